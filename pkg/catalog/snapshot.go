@@ -1,0 +1,135 @@
+package catalog
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Snapshot is one catalog's content at one moment. It is never changed after it was published:
+// two Snapshots of one CatalogSource with the same Digest have the same content.
+type Snapshot struct {
+	// Key names the CatalogSource.
+	Key types.NamespacedName
+	// Digest is "sha256:<hex>" over the content.
+	Digest string
+	// Priority orders catalogs in resolution; higher is preferred (CatalogSource spec.priority).
+	Priority int
+	// Packages by name.
+	Packages map[string]*Package
+	// Reader fetches the manifests of one bundle. It is nil in a Snapshot made only to be searched.
+	Reader ContentReader
+}
+
+// Package is one olm.package with its channels and bundles.
+type Package struct {
+	Name           string
+	DefaultChannel string
+	Channels       map[string]*Channel
+	Bundles        map[string]*Bundle
+}
+
+// Channel is an upgrade graph: its entries by bundle name.
+type Channel struct {
+	Name    string
+	Entries map[string]Entry
+}
+
+// Entry is a node of a channel with its incoming edges (file-based catalog schema olm.channel).
+type Entry struct {
+	Name      string
+	Replaces  string
+	Skips     []string
+	SkipRange string
+}
+
+// Bundle is what a catalog says of one version without its manifests.
+type Bundle struct {
+	// Name is the name of the bundle's ClusterServiceVersion.
+	Name    string
+	Package string
+	// Version is the value of its olm.package property, a semantic version; "" where it has none.
+	Version string
+	// Image is the bundle image reference; "" where the catalog carries the manifests inline.
+	Image      string
+	Properties []Property
+}
+
+// Property is a type and a JSON value (file-based catalog "properties").
+type Property struct {
+	Type  string          `json:"type"`
+	Value json.RawMessage `json:"value"`
+}
+
+// ContentReader reads a bundle's manifests from where the catalog keeps them.
+type ContentReader interface {
+	// Content returns the manifests of one bundle. It returns ErrNoContent where the catalog
+	// names only an image.
+	Content(ctx context.Context, pkg, channel, bundle string) (*Content, error)
+}
+
+// Content is a bundle's manifests as its author published them.
+type Content struct {
+	// Manifests are single objects, JSON or YAML; the ClusterServiceVersion is one of them.
+	Manifests [][]byte
+}
+
+// Digest is "sha256:<hex>" over the manifests in order, each preceded by its length.
+func (c *Content) Digest() string {
+	h := sha256.New()
+	for _, m := range c.Manifests {
+		fmt.Fprintf(h, "%d\n", len(m))
+		h.Write(m)
+	}
+	return "sha256:" + hex.EncodeToString(h.Sum(nil))
+}
+
+// PackageNames returns the names of all packages, sorted.
+func (s *Snapshot) PackageNames() []string {
+	return slices.Sorted(maps.Keys(s.Packages))
+}
+
+// ChannelNames returns the names of the package's channels, sorted.
+func (p *Package) ChannelNames() []string {
+	return slices.Sorted(maps.Keys(p.Channels))
+}
+
+// Head returns the entry of the channel that no other entry replaces or skips: the newest version.
+// It fails where there is none (a cycle) or more than one.
+func (c *Channel) Head() (Entry, error) {
+	heads := c.heads()
+	switch len(heads) {
+	case 0:
+		return Entry{}, fmt.Errorf("channel %q has no head: its entries replace each other in a cycle", c.Name)
+	case 1:
+		return c.Entries[heads[0]], nil
+	default:
+		return Entry{}, fmt.Errorf("channel %q has %d heads: %q", c.Name, len(heads), heads)
+	}
+}
+
+func (c *Channel) heads() []string {
+	superseded := map[string]bool{}
+	for name, e := range c.Entries {
+		if e.Replaces != name {
+			superseded[e.Replaces] = true
+		}
+		for _, skip := range e.Skips {
+			superseded[skip] = true
+		}
+	}
+	var heads []string
+	for name := range c.Entries {
+		if !superseded[name] {
+			heads = append(heads, name)
+		}
+	}
+	slices.Sort(heads)
+	return heads
+}

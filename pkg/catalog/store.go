@@ -1,0 +1,70 @@
+package catalog
+
+import (
+	"errors"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// ErrNoContent says that a catalog knows a bundle only by its image.
+var ErrNoContent = errors.New("the catalog carries no manifests for this bundle, only an image reference")
+
+// Store holds the newest Snapshot of every CatalogSource. The catalogsource controller is its only
+// writer; everybody else reads. The zero value is ready to use.
+type Store struct {
+	mu        sync.RWMutex
+	snapshots map[types.NamespacedName]*Snapshot
+	watchers  []func(types.NamespacedName)
+}
+
+// Get returns the published Snapshot of a CatalogSource.
+func (s *Store) Get(key types.NamespacedName) (*Snapshot, bool) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	snap, ok := s.snapshots[key]
+	return snap, ok
+}
+
+// Put publishes a Snapshot and tells the watchers, unless it is the one already there by digest
+// and priority. It says whether anything changed.
+func (s *Store) Put(snap *Snapshot) bool {
+	s.mu.Lock()
+	old := s.snapshots[snap.Key]
+	if old != nil && old.Digest == snap.Digest && old.Priority == snap.Priority {
+		s.mu.Unlock()
+		return false
+	}
+	if s.snapshots == nil {
+		s.snapshots = map[types.NamespacedName]*Snapshot{}
+	}
+	s.snapshots[snap.Key] = snap
+	watchers := s.watchers
+	s.mu.Unlock()
+	for _, notify := range watchers {
+		notify(snap.Key)
+	}
+	return true
+}
+
+// Delete withdraws a CatalogSource's content and tells the watchers if there was any.
+func (s *Store) Delete(key types.NamespacedName) {
+	s.mu.Lock()
+	_, existed := s.snapshots[key]
+	delete(s.snapshots, key)
+	watchers := s.watchers
+	s.mu.Unlock()
+	if !existed {
+		return
+	}
+	for _, notify := range watchers {
+		notify(key)
+	}
+}
+
+// Watch registers a function that is called, without locks held, after each change. It must not block.
+func (s *Store) Watch(notify func(types.NamespacedName)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.watchers = append(s.watchers[:len(s.watchers):len(s.watchers)], notify)
+}

@@ -1,0 +1,55 @@
+package names
+
+// Identities of Remit itself.
+const (
+	// FieldManager is the one server-side-apply manager of all that Remit writes as an account.
+	FieldManager = "remit"
+	// UserAgentCatalog and UserAgentOLM tell the two programs apart in an audit log.
+	UserAgentCatalog = "remit-catalog"
+	UserAgentOLM     = "remit-olm"
+	// DefaultNamespace is where the manifests install Remit, and the default global catalog namespace.
+	DefaultNamespace = "remit"
+	// ServiceAccountCatalog and ServiceAccountOLM are the two programs' own accounts ("self").
+	ServiceAccountCatalog = "remit-catalog"
+	ServiceAccountOLM     = "remit-olm"
+)
+
+// Owner marks on everything that an install creates (OLM v0 contract, 1.18).
+const (
+	LabelManaged        = "olm.managed"
+	LabelOwner          = "olm.owner"
+	LabelOwnerNamespace = "olm.owner.namespace"
+	LabelOwnerKind      = "olm.owner.kind"
+	// LabelLineage is Remit's owner mark: a hash of package and Subscription namespace, the unit
+	// within which a later version may change what an earlier one made (security model, rule 7).
+	LabelLineage = "remit.dev/lineage"
+)
+
+// Labels that say what an object is for.
+const (
+	LabelCopiedFrom         = "olm.copiedFrom"
+	LabelPermissionsHash    = "olm.permissions.hash"
+	LabelDeploymentSpecHash = "olm.deployment-spec-hash"
+	// LabelComponentPrefix is followed by <package>.<namespace> (name part cut to 63).
+	LabelComponentPrefix = "operators.coreos.com/"
+)
+
+// Annotations.
+const (
+	AnnotationOperatorGroup     = "olm.operatorGroup"
+	AnnotationOperatorNamespace = "olm.operatorNamespace"
+	AnnotationTargetNamespaces  = "olm.targetNamespaces"
+	AnnotationProvidedAPIs      = "olm.providedAPIs"
+	AnnotationSkipRange         = "olm.skipRange"
+	AnnotationProperties        = "operatorframework.io/properties"
+	// AnnotationInstalledAlongsidePrefix is followed by a hash of the CSV; the value is <ns>/<csv>.
+	AnnotationInstalledAlongsidePrefix = "operatorframework.io/installed-alongside-"
+	// AnnotationPlanDigest on an InstallPlan repeats, for people, the digest that its name commits to.
+	AnnotationPlanDigest = "remit.dev/plan-digest"
+)
+
+// EnvOperatorConditionName is injected into every container of an operator's Deployments.
+const EnvOperatorConditionName = "OPERATOR_CONDITION_NAME"
+
+// FinalizerCSV lets a CSV's cluster-scoped and cross-namespace children be removed before it goes.
+const FinalizerCSV = "operators.coreos.com/csv-cleanup"
