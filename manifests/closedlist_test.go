@@ -1,0 +1,159 @@
+package manifests
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/remit-olm/remit/pkg/lib/names"
+)
+
+const (
+	rbacGroup      = "rbac.authorization.k8s.io"
+	operatorsGroup = "operators.coreos.com"
+)
+
+// write is one verb that self holds on one resource cluster-wide.
+type write struct{ group, resource, verb string }
+
+// allowed is the closed list of the security model: every cluster-wide write that self may hold.
+// A line more here is a decision, with a record under docs/adr.
+func allowed(w write) bool {
+	resource, subresource, _ := strings.Cut(w.resource, "/")
+	switch w.group {
+	case operatorsGroup:
+		switch subresource {
+		case "status":
+			return w.verb == "patch" || w.verb == "update"
+		case "finalizers":
+			return w.verb == "update"
+		case "":
+			inert := []string{"installplans", "subscriptions", "operatorconditions", "operators"}
+			return w.verb == "create" && slices.Contains(inert, resource)
+		}
+	case "", "events.k8s.io":
+		return w.resource == "events" && (w.verb == "create" || w.verb == "patch")
+	case "authorization.k8s.io":
+		return w.resource == "subjectaccessreviews" && w.verb == "create"
+	}
+	return false
+}
+
+func TestSelfHoldsOnlyTheClosedList(t *testing.T) {
+	// Compat gives one thing more, and nothing else: the tokens of all ServiceAccounts.
+	mintAny := write{resource: "serviceaccounts/token", verb: "create"}
+	for profile, more := range map[string][]write{ProfileBounded: nil, ProfileCompat: {mintAny}} {
+		t.Run(profile, func(t *testing.T) {
+			objs := render(t, profile)
+			rules := clusterRules(t, objs)
+			require.NotEmpty(t, rules)
+
+			var extra []write
+			for _, w := range writes(rules) {
+				if !allowed(w) {
+					extra = append(extra, w)
+				}
+			}
+			require.Equal(t, more, slices.Compact(extra))
+			requireNoWildcard(t, rules)
+		})
+	}
+}
+
+func TestSelfWritesNothingOfThePowersWorthStealing(t *testing.T) {
+	for _, w := range []write{
+		{rbacGroup, "clusterroles", "create"},
+		{rbacGroup, "rolebindings", "bind"},
+		{rbacGroup, "roles", "escalate"},
+		{"apps", "deployments", "patch"},
+		{"", "secrets", "create"},
+		{"", "services", "update"},
+		{"", "namespaces", "patch"},
+		{"", "pods", "create"},
+		{"", "users", "impersonate"},
+		{"apiextensions.k8s.io", "customresourcedefinitions", "create"},
+		{"admissionregistration.k8s.io", "validatingwebhookconfigurations", "create"},
+		{"apiregistration.k8s.io", "apiservices", "delete"},
+		{operatorsGroup, "clusterserviceversions", "patch"},
+		{operatorsGroup, "*/status", "*"},
+	} {
+		require.False(t, allowed(w), "%v", w)
+	}
+}
+
+func TestSelfReadsNoSecrets(t *testing.T) {
+	for _, profile := range Profiles() {
+		for _, rule := range clusterRules(t, render(t, profile)) {
+			require.NotContains(t, rule.Resources, "secrets", profile)
+		}
+	}
+}
+
+// clusterRules gathers the rules of every ClusterRole that a binding gives to self.
+func clusterRules(t *testing.T, objs []*unstructured.Unstructured) []rbacv1.PolicyRule {
+	t.Helper()
+	var rules []rbacv1.PolicyRule
+	bound := boundToSelf(t, objs)
+	for _, obj := range ofKind(objs, "ClusterRole") {
+		if !slices.Contains(bound, obj.GetName()) {
+			continue
+		}
+		bound = slices.DeleteFunc(bound, func(name string) bool { return name == obj.GetName() })
+		rules = append(rules, convert[rbacv1.ClusterRole](t, obj).Rules...)
+	}
+	require.Empty(t, bound, "self is bound to ClusterRoles that are not of this installation")
+	return rules
+}
+
+func boundToSelf(t *testing.T, objs []*unstructured.Unstructured) []string {
+	t.Helper()
+	self := []string{names.ServiceAccountCatalog, names.ServiceAccountOLM}
+	var roles []string
+	for _, obj := range ofKind(objs, "ClusterRoleBinding") {
+		binding := convert[rbacv1.ClusterRoleBinding](t, obj)
+		if slices.ContainsFunc(binding.Subjects, func(s rbacv1.Subject) bool {
+			return s.Kind != rbacv1.ServiceAccountKind || slices.Contains(self, s.Name)
+		}) {
+			roles = append(roles, binding.RoleRef.Name)
+		}
+	}
+	return roles
+}
+
+func writes(rules []rbacv1.PolicyRule) []write {
+	var all []write
+	for _, rule := range rules {
+		for _, group := range rule.APIGroups {
+			for _, resource := range rule.Resources {
+				for _, verb := range rule.Verbs {
+					if !slices.Contains([]string{"get", "list", "watch"}, verb) {
+						all = append(all, write{group, resource, verb})
+					}
+				}
+			}
+		}
+	}
+	return all
+}
+
+func requireNoWildcard(t *testing.T, rules []rbacv1.PolicyRule) {
+	t.Helper()
+	for _, rule := range rules {
+		require.NotContains(t, rule.Verbs, rbacv1.VerbAll)
+		require.NotContains(t, rule.Resources, rbacv1.ResourceAll)
+		require.NotContains(t, rule.APIGroups, rbacv1.APIGroupAll)
+		require.Empty(t, rule.NonResourceURLs)
+	}
+}
+
+func convert[T any](t *testing.T, obj *unstructured.Unstructured) *T {
+	t.Helper()
+	typed := new(T)
+	require.NoError(t, runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, typed))
+	return typed
+}

@@ -1,0 +1,80 @@
+package manifests
+
+import (
+	"embed"
+	"fmt"
+	"io/fs"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/api/resmap"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
+)
+
+// The install profiles that Render knows.
+const (
+	ProfileBounded = "bounded"
+	ProfileCompat  = "compat"
+)
+
+//go:embed crds base bounded compat
+var files embed.FS
+
+// Profiles lists the install profiles, the default first.
+func Profiles() []string {
+	return []string{ProfileBounded, ProfileCompat}
+}
+
+// Render returns the objects of a profile in the order in which they can be applied: namespaces and
+// CRDs first, what needs them later.
+func Render(profile string) ([]*unstructured.Unstructured, error) {
+	if !slices.Contains(Profiles(), profile) {
+		return nil, fmt.Errorf("unknown profile %q: want one of %q", profile, Profiles())
+	}
+	memory, err := inMemory(files)
+	if err != nil {
+		return nil, err
+	}
+	rendered, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(memory, profile)
+	if err != nil {
+		return nil, fmt.Errorf("render profile %q: %w", profile, err)
+	}
+	return objects(rendered)
+}
+
+// inMemory copies the embedded files to where kustomize can read them.
+func inMemory(source fs.FS) (filesys.FileSystem, error) {
+	memory := filesys.MakeFsInMemory()
+	err := fs.WalkDir(source, ".", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		data, err := fs.ReadFile(source, path)
+		if err != nil {
+			return err
+		}
+		return memory.WriteFile(path, data)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read embedded manifests: %w", err)
+	}
+	return memory, nil
+}
+
+func objects(rendered resmap.ResMap) ([]*unstructured.Unstructured, error) {
+	objs := make([]*unstructured.Unstructured, 0, rendered.Size())
+	for _, res := range rendered.Resources() {
+		// By way of JSON: unstructured wants int64 where kustomize's map has int.
+		data, err := res.MarshalJSON()
+		if err != nil {
+			return nil, fmt.Errorf("read %s: %w", res.CurId(), err)
+		}
+		obj := &unstructured.Unstructured{}
+		if err := obj.UnmarshalJSON(data); err != nil {
+			return nil, fmt.Errorf("read %s: %w", res.CurId(), err)
+		}
+		objs = append(objs, obj)
+	}
+	return objs, nil
+}

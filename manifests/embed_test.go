@@ -1,0 +1,75 @@
+package manifests
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+func TestEveryProfileRenders(t *testing.T) {
+	for _, profile := range Profiles() {
+		t.Run(profile, func(t *testing.T) {
+			objs := render(t, profile)
+
+			require.Equal(t, "Namespace", objs[0].GetKind(), "the namespace comes first")
+			require.Len(t, ofKind(objs, "CustomResourceDefinition"), 8)
+			require.Len(t, ofKind(objs, "Deployment"), 2)
+			for _, obj := range objs {
+				require.NotPanics(t, func() { obj.DeepCopy() }, "%s %s", obj.GetKind(), obj.GetName())
+			}
+		})
+	}
+}
+
+func TestUnknownProfileIsAnError(t *testing.T) {
+	_, err := Render("base")
+	require.ErrorContains(t, err, `unknown profile "base"`)
+}
+
+func TestOnlyCompatHasADefaultAccount(t *testing.T) {
+	for profile, want := range map[string][]string{
+		ProfileBounded: {"--namespace=$(POD_NAMESPACE)"},
+		ProfileCompat: {
+			"--namespace=$(POD_NAMESPACE)",
+			"--default-account=remit/remit-default",
+			"--crd-account=remit/remit-default",
+		},
+	} {
+		t.Run(profile, func(t *testing.T) {
+			for _, deployment := range ofKind(render(t, profile), "Deployment") {
+				require.Equal(t, want, args(t, deployment), deployment.GetName())
+			}
+		})
+	}
+}
+
+func render(t *testing.T, profile string) []*unstructured.Unstructured {
+	t.Helper()
+	objs, err := Render(profile)
+	require.NoError(t, err)
+	require.NotEmpty(t, objs)
+	return objs
+}
+
+func ofKind(objs []*unstructured.Unstructured, kind string) []*unstructured.Unstructured {
+	var found []*unstructured.Unstructured
+	for _, obj := range objs {
+		if obj.GetKind() == kind {
+			found = append(found, obj)
+		}
+	}
+	return found
+}
+
+func args(t *testing.T, deployment *unstructured.Unstructured) []string {
+	t.Helper()
+	containers, _, err := unstructured.NestedSlice(deployment.Object, "spec", "template", "spec", "containers")
+	require.NoError(t, err)
+	require.Len(t, containers, 1)
+	container, ok := containers[0].(map[string]any)
+	require.True(t, ok)
+	found, _, err := unstructured.NestedStringSlice(container, "args")
+	require.NoError(t, err)
+	return found
+}
