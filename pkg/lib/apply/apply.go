@@ -1,0 +1,150 @@
+package apply
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/pkg/lib/names"
+)
+
+// Result says what Ensure found or did.
+type Result string
+
+// Results of Ensure.
+const (
+	Created   Result = "Created"
+	Updated   Result = "Updated"
+	Unchanged Result = "Unchanged"
+)
+
+// CollisionError says that an object of the wanted name exists and is not ours. It wakes when
+// somebody removes the object; retrying before is pointless.
+type CollisionError struct {
+	// Object is "<Kind> <namespace>/<name>".
+	Object string
+	// Why says how the object was recognised as somebody else's.
+	Why string
+}
+
+func (e *CollisionError) Error() string {
+	return fmt.Sprintf("%s exists and is not ours: %s; it was left as it is", e.Object, e.Why)
+}
+
+// IsCollision says whether the error is a CollisionError or a field conflict of server-side apply:
+// in both cases somebody else holds what we would write.
+func IsCollision(err error) bool {
+	var collision *CollisionError
+	return errors.As(err, &collision) || isFieldConflict(err)
+}
+
+func isFieldConflict(err error) bool {
+	if !apierrors.IsConflict(err) {
+		return false
+	}
+	for _, cause := range causes(err) {
+		if cause == "FieldManagerConflict" {
+			return true
+		}
+	}
+	return false
+}
+
+func causes(err error) []string {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) || status.Status().Details == nil {
+		return nil
+	}
+	var types []string
+	for _, c := range status.Status().Details.Causes {
+		types = append(types, string(c.Type))
+	}
+	return types
+}
+
+// Ensure makes the object be as desired, as the client's identity. ours decides, of an object that
+// exists, whether it may be changed. It reads first and writes nothing where the object already has
+// every desired field. The write is bound to what was read: an object that was replaced or edited in
+// between is a conflict error, to be retried.
+//
+// It returns the object as it is then, and a CollisionError where it is not ours.
+func Ensure(ctx context.Context, c client.Client, desired *unstructured.Unstructured,
+	ours func(*unstructured.Unstructured) error,
+) (Result, *unstructured.Unstructured, error) {
+	live, err := Live(ctx, c, desired)
+	if err != nil {
+		return "", nil, err
+	}
+	if live == nil {
+		made, err := create(ctx, c, desired)
+		return Created, made, err
+	}
+	if why := ours(live); why != nil {
+		return "", nil, &CollisionError{Object: Describe(desired), Why: why.Error()}
+	}
+	if Contains(live.Object, desired.Object) {
+		return Unchanged, live, nil
+	}
+	want := desired.DeepCopy()
+	want.SetUID(live.GetUID())
+	want.SetResourceVersion(live.GetResourceVersion())
+	if err := send(ctx, c, want); err != nil {
+		return "", nil, err
+	}
+	if want.GetResourceVersion() == live.GetResourceVersion() {
+		return Unchanged, want, nil
+	}
+	return Updated, want, nil
+}
+
+// Live reads the object that desired names; nil where there is none.
+func Live(ctx context.Context, c client.Reader, desired *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	live := &unstructured.Unstructured{}
+	live.SetGroupVersionKind(desired.GroupVersionKind())
+	err := c.Get(ctx, client.ObjectKeyFromObject(desired), live)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("get %s: %w", Describe(desired), err)
+	}
+	return live, nil
+}
+
+// create applies an object that was absent a moment ago. Server-side apply has no "only if absent",
+// so the answer is looked at: a fresh object has one field manager, ours.
+func create(ctx context.Context, c client.Client, desired *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	want := desired.DeepCopy()
+	if err := send(ctx, c, want); err != nil {
+		return nil, err
+	}
+	for _, f := range want.GetManagedFields() {
+		if f.Manager != names.FieldManager {
+			return nil, &CollisionError{
+				Object: Describe(desired),
+				Why:    fmt.Sprintf("%q created it at the same moment", f.Manager),
+			}
+		}
+	}
+	return want, nil
+}
+
+func send(ctx context.Context, c client.Client, obj *unstructured.Unstructured) error {
+	err := c.Apply(ctx, client.ApplyConfigurationFromUnstructured(obj), client.FieldOwner(names.FieldManager))
+	if err != nil {
+		return fmt.Errorf("apply %s: %w", Describe(obj), err)
+	}
+	return nil
+}
+
+// Describe names an object for people: "<Kind> <namespace>/<name>", or "<Kind> <name>".
+func Describe(obj *unstructured.Unstructured) string {
+	if obj.GetNamespace() == "" {
+		return obj.GetKind() + " " + obj.GetName()
+	}
+	return obj.GetKind() + " " + obj.GetNamespace() + "/" + obj.GetName()
+}

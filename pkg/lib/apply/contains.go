@@ -1,0 +1,63 @@
+package apply
+
+import (
+	"encoding/json"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+)
+
+// Contains says whether live has every field of want with the same value. Fields that only live has
+// (defaults, status, others' labels) do not count; lists must have the same length, and their maps
+// are compared in the same way. A false "no" costs one apply that changes nothing.
+func Contains(live, want any) bool {
+	switch w := want.(type) {
+	case map[string]any:
+		l, ok := live.(map[string]any)
+		if !ok {
+			return len(w) == 0 && live == nil
+		}
+		for k, v := range w {
+			if !Contains(l[k], v) {
+				return false
+			}
+		}
+		return true
+	case []any:
+		l, ok := live.([]any)
+		if !ok || len(l) != len(w) {
+			return len(w) == 0 && live == nil
+		}
+		for i := range w {
+			if !Contains(l[i], w[i]) {
+				return false
+			}
+		}
+		return true
+	default:
+		return equality.Semantic.DeepEqual(live, want) || sameNumber(live, want)
+	}
+}
+
+// sameNumber compares JSON numbers that were decoded to different Go types.
+func sameNumber(a, b any) bool {
+	x, okX := number(a)
+	y, okY := number(b)
+	return okX && okY && x == y
+}
+
+func number(v any) (float64, bool) {
+	switch n := v.(type) {
+	case int64:
+		return float64(n), true
+	case int:
+		return float64(n), true
+	case int32:
+		return float64(n), true
+	case float64:
+		return n, true
+	case json.Number:
+		f, err := n.Float64()
+		return f, err == nil
+	}
+	return 0, false
+}

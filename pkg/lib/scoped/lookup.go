@@ -1,0 +1,140 @@
+package scoped
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/validation"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Default is the installation's own default account, set by flags only.
+type Default struct {
+	// Account is empty where there is none.
+	Account types.NamespacedName
+	// Namespaces limits it to OperatorGroups in these; empty means all.
+	Namespaces []string
+}
+
+// ParseDefault reads the values of --default-account ("<namespace>/<name>", or "" for none) and
+// --default-account-namespaces.
+func ParseDefault(account string, namespaces []string) (Default, error) {
+	if account == "" {
+		return Default{}, nil
+	}
+	key, err := ParseKey(account)
+	if err != nil {
+		return Default{}, fmt.Errorf("default account: %w", err)
+	}
+	return Default{Account: key, Namespaces: namespaces}, nil
+}
+
+// ParseKey reads "<namespace>/<name>" of a ServiceAccount.
+func ParseKey(s string) (types.NamespacedName, error) {
+	namespace, name, ok := strings.Cut(s, "/")
+	if !ok || namespace == "" || name == "" || strings.Contains(name, "/") {
+		return types.NamespacedName{}, fmt.Errorf("%q is not of the form <namespace>/<name>", s)
+	}
+	return types.NamespacedName{Namespace: namespace, Name: name}, nil
+}
+
+func (d Default) appliesTo(namespace string) bool {
+	return d.Account.Name != "" && (len(d.Namespaces) == 0 || slices.Contains(d.Namespaces, namespace))
+}
+
+// Lookup finds the account of a namespace. Decisions that lead to a write must give it a live
+// reader; for display a cached one serves.
+type Lookup struct {
+	Reader  client.Reader
+	Default Default
+}
+
+// OperatorGroup returns the one OperatorGroup of the namespace, counted by existence. The error is
+// an *Error where there is none or more than one.
+func (l Lookup) OperatorGroup(ctx context.Context, namespace string) (*operatorsv1.OperatorGroup, error) {
+	list := &operatorsv1.OperatorGroupList{}
+	if err := l.Reader.List(ctx, list, client.InNamespace(namespace)); err != nil {
+		return nil, fmt.Errorf("list OperatorGroups of namespace %q: %w", namespace, err)
+	}
+	switch len(list.Items) {
+	case 0:
+		return nil, &Error{Reason: NoOperatorGroup, Namespace: namespace, Message: fmt.Sprintf(
+			"namespace %q has no OperatorGroup: create one that names a ServiceAccount in spec.serviceAccountName", namespace)}
+	case 1:
+		return &list.Items[0], nil
+	}
+	found := make([]string, 0, len(list.Items))
+	for i := range list.Items {
+		found = append(found, list.Items[i].Name)
+	}
+	slices.Sort(found)
+	return nil, &Error{Reason: TooManyOperatorGroups, Namespace: namespace, Message: fmt.Sprintf(
+		"namespace %q has %d OperatorGroups (%s): exactly one is needed", namespace, len(found), strings.Join(found, ", "))}
+}
+
+// Account returns the account of the namespace and the OperatorGroup that gave it. The error is an
+// *Error where there is no usable account; the OperatorGroup is returned with it where it is known.
+func (l Lookup) Account(ctx context.Context, namespace string) (Account, *operatorsv1.OperatorGroup, error) {
+	og, err := l.OperatorGroup(ctx, namespace)
+	if err != nil {
+		return Account{}, nil, err
+	}
+	account, err := l.AccountOf(ctx, og)
+	return account, og, err
+}
+
+// AccountOf returns the account of an OperatorGroup. The error is an *Error where there is none.
+func (l Lookup) AccountOf(ctx context.Context, og *operatorsv1.OperatorGroup) (Account, error) {
+	key := types.NamespacedName{Namespace: og.Namespace, Name: og.Spec.ServiceAccountName}
+	isDefault := key.Name == ""
+	if isDefault {
+		if !l.Default.appliesTo(og.Namespace) {
+			return Account{}, problem(og, NoAccount, fmt.Sprintf("OperatorGroup %s/%s names no ServiceAccount "+
+				"(spec.serviceAccountName) and no default account is configured for its namespace: nothing can be installed",
+				og.Namespace, og.Name))
+		}
+		key = l.Default.Account
+	}
+	if errs := validation.ValidateServiceAccountName(key.Name, false); len(errs) > 0 {
+		return Account{}, problem(og, AccountNameInvalid, fmt.Sprintf("OperatorGroup %s/%s: spec.serviceAccountName %q is not a name: %s",
+			og.Namespace, og.Name, key.Name, strings.Join(errs, "; ")))
+	}
+	sa := &corev1.ServiceAccount{}
+	err := l.Reader.Get(ctx, key, sa)
+	switch {
+	case apierrors.IsNotFound(err):
+		return Account{}, problem(og, AccountMissing, fmt.Sprintf("ServiceAccount %s not found", display(key, isDefault)))
+	case err != nil:
+		return Account{}, fmt.Errorf("get ServiceAccount %s: %w", key, err)
+	}
+	return Account{Namespace: key.Namespace, Name: key.Name, UID: sa.UID, Default: isDefault}, nil
+}
+
+// display keeps the contract's message for a named account ("ServiceAccount <n> not found") and says
+// the whole key for the default one, which lives elsewhere.
+func display(key types.NamespacedName, isDefault bool) string {
+	if isDefault {
+		return key.String() + " (the installation's default account)"
+	}
+	return key.Name
+}
+
+func problem(og *operatorsv1.OperatorGroup, reason Reason, message string) *Error {
+	return &Error{Reason: reason, Namespace: og.Namespace, OperatorGroup: og.Name, Message: message}
+}
+
+// ReasonOf returns the reason of an *Error in the chain, or "".
+func ReasonOf(err error) Reason {
+	var e *Error
+	if errors.As(err, &e) {
+		return e.Reason
+	}
+	return ""
+}
