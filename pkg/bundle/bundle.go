@@ -1,0 +1,124 @@
+package bundle
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Limits on a bundle's content (security model, rule 8; escape suite 29, 74, 109).
+const (
+	// MaxManifestBytes is the largest manifest as JSON: more would not fit into etcd's request limit.
+	MaxManifestBytes = 3 << 19
+	// MaxManifestText is the largest manifest as its author wrote it, indented YAML for instance.
+	MaxManifestText = 4 << 20
+	// MaxBundleBytes is the largest sum of all manifests.
+	MaxBundleBytes = 32 << 20
+	// MaxManifests is the greatest number of manifests.
+	MaxManifests = 1_000
+)
+
+// Bundle is a parsed bundle.
+type Bundle struct {
+	// CSV is the typed ClusterServiceVersion; Manifest is the same as its author wrote it, stripped.
+	CSV      *operatorsv1alpha1.ClusterServiceVersion
+	Manifest *unstructured.Unstructured
+	// Objects are all other manifests, stripped, in the order in which a plan applies them.
+	Objects []*unstructured.Unstructured
+}
+
+// UnsupportedKindError says that a manifest is of a kind that no plan may hold.
+type UnsupportedKindError struct {
+	GVK  schema.GroupVersionKind
+	Name string
+}
+
+func (e *UnsupportedKindError) Error() string {
+	return fmt.Sprintf("manifest %s %q: bundles may not contain objects of this kind", e.GVK, e.Name)
+}
+
+// Parse reads the manifests of one bundle. Each must be one object of a supported kind; exactly one
+// must be a ClusterServiceVersion.
+func Parse(manifests [][]byte) (*Bundle, error) {
+	if len(manifests) > MaxManifests {
+		return nil, fmt.Errorf("bundle has %d manifests: at most %d are allowed", len(manifests), MaxManifests)
+	}
+	b := &Bundle{}
+	seen := map[string]bool{}
+	total := 0
+	for i, raw := range manifests {
+		if total += len(raw); total > MaxBundleBytes {
+			return nil, fmt.Errorf("bundle has more than %d bytes of manifests", MaxBundleBytes)
+		}
+		obj, err := parseManifest(raw)
+		if err != nil {
+			return nil, fmt.Errorf("manifest %d: %w", i+1, err)
+		}
+		id := obj.GroupVersionKind().GroupKind().String() + " " + obj.GetName()
+		if seen[id] {
+			return nil, fmt.Errorf("bundle has two manifests of %s", id)
+		}
+		seen[id] = true
+		if err := b.add(obj); err != nil {
+			return nil, err
+		}
+	}
+	if b.CSV == nil {
+		return nil, fmt.Errorf("bundle has no ClusterServiceVersion")
+	}
+	for _, obj := range b.Objects {
+		if err := b.checkSecret(obj); err != nil {
+			return nil, err
+		}
+	}
+	slices.SortStableFunc(b.Objects, func(x, y *unstructured.Unstructured) int { return cmp.Compare(rank(x), rank(y)) })
+	return b, nil
+}
+
+func (b *Bundle) add(obj *unstructured.Unstructured) error {
+	if obj.GetKind() != operatorsv1alpha1.ClusterServiceVersionKind {
+		b.Objects = append(b.Objects, obj)
+		return nil
+	}
+	if b.CSV != nil {
+		return fmt.Errorf("bundle has two ClusterServiceVersions: %q and %q", b.CSV.Name, obj.GetName())
+	}
+	csv := &operatorsv1alpha1.ClusterServiceVersion{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, csv); err != nil {
+		return fmt.Errorf("ClusterServiceVersion %q: %w", obj.GetName(), err)
+	}
+	b.CSV, b.Manifest = csv, obj
+	return nil
+}
+
+func rank(obj *unstructured.Unstructured) int {
+	kind, _ := KindOf(obj.GroupVersionKind().GroupKind())
+	return kind.Rank
+}
+
+// serviceAccounts are the names of those that the bundle makes, by manifest or by permission.
+func (b *Bundle) serviceAccounts() []string {
+	out := ServiceAccountNames(b.CSV)
+	for _, obj := range b.Objects {
+		if obj.GetKind() == "ServiceAccount" {
+			out = append(out, obj.GetName())
+		}
+	}
+	return out
+}
+
+// CRDs returns the bundle's CustomResourceDefinitions.
+func (b *Bundle) CRDs() []*unstructured.Unstructured {
+	var crds []*unstructured.Unstructured
+	for _, obj := range b.Objects {
+		if obj.GetKind() == "CustomResourceDefinition" {
+			crds = append(crds, obj)
+		}
+	}
+	return crds
+}

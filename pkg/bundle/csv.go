@@ -1,0 +1,113 @@
+package bundle
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+
+	"github.com/remit-olm/remit/pkg/rbac"
+)
+
+// DefaultServiceAccount is the one that every namespace has. Remit never creates it.
+const DefaultServiceAccount = "default"
+
+// ValidateCSV says all that is wrong with a ClusterServiceVersion whoever wrote it, before anything
+// of it is acted upon: strategy, names, rules. Nil where nothing is.
+func ValidateCSV(csv *operatorsv1alpha1.ClusterServiceVersion) error {
+	strategy := csv.Spec.InstallStrategy
+	if strategy.StrategyName != operatorsv1alpha1.InstallStrategyNameDeployment {
+		return fmt.Errorf("install strategy %q is not known: only %q is", strategy.StrategyName,
+			operatorsv1alpha1.InstallStrategyNameDeployment)
+	}
+	var errs []error
+	if len(strategy.StrategySpec.DeploymentSpecs) == 0 {
+		errs = append(errs, errors.New("the install strategy has no deployments"))
+	}
+	seen := map[string]bool{}
+	for _, d := range strategy.StrategySpec.DeploymentSpecs {
+		if problems := apivalidation.NameIsDNSSubdomain(d.Name, false); len(problems) > 0 {
+			errs = append(errs, fmt.Errorf("deployment name %q: %s", d.Name, problems[0]))
+		}
+		if seen[d.Name] {
+			errs = append(errs, fmt.Errorf("two deployments are named %q", d.Name))
+		}
+		seen[d.Name] = true
+		if sa := d.Spec.Template.Spec.ServiceAccountName; sa != "" {
+			errs = append(errs, checkServiceAccountName(fmt.Sprintf("deployment %q", d.Name), sa))
+		}
+	}
+	for i, p := range strategy.StrategySpec.Permissions {
+		errs = append(errs, validatePermission(fmt.Sprintf("permissions[%d]", i), p, true))
+	}
+	for i, p := range strategy.StrategySpec.ClusterPermissions {
+		errs = append(errs, validatePermission(fmt.Sprintf("clusterPermissions[%d]", i), p, false))
+	}
+	return errors.Join(errs...)
+}
+
+func validatePermission(where string, p operatorsv1alpha1.StrategyDeploymentPermissions, namespaced bool) error {
+	errs := []error{checkServiceAccountName(where, p.ServiceAccountName)}
+	for _, rule := range p.Rules {
+		if err := rbac.Validate(rule, namespaced); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", where, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func checkServiceAccountName(where, name string) error {
+	if problems := apivalidation.ValidateServiceAccountName(name, false); len(problems) > 0 {
+		return fmt.Errorf("%s: serviceAccountName %q: %s", where, name, problems[0])
+	}
+	return nil
+}
+
+// Rules are what a CSV asks for one ServiceAccount.
+type Rules struct {
+	ServiceAccount string
+	// Namespaced are for each target namespace, Cluster for the whole cluster.
+	Namespaced []rbacv1.PolicyRule
+	Cluster    []rbacv1.PolicyRule
+}
+
+// Permissions gathers the CSV's rules by ServiceAccount, sorted by its name. Deployments that name
+// no declared ServiceAccount add none.
+func Permissions(csv *operatorsv1alpha1.ClusterServiceVersion) []Rules {
+	byName := map[string]*Rules{}
+	get := func(name string) *Rules {
+		if byName[name] == nil {
+			byName[name] = &Rules{ServiceAccount: name}
+		}
+		return byName[name]
+	}
+	for _, p := range csv.Spec.InstallStrategy.StrategySpec.Permissions {
+		r := get(p.ServiceAccountName)
+		r.Namespaced = append(r.Namespaced, p.Rules...)
+	}
+	for _, p := range csv.Spec.InstallStrategy.StrategySpec.ClusterPermissions {
+		r := get(p.ServiceAccountName)
+		r.Cluster = append(r.Cluster, p.Rules...)
+	}
+	out := make([]Rules, 0, len(byName))
+	for _, name := range ServiceAccountNames(csv) {
+		out = append(out, *byName[name])
+	}
+	return out
+}
+
+// ServiceAccountNames are the names that the CSV's permissions declare, sorted.
+func ServiceAccountNames(csv *operatorsv1alpha1.ClusterServiceVersion) []string {
+	var out []string
+	for _, p := range csv.Spec.InstallStrategy.StrategySpec.Permissions {
+		out = append(out, p.ServiceAccountName)
+	}
+	for _, p := range csv.Spec.InstallStrategy.StrategySpec.ClusterPermissions {
+		out = append(out, p.ServiceAccountName)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}

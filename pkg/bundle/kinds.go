@@ -1,0 +1,71 @@
+package bundle
+
+import (
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Kind is a supported kind of manifest.
+type Kind struct {
+	schema.GroupKind
+	// Resource is the plural name, for rules and for clusters that do not serve the kind yet.
+	Resource string
+	// Namespaced says whether objects of the kind live in a namespace.
+	Namespaced bool
+	// Rank orders kinds within a plan: lower first. ServiceAccounts come before the Secrets that
+	// name them, roles before their bindings.
+	Rank int
+}
+
+// Ranks of the kinds that other code has to place things around.
+const (
+	rankCSV = iota
+	rankCRD
+	rankServiceAccount
+	rankConfig
+	rankRole
+	rankBinding
+	rankOther
+)
+
+// kinds is the list of the contract (1.4). Anything else is an UnsupportedResource.
+func kinds() []Kind {
+	namespaced := func(group, kind, resource string, rank int) Kind {
+		return Kind{schema.GroupKind{Group: group, Kind: kind}, resource, true, rank}
+	}
+	cluster := func(group, kind, resource string, rank int) Kind {
+		return Kind{schema.GroupKind{Group: group, Kind: kind}, resource, false, rank}
+	}
+	return []Kind{
+		namespaced("operators.coreos.com", "ClusterServiceVersion", "clusterserviceversions", rankCSV),
+		cluster("apiextensions.k8s.io", "CustomResourceDefinition", "customresourcedefinitions", rankCRD),
+		namespaced("", "ServiceAccount", "serviceaccounts", rankServiceAccount),
+		namespaced("", "Secret", "secrets", rankConfig),
+		namespaced("", "ConfigMap", "configmaps", rankConfig),
+		namespaced("", "Service", "services", rankConfig),
+		namespaced("rbac.authorization.k8s.io", "Role", "roles", rankRole),
+		cluster("rbac.authorization.k8s.io", "ClusterRole", "clusterroles", rankRole),
+		namespaced("rbac.authorization.k8s.io", "RoleBinding", "rolebindings", rankBinding),
+		cluster("rbac.authorization.k8s.io", "ClusterRoleBinding", "clusterrolebindings", rankBinding),
+		namespaced("policy", "PodDisruptionBudget", "poddisruptionbudgets", rankOther),
+		cluster("scheduling.k8s.io", "PriorityClass", "priorityclasses", rankOther),
+		namespaced("networking.k8s.io", "NetworkPolicy", "networkpolicies", rankOther),
+		namespaced("autoscaling.k8s.io", "VerticalPodAutoscaler", "verticalpodautoscalers", rankOther),
+		namespaced("monitoring.coreos.com", "PrometheusRule", "prometheusrules", rankOther),
+		namespaced("monitoring.coreos.com", "ServiceMonitor", "servicemonitors", rankOther),
+		cluster("console.openshift.io", "ConsoleYAMLSample", "consoleyamlsamples", rankOther),
+		cluster("console.openshift.io", "ConsoleQuickStart", "consolequickstarts", rankOther),
+		cluster("console.openshift.io", "ConsoleCLIDownload", "consoleclidownloads", rankOther),
+		cluster("console.openshift.io", "ConsoleLink", "consolelinks", rankOther),
+		cluster("console.openshift.io", "ConsolePlugin", "consoleplugins", rankOther),
+	}
+}
+
+// KindOf returns the supported kind of a group and kind.
+func KindOf(gk schema.GroupKind) (Kind, bool) {
+	for _, k := range kinds() {
+		if k.GroupKind == gk {
+			return k, true
+		}
+	}
+	return Kind{}, false
+}

@@ -1,0 +1,206 @@
+package bundle
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/apimachinery/pkg/util/validation"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/yaml"
+)
+
+// maxDepth bounds the nesting of a manifest.
+const maxDepth = 200
+
+// parseManifest reads one object and removes from it whatever only the API server or an owner may
+// say (escape suite 85, 118, 119).
+func parseManifest(raw []byte) (*unstructured.Unstructured, error) {
+	if len(raw) > MaxManifestText {
+		return nil, fmt.Errorf("%d bytes: at most %d are allowed", len(raw), MaxManifestText)
+	}
+	doc, err := onlyDocument(raw)
+	if err != nil {
+		return nil, err
+	}
+	data, err := yaml.YAMLToJSONStrict(doc)
+	if err != nil {
+		return nil, fmt.Errorf("not valid YAML: %w", err)
+	}
+	if len(data) > MaxManifestBytes {
+		return nil, fmt.Errorf("%d bytes as JSON: at most %d are allowed", len(data), MaxManifestBytes)
+	}
+	if err := checkDepth(data); err != nil {
+		return nil, err
+	}
+	obj := &unstructured.Unstructured{}
+	if err := utiljson.Unmarshal(data, &obj.Object); err != nil || obj.GetKind() == "" {
+		return nil, fmt.Errorf("not an object with a kind")
+	}
+	if obj.IsList() {
+		return nil, fmt.Errorf("a list (%s): each manifest must be one object", obj.GetKind())
+	}
+	completeType(obj)
+	return obj, strip(obj)
+}
+
+// completeType sets the API version of a manifest whose kind can only mean one thing: published
+// bundles carry ClusterServiceVersions of invented groups, and roles with no apiVersion at all.
+func completeType(obj *unstructured.Unstructured) {
+	if obj.GetKind() == operatorsv1alpha1.ClusterServiceVersionKind {
+		obj.SetAPIVersion(operatorsv1alpha1.SchemeGroupVersion.String())
+		return
+	}
+	if obj.GetAPIVersion() != "" {
+		return
+	}
+	for _, k := range kinds() {
+		if k.Kind == obj.GetKind() {
+			obj.SetAPIVersion(schema.GroupVersion{Group: k.Group, Version: "v1"}.String())
+		}
+	}
+}
+
+// onlyDocument refuses several YAML documents in one manifest: dropping all but one would lose
+// something in silence.
+func onlyDocument(raw []byte) ([]byte, error) {
+	reader := utilyaml.NewYAMLReader(newLineReader(raw))
+	var only []byte
+	for {
+		doc, err := reader.Read()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return nil, fmt.Errorf("not valid YAML: %w", err)
+		}
+		if len(bytes.TrimSpace(withoutComments(doc))) == 0 {
+			continue
+		}
+		if only != nil {
+			return nil, fmt.Errorf("several YAML documents: each manifest must be one object")
+		}
+		only = doc
+	}
+	if only == nil {
+		return nil, fmt.Errorf("empty")
+	}
+	return only, nil
+}
+
+func withoutComments(doc []byte) []byte {
+	var out []byte
+	for line := range bytes.Lines(doc) {
+		trimmed := bytes.TrimSpace(line)
+		if !bytes.HasPrefix(trimmed, []byte("#")) && !bytes.Equal(trimmed, []byte("---")) {
+			out = append(out, line...)
+		}
+	}
+	return out
+}
+
+func checkDepth(data []byte) error {
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	depth := 0
+	for {
+		token, err := decoder.Token()
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("not valid JSON: %w", err)
+		}
+		switch token {
+		case json.Delim('{'), json.Delim('['):
+			depth++
+		case json.Delim('}'), json.Delim(']'):
+			depth--
+		}
+		if depth > maxDepth {
+			return fmt.Errorf("nested more than %d deep", maxDepth)
+		}
+	}
+}
+
+func strip(obj *unstructured.Unstructured) error {
+	gvk := obj.GroupVersionKind()
+	if _, ok := KindOf(gvk.GroupKind()); !ok {
+		return &UnsupportedKindError{GVK: gvk, Name: obj.GetName()}
+	}
+	if obj.GetGenerateName() != "" {
+		return fmt.Errorf("%s: metadata.generateName is not allowed", gvk.Kind)
+	}
+	if err := checkName(obj); err != nil {
+		return err
+	}
+	metadata := map[string]any{"name": obj.GetName()}
+	if namespace := obj.GetNamespace(); namespace != "" {
+		metadata["namespace"] = namespace
+	}
+	if labels := obj.GetLabels(); len(labels) > 0 {
+		metadata["labels"] = toAny(withoutOwnerMarks(labels))
+	}
+	if annotations := obj.GetAnnotations(); len(annotations) > 0 {
+		delete(annotations, corev1.LastAppliedConfigAnnotation)
+		metadata["annotations"] = toAny(annotations)
+	}
+	obj.Object["metadata"] = metadata
+	delete(obj.Object, "status")
+	return nil
+}
+
+// checkName refuses names that the API server would refuse, and, for names that end up in paths,
+// whatever could change the path.
+func checkName(obj *unstructured.Unstructured) error {
+	name := obj.GetName()
+	problems := path.IsValidPathSegmentName(name)
+	if !isRBAC(obj) { // RBAC names may hold colons and capitals
+		problems = append(problems, validation.IsDNS1123Subdomain(name)...)
+	}
+	if len(problems) > 0 {
+		return fmt.Errorf("%s: metadata.name %q: %s", obj.GetKind(), name, problems[0])
+	}
+	return nil
+}
+
+func isRBAC(obj *unstructured.Unstructured) bool {
+	return obj.GroupVersionKind().Group == "rbac.authorization.k8s.io"
+}
+
+// secretTypes are the types a bundle may ship besides tokens of its own ServiceAccounts.
+func secretTypes() []corev1.SecretType {
+	return []corev1.SecretType{
+		"", corev1.SecretTypeOpaque, corev1.SecretTypeTLS, corev1.SecretTypeDockerConfigJson,
+		corev1.SecretTypeDockercfg, corev1.SecretTypeBasicAuth, corev1.SecretTypeSSHAuth,
+	}
+}
+
+// checkSecret allows a token Secret only for a ServiceAccount that the bundle itself makes: for any
+// other, the API server would write that account's token into the tenant's Secret (escape suite 52).
+func (b *Bundle) checkSecret(obj *unstructured.Unstructured) error {
+	if obj.GroupVersionKind().GroupKind() != (schema.GroupKind{Kind: "Secret"}) {
+		return nil
+	}
+	text, _, err := unstructured.NestedString(obj.Object, "type")
+	if err != nil {
+		return fmt.Errorf("Secret %q: %w", obj.GetName(), err)
+	}
+	secretType := corev1.SecretType(text)
+	if slices.Contains(secretTypes(), secretType) {
+		return nil
+	}
+	owner := obj.GetAnnotations()[corev1.ServiceAccountNameKey]
+	if secretType == corev1.SecretTypeServiceAccountToken && slices.Contains(b.serviceAccounts(), owner) {
+		return nil
+	}
+	return fmt.Errorf("Secret %q: type %q is not allowed in a bundle (a token only of a ServiceAccount that the bundle makes)",
+		obj.GetName(), secretType)
+}

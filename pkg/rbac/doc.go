@@ -1,0 +1,7 @@
+// Package rbac answers, from listers handed in, which rules a user holds in a scope and which of the
+// wanted rules are missing. It is the explainer: what it says is never a permission to write, since
+// the API server decides that at the moment of the write (security model, rule 1).
+//
+// Coverage is component-helpers' Covers, the function of the API server's own escalation check; the
+// semantics are those of the design page "Rule-check semantics".
+package rbac
