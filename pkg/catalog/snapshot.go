@@ -33,12 +33,16 @@ type Package struct {
 	DefaultChannel string
 	Channels       map[string]*Channel
 	Bundles        map[string]*Bundle
+	// Deprecation is the author's message where the package is deprecated, else "".
+	Deprecation string
 }
 
 // Channel is an upgrade graph: its entries by bundle name.
 type Channel struct {
 	Name    string
 	Entries map[string]Entry
+	// Deprecation is the author's message where the channel is deprecated, else "".
+	Deprecation string
 }
 
 // Entry is a node of a channel with its incoming edges (file-based catalog schema olm.channel).
@@ -59,6 +63,8 @@ type Bundle struct {
 	// Image is the bundle image reference; "" where the catalog carries the manifests inline.
 	Image      string
 	Properties []Property
+	// Deprecation is the author's message where the bundle is deprecated, else "".
+	Deprecation string
 }
 
 // Property is a type and a JSON value (file-based catalog "properties").

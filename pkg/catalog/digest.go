@@ -1,0 +1,64 @@
+package catalog
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"hash"
+	"maps"
+	"slices"
+)
+
+// ContentDigests returns the digest of a bundle's manifests, "" where the catalog has none.
+type ContentDigests func(pkg, bundle string) string
+
+// Digest is "sha256:<hex>" over packages in a fixed order. It does not depend on how a catalog was
+// cut into files, nor on the order within them. A nil content stands for a catalog without manifests.
+func Digest(packages map[string]*Package, content ContentDigests) string {
+	d := digester{sha256.New()}
+	for _, name := range slices.Sorted(maps.Keys(packages)) {
+		d.pkg(packages[name], content)
+	}
+	return "sha256:" + hex.EncodeToString(d.Sum(nil))
+}
+
+type digester struct{ hash.Hash }
+
+// words writes each word with its length, and their number, so that no two sequences write the same.
+func (d digester) words(words ...string) {
+	fmt.Fprintf(d, "%d\n", len(words))
+	for _, w := range words {
+		fmt.Fprintf(d, "%d:", len(w))
+		d.Write([]byte(w))
+	}
+}
+
+func (d digester) pkg(p *Package, content ContentDigests) {
+	d.words("package", p.Name, p.DefaultChannel, p.Deprecation)
+	for _, name := range p.ChannelNames() {
+		d.channel(p.Channels[name])
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.Bundles)) {
+		sum := ""
+		if content != nil {
+			sum = content(p.Name, name)
+		}
+		d.bundle(p.Bundles[name], sum)
+	}
+}
+
+func (d digester) channel(c *Channel) {
+	d.words("channel", c.Name, c.Deprecation)
+	for _, name := range slices.Sorted(maps.Keys(c.Entries)) {
+		e := c.Entries[name]
+		d.words("entry", e.Name, e.Replaces, e.SkipRange)
+		d.words(e.Skips...)
+	}
+}
+
+func (d digester) bundle(b *Bundle, content string) {
+	d.words("bundle", b.Name, b.Package, b.Version, b.Image, b.Deprecation, content)
+	for _, p := range b.Properties {
+		d.words("property", p.Type, string(p.Value))
+	}
+}

@@ -1,0 +1,94 @@
+package fbc
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/blang/semver/v4"
+	"github.com/operator-framework/operator-registry/alpha/declcfg"
+	"github.com/operator-framework/operator-registry/alpha/property"
+
+	"github.com/remit-olm/remit/pkg/catalog"
+)
+
+// convertBundle parts a bundle's inline manifests from what else is said of it. The content is nil
+// where there are none.
+func convertBundle(in *declcfg.Bundle) (*catalog.Bundle, *catalog.Content, error) {
+	if err := catalog.CheckName(in.Name); err != nil {
+		return nil, nil, err
+	}
+	out := &catalog.Bundle{Name: in.Name, Package: in.Package, Image: in.Image}
+	var content contentBuilder
+	for i := range in.Properties {
+		p := &in.Properties[i]
+		if err := p.Validate(); err != nil {
+			return nil, nil, fmt.Errorf("property %d: %w", i+1, err)
+		}
+		var err error
+		switch p.Type {
+		case property.TypeBundleObject:
+			err = content.add(p.Value)
+			p.Value = nil
+		case property.TypePackage:
+			err = setVersion(out, p.Value)
+			fallthrough
+		default:
+			out.Properties = append(out.Properties, catalog.Property{Type: p.Type, Value: p.Value})
+		}
+		if err != nil {
+			return nil, nil, fmt.Errorf("property %d (%s): %w", i+1, p.Type, err)
+		}
+	}
+	return out, content.content, nil
+}
+
+func setVersion(b *catalog.Bundle, value json.RawMessage) error {
+	var p property.Package
+	if err := json.Unmarshal(value, &p); err != nil {
+		return err
+	}
+	switch {
+	case p.PackageName != b.Package:
+		return fmt.Errorf("names package %q", p.PackageName)
+	case b.Version != "":
+		return errors.New("a bundle has only one version")
+	}
+	if _, err := semver.Parse(p.Version); err != nil {
+		return fmt.Errorf("version %q: %w", p.Version, err)
+	}
+	b.Version = p.Version
+	return nil
+}
+
+type contentBuilder struct {
+	content *catalog.Content
+	bytes   int
+}
+
+func (c *contentBuilder) add(value json.RawMessage) error {
+	var object struct {
+		Data []byte `json:"data"`
+		Ref  string `json:"ref"`
+	}
+	if err := json.Unmarshal(value, &object); err != nil {
+		return err
+	}
+	if object.Ref != "" {
+		return fmt.Errorf("refers to file %q, but only inline data is supported", object.Ref)
+	}
+	if len(object.Data) == 0 {
+		return errors.New("has no data")
+	}
+	if c.bytes += len(object.Data); c.bytes > catalog.MaxContentBytes {
+		return fmt.Errorf("the manifests are larger than %d bytes altogether", catalog.MaxContentBytes)
+	}
+	if c.content == nil {
+		c.content = &catalog.Content{}
+	}
+	if len(c.content.Manifests) == catalog.MaxManifests {
+		return fmt.Errorf("more than %d manifests", catalog.MaxManifests)
+	}
+	c.content.Manifests = append(c.content.Manifests, object.Data)
+	return nil
+}

@@ -1,0 +1,188 @@
+package fbc
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/operator-framework/operator-registry/alpha/declcfg"
+	"github.com/operator-framework/operator-registry/alpha/property"
+	"sigs.k8s.io/yaml"
+
+	"github.com/remit-olm/remit/pkg/catalog"
+	"github.com/remit-olm/remit/pkg/catalog/manifest"
+)
+
+const (
+	dirManifests    = "manifests"
+	fileAnnotations = "metadata/annotations.yaml"
+
+	annotationPackage        = "operators.operatorframework.io.bundle.package.v1"
+	annotationChannels       = "operators.operatorframework.io.bundle.channels.v1"
+	annotationDefaultChannel = "operators.operatorframework.io.bundle.channel.default.v1"
+)
+
+// authored is one bundle directory, read.
+type authored struct {
+	dir            string
+	pkg            string
+	channels       []string
+	defaultChannel string
+	manifests      [][]byte
+	*manifest.Description
+}
+
+// FromBundles renders the bundle directories found below the root of fsys: each directory that
+// holds metadata/annotations.yaml and manifests/. The usual layouts are <package>/<version>/ and the
+// root itself. Upgrade edges come from each ClusterServiceVersion; an edge to a version that is not
+// in the folder stays an edge, so a folder of newest versions only is a good catalog.
+func FromBundles(fsys fs.FS) (*declcfg.DeclarativeConfig, error) {
+	limited := newLimitedFS(fsys)
+	dirs, err := bundleDirs(limited)
+	if err != nil {
+		return nil, err
+	}
+	if len(dirs) == 0 {
+		return nil, fmt.Errorf("no bundle found: no directory holds %s and %s/", fileAnnotations, dirManifests)
+	}
+	bundles := make([]*authored, 0, len(dirs))
+	for _, dir := range dirs {
+		b, err := readBundle(limited, dir)
+		if err != nil {
+			return nil, fmt.Errorf("bundle directory %q: %w", dir, err)
+		}
+		bundles = append(bundles, b)
+	}
+	return render(bundles)
+}
+
+func bundleDirs(fsys fs.FS) ([]string, error) {
+	var dirs []string
+	err := fs.WalkDir(fsys, ".", func(p string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if !d.IsDir() || !isFile(fsys, path.Join(p, fileAnnotations)) || !isDir(fsys, path.Join(p, dirManifests)) {
+			return nil
+		}
+		if len(dirs) == catalog.MaxBundles {
+			return fmt.Errorf("more than %d bundles", catalog.MaxBundles)
+		}
+		dirs = append(dirs, p)
+		return fs.SkipDir
+	})
+	return dirs, err
+}
+
+func isFile(fsys fs.FS, p string) bool {
+	info, err := fs.Stat(fsys, p)
+	return err == nil && info.Mode().IsRegular()
+}
+
+func isDir(fsys fs.FS, p string) bool {
+	info, err := fs.Stat(fsys, p)
+	return err == nil && info.IsDir()
+}
+
+func readBundle(fsys fs.FS, dir string) (*authored, error) {
+	b := &authored{dir: dir}
+	if err := b.readAnnotations(fsys); err != nil {
+		return nil, fmt.Errorf("%s: %w", fileAnnotations, err)
+	}
+	if err := b.readManifests(fsys); err != nil {
+		return nil, err
+	}
+	d, err := manifest.Describe(b.pkg, b.manifests)
+	if err != nil {
+		return nil, err
+	}
+	b.Description = d
+	extra, err := readMetadataProperties(fsys, dir)
+	if err != nil {
+		return nil, err
+	}
+	b.Properties = property.Deduplicate(append(b.Properties, extra...))
+	return b, nil
+}
+
+func (b *authored) readAnnotations(fsys fs.FS) error {
+	data, err := readFile(fsys, path.Join(b.dir, fileAnnotations))
+	if err != nil {
+		return err
+	}
+	var file struct {
+		Annotations map[string]string `json:"annotations"`
+	}
+	if err := yaml.Unmarshal(data, &file); err != nil {
+		return err
+	}
+	b.pkg = file.Annotations[annotationPackage]
+	b.defaultChannel = strings.TrimSpace(file.Annotations[annotationDefaultChannel])
+	for _, c := range strings.Split(file.Annotations[annotationChannels], ",") {
+		if c = strings.TrimSpace(c); c != "" && !slices.Contains(b.channels, c) {
+			b.channels = append(b.channels, c)
+		}
+	}
+	switch {
+	case b.pkg == "":
+		return fmt.Errorf("has no %s", annotationPackage)
+	case len(b.channels) == 0:
+		return fmt.Errorf("has no %s", annotationChannels)
+	}
+	return nil
+}
+
+func (b *authored) readManifests(fsys fs.FS) error {
+	dir := path.Join(b.dir, dirManifests)
+	entries, err := fs.ReadDir(fsys, dir)
+	if err != nil {
+		return err
+	}
+	size := 0
+	for _, e := range entries {
+		if e.IsDir() || !IsCatalogFile(e.Name()) {
+			continue
+		}
+		data, err := readFile(fsys, path.Join(dir, e.Name()))
+		if err != nil {
+			return fmt.Errorf("%s/%s: %w", dirManifests, e.Name(), err)
+		}
+		docs, err := manifest.Split(data)
+		if err != nil {
+			return fmt.Errorf("%s/%s: %w", dirManifests, e.Name(), err)
+		}
+		for _, doc := range docs {
+			size += len(doc)
+		}
+		if b.manifests = append(b.manifests, docs...); size > catalog.MaxContentBytes || len(b.manifests) > catalog.MaxManifests {
+			return fmt.Errorf("more than %d bytes or %d manifests", catalog.MaxContentBytes, catalog.MaxManifests)
+		}
+	}
+	return nil
+}
+
+// IsCatalogFile says by a file's name whether it is YAML or JSON.
+func IsCatalogFile(name string) bool {
+	return slices.Contains([]string{".yaml", ".yml", ".json"}, strings.ToLower(path.Ext(name)))
+}
+
+// readFile reads a small file: one that is part of a single bundle.
+func readFile(fsys fs.FS, name string) ([]byte, error) {
+	f, err := fsys.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, catalog.MaxContentBytes+1))
+	if err == nil && len(data) > catalog.MaxContentBytes {
+		err = fmt.Errorf("larger than %d bytes", catalog.MaxContentBytes)
+	}
+	return data, err
+}
+
+// notThere tells an optional file that is absent from one that cannot be read.
+func notThere(err error) bool { return errors.Is(err, fs.ErrNotExist) }

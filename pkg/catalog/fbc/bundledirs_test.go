@@ -1,0 +1,133 @@
+package fbc
+
+import (
+	"os"
+	"testing"
+	"testing/fstest"
+
+	"github.com/operator-framework/operator-registry/alpha/declcfg"
+	"github.com/operator-framework/operator-registry/alpha/property"
+	"github.com/stretchr/testify/require"
+
+	"github.com/remit-olm/remit/pkg/catalog"
+)
+
+func TestFromBundles(t *testing.T) {
+	cfg, err := FromBundles(os.DirFS("testdata/bundles"))
+	require.NoError(t, err)
+
+	require.Len(t, cfg.Packages, 1)
+	require.Equal(t, "stable", cfg.Packages[0].DefaultChannel)
+	require.Len(t, cfg.Channels, 2)
+	require.Equal(t, []declcfg.ChannelEntry{
+		{Name: "hello.v1.1.0", Replaces: "hello.v1.0.0", Skips: []string{"hello.v1.0.1"}, SkipRange: "<1.1.0"},
+		{Name: "hello.v1.0.0", SkipRange: "<1.0.0"},
+	}, cfg.Channels[0].Entries)
+
+	props, err := property.Parse(cfg.Bundles[0].Properties)
+	require.NoError(t, err)
+	require.Equal(t, []property.Package{{PackageName: "hello", Version: "1.1.0"}}, props.Packages)
+	require.Equal(t, []property.GVK{
+		{Group: "example.com", Version: "v1", Kind: "Hello"},
+		{Group: "example.com", Version: "v1alpha1", Kind: "Hello"},
+	}, props.GVKs, "every served version of an owned CRD")
+	require.Equal(t, []property.GVKRequired{
+		{Group: "example.org", Version: "v1beta1", Kind: "Greeting"},
+		{Group: "example.net", Version: "v1", Kind: "World"},
+	}, props.GVKsRequired)
+	require.Equal(t, []property.PackageRequired{{PackageName: "world", VersionRange: ">=1.0.0"}}, props.PackagesRequired)
+	require.Len(t, props.BundleObjects, 2)
+
+	snap, err := FromConfig(cfg)
+	require.NoError(t, err)
+	older := snap.Packages["hello"].Bundles["hello.v1.0.0"]
+	require.Contains(t, propertyTypes(older), propertyMalformedDependencies)
+}
+
+func propertyTypes(b *catalog.Bundle) []string {
+	var out []string
+	for _, p := range b.Properties {
+		out = append(out, p.Type)
+	}
+	return out
+}
+
+func TestFromBundlesTakesTheRootItself(t *testing.T) {
+	cfg, err := FromBundles(os.DirFS("testdata/bundles/hello/1.1.0"))
+	require.NoError(t, err)
+	snap, err := FromConfig(cfg)
+	require.NoError(t, err, "the replaced version need not be there")
+	head, err := snap.Packages["hello"].Channels["stable"].Head()
+	require.NoError(t, err)
+	require.Equal(t, "hello.v1.0.0", head.Replaces)
+}
+
+func TestFromBundlesTakesSeveralHeads(t *testing.T) {
+	cfg, err := FromBundles(fstest.MapFS{
+		"1/metadata/annotations.yaml": annotations("a", "stable"),
+		"1/manifests/csv.yaml":        csvFile("a.v1", "1.0.0"),
+		"2/metadata/annotations.yaml": annotations("a", "stable"),
+		"2/manifests/csv.yaml":        csvFile("a.v2", "2.0.0"),
+	})
+	require.NoError(t, err)
+	snap, err := FromConfig(cfg)
+	require.NoError(t, err)
+	_, err = snap.Packages["a"].Channels["stable"].Head()
+	require.ErrorContains(t, err, "2 heads")
+}
+
+func TestMalformedBundleDirectoriesAreNamed(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		files fstest.MapFS
+		want  string
+	}{
+		{"no bundle at all", fstest.MapFS{"x/README.md": {}}, "no bundle found"},
+		{"no package", fstest.MapFS{
+			"x/metadata/annotations.yaml": {Data: []byte("annotations: {}")},
+			"x/manifests/csv.yaml":        csvFile("a.v1", "1.0.0"),
+		}, `bundle directory "x": metadata/annotations.yaml: has no ` + annotationPackage},
+		{"no CSV", fstest.MapFS{
+			"x/metadata/annotations.yaml": annotations("a", "stable"),
+			"x/manifests/sa.yaml":         {Data: []byte("kind: ServiceAccount")},
+		}, `bundle directory "x": a bundle has exactly one ClusterServiceVersion, found 0`},
+		{"broken YAML", fstest.MapFS{
+			"x/metadata/annotations.yaml": annotations("a", "stable"),
+			"x/manifests/sa.yaml":         {Data: []byte("a: [")},
+		}, `bundle directory "x": manifests/sa.yaml: document 1: `},
+		{"one bundle twice", fstest.MapFS{
+			"x/metadata/annotations.yaml": annotations("a", "stable"),
+			"x/manifests/csv.yaml":        csvFile("a.v1", "1.0.0"),
+			"y/metadata/annotations.yaml": annotations("a", "stable"),
+			"y/manifests/csv.yaml":        csvFile("a.v1", "1.0.0"),
+		}, `package "a": directories "x" and "y" hold the same bundle "a.v1"`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := FromBundles(tt.files)
+			require.ErrorContains(t, err, tt.want)
+		})
+	}
+}
+
+func annotations(pkg, channels string) *fstest.MapFile {
+	return &fstest.MapFile{Data: []byte("annotations:\n  " + annotationPackage + ": " + pkg + "\n  " + annotationChannels + ": " + channels + "\n")}
+}
+
+func csvFile(name, version string) *fstest.MapFile {
+	return &fstest.MapFile{Data: []byte("kind: ClusterServiceVersion\nmetadata: {name: " + name + "}\nspec: {version: " + version + "}\n")}
+}
+
+func FuzzFromBundles(f *testing.F) {
+	f.Add(csvFile("a.v1", "1.0.0").Data, []byte("dependencies: [{type: olm.package, value: {packageName: b}}]"))
+	f.Add([]byte("kind: ClusterServiceVersion\n---\nkind: CustomResourceDefinition\nspec: {versions: [{name: v1}]}"), []byte("dependencies: ["))
+	f.Fuzz(func(t *testing.T, csv, dependencies []byte) {
+		cfg, err := FromBundles(fstest.MapFS{
+			"metadata/annotations.yaml":  annotations("a", "stable"),
+			"metadata/dependencies.yaml": {Data: dependencies},
+			"manifests/csv.yaml":         {Data: csv},
+		})
+		if err == nil {
+			_, _ = FromConfig(cfg)
+		}
+	})
+}

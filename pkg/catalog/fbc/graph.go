@@ -1,0 +1,117 @@
+package fbc
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/blang/semver/v4"
+	"github.com/operator-framework/operator-registry/alpha/declcfg"
+	"github.com/operator-framework/operator-registry/alpha/property"
+)
+
+func render(bundles []*authored) (*declcfg.DeclarativeConfig, error) {
+	byPackage := map[string][]*authored{}
+	for _, b := range bundles {
+		byPackage[b.pkg] = append(byPackage[b.pkg], b)
+	}
+	cfg := &declcfg.DeclarativeConfig{}
+	for _, name := range slices.Sorted(maps.Keys(byPackage)) {
+		versions := byPackage[name]
+		if err := distinct(versions); err != nil {
+			return nil, fmt.Errorf("package %q: %w", name, err)
+		}
+		slices.SortFunc(versions, newestFirst)
+		cfg.Packages = append(cfg.Packages, declcfg.Package{
+			Schema:         declcfg.SchemaPackage,
+			Name:           name,
+			DefaultChannel: defaultChannel(versions),
+		})
+		cfg.Channels = append(cfg.Channels, renderChannels(name, versions)...)
+		for _, b := range versions {
+			cfg.Bundles = append(cfg.Bundles, renderBundle(b))
+		}
+	}
+	return cfg, nil
+}
+
+func distinct(versions []*authored) error {
+	dirs := map[string]string{}
+	for _, b := range versions {
+		if other, ok := dirs[b.Name]; ok {
+			return fmt.Errorf("directories %q and %q hold the same bundle %q", other, b.dir, b.Name)
+		}
+		dirs[b.Name] = b.dir
+	}
+	return nil
+}
+
+// newestFirst orders by version; what has no semantic version comes last.
+func newestFirst(a, b *authored) int {
+	va, errA := semver.Parse(a.Version)
+	vb, errB := semver.Parse(b.Version)
+	switch {
+	case errA == nil && errB == nil:
+		return cmp.Or(vb.Compare(va), cmp.Compare(b.Name, a.Name))
+	case errA == nil:
+		return -1
+	case errB == nil:
+		return 1
+	}
+	return cmp.Compare(b.Name, a.Name)
+}
+
+// defaultChannel is what the newest bundle that names one says, as long as some bundle is in that
+// channel: in a folder of newest versions the author's default may have no bundle.
+func defaultChannel(versions []*authored) string {
+	existing := map[string]bool{}
+	for _, b := range versions {
+		for _, c := range b.channels {
+			existing[c] = true
+		}
+	}
+	for _, b := range versions {
+		if existing[b.defaultChannel] {
+			return b.defaultChannel
+		}
+	}
+	return versions[0].channels[0]
+}
+
+func renderChannels(pkg string, versions []*authored) []declcfg.Channel {
+	entries := map[string][]declcfg.ChannelEntry{}
+	for _, b := range versions {
+		for _, c := range b.channels {
+			entries[c] = append(entries[c], declcfg.ChannelEntry{
+				Name:      b.Name,
+				Replaces:  b.Replaces,
+				Skips:     b.Skips,
+				SkipRange: b.SkipRange,
+			})
+		}
+	}
+	out := make([]declcfg.Channel, 0, len(entries))
+	for _, name := range slices.Sorted(maps.Keys(entries)) {
+		out = append(out, declcfg.Channel{
+			Schema:  declcfg.SchemaChannel,
+			Name:    name,
+			Package: pkg,
+			Entries: entries[name],
+		})
+	}
+	return out
+}
+
+func renderBundle(b *authored) declcfg.Bundle {
+	props := slices.Clone(b.Properties)
+	for _, m := range b.manifests {
+		props = append(props, property.MustBuildBundleObject(m))
+	}
+	return declcfg.Bundle{
+		Schema:     declcfg.SchemaBundle,
+		Name:       b.Name,
+		Package:    b.pkg,
+		Properties: props,
+	}
+}

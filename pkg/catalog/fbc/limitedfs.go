@@ -1,0 +1,63 @@
+package fbc
+
+import (
+	"fmt"
+	"io/fs"
+	"strings"
+	"sync/atomic"
+
+	"github.com/remit-olm/remit/pkg/catalog"
+)
+
+// limitedFS bounds what is read through it, in one file and altogether. It also hides what a mounted
+// ConfigMap keeps beside its files: ".." directories that hold each of them a second time.
+type limitedFS struct {
+	fs.FS
+	maxFile, maxTotal int64
+	total             atomic.Int64
+}
+
+func newLimitedFS(fsys fs.FS) *limitedFS {
+	return &limitedFS{FS: fsys, maxFile: catalog.MaxFileBytes, maxTotal: catalog.MaxCatalogBytes}
+}
+
+// Open opens a file whose Read fails beyond the limits.
+func (l *limitedFS) Open(name string) (fs.File, error) {
+	f, err := l.FS.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	return &limitedFile{File: f, fsys: l}, nil
+}
+
+// ReadDir lists directories, regular files and links; a pipe or device would block its reader.
+func (l *limitedFS) ReadDir(name string) ([]fs.DirEntry, error) {
+	entries, err := fs.ReadDir(l.FS, name)
+	kept := entries[:0]
+	for _, e := range entries {
+		ordinary := e.IsDir() || e.Type().IsRegular() || e.Type()&fs.ModeSymlink != 0
+		if ordinary && !strings.HasPrefix(e.Name(), "..") {
+			kept = append(kept, e)
+		}
+	}
+	return kept, err
+}
+
+type limitedFile struct {
+	fs.File
+	fsys *limitedFS
+	read int64
+}
+
+func (f *limitedFile) Read(p []byte) (int, error) {
+	n, err := f.File.Read(p)
+	f.read += int64(n)
+	total := f.fsys.total.Add(int64(n))
+	switch {
+	case f.read > f.fsys.maxFile:
+		return 0, fmt.Errorf("file is larger than %d bytes", f.fsys.maxFile)
+	case total > f.fsys.maxTotal:
+		return 0, fmt.Errorf("the files of the catalog are larger than %d bytes altogether", f.fsys.maxTotal)
+	}
+	return n, err
+}

@@ -1,0 +1,187 @@
+package fbc
+
+import (
+	"context"
+	"io/fs"
+	"os"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/remit-olm/remit/pkg/catalog"
+)
+
+func TestLoadSmallCatalog(t *testing.T) {
+	snap, err := Load(t.Context(), os.DirFS("testdata/small"))
+	require.NoError(t, err)
+
+	pkg := snap.Packages["hello"]
+	require.Equal(t, "stable", pkg.DefaultChannel)
+	head, err := pkg.Channels["stable"].Head()
+	require.NoError(t, err)
+	require.Equal(t, catalog.Entry{
+		Name:      "hello.v1.1.0",
+		Replaces:  "hello.v1.0.0",
+		Skips:     []string{"hello.v1.0.1"},
+		SkipRange: ">=1.0.0 <1.1.0",
+	}, head)
+
+	older, newer := pkg.Bundles["hello.v1.0.0"], pkg.Bundles["hello.v1.1.0"]
+	require.Equal(t, "use 1.1.0", older.Deprecation)
+	require.Equal(t, "quay.io/example/hello:1.0.0", older.Image)
+	require.Equal(t, "1.1.0", newer.Version)
+	require.Len(t, newer.Properties, 2, "all properties but the bundle objects are kept")
+
+	content, err := snap.Reader.Content(t.Context(), "hello", "stable", "hello.v1.1.0")
+	require.NoError(t, err)
+	require.Len(t, content.Manifests, 1)
+	require.Contains(t, string(content.Manifests[0]), "ClusterServiceVersion")
+	_, err = snap.Reader.Content(t.Context(), "hello", "stable", "hello.v1.0.0")
+	require.ErrorIs(t, err, catalog.ErrNoContent)
+}
+
+func TestDigestIsOverContentNotFiles(t *testing.T) {
+	split, err := Load(t.Context(), os.DirFS("testdata/small"))
+	require.NoError(t, err)
+
+	pkg, err := os.ReadFile("testdata/small/hello/package.yaml")
+	require.NoError(t, err)
+	bundles, err := os.ReadFile("testdata/small/hello/bundles.json")
+	require.NoError(t, err)
+	files := map[string][]byte{"z.yaml": pkg, "a.json": bundles}
+	same, err := FromFiles(t.Context(), files)
+	require.NoError(t, err)
+	require.Equal(t, split.Digest, same.Digest)
+
+	files["z.yaml"] = []byte(strings.Replace(string(pkg), "use 1.1.0", "use 1.1.1", 1))
+	other, err := FromFiles(t.Context(), files)
+	require.NoError(t, err)
+	require.NotEqual(t, split.Digest, other.Digest)
+}
+
+const (
+	pkgA     = "---\nschema: olm.package\nname: a\ndefaultChannel: stable\n"
+	channelA = "---\nschema: olm.channel\npackage: a\nname: stable\nentries: [{name: a.v1}]\n"
+	bundleA  = "---\nschema: olm.bundle\npackage: a\nname: a.v1\nproperties: [{type: olm.package, value: {packageName: a, version: 1.0.0}}]\n"
+)
+
+func TestMalformedCatalogsAreNamed(t *testing.T) {
+	withProperty := func(p string) string {
+		return pkgA + channelA + "---\nschema: olm.bundle\npackage: a\nname: a.v1\nproperties: [" + p + "]\n"
+	}
+	for _, tt := range []struct {
+		name, text, want string
+	}{
+		{"refuses an empty catalog", "", "the catalog is empty"},
+		{"names the file that is no YAML", "a: [", `file "c.yaml": `},
+		{"names the file that is no catalog", "kind: Deployment", `file "c.yaml": an object has no schema`},
+		{"refuses a default channel that does not exist", strings.Replace(pkgA, "stable", "fast", 1) + channelA + bundleA,
+			`package "a": its default channel "fast" does not exist`},
+		{"refuses a package without default channel", "schema: olm.package\nname: a\n", `package "a" has no default channel`},
+		{"refuses an entry without bundle", pkgA + channelA, `package "a", channel "stable": there is no bundle for its entry "a.v1"`},
+		{"refuses a channel without entries", pkgA + "---\nschema: olm.channel\npackage: a\nname: stable\n" + bundleA,
+			`package "a", channel "stable" has no entries`},
+		{"refuses a package twice", pkgA + pkgA, `package "a" is there twice`},
+		{"refuses a channel twice", pkgA + channelA + channelA + bundleA, `package "a", channel "stable" is there twice`},
+		{"refuses a bundle twice", pkgA + channelA + bundleA + bundleA, `package "a", bundle "a.v1" is there twice`},
+		{"refuses a channel of an unknown package", pkgA + channelA + bundleA + strings.Replace(channelA, "package: a", "package: b", 1),
+			`channel "stable": there is no package "b"`},
+		{"refuses a bundle of an unknown package", pkgA + channelA + bundleA + "---\nschema: olm.bundle\npackage: b\nname: b.v1\n",
+			`bundle "b.v1": there is no package "b"`},
+		{"refuses a name with a slash", pkgA + channelA + strings.Replace(bundleA, "a.v1", "../a.v1", 1), `may not contain a slash`},
+		{"refuses a version that is none", withProperty("{type: olm.package, value: {packageName: a, version: one}}"),
+			`package "a", bundle "a.v1": property 1 (olm.package): version "one"`},
+		{"refuses another package's version", withProperty("{type: olm.package, value: {packageName: b, version: 1.0.0}}"),
+			`names package "b"`},
+		{"refuses an object by reference", withProperty("{type: olm.bundle.object, value: {ref: objects/csv.yaml}}"),
+			`refers to file "objects/csv.yaml"`},
+		{"refuses an object that is not base64", withProperty("{type: olm.bundle.object, value: {data: '*'}}"),
+			`property 1 (olm.bundle.object): illegal base64`},
+		{"refuses a deprecation of nothing", pkgA + channelA + bundleA +
+			"---\nschema: olm.deprecations\npackage: a\nentries: [{reference: {schema: olm.bundle, name: a.v9}, message: m}]\n",
+			`there is no olm.bundle "a.v9"`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := Load(t.Context(), fstest.MapFS{"c.yaml": {Data: []byte(tt.text)}})
+			require.ErrorContains(t, err, tt.want)
+			_, err = FromFiles(t.Context(), map[string][]byte{"c.yaml": []byte(tt.text)})
+			require.ErrorContains(t, err, tt.want)
+		})
+	}
+}
+
+func TestSeveralMalformedFilesAreReportedTogether(t *testing.T) {
+	fsys := fstest.MapFS{"b.yaml": {Data: []byte("kind: B")}, "a.yaml": {Data: []byte("kind: A")}}
+	_, err := Load(t.Context(), fsys)
+	require.EqualError(t, err, `file "a.yaml": an object has no schema: this is not a file-based catalog; `+
+		`file "b.yaml": an object has no schema: this is not a file-based catalog`)
+}
+
+func TestLoadReadsAMountedConfigMapOnce(t *testing.T) {
+	all := &fstest.MapFile{Data: []byte(pkgA + channelA + bundleA)}
+	_, err := Load(t.Context(), fstest.MapFS{"catalog.yaml": all, "..2026_11_21/catalog.yaml": all})
+	require.NoError(t, err)
+}
+
+func TestLoadHonoursIndexIgnore(t *testing.T) {
+	_, err := Load(t.Context(), fstest.MapFS{
+		"catalog.yaml": {Data: []byte(pkgA + channelA + bundleA)},
+		"README.md":    {Data: []byte("# Not a catalog")},
+		".indexignore": {Data: []byte("*.md\n")},
+	})
+	require.NoError(t, err)
+}
+
+func TestLimits(t *testing.T) {
+	files := fstest.MapFS{"a": {Data: make([]byte, 100)}, "b": {Data: make([]byte, 100)}}
+	for _, tt := range []struct {
+		name            string
+		maxFile, maxAll int64
+		want            string
+	}{
+		{"a file may be as large as the limit", 100, 200, ""},
+		{"a larger file is refused", 99, 200, "file is larger than 99 bytes"},
+		{"files that are larger altogether are refused", 100, 199, "larger than 199 bytes altogether"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			limited := &limitedFS{FS: files, maxFile: tt.maxFile, maxTotal: tt.maxAll}
+			_, errA := fs.ReadFile(limited, "a")
+			_, errB := fs.ReadFile(limited, "b")
+			if tt.want == "" {
+				require.NoError(t, errA)
+				require.NoError(t, errB)
+				return
+			}
+			require.ErrorContains(t, errB, tt.want)
+		})
+	}
+}
+
+func TestLoadEndsWithItsContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := Load(ctx, os.DirFS("testdata/small"))
+	require.ErrorIs(t, err, context.Canceled)
+}
+
+func FuzzFromFiles(f *testing.F) {
+	f.Add([]byte(pkgA + channelA + bundleA))
+	small, err := os.ReadFile("testdata/small/hello/bundles.json")
+	require.NoError(f, err)
+	f.Add(append(small, []byte("\n---\n"+pkgA)...))
+	f.Add([]byte("a: &a [*a, *a]"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		snap, err := FromFiles(context.Background(), map[string][]byte{"f.yaml": data})
+		if err != nil {
+			return
+		}
+		for _, p := range snap.Packages {
+			require.NoError(t, p.Validate())
+		}
+		again, err := FromFiles(context.Background(), map[string][]byte{"f.yaml": data})
+		require.NoError(t, err)
+		require.Equal(t, snap.Digest, again.Digest)
+	})
+}

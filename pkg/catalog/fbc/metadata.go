@@ -1,0 +1,105 @@
+package fbc
+
+import (
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"path"
+
+	"github.com/operator-framework/operator-registry/alpha/property"
+	"sigs.k8s.io/yaml"
+)
+
+const (
+	fileDependencies = "metadata/dependencies.yaml"
+	fileProperties   = "metadata/properties.yaml"
+
+	// propertyMalformedDependencies marks a bundle whose dependencies file cannot be read. Such a
+	// file is otherwise treated as absent, which is how the published catalogs of OLM v0 treat it:
+	// one author's slip must not take a folder of bundles away.
+	propertyMalformedDependencies = "remit.dev/malformed-dependencies"
+)
+
+// readMetadataProperties returns what metadata/dependencies.yaml and metadata/properties.yaml add.
+func readMetadataProperties(fsys fs.FS, dir string) ([]property.Property, error) {
+	out, err := readProperties(fsys, path.Join(dir, fileProperties))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", fileProperties, err)
+	}
+	dependencies, err := readDependencies(fsys, path.Join(dir, fileDependencies))
+	if err != nil {
+		text, _ := json.Marshal(err.Error())
+		return append(out, property.Property{Type: propertyMalformedDependencies, Value: text}), nil
+	}
+	return append(out, dependencies...), nil
+}
+
+func readProperties(fsys fs.FS, name string) ([]property.Property, error) {
+	var file struct {
+		Properties []property.Property `json:"properties"`
+	}
+	if err := readYAML(fsys, name, &file); err != nil {
+		return nil, err
+	}
+	for _, p := range file.Properties {
+		if err := p.Validate(); err != nil {
+			return nil, err
+		}
+	}
+	return file.Properties, nil
+}
+
+func readDependencies(fsys fs.FS, name string) ([]property.Property, error) {
+	var file struct {
+		Dependencies []property.Property `json:"dependencies"`
+	}
+	if err := readYAML(fsys, name, &file); err != nil {
+		return nil, err
+	}
+	var out []property.Property
+	for i, d := range file.Dependencies {
+		p, err := requirement(d)
+		if err != nil {
+			return nil, fmt.Errorf("dependency %d: %w", i+1, err)
+		}
+		out = append(out, p)
+	}
+	return out, nil
+}
+
+// requirement turns a dependency, as authors write it, into the property that a catalog states.
+func requirement(d property.Property) (property.Property, error) {
+	if err := d.Validate(); err != nil {
+		return property.Property{}, err
+	}
+	switch d.Type {
+	case property.TypePackage:
+		var dep struct {
+			PackageName string `json:"packageName"`
+			Version     string `json:"version"`
+		}
+		if err := json.Unmarshal(d.Value, &dep); err != nil {
+			return property.Property{}, err
+		}
+		return property.MustBuildPackageRequired(dep.PackageName, dep.Version), nil
+	case property.TypeGVK:
+		var dep property.GVK
+		if err := json.Unmarshal(d.Value, &dep); err != nil {
+			return property.Property{}, err
+		}
+		return property.MustBuildGVKRequired(dep.Group, dep.Version, dep.Kind), nil
+	}
+	return d, nil
+}
+
+// readYAML leaves v alone where the file is absent.
+func readYAML(fsys fs.FS, name string, v any) error {
+	data, err := readFile(fsys, name)
+	if notThere(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return yaml.Unmarshal(data, v)
+}

@@ -1,0 +1,57 @@
+package catalog
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Limits on what one catalog may hold. Every loader keeps to them: a catalog is hostile bytes.
+const (
+	// MaxCatalogBytes bounds all that is read for one catalog.
+	MaxCatalogBytes = 512 << 20
+	// MaxFileBytes bounds one file of a catalog, or one key of a ConfigMap.
+	MaxFileBytes = 256 << 20
+	// MaxContentBytes bounds the manifests of one bundle.
+	MaxContentBytes = 16 << 20
+	// MaxManifests bounds the number of manifests of one bundle.
+	MaxManifests = 10_000
+	// MaxPackages bounds the packages of one catalog.
+	MaxPackages = 1_000_000
+	// MaxChannels bounds the channels of one catalog.
+	MaxChannels = 1_000_000
+	// MaxBundles bounds the bundles of one catalog.
+	MaxBundles = 1_000_000
+	// MaxEntries bounds the channel entries of one catalog, skips included.
+	MaxEntries = 4_000_000
+	// MaxNameBytes bounds the name of a package, channel or bundle.
+	MaxNameBytes = 253
+)
+
+// CheckName refuses a name of a package, channel or bundle that is not fit to be a path element, a
+// map key or a word in a message: empty, too long, not UTF-8, with a slash, space or control character.
+func CheckName(name string) error {
+	switch {
+	case name == "":
+		return errors.New("name is empty")
+	case len(name) > MaxNameBytes:
+		return fmt.Errorf("name %q... has %d bytes, more than %d", firstBytes(name, 32), len(name), MaxNameBytes)
+	case !utf8.ValidString(name):
+		return fmt.Errorf("name %q is not valid UTF-8", name)
+	case name == "." || name == ".." || strings.ContainsAny(name, `/\`):
+		return fmt.Errorf("name %q may not contain a slash or be a relative path", name)
+	case strings.ContainsFunc(name, unprintable):
+		return fmt.Errorf("name %q contains a space or control character", name)
+	}
+	return nil
+}
+
+func unprintable(r rune) bool {
+	return unicode.IsSpace(r) || !unicode.IsPrint(r)
+}
+
+func firstBytes(s string, n int) string {
+	return s[:min(n, len(s))]
+}

@@ -1,0 +1,219 @@
+package manifest
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/operator-framework/operator-registry/alpha/property"
+
+	"github.com/remit-olm/remit/pkg/catalog"
+	"github.com/remit-olm/remit/pkg/lib/names"
+)
+
+const (
+	kindCSV = "ClusterServiceVersion"
+	kindCRD = "CustomResourceDefinition"
+	// annotationProperties on a CSV holds further properties as a JSON list.
+	annotationProperties = "olm.properties"
+)
+
+// Description is what a bundle's manifests say about the bundle.
+type Description struct {
+	// Name is the name of the ClusterServiceVersion.
+	Name    string
+	Version string
+	// Replaces, Skips and SkipRange are the CSV's upgrade edges.
+	Replaces  string
+	Skips     []string
+	SkipRange string
+	// OwnedCRDs are the names of the CRDs that the CSV owns, in its order.
+	OwnedCRDs []string
+	// Properties are those that follow from the manifests, without duplicates.
+	Properties []property.Property
+}
+
+// Describe reads a bundle of the named package. Exactly one manifest must be a CSV; manifests must
+// be JSON, as Split returns them.
+func Describe(pkg string, manifests [][]byte) (*Description, error) {
+	var csvs []csv
+	var crds []crd
+	for i, data := range manifests {
+		var kind header
+		if err := json.Unmarshal(data, &kind); err != nil {
+			return nil, fmt.Errorf("manifest %d is not an object: %w", i+1, err)
+		}
+		switch kind.Kind {
+		case kindCSV:
+			var c csv
+			if err := json.Unmarshal(data, &c); err != nil {
+				return nil, fmt.Errorf("ClusterServiceVersion: %w", err)
+			}
+			csvs = append(csvs, c)
+		case kindCRD:
+			var c crd
+			if err := json.Unmarshal(data, &c); err != nil {
+				return nil, fmt.Errorf("CustomResourceDefinition: %w", err)
+			}
+			crds = append(crds, c)
+		}
+	}
+	if len(csvs) != 1 {
+		return nil, fmt.Errorf("a bundle has exactly one ClusterServiceVersion, found %d", len(csvs))
+	}
+	return describe(pkg, &csvs[0], crds)
+}
+
+func describe(pkg string, c *csv, crds []crd) (*Description, error) {
+	if err := catalog.CheckName(c.Metadata.Name); err != nil {
+		return nil, fmt.Errorf("ClusterServiceVersion: %w", err)
+	}
+	d := &Description{
+		Name:      c.Metadata.Name,
+		Version:   c.Spec.Version,
+		Replaces:  c.Spec.Replaces,
+		Skips:     c.Spec.Skips,
+		SkipRange: c.Metadata.Annotations[names.AnnotationSkipRange],
+	}
+	for _, owned := range c.Spec.CRDs.Owned {
+		d.OwnedCRDs = append(d.OwnedCRDs, owned.Name)
+	}
+	if d.Version != "" {
+		d.Properties = append(d.Properties, property.MustBuildPackage(pkg, d.Version))
+	}
+	provided := append(c.provided(), versionsOf(crds, d.OwnedCRDs)...)
+	for _, api := range dedupe(provided) {
+		d.Properties = append(d.Properties, property.MustBuildGVK(api.Group, api.Version, api.Kind))
+	}
+	for _, api := range dedupe(c.required()) {
+		d.Properties = append(d.Properties, property.MustBuildGVKRequired(api.Group, api.Version, api.Kind))
+	}
+	extra, err := c.extraProperties()
+	if err != nil {
+		return nil, fmt.Errorf("ClusterServiceVersion %q: %w", d.Name, err)
+	}
+	d.Properties = property.Deduplicate(append(d.Properties, extra...))
+	return d, nil
+}
+
+// Only the fields that matter here are named, so that a mistake elsewhere in a CSV is reported by
+// the install of that CSV, not by the load of a catalog.
+type header struct {
+	Kind string `json:"kind"`
+}
+
+type csv struct {
+	Metadata struct {
+		Name        string            `json:"name"`
+		Annotations map[string]string `json:"annotations"`
+	} `json:"metadata"`
+	Spec struct {
+		Version  string   `json:"version"`
+		Replaces string   `json:"replaces"`
+		Skips    []string `json:"skips"`
+		CRDs     struct {
+			Owned    []crdReference `json:"owned"`
+			Required []crdReference `json:"required"`
+		} `json:"customresourcedefinitions"`
+		APIServices struct {
+			Owned    []api `json:"owned"`
+			Required []api `json:"required"`
+		} `json:"apiservicedefinitions"`
+	} `json:"spec"`
+}
+
+type crdReference struct {
+	// Name is <plural>.<group>.
+	Name    string `json:"name"`
+	Version string `json:"version"`
+	Kind    string `json:"kind"`
+}
+
+type api struct {
+	Group   string `json:"group"`
+	Version string `json:"version"`
+	Kind    string `json:"kind"`
+}
+
+type crd struct {
+	Metadata struct {
+		Name string `json:"name"`
+	} `json:"metadata"`
+	Spec struct {
+		Group string `json:"group"`
+		Names struct {
+			Kind string `json:"kind"`
+		} `json:"names"`
+		Versions []struct {
+			Name   string `json:"name"`
+			Served bool   `json:"served"`
+		} `json:"versions"`
+	} `json:"spec"`
+}
+
+func (r crdReference) api() api {
+	_, group, _ := strings.Cut(r.Name, ".")
+	return api{Group: group, Version: r.Version, Kind: r.Kind}
+}
+
+func (c *csv) provided() []api {
+	return concat(c.Spec.CRDs.Owned, c.Spec.APIServices.Owned)
+}
+
+func (c *csv) required() []api {
+	return concat(c.Spec.CRDs.Required, c.Spec.APIServices.Required)
+}
+
+func concat(crds []crdReference, services []api) []api {
+	var out []api
+	for _, r := range crds {
+		out = append(out, r.api())
+	}
+	return append(out, services...)
+}
+
+// versionsOf lists every served version of the owned CRDs: a CSV often names only the newest.
+func versionsOf(crds []crd, owned []string) []api {
+	var out []api
+	for i := range crds {
+		if !slices.Contains(owned, crds[i].Metadata.Name) {
+			continue
+		}
+		for _, v := range crds[i].Spec.Versions {
+			if v.Served {
+				out = append(out, api{Group: crds[i].Spec.Group, Version: v.Name, Kind: crds[i].Spec.Names.Kind})
+			}
+		}
+	}
+	return out
+}
+
+// dedupe keeps the first of each and drops those that are not complete.
+func dedupe(apis []api) []api {
+	var out []api
+	for _, a := range apis {
+		if a.Version != "" && a.Kind != "" && !slices.Contains(out, a) {
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
+func (c *csv) extraProperties() ([]property.Property, error) {
+	text, ok := c.Metadata.Annotations[annotationProperties]
+	if !ok {
+		return nil, nil
+	}
+	var extra []property.Property
+	if err := json.Unmarshal([]byte(text), &extra); err != nil {
+		return nil, fmt.Errorf("annotation %s: %w", annotationProperties, err)
+	}
+	for _, p := range extra {
+		if p.Type == "" || len(p.Value) == 0 {
+			return nil, errors.New("annotation " + annotationProperties + ": a property needs a type and a value")
+		}
+	}
+	return extra, nil
+}

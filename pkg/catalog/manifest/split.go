@@ -1,0 +1,52 @@
+package manifest
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/yaml"
+)
+
+// Split cuts a YAML or JSON file into its documents, each as JSON. Empty documents are left out.
+func Split(data []byte) ([][]byte, error) {
+	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data)))
+	var out [][]byte
+	for i := 1; ; i++ {
+		doc, err := reader.Read()
+		if errors.Is(err, io.EOF) {
+			return out, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("document %d: %w", i, err)
+		}
+		object, err := yaml.YAMLToJSON(doc)
+		if err != nil {
+			return nil, fmt.Errorf("document %d: %w", i, err)
+		}
+		if object = bytes.TrimSpace(object); !bytes.Equal(object, []byte("null")) {
+			out = append(out, object)
+		}
+	}
+}
+
+// List cuts a YAML or JSON list into its elements, each as JSON. An empty text is an empty list.
+func List(data []byte) ([][]byte, error) {
+	object, err := yaml.YAMLToJSON(data)
+	if err != nil {
+		return nil, err
+	}
+	var elements []json.RawMessage
+	if err := json.Unmarshal(object, &elements); err != nil {
+		return nil, errors.New("not a list")
+	}
+	out := make([][]byte, 0, len(elements))
+	for _, e := range elements {
+		out = append(out, e)
+	}
+	return out, nil
+}
