@@ -1,0 +1,63 @@
+package configmap
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/remit-olm/remit/pkg/catalog"
+	"github.com/remit-olm/remit/pkg/catalog/fbc"
+)
+
+// Keys of the legacy format. Each holds a YAML list.
+const (
+	KeyCRDs     = "customResourceDefinitions"
+	KeyCSVs     = "clusterServiceVersions"
+	KeyPackages = "packages"
+)
+
+// Load reads the catalog that a ConfigMap holds. The caller sets Key and Priority of the Snapshot
+// before it publishes it.
+func Load(ctx context.Context, cm *corev1.ConfigMap) (*catalog.Snapshot, error) {
+	keys := keysOf(cm)
+	files := map[string][]byte{}
+	var legacy []string
+	for key, data := range keys {
+		switch {
+		case isLegacy(key):
+			legacy = append(legacy, key)
+		case fbc.IsCatalogFile(key):
+			files[key] = data
+		}
+	}
+	slices.Sort(legacy)
+	switch {
+	case len(files) > 0 && len(legacy) > 0:
+		return nil, fmt.Errorf("holds both file-based catalog files and the legacy keys %s: use one format", strings.Join(legacy, ", "))
+	case len(files) > 0:
+		return fbc.FromFiles(ctx, files)
+	case len(legacy) > 0:
+		return loadLegacy(keys)
+	}
+	return nil, errors.New("holds no catalog: it has neither a key that ends in .yaml, .yml or .json nor the legacy keys " +
+		strings.Join([]string{KeyCSVs, KeyCRDs, KeyPackages}, ", "))
+}
+
+func isLegacy(key string) bool {
+	return key == KeyCRDs || key == KeyCSVs || key == KeyPackages
+}
+
+// keysOf merges data and binaryData; the API server keeps their keys apart.
+func keysOf(cm *corev1.ConfigMap) map[string][]byte {
+	out := make(map[string][]byte, len(cm.Data)+len(cm.BinaryData))
+	maps.Copy(out, cm.BinaryData)
+	for key, text := range cm.Data {
+		out[key] = []byte(text)
+	}
+	return out
+}

@@ -1,0 +1,125 @@
+package configmap
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+)
+
+const (
+	fbcText = `
+schema: olm.package
+name: a
+defaultChannel: stable
+---
+schema: olm.channel
+package: a
+name: stable
+entries: [{name: a.v1}]
+---
+schema: olm.bundle
+package: a
+name: a.v1
+`
+	legacyCSVs = `
+- apiVersion: operators.coreos.com/v1alpha1
+  kind: ClusterServiceVersion
+  metadata: {name: a.v2}
+  spec:
+    version: 2.0.0
+    replaces: a.v1
+    customresourcedefinitions:
+      owned: [{name: as.example.com, version: v1, kind: A}]
+- apiVersion: operators.coreos.com/v1alpha1
+  kind: ClusterServiceVersion
+  metadata: {name: a.v1}
+  spec: {version: 1.0.0, replaces: a.v0}
+`
+	legacyCRDs = `
+- kind: CustomResourceDefinition
+  metadata: {name: as.example.com}
+  spec: {group: example.com, names: {kind: A}, versions: [{name: v1, served: true}]}
+- kind: CustomResourceDefinition
+  metadata: {name: bs.example.com}
+`
+	legacyPackages = `
+- packageName: a
+  defaultChannel: stable
+  channels:
+  - {name: stable, currentCSV: a.v2}
+  - {name: old, currentCSV: a.v1}
+`
+)
+
+func TestLoadTakesFileBasedContentInAnyKey(t *testing.T) {
+	fromData, err := Load(t.Context(), &corev1.ConfigMap{Data: map[string]string{"x.yml": fbcText, "notes": "ignored"}})
+	require.NoError(t, err)
+	fromBinary, err := Load(t.Context(), &corev1.ConfigMap{BinaryData: map[string][]byte{"y.yaml": []byte(fbcText)}})
+	require.NoError(t, err)
+	require.Equal(t, fromData.Digest, fromBinary.Digest)
+	require.Contains(t, fromData.Packages, "a")
+}
+
+func TestLoadTakesTheLegacyKeys(t *testing.T) {
+	snap, err := Load(t.Context(), &corev1.ConfigMap{Data: map[string]string{
+		KeyCSVs: legacyCSVs, KeyCRDs: legacyCRDs, KeyPackages: legacyPackages,
+	}})
+	require.NoError(t, err)
+
+	pkg := snap.Packages["a"]
+	require.Equal(t, []string{"old", "stable"}, pkg.ChannelNames())
+	require.Equal(t, "stable", pkg.DefaultChannel)
+	head, err := pkg.Channels["stable"].Head()
+	require.NoError(t, err)
+	require.Equal(t, "a.v2", head.Name)
+	require.Len(t, pkg.Channels["stable"].Entries, 2, "the chain ends where a replaced version is missing")
+	require.Equal(t, "2.0.0", pkg.Bundles["a.v2"].Version)
+
+	content, err := snap.Reader.Content(t.Context(), "a", "stable", "a.v2")
+	require.NoError(t, err)
+	require.Len(t, content.Manifests, 2, "the CSV and the CRD that it owns, no other")
+}
+
+func TestMalformedConfigMapsAreRefused(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		data map[string]string
+		want string
+	}{
+		{"with no key of either format", map[string]string{"a": "b"}, "holds no catalog"},
+		{"with both formats", map[string]string{"a.yaml": fbcText, KeyPackages: "[]"}, "use one format"},
+		{"naming the file-based key", map[string]string{"a.yaml": "["}, `file "a.yaml"`},
+		{"naming the legacy key", map[string]string{KeyCSVs: "a: b"}, `key "clusterServiceVersions": not a list`},
+		{"with no packages", map[string]string{KeyCSVs: legacyCSVs}, "the catalog is empty"},
+		{"with a channel whose CSV is missing", map[string]string{KeyPackages: legacyPackages},
+			`key "packages", package "a": channel "stable": there is no ClusterServiceVersion "a.v2"`},
+		{"with a CSV twice", map[string]string{KeyCSVs: legacyCSVs + legacyCSVs[1:]}, `"a.v2" is there twice`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := Load(t.Context(), &corev1.ConfigMap{Data: tt.data})
+			require.ErrorContains(t, err, tt.want)
+		})
+	}
+}
+
+func TestAReplacesCycleEnds(t *testing.T) {
+	csvs := `
+- {kind: ClusterServiceVersion, metadata: {name: a.v1}, spec: {version: 1.0.0, replaces: a.v2}}
+- {kind: ClusterServiceVersion, metadata: {name: a.v2}, spec: {version: 2.0.0, replaces: a.v1}}
+`
+	snap, err := Load(t.Context(), &corev1.ConfigMap{Data: map[string]string{KeyCSVs: csvs, KeyPackages: legacyPackages}})
+	require.NoError(t, err)
+	_, err = snap.Packages["a"].Channels["stable"].Head()
+	require.ErrorContains(t, err, "no head")
+}
+
+func FuzzLoadLegacy(f *testing.F) {
+	f.Add(legacyCSVs, legacyCRDs, legacyPackages)
+	f.Fuzz(func(t *testing.T, csvs, crds, packages string) {
+		snap, err := Load(t.Context(), &corev1.ConfigMap{Data: map[string]string{KeyCSVs: csvs, KeyCRDs: crds, KeyPackages: packages}})
+		if err == nil {
+			require.NotEmpty(t, snap.Packages)
+		}
+	})
+}

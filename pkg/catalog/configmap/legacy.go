@@ -1,0 +1,171 @@
+package configmap
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/operator-framework/operator-registry/alpha/declcfg"
+	"github.com/operator-framework/operator-registry/alpha/property"
+
+	"github.com/remit-olm/remit/pkg/catalog"
+	"github.com/remit-olm/remit/pkg/catalog/fbc"
+	"github.com/remit-olm/remit/pkg/catalog/manifest"
+)
+
+// pkgManifest is an element of the legacy key "packages".
+type pkgManifest struct {
+	Name     string `json:"packageName"`
+	Default  string `json:"defaultChannel"`
+	Channels []struct {
+		Name       string `json:"name"`
+		CurrentCSV string `json:"currentCSV"`
+	} `json:"channels"`
+}
+
+// legacy is a ConfigMap's content by name.
+type legacy struct {
+	csvs map[string][]byte
+	crds map[string][]byte
+	cfg declcfg.DeclarativeConfig
+}
+
+// loadLegacy writes the old format as a file-based catalog, so that both are checked alike.
+func loadLegacy(keys map[string][]byte) (*catalog.Snapshot, error) {
+	var l legacy
+	var err error
+	if l.csvs, err = byName(keys, KeyCSVs); err != nil {
+		return nil, err
+	}
+	if l.crds, err = byName(keys, KeyCRDs); err != nil {
+		return nil, err
+	}
+	packages, err := manifest.List(keys[KeyPackages])
+	if err != nil {
+		return nil, fmt.Errorf("key %q: %w", KeyPackages, err)
+	}
+	for i, data := range packages {
+		var p pkgManifest
+		if err := json.Unmarshal(data, &p); err != nil {
+			return nil, fmt.Errorf("key %q, element %d: %w", KeyPackages, i+1, err)
+		}
+		if err := l.addPackage(&p); err != nil {
+			return nil, fmt.Errorf("key %q, package %q: %w", KeyPackages, p.Name, err)
+		}
+	}
+	return fbc.FromConfig(&l.cfg)
+}
+
+func byName(keys map[string][]byte, key string) (map[string][]byte, error) {
+	objects, err := manifest.List(keys[key])
+	if err != nil {
+		return nil, fmt.Errorf("key %q: %w", key, err)
+	}
+	out := make(map[string][]byte, len(objects))
+	for i, data := range objects {
+		var object struct {
+			Metadata struct {
+				Name string `json:"name"`
+			} `json:"metadata"`
+		}
+		if err := json.Unmarshal(data, &object); err != nil {
+			return nil, fmt.Errorf("key %q, element %d: %w", key, i+1, err)
+		}
+		name := object.Metadata.Name
+		if err := catalog.CheckName(name); err != nil {
+			return nil, fmt.Errorf("key %q, element %d: %w", key, i+1, err)
+		}
+		// The format allows a CRD that two CSVs own to be listed with each of them.
+		if _, ok := out[name]; ok && key == KeyCSVs {
+			return nil, fmt.Errorf("key %q: %q is there twice", key, name)
+		}
+		out[name] = data
+	}
+	return out, nil
+}
+
+func (l *legacy) addPackage(p *pkgManifest) error {
+	if len(p.Channels) == 0 {
+		return errors.New("has no channels")
+	}
+	if p.Default == "" && len(p.Channels) == 1 {
+		p.Default = p.Channels[0].Name
+	}
+	l.cfg.Packages = append(l.cfg.Packages, declcfg.Package{
+		Schema:         declcfg.SchemaPackage,
+		Name:           p.Name,
+		DefaultChannel: p.Default,
+	})
+	described := map[string]*manifest.Description{}
+	for _, c := range p.Channels {
+		entries, err := l.chain(p.Name, c.CurrentCSV, described)
+		if err != nil {
+			return fmt.Errorf("channel %q: %w", c.Name, err)
+		}
+		l.cfg.Channels = append(l.cfg.Channels, declcfg.Channel{
+			Schema:  declcfg.SchemaChannel,
+			Name:    c.Name,
+			Package: p.Name,
+			Entries: entries,
+		})
+	}
+	return nil
+}
+
+// chain follows spec.replaces from a channel's head. A replaced version that is not in the ConfigMap
+// ends it.
+func (l *legacy) chain(pkg, head string, described map[string]*manifest.Description) ([]declcfg.ChannelEntry, error) {
+	if _, ok := l.csvs[head]; !ok {
+		return nil, fmt.Errorf("there is no ClusterServiceVersion %q", head)
+	}
+	var entries []declcfg.ChannelEntry
+	inChain := map[string]bool{}
+	for name := head; l.csvs[name] != nil && !inChain[name]; {
+		inChain[name] = true
+		d, ok := described[name]
+		if !ok {
+			var err error
+			if d, err = l.addBundle(pkg, name); err != nil {
+				return nil, err
+			}
+			described[name] = d
+		}
+		entries = append(entries, declcfg.ChannelEntry{
+			Name:      d.Name,
+			Replaces:  d.Replaces,
+			Skips:     d.Skips,
+			SkipRange: d.SkipRange,
+		})
+		name = d.Replaces
+	}
+	return entries, nil
+}
+
+// addBundle makes a bundle of a CSV and those CRDs that it owns.
+func (l *legacy) addBundle(pkg, name string) (*manifest.Description, error) {
+	alone, err := manifest.Describe(pkg, [][]byte{l.csvs[name]})
+	if err != nil {
+		return nil, fmt.Errorf("%q: %w", name, err)
+	}
+	manifests := [][]byte{l.csvs[name]}
+	for _, crd := range alone.OwnedCRDs {
+		if data, ok := l.crds[crd]; ok {
+			manifests = append(manifests, data)
+		}
+	}
+	d, err := manifest.Describe(pkg, manifests)
+	if err != nil {
+		return nil, fmt.Errorf("%q: %w", name, err)
+	}
+	props := d.Properties
+	for _, m := range manifests {
+		props = append(props, property.MustBuildBundleObject(m))
+	}
+	l.cfg.Bundles = append(l.cfg.Bundles, declcfg.Bundle{
+		Schema:     declcfg.SchemaBundle,
+		Name:       d.Name,
+		Package:    pkg,
+		Properties: props,
+	})
+	return d, nil
+}
