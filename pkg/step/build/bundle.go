@@ -1,0 +1,200 @@
+package build
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/remit-olm/remit/pkg/bundle"
+	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/lib/ownerutil"
+	"github.com/remit-olm/remit/pkg/step"
+)
+
+// MaxSteps is the greatest number of steps of one bundle (escape suite 74).
+const MaxSteps = 1_000
+
+// RuleChecker answers which rules a ServiceAccount lacks in a namespace ("" for the whole cluster).
+// install.CSVRuleChecker is the one that programs use.
+type RuleChecker interface {
+	MissingRules(sa *corev1.ServiceAccount, namespace string, rules []rbacv1.PolicyRule) ([]rbacv1.PolicyRule, error)
+}
+
+// Scope is where, for whom and for which targets a bundle is installed.
+type Scope struct {
+	// Namespace is that of the Subscription.
+	Namespace string
+	// Package is the bundle's; with Namespace it is the lineage.
+	Package string
+	// Targets are the OperatorGroup's, as scoped.Targets returns them.
+	Targets []string
+	// Account is what the CSV's permissions are held against.
+	Account *corev1.ServiceAccount
+}
+
+// Excess are rules of a CSV that the account does not hold in a scope.
+type Excess struct {
+	Namespace      string
+	ServiceAccount string
+	Missing        []rbacv1.PolicyRule
+}
+
+// Steps are the steps of one bundle in order of application.
+type Steps struct {
+	Steps []step.Step
+	// Excess is empty where the account covers all of the CSV's permissions.
+	Excess []Excess
+}
+
+// NewStepResourceFromBundle makes all steps of a bundle. The error says what is wrong with the
+// bundle itself; that the account lacks something is no error.
+func NewStepResourceFromBundle(b *bundle.Bundle, scope Scope, checker RuleChecker) (*Steps, error) {
+	if err := bundle.ValidateCSV(b.CSV); err != nil {
+		return nil, fmt.Errorf("ClusterServiceVersion %q: %w", b.CSV.Name, err)
+	}
+	owner := ownerutil.Owner{
+		Lineage: ownerutil.Lineage{Package: scope.Package, Namespace: scope.Namespace},
+		CSV:     b.CSV.Name,
+	}
+	operator, excess, err := NewServiceAccountStepResources(b.CSV, owner, scope, checker)
+	if err != nil {
+		return nil, err
+	}
+	objects := append([]*unstructured.Unstructured{csvObject(b, scope)}, operator...)
+	for _, obj := range b.Objects {
+		own, err := place(obj, scope)
+		if err != nil {
+			return nil, err
+		}
+		objects = withManifest(objects, own)
+	}
+	if len(objects) > MaxSteps {
+		return nil, fmt.Errorf("bundle %q has %d steps: at most %d are allowed", b.CSV.Name, len(objects), MaxSteps)
+	}
+	slices.SortStableFunc(objects, func(x, y *unstructured.Unstructured) int { return cmp.Compare(rankOf(x), rankOf(y)) })
+	out := &Steps{Excess: excess}
+	for _, obj := range objects {
+		mark(obj, owner)
+		out.Steps = append(out.Steps, step.Step{Object: obj, Owner: owner})
+	}
+	return out, nil
+}
+
+// NewServiceAccountStepResources makes the objects of the operator's own ServiceAccounts, their roles
+// and bindings, and holds the roles against the account.
+func NewServiceAccountStepResources(csv *operatorsv1alpha1.ClusterServiceVersion, owner ownerutil.Owner,
+	scope Scope, checker RuleChecker,
+) ([]*unstructured.Unstructured, []Excess, error) {
+	excess, err := RBACForClusterServiceVersion(csv, scope, checker)
+	if err != nil {
+		return nil, nil, err
+	}
+	objects, err := OperatorRBAC(csv, owner, scope.Targets)
+	return objects, excess, err
+}
+
+// RBACForClusterServiceVersion returns which of the CSV's permissions the account does not hold: the
+// namespaced ones in each target, the cluster ones in the whole cluster.
+func RBACForClusterServiceVersion(csv *operatorsv1alpha1.ClusterServiceVersion, scope Scope, checker RuleChecker) ([]Excess, error) {
+	var excess []Excess
+	for _, g := range Grants(csv, scope.Namespace, scope.Targets) {
+		missing, err := checker.MissingRules(scope.Account, g.Namespace, g.Rules)
+		if err != nil {
+			return nil, err
+		}
+		if len(missing) > 0 {
+			excess = append(excess, Excess{Namespace: g.Namespace, ServiceAccount: g.ServiceAccount, Missing: missing})
+		}
+	}
+	return excess, nil
+}
+
+// csvObject is the ClusterServiceVersion in the Subscription's namespace. It carries the finalizer
+// from the start where something outside that namespace will belong to it.
+func csvObject(b *bundle.Bundle, scope Scope) *unstructured.Unstructured {
+	obj := b.Manifest.DeepCopy()
+	obj.SetNamespace(scope.Namespace)
+	for _, g := range Grants(b.CSV, scope.Namespace, scope.Targets) {
+		if g.Namespace != scope.Namespace {
+			obj.SetFinalizers([]string{names.FinalizerCSV})
+		}
+	}
+	return obj
+}
+
+// place puts a manifest into the install's namespace. A manifest that names another namespace is
+// refused, not moved in silence (escape suite 118).
+func place(obj *unstructured.Unstructured, scope Scope) (*unstructured.Unstructured, error) {
+	own := obj.DeepCopy()
+	kind, _ := bundle.KindOf(obj.GroupVersionKind().GroupKind())
+	if !kind.Namespaced {
+		own.SetNamespace("")
+		return own, nil
+	}
+	if ns := obj.GetNamespace(); ns != "" && ns != scope.Namespace {
+		return nil, fmt.Errorf("%s %q names the namespace %q: objects of a bundle go into the Subscription's, %q",
+			obj.GetKind(), obj.GetName(), ns, scope.Namespace)
+	}
+	own.SetNamespace(scope.Namespace)
+	return own, nil
+}
+
+// withManifest adds a bundle's object. Some bundles ship the manifest of a ServiceAccount that their
+// CSV's permissions make already: then the author's manifest takes its place, with what it adds.
+func withManifest(objects []*unstructured.Unstructured, obj *unstructured.Unstructured) []*unstructured.Unstructured {
+	i := slices.IndexFunc(objects, func(o *unstructured.Unstructured) bool {
+		return o.GetKind() == obj.GetKind() && o.GetName() == obj.GetName() && o.GetNamespace() == obj.GetNamespace()
+	})
+	if i < 0 {
+		return append(objects, obj)
+	}
+	objects[i] = obj
+	return objects
+}
+
+func rankOf(obj *unstructured.Unstructured) int {
+	kind, _ := bundle.KindOf(obj.GroupVersionKind().GroupKind())
+	return kind.Rank
+}
+
+// mark puts the owner's labels on an object. A CustomResourceDefinition outlives the CSV and may
+// serve several, so it names them in annotations instead of one in labels (contract 1.5).
+func mark(obj *unstructured.Unstructured, owner ownerutil.Owner) {
+	labels := obj.GetLabels()
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	for k, v := range owner.Labels() {
+		labels[k] = v
+	}
+	switch obj.GetKind() {
+	case operatorsv1alpha1.ClusterServiceVersionKind:
+		dropOwnerLabels(labels)
+	case "CustomResourceDefinition":
+		dropOwnerLabels(labels)
+		annotations := obj.GetAnnotations()
+		if annotations == nil {
+			annotations = map[string]string{}
+		}
+		annotations[AlongsideKey(owner)] = owner.Namespace + "/" + owner.CSV
+		obj.SetAnnotations(annotations)
+	}
+	obj.SetLabels(labels)
+}
+
+func dropOwnerLabels(labels map[string]string) {
+	for _, k := range []string{names.LabelOwner, names.LabelOwnerKind, names.LabelOwnerNamespace} {
+		delete(labels, k)
+	}
+}
+
+// AlongsideKey is the annotation by which a CustomResourceDefinition names one CSV that it was
+// installed with.
+func AlongsideKey(owner ownerutil.Owner) string {
+	return names.AnnotationInstalledAlongsidePrefix + ownerutil.Hash(owner.Namespace, owner.CSV)
+}

@@ -1,0 +1,138 @@
+package build
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/remit-olm/remit/pkg/bundle"
+	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/lib/ownerutil"
+	"github.com/remit-olm/remit/pkg/rbac"
+)
+
+// maxRoleName keeps generated names usable as label values too (contract 1.3).
+const maxRoleName = 63
+
+// Grant is a set of rules for one ServiceAccount of the operator in one scope.
+type Grant struct {
+	// Namespace is where the rules apply; rbac.ClusterScope for the whole cluster.
+	Namespace      string
+	ServiceAccount string
+	Rules          []rbacv1.PolicyRule
+}
+
+// Grants lists what the CSV's permissions come to for an OperatorGroup with these targets: the
+// namespaced ones in the operator's own namespace and in every target, or in the whole cluster
+// where the group selects all namespaces; the cluster ones in the whole cluster.
+func Grants(csv *operatorsv1alpha1.ClusterServiceVersion, operatorNamespace string, targets []string) []Grant {
+	var grants []Grant
+	for _, p := range bundle.Permissions(csv) {
+		cluster := slices.Clone(p.Cluster)
+		if slices.Contains(targets, rbac.ClusterScope) && len(p.Namespaced) > 0 {
+			cluster = append(cluster, p.Namespaced...)
+			cluster = append(cluster, rbacv1.PolicyRule{
+				APIGroups: []string{""}, Resources: []string{"namespaces"}, Verbs: []string{"get", "list", "watch"},
+			})
+		} else if len(p.Namespaced) > 0 {
+			for _, namespace := range withOwn(operatorNamespace, targets) {
+				grants = append(grants, Grant{Namespace: namespace, ServiceAccount: p.ServiceAccount, Rules: p.Namespaced})
+			}
+		}
+		if len(cluster) > 0 {
+			grants = append(grants, Grant{Namespace: rbac.ClusterScope, ServiceAccount: p.ServiceAccount, Rules: cluster})
+		}
+	}
+	return grants
+}
+
+func withOwn(own string, targets []string) []string {
+	out := append([]string{own}, targets...)
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// OperatorRBAC renders the ServiceAccounts that the CSV declares and a role with its binding for each
+// of its Grants, in the order of application and with the owner's marks. Names are deterministic: a
+// hash of namespace, owner and rules, so that another namespace's install of the same operator never
+// meets them and changed rules make a new role.
+func OperatorRBAC(csv *operatorsv1alpha1.ClusterServiceVersion, owner ownerutil.Owner, targets []string) ([]*unstructured.Unstructured, error) {
+	var accounts, roles, bindings []runtime.Object
+	for _, name := range bundle.ServiceAccountNames(csv) {
+		if name == bundle.DefaultServiceAccount {
+			continue // every namespace has it; it is not ours
+		}
+		accounts = append(accounts, &corev1.ServiceAccount{
+			TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ServiceAccount"},
+			ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: owner.Namespace, Labels: owner.Labels()},
+		})
+	}
+	for _, g := range Grants(csv, owner.Namespace, targets) {
+		role, binding, err := renderGrant(g, owner)
+		if err != nil {
+			return nil, err
+		}
+		roles = append(roles, role)
+		bindings = append(bindings, binding)
+	}
+	return toUnstructured(slices.Concat(accounts, roles, bindings))
+}
+
+func renderGrant(g Grant, owner ownerutil.Owner) (role, binding runtime.Object, err error) {
+	rules, err := json.Marshal(g.Rules)
+	if err != nil {
+		return nil, nil, fmt.Errorf("encode rules of ServiceAccount %q: %w", g.ServiceAccount, err)
+	}
+	hash := ownerutil.Hash(owner.Namespace, owner.CSV, g.ServiceAccount, g.Namespace, string(rules))
+	meta := metav1.ObjectMeta{Name: roleName(owner.CSV, g, hash), Namespace: g.Namespace, Labels: owner.Labels()}
+	meta.Labels[names.LabelPermissionsHash] = hash
+	subjects := []rbacv1.Subject{{
+		Kind: rbacv1.ServiceAccountKind, Name: g.ServiceAccount, Namespace: owner.Namespace,
+	}}
+	ref := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Name: meta.Name}
+	if g.Namespace == rbac.ClusterScope {
+		ref.Kind = "ClusterRole"
+		return &rbacv1.ClusterRole{TypeMeta: rbacType("ClusterRole"), ObjectMeta: meta, Rules: g.Rules},
+			&rbacv1.ClusterRoleBinding{TypeMeta: rbacType("ClusterRoleBinding"), ObjectMeta: meta, RoleRef: ref, Subjects: subjects}, nil
+	}
+	ref.Kind = "Role"
+	return &rbacv1.Role{TypeMeta: rbacType("Role"), ObjectMeta: meta, Rules: g.Rules},
+		&rbacv1.RoleBinding{TypeMeta: rbacType("RoleBinding"), ObjectMeta: meta, RoleRef: ref, Subjects: subjects}, nil
+}
+
+func rbacType(kind string) metav1.TypeMeta {
+	return metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: kind}
+}
+
+// roleName is <csv>-<serviceaccount>-<hash>, or <csv>-<hash> for the whole cluster, cut to fit.
+func roleName(csv string, g Grant, hash string) string {
+	prefix := csv
+	if g.Namespace != rbac.ClusterScope {
+		prefix += "-" + g.ServiceAccount
+	}
+	if limit := maxRoleName - len(hash) - 1; len(prefix) > limit {
+		prefix = prefix[:limit]
+	}
+	return prefix + "-" + hash
+}
+
+func toUnstructured(objects []runtime.Object) ([]*unstructured.Unstructured, error) {
+	out := make([]*unstructured.Unstructured, 0, len(objects))
+	for _, obj := range objects {
+		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
+		if err != nil {
+			return nil, fmt.Errorf("encode %T: %w", obj, err)
+		}
+		u := &unstructured.Unstructured{Object: content}
+		unstructured.RemoveNestedField(u.Object, "metadata", "creationTimestamp")
+		out = append(out, u)
+	}
+	return out, nil
+}

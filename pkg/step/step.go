@@ -1,0 +1,36 @@
+package step
+
+import (
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/remit-olm/remit/pkg/lib/ownerutil"
+)
+
+// Step is one object that a plan makes.
+type Step struct {
+	// Object is the desired state, with owner labels and without an owner reference: that is set when
+	// the ClusterServiceVersion exists.
+	Object *unstructured.Unstructured
+	// Owner is the install that the object belongs to.
+	Owner ownerutil.Owner
+}
+
+// KindBundleSecret is how the contract shows Secrets that come from a bundle.
+const KindBundleSecret = "BundleSecret"
+
+// ShownKind is the kind in the InstallPlan's status.
+func (s Step) ShownKind() string {
+	if s.Object.GetKind() == "Secret" {
+		return KindBundleSecret
+	}
+	return s.Object.GetKind()
+}
+
+// IsCSV says whether the step makes the ClusterServiceVersion itself.
+func (s Step) IsCSV() bool {
+	return s.Object.GetKind() == operatorsv1alpha1.ClusterServiceVersionKind
+}
+
+// IsCRD says whether the step makes a CustomResourceDefinition.
+func (s Step) IsCRD() bool { return s.Object.GetKind() == "CustomResourceDefinition" }
