@@ -1,0 +1,89 @@
+# Remit. `make help` lists the targets; all of them work offline after one fetch.
+
+GO ?= go
+# One setting for every build: what is compiled for a program serves its tests and the linter too.
+export CGO_ENABLED = 0
+
+MODULE := github.com/remit-olm/remit
+MODULES := . controlplane hack/tools
+
+# The tools are built once, under a key of what pins them.
+TOOLS := $(CURDIR)/bin/tools-$(shell cat hack/tools/go.mod hack/tools/go.sum | git hash-object --stdin | cut -c1-12)
+LINT := $(TOOLS)/golangci-lint
+MOCKGEN := $(TOOLS)/mockgen
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## Show this list.
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+##
+## Building
+##
+
+.PHONY: build
+build: ## Build catalog, olm, kubectl-remit and the sample operator into bin/.
+	$(GO) build -o bin/ ./cmd/...
+	$(GO) build -o bin/sample-operator ./test/operators/sample
+
+.PHONY: controlplane
+controlplane: ## Build the embedded control plane into bin/ (minutes at first, then a look at a key).
+	./controlplane/build.sh
+
+.PHONY: run
+run: build controlplane ## Start everything and show a bounded install. ARGS=--exit ends after it; BUNDLES=<dir> installs your own.
+	bin/kubectl-remit run $(if $(BUNDLES),--bundles "$(BUNDLES)") $(ARGS)
+
+##
+## Testing
+##
+
+.PHONY: test
+test: unit e2e ## Run the unit tests, the layers test and the e2e tests (needs nothing installed).
+
+.PHONY: unit
+unit: build controlplane ## Run the tests of the packages.
+	$(GO) test $$($(GO) list ./... | grep -v '^$(MODULE)/test/')
+	$(GO) -C controlplane test -vet=off ./...
+
+# The go command does not see that these depend on bin/ and on other packages' files: never cached.
+.PHONY: e2e
+e2e: build controlplane ## Run all under test/: layers, the sample operator, user stories on the embedded control plane.
+	$(GO) test -count=1 -timeout 20m ./test/...
+
+.PHONY: bench
+bench: build controlplane ## Run the benchmarks.
+	$(GO) test -run '^$$' -bench . -benchmem ./...
+
+##
+## Keeping it clean
+##
+
+.PHONY: generate
+generate: $(MOCKGEN) ## Regenerate the mocks and copy the CRDs of operator-framework/api.
+	PATH="$(TOOLS):$$PATH" $(GO) generate ./...
+	$(GO) mod download github.com/operator-framework/api
+	rm -f manifests/crds/operators.coreos.com_*.yaml
+	install -m 644 "$$($(GO) list -m -f '{{.Dir}}' github.com/operator-framework/api)"/crds/*.yaml manifests/crds/
+
+.PHONY: fmt
+fmt: $(LINT) ## Format all Go files.
+	$(LINT) fmt
+
+.PHONY: lint
+lint: $(LINT) ## Lint the product module, the layers included.
+	$(LINT) run
+
+.PHONY: verify
+verify: generate lint ## Check that generated files, go.mod files and formatting are as committed.
+	for module in $(MODULES); do $(GO) -C $$module mod tidy -diff || exit 1; done
+	$(LINT) fmt --diff
+	git diff --exit-code
+
+$(LINT): ; $(call tool,github.com/golangci/golangci-lint/v2/cmd/golangci-lint)
+$(MOCKGEN): ; $(call tool,github.com/golang/mock/mockgen)
+
+define tool
+$(GO) -C hack/tools build -trimpath -ldflags '-s -w' -o $@ $(1)
+endef

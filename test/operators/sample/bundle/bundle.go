@@ -1,0 +1,25 @@
+package bundle
+
+import (
+	"embed"
+	"io/fs"
+)
+
+// What the bundle declares, for those who install it.
+const (
+	Package = "sample-operator"
+	Channel = "stable"
+	CSV     = "sample-operator.v0.1.0"
+	// OperatorImage is what the operator's Deployment runs: map it to bin/sample-operator.
+	OperatorImage = "remit.dev/sample-operator:v0.1.0"
+	// Image is the name under which catalogs list the bundle itself.
+	Image = "remit.dev/sample-operator-bundle:v0.1.0"
+)
+
+//go:embed manifests metadata
+var files embed.FS
+
+// FS returns the bundle: the folders manifests and metadata.
+func FS() fs.FS {
+	return files
+}

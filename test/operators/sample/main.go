@@ -1,0 +1,79 @@
+// Command sample is the sample operator: a small real controller that the demonstration and the e2e
+// tests install from its bundle (./bundle). It watches Greetings in the namespaces that WATCH_NAMESPACE
+// lists, which its Deployment takes from the annotation olm.targetNamespaces; empty means all.
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/bombsimon/logrusr/v4"
+	"github.com/sirupsen/logrus"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	samplev1 "github.com/remit-olm/remit/test/operators/sample/api/v1"
+	"github.com/remit-olm/remit/test/operators/sample/greeter"
+)
+
+func main() {
+	ctrl.SetLogger(logrusr.New(logrus.New()))
+	if err := run(optionsFromEnv(os.Getenv)); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func run(opts options) error {
+	mgr, err := newManager(opts)
+	if err != nil {
+		return err
+	}
+	reconciler, err := greeter.New(greeter.Options{
+		Client:         mgr.GetClient(),
+		Recorder:       mgr.GetEventRecorder("sample-operator"),
+		DefaultMessage: opts.defaultMessage,
+	})
+	if err != nil {
+		return err
+	}
+	if err := reconciler.SetupWithManager(mgr); err != nil {
+		return fmt.Errorf("set up the controller: %w", err)
+	}
+	return mgr.Start(ctrl.SetupSignalHandler())
+}
+
+func newManager(opts options) (ctrl.Manager, error) {
+	config, err := ctrl.GetConfig()
+	if err != nil {
+		return nil, fmt.Errorf("find the API server: %w", err)
+	}
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, samplev1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			return nil, fmt.Errorf("build the scheme: %w", err)
+		}
+	}
+	mgr, err := ctrl.NewManager(config, ctrl.Options{
+		Scheme:                 scheme,
+		Cache:                  cache.Options{DefaultNamespaces: opts.namespaces},
+		Metrics:                metricsserver.Options{BindAddress: "0"},
+		HealthProbeBindAddress: opts.healthAddress,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("make the manager: %w", err)
+	}
+	for name, add := range map[string]func(string, healthz.Checker) error{
+		"healthz": mgr.AddHealthzCheck,
+		"readyz":  mgr.AddReadyzCheck,
+	} {
+		if err := add(name, healthz.Ping); err != nil {
+			return nil, fmt.Errorf("serve %s: %w", name, err)
+		}
+	}
+	return mgr, nil
+}
