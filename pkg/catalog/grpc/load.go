@@ -1,0 +1,173 @@
+package grpc
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/operator-framework/operator-registry/pkg/api"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/remit-olm/remit/pkg/catalog"
+)
+
+// Load lists a registry's bundles. The caller sets Key and Priority of the Snapshot before it
+// publishes it; the Snapshot's Reader goes on using the client.
+func Load(ctx context.Context, client RegistryClient) (*catalog.Snapshot, error) {
+	ctx, cancel := context.WithTimeout(ctx, StreamTimeout)
+	defer cancel()
+	l := &loader{packages: map[string]*catalog.Package{}, contents: map[bundleKey]string{}}
+	if err := client.ListBundles(ctx, l.add); err != nil {
+		return nil, fmt.Errorf("list bundles: %w", err)
+	}
+	if len(l.packages) == 0 {
+		return nil, errors.New("the registry has no bundles")
+	}
+	for _, name := range slices.Sorted(maps.Keys(l.packages)) {
+		if err := l.complete(ctx, client, name); err != nil {
+			return nil, fmt.Errorf("package %q: %w", name, err)
+		}
+	}
+	return &catalog.Snapshot{
+		Digest:   catalog.Digest(l.packages, l.digest),
+		Packages: l.packages,
+		Reader:   &Reader{Client: client},
+	}, nil
+}
+
+type bundleKey struct{ pkg, name string }
+
+type loader struct {
+	packages map[string]*catalog.Package
+	// contents are digests of manifests that the stream carried; the manifests are not kept.
+	contents                 map[bundleKey]string
+	bytes, entries, channels int
+	bundles                  int
+}
+
+func (l *loader) digest(pkg, bundle string) string { return l.contents[bundleKey{pkg, bundle}] }
+
+// add takes one bundle of one channel; a bundle in several channels comes several times.
+func (l *loader) add(in *api.Bundle) error {
+	if err := l.count(in); err != nil {
+		return err
+	}
+	for _, name := range []string{in.GetPackageName(), in.GetChannelName(), in.GetCsvName()} {
+		if err := catalog.CheckName(name); err != nil {
+			return fmt.Errorf("package %q, channel %q, bundle %q: %w",
+				clip(in.GetPackageName()), clip(in.GetChannelName()), clip(in.GetCsvName()), err)
+		}
+	}
+	pkg, err := l.pkg(in.GetPackageName())
+	if err != nil {
+		return err
+	}
+	channel, err := l.channel(pkg, in.GetChannelName())
+	if err != nil {
+		return err
+	}
+	if _, ok := channel.Entries[in.GetCsvName()]; ok {
+		return fmt.Errorf("package %q, channel %q: entry %q is there twice", pkg.Name, channel.Name, in.GetCsvName())
+	}
+	channel.Entries[in.GetCsvName()] = catalog.Entry{
+		Name:      in.GetCsvName(),
+		Replaces:  in.GetReplaces(),
+		Skips:     in.GetSkips(),
+		SkipRange: in.GetSkipRange(),
+	}
+	if err := l.addBundle(pkg, in); err != nil {
+		return fmt.Errorf("package %q, bundle %q: %w", pkg.Name, in.GetCsvName(), err)
+	}
+	return nil
+}
+
+func clip(s string) string { return s[:min(len(s), catalog.MaxNameBytes)] }
+
+func (l *loader) count(in *api.Bundle) error {
+	if l.bytes += proto.Size(in); l.bytes > catalog.MaxCatalogBytes {
+		return fmt.Errorf("the registry sends more than %d bytes", catalog.MaxCatalogBytes)
+	}
+	if l.entries += 1 + len(in.GetSkips()); l.entries > catalog.MaxEntries {
+		return fmt.Errorf("the registry sends more than %d channel entries", catalog.MaxEntries)
+	}
+	return nil
+}
+
+func (l *loader) pkg(name string) (*catalog.Package, error) {
+	if pkg, ok := l.packages[name]; ok {
+		return pkg, nil
+	}
+	if len(l.packages) == catalog.MaxPackages {
+		return nil, fmt.Errorf("more than %d packages", catalog.MaxPackages)
+	}
+	pkg := &catalog.Package{Name: name, Channels: map[string]*catalog.Channel{}, Bundles: map[string]*catalog.Bundle{}}
+	l.packages[name] = pkg
+	return pkg, nil
+}
+
+func (l *loader) channel(pkg *catalog.Package, name string) (*catalog.Channel, error) {
+	if c, ok := pkg.Channels[name]; ok {
+		return c, nil
+	}
+	if l.channels++; l.channels > catalog.MaxChannels {
+		return nil, fmt.Errorf("more than %d channels", catalog.MaxChannels)
+	}
+	c := &catalog.Channel{Name: name, Entries: map[string]catalog.Entry{}}
+	pkg.Channels[name] = c
+	return c, nil
+}
+
+func (l *loader) addBundle(pkg *catalog.Package, in *api.Bundle) error {
+	if _, ok := pkg.Bundles[in.GetCsvName()]; ok {
+		return nil
+	}
+	if l.bundles++; l.bundles > catalog.MaxBundles {
+		return fmt.Errorf("more than %d bundles", catalog.MaxBundles)
+	}
+	props, err := convertProperties(in)
+	if err != nil {
+		return err
+	}
+	pkg.Bundles[in.GetCsvName()] = &catalog.Bundle{
+		Name:        in.GetCsvName(),
+		Package:     pkg.Name,
+		Version:     in.GetVersion(),
+		Image:       in.GetBundlePath(),
+		Properties:  props,
+		Deprecation: in.GetDeprecation().GetMessage(),
+	}
+	l.contents[bundleKey{pkg.Name, in.GetCsvName()}] = contentDigest(in)
+	return nil
+}
+
+// complete asks for what the list of bundles does not say of a package, and validates the whole.
+func (l *loader) complete(ctx context.Context, client RegistryClient, name string) error {
+	in, err := client.GetPackage(ctx, name)
+	if err != nil {
+		return err
+	}
+	pkg := l.packages[name]
+	pkg.DefaultChannel = in.GetDefaultChannelName()
+	pkg.Deprecation = in.GetDeprecation().GetMessage()
+	for _, c := range in.GetChannels() {
+		if known, ok := pkg.Channels[c.GetName()]; ok {
+			known.Deprecation = c.GetDeprecation().GetMessage()
+		}
+	}
+	return pkg.Validate()
+}
+
+func contentDigest(in *api.Bundle) string {
+	if in.GetCsvJson() == "" && len(in.GetObject()) == 0 {
+		return ""
+	}
+	h := sha256.New()
+	for _, text := range append([]string{in.GetCsvJson()}, in.GetObject()...) {
+		fmt.Fprintf(h, "%d\n%s", len(text), text)
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}

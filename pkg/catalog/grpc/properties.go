@@ -1,0 +1,81 @@
+package grpc
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/operator-framework/operator-registry/alpha/property"
+	"github.com/operator-framework/operator-registry/pkg/api"
+
+	"github.com/remit-olm/remit/pkg/catalog"
+)
+
+// convertProperties takes a bundle's properties. Registries older than properties say the same in
+// other fields: those count for each type that no property has.
+func convertProperties(in *api.Bundle) ([]catalog.Property, error) {
+	var out []catalog.Property
+	for _, p := range in.GetProperties() {
+		if p.GetType() == "" || !json.Valid([]byte(p.GetValue())) {
+			return nil, fmt.Errorf("property %q is not a type with a JSON value", clip(p.GetType()))
+		}
+		if p.GetType() != property.TypeBundleObject {
+			out = append(out, catalog.Property{Type: p.GetType(), Value: json.RawMessage(p.GetValue())})
+		}
+	}
+	older, err := olderProperties(in)
+	if err != nil {
+		return nil, err
+	}
+	stated := out
+	for _, p := range older {
+		if !slices.ContainsFunc(stated, func(s catalog.Property) bool { return s.Type == p.Type }) {
+			out = append(out, p)
+		}
+	}
+	return out, nil
+}
+
+func olderProperties(in *api.Bundle) ([]catalog.Property, error) {
+	var props []property.Property
+	if in.GetVersion() != "" {
+		props = append(props, property.MustBuildPackage(in.GetPackageName(), in.GetVersion()))
+	}
+	for _, g := range in.GetProvidedApis() {
+		props = append(props, property.MustBuildGVK(g.GetGroup(), g.GetVersion(), g.GetKind()))
+	}
+	for _, g := range in.GetRequiredApis() {
+		props = append(props, property.MustBuildGVKRequired(g.GetGroup(), g.GetVersion(), g.GetKind()))
+	}
+	for _, d := range in.GetDependencies() {
+		p, err := dependency(d)
+		if err != nil {
+			return nil, fmt.Errorf("dependency %q: %w", clip(d.GetType()), err)
+		}
+		props = append(props, p)
+	}
+	out := make([]catalog.Property, 0, len(props))
+	for _, p := range property.Deduplicate(props) {
+		out = append(out, catalog.Property{Type: p.Type, Value: p.Value})
+	}
+	return out, nil
+}
+
+func dependency(d *api.Dependency) (property.Property, error) {
+	var value struct {
+		PackageName string `json:"packageName"`
+		Version     string `json:"version"`
+		Group       string `json:"group"`
+		Kind        string `json:"kind"`
+	}
+	if err := json.Unmarshal([]byte(d.GetValue()), &value); err != nil {
+		return property.Property{}, err
+	}
+	switch d.GetType() {
+	case property.TypePackage:
+		return property.MustBuildPackageRequired(value.PackageName, value.Version), nil
+	case property.TypeGVK:
+		return property.MustBuildGVKRequired(value.Group, value.Version, value.Kind), nil
+	}
+	return property.Property{Type: d.GetType(), Value: json.RawMessage(d.GetValue())}, nil
+}

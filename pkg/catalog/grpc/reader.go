@@ -1,0 +1,59 @@
+package grpc
+
+import (
+	"context"
+	"fmt"
+	"unicode/utf8"
+
+	"github.com/operator-framework/operator-registry/pkg/api"
+
+	"github.com/remit-olm/remit/pkg/catalog"
+)
+
+// Reader reads manifests from a registry when they are asked for.
+type Reader struct{ Client RegistryClient }
+
+var _ catalog.ContentReader = &Reader{}
+
+// Content returns ErrNoContent for a bundle with an image even where the registry sends a CSV with
+// it: registries make one up from the image's metadata, without its deployments.
+func (r *Reader) Content(ctx context.Context, pkg, channel, bundle string) (*catalog.Content, error) {
+	b, err := r.Client.GetBundle(ctx, pkg, channel, bundle)
+	if err != nil {
+		return nil, fmt.Errorf("package %q, bundle %q: %w", pkg, bundle, err)
+	}
+	if b.GetPackageName() != pkg || b.GetCsvName() != bundle {
+		return nil, fmt.Errorf("package %q, bundle %q: the registry answers with package %q, bundle %q",
+			pkg, bundle, clip(b.GetPackageName()), clip(b.GetCsvName()))
+	}
+	content, err := contentOf(b)
+	if err != nil {
+		return nil, fmt.Errorf("package %q, bundle %q: %w", pkg, bundle, err)
+	}
+	return content, nil
+}
+
+func contentOf(b *api.Bundle) (*catalog.Content, error) {
+	objects := b.GetObject()
+	if len(objects) == 0 && b.GetCsvJson() != "" {
+		objects = []string{b.GetCsvJson()}
+	}
+	if b.GetBundlePath() != "" || len(objects) == 0 {
+		return nil, catalog.ErrNoContent
+	}
+	if len(objects) > catalog.MaxManifests {
+		return nil, fmt.Errorf("more than %d manifests", catalog.MaxManifests)
+	}
+	out := &catalog.Content{Manifests: make([][]byte, 0, len(objects))}
+	size := 0
+	for i, o := range objects {
+		if size += len(o); size > catalog.MaxContentBytes {
+			return nil, fmt.Errorf("the manifests are larger than %d bytes altogether", catalog.MaxContentBytes)
+		}
+		if !utf8.ValidString(o) {
+			return nil, fmt.Errorf("manifest %d is not valid UTF-8", i+1)
+		}
+		out.Manifests = append(out.Manifests, []byte(o))
+	}
+	return out, nil
+}
