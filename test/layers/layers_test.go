@@ -75,6 +75,7 @@ func TestCheckForeignImports(t *testing.T) {
 	}{
 		{name: "lib may use API types", from: "pkg/lib/scoped", to: "github.com/operator-framework/api/pkg/operators/v1"},
 		{name: "lib may use the standard library", from: "pkg/lib/names", to: "net/http"},
+		{name: "logging may use the logger", from: "pkg/lib/logging", to: "github.com/sirupsen/logrus"},
 		{name: "lib's tests may use others", from: "pkg/lib/scoped", to: "github.com/stretchr/testify/require", inTest: true},
 		{name: "controllers may use the framework", from: "pkg/controller/csv", to: "sigs.k8s.io/controller-runtime"},
 		{name: "engines may use its client", from: "pkg/step", to: "sigs.k8s.io/controller-runtime/pkg/client"},
