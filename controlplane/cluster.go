@@ -1,0 +1,217 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
+
+	"github.com/remit-olm/remit/controlplane/internal/component"
+	"github.com/remit-olm/remit/controlplane/internal/network"
+	"github.com/remit-olm/remit/controlplane/internal/node"
+)
+
+const (
+	// stopTimeout bounds the clean stop of each component; the process ends then whatever is left.
+	stopTimeout = 10 * time.Second
+	// maxSocketDir leaves room for a file name in the 108 bytes of a unix socket's path.
+	maxSocketDir = 90
+)
+
+// cluster is the control plane of this process: one, since feature gates and logging are process-wide.
+type cluster struct {
+	options options
+
+	net       network.PodNet
+	api       net.Listener
+	sockets   string
+	ownSocks  bool // sockets is a directory made for the purpose
+	id        *identities
+	listers   atomic.Pointer[network.Services]
+	client    kubernetes.Interface
+	pods      *node.Pods
+	running   []*component.Running // in the order of starting
+	cancelled context.CancelFunc   // of informers and heartbeat
+	closers   []net.Listener
+}
+
+// start brings everything up, in the order in which one thing needs the other, and returns when the cluster is usable.
+func (c *cluster) start(ctx context.Context) error {
+	background, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	c.cancelled = cancel
+	steps := []struct {
+		name string
+		do   func(context.Context) error
+	}{
+		{"network", c.claimNetwork},
+		{"keys", c.makeIdentities},
+		{"proxy", c.startProxy},
+		{"etcd", c.startEtcd},
+		{"API server", c.startAPIServer},
+		{"informers", func(context.Context) error { return c.startInformers(background) }},
+		{"controllers", c.startControllers},
+		{"node", func(ctx context.Context) error { return c.startNode(ctx, background) }},
+		{"usable", c.waitUsable},
+	}
+	began := time.Now()
+	for _, s := range steps {
+		if err := s.do(ctx); err != nil {
+			return fmt.Errorf("%s: %w", s.name, err)
+		}
+		klog.InfoS("Started", "step", s.name, "sinceStart", time.Since(began).Round(time.Millisecond))
+	}
+	// Last: whoever waits for the file finds a usable cluster.
+	return c.id.writeAdmin(c.options.dir)
+}
+
+// stop ends everything in the opposite order: Pods first, as long as they can still be reported, etcd last.
+func (c *cluster) stop() {
+	if c.pods != nil {
+		c.pods.Stop()
+	}
+	if c.cancelled != nil {
+		c.cancelled()
+	}
+	for i := len(c.running) - 1; i >= 0; i-- {
+		ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
+		c.running[i].Stop(ctx)
+		cancel()
+	}
+	for _, l := range c.closers {
+		_ = l.Close()
+	}
+	if c.ownSocks {
+		_ = os.RemoveAll(c.sockets)
+	}
+}
+
+// failed yields the first component that ends on its own.
+func (c *cluster) failed() <-chan error {
+	out := make(chan error, len(c.running))
+	for _, r := range c.running {
+		go func() {
+			<-r.Done()
+			out <- r.Err()
+		}()
+	}
+	return out
+}
+
+func (c *cluster) readyLine() readyLine {
+	return readyLine{
+		Ready:      true,
+		Kubeconfig: filepath.Join(c.options.dir, adminKubeconfig),
+		Server:     c.id.cluster.Server,
+		PodNet:     c.net.CIDR(),
+		Proxy:      "http://" + c.net.ProxyAddr().String(),
+		Dir:        c.options.dir,
+		AuditLog:   c.options.auditLog,
+	}
+}
+
+func (c *cluster) claimNetwork(context.Context) (err error) {
+	c.net, c.api, err = network.Claim(c.options.dir)
+	if err != nil {
+		return err
+	}
+	c.closers = append(c.closers, c.api)
+	c.sockets = c.options.dir
+	if len(c.sockets) > maxSocketDir {
+		c.ownSocks = true
+		c.sockets, err = os.MkdirTemp("/tmp", "remit-")
+	}
+	return err
+}
+
+func (c *cluster) makeIdentities(context.Context) (err error) {
+	c.id, err = newIdentities(filepath.Join(c.options.dir, "pki"), c.net)
+	return err
+}
+
+func (c *cluster) startProxy(context.Context) error {
+	socket := c.egressSocket()
+	_ = os.Remove(socket) // left by a crash; nobody else can be here, the directory is locked
+	for _, where := range [][2]string{{"unix", socket}, {"tcp", c.net.ProxyAddr().String()}} {
+		l, err := net.Listen(where[0], where[1])
+		if err != nil {
+			return err
+		}
+		c.closers = append(c.closers, l)
+		resolver := &network.Resolver{Net: c.net, Listers: c.listers.Load}
+		network.NewProxy(resolver.Dial).Serve(l)
+	}
+	return nil
+}
+
+func (c *cluster) egressSocket() string { return filepath.Join(c.sockets, "egress.sock") }
+
+func (c *cluster) startEtcd(ctx context.Context) error {
+	r, server, err := component.Etcd(ctx, c.options.dir, c.sockets)
+	if err != nil {
+		return err
+	}
+	c.running = append(c.running, r)
+	c.id.etcdServer = server
+	return nil
+}
+
+func (c *cluster) startAPIServer(ctx context.Context) error {
+	o, err := c.apiServerOptions()
+	if err != nil {
+		return err
+	}
+	r, err := component.APIServer(ctx, o)
+	if err != nil {
+		return err
+	}
+	c.running = append(c.running, r)
+	config, err := clientcmd.BuildConfigFromFlags("", c.id.nodeKubeconfig)
+	if err != nil {
+		return err
+	}
+	config.QPS = -1 // the node is many clients in one
+	config.UserAgent = "remit-node"
+	if c.client, err = kubernetes.NewForConfig(rest.AddUserAgent(config, "remit-node")); err != nil {
+		return err
+	}
+	return waitReady(ctx, c.client, r)
+}
+
+func (c *cluster) startInformers(ctx context.Context) error {
+	factory := informers.NewSharedInformerFactory(c.client, 0)
+	services := &network.Services{
+		Services: factory.Core().V1().Services().Lister(),
+		Slices:   factory.Discovery().V1().EndpointSlices().Lister(),
+	}
+	factory.Start(ctx.Done())
+	c.listers.Store(services)
+	return nil
+}
+
+func (c *cluster) startControllers(ctx context.Context) error {
+	manager, err := component.ControllerManager(ctx, component.ControllerManagerOptions{
+		Kubeconfig:        c.id.managerKubeconfig,
+		ServiceAccountKey: c.id.accountKey,
+		RootCA:            c.id.ca.CertFile,
+		Signing:           component.Pair{Cert: c.id.ca.CertFile, Key: c.id.ca.KeyFile},
+	})
+	if err != nil {
+		return err
+	}
+	c.running = append(c.running, manager)
+	scheduler, err := component.Scheduler(ctx, c.id.schedulerKubeconfig)
+	if err != nil {
+		return err
+	}
+	c.running = append(c.running, scheduler)
+	return nil
+}

@@ -1,0 +1,111 @@
+package component
+
+import (
+	"context"
+	"fmt"
+	"net"
+
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/client-go/rest"
+	logsapi "k8s.io/component-base/logs/api/v1"
+	"k8s.io/kubernetes/cmd/kube-apiserver/app"
+	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
+)
+
+// Pair is a certificate and its key in two files.
+type Pair struct{ Cert, Key string }
+
+// APIServerOptions says where the API server finds everything. All fields are required.
+type APIServerOptions struct {
+	// Listener is open already, which leaves no moment in which somebody else can take the port.
+	Listener net.Listener
+	// Advertise is the address in the Endpoints of Service kubernetes: never a loopback address, the API refuses those.
+	Advertise   string
+	EtcdServer  string
+	ServiceCIDR string
+	Egress      string // egress selector file
+	AuditPolicy string
+	AuditLog    string
+
+	ClientCA          string
+	RequestHeaderCA   string
+	Serving           Pair
+	KubeletClient     Pair
+	FrontProxy        Pair
+	ServiceAccountKey string
+}
+
+// APIServer starts kube-apiserver; it listens when its readyz endpoint says so.
+func APIServer(ctx context.Context, o APIServerOptions) (*Running, error) {
+	s := options.NewServerRunOptions()
+	if err := parse("kube-apiserver", s.Flags(), apiServerFlags(o)); err != nil {
+		return nil, err
+	}
+	s.SecureServing.Listener = o.Listener
+	if err := s.GenericServerRunOptions.ComponentGlobalsRegistry.Set(); err != nil {
+		return nil, err
+	}
+	// In-process clients would otherwise repeat deprecation warnings in the log.
+	rest.SetDefaultWarningHandler(rest.NoWarnings{})
+	// Once per process: it is an error for the second component to do it.
+	if err := logsapi.ValidateAndApply(s.Logs, utilfeature.DefaultFeatureGate); err != nil {
+		return nil, err
+	}
+	run := func(ctx context.Context) error {
+		completed, err := s.Complete(ctx)
+		if err != nil {
+			return err
+		}
+		if errs := completed.Validate(); len(errs) > 0 {
+			return utilerrors.NewAggregate(errs)
+		}
+		return app.Run(ctx, completed)
+	}
+	return start(ctx, "kube-apiserver", run), nil
+}
+
+func apiServerFlags(o APIServerOptions) []string {
+	addr := o.Listener.Addr().(*net.TCPAddr)
+	return []string{
+		"--bind-address=" + addr.IP.String(),
+		fmt.Sprintf("--secure-port=%d", addr.Port),
+		"--advertise-address=" + o.Advertise,
+		"--etcd-servers=" + o.EtcdServer,
+		"--service-cluster-ip-range=" + o.ServiceCIDR,
+		"--allow-privileged=true",
+		"--profiling=false",
+
+		"--authorization-mode=Node,RBAC",
+		"--enable-admission-plugins=NodeRestriction,OwnerReferencesPermissionEnforcement",
+		"--client-ca-file=" + o.ClientCA,
+		"--tls-cert-file=" + o.Serving.Cert,
+		"--tls-private-key-file=" + o.Serving.Key,
+
+		"--service-account-issuer=https://kubernetes.default.svc.cluster.local",
+		"--service-account-key-file=" + o.ServiceAccountKey,
+		"--service-account-signing-key-file=" + o.ServiceAccountKey,
+
+		"--requestheader-client-ca-file=" + o.RequestHeaderCA,
+		"--requestheader-allowed-names=" + FrontProxyUser,
+		"--requestheader-username-headers=X-Remote-User",
+		"--requestheader-group-headers=X-Remote-Group",
+		"--requestheader-extra-headers-prefix=X-Remote-Extra-",
+		"--proxy-client-cert-file=" + o.FrontProxy.Cert,
+		"--proxy-client-key-file=" + o.FrontProxy.Key,
+
+		// The aggregator and webhooks dial endpoints, not cluster IPs, and they do it through the proxy.
+		"--enable-aggregator-routing=true",
+		"--egress-selector-config-file=" + o.Egress,
+
+		"--kubelet-client-certificate=" + o.KubeletClient.Cert,
+		"--kubelet-client-key=" + o.KubeletClient.Key,
+		"--kubelet-certificate-authority=" + o.ClientCA,
+		"--kubelet-preferred-address-types=InternalIP",
+
+		"--audit-policy-file=" + o.AuditPolicy,
+		"--audit-log-path=" + o.AuditLog,
+		// One file for the life of a control plane: readers follow it by offset.
+		"--audit-log-maxsize=4096",
+	}
+}

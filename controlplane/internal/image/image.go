@@ -1,0 +1,74 @@
+// Package image maps container images to local executables. An image without an entry is not run at all: the node stand-in pretends.
+package image
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+)
+
+// Map finds the executable of an image.
+type Map struct {
+	// Fixed entries come from the command line.
+	Fixed map[string]string
+	// File holds more entries, one IMAGE=EXECUTABLE a line or one JSON object. It is read at each look-up, so that tests can
+	// map further images later, and it wins over Fixed. It need not exist.
+	File string
+}
+
+// Parse splits IMAGE=EXECUTABLE.
+func Parse(entry string) (image, executable string, err error) {
+	image, executable, ok := strings.Cut(strings.TrimSpace(entry), "=")
+	if !ok || image == "" || executable == "" {
+		return "", "", fmt.Errorf("%q is not IMAGE=EXECUTABLE", entry)
+	}
+	return image, executable, nil
+}
+
+// Lookup returns the executable of the image, and whether it has one.
+func (m Map) Lookup(image string) (string, bool, error) {
+	entries, err := m.read()
+	if err != nil {
+		return "", false, err
+	}
+	if exe, ok := entries[image]; ok {
+		return exe, true, nil
+	}
+	exe, ok := m.Fixed[image]
+	return exe, ok, nil
+}
+
+func (m Map) read() (map[string]string, error) {
+	if m.File == "" {
+		return nil, nil
+	}
+	content, err := os.ReadFile(m.File)
+	if os.IsNotExist(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return decode(string(content))
+}
+
+// decode reads either format; blank lines and lines that begin with # are skipped, later lines win.
+func decode(content string) (map[string]string, error) {
+	entries := map[string]string{}
+	if content = strings.TrimSpace(content); strings.HasPrefix(content, "{") {
+		err := json.Unmarshal([]byte(content), &entries)
+		return entries, err
+	}
+	for line := range strings.Lines(content) {
+		if line = strings.TrimSpace(line); line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		image, exe, err := Parse(line)
+		if err != nil {
+			return nil, err
+		}
+		entries[image] = exe
+	}
+	return entries, nil
+}

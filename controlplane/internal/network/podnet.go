@@ -1,0 +1,97 @@
+package network
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+const (
+	// ServiceCIDR is the range of cluster IPs; ServiceAddr is the API server's own.
+	ServiceCIDR = "10.96.0.0/16"
+	ServiceAddr = "10.96.0.1"
+
+	// APIPort, KubeletPort and ProxyPort are the fixed ports on the addresses that end in 255.254, 255.253 and 255.252.
+	APIPort     = 6443
+	KubeletPort = 10250
+	ProxyPort   = 3128
+
+	apiSuffix, kubeletSuffix, proxySuffix = 254, 253, 252
+
+	netFile    = "net"
+	lastPodNet = 254
+	serviceNet = 96 // 10.96/16 holds the Services
+)
+
+// PodNet is the network 10.N.0.0/16 of one control plane.
+type PodNet struct{ n byte }
+
+// Claim picks a free network and holds it by listening on its API server's address until the listener is closed. The choice is
+// kept in dir, so that a restart gets the same addresses again unless somebody else took them meanwhile.
+func Claim(dir string) (PodNet, net.Listener, error) {
+	file := filepath.Join(dir, netFile)
+	candidates := rand.Perm(lastPodNet)
+	if text, err := os.ReadFile(file); err == nil {
+		if n, err := strconv.Atoi(strings.TrimSpace(string(text))); err == nil {
+			candidates = append([]int{n - 1}, candidates...)
+		}
+	}
+	for _, c := range candidates {
+		p := PodNet{n: byte(c + 1)}
+		if p.n == serviceNet || p.n == 0 {
+			continue
+		}
+		l, err := net.Listen("tcp", p.APIAddr().String())
+		if err != nil {
+			continue
+		}
+		return p, l, os.WriteFile(file, []byte(strconv.Itoa(int(p.n))), 0o600)
+	}
+	return PodNet{}, nil, errors.New("no free network: 127.N.255.254 is taken for every N")
+}
+
+// CIDR is the network in CIDR notation.
+func (p PodNet) CIDR() string { return fmt.Sprintf("10.%d.0.0/16", p.n) }
+
+// Pod is the address 10.N.x.y, as the API shows it.
+func (p PodNet) Pod(x, y byte) netip.Addr { return netip.AddrFrom4([4]byte{10, p.n, x, y}) }
+
+// Contains says whether the address is a Pod address of this network.
+func (p PodNet) Contains(a netip.Addr) bool {
+	b, ok := quad(a)
+	return ok && b[0] == 10 && b[1] == p.n
+}
+
+// Local maps 10.N.x.y to the loopback address 127.N.x.y where the Pod's process listens.
+func (p PodNet) Local(a netip.Addr) netip.Addr {
+	b, ok := quad(a)
+	if !ok {
+		return a
+	}
+	return netip.AddrFrom4([4]byte{127, p.n, b[2], b[3]})
+}
+
+// APIAddr is where the API server listens, APIPodAddr the address that it advertises.
+func (p PodNet) APIAddr() netip.AddrPort     { return p.local(apiSuffix, APIPort) }
+func (p PodNet) APIPodAddr() netip.Addr      { return p.Pod(255, apiSuffix) }
+func (p PodNet) NodeAddr() netip.Addr        { return p.Pod(255, kubeletSuffix) }
+func (p PodNet) KubeletAddr() netip.AddrPort { return p.local(kubeletSuffix, KubeletPort) }
+func (p PodNet) ProxyAddr() netip.AddrPort   { return p.local(proxySuffix, ProxyPort) }
+
+func (p PodNet) local(suffix byte, port uint16) netip.AddrPort {
+	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, p.n, 255, suffix}), port)
+}
+
+func quad(a netip.Addr) (b [4]byte, ok bool) {
+	a = a.Unmap()
+	if !a.Is4() {
+		return b, false
+	}
+	return a.As4(), true
+}

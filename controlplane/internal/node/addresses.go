@@ -1,0 +1,65 @@
+package node
+
+import (
+	"errors"
+	"net/netip"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/remit-olm/remit/controlplane/internal/network"
+)
+
+// lastPodOctet leaves the upper part of the network to tests that play Pods themselves, see package network.
+const lastPodOctet = 199
+
+// addresses hands out Pod IPs. A freed address is used again as late as possible: endpoints that still show it then lead nowhere
+// rather than to a stranger.
+type addresses struct {
+	net network.PodNet
+
+	mu    sync.Mutex
+	next  int
+	byPod map[types.UID]netip.Addr
+	inUse map[netip.Addr]bool
+}
+
+func newAddresses(net network.PodNet) *addresses {
+	return &addresses{net: net, byPod: map[types.UID]netip.Addr{}, inUse: map[netip.Addr]bool{}}
+}
+
+// assign returns the address of the Pod: the one it has, the one its status claims (after a restart, if the network is still the
+// same), or a new one.
+func (a *addresses) assign(uid types.UID, claimed string) (netip.Addr, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if ip, ok := a.byPod[uid]; ok {
+		return ip, nil
+	}
+	if ip, err := netip.ParseAddr(claimed); err == nil && a.net.Contains(ip) && !a.inUse[ip] {
+		return a.take(uid, ip), nil
+	}
+	const size = (lastPodOctet + 1) * 254
+	for range size {
+		x, y := byte(a.next/254), byte(a.next%254+1)
+		a.next = (a.next + 1) % size
+		if ip := a.net.Pod(x, y); !a.inUse[ip] {
+			return a.take(uid, ip), nil
+		}
+	}
+	return netip.Addr{}, errors.New("no free Pod address")
+}
+
+func (a *addresses) release(uid types.UID) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if ip, ok := a.byPod[uid]; ok {
+		delete(a.byPod, uid)
+		delete(a.inUse, ip)
+	}
+}
+
+func (a *addresses) take(uid types.UID, ip netip.Addr) netip.Addr {
+	a.byPod[uid], a.inUse[ip] = ip, true
+	return ip
+}

@@ -1,0 +1,135 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/component-base/version"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
+
+	"github.com/remit-olm/remit/controlplane/internal/network"
+)
+
+const (
+	// leaseSeconds is what the node-lifecycle controller allows between heartbeats before it taints the node.
+	leaseSeconds = 40
+	heartbeat    = 10 * time.Second
+)
+
+// Register creates the Node or brings it up to date, and makes it Ready. The Node is born with the taint of an unready node, which
+// admission puts on it; node-lifecycle would remove it a moment later, doing it here saves that moment.
+func Register(ctx context.Context, client kubernetes.Interface, net network.PodNet) error {
+	nodes := client.CoreV1().Nodes()
+	want := desired(net)
+	node, err := nodes.Create(ctx, want, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		node, err = nodes.Get(ctx, Name, metav1.GetOptions{})
+	}
+	if err != nil {
+		return fmt.Errorf("create Node: %w", err)
+	}
+	if len(node.Spec.Taints) > 0 || node.Spec.PodCIDR != want.Spec.PodCIDR {
+		node.Spec.Taints = nil
+		if node.Spec.PodCIDR == "" {
+			node.Spec.PodCIDR, node.Spec.PodCIDRs = want.Spec.PodCIDR, want.Spec.PodCIDRs
+		}
+		if node, err = nodes.Update(ctx, node, metav1.UpdateOptions{}); err != nil {
+			return fmt.Errorf("untaint Node: %w", err)
+		}
+	}
+	node.Status = want.Status
+	if _, err = nodes.UpdateStatus(ctx, node, metav1.UpdateOptions{}); err != nil {
+		return fmt.Errorf("update status of Node: %w", err)
+	}
+	return nil
+}
+
+// Heartbeat renews the node's Lease until the context ends. The node-lifecycle controller looks at nothing else.
+func Heartbeat(ctx context.Context, client kubernetes.Interface) {
+	wait.UntilWithContext(ctx, func(ctx context.Context) {
+		if err := renew(ctx, client); err != nil && ctx.Err() == nil {
+			klog.ErrorS(err, "Renewing the node's Lease failed")
+		}
+	}, heartbeat)
+}
+
+func renew(ctx context.Context, client kubernetes.Interface) error {
+	leases := client.CoordinationV1().Leases(corev1.NamespaceNodeLease)
+	now := ptr.To(metav1.NowMicro())
+	lease, err := leases.Get(ctx, Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		_, err = leases.Create(ctx, &coordinationv1.Lease{
+			ObjectMeta: metav1.ObjectMeta{Name: Name},
+			Spec: coordinationv1.LeaseSpec{
+				HolderIdentity: ptr.To(Name), LeaseDurationSeconds: ptr.To(int32(leaseSeconds)), RenewTime: now,
+			},
+		}, metav1.CreateOptions{})
+		return err
+	}
+	if err != nil {
+		return err
+	}
+	lease.Spec.RenewTime = now
+	_, err = leases.Update(ctx, lease, metav1.UpdateOptions{})
+	return err
+}
+
+func desired(net network.PodNet) *corev1.Node {
+	return &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: Name,
+			Labels: map[string]string{
+				corev1.LabelHostname: Name, corev1.LabelOSStable: runtime.GOOS, corev1.LabelArchStable: runtime.GOARCH,
+			},
+		},
+		Spec:   corev1.NodeSpec{PodCIDR: net.CIDR(), PodCIDRs: []string{net.CIDR()}},
+		Status: desiredStatus(net),
+	}
+}
+
+func desiredStatus(net network.PodNet) corev1.NodeStatus {
+	plenty := Allocatable()
+	now := metav1.Now()
+	condition := func(kind corev1.NodeConditionType, status corev1.ConditionStatus, reason string) corev1.NodeCondition {
+		return corev1.NodeCondition{Type: kind, Status: status, Reason: reason, LastHeartbeatTime: now, LastTransitionTime: now}
+	}
+	return corev1.NodeStatus{
+		Capacity:    plenty,
+		Allocatable: plenty,
+		Conditions: []corev1.NodeCondition{
+			condition(corev1.NodeReady, corev1.ConditionTrue, "StandInReady"),
+			condition(corev1.NodeMemoryPressure, corev1.ConditionFalse, "StandInHasPlenty"),
+			condition(corev1.NodeDiskPressure, corev1.ConditionFalse, "StandInHasPlenty"),
+			condition(corev1.NodePIDPressure, corev1.ConditionFalse, "StandInHasPlenty"),
+		},
+		Addresses: []corev1.NodeAddress{
+			{Type: corev1.NodeInternalIP, Address: net.NodeAddr().String()},
+			{Type: corev1.NodeHostName, Address: Name},
+		},
+		DaemonEndpoints: corev1.NodeDaemonEndpoints{KubeletEndpoint: corev1.DaemonEndpoint{Port: network.KubeletPort}},
+		NodeInfo: corev1.NodeSystemInfo{
+			KubeletVersion: version.Get().GitVersion, ContainerRuntimeVersion: "remit://1.0",
+			OperatingSystem: runtime.GOOS, Architecture: runtime.GOARCH, OSImage: "none",
+		},
+	}
+}
+
+// Allocatable is more than any test asks for: scheduling by resources is not what this node is for.
+func Allocatable() corev1.ResourceList {
+	return corev1.ResourceList{
+		corev1.ResourceCPU:              resource.MustParse("1000"),
+		corev1.ResourceMemory:           resource.MustParse("4Ti"),
+		corev1.ResourceEphemeralStorage: resource.MustParse("4Ti"),
+		corev1.ResourcePods:             resource.MustParse("40000"),
+	}
+}

@@ -1,0 +1,50 @@
+package pki
+
+import (
+	"os"
+
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+)
+
+// contextName is the one cluster, user and context in every kubeconfig written here.
+const contextName = "remit"
+
+// Cluster says how to reach and trust an API server.
+type Cluster struct {
+	Server string
+	CAPEM  []byte
+}
+
+// WriteClientKubeconfig issues a client certificate for the subject and writes a self-contained kubeconfig to file.
+func (a *Authority) WriteClientKubeconfig(file string, cluster Cluster, s Subject) error {
+	certPEM, keyPEM, err := a.Issue(s)
+	if err != nil {
+		return err
+	}
+	user := &clientcmdapi.AuthInfo{ClientCertificateData: certPEM, ClientKeyData: keyPEM}
+	return writeKubeconfig(file, cluster, user, "")
+}
+
+// WriteTokenKubeconfig writes a kubeconfig that reads its bearer token from tokenFile, again and again: the token may be replaced
+// at any time. The namespace becomes the context's.
+func WriteTokenKubeconfig(file string, cluster Cluster, tokenFile, namespace string) error {
+	return writeKubeconfig(file, cluster, &clientcmdapi.AuthInfo{TokenFile: tokenFile}, namespace)
+}
+
+func writeKubeconfig(file string, cluster Cluster, user *clientcmdapi.AuthInfo, namespace string) error {
+	config := clientcmdapi.NewConfig()
+	config.Clusters[contextName] = &clientcmdapi.Cluster{Server: cluster.Server, CertificateAuthorityData: cluster.CAPEM}
+	config.AuthInfos[contextName] = user
+	config.Contexts[contextName] = &clientcmdapi.Context{Cluster: contextName, AuthInfo: contextName, Namespace: namespace}
+	config.CurrentContext = contextName
+	content, err := clientcmd.Write(*config)
+	if err != nil {
+		return err
+	}
+	// A reader that waits for the file must never see half of it.
+	if err := os.WriteFile(file+".tmp", content, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(file+".tmp", file)
+}

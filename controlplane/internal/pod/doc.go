@@ -1,0 +1,20 @@
+// Package pod runs one Pod: a Worker turns its spec into container states and reports them as the kubelet would.
+//
+// A container whose image is not mapped to an executable is only pretended: it is Running and Ready at once, or, in a Pod of a Job
+// that is not restarted always, completed at once. A container with a mapped image is a process:
+//
+//	arguments     command without its first word, then args; the executable is the entrypoint
+//	directory     REMIT_ROOT, under which every volumeMount /a/b is found as REMIT_ROOT/a/b
+//	environment   PATH, HOSTNAME, HOME, TMPDIR, REMIT_ROOT, REMIT_POD_LISTEN_IP (bind here to be reachable as the Pod's IP),
+//	              KUBERNETES_SERVICE_HOST and _PORT, HTTP_PROXY, HTTPS_PROXY, NO_PROXY, and KUBECONFIG if the ServiceAccount
+//	              token is mounted; then what the Pod spec says, which wins
+//	output        <dir>/pods/NAMESPACE_NAME_UID/CONTAINER.log, appended over restarts
+//	ends          with SIGTERM, the grace period, SIGKILL to the group; never outlives the control plane
+//
+// States, per container:
+//
+//	Waiting ContainerCreating -> Running -> Terminated Completed|Error               (final by the restart policy)
+//	Waiting CreateContainerConfigError   -> Waiting CrashLoopBackOff -> Running ...  (otherwise)
+//
+// Not here: exec, attach, port-forward, resource limits, users and capabilities, network namespaces.
+package pod

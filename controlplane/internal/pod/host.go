@@ -1,0 +1,64 @@
+package pod
+
+import (
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/remit-olm/remit/controlplane/internal/image"
+	"github.com/remit-olm/remit/controlplane/internal/network"
+	"github.com/remit-olm/remit/controlplane/internal/pki"
+	"github.com/remit-olm/remit/controlplane/internal/podenv"
+	"github.com/remit-olm/remit/controlplane/internal/process"
+)
+
+// TokenMount is where the ServiceAccount token is mounted, in every Pod that has one.
+const TokenMount = "/var/run/secrets/kubernetes.io/serviceaccount"
+
+// Host is what all Pods of the node share. All fields are required.
+type Host struct {
+	Client      kubernetes.Interface
+	Images      image.Map
+	Launcher    *process.Launcher
+	Net         network.PodNet
+	Cluster     pki.Cluster
+	Dir         string // of all Pods
+	Allocatable corev1.ResourceList
+}
+
+// PodDir is the directory of one Pod.
+func (h *Host) PodDir(pod *corev1.Pod) string {
+	return filepath.Join(h.Dir, pod.Namespace+"_"+pod.Name+"_"+string(pod.UID))
+}
+
+// LogFile is where a container of the Pod writes.
+func (h *Host) LogFile(pod *corev1.Pod, container string) string {
+	return filepath.Join(h.PodDir(pod), filepath.Base(container)+".log")
+}
+
+// baseEnv is the environment that every process Pod gets; the Pod spec may override all of it.
+func (h *Host) baseEnv(pod *corev1.Pod, ip netip.Addr) podenv.Env {
+	dir := h.PodDir(pod)
+	api, proxy := h.Net.APIAddr(), "http://"+h.Net.ProxyAddr().String()
+	env := podenv.Env{
+		"PATH":                    os.Getenv("PATH"),
+		"HOSTNAME":                pod.Name,
+		"HOME":                    filepath.Join(dir, "home"),
+		"TMPDIR":                  filepath.Join(dir, "tmp"),
+		"REMIT_POD_LISTEN_IP":     h.Net.Local(ip).String(),
+		"KUBERNETES_SERVICE_HOST": api.Addr().String(),
+		"KUBERNETES_SERVICE_PORT": strings.TrimPrefix(api.String(), api.Addr().String()+":"),
+		"HTTP_PROXY":              proxy,
+		"HTTPS_PROXY":             proxy,
+		"NO_PROXY":                "127.0.0.0/8,localhost",
+	}
+	// Coverage of product binaries that run as Pods, when somebody collects it.
+	if dir, ok := os.LookupEnv("GOCOVERDIR"); ok {
+		env["GOCOVERDIR"] = dir
+	}
+	return env
+}

@@ -1,0 +1,129 @@
+package pod
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+)
+
+const (
+	reportTimeout = 10 * time.Second
+	reportRetry   = time.Second
+)
+
+// touch asks for a report; requests made while one is pending are one.
+func (w *Worker) touch() {
+	select {
+	case w.touched <- struct{}{}:
+	default:
+	}
+}
+
+// report writes the status whenever something has changed.
+func (w *Worker) report(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-w.touched:
+		}
+		if w.reportOnce(ctx) || ctx.Err() != nil {
+			continue
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(reportRetry):
+			w.touch()
+		}
+	}
+}
+
+// reportOnce patches the status and reports whether there is nothing left to do. The UID in the patch is a precondition: a Pod of
+// the same name that came later is not touched. Conditions are merged by type, so those of others (readiness gates) stay.
+func (w *Worker) reportOnce(ctx context.Context) bool {
+	pod := w.Pod()
+	status := w.status(pod)
+	if same(pod.Status, status) {
+		return true
+	}
+	patch, err := statusPatch(pod.UID, status)
+	if err != nil {
+		klog.ErrorS(err, "Encoding a status failed", "pod", klog.KObj(pod))
+		return true
+	}
+	ctx, cancel := context.WithTimeout(ctx, reportTimeout)
+	defer cancel()
+	_, err = w.host.Client.CoreV1().Pods(pod.Namespace).Patch(
+		ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+	if err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return true // gone, or replaced by another Pod of that name
+	}
+	klog.V(1).InfoS("Reporting a status failed", "pod", klog.KObj(pod), "err", err)
+	return false
+}
+
+// statusPatch encodes a strategic merge patch. Conditions merge field by field, so empty ones must be spelled out as null, or the
+// reason of the last failure would stay for ever.
+func statusPatch(uid types.UID, status corev1.PodStatus) ([]byte, error) {
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&status)
+	if err != nil {
+		return nil, err
+	}
+	conditions, _ := content["conditions"].([]any)
+	for _, c := range conditions {
+		fields, _ := c.(map[string]any)
+		for _, name := range []string{"reason", "message", "lastProbeTime"} {
+			if value, ok := fields[name]; !ok || value == "" {
+				fields[name] = nil
+			}
+		}
+	}
+	return json.Marshal(map[string]any{"metadata": map[string]any{"uid": uid}, "status": content})
+}
+
+func (w *Worker) status(pod *corev1.Pod) corev1.PodStatus {
+	v := view{pod: pod, podIP: w.ip.String(), hostIP: w.host.Net.NodeAddr().String(), now: metav1.Now()}
+	for _, r := range w.init {
+		s := r.state.get()
+		s.Ready = s.Ready || (s.State.Terminated != nil && s.State.Terminated.ExitCode == 0)
+		v.init = append(v.init, s)
+	}
+	for _, r := range w.main {
+		v.main = append(v.main, r.state.get())
+	}
+	return v.status()
+}
+
+// same compares what this node reports, as the API would store it: times have no fractions there.
+func same(old, new corev1.PodStatus) bool {
+	if old.Phase != new.Phase || old.PodIP != new.PodIP || old.HostIP != new.HostIP || old.ObservedGeneration != new.ObservedGeneration {
+		return false
+	}
+	if !sameJSON(old.ContainerStatuses, new.ContainerStatuses) || !sameJSON(old.InitContainerStatuses, new.InitContainerStatuses) {
+		return false
+	}
+	for _, n := range new.Conditions {
+		found := false
+		for _, o := range old.Conditions {
+			found = found || o.Type == n.Type && o.Status == n.Status && o.Reason == n.Reason && o.Message == n.Message
+		}
+		if !found {
+			return false
+		}
+	}
+	return true
+}
+
+func sameJSON(a, b []corev1.ContainerStatus) bool {
+	left, errA := json.Marshal(a)
+	right, errB := json.Marshal(b)
+	return errA == nil && errB == nil && string(left) == string(right)
+}

@@ -1,0 +1,201 @@
+package pod
+
+import (
+	"context"
+	"maps"
+	"net/netip"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
+
+	"github.com/remit-olm/remit/controlplane/internal/config"
+	"github.com/remit-olm/remit/controlplane/internal/podenv"
+	"github.com/remit-olm/remit/controlplane/internal/volume"
+)
+
+const (
+	// refresh is how often volumes are looked at without a reason: tokens are renewed then.
+	refresh = time.Minute
+	// shutdownGrace is what Pods get when the whole control plane stops.
+	shutdownGrace = 2 * time.Second
+	defaultGrace  = 30 * time.Second
+)
+
+// Worker runs one Pod. Run may be called once; the other methods at any time.
+type Worker struct {
+	host    *Host
+	ip      netip.Addr
+	volumes *volume.Set
+
+	woken   *broadcast    // something the Pod refers to may have changed
+	touched chan struct{} // some container state has changed
+
+	init, main []*runner
+
+	mu       sync.Mutex
+	pod      *corev1.Pod
+	shutdown bool
+}
+
+// NewWorker makes the worker of a Pod that got the address ip.
+func NewWorker(host *Host, pod *corev1.Pod, ip netip.Addr) *Worker {
+	w := &Worker{host: host, ip: ip, pod: pod, woken: newBroadcast(), touched: make(chan struct{}, 1)}
+	w.volumes = volume.NewSet(config.Reader{Client: host.Client, Namespace: pod.Namespace}, host.PodDir(pod))
+	for i := range pod.Spec.InitContainers {
+		w.init = append(w.init, newRunner(w, &pod.Spec.InitContainers[i], true))
+	}
+	for i := range pod.Spec.Containers {
+		w.main = append(w.main, newRunner(w, &pod.Spec.Containers[i], false))
+	}
+	return w
+}
+
+// Run returns when all containers have ended for good, or, once the context ends, when all processes are gone.
+func (w *Worker) Run(ctx context.Context) {
+	reports, stopReports := context.WithCancel(context.WithoutCancel(ctx))
+	running, cancelSidecars := context.WithCancel(ctx)
+	var reporter, sidecars sync.WaitGroup
+	reporter.Go(func() { w.report(reports) })
+	sidecars.Go(func() { w.refresh(running) })
+	w.touch()
+	if w.runInit(running, &sidecars) {
+		var mains sync.WaitGroup
+		for _, r := range w.main {
+			mains.Go(func() { r.run(running) })
+		}
+		mains.Wait()
+	}
+	cancelSidecars()
+	sidecars.Wait()
+	stopReports()
+	reporter.Wait()
+	// The last word; except at shutdown, when the Pods are meant to look alive to the next start.
+	if !w.isShutdown() {
+		w.reportOnce(context.WithoutCancel(ctx))
+	}
+}
+
+// Clean removes the Pod's files, except its logs. Call it after Run.
+func (w *Worker) Clean() {
+	if err := w.volumes.Remove(); err != nil {
+		klog.ErrorS(err, "Removing volumes failed", "pod", klog.KObj(w.Pod()))
+	}
+}
+
+// Update hands in a newer version of the Pod.
+func (w *Worker) Update(pod *corev1.Pod) {
+	w.mu.Lock()
+	old := w.pod
+	w.pod = pod
+	w.mu.Unlock()
+	w.touch()
+	// Only these may show up in volumes; our own status updates must not have them read again.
+	if !maps.Equal(old.Labels, pod.Labels) || !maps.Equal(old.Annotations, pod.Annotations) {
+		w.woken.Fire()
+	}
+}
+
+// Wake says that a Secret or ConfigMap of the namespace has changed.
+func (w *Worker) Wake() { w.woken.Fire() }
+
+// Shutdown shortens the grace period and keeps the end out of the status.
+func (w *Worker) Shutdown() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.shutdown = true
+}
+
+// Pod is the newest version known.
+func (w *Worker) Pod() *corev1.Pod {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.pod
+}
+
+// runInit runs the init containers one after the other; a sidecar only has to have started.
+func (w *Worker) runInit(ctx context.Context, sidecars *sync.WaitGroup) bool {
+	for _, r := range w.init {
+		if !isSidecar(r.spec) {
+			if !r.run(ctx) || ctx.Err() != nil {
+				return false
+			}
+			continue
+		}
+		sidecars.Go(func() { r.run(ctx) })
+		if !w.await(ctx, r) {
+			return false
+		}
+	}
+	return ctx.Err() == nil
+}
+
+func (w *Worker) await(ctx context.Context, r *runner) bool {
+	for tick := time.Tick(20 * time.Millisecond); !ptr.Deref(r.state.get().Started, false); {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-tick:
+		}
+	}
+	return true
+}
+
+// refresh keeps the volumes current once some process uses them.
+func (w *Worker) refresh(ctx context.Context) {
+	for tick := time.Tick(refresh); ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-w.woken.C():
+		case <-tick:
+		}
+		if !w.hasProcess() {
+			continue
+		}
+		if err := w.volumes.Sync(ctx, w.facts()); err != nil && ctx.Err() == nil {
+			klog.V(2).InfoS("Volumes keep their old content", "pod", klog.KObj(w.Pod()), "err", err)
+		}
+	}
+}
+
+func (w *Worker) hasProcess() bool {
+	for _, r := range append(w.init[:len(w.init):len(w.init)], w.main...) {
+		if _, mapped, err := w.host.Images.Lookup(r.spec.Image); err == nil && mapped && r.state.get().State.Running != nil {
+			return true
+		}
+	}
+	return false
+}
+
+func (w *Worker) facts() podenv.Facts {
+	return podenv.Facts{
+		Pod: w.Pod(), PodIP: w.ip.String(), HostIP: w.host.Net.NodeAddr().String(), Allocatable: w.host.Allocatable,
+	}
+}
+
+func (w *Worker) listenIP() string { return w.host.Net.Local(w.ip).String() }
+
+// grace is the time between SIGTERM and SIGKILL.
+func (w *Worker) grace() time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	grace := defaultGrace
+	for _, s := range []*int64{w.pod.Spec.TerminationGracePeriodSeconds, w.pod.DeletionGracePeriodSeconds} {
+		if s != nil {
+			grace = min(grace, time.Duration(*s)*time.Second)
+		}
+	}
+	if w.shutdown {
+		grace = min(grace, shutdownGrace)
+	}
+	return grace
+}
+
+func (w *Worker) isShutdown() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.shutdown
+}

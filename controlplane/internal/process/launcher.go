@@ -1,0 +1,147 @@
+// Package process starts local processes that never outlive this one.
+//
+// Three nets catch a process, since each has a hole:
+//
+//   - a clean stop signals the process group, SIGTERM first and SIGKILL after the grace period, so that children go too;
+//   - Pdeathsig kills the process itself when this one dies in any way, kill -9 included. The kernel ties it to the thread that
+//     forked, and Go ends idle threads as it likes, so all forking happens on one goroutine locked to a thread for ever;
+//   - Pdeathsig does not reach grandchildren. A tiny shell (the warden) in a session of its own is told every process group and
+//     reads from a pipe that only this process holds open: when the pipe ends, it kills the groups that are left.
+package process
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"syscall"
+	"time"
+
+	"k8s.io/klog/v2"
+)
+
+// Spec is what to run.
+type Spec struct {
+	Path string
+	Args []string // without the name of the program
+	Env  []string // the whole environment
+	Dir  string
+	Log  *os.File // stdout and stderr
+}
+
+// Exit is how a process ended.
+type Exit struct {
+	// Code is the exit code, or 128 + the signal as in a container runtime.
+	Code   int32
+	Signal int32
+}
+
+// Launcher starts processes. Use New.
+type Launcher struct {
+	requests chan request
+	warden   *warden
+}
+
+// Process is a started process.
+type Process struct {
+	cmd      *exec.Cmd
+	launcher *Launcher
+	done     chan struct{}
+	exit     Exit
+}
+
+type request struct {
+	cmd   *exec.Cmd
+	reply chan error
+}
+
+// New starts the forking thread and the warden. Both live as long as the program.
+func New() (*Launcher, error) {
+	w, err := newWarden()
+	if err != nil {
+		return nil, fmt.Errorf("start warden: %w", err)
+	}
+	l := &Launcher{requests: make(chan request), warden: w}
+	go l.fork()
+	return l, nil
+}
+
+// Start runs the spec in a process group of its own.
+func (l *Launcher) Start(s Spec) (*Process, error) {
+	cmd := &exec.Cmd{
+		Path: s.Path, Args: append([]string{s.Path}, s.Args...), Env: s.Env, Dir: s.Dir, Stdout: s.Log, Stderr: s.Log,
+		SysProcAttr: &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL},
+	}
+	r := request{cmd: cmd, reply: make(chan error, 1)}
+	l.requests <- r
+	if err := <-r.reply; err != nil {
+		return nil, err
+	}
+	p := &Process{cmd: cmd, launcher: l, done: make(chan struct{})}
+	go p.wait()
+	return p, nil
+}
+
+func (l *Launcher) fork() {
+	runtime.LockOSThread()
+	for r := range l.requests {
+		err := r.cmd.Start()
+		if err == nil {
+			l.warden.guard(r.cmd.Process.Pid)
+		}
+		r.reply <- err
+	}
+}
+
+// Pid is the process's and its group's number.
+func (p *Process) Pid() int { return p.cmd.Process.Pid }
+
+// Done is closed when the process has ended and its Exit is known.
+func (p *Process) Done() <-chan struct{} { return p.done }
+
+// Exit is valid once Done is closed.
+func (p *Process) Exit() Exit { return p.exit }
+
+// Stop ends the whole group: SIGTERM, the grace period for the process, SIGKILL for what is left. It returns when the process is gone.
+func (p *Process) Stop(grace time.Duration) {
+	p.signal(syscall.SIGTERM)
+	timer := time.NewTimer(grace)
+	defer timer.Stop()
+	select {
+	case <-p.done:
+	case <-timer.C:
+		p.signal(syscall.SIGKILL)
+		<-p.done
+	}
+}
+
+func (p *Process) wait() {
+	defer close(p.done)
+	err := p.cmd.Wait()
+	// A container's processes end with its first one.
+	p.signal(syscall.SIGKILL)
+	p.launcher.warden.release(p.Pid())
+	var exited *exec.ExitError
+	switch {
+	case err == nil:
+	case errors.As(err, &exited):
+		p.exit = exitOf(exited.Sys().(syscall.WaitStatus))
+	default:
+		p.exit = Exit{Code: 128}
+	}
+}
+
+func exitOf(status syscall.WaitStatus) Exit {
+	if status.Signaled() {
+		return Exit{Code: 128 + int32(status.Signal()), Signal: int32(status.Signal())}
+	}
+	return Exit{Code: int32(status.ExitStatus())}
+}
+
+// signal ignores a group that is gone already.
+func (p *Process) signal(s syscall.Signal) {
+	if err := syscall.Kill(-p.Pid(), s); err != nil && !errors.Is(err, syscall.ESRCH) {
+		klog.V(2).InfoS("Signalling failed", "pid", p.Pid(), "signal", s, "err", err)
+	}
+}

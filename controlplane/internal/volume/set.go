@@ -1,0 +1,118 @@
+package volume
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/remit-olm/remit/controlplane/internal/config"
+	"github.com/remit-olm/remit/controlplane/internal/podenv"
+)
+
+// Set is the volumes of one Pod.
+type Set struct {
+	reader config.Reader
+	dir    string
+
+	mu     sync.Mutex
+	tokens map[tokenKey]*token
+}
+
+// NewSet makes the set of a Pod whose files live in dir.
+func NewSet(reader config.Reader, dir string) *Set {
+	return &Set{reader: reader, dir: dir, tokens: map[tokenKey]*token{}}
+}
+
+// Sync brings every volume up to date. Something the Pod refers to that is not there comes back as *config.Missing.
+func (s *Set) Sync(ctx context.Context, f podenv.Facts) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range f.Pod.Spec.Volumes {
+		v := &f.Pod.Spec.Volumes[i]
+		dir := s.volumeDir(v.Name)
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return err
+		}
+		want, err := s.payload(ctx, f, v)
+		if err != nil {
+			return fmt.Errorf("volume %q: %w", v.Name, err)
+		}
+		if want == nil {
+			continue // a directory is all it is
+		}
+		if err := publish(dir, want); err != nil {
+			return fmt.Errorf("volume %q: %w", v.Name, err)
+		}
+	}
+	return nil
+}
+
+// Mount links the container's mounts into a directory of its own, which is returned. Outer mounts come first, so that /a/b is
+// found inside /a.
+func (s *Set) Mount(c *corev1.Container, env podenv.Env) (string, error) {
+	root := filepath.Join(s.dir, "roots", c.Name)
+	// Rebuilt at each start: links only, the content is in the volumes.
+	if err := os.RemoveAll(root); err != nil {
+		return "", err
+	}
+	if err := os.MkdirAll(root, 0o755); err != nil {
+		return "", err
+	}
+	mounts := slices.Clone(c.VolumeMounts)
+	slices.SortStableFunc(mounts, func(a, b corev1.VolumeMount) int { return len(a.MountPath) - len(b.MountPath) })
+	for _, m := range mounts {
+		if err := s.mount(root, m, env); err != nil {
+			return "", fmt.Errorf("mount %q: %w", m.MountPath, err)
+		}
+	}
+	return root, nil
+}
+
+func (s *Set) mount(root string, m corev1.VolumeMount, env podenv.Env) error {
+	sub := m.SubPath
+	if m.SubPathExpr != "" {
+		sub = env.Expand(m.SubPathExpr)
+	}
+	source := s.volumeDir(m.Name)
+	if sub != "" {
+		source = filepath.Join(source, filepath.Clean("/"+sub))
+		if _, err := os.Stat(source); os.IsNotExist(err) {
+			if err := os.MkdirAll(source, 0o755); err != nil {
+				return err
+			}
+		}
+	}
+	target := filepath.Join(root, filepath.Clean("/"+m.MountPath))
+	if target == root {
+		return fmt.Errorf("the root itself cannot be a mount")
+	}
+	if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
+		return err
+	}
+	if current, err := os.Readlink(target); err == nil && current == source {
+		return nil // a nested mount made by another container of the Pod
+	}
+	return os.Symlink(source, target)
+}
+
+// Remove deletes what the Pod had on disk, except its logs.
+func (s *Set) Remove() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, d := range []string{"roots", "volumes", "home", "tmp"} {
+		if err := os.RemoveAll(filepath.Join(s.dir, d)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Set) volumeDir(name string) string {
+	return filepath.Join(s.dir, "volumes", strings.ReplaceAll(name, string(filepath.Separator), "_"))
+}

@@ -1,0 +1,136 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+
+	"k8s.io/klog/v2"
+
+	"github.com/remit-olm/remit/controlplane/internal/lifetime"
+)
+
+// readyLine is the one line on stdout: what a user of the control plane has to know.
+type readyLine struct {
+	Ready      bool   `json:"ready"`
+	Kubeconfig string `json:"kubeconfig"`
+	Server     string `json:"server"`
+	// PodNet is the Pods' network in CIDR notation, Proxy the URL of the proxy that reaches Pods and Services.
+	PodNet   string `json:"podNet"`
+	Proxy    string `json:"proxy"`
+	Dir      string `json:"dir"`
+	AuditLog string `json:"auditLog"`
+}
+
+func main() {
+	o, err := parseOptions(os.Args[1:])
+	if err == nil {
+		err = run(o)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "controlplane:", err)
+		os.Exit(1)
+	}
+}
+
+func run(o options) error {
+	if err := os.MkdirAll(o.dir, 0o700); err != nil {
+		return err
+	}
+	if err := lifetime.Exclusive(filepath.Join(o.dir, "lock")); err != nil {
+		return err
+	}
+	console, err := redirectStderr(filepath.Join(o.dir, "controlplane.log"))
+	if err != nil {
+		return err
+	}
+	err = serve(o)
+	klog.Flush()
+	if o.ephemeral {
+		removeData(o)
+	}
+	// Errors are for people; the log has the rest.
+	os.Stderr = console
+	return err
+}
+
+// serve runs the control plane until somebody or something ends it.
+func serve(o options) error {
+	ctx, stopSignals := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer stopSignals()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	if err := watchUsers(ctx, o, cancel); err != nil {
+		return err
+	}
+	c := &cluster{options: o}
+	defer c.stop()
+	if err := c.start(ctx); err != nil {
+		if ctx.Err() != nil {
+			return nil // told to end while starting
+		}
+		return err
+	}
+	if err := json.NewEncoder(os.Stdout).Encode(c.readyLine()); err != nil {
+		return fmt.Errorf("announce readiness: %w", err)
+	}
+	select {
+	case <-ctx.Done():
+		klog.InfoS("Stopping", "cause", context.Cause(ctx))
+		return nil
+	case r := <-c.failed():
+		return r
+	}
+}
+
+// watchUsers cancels when nobody is left that wants this control plane.
+func watchUsers(ctx context.Context, o options, cancel context.CancelCauseFunc) error {
+	end := func(gone <-chan struct{}, cause string) {
+		select {
+		case <-ctx.Done():
+		case <-gone:
+			cancel(fmt.Errorf("%s", cause))
+		}
+	}
+	if o.users != "" {
+		unused, err := lifetime.Unused(ctx, o.users, o.linger)
+		if err != nil {
+			return err
+		}
+		go end(unused, "no users left")
+	}
+	if o.tether {
+		go end(lifetime.Closed(os.Stdin), "stdin closed")
+	}
+	return nil
+}
+
+// redirectStderr sends everything that any component writes to stderr, crash traces of the runtime included, to a file, and returns
+// the real stderr.
+func redirectStderr(file string) (*os.File, error) {
+	log, err := os.OpenFile(file, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	fd, err := syscall.Dup(syscall.Stderr)
+	if err != nil {
+		return nil, err
+	}
+	syscall.CloseOnExec(fd)
+	console := os.NewFile(uintptr(fd), "stderr")
+	if err := syscall.Dup3(int(log.Fd()), syscall.Stderr, 0); err != nil {
+		return nil, err
+	}
+	return console, log.Close()
+}
+
+// removeData leaves only the logs of a control plane that was not meant to be started again.
+func removeData(o options) {
+	for _, d := range []string{"etcd", "pki"} {
+		_ = os.RemoveAll(filepath.Join(o.dir, d)) // a leftover is harmless, and there is nobody left to tell
+	}
+}
