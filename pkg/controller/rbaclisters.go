@@ -1,0 +1,41 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	rbacv1listers "k8s.io/client-go/listers/rbac/v1"
+	toolscache "k8s.io/client-go/tools/cache"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/pkg/rbac"
+)
+
+// RBACListers reads RBAC through client-go listers on the manager's own informers: one cache serves
+// the rule checks and the watches. The informers are started with the manager, which waits for them
+// before it starts any controller.
+func RBACListers(ctx context.Context, mgr ctrl.Manager) (rbac.Listers, error) {
+	indexers := map[string]toolscache.Indexer{}
+	for _, obj := range []client.Object{
+		&rbacv1.Role{}, &rbacv1.RoleBinding{}, &rbacv1.ClusterRole{}, &rbacv1.ClusterRoleBinding{},
+	} {
+		kind := fmt.Sprintf("%T", obj)
+		informer, err := mgr.GetCache().GetInformer(ctx, obj)
+		if err != nil {
+			return rbac.Listers{}, fmt.Errorf("informer of %s: %w", kind, err)
+		}
+		shared, ok := informer.(toolscache.SharedIndexInformer)
+		if !ok {
+			return rbac.Listers{}, fmt.Errorf("informer of %s is a %T without an index", kind, informer)
+		}
+		indexers[kind] = shared.GetIndexer()
+	}
+	return rbac.Listers{
+		Roles:               rbacv1listers.NewRoleLister(indexers["*v1.Role"]),
+		RoleBindings:        rbacv1listers.NewRoleBindingLister(indexers["*v1.RoleBinding"]),
+		ClusterRoles:        rbacv1listers.NewClusterRoleLister(indexers["*v1.ClusterRole"]),
+		ClusterRoleBindings: rbacv1listers.NewClusterRoleBindingLister(indexers["*v1.ClusterRoleBinding"]),
+	}, nil
+}

@@ -1,0 +1,224 @@
+package deployment_test
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	rbacv1listers "k8s.io/client-go/listers/rbac/v1"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/yaml"
+
+	"github.com/remit-olm/remit/pkg/install/deployment"
+	"github.com/remit-olm/remit/pkg/lib/ownerutil"
+	"github.com/remit-olm/remit/pkg/rbac"
+)
+
+var update = flag.Bool("update", false, "write golden files anew")
+
+func csv(edit ...func(*operatorsv1alpha1.ClusterServiceVersion)) *operatorsv1alpha1.ClusterServiceVersion {
+	c := &operatorsv1alpha1.ClusterServiceVersion{}
+	c.Name, c.Namespace, c.UID = "demo.v1.0.0", "t1", "csv-uid"
+	c.Annotations = map[string]string{
+		"createdAt":                          "2026-01-01",
+		"olm.targetNamespaces":               "everything",
+		corev1.LastAppliedConfigAnnotation:   "{}",
+		"alm-examples":                       string(make([]byte, 5000)),
+		"operators.operatorframework.io/hub": "x",
+	}
+	c.Spec.InstallStrategy.StrategyName = "deployment"
+	c.Spec.InstallStrategy.StrategySpec.DeploymentSpecs = []operatorsv1alpha1.StrategyDeploymentSpec{{
+		Name:  "demo",
+		Label: map[string]string{"tier": "control", "olm.owner": "forged"},
+		Spec: appsv1.DeploymentSpec{
+			Replicas: ptr.To(int32(1)),
+			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "demo"}},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "demo"}, Annotations: map[string]string{"own": "1"}},
+				Spec: corev1.PodSpec{
+					DeprecatedServiceAccount: "demo-sa",
+					Containers: []corev1.Container{
+						{Name: "manager", Image: "demo:1", Env: []corev1.EnvVar{{Name: "OPERATOR_CONDITION_NAME", Value: "forged"}}},
+						{Name: "proxy", Image: "proxy:1"},
+					},
+				},
+			},
+		},
+	}}
+	for _, e := range edit {
+		e(c)
+	}
+	return c
+}
+
+func owner() ownerutil.Owner {
+	return ownerutil.Owner{Lineage: ownerutil.Lineage{Package: "demo", Namespace: "t1"}, CSV: "demo.v1.0.0", UID: "csv-uid"}
+}
+
+func group() map[string]string {
+	return map[string]string{"olm.operatorGroup": "og", "olm.operatorNamespace": "t1", "olm.targetNamespaces": "t1,t2"}
+}
+
+func golden(t *testing.T, name string, in deployment.Input) {
+	t.Helper()
+	got, err := deployment.Desired(in)
+	require.NoError(t, err)
+	obj, err := deployment.Object(got[0])
+	require.NoError(t, err)
+	raw, err := yaml.Marshal(obj.Object)
+	require.NoError(t, err)
+	path := filepath.Join("testdata", name)
+	if *update {
+		require.NoError(t, os.WriteFile(path, raw, 0o600))
+	}
+	want, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, string(want), string(raw))
+}
+
+func TestDesiredHasTheContractsMarks(t *testing.T) {
+	golden(t, "plain.yaml", deployment.Input{CSV: csv(), Owner: owner(), Group: group()})
+}
+
+func TestDesiredLaysTheSubscriptionsConfigOver(t *testing.T) {
+	golden(t, "config.yaml", deployment.Input{CSV: csv(), Owner: owner(), Group: group(), Config: &operatorsv1alpha1.SubscriptionConfig{
+		Env:          []corev1.EnvVar{{Name: "LEVEL", Value: "debug"}, {Name: "OPERATOR_CONDITION_NAME", Value: "forged"}},
+		EnvFrom:      []corev1.EnvFromSource{{ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "cm"}}}},
+		Volumes:      []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}},
+		VolumeMounts: []corev1.VolumeMount{{Name: "v", MountPath: "/v"}},
+		Tolerations:  []corev1.Toleration{{Key: "infra", Operator: corev1.TolerationOpExists}},
+		NodeSelector: map[string]string{"zone": "a"},
+		Affinity:     &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{}},
+		Annotations:  map[string]string{"own": "not overridden", "more": "2"},
+	}})
+}
+
+func TestTheHashFollowsWhatPodsGet(t *testing.T) {
+	hash := func(in deployment.Input) string {
+		got, err := deployment.Desired(in)
+		require.NoError(t, err)
+		return got[0].Labels["olm.deployment-spec-hash"]
+	}
+	in := deployment.Input{CSV: csv(), Owner: owner(), Group: group()}
+	first := hash(in)
+	require.Equal(t, first, hash(in))
+	in.Group = map[string]string{"olm.targetNamespaces": "t1"}
+	require.NotEqual(t, first, hash(in))
+}
+
+func TestStatusTexts(t *testing.T) {
+	available := func(ok corev1.ConditionStatus, message string) appsv1.DeploymentCondition {
+		return appsv1.DeploymentCondition{Type: appsv1.DeploymentAvailable, Status: ok, Message: message}
+	}
+	for _, tc := range []struct {
+		name  string
+		gen   int64
+		state appsv1.DeploymentStatus
+		want  deployment.Progress
+	}{
+		{"not observed", 2, appsv1.DeploymentStatus{ObservedGeneration: 1},
+			deployment.Progress{Text: `waiting for spec update of deployment "d" to be observed...`}},
+		{"stuck", 1, appsv1.DeploymentStatus{ObservedGeneration: 1, Conditions: []appsv1.DeploymentCondition{
+			{Type: appsv1.DeploymentProgressing, Reason: "ProgressDeadlineExceeded"}}},
+			deployment.Progress{Stuck: true, Text: `deployment "d" exceeded its progress deadline`}},
+		{"outdated", 1, appsv1.DeploymentStatus{ObservedGeneration: 1, Replicas: 3, UpdatedReplicas: 1},
+			deployment.Progress{Text: `deployment "d" waiting for 2 outdated replica(s) to be terminated`}},
+		{"not available", 1, appsv1.DeploymentStatus{ObservedGeneration: 1, Conditions: []appsv1.DeploymentCondition{
+			available(corev1.ConditionFalse, "no minimum availability")}},
+			deployment.Progress{Text: `deployment "d" not available: no minimum availability`}},
+		{"ready", 1, appsv1.DeploymentStatus{ObservedGeneration: 1, Replicas: 1, UpdatedReplicas: 1, AvailableReplicas: 1,
+			Conditions: []appsv1.DeploymentCondition{available(corev1.ConditionTrue, "")}},
+			deployment.Progress{Ready: true, Text: `deployment "d" is up-to-date and available`}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			d := &appsv1.Deployment{Status: tc.state}
+			d.Name, d.Generation = "d", tc.gen
+			require.Equal(t, tc.want, deployment.Status(d))
+		})
+	}
+}
+
+func TestNamesThatNoServiceAccountCanHaveAreRefused(t *testing.T) {
+	for _, name := range []string{"../x", "ünicode", string(make([]byte, 300)), "a b", "a/b"} {
+		c := csv(func(c *operatorsv1alpha1.ClusterServiceVersion) {
+			c.Spec.InstallStrategy.StrategySpec.DeploymentSpecs[0].Spec.Template.Spec.DeprecatedServiceAccount = name
+		})
+		require.ErrorContains(t, deployment.CheckNames(c), "serviceAccountName", name)
+	}
+	require.NoError(t, deployment.CheckNames(csv()))
+}
+
+// listers hold one RoleBinding per entry of held: the ServiceAccount of t1 gets the rule in the namespace.
+func listers(t *testing.T, held map[string]map[string]rbacv1.PolicyRule) rbac.Listers {
+	t.Helper()
+	index := func() toolscache.Indexer {
+		return toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc})
+	}
+	roles, bindings := index(), index()
+	for sa, in := range held {
+		for namespace, rule := range in {
+			meta := metav1.ObjectMeta{Name: sa, Namespace: namespace}
+			require.NoError(t, roles.Add(&rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{rule}}))
+			require.NoError(t, bindings.Add(&rbacv1.RoleBinding{ObjectMeta: meta,
+				Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: "t1", Name: sa}},
+				RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: sa}}))
+		}
+	}
+	return rbac.Listers{
+		Roles: rbacv1listers.NewRoleLister(roles), RoleBindings: rbacv1listers.NewRoleBindingLister(bindings),
+		ClusterRoles:        rbacv1listers.NewClusterRoleLister(index()),
+		ClusterRoleBindings: rbacv1listers.NewClusterRoleBindingLister(index()),
+	}
+}
+
+func TestIdentitiesAreHeldAgainstTheAccount(t *testing.T) {
+	read := rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get"}}
+	runAs := func(name string) func(*operatorsv1alpha1.ClusterServiceVersion) {
+		return func(c *operatorsv1alpha1.ClusterServiceVersion) {
+			pod := &c.Spec.InstallStrategy.StrategySpec.DeploymentSpecs[0].Spec.Template.Spec
+			pod.ServiceAccountName, pod.DeprecatedServiceAccount = "", name
+		}
+	}
+	declare := func(name string) func(*operatorsv1alpha1.ClusterServiceVersion) {
+		return func(c *operatorsv1alpha1.ClusterServiceVersion) {
+			s := &c.Spec.InstallStrategy.StrategySpec
+			s.Permissions = append(s.Permissions, operatorsv1alpha1.StrategyDeploymentPermissions{ServiceAccountName: name})
+		}
+	}
+	type given map[string]map[string]rbacv1.PolicyRule
+	for _, tc := range []struct {
+		name  string
+		csv   *operatorsv1alpha1.ClusterServiceVersion
+		held  given
+		wrong string
+	}{
+		{"declared", csv(runAs("op"), declare("op")), given{"op": {"t1": read}}, ""},
+		{"the account itself", csv(runAs("acct"), declare("acct")), nil, "it is the account"},
+		{"undeclared without rights", csv(runAs("op")), nil, ""},
+		{"undeclared and covered", csv(runAs("op")), given{"op": {"t1": read}, "acct": {"t1": read}}, ""},
+		{"undeclared and stronger", csv(runAs("boss")), given{"boss": {"t1": read}}, `in namespace t1 {apiGroups: [""]`},
+		{"undeclared and stronger elsewhere", csv(runAs("boss")), given{"boss": {"t9": read}, "acct": {"t1": read}}, "in namespace t9"},
+		{"default and stronger", csv(runAs("")), given{"default": {"t1": read}}, "in namespace t1"},
+		{"default, declared and stronger", csv(runAs(""), declare("default")), given{"default": {"t1": read}}, "in namespace t1"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			err := deployment.CheckIdentities(tc.csv, types.NamespacedName{Namespace: "t1", Name: "acct"}, listers(t, tc.held))
+			if tc.wrong == "" {
+				require.NoError(t, err)
+				return
+			}
+			var identity *deployment.IdentityError
+			require.ErrorAs(t, err, &identity)
+			require.ErrorContains(t, err, tc.wrong)
+		})
+	}
+}

@@ -1,0 +1,166 @@
+package deployment
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"strings"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
+
+	"github.com/remit-olm/remit/pkg/bundle"
+	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/lib/ownerutil"
+)
+
+// maxAnnotation is the greatest length of an annotation that is copied to pods.
+const maxAnnotation = 4 << 10
+
+// Input is what the Deployments of one install are derived from. CSV and Owner are required.
+type Input struct {
+	CSV   *operatorsv1alpha1.ClusterServiceVersion
+	Owner ownerutil.Owner
+	// Group are the annotations that tell an operator its OperatorGroup and targets.
+	Group map[string]string
+	// Config is the Subscription's; nil where there is none.
+	Config *operatorsv1alpha1.SubscriptionConfig
+}
+
+// Desired are the Deployments of the install strategy, in the CSV's order. The error says what is
+// wrong with the CSV; nobody but its author can mend it.
+func Desired(in Input) ([]*appsv1.Deployment, error) {
+	specs := in.CSV.Spec.InstallStrategy.StrategySpec.DeploymentSpecs
+	out := make([]*appsv1.Deployment, 0, len(specs))
+	for i := range specs {
+		d, err := render(in, &specs[i])
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, d)
+	}
+	return out, nil
+}
+
+func render(in Input, spec *operatorsv1alpha1.StrategyDeploymentSpec) (*appsv1.Deployment, error) {
+	d := &appsv1.Deployment{
+		TypeMeta: metav1.TypeMeta{APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "Deployment"},
+		ObjectMeta: metav1.ObjectMeta{
+			Name:            spec.Name,
+			Namespace:       in.Owner.Namespace,
+			Labels:          map[string]string{},
+			OwnerReferences: []metav1.OwnerReference{in.Owner.Reference()},
+		},
+		Spec: *spec.Spec.DeepCopy(),
+	}
+	maps.Copy(d.Labels, spec.Label)
+	d.Spec.RevisionHistoryLimit = ptr.To(int32(1))
+	pod := &d.Spec.Template
+	pod.ObjectMeta = metav1.ObjectMeta{Labels: pod.Labels, Annotations: podAnnotations(in, pod.Annotations)}
+	pod.Spec.ServiceAccountName = ServiceAccountName(&pod.Spec)
+	pod.Spec.DeprecatedServiceAccount = ""
+	configure(d, in.Config)
+	uniqueEnv(&pod.Spec)
+	setEnv(&pod.Spec, corev1.EnvVar{Name: names.EnvOperatorConditionName, Value: in.CSV.Name})
+
+	encoded, err := json.Marshal(d.Spec)
+	if err != nil {
+		return nil, fmt.Errorf("deployment %q: %w", spec.Name, err)
+	}
+	maps.Copy(d.Labels, in.Owner.Labels()) // last: a CSV does not choose its marks
+	d.Labels[names.LabelDeploymentSpecHash] = ownerutil.Hash(string(encoded))
+	return d, nil
+}
+
+// ServiceAccountName is the one that pods of this spec run as. The API server reads the deprecated
+// field where the other is empty, so it may not be overlooked.
+func ServiceAccountName(pod *corev1.PodSpec) string {
+	switch {
+	case pod.ServiceAccountName != "":
+		return pod.ServiceAccountName
+	case pod.DeprecatedServiceAccount != "":
+		return pod.DeprecatedServiceAccount
+	}
+	return bundle.DefaultServiceAccount
+}
+
+// podAnnotations are the template's, with the CSV's over them and the OperatorGroup's over those.
+func podAnnotations(in Input, template map[string]string) map[string]string {
+	out := map[string]string{}
+	maps.Copy(out, template)
+	for k, v := range in.CSV.Annotations {
+		if copied(k, v) {
+			out[k] = v
+		}
+	}
+	for _, k := range []string{names.AnnotationOperatorGroup, names.AnnotationOperatorNamespace, names.AnnotationTargetNamespaces} {
+		delete(out, k)
+	}
+	maps.Copy(out, in.Group)
+	return out
+}
+
+func copied(key, value string) bool {
+	return key != corev1.LastAppliedConfigAnnotation && !strings.HasPrefix(key, "remit.dev/") && len(value) <= maxAnnotation
+}
+
+func setEnv(pod *corev1.PodSpec, env corev1.EnvVar) {
+	for _, c := range containers(pod) {
+		c.Env = withEnv(c.Env, env)
+	}
+}
+
+// withEnv sets one variable in its place, or appends it.
+func withEnv(list []corev1.EnvVar, env corev1.EnvVar) []corev1.EnvVar {
+	for i := range list {
+		if list[i].Name == env.Name {
+			list[i] = env
+			return list
+		}
+	}
+	return append(list, env)
+}
+
+// uniqueEnv leaves the last of several variables of one name, which is the one that a container gets:
+// real bundles have such lists, and server-side apply refuses them.
+func uniqueEnv(pod *corev1.PodSpec) {
+	unique := func(c *corev1.Container) {
+		var out []corev1.EnvVar
+		for _, env := range c.Env {
+			out = withEnv(out, env)
+		}
+		c.Env = out
+	}
+	for i := range pod.InitContainers {
+		unique(&pod.InitContainers[i])
+	}
+	for i := range pod.Containers {
+		unique(&pod.Containers[i])
+	}
+}
+
+// containers are the pod's containers; init containers are done before an operator runs.
+func containers(pod *corev1.PodSpec) []*corev1.Container {
+	out := make([]*corev1.Container, 0, len(pod.Containers))
+	for i := range pod.Containers {
+		out = append(out, &pod.Containers[i])
+	}
+	return out
+}
+
+// Object is the Deployment as it is applied: without what only a typed encoding adds.
+func Object(d *appsv1.Deployment) (*unstructured.Unstructured, error) {
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(d)
+	if err != nil {
+		return nil, fmt.Errorf("encode deployment %q: %w", d.Name, err)
+	}
+	delete(content, "status")
+	unstructured.RemoveNestedField(content, "metadata", "creationTimestamp")
+	unstructured.RemoveNestedField(content, "spec", "template", "metadata", "creationTimestamp")
+	return &unstructured.Unstructured{Object: content}, nil
+}

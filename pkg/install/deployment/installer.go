@@ -1,0 +1,108 @@
+package deployment
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/pkg/lib/apply"
+	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/lib/ownerutil"
+)
+
+// Installer writes the Deployments of one install.
+type Installer struct {
+	// Account is authenticated as the account: it does all writes.
+	Account client.Client
+	// Facts reads Deployments, from a cache for choice; it decides only what need not be written.
+	Facts client.Reader
+}
+
+// Install makes the wanted Deployments be as they should, in order, and removes those that the CSV's
+// UID owns and its spec no longer has. It returns the keys of what it changed.
+func (i Installer) Install(ctx context.Context, owner ownerutil.Owner, want []*appsv1.Deployment) ([]string, error) {
+	var changed []string
+	for _, d := range want {
+		result, err := i.ensure(ctx, owner, d)
+		if err != nil {
+			return changed, err
+		}
+		if result != apply.Unchanged {
+			changed = append(changed, string(result)+" Deployment "+d.Namespace+"/"+d.Name)
+		}
+	}
+	orphans, err := Orphans(ctx, i.Facts, owner, want)
+	if err != nil {
+		return changed, err
+	}
+	for _, o := range orphans {
+		if err := i.remove(ctx, o); err != nil {
+			return changed, err
+		}
+		changed = append(changed, "Deleted Deployment "+o.Namespace+"/"+o.Name)
+	}
+	return changed, nil
+}
+
+func (i Installer) ensure(ctx context.Context, owner ownerutil.Owner, d *appsv1.Deployment) (apply.Result, error) {
+	obj, err := Object(d)
+	if err != nil {
+		return "", err
+	}
+	result, _, err := apply.Ensure(ctx, i.Account, obj, Ours(owner))
+	return result, err
+}
+
+// Ours recognises what this lineage made (security model, rule 7).
+func Ours(owner ownerutil.Owner) func(*unstructured.Unstructured) error {
+	return func(live *unstructured.Unstructured) error {
+		if owner.Owns(live) {
+			return nil
+		}
+		return fmt.Errorf("it does not carry the marks of package %q in namespace %q", owner.Package, owner.Namespace)
+	}
+}
+
+// Orphans are the Deployments that the CSV's UID owns and that are not wanted.
+func Orphans(ctx context.Context, r client.Reader, owner ownerutil.Owner, want []*appsv1.Deployment) ([]*appsv1.Deployment, error) {
+	if owner.UID == "" {
+		return nil, nil
+	}
+	list := &appsv1.DeploymentList{}
+	if err := r.List(ctx, list, client.InNamespace(owner.Namespace),
+		client.MatchingLabels{names.LabelLineage: owner.Mark()}); err != nil {
+		return nil, fmt.Errorf("list Deployments of namespace %q: %w", owner.Namespace, err)
+	}
+	var out []*appsv1.Deployment
+	for k := range list.Items {
+		d := &list.Items[k]
+		wanted := slices.ContainsFunc(want, func(w *appsv1.Deployment) bool { return w.Name == d.Name })
+		if !wanted && d.DeletionTimestamp == nil && ownedBy(d, owner.UID) {
+			out = append(out, d)
+		}
+	}
+	return out, nil
+}
+
+func ownedBy(d *appsv1.Deployment, uid types.UID) bool {
+	for _, ref := range d.OwnerReferences {
+		if ref.UID == uid {
+			return true
+		}
+	}
+	return false
+}
+
+// remove deletes just the object that was looked at.
+func (i Installer) remove(ctx context.Context, d *appsv1.Deployment) error {
+	err := i.Account.Delete(ctx, d, client.Preconditions{UID: &d.UID}, client.PropagationPolicy("Background"))
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("delete Deployment %s/%s: %w", d.Namespace, d.Name, err)
+	}
+	return nil
+}

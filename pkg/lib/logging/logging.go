@@ -1,0 +1,34 @@
+package logging
+
+import (
+	"io"
+	"os"
+
+	"github.com/bombsimon/logrusr/v4"
+	"github.com/go-logr/logr"
+	"github.com/sirupsen/logrus"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+)
+
+// Setup makes the logger and gives it to controller-runtime and klog. It writes JSON lines to
+// standard error, or text for people where debug is set, and then V(1) lines too.
+func Setup(debug bool) logr.Logger {
+	logger := New(os.Stderr, debug)
+	log.SetLogger(logger)
+	klog.SetLogger(logger)
+	return logger
+}
+
+// New makes a logger that writes to w and touches nothing global.
+func New(w io.Writer, debug bool) logr.Logger {
+	sink := logrus.New()
+	sink.SetOutput(w)
+	sink.SetFormatter(&logrus.JSONFormatter{})
+	sink.SetLevel(logrus.InfoLevel)
+	if debug {
+		sink.SetFormatter(&logrus.TextFormatter{FullTimestamp: true})
+		sink.SetLevel(logrus.DebugLevel)
+	}
+	return logrusr.New(sink)
+}
