@@ -36,7 +36,9 @@ func Render(profile string) ([]*unstructured.Unstructured, error) {
 	if err != nil {
 		return nil, err
 	}
-	rendered, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(memory, profile)
+	options := krusty.MakeDefaultOptions()
+	options.Reorder = krusty.ReorderOptionUnspecified // as the profile's sortOptions say
+	rendered, err := krusty.MakeKustomizer(options).Run(memory, profile)
 	if err != nil {
 		return nil, fmt.Errorf("render profile %q: %w", profile, err)
 	}

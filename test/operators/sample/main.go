@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/bombsimon/logrusr/v4"
-	"github.com/sirupsen/logrus"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -16,12 +14,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	"github.com/remit-olm/remit/pkg/lib/logging"
 	samplev1 "github.com/remit-olm/remit/test/operators/sample/api/v1"
 	"github.com/remit-olm/remit/test/operators/sample/greeter"
 )
 
 func main() {
-	ctrl.SetLogger(logrusr.New(logrus.New()))
+	logging.Setup(false)
 	if err := run(optionsFromEnv(os.Getenv)); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
