@@ -21,13 +21,20 @@ const MaxSummary = 24 * 1024
 // Summary is the report for people: a sentence, one line for each missing rule in the words of the
 // API server's own refusals, and the RBAC to paste where it fits.
 func (r Report) Summary() string {
-	head := fmt.Sprintf("ServiceAccount %s lacks %d rule(s); nothing was written.", r.Account, r.Count())
-	lines := append([]string{head}, r.lines()...)
-	text := join(lines, MaxSummary)
+	text := r.Refusals()
 	if grant := "\nTo grant all of it, apply:\n" + string(r.Manifests()); len(text)+len(grant) <= MaxSummary {
 		text += grant
 	}
 	return text
+}
+
+// Refusals is the Summary without the RBAC to paste.
+func (r Report) Refusals() string {
+	return join(append([]string{r.head()}, r.lines()...), MaxSummary)
+}
+
+func (r Report) head() string {
+	return fmt.Sprintf("ServiceAccount %s lacks %d rule(s); nothing was written.", r.Account, r.Count())
 }
 
 // join puts lines together up to a limit and says how many did not fit.

@@ -72,19 +72,39 @@ func causes(err error) []string {
 // between is a conflict error, to be retried.
 //
 // It returns the object as it is then, and a CollisionError where it is not ours.
-func Ensure(ctx context.Context, c client.Client, desired *unstructured.Unstructured,
-	ours func(*unstructured.Unstructured) error,
-) (Result, *unstructured.Unstructured, error) {
+func Ensure(ctx context.Context, c client.Client, desired *unstructured.Unstructured, ours Ours) (Result, *unstructured.Unstructured, error) {
 	live, err := Live(ctx, c, desired)
 	if err != nil {
 		return "", nil, err
 	}
+	return From(ctx, c, live, desired, ours)
+}
+
+// Ours says why a live object may not be changed, as an error; nil where it may.
+type Ours func(live *unstructured.Unstructured) error
+
+// Check says, without writing, whether From would refuse: a CollisionError or nil.
+func Check(live, desired *unstructured.Unstructured, ours Ours) error {
+	if live == nil {
+		return nil
+	}
+	if why := ours(live); why != nil {
+		return &CollisionError{Object: Describe(desired), Why: why.Error()}
+	}
+	return nil
+}
+
+// From is Ensure for an object that was read before; live is nil where there was none.
+func From(ctx context.Context, c client.Client, live, desired *unstructured.Unstructured, ours Ours) (Result, *unstructured.Unstructured, error) {
 	if live == nil {
 		made, err := create(ctx, c, desired)
 		return Created, made, err
 	}
-	if why := ours(live); why != nil {
-		return "", nil, &CollisionError{Object: Describe(desired), Why: why.Error()}
+	if err := Check(live, desired, ours); err != nil {
+		return "", nil, err
+	}
+	if live.GetDeletionTimestamp() != nil {
+		return "", nil, fmt.Errorf("%s is being deleted", Describe(desired))
 	}
 	if Contains(live.Object, desired.Object) {
 		return Unchanged, live, nil

@@ -44,8 +44,8 @@ const (
 	AnnotationProperties        = "operatorframework.io/properties"
 	// AnnotationInstalledAlongsidePrefix is followed by a hash of the CSV; the value is <ns>/<csv>.
 	AnnotationInstalledAlongsidePrefix = "operatorframework.io/installed-alongside-"
-	// AnnotationPlanDigest on an InstallPlan repeats, for people, the digest that its name commits to.
-	AnnotationPlanDigest = "remit.dev/plan-digest"
+	// AnnotationPlan on an InstallPlan says which bundles it installs; its name commits to the value.
+	AnnotationPlan = "remit.dev/plan"
 )
 
 // EnvOperatorConditionName is injected into every container of an operator's Deployments.
@@ -53,3 +53,16 @@ const EnvOperatorConditionName = "OPERATOR_CONDITION_NAME"
 
 // FinalizerCSV lets a CSV's cluster-scoped and cross-namespace children be removed before it goes.
 const FinalizerCSV = "operators.coreos.com/csv-cleanup"
+
+// Conditions that Remit adds to kinds of OLM v0, next to the contract's own.
+const (
+	// ConditionPermissionsMissing on InstallPlans and Subscriptions is True while the account lacks
+	// something; its message says what, with RBAC to paste.
+	ConditionPermissionsMissing = "PermissionsMissing"
+	// ReasonAccountLacksPermissions and ReasonPermissionsHeld are its reasons.
+	ReasonAccountLacksPermissions = "AccountLacksPermissions"
+	ReasonPermissionsHeld         = "PermissionsHeld"
+	// ReasonBundleContentUnavailable on an InstallPlan's Installed condition says that the catalog does
+	// not have, or no longer has, the content that the plan was made for.
+	ReasonBundleContentUnavailable = "BundleContentUnavailable"
+)

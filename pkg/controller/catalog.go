@@ -1,0 +1,98 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/remit-olm/remit/pkg/catalog"
+	"github.com/remit-olm/remit/pkg/controller/catalogsource"
+	"github.com/remit-olm/remit/pkg/controller/installplan"
+	"github.com/remit-olm/remit/pkg/controller/subscription"
+	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/lib/scoped"
+)
+
+// CatalogOptions configure the controllers of cmd/catalog.
+type CatalogOptions struct {
+	// GlobalCatalogNamespace is the one whose CatalogSources every namespace may use.
+	GlobalCatalogNamespace string
+	// Directories maps images of CatalogSources to directories with their content.
+	Directories map[string]string
+	// Default is the installation's default account, CRDAccount the one that writes
+	// CustomResourceDefinitions; both may be empty.
+	Default    scoped.Default
+	CRDAccount types.NamespacedName
+}
+
+// Catalog registers the controllers of cmd/catalog: catalogsource, subscription and installplan.
+func Catalog(ctx context.Context, mgr ctrl.Manager, o CatalogOptions) error {
+	listers, err := RBACListers(ctx, mgr)
+	if err != nil {
+		return err
+	}
+	accounts, err := accountClients(mgr, names.UserAgentCatalog)
+	if err != nil {
+		return err
+	}
+	store := &catalog.Store{}
+	sources, err := catalogsource.New(catalogsource.Options{
+		Client: mgr.GetClient(), Cache: mgr.GetCache(), Live: mgr.GetAPIReader(), Store: store,
+		GlobalNamespace: o.GlobalCatalogNamespace, Directories: o.Directories,
+	})
+	if err != nil {
+		return err
+	}
+	subscriptions, err := subscription.New(subscription.Options{
+		Client: mgr.GetClient(), Catalogs: store, RBAC: listers,
+		Recorder:               mgr.GetEventRecorder(names.UserAgentCatalog),
+		GlobalCatalogNamespace: o.GlobalCatalogNamespace, Default: o.Default,
+	})
+	if err != nil {
+		return err
+	}
+	plans, err := installplan.New(installplan.Options{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Accounts: accounts, Catalogs: store, RBAC: listers,
+		Recorder:               mgr.GetEventRecorder(names.UserAgentCatalog),
+		GlobalCatalogNamespace: o.GlobalCatalogNamespace, Default: o.Default, CRDAccount: o.CRDAccount,
+	})
+	if err != nil {
+		return err
+	}
+	return errors.Join(
+		named("catalogsource", sources.SetupWithManager(mgr)),
+		named("subscription", subscriptions.SetupWithManager(mgr, published(store, subscriptions.Namespaces))),
+		named("installplan", plans.SetupWithManager(mgr, published(store, plans.Unfinished))),
+	)
+}
+
+func accountClients(mgr ctrl.Manager, userAgent string) (*scoped.Clients, error) {
+	return scoped.NewClients(scoped.Options{
+		Base: mgr.GetConfig(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), UserAgent: userAgent,
+	})
+}
+
+// published is a source that wakes what a controller names whenever a catalog's content changes.
+func published(store *catalog.Store, concerned func(context.Context) []reconcile.Request) source.Source {
+	return source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+		store.Watch(func(types.NamespacedName) {
+			for _, req := range concerned(ctx) {
+				queue.Add(req)
+			}
+		})
+		return nil
+	})
+}
+
+func named(name string, err error) error {
+	if err != nil {
+		return fmt.Errorf("set up %s: %w", name, err)
+	}
+	return nil
+}

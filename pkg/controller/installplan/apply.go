@@ -1,0 +1,182 @@
+package installplan
+
+import (
+	"context"
+	"fmt"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/remit-olm/remit/pkg/lib/apply"
+	"github.com/remit-olm/remit/pkg/lib/flow"
+	"github.com/remit-olm/remit/pkg/lib/scoped"
+	"github.com/remit-olm/remit/pkg/step"
+	"github.com/remit-olm/remit/pkg/step/execute"
+)
+
+// openClients looks the account up again, live, and opens its client. From here on things are sent.
+func openClients(ctx context.Context, s *run) (flow.Outcome, error) {
+	r := s.reconciler
+	account, _, err := s.lookup(r.Live).Account(ctx, s.plan.Namespace)
+	if err != nil {
+		return waitForAccount(err)
+	}
+	if account != s.account {
+		return flow.Outcome{}, fmt.Errorf("the account of namespace %q changed from %s to %s", s.plan.Namespace, s.account.Key(), account.Key())
+	}
+	own, err := r.Accounts.For(ctx, account)
+	if err != nil {
+		return waitForAccount(err)
+	}
+	crds, err := s.crdClient(ctx, own)
+	if err != nil {
+		return waitForAccount(err)
+	}
+	s.executor = &execute.Executor{Account: own, CRDs: crds, Facts: r.Live}
+	s.plan.Status.AttenuatedServiceAccountRef = &corev1.ObjectReference{
+		Kind: "ServiceAccount", APIVersion: "v1", Namespace: account.Namespace, Name: account.Name, UID: account.UID,
+	}
+	return flow.Next(), nil
+}
+
+func (s *run) crdClient(ctx context.Context, own client.Client) (client.Client, error) {
+	key := s.reconciler.CRDAccount
+	if key == (types.NamespacedName{}) {
+		return own, nil
+	}
+	sa := &corev1.ServiceAccount{}
+	if err := s.reconciler.Live.Get(ctx, key, sa); err != nil {
+		if apierrors.IsNotFound(err) {
+			return nil, &scoped.Error{Reason: scoped.AccountMissing, Namespace: key.Namespace,
+				Message: fmt.Sprintf("ServiceAccount %s (the installation's CRD account) not found", key)}
+		}
+		return nil, fmt.Errorf("get ServiceAccount %s: %w", key, err)
+	}
+	return s.reconciler.Accounts.For(ctx, scoped.Account{Namespace: key.Namespace, Name: key.Name, UID: sa.UID})
+}
+
+// gather reads every object that the plan makes and names all that are in the way.
+func gather(ctx context.Context, s *run) (flow.Outcome, error) {
+	states, err := s.executor.Gather(ctx, s.steps)
+	if err != nil {
+		return flow.Outcome{}, err
+	}
+	s.states = states
+	return flow.Next(), nil
+}
+
+// applySteps does one step after the other and saves the plan after each, so that people see how far
+// it is. A restart needs nothing of that: it gathers again.
+func applySteps(ctx context.Context, s *run) (flow.Outcome, error) {
+	if s.plan.Status.StartTime == nil {
+		now := s.now()
+		s.plan.Status.StartTime = &now
+	}
+	for i, state := range s.states {
+		if err := s.sameAccount(ctx); err != nil {
+			return flow.Outcome{}, err
+		}
+		done, err := s.executor.Do(ctx, state)
+		if err != nil {
+			return waitForAccount(err)
+		}
+		s.setStep(i, done)
+		if done == operatorsv1alpha1.StepStatusPresent {
+			continue
+		}
+		s.wrote = true
+		log.FromContext(ctx).Info("Applied", "object", apply.Describe(state.Step.Object), "account", s.account.Key().String())
+		if err := s.save(ctx); err != nil {
+			return flow.Outcome{}, err
+		}
+	}
+	return flow.Next(), nil
+}
+
+// sameAccount stops a plan as soon as it is seen, in the cache, that its namespace is bounded by
+// somebody else: no step is done as the old account after that, and the plan begins again.
+func (s *run) sameAccount(ctx context.Context) error {
+	account, _, err := s.lookup(s.reconciler.Client).Account(ctx, s.plan.Namespace)
+	if err != nil {
+		return err
+	}
+	if account != s.account {
+		return fmt.Errorf("the account of namespace %q changed to %s while the plan was carried out", s.plan.Namespace, account.Key())
+	}
+	return nil
+}
+
+// verify looks at every object again where this run wrote any: other controllers may have taken away
+// what was just made. What is gone or changed is made again, until a look finds all in place.
+func verify(ctx context.Context, s *run) (flow.Outcome, error) {
+	if !s.wrote {
+		return flow.Next(), nil
+	}
+	states, err := s.executor.Gather(ctx, s.steps)
+	if err != nil {
+		return flow.Outcome{}, err
+	}
+	for _, state := range states {
+		if state.Live == nil {
+			return flow.Outcome{}, fmt.Errorf("%s was created and is gone again", apply.Describe(state.Step.Object))
+		}
+	}
+	return flow.Next(), nil
+}
+
+// complete ends the plan once the API server serves its CustomResourceDefinitions.
+func complete(ctx context.Context, s *run) (flow.Outcome, error) {
+	for _, st := range s.steps {
+		if !st.IsCRD() {
+			continue
+		}
+		crd := &apiextensionsv1.CustomResourceDefinition{}
+		err := s.reconciler.Client.Get(ctx, client.ObjectKey{Name: st.Object.GetName()}, crd)
+		if client.IgnoreNotFound(err) != nil {
+			return flow.Outcome{}, err
+		}
+		if err != nil || !established(crd) {
+			return flow.Wait(reasonWaitingForAPI, fmt.Sprintf("waiting for CustomResourceDefinition %s to be established", st.Object.GetName())), nil
+		}
+	}
+	s.setComplete()
+	return flow.Done(), nil
+}
+
+func established(crd *apiextensionsv1.CustomResourceDefinition) bool {
+	for _, c := range crd.Status.Conditions {
+		if c.Type == apiextensionsv1.Established {
+			return c.Status == apiextensionsv1.ConditionTrue
+		}
+	}
+	return false
+}
+
+// servedAlready says, from the cache, that a CustomResourceDefinition needs no write, so that no
+// right to write it is asked for (security model, D1). Where another account writes them, none is
+// asked of this one either.
+func (s *run) servedAlready(st step.Step) bool {
+	if !st.IsCRD() {
+		return false
+	}
+	if s.reconciler.CRDAccount != (types.NamespacedName{}) {
+		return true
+	}
+	crd := &apiextensionsv1.CustomResourceDefinition{}
+	if err := s.reconciler.Client.Get(context.Background(), client.ObjectKey{Name: st.Object.GetName()}, crd); err != nil {
+		return false
+	}
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(crd)
+	if err != nil {
+		return false
+	}
+	live := &unstructured.Unstructured{Object: content}
+	return !st.Owner.Owns(live) && execute.Serves(live, st.Object)
+}

@@ -1,0 +1,209 @@
+package installplan
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/remit-olm/remit/pkg/bundle"
+	"github.com/remit-olm/remit/pkg/lib/flow"
+	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/lib/status"
+	"github.com/remit-olm/remit/pkg/preflight"
+	"github.com/remit-olm/remit/pkg/step"
+)
+
+// Condition types and reasons on InstallPlans. Installed and its first two reasons are the contract's
+// (1.4); the others are Remit's own.
+const (
+	typePermissionsMissing = operatorsv1alpha1.InstallPlanConditionType(names.ConditionPermissionsMissing)
+
+	reasonCheckFailed   = string(operatorsv1alpha1.InstallPlanReasonInstallCheckFailed)
+	reasonFailed        = operatorsv1alpha1.InstallPlanReasonComponentFailed
+	reasonContent       = names.ReasonBundleContentUnavailable
+	reasonSuperseded    = "Superseded"
+	reasonPermissions   = names.ReasonAccountLacksPermissions
+	reasonHeld          = names.ReasonPermissionsHeld
+	reasonWaitingForAPI = "WaitingForApi"
+)
+
+// maxShownManifests bounds the sum of the manifests that a plan shows; a plan beyond it shows where
+// they come from instead, as an object must fit into etcd.
+const maxShownManifests = 256 << 10
+
+// report turns how the run ended into the plan's status, and an error that is to be retried.
+func (s *run) report(out flow.Outcome, err error) error {
+	st := &s.plan.Status
+	var fatal *invalid
+	switch {
+	case errors.As(err, &fatal):
+		st.Phase = operatorsv1alpha1.InstallPlanPhaseFailed
+		st.Message = status.Text(fatal.Error())
+		s.setInstalled(corev1.ConditionFalse, fatal.reason, st.Message)
+		s.event(corev1.EventTypeWarning, string(fatal.reason), st.Message)
+		return nil
+	case err != nil:
+		st.Message = status.Text("retrying execution due to error: " + err.Error())
+		s.setInstalled(corev1.ConditionFalse, reasonFailed, st.Message)
+		return err
+	case out.Reason != "":
+		st.Message = status.Text(out.Message)
+		s.setInstalled(corev1.ConditionFalse, operatorsv1alpha1.InstallPlanConditionReason(out.Reason), st.Message)
+		return nil
+	}
+	if st.Phase == operatorsv1alpha1.InstallPlanPhaseRequiresApproval {
+		st.Message = "waiting for approval: set spec.approved to true"
+	}
+	return nil
+}
+
+// wordInvalid words what is wrong with a bundle; unsupported kinds as the contract does.
+func wordInvalid(err error) error {
+	var unsupported *bundle.UnsupportedKindError
+	if errors.As(err, &unsupported) {
+		return fmt.Errorf("the InstallPlan contains invalid data: %w", err)
+	}
+	return err
+}
+
+func (s *run) setComplete() {
+	st := &s.plan.Status
+	st.Phase = operatorsv1alpha1.InstallPlanPhaseComplete
+	st.Message = ""
+	s.setInstalled(corev1.ConditionTrue, "", "")
+	s.event(corev1.EventTypeNormal, "InstallSucceeded", "all steps are done")
+}
+
+func (s *run) setPermissions(report preflight.Report) {
+	if report.Empty() {
+		s.setCondition(typePermissionsMissing, corev1.ConditionFalse, reasonHeld, "")
+		return
+	}
+	s.setCondition(typePermissionsMissing, corev1.ConditionTrue, reasonPermissions, status.Text(report.Summary()))
+}
+
+func (s *run) setInstalled(value corev1.ConditionStatus, reason operatorsv1alpha1.InstallPlanConditionReason, message string) {
+	s.setCondition(operatorsv1alpha1.InstallPlanInstalled, value, reason, message)
+}
+
+// setCondition changes a condition in place; the times move only when something else did.
+func (s *run) setCondition(t operatorsv1alpha1.InstallPlanConditionType, value corev1.ConditionStatus,
+	reason operatorsv1alpha1.InstallPlanConditionReason, message string,
+) {
+	now := s.now()
+	want := operatorsv1alpha1.InstallPlanCondition{
+		Type: t, Status: value, Reason: reason, Message: message, LastUpdateTime: &now, LastTransitionTime: &now,
+	}
+	for i, c := range s.plan.Status.Conditions {
+		if c.Type != t {
+			continue
+		}
+		if c.Status == value && c.Reason == reason && c.Message == message {
+			return
+		}
+		if c.Status == value {
+			want.LastTransitionTime = c.LastTransitionTime
+		}
+		s.plan.Status.Conditions[i] = want
+		return
+	}
+	s.plan.Status.Conditions = append(s.plan.Status.Conditions, want)
+}
+
+func (s *run) setStep(i int, value operatorsv1alpha1.StepStatus) {
+	shown := s.plan.Status.Plan[i]
+	// A step that was created and is found again later was still created by this plan.
+	if shown.Status == operatorsv1alpha1.StepStatusCreated && value == operatorsv1alpha1.StepStatusPresent {
+		return
+	}
+	shown.Status = value
+}
+
+// show writes the steps into the status, keeping the states of those that are shown already.
+func (s *run) show(steps []step.Step) error {
+	known := map[string]operatorsv1alpha1.StepStatus{}
+	for _, st := range s.plan.Status.Plan {
+		known[stepID(st)] = st.Status
+	}
+	plan := make([]*operatorsv1alpha1.Step, 0, len(steps))
+	total := 0
+	for _, st := range steps {
+		shown, err := s.shown(st)
+		if err != nil {
+			return err
+		}
+		total += len(shown.Resource.Manifest)
+		if before, ok := known[stepID(shown)]; ok && before != "" {
+			shown.Status = before
+		}
+		plan = append(plan, shown)
+	}
+	if total > maxShownManifests {
+		for _, shown := range plan {
+			shown.Resource.Manifest = s.reference(shown)
+		}
+	}
+	s.plan.Status.Plan = plan
+	return nil
+}
+
+func stepID(s *operatorsv1alpha1.Step) string {
+	return s.Resolving + "/" + s.Resource.Group + "/" + s.Resource.Kind + "/" + s.Resource.Name
+}
+
+func (s *run) shown(st step.Step) (*operatorsv1alpha1.Step, error) {
+	manifest, err := json.Marshal(st.Object.Object)
+	if err != nil {
+		return nil, fmt.Errorf("encode step: %w", err)
+	}
+	pin := s.content.Pins[0]
+	for _, p := range s.content.Pins {
+		if p.Bundle == st.Owner.CSV {
+			pin = p
+		}
+	}
+	gvk := st.Object.GroupVersionKind()
+	return &operatorsv1alpha1.Step{
+		Resolving: st.Owner.CSV,
+		Status:    operatorsv1alpha1.StepStatusUnknown,
+		Resource: operatorsv1alpha1.StepResource{
+			CatalogSource:          pin.Catalog,
+			CatalogSourceNamespace: pin.CatalogNamespace,
+			Group:                  gvk.Group,
+			Version:                gvk.Version,
+			Kind:                   st.ShownKind(),
+			Name:                   st.Object.GetName(),
+			Manifest:               string(manifest),
+		},
+	}, nil
+}
+
+// reference stands for a manifest that is too large to show.
+func (s *run) reference(st *operatorsv1alpha1.Step) string {
+	for _, p := range s.content.Pins {
+		if p.Bundle == st.Resolving {
+			text, _ := json.Marshal(p) // a Pin is strings only
+			return string(text)
+		}
+	}
+	return "{}"
+}
+
+func (s *run) now() metav1.Time { return metav1.NewTime(s.reconciler.Clock.Now()) }
+
+func (s *run) event(kind, reason, message string) {
+	s.reconciler.Recorder.Eventf(s.plan, nil, kind, reason, "Install", "%s", shorten(message))
+}
+
+// shorten keeps to the limit of an event's note.
+func shorten(message string) string {
+	const limit = 1000
+	if len(message) <= limit {
+		return message
+	}
+	return message[:limit] + "…"
+}

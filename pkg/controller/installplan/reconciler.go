@@ -1,0 +1,105 @@
+package installplan
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/pkg/lib/flow"
+	"github.com/remit-olm/remit/pkg/lib/scoped"
+	"github.com/remit-olm/remit/pkg/lib/status"
+	"github.com/remit-olm/remit/pkg/rbac"
+	"github.com/remit-olm/remit/pkg/resolver"
+)
+
+// AccountClients gives a client that is authenticated as an account; scoped.Clients does.
+type AccountClients interface {
+	For(ctx context.Context, account scoped.Account) (client.Client, error)
+}
+
+// Options of New. All but Clock, CRDAccount and Default are required.
+type Options struct {
+	// Client reads from the cache and writes the status, as self.
+	Client client.Client
+	// Live reads from the API server, as self.
+	Live     client.Reader
+	Accounts AccountClients
+	Catalogs resolver.Catalogs
+	RBAC     rbac.Listers
+	Recorder events.EventRecorder
+	// GlobalCatalogNamespace is the one whose CatalogSources every namespace may use.
+	GlobalCatalogNamespace string
+	// Default is the installation's default account, if any.
+	Default scoped.Default
+	// CRDAccount writes CustomResourceDefinitions where it is set (security model, D1).
+	CRDAccount types.NamespacedName
+	// Clock defaults to the real one.
+	Clock clock.PassiveClock
+}
+
+// Reconciler carries out InstallPlans.
+type Reconciler struct{ Options }
+
+// New checks the options.
+func New(o Options) (*Reconciler, error) {
+	if o.Client == nil || o.Live == nil || o.Accounts == nil || o.Catalogs == nil || o.RBAC.Roles == nil || o.Recorder == nil {
+		return nil, errors.New("installplan: Client, Live, Accounts, Catalogs, RBAC and Recorder are required")
+	}
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	return &Reconciler{Options: o}, nil
+}
+
+// Reconcile carries one InstallPlan as far as it goes.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	ip := &operatorsv1alpha1.InstallPlan{}
+	if err := r.Client.Get(ctx, req.NamespacedName, ip); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if finished(ip) || ip.DeletionTimestamp != nil {
+		return ctrl.Result{}, nil
+	}
+	run := &run{reconciler: r, saved: ip, plan: ip.DeepCopy()}
+	out, err := flow.Run(ctx, run,
+		decode,
+		awaitApproval,
+		findAccount,
+		makeSteps,
+		preflightPlan,
+		openClients,
+		gather,
+		applySteps,
+		verify,
+		complete,
+	)
+	err = run.report(out, err)
+	if saveErr := run.save(ctx); saveErr != nil {
+		return ctrl.Result{}, errors.Join(err, saveErr)
+	}
+	return ctrl.Result{}, err
+}
+
+func finished(ip *operatorsv1alpha1.InstallPlan) bool {
+	return ip.Status.Phase == operatorsv1alpha1.InstallPlanPhaseComplete ||
+		ip.Status.Phase == operatorsv1alpha1.InstallPlanPhaseFailed
+}
+
+// save patches what has changed since the last save.
+func (s *run) save(ctx context.Context) error {
+	if s.plan.Status.CatalogSources == nil {
+		s.plan.Status.CatalogSources = []string{}
+	}
+	if err := status.Patch(ctx, s.reconciler.Client, s.saved, s.plan); err != nil {
+		return fmt.Errorf("InstallPlan: %w", err)
+	}
+	s.saved = s.plan.DeepCopy()
+	return nil
+}

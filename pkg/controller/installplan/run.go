@@ -1,0 +1,191 @@
+package installplan
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/pkg/lib/flow"
+	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/lib/scoped"
+	"github.com/remit-olm/remit/pkg/preflight"
+	"github.com/remit-olm/remit/pkg/rbac"
+	"github.com/remit-olm/remit/pkg/resolver"
+	"github.com/remit-olm/remit/pkg/step"
+	"github.com/remit-olm/remit/pkg/step/execute"
+)
+
+// run is the scope that the phases of one reconcile share.
+type run struct {
+	reconciler *Reconciler
+	// saved is the plan as the API server has it, plan as it is to become.
+	saved, plan *operatorsv1alpha1.InstallPlan
+
+	content  resolver.Plan
+	account  scoped.Account
+	targets  []string
+	steps    []step.Step
+	executor *execute.Executor
+	states   []execute.State
+	// wrote says that a step of this run changed something.
+	wrote bool
+}
+
+// invalid is an error that no retry can mend: the plan fails.
+type invalid struct {
+	reason operatorsv1alpha1.InstallPlanConditionReason
+	err    error
+}
+
+func (e *invalid) Error() string { return e.err.Error() }
+func (e *invalid) Unwrap() error { return e.err }
+
+// decode reads what the plan installs. A plan whose name does not commit to that is not carried out.
+func decode(ctx context.Context, s *run) (flow.Outcome, error) {
+	content, err := resolver.Decode(s.plan.Namespace, s.plan.Name, s.plan.Annotations[names.AnnotationPlan])
+	if err != nil {
+		return flow.Outcome{}, &invalid{operatorsv1alpha1.InstallPlanReasonPlanUnknown,
+			fmt.Errorf("InstallPlan %q is not carried out: %w", s.plan.Name, err)}
+	}
+	s.content = content
+	s.plan.Status.CatalogSources = catalogs(content)
+	newer, err := s.newerPlan(ctx)
+	if err != nil {
+		return flow.Outcome{}, err
+	}
+	if newer != "" {
+		return flow.Outcome{}, &invalid{reasonSuperseded,
+			fmt.Errorf("InstallPlan %q took its place before it was carried out", newer)}
+	}
+	return flow.Next(), nil
+}
+
+// newerPlan is the name of a later plan for the same Subscription: only the newest is carried out, so
+// that an old one never installs what the catalog has replaced since.
+func (s *run) newerPlan(ctx context.Context) (string, error) {
+	list := &operatorsv1alpha1.InstallPlanList{}
+	if err := s.reconciler.Client.List(ctx, list, client.InNamespace(s.plan.Namespace)); err != nil {
+		return "", fmt.Errorf("list InstallPlans: %w", err)
+	}
+	for i := range list.Items {
+		other := &list.Items[i]
+		if other.Spec.Generation <= s.plan.Spec.Generation || other.UID == s.plan.UID {
+			continue
+		}
+		content, err := resolver.Decode(other.Namespace, other.Name, other.Annotations[names.AnnotationPlan])
+		if err == nil && content.SharesSubscription(s.content) {
+			return other.Name, nil
+		}
+	}
+	return "", nil
+}
+
+func catalogs(p resolver.Plan) []string {
+	seen := map[string]bool{}
+	var out []string
+	for _, pin := range p.Pins {
+		if !seen[pin.Catalog] {
+			seen[pin.Catalog] = true
+			out = append(out, pin.Catalog)
+		}
+	}
+	return out
+}
+
+// awaitApproval gates a plan that somebody has to approve. The approval is of this plan's name, and
+// so of its content.
+func awaitApproval(_ context.Context, s *run) (flow.Outcome, error) {
+	if s.plan.Spec.Approved || s.plan.Spec.Approval != operatorsv1alpha1.ApprovalManual {
+		s.plan.Status.Phase = operatorsv1alpha1.InstallPlanPhaseInstalling
+		return flow.Next(), nil
+	}
+	s.plan.Status.Phase = operatorsv1alpha1.InstallPlanPhaseRequiresApproval
+	return flow.Next(), nil
+}
+
+// findAccount looks up who bounds the plan. The cache serves here: openClients looks again, live,
+// before anything is sent.
+func findAccount(ctx context.Context, s *run) (flow.Outcome, error) {
+	account, og, err := s.lookup(s.reconciler.Client).Account(ctx, s.plan.Namespace)
+	if err != nil {
+		return waitForAccount(err)
+	}
+	s.account = account
+	if s.targets, err = scoped.Targets(ctx, s.reconciler.Client, og); err != nil {
+		return flow.Outcome{}, err
+	}
+	if len(s.targets) == 0 {
+		return flow.Wait(reasonCheckFailed, fmt.Sprintf("OperatorGroup %s/%s selects no namespaces", og.Namespace, og.Name)), nil
+	}
+	return flow.Next(), nil
+}
+
+func (s *run) lookup(r client.Reader) scoped.Lookup {
+	return scoped.Lookup{Reader: r, Default: s.reconciler.Default}
+}
+
+// waitForAccount turns an account problem, which a watch on OperatorGroups, ServiceAccounts and RBAC
+// will show the end of, into a wait.
+func waitForAccount(err error) (flow.Outcome, error) {
+	if scoped.ReasonOf(err) != "" {
+		return flow.Wait(reasonCheckFailed, err.Error()), nil
+	}
+	return flow.Outcome{}, err
+}
+
+// makeSteps recomputes the plan's steps from the pinned content, and shows them.
+func makeSteps(ctx context.Context, s *run) (flow.Outcome, error) {
+	r := s.reconciler
+	steps, _, err := resolver.StepsOf(ctx, resolver.Input{
+		Namespace:              s.plan.Namespace,
+		GlobalCatalogNamespace: r.GlobalCatalogNamespace,
+		Catalogs:               r.Catalogs,
+		Account:                s.account,
+		Targets:                s.targets,
+		Roles:                  r.RBAC.Roles,
+		RoleBindings:           r.RBAC.RoleBindings,
+		ClusterRoles:           r.RBAC.ClusterRoles,
+		ClusterRoleBindings:    r.RBAC.ClusterRoleBindings,
+	}, s.content)
+	switch {
+	case errors.Is(err, resolver.ErrContent):
+		return flow.Wait(reasonContent, err.Error()), nil
+	case err != nil:
+		s.plan.Status.Phase = operatorsv1alpha1.InstallPlanPhaseInstalling
+		return flow.Outcome{}, &invalid{operatorsv1alpha1.InstallPlanReasonComponentFailed, wordInvalid(err)}
+	}
+	s.steps = steps
+	if err := s.show(steps); err != nil {
+		return flow.Outcome{}, err
+	}
+	if s.plan.Status.Phase == operatorsv1alpha1.InstallPlanPhaseRequiresApproval {
+		return flow.Done(), nil
+	}
+	return flow.Next(), nil
+}
+
+// preflightPlan says everything that the account lacks, at once, before the first write. It asks the
+// cache only, so a plan that waits here costs no request.
+func preflightPlan(_ context.Context, s *run) (flow.Outcome, error) {
+	listers := s.reconciler.RBAC
+	needs, err := preflight.NeedsOf(s.steps, preflight.LiveRoles(listers), s.servedAlready)
+	if err != nil {
+		return flow.Outcome{}, err
+	}
+	subject := rbac.ServiceAccount(s.account.Namespace, s.account.Name)
+	report, err := preflight.Evaluate(s.account.Key(), needs, func(namespace string) ([]rbacv1.PolicyRule, error) {
+		return listers.Held(subject, namespace)
+	})
+	if err != nil {
+		return flow.Outcome{}, err
+	}
+	s.setPermissions(report)
+	if !report.Empty() {
+		return flow.Wait(reasonPermissions, report.Refusals()), nil
+	}
+	return flow.Next(), nil
+}

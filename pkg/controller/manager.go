@@ -1,0 +1,117 @@
+package controller
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	operatorsv2 "github.com/operator-framework/api/pkg/operators/v2"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/remit-olm/remit/pkg/lib/names"
+)
+
+// ManagerOptions are what the two programs' managers have in common.
+type ManagerOptions struct {
+	// UserAgent tells the programs apart in an audit log.
+	UserAgent string
+	// Namespace holds the lease.
+	Namespace string
+	// MetricsAddress and HealthAddress are host:port; "0" or "" switches them off.
+	MetricsAddress string
+	HealthAddress  string
+	// LeaderElection lets several replicas stand by.
+	LeaderElection bool
+}
+
+// NewManager makes a manager whose cache holds no managed fields and no schemas: nobody reads them,
+// and they are most of what the objects weigh.
+func NewManager(config *rest.Config, o ManagerOptions) (ctrl.Manager, error) {
+	scheme, err := NewScheme()
+	if err != nil {
+		return nil, err
+	}
+	config = rest.CopyConfig(config)
+	config.UserAgent = o.UserAgent
+	config.QPS = -1 // the API server's priority and fairness decides
+	mgr, err := ctrl.NewManager(config, ctrl.Options{
+		Scheme:                        scheme,
+		Metrics:                       metricsserver.Options{BindAddress: off(o.MetricsAddress)},
+		HealthProbeBindAddress:        off(o.HealthAddress),
+		LeaderElection:                o.LeaderElection,
+		LeaderElectionID:              o.UserAgent,
+		LeaderElectionNamespace:       o.Namespace,
+		LeaderElectionReleaseOnCancel: true,
+		Cache: cache.Options{
+			DefaultTransform: cache.TransformStripManagedFields(),
+			ByObject: map[client.Object]cache.ByObject{
+				&apiextensionsv1.CustomResourceDefinition{}: {Transform: withoutSchemas},
+			},
+		},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("manager: %w", err)
+	}
+	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
+		return nil, fmt.Errorf("health check: %w", err)
+	}
+	if err := mgr.AddReadyzCheck("ping", healthz.Ping); err != nil {
+		return nil, fmt.Errorf("readiness check: %w", err)
+	}
+	return mgr, nil
+}
+
+// NewScheme knows the kinds that the controllers read through types.
+func NewScheme() (*runtime.Scheme, error) {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{
+		clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme,
+		operatorsv1.AddToScheme, operatorsv1alpha1.AddToScheme, operatorsv2.AddToScheme,
+	} {
+		if err := add(scheme); err != nil {
+			return nil, fmt.Errorf("scheme: %w", err)
+		}
+	}
+	return scheme, nil
+}
+
+func off(address string) string {
+	if address == "" {
+		return "0"
+	}
+	return address
+}
+
+func withoutSchemas(obj any) (any, error) {
+	crd, ok := obj.(*apiextensionsv1.CustomResourceDefinition)
+	if !ok {
+		return obj, nil
+	}
+	crd.ManagedFields = nil
+	for i := range crd.Spec.Versions {
+		crd.Spec.Versions[i].Schema = nil
+	}
+	return crd, nil
+}
+
+// OwnNamespace is where a program runs: OPERATOR_NAMESPACE, else the namespace of its Pod, else the
+// one that the manifests use.
+func OwnNamespace() string {
+	if ns := os.Getenv("OPERATOR_NAMESPACE"); ns != "" {
+		return ns
+	}
+	if raw, err := os.ReadFile("/var/run/secrets/kubernetes.io/serviceaccount/namespace"); err == nil {
+		return strings.TrimSpace(string(raw))
+	}
+	return names.DefaultNamespace
+}

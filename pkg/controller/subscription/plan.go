@@ -1,0 +1,89 @@
+package subscription
+
+import (
+	"context"
+	"fmt"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/lib/ownerutil"
+	"github.com/remit-olm/remit/pkg/resolver"
+)
+
+// ensurePlan returns the InstallPlan of a resolution, creating it if it is not there. That another
+// replica, or this one before a crash, made it is no conflict: its name says what it installs.
+func (r *Reconciler) ensurePlan(ctx context.Context, w *world, sub *operatorsv1alpha1.Subscription, plan resolver.Plan) (*operatorsv1alpha1.InstallPlan, error) {
+	ip, err := desiredPlan(w, sub, plan)
+	if err != nil {
+		return nil, err
+	}
+	for i := range w.plans {
+		if w.plans[i].Name == ip.Name {
+			return &w.plans[i], nil
+		}
+	}
+	if err := r.Client.Create(ctx, ip); err != nil {
+		if !apierrors.IsAlreadyExists(err) {
+			return nil, fmt.Errorf("create InstallPlan %s: %w", ip.Name, err)
+		}
+		if err := r.Client.Get(ctx, client.ObjectKeyFromObject(ip), ip); err != nil {
+			return nil, fmt.Errorf("get InstallPlan %s: %w", ip.Name, err)
+		}
+		return ip, nil
+	}
+	log.FromContext(ctx).Info("Created InstallPlan", "InstallPlan", client.ObjectKeyFromObject(ip).String(),
+		"bundles", ip.Spec.ClusterServiceVersionNames)
+	w.plans = append(w.plans, *ip)
+	return ip, nil
+}
+
+func desiredPlan(w *world, sub *operatorsv1alpha1.Subscription, plan resolver.Plan) (*operatorsv1alpha1.InstallPlan, error) {
+	name, err := plan.Name()
+	if err != nil {
+		return nil, err
+	}
+	text, err := plan.Encode()
+	if err != nil {
+		return nil, err
+	}
+	approval := sub.GetInstallPlanApproval()
+	return &operatorsv1alpha1.InstallPlan{
+		ObjectMeta: metav1.ObjectMeta{
+			Name:        name,
+			Namespace:   w.namespace,
+			Labels:      map[string]string{ownerutil.Lineage{Package: sub.Spec.Package, Namespace: w.namespace}.ComponentLabel(): ""},
+			Annotations: map[string]string{names.AnnotationPlan: text},
+			OwnerReferences: []metav1.OwnerReference{{
+				APIVersion:         operatorsv1alpha1.SubscriptionCRDAPIVersion,
+				Kind:               operatorsv1alpha1.SubscriptionKind,
+				Name:               sub.Name,
+				UID:                sub.UID,
+				Controller:         ptr.To(false),
+				BlockOwnerDeletion: ptr.To(false),
+			}},
+		},
+		Spec: operatorsv1alpha1.InstallPlanSpec{
+			CatalogSource:              sub.Spec.CatalogSource,
+			CatalogSourceNamespace:     sub.Spec.CatalogSourceNamespace,
+			ClusterServiceVersionNames: plan.CSVNames(),
+			Approval:                   approval,
+			Approved:                   approval == operatorsv1alpha1.ApprovalAutomatic,
+			Generation:                 w.nextGeneration(),
+		},
+	}, nil
+}
+
+// nextGeneration is one more than that of any plan in the namespace (contract 1.4).
+func (w *world) nextGeneration() int {
+	highest := 0
+	for i := range w.plans {
+		highest = max(highest, w.plans[i].Spec.Generation)
+	}
+	return highest + 1
+}

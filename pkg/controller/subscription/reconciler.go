@@ -1,0 +1,153 @@
+package subscription
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/lib/scoped"
+	"github.com/remit-olm/remit/pkg/lib/status"
+	"github.com/remit-olm/remit/pkg/rbac"
+	"github.com/remit-olm/remit/pkg/resolver"
+)
+
+// Options of New. All but Clock and Default are required.
+type Options struct {
+	// Client reads from the cache and writes InstallPlans and statuses, as self.
+	Client   client.Client
+	Catalogs resolver.Catalogs
+	RBAC     rbac.Listers
+	Recorder events.EventRecorder
+	// GlobalCatalogNamespace is the one whose CatalogSources every namespace may use.
+	GlobalCatalogNamespace string
+	// Default is the installation's default account, if any.
+	Default scoped.Default
+	// Clock defaults to the real one.
+	Clock clock.PassiveClock
+}
+
+// Reconciler resolves namespaces.
+type Reconciler struct{ Options }
+
+// New checks the options.
+func New(o Options) (*Reconciler, error) {
+	if o.Client == nil || o.Catalogs == nil || o.RBAC.Roles == nil || o.Recorder == nil || o.GlobalCatalogNamespace == "" {
+		return nil, errors.New("subscription: Client, Catalogs, RBAC, Recorder and GlobalCatalogNamespace are required")
+	}
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	return &Reconciler{Options: o}, nil
+}
+
+// Reconcile brings all Subscriptions of the namespace that the request names up to date.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	world, err := r.gather(ctx, req.Name)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	var errs []error
+	for i := range world.subscriptions {
+		sub := &world.subscriptions[i]
+		if sub.DeletionTimestamp != nil || sub.Spec == nil {
+			continue
+		}
+		errs = append(errs, r.reconcileOne(ctx, world, sub))
+	}
+	return ctrl.Result{}, errors.Join(errs...)
+}
+
+func (r *Reconciler) reconcileOne(ctx context.Context, w *world, sub *operatorsv1alpha1.Subscription) error {
+	after := sub.DeepCopy()
+	view, err := r.advance(ctx, w, sub)
+	if err != nil {
+		return fmt.Errorf("Subscription %s: %w", client.ObjectKeyFromObject(sub), err)
+	}
+	r.write(after, view)
+	if err := status.Patch(ctx, r.Client, sub, after); err != nil {
+		return fmt.Errorf("Subscription: %w", err)
+	}
+	return nil
+}
+
+// view is what there is to say of a Subscription.
+type view struct {
+	// installed is the CSV of the Subscription's package that exists, head the newest of its channel.
+	installed *operatorsv1alpha1.ClusterServiceVersion
+	head      string
+	// plan is the InstallPlan that installs, or installed, it.
+	plan *operatorsv1alpha1.InstallPlan
+	// resolved is the CSV that the plan is for.
+	resolved string
+	// problem says why there is no plan.
+	problem *resolver.Problem
+	catalog catalogView
+}
+
+// advance finds out where a Subscription is, and makes its plan if it has none.
+func (r *Reconciler) advance(ctx context.Context, w *world, sub *operatorsv1alpha1.Subscription) (view, error) {
+	v := view{
+		installed: w.installedFor(sub),
+		catalog:   w.catalogOf(sub),
+		head:      resolver.Head(sub, w.input),
+	}
+	if v.installed != nil {
+		v.resolved = v.installed.Name
+		v.plan = w.planOf(sub)
+		return v, nil
+	}
+	if plan := w.planOf(sub); plan != nil && inFlight(plan) && settled(plan) {
+		v.plan, v.resolved = plan, planned(plan)
+		return v, nil
+	}
+	if w.blocked != nil {
+		v.problem = w.blocked
+		return v, nil
+	}
+	return r.resolve(ctx, w, sub, v)
+}
+
+func (r *Reconciler) resolve(ctx context.Context, w *world, sub *operatorsv1alpha1.Subscription, v view) (view, error) {
+	resolution, err := resolver.ResolveSteps(ctx, w.input, sub)
+	var problem *resolver.Problem
+	switch {
+	case errors.As(err, &problem):
+		v.problem = problem
+		return v, nil
+	case err != nil:
+		v.problem = &resolver.Problem{Reason: resolver.ErrorPreventedResolution, Message: err.Error()}
+		return v, nil
+	}
+	v.resolved = resolution.Plan.Pins[0].Bundle
+	v.plan, err = r.ensurePlan(ctx, w, sub, resolution.Plan)
+	return v, err
+}
+
+// inFlight says whether a plan is still to be carried out.
+func inFlight(ip *operatorsv1alpha1.InstallPlan) bool {
+	return ip.Status.Phase != operatorsv1alpha1.InstallPlanPhaseComplete &&
+		ip.Status.Phase != operatorsv1alpha1.InstallPlanPhaseFailed
+}
+
+// settled says whether a plan in flight is to be left alone. One that still waits for approval, or whose
+// content its catalog has no more, is resolved again: nobody shall approve or wait for what is gone.
+func settled(ip *operatorsv1alpha1.InstallPlan) bool {
+	if ip.Status.GetCondition(operatorsv1alpha1.InstallPlanInstalled).Reason == names.ReasonBundleContentUnavailable {
+		return false
+	}
+	return ip.Spec.Approved || ip.Spec.Approval != operatorsv1alpha1.ApprovalManual
+}
+
+func planned(ip *operatorsv1alpha1.InstallPlan) string {
+	if len(ip.Spec.ClusterServiceVersionNames) == 0 {
+		return ""
+	}
+	return ip.Spec.ClusterServiceVersionNames[0]
+}

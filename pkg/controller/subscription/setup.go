@@ -1,0 +1,96 @@
+package subscription
+
+import (
+	"context"
+	"time"
+
+	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+)
+
+const (
+	firstRetry = 50 * time.Millisecond
+	lastRetry  = 2 * time.Minute
+	// workers is how many namespaces are resolved at once.
+	workers = 4
+)
+
+// SetupWithManager registers the controller. catalogs says, through a source of ours, that published
+// content changed.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, catalogs source.Source) error {
+	own := handler.EnqueueRequestsFromMapFunc(ownNamespace)
+	all := handler.EnqueueRequestsFromMapFunc(r.all)
+	return ctrl.NewControllerManagedBy(mgr).
+		Named("subscription").
+		Watches(&operatorsv1alpha1.Subscription{}, own).
+		Watches(&operatorsv1alpha1.ClusterServiceVersion{}, own).
+		Watches(&operatorsv1alpha1.InstallPlan{}, own).
+		Watches(&operatorsv1.OperatorGroup{}, own).
+		Watches(&corev1.ServiceAccount{}, handler.EnqueueRequestsFromMapFunc(r.waiting)).
+		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.waiting)).
+		Watches(catalogSource(), all).
+		WatchesRawSource(catalogs).
+		WithOptions(controller.Options{
+			MaxConcurrentReconciles: workers,
+			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry),
+		}).
+		Complete(r)
+}
+
+func catalogSource() client.Object {
+	obj := &metav1.PartialObjectMetadata{}
+	obj.SetGroupVersionKind(operatorsv1alpha1.SchemeGroupVersion.WithKind(operatorsv1alpha1.CatalogSourceKind))
+	return obj
+}
+
+func request(namespace string) reconcile.Request {
+	return reconcile.Request{NamespacedName: types.NamespacedName{Name: namespace}}
+}
+
+func ownNamespace(_ context.Context, obj client.Object) []reconcile.Request {
+	return []reconcile.Request{request(obj.GetNamespace())}
+}
+
+func (r *Reconciler) all(ctx context.Context, _ client.Object) []reconcile.Request {
+	return r.Namespaces(ctx)
+}
+
+// Namespaces lists those that have Subscriptions.
+func (r *Reconciler) Namespaces(ctx context.Context) []reconcile.Request {
+	return r.namespaces(ctx, func(*operatorsv1alpha1.Subscription) bool { return true })
+}
+
+// waiting lists the namespaces in which a Subscription could not be resolved: a ServiceAccount or a
+// namespace may be what was missing.
+func (r *Reconciler) waiting(ctx context.Context, _ client.Object) []reconcile.Request {
+	return r.namespaces(ctx, func(sub *operatorsv1alpha1.Subscription) bool {
+		return sub.Status.GetCondition(operatorsv1alpha1.SubscriptionResolutionFailed).Status == corev1.ConditionTrue
+	})
+}
+
+func (r *Reconciler) namespaces(ctx context.Context, include func(*operatorsv1alpha1.Subscription) bool) []reconcile.Request {
+	list := &operatorsv1alpha1.SubscriptionList{}
+	if err := r.Client.List(ctx, list); err != nil {
+		return nil
+	}
+	seen := map[string]bool{}
+	var out []reconcile.Request
+	for i := range list.Items {
+		namespace := list.Items[i].Namespace
+		if !seen[namespace] && include(&list.Items[i]) {
+			seen[namespace] = true
+			out = append(out, request(namespace))
+		}
+	}
+	return out
+}

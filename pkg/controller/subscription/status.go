@@ -1,0 +1,186 @@
+package subscription
+
+import (
+	"fmt"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/lib/status"
+)
+
+// Reasons of the contract (1.2) that the API module has no constants for.
+const (
+	reasonCatalogsHealthy  = "AllCatalogSourcesHealthy"
+	reasonCatalogUnhealthy = "UnhealthyCatalogSourceFound"
+	reasonPlanFailed       = "InstallPlanFailed"
+	reasonNotYetReconciled = "InstallPlanNotYetReconciled"
+
+	typePermissionsMissing = operatorsv1alpha1.SubscriptionConditionType(names.ConditionPermissionsMissing)
+)
+
+// write puts a view into the status. Times move only when something else does.
+func (r *Reconciler) write(sub *operatorsv1alpha1.Subscription, v view) {
+	before := sub.Status.DeepCopy()
+	st := &sub.Status
+	writeInstall(st, v)
+	writePlan(st, v)
+	now := metav1.NewTime(r.Clock.Now())
+	r.writeCatalog(st, v, now)
+	r.writeConditions(st, v, now)
+	if !equality.Semantic.DeepEqual(before, st) {
+		st.LastUpdated = now
+	}
+}
+
+func writeInstall(st *operatorsv1alpha1.SubscriptionStatus, v view) {
+	switch {
+	case v.resolved != "":
+		st.CurrentCSV = v.resolved
+	case v.problem != nil && v.installed == nil:
+		st.CurrentCSV, st.State = "", operatorsv1alpha1.SubscriptionStateNone
+	}
+	if v.installed == nil {
+		st.InstalledCSV = ""
+		if v.plan != nil {
+			st.State = operatorsv1alpha1.SubscriptionStateUpgradePending
+		}
+		return
+	}
+	if v.installed.Status.Phase == operatorsv1alpha1.CSVPhaseSucceeded {
+		st.InstalledCSV = v.installed.Name
+	}
+	switch {
+	case st.InstalledCSV != v.installed.Name:
+		st.State = operatorsv1alpha1.SubscriptionStateUpgradePending
+	case v.head == "" || v.head == v.installed.Name:
+		st.State = operatorsv1alpha1.SubscriptionStateAtLatest
+	default:
+		st.State = operatorsv1alpha1.SubscriptionStateUpgradeAvailable
+	}
+}
+
+func writePlan(st *operatorsv1alpha1.SubscriptionStatus, v view) {
+	if v.plan == nil {
+		if v.installed == nil {
+			st.InstallPlanRef, st.Install, st.InstallPlanGeneration = nil, nil, 0
+		}
+		return
+	}
+	st.InstallPlanRef = &corev1.ObjectReference{
+		APIVersion: operatorsv1alpha1.InstallPlanAPIVersion,
+		Kind:       operatorsv1alpha1.InstallPlanKind,
+		Namespace:  v.plan.Namespace,
+		Name:       v.plan.Name,
+		UID:        v.plan.UID,
+	}
+	st.Install = operatorsv1alpha1.NewInstallPlanReference(st.InstallPlanRef)
+	st.InstallPlanGeneration = v.plan.Spec.Generation
+}
+
+func (r *Reconciler) writeCatalog(st *operatorsv1alpha1.SubscriptionStatus, v view, now metav1.Time) {
+	if v.catalog.source == nil {
+		st.CatalogHealth = nil
+		return
+	}
+	health := operatorsv1alpha1.SubscriptionCatalogHealth{
+		CatalogSourceRef: &corev1.ObjectReference{
+			APIVersion: operatorsv1alpha1.CatalogSourceCRDAPIVersion,
+			Kind:       operatorsv1alpha1.CatalogSourceKind,
+			Namespace:  v.catalog.key.Namespace,
+			Name:       v.catalog.key.Name,
+			UID:        v.catalog.source.UID,
+		},
+		Healthy:     v.catalog.healthy,
+		LastUpdated: &now,
+	}
+	if len(st.CatalogHealth) == 1 && st.CatalogHealth[0].Equals(health) {
+		return
+	}
+	st.CatalogHealth = []operatorsv1alpha1.SubscriptionCatalogHealth{health}
+}
+
+func (r *Reconciler) writeConditions(st *operatorsv1alpha1.SubscriptionStatus, v view, now metav1.Time) {
+	set := func(t operatorsv1alpha1.SubscriptionConditionType, value corev1.ConditionStatus, reason, message string) {
+		want := operatorsv1alpha1.SubscriptionCondition{
+			Type: t, Status: value, Reason: reason, Message: status.Text(message), LastTransitionTime: &now,
+		}
+		got := st.GetCondition(t)
+		if got.Status == want.Status && got.Reason == want.Reason && got.Message == want.Message {
+			return
+		}
+		st.SetCondition(want)
+	}
+	setCatalogCondition(set, v)
+	if v.problem != nil {
+		set(operatorsv1alpha1.SubscriptionResolutionFailed, corev1.ConditionTrue, v.problem.Reason, v.problem.Message)
+	} else {
+		st.RemoveConditions(operatorsv1alpha1.SubscriptionResolutionFailed)
+	}
+	pending, failed := planConditions(v)
+	for t, c := range map[operatorsv1alpha1.SubscriptionConditionType]*reasoned{
+		operatorsv1alpha1.SubscriptionInstallPlanPending: pending,
+		operatorsv1alpha1.SubscriptionInstallPlanFailed:  failed,
+	} {
+		if c == nil {
+			st.RemoveConditions(t)
+			continue
+		}
+		set(t, corev1.ConditionTrue, c.reason, c.message)
+	}
+	setPermissions(set, v)
+}
+
+type setter func(t operatorsv1alpha1.SubscriptionConditionType, value corev1.ConditionStatus, reason, message string)
+
+func setCatalogCondition(set setter, v view) {
+	const t = operatorsv1alpha1.SubscriptionCatalogSourcesUnhealthy
+	switch {
+	case v.catalog.source == nil:
+		set(t, corev1.ConditionTrue, reasonCatalogUnhealthy, fmt.Sprintf("targeted catalogsource %s missing", v.catalog.key))
+	case !v.catalog.healthy:
+		set(t, corev1.ConditionTrue, reasonCatalogUnhealthy, fmt.Sprintf("targeted catalogsource %s unhealthy", v.catalog.key))
+	default:
+		set(t, corev1.ConditionFalse, reasonCatalogsHealthy, "all available catalogsources are healthy")
+	}
+}
+
+type reasoned struct{ reason, message string }
+
+// planConditions says how the plan stands: it is pending with its phase as the reason, or has failed.
+func planConditions(v view) (pending, failed *reasoned) {
+	if v.plan == nil {
+		return nil, nil
+	}
+	installed := v.plan.Status.GetCondition(operatorsv1alpha1.InstallPlanInstalled)
+	switch phase := v.plan.Status.Phase; phase {
+	case operatorsv1alpha1.InstallPlanPhaseComplete:
+		return nil, nil
+	case operatorsv1alpha1.InstallPlanPhaseFailed:
+		reason := string(installed.Reason)
+		if reason == "" {
+			reason = reasonPlanFailed
+		}
+		return nil, &reasoned{reason, installed.Message}
+	case operatorsv1alpha1.InstallPlanPhaseNone:
+		return &reasoned{reason: reasonNotYetReconciled}, nil
+	default:
+		return &reasoned{string(phase), installed.Message}, nil
+	}
+}
+
+// setPermissions repeats the plan's report, with the RBAC to paste, where the person who asked for
+// the operator looks.
+func setPermissions(set setter, v view) {
+	if v.plan == nil {
+		return
+	}
+	c := v.plan.Status.GetCondition(operatorsv1alpha1.InstallPlanConditionType(names.ConditionPermissionsMissing))
+	if c.Status == corev1.ConditionUnknown {
+		return
+	}
+	set(typePermissionsMissing, c.Status, string(c.Reason), c.Message)
+}

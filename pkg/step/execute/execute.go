@@ -1,0 +1,120 @@
+package execute
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/pkg/lib/apply"
+	"github.com/remit-olm/remit/pkg/step"
+)
+
+// Executor does the steps of one plan. It is made for one run.
+type Executor struct {
+	// Account writes everything but CustomResourceDefinitions.
+	Account client.Client
+	// CRDs writes CustomResourceDefinitions: the account, or the installation's own CRD account.
+	CRDs client.Client
+	// Facts reads CustomResourceDefinitions, which an account need not be allowed to read.
+	Facts client.Reader
+
+	// csvs are the UIDs of the plan's ClusterServiceVersions that exist, for owner references.
+	csvs map[types.NamespacedName]types.UID
+}
+
+// State is what is known of a step's object.
+type State struct {
+	Step step.Step
+	// Live is nil where the object does not exist.
+	Live *unstructured.Unstructured
+}
+
+// Gather reads the objects of all steps, and returns with them every collision, joined: what is in
+// the way is said at once, before the first write.
+func (e *Executor) Gather(ctx context.Context, steps []step.Step) ([]State, error) {
+	e.csvs = map[types.NamespacedName]types.UID{}
+	states := make([]State, 0, len(steps))
+	var collisions []error
+	for _, s := range steps {
+		live, err := e.live(ctx, s)
+		if err != nil {
+			return nil, err
+		}
+		if live != nil && s.IsCSV() {
+			e.csvs[client.ObjectKeyFromObject(live)] = live.GetUID()
+		}
+		state := State{Step: s, Live: live}
+		if err := state.check(); err != nil {
+			collisions = append(collisions, err)
+		}
+		states = append(states, state)
+	}
+	return states, errors.Join(collisions...)
+}
+
+func (e *Executor) live(ctx context.Context, s step.Step) (*unstructured.Unstructured, error) {
+	if s.IsCRD() {
+		return apply.Live(ctx, e.Facts, s.Object)
+	}
+	return apply.Live(ctx, e.Account, s.Object)
+}
+
+func (s State) check() error {
+	if s.Step.IsCRD() && s.Live != nil && Serves(s.Live, s.Step.Object) {
+		return nil
+	}
+	return apply.Check(s.Live, s.Step.Object, s.ours)
+}
+
+// ours is rule 7: only what carries this lineage's mark may be changed.
+func (s State) ours(live *unstructured.Unstructured) error {
+	if s.Step.Owner.Owns(live) {
+		return nil
+	}
+	return fmt.Errorf("it does not carry the marks of package %q in namespace %q",
+		s.Step.Owner.Package, s.Step.Owner.Namespace)
+}
+
+// Do makes the step's object be as desired and returns the status to show: Present where nothing had
+// to be written, Created where it was.
+func (e *Executor) Do(ctx context.Context, s State) (operatorsv1alpha1.StepStatus, error) {
+	desired := e.owned(s.Step)
+	writer := e.Account
+	if s.Step.IsCRD() {
+		writer = e.CRDs
+		if s.Live != nil && !s.Step.Owner.Owns(s.Live) && Serves(s.Live, desired) {
+			return operatorsv1alpha1.StepStatusPresent, nil
+		}
+	}
+	result, live, err := apply.From(ctx, writer, s.Live, desired, s.ours)
+	if err != nil {
+		return operatorsv1alpha1.StepStatusUnknown, err
+	}
+	if s.Step.IsCSV() {
+		e.csvs[client.ObjectKeyFromObject(live)] = live.GetUID()
+	}
+	if result == apply.Unchanged {
+		return operatorsv1alpha1.StepStatusPresent, nil
+	}
+	return operatorsv1alpha1.StepStatusCreated, nil
+}
+
+// owned adds the owner reference to the CSV where the API gives one a meaning: on objects of the
+// CSV's own namespace.
+func (e *Executor) owned(s step.Step) *unstructured.Unstructured {
+	desired := s.Object.DeepCopy()
+	uid, ok := e.csvs[types.NamespacedName{Namespace: s.Owner.Namespace, Name: s.Owner.CSV}]
+	if s.IsCSV() || !ok || desired.GetNamespace() != s.Owner.Namespace {
+		return desired
+	}
+	owner := s.Owner
+	owner.UID = uid
+	desired.SetOwnerReferences([]metav1.OwnerReference{owner.Reference()})
+	return desired
+}
