@@ -16,7 +16,7 @@ MOCKGEN := $(TOOLS)/mockgen
 
 .PHONY: help
 help: ## Show this list.
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 ##
 ## Building
@@ -27,9 +27,7 @@ build: ## Build catalog, olm, kubectl-remit and the sample operator into bin/.
 	$(GO) build -o bin/ ./cmd/...
 	$(GO) build -o bin/sample-operator ./test/operators/sample
 
-.PHONY: controlplane
-controlplane: ## Build the embedded control plane into bin/ (minutes at first, then a look at a key).
-	./controlplane/build.sh
+include controlplane/build.mk
 
 .PHONY: run
 run: build controlplane ## Start everything and show a bounded install. ARGS=--exit ends after it; BUNDLES=<dir> installs your own.
@@ -43,9 +41,8 @@ run: build controlplane ## Start everything and show a bounded install. ARGS=--e
 test: unit e2e ## Run the unit tests, the layers test and the e2e tests (needs nothing installed).
 
 .PHONY: unit
-unit: build controlplane ## Run the tests of the packages.
+unit: build controlplane-verify ## Run the tests of the packages and of the control plane.
 	$(GO) test $$($(GO) list ./... | grep -v '^$(MODULE)/test/')
-	$(GO) -C controlplane test -vet=off ./...
 
 # The go command does not see that these depend on bin/ and on other packages' files: never cached.
 .PHONY: e2e
