@@ -26,21 +26,21 @@ func (s *Store) Get(key types.NamespacedName) (*Snapshot, bool) {
 	return snap, ok
 }
 
-// Put publishes a Snapshot and tells the watchers, unless it is the one already there by digest
-// and priority. It says whether anything changed.
+// Put publishes a Snapshot and tells the watchers, unless its content is already there by digest and
+// priority. It says whether anything changed. The Snapshot takes the other's place in any case: its
+// Reader may be the one that still has a connection.
 func (s *Store) Put(snap *Snapshot) bool {
 	s.mu.Lock()
 	old := s.snapshots[snap.Key]
-	if old != nil && old.Digest == snap.Digest && old.Priority == snap.Priority {
-		s.mu.Unlock()
-		return false
-	}
 	if s.snapshots == nil {
 		s.snapshots = map[types.NamespacedName]*Snapshot{}
 	}
 	s.snapshots[snap.Key] = snap
 	watchers := s.watchers
 	s.mu.Unlock()
+	if old != nil && old.Digest == snap.Digest && old.Priority == snap.Priority {
+		return false
+	}
 	for _, notify := range watchers {
 		notify(snap.Key)
 	}

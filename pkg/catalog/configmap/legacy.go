@@ -27,7 +27,7 @@ type pkgManifest struct {
 type legacy struct {
 	csvs map[string][]byte
 	crds map[string][]byte
-	cfg declcfg.DeclarativeConfig
+	cfg  declcfg.DeclarativeConfig
 }
 
 // loadLegacy writes the old format as a file-based catalog, so that both are checked alike.

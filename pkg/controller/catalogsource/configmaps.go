@@ -1,0 +1,69 @@
+package catalogsource
+
+import (
+	"context"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/remit-olm/remit/pkg/catalog"
+	"github.com/remit-olm/remit/pkg/catalog/configmap"
+)
+
+// configMaps remembers what was loaded from which version of a ConfigMap, per CatalogSource.
+type configMaps struct {
+	mu    sync.Mutex
+	loads map[types.NamespacedName]configMapLoad
+}
+
+type configMapLoad struct {
+	name            string
+	uid             types.UID
+	resourceVersion string
+	content
+}
+
+// load reads a ConfigMap unless this version of it was read before.
+func (c *configMaps) load(ctx context.Context, key types.NamespacedName, cm *corev1.ConfigMap) content {
+	c.mu.Lock()
+	old := c.loads[key]
+	c.mu.Unlock()
+	if old.uid == cm.UID && old.resourceVersion == cm.ResourceVersion && old.name == cm.Name {
+		return old.content
+	}
+	now := configMapLoad{name: cm.Name, uid: cm.UID, resourceVersion: cm.ResourceVersion}
+	if old.name == cm.Name {
+		now.good = old.good
+	}
+	snap, err := configmap.Load(ctx, cm)
+	if ctx.Err() != nil {
+		return content{good: now.good, err: ctx.Err()}
+	}
+	if now.err = err; err == nil {
+		now.good = snap
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.loads == nil {
+		c.loads = map[types.NamespacedName]configMapLoad{}
+	}
+	c.loads[key] = now
+	return now.content
+}
+
+// good returns the last good content of the ConfigMap with this name, if any.
+func (c *configMaps) good(key types.NamespacedName, name string) *catalog.Snapshot {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if load := c.loads[key]; load.name == name {
+		return load.good
+	}
+	return nil
+}
+
+func (c *configMaps) drop(key types.NamespacedName) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.loads, key)
+}

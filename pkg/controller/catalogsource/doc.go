@@ -1,0 +1,17 @@
+// Package catalogsource makes the content of every CatalogSource reachable and publishes it in a
+// catalog.Store. It is the only writer of the status of CatalogSources and of the Store.
+//
+//	source                         content                          woken by
+//	grpc, spec.image in a mapping  a directory, in process          fsnotify
+//	grpc, spec.address             a registry, over gRPC            the connection's state
+//	configmap, internal            a ConfigMap of the namespace     a watch on ConfigMaps' metadata
+//
+// A catalog that turns malformed keeps its last good content, and its status says so. One sick
+// catalog costs the others nothing: a registry is read by a goroutine of its own, a directory under
+// a lock of its own. The controller starts no Pod, and never writes to a user's ConfigMap.
+//
+// CatalogSources are read as unstructured objects: the typed one panics on `updateStrategy: {}`
+// (operator-framework/api v0.45.0), and any author of one could end the program.
+//
+// The catalog program's controller list calls New and SetupWithManager.
+package catalogsource

@@ -1,0 +1,114 @@
+package catalogsource
+
+import (
+	"context"
+	"fmt"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"google.golang.org/grpc/connectivity"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	cataloggrpc "github.com/remit-olm/remit/pkg/catalog/grpc"
+)
+
+// observe reads the content that a spec names. What an earlier spec named is let go.
+func (r *Reconciler) observe(ctx context.Context, cs *operatorsv1alpha1.CatalogSource) observation {
+	key := client.ObjectKeyFromObject(cs)
+	spec := &cs.Spec
+	problem := invalid(spec)
+	isGRPC := spec.SourceType == operatorsv1alpha1.SourceTypeGrpc
+	byImage := problem == nil && isGRPC && spec.Image != ""
+	byAddress := problem == nil && isGRPC && spec.Image == ""
+	byConfigMap := problem == nil && !isGRPC
+	if !byImage {
+		r.directories.drop(key)
+	}
+	if !byAddress {
+		r.connections.drop(key)
+	}
+	if !byConfigMap {
+		r.configMaps.drop(key)
+	}
+	switch {
+	case byImage:
+		return r.observeImage(ctx, key, spec.Image)
+	case byAddress:
+		return r.observeAddress(key, spec.Address)
+	case byConfigMap:
+		return r.observeConfigMap(ctx, key, spec.ConfigMap)
+	}
+	return observation{problem: problem}
+}
+
+func (r *Reconciler) observeImage(ctx context.Context, key types.NamespacedName, image string) observation {
+	dir, ok := r.directories.use(key, image)
+	if !ok {
+		return observation{problem: problemf(operatorsv1alpha1.CatalogSourceRegistryServerError,
+			"couldn't ensure registry server - image %q is not served: this version does not pull catalog images, "+
+				"it serves those that the installation maps to a directory (--catalog-directory)", image)}
+	}
+	where := fmt.Sprintf("couldn't ensure registry server - image %q, directory %q", image, dir.path)
+	return inProcess(dir.load(ctx), operatorsv1alpha1.CatalogSourceRegistryServerError, where)
+}
+
+// inProcess is what is seen of content that was loaded here.
+func inProcess(c content, reason operatorsv1alpha1.ConditionReason, where string) observation {
+	seen := observation{state: connectivity.Ready.String(), address: addressInProcess, snapshot: c.good}
+	if c.err != nil {
+		seen.state = connectivity.TransientFailure.String()
+		seen.problem = &problem{reason: reason, message: c.message(where)}
+	}
+	return seen
+}
+
+func (r *Reconciler) observeAddress(key types.NamespacedName, address string) observation {
+	scope := cataloggrpc.Scope{
+		Namespace:     key.Namespace,
+		Anywhere:      key.Namespace == r.GlobalNamespace,
+		ClusterDomain: r.ClusterDomain,
+	}
+	const reason = operatorsv1alpha1.CatalogSourceRegistryServerError
+	target, err := scope.Target(address)
+	if err != nil {
+		r.connections.drop(key)
+		return observation{problem: problemf(reason, "couldn't connect to registry - %v", err)}
+	}
+	state, c, err := r.connections.ensure(key, target)
+	if err != nil {
+		return observation{problem: problemf(reason, "couldn't connect to registry - %v", err)}
+	}
+	seen := observation{state: state.String(), address: address, snapshot: c.good}
+	switch {
+	case c.err != nil:
+		seen.problem = &problem{reason: reason, message: c.message(fmt.Sprintf("couldn't list registry %q", address))}
+	case state == connectivity.TransientFailure:
+		seen.problem = problemf(reason, "couldn't connect to registry - %q does not answer", address)
+	}
+	return seen
+}
+
+func (r *Reconciler) observeConfigMap(ctx context.Context, key types.NamespacedName, name string) observation {
+	const reason = operatorsv1alpha1.CatalogSourceConfigMapError
+	cm := &corev1.ConfigMap{}
+	if err := r.Live.Get(ctx, types.NamespacedName{Namespace: key.Namespace, Name: name}, cm); err != nil {
+		seen := observation{problem: problemf(reason, "failed to get catalog config map %s: %v", name, err)}
+		if apierrors.IsNotFound(err) {
+			r.configMaps.drop(key)
+			return seen
+		}
+		seen.retry = fmt.Errorf("get ConfigMap %s: %w", name, err)
+		seen.snapshot = r.configMaps.good(key, name)
+		return seen
+	}
+	seen := inProcess(r.configMaps.load(ctx, key, cm), reason, fmt.Sprintf("config map %s", name))
+	seen.configMap = &operatorsv1alpha1.ConfigMapResourceReference{
+		Name:            cm.Name,
+		Namespace:       cm.Namespace,
+		UID:             cm.UID,
+		ResourceVersion: cm.ResourceVersion,
+	}
+	return seen
+}

@@ -1,0 +1,219 @@
+package catalogsource
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/remit-olm/remit/pkg/catalog"
+	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/lib/status"
+)
+
+const (
+	controllerName = "catalogsource"
+	// workers is how many catalogs may be looked at at once, so that a slow one holds up no other.
+	workers = 4
+	// indexConfigMap finds the CatalogSources of a ConfigMap.
+	indexConfigMap = "spec.configMap"
+)
+
+// Options of a Reconciler. Client, Cache, Live and Store are required.
+type Options struct {
+	// Client writes status.
+	Client client.Client
+	// Cache reads CatalogSources: the manager's GetCache, because its client does not cache
+	// unstructured objects.
+	Cache client.Reader
+	// Live reads ConfigMaps, whose contents are not cached: the manager's GetAPIReader.
+	Live client.Reader
+	// Store is where content is published. The Reconciler must be its only writer.
+	Store *catalog.Store
+	// GlobalNamespace is the global catalog namespace; empty is names.DefaultNamespace.
+	GlobalNamespace string
+	// ClusterDomain is the DNS domain of Services; empty is cluster.local.
+	ClusterDomain string
+	// Directories maps images, exactly as spec.image names them, to directories that hold their
+	// content: a file-based catalog, or bundle directories.
+	Directories map[string]string
+	// Clock tells the times in a status; nil is the real one.
+	Clock clock.PassiveClock
+}
+
+// Reconciler publishes the content of CatalogSources and writes their status.
+type Reconciler struct {
+	Options
+	waker       *waker
+	directories *directories
+	watcher     *watcher
+	connections *connections
+	configMaps  *configMaps
+}
+
+// New checks the options.
+func New(o Options) (*Reconciler, error) {
+	if o.Client == nil || o.Cache == nil || o.Live == nil || o.Store == nil {
+		return nil, errors.New("catalogsource: Client, Cache, Live and Store are required")
+	}
+	for image, dir := range o.Directories {
+		if image == "" || dir == "" {
+			return nil, fmt.Errorf("catalogsource: directory mapping %q=%q: both sides are required", image, dir)
+		}
+	}
+	if o.GlobalNamespace == "" {
+		o.GlobalNamespace = names.DefaultNamespace
+	}
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	wake := &waker{}
+	r := &Reconciler{
+		Options:     o,
+		waker:       wake,
+		directories: newDirectories(o.Directories),
+		connections: newConnections(wake.wake),
+		configMaps:  &configMaps{},
+	}
+	return r, nil
+}
+
+// SetupWithManager registers the controller, its index and its two runnables.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
+	if len(r.directories.all) > 0 {
+		var err error
+		if r.watcher, err = newWatcher(r.directories, r.waker.wake); err != nil {
+			return err
+		}
+		if err := mgr.Add(r.watcher); err != nil {
+			return fmt.Errorf("add watcher of catalog directories: %w", err)
+		}
+	}
+	if err := mgr.Add(r.connections); err != nil {
+		return fmt.Errorf("add connections to registries: %w", err)
+	}
+	if err := mgr.GetFieldIndexer().IndexField(context.Background(), newObject(), indexConfigMap, configMapOf); err != nil {
+		return fmt.Errorf("index CatalogSources by ConfigMap: %w", err)
+	}
+	return ctrl.NewControllerManagedBy(mgr).
+		Named(controllerName).
+		For(newObject()).
+		Watches(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(r.usersOfConfigMap), builder.OnlyMetadata).
+		WatchesRawSource(source.Func(r.waker.start)).
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
+		Complete(r)
+}
+
+func configMapOf(obj client.Object) []string {
+	u, ok := obj.(*unstructured.Unstructured)
+	if !ok {
+		return nil
+	}
+	name, _, _ := unstructured.NestedString(u.Object, "spec", "configMap")
+	if name == "" {
+		return nil
+	}
+	return []string{name}
+}
+
+func (r *Reconciler) usersOfConfigMap(ctx context.Context, cm client.Object) []reconcile.Request {
+	list := newObjects()
+	err := r.Cache.List(ctx, list, client.InNamespace(cm.GetNamespace()), client.MatchingFields{indexConfigMap: cm.GetName()})
+	if err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Listing CatalogSources of a ConfigMap")
+		return nil
+	}
+	out := make([]reconcile.Request, 0, len(list.Items))
+	for i := range list.Items {
+		out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+	}
+	return out
+}
+
+// Reconcile finds out about one CatalogSource, publishes its content and then says so in its status.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	u := newObject()
+	err := r.Cache.Get(ctx, req.NamespacedName, u)
+	if apierrors.IsNotFound(err) || (err == nil && u.GetDeletionTimestamp() != nil) {
+		r.forget(ctx, req.NamespacedName)
+		return ctrl.Result{}, nil
+	}
+	if err != nil {
+		return ctrl.Result{}, fmt.Errorf("get CatalogSource: %w", err)
+	}
+	cs, err := decode(u)
+	if err != nil {
+		r.forget(ctx, req.NamespacedName)
+		return ctrl.Result{}, reconcile.TerminalError(err)
+	}
+	seen := r.observe(ctx, cs)
+	if ctx.Err() != nil {
+		return ctrl.Result{}, ctx.Err()
+	}
+	r.publish(ctx, cs, seen.snapshot)
+	if err := r.writeStatus(ctx, u, cs, seen); err != nil {
+		return ctrl.Result{}, err
+	}
+	return ctrl.Result{}, seen.retry
+}
+
+func (r *Reconciler) forget(ctx context.Context, key types.NamespacedName) {
+	r.directories.drop(key)
+	r.connections.drop(key)
+	r.configMaps.drop(key)
+	r.withdraw(ctx, key)
+}
+
+func (r *Reconciler) withdraw(ctx context.Context, key types.NamespacedName) {
+	if _, ok := r.Store.Get(key); ok {
+		ctrl.LoggerFrom(ctx).Info("Withdrawing catalog")
+		r.Store.Delete(key)
+	}
+}
+
+// publish takes a copy, because CatalogSources may share the content of a directory.
+func (r *Reconciler) publish(ctx context.Context, cs *operatorsv1alpha1.CatalogSource, snap *catalog.Snapshot) {
+	key := client.ObjectKeyFromObject(cs)
+	if snap == nil {
+		r.withdraw(ctx, key)
+		return
+	}
+	own := *snap
+	own.Key, own.Priority = key, cs.Spec.Priority
+	if r.Store.Put(&own) {
+		ctrl.LoggerFrom(ctx).Info("Published catalog", "digest", own.Digest, "packages", len(own.Packages))
+	}
+}
+
+// writeStatus sends one patch, or nothing where nothing changed. A conflict means that a newer
+// CatalogSource is on its way to us, which wakes us again.
+func (r *Reconciler) writeStatus(ctx context.Context, u *unstructured.Unstructured, cs *operatorsv1alpha1.CatalogSource, seen observation) error {
+	want := desired(cs, seen, metav1.NewTime(r.Clock.Now()).Rfc3339Copy())
+	if equality.Semantic.DeepEqual(&cs.Status, want) {
+		return nil
+	}
+	after, err := withStatus(u, want)
+	if err != nil {
+		return err
+	}
+	err = status.Patch(ctx, r.Client, u, after)
+	if apierrors.IsConflict(err) {
+		return nil
+	}
+	return client.IgnoreNotFound(err)
+}

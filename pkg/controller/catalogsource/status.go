@@ -1,0 +1,91 @@
+package catalogsource
+
+import (
+	"strings"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"google.golang.org/grpc/connectivity"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/remit-olm/remit/pkg/lib/status"
+)
+
+const (
+	// addressInProcess stands for the address of a catalog that no server serves.
+	addressInProcess = "in-process"
+	protocolGRPC     = "grpc"
+	// maxMessage bounds status.message in bytes.
+	maxMessage = 2048
+)
+
+// desired is the status that an observation calls for. Fields that Remit does not use stay as they are.
+func desired(cs *operatorsv1alpha1.CatalogSource, seen observation, now metav1.Time) *operatorsv1alpha1.CatalogSourceStatus {
+	out := cs.Status.DeepCopy()
+	out.Reason, out.Message = "", ""
+	if seen.problem == nil {
+		seen.problem = invalidInterval(cs)
+	}
+	if seen.problem != nil {
+		out.Reason, out.Message = seen.problem.reason, oneLine(seen.problem.message)
+	}
+	out.ConfigMapResource = configMapReference(out.ConfigMapResource, seen.configMap, now)
+	out.RegistryServiceStatus = registryService(out.RegistryServiceStatus, seen, now)
+	out.GRPCConnectionState = connectionState(out.GRPCConnectionState, seen, now)
+	return out
+}
+
+// registryService has no Service to name: in process there is none, and an address is not ours.
+func registryService(old *operatorsv1alpha1.RegistryServiceStatus, seen observation, now metav1.Time) *operatorsv1alpha1.RegistryServiceStatus {
+	if seen.state == "" {
+		return nil
+	}
+	out := &operatorsv1alpha1.RegistryServiceStatus{Protocol: protocolGRPC, CreatedAt: now}
+	if old != nil && !old.CreatedAt.IsZero() {
+		out.CreatedAt = old.CreatedAt
+	}
+	return out
+}
+
+// connectionState moves lastConnect when the catalog becomes ready, or ready at another address.
+func connectionState(old *operatorsv1alpha1.GRPCConnectionState, seen observation, now metav1.Time) *operatorsv1alpha1.GRPCConnectionState {
+	if seen.state == "" {
+		return nil
+	}
+	out := &operatorsv1alpha1.GRPCConnectionState{Address: seen.address, LastObservedState: seen.state}
+	same := old != nil && old.Address == seen.address
+	if same {
+		out.LastConnectTime = old.LastConnectTime
+	}
+	ready := connectivity.Ready.String()
+	if seen.state == ready && (!same || old.LastObservedState != ready || old.LastConnectTime.IsZero()) {
+		out.LastConnectTime = now
+	}
+	return out
+}
+
+func configMapReference(old, seen *operatorsv1alpha1.ConfigMapResourceReference, now metav1.Time) *operatorsv1alpha1.ConfigMapResourceReference {
+	if seen == nil {
+		return nil
+	}
+	out := *seen
+	out.LastUpdateTime = now
+	if old != nil && old.UID == seen.UID && old.ResourceVersion == seen.ResourceVersion && old.Name == seen.Name {
+		out.LastUpdateTime = old.LastUpdateTime
+	}
+	return &out
+}
+
+// oneLine makes a message safe for a status: valid UTF-8 without control characters, bounded.
+func oneLine(message string) string {
+	text := strings.Map(func(r rune) rune {
+		if r == '\n' || r == '\t' {
+			return ' '
+		}
+		return r
+	}, status.Text(message))
+	if len(text) <= maxMessage {
+		return text
+	}
+	const mark = " … (cut)"
+	return strings.ToValidUTF8(text[:maxMessage-len(mark)], "") + mark
+}

@@ -1,0 +1,125 @@
+package catalogsource
+
+import (
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+var (
+	earlier = metav1.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
+	now     = metav1.Date(2026, 11, 21, 11, 0, 0, 0, time.UTC)
+)
+
+func TestInvalidSpecsAreNamedAsToolsKnowIt(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		spec operatorsv1alpha1.CatalogSourceSpec
+		want string
+	}{
+		{"configmap without name", operatorsv1alpha1.CatalogSourceSpec{SourceType: "configmap"},
+			"configmap name unset: must be set for sourcetype: configmap"},
+		{"internal without name", operatorsv1alpha1.CatalogSourceSpec{SourceType: "internal"},
+			"configmap name unset: must be set for sourcetype: internal"},
+		{"grpc without image and address", operatorsv1alpha1.CatalogSourceSpec{SourceType: "grpc"},
+			"image and address unset: at least one must be set for sourcetype: grpc"},
+		{"another type", operatorsv1alpha1.CatalogSourceSpec{SourceType: "nope"}, "unknown sourcetype: nope"},
+		{"grpc with an image", operatorsv1alpha1.CatalogSourceSpec{SourceType: "grpc", Image: "i"}, ""},
+		{"grpc with an address", operatorsv1alpha1.CatalogSourceSpec{SourceType: "grpc", Address: "a:1"}, ""},
+		{"internal with a name", operatorsv1alpha1.CatalogSourceSpec{SourceType: "internal", ConfigMap: "c"}, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got := invalid(&tt.spec)
+			if tt.want == "" {
+				require.Nil(t, got)
+				return
+			}
+			require.Equal(t, &problem{reason: "SpecInvalidError", message: tt.want}, got)
+		})
+	}
+}
+
+func TestDesired(t *testing.T) {
+	ready := observation{state: "READY", address: "in-process"}
+	readyStatus := operatorsv1alpha1.CatalogSourceStatus{
+		RegistryServiceStatus: &operatorsv1alpha1.RegistryServiceStatus{Protocol: "grpc", CreatedAt: earlier},
+		GRPCConnectionState: &operatorsv1alpha1.GRPCConnectionState{
+			Address: "in-process", LastObservedState: "READY", LastConnectTime: earlier},
+	}
+	with := func(change func(*operatorsv1alpha1.CatalogSourceStatus)) operatorsv1alpha1.CatalogSourceStatus {
+		s := readyStatus.DeepCopy()
+		change(s)
+		return *s
+	}
+	for _, tt := range []struct {
+		name string
+		old  operatorsv1alpha1.CatalogSourceStatus
+		seen observation
+		want operatorsv1alpha1.CatalogSourceStatus
+	}{
+		{name: "a new catalog becomes ready", seen: ready,
+			want: with(func(s *operatorsv1alpha1.CatalogSourceStatus) {
+				s.RegistryServiceStatus.CreatedAt, s.GRPCConnectionState.LastConnectTime = now, now
+			})},
+		{name: "a ready catalog stays as it is", old: readyStatus, seen: ready, want: readyStatus},
+		{name: "a catalog that turns malformed keeps its last connect", old: readyStatus,
+			seen: observation{state: "TRANSIENT_FAILURE", address: "in-process", problem: &problem{"RegistryServerError", "bad"}},
+			want: with(func(s *operatorsv1alpha1.CatalogSourceStatus) {
+				s.Reason, s.Message = "RegistryServerError", "bad"
+				s.GRPCConnectionState.LastObservedState = "TRANSIENT_FAILURE"
+			})},
+		{name: "a catalog that recovers connects again, and its problem goes", seen: ready,
+			old: with(func(s *operatorsv1alpha1.CatalogSourceStatus) {
+				s.Reason, s.Message = "RegistryServerError", "bad"
+				s.GRPCConnectionState.LastObservedState = "TRANSIENT_FAILURE"
+			}),
+			want: with(func(s *operatorsv1alpha1.CatalogSourceStatus) { s.GRPCConnectionState.LastConnectTime = now })},
+		{name: "another address connects again", old: readyStatus, seen: observation{state: "READY", address: "a.b.svc:1"},
+			want: with(func(s *operatorsv1alpha1.CatalogSourceStatus) {
+				s.GRPCConnectionState.Address, s.GRPCConnectionState.LastConnectTime = "a.b.svc:1", now
+			})},
+		{name: "an invalid spec has neither registry nor connection", old: readyStatus,
+			seen: observation{problem: &problem{"SpecInvalidError", "unknown sourcetype: x"}},
+			want: operatorsv1alpha1.CatalogSourceStatus{Reason: "SpecInvalidError", Message: "unknown sourcetype: x"}},
+		{name: "a ConfigMap is referred to, with the time its version was first seen",
+			old: with(func(s *operatorsv1alpha1.CatalogSourceStatus) {
+				s.ConfigMapResource = &operatorsv1alpha1.ConfigMapResourceReference{Name: "c", UID: "u", ResourceVersion: "1", LastUpdateTime: earlier}
+			}),
+			seen: observation{state: "READY", address: "in-process",
+				configMap: &operatorsv1alpha1.ConfigMapResourceReference{Name: "c", UID: "u", ResourceVersion: "2"}},
+			want: with(func(s *operatorsv1alpha1.CatalogSourceStatus) {
+				s.ConfigMapResource = &operatorsv1alpha1.ConfigMapResourceReference{Name: "c", UID: "u", ResourceVersion: "2", LastUpdateTime: now}
+			})},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			cs := &operatorsv1alpha1.CatalogSource{Status: tt.old}
+			got := desired(cs, tt.seen, now)
+			require.Equal(t, &tt.want, got)
+			cs.Status = *got
+			require.Equal(t, got, desired(cs, tt.seen, metav1.NewTime(now.Add(time.Hour))), "nothing changes the second time")
+		})
+	}
+}
+
+func TestABadPollIntervalIsReportedOnlyForImages(t *testing.T) {
+	poll := &operatorsv1alpha1.RegistryPoll{RawInterval: "x", ParsingError: "error parsing"}
+	cs := &operatorsv1alpha1.CatalogSource{Spec: operatorsv1alpha1.CatalogSourceSpec{
+		SourceType: "grpc", Image: "i", UpdateStrategy: &operatorsv1alpha1.UpdateStrategy{RegistryPoll: poll}}}
+	seen := observation{state: "READY", address: "in-process"}
+	require.Equal(t, operatorsv1alpha1.CatalogSourceIntervalInvalidError, desired(cs, seen, now).Reason)
+	cs.Spec.Image = ""
+	require.Empty(t, desired(cs, seen, now).Reason)
+}
+
+func TestMessagesAreOneBoundedLine(t *testing.T) {
+	got := oneLine("a\nb\tc\x1b[31m\xff" + strings.Repeat("é", maxMessage))
+	require.True(t, utf8.ValidString(got))
+	require.LessOrEqual(t, len(got), maxMessage)
+	require.True(t, strings.HasPrefix(got, "a b c\uFFFD[31m\uFFFD"), got[:20])
+	require.True(t, strings.HasSuffix(got, "(cut)"))
+}

@@ -1,0 +1,59 @@
+package catalogsource
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+func TestTheWatcherNoticesChanges(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		prepare func(t *testing.T, root string)
+		change  func(t *testing.T, root string)
+	}{
+		{"of a file", func(t *testing.T, root string) { write(t, filepath.Join(root, "cat", "a", "f.yaml"), goodCatalog) },
+			func(t *testing.T, root string) { write(t, filepath.Join(root, "cat", "a", "f.yaml"), otherCatalog) }},
+		{"of a directory that appears", func(*testing.T, string) {},
+			func(t *testing.T, root string) { write(t, filepath.Join(root, "cat", "a", "f.yaml"), otherCatalog) }},
+		{"of a link that is exchanged", func(t *testing.T, root string) {
+			write(t, filepath.Join(root, "v1", "f.yaml"), goodCatalog)
+			write(t, filepath.Join(root, "v2", "f.yaml"), otherCatalog)
+			require.NoError(t, os.Symlink("v1", filepath.Join(root, "cat")))
+		}, func(t *testing.T, root string) {
+			require.NoError(t, os.Symlink("v2", filepath.Join(root, "new")))
+			require.NoError(t, os.Rename(filepath.Join(root, "new"), filepath.Join(root, "cat")))
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			root := t.TempDir()
+			tt.prepare(t, root)
+			woken := make(chan types.NamespacedName, 10)
+			dirs := newDirectories(map[string]string{"img": filepath.Join(root, "cat")})
+			w, err := newWatcher(dirs, func(key types.NamespacedName) { woken <- key })
+			require.NoError(t, err)
+			go func() { _ = w.Start(t.Context()) }()
+
+			dir, ok := dirs.use(key("c"), "img")
+			require.True(t, ok)
+			before := dir.load(t.Context())
+			require.Same(t, before.good, dir.load(t.Context()).good, "nothing is read again when nothing changed")
+			tt.change(t, root)
+
+			// Several changes may wake several times; the last one must find the new content.
+			require.EventuallyWithT(t, func(c *assert.CollectT) {
+				for len(woken) > 0 {
+					require.Equal(c, key("c"), <-woken)
+				}
+				after := dir.load(t.Context())
+				require.NoError(c, after.err)
+				require.Len(c, after.good.Packages["a"].Bundles, 2)
+			}, 10*time.Second, 50*time.Millisecond)
+		})
+	}
+}
