@@ -1,0 +1,112 @@
+package manifests
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+const (
+	// fieldManager is that of whoever installs Remit, not of Remit.
+	fieldManager = "remit-install"
+	// pollInstall is how often Wait looks; only the installer's own program does.
+	pollInstall = 100 * time.Millisecond
+)
+
+// Args adds flags to the container of one of the Deployments.
+type Args struct {
+	// Deployment is names.ServiceAccountCatalog or names.ServiceAccountOLM: the names are the same.
+	Deployment string
+	Args       []string
+}
+
+// Install applies a profile to a cluster as the client's user, who must be its administrator, and
+// waits until Remit runs. Doing it again brings an installation up to date.
+func Install(ctx context.Context, c client.Client, profile string, args ...Args) error {
+	objs, err := Render(profile)
+	if err != nil {
+		return err
+	}
+	for _, obj := range objs {
+		if err := withArgs(obj, args); err != nil {
+			return err
+		}
+		err := c.Apply(ctx, client.ApplyConfigurationFromUnstructured(obj), client.FieldOwner(fieldManager), client.ForceOwnership)
+		if err != nil {
+			return fmt.Errorf("install %s %s: %w", obj.GetKind(), obj.GetName(), err)
+		}
+	}
+	for _, obj := range objs {
+		if err := ready(ctx, c, obj); err != nil {
+			return fmt.Errorf("%s %s: %w", obj.GetKind(), obj.GetName(), err)
+		}
+	}
+	return nil
+}
+
+func withArgs(obj *unstructured.Unstructured, args []Args) error {
+	i := slices.IndexFunc(args, func(a Args) bool { return obj.GetKind() == "Deployment" && obj.GetName() == a.Deployment })
+	if i < 0 {
+		return nil
+	}
+	containers, _, err := unstructured.NestedSlice(obj.Object, "spec", "template", "spec", "containers")
+	if err != nil || len(containers) == 0 {
+		return fmt.Errorf("Deployment %s has no containers", obj.GetName())
+	}
+	container, ok := containers[0].(map[string]any)
+	if !ok {
+		return fmt.Errorf("Deployment %s: its container is not an object", obj.GetName())
+	}
+	own, _, err := unstructured.NestedStringSlice(container, "args")
+	if err != nil {
+		return fmt.Errorf("Deployment %s: %w", obj.GetName(), err)
+	}
+	if err := unstructured.SetNestedStringSlice(container, append(own, args[i].Args...), "args"); err != nil {
+		return err
+	}
+	return unstructured.SetNestedSlice(obj.Object, containers, "spec", "template", "spec", "containers")
+}
+
+// ready waits for what others build upon: CustomResourceDefinitions and Deployments.
+func ready(ctx context.Context, c client.Client, obj *unstructured.Unstructured) error {
+	var look func(ctx context.Context) (bool, error)
+	key := client.ObjectKeyFromObject(obj)
+	switch obj.GetKind() {
+	case "CustomResourceDefinition":
+		look = func(ctx context.Context) (bool, error) { return established(ctx, c, key) }
+	case "Deployment":
+		look = func(ctx context.Context) (bool, error) { return available(ctx, c, key) }
+	default:
+		return nil
+	}
+	return wait.PollUntilContextCancel(ctx, pollInstall, true, look)
+}
+
+func established(ctx context.Context, c client.Client, key client.ObjectKey) (bool, error) {
+	crd := &apiextensionsv1.CustomResourceDefinition{}
+	if err := c.Get(ctx, key, crd); err != nil {
+		return false, err
+	}
+	return slices.ContainsFunc(crd.Status.Conditions, func(x apiextensionsv1.CustomResourceDefinitionCondition) bool {
+		return x.Type == apiextensionsv1.Established && x.Status == apiextensionsv1.ConditionTrue
+	}), nil
+}
+
+func available(ctx context.Context, c client.Client, key client.ObjectKey) (bool, error) {
+	d := &appsv1.Deployment{}
+	if err := c.Get(ctx, key, d); err != nil {
+		return false, err
+	}
+	want := int32(1)
+	if d.Spec.Replicas != nil {
+		want = *d.Spec.Replicas
+	}
+	return d.Status.ObservedGeneration >= d.Generation && d.Status.UpdatedReplicas == want && d.Status.AvailableReplicas == want, nil
+}

@@ -1,0 +1,34 @@
+package preflight
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/remit-olm/remit/pkg/bundle"
+	"github.com/remit-olm/remit/pkg/step"
+	"github.com/remit-olm/remit/pkg/step/build"
+)
+
+// Required is what installing a bundle asks of an account that holds nothing: the least that has to
+// be granted to it.
+func Required(account types.NamespacedName, b *bundle.Bundle, scope build.Scope) (Report, error) {
+	steps, err := build.NewStepResourceFromBundle(b, scope, holdsEverything{})
+	if err != nil {
+		return Report{}, err
+	}
+	needs, err := NeedsOf(steps.Steps, nothingLive, func(step.Step) bool { return false })
+	if err != nil {
+		return Report{}, err
+	}
+	return Evaluate(account, needs, func(string) ([]rbacv1.PolicyRule, error) { return nil, nil })
+}
+
+// holdsEverything is a build.RuleChecker for when nobody is asked.
+type holdsEverything struct{}
+
+func (holdsEverything) MissingRules(*corev1.ServiceAccount, string, []rbacv1.PolicyRule) ([]rbacv1.PolicyRule, error) {
+	return nil, nil
+}
+
+func nothingLive(rbacv1.RoleRef, string) ([]rbacv1.PolicyRule, bool, error) { return nil, false, nil }

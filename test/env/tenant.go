@@ -1,0 +1,186 @@
+package env
+
+import (
+	"fmt"
+	"io/fs"
+	"strings"
+	"testing"
+	"time"
+
+	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/rand"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/pkg/bundle"
+	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/lib/scoped"
+	"github.com/remit-olm/remit/pkg/preflight"
+	"github.com/remit-olm/remit/pkg/rbac"
+	"github.com/remit-olm/remit/pkg/step/build"
+)
+
+const (
+	// Patience is how long Eventually waits; a busy machine needs more than a quiet one.
+	Patience = 60 * time.Second
+	tick     = 50 * time.Millisecond
+	// AccountName is the ServiceAccount of every tenant.
+	AccountName = "installer"
+)
+
+// Tenant is a namespace of one test with an account in it.
+type Tenant struct {
+	T         *testing.T
+	Cluster   *Cluster
+	Namespace string
+	Account   types.NamespacedName
+}
+
+// Tenant makes a namespace of a unique name, with the account in it, enrolled and without any rights.
+func (c *Cluster) Tenant(t *testing.T) *Tenant {
+	t.Helper()
+	name := strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(t.Name()))
+	if len(name) > 40 {
+		name = name[:40]
+	}
+	tn := &Tenant{T: t, Cluster: c, Namespace: strings.Trim(name, "-") + "-" + rand.String(5)}
+	tn.Account = types.NamespacedName{Namespace: tn.Namespace, Name: AccountName}
+	tn.Create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: tn.Namespace}})
+	tn.Create(&corev1.ServiceAccount{ObjectMeta: tn.Meta(AccountName)})
+	tn.Enrol()
+	return tn
+}
+
+// Meta is metadata in the tenant's namespace.
+func (tn *Tenant) Meta(name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: tn.Namespace, Name: name}
+}
+
+// Create creates an object as the cluster's administrator.
+func (tn *Tenant) Create(obj client.Object) {
+	tn.T.Helper()
+	require.NoError(tn.T, tn.Cluster.Client.Create(tn.T.Context(), obj))
+}
+
+// Get reads an object of the tenant's namespace.
+func (tn *Tenant) Get(name string, obj client.Object) error {
+	return tn.Cluster.Client.Get(tn.T.Context(), client.ObjectKey{Namespace: tn.Namespace, Name: name}, obj)
+}
+
+// Enrol lets Remit request tokens of the account.
+func (tn *Tenant) Enrol() {
+	tn.T.Helper()
+	for _, obj := range scoped.Enrolment(tn.Account, names.DefaultNamespace) {
+		tn.Create(obj)
+	}
+}
+
+// Group makes the namespace's OperatorGroup. Without targets it selects all namespaces.
+func (tn *Tenant) Group(account string, targets ...string) *operatorsv1.OperatorGroup {
+	tn.T.Helper()
+	og := &operatorsv1.OperatorGroup{
+		ObjectMeta: tn.Meta("group"),
+		Spec:       operatorsv1.OperatorGroupSpec{ServiceAccountName: account, TargetNamespaces: targets},
+	}
+	tn.Create(og)
+	return og
+}
+
+// Catalog makes a CatalogSource of an image that is served from a directory.
+func (tn *Tenant) Catalog(name, image string) {
+	tn.T.Helper()
+	tn.Create(&operatorsv1alpha1.CatalogSource{
+		ObjectMeta: tn.Meta(name),
+		Spec:       operatorsv1alpha1.CatalogSourceSpec{SourceType: operatorsv1alpha1.SourceTypeGrpc, Image: image},
+	})
+}
+
+// Subscribe makes a Subscription to a package of a catalog in the same namespace.
+func (tn *Tenant) Subscribe(catalog, pkg, channel string, edit ...func(*operatorsv1alpha1.SubscriptionSpec)) *operatorsv1alpha1.Subscription {
+	tn.T.Helper()
+	spec := &operatorsv1alpha1.SubscriptionSpec{
+		CatalogSource: catalog, CatalogSourceNamespace: tn.Namespace, Package: pkg, Channel: channel,
+	}
+	for _, e := range edit {
+		e(spec)
+	}
+	sub := &operatorsv1alpha1.Subscription{ObjectMeta: tn.Meta(pkg), Spec: spec}
+	tn.Create(sub)
+	return sub
+}
+
+// Grant gives the account rules in a namespace, or in the whole cluster for rbac.ClusterScope.
+func (tn *Tenant) Grant(namespace string, rules ...rbacv1.PolicyRule) {
+	tn.T.Helper()
+	name := "grant-" + tn.Namespace + "-" + rand.String(5)
+	subjects := []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: tn.Account.Namespace, Name: tn.Account.Name}}
+	if namespace == rbac.ClusterScope {
+		tn.Create(&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: rules})
+		tn.Create(&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: name}, Subjects: subjects,
+			RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name}})
+		return
+	}
+	meta := metav1.ObjectMeta{Name: name, Namespace: namespace}
+	tn.Create(&rbacv1.Role{ObjectMeta: meta, Rules: rules})
+	tn.Create(&rbacv1.RoleBinding{ObjectMeta: meta, Subjects: subjects,
+		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name}})
+}
+
+// GrantAll gives the account all that a report of Needs lists.
+func (tn *Tenant) GrantAll(report preflight.Report) {
+	tn.T.Helper()
+	for _, s := range report.Scopes() {
+		tn.Grant(s.Namespace, s.Rules...)
+	}
+}
+
+// Needs is what an account without any rights lacks for installing a bundle into the namespace.
+func (tn *Tenant) Needs(b *bundle.Bundle, pkg string, targets ...string) preflight.Report {
+	tn.T.Helper()
+	report, err := preflight.Required(tn.Account, b, build.Scope{Namespace: tn.Namespace, Package: pkg, Targets: targets})
+	require.NoError(tn.T, err)
+	return report
+}
+
+// Eventually waits until check passes.
+func (tn *Tenant) Eventually(check func(c *assert.CollectT)) {
+	tn.T.Helper()
+	require.EventuallyWithT(tn.T, check, Patience, tick)
+}
+
+// Plan returns the one InstallPlan of the namespace.
+func (tn *Tenant) Plan(c assert.TestingT) *operatorsv1alpha1.InstallPlan {
+	list := &operatorsv1alpha1.InstallPlanList{}
+	assert.NoError(c, tn.Cluster.Client.List(tn.T.Context(), list, client.InNamespace(tn.Namespace)))
+	if !assert.Len(c, list.Items, 1) {
+		return &operatorsv1alpha1.InstallPlan{}
+	}
+	return &list.Items[0]
+}
+
+// ReadBundle parses a bundle in a file system with a folder "manifests".
+func ReadBundle(fsys fs.FS) (*bundle.Bundle, error) {
+	files, err := fs.Glob(fsys, "manifests/*")
+	if err != nil {
+		return nil, err
+	}
+	var manifests [][]byte
+	for _, f := range files {
+		raw, err := fs.ReadFile(fsys, f)
+		if err != nil {
+			return nil, err
+		}
+		manifests = append(manifests, raw)
+	}
+	b, err := bundle.Parse(manifests)
+	if err != nil {
+		return nil, fmt.Errorf("bundle: %w", err)
+	}
+	return b, nil
+}
