@@ -69,9 +69,7 @@ func FromConfig(cfg *declcfg.DeclarativeConfig) (*catalog.Snapshot, error) {
 			return nil, err
 		}
 	}
-	for i := range cfg.Deprecations {
-		b.deprecations = append(b.deprecations, cfg.Deprecations[i])
-	}
+	b.deprecations = append(b.deprecations, cfg.Deprecations...)
 	return b.snapshot()
 }
 
