@@ -11,7 +11,6 @@ import (
 
 	"github.com/operator-framework/operator-registry/alpha/declcfg"
 	"github.com/operator-framework/operator-registry/alpha/property"
-	"sigs.k8s.io/yaml"
 
 	"github.com/remit-olm/remit/pkg/catalog"
 	"github.com/remit-olm/remit/pkg/catalog/manifest"
@@ -110,14 +109,10 @@ func readBundle(fsys fs.FS, dir string) (*authored, error) {
 }
 
 func (b *authored) readAnnotations(fsys fs.FS) error {
-	data, err := readFile(fsys, path.Join(b.dir, fileAnnotations))
-	if err != nil {
-		return err
-	}
 	var file struct {
 		Annotations map[string]string `json:"annotations"`
 	}
-	if err := yaml.Unmarshal(data, &file); err != nil {
+	if err := readYAML(fsys, path.Join(b.dir, fileAnnotations), &file); err != nil {
 		return err
 	}
 	b.pkg = file.Annotations[annotationPackage]

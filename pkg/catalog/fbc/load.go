@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"slices"
@@ -13,6 +12,7 @@ import (
 	"github.com/operator-framework/operator-registry/alpha/declcfg"
 
 	"github.com/remit-olm/remit/pkg/catalog"
+	"github.com/remit-olm/remit/pkg/catalog/manifest"
 )
 
 // maxProblems is how many malformed files are reported before a load gives up.
@@ -31,7 +31,7 @@ func Load(ctx context.Context, fsys fs.FS) (*catalog.Snapshot, error) {
 		}
 		return b.problem(path, err)
 	}
-	if err := declcfg.WalkMetasFS(ctx, newLimitedFS(fsys), visit); err != nil {
+	if err := declcfg.WalkMetasFS(ctx, checkedFS{newLimitedFS(fsys)}, visit); err != nil {
 		return nil, err
 	}
 	return b.snapshot()
@@ -44,7 +44,7 @@ func FromFiles(ctx context.Context, files map[string][]byte) (*catalog.Snapshot,
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		if err := b.problem(name, b.addFile(bytes.NewReader(files[name]))); err != nil {
+		if err := b.problem(name, b.addFile(files[name])); err != nil {
 			return nil, err
 		}
 	}
@@ -73,8 +73,14 @@ func FromConfig(cfg *declcfg.DeclarativeConfig) (*catalog.Snapshot, error) {
 	return b.snapshot()
 }
 
-func (b *builder) addFile(r io.Reader) error {
-	return declcfg.WalkMetasReader(r, func(meta *declcfg.Meta, err error) error {
+func (b *builder) addFile(data []byte) error {
+	if len(data) > catalog.MaxFileBytes {
+		return fmt.Errorf("file is larger than %d bytes", catalog.MaxFileBytes)
+	}
+	if err := manifest.CheckAliases(data); err != nil {
+		return err
+	}
+	return declcfg.WalkMetasReader(bytes.NewReader(data), func(meta *declcfg.Meta, err error) error {
 		if err != nil {
 			return err
 		}

@@ -99,6 +99,8 @@ func TestMalformedCatalogsAreNamed(t *testing.T) {
 			`refers to file "objects/csv.yaml"`},
 		{"refuses an object that is not base64", withProperty("{type: olm.bundle.object, value: {data: '*'}}"),
 			`property 1 (olm.bundle.object): illegal base64`},
+		{"refuses a file whose aliases expand", pkgA + "x: &x " + strings.Repeat("x", 400_000) + "\ny: [" + strings.Repeat("*x,", 100) + "]\n",
+			`file "c.yaml": document 1: its aliases expand to more than`},
 		{"refuses a deprecation of nothing", pkgA + channelA + bundleA +
 			"---\nschema: olm.deprecations\npackage: a\nentries: [{reference: {schema: olm.bundle, name: a.v9}, message: m}]\n",
 			`there is no olm.bundle "a.v9"`},

@@ -8,6 +8,8 @@ import (
 
 	"github.com/operator-framework/operator-registry/alpha/property"
 	"sigs.k8s.io/yaml"
+
+	"github.com/remit-olm/remit/pkg/catalog/manifest"
 )
 
 const (
@@ -99,6 +101,9 @@ func readYAML(fsys fs.FS, name string, v any) error {
 		return nil
 	}
 	if err != nil {
+		return err
+	}
+	if err := manifest.CheckAliases(data); err != nil {
 		return err
 	}
 	return yaml.Unmarshal(data, v)

@@ -14,6 +14,9 @@ import (
 
 // Split cuts a YAML or JSON file into its documents, each as JSON. Empty documents are left out.
 func Split(data []byte) ([][]byte, error) {
+	if err := CheckAliases(data); err != nil {
+		return nil, err
+	}
 	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data)))
 	var out [][]byte
 	for i := 1; ; i++ {
@@ -36,6 +39,9 @@ func Split(data []byte) ([][]byte, error) {
 
 // List cuts a YAML or JSON list into its elements, each as JSON. An empty text is an empty list.
 func List(data []byte) ([][]byte, error) {
+	if err := CheckAliases(data); err != nil {
+		return nil, err
+	}
 	object, err := yaml.YAMLToJSON(data)
 	if err != nil {
 		return nil, err
