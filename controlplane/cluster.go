@@ -115,6 +115,7 @@ func (c *cluster) readyLine() readyLine {
 		Proxy:      "http://" + c.net.ProxyAddr().String(),
 		Dir:        c.options.dir,
 		AuditLog:   c.options.auditLog,
+		PID:        os.Getpid(),
 	}
 }
 

@@ -14,7 +14,9 @@ import (
 	"github.com/remit-olm/remit/controlplane/internal/lifetime"
 )
 
-// readyLine is the one line on stdout: what a user of the control plane has to know.
+const readyFile = "ready.json"
+
+// readyLine is the one line on stdout, and the content of DIR/ready.json: what a user of the control plane has to know.
 type readyLine struct {
 	Ready      bool   `json:"ready"`
 	Kubeconfig string `json:"kubeconfig"`
@@ -24,6 +26,7 @@ type readyLine struct {
 	Proxy    string `json:"proxy"`
 	Dir      string `json:"dir"`
 	AuditLog string `json:"auditLog"`
+	PID      int    `json:"pid"`
 }
 
 func main() {
@@ -48,6 +51,7 @@ func run(o options) error {
 	if err != nil {
 		return err
 	}
+	_ = os.Remove(filepath.Join(o.dir, readyFile)) // of an earlier life
 	err = serve(o)
 	klog.Flush()
 	if o.ephemeral {
@@ -75,7 +79,7 @@ func serve(o options) error {
 		}
 		return err
 	}
-	if err := json.NewEncoder(os.Stdout).Encode(c.readyLine()); err != nil {
+	if err := announce(c.readyLine()); err != nil {
 		return fmt.Errorf("announce readiness: %w", err)
 	}
 	select {
@@ -85,6 +89,25 @@ func serve(o options) error {
 	case r := <-c.failed():
 		return r
 	}
+}
+
+// announce writes DIR/ready.json, for those who join later, and the line on stdout. Nothing is ever written there again: the
+// reader may be gone by then.
+func announce(line readyLine) error {
+	content, err := json.Marshal(line)
+	if err != nil {
+		return err
+	}
+	content = append(content, '\n')
+	file := filepath.Join(line.Dir, readyFile)
+	if err := os.WriteFile(file+".tmp", content, 0o600); err != nil {
+		return err
+	}
+	if err := os.Rename(file+".tmp", file); err != nil {
+		return err
+	}
+	_, err = os.Stdout.Write(content)
+	return err
 }
 
 // watchUsers cancels when nobody is left that wants this control plane.

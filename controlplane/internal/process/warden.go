@@ -23,7 +23,7 @@ while read -r op group; do
 		guarded=$left ;;
 	esac
 done
-for g in $guarded; do kill -KILL -- "-$g" 2>/dev/null; done
+for g in $guarded; do kill -KILL "-$g" 2>/dev/null; done
 `
 
 // warden is the shell process described in the package comment.

@@ -1,0 +1,49 @@
+package controlplane
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+)
+
+// errNoBinary tells people what to do.
+var errNoBinary = errors.New("no control plane binary: run make controlplane")
+
+// findBinary resolves Options.Binary.
+func findBinary(given string) (string, error) {
+	if given == "" {
+		given = os.Getenv("CONTROLPLANE")
+	}
+	if given == "" {
+		root, err := repositoryRoot()
+		if err != nil {
+			return "", err
+		}
+		given = filepath.Join(root, "bin", "controlplane")
+	}
+	path, err := exec.LookPath(given)
+	if err != nil {
+		return "", fmt.Errorf("%w (%w)", errNoBinary, err)
+	}
+	return filepath.Abs(path)
+}
+
+// repositoryRoot is the nearest directory upwards that has the control plane's sources: go.mod alone would find nested modules.
+func repositoryRoot() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "controlplane", "go.mod")); err == nil {
+			return dir, nil
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			return "", fmt.Errorf("%w in the repository, or set CONTROLPLANE", errNoBinary)
+		}
+		dir = parent
+	}
+}

@@ -1,0 +1,167 @@
+package controlplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+const (
+	// startTimeout is long, since the machine may be busy compiling; a quiet one needs three seconds.
+	startTimeout = 3 * time.Minute
+	stopTimeout  = 30 * time.Second
+	poll         = 20 * time.Millisecond
+	logTail      = 4096
+)
+
+// Options say how to start a control plane. The zero value is a temporary one from the repository's own binary.
+type Options struct {
+	// Binary is the executable; by default that of the environment variable CONTROLPLANE, or bin/controlplane in the repository
+	// around the working directory.
+	Binary string
+	// Dir is the state directory, kept after Stop so that a later start finds its data again. By default a temporary one, which
+	// Stop removes.
+	Dir string
+	// Images maps images to executables from the start.
+	Images map[string]string
+	// Linger is how long a shared control plane waits for a new user after the last has gone; by default 15 s, which bridges the
+	// pauses between the test binaries of one `go test ./...`. Who starts it decides.
+	Linger time.Duration
+}
+
+// Launch starts a private control plane and waits until it is usable, or the context ends. It ends with this process at the latest.
+func Launch(ctx context.Context, o Options) (*Instance, error) {
+	binary, err := findBinary(o.Binary)
+	if err != nil {
+		return nil, err
+	}
+	dir, temporary := o.Dir, false
+	if dir == "" {
+		temporary = true
+		if dir, err = os.MkdirTemp("", "remit-cp-"); err != nil {
+			return nil, err
+		}
+	}
+	if dir, err = filepath.Abs(dir); err != nil {
+		return nil, err
+	}
+	args := []string{"--tether"}
+	for image, executable := range o.Images {
+		args = append(args, "--image="+image+"="+executable)
+	}
+	p, err := startProcess(binary, dir, args)
+	if err != nil {
+		return nil, err
+	}
+	if temporary {
+		p.cleanUp = func() error { return os.RemoveAll(dir) }
+	}
+	instance, err := p.await(ctx)
+	if err != nil {
+		return nil, errors.Join(err, p.stop())
+	}
+	instance.process = p
+	return instance, nil
+}
+
+// process is a control plane that this process has started.
+type process struct {
+	cmd     *exec.Cmd
+	dir     string
+	tether  io.Closer // its stdin
+	done    chan struct{}
+	err     error // valid once done is closed
+	cleanUp func() error
+}
+
+// startProcess runs the binary in a session of its own: a Ctrl-C in the terminal is for us to handle, and a shared control
+// plane has to outlive us.
+func startProcess(binary, dir string, args []string) (*process, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	// It would tell about an earlier life.
+	if err := os.Remove(filepath.Join(dir, readyFile)); err != nil && !os.IsNotExist(err) {
+		return nil, err
+	}
+	stderr, err := os.OpenFile(filepath.Join(dir, "stderr.log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = stderr.Close() }()
+	args = append([]string{"--dir=" + dir, "--images-file=" + filepath.Join(dir, imagesFile)}, args...)
+	cmd := exec.Command(binary, args...)
+	cmd.Stderr = stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start %s: %w", binary, err)
+	}
+	p := &process{cmd: cmd, dir: dir, tether: stdin, done: make(chan struct{})}
+	go func() {
+		defer close(p.done)
+		p.err = cmd.Wait()
+	}()
+	return p, nil
+}
+
+// await waits for the announcement.
+func (p *process) await(ctx context.Context) (*Instance, error) {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	for tick := time.Tick(poll); ; {
+		if i, err := read(p.dir); err == nil {
+			return i, nil
+		}
+		select {
+		case <-tick:
+		case <-p.done:
+			return nil, fmt.Errorf("control plane ended while starting: %w\n%s", p.err, tail(p.dir))
+		case <-ctx.Done():
+			return nil, fmt.Errorf("control plane is not ready: %w\n%s", ctx.Err(), tail(p.dir))
+		}
+	}
+}
+
+// stop asks, waits, and kills what does not listen. Its Pods die with it in either case.
+func (p *process) stop() error {
+	err := p.cmd.Process.Signal(syscall.SIGTERM)
+	if errors.Is(err, os.ErrProcessDone) {
+		err = nil
+	}
+	select {
+	case <-p.done:
+	case <-time.After(stopTimeout):
+		err = errors.Join(errors.New("control plane had to be killed"), p.cmd.Process.Kill())
+		<-p.done
+	}
+	_ = p.tether.Close()
+	if err == nil {
+		err = p.err
+	}
+	if p.cleanUp != nil {
+		err = errors.Join(err, p.cleanUp())
+	}
+	return err
+}
+
+// tail is what people need when a start fails.
+func tail(dir string) string {
+	var out string
+	for _, name := range []string{"stderr.log", "controlplane.log"} {
+		content, err := os.ReadFile(filepath.Join(dir, name))
+		if err == nil && len(content) > 0 {
+			out += name + ": ..." + string(content[max(0, len(content)-logTail):]) + "\n"
+		}
+	}
+	return out
+}

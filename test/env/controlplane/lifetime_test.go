@@ -1,0 +1,89 @@
+package controlplane_test
+
+import (
+	"bufio"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/remit-olm/remit/test/env/controlplane"
+)
+
+func TestAPrivateControlPlaneKeepsItsDataAndStopsItsProcesses(t *testing.T) {
+	t.Parallel()
+	o := controlplane.Options{Dir: t.TempDir()}
+	first, err := controlplane.Launch(t.Context(), o)
+	require.NoError(t, err)
+	w := newWorld(t, first)
+	w.configMap("kept", map[string]string{"color": "green"})
+	w.create(agentPod("a", "serve", func(p *corev1.Pod) { p.Spec.RestartPolicy = corev1.RestartPolicyAlways }))
+	r := w.report("a")
+	require.NoError(t, first.Stop(), "SIGTERM ends it with exit code 0")
+	require.False(t, alive(r.PID) || alive(r.Child) || alive(first.PID))
+
+	second, err := controlplane.Launch(t.Context(), o)
+	require.NoError(t, err)
+	again := newWorld(t, second)
+	again.namespace = w.namespace
+	m, err := again.client.CoreV1().ConfigMaps(w.namespace).Get(t.Context(), "kept", metav1.GetOptions{})
+	require.NoError(t, err)
+	require.Equal(t, "green", m.Data["color"])
+	after := again.report("a")
+	require.NotEqual(t, r.PID, after.PID, "the Pod runs again")
+
+	require.NoError(t, syscall.Kill(second.PID, syscall.SIGKILL))
+	<-second.Done()
+	again.gone(after.PID, after.Child)
+	require.Error(t, second.Stop(), "it did not end well")
+}
+
+func TestTwoProcessesShareOneControlPlaneThatLeavesAfterThem(t *testing.T) {
+	t.Parallel()
+	tmp := t.TempDir()
+	first, closeFirst := join(t, tmp)
+	second, closeSecond := join(t, tmp)
+	require.Equal(t, first, second)
+	closeFirst()
+	third, closeThird := join(t, tmp)
+	require.Equal(t, first, third)
+	closeSecond()
+	closeThird()
+	w := &world{t: t}
+	w.gone(first)
+	fourth, closeFourth := join(t, tmp)
+	require.NotEqual(t, first, fourth)
+	closeFourth()
+	w.gone(fourth)
+}
+
+// join starts a process that joins the shared control plane under tmp; it returns the control plane's PID and what ends the process.
+func join(t *testing.T, tmp string) (int, func()) {
+	t.Helper()
+	exe, err := os.Executable()
+	require.NoError(t, err)
+	cmd := exec.Command(exe)
+	cmd.Env = append(os.Environ(), agentMode+"=join", "TMPDIR="+tmp)
+	cmd.Stderr = os.Stderr
+	stdin, err := cmd.StdinPipe()
+	require.NoError(t, err)
+	stdout, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	line, err := bufio.NewReader(stdout).ReadString('\n')
+	require.NoError(t, err)
+	pid, err := strconv.Atoi(strings.TrimSpace(line))
+	require.NoError(t, err)
+	return pid, func() {
+		require.NoError(t, stdin.Close())
+		_, _ = io.Copy(io.Discard, stdout)
+		require.NoError(t, cmd.Wait())
+	}
+}

@@ -1,0 +1,153 @@
+package controlplane
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+const defaultLinger = 15 * time.Second
+
+// Join returns the one control plane that all processes of this user share for this repository and binary, and starts it if it does
+// not run. Of the options, Dir and Images have no meaning here. Stop gives up this process's share.
+func Join(ctx context.Context, o Options) (*Instance, error) {
+	binary, err := findBinary(o.Binary)
+	if err != nil {
+		return nil, err
+	}
+	base, err := sharedDir(binary)
+	if err != nil {
+		return nil, err
+	}
+	starting, err := lock(ctx, filepath.Join(base, "start"), syscall.LOCK_EX)
+	if err != nil {
+		return nil, err
+	}
+	defer starting.close()
+	// Taken before looking whether one runs: from here on it stays.
+	users, err := lock(ctx, filepath.Join(base, "users"), syscall.LOCK_SH)
+	if err != nil {
+		return nil, err
+	}
+	i, err := joinOrStart(ctx, binary, base, o.Linger)
+	if err != nil {
+		users.close()
+		return nil, err
+	}
+	i.release = users.close
+	return i, nil
+}
+
+func joinOrStart(ctx context.Context, binary, base string, linger time.Duration) (*Instance, error) {
+	dir := filepath.Join(base, "state")
+	if running(dir) {
+		return await(ctx, dir)
+	}
+	// Nobody is there: what a crash or an earlier run has left is of no use, a shared control plane always begins empty.
+	if err := os.RemoveAll(dir); err != nil {
+		return nil, err
+	}
+	if linger <= 0 {
+		linger = defaultLinger
+	}
+	p, err := startProcess(binary, dir, []string{"--users=" + filepath.Join(base, "users"), "--linger=" + linger.String(), "--ephemeral"})
+	if err != nil {
+		return nil, err
+	}
+	i, err := p.await(ctx)
+	if err != nil {
+		return nil, errors.Join(err, p.stop())
+	}
+	i.process = p
+	return i, nil
+}
+
+// await waits for a control plane whose starter may have died before it was ready.
+func await(ctx context.Context, dir string) (*Instance, error) {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	for tick := time.Tick(poll); ; {
+		if i, err := read(dir); err == nil {
+			return i, nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("control plane in %s is not ready: %w\n%s", dir, ctx.Err(), tail(dir))
+		case <-tick:
+		}
+		if !running(dir) {
+			return nil, fmt.Errorf("control plane in %s ended while starting\n%s", dir, tail(dir))
+		}
+	}
+}
+
+// running says whether some control plane holds the lock of its state directory.
+func running(dir string) bool {
+	l, err := tryLock(filepath.Join(dir, "lock"), syscall.LOCK_EX)
+	if err == nil {
+		l.close()
+	}
+	return errors.Is(err, syscall.EWOULDBLOCK)
+}
+
+// sharedDir is the directory for this user, checkout and build: a new binary gets a new control plane, and the old one leaves by
+// itself. Size and time tell builds apart without reading 120 MB.
+func sharedDir(binary string) (string, error) {
+	info, err := os.Stat(binary)
+	if err != nil {
+		return "", err
+	}
+	build := fmt.Sprintf("%s %d %d", binary, info.Size(), info.ModTime().UnixNano())
+	name := fmt.Sprintf("remit-cp-%d-%x", os.Getuid(), sha256.Sum256([]byte(build)))
+	dir := filepath.Join(os.TempDir(), name[:min(len(name), 32)])
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", err
+	}
+	// The name can be guessed: make sure that nobody else prepared the directory.
+	info, err = os.Lstat(dir)
+	if err != nil {
+		return "", err
+	}
+	owner, ok := info.Sys().(*syscall.Stat_t)
+	if !ok || !info.IsDir() || int(owner.Uid) != os.Getuid() || info.Mode().Perm()&0o077 != 0 {
+		return "", fmt.Errorf("%s does not belong to this user alone", dir)
+	}
+	return dir, nil
+}
+
+// heldLock is a bare descriptor: an os.File would be closed, and the lock lost, when it is collected.
+type heldLock int
+
+func (l heldLock) close() { _ = syscall.Close(int(l)) }
+
+func tryLock(file string, how int) (heldLock, error) {
+	fd, err := syscall.Open(file, syscall.O_CREAT|syscall.O_RDWR|syscall.O_CLOEXEC, 0o600)
+	if err != nil {
+		return 0, fmt.Errorf("open lock file %s: %w", file, err)
+	}
+	if err := syscall.Flock(fd, how|syscall.LOCK_NB); err != nil {
+		_ = syscall.Close(fd)
+		return 0, fmt.Errorf("lock %s: %w", file, err)
+	}
+	return heldLock(fd), nil
+}
+
+// lock waits for the lock as long as the context allows; a blocking flock could not be interrupted.
+func lock(ctx context.Context, file string, how int) (heldLock, error) {
+	for tick := time.Tick(poll); ; {
+		l, err := tryLock(file, how)
+		if !errors.Is(err, syscall.EWOULDBLOCK) {
+			return l, err
+		}
+		select {
+		case <-ctx.Done():
+			return 0, fmt.Errorf("%w: %w", err, ctx.Err())
+		case <-tick:
+		}
+	}
+}
