@@ -1,0 +1,53 @@
+package csv
+
+import (
+	"strings"
+	"unicode/utf8"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Event reasons besides those of the CSV's transitions.
+const eventLeftBehind = "LeftBehind"
+
+// maxNote is what the events API takes.
+const maxNote = 1000
+
+// transitioned says, once, where a CSV has gone.
+func (r *Reconciler) transitioned(csv *operatorsv1alpha1.ClusterServiceVersion) {
+	kind := corev1.EventTypeNormal
+	if csv.Status.Phase == phaseFailed {
+		kind = corev1.EventTypeWarning
+	}
+	r.recorder.Eventf(csv, nil, kind, string(csv.Status.Reason), "Reconcile", "%s", note(csv.Status.Message))
+}
+
+// leftBehind says which objects of a deleted CSV remain, and how to remove them: on the CSV, whose
+// namespace may be going too, and on each object, whose event outlives it.
+func (r *Reconciler) leftBehind(csv *operatorsv1alpha1.ClusterServiceVersion, objs []client.Object, why string) {
+	var commands []string
+	for _, obj := range objs {
+		command := "kubectl delete " + strings.ToLower(r.kind(obj)) + " " + obj.GetName()
+		if obj.GetNamespace() != "" {
+			command += " -n " + obj.GetNamespace()
+		}
+		commands = append(commands, command)
+		r.recorder.Eventf(obj, nil, corev1.EventTypeWarning, eventLeftBehind, "Finalize", "%s",
+			note("belonged to ClusterServiceVersion "+csv.Namespace+"/"+csv.Name+", which is deleted: "+command))
+	}
+	r.recorder.Eventf(csv, nil, corev1.EventTypeWarning, eventLeftBehind, "Finalize", "%s",
+		note("these objects remain ("+why+"): "+strings.Join(commands, "; ")))
+}
+
+func note(text string) string {
+	if len(text) <= maxNote {
+		return text
+	}
+	text = text[:maxNote]
+	for !utf8.ValidString(text) {
+		text = text[:len(text)-1]
+	}
+	return text + "…"
+}

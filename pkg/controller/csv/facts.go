@@ -1,0 +1,68 @@
+package csv
+
+import (
+	"time"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+
+	"github.com/remit-olm/remit/pkg/install/deployment"
+	"github.com/remit-olm/remit/pkg/lib/scoped"
+)
+
+// Facts are all that Next decides by.
+type Facts struct {
+	// CSV is as it was read: phase, reason, message and history of its status are input.
+	CSV *operatorsv1alpha1.ClusterServiceVersion
+	Now time.Time
+
+	// ReplacedBy names a ClusterServiceVersion that replaces this one.
+	ReplacedBy string
+	// Group says why the namespace's OperatorGroups do not allow this CSV to run.
+	Group *Problem
+	// Strategy says what is wrong with the install strategy; only its author can mend it.
+	Strategy error
+	// Account says why there is no account to act as.
+	Account *scoped.Error
+	// Excess are the CSV's permissions that the account does not hold.
+	Excess []string
+	// Prepared says why the operator's ServiceAccounts and roles could not be made.
+	Prepared error
+	// Settling says that some of them were just written: their watches bring this CSV back.
+	Settling bool
+	// Unmet says that a requirement is missing.
+	Unmet bool
+	// Refused says why the Deployments would not be written, without trying.
+	Refused error
+	// Probe is the answer to a dry run of the Deployments that were refused before.
+	Probe error
+	// Deployments is how they stand.
+	Deployments deployment.State
+	// Notes are said with a success: what is not as it should be and yet no reason to fail.
+	Notes []string
+}
+
+// Problem is a reason and message of the contract.
+type Problem struct {
+	Reason  operatorsv1alpha1.ConditionReason
+	Message string
+}
+
+// Transition is where a ClusterServiceVersion goes, or that it stays.
+type Transition struct {
+	Phase   operatorsv1alpha1.ClusterServiceVersionPhase
+	Reason  operatorsv1alpha1.ConditionReason
+	Message string
+	// Install asks for the Deployments to be written first; the transition holds if they are.
+	Install bool
+	// After asks to be woken though nothing may happen.
+	After time.Duration
+}
+
+func to(phase operatorsv1alpha1.ClusterServiceVersionPhase, reason operatorsv1alpha1.ConditionReason, message string) Transition {
+	return Transition{Phase: phase, Reason: reason, Message: message}
+}
+
+func stay(f Facts) Transition {
+	s := f.CSV.Status
+	return to(s.Phase, s.Reason, s.Message)
+}

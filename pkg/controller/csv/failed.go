@@ -1,0 +1,78 @@
+package csv
+
+import "fmt"
+
+// failed looks whether what it failed by is gone.
+func failed(f Facts) Transition {
+	switch f.CSV.Status.Reason {
+	case reasonUnsupportedGroup:
+		return to(phasePending, reasonRequirementsUnknown, messageModesNow)
+	case reasonNoOperatorGroup, reasonTooManyGroups, reasonNoTargets, reasonInvalidModes, reasonInvalidStrategy:
+		return to(phasePending, reasonRequirementsUnknown, messageUnknown)
+	case reasonRequirementsNotMet:
+		return failedByRequirements(f)
+	case reasonNoRetry:
+		return failedByRefusal(f)
+	case reasonComponentFailed:
+		return failedByFailure(f)
+	case reasonInstallCheckFailed:
+		return failedByWaiting(f)
+	}
+	return failedByHealth(f)
+}
+
+func failedByRequirements(f Facts) Transition {
+	switch {
+	case f.Settling:
+		return stay(f)
+	case f.Unmet:
+		return to(phaseFailed, reasonRequirementsNotMet, messageStillNotMet)
+	}
+	return to(phasePending, reasonRequirementsUnknown, messageUnknown)
+}
+
+// failedByRefusal goes on only after a dry run has shown that the Deployments would be taken now.
+// What a CSV's author must mend is never retried; what nobody announces (a quota, a policy) is,
+// rarely.
+func failedByRefusal(f Facts) Transition {
+	why := f.Refused
+	if why == nil {
+		why = f.Probe
+	}
+	if why == nil {
+		return to(phasePending, reasonClusterChange, messageClusterChange)
+	}
+	t := to(phaseFailed, reasonNoRetry, fmt.Sprintf(messageStrategyFailed, why))
+	t.After = again(f, why)
+	return t
+}
+
+func failedByFailure(f Facts) Transition {
+	if left := backoff(f); left > 0 {
+		t := stay(f)
+		t.After = left
+		return t
+	}
+	return to(phasePending, reasonNeedsReinstall, messageReinstall)
+}
+
+// failedByWaiting does not try again by itself: what was written is as it should be.
+func failedByWaiting(f Facts) Transition {
+	switch {
+	case f.Deployments.Ready:
+		return success(f)
+	case !f.Deployments.Installed:
+		return to(phasePending, reasonNeedsReinstall, messageReinstall)
+	}
+	return stay(f)
+}
+
+func failedByHealth(f Facts) Transition {
+	switch {
+	case f.Deployments.Ready:
+		return success(f)
+	case !f.Deployments.Installed:
+		return to(phasePending, reasonNeedsReinstall, messageReinstall)
+	}
+	return to(phasePending, reasonNeedsReinstall, fmt.Sprintf(messageInstalling, f.Deployments.Problem))
+}

@@ -1,0 +1,119 @@
+package csv
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/pkg/bundle"
+	"github.com/remit-olm/remit/pkg/install/deployment"
+	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/lib/scoped"
+)
+
+// gatherSiblings finds the Subscription that brought the CSV, and a CSV that replaces it.
+func (r *Reconciler) gatherSiblings(ctx context.Context, s *scope) error {
+	subs := &operatorsv1alpha1.SubscriptionList{}
+	if err := r.client.List(ctx, subs, client.InNamespace(s.csv.Namespace)); err != nil {
+		return fmt.Errorf("list Subscriptions of namespace %q: %w", s.csv.Namespace, err)
+	}
+	for i := range subs.Items {
+		if st := subs.Items[i].Status; st.InstalledCSV == s.csv.Name || st.CurrentCSV == s.csv.Name {
+			s.subscription = &subs.Items[i]
+		}
+	}
+	s.owner = ownerOf(s.csv, s.subscription)
+	csvs := &operatorsv1alpha1.ClusterServiceVersionList{}
+	if err := r.client.List(ctx, csvs, client.InNamespace(s.csv.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("list ClusterServiceVersions of namespace %q: %w", s.csv.Namespace, err)
+	}
+	for i := range csvs.Items {
+		if c := &csvs.Items[i]; c.Spec.Replaces == s.csv.Name && !isCopy(c) && c.DeletionTimestamp == nil {
+			s.facts.ReplacedBy = c.Name
+		}
+	}
+	return nil
+}
+
+// gatherGroup reads the OperatorGroup live: what follows from it is written.
+func (r *Reconciler) gatherGroup(ctx context.Context, s *scope) error {
+	group, err := r.lookup.OperatorGroup(ctx, s.csv.Namespace)
+	switch reason := scoped.ReasonOf(err); {
+	case reason == scoped.NoOperatorGroup:
+		s.facts.Group = &Problem{reasonNoOperatorGroup, messageNoGroup}
+		return nil
+	case reason == scoped.TooManyOperatorGroups:
+		s.facts.Group = &Problem{reasonTooManyGroups, messageTooManyGroups}
+		return nil
+	case err != nil:
+		return err
+	}
+	s.group = group
+	if _, err := metav1.LabelSelectorAsSelector(group.Spec.Selector); err != nil {
+		s.facts.Group = &Problem{reasonNoTargets, messageNoTargets + ": " + err.Error()}
+		return nil
+	}
+	if s.targets, err = scoped.Targets(ctx, r.client, group); err != nil {
+		return err
+	}
+	s.facts.Group = supported(s.csv, s.targets)
+	return nil
+}
+
+func supported(csv *operatorsv1alpha1.ClusterServiceVersion, targets []string) *Problem {
+	if len(targets) == 0 {
+		return &Problem{reasonNoTargets, messageNoTargets}
+	}
+	modes, err := operatorsv1alpha1.NewInstallModeSet(csv.Spec.InstallModes)
+	if err != nil {
+		return &Problem{reasonInvalidModes, err.Error()}
+	}
+	if err := modes.Supports(csv.Namespace, targets); err != nil {
+		return &Problem{reasonUnsupportedGroup, err.Error()}
+	}
+	return nil
+}
+
+// gatherStrategy judges the CSV's own content and renders its Deployments.
+func (r *Reconciler) gatherStrategy(s *scope) {
+	s.facts.Strategy = errors.Join(bundle.ValidateCSV(s.csv), deployment.CheckNames(s.csv))
+	if !s.runnable() {
+		return
+	}
+	in := deployment.Input{CSV: s.csv, Owner: s.owner, Group: groupAnnotations(s)}
+	if s.subscription != nil && s.subscription.Spec != nil {
+		in.Config = s.subscription.Spec.Config
+	}
+	s.deployments, s.facts.Strategy = deployment.Desired(in)
+}
+
+// groupAnnotations tell people, tools and, through its pods, the operator where it runs and for whom.
+func groupAnnotations(s *scope) map[string]string {
+	targets := slices.Clone(s.targets)
+	slices.Sort(targets)
+	return map[string]string{
+		names.AnnotationOperatorGroup:     s.group.Name,
+		names.AnnotationOperatorNamespace: s.csv.Namespace,
+		names.AnnotationTargetNamespaces:  strings.Join(targets, ","),
+	}
+}
+
+// gatherAccount finds the account, live, and a client that acts as it.
+func (r *Reconciler) gatherAccount(ctx context.Context, s *scope) error {
+	account, err := r.lookup.AccountOf(ctx, s.group)
+	if err == nil {
+		s.account = account
+		s.client, err = r.accounts.For(ctx, account)
+	}
+	if errors.As(err, &s.facts.Account) {
+		s.facts.Notes = append(s.facts.Notes, fmt.Sprintf("%s: %s", s.facts.Account.Reason, oneLine(s.facts.Account)))
+		return nil
+	}
+	return err
+}

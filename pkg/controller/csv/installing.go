@@ -1,0 +1,28 @@
+package csv
+
+import "fmt"
+
+// installing waits for the Deployments to be available. One that is missing or not as it should be is
+// written again on the spot: mostly the cache has not seen it yet, and then nothing is written.
+func installing(f Facts) Transition {
+	d := f.Deployments
+	if d.Ready {
+		return success(f)
+	}
+	left := installTimeout
+	if last := f.CSV.Status.LastTransitionTime; last != nil {
+		left = last.Add(installTimeout).Sub(f.Now)
+	}
+	switch {
+	case left <= 0:
+		return to(phaseFailed, reasonInstallCheckFailed, messageTimeout)
+	case d.Stuck:
+		return to(phaseFailed, reasonInstallCheckFailed, fmt.Sprintf(messageInstallFailed, d.Problem))
+	case !d.Installed && f.Refused != nil:
+		return to(phaseFailed, reasonNoRetry, fmt.Sprintf(messageStrategyFailed, f.Refused))
+	}
+	t := to(phaseInstalling, reasonWaiting, fmt.Sprintf(messageInstalling, d.Problem))
+	t.Install = !d.Installed
+	t.After = left
+	return t
+}

@@ -1,0 +1,13 @@
+package csv
+
+import "fmt"
+
+// installReady writes the Deployments, unless it is known that they would be refused.
+func installReady(f Facts) Transition {
+	if f.Refused != nil {
+		return to(phaseFailed, reasonNoRetry, fmt.Sprintf(messageStrategyFailed, f.Refused))
+	}
+	t := to(phaseInstalling, reasonInstallSuccessful, messageWritten)
+	t.Install = true
+	return t
+}

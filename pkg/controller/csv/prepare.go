@@ -1,0 +1,165 @@
+package csv
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/pkg/install/deployment"
+	"github.com/remit-olm/remit/pkg/lib/apply"
+	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/step/build"
+)
+
+// fieldManager owns only the annotations and the finalizer that this controller puts on a CSV.
+const fieldManager = names.FieldManager + "-operatorgroup"
+
+// prepare makes, as-account, what an operator needs besides its Deployments: the annotations of its
+// OperatorGroup, and its ServiceAccounts and roles for the targets as they are now. Nothing is
+// written, and nothing read live, where the cache shows all of it in place. A refusal is a fact, not
+// an error.
+func (r *Reconciler) prepare(ctx context.Context, s *scope) error {
+	if !s.canAct() {
+		return nil
+	}
+	want, err := r.operatorRBAC(s)
+	if err != nil {
+		return err
+	}
+	if s.facts.Excess, err = excess(s); err != nil {
+		return err
+	}
+	if len(s.facts.Excess) > 0 {
+		s.facts.Notes = append(s.facts.Notes, fmt.Sprintf("ExceedsAccount: %s", s.facts.Excess))
+		return nil // the API server would refuse these roles
+	}
+	err = r.write(ctx, s, want)
+	if err == nil {
+		err = r.annotate(ctx, s)
+	}
+	if err != nil && refusal(err) || asLacks(err) {
+		s.facts.Prepared = err
+		s.facts.Notes = append(s.facts.Notes, oneLine(err))
+		return nil
+	}
+	return err
+}
+
+// excess lists the CSV's permissions that the account does not hold.
+func excess(s *scope) ([]string, error) {
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: s.account.Namespace, Name: s.account.Name}}
+	found, err := build.RBACForClusterServiceVersion(s.csv,
+		build.Scope{Namespace: s.csv.Namespace, Package: s.owner.Package, Targets: s.targets, Account: account}, s.checker)
+	var out []string
+	for _, e := range found {
+		for _, rule := range e.Missing {
+			out = append(out, fmt.Sprintf("ServiceAccount %s does not hold %s, which ServiceAccount %q is to get",
+				s.account.Key(), inScope(e.Namespace, rule), e.ServiceAccount))
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out), err
+}
+
+func (r *Reconciler) operatorRBAC(s *scope) ([]*unstructured.Unstructured, error) {
+	want, err := build.OperatorRBAC(s.csv, s.owner, s.targets)
+	for _, obj := range want {
+		if obj.GetNamespace() == s.csv.Namespace {
+			obj.SetOwnerReferences([]metav1.OwnerReference{s.owner.Reference()})
+		}
+	}
+	return want, err
+}
+
+// write applies, in order, those objects that the cache does not show as they should be, and then
+// removes the roles of namespaces that are no longer targets.
+func (r *Reconciler) write(ctx context.Context, s *scope, want []*unstructured.Unstructured) error {
+	var due []*unstructured.Unstructured
+	for _, obj := range want {
+		ok, err := r.inPlace(ctx, s, obj)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			due = append(due, obj)
+		}
+	}
+	if err := lacks(r.rbac, r.client.RESTMapper(), s.account, due); err != nil {
+		return err
+	}
+	for _, obj := range due {
+		result, _, err := apply.Ensure(ctx, s.client, obj, deployment.Ours(s.owner))
+		if err != nil {
+			return err
+		}
+		s.facts.Settling = s.facts.Settling || result != apply.Unchanged
+	}
+	return r.prune(ctx, s, want)
+}
+
+// inPlace compares with the cache. A stale cache costs one live read, or is corrected by its next event.
+func (r *Reconciler) inPlace(ctx context.Context, s *scope, want *unstructured.Unstructured) (bool, error) {
+	typed, err := r.client.Scheme().New(want.GroupVersionKind())
+	if err != nil {
+		return false, fmt.Errorf("kind of %s: %w", apply.Describe(want), err)
+	}
+	live, ok := typed.(client.Object)
+	if !ok {
+		return false, fmt.Errorf("%s is no object of the API", apply.Describe(want))
+	}
+	if err := r.client.Get(ctx, client.ObjectKeyFromObject(want), live); err != nil {
+		return false, client.IgnoreNotFound(err)
+	}
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(live)
+	if err != nil {
+		return false, fmt.Errorf("encode %s: %w", apply.Describe(want), err)
+	}
+	expected := want.DeepCopy()
+	delete(expected.Object, "apiVersion") // typed reads leave both empty
+	delete(expected.Object, "kind")
+	return s.owner.Owns(live) && live.GetDeletionTimestamp() == nil && apply.Contains(content, expected.Object), nil
+}
+
+// annotate puts the OperatorGroup's annotations on the CSV, and the finalizer where something outside
+// its namespace belongs to it. The UID keeps it from making an object that is gone.
+func (r *Reconciler) annotate(ctx context.Context, s *scope) error {
+	want := &unstructured.Unstructured{}
+	want.SetAPIVersion("operators.coreos.com/v1alpha1")
+	want.SetKind("ClusterServiceVersion")
+	want.SetNamespace(s.csv.Namespace)
+	want.SetName(s.csv.Name)
+	want.SetAnnotations(groupAnnotations(s))
+	if slices.ContainsFunc(build.Grants(s.csv, s.csv.Namespace, s.targets), func(g build.Grant) bool { return g.Namespace != s.csv.Namespace }) {
+		want.SetFinalizers([]string{names.FinalizerCSV})
+	}
+	if annotated(s, want) {
+		return nil
+	}
+	want.SetUID(s.csv.UID)
+	err := s.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(want), client.FieldOwner(fieldManager))
+	if err != nil {
+		return fmt.Errorf("annotate ClusterServiceVersion %s/%s: %w", s.csv.Namespace, s.csv.Name, err)
+	}
+	s.facts.Settling = true
+	return nil
+}
+
+func annotated(s *scope, want *unstructured.Unstructured) bool {
+	for k, v := range want.GetAnnotations() {
+		if have, ok := s.csv.Annotations[k]; !ok || have != v {
+			return false
+		}
+	}
+	for _, f := range want.GetFinalizers() {
+		if !slices.Contains(s.csv.Finalizers, f) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,58 @@
+package csv
+
+import (
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+)
+
+// Short names for the contract's phases and reasons.
+const (
+	phaseNone         = operatorsv1alpha1.CSVPhaseNone
+	phasePending      = operatorsv1alpha1.CSVPhasePending
+	phaseInstallReady = operatorsv1alpha1.CSVPhaseInstallReady
+	phaseInstalling   = operatorsv1alpha1.CSVPhaseInstalling
+	phaseSucceeded    = operatorsv1alpha1.CSVPhaseSucceeded
+	phaseFailed       = operatorsv1alpha1.CSVPhaseFailed
+	phaseReplacing    = operatorsv1alpha1.CSVPhaseReplacing
+
+	reasonRequirementsUnknown = operatorsv1alpha1.CSVReasonRequirementsUnknown
+	reasonRequirementsNotMet  = operatorsv1alpha1.CSVReasonRequirementsNotMet
+	reasonRequirementsMet     = operatorsv1alpha1.CSVReasonRequirementsMet
+	reasonInstallSuccessful   = operatorsv1alpha1.CSVReasonInstallSuccessful
+	reasonWaiting             = operatorsv1alpha1.CSVReasonWaiting
+	reasonComponentFailed     = operatorsv1alpha1.CSVReasonComponentFailed
+	reasonNoRetry             = operatorsv1alpha1.CSVReasonComponentFailedNoRetry
+	reasonInstallCheckFailed  = operatorsv1alpha1.CSVReasonInstallCheckFailed
+	reasonComponentUnhealthy  = operatorsv1alpha1.CSVReasonComponentUnhealthy
+	reasonNeedsReinstall      = operatorsv1alpha1.CSVReasonNeedsReinstall
+	reasonInvalidStrategy     = operatorsv1alpha1.CSVReasonInvalidStrategy
+	reasonNoOperatorGroup     = operatorsv1alpha1.CSVReasonNoOperatorGroup
+	reasonTooManyGroups       = operatorsv1alpha1.CSVReasonTooManyOperatorGroups
+	reasonUnsupportedGroup    = operatorsv1alpha1.CSVReasonUnsupportedOperatorGroup
+	reasonNoTargets           = operatorsv1alpha1.CSVReasonNoTargetNamespaces
+	reasonInvalidModes        = operatorsv1alpha1.CSVReasonInvalidInstallModes
+	reasonClusterChange       = operatorsv1alpha1.CSVReasonDetectedClusterChange
+	reasonBeingReplaced       = operatorsv1alpha1.CSVReasonBeingReplaced
+)
+
+// The contract's messages (OLM v0, 1.7). Where more is known, it is appended after ": ".
+const (
+	messageUnknown         = "requirements not yet checked"
+	messageNotMet          = "one or more requirements couldn't be found"
+	messageNoLongerMet     = "requirements no longer met"
+	messageStillNotMet     = "requirements not met"
+	messageMet             = "all requirements found, attempting install"
+	messageWritten         = "waiting for install components to report healthy"
+	messageSucceeded       = "install strategy completed with no errors"
+	messageInstalling      = "installing: %s"
+	messageStrategyFailed  = "install strategy failed: %v"
+	messageInstallFailed   = "install failed: %s"
+	messageTimeout         = "install timeout"
+	messageReinstall       = "calculated deployment install is bad"
+	messageInvalidStrategy = "install strategy invalid: %v"
+	messageNoGroup         = "csv in namespace with no operatorgroups"
+	messageTooManyGroups   = "csv created in namespace with multiple operatorgroups, can't pick one automatically"
+	messageNoTargets       = "no targetNamespaces are matched operatorgroups namespace selection"
+	messageModesNow        = "InstallModes now support target namespaces"
+	messageClusterChange   = "Cluster resources changed state"
+	messageBeingReplaced   = "being replaced by csv: %s"
+)

@@ -1,0 +1,171 @@
+package csv
+
+import (
+	"context"
+	"errors"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/remit-olm/remit/pkg/install"
+	"github.com/remit-olm/remit/pkg/lib/scoped"
+	"github.com/remit-olm/remit/pkg/lib/status"
+	"github.com/remit-olm/remit/pkg/rbac"
+)
+
+// accounts opens clients that act as an account; *scoped.Clients is the one that programs use.
+type accounts interface {
+	For(ctx context.Context, account scoped.Account) (client.Client, error)
+	Forget(key types.NamespacedName)
+}
+
+// Options for New. All but Default and Clock are required.
+type Options struct {
+	// Client reads from the cache and writes the status, as self.
+	Client client.Client
+	// Live reads OperatorGroups and accounts past the cache.
+	Live client.Reader
+	// Accounts does everything else.
+	Accounts accounts
+	RBAC     rbac.Listers
+	Recorder events.EventRecorder
+	// ServerVersion is the API server's version, as discovery tells it.
+	ServerVersion func() (string, error)
+	// Default is the installation's default account; none where it is zero.
+	Default scoped.Default
+	// Clock defaults to the real one.
+	Clock clock.PassiveClock
+}
+
+// Reconciler drives ClusterServiceVersions.
+type Reconciler struct {
+	client        client.Client
+	lookup        scoped.Lookup
+	accounts      accounts
+	rbac          rbac.Listers
+	recorder      events.EventRecorder
+	serverVersion func() (string, error)
+	clock         clock.PassiveClock
+}
+
+// New checks the options.
+func New(o Options) (*Reconciler, error) {
+	if o.Client == nil || o.Live == nil || o.Accounts == nil || o.Recorder == nil || o.ServerVersion == nil || o.RBAC.Roles == nil {
+		return nil, errors.New("csv: Client, Live, Accounts, RBAC, Recorder and ServerVersion are required")
+	}
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	return &Reconciler{
+		client:        o.Client,
+		lookup:        scoped.Lookup{Reader: o.Live, Default: o.Default},
+		accounts:      o.Accounts,
+		rbac:          o.RBAC,
+		recorder:      o.Recorder,
+		serverVersion: o.ServerVersion,
+		clock:         o.Clock,
+	}, nil
+}
+
+// Reconcile implements reconcile.Reconciler. A conflict means that the cache was behind: the event
+// that it is waiting for comes back here.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	csv := &operatorsv1alpha1.ClusterServiceVersion{}
+	if err := r.client.Get(ctx, req.NamespacedName, csv); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if isCopy(csv) {
+		return ctrl.Result{}, nil
+	}
+	s := &scope{csv: csv, facts: Facts{CSV: csv, Now: r.clock.Now()}}
+	if csv.DeletionTimestamp != nil {
+		return ctrl.Result{}, r.finalize(ctx, s)
+	}
+	if err := r.gather(ctx, s); err != nil {
+		return ctrl.Result{}, err
+	}
+	t, err := r.act(ctx, s, Next(s.facts))
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if err := r.finish(ctx, s, t); err != nil {
+		if apierrors.IsConflict(err) {
+			return ctrl.Result{}, nil
+		}
+		return ctrl.Result{}, err
+	}
+	return ctrl.Result{RequeueAfter: t.After}, nil
+}
+
+// gather finds the facts. What the operator needs besides its Deployments is made on the way
+// (prepare), since the requirements are looked at with it in place.
+func (r *Reconciler) gather(ctx context.Context, s *scope) error {
+	if err := r.gatherSiblings(ctx, s); err != nil {
+		return err
+	}
+	if err := r.gatherGroup(ctx, s); err != nil {
+		return err
+	}
+	if s.facts.Group == nil {
+		r.gatherStrategy(s)
+	}
+	if !s.runnable() {
+		return nil
+	}
+	s.checker = install.NewCSVRuleChecker(r.rbac.Roles, r.rbac.RoleBindings, r.rbac.ClusterRoles, r.rbac.ClusterRoleBindings, s.csv)
+	for _, step := range []func(context.Context, *scope) error{
+		r.gatherAccount, r.prepare, r.gatherRequirements, r.gatherDeployments,
+	} {
+		if err := step(ctx, s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// act does what the transition asks for; where that fails, the CSV goes elsewhere.
+func (r *Reconciler) act(ctx context.Context, s *scope, t Transition) (Transition, error) {
+	if !t.Install {
+		return t, nil
+	}
+	err := r.install(ctx, s)
+	if err == nil {
+		return t, nil
+	}
+	failed, ok := Failed(err)
+	if !ok {
+		return t, err
+	}
+	log.FromContext(ctx).Info("Installing was refused or failed", "reason", failed.Reason, "error", err.Error())
+	return failed, nil
+}
+
+// finish writes the status, once, and says what happened.
+func (r *Reconciler) finish(ctx context.Context, s *scope, t Transition) error {
+	after := s.csv.DeepCopy()
+	before := s.csv.Status
+	message := status.Text(t.Message)
+	moved := before.Phase != t.Phase || before.Reason != t.Reason
+	if moved || before.Message != message {
+		now := metav1.NewTime(s.facts.Now)
+		after.SetPhase(t.Phase, t.Reason, message, &now)
+	}
+	if s.runnable() {
+		after.SetRequirementStatus(s.requirements)
+	}
+	if err := status.Patch(ctx, r.client, s.csv, after); err != nil {
+		return err
+	}
+	if moved {
+		log.FromContext(ctx).Info("Moved", "from", before.Phase, "phase", t.Phase, "reason", t.Reason)
+		r.transitioned(after)
+	}
+	return nil
+}

@@ -1,0 +1,27 @@
+package csv
+
+import (
+	"fmt"
+	"strings"
+)
+
+// succeeded watches over what is installed.
+func succeeded(f Facts) Transition {
+	switch {
+	case f.Settling:
+		return stay(f)
+	case f.Unmet:
+		return to(phaseFailed, reasonRequirementsNotMet, messageNoLongerMet)
+	case !f.Deployments.Ready:
+		return to(phaseFailed, reasonComponentUnhealthy, fmt.Sprintf(messageInstalling, f.Deployments.Problem))
+	}
+	return success(f)
+}
+
+func success(f Facts) Transition {
+	message := messageSucceeded
+	if len(f.Notes) > 0 {
+		message += "; " + strings.Join(f.Notes, "; ")
+	}
+	return to(phaseSucceeded, reasonInstallSuccessful, message)
+}

@@ -1,0 +1,120 @@
+package operatorgroup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/pkg/lib/scoped"
+	"github.com/remit-olm/remit/pkg/lib/status"
+)
+
+// enroller is how the reconciler learns of enrolment; *Enrolment is the one that programs use.
+type enroller interface {
+	Missing(ctx context.Context, account scoped.Account) ([]string, error)
+}
+
+// Options for New. Client and Enrolment are required.
+type Options struct {
+	// Client reads from the cache and writes the status.
+	Client client.Client
+	// Default is the installation's default account; none where it is zero.
+	Default scoped.Default
+	// Enrolment says who may request the account's token.
+	Enrolment enroller
+	// Clock defaults to the real one.
+	Clock clock.PassiveClock
+}
+
+// Reconciler keeps the status of OperatorGroups.
+type Reconciler struct {
+	client    client.Client
+	lookup    scoped.Lookup
+	enrolment enroller
+	clock     clock.PassiveClock
+}
+
+// New checks the options.
+func New(o Options) (*Reconciler, error) {
+	if o.Client == nil || o.Enrolment == nil {
+		return nil, errors.New("operatorgroup: Client and Enrolment are required")
+	}
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	return &Reconciler{
+		client:    o.Client,
+		lookup:    scoped.Lookup{Reader: o.Client, Default: o.Default},
+		enrolment: o.Enrolment,
+		clock:     o.Clock,
+	}, nil
+}
+
+// Reconcile implements reconcile.Reconciler.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	group := &operatorsv1.OperatorGroup{}
+	if err := r.client.Get(ctx, req.NamespacedName, group); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if group.DeletionTimestamp != nil {
+		return ctrl.Result{}, nil
+	}
+	facts, err := r.gather(ctx, group)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	want := Desired(facts)
+	if group.Status.LastUpdated != nil && equality.Semantic.DeepEqual(group.Status, want) {
+		return ctrl.Result{}, nil
+	}
+	after := group.DeepCopy()
+	after.Status = want
+	after.Status.LastUpdated = &metav1.Time{Time: r.clock.Now()}
+	return ctrl.Result{}, status.Patch(ctx, r.client, group, after)
+}
+
+func (r *Reconciler) gather(ctx context.Context, group *operatorsv1.OperatorGroup) (Facts, error) {
+	f := Facts{Group: group}
+	all := &operatorsv1.OperatorGroupList{}
+	if err := r.client.List(ctx, all, client.InNamespace(group.Namespace)); err != nil {
+		return f, fmt.Errorf("list OperatorGroups of namespace %q: %w", group.Namespace, err)
+	}
+	for i := range all.Items {
+		if all.Items[i].Name != group.Name {
+			f.Siblings++
+		}
+	}
+	if err := r.gatherTargets(ctx, &f); err != nil {
+		return f, err
+	}
+	account, err := r.lookup.AccountOf(ctx, group)
+	if err != nil {
+		if !errors.As(err, &f.Problem) {
+			return f, err
+		}
+		return f, nil
+	}
+	f.Account = account
+	f.NotEnrolled, err = r.enrolment.Missing(ctx, account)
+	return f, err
+}
+
+// gatherTargets tells a selector that is none, which only its author can mend, from a failed read.
+func (r *Reconciler) gatherTargets(ctx context.Context, f *Facts) error {
+	if len(f.Group.Spec.TargetNamespaces) == 0 && f.Group.Spec.Selector != nil {
+		if _, err := metav1.LabelSelectorAsSelector(f.Group.Spec.Selector); err != nil {
+			f.InvalidSelector = fmt.Errorf("spec.selector: %w", err)
+			return nil
+		}
+	}
+	var err error
+	f.Targets, err = scoped.Targets(ctx, r.client, f.Group)
+	return err
+}
