@@ -70,6 +70,7 @@ replace k8s.io/streaming => k8s.io/streaming v0.36.3
 
 require (
 	github.com/spf13/pflag v1.0.9
+	github.com/stretchr/testify v1.11.1
 	go.etcd.io/etcd/server/v3 v3.6.8
 	k8s.io/api v0.36.3
 	k8s.io/apimachinery v0.36.3

@@ -153,7 +153,12 @@ func redirectStderr(file string) (*os.File, error) {
 
 // removeData leaves only the logs of a control plane that was not meant to be started again.
 func removeData(o options) {
-	for _, d := range []string{"etcd", "pki"} {
-		_ = os.RemoveAll(filepath.Join(o.dir, d)) // a leftover is harmless, and there is nobody left to tell
+	gone := []string{filepath.Join(o.dir, "etcd"), filepath.Join(o.dir, "pki")}
+	for _, d := range []string{"volumes", "roots", "home", "tmp"} {
+		found, _ := filepath.Glob(filepath.Join(o.dir, "pods", "*", d))
+		gone = append(gone, found...)
+	}
+	for _, d := range gone {
+		_ = os.RemoveAll(d) // a leftover is harmless, and there is nobody left to tell
 	}
 }

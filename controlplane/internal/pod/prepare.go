@@ -51,6 +51,7 @@ func (r *runner) prepare(ctx context.Context) (*process.Spec, bool) {
 
 func (r *runner) processSpec(ctx context.Context, exe string) (*process.Spec, error) {
 	w := r.worker
+	w.mapped.Store(true)
 	facts := w.facts()
 	if err := w.volumes.Sync(ctx, facts); err != nil {
 		return nil, err

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -32,6 +33,7 @@ type Worker struct {
 
 	woken   *broadcast    // something the Pod refers to may have changed
 	touched chan struct{} // some container state has changed
+	mapped  atomic.Bool   // some container is a process: the volumes matter
 
 	init, main []*runner
 
@@ -145,29 +147,22 @@ func (w *Worker) await(ctx context.Context, r *runner) bool {
 
 // refresh keeps the volumes current once some process uses them.
 func (w *Worker) refresh(ctx context.Context) {
+	woken := w.woken.C()
 	for tick := time.Tick(refresh); ; {
 		select {
 		case <-ctx.Done():
 			return
-		case <-w.woken.C():
+		case <-woken:
 		case <-tick:
 		}
-		if !w.hasProcess() {
+		woken = w.woken.C() // before reading: a change that comes meanwhile is not missed
+		if !w.mapped.Load() {
 			continue
 		}
 		if err := w.volumes.Sync(ctx, w.facts()); err != nil && ctx.Err() == nil {
 			klog.V(2).InfoS("Volumes keep their old content", "pod", klog.KObj(w.Pod()), "err", err)
 		}
 	}
-}
-
-func (w *Worker) hasProcess() bool {
-	for _, r := range append(w.init[:len(w.init):len(w.init)], w.main...) {
-		if _, mapped, err := w.host.Images.Lookup(r.spec.Image); err == nil && mapped && r.state.get().State.Running != nil {
-			return true
-		}
-	}
-	return false
 }
 
 func (w *Worker) facts() podenv.Facts {

@@ -84,7 +84,22 @@ func serveAgent() error {
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}
 	})
+	mux.HandleFunc("/livez", func(w http.ResponseWriter, _ *http.Request) {
+		if exists(filepath.Join(os.TempDir(), "sick")) {
+			w.WriteHeader(http.StatusInternalServerError)
+		}
+	})
+	mux.HandleFunc("/infect", func(http.ResponseWriter, *http.Request) {
+		_ = os.WriteFile(filepath.Join(os.TempDir(), "sick"), nil, 0o600)
+	})
+	mux.HandleFunc("/apis/", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = fmt.Fprintf(w, `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":%q,"resources":[]}`,
+			strings.TrimPrefix(r.URL.Path, "/apis/"))
+	})
 	mux.HandleFunc("/validate", validate)
+	// A restarted agent is well again.
+	_ = os.Remove(filepath.Join(os.TempDir(), "sick"))
 	ip := os.Getenv("REMIT_POD_LISTEN_IP")
 	if cert := mountPath("certs"); exists(cert) {
 		l, err := net.Listen("tcp", net.JoinHostPort(ip, "8443"))

@@ -135,6 +135,25 @@ func TestACrashingPodIsRestartedWithPauses(t *testing.T) {
 	})
 }
 
+func TestAPodThatFailsItsLivenessProbeIsRestarted(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, controlplane.Shared(t))
+	w.create(agentPod("a", "serve", func(p *corev1.Pod) {
+		p.Spec.Containers[0].StartupProbe, p.Spec.Containers[0].LivenessProbe = httpProbe("/readyz"), httpProbe("/livez")
+		p.Spec.Containers[0].StartupProbe.FailureThreshold = 30
+	}))
+	w.waitReady("a")
+	first := w.report("a")
+	_, err := w.client.CoreV1().Pods(w.namespace).ProxyGet("http", "a", "8080", "/infect", nil).DoRaw(t.Context())
+	require.NoError(t, err)
+	w.gone(first.PID, first.Child)
+	w.eventually(func(c *require.Assertions) {
+		c.EqualValues(1, w.pod(c, "a").Status.ContainerStatuses[0].RestartCount)
+		c.True(w.isReady("a"))
+	})
+	require.NotEqual(t, first.PID, w.report("a").PID)
+}
+
 func TestAPodWaitsForASecretThatIsMissing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, controlplane.Shared(t))

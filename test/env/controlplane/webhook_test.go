@@ -5,10 +5,14 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/json"
 	"encoding/pem"
 	"math/big"
+	"net/http"
+	"net/url"
 	"testing"
 	"time"
 
@@ -27,20 +31,7 @@ const mergePatch = types.MergePatchType
 func TestAWebhookReachesAProcessBehindAService(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, controlplane.Shared(t))
-	cert, key := servingCertificate(t, "hook."+w.namespace+".svc")
-	w.secret("certs", map[string]string{"tls.crt": string(cert), "tls.key": string(key)})
-	w.create(agentPod("hook", "serve", mount("certs", "/certs", secretSource("certs")), func(p *corev1.Pod) {
-		p.Spec.Containers[0].ReadinessProbe = httpProbe("/readyz")
-	}))
-	_, err := w.client.CoreV1().Services(w.namespace).Create(t.Context(), &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Name: "hook"},
-		Spec: corev1.ServiceSpec{
-			Selector: map[string]string{"app": "hook"},
-			Ports:    []corev1.ServicePort{{Port: 443, TargetPort: intstr.FromInt32(8443)}},
-		},
-	}, metav1.CreateOptions{})
-	require.NoError(t, err)
-	w.waitReady("hook")
+	cert := w.serveTLS("hook")
 	w.registerHook(cert)
 
 	w.eventually(func(c *require.Assertions) {
@@ -50,6 +41,67 @@ func TestAWebhookReachesAProcessBehindAService(t *testing.T) {
 		c.ErrorContains(err, "the agent says no")
 	})
 	w.configMap("allowed", nil)
+}
+
+func TestTheProxyReachesAServiceByName(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, controlplane.Shared(t))
+	ca := w.serveTLS("web")
+	proxy, err := url.Parse(w.cp.Proxy)
+	require.NoError(t, err)
+	pool := x509.NewCertPool()
+	require.True(t, pool.AppendCertsFromPEM(ca))
+	client := &http.Client{Transport: &http.Transport{Proxy: http.ProxyURL(proxy), TLSClientConfig: &tls.Config{RootCAs: pool}}}
+	w.eventually(func(c *require.Assertions) {
+		response, err := client.Get("https://web." + w.namespace + ".svc/readyz")
+		c.NoError(err)
+		c.NoError(response.Body.Close())
+		c.Equal(http.StatusOK, response.StatusCode)
+	})
+}
+
+func TestAnAPIServiceIsServedByAProcess(t *testing.T) {
+	t.Parallel()
+	// One of its own: an API whose server has gone holds up the deletion of every namespace.
+	w := newWorld(t, controlplane.Start(t))
+	ca := w.serveTLS("api")
+	service := map[string]any{
+		"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService",
+		"metadata": map[string]any{"name": "v1.agent.example.com"},
+		"spec": map[string]any{
+			"group": "agent.example.com", "version": "v1", "groupPriorityMinimum": 1000, "versionPriority": 10, "caBundle": ca,
+			"service": map[string]any{"namespace": w.namespace, "name": "api", "port": 443},
+		},
+	}
+	body, err := json.Marshal(service)
+	require.NoError(t, err)
+	rest := w.client.Discovery().RESTClient()
+	require.NoError(t, rest.Post().AbsPath("/apis/apiregistration.k8s.io/v1/apiservices").Body(body).Do(t.Context()).Error())
+	w.eventually(func(c *require.Assertions) {
+		reply, err := rest.Get().AbsPath("/apis/agent.example.com/v1").DoRaw(t.Context())
+		c.NoError(err)
+		c.Contains(string(reply), `"groupVersion":"agent.example.com/v1"`)
+	})
+}
+
+// serveTLS runs the agent behind a Service of the name given, port 443, and returns its certificate.
+func (w *world) serveTLS(name string) []byte {
+	w.t.Helper()
+	cert, key := servingCertificate(w.t, name+"."+w.namespace+".svc")
+	w.secret("certs", map[string]string{"tls.crt": string(cert), "tls.key": string(key)})
+	w.create(agentPod(name, "serve", mount("certs", "/certs", secretSource("certs")), func(p *corev1.Pod) {
+		p.Spec.Containers[0].ReadinessProbe = httpProbe("/readyz")
+	}))
+	_, err := w.client.CoreV1().Services(w.namespace).Create(w.t.Context(), &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: corev1.ServiceSpec{
+			Selector: map[string]string{"app": name},
+			Ports:    []corev1.ServicePort{{Port: 443, TargetPort: intstr.FromInt32(8443)}},
+		},
+	}, metav1.CreateOptions{})
+	require.NoError(w.t, err)
+	w.waitReady(name)
+	return cert
 }
 
 func (w *world) registerHook(ca []byte) {

@@ -1,0 +1,5 @@
+package process
+
+import "github.com/stretchr/testify/assert"
+
+type collect = assert.CollectT
