@@ -1,0 +1,208 @@
+package csv
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/remit-olm/remit/pkg/install/deployment"
+	"github.com/remit-olm/remit/pkg/lib/apply"
+	"github.com/remit-olm/remit/pkg/lib/scoped"
+)
+
+var start = metav1.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
+
+// given makes facts: a CSV in a phase since start, looked at a moment later.
+func given(phase operatorsv1alpha1.ClusterServiceVersionPhase, reason operatorsv1alpha1.ConditionReason, edit ...func(*Facts)) Facts {
+	csv := &operatorsv1alpha1.ClusterServiceVersion{}
+	csv.Name, csv.Namespace = "demo.v1.0.0", "t1"
+	if phase != phaseNone {
+		csv.SetPhase(phase, reason, "before", &start)
+	}
+	f := Facts{CSV: csv, Now: start.Add(100 * time.Millisecond)}
+	for _, e := range edit {
+		e(&f)
+	}
+	return f
+}
+
+func deployments(state deployment.State) func(*Facts) {
+	return func(f *Facts) { f.Deployments = state }
+}
+
+func after(d time.Duration) func(*Facts) { return func(f *Facts) { f.Now = start.Add(d) } }
+
+var (
+	ready     = deployment.State{Installed: true, Ready: true}
+	missing   = deployment.State{Problem: "missing deployment with name=d"}
+	waitingD  = deployment.State{Installed: true, Problem: `waiting for deployment d to become ready: deployment "d" not available: x`}
+	stuck     = deployment.State{Installed: true, Stuck: true, Problem: `waiting for deployment d to become ready: deployment "d" exceeded its progress deadline`}
+	forbidden = apierrors.NewForbidden(schema.GroupResource{Group: "apps", Resource: "deployments"}, "d", errors.New("no"))
+	invalid   = apierrors.NewInvalid(schema.GroupKind{Group: "apps", Kind: "Deployment"}, "d", nil)
+	lacking   = &LacksError{Account: scoped.Account{Namespace: "t1", Name: "acct"}, Missing: []string{"in namespace t1 {…}"}}
+)
+
+func TestNextInEveryPhase(t *testing.T) {
+	unmet := func(f *Facts) { f.Unmet = true }
+	settling := func(f *Facts) { f.Settling = true }
+	noted := func(f *Facts) { f.Notes = []string{"ExceedsAccount: x"} }
+	noAccount := func(f *Facts) { f.Account = &scoped.Error{Reason: scoped.NoAccount, Message: "names none"} }
+	for _, tc := range []struct {
+		name  string
+		facts Facts
+		want  Transition
+	}{
+		{"new", given(phaseNone, ""), to(phasePending, reasonRequirementsUnknown, "requirements not yet checked")},
+		{"replaced", given(phaseSucceeded, reasonInstallSuccessful, func(f *Facts) { f.ReplacedBy = "demo.v2" }),
+			to(phaseReplacing, reasonBeingReplaced, "being replaced by csv: demo.v2")},
+		{"no group", given(phaseSucceeded, reasonInstallSuccessful, func(f *Facts) { f.Group = &Problem{reasonNoOperatorGroup, messageNoGroup} }),
+			to(phaseFailed, reasonNoOperatorGroup, "csv in namespace with no operatorgroups")},
+		{"bad strategy", given(phasePending, "", func(f *Facts) { f.Strategy = errors.New("a\nb") }),
+			to(phaseFailed, reasonInvalidStrategy, "install strategy invalid: a; b")},
+		{"no account", given(phaseInstalling, "", noAccount), to(phasePending, "NoAccount", "names none")},
+		{"no account once installed", given(phaseSucceeded, reasonInstallSuccessful, noAccount, noted, deployments(ready)),
+			to(phaseSucceeded, reasonInstallSuccessful, "install strategy completed with no errors; ExceedsAccount: x")},
+
+		{"requirements missing", given(phasePending, "", unmet), to(phasePending, reasonRequirementsNotMet, "one or more requirements couldn't be found")},
+		{"account too small", given(phasePending, "", func(f *Facts) { f.Excess = []string{"lacks"} }, unmet),
+			to(phasePending, reasonRequirementsNotMet, "one or more requirements couldn't be found: lacks")},
+		{"just written", given(phasePending, reasonRequirementsUnknown, settling), to(phasePending, reasonRequirementsUnknown, "before")},
+		{"roles not allowed", given(phasePending, "", func(f *Facts) { f.Prepared = lacking }),
+			to(phasePending, reasonRequirementsNotMet, "one or more requirements couldn't be found: ServiceAccount t1/acct does not hold in namespace t1 {…}")},
+		{"roles refused by a policy", given(phasePending, "", func(f *Facts) { f.Prepared = forbidden }, after(10*time.Second)),
+			Transition{Phase: phasePending, Reason: reasonRequirementsNotMet, After: 10 * time.Second,
+				Message: `one or more requirements couldn't be found: deployments.apps "d" is forbidden: no`}},
+		{"all there", given(phasePending, ""), to(phaseInstallReady, reasonRequirementsMet, "all requirements found, attempting install")},
+
+		{"install", given(phaseInstallReady, ""), Transition{Phase: phaseInstalling, Reason: reasonInstallSuccessful, Install: true,
+			Message: "waiting for install components to report healthy"}},
+		{"install not allowed", given(phaseInstallReady, "", func(f *Facts) { f.Refused = lacking }),
+			to(phaseFailed, reasonNoRetry, "install strategy failed: ServiceAccount t1/acct does not hold in namespace t1 {…}")},
+
+		{"waits", given(phaseInstalling, "", deployments(waitingD), after(time.Minute)), Transition{Phase: phaseInstalling, Reason: reasonWaiting,
+			After: 4 * time.Minute, Message: `installing: waiting for deployment d to become ready: deployment "d" not available: x`}},
+		{"not in the cache yet", given(phaseInstalling, "", deployments(missing), after(time.Minute)), Transition{Phase: phaseInstalling,
+			Reason: reasonWaiting, Install: true, After: 4 * time.Minute, Message: "installing: missing deployment with name=d"}},
+		{"timeout", given(phaseInstalling, "", deployments(waitingD), after(5*time.Minute)), to(phaseFailed, reasonInstallCheckFailed, "install timeout")},
+		{"stuck", given(phaseInstalling, "", deployments(stuck)), to(phaseFailed, reasonInstallCheckFailed,
+			`install failed: waiting for deployment d to become ready: deployment "d" exceeded its progress deadline`)},
+		{"ready", given(phaseInstalling, "", deployments(ready)), to(phaseSucceeded, reasonInstallSuccessful, "install strategy completed with no errors")},
+
+		{"degraded", given(phaseSucceeded, "", deployments(missing)), to(phaseFailed, reasonComponentUnhealthy, "installing: missing deployment with name=d")},
+		{"requirement gone", given(phaseSucceeded, "", deployments(ready), unmet), to(phaseFailed, reasonRequirementsNotMet, "requirements no longer met")},
+		{"being repaired", given(phaseSucceeded, reasonInstallSuccessful, deployments(ready), unmet, settling), to(phaseSucceeded, reasonInstallSuccessful, "before")},
+	} {
+		t.Run(tc.name, func(t *testing.T) { require.Equal(t, tc.want, Next(tc.facts)) })
+	}
+}
+
+func TestNextOutOfFailed(t *testing.T) {
+	probe := func(err error) func(*Facts) { return func(f *Facts) { f.Probe = err } }
+	for _, tc := range []struct {
+		name  string
+		facts Facts
+		want  Transition
+	}{
+		{"group suits now", given(phaseFailed, reasonUnsupportedGroup), to(phasePending, reasonRequirementsUnknown, "InstallModes now support target namespaces")},
+		{"group is there now", given(phaseFailed, reasonNoOperatorGroup), to(phasePending, reasonRequirementsUnknown, "requirements not yet checked")},
+		{"strategy is good now", given(phaseFailed, reasonInvalidStrategy), to(phasePending, reasonRequirementsUnknown, "requirements not yet checked")},
+		{"still not met", given(phaseFailed, reasonRequirementsNotMet, func(f *Facts) { f.Unmet = true }), to(phaseFailed, reasonRequirementsNotMet, "requirements not met")},
+		{"met again", given(phaseFailed, reasonRequirementsNotMet), to(phasePending, reasonRequirementsUnknown, "requirements not yet checked")},
+		{"still not allowed", given(phaseFailed, reasonNoRetry, func(f *Facts) { f.Refused = lacking }),
+			to(phaseFailed, reasonNoRetry, "install strategy failed: ServiceAccount t1/acct does not hold in namespace t1 {…}")},
+		{"still invalid: only its author can mend it", given(phaseFailed, reasonNoRetry, probe(invalid)),
+			to(phaseFailed, reasonNoRetry, "install strategy failed: "+invalid.Error())},
+		{"still forbidden: nobody will say when it is not", given(phaseFailed, reasonNoRetry, probe(forbidden), after(time.Hour)),
+			Transition{Phase: phaseFailed, Reason: reasonNoRetry, After: 5 * time.Minute, Message: "install strategy failed: " + forbidden.Error()}},
+		{"allowed now", given(phaseFailed, reasonNoRetry), to(phasePending, reasonClusterChange, "Cluster resources changed state")},
+		{"failed just now", given(phaseFailed, reasonComponentFailed), Transition{Phase: phaseFailed, Reason: reasonComponentFailed, Message: "before",
+			After: 900 * time.Millisecond}},
+		{"try again", given(phaseFailed, reasonComponentFailed, after(time.Second)), to(phasePending, reasonNeedsReinstall, "calculated deployment install is bad")},
+		{"timeout, still waiting", given(phaseFailed, reasonInstallCheckFailed, deployments(waitingD)), to(phaseFailed, reasonInstallCheckFailed, "before")},
+		{"timeout, ready after all", given(phaseFailed, reasonInstallCheckFailed, deployments(ready)), to(phaseSucceeded, reasonInstallSuccessful, "install strategy completed with no errors")},
+		{"timeout, deleted", given(phaseFailed, reasonInstallCheckFailed, deployments(missing)), to(phasePending, reasonNeedsReinstall, "calculated deployment install is bad")},
+		{"unhealthy, missing", given(phaseFailed, reasonComponentUnhealthy, deployments(missing)), to(phasePending, reasonNeedsReinstall, "calculated deployment install is bad")},
+		{"unhealthy, healed", given(phaseFailed, reasonComponentUnhealthy, deployments(ready)), to(phaseSucceeded, reasonInstallSuccessful, "install strategy completed with no errors")},
+	} {
+		t.Run(tc.name, func(t *testing.T) { require.Equal(t, tc.want, Next(tc.facts)) })
+	}
+}
+
+func TestFailuresOfAnInstall(t *testing.T) {
+	collision := &apply.CollisionError{Object: "Deployment t1/d", Why: "other"}
+	for _, tc := range []struct {
+		name   string
+		err    error
+		phase  operatorsv1alpha1.ClusterServiceVersionPhase
+		reason operatorsv1alpha1.ConditionReason
+	}{
+		{"forbidden", forbidden, phaseFailed, reasonNoRetry},
+		{"invalid", invalid, phaseFailed, reasonNoRetry},
+		{"collision", collision, phaseFailed, reasonNoRetry},
+		{"anything else", errors.New("connection refused"), phaseFailed, reasonComponentFailed},
+		{"account lost", &scoped.Error{Reason: scoped.AccountNotEnrolled, Message: "x"}, phasePending, "AccountNotEnrolled"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			got, ok := Failed(tc.err)
+			require.True(t, ok)
+			require.Equal(t, tc.phase, got.Phase)
+			require.Equal(t, tc.reason, got.Reason)
+		})
+	}
+	_, ok := Failed(apierrors.NewConflict(schema.GroupResource{}, "d", errors.New("edited")))
+	require.False(t, ok, "a conflict says nothing about the install")
+}
+
+func TestRoundsOfRepairBecomeRarer(t *testing.T) {
+	csv := &operatorsv1alpha1.ClusterServiceVersion{}
+	next := start
+	var waits []time.Duration
+	for range 12 {
+		now := next // its address is kept
+		csv.SetPhase(phasePending, reasonNeedsReinstall, "", &now)
+		csv.SetPhase(phaseInstallReady, reasonRequirementsMet, "", &now)
+		csv.SetPhase(phaseFailed, reasonComponentFailed, "", &now)
+		wait := backoff(Facts{CSV: csv, Now: now.Time})
+		waits = append(waits, wait)
+		next = metav1.NewTime(now.Add(wait))
+	}
+	require.Equal(t, time.Second, waits[0])
+	require.Greater(t, waits[5], 10*time.Second)
+	require.Equal(t, maxBackoff, waits[11])
+	require.LessOrEqual(t, len(csv.Status.Conditions), 20)
+}
+
+func TestRequirementOfAVersion(t *testing.T) {
+	status, message := compareVersions("1.20.0", "v1.36.3")
+	require.Equal(t, present, status)
+	require.Equal(t, "CSV minKubeVersion (1.20.0) less than server version (v1.36.3)", message)
+	status, message = compareVersions("9.0.0", "v1.36.3")
+	require.Equal(t, notPresent, status)
+	require.Equal(t, "CSV version requirement not met: minKubeVersion (9.0.0) > server version (v1.36.3)", message)
+	status, _ = compareVersions("latest", "v1.36.3")
+	require.Equal(t, notPresent, status)
+}
+
+func TestTheLineageIsTheOneThatTheInstallPlanMarked(t *testing.T) {
+	csv := &operatorsv1alpha1.ClusterServiceVersion{}
+	csv.Name, csv.Namespace = "demo.v1.0.0", "t1"
+	require.Equal(t, "demo", ownerOf(csv, nil).Package, "made by hand")
+
+	pkg := "a-package"
+	sub := &operatorsv1alpha1.Subscription{Spec: &operatorsv1alpha1.SubscriptionSpec{Package: pkg}}
+	owner := ownerOf(csv, nil)
+	owner.Package = pkg
+	csv.Labels = owner.Labels()
+	require.Equal(t, pkg, ownerOf(csv, sub).Package)
+	require.Equal(t, pkg, ownerOf(csv, nil).Package, "by the component label")
+
+	delete(csv.Labels, owner.ComponentLabel())
+	csv.Annotations = map[string]string{"operatorframework.io/properties": `{"properties":[{"type":"olm.package","value":{"packageName":"a-package"}}]}`}
+	require.Equal(t, pkg, ownerOf(csv, nil).Package, "by the properties")
+}

@@ -1,0 +1,161 @@
+package operatorgroup
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
+	"github.com/stretchr/testify/require"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	clocktesting "k8s.io/utils/clock/testing"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/remit-olm/remit/pkg/lib/scoped"
+)
+
+// given makes facts: a group that names acct, which exists and is enrolled.
+func given(edit ...func(*Facts)) Facts {
+	og := &operatorsv1.OperatorGroup{}
+	og.Name, og.Namespace, og.Generation = "og", "t1", 1
+	og.Spec.ServiceAccountName = "acct"
+	og.Spec.TargetNamespaces = []string{"t1"}
+	f := Facts{Group: og, Targets: []string{"t1"}, Account: scoped.Account{Namespace: "t1", Name: "acct", UID: "one"}}
+	for _, e := range edit {
+		e(&f)
+	}
+	return f
+}
+
+func gone(f *Facts) {
+	f.Account = scoped.Account{}
+	f.Problem = &scoped.Error{Reason: scoped.AccountMissing, Message: "ServiceAccount acct not found"}
+}
+
+func uid(id types.UID) func(*Facts) { return func(f *Facts) { f.Account.UID = id } }
+
+// then feeds a status back as the one that was read.
+func then(status operatorsv1.OperatorGroupStatus, edit ...func(*Facts)) Facts {
+	f := given(edit...)
+	f.Group.Status = status
+	return f
+}
+
+func condition(t *testing.T, s operatorsv1.OperatorGroupStatus, kind string) metav1.Condition {
+	t.Helper()
+	c := meta.FindStatusCondition(s.Conditions, kind)
+	require.NotNil(t, c, kind)
+	return *c
+}
+
+func TestConditions(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		facts  Facts
+		kind   string
+		status metav1.ConditionStatus
+		reason string
+		says   string
+	}{
+		{"alone", given(), MultipleOperatorGroup, "False", ReasonOnly, ""},
+		{"two", given(func(f *Facts) { f.Siblings = 1 }), MultipleOperatorGroup, "True", "MultipleOperatorGroupsFound",
+			"Multiple OperatorGroup found in the same namespace"},
+		{"account there", given(), OperatorGroupServiceAccount, "False", ReasonFound, ""},
+		{"account missing", given(gone), OperatorGroupServiceAccount, "True", "ServiceAccountNotFound", "ServiceAccount acct not found"},
+		{"usable", given(), AccountUsable, "True", ReasonUsable, "t1/acct"},
+		{"not usable: missing", given(gone), AccountUsable, "False", "ServiceAccountNotFound", "not found"},
+		{"half enrolled", given(func(f *Facts) { f.NotEnrolled = []string{"system:serviceaccount:remit:remit-olm"} }), AccountUsable, "False",
+			"AccountNotEnrolled", "remit/remit-olm may not request a token"},
+		{"what to paste", given(func(f *Facts) { f.NotEnrolled = []string{"system:serviceaccount:remit:remit-olm"} }), AccountUsable, "False",
+			"AccountNotEnrolled", `resources: [serviceaccounts/token], resourceNames: [acct], verbs: [create]`},
+		{"default account", given(func(f *Facts) {
+			f.Group.Spec.ServiceAccountName = ""
+			f.Account = scoped.Account{Namespace: "remit", Name: "default", Default: true}
+		}), AccountUsable, "True", ReasonUsable, "default account"},
+		{"bad selector", given(func(f *Facts) { f.InvalidSelector = errors.New("bad") }), TargetsKnown, "False", ReasonInvalidSelector, "bad"},
+		{"listed", given(), TargetsKnown, "True", ReasonListed, ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			got := condition(t, Desired(tc.facts), tc.kind)
+			require.Equal(t, tc.status, got.Status)
+			require.Equal(t, tc.reason, got.Reason)
+			require.Contains(t, got.Message, tc.says)
+			require.EqualValues(t, 1, got.ObservedGeneration)
+		})
+	}
+}
+
+func TestEveryConditionIsSetOnTheFirstVisit(t *testing.T) {
+	require.Len(t, Desired(given()).Conditions, 5)
+	require.Equal(t, &corev1.ObjectReference{APIVersion: "v1", Kind: "ServiceAccount", Namespace: "t1", Name: "acct", UID: "one"},
+		Desired(given()).ServiceAccountRef)
+}
+
+func TestARecreatedAccountIsReportedUntilTheSpecChanges(t *testing.T) {
+	first := Desired(given())
+	require.Equal(t, metav1.ConditionFalse, condition(t, first, AccountChanged).Status)
+
+	away := Desired(then(first, gone))
+	require.Nil(t, away.ServiceAccountRef)
+	require.Equal(t, metav1.ConditionUnknown, condition(t, away, AccountChanged).Status)
+	require.Equal(t, condition(t, away, AccountChanged), condition(t, Desired(then(away, gone)), AccountChanged), "stable while it is gone")
+
+	back := Desired(then(away, uid("two")))
+	changed := condition(t, back, AccountChanged)
+	require.Equal(t, metav1.ConditionTrue, changed.Status)
+	require.Contains(t, changed.Message, "UID two")
+	require.Equal(t, changed, condition(t, Desired(then(back, uid("two"))), AccountChanged), "kept")
+
+	vouched := Desired(then(back, uid("two"), func(f *Facts) { f.Group.Generation = 2 }))
+	require.Equal(t, metav1.ConditionFalse, condition(t, vouched, AccountChanged).Status)
+
+	unseen := Desired(then(first, uid("two")))
+	require.Equal(t, metav1.ConditionTrue, condition(t, unseen, AccountChanged).Status, "between two looks")
+}
+
+func TestBothProgramsAreAskedAbout(t *testing.T) {
+	var asked []string
+	for _, u := range programs(authenticationv1.UserInfo{Username: "system:serviceaccount:remit:remit-olm"}) {
+		asked = append(asked, u.Username)
+	}
+	require.Equal(t, []string{"system:serviceaccount:remit:remit-catalog", "system:serviceaccount:remit:remit-olm"}, asked)
+	require.Equal(t, []authenticationv1.UserInfo{{Username: "admin"}}, programs(authenticationv1.UserInfo{Username: "admin"}))
+}
+
+type enrolled struct{ missing []string }
+
+func (e enrolled) Missing(context.Context, scoped.Account) ([]string, error) { return e.missing, nil }
+
+func TestNothingIsWrittenWhenNothingChanged(t *testing.T) {
+	scheme := runtime.NewScheme()
+	require.NoError(t, clientgoscheme.AddToScheme(scheme))
+	require.NoError(t, operatorsv1.AddToScheme(scheme))
+	og := given().Group
+	sa := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "t1", Name: "acct", UID: "one"}}
+	c := fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(og).WithObjects(og, sa).Build()
+	clock := clocktesting.NewFakePassiveClock(time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC))
+	r, err := New(Options{Client: c, Enrolment: enrolled{}, Clock: clock})
+	require.NoError(t, err)
+
+	read := func() *operatorsv1.OperatorGroup {
+		_, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(og)})
+		require.NoError(t, err)
+		got := &operatorsv1.OperatorGroup{}
+		require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(og), got))
+		return got
+	}
+	first := read()
+	require.Equal(t, []string{"t1"}, first.Status.Namespaces)
+	require.NotNil(t, first.Status.LastUpdated)
+	clock.SetTime(clock.Now().Add(time.Hour))
+	require.Equal(t, first.ResourceVersion, read().ResourceVersion)
+}
