@@ -1,0 +1,149 @@
+package run
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/blang/semver/v4"
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+
+	"github.com/remit-olm/remit/pkg/bundle"
+	"github.com/remit-olm/remit/pkg/catalog"
+	"github.com/remit-olm/remit/pkg/catalog/fbc"
+	"github.com/remit-olm/remit/pkg/preflight"
+	"github.com/remit-olm/remit/pkg/step/build"
+)
+
+// maxNamespace is the API's limit on the length of a namespace's name.
+const maxNamespace = 63
+
+// bundles installs the newest version of every package of a folder, each into a namespace of its own
+// under an account that holds just what the bundle needs.
+func (d *demo) bundles(ctx context.Context) error {
+	snapshot, err := fbc.LoadDirectory(ctx, os.DirFS(d.Bundles))
+	if err != nil {
+		return fmt.Errorf("folder %q: %w", d.Bundles, err)
+	}
+	if len(snapshot.Packages) == 0 {
+		return fmt.Errorf("folder %q holds no bundles", d.Bundles)
+	}
+	if err := d.start(ctx, d.Bundles); err != nil {
+		return err
+	}
+	var failed []string
+	var last *tenant
+	for _, name := range snapshot.PackageNames() {
+		t, err := d.install(ctx, snapshot, snapshot.Packages[name])
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err != nil {
+			d.progress.quote(err.Error())
+			failed = append(failed, name)
+			continue
+		}
+		last = t
+	}
+	if last != nil {
+		d.hints(last.namespace, "pods,deployments")
+	}
+	if len(failed) > 0 {
+		return fmt.Errorf("%d of %d packages are not installed: %s", len(failed), len(snapshot.Packages), strings.Join(failed, ", "))
+	}
+	return nil
+}
+
+func (d *demo) install(ctx context.Context, snapshot *catalog.Snapshot, pkg *catalog.Package) (*tenant, error) {
+	channel, newest := newestOf(pkg)
+	t := &tenant{demo: d, namespace: namespaceOf(pkg.Name), pkg: pkg.Name, channel: channel, startingCSV: newest}
+	what := fmt.Sprintf("Install %s from channel %q into namespace %q", newest, channel, t.namespace)
+	return t, d.progress.step(what, func() error {
+		content, err := snapshot.Reader.Content(ctx, pkg.Name, channel, newest)
+		if err != nil {
+			return err
+		}
+		b, err := bundle.Parse(content.Manifests)
+		if err != nil {
+			return err
+		}
+		t.targets = targetsFor(b.CSV, t.namespace)
+		required, err := preflight.Required(t.account(), b, build.Scope{Namespace: t.namespace, Package: pkg.Name, Targets: t.scope()})
+		if err != nil {
+			return err
+		}
+		for _, do := range []func(context.Context) error{
+			t.prepare,
+			func(ctx context.Context) error { return t.grant(ctx, required) },
+			t.subscribe,
+			func(ctx context.Context) error { return t.until(ctx, t.planComplete) },
+			func(ctx context.Context) error { return t.until(ctx, t.installed) },
+		} {
+			if err := do(ctx); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// newestOf is the head of the package's default channel, or the highest version where authors left
+// out what replaces what.
+func newestOf(pkg *catalog.Package) (channel, bundle string) {
+	c := pkg.Channels[pkg.DefaultChannel]
+	if c == nil {
+		c = pkg.Channels[pkg.ChannelNames()[0]]
+	}
+	if head, err := c.Head(); err == nil {
+		return c.Name, head.Name
+	}
+	var entries []catalog.Entry
+	for _, e := range c.Entries {
+		entries = append(entries, e)
+	}
+	newest := slices.MaxFunc(entries, func(a, b catalog.Entry) int {
+		return cmp.Or(versionOf(pkg, a).Compare(versionOf(pkg, b)), strings.Compare(a.Name, b.Name))
+	})
+	return c.Name, newest.Name
+}
+
+func versionOf(pkg *catalog.Package, e catalog.Entry) semver.Version {
+	b, ok := pkg.Bundles[e.Name]
+	if !ok {
+		return semver.Version{}
+	}
+	v, err := semver.ParseTolerant(b.Version)
+	if err != nil {
+		return semver.Version{}
+	}
+	return v
+}
+
+// targetsFor is the narrowest choice that the CSV supports: its own namespace, or all of them. An
+// OperatorGroup without targets selects all.
+func targetsFor(csv *operatorsv1alpha1.ClusterServiceVersion, namespace string) []string {
+	for _, mode := range csv.Spec.InstallModes {
+		if mode.Type == operatorsv1alpha1.InstallModeTypeOwnNamespace && mode.Supported {
+			return []string{namespace}
+		}
+	}
+	return nil
+}
+
+func (t *tenant) scope() []string {
+	if len(t.targets) == 0 {
+		return []string{""}
+	}
+	return t.targets
+}
+
+func namespaceOf(pkg string) string {
+	name := "demo-" + pkg
+	if len(name) > maxNamespace {
+		name = strings.TrimRight(name[:maxNamespace], "-.")
+	}
+	return strings.ReplaceAll(name, ".", "-")
+}

@@ -1,0 +1,91 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/manifests"
+	"github.com/remit-olm/remit/pkg/controller"
+	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/test/env/controlplane"
+	samplebundle "github.com/remit-olm/remit/test/operators/sample/bundle"
+)
+
+const (
+	// Images of the manifests, which the stand-in for a node runs as the programs built here.
+	imageCatalog = "remit.dev/catalog:dev"
+	imageOLM     = "remit.dev/olm:dev"
+	// catalogImage is what the demonstration's CatalogSource names; it is served from a directory.
+	catalogImage = "remit.dev/demo-catalog:dev"
+	// pollInterval is how often the demonstration looks; only this command does, no controller.
+	pollInterval = 50 * time.Millisecond
+)
+
+// demo is a running demonstration.
+type demo struct {
+	Options
+	progress *progress
+	programs programs
+	cluster  *controlplane.Instance
+	client   client.Client
+}
+
+// start brings up the control plane and installs Remit, serving the catalog from a directory.
+func (d *demo) start(ctx context.Context, catalogDir string) error {
+	err := d.progress.step("Start etcd, kube-apiserver, kube-controller-manager, kube-scheduler and a node", func() error {
+		var err error
+		d.cluster, err = controlplane.Launch(ctx, controlplane.Options{
+			Binary: d.programs.path(programControlPlane),
+			Dir:    d.Dir,
+			Images: map[string]string{
+				imageCatalog:               d.programs.path(programCatalog),
+				imageOLM:                   d.programs.path(programOLM),
+				samplebundle.OperatorImage: d.programs.path(programSample),
+			},
+		})
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	scheme, err := controller.NewScheme()
+	if err != nil {
+		return err
+	}
+	if d.client, err = client.New(d.cluster.Config(), client.Options{Scheme: scheme}); err != nil {
+		return fmt.Errorf("client: %w", err)
+	}
+	return d.progress.step("Install Remit: CRDs, its own bounded rights, catalog and olm as Pods", func() error {
+		ctx, cancel := context.WithTimeout(ctx, d.Timeout)
+		defer cancel()
+		return manifests.Install(ctx, d.client, manifests.ProfileBounded, manifests.Args{
+			Deployment: names.ServiceAccountCatalog,
+			Args:       []string{"--catalog-directory=" + catalogImage + "=" + catalogDir},
+		})
+	})
+}
+
+func (d *demo) stop() {
+	if d.cluster == nil {
+		return
+	}
+	_ = d.progress.step("Stop the cluster", d.cluster.Stop)
+}
+
+// until waits until look says that what it looks at is as it should be. On a time-out the error is
+// what look said last.
+func (d *demo) until(ctx context.Context, look func(context.Context) error) error {
+	var last error
+	err := wait.PollUntilContextTimeout(ctx, pollInterval, d.Timeout, true, func(ctx context.Context) (bool, error) {
+		last = look(ctx)
+		return last == nil, nil
+	})
+	if err != nil && last != nil && ctx.Err() == nil {
+		return fmt.Errorf("after %s: %w", d.Timeout, last)
+	}
+	return err
+}

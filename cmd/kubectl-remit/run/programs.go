@@ -1,0 +1,57 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// Programs that the demonstration runs, by file name.
+const (
+	programControlPlane = "controlplane"
+	programCatalog      = "catalog"
+	programOLM          = "olm"
+	programSample       = "sample-operator"
+)
+
+// programs is the directory that holds them: the one of this executable.
+type programs string
+
+func (d programs) path(name string) string { return filepath.Join(string(d), name) }
+
+func (d programs) missing() []string {
+	var out []string
+	for _, name := range []string{programControlPlane, programCatalog, programOLM, programSample} {
+		if _, err := os.Stat(d.path(name)); err != nil {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// findPrograms returns where the programs are and, in a source tree, builds what is missing.
+func findPrograms(ctx context.Context, p *progress) (programs, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return "", fmt.Errorf("find the programs: %w", err)
+	}
+	dir := programs(filepath.Dir(self))
+	missing := dir.missing()
+	if len(missing) == 0 {
+		return dir, nil
+	}
+	root := filepath.Dir(string(dir))
+	if _, err := os.Stat(filepath.Join(root, "controlplane", "go.mod")); err != nil {
+		return "", fmt.Errorf("%s not found next to %s: run this from a source tree, by make run", strings.Join(missing, ", "), self)
+	}
+	return dir, p.step("Building "+strings.Join(missing, ", ")+" (the control plane takes minutes the first time)", func() error {
+		build := exec.CommandContext(ctx, "make", "-C", root, "build", "controlplane")
+		if out, err := build.CombinedOutput(); err != nil {
+			return fmt.Errorf("make build controlplane: %w\n%s", err, out)
+		}
+		return nil
+	})
+}

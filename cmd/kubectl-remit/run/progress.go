@@ -1,0 +1,56 @@
+package run
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/term"
+)
+
+// progress shows one line for each step. On a terminal the line of a step that runs is replaced by the
+// one that says how it ended; elsewhere only the latter is written.
+type progress struct {
+	out      io.Writer
+	terminal bool
+}
+
+func newProgress(out io.Writer) *progress {
+	file, ok := out.(*os.File)
+	return &progress{out: out, terminal: ok && term.IsTerminal(int(file.Fd()))}
+}
+
+// step runs one step and returns its error.
+func (p *progress) step(what string, do func() error) error {
+	if p.terminal {
+		fmt.Fprintf(p.out, "  … %s", what)
+	}
+	start := time.Now()
+	err := do()
+	mark := "✓"
+	if err != nil {
+		mark = "✗"
+	}
+	if p.terminal {
+		fmt.Fprint(p.out, "\r\x1b[K")
+	}
+	fmt.Fprintf(p.out, "  %s %s (%s)\n", mark, what, took(start))
+	return err
+}
+
+func took(start time.Time) string {
+	return time.Since(start).Round(10 * time.Millisecond).String()
+}
+
+func (p *progress) say(format string, args ...any) {
+	fmt.Fprintf(p.out, format+"\n", args...)
+}
+
+// quote shows text of somebody else's, set off from our own.
+func (p *progress) quote(text string) {
+	for line := range strings.Lines(strings.TrimRight(text, "\n") + "\n") {
+		fmt.Fprint(p.out, "    │ "+line)
+	}
+}

@@ -1,0 +1,196 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/pkg/bundle"
+	"github.com/remit-olm/remit/pkg/preflight"
+	"github.com/remit-olm/remit/pkg/step/build"
+	samplebundle "github.com/remit-olm/remit/test/operators/sample/bundle"
+)
+
+// sampleNamespace is where the sample operator is installed; greeting is its first resource.
+const (
+	sampleNamespace = "demo"
+	greetingName    = "hello"
+	greetingMessage = "Hello from a bounded operator"
+	// rulesHeldBack is how many rules the account lacks at first.
+	rulesHeldBack = 2
+)
+
+// sample shows the main job: blocked before the first write, reported, granted, carried out, working.
+func (d *demo) sample(ctx context.Context) error {
+	dir, err := os.MkdirTemp("", "remit-demo-catalog-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	if err := os.CopyFS(dir, samplebundle.FS()); err != nil {
+		return fmt.Errorf("write the sample catalog: %w", err)
+	}
+	if err := d.start(ctx, dir); err != nil {
+		return err
+	}
+	t := &tenant{demo: d, namespace: sampleNamespace, pkg: samplebundle.Package, targets: []string{sampleNamespace}}
+	if err := t.blockedFirst(ctx); err != nil {
+		return err
+	}
+	if err := t.greet(ctx); err != nil {
+		return err
+	}
+	d.hints(sampleNamespace, "greetings,configmaps,deployments")
+	return nil
+}
+
+// blockedFirst installs with an account that lacks something, shows the report and grants it.
+func (t *tenant) blockedFirst(ctx context.Context) error {
+	b, err := readBundle(samplebundle.FS())
+	if err != nil {
+		return err
+	}
+	all, err := preflight.Required(t.account(), b, build.Scope{Namespace: t.namespace, Package: t.pkg, Targets: t.targets})
+	if err != nil {
+		return err
+	}
+	held, lacking := holdBack(all, t.namespace, rulesHeldBack)
+	what := fmt.Sprintf("Create namespace %q with the account %q, which holds all the sample operator needs but %d rules",
+		t.namespace, accountName, rulesHeldBack)
+	err = t.progress.step(what, func() error {
+		if err := t.prepare(ctx); err != nil {
+			return err
+		}
+		return t.grant(ctx, held)
+	})
+	if err != nil {
+		return err
+	}
+	var report string
+	err = t.progress.step("Subscribe to the sample operator: Remit stops before its first write", func() error {
+		if err := t.subscribe(ctx); err != nil {
+			return err
+		}
+		return t.until(ctx, func(ctx context.Context) (err error) {
+			report, err = t.blocked(ctx)
+			return err
+		})
+	})
+	if err != nil {
+		return err
+	}
+	t.progress.say("\n  What the Subscription says (condition PermissionsMissing):\n")
+	t.progress.quote(report)
+	return t.goThrough(ctx, lacking)
+}
+
+func (t *tenant) goThrough(ctx context.Context, lacking preflight.Report) error {
+	t.progress.say("\n  Granted now:\n")
+	t.progress.quote(string(lacking.Manifests()))
+	t.progress.say("")
+	if err := t.progress.step("Apply the grant", func() error { return t.grant(ctx, lacking) }); err != nil {
+		return err
+	}
+	granted := time.Now()
+	if err := t.progress.step("The InstallPlan goes through by itself", func() error { return t.until(ctx, t.planComplete) }); err != nil {
+		return err
+	}
+	complete := took(granted)
+	if err := t.progress.step("The operator runs: ClusterServiceVersion Succeeded, Subscription AtLatestKnown", func() error {
+		return t.until(ctx, t.installed)
+	}); err != nil {
+		return err
+	}
+	t.progress.say("  From the grant to a complete plan: %s", complete)
+	return nil
+}
+
+// holdBack splits a report into what the account gets and what it lacks: the last n rules of the
+// namespace.
+func holdBack(all preflight.Report, namespace string, n int) (held, lacking preflight.Report) {
+	held, lacking = preflight.Report{Account: all.Account}, preflight.Report{Account: all.Account}
+	for _, s := range all.Scopes() {
+		keep := len(s.Rules)
+		if s.Namespace == namespace {
+			keep = max(0, keep-n)
+		}
+		if keep > 0 {
+			held.Findings = append(held.Findings, preflight.Finding{Namespace: s.Namespace, Missing: s.Rules[:keep]})
+		}
+		if keep < len(s.Rules) {
+			lacking.Findings = append(lacking.Findings, preflight.Finding{Namespace: s.Namespace, Missing: s.Rules[keep:]})
+		}
+	}
+	return held, lacking
+}
+
+// greet gives the operator something to do and waits until it has done it.
+func (t *tenant) greet(ctx context.Context) error {
+	cr := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "sample.remit.dev/v1",
+		"kind":       "Greeting",
+		"metadata":   map[string]any{"name": greetingName, "namespace": t.namespace},
+		"spec":       map[string]any{"message": greetingMessage, "replicas": int64(1)},
+	}}
+	err := t.progress.step(fmt.Sprintf("Create a Greeting %q: the operator, as its own bounded ServiceAccount, reconciles it", greetingName), func() error {
+		// The API server takes two seconds to serve a brand-new kind.
+		if err := t.until(ctx, func(ctx context.Context) error { return client.IgnoreAlreadyExists(t.client.Create(ctx, cr)) }); err != nil {
+			return err
+		}
+		return t.until(ctx, func(ctx context.Context) error { return t.greeted(ctx, cr) })
+	})
+	if err != nil {
+		return err
+	}
+	name, _, _ := unstructured.NestedString(cr.Object, "status", "configMapName")
+	t.progress.say("  Greeting %s/%s is Ready; its ConfigMap is %q", t.namespace, greetingName, name)
+	return nil
+}
+
+func (t *tenant) greeted(ctx context.Context, cr *unstructured.Unstructured) error {
+	if err := t.client.Get(ctx, client.ObjectKeyFromObject(cr), cr); err != nil {
+		return err
+	}
+	conditions, _, _ := unstructured.NestedSlice(cr.Object, "status", "conditions")
+	for _, c := range conditions {
+		if c, ok := c.(map[string]any); ok && c["type"] == "Ready" && c["status"] == "True" {
+			return nil
+		}
+	}
+	return fmt.Errorf("Greeting %q is not Ready yet", cr.GetName())
+}
+
+// hints ends the demonstration with where to go on.
+func (d *demo) hints(namespace, kinds string) {
+	d.progress.say("\nKubeconfig: %s\n\nTry:", d.cluster.Kubeconfig)
+	for _, line := range []string{
+		"get subscriptions,installplans,clusterserviceversions -n " + namespace,
+		"get " + kinds + " -n " + namespace,
+		"logs -n remit deployment/remit-catalog --tail 20",
+	} {
+		d.progress.say("  kubectl --kubeconfig %s %s", d.cluster.Kubeconfig, line)
+	}
+}
+
+// readBundle parses a bundle directory.
+func readBundle(fsys fs.FS) (*bundle.Bundle, error) {
+	files, err := fs.Glob(fsys, path.Join("manifests", "*"))
+	if err != nil {
+		return nil, err
+	}
+	var manifests [][]byte
+	for _, f := range files {
+		raw, err := fs.ReadFile(fsys, f)
+		if err != nil {
+			return nil, err
+		}
+		manifests = append(manifests, raw)
+	}
+	return bundle.Parse(manifests)
+}

@@ -1,0 +1,171 @@
+package run
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/lib/scoped"
+	"github.com/remit-olm/remit/pkg/preflight"
+)
+
+// accountName is the ServiceAccount that bounds the demonstration's installs.
+const accountName = "installer"
+
+// tenant is a namespace into which one package is installed.
+type tenant struct {
+	*demo
+	namespace string
+	pkg       string
+	// targets are the OperatorGroup's; none selects all namespaces.
+	targets []string
+	// channel and startingCSV go into the Subscription; empty leaves the choice to the catalog.
+	channel     string
+	startingCSV string
+}
+
+func (t *tenant) account() types.NamespacedName {
+	return types.NamespacedName{Namespace: t.namespace, Name: accountName}
+}
+
+func (t *tenant) meta(name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: t.namespace, Name: name}
+}
+
+// prepare makes the namespace with its account, enrolled, and the OperatorGroup that names it.
+func (t *tenant) prepare(ctx context.Context) error {
+	objs := []client.Object{
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: t.namespace}},
+		&corev1.ServiceAccount{ObjectMeta: t.meta(accountName)},
+	}
+	objs = append(objs, scoped.Enrolment(t.account(), names.DefaultNamespace)...)
+	objs = append(objs,
+		&operatorsv1.OperatorGroup{
+			ObjectMeta: t.meta("demo"),
+			Spec:       operatorsv1.OperatorGroupSpec{ServiceAccountName: accountName, TargetNamespaces: t.targets},
+		},
+		&operatorsv1alpha1.CatalogSource{
+			ObjectMeta: t.meta("demo"),
+			Spec:       operatorsv1alpha1.CatalogSourceSpec{SourceType: operatorsv1alpha1.SourceTypeGrpc, Image: catalogImage},
+		})
+	for _, obj := range objs {
+		if err := t.client.Create(ctx, obj); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// grant applies the RBAC that a report asks for, as the cluster's administrator.
+func (t *tenant) grant(ctx context.Context, report preflight.Report) error {
+	return applyYAML(ctx, t.client, report.Manifests())
+}
+
+func applyYAML(ctx context.Context, c client.Client, text []byte) error {
+	objs, err := decodeAll(text)
+	if err != nil {
+		return err
+	}
+	for _, obj := range objs {
+		if err := c.Apply(ctx, client.ApplyConfigurationFromUnstructured(obj), client.FieldOwner("kubectl-remit")); err != nil {
+			return fmt.Errorf("apply %s %s: %w", obj.GetKind(), obj.GetName(), err)
+		}
+	}
+	return nil
+}
+
+func decodeAll(text []byte) ([]*unstructured.Unstructured, error) {
+	var out []*unstructured.Unstructured
+	reader := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096)
+	for {
+		obj := &unstructured.Unstructured{}
+		switch err := reader.Decode(&obj.Object); {
+		case errors.Is(err, io.EOF):
+			return out, nil
+		case err != nil:
+			return nil, fmt.Errorf("decode YAML: %w", err)
+		case len(obj.Object) > 0:
+			out = append(out, obj)
+		}
+	}
+}
+
+// subscribe asks for the package.
+func (t *tenant) subscribe(ctx context.Context) error {
+	return t.client.Create(ctx, &operatorsv1alpha1.Subscription{
+		ObjectMeta: t.meta(t.pkg),
+		Spec: &operatorsv1alpha1.SubscriptionSpec{
+			CatalogSource: "demo", CatalogSourceNamespace: t.namespace, Package: t.pkg,
+			Channel: t.channel, StartingCSV: t.startingCSV,
+		},
+	})
+}
+
+func (t *tenant) subscription(ctx context.Context) (*operatorsv1alpha1.Subscription, error) {
+	sub := &operatorsv1alpha1.Subscription{}
+	err := t.client.Get(ctx, client.ObjectKey{Namespace: t.namespace, Name: t.pkg}, sub)
+	return sub, err
+}
+
+// blocked returns the report on the Subscription, or an error while there is none.
+func (t *tenant) blocked(ctx context.Context) (string, error) {
+	sub, err := t.subscription(ctx)
+	if err != nil {
+		return "", err
+	}
+	c := sub.Status.GetCondition(names.ConditionPermissionsMissing)
+	if c.Status != corev1.ConditionTrue {
+		return "", fmt.Errorf("no missing permissions are reported yet")
+	}
+	return c.Message, nil
+}
+
+// planComplete is nil when the InstallPlan of the Subscription is complete.
+func (t *tenant) planComplete(ctx context.Context) error {
+	sub, err := t.subscription(ctx)
+	if err != nil {
+		return err
+	}
+	if c := sub.Status.GetCondition(operatorsv1alpha1.SubscriptionResolutionFailed); c.Status == corev1.ConditionTrue {
+		return fmt.Errorf("%s: %s", c.Reason, c.Message)
+	}
+	if sub.Status.InstallPlanRef == nil {
+		return fmt.Errorf("no InstallPlan yet")
+	}
+	ip := &operatorsv1alpha1.InstallPlan{}
+	if err := t.client.Get(ctx, client.ObjectKey{Namespace: t.namespace, Name: sub.Status.InstallPlanRef.Name}, ip); err != nil {
+		return err
+	}
+	if ip.Status.Phase != operatorsv1alpha1.InstallPlanPhaseComplete {
+		return fmt.Errorf("InstallPlan is %s: %s", ip.Status.Phase, ip.Status.Message)
+	}
+	return nil
+}
+
+// installed is nil when the operator runs and the Subscription says so.
+func (t *tenant) installed(ctx context.Context) error {
+	sub, err := t.subscription(ctx)
+	if err != nil {
+		return err
+	}
+	if sub.Status.InstalledCSV != "" && sub.Status.State == operatorsv1alpha1.SubscriptionStateAtLatest {
+		return nil
+	}
+	csv := &operatorsv1alpha1.ClusterServiceVersion{}
+	if err := t.client.Get(ctx, client.ObjectKey{Namespace: t.namespace, Name: sub.Status.CurrentCSV}, csv); err != nil {
+		return err
+	}
+	return fmt.Errorf("ClusterServiceVersion is %s, %s: %s", csv.Status.Phase, csv.Status.Reason, csv.Status.Message)
+}
