@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net"
 	"path/filepath"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -60,6 +59,13 @@ func (c *cluster) serveLogs() error {
 func (c *cluster) waitUsable(ctx context.Context) error {
 	var missing error
 	err := wait.PollUntilContextTimeout(ctx, readyPoll, readyTimeout, true, func(ctx context.Context) (bool, error) {
+		for _, r := range c.running {
+			select {
+			case <-r.Done(): // it would never become usable
+				return false, r.Err()
+			default:
+			}
+		}
 		missing = c.usable(ctx)
 		return missing == nil, nil
 	})
@@ -89,5 +95,5 @@ func (c *cluster) usable(ctx context.Context) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("node %s is not ready (after %s at most)", n.Name, readyTimeout.Round(time.Second))
+	return fmt.Errorf("node %s is not ready", n.Name)
 }

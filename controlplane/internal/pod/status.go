@@ -45,8 +45,9 @@ func (v view) status() corev1.PodStatus {
 }
 
 func (v view) phase() corev1.PodPhase {
-	for _, c := range v.init {
-		if t := c.State.Terminated; t != nil && t.ExitCode != 0 {
+	for i, c := range v.init {
+		// A sidecar is stopped at the end, however that looks.
+		if t := c.State.Terminated; t != nil && t.ExitCode != 0 && !isSidecar(&v.pod.Spec.InitContainers[i]) {
 			return corev1.PodFailed
 		}
 	}

@@ -2,7 +2,7 @@
 //
 // Three nets catch a process, since each has a hole:
 //
-//   - a clean stop signals the process group, SIGTERM first and SIGKILL after the grace period, so that children go too;
+//   - a clean stop asks the process with SIGTERM and kills its whole group after the grace period, as a container runtime does;
 //   - Pdeathsig kills the process itself when this one dies in any way, kill -9 included. The kernel ties it to the thread that
 //     forked, and Go ends idle threads as it likes, so all forking happens on one goroutine locked to a thread for ever;
 //   - Pdeathsig does not reach grandchildren. A tiny shell (the warden) in a session of its own is told every process group and
@@ -103,15 +103,15 @@ func (p *Process) Done() <-chan struct{} { return p.done }
 // Exit is valid once Done is closed.
 func (p *Process) Exit() Exit { return p.exit }
 
-// Stop ends the whole group: SIGTERM, the grace period for the process, SIGKILL for what is left. It returns when the process is gone.
+// Stop ends the process and its group: SIGTERM to the process, the grace period, SIGKILL to what is left. It returns when the process is gone.
 func (p *Process) Stop(grace time.Duration) {
-	p.signal(syscall.SIGTERM)
+	_ = p.cmd.Process.Signal(syscall.SIGTERM) // it may be gone already
 	timer := time.NewTimer(grace)
 	defer timer.Stop()
 	select {
 	case <-p.done:
 	case <-timer.C:
-		p.signal(syscall.SIGKILL)
+		p.killGroup()
 		<-p.done
 	}
 }
@@ -120,7 +120,7 @@ func (p *Process) wait() {
 	defer close(p.done)
 	err := p.cmd.Wait()
 	// A container's processes end with its first one.
-	p.signal(syscall.SIGKILL)
+	p.killGroup()
 	p.launcher.warden.release(p.Pid())
 	var exited *exec.ExitError
 	switch {
@@ -139,9 +139,9 @@ func exitOf(status syscall.WaitStatus) Exit {
 	return Exit{Code: int32(status.ExitStatus())}
 }
 
-// signal ignores a group that is gone already.
-func (p *Process) signal(s syscall.Signal) {
-	if err := syscall.Kill(-p.Pid(), s); err != nil && !errors.Is(err, syscall.ESRCH) {
-		klog.V(2).InfoS("Signalling failed", "pid", p.Pid(), "signal", s, "err", err)
+// killGroup ignores a group that is gone already.
+func (p *Process) killGroup() {
+	if err := syscall.Kill(-p.Pid(), syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
+		klog.V(2).InfoS("Killing a process group failed", "group", p.Pid(), "err", err)
 	}
 }
