@@ -3,6 +3,7 @@ package pod
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -111,11 +112,9 @@ func same(old, new corev1.PodStatus) bool {
 		return false
 	}
 	for _, n := range new.Conditions {
-		found := false
-		for _, o := range old.Conditions {
-			found = found || o.Type == n.Type && o.Status == n.Status && o.Reason == n.Reason && o.Message == n.Message
-		}
-		if !found {
+		if !slices.ContainsFunc(old.Conditions, func(o corev1.PodCondition) bool {
+			return o.Type == n.Type && o.Status == n.Status && o.Reason == n.Reason && o.Message == n.Message
+		}) {
 			return false
 		}
 	}

@@ -45,11 +45,8 @@ func (v view) status() corev1.PodStatus {
 }
 
 func (v view) phase() corev1.PodPhase {
-	for i, c := range v.init {
-		// A sidecar is stopped at the end, however that looks.
-		if t := c.State.Terminated; t != nil && t.ExitCode != 0 && !isSidecar(&v.pod.Spec.InitContainers[i]) {
-			return corev1.PodFailed
-		}
+	if v.initFailed() {
+		return corev1.PodFailed
 	}
 	ended, failed, begun := 0, false, false
 	for _, c := range v.main {
@@ -67,6 +64,16 @@ func (v view) phase() corev1.PodPhase {
 		return corev1.PodRunning
 	}
 	return corev1.PodPending
+}
+
+// initFailed overlooks sidecars: they are stopped at the end, however that looks.
+func (v view) initFailed() bool {
+	for i, c := range v.init {
+		if t := c.State.Terminated; t != nil && t.ExitCode != 0 && !isSidecar(&v.pod.Spec.InitContainers[i]) {
+			return true
+		}
+	}
+	return false
 }
 
 func (v view) initialized(phase corev1.PodPhase) corev1.PodCondition {

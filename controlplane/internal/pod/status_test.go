@@ -35,7 +35,10 @@ func TestStatus(t *testing.T) {
 		ready       bool
 	}{
 		{name: "is pending at first", main: statuses{waiting()}, phase: corev1.PodPending, initialized: true},
-		{name: "is not initialized while an init container runs", init: statuses{running(false)}, main: statuses{waiting()}, phase: corev1.PodPending},
+		{
+			name: "is not initialized while an init container runs", init: statuses{running(false)}, main: statuses{waiting()},
+			phase: corev1.PodPending,
+		},
 		{name: "fails with its init container", init: statuses{exited(1)}, main: statuses{waiting()}, phase: corev1.PodFailed},
 		{
 			name: "runs when all run and is ready when all are", init: statuses{exited(0)}, main: statuses{running(true), running(true)},

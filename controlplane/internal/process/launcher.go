@@ -103,7 +103,8 @@ func (p *Process) Done() <-chan struct{} { return p.done }
 // Exit is valid once Done is closed.
 func (p *Process) Exit() Exit { return p.exit }
 
-// Stop ends the process and its group: SIGTERM to the process, the grace period, SIGKILL to what is left. It returns when the process is gone.
+// Stop ends the process and its group: SIGTERM to the process, the grace period, SIGKILL to what is left. It returns when the
+// process is gone.
 func (p *Process) Stop(grace time.Duration) {
 	_ = p.cmd.Process.Signal(syscall.SIGTERM) // it may be gone already
 	timer := time.NewTimer(grace)

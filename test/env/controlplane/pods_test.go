@@ -25,7 +25,8 @@ var itoa = strconv.Itoa
 func TestADeploymentOfAnUnmappedImageBecomesAvailable(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, controlplane.Shared(t))
-	_, err := w.client.AppsV1().Deployments(w.namespace).Create(t.Context(), deployment("web", "example.com/none:v1", 3), metav1.CreateOptions{})
+	web := deployment("web", "example.com/none:v1", 3)
+	_, err := w.client.AppsV1().Deployments(w.namespace).Create(t.Context(), web, metav1.CreateOptions{})
 	require.NoError(t, err)
 	w.eventually(func(c *require.Assertions) {
 		d, err := w.client.AppsV1().Deployments(w.namespace).Get(t.Context(), "web", metav1.GetOptions{})

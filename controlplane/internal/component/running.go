@@ -1,0 +1,56 @@
+package component
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/pflag"
+	cliflag "k8s.io/component-base/cli/flag"
+)
+
+// Running is a started component.
+type Running struct {
+	name   string
+	cancel context.CancelFunc
+	done   chan struct{}
+	err    error
+}
+
+// Done is closed when the component has ended, by itself or by Stop.
+func (r *Running) Done() <-chan struct{} { return r.done }
+
+// Err tells why the component ended; it is valid once Done is closed.
+func (r *Running) Err() error { return fmt.Errorf("%s ended: %w", r.name, r.err) }
+
+// Stop ends the component and waits for it, or for the context.
+func (r *Running) Stop(ctx context.Context) {
+	r.cancel()
+	select {
+	case <-r.done:
+	case <-ctx.Done():
+	}
+}
+
+// start runs the function under a context of its own. The parent's values are kept but not its cancellation: the order of stopping
+// is decided by the caller, not by whoever sees the signal first.
+func start(ctx context.Context, name string, run func(context.Context) error) *Running {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	r := &Running{name: name, cancel: cancel, done: make(chan struct{})}
+	go func() {
+		defer close(r.done)
+		r.err = run(ctx)
+	}()
+	return r
+}
+
+// parse sets flags the way a command line does.
+func parse(name string, sets cliflag.NamedFlagSets, args []string) error {
+	all := pflag.NewFlagSet(name, pflag.ContinueOnError)
+	for _, set := range sets.FlagSets {
+		all.AddFlagSet(set)
+	}
+	if err := all.Parse(args); err != nil {
+		return fmt.Errorf("%s flags: %w", name, err)
+	}
+	return nil
+}
