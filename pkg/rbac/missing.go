@@ -13,18 +13,69 @@ import (
 const MaxAtoms = 50_000
 
 // Missing returns what of the wanted rules the held ones do not cover: compacted, sorted, and empty
-// where all is covered.
+// where all is covered. Of more than MaxAtoms nothing counts as covered: they are returned as they are.
 func Missing(held, wanted []rbacv1.PolicyRule) []rbacv1.PolicyRule {
-	if covered, missing := validation.Covers(held, wanted); !covered {
-		return Compact(missing)
+	if tooLarge(wanted) {
+		return wanted
 	}
-	return nil
+	index := indexOf(held)
+	var missing []rbacv1.PolicyRule
+	for _, atom := range explode(wanted) {
+		if !index.covers(atom) {
+			missing = append(missing, atom)
+		}
+	}
+	return Compact(missing)
+}
+
+// index finds the held rules that may cover an atom by its verb and group, so that thousands of rules
+// need not all be held against thousands of others.
+type index map[indexKey][]rbacv1.PolicyRule
+
+type indexKey struct{ verb, group string }
+
+// urls stands for the group of rules about URLs, which have none.
+const urls = "/"
+
+func indexOf(rules []rbacv1.PolicyRule) index {
+	out := index{}
+	for _, r := range rules {
+		groups := r.APIGroups
+		if len(r.NonResourceURLs) > 0 {
+			groups = append(slices.Clone(groups), urls)
+		}
+		for _, verb := range r.Verbs {
+			for _, group := range groups {
+				k := indexKey{verb, group}
+				out[k] = append(out[k], r)
+			}
+		}
+	}
+	return out
+}
+
+func (x index) covers(atom rbacv1.PolicyRule) bool {
+	groups := []string{urls}
+	if len(atom.NonResourceURLs) == 0 {
+		groups = []string{atom.APIGroups[0], rbacv1.APIGroupAll}
+	}
+	for _, verb := range []string{atom.Verbs[0], rbacv1.VerbAll} {
+		for _, group := range groups {
+			if ok, _ := validation.Covers(x[indexKey{verb, group}], []rbacv1.PolicyRule{atom}); ok {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // Validate says, as the API server does, what is wrong with a rule that is to go into a Role
 // (namespaced) or a ClusterRole; nil where nothing is. A rule that fails here covers nothing and is
 // covered by nothing.
 func Validate(rule rbacv1.PolicyRule, namespaced bool) error {
+	if atoms(rule) > MaxAtoms {
+		return fmt.Errorf("a rule expands to more than %d combinations", MaxAtoms)
+	}
 	if len(rule.Verbs) == 0 {
 		return fmt.Errorf("rule %s has no verbs", Line(rule))
 	}
@@ -43,19 +94,40 @@ func Validate(rule rbacv1.PolicyRule, namespaced bool) error {
 	if len(rule.Resources) == 0 {
 		return fmt.Errorf("rule %s has no resources", Line(rule))
 	}
-	if atoms(rule) > MaxAtoms {
-		return fmt.Errorf("a rule expands to more than %d combinations", MaxAtoms)
-	}
 	return nil
 }
 
+// tooLarge says whether rules expand to more than MaxAtoms combinations together.
+func tooLarge(rules []rbacv1.PolicyRule) bool {
+	total := 0
+	for _, r := range rules {
+		if total += atoms(r); total > MaxAtoms {
+			return true
+		}
+	}
+	return false
+}
+
+// atoms counts what a rule expands to. It stops above MaxAtoms: the product of four long lists is more
+// than an int can hold.
 func atoms(r rbacv1.PolicyRule) int {
-	return max(1, len(r.APIGroups)) * max(1, len(r.Resources)) * max(1, len(r.Verbs)) * max(1, len(r.ResourceNames))
+	product := func(lengths ...int) int {
+		n := 1
+		for _, length := range lengths {
+			n = min(n*length, MaxAtoms+1)
+		}
+		return n
+	}
+	return product(len(r.APIGroups), len(r.Resources), len(r.Verbs), max(1, len(r.ResourceNames))) +
+		product(len(r.NonResourceURLs), len(r.Verbs))
 }
 
 // Compact merges rules that together say the same in fewer words, first by verbs, then by names,
-// then by resources, then by API groups, and sorts the result.
+// then by resources, then by API groups, and sorts the result. More than MaxAtoms are left as they are.
 func Compact(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
+	if tooLarge(rules) {
+		return rules
+	}
 	out := explode(rules)
 	for _, field := range []func(*rbacv1.PolicyRule) *[]string{
 		func(r *rbacv1.PolicyRule) *[]string { return &r.Verbs },
@@ -106,13 +178,9 @@ func merge(rules []rbacv1.PolicyRule, field func(*rbacv1.PolicyRule) *[]string) 
 	return out
 }
 
+// key quotes, so that no names (all objects) and one empty name (requests without one) differ.
 func key(r rbacv1.PolicyRule) string {
-	parts := [][]string{r.APIGroups, r.Resources, r.ResourceNames, r.Verbs, r.NonResourceURLs}
-	joined := make([]string, len(parts))
-	for i, p := range parts {
-		joined[i] = strings.Join(p, "\x01")
-	}
-	return strings.Join(joined, "\x00")
+	return fmt.Sprintf("%q", [][]string{r.APIGroups, r.Resources, r.ResourceNames, r.Verbs, r.NonResourceURLs})
 }
 
 // Line is a rule on one line, as flow-style YAML that can be pasted into a Role.

@@ -1,0 +1,263 @@
+package rbac
+
+import (
+	"fmt"
+	"math/rand"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/component-helpers/auth/rbac/validation"
+	"sigs.k8s.io/yaml"
+)
+
+// rule reads "<verbs> <group>/<resources> [names]" or "<verbs> <urls>", lists being separated by commas:
+// "get,list apps:deployments" or "get :secrets [a,b]" or "get /metrics".
+func rule(text string) rbacv1.PolicyRule {
+	verbs, rest, _ := strings.Cut(text, " ")
+	r := rbacv1.PolicyRule{Verbs: strings.Split(verbs, ",")}
+	rest, names, named := strings.Cut(rest, " ")
+	if named {
+		r.ResourceNames = strings.Split(strings.Trim(names, "[]"), ",")
+	}
+	groups, resources, ok := strings.Cut(rest, ":")
+	if !ok {
+		r.NonResourceURLs = strings.Split(rest, ",")
+		return r
+	}
+	r.APIGroups, r.Resources = strings.Split(groups, ","), strings.Split(resources, ",")
+	return r
+}
+
+func rules(texts ...string) []rbacv1.PolicyRule {
+	var out []rbacv1.PolicyRule
+	for _, text := range texts {
+		out = append(out, rule(text))
+	}
+	return out
+}
+
+// The numbers are those of the table in the design page "Rule-check semantics".
+func TestMissingIsWhatTheEscalationCheckOfTheAPIServerMisses(t *testing.T) {
+	for _, row := range []struct {
+		name         string
+		held, wanted []rbacv1.PolicyRule
+		missing      []rbacv1.PolicyRule
+	}{
+		{"1 all verbs cover each verb", rules("* :pods"), rules("get,list :pods"), nil},
+		{"2 no list of verbs is all verbs", rules("get,list,watch,create,update,patch,delete,deletecollection :pods"), rules("* :pods"), rules("* :pods")},
+		{"3 all groups cover each group", rules("get *:deployments"), rules("get apps:deployments"), nil},
+		{"4 no list of groups is all groups", rules("get ,apps:deployments"), rules("get *:deployments"), rules("get *:deployments")},
+		{"5 all resources include subresources", rules("get :*"), rules("get :pods/log,pods/exec,serviceaccounts/token"), nil},
+		{"6 a resource is not its subresource", rules("get :pods"), rules("get :pods/log"), rules("get :pods/log")},
+		{"7 pods/* is no wildcard", rules("get :pods/*"), rules("get :pods/log"), rules("get :pods/log")},
+		{"8 */log covers pods/log", rules("get :*/log"), rules("get :pods/log"), nil},
+		{"9 */scale covers itself", rules("get apps:*/scale"), rules("get apps:*/scale"), nil},
+		{"10 no list of subresources is */scale", rules("get apps:deployments/scale,statefulsets/scale"), rules("get apps:*/scale"), rules("get apps:*/scale")},
+		{"11 */* is literal", rules("get :*/*"), rules("get :pods/log"), rules("get :pods/log")},
+		{"12 */* covers pods/*", rules("get :*/*"), rules("get :pods/*"), nil},
+		{"13 no list of subresources is pods/*", rules("get :pods,pods/log,pods/exec"), rules("get :pods/*"), rules("get :pods/*")},
+		{"14 no names cover each name", rules("get :secrets"), rules("get :secrets [a]"), nil},
+		{"15 a list of names covers each", rules("get :secrets [a,b]"), rules("get :secrets [a]"), nil},
+		{"16 names are not all objects", rules("get :secrets [a]"), rules("get :secrets"), rules("get :secrets")},
+		{"17 names may come from two rules", rules("get :secrets [a]", "get :secrets [b]"), rules("get :secrets [a,b]"), nil},
+		{"18 verbs may come from two rules", rules("get :pods", "list :pods"), rules("get,list :pods"), nil},
+		{"19 a name from one rule and all from another", rules("get :secrets [a]", "list :secrets"), rules("get,list :secrets [a]"), nil},
+		{"38 a URL covers itself", rules("get /metrics"), rules("get /metrics"), nil},
+		{"39 a trailing star is a prefix", rules("get /metrics*"), rules("get /metrics/cadvisor,/metricsfoo"), nil},
+		{"40 the prefix includes its slash", rules("get /healthz/*"), rules("get /healthz"), rules("get /healthz")},
+		{"41 a URL is no prefix", rules("get /healthz"), rules("get /healthz/*"), rules("get /healthz/*")},
+		{"42 all paths are not all URLs", rules("get /*"), rules("get *"), rules("get *")},
+		{"43 verbs count for URLs", rules("get *"), rules("post *"), rules("post *")},
+		{"46 create with a name covers itself", rules("create :secrets [x]"), rules("create :secrets [x]"), nil},
+		{"47 create covers create with a name", rules("create :secrets"), rules("create :secrets [x]"), nil},
+		{"48 delete is not deletecollection", rules("delete :pods"), rules("deletecollection :pods"), rules("deletecollection :pods")},
+		{"49 list is not watch", rules("list :pods"), rules("watch :pods"), rules("watch :pods")},
+		{"50 the empty name is a name", rules("get :secrets [a]"), rules("get :secrets []"), rules("get :secrets []")},
+		{"51 verbs are compared by letter", rules("get :pods"), rules("GET :pods"), rules("GET :pods")},
+		{"60 resources are no URLs", rules("* *:*"), rules("* *:*", "* *"), rules("* *")},
+		{"66 all of a group includes subresources", rules("* acme.io:*"), rules("update acme.io:widgets/status"), nil},
+		{"67 a resource is not its finalizers", rules("update apps:deployments"), rules("update apps:deployments/finalizers"), rules("update apps:deployments/finalizers")},
+		{"68 impersonating one is not impersonating all", rules("impersonate :serviceaccounts [x]"), rules("impersonate :serviceaccounts"), rules("impersonate :serviceaccounts")},
+		{"36 no rules ask for nothing", nil, nil, nil},
+		{"only what is missing of a rule is named", rules("get :pods"), rules("get,list :pods,secrets"), rules("list :pods", "get,list :secrets")},
+		{"what is missing is said once", nil, rules("get :pods", "get,list :pods"), rules("get,list :pods")},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			require.Equal(t, row.missing, Missing(row.held, row.wanted))
+			covered, _ := validation.Covers(row.held, row.wanted)
+			require.Equal(t, covered, len(row.missing) == 0, "the API server's own function")
+		})
+	}
+}
+
+func TestMissingOfTooManyCombinationsIsAllOfThem(t *testing.T) {
+	all := rules("* *:*")
+	require.Empty(t, Missing(all, []rbacv1.PolicyRule{wide(36)}))
+	one := []rbacv1.PolicyRule{wide(37)}
+	require.Equal(t, one, Missing(all, one))
+	require.Equal(t, one, Compact(one))
+	two := []rbacv1.PolicyRule{wide(30), wide(30)}
+	require.Equal(t, two, Missing(all, two))
+}
+
+// wide expands to n*n*n combinations.
+func wide(n int) rbacv1.PolicyRule {
+	var values []string
+	for i := range n {
+		values = append(values, fmt.Sprint("v", i))
+	}
+	return rbacv1.PolicyRule{APIGroups: values, Resources: values, Verbs: values}
+}
+
+func TestValidateSaysWhatTheAPIServerWouldRefuse(t *testing.T) {
+	const overflow = 1 << 16 // to the power of four it is 0 in 64 bits
+	huge := make([]string, overflow)
+	for _, row := range []struct {
+		name       string
+		rule       rbacv1.PolicyRule
+		namespaced bool
+		want       string
+	}{
+		{"a rule on resources", rule("get :pods [a]"), true, ""},
+		{"a rule on URLs in the cluster", rule("get /metrics"), false, ""},
+		{"33 no verbs", rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods"}}, true, "has no verbs"},
+		{"34 no apiGroups", rbacv1.PolicyRule{Resources: []string{"pods"}, Verbs: []string{"get"}}, true, "has no apiGroups"},
+		{"35 no resources", rbacv1.PolicyRule{APIGroups: []string{""}, Verbs: []string{"get"}}, true, "has no resources"},
+		{"nothing at all", rbacv1.PolicyRule{}, false, "has no verbs"},
+		{"37 resources and URLs", rbacv1.PolicyRule{Resources: []string{"pods"}, NonResourceURLs: []string{"/a"}, Verbs: []string{"get"}}, false, "mixes"},
+		{"37 names and URLs", rbacv1.PolicyRule{ResourceNames: []string{"x"}, NonResourceURLs: []string{"/a"}, Verbs: []string{"get"}}, false, "mixes"},
+		{"45 URLs in a namespace", rule("get /metrics"), true, "for the whole cluster only"},
+		{"69 too many combinations", wide(37), true, "more than 50000 combinations"},
+		{"69 too many URLs", rbacv1.PolicyRule{NonResourceURLs: make([]string, 251), Verbs: make([]string, 200)}, false, "more than 50000 combinations"},
+		{"69 more than an int can count", rbacv1.PolicyRule{APIGroups: huge, Resources: huge, Verbs: huge, ResourceNames: huge}, true, "more than 50000 combinations"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			err := Validate(row.rule, row.namespaced)
+			if row.want == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.ErrorContains(t, err, row.want)
+		})
+	}
+}
+
+func TestCompactSaysTheSameInFewerWords(t *testing.T) {
+	for _, row := range []struct {
+		name     string
+		in, want []rbacv1.PolicyRule
+	}{
+		{"nothing", nil, nil},
+		{"verbs", rules("list :pods", "get :pods"), rules("get,list :pods")},
+		{"names", rules("get :pods [b]", "get :pods [a]"), rules("get :pods [a,b]")},
+		{"no names are not one name more", rules("get :pods", "get :pods [a]"), rules("get :pods [a]", "get :pods")},
+		{"no names are not the empty name", rules("get :pods", "list :pods []"), rules("list :pods []", "get :pods")},
+		{"resources", rules("get :pods", "get :secrets"), rules("get :pods,secrets")},
+		{"groups", rules("get b:pods", "get a:pods"), rules("get a,b:pods")},
+		{"URLs", rules("get /b", "get /a"), rules("get /a,/b")},
+		{"the core group comes first and URLs last", rules("get /z", "get apps:a", "list :b"), rules("list :b", "get apps:a", "get /z")},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			require.Equal(t, row.want, Compact(row.in))
+		})
+	}
+}
+
+func TestCompactKeepsTheMeaningOfAnyRules(t *testing.T) {
+	for seed := range int64(300) {
+		random := rand.New(rand.NewSource(seed))
+		in := randomRules(random)
+		out := Compact(in)
+		ok, missing := validation.Covers(out, in)
+		require.True(t, ok, "seed %d lost %v", seed, missing)
+		ok, missing = validation.Covers(in, out)
+		require.True(t, ok, "seed %d added %v", seed, missing)
+		require.ElementsMatch(t, distinct(in), distinct(out), "seed %d: the same combinations", seed)
+		require.Equal(t, out, Compact(out), "seed %d: once is enough", seed)
+		random.Shuffle(len(in), func(i, j int) { in[i], in[j] = in[j], in[i] })
+		require.Equal(t, out, Compact(in), "seed %d: in any order", seed)
+	}
+}
+
+func TestCoverageIsReflexiveAndMonotone(t *testing.T) {
+	for seed := range int64(300) {
+		random := rand.New(rand.NewSource(seed))
+		wanted, held, more := randomRules(random), randomRules(random), randomRules(random)
+		require.Empty(t, Missing(wanted, wanted), "seed %d", seed)
+		missing := Missing(held, wanted)
+		require.Empty(t, Missing(append(held, missing...), wanted), "seed %d: granting what is missing is enough", seed)
+		require.Empty(t, Missing(missing, Missing(append(held, more...), wanted)), "seed %d: more rights, less missing", seed)
+		covered, _ := validation.Covers(held, wanted)
+		require.Equal(t, covered, len(missing) == 0, "seed %d: the API server's own function", seed)
+	}
+}
+
+// distinct are the lines of all combinations.
+func distinct(in []rbacv1.PolicyRule) []string {
+	seen := map[string]bool{}
+	var out []string
+	for _, r := range explode(in) {
+		if k := key(r); !seen[k] {
+			seen[k] = true
+			out = append(out, k)
+		}
+	}
+	return out
+}
+
+func randomRules(random *rand.Rand) []rbacv1.PolicyRule {
+	pick := func(least int, from ...string) []string {
+		random.Shuffle(len(from), func(i, j int) { from[i], from[j] = from[j], from[i] })
+		return from[:least+random.Intn(len(from)-least+1)]
+	}
+	var out []rbacv1.PolicyRule
+	for range 1 + random.Intn(5) {
+		r := rbacv1.PolicyRule{Verbs: pick(1, "get", "list", "*")}
+		if random.Intn(5) == 0 {
+			r.NonResourceURLs = pick(1, "/a", "/a/*", "*", "")
+		} else {
+			r.APIGroups, r.Resources = pick(1, "", "apps", "*"), pick(1, "pods", "pods/log", "*/log", "")
+			r.ResourceNames = pick(0, "", "x", "y")
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+func TestALineIsYAMLThatReadsBackAsTheRule(t *testing.T) {
+	for name, r := range map[string]rbacv1.PolicyRule{
+		"resources":                   rule("get,list ,apps:pods,pods/log [a]"),
+		"URLs":                        rule("get /metrics,/a*"),
+		"words that YAML gives types": rule("on,null,1 ~:true,- [{},[]"),
+		"quotes and controls":         rule("get \"a\\:p\x07\x7f\u2028\u00e9 [\t]"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got rbacv1.PolicyRule
+			require.NoError(t, yaml.UnmarshalStrict([]byte(Line(r)), &got))
+			require.Equal(t, r, got)
+			require.NotContains(t, Line(r), "\n")
+		})
+	}
+	for seed := range int64(100) {
+		for _, r := range randomRules(rand.New(rand.NewSource(seed))) {
+			var got rbacv1.PolicyRule
+			require.NoError(t, yaml.UnmarshalStrict([]byte("- " + Line(r))[2:], &got))
+			require.Equal(t, Compact([]rbacv1.PolicyRule{r}), Compact([]rbacv1.PolicyRule{got}))
+		}
+	}
+}
+
+func BenchmarkMissing(b *testing.B) {
+	var held, wanted []rbacv1.PolicyRule
+	for i := range 5_000 {
+		held = append(held, rule(fmt.Sprintf("get group%d:things [n%d]", i%100, i)))
+		wanted = append(wanted, rule(fmt.Sprintf("get group%d:things [n%d]", i%100, i)))
+	}
+	b.Run("5000-rules", func(b *testing.B) {
+		for b.Loop() {
+			require.Empty(b, Missing(held, wanted))
+		}
+	})
+}
