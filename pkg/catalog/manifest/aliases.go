@@ -1,117 +1,12 @@
 package manifest
 
 import (
-	"bufio"
-	"bytes"
-	"encoding/json"
-	"errors"
-	"fmt"
-	"io"
-
-	yamlv3 "go.yaml.in/yaml/v3"
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
-
 	"github.com/remit-olm/remit/pkg/catalog"
+	"github.com/remit-olm/remit/pkg/lib/yamlalias"
 )
 
-// maxExpansion bounds what the aliases of one document may add to it. The YAML library counts
-// nodes, not bytes, so a document of 1 MiB could otherwise become 80 GiB of JSON.
-const maxExpansion = catalog.MaxContentBytes
-
 // CheckAliases refuses YAML whose aliases repeat too much. It must be called before the text is
-// turned into JSON. Text without both an anchor and an alias, which is nearly all, is only scanned.
+// turned into JSON.
 func CheckAliases(data []byte) error {
-	if !hasIndicator(data, '&') || !hasIndicator(data, '*') || isJSON(data) {
-		return nil
-	}
-	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data)))
-	for i := 1; ; i++ {
-		doc, err := reader.Read()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err == nil {
-			err = checkDocument(doc)
-		}
-		if err != nil {
-			return fmt.Errorf("document %d: %w", i, err)
-		}
-	}
-}
-
-// hasIndicator looks for a character where YAML may take it for an indicator: anywhere but within a
-// word. Too many hits only cost time.
-func hasIndicator(data []byte, indicator byte) bool {
-	for start := 0; ; {
-		i := bytes.IndexByte(data[start:], indicator)
-		if i < 0 {
-			return false
-		}
-		i += start
-		if i == 0 || !isWordByte(data[i-1]) {
-			return true
-		}
-		start = i + 1
-	}
-}
-
-func isWordByte(b byte) bool {
-	return b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' || b >= '0' && b <= '9' || b == '_'
-}
-
-// isJSON says whether data is a sequence of JSON values, in which there are no aliases.
-func isJSON(data []byte) bool {
-	for dec := json.NewDecoder(bytes.NewReader(data)); ; {
-		var v json.RawMessage
-		if err := dec.Decode(&v); err != nil {
-			return errors.Is(err, io.EOF)
-		}
-	}
-}
-
-func checkDocument(doc []byte) error {
-	if !hasIndicator(doc, '&') || !hasIndicator(doc, '*') {
-		return nil
-	}
-	var root yamlv3.Node
-	if err := yamlv3.Unmarshal(doc, &root); err != nil {
-		return err
-	}
-	e := expansion{sizes: map[*yamlv3.Node]int{}}
-	size, err := e.size(&root)
-	if err == nil && size > len(doc)+maxExpansion {
-		err = fmt.Errorf("its aliases expand to more than %d bytes", maxExpansion)
-	}
-	return err
-}
-
-// expansion remembers the size of each node with an anchor; zero is one that is being measured.
-type expansion struct{ sizes map[*yamlv3.Node]int }
-
-func (e expansion) size(n *yamlv3.Node) (int, error) {
-	if n.Kind == yamlv3.AliasNode {
-		n = n.Alias
-	}
-	if n.Anchor != "" {
-		if size, ok := e.sizes[n]; ok {
-			if size == 0 {
-				return 0, fmt.Errorf("anchor %q contains itself", n.Anchor)
-			}
-			return size, nil
-		}
-		e.sizes[n] = 0
-	}
-	size := 1 + len(n.Value)
-	for _, child := range n.Content {
-		s, err := e.size(child)
-		if err != nil {
-			return 0, err
-		}
-		// Saturate: sizes double with each level.
-		size = min(size+s, 1<<40)
-	}
-	if n.Anchor != "" {
-		e.sizes[n] = size
-	}
-	return size, nil
+	return yamlalias.Check(data, catalog.MaxContentBytes)
 }
