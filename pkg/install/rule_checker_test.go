@@ -1,0 +1,133 @@
+package install
+
+import (
+	"testing"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	rbacv1listers "k8s.io/client-go/listers/rbac/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/remit-olm/remit/pkg/rbac"
+)
+
+func on(resource string, verbs ...string) rbacv1.PolicyRule {
+	return rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{resource}, Verbs: verbs}
+}
+
+func serviceAccount(namespace, name string) *corev1.ServiceAccount {
+	return &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+}
+
+// world is an index in which t1/acct may get pods in t1, and every account may list nodes.
+type world struct{ roles, bindings, clusterRoles, clusterBindings cache.Indexer }
+
+func newWorld(t *testing.T) world {
+	t.Helper()
+	indexer := func(objects ...any) cache.Indexer {
+		i := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
+		for _, obj := range objects {
+			require.NoError(t, i.Add(obj))
+		}
+		return i
+	}
+	meta := metav1.ObjectMeta{Namespace: "t1", Name: "r"}
+	return world{
+		roles: indexer(&rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{on("pods", "get")}}),
+		bindings: indexer(&rbacv1.RoleBinding{
+			ObjectMeta: meta, RoleRef: rbacv1.RoleRef{Kind: "Role", Name: "r"},
+			Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: "t1", Name: "acct"}},
+		}),
+		clusterRoles: indexer(&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "c"}, Rules: []rbacv1.PolicyRule{on("nodes", "list")}}),
+		clusterBindings: indexer(&rbacv1.ClusterRoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: "c"}, RoleRef: rbacv1.RoleRef{Kind: "ClusterRole", Name: "c"},
+			Subjects: []rbacv1.Subject{{Kind: rbacv1.GroupKind, Name: "system:serviceaccounts"}},
+		}),
+	}
+}
+
+func (w world) checker() *CSVRuleChecker {
+	csv := &operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Name: "op.v1"}}
+	return NewCSVRuleChecker(rbacv1listers.NewRoleLister(w.roles), rbacv1listers.NewRoleBindingLister(w.bindings),
+		rbacv1listers.NewClusterRoleLister(w.clusterRoles), rbacv1listers.NewClusterRoleBindingLister(w.clusterBindings), csv)
+}
+
+func TestRuleSatisfied(t *testing.T) {
+	acct := serviceAccount("t1", "acct")
+	url := rbacv1.PolicyRule{NonResourceURLs: []string{"/metrics"}, Verbs: []string{"get"}}
+	for _, row := range []struct {
+		name      string
+		sa        *corev1.ServiceAccount
+		namespace string
+		rule      rbacv1.PolicyRule
+		want      bool
+		err       string
+	}{
+		{"what its Role gives, in the Role's namespace", acct, "t1", on("pods", "get"), true, ""},
+		{"but not in another", acct, "t2", on("pods", "get"), false, ""},
+		{"nor in the whole cluster", acct, rbac.ClusterScope, on("pods", "get"), false, ""},
+		{"what its group may in the cluster", acct, rbac.ClusterScope, on("nodes", "list"), true, ""},
+		{"and so in a namespace", acct, "t2", on("nodes", "list"), true, ""},
+		{"what is half covered", acct, "t1", on("pods", "get", "list"), false, ""},
+		{"another account of the namespace", serviceAccount("t1", "other"), "t1", on("pods", "get"), false, ""},
+		{"an account of that name elsewhere", serviceAccount("t2", "acct"), "t1", on("pods", "get"), false, ""},
+		{"a rule without verbs", acct, "t1", on("pods"), false, `ClusterServiceVersion "op.v1": rule`},
+		{"a URL in a namespace", acct, "t1", url, false, "for the whole cluster only"},
+		{"a URL in the cluster", acct, rbac.ClusterScope, url, false, ""},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			got, err := newWorld(t).checker().RuleSatisfied(row.sa, row.namespace, row.rule)
+			require.Equal(t, row.want, got)
+			if row.err == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.ErrorContains(t, err, row.err)
+		})
+	}
+}
+
+func TestMissingRulesNamesAllThatIsMissing(t *testing.T) {
+	missing, err := newWorld(t).checker().MissingRules(serviceAccount("t1", "acct"), "t1",
+		[]rbacv1.PolicyRule{on("pods", "get", "list"), on("nodes", "list"), on("secrets", "list")})
+	require.NoError(t, err)
+	lacks := on("pods", "list")
+	lacks.Resources = []string{"pods", "secrets"}
+	require.Equal(t, []rbacv1.PolicyRule{lacks}, missing)
+}
+
+func TestOneInvalidRuleMakesAllOfThemUnanswered(t *testing.T) {
+	missing, err := newWorld(t).checker().MissingRules(serviceAccount("t1", "acct"), "t1",
+		[]rbacv1.PolicyRule{on("pods", "get"), {Resources: []string{"x"}, Verbs: []string{"get"}}})
+	require.ErrorContains(t, err, "has no apiGroups")
+	require.Empty(t, missing)
+}
+
+func TestACheckerRemembersWhatIsHeldAndANewOneLooksAgain(t *testing.T) {
+	w := newWorld(t)
+	c := w.checker()
+	ok, err := c.RuleSatisfied(serviceAccount("t1", "acct"), "t1", on("pods", "get"))
+	require.NoError(t, err)
+	require.True(t, ok)
+
+	require.NoError(t, w.bindings.Replace(nil, ""))
+	ok, err = c.RuleSatisfied(serviceAccount("t1", "acct"), "t1", on("pods", "get"))
+	require.NoError(t, err)
+	require.True(t, ok)
+	ok, err = w.checker().RuleSatisfied(serviceAccount("t1", "acct"), "t1", on("pods", "get"))
+	require.NoError(t, err)
+	require.False(t, ok)
+}
+
+func TestABindingThatCannotBeReadIsAnError(t *testing.T) {
+	w := newWorld(t)
+	require.NoError(t, w.bindings.Add(&rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "t1", Name: "odd"}, RoleRef: rbacv1.RoleRef{Kind: "Robot"},
+		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: "acct"}},
+	}))
+	_, err := w.checker().MissingRules(serviceAccount("t1", "acct"), "t1", []rbacv1.PolicyRule{on("pods", "get")})
+	require.ErrorContains(t, err, "rules held by ServiceAccount t1/acct")
+}
