@@ -41,7 +41,7 @@ type cluster struct {
 	pods      *node.Pods
 	running   []*component.Running // in the order of starting
 	cancelled context.CancelFunc   // of informers and heartbeat
-	closers   []net.Listener
+	closers   []net.Listener       // not the API server's, which panics when somebody else closes it
 }
 
 // start brings everything up, in the order in which one thing needs the other, and returns when the cluster is usable.
@@ -86,6 +86,24 @@ func (c *cluster) stop() {
 		c.running[i].Stop(ctx)
 		cancel()
 	}
+	c.release()
+}
+
+// abandon ends a cluster that did not start. The API server must not be stopped while it starts: its start hooks then fail, and it
+// ends the process with an exit code and a message of its own. It just dies with the process; etcd is what has files to close.
+func (c *cluster) abandon() {
+	if c.pods != nil {
+		c.pods.Stop()
+	}
+	if len(c.running) > 0 {
+		ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
+		defer cancel()
+		c.running[0].Stop(ctx)
+	}
+	c.release()
+}
+
+func (c *cluster) release() {
 	for _, l := range c.closers {
 		_ = l.Close()
 	}
@@ -124,7 +142,6 @@ func (c *cluster) claimNetwork(context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	c.closers = append(c.closers, c.api)
 	c.sockets = c.options.dir
 	if len(c.sockets) > maxSocketDir {
 		c.ownSocks = true

@@ -74,13 +74,14 @@ func serve(o options) error {
 		return err
 	}
 	c := &cluster{options: o}
-	defer c.stop()
 	if err := c.start(ctx); err != nil {
+		c.abandon()
 		if ctx.Err() != nil {
 			return nil // told to end while starting
 		}
 		return err
 	}
+	defer c.stop()
 	if err := announce(c.readyLine()); err != nil {
 		return fmt.Errorf("announce readiness: %w", err)
 	}

@@ -2,9 +2,11 @@ package controlplane_test
 
 import (
 	"bufio"
+	"context"
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -13,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/remit-olm/remit/test/env/controlplane"
 )
@@ -43,6 +46,26 @@ func TestAPrivateControlPlaneKeepsItsDataAndStopsItsProcesses(t *testing.T) {
 	<-second.Done()
 	again.gone(after.PID, after.Child)
 	require.Error(t, second.Stop(), "it did not end well")
+}
+
+func TestALaunchThatIsGivenUpEndsItsProcess(t *testing.T) {
+	t.Parallel()
+	o := controlplane.Options{Dir: t.TempDir()}
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		defer cancel()
+		// The API server is starting then: the moment in which it takes a signal worst.
+		_ = wait.PollUntilContextCancel(ctx, tick, true, func(context.Context) (bool, error) {
+			_, err := os.Stat(filepath.Join(o.Dir, "audit.log"))
+			return err == nil, nil
+		})
+	}()
+	_, err := controlplane.Launch(ctx, o)
+	require.ErrorIs(t, err, context.Canceled)
+	require.NotContains(t, err.Error(), "exit status")
+	again, err := controlplane.Launch(t.Context(), o)
+	require.NoError(t, err, "nobody holds the directory")
+	require.NoError(t, again.Stop())
 }
 
 func TestTwoProcessesShareOneControlPlaneThatLeavesAfterThem(t *testing.T) {
