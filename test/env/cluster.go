@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -28,7 +29,9 @@ const (
 type Cluster struct {
 	*controlplane.Instance
 	// Client is the cluster's administrator.
-	Client client.Client
+	Client client.WithWatch
+	// Bin holds the programs.
+	Bin string
 }
 
 // Options of Start.
@@ -37,31 +40,32 @@ type Options struct {
 	Profile string
 	// Catalogs maps images to directories for the catalog program.
 	Catalogs map[string]string
-	// Without leaves out one of Remit's programs (names.ServiceAccountCatalog or -OLM): its Deployment
-	// is there, and its Pod does nothing.
-	Without string
+	// Without leaves out some of Remit's programs (names.ServiceAccountCatalog, -OLM): their Deployments
+	// are there, and their Pods do nothing.
+	Without []string
 }
 
-// Start brings up a control plane and installs Remit. The caller stops it.
+// Start brings up a control plane and installs Remit. The caller stops it. Its state and logs stay in
+// the directory that the environment variable E2E_DIR names, if any, to be looked at.
 func Start(ctx context.Context, o Options) (*Cluster, error) {
 	bin, err := binaries()
 	if err != nil {
 		return nil, err
 	}
 	images := map[string]string{bundle.OperatorImage: filepath.Join(bin, "sample-operator")}
-	if o.Without != names.ServiceAccountCatalog {
+	if !slices.Contains(o.Without, names.ServiceAccountCatalog) {
 		images[imageCatalog] = filepath.Join(bin, "catalog")
 	}
-	if o.Without != names.ServiceAccountOLM {
+	if !slices.Contains(o.Without, names.ServiceAccountOLM) {
 		images[imageOLM] = filepath.Join(bin, "olm")
 	}
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	instance, err := controlplane.Launch(ctx, controlplane.Options{Images: images})
+	instance, err := controlplane.Launch(ctx, controlplane.Options{Images: images, Dir: os.Getenv("E2E_DIR")})
 	if err != nil {
 		return nil, err
 	}
-	c := &Cluster{Instance: instance}
+	c := &Cluster{Instance: instance, Bin: bin}
 	if err := c.install(ctx, o); err != nil {
 		_ = instance.Stop()
 		return nil, err
@@ -74,22 +78,33 @@ func (c *Cluster) install(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	if c.Client, err = client.New(c.Config(), client.Options{Scheme: scheme}); err != nil {
+	if c.Client, err = client.NewWithWatch(c.Config(), client.Options{Scheme: scheme}); err != nil {
 		return err
 	}
 	profile := o.Profile
 	if profile == "" {
 		profile = manifests.ProfileBounded
 	}
-	args := manifests.Args{Deployment: names.ServiceAccountCatalog}
+	catalog := manifests.Args{Deployment: names.ServiceAccountCatalog, Args: []string{listen(9441)}}
 	for image, dir := range o.Catalogs {
-		args.Args = append(args.Args, "--catalog-directory="+image+"="+dir)
+		catalog.Args = append(catalog.Args, "--catalog-directory="+image+"="+dir)
 	}
-	return manifests.Install(ctx, c.Client, profile, args)
+	olm := manifests.Args{Deployment: names.ServiceAccountOLM, Args: []string{listen(9442)}}
+	return manifests.Install(ctx, c.Client, profile, catalog, olm)
 }
 
-// binaries is the repository's bin folder; `make build` fills it.
+// listen overrides the manifests' flag: there, a Pod has its own network; here, Pods of several control
+// planes are processes on one machine, and each may only bind its own loopback address.
+func listen(port int) string {
+	return fmt.Sprintf("--health-probe-bind-address=$(REMIT_POD_LISTEN_IP):%d", port)
+}
+
+// binaries is the folder that the environment variable REMIT_BIN names, or the repository's bin folder,
+// which `make build` fills.
 func binaries() (string, error) {
+	if given := os.Getenv("REMIT_BIN"); given != "" {
+		return given, nil
+	}
 	dir, err := os.Getwd()
 	if err != nil {
 		return "", err

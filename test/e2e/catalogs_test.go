@@ -1,0 +1,93 @@
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/remit-olm/remit/test/env"
+)
+
+// The catalogs of the run. Each is a directory that is known before Remit starts; image gives the name
+// by which a CatalogSource asks for it.
+const (
+	catalogSample     = "sample"
+	catalogAbsent     = "absent"
+	catalogMalformed  = "malformed"
+	catalogPrometheus = "prometheus"
+)
+
+func image(catalog string) string { return "catalogs.test/" + catalog }
+
+// variants are catalogs of one bundle each: the sample's, changed.
+var variants = map[string]func(v env.Variant){
+	catalogSample: func(env.Variant) {},
+	"no-deployments": func(v env.Variant) {
+		v.Set([]any{}, "spec", "install", "spec", "deployments")
+	},
+	"rule-without-verbs": func(v env.Variant) {
+		v.SetPermissions("sample-operator", map[string]any{"apiGroups": []any{""}, "resources": []any{"pods"}, "verbs": []any{}})
+	},
+	"rule-without-groups": func(v env.Variant) {
+		v.SetPermissions("sample-operator", map[string]any{"apiGroups": []any{}, "resources": []any{"pods"}, "verbs": []any{"get"}})
+	},
+	"bad-serviceaccount-name": func(v env.Variant) {
+		v.SetPermissions("Not_A_Name", map[string]any{"apiGroups": []any{""}, "resources": []any{"pods"}, "verbs": []any{"get"}})
+	},
+	"unsupported-kind": func(v env.Variant) {
+		v.Add("job.yaml", `{apiVersion: batch/v1, kind: Job, metadata: {name: surprise}}`)
+	},
+	"own-namespace-only": func(v env.Variant) {
+		v.Set([]any{
+			map[string]any{"type": "OwnNamespace", "supported": true},
+			map[string]any{"type": "SingleNamespace", "supported": false},
+			map[string]any{"type": "MultiNamespace", "supported": false},
+			map[string]any{"type": "AllNamespaces", "supported": false},
+		}, "spec", "installModes")
+	},
+	// Two ServiceAccounts, the file with the Secret first.
+	"serviceaccount-with-token": func(v env.Variant) {
+		v.Add("a_secret.yaml", `
+apiVersion: v1
+kind: Secret
+metadata:
+  name: sample-token
+  annotations: {kubernetes.io/service-account.name: sample-extra}
+type: kubernetes.io/service-account-token`)
+		v.Add("b_serviceaccount.yaml", `{apiVersion: v1, kind: ServiceAccount, metadata: {name: sample-extra}}`)
+	},
+}
+
+// writeCatalogs makes all directories and returns them by image.
+func writeCatalogs(dir string) (map[string]string, error) {
+	out := map[string]string{image(catalogAbsent): filepath.Join(dir, catalogAbsent)}
+	for name, change := range variants {
+		v, err := env.NewVariant()
+		if err != nil {
+			return nil, err
+		}
+		change(v)
+		out[image(name)] = filepath.Join(dir, name)
+		if err := v.Write(out[image(name)]); err != nil {
+			return nil, err
+		}
+	}
+	malformed := filepath.Join(dir, catalogMalformed)
+	out[image(catalogMalformed)] = malformed
+	if err := os.Mkdir(malformed, 0o700); err != nil {
+		return nil, err
+	}
+	if _, err := os.Stat(prometheusDir()); err == nil {
+		out[image(catalogPrometheus)] = prometheusDir()
+	}
+	return out, os.WriteFile(filepath.Join(malformed, "catalog.yaml"), []byte("schema: olm.package\nname: [\n"), 0o600)
+}
+
+// subscribed is a tenant that asks for the bundle of a catalog.
+func subscribed(t *testing.T, catalog string) *env.Tenant {
+	t.Helper()
+	tn := cluster.Tenant(t)
+	tn.Catalog("catalog", image(catalog))
+	subscribe(tn)
+	return tn
+}

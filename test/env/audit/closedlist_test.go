@@ -1,0 +1,74 @@
+package audit
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const catalog = "system:serviceaccount:remit:remit-catalog"
+
+var self = Self{Namespace: "remit", Users: []string{catalog}}
+
+func request(verb, group, resource, subresource, namespace string) Event {
+	return Event{Verb: verb, User: User{Username: catalog},
+		Object: &Object{APIGroup: group, Resource: resource, Subresource: subresource, Namespace: namespace, Name: "x"}}
+}
+
+func TestTheClosedListAllows(t *testing.T) {
+	for name, e := range map[string]Event{
+		"a status":                     request("patch", operators, "installplans", "status", "t1"),
+		"an event":                     request("create", "events.k8s.io", "events", "", "t1"),
+		"its lease":                    request("update", "coordination.k8s.io", "leases", "", "remit"),
+		"its ConfigMap":                request("patch", "", "configmaps", "", "remit"),
+		"an InstallPlan":               request("create", operators, "installplans", "", "t1"),
+		"a token":                      request("create", "", "serviceaccounts", "token", "t1"),
+		"a SubjectAccessReview":        request("create", "authorization.k8s.io", "subjectaccessreviews", "", ""),
+		"the finalizer of a CSV":       request("patch", operators, "clusterserviceversions", "", "t1"),
+		"a read":                       request("list", "rbac.authorization.k8s.io", "roles", "", ""),
+		"its own Secrets":              request("get", "", "secrets", "", "remit"),
+		"a path that is not the API's": {Verb: "get", RequestURI: "/version"},
+	} {
+		t.Run(name, func(t *testing.T) { require.True(t, self.Allows(e), "%+v", e) })
+	}
+}
+
+func TestTheClosedListRefuses(t *testing.T) {
+	for name, e := range map[string]Event{
+		"a Role":                            request("create", "rbac.authorization.k8s.io", "roles", "", "t1"),
+		"a Deployment":                      request("patch", "apps", "deployments", "", "t1"),
+		"a Secret":                          request("update", "", "secrets", "", "remit"),
+		"a tenant's Secrets even to read":   request("list", "", "secrets", "", ""),
+		"a tenant's ConfigMap":              request("create", "", "configmaps", "", "t1"),
+		"a tenant's lease":                  request("update", "coordination.k8s.io", "leases", "", "t1"),
+		"a ServiceAccount":                  request("create", "", "serviceaccounts", "", "t1"),
+		"a token by another verb":           request("patch", "", "serviceaccounts", "token", "t1"),
+		"a CRD":                             request("patch", "apiextensions.k8s.io", "customresourcedefinitions", "", ""),
+		"to delete an InstallPlan":          request("delete", operators, "installplans", "", "t1"),
+		"the spec of an InstallPlan":        request("patch", operators, "installplans", "", "t1"),
+		"the spec of an OperatorGroup":      request("update", operators, "operatorgroups", "", "t1"),
+		"a status outside of its API":       request("patch", "apps", "deployments", "status", "t1"),
+		"a path that is not the API's":      {Verb: "post", RequestURI: "/x"},
+		"a verb that nobody has thought of": request("deletecollection", operators, "clusterserviceversions", "", "t1"),
+	} {
+		t.Run(name, func(t *testing.T) { require.False(t, self.Allows(e), "%+v", e) })
+	}
+}
+
+func TestEachLeavesOutALineThatIsStillWritten(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "audit.log")
+	line := `{"verb":"patch","user":{"username":"u"},"objectRef":{"resource":"pods","name":"a"},"responseStatus":{"code":201}}`
+	require.NoError(t, os.WriteFile(path, []byte(line+"\n"+line[:20]), 0o600))
+
+	var got []Event
+	require.NoError(t, Each(path, func(e Event) error {
+		got = append(got, e)
+		return nil
+	}))
+	require.Len(t, got, 1)
+	require.True(t, got[0].IsWrite())
+	require.True(t, got[0].Created())
+	require.Equal(t, "a", got[0].Object.Name)
+}

@@ -1,0 +1,79 @@
+package audit
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+)
+
+// Event is what the tests look at of one completed request.
+type Event struct {
+	AuditID    string  `json:"auditID"`
+	Verb       string  `json:"verb"`
+	RequestURI string  `json:"requestURI"`
+	UserAgent  string  `json:"userAgent"`
+	User       User    `json:"user"`
+	Object     *Object `json:"objectRef"`
+	Response   struct {
+		Code int `json:"code"`
+	} `json:"responseStatus"`
+}
+
+// User is who the API server took the sender for.
+type User struct {
+	Username string `json:"username"`
+	UID      string `json:"uid"`
+}
+
+// Object is what a request was about; nil for paths outside of the API.
+type Object struct {
+	APIGroup    string `json:"apiGroup"`
+	Resource    string `json:"resource"`
+	Subresource string `json:"subresource"`
+	Namespace   string `json:"namespace"`
+	Name        string `json:"name"`
+}
+
+// IsWrite says whether the request could have changed anything.
+func (e Event) IsWrite() bool {
+	switch e.Verb {
+	case "get", "list", "watch", "head", "options":
+		return false
+	}
+	return true
+}
+
+// Created says whether the request made its object: a server-side apply that creates answers 201.
+func (e Event) Created() bool { return e.Response.Code == 201 }
+
+func (e Event) String() string {
+	return fmt.Sprintf("%s: %s %s (%d)", e.User.Username, e.Verb, e.RequestURI, e.Response.Code)
+}
+
+// Each calls do for every complete line of an audit log.
+func Each(path string, do func(Event) error) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }()
+	for r := bufio.NewReaderSize(f, 1<<16); ; {
+		line, err := r.ReadBytes('\n')
+		if errors.Is(err, io.EOF) {
+			return nil // what is left is still being written
+		}
+		if err != nil {
+			return err
+		}
+		var e Event
+		if err := json.Unmarshal(line, &e); err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+		if err := do(e); err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,84 @@
+package env
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/rand"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/lib/scoped"
+	"github.com/remit-olm/remit/test/env/audit"
+)
+
+// auditLag bounds how long the API server may take to write a request down.
+const auditLag = 30 * time.Second
+
+// Self are Remit's own identities on this cluster.
+func Self() audit.Self {
+	return audit.Self{Namespace: names.DefaultNamespace, Users: []string{
+		scoped.Username(names.DefaultNamespace, names.ServiceAccountCatalog),
+		scoped.Username(names.DefaultNamespace, names.ServiceAccountOLM),
+	}}
+}
+
+// Audited returns the requests that match, of all that were answered up to now.
+func (c *Cluster) Audited(ctx context.Context, match func(audit.Event) bool) ([]audit.Event, error) {
+	mark, err := c.mark(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var out []audit.Event
+	err = wait.PollUntilContextTimeout(ctx, tick, auditLag, true, func(context.Context) (bool, error) {
+		out = nil
+		seen := false
+		err := audit.Each(c.AuditLog, func(e audit.Event) error {
+			seen = seen || strings.HasSuffix(e.RequestURI, mark)
+			if match(e) {
+				out = append(out, e)
+			}
+			return nil
+		})
+		return seen, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("audit log: %w", err)
+	}
+	return out, nil
+}
+
+// mark sends a request of a name that no other has. What was answered before stands before it in the
+// log, or beside it.
+func (c *Cluster) mark(ctx context.Context) (string, error) {
+	name := "audit-mark-" + rand.String(10)
+	err := c.Client.Get(ctx, client.ObjectKey{Namespace: names.DefaultNamespace, Name: name}, &corev1.ConfigMap{})
+	if !apierrors.IsNotFound(err) {
+		return "", fmt.Errorf("mark the audit log: %w", err)
+	}
+	return "/" + name, nil
+}
+
+// Writes are the write requests that were sent as the tenant's account, refused ones included.
+func (tn *Tenant) Writes() []audit.Event {
+	tn.T.Helper()
+	user := scoped.Username(tn.Account.Namespace, tn.Account.Name)
+	events, err := tn.Cluster.Audited(tn.T.Context(), func(e audit.Event) bool {
+		return e.User.Username == user && e.IsWrite()
+	})
+	require.NoError(tn.T, err)
+	return events
+}
+
+// NothingWritten asserts that nothing was sent as the account that could have changed anything. Nobody
+// else may write for an install, which a test over the whole audit log holds Remit's own identities to.
+func (tn *Tenant) NothingWritten() {
+	tn.T.Helper()
+	require.Empty(tn.T, tn.Writes())
+}

@@ -1,0 +1,181 @@
+package env
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/pkg/lib/names"
+)
+
+// Subscription reads the namespace's one Subscription.
+func (tn *Tenant) Subscription(c assert.TestingT) *operatorsv1alpha1.Subscription {
+	list := &operatorsv1alpha1.SubscriptionList{}
+	assert.NoError(c, tn.Cluster.Client.List(tn.T.Context(), list, client.InNamespace(tn.Namespace)))
+	if !assert.Len(c, list.Items, 1) {
+		return &operatorsv1alpha1.Subscription{}
+	}
+	return &list.Items[0]
+}
+
+// CSV reads a ClusterServiceVersion of the namespace.
+func (tn *Tenant) CSV(c assert.TestingT, name string) *operatorsv1alpha1.ClusterServiceVersion {
+	csv := &operatorsv1alpha1.ClusterServiceVersion{}
+	assert.NoError(c, tn.Get(name, csv))
+	return csv
+}
+
+// SubscriptionSays waits for a condition of the Subscription that is True, for this reason and with
+// this text in its message.
+func (tn *Tenant) SubscriptionSays(condition operatorsv1alpha1.SubscriptionConditionType, reason, text string) {
+	tn.T.Helper()
+	tn.Eventually(func(c *assert.CollectT) {
+		got := tn.Subscription(c).Status.GetCondition(condition)
+		assert.Equal(c, corev1.ConditionTrue, got.Status, "%s: %s", got.Reason, got.Message)
+		assert.Equal(c, reason, got.Reason)
+		assert.Contains(c, got.Message, text)
+	})
+}
+
+// PlanSays waits for the InstallPlan's condition Installed to be False, for this reason and with this
+// text in its message.
+func (tn *Tenant) PlanSays(reason, text string) {
+	tn.T.Helper()
+	tn.Eventually(func(c *assert.CollectT) {
+		got := tn.Plan(c).Status.GetCondition(operatorsv1alpha1.InstallPlanInstalled)
+		assert.Equal(c, corev1.ConditionFalse, got.Status)
+		assert.Equal(c, reason, string(got.Reason))
+		assert.Contains(c, got.Message, text)
+	})
+}
+
+// GroupSays waits for a condition of the OperatorGroup.
+func (tn *Tenant) GroupSays(group, condition string, status metav1.ConditionStatus, reason, text string) {
+	tn.T.Helper()
+	tn.Eventually(func(c *assert.CollectT) {
+		og := &operatorsv1.OperatorGroup{}
+		assert.NoError(c, tn.Get(group, og))
+		i := slices.IndexFunc(og.Status.Conditions, func(x metav1.Condition) bool { return x.Type == condition })
+		if !assert.GreaterOrEqual(c, i, 0, "no condition %s", condition) {
+			return
+		}
+		assert.Equal(c, status, og.Status.Conditions[i].Status)
+		assert.Equal(c, reason, og.Status.Conditions[i].Reason)
+		assert.Contains(c, og.Status.Conditions[i].Message, text)
+	})
+}
+
+// PermissionsMissing waits until the InstallPlan and the Subscription say what the account lacks, in
+// the same words, and returns them.
+func (tn *Tenant) PermissionsMissing() string {
+	tn.T.Helper()
+	var message string
+	tn.Eventually(func(c *assert.CollectT) {
+		plan := tn.Plan(c).Status.GetCondition(operatorsv1alpha1.InstallPlanConditionType(names.ConditionPermissionsMissing))
+		sub := tn.Subscription(c).Status.GetCondition(operatorsv1alpha1.SubscriptionConditionType(names.ConditionPermissionsMissing))
+		assert.Equal(c, corev1.ConditionTrue, plan.Status)
+		assert.Equal(c, corev1.ConditionTrue, sub.Status)
+		assert.Equal(c, names.ReasonAccountLacksPermissions, string(plan.Reason))
+		assert.Equal(c, names.ReasonAccountLacksPermissions, sub.Reason)
+		assert.Equal(c, plan.Message, sub.Message)
+		message = plan.Message
+	})
+	return message
+}
+
+// Complete waits until the InstallPlan is.
+func (tn *Tenant) Complete() *operatorsv1alpha1.InstallPlan {
+	tn.T.Helper()
+	var ip *operatorsv1alpha1.InstallPlan
+	tn.Eventually(func(c *assert.CollectT) {
+		ip = tn.Plan(c)
+		assert.Equal(c, operatorsv1alpha1.InstallPlanPhaseComplete, ip.Status.Phase, ip.Status.Message)
+	})
+	return ip
+}
+
+// Succeeded waits until the ClusterServiceVersion has, and the Subscription says so.
+func (tn *Tenant) Succeeded(name string) *operatorsv1alpha1.ClusterServiceVersion {
+	tn.T.Helper()
+	var csv *operatorsv1alpha1.ClusterServiceVersion
+	tn.Eventually(func(c *assert.CollectT) {
+		csv = tn.CSV(c, name)
+		assert.Equal(c, operatorsv1alpha1.CSVPhaseSucceeded, csv.Status.Phase, "%s: %s", csv.Status.Reason, csv.Status.Message)
+		sub := tn.Subscription(c)
+		assert.Equal(c, operatorsv1alpha1.SubscriptionState(operatorsv1alpha1.SubscriptionStateAtLatest), sub.Status.State)
+		assert.Equal(c, name, sub.Status.InstalledCSV)
+	})
+	return csv
+}
+
+// UntilComplete does something and returns how long after it the InstallPlan was complete, as a watch
+// saw it.
+func (tn *Tenant) UntilComplete(do func()) time.Duration {
+	tn.T.Helper()
+	ip := tn.Plan(tn.T)
+	w, err := tn.Cluster.Client.Watch(tn.T.Context(), &operatorsv1alpha1.InstallPlanList{}, client.InNamespace(tn.Namespace),
+		&client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: ip.ResourceVersion}})
+	require.NoError(tn.T, err)
+	defer w.Stop()
+	begin := time.Now()
+	do()
+	timeout := time.After(Patience)
+	for {
+		select {
+		case e, ok := <-w.ResultChan():
+			require.True(tn.T, ok, "the watch ended")
+			if isComplete(e) {
+				return time.Since(begin)
+			}
+		case <-timeout:
+			require.Fail(tn.T, "not complete", tn.Plan(tn.T).Status.Message)
+		}
+	}
+}
+
+func isComplete(e watch.Event) bool {
+	ip, ok := e.Object.(*operatorsv1alpha1.InstallPlan)
+	return ok && ip.Status.Phase == operatorsv1alpha1.InstallPlanPhaseComplete
+}
+
+// grantFollows is the line after which a PermissionsMissing message has RBAC to paste.
+const grantFollows = "To grant all of it, apply:\n"
+
+// Paste applies what a PermissionsMissing message says to apply, as the cluster's administrator does
+// with kubectl apply -f -.
+func (tn *Tenant) Paste(message string) {
+	tn.T.Helper()
+	_, text, found := strings.Cut(message, grantFollows)
+	require.True(tn.T, found, "nothing to paste in:\n%s", message)
+	for _, doc := range strings.Split(text, "---\n") {
+		if strings.TrimSpace(doc) == "" {
+			continue
+		}
+		obj := tn.decode(doc)
+		tn.Create(obj)
+	}
+}
+
+func (tn *Tenant) decode(doc string) client.Object {
+	tn.T.Helper()
+	obj, err := runtime.Decode(strict(tn.Cluster.Client.Scheme()), []byte(doc))
+	require.NoError(tn.T, err, doc)
+	typed, ok := obj.(client.Object)
+	require.True(tn.T, ok, doc)
+	return typed
+}
+
+func strict(scheme *runtime.Scheme) runtime.Decoder {
+	return serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDeserializer()
+}

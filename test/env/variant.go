@@ -1,0 +1,106 @@
+package env
+
+import (
+	"bytes"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+
+	"github.com/operator-framework/operator-registry/alpha/declcfg"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	"github.com/remit-olm/remit/pkg/catalog/fbc"
+	"github.com/remit-olm/remit/test/operators/sample/bundle"
+)
+
+// Manifests of the sample's bundle.
+const (
+	FileCSV       = "sample-operator.clusterserviceversion.yaml"
+	FileCRD       = "sample.remit.dev_greetings.yaml"
+	FileConfigMap = "sample-operator-defaults_v1_configmap.yaml"
+	FileService   = "sample-operator-health_v1_service.yaml"
+)
+
+// Variant is the sample's bundle, to be changed: its manifests by file.
+type Variant map[string]*unstructured.Unstructured
+
+// NewVariant reads the sample's bundle.
+func NewVariant() (Variant, error) {
+	files, err := fs.Glob(bundle.FS(), "manifests/*")
+	if err != nil {
+		return nil, err
+	}
+	v := Variant{}
+	for _, f := range files {
+		raw, err := fs.ReadFile(bundle.FS(), f)
+		if err != nil {
+			return nil, err
+		}
+		obj := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal(raw, &obj.Object); err != nil {
+			return nil, fmt.Errorf("%s: %w", f, err)
+		}
+		v[path.Base(f)] = obj
+	}
+	return v, nil
+}
+
+// Add adds a manifest.
+func (v Variant) Add(file, manifest string) {
+	obj := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal([]byte(manifest), &obj.Object); err != nil {
+		panic(fmt.Sprintf("manifest %s: %v", file, err)) // a test's own text
+	}
+	v[file] = obj
+}
+
+// Set changes a field of the ClusterServiceVersion; a value of nil removes it.
+func (v Variant) Set(value any, fields ...string) {
+	csv := v[FileCSV].Object
+	if value == nil {
+		unstructured.RemoveNestedField(csv, fields...)
+		return
+	}
+	if err := unstructured.SetNestedField(csv, value, fields...); err != nil {
+		panic(fmt.Sprintf("ClusterServiceVersion: %v", err)) // a test's own path
+	}
+}
+
+// SetPermissions makes the ClusterServiceVersion ask for one rule, for one ServiceAccount.
+func (v Variant) SetPermissions(serviceAccount string, rule map[string]any) {
+	v.Set([]any{map[string]any{"serviceAccountName": serviceAccount, "rules": []any{rule}}},
+		"spec", "install", "spec", "permissions")
+}
+
+// Write makes a bundle directory of it.
+func (v Variant) Write(dir string) error {
+	if err := os.CopyFS(dir, bundle.FS()); err != nil {
+		return err
+	}
+	for file, obj := range v {
+		raw, err := yaml.Marshal(obj.Object)
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(dir, "manifests", file), raw, 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// SampleFBC is a file-based catalog, as JSON, with the sample's bundle inline.
+func SampleFBC() (string, error) {
+	cfg, err := fbc.FromBundles(bundle.FS())
+	if err != nil {
+		return "", err
+	}
+	var out bytes.Buffer
+	if err := declcfg.WriteJSON(*cfg, &out); err != nil {
+		return "", err
+	}
+	return out.String(), nil
+}
