@@ -2,13 +2,17 @@ package bundle
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/remit-olm/remit/pkg/rbac"
 )
 
 // Limits on a bundle's content (security model, rule 8; escape suite 29, 74, 109).
@@ -72,7 +76,7 @@ func Parse(manifests [][]byte) (*Bundle, error) {
 		return nil, fmt.Errorf("bundle has no ClusterServiceVersion")
 	}
 	for _, obj := range b.Objects {
-		if err := b.checkSecret(obj); err != nil {
+		if err := errors.Join(b.checkSecret(obj), checkRole(obj)); err != nil {
 			return nil, err
 		}
 	}
@@ -101,7 +105,8 @@ func rank(obj *unstructured.Unstructured) int {
 	return kind.Rank
 }
 
-// serviceAccounts are the names of those that the bundle makes, by manifest or by permission.
+// serviceAccounts are the names of those that the bundle makes, by manifest or by permission: never
+// the one that every namespace has.
 func (b *Bundle) serviceAccounts() []string {
 	out := ServiceAccountNames(b.CSV)
 	for _, obj := range b.Objects {
@@ -109,16 +114,23 @@ func (b *Bundle) serviceAccounts() []string {
 			out = append(out, obj.GetName())
 		}
 	}
-	return out
+	return slices.DeleteFunc(out, func(name string) bool { return name == DefaultServiceAccount })
 }
 
-// CRDs returns the bundle's CustomResourceDefinitions.
-func (b *Bundle) CRDs() []*unstructured.Unstructured {
-	var crds []*unstructured.Unstructured
-	for _, obj := range b.Objects {
-		if obj.GetKind() == "CustomResourceDefinition" {
-			crds = append(crds, obj)
+// checkRole refuses rules that the API server would refuse, when other steps have been done already.
+func checkRole(obj *unstructured.Unstructured) error {
+	kind := obj.GetKind()
+	if kind != "Role" && kind != "ClusterRole" {
+		return nil
+	}
+	role := &rbacv1.ClusterRole{} // a Role has the same fields
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, role); err != nil {
+		return fmt.Errorf("%s %q: %w", kind, obj.GetName(), err)
+	}
+	for _, rule := range role.Rules {
+		if err := rbac.Validate(rule, kind == "Role"); err != nil {
+			return fmt.Errorf("%s %q: %w", kind, obj.GetName(), err)
 		}
 	}
-	return crds
+	return nil
 }

@@ -3,19 +3,22 @@ package bundle
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/validation"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
+
+	"github.com/remit-olm/remit/pkg/lib/yamlalias"
 )
 
 // maxDepth bounds the nesting of a manifest.
@@ -30,6 +33,9 @@ func parseManifest(raw []byte) (*unstructured.Unstructured, error) {
 	doc, err := onlyDocument(raw)
 	if err != nil {
 		return nil, err
+	}
+	if err := yamlalias.Check(doc, MaxManifestBytes); err != nil {
+		return nil, fmt.Errorf("not valid YAML: %w", err)
 	}
 	data, err := yaml.YAMLToJSONStrict(doc)
 	if err != nil {
@@ -82,10 +88,11 @@ func onlyDocument(raw []byte) ([]byte, error) {
 		if err != nil {
 			return nil, fmt.Errorf("not valid YAML: %w", err)
 		}
-		if len(bytes.TrimSpace(withoutComments(doc))) == 0 {
+		doc, rest := cutAtEnd(doc)
+		if isBlank(doc) && isBlank(rest) {
 			continue
 		}
-		if only != nil {
+		if only != nil || !isBlank(rest) {
 			return nil, fmt.Errorf("several YAML documents: each manifest must be one object")
 		}
 		only = doc
@@ -96,15 +103,27 @@ func onlyDocument(raw []byte) ([]byte, error) {
 	return only, nil
 }
 
-func withoutComments(doc []byte) []byte {
-	var out []byte
+// cutAtEnd splits a document at the mark "...": the YAML library reads nothing after it.
+func cutAtEnd(doc []byte) (before, after []byte) {
+	read := 0
 	for line := range bytes.Lines(doc) {
-		trimmed := bytes.TrimSpace(line)
-		if !bytes.HasPrefix(trimmed, []byte("#")) && !bytes.Equal(trimmed, []byte("---")) {
-			out = append(out, line...)
+		read += len(line)
+		if rest, ok := bytes.CutPrefix(line, []byte("...")); ok && (isBlank(rest) || rest[0] == ' ' || rest[0] == '\t') {
+			return doc[:read-len(line)], doc[read:]
 		}
 	}
-	return out
+	return doc, nil
+}
+
+// isBlank says whether there is nothing but comments and marks.
+func isBlank(doc []byte) bool {
+	for line := range bytes.Lines(doc) {
+		trimmed := bytes.TrimSpace(line)
+		if len(trimmed) > 0 && trimmed[0] != '#' && string(trimmed) != "---" && string(trimmed) != "..." {
+			return false
+		}
+	}
+	return true
 }
 
 func checkDepth(data []byte) error {
@@ -145,12 +164,16 @@ func strip(obj *unstructured.Unstructured) error {
 	if namespace := obj.GetNamespace(); namespace != "" {
 		metadata["namespace"] = namespace
 	}
-	if labels := obj.GetLabels(); len(labels) > 0 {
-		metadata["labels"] = toAny(withoutOwnerMarks(labels))
+	labels, labelsErr := words(obj, "labels", isOwnerLabel)
+	annotations, err := words(obj, "annotations", isOwnAnnotation)
+	if err := errors.Join(labelsErr, err); err != nil {
+		return err
 	}
-	if annotations := obj.GetAnnotations(); len(annotations) > 0 {
-		delete(annotations, corev1.LastAppliedConfigAnnotation)
-		metadata["annotations"] = toAny(annotations)
+	if len(labels) > 0 {
+		metadata["labels"] = labels
+	}
+	if len(annotations) > 0 {
+		metadata["annotations"] = annotations
 	}
 	obj.Object["metadata"] = metadata
 	delete(obj.Object, "status")
@@ -161,7 +184,13 @@ func strip(obj *unstructured.Unstructured) error {
 // whatever could change the path.
 func checkName(obj *unstructured.Unstructured) error {
 	name := obj.GetName()
-	problems := path.IsValidPathSegmentName(name)
+	if name == "" {
+		return fmt.Errorf("%s: metadata.name is not a text, or is missing", obj.GetKind())
+	}
+	if _, _, err := unstructured.NestedString(obj.Object, "metadata", "namespace"); err != nil {
+		return fmt.Errorf("%s %q: %w", obj.GetKind(), name, err)
+	}
+	problems := content.IsPathSegmentName(name)
 	if !isRBAC(obj) { // RBAC names may hold colons and capitals
 		problems = append(problems, validation.IsDNS1123Subdomain(name)...)
 	}

@@ -1,0 +1,96 @@
+package bundle_test
+
+import (
+	"testing"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"github.com/stretchr/testify/require"
+	rbacv1 "k8s.io/api/rbac/v1"
+
+	"github.com/remit-olm/remit/pkg/bundle"
+)
+
+type edit = func(*operatorsv1alpha1.NamedInstallStrategy)
+
+// csv is one with a deployment "op" after the edits.
+func csv(edits ...edit) *operatorsv1alpha1.ClusterServiceVersion {
+	out := &operatorsv1alpha1.ClusterServiceVersion{}
+	out.Spec.InstallStrategy.StrategyName = operatorsv1alpha1.InstallStrategyNameDeployment
+	deployment("op", "op")(&out.Spec.InstallStrategy)
+	for _, e := range edits {
+		e(&out.Spec.InstallStrategy)
+	}
+	return out
+}
+
+func deployment(name, account string) edit {
+	return func(s *operatorsv1alpha1.NamedInstallStrategy) {
+		d := operatorsv1alpha1.StrategyDeploymentSpec{Name: name}
+		d.Spec.Template.Spec.ServiceAccountName = account
+		s.StrategySpec.DeploymentSpecs = append(s.StrategySpec.DeploymentSpecs, d)
+	}
+}
+
+func permission(account string, rules ...rbacv1.PolicyRule) edit {
+	return func(s *operatorsv1alpha1.NamedInstallStrategy) {
+		s.StrategySpec.Permissions = append(s.StrategySpec.Permissions,
+			operatorsv1alpha1.StrategyDeploymentPermissions{ServiceAccountName: account, Rules: rules})
+	}
+}
+
+func clusterPermission(account string, rules ...rbacv1.PolicyRule) edit {
+	return func(s *operatorsv1alpha1.NamedInstallStrategy) {
+		s.StrategySpec.ClusterPermissions = append(s.StrategySpec.ClusterPermissions,
+			operatorsv1alpha1.StrategyDeploymentPermissions{ServiceAccountName: account, Rules: rules})
+	}
+}
+
+func may(verb, resource string) rbacv1.PolicyRule {
+	return rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{resource}, Verbs: []string{verb}}
+}
+
+func TestValidateCSV(t *testing.T) {
+	url := rbacv1.PolicyRule{NonResourceURLs: []string{"/metrics"}, Verbs: []string{"get"}}
+	for _, row := range []struct {
+		name string
+		csv  *operatorsv1alpha1.ClusterServiceVersion
+		want []string
+	}{
+		{"a good one", csv(permission("op", may("get", "pods")), clusterPermission("op", url)), nil},
+		{"no ServiceAccount at all", csv(deployment("b", "")), nil},
+		{"no rules", csv(permission("default")), nil},
+		{"an unknown strategy", csv(func(s *operatorsv1alpha1.NamedInstallStrategy) { s.StrategyName = "helm" }), []string{`install strategy "helm" is not known`}},
+		{"no deployments", csv(func(s *operatorsv1alpha1.NamedInstallStrategy) { s.StrategySpec.DeploymentSpecs = nil }), []string{"has no deployments"}},
+		{"a deployment's name", csv(deployment("../x", "")), []string{`deployment name "../x"`}},
+		{"a deployment without a name", csv(deployment("", "")), []string{`deployment name ""`}},
+		{"two deployments of one name", csv(deployment("op", "")), []string{`two deployments are named "op"`}},
+		{"a deployment's ServiceAccount", csv(deployment("b", "A/B")), []string{`deployment "b": serviceAccountName "A/B"`}},
+		{"a permission without ServiceAccount", csv(permission("")), []string{`permissions[0]: serviceAccountName ""`}},
+		{"URLs in a namespace", csv(permission("op", url)), []string{"permissions[0]: rule", "for the whole cluster only"}},
+		{"all that is wrong at once", csv(permission("op", rbacv1.PolicyRule{}), clusterPermission("A", rbacv1.PolicyRule{Verbs: []string{"get"}})),
+			[]string{"permissions[0]: rule", "has no verbs", `clusterPermissions[0]: serviceAccountName "A"`, "has no apiGroups"}},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			err := bundle.ValidateCSV(row.csv)
+			if row.want == nil {
+				require.NoError(t, err)
+			}
+			for _, want := range row.want {
+				require.ErrorContains(t, err, want)
+			}
+		})
+	}
+}
+
+func TestPermissionsAreGatheredByServiceAccount(t *testing.T) {
+	got := bundle.Permissions(csv(
+		permission("z", may("get", "pods")), clusterPermission("a", may("get", "nodes")),
+		permission("z", may("list", "pods")), clusterPermission("z", may("list", "nodes")), permission("empty"),
+	))
+	require.Equal(t, []bundle.Rules{
+		{ServiceAccount: "a", Cluster: []rbacv1.PolicyRule{may("get", "nodes")}},
+		{ServiceAccount: "empty"},
+		{ServiceAccount: "z", Namespaced: []rbacv1.PolicyRule{may("get", "pods"), may("list", "pods")}, Cluster: []rbacv1.PolicyRule{may("list", "nodes")}},
+	}, got)
+	require.Empty(t, bundle.Permissions(csv()))
+}

@@ -1,0 +1,309 @@
+package bundle_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/remit-olm/remit/pkg/bundle"
+	"github.com/remit-olm/remit/pkg/lib/names"
+)
+
+// csvText is the least of a CSV, with permissions for a ServiceAccount "op".
+const csvText = `
+kind: ClusterServiceVersion
+metadata: {name: op.v1}
+spec:
+  install:
+    strategy: deployment
+    spec:
+      deployments: [{name: op, spec: {template: {spec: {serviceAccountName: op}}}}]
+      permissions:
+      - serviceAccountName: op
+        rules: [{apiGroups: [""], resources: [pods], verbs: [get]}]
+`
+
+// parse parses the manifests together with the CSV.
+func parse(manifests ...string) (*bundle.Bundle, error) {
+	raw := [][]byte{[]byte(csvText)}
+	for _, m := range manifests {
+		raw = append(raw, []byte(m))
+	}
+	return bundle.Parse(raw)
+}
+
+func object(kind, rest string) string {
+	return "apiVersion: v1\nkind: " + kind + "\n" + rest
+}
+
+func TestParseRefuses(t *testing.T) {
+	deep := func(n int) string { return strings.Repeat("[", n) + strings.Repeat("]", n) }
+	for _, row := range []struct{ name, manifest, want string }{
+		{"an empty manifest", "", "empty"},
+		{"comments only", "# nothing\n---\n# here\n", "empty"},
+		{"two documents", "kind: ConfigMap\n---\nkind: Secret\n", "several YAML documents"},
+		{"a document after the end mark", "kind: ConfigMap\n... \nkind: Secret\n", "several YAML documents"},
+		{"what is no YAML", "a: [", "not valid YAML"},
+		{"a scalar", "hello", "not an object with a kind"},
+		{"a sequence", "- kind: ConfigMap", "not an object with a kind"},
+		{"an object without a kind", "metadata: {name: a}", "not an object with a kind"},
+		{"a list", object("ConfigMapList", "items: []"), "each manifest must be one object"},
+		{"a key twice", object("ConfigMap", "metadata: {name: a}\nkind: Secret"), "already set in map"},
+		{"nesting beyond measure", object("ConfigMap", "metadata: {name: a}\ndata: "+deep(300)), "nested more than 200 deep"},
+		{"an alias bomb of nodes", "a: &a [x,x]\n" + laughs(40), "expand to more than"},
+		{"an alias bomb of bytes", "s: &s " + strings.Repeat("x", 1<<20) + "\nl: [" + strings.Repeat("*s,", 100_000) + "]", "expand to more than"},
+		{"too much text", object("ConfigMap", "metadata: {name: a}\n"+strings.Repeat("# "+strings.Repeat("x", 98)+"\n", 1<<16)), "at most 4194304 are allowed"},
+		{"too much as JSON", object("ConfigMap", "metadata: {name: a}\ndata: {a: "+strings.Repeat("x", 3<<19)+"}"), "bytes as JSON"},
+		{"an unsupported kind", object("Pod", "metadata: {name: a}"), `manifest /v1, Kind=Pod "a": bundles may not contain`},
+		{"a supported kind of a foreign group", "apiVersion: evil.io/v1\nkind: Secret\nmetadata: {name: a}", "bundles may not contain"},
+		{"generateName", object("ConfigMap", "metadata: {generateName: a-}"), "generateName is not allowed"},
+		{"no name", object("ConfigMap", "data: {}"), "metadata.name is not a text, or is missing"},
+		{"a Role without a name", "kind: Role", "metadata.name is not a text, or is missing"},
+		{"a name that is a number", object("ConfigMap", "metadata: {name: 1}"), "metadata.name is not a text"},
+		{"a name that is a path", object("ConfigMap", "metadata: {name: ../x}"), `metadata.name "../x"`},
+		{"a Role's name that is a path", "kind: Role\nmetadata: {name: ../x}", `metadata.name "../x"`},
+		{"a Role's name that is the parent", "kind: Role\nmetadata: {name: ..}", `metadata.name ".."`},
+		{"a Role's name with an escape", "kind: Role\nmetadata: {name: a%2fb}", `metadata.name "a%2fb"`},
+		{"capitals in a name", object("ConfigMap", "metadata: {name: A}"), `metadata.name "A"`},
+		{"a namespace that is a YAML truth", object("ConfigMap", "metadata: {name: a, namespace: n}"), `ConfigMap "a": .metadata.namespace`},
+		{"labels that are no texts", object("ConfigMap", "metadata: {name: a, labels: {b: true, c: d}}"), `ConfigMap "a": .metadata.labels`},
+		{"annotations that are no map", object("ConfigMap", "metadata: {name: a, annotations: [b]}"), `ConfigMap "a": .metadata.annotations`},
+		{"metadata that is no map", object("ConfigMap", "metadata: a"), "metadata.name is not a text"},
+		{"a second CSV", strings.Replace(csvText, "op.v1", "op.v2", 1), `two ClusterServiceVersions: "op.v1" and "op.v2"`},
+		{"the CSV twice", csvText, "two manifests of ClusterServiceVersion.operators.coreos.com op.v1"},
+		{"a Role with a rule that the API server refuses", "kind: Role\nmetadata: {name: a}\nrules: [{apiGroups: ['']}]", `Role "a": rule`},
+		{"a Role about URLs", "kind: Role\nmetadata: {name: a}\nrules: [{nonResourceURLs: [/a], verbs: [get]}]", `Role "a": rule`},
+		{"a ClusterRole whose rules are no list", "kind: ClusterRole\nmetadata: {name: a}\nrules: a", `ClusterRole "a": `},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			_, err := parse(row.manifest)
+			require.ErrorContains(t, err, row.want)
+		})
+	}
+}
+
+// laughs doubles n times.
+func laughs(n int) string {
+	var b strings.Builder
+	last := "a"
+	for i := range n {
+		fmt.Fprintf(&b, "b%d: &b%d [*%s, *%s]\n", i, i, last, last)
+		last = fmt.Sprint("b", i)
+	}
+	return b.String()
+}
+
+func TestParseRefusesWholeBundles(t *testing.T) {
+	many := make([][]byte, bundle.MaxManifests+1)
+	_, err := bundle.Parse(many)
+	require.ErrorContains(t, err, "bundle has 1001 manifests")
+
+	_, err = bundle.Parse(nil)
+	require.ErrorContains(t, err, "bundle has no ClusterServiceVersion")
+	_, err = bundle.Parse([][]byte{[]byte(object("ConfigMap", "metadata: {name: a}"))})
+	require.ErrorContains(t, err, "bundle has no ClusterServiceVersion")
+
+	var large [][]byte
+	for i := range 9 {
+		comment := "#" + strings.Repeat(" x", 2<<20-100) + "\n"
+		large = append(large, []byte(comment+object("ConfigMap", fmt.Sprintf("metadata: {name: a%d}", i))))
+	}
+	_, err = bundle.Parse(large)
+	require.ErrorContains(t, err, "bundle has more than 33554432 bytes")
+
+	_, err = bundle.Parse([][]byte{[]byte("kind: ClusterServiceVersion\nmetadata: {name: a}\nspec: {install: 1}")})
+	require.ErrorContains(t, err, `ClusterServiceVersion "a": `)
+}
+
+func TestAnUnsupportedKindIsATypedError(t *testing.T) {
+	_, err := parse(object("Pod", "metadata: {name: a}"))
+	var unsupported *bundle.UnsupportedKindError
+	require.ErrorAs(t, err, &unsupported)
+	require.Equal(t, "Pod", unsupported.GVK.Kind)
+	require.Equal(t, "a", unsupported.Name)
+}
+
+func TestParseAcceptsAnOddFormOfOneDocument(t *testing.T) {
+	for name, manifest := range map[string]string{
+		"leading and trailing marks": "---\n# a\n" + object("ConfigMap", "metadata: {name: a}") + "\n---\n",
+		"an end mark":                object("ConfigMap", "metadata: {name: a}") + "\n...\n# nothing\n",
+		"JSON":                       `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"}}`,
+		"no apiVersion":              "kind: ConfigMap\nmetadata: {name: a}",
+		"modest aliases":             object("ConfigMap", "metadata: &m {name: a}\ndata: {<<: *m}"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			b, err := parse(manifest)
+			require.NoError(t, err)
+			require.Len(t, b.Objects, 1)
+			require.Equal(t, "v1", b.Objects[0].GetAPIVersion())
+			require.Equal(t, "a", b.Objects[0].GetName())
+		})
+	}
+}
+
+func TestOnlyTheAuthorsMetadataIsKept(t *testing.T) {
+	b, err := parse(object("ConfigMap", `
+metadata:
+  name: a
+  namespace: ns
+  uid: 1-2
+  resourceVersion: "7"
+  generation: 3
+  creationTimestamp: null
+  deletionTimestamp: "2026-01-01T00:00:00Z"
+  selfLink: /x
+  finalizers: [a.io/f]
+  ownerReferences: [{apiVersion: v1, kind: Pod, name: p, uid: u}]
+  managedFields: [{manager: remit}]
+  labels:
+    mine: "yes"
+    nothing: null
+    `+names.LabelManaged+`: "true"
+    `+names.LabelOwner+`: other
+    `+names.LabelOwnerKind+`: ClusterServiceVersion
+    `+names.LabelOwnerNamespace+`: other
+    `+names.LabelLineage+`: other
+    `+names.LabelCopiedFrom+`: other
+    `+names.LabelPermissionsHash+`: other
+    `+names.LabelComponentPrefix+`pkg.other: ""
+  annotations:
+    mine: "yes"
+    `+names.AnnotationOperatorGroup+`: other
+    `+names.AnnotationOperatorNamespace+`: other
+    `+names.AnnotationTargetNamespaces+`: ""
+    `+names.AnnotationInstalledAlongsidePrefix+`x: other/op
+    kubectl.kubernetes.io/last-applied-configuration: "{}"
+data: {k: v}
+status: {phase: Done}
+`))
+	require.NoError(t, err)
+	require.Equal(t, map[string]any{
+		"apiVersion": "v1", "kind": "ConfigMap", "data": map[string]any{"k": "v"},
+		"metadata": map[string]any{
+			"name": "a", "namespace": "ns",
+			"labels":      map[string]any{"mine": "yes", "nothing": ""},
+			"annotations": map[string]any{"mine": "yes"},
+		},
+	}, b.Objects[0].Object)
+}
+
+func TestTheCSVIsStrippedTooAndOfTheOneKnownVersion(t *testing.T) {
+	b, err := bundle.Parse([][]byte{[]byte("apiVersion: invented/v7\nstatus: {phase: Succeeded}" +
+		strings.Replace(csvText, "{name: op.v1}", "{name: op.v1, uid: u, labels: {olm.copiedFrom: x}}", 1))})
+	require.NoError(t, err)
+	require.Equal(t, "operators.coreos.com/v1alpha1", b.Manifest.GetAPIVersion())
+	require.Equal(t, map[string]any{"name": "op.v1"}, b.Manifest.Object["metadata"])
+	require.NotContains(t, b.Manifest.Object, "status")
+	require.Empty(t, b.CSV.Status.Phase)
+	require.Empty(t, b.CSV.UID)
+}
+
+func TestObjectsComeInTheOrderOfApplication(t *testing.T) {
+	b, err := parse(
+		"kind: PodDisruptionBudget\nmetadata: {name: z}",
+		"kind: ClusterRoleBinding\nmetadata: {name: 'sys:B'}",
+		"kind: Role\nmetadata: {name: r}",
+		object("Secret", "metadata: {name: s}"),
+		object("ConfigMap", "metadata: {name: c}"),
+		object("ServiceAccount", "metadata: {name: a}"),
+		"kind: CustomResourceDefinition\nmetadata: {name: crd}",
+	)
+	require.NoError(t, err)
+	var kinds []string
+	for _, obj := range b.Objects {
+		kinds = append(kinds, obj.GetKind())
+	}
+	require.Equal(t, []string{"CustomResourceDefinition", "ServiceAccount", "Secret", "ConfigMap", "Role",
+		"ClusterRoleBinding", "PodDisruptionBudget"}, kinds)
+}
+
+func TestSecretsOfABundle(t *testing.T) {
+	token := func(account string) string {
+		return object("Secret", "metadata: {name: s, annotations: {kubernetes.io/service-account.name: "+account+"}}\ntype: kubernetes.io/service-account-token")
+	}
+	typed := func(text string) string { return object("Secret", "metadata: {name: s}\ntype: "+text) }
+	const refused = "is not allowed in a bundle"
+	for _, row := range []struct {
+		name, manifest, want string
+	}{
+		{"no type", object("Secret", "metadata: {name: s}"), ""},
+		{"opaque", typed("Opaque"), ""},
+		{"TLS", typed("kubernetes.io/tls"), ""},
+		{"docker", typed("kubernetes.io/dockerconfigjson"), ""},
+		{"a token of an account of the CSV", token("op"), ""},
+		{"a token of an account of a manifest", token("made"), ""},
+		{"a token of somebody else", token("boss"), refused},
+		{"a token of the account that every namespace has", token("default"), refused},
+		{"a token of nobody", typed("kubernetes.io/service-account-token"), refused},
+		{"a bootstrap token", typed("bootstrap.kubernetes.io/token"), refused},
+		{"an invented type", typed("evil.io/x"), refused},
+		{"a type that is no text", typed("[a]"), `Secret "s": `},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			_, err := parse(row.manifest, object("ServiceAccount", "metadata: {name: made}"), object("ServiceAccount", "metadata: {name: default}"))
+			if row.want == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.ErrorContains(t, err, row.want)
+		})
+	}
+}
+
+// FuzzParse holds that whatever the bytes, Parse ends, and what it returns has only metadata that an
+// author may set, fits the limits and parses again to the same.
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(csvText))
+	f.Add([]byte(object("ConfigMap", "metadata: {name: a, labels: {x: y}, uid: u}\ndata: {a: b}")))
+	f.Add([]byte(object("Secret", "metadata: {name: a}\ntype: kubernetes.io/service-account-token")))
+	f.Add([]byte("kind: Role\nmetadata: {name: 'a:b'}\nrules: [{verbs: [get], apiGroups: [''], resources: [pods]}]"))
+	f.Add([]byte("a: &a [*a]\n---\n...\n"))
+	f.Add([]byte(`{"kind":"List","items":[1]}`))
+	f.Add([]byte("--- #\n{}: {? a}\n"))
+	seeds, _ := filepath.Glob("../../test/operators/sample/bundle/manifests/*")
+	for _, file := range seeds {
+		raw, err := os.ReadFile(file)
+		require.NoError(f, err)
+		f.Add(raw)
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		b, err := bundle.Parse([][]byte{raw, []byte(csvText)})
+		if err != nil {
+			return
+		}
+		for _, obj := range append([]*unstructured.Unstructured{b.Manifest}, b.Objects...) {
+			require.NotEmpty(t, obj.GetName())
+			require.False(t, strings.ContainsAny(obj.GetName(), "/%"))
+			metadata, ok := obj.Object["metadata"].(map[string]any)
+			require.True(t, ok)
+			for field := range metadata {
+				require.Contains(t, []string{"name", "namespace", "labels", "annotations"}, field)
+			}
+		}
+		_ = bundle.ValidateCSV(b.CSV)
+		_ = bundle.Permissions(b.CSV)
+		again := [][]byte{encode(t, b.Manifest)}
+		for _, obj := range b.Objects {
+			again = append(again, encode(t, obj))
+		}
+		second, err := bundle.Parse(again)
+		require.NoError(t, err)
+		require.Equal(t, b, second)
+	})
+}
+
+func encode(t *testing.T, obj *unstructured.Unstructured) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	encoder := json.NewEncoder(&out)
+	encoder.SetEscapeHTML(false)
+	require.NoError(t, encoder.Encode(obj.Object))
+	return out.Bytes()
+}
