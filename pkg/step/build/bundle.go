@@ -19,6 +19,8 @@ import (
 // MaxSteps is the greatest number of steps of one bundle (escape suite 74).
 const MaxSteps = 1_000
 
+//go:generate go run -modfile=../../../hack/tools/go.mod github.com/golang/mock/mockgen -source=bundle.go -destination=mock/rule_checker.go -package=mock
+
 // RuleChecker answers which rules a ServiceAccount lacks in a namespace ("" for the whole cluster).
 // install.CSVRuleChecker is the one that programs use.
 type RuleChecker interface {
@@ -65,7 +67,11 @@ func NewStepResourceFromBundle(b *bundle.Bundle, scope Scope, checker RuleChecke
 	if err != nil {
 		return nil, err
 	}
-	objects := append([]*unstructured.Unstructured{csvObject(b, scope)}, operator...)
+	csv, err := csvObject(b.CSV, scope)
+	if err != nil {
+		return nil, err
+	}
+	objects := append([]*unstructured.Unstructured{csv}, operator...)
 	for _, obj := range b.Objects {
 		own, err := place(obj, scope)
 		if err != nil {
@@ -112,19 +118,6 @@ func RBACForClusterServiceVersion(csv *operatorsv1alpha1.ClusterServiceVersion, 
 		}
 	}
 	return excess, nil
-}
-
-// csvObject is the ClusterServiceVersion in the Subscription's namespace. It carries the finalizer
-// from the start where something outside that namespace will belong to it.
-func csvObject(b *bundle.Bundle, scope Scope) *unstructured.Unstructured {
-	obj := b.Manifest.DeepCopy()
-	obj.SetNamespace(scope.Namespace)
-	for _, g := range Grants(b.CSV, scope.Namespace, scope.Targets) {
-		if g.Namespace != scope.Namespace {
-			obj.SetFinalizers([]string{names.FinalizerCSV})
-		}
-	}
-	return obj
 }
 
 // place puts a manifest into the install's namespace. A manifest that names another namespace is

@@ -1,0 +1,63 @@
+package build
+
+import (
+	"encoding/json"
+	"fmt"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+
+	"github.com/remit-olm/remit/pkg/lib/names"
+)
+
+// csvObject is the ClusterServiceVersion in the Subscription's namespace. It carries the finalizer
+// from the start where something outside that namespace will belong to it.
+func csvObject(csv *operatorsv1alpha1.ClusterServiceVersion, scope Scope) (*unstructured.Unstructured, error) {
+	obj, err := encodeCSV(csv)
+	if err != nil {
+		return nil, err
+	}
+	obj.SetNamespace(scope.Namespace)
+	for _, g := range Grants(csv, scope.Namespace, scope.Targets) {
+		if g.Namespace != scope.Namespace {
+			obj.SetFinalizers([]string{names.FinalizerCSV})
+		}
+	}
+	return obj, nil
+}
+
+// encodeCSV writes a ClusterServiceVersion as its Go type does. Published ones leave out fields that
+// their CustomResourceDefinition requires and that the type writes even where they are empty, such as
+// the name of a resource of an owned CRD: OLM v0 installs them because it sends the type, not the file.
+func encodeCSV(csv *operatorsv1alpha1.ClusterServiceVersion) (*unstructured.Unstructured, error) {
+	data, err := json.Marshal(csv)
+	if err != nil {
+		return nil, fmt.Errorf("encode ClusterServiceVersion %q: %w", csv.Name, err)
+	}
+	obj := &unstructured.Unstructured{}
+	if err := utiljson.Unmarshal(data, &obj.Object); err != nil {
+		return nil, fmt.Errorf("encode ClusterServiceVersion %q: %w", csv.Name, err)
+	}
+	delete(obj.Object, "status")
+	dropNulls(obj.Object)
+	obj.SetGroupVersionKind(operatorsv1alpha1.SchemeGroupVersion.WithKind(operatorsv1alpha1.ClusterServiceVersionKind))
+	return obj, nil
+}
+
+// dropNulls removes what unset times and lists are encoded as.
+func dropNulls(value any) {
+	switch v := value.(type) {
+	case map[string]any:
+		for key, field := range v {
+			if field == nil {
+				delete(v, key)
+			}
+			dropNulls(field)
+		}
+	case []any:
+		for _, item := range v {
+			dropNulls(item)
+		}
+	}
+}
