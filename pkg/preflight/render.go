@@ -22,10 +22,19 @@ const MaxSummary = 24 * 1024
 // API server's own refusals, and the RBAC to paste where it fits.
 func (r Report) Summary() string {
 	text := r.Refusals()
-	if grant := "\nTo grant all of it, apply:\n" + string(r.Manifests()); len(text)+len(grant) <= MaxSummary {
+	if grant := pasteHead + string(r.Manifests()); len(text)+len(grant) <= MaxSummary {
 		text += grant
 	}
 	return text
+}
+
+// pasteHead stands before the RBAC to paste.
+const pasteHead = "\nTo grant all of it, apply:\n"
+
+// Paste returns the RBAC to paste out of a Summary; ok is false where it has none.
+func Paste(summary string) (manifests string, ok bool) {
+	_, manifests, ok = strings.Cut(summary, pasteHead)
+	return manifests, ok
 }
 
 // Refusals is the Summary without the RBAC to paste.

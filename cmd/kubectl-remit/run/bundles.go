@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -24,14 +25,18 @@ const maxNamespace = 63
 // bundles installs the newest version of every package of a folder, each into a namespace of its own
 // under an account that holds just what the bundle needs.
 func (d *demo) bundles(ctx context.Context) error {
-	snapshot, err := fbc.LoadDirectory(ctx, os.DirFS(d.Bundles))
+	dir, err := filepath.Abs(d.Bundles)
+	if err != nil {
+		return err
+	}
+	snapshot, err := fbc.LoadDirectory(ctx, os.DirFS(dir))
 	if err != nil {
 		return fmt.Errorf("folder %q: %w", d.Bundles, err)
 	}
 	if len(snapshot.Packages) == 0 {
 		return fmt.Errorf("folder %q holds no bundles", d.Bundles)
 	}
-	if err := d.start(ctx, d.Bundles); err != nil {
+	if err := d.start(ctx, dir); err != nil {
 		return err
 	}
 	var failed []string

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -21,6 +23,7 @@ const (
 	imageOLM     = "remit.dev/olm:dev"
 	// catalogImage is what the demonstration's CatalogSource names; it is served from a directory.
 	catalogImage = "remit.dev/demo-catalog:dev"
+	catalogName  = "demo"
 	// pollInterval is how often the demonstration looks; only this command does, no controller.
 	pollInterval = 50 * time.Millisecond
 )
@@ -59,13 +62,37 @@ func (d *demo) start(ctx context.Context, catalogDir string) error {
 	if d.client, err = client.New(d.cluster.Config(), client.Options{Scheme: scheme}); err != nil {
 		return fmt.Errorf("client: %w", err)
 	}
-	return d.progress.step("Install Remit: CRDs, its own bounded rights, catalog and olm as Pods", func() error {
+	err = d.progress.step("Install Remit: CRDs, its own bounded rights, catalog and olm as Pods", func() error {
 		ctx, cancel := context.WithTimeout(ctx, d.Timeout)
 		defer cancel()
 		return manifests.Install(ctx, d.client, manifests.ProfileBounded, manifests.Args{
 			Deployment: names.ServiceAccountCatalog,
 			Args:       []string{"--catalog-directory=" + catalogImage + "=" + catalogDir},
 		})
+	})
+	if err != nil {
+		return err
+	}
+	return d.progress.step("Serve the catalog", func() error { return d.serve(ctx) })
+}
+
+// serve makes the one CatalogSource, in the global catalog namespace, and waits for its content.
+func (d *demo) serve(ctx context.Context) error {
+	source := &operatorsv1alpha1.CatalogSource{
+		ObjectMeta: metav1.ObjectMeta{Namespace: names.DefaultNamespace, Name: catalogName},
+		Spec:       operatorsv1alpha1.CatalogSourceSpec{SourceType: operatorsv1alpha1.SourceTypeGrpc, Image: catalogImage},
+	}
+	if err := d.client.Create(ctx, source); err != nil {
+		return err
+	}
+	return d.until(ctx, func(ctx context.Context) error {
+		if err := d.client.Get(ctx, client.ObjectKeyFromObject(source), source); err != nil {
+			return err
+		}
+		if state := source.Status.GRPCConnectionState; state == nil || state.LastObservedState != "READY" {
+			return fmt.Errorf("CatalogSource %s is not ready: %s", catalogName, source.Status.Message)
+		}
+		return nil
 	})
 }
 
@@ -81,8 +108,11 @@ func (d *demo) stop() {
 func (d *demo) until(ctx context.Context, look func(context.Context) error) error {
 	var last error
 	err := wait.PollUntilContextTimeout(ctx, pollInterval, d.Timeout, true, func(ctx context.Context) (bool, error) {
-		last = look(ctx)
-		return last == nil, nil
+		err := look(ctx)
+		if ctx.Err() == nil {
+			last = err // what was cut short by the time-out says nothing
+		}
+		return err == nil, nil
 	})
 	if err != nil && last != nil && ctx.Err() == nil {
 		return fmt.Errorf("after %s: %w", d.Timeout, last)

@@ -60,7 +60,7 @@ func (t *tenant) blockedFirst(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	held, lacking := holdBack(all, t.namespace, rulesHeldBack)
+	held := holdBack(all, t.namespace, rulesHeldBack)
 	what := fmt.Sprintf("Create namespace %q with the account %q, which holds all the sample operator needs but %d rules",
 		t.namespace, accountName, rulesHeldBack)
 	err = t.progress.step(what, func() error {
@@ -87,14 +87,20 @@ func (t *tenant) blockedFirst(ctx context.Context) error {
 	}
 	t.progress.say("\n  What the Subscription says (condition PermissionsMissing):\n")
 	t.progress.quote(report)
-	return t.goThrough(ctx, lacking)
+	t.progress.say("")
+	return t.goThrough(ctx, report)
 }
 
-func (t *tenant) goThrough(ctx context.Context, lacking preflight.Report) error {
-	t.progress.say("\n  Granted now:\n")
-	t.progress.quote(string(lacking.Manifests()))
-	t.progress.say("")
-	if err := t.progress.step("Apply the grant", func() error { return t.grant(ctx, lacking) }); err != nil {
+// goThrough grants what the report says, by applying what it says to apply.
+func (t *tenant) goThrough(ctx context.Context, report string) error {
+	err := t.progress.step("Grant it: apply what the report says", func() error {
+		manifests, ok := preflight.Paste(report)
+		if !ok {
+			return fmt.Errorf("the report has no RBAC to apply")
+		}
+		return applyYAML(ctx, t.client, []byte(manifests))
+	})
+	if err != nil {
 		return err
 	}
 	granted := time.Now()
@@ -111,10 +117,9 @@ func (t *tenant) goThrough(ctx context.Context, lacking preflight.Report) error 
 	return nil
 }
 
-// holdBack splits a report into what the account gets and what it lacks: the last n rules of the
-// namespace.
-func holdBack(all preflight.Report, namespace string, n int) (held, lacking preflight.Report) {
-	held, lacking = preflight.Report{Account: all.Account}, preflight.Report{Account: all.Account}
+// holdBack is the report without the last n rules of the namespace.
+func holdBack(all preflight.Report, namespace string, n int) preflight.Report {
+	held := preflight.Report{Account: all.Account}
 	for _, s := range all.Scopes() {
 		keep := len(s.Rules)
 		if s.Namespace == namespace {
@@ -123,11 +128,8 @@ func holdBack(all preflight.Report, namespace string, n int) (held, lacking pref
 		if keep > 0 {
 			held.Findings = append(held.Findings, preflight.Finding{Namespace: s.Namespace, Missing: s.Rules[:keep]})
 		}
-		if keep < len(s.Rules) {
-			lacking.Findings = append(lacking.Findings, preflight.Finding{Namespace: s.Namespace, Missing: s.Rules[keep:]})
-		}
 	}
-	return held, lacking
+	return held
 }
 
 // greet gives the operator something to do and waits until it has done it.

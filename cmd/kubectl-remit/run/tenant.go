@@ -55,10 +55,6 @@ func (t *tenant) prepare(ctx context.Context) error {
 		&operatorsv1.OperatorGroup{
 			ObjectMeta: t.meta("demo"),
 			Spec:       operatorsv1.OperatorGroupSpec{ServiceAccountName: accountName, TargetNamespaces: t.targets},
-		},
-		&operatorsv1alpha1.CatalogSource{
-			ObjectMeta: t.meta("demo"),
-			Spec:       operatorsv1alpha1.CatalogSourceSpec{SourceType: operatorsv1alpha1.SourceTypeGrpc, Image: catalogImage},
 		})
 	for _, obj := range objs {
 		if err := t.client.Create(ctx, obj); err != nil {
@@ -107,7 +103,7 @@ func (t *tenant) subscribe(ctx context.Context) error {
 	return t.client.Create(ctx, &operatorsv1alpha1.Subscription{
 		ObjectMeta: t.meta(t.pkg),
 		Spec: &operatorsv1alpha1.SubscriptionSpec{
-			CatalogSource: "demo", CatalogSourceNamespace: t.namespace, Package: t.pkg,
+			CatalogSource: catalogName, CatalogSourceNamespace: names.DefaultNamespace, Package: t.pkg,
 			Channel: t.channel, StartingCSV: t.startingCSV,
 		},
 	})

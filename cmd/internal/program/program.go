@@ -1,0 +1,119 @@
+// Package program is what the two controller programs have in common: flags, logging, the manager and
+// how they start and end.
+package program
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/spf13/pflag"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/remit-olm/remit/pkg/controller"
+	"github.com/remit-olm/remit/pkg/lib/logging"
+	"github.com/remit-olm/remit/pkg/lib/scoped"
+	"github.com/remit-olm/remit/pkg/lib/version"
+)
+
+// Program is one of them.
+type Program struct {
+	// Name is that of the executable, UserAgent how the API server's audit log shows it.
+	Name      string
+	UserAgent string
+	// AddFlags adds the program's own flags; it may be nil.
+	AddFlags func(*pflag.FlagSet)
+	// Setup registers the program's controllers.
+	Setup func(ctx context.Context, mgr ctrl.Manager, common Common) error
+}
+
+// Common are the flags of both programs, as read.
+type Common struct {
+	// Namespace of Remit itself.
+	Namespace string
+	// Default is the installation's default account; it may be empty.
+	Default scoped.Default
+}
+
+type flagValues struct {
+	kubeconfig        string
+	namespace         string
+	defaultAccount    string
+	defaultNamespaces []string
+	metricsAddress    string
+	healthAddress     string
+	leaderElect       bool
+	debug             bool
+	version           bool
+}
+
+func (v *flagValues) add(flags *pflag.FlagSet) {
+	flags.StringVar(&v.kubeconfig, "kubeconfig", "", "path of a kubeconfig; the default is $KUBECONFIG, then the Pod's own ServiceAccount")
+	flags.StringVar(&v.namespace, "namespace", controller.OwnNamespace(), "namespace of Remit itself")
+	flags.StringVar(&v.defaultAccount, "default-account", "",
+		"<namespace>/<name> of the ServiceAccount that bounds OperatorGroups which name none; empty: nothing is installed through such groups")
+	flags.StringSliceVar(&v.defaultNamespaces, "default-account-namespaces", nil,
+		"namespaces whose OperatorGroups may use --default-account; empty: all")
+	flags.StringVar(&v.metricsAddress, "metrics-bind-address", "0", "address of /metrics; 0 switches it off")
+	flags.StringVar(&v.healthAddress, "health-probe-bind-address", "0", "address of /healthz and /readyz; 0 switches them off")
+	flags.BoolVar(&v.leaderElect, "leader-elect", false, "let only one of several replicas work")
+	flags.BoolVar(&v.debug, "debug", false, "log for people, and more")
+	flags.BoolVar(&v.version, "version", false, "print the version and end")
+}
+
+// Main runs the program until it is told to end. It sets the exit code.
+func Main(p Program) {
+	if err := p.run(ctrl.SetupSignalHandler(), os.Args[1:]); err != nil {
+		fmt.Fprintf(os.Stderr, "%s: %v\n", p.Name, err)
+		os.Exit(1)
+	}
+}
+
+func (p Program) run(ctx context.Context, args []string) error {
+	flags := pflag.NewFlagSet(p.Name, pflag.ContinueOnError)
+	v := &flagValues{}
+	v.add(flags)
+	if p.AddFlags != nil {
+		p.AddFlags(flags)
+	}
+	if err := flags.Parse(args); err != nil {
+		if errors.Is(err, pflag.ErrHelp) {
+			return nil
+		}
+		return err
+	}
+	if v.version {
+		fmt.Println(version.String())
+		return nil
+	}
+	common := Common{Namespace: v.namespace}
+	var err error
+	if common.Default, err = scoped.ParseDefault(v.defaultAccount, v.defaultNamespaces); err != nil {
+		return fmt.Errorf("--default-account: %w", err)
+	}
+	return p.start(ctx, v, common)
+}
+
+func (p Program) start(ctx context.Context, v *flagValues, common Common) error {
+	logger := logging.Setup(v.debug)
+	config, err := controller.LoadConfig(v.kubeconfig)
+	if err != nil {
+		return err
+	}
+	mgr, err := controller.NewManager(config, controller.ManagerOptions{
+		UserAgent:      p.UserAgent,
+		Namespace:      v.namespace,
+		MetricsAddress: v.metricsAddress,
+		HealthAddress:  v.healthAddress,
+		LeaderElection: v.leaderElect,
+	})
+	if err != nil {
+		return err
+	}
+	if err := p.Setup(ctx, mgr, common); err != nil {
+		return err
+	}
+	logger.Info("Starting", "program", p.Name, "version", version.String(), "namespace", v.namespace)
+	return mgr.Start(ctx)
+}
