@@ -29,9 +29,8 @@ const (
 
 // Bundle is a parsed bundle.
 type Bundle struct {
-	// CSV is the typed ClusterServiceVersion; Manifest is the same as its author wrote it, stripped.
-	CSV      *operatorsv1alpha1.ClusterServiceVersion
-	Manifest *unstructured.Unstructured
+	// CSV is the ClusterServiceVersion, stripped.
+	CSV *operatorsv1alpha1.ClusterServiceVersion
 	// Objects are all other manifests, stripped, in the order in which a plan applies them.
 	Objects []*unstructured.Unstructured
 }
@@ -96,7 +95,7 @@ func (b *Bundle) add(obj *unstructured.Unstructured) error {
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, csv); err != nil {
 		return fmt.Errorf("ClusterServiceVersion %q: %w", obj.GetName(), err)
 	}
-	b.CSV, b.Manifest = csv, obj
+	b.CSV = csv
 	return nil
 }
 

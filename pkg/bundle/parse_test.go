@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/remit-olm/remit/pkg/bundle"
 	"github.com/remit-olm/remit/pkg/lib/names"
@@ -198,11 +198,9 @@ func TestTheCSVIsStrippedTooAndOfTheOneKnownVersion(t *testing.T) {
 	b, err := bundle.Parse([][]byte{[]byte("apiVersion: invented/v7\nstatus: {phase: Succeeded}" +
 		strings.Replace(csvText, "{name: op.v1}", "{name: op.v1, uid: u, labels: {olm.copiedFrom: x}}", 1))})
 	require.NoError(t, err)
-	require.Equal(t, "operators.coreos.com/v1alpha1", b.Manifest.GetAPIVersion())
-	require.Equal(t, map[string]any{"name": "op.v1"}, b.Manifest.Object["metadata"])
-	require.NotContains(t, b.Manifest.Object, "status")
+	require.Equal(t, "operators.coreos.com/v1alpha1", b.CSV.APIVersion)
+	require.Equal(t, metav1.ObjectMeta{Name: "op.v1"}, b.CSV.ObjectMeta)
 	require.Empty(t, b.CSV.Status.Phase)
-	require.Empty(t, b.CSV.UID)
 }
 
 func TestObjectsComeInTheOrderOfApplication(t *testing.T) {
@@ -278,7 +276,7 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			return
 		}
-		for _, obj := range append([]*unstructured.Unstructured{b.Manifest}, b.Objects...) {
+		for _, obj := range b.Objects {
 			require.NotEmpty(t, obj.GetName())
 			require.False(t, strings.ContainsAny(obj.GetName(), "/%"))
 			metadata, ok := obj.Object["metadata"].(map[string]any)
@@ -289,9 +287,9 @@ func FuzzParse(f *testing.F) {
 		}
 		_ = bundle.ValidateCSV(b.CSV)
 		_ = bundle.Permissions(b.CSV)
-		again := [][]byte{encode(t, b.Manifest)}
+		again := [][]byte{encode(t, b.CSV)}
 		for _, obj := range b.Objects {
-			again = append(again, encode(t, obj))
+			again = append(again, encode(t, obj.Object))
 		}
 		second, err := bundle.Parse(again)
 		require.NoError(t, err)
@@ -299,11 +297,11 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-func encode(t *testing.T, obj *unstructured.Unstructured) []byte {
+func encode(t *testing.T, obj any) []byte {
 	t.Helper()
 	var out bytes.Buffer
 	encoder := json.NewEncoder(&out)
 	encoder.SetEscapeHTML(false)
-	require.NoError(t, encoder.Encode(obj.Object))
+	require.NoError(t, encoder.Encode(obj))
 	return out.Bytes()
 }

@@ -67,7 +67,7 @@ func NewStepResourceFromBundle(b *bundle.Bundle, scope Scope, checker RuleChecke
 	if err != nil {
 		return nil, err
 	}
-	csv, err := csvObject(b.CSV, scope)
+	csv, err := csvObject(b, scope)
 	if err != nil {
 		return nil, err
 	}

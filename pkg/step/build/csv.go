@@ -3,28 +3,38 @@ package build
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 
+	"github.com/remit-olm/remit/pkg/bundle"
 	"github.com/remit-olm/remit/pkg/lib/names"
 )
 
 // csvObject is the ClusterServiceVersion in the Subscription's namespace. It carries the finalizer
 // from the start where something outside that namespace will belong to it.
-func csvObject(csv *operatorsv1alpha1.ClusterServiceVersion, scope Scope) (*unstructured.Unstructured, error) {
-	obj, err := encodeCSV(csv)
+func csvObject(b *bundle.Bundle, scope Scope) (*unstructured.Unstructured, error) {
+	obj, err := encodeCSV(b.CSV)
 	if err != nil {
 		return nil, err
 	}
 	obj.SetNamespace(scope.Namespace)
-	for _, g := range Grants(csv, scope.Namespace, scope.Targets) {
-		if g.Namespace != scope.Namespace {
-			obj.SetFinalizers([]string{names.FinalizerCSV})
-		}
+	outside := slices.ContainsFunc(Grants(b.CSV, scope.Namespace, scope.Targets), func(g Grant) bool {
+		return g.Namespace != scope.Namespace
+	})
+	if outside || slices.ContainsFunc(b.Objects, leavesWithCSV) {
+		obj.SetFinalizers([]string{names.FinalizerCSV})
 	}
 	return obj, nil
+}
+
+// leavesWithCSV says of a manifest that it is cluster-scoped, so that no garbage collection removes it,
+// and is to go with its CSV, as CustomResourceDefinitions are not.
+func leavesWithCSV(obj *unstructured.Unstructured) bool {
+	kind, _ := bundle.KindOf(obj.GroupVersionKind().GroupKind())
+	return !kind.Namespaced && obj.GetKind() != "CustomResourceDefinition"
 }
 
 // encodeCSV writes a ClusterServiceVersion as its Go type does. Published ones leave out fields that

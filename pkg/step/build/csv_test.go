@@ -31,7 +31,7 @@ func TestACSVIsSentAsItsTypeWritesIt(t *testing.T) {
 	b, err := bundle.Parse([][]byte{[]byte(sloppy)})
 	require.NoError(t, err)
 
-	obj, err := csvObject(b.CSV, Scope{Namespace: "t1", Targets: []string{"t1"}})
+	obj, err := csvObject(b, Scope{Namespace: "t1", Targets: []string{"t1"}})
 	require.NoError(t, err)
 	owned, _, err := unstructured.NestedSlice(obj.Object, "spec", "customresourcedefinitions", "owned")
 	require.NoError(t, err)

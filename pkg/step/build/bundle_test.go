@@ -1,0 +1,202 @@
+package build_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/golang/mock/gomock"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/remit-olm/remit/pkg/bundle"
+	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/rbac"
+	"github.com/remit-olm/remit/pkg/step/build"
+	"github.com/remit-olm/remit/pkg/step/build/mock"
+)
+
+// csvText asks for pods, and for nodes in the whole cluster, for a ServiceAccount "op".
+const csvText = `
+kind: ClusterServiceVersion
+metadata: {name: op.v1, namespace: placeholder}
+spec:
+  install:
+    strategy: deployment
+    spec:
+      deployments: [{name: op}]
+      permissions:
+      - {serviceAccountName: op, rules: [{apiGroups: [""], resources: [pods], verbs: [get]}]}
+`
+
+const clusterPermissions = `
+      clusterPermissions:
+      - {serviceAccountName: op, rules: [{apiGroups: [""], resources: [nodes], verbs: [get]}]}
+`
+
+const crd = "kind: CustomResourceDefinition\nmetadata: {name: things.example.com}"
+
+func scope(targets ...string) build.Scope {
+	return build.Scope{
+		Namespace: "own", Package: "op", Targets: targets,
+		Account: &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "own", Name: "installer"}},
+	}
+}
+
+func parse(t *testing.T, manifests ...string) *bundle.Bundle {
+	t.Helper()
+	var raw [][]byte
+	for _, m := range manifests {
+		raw = append(raw, []byte(m))
+	}
+	b, err := bundle.Parse(raw)
+	require.NoError(t, err)
+	return b
+}
+
+// generous is a checker whose account holds everything.
+func generous(t *testing.T) *mock.MockRuleChecker {
+	c := mock.NewMockRuleChecker(gomock.NewController(t))
+	c.EXPECT().MissingRules(gomock.Any(), gomock.Any(), gomock.Any()).Return(nil, nil).AnyTimes()
+	return c
+}
+
+func steps(t *testing.T, s build.Scope, manifests ...string) []*unstructured.Unstructured {
+	t.Helper()
+	out, err := build.NewStepResourceFromBundle(parse(t, manifests...), s, generous(t))
+	require.NoError(t, err)
+	var objects []*unstructured.Unstructured
+	for _, st := range out.Steps {
+		require.Equal(t, "op.v1", st.Owner.CSV)
+		require.Equal(t, "own", st.Owner.Namespace)
+		objects = append(objects, st.Object)
+	}
+	return objects
+}
+
+func TestStepsComeInOrderEachInItsPlace(t *testing.T) {
+	objects := steps(t, scope("own", "other"),
+		"kind: PodDisruptionBudget\nmetadata: {name: pdb}",
+		"kind: ClusterRole\nmetadata: {name: cr, namespace: nonsense}",
+		"kind: ConfigMap\nmetadata: {name: cm, namespace: own}",
+		crd, csvText)
+	var got []string
+	for _, obj := range objects {
+		got = append(got, obj.GetKind()+" "+obj.GetNamespace())
+	}
+	require.Equal(t, []string{
+		"ClusterServiceVersion own", "CustomResourceDefinition ", "ServiceAccount own", "ConfigMap own",
+		"Role other", "Role own", "ClusterRole ", "RoleBinding other", "RoleBinding own", "PodDisruptionBudget own",
+	}, got)
+}
+
+func TestAManifestOfAForeignNamespaceIsRefused(t *testing.T) {
+	b := parse(t, csvText, "kind: ConfigMap\nmetadata: {name: cm, namespace: kube-system}")
+	_, err := build.NewStepResourceFromBundle(b, scope("own"), generous(t))
+	require.EqualError(t, err, `ConfigMap "cm" names the namespace "kube-system": objects of a bundle go into the Subscription's, "own"`)
+}
+
+func TestABundleWithAnInvalidCSVIsRefused(t *testing.T) {
+	b := parse(t, "kind: ClusterServiceVersion\nmetadata: {name: op.v1}\nspec: {install: {strategy: deployment}}")
+	_, err := build.NewStepResourceFromBundle(b, scope("own"), generous(t))
+	require.EqualError(t, err, `ClusterServiceVersion "op.v1": the install strategy has no deployments`)
+}
+
+func TestABundleOfTooManyStepsIsRefused(t *testing.T) {
+	manifests := []string{csvText}
+	for i := range build.MaxSteps - 1 {
+		manifests = append(manifests, fmt.Sprintf("kind: ConfigMap\nmetadata: {name: c%d}", i))
+	}
+	_, err := build.NewStepResourceFromBundle(parse(t, manifests...), scope("own"), generous(t))
+	require.EqualError(t, err, `bundle "op.v1" has 1003 steps: at most 1000 are allowed`)
+}
+
+func TestTheFinalizerIsThereWhereSomethingIsOutsideOfTheNamespace(t *testing.T) {
+	for _, row := range []struct {
+		name      string
+		scope     build.Scope
+		manifests []string
+		want      bool
+	}{
+		{"own namespace only", scope("own"), []string{csvText}, false},
+		{"another target", scope("other"), []string{csvText}, true},
+		{"all namespaces", scope(rbac.ClusterScope), []string{csvText}, true},
+		{"cluster permissions", scope("own"), []string{csvText + clusterPermissions}, true},
+		{"a CRD stays anyway", scope("own"), []string{csvText, crd}, false},
+		{"a ClusterRole of the bundle", scope("own"), []string{csvText, "kind: ClusterRole\nmetadata: {name: cr}"}, true},
+		{"a Role of the bundle", scope("own"), []string{csvText, "kind: Role\nmetadata: {name: r}"}, false},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			var want []string
+			if row.want {
+				want = []string{names.FinalizerCSV}
+			}
+			require.Equal(t, want, steps(t, row.scope, row.manifests...)[0].GetFinalizers())
+		})
+	}
+}
+
+func TestTheAuthorsServiceAccountTakesThePlaceOfTheRenderedOne(t *testing.T) {
+	objects := steps(t, scope("own"), csvText, "kind: ServiceAccount\nmetadata: {name: op}\nimagePullSecrets: [{name: pull}]")
+	require.Len(t, objects, 4)
+	require.Equal(t, []any{map[string]any{"name": "pull"}}, objects[1].Object["imagePullSecrets"])
+}
+
+func TestMarks(t *testing.T) {
+	objects := steps(t, scope("own"), csvText, crd+"\n", "kind: ConfigMap\nmetadata: {name: cm, labels: {mine: x}}")
+	csv, definition, configMap := objects[0], objects[1], objects[3]
+
+	require.Equal(t, "op.v1", configMap.GetLabels()[names.LabelOwner])
+	require.Equal(t, "x", configMap.GetLabels()["mine"])
+	require.Empty(t, configMap.GetAnnotations())
+	for _, obj := range []*unstructured.Unstructured{csv, definition} {
+		require.NotContains(t, obj.GetLabels(), names.LabelOwner, "it belongs to nobody, or to several")
+		require.Equal(t, "true", obj.GetLabels()[names.LabelManaged])
+		require.Contains(t, obj.GetLabels(), "operators.coreos.com/op.own")
+		require.NotEmpty(t, obj.GetLabels()[names.LabelLineage])
+	}
+	require.Len(t, definition.GetAnnotations(), 1)
+	for key, value := range definition.GetAnnotations() {
+		require.Regexp(t, `^operatorframework\.io/installed-alongside-[a-z2-7]{16}$`, key)
+		require.Equal(t, "own/op.v1", value)
+	}
+}
+
+func TestABundleIsNotChangedByBuildingItsSteps(t *testing.T) {
+	b := parse(t, csvText, crd)
+	before := b.CSV.DeepCopy()
+	crdBefore := b.Objects[0].DeepCopy()
+	_, err := build.NewStepResourceFromBundle(b, scope("own", "other"), generous(t))
+	require.NoError(t, err)
+	require.Equal(t, before, b.CSV)
+	require.Equal(t, crdBefore, b.Objects[0])
+}
+
+func TestExcessNamesTheScopeInWhichTheAccountLacksSomething(t *testing.T) {
+	pods := []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get"}}}
+	nodes := []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"get"}}}
+	s := scope("t1", "t2")
+	checker := mock.NewMockRuleChecker(gomock.NewController(t))
+	checker.EXPECT().MissingRules(s.Account, "own", pods).Return(nil, nil)
+	checker.EXPECT().MissingRules(s.Account, "t1", pods).Return(nil, nil)
+	checker.EXPECT().MissingRules(s.Account, "t2", pods).Return(pods, nil)
+	checker.EXPECT().MissingRules(s.Account, rbac.ClusterScope, nodes).Return(nodes, nil)
+
+	out, err := build.NewStepResourceFromBundle(parse(t, csvText+clusterPermissions), s, checker)
+	require.NoError(t, err)
+	require.Equal(t, []build.Excess{
+		{Namespace: "t2", ServiceAccount: "op", Missing: pods},
+		{Namespace: rbac.ClusterScope, ServiceAccount: "op", Missing: nodes},
+	}, out.Excess)
+	require.NotEmpty(t, out.Steps, "what the account lacks is for the preflight to say")
+}
+
+func TestACheckerThatCannotTellIsAnError(t *testing.T) {
+	checker := mock.NewMockRuleChecker(gomock.NewController(t))
+	checker.EXPECT().MissingRules(gomock.Any(), gomock.Any(), gomock.Any()).Return(nil, errors.New("no cache"))
+	_, err := build.NewStepResourceFromBundle(parse(t, csvText), scope("own"), checker)
+	require.EqualError(t, err, "no cache")
+}

@@ -1,0 +1,144 @@
+package build
+
+import (
+	"strings"
+	"testing"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"github.com/stretchr/testify/require"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/lib/ownerutil"
+	"github.com/remit-olm/remit/pkg/rbac"
+)
+
+func may(verb, resource string) rbacv1.PolicyRule {
+	return rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{resource}, Verbs: []string{verb}}
+}
+
+func seeNamespaces() rbacv1.PolicyRule {
+	return rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"namespaces"}, Verbs: []string{"get", "list", "watch"}}
+}
+
+// csvOf asks for what is given, all for one ServiceAccount.
+func csvOf(account string, namespaced, cluster []rbacv1.PolicyRule) *operatorsv1alpha1.ClusterServiceVersion {
+	csv := &operatorsv1alpha1.ClusterServiceVersion{}
+	csv.Name = "op.v1"
+	spec := &csv.Spec.InstallStrategy.StrategySpec
+	if namespaced != nil {
+		spec.Permissions = []operatorsv1alpha1.StrategyDeploymentPermissions{{ServiceAccountName: account, Rules: namespaced}}
+	}
+	if cluster != nil {
+		spec.ClusterPermissions = []operatorsv1alpha1.StrategyDeploymentPermissions{{ServiceAccountName: account, Rules: cluster}}
+	}
+	return csv
+}
+
+func TestGrantsFollowTheTargets(t *testing.T) {
+	pods, nodes := []rbacv1.PolicyRule{may("get", "pods")}, []rbacv1.PolicyRule{may("get", "nodes")}
+	in := func(namespace string, rules ...rbacv1.PolicyRule) Grant { return Grant{namespace, "op", rules} }
+	for _, row := range []struct {
+		name                string
+		namespaced, cluster []rbacv1.PolicyRule
+		targets             []string
+		want                []Grant
+	}{
+		{"the own namespace", pods, nil, []string{"own"}, []Grant{in("own", pods...)}},
+		{"the own namespace is always one", pods, nil, []string{"b", "a"}, []Grant{in("a", pods...), in("b", pods...), in("own", pods...)}},
+		{"all namespaces are the cluster, with a look at namespaces", pods, nil, []string{""}, []Grant{in("", pods[0], seeNamespaces())}},
+		{"cluster permissions are the cluster", nil, nodes, []string{"own"}, []Grant{in("", nodes...)}},
+		{"cluster permissions need no look at namespaces", nil, nodes, []string{""}, []Grant{in("", nodes...)}},
+		{"both", pods, nodes, []string{"own"}, []Grant{in("own", pods...), in("", nodes...)}},
+		{"both in the whole cluster are one", pods, nodes, []string{""}, []Grant{in("", nodes[0], pods[0], seeNamespaces())}},
+		{"no rules are no grant", []rbacv1.PolicyRule{}, nil, []string{"own"}, nil},
+		{"nothing asked for", nil, nil, []string{""}, nil},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			require.Equal(t, row.want, Grants(csvOf("op", row.namespaced, row.cluster), "own", row.targets))
+		})
+	}
+}
+
+func owner(namespace string) ownerutil.Owner {
+	return ownerutil.Owner{Lineage: ownerutil.Lineage{Package: "op", Namespace: namespace}, CSV: "op.v1"}
+}
+
+func render(t *testing.T, csv *operatorsv1alpha1.ClusterServiceVersion, namespace string, targets ...string) []*unstructured.Unstructured {
+	t.Helper()
+	objects, err := OperatorRBAC(csv, owner(namespace), targets)
+	require.NoError(t, err)
+	return objects
+}
+
+func TestOperatorRBACRendersAccountsRolesAndBindings(t *testing.T) {
+	objects := render(t, csvOf("op", []rbacv1.PolicyRule{may("get", "pods")}, []rbacv1.PolicyRule{may("get", "nodes")}), "own", "other")
+	var got []string
+	for _, obj := range objects {
+		got = append(got, obj.GetKind()+" "+obj.GetNamespace())
+		require.Equal(t, "op.v1", obj.GetLabels()[names.LabelOwner])
+		require.Equal(t, "own", obj.GetLabels()[names.LabelOwnerNamespace])
+		require.True(t, owner("own").Owns(obj))
+		require.NotContains(t, obj.Object["metadata"], "creationTimestamp")
+	}
+	require.Equal(t, []string{
+		"ServiceAccount own", "Role other", "Role own", "ClusterRole ", "RoleBinding other", "RoleBinding own", "ClusterRoleBinding ",
+	}, got)
+	for i, role := range objects[1:4] {
+		binding := objects[i+4]
+		require.Equal(t, role.GetName(), binding.GetName())
+		require.Equal(t, map[string]any{"apiGroup": rbacv1.GroupName, "kind": role.GetKind(), "name": role.GetName()}, binding.Object["roleRef"])
+		require.Equal(t, []any{map[string]any{"kind": "ServiceAccount", "name": "op", "namespace": "own"}}, binding.Object["subjects"])
+		require.NotEmpty(t, role.GetLabels()[names.LabelPermissionsHash])
+	}
+}
+
+func TestTheDefaultServiceAccountIsBoundAndNotMade(t *testing.T) {
+	objects := render(t, csvOf("default", []rbacv1.PolicyRule{may("get", "pods")}, nil), "own", "own")
+	require.Len(t, objects, 2)
+	require.Equal(t, "Role", objects[0].GetKind())
+	require.Equal(t, "RoleBinding", objects[1].GetKind())
+}
+
+func TestRoleNamesAreStableShortAndDifferent(t *testing.T) {
+	long := csvOf(strings.Repeat("s", 100), []rbacv1.PolicyRule{may("get", "pods")}, []rbacv1.PolicyRule{may("get", "nodes")})
+	long.Name = strings.Repeat("n", 200)
+	names := func(csv *operatorsv1alpha1.ClusterServiceVersion, namespace string, targets ...string) []string {
+		var out []string
+		for _, obj := range render(t, csv, namespace, targets...) {
+			if strings.HasSuffix(obj.GetKind(), "Role") {
+				require.LessOrEqual(t, len(obj.GetName()), 63)
+				out = append(out, obj.GetName())
+			}
+		}
+		return out
+	}
+	first := names(long, "own", "own", "other")
+	require.Equal(t, first, names(long, "own", "other", "own"))
+
+	seen := map[string]string{}
+	small := csvOf("op", []rbacv1.PolicyRule{may("get", "pods")}, []rbacv1.PolicyRule{may("get", "nodes")})
+	changed := csvOf("op", []rbacv1.PolicyRule{may("list", "pods")}, []rbacv1.PolicyRule{may("list", "nodes")})
+	otherAccount := csvOf("op2", []rbacv1.PolicyRule{may("get", "pods")}, []rbacv1.PolicyRule{may("get", "nodes")})
+	for variant, list := range map[string][]string{
+		"base":            names(small, "own", "own", "b"),
+		"other namespace": names(small, "own2", "own2", "b"),
+		"other rules":     names(changed, "own", "own", "b"),
+		"other account":   names(otherAccount, "own", "own", "b"),
+		"long":            first,
+	} {
+		require.Len(t, list, 3, variant)
+		for _, name := range list {
+			require.NotContains(t, seen, name, "%s and %s", variant, seen[name])
+			seen[name] = variant
+		}
+	}
+	require.True(t, strings.HasPrefix(names(small, "own", "own")[0], "op.v1-op-"), "<csv>-<serviceaccount>-<hash>")
+}
+
+func TestRBACForClusterServiceVersionWithoutPermissionsAsksNobody(t *testing.T) {
+	excess, err := RBACForClusterServiceVersion(csvOf("op", nil, nil), Scope{Namespace: "own", Targets: []string{rbac.ClusterScope}}, nil)
+	require.NoError(t, err)
+	require.Empty(t, excess)
+}
