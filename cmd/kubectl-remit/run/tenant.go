@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
@@ -163,5 +164,16 @@ func (t *tenant) installed(ctx context.Context) error {
 	if err := t.client.Get(ctx, client.ObjectKey{Namespace: t.namespace, Name: sub.Status.CurrentCSV}, csv); err != nil {
 		return err
 	}
-	return fmt.Errorf("ClusterServiceVersion is %s, %s: %s", csv.Status.Phase, csv.Status.Reason, csv.Status.Message)
+	return fmt.Errorf("ClusterServiceVersion is %s, %s: %s%s", csv.Status.Phase, csv.Status.Reason, csv.Status.Message, unmet(csv))
+}
+
+// unmet lists the requirements that a ClusterServiceVersion still waits for.
+func unmet(csv *operatorsv1alpha1.ClusterServiceVersion) string {
+	var out strings.Builder
+	for _, r := range csv.Status.RequirementStatus {
+		if r.Status != operatorsv1alpha1.RequirementStatusReasonPresent {
+			fmt.Fprintf(&out, "\n%s %s: %s", r.Kind, r.Name, r.Message)
+		}
+	}
+	return out.String()
 }

@@ -39,7 +39,7 @@ func openClients(ctx context.Context, s *run) (flow.Outcome, error) {
 	if err != nil {
 		return waitForAccount(err)
 	}
-	s.executor = &execute.Executor{Account: own, CRDs: crds, Facts: r.Live}
+	s.executor = &execute.Executor{Account: own, IsDefault: account.Default, CRDs: crds, Facts: r.Live}
 	s.plan.Status.AttenuatedServiceAccountRef = &corev1.ObjectReference{
 		Kind: "ServiceAccount", APIVersion: "v1", Namespace: account.Namespace, Name: account.Name, UID: account.UID,
 	}
@@ -84,6 +84,10 @@ func applySteps(ctx context.Context, s *run) (flow.Outcome, error) {
 			return flow.Outcome{}, err
 		}
 		done, err := s.executor.Do(ctx, state)
+		if apierrors.IsInvalid(err) {
+			s.setStep(i, operatorsv1alpha1.StepStatusNotCreated)
+			return flow.Outcome{}, &invalid{reasonFailed, err}
+		}
 		if err != nil {
 			return waitForAccount(err)
 		}

@@ -32,8 +32,8 @@ const (
 )
 
 // maxShownManifests bounds the sum of the manifests that a plan shows; a plan beyond it shows where
-// they come from instead, as an object must fit into etcd.
-const maxShownManifests = 256 << 10
+// they come from instead: the whole list is sent again with each step that is done.
+const maxShownManifests = 64 << 10
 
 // report turns how the run ended into the plan's status, and an error that is to be retried.
 func (s *run) report(out flow.Outcome, err error) error {

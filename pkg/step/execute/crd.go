@@ -1,8 +1,43 @@
 package execute
 
 import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/remit-olm/remit/pkg/step"
 )
+
+// plannedKinds are the kinds that the plan's own CustomResourceDefinitions make.
+func plannedKinds(steps []step.Step) map[schema.GroupKind]bool {
+	kinds := map[schema.GroupKind]bool{}
+	for _, s := range steps {
+		if !s.IsCRD() {
+			continue
+		}
+		group, _, _ := unstructured.NestedString(s.Object.Object, "spec", "group")
+		kind, _, _ := unstructured.NestedString(s.Object.Object, "spec", "names", "kind")
+		kinds[schema.GroupKind{Group: group, Kind: kind}] = true
+	}
+	return kinds
+}
+
+// wordUnserved words, as the contract does, that the cluster does not serve a step's kind. Where the
+// plan itself brings the kind, its object does not exist yet, and that is no error.
+func wordUnserved(s step.Step, planned map[schema.GroupKind]bool, err error) error {
+	gvk := s.Object.GroupVersionKind()
+	if !meta.IsNoMatchError(err) {
+		return err
+	}
+	if planned[gvk.GroupKind()] {
+		return nil
+	}
+	return fmt.Errorf("api-server resource not found installing %s %s: GroupVersionKind %s not found on the cluster. "+
+		"This API may have been deprecated and removed, see https://kubernetes.io/docs/reference/using-api/deprecation-guide/ "+
+		"for more information: %w", gvk.Kind, s.Object.GetName(), gvk, err)
+}
 
 // Serves says whether an existing CustomResourceDefinition serves what a bundle's needs: the same
 // kind in the same scope, and each version that the bundle's serves (security model, D1).
@@ -37,16 +72,4 @@ func servedVersions(crd *unstructured.Unstructured) map[string]bool {
 		}
 	}
 	return served
-}
-
-// Established says whether the API server serves the CustomResourceDefinition.
-func Established(crd *unstructured.Unstructured) bool {
-	conditions, _, _ := unstructured.NestedSlice(crd.Object, "status", "conditions")
-	for _, c := range conditions {
-		condition, ok := c.(map[string]any)
-		if ok && condition["type"] == "Established" {
-			return condition["status"] == "True"
-		}
-	}
-	return false
 }

@@ -21,6 +21,9 @@ type Executor struct {
 	Account client.Client
 	// CRDs writes CustomResourceDefinitions: the account, or the installation's own CRD account.
 	CRDs client.Client
+	// IsDefault says that Account is the installation's default account, which alone may write
+	// CustomResourceDefinitions of protected groups.
+	IsDefault bool
 	// Facts reads CustomResourceDefinitions, which an account need not be allowed to read.
 	Facts client.Reader
 
@@ -40,17 +43,18 @@ type State struct {
 func (e *Executor) Gather(ctx context.Context, steps []step.Step) ([]State, error) {
 	e.csvs = map[types.NamespacedName]types.UID{}
 	states := make([]State, 0, len(steps))
+	planned := plannedKinds(steps)
 	var collisions []error
 	for _, s := range steps {
 		live, err := e.live(ctx, s)
-		if err != nil {
+		if err = wordUnserved(s, planned, err); err != nil {
 			return nil, err
 		}
 		if live != nil && s.IsCSV() {
 			e.csvs[client.ObjectKeyFromObject(live)] = live.GetUID()
 		}
 		state := State{Step: s, Live: live}
-		if err := state.check(); err != nil {
+		if err := e.check(state); err != nil {
 			collisions = append(collisions, err)
 		}
 		states = append(states, state)
@@ -65,9 +69,15 @@ func (e *Executor) live(ctx context.Context, s step.Step) (*unstructured.Unstruc
 	return apply.Live(ctx, e.Account, s.Object)
 }
 
-func (s State) check() error {
-	if s.Step.IsCRD() && s.Live != nil && Serves(s.Live, s.Step.Object) {
-		return nil
+func (e *Executor) check(s State) error {
+	if s.Step.IsCRD() {
+		if s.Live != nil && Serves(s.Live, s.Step.Object) {
+			return nil
+		}
+		if isProtected(s.Step.Object) && !e.IsDefault {
+			return fmt.Errorf("%s is of a protected API group: only the installation's default account may write it",
+				apply.Describe(s.Step.Object))
+		}
 	}
 	return apply.Check(s.Live, s.Step.Object, s.ours)
 }

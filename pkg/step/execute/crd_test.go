@@ -1,0 +1,94 @@
+package execute
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/remit-olm/remit/pkg/lib/ownerutil"
+	"github.com/remit-olm/remit/pkg/step"
+)
+
+type edit func(spec map[string]any)
+
+// crd is one of "things" that serves v1, after the edits.
+func crd(edits ...edit) *unstructured.Unstructured {
+	spec := map[string]any{
+		"group": "example.com", "scope": "Namespaced",
+		"names": map[string]any{"kind": "Thing", "plural": "things"},
+	}
+	serving("v1")(spec)
+	for _, e := range edits {
+		e(spec)
+	}
+	out := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
+	out.SetAPIVersion("apiextensions.k8s.io/v1")
+	out.SetKind("CustomResourceDefinition")
+	out.SetName("things.example.com")
+	return out
+}
+
+func serving(versions ...string) edit {
+	return func(spec map[string]any) {
+		var list []any
+		for _, v := range versions {
+			list = append(list, map[string]any{"name": v, "served": true})
+		}
+		spec["versions"] = append(list, map[string]any{"name": "v0", "served": false})
+	}
+}
+
+func with(value string, path ...string) edit {
+	return func(spec map[string]any) { _ = unstructured.SetNestedField(spec, value, path...) }
+}
+
+func TestServes(t *testing.T) {
+	for _, row := range []struct {
+		name       string
+		live, want *unstructured.Unstructured
+		serves     bool
+	}{
+		{"the same", crd(), crd(), true},
+		{"more versions", crd(serving("v1", "v2")), crd(), true},
+		{"fewer versions", crd(), crd(serving("v1", "v2")), false},
+		{"a version that is there and not served", crd(), crd(serving("v0")), false},
+		{"another scope", crd(with("Cluster", "scope")), crd(), false},
+		{"another group", crd(with("other.com", "group")), crd(), false},
+		{"another kind", crd(with("Other", "names", "kind")), crd(), false},
+		{"another plural", crd(with("others", "names", "plural")), crd(), false},
+		{"versions that are none", crd(), crd(func(spec map[string]any) { spec["versions"] = []any{"v1"} }), true},
+	} {
+		t.Run(row.name, func(t *testing.T) { require.Equal(t, row.serves, Serves(row.live, row.want)) })
+	}
+}
+
+func TestOnlyTheDefaultAccountWritesProtectedGroups(t *testing.T) {
+	for group, protected := range map[string]bool{
+		"example.com": false, "cluster.x-k8s.io": false, "myk8s.io": false, "": false,
+		"k8s.io": true, "gateway.networking.k8s.io": true, "a.kubernetes.io": true,
+		"operators.coreos.com": true, "packages.operators.coreos.com": true, "monitoring.coreos.com": false,
+	} {
+		want := crd(with(group, "group"))
+		s := State{Step: step.Step{Object: want}}
+		require.NoError(t, (&Executor{IsDefault: true}).check(s), group)
+		err := (&Executor{}).check(s)
+		if !protected {
+			require.NoError(t, err, group)
+			continue
+		}
+		require.ErrorContains(t, err, "CustomResourceDefinition things.example.com is of a protected API group", group)
+		s.Live = want
+		require.NoError(t, (&Executor{}).check(s), "what is served already is not written")
+	}
+}
+
+func TestACRDOfSomebodyElseIsInTheWayWhereItDoesNotServe(t *testing.T) {
+	owner := ownerutil.Owner{Lineage: ownerutil.Lineage{Package: "p", Namespace: "n"}, CSV: "p.v1"}
+	want := step.Step{Object: crd(serving("v1", "v2")), Owner: owner}
+
+	require.ErrorContains(t, (&Executor{}).check(State{Step: want, Live: crd()}), `does not carry the marks of package "p" in namespace "n"`)
+	mine := crd()
+	mine.SetLabels(owner.Labels())
+	require.NoError(t, (&Executor{}).check(State{Step: want, Live: mine}))
+}
