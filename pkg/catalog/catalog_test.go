@@ -80,3 +80,68 @@ func TestTheStoreTellsOfChangesAndKeepsTheNewestReader(t *testing.T) {
 	require.False(t, ok)
 	require.Equal(t, []string{"c", "c", "c"}, told)
 }
+
+func TestHead(t *testing.T) {
+	for _, row := range []struct {
+		name    string
+		entries []Entry
+		want    string
+		err     string
+	}{
+		{"one entry", []Entry{{Name: "v1"}}, "v1", ""},
+		{"a chain", []Entry{{Name: "v1"}, {Name: "v2", Replaces: "v1"}, {Name: "v3", Replaces: "v2"}}, "v3", ""},
+		{"a skipped entry", []Entry{{Name: "v1"}, {Name: "v1.1", Replaces: "v1"}, {Name: "v2", Replaces: "v1", Skips: []string{"v1.1"}}}, "v2", ""},
+		{"replacing what is not there", []Entry{{Name: "v2", Replaces: "v1"}}, "v2", ""},
+		{"replacing itself", []Entry{{Name: "v1", Replaces: "v1"}}, "v1", ""},
+		{"skipping itself", []Entry{{Name: "v1", Skips: []string{"v1"}}}, "v1", ""},
+		{"two heads", []Entry{{Name: "v3", Replaces: "v1"}, {Name: "v2", Replaces: "v1"}}, "", `channel "c" has 2 heads: ["v2" "v3"]`},
+		{"a cycle", []Entry{{Name: "v1", Replaces: "v2"}, {Name: "v2", Replaces: "v1"}}, "", `channel "c" has no head`},
+		{"nothing", nil, "", `channel "c" has no head`},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			c := &Channel{Name: "c", Entries: map[string]Entry{}}
+			for _, e := range row.entries {
+				c.Entries[e.Name] = e
+			}
+			head, err := c.Head()
+			require.Equal(t, row.want, head.Name)
+			if row.err == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.ErrorContains(t, err, row.err)
+		})
+	}
+}
+
+func TestADeletionIsToldOnceAndPutAgainIsAChange(t *testing.T) {
+	var s Store
+	told := 0
+	k := types.NamespacedName{Namespace: "n", Name: "c"}
+	s.Delete(k)
+	s.Watch(func(key types.NamespacedName) {
+		told++
+		s.Get(key) // no lock is held
+	})
+	require.True(t, s.Put(&Snapshot{Key: k}))
+	s.Delete(k)
+	require.True(t, s.Put(&Snapshot{Key: k}))
+	require.Equal(t, 3, told)
+}
+
+func TestTheDigestOfContentIsThatOfItsManifestsInOrder(t *testing.T) {
+	digest := func(manifests ...string) string {
+		c := &Content{}
+		for _, m := range manifests {
+			c.Manifests = append(c.Manifests, []byte(m))
+		}
+		return c.Digest()
+	}
+	require.Equal(t, digest("a", "b"), digest("a", "b"))
+	seen := map[string]bool{}
+	for _, d := range []string{digest(), digest(""), digest("a", "b"), digest("b", "a"), digest("ab"), digest("a", "", "b"), digest("a\n1\nb")} {
+		require.Regexp(t, "^sha256:[0-9a-f]{64}$", d)
+		require.False(t, seen[d])
+		seen[d] = true
+	}
+}

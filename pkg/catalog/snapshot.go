@@ -123,11 +123,10 @@ func (c *Channel) Head() (Entry, error) {
 func (c *Channel) heads() []string {
 	superseded := map[string]bool{}
 	for name, e := range c.Entries {
-		if e.Replaces != name {
-			superseded[e.Replaces] = true
-		}
-		for _, skip := range e.Skips {
-			superseded[skip] = true
+		for _, older := range append([]string{e.Replaces}, e.Skips...) {
+			if older != name {
+				superseded[older] = true
+			}
 		}
 	}
 	var heads []string

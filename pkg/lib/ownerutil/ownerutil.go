@@ -5,6 +5,7 @@ import (
 	"encoding/base32"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -22,11 +23,15 @@ type Lineage struct {
 func (l Lineage) Mark() string { return Hash(l.Package, l.Namespace) }
 
 // ComponentLabel is the key operators.coreos.com/<package>.<namespace>, its name part cut to 63
-// characters (OLM v0 contract, 1.14).
+// characters (OLM v0 contract, 1.14). Catalogs may name packages as no label can be named: then it is
+// the mark.
 func (l Lineage) ComponentLabel() string {
 	name := l.Package + "." + l.Namespace
 	if len(name) > 63 {
 		name = strings.TrimRight(name[:63], ".-_")
+	}
+	if len(content.IsLabelKey(names.LabelComponentPrefix+name)) > 0 {
+		name = l.Mark()
 	}
 	return names.LabelComponentPrefix + name
 }

@@ -48,7 +48,7 @@ func cut(s string, limit int) string {
 	for !utf8.ValidString(head) {
 		head = head[:len(head)-1]
 	}
-	if i := strings.LastIndexAny(head, "\n "); i > 0 {
+	if i := strings.LastIndexAny(head, "\n "); i > len(head)/2 {
 		head = head[:i]
 	}
 	return head + mark
