@@ -10,7 +10,10 @@ import (
 )
 
 // Event reasons besides those of the CSV's transitions.
-const eventLeftBehind = "LeftBehind"
+const (
+	eventLeftBehind     = "LeftBehind"
+	eventFinalizerStuck = "FinalizerStuck"
+)
 
 // maxNote is what the events API takes.
 const maxNote = 1000
@@ -39,6 +42,13 @@ func (r *Reconciler) leftBehind(csv *operatorsv1alpha1.ClusterServiceVersion, ob
 	}
 	r.recorder.Eventf(csv, nil, corev1.EventTypeWarning, eventLeftBehind, "Finalize", "%s",
 		note("these objects remain ("+why+"): "+strings.Join(commands, "; ")))
+}
+
+// stuck says how a person lets a CSV go whose finalizer neither the account nor self may remove.
+func (r *Reconciler) stuck(csv *operatorsv1alpha1.ClusterServiceVersion) {
+	r.recorder.Eventf(csv, nil, corev1.EventTypeWarning, eventFinalizerStuck, "Finalize",
+		"nothing is left to be done, but Remit may not remove the finalizer: kubectl patch clusterserviceversion %s -n %s --type=merge -p '%s'",
+		csv.Name, csv.Namespace, `{"metadata":{"finalizers":null}}`)
 }
 
 func note(text string) string {

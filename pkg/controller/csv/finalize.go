@@ -96,7 +96,11 @@ func (r *Reconciler) dropFinalizer(ctx context.Context, s *scope) error {
 			return fmt.Errorf("remove finalizer as %s: %w", s.account.Key(), err)
 		}
 	}
-	if own := r.client.Patch(ctx, after, patch); client.IgnoreNotFound(own) != nil {
+	own := r.client.Patch(ctx, after, patch)
+	if apierrors.IsForbidden(own) {
+		r.stuck(s.csv)
+	}
+	if client.IgnoreNotFound(own) != nil {
 		return errors.Join(err, fmt.Errorf("remove finalizer: %w", own))
 	}
 	return nil

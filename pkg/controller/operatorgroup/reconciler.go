@@ -7,6 +7,7 @@ import (
 
 	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -77,7 +78,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	after := group.DeepCopy()
 	after.Status = want
 	after.Status.LastUpdated = &metav1.Time{Time: r.clock.Now()}
-	return ctrl.Result{}, status.Patch(ctx, r.client, group, after)
+	err = status.Patch(ctx, r.client, group, after)
+	if apierrors.IsConflict(err) {
+		return ctrl.Result{}, nil // the cache is behind: the event that it waits for comes back here
+	}
+	return ctrl.Result{}, err
 }
 
 func (r *Reconciler) gather(ctx context.Context, group *operatorsv1.OperatorGroup) (Facts, error) {

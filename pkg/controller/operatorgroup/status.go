@@ -96,25 +96,45 @@ func targets(f Facts) metav1.Condition {
 // world afterwards. A person who sees a grant vanish needs to learn that the ServiceAccount is another
 // one, even hours later; changing the spec, which is how one vouches for the new one, clears it.
 func changed(f Facts) metav1.Condition {
-	before := meta.FindStatusCondition(f.Group.Status.Conditions, AccountChanged)
-	ref := f.Group.Status.ServiceAccountRef
 	name := f.Group.Spec.ServiceAccountName
-	same := before != nil && before.ObservedGeneration == f.Group.Generation
-	known := ref != nil && ref.Name == name
-	switch {
-	case name == "":
+	if name == "" {
 		return no(AccountChanged, ReasonNotNamed, "")
-	case f.Problem != nil && f.Problem.Reason == scoped.AccountMissing && known:
+	}
+	ref := f.Group.Status.ServiceAccountRef
+	if ref != nil && ref.Name != name {
+		ref = nil // another account was named then
+	}
+	before := meta.FindStatusCondition(f.Group.Status.Conditions, AccountChanged)
+	if before != nil && before.ObservedGeneration != f.Group.Generation {
+		before = nil // the spec was changed since
+	}
+	if f.Problem != nil {
+		return changedWithout(f, ref, before)
+	}
+	return changedTo(f.Account, ref, before)
+}
+
+// changedWithout is for an account that cannot be looked at.
+func changedWithout(f Facts, ref *corev1.ObjectReference, before *metav1.Condition) metav1.Condition {
+	switch {
+	case f.Problem.Reason == scoped.AccountMissing && ref != nil:
 		return metav1.Condition{
 			Type: AccountChanged, Status: metav1.ConditionUnknown, Reason: ReasonGone,
-			Message: fmt.Sprintf("ServiceAccount %s (UID %s) was deleted", name, ref.UID),
+			Message: fmt.Sprintf("ServiceAccount %s (UID %s) was deleted", ref.Name, ref.UID),
 		}
-	case f.Problem != nil && same:
+	case before != nil:
 		return *before.DeepCopy()
-	case f.Problem == nil && (known && ref.UID != f.Account.UID || same && before.Reason == ReasonGone):
+	}
+	return no(AccountChanged, ReasonSame, "")
+}
+
+// changedTo is for an account that is there.
+func changedTo(account scoped.Account, ref *corev1.ObjectReference, before *metav1.Condition) metav1.Condition {
+	switch {
+	case ref != nil && ref.UID != account.UID, before != nil && before.Reason == ReasonGone:
 		return yes(AccountChanged, ReasonRecreated, fmt.Sprintf("ServiceAccount %s was deleted and created again (UID %s): "+
-			"what is installed stays, and installs restart under the new account with the rights that it is given", name, f.Account.UID))
-	case same && before.Status == metav1.ConditionTrue:
+			"what is installed stays, and installs restart under the new account with the rights that it is given", account.Name, account.UID))
+	case before != nil && before.Status == metav1.ConditionTrue:
 		return *before.DeepCopy()
 	}
 	return no(AccountChanged, ReasonSame, "")
