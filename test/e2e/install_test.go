@@ -63,7 +63,9 @@ func greets(t *testing.T, tn *env.Tenant, namespace string) {
 	greeting := &samplev1.Greeting{}
 	greeting.Namespace, greeting.Name, greeting.Spec.Message = namespace, "hello", "Hello from "+t.Name()
 	content := toUnstructured(t, greeting)
-	tn.Eventually(func(ct *assert.CollectT) { assert.NoError(ct, client.IgnoreAlreadyExists(c.Create(t.Context(), content.DeepCopy()))) })
+	tn.Eventually(func(ct *assert.CollectT) {
+		assert.NoError(ct, client.IgnoreAlreadyExists(c.Create(t.Context(), content.DeepCopy())))
+	})
 
 	tn.Eventually(func(ct *assert.CollectT) {
 		cm, d := &corev1.ConfigMap{}, &appsv1.Deployment{}

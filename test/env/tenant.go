@@ -81,6 +81,14 @@ func (tn *Tenant) Enrol() {
 	}
 }
 
+// Withdraw takes the enrolment back.
+func (tn *Tenant) Withdraw() {
+	tn.T.Helper()
+	for _, obj := range scoped.Enrolment(tn.Account, names.DefaultNamespace) {
+		require.NoError(tn.T, tn.Cluster.Client.Delete(tn.T.Context(), obj))
+	}
+}
+
 // Group makes the namespace's OperatorGroup. Without targets it selects all namespaces.
 func (tn *Tenant) Group(account string, targets ...string) *operatorsv1.OperatorGroup {
 	tn.T.Helper()

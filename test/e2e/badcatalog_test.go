@@ -1,0 +1,69 @@
+package e2e
+
+import (
+	"testing"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"github.com/stretchr/testify/assert"
+
+	"github.com/remit-olm/remit/test/env"
+)
+
+func TestWhatTheCatalogDoesNotHaveIsNamed(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		edit         func(*operatorsv1alpha1.SubscriptionSpec)
+		reason, text string
+	}{
+		"an unknown package": {func(s *operatorsv1alpha1.SubscriptionSpec) { s.Package = "nothing" },
+			unsatisfiable, "no operators found in package nothing"},
+		"an unknown channel": {func(s *operatorsv1alpha1.SubscriptionSpec) { s.Channel = "beta" },
+			unsatisfiable, "no operators found in channel beta of package sample-operator"},
+		"an unknown startingCSV": {func(s *operatorsv1alpha1.SubscriptionSpec) { s.StartingCSV = "sample-operator.v9" },
+			unsatisfiable, "no operators found with name sample-operator.v9 in channel stable"},
+		"an unknown catalog": {func(s *operatorsv1alpha1.SubscriptionSpec) { s.CatalogSource = "elsewhere" },
+			prevented, "elsewhere: its content is not available"},
+		"a catalog of a stranger": {func(s *operatorsv1alpha1.SubscriptionSpec) { s.CatalogSourceNamespace = "default" },
+			unsatisfiable, "is not visible from namespace"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			tn := cluster.Tenant(t)
+			grantSample(tn, tn.Namespace)
+			tn.Group(env.AccountName, tn.Namespace)
+			tn.Catalog("catalog", image(catalogSample))
+			subscribe(tn, c.edit)
+
+			tn.SubscriptionSays(resolutionFailed, c.reason, c.text)
+			tn.NothingWritten()
+		})
+	}
+}
+
+func TestACatalogThatCannotBeReadSaysSo(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		catalog, text string
+	}{
+		"an absent directory":      {catalogAbsent, "no such file or directory"},
+		"a malformed catalog":      {catalogMalformed, "catalog.yaml"},
+		"an image that nobody has": {"nowhere", "is not served"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			tn := subscribed(t, c.catalog)
+			grantSample(tn, tn.Namespace)
+			tn.Group(env.AccountName, tn.Namespace)
+
+			tn.Eventually(func(ct *assert.CollectT) {
+				cs := &operatorsv1alpha1.CatalogSource{}
+				assert.NoError(ct, tn.Get("catalog", cs))
+				assert.Equal(ct, operatorsv1alpha1.CatalogSourceRegistryServerError, cs.Status.Reason)
+				assert.Contains(ct, cs.Status.Message, c.text)
+			})
+			tn.SubscriptionSays(operatorsv1alpha1.SubscriptionCatalogSourcesUnhealthy, "UnhealthyCatalogSourceFound", "unhealthy")
+			tn.SubscriptionSays(resolutionFailed, prevented, "its content is not available")
+			tn.NothingWritten()
+		})
+	}
+}
