@@ -1,6 +1,7 @@
 package olm
 
 import (
+	"strings"
 	"testing"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
@@ -85,8 +86,6 @@ func TestWithoutTheAccountWhatRemainsIsNamed(t *testing.T) {
 				notes = append(notes, e.Note)
 			}
 		}
-		if assert.NotEmpty(c, notes) {
-			assert.Contains(c, notes[0], "kubectl delete clusterrole "+role)
-		}
+		assert.Contains(c, strings.Join(notes, "\n")+"\n", "kubectl delete clusterrole "+role+"\n")
 	})
 }

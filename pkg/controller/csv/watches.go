@@ -12,10 +12,14 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 )
+
+// workers is how many ClusterServiceVersions are looked at at once: mostly a worker waits for answers.
+const workers = 4
 
 // SetupWithManager registers the watches: whatever a ClusterServiceVersion can wait for.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
@@ -26,6 +30,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		UpdateFunc: func(event.UpdateEvent) bool { return false },
 	})
 	c := ctrl.NewControllerManagedBy(mgr).Named("csv").
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
 		For(&operatorsv1alpha1.ClusterServiceVersion{}).
 		Watches(&operatorsv1alpha1.ClusterServiceVersion{}, handler.EnqueueRequestsFromMapFunc(r.replaced)).
 		Watches(&operatorsv1alpha1.Subscription{}, handler.EnqueueRequestsFromMapFunc(r.subscribed)).
