@@ -7,9 +7,11 @@ import (
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/remit-olm/remit/pkg/bundle"
+	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/lib/flow"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/status"
@@ -46,6 +48,8 @@ func (s *run) report(out flow.Outcome, err error) error {
 		s.setInstalled(corev1.ConditionFalse, fatal.reason, st.Message)
 		s.event(corev1.EventTypeWarning, string(fatal.reason), st.Message)
 		return nil
+	case apierrors.IsConflict(err) && !apply.IsCollision(err):
+		return err // somebody was faster: there is nothing in that for people
 	case err != nil:
 		st.Message = status.Text("retrying execution due to error: " + err.Error())
 		s.setInstalled(corev1.ConditionFalse, reasonFailed, st.Message)

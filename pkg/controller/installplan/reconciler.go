@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
@@ -80,8 +81,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		verify,
 		complete,
 	)
+	if errors.Is(err, errStale) {
+		return ctrl.Result{}, nil
+	}
 	err = run.report(out, err)
-	if saveErr := run.save(ctx); saveErr != nil {
+	if saveErr := run.save(ctx); saveErr != nil && !errors.Is(saveErr, errStale) {
 		return ctrl.Result{}, errors.Join(err, saveErr)
 	}
 	return ctrl.Result{}, err
@@ -92,12 +96,20 @@ func finished(ip *operatorsv1alpha1.InstallPlan) bool {
 		ip.Status.Phase == operatorsv1alpha1.InstallPlanPhaseFailed
 }
 
-// save patches what has changed since the last save.
+// errStale says that the cache gave an InstallPlan that is not the newest. The event of the newer one is
+// on its way and wakes the plan, so this is nothing to retry or to report.
+var errStale = errors.New("the InstallPlan was changed since it was read")
+
+// save patches what has changed since the last save. The error is errStale where somebody was faster.
 func (s *run) save(ctx context.Context) error {
 	if s.plan.Status.CatalogSources == nil {
 		s.plan.Status.CatalogSources = []string{}
 	}
-	if err := status.Patch(ctx, s.reconciler.Client, s.saved, s.plan); err != nil {
+	err := status.Patch(ctx, s.reconciler.Client, s.saved, s.plan)
+	switch {
+	case apierrors.IsConflict(err):
+		return errStale
+	case err != nil:
 		return fmt.Errorf("InstallPlan: %w", err)
 	}
 	s.saved = s.plan.DeepCopy()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -71,7 +72,8 @@ func (r *Reconciler) reconcileOne(ctx context.Context, w *world, sub *operatorsv
 		return fmt.Errorf("Subscription %s: %w", client.ObjectKeyFromObject(sub), err)
 	}
 	r.write(after, view)
-	if err := status.Patch(ctx, r.Client, sub, after); err != nil {
+	err = status.Patch(ctx, r.Client, sub, after)
+	if err != nil && !apierrors.IsConflict(err) { // the event of the newer one wakes us
 		return fmt.Errorf("Subscription: %w", err)
 	}
 	return nil
