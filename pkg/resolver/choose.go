@@ -37,11 +37,16 @@ type candidate struct {
 	channel  string
 }
 
+// sees says whether a catalog may be used from the namespace: its own and the global ones may.
+func (in Input) sees(catalog types.NamespacedName) bool {
+	return catalog.Namespace == in.Namespace || catalog.Namespace == in.GlobalCatalogNamespace
+}
+
 // choose finds the bundle that a Subscription with nothing installed asks for: startingCSV if it
 // names one, else the head of its channel, which defaults to the package's.
 func choose(sub *operatorsv1alpha1.Subscription, in Input) (*candidate, error) {
 	key := types.NamespacedName{Namespace: sub.Spec.CatalogSourceNamespace, Name: sub.Spec.CatalogSource}
-	if key.Namespace != sub.Namespace && key.Namespace != in.GlobalCatalogNamespace {
+	if !in.sees(key) {
 		return nil, unsatisfiable(sub, "catalog %s in namespace %s is not visible from namespace %s: only catalogs of the "+
 			"namespace itself and of %s are", key.Name, key.Namespace, sub.Namespace, in.GlobalCatalogNamespace)
 	}
@@ -60,7 +65,11 @@ func choose(sub *operatorsv1alpha1.Subscription, in Input) (*candidate, error) {
 		name = pkg.DefaultChannel
 	}
 	channel, ok := pkg.Channels[name]
-	if !ok {
+	switch {
+	case name == "" && !ok:
+		return nil, unsatisfiable(sub, "package %s in the catalog referenced by subscription %s has no default channel: name one in "+
+			"spec.channel (its channels are %s)", pkg.Name, sub.Name, strings.Join(pkg.ChannelNames(), ", "))
+	case !ok:
 		return nil, unsatisfiable(sub, "no operators found in channel %s of package %s in the catalog referenced by subscription %s "+
 			"(its channels are %s)", name, pkg.Name, sub.Name, strings.Join(pkg.ChannelNames(), ", "))
 	}

@@ -67,6 +67,9 @@ func Decode(namespace, name, text string) (Plan, error) {
 	if err := json.Unmarshal([]byte(text), &plan.Pins); err != nil {
 		return plan, fmt.Errorf("what it installs cannot be read: %w", err)
 	}
+	if len(plan.Pins) == 0 {
+		return plan, fmt.Errorf("it installs nothing")
+	}
 	want, err := plan.Name()
 	if err != nil {
 		return plan, err

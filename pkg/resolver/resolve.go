@@ -93,6 +93,10 @@ func StepsOf(ctx context.Context, in Input, plan Plan) ([]step.Step, []build.Exc
 	var steps []step.Step
 	var excess []build.Excess
 	for _, pin := range plan.Pins {
+		// Whoever may create InstallPlans can make one whose name commits to any catalog.
+		if !in.sees(pin.CatalogKey()) {
+			return nil, nil, fmt.Errorf("catalogsource %s is not visible from namespace %s", pin.CatalogKey(), in.Namespace)
+		}
 		snapshot, ok := in.Catalogs.Get(pin.CatalogKey())
 		if !ok {
 			return nil, nil, fmt.Errorf("%w: catalogsource %s is not available", ErrContent, pin.CatalogKey())

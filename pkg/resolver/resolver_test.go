@@ -1,0 +1,274 @@
+package resolver
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	rbacv1listers "k8s.io/client-go/listers/rbac/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/remit-olm/remit/pkg/catalog"
+	"github.com/remit-olm/remit/pkg/lib/scoped"
+)
+
+// contents is a reader of bundles by name.
+type contents map[string]string
+
+func (c contents) Content(_ context.Context, _, _, name string) (*catalog.Content, error) {
+	text, ok := c[name]
+	if !ok {
+		return nil, catalog.ErrNoContent
+	}
+	return &catalog.Content{Manifests: [][]byte{[]byte(text)}}, nil
+}
+
+// csvText asks for pods for an account "op".
+func csvText(name string) string {
+	return `{"kind": "ClusterServiceVersion", "metadata": {"name": "` + name + `"}, "spec": {"install": {"strategy": "deployment", "spec": {
+		"deployments": [{"name": "op"}], "permissions": [{"serviceAccountName": "op", "rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]}]}}}}`
+}
+
+// published is package "op": a stable channel v1 <- v2, one with two heads, one with an entry that is no
+// bundle; v3 has an image only and v4 the wrong CSV.
+func published(namespace string) *catalog.Snapshot {
+	channel := func(name string, entries ...catalog.Entry) *catalog.Channel {
+		c := &catalog.Channel{Name: name, Entries: map[string]catalog.Entry{}}
+		for _, e := range entries {
+			c.Entries[e.Name] = e
+		}
+		return c
+	}
+	pkg := &catalog.Package{Name: "op", DefaultChannel: "stable", Bundles: map[string]*catalog.Bundle{}, Channels: map[string]*catalog.Channel{
+		"stable": channel("stable", catalog.Entry{Name: "op.v1"}, catalog.Entry{Name: "op.v2", Replaces: "op.v1"}),
+		"split":  channel("split", catalog.Entry{Name: "op.v1"}, catalog.Entry{Name: "op.v2"}),
+		"broken": channel("broken", catalog.Entry{Name: "op.v9"}),
+		"image":  channel("image", catalog.Entry{Name: "op.v3"}),
+		"wrong":  channel("wrong", catalog.Entry{Name: "op.v4"}),
+	}}
+	for _, name := range []string{"op.v1", "op.v2", "op.v3", "op.v4"} {
+		pkg.Bundles[name] = &catalog.Bundle{Name: name, Package: "op"}
+	}
+	undecided := &catalog.Package{Name: "undecided", Channels: map[string]*catalog.Channel{"a": channel("a"), "b": channel("b")}}
+	return &catalog.Snapshot{
+		Key:      types.NamespacedName{Namespace: namespace, Name: "cat"},
+		Packages: map[string]*catalog.Package{"op": pkg, "undecided": undecided},
+		Reader:   contents{"op.v1": csvText("op.v1"), "op.v2": csvText("op.v2"), "op.v4": csvText("other")},
+	}
+}
+
+// input is that of namespace "ns", with catalogs there, in "global" and in "foreign".
+func input() Input {
+	store := &catalog.Store{}
+	for _, namespace := range []string{"ns", "global", "foreign"} {
+		store.Put(published(namespace))
+	}
+	indexer := func() cache.Indexer {
+		return cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
+	}
+	return Input{
+		Namespace: "ns", GlobalCatalogNamespace: "global", Catalogs: store, Targets: []string{"ns"},
+		Account:             scoped.Account{Namespace: "ns", Name: "installer"},
+		Roles:               rbacv1listers.NewRoleLister(indexer()),
+		RoleBindings:        rbacv1listers.NewRoleBindingLister(indexer()),
+		ClusterRoles:        rbacv1listers.NewClusterRoleLister(indexer()),
+		ClusterRoleBindings: rbacv1listers.NewClusterRoleBindingLister(indexer()),
+	}
+}
+
+// subscription reads "<catalog namespace>/<catalog>/<package>/<channel>/<startingCSV>".
+func subscription(text string) *operatorsv1alpha1.Subscription {
+	f := strings.Split(text, "/")
+	return &operatorsv1alpha1.Subscription{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "sub", UID: "sub-uid"},
+		Spec: &operatorsv1alpha1.SubscriptionSpec{
+			CatalogSourceNamespace: f[0], CatalogSource: f[1], Package: f[2], Channel: f[3], StartingCSV: f[4],
+		},
+	}
+}
+
+func TestASubscriptionChoosesABundle(t *testing.T) {
+	for _, row := range []struct{ name, sub, channel, bundle string }{
+		{"the head of its channel", "ns/cat/op/stable/", "stable", "op.v2"},
+		{"of the default channel where it names none", "ns/cat/op//", "stable", "op.v2"},
+		{"from a global catalog", "global/cat/op/stable/", "stable", "op.v2"},
+		{"the version that it starts with", "ns/cat/op/stable/op.v1", "stable", "op.v1"},
+		{"the version that it starts with where there are two heads", "ns/cat/op/split/op.v1", "split", "op.v1"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			got, err := ResolveSteps(t.Context(), input(), subscription(row.sub))
+			require.NoError(t, err)
+			require.Len(t, got.Plan.Pins, 1)
+			pin := got.Plan.Pins[0]
+			require.Equal(t, row.channel, pin.Channel)
+			require.Equal(t, row.bundle, pin.Bundle)
+			require.Equal(t, types.UID("sub-uid"), pin.SubscriptionUID)
+			require.Equal(t, row.bundle, got.Steps[0].Object.GetName())
+			require.Len(t, got.Excess, 1, "the account holds nothing")
+		})
+	}
+}
+
+func TestASubscriptionThatCannotBeResolvedIsAProblem(t *testing.T) {
+	const unsatisfiable = "constraints not satisfiable: "
+	for _, row := range []struct{ name, sub, reason, message string }{
+		{"a catalog of another namespace", "foreign/cat/op/stable/", ConstraintsNotSatisfiable,
+			unsatisfiable + "catalog cat in namespace foreign is not visible from namespace ns: only catalogs of the namespace itself and of global are, subscription sub exists"},
+		{"a catalog that is not there", "ns/dog/op/stable/", ErrorPreventedResolution, "error using catalogsource ns/dog: its content is not available"},
+		{"an unknown package", "ns/cat/po/stable/", ConstraintsNotSatisfiable,
+			unsatisfiable + "no operators found in package po in the catalog referenced by subscription sub, subscription sub exists"},
+		{"an unknown channel", "ns/cat/op/beta/", ConstraintsNotSatisfiable,
+			unsatisfiable + "no operators found in channel beta of package op in the catalog referenced by subscription sub (its channels are broken, image, split, stable, wrong), subscription sub exists"},
+		{"no channel and no default", "ns/cat/undecided//", ConstraintsNotSatisfiable,
+			unsatisfiable + "package undecided in the catalog referenced by subscription sub has no default channel: name one in spec.channel (its channels are a, b), subscription sub exists"},
+		{"a channel of two heads", "ns/cat/op/split/", ConstraintsNotSatisfiable,
+			unsatisfiable + `package op: channel "split" has 2 heads: ["op.v1" "op.v2"], subscription sub exists`},
+		{"an unknown version", "ns/cat/op/stable/op.v7", ConstraintsNotSatisfiable,
+			unsatisfiable + "no operators found with name op.v7 in channel stable of package op in the catalog referenced by subscription sub, subscription sub exists"},
+		{"a version of another channel", "ns/cat/op/image/op.v1", ConstraintsNotSatisfiable, unsatisfiable + "no operators found with name op.v1 in channel image"},
+		{"an entry without a bundle", "ns/cat/op/broken/", ConstraintsNotSatisfiable, unsatisfiable + "no operators found with name op.v9"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			_, err := ResolveSteps(t.Context(), input(), subscription(row.sub))
+			var problem *Problem
+			require.ErrorAs(t, err, &problem)
+			require.Equal(t, row.reason, problem.Reason)
+			require.Contains(t, problem.Message, row.message)
+		})
+	}
+}
+
+func TestABundleWhoseContentIsNoGoodIsAnError(t *testing.T) {
+	_, err := ResolveSteps(t.Context(), input(), subscription("ns/cat/op/image/"))
+	require.ErrorIs(t, err, ErrContent)
+	require.ErrorIs(t, err, catalog.ErrNoContent)
+
+	_, err = ResolveSteps(t.Context(), input(), subscription("ns/cat/op/wrong/"))
+	require.EqualError(t, err, `bundle "op.v4": its ClusterServiceVersion is named "other"`)
+}
+
+func TestHeadIsThatOfTheChannelWhateverASubscriptionStartsWith(t *testing.T) {
+	require.Equal(t, "op.v2", Head(subscription("ns/cat/op/stable/op.v1"), input()))
+	require.Equal(t, "", Head(subscription("ns/cat/op/split/op.v1"), input()))
+	require.Equal(t, "", Head(subscription("foreign/cat/op/stable/"), input()))
+}
+
+func resolved(t *testing.T) Plan {
+	t.Helper()
+	got, err := ResolveSteps(t.Context(), input(), subscription("ns/cat/op/stable/"))
+	require.NoError(t, err)
+	return got.Plan
+}
+
+func TestThePlansNameCommitsToAllThatItInstalls(t *testing.T) {
+	base := resolved(t)
+	name, err := base.Name()
+	require.NoError(t, err)
+	require.Regexp(t, "^install-[a-z2-7]{16}$", name)
+	again, err := resolved(t).Name()
+	require.NoError(t, err)
+	require.Equal(t, name, again)
+
+	seen := map[string]string{name: "base"}
+	for field, change := range map[string]func(*Plan){
+		"namespace":        func(p *Plan) { p.Namespace = "other" },
+		"subscription":     func(p *Plan) { p.Pins[0].Subscription = "x" },
+		"UID":              func(p *Plan) { p.Pins[0].SubscriptionUID = "x" },
+		"catalog":          func(p *Plan) { p.Pins[0].Catalog = "x" },
+		"catalogNamespace": func(p *Plan) { p.Pins[0].CatalogNamespace = "x" },
+		"package":          func(p *Plan) { p.Pins[0].Package = "x" },
+		"channel":          func(p *Plan) { p.Pins[0].Channel = "x" },
+		"bundle":           func(p *Plan) { p.Pins[0].Bundle = "x" },
+		"digest":           func(p *Plan) { p.Pins[0].Digest = "x" },
+		"another pin":      func(p *Plan) { p.Pins = append(p.Pins, p.Pins[0]) },
+	} {
+		p := resolved(t)
+		change(&p)
+		changed, err := p.Name()
+		require.NoError(t, err)
+		require.NotContains(t, seen, changed, "%s and %s", field, seen[changed])
+		seen[changed] = field
+	}
+}
+
+func TestDecodeReadsWhatEncodeWroteAndNothingElse(t *testing.T) {
+	plan := resolved(t)
+	text, err := plan.Encode()
+	require.NoError(t, err)
+	name, err := plan.Name()
+	require.NoError(t, err)
+	empty, err := Plan{Namespace: "ns", Pins: []Pin{}}.Name()
+	require.NoError(t, err)
+
+	got, err := Decode("ns", name, text)
+	require.NoError(t, err)
+	require.Equal(t, plan, got)
+	for _, row := range []struct{ what, namespace, name, text, want string }{
+		{"no text", "ns", name, "", "it does not say what it installs"},
+		{"no JSON", "ns", name, "{", "cannot be read"},
+		{"another digest", "ns", name, strings.Replace(text, "sha256:", "sha256:0", 1), "it was edited"},
+		{"another name", "ns", name + "x", text, "it was edited"},
+		{"a copy in another namespace", "other", name, text, "it was edited"},
+		{"nothing to install", "ns", empty, "[]", "it installs nothing"},
+		{"null", "ns", empty, "null", "it installs nothing"},
+	} {
+		t.Run(row.what, func(t *testing.T) {
+			_, err := Decode(row.namespace, row.name, row.text)
+			require.ErrorContains(t, err, row.want)
+		})
+	}
+}
+
+func TestStepsOfAPlanAreThoseOfItsResolution(t *testing.T) {
+	got, err := ResolveSteps(t.Context(), input(), subscription("ns/cat/op/stable/"))
+	require.NoError(t, err)
+	steps, excess, err := StepsOf(t.Context(), input(), got.Plan)
+	require.NoError(t, err)
+	require.Equal(t, got.Steps, steps)
+	require.Equal(t, got.Excess, excess)
+}
+
+func TestStepsOfAPlanWhoseContentIsGone(t *testing.T) {
+	for _, row := range []struct {
+		name   string
+		change func(*Input, *Pin)
+		want   string
+	}{
+		{"the catalog", func(in *Input, _ *Pin) { in.Catalogs = &catalog.Store{} }, "bundle content: catalogsource ns/cat is not available"},
+		{"the bundle", func(_ *Input, p *Pin) { p.Bundle = "op.v0" }, `bundle content: bundle "op.v0" of catalogsource ns/cat: the catalog carries no manifests`},
+		{"its bytes", func(_ *Input, p *Pin) { p.Digest = "sha256:0" }, "and this plan was made for sha256:0"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			in, plan := input(), resolved(t)
+			row.change(&in, &plan.Pins[0])
+			_, _, err := StepsOf(t.Context(), in, plan)
+			require.ErrorIs(t, err, ErrContent)
+			require.ErrorContains(t, err, row.want)
+		})
+	}
+}
+
+func TestAPlanOfAForeignCatalogIsRefusedWithoutAWordOfItsContent(t *testing.T) {
+	plan := resolved(t)
+	plan.Pins[0].CatalogNamespace = "foreign"
+	for _, digest := range []string{plan.Pins[0].Digest, "sha256:0"} {
+		plan.Pins[0].Digest = digest
+		_, _, err := StepsOf(t.Context(), input(), plan)
+		require.EqualError(t, err, "catalogsource foreign/cat is not visible from namespace ns")
+		require.False(t, errors.Is(err, ErrContent), "no change of the catalog mends it")
+	}
+}
+
+func TestPlansShareASubscriptionByItsUID(t *testing.T) {
+	a, b := resolved(t), resolved(t)
+	b.Pins[0].Bundle = "op.v3"
+	require.True(t, a.SharesSubscription(b))
+	b.Pins[0].SubscriptionUID = "new"
+	require.False(t, a.SharesSubscription(b))
+	require.Equal(t, []string{"op.v2", "op.v3"}, Plan{Pins: []Pin{b.Pins[0], a.Pins[0], a.Pins[0]}}.CSVNames())
+}
