@@ -5,6 +5,7 @@ import (
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -41,7 +42,7 @@ func NeedsOf(steps []step.Step, live Resolver, skip func(step.Step) bool) ([]Nee
 		if skip(s) {
 			continue
 		}
-		needs = append(needs, ensureNeed(s.Object))
+		needs = append(needs, ensureNeed(s))
 		more, err := contentNeeds(s.Object, planned, live)
 		if err != nil {
 			return nil, err
@@ -51,14 +52,18 @@ func NeedsOf(steps []step.Step, live Resolver, skip func(step.Step) bool) ([]Nee
 	return needs, nil
 }
 
-// ensureNeed is what apply.Ensure sends for one object: a read, and a server-side apply, which is
-// authorised as patch and, where it creates, as create with the name.
-func ensureNeed(obj *unstructured.Unstructured) Need {
-	kind, _ := bundle.KindOf(obj.GroupVersionKind().GroupKind())
+// ensureNeed is what is sent for one object: a read, unless self reads it, and a server-side apply,
+// which is authorised as patch and, where it creates, as create with the name.
+func ensureNeed(s step.Step) Need {
+	kind, _ := bundle.KindOf(s.Object.GroupVersionKind().GroupKind())
+	verbs := []string{"create", "patch"}
+	if !s.IsCRD() {
+		verbs = append(verbs, "get")
+	}
 	return Need{
-		Namespace: obj.GetNamespace(),
-		Rules:     []rbacv1.PolicyRule{named(kind.Group, kind.Resource, obj.GetName(), "get", "create", "patch")},
-		Cause:     "apply " + apply.Describe(obj),
+		Namespace: s.Object.GetNamespace(),
+		Rules:     []rbacv1.PolicyRule{named(kind.Group, kind.Resource, s.Object.GetName(), verbs...)},
+		Cause:     "apply " + apply.Describe(s.Object),
 	}
 }
 
@@ -193,7 +198,7 @@ func decode(obj *unstructured.Unstructured, into any) error {
 func LiveRoles(l rbac.Listers) Resolver {
 	return func(ref rbacv1.RoleRef, namespace string) ([]rbacv1.PolicyRule, bool, error) {
 		rules, err := l.RulesOf(ref, namespace)
-		if isNotFound(err) {
+		if apierrors.IsNotFound(err) {
 			return nil, false, nil
 		}
 		return rules, err == nil, err

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
@@ -104,5 +103,3 @@ func (r Report) grantName(s Scope) string {
 	}
 	return "remit-grant-" + strings.TrimRight(name, ".-") + "-" + ownerutil.Hash(append(lines, s.Namespace)...)[:8]
 }
-
-func isNotFound(err error) bool { return apierrors.IsNotFound(err) }

@@ -1,0 +1,223 @@
+package preflight_test
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	rbacv1listers "k8s.io/client-go/listers/rbac/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/remit-olm/remit/pkg/bundle"
+	"github.com/remit-olm/remit/pkg/preflight"
+	"github.com/remit-olm/remit/pkg/rbac"
+	"github.com/remit-olm/remit/pkg/step"
+	"github.com/remit-olm/remit/pkg/step/build"
+	sample "github.com/remit-olm/remit/test/operators/sample/bundle"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+func account() types.NamespacedName {
+	return types.NamespacedName{Namespace: "team-a", Name: "installer"}
+}
+
+func scope(targets ...string) build.Scope {
+	return build.Scope{Namespace: "team-a", Package: "sample-operator", Targets: targets}
+}
+
+// read parses the bundle of a directory of manifests.
+func read(t *testing.T, fsys fs.FS) *bundle.Bundle {
+	t.Helper()
+	files, err := fs.Glob(fsys, "*")
+	require.NoError(t, err)
+	var manifests [][]byte
+	for _, f := range files {
+		raw, err := fs.ReadFile(fsys, f)
+		require.NoError(t, err)
+		manifests = append(manifests, raw)
+	}
+	b, err := bundle.Parse(manifests)
+	require.NoError(t, err)
+	return b
+}
+
+func sampleBundle(t *testing.T) *bundle.Bundle {
+	t.Helper()
+	fsys, err := fs.Sub(sample.FS(), "manifests")
+	require.NoError(t, err)
+	return read(t, fsys)
+}
+
+func required(t *testing.T, b *bundle.Bundle, s build.Scope) preflight.Report {
+	t.Helper()
+	report, err := preflight.Required(account(), b, s)
+	require.NoError(t, err)
+	return report
+}
+
+// granted are listers of just the objects in the manifests.
+func granted(t *testing.T, manifests []byte) rbac.Listers {
+	t.Helper()
+	indexers := map[string]cache.Indexer{}
+	for _, kind := range []string{"Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"} {
+		indexers[kind] = cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
+	}
+	decoder := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(manifests), 4096)
+	for {
+		var raw runtime.RawExtension
+		if decoder.Decode(&raw) != nil {
+			break
+		}
+		obj, gvk, err := clientgoscheme.Codecs.UniversalDeserializer().Decode(raw.Raw, nil, nil)
+		require.NoError(t, err)
+		require.NoError(t, indexers[gvk.Kind].Add(obj))
+	}
+	return rbac.Listers{
+		Roles:               rbacv1listers.NewRoleLister(indexers["Role"]),
+		RoleBindings:        rbacv1listers.NewRoleBindingLister(indexers["RoleBinding"]),
+		ClusterRoles:        rbacv1listers.NewClusterRoleLister(indexers["ClusterRole"]),
+		ClusterRoleBindings: rbacv1listers.NewClusterRoleBindingLister(indexers["ClusterRoleBinding"]),
+	}
+}
+
+// evaluate reports what the account lacks for a bundle, holding what the listers say.
+func evaluate(t *testing.T, b *bundle.Bundle, s build.Scope, l rbac.Listers) preflight.Report {
+	t.Helper()
+	steps, err := build.NewStepResourceFromBundle(b, s, generous{})
+	require.NoError(t, err)
+	needs, err := preflight.NeedsOf(steps.Steps, preflight.LiveRoles(l), func(step.Step) bool { return false })
+	require.NoError(t, err)
+	report, err := preflight.Evaluate(account(), needs, func(namespace string) ([]rbacv1.PolicyRule, error) {
+		return l.Held(rbac.ServiceAccount(account().Namespace, account().Name), namespace)
+	})
+	require.NoError(t, err)
+	return report
+}
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	file := filepath.Join("testdata", name)
+	if *update {
+		require.NoError(t, os.MkdirAll("testdata", 0o755))
+		require.NoError(t, os.WriteFile(file, []byte(got), 0o600))
+	}
+	want, err := os.ReadFile(file)
+	require.NoError(t, err, "run the test with -update")
+	require.Equal(t, string(want), got)
+}
+
+func TestTheSummaryOfTheSampleBundle(t *testing.T) {
+	golden(t, "sample-summary.txt", required(t, sampleBundle(t), scope("team-a")).Summary())
+	golden(t, "sample-summary-two-targets.txt", required(t, sampleBundle(t), scope("team-b", "team-c")).Summary())
+}
+
+func TestGrantingWhatAReportSaysMakesItEmpty(t *testing.T) {
+	for _, s := range []build.Scope{scope("team-a"), scope("team-b", "team-c"), scope(rbac.ClusterScope)} {
+		t.Run(fmt.Sprint(s.Targets), func(t *testing.T) {
+			b := sampleBundle(t)
+			first := required(t, b, s)
+			require.False(t, first.Empty())
+			require.Empty(t, evaluate(t, b, s, granted(t, first.Manifests())).Findings)
+
+			pasted, ok := preflight.Paste(first.Summary())
+			require.True(t, ok)
+			require.Equal(t, string(first.Manifests()), pasted)
+			for _, missing := range strings.SplitAfter(pasted, "---\n")[1:] {
+				rest := strings.Replace(pasted, missing, "", 1)
+				require.False(t, evaluate(t, b, s, granted(t, []byte(rest))).Empty(), "every part of it is needed")
+			}
+		})
+	}
+}
+
+func TestGrantingWhatAReportSaysOfARealBundleMakesItEmpty(t *testing.T) {
+	root := os.Getenv("CORPUS_DIR")
+	if root == "" {
+		root = "../../../shared/corpus"
+	}
+	dirs, err := filepath.Glob(filepath.Join(root, "bundles", "*", "*", "manifests"))
+	require.NoError(t, err)
+	if len(dirs) == 0 {
+		t.Skipf("no corpus of real bundles in %q (CORPUS_DIR)", root)
+	}
+	for _, dir := range dirs {
+		b := read(t, os.DirFS(dir))
+		report := required(t, b, scope("team-a"))
+		require.NotEmpty(t, report.Scopes(), dir)
+		require.Empty(t, evaluate(t, b, scope("team-a"), granted(t, report.Manifests())).Findings, dir)
+		require.LessOrEqual(t, len(report.Summary()), preflight.MaxSummary, dir)
+		again := required(t, b, scope("team-a"))
+		require.Equal(t, report.Summary(), again.Summary(), dir)
+	}
+}
+
+// generous is a checker that nobody fails.
+type generous struct{}
+
+func (generous) MissingRules(*corev1.ServiceAccount, string, []rbacv1.PolicyRule) ([]rbacv1.PolicyRule, error) {
+	return nil, nil
+}
+
+func TestASummaryBeyondItsLimitIsCutByWholeLinesAndCounted(t *testing.T) {
+	report := preflight.Report{Account: account()}
+	const rules = 1000
+	for i := range rules {
+		report.Findings = append(report.Findings, preflight.Finding{Namespace: fmt.Sprintf("n%04d", i), Missing: []rbacv1.PolicyRule{
+			{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"pods"}},
+		}})
+	}
+	summary := report.Summary()
+	require.LessOrEqual(t, len(summary), preflight.MaxSummary)
+	require.Equal(t, report.Refusals(), summary, "RBAC that does not fit is left out")
+	_, ok := preflight.Paste(summary)
+	require.False(t, ok)
+
+	lines := strings.Split(summary, "\n")
+	require.Equal(t, "ServiceAccount team-a/installer lacks 1000 rule(s); nothing was written.", lines[0])
+	shown := lines[1 : len(lines)-1]
+	for i, line := range shown {
+		require.Equal(t, fmt.Sprintf(`- User "system:serviceaccount:team-a:installer" cannot get resource "pods" in API group "" in the namespace "n%04d"`, i), line)
+	}
+	require.Equal(t, fmt.Sprintf("and %d more", rules-len(shown)), lines[len(lines)-1])
+	require.Greater(t, len(shown), 200)
+}
+
+func TestRefusalsAreInTheWordsOfTheAPIServer(t *testing.T) {
+	report := preflight.Report{Account: account(), Findings: []preflight.Finding{
+		{Namespace: "ns", Missing: []rbacv1.PolicyRule{{Verbs: []string{"get", "patch", "create"}, APIGroups: []string{"apps"}, Resources: []string{"deployments"}, ResourceNames: []string{"op"}}}},
+		{Missing: []rbacv1.PolicyRule{{Verbs: []string{"get"}, NonResourceURLs: []string{"/metrics"}}}},
+	}}
+	const user = `- User "system:serviceaccount:team-a:installer" cannot `
+	require.Equal(t, strings.Join([]string{
+		"ServiceAccount team-a/installer lacks 2 rule(s); nothing was written.",
+		user + `get path "/metrics"`,
+		user + `create resource "deployments" in API group "apps" in the namespace "ns" (named "op")`,
+		user + `get resource "deployments" in API group "apps" in the namespace "ns" (named "op")`,
+		user + `patch resource "deployments" in API group "apps" in the namespace "ns" (named "op")`,
+	}, "\n"), report.Refusals())
+}
+
+func TestAnotherReportIsGrantedByObjectsOfAnotherName(t *testing.T) {
+	one := preflight.Report{Account: account(), Findings: []preflight.Finding{{Namespace: "ns", Missing: []rbacv1.PolicyRule{
+		{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"pods"}}}}}}
+	two := preflight.Report{Account: account(), Findings: []preflight.Finding{{Namespace: "ns", Missing: []rbacv1.PolicyRule{
+		{Verbs: []string{"list"}, APIGroups: []string{""}, Resources: []string{"pods"}}}}}}
+	both := granted(t, append(one.Manifests(), two.Manifests()...))
+	held, err := both.Held(rbac.ServiceAccount("team-a", "installer"), "ns")
+	require.NoError(t, err)
+	require.Len(t, held, 2)
+	require.Empty(t, preflight.Report{}.Manifests())
+}
