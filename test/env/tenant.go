@@ -57,6 +57,14 @@ func (c *Cluster) Tenant(t *testing.T) *Tenant {
 	return tn
 }
 
+// Other makes another namespace for the tenant, without anything in it.
+func (tn *Tenant) Other(labels map[string]string) string {
+	tn.T.Helper()
+	name := tn.Namespace + "-" + rand.String(3)
+	tn.Create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}})
+	return name
+}
+
 // Meta is metadata in the tenant's namespace.
 func (tn *Tenant) Meta(name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: tn.Namespace, Name: name}

@@ -1,0 +1,96 @@
+package e2e
+
+import (
+	"testing"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/test/env"
+	"github.com/remit-olm/remit/test/operators/sample/bundle"
+)
+
+// awaitingApproval is a tenant whose account may do all, and whose plan waits for approval.
+func awaitingApproval(t *testing.T) (*env.Tenant, *operatorsv1alpha1.InstallPlan) {
+	t.Helper()
+	tn := cluster.Tenant(t)
+	grantSample(tn, tn.Namespace)
+	tn.Group(env.AccountName, tn.Namespace)
+	tn.Catalog("catalog", image(catalogSample))
+	subscribe(tn, func(s *operatorsv1alpha1.SubscriptionSpec) { s.InstallPlanApproval = operatorsv1alpha1.ApprovalManual })
+	var ip *operatorsv1alpha1.InstallPlan
+	tn.Eventually(func(c *assert.CollectT) {
+		ip = tn.Plan(c)
+		assert.Equal(c, operatorsv1alpha1.InstallPlanPhaseRequiresApproval, ip.Status.Phase)
+		assert.NotEmpty(c, ip.Status.Plan)
+	})
+	return tn, ip
+}
+
+func approve(t *testing.T, tn *env.Tenant) {
+	t.Helper()
+	ip := tn.Plan(t)
+	before := ip.DeepCopy()
+	ip.Spec.Approved = true
+	require.NoError(t, cluster.Client.Patch(t.Context(), ip, client.MergeFrom(before)))
+}
+
+func TestAManualPlanWaitsForApproval(t *testing.T) {
+	t.Parallel()
+	tn, ip := awaitingApproval(t)
+	require.False(t, ip.Spec.Approved)
+	tn.SubscriptionSays(operatorsv1alpha1.SubscriptionInstallPlanPending, string(operatorsv1alpha1.InstallPlanPhaseRequiresApproval), "")
+	for _, step := range ip.Status.Plan {
+		require.Equal(t, operatorsv1alpha1.StepStatusUnknown, step.Status)
+	}
+	tn.NothingWritten()
+
+	approve(t, tn)
+	tn.Complete()
+	tn.Succeeded(bundle.CSV)
+}
+
+func TestAPlanWhosePinsWereEditedIsNotCarriedOut(t *testing.T) {
+	t.Parallel()
+	tn, ip := awaitingApproval(t)
+	before := ip.DeepCopy()
+	ip.Annotations[names.AnnotationPlan] = `[{"bundle":"something-else"}]`
+	ip.Spec.Approved = true
+	require.NoError(t, cluster.Client.Patch(t.Context(), ip, client.MergeFrom(before)))
+
+	tn.Eventually(func(c *assert.CollectT) {
+		ip := tn.Plan(c)
+		assert.Equal(c, operatorsv1alpha1.InstallPlanPhaseFailed, ip.Status.Phase)
+		got := ip.Status.GetCondition(operatorsv1alpha1.InstallPlanInstalled)
+		assert.Equal(c, operatorsv1alpha1.InstallPlanReasonPlanUnknown, got.Reason)
+		assert.Contains(c, got.Message, "it was edited")
+	})
+	tn.SubscriptionSays(operatorsv1alpha1.SubscriptionInstallPlanFailed, string(operatorsv1alpha1.InstallPlanReasonPlanUnknown), "it was edited")
+	tn.NothingWritten()
+}
+
+// What a tenant writes into the status is neither installed nor left there for people to approve.
+func TestStepsThatATenantWroteIntoTheStatusAreComputedAgain(t *testing.T) {
+	t.Parallel()
+	tn, ip := awaitingApproval(t)
+	before := ip.DeepCopy()
+	ip.Status.Plan = append(ip.Status.Plan, &operatorsv1alpha1.Step{
+		Resolving: bundle.CSV, Status: operatorsv1alpha1.StepStatusUnknown,
+		Resource: operatorsv1alpha1.StepResource{Version: "v1", Kind: "ConfigMap", Name: "forged",
+			Manifest: `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"forged"}}`},
+	})
+	ip.Status.Plan[0].Resource.Manifest = "{}"
+	require.NoError(t, cluster.Client.Status().Patch(t.Context(), ip, client.MergeFrom(before)))
+
+	tn.Eventually(func(c *assert.CollectT) { assert.Equal(c, before.Status.Plan, tn.Plan(c).Status.Plan) })
+	approve(t, tn)
+	done := tn.Complete()
+	require.Len(t, done.Status.Plan, len(before.Status.Plan))
+	require.Equal(t, before.Status.Plan[0].Resource.Manifest, done.Status.Plan[0].Resource.Manifest)
+	require.True(t, apierrors.IsNotFound(tn.Get("forged", &corev1.ConfigMap{})))
+}

@@ -1,0 +1,95 @@
+package e2e
+
+import (
+	"slices"
+	"testing"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/test/env"
+	"github.com/remit-olm/remit/test/operators/sample/bundle"
+)
+
+// blockedAt is a tenant whose account may do all, and whose plan has stopped at an object.
+func blockedAt(t *testing.T, catalog string, obj client.Object) (*env.Tenant, *env.Blocker) {
+	t.Helper()
+	tn := cluster.Tenant(t)
+	grantSample(tn, tn.Namespace)
+	blocker := tn.Block(obj)
+	tn.Group(env.AccountName, tn.Namespace)
+	tn.Catalog("catalog", image(catalog))
+	subscribe(tn)
+	tn.PlanSays(componentFailed, "blocked by the test")
+	return tn, blocker
+}
+
+func TestAServiceAccountKeepsWhatOthersPutOnIt(t *testing.T) {
+	t.Parallel()
+	tn, blocker := blockedAt(t, catalogSample, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "sample-operator-defaults"}})
+	sa := &corev1.ServiceAccount{}
+	require.NoError(t, tn.Get("sample-operator", sa))
+	before := sa.DeepCopy()
+	sa.Labels["team"] = "green"
+	sa.Annotations = map[string]string{"note": "ours"}
+	sa.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "pull"}}
+	sa.Secrets = []corev1.ObjectReference{{Name: "token"}}
+	// Without one of its own labels, it is written again.
+	delete(sa.Labels, names.LabelManaged)
+	require.NoError(t, cluster.Client.Patch(t.Context(), sa, client.MergeFrom(before)))
+
+	blocker.Remove()
+	tn.Complete()
+	tn.Succeeded(bundle.CSV)
+	after := &corev1.ServiceAccount{}
+	require.NoError(t, tn.Get("sample-operator", after))
+	require.Equal(t, before.UID, after.UID)
+	require.Equal(t, "true", after.Labels[names.LabelManaged])
+	require.Equal(t, "green", after.Labels["team"])
+	require.Equal(t, "ours", after.Annotations["note"])
+	require.Equal(t, sa.ImagePullSecrets, after.ImagePullSecrets)
+	require.Equal(t, sa.Secrets, after.Secrets)
+}
+
+func TestServiceAccountsComeBeforeTheSecretsThatNameThem(t *testing.T) {
+	t.Parallel()
+	const catalog = "serviceaccount-with-token"
+	tn := subscribed(t, catalog)
+	tn.Group(env.AccountName, tn.Namespace)
+	tn.Paste(tn.PermissionsMissing())
+
+	ip := tn.Complete()
+	index := func(kind, name string) int {
+		return slices.IndexFunc(ip.Status.Plan, func(s *operatorsv1alpha1.Step) bool {
+			return s.Resource.Kind == kind && s.Resource.Name == name
+		})
+	}
+	require.GreaterOrEqual(t, index("ServiceAccount", "sample-extra"), 0)
+	require.Less(t, index("ServiceAccount", "sample-extra"), index("BundleSecret", "sample-token"))
+	// Its token says that the ServiceAccount was there; else the API server would have removed the Secret.
+	tn.Eventually(func(c *assert.CollectT) {
+		secret := &corev1.Secret{}
+		assert.NoError(c, tn.Get("sample-token", secret))
+		assert.NotEmpty(c, secret.Data[corev1.ServiceAccountTokenKey])
+	})
+}
+
+func TestWhatIsDeletedBeforeThePlanIsCompleteIsMadeAgain(t *testing.T) {
+	t.Parallel()
+	tn, blocker := blockedAt(t, catalogSample, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "sample-operator-health"},
+		Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 1}}}})
+	made := &corev1.ConfigMap{}
+	require.NoError(t, tn.Get("sample-operator-defaults", made))
+	require.NoError(t, cluster.Client.Delete(t.Context(), made))
+
+	blocker.Remove()
+	tn.Complete()
+	again := &corev1.ConfigMap{}
+	require.NoError(t, tn.Get("sample-operator-defaults", again))
+	require.NotEqual(t, made.UID, again.UID)
+}
