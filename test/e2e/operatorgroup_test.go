@@ -10,10 +10,12 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/rbac"
 	"github.com/remit-olm/remit/test/env"
 	"github.com/remit-olm/remit/test/operators/sample/bundle"
 )
@@ -40,6 +42,15 @@ func targetsAre(t *testing.T, tn *env.Tenant, targets ...string) {
 				assert.Equal(c, value, got)
 			}
 		}
+	})
+}
+
+// grantAnywhere gives the account what the sample needs whatever the targets are.
+func grantAnywhere(tn *env.Tenant) {
+	tn.T.Helper()
+	grantSample(tn, "")
+	tn.Grant(rbac.ClusterScope, rbacv1.PolicyRule{
+		APIGroups: []string{rbacv1.GroupName}, Resources: []string{"roles", "rolebindings"}, Verbs: []string{"get", "create", "patch", "delete"},
 	})
 }
 
@@ -73,7 +84,7 @@ func TestASelectorFollowsTheNamespacesThatItMatches(t *testing.T) {
 	tn := subscribed(t, catalogSample)
 	label := map[string]string{"e2e.remit.dev/targets-of": tn.Namespace}
 	first := tn.Other(label)
-	grantSample(tn, "")
+	grantAnywhere(tn)
 	tn.Create(&operatorsv1.OperatorGroup{ObjectMeta: tn.Meta("group"), Spec: operatorsv1.OperatorGroupSpec{
 		ServiceAccountName: env.AccountName, Selector: &metav1.LabelSelector{MatchLabels: label},
 	}})
@@ -105,7 +116,7 @@ func TestAGroupOfAllNamespacesTakesRightsInTheWholeCluster(t *testing.T) {
 func TestACSVThatDoesNotSupportTheGroupFailsUntilItDoes(t *testing.T) {
 	t.Parallel()
 	tn := subscribed(t, "own-namespace-only")
-	grantSample(tn, "")
+	grantAnywhere(tn)
 	og := tn.Group(env.AccountName)
 
 	tn.Eventually(func(c *assert.CollectT) {
