@@ -106,7 +106,7 @@ func From(ctx context.Context, c client.Client, live, desired *unstructured.Unst
 	if live.GetDeletionTimestamp() != nil {
 		return "", nil, fmt.Errorf("%s is being deleted", Describe(desired))
 	}
-	if Contains(live.Object, desired.Object) {
+	if Contains(live.Object, desired.Object) && !hasSurplus(live, desired) {
 		return Unchanged, live, nil
 	}
 	want := desired.DeepCopy()

@@ -1,0 +1,204 @@
+package apply_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/remit-olm/remit/pkg/lib/apply"
+	"github.com/remit-olm/remit/test/env/controlplane"
+)
+
+// world is a namespace of a real API server.
+type world struct {
+	t         *testing.T
+	client    client.WithWatch
+	namespace string
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	c, err := client.NewWithWatch(controlplane.Shared(t).Config(), client.Options{})
+	require.NoError(t, err)
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "apply-"}}
+	require.NoError(t, c.Create(t.Context(), namespace))
+	return &world{t: t, client: c, namespace: namespace.Name}
+}
+
+// configMap is one of ours with the data.
+func (w *world) configMap(data map[string]any) *unstructured.Unstructured {
+	obj := &unstructured.Unstructured{Object: map[string]any{"data": data}}
+	obj.SetAPIVersion("v1")
+	obj.SetKind("ConfigMap")
+	obj.SetNamespace(w.namespace)
+	obj.SetName("cm")
+	obj.SetLabels(map[string]string{"owner": "us"})
+	return obj
+}
+
+func ours(live *unstructured.Unstructured) error {
+	if live.GetLabels()["owner"] != "us" {
+		return errors.New("it is not labelled")
+	}
+	return nil
+}
+
+func (w *world) ensure(c client.Client, desired *unstructured.Unstructured) (apply.Result, *unstructured.Unstructured, error) {
+	return apply.Ensure(w.t.Context(), c, desired, ours)
+}
+
+func (w *world) live() *unstructured.Unstructured {
+	w.t.Helper()
+	live, err := apply.Live(w.t.Context(), w.client, w.configMap(nil))
+	require.NoError(w.t, err)
+	return live
+}
+
+// somebody changes the ConfigMap, or makes it, as another field manager.
+func (w *world) somebody(labels map[string]string, data map[string]string) {
+	w.t.Helper()
+	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "cm", Labels: labels}, Data: data}
+	by := client.FieldOwner("somebody")
+	if err := w.client.Create(w.t.Context(), cm, by); apierrors.IsAlreadyExists(err) {
+		require.NoError(w.t, w.client.Update(w.t.Context(), cm, by))
+	} else {
+		require.NoError(w.t, err)
+	}
+}
+
+// meddling calls what happens between a read and the write that follows.
+func (w *world) meddling(between func()) client.Client {
+	return interceptor.NewClient(w.client, interceptor.Funcs{
+		Apply: func(ctx context.Context, c client.WithWatch, obj runtime.ApplyConfiguration, o ...client.ApplyOption) error {
+			between()
+			return c.Apply(ctx, obj, o...)
+		},
+	})
+}
+
+func TestEnsureWritesOnceAndOnlyWhatChanged(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	var version string
+	for _, row := range []struct {
+		name string
+		data map[string]any
+		want apply.Result
+	}{
+		{"creates", map[string]any{"a": "1", "b": "1"}, apply.Created},
+		{"leaves what is there", map[string]any{"a": "1", "b": "1"}, apply.Unchanged},
+		{"updates a value", map[string]any{"a": "2", "b": "1"}, apply.Updated},
+		{"removes what is wanted no more", map[string]any{"a": "2"}, apply.Updated},
+		{"leaves that, too", map[string]any{"a": "2"}, apply.Unchanged},
+	} {
+		result, obj, err := w.ensure(w.client, w.configMap(row.data))
+		require.NoError(t, err, row.name)
+		require.Equal(t, row.want, result, row.name)
+		require.Equal(t, row.data, obj.Object["data"], row.name)
+		if row.want == apply.Unchanged {
+			require.Equal(t, version, obj.GetResourceVersion(), row.name)
+		}
+		version = obj.GetResourceVersion()
+	}
+}
+
+func TestEnsureKeepsWhatOthersAdd(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	_, _, err := w.ensure(w.client, w.configMap(map[string]any{"a": "1"}))
+	require.NoError(t, err)
+	w.somebody(map[string]string{"owner": "us", "more": "yes"}, map[string]string{"a": "1", "b": "theirs"})
+
+	result, _, err := w.ensure(w.client, w.configMap(map[string]any{"a": "1"}))
+	require.NoError(t, err)
+	require.Equal(t, apply.Unchanged, result)
+	require.Equal(t, map[string]any{"a": "1", "b": "theirs"}, w.live().Object["data"])
+}
+
+func TestEnsureNeverTouchesWhatIsNotOurs(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.somebody(nil, map[string]string{"a": "theirs"})
+	before := w.live()
+
+	_, _, err := w.ensure(w.client, w.configMap(map[string]any{"a": "1"}))
+	var collision *apply.CollisionError
+	require.ErrorAs(t, err, &collision)
+	require.True(t, apply.IsCollision(err))
+	require.EqualError(t, err, "ConfigMap "+w.namespace+"/cm exists and is not ours: it is not labelled; it was left as it is")
+	require.Equal(t, before.GetResourceVersion(), w.live().GetResourceVersion())
+}
+
+func TestAFieldThatSomebodyElseHoldsIsACollisionAndNotForced(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	_, _, err := w.ensure(w.client, w.configMap(map[string]any{"a": "1"}))
+	require.NoError(t, err)
+	w.somebody(map[string]string{"owner": "us"}, map[string]string{"a": "theirs"})
+
+	_, _, err = w.ensure(w.client, w.configMap(map[string]any{"a": "1"}))
+	require.True(t, apierrors.IsConflict(err))
+	require.True(t, apply.IsCollision(err))
+	require.Equal(t, map[string]any{"a": "theirs"}, w.live().Object["data"])
+}
+
+func TestAnObjectThatChangesAfterItWasReadIsAConflictToRetry(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	_, _, err := w.ensure(w.client, w.configMap(map[string]any{"a": "1"}))
+	require.NoError(t, err)
+	for name, between := range map[string]func(){
+		"edited": func() { w.somebody(map[string]string{"owner": "us", "n": "1"}, map[string]string{"a": "1"}) },
+		"made anew": func() {
+			require.NoError(t, w.client.Delete(t.Context(), w.live()))
+			w.somebody(nil, map[string]string{"x": "theirs"})
+		},
+	} {
+		_, _, err := w.ensure(w.meddling(between), w.configMap(map[string]any{"a": "2"}))
+		require.True(t, apierrors.IsConflict(err), "%s: %v", name, err)
+		require.False(t, apply.IsCollision(err), "%s: %v", name, err)
+		require.NotContains(t, w.live().Object["data"], "a2")
+	}
+	require.Equal(t, map[string]any{"x": "theirs"}, w.live().Object["data"])
+}
+
+func TestAnObjectThatSomebodyMakesAtTheSameMomentIsACollision(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	_, _, err := w.ensure(w.meddling(func() { w.somebody(nil, map[string]string{"b": "theirs"}) }), w.configMap(map[string]any{"a": "1"}))
+	var collision *apply.CollisionError
+	require.ErrorAs(t, err, &collision)
+	require.ErrorContains(t, err, `"somebody" created it at the same moment`)
+}
+
+func TestAnObjectThatIsBeingDeletedIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	held := w.configMap(map[string]any{"a": "1"})
+	held.SetFinalizers([]string{"example.com/hold"})
+	_, live, err := w.ensure(w.client, held)
+	require.NoError(t, err)
+	require.NoError(t, w.client.Delete(t.Context(), live))
+
+	_, _, err = w.ensure(w.client, w.configMap(map[string]any{"a": "1"}))
+	require.EqualError(t, err, "ConfigMap "+w.namespace+"/cm is being deleted")
+	require.False(t, apply.IsCollision(err))
+}
+
+func TestDescribe(t *testing.T) {
+	obj := &unstructured.Unstructured{Object: map[string]any{}}
+	obj.SetKind("ClusterRole")
+	obj.SetName("x")
+	require.Equal(t, "ClusterRole x", apply.Describe(obj))
+	obj.SetNamespace("ns")
+	require.Equal(t, "ClusterRole ns/x", apply.Describe(obj))
+}

@@ -1,0 +1,86 @@
+package apply
+
+import (
+	"encoding/json"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/remit-olm/remit/pkg/lib/names"
+)
+
+// hasSurplus says whether Remit has set a field of live that desired has no more, so that applying it
+// would remove the field. It reads what the API server noted of earlier applies.
+func hasSurplus(live, desired *unstructured.Unstructured) bool {
+	for _, f := range live.GetManagedFields() {
+		applied := f.Manager == names.FieldManager && f.Operation == metav1.ManagedFieldsOperationApply
+		if !applied || f.Subresource != "" || f.FieldsV1 == nil {
+			continue
+		}
+		var fields map[string]any
+		if json.Unmarshal(f.FieldsV1.Raw, &fields) == nil && !hasFields(desired.Object, fields) {
+			return true
+		}
+	}
+	return false
+}
+
+// hasFields says whether value has all fields of a set in the form of managedFields: "f:<name>" is a field
+// of a map and "k:<keys>" the item of a list with these keys. Items that are known by value or position
+// need no look: Contains compares them.
+func hasFields(value any, fields map[string]any) bool {
+	for k, rest := range fields {
+		below, _ := rest.(map[string]any)
+		part, ok := value, true
+		switch kind, name, _ := strings.Cut(k, ":"); kind {
+		case "f":
+			part, ok = fieldOf(value, name)
+		case "k":
+			part, ok = itemOf(value, name)
+		default:
+			continue
+		}
+		if !ok || !hasFields(part, below) {
+			return false
+		}
+	}
+	return true
+}
+
+func fieldOf(value any, name string) (any, bool) {
+	m, ok := value.(map[string]any)
+	if !ok {
+		return nil, false
+	}
+	field, ok := m[name]
+	return field, ok
+}
+
+func itemOf(value any, keys string) (any, bool) {
+	var want map[string]any
+	list, ok := value.([]any)
+	if !ok || json.Unmarshal([]byte(keys), &want) != nil {
+		return nil, false
+	}
+	for _, item := range list {
+		if withDefaults(item, want) {
+			return item, true
+		}
+	}
+	return nil, false
+}
+
+// withDefaults says whether an item has the keys, or leaves them to their default (a port's protocol).
+func withDefaults(item any, keys map[string]any) bool {
+	m, ok := item.(map[string]any)
+	if !ok {
+		return false
+	}
+	for k, v := range keys {
+		if has, ok := m[k]; ok && !Contains(has, v) {
+			return false
+		}
+	}
+	return true
+}
