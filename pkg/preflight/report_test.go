@@ -159,8 +159,6 @@ func TestGrantingWhatAReportSaysOfARealBundleMakesItEmpty(t *testing.T) {
 		require.NotEmpty(t, report.Scopes(), dir)
 		require.Empty(t, evaluate(t, b, scope("team-a"), granted(t, report.Manifests())).Findings, dir)
 		require.LessOrEqual(t, len(report.Summary()), preflight.MaxSummary, dir)
-		again := required(t, b, scope("team-a"))
-		require.Equal(t, report.Summary(), again.Summary(), dir)
 	}
 }
 
