@@ -42,6 +42,12 @@ func ParseKey(s string) (types.NamespacedName, error) {
 	if !ok || namespace == "" || name == "" || strings.Contains(name, "/") {
 		return types.NamespacedName{}, fmt.Errorf("%q is not of the form <namespace>/<name>", s)
 	}
+	if errs := validation.ValidateNamespaceName(namespace, false); len(errs) > 0 {
+		return types.NamespacedName{}, fmt.Errorf("%q is not the name of a namespace: %s", namespace, errs[0])
+	}
+	if errs := validation.ValidateServiceAccountName(name, false); len(errs) > 0 {
+		return types.NamespacedName{}, fmt.Errorf("%q is not the name of a ServiceAccount: %s", name, errs[0])
+	}
 	return types.NamespacedName{Namespace: namespace, Name: name}, nil
 }
 

@@ -1,0 +1,159 @@
+package scoped
+
+import (
+	"strings"
+	"testing"
+
+	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+)
+
+// reader holds the objects; for plain reads a fake serves.
+func reader(t *testing.T, objects ...client.Object) client.Reader {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	require.NoError(t, clientgoscheme.AddToScheme(scheme))
+	require.NoError(t, operatorsv1.AddToScheme(scheme))
+	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build()
+}
+
+func group(name, account string) *operatorsv1.OperatorGroup {
+	return &operatorsv1.OperatorGroup{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name},
+		Spec:       operatorsv1.OperatorGroupSpec{ServiceAccountName: account},
+	}
+}
+
+func serviceAccount(namespace, name string) *corev1.ServiceAccount {
+	return &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID(namespace + "-" + name)}}
+}
+
+func TestTheAccountOfANamespace(t *testing.T) {
+	boss := types.NamespacedName{Namespace: "remit", Name: "boss"}
+	for _, row := range []struct {
+		name     string
+		fallback Default
+		objects  []client.Object
+		want     Account
+		reason   Reason
+		message  string
+	}{
+		{"the one that its OperatorGroup names", Default{}, []client.Object{group("og", "acct"), serviceAccount("ns", "acct")},
+			Account{Namespace: "ns", Name: "acct", UID: "ns-acct"}, "", ""},
+		{"that one although there is a default", Default{Account: boss}, []client.Object{group("og", "acct"), serviceAccount("ns", "acct"), serviceAccount("remit", "boss")},
+			Account{Namespace: "ns", Name: "acct", UID: "ns-acct"}, "", ""},
+		{"the default where it names none", Default{Account: boss}, []client.Object{group("og", ""), serviceAccount("remit", "boss")},
+			Account{Namespace: "remit", Name: "boss", UID: "remit-boss", Default: true}, "", ""},
+		{"the default in a namespace that may use it", Default{Account: boss, Namespaces: []string{"x", "ns"}}, []client.Object{group("og", ""), serviceAccount("remit", "boss")},
+			Account{Namespace: "remit", Name: "boss", UID: "remit-boss", Default: true}, "", ""},
+		{"not the default elsewhere", Default{Account: boss, Namespaces: []string{"x"}}, []client.Object{group("og", ""), serviceAccount("remit", "boss")},
+			Account{}, NoAccount, "OperatorGroup ns/og names no ServiceAccount (spec.serviceAccountName) and no default account is configured"},
+		{"no default", Default{}, []client.Object{group("og", "")}, Account{}, NoAccount, "nothing can be installed"},
+		{"no OperatorGroup", Default{Account: boss}, []client.Object{serviceAccount("remit", "boss")},
+			Account{}, NoOperatorGroup, `namespace "ns" has no OperatorGroup`},
+		{"two OperatorGroups, whatever they name", Default{Account: boss}, []client.Object{group("b", "acct"), group("a", "acct"), serviceAccount("ns", "acct")},
+			Account{}, TooManyOperatorGroups, `namespace "ns" has 2 OperatorGroups (a, b): exactly one is needed`},
+		{"a name that is none", Default{}, []client.Object{group("og", "../x")}, Account{}, AccountNameInvalid, `OperatorGroup ns/og: spec.serviceAccountName "../x" is not a name`},
+		{"a ServiceAccount that does not exist", Default{}, []client.Object{group("og", "acct"), serviceAccount("other", "acct")},
+			Account{}, AccountMissing, "ServiceAccount acct not found"},
+		{"a default that does not exist", Default{Account: boss}, []client.Object{group("og", "")},
+			Account{}, AccountMissing, "ServiceAccount remit/boss (the installation's default account) not found"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			got, og, err := Lookup{Reader: reader(t, row.objects...), Default: row.fallback}.Account(t.Context(), "ns")
+			require.Equal(t, row.want, got)
+			require.Equal(t, row.reason, ReasonOf(err))
+			if row.reason == "" {
+				require.NoError(t, err)
+				require.Equal(t, "og", og.Name)
+				return
+			}
+			require.ErrorContains(t, err, row.message)
+		})
+	}
+}
+
+func TestIdentityOfAnAccount(t *testing.T) {
+	a := Account{Namespace: "ns", Name: "acct"}
+	require.Equal(t, "system:serviceaccount:ns:acct", a.Username())
+	require.Equal(t, []string{"system:serviceaccounts", "system:serviceaccounts:ns", "system:authenticated"}, a.Groups())
+	require.Equal(t, "ns/acct", a.Key().String())
+}
+
+func TestParseDefault(t *testing.T) {
+	for _, row := range []struct {
+		text, want, err string
+	}{
+		{"", "/", ""},
+		{"ns/acct", "ns/acct", ""},
+		{"acct", "", `default account: "acct" is not of the form <namespace>/<name>`},
+		{"/acct", "", "is not of the form"},
+		{"ns/", "", "is not of the form"},
+		{"ns/a/b", "", "is not of the form"},
+		{"ns/A", "", `default account: "A" is not the name of a ServiceAccount`},
+		{"n.s/acct", "", `default account: "n.s" is not the name of a namespace`},
+	} {
+		t.Run(row.text, func(t *testing.T) {
+			got, err := ParseDefault(row.text, []string{"x"})
+			if row.err != "" {
+				require.ErrorContains(t, err, row.err)
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, row.want, got.Account.String())
+			require.Equal(t, row.text != "", got.appliesTo("x"))
+			require.False(t, got.appliesTo("y"))
+		})
+	}
+}
+
+func TestTargets(t *testing.T) {
+	namespace := func(name, team string) client.Object {
+		return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"team": team}}}
+	}
+	leaving := namespace("leaving", "a")
+	leaving.SetDeletionTimestamp(&metav1.Time{Time: metav1.Now().Time})
+	leaving.SetFinalizers([]string{"x"})
+	r := reader(t, namespace("z", "a"), namespace("b", "a"), namespace("c", "c"), leaving)
+	team := func(name string) *metav1.LabelSelector {
+		return &metav1.LabelSelector{MatchLabels: map[string]string{"team": name}}
+	}
+	for _, row := range []struct {
+		name     string
+		listed   []string
+		selector *metav1.LabelSelector
+		want     string
+	}{
+		{"all namespaces where it says nothing", nil, nil, "[]"},
+		{"all namespaces where its selector is empty", nil, &metav1.LabelSelector{}, "[]"},
+		{"the listed, sorted and once", []string{"z", "a", "z"}, nil, "[a z]"},
+		{"the listed rather than the selected", []string{"x"}, team("a"), "[x]"},
+		{"all namespaces where that is listed", []string{"x", ""}, nil, "[]"},
+		{"the selected, without those that are being deleted", nil, team("a"), "[b z]"},
+		{"none", nil, team("nobody"), "none"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			og := group("og", "")
+			og.Spec.TargetNamespaces, og.Spec.Selector = row.listed, row.selector
+			got, err := Targets(t.Context(), r, og)
+			require.NoError(t, err)
+			if row.want == "none" {
+				require.Empty(t, got)
+				return
+			}
+			require.Equal(t, row.want, "["+strings.Join(got, " ")+"]")
+			require.NotEmpty(t, got)
+		})
+	}
+	og := group("og", "")
+	og.Spec.Selector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Like"}}}
+	_, err := Targets(t.Context(), r, og)
+	require.ErrorContains(t, err, "selector of OperatorGroup ns/og")
+}
