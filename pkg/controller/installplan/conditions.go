@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
@@ -209,5 +210,5 @@ func shorten(message string) string {
 	if len(message) <= limit {
 		return message
 	}
-	return message[:limit] + "…"
+	return strings.ToValidUTF8(message[:limit], "") + "…"
 }

@@ -131,7 +131,11 @@ func (r *Reconciler) writeConditions(st *operatorsv1alpha1.SubscriptionStatus, v
 		}
 		set(t, corev1.ConditionTrue, c.reason, c.message)
 	}
-	setPermissions(set, v)
+	if c, ok := permissions(v); ok {
+		set(typePermissionsMissing, c.Status, string(c.Reason), c.Message)
+	} else {
+		st.RemoveConditions(typePermissionsMissing)
+	}
 }
 
 type setter func(t operatorsv1alpha1.SubscriptionConditionType, value corev1.ConditionStatus, reason, message string)
@@ -172,15 +176,12 @@ func planConditions(v view) (pending, failed *reasoned) {
 	}
 }
 
-// setPermissions repeats the plan's report, with the RBAC to paste, where the person who asked for
-// the operator looks.
-func setPermissions(set setter, v view) {
+// permissions repeats the plan's report, with the RBAC to paste, where the person who asked for the
+// operator looks; ok is false where there is no plan, or none that was looked at.
+func permissions(v view) (c operatorsv1alpha1.InstallPlanCondition, ok bool) {
 	if v.plan == nil {
-		return
+		return c, false
 	}
-	c := v.plan.Status.GetCondition(operatorsv1alpha1.InstallPlanConditionType(names.ConditionPermissionsMissing))
-	if c.Status == corev1.ConditionUnknown {
-		return
-	}
-	set(typePermissionsMissing, c.Status, string(c.Reason), c.Message)
+	c = v.plan.Status.GetCondition(operatorsv1alpha1.InstallPlanConditionType(names.ConditionPermissionsMissing))
+	return c, c.Status != corev1.ConditionUnknown
 }

@@ -1,0 +1,210 @@
+package subscription
+
+import (
+	"testing"
+	"time"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	testclock "k8s.io/utils/clock/testing"
+
+	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/resolver"
+)
+
+type (
+	csvPhase  = operatorsv1alpha1.ClusterServiceVersionPhase
+	planPhase = operatorsv1alpha1.InstallPlanPhase
+)
+
+// given is a view after the edits, with a healthy catalog.
+func given(edits ...func(*view)) view {
+	v := view{catalog: catalogView{
+		key: types.NamespacedName{Namespace: "ns", Name: "cat"}, source: &metav1.PartialObjectMetadata{}, healthy: true,
+	}}
+	for _, e := range edits {
+		e(&v)
+	}
+	return v
+}
+
+func installed(name string, phase csvPhase) func(*view) {
+	return func(v *view) {
+		v.installed = &operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		v.installed.Status.Phase = phase
+		v.resolved = name
+	}
+}
+
+func head(name string) func(*view) { return func(v *view) { v.head = name } }
+
+// plan is one for a CSV in a phase, with its conditions.
+func plan(csv string, phase planPhase, conditions ...operatorsv1alpha1.InstallPlanCondition) func(*view) {
+	return func(v *view) {
+		v.plan = &operatorsv1alpha1.InstallPlan{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "install-a", UID: "u"}}
+		v.plan.Spec.Generation = 3
+		v.plan.Status.Phase, v.plan.Status.Conditions = phase, conditions
+		v.resolved = csv
+	}
+}
+
+func because(reason, message string) operatorsv1alpha1.InstallPlanCondition {
+	return operatorsv1alpha1.InstallPlanCondition{
+		Type: operatorsv1alpha1.InstallPlanInstalled, Status: corev1.ConditionFalse,
+		Reason: operatorsv1alpha1.InstallPlanConditionReason(reason), Message: message,
+	}
+}
+
+func lacks(status corev1.ConditionStatus, message string) operatorsv1alpha1.InstallPlanCondition {
+	return operatorsv1alpha1.InstallPlanCondition{
+		Type: names.ConditionPermissionsMissing, Status: status, Reason: names.ReasonAccountLacksPermissions, Message: message,
+	}
+}
+
+func problem(v *view) {
+	v.problem = &resolver.Problem{Reason: resolver.ConstraintsNotSatisfiable, Message: "no such package"}
+}
+
+func TestWriteInstall(t *testing.T) {
+	const (
+		succeeded  = operatorsv1alpha1.CSVPhaseSucceeded
+		installing = operatorsv1alpha1.CSVPhaseInstalling
+		failed     = operatorsv1alpha1.CSVPhaseFailed
+		none       = operatorsv1alpha1.SubscriptionStateNone
+		pending    = operatorsv1alpha1.SubscriptionStateUpgradePending
+		latest     = operatorsv1alpha1.SubscriptionStateAtLatest
+		available  = operatorsv1alpha1.SubscriptionStateUpgradeAvailable
+	)
+	for _, row := range []struct {
+		name string
+		// before is the installedCSV that the status shows.
+		before             string
+		view               view
+		current, installed string
+		state              operatorsv1alpha1.SubscriptionState
+	}{
+		{"nothing known", "", given(), "", "", none},
+		{"a problem", "", given(problem), "", "", none},
+		{"a plan in flight", "", given(plan("op.v1", operatorsv1alpha1.InstallPlanPhaseInstalling)), "op.v1", "", pending},
+		{"a CSV that is being installed", "", given(installed("op.v1", installing), head("op.v1")), "op.v1", "", pending},
+		{"a CSV at the head", "", given(installed("op.v1", succeeded), head("op.v1")), "op.v1", "op.v1", latest},
+		{"a CSV of a channel that cannot be read", "", given(installed("op.v1", succeeded)), "op.v1", "op.v1", latest},
+		{"a CSV behind the head", "", given(installed("op.v1", succeeded), head("op.v2")), "op.v1", "op.v1", available},
+		{"a CSV that fails later stays the installed one", "op.v1", given(installed("op.v1", failed), head("op.v1")), "op.v1", "op.v1", latest},
+		{"its successor, while it is installed", "op.v1", given(installed("op.v2", installing), head("op.v2")), "op.v2", "op.v1", pending},
+		{"a CSV that was deleted, and a problem", "op.v1", given(problem), "", "", none},
+		{"a CSV that was deleted, and its new plan", "op.v1", given(plan("op.v1", operatorsv1alpha1.InstallPlanPhaseNone)), "op.v1", "", pending},
+		{"an installed CSV is no matter of a problem", "op.v1", given(installed("op.v1", succeeded), problem), "op.v1", "op.v1", latest},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			st := &operatorsv1alpha1.SubscriptionStatus{CurrentCSV: row.before, InstalledCSV: row.before}
+			if row.before != "" {
+				st.State = latest
+			}
+			writeInstall(st, row.view)
+			require.Equal(t, row.current, st.CurrentCSV)
+			require.Equal(t, row.installed, st.InstalledCSV)
+			require.Equal(t, row.state, st.State)
+		})
+	}
+}
+
+func TestPlanConditions(t *testing.T) {
+	for _, row := range []struct {
+		name            string
+		view            view
+		pending, failed *reasoned
+	}{
+		{"no plan", given(), nil, nil},
+		{"a new plan", given(plan("op.v1", operatorsv1alpha1.InstallPlanPhaseNone)), &reasoned{"InstallPlanNotYetReconciled", ""}, nil},
+		{"a plan that waits for approval", given(plan("op.v1", operatorsv1alpha1.InstallPlanPhaseRequiresApproval)), &reasoned{"RequiresApproval", ""}, nil},
+		{"a plan that waits for rights", given(plan("op.v1", operatorsv1alpha1.InstallPlanPhaseInstalling, because("X", "lacks"))), &reasoned{"Installing", "lacks"}, nil},
+		{"a plan that failed", given(plan("op.v1", operatorsv1alpha1.InstallPlanPhaseFailed, because("InstallComponentFailed", "bad"))), nil, &reasoned{"InstallComponentFailed", "bad"}},
+		{"a plan that failed without a word", given(plan("op.v1", operatorsv1alpha1.InstallPlanPhaseFailed)), nil, &reasoned{"InstallPlanFailed", ""}},
+		{"a complete plan", given(plan("op.v1", operatorsv1alpha1.InstallPlanPhaseComplete)), nil, nil},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			pending, failed := planConditions(row.view)
+			require.Equal(t, row.pending, pending)
+			require.Equal(t, row.failed, failed)
+		})
+	}
+}
+
+// conditions are "<type>=<status> <reason>: <message>", in the order of the status.
+func conditions(st operatorsv1alpha1.SubscriptionStatus) []string {
+	var out []string
+	for _, c := range st.Conditions {
+		out = append(out, string(c.Type)+"="+string(c.Status)+" "+c.Reason+": "+c.Message)
+	}
+	return out
+}
+
+func TestConditions(t *testing.T) {
+	const healthy = "CatalogSourcesUnhealthy=False AllCatalogSourcesHealthy: all available catalogsources are healthy"
+	inFlight := operatorsv1alpha1.InstallPlanPhaseInstalling
+	for _, row := range []struct {
+		name string
+		view view
+		want []string
+	}{
+		{"all is well", given(), []string{healthy}},
+		{"no catalog", given(func(v *view) { v.catalog.source = nil }), []string{"CatalogSourcesUnhealthy=True UnhealthyCatalogSourceFound: targeted catalogsource ns/cat missing"}},
+		{"a sick catalog", given(func(v *view) { v.catalog.healthy = false }), []string{"CatalogSourcesUnhealthy=True UnhealthyCatalogSourceFound: targeted catalogsource ns/cat unhealthy"}},
+		{"a problem", given(problem), []string{healthy, "ResolutionFailed=True ConstraintsNotSatisfiable: no such package"}},
+		{"a plan that lacks rights", given(plan("op.v1", inFlight, because("X", "lacks"), lacks(corev1.ConditionTrue, "grant it"))),
+			[]string{healthy, "InstallPlanPending=True Installing: lacks", "PermissionsMissing=True AccountLacksPermissions: grant it"}},
+		{"a plan that got its rights", given(plan("op.v1", operatorsv1alpha1.InstallPlanPhaseComplete, lacks(corev1.ConditionFalse, ""))),
+			[]string{healthy, "PermissionsMissing=False AccountLacksPermissions: "}},
+		{"text that is no good for a status", given(func(v *view) { v.problem = &resolver.Problem{Reason: "R", Message: "a\x1bb"} }), []string{healthy, "ResolutionFailed=True R: a\uFFFDb"}},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			r := &Reconciler{Options{Clock: testclock.NewFakePassiveClock(time.Now())}}
+			sub := &operatorsv1alpha1.Subscription{}
+			r.write(sub, row.view)
+			require.Equal(t, row.want, conditions(sub.Status))
+		})
+	}
+}
+
+func TestConditionsThatDoNotHoldAnyMoreGo(t *testing.T) {
+	r := &Reconciler{Options{Clock: testclock.NewFakePassiveClock(time.Now())}}
+	sub := &operatorsv1alpha1.Subscription{}
+	r.write(sub, given(plan("op.v1", operatorsv1alpha1.InstallPlanPhaseInstalling, lacks(corev1.ConditionTrue, "grant it"))))
+	require.Len(t, sub.Status.Conditions, 3)
+	require.Equal(t, "install-a", sub.Status.InstallPlanRef.Name)
+
+	r.write(sub, given(problem))
+	require.Len(t, sub.Status.Conditions, 2, "what a plan that is gone lacked is nobody's matter: %v", conditions(sub.Status))
+	require.Nil(t, sub.Status.InstallPlanRef)
+	require.Nil(t, sub.Status.Install)
+	require.Zero(t, sub.Status.InstallPlanGeneration)
+
+	r.write(sub, given(plan("op.v2", operatorsv1alpha1.InstallPlanPhaseNone)))
+	require.Len(t, sub.Status.Conditions, 2, "%v", conditions(sub.Status))
+	require.Equal(t, 3, sub.Status.InstallPlanGeneration)
+	require.Equal(t, types.UID("u"), sub.Status.InstallPlanRef.UID)
+}
+
+func TestTimesMoveOnlyWhenSomethingElseDoes(t *testing.T) {
+	clock := testclock.NewFakePassiveClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+	r := &Reconciler{Options{Clock: clock}}
+	sub := &operatorsv1alpha1.Subscription{}
+	v := given(plan("op.v1", operatorsv1alpha1.InstallPlanPhaseInstalling, because("X", "lacks"), lacks(corev1.ConditionTrue, "grant it")))
+	r.write(sub, v)
+	first := sub.Status.DeepCopy()
+	require.Equal(t, clock.Now(), first.LastUpdated.Time)
+
+	clock.SetTime(clock.Now().Add(time.Hour))
+	r.write(sub, v)
+	require.Equal(t, *first, sub.Status)
+
+	v.catalog.healthy = false
+	r.write(sub, v)
+	require.Equal(t, clock.Now(), sub.Status.LastUpdated.Time)
+	require.Equal(t, clock.Now(), sub.Status.CatalogHealth[0].LastUpdated.Time)
+	require.Equal(t, first.GetCondition(operatorsv1alpha1.SubscriptionInstallPlanPending), sub.Status.GetCondition(operatorsv1alpha1.SubscriptionInstallPlanPending))
+}

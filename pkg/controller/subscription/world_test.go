@@ -1,0 +1,109 @@
+package subscription
+
+import (
+	"testing"
+	"time"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/lib/ownerutil"
+	"github.com/remit-olm/remit/pkg/resolver"
+)
+
+func subscription(uid string, approval operatorsv1alpha1.Approval) *operatorsv1alpha1.Subscription {
+	return &operatorsv1alpha1.Subscription{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "sub", UID: types.UID(uid)},
+		Spec:       &operatorsv1alpha1.SubscriptionSpec{Package: "op", CatalogSource: "cat", CatalogSourceNamespace: "ns", InstallPlanApproval: approval},
+	}
+}
+
+func pins(uid, bundle string) resolver.Plan {
+	return resolver.Plan{Namespace: "ns", Pins: []resolver.Pin{{SubscriptionUID: types.UID(uid), Bundle: bundle}}}
+}
+
+// made is the InstallPlan of the pins with a generation.
+func made(t *testing.T, p resolver.Plan, generation int) operatorsv1alpha1.InstallPlan {
+	t.Helper()
+	ip, err := desiredPlan(&world{namespace: "ns"}, subscription("a", operatorsv1alpha1.ApprovalAutomatic), p)
+	require.NoError(t, err)
+	ip.Spec.Generation = generation
+	return *ip
+}
+
+func TestDesiredPlan(t *testing.T) {
+	for _, row := range []struct {
+		approval operatorsv1alpha1.Approval
+		approved bool
+	}{{operatorsv1alpha1.ApprovalAutomatic, true}, {operatorsv1alpha1.ApprovalManual, false}, {"", true}} {
+		w := &world{namespace: "ns", plans: []operatorsv1alpha1.InstallPlan{made(t, pins("x", "x"), 7), made(t, pins("y", "y"), 2)}}
+		ip, err := desiredPlan(w, subscription("a", row.approval), pins("a", "op.v1"))
+		require.NoError(t, err)
+		require.Equal(t, row.approved, ip.Spec.Approved)
+		require.Equal(t, 8, ip.Spec.Generation)
+		require.Equal(t, []string{"op.v1"}, ip.Spec.ClusterServiceVersionNames)
+		require.Contains(t, ip.Labels, "operators.coreos.com/op.ns")
+		require.Equal(t, types.UID("a"), ip.OwnerReferences[0].UID)
+		require.False(t, *ip.OwnerReferences[0].BlockOwnerDeletion)
+		_, err = resolver.Decode("ns", ip.Name, ip.Annotations[names.AnnotationPlan])
+		require.NoError(t, err, "its name commits to what it says")
+	}
+}
+
+func TestThePlanOfASubscriptionIsTheNewestThatWasMadeForIt(t *testing.T) {
+	old, newest, other := made(t, pins("a", "op.v1"), 1), made(t, pins("a", "op.v2"), 2), made(t, pins("b", "op.v3"), 3)
+	edited, leaving := made(t, pins("a", "op.v4"), 4), made(t, pins("a", "op.v5"), 5)
+	edited.Annotations[names.AnnotationPlan] = old.Annotations[names.AnnotationPlan]
+	leaving.DeletionTimestamp = &metav1.Time{Time: time.Now()}
+	w := &world{namespace: "ns", plans: []operatorsv1alpha1.InstallPlan{newest, old, other, edited, leaving}}
+	require.Equal(t, newest.Name, w.planOf(subscription("a", "")).Name)
+	require.Nil(t, w.planOf(subscription("c", "")))
+}
+
+func TestTheInstalledCSVIsTheNewestOfThePackage(t *testing.T) {
+	csv := func(name, pkg string, age time.Duration) operatorsv1alpha1.ClusterServiceVersion {
+		owner := ownerutil.Owner{Lineage: ownerutil.Lineage{Package: pkg, Namespace: "ns"}, CSV: name}
+		return operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{
+			Name: name, Labels: owner.Labels(), CreationTimestamp: metav1.NewTime(time.Unix(0, 0).Add(-age)),
+		}}
+	}
+	copied, leaving, foreign := csv("copied", "op", 0), csv("leaving", "op", 0), csv("foreign", "op", 0)
+	copied.Labels[names.LabelCopiedFrom] = "elsewhere"
+	leaving.DeletionTimestamp = &metav1.Time{Time: time.Now()}
+	foreign.Labels = nil
+	w := &world{namespace: "ns", csvs: []operatorsv1alpha1.ClusterServiceVersion{
+		csv("op.v1", "op", 2*time.Hour), csv("op.v2", "op", time.Hour), csv("other.v1", "other", 0), copied, leaving, foreign,
+	}}
+	require.Equal(t, "op.v2", w.installedFor(subscription("a", "")).Name)
+	require.Nil(t, (&world{namespace: "ns"}).installedFor(subscription("a", "")))
+}
+
+func TestAPlanInFlightIsLeftAloneUnlessItWaitsForApprovalOrContent(t *testing.T) {
+	gone := because(names.ReasonBundleContentUnavailable, "")
+	for _, row := range []struct {
+		name     string
+		approval operatorsv1alpha1.Approval
+		approved bool
+		phase    planPhase
+		reason   operatorsv1alpha1.InstallPlanCondition
+		want     bool
+	}{
+		{"automatic", operatorsv1alpha1.ApprovalAutomatic, true, operatorsv1alpha1.InstallPlanPhaseInstalling, because("X", ""), true},
+		{"manual and approved", operatorsv1alpha1.ApprovalManual, true, operatorsv1alpha1.InstallPlanPhaseInstalling, because("X", ""), true},
+		{"manual and not approved", operatorsv1alpha1.ApprovalManual, false, operatorsv1alpha1.InstallPlanPhaseRequiresApproval, because("X", ""), false},
+		{"its content is gone", operatorsv1alpha1.ApprovalAutomatic, true, operatorsv1alpha1.InstallPlanPhaseInstalling, gone, false},
+		{"complete", operatorsv1alpha1.ApprovalAutomatic, true, operatorsv1alpha1.InstallPlanPhaseComplete, because("X", ""), false},
+		{"failed", operatorsv1alpha1.ApprovalAutomatic, true, operatorsv1alpha1.InstallPlanPhaseFailed, because("X", ""), false},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			ip := made(t, pins("a", "op.v1"), 1)
+			ip.Spec.Approval, ip.Spec.Approved = row.approval, row.approved
+			ip.Status.Phase, ip.Status.Conditions = row.phase, []operatorsv1alpha1.InstallPlanCondition{row.reason}
+			require.Equal(t, row.want, inFlight(&ip) && settled(&ip))
+			require.Equal(t, "op.v1", planned(&ip))
+		})
+	}
+}
