@@ -1,0 +1,191 @@
+package kill
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/test/env"
+	"github.com/remit-olm/remit/test/operators/sample/bundle"
+)
+
+const (
+	sampleImage = "catalogs.test/sample"
+	// sampleSteps is how many objects the sample's plan makes.
+	sampleSteps = 7
+	// maxWrites ends a sweep that does not end by itself.
+	maxWrites = 60
+	sampleCRD = "greetings.sample.remit.dev"
+)
+
+// world is a control plane without Remit's own Pods, and the program under test beside it.
+type world struct {
+	cluster *env.Cluster
+	gate    *gate
+	program *program
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	cluster, err := env.Start(context.Background(), env.Options{Without: []string{names.ServiceAccountCatalog, names.ServiceAccountOLM}})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, cluster.Stop()) })
+	dir := filepath.Join(t.TempDir(), "sample")
+	require.NoError(t, os.CopyFS(dir, bundle.FS()))
+	w := &world{cluster: cluster, gate: newGate(t, cluster.Config())}
+	w.program = newProgram(t, cluster, w.gate, "--catalog-directory="+sampleImage+"="+dir)
+	w.program.start()
+	return w
+}
+
+// asAccount says whether a request was sent as an account: with another token than the program's own.
+func (w *world) asAccount(r *http.Request) bool {
+	return r.Header.Get("Authorization") != "Bearer "+w.program.token
+}
+
+func anybody(*http.Request) bool { return true }
+
+func TestAPlanSurvivesAKillAfterEachOfItsSteps(t *testing.T) {
+	w := newWorld(t)
+	n := w.sweep(t, w.asAccount)
+	require.Equal(t, sampleSteps, n, "writes as the account")
+}
+
+func TestAPlanSurvivesAKillAfterAnyWriteOfTheProgram(t *testing.T) {
+	w := newWorld(t)
+	n := w.sweep(t, anybody)
+	require.Greater(t, n, sampleSteps)
+	t.Logf("killed after each of %d writes", n)
+}
+
+// sweep installs the sample again and again, each time with a kill one write later, until an install
+// has no more writes; it returns how many kills there were.
+func (w *world) sweep(t *testing.T, counts func(*http.Request) bool) int {
+	t.Helper()
+	for n := 1; n <= maxWrites; n++ {
+		killed := false
+		passed := t.Run(fmt.Sprintf("after write %d", n), func(t *testing.T) { killed = w.install(t, n, counts) })
+		if !killed || !passed {
+			return n - 1
+		}
+	}
+	t.Fatalf("more than %d writes", maxWrites)
+	return 0
+}
+
+// install installs the sample into a namespace of its own, with a kill after the nth write, and asserts
+// that nothing of it was made twice.
+func (w *world) install(t *testing.T, n int, counts func(*http.Request) bool) bool {
+	w.dropCRD(t)
+	tn := w.cluster.Tenant(t)
+	b, err := env.ReadBundle(bundle.FS())
+	require.NoError(t, err)
+	tn.GrantAll(tn.Needs(b, bundle.Package, tn.Namespace))
+	shot := w.gate.arm(n, counts, w.program.kill)
+	tn.Group(env.AccountName, tn.Namespace)
+	tn.Catalog("catalog", sampleImage)
+	tn.Subscribe("catalog", bundle.Package, bundle.Channel)
+
+	killed := w.firedOrComplete(tn, shot)
+	before := map[string]types.UID{}
+	if killed {
+		before = w.objects(tn)
+		w.program.start()
+	}
+	ip := tn.Complete()
+	require.Len(t, ip.Status.Plan, sampleSteps)
+	after := w.objects(tn)
+	require.Len(t, after, sampleSteps)
+	for id, uid := range before {
+		require.Equal(t, uid, after[id], id)
+	}
+	madeOnce(t, tn)
+	return killed
+}
+
+func (w *world) firedOrComplete(tn *env.Tenant, s *shot) bool {
+	tn.T.Helper()
+	fired := func() bool {
+		select {
+		case <-s.fired:
+			return true
+		default:
+			return false
+		}
+	}
+	tn.Eventually(func(c *assert.CollectT) {
+		if !fired() {
+			assert.Equal(c, operatorsv1alpha1.InstallPlanPhaseComplete, tn.Plan(c).Status.Phase)
+		}
+	})
+	w.gate.disarm()
+	return fired()
+}
+
+// objects are the UIDs of the plan's objects that exist.
+func (w *world) objects(tn *env.Tenant) map[string]types.UID {
+	tn.T.Helper()
+	plans := &operatorsv1alpha1.InstallPlanList{}
+	require.NoError(tn.T, w.cluster.Client.List(tn.T.Context(), plans, client.InNamespace(tn.Namespace)))
+	out := map[string]types.UID{}
+	for _, ip := range plans.Items {
+		for _, step := range ip.Status.Plan {
+			gvk := schema.GroupVersionKind{Group: step.Resource.Group, Version: step.Resource.Version, Kind: step.Resource.Kind}
+			obj := &unstructured.Unstructured{}
+			obj.SetGroupVersionKind(gvk)
+			key := client.ObjectKey{Namespace: tn.Namespace, Name: step.Resource.Name}
+			if gvk.Kind == "CustomResourceDefinition" {
+				key.Namespace = ""
+			}
+			err := w.cluster.Client.Get(tn.T.Context(), key, obj)
+			if apierrors.IsNotFound(err) {
+				continue
+			}
+			require.NoError(tn.T, err)
+			out[gvk.Kind+" "+step.Resource.Name] = obj.GetUID()
+		}
+	}
+	return out
+}
+
+// madeOnce asserts, from the audit log, that each object was created by one request, and that there is
+// one InstallPlan.
+func madeOnce(t *testing.T, tn *env.Tenant) {
+	t.Helper()
+	made := map[string]int{}
+	for _, e := range tn.Writes() {
+		if e.Created() {
+			made[e.Object.Resource+" "+e.Object.Name]++
+		}
+	}
+	require.Len(t, made, sampleSteps)
+	for id, times := range made {
+		require.Equal(t, 1, times, id)
+	}
+}
+
+// dropCRD removes the CRD that an earlier install made, so that this one has to.
+func (w *world) dropCRD(t *testing.T) {
+	t.Helper()
+	crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: sampleCRD}}
+	require.NoError(t, client.IgnoreNotFound(w.cluster.Client.Delete(t.Context(), crd)))
+	require.EventuallyWithT(t, func(c *assert.CollectT) {
+		err := w.cluster.Client.Get(t.Context(), client.ObjectKey{Name: sampleCRD}, &apiextensionsv1.CustomResourceDefinition{})
+		assert.True(c, apierrors.IsNotFound(err), "%v", err)
+	}, env.Patience, 20_000_000)
+}
