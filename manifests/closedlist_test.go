@@ -34,7 +34,8 @@ func allowed(w write) bool {
 			return w.verb == "update"
 		case "":
 			inert := []string{"installplans", "subscriptions", "operatorconditions", "operators"}
-			return w.verb == "create" && slices.Contains(inert, resource)
+			return w.verb == "create" && slices.Contains(inert, resource) ||
+				w == write{operatorsGroup, "clusterserviceversions", "patch"} // finalizers: docs/adr/0006
 		}
 	case "", "events.k8s.io":
 		return w.resource == "events" && (w.verb == "create" || w.verb == "patch")
@@ -79,7 +80,8 @@ func TestSelfWritesNothingOfThePowersWorthStealing(t *testing.T) {
 		{"apiextensions.k8s.io", "customresourcedefinitions", "create"},
 		{"admissionregistration.k8s.io", "validatingwebhookconfigurations", "create"},
 		{"apiregistration.k8s.io", "apiservices", "delete"},
-		{operatorsGroup, "clusterserviceversions", "patch"},
+		{operatorsGroup, "clusterserviceversions", "update"},
+		{operatorsGroup, "installplans", "patch"},
 		{operatorsGroup, "*/status", "*"},
 	} {
 		require.False(t, allowed(w), "%v", w)

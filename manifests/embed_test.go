@@ -7,6 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/remit-olm/remit/pkg/lib/names"
 )
 
 func TestEveryProfileRenders(t *testing.T) {
@@ -30,13 +32,17 @@ func TestUnknownProfileIsAnError(t *testing.T) {
 }
 
 func TestOnlyCompatHasADefaultAccount(t *testing.T) {
-	for profile, want := range map[string][]string{
-		ProfileBounded: nil,
-		ProfileCompat:  {"--default-account=remit/remit-default", "--crd-account=remit/remit-default"},
+	for profile, want := range map[string]map[string][]string{
+		ProfileBounded: {},
+		ProfileCompat: {
+			// Only this one writes CustomResourceDefinitions.
+			names.ServiceAccountCatalog: {"--default-account=remit/remit-default", "--crd-account=remit/remit-default"},
+			names.ServiceAccountOLM:     {"--default-account=remit/remit-default"},
+		},
 	} {
 		t.Run(profile, func(t *testing.T) {
 			for _, deployment := range ofKind(render(t, profile), "Deployment") {
-				require.Equal(t, want, accountFlags(args(t, deployment)), deployment.GetName())
+				require.Equal(t, want[deployment.GetName()], accountFlags(args(t, deployment)), deployment.GetName())
 			}
 		})
 	}

@@ -41,9 +41,9 @@ func (r *Reconciler) gatherSiblings(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// gatherGroup reads the OperatorGroup live: what follows from it is written.
+// gatherGroup finds the OperatorGroup, in the cache: the guarded client looks again before it writes.
 func (r *Reconciler) gatherGroup(ctx context.Context, s *scope) error {
-	group, err := r.lookup.OperatorGroup(ctx, s.csv.Namespace)
+	group, err := r.cached.OperatorGroup(ctx, s.csv.Namespace)
 	switch reason := scoped.ReasonOf(err); {
 	case reason == scoped.NoOperatorGroup:
 		s.facts.Group = &Problem{reasonNoOperatorGroup, messageNoGroup}
@@ -104,12 +104,16 @@ func groupAnnotations(s *scope) map[string]string {
 	}
 }
 
-// gatherAccount finds the account, live, and a client that acts as it.
+// gatherAccount finds the account, in the cache, and a client that acts as it and looks again, live,
+// before it writes.
 func (r *Reconciler) gatherAccount(ctx context.Context, s *scope) error {
-	account, err := r.lookup.AccountOf(ctx, s.group)
+	account, err := r.cached.AccountOf(ctx, s.group)
 	if err == nil {
 		s.account = account
-		s.client, err = r.accounts.For(ctx, account)
+		var own client.Client
+		if own, err = r.accounts.For(ctx, account); err == nil {
+			s.client = &guarded{Client: own, lookup: r.lookup, namespace: s.csv.Namespace, account: account}
+		}
 	}
 	if errors.As(err, &s.facts.Account) {
 		s.facts.Notes = append(s.facts.Notes, fmt.Sprintf("%s: %s", s.facts.Account.Reason, oneLine(s.facts.Account)))

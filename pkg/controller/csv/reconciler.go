@@ -46,8 +46,10 @@ type Options struct {
 
 // Reconciler drives ClusterServiceVersions.
 type Reconciler struct {
-	client        client.Client
+	client client.Client
+	// lookup reads live, cached from the cache.
 	lookup        scoped.Lookup
+	cached        scoped.Lookup
 	accounts      accounts
 	rbac          rbac.Listers
 	recorder      events.EventRecorder
@@ -66,6 +68,7 @@ func New(o Options) (*Reconciler, error) {
 	return &Reconciler{
 		client:        o.Client,
 		lookup:        scoped.Lookup{Reader: o.Live, Default: o.Default},
+		cached:        scoped.Lookup{Reader: o.Client, Default: o.Default},
 		accounts:      o.Accounts,
 		rbac:          o.RBAC,
 		recorder:      o.Recorder,

@@ -3,6 +3,7 @@ package installplan
 import (
 	"context"
 	"fmt"
+	"time"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
@@ -72,13 +73,18 @@ func gather(ctx context.Context, s *run) (flow.Outcome, error) {
 	return flow.Next(), nil
 }
 
-// applySteps does one step after the other and saves the plan after each, so that people see how far
-// it is. A restart needs nothing of that: it gathers again.
+// saveInterval is how often the plan is saved while its steps are done. A save costs as much as a step,
+// and only people need it: a restart gathers again and goes on at the first step that is not done.
+const saveInterval = 500 * time.Millisecond
+
+// applySteps does one step after the other and saves the plan now and then, so that people see how far
+// it is.
 func applySteps(ctx context.Context, s *run) (flow.Outcome, error) {
 	if s.plan.Status.StartTime == nil {
 		now := s.now()
 		s.plan.Status.StartTime = &now
 	}
+	saved := s.reconciler.Clock.Now()
 	for i, state := range s.states {
 		if err := s.sameAccount(ctx); err != nil {
 			return flow.Outcome{}, err
@@ -97,9 +103,13 @@ func applySteps(ctx context.Context, s *run) (flow.Outcome, error) {
 		}
 		s.wrote = true
 		log.FromContext(ctx).Info("Applied", "object", apply.Describe(state.Step.Object), "account", s.account.Key().String())
+		if s.reconciler.Clock.Since(saved) < saveInterval {
+			continue
+		}
 		if err := s.save(ctx); err != nil {
 			return flow.Outcome{}, err
 		}
+		saved = s.reconciler.Clock.Now()
 	}
 	return flow.Next(), nil
 }

@@ -20,9 +20,11 @@ import (
 	"github.com/remit-olm/remit/pkg/resolver"
 )
 
-// AccountClients gives a client that is authenticated as an account; scoped.Clients does.
+// AccountClients gives a client that is authenticated as an account, and forgets the token of one that is
+// gone; scoped.Clients does.
 type AccountClients interface {
 	For(ctx context.Context, account scoped.Account) (client.Client, error)
+	Forget(key types.NamespacedName)
 }
 
 // Options of New. All but Clock, CRDAccount and Default are required.

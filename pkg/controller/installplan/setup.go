@@ -11,9 +11,12 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 )
@@ -35,7 +38,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, catalogs source.Source) 
 		Named("installplan").
 		For(&operatorsv1alpha1.InstallPlan{}).
 		Watches(&operatorsv1.OperatorGroup{}, unfinished).
-		Watches(&corev1.ServiceAccount{}, unfinished).
+		Watches(&corev1.ServiceAccount{}, unfinished, builder.WithPredicates(r.forgetting())).
 		Watches(&corev1.Namespace{}, unfinished).
 		Watches(&rbacv1.Role{}, unfinished).
 		Watches(&rbacv1.RoleBinding{}, unfinished).
@@ -69,4 +72,12 @@ func (r *Reconciler) Unfinished(ctx context.Context) []reconcile.Request {
 		}
 	}
 	return out
+}
+
+// forgetting lets every event pass, and drops the token of a ServiceAccount that is gone.
+func (r *Reconciler) forgetting() predicate.Predicate {
+	return predicate.Funcs{DeleteFunc: func(e event.DeleteEvent) bool {
+		r.Accounts.Forget(client.ObjectKeyFromObject(e.Object))
+		return true
+	}}
 }

@@ -80,7 +80,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	after.Status.LastUpdated = &metav1.Time{Time: r.clock.Now()}
 	err = status.Patch(ctx, r.client, group, after)
 	if apierrors.IsConflict(err) {
-		return ctrl.Result{}, nil // the cache is behind: the event that it waits for comes back here
+		// The cache is behind. What it waits for may be a status of our own, which wakes nobody.
+		return ctrl.Result{RequeueAfter: behind}, nil
 	}
 	return ctrl.Result{}, err
 }

@@ -23,6 +23,9 @@ import (
 // RBAC through informers too, and ours may be ahead of its.
 const settle = time.Second
 
+// behind is how long the cache is given to catch up after a conflict.
+const behind = 100 * time.Millisecond
+
 // SetupWithManager registers the watches. Nothing is polled or resynced.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	spec := builder.WithPredicates(predicate.GenerationChangedPredicate{})
