@@ -71,7 +71,7 @@ func TestSurplusIsWhatWeSetAndWantNoMore(t *testing.T) {
 			live, want := &unstructured.Unstructured{}, &unstructured.Unstructured{}
 			require.NoError(t, yaml.Unmarshal([]byte(row.want), &want.Object))
 			live.Object = map[string]any{}
-			live.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: row.manager, Operation: metav1.ManagedFieldsOperationApply, FieldsV1: &metav1.FieldsV1{Raw: []byte(row.fields)}}})
+			live.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: row.manager, Operation: metav1.ManagedFieldsOperationApply, FieldsV1: metav1.NewFieldsV1(row.fields)}})
 			require.Equal(t, row.surplus, hasSurplus(live, want))
 		})
 	}

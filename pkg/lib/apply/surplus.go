@@ -19,7 +19,7 @@ func hasSurplus(live, desired *unstructured.Unstructured) bool {
 			continue
 		}
 		var fields map[string]any
-		if json.Unmarshal(f.FieldsV1.Raw, &fields) == nil && !hasFields(desired.Object, fields) {
+		if json.Unmarshal(f.FieldsV1.GetRawBytes(), &fields) == nil && !hasFields(desired.Object, fields) {
 			return true
 		}
 	}
@@ -32,7 +32,8 @@ func hasSurplus(live, desired *unstructured.Unstructured) bool {
 func hasFields(value any, fields map[string]any) bool {
 	for k, rest := range fields {
 		below, _ := rest.(map[string]any)
-		part, ok := value, true
+		var part any
+		var ok bool
 		switch kind, name, _ := strings.Cut(k, ":"); kind {
 		case "f":
 			part, ok = fieldOf(value, name)
