@@ -67,7 +67,7 @@ func TestOnlyTheDefaultAccountWritesProtectedGroups(t *testing.T) {
 	for group, protected := range map[string]bool{
 		"example.com": false, "cluster.x-k8s.io": false, "myk8s.io": false, "": false,
 		"k8s.io": true, "gateway.networking.k8s.io": true, "a.kubernetes.io": true,
-		"operators.coreos.com": true, "packages.operators.coreos.com": true, "monitoring.coreos.com": false,
+		"operators.coreos.com": true, "packages.operators.coreos.com": true, "binding.operators.coreos.com": false,
 	} {
 		want := crd(with(group, "group"))
 		s := State{Step: step.Step{Object: want}}

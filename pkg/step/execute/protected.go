@@ -11,7 +11,10 @@ import (
 // this API: only the default account may write there (security model, D1).
 func isProtected(crd *unstructured.Unstructured) bool {
 	group, _, _ := unstructured.NestedString(crd.Object, "spec", "group")
-	return slices.ContainsFunc([]string{"k8s.io", "kubernetes.io", "operators.coreos.com"}, func(g string) bool {
+	if group == "operators.coreos.com" || group == "packages.operators.coreos.com" {
+		return true
+	}
+	return slices.ContainsFunc([]string{"k8s.io", "kubernetes.io"}, func(g string) bool {
 		return group == g || strings.HasSuffix(group, "."+g)
 	})
 }
