@@ -18,7 +18,7 @@ import (
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
 
-	"github.com/remit-olm/remit/pkg/lib/yamlalias"
+	"github.com/remit-olm/remit/pkg/catalog"
 )
 
 // maxDepth bounds the nesting of a manifest.
@@ -34,7 +34,7 @@ func parseManifest(raw []byte) (*unstructured.Unstructured, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := yamlalias.Check(doc, MaxManifestBytes); err != nil {
+	if err := catalog.CheckAliases(doc, MaxManifestBytes); err != nil {
 		return nil, fmt.Errorf("not valid YAML: %w", err)
 	}
 	data, err := yaml.YAMLToJSONStrict(doc)

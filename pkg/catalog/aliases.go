@@ -1,4 +1,4 @@
-package yamlalias
+package catalog
 
 import (
 	"bufio"
@@ -12,10 +12,10 @@ import (
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 )
 
-// Check refuses YAML whose aliases add more than limit bytes to a document. The YAML library counts
+// CheckAliases refuses YAML whose aliases add more than limit bytes to a document. The YAML library counts
 // nodes, not bytes, so a document of 1 MiB could otherwise become 80 GiB of JSON. Text without both an
 // anchor and an alias, which is nearly all, is only scanned.
-func Check(data []byte, limit int) error {
+func CheckAliases(data []byte, limit int) error {
 	if !hasIndicator(data, '&') || !hasIndicator(data, '*') || isJSON(data) {
 		return nil
 	}
