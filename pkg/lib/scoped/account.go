@@ -20,12 +20,6 @@ func (a Account) Key() types.NamespacedName {
 	return types.NamespacedName{Namespace: a.Namespace, Name: a.Name}
 }
 
-// Username is the account's user name as the API server sees it.
-func (a Account) Username() string { return Username(a.Namespace, a.Name) }
-
-// Groups are the account's groups as the API server sees them.
-func (a Account) Groups() []string { return Groups(a.Namespace) }
-
 // Username is the user name of a ServiceAccount.
 func Username(namespace, name string) string {
 	return fmt.Sprintf("system:serviceaccount:%s:%s", namespace, name)

@@ -51,7 +51,7 @@ func newWorld(t *testing.T) *world {
 	self := w.serviceAccount(namespace.Name, names.ServiceAccountCatalog)
 
 	base := rest.CopyConfig(config)
-	base.Impersonate = rest.ImpersonationConfig{UserName: self.Username()}
+	base.Impersonate = rest.ImpersonationConfig{UserName: Username(self.Namespace, self.Name)}
 	base.WrapTransport = func(next http.RoundTripper) http.RoundTripper { return &recorder{w, next} }
 	w.clients, err = NewClients(Options{Base: base, Scheme: clientgoscheme.Scheme, Mapper: mapper(), Clock: w.clock, UserAgent: "test-agent"})
 	require.NoError(t, err)
@@ -109,6 +109,8 @@ func (w *world) whoami() (string, error) {
 	return review.Status.UserInfo.Username, err
 }
 
+func (w *world) user() string { return Username(w.account.Namespace, w.account.Name) }
+
 func (w *world) mints() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -123,7 +125,7 @@ func TestAClientIsAuthenticatedAsTheAccountAndNothingElseIsSentAsSelf(t *testing
 	for range 3 {
 		user, err := w.whoami()
 		require.NoError(t, err)
-		require.Equal(t, w.account.Username(), user)
+		require.Equal(t, w.user(), user)
 	}
 	path := fmt.Sprintf("POST /api/v1/namespaces/%s/serviceaccounts/acct/token", w.account.Namespace)
 	require.Equal(t, []string{path}, w.minted, "one token for all")
@@ -131,7 +133,7 @@ func TestAClientIsAuthenticatedAsTheAccountAndNothingElseIsSentAsSelf(t *testing
 	c, err := w.clients.For(t.Context(), w.account)
 	require.NoError(t, err)
 	err = c.Get(t.Context(), client.ObjectKey{Namespace: w.account.Namespace, Name: "x"}, &corev1.ConfigMap{})
-	require.ErrorContains(t, err, w.account.Username(), "the account's rights count, not self's")
+	require.ErrorContains(t, err, w.user(), "the account's rights count, not self's")
 }
 
 func TestAnAccountThatIsNotEnrolledIsRefusedByTheAPIServer(t *testing.T) {
@@ -190,7 +192,7 @@ func TestATokenThatTheAPIServerRefusesIsMintedAgainAndTheRequestSentWhole(t *tes
 
 	user, err := w.whoami() // a request with a body
 	require.NoError(t, err)
-	require.Equal(t, w.account.Username(), user)
+	require.Equal(t, w.user(), user)
 	require.Equal(t, 2, w.mints())
 }
 

@@ -82,8 +82,8 @@ func TestTheAccountOfANamespace(t *testing.T) {
 
 func TestIdentityOfAnAccount(t *testing.T) {
 	a := Account{Namespace: "ns", Name: "acct"}
-	require.Equal(t, "system:serviceaccount:ns:acct", a.Username())
-	require.Equal(t, []string{"system:serviceaccounts", "system:serviceaccounts:ns", "system:authenticated"}, a.Groups())
+	require.Equal(t, "system:serviceaccount:ns:acct", Username(a.Namespace, a.Name))
+	require.Equal(t, []string{"system:serviceaccounts", "system:serviceaccounts:ns", "system:authenticated"}, Groups(a.Namespace))
 	require.Equal(t, "ns/acct", a.Key().String())
 }
 
