@@ -3,6 +3,8 @@ package env
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -52,6 +54,41 @@ func (c *Cluster) Audited(ctx context.Context, match func(audit.Event) bool) ([]
 		return nil, fmt.Errorf("audit log: %w", err)
 	}
 	return out, nil
+}
+
+// CheckSelf holds all that was sent as Remit's own identities up to now to the closed list of the
+// security model. It returns how many requests there were, by identity; none at all is an error, too.
+func (c *Cluster) CheckSelf(ctx context.Context) ([]string, error) {
+	self := Self()
+	counts, outside := map[string]int{}, map[string]bool{}
+	_, err := c.Audited(ctx, func(e audit.Event) bool {
+		if !self.Is(e) {
+			return false
+		}
+		kind := "reads"
+		if e.IsWrite() {
+			kind = "writes"
+		}
+		counts[e.User.Username+" "+kind]++
+		if !self.Allows(e) {
+			outside[e.String()] = true
+		}
+		return false
+	})
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, who := range slices.Sorted(maps.Keys(counts)) {
+		out = append(out, fmt.Sprintf("%6d %s", counts[who], who))
+	}
+	switch {
+	case len(outside) > 0:
+		err = fmt.Errorf("requests outside of what Remit's own identities may do: %q", slices.Sorted(maps.Keys(outside)))
+	case len(out) == 0:
+		err = fmt.Errorf("the audit log has no request of %q", self.Users)
+	}
+	return out, err
 }
 
 // mark sends a request of a name that no other has. What was answered before stands before it in the

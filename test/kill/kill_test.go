@@ -44,7 +44,11 @@ func newWorld(t *testing.T) *world {
 	t.Helper()
 	cluster, err := env.Start(context.Background(), env.Options{Without: []string{names.ServiceAccountCatalog, names.ServiceAccountOLM}})
 	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, cluster.Stop()) })
+	t.Cleanup(func() {
+		_, err := cluster.CheckSelf(context.Background())
+		assert.NoError(t, err)
+		assert.NoError(t, cluster.Stop())
+	})
 	dir := filepath.Join(t.TempDir(), "sample")
 	require.NoError(t, os.CopyFS(dir, bundle.FS()))
 	w := &world{cluster: cluster, gate: newGate(t, cluster.Config())}
