@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
+	"time"
 
 	"k8s.io/client-go/discovery"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -61,17 +63,30 @@ func OLM(ctx context.Context, mgr ctrl.Manager, o OLMOptions) error {
 	)
 }
 
-// serverVersion asks each time: an API server may be upgraded while this program runs.
+// versionAge is how long the API server's version is believed: it may be upgraded while this program
+// runs, and CSVs are looked at far more often than that.
+const versionAge = 10 * time.Minute
+
+// serverVersion asks discovery, and remembers the answer for a while.
 func serverVersion(mgr ctrl.Manager) (func() (string, error), error) {
 	disco, err := discovery.NewDiscoveryClientForConfig(mgr.GetConfig())
 	if err != nil {
 		return nil, fmt.Errorf("discovery client: %w", err)
 	}
+	var mu sync.Mutex
+	var known string
+	var asked time.Time
 	return func() (string, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if known != "" && time.Since(asked) < versionAge {
+			return known, nil
+		}
 		info, err := disco.ServerVersion()
 		if err != nil {
 			return "", fmt.Errorf("server version: %w", err)
 		}
-		return info.GitVersion, nil
+		known, asked = info.GitVersion, time.Now()
+		return known, nil
 	}, nil
 }
