@@ -46,7 +46,7 @@ type Options struct {
 }
 
 // Start brings up a control plane and installs Remit. The caller stops it. Its state and logs stay in
-// the directory that the environment variable E2E_DIR names, if any, to be looked at.
+// a folder of the directory that the environment variable E2E_DIR names, if any, to be looked at.
 func Start(ctx context.Context, o Options) (*Cluster, error) {
 	bin, err := binaries()
 	if err != nil {
@@ -61,7 +61,11 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	instance, err := controlplane.Launch(ctx, controlplane.Options{Images: images, Dir: os.Getenv("E2E_DIR")})
+	dir, err := keptDir()
+	if err != nil {
+		return nil, err
+	}
+	instance, err := controlplane.Launch(ctx, controlplane.Options{Images: images, Dir: dir})
 	if err != nil {
 		return nil, err
 	}
@@ -71,6 +75,18 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 		return nil, err
 	}
 	return c, nil
+}
+
+// keptDir is a new folder of E2E_DIR; "" where that is not set.
+func keptDir() (string, error) {
+	parent := os.Getenv("E2E_DIR")
+	if parent == "" {
+		return "", nil
+	}
+	if err := os.MkdirAll(parent, 0o700); err != nil {
+		return "", err
+	}
+	return os.MkdirTemp(parent, "")
 }
 
 func (c *Cluster) install(ctx context.Context, o Options) error {

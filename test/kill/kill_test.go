@@ -11,9 +11,7 @@ import (
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -25,12 +23,10 @@ import (
 )
 
 const (
-	sampleImage = "catalogs.test/sample"
 	// sampleSteps is how many objects the sample's plan makes.
 	sampleSteps = 7
 	// maxWrites ends a sweep that does not end by itself.
-	maxWrites = 60
-	sampleCRD = "greetings.sample.remit.dev"
+	maxWrites = 40
 )
 
 // world is a control plane without Remit's own Pods, and the program under test beside it.
@@ -38,6 +34,8 @@ type world struct {
 	cluster *env.Cluster
 	gate    *gate
 	program *program
+	// catalogs are directories by image, one for each install of a sweep.
+	catalogs map[string]string
 }
 
 func newWorld(t *testing.T) *world {
@@ -49,12 +47,35 @@ func newWorld(t *testing.T) *world {
 		assert.NoError(t, err)
 		assert.NoError(t, cluster.Stop())
 	})
-	dir := filepath.Join(t.TempDir(), "sample")
-	require.NoError(t, os.CopyFS(dir, bundle.FS()))
-	w := &world{cluster: cluster, gate: newGate(t, cluster.Config())}
-	w.program = newProgram(t, cluster, w.gate, "--catalog-directory="+sampleImage+"="+dir)
+	w := &world{cluster: cluster, gate: newGate(t, cluster.Config()), catalogs: writeCatalogs(t)}
+	var args []string
+	for image, dir := range w.catalogs {
+		args = append(args, "--catalog-directory="+image+"="+dir)
+	}
+	w.program = newProgram(t, cluster, w.gate, args...)
 	w.program.start()
 	return w
+}
+
+func image(n int) string { return fmt.Sprintf("catalogs.test/sample-%d", n) }
+
+// writeCatalogs makes a variant of the sample for each install, with a CustomResourceDefinition of its
+// own: to delete one and make it again at once is a race within the API server.
+func writeCatalogs(t *testing.T) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	for n := 1; n <= maxWrites; n++ {
+		v, err := env.NewVariant()
+		require.NoError(t, err)
+		group := fmt.Sprintf("sample-%d.remit.dev", n)
+		name := "greetings." + group
+		v[env.FileCRD].SetName(name)
+		require.NoError(t, unstructured.SetNestedField(v[env.FileCRD].Object, group, "spec", "group"))
+		v.Set([]any{map[string]any{"name": name, "version": "v1", "kind": "Greeting"}}, "spec", "customresourcedefinitions", "owned")
+		out[image(n)] = filepath.Join(t.TempDir(), "sample")
+		require.NoError(t, v.Write(out[image(n)]))
+	}
+	return out
 }
 
 // asAccount says whether a request was sent as an account: with another token than the program's own.
@@ -95,14 +116,13 @@ func (w *world) sweep(t *testing.T, counts func(*http.Request) bool) int {
 // install installs the sample into a namespace of its own, with a kill after the nth write, and asserts
 // that nothing of it was made twice.
 func (w *world) install(t *testing.T, n int, counts func(*http.Request) bool) bool {
-	w.dropCRD(t)
 	tn := w.cluster.Tenant(t)
-	b, err := env.ReadBundle(bundle.FS())
+	b, err := env.ReadBundle(os.DirFS(w.catalogs[image(n)]))
 	require.NoError(t, err)
 	tn.GrantAll(tn.Needs(b, bundle.Package, tn.Namespace))
 	shot := w.gate.arm(n, counts, w.program.kill)
 	tn.Group(env.AccountName, tn.Namespace)
-	tn.Catalog("catalog", sampleImage)
+	tn.Catalog("catalog", image(n))
 	tn.Subscribe("catalog", bundle.Package, bundle.Channel)
 
 	killed := w.firedOrComplete(tn, shot)
@@ -181,15 +201,4 @@ func madeOnce(t *testing.T, tn *env.Tenant) {
 	for id, times := range made {
 		require.Equal(t, 1, times, id)
 	}
-}
-
-// dropCRD removes the CRD that an earlier install made, so that this one has to.
-func (w *world) dropCRD(t *testing.T) {
-	t.Helper()
-	crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: sampleCRD}}
-	require.NoError(t, client.IgnoreNotFound(w.cluster.Client.Delete(t.Context(), crd)))
-	require.EventuallyWithT(t, func(c *assert.CollectT) {
-		err := w.cluster.Client.Get(t.Context(), client.ObjectKey{Name: sampleCRD}, &apiextensionsv1.CustomResourceDefinition{})
-		assert.True(c, apierrors.IsNotFound(err), "%v", err)
-	}, env.Patience, 20_000_000)
 }
