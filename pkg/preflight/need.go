@@ -60,11 +60,20 @@ func ensureNeed(s step.Step) Need {
 	if !s.IsCRD() {
 		verbs = append(verbs, "get")
 	}
+	if removedByUs(s) {
+		verbs = append(verbs, "delete")
+	}
 	return Need{
 		Namespace: s.Object.GetNamespace(),
 		Rules:     []rbacv1.PolicyRule{named(kind.Group, kind.Resource, s.Object.GetName(), verbs...)},
 		Cause:     "apply " + apply.Describe(s.Object),
 	}
+}
+
+// removedByUs says whether the csv controller removes the object with its CSV, as the account: roles and
+// bindings outside the CSV's namespace, which no owner reference can reach.
+func removedByUs(s step.Step) bool {
+	return s.Object.GroupVersionKind().Group == rbacGroup && s.Object.GetNamespace() != s.Owner.Namespace
 }
 
 func named(group, resource, name string, verbs ...string) rbacv1.PolicyRule {

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/remit-olm/remit/pkg/rbac"
+	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 	"github.com/remit-olm/remit/pkg/step"
 )
 
@@ -23,7 +24,7 @@ func object(t *testing.T, apiVersion, kind, namespace, rest string) step.Step {
 	obj.SetKind(kind)
 	obj.SetNamespace(namespace)
 	obj.SetName("x")
-	return step.Step{Object: obj}
+	return step.Step{Object: obj, Owner: ownerutil.Owner{Lineage: ownerutil.Lineage{Namespace: "ns"}}}
 }
 
 func rbacObject(t *testing.T, kind, namespace, rest string) step.Step {
@@ -62,13 +63,13 @@ func TestNeedsOfEachKind(t *testing.T) {
 		{"a Role's rules, unless escalate", rbacObject(t, "Role", "ns", rules), []string{"create", "patch", "get"}, []Need{{
 			Namespace: "ns", Rules: pods, Cause: "grant it through Role ns/x", Unless: []rbacv1.PolicyRule{may("escalate", rbacGroup, "roles", "x")},
 		}}},
-		{"a ClusterRole's rules, in the whole cluster", rbacObject(t, "ClusterRole", "", rules), []string{"create", "patch", "get"}, []Need{{
+		{"a ClusterRole's rules, in the whole cluster", rbacObject(t, "ClusterRole", "", rules), []string{"create", "patch", "get", "delete"}, []Need{{
 			Rules: pods, Cause: "grant it through ClusterRole x", Unless: []rbacv1.PolicyRule{may("escalate", rbacGroup, "clusterroles", "x")},
 		}}},
-		{"58 an aggregated ClusterRole is everything", rbacObject(t, "ClusterRole", "", "aggregationRule: {clusterRoleSelectors: [{}]}"), []string{"create", "patch", "get"}, []Need{{
+		{"58 an aggregated ClusterRole is everything", rbacObject(t, "ClusterRole", "", "aggregationRule: {clusterRoleSelectors: [{}]}"), []string{"create", "patch", "get", "delete"}, []Need{{
 			Rules: everything(), Cause: "grant it through ClusterRole x", Unless: []rbacv1.PolicyRule{may("escalate", rbacGroup, "clusterroles", "x")},
 		}}},
-		{"an aggregation of nothing", rbacObject(t, "ClusterRole", "", "aggregationRule: {}"), []string{"create", "patch", "get"}, nil},
+		{"an aggregation of nothing", rbacObject(t, "ClusterRole", "", "aggregationRule: {}"), []string{"create", "patch", "get", "delete"}, nil},
 		{"36 a Role without rules", rbacObject(t, "Role", "ns", ""), []string{"create", "patch", "get"}, nil},
 		{"57 a binding of a role that does not exist", rbacObject(t, "RoleBinding", "ns", toRole), []string{"create", "patch", "get"}, []Need{{
 			Namespace: "ns", Rules: []rbacv1.PolicyRule{may("bind", rbacGroup, "roles", "r")}, Unless: []rbacv1.PolicyRule{may("bind", rbacGroup, "roles", "r")},
