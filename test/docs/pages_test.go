@@ -1,0 +1,200 @@
+package docs
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// page is a Markdown file.
+type page struct {
+	path   string
+	text   string
+	blocks []block
+	// problems are blocks that are not closed, or not fenced.
+	problems []string
+}
+
+// block is a fenced block; number is the line of its fence.
+type block struct {
+	path     string
+	number   int
+	language string
+	text     string
+}
+
+const fence = "```"
+
+// readPages reads README.md and docs/**/*.md of the repository.
+func readPages(root string) ([]page, error) {
+	paths := []string{"README.md"}
+	err := filepath.WalkDir(filepath.Join(root, "docs"), func(path string, _ fs.DirEntry, err error) error {
+		if rel, relErr := filepath.Rel(root, path); relErr == nil && filepath.Ext(path) == ".md" {
+			paths = append(paths, rel)
+		}
+		return err
+	})
+	pages := make([]page, 0, len(paths))
+	for _, path := range paths {
+		text, readErr := os.ReadFile(filepath.Join(root, path))
+		err = errors.Join(err, readErr)
+		pages = append(pages, parsePage(path, string(text)))
+	}
+	return pages, err
+}
+
+func parsePage(path, text string) page {
+	p := page{path: path, text: text}
+	var open *block
+	var body bytes.Buffer
+	number := 0
+	for line := range strings.Lines(text) {
+		number++
+		switch info, isFence := strings.CutPrefix(line, fence); {
+		case isFence && open == nil:
+			open = &block{path: path, number: number, language: strings.TrimSpace(info)}
+		case isFence:
+			open.text = body.String()
+			p.blocks = append(p.blocks, *open)
+			open = nil
+			body.Reset()
+		case open != nil:
+			body.WriteString(line)
+		case unfenced.MatchString(line):
+			p.problems = append(p.problems, fmt.Sprintf("%s:%d: an example that is not fenced is not run: %s", path, number, line))
+		}
+	}
+	if open != nil {
+		p.problems = append(p.problems, fmt.Sprintf("%s:%d: the block does not end", path, open.number))
+	}
+	return p
+}
+
+// unfenced matches what should have been in a fenced block.
+var unfenced = regexp.MustCompile("^(\t|    +)(\\$ |make |kubectl |bin/|apiVersion:)|^ +```|^~~~")
+
+var namespaceObject = regexp.MustCompile(`(?m)^kind: Namespace\nmetadata:(?: \{name: |\n  name: )([a-z0-9-]+)`)
+
+// namespaces are those that the page makes.
+func (p page) namespaces() []string {
+	var out []string
+	for _, b := range p.blocks {
+		for _, m := range namespaceObject.FindAllStringSubmatch(b.text, -1) {
+			out = append(out, m[1])
+		}
+	}
+	return out
+}
+
+var link = regexp.MustCompile(`\]\(([^)#:]+)(?:#[^)]*)?\)`)
+
+// links are the page's links to files.
+func (p page) links() []string {
+	var out []string
+	for _, m := range link.FindAllStringSubmatch(p.text, -1) {
+		out = append(out, m[1])
+	}
+	return out
+}
+
+// command is a line of a console block and the output that is expected of it.
+type command struct {
+	number     int
+	line, want string
+}
+
+func (b block) commands() []command {
+	var out []command
+	number := b.number
+	for line := range strings.Lines(b.text) {
+		number++
+		if text, ok := strings.CutPrefix(line, "$ "); ok {
+			out = append(out, command{number: number, line: strings.TrimSpace(text)})
+		} else if len(out) > 0 {
+			out[len(out)-1].want += line
+		}
+	}
+	return out
+}
+
+const anything = "..."
+
+// pattern matches the expected output. What a command leaves out at its end, a new line, does not count.
+func pattern(want string) *regexp.Regexp {
+	var out strings.Builder
+	out.WriteString(`(?s)^`)
+	lines := strings.Split(strings.TrimRight(want, "\n"), "\n")
+	for i, line := range lines {
+		if line == anything {
+			out.WriteString(`.*`)
+			continue
+		}
+		parts := strings.Split(line, anything)
+		for j := range parts {
+			parts[j] = regexp.QuoteMeta(parts[j])
+		}
+		if i > 0 && lines[i-1] == anything {
+			out.WriteString(`(?:^|\n)`)
+		}
+		out.WriteString(strings.Join(parts, `[^\n]*`))
+		if i < len(lines)-1 && lines[i+1] != anything {
+			out.WriteString(`\n`)
+		}
+	}
+	return regexp.MustCompile(out.String() + `\n*$`)
+}
+
+var makeTarget = regexp.MustCompile(`(?m)^([a-z0-9-]+)(?: [a-z0-9-]+)*:`)
+
+// checkNames holds the make targets and the files of a block against the repository.
+func (b block) checkNames(root string) []string {
+	var problems []string
+	for line := range strings.Lines(b.text) {
+		words := strings.Fields(line)
+		for i, word := range words {
+			where := fmt.Sprintf("%s:%d: %s: ", b.path, b.number, strings.TrimSpace(line))
+			switch {
+			case word == "#":
+			case i == 1 && words[0] == "make" && !slices.Contains(makeTargets(root), word):
+				problems = append(problems, where+"no make target "+word)
+			case inRepository(root, word) && !exists(root, word):
+				problems = append(problems, where+"no file "+word)
+			}
+			if word == "#" {
+				break
+			}
+		}
+	}
+	return problems
+}
+
+func makeTargets(root string) []string {
+	var out []string
+	for _, file := range []string{"Makefile", "controlplane/build.mk"} {
+		text, err := os.ReadFile(filepath.Join(root, file))
+		if err != nil {
+			return nil
+		}
+		for _, m := range makeTarget.FindAllStringSubmatch(string(text), -1) {
+			out = append(out, m[1])
+		}
+	}
+	return out
+}
+
+// inRepository says whether a word is a path that begins in the repository's root.
+func inRepository(root, word string) bool {
+	first, _, ok := strings.Cut(strings.TrimPrefix(word, "./"), "/")
+	return ok && first != "" && exists(root, first)
+}
+
+func exists(root, path string) bool {
+	_, err := os.Stat(filepath.Join(root, path))
+	return err == nil
+}
