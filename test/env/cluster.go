@@ -109,10 +109,9 @@ func (c *Cluster) install(ctx context.Context, o Options) error {
 	return manifests.Install(ctx, c.Client, profile, catalog, olm)
 }
 
-// listen overrides the manifests' flag: there, a Pod has its own network; here, Pods of several control
-// planes are processes on one machine, and each may only bind its own loopback address.
+// listen overrides the manifests' flag.
 func listen(port int) string {
-	return fmt.Sprintf("--health-probe-bind-address=$(REMIT_POD_LISTEN_IP):%d", port)
+	return fmt.Sprintf("--health-probe-bind-address=%s:%d", controlplane.ListenIP, port)
 }
 
 // binaries is the folder that the environment variable REMIT_BIN names, or the repository's bin folder,

@@ -28,7 +28,7 @@ import (
 
 const (
 	// Patience is how long Eventually waits; a busy machine needs more than a quiet one.
-	Patience = 30 * time.Second
+	Patience = 60 * time.Second
 	tick     = 50 * time.Millisecond
 	// AccountName is the ServiceAccount of every tenant.
 	AccountName = "installer"

@@ -65,10 +65,14 @@ func (d *demo) start(ctx context.Context, catalogDir string) error {
 	err = d.progress.step("Install Remit: CRDs, its own bounded rights, catalog and olm as Pods", func() error {
 		ctx, cancel := context.WithTimeout(ctx, d.Timeout)
 		defer cancel()
-		return manifests.Install(ctx, d.client, manifests.ProfileBounded, manifests.Args{
-			Deployment: names.ServiceAccountCatalog,
-			Args:       []string{"--catalog-directory=" + catalogImage + "=" + catalogDir},
-		})
+		const listen = "--health-probe-bind-address=" + controlplane.ListenIP
+		return manifests.Install(ctx, d.client, manifests.ProfileBounded,
+			manifests.Args{
+				Deployment: names.ServiceAccountCatalog,
+				Args:       []string{listen + ":9441", "--catalog-directory=" + catalogImage + "=" + catalogDir},
+			},
+			manifests.Args{Deployment: names.ServiceAccountOLM, Args: []string{listen + ":9442"}},
+		)
 	})
 	if err != nil {
 		return err
