@@ -62,6 +62,9 @@ func parsePage(path, text string) page {
 		case isFence:
 			open.text = body.String()
 			p.blocks = append(p.blocks, *open)
+			if open.language == "console" && !strings.HasPrefix(open.text, "$ ") {
+				p.problems = append(p.problems, fmt.Sprintf("%s:%d: the block does not begin with a command", path, number))
+			}
 			open = nil
 			body.Reset()
 		case open != nil:
@@ -125,53 +128,56 @@ func (b block) commands() []command {
 
 const anything = "..."
 
-// pattern matches the expected output. What a command leaves out at its end, a new line, does not count.
+// matches says whether an output is as expected; new lines at its end do not count.
+func matches(want, got string) bool {
+	return pattern(want).MatchString(strings.TrimRight(got, "\n") + "\n")
+}
+
 func pattern(want string) *regexp.Regexp {
 	var out strings.Builder
-	out.WriteString(`(?s)^`)
-	lines := strings.Split(strings.TrimRight(want, "\n"), "\n")
-	for i, line := range lines {
+	for line := range strings.Lines(strings.TrimRight(want, "\n") + "\n") {
+		line = strings.TrimSuffix(line, "\n")
 		if line == anything {
-			out.WriteString(`.*`)
+			out.WriteString(`(?:[^\n]*\n)*`)
 			continue
 		}
 		parts := strings.Split(line, anything)
-		for j := range parts {
-			parts[j] = regexp.QuoteMeta(parts[j])
+		for i := range parts {
+			parts[i] = regexp.QuoteMeta(parts[i])
 		}
-		if i > 0 && lines[i-1] == anything {
-			out.WriteString(`(?:^|\n)`)
-		}
-		out.WriteString(strings.Join(parts, `[^\n]*`))
-		if i < len(lines)-1 && lines[i+1] != anything {
-			out.WriteString(`\n`)
-		}
+		out.WriteString(strings.Join(parts, `[^\n]*`) + `\n`)
 	}
-	return regexp.MustCompile(out.String() + `\n*$`)
+	return regexp.MustCompile(`^` + out.String() + `$`)
 }
 
 var makeTarget = regexp.MustCompile(`(?m)^([a-z0-9-]+)(?: [a-z0-9-]+)*:`)
 
-// checkNames holds the make targets and the files of a block against the repository.
+// checkNames holds the programs, make targets and files of a block against the repository.
 func (b block) checkNames(root string) []string {
 	var problems []string
 	for line := range strings.Lines(b.text) {
+		line, _, _ = strings.Cut(line, " #")
 		words := strings.Fields(line)
 		for i, word := range words {
-			where := fmt.Sprintf("%s:%d: %s: ", b.path, b.number, strings.TrimSpace(line))
-			switch {
-			case word == "#":
-			case i == 1 && words[0] == "make" && !slices.Contains(makeTargets(root), word):
-				problems = append(problems, where+"no make target "+word)
-			case inRepository(root, word) && !exists(root, word):
-				problems = append(problems, where+"no file "+word)
-			}
-			if word == "#" {
-				break
+			if problem := b.checkWord(root, words, i); problem != "" {
+				problems = append(problems, fmt.Sprintf("%s:%d: %s: %s %s", b.path, b.number, strings.TrimSpace(line), problem, word))
 			}
 		}
 	}
 	return problems
+}
+
+func (b block) checkWord(root string, words []string, i int) string {
+	word := words[i]
+	switch {
+	case i == 0 && !slices.Contains([]string{"make", "kubectl"}, word) && !strings.HasPrefix(word, "bin/"):
+		return "nobody knows whether there is a program"
+	case i == 1 && words[0] == "make" && !slices.Contains(makeTargets(root), word):
+		return "no make target"
+	case inRepository(root, word) && !exists(root, word):
+		return "no file"
+	}
+	return ""
 }
 
 func makeTargets(root string) []string {

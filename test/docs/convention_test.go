@@ -1,0 +1,71 @@
+package docs
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestExpectedOutputMatchesLineByLine(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		want, got string
+		match     bool
+	}{
+		"the same":                        {"a\nb\n", "a\nb\n", true},
+		"without the last new line":       {"a\n", "a", true},
+		"a line more":                     {"a\n", "a\nb\n", false},
+		"a line less":                     {"a\nb\n", "a\n", false},
+		"the start of a line":             {"a\n", "ab\n", false},
+		"dots in a line":                  {"a-... b\n", "a-xyz b\n", true},
+		"dots do not leave their line":    {"a-... b\n", "a-x\ny b\n", false},
+		"a line of dots for no line":      {"a\n...\nb\n", "a\nb\n", true},
+		"a line of dots for two lines":    {"a\n...\nb\n", "a\nx\ny\nb\n", true},
+		"a line of dots is of whole ones": {"a\n...\nb\n", "a\nxb\n", false},
+		"dots at the start":               {"...\nb\n", "x\nb\n", true},
+		"dots at the start, no line":      {"...\nb\n", "b\n", true},
+		"dots at the end":                 {"a\n...\n", "a\nx\n", true},
+		"dots after part of a line":       {"a\n...\n", "ab\n", false},
+		"signs of patterns":               {"a.b (*)\n", "a.b (*)\n", true},
+		"signs of patterns mean nothing":  {"a.b\n", "axb\n", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, c.match, matches(c.want, c.got))
+		})
+	}
+}
+
+func TestBlocksAreFound(t *testing.T) {
+	t.Parallel()
+	p := parsePage("p.md", "# P\n\n```console\n$ a\nx\ny\n$ b\n```\n\n    diagram -> x\n")
+	require.Empty(t, p.problems)
+	require.Len(t, p.blocks, 1)
+	require.Equal(t, []command{{number: 4, line: "a", want: "x\ny\n"}, {number: 7, line: "b"}}, p.blocks[0].commands())
+}
+
+func TestWhatWouldStayUnrunIsAProblem(t *testing.T) {
+	t.Parallel()
+	for name, text := range map[string]string{
+		"an indented command":           "    kubectl get pods\n",
+		"an indented manifest":          "    apiVersion: v1\n",
+		"a fence inside a list":         "- x\n\n  ```yaml\n  a: 1\n  ```\n",
+		"a fence of tildes":             "~~~\na\n~~~\n",
+		"a block that does not end":     "```yaml\na: 1\n",
+		"text before the first command": "```console\nx\n$ a\n```\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			require.NotEmpty(t, parsePage("p.md", text).problems)
+		})
+	}
+}
+
+func TestNamesInShellBlocksAreChecked(t *testing.T) {
+	t.Parallel()
+	good := block{text: "make run ARGS=--exit   # make nothing\nkubectl apply -k manifests/bounded\n"}
+	require.Empty(t, good.checkNames(root))
+	require.Len(t, block{text: "make nothing\n"}.checkNames(root), 1)
+	require.Len(t, block{text: "kubectl apply -k manifests/nothing\n"}.checkNames(root), 1)
+	require.Len(t, block{text: "curl example.com\n"}.checkNames(root), 1)
+}
