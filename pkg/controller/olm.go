@@ -9,7 +9,6 @@ import (
 
 	"k8s.io/client-go/discovery"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/pkg/controller/csv"
 	"github.com/remit-olm/remit/pkg/controller/operatorgroup"
@@ -37,12 +36,7 @@ func OLM(ctx context.Context, mgr ctrl.Manager, o OLMOptions) error {
 	if err != nil {
 		return err
 	}
-	// The manager's own client reads through a cache that has not started yet; this one asks directly.
-	direct, err := client.New(mgr.GetConfig(), client.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()})
-	if err != nil {
-		return fmt.Errorf("client: %w", err)
-	}
-	enrolment, err := operatorgroup.NewEnrolment(ctx, direct)
+	enrolment, err := NewEnrolment(ctx, mgr.GetClient(), listers)
 	if err != nil {
 		return err
 	}

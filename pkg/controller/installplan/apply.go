@@ -22,7 +22,9 @@ import (
 	"github.com/remit-olm/remit/pkg/step/execute"
 )
 
-// openClients looks the account up again, live, and opens its client. From here on things are sent.
+// openClients looks the account up again, live, and opens its client. From here on things are sent. That
+// the token is refused although the cache shows the enrolment is a failure like others: the API server's
+// own view trails ours by moments.
 func openClients(ctx context.Context, s *run) (flow.Outcome, error) {
 	r := s.reconciler
 	account, _, err := s.lookup(r.Live).Account(ctx, s.plan.Namespace)
@@ -33,6 +35,9 @@ func openClients(ctx context.Context, s *run) (flow.Outcome, error) {
 		return flow.Outcome{}, fmt.Errorf("the account of namespace %q changed from %s to %s", s.plan.Namespace, s.account.Key(), account.Key())
 	}
 	own, err := r.Accounts.For(ctx, account)
+	if scoped.ReasonOf(err) == scoped.AccountNotEnrolled {
+		return flow.Outcome{}, err
+	}
 	if err != nil {
 		return waitForAccount(err)
 	}

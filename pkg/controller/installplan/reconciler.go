@@ -34,6 +34,10 @@ type Options struct {
 	// Live reads from the API server, as self.
 	Live     client.Reader
 	Accounts AccountClients
+	// Enrolment says which of Remit's users may not request an account's token.
+	Enrolment interface {
+		Missing(account scoped.Account) ([]string, error)
+	}
 	Catalogs resolver.Catalogs
 	RBAC     rbac.Listers
 	Recorder events.EventRecorder
@@ -52,8 +56,8 @@ type Reconciler struct{ Options }
 
 // New checks the options.
 func New(o Options) (*Reconciler, error) {
-	if o.Client == nil || o.Live == nil || o.Accounts == nil || o.Catalogs == nil || o.RBAC.Roles == nil || o.Recorder == nil {
-		return nil, errors.New("installplan: Client, Live, Accounts, Catalogs, RBAC and Recorder are required")
+	if o.Client == nil || o.Live == nil || o.Accounts == nil || o.Enrolment == nil || o.Catalogs == nil || o.RBAC.Roles == nil || o.Recorder == nil {
+		return nil, errors.New("installplan: Client, Live, Accounts, Enrolment, Catalogs, RBAC and Recorder are required")
 	}
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}

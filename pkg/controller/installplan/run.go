@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -184,8 +185,25 @@ func preflightPlan(_ context.Context, s *run) (flow.Outcome, error) {
 		return flow.Outcome{}, err
 	}
 	s.setPermissions(report)
-	if !report.Empty() {
-		return flow.Wait(reasonPermissions, report.Refusals()), nil
+	enrol, err := s.enrolment()
+	switch {
+	case err != nil:
+		return flow.Outcome{}, err
+	case !report.Empty():
+		return flow.Wait(reasonPermissions, strings.TrimSuffix(report.Refusals()+"\n"+enrol, "\n")), nil
+	case enrol != "":
+		return flow.Wait(reasonCheckFailed, enrol), nil
 	}
 	return flow.Next(), nil
+}
+
+// enrolment says, for people, which of Remit's programs may not act as the account; "" where both may.
+// The OperatorGroup says what to apply.
+func (s *run) enrolment() (string, error) {
+	missing, err := s.reconciler.Enrolment.Missing(s.account)
+	if err != nil || len(missing) == 0 {
+		return "", err
+	}
+	return fmt.Sprintf("ServiceAccount %s is not enrolled: %s may not request a token for it; the condition AccountUsable of the "+
+		"namespace's OperatorGroup says what to apply", s.account.Key(), strings.Join(missing, " and ")), nil
 }

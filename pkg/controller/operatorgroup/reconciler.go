@@ -17,9 +17,9 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/status"
 )
 
-// enroller is how the reconciler learns of enrolment; *Enrolment is the one that programs use.
+// enroller says which users may not request an account's token; controller.Enrolment does.
 type enroller interface {
-	Missing(ctx context.Context, account scoped.Account) ([]string, error)
+	Missing(account scoped.Account) ([]string, error)
 }
 
 // Options for New. Client and Enrolment are required.
@@ -108,7 +108,7 @@ func (r *Reconciler) gather(ctx context.Context, group *operatorsv1.OperatorGrou
 		return f, nil
 	}
 	f.Account = account
-	f.NotEnrolled, err = r.enrolment.Missing(ctx, account)
+	f.NotEnrolled, err = r.enrolment.Missing(account)
 	return f, err
 }
 

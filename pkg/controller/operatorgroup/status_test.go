@@ -8,7 +8,6 @@ import (
 
 	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
 	"github.com/stretchr/testify/require"
-	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -122,18 +121,9 @@ func TestARecreatedAccountIsReportedUntilTheSpecChanges(t *testing.T) {
 	require.Equal(t, metav1.ConditionTrue, condition(t, unseen, AccountChanged).Status, "between two looks")
 }
 
-func TestBothProgramsAreAskedAbout(t *testing.T) {
-	var asked []string
-	for _, u := range programs(authenticationv1.UserInfo{Username: "system:serviceaccount:remit:remit-olm"}) {
-		asked = append(asked, u.Username)
-	}
-	require.Equal(t, []string{"system:serviceaccount:remit:remit-catalog", "system:serviceaccount:remit:remit-olm"}, asked)
-	require.Equal(t, []authenticationv1.UserInfo{{Username: "admin"}}, programs(authenticationv1.UserInfo{Username: "admin"}))
-}
-
 type enrolled struct{ missing []string }
 
-func (e enrolled) Missing(context.Context, scoped.Account) ([]string, error) { return e.missing, nil }
+func (e enrolled) Missing(scoped.Account) ([]string, error) { return e.missing, nil }
 
 func TestNothingIsWrittenWhenNothingChanged(t *testing.T) {
 	scheme := runtime.NewScheme()

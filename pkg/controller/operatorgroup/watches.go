@@ -19,10 +19,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// settle is how long after an RBAC change the API server's authorizer is asked once more: it reads
-// RBAC through informers too, and ours may be ahead of its.
-const settle = time.Second
-
 // behind is how long the cache is given to catch up after a conflict.
 const behind = 100 * time.Millisecond
 
@@ -91,7 +87,6 @@ func (r *Reconciler) rbacHandler() handler.EventHandler {
 			return mayLose && namespace != "" || !meta.IsStatusConditionTrue(og.Status.Conditions, AccountUsable)
 		}) {
 			q.Add(req)
-			q.AddAfter(req, settle)
 		}
 	}
 	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
