@@ -60,7 +60,9 @@ func listersOf(objs ...client.Object) rbac.Listers {
 		return i
 	}
 	is := func(kind string) func(client.Object) bool {
-		return func(o client.Object) bool { return o.GetObjectKind().GroupVersionKind() == rbacv1.SchemeGroupVersion.WithKind(kind) }
+		return func(o client.Object) bool {
+			return o.GetObjectKind().GroupVersionKind() == rbacv1.SchemeGroupVersion.WithKind(kind)
+		}
 	}
 	return rbac.Listers{
 		Roles:               rbacv1listers.NewRoleLister(index(is("Role"))),

@@ -1,7 +1,6 @@
 package operatorgroup
 
 import (
-	"context"
 	"errors"
 	"testing"
 	"time"
