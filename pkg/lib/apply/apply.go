@@ -135,15 +135,25 @@ func Live(ctx context.Context, c client.Reader, desired *unstructured.Unstructur
 	return live, nil
 }
 
-// create applies an object that was absent a moment ago. Server-side apply has no "only if absent",
-// so the answer is looked at: a fresh object has one field manager, ours.
+// managerOf is the field manager of what an install applies, one for each lineage. Server-side apply has
+// no "only if absent", but it refuses to change what another manager has applied, and the lineage label
+// always differs: of two installs that make one object at the same moment, the second is refused.
+func managerOf(obj *unstructured.Unstructured) string {
+	if mark := obj.GetLabels()[names.LabelLineage]; mark != "" {
+		return names.FieldManager + "-" + mark
+	}
+	return names.FieldManager
+}
+
+// create applies an object that was absent a moment ago. Whoever made it meanwhile without applying it
+// shows in the answer: a fresh object has one field manager, ours.
 func create(ctx context.Context, c client.Client, desired *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	want := desired.DeepCopy()
 	if err := send(ctx, c, want); err != nil {
 		return nil, err
 	}
 	for _, f := range want.GetManagedFields() {
-		if f.Manager != names.FieldManager {
+		if f.Manager != managerOf(desired) {
 			return nil, &CollisionError{
 				Object: Describe(desired),
 				Why:    fmt.Sprintf("%q created it at the same moment", f.Manager),
@@ -154,7 +164,7 @@ func create(ctx context.Context, c client.Client, desired *unstructured.Unstruct
 }
 
 func send(ctx context.Context, c client.Client, obj *unstructured.Unstructured) error {
-	err := c.Apply(ctx, client.ApplyConfigurationFromUnstructured(obj), client.FieldOwner(names.FieldManager))
+	err := c.Apply(ctx, client.ApplyConfigurationFromUnstructured(obj), client.FieldOwner(managerOf(obj)))
 	if err != nil {
 		return fmt.Errorf("apply %s: %w", Describe(obj), err)
 	}

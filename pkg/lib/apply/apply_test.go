@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/remit-olm/remit/pkg/lib/apply"
+	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/test/env/controlplane"
 )
 
@@ -156,16 +157,19 @@ func TestAnObjectThatChangesAfterItWasReadIsAConflictToRetry(t *testing.T) {
 	w := newWorld(t)
 	_, _, err := w.ensure(w.client, w.configMap(map[string]any{"a": "1"}))
 	require.NoError(t, err)
-	for name, between := range map[string]func(){
-		"edited": func() { w.somebody(map[string]string{"owner": "us", "n": "1"}, map[string]string{"a": "1"}) },
-		"made anew": func() {
+	for _, row := range []struct {
+		name    string
+		between func()
+	}{
+		{"edited", func() { w.somebody(map[string]string{"owner": "us", "n": "1"}, map[string]string{"a": "1"}) }},
+		{"made anew", func() {
 			require.NoError(t, w.client.Delete(t.Context(), w.live()))
 			w.somebody(nil, map[string]string{"x": "theirs"})
-		},
+		}},
 	} {
-		_, _, err := w.ensure(w.meddling(between), w.configMap(map[string]any{"a": "2"}))
-		require.True(t, apierrors.IsConflict(err), "%s: %v", name, err)
-		require.False(t, apply.IsCollision(err), "%s: %v", name, err)
+		_, _, err := w.ensure(w.meddling(row.between), w.configMap(map[string]any{"a": "2"}))
+		require.True(t, apierrors.IsConflict(err), "%s: %v", row.name, err)
+		require.False(t, apply.IsCollision(err), "%s: %v", row.name, err)
 		require.NotContains(t, w.live().Object["data"], "a2")
 	}
 	require.Equal(t, map[string]any{"x": "theirs"}, w.live().Object["data"])
@@ -178,6 +182,25 @@ func TestAnObjectThatSomebodyMakesAtTheSameMomentIsACollision(t *testing.T) {
 	var collision *apply.CollisionError
 	require.ErrorAs(t, err, &collision)
 	require.ErrorContains(t, err, `"somebody" created it at the same moment`)
+}
+
+// Both saw that the object is absent, and both apply it: without force, the lineage that came second
+// must not change what the first has made.
+func TestAnObjectThatAnotherLineageMakesAtTheSameMomentIsACollision(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	of := func(lineage string) *unstructured.Unstructured {
+		obj := w.configMap(map[string]any{"a": "1"})
+		obj.SetLabels(map[string]string{"owner": "us", names.LabelLineage: lineage})
+		return obj
+	}
+	c := w.meddling(func() {
+		_, _, err := w.ensure(w.client, of("first"))
+		require.NoError(t, err)
+	})
+	_, _, err := w.ensure(c, of("second"))
+	require.True(t, apply.IsCollision(err), "%v", err)
+	require.Equal(t, "first", w.live().GetLabels()[names.LabelLineage])
 }
 
 func TestAnObjectThatIsBeingDeletedIsWaitedFor(t *testing.T) {

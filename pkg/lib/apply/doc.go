@@ -1,5 +1,5 @@
-// Package apply writes one object by server-side apply, with Remit's field manager and never by
-// force, and refuses to touch what is not ours (security model, rule 7).
+// Package apply writes one object by server-side apply, with a field manager of the install's
+// lineage and never by force, and refuses to touch what is not ours (security model, rule 7).
 //
 // The client decides whose authority is used; this package has none of its own.
 package apply

@@ -6,15 +6,13 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-
-	"github.com/remit-olm/remit/pkg/lib/names"
 )
 
 // hasSurplus says whether Remit has set a field of live that desired has no more, so that applying it
 // would remove the field. It reads what the API server noted of earlier applies.
 func hasSurplus(live, desired *unstructured.Unstructured) bool {
 	for _, f := range live.GetManagedFields() {
-		applied := f.Manager == names.FieldManager && f.Operation == metav1.ManagedFieldsOperationApply
+		applied := f.Manager == managerOf(desired) && f.Operation == metav1.ManagedFieldsOperationApply
 		if !applied || f.Subresource != "" || f.FieldsV1 == nil {
 			continue
 		}

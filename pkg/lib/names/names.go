@@ -2,7 +2,8 @@ package names
 
 // Identities of Remit itself.
 const (
-	// FieldManager is the one server-side-apply manager of all that Remit writes as an account.
+	// FieldManager is the server-side-apply manager of all that Remit writes as an account; the mark of
+	// the lineage follows where the object has one.
 	FieldManager = "remit"
 	// UserAgentCatalog and UserAgentOLM tell the two programs apart in an audit log.
 	UserAgentCatalog = "remit-catalog"
