@@ -68,7 +68,8 @@ type Scope struct {
 	Rules     []rbacv1.PolicyRule
 }
 
-// Scopes are the missing rules of all findings, compacted, by namespace; the whole cluster comes first.
+// Scopes are the missing rules of all findings, in the fewest words, by namespace; the whole cluster comes
+// first.
 func (r Report) Scopes() []Scope {
 	byNamespace := map[string][]rbacv1.PolicyRule{}
 	for _, f := range r.Findings {
@@ -76,7 +77,7 @@ func (r Report) Scopes() []Scope {
 	}
 	var out []Scope
 	for _, namespace := range slices.Sorted(maps.Keys(byNamespace)) {
-		out = append(out, Scope{Namespace: namespace, Rules: rbac.Compact(byNamespace[namespace])})
+		out = append(out, Scope{Namespace: namespace, Rules: rbac.Minimal(byNamespace[namespace])})
 	}
 	return out
 }
