@@ -15,6 +15,8 @@ const (
 	catalogAbsent     = "absent"
 	catalogMalformed  = "malformed"
 	catalogPrometheus = "prometheus"
+	// catalogOwnGroup has a CustomResourceDefinition that no other catalog has.
+	catalogOwnGroup = "own-group"
 )
 
 func image(catalog string) string { return "catalogs.test/" + catalog }
@@ -45,6 +47,7 @@ var variants = map[string]func(v env.Variant){
 			map[string]any{"type": "AllNamespaces", "supported": false},
 		}, "spec", "installModes")
 	},
+	catalogOwnGroup: func(v env.Variant) { v.SetGroup("together.remit.dev") },
 	// Two ServiceAccounts, the file with the Secret first.
 	"serviceaccount-with-token": func(v env.Variant) {
 		v.Add("a_secret.yaml", `

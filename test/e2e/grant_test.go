@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"slices"
-	"sync"
 	"testing"
 	"time"
 
@@ -17,33 +16,26 @@ import (
 )
 
 // figures are how long plans took from the grant to Complete.
-type figures struct {
-	mu     sync.Mutex
-	values []time.Duration
-}
+type figures []time.Duration
 
 func (f *figures) add(t *testing.T, d time.Duration) {
 	t.Helper()
 	t.Logf("from grant to Complete: %s", d.Round(time.Millisecond))
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.values = append(f.values, d)
+	*f = append(*f, d)
 }
 
-func (f *figures) log(t *testing.T) {
+func (f figures) log(t *testing.T) {
 	t.Helper()
-	slices.Sort(f.values)
-	if n := len(f.values); n > 0 {
-		t.Logf("from grant to Complete: p50 %s, max %s of %d plans", f.values[n/2].Round(time.Millisecond), f.values[n-1].Round(time.Millisecond), n)
+	slices.Sort(f)
+	if n := len(f); n > 0 {
+		t.Logf("from grant to Complete: p50 %s, max %s of %d plans", f[n/2].Round(time.Millisecond), f[n-1].Round(time.Millisecond), n)
 	}
 }
 
+// It runs alone, one plan after the other, so that the figures say something.
 func TestAGrantWakesWhatWaitsForIt(t *testing.T) {
-	t.Parallel()
 	var all figures
-	t.Cleanup(func() { all.log(t) })
 	t.Run("all of it as the message says", func(t *testing.T) {
-		t.Parallel()
 		tn := subscribed(t, catalogSample)
 		tn.Group(env.AccountName, tn.Namespace)
 		message := tn.PermissionsMissing()
@@ -53,7 +45,6 @@ func TestAGrantWakesWhatWaitsForIt(t *testing.T) {
 	})
 	for name, pieces := range lastPieces {
 		t.Run(name+" is the last missing piece", func(t *testing.T) {
-			t.Parallel()
 			tn := subscribed(t, catalogSample)
 			tn.Group(env.AccountName, tn.Namespace)
 			before, last := pieces(tn, withoutNamespaced(t, tn))
@@ -64,6 +55,7 @@ func TestAGrantWakesWhatWaitsForIt(t *testing.T) {
 			all.add(t, tn.UntilComplete(func() { tn.Create(last) }))
 		})
 	}
+	all.log(t)
 }
 
 // withoutNamespaced grants what the sample needs in the whole cluster, and returns the rules that are

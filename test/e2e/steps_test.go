@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"net/http"
 	"slices"
 	"testing"
 
@@ -8,10 +9,12 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/rbac"
 	"github.com/remit-olm/remit/test/env"
 	"github.com/remit-olm/remit/test/operators/sample/bundle"
 )
@@ -92,4 +95,47 @@ func TestWhatIsDeletedBeforeThePlanIsCompleteIsMadeAgain(t *testing.T) {
 	again := &corev1.ConfigMap{}
 	require.NoError(t, tn.Get("sample-operator-defaults", again))
 	require.NotEqual(t, made.UID, again.UID)
+}
+
+// Each account may write the CustomResourceDefinition, and each plan sees at first that there is none.
+func TestTenantsThatInstallAtTheSameMomentDoNotOverwriteEachOther(t *testing.T) {
+	t.Parallel()
+	const together = 4
+	var tenants []*env.Tenant
+	for range together {
+		tn := cluster.Tenant(t)
+		tn.Catalog("catalog", image(catalogOwnGroup))
+		subscribe(tn, func(s *operatorsv1alpha1.SubscriptionSpec) { s.InstallPlanApproval = operatorsv1alpha1.ApprovalManual })
+		tn.Group(env.AccountName, tn.Namespace)
+		tn.Grant(tn.Namespace, everything())
+		tn.Grant(rbac.ClusterScope, rbacv1.PolicyRule{APIGroups: []string{"apiextensions.k8s.io"},
+			Resources: []string{"customresourcedefinitions"}, Verbs: []string{"get", "create", "patch"}})
+		tn.Eventually(func(c *assert.CollectT) {
+			assert.Equal(c, operatorsv1alpha1.InstallPlanPhaseRequiresApproval, tn.Plan(c).Status.Phase)
+		})
+		tenants = append(tenants, tn)
+	}
+	for _, tn := range tenants {
+		approve(t, tn)
+	}
+	var made, changed int
+	for _, tn := range tenants {
+		tn.Complete()
+		for _, e := range tn.Writes() {
+			switch {
+			case e.Object.Resource != "customresourcedefinitions":
+			case e.Created():
+				made++
+			case e.Response.Code == http.StatusOK:
+				changed++
+			}
+		}
+	}
+	require.LessOrEqual(t, made, 1, "it is there already in a second run on one cluster")
+	require.Zero(t, changed)
+}
+
+func everything() rbacv1.PolicyRule {
+	all := []string{"*"}
+	return rbacv1.PolicyRule{APIGroups: all, Resources: all, Verbs: all}
 }

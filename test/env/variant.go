@@ -75,6 +75,17 @@ func (v Variant) SetPermissions(serviceAccount string, rule map[string]any) {
 		"spec", "install", "spec", "permissions")
 }
 
+// SetGroup gives it a CustomResourceDefinition of its own, greetings.<group>, which its operator does not
+// know.
+func (v Variant) SetGroup(group string) {
+	name := "greetings." + group
+	v[FileCRD].SetName(name)
+	if err := unstructured.SetNestedField(v[FileCRD].Object, group, "spec", "group"); err != nil {
+		panic(fmt.Sprintf("CustomResourceDefinition: %v", err)) // the sample's has a spec
+	}
+	v.Set([]any{map[string]any{"name": name, "version": "v1", "kind": "Greeting"}}, "spec", "customresourcedefinitions", "owned")
+}
+
 // Write makes a bundle directory of it.
 func (v Variant) Write(dir string) error {
 	if err := os.CopyFS(dir, bundle.FS()); err != nil {

@@ -67,11 +67,7 @@ func writeCatalogs(t *testing.T) map[string]string {
 	for n := 1; n <= maxWrites; n++ {
 		v, err := env.NewVariant()
 		require.NoError(t, err)
-		group := fmt.Sprintf("sample-%d.remit.dev", n)
-		name := "greetings." + group
-		v[env.FileCRD].SetName(name)
-		require.NoError(t, unstructured.SetNestedField(v[env.FileCRD].Object, group, "spec", "group"))
-		v.Set([]any{map[string]any{"name": name, "version": "v1", "kind": "Greeting"}}, "spec", "customresourcedefinitions", "owned")
+		v.SetGroup(fmt.Sprintf("sample-%d.remit.dev", n))
 		out[image(n)] = filepath.Join(t.TempDir(), "sample")
 		require.NoError(t, v.Write(out[image(n)]))
 	}
