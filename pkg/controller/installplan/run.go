@@ -163,14 +163,12 @@ func makeSteps(ctx context.Context, s *run) (flow.Outcome, error) {
 	if err := s.show(steps); err != nil {
 		return flow.Outcome{}, err
 	}
-	if s.plan.Status.Phase == operatorsv1alpha1.InstallPlanPhaseRequiresApproval {
-		return flow.Done(), nil
-	}
 	return flow.Next(), nil
 }
 
-// preflightPlan says everything that the account lacks, at once, before the first write. It asks the
-// cache only, so a plan that waits here costs no request.
+// preflightPlan says everything that the account lacks, at once, before the first write, and where
+// somebody has to approve, before that too. It asks the cache only, so a plan that waits here costs no
+// request.
 func preflightPlan(_ context.Context, s *run) (flow.Outcome, error) {
 	listers := s.reconciler.RBAC
 	needs, err := preflight.NeedsOf(s.steps, preflight.LiveRoles(listers), s.servedAlready)
@@ -185,6 +183,9 @@ func preflightPlan(_ context.Context, s *run) (flow.Outcome, error) {
 		return flow.Outcome{}, err
 	}
 	s.setPermissions(report)
+	if s.plan.Status.Phase == operatorsv1alpha1.InstallPlanPhaseRequiresApproval {
+		return flow.Done(), nil
+	}
 	enrol, err := s.enrolment()
 	switch {
 	case err != nil:
