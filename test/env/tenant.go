@@ -1,7 +1,6 @@
 package env
 
 import (
-	"fmt"
 	"io/fs"
 	"strings"
 	"testing"
@@ -180,23 +179,5 @@ func (tn *Tenant) Plan(c assert.TestingT) *operatorsv1alpha1.InstallPlan {
 	return &list.Items[0]
 }
 
-// ReadBundle parses a bundle in a file system with a folder "manifests".
-func ReadBundle(fsys fs.FS) (*bundle.Bundle, error) {
-	files, err := fs.Glob(fsys, "manifests/*")
-	if err != nil {
-		return nil, err
-	}
-	var manifests [][]byte
-	for _, f := range files {
-		raw, err := fs.ReadFile(fsys, f)
-		if err != nil {
-			return nil, err
-		}
-		manifests = append(manifests, raw)
-	}
-	b, err := bundle.Parse(manifests)
-	if err != nil {
-		return nil, fmt.Errorf("bundle: %w", err)
-	}
-	return b, nil
-}
+// ReadBundle is bundle.Read, for stories in which "bundle" is the sample's.
+func ReadBundle(fsys fs.FS) (*bundle.Bundle, error) { return bundle.Read(fsys) }

@@ -3,9 +3,7 @@ package run
 import (
 	"context"
 	"fmt"
-	"io/fs"
 	"os"
-	"path"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -52,7 +50,7 @@ func (d *demo) sample(ctx context.Context) error {
 
 // blockedFirst installs with an account that lacks something, shows the report and grants it.
 func (t *tenant) blockedFirst(ctx context.Context) error {
-	b, err := readBundle(samplebundle.FS())
+	b, err := bundle.Read(samplebundle.FS())
 	if err != nil {
 		return err
 	}
@@ -178,21 +176,4 @@ func (d *demo) hints(namespace, kinds string) {
 	} {
 		d.progress.say("  kubectl --kubeconfig %s %s", d.cluster.Kubeconfig, line)
 	}
-}
-
-// readBundle parses a bundle directory.
-func readBundle(fsys fs.FS) (*bundle.Bundle, error) {
-	files, err := fs.Glob(fsys, path.Join("manifests", "*"))
-	if err != nil {
-		return nil, err
-	}
-	var manifests [][]byte
-	for _, f := range files {
-		raw, err := fs.ReadFile(fsys, f)
-		if err != nil {
-			return nil, err
-		}
-		manifests = append(manifests, raw)
-	}
-	return bundle.Parse(manifests)
 }
