@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 
 	"github.com/spf13/pflag"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -105,8 +104,8 @@ func (p Program) start(ctx context.Context, v *flagValues, common Common) error 
 	mgr, err := controller.NewManager(config, controller.ManagerOptions{
 		UserAgent:      p.UserAgent,
 		Namespace:      v.namespace,
-		MetricsAddress: listenAddress(v.metricsAddress),
-		HealthAddress:  listenAddress(v.healthAddress),
+		MetricsAddress: v.metricsAddress,
+		HealthAddress:  v.healthAddress,
 		LeaderElection: v.leaderElect,
 	})
 	if err != nil {
@@ -117,16 +116,4 @@ func (p Program) start(ctx context.Context, v *flagValues, common Common) error 
 	}
 	logger.Info("Starting", "program", p.Name, "version", version.String(), "namespace", v.namespace)
 	return mgr.Start(ctx)
-}
-
-// envListenIP is the address of a Pod where Pods share their node's network, as on the embedded control
-// plane: listening on all addresses there would meet other Pods' listeners.
-const envListenIP = "REMIT_POD_LISTEN_IP"
-
-// listenAddress keeps an address that names a host, and puts the Pod's own where it names none.
-func listenAddress(address string) string {
-	if ip := os.Getenv(envListenIP); ip != "" && strings.HasPrefix(address, ":") {
-		return ip + address
-	}
-	return address
 }
