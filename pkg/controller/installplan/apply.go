@@ -133,7 +133,8 @@ func (s *run) sameAccount(ctx context.Context) error {
 }
 
 // verify looks at every object again where this run wrote any: other controllers may have taken away
-// what was just made. What is gone or changed is made again, until a look finds all in place.
+// what was just made. What is gone fails this run, so that another makes it again, and so on until a look
+// finds all in place.
 func verify(ctx context.Context, s *run) (flow.Outcome, error) {
 	if !s.wrote {
 		return flow.Next(), nil
