@@ -18,6 +18,7 @@ import (
 // before it starts any controller.
 func RBACListers(ctx context.Context, mgr ctrl.Manager) (rbac.Listers, error) {
 	indexers := map[string]toolscache.Indexer{}
+	bindings := map[string]bool{"*v1.RoleBinding": true, "*v1.ClusterRoleBinding": true}
 	for _, obj := range []client.Object{
 		&rbacv1.Role{}, &rbacv1.RoleBinding{}, &rbacv1.ClusterRole{}, &rbacv1.ClusterRoleBinding{},
 	} {
@@ -30,12 +31,17 @@ func RBACListers(ctx context.Context, mgr ctrl.Manager) (rbac.Listers, error) {
 		if !ok {
 			return rbac.Listers{}, fmt.Errorf("informer of %s is a %T without an index", kind, informer)
 		}
+		if bindings[kind] {
+			if err := shared.AddIndexers(rbac.SubjectIndexers()); err != nil {
+				return rbac.Listers{}, fmt.Errorf("index of %s: %w", kind, err)
+			}
+		}
 		indexers[kind] = shared.GetIndexer()
 	}
 	return rbac.Listers{
 		Roles:               rbacv1listers.NewRoleLister(indexers["*v1.Role"]),
-		RoleBindings:        rbacv1listers.NewRoleBindingLister(indexers["*v1.RoleBinding"]),
+		RoleBindings:        rbac.NewRoleBindingLister(indexers["*v1.RoleBinding"]),
 		ClusterRoles:        rbacv1listers.NewClusterRoleLister(indexers["*v1.ClusterRole"]),
-		ClusterRoleBindings: rbacv1listers.NewClusterRoleBindingLister(indexers["*v1.ClusterRoleBinding"]),
+		ClusterRoleBindings: rbac.NewClusterRoleBindingLister(indexers["*v1.ClusterRoleBinding"]),
 	}, nil
 }

@@ -6,7 +6,6 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/labels"
 	rbacv1listers "k8s.io/client-go/listers/rbac/v1"
 )
 
@@ -42,7 +41,7 @@ func (l Listers) Held(s Subject, namespace string) ([]rbacv1.PolicyRule, error) 
 	if err != nil || namespace == ClusterScope {
 		return rules, err
 	}
-	bindings, err := l.RoleBindings.RoleBindings(namespace).List(labels.Everything())
+	bindings, err := roleBindingsFor(l.RoleBindings, namespace, s)
 	if err != nil {
 		return nil, fmt.Errorf("list RoleBindings of namespace %q: %w", namespace, err)
 	}
@@ -60,7 +59,7 @@ func (l Listers) Held(s Subject, namespace string) ([]rbacv1.PolicyRule, error) 
 }
 
 func (l Listers) heldEverywhere(s Subject) ([]rbacv1.PolicyRule, error) {
-	bindings, err := l.ClusterRoleBindings.List(labels.Everything())
+	bindings, err := clusterRoleBindingsFor(l.ClusterRoleBindings, s)
 	if err != nil {
 		return nil, fmt.Errorf("list ClusterRoleBindings: %w", err)
 	}

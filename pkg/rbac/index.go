@@ -1,0 +1,123 @@
+package rbac
+
+import (
+	"fmt"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	rbacv1listers "k8s.io/client-go/listers/rbac/v1"
+	toolscache "k8s.io/client-go/tools/cache"
+)
+
+// SubjectIndex is the name of the index from subjects to the bindings that name them. An informer keeps
+// it with its events, so that a question about one account looks at that account's bindings only,
+// however many others there are.
+const SubjectIndex = "remit.dev/subject"
+
+// SubjectIndexers is the index for informers of RoleBindings and ClusterRoleBindings.
+func SubjectIndexers() toolscache.Indexers {
+	return toolscache.Indexers{SubjectIndex: subjectKeys}
+}
+
+// NewRoleBindingLister is a lister of an informer's store which uses its SubjectIndex, if it has one.
+func NewRoleBindingLister(store toolscache.Indexer) rbacv1listers.RoleBindingLister {
+	return roleBindings{rbacv1listers.NewRoleBindingLister(store), store}
+}
+
+// NewClusterRoleBindingLister is NewRoleBindingLister for ClusterRoleBindings.
+func NewClusterRoleBindingLister(store toolscache.Indexer) rbacv1listers.ClusterRoleBindingLister {
+	return clusterRoleBindings{rbacv1listers.NewClusterRoleBindingLister(store), store}
+}
+
+type roleBindings struct {
+	rbacv1listers.RoleBindingLister
+	store toolscache.Indexer
+}
+
+type clusterRoleBindings struct {
+	rbacv1listers.ClusterRoleBindingLister
+	store toolscache.Indexer
+}
+
+// roleBindingsFor lists the RoleBindings of a namespace that may name the subject: by the index where the
+// lister has one, else all of them.
+func roleBindingsFor(l rbacv1listers.RoleBindingLister, namespace string, s Subject) ([]*rbacv1.RoleBinding, error) {
+	if indexed, ok := l.(roleBindings); ok && hasIndex(indexed.store) {
+		return bySubject[rbacv1.RoleBinding](indexed.store, namespace, s)
+	}
+	return l.RoleBindings(namespace).List(labels.Everything())
+}
+
+func clusterRoleBindingsFor(l rbacv1listers.ClusterRoleBindingLister, s Subject) ([]*rbacv1.ClusterRoleBinding, error) {
+	if indexed, ok := l.(clusterRoleBindings); ok && hasIndex(indexed.store) {
+		return bySubject[rbacv1.ClusterRoleBinding](indexed.store, ClusterScope, s)
+	}
+	return l.List(labels.Everything())
+}
+
+func hasIndex(store toolscache.Indexer) bool {
+	_, ok := store.GetIndexers()[SubjectIndex]
+	return ok
+}
+
+// bySubject unites the bindings that name the user with those that name one of its groups. A binding
+// that names several of them is returned once.
+func bySubject[T any](store toolscache.Indexer, namespace string, s Subject) ([]*T, error) {
+	seen := map[any]bool{}
+	var out []*T
+	for _, key := range userKeys(namespace, s) {
+		found, err := store.ByIndex(SubjectIndex, key)
+		if err != nil {
+			return nil, fmt.Errorf("index of subjects: %w", err)
+		}
+		for _, obj := range found {
+			binding, ok := obj.(*T)
+			if ok && !seen[obj] {
+				seen[obj] = true
+				out = append(out, binding)
+			}
+		}
+	}
+	return out, nil
+}
+
+func userKeys(namespace string, s Subject) []string {
+	keys := []string{subjectKey(namespace, rbacv1.UserKind, s.User)}
+	for _, g := range s.Groups {
+		keys = append(keys, subjectKey(namespace, rbacv1.GroupKind, g))
+	}
+	return keys
+}
+
+// subjectKey tells users from groups; a ServiceAccount is the user that it is.
+func subjectKey(namespace, kind, name string) string {
+	return namespace + "\x00" + kind + "\x00" + name
+}
+
+// subjectKeys is the index function: the keys of all subjects of a binding.
+func subjectKeys(obj any) ([]string, error) {
+	namespace := ClusterScope
+	var subjects []rbacv1.Subject
+	switch b := obj.(type) {
+	case *rbacv1.RoleBinding:
+		namespace, subjects = b.Namespace, b.Subjects
+	case *rbacv1.ClusterRoleBinding:
+		subjects = b.Subjects
+	default:
+		return nil, nil
+	}
+	keys := make([]string, 0, len(subjects))
+	for _, s := range subjects {
+		switch s.Kind {
+		case rbacv1.UserKind, rbacv1.GroupKind:
+			keys = append(keys, subjectKey(namespace, s.Kind, s.Name))
+		case rbacv1.ServiceAccountKind:
+			in := s.Namespace
+			if in == "" {
+				in = namespace
+			}
+			keys = append(keys, subjectKey(namespace, rbacv1.UserKind, ServiceAccount(in, s.Name).User))
+		}
+	}
+	return keys, nil
+}

@@ -1,0 +1,100 @@
+package rbac
+
+import (
+	"fmt"
+	"math/rand"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	rbacv1 "k8s.io/api/rbac/v1"
+	rbacv1listers "k8s.io/client-go/listers/rbac/v1"
+	toolscache "k8s.io/client-go/tools/cache"
+)
+
+// indexed copies listers' bindings into stores with the subject index.
+func indexed(tb testing.TB, plain Listers, bindings []*rbacv1.RoleBinding, clusterBindings []*rbacv1.ClusterRoleBinding) Listers {
+	tb.Helper()
+	store := func() toolscache.Indexer {
+		s := toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc})
+		require.NoError(tb, s.AddIndexers(SubjectIndexers()))
+		return s
+	}
+	namespaced, cluster := store(), store()
+	for _, b := range bindings {
+		require.NoError(tb, namespaced.Add(b))
+	}
+	for _, b := range clusterBindings {
+		require.NoError(tb, cluster.Add(b))
+	}
+	plain.RoleBindings, plain.ClusterRoleBindings = NewRoleBindingLister(namespaced), NewClusterRoleBindingLister(cluster)
+	return plain
+}
+
+func TestTheIndexFindsWhatListingFinds(t *testing.T) {
+	random := rand.New(rand.NewSource(1))
+	for range 200 {
+		objects, bindings, clusterBindings := randomBindings(random)
+		plain := given(t, objects...)
+		fast := indexed(t, plain, bindings, clusterBindings)
+		for _, namespace := range []string{ClusterScope, "t1", "t2"} {
+			for _, s := range []Subject{ServiceAccount("t1", "a"), ServiceAccount("t2", "a"), {User: "u", Groups: []string{"system:serviceaccounts:t1"}}} {
+				want, err := plain.Held(s, namespace)
+				require.NoError(t, err)
+				got, err := fast.Held(s, namespace)
+				require.NoError(t, err)
+				require.ElementsMatch(t, want, got)
+			}
+		}
+	}
+}
+
+// randomBindings makes bindings of every kind of subject, with and without namespaces, some of them twice.
+func randomBindings(random *rand.Rand) (objects []any, bindings []*rbacv1.RoleBinding, clusterBindings []*rbacv1.ClusterRoleBinding) {
+	subjects := []rbacv1.Subject{
+		account("t1", "a"), account("t2", "a"), account("", "a"), user("u"), user("system:serviceaccount:t1:a"),
+		group("system:serviceaccounts"), group("system:serviceaccounts:t1"), group("system:authenticated"), group("u"),
+		{Kind: "Robot", Name: "a"},
+	}
+	some := func() []rbacv1.Subject {
+		var out []rbacv1.Subject
+		for range random.Intn(4) {
+			out = append(out, subjects[random.Intn(len(subjects))])
+		}
+		return out
+	}
+	for i := range 6 {
+		name := fmt.Sprint("r", i)
+		namespace := []string{"t1", "t2"}[random.Intn(2)]
+		cluster := clusterRole(name)
+		cluster.Rules = []rbacv1.PolicyRule{{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{name}}}
+		b, cb := binding(namespace, name, ref("ClusterRole", name), some()...), clusterBinding(name, ref("ClusterRole", name), some()...)
+		objects = append(objects, cluster, b, cb)
+		bindings, clusterBindings = append(bindings, b), append(clusterBindings, cb)
+	}
+	return objects, bindings, clusterBindings
+}
+
+// BenchmarkHeld asks for one account's rules among many others' bindings.
+func BenchmarkHeld(b *testing.B) {
+	for _, n := range []int{100, 10_000} {
+		bindings, clusterBindings := make([]*rbacv1.RoleBinding, n), make([]*rbacv1.ClusterRoleBinding, n)
+		for i := range n {
+			owner := account(fmt.Sprint("ns", i%1000), fmt.Sprint("acct", i))
+			bindings[i] = binding(owner.Namespace, fmt.Sprint("b", i), ref("ClusterRole", "view"), owner)
+			clusterBindings[i] = clusterBinding(fmt.Sprint("b", i), ref("ClusterRole", "view"), owner)
+		}
+		roles := toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{})
+		view := clusterRole("view")
+		view.Rules = []rbacv1.PolicyRule{{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"pods"}}}
+		require.NoError(b, roles.Add(view))
+		l := indexed(b, Listers{ClusterRoles: rbacv1listers.NewClusterRoleLister(roles)}, bindings, clusterBindings)
+		b.Run(fmt.Sprint(n, "-bindings-of-each-kind"), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if held, err := l.Held(ServiceAccount("ns7", "acct7"), "ns7"); err != nil || len(held) != 2 {
+					b.Fatal(held, err)
+				}
+			}
+		})
+	}
+}
