@@ -9,7 +9,12 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/remit-olm/remit/cmd/kubectl-remit/internal/cli"
 )
+
+// codeFailed is the exit code of a demonstration that did not go well.
+const codeFailed = 1
 
 // Options of the command.
 type Options struct {
@@ -46,7 +51,10 @@ func NewCommand() *cobra.Command {
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.Out = cmd.OutOrStdout()
-			return Run(cmd.Context(), o)
+			if err := Run(cmd.Context(), o); err != nil {
+				return &cli.ExitError{Code: codeFailed, Err: err}
+			}
+			return nil
 		},
 	}
 	flags := cmd.Flags()

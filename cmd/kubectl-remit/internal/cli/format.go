@@ -1,0 +1,75 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
+)
+
+// Format is a command's --output.
+type Format string
+
+// Formats that commands may offer. Text is for people, the others for programs.
+const (
+	Text Format = "text"
+	YAML Format = "yaml"
+	JSON Format = "json"
+)
+
+// Formats are all of them, the default first.
+func Formats() []Format { return []Format{Text, YAML, JSON} }
+
+// AddFlag adds -o/--output to a command.
+func (f *Format) AddFlag(cmd *cobra.Command) {
+	if *f == "" {
+		*f = Text
+	}
+	cmd.Flags().VarP(f, "output", "o", "form of the output: "+formatList())
+	complete := cobra.FixedCompletions([]string{string(Text), string(YAML), string(JSON)}, cobra.ShellCompDirectiveNoFileComp)
+	_ = cmd.RegisterFlagCompletionFunc("output", complete) // fails only for a flag that is not there
+}
+
+func formatList() string {
+	list := make([]string, 0, len(Formats()))
+	for _, f := range Formats() {
+		list = append(list, string(f))
+	}
+	return strings.Join(list, ", ")
+}
+
+// Set implements pflag.Value.
+func (f *Format) Set(s string) error {
+	if !slices.Contains(Formats(), Format(s)) {
+		return fmt.Errorf("want one of %s", formatList())
+	}
+	*f = Format(s)
+	return nil
+}
+
+// String implements pflag.Value.
+func (f *Format) String() string { return string(*f) }
+
+// Type implements pflag.Value.
+func (f *Format) Type() string { return "format" }
+
+// Encode writes a value as YAML or JSON. Its fields are named by their json tags in both.
+func (f Format) Encode(out io.Writer, value any) error {
+	var text []byte
+	var err error
+	if f == YAML {
+		text, err = yaml.Marshal(value)
+	} else {
+		text, err = json.MarshalIndent(value, "", "  ")
+		text = append(text, '\n')
+	}
+	if err != nil {
+		return fmt.Errorf("encode: %w", err)
+	}
+	_, err = out.Write(text)
+	return err
+}
