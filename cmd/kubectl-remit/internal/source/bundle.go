@@ -1,0 +1,78 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/remit-olm/remit/pkg/bundle"
+	"github.com/remit-olm/remit/pkg/catalog"
+	"github.com/remit-olm/remit/pkg/catalog/fbc"
+)
+
+// Bundle is a bundle and the name of its package, which is not in its manifests.
+type Bundle struct {
+	*bundle.Bundle
+	Package string
+}
+
+// parts of a bundle directory.
+var parts = []string{"manifests", "metadata/annotations.yaml"}
+
+// Load reads the bundle of a directory, as its author publishes it: manifests/ and metadata/.
+func Load(ctx context.Context, arg string) (*Bundle, error) {
+	info, err := os.Stat(arg)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("bundle %q: %w", arg, err)
+	case !info.IsDir():
+		return nil, fmt.Errorf("bundle %q: not a directory", arg)
+	}
+	b, err := read(ctx, os.DirFS(arg))
+	if err != nil {
+		return nil, fmt.Errorf("bundle %q: %w", arg, err)
+	}
+	return b, nil
+}
+
+func read(ctx context.Context, fsys fs.FS) (*Bundle, error) {
+	for _, part := range parts {
+		if _, err := fs.Stat(fsys, part); errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("not a bundle: it has no %s", part)
+		}
+	}
+	snapshot, err := fbc.LoadDirectory(ctx, fsys)
+	if err != nil {
+		return nil, err
+	}
+	pkg, name, err := only(snapshot)
+	if err != nil {
+		return nil, err
+	}
+	content, err := snapshot.Reader.Content(ctx, pkg, "", name)
+	if err != nil {
+		return nil, err
+	}
+	b, err := bundle.Parse(content.Manifests)
+	if err != nil {
+		return nil, err
+	}
+	return &Bundle{Bundle: b, Package: pkg}, nil
+}
+
+// only is the one bundle of a directory.
+func only(s *catalog.Snapshot) (pkg, name string, err error) {
+	n := 0
+	for _, p := range s.PackageNames() {
+		for b := range s.Packages[p].Bundles {
+			pkg, name = p, b
+			n++
+		}
+	}
+	if n != 1 {
+		return "", "", fmt.Errorf("there are %d bundles: name one", n)
+	}
+	return pkg, name, nil
+}

@@ -1,0 +1,150 @@
+package source
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"github.com/spf13/cobra"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/remit-olm/remit/pkg/lib/scoped"
+	"github.com/remit-olm/remit/pkg/step/build"
+)
+
+// Flags are what a user says of an install.
+type Flags struct {
+	// Account is NAMESPACE/NAME.
+	Account string
+	// Mode is an install mode; "" chooses by Targets.
+	Mode    string
+	Targets []string
+}
+
+// AddFlags adds them to a command.
+func (f *Flags) AddFlags(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.Account, "account", "", "ServiceAccount that bounds the install, as NAMESPACE/NAME")
+	flags.StringVar(&f.Mode, "install-mode", "", "install mode: "+strings.Join(modeNames(), ", ")+
+		"; without it the one that --target-namespaces come to, or else the narrowest that the bundle supports")
+	flags.StringSliceVar(&f.Targets, "target-namespaces", nil, "namespaces that the operator is to watch, for SingleNamespace and MultiNamespace")
+	complete := cobra.FixedCompletions(modeNames(), cobra.ShellCompDirectiveNoFileComp)
+	_ = cmd.RegisterFlagCompletionFunc("install-mode", complete) // fails only for a flag that is not there
+}
+
+// modes are those of a CSV, the narrowest first.
+func modes() []operatorsv1alpha1.InstallModeType {
+	return []operatorsv1alpha1.InstallModeType{
+		operatorsv1alpha1.InstallModeTypeOwnNamespace,
+		operatorsv1alpha1.InstallModeTypeSingleNamespace,
+		operatorsv1alpha1.InstallModeTypeMultiNamespace,
+		operatorsv1alpha1.InstallModeTypeAllNamespaces,
+	}
+}
+
+func modeNames() []string {
+	var out []string
+	for _, m := range modes() {
+		out = append(out, string(m))
+	}
+	return out
+}
+
+// ParseAccount reads NAMESPACE/NAME.
+func ParseAccount(text string) (types.NamespacedName, error) {
+	namespace, name, ok := strings.Cut(text, "/")
+	if !ok {
+		return types.NamespacedName{}, fmt.Errorf("account %q: want NAMESPACE/NAME", text)
+	}
+	if problems := apivalidation.ValidateNamespaceName(namespace, false); len(problems) > 0 {
+		return types.NamespacedName{}, fmt.Errorf("account %q: namespace: %s", text, problems[0])
+	}
+	if problems := apivalidation.ValidateServiceAccountName(name, false); len(problems) > 0 {
+		return types.NamespacedName{}, fmt.Errorf("account %q: name: %s", text, problems[0])
+	}
+	return types.NamespacedName{Namespace: namespace, Name: name}, nil
+}
+
+// Scope says where and for which namespaces a bundle is to be installed into a namespace. It fails
+// where the bundle does not support that.
+func (f *Flags) Scope(b *Bundle, namespace string) (build.Scope, error) {
+	supported, err := operatorsv1alpha1.NewInstallModeSet(b.CSV.Spec.InstallModes)
+	if err != nil {
+		return build.Scope{}, fmt.Errorf("ClusterServiceVersion %q: install modes: %w", b.CSV.Name, err)
+	}
+	targets, err := f.targets(supported, namespace)
+	if err != nil {
+		return build.Scope{}, err
+	}
+	if err := supported.Supports(namespace, targets); err != nil {
+		return build.Scope{}, fmt.Errorf("ClusterServiceVersion %q: %w; it supports %s", b.CSV.Name, err, describe(supported))
+	}
+	return build.Scope{Namespace: namespace, Package: b.Package, Targets: targets}, nil
+}
+
+// targets are those of an OperatorGroup for the mode that is asked for.
+func (f *Flags) targets(supported operatorsv1alpha1.InstallModeSet, namespace string) ([]string, error) {
+	targets := slices.Clone(f.Targets)
+	slices.Sort(targets)
+	targets = slices.Compact(targets)
+	for _, t := range targets {
+		if problems := apivalidation.ValidateNamespaceName(t, false); len(problems) > 0 {
+			return nil, fmt.Errorf("target namespace %q: %s", t, problems[0])
+		}
+	}
+	switch operatorsv1alpha1.InstallModeType(f.Mode) {
+	case "":
+		if len(targets) > 0 {
+			return targets, nil
+		}
+		return narrowest(supported, namespace)
+	case operatorsv1alpha1.InstallModeTypeOwnNamespace:
+		if len(targets) > 0 && !slices.Equal(targets, []string{namespace}) {
+			return nil, fmt.Errorf("install mode %s has the one target %q", f.Mode, namespace)
+		}
+		return []string{namespace}, nil
+	case operatorsv1alpha1.InstallModeTypeSingleNamespace:
+		if len(targets) != 1 || targets[0] == namespace {
+			return nil, fmt.Errorf("install mode %s: --target-namespaces wants one namespace other than %q", f.Mode, namespace)
+		}
+		return targets, nil
+	case operatorsv1alpha1.InstallModeTypeMultiNamespace:
+		if len(targets) < 2 {
+			return nil, fmt.Errorf("install mode %s: --target-namespaces wants at least two namespaces", f.Mode)
+		}
+		return targets, nil
+	case operatorsv1alpha1.InstallModeTypeAllNamespaces:
+		if len(targets) > 0 {
+			return nil, fmt.Errorf("install mode %s has no --target-namespaces", f.Mode)
+		}
+		return []string{scoped.AllNamespaces}, nil
+	}
+	return nil, fmt.Errorf("install mode %q is not known: want one of %s", f.Mode, strings.Join(modeNames(), ", "))
+}
+
+// narrowest is the choice that needs no further words: the install's own namespace, or all of them.
+func narrowest(supported operatorsv1alpha1.InstallModeSet, namespace string) ([]string, error) {
+	switch {
+	case supported[operatorsv1alpha1.InstallModeTypeOwnNamespace]:
+		return []string{namespace}, nil
+	case supported[operatorsv1alpha1.InstallModeTypeAllNamespaces]:
+		return []string{scoped.AllNamespaces}, nil
+	}
+	return nil, errors.New("the bundle supports " + describe(supported) + ": say which, by --target-namespaces")
+}
+
+func describe(supported operatorsv1alpha1.InstallModeSet) string {
+	var out []string
+	for _, m := range modes() {
+		if supported[m] {
+			out = append(out, string(m))
+		}
+	}
+	if len(out) == 0 {
+		return "no install mode"
+	}
+	return strings.Join(out, ", ")
+}

@@ -1,0 +1,93 @@
+package rbac
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/remit-olm/remit/pkg/lib/scoped"
+	"github.com/remit-olm/remit/pkg/preflight"
+)
+
+// Forms of the output, both of which kubectl apply reads.
+const (
+	formatYAML = "yaml"
+	formatJSON = "json"
+)
+
+// objects are what is printed, in an order in which it can be applied.
+func (o *Options) objects(account types.NamespacedName, report preflight.Report) ([]*unstructured.Unstructured, error) {
+	var out []*unstructured.Unstructured
+	if o.WithAccount {
+		for _, obj := range accountObjects(account, o.RemitNamespace) {
+			content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
+			if err != nil {
+				return nil, fmt.Errorf("encode %T: %w", obj, err)
+			}
+			unstructured.RemoveNestedField(content, "metadata", "creationTimestamp")
+			unstructured.RemoveNestedField(content, "spec") // of a Namespace, empty
+			unstructured.RemoveNestedField(content, "status")
+			out = append(out, &unstructured.Unstructured{Object: content})
+		}
+	}
+	decoder := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(report.Manifests()), 4096)
+	for {
+		obj := &unstructured.Unstructured{}
+		err := decoder.Decode(&obj.Object)
+		if errors.Is(err, io.EOF) {
+			return out, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read manifests: %w", err)
+		}
+		out = append(out, obj)
+	}
+}
+
+func accountObjects(account types.NamespacedName, remitNamespace string) []client.Object {
+	typed := func(kind string) metav1.TypeMeta { return metav1.TypeMeta{APIVersion: "v1", Kind: kind} }
+	return append([]client.Object{
+		&corev1.Namespace{TypeMeta: typed("Namespace"), ObjectMeta: metav1.ObjectMeta{Name: account.Namespace}},
+		&corev1.ServiceAccount{TypeMeta: typed("ServiceAccount"), ObjectMeta: metav1.ObjectMeta{Namespace: account.Namespace, Name: account.Name}},
+	}, scoped.Enrolment(account, remitNamespace)...)
+}
+
+func print(out io.Writer, format string, objects []*unstructured.Unstructured) error {
+	var text bytes.Buffer
+	switch format {
+	case formatYAML:
+		for _, obj := range objects {
+			doc, err := yaml.Marshal(obj.Object)
+			if err != nil {
+				return fmt.Errorf("encode: %w", err)
+			}
+			text.WriteString("---\n")
+			text.Write(doc)
+		}
+	case formatJSON:
+		items := make([]any, 0, len(objects))
+		for _, obj := range objects {
+			items = append(items, obj.Object)
+		}
+		doc, err := json.MarshalIndent(map[string]any{"apiVersion": "v1", "kind": "List", "items": items}, "", "  ")
+		if err != nil {
+			return fmt.Errorf("encode: %w", err)
+		}
+		text.Write(append(doc, '\n'))
+	default:
+		return fmt.Errorf("output %q: want %s or %s", format, formatYAML, formatJSON)
+	}
+	_, err := out.Write(text.Bytes())
+	return err
+}
