@@ -91,8 +91,8 @@ func (r Report) Count() int {
 	return n
 }
 
-// grantName names the RBAC to paste; another set of missing rules has another name, so that pasting
-// a second report never takes back the first.
+// grantName names the RBAC to paste; another set of missing rules, or another account, has another
+// name, so that pasting a second report never takes back the first.
 func (r Report) grantName(s Scope) string {
 	lines := make([]string, 0, len(s.Rules))
 	for _, rule := range s.Rules {
@@ -102,5 +102,5 @@ func (r Report) grantName(s Scope) string {
 	if len(name) > 30 {
 		name = name[:30]
 	}
-	return "remit-grant-" + strings.TrimRight(name, ".-") + "-" + ownerutil.Hash(append(lines, s.Namespace)...)[:8]
+	return "remit-grant-" + strings.TrimRight(name, ".-") + "-" + ownerutil.Hash(append(lines, s.Namespace, r.Account.String())...)[:8]
 }

@@ -217,5 +217,16 @@ func TestAnotherReportIsGrantedByObjectsOfAnotherName(t *testing.T) {
 	held, err := both.Held(rbac.ServiceAccount("team-a", "installer"), "ns")
 	require.NoError(t, err)
 	require.Len(t, held, 2)
+	other := one
+	other.Account.Namespace = "team-b"
+	require.NotContains(t, string(other.Manifests()), grantNameOf(t, one), "an account of the same name elsewhere")
 	require.Empty(t, preflight.Report{}.Manifests())
+}
+
+func grantNameOf(t *testing.T, r preflight.Report) string {
+	t.Helper()
+	_, rest, ok := strings.Cut(string(r.Manifests()), "name: ")
+	require.True(t, ok)
+	name, _, _ := strings.Cut(rest, "\n")
+	return name
 }
