@@ -1,11 +1,13 @@
 package rbac
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	rbacv1listers "k8s.io/client-go/listers/rbac/v1"
 )
 
@@ -34,47 +36,77 @@ type Listers struct {
 	ClusterRoleBindings rbacv1listers.ClusterRoleBindingLister
 }
 
+// Holding is what a subject holds in one scope, and what of it could not be told.
+type Holding struct {
+	// Namespace is the scope; ClusterScope for the whole cluster.
+	Namespace string
+	// Rules are those of all bindings that apply to the subject.
+	Rules []rbacv1.PolicyRule
+	// Dangling are bindings of the subject whose role does not exist: they give nothing until it does.
+	Dangling []Dangling
+	// Unread are lookups that failed: the subject may hold more than Rules.
+	Unread []error
+}
+
+// Dangling is a binding whose role does not exist.
+type Dangling struct {
+	// Namespace of the binding; ClusterScope for a ClusterRoleBinding.
+	Namespace, Binding string
+	Role               rbacv1.RoleRef
+}
+
+func (d Dangling) String() string {
+	if d.Namespace == ClusterScope {
+		return fmt.Sprintf("ClusterRoleBinding %s names %s %q, which does not exist", d.Binding, d.Role.Kind, d.Role.Name)
+	}
+	return fmt.Sprintf("RoleBinding %s/%s names %s %q, which does not exist", d.Namespace, d.Binding, d.Role.Kind, d.Role.Name)
+}
+
 // Held returns the rules that the subject holds in a namespace, those of the whole cluster included,
-// or only the latter for ClusterScope. A binding whose role does not exist gives nothing.
+// or only the latter for ClusterScope. A binding whose role does not exist gives nothing; the error is
+// of lookups that failed, and the rules may then be too few.
 func (l Listers) Held(s Subject, namespace string) ([]rbacv1.PolicyRule, error) {
-	rules, err := l.heldEverywhere(s)
-	if err != nil || namespace == ClusterScope {
-		return rules, err
+	h := l.Holding(s, namespace)
+	return h.Rules, errors.Join(h.Unread...)
+}
+
+// Holding is Held with what could not be told remembered.
+func (l Listers) Holding(s Subject, namespace string) Holding {
+	h := Holding{Namespace: namespace}
+	clusterBindings, err := clusterRoleBindingsFor(l.ClusterRoleBindings, s)
+	if err != nil {
+		h.Unread = append(h.Unread, fmt.Errorf("list ClusterRoleBindings: %w", err))
+	}
+	for _, b := range clusterBindings {
+		if applies(b.Subjects, s, ClusterScope) {
+			h.add(l, b.RoleRef, b.ObjectMeta)
+		}
+	}
+	if namespace == ClusterScope {
+		return h
 	}
 	bindings, err := roleBindingsFor(l.RoleBindings, namespace, s)
 	if err != nil {
-		return nil, fmt.Errorf("list RoleBindings of namespace %q: %w", namespace, err)
+		h.Unread = append(h.Unread, fmt.Errorf("list RoleBindings of namespace %q: %w", namespace, err))
 	}
 	for _, b := range bindings {
-		if !applies(b.Subjects, s, namespace) {
-			continue
+		if applies(b.Subjects, s, namespace) {
+			h.add(l, b.RoleRef, b.ObjectMeta)
 		}
-		more, err := l.RulesOf(b.RoleRef, namespace)
-		if err != nil && !apierrors.IsNotFound(err) {
-			return nil, err
-		}
-		rules = append(rules, more...)
 	}
-	return rules, nil
+	return h
 }
 
-func (l Listers) heldEverywhere(s Subject) ([]rbacv1.PolicyRule, error) {
-	bindings, err := clusterRoleBindingsFor(l.ClusterRoleBindings, s)
-	if err != nil {
-		return nil, fmt.Errorf("list ClusterRoleBindings: %w", err)
+// add takes the rules of a binding's role.
+func (h *Holding) add(l Listers, ref rbacv1.RoleRef, binding metav1.ObjectMeta) {
+	rules, err := l.RulesOf(ref, binding.Namespace)
+	switch {
+	case apierrors.IsNotFound(err):
+		h.Dangling = append(h.Dangling, Dangling{Namespace: binding.Namespace, Binding: binding.Name, Role: ref})
+	case err != nil:
+		h.Unread = append(h.Unread, err)
 	}
-	var rules []rbacv1.PolicyRule
-	for _, b := range bindings {
-		if !applies(b.Subjects, s, ClusterScope) {
-			continue
-		}
-		more, err := l.RulesOf(b.RoleRef, ClusterScope)
-		if err != nil && !apierrors.IsNotFound(err) {
-			return nil, err
-		}
-		rules = append(rules, more...)
-	}
-	return rules, nil
+	h.Rules = append(h.Rules, rules...)
 }
 
 // RulesOf returns the rules of the role that a binding in the namespace refers to. The error is a

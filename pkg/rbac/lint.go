@@ -1,0 +1,89 @@
+package rbac
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+)
+
+// Lint says what of rules that go into a Role of the namespace, or into a ClusterRole, gives less or more
+// than it seems to say. The API server accepts all of it, so that it is advice to the author and changes
+// no verdict. It is sorted and says nothing twice.
+func Lint(namespace string, rules []rbacv1.PolicyRule) []string {
+	var out []string
+	for _, r := range rules {
+		for _, resource := range r.Resources {
+			if strings.HasSuffix(resource, "/*") {
+				out = append(out, fmt.Sprintf("resource %q matches nothing: name the subresources, or use \"*\"", resource))
+			}
+		}
+		for _, group := range r.APIGroups {
+			if strings.Contains(group, "/") {
+				out = append(out, fmt.Sprintf("apiGroup %q matches nothing: a group has no version", group))
+			}
+		}
+		for _, verb := range r.Verbs {
+			if verb != strings.ToLower(strings.TrimSpace(verb)) {
+				out = append(out, fmt.Sprintf("verb %q matches nothing: verbs are lower case", verb))
+			}
+		}
+		out = append(out, lintNames(r)...)
+		if namespace != ClusterScope {
+			out = append(out, lintScope(r)...)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+func lintNames(r rbacv1.PolicyRule) []string {
+	var out []string
+	if slices.Contains(r.ResourceNames, "") {
+		out = append(out, fmt.Sprintf("resourceName \"\" of %s matches requests without a name, such as list and create", strings.Join(r.Resources, ", ")))
+	}
+	if len(r.ResourceNames) > 0 && slices.Contains(r.Verbs, "create") {
+		for _, resource := range r.Resources {
+			if !strings.Contains(resource, "/") { // a subresource is created under a name
+				out = append(out, fmt.Sprintf("create of %s by name allows server-side apply and no POST", resource))
+			}
+		}
+	}
+	return out
+}
+
+// clusterScoped are the well-known resources that have no namespace, and so are not reached by a Role.
+// namespaces are not among them: a namespace is requested as if it lay in itself.
+var clusterScoped = map[string][]string{
+	"":                             {"nodes", "persistentvolumes"},
+	"admissionregistration.k8s.io": {"mutatingwebhookconfigurations", "validatingadmissionpolicies", "validatingadmissionpolicybindings", "validatingwebhookconfigurations"},
+	"apiextensions.k8s.io":         {"customresourcedefinitions"},
+	"apiregistration.k8s.io":       {"apiservices"},
+	"authentication.k8s.io":        {"tokenreviews"},
+	"authorization.k8s.io":         {"selfsubjectaccessreviews", "subjectaccessreviews"},
+	"certificates.k8s.io":          {"certificatesigningrequests"},
+	"networking.k8s.io":            {"ingressclasses"},
+	"node.k8s.io":                  {"runtimeclasses"},
+	rbacv1.GroupName:               {"clusterrolebindings", "clusterroles"},
+	"scheduling.k8s.io":            {"priorityclasses"},
+	"storage.k8s.io":               {"csidrivers", "csinodes", "storageclasses", "volumeattachments"},
+}
+
+func lintScope(r rbacv1.PolicyRule) []string {
+	var out []string
+	for _, group := range r.APIGroups {
+		for _, resource := range r.Resources {
+			kind, _, _ := strings.Cut(resource, "/")
+			if slices.Contains(clusterScoped[group], kind) && !onlyBinds(r, resource) {
+				out = append(out, fmt.Sprintf("%s is cluster-scoped: a namespaced rule gives nothing on it", resource))
+			}
+		}
+	}
+	return out
+}
+
+// onlyBinds: to bind a ClusterRole in a namespace is asked in that namespace.
+func onlyBinds(r rbacv1.PolicyRule, resource string) bool {
+	return resource == "clusterroles" && slices.Equal(r.Verbs, []string{verbBind})
+}
