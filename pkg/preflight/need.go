@@ -1,11 +1,11 @@
 package preflight
 
 import (
+	"errors"
 	"fmt"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -29,13 +29,9 @@ type Need struct {
 	Cause string
 }
 
-// Resolver gives the rules of a live role that a bundle's binding refers to; found is false where
-// there is none.
-type Resolver func(ref rbacv1.RoleRef, namespace string) (rules []rbacv1.PolicyRule, found bool, err error)
-
 // NeedsOf lists what the steps of a plan need, and what its ClusterServiceVersions need afterwards.
 // skip leaves out steps whose object is there already in the needed form, so that nothing is written.
-func NeedsOf(steps []step.Step, live Resolver, skip func(step.Step) bool) ([]Need, error) {
+func NeedsOf(steps []step.Step, live rbac.RoleRules, skip func(step.Step) bool) ([]Need, error) {
 	planned := plannedRoles(steps)
 	var needs []Need
 	for _, s := range steps {
@@ -82,7 +78,7 @@ func named(group, resource, name string, verbs ...string) rbacv1.PolicyRule {
 	}
 }
 
-func contentNeeds(obj *unstructured.Unstructured, planned map[roleKey][]rbacv1.PolicyRule, live Resolver) ([]Need, error) {
+func contentNeeds(obj *unstructured.Unstructured, planned map[roleKey][]rbacv1.PolicyRule, live rbac.RoleRules) ([]Need, error) {
 	switch obj.GetKind() {
 	case operatorsv1alpha1.ClusterServiceVersionKind:
 		return csvNeeds(obj)
@@ -117,66 +113,43 @@ func roleNeeds(obj *unstructured.Unstructured) ([]Need, error) {
 	if err := decode(obj, role); err != nil {
 		return nil, err
 	}
-	resource := "roles"
-	if obj.GetKind() == "ClusterRole" {
-		resource = "clusterroles"
-	}
-	rules := role.Rules
-	if role.AggregationRule != nil && len(role.AggregationRule.ClusterRoleSelectors) > 0 {
-		rules = append(rules, everything()...)
-	}
-	if len(rules) == 0 {
+	grant := rbac.RoleGrant(role, nil)
+	if len(grant.Rules) == 0 {
 		return nil, nil
 	}
-	return []Need{{
-		Namespace: obj.GetNamespace(),
-		Rules:     rules,
-		Unless:    []rbacv1.PolicyRule{named(rbacGroup, resource, obj.GetName(), "escalate")},
-		Cause:     "grant it through " + apply.Describe(obj),
-	}}, nil
-}
-
-func everything() []rbacv1.PolicyRule {
-	all := []string{"*"}
-	return []rbacv1.PolicyRule{
-		{APIGroups: all, Resources: all, Verbs: all},
-		{NonResourceURLs: all, Verbs: all},
-	}
+	return []Need{grantNeed(grant, "grant it through "+apply.Describe(obj))}, nil
 }
 
 // bindingNeeds is the API server's check on bindings: who binds a role must hold its rules in the
 // binding's scope, or be allowed to bind it. A role that does not exist and is not planned can only
 // be bound by the latter.
-func bindingNeeds(obj *unstructured.Unstructured, planned map[roleKey][]rbacv1.PolicyRule, live Resolver) ([]Need, error) {
-	binding := &rbacv1.ClusterRoleBinding{}
+func bindingNeeds(obj *unstructured.Unstructured, planned map[roleKey][]rbacv1.PolicyRule, live rbac.RoleRules) ([]Need, error) {
+	binding := &rbacv1.ClusterRoleBinding{} // a RoleBinding has the same fields
 	if err := decode(obj, binding); err != nil {
 		return nil, err
 	}
-	resource, roleNamespace := "roles", obj.GetNamespace()
-	if binding.RoleRef.Kind == "ClusterRole" {
-		resource, roleNamespace = "clusterroles", ""
-	}
-	bind := named(rbacGroup, resource, binding.RoleRef.Name, "bind")
-	need := Need{
-		Namespace: obj.GetNamespace(),
-		Unless:    []rbacv1.PolicyRule{bind},
-		Cause:     "grant it through " + apply.Describe(obj),
-	}
-	rules, found := planned[roleKey{binding.RoleRef.Kind, roleNamespace, binding.RoleRef.Name}]
-	if !found {
-		var err error
-		if rules, found, err = live(binding.RoleRef, obj.GetNamespace()); err != nil {
-			return nil, fmt.Errorf("%s: %w", apply.Describe(obj), err)
+	grant, err := rbac.BindingGrant(binding, func(ref rbacv1.RoleRef, namespace string) ([]rbacv1.PolicyRule, error) {
+		roleNamespace := namespace
+		if ref.Kind == "ClusterRole" {
+			roleNamespace = rbac.ClusterScope
 		}
+		if rules, ok := planned[roleKey{ref.Kind, roleNamespace, ref.Name}]; ok {
+			return rules, nil
+		}
+		return live(ref, namespace)
+	})
+	if err = errors.Join(err, grant.Invalid); err != nil {
+		return nil, fmt.Errorf("%s: %w", apply.Describe(obj), err)
 	}
-	if !found {
-		need.Rules = []rbacv1.PolicyRule{bind}
-		need.Cause = fmt.Sprintf("bind %s %q, which does not exist, through %s",
-			binding.RoleRef.Kind, binding.RoleRef.Name, apply.Describe(obj))
-		return []Need{need}, nil
+	if grant.Unresolved {
+		return []Need{grantNeed(grant, fmt.Sprintf("bind %s %q, which does not exist, through %s",
+			binding.RoleRef.Kind, binding.RoleRef.Name, apply.Describe(obj)))}, nil
 	}
-	need.Rules = rules
-	return []Need{need}, nil
+	return []Need{grantNeed(grant, "grant it through "+apply.Describe(obj))}, nil
+}
+
+func grantNeed(g rbac.Grant, cause string) Need {
+	return Need{Namespace: g.Namespace, Rules: g.Wanted(), Unless: []rbacv1.PolicyRule{g.Instead}, Cause: cause}
 }
 
 type roleKey struct{ kind, namespace, name string }
@@ -201,15 +174,4 @@ func decode(obj *unstructured.Unstructured, into any) error {
 		return fmt.Errorf("decode %s: %w", apply.Describe(obj), err)
 	}
 	return nil
-}
-
-// LiveRoles resolves roles from listers.
-func LiveRoles(l rbac.Listers) Resolver {
-	return func(ref rbacv1.RoleRef, namespace string) ([]rbacv1.PolicyRule, bool, error) {
-		rules, err := l.RulesOf(ref, namespace)
-		if apierrors.IsNotFound(err) {
-			return nil, false, nil
-		}
-		return rules, err == nil, err
-	}
 }

@@ -35,7 +35,7 @@ func may(verb, group, resource string, names ...string) rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{Verbs: []string{verb}, APIGroups: []string{group}, Resources: []string{resource}, ResourceNames: names}
 }
 
-func onlyNeeds(t *testing.T, live Resolver, steps ...step.Step) []Need {
+func onlyNeeds(t *testing.T, live rbac.RoleRules, steps ...step.Step) []Need {
 	t.Helper()
 	needs, err := NeedsOf(steps, live, func(step.Step) bool { return false })
 	require.NoError(t, err)
@@ -67,7 +67,7 @@ func TestNeedsOfEachKind(t *testing.T) {
 			Rules: pods, Cause: "grant it through ClusterRole x", Unless: []rbacv1.PolicyRule{may("escalate", rbacGroup, "clusterroles", "x")},
 		}}},
 		{"58 an aggregated ClusterRole is everything", rbacObject(t, "ClusterRole", "", "aggregationRule: {clusterRoleSelectors: [{}]}"), []string{"create", "patch", "get", "delete"}, []Need{{
-			Rules: everything(), Cause: "grant it through ClusterRole x", Unless: []rbacv1.PolicyRule{may("escalate", rbacGroup, "clusterroles", "x")},
+			Rules: []rbacv1.PolicyRule{may("*", "*", "*"), {Verbs: []string{"*"}, NonResourceURLs: []string{"*"}}}, Cause: "grant it through ClusterRole x", Unless: []rbacv1.PolicyRule{may("escalate", rbacGroup, "clusterroles", "x")},
 		}}},
 		{"an aggregation of nothing", rbacObject(t, "ClusterRole", "", "aggregationRule: {}"), []string{"create", "patch", "get", "delete"}, nil},
 		{"36 a Role without rules", rbacObject(t, "Role", "ns", ""), []string{"create", "patch", "get"}, nil},
@@ -88,8 +88,11 @@ func TestNeedsOfEachKind(t *testing.T) {
 
 func TestABindingNeedsTheRulesOfItsRole(t *testing.T) {
 	pods, nodes := may("get", "", "pods"), may("get", "", "nodes")
-	live := func(ref rbacv1.RoleRef, namespace string) ([]rbacv1.PolicyRule, bool, error) {
-		return []rbacv1.PolicyRule{nodes}, ref.Name == "live" && (ref.Kind == "ClusterRole" || namespace == "ns"), nil
+	live := func(ref rbacv1.RoleRef, namespace string) ([]rbacv1.PolicyRule, error) {
+		if ref.Name == "live" && (ref.Kind == "ClusterRole" || namespace == "ns") {
+			return []rbacv1.PolicyRule{nodes}, nil
+		}
+		return nothingLive(ref, namespace)
 	}
 	const podsYAML = "rules: [{verbs: [get], apiGroups: [''], resources: [pods]}]"
 	planned := []step.Step{rbacObject(t, "Role", "ns", podsYAML), rbacObject(t, "ClusterRole", "", podsYAML)}
@@ -116,9 +119,7 @@ func TestABindingNeedsTheRulesOfItsRole(t *testing.T) {
 }
 
 func TestNeedsOfWhatCannotBeReadIsAnError(t *testing.T) {
-	broken := func(rbacv1.RoleRef, string) ([]rbacv1.PolicyRule, bool, error) {
-		return nil, false, errors.New("no cache")
-	}
+	broken := func(rbacv1.RoleRef, string) ([]rbacv1.PolicyRule, error) { return nil, errors.New("no cache") }
 	never := func(step.Step) bool { return false }
 	_, err := NeedsOf([]step.Step{rbacObject(t, "RoleBinding", "ns", "roleRef: {kind: Role, name: r}")}, broken, never)
 	require.EqualError(t, err, "RoleBinding ns/x: no cache")
@@ -126,6 +127,8 @@ func TestNeedsOfWhatCannotBeReadIsAnError(t *testing.T) {
 	require.ErrorContains(t, err, "decode Role ns/x")
 	_, err = NeedsOf([]step.Step{rbacObject(t, "RoleBinding", "ns", "roleRef: 1")}, nothingLive, never)
 	require.ErrorContains(t, err, "decode RoleBinding ns/x")
+	_, err = NeedsOf([]step.Step{rbacObject(t, "RoleBinding", "ns", "roleRef: {kind: Robot}")}, nothingLive, never)
+	require.EqualError(t, err, `RoleBinding ns/x: a binding in namespace ns cannot name a role of kind "Robot"`)
 }
 
 func TestStepsThatAreSkippedNeedNothing(t *testing.T) {

@@ -98,7 +98,7 @@ func evaluate(t *testing.T, b *bundle.Bundle, s build.Scope, l rbac.Listers) pre
 	t.Helper()
 	steps, err := build.NewStepResourceFromBundle(b, s, generous{})
 	require.NoError(t, err)
-	needs, err := preflight.NeedsOf(steps.Steps, preflight.LiveRoles(l), func(step.Step) bool { return false })
+	needs, err := preflight.NeedsOf(steps.Steps, l.RulesOf, func(step.Step) bool { return false })
 	require.NoError(t, err)
 	report, err := preflight.Evaluate(account(), needs, func(namespace string) ([]rbacv1.PolicyRule, error) {
 		return l.Held(rbac.ServiceAccount(account().Namespace, account().Name), namespace)

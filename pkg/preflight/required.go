@@ -3,6 +3,7 @@ package preflight
 import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/remit-olm/remit/pkg/bundle"
@@ -31,4 +32,6 @@ func (holdsEverything) MissingRules(*corev1.ServiceAccount, string, []rbacv1.Pol
 	return nil, nil
 }
 
-func nothingLive(rbacv1.RoleRef, string) ([]rbacv1.PolicyRule, bool, error) { return nil, false, nil }
+func nothingLive(ref rbacv1.RoleRef, _ string) ([]rbacv1.PolicyRule, error) {
+	return nil, apierrors.NewNotFound(rbacv1.Resource(ref.Kind), ref.Name)
+}

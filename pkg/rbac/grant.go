@@ -69,13 +69,14 @@ type RoleRules func(ref rbacv1.RoleRef, namespace string) ([]rbacv1.PolicyRule, 
 // BindingGrant is the Grant of writing a RoleBinding, or without a namespace a ClusterRoleBinding.
 func BindingGrant(binding *rbacv1.ClusterRoleBinding, rulesOf RoleRules) (Grant, error) {
 	ref := binding.RoleRef
-	resource := "roles"
-	if ref.Kind == "ClusterRole" {
-		resource = "clusterroles"
-	}
-	g := Grant{Namespace: binding.Namespace, Instead: named(resource, ref.Name, verbBind)}
-	if ref.Kind == "Role" && binding.Namespace == ClusterScope {
-		g.Invalid = fmt.Errorf("a ClusterRoleBinding cannot name Role %q", ref.Name)
+	g := Grant{Namespace: binding.Namespace}
+	switch {
+	case ref.Kind == "ClusterRole":
+		g.Instead = named("clusterroles", ref.Name, verbBind)
+	case ref.Kind == "Role" && binding.Namespace != ClusterScope:
+		g.Instead = named("roles", ref.Name, verbBind)
+	default:
+		g.Invalid = fmt.Errorf("a binding in %s cannot name a role of kind %q", scope(binding.Namespace), ref.Kind)
 		return g, nil
 	}
 	var err error
@@ -86,23 +87,33 @@ func BindingGrant(binding *rbacv1.ClusterRoleBinding, rulesOf RoleRules) (Grant,
 	return g, err
 }
 
+func scope(namespace string) string {
+	if namespace == ClusterScope {
+		return "the whole cluster"
+	}
+	return "namespace " + namespace
+}
+
 func named(resource, name, verb string) rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{
 		APIGroups: []string{rbacv1.GroupName}, Resources: []string{resource}, ResourceNames: []string{name}, Verbs: []string{verb},
 	}
 }
 
-// Check says whether who holds this in the grant's scope may write it. What is missing of a binding to a
-// role that does not exist is the verb bind.
+// Wanted are the rules to ask for: those of the grant, or the verb bind where nothing else will do.
+func (g Grant) Wanted() []rbacv1.PolicyRule {
+	if g.Unresolved {
+		return []rbacv1.PolicyRule{g.Instead}
+	}
+	return g.Rules
+}
+
+// Check says whether who holds this in the grant's scope may write it.
 func (g Grant) Check(held Holding) Verdict {
 	if g.Invalid != nil {
 		return Verdict{Invalid: g.Invalid}
 	}
-	wanted := g.Rules
-	if g.Unresolved {
-		wanted = []rbacv1.PolicyRule{g.Instead}
-	}
-	v := held.Check(wanted)
+	v := held.Check(g.Wanted())
 	v.Unresolved = g.Unresolved
 	if (v.Invalid != nil || g.Unresolved || len(v.Missing) > 0) && len(Missing(held.Rules, []rbacv1.PolicyRule{g.Instead})) == 0 {
 		v.Invalid, v.Via = nil, g.Instead.Verbs[0]

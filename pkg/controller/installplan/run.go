@@ -171,7 +171,7 @@ func makeSteps(ctx context.Context, s *run) (flow.Outcome, error) {
 // request.
 func preflightPlan(_ context.Context, s *run) (flow.Outcome, error) {
 	listers := s.reconciler.RBAC
-	needs, err := preflight.NeedsOf(s.steps, preflight.LiveRoles(listers), s.servedAlready)
+	needs, err := preflight.NeedsOf(s.steps, listers.RulesOf, s.servedAlready)
 	if err != nil {
 		return flow.Outcome{}, err
 	}
