@@ -35,14 +35,14 @@ const (
 
 // Tenant is a namespace of one test with an account in it.
 type Tenant struct {
-	T         *testing.T
+	T         testing.TB
 	Cluster   *Cluster
 	Namespace string
 	Account   types.NamespacedName
 }
 
 // Tenant makes a namespace of a unique name, with the account in it, enrolled and without any rights.
-func (c *Cluster) Tenant(t *testing.T) *Tenant {
+func (c *Cluster) Tenant(t testing.TB) *Tenant {
 	t.Helper()
 	name := strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(t.Name()))
 	if len(name) > 40 {

@@ -86,6 +86,24 @@ func (v Variant) SetGroup(group string) {
 	v.Set([]any{map[string]any{"name": name, "version": "v1", "kind": "Greeting"}}, "spec", "customresourcedefinitions", "owned")
 }
 
+// SetImage changes the image of the operator's container.
+func (v Variant) SetImage(image string) {
+	deployments, _, err := unstructured.NestedSlice(v[FileCSV].Object, "spec", "install", "spec", "deployments")
+	if err == nil {
+		containers := []any{}
+		spec := []string{"spec", "template", "spec", "containers"}
+		first, _ := deployments[0].(map[string]any)
+		if containers, _, err = unstructured.NestedSlice(first, spec...); err == nil {
+			containers[0].(map[string]any)["image"] = image
+			err = unstructured.SetNestedSlice(first, containers, spec...)
+		}
+	}
+	if err != nil {
+		panic(fmt.Sprintf("ClusterServiceVersion: %v", err)) // the sample's has a Deployment of one container
+	}
+	v.Set(deployments, "spec", "install", "spec", "deployments")
+}
+
 // Write makes a bundle directory of it.
 func (v Variant) Write(dir string) error {
 	if err := os.CopyFS(dir, bundle.FS()); err != nil {

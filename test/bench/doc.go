@@ -1,0 +1,4 @@
+// Package bench measures what a user waits for and what an API server is asked, on an embedded control
+// plane with Remit installed. Nothing here is asserted but that the work gets done: figures depend on
+// the machine, and so go into the output and docs, not into a test's verdict.
+package bench

@@ -1,0 +1,165 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/remit-olm/remit/test/env"
+	"github.com/remit-olm/remit/test/operators/sample/bundle"
+)
+
+const (
+	// installs is how many operators are installed one after the other: a median of so few is steady
+	// enough to compare with, and they are done within half a minute.
+	installs = 15
+	// together is how many namespaces ask for an operator at the same moment.
+	together = 50
+	// aftermath is how long the cluster is listened to when all is done.
+	aftermath = time.Minute
+	// patience bounds a single install; a slow machine is no fault.
+	patience = 5 * time.Minute
+)
+
+func image(n int) string { return fmt.Sprintf("catalogs.test/small-%d", n) }
+
+// small makes the sample's bundle one that counts for itself: with a CustomResourceDefinition that no
+// other install has made, and an image that is not run as a process but is Ready as soon as it is there.
+func small(v env.Variant, n int) {
+	v.SetGroup(fmt.Sprintf("small-%d.remit.dev", n))
+	v.SetImage("images.test/small:1")
+}
+
+// tenant is a namespace that is ready for a Subscription to the nth catalog: an account with just what the
+// install needs, and a catalog whose content is known.
+func tenant(b *testing.B, n int) *env.Tenant {
+	b.Helper()
+	tn := cluster(b).Tenant(b)
+	content, err := env.ReadBundle(os.DirFS(shared.catalogs[image(n)]))
+	require.NoError(b, err)
+	tn.GrantAll(tn.Needs(content, bundle.Package, tn.Namespace))
+	tn.Group(env.AccountName, tn.Namespace)
+	tn.Catalog("catalog", image(n))
+	return tn
+}
+
+// ready waits until the tenant's catalog is.
+func ready(tn *env.Tenant) {
+	tn.T.Helper()
+	tn.Eventually(func(c *assert.CollectT) {
+		source := &operatorsv1alpha1.CatalogSource{}
+		assert.NoError(c, tn.Get("catalog", source))
+		if assert.NotNil(c, source.Status.GRPCConnectionState) {
+			assert.Equal(c, "READY", source.Status.GRPCConnectionState.LastObservedState)
+		}
+	})
+}
+
+// succeeding returns how long it takes, as watches see it, until the CSVs of all tenants have Succeeded
+// after do has begun.
+func succeeding(b *testing.B, tenants []*env.Tenant, do func()) []time.Duration {
+	b.Helper()
+	ctx, cancel := context.WithTimeout(b.Context(), patience)
+	defer cancel()
+	waiting := map[string]bool{}
+	for _, tn := range tenants {
+		waiting[tn.Namespace] = true
+	}
+	list := &operatorsv1alpha1.ClusterServiceVersionList{}
+	watch, err := cluster(b).Client.Watch(ctx, list)
+	require.NoError(b, err)
+	defer watch.Stop()
+	var out []time.Duration
+	begin := time.Now()
+	go do()
+	for len(waiting) > 0 {
+		e, ok := <-watch.ResultChan()
+		require.True(b, ok, "still waiting for %v", waiting)
+		csv, ok := e.Object.(*operatorsv1alpha1.ClusterServiceVersion)
+		if ok && waiting[csv.Namespace] && csv.Status.Phase == operatorsv1alpha1.CSVPhaseSucceeded {
+			delete(waiting, csv.Namespace)
+			out = append(out, time.Since(begin))
+		}
+	}
+	return out
+}
+
+func subscribe(tn *env.Tenant) {
+	err := tn.Cluster.Client.Create(context.Background(), &operatorsv1alpha1.Subscription{ObjectMeta: tn.Meta("small"),
+		Spec: &operatorsv1alpha1.SubscriptionSpec{
+			CatalogSource: "catalog", CatalogSourceNamespace: tn.Namespace, Package: bundle.Package, Channel: bundle.Channel,
+		}})
+	assert.NoError(tn.T, err)
+}
+
+// BenchmarkInstall installs small operators one after the other, each in a bounded namespace of its own.
+func BenchmarkInstall(b *testing.B) {
+	var times []time.Duration
+	var requests []int
+	for range b.N {
+		for n := range installs {
+			tn := tenant(b, n)
+			ready(tn)
+			quiet(tn)
+			from := mark(b)
+			times = append(times, succeeding(b, []*env.Tenant{tn}, func() { subscribe(tn) })...)
+			tn.Succeeded(bundle.CSV)
+			quiet(tn)
+			sent := between(b, from, mark(b))
+			requests = append(requests, len(sent))
+			if n == installs-1 {
+				report(fmt.Sprintf("Requests of one install (%d):", len(sent)), sent.table())
+			}
+		}
+	}
+	slices.Sort(times)
+	slices.Sort(requests)
+	b.ReportMetric(times[len(times)/2].Seconds(), "s/median")
+	b.ReportMetric(times[len(times)-1].Seconds(), "s/max")
+	b.ReportMetric(float64(requests[len(requests)/2]), "requests/install")
+	b.ReportMetric(0, "ns/op")
+}
+
+// BenchmarkInstallTogether creates Subscriptions in many bounded namespaces at once.
+func BenchmarkInstallTogether(b *testing.B) {
+	var times []time.Duration
+	var sent, after requests
+	for range b.N {
+		var tenants []*env.Tenant
+		for range together {
+			tenants = append(tenants, tenant(b, installs))
+		}
+		for _, tn := range tenants {
+			ready(tn)
+		}
+		quiet(tenants[0])
+		from := mark(b)
+		times = succeeding(b, tenants, func() {
+			for _, tn := range tenants {
+				go subscribe(tn)
+			}
+		})
+		for _, tn := range tenants {
+			tn.Succeeded(bundle.CSV)
+		}
+		quiet(tenants[0])
+		done := mark(b)
+		sent = between(b, from, done)
+		time.Sleep(aftermath)
+		after = between(b, done, mark(b))
+		report(fmt.Sprintf("Requests of %d installs at once (%d):", together, len(sent)), sent.table())
+		report(fmt.Sprintf("Requests in the %s after them (%d):", aftermath, len(after)), after.table())
+	}
+	b.ReportMetric(times[len(times)/2].Seconds(), "s/median")
+	b.ReportMetric(times[len(times)-1].Seconds(), "s/last")
+	b.ReportMetric(float64(len(sent))/together, "requests/install")
+	b.ReportMetric(float64(len(after)), "requests/minute-after")
+	b.ReportMetric(0, "ns/op")
+}

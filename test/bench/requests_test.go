@@ -1,0 +1,97 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/remit-olm/remit/test/env"
+	"github.com/remit-olm/remit/test/env/audit"
+)
+
+// requests are those that were sent as Remit's own identities or as an account of a tenant, leases and
+// watches aside.
+type requests []audit.Event
+
+// stillness is how long nothing is sent until an install counts as over.
+const stillness = 1500 * time.Millisecond
+
+func ours(e audit.Event) bool {
+	if e.Verb == "watch" || e.Object != nil && e.Object.Resource == "leases" {
+		return false
+	}
+	return env.Self().Is(e) || strings.HasSuffix(e.User.Username, ":"+env.AccountName)
+}
+
+// mark is the number of requests so far.
+func mark(b *testing.B) int {
+	b.Helper()
+	return len(sentSince(b, 0))
+}
+
+func sentSince(b *testing.B, from int) requests {
+	b.Helper()
+	all, err := cluster(b).Audited(context.Background(), ours)
+	require.NoError(b, err)
+	return all[from:]
+}
+
+func between(b *testing.B, from, to int) requests {
+	b.Helper()
+	return sentSince(b, 0)[from:to]
+}
+
+// quiet waits until nothing is sent for a while.
+func quiet(tn *env.Tenant) {
+	tn.T.Helper()
+	b, ok := tn.T.(*testing.B)
+	require.True(tn.T, ok)
+	for before := -1; ; {
+		now := mark(b)
+		if now == before {
+			return
+		}
+		before = now
+		time.Sleep(stillness)
+	}
+}
+
+// table counts the requests by identity, verb and resource.
+func (r requests) table() []string {
+	counts := map[string]int{}
+	for _, e := range r {
+		who := "account"
+		if env.Self().Is(e) {
+			who = e.User.Username[strings.LastIndex(e.User.Username, ":")+1:]
+		}
+		what := e.RequestURI
+		if o := e.Object; o != nil {
+			what = o.Resource
+			if o.Subresource != "" {
+				what += "/" + o.Subresource
+			}
+			if o.APIGroup != "" {
+				what += "." + o.APIGroup
+			}
+		}
+		if who == "account" {
+			who += " (" + e.UserAgent + ")"
+		}
+		line := fmt.Sprintf("%-24s %-8s %s", who, e.Verb, what)
+		if e.Response.Code >= 400 {
+			line += fmt.Sprintf(" (%d)", e.Response.Code)
+		}
+		counts[line]++
+	}
+	var out []string
+	for line, n := range counts {
+		out = append(out, fmt.Sprintf("%s %d", line, n))
+	}
+	slices.Sort(out)
+	return out
+}
