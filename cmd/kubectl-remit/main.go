@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/remit-olm/remit/cmd/kubectl-remit/internal/cli"
+	"github.com/remit-olm/remit/cmd/kubectl-remit/preflight"
 	"github.com/remit-olm/remit/cmd/kubectl-remit/rbac"
 	"github.com/remit-olm/remit/cmd/kubectl-remit/run"
 	"github.com/remit-olm/remit/pkg/lib/version"
@@ -37,6 +38,6 @@ func root() *cobra.Command {
 		SilenceErrors: true,
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl remit"},
 	}
-	cmd.AddCommand(rbac.NewCommand(), run.NewCommand())
+	cmd.AddCommand(preflight.NewCommand(), rbac.NewCommand(), run.NewCommand())
 	return cmd
 }

@@ -1,0 +1,177 @@
+package grants
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/remit-olm/remit/pkg/catalog"
+	"github.com/remit-olm/remit/pkg/catalog/fbc"
+	"github.com/remit-olm/remit/pkg/rbac"
+)
+
+// Folder reads the Roles, ClusterRoles and bindings of all manifests below a directory, or of one file.
+// Objects of other groups are passed over. One that the API server would refuse is an error that names
+// file and object; all of them are told at once.
+func Folder(name string) (rbac.Listers, error) {
+	f := folder{store: newStore(), decoder: strict(), from: map[string]string{}}
+	info, err := os.Stat(name)
+	if err != nil {
+		return rbac.Listers{}, err
+	}
+	if !info.IsDir() {
+		f.read(os.DirFS(filepath.Dir(name)), filepath.Base(name))
+	} else if err := f.walk(os.DirFS(name)); err != nil {
+		return rbac.Listers{}, err
+	}
+	if err := errors.Join(f.problems...); err != nil {
+		return rbac.Listers{}, err
+	}
+	return f.store.listers(), f.store.aggregate()
+}
+
+// folder is what has been read so far.
+type folder struct {
+	store    store
+	decoder  runtime.Decoder
+	from     map[string]string // file by object
+	problems []error
+}
+
+func (f *folder) walk(fsys fs.FS) error {
+	return fs.WalkDir(fsys, ".", func(file string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() && fbc.IsCatalogFile(file) {
+			f.read(fsys, file)
+		}
+		return err
+	})
+}
+
+// strict refuses unknown fields, as kubectl apply does.
+func strict() runtime.Decoder {
+	scheme := runtime.NewScheme()
+	if err := rbacv1.AddToScheme(scheme); err != nil {
+		panic(err) // the API module's own types
+	}
+	return serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDeserializer()
+}
+
+func (f *folder) read(fsys fs.FS, file string) {
+	data, err := fs.ReadFile(fsys, file)
+	if err != nil {
+		f.problem(file, "", err)
+		return
+	}
+	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data)))
+	for {
+		doc, err := reader.Read()
+		if errors.Is(err, io.EOF) {
+			return
+		}
+		if err == nil {
+			err = f.document(file, doc)
+		}
+		if err != nil {
+			f.problem(file, "", err)
+			return
+		}
+	}
+}
+
+func (f *folder) problem(file, object string, err error) {
+	if object != "" {
+		file += ": " + object
+	}
+	f.problems = append(f.problems, fmt.Errorf("%s: %w", file, err))
+}
+
+func (f *folder) document(file string, doc []byte) error {
+	if err := catalog.CheckAliases(doc, catalog.MaxFileBytes); err != nil {
+		return err
+	}
+	data, err := yaml.YAMLToJSONStrict(doc)
+	if err != nil {
+		return err
+	}
+	obj := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal(data, &obj.Object); err != nil || (obj.Object != nil && obj.GetKind() == "") {
+		return errors.New("not an object with a kind")
+	}
+	if obj.Object == nil {
+		return nil // a document of comments
+	}
+	return f.object(file, obj)
+}
+
+// object takes one object, or each of a list.
+func (f *folder) object(file string, obj *unstructured.Unstructured) error {
+	if obj.IsList() {
+		return obj.EachListItem(func(item runtime.Object) error {
+			one, ok := item.(*unstructured.Unstructured)
+			if !ok {
+				return fmt.Errorf("%s: an element is no object", obj.GetKind())
+			}
+			return f.object(file, one)
+		})
+	}
+	if obj.GroupVersionKind().Group != rbacv1.GroupName {
+		return nil
+	}
+	typed, err := f.decode(obj)
+	if err != nil {
+		f.problem(file, describe(obj), err)
+		return nil
+	}
+	id := obj.GetKind() + " " + client.ObjectKeyFromObject(typed).String()
+	if other, ok := f.from[id]; ok {
+		f.problem(file, describe(obj), fmt.Errorf("is in %s too", other))
+		return nil
+	}
+	f.from[id] = file
+	index, err := f.store.of(typed)
+	if err != nil {
+		return err
+	}
+	return index.Add(typed)
+}
+
+// decode reads an object as the API server would, with its defaults.
+func (f *folder) decode(obj *unstructured.Unstructured) (client.Object, error) {
+	data, err := obj.MarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	decoded, err := runtime.Decode(f.decoder, data)
+	if runtime.IsNotRegisteredError(err) {
+		return nil, fmt.Errorf("%s is not served: only %s is", obj.GroupVersionKind(), rbacv1.SchemeGroupVersion)
+	}
+	if err != nil {
+		return nil, err
+	}
+	typed, ok := decoded.(client.Object)
+	if !ok {
+		return nil, fmt.Errorf("%T is no object", decoded)
+	}
+	return typed, complete(typed)
+}
+
+func describe(obj client.Object) string {
+	kind := obj.GetObjectKind().GroupVersionKind().Kind
+	if obj.GetNamespace() == "" {
+		return kind + " " + obj.GetName()
+	}
+	return kind + " " + obj.GetNamespace() + "/" + obj.GetName()
+}

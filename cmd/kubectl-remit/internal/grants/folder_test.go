@@ -1,0 +1,134 @@
+package grants
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/remit-olm/remit/pkg/rbac"
+)
+
+var account = types.NamespacedName{Namespace: "a", Name: "sa"}
+
+func write(t *testing.T, files map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range files {
+		file := filepath.Join(dir, name)
+		require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o700))
+		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+	}
+	return dir
+}
+
+func held(t *testing.T, dir, namespace string) []rbacv1.PolicyRule {
+	t.Helper()
+	listers, err := Folder(dir)
+	require.NoError(t, err)
+	holder, err := Listed(listers, account).Holder(t.Context(), nil)
+	require.NoError(t, err)
+	rules, err := holder(namespace)
+	require.NoError(t, err)
+	return rules
+}
+
+const (
+	rules = `rules: [{apiGroups: [""], resources: [pods], verbs: [get]}]`
+	role  = `{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {namespace: a, name: r}, ` + rules + `}`
+	bound = `{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {namespace: a, name: b}, ` +
+		`roleRef: {kind: Role, name: r}, subjects: [{kind: ServiceAccount, name: sa}]}`
+)
+
+var pods = rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get"}}
+
+func TestAFolderIsReadWhateverItsForm(t *testing.T) {
+	for name, files := range map[string]map[string]string{
+		"a file each":               {"role.yaml": role, "deep/er/binding.yml": bound},
+		"documents of one file":     {"all.yaml": "# comment\n---\n" + role + "\n---\n" + bound + "\n---\n"},
+		"a List":                    {"all.yaml": "{apiVersion: v1, kind: List, items: [" + role + ", " + bound + "]}"},
+		"a typed list":              {"r.yaml": "{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleList, items: [" + role + "]}", "b.yaml": bound},
+		"JSON":                      {"all.json": `{"apiVersion":"v1","kind":"List","items":[` + `{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"Role","metadata":{"namespace":"a","name":"r"},"rules":[{"apiGroups":[""],"resources":["pods"],"verbs":["get"]}]}` + `]}`, "b.yaml": bound},
+		"with objects of no rights": {"all.yaml": role + "\n---\n{apiVersion: v1, kind: Namespace, metadata: {name: a}}\n---\n" + bound, "README.md": "{"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := write(t, files)
+			require.Equal(t, []rbacv1.PolicyRule{pods}, held(t, dir, "a"))
+			require.Empty(t, held(t, dir, "b"))
+			require.Empty(t, held(t, dir, rbac.ClusterScope))
+		})
+	}
+}
+
+func TestOneFileIsEnough(t *testing.T) {
+	dir := write(t, map[string]string{"all": role + "\n---\n" + bound, "other.yaml": "{"})
+	require.Equal(t, []rbacv1.PolicyRule{pods}, held(t, filepath.Join(dir, "all"), "a"))
+}
+
+func TestClusterRolesAreAggregated(t *testing.T) {
+	const clusterRole = "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\n"
+	dir := write(t, map[string]string{"all.yaml": clusterRole +
+		"metadata: {name: top, namespace: ignored}\naggregationRule: {clusterRoleSelectors: [{matchLabels: {to: top}}]}\n" +
+		"rules: [{apiGroups: [''], resources: [nodes], verbs: [get]}]\n---\n" + // the controller would take it away
+		clusterRole + "metadata: {name: middle, labels: {to: top}}\naggregationRule: {clusterRoleSelectors: [{matchLabels: {to: middle}}]}\n---\n" +
+		clusterRole + "metadata: {name: zleaf, labels: {to: middle}}\n" + rules + "\n---\n" +
+		clusterRole + "metadata: {name: other}\nrules: [{nonResourceURLs: [/x], verbs: [get]}]\n---\n" +
+		"apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRoleBinding\nmetadata: {name: b}\nroleRef: {kind: ClusterRole, name: top}\n" +
+		"subjects: [{kind: Group, name: 'system:serviceaccounts:a'}]\n"})
+	require.Equal(t, []rbacv1.PolicyRule{pods}, held(t, dir, rbac.ClusterScope))
+	require.Equal(t, []rbacv1.PolicyRule{pods}, held(t, dir, "anywhere"))
+}
+
+func TestWhatTheServerWouldRefuseIsNamed(t *testing.T) {
+	object := func(kind, rest string) string {
+		return "apiVersion: rbac.authorization.k8s.io/v1\nkind: " + kind + "\nmetadata: {namespace: a, name: x}\n" + rest
+	}
+	const ref = "roleRef: {kind: Role, name: r}\n"
+	for name, row := range map[string]struct{ text, want string }{
+		"no YAML":                       {"a: [", "f.yaml: "},
+		"no object":                     {"[1]", "f.yaml: not an object with a kind"},
+		"a key twice":                   {object("Role", "rules: []\nrules: []"), `f.yaml: `},
+		"another version":               {"apiVersion: rbac.authorization.k8s.io/v1beta1\nkind: Role\nmetadata: {name: x, namespace: a}", "f.yaml: Role a/x: rbac.authorization.k8s.io/v1beta1, Kind=Role is not served"},
+		"another kind":                  {object("Rule", ""), "f.yaml: Rule a/x: rbac.authorization.k8s.io/v1, Kind=Rule is not served"},
+		"an unknown field":              {object("Role", "rules: [{apiGroup: ['']}]"), `f.yaml: Role a/x: strict decoding error: unknown field "rules[0].apiGroup"`},
+		"no verbs":                      {object("Role", "rules: [{apiGroups: [''], resources: [pods]}]"), "f.yaml: Role a/x: rules[0]: Forbidden: rule"},
+		"URLs in a namespace":           {object("Role", "rules: [{nonResourceURLs: [/x], verbs: [get]}]"), "whole cluster only"},
+		"no namespace":                  {"apiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata: {name: x}", "f.yaml: Role x: metadata.namespace: Required value"},
+		"no name":                       {"apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole", "metadata.name: Required value"},
+		"a name that is a path":         {"apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: a/b}", "may not contain '/'"},
+		"an empty aggregation":          {object("ClusterRole", "aggregationRule: {}"), "aggregationRule.clusterRoleSelectors: Required value"},
+		"a malformed selector":          {object("ClusterRole", "aggregationRule: {clusterRoleSelectors: [{matchLabels: {'a b': c}}]}"), "clusterRoleSelectors[0].matchLabels"},
+		"a roleRef to something else":   {object("RoleBinding", "roleRef: {kind: Deployment, name: r}"), `roleRef.kind: Unsupported value: "Deployment"`},
+		"a cluster binding of a Role":   {object("ClusterRoleBinding", ref), `f.yaml: ClusterRoleBinding a/x: roleRef.kind: Unsupported value: "Role"`},
+		"a roleRef of no name":          {object("RoleBinding", "roleRef: {kind: Role}"), "roleRef.name: Required value"},
+		"a roleRef of another group":    {object("RoleBinding", "roleRef: {apiGroup: apps, kind: Role, name: r}"), `roleRef.apiGroup: Unsupported value: "apps"`},
+		"a subject of no kind":          {object("RoleBinding", ref+"subjects: [{name: x}]"), `subjects[0].kind: Unsupported value: ""`},
+		"a ServiceAccount of a group":   {object("RoleBinding", ref+"subjects: [{kind: ServiceAccount, name: x, apiGroup: apps}]"), `subjects[0].apiGroup: Unsupported value: "apps"`},
+		"a ServiceAccount of no name":   {object("RoleBinding", ref+"subjects: [{kind: ServiceAccount}]"), "subjects[0].name: Required value"},
+		"a ServiceAccount of bad name":  {object("RoleBinding", ref+"subjects: [{kind: ServiceAccount, name: X}]"), `subjects[0].name: Invalid value: "X"`},
+		"a ServiceAccount of nowhere":   {object("ClusterRoleBinding", "roleRef: {kind: ClusterRole, name: r}\nsubjects: [{kind: ServiceAccount, name: x}]"), "subjects[0].namespace: Required value"},
+		"one object in two documents":   {role + "\n---\n" + role, "f.yaml: Role a/r: is in f.yaml too"},
+		"an alias bomb":                 {bomb(), "f.yaml: "},
+		"an element that is no object":  {"{apiVersion: v1, kind: List, items: [1]}", "f.yaml: "},
+		"all of it, not just the first": {object("Role", "rules: 1") + "\n---\n" + object("Roll", ""), "Roll a/x: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := Folder(write(t, map[string]string{"f.yaml": row.text}))
+			require.ErrorContains(t, err, row.want)
+		})
+	}
+	_, err := Folder(filepath.Join(t.TempDir(), "none"))
+	require.ErrorIs(t, err, os.ErrNotExist)
+}
+
+func bomb() string {
+	text := "a0: &a0 [x,x,x,x,x,x,x,x,x,x]\n"
+	for i := range 9 {
+		a, b := string(rune('0'+i)), string(rune('1'+i))
+		text += "a" + b + ": &a" + b + " [*a" + a + ",*a" + a + ",*a" + a + ",*a" + a + ",*a" + a + ",*a" + a + ",*a" + a + ",*a" + a + ",*a" + a + "]\n"
+	}
+	return text
+}

@@ -1,0 +1,117 @@
+package source
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"github.com/stretchr/testify/require"
+
+	"github.com/remit-olm/remit/pkg/bundle"
+	sample "github.com/remit-olm/remit/test/operators/sample/bundle"
+)
+
+func sampleDir(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	require.NoError(t, os.CopyFS(dir, sample.FS()))
+	return dir
+}
+
+func TestABundleDirectoryIsReadWithItsPackage(t *testing.T) {
+	b, err := Load(t.Context(), sampleDir(t))
+	require.NoError(t, err)
+	require.Equal(t, sample.Package, b.Package)
+	require.Equal(t, sample.CSV, b.CSV.Name)
+	require.NotEmpty(t, b.Objects)
+}
+
+func TestWhatIsNoBundleIsSaidSo(t *testing.T) {
+	two := t.TempDir()
+	for _, version := range []string{"1", "2"} {
+		require.NoError(t, os.CopyFS(filepath.Join(two, version), sample.FS()))
+	}
+	noMetadata := sampleDir(t)
+	require.NoError(t, os.RemoveAll(filepath.Join(noMetadata, "metadata")))
+	broken := sampleDir(t)
+	require.NoError(t, os.WriteFile(filepath.Join(broken, "manifests", "x.yaml"), []byte("kind: ["), 0o600))
+	file := filepath.Join(broken, "manifests", "x.yaml")
+	for name, row := range map[string]struct{ arg, want string }{
+		"nothing there":       {filepath.Join(two, "none"), "no such file or directory"},
+		"a file":              {file, "not a directory"},
+		"a folder of several": {two, "not a bundle: it has no manifests"},
+		"no metadata":         {noMetadata, "not a bundle: it has no metadata/annotations.yaml"},
+		"malformed":           {broken, "x.yaml"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := Load(t.Context(), row.arg)
+			require.ErrorContains(t, err, row.want)
+			require.ErrorContains(t, err, row.arg)
+		})
+	}
+}
+
+func TestAnAccountIsNamespaceAndName(t *testing.T) {
+	a, err := ParseAccount("team-a/installer.x")
+	require.NoError(t, err)
+	require.Equal(t, "team-a/installer.x", a.String())
+	for _, text := range []string{"", "installer", "/installer", "team-a/", "team-a/a/b", "Team/a", "team-a/A"} {
+		_, err := ParseAccount(text)
+		require.ErrorContains(t, err, "account", text)
+	}
+}
+
+func TestTheScopeOfEachInstallMode(t *testing.T) {
+	const own, single, multi, all = operatorsv1alpha1.InstallModeTypeOwnNamespace, operatorsv1alpha1.InstallModeTypeSingleNamespace,
+		operatorsv1alpha1.InstallModeTypeMultiNamespace, operatorsv1alpha1.InstallModeTypeAllNamespaces
+	type modes = []operatorsv1alpha1.InstallModeType
+	everything := modes{own, single, multi, all}
+	for name, row := range map[string]struct {
+		supported modes
+		mode      operatorsv1alpha1.InstallModeType
+		targets   []string
+		want      []string
+		wantErr   string
+	}{
+		"the narrowest":                 {everything, "", nil, []string{"ns"}, ""},
+		"the narrowest without an own":  {modes{single, all}, "", nil, []string{""}, ""},
+		"no choice without targets":     {modes{single, multi}, "", nil, nil, "the bundle supports SingleNamespace, MultiNamespace: say which"},
+		"none at all":                   {nil, "", nil, nil, "supports no install mode"},
+		"by one target":                 {everything, "", []string{"b"}, []string{"b"}, ""},
+		"by targets, sorted":            {everything, "", []string{"b", "a", "b"}, []string{"a", "b"}, ""},
+		"by the own as target":          {everything, "", []string{"ns"}, []string{"ns"}, ""},
+		"own":                           {everything, own, nil, []string{"ns"}, ""},
+		"own with another target":       {everything, own, []string{"b"}, nil, `has the one target "ns"`},
+		"single":                        {everything, single, []string{"b"}, []string{"b"}, ""},
+		"single without target":         {everything, single, nil, nil, "wants one namespace other than"},
+		"single of the own":             {everything, single, []string{"ns"}, nil, "wants one namespace other than"},
+		"multi with the own":            {everything, multi, []string{"b", "ns"}, []string{"b", "ns"}, ""},
+		"multi of one":                  {everything, multi, []string{"b"}, nil, "at least two"},
+		"all":                           {everything, all, nil, []string{""}, ""},
+		"all with targets":              {everything, all, []string{"b"}, nil, "has no --target-namespaces"},
+		"not supported":                 {modes{all}, own, nil, nil, "OwnNamespace InstallModeType not supported, cannot configure to watch own namespace; it supports AllNamespaces"},
+		"multi with an own unsupported": {modes{multi}, multi, []string{"b", "ns"}, nil, "OwnNamespace InstallModeType not supported"},
+		"a mode that is none":           {everything, "Some", nil, nil, `install mode "Some" is not known`},
+		"a target that is no namespace": {everything, "", []string{"B"}, nil, `target namespace "B"`},
+		"an empty target":               {everything, "", []string{""}, nil, `target namespace ""`},
+		"a CSV that says a mode twice":  {modes{own, own}, "", nil, nil, "install modes"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := &Bundle{Package: "p", Bundle: &bundle.Bundle{CSV: &operatorsv1alpha1.ClusterServiceVersion{}}}
+			for _, m := range row.supported {
+				b.CSV.Spec.InstallModes = append(b.CSV.Spec.InstallModes, operatorsv1alpha1.InstallMode{Type: m, Supported: true})
+			}
+			f := Flags{Mode: string(row.mode), Targets: row.targets}
+			scope, err := f.Scope(b, "ns")
+			if row.wantErr != "" {
+				require.ErrorContains(t, err, row.wantErr)
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, row.want, scope.Targets)
+			require.Equal(t, "ns", scope.Namespace)
+			require.Equal(t, "p", scope.Package)
+		})
+	}
+}

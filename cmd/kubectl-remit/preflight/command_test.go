@@ -1,0 +1,109 @@
+package preflight
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"sigs.k8s.io/yaml"
+
+	"github.com/remit-olm/remit/cmd/kubectl-remit/internal/cli"
+	"github.com/remit-olm/remit/cmd/kubectl-remit/rbac"
+	sample "github.com/remit-olm/remit/test/operators/sample/bundle"
+)
+
+func sampleDir(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	require.NoError(t, os.CopyFS(dir, sample.FS()))
+	return dir
+}
+
+// execute runs the command, which needs no cluster with these arguments.
+func execute(t *testing.T, args ...string) (out string, code int, err error) {
+	t.Helper()
+	cmd := NewCommand()
+	var buffer bytes.Buffer
+	cmd.SetOut(&buffer)
+	cmd.SetErr(&bytes.Buffer{})
+	cmd.SilenceUsage, cmd.SilenceErrors = true, true
+	cmd.SetArgs(args)
+	err = cmd.ExecuteContext(t.Context())
+	return buffer.String(), cli.ExitCode(err), err
+}
+
+// printed is what kubectl remit rbac prints.
+func printed(t *testing.T, bundle string) string {
+	t.Helper()
+	cmd := rbac.NewCommand()
+	var out bytes.Buffer
+	cmd.SetOut(&out)
+	cmd.SetArgs([]string{bundle, "--account=team-a/installer"})
+	require.NoError(t, cmd.ExecuteContext(t.Context()))
+	return out.String()
+}
+
+func folder(t *testing.T, text string) string {
+	t.Helper()
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "rbac.yaml"), []byte(text), 0o600))
+	return dir
+}
+
+func TestWhatRBACPrintsIsEnough(t *testing.T) {
+	bundle := sampleDir(t)
+	out, code, err := execute(t, bundle, "--account=team-a/installer", "--rbac-dir", folder(t, printed(t, bundle)))
+	require.NoError(t, err)
+	require.Zero(t, code)
+	require.Equal(t, "ServiceAccount team-a/installer holds all that ClusterServiceVersion sample-operator.v0.1.0 needs in namespace \"team-a\".\n", out)
+}
+
+func TestWhatIsMissingIsNamedAndCanBeGranted(t *testing.T) {
+	bundle := sampleDir(t)
+	all := printed(t, bundle)
+	less := strings.Replace(all, "  resources:\n  - greetings\n  verbs:\n  - get\n  - list\n", "  resources:\n  - greetings\n  verbs:\n  - get\n", 1)
+	require.NotEqual(t, all, less)
+	args := []string{bundle, "--account=team-a/installer", "--rbac-dir", folder(t, less)}
+
+	out, code, _ := execute(t, args...)
+	require.Equal(t, cli.CodeMissing, code)
+	require.Contains(t, out, `cannot list resource "greetings" in API group "sample.remit.dev" in the namespace "team-a"`)
+	_, grant, _ := strings.Cut(out, "---\n")
+	_, code, err := execute(t, append(args[:3:3], folder(t, less+"---\n"+grant))...)
+	require.NoError(t, err)
+	require.Zero(t, code)
+
+	out, code, _ = execute(t, append(args, "-o", "yaml")...)
+	require.Equal(t, cli.CodeMissing, code)
+	var d document
+	require.NoError(t, yaml.UnmarshalStrict([]byte(out), &d))
+	require.False(t, d.Held)
+	require.Equal(t, "---\n"+grant, d.Grant)
+	require.NotEmpty(t, d.Missing)
+	for _, m := range d.Missing {
+		require.NotEmpty(t, m.Cause)
+		require.Equal(t, []string{"greetings"}, m.Rules[0].Resources)
+	}
+}
+
+func TestWhatCannotBeAnsweredIsAnErrorOfItsOwnCode(t *testing.T) {
+	bundle := sampleDir(t)
+	empty := t.TempDir()
+	for want, args := range map[string][]string{
+		"--account is required":         {bundle, "--rbac-dir", empty},
+		`account "x"`:                   {bundle, "--rbac-dir", empty, "--account=x"},
+		"no such file or directory":     {bundle, "--rbac-dir", filepath.Join(empty, "none"), "--account=a/b"},
+		"rbac.yaml: not an object":      {bundle, "--rbac-dir", folder(t, "[]"), "--account=a/b"},
+		"--rbac-dir is for bundles":     {"subscription/x", "--rbac-dir", empty},
+		"not a bundle":                  {empty, "--rbac-dir", empty, "--account=a/b"},
+		"accepts 1 arg(s)":              nil,
+		`install mode "x" is not known`: {bundle, "--rbac-dir", empty, "--account=a/b", "--install-mode=x"},
+	} {
+		_, code, err := execute(t, args...)
+		require.ErrorContains(t, err, want)
+		require.Equal(t, cli.CodeError, code)
+	}
+}

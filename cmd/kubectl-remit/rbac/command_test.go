@@ -1,0 +1,90 @@
+package rbac
+
+import (
+	"bytes"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+
+	sample "github.com/remit-olm/remit/test/operators/sample/bundle"
+)
+
+// execute runs the command for the sample's bundle.
+func execute(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	dir := t.TempDir()
+	require.NoError(t, os.CopyFS(dir, sample.FS()))
+	cmd := NewCommand()
+	var out bytes.Buffer
+	cmd.SetOut(&out)
+	cmd.SetErr(&bytes.Buffer{})
+	cmd.SilenceUsage, cmd.SilenceErrors = true, true
+	cmd.SetArgs(append([]string{dir}, args...))
+	err := cmd.ExecuteContext(t.Context())
+	return out.String(), err
+}
+
+// kinds lists what a text of manifests holds.
+func kinds(t *testing.T, text string) []string {
+	t.Helper()
+	var out []string
+	decoder := utilyaml.NewYAMLOrJSONDecoder(strings.NewReader(text), 4096)
+	for {
+		var obj struct {
+			Kind     string
+			Metadata struct{ Namespace string }
+			Items    []struct {
+				Kind     string
+				Metadata struct{ Namespace string }
+			}
+		}
+		if decoder.Decode(&obj) != nil {
+			return out
+		}
+		for _, item := range obj.Items {
+			out = append(out, strings.TrimSpace(item.Kind+" "+item.Metadata.Namespace))
+		}
+		if obj.Kind != "List" {
+			out = append(out, strings.TrimSpace(obj.Kind+" "+obj.Metadata.Namespace))
+		}
+	}
+}
+
+var bare = []string{"ClusterRole", "ClusterRoleBinding", "Role team-a", "RoleBinding team-a"}
+
+func TestItPrintsWhatCanBeApplied(t *testing.T) {
+	whole := []string{"Namespace", "ServiceAccount team-a", "Role team-a", "RoleBinding team-a"}
+	for name, row := range map[string]struct{ args, want []string }{
+		"the grants":            {nil, bare},
+		"as a List":             {[]string{"-o", "json"}, bare},
+		"with the account":      {[]string{"--with-account"}, append(whole, bare...)},
+		"another namespace":     {[]string{"-n", "team-b"}, []string{"ClusterRole", "ClusterRoleBinding", "Role team-b", "RoleBinding team-b"}},
+		"targets":               {[]string{"--target-namespaces=team-b"}, append(bare[:4:4], "Role team-b", "RoleBinding team-b")},
+		"the cluster as target": {[]string{"--install-mode=AllNamespaces"}, bare},
+	} {
+		t.Run(name, func(t *testing.T) {
+			args := append([]string{"--account", "team-a/installer"}, row.args...)
+			text, err := execute(t, args...)
+			require.NoError(t, err)
+			require.Equal(t, row.want, kinds(t, text))
+			again, err := execute(t, args...)
+			require.NoError(t, err)
+			require.Equal(t, text, again)
+		})
+	}
+}
+
+func TestWhatIsWrongWithTheFlagsIsSaid(t *testing.T) {
+	for want, args := range map[string][]string{
+		"--account is required":         nil,
+		`account "x"`:                   {"--account", "x"},
+		`install mode "x" is not known`: {"--account", "a/b", "--install-mode", "x"},
+		`output "text"`:                 {"--account", "a/b", "-o", "text"},
+	} {
+		_, err := execute(t, args...)
+		require.ErrorContains(t, err, want)
+	}
+}
