@@ -2,10 +2,12 @@ package manifests
 
 import (
 	"io/fs"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/remit-olm/remit/pkg/lib/names"
@@ -44,6 +46,30 @@ func TestOnlyCompatHasADefaultAccount(t *testing.T) {
 			for _, deployment := range ofKind(render(t, profile), "Deployment") {
 				require.Equal(t, want[deployment.GetName()], accountFlags(args(t, deployment)), deployment.GetName())
 			}
+		})
+	}
+}
+
+// The author check has to know the default account that the programs' flags name: a rule that did not
+// would let anybody clear the name of a group.
+func TestTheAuthorCheckKnowsTheDefaultAccount(t *testing.T) {
+	for _, profile := range Profiles() {
+		t.Run(profile, func(t *testing.T) {
+			objs := render(t, profile)
+			want := "''"
+			for _, deployment := range ofKind(objs, "Deployment") {
+				for _, flag := range accountFlags(args(t, deployment)) {
+					if account, ok := strings.CutPrefix(flag, "--default-account="); ok {
+						want = "'" + account + "'"
+					}
+				}
+			}
+			policies := slices.DeleteFunc(ofKind(objs, "ValidatingAdmissionPolicy"), func(obj *unstructured.Unstructured) bool {
+				return obj.GetName() != "remit-author-check"
+			})
+			require.Len(t, policies, 1)
+			policy := convert[admissionregistrationv1.ValidatingAdmissionPolicy](t, policies[0])
+			require.Contains(t, policy.Spec.Variables, admissionregistrationv1.Variable{Name: "defaultAccount", Expression: want})
 		})
 	}
 }

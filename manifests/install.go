@@ -52,8 +52,13 @@ func Install(ctx context.Context, c client.Client, profile string, args ...Args)
 }
 
 func withArgs(obj *unstructured.Unstructured, args []Args) error {
-	i := slices.IndexFunc(args, func(a Args) bool { return obj.GetKind() == "Deployment" && obj.GetName() == a.Deployment })
-	if i < 0 {
+	var more []string
+	for _, a := range args {
+		if obj.GetKind() == "Deployment" && obj.GetName() == a.Deployment {
+			more = append(more, a.Args...)
+		}
+	}
+	if len(more) == 0 {
 		return nil
 	}
 	containers, _, err := unstructured.NestedSlice(obj.Object, "spec", "template", "spec", "containers")
@@ -68,7 +73,7 @@ func withArgs(obj *unstructured.Unstructured, args []Args) error {
 	if err != nil {
 		return fmt.Errorf("Deployment %s: %w", obj.GetName(), err)
 	}
-	if err := unstructured.SetNestedStringSlice(container, append(own, args[i].Args...), "args"); err != nil {
+	if err := unstructured.SetNestedStringSlice(container, append(own, more...), "args"); err != nil {
 		return err
 	}
 	return unstructured.SetNestedSlice(obj.Object, containers, "spec", "template", "spec", "containers")

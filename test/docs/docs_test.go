@@ -19,7 +19,8 @@ package docs
 // image name that the pages use (catalogImage).
 //
 // `kubectl` is this test's own program, which knows the few forms that the pages use (kubectl_test.go),
-// since a fresh machine has none. DOCS_KUBECTL=/usr/bin/kubectl runs the pages with a real one.
+// since a fresh machine has none; "kubectl remit" is bin/kubectl-remit. DOCS_KUBECTL=/usr/bin/kubectl runs the
+// pages with a real one.
 
 import (
 	"context"
@@ -57,7 +58,7 @@ const (
 
 var (
 	cluster *env.Cluster
-	// kubectlDir holds the kubectl of the pages, and comes first in their PATH.
+	// kubectlDir holds the kubectl of the pages and its plugin, and comes first in their PATH.
 	kubectlDir string
 )
 
@@ -83,13 +84,13 @@ func run(m *testing.M) (code int, err error) {
 	if err := os.CopyFS(catalog, bundle.FS()); err != nil {
 		return 1, err
 	}
-	if err := linkKubectl(dir); err != nil {
-		return 1, err
-	}
 	if cluster, err = env.Start(context.Background(), env.Options{Catalogs: map[string]string{catalogImage: catalog}}); err != nil {
 		return 1, err
 	}
 	defer func() { err = errors.Join(err, cluster.Stop()) }()
+	if err := linkKubectl(dir); err != nil {
+		return 1, err
+	}
 	return m.Run(), nil
 }
 
@@ -102,7 +103,10 @@ func linkKubectl(dir string) error {
 		program = given
 	}
 	kubectlDir = dir
-	return os.Symlink(program, filepath.Join(dir, "kubectl"))
+	return errors.Join(
+		os.Symlink(program, filepath.Join(dir, "kubectl")),
+		os.Symlink(filepath.Join(cluster.Bin, "kubectl-remit"), filepath.Join(dir, "kubectl-remit")),
+	)
 }
 
 func TestEveryExampleOfTheDocumentationRuns(t *testing.T) {

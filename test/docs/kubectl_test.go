@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"strings"
 	"time"
 
@@ -35,20 +36,42 @@ import (
 //	wait   KIND/NAME --for=jsonpath=PATH=VALUE | --for=condition=TYPE | --for=delete
 //	patch  KIND NAME --type=merge -p JSON
 //	delete KIND NAME
+//	remit  ...                                        the plugin, which is a program of its own
+//
+// all but the last with -n and --as.
 type kubectl struct {
 	client dynamic.Interface
 	mapper meta.RESTMapper
 	in     io.Reader
 	out    io.Writer
 
-	namespace, output, file, patch, patchType, until string
+	namespace, as, output, file, patch, patchType, until string
 	timeout                                          time.Duration
 }
 
 // kubectlMain runs it as a program, and returns its exit status.
 func kubectlMain(args []string) int {
+	if len(args) > 0 && args[0] == "remit" {
+		return plugin(args[1:])
+	}
 	k := &kubectl{in: os.Stdin, out: os.Stdout}
 	if err := k.run(context.Background(), args); err != nil {
+		fmt.Fprintln(os.Stderr, "error:", err)
+		return 1
+	}
+	return 0
+}
+
+// plugin runs kubectl-remit, as kubectl would.
+func plugin(args []string) int {
+	cmd := exec.Command("kubectl-remit", args...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	err := cmd.Run()
+	var exit *exec.ExitError
+	switch {
+	case errors.As(err, &exit):
+		return exit.ExitCode()
+	case err != nil:
 		fmt.Fprintln(os.Stderr, "error:", err)
 		return 1
 	}
@@ -58,6 +81,7 @@ func kubectlMain(args []string) int {
 func (k *kubectl) run(ctx context.Context, args []string) error {
 	flags := pflag.NewFlagSet("kubectl", pflag.ContinueOnError)
 	flags.StringVarP(&k.namespace, "namespace", "n", metav1.NamespaceDefault, "")
+	flags.StringVar(&k.as, "as", "", "")
 	flags.StringVarP(&k.output, "output", "o", "", "")
 	flags.StringVarP(&k.file, "filename", "f", "", "")
 	flags.StringVarP(&k.patch, "patch", "p", "", "")
@@ -74,6 +98,7 @@ func (k *kubectl) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
+	config.Impersonate.UserName = k.as
 	if err := k.connect(config); err != nil {
 		return err
 	}

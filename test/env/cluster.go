@@ -43,6 +43,8 @@ type Options struct {
 	// Without leaves out some of Remit's programs (names.ServiceAccountCatalog, -OLM): their Deployments
 	// are there, and their Pods do nothing.
 	Without []string
+	// Args are more flags for the programs.
+	Args []manifests.Args
 }
 
 // Start brings up a control plane and installs Remit. The caller stops it. Its state and logs stay in
@@ -106,7 +108,7 @@ func (c *Cluster) install(ctx context.Context, o Options) error {
 		catalog.Args = append(catalog.Args, "--catalog-directory="+image+"="+dir)
 	}
 	olm := manifests.Args{Deployment: names.ServiceAccountOLM, Args: []string{listen(9442)}}
-	return manifests.Install(ctx, c.Client, profile, catalog, olm)
+	return manifests.Install(ctx, c.Client, profile, append([]manifests.Args{catalog, olm}, o.Args...)...)
 }
 
 // listen overrides the manifests' flag.

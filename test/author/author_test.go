@@ -1,0 +1,225 @@
+package author
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/manifests"
+	"github.com/remit-olm/remit/pkg/lib/scoped"
+)
+
+const namesBoss = "may not impersonate ServiceAccount <ns>/" + boss + ", which spec.serviceAccountName names"
+
+// everyProfile runs a test where there is a default account and where there is none.
+func everyProfile(t *testing.T, test func(*site)) {
+	for _, profile := range manifests.Profiles() {
+		t.Run(profile, func(t *testing.T) {
+			t.Parallel()
+			test(newSite(t, profile))
+		})
+	}
+}
+
+func TestAnAuthorNamesAnAccountThatItMayImpersonate(t *testing.T) {
+	everyProfile(t, func(s *site) {
+		require.NoError(s, s.alice.Create(s.Context(), s.group("group", installer)))
+		s.denied(s.alice.Create(s.Context(), s.group("other", boss)), namesBoss)
+		s.denied(s.carol.Create(s.Context(), s.group("other", installer)), "/installer, which spec.serviceAccountName names")
+		s.denied(s.alice.Create(s.Context(), s.group("other", boss), client.DryRunAll), namesBoss)
+	})
+}
+
+func TestTheAdministratorNamesAnyAccount(t *testing.T) {
+	everyProfile(t, func(s *site) {
+		og := s.made("nobody")
+		require.NoError(s, rename(og, boss)(s, s.admin))
+	})
+}
+
+// Every way in which a request can change the field.
+func TestAnAuthorChangesTheNameToOneThatItMayImpersonate(t *testing.T) {
+	for name, change := range map[string]func(s *site, c client.Client, account string) error{
+		"update": func(s *site, c client.Client, account string) error {
+			og := &operatorsv1.OperatorGroup{}
+			require.NoError(s, s.admin.Get(s.Context(), client.ObjectKey{Namespace: s.namespace, Name: "group"}, og))
+			return rename(og, account)(s, c)
+		},
+		"merge patch": func(s *site, c client.Client, account string) error {
+			patch := fmt.Appendf(nil, `{"spec":{"serviceAccountName":%q}}`, account)
+			return c.Patch(s.Context(), s.group("group", ""), client.RawPatch(types.MergePatchType, patch))
+		},
+		"JSON patch": func(s *site, c client.Client, account string) error {
+			patch := fmt.Appendf(nil, `[{"op":"add","path":"/spec/serviceAccountName","value":%q}]`, account)
+			return c.Patch(s.Context(), s.group("group", ""), client.RawPatch(types.JSONPatchType, patch))
+		},
+		"server-side apply": func(s *site, c client.Client, account string) error {
+			return c.Apply(s.Context(), s.applied("v1", "group", account), client.FieldOwner("me"), client.ForceOwnership)
+		},
+		"the older version of the API": func(s *site, c client.Client, account string) error {
+			return c.Apply(s.Context(), s.applied("v1alpha2", "group", account), client.FieldOwner("me"), client.ForceOwnership)
+		},
+		"delete and create": func(s *site, c client.Client, account string) error {
+			require.NoError(s, c.Delete(s.Context(), s.group("group", "")))
+			return c.Create(s.Context(), s.group("group", account))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			everyProfile(t, func(s *site) {
+				s.made("other")
+				s.denied(change(s, s.alice, boss), namesBoss)
+				if name == "delete and create" {
+					s.made("other")
+				}
+				require.Equal(s, "other", s.named("group"))
+
+				require.NoError(s, change(s, s.alice, installer))
+				require.Equal(s, installer, s.named("group"))
+			})
+		})
+	}
+}
+
+func (s *site) applied(version, name, account string) runtime.ApplyConfiguration {
+	obj := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"serviceAccountName": account}}}
+	obj.SetAPIVersion("operators.coreos.com/" + version)
+	obj.SetKind("OperatorGroup")
+	obj.SetNamespace(s.namespace)
+	obj.SetName(name)
+	return client.ApplyConfigurationFromUnstructured(obj)
+}
+
+func TestServerSideApplyThatCreatesIsChecked(t *testing.T) {
+	everyProfile(t, func(s *site) {
+		s.denied(s.alice.Apply(s.Context(), s.applied("v1", "new", boss), client.FieldOwner("me")), namesBoss)
+		require.NoError(s, s.alice.Apply(s.Context(), s.applied("v1", "new", installer), client.FieldOwner("me")))
+	})
+}
+
+func TestTheStatusEndpointDoesNotChangeTheName(t *testing.T) {
+	everyProfile(t, func(s *site) {
+		s.made(installer)
+		patch := []byte(`{"spec":{"serviceAccountName":"boss"},"status":{"lastUpdated":"2026-11-21T00:00:00Z","serviceAccountRef":{"name":"boss"}}}`)
+		require.NoError(s, s.alice.Status().Patch(s.Context(), s.group("group", ""), client.RawPatch(types.MergePatchType, patch)))
+		require.Equal(s, installer, s.named("group"))
+	})
+}
+
+func TestASecondGroupIsChecked(t *testing.T) {
+	everyProfile(t, func(s *site) {
+		s.made(installer)
+		s.denied(s.alice.Create(s.Context(), s.group("second", boss)), namesBoss)
+		og := s.group("second", installer)
+		require.NoError(s, s.alice.Create(s.Context(), og))
+		s.denied(rename(og, boss)(s, s.alice), namesBoss)
+	})
+}
+
+// What is not the name: carol may impersonate nothing.
+func TestOtherChangesAreNotChecked(t *testing.T) {
+	for _, account := range []string{boss, ""} {
+		t.Run("account "+account, func(t *testing.T) {
+			everyProfile(t, func(s *site) {
+				og := s.made(account)
+				for _, edit := range []func(*operatorsv1.OperatorGroup){
+					func(og *operatorsv1.OperatorGroup) { og.Labels = map[string]string{"a": "b"} },
+					func(og *operatorsv1.OperatorGroup) { og.Annotations = map[string]string{"a": "b"} },
+					func(og *operatorsv1.OperatorGroup) { og.Spec.TargetNamespaces = nil },
+					func(og *operatorsv1.OperatorGroup) { og.Finalizers = []string{"example.com/keep"} },
+				} {
+					edit(og)
+					require.NoError(s, s.carol.Update(s.Context(), og))
+				}
+				require.NoError(s, s.carol.Delete(s.Context(), og))
+				patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
+				require.NoError(s, s.carol.Patch(s.Context(), og, patch))
+			})
+		})
+	}
+}
+
+func TestAnAccountOnceGivenUpIsCheckedWhenNamedAgain(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, manifests.ProfileBounded)
+	og := s.made(boss)
+	og.Spec.ServiceAccountName = ""
+	require.NoError(t, s.alice.Update(t.Context(), og), "without a default account an empty name stands for nobody")
+	s.denied(rename(og, boss)(s, s.alice), namesBoss)
+	require.NoError(t, rename(og, installer)(s, s.alice))
+}
+
+func TestWithoutADefaultAccountAGroupMayNameNobody(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, manifests.ProfileBounded)
+	require.NoError(t, s.carol.Create(t.Context(), s.group("group", "")))
+}
+
+func TestTheRightToImpersonateIsThatOfTheRequestsUser(t *testing.T) {
+	everyProfile(t, func(s *site) {
+		user := scoped.Username(s.namespace, "ci")
+		s.grant(user, rbacv1.PolicyRule{APIGroups: []string{"operators.coreos.com"}, Resources: []string{"operatorgroups"}, Verbs: []string{"*"}})
+		c := s.cluster.As(s.T, user, scoped.Groups(s.namespace)...)
+		s.denied(c.Create(s.Context(), s.group("group", installer)), "user '"+user+"' may not impersonate")
+
+		s.grantIn("default", user, impersonate(installer))
+		s.denied(c.Create(s.Context(), s.group("group", installer)), "may not impersonate") // of another namespace
+
+		s.grant(user, impersonate())
+		s.eventually(func(c2 *assert.CollectT) { assert.NoError(c2, c.Create(s.Context(), s.group("group", installer))) })
+	})
+}
+
+// The default role admin lets people impersonate all of a namespace's ServiceAccounts, as it lets them run
+// Pods as these; what keeps them from OperatorGroups is that they may not write any.
+func TestANamespacesAdministratorWhoMayWriteGroupsNamesItsAccounts(t *testing.T) {
+	everyProfile(t, func(s *site) {
+		meta := s.meta("admin")
+		s.create(&rbacv1.RoleBinding{
+			ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "admin"},
+			Subjects: []rbacv1.Subject{{Kind: rbacv1.GroupKind, APIGroup: rbacv1.GroupName, Name: "team"}},
+		})
+		dave := s.cluster.As(s.T, "dave", "team")
+		err := dave.Create(s.Context(), s.group("group", boss))
+		require.ErrorContains(s, err, `cannot create resource "operatorgroups"`)
+
+		s.grant("dave", rbacv1.PolicyRule{APIGroups: []string{"operators.coreos.com"}, Resources: []string{"operatorgroups"}, Verbs: []string{"create"}})
+		s.eventually(func(c *assert.CollectT) { assert.NoError(c, dave.Create(s.Context(), s.group("group", boss))) })
+	})
+}
+
+func TestNamesThatNoAccountCanHave(t *testing.T) {
+	everyProfile(t, func(s *site) {
+		for _, name := range []string{"/", "..", "remit/remit-default", "Installer", "*", "installer ", "a\nb", strings.Repeat("a", 300)} {
+			err := s.alice.Create(s.Context(), s.group("group", name))
+			if strings.Contains(name, "\n") {
+				s.denied(err, "the author may not impersonate the ServiceAccount that spec.serviceAccountName names")
+				continue
+			}
+			s.denied(err, "No ServiceAccount can have that name.")
+			require.NotContains(s, err.Error(), "kubectl")
+		}
+	})
+}
+
+func TestTheMessageSaysWhatToGrant(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, manifests.ProfileBounded)
+	user := "mallory/o'hara $(reboot)"
+	s.grant(user, rbacv1.PolicyRule{APIGroups: []string{"operators.coreos.com"}, Resources: []string{"operatorgroups"}, Verbs: []string{"create"}})
+	mallory := s.cluster.As(t, user)
+	s.eventually(func(c *assert.CollectT) {
+		assert.ErrorContains(c, mallory.Create(t.Context(), s.group("group", installer)), fmt.Sprintf(
+			`kubectl create role 'remit-author-installer:mallory-o'\''hara $(reboot)' -n %[1]s --verb=impersonate --resource=serviceaccounts `+
+				`--resource-name=installer && kubectl create rolebinding 'remit-author-installer:mallory-o'\''hara $(reboot)' -n %[1]s `+
+				`--role='remit-author-installer:mallory-o'\''hara $(reboot)' --user='mallory/o'\''hara $(reboot)'`, s.namespace))
+	})
+}

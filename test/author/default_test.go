@@ -1,0 +1,58 @@
+package author
+
+import (
+	"testing"
+
+	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/manifests"
+)
+
+const standsForDefault = "may not impersonate ServiceAccount remit/remit-default, the default account that an empty spec.serviceAccountName stands for"
+
+// Row 58 of the escape suite where there is a default account.
+func TestClearingTheNameIsNamingTheDefaultAccount(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, manifests.ProfileCompat)
+	og := s.made(installer)
+	s.denied(rename(og, "")(s, s.alice), standsForDefault)
+	for _, patch := range []string{`{"spec":{"serviceAccountName":""}}`, `{"spec":{"serviceAccountName":null}}`, `{"spec":null}`} {
+		err := s.alice.Patch(t.Context(), s.group("group", ""), client.RawPatch(types.MergePatchType, []byte(patch)))
+		s.denied(err, standsForDefault)
+	}
+	removed := s.applied("v1", "group", installer)
+	require.NoError(t, s.alice.Apply(t.Context(), removed, client.FieldOwner("me")))
+	require.Equal(t, installer, s.named("group"))
+
+	require.NoError(t, rename(s.read("group"), "")(s, s.admin))
+	require.NoError(t, rename(s.read("group"), installer)(s, s.alice), "and back, which only takes authority away")
+}
+
+func (s *site) read(name string) *operatorsv1.OperatorGroup {
+	s.Helper()
+	og := &operatorsv1.OperatorGroup{}
+	require.NoError(s, s.admin.Get(s.Context(), client.ObjectKey{Namespace: s.namespace, Name: name}, og))
+	return og
+}
+
+func TestWhoMayImpersonateTheDefaultAccountClearsTheName(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, manifests.ProfileCompat)
+	og := s.made(installer)
+	take := s.grantIn("remit", alice, impersonate("remit-default"))
+	defer take()
+	s.eventually(func(c *assert.CollectT) { assert.NoError(c, rename(og, "")(s, s.alice)) })
+}
+
+// As people know it from OLM, and what compat gives up (docs/adr/0008): to create an OperatorGroup is to
+// use the default account, where it applies.
+func TestAGroupIsCreatedWithoutANameAsInOLM(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, manifests.ProfileCompat)
+	require.NoError(t, s.carol.Create(t.Context(), s.group("group", "")))
+	s.denied(rename(s.read("group"), boss)(s, s.carol), namesBoss)
+}

@@ -1,0 +1,19 @@
+package env
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// As is a client that acts as a user, who is in the given groups and in system:authenticated.
+func (c *Cluster) As(t *testing.T, user string, groups ...string) client.WithWatch {
+	t.Helper()
+	config := c.Config()
+	config.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: groups}
+	out, err := client.NewWithWatch(config, client.Options{Scheme: c.Client.Scheme()})
+	require.NoError(t, err)
+	return out
+}
