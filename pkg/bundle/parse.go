@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/validation"
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
 
 	"github.com/remit-olm/remit/pkg/catalog"
@@ -78,7 +77,7 @@ func completeType(obj *unstructured.Unstructured) {
 // onlyDocument refuses several YAML documents in one manifest: dropping all but one would lose
 // something in silence.
 func onlyDocument(raw []byte) ([]byte, error) {
-	reader := utilyaml.NewYAMLReader(newLineReader(raw))
+	reader := catalog.Documents(raw)
 	var only []byte
 	for {
 		doc, err := reader.Read()

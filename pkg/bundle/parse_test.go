@@ -148,6 +148,16 @@ func TestParseAcceptsAnOddFormOfOneDocument(t *testing.T) {
 	}
 }
 
+func TestAManifestOfAnyLengthIsRead(t *testing.T) {
+	for _, length := range []int{4095, 4096, 8192} {
+		text := `{"apiVersion":"operators.coreos.com/v1alpha1","kind":"ClusterServiceVersion","metadata":{"name":"x","annotations":{"a":""}}}`
+		text = strings.Replace(text, `"a":""`, `"a":"`+strings.Repeat("x", length-len(text))+`"`, 1)
+		require.Len(t, text, length)
+		_, err := bundle.Parse([][]byte{[]byte(text)})
+		require.NoError(t, err, length)
+	}
+}
+
 func TestOnlyTheAuthorsMetadataIsKept(t *testing.T) {
 	b, err := parse(object("ConfigMap", `
 metadata:

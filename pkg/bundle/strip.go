@@ -1,8 +1,6 @@
 package bundle
 
 import (
-	"bufio"
-	"bytes"
 	"fmt"
 	"strings"
 
@@ -11,8 +9,6 @@ import (
 
 	"github.com/remit-olm/remit/pkg/lib/names"
 )
-
-func newLineReader(raw []byte) *bufio.Reader { return bufio.NewReader(bytes.NewReader(raw)) }
 
 // words reads the labels or annotations of a manifest but those that are not its author's to set. What
 // is no text is refused: the API server would refuse it later, and reading it leniently loses all.

@@ -1,7 +1,6 @@
 package catalog
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -9,7 +8,6 @@ import (
 	"io"
 
 	yamlv3 "go.yaml.in/yaml/v3"
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 )
 
 // CheckAliases refuses YAML whose aliases add more than limit bytes to a document. The YAML library counts
@@ -19,7 +17,7 @@ func CheckAliases(data []byte, limit int) error {
 	if !hasIndicator(data, '&') || !hasIndicator(data, '*') || isJSON(data) {
 		return nil
 	}
-	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data)))
+	reader := Documents(data)
 	for i := 1; ; i++ {
 		doc, err := reader.Read()
 		if errors.Is(err, io.EOF) {

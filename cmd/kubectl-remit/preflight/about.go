@@ -122,7 +122,7 @@ func (o *Options) findRights(ctx context.Context, c client.Client, a *about) err
 }
 
 func (a *about) evaluate(ctx context.Context) (*result, error) {
-	needs, err := preflight.NeedsOf(a.steps, a.rights.Role, func(step.Step) bool { return false })
+	needs, err := preflight.NeedsOf(a.steps, a.rights.RulesOf, func(step.Step) bool { return false })
 	if err != nil {
 		return nil, err
 	}

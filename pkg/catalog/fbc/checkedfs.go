@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 
+	"github.com/remit-olm/remit/pkg/catalog"
 	"github.com/remit-olm/remit/pkg/catalog/manifest"
 )
 
@@ -29,7 +30,7 @@ func (c checkedFS) Open(name string) (fs.File, error) {
 		_ = f.Close()
 		return nil, fmt.Errorf("file %q: %w", name, err)
 	}
-	return &memoryFile{File: f, Reader: bytes.NewReader(data)}, nil
+	return &memoryFile{File: f, Reader: bytes.NewReader(catalog.EndLine(data))}, nil
 }
 
 // memoryFile reads from memory what File was asked for.

@@ -80,7 +80,7 @@ func (b *builder) addFile(data []byte) error {
 	if err := manifest.CheckAliases(data); err != nil {
 		return err
 	}
-	return declcfg.WalkMetasReader(bytes.NewReader(data), func(meta *declcfg.Meta, err error) error {
+	return declcfg.WalkMetasReader(bytes.NewReader(catalog.EndLine(data)), func(meta *declcfg.Meta, err error) error {
 		if err != nil {
 			return err
 		}

@@ -1,15 +1,15 @@
 package manifest
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
+
+	"github.com/remit-olm/remit/pkg/catalog"
 )
 
 // Split cuts a YAML or JSON file into its documents, each as JSON. Empty documents are left out.
@@ -17,7 +17,7 @@ func Split(data []byte) ([][]byte, error) {
 	if err := CheckAliases(data); err != nil {
 		return nil, err
 	}
-	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data)))
+	reader := catalog.Documents(data)
 	var out [][]byte
 	for i := 1; ; i++ {
 		doc, err := reader.Read()

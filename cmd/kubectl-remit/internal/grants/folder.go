@@ -1,8 +1,6 @@
 package grants
 
 import (
-	"bufio"
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -14,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -75,7 +72,7 @@ func (f *folder) read(fsys fs.FS, file string) {
 		f.problem(file, "", err)
 		return
 	}
-	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data)))
+	reader := catalog.Documents(data)
 	for {
 		doc, err := reader.Read()
 		if errors.Is(err, io.EOF) {

@@ -54,29 +54,26 @@ func newReviewer(ctx context.Context, c client.Client, account types.NamespacedN
 	return r, nil
 }
 
-// Role reads one role. One that may not be read counts as not there: being allowed to bind it is
+// RulesOf reads one role. One that may not be read counts as not there: being allowed to bind it is
 // enough, whatever is in it.
-func (r *reviewer) Role(ref rbacv1.RoleRef, namespace string) ([]rbacv1.PolicyRule, bool, error) {
+func (r *reviewer) RulesOf(ref rbacv1.RoleRef, namespace string) ([]rbacv1.PolicyRule, error) {
 	var err error
 	var rules []rbacv1.PolicyRule
-	ctx := context.Background()
+	ctx, resource := context.Background(), "roles"
 	if ref.Kind == "ClusterRole" {
 		role := &rbacv1.ClusterRole{}
 		err = r.client.Get(ctx, client.ObjectKey{Name: ref.Name}, role)
-		rules = role.Rules
+		rules, resource = role.Rules, "clusterroles"
 	} else {
 		role := &rbacv1.Role{}
 		err = r.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: ref.Name}, role)
 		rules = role.Rules
 	}
-	switch {
-	case apierrors.IsForbidden(err):
+	if apierrors.IsForbidden(err) {
 		r.unread = append(r.unread, ref.Kind+" "+ref.Name)
-		return nil, false, nil
-	case err != nil:
-		return nil, false, client.IgnoreNotFound(err)
+		return nil, apierrors.NewNotFound(rbacv1.Resource(resource), ref.Name)
 	}
-	return rules, true, nil
+	return rules, err
 }
 
 // Holder asks about all that the needs name.

@@ -12,8 +12,8 @@ import (
 
 // Source says what one account holds.
 type Source interface {
-	// Role resolves the roles that a bundle's bindings refer to.
-	Role(ref rbacv1.RoleRef, namespace string) (rules []rbacv1.PolicyRule, found bool, err error)
+	// RulesOf resolves the roles that a bundle's bindings refer to; it is an rbac.RoleRules.
+	RulesOf(ref rbacv1.RoleRef, namespace string) ([]rbacv1.PolicyRule, error)
 	// Holder says what the account holds of what the needs ask for, or more.
 	Holder(ctx context.Context, needs []preflight.Need) (preflight.Holder, error)
 	// Notes are what a user has to know of how it was found out.
@@ -28,10 +28,6 @@ func Listed(listers rbac.Listers, account types.NamespacedName) Source {
 type listed struct {
 	rbac.Listers
 	subject rbac.Subject
-}
-
-func (l listed) Role(ref rbacv1.RoleRef, namespace string) ([]rbacv1.PolicyRule, bool, error) {
-	return preflight.LiveRoles(l.Listers)(ref, namespace)
 }
 
 func (l listed) Holder(context.Context, []preflight.Need) (preflight.Holder, error) {
