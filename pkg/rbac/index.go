@@ -42,15 +42,25 @@ type clusterRoleBindings struct {
 // roleBindingsFor lists the RoleBindings of a namespace that may name the subject: by the index where the
 // lister has one, else all of them.
 func roleBindingsFor(l rbacv1listers.RoleBindingLister, namespace string, s Subject) ([]*rbacv1.RoleBinding, error) {
-	if indexed, ok := l.(roleBindings); ok && hasIndex(indexed.store) {
-		return bySubject[rbacv1.RoleBinding](indexed.store, namespace, s)
+	switch l := l.(type) {
+	case notingRoleBindings:
+		return l.bySubject(namespace, s)
+	case roleBindings:
+		if hasIndex(l.store) {
+			return bySubject[rbacv1.RoleBinding](l.store, namespace, s)
+		}
 	}
 	return l.RoleBindings(namespace).List(labels.Everything())
 }
 
 func clusterRoleBindingsFor(l rbacv1listers.ClusterRoleBindingLister, s Subject) ([]*rbacv1.ClusterRoleBinding, error) {
-	if indexed, ok := l.(clusterRoleBindings); ok && hasIndex(indexed.store) {
-		return bySubject[rbacv1.ClusterRoleBinding](indexed.store, ClusterScope, s)
+	switch l := l.(type) {
+	case notingClusterRoleBindings:
+		return l.bySubject(s)
+	case clusterRoleBindings:
+		if hasIndex(l.store) {
+			return bySubject[rbacv1.ClusterRoleBinding](l.store, ClusterScope, s)
+		}
 	}
 	return l.List(labels.Everything())
 }

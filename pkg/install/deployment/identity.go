@@ -6,9 +6,7 @@ import (
 	"strings"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/remit-olm/remit/pkg/bundle"
@@ -79,7 +77,7 @@ func CheckIdentities(csv *operatorsv1alpha1.ClusterServiceVersion, account types
 // excessOf lists what one ServiceAccount holds and the account does not, scope by scope.
 func excessOf(key, account types.NamespacedName, listers rbac.Listers) ([]string, error) {
 	subject := rbac.ServiceAccount(key.Namespace, key.Name)
-	scopes, err := scopesOf(subject, listers)
+	scopes, err := listers.Reach(subject)
 	if err != nil {
 		return nil, err
 	}
@@ -105,34 +103,4 @@ func where(scope string) string {
 		return "in the whole cluster"
 	}
 	return "in namespace " + scope
-}
-
-// scopesOf are the cluster and the namespaces in which a RoleBinding may give the subject something:
-// a ServiceAccount's reach does not end at its own namespace.
-func scopesOf(subject rbac.Subject, listers rbac.Listers) ([]string, error) {
-	bindings, err := listers.RoleBindings.List(labels.Everything())
-	if err != nil {
-		return nil, fmt.Errorf("list RoleBindings: %w", err)
-	}
-	scopes := []string{rbac.ClusterScope}
-	for _, b := range bindings {
-		if slices.ContainsFunc(b.Subjects, func(s rbacv1.Subject) bool { return mentions(s, subject, b.Namespace) }) {
-			scopes = append(scopes, b.Namespace)
-		}
-	}
-	slices.Sort(scopes)
-	return slices.Compact(scopes), nil
-}
-
-func mentions(s rbacv1.Subject, subject rbac.Subject, namespace string) bool {
-	switch s.Kind {
-	case rbacv1.ServiceAccountKind:
-		if s.Namespace != "" {
-			namespace = s.Namespace
-		}
-		return rbac.ServiceAccount(namespace, s.Name).User == subject.User
-	case rbacv1.GroupKind:
-		return slices.Contains(subject.Groups, s.Name)
-	}
-	return s.Name == subject.User
 }

@@ -1,0 +1,31 @@
+package rbac
+
+import (
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/labels"
+)
+
+// Reach returns the scopes in which bindings may give the subject something: the whole cluster, and each
+// namespace with a RoleBinding that names the subject, since a ServiceAccount's reach does not end at
+// its own. They are sorted. It looks at every RoleBinding.
+func (l Listers) Reach(s Subject) ([]string, error) {
+	lister := l.RoleBindings
+	if noting, ok := lister.(notingRoleBindings); ok {
+		noting.note(subjectLookups(anywhere, s)...)
+		lister = noting.in
+	}
+	bindings, err := lister.List(labels.Everything())
+	if err != nil {
+		return nil, fmt.Errorf("list RoleBindings: %w", err)
+	}
+	scopes := []string{ClusterScope}
+	for _, b := range bindings {
+		if applies(b.Subjects, s, b.Namespace) {
+			scopes = append(scopes, b.Namespace)
+		}
+	}
+	slices.Sort(scopes)
+	return slices.Compact(scopes), nil
+}
