@@ -37,11 +37,11 @@ func Catalog(ctx context.Context, mgr ctrl.Manager, o CatalogOptions) error {
 	if err != nil {
 		return err
 	}
-	accounts, err := accountClients(mgr, names.UserAgentCatalog)
+	accounts, err := accountClients(ctx, mgr, names.UserAgentCatalog)
 	if err != nil {
 		return err
 	}
-	enrolment, err := NewEnrolment(ctx, mgr.GetClient(), listers)
+	enrolment, err := NewEnrolment(ctx, mgr.GetClient())
 	if err != nil {
 		return err
 	}
@@ -72,15 +72,19 @@ func Catalog(ctx context.Context, mgr ctrl.Manager, o CatalogOptions) error {
 	}
 	return errors.Join(
 		named("catalogsource", sources.SetupWithManager(mgr)),
-		named("subscription", subscriptions.SetupWithManager(mgr, published(store, subscriptions.Namespaces))),
-		named("installplan", plans.SetupWithManager(mgr, published(store, plans.Unfinished))),
+		named("subscription", subscriptions.SetupWithManager(mgr, published(store, subscriptions.Namespaces), changes(mgr, subscriptions.Concerned))),
+		named("installplan", plans.SetupWithManager(mgr, published(store, plans.Unfinished), changes(mgr, plans.Concerned))),
 	)
 }
 
-func accountClients(mgr ctrl.Manager, userAgent string) (*scoped.Clients, error) {
-	return scoped.NewClients(scoped.Options{
+func accountClients(ctx context.Context, mgr ctrl.Manager, userAgent string) (*scoped.Clients, error) {
+	accounts, err := scoped.NewClients(scoped.Options{
 		Base: mgr.GetConfig(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), UserAgent: userAgent,
 	})
+	if err != nil {
+		return nil, err
+	}
+	return accounts, forgetting(ctx, mgr, accounts)
 }
 
 // published is a source that wakes what a controller names whenever a catalog's content changes.

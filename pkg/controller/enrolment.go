@@ -19,20 +19,21 @@ const serviceAccountPrefix = "system:serviceaccount:"
 // Enrolment answers for which of Remit's programs an account is not enrolled. Enrolment is RBAC (security
 // model, rule 5), so the answer is in the cache: it costs no request, and never a token.
 type Enrolment struct {
-	rbac rbac.Listers
-	// programs are the users to answer for.
+	// own is the user that this program is, programs are those to answer for.
+	own      rbac.Subject
 	programs []rbac.Subject
 }
 
 // NewEnrolment asks the API server, once, who this program is. Where it is one of Remit's two
 // ServiceAccounts, both are answered for from then on, so that a half enrolment is told; a program run
 // by a person answers for that person.
-func NewEnrolment(ctx context.Context, c client.Client, listers rbac.Listers) (*Enrolment, error) {
+func NewEnrolment(ctx context.Context, c client.Client) (*Enrolment, error) {
 	review := &authenticationv1.SelfSubjectReview{}
 	if err := c.Create(ctx, review); err != nil {
 		return nil, fmt.Errorf("ask who this program is: %w", err)
 	}
-	return &Enrolment{rbac: listers, programs: programs(review.Status.UserInfo)}, nil
+	self := review.Status.UserInfo
+	return &Enrolment{own: rbac.Subject{User: self.Username, Groups: self.Groups}, programs: programs(self)}, nil
 }
 
 func programs(self authenticationv1.UserInfo) []rbac.Subject {
@@ -47,20 +48,36 @@ func programs(self authenticationv1.UserInfo) []rbac.Subject {
 }
 
 // Missing returns the users that may not request the account's token, in a fixed order.
-func (e *Enrolment) Missing(account scoped.Account) ([]string, error) {
-	mint := []rbacv1.PolicyRule{{
-		APIGroups: []string{""}, Resources: []string{"serviceaccounts/token"},
-		ResourceNames: []string{account.Name}, Verbs: []string{"create"},
-	}}
+func (e *Enrolment) Missing(l rbac.Listers, account scoped.Account) ([]string, error) {
 	var missing []string
 	for _, program := range e.programs {
-		held, err := e.rbac.Held(program, account.Namespace)
+		ok, err := mayMint(l, program, account)
 		if err != nil {
-			return nil, fmt.Errorf("rules held by %s: %w", program.User, err)
+			return nil, err
 		}
-		if len(rbac.Missing(held, mint)) > 0 {
+		if !ok {
 			missing = append(missing, program.User)
 		}
 	}
 	return missing, nil
+}
+
+// Own returns an *scoped.Error where this program itself may not request the account's token.
+func (e *Enrolment) Own(l rbac.Listers, account scoped.Account) error {
+	ok, err := mayMint(l, e.own, account)
+	if err == nil && !ok {
+		return scoped.NotEnrolled(account)
+	}
+	return err
+}
+
+func mayMint(l rbac.Listers, program rbac.Subject, account scoped.Account) (bool, error) {
+	held, err := l.Held(program, account.Namespace)
+	if err != nil {
+		return false, fmt.Errorf("rules held by %s: %w", program.User, err)
+	}
+	return len(rbac.Missing(held, []rbacv1.PolicyRule{{
+		APIGroups: []string{""}, Resources: []string{"serviceaccounts/token"},
+		ResourceNames: []string{account.Name}, Verbs: []string{"create"},
+	}})) == 0, nil
 }

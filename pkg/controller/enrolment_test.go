@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -41,10 +42,18 @@ func TestAHalfEnrolmentIsTold(t *testing.T) {
 			for _, s := range row.subjects {
 				binding.Subjects = append(binding.Subjects, rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: "remit", Name: s})
 			}
-			e := &Enrolment{rbac: listersOf(objs...), programs: programs(authenticationv1.UserInfo{Username: "system:serviceaccount:remit:remit-olm"})}
-			missing, err := e.Missing(account)
+			olm := rbac.ServiceAccount("remit", names.ServiceAccountOLM)
+			e := &Enrolment{own: olm, programs: programs(authenticationv1.UserInfo{Username: olm.User})}
+			missing, err := e.Missing(listersOf(objs...), account)
 			require.NoError(t, err)
 			require.Equal(t, row.want, missing)
+
+			own := e.Own(listersOf(objs...), account)
+			if slices.Contains(missing, olm.User) {
+				require.Equal(t, scoped.AccountNotEnrolled, scoped.ReasonOf(own))
+			} else {
+				require.NoError(t, own, "what another program may not do is no reason to stop")
+			}
 		})
 	}
 }

@@ -28,7 +28,7 @@ func OLM(ctx context.Context, mgr ctrl.Manager, o OLMOptions) error {
 	if err != nil {
 		return err
 	}
-	accounts, err := accountClients(mgr, names.UserAgentOLM)
+	accounts, err := accountClients(ctx, mgr, names.UserAgentOLM)
 	if err != nil {
 		return err
 	}
@@ -36,26 +36,30 @@ func OLM(ctx context.Context, mgr ctrl.Manager, o OLMOptions) error {
 	if err != nil {
 		return err
 	}
-	enrolment, err := NewEnrolment(ctx, mgr.GetClient(), listers)
+	enrolment, err := NewEnrolment(ctx, mgr.GetClient())
 	if err != nil {
 		return err
 	}
-	groups, err := operatorgroup.New(operatorgroup.Options{Client: mgr.GetClient(), Default: o.Default, Enrolment: enrolment})
+	groups, err := operatorgroup.New(operatorgroup.Options{Client: mgr.GetClient(), RBAC: listers, Default: o.Default, Enrolment: enrolment})
 	if err != nil {
 		return err
 	}
 	csvs, err := csv.New(csv.Options{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Accounts: accounts, RBAC: listers, Default: o.Default,
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Accounts: accounts, Enrolment: enrolment, RBAC: listers, Default: o.Default,
 		Recorder: mgr.GetEventRecorder(names.UserAgentOLM), ServerVersion: version,
 	})
 	if err != nil {
 		return err
 	}
 	return errors.Join(
-		named("operatorgroup", groups.SetupWithManager(mgr)),
-		named("csv", csvs.SetupWithManager(mgr)),
+		named("operatorgroup", groups.SetupWithManager(mgr, changes(mgr, groups.Concerned))),
+		named("csv", csvs.SetupWithManager(mgr, changes(mgr, csvs.Concerned, authorizerLag))),
 	)
 }
+
+// authorizerLag is how long after a change CSVs are woken once more: the API server's authorizer reads RBAC
+// through informers too, and ours may be ahead of it.
+const authorizerLag = time.Second
 
 // versionAge is how long the API server's version is believed: it may be upgraded while this program
 // runs, and CSVs are looked at far more often than that.

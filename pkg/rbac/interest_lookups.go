@@ -49,9 +49,7 @@ func touched(before, after any) []string {
 
 // roleLookups are none where the role existed, exists and gives the same.
 func roleLookups(kind, namespace, name string, before, after any) []string {
-	was, existed := rulesIn(before)
-	is, exists := rulesIn(after)
-	if existed && exists && equality.Semantic.DeepEqual(was, is) {
+	if was, is := contentOf(before), contentOf(after); was != nil && is != nil && equality.Semantic.DeepEqual(was, is) {
 		return nil
 	}
 	return objectLookups(kind, namespace, name)
@@ -63,14 +61,15 @@ func objectLookups(kind, namespace, name string) []string {
 	}
 }
 
-func rulesIn(obj any) ([]rbacv1.PolicyRule, bool) {
+// contentOf is a role without its metadata; nil for none.
+func contentOf(obj any) *rbacv1.ClusterRole {
 	switch o := obj.(type) {
 	case *rbacv1.Role:
-		return o.Rules, true
+		return &rbacv1.ClusterRole{Rules: o.Rules}
 	case *rbacv1.ClusterRole:
-		return o.Rules, true
+		return &rbacv1.ClusterRole{Rules: o.Rules, AggregationRule: o.AggregationRule}
 	}
-	return nil, false
+	return nil
 }
 
 // bindingLookups are those of the subjects whom the change gives or takes something, wherever they were

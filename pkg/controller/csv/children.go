@@ -61,8 +61,8 @@ func (r *Reconciler) prune(ctx context.Context, s *scope, want []*unstructured.U
 		if !rendered || slices.ContainsFunc(want, func(w *unstructured.Unstructured) bool { return r.same(w, obj) }) {
 			continue
 		}
-		err := remove(ctx, s.client, obj)
-		if err != nil && refusal(err) {
+		err := r.remove(ctx, s, obj)
+		if err != nil && refusal(err) || asLacks(err) {
 			s.facts.Notes = append(s.facts.Notes, oneLine(err))
 			continue
 		}
@@ -87,18 +87,26 @@ func (r *Reconciler) kind(obj client.Object) string {
 }
 
 // describe names an object as people do.
-func (r *Reconciler) describe(obj client.Object) string {
+func (r *Reconciler) describe(obj client.Object) string { return apply.Describe(r.reference(obj)) }
+
+// reference is an object's kind and name.
+func (r *Reconciler) reference(obj client.Object) *unstructured.Unstructured {
 	u := &unstructured.Unstructured{}
+	u.SetAPIVersion(rbacv1.SchemeGroupVersion.String())
 	u.SetKind(r.kind(obj))
 	u.SetNamespace(obj.GetNamespace())
 	u.SetName(obj.GetName())
-	return apply.Describe(u)
+	return u
 }
 
-// remove deletes just the object that was looked at; one that is gone is no error.
-func remove(ctx context.Context, c client.Client, obj client.Object) error {
+// remove deletes just the object that was looked at, as the account; one that is gone is no error. What
+// the account is not allowed is a *LacksError and not tried.
+func (r *Reconciler) remove(ctx context.Context, s *scope, obj client.Object) error {
+	if err := lacks(r.rbac, r.client.RESTMapper(), s.account, []*unstructured.Unstructured{r.reference(obj)}, "delete"); err != nil {
+		return err
+	}
 	uid := obj.GetUID()
-	err := c.Delete(ctx, obj, client.Preconditions{UID: &uid})
+	err := s.client.Delete(ctx, obj, client.Preconditions{UID: &uid})
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("delete %T %s: %w", obj, client.ObjectKeyFromObject(obj), err)
 	}

@@ -39,7 +39,7 @@ func (r *Reconciler) finalize(ctx context.Context, s *scope) error {
 	}
 	if why == nil {
 		for _, obj := range left {
-			if err := remove(ctx, s.client, obj); err != nil {
+			if err := r.remove(ctx, s, obj); err != nil {
 				return r.waitForRights(ctx, s.csv, obj, err)
 			}
 		}
@@ -71,14 +71,18 @@ func (r *Reconciler) cleaner(ctx context.Context, s *scope) error {
 	return other
 }
 
-// waitForRights keeps the finalizer while there is an account that may be granted what it lacks.
+// waitForRights keeps the finalizer while there is an account that may be granted what it lacks. What is
+// refused although the account holds it is tried again: the API server may not know of a grant yet.
 func (r *Reconciler) waitForRights(ctx context.Context, csv *operatorsv1alpha1.ClusterServiceVersion, obj client.Object, err error) error {
-	if !apierrors.IsForbidden(err) {
+	if !apierrors.IsForbidden(err) && !asLacks(err) {
 		return err
 	}
 	log.FromContext(ctx).Info("Waiting to be allowed to remove", "object", r.describe(obj), "why", err.Error())
 	r.leftBehind(csv, []client.Object{obj}, oneLine(err))
-	return nil
+	if asLacks(err) {
+		return nil
+	}
+	return err
 }
 
 // dropFinalizer removes the one finalizer that is ours: as-account where there is one that may, and

@@ -110,14 +110,29 @@ func (r *Reconciler) gatherAccount(ctx context.Context, s *scope) error {
 	account, err := r.cached.AccountOf(ctx, s.group)
 	if err == nil {
 		s.account = account
-		var own client.Client
-		if own, err = r.accounts.For(ctx, account); err == nil {
-			s.client = &guarded{Client: own, lookup: r.lookup, namespace: s.csv.Namespace, account: account}
-		}
+		err = r.openClient(ctx, s)
 	}
 	if errors.As(err, &s.facts.Account) {
 		s.facts.Notes = append(s.facts.Notes, fmt.Sprintf("%s: %s", s.facts.Account.Reason, oneLine(s.facts.Account)))
 		return nil
 	}
 	return err
+}
+
+func (r *Reconciler) openClient(ctx context.Context, s *scope) error {
+	if err := r.followRights(s); err != nil {
+		return err
+	}
+	if err := r.enrolment.Own(r.rbac, s.account); err != nil {
+		return err
+	}
+	own, err := r.accounts.For(ctx, s.account)
+	if scoped.ReasonOf(err) == scoped.AccountNotEnrolled {
+		return fmt.Errorf("the cache shows an enrolment that the API server does not know of yet: %s", err)
+	}
+	if err != nil {
+		return err
+	}
+	s.client = &guarded{Client: own, lookup: r.lookup, namespace: s.csv.Namespace, account: s.account}
+	return nil
 }

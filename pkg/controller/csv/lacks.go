@@ -29,8 +29,11 @@ func (e *LacksError) Error() string {
 // verbs of a server-side apply that reads first.
 func applyVerbs() []string { return []string{"create", "get", "patch"} }
 
-// lacks holds the writes of the objects against the account.
-func lacks(l rbac.Listers, mapper meta.RESTMapper, account scoped.Account, objs []*unstructured.Unstructured) error {
+// lacks holds the writes of the objects against the account: server-side applies, or what verbs says.
+func lacks(l rbac.Listers, mapper meta.RESTMapper, account scoped.Account, objs []*unstructured.Unstructured, verbs ...string) error {
+	if len(verbs) == 0 {
+		verbs = applyVerbs()
+	}
 	wanted := map[string][]rbacv1.PolicyRule{}
 	for _, obj := range objs {
 		gvk := obj.GroupVersionKind()
@@ -40,7 +43,7 @@ func lacks(l rbac.Listers, mapper meta.RESTMapper, account scoped.Account, objs 
 		}
 		wanted[obj.GetNamespace()] = append(wanted[obj.GetNamespace()], rbacv1.PolicyRule{
 			APIGroups: []string{gvk.Group}, Resources: []string{mapping.Resource.Resource},
-			ResourceNames: []string{obj.GetName()}, Verbs: applyVerbs(),
+			ResourceNames: []string{obj.GetName()}, Verbs: verbs,
 		})
 	}
 	var missing []string

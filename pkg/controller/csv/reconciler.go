@@ -7,7 +7,6 @@ import (
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -23,7 +22,11 @@ import (
 // accounts opens clients that act as an account; *scoped.Clients is the one that programs use.
 type accounts interface {
 	For(ctx context.Context, account scoped.Account) (client.Client, error)
-	Forget(key types.NamespacedName)
+}
+
+// enrolment says, by an *scoped.Error, that this program may not request an account's token.
+type enrolment interface {
+	Own(l rbac.Listers, account scoped.Account) error
 }
 
 // Options for New. All but Default and Clock are required.
@@ -34,8 +37,10 @@ type Options struct {
 	Live client.Reader
 	// Accounts does everything else.
 	Accounts accounts
-	RBAC     rbac.Listers
-	Recorder events.EventRecorder
+	// Enrolment says whether they may be opened.
+	Enrolment enrolment
+	RBAC      rbac.Listers
+	Recorder  events.EventRecorder
 	// ServerVersion is the API server's version, as discovery tells it.
 	ServerVersion func() (string, error)
 	// Default is the installation's default account; none where it is zero.
@@ -51,7 +56,9 @@ type Reconciler struct {
 	lookup        scoped.Lookup
 	cached        scoped.Lookup
 	accounts      accounts
+	enrolment     enrolment
 	rbac          rbac.Listers
+	interests     *rbac.Interests[ctrl.Request]
 	recorder      events.EventRecorder
 	serverVersion func() (string, error)
 	clock         clock.PassiveClock
@@ -59,8 +66,8 @@ type Reconciler struct {
 
 // New checks the options.
 func New(o Options) (*Reconciler, error) {
-	if o.Client == nil || o.Live == nil || o.Accounts == nil || o.Recorder == nil || o.ServerVersion == nil || o.RBAC.Roles == nil {
-		return nil, errors.New("csv: Client, Live, Accounts, RBAC, Recorder and ServerVersion are required")
+	if o.Client == nil || o.Live == nil || o.Accounts == nil || o.Enrolment == nil || o.Recorder == nil || o.ServerVersion == nil || o.RBAC.Roles == nil {
+		return nil, errors.New("csv: Client, Live, Accounts, Enrolment, RBAC, Recorder and ServerVersion are required")
 	}
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
@@ -70,7 +77,9 @@ func New(o Options) (*Reconciler, error) {
 		lookup:        scoped.Lookup{Reader: o.Live, Default: o.Default},
 		cached:        scoped.Lookup{Reader: o.Client, Default: o.Default},
 		accounts:      o.Accounts,
+		enrolment:     o.Enrolment,
 		rbac:          o.RBAC,
+		interests:     &rbac.Interests[ctrl.Request]{},
 		recorder:      o.Recorder,
 		serverVersion: o.ServerVersion,
 		clock:         o.Clock,
@@ -80,6 +89,8 @@ func New(o Options) (*Reconciler, error) {
 // Reconcile implements reconcile.Reconciler. A conflict means that the cache was behind: the event
 // that it is waiting for comes back here.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	r, looked := r.looking(req)
+	defer looked()
 	csv := &operatorsv1alpha1.ClusterServiceVersion{}
 	if err := r.client.Get(ctx, req.NamespacedName, csv); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)

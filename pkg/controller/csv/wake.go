@@ -2,28 +2,22 @@ package csv
 
 import (
 	"context"
+	"maps"
 	"slices"
-	"strings"
-	"time"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
-	rbacv1 "k8s.io/api/rbac/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/remit-olm/remit/pkg/bundle"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
+	"github.com/remit-olm/remit/pkg/rbac"
 )
-
-// lag is how long after an RBAC change those that wait for rights are woken once more: the API
-// server's authorizer reads RBAC through informers too, and ours may be ahead of it.
-const lag = time.Second
-
-type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
 type match func(csv *operatorsv1alpha1.ClusterServiceVersion) bool
 
@@ -48,16 +42,6 @@ func settled(csv *operatorsv1alpha1.ClusterServiceVersion) bool {
 }
 
 func waits(csv *operatorsv1alpha1.ClusterServiceVersion) bool { return !settled(csv) }
-
-// concerns says whether the namespace is the operator's own or a target, as far as is known.
-func concerns(csv *operatorsv1alpha1.ClusterServiceVersion, namespace string) bool {
-	targets, known := csv.Annotations[names.AnnotationTargetNamespaces]
-	return csv.Namespace == namespace || !known || targets == "" || slices.Contains(strings.Split(targets, ","), namespace)
-}
-
-func (r *Reconciler) unsettled(ctx context.Context, _ client.Object) []reconcile.Request {
-	return r.matching(ctx, waits)
-}
 
 func (r *Reconciler) inNamespace(ctx context.Context, obj client.Object) []reconcile.Request {
 	return r.matching(ctx, func(*operatorsv1alpha1.ClusterServiceVersion) bool { return true }, client.InNamespace(obj.GetNamespace()))
@@ -137,59 +121,64 @@ func request(namespace, name string) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}}}
 }
 
-// accountHandler wakes the CSVs of a ServiceAccount's namespace, be it the account or the operator's,
-// and forgets the token of one that is gone.
-func (r *Reconciler) accountHandler() handler.EventHandler {
-	wake := func(ctx context.Context, q queue, obj client.Object, any bool) {
-		requests := r.matching(ctx, func(csv *operatorsv1alpha1.ClusterServiceVersion) bool { return any || waits(csv) },
-			client.InNamespace(obj.GetNamespace()))
-		if client.ObjectKeyFromObject(obj) == r.lookup.Default.Account {
-			requests = append(requests, r.unsettled(ctx, obj)...)
-		}
-		for _, req := range requests {
-			q.Add(req)
-		}
-	}
-	return handler.Funcs{
-		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) {
-			if !e.IsInInitialList {
-				wake(ctx, q, e.Object, true)
-			}
-		},
-		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) { wake(ctx, q, e.ObjectNew, false) },
-		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) {
-			r.accounts.Forget(client.ObjectKeyFromObject(e.Object))
-			wake(ctx, q, e.Object, true)
-		},
-	}
+// looking returns the reconciler for one look at a ClusterServiceVersion: changes of what it asks of RBAC
+// then wake it.
+func (r *Reconciler) looking(req ctrl.Request) (*Reconciler, func()) {
+	look := *r
+	var looked func()
+	look.rbac, looked = r.interests.Look(req, r.rbac)
+	return &look, looked
 }
 
-// rbacHandler wakes the owner of a changed object, and those that wait for rights. Where something
-// was taken away, those that are installed look as well whether the account still covers them; but
-// not for every ClusterRole, of which aggregation changes some at every install.
-func (r *Reconciler) rbacHandler() handler.EventHandler {
-	wake := func(ctx context.Context, q queue, obj client.Object, taken bool) {
-		for _, req := range r.owning(ctx, obj) {
-			q.Add(req)
-		}
-		if _, ok := obj.(*rbacv1.ClusterRole); ok {
-			taken = false
-		}
-		namespace := obj.GetNamespace()
-		for _, req := range r.matching(ctx, func(csv *operatorsv1alpha1.ClusterServiceVersion) bool {
-			return (taken || waits(csv)) && (namespace == "" || concerns(csv, namespace))
-		}) {
-			q.Add(req)
-			q.AddAfter(req, lag)
+// followRights lets changes of what the account holds, where the operator runs or works, wake the CSV,
+// whatever else it asks: where the API server refused something, the answer did not come from listers.
+func (r *Reconciler) followRights(s *scope) error {
+	for _, namespace := range append(s.ruleScopes(), s.csv.Namespace) {
+		if _, err := r.rbac.Held(rbac.ServiceAccount(s.account.Namespace, s.account.Name), namespace); err != nil {
+			return err
 		}
 	}
-	return handler.Funcs{
-		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) {
-			if !e.IsInInitialList {
-				wake(ctx, q, e.Object, false)
+	return nil
+}
+
+// Concerned lists the ClusterServiceVersions that a change of RBAC, of a ServiceAccount or of a Namespace
+// concerns. before is nil for a new object, after for one that is gone.
+func (r *Reconciler) Concerned(ctx context.Context, before, after client.Object) []reconcile.Request {
+	groups, err := r.cached.Concerned(ctx, before, after)
+	if err != nil {
+		return nil // as in matching
+	}
+	out := append(r.interests.Concerned(before, after), r.marked(ctx, before, after)...)
+	for i := range groups {
+		out = append(out, r.inNamespace(ctx, &groups[i])...)
+	}
+	return out
+}
+
+// marked finds those that made the object, and may have to again, and those that declare a ServiceAccount
+// and look at its marks.
+func (r *Reconciler) marked(ctx context.Context, before, after client.Object) []reconcile.Request {
+	var out []reconcile.Request
+	for _, obj := range []client.Object{before, after} {
+		switch obj.(type) {
+		case nil, *corev1.Namespace:
+		case *corev1.ServiceAccount:
+			if before == nil || after == nil || !sameMarks(before, after) {
+				out = append(out, r.declaring(ctx, obj)...)
 			}
-		},
-		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) { wake(ctx, q, e.ObjectNew, true) },
-		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) { wake(ctx, q, e.Object, true) },
+		default:
+			out = append(out, r.owning(ctx, obj)...)
+		}
 	}
+	return out
+}
+
+func sameMarks(a, b client.Object) bool {
+	return maps.Equal(a.GetLabels(), b.GetLabels()) && equality.Semantic.DeepEqual(a.GetOwnerReferences(), b.GetOwnerReferences())
+}
+
+func (r *Reconciler) declaring(ctx context.Context, sa client.Object) []reconcile.Request {
+	return r.matching(ctx, func(csv *operatorsv1alpha1.ClusterServiceVersion) bool {
+		return slices.Contains(bundle.ServiceAccountNames(csv), sa.GetName())
+	}, client.InNamespace(sa.GetNamespace()))
 }

@@ -4,44 +4,39 @@ import (
 	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 )
 
 // workers is how many ClusterServiceVersions are looked at at once: mostly a worker waits for answers.
 const workers = 4
 
-// SetupWithManager registers the watches: whatever a ClusterServiceVersion can wait for.
-func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
+// SetupWithManager registers the watches: whatever a ClusterServiceVersion can wait for. changes wakes those
+// that Concerned names.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, changes source.Source) error {
 	apiServices := &metav1.PartialObjectMetadata{}
 	apiServices.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiregistration.k8s.io", Version: "v1", Kind: "APIService"})
 	born := builder.WithPredicates(predicate.Funcs{
 		CreateFunc: func(e event.CreateEvent) bool { return !e.IsInInitialList },
 		UpdateFunc: func(event.UpdateEvent) bool { return false },
 	})
-	c := ctrl.NewControllerManagedBy(mgr).Named("csv").
+	return ctrl.NewControllerManagedBy(mgr).Named("csv").
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
 		For(&operatorsv1alpha1.ClusterServiceVersion{}).
 		Watches(&operatorsv1alpha1.ClusterServiceVersion{}, handler.EnqueueRequestsFromMapFunc(r.replaced)).
 		Watches(&operatorsv1alpha1.Subscription{}, handler.EnqueueRequestsFromMapFunc(r.subscribed)).
 		Watches(&operatorsv1.OperatorGroup{}, handler.EnqueueRequestsFromMapFunc(r.inNamespace)).
 		Watches(&appsv1.Deployment{}, handler.EnqueueRequestsFromMapFunc(r.deployed)).
-		Watches(&corev1.ServiceAccount{}, r.accountHandler()).
-		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.unsettled), born).
 		Watches(&apiextensionsv1.CustomResourceDefinition{}, handler.EnqueueRequestsFromMapFunc(r.naming)).
-		WatchesMetadata(apiServices, handler.EnqueueRequestsFromMapFunc(r.requiring), born)
-	for _, obj := range []client.Object{&rbacv1.Role{}, &rbacv1.RoleBinding{}, &rbacv1.ClusterRole{}, &rbacv1.ClusterRoleBinding{}} {
-		c = c.Watches(obj, r.rbacHandler())
-	}
-	return c.Complete(r)
+		WatchesMetadata(apiServices, handler.EnqueueRequestsFromMapFunc(r.requiring), born).
+		WatchesRawSource(changes).
+		Complete(r)
 }

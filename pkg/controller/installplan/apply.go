@@ -18,6 +18,7 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/lib/flow"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
+	"github.com/remit-olm/remit/pkg/rbac"
 	"github.com/remit-olm/remit/pkg/step"
 	"github.com/remit-olm/remit/pkg/step/execute"
 )
@@ -65,7 +66,15 @@ func (s *run) crdClient(ctx context.Context, own client.Client) (client.Client, 
 		}
 		return nil, fmt.Errorf("get ServiceAccount %s: %w", key, err)
 	}
-	return s.reconciler.Accounts.For(ctx, scoped.Account{Namespace: key.Namespace, Name: key.Name, UID: sa.UID})
+	account := scoped.Account{Namespace: key.Namespace, Name: key.Name, UID: sa.UID}
+	if err := s.reconciler.Enrolment.Own(s.reconciler.RBAC, account); err != nil {
+		return nil, err
+	}
+	// What it is refused is tried again, and again at once when it is granted something.
+	if _, err := s.reconciler.RBAC.Held(rbac.ServiceAccount(key.Namespace, key.Name), rbac.ClusterScope); err != nil {
+		return nil, err
+	}
+	return s.reconciler.Accounts.For(ctx, account)
 }
 
 // gather reads every object that the plan makes and names all that are in the way.

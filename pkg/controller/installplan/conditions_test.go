@@ -40,7 +40,7 @@ func newRun(phase operatorsv1alpha1.InstallPlanPhase) (*run, *events.FakeRecorde
 	recorder := events.NewFakeRecorder(10)
 	clock := testclock.NewFakePassiveClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
 	s := &run{
-		reconciler: &Reconciler{Options{Clock: clock, Recorder: recorder}},
+		reconciler: &Reconciler{Options: Options{Clock: clock, Recorder: recorder}},
 		plan:       &operatorsv1alpha1.InstallPlan{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "install-a"}},
 		content: resolver.Plan{Namespace: "ns", Pins: []resolver.Pin{
 			{Bundle: "a.v1", Catalog: "cat-a", CatalogNamespace: "ns"}, {Bundle: "b.v1", Catalog: "cat-b", CatalogNamespace: "global"},

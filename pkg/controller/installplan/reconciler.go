@@ -20,11 +20,9 @@ import (
 	"github.com/remit-olm/remit/pkg/resolver"
 )
 
-// AccountClients gives a client that is authenticated as an account, and forgets the token of one that is
-// gone; scoped.Clients does.
+// AccountClients gives a client that is authenticated as an account; scoped.Clients does.
 type AccountClients interface {
 	For(ctx context.Context, account scoped.Account) (client.Client, error)
-	Forget(key types.NamespacedName)
 }
 
 // Options of New. All but Clock, CRDAccount and Default are required.
@@ -34,9 +32,11 @@ type Options struct {
 	// Live reads from the API server, as self.
 	Live     client.Reader
 	Accounts AccountClients
-	// Enrolment says which of Remit's users may not request an account's token.
+	// Enrolment says which of Remit's users may not request an account's token, and whether the controller's
+	// own is one of them, by an *scoped.Error.
 	Enrolment interface {
-		Missing(account scoped.Account) ([]string, error)
+		Missing(l rbac.Listers, account scoped.Account) ([]string, error)
+		Own(l rbac.Listers, account scoped.Account) error
 	}
 	Catalogs resolver.Catalogs
 	RBAC     rbac.Listers
@@ -52,7 +52,10 @@ type Options struct {
 }
 
 // Reconciler carries out InstallPlans.
-type Reconciler struct{ Options }
+type Reconciler struct {
+	Options
+	interests *rbac.Interests[ctrl.Request]
+}
 
 // New checks the options.
 func New(o Options) (*Reconciler, error) {
@@ -62,11 +65,13 @@ func New(o Options) (*Reconciler, error) {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
-	return &Reconciler{Options: o}, nil
+	return &Reconciler{Options: o, interests: &rbac.Interests[ctrl.Request]{}}, nil
 }
 
 // Reconcile carries one InstallPlan as far as it goes.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	r, looked := r.looking(req)
+	defer looked()
 	ip := &operatorsv1alpha1.InstallPlan{}
 	if err := r.Client.Get(ctx, req.NamespacedName, ip); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)

@@ -201,7 +201,7 @@ func preflightPlan(_ context.Context, s *run) (flow.Outcome, error) {
 // enrolment says, for people, which of Remit's programs may not act as the account; "" where both may.
 // The OperatorGroup says what to apply.
 func (s *run) enrolment() (string, error) {
-	missing, err := s.reconciler.Enrolment.Missing(s.account)
+	missing, err := s.reconciler.Enrolment.Missing(s.reconciler.RBAC, s.account)
 	if err != nil || len(missing) == 0 {
 		return "", err
 	}

@@ -6,8 +6,6 @@ import (
 
 	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
-	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -31,21 +29,21 @@ const (
 )
 
 // SetupWithManager registers the controller. catalogs says, through a source of ours, that published
-// content changed.
-func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, catalogs source.Source) error {
-	unfinished := handler.EnqueueRequestsFromMapFunc(r.unfinished)
+// content changed, changes wakes those that Concerned names.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, catalogs, changes source.Source) error {
+	born := builder.WithPredicates(predicate.Funcs{
+		CreateFunc: func(e event.CreateEvent) bool { return !e.IsInInitialList },
+		UpdateFunc: func(event.UpdateEvent) bool { return false },
+		DeleteFunc: func(event.DeleteEvent) bool { return false },
+	})
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("installplan").
 		For(&operatorsv1alpha1.InstallPlan{}).
-		Watches(&operatorsv1.OperatorGroup{}, unfinished).
-		Watches(&corev1.ServiceAccount{}, unfinished, builder.WithPredicates(r.forgetting())).
-		Watches(&corev1.Namespace{}, unfinished).
-		Watches(&rbacv1.Role{}, unfinished).
-		Watches(&rbacv1.RoleBinding{}, unfinished).
-		Watches(&rbacv1.ClusterRole{}, unfinished).
-		Watches(&rbacv1.ClusterRoleBinding{}, unfinished).
-		Watches(&apiextensionsv1.CustomResourceDefinition{}, unfinished).
+		Watches(&operatorsv1alpha1.InstallPlan{}, handler.EnqueueRequestsFromMapFunc(r.inNamespace), born). // which it may supersede
+		Watches(&operatorsv1.OperatorGroup{}, handler.EnqueueRequestsFromMapFunc(r.inNamespace)).
+		Watches(&apiextensionsv1.CustomResourceDefinition{}, handler.EnqueueRequestsFromMapFunc(r.using)).
 		WatchesRawSource(catalogs).
+		WatchesRawSource(changes).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: workers,
 			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry),
@@ -53,31 +51,22 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, catalogs source.Source) 
 		Complete(r)
 }
 
-// unfinished wakes the plans that something may be in the way of. It reads the cache only; a plan for
-// which nothing changed finds that out from the cache too.
-func (r *Reconciler) unfinished(ctx context.Context, _ client.Object) []reconcile.Request {
-	return r.Unfinished(ctx)
-}
-
 // Unfinished lists the plans that are neither complete nor failed.
 func (r *Reconciler) Unfinished(ctx context.Context) []reconcile.Request {
+	return r.unfinished(ctx, func(*operatorsv1alpha1.InstallPlan) bool { return true })
+}
+
+// unfinished reads the cache only; a plan for which nothing changed finds that out from the cache too.
+func (r *Reconciler) unfinished(ctx context.Context, match func(*operatorsv1alpha1.InstallPlan) bool, opts ...client.ListOption) []reconcile.Request {
 	list := &operatorsv1alpha1.InstallPlanList{}
-	if err := r.Client.List(ctx, list); err != nil {
-		return nil
+	if err := r.Client.List(ctx, list, append(opts, client.UnsafeDisableDeepCopy)...); err != nil {
+		return nil // the cache is not there yet: its first list brings every plan anyway
 	}
 	var out []reconcile.Request
 	for i := range list.Items {
-		if !finished(&list.Items[i]) {
-			out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+		if ip := &list.Items[i]; !finished(ip) && match(ip) {
+			out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(ip)})
 		}
 	}
 	return out
-}
-
-// forgetting lets every event pass, and drops the token of a ServiceAccount that is gone.
-func (r *Reconciler) forgetting() predicate.Predicate {
-	return predicate.Funcs{DeleteFunc: func(e event.DeleteEvent) bool {
-		r.Accounts.Forget(client.ObjectKeyFromObject(e.Object))
-		return true
-	}}
 }

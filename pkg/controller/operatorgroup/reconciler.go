@@ -15,17 +15,19 @@ import (
 
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/lib/status"
+	"github.com/remit-olm/remit/pkg/rbac"
 )
 
 // enroller says which users may not request an account's token; controller.Enrolment does.
 type enroller interface {
-	Missing(account scoped.Account) ([]string, error)
+	Missing(l rbac.Listers, account scoped.Account) ([]string, error)
 }
 
-// Options for New. Client and Enrolment are required.
+// Options for New. Client, RBAC and Enrolment are required.
 type Options struct {
 	// Client reads from the cache and writes the status.
 	Client client.Client
+	RBAC   rbac.Listers
 	// Default is the installation's default account; none where it is zero.
 	Default scoped.Default
 	// Enrolment says who may request the account's token.
@@ -37,6 +39,8 @@ type Options struct {
 // Reconciler keeps the status of OperatorGroups.
 type Reconciler struct {
 	client    client.Client
+	rbac      rbac.Listers
+	interests *rbac.Interests[ctrl.Request]
 	lookup    scoped.Lookup
 	enrolment enroller
 	clock     clock.PassiveClock
@@ -44,14 +48,16 @@ type Reconciler struct {
 
 // New checks the options.
 func New(o Options) (*Reconciler, error) {
-	if o.Client == nil || o.Enrolment == nil {
-		return nil, errors.New("operatorgroup: Client and Enrolment are required")
+	if o.Client == nil || o.RBAC.Roles == nil || o.Enrolment == nil {
+		return nil, errors.New("operatorgroup: Client, RBAC and Enrolment are required")
 	}
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
 	return &Reconciler{
 		client:    o.Client,
+		rbac:      o.RBAC,
+		interests: &rbac.Interests[ctrl.Request]{},
 		lookup:    scoped.Lookup{Reader: o.Client, Default: o.Default},
 		enrolment: o.Enrolment,
 		clock:     o.Clock,
@@ -60,6 +66,8 @@ func New(o Options) (*Reconciler, error) {
 
 // Reconcile implements reconcile.Reconciler.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	r, looked := r.looking(req)
+	defer looked()
 	group := &operatorsv1.OperatorGroup{}
 	if err := r.client.Get(ctx, req.NamespacedName, group); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
@@ -108,7 +116,7 @@ func (r *Reconciler) gather(ctx context.Context, group *operatorsv1.OperatorGrou
 		return f, nil
 	}
 	f.Account = account
-	f.NotEnrolled, err = r.enrolment.Missing(account)
+	f.NotEnrolled, err = r.enrolment.Missing(r.rbac, account)
 	return f, err
 }
 

@@ -13,12 +13,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	rbacv1listers "k8s.io/client-go/listers/rbac/v1"
 	clocktesting "k8s.io/utils/clock/testing"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/remit-olm/remit/pkg/lib/scoped"
+	"github.com/remit-olm/remit/pkg/rbac"
 )
 
 // given makes facts: a group that names acct, which exists and is enrolled.
@@ -122,7 +124,7 @@ func TestARecreatedAccountIsReportedUntilTheSpecChanges(t *testing.T) {
 
 type enrolled struct{ missing []string }
 
-func (e enrolled) Missing(scoped.Account) ([]string, error) { return e.missing, nil }
+func (e enrolled) Missing(rbac.Listers, scoped.Account) ([]string, error) { return e.missing, nil }
 
 func TestNothingIsWrittenWhenNothingChanged(t *testing.T) {
 	scheme := runtime.NewScheme()
@@ -132,7 +134,7 @@ func TestNothingIsWrittenWhenNothingChanged(t *testing.T) {
 	sa := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "t1", Name: "acct", UID: "one"}}
 	c := fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(og).WithObjects(og, sa).Build()
 	clock := clocktesting.NewFakePassiveClock(time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC))
-	r, err := New(Options{Client: c, Enrolment: enrolled{}, Clock: clock})
+	r, err := New(Options{Client: c, RBAC: rbac.Listers{Roles: rbacv1listers.NewRoleLister(nil)}, Enrolment: enrolled{}, Clock: clock})
 	require.NoError(t, err)
 
 	read := func() *operatorsv1.OperatorGroup {

@@ -5,11 +5,6 @@ import (
 	"time"
 
 	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
-	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -17,48 +12,28 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 )
 
 // behind is how long the cache is given to catch up after a conflict.
 const behind = 100 * time.Millisecond
 
-// SetupWithManager registers the watches. Nothing is polled or resynced.
-func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
+// SetupWithManager registers the watches. Nothing is polled or resynced. changes wakes those that
+// Concerned names.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, changes source.Source) error {
 	spec := builder.WithPredicates(predicate.GenerationChangedPredicate{})
-	labels := builder.WithPredicates(predicate.LabelChangedPredicate{})
 	born := builder.WithPredicates(predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool { return false }})
-	c := ctrl.NewControllerManagedBy(mgr).Named("operatorgroup").
+	return ctrl.NewControllerManagedBy(mgr).Named("operatorgroup").
 		For(&operatorsv1.OperatorGroup{}, spec).
 		Watches(&operatorsv1.OperatorGroup{}, handler.EnqueueRequestsFromMapFunc(r.siblings), born).
-		Watches(&corev1.ServiceAccount{}, handler.EnqueueRequestsFromMapFunc(r.naming), born).
-		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.selecting), labels)
-	for _, obj := range []client.Object{&rbacv1.Role{}, &rbacv1.RoleBinding{}, &rbacv1.ClusterRole{}, &rbacv1.ClusterRoleBinding{}} {
-		c = c.Watches(obj, r.rbacHandler())
-	}
-	return c.Complete(r)
+		WatchesRawSource(changes).
+		Complete(r)
 }
 
 // siblings wakes the other OperatorGroups of a namespace when one comes or goes.
 func (r *Reconciler) siblings(ctx context.Context, obj client.Object) []reconcile.Request {
 	return r.matching(ctx, func(og *operatorsv1.OperatorGroup) bool { return og.Name != obj.GetName() },
 		client.InNamespace(obj.GetNamespace()))
-}
-
-// naming wakes the OperatorGroups whose account comes or goes.
-func (r *Reconciler) naming(ctx context.Context, obj client.Object) []reconcile.Request {
-	key := client.ObjectKeyFromObject(obj)
-	if key == r.lookup.Default.Account {
-		return r.matching(ctx, func(og *operatorsv1.OperatorGroup) bool { return og.Spec.ServiceAccountName == "" })
-	}
-	return r.matching(ctx, func(og *operatorsv1.OperatorGroup) bool { return og.Spec.ServiceAccountName == key.Name },
-		client.InNamespace(key.Namespace))
-}
-
-// selecting wakes the OperatorGroups that select namespaces by label.
-func (r *Reconciler) selecting(ctx context.Context, _ client.Object) []reconcile.Request {
-	return r.matching(ctx, func(og *operatorsv1.OperatorGroup) bool {
-		return len(og.Spec.TargetNamespaces) == 0 && og.Spec.Selector != nil
-	})
 }
 
 func (r *Reconciler) matching(ctx context.Context, match func(*operatorsv1.OperatorGroup) bool, opts ...client.ListOption) []reconcile.Request {
@@ -75,40 +50,25 @@ func (r *Reconciler) matching(ctx context.Context, match func(*operatorsv1.Opera
 	return out
 }
 
-// rbacHandler wakes the OperatorGroups whose account could not be used, and, where a Role or
-// RoleBinding was changed or removed, those whose account lives in its namespace: they may have lost
-// their enrolment.
-func (r *Reconciler) rbacHandler() handler.EventHandler {
-	wake := func(ctx context.Context, q workqueue.TypedRateLimitingInterface[reconcile.Request], namespace string, mayLose bool) {
-		for _, req := range r.matching(ctx, func(og *operatorsv1.OperatorGroup) bool {
-			if home := r.home(og); namespace != "" && home != namespace {
-				return false
-			}
-			return mayLose && namespace != "" || !meta.IsStatusConditionTrue(og.Status.Conditions, AccountUsable)
-		}) {
-			q.Add(req)
-		}
-	}
-	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
-	return handler.Funcs{
-		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) {
-			if !e.IsInInitialList {
-				wake(ctx, q, e.Object.GetNamespace(), false)
-			}
-		},
-		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
-			wake(ctx, q, e.ObjectNew.GetNamespace(), true)
-		},
-		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) {
-			wake(ctx, q, e.Object.GetNamespace(), true)
-		},
-	}
+// looking returns the reconciler for one look at an OperatorGroup: changes of what it asks of RBAC then
+// wake the OperatorGroup.
+func (r *Reconciler) looking(req ctrl.Request) (*Reconciler, func()) {
+	look := *r
+	var looked func()
+	look.rbac, looked = r.interests.Look(req, r.rbac)
+	return &look, looked
 }
 
-// home is the namespace of the OperatorGroup's account.
-func (r *Reconciler) home(og *operatorsv1.OperatorGroup) string {
-	if none := (types.NamespacedName{}); og.Spec.ServiceAccountName == "" && r.lookup.Default.Account != none {
-		return r.lookup.Default.Account.Namespace
+// Concerned lists the OperatorGroups that a change of RBAC, of a ServiceAccount or of a Namespace
+// concerns. before is nil for a new object, after for one that is gone.
+func (r *Reconciler) Concerned(ctx context.Context, before, after client.Object) []reconcile.Request {
+	groups, err := r.lookup.Concerned(ctx, before, after)
+	if err != nil {
+		return nil // as in matching
 	}
-	return og.Namespace
+	out := r.interests.Concerned(before, after)
+	for i := range groups {
+		out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&groups[i])})
+	}
+	return out
 }

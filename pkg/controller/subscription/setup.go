@@ -16,6 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/remit-olm/remit/pkg/lib/scoped"
 )
 
 const (
@@ -26,8 +28,8 @@ const (
 )
 
 // SetupWithManager registers the controller. catalogs says, through a source of ours, that published
-// content changed.
-func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, catalogs source.Source) error {
+// content changed, changes wakes those that Concerned names.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, catalogs, changes source.Source) error {
 	own := handler.EnqueueRequestsFromMapFunc(ownNamespace)
 	all := handler.EnqueueRequestsFromMapFunc(r.all)
 	return ctrl.NewControllerManagedBy(mgr).
@@ -36,10 +38,9 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, catalogs source.Source) 
 		Watches(&operatorsv1alpha1.ClusterServiceVersion{}, own).
 		Watches(&operatorsv1alpha1.InstallPlan{}, own).
 		Watches(&operatorsv1.OperatorGroup{}, own).
-		Watches(&corev1.ServiceAccount{}, handler.EnqueueRequestsFromMapFunc(r.waiting)).
-		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.waiting)).
 		Watches(catalogSource(), all).
 		WatchesRawSource(catalogs).
+		WatchesRawSource(changes).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: workers,
 			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry),
@@ -70,17 +71,29 @@ func (r *Reconciler) Namespaces(ctx context.Context) []reconcile.Request {
 	return r.namespaces(ctx, func(*operatorsv1alpha1.Subscription) bool { return true })
 }
 
-// waiting lists the namespaces in which a Subscription could not be resolved: a ServiceAccount or a
-// namespace may be what was missing.
-func (r *Reconciler) waiting(ctx context.Context, _ client.Object) []reconcile.Request {
-	return r.namespaces(ctx, func(sub *operatorsv1alpha1.Subscription) bool {
-		return sub.Status.GetCondition(operatorsv1alpha1.SubscriptionResolutionFailed).Status == corev1.ConditionTrue
-	})
+// Concerned lists the namespaces in which a Subscription could not be resolved and whose account a
+// ServiceAccount, or whose target a Namespace, begins or ceases to be. before is nil for a new object,
+// after for one that is gone. Of RBAC nothing is asked: that a plan may be carried out is for the plan
+// to find out.
+func (r *Reconciler) Concerned(ctx context.Context, before, after client.Object) []reconcile.Request {
+	groups, err := scoped.Lookup{Reader: r.Client, Default: r.Default}.Concerned(ctx, before, after)
+	if err != nil {
+		return nil // the cache is not there yet: its first list brings every Subscription anyway
+	}
+	var out []reconcile.Request
+	for i := range groups {
+		out = append(out, r.namespaces(ctx, unresolved, client.InNamespace(groups[i].Namespace))...)
+	}
+	return out
 }
 
-func (r *Reconciler) namespaces(ctx context.Context, include func(*operatorsv1alpha1.Subscription) bool) []reconcile.Request {
+func unresolved(sub *operatorsv1alpha1.Subscription) bool {
+	return sub.Status.GetCondition(operatorsv1alpha1.SubscriptionResolutionFailed).Status == corev1.ConditionTrue
+}
+
+func (r *Reconciler) namespaces(ctx context.Context, include func(*operatorsv1alpha1.Subscription) bool, opts ...client.ListOption) []reconcile.Request {
 	list := &operatorsv1alpha1.SubscriptionList{}
-	if err := r.Client.List(ctx, list); err != nil {
+	if err := r.Client.List(ctx, list, append(opts, client.UnsafeDisableDeepCopy)...); err != nil {
 		return nil
 	}
 	seen := map[string]bool{}

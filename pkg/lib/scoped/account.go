@@ -62,3 +62,11 @@ type Error struct {
 }
 
 func (e *Error) Error() string { return e.Message }
+
+// NotEnrolled is the Error of an account that this program may not request a token for.
+func NotEnrolled(a Account) *Error {
+	return &Error{Reason: AccountNotEnrolled, Namespace: a.Namespace, Message: fmt.Sprintf(
+		"ServiceAccount %s is not enrolled: Remit may not request a token for it; "+
+			"grant create on serviceaccounts/token with resourceNames [%s] in namespace %s to Remit's ServiceAccounts",
+		a.Key(), a.Name, a.Namespace)}
+}

@@ -55,6 +55,17 @@ func (d Default) appliesTo(namespace string) bool {
 	return d.Account.Name != "" && (len(d.Namespaces) == 0 || slices.Contains(d.Namespaces, namespace))
 }
 
+// accountOf is the ServiceAccount that an OperatorGroup names, or the default; empty where there is none.
+func (d Default) accountOf(og *operatorsv1.OperatorGroup) (key types.NamespacedName, isDefault bool) {
+	switch {
+	case og.Spec.ServiceAccountName != "":
+		return types.NamespacedName{Namespace: og.Namespace, Name: og.Spec.ServiceAccountName}, false
+	case d.appliesTo(og.Namespace):
+		return d.Account, true
+	}
+	return types.NamespacedName{}, false
+}
+
 // Lookup finds the account of a namespace. Decisions that lead to a write must give it a live
 // reader; for display a cached one serves.
 type Lookup struct {
@@ -98,15 +109,11 @@ func (l Lookup) Account(ctx context.Context, namespace string) (Account, *operat
 
 // AccountOf returns the account of an OperatorGroup. The error is an *Error where there is none.
 func (l Lookup) AccountOf(ctx context.Context, og *operatorsv1.OperatorGroup) (Account, error) {
-	key := types.NamespacedName{Namespace: og.Namespace, Name: og.Spec.ServiceAccountName}
-	isDefault := key.Name == ""
-	if isDefault {
-		if !l.Default.appliesTo(og.Namespace) {
-			return Account{}, problem(og, NoAccount, fmt.Sprintf("OperatorGroup %s/%s names no ServiceAccount "+
-				"(spec.serviceAccountName) and no default account is configured for its namespace: nothing can be installed",
-				og.Namespace, og.Name))
-		}
-		key = l.Default.Account
+	key, isDefault := l.Default.accountOf(og)
+	if key.Name == "" {
+		return Account{}, problem(og, NoAccount, fmt.Sprintf("OperatorGroup %s/%s names no ServiceAccount "+
+			"(spec.serviceAccountName) and no default account is configured for its namespace: nothing can be installed",
+			og.Namespace, og.Name))
 	}
 	if errs := validation.ValidateServiceAccountName(key.Name, false); len(errs) > 0 {
 		return Account{}, problem(og, AccountNameInvalid, fmt.Sprintf("OperatorGroup %s/%s: spec.serviceAccountName %q is not a name: %s",

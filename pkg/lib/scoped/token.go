@@ -72,9 +72,7 @@ func mintError(a Account, err error) error {
 	}
 	switch {
 	case apierrors.IsForbidden(err):
-		return problem(AccountNotEnrolled, "ServiceAccount %s is not enrolled: Remit may not request a token for it; "+
-			"grant create on serviceaccounts/token with resourceNames [%s] in namespace %s to Remit's ServiceAccounts",
-			a.Key(), a.Name, a.Namespace)
+		return NotEnrolled(a)
 	case apierrors.IsConflict(err):
 		return problem(AccountChanged, "ServiceAccount %s was deleted and created again", a.Key())
 	case apierrors.IsNotFound(err):

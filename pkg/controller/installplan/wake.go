@@ -1,0 +1,70 @@
+package installplan
+
+import (
+	"context"
+	"slices"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/remit-olm/remit/pkg/lib/scoped"
+)
+
+// looking returns the reconciler for one look at a plan: changes of what it asks of RBAC then wake the plan.
+func (r *Reconciler) looking(req ctrl.Request) (*Reconciler, func()) {
+	look := *r
+	var looked func()
+	look.RBAC, looked = r.interests.Look(req, r.RBAC)
+	return &look, looked
+}
+
+// Concerned lists the unfinished plans that a change of RBAC, of a ServiceAccount or of a Namespace
+// concerns. before is nil for a new object, after for one that is gone.
+func (r *Reconciler) Concerned(ctx context.Context, before, after client.Object) []reconcile.Request {
+	if (before == nil || after == nil) && r.isCRDAccount(before, after) {
+		return r.Unfinished(ctx)
+	}
+	groups, err := scoped.Lookup{Reader: r.Client, Default: r.Default}.Concerned(ctx, before, after)
+	if err != nil {
+		return nil // as in unfinished
+	}
+	out := r.interests.Concerned(before, after)
+	for i := range groups {
+		out = append(out, r.inNamespace(ctx, &groups[i])...)
+	}
+	return out
+}
+
+// isCRDAccount is for a ServiceAccount that came or went.
+func (r *Reconciler) isCRDAccount(objs ...client.Object) bool {
+	return slices.ContainsFunc(objs, func(obj client.Object) bool {
+		sa, ok := obj.(*corev1.ServiceAccount)
+		return ok && client.ObjectKeyFromObject(sa) == r.CRDAccount
+	})
+}
+
+func (r *Reconciler) inNamespace(ctx context.Context, obj client.Object) []reconcile.Request {
+	return r.unfinished(ctx, func(ip *operatorsv1alpha1.InstallPlan) bool { return ip.UID != obj.GetUID() }, client.InNamespace(obj.GetNamespace()))
+}
+
+// using wakes the plans that bring the CustomResourceDefinition or have an object of its kind.
+func (r *Reconciler) using(ctx context.Context, obj client.Object) []reconcile.Request {
+	crd, ok := obj.(*apiextensionsv1.CustomResourceDefinition)
+	if !ok {
+		return nil
+	}
+	return r.unfinished(ctx, func(ip *operatorsv1alpha1.InstallPlan) bool {
+		return slices.ContainsFunc(ip.Status.Plan, func(s *operatorsv1alpha1.Step) bool { return usedBy(crd, s) })
+	})
+}
+
+func usedBy(crd *apiextensionsv1.CustomResourceDefinition, s *operatorsv1alpha1.Step) bool {
+	if s.Resource.Group == apiextensionsv1.GroupName {
+		return s.Resource.Name == crd.Name
+	}
+	return s.Resource.Group == crd.Spec.Group && s.Resource.Kind == crd.Spec.Names.Kind
+}

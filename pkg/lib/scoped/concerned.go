@@ -1,0 +1,76 @@
+package scoped
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Concerned lists the OperatorGroups whose account or targets a change of a ServiceAccount or a Namespace
+// concerns: of the account, only that it came or went; of a Namespace, that it came where it is listed,
+// and that a selector began or ceased to match it. Other kinds concern none. before is nil for a new
+// object, after for one that is gone. It is for a Lookup of a cache; the OperatorGroups are not to be
+// changed.
+func (l Lookup) Concerned(ctx context.Context, before, after client.Object) ([]operatorsv1.OperatorGroup, error) {
+	obj := after
+	if obj == nil {
+		obj = before
+	}
+	switch obj.(type) {
+	case *corev1.ServiceAccount:
+		if before != nil && after != nil {
+			return nil, nil
+		}
+		return l.boundedBy(ctx, client.ObjectKeyFromObject(obj))
+	case *corev1.Namespace:
+		was, _ := before.(*corev1.Namespace)
+		is, _ := after.(*corev1.Namespace)
+		return l.targeting(ctx, was, is)
+	}
+	return nil, nil
+}
+
+// boundedBy lists those whose account the ServiceAccount is, or would be if it existed.
+func (l Lookup) boundedBy(ctx context.Context, account types.NamespacedName) ([]operatorsv1.OperatorGroup, error) {
+	named := func(og *operatorsv1.OperatorGroup) bool {
+		key, _ := l.Default.accountOf(og)
+		return key == account
+	}
+	if account == l.Default.Account {
+		return l.groups(ctx, named)
+	}
+	return l.groups(ctx, named, client.InNamespace(account.Namespace))
+}
+
+func (l Lookup) targeting(ctx context.Context, before, after *corev1.Namespace) ([]operatorsv1.OperatorGroup, error) {
+	return l.groups(ctx, func(og *operatorsv1.OperatorGroup) bool {
+		if len(og.Spec.TargetNamespaces) > 0 {
+			return before == nil && after != nil && slices.Contains(og.Spec.TargetNamespaces, after.Name)
+		}
+		return selects(og, before) != selects(og, after)
+	})
+}
+
+// selects says whether the OperatorGroup's selector, if it has one, makes the Namespace a target.
+func selects(og *operatorsv1.OperatorGroup, namespace *corev1.Namespace) bool {
+	if namespace == nil || namespace.DeletionTimestamp != nil || og.Spec.Selector == nil || isEmptySelector(og.Spec.Selector) {
+		return false
+	}
+	selector, err := metav1.LabelSelectorAsSelector(og.Spec.Selector)
+	return err == nil && selector.Matches(labels.Set(namespace.Labels))
+}
+
+func (l Lookup) groups(ctx context.Context, match func(*operatorsv1.OperatorGroup) bool, opts ...client.ListOption) ([]operatorsv1.OperatorGroup, error) {
+	list := &operatorsv1.OperatorGroupList{}
+	if err := l.Reader.List(ctx, list, append(opts, client.UnsafeDisableDeepCopy)...); err != nil {
+		return nil, fmt.Errorf("list OperatorGroups: %w", err)
+	}
+	return slices.DeleteFunc(list.Items, func(og operatorsv1.OperatorGroup) bool { return !match(&og) }), nil
+}

@@ -1,0 +1,76 @@
+package scoped
+
+import (
+	"testing"
+
+	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+func TestTheOperatorGroupsThatAChangeConcerns(t *testing.T) {
+	boss := types.NamespacedName{Namespace: "remit", Name: "boss"}
+	with := func(name string, edit func(*operatorsv1.OperatorGroup)) client.Object {
+		og := group(name, "acct")
+		edit(og)
+		return og
+	}
+	selecting := func(labels map[string]string) func(*operatorsv1.OperatorGroup) {
+		return func(og *operatorsv1.OperatorGroup) { og.Spec.Selector = &metav1.LabelSelector{MatchLabels: labels} }
+	}
+	groups := []client.Object{
+		group("all", "acct"),
+		group("default", ""),
+		with("elsewhere", func(og *operatorsv1.OperatorGroup) { og.Namespace = "other" }),
+		with("default-elsewhere", func(og *operatorsv1.OperatorGroup) { og.Namespace, og.Spec.ServiceAccountName = "other", "" }),
+		with("listing", func(og *operatorsv1.OperatorGroup) {
+			og.Spec.TargetNamespaces, og.Spec.ServiceAccountName = []string{"a", "b"}, "second"
+		}),
+		with("selecting", selecting(map[string]string{"team": "x"})),
+		with("selecting-all", selecting(nil)),
+	}
+	lookup := Lookup{Reader: reader(t, groups...), Default: Default{Account: boss, Namespaces: []string{"ns"}}}
+	namespace := func(name, team string) *corev1.Namespace {
+		return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"team": team}}}
+	}
+	ending := namespace("c", "x")
+	ending.DeletionTimestamp = &metav1.Time{}
+	for _, row := range []struct {
+		name          string
+		before, after client.Object
+		want          []string
+	}{
+		{"an account comes", nil, serviceAccount("ns", "acct"), []string{"all", "selecting", "selecting-all"}},
+		{"another one comes", nil, serviceAccount("ns", "second"), []string{"listing"}},
+		{"one that nobody names comes", nil, serviceAccount("ns", "third"), nil},
+		{"its namesake comes", nil, serviceAccount("other", "acct"), []string{"elsewhere"}},
+		{"an account goes", serviceAccount("other", "acct"), nil, []string{"elsewhere"}},
+		{"an account is changed", serviceAccount("ns", "acct"), serviceAccount("ns", "acct"), nil},
+		{"the default account comes", nil, serviceAccount("remit", "boss"), []string{"default"}},
+		{"a namespace that is listed comes", nil, namespace("a", ""), []string{"listing"}},
+		{"it is changed", namespace("a", ""), namespace("a", "y"), nil},
+		{"it goes", namespace("a", ""), nil, nil},
+		{"a namespace that is selected comes", nil, namespace("c", "x"), []string{"selecting"}},
+		{"it begins to match", namespace("c", "y"), namespace("c", "x"), []string{"selecting"}},
+		{"it ceases to match", namespace("c", "x"), namespace("c", "y"), []string{"selecting"}},
+		{"it still matches", namespace("c", "x"), namespace("c", "x"), nil},
+		{"it begins to go", namespace("c", "x"), ending, []string{"selecting"}},
+		{"it is gone", ending, nil, nil},
+		{"a namespace that nobody targets by name", nil, namespace("d", ""), nil},
+		{"something else", nil, &rbacv1.Role{}, nil},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			found, err := lookup.Concerned(t.Context(), row.before, row.after)
+			require.NoError(t, err)
+			var got []string
+			for i := range found {
+				got = append(got, found[i].Name)
+			}
+			require.ElementsMatch(t, row.want, got)
+		})
+	}
+}

@@ -1,0 +1,450 @@
+package rbac
+
+import (
+	"fmt"
+	"math/rand"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	rbacv1listers "k8s.io/client-go/listers/rbac/v1"
+	toolscache "k8s.io/client-go/tools/cache"
+)
+
+// world is a cluster's RBAC in stores that can be changed.
+type world struct {
+	stores map[string]toolscache.Indexer
+	Listers
+}
+
+func newWorld(tb testing.TB, objects ...runtime.Object) *world {
+	tb.Helper()
+	w := &world{stores: map[string]toolscache.Indexer{}}
+	for _, kind := range []string{kindRole, kindRoleBinding, kindClusterRole, kindClusterRoleBinding} {
+		w.stores[kind] = toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc,
+			toolscache.Indexers{toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc})
+		require.NoError(tb, w.stores[kind].AddIndexers(SubjectIndexers()))
+	}
+	w.Listers = Listers{
+		Roles:               rbacv1listers.NewRoleLister(w.stores[kindRole]),
+		RoleBindings:        NewRoleBindingLister(w.stores[kindRoleBinding]),
+		ClusterRoles:        rbacv1listers.NewClusterRoleLister(w.stores[kindClusterRole]),
+		ClusterRoleBindings: NewClusterRoleBindingLister(w.stores[kindClusterRoleBinding]),
+	}
+	for _, obj := range objects {
+		w.put(tb, obj)
+	}
+	return w
+}
+
+func (w *world) store(obj runtime.Object) toolscache.Indexer {
+	switch obj.(type) {
+	case *rbacv1.Role:
+		return w.stores[kindRole]
+	case *rbacv1.RoleBinding:
+		return w.stores[kindRoleBinding]
+	case *rbacv1.ClusterRole:
+		return w.stores[kindClusterRole]
+	}
+	return w.stores[kindClusterRoleBinding]
+}
+
+// put creates or replaces an object and returns what was there, as an informer tells its handlers.
+func (w *world) put(tb testing.TB, obj runtime.Object) (before, after any) {
+	tb.Helper()
+	before, found, err := w.store(obj).Get(obj)
+	require.NoError(tb, err)
+	require.NoError(tb, w.store(obj).Update(obj))
+	if !found {
+		return nil, obj
+	}
+	return before, obj
+}
+
+func (w *world) remove(tb testing.TB, obj runtime.Object) (before, after any) {
+	tb.Helper()
+	before, found, err := w.store(obj).Get(obj)
+	require.NoError(tb, err)
+	require.NoError(tb, w.store(obj).Delete(obj))
+	if !found {
+		return nil, nil
+	}
+	return before, nil
+}
+
+// question is something that a controller asks of listers.
+type question func(t testing.TB, l Listers) any
+
+func asksHeld(s Subject, namespace string) question {
+	return func(t testing.TB, l Listers) any {
+		rules, err := l.Held(s, namespace)
+		require.NoError(t, err)
+		return Compact(rules)
+	}
+}
+
+func asksReach(s Subject) question {
+	return func(t testing.TB, l Listers) any {
+		scopes, err := l.Reach(s)
+		require.NoError(t, err)
+		return scopes
+	}
+}
+
+func asksRulesOf(kind, namespace, name string) question {
+	return func(t testing.TB, l Listers) any {
+		rules, err := l.RulesOf(ref(kind, name), namespace)
+		if apierrors.IsNotFound(err) {
+			return "not found"
+		}
+		require.NoError(t, err)
+		return fmt.Sprint(rules)
+	}
+}
+
+// ask looks once and returns the answer.
+func ask(t testing.TB, i *Interests[string], who string, w *world, q question) any {
+	t.Helper()
+	l, looked := i.Look(who, w.Listers)
+	defer looked()
+	return q(t, l)
+}
+
+func TestAChangeConcernsThoseThatAskedAboutIt(t *testing.T) {
+	acct, everybody := account("t1", "acct"), group("system:authenticated")
+	me := ServiceAccount("t1", "acct")
+	asked := map[string]question{
+		"account in t1":        asksHeld(me, "t1"),
+		"account in t2":        asksHeld(me, "t2"),
+		"account everywhere":   asksHeld(me, ClusterScope),
+		"other in t1":          asksHeld(ServiceAccount("t1", "other"), "t1"),
+		"stranger in t3":       asksHeld(ServiceAccount("t3", "acct"), "t3"),
+		"reach of account":     asksReach(me),
+		"Role r of t1":         asksRulesOf(kindRole, "t1", "r"),
+		"Role gone of t1":      asksRulesOf(kindRole, "t1", "gone"),
+		"ClusterRole c":        asksRulesOf(kindClusterRole, "t1", "c"),
+		"ClusterRole nobody's": asksRulesOf(kindClusterRole, "t1", "nobody's"),
+	}
+	start := []runtime.Object{
+		role("t1", "r", "get :pods"), clusterRole("c", "get :pods"), clusterRole("nobody's", "get :pods"), clusterRole("d", "list :pods"),
+		binding("t1", "b", ref(kindRole, "r"), acct), binding("t2", "b", ref(kindClusterRole, "c"), acct),
+		binding("t1", "dangling", ref(kindRole, "gone"), acct), clusterBinding("cb", ref(kindClusterRole, "d"), acct),
+	}
+	inT1 := []string{"account in t1", "reach of account"}
+	ofAccount := []string{"account everywhere", "account in t1", "account in t2"}
+	labelled := role("t1", "r", "get :pods")
+	labelled.Labels = map[string]string{"a": "b"}
+	for _, row := range []struct {
+		name   string
+		change func(w *world) (before, after any)
+		want   []string
+	}{
+		{"a RoleBinding to the account", func(w *world) (any, any) { return w.put(t, binding("t1", "new", ref(kindRole, "r"), acct)) }, inT1},
+		{"by its user name", func(w *world) (any, any) { return w.put(t, binding("t1", "new", ref(kindRole, "r"), user(me.User))) }, inT1},
+		{"by its name alone", func(w *world) (any, any) {
+			return w.put(t, binding("t1", "new", ref(kindRole, "r"), account("", "acct")))
+		}, inT1},
+		{"to all accounts of its namespace", func(w *world) (any, any) {
+			return w.put(t, binding("t1", "new", ref(kindRole, "r"), group("system:serviceaccounts:t1")))
+		}, []string{"account in t1", "other in t1", "reach of account"}},
+		{"to everybody", func(w *world) (any, any) { return w.put(t, binding("t1", "new", ref(kindRole, "r"), everybody)) },
+			[]string{"account in t1", "other in t1", "reach of account"}},
+		{"to everybody in the cluster", func(w *world) (any, any) {
+			return w.put(t, clusterBinding("new", ref(kindClusterRole, "c"), everybody))
+		},
+			append(slices.Clone(ofAccount), "other in t1", "stranger in t3")},
+		{"to somebody else", func(w *world) (any, any) {
+			return w.put(t, binding("t1", "new", ref(kindRole, "r"), account("t1", "third")))
+		}, nil},
+		{"to the account's namesake", func(w *world) (any, any) {
+			return w.put(t, binding("t1", "new", ref(kindRole, "r"), account("t2", "acct")))
+		}, nil},
+		{"to the account where nobody asked", func(w *world) (any, any) { return w.put(t, binding("t9", "new", ref(kindRole, "r"), acct)) }, []string{"reach of account"}},
+		{"a subject is added beside the account", func(w *world) (any, any) {
+			return w.put(t, binding("t1", "b", ref(kindRole, "r"), acct, account("t1", "other")))
+		}, []string{"other in t1"}},
+		{"the account is taken out", func(w *world) (any, any) {
+			return w.put(t, binding("t1", "b", ref(kindRole, "r"), account("t1", "third")))
+		}, inT1},
+		{"the binding is made anew, to another role", func(w *world) (any, any) { return w.put(t, binding("t1", "b", ref(kindRole, "x"), acct)) }, inT1},
+		{"the subjects change places", func(w *world) (any, any) {
+			w.put(t, binding("t1", "two", ref(kindRole, "r"), acct, everybody))
+			return w.put(t, binding("t1", "two", ref(kindRole, "r"), everybody, acct))
+		}, nil},
+		{"the binding goes", func(w *world) (any, any) { return w.remove(t, binding("t1", "b", ref(kindRole, "r"))) }, inT1},
+		{"the ClusterRoleBinding goes", func(w *world) (any, any) { return w.remove(t, clusterBinding("cb", ref(kindClusterRole, "d"))) }, ofAccount},
+		{"a Role's rules", func(w *world) (any, any) { return w.put(t, role("t1", "r", "list :pods")) }, []string{"Role r of t1", "account in t1"}},
+		{"a Role's labels", func(w *world) (any, any) { return w.put(t, labelled) }, nil},
+		{"a Role of the same name elsewhere", func(w *world) (any, any) { return w.put(t, role("t2", "r", "list :pods")) }, nil},
+		{"a Role that was missing", func(w *world) (any, any) { return w.put(t, role("t1", "gone", "list :pods")) }, []string{"Role gone of t1", "account in t1"}},
+		{"a Role that was missing and gives nothing", func(w *world) (any, any) { return w.put(t, role("t1", "gone")) }, []string{"Role gone of t1", "account in t1"}},
+		{"a Role goes", func(w *world) (any, any) { return w.remove(t, role("t1", "r")) }, []string{"Role r of t1", "account in t1"}},
+		{"a ClusterRole in a RoleBinding", func(w *world) (any, any) { return w.put(t, clusterRole("c", "list :pods")) }, []string{"ClusterRole c", "account in t2"}},
+		{"a ClusterRole in a ClusterRoleBinding", func(w *world) (any, any) { return w.put(t, clusterRole("d", "get :pods")) }, ofAccount},
+		{"a ClusterRole that nobody is bound to", func(w *world) (any, any) { return w.put(t, clusterRole("nobody's", "list :pods")) }, []string{"ClusterRole nobody's"}},
+		{"something else", func(*world) (any, any) { return nil, &metav1.Status{} }, nil},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			w, i := newWorld(t, start...), &Interests[string]{}
+			for who, q := range asked {
+				ask(t, i, who, w, q)
+			}
+			require.ElementsMatch(t, row.want, i.Concerned(row.change(w)))
+		})
+	}
+}
+
+func TestAListConcernsTheListed(t *testing.T) {
+	asked := map[string]question{
+		"Roles":        func(_ testing.TB, l Listers) any { _, err := l.Roles.List(labels.Everything()); return err },
+		"Roles of t1":  func(_ testing.TB, l Listers) any { _, err := l.Roles.Roles("t1").List(labels.Everything()); return err },
+		"RoleBindings": func(_ testing.TB, l Listers) any { _, err := l.RoleBindings.List(labels.Everything()); return err },
+		"RoleBindings of t1": func(_ testing.TB, l Listers) any {
+			_, err := l.RoleBindings.RoleBindings("t1").List(labels.Everything())
+			return err
+		},
+		"RoleBinding t1/b": func(_ testing.TB, l Listers) any {
+			_, err := l.RoleBindings.RoleBindings("t1").Get("b")
+			return err == nil
+		},
+		"ClusterRoles": func(_ testing.TB, l Listers) any { _, err := l.ClusterRoles.List(labels.Everything()); return err },
+		"ClusterRoleBindings": func(_ testing.TB, l Listers) any {
+			_, err := l.ClusterRoleBindings.List(labels.Everything())
+			return err
+		},
+		"ClusterRoleBinding b": func(_ testing.TB, l Listers) any { _, err := l.ClusterRoleBindings.Get("b"); return err == nil },
+	}
+	w, i := newWorld(t), &Interests[string]{}
+	for who, q := range asked {
+		ask(t, i, who, w, q)
+	}
+	acct := account("t1", "acct")
+	require.ElementsMatch(t, []string{"Roles", "Roles of t1"}, i.Concerned(nil, role("t1", "x")))
+	require.ElementsMatch(t, []string{"Roles"}, i.Concerned(nil, role("t2", "x")))
+	require.ElementsMatch(t, []string{"RoleBindings", "RoleBindings of t1", "RoleBinding t1/b"}, i.Concerned(nil, binding("t1", "b", ref(kindRole, "x"), acct)))
+	require.ElementsMatch(t, []string{"ClusterRoles"}, i.Concerned(clusterRole("x"), nil))
+	require.ElementsMatch(t, []string{"ClusterRoleBindings", "ClusterRoleBinding b"}, i.Concerned(clusterBinding("b", ref(kindClusterRole, "x"), acct), nil))
+}
+
+func TestALookThatIsOverReplacesTheOneBefore(t *testing.T) {
+	me := ServiceAccount("t1", "acct")
+	in := func(namespace string) runtime.Object {
+		return binding(namespace, "b", ref(kindRole, "r"), account("t1", "acct"))
+	}
+	w, i := newWorld(t), &Interests[string]{}
+	ask(t, i, "plan", w, asksHeld(me, "t1"))
+
+	l, looked := i.Look("plan", w.Listers)
+	require.Equal(t, []string{"plan"}, i.Concerned(nil, in("t1")), "until the next look is over")
+	_, err := l.Held(me, "t2")
+	require.NoError(t, err)
+	require.Equal(t, []string{"plan"}, i.Concerned(nil, in("t2")), "from the moment at which it asked")
+	looked()
+	require.Empty(t, i.Concerned(nil, in("t1")))
+	require.Equal(t, []string{"plan"}, i.Concerned(nil, in("t2")))
+
+	_, looked = i.Look("plan", w.Listers)
+	looked()
+	require.Empty(t, i.Concerned(nil, in("t2")))
+	require.Empty(t, i.looks, "nothing is remembered of one that asks for nothing")
+	require.Empty(t, i.waiting)
+}
+
+// A change that comes between a lookup and its answer is one that the answer may not show.
+func TestALookupIsRememberedBeforeItIsAnswered(t *testing.T) {
+	me := ServiceAccount("t1", "acct")
+	w, i := newWorld(t), &Interests[string]{}
+	granted := binding("t1", "b", ref(kindRole, "r"), account("t1", "acct"))
+	var concerned []string
+	w.RoleBindings = answering{w.RoleBindings, func() { concerned = i.Concerned(nil, granted) }}
+	ask(t, i, "plan", w, asksHeld(me, "t1"))
+	require.Equal(t, []string{"plan"}, concerned)
+}
+
+type answering struct {
+	rbacv1listers.RoleBindingLister
+	before func()
+}
+
+func (a answering) RoleBindings(namespace string) rbacv1listers.RoleBindingNamespaceLister {
+	a.before()
+	return a.RoleBindingLister.RoleBindings(namespace)
+}
+
+// In random worlds and with random changes: whoever would get another answer is woken, and nobody is
+// whose bindings and roles, found by reading every one of them, the change leaves alone.
+func TestNoWakeUpIsLostAndNoneIsIdle(t *testing.T) {
+	random := rand.New(rand.NewSource(3))
+	var changes, altered, woken int
+	for range 300 {
+		w, i := newWorld(t), &Interests[int]{}
+		for range 12 {
+			w.put(t, randomObject(random))
+		}
+		questions := randomQuestions(random)
+		answers := map[int]any{}
+		look := func(n int) {
+			l, looked := i.Look(n, w.Listers)
+			defer looked()
+			answers[n] = questions[n].ask(t, l)
+		}
+		for n := range questions {
+			look(n)
+		}
+		for range 30 {
+			rested := map[int][]string{}
+			for n, q := range questions {
+				rested[n] = q.restsOn(w)
+			}
+			obj := randomObject(random)
+			change := w.put
+			if random.Intn(3) == 0 {
+				change = w.remove
+			}
+			before, after := change(t, obj)
+			concerned := i.Concerned(before, after)
+			changes++
+			for n, q := range questions {
+				is := q.ask(t, w.Listers)
+				if !slices.Contains(concerned, n) {
+					require.Equal(t, answers[n], is, "%s was not woken by %#v -> %#v", q.name, before, after)
+					continue
+				}
+				woken++
+				if fmt.Sprint(answers[n]) != fmt.Sprint(is) {
+					altered++
+				}
+				name := objectName(obj)
+				require.True(t, slices.Contains(rested[n], name) || slices.Contains(q.restsOn(w), name), "%s was woken by %s", q.name, name)
+				look(n)
+			}
+		}
+	}
+	t.Logf("%d changes woke %d times, for %d other answers", changes, woken, altered)
+	require.Greater(t, altered, 1000)
+}
+
+// randomQuestion is a question and, by another way, the names of the objects that it rests on.
+type randomQuestion struct {
+	name    string
+	ask     question
+	restsOn func(w *world) []string
+}
+
+var (
+	randomNamespaces = []string{"t1", "t2", "t3"}
+	randomNames      = []string{"a", "b"}
+)
+
+func randomQuestions(random *rand.Rand) []randomQuestion {
+	pick := func(from []string) string { return from[random.Intn(len(from))] }
+	var out []randomQuestion
+	for range 8 {
+		s := ServiceAccount(pick(randomNamespaces), pick(randomNames))
+		namespace := pick(append(randomNamespaces, ClusterScope))
+		out = append(out, randomQuestion{"held by " + s.User + " in " + namespace, asksHeld(s, namespace), func(w *world) []string {
+			return w.bindingsAndRoles(s, func(in string) bool { return in == ClusterScope || in == namespace })
+		}})
+	}
+	s := ServiceAccount(pick(randomNamespaces), pick(randomNames))
+	out = append(out, randomQuestion{"reach of " + s.User, asksReach(s), func(w *world) []string {
+		return w.bindingsAndRoles(s, func(in string) bool { return in != ClusterScope })
+	}})
+	for _, kind := range []string{kindRole, kindClusterRole} {
+		namespace, name := pick(randomNamespaces), pick(randomNames)
+		object := fmt.Sprint("*v1.Role ", namespace, "/", name)
+		if kind == kindClusterRole {
+			object = fmt.Sprint("*v1.ClusterRole /", name)
+		}
+		out = append(out, randomQuestion{"rules of " + object, asksRulesOf(kind, namespace, name), func(*world) []string { return []string{object} }})
+	}
+	return out
+}
+
+// bindingsAndRoles names all bindings of some scopes that apply to the subject, and their roles.
+func (w *world) bindingsAndRoles(s Subject, in func(namespace string) bool) []string {
+	var out []string
+	add := func(binding any, namespace string, subjects []rbacv1.Subject, to rbacv1.RoleRef) {
+		if !in(namespace) || !applies(subjects, s, namespace) {
+			return
+		}
+		if to.Kind == kindClusterRole {
+			namespace = ClusterScope
+		}
+		out = append(out, objectName(binding), fmt.Sprintf("*v1.%s %s/%s", to.Kind, namespace, to.Name))
+	}
+	for _, obj := range w.stores[kindRoleBinding].List() {
+		b := obj.(*rbacv1.RoleBinding)
+		add(b, b.Namespace, b.Subjects, b.RoleRef)
+	}
+	for _, obj := range w.stores[kindClusterRoleBinding].List() {
+		b := obj.(*rbacv1.ClusterRoleBinding)
+		add(b, ClusterScope, b.Subjects, b.RoleRef)
+	}
+	return out
+}
+
+func objectName(obj any) string {
+	o := obj.(metav1.Object)
+	return fmt.Sprintf("%T %s/%s", obj, o.GetNamespace(), o.GetName())
+}
+
+func randomObject(random *rand.Rand) runtime.Object {
+	pick := func(from []string) string { return from[random.Intn(len(from))] }
+	namespace, name := pick(randomNamespaces), pick(randomNames)
+	var given []rbacv1.PolicyRule
+	for range random.Intn(3) {
+		given = append(given, rule(pick([]string{"get :pods", "list :pods", "get :secrets", "* apps:*"})))
+	}
+	marks := map[string]string{"random": pick([]string{"1", "2"})}
+	var subjects []rbacv1.Subject
+	for range random.Intn(4) {
+		subjects = append(subjects, []rbacv1.Subject{
+			account(pick(randomNamespaces), pick(randomNames)), account("", pick(randomNames)), group("system:serviceaccounts"),
+			user(ServiceAccount(pick(randomNamespaces), pick(randomNames)).User),
+			group("system:serviceaccounts:" + pick(randomNamespaces)), group("system:authenticated"), {Kind: "Robot", Name: "a"},
+		}[random.Intn(7)])
+	}
+	switch random.Intn(4) {
+	case 0:
+		o := role(namespace, name)
+		o.Rules, o.Labels = given, marks
+		return o
+	case 1:
+		o := clusterRole(name)
+		o.Rules, o.Labels = given, marks
+		return o
+	case 2:
+		o := binding(namespace, name, ref(pick([]string{kindRole, kindClusterRole}), pick(randomNames)), subjects...)
+		o.Labels = marks
+		return o
+	}
+	o := clusterBinding(name, ref(kindClusterRole, pick(randomNames)), subjects...)
+	o.Labels = marks
+	return o
+}
+
+// BenchmarkConcerned is the price of one RBAC event, whatever the number of those that wait.
+func BenchmarkConcerned(b *testing.B) {
+	for _, n := range []int{100, 10_000} {
+		w, i := newWorld(b), &Interests[string]{}
+		for k := range n {
+			namespace := fmt.Sprint("ns", k)
+			ask(b, i, namespace, w, asksHeld(ServiceAccount(namespace, "acct"), namespace))
+		}
+		grant := binding("ns7", "b", ref(kindRole, "r"), account("ns7", "acct"))
+		b.Run(fmt.Sprint(n, "-waiting"), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if got := i.Concerned(nil, grant); len(got) != 1 {
+					b.Fatal(got)
+				}
+			}
+		})
+	}
+}
