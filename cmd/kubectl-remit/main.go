@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/remit-olm/remit/cmd/kubectl-remit/enroll"
 	"github.com/remit-olm/remit/cmd/kubectl-remit/internal/cli"
 	"github.com/remit-olm/remit/cmd/kubectl-remit/preflight"
 	"github.com/remit-olm/remit/cmd/kubectl-remit/rbac"
@@ -38,6 +39,6 @@ func root() *cobra.Command {
 		SilenceErrors: true,
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl remit"},
 	}
-	cmd.AddCommand(preflight.NewCommand(), rbac.NewCommand(), run.NewCommand())
+	cmd.AddCommand(enroll.NewCommand(), enroll.NewUnenrollCommand(), preflight.NewCommand(), rbac.NewCommand(), run.NewCommand())
 	return cmd
 }

@@ -216,10 +216,13 @@ func TestTheMessageSaysWhatToGrant(t *testing.T) {
 	user := "mallory/o'hara $(reboot)"
 	s.grant(user, rbacv1.PolicyRule{APIGroups: []string{"operators.coreos.com"}, Resources: []string{"operatorgroups"}, Verbs: []string{"create"}})
 	mallory := s.cluster.As(t, user)
+	role := scoped.Authorship(client.ObjectKey{Namespace: s.namespace, Name: installer}, rbacv1.Subject{Kind: rbacv1.UserKind, Name: user})[0].GetName()
 	s.eventually(func(c *assert.CollectT) {
 		assert.ErrorContains(c, mallory.Create(t.Context(), s.group("group", installer)), fmt.Sprintf(
-			`kubectl create role 'remit-author-installer:mallory-o'\''hara $(reboot)' -n %[1]s --verb=impersonate --resource=serviceaccounts `+
-				`--resource-name=installer && kubectl create rolebinding 'remit-author-installer:mallory-o'\''hara $(reboot)' -n %[1]s `+
-				`--role='remit-author-installer:mallory-o'\''hara $(reboot)' --user='mallory/o'\''hara $(reboot)'`, s.namespace))
+			"kubectl create role %[1]s -n %[2]s --verb=impersonate --resource=serviceaccounts --resource-name=installer && "+
+				"kubectl create rolebinding %[1]s -n %[2]s --role=%[1]s --user=%[3]s", quote(role), s.namespace, quote(user)))
 	})
 }
+
+// quote is for a shell.
+func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }

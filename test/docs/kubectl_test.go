@@ -46,7 +46,7 @@ type kubectl struct {
 	out    io.Writer
 
 	namespace, as, output, file, patch, patchType, until string
-	timeout                                          time.Duration
+	timeout                                              time.Duration
 }
 
 // kubectlMain runs it as a program, and returns its exit status.

@@ -68,7 +68,7 @@ func NewCommand() *cobra.Command {
 	}
 	o.AddFlags(cmd)
 	o.Format.AddFlag(cmd)
-	o.Cluster.AddFlags(cmd.Flags())
+	o.Cluster.AddFlags(cmd)
 	cmd.Flags().StringVar(&o.RBACDir, "rbac-dir", "", "ask the RBAC manifests below this folder instead of a cluster")
 	_ = cmd.MarkFlagDirname("rbac-dir") // fails only for a flag that is not there
 	return cmd

@@ -1,6 +1,8 @@
 package scoped
 
 import (
+	"strings"
+
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,24 +16,38 @@ import (
 // in the given namespace, request tokens of it: of this one ServiceAccount and no other (security
 // model, rule 5).
 func Enrolment(account types.NamespacedName, remitNamespace string) []client.Object {
-	meta := metav1.ObjectMeta{Name: "remit-enrolment-" + account.Name, Namespace: account.Namespace}
-	typed := func(kind string) metav1.TypeMeta {
-		return metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: kind}
-	}
 	self := func(name string) rbacv1.Subject {
 		return rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: remitNamespace, Name: name}
 	}
+	return grant("remit-enrolment-"+account.Name, account, "create", "serviceaccounts/token",
+		self(names.ServiceAccountCatalog), self(names.ServiceAccountOLM))
+}
+
+// Authorship is the Role and RoleBinding by which whoever administers an account lets a user or group
+// name it in an OperatorGroup (docs/adr/0008). The author check's refusals use the same names
+// (manifests/base/author-policy.yaml).
+func Authorship(account types.NamespacedName, author rbacv1.Subject) []client.Object {
+	name := strings.NewReplacer("/", "-", "%", "-").Replace(author.Name) // as RBAC names may not have these
+	if author.Kind == rbacv1.GroupKind {
+		name = "group:" + name
+	}
+	return grant("remit-author-"+account.Name+":"+name, account, "impersonate", "serviceaccounts", author)
+}
+
+// grant is a Role for one verb on the one ServiceAccount, bound to the subjects.
+func grant(name string, account types.NamespacedName, verb, resource string, subjects ...rbacv1.Subject) []client.Object {
+	meta := metav1.ObjectMeta{Name: name, Namespace: account.Namespace}
+	typed := func(kind string) metav1.TypeMeta {
+		return metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: kind}
+	}
 	return []client.Object{
 		&rbacv1.Role{TypeMeta: typed("Role"), ObjectMeta: meta, Rules: []rbacv1.PolicyRule{{
-			APIGroups:     []string{corev1.GroupName},
-			Resources:     []string{"serviceaccounts/token"},
-			ResourceNames: []string{account.Name},
-			Verbs:         []string{"create"},
+			APIGroups: []string{corev1.GroupName}, Resources: []string{resource}, ResourceNames: []string{account.Name}, Verbs: []string{verb},
 		}}},
 		&rbacv1.RoleBinding{
 			TypeMeta: typed("RoleBinding"), ObjectMeta: meta,
-			RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name},
-			Subjects: []rbacv1.Subject{self(names.ServiceAccountCatalog), self(names.ServiceAccountOLM)},
+			RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name},
+			Subjects: subjects,
 		},
 	}
 }

@@ -1,10 +1,16 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"io"
+	"strings"
+	"time"
 
-	"github.com/spf13/pflag"
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -25,7 +31,55 @@ func NewCluster() *Cluster {
 }
 
 // AddFlags adds kubectl's flags to a command.
-func (c *Cluster) AddFlags(flags *pflag.FlagSet) { c.flags.AddFlags(flags) }
+func (c *Cluster) AddFlags(cmd *cobra.Command) {
+	c.flags.AddFlags(cmd.Flags())
+	namespaces := c.complete(func(string) (client.ObjectList, []client.ListOption) { return &corev1.NamespaceList{}, nil })
+	_ = cmd.RegisterFlagCompletionFunc("namespace", namespaces) // fails only for a flag that is not there
+}
+
+// CompleteNames completes a command's one argument by the names of objects in the namespace. The user
+// who may not list them gets none.
+func (c *Cluster) CompleteNames(list func() client.ObjectList) cobra.CompletionFunc {
+	complete := c.complete(func(namespace string) (client.ObjectList, []client.ListOption) {
+		return list(), []client.ListOption{client.InNamespace(namespace)}
+	})
+	return func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return complete(cmd, args, begun)
+	}
+}
+
+// completeTimeout is how long a person waits for a completion.
+const completeTimeout = 5 * time.Second
+
+func (c *Cluster) complete(what func(namespace string) (client.ObjectList, []client.ListOption)) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
+		ctx, cancel := context.WithTimeout(context.Background(), completeTimeout)
+		defer cancel()
+		namespace, err := c.Namespace()
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveError
+		}
+		api, err := c.Client(io.Discard)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveError
+		}
+		list, options := what(namespace)
+		if err := api.List(ctx, list, options...); err != nil {
+			return nil, cobra.ShellCompDirectiveError
+		}
+		var found []string
+		_ = meta.EachListItem(list, func(obj runtime.Object) error { // our own function fails never
+			if o, ok := obj.(client.Object); ok && strings.HasPrefix(o.GetName(), begun) {
+				found = append(found, o.GetName())
+			}
+			return nil
+		})
+		return found, cobra.ShellCompDirectiveNoFileComp
+	}
+}
 
 // Namespace is that of --namespace, or else of the kubeconfig's context, or else "default".
 func (c *Cluster) Namespace() (string, error) {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 )
 
@@ -72,4 +73,20 @@ func (f Format) Encode(out io.Writer, value any) error {
 	}
 	_, err = out.Write(text)
 	return err
+}
+
+// EncodeObjects writes objects of the API as kubectl does: YAML documents, or a List in JSON.
+func (f Format) EncodeObjects(out io.Writer, objs []client.Object) error {
+	if f == JSON {
+		return f.Encode(out, map[string]any{"apiVersion": "v1", "kind": "List", "items": objs})
+	}
+	for _, obj := range objs {
+		if _, err := io.WriteString(out, "---\n"); err != nil {
+			return err
+		}
+		if err := f.Encode(out, obj); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -1,0 +1,138 @@
+package enroll
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/validation"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/cmd/kubectl-remit/internal/cli"
+	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/lib/scoped"
+)
+
+// Values of --dry-run.
+const (
+	dryRunNone   = "none"
+	dryRunClient = "client"
+)
+
+// Options of both commands.
+type Options struct {
+	// RemitNamespace is where Remit is installed.
+	RemitNamespace string
+	// Authors and AuthorGroups are those who may name the account in an OperatorGroup.
+	Authors      []string
+	AuthorGroups []string
+	// DryRun is dryRunNone or dryRunClient: print, and ask no API server for anything.
+	DryRun  string
+	Format  cli.Format
+	Cluster *cli.Cluster
+	Out     io.Writer
+	ErrOut  io.Writer
+}
+
+const enrollExample = `  # Let Remit act as the ServiceAccount installer of the namespace team-a
+  kubectl remit enroll installer -n team-a
+
+  # Let alice name it in an OperatorGroup, too
+  kubectl remit enroll installer -n team-a --author alice@example.com
+
+  # Print what that comes to, for a repository
+  kubectl remit enroll installer -n team-a --dry-run=client -o yaml`
+
+// NewCommand makes "enroll".
+func NewCommand() *cobra.Command {
+	o := &Options{}
+	return o.command(&cobra.Command{
+		Use:   "enroll SERVICEACCOUNT",
+		Short: "Let Remit act as a ServiceAccount",
+		Long: "Let Remit's programs request tokens of one ServiceAccount, so that an OperatorGroup which names it can be used: " +
+			"a Role and a RoleBinding in its namespace. With --author, let people name it in an OperatorGroup: the right to impersonate it.\n\n" +
+			"It is done as you, and takes the rights that it gives: create on serviceaccounts/token of this ServiceAccount, and impersonate " +
+			"on it for --author. A namespace's administrator (ClusterRole admin) has both.",
+		Example: enrollExample,
+	}, o.enroll)
+}
+
+const unenrollExample = `  # Remit may not act as the ServiceAccount any more
+  kubectl remit unenroll installer -n team-a
+
+  # And alice may not name it any more
+  kubectl remit unenroll installer -n team-a --author alice@example.com`
+
+// NewUnenrollCommand makes "unenroll".
+func NewUnenrollCommand() *cobra.Command {
+	o := &Options{}
+	return o.command(&cobra.Command{
+		Use:   "unenroll SERVICEACCOUNT",
+		Short: "Take back that Remit may act as a ServiceAccount",
+		Long: "Remove what enroll makes, with the same flags. Operators that are installed go on running; nothing more is installed, " +
+			"upgraded or removed as the ServiceAccount. A token that was issued lives for up to 30 minutes, unless the ServiceAccount is deleted.",
+		Example: unenrollExample,
+	}, o.unenroll)
+}
+
+func (o *Options) command(cmd *cobra.Command, run func(*cobra.Command, types.NamespacedName) error) *cobra.Command {
+	o.Cluster = cli.NewCluster()
+	cmd.Args = cobra.ExactArgs(1)
+	cmd.ValidArgsFunction = o.Cluster.CompleteNames(func() client.ObjectList { return &corev1.ServiceAccountList{} })
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		o.Out, o.ErrOut = cmd.OutOrStdout(), cmd.ErrOrStderr()
+		if err := o.check(); err != nil {
+			return err
+		}
+		namespace, err := o.Cluster.Namespace()
+		if err != nil {
+			return err
+		}
+		account, err := scoped.ParseKey(namespace + "/" + args[0])
+		if err != nil {
+			return err
+		}
+		return run(cmd, account)
+	}
+	o.Format.AddFlag(cmd)
+	o.Cluster.AddFlags(cmd)
+	flags := cmd.Flags()
+	flags.StringVar(&o.RemitNamespace, "remit-namespace", names.DefaultNamespace, "namespace where Remit is installed")
+	flags.StringArrayVar(&o.Authors, "author", nil, "user who may name the ServiceAccount in an OperatorGroup (repeatable)")
+	flags.StringArrayVar(&o.AuthorGroups, "author-group", nil, "group whose users may (repeatable)")
+	flags.StringVar(&o.DryRun, "dry-run", dryRunNone, "client: only print what would be sent, and ask nobody; none: do it")
+	_ = cmd.RegisterFlagCompletionFunc("dry-run", cobra.FixedCompletions(dryRuns(), cobra.ShellCompDirectiveNoFileComp)) // the flag is there
+	return cmd
+}
+
+func (o *Options) check() error {
+	if !slices.Contains(dryRuns(), o.DryRun) {
+		return fmt.Errorf("--dry-run=%s: want one of %q", o.DryRun, dryRuns())
+	}
+	if slices.Contains(append(slices.Clone(o.Authors), o.AuthorGroups...), "") {
+		return errors.New("--author: a name is empty")
+	}
+	if problems := validation.ValidateNamespaceName(o.RemitNamespace, false); len(problems) > 0 {
+		return fmt.Errorf("--remit-namespace=%s: %s", o.RemitNamespace, problems[0])
+	}
+	return nil
+}
+
+func dryRuns() []string { return []string{dryRunNone, dryRunClient} }
+
+// objects are what enroll makes for an account: Roles before what binds them.
+func (o *Options) objects(account types.NamespacedName) []client.Object {
+	objs := scoped.Enrolment(account, o.RemitNamespace)
+	for kind, authors := range [][]string{o.Authors, o.AuthorGroups} {
+		for _, name := range authors {
+			author := rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: []string{rbacv1.UserKind, rbacv1.GroupKind}[kind], Name: name}
+			objs = append(objs, scoped.Authorship(account, author)...)
+		}
+	}
+	return objs
+}

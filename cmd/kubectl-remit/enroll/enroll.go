@@ -1,0 +1,200 @@
+package enroll
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/cmd/kubectl-remit/internal/cli"
+)
+
+// fieldManager is that of what these commands write.
+const fieldManager = "kubectl-remit"
+
+// What happens to an object, in kubectl's words.
+const (
+	created    = "created"
+	configured = "configured"
+	unchanged  = "unchanged"
+	deleted    = "deleted"
+	notFound   = "not found"
+)
+
+// change is an object, as it is to be, and as it is; live is nil where it does not exist.
+type change struct {
+	want, live client.Object
+	// complete is set where live needs no change to be as wanted.
+	complete bool
+}
+
+func (o *Options) enroll(cmd *cobra.Command, account types.NamespacedName) error {
+	objs := o.objects(account)
+	if o.DryRun == dryRunClient {
+		return o.print(objs, func(int) string { return created + " (dry run)" })
+	}
+	ctx := cmd.Context()
+	c, err := o.Cluster.Client(o.ErrOut)
+	if err != nil {
+		return err
+	}
+	if err := o.exists(ctx, c, account); err != nil {
+		return err
+	}
+	changes, err := gather(ctx, c, objs)
+	if err != nil {
+		return hint(err, account)
+	}
+	done := make([]string, 0, len(changes))
+	for _, x := range changes {
+		verb, err := x.make(ctx, c)
+		if err != nil {
+			return hint(err, account)
+		}
+		done = append(done, verb)
+	}
+	return o.print(objs, func(i int) string { return done[i] })
+}
+
+// exists keeps people from enrolling a name that they mistyped, where they may look.
+func (o *Options) exists(ctx context.Context, c client.Client, account types.NamespacedName) error {
+	err := c.Get(ctx, account, &corev1.ServiceAccount{})
+	if apierrors.IsForbidden(err) {
+		fmt.Fprintf(o.ErrOut, "warning: whether ServiceAccount %s exists is not known: %v\n", account, err)
+		return nil
+	}
+	return err
+}
+
+// gather reads what is there. All that these commands would have to leave alone is told at once, before
+// anything is written.
+func gather(ctx context.Context, c client.Client, objs []client.Object) ([]change, error) {
+	changes := make([]change, 0, len(objs))
+	var problems []error
+	for _, want := range objs {
+		x := change{want: want}
+		live, err := read(ctx, c, want)
+		if err != nil {
+			return nil, err
+		}
+		if live != nil {
+			x.live = live
+			if x.complete, err = like(live, want); err != nil {
+				problems = append(problems, err)
+			}
+		}
+		changes = append(changes, x)
+	}
+	return changes, errors.Join(problems...)
+}
+
+func read(ctx context.Context, c client.Client, want client.Object) (client.Object, error) {
+	live, ok := want.DeepCopyObject().(client.Object)
+	if !ok {
+		return nil, fmt.Errorf("%T is no object", want)
+	}
+	err := c.Get(ctx, client.ObjectKeyFromObject(want), live)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("get %s: %w", describe(want), err)
+	}
+	live.GetObjectKind().SetGroupVersionKind(want.GetObjectKind().GroupVersionKind())
+	return live, nil
+}
+
+// make brings the object about and says what it did.
+func (x change) make(ctx context.Context, c client.Client) (string, error) {
+	switch {
+	case x.live == nil:
+		obj, _ := x.want.DeepCopyObject().(client.Object)
+		if err := c.Create(ctx, obj, client.FieldOwner(fieldManager)); err != nil {
+			return "", fmt.Errorf("create %s: %w", describe(x.want), err)
+		}
+		return created, nil
+	case x.complete:
+		return unchanged, nil
+	}
+	binding, isBinding := x.live.(*rbacv1.RoleBinding)
+	want, wantBinding := x.want.(*rbacv1.RoleBinding)
+	if !isBinding || !wantBinding {
+		return "", fmt.Errorf("%s cannot be completed", describe(x.live))
+	}
+	binding.Subjects = slices.Clone(want.Subjects)
+	if err := c.Update(ctx, binding, client.FieldOwner(fieldManager)); err != nil {
+		return "", fmt.Errorf("update %s: %w", describe(x.want), err)
+	}
+	return configured, nil
+}
+
+func (o *Options) unenroll(cmd *cobra.Command, account types.NamespacedName) error {
+	objs := o.objects(account)
+	slices.Reverse(objs) // bindings first: a right is gone with the first request
+	if o.DryRun == dryRunClient {
+		return o.print(objs, func(int) string { return deleted + " (dry run)" })
+	}
+	ctx := cmd.Context()
+	c, err := o.Cluster.Client(o.ErrOut)
+	if err != nil {
+		return err
+	}
+	changes, err := gather(ctx, c, objs)
+	if err != nil {
+		return hint(err, account)
+	}
+	done := make([]string, 0, len(changes))
+	for _, x := range changes {
+		verb, err := x.remove(ctx, c)
+		if err != nil {
+			return hint(err, account)
+		}
+		done = append(done, verb)
+	}
+	return o.print(objs, func(i int) string { return done[i] })
+}
+
+// remove deletes the object as it was read.
+func (x change) remove(ctx context.Context, c client.Client) (string, error) {
+	if x.live == nil {
+		return notFound, nil
+	}
+	err := c.Delete(ctx, x.live, client.Preconditions{
+		UID: ptr.To(x.live.GetUID()), ResourceVersion: ptr.To(x.live.GetResourceVersion()),
+	})
+	if client.IgnoreNotFound(err) != nil {
+		return "", fmt.Errorf("delete %s: %w", describe(x.want), err)
+	}
+	return deleted, nil
+}
+
+// hint adds who may, where the user may not.
+func hint(err error, account types.NamespacedName) error {
+	if !apierrors.IsForbidden(err) {
+		return err
+	}
+	return fmt.Errorf("%w\nWho enrols ServiceAccount %s needs, in namespace %s, to get, create, update and delete Roles and RoleBindings, and "+
+		"what enrolment gives: create on serviceaccounts/token, resourceNames [%s]; for --author also impersonate on serviceaccounts, "+
+		"resourceNames [%[4]s]. A namespace's administrator (ClusterRole admin) has all of it", err, account, account.Namespace, account.Name)
+}
+
+// print shows the objects as the format says; as text, what was done to each.
+func (o *Options) print(objs []client.Object, done func(i int) string) error {
+	if o.Format != cli.Text {
+		return o.Format.EncodeObjects(o.Out, objs)
+	}
+	for i, obj := range objs {
+		gvk := obj.GetObjectKind().GroupVersionKind()
+		fmt.Fprintf(o.Out, "%s.%s/%s %s\n", strings.ToLower(gvk.Kind), gvk.Group, obj.GetName(), done(i))
+	}
+	return nil
+}

@@ -1,0 +1,277 @@
+package enroll
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/cmd/kubectl-remit/internal/cli"
+	"github.com/remit-olm/remit/pkg/controller"
+	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/lib/scoped"
+	"github.com/remit-olm/remit/test/env"
+	"github.com/remit-olm/remit/test/env/controlplane"
+)
+
+// site is a namespace with the ServiceAccount installer, and eve who administers it.
+type site struct {
+	*testing.T
+	client.Client
+	cluster   *controlplane.Instance
+	namespace string
+}
+
+const (
+	eve   = "eve"
+	alice = "alice@example.com"
+	// The users that Remit's programs are.
+	catalog   = "system:serviceaccount:remit:" + names.ServiceAccountCatalog
+	olm       = "system:serviceaccount:remit:" + names.ServiceAccountOLM
+	enrolment = "remit-enrolment-installer"
+)
+
+func newSite(t *testing.T) *site {
+	t.Helper()
+	s := &site{T: t, cluster: controlplane.Shared(t)}
+	scheme, err := controller.NewScheme()
+	require.NoError(t, err)
+	s.Client, err = client.New(s.cluster.Config(), client.Options{Scheme: scheme})
+	require.NoError(t, err)
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "enroll-"}}
+	s.create(ns)
+	s.namespace = ns.Name
+	s.create(&corev1.ServiceAccount{ObjectMeta: s.meta("installer")})
+	s.create(&rbacv1.RoleBinding{ObjectMeta: s.meta("admin"), Subjects: []rbacv1.Subject{user(eve)},
+		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "admin"}})
+	s.may(eve, "create", "roles", "")
+	return s
+}
+
+func user(name string) rbacv1.Subject {
+	return rbacv1.Subject{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: name}
+}
+
+func (s *site) meta(name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: s.namespace, Name: name}
+}
+
+func (s *site) create(obj client.Object) {
+	s.Helper()
+	require.NoError(s, s.Create(s.Context(), obj))
+}
+
+func (s *site) get(name string, obj client.Object) error {
+	return s.Get(s.Context(), client.ObjectKey{Namespace: s.namespace, Name: name}, obj)
+}
+
+// may waits until the API server's authorizer allows something.
+func (s *site) may(user, verb, resource, name string) {
+	s.Helper()
+	(&env.Tenant{T: s.T}).Eventually(func(c *assert.CollectT) { assert.True(c, s.allowed(user, verb, resource, name)) })
+}
+
+func (s *site) mayNot(user, verb, resource, name string) {
+	s.Helper()
+	(&env.Tenant{T: s.T}).Eventually(func(c *assert.CollectT) { assert.False(c, s.allowed(user, verb, resource, name)) })
+}
+
+func (s *site) allowed(user, verb, resource, name string) bool {
+	resource, subresource, _ := strings.Cut(resource, "/")
+	group := ""
+	if resource == "roles" {
+		group = rbacv1.GroupName
+	}
+	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: user,
+		ResourceAttributes: &authorizationv1.ResourceAttributes{
+			Namespace: s.namespace, Verb: verb, Group: group, Resource: resource, Subresource: subresource, Name: name,
+		}}}
+	return s.Create(s.Context(), review) == nil && review.Status.Allowed
+}
+
+// run executes one of the commands as a user.
+func (s *site) run(cmd *cobra.Command, as string, args ...string) (out string, err error) {
+	s.Helper()
+	var buffer bytes.Buffer
+	cmd.SetOut(&buffer)
+	cmd.SetErr(&buffer)
+	cmd.SilenceUsage, cmd.SilenceErrors = true, true
+	cmd.SetArgs(append(args, "--kubeconfig="+s.cluster.Kubeconfig, "--namespace="+s.namespace, "--as="+as))
+	err = cmd.ExecuteContext(s.Context())
+	return buffer.String(), err
+}
+
+func (s *site) enroll(as string, args ...string) string {
+	s.Helper()
+	out, err := s.run(NewCommand(), as, args...)
+	require.NoError(s, err)
+	return out
+}
+
+func (s *site) unenroll(as string, args ...string) string {
+	s.Helper()
+	out, err := s.run(NewUnenrollCommand(), as, args...)
+	require.NoError(s, err)
+	return out
+}
+
+func TestWhoAdministersTheNamespaceEnrols(t *testing.T) {
+	s := newSite(t)
+	made := "role.rbac.authorization.k8s.io/" + enrolment + " created\nrolebinding.rbac.authorization.k8s.io/" + enrolment + " created\n"
+	require.Equal(t, made, s.enroll(eve, "installer"))
+	for _, program := range []string{catalog, olm} {
+		s.may(program, "create", "serviceaccounts/token", "installer")
+		require.False(t, s.allowed(program, "create", "serviceaccounts/token", "default"))
+		require.False(t, s.allowed(program, "impersonate", "serviceaccounts", "installer"))
+	}
+	require.Equal(t, strings.ReplaceAll(made, "created", "unchanged"), s.enroll(eve, "installer"), "again")
+
+	gone := "rolebinding.rbac.authorization.k8s.io/" + enrolment + " deleted\nrole.rbac.authorization.k8s.io/" + enrolment + " deleted\n"
+	require.Equal(t, gone, s.unenroll(eve, "installer"))
+	s.mayNot(olm, "create", "serviceaccounts/token", "installer")
+	require.Equal(t, strings.ReplaceAll(gone, "deleted", "not found"), s.unenroll(eve, "installer"), "again")
+}
+
+func TestAuthorsMayImpersonateTheAccount(t *testing.T) {
+	s := newSite(t)
+	out := s.enroll(eve, "installer", "--author", alice, "--author", "o/dd", "--author-group", "team")
+	for _, name := range []string{enrolment, "remit-author-installer:" + alice, "remit-author-installer:o-dd", "remit-author-installer:group:team"} {
+		require.Contains(t, out, "role.rbac.authorization.k8s.io/"+name+" created\nrolebinding.rbac.authorization.k8s.io/"+name+" created\n")
+	}
+	for _, author := range []string{alice, "o/dd"} {
+		s.may(author, "impersonate", "serviceaccounts", "installer")
+		require.False(t, s.allowed(author, "impersonate", "serviceaccounts", "default"))
+	}
+	binding := &rbacv1.RoleBinding{}
+	require.NoError(t, s.get("remit-author-installer:group:team", binding))
+	require.Equal(t, []rbacv1.Subject{{Kind: "Group", APIGroup: rbacv1.GroupName, Name: "team"}}, binding.Subjects)
+
+	_, err := s.run(NewCommand(), eve, "installer", "--author", "o-dd")
+	require.ErrorContains(t, err, `it names User "o/dd"`, "two names that RBAC cannot tell apart")
+	require.Contains(t, s.unenroll(eve, "installer", "--author", alice), "deleted")
+	s.mayNot(alice, "impersonate", "serviceaccounts", "installer")
+	s.may("o/dd", "impersonate", "serviceaccounts", "installer")
+}
+
+func TestAHalfEnrolmentIsCompleted(t *testing.T) {
+	s := newSite(t)
+	s.enroll(eve, "installer")
+	binding := &rbacv1.RoleBinding{}
+	require.NoError(t, s.get(enrolment, binding))
+	binding.Subjects = binding.Subjects[:1]
+	binding.Labels = map[string]string{"theirs": "kept"}
+	require.NoError(t, s.Update(t.Context(), binding))
+
+	require.Contains(t, s.enroll(eve, "installer"), "rolebinding.rbac.authorization.k8s.io/"+enrolment+" configured")
+	require.NoError(t, s.get(enrolment, binding))
+	require.Len(t, binding.Subjects, 2)
+	require.Contains(t, binding.Labels, "theirs")
+}
+
+func TestWhatOthersMadeIsLeftAlone(t *testing.T) {
+	s := newSite(t)
+	objs := scoped.Enrolment(client.ObjectKey{Namespace: s.namespace, Name: "installer"}, names.DefaultNamespace)
+	role, binding := objs[0].(*rbacv1.Role), objs[1].(*rbacv1.RoleBinding)
+	role.Rules = append(role.Rules, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get"}})
+	binding.Subjects = append(binding.Subjects, user("mallory"))
+	s.create(role)
+	s.create(binding)
+
+	for _, cmd := range []*cobra.Command{NewCommand(), NewUnenrollCommand()} {
+		_, err := s.run(cmd, eve, "installer", "--author", alice)
+		require.ErrorContains(t, err, "Role "+s.namespace+"/"+enrolment+` was not made by enroll: it grants {apiGroups: [""], resources: ["secrets"], verbs: ["get"]}`)
+		require.ErrorContains(t, err, "RoleBinding "+s.namespace+"/"+enrolment+` was not made by enroll: it names User "mallory"`)
+		require.Equal(t, cli.CodeError, cli.ExitCode(err))
+		live := &rbacv1.RoleBinding{}
+		require.NoError(t, s.get(enrolment, live))
+		require.Equal(t, binding.ResourceVersion, live.ResourceVersion)
+		require.Error(t, s.get("remit-author-installer:"+alice, live), "nothing was written")
+	}
+
+	binding.Subjects = binding.Subjects[:2]
+	role.Rules[0].ResourceNames = []string{"other"}
+	role.Rules = role.Rules[:1]
+	require.NoError(t, s.Update(t.Context(), binding))
+	require.NoError(t, s.Update(t.Context(), role))
+	_, err := s.run(NewCommand(), eve, "installer")
+	require.ErrorContains(t, err, `it grants {apiGroups: [""], resources: ["serviceaccounts/token"], resourceNames: ["other"], verbs: ["create"]}`)
+}
+
+func TestABindingToAnotherRoleIsLeftAlone(t *testing.T) {
+	s := newSite(t)
+	s.create(&rbacv1.RoleBinding{ObjectMeta: s.meta(enrolment), RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "view"}})
+	_, err := s.run(NewCommand(), eve, "installer")
+	require.ErrorContains(t, err, `it binds ClusterRole "view"`)
+}
+
+func TestADryRunAsksNobody(t *testing.T) {
+	var out bytes.Buffer
+	for args, want := range map[string][]string{
+		"installer -n t --dry-run=client":                                 {"role.rbac.authorization.k8s.io/" + enrolment + " created (dry run)\n"},
+		"installer -n t --dry-run=client -o json":                         {`"kind": "List"`, `"remit-olm"`},
+		"installer -n t --dry-run=client -o yaml":                         {"---\napiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata:\n  name: " + enrolment + "\n  namespace: t\nrules:\n"},
+		"x -n t --dry-run=client --author=a -o yaml":                      {"remit-author-x:a", "- impersonate\n"},
+		"installer -n t --dry-run=client -o yaml --remit-namespace=other": {"  namespace: other\n"},
+	} {
+		out.Reset()
+		cmd := NewCommand()
+		cmd.SetOut(&out)
+		cmd.SetArgs(append(strings.Fields(args), "--server=https://127.0.0.1:1"))
+		require.NoError(t, cmd.ExecuteContext(t.Context()), args)
+		for _, w := range want {
+			require.Contains(t, out.String(), w, args)
+		}
+		require.NotContains(t, out.String(), "creationTimestamp")
+	}
+}
+
+func TestWhatCannotBeDoneIsSaid(t *testing.T) {
+	s := newSite(t)
+	for want, args := range map[string][]string{
+		`serviceaccounts "nobody" not found`:              {"nobody"},
+		`"A b" is not the name of a ServiceAccount`:       {"A b"},
+		"accepts 1 arg(s), received 0":                    {},
+		`--dry-run=server: want one of ["none" "client"]`: {"installer", "--dry-run=server"},
+		"--author: a name is empty":                       {"installer", "--author="},
+		"--remit-namespace":                               {"installer", "--remit-namespace=A"},
+	} {
+		_, err := s.run(NewCommand(), eve, args...)
+		require.ErrorContains(t, err, want)
+		require.Equal(t, cli.CodeError, cli.ExitCode(err))
+	}
+
+	out, err := s.run(NewCommand(), "mallory", "installer")
+	require.ErrorContains(t, err, `User "mallory" cannot get resource "roles"`)
+	require.ErrorContains(t, err, "Who enrols ServiceAccount "+s.namespace+"/installer needs")
+	require.Contains(t, out, "warning: whether ServiceAccount")
+
+	// Roles alone are not enough: the API server holds who grants to what is granted.
+	s.create(&rbacv1.Role{ObjectMeta: s.meta("roles"), Rules: []rbacv1.PolicyRule{
+		{APIGroups: []string{rbacv1.GroupName}, Resources: []string{"roles", "rolebindings"}, Verbs: []string{"get", "create", "update", "delete"}},
+	}})
+	s.create(&rbacv1.RoleBinding{ObjectMeta: s.meta("roles"), Subjects: []rbacv1.Subject{user("trudy")},
+		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "roles"}})
+	s.may("trudy", "create", "roles", "")
+	_, err = s.run(NewCommand(), "trudy", "installer")
+	require.ErrorContains(t, err, "is attempting to grant RBAC permissions not currently held")
+	require.ErrorContains(t, err, "Who enrols ServiceAccount")
+}
+
+func TestNamesAreCompleted(t *testing.T) {
+	s := newSite(t)
+	cmd := NewCommand()
+	require.NoError(t, cmd.ParseFlags([]string{"--kubeconfig=" + s.cluster.Kubeconfig, "--namespace=" + s.namespace}))
+	found, directive := cmd.ValidArgsFunction(cmd, nil, "ins")
+	require.Equal(t, []string{"installer"}, found)
+	require.Equal(t, cobra.ShellCompDirectiveNoFileComp, directive)
+	found, _ = cmd.ValidArgsFunction(cmd, []string{"installer"}, "")
+	require.Empty(t, found)
+}
