@@ -24,7 +24,7 @@ func object(t *testing.T, apiVersion, kind, namespace, rest string) step.Step {
 	obj.SetKind(kind)
 	obj.SetNamespace(namespace)
 	obj.SetName("x")
-	return step.Step{Object: obj, Owner: ownerutil.Owner{Lineage: ownerutil.Lineage{Namespace: "ns"}}}
+	return step.Step{Object: obj, Owner: ownerutil.Owner{Lineage: ownerutil.Lineage{Namespace: "ns"}, CSV: "csv"}}
 }
 
 func rbacObject(t *testing.T, kind, namespace, rest string) step.Step {
@@ -42,47 +42,77 @@ func onlyNeeds(t *testing.T, live rbac.RoleRules, steps ...step.Step) []Need {
 	return needs
 }
 
+// onX is a request about the object named "x".
+func onX(namespace, group, resource, object, cause string, verbs ...string) Need {
+	return Need{Namespace: namespace, Object: object, Cause: cause, Rules: []rbacv1.PolicyRule{
+		{Verbs: verbs, APIGroups: []string{group}, Resources: []string{resource}, ResourceNames: []string{"x"}}}}
+}
+
 func TestNeedsOfEachKind(t *testing.T) {
-	const csv = "spec: {install: {strategy: deployment, spec: {deployments: [{name: op}]}}}"
+	const csv = "spec: {install: {strategy: deployment, spec: {deployments: [{name: x}]}}}"
 	const rules = "rules: [{verbs: [get], apiGroups: [''], resources: [pods]}]"
-	const toRole = "roleRef: {kind: Role, name: r}"
 	pods := []rbacv1.PolicyRule{may("get", "", "pods")}
+	escalate := func(resource string) []rbacv1.PolicyRule {
+		return []rbacv1.PolicyRule{may("escalate", rbacv1.GroupName, resource, "x")}
+	}
+	role := onX("ns", rbacv1.GroupName, "roles", "Role ns/x", "apply Role ns/x", "create", "patch", "get")
+	cluster := []Need{
+		onX("", rbacv1.GroupName, "clusterroles", "ClusterRole x", "apply ClusterRole x", "create", "patch", "get"),
+		onX("", rbacv1.GroupName, "clusterroles", "ClusterRole x", "remove ClusterRole x with ClusterServiceVersion ns/csv", "delete"),
+	}
 	for _, row := range []struct {
 		name string
 		step step.Step
-		// verbs are those on the object itself; more is what its content needs.
-		verbs []string
-		more  []Need
+		want []Need
 	}{
-		{"a namespaced object", object(t, "v1", "ConfigMap", "ns", ""), []string{"create", "patch", "get"}, nil},
-		{"a CRD is read by self", object(t, "apiextensions.k8s.io/v1", "CustomResourceDefinition", "", ""), []string{"create", "patch"}, nil},
-		{"a CSV's Deployments", object(t, "operators.coreos.com/v1alpha1", "ClusterServiceVersion", "ns", csv), []string{"create", "patch", "get"}, []Need{{
-			Namespace: "ns", Cause: "install and remove Deployment ns/op",
-			Rules: []rbacv1.PolicyRule{{Verbs: []string{"get", "create", "patch", "delete"}, APIGroups: []string{"apps"}, Resources: []string{"deployments"}, ResourceNames: []string{"op"}}},
+		{"a namespaced object", object(t, "v1", "ConfigMap", "ns", ""), []Need{
+			onX("ns", "", "configmaps", "ConfigMap ns/x", "apply ConfigMap ns/x", "create", "patch", "get"),
+		}},
+		{"a CRD is read by self", object(t, "apiextensions.k8s.io/v1", "CustomResourceDefinition", "", ""), []Need{
+			onX("", "apiextensions.k8s.io", "customresourcedefinitions", "CustomResourceDefinition x", "apply CustomResourceDefinition x", "create", "patch"),
+		}},
+		{"a CSV and its Deployments", object(t, "operators.coreos.com/v1alpha1", "ClusterServiceVersion", "ns", csv), []Need{
+			onX("ns", "operators.coreos.com", "clusterserviceversions", "ClusterServiceVersion ns/x", "apply ClusterServiceVersion ns/x", "create", "patch", "get"),
+			onX("ns", "operators.coreos.com", "clusterserviceversions", "ClusterServiceVersion ns/x", "annotate and finalize ClusterServiceVersion ns/x", "patch"),
+			onX("ns", "apps", "deployments", "Deployment ns/x", "apply Deployment ns/x", "create", "patch", "get"),
+			onX("ns", "apps", "deployments", "Deployment ns/x", "remove Deployment ns/x where ClusterServiceVersion ns/x no longer has it", "delete"),
+		}},
+		{"a Role's rules, unless escalate", rbacObject(t, "Role", "ns", rules), []Need{role, {
+			Namespace: "ns", Rules: pods, Granted: true, Object: "Role ns/x", Cause: "grant what Role ns/x contains", Unless: escalate("roles"),
 		}}},
-		{"a Role's rules, unless escalate", rbacObject(t, "Role", "ns", rules), []string{"create", "patch", "get"}, []Need{{
-			Namespace: "ns", Rules: pods, Cause: "grant it through Role ns/x", Unless: []rbacv1.PolicyRule{may("escalate", rbacGroup, "roles", "x")},
-		}}},
-		{"a ClusterRole's rules, in the whole cluster", rbacObject(t, "ClusterRole", "", rules), []string{"create", "patch", "get", "delete"}, []Need{{
-			Rules: pods, Cause: "grant it through ClusterRole x", Unless: []rbacv1.PolicyRule{may("escalate", rbacGroup, "clusterroles", "x")},
-		}}},
-		{"58 an aggregated ClusterRole is everything", rbacObject(t, "ClusterRole", "", "aggregationRule: {clusterRoleSelectors: [{}]}"), []string{"create", "patch", "get", "delete"}, []Need{{
-			Rules: []rbacv1.PolicyRule{may("*", "*", "*"), {Verbs: []string{"*"}, NonResourceURLs: []string{"*"}}}, Cause: "grant it through ClusterRole x", Unless: []rbacv1.PolicyRule{may("escalate", rbacGroup, "clusterroles", "x")},
-		}}},
-		{"an aggregation of nothing", rbacObject(t, "ClusterRole", "", "aggregationRule: {}"), []string{"create", "patch", "get", "delete"}, nil},
-		{"36 a Role without rules", rbacObject(t, "Role", "ns", ""), []string{"create", "patch", "get"}, nil},
-		{"57 a binding of a role that does not exist", rbacObject(t, "RoleBinding", "ns", toRole), []string{"create", "patch", "get"}, []Need{{
-			Namespace: "ns", Rules: []rbacv1.PolicyRule{may("bind", rbacGroup, "roles", "r")}, Unless: []rbacv1.PolicyRule{may("bind", rbacGroup, "roles", "r")},
-			Cause: `bind Role "r", which does not exist, through RoleBinding ns/x`,
-		}}},
+		{"a Role of a target goes with the CSV", rbacObject(t, "Role", "target", ""), []Need{
+			onX("target", rbacv1.GroupName, "roles", "Role target/x", "apply Role target/x", "create", "patch", "get"),
+			onX("target", rbacv1.GroupName, "roles", "Role target/x", "remove Role target/x with ClusterServiceVersion ns/csv", "delete"),
+		}},
+		{"a ClusterRole's rules, in the whole cluster", rbacObject(t, "ClusterRole", "", rules), append(cluster[:2:2], Need{
+			Rules: pods, Granted: true, Object: "ClusterRole x", Cause: "grant what ClusterRole x contains", Unless: escalate("clusterroles"),
+		})},
+		{"58 an aggregated ClusterRole is everything", rbacObject(t, "ClusterRole", "", "aggregationRule: {clusterRoleSelectors: [{}]}"), append(cluster[:2:2], Need{
+			Rules:   []rbacv1.PolicyRule{may("*", "*", "*"), {Verbs: []string{"*"}, NonResourceURLs: []string{"*"}}},
+			Granted: true, Object: "ClusterRole x", Cause: "grant what ClusterRole x contains", Unless: escalate("clusterroles"),
+		})},
+		{"an aggregation of nothing", rbacObject(t, "ClusterRole", "", "aggregationRule: {}"), cluster},
+		{"36 a Role without rules", rbacObject(t, "Role", "ns", ""), []Need{role}},
+		{"57 a binding of a role that does not exist", rbacObject(t, "RoleBinding", "ns", "roleRef: {kind: Role, name: r}"), []Need{
+			onX("ns", rbacv1.GroupName, "rolebindings", "RoleBinding ns/x", "apply RoleBinding ns/x", "create", "patch", "get"), {
+				Namespace: "ns", Object: "RoleBinding ns/x", Cause: `bind Role "r", which does not exist, through RoleBinding ns/x`,
+				Rules: []rbacv1.PolicyRule{may("bind", rbacv1.GroupName, "roles", "r")},
+			},
+		}},
 	} {
-		t.Run(row.name, func(t *testing.T) {
-			needs := onlyNeeds(t, nothingLive, row.step)
-			require.Equal(t, row.verbs, needs[0].Rules[0].Verbs)
-			require.Equal(t, []string{"x"}, needs[0].Rules[0].ResourceNames)
-			require.Equal(t, row.step.Object.GetNamespace(), needs[0].Namespace)
-			require.ElementsMatch(t, row.more, needs[1:])
-		})
+		t.Run(row.name, func(t *testing.T) { require.Equal(t, row.want, onlyNeeds(t, nothingLive, row.step)) })
+	}
+}
+
+func TestNoWriteIsAskedForWithoutAName(t *testing.T) {
+	csv := "spec: {install: {strategy: deployment, spec: {deployments: [{name: x}]}}}"
+	for _, n := range onlyNeeds(t, nothingLive, object(t, "operators.coreos.com/v1alpha1", "ClusterServiceVersion", "ns", csv),
+		object(t, "v1", "Secret", "ns", ""), rbacObject(t, "Role", "ns", ""), rbacObject(t, "ClusterRoleBinding", "", "roleRef: {kind: ClusterRole, name: r}")) {
+		for _, rule := range n.Rules {
+			require.NotEmpty(t, rule.ResourceNames, n.Cause)
+			require.NotContains(t, rule.Verbs, "update", "server-side apply is a patch")
+			require.NotContains(t, rule.Verbs, "list")
+		}
 	}
 }
 
@@ -95,40 +125,73 @@ func TestABindingNeedsTheRulesOfItsRole(t *testing.T) {
 		return nothingLive(ref, namespace)
 	}
 	const podsYAML = "rules: [{verbs: [get], apiGroups: [''], resources: [pods]}]"
-	planned := []step.Step{rbacObject(t, "Role", "ns", podsYAML), rbacObject(t, "ClusterRole", "", podsYAML)}
+	gathered := rbacObject(t, "ClusterRole", "", "aggregationRule: {clusterRoleSelectors: [{}]}")
+	gathered.Object.SetName("gathered")
+	planned := []step.Step{rbacObject(t, "Role", "ns", podsYAML), rbacObject(t, "ClusterRole", "", podsYAML), gathered}
 	for _, row := range []struct {
 		name, kind, namespace, ref string
 		want                       []rbacv1.PolicyRule
-		unless                     rbacv1.PolicyRule
+		// unless is empty where bind is what is wanted.
+		unless []rbacv1.PolicyRule
 	}{
-		{"a planned Role", "RoleBinding", "ns", "kind: Role, name: x", []rbacv1.PolicyRule{pods}, may("bind", rbacGroup, "roles", "x")},
-		{"55 a planned ClusterRole in a namespace", "RoleBinding", "ns", "kind: ClusterRole, name: x", []rbacv1.PolicyRule{pods}, may("bind", rbacGroup, "clusterroles", "x")},
-		{"56 a planned ClusterRole in the cluster", "ClusterRoleBinding", "", "kind: ClusterRole, name: x", []rbacv1.PolicyRule{pods}, may("bind", rbacGroup, "clusterroles", "x")},
-		{"a live Role", "RoleBinding", "ns", "kind: Role, name: live", []rbacv1.PolicyRule{nodes}, may("bind", rbacGroup, "roles", "live")},
-		{"a live ClusterRole", "RoleBinding", "ns", "kind: ClusterRole, name: live", []rbacv1.PolicyRule{nodes}, may("bind", rbacGroup, "clusterroles", "live")},
-		{"a Role planned for another namespace", "RoleBinding", "other", "kind: Role, name: x", []rbacv1.PolicyRule{may("bind", rbacGroup, "roles", "x")}, may("bind", rbacGroup, "roles", "x")},
+		{"a planned Role", "RoleBinding", "ns", "kind: Role, name: x", []rbacv1.PolicyRule{pods}, []rbacv1.PolicyRule{may("bind", rbacv1.GroupName, "roles", "x")}},
+		{"55 a planned ClusterRole in a namespace", "RoleBinding", "ns", "kind: ClusterRole, name: x", []rbacv1.PolicyRule{pods}, []rbacv1.PolicyRule{may("bind", rbacv1.GroupName, "clusterroles", "x")}},
+		{"56 a planned ClusterRole in the cluster", "ClusterRoleBinding", "", "kind: ClusterRole, name: x", []rbacv1.PolicyRule{pods}, []rbacv1.PolicyRule{may("bind", rbacv1.GroupName, "clusterroles", "x")}},
+		{"a live Role", "RoleBinding", "ns", "kind: Role, name: live", []rbacv1.PolicyRule{nodes}, []rbacv1.PolicyRule{may("bind", rbacv1.GroupName, "roles", "live")}},
+		{"a live ClusterRole", "RoleBinding", "ns", "kind: ClusterRole, name: live", []rbacv1.PolicyRule{nodes}, []rbacv1.PolicyRule{may("bind", rbacv1.GroupName, "clusterroles", "live")}},
+		{"a Role planned for another namespace", "RoleBinding", "other", "kind: Role, name: x", []rbacv1.PolicyRule{may("bind", rbacv1.GroupName, "roles", "x")}, nil},
+		{"1.7-5 a ClusterRole that does not exist", "RoleBinding", "ns", "kind: ClusterRole, name: gone", []rbacv1.PolicyRule{may("bind", rbacv1.GroupName, "clusterroles", "gone")}, nil},
+		{"a planned ClusterRole whose rules are gathered later", "ClusterRoleBinding", "", "kind: ClusterRole, name: gathered", []rbacv1.PolicyRule{may("bind", rbacv1.GroupName, "clusterroles", "gathered")}, nil},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			needs := onlyNeeds(t, live, append(planned, rbacObject(t, row.kind, row.namespace, "roleRef: {"+row.ref+"}"))...)
 			last := needs[len(needs)-1]
 			require.Equal(t, row.namespace, last.Namespace)
 			require.Equal(t, row.want, last.Rules)
-			require.Equal(t, []rbacv1.PolicyRule{row.unless}, last.Unless)
+			require.Equal(t, row.unless, last.Unless)
+			require.Equal(t, row.unless != nil, last.Granted)
 		})
 	}
 }
 
-func TestNeedsOfWhatCannotBeReadIsAnError(t *testing.T) {
-	broken := func(rbacv1.RoleRef, string) ([]rbacv1.PolicyRule, error) { return nil, errors.New("no cache") }
+func TestWhatTheAPIServerWouldRefuseIsRefusedAndTheRestIsReported(t *testing.T) {
 	never := func(step.Step) bool { return false }
-	_, err := NeedsOf([]step.Step{rbacObject(t, "RoleBinding", "ns", "roleRef: {kind: Role, name: r}")}, broken, never)
-	require.EqualError(t, err, "RoleBinding ns/x: no cache")
-	_, err = NeedsOf([]step.Step{rbacObject(t, "Role", "ns", "rules: 1")}, nothingLive, never)
-	require.ErrorContains(t, err, "decode Role ns/x")
-	_, err = NeedsOf([]step.Step{rbacObject(t, "RoleBinding", "ns", "roleRef: 1")}, nothingLive, never)
-	require.ErrorContains(t, err, "decode RoleBinding ns/x")
-	_, err = NeedsOf([]step.Step{rbacObject(t, "RoleBinding", "ns", "roleRef: {kind: Robot}")}, nothingLive, never)
-	require.EqualError(t, err, `RoleBinding ns/x: a binding in namespace ns cannot name a role of kind "Robot"`)
+	account := types.NamespacedName{Namespace: "ns", Name: "installer"}
+	for name, row := range map[string]struct {
+		step step.Step
+		want string
+	}{
+		"no Role":                 {rbacObject(t, "Role", "ns", "rules: 1"), "decode Role ns/x"},
+		"no binding":              {rbacObject(t, "RoleBinding", "ns", "roleRef: 1"), "decode RoleBinding ns/x"},
+		"a roleRef of nothing":    {rbacObject(t, "RoleBinding", "ns", "roleRef: {kind: Robot}"), `a binding in namespace ns cannot name a role of kind "Robot"`},
+		"33 a rule without verbs": {rbacObject(t, "Role", "ns", "rules: [{apiGroups: [''], resources: [pods]}]"), "has no verbs"},
+		"45 URLs in a Role":       {rbacObject(t, "Role", "ns", "rules: [{verbs: [get], nonResourceURLs: [/metrics]}]"), "for the whole cluster only"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			needs, err := NeedsOf([]step.Step{object(t, "v1", "ConfigMap", "ns", ""), row.step}, nothingLive, never)
+			require.NoError(t, err)
+			report, err := Evaluate(account, needs, func(string) ([]rbacv1.PolicyRule, error) { return nil, nil })
+			require.NoError(t, err)
+			require.Len(t, report.Refused, 1)
+			require.Equal(t, row.step.Object.GetKind()+" ns/x", report.Refused[0].Object)
+			require.Contains(t, report.Refused[0].Message, row.want)
+			require.True(t, report.Final())
+			require.False(t, report.Clear())
+			require.Len(t, report.Findings, 2)
+		})
+	}
+}
+
+func TestOfARoleThatCannotBeReadNothingIsKnown(t *testing.T) {
+	broken := func(rbacv1.RoleRef, string) ([]rbacv1.PolicyRule, error) { return nil, errors.New("no cache") }
+	needs := onlyNeeds(t, broken, rbacObject(t, "RoleBinding", "ns", "roleRef: {kind: Role, name: r}"))
+	report, err := Evaluate(types.NamespacedName{}, needs, func(string) ([]rbacv1.PolicyRule, error) {
+		return []rbacv1.PolicyRule{may("*", rbacv1.GroupName, "rolebindings")}, nil
+	})
+	require.NoError(t, err)
+	require.True(t, report.Clear())
+	require.Len(t, report.Unknown, 1)
+	require.Equal(t, "no cache", report.Unknown[0].Why)
 }
 
 func TestStepsThatAreSkippedNeedNothing(t *testing.T) {
@@ -140,19 +203,19 @@ func TestStepsThatAreSkippedNeedNothing(t *testing.T) {
 
 func TestEscalateAndBindExcuse(t *testing.T) {
 	account := types.NamespacedName{Namespace: "ns", Name: "installer"}
-	need := Need{Namespace: "ns", Rules: []rbacv1.PolicyRule{may("get", "", "pods")}, Unless: []rbacv1.PolicyRule{may("escalate", rbacGroup, "roles", "x")}}
+	need := Need{Namespace: "ns", Rules: []rbacv1.PolicyRule{may("get", "", "pods")}, Unless: []rbacv1.PolicyRule{may("escalate", rbacv1.GroupName, "roles", "x")}}
 	for _, row := range []struct {
 		name  string
 		held  rbacv1.PolicyRule
 		empty bool
 	}{
 		{"nothing of use", may("get", "", "nodes"), false},
-		{"52 writing roles", may("*", rbacGroup, "rolebindings"), false},
+		{"52 writing roles", may("*", rbacv1.GroupName, "rolebindings"), false},
 		{"the rules themselves", may("get", "", "pods"), true},
-		{"53 escalate", may("escalate", rbacGroup, "roles"), true},
-		{"escalate of this role", may("escalate", rbacGroup, "roles", "x"), true},
-		{"escalate of another role", may("escalate", rbacGroup, "roles", "y"), false},
-		{"all verbs include escalate", may("*", rbacGroup, "roles"), true},
+		{"53 escalate", may("escalate", rbacv1.GroupName, "roles"), true},
+		{"escalate of this role", may("escalate", rbacv1.GroupName, "roles", "x"), true},
+		{"escalate of another role", may("escalate", rbacv1.GroupName, "roles", "y"), false},
+		{"all verbs include escalate", may("*", rbacv1.GroupName, "roles"), true},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			report, err := Evaluate(account, []Need{need}, func(string) ([]rbacv1.PolicyRule, error) { return []rbacv1.PolicyRule{row.held}, nil })
@@ -175,8 +238,9 @@ func TestEvaluateAsksOnceForEachScope(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, map[string]int{"a": 1, "": 1}, asked)
 	require.Len(t, report.Findings, 3)
+	require.Equal(t, []Scope{{Rules: []rbacv1.PolicyRule{may("get", "", "pods")}}}, report.Scopes(), "what is granted everywhere need not be granted again")
+	report.Findings = append(report.Findings, Finding{Namespace: "a", Missing: []rbacv1.PolicyRule{may("get", "", "nodes")}})
 	require.Equal(t, 2, report.Count(), "the same rule is missing once in a scope")
-	require.Equal(t, rbac.ClusterScope, report.Scopes()[0].Namespace)
 
 	_, err = Evaluate(types.NamespacedName{Namespace: "n", Name: "a"}, []Need{need("a")}, func(string) ([]rbacv1.PolicyRule, error) { return nil, errors.New("no cache") })
 	require.EqualError(t, err, "rules held by ServiceAccount n/a: no cache")

@@ -1,27 +1,30 @@
 package preflight
 
 import (
-	"bytes"
 	"fmt"
 	"slices"
 	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"sigs.k8s.io/yaml"
 
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
-// MaxSummary bounds the text of a Report in bytes. What does not fit is left out by whole rules and
-// counted.
-const MaxSummary = 24 * 1024
+const (
+	// MaxSummary bounds the text of a Report in bytes. What does not fit is left out by whole rules and
+	// counted.
+	MaxSummary = 24 * 1024
+	// MaxRefusals bounds the part of it that tells what the API server refuses.
+	MaxRefusals = 8 * 1024
+)
 
 // Summary is the report for people: a sentence, one line for each missing rule in the words of the
 // API server's own refusals, and the RBAC to paste where it fits.
 func (r Report) Summary() string {
 	text := r.Refusals()
+	if r.Empty() {
+		return text
+	}
 	if grant := pasteHead + string(r.Manifests()); len(text)+len(grant) <= MaxSummary {
 		text += grant
 	}
@@ -39,31 +42,74 @@ func Paste(summary string) (manifests string, ok bool) {
 
 // Refusals is the Summary without the RBAC to paste.
 func (r Report) Refusals() string {
-	return join(append([]string{r.head()}, r.lines()...), MaxSummary)
+	var tail []string
+	if len(r.Refused) > 0 {
+		tail = append(tail, join(r.refusedLines(), MaxRefusals))
+	}
+	if r.Details != "" {
+		tail = append(tail, r.Details)
+	}
+	end := strings.Join(tail, "\n")
+	var text string
+	if !r.Empty() {
+		scopes := r.Scopes()
+		text = join(append([]string{r.head(scopes)}, r.lines(scopes)...), MaxSummary-len(end)-1)
+	}
+	return strings.Trim(text+"\n"+end, "\n")
 }
 
-func (r Report) head() string {
-	return fmt.Sprintf("ServiceAccount %s lacks %d rule(s); nothing was written.", r.Account, r.Count())
+func (r Report) head(scopes []Scope) string {
+	return fmt.Sprintf("ServiceAccount %s lacks %d rule(s); %s", r.Account, count(scopes), r.written())
 }
 
-// join puts lines together up to a limit and says how many did not fit.
+func (r Report) written() string {
+	if r.Begun {
+		return "nothing more was written."
+	}
+	return "nothing was written."
+}
+
+// RefusedText says which objects the API server refuses and why; "" where there are none.
+func (r Report) RefusedText() string {
+	if len(r.Refused) == 0 {
+		return ""
+	}
+	return join(r.refusedLines(), MaxRefusals)
+}
+
+func (r Report) refusedLines() []string {
+	lines := []string{fmt.Sprintf("%d object(s) are refused; %s", len(r.Refused), r.written())}
+	for _, f := range r.Refused {
+		lines = append(lines, "- "+f.Object+": "+oneLine(f.Message))
+	}
+	return lines
+}
+
+// oneLine keeps a list a list, whatever a message contains.
+func oneLine(message string) string { return strings.Join(strings.Fields(message), " ") }
+
+// join puts lines together up to a limit, whole lines only, and says how many did not fit.
 func join(lines []string, limit int) string {
 	const room = 32
 	var b strings.Builder
-	for i, line := range lines {
+	left := 0
+	for _, line := range lines {
 		if b.Len()+len(line)+1+room > limit {
-			fmt.Fprintf(&b, "and %d more\n", len(lines)-i)
-			break
+			left++
+			continue
 		}
 		b.WriteString(line + "\n")
+	}
+	if left > 0 {
+		fmt.Fprintf(&b, "and %d more\n", left)
 	}
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-func (r Report) lines() []string {
+func (r Report) lines(scopes []Scope) []string {
 	user := rbac.ServiceAccount(r.Account.Namespace, r.Account.Name).User
 	var lines []string
-	for _, s := range r.Scopes() {
+	for _, s := range scopes {
 		for _, rule := range s.Rules {
 			lines = append(lines, sentences(user, s.Namespace, rule)...)
 		}
@@ -110,56 +156,4 @@ func list(values []string) string {
 		quoted[i] = fmt.Sprintf("%q", v)
 	}
 	return strings.Join(quoted, ", ")
-}
-
-// Manifests is YAML that grants exactly what is missing: a Role with its binding for each namespace,
-// a ClusterRole with its binding for the whole cluster.
-func (r Report) Manifests() []byte {
-	var out bytes.Buffer
-	for _, s := range r.Scopes() {
-		for _, obj := range r.grant(s) {
-			out.WriteString("---\n")
-			out.Write(encode(obj))
-		}
-	}
-	return out.Bytes()
-}
-
-// encode drops the empty creationTimestamp that typed objects carry.
-func encode(obj runtime.Object) []byte {
-	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
-	if err != nil {
-		return []byte("# " + err.Error() + "\n")
-	}
-	if metadata, ok := content["metadata"].(map[string]any); ok {
-		delete(metadata, "creationTimestamp")
-	}
-	text, err := yaml.Marshal(content)
-	if err != nil {
-		return []byte("# " + err.Error() + "\n")
-	}
-	return text
-}
-
-func (r Report) grant(s Scope) []runtime.Object {
-	meta := metav1.ObjectMeta{Name: r.grantName(s), Namespace: s.Namespace}
-	subjects := []rbacv1.Subject{{
-		Kind: rbacv1.ServiceAccountKind, Namespace: r.Account.Namespace, Name: r.Account.Name,
-	}}
-	ref := func(kind string) rbacv1.RoleRef {
-		return rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: kind, Name: meta.Name}
-	}
-	typed := func(kind string) metav1.TypeMeta {
-		return metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: kind}
-	}
-	if s.Namespace == rbac.ClusterScope {
-		return []runtime.Object{
-			&rbacv1.ClusterRole{TypeMeta: typed("ClusterRole"), ObjectMeta: meta, Rules: s.Rules},
-			&rbacv1.ClusterRoleBinding{TypeMeta: typed("ClusterRoleBinding"), ObjectMeta: meta, RoleRef: ref("ClusterRole"), Subjects: subjects},
-		}
-	}
-	return []runtime.Object{
-		&rbacv1.Role{TypeMeta: typed("Role"), ObjectMeta: meta, Rules: s.Rules},
-		&rbacv1.RoleBinding{TypeMeta: typed("RoleBinding"), ObjectMeta: meta, RoleRef: ref("Role"), Subjects: subjects},
-	}
 }

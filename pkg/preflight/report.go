@@ -1,66 +1,179 @@
 package preflight
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
-// Holder gives the rules that the account holds in a namespace ("" for the whole cluster only).
-type Holder func(namespace string) ([]rbacv1.PolicyRule, error)
+// Source says how something was found out.
+type Source string
+
+// Sources of a Finding.
+const (
+	// SourceRBAC is the cluster's RBAC objects, looked at by ourselves.
+	SourceRBAC Source = "rbac"
+	// SourceReview is the API server, which was asked by a SubjectAccessReview: all of its authorizers.
+	SourceReview Source = "review"
+	// SourceDryRun is the API server's answer to the write itself, sent as a dry run.
+	SourceDryRun Source = "dryrun"
+)
 
 // Finding is what is missing of one need.
 type Finding struct {
 	Namespace string
 	Missing   []rbacv1.PolicyRule
-	Cause     string
+	// Granted and Unless are the need's.
+	Granted bool
+	Unless  []rbacv1.PolicyRule
+	Cause   string
+	Source  Source
+	// Why says, of what is unknown, why it is.
+	Why string
 }
 
-// Report is all that an account lacks for a plan. It is deterministic.
+// Refusal is an object that the API server refuses for another reason than rights.
+type Refusal struct {
+	// Object is "<Kind> <namespace>/<name>".
+	Object  string `json:"object"`
+	Message string `json:"message"`
+	// Final says that no change of the cluster makes it acceptable: the bundle is wrong.
+	Final bool `json:"final,omitempty"`
+}
+
+// Report is all that an account lacks for a plan, and whatever else is in the way. It is deterministic.
 type Report struct {
 	// Account is the ServiceAccount.
-	Account  types.NamespacedName
+	Account types.NamespacedName
+	// Findings are missing.
 	Findings []Finding
+	// Allowed is what RBAC does not give and another authorizer allows.
+	Allowed []Finding
+	// Unknown is what could not be decided. It never stops a plan: the writes decide.
+	Unknown []Finding
+	// Refused are objects that the API server does not take, whoever sends them.
+	Refused []Refusal
+	// Notes are what an administrator should know besides.
+	Notes []string
+	// Begun says that a part of the plan was written before.
+	Begun bool
+	// Details says where the whole of it is, for a summary.
+	Details string
 }
 
-// Evaluate holds the needs against what the account holds.
+// Holder gives the rules that the account holds in a namespace ("" for the whole cluster only).
+type Holder func(namespace string) ([]rbacv1.PolicyRule, error)
+
+// Evaluate holds the needs against what the account holds. A Holder's error is returned.
 func Evaluate(account types.NamespacedName, needs []Need, held Holder) (Report, error) {
-	report := Report{Account: account}
-	cache := map[string][]rbacv1.PolicyRule{}
-	for _, n := range needs {
-		rules, ok := cache[n.Namespace]
-		if !ok {
-			var err error
-			if rules, err = held(n.Namespace); err != nil {
-				return Report{}, fmt.Errorf("rules held by ServiceAccount %s: %w", account, err)
-			}
-			cache[n.Namespace] = rules
-		}
-		if excused(rules, n.Unless) {
-			continue
-		}
-		if missing := rbac.Missing(rules, n.Rules); len(missing) > 0 {
-			report.Findings = append(report.Findings, Finding{Namespace: n.Namespace, Missing: missing, Cause: n.Cause})
-		}
+	var failed error
+	report := Examine(account, needs, func(namespace string) rbac.Holding {
+		rules, err := held(namespace)
+		failed = errors.Join(failed, err)
+		return rbac.Holding{Namespace: namespace, Rules: rules}
+	})
+	if failed != nil {
+		return Report{}, fmt.Errorf("rules held by ServiceAccount %s: %w", account, failed)
 	}
 	return report, nil
 }
 
-func excused(held, unless []rbacv1.PolicyRule) bool {
-	return slices.ContainsFunc(unless, func(r rbacv1.PolicyRule) bool {
-		return len(rbac.Missing(held, []rbacv1.PolicyRule{r})) == 0
-	})
+// Examine is Evaluate for what may be known in part only: where it could not be told all that the account
+// holds, what seems to be missing is Unknown.
+func Examine(account types.NamespacedName, needs []Need, holding func(namespace string) rbac.Holding) Report {
+	report := Report{Account: account}
+	scopes := map[string]*held{}
+	for _, n := range needs {
+		if n.Invalid != nil {
+			report.refuse(n.Object, n.Invalid)
+			continue
+		}
+		if rbac.TooLarge(n.Rules) {
+			report.refuse(n.Object, rbac.ErrTooLarge)
+			continue
+		}
+		if scopes[n.Namespace] == nil {
+			h := holding(n.Namespace)
+			scopes[n.Namespace] = &held{Holding: h, set: rbac.NewSet(h.Rules)}
+		}
+		report.add(n, scopes[n.Namespace])
+	}
+	for _, namespace := range slices.Sorted(maps.Keys(scopes)) {
+		report.Notes = append(report.Notes, scopes[namespace].notes()...)
+	}
+	slices.Sort(report.Notes)
+	report.Notes = slices.Compact(report.Notes)
+	return report
+}
+
+// held is what an account holds in a scope, ready to be asked about.
+type held struct {
+	rbac.Holding
+	set rbac.Set
+	// lacking says that something is missing there.
+	lacking bool
+}
+
+// notes are said only where something is missing: then a binding without its role may be why.
+func (h *held) notes() []string {
+	if !h.lacking {
+		return nil
+	}
+	var out []string
+	for _, d := range h.Dangling {
+		out = append(out, d.String())
+	}
+	return out
+}
+
+func (r *Report) refuse(object string, why error) {
+	refusal := Refusal{Object: object, Message: why.Error(), Final: true}
+	if !slices.Contains(r.Refused, refusal) {
+		r.Refused = append(r.Refused, refusal)
+	}
+}
+
+func (r *Report) add(n Need, h *held) {
+	if slices.ContainsFunc(n.Unless, func(rule rbacv1.PolicyRule) bool { return len(h.set.Missing([]rbacv1.PolicyRule{rule})) == 0 }) {
+		return
+	}
+	f := Finding{
+		Namespace: n.Namespace, Missing: h.set.Missing(n.Rules), Granted: n.Granted, Unless: n.Unless, Cause: n.Cause, Source: SourceRBAC,
+	}
+	switch {
+	case n.Unread != nil:
+		f.Why = n.Unread.Error()
+	case len(f.Missing) == 0:
+		return
+	default:
+		if err := errors.Join(h.Unread...); err != nil {
+			f.Why = err.Error()
+		}
+	}
+	h.lacking = true
+	if f.Why != "" {
+		r.Unknown = append(r.Unknown, f)
+		return
+	}
+	r.Findings = append(r.Findings, f)
 }
 
 // Empty says whether nothing is missing.
 func (r Report) Empty() bool { return len(r.Findings) == 0 }
+
+// Clear says whether nothing is missing and nothing refused: the writes may be tried.
+func (r Report) Clear() bool { return r.Empty() && len(r.Refused) == 0 }
+
+// Final says whether something is refused that no change of the cluster makes acceptable.
+func (r Report) Final() bool {
+	return slices.ContainsFunc(r.Refused, func(f Refusal) bool { return f.Final })
+}
 
 // Scope is what is missing in one namespace, or in the whole cluster.
 type Scope struct {
@@ -70,37 +183,35 @@ type Scope struct {
 
 // Scopes are the missing rules of all findings, in the fewest words, by namespace; the whole cluster comes
 // first.
-func (r Report) Scopes() []Scope {
+func (r Report) Scopes() []Scope { return scopesOf(r.Findings) }
+
+// scopesOf leaves out of each namespace what is in the whole cluster's rules already.
+func scopesOf(findings []Finding) []Scope {
 	byNamespace := map[string][]rbacv1.PolicyRule{}
-	for _, f := range r.Findings {
+	for _, f := range findings {
 		byNamespace[f.Namespace] = append(byNamespace[f.Namespace], f.Missing...)
 	}
+	everywhere := rbac.NewSet(byNamespace[rbac.ClusterScope])
 	var out []Scope
 	for _, namespace := range slices.Sorted(maps.Keys(byNamespace)) {
-		out = append(out, Scope{Namespace: namespace, Rules: rbac.Minimal(byNamespace[namespace])})
+		rules := byNamespace[namespace]
+		if namespace != rbac.ClusterScope {
+			rules = everywhere.Missing(rules)
+		}
+		if rules = rbac.Minimal(rules); len(rules) > 0 {
+			out = append(out, Scope{Namespace: namespace, Rules: rules})
+		}
 	}
 	return out
 }
 
 // Count is the number of missing rules after compaction.
-func (r Report) Count() int {
+func (r Report) Count() int { return count(r.Scopes()) }
+
+func count(scopes []Scope) int {
 	n := 0
-	for _, s := range r.Scopes() {
+	for _, s := range scopes {
 		n += len(s.Rules)
 	}
 	return n
-}
-
-// grantName names the RBAC to paste; another set of missing rules, or another account, has another
-// name, so that pasting a second report never takes back the first.
-func (r Report) grantName(s Scope) string {
-	lines := make([]string, 0, len(s.Rules))
-	for _, rule := range s.Rules {
-		lines = append(lines, rbac.Line(rule))
-	}
-	name := r.Account.Name
-	if len(name) > 30 {
-		name = name[:30]
-	}
-	return "remit-grant-" + strings.TrimRight(name, ".-") + "-" + ownerutil.Hash(append(lines, s.Namespace, r.Account.String())...)[:8]
 }

@@ -15,13 +15,23 @@ const MaxAtoms = 50_000
 // Missing returns what of the wanted rules the held ones do not cover: compacted, sorted, and empty
 // where all is covered. Of more than MaxAtoms nothing counts as covered: they are returned as they are.
 func Missing(held, wanted []rbacv1.PolicyRule) []rbacv1.PolicyRule {
-	if tooLarge(wanted) {
+	return NewSet(held).Missing(wanted)
+}
+
+// Set is rules that are held, made ready to be asked about many times.
+type Set struct{ index index }
+
+// NewSet makes a Set. The rules must not be changed afterwards.
+func NewSet(held []rbacv1.PolicyRule) Set { return Set{indexOf(held)} }
+
+// Missing is the function of that name for the rules of the set.
+func (s Set) Missing(wanted []rbacv1.PolicyRule) []rbacv1.PolicyRule {
+	if TooLarge(wanted) {
 		return wanted
 	}
-	index := indexOf(held)
 	var missing []rbacv1.PolicyRule
 	for _, atom := range explode(wanted) {
-		if !index.covers(atom) {
+		if !s.index.covers(atom) {
 			missing = append(missing, atom)
 		}
 	}
@@ -97,8 +107,8 @@ func Validate(rule rbacv1.PolicyRule, namespaced bool) error {
 	return nil
 }
 
-// tooLarge says whether rules expand to more than MaxAtoms combinations together.
-func tooLarge(rules []rbacv1.PolicyRule) bool {
+// TooLarge says whether rules expand to more than MaxAtoms combinations together.
+func TooLarge(rules []rbacv1.PolicyRule) bool {
 	total := 0
 	for _, r := range rules {
 		if total += atoms(r); total > MaxAtoms {
@@ -125,7 +135,7 @@ func atoms(r rbacv1.PolicyRule) int {
 // Compact merges rules that together say the same in fewer words, first by verbs, then by names,
 // then by resources, then by API groups, and sorts the result. More than MaxAtoms are left as they are.
 func Compact(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
-	if tooLarge(rules) {
+	if TooLarge(rules) {
 		return rules
 	}
 	out := explode(rules)
@@ -142,7 +152,15 @@ func Compact(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	return out
 }
 
-// explode breaks rules into those of one group, one resource, one verb and at most one name.
+// Atoms breaks rules into those of one group, one resource, one verb and at most one name; of more than
+// MaxAtoms it returns none.
+func Atoms(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
+	if TooLarge(rules) {
+		return nil
+	}
+	return explode(rules)
+}
+
 func explode(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	var out []rbacv1.PolicyRule
 	for _, r := range rules {

@@ -36,7 +36,7 @@ func (v Verdict) Covered() bool {
 // Check says whether rules are held. It does not ask whether they can be held in such a scope: that is
 // Validate, for rules that are to be written.
 func (h Holding) Check(wanted []rbacv1.PolicyRule) Verdict {
-	if tooLarge(wanted) {
+	if TooLarge(wanted) {
 		return Verdict{Invalid: ErrTooLarge}
 	}
 	v := Verdict{Missing: Missing(h.Rules, wanted)}

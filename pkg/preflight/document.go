@@ -1,0 +1,164 @@
+package preflight
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/remit-olm/remit/pkg/rbac"
+)
+
+// Limits of Files, in bytes: with the names and the metadata of a ConfigMap around them they stay below
+// what the API server stores.
+const (
+	MaxGrantFile  = 600 * 1024
+	MaxReportFile = 300 * 1024
+	// maxCauses bounds what is listed for one rule.
+	maxCauses = 20
+)
+
+// Document is a Report for programs.
+type Document struct {
+	Account string `json:"account"`
+	// Missing are the rules that the account lacks, by scope.
+	Missing []ScopeDocument `json:"missing,omitempty"`
+	// Unknown are rules of which nobody could say whether the account has them.
+	Unknown []ScopeDocument `json:"unknown,omitempty"`
+	// Allowed are requests that RBAC does not allow and another authorizer does.
+	Allowed []ScopeDocument `json:"allowed,omitempty"`
+	// Refused are objects that the API server does not take.
+	Refused []Refusal `json:"refused,omitempty"`
+	Notes   []string  `json:"notes,omitempty"`
+	// LeftOut counts the entries that did not fit.
+	LeftOut int `json:"leftOut,omitempty"`
+}
+
+// ScopeDocument are rules in one scope.
+type ScopeDocument struct {
+	// Namespace is "" for the whole cluster.
+	Namespace string         `json:"namespace"`
+	Rules     []RuleDocument `json:"rules"`
+}
+
+// RuleDocument is a rule, what for, and how that was found out.
+type RuleDocument struct {
+	rbacv1.PolicyRule `json:",inline"`
+	Causes            []string `json:"causes"`
+	Sources           []Source `json:"sources"`
+	Why               string   `json:"why,omitempty"`
+}
+
+// Document makes the Document.
+func (r Report) Document() Document {
+	return Document{
+		Account: r.Account.String(),
+		Missing: explain(r.Findings), Unknown: explain(r.Unknown), Allowed: explain(r.Allowed),
+		Refused: r.Refused, Notes: r.Notes,
+	}
+}
+
+// explain says of each rule of each scope which findings it comes from.
+func explain(findings []Finding) []ScopeDocument {
+	type why struct {
+		causes  map[string]bool
+		sources map[Source]bool
+		why     string
+	}
+	of := map[string]*why{}
+	key := func(namespace string, atom rbacv1.PolicyRule) string { return namespace + " " + rbac.Line(atom) }
+	for _, f := range findings {
+		for _, atom := range rbac.Atoms(f.Missing) {
+			k := key(f.Namespace, atom)
+			if of[k] == nil {
+				of[k] = &why{causes: map[string]bool{}, sources: map[Source]bool{}}
+			}
+			of[k].causes[f.Cause], of[k].sources[f.Source], of[k].why = true, true, f.Why
+		}
+	}
+	var out []ScopeDocument
+	byNamespace := map[string][]rbacv1.PolicyRule{}
+	for _, f := range findings {
+		byNamespace[f.Namespace] = append(byNamespace[f.Namespace], f.Missing...)
+	}
+	for _, namespace := range slices.Sorted(maps.Keys(byNamespace)) {
+		s := ScopeDocument{Namespace: namespace}
+		for _, rule := range rbac.Compact(byNamespace[namespace]) {
+			d := RuleDocument{PolicyRule: rule}
+			all := why{causes: map[string]bool{}, sources: map[Source]bool{}}
+			for _, atom := range rbac.Atoms([]rbacv1.PolicyRule{rule}) {
+				w := of[key(namespace, atom)]
+				maps.Copy(all.causes, w.causes)
+				maps.Copy(all.sources, w.sources)
+				all.why = w.why
+			}
+			d.Causes, d.Sources, d.Why = some(slices.Sorted(maps.Keys(all.causes))), slices.Sorted(maps.Keys(all.sources)), all.why
+			s.Rules = append(s.Rules, d)
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+func some(causes []string) []string {
+	if len(causes) <= maxCauses {
+		return causes
+	}
+	return append(causes[:maxCauses:maxCauses], fmt.Sprintf("and %d more", len(causes)-maxCauses))
+}
+
+// Names of the Files.
+const (
+	FileReport = "report.yaml"
+	FileGrant  = "grant.yaml"
+)
+
+// Files are the whole report, in sizes that can be stored: what does not fit is left out by whole rules
+// and counted. There is always a FileGrant; it has no objects where nothing is missing.
+func (r Report) Files() (map[string]string, error) {
+	text, err := yaml.Marshal(r.Document().limited(MaxReportFile))
+	if err != nil {
+		return nil, fmt.Errorf("encode report: %w", err)
+	}
+	grant, left := r.manifests(MaxGrantFile)
+	head := fmt.Sprintf("# Grants ServiceAccount %s what it lacks.\n", r.Account)
+	switch {
+	case r.Empty():
+		head = fmt.Sprintf("# ServiceAccount %s lacks nothing.\n", r.Account)
+	case left > 0:
+		head += fmt.Sprintf("# %d rule(s) did not fit: kubectl remit preflight prints all of it.\n", left)
+	}
+	return map[string]string{FileReport: string(text), FileGrant: head + string(grant)}, nil
+}
+
+// limited leaves out entries that do not fit into about so many bytes.
+func (d Document) limited(limit int) Document {
+	left := 0
+	fits := func(entry any) bool {
+		text, err := json.Marshal(entry)
+		// As YAML it has a line for each value, which quotes and commas pay for.
+		if err != nil || len(text)*3/2 > limit {
+			left++
+			return false
+		}
+		limit -= len(text) * 3 / 2
+		return true
+	}
+	d.Refused = slices.DeleteFunc(slices.Clone(d.Refused), func(f Refusal) bool { return !fits(f) })
+	for _, list := range []*[]ScopeDocument{&d.Missing, &d.Unknown, &d.Allowed} {
+		var kept []ScopeDocument
+		for _, s := range *list {
+			s.Rules = slices.DeleteFunc(slices.Clone(s.Rules), func(rule RuleDocument) bool { return !fits(rule) })
+			if len(s.Rules) > 0 {
+				kept = append(kept, s)
+			}
+		}
+		*list = kept
+	}
+	d.Notes = slices.DeleteFunc(slices.Clone(d.Notes), func(note string) bool { return !fits(note) })
+	d.LeftOut = left
+	return d
+}

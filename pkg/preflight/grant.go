@@ -1,0 +1,129 @@
+package preflight
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
+
+	"github.com/remit-olm/remit/pkg/lib/ownerutil"
+	"github.com/remit-olm/remit/pkg/rbac"
+)
+
+// MaxGrantObject bounds, roughly and in bytes, one Role of the RBAC to paste: kubectl apply keeps a copy of what it
+// sends in an annotation, of which 256 KiB are allowed. More rules make more Roles.
+const MaxGrantObject = 128 * 1024
+
+// Manifests is YAML that grants exactly what is missing: a Role with its binding for each namespace,
+// a ClusterRole with its binding for the whole cluster. What is unknown is granted too, so that one round
+// is enough.
+func (r Report) Manifests() []byte {
+	text, _ := r.manifests(0)
+	return text
+}
+
+// manifests is Manifests up to a limit in bytes, if any; left is the number of rules that did not fit.
+func (r Report) manifests(limit int) (text []byte, left int) {
+	var out bytes.Buffer
+	for _, s := range scopesOf(slices.Concat(r.Findings, r.grantable())) {
+		base := r.grantName(s)
+		for i, rules := range portions(s.Rules) {
+			name := base
+			if i > 0 {
+				name = fmt.Sprintf("%s-%d", base, i+1)
+			}
+			var part bytes.Buffer
+			for _, obj := range r.grant(name, s.Namespace, rules) {
+				part.WriteString("---\n")
+				part.Write(encode(obj))
+			}
+			if limit > 0 && out.Len()+part.Len() > limit {
+				left += len(rules)
+				continue
+			}
+			out.Write(part.Bytes())
+		}
+	}
+	return out.Bytes(), left
+}
+
+// grantable is what is unknown and has rules, where something is missing at all.
+func (r Report) grantable() []Finding {
+	if r.Empty() {
+		return nil
+	}
+	return r.Unknown
+}
+
+// portions splits rules so that each Role stays small enough.
+func portions(rules []rbacv1.PolicyRule) [][]rbacv1.PolicyRule {
+	var out [][]rbacv1.PolicyRule
+	size := MaxGrantObject
+	for _, rule := range rules {
+		n := len(rbac.Line(rule))
+		if size+n > MaxGrantObject {
+			out, size = append(out, nil), 0
+		}
+		size += n
+		out[len(out)-1] = append(out[len(out)-1], rule)
+	}
+	return out
+}
+
+// grantName names the RBAC to paste; another set of missing rules, or another account, has another
+// name, so that pasting a second report never takes back the first.
+func (r Report) grantName(s Scope) string {
+	lines := make([]string, 0, len(s.Rules))
+	for _, rule := range s.Rules {
+		lines = append(lines, rbac.Line(rule))
+	}
+	name := r.Account.Name
+	if len(name) > 30 {
+		name = name[:30]
+	}
+	return "remit-grant-" + strings.TrimRight(name, ".-") + "-" + ownerutil.Hash(append(lines, s.Namespace, r.Account.String())...)[:8]
+}
+
+func (r Report) grant(name, namespace string, rules []rbacv1.PolicyRule) []runtime.Object {
+	meta := metav1.ObjectMeta{Name: name, Namespace: namespace}
+	subjects := []rbacv1.Subject{{
+		Kind: rbacv1.ServiceAccountKind, Namespace: r.Account.Namespace, Name: r.Account.Name,
+	}}
+	ref := func(kind string) rbacv1.RoleRef {
+		return rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: kind, Name: meta.Name}
+	}
+	typed := func(kind string) metav1.TypeMeta {
+		return metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: kind}
+	}
+	if namespace == rbac.ClusterScope {
+		return []runtime.Object{
+			&rbacv1.ClusterRole{TypeMeta: typed("ClusterRole"), ObjectMeta: meta, Rules: rules},
+			&rbacv1.ClusterRoleBinding{TypeMeta: typed("ClusterRoleBinding"), ObjectMeta: meta, RoleRef: ref("ClusterRole"), Subjects: subjects},
+		}
+	}
+	return []runtime.Object{
+		&rbacv1.Role{TypeMeta: typed("Role"), ObjectMeta: meta, Rules: rules},
+		&rbacv1.RoleBinding{TypeMeta: typed("RoleBinding"), ObjectMeta: meta, RoleRef: ref("Role"), Subjects: subjects},
+	}
+}
+
+// encode drops the empty creationTimestamp that typed objects carry.
+func encode(obj runtime.Object) []byte {
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
+	if err != nil {
+		return []byte("# " + err.Error() + "\n")
+	}
+	if metadata, ok := content["metadata"].(map[string]any); ok {
+		delete(metadata, "creationTimestamp")
+	}
+	text, err := yaml.Marshal(content)
+	if err != nil {
+		return []byte("# " + err.Error() + "\n")
+	}
+	return text
+}

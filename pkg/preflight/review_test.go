@@ -1,0 +1,191 @@
+package preflight
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/remit-olm/remit/pkg/rbac"
+)
+
+// authorizers answers reviews: what is in allowed is, what is in broken cannot be decided.
+type authorizers struct {
+	allowed, broken map[string]bool
+
+	mu      sync.Mutex
+	asked   []string
+	atOnce  int
+	highest int
+}
+
+func (a *authorizers) review(_ context.Context, subject rbac.Subject, namespace string, atom rbacv1.PolicyRule) (bool, error) {
+	a.mu.Lock()
+	a.atOnce++
+	a.highest = max(a.highest, a.atOnce)
+	key := namespace + " " + atom.Verbs[0] + " " + atom.Resources[0]
+	a.asked = append(a.asked, subject.User+" "+key)
+	defer a.mu.Unlock()
+	a.atOnce--
+	if a.broken[key] {
+		return false, errors.New("the authorizer does not answer")
+	}
+	return a.allowed[key], nil
+}
+
+func yes(keys ...string) map[string]bool {
+	out := map[string]bool{}
+	for _, k := range keys {
+		out[k] = true
+	}
+	return out
+}
+
+var bounded = types.NamespacedName{Namespace: "ns", Name: "installer"}
+
+func requestOf(cause, resource string, verbs ...string) Finding {
+	return Finding{Namespace: "ns", Cause: cause, Source: SourceRBAC, Missing: []rbacv1.PolicyRule{
+		{Verbs: verbs, APIGroups: []string{""}, Resources: []string{resource}, ResourceNames: []string{"x"}}}}
+}
+
+func grantOf(resource string) Finding {
+	return Finding{Namespace: "ns", Cause: "grant", Granted: true, Source: SourceRBAC,
+		Missing: []rbacv1.PolicyRule{may("get", "", resource)}, Unless: []rbacv1.PolicyRule{may("escalate", rbacv1.GroupName, "roles", "x")}}
+}
+
+// shown is what a list of findings comes to.
+func shown(findings []Finding) []string {
+	var out []string
+	for _, f := range findings {
+		for _, rule := range f.Missing {
+			out = append(out, fmt.Sprintf("%s %v %v %s", f.Source, rule.Verbs, rule.Resources, f.Why))
+		}
+	}
+	return out
+}
+
+func TestAReviewDecidesWhatRBACDoesNotGive(t *testing.T) {
+	const failed = "the authorizer does not answer"
+	for _, row := range []struct {
+		name                        string
+		report                      Report
+		allowed, broken             map[string]bool
+		missing, elsewhere, unknown []string
+	}{
+		{name: "denied", report: Report{Findings: []Finding{requestOf("c", "secrets", "get", "patch")}},
+			missing: []string{"review [get patch] [secrets] "}},
+		{name: "allowed by another authorizer", report: Report{Findings: []Finding{requestOf("c", "secrets", "get")}},
+			allowed: yes("ns get secrets"), elsewhere: []string{"review [get] [secrets] "}},
+		{name: "allowed in part", report: Report{Findings: []Finding{requestOf("c", "secrets", "get", "patch")}},
+			allowed: yes("ns get secrets"), missing: []string{"review [patch] [secrets] "}, elsewhere: []string{"review [get] [secrets] "}},
+		{name: "not decided", report: Report{Findings: []Finding{requestOf("c", "secrets", "get", "patch")}},
+			broken: yes("ns get secrets"), missing: []string{"review [patch] [secrets] "}, unknown: []string{"review [get] [secrets] " + failed}},
+		{name: "63 of what a role hands on, only what excuses it is asked", report: Report{Findings: []Finding{grantOf("secrets")}},
+			allowed: yes("ns get secrets"), missing: []string{"rbac [get] [secrets] "}},
+		{name: "escalate by another authorizer", report: Report{Findings: []Finding{grantOf("secrets")}},
+			allowed: yes("ns escalate roles"), elsewhere: []string{"review [escalate] [roles] "}},
+		{name: "escalate that nobody decides", report: Report{Findings: []Finding{grantOf("secrets")}},
+			broken: yes("ns escalate roles"), unknown: []string{"rbac [get] [secrets] " + failed}},
+		{name: "RBAC that could not be read", report: Report{Unknown: []Finding{unread(requestOf("c", "secrets", "get", "patch")), unread(grantOf("pods"))}},
+			allowed: yes("ns get secrets"), missing: []string{"review [patch] [secrets] ", "review [get] [pods] "}, elsewhere: []string{"review [get] [secrets] "}},
+		{name: "a role that could not be read", report: Report{Unknown: []Finding{{Namespace: "ns", Granted: true, Why: "no", Cause: "c",
+			Unless: []rbacv1.PolicyRule{may("bind", rbacv1.GroupName, "roles", "x")}}}}},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			a := &authorizers{allowed: row.allowed, broken: row.broken}
+			row.report.Account = bounded
+			got := (&Confirmer{Ask: a.review}).Confirm(t.Context(), "plan", row.report)
+			require.Equal(t, row.missing, shown(got.Findings))
+			require.Equal(t, row.elsewhere, shown(got.Allowed))
+			require.Equal(t, row.unknown, shown(got.Unknown))
+			require.Len(t, got.Findings, len(row.missing))
+			for _, q := range a.asked {
+				require.Contains(t, q, "system:serviceaccount:ns:installer ")
+			}
+		})
+	}
+}
+
+func unread(f Finding) Finding {
+	f.Why = "RBAC may not be read"
+	return f
+}
+
+func TestTheSameQuestionIsAskedOnce(t *testing.T) {
+	a := &authorizers{allowed: yes("ns get secrets")}
+	c := &Confirmer{Ask: a.review}
+	report := Report{Account: bounded, Findings: []Finding{requestOf("one", "secrets", "get", "patch"), requestOf("two", "secrets", "get")}}
+	first := c.Confirm(t.Context(), "plan", report)
+	require.Len(t, a.asked, 2, "each once, whoever needs it")
+	require.Equal(t, first, c.Confirm(t.Context(), "plan", report))
+	require.Len(t, a.asked, 2, "a plan that comes back with the same costs nothing")
+
+	c.Confirm(t.Context(), "another plan", report)
+	require.Len(t, a.asked, 4)
+	report.Findings = report.Findings[1:]
+	c.Confirm(t.Context(), "plan", report)
+	require.Len(t, a.asked, 5, "something has changed")
+	require.True(t, c.Confirm(t.Context(), "plan", Report{Account: bounded}).Clear())
+	c.Confirm(t.Context(), "plan", report)
+	require.Len(t, a.asked, 6, "nothing was missing meanwhile")
+	c.Forget("plan")
+	c.Confirm(t.Context(), "plan", report)
+	require.Len(t, a.asked, 7)
+}
+
+func TestWhatNobodyDecidedIsAskedAgain(t *testing.T) {
+	a := &authorizers{broken: yes("ns get secrets")}
+	c := &Confirmer{Ask: a.review}
+	report := Report{Account: bounded, Findings: []Finding{requestOf("c", "secrets", "get", "patch")}}
+	require.Len(t, c.Confirm(t.Context(), "plan", report).Unknown, 1)
+	a.broken = nil
+	require.Empty(t, c.Confirm(t.Context(), "plan", report).Unknown)
+	require.Len(t, a.asked, 3, "what was decided is not asked again")
+}
+
+func TestReviewsAreBounded(t *testing.T) {
+	var many []Finding
+	for i := range MaxReviews + 10 {
+		many = append(many, requestOf("c", fmt.Sprintf("things%04d", i), "get"))
+	}
+	a := &authorizers{}
+	got := (&Confirmer{Ask: a.review}).Confirm(t.Context(), "plan", Report{Account: bounded, Findings: many})
+	require.Len(t, a.asked, MaxReviews)
+	require.LessOrEqual(t, a.highest, ReviewsAtOnce)
+	require.Len(t, got.Findings, len(many), "of what is not asked, what RBAC says stands")
+	require.Equal(t, SourceRBAC, got.Findings[len(many)-1].Source)
+
+	a = &authorizers{allowed: map[string]bool{}}
+	for i := range MaxReviews {
+		a.allowed[fmt.Sprintf("ns get things%04d", i)] = true
+	}
+	got = (&Confirmer{Ask: a.review}).Confirm(t.Context(), "plan", Report{Account: bounded, Findings: many})
+	require.Empty(t, got.Findings, "where another authorizer decides, RBAC says nothing")
+	require.Len(t, got.Unknown, 10)
+}
+
+func TestAReviewNamesSubresourceAndURL(t *testing.T) {
+	for name, row := range map[string]struct {
+		namespace string
+		atom      rbacv1.PolicyRule
+		want      string
+	}{
+		"a named subresource": {"ns", may("update", "apps", "deployments/scale", "x"), "ns update apps deployments scale x"},
+		"everything":          {"", may("*", "*", "*"), " * * *  "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			spec := specOf(rbac.Subject{User: "u"}, row.namespace, row.atom)
+			r := spec.ResourceAttributes
+			require.Equal(t, row.want, r.Namespace+" "+r.Verb+" "+r.Group+" "+r.Resource+" "+r.Subresource+" "+r.Name)
+			require.Equal(t, "*", r.Version)
+		})
+	}
+	spec := specOf(rbac.Subject{}, "", rbacv1.PolicyRule{Verbs: []string{"get"}, NonResourceURLs: []string{"/metrics"}})
+	require.Nil(t, spec.ResourceAttributes)
+	require.Equal(t, "/metrics", spec.NonResourceAttributes.Path)
+}
