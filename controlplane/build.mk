@@ -1,9 +1,12 @@
 # Included by the root Makefile: the embedded control plane, a module of its own.
 
-.PHONY: controlplane controlplane-verify
+.PHONY: controlplane controlplane-verify bin/differential
 
 controlplane: ## Build bin/controlplane (skipped when its sources and Go have not changed)
 	@controlplane/build.sh
+
+bin/differential: # Kubernetes' own RBAC code as a program, for test/differential.
+	cd controlplane && GOWORK=off CGO_ENABLED=0 go build -o ../bin/differential ./differential
 
 controlplane-verify: controlplane ## Vet and test the control plane's own module
 	cd controlplane && GOWORK=off CGO_ENABLED=0 go vet ./... && GOWORK=off CGO_ENABLED=0 go test ./...

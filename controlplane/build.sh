@@ -1,7 +1,7 @@
 #!/bin/sh
 # Builds bin/controlplane unless it is there already for exactly these sources and this Go version.
 #
-# A cold build compiles Kubernetes (about eight CPU-minutes), so the binary is kept under a content key: the hash of every file of
+# A cold build compiles Kubernetes (about eight CPU-minutes), so the binary is kept under a content key: the hash of its files in
 # the nested module and the Go version. CI may restore bin/controlplane and bin/controlplane.key from a cache by the same key, which
 # `build.sh key` prints.
 set -eu
@@ -16,7 +16,9 @@ key() {
 	cd "$here"
 	{
 		"$go" env GOVERSION GOOS GOARCH
-		find . -type f \( -name '*.go' ! -name '*_test.go' -o -name go.mod -o -name go.sum -o -name build.sh \) | LC_ALL=C sort | xargs sha256sum
+		# differential is a program of its own.
+		find . -path ./differential -prune -o -type f \( -name '*.go' ! -name '*_test.go' -o -name go.mod -o -name go.sum -o -name build.sh \) -print |
+			LC_ALL=C sort | xargs sha256sum
 	} | sha256sum | cut -d' ' -f1
 }
 

@@ -1,0 +1,118 @@
+package differential
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const (
+	// defaultPairs are those of every run of the tests; `make differential` asks for more.
+	defaultPairs      = 200_000
+	questionsPerWorld = 50
+)
+
+// answer is what Kubernetes says of a question: whether the rules may be granted, and as strings of 0 and
+// 1, which of the requests the rules allow and which are allowed to the user.
+type answer struct {
+	Covered         bool
+	Wanted, Allowed string
+}
+
+// tally says that the random pairs were worth asking.
+type tally struct{ Pairs, Covered, Requests, Wanted, Allowed int }
+
+func TestTheEngineSaysWhatKubernetesSays(t *testing.T) {
+	pairs, seed := fromEnvironment(t, "DIFFERENTIAL_PAIRS", defaultPairs), fromEnvironment(t, "DIFFERENTIAL_SEED", 1)
+	in, out := startKubernetes(t)
+	asked := make(chan world, 16)
+	go func() {
+		defer close(asked)
+		defer in.Close()
+		encoder := json.NewEncoder(in)
+		for i := range (pairs + questionsPerWorld - 1) / questionsPerWorld {
+			w := newDice(seed, i).world(t)
+			if encoder.Encode(w) != nil {
+				return // the program has ended, and so have its answers
+			}
+			asked <- w
+		}
+	}()
+	var sum tally
+	decoder := json.NewDecoder(bufio.NewReader(out))
+	for w := range asked {
+		var answers []answer
+		require.NoError(t, decoder.Decode(&answers))
+		require.Len(t, answers, len(w.Questions))
+		for i, q := range w.Questions {
+			if err := sum.compare(q, answers[i]); err != nil {
+				asJSON, _ := json.Marshal(q)
+				all, _ := json.Marshal(w)
+				require.NoError(t, err, "seed %d\nquestion %s\nheld %+v\nverdict %+v\nworld %s", seed, asJSON, q.held, q.verdict, all)
+			}
+		}
+	}
+	t.Logf("seed %d, no difference: %+v", seed, sum)
+	require.GreaterOrEqual(t, sum.Pairs, pairs)
+	require.Greater(t, sum.Covered, sum.Pairs/10)
+	require.Greater(t, sum.Pairs-sum.Covered, sum.Pairs/10)
+	require.Greater(t, sum.Allowed, sum.Requests/10)
+	require.Greater(t, sum.Requests-sum.Allowed, sum.Requests/10)
+}
+
+// compare holds the engine's answers against those of Kubernetes.
+func (sum *tally) compare(q question, want answer) error {
+	sum.Pairs++
+	covered := q.verdict.Covered()
+	if covered {
+		sum.Covered++
+	}
+	if covered != want.Covered {
+		return errors.New("the escalation check differs")
+	}
+	for i, r := range q.Requests {
+		wanted, allowed := want.Wanted[i] == '1', want.Allowed[i] == '1'
+		sum.Requests++
+		if wanted {
+			sum.Wanted++
+		}
+		if allowed {
+			sum.Allowed++
+		}
+		text, _ := json.Marshal(r)
+		switch {
+		case allowed != r.allowed:
+			return errors.New("the authorizer differs on " + string(text))
+		case covered && wanted && !allowed && r.Namespace == q.Namespace:
+			return errors.New("covered, but the authorizer refuses what the rules allow: " + string(text))
+		}
+	}
+	return nil
+}
+
+// startKubernetes runs controlplane/differential for as long as the test.
+func startKubernetes(t *testing.T) (io.WriteCloser, io.Reader) {
+	t.Helper()
+	dir := os.Getenv("REMIT_BIN")
+	if dir == "" {
+		dir = filepath.Join("..", "..", "bin")
+	}
+	program := filepath.Join(dir, "differential")
+	require.FileExists(t, program, "run make bin/differential")
+	cmd := exec.CommandContext(t.Context(), program)
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	require.NoError(t, err)
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() { _ = cmd.Wait() })
+	return in, out
+}

@@ -1,0 +1,142 @@
+package differential
+
+import (
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	rbacv1 "k8s.io/api/rbac/v1"
+)
+
+// fromEnvironment is a number that the environment may set.
+func fromEnvironment(t *testing.T, name string, otherwise int) int {
+	t.Helper()
+	text := os.Getenv(name)
+	if text == "" {
+		return otherwise
+	}
+	n, err := strconv.Atoi(text)
+	require.NoError(t, err, name)
+	return n
+}
+
+// dice draws from small sets, so that what is held and what is wanted meet often.
+type dice struct{ *rand.Rand }
+
+func newDice(seed, stream int) dice {
+	return dice{rand.New(rand.NewPCG(uint64(seed), uint64(stream)))} //nolint:gosec // the numbers are to be repeatable
+}
+
+func (d dice) oneIn(n int) bool { return d.IntN(n) == 0 }
+
+// some draws up to most of the values, one at least; an earlier value is likelier than a later one.
+func (d dice) some(most int, from []string) []string {
+	out := make([]string, 1+d.IntN(most))
+	for i := range out {
+		out[i] = d.one(from)
+	}
+	return out
+}
+
+func (d dice) one(from []string) string {
+	return from[min(d.IntN(len(from)), d.IntN(len(from)))]
+}
+
+// vocabulary is what rules are made of. Usual values come first.
+type vocabulary struct{ verbs, groups, resources, names, urls []string }
+
+// anything has all values that compare in a way of their own, odd and empty ones included.
+var anything = vocabulary{
+	verbs:  []string{"get", "*", "list", "create", "watch", "update", "deletecollection", "escalate", "bind", "GET", "", " get", "impersonate"},
+	groups: []string{"", "apps", "*", rbacv1.GroupName, "acme.io", "Apps", "apps/v1"},
+	resources: []string{
+		"pods", "pods/log", "*", "deployments", "*/log", "deployments/scale", "roles", "*/scale", "clusterroles", "pods/*", "*/*",
+		"secrets", "serviceaccounts/token", "pods/log/x", "*/log/x", "Pods", "", "pods/", "/log", "*/", "/",
+	},
+	names: []string{"a", "b", "c", "", "A", "*"},
+	urls:  []string{"/metrics", "*", "/metrics/*", "/metrics*", "/metrics/a", "/healthz", "/healthz/*", "/*", "**", "/metrics**", "", "metrics", "/a*b", "/a"},
+}
+
+// rule is of resources or of URLs.
+func (d dice) rule(v vocabulary) rbacv1.PolicyRule {
+	r := rbacv1.PolicyRule{Verbs: d.some(3, v.verbs)}
+	if d.oneIn(5) {
+		r.NonResourceURLs = d.some(3, v.urls)
+		return r
+	}
+	r.APIGroups, r.Resources = d.some(2, v.groups), d.some(3, v.resources)
+	if d.oneIn(3) {
+		r.ResourceNames = d.some(3, v.names)
+	}
+	return r
+}
+
+// oddRule may lack what a rule must have, as no stored role can. It still grants nothing more.
+func (d dice) oddRule(v vocabulary) rbacv1.PolicyRule {
+	r := d.rule(v)
+	switch d.IntN(30) {
+	case 0:
+		r.Verbs = nil
+	case 1:
+		r.APIGroups = nil
+	case 2:
+		r.Resources = nil
+	}
+	return r
+}
+
+func (d dice) rules(v vocabulary, most int) []rbacv1.PolicyRule {
+	out := make([]rbacv1.PolicyRule, d.IntN(most+1))
+	for i := range out {
+		out[i] = d.oddRule(v)
+	}
+	return out
+}
+
+// partOf takes rules that are held, or less of them, and now and then something else: what is wanted at
+// random is hardly ever held.
+func (d dice) partOf(v vocabulary, held []rbacv1.PolicyRule) []rbacv1.PolicyRule {
+	var out []rbacv1.PolicyRule
+	for range 1 + d.IntN(3) {
+		if len(held) == 0 || d.oneIn(12) {
+			r := d.oddRule(v)
+			if d.oneIn(3) { // of resources and of URLs, which is checked for escalation before it is refused
+				r.NonResourceURLs = d.some(2, v.urls)
+			}
+			out = append(out, r)
+			continue
+		}
+		r := held[d.IntN(len(held))]
+		r = rbacv1.PolicyRule{
+			Verbs: d.subset(v.verbs, r.Verbs), APIGroups: d.subset(v.groups, r.APIGroups), Resources: d.subset(v.resources, r.Resources),
+			ResourceNames: d.subset(v.names, r.ResourceNames), NonResourceURLs: d.subset(v.urls, r.NonResourceURLs),
+		}
+		if len(r.Resources) > 0 && len(r.ResourceNames) == 0 && d.oneIn(4) {
+			r.ResourceNames = d.some(2, v.names)
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+// subset is never empty where the values are not.
+func (d dice) subset(all, values []string) []string {
+	var out []string
+	for _, value := range values {
+		switch {
+		case d.oneIn(40):
+			out = append(out, d.one(all))
+		case value == "*" && d.oneIn(2):
+			out = append(out, d.some(2, all)...)
+		case !d.oneIn(3):
+			out = append(out, value)
+		}
+	}
+	if len(out) == 0 && len(values) > 0 {
+		out = append(out, values[d.IntN(len(values))])
+	}
+	return slices.Compact(out)
+}
