@@ -115,7 +115,7 @@ func (g Grant) Check(held Holding) Verdict {
 	}
 	v := held.Check(g.Wanted())
 	v.Unresolved = g.Unresolved
-	if (v.Invalid != nil || g.Unresolved || len(v.Missing) > 0) && len(Missing(held.Rules, []rbacv1.PolicyRule{g.Instead})) == 0 {
+	if (v.Invalid != nil || g.Unresolved || len(v.Missing) > 0) && held.Check([]rbacv1.PolicyRule{g.Instead}).Covered() {
 		v.Invalid, v.Via = nil, g.Instead.Verbs[0]
 	}
 	return v

@@ -46,6 +46,8 @@ type Holding struct {
 	Dangling []Dangling
 	// Unread are lookups that failed: the subject may hold more than Rules.
 	Unread []error
+
+	set *Set
 }
 
 // Dangling is a binding whose role does not exist.
@@ -66,12 +68,27 @@ func (d Dangling) String() string {
 // or only the latter for ClusterScope. A binding whose role does not exist gives nothing; the error is
 // of lookups that failed, and the rules may then be too few.
 func (l Listers) Held(s Subject, namespace string) ([]rbacv1.PolicyRule, error) {
-	h := l.Holding(s, namespace)
+	h := l.gather(s, namespace)
 	return h.Rules, errors.Join(h.Unread...)
 }
 
-// Holding is Held with what could not be told remembered.
+// Holding is Held with what could not be told remembered, made ready to be asked about many times.
 func (l Listers) Holding(s Subject, namespace string) Holding {
+	h := l.gather(s, namespace)
+	set := NewSet(h.Rules)
+	h.set = &set
+	return h
+}
+
+// Set is that of the rules.
+func (h Holding) Set() Set {
+	if h.set == nil {
+		return NewSet(h.Rules)
+	}
+	return *h.set
+}
+
+func (l Listers) gather(s Subject, namespace string) Holding {
 	h := Holding{Namespace: namespace}
 	clusterBindings, err := clusterRoleBindingsFor(l.ClusterRoleBindings, s)
 	if err != nil {

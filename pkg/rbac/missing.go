@@ -1,12 +1,13 @@
 package rbac
 
 import (
+	"encoding/binary"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
-	"k8s.io/component-helpers/auth/rbac/validation"
 )
 
 // MaxAtoms bounds the (group, resource, name, verb) combinations that one question may expand to.
@@ -18,65 +19,18 @@ func Missing(held, wanted []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	return NewSet(held).Missing(wanted)
 }
 
-// Set is rules that are held, made ready to be asked about many times.
-type Set struct{ index index }
+// Set is rules that are held, made ready to be asked about many times. The zero value is nothing held.
+type Set struct{ coverage coverage }
 
 // NewSet makes a Set. The rules must not be changed afterwards.
-func NewSet(held []rbacv1.PolicyRule) Set { return Set{indexOf(held)} }
+func NewSet(held []rbacv1.PolicyRule) Set { return Set{coverageOf(held)} }
 
 // Missing is the function of that name for the rules of the set.
 func (s Set) Missing(wanted []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	if TooLarge(wanted) {
 		return wanted
 	}
-	var missing []rbacv1.PolicyRule
-	for _, atom := range explode(wanted) {
-		if !s.index.covers(atom) {
-			missing = append(missing, atom)
-		}
-	}
-	return Compact(missing)
-}
-
-// index finds the held rules that may cover an atom by its verb and group, so that thousands of rules
-// need not all be held against thousands of others.
-type index map[indexKey][]rbacv1.PolicyRule
-
-type indexKey struct{ verb, group string }
-
-// urls stands for the group of rules about URLs, which have none.
-const urls = "/"
-
-func indexOf(rules []rbacv1.PolicyRule) index {
-	out := index{}
-	for _, r := range rules {
-		groups := r.APIGroups
-		if len(r.NonResourceURLs) > 0 {
-			groups = append(slices.Clone(groups), urls)
-		}
-		for _, verb := range r.Verbs {
-			for _, group := range groups {
-				k := indexKey{verb, group}
-				out[k] = append(out[k], r)
-			}
-		}
-	}
-	return out
-}
-
-func (x index) covers(atom rbacv1.PolicyRule) bool {
-	groups := []string{urls}
-	if len(atom.NonResourceURLs) == 0 {
-		groups = []string{atom.APIGroups[0], rbacv1.APIGroupAll}
-	}
-	for _, verb := range []string{atom.Verbs[0], rbacv1.VerbAll} {
-		for _, group := range groups {
-			if ok, _ := validation.Covers(x[indexKey{verb, group}], []rbacv1.PolicyRule{atom}); ok {
-				return true
-			}
-		}
-	}
-	return false
+	return Compact(s.coverage.missing(wanted))
 }
 
 // Validate says, as the API server does, what is wrong with a rule that is to go into a Role
@@ -148,12 +102,29 @@ func Compact(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	} {
 		out = merge(out, field)
 	}
-	slices.SortFunc(out, func(a, b rbacv1.PolicyRule) int { return strings.Compare(key(a), key(b)) })
+	return sorted(out)
+}
+
+// sorted orders rules by what they say, and makes their lists their own.
+func sorted(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
+	type keyed struct {
+		key  string
+		rule rbacv1.PolicyRule
+	}
+	var byKey []keyed
+	for _, r := range rules {
+		byKey = append(byKey, keyed{key(r), *r.DeepCopy()})
+	}
+	slices.SortFunc(byKey, func(a, b keyed) int { return strings.Compare(a.key, b.key) })
+	var out []rbacv1.PolicyRule
+	for _, k := range byKey {
+		out = append(out, k.rule)
+	}
 	return out
 }
 
 // Atoms breaks rules into those of one group, one resource, one verb and at most one name; of more than
-// MaxAtoms it returns none.
+// MaxAtoms it returns none. Their fields are parts of the rules', and must not be changed.
 func Atoms(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	if TooLarge(rules) {
 		return nil
@@ -161,39 +132,84 @@ func Atoms(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	return explode(rules)
 }
 
+// explode breaks rules into those of one group, one resource, one verb and at most one name, or of one URL
+// and one verb: into what BreakdownRule of component-helpers makes. Their fields are parts of the rules'.
 func explode(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
-	var out []rbacv1.PolicyRule
+	total := 0
 	for _, r := range rules {
-		out = append(out, validation.BreakdownRule(r)...)
+		total += atoms(r)
+	}
+	out := make([]rbacv1.PolicyRule, 0, total)
+	for _, r := range rules {
+		for group := range each(r.APIGroups) {
+			for resource := range each(r.Resources) {
+				for verb := range each(r.Verbs) {
+					atom := rbacv1.PolicyRule{APIGroups: group, Resources: resource, Verbs: verb}
+					if len(r.ResourceNames) == 0 {
+						out = append(out, atom)
+					}
+					for name := range each(r.ResourceNames) {
+						atom.ResourceNames = name
+						out = append(out, atom)
+					}
+				}
+			}
+		}
+		for url := range each(r.NonResourceURLs) {
+			for verb := range each(r.Verbs) {
+				out = append(out, rbacv1.PolicyRule{NonResourceURLs: url, Verbs: verb})
+			}
+		}
 	}
 	return out
 }
 
-// merge joins the rules that are alike in all but one field.
+// each yields every value as a list of its own, to which nothing can be appended in place.
+func each(values []string) iter.Seq[[]string] { return slices.Chunk(values, 1) }
+
+// merge joins the rules that are alike in all but one field. It takes the rules' own lists, and changes
+// none that it has not made.
 func merge(rules []rbacv1.PolicyRule, field func(*rbacv1.PolicyRule) *[]string) []rbacv1.PolicyRule {
-	index := map[string]int{}
+	index := make(map[string]int, len(rules))
 	var out []rbacv1.PolicyRule
+	var buffer []byte
 	for _, r := range rules {
 		values := *field(&r)
 		if len(values) == 0 {
 			out = append(out, r) // no names is not one name more
 			continue
 		}
-		rest := *r.DeepCopy()
+		rest := r
 		*field(&rest) = nil
-		k := key(rest)
-		i, seen := index[k]
+		buffer = appendKey(buffer[:0], rest)
+		i, seen := index[string(buffer)]
 		if !seen {
-			index[k] = len(out)
-			out = append(out, *r.DeepCopy())
-			i = len(out) - 1
+			index[string(buffer)] = len(out)
+			out = append(out, r)
+			continue
 		}
 		into := field(&out[i])
 		*into = append(*into, values...)
-		slices.Sort(*into)
-		*into = slices.Compact(*into)
+	}
+	for i := range out {
+		if into := field(&out[i]); len(*into) > 1 {
+			slices.Sort(*into)
+			*into = slices.Compact(*into)
+		}
 	}
 	return out
+}
+
+// appendKey tells any two rules apart, and is quick.
+func appendKey(to []byte, r rbacv1.PolicyRule) []byte {
+	for _, list := range [...][]string{r.APIGroups, r.Resources, r.ResourceNames, r.Verbs, r.NonResourceURLs} {
+		to = binary.AppendUvarint(to, uint64(len(list)))
+		for _, value := range list {
+			to = binary.AppendUvarint(to, uint64(len(value)))
+			to = append(to, value...)
+		}
+	}
+	return to
 }
 
 // key quotes, so that no names (all objects) and one empty name (requests without one) differ.

@@ -39,7 +39,7 @@ func (h Holding) Check(wanted []rbacv1.PolicyRule) Verdict {
 	if TooLarge(wanted) {
 		return Verdict{Invalid: ErrTooLarge}
 	}
-	v := Verdict{Missing: Missing(h.Rules, wanted)}
+	v := Verdict{Missing: h.Set().Missing(wanted)}
 	if len(v.Missing) == 0 {
 		return v
 	}

@@ -1,7 +1,9 @@
 package differential
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -160,11 +162,17 @@ func anys[T any](in []T) []any {
 func (d dice) question(l rbac.Listers) question {
 	who, namespace := users[d.IntN(len(users))], namespaces[d.IntN(len(namespaces))]
 	held := l.Holding(who, namespace)
-	q := question{User: who.User, Groups: who.Groups, Namespace: namespace, held: held.Rules}
+	// Listers have no order, but the same seed is to ask the same again.
+	rules := slices.SortedFunc(slices.Values(held.Rules), func(a, b rbacv1.PolicyRule) int {
+		return cmp.Or(
+			slices.Compare(a.Verbs, b.Verbs), slices.Compare(a.APIGroups, b.APIGroups), slices.Compare(a.Resources, b.Resources),
+			slices.Compare(a.ResourceNames, b.ResourceNames), slices.Compare(a.NonResourceURLs, b.NonResourceURLs))
+	})
+	q := question{User: who.User, Groups: who.Groups, Namespace: namespace, held: rules}
 	if d.oneIn(4) {
 		q.Rules = d.rules(anything, 3)
 	} else {
-		q.Rules = d.partOf(anything, held.Rules)
+		q.Rules = d.partOf(anything, rules)
 	}
 	q.verdict = held.Check(q.Rules)
 	// What is missing is missed by a request; where nothing is, each wanted one is held.
@@ -179,12 +187,12 @@ func (d dice) question(l rbac.Listers) question {
 		}
 	}
 	for range 2 {
-		rules := held.Rules
+		from := rules
 		if d.oneIn(2) {
-			rules = []rbacv1.PolicyRule{d.rule(anything)}
+			from = []rbacv1.PolicyRule{d.rule(anything)}
 		}
 		// Who holds it in the whole cluster holds it in any namespace.
-		r, ok := d.requestFor(namespaces[d.IntN(len(namespaces))], rules)
+		r, ok := d.requestFor(namespaces[d.IntN(len(namespaces))], from)
 		if ok {
 			r.allowed = l.Holding(who, r.Namespace).Check([]rbacv1.PolicyRule{r.rule()}).Covered()
 			q.Requests = append(q.Requests, r)
