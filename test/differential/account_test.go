@@ -1,0 +1,285 @@
+package differential
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/pkg/rbac"
+)
+
+const (
+	accountName  = "acct"
+	fieldManager = "differential"
+	// patience is for a slow machine.
+	patience = 2 * time.Minute
+)
+
+// account is a ServiceAccount, and a corner of the cluster that is its own: two namespaces, and cluster-scoped
+// objects that begin with its id.
+type account struct {
+	t           *testing.T
+	d           dice
+	id          string
+	home, other string
+	admin, self client.Client
+	// rules are all that is granted to anybody here.
+	rules []rbacv1.PolicyRule
+	// label marks the ClusterRoles that an aggregated one gathers.
+	label   map[string]string
+	gathers bool
+	markers int
+}
+
+// newAccount makes the ServiceAccount and a client that has its token.
+func newAccount(t *testing.T, d dice, admin client.Client, config *rest.Config, id string) *account {
+	t.Helper()
+	a := &account{t: t, d: d, id: id, home: id + "-a", other: id + "-b", admin: admin, label: map[string]string{"gather": id}, gathers: d.oneIn(3)}
+	for _, namespace := range a.namespaces() {
+		a.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
+	}
+	sa := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: a.home, Name: accountName}}
+	a.create(sa)
+	token := &authenticationv1.TokenRequest{}
+	require.NoError(t, admin.SubResource("token").Create(t.Context(), sa, token))
+	config = rest.AnonymousClientConfig(config)
+	config.BearerToken, config.QPS, config.Burst = token.Status.Token, -1, -1
+	var err error
+	a.self, err = client.New(config, client.Options{Mapper: admin.RESTMapper()})
+	require.NoError(t, err)
+	return a
+}
+
+func (a *account) namespaces() []string { return []string{a.home, a.other} }
+
+func (a *account) subject() rbac.Subject { return rbac.ServiceAccount(a.home, accountName) }
+
+func (a *account) create(obj client.Object) {
+	a.t.Helper()
+	require.NoError(a.t, a.admin.Create(a.t.Context(), obj))
+}
+
+// grant gives the account the right to write roles and bindings, and rules at random, by roles and bindings
+// of all forms; and makes roles and bindings for it to bind and to change.
+func (a *account) grant() {
+	a.t.Helper()
+	writer := a.newClusterRole("writer", rbacv1.PolicyRule{
+		Verbs: []string{"create", "patch"}, APIGroups: []string{rbacv1.GroupName},
+		Resources: []string{"roles", "rolebindings", "clusterroles", "clusterrolebindings"},
+	})
+	a.create(writer)
+	a.create(clusterRoleBinding(writer.Name, roleRef(kindClusterRole, writer.Name), rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: a.home, Name: accountName}))
+	for i := range 3 {
+		for _, namespace := range a.namespaces() {
+			a.create(role(namespace, fmt.Sprint("r", i), a.newRules(true)...))
+		}
+		r := a.newClusterRole(fmt.Sprint("r", i), a.newRules(false)...)
+		if a.gathers && a.d.oneIn(2) {
+			r.Labels = a.label
+		}
+		a.create(r)
+	}
+	if a.gathers {
+		a.create(a.newGatherer("r3", a.label))
+	}
+	for i := range 2 + a.d.IntN(5) {
+		a.create(a.newBinding(fmt.Sprint("b", i)))
+	}
+	for _, namespace := range a.namespaces() {
+		a.apply(role(namespace, "live", stored(true, a.d.partOf(anything, a.rules))...))
+		a.apply(roleBinding(namespace, "live", roleRef(kindRole, "live")))
+	}
+	live := a.newClusterRole("live", stored(false, a.d.partOf(anything, a.rules))...)
+	a.apply(live)
+	a.apply(a.newGatherer("livegatherer", map[string]string{"gather": "nothing"}))
+	a.apply(clusterRoleBinding(live.Name, roleRef(kindClusterRole, live.Name)))
+}
+
+// apply makes an object that the account may change afterwards: as another field manager it would meet a
+// conflict before it is asked what it holds.
+func (a *account) apply(obj client.Object) {
+	a.t.Helper()
+	require.NoError(a.t, a.admin.Apply(a.t.Context(), applied(a.t, obj), client.FieldOwner(fieldManager)))
+}
+
+// newRules are for a role of the account. Some stand for other rules: escalate, bind, or everything.
+func (a *account) newRules(namespaced bool) []rbacv1.PolicyRule {
+	out := stored(namespaced, a.d.rules(anything, 2))
+	if a.d.oneIn(2) {
+		r := rbacv1.PolicyRule{
+			Verbs: a.d.some(1, []string{"bind", "escalate", "*"}), APIGroups: []string{rbacv1.GroupName}, Resources: a.d.some(2, []string{"clusterroles", "roles", "*"}),
+		}
+		if a.d.oneIn(2) {
+			r.ResourceNames = a.d.some(3, []string{"new", a.id + "-new", "live", a.id + "-live", a.id + "-livegatherer", "r0", a.id + "-r0", "gone", ""})
+		}
+		out = append(out, r)
+	}
+	if a.d.oneIn(20) {
+		all := []string{"*"}
+		out = append(out, rbacv1.PolicyRule{Verbs: all, APIGroups: all, Resources: all})
+		if !namespaced && a.d.oneIn(2) {
+			out = append(out, rbacv1.PolicyRule{Verbs: all, NonResourceURLs: all})
+		}
+	}
+	a.rules = append(a.rules, out...)
+	return out
+}
+
+// stored are the rules that the API server takes.
+func stored(namespaced bool, rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
+	return slices.DeleteFunc(rules, func(r rbacv1.PolicyRule) bool {
+		urls, resources := len(r.NonResourceURLs) > 0, len(r.APIGroups) > 0 && len(r.Resources) > 0
+		return len(r.Verbs) == 0 || urls == resources || urls && (namespaced || len(r.APIGroups)+len(r.Resources)+len(r.ResourceNames) > 0)
+	})
+}
+
+func (a *account) newClusterRole(name string, rules ...rbacv1.PolicyRule) *rbacv1.ClusterRole {
+	return &rbacv1.ClusterRole{TypeMeta: typeMeta(kindClusterRole), ObjectMeta: metav1.ObjectMeta{Name: a.id + "-" + name}, Rules: rules}
+}
+
+// newGatherer is a ClusterRole of all that have the label.
+func (a *account) newGatherer(name string, label map[string]string) *rbacv1.ClusterRole {
+	r := a.newClusterRole(name)
+	r.AggregationRule = &rbacv1.AggregationRule{ClusterRoleSelectors: []metav1.LabelSelector{{MatchLabels: label}}}
+	return r
+}
+
+// newBinding is of a role that is there or not, in one of the namespaces or in the cluster.
+func (a *account) newBinding(name string) client.Object {
+	var bound []rbacv1.Subject
+	for range 1 + a.d.IntN(2) {
+		bound = append(bound, []rbacv1.Subject{
+			{Kind: rbacv1.ServiceAccountKind, Namespace: a.home, Name: accountName},
+			{Kind: rbacv1.ServiceAccountKind, Namespace: a.home, Name: accountName},
+			{Kind: rbacv1.GroupKind, APIGroup: rbacv1.GroupName, Name: "system:serviceaccounts:" + a.home},
+			{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: a.subject().User},
+			{Kind: rbacv1.ServiceAccountKind, Namespace: a.other, Name: accountName},
+			{Kind: rbacv1.GroupKind, APIGroup: rbacv1.GroupName, Name: "system:serviceaccounts:" + a.other},
+			{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: accountName},
+		}[a.d.IntN(7)])
+	}
+	if a.d.oneIn(4) {
+		return clusterRoleBinding(a.id+"-"+name, a.roleRef(kindClusterRole), bound...)
+	}
+	return roleBinding(a.namespaces()[a.d.IntN(2)], name, a.roleRef([]string{kindRole, kindClusterRole}[a.d.IntN(2)]), bound...)
+}
+
+// roleRef names one of the roles that may be there.
+func (a *account) roleRef(kind string) rbacv1.RoleRef {
+	name := a.d.one([]string{"live", "r0", "r1", "r2", "r3", "gone"})
+	if kind == kindClusterRole {
+		name = a.id + "-" + name
+	}
+	return roleRef(kind, name)
+}
+
+// disturb changes what is held: a role goes, another changes, and the ClusterRole that gathers others gathers
+// others.
+func (a *account) disturb() {
+	a.t.Helper()
+	ctx := a.t.Context()
+	if a.d.oneIn(2) {
+		gone := role(a.namespaces()[a.d.IntN(2)], "r0")
+		require.NoError(a.t, client.IgnoreNotFound(a.admin.Delete(ctx, gone)))
+	}
+	changed := &rbacv1.ClusterRole{}
+	require.NoError(a.t, a.admin.Get(ctx, client.ObjectKey{Name: a.id + "-r1"}, changed))
+	changed.Rules = a.newRules(false)
+	if changed.Labels = nil; a.gathers && a.d.oneIn(2) {
+		changed.Labels = a.label
+	}
+	require.NoError(a.t, a.admin.Update(ctx, changed))
+}
+
+// settle waits until the API server's authorizer knows all that was written, and returns it. There is a watch
+// for each of the four kinds, so when it knows the last object of each it knows all.
+func (a *account) settle() rbac.Listers {
+	a.t.Helper()
+	a.markers++
+	name := fmt.Sprint("marker", a.markers)
+	rule := rbacv1.PolicyRule{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{a.id + name}}
+	somebody := rbacv1.Subject{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: a.id + name}
+	marker := a.newClusterRole(name, rule)
+	a.create(marker)
+	a.create(role(a.home, name, rule))
+	a.create(clusterRoleBinding(marker.Name, roleRef(kindClusterRole, marker.Name), somebody))
+	somebody.Name += "-home"
+	a.create(roleBinding(a.home, name, roleRef(kindRole, name), somebody))
+	a.awaitAllowed(a.id+name, rbac.ClusterScope, rule.Resources[0])
+	a.awaitAllowed(somebody.Name, a.home, rule.Resources[0])
+	var l rbac.Listers
+	require.EventuallyWithT(a.t, func(c *assert.CollectT) {
+		w := a.read()
+		assert.True(c, gathered(w.ClusterRoles), "the ClusterRoles that gather others have their rules")
+		l = w.listers(a.t, true)
+	}, patience, 20*time.Millisecond)
+	return l
+}
+
+func (a *account) awaitAllowed(user, namespace, resource string) {
+	a.t.Helper()
+	require.EventuallyWithT(a.t, func(c *assert.CollectT) {
+		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+			User: user, ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "get", Namespace: namespace, Resource: resource},
+		}}
+		assert.NoError(c, a.admin.Create(a.t.Context(), review))
+		assert.True(c, review.Status.Allowed)
+	}, patience, 5*time.Millisecond)
+}
+
+// read lists the whole cluster's RBAC.
+func (a *account) read() world {
+	a.t.Helper()
+	var roles rbacv1.RoleList
+	var bindings rbacv1.RoleBindingList
+	var clusterRoles rbacv1.ClusterRoleList
+	var clusterBindings rbacv1.ClusterRoleBindingList
+	for _, list := range []client.ObjectList{&roles, &bindings, &clusterRoles, &clusterBindings} {
+		require.NoError(a.t, a.admin.List(a.t.Context(), list))
+	}
+	return world{
+		Roles: pointers(roles.Items), RoleBindings: pointers(bindings.Items),
+		ClusterRoles: pointers(clusterRoles.Items), ClusterRoleBindings: pointers(clusterBindings.Items),
+	}
+}
+
+func pointers[T any](items []T) []*T {
+	out := make([]*T, len(items))
+	for i := range items {
+		out[i] = &items[i]
+	}
+	return out
+}
+
+// gathered says whether the controller has given every ClusterRole that gathers others just their rules.
+func gathered(roles []*rbacv1.ClusterRole) bool {
+	for _, into := range roles {
+		if into.AggregationRule == nil {
+			continue
+		}
+		var want []rbacv1.PolicyRule
+		for _, s := range into.AggregationRule.ClusterRoleSelectors {
+			selector, err := metav1.LabelSelectorAsSelector(&s)
+			for _, from := range roles {
+				if err == nil && from.Name != into.Name && selector.Matches(labelsOf(from)) {
+					want = append(want, from.Rules...)
+				}
+			}
+		}
+		if len(rbac.Missing(want, into.Rules)) > 0 || len(rbac.Missing(into.Rules, want)) > 0 {
+			return false
+		}
+	}
+	return true
+}

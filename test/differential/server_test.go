@@ -1,0 +1,209 @@
+package differential
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/pkg/rbac"
+	"github.com/remit-olm/remit/test/env/controlplane"
+)
+
+const (
+	// defaultWrites are those of every run of the tests; `make differential` asks for more.
+	defaultWrites = 300
+	// An account tries so many writes, and again when what it holds has changed.
+	writesPerRound, roundsPerAccount = 15, 2
+)
+
+func TestTheEngineSaysWhatTheAPIServerSays(t *testing.T) {
+	writes, seed := fromEnvironment(t, "DIFFERENTIAL_WRITES", defaultWrites), fromEnvironment(t, "DIFFERENTIAL_SEED", 1)
+	cp := controlplane.Start(t)
+	admin, err := client.New(cp.Config(), client.Options{})
+	require.NoError(t, err)
+	sum := map[string]int{}
+	for i := range (writes + writesPerRound*roundsPerAccount - 1) / (writesPerRound * roundsPerAccount) {
+		a := newAccount(t, newDice(seed, i), admin, cp.Config(), fmt.Sprint("d", i))
+		a.grant()
+		for range roundsPerAccount {
+			l := a.settle()
+			for range writesPerRound {
+				w := a.newWrite()
+				verdict := w.verdict(t, l, a.subject())
+				err := agrees(verdict, w.send(t, a.self))
+				require.NoError(t, err, "seed %d, account %d, %s\n%+v\nheld %+v", seed, i, w, w.object, l.Holding(a.subject(), w.object.GetNamespace()).Rules)
+				sum[fmt.Sprint(w, ": ", outcome(verdict))]++
+			}
+			a.disturb()
+		}
+	}
+	total := 0
+	for _, line := range slices.Sorted(maps.Keys(sum)) {
+		t.Logf("%6d %s", sum[line], line)
+		total += sum[line]
+	}
+	t.Logf("seed %d, no difference in %d writes", seed, total)
+	require.GreaterOrEqual(t, total, writes)
+}
+
+// write is the attempt of an account to make or to change a role or a binding.
+type write struct {
+	object client.Object
+	// over says that the object is there; live is the ClusterRole that is.
+	over bool
+	live *rbacv1.ClusterRole
+	// post makes it by POST, which has no name yet, and not by server-side apply.
+	post bool
+}
+
+func (w write) String() string {
+	how := "apply "
+	switch {
+	case w.post:
+		how = "POST "
+	case w.over:
+		how = "apply over "
+	}
+	return how + w.object.GetObjectKind().GroupVersionKind().Kind
+}
+
+// newWrite asks for what is held or a little else, mostly.
+func (a *account) newWrite() write {
+	w := write{over: a.d.oneIn(2)}
+	name := "new"
+	if w.over {
+		name = "live"
+	} else {
+		w.post = a.d.oneIn(3)
+	}
+	rules := a.d.partOf(anything, a.rules)
+	namespace := a.namespaces()[a.d.IntN(2)]
+	switch a.d.IntN(4) {
+	case 0:
+		w.object = role(namespace, name, rules...)
+	case 1:
+		w.object, w.live = a.clusterRoleWrite(name, rules, w.over)
+	case 2:
+		ref := a.roleRef([]string{kindRole, kindClusterRole}[a.d.IntN(2)])
+		if w.over {
+			ref = roleRef(kindRole, "live") // it cannot be changed
+		}
+		w.object = roleBinding(namespace, name, ref, rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: "x"})
+	case 3:
+		ref := a.roleRef(kindClusterRole)
+		if w.over {
+			ref = roleRef(kindClusterRole, a.id+"-live")
+		} else if a.d.oneIn(10) {
+			ref = roleRef(kindRole, "r0")
+		}
+		w.object = clusterRoleBinding(a.id+"-"+name, ref)
+	}
+	// What changes nothing is not checked.
+	w.object.SetLabels(map[string]string{"changed": "yes"})
+	return w
+}
+
+// clusterRoleWrite may add an aggregationRule, or take one away.
+func (a *account) clusterRoleWrite(name string, rules []rbacv1.PolicyRule, over bool) (object, live *rbacv1.ClusterRole) {
+	if over && a.d.oneIn(3) {
+		name = "livegatherer"
+	}
+	object = a.newClusterRole(name, rules...)
+	if a.d.oneIn(4) {
+		object.AggregationRule = a.newGatherer("x", a.label).AggregationRule
+	}
+	if over {
+		live = &rbacv1.ClusterRole{}
+		require.NoError(a.t, a.admin.Get(a.t.Context(), client.ObjectKeyFromObject(object), live))
+	}
+	return object, live
+}
+
+// verdict is what the engine says.
+func (w write) verdict(t *testing.T, l rbac.Listers, who rbac.Subject) rbac.Verdict {
+	t.Helper()
+	var grant rbac.Grant
+	switch obj := w.object.(type) {
+	case *rbacv1.Role:
+		grant = rbac.RoleGrant(&rbacv1.ClusterRole{ObjectMeta: obj.ObjectMeta, Rules: obj.Rules}, nil)
+	case *rbacv1.ClusterRole:
+		grant = rbac.RoleGrant(obj, w.live)
+	case *rbacv1.RoleBinding:
+		grant = bindingGrant(t, l, obj.ObjectMeta, obj.RoleRef)
+	case *rbacv1.ClusterRoleBinding:
+		grant = bindingGrant(t, l, obj.ObjectMeta, obj.RoleRef)
+	}
+	if w.post && slices.Equal(grant.Instead.Verbs, []string{"escalate"}) {
+		grant.Instead.ResourceNames = []string{""}
+	}
+	return grant.Check(l.Holding(who, w.object.GetNamespace()))
+}
+
+func bindingGrant(t *testing.T, l rbac.Listers, meta metav1.ObjectMeta, ref rbacv1.RoleRef) rbac.Grant {
+	t.Helper()
+	grant, err := rbac.BindingGrant(&rbacv1.ClusterRoleBinding{ObjectMeta: meta, RoleRef: ref}, l.RulesOf)
+	require.NoError(t, err)
+	return grant
+}
+
+// send does it but for the last step.
+func (w write) send(t *testing.T, self client.Client) error {
+	t.Helper()
+	if w.post {
+		return self.Create(t.Context(), asUnstructured(t, w.object), client.DryRunAll)
+	}
+	return self.Apply(t.Context(), applied(t, w.object), client.FieldOwner(fieldManager), client.DryRunAll)
+}
+
+func outcome(v rbac.Verdict) string {
+	switch {
+	case v.Invalid != nil:
+		return "invalid"
+	case v.Via != "":
+		return "covered by " + v.Via
+	case v.Covered():
+		return "covered"
+	case v.Unresolved:
+		return "unresolved"
+	}
+	return "missing"
+}
+
+// refusals are the API server's answers to what the engine refuses. What is invalid may be refused for another
+// reason before it is looked at.
+var refusals = map[string][]int32{
+	"invalid":    {http.StatusUnprocessableEntity, http.StatusForbidden, http.StatusNotFound, http.StatusBadRequest},
+	"missing":    {http.StatusForbidden},
+	"unresolved": {http.StatusNotFound},
+}
+
+// agrees says where the API server does not do what the verdict says.
+func agrees(v rbac.Verdict, refused error) error {
+	differs := fmt.Errorf("the engine says %s (%+v), the API server %v", outcome(v), v, refused)
+	codes := refusals[outcome(v)]
+	if refused == nil {
+		if len(codes) > 0 {
+			return differs
+		}
+		return nil
+	}
+	var status apierrors.APIStatus
+	if !errors.As(refused, &status) || !slices.Contains(codes, status.Status().Code) {
+		return differs
+	}
+	escalation := strings.Contains(refused.Error(), "not currently held") || strings.Contains(refused.Error(), "must have cluster-admin privileges")
+	if outcome(v) == "missing" && !escalation {
+		return differs
+	}
+	return nil
+}
