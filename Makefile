@@ -46,8 +46,15 @@ unit: build controlplane-verify ## Run the tests of the packages and of the cont
 
 # The go command does not see that these depend on bin/ and on other packages' files: never cached.
 .PHONY: e2e
-e2e: build controlplane ## Run all under test/: layers, the sample operator, user stories on the embedded control plane.
+e2e: build controlplane bin/differential ## Run all under test/: layers, the sample operator, user stories on the embedded control plane.
 	$(GO) test -count=1 -timeout 20m ./test/...
+
+.PHONY: differential
+differential: PAIRS ?= 1000000
+differential: WRITES ?= 2000
+differential: SEED ?= 1
+differential: controlplane bin/differential ## Hold the rule engine against Kubernetes' own code: PAIRS=1000000 WRITES=2000 SEED=1.
+	DIFFERENTIAL_PAIRS=$(PAIRS) DIFFERENTIAL_WRITES=$(WRITES) DIFFERENTIAL_SEED=$(SEED) $(GO) test -count=1 -timeout 60m -v ./test/differential
 
 .PHONY: bench
 bench: build controlplane ## Run the benchmarks.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -14,6 +15,8 @@ import (
 // ClusterScope is the namespace that stands for the whole cluster.
 const ClusterScope = ""
 
+const serviceAccountPrefix = "system:serviceaccount:"
+
 // Subject is a user as the API server's authenticators name it.
 type Subject struct {
 	User   string
@@ -23,9 +26,18 @@ type Subject struct {
 // ServiceAccount is the Subject of a ServiceAccount, with all groups that the API server gives it.
 func ServiceAccount(namespace, name string) Subject {
 	return Subject{
-		User:   "system:serviceaccount:" + namespace + ":" + name,
+		User:   serviceAccountPrefix + namespace + ":" + name,
 		Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + namespace, "system:authenticated"},
 	}
+}
+
+// isServiceAccount compares without making a name for every binding that is looked at.
+func (s Subject) isServiceAccount(namespace, name string) bool {
+	rest, ok := strings.CutPrefix(s.User, serviceAccountPrefix)
+	if ok {
+		rest, ok = strings.CutPrefix(rest, namespace)
+	}
+	return ok && strings.HasPrefix(rest, ":") && rest[1:] == name
 }
 
 // Listers read the cluster's RBAC objects from informers.
@@ -160,7 +172,7 @@ func applies(subjects []rbacv1.Subject, s Subject, namespace string) bool {
 			if in == "" {
 				in = namespace
 			}
-			return in != "" && ServiceAccount(in, b.Name).User == s.User
+			return in != "" && s.isServiceAccount(in, b.Name)
 		}
 		return false
 	})

@@ -38,7 +38,7 @@ func TestTheEngineSaysWhatTheAPIServerSays(t *testing.T) {
 		for range roundsPerAccount {
 			l := a.settle()
 			for range writesPerRound {
-				w := a.newWrite()
+				w := a.newWrite(l)
 				verdict := w.verdict(t, l, a.subject())
 				err := agrees(verdict, w.send(t, a.self))
 				require.NoError(t, err, "seed %d, account %d, %s\n%+v\nheld %+v", seed, i, w, w.object, l.Holding(a.subject(), w.object.GetNamespace()).Rules)
@@ -77,8 +77,15 @@ func (w write) String() string {
 	return how + w.object.GetObjectKind().GroupVersionKind().Kind
 }
 
-// newWrite asks for what is held or a little else, mostly.
-func (a *account) newWrite() write {
+// wanted is what is held in the scope, or somewhere else, or a little else.
+func (a *account) wanted(l rbac.Listers, namespace string) []rbacv1.PolicyRule {
+	if a.d.oneIn(3) {
+		return a.d.partOf(anything, a.rules)
+	}
+	return a.d.partOf(anything, inOrder(l.Holding(a.subject(), namespace).Rules))
+}
+
+func (a *account) newWrite(l rbac.Listers) write {
 	w := write{over: a.d.oneIn(2)}
 	name := "new"
 	if w.over {
@@ -86,13 +93,12 @@ func (a *account) newWrite() write {
 	} else {
 		w.post = a.d.oneIn(3)
 	}
-	rules := a.d.partOf(anything, a.rules)
 	namespace := a.namespaces()[a.d.IntN(2)]
 	switch a.d.IntN(4) {
 	case 0:
-		w.object = role(namespace, name, rules...)
+		w.object = role(namespace, name, a.wanted(l, namespace)...)
 	case 1:
-		w.object, w.live = a.clusterRoleWrite(name, rules, w.over)
+		w.object, w.live = a.clusterRoleWrite(name, a.wanted(l, rbac.ClusterScope), w.over)
 	case 2:
 		ref := a.roleRef([]string{kindRole, kindClusterRole}[a.d.IntN(2)])
 		if w.over {

@@ -162,12 +162,7 @@ func anys[T any](in []T) []any {
 func (d dice) question(l rbac.Listers) question {
 	who, namespace := users[d.IntN(len(users))], namespaces[d.IntN(len(namespaces))]
 	held := l.Holding(who, namespace)
-	// Listers have no order, but the same seed is to ask the same again.
-	rules := slices.SortedFunc(slices.Values(held.Rules), func(a, b rbacv1.PolicyRule) int {
-		return cmp.Or(
-			slices.Compare(a.Verbs, b.Verbs), slices.Compare(a.APIGroups, b.APIGroups), slices.Compare(a.Resources, b.Resources),
-			slices.Compare(a.ResourceNames, b.ResourceNames), slices.Compare(a.NonResourceURLs, b.NonResourceURLs))
-	})
+	rules := inOrder(held.Rules)
 	q := question{User: who.User, Groups: who.Groups, Namespace: namespace, held: rules}
 	if d.oneIn(4) {
 		q.Rules = d.rules(anything, 3)
@@ -199,6 +194,15 @@ func (d dice) question(l rbac.Listers) question {
 		}
 	}
 	return q
+}
+
+// inOrder sorts what listers give in any order: the same seed is to ask the same again.
+func inOrder(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
+	return slices.SortedFunc(slices.Values(rules), func(a, b rbacv1.PolicyRule) int {
+		return cmp.Or(
+			slices.Compare(a.Verbs, b.Verbs), slices.Compare(a.APIGroups, b.APIGroups), slices.Compare(a.Resources, b.Resources),
+			slices.Compare(a.ResourceNames, b.ResourceNames), slices.Compare(a.NonResourceURLs, b.NonResourceURLs))
+	})
 }
 
 // requestFor makes a request that one of the rules allows, and that no rule allows which does not say the
