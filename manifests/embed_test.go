@@ -9,6 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
 
 	"github.com/remit-olm/remit/pkg/lib/names"
 )
@@ -64,14 +66,33 @@ func TestTheAuthorCheckKnowsTheDefaultAccount(t *testing.T) {
 					}
 				}
 			}
-			policies := slices.DeleteFunc(ofKind(objs, "ValidatingAdmissionPolicy"), func(obj *unstructured.Unstructured) bool {
-				return obj.GetName() != "remit-author-check"
-			})
-			require.Len(t, policies, 1)
-			policy := convert[admissionregistrationv1.ValidatingAdmissionPolicy](t, policies[0])
-			require.Contains(t, policy.Spec.Variables, admissionregistrationv1.Variable{Name: "defaultAccount", Expression: want})
+			require.Equal(t, want, checkedDefault(t, objs))
 		})
 	}
+}
+
+// checkedDefault is the default account as the author check knows it.
+func checkedDefault(t *testing.T, objs []*unstructured.Unstructured) string {
+	t.Helper()
+	policies := slices.DeleteFunc(ofKind(objs, "ValidatingAdmissionPolicy"), func(obj *unstructured.Unstructured) bool {
+		return obj.GetName() != "remit-author-check"
+	})
+	require.Len(t, policies, 1)
+	first := convert[admissionregistrationv1.ValidatingAdmissionPolicy](t, policies[0]).Spec.Variables[0]
+	require.Equal(t, "defaultAccount", first.Name)
+	return first.Expression
+}
+
+// The overlay that docs/tasks/install-remit.md shows.
+func TestTheDocumentedOverlayLimitsTheDefaultAccountInBothPlaces(t *testing.T) {
+	rendered, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), "../docs/examples/limited-default-account")
+	require.NoError(t, err)
+	objs, err := objects(rendered)
+	require.NoError(t, err)
+	for _, deployment := range ofKind(objs, "Deployment") {
+		require.Contains(t, args(t, deployment), "--default-account-namespaces=operators,monitoring")
+	}
+	require.Equal(t, "request.namespace in ['operators', 'monitoring'] ? 'remit/remit-default' : ''", checkedDefault(t, objs))
 }
 
 func accountFlags(args []string) []string {

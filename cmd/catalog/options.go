@@ -9,14 +9,13 @@ import (
 
 	"github.com/remit-olm/remit/cmd/internal/program"
 	"github.com/remit-olm/remit/pkg/controller"
-	"github.com/remit-olm/remit/pkg/lib/scoped"
 )
 
 // options are the flags that only this program has, as given.
 type options struct {
 	globalNamespace string
 	directories     []string
-	crdAccount      string
+	crdAccount      program.Account
 }
 
 func (o *options) add(flags *pflag.FlagSet) {
@@ -24,7 +23,7 @@ func (o *options) add(flags *pflag.FlagSet) {
 		"namespace whose CatalogSources every namespace may use; the default is --namespace")
 	flags.StringArrayVar(&o.directories, "catalog-directory", nil,
 		"IMAGE=DIRECTORY: serve CatalogSources whose spec.image is IMAGE from a directory with a file-based catalog or bundles (repeatable)")
-	flags.StringVar(&o.crdAccount, "crd-account", "",
+	flags.Var(&o.crdAccount, "crd-account",
 		"<namespace>/<name> of a ServiceAccount that writes new CustomResourceDefinitions in place of the account")
 }
 
@@ -34,6 +33,7 @@ func (o *options) controllers(common program.Common) (controller.CatalogOptions,
 		GlobalCatalogNamespace: o.globalNamespace,
 		Directories:            map[string]string{},
 		Default:                common.Default,
+		CRDAccount:             o.crdAccount.Key(),
 	}
 	if out.GlobalCatalogNamespace == "" {
 		out.GlobalCatalogNamespace = common.Namespace
@@ -44,13 +44,6 @@ func (o *options) controllers(common program.Common) (controller.CatalogOptions,
 			return out, fmt.Errorf("--catalog-directory %q: want IMAGE=DIRECTORY", d)
 		}
 		out.Directories[image] = dir
-	}
-	if o.crdAccount == "" {
-		return out, nil
-	}
-	var err error
-	if out.CRDAccount, err = scoped.ParseKey(o.crdAccount); err != nil {
-		return out, fmt.Errorf("--crd-account: %w", err)
 	}
 	return out, nil
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 
 	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/api/validation"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/remit-olm/remit/pkg/controller"
@@ -39,7 +40,7 @@ type Common struct {
 type flagValues struct {
 	kubeconfig        string
 	namespace         string
-	defaultAccount    string
+	defaultAccount    Account
 	defaultNamespaces []string
 	metricsAddress    string
 	healthAddress     string
@@ -51,7 +52,7 @@ type flagValues struct {
 func (v *flagValues) add(flags *pflag.FlagSet) {
 	flags.StringVar(&v.kubeconfig, "kubeconfig", "", "path of a kubeconfig; the default is $KUBECONFIG, then the Pod's own ServiceAccount")
 	flags.StringVar(&v.namespace, "namespace", controller.OwnNamespace(), "namespace of Remit itself")
-	flags.StringVar(&v.defaultAccount, "default-account", "",
+	flags.Var(&v.defaultAccount, "default-account",
 		"<namespace>/<name> of the ServiceAccount that bounds OperatorGroups which name none; empty: nothing is installed through such groups")
 	flags.StringSliceVar(&v.defaultNamespaces, "default-account-namespaces", nil,
 		"namespaces whose OperatorGroups may use --default-account; empty: all")
@@ -87,12 +88,31 @@ func (p Program) run(ctx context.Context, args []string) error {
 		fmt.Println(version.String())
 		return nil
 	}
+	if flags.NArg() > 0 {
+		return fmt.Errorf("%q is no flag: arguments are not taken", flags.Arg(0))
+	}
 	common := Common{Namespace: v.namespace}
 	var err error
-	if common.Default, err = scoped.ParseDefault(v.defaultAccount, v.defaultNamespaces); err != nil {
-		return fmt.Errorf("--default-account: %w", err)
+	if common.Default, err = v.byDefault(); err != nil {
+		return err
 	}
 	return p.start(ctx, v, common)
+}
+
+// byDefault is the default account; an error names the flag that is wrong. A limit without an account is
+// a mistake that would else show as nothing being installed.
+func (v *flagValues) byDefault() (scoped.Default, error) {
+	out := scoped.Default{Account: v.defaultAccount.Key()}
+	for _, namespace := range v.defaultNamespaces {
+		if problems := validation.ValidateNamespaceName(namespace, false); len(problems) > 0 {
+			return out, fmt.Errorf("--default-account-namespaces: %q is not the name of a namespace: %s", namespace, problems[0])
+		}
+		out.Namespaces = append(out.Namespaces, namespace)
+	}
+	if len(out.Namespaces) > 0 && out.Account.Name == "" {
+		return out, errors.New("--default-account-namespaces limits --default-account, which is not given")
+	}
+	return out, nil
 }
 
 func (p Program) start(ctx context.Context, v *flagValues, common Common) error {

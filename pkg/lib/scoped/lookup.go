@@ -23,19 +23,6 @@ type Default struct {
 	Namespaces []string
 }
 
-// ParseDefault reads the values of --default-account ("<namespace>/<name>", or "" for none) and
-// --default-account-namespaces.
-func ParseDefault(account string, namespaces []string) (Default, error) {
-	if account == "" {
-		return Default{}, nil
-	}
-	key, err := ParseKey(account)
-	if err != nil {
-		return Default{}, fmt.Errorf("default account: %w", err)
-	}
-	return Default{Account: key, Namespaces: namespaces}, nil
-}
-
 // ParseKey reads "<namespace>/<name>" of a ServiceAccount.
 func ParseKey(s string) (types.NamespacedName, error) {
 	namespace, name, ok := strings.Cut(s, "/")

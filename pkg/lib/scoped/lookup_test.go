@@ -87,29 +87,25 @@ func TestIdentityOfAnAccount(t *testing.T) {
 	require.Equal(t, "ns/acct", a.Key().String())
 }
 
-func TestParseDefault(t *testing.T) {
-	for _, row := range []struct {
-		text, want, err string
-	}{
-		{"", "/", ""},
-		{"ns/acct", "ns/acct", ""},
-		{"acct", "", `default account: "acct" is not of the form <namespace>/<name>`},
-		{"/acct", "", "is not of the form"},
-		{"ns/", "", "is not of the form"},
-		{"ns/a/b", "", "is not of the form"},
-		{"ns/A", "", `default account: "A" is not the name of a ServiceAccount`},
-		{"n.s/acct", "", `default account: "n.s" is not the name of a namespace`},
+func TestParseKey(t *testing.T) {
+	for text, problem := range map[string]string{
+		"ns/acct":  "",
+		"acct":     `"acct" is not of the form <namespace>/<name>`,
+		"":         "is not of the form",
+		"/acct":    "is not of the form",
+		"ns/":      "is not of the form",
+		"ns/a/b":   "is not of the form",
+		"ns/A":     `"A" is not the name of a ServiceAccount`,
+		"n.s/acct": `"n.s" is not the name of a namespace`,
 	} {
-		t.Run(row.text, func(t *testing.T) {
-			got, err := ParseDefault(row.text, []string{"x"})
-			if row.err != "" {
-				require.ErrorContains(t, err, row.err)
+		t.Run(text, func(t *testing.T) {
+			got, err := ParseKey(text)
+			if problem != "" {
+				require.ErrorContains(t, err, problem)
 				return
 			}
 			require.NoError(t, err)
-			require.Equal(t, row.want, got.Account.String())
-			require.Equal(t, row.text != "", got.appliesTo("x"))
-			require.False(t, got.appliesTo("y"))
+			require.Equal(t, text, got.String())
 		})
 	}
 }

@@ -1,0 +1,53 @@
+package program
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/remit-olm/remit/pkg/lib/scoped"
+)
+
+// What is wrong with the flags is said before anything is looked for, a cluster for one.
+func TestFlagsThatAreWrongAreNamed(t *testing.T) {
+	for want, args := range map[string][]string{
+		`"installer" is not of the form <namespace>/<name>`:                         {"--default-account=installer"},
+		`for "--default-account" flag: "A" is not the name of a ServiceAccount`:     {"--default-account=ns/A"},
+		`for "--default-account" flag: "n.s" is not the name of a namespace`:        {"--default-account=n.s/a"},
+		`--default-account-namespaces: "A" is not the name of a namespace`:          {"--default-account=ns/a", "--default-account-namespaces=b,A"},
+		`--default-account-namespaces: "" is not the name of a namespace`:           {"--default-account=ns/a", "--default-account-namespaces=b,,c"},
+		"--default-account-namespaces limits --default-account, which is not given": {"--default-account-namespaces=b"},
+		`"ns/a" is no flag`:              {"--default-account", "ns/a", "ns/a"},
+		"unknown flag: --default-acount": {"--default-acount=ns/a"},
+		"kubeconfig":                     {"--default-account=ns/a", "--default-account-namespaces=b,c", "--default-account-namespaces=d"},
+	} {
+		t.Run(want, func(t *testing.T) {
+			args = append(args, "--kubeconfig="+filepath.Join(t.TempDir(), "none"))
+			require.ErrorContains(t, Program{Name: "test"}.run(t.Context(), args), want)
+		})
+	}
+}
+
+func TestTheDefaultAccountOfTheFlags(t *testing.T) {
+	account := types.NamespacedName{Namespace: "ns", Name: "a"}
+	got, err := (&flagValues{defaultAccount: Account(account), defaultNamespaces: []string{"b", "c"}}).byDefault()
+	require.NoError(t, err)
+	require.Equal(t, scoped.Default{Account: account, Namespaces: []string{"b", "c"}}, got)
+
+	got, err = (&flagValues{}).byDefault()
+	require.NoError(t, err)
+	require.Equal(t, scoped.Default{}, got)
+}
+
+func TestAnAccountsFlag(t *testing.T) {
+	var a Account
+	require.Equal(t, "", a.String())
+	require.NoError(t, a.Set("ns/a"))
+	require.Equal(t, "ns/a", a.String())
+	require.Equal(t, types.NamespacedName{Namespace: "ns", Name: "a"}, a.Key())
+	require.NoError(t, a.Set(""), "as an empty variable of a Deployment gives it")
+	require.Equal(t, Account{}, a)
+	require.Error(t, a.Set("a"))
+}

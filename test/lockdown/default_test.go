@@ -1,0 +1,86 @@
+package lockdown
+
+import (
+	"testing"
+
+	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/pkg/lib/scoped"
+	"github.com/remit-olm/remit/test/env"
+	"github.com/remit-olm/remit/test/operators/sample/bundle"
+)
+
+// The namespace that the default account is for installs as people know it from OLM.
+func TestTheDefaultAccountInstallsWhereItApplies(t *testing.T) {
+	c, err := limited()
+	require.NoError(t, err)
+	tn := &env.Tenant{T: t, Cluster: c, Namespace: favoured, Account: types.NamespacedName{Namespace: "remit", Name: "remit-default"}}
+	tn.Create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: favoured}})
+	subscribed(tn)
+	tn.Group("", favoured)
+
+	tn.Succeeded(bundle.CSV)
+	tn.GroupSays("group", "AccountUsable", metav1.ConditionTrue, "Enrolled", "remit/remit-default, the installation's default account")
+	require.NotEmpty(t, tn.Writes())
+}
+
+// Row 58 of the escape suite, and the way around the author check that ADR 0008 names: where the default
+// account does not apply, an empty name stands for nobody, however it came to be empty.
+func TestElsewhereAnEmptyNameInstallsNothing(t *testing.T) {
+	c, err := limited()
+	require.NoError(t, err)
+	limitPolicy(t, c)
+	tn := c.Tenant(t)
+	tn.Group(env.AccountName, tn.Namespace)
+	pod := "system:serviceaccount:" + tn.Namespace + ":operator"
+	grantTo(tn, pod, rule("*", "*", "*"))
+	operator := c.As(t, pod, scoped.Groups(tn.Namespace)...)
+
+	// As the operator that was installed in the namespace and may do anything there.
+	tn.Eventually(func(ct *assert.CollectT) {
+		og := &operatorsv1.OperatorGroup{}
+		assert.NoError(ct, tn.Get("group", og))
+		og.Spec.ServiceAccountName = ""
+		assert.NoError(ct, operator.Update(t.Context(), og))
+	})
+	subscribed(tn)
+	nothing := func() {
+		tn.SubscriptionSays(operatorsv1alpha1.SubscriptionResolutionFailed, "ErrorPreventedResolution", "no default account is configured for its namespace")
+		tn.GroupSays("group", "AccountUsable", metav1.ConditionFalse, string(scoped.NoAccount), "no default account is configured for its namespace")
+		tn.NothingWritten()
+	}
+	nothing()
+
+	og := &operatorsv1.OperatorGroup{ObjectMeta: tn.Meta("group")}
+	require.NoError(t, operator.Delete(t.Context(), og))
+	require.NoError(t, operator.Create(t.Context(), &operatorsv1.OperatorGroup{ObjectMeta: tn.Meta("group")}))
+	nothing()
+}
+
+// limitPolicy tells the author check of the limit, as docs/tasks/install-remit.md says.
+func limitPolicy(t *testing.T, c *env.Cluster) {
+	t.Helper()
+	policy := &admissionregistrationv1.ValidatingAdmissionPolicy{}
+	require.NoError(t, c.Client.Get(t.Context(), client.ObjectKey{Name: "remit-author-check"}, policy))
+	require.Equal(t, "defaultAccount", policy.Spec.Variables[0].Name)
+	policy.Spec.Variables[0].Expression = "request.namespace in ['" + favoured + "'] ? 'remit/remit-default' : ''"
+	require.NoError(t, c.Client.Update(t.Context(), policy))
+}
+
+// grantTo gives a user rules in the tenant's namespace.
+func grantTo(tn *env.Tenant, user string, rules ...rbacv1.PolicyRule) {
+	tn.T.Helper()
+	tn.Create(&rbacv1.Role{ObjectMeta: tn.Meta("granted"), Rules: rules})
+	tn.Create(&rbacv1.RoleBinding{ObjectMeta: tn.Meta("granted"),
+		Subjects: []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: user}},
+		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "granted"}})
+}

@@ -1,0 +1,96 @@
+package lockdown
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	rbacv1 "k8s.io/api/rbac/v1"
+
+	"github.com/remit-olm/remit/manifests"
+	pkgbundle "github.com/remit-olm/remit/pkg/bundle"
+	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/test/env"
+	"github.com/remit-olm/remit/test/operators/sample/bundle"
+)
+
+const (
+	catalogImage = "catalogs.test/sample"
+	// favoured is the one namespace that may use the default account.
+	favoured = "lockdown-favoured"
+	// crdWriter is the ServiceAccount, in Remit's namespace, that writes CustomResourceDefinitions.
+	crdWriter = "crd-writer"
+)
+
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) int {
+	code := m.Run()
+	for _, stop := range running {
+		if err := stop(); err != nil {
+			fmt.Fprintln(os.Stderr, "lockdown:", err)
+			code = 1
+		}
+	}
+	return code
+}
+
+// running are the ends of all clusters that tests have started.
+var running []func() error
+
+// limited has a default account, as in compat, for one namespace.
+var limited = start(env.Options{Profile: manifests.ProfileCompat, Args: []manifests.Args{
+	{Deployment: names.ServiceAccountCatalog, Args: []string{"--default-account-namespaces=" + favoured}},
+	{Deployment: names.ServiceAccountOLM, Args: []string{"--default-account-namespaces=" + favoured}},
+}})
+
+// bounded has no default account, and one that writes CustomResourceDefinitions.
+var bounded = start(env.Options{Args: []manifests.Args{
+	{Deployment: names.ServiceAccountCatalog, Args: []string{"--crd-account=" + names.DefaultNamespace + "/" + crdWriter}},
+}})
+
+func start(o env.Options) func() (*env.Cluster, error) {
+	return sync.OnceValues(func() (*env.Cluster, error) {
+		dir, err := os.MkdirTemp("", "remit-lockdown-")
+		if err != nil {
+			return nil, err
+		}
+		catalog := filepath.Join(dir, "sample")
+		if err := os.CopyFS(catalog, bundle.FS()); err != nil {
+			return nil, errors.Join(err, os.RemoveAll(dir))
+		}
+		o.Catalogs = map[string]string{catalogImage: catalog}
+		c, err := env.Start(context.Background(), o)
+		if err != nil {
+			return nil, errors.Join(err, os.RemoveAll(dir))
+		}
+		running = append(running, func() error {
+			_, err := c.CheckSelf(context.Background())
+			return errors.Join(err, c.Stop(), os.RemoveAll(dir))
+		})
+		return c, nil
+	})
+}
+
+// subscribed subscribes to the sample operator.
+func subscribed(tn *env.Tenant) {
+	tn.T.Helper()
+	tn.Catalog("catalog", catalogImage)
+	tn.Subscribe("catalog", bundle.Package, "")
+}
+
+func sampleBundle(t *testing.T) *pkgbundle.Bundle {
+	t.Helper()
+	b, err := env.ReadBundle(bundle.FS())
+	require.NoError(t, err)
+	return b
+}
+
+func rule(group, resource string, verbs ...string) rbacv1.PolicyRule {
+	return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{resource}, Verbs: verbs}
+}
