@@ -126,10 +126,8 @@ func checkRole(obj *unstructured.Unstructured) error {
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, role); err != nil {
 		return fmt.Errorf("%s %q: %w", kind, obj.GetName(), err)
 	}
-	for _, rule := range role.Rules {
-		if err := rbac.Validate(rule, kind == "Role"); err != nil {
-			return fmt.Errorf("%s %q: %w", kind, obj.GetName(), err)
-		}
+	if err := rbac.ValidateRules(role.Rules, kind == "Role"); err != nil {
+		return fmt.Errorf("%s %q: %w", kind, obj.GetName(), err)
 	}
 	return nil
 }

@@ -40,11 +40,17 @@ func ValidateCSV(csv *operatorsv1alpha1.ClusterServiceVersion) error {
 			errs = append(errs, checkServiceAccountName(fmt.Sprintf("deployment %q", d.Name), sa))
 		}
 	}
+	var all []rbacv1.PolicyRule
 	for i, p := range strategy.StrategySpec.Permissions {
+		all = append(all, p.Rules...)
 		errs = append(errs, validatePermission(fmt.Sprintf("permissions[%d]", i), p, true))
 	}
 	for i, p := range strategy.StrategySpec.ClusterPermissions {
+		all = append(all, p.Rules...)
 		errs = append(errs, validatePermission(fmt.Sprintf("clusterPermissions[%d]", i), p, false))
+	}
+	if rbac.TooLarge(all) {
+		errs = append(errs, fmt.Errorf("permissions and clusterPermissions: %w", rbac.ErrTooLarge))
 	}
 	return errors.Join(errs...)
 }

@@ -19,7 +19,7 @@ type CSVRuleChecker struct {
 	csv     *operatorsv1alpha1.ClusterServiceVersion
 	// held remembers the rules of an account in a namespace: a checker is made for one look at one
 	// CSV, and many rules are asked of the same account.
-	held map[heldKey][]rbacv1.PolicyRule
+	held map[heldKey]rbac.Set
 }
 
 type heldKey struct{ accountNamespace, account, namespace string }
@@ -40,40 +40,41 @@ func NewCSVRuleChecker(
 			ClusterRoleBindings: clusterRoleBindingLister,
 		},
 		csv:  csv,
-		held: map[heldKey][]rbacv1.PolicyRule{},
+		held: map[heldKey]rbac.Set{},
 	}
 }
 
 // RuleSatisfied says whether the ServiceAccount holds the rule in the namespace, or in the whole
 // cluster where namespace is "". A rule that the API server would refuse is an error, never satisfied.
 func (c *CSVRuleChecker) RuleSatisfied(sa *corev1.ServiceAccount, namespace string, rule rbacv1.PolicyRule) (bool, error) {
-	missing, err := c.MissingRules(sa, namespace, []rbacv1.PolicyRule{rule})
-	return err == nil && len(missing) == 0, err
+	rules := []rbacv1.PolicyRule{rule}
+	held, err := c.heldFor(sa, namespace, rules)
+	return err == nil && held.Covers(rules), err
 }
 
-// MissingRules is RuleSatisfied for many rules: it returns those that the ServiceAccount lacks.
+// MissingRules is RuleSatisfied for many rules: it returns those that the ServiceAccount lacks. Rules that
+// expand to more than rbac.MaxAtoms together are an error, too.
 func (c *CSVRuleChecker) MissingRules(sa *corev1.ServiceAccount, namespace string, rules []rbacv1.PolicyRule) ([]rbacv1.PolicyRule, error) {
-	for _, rule := range rules {
-		if err := rbac.Validate(rule, namespace != rbac.ClusterScope); err != nil {
-			return nil, fmt.Errorf("ClusterServiceVersion %q: %w", c.csv.Name, err)
-		}
-	}
-	held, err := c.heldBy(sa, namespace)
+	held, err := c.heldFor(sa, namespace, rules)
 	if err != nil {
 		return nil, err
 	}
-	return rbac.Missing(held, rules), nil
+	return held.Missing(rules), nil
 }
 
-func (c *CSVRuleChecker) heldBy(sa *corev1.ServiceAccount, namespace string) ([]rbacv1.PolicyRule, error) {
+// heldFor are the rules that the ServiceAccount holds, where these can be asked for.
+func (c *CSVRuleChecker) heldFor(sa *corev1.ServiceAccount, namespace string, rules []rbacv1.PolicyRule) (rbac.Set, error) {
+	if err := rbac.ValidateRules(rules, namespace != rbac.ClusterScope); err != nil {
+		return rbac.Set{}, fmt.Errorf("ClusterServiceVersion %q: %w", c.csv.Name, err)
+	}
 	key := heldKey{accountNamespace: sa.Namespace, account: sa.Name, namespace: namespace}
-	if rules, ok := c.held[key]; ok {
-		return rules, nil
+	if held, ok := c.held[key]; ok {
+		return held, nil
 	}
-	rules, err := c.listers.Held(rbac.ServiceAccount(sa.Namespace, sa.Name), namespace)
+	gathered, err := c.listers.Held(rbac.ServiceAccount(sa.Namespace, sa.Name), namespace)
 	if err != nil {
-		return nil, fmt.Errorf("rules held by ServiceAccount %s/%s: %w", sa.Namespace, sa.Name, err)
+		return rbac.Set{}, fmt.Errorf("rules held by ServiceAccount %s/%s: %w", sa.Namespace, sa.Name, err)
 	}
-	c.held[key] = rules
-	return rules, nil
+	c.held[key] = rbac.NewSet(gathered)
+	return c.held[key], nil
 }

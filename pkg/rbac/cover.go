@@ -54,7 +54,7 @@ func addAll(to map[string]set, values []string, i int) {
 // missing are the atoms of the wanted rules that no held rule covers.
 func (c *coverage) missing(wanted []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	var out []rbacv1.PolicyRule
-	for _, atom := range explode(wanted) {
+	for atom := range atomsOf(wanted) {
 		if !c.covers(atom) {
 			out = append(out, atom)
 		}

@@ -41,12 +41,7 @@ func RoleGrant(role, live *rbacv1.ClusterRole) Grant {
 	if aggregates(role) || live != nil && aggregates(live) {
 		g.Rules = append(everything(), role.Rules...)
 	}
-	for _, r := range role.Rules {
-		if err := Validate(r, role.Namespace != ClusterScope); err != nil {
-			g.Invalid = err
-			break
-		}
-	}
+	g.Invalid = ValidateRules(role.Rules, role.Namespace != ClusterScope)
 	return g
 }
 

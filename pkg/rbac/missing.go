@@ -33,6 +33,33 @@ func (s Set) Missing(wanted []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	return Compact(s.coverage.missing(wanted))
 }
 
+// Covers says whether nothing is missing; of more than MaxAtoms it says no.
+func (s Set) Covers(wanted []rbacv1.PolicyRule) bool {
+	if TooLarge(wanted) {
+		return false
+	}
+	for atom := range atomsOf(wanted) {
+		if !s.coverage.covers(atom) {
+			return false
+		}
+	}
+	return true
+}
+
+// ValidateRules says what is wrong with the rules of one Role (namespaced) or ClusterRole; nil where
+// nothing is. Of rules that expand to more than MaxAtoms together it is ErrTooLarge.
+func ValidateRules(rules []rbacv1.PolicyRule, namespaced bool) error {
+	if TooLarge(rules) {
+		return ErrTooLarge
+	}
+	for _, r := range rules {
+		if err := Validate(r, namespaced); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Validate says, as the API server does, what is wrong with a rule that is to go into a Role
 // (namespaced) or a ClusterRole; nil where nothing is. A rule that fails here covers nothing and is
 // covered by nothing.
@@ -132,36 +159,47 @@ func Atoms(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	return explode(rules)
 }
 
-// explode breaks rules into those of one group, one resource, one verb and at most one name, or of one URL
-// and one verb: into what BreakdownRule of component-helpers makes. Their fields are parts of the rules'.
-func explode(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
-	total := 0
-	for _, r := range rules {
-		total += atoms(r)
+func explode(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule { return slices.Collect(atomsOf(rules)) }
+
+// atomsOf yields what BreakdownRule of component-helpers makes of each rule.
+func atomsOf(rules []rbacv1.PolicyRule) iter.Seq[rbacv1.PolicyRule] {
+	return func(yield func(rbacv1.PolicyRule) bool) {
+		for _, r := range rules {
+			if !onResources(r, yield) || !onURLs(r, yield) {
+				return
+			}
+		}
 	}
-	out := make([]rbacv1.PolicyRule, 0, total)
-	for _, r := range rules {
-		for group := range each(r.APIGroups) {
-			for resource := range each(r.Resources) {
-				for verb := range each(r.Verbs) {
-					atom := rbacv1.PolicyRule{APIGroups: group, Resources: resource, Verbs: verb}
-					if len(r.ResourceNames) == 0 {
-						out = append(out, atom)
-					}
-					for name := range each(r.ResourceNames) {
-						atom.ResourceNames = name
-						out = append(out, atom)
+}
+
+func onResources(r rbacv1.PolicyRule, yield func(rbacv1.PolicyRule) bool) bool {
+	names := [][]string{nil} // one atom for objects of all names
+	if len(r.ResourceNames) > 0 {
+		names = slices.Collect(each(r.ResourceNames))
+	}
+	for group := range each(r.APIGroups) {
+		for resource := range each(r.Resources) {
+			for verb := range each(r.Verbs) {
+				for _, name := range names {
+					if !yield(rbacv1.PolicyRule{APIGroups: group, Resources: resource, Verbs: verb, ResourceNames: name}) {
+						return false
 					}
 				}
 			}
 		}
-		for url := range each(r.NonResourceURLs) {
-			for verb := range each(r.Verbs) {
-				out = append(out, rbacv1.PolicyRule{NonResourceURLs: url, Verbs: verb})
+	}
+	return true
+}
+
+func onURLs(r rbacv1.PolicyRule, yield func(rbacv1.PolicyRule) bool) bool {
+	for url := range each(r.NonResourceURLs) {
+		for verb := range each(r.Verbs) {
+			if !yield(rbacv1.PolicyRule{NonResourceURLs: url, Verbs: verb}) {
+				return false
 			}
 		}
 	}
-	return out
+	return true
 }
 
 // each yields every value as a list of its own, to which nothing can be appended in place.
