@@ -75,7 +75,7 @@ func Parse(manifests [][]byte) (*Bundle, error) {
 		return nil, fmt.Errorf("bundle has no ClusterServiceVersion")
 	}
 	for _, obj := range b.Objects {
-		if err := errors.Join(b.checkSecret(obj), checkRole(obj)); err != nil {
+		if err := errors.Join(b.checkSecret(obj), checkRBAC(obj)); err != nil {
 			return nil, err
 		}
 	}
@@ -116,18 +116,33 @@ func (b *Bundle) serviceAccounts() []string {
 	return slices.DeleteFunc(out, func(name string) bool { return name == DefaultServiceAccount })
 }
 
-// checkRole refuses rules that the API server would refuse, when other steps have been done already.
-func checkRole(obj *unstructured.Unstructured) error {
-	kind := obj.GetKind()
-	if kind != "Role" && kind != "ClusterRole" {
-		return nil
+// checkRBAC refuses what the API server would refuse, when other steps have been done already.
+func checkRBAC(obj *unstructured.Unstructured) error {
+	var err error
+	switch kind := obj.GetKind(); kind {
+	case "Role", "ClusterRole":
+		role := &rbacv1.ClusterRole{} // a Role has the same fields
+		if err = runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, role); err == nil {
+			role.Namespace = someNamespace(kind == "Role")
+			err = rbac.ValidateRole(role)
+		}
+	case "RoleBinding", "ClusterRoleBinding":
+		binding := &rbacv1.ClusterRoleBinding{} // a RoleBinding has the same fields
+		if err = runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, binding); err == nil {
+			binding.Namespace = someNamespace(kind == "RoleBinding")
+			err = rbac.ValidateBinding(binding)
+		}
 	}
-	role := &rbacv1.ClusterRole{} // a Role has the same fields
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, role); err != nil {
-		return fmt.Errorf("%s %q: %w", kind, obj.GetName(), err)
-	}
-	if err := rbac.ValidateRules(role.Rules, kind == "Role"); err != nil {
-		return fmt.Errorf("%s %q: %w", kind, obj.GetName(), err)
+	if err != nil {
+		return fmt.Errorf("%s %q: %w", obj.GetKind(), obj.GetName(), err)
 	}
 	return nil
+}
+
+// someNamespace is where there is one: which, an install decides.
+func someNamespace(namespaced bool) string {
+	if namespaced {
+		return "namespace"
+	}
+	return rbac.ClusterScope
 }

@@ -80,6 +80,10 @@ func TestParseRefuses(t *testing.T) {
 		{"the CSV twice", csvText, "two manifests of ClusterServiceVersion.operators.coreos.com op.v1"},
 		{"a Role with a rule that the API server refuses", "kind: Role\nmetadata: {name: a}\nrules: [{apiGroups: ['']}]", `Role "a": rule`},
 		{"a Role about URLs", "kind: Role\nmetadata: {name: a}\nrules: [{nonResourceURLs: [/a], verbs: [get]}]", `Role "a": rule`},
+		{"a ClusterRole that gathers by nothing", "kind: ClusterRole\nmetadata: {name: a}\naggregationRule: {}", "no clusterRoleSelectors"},
+		{"a RoleBinding of nothing", "kind: RoleBinding\nmetadata: {name: a}", `RoleBinding "a": roleRef is of kind ""`},
+		{"a ClusterRoleBinding of a Role", "kind: ClusterRoleBinding\nmetadata: {name: a}\nroleRef: {kind: Role, name: r}", `ClusterRoleBinding "a": roleRef is of kind "Role"`},
+		{"a ClusterRoleBinding whose subject lies nowhere", "kind: ClusterRoleBinding\nmetadata: {name: a}\nroleRef: {kind: ClusterRole, name: r}\nsubjects: [{kind: ServiceAccount, name: x}]", `"x" has no namespace`},
 		{"a ClusterRole whose rules are no list", "kind: ClusterRole\nmetadata: {name: a}\nrules: a", `ClusterRole "a": `},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -216,7 +220,7 @@ func TestTheCSVIsStrippedTooAndOfTheOneKnownVersion(t *testing.T) {
 func TestObjectsComeInTheOrderOfApplication(t *testing.T) {
 	b, err := parse(
 		"kind: PodDisruptionBudget\nmetadata: {name: z}",
-		"kind: ClusterRoleBinding\nmetadata: {name: 'sys:B'}",
+		"kind: ClusterRoleBinding\nmetadata: {name: 'sys:B'}\nroleRef: {kind: ClusterRole, name: r}",
 		"kind: Role\nmetadata: {name: r}",
 		object("Secret", "metadata: {name: s}"),
 		object("ConfigMap", "metadata: {name: c}"),

@@ -163,7 +163,7 @@ func TestWhatTheAPIServerWouldRefuseIsRefusedAndTheRestIsReported(t *testing.T) 
 	}{
 		"no Role":                 {rbacObject(t, "Role", "ns", "rules: 1"), "decode Role ns/x"},
 		"no binding":              {rbacObject(t, "RoleBinding", "ns", "roleRef: 1"), "decode RoleBinding ns/x"},
-		"a roleRef of nothing":    {rbacObject(t, "RoleBinding", "ns", "roleRef: {kind: Robot}"), `a binding in namespace ns cannot name a role of kind "Robot"`},
+		"a roleRef of nothing":    {rbacObject(t, "RoleBinding", "ns", "roleRef: {kind: Robot}"), `roleRef is of kind "Robot"`},
 		"33 a rule without verbs": {rbacObject(t, "Role", "ns", "rules: [{apiGroups: [''], resources: [pods]}]"), "has no verbs"},
 		"45 URLs in a Role":       {rbacObject(t, "Role", "ns", "rules: [{verbs: [get], nonResourceURLs: [/metrics]}]"), "for the whole cluster only"},
 	} {

@@ -1,8 +1,6 @@
 package rbac
 
 import (
-	"fmt"
-
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
@@ -41,7 +39,7 @@ func RoleGrant(role, live *rbacv1.ClusterRole) Grant {
 	if aggregates(role) || live != nil && aggregates(live) {
 		g.Rules = append(everything(), role.Rules...)
 	}
-	g.Invalid = ValidateRules(role.Rules, role.Namespace != ClusterScope)
+	g.Invalid = ValidateRole(role)
 	return g
 }
 
@@ -64,14 +62,11 @@ type RoleRules func(ref rbacv1.RoleRef, namespace string) ([]rbacv1.PolicyRule, 
 // BindingGrant is the Grant of writing a RoleBinding, or without a namespace a ClusterRoleBinding.
 func BindingGrant(binding *rbacv1.ClusterRoleBinding, rulesOf RoleRules) (Grant, error) {
 	ref := binding.RoleRef
-	g := Grant{Namespace: binding.Namespace}
-	switch {
-	case ref.Kind == "ClusterRole":
+	g := Grant{Namespace: binding.Namespace, Instead: named("roles", ref.Name, verbBind)}
+	if ref.Kind == kindClusterRole {
 		g.Instead = named("clusterroles", ref.Name, verbBind)
-	case ref.Kind == "Role" && binding.Namespace != ClusterScope:
-		g.Instead = named("roles", ref.Name, verbBind)
-	default:
-		g.Invalid = fmt.Errorf("a binding in %s cannot name a role of kind %q", scope(binding.Namespace), ref.Kind)
+	}
+	if g.Invalid = ValidateBinding(binding); g.Invalid != nil {
 		return g, nil
 	}
 	var err error
@@ -80,13 +75,6 @@ func BindingGrant(binding *rbacv1.ClusterRoleBinding, rulesOf RoleRules) (Grant,
 		return g, nil
 	}
 	return g, err
-}
-
-func scope(namespace string) string {
-	if namespace == ClusterScope {
-		return "the whole cluster"
-	}
-	return "namespace " + namespace
 }
 
 func named(resource, name, verb string) rbacv1.PolicyRule {

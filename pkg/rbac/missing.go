@@ -46,48 +46,6 @@ func (s Set) Covers(wanted []rbacv1.PolicyRule) bool {
 	return true
 }
 
-// ValidateRules says what is wrong with the rules of one Role (namespaced) or ClusterRole; nil where
-// nothing is. Of rules that expand to more than MaxAtoms together it is ErrTooLarge.
-func ValidateRules(rules []rbacv1.PolicyRule, namespaced bool) error {
-	if TooLarge(rules) {
-		return ErrTooLarge
-	}
-	for _, r := range rules {
-		if err := Validate(r, namespaced); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// Validate says, as the API server does, what is wrong with a rule that is to go into a Role
-// (namespaced) or a ClusterRole; nil where nothing is. A rule that fails here covers nothing and is
-// covered by nothing.
-func Validate(rule rbacv1.PolicyRule, namespaced bool) error {
-	if atoms(rule) > MaxAtoms {
-		return fmt.Errorf("a rule expands to more than %d combinations", MaxAtoms)
-	}
-	if len(rule.Verbs) == 0 {
-		return fmt.Errorf("rule %s has no verbs", Line(rule))
-	}
-	if len(rule.NonResourceURLs) > 0 {
-		switch {
-		case namespaced:
-			return fmt.Errorf("rule %s: nonResourceURLs can be granted for the whole cluster only", Line(rule))
-		case len(rule.APIGroups) > 0 || len(rule.Resources) > 0 || len(rule.ResourceNames) > 0:
-			return fmt.Errorf("rule %s mixes resources and nonResourceURLs", Line(rule))
-		}
-		return nil
-	}
-	if len(rule.APIGroups) == 0 {
-		return fmt.Errorf("rule %s has no apiGroups", Line(rule))
-	}
-	if len(rule.Resources) == 0 {
-		return fmt.Errorf("rule %s has no resources", Line(rule))
-	}
-	return nil
-}
-
 // TooLarge says whether rules expand to more than MaxAtoms combinations together.
 func TooLarge(rules []rbacv1.PolicyRule) bool {
 	total := 0

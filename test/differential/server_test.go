@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/pkg/rbac"
@@ -104,7 +103,7 @@ func (a *account) newWrite(l rbac.Listers) write {
 		if w.over {
 			ref = roleRef(kindRole, "live") // it cannot be changed
 		}
-		w.object = roleBinding(namespace, name, ref, rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: "x"})
+		w.object = roleBinding(namespace, name, ref, a.somebody()...)
 	case 3:
 		ref := a.roleRef(kindClusterRole)
 		if w.over {
@@ -112,11 +111,24 @@ func (a *account) newWrite(l rbac.Listers) write {
 		} else if a.d.oneIn(10) {
 			ref = roleRef(kindRole, "r0")
 		}
-		w.object = clusterRoleBinding(a.id+"-"+name, ref)
+		w.object = clusterRoleBinding(a.id+"-"+name, ref, a.somebody()...)
 	}
 	// What changes nothing is not checked.
 	w.object.SetLabels(map[string]string{"changed": "yes"})
 	return w
+}
+
+// somebody is nobody in particular, and now and then nobody who can be bound.
+func (a *account) somebody() []rbacv1.Subject {
+	if !a.d.oneIn(6) {
+		return []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: a.home, Name: "x"}}
+	}
+	return []rbacv1.Subject{{
+		Kind:      a.d.one([]string{rbacv1.ServiceAccountKind, rbacv1.UserKind, rbacv1.GroupKind, "Robot"}),
+		APIGroup:  a.d.one([]string{"", rbacv1.GroupName, "x"}),
+		Name:      a.d.one([]string{"x", "X y", ""}),
+		Namespace: a.d.one([]string{"", a.home}),
+	}}
 }
 
 // clusterRoleWrite may add an aggregationRule, or take one away.
@@ -127,6 +139,9 @@ func (a *account) clusterRoleWrite(name string, rules []rbacv1.PolicyRule, over 
 	object = a.newClusterRole(name, rules...)
 	if a.d.oneIn(4) {
 		object.AggregationRule = a.newGatherer("x", a.label).AggregationRule
+		if a.d.oneIn(5) {
+			object.AggregationRule = &rbacv1.AggregationRule{}
+		}
 	}
 	if over {
 		live = &rbacv1.ClusterRole{}
@@ -145,9 +160,9 @@ func (w write) verdict(t *testing.T, l rbac.Listers, who rbac.Subject) rbac.Verd
 	case *rbacv1.ClusterRole:
 		grant = rbac.RoleGrant(obj, w.live)
 	case *rbacv1.RoleBinding:
-		grant = bindingGrant(t, l, obj.ObjectMeta, obj.RoleRef)
+		grant = bindingGrant(t, l, rbacv1.ClusterRoleBinding{ObjectMeta: obj.ObjectMeta, RoleRef: obj.RoleRef, Subjects: obj.Subjects})
 	case *rbacv1.ClusterRoleBinding:
-		grant = bindingGrant(t, l, obj.ObjectMeta, obj.RoleRef)
+		grant = bindingGrant(t, l, *obj)
 	}
 	if w.post && slices.Equal(grant.Instead.Verbs, []string{"escalate"}) {
 		grant.Instead.ResourceNames = []string{""}
@@ -155,9 +170,9 @@ func (w write) verdict(t *testing.T, l rbac.Listers, who rbac.Subject) rbac.Verd
 	return grant.Check(l.Holding(who, w.object.GetNamespace()))
 }
 
-func bindingGrant(t *testing.T, l rbac.Listers, meta metav1.ObjectMeta, ref rbacv1.RoleRef) rbac.Grant {
+func bindingGrant(t *testing.T, l rbac.Listers, binding rbacv1.ClusterRoleBinding) rbac.Grant {
 	t.Helper()
-	grant, err := rbac.BindingGrant(&rbacv1.ClusterRoleBinding{ObjectMeta: meta, RoleRef: ref}, l.RulesOf)
+	grant, err := rbac.BindingGrant(&binding, l.RulesOf)
 	require.NoError(t, err)
 	return grant
 }

@@ -1,0 +1,119 @@
+package rbac
+
+import (
+	"fmt"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	"k8s.io/apimachinery/pkg/api/validation/path"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// ValidateRole says what is wrong with a Role, or without a namespace a ClusterRole, beside its metadata;
+// nil where nothing is. It says what the API server says, whose refusal would come when other things have
+// been written already (k8s.io/kubernetes, pkg/apis/rbac/validation).
+func ValidateRole(role *rbacv1.ClusterRole) error {
+	namespaced := role.Namespace != ClusterScope
+	if err := ValidateRules(role.Rules, namespaced); err != nil || namespaced || role.AggregationRule == nil {
+		return err
+	}
+	if len(role.AggregationRule.ClusterRoleSelectors) == 0 {
+		return fmt.Errorf("aggregationRule has no clusterRoleSelectors")
+	}
+	for i := range role.AggregationRule.ClusterRoleSelectors {
+		if _, err := metav1.LabelSelectorAsSelector(&role.AggregationRule.ClusterRoleSelectors[i]); err != nil {
+			return fmt.Errorf("aggregationRule: %w", err)
+		}
+	}
+	return nil
+}
+
+// ValidateRules says what is wrong with the rules of one Role (namespaced) or ClusterRole; nil where
+// nothing is. Of rules that expand to more than MaxAtoms together it is ErrTooLarge.
+func ValidateRules(rules []rbacv1.PolicyRule, namespaced bool) error {
+	if TooLarge(rules) {
+		return ErrTooLarge
+	}
+	for _, r := range rules {
+		if err := Validate(r, namespaced); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Validate says, as the API server does, what is wrong with a rule that is to go into a Role
+// (namespaced) or a ClusterRole; nil where nothing is. A rule that fails here covers nothing and is
+// covered by nothing.
+func Validate(rule rbacv1.PolicyRule, namespaced bool) error {
+	if atoms(rule) > MaxAtoms {
+		return fmt.Errorf("a rule expands to more than %d combinations", MaxAtoms)
+	}
+	if len(rule.Verbs) == 0 {
+		return fmt.Errorf("rule %s has no verbs", Line(rule))
+	}
+	if len(rule.NonResourceURLs) > 0 {
+		switch {
+		case namespaced:
+			return fmt.Errorf("rule %s: nonResourceURLs can be granted for the whole cluster only", Line(rule))
+		case len(rule.APIGroups) > 0 || len(rule.Resources) > 0 || len(rule.ResourceNames) > 0:
+			return fmt.Errorf("rule %s mixes resources and nonResourceURLs", Line(rule))
+		}
+		return nil
+	}
+	if len(rule.APIGroups) == 0 {
+		return fmt.Errorf("rule %s has no apiGroups", Line(rule))
+	}
+	if len(rule.Resources) == 0 {
+		return fmt.Errorf("rule %s has no resources", Line(rule))
+	}
+	return nil
+}
+
+// ValidateBinding is ValidateRole for a RoleBinding, or without a namespace a ClusterRoleBinding. API groups
+// that are left out count as the API server's defaults.
+func ValidateBinding(binding *rbacv1.ClusterRoleBinding) error {
+	namespaced, ref := binding.Namespace != ClusterScope, binding.RoleRef
+	switch {
+	case ref.APIGroup != "" && ref.APIGroup != rbacv1.GroupName:
+		return fmt.Errorf("roleRef has the apiGroup %q: only %q is", ref.APIGroup, rbacv1.GroupName)
+	case ref.Kind != kindClusterRole && (ref.Kind != kindRole || !namespaced):
+		return fmt.Errorf("roleRef is of kind %q, which it cannot name", ref.Kind)
+	case ref.Name == "":
+		return fmt.Errorf("roleRef has no name")
+	}
+	if problems := path.IsValidPathSegmentName(ref.Name); len(problems) > 0 {
+		return fmt.Errorf("roleRef %q: %s", ref.Name, problems[0])
+	}
+	for _, s := range binding.Subjects {
+		if why := subjectProblem(s, namespaced); why != "" {
+			return fmt.Errorf("subject %s %q %s", s.Kind, s.Name, why)
+		}
+	}
+	return nil
+}
+
+// subjectProblem is "" where there is none.
+func subjectProblem(s rbacv1.Subject, namespaced bool) string {
+	group := rbacv1.GroupName
+	switch s.Kind {
+	case rbacv1.UserKind, rbacv1.GroupKind:
+	case rbacv1.ServiceAccountKind:
+		group = ""
+		if problems := apivalidation.ValidateServiceAccountName(s.Name, false); len(problems) > 0 {
+			return "is no name: " + problems[0]
+		}
+		if s.Namespace == "" && !namespaced {
+			return "has no namespace"
+		}
+	default:
+		return "is of no kind that can be bound"
+	}
+	switch {
+	case s.Name == "":
+		return "has no name"
+	case s.APIGroup != "" && s.APIGroup != group:
+		return fmt.Sprintf("has the apiGroup %q", s.APIGroup)
+	}
+	return ""
+}
