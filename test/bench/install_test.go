@@ -3,7 +3,6 @@ package bench
 import (
 	"context"
 	"fmt"
-	"os"
 	"slices"
 	"testing"
 	"time"
@@ -39,12 +38,10 @@ func small(v env.Variant, n int) {
 
 // tenant is a namespace that is ready for a Subscription to the nth catalog: an account with just what the
 // install needs, and a catalog whose content is known.
-func tenant(b *testing.B, n int) *env.Tenant {
+func tenant(b testing.TB, n int) *env.Tenant {
 	b.Helper()
 	tn := cluster(b).Tenant(b)
-	content, err := env.ReadBundle(os.DirFS(shared.catalogs[image(n)]))
-	require.NoError(b, err)
-	tn.GrantAll(tn.Needs(content, bundle.Package, tn.Namespace))
+	tn.GrantAll(tn.Needs(content(b, n), bundle.Package, tn.Namespace))
 	tn.Group(env.AccountName, tn.Namespace)
 	tn.Catalog("catalog", image(n))
 	return tn

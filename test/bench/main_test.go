@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/remit-olm/remit/pkg/bundle"
 	"github.com/remit-olm/remit/test/env"
 )
 
@@ -55,7 +56,7 @@ func fail(err error) int {
 }
 
 // cluster returns the one that all benchmarks of a run share; each has namespaces of its own.
-func cluster(b *testing.B) *env.Cluster {
+func cluster(b testing.TB) *env.Cluster {
 	b.Helper()
 	shared.start.Do(func() {
 		if shared.catalogs, shared.err = writeCatalogs(shared.dir); shared.err == nil {
@@ -64,6 +65,15 @@ func cluster(b *testing.B) *env.Cluster {
 	})
 	require.NoError(b, shared.err)
 	return shared.cluster
+}
+
+// content is that of the nth catalog.
+func content(b testing.TB, n int) *bundle.Bundle {
+	b.Helper()
+	cluster(b)
+	read, err := env.ReadBundle(os.DirFS(shared.catalogs[image(n)]))
+	require.NoError(b, err)
+	return read
 }
 
 // report keeps a table for the end of the run.

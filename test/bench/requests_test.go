@@ -29,19 +29,19 @@ func ours(e audit.Event) bool {
 }
 
 // mark is the number of requests so far.
-func mark(b *testing.B) int {
+func mark(b testing.TB) int {
 	b.Helper()
 	return len(sentSince(b, 0))
 }
 
-func sentSince(b *testing.B, from int) requests {
+func sentSince(b testing.TB, from int) requests {
 	b.Helper()
 	all, err := cluster(b).Audited(context.Background(), ours)
 	require.NoError(b, err)
 	return all[from:]
 }
 
-func between(b *testing.B, from, to int) requests {
+func between(b testing.TB, from, to int) requests {
 	b.Helper()
 	return sentSince(b, 0)[from:to]
 }
@@ -49,10 +49,8 @@ func between(b *testing.B, from, to int) requests {
 // quiet waits until nothing is sent for a while.
 func quiet(tn *env.Tenant) {
 	tn.T.Helper()
-	b, ok := tn.T.(*testing.B)
-	require.True(tn.T, ok)
 	for before := -1; ; {
-		now := mark(b)
+		now := mark(tn.T)
 		if now == before {
 			return
 		}

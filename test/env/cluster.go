@@ -103,17 +103,21 @@ func (c *Cluster) install(ctx context.Context, o Options) error {
 	if profile == "" {
 		profile = manifests.ProfileBounded
 	}
-	catalog := manifests.Args{Deployment: names.ServiceAccountCatalog, Args: []string{listen(9441)}}
+	catalog := manifests.Args{Deployment: names.ServiceAccountCatalog, Args: listen(9441)}
 	for image, dir := range o.Catalogs {
 		catalog.Args = append(catalog.Args, "--catalog-directory="+image+"="+dir)
 	}
-	olm := manifests.Args{Deployment: names.ServiceAccountOLM, Args: []string{listen(9442)}}
+	olm := manifests.Args{Deployment: names.ServiceAccountOLM, Args: listen(9442)}
 	return manifests.Install(ctx, c.Client, profile, append([]manifests.Args{catalog, olm}, o.Args...)...)
 }
 
-// listen overrides the manifests' flag.
-func listen(port int) string {
-	return fmt.Sprintf("--health-probe-bind-address=%s:%d", controlplane.ListenIP, port)
+// listen overrides the manifests' flags: a program listens at its Pod's address only, also for what it
+// counts.
+func listen(port int) []string {
+	return []string{
+		fmt.Sprintf("--health-probe-bind-address=%s:%d", controlplane.ListenIP, port),
+		fmt.Sprintf("--metrics-bind-address=%s:%d", controlplane.ListenIP, metricsPort),
+	}
 }
 
 // binaries is the folder that the environment variable REMIT_BIN names, or the repository's bin folder,

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"time"
 )
 
 // Event is what the tests look at of one completed request.
@@ -20,6 +21,9 @@ type Event struct {
 	Response   struct {
 		Code int `json:"code"`
 	} `json:"responseStatus"`
+	// Received and Answered are when the API server had the request and was done with it.
+	Received time.Time `json:"requestReceivedTimestamp"`
+	Answered time.Time `json:"stageTimestamp"`
 }
 
 // User is who the API server took the sender for.

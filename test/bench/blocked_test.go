@@ -1,0 +1,203 @@
+package bench
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/pkg/rbac"
+	"github.com/remit-olm/remit/test/env"
+	"github.com/remit-olm/remit/test/operators/sample/bundle"
+)
+
+const (
+	// churn is how many changes of RBAC that concern nobody are made while all are blocked.
+	churn = 500
+	// blockedFor is how long the cluster is listened to, in the benchmark and in the test; at least until
+	// the changes are made.
+	blockedFor     = time.Minute
+	blockedForTest = 3 * time.Second
+)
+
+// TestNobodyIsWokenForOthers is the one figure here that is a promise on any machine: 0.
+func TestNobodyIsWokenForOthers(t *testing.T) {
+	b := newBlocked(t)
+	woken, sent := b.listen(blockedForTest)
+	require.Empty(t, woken)
+	require.Empty(t, sent.table())
+	b.unblock()
+}
+
+// BenchmarkBlocked counts what is done while all wait for rights and others' RBAC is changed.
+func BenchmarkBlocked(b *testing.B) {
+	var woken map[string]int
+	var sent requests
+	for range b.N {
+		all := newBlocked(b)
+		woken, sent = all.listen(blockedFor)
+		report(fmt.Sprintf("Requests in %s blocked (%d):", blockedFor, len(sent)), sent.table())
+		all.unblock()
+	}
+	looks := 0
+	for _, n := range woken {
+		looks += n
+	}
+	b.ReportMetric(float64(len(sent)), "requests/minute-blocked")
+	b.ReportMetric(float64(looks), "reconciles/minute-blocked")
+	b.ReportMetric(0, "ns/op")
+}
+
+// blocked are a plan and a CSV that wait for rights, an OperatorGroup that waits for its enrolment, and an
+// operator that is installed.
+type blocked struct {
+	tb                          testing.TB
+	plan, csv, group, installed *env.Tenant
+	// needs are what the account of plan lacks.
+	needs []rbacv1.PolicyRule
+}
+
+func newBlocked(tb testing.TB) *blocked {
+	tb.Helper()
+	b := &blocked{tb: tb, installed: tenant(tb, 0), plan: cluster(tb).Tenant(tb), csv: cluster(tb).Tenant(tb), group: cluster(tb).Tenant(tb)}
+	subscribe(b.installed)
+	b.installed.Succeeded(bundle.CSV)
+
+	b.needs = b.plan.GrantAllButNamespaced(content(tb, 0), bundle.Package)
+	b.plan.Group(env.AccountName, b.plan.Namespace)
+	b.plan.Catalog("catalog", image(0))
+	subscribe(b.plan)
+	b.plan.PermissionsMissing()
+
+	b.csv.Group(env.AccountName, b.csv.Namespace)
+	b.csv.Create(csvOf(tb, b.csv))
+	b.csv.Eventually(func(c *assert.CollectT) {
+		got := b.csv.CSV(c, bundle.CSV)
+		assert.Equal(c, operatorsv1alpha1.CSVPhasePending, got.Status.Phase)
+		assert.Contains(c, got.Status.Message, "does not hold")
+	})
+
+	b.group.Withdraw()
+	b.group.Group(env.AccountName, b.group.Namespace)
+	b.group.GroupSays("group", "AccountUsable", metav1.ConditionFalse, "AccountNotEnrolled", "")
+	quiet(b.installed)
+	return b
+}
+
+func csvOf(tb testing.TB, tn *env.Tenant) *operatorsv1alpha1.ClusterServiceVersion {
+	tb.Helper()
+	v, err := env.NewVariant()
+	require.NoError(tb, err)
+	csv := &operatorsv1alpha1.ClusterServiceVersion{}
+	require.NoError(tb, runtime.DefaultUnstructuredConverter.FromUnstructured(v[env.FileCSV].Object, csv))
+	csv.Namespace = tn.Namespace
+	return csv
+}
+
+// listen changes others' RBAC for as long as it takes, and returns what was looked at, by controller, and
+// what was sent within the window.
+func (b *blocked) listen(window time.Duration) (woken map[string]int, sent requests) {
+	b.tb.Helper()
+	before, err := cluster(b.tb).Reconciles(b.tb.Context())
+	require.NoError(b.tb, err)
+	from, over := mark(b.tb), time.After(window)
+	tenants := []*env.Tenant{b.plan, b.csv, b.group, b.installed}
+	for n := range churn {
+		b.changes()[n%len(b.changes())](tenants[n%len(tenants)], fmt.Sprint("churn-", n))
+	}
+	<-over
+	after, err := cluster(b.tb).Reconciles(b.tb.Context())
+	require.NoError(b.tb, err)
+	maps.DeleteFunc(after, func(controller string, n int) bool { return n == before[controller] })
+	return after, between(b.tb, from, mark(b.tb))
+}
+
+// changes neither give nor take anything of those who wait: they are of others' rights, or none of rights
+// at all, but of the very objects that give some. Their number and that of the tenants have no common
+// divisor, so that each comes to each.
+func (b *blocked) changes() []func(tn *env.Tenant, name string) {
+	others := func(tn *env.Tenant) []rbacv1.Subject {
+		return []rbacv1.Subject{
+			{Kind: rbacv1.ServiceAccountKind, Namespace: tn.Namespace, Name: "another"},
+			{Kind: rbacv1.ServiceAccountKind, Namespace: "elsewhere", Name: env.AccountName},
+			{Kind: rbacv1.GroupKind, APIGroup: rbacv1.GroupName, Name: "people"},
+		}
+	}
+	to := func(kind string) rbacv1.RoleRef {
+		return rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: kind, Name: "churn"}
+	}
+	everywhere := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Name: name} }
+	return []func(tn *env.Tenant, name string){
+		func(tn *env.Tenant, name string) { tn.Create(&rbacv1.Role{ObjectMeta: tn.Meta(name), Rules: b.needs}) },
+		func(tn *env.Tenant, name string) {
+			tn.Create(&rbacv1.RoleBinding{ObjectMeta: tn.Meta(name), Subjects: others(tn), RoleRef: to("Role")})
+		},
+		func(tn *env.Tenant, name string) {
+			tn.Create(&rbacv1.ClusterRole{ObjectMeta: everywhere(name), Rules: b.needs})
+		},
+		func(tn *env.Tenant, name string) {
+			tn.Create(&rbacv1.ClusterRoleBinding{ObjectMeta: everywhere(name), Subjects: others(tn), RoleRef: to("ClusterRole")})
+		},
+		func(_ *env.Tenant, name string) { // the account of a tenant, in a namespace that is none of its targets
+			b.plan.Create(&rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: name},
+				Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: b.plan.Namespace, Name: env.AccountName}}, RoleRef: to("Role")})
+		},
+		func(tn *env.Tenant, name string) { tn.Create(&corev1.ServiceAccount{ObjectMeta: tn.Meta(name)}) },
+		func(tn *env.Tenant, name string) {
+			b.label(&corev1.ServiceAccount{ObjectMeta: tn.Meta(env.AccountName)}, name)
+		},
+		func(tn *env.Tenant, name string) {
+			b.label(&corev1.Namespace{ObjectMeta: everywhere(tn.Namespace)}, name)
+		},
+		func(tn *env.Tenant, name string) { b.labelGrants(tn, &rbacv1.RoleList{}, name) },
+		func(tn *env.Tenant, name string) { b.labelGrants(tn, &rbacv1.RoleBindingList{}, name) },
+		func(tn *env.Tenant, name string) { b.labelGrants(tn, &rbacv1.ClusterRoleList{}, name) },
+		func(tn *env.Tenant, name string) { b.labelGrants(tn, &rbacv1.ClusterRoleBindingList{}, name) },
+		func(_ *env.Tenant, name string) { b.plan.Create(&corev1.Namespace{ObjectMeta: everywhere(name)}) },
+	}
+}
+
+// labelGrants labels what gives the tenant's account its rights, or Remit the right to its tokens.
+func (b *blocked) labelGrants(tn *env.Tenant, list client.ObjectList, value string) {
+	b.tb.Helper()
+	require.NoError(b.tb, tn.Cluster.Client.List(b.tb.Context(), list))
+	require.NoError(b.tb, meta.EachListItem(list, func(o runtime.Object) error {
+		obj, ok := o.(client.Object)
+		require.True(b.tb, ok)
+		own := obj.GetNamespace() == tn.Namespace || obj.GetNamespace() == rbac.ClusterScope && strings.Contains(obj.GetName(), tn.Namespace)
+		if own && slices.ContainsFunc([]string{"grant-", "remit-enrolment-"}, func(p string) bool { return strings.HasPrefix(obj.GetName(), p) }) {
+			b.label(obj, value)
+		}
+		return nil
+	}))
+}
+
+func (b *blocked) label(obj client.Object, value string) {
+	b.tb.Helper()
+	patch := fmt.Appendf(nil, `{"metadata":{"labels":{"test.remit.dev/churn":%q},"annotations":{"test.remit.dev/churn":%q}}}`, value, value)
+	require.NoError(b.tb, cluster(b.tb).Client.Patch(b.tb.Context(), obj, client.RawPatch("application/merge-patch+json", patch)))
+}
+
+// unblock gives all of them what they wait for: they did not sleep for another reason.
+func (b *blocked) unblock() {
+	b.plan.Grant(b.plan.Namespace, b.needs...)
+	b.plan.Complete()
+	b.csv.Grant(b.csv.Namespace, rbacv1.PolicyRule{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"*"}})
+	b.csv.Eventually(func(c *assert.CollectT) {
+		assert.NotContains(c, b.csv.CSV(c, bundle.CSV).Status.Message, "does not hold")
+	})
+	b.group.Enrol()
+	b.group.GroupSays("group", "AccountUsable", metav1.ConditionTrue, "Enrolled", "")
+}

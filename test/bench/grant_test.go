@@ -1,0 +1,123 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	rbacv1 "k8s.io/api/rbac/v1"
+
+	"github.com/remit-olm/remit/pkg/lib/scoped"
+	"github.com/remit-olm/remit/test/env"
+	"github.com/remit-olm/remit/test/env/audit"
+	"github.com/remit-olm/remit/test/operators/sample/bundle"
+)
+
+// grants is how many plans are unblocked one after the other.
+const grants = 200
+
+// BenchmarkGrant measures from the API server's answer to a grant, of every kind in turn, to its receipt
+// of the first write as the account, both by its audit log. Before the grant, all plans are blocked.
+func BenchmarkGrant(b *testing.B) {
+	times := map[string][]time.Duration{}
+	refused := 0
+	for range b.N {
+		var plans []*waiting
+		for n := range grants {
+			plans = append(plans, newWaiting(b, env.Pieces()[n%len(env.Pieces())]))
+		}
+		for _, w := range plans {
+			w.tn.PermissionsMissing()
+		}
+		for _, w := range plans {
+			w.tn.UntilComplete(func() { w.piece.Last(w.tn, w.rules) })
+		}
+		events := written(b)
+		for _, w := range plans {
+			took, refusals := w.took(events)
+			times[w.piece.Name] = append(times[w.piece.Name], took)
+			refused += refusals
+		}
+	}
+	var all []time.Duration
+	var lines []string
+	for _, piece := range env.Pieces() {
+		of := times[piece.Name]
+		lines = append(lines, fmt.Sprintf("%-52s %s", piece.Name, quantiles(of)))
+		all = append(all, of...)
+	}
+	report(fmt.Sprintf("From a grant to the account's next write, %d first refused:", refused), append(lines, fmt.Sprintf("%-52s %s", "all", quantiles(all))))
+	b.ReportMetric(float64(quantile(all, 0.5).Microseconds())/1000, "ms/p50")
+	b.ReportMetric(float64(quantile(all, 0.99).Microseconds())/1000, "ms/p99")
+	b.ReportMetric(float64(quantile(all, 1).Microseconds())/1000, "ms/max")
+	b.ReportMetric(0, "ns/op")
+}
+
+// waiting is a plan that lacks one change of RBAC.
+type waiting struct {
+	tn    *env.Tenant
+	piece env.Piece
+	rules []rbacv1.PolicyRule
+}
+
+func newWaiting(b *testing.B, piece env.Piece) *waiting {
+	b.Helper()
+	w := &waiting{tn: cluster(b).Tenant(b), piece: piece}
+	w.tn.Group(env.AccountName, w.tn.Namespace)
+	w.rules = w.tn.GrantAllButNamespaced(content(b, 0), bundle.Package)
+	piece.Before(w.tn, w.rules)
+	w.tn.Catalog("catalog", image(0))
+	subscribe(w.tn)
+	return w
+}
+
+// written are all writes so far that were no dry runs, in the order of their receipt.
+func written(b *testing.B) []audit.Event {
+	b.Helper()
+	events, err := cluster(b).Audited(context.Background(), func(e audit.Event) bool {
+		return e.IsWrite() && !strings.Contains(e.RequestURI, "dryRun=")
+	})
+	require.NoError(b, err)
+	slices.SortFunc(events, func(x, y audit.Event) int { return x.Received.Compare(y.Received) })
+	return events
+}
+
+// took is the time from the administrator's last change of RBAC to the account's first write that was let
+// through, and how many were refused before: one plan waits at a time for its last piece.
+func (w *waiting) took(events []audit.Event) (took time.Duration, refused int) {
+	w.tn.T.Helper()
+	var granted time.Time
+	account := scoped.Username(w.tn.Account.Namespace, w.tn.Account.Name)
+	for _, e := range events {
+		switch {
+		case isGrant(e):
+			granted = e.Answered
+		case e.User.Username == account && e.Response.Code >= 400:
+			refused++
+		case e.User.Username == account:
+			require.False(w.tn.T, granted.IsZero(), "%s was written before the grant", e)
+			return e.Received.Sub(granted), refused
+		}
+	}
+	require.Fail(w.tn.T, "nothing was written", account)
+	return 0, 0
+}
+
+// isGrant leaves out what the cluster itself writes for aggregation, and what Remit does.
+func isGrant(e audit.Event) bool {
+	return e.Object != nil && e.Object.APIGroup == rbacv1.GroupName && !strings.HasPrefix(e.User.Username, "system:")
+}
+
+func quantile(times []time.Duration, q float64) time.Duration {
+	times = slices.Sorted(slices.Values(times))
+	return times[int(q*float64(len(times)-1)+0.5)]
+}
+
+func quantiles(times []time.Duration) string {
+	round := func(q float64) time.Duration { return quantile(times, q).Round(100 * time.Microsecond) }
+	return fmt.Sprintf("%4d  p50 %8s  p99 %8s  max %8s", len(times), round(0.5), round(0.99), round(1))
+}
