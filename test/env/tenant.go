@@ -130,21 +130,22 @@ func (tn *Tenant) Subscribe(catalog, pkg, channel string, edit ...func(*operator
 	return sub
 }
 
-// Grant gives the account rules in a namespace, or in the whole cluster for rbac.ClusterScope.
-func (tn *Tenant) Grant(namespace string, rules ...rbacv1.PolicyRule) {
+// Grant gives the account rules in a namespace, or in the whole cluster for rbac.ClusterScope. Who deletes
+// the binding that it returns takes them away.
+func (tn *Tenant) Grant(namespace string, rules ...rbacv1.PolicyRule) client.Object {
 	tn.T.Helper()
 	name := "grant-" + tn.Namespace + "-" + rand.String(5)
-	subjects := []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: tn.Account.Namespace, Name: tn.Account.Name}}
-	if namespace == rbac.ClusterScope {
-		tn.Create(&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: rules})
-		tn.Create(&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: name}, Subjects: subjects,
-			RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name}})
-		return
-	}
 	meta := metav1.ObjectMeta{Name: name, Namespace: namespace}
-	tn.Create(&rbacv1.Role{ObjectMeta: meta, Rules: rules})
-	tn.Create(&rbacv1.RoleBinding{ObjectMeta: meta, Subjects: subjects,
-		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name}})
+	subjects := []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: tn.Account.Namespace, Name: tn.Account.Name}}
+	var role, binding client.Object = &rbacv1.Role{ObjectMeta: meta, Rules: rules}, &rbacv1.RoleBinding{ObjectMeta: meta, Subjects: subjects,
+		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name}}
+	if namespace == rbac.ClusterScope {
+		role, binding = &rbacv1.ClusterRole{ObjectMeta: meta, Rules: rules}, &rbacv1.ClusterRoleBinding{ObjectMeta: meta, Subjects: subjects,
+			RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name}}
+	}
+	tn.Create(role)
+	tn.Create(binding)
+	return binding
 }
 
 // GrantAll gives the account all that a report of Needs lists.

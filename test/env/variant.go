@@ -2,6 +2,7 @@ package env
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"io/fs"
 	"os"
@@ -88,20 +89,14 @@ func (v Variant) SetGroup(group string) {
 
 // SetImage changes the image of the operator's container.
 func (v Variant) SetImage(image string) {
-	deployments, _, err := unstructured.NestedSlice(v[FileCSV].Object, "spec", "install", "spec", "deployments")
+	csv, err := json.Marshal(v[FileCSV].Object)
 	if err == nil {
-		containers := []any{}
-		spec := []string{"spec", "template", "spec", "containers"}
-		first, _ := deployments[0].(map[string]any)
-		if containers, _, err = unstructured.NestedSlice(first, spec...); err == nil {
-			containers[0].(map[string]any)["image"] = image
-			err = unstructured.SetNestedSlice(first, containers, spec...)
-		}
+		v[FileCSV].Object = nil
+		err = json.Unmarshal(bytes.ReplaceAll(csv, []byte(bundle.OperatorImage), []byte(image)), &v[FileCSV].Object)
 	}
 	if err != nil {
-		panic(fmt.Sprintf("ClusterServiceVersion: %v", err)) // the sample's has a Deployment of one container
+		panic(fmt.Sprintf("ClusterServiceVersion: %v", err)) // it was decoded from YAML
 	}
-	v.Set(deployments, "spec", "install", "spec", "deployments")
 }
 
 // Write makes a bundle directory of it.

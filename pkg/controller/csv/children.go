@@ -1,15 +1,18 @@
 package csv
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
@@ -19,33 +22,63 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 )
 
-// children lists, from the cache, the RBAC objects that carry this CSV's marks, bindings first: that
-// is the order of removal. Marks are hints; whether an object may be deleted is for the API server to
-// say to the account.
-func (r *Reconciler) children(ctx context.Context, owner ownerutil.Owner) ([]client.Object, error) {
-	marks := client.MatchingLabels{
-		names.LabelLineage:        owner.Mark(),
-		names.LabelOwner:          ownerutil.LabelValue(owner.CSV),
-		names.LabelOwnerNamespace: owner.Namespace,
-	}
-	var out []client.Object
-	for _, list := range []client.ObjectList{
+// lineageIndex finds RBAC objects by the mark of their lineage, however many others there are.
+const lineageIndex = "remit.dev/lineage"
+
+// rbacLists are the kinds that belong to an operator besides its Deployments and ServiceAccounts, bindings
+// first: that is the order of removal.
+func rbacLists() []client.ObjectList {
+	return []client.ObjectList{
 		&rbacv1.ClusterRoleBindingList{}, &rbacv1.RoleBindingList{}, &rbacv1.ClusterRoleList{}, &rbacv1.RoleList{},
+	}
+}
+
+func indexLineage(ctx context.Context, indexer client.FieldIndexer) error {
+	mark := func(obj client.Object) []string { return []string{obj.GetLabels()[names.LabelLineage]} }
+	for _, obj := range []client.Object{
+		&rbacv1.ClusterRoleBinding{}, &rbacv1.RoleBinding{}, &rbacv1.ClusterRole{}, &rbacv1.Role{},
 	} {
-		if err := r.client.List(ctx, list, marks); err != nil {
+		if err := indexer.IndexField(ctx, obj, lineageIndex, mark); err != nil {
+			return fmt.Errorf("index of %T: %w", obj, err)
+		}
+	}
+	return nil
+}
+
+// ofLineage lists, from the cache, the RBAC objects that carry the marks of this lineage. Marks are hints;
+// whether an object may be deleted is for the API server to say to the account.
+func (r *Reconciler) ofLineage(ctx context.Context, owner ownerutil.Owner) ([]client.Object, error) {
+	var out []client.Object
+	for _, list := range rbacLists() {
+		err := r.client.List(ctx, list, client.MatchingFields{lineageIndex: owner.Mark()}, client.UnsafeDisableDeepCopy)
+		if err != nil {
 			return nil, fmt.Errorf("list %T: %w", list, err)
 		}
-		err := meta.EachListItem(list, func(o runtime.Object) error {
-			if obj, ok := o.(client.Object); ok && obj.GetDeletionTimestamp() == nil {
-				out = append(out, obj)
+		var found []client.Object
+		err = meta.EachListItem(list, func(o runtime.Object) error {
+			obj, ok := o.(client.Object)
+			if ok && obj.GetDeletionTimestamp() == nil && obj.GetLabels()[names.LabelOwnerNamespace] == owner.Namespace {
+				found = append(found, obj)
 			}
 			return nil
 		})
 		if err != nil {
 			return nil, err
 		}
+		slices.SortFunc(found, func(a, b client.Object) int {
+			return cmp.Or(cmp.Compare(a.GetNamespace(), b.GetNamespace()), cmp.Compare(a.GetName(), b.GetName()))
+		})
+		out = append(out, found...)
 	}
 	return out, nil
+}
+
+// children are those of the lineage that were made for this CSV.
+func (r *Reconciler) children(ctx context.Context, owner ownerutil.Owner) ([]client.Object, error) {
+	all, err := r.ofLineage(ctx, owner)
+	return slices.DeleteFunc(all, func(o client.Object) bool {
+		return o.GetLabels()[names.LabelOwner] != ownerutil.LabelValue(owner.CSV)
+	}), err
 }
 
 // prune removes the roles and bindings that were rendered from the CSV's permissions and are wanted no
@@ -63,7 +96,7 @@ func (r *Reconciler) prune(ctx context.Context, s *scope, want []*unstructured.U
 		}
 		err := r.remove(ctx, s, obj)
 		if err != nil && refusal(err) || asLacks(err) {
-			s.facts.Notes = append(s.facts.Notes, oneLine(err))
+			s.facts.Notes = append(s.facts.Notes, oneLine(err)+": "+r.command(obj))
 			continue
 		}
 		if err != nil {
@@ -78,12 +111,11 @@ func (r *Reconciler) same(want *unstructured.Unstructured, obj client.Object) bo
 	return want.GetName() == obj.GetName() && want.GetNamespace() == obj.GetNamespace() && want.GetKind() == r.kind(obj)
 }
 
-func (r *Reconciler) kind(obj client.Object) string {
-	gvk, err := apiutil.GVKForObject(obj, r.client.Scheme())
-	if err != nil {
-		return ""
-	}
-	return gvk.Kind
+func (r *Reconciler) kind(obj client.Object) string { return r.gvk(obj).Kind }
+
+func (r *Reconciler) gvk(obj client.Object) schema.GroupVersionKind {
+	gvk, _ := apiutil.GVKForObject(obj, r.client.Scheme()) // all that is looked at is in the scheme
+	return gvk
 }
 
 // describe names an object as people do.
@@ -92,12 +124,14 @@ func (r *Reconciler) describe(obj client.Object) string { return apply.Describe(
 // reference is an object's kind and name.
 func (r *Reconciler) reference(obj client.Object) *unstructured.Unstructured {
 	u := &unstructured.Unstructured{}
-	u.SetAPIVersion(rbacv1.SchemeGroupVersion.String())
-	u.SetKind(r.kind(obj))
+	u.SetGroupVersionKind(r.gvk(obj))
 	u.SetNamespace(obj.GetNamespace())
 	u.SetName(obj.GetName())
 	return u
 }
+
+// mayNot says that it is the account's rights that are in the way.
+func mayNot(err error) bool { return asLacks(err) || apierrors.IsForbidden(err) }
 
 // remove deletes just the object that was looked at, as the account; one that is gone is no error. What
 // the account is not allowed is a *LacksError and not tried.

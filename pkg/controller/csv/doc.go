@@ -14,6 +14,7 @@
 //	Succeeded    -> Failed        a requirement or a Deployment went away or fell ill
 //	Failed       -> Pending       what stood in the way is gone
 //	             -> Succeeded     they became available after all
+//	any          -> Replacing     a newer version names it; then Deleting, once that has Succeeded
 //	any          -> Failed        not exactly one OperatorGroup, or one that does not suit; a bad strategy
 //	not Succeeded-> Pending       there is no account to act as
 //

@@ -1,7 +1,6 @@
 package csv
 
 import (
-	"strings"
 	"unicode/utf8"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
@@ -32,16 +31,13 @@ func (r *Reconciler) transitioned(csv *operatorsv1alpha1.ClusterServiceVersion) 
 func (r *Reconciler) leftBehind(csv *operatorsv1alpha1.ClusterServiceVersion, objs []client.Object, why string) {
 	var commands []string
 	for _, obj := range objs {
-		command := "kubectl delete " + strings.ToLower(r.kind(obj)) + " " + obj.GetName()
-		if obj.GetNamespace() != "" {
-			command += " -n " + obj.GetNamespace()
-		}
+		command := r.command(obj)
 		commands = append(commands, command)
 		r.recorder.Eventf(obj, nil, corev1.EventTypeWarning, eventLeftBehind, "Finalize", "%s",
 			note("belonged to ClusterServiceVersion "+csv.Namespace+"/"+csv.Name+", which is deleted: "+command))
 	}
 	r.recorder.Eventf(csv, nil, corev1.EventTypeWarning, eventLeftBehind, "Finalize", "%s",
-		note("these objects remain ("+why+"): "+strings.Join(commands, "; ")))
+		note("these objects remain ("+why+"): "+lines(commands)))
 }
 
 // stuck says how a person lets a CSV go whose finalizer neither the account nor self may remove.

@@ -15,16 +15,22 @@ type Facts struct {
 	CSV *operatorsv1alpha1.ClusterServiceVersion
 	Now time.Time
 
-	// ReplacedBy names a ClusterServiceVersion that replaces this one.
+	// ReplacedBy names a ClusterServiceVersion that replaces this one. Replaced says that one which came
+	// after it has succeeded.
 	ReplacedBy string
+	Replaced   bool
+	// Older names the ClusterServiceVersion that this one replaces, while it exists. OlderSteppedBack says
+	// that it leaves the field to this one.
+	Older            string
+	OlderSteppedBack bool
 	// Group says why the namespace's OperatorGroups do not allow this CSV to run.
 	Group *Problem
 	// Strategy says what is wrong with the install strategy; only its author can mend it.
 	Strategy error
 	// Account says why there is no account to act as.
 	Account *scoped.Error
-	// Excess are the CSV's permissions that the account does not hold.
-	Excess []string
+	// Excess are the CSV's permissions that the account does not hold and may not grant either.
+	Excess *LacksError
 	// Prepared says why the operator's ServiceAccounts and roles could not be made.
 	Prepared error
 	// Settling says that some of them were just written: their watches bring this CSV back.
@@ -54,6 +60,8 @@ type Transition struct {
 	Message string
 	// Install asks for the Deployments to be written first; the transition holds if they are.
 	Install bool
+	// Remove asks for the CSV itself to be deleted.
+	Remove bool
 	// After asks to be woken though nothing may happen.
 	After time.Duration
 }

@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
-	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -38,16 +37,42 @@ func (r *Reconciler) finalize(ctx context.Context, s *scope) error {
 		return why
 	}
 	if why == nil {
-		for _, obj := range left {
-			if err := r.remove(ctx, s, obj); err != nil {
-				return r.waitForRights(ctx, s.csv, obj, err)
-			}
+		waiting, err := r.removeAll(ctx, s, left)
+		if waiting || err != nil {
+			return err
 		}
 	} else if len(left) > 0 {
 		log.FromContext(ctx).Info("Leaving objects behind", "why", why.Error(), "objects", len(left))
 		r.leftBehind(s.csv, left, oneLine(why))
 	}
 	return r.dropFinalizer(ctx, s)
+}
+
+// removeAll keeps the finalizer, and says what remains, while there is an account that may be granted what
+// it lacks. What is refused although the account holds it is tried again: the API server may not know
+// of a grant yet.
+func (r *Reconciler) removeAll(ctx context.Context, s *scope, left []client.Object) (waiting bool, err error) {
+	var remain []client.Object
+	var why, again error
+	for _, obj := range left {
+		err := r.remove(ctx, s, obj)
+		switch {
+		case err == nil:
+			continue
+		case !mayNot(err):
+			return false, err
+		case !asLacks(err):
+			again = err
+		}
+		why = err
+		remain = append(remain, obj)
+	}
+	if len(remain) == 0 {
+		return false, nil
+	}
+	log.FromContext(ctx).Info("Waiting to be allowed to remove", "objects", len(remain), "why", why.Error())
+	r.leftBehind(s.csv, remain, oneLine(why))
+	return true, again
 }
 
 // cleaner finds a client for the removal: the account's, or else the default account's.
@@ -69,20 +94,6 @@ func (r *Reconciler) cleaner(ctx context.Context, s *scope) error {
 	s.account = account
 	s.client, other = r.accounts.For(ctx, account)
 	return other
-}
-
-// waitForRights keeps the finalizer while there is an account that may be granted what it lacks. What is
-// refused although the account holds it is tried again: the API server may not know of a grant yet.
-func (r *Reconciler) waitForRights(ctx context.Context, csv *operatorsv1alpha1.ClusterServiceVersion, obj client.Object, err error) error {
-	if !apierrors.IsForbidden(err) && !asLacks(err) {
-		return err
-	}
-	log.FromContext(ctx).Info("Waiting to be allowed to remove", "object", r.describe(obj), "why", err.Error())
-	r.leftBehind(csv, []client.Object{obj}, oneLine(err))
-	if asLacks(err) {
-		return nil
-	}
-	return err
 }
 
 // dropFinalizer removes the one finalizer that is ours: as-account where there is one that may, and

@@ -9,37 +9,12 @@ import (
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/pkg/bundle"
 	"github.com/remit-olm/remit/pkg/install/deployment"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 )
-
-// gatherSiblings finds the Subscription that brought the CSV, and a CSV that replaces it.
-func (r *Reconciler) gatherSiblings(ctx context.Context, s *scope) error {
-	subs := &operatorsv1alpha1.SubscriptionList{}
-	if err := r.client.List(ctx, subs, client.InNamespace(s.csv.Namespace)); err != nil {
-		return fmt.Errorf("list Subscriptions of namespace %q: %w", s.csv.Namespace, err)
-	}
-	for i := range subs.Items {
-		if st := subs.Items[i].Status; st.InstalledCSV == s.csv.Name || st.CurrentCSV == s.csv.Name {
-			s.subscription = &subs.Items[i]
-		}
-	}
-	s.owner = ownerOf(s.csv, s.subscription)
-	csvs := &operatorsv1alpha1.ClusterServiceVersionList{}
-	if err := r.client.List(ctx, csvs, client.InNamespace(s.csv.Namespace), client.UnsafeDisableDeepCopy); err != nil {
-		return fmt.Errorf("list ClusterServiceVersions of namespace %q: %w", s.csv.Namespace, err)
-	}
-	for i := range csvs.Items {
-		if c := &csvs.Items[i]; c.Spec.Replaces == s.csv.Name && !isCopy(c) && c.DeletionTimestamp == nil {
-			s.facts.ReplacedBy = c.Name
-		}
-	}
-	return nil
-}
 
 // gatherGroup finds the OperatorGroup, in the cache: the guarded client looks again before it writes.
 func (r *Reconciler) gatherGroup(ctx context.Context, s *scope) error {

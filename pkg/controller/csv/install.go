@@ -45,7 +45,7 @@ func (r *Reconciler) refused(s *scope) error {
 	}
 	if asLacks(err) || asIdentity(err) {
 		s.facts.Refused = err
-		s.facts.Notes = append(s.facts.Notes, "ExceedsAccount: "+oneLine(err))
+		s.facts.Notes = append(s.facts.Notes, noteExceeds+oneLine(err))
 		return nil
 	}
 	return err

@@ -3,13 +3,14 @@ package csv
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
+	"github.com/remit-olm/remit/pkg/lib/status"
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
@@ -23,10 +24,20 @@ type LacksError struct {
 }
 
 func (e *LacksError) Error() string {
-	return fmt.Sprintf("ServiceAccount %s does not hold %s", e.Account.Key(), strings.Join(e.Missing, "; "))
+	return fmt.Sprintf("ServiceAccount %s does not hold %s", e.Account.Key(), lines(e.Missing))
 }
 
-// verbs of a server-side apply that reads first.
+// maxLines bounds, in bytes, the list of a message: the message then fits into an event too. All of it is in
+// the requirement status.
+const maxLines = 700
+
+// noteExceeds starts what is said of an installed operator that exceeds its account.
+const noteExceeds = names.ConditionExceedsAccount + ": "
+
+// lines are as many of a list as fit into a message.
+func lines(list []string) string { return status.Lines(list, maxLines) }
+
+// applyVerbs are those of a server-side apply that reads first.
 func applyVerbs() []string { return []string{"create", "get", "patch"} }
 
 // lacks holds the writes of the objects against the account: server-side applies, or what verbs says.
@@ -53,7 +64,7 @@ func lacks(l rbac.Listers, mapper meta.RESTMapper, account scoped.Account, objs 
 			return err
 		}
 		for _, rule := range rbac.Missing(held, rules) {
-			missing = append(missing, inScope(namespace, rule))
+			missing = append(missing, inScope(namespace, rule)...)
 		}
 	}
 	if len(missing) == 0 {
@@ -63,9 +74,41 @@ func lacks(l rbac.Listers, mapper meta.RESTMapper, account scoped.Account, objs 
 	return &LacksError{Account: account, Missing: missing}
 }
 
-func inScope(namespace string, rule rbacv1.PolicyRule) string {
-	if namespace == rbac.ClusterScope {
-		return "in the whole cluster " + rbac.Line(rule)
+// inScope words what is not held where. A rule of many resources becomes several, which together say the same.
+func inScope(namespace string, rule rbacv1.PolicyRule) []string {
+	where := "in the whole cluster "
+	if namespace != rbac.ClusterScope {
+		where = "in namespace " + namespace + " "
 	}
-	return "in namespace " + namespace + " " + rbac.Line(rule)
+	var out []string
+	for _, piece := range pieces(rule) {
+		out = append(out, where+rbac.Line(piece))
+	}
+	return out
+}
+
+// pieces halves the longest list of a rule until each can be shown whole.
+func pieces(rule rbacv1.PolicyRule) []rbacv1.PolicyRule {
+	const fits = maxLines / 2
+	if len(rbac.Line(rule)) <= fits {
+		return []rbacv1.PolicyRule{rule}
+	}
+	left, right := rule, rule
+	longest, l, r := rule.Resources, &left.Resources, &right.Resources
+	for _, other := range []struct {
+		list []string
+		l, r *[]string
+	}{
+		{rule.ResourceNames, &left.ResourceNames, &right.ResourceNames}, {rule.NonResourceURLs, &left.NonResourceURLs, &right.NonResourceURLs},
+		{rule.APIGroups, &left.APIGroups, &right.APIGroups}, {rule.Verbs, &left.Verbs, &right.Verbs},
+	} {
+		if len(other.list) > len(longest) {
+			longest, l, r = other.list, other.l, other.r
+		}
+	}
+	if len(longest) < 2 {
+		return []rbacv1.PolicyRule{rule}
+	}
+	*l, *r = longest[:len(longest)/2], longest[len(longest)/2:]
+	return append(pieces(left), pieces(right)...)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
+	"github.com/remit-olm/remit/pkg/lib/status"
 )
 
 const (
@@ -25,7 +26,7 @@ const (
 func Next(f Facts) Transition {
 	switch {
 	case f.ReplacedBy != "":
-		return to(phaseReplacing, reasonBeingReplaced, fmt.Sprintf(messageBeingReplaced, f.ReplacedBy))
+		return replaced(f)
 	case f.Group != nil:
 		return to(phaseFailed, f.Group.Reason, f.Group.Message)
 	case f.Strategy != nil:
@@ -46,7 +47,7 @@ func Next(f Facts) Transition {
 		return succeeded(f)
 	case phaseFailed:
 		return failed(f)
-	case phaseReplacing: // what replaced it is gone
+	case phaseReplacing, phaseDeleting: // what replaced it is gone
 		return to(phasePending, reasonRequirementsUnknown, messageUnknown)
 	}
 	return stay(f)
@@ -114,4 +115,8 @@ func troubleSince(csv *operatorsv1alpha1.ClusterServiceVersion) time.Time {
 	return since
 }
 
-func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
+// oneLine is an error for a message: of many lines as many as fit.
+func oneLine(err error) string {
+	parts := strings.Split(err.Error(), "\n")
+	return status.Lines(parts, max(maxLines, len(parts[0])))
+}

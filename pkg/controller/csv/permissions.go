@@ -2,19 +2,18 @@ package csv
 
 import (
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/remit-olm/remit/pkg/bundle"
-	"github.com/remit-olm/remit/pkg/rbac"
+	"github.com/remit-olm/remit/pkg/install"
 )
 
 // requireServiceAccounts looks at the operator's own ServiceAccounts and what they hold.
@@ -32,73 +31,20 @@ func (r *Reconciler) requireServiceAccounts(ctx context.Context, s *scope) error
 			return fmt.Errorf("get ServiceAccount %s/%s: %w", s.csv.Namespace, p.ServiceAccount, err)
 		}
 		status.UUID = string(sa.UID)
-		if status.Dependents, err = s.dependents(sa, p); err != nil {
+		covered, err := s.cover(sa, s.demandsOn(p))
+		if err != nil {
 			return err
 		}
+		status.Dependents = covered.dependents
 		switch {
 		case ownedByAnother(s, sa):
 			status.Status, status.Message = notSatisfied, "Service account is owned by another ClusterServiceVersion"
-		case slices.ContainsFunc(status.Dependents, unsatisfied):
-			status.Status, status.Message = notSatisfied, "Policy rule not satisfied for service account"
+		case len(covered.missing) > 0:
+			status.Status, status.Message = notSatisfied, install.AccountNotCovering+lines(covered.missing)
 		}
 		s.require(status)
 	}
 	return nil
-}
-
-func unsatisfied(d operatorsv1alpha1.DependentStatus) bool {
-	return d.Status != operatorsv1alpha1.DependentStatusReasonSatisfied
-}
-
-// dependents has one entry for each rule, satisfied where the ServiceAccount holds it wherever it is to.
-func (s *scope) dependents(sa *corev1.ServiceAccount, p bundle.Rules) ([]operatorsv1alpha1.DependentStatus, error) {
-	var out []operatorsv1alpha1.DependentStatus
-	add := func(kind string, rules []rbacv1.PolicyRule, scopes []string) error {
-		for _, rule := range rules {
-			d, err := s.dependent(sa, rule, scopes)
-			if err != nil {
-				return err
-			}
-			d.Message = kind + " rule:" + d.Message
-			out = append(out, d)
-		}
-		return nil
-	}
-	if err := add("namespaced", p.Namespaced, s.ruleScopes()); err != nil {
-		return nil, err
-	}
-	return out, add("cluster", p.Cluster, []string{rbac.ClusterScope})
-}
-
-// ruleScopes are where namespaced rules are to hold.
-func (s *scope) ruleScopes() []string {
-	if slices.Contains(s.targets, rbac.ClusterScope) {
-		return []string{rbac.ClusterScope}
-	}
-	scopes := append([]string{s.csv.Namespace}, s.targets...)
-	slices.Sort(scopes)
-	return slices.Compact(scopes)
-}
-
-func (s *scope) dependent(sa *corev1.ServiceAccount, rule rbacv1.PolicyRule, scopes []string) (operatorsv1alpha1.DependentStatus, error) {
-	d := operatorsv1alpha1.DependentStatus{
-		Group: rbacv1.GroupName, Version: "v1", Kind: "PolicyRule", Status: operatorsv1alpha1.DependentStatusReasonSatisfied,
-	}
-	encoded, err := json.Marshal(rule)
-	if err != nil {
-		return d, fmt.Errorf("encode rule: %w", err)
-	}
-	d.Message = string(encoded)
-	for _, namespace := range scopes {
-		ok, err := s.checker.RuleSatisfied(sa, namespace, rule)
-		if err != nil {
-			return d, err
-		}
-		if !ok {
-			d.Status = operatorsv1alpha1.DependentStatusReasonNotSatisfied
-		}
-	}
-	return d, nil
 }
 
 // ownedByAnother looks at references to CSVs: one of this CSV's, or the mark of its lineage, makes the
@@ -125,18 +71,27 @@ func (s *scope) requireAccount() {
 	}
 	status := operatorsv1alpha1.RequirementStatus{
 		Version: "v1", Kind: "ServiceAccount", Name: s.account.Name, UUID: string(s.account.UID), Status: present,
-		Message: "the operator is bounded by ServiceAccount " + s.account.Key().String() + ", which holds all that its permissions ask for",
+		Message:    "the operator is bounded by ServiceAccount " + s.account.Key().String() + ", which holds all that its permissions ask for",
+		Dependents: s.covered.dependents,
 	}
-	for _, line := range s.facts.Excess {
-		status.Dependents = append(status.Dependents, operatorsv1alpha1.DependentStatus{
-			Group: rbacv1.GroupName, Version: "v1", Kind: "PolicyRule",
-			Status: operatorsv1alpha1.DependentStatusReasonNotSatisfied, Message: line,
-		})
-	}
-	if len(status.Dependents) > 0 {
-		status.Status, status.Message = notSatisfied, "Policy rule not satisfied for service account"
+	if over := s.exceeding(); len(over) > 0 {
+		status.Status, status.Message = notSatisfied, install.AccountNotCovering+lines(over)
 	}
 	s.requirements = append(s.requirements, status)
+}
+
+// exceeding is by what the operator exceeds the account: permissions and, besides, what the account would
+// have to hold to write the operator's Deployments.
+func (s *scope) exceeding() []string {
+	out := slices.Clone(s.covered.missing)
+	var lacks *LacksError
+	switch {
+	case errors.As(s.facts.Refused, &lacks):
+		out = append(out, lacks.Missing...)
+	case s.facts.Refused != nil:
+		out = append(out, s.facts.Refused.Error())
+	}
+	return out
 }
 
 // noteUnserved says what the CSV asks for and this version of Remit does not do. The operator is

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -32,11 +31,10 @@ func (r *Reconciler) prepare(ctx context.Context, s *scope) error {
 	if err != nil {
 		return err
 	}
-	if s.facts.Excess, err = excess(s); err != nil {
+	if err := s.gatherCoverage(r.rbac, want); err != nil {
 		return err
 	}
-	if len(s.facts.Excess) > 0 {
-		s.facts.Notes = append(s.facts.Notes, fmt.Sprintf("ExceedsAccount: %s", s.facts.Excess))
+	if s.facts.Excess != nil {
 		return nil // the API server would refuse these roles
 	}
 	err = r.write(ctx, s, want)
@@ -49,22 +47,6 @@ func (r *Reconciler) prepare(ctx context.Context, s *scope) error {
 		return nil
 	}
 	return err
-}
-
-// excess lists the CSV's permissions that the account does not hold.
-func excess(s *scope) ([]string, error) {
-	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: s.account.Namespace, Name: s.account.Name}}
-	found, err := build.RBACForClusterServiceVersion(s.csv,
-		build.Scope{Namespace: s.csv.Namespace, Package: s.owner.Package, Targets: s.targets, Account: account}, s.checker)
-	var out []string
-	for _, e := range found {
-		for _, rule := range e.Missing {
-			out = append(out, fmt.Sprintf("ServiceAccount %s does not hold %s, which ServiceAccount %q is to get",
-				s.account.Key(), inScope(e.Namespace, rule), e.ServiceAccount))
-		}
-	}
-	slices.Sort(out)
-	return slices.Compact(out), err
 }
 
 func (r *Reconciler) operatorRBAC(s *scope) ([]*unstructured.Unstructured, error) {

@@ -13,6 +13,7 @@ const (
 	phaseSucceeded    = operatorsv1alpha1.CSVPhaseSucceeded
 	phaseFailed       = operatorsv1alpha1.CSVPhaseFailed
 	phaseReplacing    = operatorsv1alpha1.CSVPhaseReplacing
+	phaseDeleting     = operatorsv1alpha1.CSVPhaseDeleting
 
 	reasonRequirementsUnknown = operatorsv1alpha1.CSVReasonRequirementsUnknown
 	reasonRequirementsNotMet  = operatorsv1alpha1.CSVReasonRequirementsNotMet
@@ -32,6 +33,7 @@ const (
 	reasonInvalidModes        = operatorsv1alpha1.CSVReasonInvalidInstallModes
 	reasonClusterChange       = operatorsv1alpha1.CSVReasonDetectedClusterChange
 	reasonBeingReplaced       = operatorsv1alpha1.CSVReasonBeingReplaced
+	reasonReplaced            = operatorsv1alpha1.CSVReasonReplaced
 )
 
 // The contract's messages (OLM v0, 1.7). Where more is known, it is appended after ": ".
@@ -55,4 +57,5 @@ const (
 	messageModesNow        = "InstallModes now support target namespaces"
 	messageClusterChange   = "Cluster resources changed state"
 	messageBeingReplaced   = "being replaced by csv: %s"
+	messageReplaced        = "has been replaced by a newer ClusterServiceVersion that has successfully installed."
 )

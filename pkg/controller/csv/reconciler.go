@@ -109,6 +109,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err != nil {
 		return ctrl.Result{}, err
 	}
+	if s.gone {
+		return ctrl.Result{}, nil
+	}
 	if err := r.finish(ctx, s, t); err != nil {
 		if apierrors.IsConflict(err) {
 			return ctrl.Result{}, nil
@@ -135,7 +138,7 @@ func (r *Reconciler) gather(ctx context.Context, s *scope) error {
 	}
 	s.checker = install.NewCSVRuleChecker(r.rbac.Roles, r.rbac.RoleBindings, r.rbac.ClusterRoles, r.rbac.ClusterRoleBindings, s.csv)
 	for _, step := range []func(context.Context, *scope) error{
-		r.gatherAccount, r.prepare, r.gatherRequirements, r.gatherDeployments,
+		r.gatherAccount, r.prepare, r.gatherDeployments, r.gatherRequirements, r.retire,
 	} {
 		if err := step(ctx, s); err != nil {
 			return err
@@ -144,9 +147,12 @@ func (r *Reconciler) gather(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// act does what the transition asks for; where that fails, the CSV goes elsewhere.
+// act does what the transition asks for; where that fails, the CSV goes elsewhere or says so.
 func (r *Reconciler) act(ctx context.Context, s *scope, t Transition) (Transition, error) {
-	if !t.Install {
+	switch {
+	case t.Remove:
+		return r.removeReplaced(ctx, s)
+	case !t.Install:
 		return t, nil
 	}
 	err := r.install(ctx, s)
@@ -172,7 +178,7 @@ func (r *Reconciler) finish(ctx context.Context, s *scope, t Transition) error {
 		after.SetPhase(t.Phase, t.Reason, message, &now)
 	}
 	if s.runnable() {
-		after.SetRequirementStatus(s.requirements)
+		after.SetRequirementStatus(s.shown())
 	}
 	if err := status.Patch(ctx, r.client, s.csv, after); err != nil {
 		return err

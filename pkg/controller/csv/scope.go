@@ -18,19 +18,27 @@ type scope struct {
 
 	subscription *operatorsv1alpha1.Subscription
 	owner        ownerutil.Owner
+	siblings     siblings
 	group        *operatorsv1.OperatorGroup
 	targets      []string
 	// account and client are set where there is an account to act as.
 	account scoped.Account
 	client  client.Client
 	checker *install.CSVRuleChecker
+	// covered is how the account covers the CSV's permissions.
+	covered coverage
 
 	deployments  []*appsv1.Deployment
 	requirements []operatorsv1alpha1.RequirementStatus
+	// gone says that the CSV itself was deleted in this look.
+	gone bool
 }
 
 // canAct says whether there is an account to act as, for a CSV that may run.
-func (s *scope) canAct() bool { return s.client != nil && s.runnable() }
+func (s *scope) canAct() bool {
+	waiting := s.facts.Older != "" && !s.facts.OlderSteppedBack
+	return s.client != nil && s.runnable() && !waiting
+}
 
 // runnable says whether the CSV may run as far as its author and the OperatorGroup are concerned.
 func (s *scope) runnable() bool {

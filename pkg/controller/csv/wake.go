@@ -47,15 +47,6 @@ func (r *Reconciler) inNamespace(ctx context.Context, obj client.Object) []recon
 	return r.matching(ctx, func(*operatorsv1alpha1.ClusterServiceVersion) bool { return true }, client.InNamespace(obj.GetNamespace()))
 }
 
-// replaced wakes what a ClusterServiceVersion replaces.
-func (r *Reconciler) replaced(_ context.Context, obj client.Object) []reconcile.Request {
-	csv, ok := obj.(*operatorsv1alpha1.ClusterServiceVersion)
-	if !ok || csv.Spec.Replaces == "" {
-		return nil
-	}
-	return request(csv.Namespace, csv.Spec.Replaces)
-}
-
 // subscribed wakes what a Subscription brought: its config goes into the Deployments.
 func (r *Reconciler) subscribed(_ context.Context, obj client.Object) []reconcile.Request {
 	sub, ok := obj.(*operatorsv1alpha1.Subscription)
@@ -102,7 +93,8 @@ func (r *Reconciler) requiring(ctx context.Context, _ client.Object) []reconcile
 	})
 }
 
-// owning finds the ClusterServiceVersion whose owner labels an object carries.
+// owning finds the ClusterServiceVersion whose owner labels an object carries, and those that wait: what an
+// earlier version has left may be what they note.
 func (r *Reconciler) owning(ctx context.Context, obj client.Object) []reconcile.Request {
 	labels := obj.GetLabels()
 	namespace, owner := labels[names.LabelOwnerNamespace], labels[names.LabelOwner]
@@ -110,7 +102,7 @@ func (r *Reconciler) owning(ctx context.Context, obj client.Object) []reconcile.
 		return nil
 	}
 	return r.matching(ctx, func(csv *operatorsv1alpha1.ClusterServiceVersion) bool {
-		return ownerutil.LabelValue(csv.Name) == owner
+		return ownerutil.LabelValue(csv.Name) == owner || waits(csv)
 	}, client.InNamespace(namespace))
 }
 

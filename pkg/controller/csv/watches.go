@@ -1,6 +1,8 @@
 package csv
 
 import (
+	"context"
+
 	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	appsv1 "k8s.io/api/apps/v1"
@@ -22,6 +24,9 @@ const workers = 4
 // SetupWithManager registers the watches: whatever a ClusterServiceVersion can wait for. changes wakes those
 // that Concerned names.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, changes source.Source) error {
+	if err := indexLineage(context.Background(), mgr.GetFieldIndexer()); err != nil {
+		return err
+	}
 	apiServices := &metav1.PartialObjectMetadata{}
 	apiServices.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiregistration.k8s.io", Version: "v1", Kind: "APIService"})
 	born := builder.WithPredicates(predicate.Funcs{
@@ -31,7 +36,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, changes source.Source) e
 	return ctrl.NewControllerManagedBy(mgr).Named("csv").
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
 		For(&operatorsv1alpha1.ClusterServiceVersion{}).
-		Watches(&operatorsv1alpha1.ClusterServiceVersion{}, handler.EnqueueRequestsFromMapFunc(r.replaced)).
+		Watches(&operatorsv1alpha1.ClusterServiceVersion{}, handler.EnqueueRequestsFromMapFunc(r.neighbours)).
 		Watches(&operatorsv1alpha1.Subscription{}, handler.EnqueueRequestsFromMapFunc(r.subscribed)).
 		Watches(&operatorsv1.OperatorGroup{}, handler.EnqueueRequestsFromMapFunc(r.inNamespace)).
 		Watches(&appsv1.Deployment{}, handler.EnqueueRequestsFromMapFunc(r.deployed)).

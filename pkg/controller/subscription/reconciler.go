@@ -91,6 +91,8 @@ type view struct {
 	// problem says why there is no plan.
 	problem *resolver.Problem
 	catalog catalogView
+	// account bounds what is installed.
+	account scoped.Account
 }
 
 // advance finds out where a Subscription is, and makes its plan if it has none.
@@ -98,6 +100,7 @@ func (r *Reconciler) advance(ctx context.Context, w *world, sub *operatorsv1alph
 	v := view{
 		installed: w.installedFor(sub),
 		catalog:   w.catalogOf(sub),
+		account:   w.input.Account,
 		head:      resolver.Head(sub, w.input),
 	}
 	if v.installed != nil {

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/remit-olm/remit/pkg/install"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/status"
 )
@@ -20,6 +21,7 @@ const (
 	reasonNotYetReconciled = "InstallPlanNotYetReconciled"
 
 	typePermissionsMissing = operatorsv1alpha1.SubscriptionConditionType(names.ConditionPermissionsMissing)
+	typeExceedsAccount     = operatorsv1alpha1.SubscriptionConditionType(names.ConditionExceedsAccount)
 )
 
 // write puts a view into the status. Times move only when something else does.
@@ -136,6 +138,23 @@ func (r *Reconciler) writeConditions(st *operatorsv1alpha1.SubscriptionStatus, v
 	} else {
 		st.RemoveConditions(typePermissionsMissing)
 	}
+	if excess := exceeds(v); excess != "" && st.InstalledCSV == v.installed.Name {
+		set(typeExceedsAccount, corev1.ConditionTrue, names.ReasonAccountLacksPermissions, excess)
+	} else {
+		st.RemoveConditions(typeExceedsAccount)
+	}
+}
+
+// exceeds says by what the CSV exceeds the account, which has lost rights since it was installed.
+func exceeds(v view) string {
+	if v.installed == nil {
+		return ""
+	}
+	excess := install.ExceedsAccount(v.installed, v.account.UID)
+	if excess == "" {
+		return ""
+	}
+	return fmt.Sprintf("ClusterServiceVersion %s exceeds ServiceAccount %s, which does not hold %s", v.installed.Name, v.account.Key(), excess)
 }
 
 type setter func(t operatorsv1alpha1.SubscriptionConditionType, value corev1.ConditionStatus, reason, message string)

@@ -3,15 +3,18 @@ package deployment
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/remit-olm/remit/pkg/bundle"
+	"github.com/remit-olm/remit/pkg/lib/status"
 	"github.com/remit-olm/remit/pkg/rbac"
 )
+
+// maxExcess bounds, in bytes, the list of what a ServiceAccount holds in an IdentityError.
+const maxExcess = 700
 
 // IdentityError says that a Deployment would run as a ServiceAccount that it may not have (security
 // model, D3).
@@ -68,7 +71,7 @@ func CheckIdentities(csv *operatorsv1alpha1.ClusterServiceVersion, account types
 		}
 		if len(excess) > 0 {
 			return refuse(fmt.Sprintf("the ClusterServiceVersion does not declare it, and it holds what ServiceAccount %s does not: %s",
-				account, strings.Join(excess, "; ")))
+				account, status.Lines(excess, maxExcess)))
 		}
 	}
 	return nil

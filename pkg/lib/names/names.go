@@ -63,6 +63,9 @@ const (
 	// ReasonAccountLacksPermissions and ReasonPermissionsHeld are its reasons.
 	ReasonAccountLacksPermissions = "AccountLacksPermissions"
 	ReasonPermissionsHeld         = "PermissionsHeld"
+	// ConditionExceedsAccount on a Subscription is True while what is installed holds what its account holds
+	// no more; the ClusterServiceVersion's message says the same under this word (security model, D4).
+	ConditionExceedsAccount = "ExceedsAccount"
 	// ReasonBundleContentUnavailable on an InstallPlan's Installed condition says that the catalog does
 	// not have, or no longer has, the content that the plan was made for.
 	ReasonBundleContentUnavailable = "BundleContentUnavailable"

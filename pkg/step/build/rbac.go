@@ -38,9 +38,7 @@ func Grants(csv *operatorsv1alpha1.ClusterServiceVersion, operatorNamespace stri
 		cluster := slices.Clone(p.Cluster)
 		if slices.Contains(targets, rbac.ClusterScope) && len(p.Namespaced) > 0 {
 			cluster = append(cluster, p.Namespaced...)
-			cluster = append(cluster, rbacv1.PolicyRule{
-				APIGroups: []string{""}, Resources: []string{"namespaces"}, Verbs: []string{"get", "list", "watch"},
-			})
+			cluster = append(cluster, ReadNamespaces())
 		} else if len(p.Namespaced) > 0 {
 			for _, namespace := range withOwn(operatorNamespace, targets) {
 				grants = append(grants, Grant{Namespace: namespace, ServiceAccount: p.ServiceAccount, Rules: p.Namespaced})
@@ -51,6 +49,11 @@ func Grants(csv *operatorsv1alpha1.ClusterServiceVersion, operatorNamespace stri
 		}
 	}
 	return grants
+}
+
+// ReadNamespaces is what an operator that serves all namespaces gets besides its own rules.
+func ReadNamespaces() rbacv1.PolicyRule {
+	return rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"namespaces"}, Verbs: []string{"get", "list", "watch"}}
 }
 
 func withOwn(own string, targets []string) []string {

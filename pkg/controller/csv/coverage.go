@@ -1,0 +1,193 @@
+package csv
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/remit-olm/remit/pkg/bundle"
+	"github.com/remit-olm/remit/pkg/lib/apply"
+	"github.com/remit-olm/remit/pkg/lib/scoped"
+	"github.com/remit-olm/remit/pkg/rbac"
+	"github.com/remit-olm/remit/pkg/step/build"
+)
+
+// Kinds of rules, as the contract names them in dependents.
+const (
+	ruleNamespaced = "namespaced"
+	ruleCluster    = "cluster"
+)
+
+// demand is rules of the CSV that somebody is to hold in each of some scopes.
+type demand struct {
+	kind   string
+	scopes []string
+	rules  []rbacv1.PolicyRule
+}
+
+// coverage is how a ServiceAccount covers what is demanded of it. Only what it holds counts: that it may
+// escalate covers nothing.
+type coverage struct {
+	// dependents has one entry for each rule, in the CSV's order, satisfied where the rule is held
+	// wherever it is to be.
+	dependents []operatorsv1alpha1.DependentStatus
+	// missing says what is not held where, as sorted lines of "in namespace <ns> <rule>".
+	missing []string
+}
+
+// cover holds demands against a ServiceAccount, with all groups that the API server gives it.
+func (s *scope) cover(sa *corev1.ServiceAccount, demands []demand) (coverage, error) {
+	var out coverage
+	for _, d := range demands {
+		held := make([]bool, len(d.rules))
+		for i := range held {
+			held[i] = true
+		}
+		for _, namespace := range d.scopes {
+			missing, err := s.checker.MissingRules(sa, namespace, d.rules)
+			if err != nil {
+				return coverage{}, err
+			}
+			if len(missing) == 0 {
+				continue
+			}
+			for _, rule := range missing {
+				out.missing = append(out.missing, inScope(namespace, rule)...)
+			}
+			for i, rule := range d.rules {
+				ok, err := s.checker.RuleSatisfied(sa, namespace, rule)
+				if err != nil {
+					return coverage{}, err
+				}
+				held[i] = held[i] && ok
+			}
+		}
+		for i, rule := range d.rules {
+			dependent, err := policyRule(d.kind, rule, held[i])
+			if err != nil {
+				return coverage{}, err
+			}
+			out.dependents = append(out.dependents, dependent)
+		}
+	}
+	slices.Sort(out.missing)
+	out.missing = slices.Compact(out.missing)
+	return out, nil
+}
+
+func policyRule(kind string, rule rbacv1.PolicyRule, held bool) (operatorsv1alpha1.DependentStatus, error) {
+	encoded, err := json.Marshal(rule)
+	if err != nil {
+		return operatorsv1alpha1.DependentStatus{}, fmt.Errorf("encode rule: %w", err)
+	}
+	return dependent(held, kind+" rule:"+string(encoded)), nil
+}
+
+func dependent(held bool, message string) operatorsv1alpha1.DependentStatus {
+	status := operatorsv1alpha1.DependentStatusReasonSatisfied
+	if !held {
+		status = operatorsv1alpha1.DependentStatusReasonNotSatisfied
+	}
+	return operatorsv1alpha1.DependentStatus{
+		Group: rbacv1.GroupName, Version: "v1", Kind: "PolicyRule", Status: status, Message: message,
+	}
+}
+
+// demandsOn are what a ServiceAccount of the operator is to hold.
+func (s *scope) demandsOn(p bundle.Rules) []demand {
+	return []demand{
+		{kind: ruleNamespaced, scopes: s.ruleScopes(), rules: p.Namespaced},
+		{kind: ruleCluster, scopes: []string{rbac.ClusterScope}, rules: p.Cluster},
+	}
+}
+
+// demandsOnAccount are what the account has to hold to give all that: as build.Grants, reading of Namespaces
+// for an operator that serves all of them included.
+func (s *scope) demandsOnAccount() []demand {
+	var out []demand
+	everywhere := false
+	for _, p := range bundle.Permissions(s.csv) {
+		out = append(out, s.demandsOn(p)...)
+		everywhere = everywhere || len(p.Namespaced) > 0 && slices.Contains(s.targets, rbac.ClusterScope)
+	}
+	if everywhere {
+		out = append(out, demand{kind: ruleCluster, scopes: []string{rbac.ClusterScope}, rules: []rbacv1.PolicyRule{build.ReadNamespaces()}})
+	}
+	return out
+}
+
+// ruleScopes are where namespaced rules are to hold.
+func (s *scope) ruleScopes() []string {
+	if slices.Contains(s.targets, rbac.ClusterScope) {
+		return []string{rbac.ClusterScope}
+	}
+	scopes := append([]string{s.csv.Namespace}, s.targets...)
+	slices.Sort(scopes)
+	return slices.Compact(scopes)
+}
+
+// gatherCoverage holds the CSV's permissions against the account. What it does not hold and may not grant
+// by another right (escalate and bind) keeps a CSV from being installed; one that is installed is left
+// alone and reported (security model, D4).
+func (s *scope) gatherCoverage(l rbac.Listers, want []*unstructured.Unstructured) error {
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: s.account.Namespace, Name: s.account.Name}}
+	var err error
+	if s.covered, err = s.cover(account, s.demandsOnAccount()); err != nil || len(s.covered.missing) == 0 {
+		return err
+	}
+	excess := &LacksError{Account: s.account, Missing: s.covered.missing}
+	s.facts.Notes = append(s.facts.Notes, noteExceeds+excess.Error())
+	may, err := mayGrant(l, s.account, want)
+	if !may {
+		s.facts.Excess = excess
+	}
+	return err
+}
+
+// mayGrant says whether the API server would let the account write the operator's roles and bindings.
+func mayGrant(l rbac.Listers, account scoped.Account, want []*unstructured.Unstructured) (bool, error) {
+	rules := map[string][]rbacv1.PolicyRule{} // by kind, namespace and name of a role
+	key := func(kind, namespace, name string) string { return kind + " " + namespace + "/" + name }
+	for _, obj := range want {
+		grant, err := grantOf(obj, func(ref rbacv1.RoleRef, namespace string) ([]rbacv1.PolicyRule, error) {
+			return rules[key(ref.Kind, namespace, ref.Name)], nil
+		})
+		if err != nil {
+			return false, err
+		}
+		rules[key(obj.GetKind(), obj.GetNamespace(), obj.GetName())] = grant.Rules
+		held := l.Holding(rbac.ServiceAccount(account.Namespace, account.Name), grant.Namespace)
+		if !grant.Check(held).Covered() {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// grantOf is what the API server asks of who writes a role or a binding: nothing where it is neither.
+func grantOf(obj *unstructured.Unstructured, rulesOf rbac.RoleRules) (rbac.Grant, error) {
+	var err error
+	switch obj.GetKind() {
+	case "Role", "ClusterRole":
+		role := &rbacv1.ClusterRole{} // a Role has the same fields
+		if err = runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, role); err == nil {
+			return rbac.RoleGrant(role, nil), nil
+		}
+	case "RoleBinding", "ClusterRoleBinding":
+		binding := &rbacv1.ClusterRoleBinding{} // a RoleBinding has the same fields
+		if err = runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, binding); err == nil {
+			return rbac.BindingGrant(binding, rulesOf)
+		}
+	}
+	if err != nil {
+		err = fmt.Errorf("decode %s: %w", apply.Describe(obj), err)
+	}
+	return rbac.Grant{}, err
+}

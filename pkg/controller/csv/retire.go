@@ -1,0 +1,112 @@
+package csv
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/lib/ownerutil"
+)
+
+// retire removes, as the account, the roles and bindings that earlier versions owned, once this one has
+// succeeded: those of versions that have stepped back, and those that a version which is gone has left
+// behind. What the account may not remove is noted with the commands that do.
+func (r *Reconciler) retire(ctx context.Context, s *scope) error {
+	if !s.canAct() || s.csv.Status.Phase != phaseSucceeded {
+		return nil
+	}
+	earlier, err := r.earlier(ctx, s)
+	if err != nil {
+		return err
+	}
+	var remain []string
+	why := ""
+	for _, obj := range earlier {
+		err := r.remove(ctx, s, obj)
+		switch {
+		case err == nil:
+			log.FromContext(ctx).Info("Removed what an earlier version owned", "object", r.describe(obj))
+		case !mayNot(err):
+			return err
+		case !collected(obj, s.csv.Namespace):
+			remain = append(remain, r.command(obj))
+			why = oneLine(err)
+		}
+	}
+	if len(remain) > 0 {
+		s.facts.Notes = append(s.facts.Notes, fmt.Sprintf("what an earlier version owned remains (%s): %s", why, lines(remain)))
+	}
+	return nil
+}
+
+// earlier lists the RBAC objects of the lineage that were made for versions before this one. An object
+// may be seen before the CSV that it is made for, so that nothing is taken for left behind unless the API
+// server itself knows of no such CSV.
+func (r *Reconciler) earlier(ctx context.Context, s *scope) ([]client.Object, error) {
+	all, err := r.ofLineage(ctx, s.owner)
+	if err != nil {
+		return nil, err
+	}
+	var out []client.Object
+	var live map[string]bool
+	for _, obj := range all {
+		label := obj.GetLabels()[names.LabelOwner]
+		if label == "" || label == ownerutil.LabelValue(s.csv.Name) {
+			continue
+		}
+		if owner := s.siblings.byOwner(label); owner != nil {
+			if s.siblings.isBefore(owner.Name, s.csv) {
+				out = append(out, obj)
+			}
+			continue
+		}
+		if collected(obj, s.csv.Namespace) {
+			continue
+		}
+		if live == nil {
+			if live, err = r.liveOwners(ctx, s.csv.Namespace); err != nil {
+				return nil, err
+			}
+		}
+		if !live[label] {
+			out = append(out, obj)
+		}
+	}
+	return out, nil
+}
+
+// liveOwners are the owner labels of the CSVs that exist in a namespace.
+func (r *Reconciler) liveOwners(ctx context.Context, namespace string) (map[string]bool, error) {
+	list := &operatorsv1alpha1.ClusterServiceVersionList{}
+	if err := r.lookup.Reader.List(ctx, list, client.InNamespace(namespace)); err != nil {
+		return nil, fmt.Errorf("list ClusterServiceVersions of namespace %q: %w", namespace, err)
+	}
+	out := map[string]bool{}
+	for i := range list.Items {
+		out[ownerutil.LabelValue(list.Items[i].Name)] = true
+	}
+	return out, nil
+}
+
+// collected says that an object goes with the CSV that it names as its owner, whoever deletes that.
+func collected(obj client.Object, namespace string) bool {
+	return obj.GetNamespace() == namespace && slices.ContainsFunc(obj.GetOwnerReferences(), func(ref metav1.OwnerReference) bool {
+		return ref.Kind == operatorsv1alpha1.ClusterServiceVersionKind
+	})
+}
+
+// command is how a person removes an object.
+func (r *Reconciler) command(obj client.Object) string {
+	out := "kubectl delete " + strings.ToLower(r.kind(obj)) + " " + obj.GetName()
+	if obj.GetNamespace() != "" {
+		out += " -n " + obj.GetNamespace()
+	}
+	return out
+}

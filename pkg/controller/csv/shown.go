@@ -1,0 +1,91 @@
+package csv
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+)
+
+// Bounds, in bytes, on what dependents may add to a ClusterServiceVersion. The API server stores no object
+// beyond 1.5 MiB; a CSV of many thousand rules is near that by itself.
+const (
+	maxObject     = 1_400_000
+	maxDependents = 256 << 10
+	minDependents = 16 << 10
+	// dependentWeight is what an entry weighs besides its message.
+	dependentWeight = 100
+)
+
+// shown are the requirements as the status has them: where there are more dependents than fit, those of
+// rules that are not satisfied come first, and how many are left out is said. Rules are never cut.
+func (s *scope) shown() []operatorsv1alpha1.RequirementStatus {
+	total, with := 0, 0
+	for _, r := range s.requirements {
+		if len(r.Dependents) > 0 {
+			with++
+			total += weigh(r.Dependents)
+		}
+	}
+	if total <= minDependents || total <= s.room() {
+		return s.requirements
+	}
+	out := slices.Clone(s.requirements)
+	for i := range out {
+		out[i].Dependents = fit(out[i].Dependents, s.room()/with)
+	}
+	return out
+}
+
+// room is what dependents may weigh together.
+func (s *scope) room() int {
+	spec, err := json.Marshal(s.csv.Spec)
+	if err != nil {
+		return minDependents // it was decoded from JSON: this does not happen
+	}
+	return min(max(maxObject-len(spec), minDependents), maxDependents)
+}
+
+// weigh is what they add to an object, as JSON in which all that can be escaped is.
+func weigh(dependents []operatorsv1alpha1.DependentStatus) int {
+	total := 0
+	for i := range dependents {
+		message, _ := json.Marshal(dependents[i].Message) // a string always has an encoding
+		total += dependentWeight + len(message)
+	}
+	return total
+}
+
+func fit(dependents []operatorsv1alpha1.DependentStatus, limit int) []operatorsv1alpha1.DependentStatus {
+	if weigh(dependents) <= limit {
+		return dependents
+	}
+	sorted := slices.Clone(dependents)
+	slices.SortStableFunc(sorted, func(a, b operatorsv1alpha1.DependentStatus) int {
+		return rank(a) - rank(b)
+	})
+	var out []operatorsv1alpha1.DependentStatus
+	left := [2]int{}
+	for i, d := range sorted {
+		if limit -= weigh(sorted[i : i+1]); limit < 0 {
+			left[rank(d)]++
+			continue
+		}
+		out = append(out, d)
+	}
+	for i, n := range left {
+		if n > 0 {
+			out = append(out, dependent(i == 1, fmt.Sprintf("and %d more", n)))
+		}
+	}
+	return out
+}
+
+// rank orders what is not satisfied before what is.
+func rank(d operatorsv1alpha1.DependentStatus) int {
+	if d.Status == operatorsv1alpha1.DependentStatusReasonSatisfied {
+		return 1
+	}
+	return 0
+}

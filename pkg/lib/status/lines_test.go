@@ -1,0 +1,24 @@
+package status
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestLinesAreNeverCut(t *testing.T) {
+	for _, row := range []struct {
+		name  string
+		lines []string
+		limit int
+		want  string
+	}{
+		{"none", nil, 10, ""},
+		{"all", []string{"aaa", "bbb"}, 8, "aaa; bbb"},
+		{"some", []string{"aaa", "bbb", "ccc", "d"}, 8, "aaa; bbb; and 2 more"},
+		{"one that is too long", []string{"aaa", "bbbbbbbbbbbbbbbb", "c"}, 8, "aaa; and 2 more"},
+		{"none fits", []string{"aaaaaaaaaa", "b"}, 8, "2 too long to show here"},
+	} {
+		t.Run(row.name, func(t *testing.T) { require.Equal(t, row.want, Lines(row.lines, row.limit)) })
+	}
+}

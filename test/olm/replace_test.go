@@ -1,0 +1,260 @@
+package olm
+
+import (
+	"testing"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/lib/ownerutil"
+	"github.com/remit-olm/remit/pkg/rbac"
+	"github.com/remit-olm/remit/test/env"
+)
+
+const newer = "demo.v2.0.0"
+
+// replacing makes a CSV the one that replaces newCSV's, and gives up its permission in the whole cluster.
+func replacing(c *csv) {
+	c.Name = newer
+	c.Spec.Replaces = "demo.v1.0.0"
+	c.Spec.InstallStrategy.StrategySpec.ClusterPermissions = nil
+}
+
+// missingCRD keeps a CSV from being installed until newCRD has made it.
+func missingCRD(c *csv) {
+	c.Spec.CustomResourceDefinitions.Required = []operatorsv1alpha1.CRDDescription{{Name: "things." + c.Namespace + ".test", Version: "v1", Kind: "Thing"}}
+}
+
+// upgrading is a tenant with the older version installed: it works in another namespace too, and in the
+// whole cluster. The account may delete what the rules say.
+func upgrading(t *testing.T, mayDelete ...rbacv1.PolicyRule) (tn *env.Tenant, other string) {
+	t.Helper()
+	tn = cluster.Tenant(t)
+	other = tn.Other(nil)
+	grant(tn)
+	tn.Grant(tn.Namespace, rule("", "serviceaccounts", "delete")) // an object is given to another owner
+	tn.Grant(other, append(writeRBAC(), readConfigMaps())...)
+	tn.Grant(rbac.ClusterScope, append(writeRBAC(), rule("", "nodes", "get"))...)
+	if len(mayDelete) > 0 {
+		tn.Grant(rbac.ClusterScope, mayDelete...)
+	}
+	tn.Group(env.AccountName, tn.Namespace, other)
+	newCSV(tn, withClusterPermission)
+	requireSucceeded(tn)
+	require.Len(t, ofVersion(tn, "demo.v1.0.0"), 6)
+	return tn, other
+}
+
+func writeRBAC() []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{{APIGroups: []string{rbacv1.GroupName}, Verbs: []string{"get", "create", "patch"},
+		Resources: []string{"roles", "rolebindings", "clusterroles", "clusterrolebindings"}}}
+}
+
+func deleteRBAC() rbacv1.PolicyRule {
+	return rbacv1.PolicyRule{APIGroups: []string{rbacv1.GroupName}, Verbs: []string{"delete"},
+		Resources: []string{"roles", "rolebindings", "clusterroles", "clusterrolebindings"}}
+}
+
+func deleteCSVs() rbacv1.PolicyRule {
+	return rule("operators.coreos.com", "clusterserviceversions", "delete")
+}
+
+// ofVersion names the roles and bindings that were made for a version.
+func ofVersion(tn *env.Tenant, version string) []string {
+	tn.T.Helper()
+	var out []string
+	for _, list := range []client.ObjectList{&rbacv1.RoleList{}, &rbacv1.RoleBindingList{}, &rbacv1.ClusterRoleList{}, &rbacv1.ClusterRoleBindingList{}} {
+		require.NoError(tn.T, cluster.Client.List(tn.T.Context(), list,
+			client.MatchingLabels{names.LabelOwnerNamespace: tn.Namespace, names.LabelOwner: version}))
+		out = append(out, keys(list)...)
+	}
+	return out
+}
+
+func keys(list client.ObjectList) []string {
+	var out []string
+	add := func(kind string, meta metav1.ObjectMeta) { out = append(out, kind+" "+meta.Namespace+"/"+meta.Name) }
+	switch l := list.(type) {
+	case *rbacv1.RoleList:
+		for _, o := range l.Items {
+			add("Role", o.ObjectMeta)
+		}
+	case *rbacv1.RoleBindingList:
+		for _, o := range l.Items {
+			add("RoleBinding", o.ObjectMeta)
+		}
+	case *rbacv1.ClusterRoleList:
+		for _, o := range l.Items {
+			add("ClusterRole", o.ObjectMeta)
+		}
+	case *rbacv1.ClusterRoleBindingList:
+		for _, o := range l.Items {
+			add("ClusterRoleBinding", o.ObjectMeta)
+		}
+	}
+	return out
+}
+
+// requireNewer waits until the newer version has succeeded, with this in its message.
+func requireNewer(tn *env.Tenant, message string) *csv {
+	tn.T.Helper()
+	got := &csv{}
+	tn.Eventually(func(c *assert.CollectT) {
+		assert.NoError(c, tn.Get(newer, got))
+		assert.Equal(c, operatorsv1alpha1.CSVPhaseSucceeded, got.Status.Phase, got.Status.Message)
+		assert.Contains(c, got.Status.Message, message)
+	})
+	return got
+}
+
+func TestTheOlderVersionGoesWithItsPermissionsOnceTheNewerHasSucceeded(t *testing.T) {
+	t.Parallel()
+	tn, other := upgrading(t, deleteRBAC(), deleteCSVs())
+	before := ofVersion(tn, "demo.v1.0.0")
+	newCSV(tn, replacing, missingCRD)
+
+	got := requirePhase(tn, operatorsv1alpha1.CSVPhaseReplacing, operatorsv1alpha1.CSVReasonBeingReplaced)
+	require.Equal(t, "being replaced by csv: "+newer, got.Status.Message)
+	tn.Eventually(func(c *assert.CollectT) {
+		waiting := &csv{}
+		assert.NoError(c, tn.Get(newer, waiting))
+		assert.Equal(c, operatorsv1alpha1.CSVReasonRequirementsNotMet, waiting.Status.Reason, waiting.Status.Message)
+	})
+	require.Equal(t, before, ofVersion(tn, "demo.v1.0.0"), "nothing is removed before the switch")
+
+	newCRD(tn, "things", tn.Namespace+".test", "Thing")
+	requireNewer(tn, "install strategy completed with no errors")
+	requireGone(tn)
+	tn.Eventually(func(c *assert.CollectT) { assert.Empty(c, ofVersion(tn, "demo.v1.0.0")) })
+	require.Len(t, ofVersion(tn, newer), 4)
+	require.Len(t, operatorRoles(tn, other), 1)
+	requireEvent(tn, "Replaced")
+	tn.Eventually(func(c *assert.CollectT) {
+		got := &csv{}
+		assert.NoError(c, tn.Get(newer, got))
+		assert.Equal(c, "install strategy completed with no errors", got.Status.Message)
+	})
+}
+
+func TestWhatADeletedVersionLeftIsRemovedAfterTheSwitch(t *testing.T) {
+	t.Parallel()
+	tn, other := upgrading(t, deleteRBAC())
+	theirs := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: tn.Namespace + "-theirs", Labels: map[string]string{
+		names.LabelOwner: "demo.v1.0.0", names.LabelOwnerNamespace: tn.Namespace, names.LabelLineage: "another", names.LabelPermissionsHash: "x"}}}
+	tn.Create(theirs)
+	orphan(tn, "demo.v1.0.0")
+	tn.Eventually(func(c *assert.CollectT) { assert.Len(c, ofVersion(tn, "demo.v1.0.0"), 7) })
+
+	newCSV(tn, replacing)
+	requireNewer(tn, "install strategy completed with no errors")
+	tn.Eventually(func(c *assert.CollectT) {
+		assert.Equal(c, []string{"ClusterRole /" + theirs.Name}, ofVersion(tn, "demo.v1.0.0"), "that of another lineage stays")
+	})
+	require.Len(t, operatorRoles(tn, other), 1)
+}
+
+// orphan removes a CSV and leaves all that it owns, as one does with kubectl delete --cascade=orphan after
+// taking its finalizers away.
+func orphan(tn *env.Tenant, name string) {
+	tn.T.Helper()
+	tn.Eventually(func(c *assert.CollectT) {
+		got := &csv{}
+		assert.NoError(c, tn.Get(name, got))
+		got.Finalizers = nil
+		assert.NoError(c, cluster.Client.Update(tn.T.Context(), got))
+		assert.NoError(c, cluster.Client.Delete(tn.T.Context(), got, client.PropagationPolicy("Orphan"),
+			client.Preconditions{UID: &got.UID, ResourceVersion: &got.ResourceVersion}))
+	})
+	tn.Eventually(func(c *assert.CollectT) { assert.True(c, apierrors.IsNotFound(tn.Get(name, &csv{}))) })
+}
+
+func TestWhatTheAccountMayNotRemoveIsNotedWithTheCommand(t *testing.T) {
+	t.Parallel()
+	tn, other := upgrading(t)
+	newCSV(tn, replacing)
+	role := operatorRoles(tn, other)[0].Name
+
+	got := requireNewer(tn, "; what an earlier version owned remains (ServiceAccount "+tn.Account.String()+" does not hold")
+	require.Contains(t, got.Status.Message, "kubectl delete clusterrolebinding demo.v1.0.0-")
+	require.Contains(t, got.Status.Message, "kubectl delete role "+role+" -n "+other)
+	tn.Eventually(func(c *assert.CollectT) {
+		assert.NoError(c, tn.Get("demo.v1.0.0", got))
+		assert.Contains(c, got.Status.Message, "has been replaced by a newer ClusterServiceVersion that has successfully installed. ServiceAccount "+
+			tn.Account.String()+" does not hold in namespace "+tn.Namespace)
+	})
+	require.EqualValues(t, "Deleting", got.Status.Phase)
+	require.Contains(t, got.Status.Message, "kubectl delete clusterserviceversion demo.v1.0.0 -n "+tn.Namespace)
+	require.Len(t, ofVersion(tn, "demo.v1.0.0"), 4, "in its own namespace it may")
+
+	tn.Grant(rbac.ClusterScope, deleteRBAC(), deleteCSVs())
+	requireGone(tn)
+	tn.Eventually(func(c *assert.CollectT) {
+		assert.Empty(c, ofVersion(tn, "demo.v1.0.0"))
+		got := &csv{}
+		assert.NoError(c, tn.Get(newer, got))
+		assert.Equal(c, "install strategy completed with no errors", got.Status.Message)
+	})
+}
+
+func TestOfThreeVersionsTheNewestStays(t *testing.T) {
+	t.Parallel()
+	tn, _ := upgrading(t, deleteRBAC(), deleteCSVs())
+	newCSV(tn, replacing, missingCRD)
+	newCSV(tn, func(c *csv) {
+		replacing(c)
+		c.Name, c.Spec.Replaces = "demo.v3.0.0", newer
+	})
+	tn.Eventually(func(c *assert.CollectT) {
+		list := &operatorsv1alpha1.ClusterServiceVersionList{}
+		assert.NoError(c, cluster.Client.List(t.Context(), list, client.InNamespace(tn.Namespace)))
+		if assert.Len(c, list.Items, 1) {
+			assert.Equal(c, "demo.v3.0.0", list.Items[0].Name)
+			assert.Equal(c, operatorsv1alpha1.CSVPhaseSucceeded, list.Items[0].Status.Phase)
+		}
+		assert.Empty(c, ofVersion(tn, "demo.v1.0.0"))
+		assert.Empty(c, ofVersion(tn, newer))
+	})
+	require.Len(t, ofVersion(tn, "demo.v3.0.0"), 4)
+}
+
+func TestABundleDoesNotReplaceAnothersOperator(t *testing.T) {
+	t.Parallel()
+	tn, _ := upgrading(t, deleteRBAC(), deleteCSVs())
+	newCSV(tn, replacing, func(c *csv) {
+		lineage := ownerutil.Lineage{Package: "another", Namespace: c.Namespace}
+		c.Labels = map[string]string{names.LabelLineage: lineage.Mark(), lineage.ComponentLabel(): ""}
+		c.Spec.InstallStrategy.StrategySpec.DeploymentSpecs[0].Name = "other"
+	})
+	tn.Eventually(func(c *assert.CollectT) {
+		got := &csv{}
+		assert.NoError(c, tn.Get(newer, got))
+		assert.NotEmpty(c, got.Status.RequirementStatus)
+	})
+	requireSucceeded(tn)
+	require.Len(t, ofVersion(tn, "demo.v1.0.0"), 6)
+	require.NoError(t, tn.Get("demo", &corev1.ServiceAccount{}))
+}
+
+// newCRD makes a CustomResourceDefinition of one served version, v1.
+func newCRD(tn *env.Tenant, plural, group, kind string) {
+	tn.T.Helper()
+	yes := true
+	tn.Create(&apiextensionsv1.CustomResourceDefinition{
+		ObjectMeta: metav1.ObjectMeta{Name: plural + "." + group},
+		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
+			Group: group, Scope: apiextensionsv1.NamespaceScoped,
+			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: plural, Kind: kind},
+			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{Name: "v1", Served: true, Storage: true,
+				Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{
+					Type: "object", XPreserveUnknownFields: &yes}}}},
+		},
+	})
+}
