@@ -16,6 +16,7 @@ import (
 	"github.com/remit-olm/remit/cmd/kubectl-remit/preflight"
 	"github.com/remit-olm/remit/cmd/kubectl-remit/rbac"
 	"github.com/remit-olm/remit/cmd/kubectl-remit/run"
+	"github.com/remit-olm/remit/cmd/kubectl-remit/status"
 	"github.com/remit-olm/remit/pkg/lib/version"
 )
 
@@ -39,6 +40,6 @@ func root() *cobra.Command {
 		SilenceErrors: true,
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl remit"},
 	}
-	cmd.AddCommand(enroll.NewCommand(), enroll.NewUnenrollCommand(), preflight.NewCommand(), rbac.NewCommand(), run.NewCommand())
+	cmd.AddCommand(enroll.NewCommand(), enroll.NewUnenrollCommand(), preflight.NewCommand(), rbac.NewCommand(), run.NewCommand(), status.NewCommand())
 	return cmd
 }

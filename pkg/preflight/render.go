@@ -40,6 +40,12 @@ func Paste(summary string) (manifests string, ok bool) {
 	return manifests, ok
 }
 
+// WithoutPaste is a Summary without the RBAC to paste.
+func WithoutPaste(summary string) string {
+	text, _, _ := strings.Cut(summary, pasteHead)
+	return text
+}
+
 // Refusals is the Summary without the RBAC to paste.
 func (r Report) Refusals() string {
 	var tail []string

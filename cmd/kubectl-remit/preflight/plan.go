@@ -2,17 +2,12 @@ package preflight
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/remit-olm/remit/pkg/lib/names"
-	"github.com/remit-olm/remit/pkg/lib/ownerutil"
-	"github.com/remit-olm/remit/pkg/resolver"
-	"github.com/remit-olm/remit/pkg/step"
+	"github.com/remit-olm/remit/cmd/kubectl-remit/internal/source"
 )
 
 // aboutObject is about an InstallPlan, or about that of a Subscription.
@@ -46,7 +41,7 @@ func (o *Options) aboutObject(ctx context.Context, obj client.Object, name strin
 	if err := o.findAccount(ctx, c, a); err != nil {
 		return nil, err
 	}
-	if a.steps, err = shownSteps(plan); err != nil {
+	if a.steps, err = source.PlanSteps(plan); err != nil {
 		return nil, err
 	}
 	return a, o.findRights(ctx, c, a)
@@ -62,34 +57,4 @@ func planOf(ctx context.Context, c client.Client, sub *operatorsv1alpha1.Subscri
 	}
 	plan := &operatorsv1alpha1.InstallPlan{}
 	return plan, c.Get(ctx, client.ObjectKey{Namespace: sub.Namespace, Name: ref.Name}, plan)
-}
-
-// shownSteps are the steps that the plan's status shows.
-func shownSteps(plan *operatorsv1alpha1.InstallPlan) ([]step.Step, error) {
-	content, err := resolver.Decode(plan.Namespace, plan.Name, plan.Annotations[names.AnnotationPlan])
-	if err != nil {
-		return nil, fmt.Errorf("InstallPlan %s: %w", plan.Name, err)
-	}
-	packages := map[string]string{}
-	for _, pin := range content.Pins {
-		packages[pin.Bundle] = pin.Package
-	}
-	if len(plan.Status.Plan) == 0 {
-		return nil, fmt.Errorf("InstallPlan %s shows no steps yet: %s", plan.Name, plan.Status.Message)
-	}
-	var out []step.Step
-	for _, shown := range plan.Status.Plan {
-		obj := &unstructured.Unstructured{}
-		if err := json.Unmarshal([]byte(shown.Resource.Manifest), &obj.Object); err != nil || obj.GetKind() == "" {
-			return nil, errNotShown(plan)
-		}
-		out = append(out, step.Step{Object: obj, Owner: ownerutil.Owner{
-			Lineage: ownerutil.Lineage{Package: packages[shown.Resolving], Namespace: plan.Namespace}, CSV: shown.Resolving,
-		}})
-	}
-	return out, nil
-}
-
-func errNotShown(plan *operatorsv1alpha1.InstallPlan) error {
-	return fmt.Errorf("InstallPlan %s is too large to show its steps: run this for the bundle itself", plan.Name)
 }

@@ -150,17 +150,23 @@ func (r *Reconciler) Concerned(ctx context.Context, before, after client.Object)
 // marked finds those that made the object, and may have to again, and those that declare a ServiceAccount
 // and look at its marks.
 func (r *Reconciler) marked(ctx context.Context, before, after client.Object) []reconcile.Request {
-	var out []reconcile.Request
-	for _, obj := range []client.Object{before, after} {
-		switch obj.(type) {
-		case nil, *corev1.Namespace:
-		case *corev1.ServiceAccount:
-			if before == nil || after == nil || !sameMarks(before, after) {
-				out = append(out, r.declaring(ctx, obj)...)
-			}
-		default:
-			out = append(out, r.owning(ctx, obj)...)
+	obj := after
+	if obj == nil {
+		obj = before
+	}
+	same := before != nil && after != nil && sameMarks(before, after)
+	switch obj.(type) {
+	case *corev1.Namespace:
+		return nil
+	case *corev1.ServiceAccount:
+		if same {
+			return nil
 		}
+		return r.declaring(ctx, obj)
+	}
+	out := r.owning(ctx, obj)
+	if before != nil && after != nil && !same {
+		out = append(out, r.owning(ctx, before)...)
 	}
 	return out
 }

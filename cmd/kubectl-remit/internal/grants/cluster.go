@@ -11,6 +11,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -51,6 +52,17 @@ func Cluster(ctx context.Context, c client.Client, account types.NamespacedName,
 	return r, nil
 }
 
+// Read lists a cluster's RBAC as the user of the client: what counts in the whole cluster and in the
+// namespaces, or in all where these are nil.
+func Read(ctx context.Context, c client.Client, namespaces []string) (rbac.Listers, error) {
+	s := newStore()
+	err := s.fill(ctx, c, namespaces)
+	if err == nil && namespaces == nil {
+		err = s.fillNamespace(ctx, c, metav1.NamespaceAll)
+	}
+	return s.listers(), err
+}
+
 func (s store) fill(ctx context.Context, c client.Client, namespaces []string) error {
 	if err := s.list(ctx, c, &rbacv1.ClusterRoleList{}, rbac.ClusterScope); err != nil {
 		return err
@@ -62,14 +74,18 @@ func (s store) fill(ctx context.Context, c client.Client, namespaces []string) e
 		if namespace == rbac.ClusterScope {
 			continue
 		}
-		if err := s.list(ctx, c, &rbacv1.RoleList{}, namespace); err != nil {
-			return err
-		}
-		if err := s.list(ctx, c, &rbacv1.RoleBindingList{}, namespace); err != nil {
+		if err := s.fillNamespace(ctx, c, namespace); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func (s store) fillNamespace(ctx context.Context, c client.Client, namespace string) error {
+	if err := s.list(ctx, c, &rbacv1.RoleList{}, namespace); err != nil {
+		return err
+	}
+	return s.list(ctx, c, &rbacv1.RoleBindingList{}, namespace)
 }
 
 // list reads all pages of one kind.

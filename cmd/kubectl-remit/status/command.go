@@ -1,0 +1,110 @@
+package status
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/remit-olm/remit/cmd/kubectl-remit/internal/cli"
+	"github.com/remit-olm/remit/pkg/lib/names"
+)
+
+// Options of the command.
+type Options struct {
+	// AllNamespaces reports all that there is.
+	AllNamespaces bool
+	// RemitNamespace is where Remit is installed: its programs are those that have to be enrolled.
+	RemitNamespace string
+	Format         cli.Format
+	Cluster        *cli.Cluster
+	Out            io.Writer
+	ErrOut         io.Writer
+}
+
+const example = `  # The OperatorGroup of a namespace: its account, what is installed, what is blocked and why
+  kubectl remit status -n team-a
+
+  # All namespaces
+  kubectl remit status -A
+
+  # What do accounts hold that no install needs?
+  kubectl remit status -A -o json | jq '.operatorGroups[] | {namespace, held}'`
+
+// NewCommand makes the command.
+func NewCommand() *cobra.Command {
+	o := Options{Cluster: cli.NewCluster()}
+	cmd := &cobra.Command{
+		Use:   "status",
+		Short: "Show accounts, installs, what is blocked, and what is held but not needed",
+		Long: "Show, for each OperatorGroup, the ServiceAccount that bounds its installs and whether Remit can use it, what is installed, " +
+			"what is blocked and why, and which rules the account holds that no install needs. Rules that it holds through a group are " +
+			"shared with others, and listed apart.\n\n" +
+			"It reads as you. What you may not read is said, and the rest is shown.\n\n" +
+			"The exit status is 0 where all is well, 1 where something is blocked, and 2 where that could not be found out.",
+		Example: example,
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			o.Out, o.ErrOut = cmd.OutOrStdout(), cmd.ErrOrStderr()
+			if o.AllNamespaces && cmd.Flags().Changed("namespace") {
+				return errors.New("--all-namespaces and --namespace exclude each other")
+			}
+			return o.Run(cmd.Context())
+		},
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	o.Format.AddFlag(cmd)
+	o.Cluster.AddFlags(cmd)
+	flags := cmd.Flags()
+	flags.BoolVarP(&o.AllNamespaces, "all-namespaces", "A", false, "report all namespaces")
+	flags.StringVar(&o.RemitNamespace, "remit-namespace", names.DefaultNamespace, "namespace where Remit is installed")
+	return cmd
+}
+
+// Run reads, and prints the report.
+func (o *Options) Run(ctx context.Context) error {
+	namespace := metav1.NamespaceAll
+	if !o.AllNamespaces {
+		var err error
+		if namespace, err = o.Cluster.Namespace(); err != nil {
+			return err
+		}
+	}
+	c, err := o.Cluster.Client(o.ErrOut)
+	if err != nil {
+		return err
+	}
+	w, err := gather(ctx, c, namespace)
+	if err != nil {
+		return err
+	}
+	report := newReport(w, o.RemitNamespace)
+	if err := o.print(report, namespace); err != nil {
+		return err
+	}
+	if report.blocked() {
+		return cli.Missing()
+	}
+	return nil
+}
+
+func (o *Options) print(r *Report, namespace string) error {
+	if o.Format != cli.Text {
+		return o.Format.Encode(o.Out, r)
+	}
+	for _, note := range r.Notes {
+		fmt.Fprintln(o.ErrOut, "note:", note)
+	}
+	if len(r.OperatorGroups) == 0 {
+		where := "any namespace"
+		if namespace != metav1.NamespaceAll {
+			where = fmt.Sprintf("namespace %q", namespace)
+		}
+		fmt.Fprintf(o.ErrOut, "There is no OperatorGroup in %s, and nothing to install.\n", where)
+		return nil
+	}
+	return r.text(o.Out)
+}

@@ -1,0 +1,217 @@
+package status
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/preflight"
+)
+
+// Answer is to a question that a user may not be allowed to ask.
+type Answer string
+
+// The answers.
+const (
+	Yes     Answer = "yes"
+	No      Answer = "no"
+	Unknown Answer = "unknown"
+)
+
+// Report is what the command prints, as YAML and JSON with these names.
+type Report struct {
+	OperatorGroups []Group `json:"operatorGroups"`
+	// Notes say what could not be read.
+	Notes []string `json:"notes,omitempty"`
+}
+
+// Group is one OperatorGroup, or a namespace with installs that has none.
+type Group struct {
+	Namespace string `json:"namespace"`
+	// Name is "" where the namespace has no OperatorGroup.
+	Name    string  `json:"name,omitempty"`
+	Account Account `json:"account"`
+	// Targets are the target namespaces as Remit last saw them; one empty name stands for all.
+	Targets   []string  `json:"targets,omitempty"`
+	Installed []Install `json:"installed,omitempty"`
+	Blocked   []Block   `json:"blocked,omitempty"`
+	// Held is nil where it is not known what is needed or what is held.
+	Held  *Held    `json:"held,omitempty"`
+	Notes []string `json:"notes,omitempty"`
+}
+
+// Account is who bounds the installs.
+type Account struct {
+	// Name is <namespace>/<name>; "" for the installation's default account, or for none.
+	Name string `json:"name,omitempty"`
+	// Default says that the OperatorGroup names none and a default account stands in.
+	Default bool `json:"default,omitempty"`
+	// Exists and Enrolled are this command's own look, Usable is what Remit last said.
+	Exists   Answer `json:"exists,omitempty"`
+	Enrolled Answer `json:"enrolled,omitempty"`
+	Usable   Answer `json:"usable"`
+	Message  string `json:"message,omitempty"`
+}
+
+// Install is a ClusterServiceVersion.
+type Install struct {
+	Name    string `json:"name"`
+	Version string `json:"version,omitempty"`
+	Phase   string `json:"phase,omitempty"`
+	Reason  string `json:"reason,omitempty"`
+	// Message and Unmet are there where something is to be said: it does not run, or exceeds its account.
+	Message string   `json:"message,omitempty"`
+	Unmet   []string `json:"unmet,omitempty"`
+}
+
+// Block is something that does not get on.
+type Block struct {
+	Kind      string `json:"kind"`
+	Name      string `json:"name"`
+	Condition string `json:"condition"`
+	Reason    string `json:"reason,omitempty"`
+	Message   string `json:"message,omitempty"`
+}
+
+// newReport is pure.
+func newReport(w *world, remitNamespace string) *Report {
+	r := &Report{OperatorGroups: []Group{}, Notes: w.notes}
+	seen := map[string]bool{}
+	for i := range w.groups {
+		og := &w.groups[i]
+		g := Group{Namespace: og.Namespace, Name: og.Name, Targets: og.Status.Namespaces}
+		g.Account = w.account(og, remitNamespace)
+		g.Blocked = groupBlocks(og)
+		w.fill(&g)
+		if og.Spec.ServiceAccountName != "" {
+			w.fillHeld(&g, og.Spec.ServiceAccountName)
+		}
+		seen[g.Namespace] = true
+		r.OperatorGroups = append(r.OperatorGroups, g)
+	}
+	for _, namespace := range w.homeless(seen) {
+		g := Group{Namespace: namespace, Account: Account{Usable: No, Message: "the namespace has no OperatorGroup"}}
+		w.fill(&g)
+		r.OperatorGroups = append(r.OperatorGroups, g)
+	}
+	slices.SortFunc(r.OperatorGroups, func(a, b Group) int {
+		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
+	})
+	return r
+}
+
+// homeless are the namespaces with something to install and no OperatorGroup.
+func (w *world) homeless(seen map[string]bool) []string {
+	var out []string
+	for i := range w.subscriptions {
+		if namespace := w.subscriptions[i].Namespace; !seen[namespace] {
+			seen[namespace] = true
+			out = append(out, namespace)
+		}
+	}
+	return out
+}
+
+// fill adds what the namespace's installs are and what of them is blocked.
+func (w *world) fill(g *Group) {
+	for i := range w.csvs {
+		if csv := &w.csvs[i]; csv.Namespace == g.Namespace {
+			g.Installed = append(g.Installed, install(csv))
+		}
+	}
+	told := map[string]bool{}
+	for i := range w.subscriptions {
+		sub := &w.subscriptions[i]
+		if sub.Namespace != g.Namespace {
+			continue
+		}
+		blocks := subscriptionBlocks(sub)
+		if len(blocks) > 0 && sub.Status.InstallPlanRef != nil {
+			told[sub.Status.InstallPlanRef.Name] = true
+		}
+		g.Blocked = append(g.Blocked, blocks...)
+	}
+	for i := range w.plans {
+		if plan := &w.plans[i]; plan.Namespace == g.Namespace && !told[plan.Name] {
+			g.Blocked = append(g.Blocked, planBlocks(plan)...)
+		}
+	}
+}
+
+const exceeds = "ExceedsAccount"
+
+func install(csv *operatorsv1alpha1.ClusterServiceVersion) Install {
+	out := Install{Name: csv.Name, Version: csv.Spec.Version.String(), Phase: string(csv.Status.Phase), Reason: string(csv.Status.Reason)}
+	if csv.Status.Phase != operatorsv1alpha1.CSVPhaseSucceeded || strings.Contains(csv.Status.Message, exceeds) {
+		out.Message = csv.Status.Message
+	}
+	if csv.Status.Phase == operatorsv1alpha1.CSVPhaseSucceeded {
+		return out
+	}
+	for _, r := range csv.Status.RequirementStatus {
+		if r.Status != operatorsv1alpha1.RequirementStatusReasonPresent {
+			out.Unmet = append(out.Unmet, strings.TrimSuffix(fmt.Sprintf("%s %s: %s: %s", r.Kind, r.Name, r.Status, r.Message), ": "))
+		}
+	}
+	return out
+}
+
+// groupBlocks are the OperatorGroup's conditions that keep its namespace from installing; the account's
+// own is shown with the account.
+func groupBlocks(og *operatorsv1.OperatorGroup) []Block {
+	var out []Block
+	for _, c := range og.Status.Conditions {
+		bad := c.Type == conditionMultiple && c.Status == "True" || c.Type == conditionTargets && c.Status == "False"
+		if bad {
+			out = append(out, Block{"OperatorGroup", og.Name, c.Type, c.Reason, c.Message})
+		}
+	}
+	return out
+}
+
+// subscriptionBlocks are the conditions that are True, as True is bad in all of them. That the plan is
+// pending is left out where it is said what for.
+func subscriptionBlocks(sub *operatorsv1alpha1.Subscription) []Block {
+	missing := sub.Status.GetCondition(names.ConditionPermissionsMissing).Status == corev1.ConditionTrue
+	var out []Block
+	for _, c := range sub.Status.Conditions {
+		if c.Status != corev1.ConditionTrue || missing && c.Type == operatorsv1alpha1.SubscriptionInstallPlanPending {
+			continue
+		}
+		out = append(out, Block{"Subscription", sub.Name, string(c.Type), c.Reason, refusals(c.Message)})
+	}
+	return out
+}
+
+// refusals leaves out the RBAC to paste, which "kubectl remit preflight" prints.
+func refusals(message string) string { return strings.TrimSpace(preflight.WithoutPaste(message)) }
+
+// planBlocks is for plans that no Subscription speaks of.
+func planBlocks(plan *operatorsv1alpha1.InstallPlan) []Block {
+	switch plan.Status.Phase {
+	case operatorsv1alpha1.InstallPlanPhaseComplete:
+		return nil
+	case operatorsv1alpha1.InstallPlanPhaseRequiresApproval:
+		return []Block{{"InstallPlan", plan.Name, string(plan.Status.Phase), "", "set spec.approved to true to approve it"}}
+	}
+	c := plan.Status.GetCondition(operatorsv1alpha1.InstallPlanInstalled)
+	if c.Reason == reasonSuperseded || plan.Status.Phase == "" {
+		return nil
+	}
+	return []Block{{"InstallPlan", plan.Name, string(plan.Status.Phase), string(c.Reason), refusals(cmp.Or(c.Message, plan.Status.Message))}}
+}
+
+// blocked says whether anything does not get on.
+func (r *Report) blocked() bool {
+	return slices.ContainsFunc(r.OperatorGroups, func(g Group) bool {
+		return len(g.Blocked) > 0 || g.Account.Usable == No || slices.ContainsFunc(g.Installed, func(i Install) bool {
+			return i.Phase != string(operatorsv1alpha1.CSVPhaseSucceeded) && i.Phase != string(operatorsv1alpha1.CSVPhaseReplacing)
+		})
+	})
+}

@@ -1,0 +1,256 @@
+package status
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	rbacv1listers "k8s.io/client-go/listers/rbac/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/lib/scoped"
+	"github.com/remit-olm/remit/pkg/rbac"
+)
+
+func objectMeta(name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: "ns", Name: name, Generation: 1}
+}
+
+func group(account string, conditions ...metav1.Condition) operatorsv1.OperatorGroup {
+	og := operatorsv1.OperatorGroup{ObjectMeta: objectMeta("team")}
+	og.Spec.ServiceAccountName = account
+	og.Status.Namespaces = []string{"ns"}
+	og.Status.Conditions = conditions
+	return og
+}
+
+func condition(kind string, status metav1.ConditionStatus, reason, message string) metav1.Condition {
+	return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: message, ObservedGeneration: 1}
+}
+
+var usable = condition(conditionUsable, metav1.ConditionTrue, "Enrolled", "installs act as ServiceAccount ns/acct")
+
+// givenWorld is one in which acct exists, is enrolled and holds nothing.
+func givenWorld(t *testing.T, edit ...func(*world)) *world {
+	t.Helper()
+	enrolment := scoped.Enrolment(types.NamespacedName{Namespace: "ns", Name: "acct"}, names.DefaultNamespace)
+	w := &world{
+		groups:   []operatorsv1.OperatorGroup{group("acct", usable)},
+		accounts: map[types.NamespacedName]Answer{{Namespace: "ns", Name: "acct"}: Yes},
+		complete: true,
+		rbac:     listers(t, enrolment...),
+	}
+	for _, e := range edit {
+		e(w)
+	}
+	return w
+}
+
+func listers(t *testing.T, objs ...client.Object) *rbac.Listers {
+	t.Helper()
+	var roles, bindings []any
+	for _, obj := range objs {
+		switch obj.(type) {
+		case *rbacv1.Role:
+			roles = append(roles, obj)
+		case *rbacv1.RoleBinding:
+			bindings = append(bindings, obj)
+		}
+	}
+	return &rbac.Listers{
+		Roles:               rbacv1listers.NewRoleLister(store(t, roles...)),
+		RoleBindings:        rbacv1listers.NewRoleBindingLister(store(t, bindings...)),
+		ClusterRoles:        rbacv1listers.NewClusterRoleLister(store(t)),
+		ClusterRoleBindings: rbacv1listers.NewClusterRoleBindingLister(store(t)),
+	}
+}
+
+func shown(t *testing.T, w *world) (text string, r *Report) {
+	t.Helper()
+	r = newReport(w, names.DefaultNamespace)
+	var out bytes.Buffer
+	require.NoError(t, r.text(&out))
+	raw, err := json.Marshal(r)
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(raw, &Report{}))
+	return out.String(), r
+}
+
+func TestAnAccountThatIsReady(t *testing.T) {
+	text, r := shown(t, givenWorld(t))
+	require.Equal(t, "OperatorGroup ns/team\n"+
+		"  Account: ServiceAccount ns/acct (exists: yes, enrolled: yes, usable: yes)\n"+
+		"  Targets: ns\n  Installed: nothing\n  Blocked: nothing\n  Held but not needed: nothing\n", text)
+	require.False(t, r.blocked())
+}
+
+func TestAccountsThatAreNotUsable(t *testing.T) {
+	says := func(reason, message string) metav1.Condition {
+		return condition(conditionUsable, metav1.ConditionFalse, reason, message)
+	}
+	for name, c := range map[string]struct {
+		edit    func(*world)
+		want    Account
+		blocked bool
+	}{
+		"it is gone": {func(w *world) {
+			w.groups[0].Status.Conditions[0] = says("ServiceAccountNotFound", "ServiceAccount acct not found")
+			w.accounts[types.NamespacedName{Namespace: "ns", Name: "acct"}] = No
+		}, Account{Name: "ns/acct", Exists: No, Enrolled: Yes, Usable: No, Message: "ServiceAccount acct not found"}, true},
+		"it is not enrolled": {func(w *world) {
+			w.groups[0].Status.Conditions[0] = says("AccountNotEnrolled", "apply this")
+			w.rbac = listers(t)
+		}, Account{Name: "ns/acct", Exists: Yes, Enrolled: No, Usable: No, Message: "apply this"}, true},
+		"nobody looked": {func(w *world) { w.groups[0].Status.Conditions = nil },
+			Account{Name: "ns/acct", Exists: Yes, Enrolled: Yes, Usable: Unknown, Message: "Remit has not looked at the OperatorGroup yet"}, false},
+		"it was changed since": {func(w *world) { w.groups[0].Generation = 2 },
+			Account{Name: "ns/acct", Exists: Yes, Enrolled: Yes, Usable: Unknown, Message: "Remit has not looked at the OperatorGroup yet"}, false},
+		"one may not look": {func(w *world) {
+			w.accounts[types.NamespacedName{Namespace: "ns", Name: "acct"}] = Unknown
+			w.rbac = nil
+		}, Account{Name: "ns/acct", Exists: Unknown, Enrolled: Unknown, Usable: Yes, Message: usable.Message}, false},
+		"a default account": {func(w *world) { w.groups[0].Spec.ServiceAccountName = "" },
+			Account{Default: true, Usable: Yes, Message: usable.Message}, false},
+		"no account": {func(w *world) { w.groups[0] = group("", says("NoAccount", "names none")) },
+			Account{Usable: No, Message: "names none"}, true},
+		"it was replaced": {func(w *world) {
+			w.groups[0].Status.Conditions = append(w.groups[0].Status.Conditions, condition(conditionChanged, metav1.ConditionTrue, "AccountRecreated", "it was deleted"))
+		}, Account{Name: "ns/acct", Exists: Yes, Enrolled: Yes, Usable: Yes, Message: usable.Message + ". it was deleted"}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, r := shown(t, givenWorld(t, c.edit))
+			require.Equal(t, c.want, r.OperatorGroups[0].Account)
+			require.Equal(t, c.blocked, r.blocked())
+		})
+	}
+}
+
+func subscription(conditions ...operatorsv1alpha1.SubscriptionCondition) operatorsv1alpha1.Subscription {
+	return operatorsv1alpha1.Subscription{ObjectMeta: objectMeta("sub"), Status: operatorsv1alpha1.SubscriptionStatus{
+		Conditions: conditions, InstallPlanRef: &corev1.ObjectReference{Name: "install-1"},
+	}}
+}
+
+func isTrue(kind operatorsv1alpha1.SubscriptionConditionType, reason, message string) operatorsv1alpha1.SubscriptionCondition {
+	return operatorsv1alpha1.SubscriptionCondition{Type: kind, Status: corev1.ConditionTrue, Reason: reason, Message: message}
+}
+
+func plan(name string, phase operatorsv1alpha1.InstallPlanPhase, reason, message string) operatorsv1alpha1.InstallPlan {
+	ip := operatorsv1alpha1.InstallPlan{ObjectMeta: objectMeta(name)}
+	ip.Status.Phase = phase
+	ip.Status.Conditions = []operatorsv1alpha1.InstallPlanCondition{{
+		Type: operatorsv1alpha1.InstallPlanInstalled, Status: corev1.ConditionFalse, Reason: operatorsv1alpha1.InstallPlanConditionReason(reason), Message: message,
+	}}
+	return ip
+}
+
+func TestWhatIsBlocked(t *testing.T) {
+	missing := isTrue(names.ConditionPermissionsMissing, "AccountLacksPermissions", "lacks 2 rule(s)\n- a\n- b\nTo grant all of it, apply:\n---\nkind: Role\n")
+	pending := isTrue(operatorsv1alpha1.SubscriptionInstallPlanPending, "Installing", "lacks 2 rule(s)")
+	healthy := operatorsv1alpha1.SubscriptionCondition{Type: operatorsv1alpha1.SubscriptionCatalogSourcesUnhealthy, Status: corev1.ConditionFalse}
+	for name, c := range map[string]struct {
+		edit func(*world)
+		want []Block
+	}{
+		"permissions, once": {func(w *world) {
+			w.subscriptions = []operatorsv1alpha1.Subscription{subscription(healthy, missing, pending)}
+			w.plans = []operatorsv1alpha1.InstallPlan{plan("install-1", operatorsv1alpha1.InstallPlanPhaseInstalling, "AccountLacksPermissions", "lacks")}
+		}, []Block{{"Subscription", "sub", "PermissionsMissing", "AccountLacksPermissions", "lacks 2 rule(s)\n- a\n- b"}}},
+		"something else": {func(w *world) { w.subscriptions = []operatorsv1alpha1.Subscription{subscription(pending)} },
+			[]Block{{"Subscription", "sub", "InstallPlanPending", "Installing", "lacks 2 rule(s)"}}},
+		"a plan of nobody": {func(w *world) {
+			w.plans = []operatorsv1alpha1.InstallPlan{plan("install-2", operatorsv1alpha1.InstallPlanPhaseInstalling, "InstallCheckFailed", "why")}
+		}, []Block{{"InstallPlan", "install-2", "Installing", "InstallCheckFailed", "why"}}},
+		"approval": {func(w *world) {
+			w.plans = []operatorsv1alpha1.InstallPlan{plan("install-2", operatorsv1alpha1.InstallPlanPhaseRequiresApproval, "", "")}
+		}, []Block{{"InstallPlan", "install-2", "RequiresApproval", "", "set spec.approved to true to approve it"}}},
+		"what is over": {func(w *world) {
+			w.plans = []operatorsv1alpha1.InstallPlan{
+				plan("install-2", operatorsv1alpha1.InstallPlanPhaseComplete, "", ""),
+				plan("install-3", operatorsv1alpha1.InstallPlanPhaseFailed, reasonSuperseded, "by install-2"),
+				plan("install-4", "", "", ""),
+			}
+		}, nil},
+		"two groups": {func(w *world) {
+			w.groups[0].Status.Conditions = append(w.groups[0].Status.Conditions, condition(conditionMultiple, metav1.ConditionTrue, "MultipleOperatorGroupsFound", "Multiple"))
+		}, []Block{{"OperatorGroup", "team", "MultipleOperatorGroup", "MultipleOperatorGroupsFound", "Multiple"}}},
+		"of another namespace": {func(w *world) {
+			w.plans = []operatorsv1alpha1.InstallPlan{plan("install-2", operatorsv1alpha1.InstallPlanPhaseInstalling, "x", "y")}
+			w.plans[0].Namespace = "other"
+		}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := givenWorld(t, c.edit)
+			_, r := shown(t, w)
+			require.Equal(t, c.want, r.OperatorGroups[0].Blocked)
+			require.Equal(t, len(c.want) > 0, r.blocked())
+		})
+	}
+}
+
+func TestSubscriptionsOfANamespaceWithoutAGroupAreReported(t *testing.T) {
+	text, r := shown(t, givenWorld(t, func(w *world) {
+		w.groups = nil
+		w.subscriptions = []operatorsv1alpha1.Subscription{subscription(isTrue(operatorsv1alpha1.SubscriptionResolutionFailed, "ErrorPreventedResolution", "no OperatorGroup"))}
+	}))
+	require.Equal(t, "Namespace ns has no OperatorGroup\n  Installed: nothing\n  Blocked:\n"+
+		"    Subscription sub: ResolutionFailed: ErrorPreventedResolution\n      no OperatorGroup\n", text)
+	require.True(t, r.blocked())
+}
+
+func csv(phase operatorsv1alpha1.ClusterServiceVersionPhase, message string) operatorsv1alpha1.ClusterServiceVersion {
+	c := operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: objectMeta("demo.v1")}
+	c.Status.Phase, c.Status.Reason, c.Status.Message = phase, "Because", message
+	return c
+}
+
+func TestWhatIsInstalled(t *testing.T) {
+	pending := csv(operatorsv1alpha1.CSVPhasePending, "requirements not met")
+	pending.Status.RequirementStatus = []operatorsv1alpha1.RequirementStatus{
+		{Kind: "ServiceAccount", Name: "demo", Status: operatorsv1alpha1.RequirementStatusReasonPresent},
+		{Kind: "CustomResourceDefinition", Name: "a.b", Status: operatorsv1alpha1.RequirementStatusReasonNotPresent, Message: "CRD is not present"},
+	}
+	for want, c := range map[string]operatorsv1alpha1.ClusterServiceVersion{
+		"    demo.v1: Succeeded\n": csv(operatorsv1alpha1.CSVPhaseSucceeded, "install strategy completed with no errors"),
+		"    demo.v1: Succeeded\n      Because: fine; ExceedsAccount: pods\n":                                                               csv(operatorsv1alpha1.CSVPhaseSucceeded, "fine; ExceedsAccount: pods"),
+		"    demo.v1: Pending\n      Because: requirements not met\n      - CustomResourceDefinition a.b: NotPresent: CRD is not present\n": pending,
+	} {
+		text, r := shown(t, givenWorld(t, func(w *world) { w.csvs = []operatorsv1alpha1.ClusterServiceVersion{c} }))
+		require.Contains(t, text, "  Installed:\n"+want+"  Blocked: nothing\n")
+		require.Contains(t, text, "Note: what of the account's rules is not needed is not known: no InstallPlan shows what ClusterServiceVersion demo.v1")
+		require.Equal(t, c.Status.Phase != operatorsv1alpha1.CSVPhaseSucceeded, r.blocked())
+	}
+}
+
+func TestWhereNotAllIsKnownNothingIsCalledTooMuch(t *testing.T) {
+	for _, edit := range []func(*world){
+		func(w *world) { w.complete = false },
+		func(w *world) { w.rbac = nil },
+		func(w *world) {
+			w.plans = []operatorsv1alpha1.InstallPlan{plan("install-2", operatorsv1alpha1.InstallPlanPhaseInstalling, "x", "y")}
+		},
+	} {
+		text, r := shown(t, givenWorld(t, edit))
+		require.Nil(t, r.OperatorGroups[0].Held)
+		require.NotContains(t, text, "Held")
+	}
+}
+
+func TestTextsAreCut(t *testing.T) {
+	var b bytes.Buffer
+	indent(&b, "  ", strings.Repeat("line\n", maxLines+5))
+	require.Equal(t, strings.Repeat("  line\n", maxLines)+"  and 5 more lines: see -o yaml\n", b.String())
+
+	b.Reset()
+	rules(&b, "head:", make([]rbacv1.PolicyRule, maxRules+1))
+	require.Contains(t, b.String(), "and 1 more: see -o yaml\n")
+}

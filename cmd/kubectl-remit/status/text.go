@@ -1,0 +1,158 @@
+package status
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+
+	"github.com/remit-olm/remit/pkg/rbac"
+)
+
+const (
+	// maxRules of a binding, and maxLines of a message, are shown as text; -o yaml shows all.
+	maxRules = 12
+	maxLines = 30
+)
+
+// text is the report for people.
+func (r *Report) text(out io.Writer) error {
+	var b bytes.Buffer
+	for i, g := range r.OperatorGroups {
+		if i > 0 {
+			b.WriteString("\n")
+		}
+		g.write(&b)
+	}
+	_, err := out.Write(b.Bytes())
+	return err
+}
+
+func (g *Group) write(b *bytes.Buffer) {
+	if g.Name == "" {
+		fmt.Fprintf(b, "Namespace %s has no OperatorGroup\n", g.Namespace)
+	} else {
+		fmt.Fprintf(b, "OperatorGroup %s/%s\n", g.Namespace, g.Name)
+		g.writeAccount(b)
+		fmt.Fprintf(b, "  Targets: %s\n", targets(g.Targets))
+	}
+	b.WriteString("  Installed:" + none(len(g.Installed)))
+	for _, i := range g.Installed {
+		i.write(b)
+	}
+	b.WriteString("  Blocked:" + none(len(g.Blocked)))
+	for _, x := range g.Blocked {
+		fmt.Fprintf(b, "    %s %s: %s\n", x.Kind, x.Name, joined(x.Condition, x.Reason))
+		indent(b, "      ", x.Message)
+	}
+	if g.Held != nil {
+		g.Held.write(b)
+	}
+	for _, note := range g.Notes {
+		indent(b, "  ", "Note: "+note)
+	}
+}
+
+func (g *Group) writeAccount(b *bytes.Buffer) {
+	a := g.Account
+	switch {
+	case a.Name != "":
+		fmt.Fprintf(b, "  Account: ServiceAccount %s (exists: %s, enrolled: %s, usable: %s)\n", a.Name, a.Exists, a.Enrolled, a.Usable)
+	case a.Default:
+		b.WriteString("  Account: the installation's default account (usable: yes)\n")
+	default:
+		b.WriteString("  Account: none\n")
+	}
+	if a.Usable != Yes || a.Default {
+		indent(b, "    ", a.Message)
+	}
+}
+
+func targets(namespaces []string) string {
+	switch {
+	case len(namespaces) == 0:
+		return "none"
+	case len(namespaces) == 1 && namespaces[0] == "":
+		return "all namespaces"
+	}
+	return strings.Join(namespaces, ", ")
+}
+
+func none(n int) string {
+	if n == 0 {
+		return " nothing\n"
+	}
+	return "\n"
+}
+
+func (i Install) write(b *bytes.Buffer) {
+	phase := i.Phase
+	if phase == "" {
+		phase = "not looked at yet"
+	}
+	fmt.Fprintf(b, "    %s: %s\n", i.Name, phase)
+	if i.Message != "" {
+		indent(b, "      ", joined(i.Reason, i.Message))
+	}
+	for _, u := range i.Unmet {
+		indent(b, "      ", "- "+u)
+	}
+}
+
+func joined(a, b string) string {
+	if a == "" || b == "" {
+		return a + b
+	}
+	return a + ": " + b
+}
+
+func (h *Held) write(b *bytes.Buffer) {
+	b.WriteString("  Held but not needed:" + none(len(h.Excess)))
+	for _, e := range h.Excess {
+		where := "in the whole cluster"
+		if e.Namespace != rbac.ClusterScope {
+			where = "in namespace " + e.Namespace
+		}
+		fmt.Fprintf(b, "    %s, by %s (%s)\n", where, e.Binding, e.Role)
+		rules(b, "needed by nothing:", e.Unused)
+		rules(b, "needed in part; something narrower would do:", e.Wider)
+	}
+	if len(h.Shared) > 0 {
+		shown := make([]string, 0, len(h.Shared))
+		for _, s := range h.Shared {
+			shown = append(shown, s.Binding)
+		}
+		fmt.Fprintf(b, "  Shared, through groups of the account: %s\n", strings.Join(shown, ", "))
+	}
+}
+
+func rules(b *bytes.Buffer, head string, list []rbacv1.PolicyRule) {
+	if len(list) == 0 {
+		return
+	}
+	fmt.Fprintf(b, "      %s\n", head)
+	for i, r := range list {
+		if i == maxRules {
+			fmt.Fprintf(b, "        and %d more: see -o yaml\n", len(list)-maxRules)
+			return
+		}
+		fmt.Fprintf(b, "        %s\n", rbac.Line(r))
+	}
+}
+
+// indent writes the lines of a text.
+func indent(b *bytes.Buffer, by, text string) {
+	if text == "" {
+		return
+	}
+	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
+	for i, line := range lines {
+		if i == maxLines {
+			fmt.Fprintf(b, "%sand %d more lines: see -o yaml\n", by, len(lines)-maxLines)
+			return
+		}
+		b.WriteString(by + line + "\n")
+	}
+}

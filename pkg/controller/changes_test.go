@@ -1,0 +1,27 @@
+package controller
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+func TestWhatAnInformerTellsIsAChangeFromOneStateToAnother(t *testing.T) {
+	was, is := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: "was"}}, &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: "is"}}
+	type seen struct{ before, after client.Object }
+	var got []seen
+	h := handlers(func(before, after client.Object) { got = append(got, seen{before, after}) })
+
+	h.OnAdd(is, true)
+	require.Empty(t, got, "what is there at the start wakes nobody")
+	h.OnAdd(is, false)
+	h.OnUpdate(was, is)
+	h.OnDelete(was)
+	h.OnDelete(toolscache.DeletedFinalStateUnknown{Key: "was", Obj: was})
+	h.OnDelete("nonsense")
+	require.Equal(t, []seen{{nil, is}, {was, is}, {was, nil}, {was, nil}}, got)
+}

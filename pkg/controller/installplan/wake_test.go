@@ -1,0 +1,123 @@
+package installplan
+
+import (
+	"testing"
+
+	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	rbacv1listers "k8s.io/client-go/listers/rbac/v1"
+	toolscache "k8s.io/client-go/tools/cache"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/remit-olm/remit/pkg/rbac"
+)
+
+// waking has unfinished plans in the namespaces a and b, each with an OperatorGroup, and one that is
+// complete in a.
+func waking(t *testing.T) *Reconciler {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	require.NoError(t, operatorsv1.AddToScheme(scheme))
+	require.NoError(t, operatorsv1alpha1.AddToScheme(scheme))
+	plan := func(namespace, name string, phase operatorsv1alpha1.InstallPlanPhase, steps ...operatorsv1alpha1.StepResource) client.Object {
+		ip := &operatorsv1alpha1.InstallPlan{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID(namespace + name)}}
+		ip.Status.Phase = phase
+		for _, s := range steps {
+			ip.Status.Plan = append(ip.Status.Plan, &operatorsv1alpha1.Step{Resource: s})
+		}
+		return ip
+	}
+	crd := operatorsv1alpha1.StepResource{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition", Name: "things.x.io"}
+	monitor := operatorsv1alpha1.StepResource{Group: "monitoring.coreos.com", Kind: "ServiceMonitor", Name: "m"}
+	group := func(namespace string, spec operatorsv1.OperatorGroupSpec) client.Object {
+		return &operatorsv1.OperatorGroup{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "og"}, Spec: spec}
+	}
+	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(
+		plan("a", "waits", operatorsv1alpha1.InstallPlanPhaseInstalling, crd),
+		plan("a", "done", operatorsv1alpha1.InstallPlanPhaseComplete, crd, monitor),
+		plan("b", "waits", "", monitor),
+		group("a", operatorsv1.OperatorGroupSpec{ServiceAccountName: "acct", TargetNamespaces: []string{"t"}}),
+		group("b", operatorsv1.OperatorGroupSpec{ServiceAccountName: "acct", Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"x": "y"}}}),
+	).Build()
+	return &Reconciler{
+		Options:   Options{Client: c, CRDAccount: types.NamespacedName{Namespace: "remit", Name: "crds"}},
+		interests: &rbac.Interests[ctrl.Request]{},
+	}
+}
+
+func keys(requests []reconcile.Request) []string {
+	var out []string
+	for _, r := range requests {
+		out = append(out, r.String())
+	}
+	return out
+}
+
+func TestAChangeWakesThePlansThatItConcerns(t *testing.T) {
+	account := func(namespace, name string) client.Object {
+		return &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	}
+	namespace := func(name, label string) client.Object {
+		return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"x": label}}}
+	}
+	for _, row := range []struct {
+		name          string
+		before, after client.Object
+		want          []string
+	}{
+		{"its account comes", nil, account("a", "acct"), []string{"a/waits"}},
+		{"its account goes", account("b", "acct"), nil, []string{"b/waits"}},
+		{"its account is changed", account("a", "acct"), account("a", "acct"), nil},
+		{"another account comes", nil, account("a", "other"), nil},
+		{"the account for CustomResourceDefinitions comes", nil, account("remit", "crds"), []string{"a/waits", "b/waits"}},
+		{"the account for CustomResourceDefinitions is changed", account("remit", "crds"), account("remit", "crds"), nil},
+		{"a target comes", nil, namespace("t", ""), []string{"a/waits"}},
+		{"a target is changed", namespace("t", ""), namespace("t", "z"), nil},
+		{"a namespace becomes a target", namespace("u", ""), namespace("u", "y"), []string{"b/waits"}},
+		{"another namespace comes", nil, namespace("v", ""), nil},
+		{"a Role that nobody looked at", nil, &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "r"}}, nil},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			require.ElementsMatch(t, row.want, keys(waking(t).Concerned(t.Context(), row.before, row.after)))
+		})
+	}
+}
+
+func TestACustomResourceDefinitionWakesThePlansThatUseIt(t *testing.T) {
+	crd := func(plural, group, kind string) client.Object {
+		return &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: plural + "." + group},
+			Spec: apiextensionsv1.CustomResourceDefinitionSpec{Group: group, Names: apiextensionsv1.CustomResourceDefinitionNames{Kind: kind}}}
+	}
+	r := waking(t)
+	require.Equal(t, []string{"a/waits"}, keys(r.using(t.Context(), crd("things", "x.io", "Thing"))), "one that it brings")
+	require.Equal(t, []string{"b/waits"}, keys(r.using(t.Context(), crd("servicemonitors", "monitoring.coreos.com", "ServiceMonitor"))), "one of a step's kind")
+	require.Empty(t, r.using(t.Context(), crd("podmonitors", "monitoring.coreos.com", "PodMonitor")))
+}
+
+func TestWhatAPlanAskedOfRBACWakesItUntilItAsksNoMore(t *testing.T) {
+	r := waking(t)
+	req := ctrl.Request{NamespacedName: types.NamespacedName{Namespace: "a", Name: "waits"}}
+	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "c"}}
+	roles := toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{})
+	require.NoError(t, roles.Add(role))
+	r.RBAC.ClusterRoles = rbacv1listers.NewClusterRoleLister(roles)
+	look, looked := r.looking(req)
+	_, err := look.RBAC.ClusterRoles.Get("c")
+	require.NoError(t, err)
+	looked()
+	require.Equal(t, []string{"a/waits"}, keys(r.Concerned(t.Context(), role, nil)))
+
+	_, looked = r.looking(req)
+	looked()
+	require.Empty(t, r.Concerned(t.Context(), role, nil))
+}

@@ -1,0 +1,52 @@
+package subscription
+
+import (
+	"testing"
+
+	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+)
+
+func TestAnAccountOrATargetWakesWhatCouldNotBeResolved(t *testing.T) {
+	scheme := runtime.NewScheme()
+	require.NoError(t, operatorsv1.AddToScheme(scheme))
+	require.NoError(t, operatorsv1alpha1.AddToScheme(scheme))
+	var objects []client.Object
+	for namespace, status := range map[string]corev1.ConditionStatus{"waits": corev1.ConditionTrue, "fine": corev1.ConditionFalse} {
+		sub := subscription(namespace, operatorsv1alpha1.ApprovalAutomatic)
+		sub.Namespace = namespace
+		sub.Status.SetCondition(operatorsv1alpha1.SubscriptionCondition{Type: operatorsv1alpha1.SubscriptionResolutionFailed, Status: status})
+		objects = append(objects, sub, &operatorsv1.OperatorGroup{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "og"},
+			Spec: operatorsv1.OperatorGroupSpec{ServiceAccountName: "acct", Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"x": "y"}}}})
+	}
+	r := &Reconciler{Options: Options{Client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build()}}
+	account := func(namespace, name string) client.Object {
+		return &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	}
+	target := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "t", Labels: map[string]string{"x": "y"}}}
+	waits := []ctrl.Request{request("waits")}
+	for _, row := range []struct {
+		name          string
+		before, after client.Object
+		want          []ctrl.Request
+	}{
+		{"its account comes", nil, account("waits", "acct"), waits},
+		{"its account is changed", account("waits", "acct"), account("waits", "acct"), nil},
+		{"another account comes", nil, account("waits", "other"), nil},
+		{"the account of one that was resolved", nil, account("fine", "acct"), nil},
+		{"a target comes", nil, target, waits},
+		{"a target is changed", target, target, nil},
+		{"another namespace comes", nil, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "u"}}, nil},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			require.Equal(t, row.want, r.Concerned(t.Context(), row.before, row.after))
+		})
+	}
+}

@@ -1,0 +1,117 @@
+package e2e
+
+import (
+	"bytes"
+	"encoding/json"
+	"testing"
+
+	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
+	"github.com/stretchr/testify/require"
+	rbacv1 "k8s.io/api/rbac/v1"
+
+	"github.com/remit-olm/remit/cmd/kubectl-remit/status"
+	"github.com/remit-olm/remit/pkg/rbac"
+	"github.com/remit-olm/remit/test/env"
+	"github.com/remit-olm/remit/test/operators/sample/bundle"
+)
+
+// statusOf runs "kubectl remit status" and returns what goes to standard output and to standard error.
+func statusOf(t *testing.T, args ...string) (out, notes string, err error) {
+	t.Helper()
+	cmd := status.NewCommand()
+	var stdout, stderr bytes.Buffer
+	cmd.SetOut(&stdout)
+	cmd.SetErr(&stderr)
+	cmd.SilenceUsage, cmd.SilenceErrors = true, true
+	cmd.SetArgs(append(args, "--kubeconfig="+cluster.Kubeconfig))
+	err = cmd.ExecuteContext(t.Context())
+	return stdout.String(), stderr.String(), err
+}
+
+func TestStatusSaysWhatIsBlockedAndWhatIsNotNeeded(t *testing.T) {
+	t.Parallel()
+	tn := subscribed(t, catalogSample)
+	out, _, err := statusOf(t, "-n", tn.Namespace)
+	require.Error(t, err)
+	require.Contains(t, out, "Namespace "+tn.Namespace+" has no OperatorGroup\n")
+
+	tn.Group(env.AccountName, tn.Namespace)
+	message := tn.PermissionsMissing()
+	out, notes, err := statusOf(t, "-n", tn.Namespace)
+	require.Error(t, err)
+	require.Empty(t, err.Error(), "all is said")
+	require.Empty(t, notes)
+	require.Contains(t, out, "OperatorGroup "+tn.Namespace+"/group\n  Account: ServiceAccount "+tn.Account.String()+" (exists: yes, enrolled: yes, usable: yes)\n"+
+		"  Targets: "+tn.Namespace+"\n  Installed: nothing\n  Blocked:\n    Subscription "+bundle.Package+": PermissionsMissing: AccountLacksPermissions\n"+
+		"      ServiceAccount "+tn.Account.String()+" lacks ")
+	require.NotContains(t, out, "kind: Role")
+	require.Contains(t, out, "Held but not needed: nothing\n")
+	require.Contains(t, out, "Shared, through groups of the account: ClusterRoleBinding system:basic-user, ")
+
+	tn.Paste(message)
+	tn.Succeeded(bundle.CSV)
+	out, _, err = statusOf(t, "-n", tn.Namespace)
+	require.NoError(t, err)
+	require.Contains(t, out, "  Installed:\n    "+bundle.CSV+": Succeeded\n  Blocked: nothing\n  Held but not needed: nothing\n", "what the report said to grant is needed, all of it")
+
+	surplus := rbacv1.PolicyRule{APIGroups: []string{"batch"}, Resources: []string{"jobs"}, Verbs: []string{"create"}}
+	wide := rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"*"}}
+	elsewhere := tn.Other(nil)
+	tn.Grant(tn.Namespace, surplus, wide)
+	tn.Grant(elsewhere, surplus)
+	tn.Grant(rbac.ClusterScope, surplus)
+	out, _, err = statusOf(t, "-n", tn.Namespace, "-o", "json")
+	require.NoError(t, err)
+	var r status.Report
+	require.NoError(t, json.Unmarshal([]byte(out), &r))
+	require.Len(t, r.OperatorGroups, 1)
+	require.Len(t, r.OperatorGroups[0].Held.Excess, 3)
+	for i, scope := range []string{rbac.ClusterScope, tn.Namespace, elsewhere} {
+		e := r.OperatorGroups[0].Held.Excess[i]
+		require.Equal(t, scope, e.Namespace)
+		require.Equal(t, []rbacv1.PolicyRule{surplus}, e.Unused)
+		require.Equal(t, scope == tn.Namespace, len(e.Wider) == 1)
+	}
+	require.Equal(t, []rbacv1.PolicyRule{wide}, r.OperatorGroups[0].Held.Excess[1].Wider)
+}
+
+func TestStatusSaysWhatItsUserMayNotRead(t *testing.T) {
+	t.Parallel()
+	tn := cluster.Tenant(t)
+	tn.Group(env.AccountName, tn.Namespace)
+	tn.GroupSays("group", "AccountUsable", "True", "Enrolled", "")
+	user := "viewer-of-" + tn.Namespace
+	groups := rbacv1.PolicyRule{APIGroups: []string{operatorsv1.GroupVersion.Group}, Resources: []string{"operatorgroups"}, Verbs: []string{"list"}}
+	tn.Create(&rbacv1.Role{ObjectMeta: tn.Meta("viewer"), Rules: []rbacv1.PolicyRule{groups}})
+	tn.Create(&rbacv1.RoleBinding{ObjectMeta: tn.Meta("viewer"), RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "viewer"},
+		Subjects: []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: user}}})
+
+	var out, notes string
+	require.Eventually(t, func() bool {
+		var err error
+		out, notes, err = statusOf(t, "-n", tn.Namespace, "--as", user)
+		return err == nil
+	}, env.Patience, env.Patience/100)
+	require.Contains(t, out, "(exists: unknown, enrolled: unknown, usable: yes)")
+	require.NotContains(t, out, "Held but not needed")
+	for _, resource := range []string{"subscriptions", "installplans", "clusterserviceversions", "serviceaccounts", "clusterroles"} {
+		require.Contains(t, notes, `resource "`+resource+`"`)
+	}
+
+	_, _, err := statusOf(t, "-A", "--as", user)
+	require.ErrorContains(t, err, "list OperatorGroups")
+	_, _, err = statusOf(t, "-A", "-n", tn.Namespace)
+	require.ErrorContains(t, err, "exclude each other")
+}
+
+func TestStatusOfAnEmptyNamespace(t *testing.T) {
+	t.Parallel()
+	tn := cluster.Tenant(t)
+	out, notes, err := statusOf(t, "-n", tn.Namespace)
+	require.NoError(t, err)
+	require.Empty(t, out)
+	require.Equal(t, "There is no OperatorGroup in namespace \""+tn.Namespace+"\", and nothing to install.\n", notes)
+
+	out, _, _ = statusOf(t, "-A", "-o", "yaml")
+	require.Contains(t, out, "operatorGroups:")
+}
