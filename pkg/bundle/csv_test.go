@@ -1,6 +1,7 @@
 package bundle_test
 
 import (
+	"slices"
 	"testing"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
@@ -8,6 +9,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 
 	"github.com/remit-olm/remit/pkg/bundle"
+	"github.com/remit-olm/remit/pkg/rbac"
 )
 
 type edit = func(*operatorsv1alpha1.NamedInstallStrategy)
@@ -50,6 +52,9 @@ func may(verb, resource string) rbacv1.PolicyRule {
 }
 
 func TestValidateCSV(t *testing.T) {
+	// Two of these are as many as can be looked at.
+	huge := may("get", "secrets")
+	huge.ResourceNames = slices.Repeat([]string{"a"}, rbac.MaxAtoms/2)
 	url := rbacv1.PolicyRule{NonResourceURLs: []string{"/metrics"}, Verbs: []string{"get"}}
 	for _, row := range []struct {
 		name string
@@ -67,6 +72,8 @@ func TestValidateCSV(t *testing.T) {
 		{"a deployment's ServiceAccount", csv(deployment("b", "A/B")), []string{`deployment "b": serviceAccountName "A/B"`}},
 		{"a permission without ServiceAccount", csv(permission("")), []string{`permissions[0]: serviceAccountName ""`}},
 		{"URLs in a namespace", csv(permission("op", url)), []string{"permissions[0]: rule", "for the whole cluster only"}},
+		{"as many combinations as can be looked at", csv(permission("op", huge), clusterPermission("op", huge)), nil},
+		{"more combinations than can be looked at", csv(permission("op", huge), clusterPermission("op", huge, may("get", "pods"))), []string{"permissions and clusterPermissions", rbac.ErrTooLarge.Error()}},
 		{"all that is wrong at once", csv(permission("op", rbacv1.PolicyRule{}), clusterPermission("A", rbacv1.PolicyRule{Verbs: []string{"get"}})),
 			[]string{"permissions[0]: rule", "has no verbs", `clusterPermissions[0]: serviceAccountName "A"`, "has no apiGroups"}},
 	} {

@@ -1,6 +1,7 @@
 package install
 
 import (
+	"fmt"
 	"testing"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
@@ -103,6 +104,25 @@ func TestOneInvalidRuleMakesAllOfThemUnanswered(t *testing.T) {
 	missing, err := newWorld(t).checker().MissingRules(serviceAccount("t1", "acct"), "t1",
 		[]rbacv1.PolicyRule{on("pods", "get"), {Resources: []string{"x"}, Verbs: []string{"get"}}})
 	require.ErrorContains(t, err, "has no apiGroups")
+	require.Empty(t, missing)
+}
+
+func TestAHugeCSVIsAnsweredAndATooLargeOneIsNot(t *testing.T) {
+	rules := make([]rbacv1.PolicyRule, 10_000)
+	for i := range rules {
+		rules[i] = on(fmt.Sprint("things", i), "get", "list", "watch", "update", "delete")
+	}
+	c, acct := newWorld(t).checker(), serviceAccount("t1", "acct")
+	missing, err := c.MissingRules(acct, "t1", rules)
+	require.NoError(t, err)
+	require.Len(t, missing, 1, "they are alike but for their resource")
+	for _, rule := range rules {
+		ok, err := c.RuleSatisfied(acct, "t1", rule)
+		require.NoError(t, err)
+		require.False(t, ok)
+	}
+	missing, err = c.MissingRules(acct, "t1", append(rules, on("more", "get")))
+	require.ErrorIs(t, err, rbac.ErrTooLarge)
 	require.Empty(t, missing)
 }
 

@@ -53,10 +53,14 @@ func (r roles) ofRole(obj *unstructured.Unstructured) []Need {
 		return []Need{{Namespace: obj.GetNamespace(), Invalid: err, Object: apply.Describe(obj)}}
 	}
 	grant := rbac.RoleGrant(role, nil)
-	if len(grant.Rules) == 0 {
+	if len(grant.Rules) == 0 && grant.Invalid == nil {
 		return nil
 	}
-	return []Need{granted(obj, grant, "grant what "+apply.Describe(obj)+" contains")}
+	need := granted(obj, grant, "grant what "+apply.Describe(obj)+" contains")
+	for _, line := range rbac.Lint(role.Namespace, role.Rules) {
+		need.Notes = append(need.Notes, apply.Describe(obj)+": "+line)
+	}
+	return []Need{need}
 }
 
 // ofBinding is the check on bindings: who binds a role must hold its rules in the binding's scope, or be

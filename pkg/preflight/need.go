@@ -33,6 +33,8 @@ type Need struct {
 	Unread error
 	// Invalid says why the API server will refuse this whoever asks.
 	Invalid error
+	// Notes are what rules of the object give less or more than they seem to say.
+	Notes []string
 }
 
 // NeedsOf lists what the steps of a plan need, and what their ClusterServiceVersions need as long as they

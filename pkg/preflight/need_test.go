@@ -91,7 +91,6 @@ func TestNeedsOfEachKind(t *testing.T) {
 			Rules:   []rbacv1.PolicyRule{may("*", "*", "*"), {Verbs: []string{"*"}, NonResourceURLs: []string{"*"}}},
 			Granted: true, Object: "ClusterRole x", Cause: "grant what ClusterRole x contains", Unless: escalate("clusterroles"),
 		})},
-		{"an aggregation of nothing", rbacObject(t, "ClusterRole", "", "aggregationRule: {}"), cluster},
 		{"36 a Role without rules", rbacObject(t, "Role", "ns", ""), []Need{role}},
 		{"57 a binding of a role that does not exist", rbacObject(t, "RoleBinding", "ns", "roleRef: {kind: Role, name: r}"), []Need{
 			onX("ns", rbacv1.GroupName, "rolebindings", "RoleBinding ns/x", "apply RoleBinding ns/x", "create", "patch", "get"), {
@@ -180,6 +179,22 @@ func TestWhatTheAPIServerWouldRefuseIsRefusedAndTheRestIsReported(t *testing.T) 
 			require.Len(t, report.Findings, 2)
 		})
 	}
+}
+
+func TestAReportSaysWhatARoleOnlySeemsToGive(t *testing.T) {
+	steps := []step.Step{
+		rbacObject(t, "Role", "ns", "rules: [{verbs: [get], apiGroups: ['', apps/v1], resources: [nodes, pods/*]}]"),
+		rbacObject(t, "ClusterRole", "", "aggregationRule: {}"),
+	}
+	needs := onlyNeeds(t, nothingLive, steps...)
+	report, err := Evaluate(types.NamespacedName{Namespace: "ns", Name: "installer"}, needs, func(string) ([]rbacv1.PolicyRule, error) { return nil, nil })
+	require.NoError(t, err)
+	require.Equal(t, []string{
+		`Role ns/x: apiGroup "apps/v1" matches nothing: a group has no version`,
+		"Role ns/x: nodes is cluster-scoped: a namespaced rule gives nothing on it",
+		`Role ns/x: resource "pods/*" matches nothing: name the subresources, or use "*"`,
+	}, report.Notes)
+	require.Equal(t, []Refusal{{Object: "ClusterRole x", Message: "aggregationRule has no clusterRoleSelectors", Final: true}}, report.Refused)
 }
 
 func TestOfARoleThatCannotBeReadNothingIsKnown(t *testing.T) {

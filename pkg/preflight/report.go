@@ -90,6 +90,7 @@ func Examine(account types.NamespacedName, needs []Need, holding func(namespace 
 	report := Report{Account: account}
 	scopes := map[string]*held{}
 	for _, n := range needs {
+		report.Notes = append(report.Notes, n.Notes...)
 		if n.Invalid != nil {
 			report.refuse(n.Object, n.Invalid)
 			continue

@@ -48,6 +48,45 @@ func TestTheIndexFindsWhatListingFinds(t *testing.T) {
 	}
 }
 
+func TestTheIndexFollowsEveryChange(t *testing.T) {
+	random := rand.New(rand.NewSource(1))
+	store := func() toolscache.Indexer {
+		s := toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc})
+		require.NoError(t, s.AddIndexers(SubjectIndexers()))
+		return s
+	}
+	roles, clusterRoles, bindings, clusterBindings := store(), store(), store(), store()
+	slow := Listers{
+		Roles: rbacv1listers.NewRoleLister(roles), RoleBindings: rbacv1listers.NewRoleBindingLister(bindings),
+		ClusterRoles: rbacv1listers.NewClusterRoleLister(clusterRoles), ClusterRoleBindings: rbacv1listers.NewClusterRoleBindingLister(clusterBindings),
+	}
+	fast := slow
+	fast.RoleBindings, fast.ClusterRoleBindings = NewRoleBindingLister(bindings), NewClusterRoleBindingLister(clusterBindings)
+	given := 0
+	for range 500 {
+		// An object comes, is replaced by another of its name, or goes; a role may go before its bindings.
+		objects, someBindings, someClusterBindings := randomBindings(random)
+		i := random.Intn(len(someBindings))
+		for _, change := range []struct {
+			in  toolscache.Indexer
+			obj any
+		}{{clusterRoles, objects[3*i]}, {bindings, someBindings[i]}, {clusterBindings, someClusterBindings[i]}} {
+			if random.Intn(3) == 0 {
+				require.NoError(t, change.in.Delete(change.obj))
+			} else {
+				require.NoError(t, change.in.Update(change.obj))
+			}
+		}
+		for _, s := range []Subject{ServiceAccount("t1", "a"), ServiceAccount("t2", "a"), {User: "u", Groups: []string{"system:serviceaccounts:t1"}}} {
+			want, got := slow.Holding(s, "t1"), fast.Holding(s, "t1")
+			require.ElementsMatch(t, want.Rules, got.Rules)
+			require.ElementsMatch(t, want.Dangling, got.Dangling)
+			given += len(got.Rules)
+		}
+	}
+	require.Greater(t, given, 1_000)
+}
+
 // randomBindings makes bindings of every kind of subject, with and without namespaces, some of them twice.
 func randomBindings(random *rand.Rand) (objects []any, bindings []*rbacv1.RoleBinding, clusterBindings []*rbacv1.ClusterRoleBinding) {
 	subjects := []rbacv1.Subject{

@@ -1,0 +1,58 @@
+package rbac
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+func TestWhatCouldNotBeToldIsRemembered(t *testing.T) {
+	l := given(t,
+		role(t1, "pods", "get :pods"), binding(t1, "a", ref("Role", "pods"), account(t1, "acct")),
+		binding(t1, "b", ref("Role", "gone"), account(t1, "acct")),
+		binding(t1, "c", ref("Robot", "x"), account(t1, "acct")),
+		clusterBinding("d", ref("ClusterRole", "gone"), account(t1, "acct")),
+		binding(t1, "e", ref("Role", "gone"), account(t1, "other")),
+	)
+	h := l.Holding(ServiceAccount(t1, "acct"), t1)
+	require.Equal(t, rules("get :pods"), h.Rules)
+	require.ElementsMatch(t, []Dangling{
+		{Namespace: t1, Binding: "b", Role: ref("Role", "gone")}, {Binding: "d", Role: ref("ClusterRole", "gone")},
+	}, h.Dangling)
+	require.Len(t, h.Unread, 1)
+
+	v := h.Check(rules("get :pods"))
+	require.Equal(t, Verdict{}, v, "what is held is held, whatever else could not be told")
+	v = h.Check(rules("get,list :pods"))
+	require.False(t, v.Covered())
+	require.True(t, v.Unknown)
+	require.Equal(t, rules("list :pods"), v.Missing)
+	require.ElementsMatch(t, []string{
+		`RoleBinding t1/b names Role "gone", which does not exist`,
+		`ClusterRoleBinding d names ClusterRole "gone", which does not exist`,
+	}, v.Notes)
+	require.False(t, Holding{}.Check(rules("get :pods")).Unknown)
+}
+
+func TestARoleThatGathersOthersTakesEverythingToChange(t *testing.T) {
+	gatherer := clusterRole("r")
+	gatherer.AggregationRule = &rbacv1.AggregationRule{ClusterRoleSelectors: []metav1.LabelSelector{{}}}
+	plain := clusterRole("r", "get :pods")
+	held := Holding{Rules: rules("get :pods")}
+	require.True(t, RoleGrant(plain, nil).Check(held).Covered())
+	require.True(t, RoleGrant(plain, clusterRole("r", "* *:*")).Check(held).Covered(), "what it gave before does not matter")
+	for name, g := range map[string]Grant{
+		"to make":       RoleGrant(gatherer, nil),
+		"to change":     RoleGrant(gatherer, gatherer),
+		"to make plain": RoleGrant(plain, gatherer),
+	} {
+		v := g.Check(held)
+		require.Equal(t, rules("* *:*", "* *"), v.Missing, name)
+		v = g.Check(Holding{Rules: rules("escalate rbac.authorization.k8s.io:clusterroles [r]")})
+		require.True(t, v.Covered(), name)
+		require.Equal(t, "escalate", v.Via, name)
+		require.NotEmpty(t, v.Missing, "what is given without being held is said all the same")
+	}
+}
