@@ -37,6 +37,7 @@ func (c *cluster) apiServerOptions() (component.APIServerOptions, error) {
 		Egress:      egress,
 		AuditPolicy: policy,
 		AuditLog:    c.options.auditLog,
+		Authorizer:  c.options.authorizer,
 
 		ClientCA:          c.id.ca.CertFile,
 		RequestHeaderCA:   c.id.front.CertFile,

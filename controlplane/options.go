@@ -19,6 +19,8 @@ type options struct {
 	tether    bool
 	ephemeral bool
 	auditLog  string
+	// authorizer is a kubeconfig; "" leaves authorization to Node and RBAC.
+	authorizer string
 }
 
 func parseOptions(args []string) (options, error) {
@@ -33,6 +35,7 @@ func parseOptions(args []string) (options, error) {
 	flags.BoolVar(&o.tether, "tether", false, "exit when stdin is closed")
 	flags.BoolVar(&o.ephemeral, "ephemeral", false, "remove everything but the logs from the state directory at the end")
 	flags.StringVar(&o.auditLog, "audit-log", "", "file of the API server's audit log (default DIR/audit.log)")
+	flags.StringVar(&o.authorizer, "authorizer", "", "kubeconfig of a webhook that is asked to authorize what RBAC does not allow")
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}
@@ -64,7 +67,7 @@ func (o *options) complete() (err error) {
 	if o.auditLog == "" {
 		o.auditLog = filepath.Join(o.dir, "audit.log")
 	}
-	for _, file := range []*string{&o.auditLog, &o.images.File, &o.users} {
+	for _, file := range []*string{&o.auditLog, &o.images.File, &o.users, &o.authorizer} {
 		if *file == "" {
 			continue
 		}

@@ -38,7 +38,11 @@ func allowed(w write) bool {
 				w == write{operatorsGroup, "clusterserviceversions", "patch"} // finalizers: docs/adr/0006
 		}
 	case "", "events.k8s.io":
-		return w.resource == "events" && (w.verb == "create" || w.verb == "patch")
+		resources := []string{"events"}
+		if w.group == "" {
+			resources = append(resources, "configmaps") // reports of plans: docs/adr/0007
+		}
+		return slices.Contains(resources, w.resource) && slices.Contains([]string{"create", "patch"}, w.verb)
 	case "authorization.k8s.io":
 		return w.resource == "subjectaccessreviews" && w.verb == "create"
 	}
@@ -74,6 +78,8 @@ func TestSelfWritesNothingOfThePowersWorthStealing(t *testing.T) {
 		{"apps", "deployments", "patch"},
 		{"", "secrets", "create"},
 		{"", "services", "update"},
+		{"", "configmaps", "update"},
+		{"", "configmaps", "delete"},
 		{"", "namespaces", "patch"},
 		{"", "pods", "create"},
 		{"", "users", "impersonate"},

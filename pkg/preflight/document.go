@@ -46,19 +46,25 @@ type ScopeDocument struct {
 
 // RuleDocument is a rule, what for, and how that was found out.
 type RuleDocument struct {
-	rbacv1.PolicyRule `json:",inline"`
-	Causes            []string `json:"causes"`
-	Sources           []Source `json:"sources"`
-	Why               string   `json:"why,omitempty"`
+	Rule    rbacv1.PolicyRule `json:"rule"`
+	Causes  []string          `json:"causes"`
+	Sources []Source          `json:"sources"`
+	Why     string            `json:"why,omitempty"`
 }
 
 // Document makes the Document.
 func (r Report) Document() Document {
-	return Document{
+	d := Document{
 		Account: r.Account.String(),
 		Missing: explain(r.Findings), Unknown: explain(r.Unknown), Allowed: explain(r.Allowed),
-		Refused: r.Refused, Notes: r.Notes,
+		Refused: r.Refused, Notes: slices.Clone(r.Notes),
 	}
+	for _, f := range r.Unknown {
+		if len(f.Missing) == 0 { // of no rule in particular
+			d.Notes = append(d.Notes, f.Cause+": "+f.Why)
+		}
+	}
+	return d
 }
 
 // explain says of each rule of each scope which findings it comes from.
@@ -87,7 +93,7 @@ func explain(findings []Finding) []ScopeDocument {
 	for _, namespace := range slices.Sorted(maps.Keys(byNamespace)) {
 		s := ScopeDocument{Namespace: namespace}
 		for _, rule := range rbac.Compact(byNamespace[namespace]) {
-			d := RuleDocument{PolicyRule: rule}
+			d := RuleDocument{Rule: rule}
 			all := why{causes: map[string]bool{}, sources: map[Source]bool{}}
 			for _, atom := range rbac.Atoms([]rbacv1.PolicyRule{rule}) {
 				w := of[key(namespace, atom)]

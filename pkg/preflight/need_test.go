@@ -74,6 +74,7 @@ func TestNeedsOfEachKind(t *testing.T) {
 		{"a CSV and its Deployments", object(t, "operators.coreos.com/v1alpha1", "ClusterServiceVersion", "ns", csv), []Need{
 			onX("ns", "operators.coreos.com", "clusterserviceversions", "ClusterServiceVersion ns/x", "apply ClusterServiceVersion ns/x", "create", "patch", "get"),
 			onX("ns", "operators.coreos.com", "clusterserviceversions", "ClusterServiceVersion ns/x", "annotate and finalize ClusterServiceVersion ns/x", "patch"),
+			onX("ns", "operators.coreos.com", "clusterserviceversions", "ClusterServiceVersion ns/x", "remove ClusterServiceVersion ns/x where another version has replaced it", "delete"),
 			onX("ns", "apps", "deployments", "Deployment ns/x", "apply Deployment ns/x", "create", "patch", "get"),
 			onX("ns", "apps", "deployments", "Deployment ns/x", "remove Deployment ns/x where ClusterServiceVersion ns/x no longer has it", "delete"),
 		}},

@@ -75,18 +75,37 @@ func (r Report) written() string {
 	return "nothing was written."
 }
 
-// RefusedText says which objects the API server refuses and why; "" where there are none.
+// RefusedText says which objects are refused and why; "" where there are none.
 func (r Report) RefusedText() string {
 	if len(r.Refused) == 0 {
 		return ""
 	}
-	return join(r.refusedLines(), MaxRefusals)
+	return strings.TrimSuffix(join(r.refusedLines(), MaxRefusals)+"\n"+r.Details, "\n")
+}
+
+// Undecided says which rights nobody could decide about; "" where there are none.
+func (r Report) Undecided() string {
+	var lines []string
+	for _, f := range r.Unknown {
+		if f.Source != SourceDryRun {
+			lines = append(lines, "- "+f.Cause+": "+oneLine(f.Why))
+		}
+	}
+	if len(lines) == 0 {
+		return ""
+	}
+	head := fmt.Sprintf("Whether ServiceAccount %s holds all that is needed could not be found out; the writes will tell.", r.Account)
+	return strings.TrimSuffix(join(append([]string{head}, lines...), MaxRefusals)+"\n"+r.Details, "\n")
 }
 
 func (r Report) refusedLines() []string {
 	lines := []string{fmt.Sprintf("%d object(s) are refused; %s", len(r.Refused), r.written())}
 	for _, f := range r.Refused {
-		lines = append(lines, "- "+f.Object+": "+oneLine(f.Message))
+		text := oneLine(f.Message)
+		if !strings.HasPrefix(text, f.Object) {
+			text = f.Object + ": " + text
+		}
+		lines = append(lines, "- "+text)
 	}
 	return lines
 }

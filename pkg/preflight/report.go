@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/remit-olm/remit/pkg/rbac"
+	"github.com/remit-olm/remit/pkg/step/execute"
 )
 
 // Source says how something was found out.
@@ -45,6 +46,8 @@ type Refusal struct {
 	Message string `json:"message"`
 	// Final says that no change of the cluster makes it acceptable: the bundle is wrong.
 	Final bool `json:"final,omitempty"`
+	// Unserved says that the cluster does not know the object's kind.
+	Unserved bool `json:"unserved,omitempty"`
 }
 
 // Report is all that an account lacks for a plan, and whatever else is in the way. It is deterministic.
@@ -92,11 +95,11 @@ func Examine(account types.NamespacedName, needs []Need, holding func(namespace 
 	for _, n := range needs {
 		report.Notes = append(report.Notes, n.Notes...)
 		if n.Invalid != nil {
-			report.refuse(n.Object, n.Invalid)
+			report.refuse(Refusal{Object: n.Object, Message: message(n.Invalid), Final: true})
 			continue
 		}
 		if rbac.TooLarge(n.Rules) {
-			report.refuse(n.Object, rbac.ErrTooLarge)
+			report.refuse(Refusal{Object: n.Object, Message: rbac.ErrTooLarge.Error(), Final: true})
 			continue
 		}
 		if scopes[n.Namespace] == nil {
@@ -127,14 +130,22 @@ func (h *held) notes() []string {
 		return nil
 	}
 	var out []string
+	for _, err := range h.Unread {
+		out = append(out, "RBAC is not known, so that the API server was asked instead: "+oneLine(err.Error()))
+	}
 	for _, d := range h.Dangling {
 		out = append(out, d.String())
 	}
 	return out
 }
 
-func (r *Report) refuse(object string, why error) {
-	refusal := Refusal{Object: object, Message: why.Error(), Final: true}
+// Refuse adds what is in the way of an object, in words of our own.
+func (r *Report) Refuse(object string, why error) {
+	var unserved *execute.UnservedError
+	r.refuse(Refusal{Object: object, Message: message(why), Unserved: errors.As(why, &unserved)})
+}
+
+func (r *Report) refuse(refusal Refusal) {
 	if !slices.Contains(r.Refused, refusal) {
 		r.Refused = append(r.Refused, refusal)
 	}
@@ -154,7 +165,7 @@ func (r *Report) add(n Need, h *held) {
 		return
 	default:
 		if err := errors.Join(h.Unread...); err != nil {
-			f.Why = err.Error()
+			f.Why = oneLine(err.Error())
 		}
 	}
 	h.lacking = true

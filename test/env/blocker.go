@@ -14,13 +14,14 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	"github.com/remit-olm/remit/pkg/lib/scoped"
 )
 
 // blockedByTest is what the API server answers while a Blocker stands.
 const blockedByTest = "blocked by the test"
 
-// Blocker makes the API server refuse to create one object of the tenant's namespace, so that a plan
-// stops at a step of the test's choice.
+// Blocker makes the API server refuse to create one object of the tenant's namespace.
 type Blocker struct {
 	tn      *Tenant
 	obj     client.Object
@@ -28,8 +29,22 @@ type Blocker struct {
 	binding *admissionregistrationv1.ValidatingAdmissionPolicyBinding
 }
 
-// Block returns when the refusal is in force. The object is a valid one that could be created.
+// Block lets dry runs of the account through, so that a plan stops at a step of the test's choice: a real
+// refusal that no dry run foresees. It returns when the refusal is in force. The object is a valid one that could
+// be created.
 func (tn *Tenant) Block(obj client.Object) *Blocker {
+	tn.T.Helper()
+	return tn.block(obj, fmt.Sprintf("request.?dryRun.orValue(false) && request.userInfo.username == %q",
+		scoped.Username(tn.Account.Namespace, tn.Account.Name)), ptr.To(metav1.StatusReasonForbidden))
+}
+
+// Refuse is Block with dry runs refused too, as the policies of administrators do.
+func (tn *Tenant) Refuse(obj client.Object) *Blocker {
+	tn.T.Helper()
+	return tn.block(obj, "false", nil)
+}
+
+func (tn *Tenant) block(obj client.Object, unless string, reason *metav1.StatusReason) *Blocker {
 	tn.T.Helper()
 	obj.SetNamespace(tn.Namespace)
 	mapping := tn.mapping(obj)
@@ -50,9 +65,9 @@ func (tn *Tenant) Block(obj client.Object) *Blocker {
 					}}},
 				},
 				Validations: []admissionregistrationv1.Validation{{
-					Expression: fmt.Sprintf("object.metadata.name != %q", obj.GetName()),
+					Expression: fmt.Sprintf("object.metadata.name != %q || %s", obj.GetName(), unless),
 					Message:    blockedByTest,
-					Reason:     ptr.To(metav1.StatusReasonForbidden),
+					Reason:     reason,
 				}},
 			},
 		},

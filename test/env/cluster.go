@@ -45,6 +45,8 @@ type Options struct {
 	Without []string
 	// Args are more flags for the programs.
 	Args []manifests.Args
+	// Authorizer is the URL of a webhook that is asked to authorize what RBAC does not allow; "" is none.
+	Authorizer string
 }
 
 // Start brings up a control plane and installs Remit. The caller stops it. Its state and logs stay in
@@ -67,7 +69,7 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	instance, err := controlplane.Launch(ctx, controlplane.Options{Images: images, Dir: dir})
+	instance, err := controlplane.Launch(ctx, controlplane.Options{Images: images, Dir: dir, Authorizer: o.Authorizer})
 	if err != nil {
 		return nil, err
 	}

@@ -27,7 +27,7 @@ type about struct {
 	namespace string
 	targets   []string
 	steps     []step.Step
-	rights    *grants.Rights
+	rights    grants.Source
 }
 
 // about finds what an argument names.
@@ -113,11 +113,8 @@ func (o *Options) findAccount(ctx context.Context, c client.Client, a *about) er
 func (o *Options) findRights(ctx context.Context, c client.Client, a *about) error {
 	if o.RBACDir != "" {
 		listers, err := grants.Folder(o.RBACDir)
-		if err != nil {
-			return err
-		}
 		a.rights = grants.Listed(listers, a.account)
-		return nil
+		return err
 	}
 	var err error
 	a.rights, err = grants.Cluster(ctx, c, a.account, grants.Namespaces(a.namespace, a.targets))
@@ -129,5 +126,13 @@ func (a *about) evaluate(ctx context.Context) (*result, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &result{about: a, report: a.rights.Report(ctx, needs)}, nil
+	holder, err := a.rights.Holder(ctx, needs)
+	if err != nil {
+		return nil, err
+	}
+	report, err := preflight.Evaluate(a.account, needs, holder)
+	if err != nil {
+		return nil, err
+	}
+	return &result{about: a, report: report}, nil
 }

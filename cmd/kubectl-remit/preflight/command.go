@@ -87,5 +87,8 @@ func (o *Options) Run(ctx context.Context, arg string) error {
 	if err := r.print(o.Out, o.ErrOut, o.Format); err != nil {
 		return err
 	}
-	return r.err()
+	if !r.report.Empty() {
+		return cli.Missing()
+	}
+	return nil
 }

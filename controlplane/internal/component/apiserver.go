@@ -16,7 +16,7 @@ import (
 // Pair is a certificate and its key in two files.
 type Pair struct{ Cert, Key string }
 
-// APIServerOptions says where the API server finds everything. All fields are required.
+// APIServerOptions says where the API server finds everything. All fields but Authorizer are required.
 type APIServerOptions struct {
 	// Listener is open already, which leaves no moment in which somebody else can take the port.
 	Listener net.Listener
@@ -27,6 +27,7 @@ type APIServerOptions struct {
 	Egress      string // egress selector file
 	AuditPolicy string
 	AuditLog    string
+	Authorizer  string // kubeconfig of a webhook
 
 	ClientCA          string
 	RequestHeaderCA   string
@@ -65,9 +66,23 @@ func APIServer(ctx context.Context, o APIServerOptions) (*Running, error) {
 	return start(ctx, "kube-apiserver", run), nil
 }
 
+// authorizationFlags let a webhook, if any, allow what RBAC does not. Its answers are not kept: tests change its mind.
+func authorizationFlags(webhook string) []string {
+	if webhook == "" {
+		return []string{"--authorization-mode=Node,RBAC"}
+	}
+	return []string{
+		"--authorization-mode=Node,RBAC,Webhook",
+		"--authorization-webhook-config-file=" + webhook,
+		"--authorization-webhook-version=v1",
+		"--authorization-webhook-cache-authorized-ttl=0s",
+		"--authorization-webhook-cache-unauthorized-ttl=0s",
+	}
+}
+
 func apiServerFlags(o APIServerOptions) []string {
 	addr := o.Listener.Addr().(*net.TCPAddr)
-	return []string{
+	return append(authorizationFlags(o.Authorizer), []string{
 		"--bind-address=" + addr.IP.String(),
 		fmt.Sprintf("--secure-port=%d", addr.Port),
 		"--advertise-address=" + o.Advertise,
@@ -76,7 +91,6 @@ func apiServerFlags(o APIServerOptions) []string {
 		"--allow-privileged=true",
 		"--profiling=false",
 
-		"--authorization-mode=Node,RBAC",
 		"--enable-admission-plugins=NodeRestriction,OwnerReferencesPermissionEnforcement",
 		"--client-ca-file=" + o.ClientCA,
 		"--tls-cert-file=" + o.Serving.Cert,
@@ -107,5 +121,5 @@ func apiServerFlags(o APIServerOptions) []string {
 		"--audit-log-path=" + o.AuditLog,
 		// One file for the life of a control plane: readers follow it by offset.
 		"--audit-log-maxsize=4096",
-	}
+	}...)
 }

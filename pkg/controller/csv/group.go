@@ -4,15 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/remit-olm/remit/pkg/bundle"
 	"github.com/remit-olm/remit/pkg/install/deployment"
-	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 )
 
@@ -68,15 +65,8 @@ func (r *Reconciler) gatherStrategy(s *scope) {
 	s.deployments, s.facts.Strategy = deployment.Desired(in)
 }
 
-// groupAnnotations tell people, tools and, through its pods, the operator where it runs and for whom.
 func groupAnnotations(s *scope) map[string]string {
-	targets := slices.Clone(s.targets)
-	slices.Sort(targets)
-	return map[string]string{
-		names.AnnotationOperatorGroup:     s.group.Name,
-		names.AnnotationOperatorNamespace: s.csv.Namespace,
-		names.AnnotationTargetNamespaces:  strings.Join(targets, ","),
-	}
+	return deployment.GroupAnnotations(s.group.Name, s.csv.Namespace, s.targets)
 }
 
 // gatherAccount finds the account, in the cache, and a client that acts as it and looks again, live,

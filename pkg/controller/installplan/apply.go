@@ -28,9 +28,6 @@ import (
 // own view trails ours by moments.
 func openClients(ctx context.Context, s *run) (flow.Outcome, error) {
 	r := s.reconciler
-	if err := s.current(ctx); err != nil {
-		return flow.Outcome{}, err
-	}
 	account, _, err := s.lookup(r.Live).Account(ctx, s.plan.Namespace)
 	if err != nil {
 		return waitForAccount(err)
@@ -80,7 +77,7 @@ func (s *run) crdClient(ctx context.Context, own client.Client) (client.Client, 
 	return s.reconciler.Accounts.For(ctx, account)
 }
 
-// gather reads every object that the plan makes and names all that are in the way.
+// gather reads every object that the plan makes, and what is in the way of it.
 func gather(ctx context.Context, s *run) (flow.Outcome, error) {
 	states, err := s.executor.Gather(ctx, s.steps)
 	if err != nil {
@@ -132,12 +129,8 @@ func applySteps(ctx context.Context, s *run) (flow.Outcome, error) {
 }
 
 // sameAccount stops a plan as soon as it is seen, in the cache, that its namespace is bounded by
-// somebody else: no step is done as the old account after that, and the plan begins again. It stops one
-// that is gone, too: with it goes what it has made, and nobody would remove what comes later.
+// somebody else: no step is done as the old account after that, and the plan begins again.
 func (s *run) sameAccount(ctx context.Context) error {
-	if err := s.unlessGone(ctx); err != nil {
-		return err
-	}
 	account, _, err := s.lookup(s.reconciler.Client).Account(ctx, s.plan.Namespace)
 	if err != nil {
 		return err
@@ -160,6 +153,9 @@ func verify(ctx context.Context, s *run) (flow.Outcome, error) {
 		return flow.Outcome{}, err
 	}
 	for _, state := range states {
+		if state.Problem != nil {
+			return flow.Outcome{}, state.Problem
+		}
 		if state.Live == nil {
 			return flow.Outcome{}, fmt.Errorf("%s was created and is gone again", apply.Describe(state.Step.Object))
 		}

@@ -16,7 +16,6 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/flow"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/status"
-	"github.com/remit-olm/remit/pkg/preflight"
 	"github.com/remit-olm/remit/pkg/step"
 )
 
@@ -24,6 +23,7 @@ import (
 // (1.4); the others are Remit's own.
 const (
 	typePermissionsMissing = operatorsv1alpha1.InstallPlanConditionType(names.ConditionPermissionsMissing)
+	typeObjectsRefused     = operatorsv1alpha1.InstallPlanConditionType(names.ConditionObjectsRefused)
 
 	reasonCheckFailed   = string(operatorsv1alpha1.InstallPlanReasonInstallCheckFailed)
 	reasonFailed        = operatorsv1alpha1.InstallPlanReasonComponentFailed
@@ -31,6 +31,10 @@ const (
 	reasonSuperseded    = "Superseded"
 	reasonPermissions   = names.ReasonAccountLacksPermissions
 	reasonHeld          = names.ReasonPermissionsHeld
+	reasonUndecided     = names.ReasonPermissionsUndecided
+	reasonRefused       = names.ReasonRefusedByAPIServer
+	reasonAccepted      = names.ReasonAcceptedByAPIServer
+	reasonNotTried      = names.ReasonNotTried
 	reasonWaitingForAPI = "WaitingForApi"
 )
 
@@ -42,6 +46,7 @@ const maxShownManifests = 64 << 10
 func (s *run) report(out flow.Outcome, err error) error {
 	st := &s.plan.Status
 	var fatal *invalid
+	var no *refused
 	switch {
 	case errors.As(err, &fatal):
 		st.Phase = operatorsv1alpha1.InstallPlanPhaseFailed
@@ -49,6 +54,10 @@ func (s *run) report(out flow.Outcome, err error) error {
 		s.setInstalled(corev1.ConditionFalse, fatal.reason, st.Message)
 		s.event(corev1.EventTypeWarning, string(fatal.reason), st.Message)
 		return nil
+	case errors.As(err, &no):
+		st.Message = status.Text(no.Error())
+		s.setInstalled(corev1.ConditionFalse, reasonFailed, st.Message)
+		return err
 	case apierrors.IsConflict(err) && !apply.IsCollision(err):
 		return err // somebody was faster: there is nothing in that for people
 	case err != nil:
@@ -83,12 +92,25 @@ func (s *run) setComplete() {
 	s.event(corev1.EventTypeNormal, "InstallSucceeded", "all steps are done")
 }
 
-func (s *run) setPermissions(report preflight.Report) {
-	if report.Empty() {
+// setFindings puts what preflight found into the two conditions for it.
+func (s *run) setFindings() {
+	f := s.findings
+	switch undecided := f.Undecided(); {
+	case !f.Empty():
+		s.setCondition(typePermissionsMissing, corev1.ConditionTrue, reasonPermissions, status.Text(f.Summary()))
+	case undecided != "":
+		s.setCondition(typePermissionsMissing, corev1.ConditionUnknown, reasonUndecided, status.Text(undecided))
+	default:
 		s.setCondition(typePermissionsMissing, corev1.ConditionFalse, reasonHeld, "")
-		return
 	}
-	s.setCondition(typePermissionsMissing, corev1.ConditionTrue, reasonPermissions, status.Text(report.Summary()))
+	switch {
+	case len(f.Refused) > 0:
+		s.setCondition(typeObjectsRefused, corev1.ConditionTrue, reasonRefused, status.Text(f.RefusedText()))
+	case s.tried:
+		s.setCondition(typeObjectsRefused, corev1.ConditionFalse, reasonAccepted, "")
+	default:
+		s.setCondition(typeObjectsRefused, corev1.ConditionUnknown, reasonNotTried, "")
+	}
 }
 
 func (s *run) setInstalled(value corev1.ConditionStatus, reason operatorsv1alpha1.InstallPlanConditionReason, message string) {

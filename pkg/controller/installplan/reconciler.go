@@ -7,7 +7,6 @@ import (
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
@@ -17,6 +16,7 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/flow"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/lib/status"
+	"github.com/remit-olm/remit/pkg/preflight"
 	"github.com/remit-olm/remit/pkg/rbac"
 	"github.com/remit-olm/remit/pkg/resolver"
 )
@@ -55,6 +55,8 @@ type Options struct {
 // Reconciler carries out InstallPlans.
 type Reconciler struct {
 	Options
+	confirmer *preflight.Confirmer
+	reports   *reports
 	interests *rbac.Interests[ctrl.Request]
 }
 
@@ -66,7 +68,10 @@ func New(o Options) (*Reconciler, error) {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
-	return &Reconciler{Options: o, interests: &rbac.Interests[ctrl.Request]{}}, nil
+	return &Reconciler{
+		Options: o, interests: &rbac.Interests[ctrl.Request]{},
+		confirmer: &preflight.Confirmer{Ask: preflight.Reviews(o.Client)}, reports: &reports{},
+	}, nil
 }
 
 // Reconcile carries one InstallPlan as far as it goes.
@@ -74,10 +79,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	r, looked := r.looking(req)
 	defer looked()
 	ip := &operatorsv1alpha1.InstallPlan{}
-	if err := r.Client.Get(ctx, req.NamespacedName, ip); err != nil {
-		return ctrl.Result{}, client.IgnoreNotFound(err)
+	err := r.Client.Get(ctx, req.NamespacedName, ip)
+	if client.IgnoreNotFound(err) != nil {
+		return ctrl.Result{}, err
 	}
-	if finished(ip) || ip.DeletionTimestamp != nil {
+	if err != nil || finished(ip) || ip.DeletionTimestamp != nil {
+		r.confirmer.Forget(req.String())
+		r.reports.forget(req.NamespacedName)
 		return ctrl.Result{}, nil
 	}
 	run := &run{reconciler: r, saved: ip, plan: ip.DeepCopy()}
@@ -89,6 +97,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		preflightPlan,
 		openClients,
 		gather,
+		tryPlan,
 		applySteps,
 		verify,
 		complete,
@@ -96,7 +105,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if errors.Is(err, errStale) {
 		return ctrl.Result{}, nil
 	}
-	err = run.report(out, err)
+	err = errors.Join(run.report(out, err), run.unpublished)
 	if saveErr := run.save(ctx); saveErr != nil && !errors.Is(saveErr, errStale) {
 		return ctrl.Result{}, errors.Join(err, saveErr)
 	}
@@ -111,38 +120,6 @@ func finished(ip *operatorsv1alpha1.InstallPlan) bool {
 // errStale says that the cache gave an InstallPlan that is not the newest. The event of the newer one is
 // on its way and wakes the plan, so this is nothing to retry or to report.
 var errStale = errors.New("the InstallPlan was changed since it was read")
-
-// current looks at the plan again, live, before anything is sent: one that is finished already, or was
-// deleted with what it had made, must not be carried out once more by whoever sees it late.
-func (s *run) current(ctx context.Context) error {
-	live := &metav1.PartialObjectMetadata{}
-	live.SetGroupVersionKind(operatorsv1alpha1.SchemeGroupVersion.WithKind(operatorsv1alpha1.InstallPlanKind))
-	err := s.reconciler.Live.Get(ctx, client.ObjectKeyFromObject(s.saved), live)
-	switch {
-	case apierrors.IsNotFound(err):
-		return errStale
-	case err != nil:
-		return fmt.Errorf("get InstallPlan %s: %w", s.saved.Name, err)
-	case live.UID != s.saved.UID || live.ResourceVersion != s.saved.ResourceVersion || live.DeletionTimestamp != nil:
-		return errStale
-	}
-	return nil
-}
-
-// unlessGone looks, in the cache, whether the plan was deleted while it was carried out.
-func (s *run) unlessGone(ctx context.Context) error {
-	now := &operatorsv1alpha1.InstallPlan{}
-	err := s.reconciler.Client.Get(ctx, client.ObjectKeyFromObject(s.saved), now)
-	switch {
-	case apierrors.IsNotFound(err):
-		return errStale
-	case err != nil:
-		return fmt.Errorf("get InstallPlan %s: %w", s.saved.Name, err)
-	case now.UID != s.saved.UID || now.DeletionTimestamp != nil:
-		return errStale
-	}
-	return nil
-}
 
 // save patches what has changed since the last save. The error is errStale where somebody was faster.
 func (s *run) save(ctx context.Context) error {

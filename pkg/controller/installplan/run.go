@@ -4,17 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
+	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/pkg/lib/flow"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/preflight"
-	"github.com/remit-olm/remit/pkg/rbac"
 	"github.com/remit-olm/remit/pkg/resolver"
 	"github.com/remit-olm/remit/pkg/step"
 	"github.com/remit-olm/remit/pkg/step/execute"
@@ -26,10 +24,18 @@ type run struct {
 	// saved is the plan as the API server has it, plan as it is to become.
 	saved, plan *operatorsv1alpha1.InstallPlan
 
-	content  resolver.Plan
-	account  scoped.Account
-	targets  []string
-	steps    []step.Step
+	content resolver.Plan
+	account scoped.Account
+	group   *operatorsv1.OperatorGroup
+	targets []string
+	steps   []step.Step
+	// findings say what is in the way of the steps, as far as is known; unpublished why they could not be
+	// written down, where that is worth another try.
+	findings    preflight.Report
+	unpublished error
+	// tried says that the API server was asked about the objects themselves, as a dry run.
+	tried bool
+
 	executor *execute.Executor
 	states   []execute.State
 	// wrote says that a step of this run changed something.
@@ -115,7 +121,7 @@ func findAccount(ctx context.Context, s *run) (flow.Outcome, error) {
 	if err != nil {
 		return waitForAccount(err)
 	}
-	s.account = account
+	s.account, s.group = account, og
 	if s.targets, err = scoped.Targets(ctx, s.reconciler.Client, og); err != nil {
 		return flow.Outcome{}, err
 	}
@@ -164,47 +170,4 @@ func makeSteps(ctx context.Context, s *run) (flow.Outcome, error) {
 		return flow.Outcome{}, err
 	}
 	return flow.Next(), nil
-}
-
-// preflightPlan says everything that the account lacks, at once, before the first write, and where
-// somebody has to approve, before that too. It asks the cache only, so a plan that waits here costs no
-// request.
-func preflightPlan(_ context.Context, s *run) (flow.Outcome, error) {
-	listers := s.reconciler.RBAC
-	needs, err := preflight.NeedsOf(s.steps, listers.RulesOf, s.servedAlready)
-	if err != nil {
-		return flow.Outcome{}, err
-	}
-	subject := rbac.ServiceAccount(s.account.Namespace, s.account.Name)
-	report, err := preflight.Evaluate(s.account.Key(), needs, func(namespace string) ([]rbacv1.PolicyRule, error) {
-		return listers.Held(subject, namespace)
-	})
-	if err != nil {
-		return flow.Outcome{}, err
-	}
-	s.setPermissions(report)
-	if s.plan.Status.Phase == operatorsv1alpha1.InstallPlanPhaseRequiresApproval {
-		return flow.Done(), nil
-	}
-	enrol, err := s.enrolment()
-	switch {
-	case err != nil:
-		return flow.Outcome{}, err
-	case !report.Empty():
-		return flow.Wait(reasonPermissions, strings.TrimSuffix(report.Refusals()+"\n"+enrol, "\n")), nil
-	case enrol != "":
-		return flow.Wait(reasonCheckFailed, enrol), nil
-	}
-	return flow.Next(), nil
-}
-
-// enrolment says, for people, which of Remit's programs may not act as the account; "" where both may.
-// The OperatorGroup says what to apply.
-func (s *run) enrolment() (string, error) {
-	missing, err := s.reconciler.Enrolment.Missing(s.reconciler.RBAC, s.account)
-	if err != nil || len(missing) == 0 {
-		return "", err
-	}
-	return fmt.Sprintf("ServiceAccount %s is not enrolled: %s may not request a token for it; the condition AccountUsable of the "+
-		"namespace's OperatorGroup says what to apply", s.account.Key(), strings.Join(missing, " and ")), nil
 }

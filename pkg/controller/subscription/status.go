@@ -22,6 +22,7 @@ const (
 
 	typePermissionsMissing = operatorsv1alpha1.SubscriptionConditionType(names.ConditionPermissionsMissing)
 	typeExceedsAccount     = operatorsv1alpha1.SubscriptionConditionType(names.ConditionExceedsAccount)
+	typeObjectsRefused     = operatorsv1alpha1.SubscriptionConditionType(names.ConditionObjectsRefused)
 )
 
 // write puts a view into the status. Times move only when something else does.
@@ -133,10 +134,12 @@ func (r *Reconciler) writeConditions(st *operatorsv1alpha1.SubscriptionStatus, v
 		}
 		set(t, corev1.ConditionTrue, c.reason, c.message)
 	}
-	if c, ok := permissions(v); ok {
-		set(typePermissionsMissing, c.Status, string(c.Reason), c.Message)
-	} else {
-		st.RemoveConditions(typePermissionsMissing)
+	for _, t := range []operatorsv1alpha1.SubscriptionConditionType{typePermissionsMissing, typeObjectsRefused} {
+		if c, ok := found(v, t); ok {
+			set(t, c.Status, string(c.Reason), c.Message)
+		} else {
+			st.RemoveConditions(t)
+		}
 	}
 	if excess := exceeds(v); excess != "" && st.InstalledCSV == v.installed.Name {
 		set(typeExceedsAccount, corev1.ConditionTrue, names.ReasonAccountLacksPermissions, excess)
@@ -195,12 +198,12 @@ func planConditions(v view) (pending, failed *reasoned) {
 	}
 }
 
-// permissions repeats the plan's report, with the RBAC to paste, where the person who asked for the
-// operator looks; ok is false where there is no plan, or none that was looked at.
-func permissions(v view) (c operatorsv1alpha1.InstallPlanCondition, ok bool) {
+// found repeats what the plan's preflight found, with the RBAC to paste, where the person who asked for the
+// operator looks; ok is false where there is no plan, or it did not look yet.
+func found(v view, t operatorsv1alpha1.SubscriptionConditionType) (c operatorsv1alpha1.InstallPlanCondition, ok bool) {
 	if v.plan == nil {
 		return c, false
 	}
-	c = v.plan.Status.GetCondition(operatorsv1alpha1.InstallPlanConditionType(names.ConditionPermissionsMissing))
-	return c, c.Status != corev1.ConditionUnknown
+	c = v.plan.Status.GetCondition(operatorsv1alpha1.InstallPlanConditionType(t))
+	return c, c.Reason != "" && c.Reason != names.ReasonNotTried
 }

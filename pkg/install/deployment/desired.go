@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
@@ -30,6 +31,15 @@ type Input struct {
 	Group map[string]string
 	// Config is the Subscription's; nil where there is none.
 	Config *operatorsv1alpha1.SubscriptionConfig
+}
+
+// GroupAnnotations tell people, tools and, through its pods, an operator where it runs and for whom.
+func GroupAnnotations(group, namespace string, targets []string) map[string]string {
+	return map[string]string{
+		names.AnnotationOperatorGroup:     group,
+		names.AnnotationOperatorNamespace: namespace,
+		names.AnnotationTargetNamespaces:  strings.Join(slices.Sorted(slices.Values(targets)), ","),
+	}
 }
 
 // Desired are the Deployments of the install strategy, in the CSV's order. The error says what is

@@ -1,5 +1,8 @@
 package names
 
+// ReportPrefix is followed by the name of an InstallPlan: the ConfigMap of its report.
+const ReportPrefix = "remit-report-"
+
 // Identities of Remit itself.
 const (
 	// FieldManager is the server-side-apply manager of all that Remit writes as an account; the mark of
@@ -60,9 +63,17 @@ const (
 	// ConditionPermissionsMissing on InstallPlans and Subscriptions is True while the account lacks
 	// something; its message says what, with RBAC to paste.
 	ConditionPermissionsMissing = "PermissionsMissing"
-	// ReasonAccountLacksPermissions and ReasonPermissionsHeld are its reasons.
+	// ReasonAccountLacksPermissions, ReasonPermissionsHeld and ReasonPermissionsUndecided are its reasons.
 	ReasonAccountLacksPermissions = "AccountLacksPermissions"
 	ReasonPermissionsHeld         = "PermissionsHeld"
+	ReasonPermissionsUndecided    = "PermissionsUndecided"
+	// ConditionObjectsRefused on InstallPlans and Subscriptions is True while the API server, or an object
+	// that is in the way, refuses what the plan would write; its message says what and why.
+	ConditionObjectsRefused = "ObjectsRefused"
+	// ReasonRefusedByAPIServer, ReasonAcceptedByAPIServer and ReasonNotTried are its reasons.
+	ReasonRefusedByAPIServer  = "RefusedByAPIServer"
+	ReasonAcceptedByAPIServer = "AcceptedByAPIServer"
+	ReasonNotTried            = "NotTried"
 	// ConditionExceedsAccount on a Subscription is True while what is installed holds what its account holds
 	// no more; the ClusterServiceVersion's message says the same under this word (security model, D4).
 	ConditionExceedsAccount = "ExceedsAccount"

@@ -3,40 +3,40 @@ package execute
 import (
 	"fmt"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/remit-olm/remit/pkg/step"
 )
 
-// plannedKinds are the kinds that the plan's own CustomResourceDefinitions make.
-func plannedKinds(steps []step.Step) map[schema.GroupKind]bool {
+// PlannedKinds are the kinds that the plan's own CustomResourceDefinitions make.
+func PlannedKinds(steps []step.Step) map[schema.GroupKind]bool {
 	kinds := map[schema.GroupKind]bool{}
 	for _, s := range steps {
-		if !s.IsCRD() {
-			continue
+		if s.IsCRD() {
+			kinds[kindOf(s.Object)] = true
 		}
-		group, _, _ := unstructured.NestedString(s.Object.Object, "spec", "group")
-		kind, _, _ := unstructured.NestedString(s.Object.Object, "spec", "names", "kind")
-		kinds[schema.GroupKind{Group: group, Kind: kind}] = true
 	}
 	return kinds
 }
 
-// wordUnserved words, as the contract does, that the cluster does not serve a step's kind. Where the
-// plan itself brings the kind, its object does not exist yet, and that is no error.
-func wordUnserved(s step.Step, planned map[schema.GroupKind]bool, err error) error {
-	gvk := s.Object.GroupVersionKind()
-	if !meta.IsNoMatchError(err) {
-		return err
-	}
-	if planned[gvk.GroupKind()] {
-		return nil
-	}
-	return fmt.Errorf("api-server resource not found installing %s %s: GroupVersionKind %s not found on the cluster. "+
+// kindOf is the kind that a CustomResourceDefinition makes.
+func kindOf(crd *unstructured.Unstructured) schema.GroupKind {
+	group, _, _ := unstructured.NestedString(crd.Object, "spec", "group")
+	kind, _, _ := unstructured.NestedString(crd.Object, "spec", "names", "kind")
+	return schema.GroupKind{Group: group, Kind: kind}
+}
+
+// UnservedError says, in the contract's words, that the cluster does not serve a step's kind.
+type UnservedError struct {
+	GVK  schema.GroupVersionKind
+	Name string
+}
+
+func (e *UnservedError) Error() string {
+	return fmt.Sprintf("api-server resource not found installing %s %s: GroupVersionKind %s not found on the cluster. "+
 		"This API may have been deprecated and removed, see https://kubernetes.io/docs/reference/using-api/deprecation-guide/ "+
-		"for more information: %w", gvk.Kind, s.Object.GetName(), gvk, err)
+		"for more information", e.GVK.Kind, e.Name, e.GVK)
 }
 
 // Serves says whether an existing CustomResourceDefinition serves what a bundle's needs: the same

@@ -2,10 +2,10 @@ package execute
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -36,30 +36,36 @@ type State struct {
 	Step step.Step
 	// Live is nil where the object does not exist.
 	Live *unstructured.Unstructured
+	// Problem says what is in the way of the step: a collision, a kind that the cluster does not serve, or
+	// one that the account may not have.
+	Problem error
 }
 
-// Gather reads the objects of all steps, and returns with them every collision, joined: what is in
-// the way is said at once, before the first write.
+// Gather reads the objects of all steps, and says of each what is in its way: all of it is known before
+// the first write.
 func (e *Executor) Gather(ctx context.Context, steps []step.Step) ([]State, error) {
 	e.csvs = map[types.NamespacedName]types.UID{}
 	states := make([]State, 0, len(steps))
-	planned := plannedKinds(steps)
-	var collisions []error
+	planned := PlannedKinds(steps)
 	for _, s := range steps {
 		live, err := e.live(ctx, s)
-		if err = wordUnserved(s, planned, err); err != nil {
+		state := State{Step: s, Live: live}
+		switch {
+		case meta.IsNoMatchError(err):
+			if !planned[s.Object.GroupVersionKind().GroupKind()] {
+				state.Problem = &UnservedError{GVK: s.Object.GroupVersionKind(), Name: s.Object.GetName()}
+			}
+		case err != nil:
 			return nil, err
+		default:
+			state.Problem = e.check(state)
 		}
 		if live != nil && s.IsCSV() {
 			e.csvs[client.ObjectKeyFromObject(live)] = live.GetUID()
 		}
-		state := State{Step: s, Live: live}
-		if err := e.check(state); err != nil {
-			collisions = append(collisions, err)
-		}
 		states = append(states, state)
 	}
-	return states, errors.Join(collisions...)
+	return states, nil
 }
 
 func (e *Executor) live(ctx context.Context, s step.Step) (*unstructured.Unstructured, error) {

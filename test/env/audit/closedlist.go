@@ -2,6 +2,9 @@ package audit
 
 import (
 	"slices"
+	"strings"
+
+	"github.com/remit-olm/remit/pkg/lib/names"
 )
 
 // Self are Remit's own identities.
@@ -23,6 +26,8 @@ type permit struct {
 	verbs       []string
 	// own limits the entry to Remit's own namespace.
 	own bool
+	// prefix is that of the names of the objects.
+	prefix string
 }
 
 const operators = "operators.coreos.com"
@@ -41,6 +46,8 @@ var closedList = []permit{
 	// 3. inert objects of the own API, copied CSVs among them
 	{group: operators, resources: []string{"clusterserviceversions", "installplans", "operatorconditions", "operators", "subscriptions"},
 		verbs: []string{"create"}},
+	// reports of InstallPlans
+	{group: "", resources: []string{"configmaps"}, verbs: []string{"create", "patch"}, prefix: names.ReportPrefix},
 	// 4. tokens of enrolled accounts
 	{group: "", resources: []string{"serviceaccounts"}, subresource: "token", verbs: []string{"create"}},
 	// 6. questions
@@ -62,5 +69,6 @@ func (p permit) covers(e Event, own string) bool {
 	return o.APIGroup == p.group && o.Subresource == p.subresource &&
 		(len(p.resources) == 0 || slices.Contains(p.resources, o.Resource)) &&
 		slices.Contains(p.verbs, e.Verb) &&
-		(!p.own || o.Namespace == own)
+		(!p.own || o.Namespace == own) &&
+		strings.HasPrefix(o.Name, p.prefix)
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 )
 
@@ -41,8 +42,11 @@ type Object struct {
 	Name        string `json:"name"`
 }
 
-// IsWrite says whether the request could have changed anything.
+// IsWrite says whether the request could have changed anything; a dry run cannot.
 func (e Event) IsWrite() bool {
+	if strings.Contains(e.RequestURI, "dryRun=All") {
+		return false
+	}
 	switch e.Verb {
 	case "get", "list", "watch", "head", "options":
 		return false

@@ -10,6 +10,9 @@ import (
 	"path/filepath"
 	"syscall"
 	"time"
+
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
 const (
@@ -30,6 +33,8 @@ type Options struct {
 	Dir string
 	// Images maps images to executables from the start.
 	Images map[string]string
+	// Authorizer is the URL of a webhook that is asked to authorize what RBAC does not allow; it gets SubjectAccessReviews.
+	Authorizer string
 	// Linger is how long a shared control plane waits for a new user after the last has gone; by default 15 s, which bridges the
 	// pauses between the test binaries of one `go test ./...`. Who starts it decides.
 	Linger time.Duration
@@ -55,6 +60,13 @@ func Launch(ctx context.Context, o Options) (*Instance, error) {
 	for image, executable := range o.Images {
 		args = append(args, "--image="+image+"="+executable)
 	}
+	if o.Authorizer != "" {
+		file, err := writeAuthorizer(dir, o.Authorizer)
+		if err != nil {
+			return nil, err
+		}
+		args = append(args, "--authorizer="+file)
+	}
 	p, err := startProcess(binary, dir, args)
 	if err != nil {
 		return nil, err
@@ -68,6 +80,19 @@ func Launch(ctx context.Context, o Options) (*Instance, error) {
 	}
 	instance.process = p
 	return instance, nil
+}
+
+// writeAuthorizer writes the kubeconfig by which the API server reaches an authorizer.
+func writeAuthorizer(dir, url string) (string, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", err
+	}
+	config := clientcmdapi.NewConfig()
+	config.Clusters["authorizer"] = &clientcmdapi.Cluster{Server: url}
+	config.Contexts["authorizer"] = &clientcmdapi.Context{Cluster: "authorizer"}
+	config.CurrentContext = "authorizer"
+	file := filepath.Join(dir, "authorizer.kubeconfig")
+	return file, clientcmd.WriteToFile(*config, file)
 }
 
 // process is a control plane that this process has started.

@@ -29,9 +29,11 @@ func held(t *testing.T, dir, namespace string) []rbacv1.PolicyRule {
 	t.Helper()
 	listers, err := Folder(dir)
 	require.NoError(t, err)
-	holding := Listed(listers, account).Holding(namespace)
-	require.Empty(t, holding.Unread)
-	return holding.Rules
+	holder, err := Listed(listers, account).Holder(t.Context(), nil)
+	require.NoError(t, err)
+	rules, err := holder(namespace)
+	require.NoError(t, err)
+	return rules
 }
 
 const (

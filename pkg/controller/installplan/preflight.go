@@ -1,0 +1,182 @@
+package installplan
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/pkg/lib/apply"
+	"github.com/remit-olm/remit/pkg/lib/flow"
+	"github.com/remit-olm/remit/pkg/preflight"
+	"github.com/remit-olm/remit/pkg/rbac"
+	"github.com/remit-olm/remit/pkg/step"
+	"github.com/remit-olm/remit/pkg/step/execute"
+)
+
+// refused is an error for the report's refusals: tried again, as nobody announces that a quota or a policy
+// has changed.
+type refused struct{ text string }
+
+func (e *refused) Error() string { return e.text }
+
+// preflightPlan says everything that the account lacks, at once, before the first write, and where
+// somebody has to approve, before that too. It asks the cache, and the API server only about what is
+// missing there and was not asked before: a plan that waits here costs no request.
+func preflightPlan(ctx context.Context, s *run) (flow.Outcome, error) {
+	needs, err := preflight.NeedsOf(s.steps, s.reconciler.RBAC.RulesOf, s.servedAlready)
+	if err != nil {
+		return flow.Outcome{}, err
+	}
+	s.findings = preflight.Examine(s.account.Key(), needs, s.holding)
+	s.findings = s.reconciler.confirmer.Confirm(ctx, s.key().String(), s.findings)
+	s.findings.Begun = s.begun()
+	if err := s.refuseUnserved(ctx); err != nil {
+		return flow.Outcome{}, err
+	}
+	if s.findings.Final() {
+		s.publish(ctx)
+		return flow.Outcome{}, &invalid{reasonFailed, errors.New(s.findings.Refusals())}
+	}
+	if s.plan.Status.Phase == operatorsv1alpha1.InstallPlanPhaseRequiresApproval {
+		s.publish(ctx)
+		return flow.Done(), nil
+	}
+	enrol, err := s.enrolment()
+	switch {
+	case err != nil:
+		return flow.Outcome{}, err
+	case !s.findings.Empty():
+		s.publish(ctx)
+		return flow.Wait(reasonPermissions, strings.TrimSuffix(s.findings.Refusals()+"\n"+enrol, "\n")), nil
+	case enrol != "":
+		s.publish(ctx)
+		return flow.Wait(reasonCheckFailed, enrol), nil
+	}
+	return flow.Next(), nil
+}
+
+func (s *run) holding(namespace string) rbac.Holding {
+	return s.reconciler.RBAC.Holding(rbac.ServiceAccount(s.account.Namespace, s.account.Name), namespace)
+}
+
+// begun says whether this plan has written something in an earlier run.
+func (s *run) begun() bool {
+	return slices.ContainsFunc(s.plan.Status.Plan, func(st *operatorsv1alpha1.Step) bool {
+		return st.Status == operatorsv1alpha1.StepStatusCreated
+	})
+}
+
+// enrolment says, for people, which of Remit's programs may not act as the account; "" where both may.
+// The OperatorGroup says what to apply.
+func (s *run) enrolment() (string, error) {
+	missing, err := s.reconciler.Enrolment.Missing(s.reconciler.RBAC, s.account)
+	if err != nil || len(missing) == 0 {
+		return "", err
+	}
+	return fmt.Sprintf("ServiceAccount %s is not enrolled: %s may not request a token for it; the condition AccountUsable of the "+
+		"namespace's OperatorGroup says what to apply", s.account.Key(), strings.Join(missing, " and ")), nil
+}
+
+// refuseUnserved refuses objects of kinds that neither Kubernetes nor a CustomResourceDefinition of the
+// cluster or of the plan serves. It asks the cache; the rest of the plan is looked at all the same.
+func (s *run) refuseUnserved(ctx context.Context) error {
+	var crds *apiextensionsv1.CustomResourceDefinitionList
+	planned := execute.PlannedKinds(s.steps)
+	for _, st := range s.steps {
+		gvk := st.Object.GroupVersionKind()
+		if planned[gvk.GroupKind()] || s.reconciler.Client.Scheme().IsGroupRegistered(gvk.Group) {
+			continue // it comes, or is of Kubernetes or this API: that it is not served is seen when it is read
+		}
+		if crds == nil {
+			crds = &apiextensionsv1.CustomResourceDefinitionList{}
+			if err := s.reconciler.Client.List(ctx, crds, client.UnsafeDisableDeepCopy); err != nil {
+				return fmt.Errorf("list CustomResourceDefinitions: %w", err)
+			}
+		}
+		if !slices.ContainsFunc(crds.Items, func(crd apiextensionsv1.CustomResourceDefinition) bool { return serves(&crd, gvk) }) {
+			s.refuse(st, &execute.UnservedError{GVK: gvk, Name: st.Object.GetName()})
+		}
+	}
+	return nil
+}
+
+func serves(crd *apiextensionsv1.CustomResourceDefinition, gvk schema.GroupVersionKind) bool {
+	return crd.Spec.Group == gvk.Group && crd.Spec.Names.Kind == gvk.Kind &&
+		slices.ContainsFunc(crd.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return v.Served && v.Name == gvk.Version })
+}
+
+// tryPlan adds what is in the way of the objects, and what the API server says of each as a dry run:
+// admission, quota, schema. All of it is said at once, before the first write.
+func tryPlan(ctx context.Context, s *run) (flow.Outcome, error) {
+	for _, state := range s.states {
+		if state.Problem != nil {
+			s.refuse(state.Step, state.Problem)
+		}
+	}
+	if err := s.trySteps(ctx); err != nil {
+		return waitForAccount(err)
+	}
+	if err := s.tryDeployments(ctx); err != nil {
+		return waitForAccount(err)
+	}
+	s.tried = true
+	s.publish(ctx)
+	switch {
+	case s.findings.Clear():
+		return flow.Next(), nil
+	case s.findings.Final():
+		return flow.Outcome{}, &invalid{reasonFailed, errors.New(s.findings.Refusals())}
+	case !s.findings.Empty():
+		return flow.Wait(reasonPermissions, s.findings.Refusals()), nil
+	case s.onlyUnserved():
+		return flow.Wait(string(reasonFailed), s.findings.Refusals()), nil
+	}
+	return flow.Outcome{}, &refused{s.findings.Refusals()}
+}
+
+// refuse notes what is in the way of a step.
+func (s *run) refuse(st step.Step, why error) { s.findings.Refuse(apply.Describe(st.Object), why) }
+
+// onlyUnserved says that nothing but kinds is missing: their CustomResourceDefinitions wake the plan.
+func (s *run) onlyUnserved() bool {
+	return !slices.ContainsFunc(s.findings.Refused, func(f preflight.Refusal) bool { return !f.Unserved })
+}
+
+func (s *run) trySteps(ctx context.Context) error {
+	for _, state := range execute.Tryable(s.states) {
+		answer := s.executor.DryRun(ctx, state)
+		if apierrors.IsForbidden(answer) && s.handsOver(state) {
+			continue
+		}
+		final, err := s.findings.Judge(apply.Describe(state.Step.Object), answer)
+		if err != nil {
+			return err
+		}
+		if final {
+			s.setStep(slices.Index(s.steps, state.Step), operatorsv1alpha1.StepStatusNotCreated)
+		}
+	}
+	return nil
+}
+
+// handsOver looks whether a refusal can be about a change of owners, for which some clusters ask for the
+// right to delete the object, and if so reports that right as missing.
+func (s *run) handsOver(state execute.State) bool {
+	if !s.executor.ChangesOwners(state) {
+		return false
+	}
+	report := preflight.Examine(s.account.Key(), []preflight.Need{preflight.HandOver(state.Step)}, s.holding)
+	for i := range report.Findings {
+		report.Findings[i].Source = preflight.SourceDryRun
+	}
+	s.findings.Findings = append(s.findings.Findings, report.Findings...)
+	return !report.Empty()
+}

@@ -1,0 +1,139 @@
+package installplan
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/pkg/lib/apply"
+	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/lib/ownerutil"
+	"github.com/remit-olm/remit/pkg/lib/status"
+	"github.com/remit-olm/remit/pkg/preflight"
+)
+
+// reports remembers what was last written of each plan, so that a plan which comes back with the same
+// report sends nothing.
+type reports struct {
+	mu    sync.Mutex
+	known map[types.NamespacedName]published
+}
+
+// published is a report that was written, or that may not be: then where says why.
+type published struct{ hash, where string }
+
+func (r *reports) get(key types.NamespacedName) published {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.known[key]
+}
+
+func (r *reports) set(key types.NamespacedName, p published) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.known == nil {
+		r.known = map[types.NamespacedName]published{}
+	}
+	r.known[key] = p
+}
+
+func (r *reports) forget(key types.NamespacedName) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.known, key)
+}
+
+func (s *run) key() types.NamespacedName { return client.ObjectKeyFromObject(s.plan) }
+
+// publish puts the report into the plan's conditions and its whole into a ConfigMap. A plan that never
+// had anything to report has no ConfigMap; where a report has become empty, it says so.
+func (s *run) publish(ctx context.Context) {
+	if s.findings.Clear() && len(s.findings.Unknown) == 0 && !s.hasReported() {
+		s.setFindings()
+		return
+	}
+	s.findings.Details, s.unpublished = s.writeReport(ctx)
+	s.setFindings()
+}
+
+func (s *run) hasReported() bool {
+	if s.reconciler.reports.get(s.key()).hash != "" {
+		return true
+	}
+	for _, c := range s.saved.Status.Conditions {
+		if c.Type == typePermissionsMissing && c.Status != corev1.ConditionFalse || c.Type == typeObjectsRefused && c.Status == corev1.ConditionTrue {
+			return true
+		}
+	}
+	return false
+}
+
+// writeReport returns where the report is, or why it is nowhere; the error is one to try again after.
+func (s *run) writeReport(ctx context.Context) (where string, err error) {
+	files, err := s.findings.Files()
+	if err != nil {
+		return "", err
+	}
+	desired := reportMap(s.plan.Namespace, s.plan.Name, s.plan.UID, files)
+	hash := ownerutil.Hash(files[preflight.FileReport], files[preflight.FileGrant])
+	known := s.reconciler.reports.get(s.key())
+	if known.hash == hash {
+		return known.where, nil
+	}
+	where = fmt.Sprintf("The whole report is in %s (%s, %s).", apply.Describe(desired), preflight.FileReport, preflight.FileGrant)
+	err = s.applyReport(ctx, desired)
+	if apply.IsCollision(err) || apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
+		where = "The whole report could not be written: " + oneLine(err)
+		err = nil
+	}
+	if err != nil {
+		return "", err
+	}
+	s.reconciler.reports.set(s.key(), published{hash, where})
+	return where, nil
+}
+
+// applyReport writes the ConfigMap as self: an account that lacks everything could not (docs/adr/0007).
+func (s *run) applyReport(ctx context.Context, desired *unstructured.Unstructured) error {
+	live, err := apply.Live(ctx, s.reconciler.Live, desired)
+	if err != nil {
+		return err
+	}
+	_, _, err = apply.From(ctx, s.reconciler.Client, live, desired, func(live *unstructured.Unstructured) error {
+		for _, ref := range live.GetOwnerReferences() {
+			if ref.UID == s.plan.UID {
+				return nil
+			}
+		}
+		return fmt.Errorf("it does not belong to InstallPlan %q", s.plan.Name)
+	})
+	return err
+}
+
+// reportMap is the ConfigMap of a plan's report. It goes with the plan.
+func reportMap(namespace, plan string, uid types.UID, files map[string]string) *unstructured.Unstructured {
+	data := map[string]any{}
+	for name, text := range files {
+		data[name] = text
+	}
+	obj := &unstructured.Unstructured{Object: map[string]any{"data": data}}
+	obj.SetAPIVersion("v1")
+	obj.SetKind("ConfigMap")
+	obj.SetNamespace(namespace)
+	obj.SetName(names.ReportPrefix + plan)
+	no := false
+	obj.SetOwnerReferences([]metav1.OwnerReference{{
+		APIVersion: "operators.coreos.com/v1alpha1", Kind: "InstallPlan", Name: plan, UID: uid, Controller: &no, BlockOwnerDeletion: &no,
+	}})
+	return obj
+}
+
+func oneLine(err error) string { return status.Text(strings.Join(strings.Fields(err.Error()), " ")) }
