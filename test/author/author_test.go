@@ -8,6 +8,7 @@ import (
 	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/remit-olm/remit/manifests"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
+	"github.com/remit-olm/remit/test/env"
 )
 
 const namesBoss = "may not impersonate ServiceAccount <ns>/" + boss + ", which spec.serviceAccountName names"
@@ -226,3 +228,19 @@ func TestTheMessageSaysWhatToGrant(t *testing.T) {
 
 // quote is for a shell.
 func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
+
+// A mistake in an expression shows only when a request meets it, and then everybody is refused; the
+// controller manager looks at the types before.
+func TestThePolicysExpressionsHaveTheRightTypes(t *testing.T) {
+	for _, profile := range manifests.Profiles() {
+		c := clusters[profile]
+		(&env.Tenant{T: t}).Eventually(func(ct *assert.CollectT) {
+			got := &admissionregistrationv1.ValidatingAdmissionPolicy{}
+			assert.NoError(ct, c.Client.Get(t.Context(), client.ObjectKey{Name: "remit-author-check"}, got))
+			assert.Equal(ct, got.Generation, got.Status.ObservedGeneration)
+			if assert.NotNil(ct, got.Status.TypeChecking) {
+				assert.Empty(ct, got.Status.TypeChecking.ExpressionWarnings)
+			}
+		})
+	}
+}

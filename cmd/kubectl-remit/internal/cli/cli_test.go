@@ -1,0 +1,67 @@
+package cli
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+)
+
+func TestExitCodes(t *testing.T) {
+	failed := errors.New("failed")
+	for want, err := range map[int]error{
+		0:           nil,
+		CodeMissing: fmt.Errorf("wrapped: %w", Missing()),
+		CodeError:   failed,
+		7:           &ExitError{Code: 7, Err: failed},
+	} {
+		require.Equal(t, want, ExitCode(err))
+	}
+	require.Empty(t, Missing().Error(), "all is said already")
+	require.ErrorIs(t, &ExitError{Code: 7, Err: failed}, failed)
+}
+
+func TestTheOutputFlag(t *testing.T) {
+	var f Format
+	cmd := &cobra.Command{Use: "x"}
+	f.AddFlag(cmd)
+	require.Equal(t, Text, f)
+	require.NoError(t, cmd.ParseFlags([]string{"-o", "json"}))
+	require.Equal(t, JSON, f)
+	require.ErrorContains(t, cmd.ParseFlags([]string{"-o", "wide"}), "want one of text, yaml, json")
+}
+
+func TestObjectsAreEncodedAsKubectlDoes(t *testing.T) {
+	objs := []client.Object{
+		&corev1.ServiceAccount{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ServiceAccount"}, ObjectMeta: metav1.ObjectMeta{Name: "a"}},
+		&corev1.ServiceAccount{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ServiceAccount"}, ObjectMeta: metav1.ObjectMeta{Name: "b"}},
+	}
+	var out bytes.Buffer
+	require.NoError(t, YAML.EncodeObjects(&out, objs))
+	require.Equal(t, "---\napiVersion: v1\nkind: ServiceAccount\nmetadata:\n  name: a\n---\napiVersion: v1\nkind: ServiceAccount\nmetadata:\n  name: b\n", out.String())
+
+	out.Reset()
+	require.NoError(t, JSON.EncodeObjects(&out, objs))
+	list := &corev1.ServiceAccountList{}
+	require.NoError(t, yaml.Unmarshal(out.Bytes(), list))
+	require.Equal(t, "List", list.Kind)
+	require.Len(t, list.Items, 2)
+}
+
+func TestAKubeconfigThatIsNotThereIsSaid(t *testing.T) {
+	c := NewCluster()
+	cmd := &cobra.Command{Use: "x"}
+	c.AddFlags(cmd)
+	require.NoError(t, cmd.ParseFlags([]string{"--kubeconfig=/nonexistent/config"}))
+	_, err := c.Client(&bytes.Buffer{})
+	require.ErrorContains(t, err, "kubeconfig: ")
+	_, err = c.Namespace()
+	require.ErrorContains(t, err, "kubeconfig: ")
+}
