@@ -58,7 +58,7 @@ differential: controlplane bin/differential ## Hold the rule engine against Kube
 
 .PHONY: bench
 bench: build controlplane ## Run the benchmarks.
-	$(GO) test -run '^$$' -bench . -benchmem ./...
+	$(GO) test -run '^$$' -timeout 40m -bench . -benchmem ./...
 
 ##
 ## Keeping it clean

@@ -3,40 +3,19 @@ package rbac
 import (
 	"fmt"
 	"math/rand"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/component-helpers/auth/rbac/validation"
 	"sigs.k8s.io/yaml"
+
+	"github.com/remit-olm/remit/test/differential/rows"
 )
 
-// rule reads "<verbs> <group>/<resources> [names]" or "<verbs> <urls>", lists being separated by commas:
-// "get,list apps:deployments" or "get :secrets [a,b]" or "get /metrics".
-func rule(text string) rbacv1.PolicyRule {
-	verbs, rest, _ := strings.Cut(text, " ")
-	r := rbacv1.PolicyRule{Verbs: strings.Split(verbs, ",")}
-	rest, names, named := strings.Cut(rest, " ")
-	if named {
-		r.ResourceNames = strings.Split(strings.Trim(names, "[]"), ",")
-	}
-	groups, resources, ok := strings.Cut(rest, ":")
-	if !ok {
-		r.NonResourceURLs = strings.Split(rest, ",")
-		return r
-	}
-	r.APIGroups, r.Resources = strings.Split(groups, ","), strings.Split(resources, ",")
-	return r
-}
+func rule(text string) rbacv1.PolicyRule { return rows.Rule(text) }
 
-func rules(texts ...string) []rbacv1.PolicyRule {
-	var out []rbacv1.PolicyRule
-	for _, text := range texts {
-		out = append(out, rule(text))
-	}
-	return out
-}
+func rules(texts ...string) []rbacv1.PolicyRule { return rows.Rules(texts...) }
 
 // The numbers are those of the table in the design page "Rule-check semantics".
 func TestMissingIsWhatTheEscalationCheckOfTheAPIServerMisses(t *testing.T) {

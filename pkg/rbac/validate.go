@@ -4,8 +4,8 @@ import (
 	"fmt"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
-	"k8s.io/apimachinery/pkg/api/validation/path"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -82,7 +82,7 @@ func ValidateBinding(binding *rbacv1.ClusterRoleBinding) error {
 	case ref.Name == "":
 		return fmt.Errorf("roleRef has no name")
 	}
-	if problems := path.IsValidPathSegmentName(ref.Name); len(problems) > 0 {
+	if problems := content.IsPathSegmentName(ref.Name); len(problems) > 0 {
 		return fmt.Errorf("roleRef %q: %s", ref.Name, problems[0])
 	}
 	for _, s := range binding.Subjects {

@@ -110,8 +110,7 @@ func csvOf(tb testing.TB, tn *env.Tenant) *operatorsv1alpha1.ClusterServiceVersi
 // what was sent within the window.
 func (b *blocked) listen(window time.Duration) (woken map[string]int, sent requests) {
 	b.tb.Helper()
-	before, err := cluster(b.tb).Reconciles(b.tb.Context())
-	require.NoError(b.tb, err)
+	before := b.asleep()
 	from, over := mark(b.tb), time.After(window)
 	tenants := []*env.Tenant{b.plan, b.csv, b.group, b.installed}
 	for n := range churn {
@@ -122,6 +121,20 @@ func (b *blocked) listen(window time.Duration) (woken map[string]int, sent reque
 	require.NoError(b.tb, err)
 	maps.DeleteFunc(after, func(controller string, n int) bool { return n == before[controller] })
 	return after, between(b.tb, from, mark(b.tb))
+}
+
+// asleep waits until nobody looks at anything for a while, and returns how often each controller has.
+func (b *blocked) asleep() map[string]int {
+	b.tb.Helper()
+	for before := map[string]int(nil); ; {
+		now, err := cluster(b.tb).Reconciles(b.tb.Context())
+		require.NoError(b.tb, err)
+		if maps.Equal(before, now) {
+			return now
+		}
+		before = now
+		time.Sleep(stillness)
+	}
 }
 
 // changes neither give nor take anything of those who wait: they are of others' rights, or none of rights

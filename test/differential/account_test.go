@@ -26,8 +26,8 @@ const (
 	patience = 2 * time.Minute
 )
 
-// account is a ServiceAccount, and a corner of the cluster that is its own: two namespaces, and cluster-scoped
-// objects that begin with its id.
+// account is a ServiceAccount, and a corner of the cluster that is its own: two namespaces, and most cluster-scoped
+// objects begin with its id.
 type account struct {
 	t           *testing.T
 	d           dice
@@ -42,22 +42,28 @@ type account struct {
 	markers int
 }
 
-// newAccount makes the ServiceAccount and a client that has its token.
-func newAccount(t *testing.T, d dice, admin client.Client, config *rest.Config, id string) *account {
+// newAccount makes the ServiceAccount, the right to write roles and bindings, and a client that has its token.
+func (s server) newAccount(t *testing.T, id, home, other string) *account {
 	t.Helper()
-	a := &account{t: t, d: d, id: id, home: id + "-a", other: id + "-b", admin: admin, label: map[string]string{"gather": id}, gathers: d.oneIn(3)}
+	a := &account{t: t, id: id, home: home, other: other, admin: s.admin}
 	for _, namespace := range a.namespaces() {
 		a.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
 	}
 	sa := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: a.home, Name: accountName}}
 	a.create(sa)
 	token := &authenticationv1.TokenRequest{}
-	require.NoError(t, admin.SubResource("token").Create(t.Context(), sa, token))
-	config = rest.AnonymousClientConfig(config)
+	require.NoError(t, s.admin.SubResource("token").Create(t.Context(), sa, token))
+	config := rest.AnonymousClientConfig(s.config)
 	config.BearerToken, config.QPS, config.Burst = token.Status.Token, -1, -1
 	var err error
-	a.self, err = client.New(config, client.Options{Mapper: admin.RESTMapper()})
+	a.self, err = client.New(config, client.Options{Mapper: s.admin.RESTMapper()})
 	require.NoError(t, err)
+	writer := a.newClusterRole("writer", rbacv1.PolicyRule{
+		Verbs: []string{"create", "patch"}, APIGroups: []string{rbacv1.GroupName},
+		Resources: []string{"roles", "rolebindings", "clusterroles", "clusterrolebindings"},
+	})
+	a.create(writer)
+	a.create(clusterRoleBinding(writer.Name, roleRef(kindClusterRole, writer.Name), rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: a.home, Name: accountName}))
 	return a
 }
 
@@ -70,16 +76,11 @@ func (a *account) create(obj client.Object) {
 	require.NoError(a.t, a.admin.Create(a.t.Context(), obj))
 }
 
-// grant gives the account the right to write roles and bindings, and rules at random, by roles and bindings
-// of all forms; and makes roles and bindings for it to bind and to change.
-func (a *account) grant() {
+// grant gives the account rules at random, by roles and bindings of all forms; and makes roles and bindings
+// for it to bind and to change.
+func (a *account) grant(d dice) {
 	a.t.Helper()
-	writer := a.newClusterRole("writer", rbacv1.PolicyRule{
-		Verbs: []string{"create", "patch"}, APIGroups: []string{rbacv1.GroupName},
-		Resources: []string{"roles", "rolebindings", "clusterroles", "clusterrolebindings"},
-	})
-	a.create(writer)
-	a.create(clusterRoleBinding(writer.Name, roleRef(kindClusterRole, writer.Name), rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: a.home, Name: accountName}))
+	a.d, a.label, a.gathers = d, map[string]string{"gather": a.id}, d.oneIn(3)
 	for i := range 3 {
 		for _, namespace := range a.namespaces() {
 			a.create(role(namespace, fmt.Sprint("r", i), a.newRules(true)...))

@@ -27,7 +27,7 @@ type about struct {
 	namespace string
 	targets   []string
 	steps     []step.Step
-	rights    grants.Source
+	rights    *grants.Rights
 }
 
 // about finds what an argument names.
@@ -113,8 +113,11 @@ func (o *Options) findAccount(ctx context.Context, c client.Client, a *about) er
 func (o *Options) findRights(ctx context.Context, c client.Client, a *about) error {
 	if o.RBACDir != "" {
 		listers, err := grants.Folder(o.RBACDir)
+		if err != nil {
+			return err
+		}
 		a.rights = grants.Listed(listers, a.account)
-		return err
+		return nil
 	}
 	var err error
 	a.rights, err = grants.Cluster(ctx, c, a.account, grants.Namespaces(a.namespace, a.targets))
@@ -126,13 +129,5 @@ func (a *about) evaluate(ctx context.Context) (*result, error) {
 	if err != nil {
 		return nil, err
 	}
-	holder, err := a.rights.Holder(ctx, needs)
-	if err != nil {
-		return nil, err
-	}
-	report, err := preflight.Evaluate(a.account, needs, holder)
-	if err != nil {
-		return nil, err
-	}
-	return &result{about: a, report: report}, nil
+	return &result{about: a, report: a.rights.Report(ctx, needs)}, nil
 }

@@ -87,8 +87,5 @@ func (o *Options) Run(ctx context.Context, arg string) error {
 	if err := r.print(o.Out, o.ErrOut, o.Format); err != nil {
 		return err
 	}
-	if !r.report.Empty() {
-		return cli.Missing()
-	}
-	return nil
+	return r.err()
 }

@@ -84,8 +84,9 @@ func TestWhatIsMissingIsNamedAndCanBeGranted(t *testing.T) {
 	require.Equal(t, "---\n"+grant, d.Grant)
 	require.NotEmpty(t, d.Missing)
 	for _, m := range d.Missing {
-		require.NotEmpty(t, m.Cause)
-		require.Equal(t, []string{"greetings"}, m.Rules[0].Resources)
+		require.Equal(t, "team-a", m.Namespace)
+		require.NotEmpty(t, m.Rules[0].Causes)
+		require.Equal(t, []string{"greetings"}, m.Rules[0].Rule.Resources)
 	}
 }
 

@@ -1,10 +1,10 @@
 package preflight
 
 import (
+	"errors"
 	"fmt"
 	"io"
-
-	rbacv1 "k8s.io/api/rbac/v1"
+	"strings"
 
 	"github.com/remit-olm/remit/cmd/kubectl-remit/internal/cli"
 	"github.com/remit-olm/remit/pkg/preflight"
@@ -18,49 +18,52 @@ type result struct {
 
 // document is the result for programs.
 type document struct {
-	Account string `json:"account"`
-	// About is what would be installed.
+	// About is what would be installed, into Namespace and for Targets.
 	About     string   `json:"about"`
 	Namespace string   `json:"namespace"`
 	Targets   []string `json:"targets"`
-	// Held says that nothing is missing.
-	Held bool `json:"held"`
-	// Missing are the missing rules with what each is for.
-	Missing []missing `json:"missing,omitempty"`
-	// Grant is YAML that grants all of it.
-	Grant string   `json:"grant,omitempty"`
-	Notes []string `json:"notes,omitempty"`
+	// Held says that nothing is missing, and nothing is unknown.
+	Held               bool `json:"held"`
+	preflight.Document `json:",inline"`
+	// Grant is YAML that grants all that is missing.
+	Grant string `json:"grant,omitempty"`
 }
 
-type missing struct {
-	// Namespace is "" for the whole cluster.
-	Namespace string              `json:"namespace,omitempty"`
-	Cause     string              `json:"cause"`
-	Rules     []rbacv1.PolicyRule `json:"rules"`
+// err says how the command ends.
+func (r *result) err() error {
+	switch {
+	case !r.report.Empty():
+		return cli.Missing()
+	case len(r.report.Refused) > 0:
+		return errors.New(r.report.RefusedText())
+	case len(r.report.Unknown) > 0:
+		return fmt.Errorf("whether ServiceAccount %s holds all of it could not be found out", r.account)
+	}
+	return nil
 }
 
 func (r *result) print(out, errOut io.Writer, format cli.Format) error {
 	if format != cli.Text {
-		return format.Encode(out, r.document())
+		return format.Encode(out, document{
+			About: r.what, Namespace: r.namespace, Targets: r.targets, Held: r.err() == nil,
+			Document: r.report.Document(), Grant: string(r.report.Manifests()),
+		})
 	}
-	for _, note := range r.rights.Notes() {
+	for _, note := range r.report.Notes {
 		fmt.Fprintln(errOut, "note:", note)
 	}
-	if r.report.Empty() {
-		_, err := fmt.Fprintf(out, "ServiceAccount %s holds all that %s needs in namespace %q.\n", r.account, r.what, r.namespace)
+	if !r.report.Empty() {
+		_, err := fmt.Fprintf(out, "%s\n%s", r.report.Refusals(), r.report.Manifests())
 		return err
 	}
-	_, err := fmt.Fprintf(out, "%s\n%s", r.report.Refusals(), r.report.Manifests())
+	for _, s := range r.report.Document().Unknown {
+		for _, rule := range s.Rules {
+			fmt.Fprintf(errOut, "unknown: %s: %s\n", strings.Join(rule.Causes, ", "), rule.Why)
+		}
+	}
+	if r.err() != nil {
+		return nil
+	}
+	_, err := fmt.Fprintf(out, "ServiceAccount %s holds all that %s needs in namespace %q.\n", r.account, r.what, r.namespace)
 	return err
-}
-
-func (r *result) document() document {
-	d := document{
-		Account: r.account.String(), About: r.what, Namespace: r.namespace, Targets: r.targets,
-		Held: r.report.Empty(), Grant: string(r.report.Manifests()), Notes: r.rights.Notes(),
-	}
-	for _, f := range r.report.Findings {
-		d.Missing = append(d.Missing, missing{Namespace: f.Namespace, Cause: f.Cause, Rules: f.Missing})
-	}
-	return d
 }

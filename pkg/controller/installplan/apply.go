@@ -28,6 +28,9 @@ import (
 // own view trails ours by moments.
 func openClients(ctx context.Context, s *run) (flow.Outcome, error) {
 	r := s.reconciler
+	if err := s.current(ctx); err != nil {
+		return flow.Outcome{}, err
+	}
 	account, _, err := s.lookup(r.Live).Account(ctx, s.plan.Namespace)
 	if err != nil {
 		return waitForAccount(err)
@@ -129,8 +132,12 @@ func applySteps(ctx context.Context, s *run) (flow.Outcome, error) {
 }
 
 // sameAccount stops a plan as soon as it is seen, in the cache, that its namespace is bounded by
-// somebody else: no step is done as the old account after that, and the plan begins again.
+// somebody else: no step is done as the old account after that, and the plan begins again. It stops one
+// that is gone, too: with it goes what it has made, and nobody would remove what comes later.
 func (s *run) sameAccount(ctx context.Context) error {
+	if err := s.unlessGone(ctx); err != nil {
+		return err
+	}
 	account, _, err := s.lookup(s.reconciler.Client).Account(ctx, s.plan.Namespace)
 	if err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
@@ -120,6 +121,38 @@ func finished(ip *operatorsv1alpha1.InstallPlan) bool {
 // errStale says that the cache gave an InstallPlan that is not the newest. The event of the newer one is
 // on its way and wakes the plan, so this is nothing to retry or to report.
 var errStale = errors.New("the InstallPlan was changed since it was read")
+
+// current looks at the plan again, live, before anything is sent: one that is finished already, or was
+// deleted with what it had made, must not be carried out once more by whoever sees it late.
+func (s *run) current(ctx context.Context) error {
+	live := &metav1.PartialObjectMetadata{}
+	live.SetGroupVersionKind(operatorsv1alpha1.SchemeGroupVersion.WithKind(operatorsv1alpha1.InstallPlanKind))
+	err := s.reconciler.Live.Get(ctx, client.ObjectKeyFromObject(s.saved), live)
+	switch {
+	case apierrors.IsNotFound(err):
+		return errStale
+	case err != nil:
+		return fmt.Errorf("get InstallPlan %s: %w", s.saved.Name, err)
+	case live.UID != s.saved.UID || live.ResourceVersion != s.saved.ResourceVersion || live.DeletionTimestamp != nil:
+		return errStale
+	}
+	return nil
+}
+
+// unlessGone looks, in the cache, whether the plan was deleted while it was carried out.
+func (s *run) unlessGone(ctx context.Context) error {
+	now := &operatorsv1alpha1.InstallPlan{}
+	err := s.reconciler.Client.Get(ctx, client.ObjectKeyFromObject(s.saved), now)
+	switch {
+	case apierrors.IsNotFound(err):
+		return errStale
+	case err != nil:
+		return fmt.Errorf("get InstallPlan %s: %w", s.saved.Name, err)
+	case now.UID != s.saved.UID || now.DeletionTimestamp != nil:
+		return errStale
+	}
+	return nil
+}
 
 // save patches what has changed since the last save. The error is errStale where somebody was faster.
 func (s *run) save(ctx context.Context) error {

@@ -4,38 +4,53 @@ import (
 	"fmt"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 )
 
 const serviceAccountPrefix = "system:serviceaccount:"
 
-// enrolHelp says what is missing and what to paste.
+// enrolHelp says what is missing, and what to run or to paste. Both programs are in what it says, even if
+// only one is missing: a RoleBinding that is applied again loses the subjects that are not named again.
 func enrolHelp(account scoped.Account, users []string) string {
-	var subjects strings.Builder
 	shown := make([]string, 0, len(users))
+	namespace := ""
 	for _, user := range users {
-		namespace, name, ok := strings.Cut(strings.TrimPrefix(user, serviceAccountPrefix), ":")
-		if !ok {
-			fmt.Fprintf(&subjects, "- {kind: User, apiGroup: rbac.authorization.k8s.io, name: %q}\n", user)
-			shown = append(shown, user)
-			continue
+		key, ok := serviceAccountKey(user)
+		if !ok { // a program that a person runs, who is the one user then
+			return fmt.Sprintf(enrolText, account.Key(), user, "", account.Name, account.Namespace) +
+				fmt.Sprintf("- {kind: User, apiGroup: rbac.authorization.k8s.io, name: %q}\n", user)
 		}
-		fmt.Fprintf(&subjects, "- {kind: ServiceAccount, namespace: %s, name: %s}\n", namespace, name)
-		shown = append(shown, namespace+"/"+name)
+		shown = append(shown, key.String())
+		namespace = key.Namespace
 	}
-	return fmt.Sprintf(enrolText, account.Key(), strings.Join(shown, " and "), account.Name, account.Namespace) + subjects.String()
+	command := fmt.Sprintf("kubectl remit enroll %s -n %s", account.Name, account.Namespace)
+	if namespace != names.DefaultNamespace {
+		command += " --remit-namespace " + namespace
+	}
+	return fmt.Sprintf(enrolText, account.Key(), strings.Join(shown, " and "), "runs "+command+", or ", account.Name, account.Namespace) +
+		fmt.Sprintf("- {kind: ServiceAccount, namespace: %[1]s, name: %[2]s}\n- {kind: ServiceAccount, namespace: %[1]s, name: %[3]s}\n",
+			namespace, names.ServiceAccountCatalog, names.ServiceAccountOLM)
 }
 
-const enrolText = `ServiceAccount %[1]s is not enrolled: %[2]s may not request a token for it. Whoever may grant that applies:
+func serviceAccountKey(user string) (types.NamespacedName, bool) {
+	rest, isServiceAccount := strings.CutPrefix(user, serviceAccountPrefix)
+	namespace, name, ok := strings.Cut(rest, ":")
+	return types.NamespacedName{Namespace: namespace, Name: name}, isServiceAccount && ok
+}
+
+const enrolText = `ServiceAccount %[1]s is not enrolled: %[2]s may not request a token for it. Whoever may grant that %[3]sapplies:
 apiVersion: rbac.authorization.k8s.io/v1
 kind: Role
-metadata: {name: remit-enrolment-%[3]s, namespace: %[4]s}
+metadata: {name: remit-enrolment-%[4]s, namespace: %[5]s}
 rules:
-- {apiGroups: [""], resources: [serviceaccounts/token], resourceNames: [%[3]s], verbs: [create]}
+- {apiGroups: [""], resources: [serviceaccounts/token], resourceNames: [%[4]s], verbs: [create]}
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: RoleBinding
-metadata: {name: remit-enrolment-%[3]s, namespace: %[4]s}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: remit-enrolment-%[3]s}
+metadata: {name: remit-enrolment-%[4]s, namespace: %[5]s}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: remit-enrolment-%[4]s}
 subjects:
 `

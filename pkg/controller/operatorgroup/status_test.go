@@ -77,6 +77,14 @@ func TestConditions(t *testing.T) {
 			"AccountNotEnrolled", "remit/remit-olm may not request a token"},
 		{"what to paste", given(func(f *Facts) { f.NotEnrolled = []string{"system:serviceaccount:remit:remit-olm"} }), AccountUsable, "False",
 			"AccountNotEnrolled", `resources: [serviceaccounts/token], resourceNames: [acct], verbs: [create]`},
+		{"what to run", given(func(f *Facts) { f.NotEnrolled = []string{"system:serviceaccount:remit:remit-olm"} }), AccountUsable, "False",
+			"AccountNotEnrolled", "Whoever may grant that runs kubectl remit enroll acct -n t1, or applies:\n"},
+		{"what to run where Remit is elsewhere", given(func(f *Facts) { f.NotEnrolled = []string{"system:serviceaccount:other:remit-olm"} }), AccountUsable, "False",
+			"AccountNotEnrolled", "runs kubectl remit enroll acct -n t1 --remit-namespace other, or applies:\n"},
+		{"both are bound, whichever is missing", given(func(f *Facts) { f.NotEnrolled = []string{"system:serviceaccount:remit:remit-olm"} }), AccountUsable, "False",
+			"AccountNotEnrolled", "subjects:\n- {kind: ServiceAccount, namespace: remit, name: remit-catalog}\n- {kind: ServiceAccount, namespace: remit, name: remit-olm}"},
+		{"a person", given(func(f *Facts) { f.NotEnrolled = []string{"oidc:admin"} }), AccountUsable, "False",
+			"AccountNotEnrolled", "oidc:admin may not request a token for it. Whoever may grant that applies:\n"},
 		{"default account", given(func(f *Facts) {
 			f.Group.Spec.ServiceAccountName = ""
 			f.Account = scoped.Account{Namespace: "remit", Name: "default", Default: true}

@@ -2,9 +2,12 @@ package grants
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -13,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/remit-olm/remit/pkg/preflight"
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
@@ -20,17 +24,32 @@ import (
 const pageSize = 500
 
 // Cluster reads a cluster's RBAC as the user of the client: what counts in the whole cluster and in the
-// namespaces. Where the user may not read that, the API server is asked about each rule instead.
-func Cluster(ctx context.Context, c client.Client, account types.NamespacedName, namespaces []string) (Source, error) {
+// namespaces. Where the user may not read that, the API server is asked about each rule instead. It fails
+// where the user may do neither.
+func Cluster(ctx context.Context, c client.Client, account types.NamespacedName, namespaces []string) (*Rights, error) {
 	s := newStore()
-	err := s.fill(ctx, c, namespaces)
-	if apierrors.IsForbidden(err) {
-		return newReviewer(ctx, c, account, err)
+	unread := s.fill(ctx, c, namespaces)
+	if unread != nil && !apierrors.IsForbidden(unread) {
+		return nil, unread
 	}
-	if err != nil {
-		return nil, err
+	r := Listed(s.listers(), account)
+	var asking error
+	r.Ask, asking = reviewer(ctx, c, account)
+	switch {
+	case asking != nil && !errors.Is(asking, errMayNotAsk):
+		return nil, asking
+	case asking != nil && unread != nil:
+		return nil, fmt.Errorf("%w; and %w", unread, asking)
+	case asking != nil:
+		r.Notes = append(r.Notes, fmt.Sprintf("authorizers other than RBAC were not asked: %v", asking))
+	case unread != nil:
+		r.Notes = append(r.Notes, fmt.Sprintf("the API server was asked about each rule, as RBAC could not be read: %v", unread))
+		r.Holding = func(namespace string) rbac.Holding {
+			return rbac.Holding{Namespace: namespace, Unread: []error{unread}}
+		}
+		r.RulesOf = live(c)
 	}
-	return Listed(s.listers(), account), nil
+	return r, nil
 }
 
 // Read lists a cluster's RBAC as the user of the client: what counts in the whole cluster and in the
@@ -87,6 +106,60 @@ func (s store) list(ctx context.Context, c client.Client, list client.ObjectList
 			return err
 		}
 	}
+}
+
+// live reads one role after the other.
+func live(c client.Client) rbac.RoleRules {
+	return func(ref rbacv1.RoleRef, namespace string) ([]rbacv1.PolicyRule, error) {
+		if ref.Kind == "ClusterRole" {
+			role := &rbacv1.ClusterRole{}
+			err := c.Get(context.Background(), client.ObjectKey{Name: ref.Name}, role)
+			return role.Rules, err
+		}
+		role := &rbacv1.Role{}
+		err := c.Get(context.Background(), client.ObjectKey{Namespace: namespace, Name: ref.Name}, role)
+		return role.Rules, err
+	}
+}
+
+// errMayNotAsk says that the user may not ask what others may do.
+var errMayNotAsk = errors.New("the API server may not be asked about the account")
+
+// reviewer asks the API server by SubjectAccessReviews, or, where the user is the account itself, by
+// SelfSubjectAccessReviews, which everybody may.
+func reviewer(ctx context.Context, c client.Client, account types.NamespacedName) (preflight.Reviewer, error) {
+	subject := rbac.ServiceAccount(account.Namespace, account.Name)
+	probe := rbacv1.PolicyRule{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"pods"}}
+	ask := preflight.Reviews(c)
+	_, err := ask(ctx, subject, account.Namespace, probe)
+	if !apierrors.IsForbidden(err) {
+		return ask, err
+	}
+	me := &authenticationv1.SelfSubjectReview{}
+	if err := c.Create(ctx, me); err != nil {
+		return nil, fmt.Errorf("ask who I am: %w", err)
+	}
+	if me.Status.UserInfo.Username != subject.User {
+		return nil, fmt.Errorf("%w: %w (--as=%s asks as the account)", errMayNotAsk, err, subject.User)
+	}
+	return preflight.Reviews(&selfAsking{Client: c}), nil
+}
+
+// selfAsking sends the questions of SubjectAccessReviews as those about oneself.
+type selfAsking struct{ client.Client }
+
+// Create implements client.Writer.
+func (s *selfAsking) Create(ctx context.Context, obj client.Object, opts ...client.CreateOption) error {
+	review, ok := obj.(*authorizationv1.SubjectAccessReview)
+	if !ok {
+		return s.Client.Create(ctx, obj, opts...)
+	}
+	own := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
+		ResourceAttributes: review.Spec.ResourceAttributes, NonResourceAttributes: review.Spec.NonResourceAttributes,
+	}}
+	err := s.Client.Create(ctx, own, opts...)
+	review.Status = own.Status
+	return err
 }
 
 // Namespaces are those of an install, without repetition.

@@ -29,11 +29,9 @@ func held(t *testing.T, dir, namespace string) []rbacv1.PolicyRule {
 	t.Helper()
 	listers, err := Folder(dir)
 	require.NoError(t, err)
-	holder, err := Listed(listers, account).Holder(t.Context(), nil)
-	require.NoError(t, err)
-	rules, err := holder(namespace)
-	require.NoError(t, err)
-	return rules
+	holding := Listed(listers, account).Holding(namespace)
+	require.Empty(t, holding.Unread)
+	return holding.Rules
 }
 
 const (

@@ -3,35 +3,41 @@ package grants
 import (
 	"context"
 
-	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/remit-olm/remit/pkg/preflight"
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
-// Source says what one account holds.
-type Source interface {
-	// RulesOf resolves the roles that a bundle's bindings refer to; it is an rbac.RoleRules.
-	RulesOf(ref rbacv1.RoleRef, namespace string) ([]rbacv1.PolicyRule, error)
-	// Holder says what the account holds of what the needs ask for, or more.
-	Holder(ctx context.Context, needs []preflight.Need) (preflight.Holder, error)
+// Rights say what one account holds.
+type Rights struct {
+	account types.NamespacedName
+	// RulesOf resolves the roles that a bundle's bindings refer to.
+	RulesOf rbac.RoleRules
+	// Holding is what the account holds in a scope; what could not be read of it is in there, too.
+	Holding func(namespace string) rbac.Holding
+	// Ask is the API server's own answer; nil where there is nobody to ask.
+	Ask preflight.Reviewer
 	// Notes are what a user has to know of how it was found out.
-	Notes() []string
+	Notes []string
 }
 
-// Listed is a Source of RBAC objects that were read.
-func Listed(listers rbac.Listers, account types.NamespacedName) Source {
-	return listed{listers, rbac.ServiceAccount(account.Namespace, account.Name)}
+// Listed are the Rights in RBAC objects that were read.
+func Listed(listers rbac.Listers, account types.NamespacedName) *Rights {
+	subject := rbac.ServiceAccount(account.Namespace, account.Name)
+	return &Rights{
+		account: account,
+		RulesOf: listers.RulesOf,
+		Holding: func(namespace string) rbac.Holding { return listers.Holding(subject, namespace) },
+	}
 }
 
-type listed struct {
-	rbac.Listers
-	subject rbac.Subject
+// Report holds needs against the rights. What they do not give, the API server is asked about.
+func (r *Rights) Report(ctx context.Context, needs []preflight.Need) preflight.Report {
+	report := preflight.Examine(r.account, needs, r.Holding)
+	if r.Ask != nil {
+		report = (&preflight.Confirmer{Ask: r.Ask}).Confirm(ctx, "", report)
+	}
+	report.Notes = append(report.Notes, r.Notes...)
+	return report
 }
-
-func (l listed) Holder(context.Context, []preflight.Need) (preflight.Holder, error) {
-	return func(namespace string) ([]rbacv1.PolicyRule, error) { return l.Held(l.subject, namespace) }, nil
-}
-
-func (listed) Notes() []string { return nil }

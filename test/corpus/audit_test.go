@@ -1,0 +1,133 @@
+package corpus
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+
+	"github.com/remit-olm/remit/pkg/preflight"
+	"github.com/remit-olm/remit/pkg/rbac"
+	"github.com/remit-olm/remit/test/env/audit"
+)
+
+// traffic is what one account sent.
+type traffic struct {
+	requests int
+	refused  []string
+	// used are the atoms that a request of the account was allowed by.
+	used map[use]bool
+}
+
+// use is one authorized request.
+type use struct{ namespace, verb, group, resource, name string }
+
+// uses are what the API server asked its authorizer for a request.
+func uses(e audit.Event) []use {
+	o := e.Object
+	if o == nil {
+		return nil
+	}
+	resource := o.Resource
+	if o.Subresource != "" {
+		resource += "/" + o.Subresource
+	}
+	u := use{o.Namespace, e.Verb, o.APIGroup, resource, o.Name}
+	if e.Verb == "patch" && e.Created() {
+		created := u
+		created.verb = "create"
+		return []use{u, created}
+	}
+	return []use{u}
+}
+
+// accounts sums up the audit log by account namespace.
+func accounts(events []audit.Event) map[string]*traffic {
+	out := map[string]*traffic{}
+	for _, e := range events {
+		namespace, ok := accountOf(e.User.Username)
+		if !ok {
+			continue
+		}
+		t := out[namespace]
+		if t == nil {
+			t = &traffic{used: map[use]bool{}}
+			out[namespace] = t
+		}
+		t.requests++
+		if e.Response.Code == 403 {
+			t.refused = append(t.refused, e.String())
+		}
+		for _, u := range uses(e) {
+			t.used[u] = true
+		}
+	}
+	return out
+}
+
+func accountOf(user string) (namespace string, ok bool) {
+	namespace, ok = strings.CutSuffix(user, ":"+accountName)
+	if !ok {
+		return "", false
+	}
+	return strings.CutPrefix(namespace, "system:serviceaccount:")
+}
+
+// ledger counts which of the rights that are asked for, by verb and resource, were used at all.
+type ledger struct{ asked, used map[string]int }
+
+// book enters one case. What is asked for because the API server wants it held when it is granted is
+// never used by a request.
+func (l ledger) book(needs []preflight.Need, t *traffic) {
+	for _, n := range needs {
+		if n.Granted {
+			continue
+		}
+		for _, atom := range rbac.Atoms(n.Rules) {
+			line := atom.Verbs[0] + " " + label(atom)
+			l.asked[line]++
+			if t != nil && usedBy(n.Namespace, atom, t.used) {
+				l.used[line]++
+			}
+		}
+	}
+}
+
+func label(atom rbacv1.PolicyRule) string {
+	if len(atom.NonResourceURLs) > 0 {
+		return atom.NonResourceURLs[0]
+	}
+	out := atom.Resources[0]
+	if atom.APIGroups[0] != "" {
+		out += "." + atom.APIGroups[0]
+	}
+	if len(atom.ResourceNames) == 0 {
+		out += " (any name)"
+	}
+	return out
+}
+
+func usedBy(namespace string, atom rbacv1.PolicyRule, used map[use]bool) bool {
+	for u := range used {
+		if u.namespace == namespace && u.verb == atom.Verbs[0] && u.group == atom.APIGroups[0] && u.resource == atom.Resources[0] &&
+			(len(atom.ResourceNames) == 0 || atom.ResourceNames[0] == u.name) {
+			return true
+		}
+	}
+	return false
+}
+
+// lines say how much of each right was used, those first that never were.
+func (l ledger) lines() []string {
+	var out []string
+	for _, line := range slices.Sorted(maps.Keys(l.asked)) {
+		mark := " "
+		if l.used[line] == 0 {
+			mark = "!"
+		}
+		out = append(out, fmt.Sprintf("%s %5d of %5d %s", mark, l.used[line], l.asked[line], line))
+	}
+	return out
+}

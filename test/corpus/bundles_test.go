@@ -1,0 +1,141 @@
+package corpus
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"github.com/stretchr/testify/require"
+
+	"github.com/remit-olm/remit/pkg/bundle"
+	"github.com/remit-olm/remit/pkg/catalog/fbc"
+)
+
+// sample are the bundles that run by default: small and large, with and without cluster permissions,
+// webhooks, required CRDs, native APIs, RBAC as bundle objects, long names and malformed metadata.
+var sample = []string{
+	"argocd-operator/0.18.0",                      // over 4 MB
+	"awss3-operator-registry/1.0.1",               // requires CRDs, brings none
+	"camel-k/2.10.1",                              // three modes
+	"cert-manager/1.16.5",                         // Roles in its own namespace and ClusterRoles
+	"cockroachdb/6.0.0",                           // three modes, Services
+	"edp-keycloak-operator/1.35.0",                // 86 ClusterRoles
+	"etcd/0.9.4-clusterwide",                      // CRDs of a version that is not served any more
+	"eventing-kogito/1.2.0",                       // malformed dependencies
+	"external-secrets-operator/0.11.0",            // four modes
+	"keycloak-operator/26.7.1",                    // native APIs
+	"lib-bucket-provisioner/2.0.0",                // no objects
+	"mercury-operator/1.0.2",                      // requires CRDs of others
+	"microcks/1.10.0",                             // no cluster permissions
+	"observability-operator/0.0.28",               // ServiceMonitors and PrometheusRules
+	"odoo-operator/0.0.2",                         // three rules
+	"prometheus/0.56.3",                           // the clean case for a bounded install
+	"rabbitmq-messaging-topology-operator/1.10.0", // a manifest as long as a reader's buffer
+	"trustify-operator/0.1.0-alpha.9",             // its own namespace only
+	"universal-crossplane/1.5.1-up.1",             // its RBAC as bundle objects
+	"vault-config-operator/0.8.52",                // 86 webhooks
+}
+
+// published is a bundle of the corpus.
+type published struct {
+	dir, pkg, version string
+	*bundle.Bundle
+}
+
+func (p *published) name() string { return p.pkg + "/" + p.version }
+
+// testCase is a bundle in one of its install modes.
+type testCase struct {
+	*published
+	mode operatorsv1alpha1.InstallModeType
+	// namespace is the case's own; targets are those of its OperatorGroup, where it names any.
+	namespace string
+	targets   []string
+}
+
+func (c *testCase) name() string { return c.published.name() + "/" + string(c.mode) }
+
+func corpusDir(t *testing.T) string {
+	t.Helper()
+	dir := os.Getenv("CORPUS_DIR")
+	if dir == "" {
+		dir = filepath.Join("..", "..", "..", "shared", "corpus")
+	}
+	dir, err := filepath.Abs(filepath.Join(dir, "bundles"))
+	require.NoError(t, err)
+	if _, err := os.Stat(dir); err != nil {
+		t.Skipf("no corpus of real bundles (CORPUS_DIR): %v", err)
+	}
+	return dir
+}
+
+// cases are all that is to be run, in an order in which neighbours have little in common.
+func cases(t *testing.T) []*testCase {
+	t.Helper()
+	pick, err := regexp.Compile(os.Getenv("CORPUS_RUN"))
+	require.NoError(t, err)
+	var out []*testCase
+	for i, p := range bundles(t) {
+		for _, mode := range p.CSV.Spec.InstallModes {
+			c := &testCase{published: p, mode: mode.Type, namespace: fmt.Sprintf("corpus-%03d-%s", i, strings.ToLower(string(mode.Type[:1])))}
+			switch mode.Type {
+			case operatorsv1alpha1.InstallModeTypeOwnNamespace:
+				c.targets = []string{c.namespace}
+			case operatorsv1alpha1.InstallModeTypeSingleNamespace:
+				c.targets = []string{c.namespace + "-x"}
+			case operatorsv1alpha1.InstallModeTypeMultiNamespace:
+				c.targets = []string{c.namespace + "-x", c.namespace + "-y"}
+			}
+			if mode.Supported && pick.MatchString(c.name()) {
+				out = append(out, c)
+			}
+		}
+	}
+	return out
+}
+
+// bundles reads those of the corpus that are to be run.
+func bundles(t *testing.T) []*published {
+	t.Helper()
+	root := corpusDir(t)
+	names := sample
+	if os.Getenv("CORPUS") == "all" {
+		dirs, err := filepath.Glob(filepath.Join(root, "*", "*"))
+		require.NoError(t, err)
+		names = nil
+		for _, dir := range dirs {
+			names = append(names, filepath.Base(filepath.Dir(dir))+"/"+filepath.Base(dir))
+		}
+	}
+	out := make([]*published, 0, len(names))
+	for _, name := range names {
+		out = append(out, read(t, filepath.Join(root, filepath.FromSlash(name))))
+	}
+	slices.SortFunc(out, func(a, b *published) int { return cmp.Compare(a.name(), b.name()) })
+	return out
+}
+
+func read(t *testing.T, dir string) *published {
+	t.Helper()
+	snapshot, err := fbc.LoadDirectory(context.Background(), os.DirFS(dir))
+	require.NoError(t, err, dir)
+	require.Len(t, snapshot.Packages, 1, dir)
+	for _, pkg := range snapshot.Packages {
+		for name := range pkg.Bundles {
+			content, err := snapshot.Reader.Content(context.Background(), pkg.Name, "", name)
+			require.NoError(t, err, dir)
+			b, err := bundle.Parse(content.Manifests)
+			require.NoError(t, err, dir)
+			return &published{dir: dir, pkg: pkg.Name, version: filepath.Base(dir), Bundle: b}
+		}
+	}
+	require.Fail(t, "no bundle", dir)
+	return nil
+}

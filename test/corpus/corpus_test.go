@@ -1,0 +1,181 @@
+package corpus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/remit-olm/remit/test/env/audit"
+)
+
+// workers is how many cases run at once. The API server is busy with each for a second or more: it
+// publishes its whole OpenAPI anew for every CustomResourceDefinition that comes or goes.
+const workers = 3
+
+// outcome is a line of the table.
+type outcome struct {
+	*testCase
+	verdict string
+	reason  string
+	took    time.Duration
+	rules   int
+	tally   tally
+}
+
+const (
+	succeeded   = "Succeeded"
+	unsupported = "unsupported"
+	failed      = "FAILED"
+)
+
+func TestEveryBundleInstallsInOneRoundWithExactlyWhatIsPrinted(t *testing.T) {
+	all := cases(t)
+	w := newWorld(t, all)
+	var mu sync.Mutex
+	var table []outcome
+	s := &schedule{}
+	for _, c := range all {
+		s.waiting = append(s.waiting, &job{claims: c.claims(), do: func() {
+			t.Run(c.name(), func(t *testing.T) {
+				o := w.try(t.Context(), c)
+				mu.Lock()
+				defer mu.Unlock()
+				table = append(table, o)
+				if o.verdict == failed {
+					t.Error(o.reason)
+				}
+				for _, wrong := range o.tally.wrong {
+					t.Error("a verb less:", wrong)
+				}
+			})
+		}})
+	}
+	start := time.Now()
+	s.run(workers)
+	took := time.Since(start)
+	w.checkAudit(t, table)
+	show(table, took)
+}
+
+// try is one case from the printing of the RBAC to the removal of all.
+func (w *world) try(ctx context.Context, c *testCase) outcome {
+	o := outcome{testCase: c, verdict: failed}
+	printed, err := w.printed(ctx, c)
+	if err != nil {
+		o.reason = err.Error()
+		return o
+	}
+	rules, err := granted(printed)
+	if err != nil {
+		o.reason = err.Error()
+		return o
+	}
+	o.rules = rules.count()
+	if o.tally, _, err = c.mutate(rules); err != nil {
+		o.reason = err.Error()
+		return o
+	}
+	if reason := c.unserved(); reason != "" {
+		o.verdict, o.reason = unsupported, reason
+		return o
+	}
+	if c.sampled() {
+		if err := w.mutateOnServer(ctx, c.elsewhere()); err != nil {
+			o.reason = "a verb less: " + err.Error()
+			return o
+		}
+		o.tally.onServer++
+	}
+	outside, err := c.outside()
+	if err != nil {
+		o.reason = err.Error()
+		return o
+	}
+	start := time.Now()
+	err = w.install(ctx, c, printed)
+	if o.took = time.Since(start); err != nil {
+		err = fmt.Errorf("install: %w", err)
+	} else if err = w.uninstall(ctx, c, outside); err != nil {
+		err = fmt.Errorf("uninstall: %w", err)
+	}
+	if err != nil {
+		w.force(ctx, c, outside) // the next case wants the names
+	}
+	if err := errors.Join(err, w.clear(ctx, c, printed)); err != nil {
+		o.reason = err.Error()
+		return o
+	}
+	o.verdict = succeeded
+	if n := len(c.CSV.Spec.WebhookDefinitions); n > 0 {
+		o.reason = fmt.Sprintf("without its %d webhooks, which are not served yet", n)
+	}
+	return o
+}
+
+func (w *world) install(ctx context.Context, c *testCase, printed []*unstructured.Unstructured) error {
+	if err := w.prepare(ctx, c, printed); err != nil {
+		return err
+	}
+	if err := w.subscribe(ctx, c); err != nil {
+		return err
+	}
+	return w.until(ctx, func() error { return w.succeeded(ctx, c) })
+}
+
+// checkAudit holds what the accounts sent against what they were asked to hold.
+func (w *world) checkAudit(t *testing.T, table []outcome) {
+	t.Helper()
+	events, err := w.Audited(t.Context(), func(e audit.Event) bool {
+		_, ok := accountOf(e.User.Username)
+		return ok
+	})
+	require.NoError(t, err)
+	sent := accounts(events)
+	l := ledger{map[string]int{}, map[string]int{}}
+	for _, o := range table {
+		if o.verdict != succeeded {
+			continue
+		}
+		needs, err := o.needs()
+		require.NoError(t, err)
+		if tr := sent[o.elsewhere().namespace]; tr != nil {
+			t.Errorf("%s: with a verb less, %d requests were sent", o.name(), tr.requests)
+		}
+		tr := sent[o.namespace]
+		l.book(needs, tr)
+		if tr != nil && len(tr.refused) > 0 {
+			t.Errorf("%s: %d requests were refused: %q", o.name(), len(tr.refused), tr.refused)
+		}
+	}
+	fmt.Println("corpus: rights asked for, and how often each was used (! never):")
+	for _, line := range l.lines() {
+		fmt.Println("corpus:", line)
+	}
+	counts, err := w.CheckSelf(t.Context())
+	for _, c := range counts {
+		fmt.Println("audit:", c)
+	}
+	require.NoError(t, err)
+}
+
+func show(table []outcome, took time.Duration) {
+	counts := map[string]int{}
+	var mutations tally
+	for _, o := range table {
+		mutations.add(o.tally)
+		counts[o.verdict]++
+		fmt.Printf("corpus: %-60s %-16s %-11s %6.1fs %4d rules  %s\n", o.published.name(), o.mode, o.verdict, o.took.Seconds(), o.rules,
+			strings.ReplaceAll(o.reason, "\n", " "))
+	}
+	fmt.Printf("corpus: %d cases in %s: %d succeeded in one round, %d unsupported, %d failed\n",
+		len(table), took.Round(time.Second), counts[succeeded], counts[unsupported], counts[failed])
+	fmt.Printf("corpus: a verb of each rule taken away: %d named exactly, %d not needed by who may escalate or bind, %d wrong; %d of them on the API server\n",
+		mutations.named, mutations.excused, len(mutations.wrong), mutations.onServer)
+}

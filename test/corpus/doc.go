@@ -1,0 +1,11 @@
+// Package corpus holds Remit against real operators: the bundles of a folder that CORPUS_DIR names
+// (../shared/corpus from the repository's root, if that is not set), in every install mode that each
+// supports, and skips, saying so, where there is none.
+//
+// For each of them an account gets exactly what `kubectl remit rbac` prints and nothing else; the install
+// must succeed in one round, with not one request refused, and leave nothing behind when it goes. Then one
+// verb after the other is taken away from what was printed: the preflight must name just that.
+//
+// A fixed sample of bundles of different kinds runs by default; CORPUS=all runs all (make corpus).
+// E2E_DIR keeps the control plane's state, and CORPUS_RUN (a regular expression) picks cases by name.
+package corpus

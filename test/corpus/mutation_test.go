@@ -1,0 +1,172 @@
+package corpus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"slices"
+	"strings"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/pkg/preflight"
+)
+
+// onServer is one of how many cases that have a verb taken away on the real API server, too.
+const onServer = 6
+
+// tally counts what became of mutations.
+type tally struct {
+	named, excused, onServer int
+	// wrong are those of which the preflight said something else than what was taken away.
+	wrong []string
+}
+
+func (t *tally) add(more tally) {
+	t.named += more.named
+	t.excused += more.excused
+	t.onServer += more.onServer
+	t.wrong = append(t.wrong, more.wrong...)
+}
+
+// mutate takes one verb of each rule away and asks the preflight.
+func (c *testCase) mutate(rules grants) (tally, []mutation, error) {
+	var out tally
+	var good []mutation
+	needs, err := c.needs()
+	if err != nil {
+		return out, nil, err
+	}
+	whole, err := preflight.Evaluate(c.account(), needs, rules.held)
+	if err != nil {
+		return out, nil, err
+	}
+	if !whole.Clear() {
+		out.wrong = append(out.wrong, "nothing taken away: "+whole.Refusals())
+	}
+	for _, m := range rules.mutations(c.name()) {
+		v, report, err := m.judge(c.account(), needs)
+		if err != nil {
+			return out, nil, err
+		}
+		switch v {
+		case named:
+			out.named++
+			good = append(good, m)
+		case excused:
+			out.excused++
+		case superfluous:
+			out.wrong = append(out.wrong, fmt.Sprintf("%s is not needed", m))
+		case wrong:
+			out.wrong = append(out.wrong, fmt.Sprintf("%s taken away: %s", m, report.Refusals()))
+		}
+	}
+	return out, good, nil
+}
+
+// sampled says whether a case is one of those for the real API server.
+func (c *testCase) sampled() bool {
+	h := fnv.New32a()
+	fmt.Fprint(h, c.name())
+	return h.Sum32()%onServer == 0
+}
+
+// elsewhere is the same case in namespaces of its own.
+func (c *testCase) elsewhere() *testCase {
+	other := *c
+	other.namespace = c.namespace + "-m"
+	other.targets = nil
+	for _, target := range c.targets {
+		other.targets = append(other.targets, strings.Replace(target, c.namespace, other.namespace, 1))
+	}
+	return &other
+}
+
+// mutateOnServer subscribes with one verb taken away: the InstallPlan must name just that, and not one
+// request may be sent as the account.
+func (w *world) mutateOnServer(ctx context.Context, c *testCase) error {
+	printed, err := w.printed(ctx, c)
+	if err != nil {
+		return err
+	}
+	rules, err := granted(printed)
+	if err != nil {
+		return err
+	}
+	_, good, err := c.mutate(rules)
+	if err != nil || len(good) == 0 {
+		return err
+	}
+	m := good[len(c.name())%len(good)]
+	less, err := m.without(printed)
+	if err != nil {
+		return err
+	}
+	err = w.prepare(ctx, c, less)
+	if err == nil {
+		err = w.subscribe(ctx, c)
+	}
+	if err == nil {
+		err = w.until(ctx, func() error { return w.names(ctx, c, m) })
+	}
+	sub := &operatorsv1alpha1.Subscription{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: "subscription"}}
+	return errors.Join(err, client.IgnoreNotFound(w.Client.Delete(ctx, sub)), w.clear(ctx, c, less))
+}
+
+// names is nil when the plan says that just the mutation is missing.
+func (w *world) names(ctx context.Context, c *testCase, m mutation) error {
+	plans := &operatorsv1alpha1.InstallPlanList{}
+	if err := w.cache.List(ctx, plans, client.InNamespace(c.namespace)); err != nil {
+		return err
+	}
+	for i := range plans.Items {
+		if p := &plans.Items[i]; p.Status.Phase == operatorsv1alpha1.InstallPlanPhaseComplete {
+			return final{fmt.Errorf("installed without %s", m)}
+		}
+	}
+	message := w.blockedIn(c.namespace)
+	text, ok := preflight.Paste(message)
+	if !ok {
+		return fmt.Errorf("no plan says what is missing: %q", message)
+	}
+	objs, err := decode([]byte(text))
+	if err != nil {
+		return final{err}
+	}
+	missing, err := granted(objs)
+	if err != nil {
+		return final{err}
+	}
+	if got, want := atoms(missing), atoms(grants{m.namespace: {m.rule}}); !maps.Equal(got, want) {
+		return final{fmt.Errorf("%s was taken away, and missing are %q", m, slices.Sorted(maps.Keys(got)))}
+	}
+	return nil
+}
+
+// without returns what was printed without the mutation's verb.
+func (m mutation) without(printed []*unstructured.Unstructured) ([]*unstructured.Unstructured, error) {
+	var out []*unstructured.Unstructured
+	rest := slices.Clone(m.rest[m.namespace])
+	for _, obj := range printed {
+		obj = obj.DeepCopy()
+		out = append(out, obj)
+		if !isGrant(obj) || obj.GetNamespace() != m.namespace {
+			continue
+		}
+		// All of a scope's rules go into its first role.
+		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&rbacv1.ClusterRole{Rules: rest})
+		if err != nil {
+			return nil, err
+		}
+		rest = nil
+		obj.Object["rules"] = content["rules"]
+	}
+	return out, nil
+}

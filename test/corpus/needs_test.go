@@ -1,0 +1,216 @@
+package corpus
+
+import (
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"math/rand/v2"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/pkg/preflight"
+	"github.com/remit-olm/remit/pkg/rbac"
+	"github.com/remit-olm/remit/pkg/step"
+	"github.com/remit-olm/remit/pkg/step/build"
+)
+
+func (c *testCase) account() types.NamespacedName {
+	return types.NamespacedName{Namespace: c.namespace, Name: accountName}
+}
+
+// scope is that of the OperatorGroup.
+func (c *testCase) scope() build.Scope {
+	targets := c.targets
+	if len(targets) == 0 {
+		targets = []string{rbac.ClusterScope}
+	}
+	return build.Scope{Namespace: c.namespace, Package: c.pkg, Targets: targets}
+}
+
+func (c *testCase) steps() ([]step.Step, error) {
+	steps, err := build.NewStepResourceFromBundle(c.Bundle, c.scope(), unasked{})
+	if err != nil {
+		return nil, err
+	}
+	return steps.Steps, nil
+}
+
+type unasked struct{}
+
+func (unasked) MissingRules(*corev1.ServiceAccount, string, []rbacv1.PolicyRule) ([]rbacv1.PolicyRule, error) {
+	return nil, nil
+}
+
+// outside are the objects of the case that no owner reference takes away, bar CustomResourceDefinitions.
+func (c *testCase) outside() ([]client.Object, error) {
+	steps, err := c.steps()
+	var out []client.Object
+	for _, s := range steps {
+		if !s.IsCRD() && s.Object.GetNamespace() != c.namespace {
+			out = append(out, s.Object)
+		}
+	}
+	return out, err
+}
+
+func (c *testCase) needs() ([]preflight.Need, error) {
+	steps, err := c.steps()
+	if err != nil {
+		return nil, err
+	}
+	return preflight.NeedsOf(steps, noRole, func(step.Step) bool { return false })
+}
+
+func noRole(ref rbacv1.RoleRef, _ string) ([]rbacv1.PolicyRule, error) {
+	return nil, apierrors.NewNotFound(rbacv1.Resource(ref.Kind), ref.Name)
+}
+
+// grants are rules by scope.
+type grants map[string][]rbacv1.PolicyRule
+
+// granted reads the roles that were printed; each is bound to the account in its scope. Those of the
+// enrolment are for Remit itself.
+func granted(printed []*unstructured.Unstructured) (grants, error) {
+	out := grants{}
+	for _, obj := range printed {
+		if !isGrant(obj) {
+			continue
+		}
+		role := &rbacv1.ClusterRole{} // a Role has the same fields
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, role); err != nil {
+			return nil, err
+		}
+		out[role.Namespace] = append(out[role.Namespace], role.Rules...)
+	}
+	return out, nil
+}
+
+func isGrant(obj *unstructured.Unstructured) bool {
+	return (obj.GetKind() == "Role" || obj.GetKind() == "ClusterRole") && obj.GetName() != "remit-enrolment-"+accountName
+}
+
+// count is the number of rules.
+func (g grants) count() int {
+	n := 0
+	for _, rules := range g {
+		n += len(rules)
+	}
+	return n
+}
+
+// held are the rules in a scope, with those of the whole cluster.
+func (g grants) held(namespace string) ([]rbacv1.PolicyRule, error) {
+	if namespace == rbac.ClusterScope {
+		return g[namespace], nil
+	}
+	return slices.Concat(g[rbac.ClusterScope], g[namespace]), nil
+}
+
+// mutation is one verb of one rule, taken away.
+type mutation struct {
+	namespace string
+	// rule is what is taken away: the rule with this one verb.
+	rule rbacv1.PolicyRule
+	// rest is what is left.
+	rest grants
+}
+
+func (m mutation) String() string {
+	return fmt.Sprintf("%q %s", m.namespace, rbac.Line(m.rule))
+}
+
+// mutations are one for each rule, of a verb that the case's name decides on.
+func (g grants) mutations(seed string) []mutation {
+	var out []mutation
+	for _, namespace := range slices.Sorted(maps.Keys(g)) {
+		for i, rule := range g[namespace] {
+			h := fnv.New64a()
+			fmt.Fprint(h, seed, namespace, i)
+			pick := rand.New(rand.NewPCG(h.Sum64(), 0)).IntN(len(rule.Verbs))
+			m := mutation{namespace: namespace, rule: *rule.DeepCopy(), rest: maps.Clone(g)}
+			m.rule.Verbs = []string{rule.Verbs[pick]}
+			rest := slices.Clone(g[namespace])
+			rest[i] = *rule.DeepCopy()
+			rest[i].Verbs = slices.Delete(rest[i].Verbs, pick, pick+1)
+			if len(rest[i].Verbs) == 0 {
+				rest = slices.Delete(rest, i, i+1)
+			}
+			m.rest[namespace] = rest
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// verdict is what became of a mutation.
+type verdict int
+
+const (
+	// named: the report names just what was taken away.
+	named verdict = iota
+	// excused: the account may escalate or bind what it does not hold, so that the rule is not needed.
+	excused
+	// superfluous: the install does not need it, or another rule says the same.
+	superfluous
+	// wrong: the report names something else.
+	wrong
+)
+
+// judge evaluates the needs against what is left.
+func (m mutation) judge(account types.NamespacedName, needs []preflight.Need) (verdict, preflight.Report, error) {
+	report, err := preflight.Evaluate(account, needs, m.rest.held)
+	if err != nil {
+		return wrong, report, err
+	}
+	return m.compare(scopesOf(report), needs), report, nil
+}
+
+func scopesOf(report preflight.Report) grants {
+	out := grants{}
+	for _, s := range report.Scopes() {
+		out[s.Namespace] = s.Rules
+	}
+	return out
+}
+
+func (m mutation) compare(missing grants, needs []preflight.Need) verdict {
+	got := atoms(missing)
+	want := atoms(grants{m.namespace: {m.rule}})
+	if maps.Equal(got, want) {
+		return named
+	}
+	for atom := range got {
+		if !want[atom] {
+			return wrong
+		}
+	}
+	for _, n := range needs {
+		held, _ := m.rest.held(n.Namespace)
+		if len(rbac.Missing(held, n.Rules)) > 0 && slices.ContainsFunc(n.Unless, func(u rbacv1.PolicyRule) bool {
+			return len(rbac.Missing(held, []rbacv1.PolicyRule{u})) == 0
+		}) {
+			return excused
+		}
+	}
+	return superfluous
+}
+
+// atoms are rules broken up, as text, with their scope.
+func atoms(g grants) map[string]bool {
+	out := map[string]bool{}
+	for namespace, rules := range g {
+		for _, rule := range rules {
+			for _, atom := range rbac.Atoms([]rbacv1.PolicyRule{rule}) {
+				out[fmt.Sprintf("%q %s", namespace, rbac.Line(atom))] = true
+			}
+		}
+	}
+	return out
+}

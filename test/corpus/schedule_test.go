@@ -1,0 +1,84 @@
+package corpus
+
+import (
+	"slices"
+	"sync"
+)
+
+// schedule runs jobs, a number of them at a time, and never two together that claim the same name: of a
+// CustomResourceDefinition there is only one in a cluster.
+type schedule struct {
+	mu      sync.Mutex
+	free    *sync.Cond
+	waiting []*job
+	claimed map[string]bool
+}
+
+type job struct {
+	claims []string
+	do     func()
+}
+
+func (s *schedule) run(workers int) {
+	s.free, s.claimed = sync.NewCond(&s.mu), map[string]bool{}
+	s.spread()
+	var all sync.WaitGroup
+	for range workers {
+		all.Go(func() {
+			for j := s.next(); j != nil; j = s.next() {
+				j.do()
+				s.done(j)
+			}
+		})
+	}
+	all.Wait()
+}
+
+// spread puts those first whose names most others claim too: they can only run one after the other.
+func (s *schedule) spread() {
+	wanted := map[string]int{}
+	for _, j := range s.waiting {
+		for _, c := range j.claims {
+			wanted[c]++
+		}
+	}
+	weight := func(j *job) int {
+		most := 0
+		for _, c := range j.claims {
+			most = max(most, wanted[c])
+		}
+		return most
+	}
+	slices.SortStableFunc(s.waiting, func(a, b *job) int { return weight(b) - weight(a) })
+}
+
+// next is the first job whose claims are free; it waits for one, and is nil where none is left.
+func (s *schedule) next() *job {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for len(s.waiting) > 0 {
+		i := slices.IndexFunc(s.waiting, func(j *job) bool {
+			return !slices.ContainsFunc(j.claims, func(c string) bool { return s.claimed[c] })
+		})
+		if i < 0 {
+			s.free.Wait()
+			continue
+		}
+		j := s.waiting[i]
+		s.waiting = slices.Delete(s.waiting, i, i+1)
+		for _, c := range j.claims {
+			s.claimed[c] = true
+		}
+		return j
+	}
+	return nil
+}
+
+func (s *schedule) done(j *job) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range j.claims {
+		delete(s.claimed, c)
+	}
+	s.free.Broadcast()
+}

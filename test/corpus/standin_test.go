@@ -1,0 +1,102 @@
+package corpus
+
+import (
+	"slices"
+	"strings"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/utils/ptr"
+
+	"github.com/remit-olm/remit/pkg/bundle"
+)
+
+// unserved says why a cluster of today cannot install the bundle whoever asks; "" where it can.
+func (p *published) unserved() string {
+	for _, obj := range p.Objects {
+		if gvk := obj.GroupVersionKind(); gvk.Group == apiextensionsv1.GroupName && gvk.Version != "v1" {
+			return "a CustomResourceDefinition of " + gvk.Version + ", which no API server serves since Kubernetes 1.22"
+		}
+	}
+	return ""
+}
+
+// ownCRDs are the names of the CustomResourceDefinitions that the bundle brings.
+func (p *published) ownCRDs() []string {
+	var out []string
+	for _, obj := range p.Objects {
+		if obj.GetKind() == "CustomResourceDefinition" {
+			out = append(out, obj.GetName())
+		}
+	}
+	return out
+}
+
+// standIns are CustomResourceDefinitions for what the bundle needs and neither brings nor every cluster
+// has: APIs of other packages, and kinds of manifests.
+func (p *published) standIns() []*apiextensionsv1.CustomResourceDefinition {
+	var out []*apiextensionsv1.CustomResourceDefinition
+	add := func(plural string, gvk schema.GroupVersionKind, scope apiextensionsv1.ResourceScope) {
+		crd := standIn(plural, gvk, scope)
+		known := slices.ContainsFunc(out, func(c *apiextensionsv1.CustomResourceDefinition) bool { return c.Name == crd.Name })
+		if !known && !slices.Contains(p.ownCRDs(), crd.Name) {
+			out = append(out, crd)
+		}
+	}
+	for _, d := range p.CSV.Spec.CustomResourceDefinitions.Required {
+		plural, group, _ := strings.Cut(d.Name, ".")
+		add(plural, schema.GroupVersionKind{Group: group, Version: d.Version, Kind: d.Kind}, apiextensionsv1.NamespaceScoped)
+	}
+	for _, obj := range p.Objects {
+		gvk := obj.GroupVersionKind()
+		if clientgoscheme.Scheme.Recognizes(gvk) || gvk.Group == apiextensionsv1.GroupName {
+			continue
+		}
+		kind, _ := bundle.KindOf(gvk.GroupKind())
+		scope := apiextensionsv1.ClusterScoped
+		if kind.Namespaced {
+			scope = apiextensionsv1.NamespaceScoped
+		}
+		add(kind.Resource, gvk, scope)
+	}
+	return out
+}
+
+func standIn(plural string, gvk schema.GroupVersionKind, scope apiextensionsv1.ResourceScope) *apiextensionsv1.CustomResourceDefinition {
+	return &apiextensionsv1.CustomResourceDefinition{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: plural + "." + gvk.Group,
+			// Of a protected group (k8s.io, kubernetes.io) the API server wants to see that it was agreed on.
+			Annotations: map[string]string{"api-approved.kubernetes.io": "unapproved, a stand-in of a test"},
+		},
+		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
+			Group: gvk.Group,
+			Scope: scope,
+			Names: apiextensionsv1.CustomResourceDefinitionNames{
+				Plural: plural, Singular: strings.ToLower(gvk.Kind), Kind: gvk.Kind, ListKind: gvk.Kind + "List",
+			},
+			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
+				Name: gvk.Version, Served: true, Storage: true,
+				Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{
+					Type: "object", XPreserveUnknownFields: ptr.To(true),
+				}},
+			}},
+		},
+	}
+}
+
+// claims are the names in the whole cluster that the case makes.
+func (c *testCase) claims() []string {
+	var out []string
+	for _, crd := range c.standIns() {
+		out = append(out, crd.Name)
+	}
+	for _, obj := range c.Objects {
+		if kind, _ := bundle.KindOf(obj.GroupVersionKind().GroupKind()); !kind.Namespaced {
+			out = append(out, obj.GetKind()+" "+obj.GetName())
+		}
+	}
+	return append(out, c.ownCRDs()...)
+}

@@ -1,0 +1,353 @@
+package corpus
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/wait"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/test/env"
+)
+
+const (
+	accountName = "installer"
+	// patience is how long a case waits for one thing: an hour of a busy machine is no fault of Remit's.
+	patience = 15 * time.Minute
+	tick     = 100 * time.Millisecond
+	// nudge is how often a deletion is asked for again: the API server's own clean-up of a
+	// CustomResourceDefinition that was only just established forgets it at times.
+	nudge = 5 * time.Second
+)
+
+// world is the cluster that all cases share.
+type world struct {
+	*env.Cluster
+	// cache saves the API server the questions of those who wait.
+	cache cache.Cache
+
+	mu sync.Mutex
+	// blocked are the namespaces in which a plan ever said that permissions are missing, with its words.
+	blocked map[string]string
+}
+
+func image(p *published) string { return "catalogs.test/" + p.pkg + ":" + p.version }
+
+func newWorld(t *testing.T, all []*testCase) *world {
+	t.Helper()
+	catalogs := map[string]string{}
+	for _, c := range all {
+		catalogs[image(c.published)] = c.dir
+	}
+	cluster, err := env.Start(context.Background(), env.Options{Catalogs: catalogs})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, cluster.Stop()) })
+	ctrllog.SetLogger(logr.Discard()) // the cache's
+	w := &world{Cluster: cluster, blocked: map[string]string{}}
+	w.cache, err = cache.New(cluster.Config(), cache.Options{Scheme: cluster.Client.Scheme()})
+	require.NoError(t, err)
+	plans, err := w.cache.GetInformer(t.Context(), &operatorsv1alpha1.InstallPlan{})
+	require.NoError(t, err)
+	_, err = plans.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+		AddFunc:    w.observe,
+		UpdateFunc: func(_, obj any) { w.observe(obj) },
+	})
+	require.NoError(t, err)
+	go func() { _ = w.cache.Start(t.Context()) }()
+	require.True(t, w.cache.WaitForCacheSync(t.Context()))
+	return w
+}
+
+func (w *world) observe(obj any) {
+	plan, ok := obj.(*operatorsv1alpha1.InstallPlan)
+	if !ok {
+		return
+	}
+	c := plan.Status.GetCondition(operatorsv1alpha1.InstallPlanConditionType(names.ConditionPermissionsMissing))
+	if c.Status == corev1.ConditionTrue {
+		w.mu.Lock()
+		w.blocked[plan.Namespace] = c.Message
+		w.mu.Unlock()
+	}
+}
+
+// blockedIn is what a plan of the namespace ever said is missing.
+func (w *world) blockedIn(namespace string) string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.blocked[namespace]
+}
+
+// printed is what kubectl remit rbac prints for a case, with its account.
+func (w *world) printed(ctx context.Context, c *testCase) ([]*unstructured.Unstructured, error) {
+	args := []string{"rbac", c.dir, "--account=" + c.namespace + "/" + accountName, "--install-mode=" + string(c.mode), "--with-account"}
+	if c.mode != operatorsv1alpha1.InstallModeTypeOwnNamespace && len(c.targets) > 0 {
+		args = append(args, "--target-namespaces="+strings.Join(c.targets, ","))
+	}
+	cmd := exec.CommandContext(ctx, filepath.Join(w.Bin, "kubectl-remit"), args...)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	text, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("kubectl remit %s: %w: %s", strings.Join(args, " "), err, stderr.String())
+	}
+	return decode(text)
+}
+
+func decode(text []byte) ([]*unstructured.Unstructured, error) {
+	var out []*unstructured.Unstructured
+	decoder := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096)
+	for {
+		obj := &unstructured.Unstructured{}
+		switch err := decoder.Decode(&obj.Object); {
+		case errors.Is(err, io.EOF):
+			return out, nil
+		case err != nil:
+			return nil, err
+		case len(obj.Object) > 0:
+			out = append(out, obj)
+		}
+	}
+}
+
+// prepare makes, as the cluster's administrator, what has to be there before an install: the stand-ins,
+// the namespaces, and what was printed.
+func (w *world) prepare(ctx context.Context, c *testCase, printed []*unstructured.Unstructured) error {
+	for _, crd := range c.standIns() {
+		if err := w.Client.Create(ctx, crd); err != nil {
+			return err
+		}
+	}
+	for _, name := range c.targets {
+		if name != c.namespace {
+			if err := w.Client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
+				return err
+			}
+		}
+	}
+	for _, obj := range printed {
+		if err := w.Client.Create(ctx, obj.DeepCopy()); err != nil {
+			return fmt.Errorf("create %s %s: %w", obj.GetKind(), obj.GetName(), err)
+		}
+	}
+	for _, crd := range c.standIns() {
+		if err := w.established(ctx, crd.Name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *world) established(ctx context.Context, name string) error {
+	return w.until(ctx, func() error {
+		crd := &apiextensionsv1.CustomResourceDefinition{}
+		if err := w.Client.Get(ctx, client.ObjectKey{Name: name}, crd); err != nil {
+			return err
+		}
+		for _, c := range crd.Status.Conditions {
+			if c.Type == apiextensionsv1.Established && c.Status == apiextensionsv1.ConditionTrue {
+				return nil
+			}
+		}
+		return fmt.Errorf("stand-in %s is not established: %v", name, crd.Status.Conditions)
+	})
+}
+
+// subscribe makes what the people of the namespace make.
+func (w *world) subscribe(ctx context.Context, c *testCase) error {
+	meta := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: c.namespace, Name: name} }
+	for _, obj := range []client.Object{
+		&operatorsv1.OperatorGroup{ObjectMeta: meta("group"),
+			Spec: operatorsv1.OperatorGroupSpec{ServiceAccountName: accountName, TargetNamespaces: c.targets}},
+		&operatorsv1alpha1.CatalogSource{ObjectMeta: meta("catalog"),
+			Spec: operatorsv1alpha1.CatalogSourceSpec{SourceType: operatorsv1alpha1.SourceTypeGrpc, Image: image(c.published)}},
+		&operatorsv1alpha1.Subscription{ObjectMeta: meta("subscription"), Spec: &operatorsv1alpha1.SubscriptionSpec{
+			CatalogSource: "catalog", CatalogSourceNamespace: c.namespace, Package: c.pkg, StartingCSV: c.CSV.Name,
+		}},
+	} {
+		if err := w.Client.Create(ctx, obj); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// succeeded is nil when the operator runs and the Subscription says so. The error is final where no time
+// will mend it.
+func (w *world) succeeded(ctx context.Context, c *testCase) error {
+	if text := w.blockedIn(c.namespace); text != "" {
+		return final{fmt.Errorf("what was printed is not enough: %s", text)}
+	}
+	sub := &operatorsv1alpha1.Subscription{}
+	if err := w.cache.Get(ctx, client.ObjectKey{Namespace: c.namespace, Name: "subscription"}, sub); err != nil {
+		return err
+	}
+	if cond := sub.Status.GetCondition(operatorsv1alpha1.SubscriptionResolutionFailed); cond.Status == corev1.ConditionTrue {
+		return fmt.Errorf("%s: %s", cond.Reason, cond.Message)
+	}
+	plans := &operatorsv1alpha1.InstallPlanList{}
+	if err := w.cache.List(ctx, plans, client.InNamespace(c.namespace)); err != nil {
+		return err
+	}
+	for i := range plans.Items {
+		if p := &plans.Items[i]; p.Status.Phase == operatorsv1alpha1.InstallPlanPhaseFailed {
+			return final{fmt.Errorf("InstallPlan failed: %s", p.Status.Message)}
+		} else if p.Status.Phase != operatorsv1alpha1.InstallPlanPhaseComplete {
+			return fmt.Errorf("InstallPlan is %s: %s", p.Status.Phase, p.Status.Message)
+		}
+	}
+	if sub.Status.State == operatorsv1alpha1.SubscriptionStateAtLatest && sub.Status.InstalledCSV == c.CSV.Name && len(plans.Items) == 1 {
+		return nil
+	}
+	csv := &operatorsv1alpha1.ClusterServiceVersion{}
+	if err := w.cache.Get(ctx, client.ObjectKey{Namespace: c.namespace, Name: c.CSV.Name}, csv); err != nil {
+		return err
+	}
+	return fmt.Errorf("ClusterServiceVersion is %s, %s: %s%s", csv.Status.Phase, csv.Status.Reason, csv.Status.Message, unmet(csv))
+}
+
+func unmet(csv *operatorsv1alpha1.ClusterServiceVersion) string {
+	var out strings.Builder
+	for _, r := range csv.Status.RequirementStatus {
+		if r.Status != operatorsv1alpha1.RequirementStatusReasonPresent {
+			fmt.Fprintf(&out, "; %s %s: %s", r.Kind, r.Name, r.Message)
+		}
+	}
+	return out.String()
+}
+
+// final is an error that waiting does not mend.
+type final struct{ error }
+
+// until waits until look has nothing to say any more. On a time-out the error is what it said last.
+func (w *world) until(ctx context.Context, look func() error) error {
+	var last error
+	err := wait.PollUntilContextTimeout(ctx, tick, patience, true, func(context.Context) (bool, error) {
+		last = look()
+		var f final
+		if errors.As(last, &f) {
+			return false, f.error
+		}
+		return last == nil, nil
+	})
+	if wait.Interrupted(err) && last != nil {
+		return fmt.Errorf("after %s: %w", patience, last)
+	}
+	return err
+}
+
+// uninstall does what the people of the namespace do, and waits until all that the bundle brought outside
+// of the namespace is gone, CustomResourceDefinitions excepted.
+func (w *world) uninstall(ctx context.Context, c *testCase, outside []client.Object) error {
+	csv := &operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: c.CSV.Name}}
+	for _, obj := range []client.Object{
+		&operatorsv1alpha1.Subscription{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: "subscription"}}, csv,
+	} {
+		if err := w.Client.Delete(ctx, obj); err != nil {
+			return err
+		}
+	}
+	return w.gone(ctx, append([]client.Object{csv}, outside...)...)
+}
+
+// force takes away, as the administrator, what a failed case left.
+func (w *world) force(ctx context.Context, c *testCase, outside []client.Object) {
+	_ = w.uninstall(ctx, c, nil)
+	for _, obj := range outside {
+		_ = w.Client.Delete(ctx, obj)
+	}
+}
+
+func (w *world) gone(ctx context.Context, objs ...client.Object) error {
+	return w.until(ctx, func() error {
+		for _, obj := range objs {
+			got := &metav1.PartialObjectMetadata{}
+			got.SetGroupVersionKind(obj.GetObjectKind().GroupVersionKind())
+			if got.Kind == "" {
+				got.SetGroupVersionKind(operatorsv1alpha1.SchemeGroupVersion.WithKind(operatorsv1alpha1.ClusterServiceVersionKind))
+			}
+			err := w.Client.Get(ctx, client.ObjectKeyFromObject(obj), got)
+			if err == nil {
+				return fmt.Errorf("%s %s is still there", got.Kind, client.ObjectKeyFromObject(obj))
+			}
+			if !apierrors.IsNotFound(err) {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// clear takes away what a case left for its administrator. The namespaces end by themselves.
+func (w *world) clear(ctx context.Context, c *testCase, printed []*unstructured.Unstructured) error {
+	var errs []error
+	remove := func(obj client.Object) {
+		errs = append(errs, client.IgnoreNotFound(w.Client.Delete(ctx, obj, client.PropagationPolicy(metav1.DeletePropagationBackground))))
+	}
+	for _, obj := range printed {
+		if obj.GetNamespace() == "" {
+			remove(obj.DeepCopy())
+		}
+	}
+	for _, name := range c.targets {
+		if name != c.namespace {
+			remove(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
+		}
+	}
+	crds := c.ownCRDs()
+	for _, crd := range c.standIns() {
+		crds = append(crds, crd.Name)
+	}
+	var left []client.Object
+	for _, name := range crds {
+		crd := &apiextensionsv1.CustomResourceDefinition{
+			TypeMeta:   metav1.TypeMeta{APIVersion: apiextensionsv1.SchemeGroupVersion.String(), Kind: "CustomResourceDefinition"},
+			ObjectMeta: metav1.ObjectMeta{Name: name},
+		}
+		left = append(left, crd.DeepCopy())
+		remove(crd)
+	}
+	return errors.Join(append(errs, w.nudged(ctx, left...))...)
+}
+
+// nudged waits until objects are gone, and deletes them again now and then.
+func (w *world) nudged(ctx context.Context, objs ...client.Object) error {
+	stop := make(chan struct{})
+	defer close(stop)
+	go func() {
+		for again := time.Tick(nudge); ; {
+			select {
+			case <-stop:
+				return
+			case <-again:
+				for _, obj := range objs {
+					_ = w.Client.Delete(ctx, obj)
+				}
+			}
+		}
+	}()
+	return w.gone(ctx, objs...)
+}
