@@ -62,10 +62,16 @@ func (c *coverage) missing(wanted []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	return out
 }
 
-func (c *coverage) covers(atom rbacv1.PolicyRule) bool {
+func (c *coverage) covers(atom rbacv1.PolicyRule) bool { return c.coveredBut(nobody, atom) }
+
+// nobody is the number of no rule.
+const nobody = -1
+
+// coveredBut says whether a rule other than the one of a number covers the atom.
+func (c *coverage) coveredBut(but int, atom rbacv1.PolicyRule) bool {
 	verb := either{c.verbs[atom.Verbs[0]], c.verbs[rbacv1.VerbAll]}
 	if len(atom.NonResourceURLs) > 0 {
-		return c.common(atom, verb, c.matching(atom.NonResourceURLs[0]))
+		return c.common(but, atom, verb, c.matching(atom.NonResourceURLs[0]))
 	}
 	group := either{c.groups[atom.APIGroups[0]], c.groups[rbacv1.APIGroupAll]}
 	name := either{c.unnamed}
@@ -76,7 +82,7 @@ func (c *coverage) covers(atom rbacv1.PolicyRule) bool {
 	if _, sub, ok := strings.Cut(atom.Resources[0], "/"); ok {
 		resource[2] = c.resources["*/"+sub]
 	}
-	return c.common(atom, verb, group, resource, name)
+	return c.common(but, atom, verb, group, resource, name)
 }
 
 // matching are the rules on the URL: those that say it, and those that say what it begins with.
@@ -90,8 +96,8 @@ func (c *coverage) matching(url string) either {
 	return out
 }
 
-// common says whether one of the rules that are in all of the sets covers the atom.
-func (c *coverage) common(atom rbacv1.PolicyRule, sets ...either) bool {
+// common says whether one of the rules that are in all of the sets, bar one, covers the atom.
+func (c *coverage) common(but int, atom rbacv1.PolicyRule, sets ...either) bool {
 	for w := range (len(c.rules) + 63) / 64 {
 		word := ^uint64(0)
 		for _, s := range sets {
@@ -99,6 +105,9 @@ func (c *coverage) common(atom rbacv1.PolicyRule, sets ...either) bool {
 		}
 		for ; word != 0; word &= word - 1 {
 			i := w*64 + bits.TrailingZeros64(word)
+			if i == but {
+				continue
+			}
 			if ok, _ := validation.Covers(c.rules[i:i+1], []rbacv1.PolicyRule{atom}); ok {
 				return true
 			}

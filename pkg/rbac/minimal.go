@@ -2,20 +2,57 @@ package rbac
 
 import (
 	"slices"
+	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// Minimal is Compact without what is said of names although the other rules say it of all names. Granting
-// the result is granting the rules.
+// Minimal is Compact without what the other rules say already: of one name what they say of all, or of one
+// verb, resource or API group what they say of "*". Granting the result is granting the rules.
 func Minimal(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
-	var named, unnamed []rbacv1.PolicyRule
-	for _, r := range rules {
-		if len(r.ResourceNames) > 0 {
-			named = append(named, r)
-		} else {
-			unnamed = append(unnamed, r)
+	if TooLarge(rules) {
+		return rules
+	}
+	compact := Compact(rules)
+	for i := range compact {
+		compact[i] = widest(compact[i])
+	}
+	c := coverageOf(compact)
+	var kept []rbacv1.PolicyRule
+	for i := range compact {
+		for atom := range atomsOf(compact[i : i+1]) {
+			if !c.coveredBut(i, atom) {
+				kept = append(kept, atom)
+			}
 		}
 	}
-	return Compact(slices.Concat(unnamed, Missing(unnamed, named)))
+	return Compact(kept)
+}
+
+// widest drops the values of each field that another of the same field includes.
+func widest(r rbacv1.PolicyRule) rbacv1.PolicyRule {
+	for _, field := range []*[]string{&r.Verbs, &r.APIGroups, &r.Resources} {
+		if slices.Contains(*field, rbacv1.ResourceAll) {
+			*field = []string{rbacv1.ResourceAll}
+		}
+	}
+	r.Resources = without(r.Resources, func(resource, other string) bool {
+		_, sub, ok := strings.Cut(resource, "/")
+		return ok && other == "*/"+sub
+	})
+	r.NonResourceURLs = without(r.NonResourceURLs, func(url, other string) bool {
+		return strings.HasSuffix(other, "*") && strings.HasPrefix(url, strings.TrimRight(other, "*"))
+	})
+	return r
+}
+
+// without drops the values that another one includes.
+func without(values []string, includes func(value, other string) bool) []string {
+	var out []string
+	for _, value := range values {
+		if !slices.ContainsFunc(values, func(other string) bool { return other != value && includes(value, other) }) {
+			out = append(out, value)
+		}
+	}
+	return out
 }

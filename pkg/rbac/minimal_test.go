@@ -1,6 +1,8 @@
 package rbac
 
 import (
+	"math/rand"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -35,5 +37,42 @@ func TestMinimalDropsWhatTheOtherRulesCover(t *testing.T) {
 			require.Empty(t, Missing(got, row.in))
 			require.Empty(t, Missing(row.in, got))
 		})
+	}
+}
+
+func TestMinimalDropsWhatAStarIncludes(t *testing.T) {
+	for name, row := range map[string]struct{ in, want []rbacv1.PolicyRule }{
+		"a verb":                   {rules("* :pods", "get,list :pods"), rules("* :pods")},
+		"a verb of a name":         {rules("* :pods", "get :pods [a]"), rules("* :pods")},
+		"all verbs of a name only": {rules("* :pods [a]", "get :pods"), rules("get :pods", "* :pods [a]")},
+		"a group":                  {rules("get *:pods", "get ,apps:pods"), rules("get *:pods")},
+		"a resource":               {rules("get :*", "get :pods,pods/log"), rules("get :*")},
+		"a subresource":            {rules("get :*/log", "get,list :pods,pods/log"), rules("get,list :pods", "get :*/log", "list :pods/log")},
+		"stars in one rule":        {rules("*,get *,:*,pods"), rules("* *:*")},
+		"subresources in one rule": {rules("get :pods,pods/log,*/log"), rules("get :*/log,pods")},
+		"a URL":                    {rules("get /a/*,/a/b,/a", "get /a/c"), rules("get /a,/a/*")},
+		"everything":               {rules("* *:*", "get :pods", "* *", "get /x"), rules("* *:*", "* *")},
+		"not what crosses":         {rules("* :pods", "get *:pods"), rules("* :pods", "get *:pods")},
+		"a star of another verb":   {rules("list :*", "get :pods"), rules("list :*", "get :pods")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := Minimal(row.in)
+			require.ElementsMatch(t, row.want, got)
+		})
+	}
+}
+
+func TestMinimalSaysTheSameAndNothingTwice(t *testing.T) {
+	for seed := range int64(500) {
+		in := randomRules(rand.New(rand.NewSource(seed)))
+		got := Minimal(in)
+		require.Empty(t, Missing(got, in), "seed %d", seed)
+		require.Empty(t, Missing(in, got), "seed %d", seed)
+		require.Equal(t, got, Minimal(got), "seed %d", seed)
+		all := Atoms(got)
+		for i, atom := range all {
+			rest := slices.Concat(all[:i], all[i+1:])
+			require.NotEmpty(t, Missing(rest, []rbacv1.PolicyRule{atom}), "seed %d: %s", seed, Line(atom))
+		}
 	}
 }
