@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
@@ -76,13 +77,22 @@ func corpusDir(t *testing.T) string {
 	return dir
 }
 
-// cases are all that is to be run, in an order in which neighbours have little in common.
-func cases(t *testing.T) []*testCase {
+// args are what kubectl remit rbac is told of the case.
+func (c *testCase) args() []string {
+	args := []string{c.dir, "--account=" + c.namespace + "/" + accountName, "--install-mode=" + string(c.mode), "--with-account"}
+	if c.mode != operatorsv1alpha1.InstallModeTypeOwnNamespace && len(c.targets) > 0 {
+		args = append(args, "--target-namespaces="+strings.Join(c.targets, ","))
+	}
+	return args
+}
+
+// cases are the bundles in all of their modes.
+func cases(t *testing.T, bundles []*published) []*testCase {
 	t.Helper()
 	pick, err := regexp.Compile(os.Getenv("CORPUS_RUN"))
 	require.NoError(t, err)
 	var out []*testCase
-	for i, p := range bundles(t) {
+	for i, p := range bundles {
 		for _, mode := range p.CSV.Spec.InstallModes {
 			c := &testCase{published: p, mode: mode.Type, namespace: fmt.Sprintf("corpus-%03d-%s", i, strings.ToLower(string(mode.Type[:1])))}
 			switch mode.Type {
@@ -101,22 +111,41 @@ func cases(t *testing.T) []*testCase {
 	return out
 }
 
-// bundles reads those of the corpus that are to be run.
-func bundles(t *testing.T) []*published {
+// sampled reads the sample, or everything where CORPUS=all.
+func sampled(t *testing.T) []*published {
+	t.Helper()
+	if os.Getenv("CORPUS") == "all" {
+		return everything(t)
+	}
+	return readAll(t, corpusDir(t), sample)
+}
+
+func everything(t *testing.T) []*published {
 	t.Helper()
 	root := corpusDir(t)
-	names := sample
-	if os.Getenv("CORPUS") == "all" {
-		dirs, err := filepath.Glob(filepath.Join(root, "*", "*"))
-		require.NoError(t, err)
-		names = nil
-		for _, dir := range dirs {
-			names = append(names, filepath.Base(filepath.Dir(dir))+"/"+filepath.Base(dir))
-		}
+	dirs, err := filepath.Glob(filepath.Join(root, "*", "*"))
+	require.NoError(t, err)
+	var names []string
+	for _, dir := range dirs {
+		names = append(names, filepath.Base(filepath.Dir(dir))+"/"+filepath.Base(dir))
 	}
+	return readAll(t, root, names)
+}
+
+// reading has what was read, by directory: the tests share it.
+var reading sync.Map
+
+func readAll(t *testing.T, root string, names []string) []*published {
+	t.Helper()
 	out := make([]*published, 0, len(names))
 	for _, name := range names {
-		out = append(out, read(t, filepath.Join(root, filepath.FromSlash(name))))
+		dir := filepath.Join(root, filepath.FromSlash(name))
+		p, ok := reading.Load(dir)
+		if !ok {
+			p = read(t, dir)
+			reading.Store(dir, p)
+		}
+		out = append(out, p.(*published))
 	}
 	slices.SortFunc(out, func(a, b *published) int { return cmp.Compare(a.name(), b.name()) })
 	return out

@@ -26,7 +26,6 @@ type outcome struct {
 	reason  string
 	took    time.Duration
 	rules   int
-	tally   tally
 }
 
 const (
@@ -36,7 +35,7 @@ const (
 )
 
 func TestEveryBundleInstallsInOneRoundWithExactlyWhatIsPrinted(t *testing.T) {
-	all := cases(t)
+	all := cases(t, sampled(t))
 	w := newWorld(t, all)
 	var mu sync.Mutex
 	var table []outcome
@@ -50,9 +49,6 @@ func TestEveryBundleInstallsInOneRoundWithExactlyWhatIsPrinted(t *testing.T) {
 				table = append(table, o)
 				if o.verdict == failed {
 					t.Error(o.reason)
-				}
-				for _, wrong := range o.tally.wrong {
-					t.Error("a verb less:", wrong)
 				}
 			})
 		}})
@@ -78,10 +74,6 @@ func (w *world) try(ctx context.Context, c *testCase) outcome {
 		return o
 	}
 	o.rules = rules.count()
-	if o.tally, _, err = c.mutate(rules); err != nil {
-		o.reason = err.Error()
-		return o
-	}
 	if reason := c.unserved(); reason != "" {
 		o.verdict, o.reason = unsupported, reason
 		return o
@@ -91,7 +83,6 @@ func (w *world) try(ctx context.Context, c *testCase) outcome {
 			o.reason = "a verb less: " + err.Error()
 			return o
 		}
-		o.tally.onServer++
 	}
 	outside, err := c.outside()
 	if err != nil {
@@ -167,15 +158,16 @@ func (w *world) checkAudit(t *testing.T, table []outcome) {
 
 func show(table []outcome, took time.Duration) {
 	counts := map[string]int{}
-	var mutations tally
+	mutated := 0
 	for _, o := range table {
-		mutations.add(o.tally)
+		if o.verdict == succeeded && o.sampled() {
+			mutated++
+		}
 		counts[o.verdict]++
 		fmt.Printf("corpus: %-60s %-16s %-11s %6.1fs %4d rules  %s\n", o.published.name(), o.mode, o.verdict, o.took.Seconds(), o.rules,
 			strings.ReplaceAll(o.reason, "\n", " "))
 	}
 	fmt.Printf("corpus: %d cases in %s: %d succeeded in one round, %d unsupported, %d failed\n",
 		len(table), took.Round(time.Second), counts[succeeded], counts[unsupported], counts[failed])
-	fmt.Printf("corpus: a verb of each rule taken away: %d named exactly, %d not needed by who may escalate or bind, %d wrong; %d of them on the API server\n",
-		mutations.named, mutations.excused, len(mutations.wrong), mutations.onServer)
+	fmt.Printf("corpus: %d of them first with a verb less, which the InstallPlan named exactly\n", mutated)
 }

@@ -155,7 +155,7 @@ type verdict int
 const (
 	// named: the report names just what was taken away.
 	named verdict = iota
-	// excused: the account may escalate or bind what it does not hold, so that the rule is not needed.
+	// excused: the account may escalate or bind what it does not hold, so that less than the rule is needed.
 	excused
 	// superfluous: the install does not need it, or another rule says the same.
 	superfluous
@@ -186,8 +186,12 @@ func (m mutation) compare(missing grants, needs []preflight.Need) verdict {
 	if maps.Equal(got, want) {
 		return named
 	}
-	for atom := range got {
-		if !want[atom] {
+	for namespace, rules := range missing {
+		taken := []rbacv1.PolicyRule{m.rule}
+		if m.namespace != rbac.ClusterScope && m.namespace != namespace {
+			taken = nil
+		}
+		if len(rbac.Missing(taken, rules)) > 0 {
 			return wrong
 		}
 	}

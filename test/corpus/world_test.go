@@ -103,10 +103,7 @@ func (w *world) blockedIn(namespace string) string {
 
 // printed is what kubectl remit rbac prints for a case, with its account.
 func (w *world) printed(ctx context.Context, c *testCase) ([]*unstructured.Unstructured, error) {
-	args := []string{"rbac", c.dir, "--account=" + c.namespace + "/" + accountName, "--install-mode=" + string(c.mode), "--with-account"}
-	if c.mode != operatorsv1alpha1.InstallModeTypeOwnNamespace && len(c.targets) > 0 {
-		args = append(args, "--target-namespaces="+strings.Join(c.targets, ","))
-	}
+	args := append([]string{"rbac"}, c.args()...)
 	cmd := exec.CommandContext(ctx, filepath.Join(w.Bin, "kubectl-remit"), args...)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
