@@ -31,12 +31,13 @@ func newCrowd(tb testing.TB, n int) crowd {
 		return s
 	}
 	c := crowd{store(), store(rbac.SubjectIndexers()), store(), store(rbac.SubjectIndexers())}
+	rules := csvRules()
 	for i := range n {
 		namespace := fmt.Sprint("ns", i%benchmarkNamespaces)
 		name := fmt.Sprint("operator-", i)
 		subjects := []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: fmt.Sprint("acct", i/benchmarkNamespaces)}}
-		require.NoError(tb, c.roles.Add(&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Rules: csvRules()[:20]}))
-		require.NoError(tb, c.clusterRoles.Add(&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: csvRules()[20:]}))
+		require.NoError(tb, c.roles.Add(&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Rules: rules[:20]}))
+		require.NoError(tb, c.clusterRoles.Add(&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: rules[20:]}))
 		require.NoError(tb, c.bindings.Add(&rbacv1.RoleBinding{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, RoleRef: rbacv1.RoleRef{Kind: "Role", Name: name}, Subjects: subjects,
 		}))
