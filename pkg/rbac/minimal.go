@@ -13,7 +13,7 @@ func Minimal(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	if TooLarge(rules) {
 		return rules
 	}
-	compact := Compact(rules)
+	compact := Compact(oneStar(rules))
 	for i := range compact {
 		compact[i] = widest(compact[i])
 	}
@@ -27,6 +27,22 @@ func Minimal(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 		}
 	}
 	return Compact(kept)
+}
+
+// oneStar writes prefixes of URLs in one way: of "/a*" and "/a**", which say the same, each includes the other,
+// and none would be left.
+func oneStar(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
+	out := slices.Clone(rules)
+	for i := range out {
+		urls := slices.Clone(out[i].NonResourceURLs)
+		for j, url := range urls {
+			if strings.HasSuffix(url, "*") {
+				urls[j] = strings.TrimRight(url, "*") + "*"
+			}
+		}
+		out[i].NonResourceURLs = urls
+	}
+	return out
 }
 
 // widest drops the values of each field that another of the same field includes.

@@ -51,6 +51,7 @@ func TestMinimalDropsWhatAStarIncludes(t *testing.T) {
 		"stars in one rule":        {rules("*,get *,:*,pods"), rules("* *:*")},
 		"subresources in one rule": {rules("get :pods,pods/log,*/log"), rules("get :*/log,pods")},
 		"a URL":                    {rules("get /a/*,/a/b,/a", "get /a/c"), rules("get /a,/a/*")},
+		"a URL with more stars":    {rules("get /a*,/a**", "get,list /b*", "get /b**"), rules("get,list /b*", "get /a*")},
 		"everything":               {rules("* *:*", "get :pods", "* *", "get /x"), rules("* *:*", "* *")},
 		"not what crosses":         {rules("* :pods", "get *:pods"), rules("* :pods", "get *:pods")},
 		"a star of another verb":   {rules("list :*", "get :pods"), rules("list :*", "get :pods")},

@@ -195,7 +195,7 @@ func randomRules(random *rand.Rand) []rbacv1.PolicyRule {
 	for range 1 + random.Intn(5) {
 		r := rbacv1.PolicyRule{Verbs: pick(1, "get", "list", "*")}
 		if random.Intn(5) == 0 {
-			r.NonResourceURLs = pick(1, "/a", "/a/*", "*", "")
+			r.NonResourceURLs = pick(1, "/a", "/a/*", "/a/**", "*", "**", "")
 		} else {
 			r.APIGroups, r.Resources = pick(1, "", "apps", "*"), pick(1, "pods", "pods/log", "*/log", "")
 			r.ResourceNames = pick(0, "", "x", "y")
