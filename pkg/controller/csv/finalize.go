@@ -80,7 +80,7 @@ func (r *Reconciler) cleaner(ctx context.Context, s *scope) error {
 	account, _, err := r.lookup.Account(ctx, s.csv.Namespace)
 	if err == nil {
 		s.account = account
-		s.client, err = r.accounts.For(ctx, account)
+		s.client, err = r.clientFor(ctx, account)
 	}
 	if scoped.ReasonOf(err) == "" {
 		return err
@@ -92,7 +92,7 @@ func (r *Reconciler) cleaner(ctx context.Context, s *scope) error {
 		return err
 	}
 	s.account = account
-	s.client, other = r.accounts.For(ctx, account)
+	s.client, other = r.clientFor(ctx, account)
 	return other
 }
 

@@ -7,6 +7,7 @@ import (
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/pkg/bundle"
 	"github.com/remit-olm/remit/pkg/install/deployment"
@@ -91,13 +92,24 @@ func (r *Reconciler) openClient(ctx context.Context, s *scope) error {
 	if err := r.enrolment.Own(r.rbac, s.account); err != nil {
 		return err
 	}
-	own, err := r.accounts.For(ctx, s.account)
-	if scoped.ReasonOf(err) == scoped.AccountNotEnrolled {
-		return fmt.Errorf("the cache shows an enrolment that the API server does not know of yet: %s", err)
-	}
+	own, err := r.clientFor(ctx, s.account)
 	if err != nil {
 		return err
 	}
 	s.client = &guarded{Client: own, lookup: r.lookup, namespace: s.csv.Namespace, account: s.account}
 	return nil
+}
+
+// clientFor opens a client of the account. Where the API server refuses the token, the cache is asked too: a
+// change of the enrolment then wakes the CSV, and one that the API server does not know of yet is no
+// reason to wait.
+func (r *Reconciler) clientFor(ctx context.Context, account scoped.Account) (client.Client, error) {
+	own, err := r.accounts.For(ctx, account)
+	if scoped.ReasonOf(err) != scoped.AccountNotEnrolled {
+		return own, err
+	}
+	if err := r.enrolment.Own(r.rbac, account); err != nil {
+		return nil, err
+	}
+	return nil, fmt.Errorf("the cache shows an enrolment that the API server does not know of yet: %s", err)
 }
