@@ -45,7 +45,7 @@ func (o *Options) about(ctx context.Context, arg string) (*about, error) {
 }
 
 func (o *Options) aboutBundle(ctx context.Context, arg string) (*about, error) {
-	b, err := source.Load(ctx, arg)
+	b, err := o.Load(ctx, arg)
 	if err != nil {
 		return nil, err
 	}

@@ -84,7 +84,7 @@ func (o *Options) Run(ctx context.Context, arg string) error {
 	if namespace == "" {
 		namespace = account.Namespace
 	}
-	b, err := source.Load(ctx, arg)
+	b, err := o.Load(ctx, arg)
 	if err != nil {
 		return err
 	}

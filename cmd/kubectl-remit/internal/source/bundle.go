@@ -7,7 +7,10 @@ import (
 	"io/fs"
 	"os"
 
+	"github.com/google/go-containerregistry/pkg/authn"
+
 	"github.com/remit-olm/remit/pkg/bundle"
+	"github.com/remit-olm/remit/pkg/bundle/unpack"
 	"github.com/remit-olm/remit/pkg/catalog"
 	"github.com/remit-olm/remit/pkg/catalog/fbc"
 )
@@ -21,20 +24,34 @@ type Bundle struct {
 // parts of a bundle directory.
 var parts = []string{"manifests", "metadata/annotations.yaml"}
 
-// Load reads the bundle of a directory, as its author publishes it: manifests/ and metadata/.
-func Load(ctx context.Context, arg string) (*Bundle, error) {
-	info, err := os.Stat(arg)
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("bundle %q: %w", arg, err)
-	case !info.IsDir():
-		return nil, fmt.Errorf("bundle %q: not a directory", arg)
-	}
-	b, err := read(ctx, os.DirFS(arg))
+// Load reads the bundle that an argument names: a directory as its author publishes it, with manifests/ and
+// metadata/, or an image.
+func (f *Flags) Load(ctx context.Context, arg string) (*Bundle, error) {
+	b, err := f.load(ctx, arg)
 	if err != nil {
 		return nil, fmt.Errorf("bundle %q: %w", arg, err)
 	}
 	return b, nil
+}
+
+func (f *Flags) load(ctx context.Context, arg string) (*Bundle, error) {
+	info, err := os.Stat(arg)
+	switch {
+	case err == nil && !info.IsDir():
+		return nil, errors.New("not a directory")
+	case err == nil:
+		return read(ctx, os.DirFS(arg))
+	case !errors.Is(err, fs.ErrNotExist):
+		return nil, err
+	}
+	if _, err := unpack.Reference(arg); err != nil {
+		return nil, errors.New("no such directory, and not an image: want REGISTRY/NAME:TAG or REGISTRY/NAME@DIGEST")
+	}
+	image, err := unpack.Puller{Keychain: authn.DefaultKeychain, PlainHTTP: f.PlainHTTP}.Pull(ctx, arg)
+	if err != nil {
+		return nil, err
+	}
+	return read(ctx, image.Files)
 }
 
 func read(ctx context.Context, fsys fs.FS) (*Bundle, error) {

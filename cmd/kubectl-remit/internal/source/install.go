@@ -22,6 +22,8 @@ type Flags struct {
 	// Mode is an install mode; "" chooses by Targets.
 	Mode    string
 	Targets []string
+	// PlainHTTP allows a registry without TLS.
+	PlainHTTP bool
 }
 
 // AddFlags adds them to a command.
@@ -31,6 +33,7 @@ func (f *Flags) AddFlags(cmd *cobra.Command) {
 	flags.StringVar(&f.Mode, "install-mode", "", "install mode: "+strings.Join(modeNames(), ", ")+
 		"; without it the one that --target-namespaces come to, or else the narrowest that the bundle supports")
 	flags.StringSliceVar(&f.Targets, "target-namespaces", nil, "namespaces that the operator is to watch, for SingleNamespace and MultiNamespace")
+	flags.BoolVar(&f.PlainHTTP, "plain-http", false, "read an image from a registry without TLS; one on this machine needs no flag")
 	complete := cobra.FixedCompletions(modeNames(), cobra.ShellCompDirectiveNoFileComp)
 	_ = cmd.RegisterFlagCompletionFunc("install-mode", complete) // fails only for a flag that is not there
 }

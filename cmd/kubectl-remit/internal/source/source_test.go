@@ -1,10 +1,23 @@
 package source
 
 import (
+	"archive/tar"
+	"bytes"
+	"io"
+	"log"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/registry"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/google/go-containerregistry/pkg/v1/static"
+	"github.com/google/go-containerregistry/pkg/v1/types"
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"github.com/stretchr/testify/require"
 
@@ -20,11 +33,30 @@ func sampleDir(t *testing.T) string {
 }
 
 func TestABundleDirectoryIsReadWithItsPackage(t *testing.T) {
-	b, err := Load(t.Context(), sampleDir(t))
+	b, err := (&Flags{}).Load(t.Context(), sampleDir(t))
 	require.NoError(t, err)
 	require.Equal(t, sample.Package, b.Package)
 	require.Equal(t, sample.CSV, b.CSV.Name)
 	require.NotEmpty(t, b.Objects)
+}
+
+func TestABundleIsReadFromItsImage(t *testing.T) {
+	var archive bytes.Buffer
+	w := tar.NewWriter(&archive)
+	require.NoError(t, w.AddFS(sample.FS()))
+	require.NoError(t, w.Close())
+	image, err := mutate.AppendLayers(empty.Image, static.NewLayer(archive.Bytes(), types.OCIUncompressedLayer))
+	require.NoError(t, err)
+	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
+	defer server.Close()
+	ref, err := name.ParseReference(strings.TrimPrefix(server.URL, "http://") + "/sample:v1")
+	require.NoError(t, err)
+	require.NoError(t, remote.Write(ref, image))
+
+	b, err := (&Flags{}).Load(t.Context(), ref.String())
+	require.NoError(t, err)
+	require.Equal(t, sample.Package, b.Package)
+	require.Equal(t, sample.CSV, b.CSV.Name)
 }
 
 func TestWhatIsNoBundleIsSaidSo(t *testing.T) {
@@ -38,14 +70,14 @@ func TestWhatIsNoBundleIsSaidSo(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(broken, "manifests", "x.yaml"), []byte("kind: ["), 0o600))
 	file := filepath.Join(broken, "manifests", "x.yaml")
 	for name, row := range map[string]struct{ arg, want string }{
-		"nothing there":       {filepath.Join(two, "none"), "no such file or directory"},
+		"nothing there":       {filepath.Join(two, "none"), "no such directory, and not an image"},
 		"a file":              {file, "not a directory"},
 		"a folder of several": {two, "not a bundle: it has no manifests"},
 		"no metadata":         {noMetadata, "not a bundle: it has no metadata/annotations.yaml"},
 		"malformed":           {broken, "x.yaml"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := Load(t.Context(), row.arg)
+			_, err := (&Flags{}).Load(t.Context(), row.arg)
 			require.ErrorContains(t, err, row.want)
 			require.ErrorContains(t, err, row.arg)
 		})

@@ -1,0 +1,176 @@
+package unpack
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"io"
+	"path"
+	"strings"
+	"testing/fstest"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+// Folders of a bundle.
+const (
+	dirManifests = "manifests"
+	dirMetadata  = "metadata"
+)
+
+// archive is what has been read of an image's layers.
+type archive struct {
+	// files is a file system in memory, which the standard library has for tests only by name.
+	files    fstest.MapFS
+	unpacked int64
+	entries  int
+	kept     int64
+}
+
+func newArchive() *archive { return &archive{files: fstest.MapFS{}} }
+
+// add reads one layer over those before it.
+func (a *archive) add(layer []byte) error {
+	stream, err := decompress(layer)
+	if err != nil {
+		return refuse("%w", err)
+	}
+	defer stream.Close()
+	counted := &counter{Reader: stream, archive: a, limit: FreeBytes + MaxRatio*int64(len(layer))}
+	reader := tar.NewReader(counted)
+	seen := map[string]bool{}
+	for {
+		header, err := reader.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return asRefusal(err)
+		}
+		if a.entries++; a.entries > MaxEntries {
+			return refuse("more than %d entries", MaxEntries)
+		}
+		if err := a.entry(header, reader, seen); err != nil {
+			return asRefusal(err)
+		}
+	}
+	// What follows the archive's end belongs to nothing, and is held to the limits all the same.
+	_, err = io.Copy(io.Discard, counted)
+	return asRefusal(err)
+}
+
+// asRefusal marks errors of the formats: the bytes are those of the digest, so another read would find the same.
+func asRefusal(err error) error {
+	if err == nil || errors.Is(err, ErrImage) {
+		return err
+	}
+	return refuse("%w", err)
+}
+
+func decompress(layer []byte) (io.ReadCloser, error) {
+	in := bytes.NewReader(layer)
+	switch {
+	case bytes.HasPrefix(layer, []byte{0x1f, 0x8b}):
+		return gzip.NewReader(in)
+	case bytes.HasPrefix(layer, []byte{0x28, 0xb5, 0x2f, 0xfd}):
+		decoder, err := zstd.NewReader(in, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow), zstd.WithDecoderLowmem(true))
+		if err != nil {
+			return nil, err
+		}
+		return decoder.IOReadCloser(), nil
+	}
+	return io.NopCloser(in), nil
+}
+
+// counter fails beyond the limits on unpacked bytes.
+type counter struct {
+	io.Reader
+	archive *archive
+	read    int64
+	limit   int64
+}
+
+// Read implements io.Reader.
+func (c *counter) Read(p []byte) (int, error) {
+	n, err := c.Reader.Read(p)
+	c.read += int64(n)
+	c.archive.unpacked += int64(n)
+	switch {
+	case c.read > c.limit:
+		return 0, refuse("a layer that becomes more than %d times its size", MaxRatio)
+	case c.archive.unpacked > MaxUnpackedBytes:
+		return 0, refuse("layers of more than %d bytes unpacked", MaxUnpackedBytes)
+	}
+	return n, err
+}
+
+// entry takes a file of a bundle, passes over what lies elsewhere, and refuses whatever else there is.
+func (a *archive) entry(header *tar.Header, content io.Reader, seen map[string]bool) error {
+	name, err := clean(header.Name)
+	if err != nil {
+		return err
+	}
+	if !inBundle(name) {
+		return nil
+	}
+	if header.Typeflag == tar.TypeDir {
+		return nil
+	}
+	if isSparse(header) || header.Typeflag != tar.TypeReg {
+		return refuse("%q is no regular file", header.Name)
+	}
+	if name == dirManifests || name == dirMetadata {
+		return refuse("%q is no folder", header.Name)
+	}
+	if seen[name] {
+		return refuse("%q is there twice", header.Name)
+	}
+	seen[name] = true
+	if header.Size > MaxFileBytes-a.kept {
+		return refuse("files of more than %d bytes", MaxFileBytes)
+	}
+	data, err := io.ReadAll(io.LimitReader(content, header.Size))
+	if err != nil {
+		return err
+	}
+	if a.kept += int64(len(data)); a.files[name] == nil && len(a.files) == MaxFiles {
+		return refuse("more than %d files", MaxFiles)
+	}
+	a.files[name] = &fstest.MapFile{Data: data, Mode: 0o444}
+	return nil
+}
+
+// clean is an entry's path from the image's root. One that leads elsewhere, or takes away what an earlier
+// layer has (a whiteout) where bundles are, is refused.
+func clean(name string) (string, error) {
+	if strings.HasPrefix(name, "/") || !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl) || strings.Contains(name, `\`) {
+		return "", refuse("entry %q", name)
+	}
+	for element := range strings.SplitSeq(name, "/") {
+		if element == ".." {
+			return "", refuse("entry %q leads out of the image", name)
+		}
+	}
+	cleaned := path.Clean(name)
+	if dir, base := path.Split(cleaned); strings.HasPrefix(base, ".wh.") && (dir == "" || inBundle(path.Clean(dir))) {
+		return "", refuse("entry %q takes something away", name)
+	}
+	return cleaned, nil
+}
+
+func inBundle(name string) bool {
+	top, _, _ := strings.Cut(name, "/")
+	return top == dirManifests || top == dirMetadata
+}
+
+func isSparse(header *tar.Header) bool {
+	for key := range header.PAXRecords {
+		if strings.HasPrefix(key, "GNU.sparse.") {
+			return true
+		}
+	}
+	return header.Typeflag == tar.TypeGNUSparse
+}
