@@ -56,6 +56,11 @@ differential: SEED ?= 1
 differential: controlplane bin/differential ## Hold the rule engine against Kubernetes' own code: PAIRS=1000000 WRITES=2000 SEED=1.
 	DIFFERENTIAL_PAIRS=$(PAIRS) DIFFERENTIAL_WRITES=$(WRITES) DIFFERENTIAL_SEED=$(SEED) $(GO) test -count=1 -timeout 60m -v ./test/differential
 
+.PHONY: corpus
+corpus: build controlplane ## Install every bundle of CORPUS_DIR (../shared/corpus) with just what `kubectl remit rbac` prints.
+	$(GO) test -c -o bin/corpus.test ./test/corpus
+	cd test/corpus && CORPUS=all ../../bin/corpus.test -test.timeout 3h
+
 .PHONY: bench
 bench: build controlplane ## Run the benchmarks.
 	$(GO) test -run '^$$' -timeout 40m -bench . -benchmem ./...

@@ -28,15 +28,15 @@ var sample = []string{
 	"cert-manager/1.16.5",                         // Roles in its own namespace and ClusterRoles
 	"cockroachdb/6.0.0",                           // three modes, Services
 	"edp-keycloak-operator/1.35.0",                // 86 ClusterRoles
-	"etcd/0.9.4-clusterwide",                      // CRDs of a version that is not served any more
+	"etcd/0.9.4-clusterwide",                      // its own namespace or all of them
 	"eventing-kogito/1.2.0",                       // malformed dependencies
 	"external-secrets-operator/0.11.0",            // four modes
 	"keycloak-operator/26.7.1",                    // native APIs
-	"lib-bucket-provisioner/2.0.0",                // no objects
 	"mercury-operator/1.0.2",                      // requires CRDs of others
 	"microcks/1.10.0",                             // no cluster permissions
 	"observability-operator/0.0.28",               // ServiceMonitors and PrometheusRules
 	"odoo-operator/0.0.2",                         // three rules
+	"prometheus/0.14.0",                           // CRDs of a version that is not served any more
 	"prometheus/0.56.3",                           // the clean case for a bounded install
 	"rabbitmq-messaging-topology-operator/1.10.0", // a manifest as long as a reader's buffer
 	"trustify-operator/0.1.0-alpha.9",             // its own namespace only
