@@ -1,6 +1,7 @@
 package preflight
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -12,11 +13,11 @@ import (
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
-// Limits of Files, in bytes: with the names and the metadata of a ConfigMap around them they stay below
-// what the API server stores.
+// Limits of Files, in bytes. All of them, with the names and the metadata of a ConfigMap around, stay
+// below the mebibyte that the API server takes.
 const (
-	MaxGrantFile  = 600 * 1024
-	MaxReportFile = 300 * 1024
+	MaxFiles     = 900 * 1024
+	MaxGrantFile = 600 * 1024
 	// maxCauses bounds what is listed for one rule.
 	maxCauses = 20
 )
@@ -92,7 +93,7 @@ func explain(findings []Finding) []ScopeDocument {
 	}
 	for _, namespace := range slices.Sorted(maps.Keys(byNamespace)) {
 		s := ScopeDocument{Namespace: namespace}
-		for _, rule := range rbac.Compact(byNamespace[namespace]) {
+		for _, rule := range short(rbac.Compact(byNamespace[namespace])) {
 			d := RuleDocument{Rule: rule}
 			all := why{causes: map[string]bool{}, sources: map[Source]bool{}}
 			for _, atom := range rbac.Atoms([]rbacv1.PolicyRule{rule}) {
@@ -125,11 +126,7 @@ const (
 // Files are the whole report, in sizes that can be stored: what does not fit is left out by whole rules
 // and counted. There is always a FileGrant; it has no objects where nothing is missing.
 func (r Report) Files() (map[string]string, error) {
-	text, err := yaml.Marshal(r.Document().limited(MaxReportFile))
-	if err != nil {
-		return nil, fmt.Errorf("encode report: %w", err)
-	}
-	grant, left := r.manifests(MaxGrantFile)
+	grant, left := r.manifests(r.grantable(), MaxGrantFile)
 	head := fmt.Sprintf("# Grants ServiceAccount %s what it lacks.\n", r.Account)
 	switch {
 	case r.Empty():
@@ -137,7 +134,12 @@ func (r Report) Files() (map[string]string, error) {
 	case left > 0:
 		head += fmt.Sprintf("# %d rule(s) did not fit: kubectl remit preflight prints all of it.\n", left)
 	}
-	return map[string]string{FileReport: string(text), FileGrant: head + string(grant)}, nil
+	grant = append([]byte(head), grant...)
+	text, err := yaml.Marshal(r.Document().limited(MaxFiles - len(grant)))
+	if err != nil {
+		return nil, fmt.Errorf("encode report: %w", err)
+	}
+	return map[string]string{FileReport: string(text), FileGrant: string(grant)}, nil
 }
 
 // limited leaves out entries that do not fit into about so many bytes.
@@ -145,12 +147,14 @@ func (d Document) limited(limit int) Document {
 	left := 0
 	fits := func(entry any) bool {
 		text, err := json.Marshal(entry)
-		// As YAML it has a line for each value, which quotes and commas pay for.
-		if err != nil || len(text)*3/2 > limit {
+		// As YAML each value has a line of its own, with dashes and spaces before it.
+		const line, rest = 10, 100
+		size := len(text) + line*bytes.Count(text, []byte(",")) + rest
+		if err != nil || size > limit {
 			left++
 			return false
 		}
-		limit -= len(text) * 3 / 2
+		limit -= size
 		return true
 	}
 	d.Refused = slices.DeleteFunc(slices.Clone(d.Refused), func(f Refusal) bool { return !fits(f) })

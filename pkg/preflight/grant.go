@@ -3,6 +3,7 @@ package preflight
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -23,14 +24,22 @@ const MaxGrantObject = 128 * 1024
 // a ClusterRole with its binding for the whole cluster. What is unknown is granted too, so that one round
 // is enough.
 func (r Report) Manifests() []byte {
-	text, _ := r.manifests(0)
+	text, _ := r.manifests(r.grantable(), math.MaxInt)
 	return text
 }
 
-// manifests is Manifests up to a limit in bytes, if any; left is the number of rules that did not fit.
-func (r Report) manifests(limit int) (text []byte, left int) {
+// grantable is what is missing, and what is unknown where something is missing at all.
+func (r Report) grantable() []Scope {
+	if r.Empty() {
+		return nil
+	}
+	return scopesOf(slices.Concat(r.Findings, r.Unknown))
+}
+
+// manifests grant the scopes' rules in so many bytes; left is the number of rules that did not fit.
+func (r Report) manifests(scopes []Scope, limit int) (text []byte, left int) {
 	var out bytes.Buffer
-	for _, s := range scopesOf(slices.Concat(r.Findings, r.grantable())) {
+	for _, s := range scopes {
 		base := r.grantName(s)
 		for i, rules := range portions(s.Rules) {
 			name := base
@@ -42,7 +51,7 @@ func (r Report) manifests(limit int) (text []byte, left int) {
 				part.WriteString("---\n")
 				part.Write(encode(obj))
 			}
-			if limit > 0 && out.Len()+part.Len() > limit {
+			if out.Len()+part.Len() > limit {
 				left += len(rules)
 				continue
 			}
@@ -52,25 +61,40 @@ func (r Report) manifests(limit int) (text []byte, left int) {
 	return out.Bytes(), left
 }
 
-// grantable is what is unknown and has rules, where something is missing at all.
-func (r Report) grantable() []Finding {
-	if r.Empty() {
-		return nil
-	}
-	return r.Unknown
-}
-
 // portions splits rules so that each Role stays small enough.
 func portions(rules []rbacv1.PolicyRule) [][]rbacv1.PolicyRule {
 	var out [][]rbacv1.PolicyRule
 	size := MaxGrantObject
-	for _, rule := range rules {
+	for _, rule := range short(rules) {
 		n := len(rbac.Line(rule))
 		if size+n > MaxGrantObject {
 			out, size = append(out, nil), 0
 		}
 		size += n
 		out[len(out)-1] = append(out[len(out)-1], rule)
+	}
+	return out
+}
+
+// short splits rules that are too long for one Role: halves of its longest list say the same together.
+func short(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
+	var out []rbacv1.PolicyRule
+	for _, rule := range rules {
+		longest := &rule.Resources
+		for _, list := range []*[]string{&rule.ResourceNames, &rule.APIGroups, &rule.NonResourceURLs, &rule.Verbs} {
+			if len(*list) > len(*longest) {
+				longest = list
+			}
+		}
+		if len(*longest) < 2 || len(rbac.Line(rule)) <= MaxGrantObject/2 {
+			out = append(out, rule)
+			continue
+		}
+		all := *longest
+		for _, half := range [][]string{all[:len(all)/2], all[len(all)/2:]} {
+			*longest = half
+			out = append(out, short([]rbacv1.PolicyRule{rule})...)
+		}
 	}
 	return out
 }

@@ -21,12 +21,16 @@ const (
 // Summary is the report for people: a sentence, one line for each missing rule in the words of the
 // API server's own refusals, and the RBAC to paste where it fits.
 func (r Report) Summary() string {
-	text := r.Refusals()
-	if r.Empty() {
+	scopes := r.Scopes()
+	text := r.refusals(scopes)
+	if len(scopes) == 0 {
 		return text
 	}
-	if grant := pasteHead + string(r.Manifests()); len(text)+len(grant) <= MaxSummary {
-		text += grant
+	if len(r.Unknown) > 0 {
+		scopes = r.grantable()
+	}
+	if grant, left := r.manifests(scopes, MaxSummary-len(text)-len(pasteHead)); left == 0 {
+		text += pasteHead + string(grant)
 	}
 	return text
 }
@@ -47,7 +51,9 @@ func WithoutPaste(summary string) string {
 }
 
 // Refusals is the Summary without the RBAC to paste.
-func (r Report) Refusals() string {
+func (r Report) Refusals() string { return r.refusals(r.Scopes()) }
+
+func (r Report) refusals(scopes []Scope) string {
 	var tail []string
 	if len(r.Refused) > 0 {
 		tail = append(tail, join(r.refusedLines(), MaxRefusals))
@@ -57,8 +63,7 @@ func (r Report) Refusals() string {
 	}
 	end := strings.Join(tail, "\n")
 	var text string
-	if !r.Empty() {
-		scopes := r.Scopes()
+	if len(scopes) > 0 {
 		text = join(append([]string{r.head(scopes)}, r.lines(scopes)...), MaxSummary-len(end)-1)
 	}
 	return strings.Trim(text+"\n"+end, "\n")

@@ -39,7 +39,7 @@ func scope(targets ...string) build.Scope {
 }
 
 // read parses the bundle of a directory of manifests.
-func read(t *testing.T, fsys fs.FS) *bundle.Bundle {
+func read(t testing.TB, fsys fs.FS) *bundle.Bundle {
 	t.Helper()
 	files, err := fs.Glob(fsys, "*")
 	require.NoError(t, err)
@@ -54,7 +54,7 @@ func read(t *testing.T, fsys fs.FS) *bundle.Bundle {
 	return b
 }
 
-func sampleBundle(t *testing.T) *bundle.Bundle {
+func sampleBundle(t testing.TB) *bundle.Bundle {
 	t.Helper()
 	fsys, err := fs.Sub(sample.FS(), "manifests")
 	require.NoError(t, err)

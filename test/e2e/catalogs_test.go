@@ -48,6 +48,35 @@ var variants = map[string]func(v env.Variant){
 		}, "spec", "installModes")
 	},
 	catalogOwnGroup: func(v env.Variant) { v.SetGroup("together.remit.dev") },
+	"bad-port": func(v env.Variant) {
+		v[env.FileService].Object["spec"] = map[string]any{"ports": []any{map[string]any{"port": int64(99_999)}}}
+	},
+	"unknown-kind": func(v env.Variant) {
+		v.Add("vpa.yaml", `{apiVersion: autoscaling.k8s.io/v1, kind: VerticalPodAutoscaler, metadata: {name: sample}, spec: {}}`)
+	},
+	"ten-thousand-rules": func(v env.Variant) {
+		v.Set([]any{map[string]any{"serviceAccountName": "sample-operator", "rules": manyRules()}}, "spec", "install", "spec", "permissions")
+	},
+	// A ClusterRole that its own binding gives away, beside what the CSV asks for.
+	"own-cluster-role": func(v env.Variant) {
+		v.Add("role.yaml", `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: sample-one-round}
+rules: [{apiGroups: [""], resources: [nodes], verbs: [get, list]}, {nonResourceURLs: [/metrics], verbs: [get]}]`)
+		v.Add("binding.yaml", `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: sample-one-round}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: sample-one-round}
+subjects: [{kind: ServiceAccount, name: sample-operator, namespace: default}]`)
+		v.Add("view.yaml", `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: sample-view}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: view}
+subjects: [{kind: ServiceAccount, name: sample-operator}]`)
+	},
 	// Two ServiceAccounts, the file with the Secret first.
 	"serviceaccount-with-token": func(v env.Variant) {
 		v.Add("a_secret.yaml", `

@@ -80,18 +80,37 @@ func (tn *Tenant) GroupSays(group, condition string, status metav1.ConditionStat
 // the same words, and returns them.
 func (tn *Tenant) PermissionsMissing() string {
 	tn.T.Helper()
+	return tn.found(names.ConditionPermissionsMissing, names.ReasonAccountLacksPermissions)
+}
+
+// ObjectsRefused is PermissionsMissing for the objects that the API server does not take.
+func (tn *Tenant) ObjectsRefused() string {
+	tn.T.Helper()
+	return tn.found(names.ConditionObjectsRefused, names.ReasonRefusedByAPIServer)
+}
+
+func (tn *Tenant) found(condition, reason string) string {
+	tn.T.Helper()
 	var message string
 	tn.Eventually(func(c *assert.CollectT) {
-		plan := tn.Plan(c).Status.GetCondition(operatorsv1alpha1.InstallPlanConditionType(names.ConditionPermissionsMissing))
-		sub := tn.Subscription(c).Status.GetCondition(operatorsv1alpha1.SubscriptionConditionType(names.ConditionPermissionsMissing))
+		plan := tn.Plan(c).Status.GetCondition(operatorsv1alpha1.InstallPlanConditionType(condition))
+		sub := tn.Subscription(c).Status.GetCondition(operatorsv1alpha1.SubscriptionConditionType(condition))
 		assert.Equal(c, corev1.ConditionTrue, plan.Status)
 		assert.Equal(c, corev1.ConditionTrue, sub.Status)
-		assert.Equal(c, names.ReasonAccountLacksPermissions, string(plan.Reason))
-		assert.Equal(c, names.ReasonAccountLacksPermissions, sub.Reason)
+		assert.Equal(c, reason, string(plan.Reason))
+		assert.Equal(c, reason, sub.Reason)
 		assert.Equal(c, plan.Message, sub.Message)
 		message = plan.Message
 	})
 	return message
+}
+
+// Report is the ConfigMap with the InstallPlan's report.
+func (tn *Tenant) Report() *corev1.ConfigMap {
+	tn.T.Helper()
+	cm := &corev1.ConfigMap{}
+	require.NoError(tn.T, tn.Get(names.ReportPrefix+tn.Plan(tn.T).Name, cm))
+	return cm
 }
 
 // Complete waits until the InstallPlan is.
@@ -158,8 +177,14 @@ func (tn *Tenant) Paste(message string) {
 	tn.T.Helper()
 	_, text, found := strings.Cut(message, grantFollows)
 	require.True(tn.T, found, "nothing to paste in:\n%s", message)
+	tn.Apply(text)
+}
+
+// Apply creates the objects of a YAML text, as the cluster's administrator does with kubectl apply -f -.
+func (tn *Tenant) Apply(text string) {
+	tn.T.Helper()
 	for _, doc := range strings.Split(text, "---\n") {
-		if strings.TrimSpace(doc) == "" {
+		if strings.TrimSpace(doc) == "" || strings.HasPrefix(doc, "#") {
 			continue
 		}
 		obj := tn.decode(doc)

@@ -1,0 +1,108 @@
+package preflight_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	rbacv1listers "k8s.io/client-go/listers/rbac/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/remit-olm/remit/pkg/preflight"
+	"github.com/remit-olm/remit/pkg/rbac"
+	"github.com/remit-olm/remit/pkg/step"
+	"github.com/remit-olm/remit/pkg/step/build"
+)
+
+// strangers are bindings of others in the same cluster, of each kind.
+const strangers = 10_000
+
+// hundredObjects are the steps of a bundle of 100 objects: the sample's, with ConfigMaps, Services and
+// Roles beside it.
+func hundredObjects(b *testing.B) []step.Step {
+	b.Helper()
+	bundle := sampleBundle(b)
+	for i := range 90 {
+		obj := &unstructured.Unstructured{}
+		kind := []string{"ConfigMap", "Service", "Role"}[i%3]
+		obj.SetAPIVersion("v1")
+		if kind == "Role" {
+			obj.SetAPIVersion(rbacv1.SchemeGroupVersion.String())
+			obj.Object["rules"] = []any{map[string]any{"apiGroups": []any{"apps"}, "resources": []any{"deployments", "statefulsets"},
+				"resourceNames": []any{fmt.Sprintf("app-%d", i)}, "verbs": []any{"get", "list", "watch", "update"}}}
+		}
+		obj.SetKind(kind)
+		obj.SetName(fmt.Sprintf("object-%d", i))
+		bundle.Objects = append(bundle.Objects, obj)
+	}
+	steps, err := build.NewStepResourceFromBundle(bundle, scope("team-a"), generous{})
+	require.NoError(b, err)
+	require.GreaterOrEqual(b, len(steps.Steps), 97)
+	return steps.Steps
+}
+
+// crowded is a cluster with many bindings, of which those of the given rules are the account's.
+func crowded(b *testing.B, scopes []preflight.Scope) rbac.Listers {
+	b.Helper()
+	indexer := func() cache.Indexer {
+		return cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
+	}
+	roles, clusterRoles, bindings, clusterBindings := indexer(), indexer(), indexer(), indexer()
+	require.NoError(b, bindings.AddIndexers(rbac.SubjectIndexers()))
+	require.NoError(b, clusterBindings.AddIndexers(rbac.SubjectIndexers()))
+	add := func(namespace, name string, who string, rules []rbacv1.PolicyRule) {
+		meta := metav1.ObjectMeta{Namespace: namespace, Name: name}
+		subjects := []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: "team-a", Name: who}}
+		if namespace == rbac.ClusterScope {
+			require.NoError(b, clusterRoles.Add(&rbacv1.ClusterRole{ObjectMeta: meta, Rules: rules}))
+			require.NoError(b, clusterBindings.Add(&rbacv1.ClusterRoleBinding{ObjectMeta: meta, Subjects: subjects, RoleRef: rbacv1.RoleRef{Kind: "ClusterRole", Name: name}}))
+			return
+		}
+		require.NoError(b, roles.Add(&rbacv1.Role{ObjectMeta: meta, Rules: rules}))
+		require.NoError(b, bindings.Add(&rbacv1.RoleBinding{ObjectMeta: meta, Subjects: subjects, RoleRef: rbacv1.RoleRef{Kind: "Role", Name: name}}))
+	}
+	for i := range strangers {
+		add("team-a", fmt.Sprintf("other-%d", i), fmt.Sprintf("other-%d", i), nil)
+		add(rbac.ClusterScope, fmt.Sprintf("other-%d", i), fmt.Sprintf("other-%d", i), nil)
+	}
+	for _, s := range scopes {
+		add(s.Namespace, "own", account().Name, s.Rules)
+	}
+	return rbac.Listers{
+		Roles: rbacv1listers.NewRoleLister(roles), ClusterRoles: rbacv1listers.NewClusterRoleLister(clusterRoles),
+		RoleBindings: rbac.NewRoleBindingLister(bindings), ClusterRoleBindings: rbac.NewClusterRoleBindingLister(clusterBindings),
+	}
+}
+
+// BenchmarkPreflight is the whole preflight of a bundle of 100 objects but for confirmations: what it needs,
+// what is missing, and the report in all its forms.
+func BenchmarkPreflight(b *testing.B) {
+	steps := hundredObjects(b)
+	look := func(l rbac.Listers) preflight.Report {
+		needs, err := preflight.NeedsOf(steps, l.RulesOf, func(step.Step) bool { return false })
+		require.NoError(b, err)
+		report := preflight.Examine(account(), needs, func(namespace string) rbac.Holding {
+			return l.Holding(rbac.ServiceAccount(account().Namespace, account().Name), namespace)
+		})
+		_ = report.Summary()
+		_, err = report.Files()
+		require.NoError(b, err)
+		return report
+	}
+	all := look(crowded(b, nil)).Scopes()
+	for name, held := range map[string][]preflight.Scope{
+		"account-holds-nothing": nil, "account-holds-all": all,
+		"account-is-admin": {{Rules: []rbacv1.PolicyRule{{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"*"}}}}},
+	} {
+		listers := crowded(b, held)
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				look(listers)
+			}
+		})
+	}
+}

@@ -1,0 +1,208 @@
+package preflight
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/yaml"
+
+	"github.com/remit-olm/remit/pkg/lib/apply"
+	"github.com/remit-olm/remit/pkg/rbac"
+	"github.com/remit-olm/remit/pkg/step/execute"
+)
+
+func document(t *testing.T, r Report) Document {
+	t.Helper()
+	files, err := r.Files()
+	require.NoError(t, err)
+	var d Document
+	require.NoError(t, yaml.UnmarshalStrict([]byte(files[FileReport]), &d))
+	return d
+}
+
+func TestEachRuleSaysWhatItIsForAndHowThatWasFoundOut(t *testing.T) {
+	confirmed := requestOf("apply Secret ns/x", "secrets", "get", "patch")
+	confirmed.Source = SourceReview
+	unknown := requestOf("apply Role ns/x", "roles", "get")
+	unknown.Why = "nobody knows"
+	d := document(t, Report{
+		Account:  bounded,
+		Findings: []Finding{confirmed, requestOf("remove Secret ns/x", "secrets", "delete"), requestOf("again", "secrets", "get")},
+		Unknown:  []Finding{unknown, {Cause: "dry run of Pod ns/x", Source: SourceDryRun, Why: "the API server is down"}},
+		Refused:  []Refusal{{Object: "Pod ns/x", Message: "no"}},
+		Notes:    []string{"a note"},
+	})
+	require.Equal(t, Document{
+		Account: "ns/installer",
+		Missing: []ScopeDocument{{Namespace: "ns", Rules: []RuleDocument{{
+			Rule:   rbacv1.PolicyRule{Verbs: []string{"delete", "get", "patch"}, APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{"x"}},
+			Causes: []string{"again", "apply Secret ns/x", "remove Secret ns/x"}, Sources: []Source{SourceRBAC, SourceReview},
+		}}}},
+		Unknown: []ScopeDocument{{Namespace: "ns", Rules: []RuleDocument{{
+			Rule:   rbacv1.PolicyRule{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"roles"}, ResourceNames: []string{"x"}},
+			Causes: []string{"apply Role ns/x"}, Sources: []Source{SourceRBAC}, Why: "nobody knows",
+		}}}},
+		Refused: []Refusal{{Object: "Pod ns/x", Message: "no"}},
+		Notes:   []string{"a note", "dry run of Pod ns/x: the API server is down"},
+	}, d)
+}
+
+// ten thousand rules of which no two can be merged.
+func incompressible(n int) []rbacv1.PolicyRule {
+	out := make([]rbacv1.PolicyRule, n)
+	for i := range out {
+		out[i] = may("get", fmt.Sprintf("group-%d.example.com", i), fmt.Sprintf("things-%d", i), fmt.Sprintf("name-%d", i))
+	}
+	return out
+}
+
+func TestAReportStaysWithinWhatCanBeStoredAndCountsWhatItLeavesOut(t *testing.T) {
+	const rules = 10_000
+	report := Report{Account: bounded, Findings: []Finding{{Namespace: "ns", Missing: incompressible(rules), Granted: true, Cause: "grant it", Source: SourceRBAC}}}
+	files, err := report.Files()
+	require.NoError(t, err)
+	require.LessOrEqual(t, len(files[FileGrant])+len(files[FileReport]), MaxFiles)
+	require.Greater(t, len(files[FileGrant])+len(files[FileReport]), MaxFiles*2/3, "there is room for more")
+
+	d := document(t, report)
+	require.Equal(t, rules, len(d.Missing[0].Rules)+d.LeftOut)
+	kept := strings.Count(files[FileGrant], "- apiGroups:")
+	require.Contains(t, files[FileGrant], fmt.Sprintf("# %d rule(s) did not fit: kubectl remit preflight prints all of it.\n", rules-kept))
+
+	all := string(report.Manifests())
+	require.Equal(t, rules, strings.Count(all, "- apiGroups:"))
+	for _, object := range strings.Split(all, "---\n")[1:] {
+		require.LessOrEqual(t, len(object), 2*MaxGrantObject, "kubectl apply keeps a copy of at most 256 KiB")
+	}
+	summary := report.Summary()
+	require.LessOrEqual(t, len(summary), MaxSummary)
+	require.Contains(t, summary, "ServiceAccount ns/installer lacks 10000 rule(s); nothing was written.")
+}
+
+func TestARuleThatIsTooLongForOneRoleIsGrantedBySeveral(t *testing.T) {
+	long := may("get", "", "x")
+	for i := range 8_000 {
+		long.Resources = append(long.Resources, fmt.Sprintf("things-%d", i))
+	}
+	rules := short([]rbacv1.PolicyRule{may("list", "", "pods"), long})
+	require.Greater(t, len(rules), 2)
+	require.Empty(t, rbac.Missing(rules, []rbacv1.PolicyRule{long}))
+	require.Empty(t, rbac.Missing([]rbacv1.PolicyRule{may("list", "", "pods"), long}, rules))
+	for _, rule := range rules {
+		require.LessOrEqual(t, len(rbac.Line(rule)), MaxGrantObject/2)
+	}
+}
+
+func TestAReportIsTheSameWhateverTheOrder(t *testing.T) {
+	var findings []Finding
+	for i := range 40 {
+		findings = append(findings, requestOf(fmt.Sprintf("c%d", i%7), fmt.Sprintf("things%d", i%11), "get", []string{"list", "patch"}[i%2]))
+		findings[i].Namespace = fmt.Sprintf("ns%d", i%3)
+	}
+	r := Report{Account: bounded, Findings: findings}
+	want, err := r.Files()
+	require.NoError(t, err)
+	summary := r.Summary()
+	for range 100 {
+		rand.Shuffle(len(findings), func(i, j int) { findings[i], findings[j] = findings[j], findings[i] })
+		got, err := r.Files()
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+		require.Equal(t, summary, r.Summary())
+	}
+}
+
+func TestAReportThatIsEmptySaysSo(t *testing.T) {
+	files, err := Report{Account: bounded}.Files()
+	require.NoError(t, err)
+	require.Equal(t, map[string]string{FileReport: "account: ns/installer\n", FileGrant: "# ServiceAccount ns/installer lacks nothing.\n"}, files)
+	require.Empty(t, Report{Account: bounded}.Summary())
+	require.Empty(t, Report{Account: bounded}.RefusedText())
+	require.Empty(t, Report{Account: bounded}.Undecided())
+}
+
+func TestTheSummaryTellsRefusalsAndWhereTheRestIs(t *testing.T) {
+	r := Report{Account: bounded, Details: "The rest is elsewhere.", Begun: true,
+		Refused: []Refusal{{Object: "Pod ns/x", Message: "two\nlines"}, {Object: "Role ns/x", Message: "Role ns/x exists"}}}
+	const refused = "2 object(s) are refused; nothing more was written.\n- Pod ns/x: two lines\n- Role ns/x exists\nThe rest is elsewhere."
+	require.Equal(t, refused, r.Summary())
+	require.Equal(t, refused, r.RefusedText())
+	r.Findings = []Finding{requestOf("c", "secrets", "get")}
+	require.True(t, strings.HasPrefix(r.Summary(), "ServiceAccount ns/installer lacks 1 rule(s); nothing more was written.\n- User "), r.Summary())
+	require.Contains(t, r.Summary(), refused+"\nTo grant all of it, apply:\n---\n")
+	r.Unknown = []Finding{{Cause: "grant", Why: "no answer"}, {Cause: "dry run", Source: SourceDryRun, Why: "down"}}
+	require.Equal(t, "Whether ServiceAccount ns/installer holds all that is needed could not be found out; the writes will tell.\n"+
+		"- grant: no answer\nThe rest is elsewhere.", r.Undecided())
+}
+
+func TestWhatIsUnknownIsGrantedWithTheRest(t *testing.T) {
+	unknown := requestOf("c", "roles", "get")
+	require.Empty(t, Report{Account: bounded, Unknown: []Finding{unknown}}.Manifests())
+	require.Contains(t, string(Report{Account: bounded, Findings: []Finding{requestOf("c", "secrets", "get")}, Unknown: []Finding{unknown}}.Manifests()), "- roles\n")
+}
+
+func TestJudge(t *testing.T) {
+	pods := schema.GroupResource{Resource: "pods"}
+	policy := apierrors.NewForbidden(pods, "x", errors.New("ValidatingAdmissionPolicy 'p' denied request: no"))
+	policy.ErrStatus.Reason, policy.ErrStatus.Code = metav1.StatusReasonInvalid, 422
+	policy.ErrStatus.Details.Causes = []metav1.StatusCause{{Message: "no"}}
+	webhook := &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: 400, Message: `admission webhook "w" denied the request: no`}}
+	schemaError := apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "x", field.ErrorList{field.Required(field.NewPath("spec"), "")})
+	conflict := apierrors.NewApplyConflict([]metav1.StatusCause{{Type: metav1.CauseTypeFieldManagerConflict, Field: ".spec"}}, "conflict with y")
+	for name, row := range map[string]struct {
+		answer                          error
+		refused, final, unknown, failed bool
+	}{
+		"taken":                      {},
+		"a quota":                    {answer: fmt.Errorf("apply: %w", apierrors.NewForbidden(pods, "x", errors.New("exceeded quota"))), refused: true},
+		"a policy":                   {answer: policy, refused: true},
+		"a webhook":                  {answer: webhook, refused: true},
+		"a schema":                   {answer: schemaError, refused: true, final: true},
+		"no such namespace":          {answer: apierrors.NewNotFound(pods, "x"), refused: true},
+		"a collision":                {answer: &apply.CollisionError{Object: "Pod ns/x", Why: "so"}, refused: true},
+		"a field conflict":           {answer: conflict, refused: true},
+		"a webhook without dry runs": {answer: apierrors.NewBadRequest("webhook does not support dry run"), unknown: true},
+		"a webhook that is down":     {answer: apierrors.NewInternalError(errors.New("failed calling webhook")), unknown: true},
+		"a busy server":              {answer: apierrors.NewTooManyRequests("later", 1), unknown: true},
+		"a slow server":              {answer: apierrors.NewTimeoutError("slow", 1), unknown: true},
+		"no connection":              {answer: &url.Error{Op: "Patch", Err: errors.New("connection refused")}, unknown: true},
+		"changed meanwhile":          {answer: apierrors.NewConflict(pods, "x", errors.New("edited")), failed: true},
+		"a token that ran out":       {answer: apierrors.NewUnauthorized("no"), failed: true},
+		"our own trouble":            {answer: errors.New("x is being deleted"), failed: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var r Report
+			final, err := r.Judge("Pod ns/x", row.answer)
+			require.Equal(t, row.failed, err != nil)
+			require.Equal(t, row.final, final)
+			require.Equal(t, row.final, r.Final())
+			require.Equal(t, row.refused, len(r.Refused) == 1)
+			require.Equal(t, row.unknown, len(r.Unknown) == 1)
+			if row.refused {
+				require.NotContains(t, r.Refused[0].Message, "apply:", "the API server's own words")
+			}
+			require.Equal(t, !row.refused, r.Clear())
+		})
+	}
+}
+
+func TestAMessageIsSafeToShow(t *testing.T) {
+	var r Report
+	_, err := r.Judge("Pod ns/x", apierrors.NewNotFound(schema.GroupResource{Resource: "x"}, "\x1b[31m\xff"+strings.Repeat("ü", MaxMessage)))
+	require.NoError(t, err)
+	require.LessOrEqual(t, len(r.Refused[0].Message), MaxMessage+len("…")+8)
+	require.NotContains(t, r.Refused[0].Message, "\x1b")
+	r.Refuse("X ns/x", &execute.UnservedError{GVK: schema.GroupVersionKind{Group: "g", Version: "v1", Kind: "X"}, Name: "x"})
+	require.True(t, r.Refused[1].Unserved)
+	require.Contains(t, r.Refused[1].Message, "api-server resource not found installing X x: GroupVersionKind g/v1, Kind=X not found on the cluster")
+}

@@ -1,0 +1,257 @@
+package e2e
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/preflight"
+	"github.com/remit-olm/remit/test/env"
+	"github.com/remit-olm/remit/test/operators/sample/bundle"
+)
+
+// granted is a tenant whose account may do all that the sample needs.
+func granted(t *testing.T, catalog string) *env.Tenant {
+	t.Helper()
+	tn := cluster.Tenant(t)
+	grantSample(tn, tn.Namespace)
+	tn.Catalog("catalog", image(catalog))
+	return tn
+}
+
+func TestAQuotaRefusesBeforeTheFirstWrite(t *testing.T) {
+	t.Parallel()
+	tn := granted(t, catalogSample)
+	quota := &corev1.ResourceQuota{ObjectMeta: tn.Meta("none"), Spec: corev1.ResourceQuotaSpec{
+		Hard: corev1.ResourceList{"count/services": resource.MustParse("0")}}}
+	tn.Create(quota)
+	tn.Eventually(func(c *assert.CollectT) {
+		assert.NoError(c, tn.Get(quota.Name, quota))
+		assert.NotEmpty(c, quota.Status.Hard)
+	})
+	tn.Group(env.AccountName, tn.Namespace)
+	subscribe(tn)
+
+	message := tn.ObjectsRefused()
+	require.Contains(t, message, "- Service "+tn.Namespace+"/sample-operator-health: ")
+	require.Contains(t, message, "exceeded quota: none")
+	tn.PlanSays(componentFailed, "1 object(s) are refused; nothing was written.")
+	tn.NothingWritten()
+
+	require.NoError(t, cluster.Client.Delete(t.Context(), quota))
+	tn.Complete()
+}
+
+func TestAllThatPoliciesRefuseIsSaidAtOnce(t *testing.T) {
+	t.Parallel()
+	tn := granted(t, catalogSample)
+	labels := map[string]string{"name": "sample-operator"}
+	blockers := []*env.Blocker{
+		tn.Refuse(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "sample-operator-defaults"}}),
+		tn.Refuse(&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "sample-operator"}, Spec: appsv1.DeploymentSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{
+				Containers: []corev1.Container{{Name: "c", Image: "i"}}}},
+		}}),
+	}
+	theirs := &corev1.ServiceAccount{ObjectMeta: tn.Meta("sample-operator")}
+	tn.Create(theirs)
+	tn.Group(env.AccountName, tn.Namespace)
+	subscribe(tn)
+
+	message := tn.ObjectsRefused()
+	for _, object := range []string{"ConfigMap " + tn.Namespace + "/sample-operator-defaults", "Deployment " + tn.Namespace + "/sample-operator"} {
+		require.Contains(t, message, "- "+object+": ")
+	}
+	require.Equal(t, 2, strings.Count(message, "blocked by the test"))
+	require.Contains(t, message, "- ServiceAccount "+tn.Namespace+"/sample-operator exists and is not ours")
+	require.Contains(t, message, "ConfigMap "+tn.Namespace+"/"+tn.Report().Name)
+	tn.NothingWritten()
+	require.Equal(t, 3, strings.Count(tn.Report().Data[preflight.FileReport], "- message:"))
+
+	require.NoError(t, cluster.Client.Delete(t.Context(), theirs))
+	for _, b := range blockers {
+		b.Remove()
+	}
+	tn.Complete()
+	require.NotContains(t, tn.Report().Data[preflight.FileReport], "refused")
+}
+
+func TestAnObjectThatTheSchemaForbidsFailsThePlanBeforeTheFirstWrite(t *testing.T) {
+	t.Parallel()
+	tn := granted(t, "bad-port")
+	tn.Group(env.AccountName, tn.Namespace)
+	subscribe(tn)
+
+	tn.PlanSays(componentFailed, "Service "+tn.Namespace+"/sample-operator-health: ")
+	ip := tn.Plan(t)
+	require.Equal(t, operatorsv1alpha1.InstallPlanPhaseFailed, ip.Status.Phase)
+	for _, step := range ip.Status.Plan {
+		want := operatorsv1alpha1.StepStatusUnknown
+		if step.Resource.Kind == "Service" {
+			want = operatorsv1alpha1.StepStatusNotCreated
+		}
+		require.Equal(t, want, step.Status, step.Resource.Kind)
+	}
+	tn.NothingWritten()
+}
+
+func TestAKindThatTheClusterDoesNotKnowIsNamedWithTheRest(t *testing.T) {
+	t.Parallel()
+	tn := subscribed(t, "unknown-kind")
+	tn.Group(env.AccountName, tn.Namespace)
+
+	const unknown = "GroupVersionKind autoscaling.k8s.io/v1, Kind=VerticalPodAutoscaler not found on the cluster"
+	message := tn.PermissionsMissing()
+	require.Contains(t, message, unknown)
+	require.Contains(t, message, `cannot create resource "verticalpodautoscalers" in API group "autoscaling.k8s.io"`)
+	require.Contains(t, message, `cannot create resource "configmaps"`)
+	require.Contains(t, tn.ObjectsRefused(), unknown)
+	tn.Paste(message)
+	tn.PlanSays(componentFailed, unknown)
+	require.Equal(t, corev1.ConditionFalse, tn.Plan(t).Status.GetCondition(names.ConditionPermissionsMissing).Status)
+	tn.NothingWritten()
+
+	keep := true
+	tn.Create(&apiextensionsv1.CustomResourceDefinition{
+		ObjectMeta: metav1.ObjectMeta{Name: "verticalpodautoscalers.autoscaling.k8s.io",
+			Annotations: map[string]string{apiextensionsv1.KubeAPIApprovedAnnotation: "unapproved, a test's own"}},
+		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
+			Group: "autoscaling.k8s.io", Scope: apiextensionsv1.NamespaceScoped,
+			Names: apiextensionsv1.CustomResourceDefinitionNames{Kind: "VerticalPodAutoscaler", Plural: "verticalpodautoscalers", Singular: "verticalpodautoscaler"},
+			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{Name: "v1", Served: true, Storage: true,
+				Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{
+					Type: "object", XPreserveUnknownFields: &keep}}}},
+		},
+	})
+	tn.Complete()
+}
+
+// What the report says to apply is applied, and nothing else.
+func TestTheReportGrantsAllInOneRound(t *testing.T) {
+	t.Parallel()
+	for catalog, targets := range map[string][]string{
+		catalogSample: {"own"}, "ten-thousand-rules": {"own"}, "own-cluster-role": {"own", "other"},
+	} {
+		t.Run(catalog, func(t *testing.T) {
+			t.Parallel()
+			tn := subscribed(t, catalog)
+			for i, target := range targets {
+				targets[i] = tn.Namespace
+				if target == "other" {
+					targets[i] = tn.Other(nil)
+				}
+			}
+			tn.Group(env.AccountName, targets...)
+			message := tn.PermissionsMissing()
+			report := tn.Report()
+			require.Contains(t, message, "The whole report is in ConfigMap "+tn.Namespace+"/"+report.Name)
+			require.Len(t, report.OwnerReferences, 1)
+			require.Equal(t, tn.Plan(t).UID, report.OwnerReferences[0].UID)
+			require.Contains(t, report.Data[preflight.FileReport], "apply ClusterServiceVersion "+tn.Namespace+"/"+bundle.CSV)
+			require.NotContains(t, report.Data[preflight.FileReport], "leftOut")
+			tn.NothingWritten()
+
+			tn.Apply(report.Data[preflight.FileGrant])
+			tn.Complete()
+			tn.Succeeded(bundle.CSV)
+			require.Contains(t, tn.Report().Data[preflight.FileGrant], "lacks nothing")
+		})
+	}
+}
+
+func TestAConfigMapThatIsNotOursIsNoReport(t *testing.T) {
+	t.Parallel()
+	tn := subscribed(t, catalogSample)
+	tn.Group(env.AccountName, tn.Namespace)
+	tn.PermissionsMissing()
+	report := tn.Report()
+	require.NoError(t, cluster.Client.Delete(t.Context(), report))
+	theirs := &corev1.ConfigMap{ObjectMeta: tn.Meta(report.Name), Data: map[string]string{"report.yaml": "mine"}}
+	tn.Create(theirs)
+
+	tn.Grant(tn.Namespace, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"services"}, Verbs: []string{"get"}})
+	tn.Eventually(func(c *assert.CollectT) {
+		message := tn.Plan(c).Status.GetCondition(names.ConditionPermissionsMissing).Message
+		assert.Contains(c, message, "The whole report could not be written: ConfigMap "+tn.Namespace+"/"+theirs.Name+" exists and is not ours")
+		assert.Contains(c, message, "To grant all of it, apply:")
+	})
+	require.Equal(t, theirs.ResourceVersion, tn.Report().ResourceVersion)
+}
+
+// The policy that comes with Remit takes back what the right to write ConfigMaps would allow beside reports.
+func TestRemitItselfWritesNoConfigMapsButReports(t *testing.T) {
+	t.Parallel()
+	tn := cluster.Tenant(t)
+	self := cluster.As(t, "system:serviceaccount:remit:remit-catalog")
+	report := func(edit func(*corev1.ConfigMap)) *corev1.ConfigMap {
+		cm := &corev1.ConfigMap{ObjectMeta: tn.Meta("remit-report-plan"), Data: map[string]string{"report.yaml": "x", "grant.yaml": "y"}}
+		cm.APIVersion, cm.Kind = "v1", "ConfigMap"
+		cm.OwnerReferences = []metav1.OwnerReference{{APIVersion: "operators.coreos.com/v1alpha1", Kind: "InstallPlan", Name: "plan", UID: "u"}}
+		edit(cm)
+		return cm
+	}
+	apply := func(cm *corev1.ConfigMap) error {
+		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(cm)
+		require.NoError(t, err)
+		obj := &unstructured.Unstructured{Object: content}
+		return self.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(obj), client.FieldOwner("test"), client.ForceOwnership, client.DryRunAll)
+	}
+	require.NoError(t, apply(report(func(*corev1.ConfigMap) {})))
+	for what, edit := range map[string]func(*corev1.ConfigMap){
+		"another name":   func(cm *corev1.ConfigMap) { cm.Name = "config" },
+		"another's name": func(cm *corev1.ConfigMap) { cm.Name += "-b" },
+		"no owner":       func(cm *corev1.ConfigMap) { cm.OwnerReferences = nil },
+		"two owners": func(cm *corev1.ConfigMap) {
+			cm.OwnerReferences = append(cm.OwnerReferences, metav1.OwnerReference{APIVersion: "v1", Kind: "Pod", Name: "p", UID: "p"})
+		},
+		"an owner of another kind": func(cm *corev1.ConfigMap) { cm.OwnerReferences[0].Kind = "Subscription" },
+		"another key":              func(cm *corev1.ConfigMap) { cm.Data["more"] = "x" },
+		"binary data":              func(cm *corev1.ConfigMap) { cm.BinaryData = map[string][]byte{"more": nil} },
+		"a label":                  func(cm *corev1.ConfigMap) { cm.Labels = map[string]string{"a": "b"} },
+		"a finalizer":              func(cm *corev1.ConfigMap) { cm.Finalizers = []string{"test/x"} },
+		"immutable":                func(cm *corev1.ConfigMap) { yes := true; cm.Immutable = &yes },
+	} {
+		require.ErrorContains(t, apply(report(edit)), "remit-self-reports", what)
+	}
+	for what, edit := range map[string]func(*corev1.ConfigMap){
+		"somebody else's":   func(cm *corev1.ConfigMap) { cm.OwnerReferences = nil },
+		"with another key":  func(cm *corev1.ConfigMap) { cm.Data["more"] = "x" },
+		"of another plan's": func(cm *corev1.ConfigMap) { cm.OwnerReferences[0].UID = "v" },
+	} {
+		live := report(edit)
+		tn.Create(live)
+		require.Error(t, apply(report(func(*corev1.ConfigMap) {})), what)
+		require.NoError(t, cluster.Client.Delete(t.Context(), live))
+	}
+	live := report(func(cm *corev1.ConfigMap) { cm.Labels = map[string]string{"a": "b"} })
+	tn.Create(live)
+	require.NoError(t, apply(report(func(cm *corev1.ConfigMap) { cm.Data["report.yaml"] = "newer" })), "a report that somebody labelled")
+}
+
+// manyRules are 10,000 rules that say 500 things. The API server's escalation check holds each of them
+// against all that the account holds: 10,000 different ones take it half a minute of CPU for each write.
+func manyRules() []any {
+	verbs := []any{"get", "list", "watch", "create", "update"}
+	var out []any
+	for i := range 10_000 {
+		out = append(out, map[string]any{
+			"apiGroups": []any{fmt.Sprintf("g%d.example.com", i%10)}, "resources": []any{fmt.Sprintf("things%d", i%500)}, "verbs": []any{verbs[i%len(verbs)]},
+		})
+	}
+	return out
+}
