@@ -3,6 +3,7 @@ package e2e
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/remit-olm/remit/test/env"
@@ -17,6 +18,8 @@ const (
 	catalogPrometheus = "prometheus"
 	// catalogOwnGroup has a CustomResourceDefinition that no other catalog has.
 	catalogOwnGroup = "own-group"
+	// catalogLarge has more manifests than an InstallPlan shows.
+	catalogLarge = "large"
 )
 
 func image(catalog string) string { return "catalogs.test/" + catalog }
@@ -24,6 +27,9 @@ func image(catalog string) string { return "catalogs.test/" + catalog }
 // variants are catalogs of one bundle each: the sample's, changed.
 var variants = map[string]func(v env.Variant){
 	catalogSample: func(env.Variant) {},
+	catalogLarge: func(v env.Variant) {
+		v.Add("large.yaml", `{apiVersion: v1, kind: ConfigMap, metadata: {name: large}, data: {x: "`+strings.Repeat("x", 70<<10)+`"}}`)
+	},
 	"no-deployments": func(v env.Variant) {
 		v.Set([]any{}, "spec", "install", "spec", "deployments")
 	},

@@ -4,20 +4,25 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/cmd/kubectl-remit/internal/grants"
 	"github.com/remit-olm/remit/cmd/kubectl-remit/internal/source"
+	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/preflight"
 	"github.com/remit-olm/remit/pkg/step"
 	"github.com/remit-olm/remit/pkg/step/build"
+	"github.com/remit-olm/remit/pkg/step/execute"
 )
 
 // about is one question: what of these steps may this account not do?
@@ -28,6 +33,10 @@ type about struct {
 	targets   []string
 	steps     []step.Step
 	rights    *grants.Rights
+	// client is nil where no cluster is asked.
+	client client.Client
+	// report is the answer, where somebody gave it already.
+	report *preflight.Report
 }
 
 // about finds what an argument names.
@@ -50,28 +59,24 @@ func (o *Options) aboutBundle(ctx context.Context, arg string) (*about, error) {
 		return nil, err
 	}
 	a := &about{what: "ClusterServiceVersion " + b.CSV.Name, namespace: o.Namespace}
-	var c client.Client
 	if o.RBACDir == "" {
-		if c, err = o.Cluster.Client(o.ErrOut); err != nil {
+		if a.client, err = o.Cluster.Client(o.ErrOut); err != nil {
 			return nil, err
 		}
 	}
-	if err := o.findAccount(ctx, c, a); err != nil {
+	if err := o.findAccount(ctx, a.client, a); err != nil {
+		return nil, err
+	}
+	if a.targets, err = o.TargetsOr(b, a.namespace, a.targets); err != nil {
 		return nil, err
 	}
 	scope := build.Scope{Namespace: a.namespace, Package: b.Package, Targets: a.targets}
-	if len(a.targets) == 0 || o.Mode != "" || len(o.Targets) > 0 {
-		if scope, err = o.Scope(b, a.namespace); err != nil {
-			return nil, err
-		}
-	}
-	a.targets = scope.Targets
 	steps, err := build.NewStepResourceFromBundle(b.Bundle, scope, unasked{})
 	if err != nil {
 		return nil, fmt.Errorf("bundle %q: %w", arg, err)
 	}
 	a.steps = steps.Steps
-	return a, o.findRights(ctx, c, a)
+	return a, o.findRights(ctx, a.client, a)
 }
 
 // unasked is the rule checker of steps whose rights are asked for later, all at once.
@@ -107,6 +112,9 @@ func (o *Options) findAccount(ctx context.Context, c client.Client, a *about) er
 	}
 	a.account = account.Key()
 	a.targets, err = scoped.Targets(ctx, c, group)
+	if err == nil && len(a.targets) == 0 {
+		err = fmt.Errorf("OperatorGroup %s/%s selects no namespaces", group.Namespace, group.Name)
+	}
 	return err
 }
 
@@ -120,14 +128,70 @@ func (o *Options) findRights(ctx context.Context, c client.Client, a *about) err
 		return nil
 	}
 	var err error
-	a.rights, err = grants.Cluster(ctx, c, a.account, grants.Namespaces(a.namespace, a.targets))
+	a.rights, err = grants.Cluster(ctx, c, a.account, a.namespaces())
 	return err
 }
 
+// namespaces are those in which the account needs anything.
+func (a *about) namespaces() []string {
+	out := []string{a.namespace}
+	for _, s := range a.steps {
+		if namespace := s.Object.GetNamespace(); namespace != "" {
+			out = append(out, namespace)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
 func (a *about) evaluate(ctx context.Context) (*result, error) {
-	needs, err := preflight.NeedsOf(a.steps, a.rights.RulesOf, func(step.Step) bool { return false })
+	if a.report != nil {
+		return &result{about: a, report: *a.report}, nil
+	}
+	needs, err := preflight.NeedsOf(a.steps, a.rights.RulesOf, func(s step.Step) bool { return a.servedAlready(ctx, s) })
 	if err != nil {
 		return nil, err
 	}
-	return &result{about: a, report: a.rights.Report(ctx, needs)}, nil
+	report := a.rights.Report(ctx, needs)
+	if err := a.refuseUnserved(&report); err != nil {
+		return nil, err
+	}
+	return &result{about: a, report: report}, nil
+}
+
+// servedAlready says of a CustomResourceDefinition that another install's stands for it, so that it is not
+// written. One that may not be read counts as not there.
+func (a *about) servedAlready(ctx context.Context, s step.Step) bool {
+	if a.client == nil || !s.IsCRD() {
+		return false
+	}
+	live := &unstructured.Unstructured{}
+	live.SetGroupVersionKind(s.Object.GroupVersionKind())
+	if a.client.Get(ctx, client.ObjectKeyFromObject(s.Object), live) != nil {
+		return false
+	}
+	return !s.Owner.Owns(live) && execute.Serves(live, s.Object)
+}
+
+// refuseUnserved reports objects of kinds that neither the cluster serves nor the bundle brings.
+func (a *about) refuseUnserved(report *preflight.Report) error {
+	if a.client == nil {
+		return nil
+	}
+	planned := execute.PlannedKinds(a.steps)
+	for _, s := range a.steps {
+		gvk := s.Object.GroupVersionKind()
+		if planned[gvk.GroupKind()] || s.IsCSV() { // to install Remit itself is not the bundle's matter
+			continue
+		}
+		_, err := a.client.RESTMapper().RESTMapping(gvk.GroupKind(), gvk.Version)
+		if meta.IsNoMatchError(err) {
+			report.Refuse(apply.Describe(s.Object), &execute.UnservedError{GVK: gvk, Name: s.Object.GetName()})
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("discover %s: %w", gvk, err)
+		}
+	}
+	return nil
 }

@@ -22,8 +22,8 @@ func sampleDir(t *testing.T) string {
 	return dir
 }
 
-// execute runs the command, which needs no cluster with these arguments.
-func execute(t *testing.T, args ...string) (out string, code int, err error) {
+// remit runs the command, which needs no cluster with these arguments.
+func remit(t *testing.T, args ...string) (out string, code int, err error) {
 	t.Helper()
 	cmd := NewCommand()
 	var buffer bytes.Buffer
@@ -55,7 +55,7 @@ func folder(t *testing.T, text string) string {
 
 func TestWhatRBACPrintsIsEnough(t *testing.T) {
 	bundle := sampleDir(t)
-	out, code, err := execute(t, bundle, "--account=team-a/installer", "--rbac-dir", folder(t, printed(t, bundle)))
+	out, code, err := remit(t, bundle, "--account=team-a/installer", "--rbac-dir", folder(t, printed(t, bundle)))
 	require.NoError(t, err)
 	require.Zero(t, code)
 	require.Equal(t, "ServiceAccount team-a/installer holds all that ClusterServiceVersion sample-operator.v0.1.0 needs in namespace \"team-a\".\n", out)
@@ -68,15 +68,15 @@ func TestWhatIsMissingIsNamedAndCanBeGranted(t *testing.T) {
 	require.NotEqual(t, all, less)
 	args := []string{bundle, "--account=team-a/installer", "--rbac-dir", folder(t, less)}
 
-	out, code, _ := execute(t, args...)
+	out, code, _ := remit(t, args...)
 	require.Equal(t, cli.CodeMissing, code)
 	require.Contains(t, out, `cannot list resource "greetings" in API group "sample.remit.dev" in the namespace "team-a"`)
 	_, grant, _ := strings.Cut(out, "---\n")
-	_, code, err := execute(t, append(args[:3:3], folder(t, less+"---\n"+grant))...)
+	_, code, err := remit(t, append(args[:3:3], folder(t, less+"---\n"+grant))...)
 	require.NoError(t, err)
 	require.Zero(t, code)
 
-	out, code, _ = execute(t, append(args, "-o", "yaml")...)
+	out, code, _ = remit(t, append(args, "-o", "yaml")...)
 	require.Equal(t, cli.CodeMissing, code)
 	var d document
 	require.NoError(t, yaml.UnmarshalStrict([]byte(out), &d))
@@ -103,7 +103,7 @@ func TestWhatCannotBeAnsweredIsAnErrorOfItsOwnCode(t *testing.T) {
 		"accepts 1 arg(s)":              nil,
 		`install mode "x" is not known`: {bundle, "--rbac-dir", empty, "--account=a/b", "--install-mode=x"},
 	} {
-		_, code, err := execute(t, args...)
+		_, code, err := remit(t, args...)
 		require.ErrorContains(t, err, want)
 		require.Equal(t, cli.CodeError, code)
 	}

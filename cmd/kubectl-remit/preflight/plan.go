@@ -2,12 +2,19 @@ package preflight
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
 
 	"github.com/remit-olm/remit/cmd/kubectl-remit/internal/source"
+	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/preflight"
 )
 
 // aboutObject is about an InstallPlan, or about that of a Subscription.
@@ -37,11 +44,15 @@ func (o *Options) aboutObject(ctx context.Context, obj client.Object, name strin
 	if err != nil {
 		return nil, err
 	}
-	a.what = "InstallPlan " + plan.Name
+	a.what, a.client = "InstallPlan "+plan.Name, c
 	if err := o.findAccount(ctx, c, a); err != nil {
 		return nil, err
 	}
-	if a.steps, err = source.PlanSteps(plan); err != nil {
+	a.steps, err = source.PlanSteps(plan)
+	if errors.Is(err, source.ErrTooLarge) {
+		return a, o.useReport(ctx, a, plan, err)
+	}
+	if err != nil {
 		return nil, err
 	}
 	return a, o.findRights(ctx, c, a)
@@ -57,4 +68,58 @@ func planOf(ctx context.Context, c client.Client, sub *operatorsv1alpha1.Subscri
 	}
 	plan := &operatorsv1alpha1.InstallPlan{}
 	return plan, c.Get(ctx, client.ObjectKey{Namespace: sub.Namespace, Name: ref.Name}, plan)
+}
+
+// useReport takes what the controller says of a plan that is too large to show its steps. It speaks of the
+// account of the namespace's OperatorGroup only.
+func (o *Options) useReport(ctx context.Context, a *about, plan *operatorsv1alpha1.InstallPlan, why error) error {
+	if o.Account != "" {
+		return fmt.Errorf("%w, and its report is about one account: leave out --account, or ask about the bundle itself", why)
+	}
+	missing := plan.Status.GetCondition(names.ConditionPermissionsMissing)
+	if missing.Status == corev1.ConditionFalse {
+		a.report = &preflight.Report{Account: a.account, Notes: []string{fmt.Sprintf("%v: this is what its condition %s says", why, missing.Type)}}
+		return nil
+	}
+	stored := &corev1.ConfigMap{}
+	key := client.ObjectKey{Namespace: plan.Namespace, Name: names.ReportPrefix + plan.Name}
+	if err := a.client.Get(ctx, key, stored); err != nil {
+		return fmt.Errorf("%w, and its report cannot be read: %w; its condition %s says: %s", why, err, missing.Type, missing.Message)
+	}
+	var d preflight.Document
+	if err := yaml.UnmarshalStrict([]byte(stored.Data[preflight.FileReport]), &d); err != nil {
+		return fmt.Errorf("%w, and its report in ConfigMap %s cannot be read: %w", why, key, err)
+	}
+	if d.Account != a.account.String() {
+		return fmt.Errorf("%w, and its report in ConfigMap %s is about ServiceAccount %s, not %s", why, key, d.Account, a.account)
+	}
+	a.report = reportOf(a.account, d)
+	a.report.Notes = append(a.report.Notes, fmt.Sprintf("%v: this is the report in ConfigMap %s", why, key))
+	if d.LeftOut > 0 {
+		a.report.Notes = append(a.report.Notes, fmt.Sprintf("%d entries did not fit into that report: ask about the bundle itself", d.LeftOut))
+	}
+	return nil
+}
+
+// reportOf is the report that a document was made of, but for what it does not keep.
+func reportOf(account types.NamespacedName, d preflight.Document) *preflight.Report {
+	findings := func(scopes []preflight.ScopeDocument) []preflight.Finding {
+		var out []preflight.Finding
+		for _, s := range scopes {
+			for _, rule := range s.Rules {
+				for _, cause := range rule.Causes {
+					f := preflight.Finding{Namespace: s.Namespace, Missing: []rbacv1.PolicyRule{rule.Rule}, Cause: cause, Why: rule.Why}
+					if len(rule.Sources) > 0 {
+						f.Source = rule.Sources[0]
+					}
+					out = append(out, f)
+				}
+			}
+		}
+		return out
+	}
+	return &preflight.Report{
+		Account: account, Findings: findings(d.Missing), Unknown: findings(d.Unknown), Allowed: findings(d.Allowed),
+		Refused: d.Refused, Notes: d.Notes,
+	}
 }

@@ -1,10 +1,8 @@
 package preflight
 
 import (
-	"errors"
 	"fmt"
 	"io"
-	"strings"
 
 	"github.com/remit-olm/remit/cmd/kubectl-remit/internal/cli"
 	"github.com/remit-olm/remit/pkg/preflight"
@@ -32,12 +30,10 @@ type document struct {
 // err says how the command ends.
 func (r *result) err() error {
 	switch {
-	case !r.report.Empty():
+	case !r.report.Clear():
 		return cli.Missing()
-	case len(r.report.Refused) > 0:
-		return errors.New(r.report.RefusedText())
 	case len(r.report.Unknown) > 0:
-		return fmt.Errorf("whether ServiceAccount %s holds all of it could not be found out", r.account)
+		return fmt.Errorf("whether ServiceAccount %s holds all that %s needs could not be found out", r.account, r.what)
 	}
 	return nil
 }
@@ -52,16 +48,14 @@ func (r *result) print(out, errOut io.Writer, format cli.Format) error {
 	for _, note := range r.report.Notes {
 		fmt.Fprintln(errOut, "note:", note)
 	}
-	if !r.report.Empty() {
+	for _, f := range r.report.Unknown {
+		fmt.Fprintf(errOut, "unknown: %s: %s\n", f.Cause, f.Why)
+	}
+	switch {
+	case !r.report.Clear():
 		_, err := fmt.Fprintf(out, "%s\n%s", r.report.Refusals(), r.report.Manifests())
 		return err
-	}
-	for _, s := range r.report.Document().Unknown {
-		for _, rule := range s.Rules {
-			fmt.Fprintf(errOut, "unknown: %s: %s\n", strings.Join(rule.Causes, ", "), rule.Why)
-		}
-	}
-	if r.err() != nil {
+	case len(r.report.Unknown) > 0:
 		return nil
 	}
 	_, err := fmt.Fprintf(out, "ServiceAccount %s holds all that %s needs in namespace %q.\n", r.account, r.what, r.namespace)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -160,11 +159,4 @@ func (s *selfAsking) Create(ctx context.Context, obj client.Object, opts ...clie
 	err := s.Client.Create(ctx, own, opts...)
 	review.Status = own.Status
 	return err
-}
-
-// Namespaces are those of an install, without repetition.
-func Namespaces(own string, targets []string) []string {
-	out := append([]string{own}, targets...)
-	slices.Sort(out)
-	return slices.Compact(out)
 }

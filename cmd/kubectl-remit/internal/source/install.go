@@ -74,18 +74,25 @@ func ParseAccount(text string) (types.NamespacedName, error) {
 // Scope says where and for which namespaces a bundle is to be installed into a namespace. It fails
 // where the bundle does not support that.
 func (f *Flags) Scope(b *Bundle, namespace string) (build.Scope, error) {
+	targets, err := f.TargetsOr(b, namespace, nil)
+	return build.Scope{Namespace: namespace, Package: b.Package, Targets: targets}, err
+}
+
+// TargetsOr are the targets of Scope, or these where there are any and the flags say nothing.
+func (f *Flags) TargetsOr(b *Bundle, namespace string, targets []string) ([]string, error) {
 	supported, err := operatorsv1alpha1.NewInstallModeSet(b.CSV.Spec.InstallModes)
 	if err != nil {
-		return build.Scope{}, fmt.Errorf("ClusterServiceVersion %q: install modes: %w", b.CSV.Name, err)
+		return nil, fmt.Errorf("ClusterServiceVersion %q: install modes: %w", b.CSV.Name, err)
 	}
-	targets, err := f.targets(supported, namespace)
-	if err != nil {
-		return build.Scope{}, err
+	if len(targets) == 0 || f.Mode != "" || len(f.Targets) > 0 {
+		if targets, err = f.targets(supported, namespace); err != nil {
+			return nil, err
+		}
 	}
 	if err := supported.Supports(namespace, targets); err != nil {
-		return build.Scope{}, fmt.Errorf("ClusterServiceVersion %q: %w; it supports %s", b.CSV.Name, err, describe(supported))
+		return nil, fmt.Errorf("ClusterServiceVersion %q: %w; it supports %s", b.CSV.Name, err, describe(supported))
 	}
-	return build.Scope{Namespace: namespace, Package: b.Package, Targets: targets}, nil
+	return targets, nil
 }
 
 // targets are those of an OperatorGroup for the mode that is asked for.

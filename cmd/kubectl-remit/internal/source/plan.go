@@ -2,6 +2,7 @@ package source
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
@@ -13,8 +14,11 @@ import (
 	"github.com/remit-olm/remit/pkg/step"
 )
 
-// PlanSteps are the steps that the plan's status shows. That is a display, which decides nothing; a plan
-// that is too large to show its steps is an error.
+// ErrTooLarge says that a plan is too large to show its steps.
+var ErrTooLarge = errors.New("too large to show its steps")
+
+// PlanSteps are the steps that the plan's status shows. That is a display, which decides nothing; it is
+// ErrTooLarge where the plan shows the names of its steps only.
 func PlanSteps(plan *operatorsv1alpha1.InstallPlan) ([]step.Step, error) {
 	content, err := resolver.Decode(plan.Namespace, plan.Name, plan.Annotations[names.AnnotationPlan])
 	if err != nil {
@@ -31,15 +35,11 @@ func PlanSteps(plan *operatorsv1alpha1.InstallPlan) ([]step.Step, error) {
 	for _, shown := range plan.Status.Plan {
 		obj := &unstructured.Unstructured{}
 		if err := json.Unmarshal([]byte(shown.Resource.Manifest), &obj.Object); err != nil || obj.GetKind() == "" {
-			return nil, errNotShown(plan)
+			return nil, fmt.Errorf("InstallPlan %s is %w", plan.Name, ErrTooLarge)
 		}
 		out = append(out, step.Step{Object: obj, Owner: ownerutil.Owner{
 			Lineage: ownerutil.Lineage{Package: packages[shown.Resolving], Namespace: plan.Namespace}, CSV: shown.Resolving,
 		}})
 	}
 	return out, nil
-}
-
-func errNotShown(plan *operatorsv1alpha1.InstallPlan) error {
-	return fmt.Errorf("InstallPlan %s is too large to show its steps: run this for the bundle itself", plan.Name)
 }

@@ -1,0 +1,161 @@
+package e2e
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/remit-olm/remit/pkg/lib/scoped"
+	"github.com/remit-olm/remit/test/env"
+	"github.com/remit-olm/remit/test/operators/sample/bundle"
+)
+
+// Exit codes of "kubectl remit preflight".
+const (
+	held    = 0
+	missing = 1
+	failed  = 2
+)
+
+// preflightOf runs it, and returns what goes to standard output and to standard error.
+func preflightOf(t *testing.T, code int, args ...string) (out, notes string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), filepath.Join(cluster.Bin, "kubectl-remit"), append([]string{"preflight"}, args...)...)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+cluster.Kubeconfig)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) {
+		require.NoError(t, err)
+	}
+	require.Equal(t, code, cmd.ProcessState.ExitCode(), "%s\n%s", stdout.String(), stderr.String())
+	return stdout.String(), stderr.String()
+}
+
+// bundleDir writes the sample's bundle, changed.
+func bundleDir(t *testing.T, change func(env.Variant)) string {
+	t.Helper()
+	v, err := env.NewVariant()
+	require.NoError(t, err)
+	change(v)
+	dir := filepath.Join(t.TempDir(), "bundle")
+	require.NoError(t, v.Write(dir))
+	return dir
+}
+
+func unchanged(env.Variant) {}
+
+func TestPreflightSaysOfABundleWhatThePlanWouldSay(t *testing.T) {
+	t.Parallel()
+	tn := subscribed(t, catalogSample)
+	dir := bundleDir(t, unchanged)
+	_, notes := preflightOf(t, failed, dir, "-n", tn.Namespace)
+	require.Contains(t, notes, "or say which, by --account")
+
+	tn.Group(env.AccountName, tn.Namespace)
+	message := tn.PermissionsMissing()
+	sub := "subscription/" + tn.Subscription(t).Name
+	for _, arg := range []string{dir, sub, "installplan/" + tn.Plan(t).Name} {
+		out, notes := preflightOf(t, missing, arg, "-n", tn.Namespace)
+		require.Empty(t, notes)
+		for line := range strings.Lines(message) {
+			// Another story may have brought the sample's CustomResourceDefinition meanwhile.
+			if strings.HasPrefix(line, "- User") && !strings.Contains(line, "customresourcedefinitions") {
+				require.Contains(t, out, line, arg)
+			}
+		}
+	}
+	out, _ := preflightOf(t, missing, sub, "-n", tn.Namespace)
+	_, grant, _ := strings.Cut(out, "\n---\n")
+	tn.Paste("To grant all of it, apply:\n---\n" + grant)
+	tn.Succeeded(bundle.CSV)
+	for _, arg := range []string{dir, sub} {
+		out, _ := preflightOf(t, held, arg, "-n", tn.Namespace)
+		require.Contains(t, out, "holds all that ")
+	}
+	// Another account holds nothing.
+	preflightOf(t, missing, sub, "-n", tn.Namespace, "--account", tn.Namespace+"/default")
+}
+
+func TestPreflightListsKindsThatTheClusterDoesNotKnow(t *testing.T) {
+	t.Parallel()
+	tn := cluster.Tenant(t)
+	tn.Group(env.AccountName, tn.Namespace)
+	dir := bundleDir(t, func(v env.Variant) {
+		v.Add("monitor.yaml", `{apiVersion: monitoring.coreos.com/v7, kind: ServiceMonitor, metadata: {name: m}}`)
+	})
+	out, _ := preflightOf(t, missing, dir, "-n", tn.Namespace)
+	require.Contains(t, out, "ServiceMonitor "+tn.Namespace+"/m: ")
+	require.Contains(t, out, "not found on the cluster")
+	require.Contains(t, out, `cannot create resource "servicemonitors"`)
+	require.Contains(t, out, `cannot create resource "deployments"`, "the rest is reported too")
+}
+
+func TestPreflightOfAPlanTooLargeToShowItsSteps(t *testing.T) {
+	t.Parallel()
+	tn := subscribed(t, catalogLarge)
+	tn.Group(env.AccountName, tn.Namespace)
+	message := tn.PermissionsMissing()
+	sub := "subscription/" + tn.Subscription(t).Name
+	out, notes := preflightOf(t, missing, sub, "-n", tn.Namespace)
+	require.Contains(t, notes, "too large to show its steps: this is the report in ConfigMap "+tn.Namespace+"/remit-report-"+tn.Plan(t).Name)
+	_, grant, _ := strings.Cut(out, "\n---\n")
+	_, want, _ := strings.Cut(message, "\n---\n")
+	require.Contains(t, want, strings.TrimSpace(grant[strings.Index(grant, "kind: Role\n"):]))
+
+	_, notes = preflightOf(t, failed, sub, "-n", tn.Namespace, "--account", tn.Namespace+"/default")
+	require.Contains(t, notes, "ask about the bundle itself")
+
+	tn.Paste(message)
+	tn.Succeeded(bundle.CSV)
+	out, notes = preflightOf(t, held, sub, "-n", tn.Namespace)
+	require.Contains(t, out, "holds all that")
+	require.Contains(t, notes, "too large to show its steps")
+}
+
+func TestPreflightOfOneWhoMayNotReadRBAC(t *testing.T) {
+	t.Parallel()
+	tn := cluster.Tenant(t)
+	dir := bundleDir(t, unchanged)
+	b, err := env.ReadBundle(os.DirFS(dir))
+	require.NoError(t, err)
+	tn.GrantAll(tn.Needs(b, bundle.Package, tn.Namespace))
+	args := []string{dir, "--account", tn.Account.String()}
+
+	// The administrator reads RBAC.
+	out, notes := preflightOf(t, held, args...)
+	require.Empty(t, notes)
+
+	// The account asks about itself.
+	asAccount := append(args, "--as="+scoped.Username(tn.Account.Namespace, tn.Account.Name))
+	self, notes := preflightOf(t, held, asAccount...)
+	require.Equal(t, out, self)
+	require.Contains(t, notes, "the API server was asked about each rule, as RBAC could not be read")
+
+	// Somebody who may do neither is told so.
+	nobody := "nobody-" + tn.Namespace
+	_, notes = preflightOf(t, failed, append(args, "--as="+nobody)...)
+	require.Contains(t, notes, fmt.Sprintf(`User %q cannot list resource "clusterroles"`, nobody))
+	require.Contains(t, notes, `cannot create resource "subjectaccessreviews"`)
+	require.Contains(t, notes, "--as="+scoped.Username(tn.Account.Namespace, tn.Account.Name))
+
+	// Who may ask about others is answered for the account.
+	tn.Create(&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: nobody},
+		Subjects: []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: nobody}},
+		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "system:auth-delegator"}})
+	asked, _ := preflightOf(t, held, append(args, "--as="+nobody)...)
+	require.Equal(t, out, asked)
+
+	// What the account lacks is found by asking, too.
+	preflightOf(t, missing, dir, "--account", tn.Namespace+"/default", "--as="+nobody)
+}
