@@ -86,16 +86,16 @@ func (c *testCase) args() []string {
 	return args
 }
 
-// cases are the bundles in all of their modes.
-func cases(t *testing.T, bundles []*published) []*testCase {
+// cases are the bundles in those of their modes that a function picks.
+func cases(t *testing.T, bundles []*published, modes func(*published) []operatorsv1alpha1.InstallModeType) []*testCase {
 	t.Helper()
 	pick, err := regexp.Compile(os.Getenv("CORPUS_RUN"))
 	require.NoError(t, err)
 	var out []*testCase
 	for i, p := range bundles {
-		for _, mode := range p.CSV.Spec.InstallModes {
-			c := &testCase{published: p, mode: mode.Type, namespace: fmt.Sprintf("corpus-%03d-%s", i, strings.ToLower(string(mode.Type[:1])))}
-			switch mode.Type {
+		for _, mode := range modes(p) {
+			c := &testCase{published: p, mode: mode, namespace: fmt.Sprintf("corpus-%03d-%s", i, strings.ToLower(string(mode[:1])))}
+			switch mode {
 			case operatorsv1alpha1.InstallModeTypeOwnNamespace:
 				c.targets = []string{c.namespace}
 			case operatorsv1alpha1.InstallModeTypeSingleNamespace:
@@ -103,7 +103,7 @@ func cases(t *testing.T, bundles []*published) []*testCase {
 			case operatorsv1alpha1.InstallModeTypeMultiNamespace:
 				c.targets = []string{c.namespace + "-x", c.namespace + "-y"}
 			}
-			if mode.Supported && pick.MatchString(c.name()) {
+			if pick.MatchString(c.name()) {
 				out = append(out, c)
 			}
 		}
@@ -111,13 +111,30 @@ func cases(t *testing.T, bundles []*published) []*testCase {
 	return out
 }
 
-// sampled reads the sample, or everything where CORPUS=all.
-func sampled(t *testing.T) []*published {
+// allModes are those that a bundle supports, as it lists them: the narrowest first, as all of them do.
+func allModes(p *published) []operatorsv1alpha1.InstallModeType {
+	var out []operatorsv1alpha1.InstallModeType
+	for _, m := range p.CSV.Spec.InstallModes {
+		if m.Supported {
+			out = append(out, m.Type)
+		}
+	}
+	return out
+}
+
+// endModes are the narrowest of those and the widest.
+func endModes(p *published) []operatorsv1alpha1.InstallModeType {
+	all := allModes(p)
+	return slices.Compact([]operatorsv1alpha1.InstallModeType{all[0], all[len(all)-1]})
+}
+
+// installed are the cases to be installed: the sample's, or all where CORPUS=all.
+func installed(t *testing.T) []*testCase {
 	t.Helper()
 	if os.Getenv("CORPUS") == "all" {
-		return everything(t)
+		return cases(t, everything(t), allModes)
 	}
-	return readAll(t, corpusDir(t), sample)
+	return cases(t, readAll(t, corpusDir(t), sample), endModes)
 }
 
 func everything(t *testing.T) []*published {

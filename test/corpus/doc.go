@@ -6,6 +6,8 @@
 // must succeed in one round, with not one request refused, and leave nothing behind when it goes. Then one
 // verb after the other is taken away from what was printed: the preflight must name just that.
 //
-// A fixed sample of bundles of different kinds runs by default; CORPUS=all runs all (make corpus).
-// E2E_DIR keeps the control plane's state, and CORPUS_RUN (a regular expression) picks cases by name.
+// The latter is asked of all bundles, without a cluster. Installed is a fixed sample of bundles of different
+// kinds, each in the narrowest and the widest of its modes; CORPUS=all installs all (make corpus), which takes
+// about a quarter of an hour of two cores. E2E_DIR keeps the control plane's state, and CORPUS_RUN (a regular
+// expression) picks cases by name.
 package corpus

@@ -46,7 +46,7 @@ func TestAVerbThatIsTakenAwayIsNamed(t *testing.T) {
 	var all tally
 	n := 0
 	t.Run("all", func(t *testing.T) {
-		for _, c := range cases(t, everything(t)) {
+		for _, c := range cases(t, everything(t), allModes) {
 			t.Run(c.name(), func(t *testing.T) {
 				t.Parallel()
 				rules, err := granted(c.printed(t))
