@@ -142,9 +142,10 @@ func (tn *Tenant) Succeeded(name string) *operatorsv1alpha1.ClusterServiceVersio
 // saw it.
 func (tn *Tenant) UntilComplete(do func()) time.Duration {
 	tn.T.Helper()
-	ip := tn.Plan(tn.T)
+	list := &operatorsv1alpha1.InstallPlanList{}
+	require.NoError(tn.T, tn.Cluster.Client.List(tn.T.Context(), list, client.InNamespace(tn.Namespace)))
 	w, err := tn.Cluster.Client.Watch(tn.T.Context(), &operatorsv1alpha1.InstallPlanList{}, client.InNamespace(tn.Namespace),
-		&client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: ip.ResourceVersion}})
+		&client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: list.ResourceVersion}})
 	require.NoError(tn.T, err)
 	defer w.Stop()
 	begin := time.Now()
