@@ -25,9 +25,21 @@ import (
 	"github.com/remit-olm/remit/pkg/step/execute"
 )
 
+// Where an answer is from.
+const (
+	// fromBundle: a bundle's manifests.
+	fromBundle = "bundle"
+	// fromSteps: the steps that an InstallPlan shows.
+	fromSteps = "steps"
+	// fromReport: what the controller reported of an InstallPlan.
+	fromReport = "report"
+)
+
 // about is one question: what of these steps may this account not do?
 type about struct {
-	what      string
+	what string
+	// from says where it was read that this would be installed.
+	from      string
 	account   types.NamespacedName
 	namespace string
 	targets   []string
@@ -58,7 +70,7 @@ func (o *Options) aboutBundle(ctx context.Context, arg string) (*about, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &about{what: "ClusterServiceVersion " + b.CSV.Name, namespace: o.Namespace}
+	a := &about{what: "ClusterServiceVersion " + b.CSV.Name, from: fromBundle, namespace: o.Namespace}
 	if o.RBACDir == "" {
 		if a.client, err = o.Cluster.Client(o.ErrOut); err != nil {
 			return nil, err

@@ -44,12 +44,13 @@ func (o *Options) aboutObject(ctx context.Context, obj client.Object, name strin
 	if err != nil {
 		return nil, err
 	}
-	a.what, a.client = "InstallPlan "+plan.Name, c
+	a.what, a.from, a.client = "InstallPlan "+plan.Name, fromSteps, c
 	if err := o.findAccount(ctx, c, a); err != nil {
 		return nil, err
 	}
 	a.steps, err = source.PlanSteps(plan)
 	if errors.Is(err, source.ErrTooLarge) {
+		a.from = fromReport
 		return a, o.useReport(ctx, a, plan, err)
 	}
 	if err != nil {

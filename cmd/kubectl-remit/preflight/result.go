@@ -16,10 +16,12 @@ type result struct {
 
 // document is the result for programs.
 type document struct {
-	// About is what would be installed, into Namespace and for Targets.
-	About     string   `json:"about"`
+	// About is what would be installed, into Namespace and for Targets, if they are known.
+	About string `json:"about"`
+	// From is bundle, steps (of the InstallPlan's status) or report (of the controller).
+	From      string   `json:"from"`
 	Namespace string   `json:"namespace"`
-	Targets   []string `json:"targets"`
+	Targets   []string `json:"targets,omitempty"`
 	// Held says that nothing is missing, and nothing is unknown.
 	Held               bool `json:"held"`
 	preflight.Document `json:",inline"`
@@ -41,7 +43,7 @@ func (r *result) err() error {
 func (r *result) print(out, errOut io.Writer, format cli.Format) error {
 	if format != cli.Text {
 		return format.Encode(out, document{
-			About: r.what, Namespace: r.namespace, Targets: r.targets, Held: r.err() == nil,
+			About: r.what, From: r.from, Namespace: r.namespace, Targets: r.targets, Held: r.err() == nil,
 			Document: r.report.Document(), Grant: string(r.report.Manifests()),
 		})
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 
@@ -86,5 +87,20 @@ func TestWhatIsWrongWithTheFlagsIsSaid(t *testing.T) {
 	} {
 		_, err := execute(t, args...)
 		require.ErrorContains(t, err, want)
+	}
+}
+
+func TestItsFlagsAreCompleted(t *testing.T) {
+	for flag, want := range map[string][]string{
+		"--install-mode": {"OwnNamespace", "SingleNamespace", "MultiNamespace", "AllNamespaces", ":4"},
+		"--output":       {"yaml", "json", ":4"},
+	} {
+		root := &cobra.Command{Use: "kubectl-remit"}
+		root.AddCommand(NewCommand())
+		var out bytes.Buffer
+		root.SetOut(&out)
+		root.SetArgs([]string{cobra.ShellCompRequestCmd, "rbac", flag, ""})
+		require.NoError(t, root.ExecuteContext(t.Context()))
+		require.Equal(t, want, strings.Fields(out.String())[:len(want)])
 	}
 }

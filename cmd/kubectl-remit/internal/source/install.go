@@ -97,42 +97,55 @@ func (f *Flags) TargetsOr(b *Bundle, namespace string, targets []string) ([]stri
 
 // targets are those of an OperatorGroup for the mode that is asked for.
 func (f *Flags) targets(supported operatorsv1alpha1.InstallModeSet, namespace string) ([]string, error) {
+	targets, err := f.named()
+	if err != nil {
+		return nil, err
+	}
+	switch mode := operatorsv1alpha1.InstallModeType(f.Mode); {
+	case mode == "" && len(targets) == 0:
+		return narrowest(supported, namespace)
+	case mode != "" && !slices.Contains(modes(), mode):
+		return nil, fmt.Errorf("install mode %q is not known: want one of %s", f.Mode, strings.Join(modeNames(), ", "))
+	default:
+		return targetsOf(mode, targets, namespace)
+	}
+}
+
+// named are the namespaces that the flags name, in order and each once.
+func (f *Flags) named() ([]string, error) {
 	targets := slices.Clone(f.Targets)
 	slices.Sort(targets)
-	targets = slices.Compact(targets)
 	for _, t := range targets {
 		if problems := apivalidation.ValidateNamespaceName(t, false); len(problems) > 0 {
 			return nil, fmt.Errorf("target namespace %q: %s", t, problems[0])
 		}
 	}
-	switch operatorsv1alpha1.InstallModeType(f.Mode) {
-	case "":
-		if len(targets) > 0 {
-			return targets, nil
-		}
-		return narrowest(supported, namespace)
+	return slices.Compact(targets), nil
+}
+
+// targetsOf are the targets of a mode, for which these were named.
+func targetsOf(mode operatorsv1alpha1.InstallModeType, targets []string, namespace string) ([]string, error) {
+	switch mode {
 	case operatorsv1alpha1.InstallModeTypeOwnNamespace:
 		if len(targets) > 0 && !slices.Equal(targets, []string{namespace}) {
-			return nil, fmt.Errorf("install mode %s has the one target %q", f.Mode, namespace)
+			return nil, fmt.Errorf("install mode %s has the one target %q", mode, namespace)
 		}
 		return []string{namespace}, nil
 	case operatorsv1alpha1.InstallModeTypeSingleNamespace:
 		if len(targets) != 1 || targets[0] == namespace {
-			return nil, fmt.Errorf("install mode %s: --target-namespaces wants one namespace other than %q", f.Mode, namespace)
+			return nil, fmt.Errorf("install mode %s: --target-namespaces wants one namespace other than %q", mode, namespace)
 		}
-		return targets, nil
 	case operatorsv1alpha1.InstallModeTypeMultiNamespace:
 		if len(targets) < 2 {
-			return nil, fmt.Errorf("install mode %s: --target-namespaces wants at least two namespaces", f.Mode)
+			return nil, fmt.Errorf("install mode %s: --target-namespaces wants at least two namespaces", mode)
 		}
-		return targets, nil
 	case operatorsv1alpha1.InstallModeTypeAllNamespaces:
 		if len(targets) > 0 {
-			return nil, fmt.Errorf("install mode %s has no --target-namespaces", f.Mode)
+			return nil, fmt.Errorf("install mode %s has no --target-namespaces", mode)
 		}
 		return []string{scoped.AllNamespaces}, nil
 	}
-	return nil, fmt.Errorf("install mode %q is not known: want one of %s", f.Mode, strings.Join(modeNames(), ", "))
+	return targets, nil
 }
 
 // narrowest is the choice that needs no further words: the install's own namespace, or all of them.
