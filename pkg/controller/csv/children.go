@@ -136,7 +136,7 @@ func mayNot(err error) bool { return asLacks(err) || apierrors.IsForbidden(err) 
 // remove deletes just the object that was looked at, as the account; one that is gone is no error. What
 // the account is not allowed is a *LacksError and not tried.
 func (r *Reconciler) remove(ctx context.Context, s *scope, obj client.Object) error {
-	if err := lacks(r.rbac, r.client.RESTMapper(), s.account, []*unstructured.Unstructured{r.reference(obj)}, "delete"); err != nil {
+	if err := r.lacks(ctx, s, forRemoval, []*unstructured.Unstructured{r.reference(obj)}, "delete"); err != nil {
 		return err
 	}
 	uid := obj.GetUID()

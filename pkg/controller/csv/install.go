@@ -21,7 +21,7 @@ func (r *Reconciler) gatherDeployments(ctx context.Context, s *scope) error {
 	if s.facts.Deployments, err = deployment.Check(ctx, r.client, s.owner, s.deployments); err != nil || s.client == nil {
 		return err
 	}
-	if err := r.refused(s); err != nil {
+	if err := r.refused(ctx, s); err != nil {
 		return err
 	}
 	if s.facts.Refused == nil && s.csv.Status.Phase == phaseFailed && s.csv.Status.Reason == reasonNoRetry {
@@ -30,7 +30,7 @@ func (r *Reconciler) gatherDeployments(ctx context.Context, s *scope) error {
 	return nil
 }
 
-func (r *Reconciler) refused(s *scope) error {
+func (r *Reconciler) refused(ctx context.Context, s *scope) error {
 	var objs []*unstructured.Unstructured
 	for _, d := range s.deployments {
 		obj, err := deployment.Object(d)
@@ -41,7 +41,7 @@ func (r *Reconciler) refused(s *scope) error {
 	}
 	err := deployment.CheckIdentities(s.csv, s.account.Key(), r.rbac)
 	if err == nil {
-		err = lacks(r.rbac, r.client.RESTMapper(), s.account, objs)
+		err = r.lacks(ctx, s, forInstall, objs)
 	}
 	if asLacks(err) || asIdentity(err) {
 		s.facts.Refused = err

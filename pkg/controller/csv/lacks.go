@@ -1,16 +1,18 @@
 package csv
 
 import (
+	"context"
 	"fmt"
 	"slices"
 
 	rbacv1 "k8s.io/api/rbac/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/lib/status"
+	"github.com/remit-olm/remit/pkg/preflight"
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
@@ -40,38 +42,53 @@ func lines(list []string) string { return status.Lines(list, maxLines) }
 // applyVerbs are those of a server-side apply that reads first.
 func applyVerbs() []string { return []string{"create", "get", "patch"} }
 
-// lacks holds the writes of the objects against the account: server-side applies, or what verbs says.
-func lacks(l rbac.Listers, mapper meta.RESTMapper, account scoped.Account, objs []*unstructured.Unstructured, verbs ...string) error {
+// What of a CSV the account may lack rights for; each has its own questions to the API server.
+const (
+	forPreparing = "prepare"
+	forInstall   = "install"
+	forRemoval   = "remove"
+)
+
+// lacks holds the writes of the objects against the account: server-side applies, or what verbs says. What
+// RBAC does not give is missing only if the API server says so too: another authorizer may allow it. It is
+// asked about the same once.
+func (r *Reconciler) lacks(ctx context.Context, s *scope, purpose string, objs []*unstructured.Unstructured, verbs ...string) error {
 	if len(verbs) == 0 {
 		verbs = applyVerbs()
 	}
-	wanted := map[string][]rbacv1.PolicyRule{}
+	needs := make([]preflight.Need, 0, len(objs))
 	for _, obj := range objs {
 		gvk := obj.GroupVersionKind()
-		mapping, err := mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+		mapping, err := r.client.RESTMapper().RESTMapping(gvk.GroupKind(), gvk.Version)
 		if err != nil {
 			return fmt.Errorf("resource of %s: %w", gvk.Kind, err)
 		}
-		wanted[obj.GetNamespace()] = append(wanted[obj.GetNamespace()], rbacv1.PolicyRule{
+		needs = append(needs, preflight.Need{Namespace: obj.GetNamespace(), Rules: []rbacv1.PolicyRule{{
 			APIGroups: []string{gvk.Group}, Resources: []string{mapping.Resource.Resource},
 			ResourceNames: []string{obj.GetName()}, Verbs: verbs,
-		})
+		}}})
 	}
-	var missing []string
-	for namespace, rules := range wanted {
-		held, err := l.Held(rbac.ServiceAccount(account.Namespace, account.Name), namespace)
-		if err != nil {
-			return err
-		}
-		for _, rule := range rbac.Missing(held, rules) {
-			missing = append(missing, inScope(namespace, rule)...)
-		}
-	}
-	if len(missing) == 0 {
+	subject := rbac.ServiceAccount(s.account.Namespace, s.account.Name)
+	report := preflight.Examine(s.account.Key(), needs, func(namespace string) rbac.Holding { return r.rbac.Holding(subject, namespace) })
+	report = r.confirmer.Confirm(ctx, client.ObjectKeyFromObject(s.csv).String()+" "+purpose, report)
+	if report.Empty() {
 		return nil
 	}
+	var missing []string
+	for _, scope := range report.Scopes() {
+		for _, rule := range scope.Rules {
+			missing = append(missing, inScope(scope.Namespace, rule)...)
+		}
+	}
 	slices.Sort(missing)
-	return &LacksError{Account: account, Missing: missing}
+	return &LacksError{Account: s.account, Missing: missing}
+}
+
+// forget drops what was asked for a CSV that is gone.
+func (r *Reconciler) forget(key client.ObjectKey) {
+	for _, purpose := range []string{forPreparing, forInstall, forRemoval} {
+		r.confirmer.Forget(key.String() + " " + purpose)
+	}
 }
 
 // inScope words what is not held where. A rule of many resources becomes several, which together say the same.

@@ -72,7 +72,7 @@ func (r *Reconciler) write(ctx context.Context, s *scope, want []*unstructured.U
 			due = append(due, obj)
 		}
 	}
-	if err := lacks(r.rbac, r.client.RESTMapper(), s.account, due); err != nil {
+	if err := r.lacks(ctx, s, forPreparing, due); err != nil {
 		return err
 	}
 	for _, obj := range due {

@@ -16,6 +16,7 @@ import (
 	"github.com/remit-olm/remit/pkg/install"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/lib/status"
+	"github.com/remit-olm/remit/pkg/preflight"
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
@@ -58,6 +59,7 @@ type Reconciler struct {
 	accounts      accounts
 	enrolment     enrolment
 	rbac          rbac.Listers
+	confirmer     *preflight.Confirmer
 	interests     *rbac.Interests[ctrl.Request]
 	recorder      events.EventRecorder
 	serverVersion func() (string, error)
@@ -79,6 +81,7 @@ func New(o Options) (*Reconciler, error) {
 		accounts:      o.Accounts,
 		enrolment:     o.Enrolment,
 		rbac:          o.RBAC,
+		confirmer:     &preflight.Confirmer{Ask: preflight.Reviews(o.Client)},
 		interests:     &rbac.Interests[ctrl.Request]{},
 		recorder:      o.Recorder,
 		serverVersion: o.ServerVersion,
@@ -93,6 +96,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	defer looked()
 	csv := &operatorsv1alpha1.ClusterServiceVersion{}
 	if err := r.client.Get(ctx, req.NamespacedName, csv); err != nil {
+		r.forget(req.NamespacedName)
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if isCopy(csv) {

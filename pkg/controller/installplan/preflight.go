@@ -60,6 +60,10 @@ func preflightPlan(ctx context.Context, s *run) (flow.Outcome, error) {
 		s.publish(ctx)
 		return flow.Wait(reasonCheckFailed, enrol), nil
 	}
+	s.setFindings()
+	if len(s.findings.Unknown) > 0 {
+		s.publish(ctx)
+	}
 	return flow.Next(), nil
 }
 

@@ -1,0 +1,161 @@
+package authorizer
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/lib/scoped"
+	"github.com/remit-olm/remit/pkg/preflight"
+	"github.com/remit-olm/remit/test/env"
+	"github.com/remit-olm/remit/test/env/audit"
+	"github.com/remit-olm/remit/test/operators/sample/bundle"
+)
+
+const image = "catalogs.test/sample"
+
+var (
+	cluster *env.Cluster
+	second  *webhook
+)
+
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) int {
+	flag.Parse()
+	dir, err := os.MkdirTemp("", "remit-authorizer-")
+	if err != nil {
+		return fail(err)
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	catalog := filepath.Join(dir, "sample")
+	if err := os.CopyFS(catalog, bundle.FS()); err != nil {
+		return fail(err)
+	}
+	second = newWebhook()
+	defer second.Close()
+	if cluster, err = env.Start(context.Background(), env.Options{Catalogs: map[string]string{image: catalog}, Authorizer: second.URL}); err != nil {
+		return fail(err)
+	}
+	code := m.Run()
+	if _, err := cluster.CheckSelf(context.Background()); err != nil {
+		code = fail(err)
+	}
+	if err := cluster.Stop(); err != nil {
+		code = fail(err)
+	}
+	return code
+}
+
+func fail(err error) int {
+	fmt.Fprintln(os.Stderr, "authorizer:", err)
+	return 1
+}
+
+func username(tn *env.Tenant) string { return scoped.Username(tn.Account.Namespace, tn.Account.Name) }
+
+// subscribed is a tenant, whose account holds nothing by RBAC, that asks for the sample.
+func subscribed(t *testing.T, o opinion) *env.Tenant {
+	t.Helper()
+	tn := cluster.Tenant(t)
+	second.about(tn, o)
+	tn.Group(env.AccountName, tn.Namespace)
+	tn.Catalog("catalog", image)
+	tn.Subscribe("catalog", bundle.Package, bundle.Channel)
+	return tn
+}
+
+// reviews is how many questions Remit has asked about the tenant's account. They name it in their bodies, which
+// the audit log does not keep: a test that counts has the cluster to itself.
+func reviews(t *testing.T) int {
+	t.Helper()
+	asked, err := cluster.Audited(t.Context(), func(e audit.Event) bool {
+		return env.Self().Is(e) && e.Object != nil && e.Object.Resource == "subjectaccessreviews"
+	})
+	require.NoError(t, err)
+	return len(asked)
+}
+
+// What is sent may be allowed by any authorizer; what roles hand on counts by RBAC alone, and the API server
+// agrees (rule semantics, row 63).
+func TestAnotherAuthorizerAllowsRequestsAndGrantsNothing(t *testing.T) {
+	tn := subscribed(t, func(a *authorizationv1.ResourceAttributes) (bool, bool) {
+		return a != nil && a.Verb != "escalate" && a.Verb != "bind", false
+	})
+	message := tn.PermissionsMissing()
+	require.Contains(t, message, `cannot get resource "greetings"`, "the operator's own Role")
+	require.NotContains(t, message, "clusterserviceversions", "that is allowed")
+	require.NotContains(t, message, "serviceaccounts")
+	var d preflight.Document
+	decode(t, tn.Report().Data[preflight.FileReport], &d)
+	require.NotEmpty(t, d.Allowed)
+	for _, s := range d.Allowed {
+		for _, rule := range s.Rules {
+			require.Equal(t, []preflight.Source{preflight.SourceReview}, rule.Sources)
+		}
+	}
+	tn.NothingWritten()
+
+	c := cluster.As(t, username(tn), scoped.Groups(tn.Namespace)...)
+	role := &rbacv1.Role{ObjectMeta: tn.Meta("r"), Rules: []rbacv1.PolicyRule{{
+		APIGroups: []string{"sample.remit.dev"}, Resources: []string{"greetings"}, Verbs: []string{"get"}}}}
+	require.ErrorContains(t, c.Create(t.Context(), role, client.DryRunAll), "is attempting to grant RBAC permissions not currently held")
+
+	tn.Paste(message)
+	tn.Complete()
+	tn.Succeeded(bundle.CSV)
+}
+
+func TestEscalateAndBindMayComeFromAnotherAuthorizer(t *testing.T) {
+	tn := subscribed(t, allows)
+	tn.Complete()
+}
+
+func TestWhatNobodyDecidesStopsNothing(t *testing.T) {
+	tn := subscribed(t, breaks)
+	tn.Eventually(func(c *assert.CollectT) {
+		for _, message := range []string{
+			conditionOf(c, tn, names.ConditionPermissionsMissing, corev1.ConditionUnknown, names.ReasonPermissionsUndecided),
+			tn.Subscription(c).Status.GetCondition(names.ConditionPermissionsMissing).Message,
+		} {
+			assert.Contains(c, message, "could not be found out; the writes will tell.")
+		}
+	})
+	tn.PlanSays("InstallComponentFailed", "retrying execution due to error")
+	for _, e := range tn.Writes() {
+		require.NotEqual(t, 2, e.Response.Code/100, "%s", e)
+	}
+
+	second.about(tn, allows)
+	tn.Complete()
+}
+
+func TestABlockedPlanAsksOnce(t *testing.T) {
+	tn := subscribed(t, nil)
+	tn.PermissionsMissing()
+	asked := reviews(t)
+	require.Positive(t, asked)
+
+	// An edit of the plan wakes it; what it lacks is the same.
+	plan := tn.Plan(t)
+	before := plan.DeepCopy()
+	plan.Labels = map[string]string{"look": "again"}
+	require.NoError(t, cluster.Client.Patch(t.Context(), plan, client.MergeFrom(before)))
+	// A grant of one rule changes it: one more round, and that the message is shorter says that it was looked at.
+	tn.Grant(tn.Namespace, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"services"}, Verbs: []string{"get", "create", "patch"}})
+	tn.Eventually(func(c *assert.CollectT) {
+		assert.NotContains(c, conditionOf(c, tn, names.ConditionPermissionsMissing, corev1.ConditionTrue, names.ReasonAccountLacksPermissions), `"services"`)
+	})
+	require.LessOrEqual(t, reviews(t), 2*asked-3, "three atoms less are asked about once more")
+}
