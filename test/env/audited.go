@@ -33,15 +33,22 @@ func Self() audit.Self {
 
 // Audited returns the requests that match, of all that were answered up to now.
 func (c *Cluster) Audited(ctx context.Context, match func(audit.Event) bool) ([]audit.Event, error) {
+	out, _, err := c.AuditedFrom(ctx, 0, match)
+	return out, err
+}
+
+// AuditedFrom is Audited from an offset of the audit log on; it returns the offset to go on from.
+func (c *Cluster) AuditedFrom(ctx context.Context, offset int64, match func(audit.Event) bool) ([]audit.Event, int64, error) {
 	mark, err := c.mark(ctx)
 	if err != nil {
-		return nil, err
+		return nil, offset, err
 	}
 	var out []audit.Event
+	next := offset
 	err = wait.PollUntilContextTimeout(ctx, tick, auditLag, true, func(context.Context) (bool, error) {
-		out = nil
 		seen := false
-		err := audit.Each(c.AuditLog, func(e audit.Event) error {
+		var err error
+		next, err = audit.From(c.AuditLog, next, func(e audit.Event) error {
 			seen = seen || strings.HasSuffix(e.RequestURI, mark)
 			if match(e) {
 				out = append(out, e)
@@ -51,9 +58,9 @@ func (c *Cluster) Audited(ctx context.Context, match func(audit.Event) bool) ([]
 		return seen, err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("audit log: %w", err)
+		return nil, offset, fmt.Errorf("audit log: %w", err)
 	}
-	return out, nil
+	return out, next, nil
 }
 
 // CheckSelf holds all that was sent as Remit's own identities up to now to the closed list of the

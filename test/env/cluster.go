@@ -40,6 +40,8 @@ type Options struct {
 	Profile string
 	// Catalogs maps images to directories for the catalog program.
 	Catalogs map[string]string
+	// CatalogArgs are more flags for the catalog program.
+	CatalogArgs []string
 	// Without leaves out some of Remit's programs (names.ServiceAccountCatalog, -OLM): their Deployments
 	// are there, and their Pods do nothing.
 	Without []string
@@ -105,7 +107,7 @@ func (c *Cluster) install(ctx context.Context, o Options) error {
 	if profile == "" {
 		profile = manifests.ProfileBounded
 	}
-	catalog := manifests.Args{Deployment: names.ServiceAccountCatalog, Args: listen(9441)}
+	catalog := manifests.Args{Deployment: names.ServiceAccountCatalog, Args: append(listen(9441), o.CatalogArgs...)}
 	for image, dir := range o.Catalogs {
 		catalog.Args = append(catalog.Args, "--catalog-directory="+image+"="+dir)
 	}

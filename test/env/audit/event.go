@@ -13,13 +13,15 @@ import (
 
 // Event is what the tests look at of one completed request.
 type Event struct {
-	AuditID    string  `json:"auditID"`
-	Verb       string  `json:"verb"`
-	RequestURI string  `json:"requestURI"`
-	UserAgent  string  `json:"userAgent"`
-	User       User    `json:"user"`
-	Object     *Object `json:"objectRef"`
-	Response   struct {
+	AuditID    string `json:"auditID"`
+	Verb       string `json:"verb"`
+	RequestURI string `json:"requestURI"`
+	UserAgent  string `json:"userAgent"`
+	User       User   `json:"user"`
+	// Impersonated is whom the sender acted for, if anybody.
+	Impersonated *User   `json:"impersonatedUser"`
+	Object       *Object `json:"objectRef"`
+	Response     struct {
 		Code int `json:"code"`
 	} `json:"responseStatus"`
 	// Received and Answered are when the API server had the request and was done with it.
@@ -63,25 +65,35 @@ func (e Event) String() string {
 
 // Each calls do for every complete line of an audit log.
 func Each(path string, do func(Event) error) error {
+	_, err := From(path, 0, do)
+	return err
+}
+
+// From calls do for every complete line of an audit log from an offset on, and returns where to go on.
+func From(path string, offset int64, do func(Event) error) (int64, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return err
+		return offset, err
 	}
 	defer func() { _ = f.Close() }()
+	if _, err := f.Seek(offset, io.SeekStart); err != nil {
+		return offset, err
+	}
 	for r := bufio.NewReaderSize(f, 1<<16); ; {
 		line, err := r.ReadBytes('\n')
 		if errors.Is(err, io.EOF) {
-			return nil // what is left is still being written
+			return offset, nil // what is left is still being written
 		}
 		if err != nil {
-			return err
+			return offset, err
 		}
+		offset += int64(len(line))
 		var e Event
 		if err := json.Unmarshal(line, &e); err != nil {
-			return fmt.Errorf("%s: %w", path, err)
+			return offset, fmt.Errorf("%s: %w", path, err)
 		}
 		if err := do(e); err != nil {
-			return err
+			return offset, err
 		}
 	}
 }

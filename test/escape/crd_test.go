@@ -1,0 +1,136 @@
+package escape
+
+import (
+	"fmt"
+	"strings"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/remit-olm/remit/test/escape/forge"
+	"github.com/remit-olm/remit/test/escape/oracle"
+)
+
+// crdOf is a CustomResourceDefinition of one kind; more goes beside its names, and each version is YAML.
+func crdOf(group, plural, kind, more string, versions ...string) string {
+	return fmt.Sprintf(`{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: %[2]s.%[1]s},
+spec: {group: %[1]s, scope: Namespaced, names: {plural: %[2]s, singular: %[4]s, kind: %[3]s, listKind: %[3]sList}, versions: [%[5]s]%[6]s}}`,
+		group, plural, kind, strings.ToLower(kind), strings.Join(versions, ", "), more)
+}
+
+func servedVersion(name string, storage bool, schema string) string {
+	return fmt.Sprintf(`{name: %s, served: true, storage: %t, schema: {openAPIV3Schema: %s}}`, name, storage, schema)
+}
+
+const (
+	anything = `{type: object, x-kubernetes-preserve-unknown-fields: true}`
+	fishing  = `{type: object, properties: {spec: {type: object, properties: {value: {type: string, pattern: "^nothing$"}}}}}`
+)
+
+func widgets(more string, versions ...string) string {
+	return crdOf("acme.io", "widgets", "Widget", more, versions...)
+}
+
+// owning is a CSV that owns a CustomResourceDefinition.
+func owning(name, version, kind string) forge.CSV {
+	return csv().Set([]any{map[string]any{"name": name, "version": version, "kind": kind}}, "spec", "customresourcedefinitions", "owned")
+}
+
+const conversion = `, conversion: {strategy: Webhook, webhook: {conversionReviewVersions: [v1],
+ clientConfig: {service: {namespace: t1, name: evil, path: /convert, port: 443}}}}`
+
+func crds() []row {
+	v1 := servedVersion("v1", true, anything)
+	own := func(group string) func() forge.CSV {
+		return func() forge.CSV { return owning("gadgets."+group, "v1", "Gadget") }
+	}
+	present := func(number, title string, holds profile, manifest string) row {
+		return row{number: number, title: title, holds: holds, play: func(s *scene) {
+			s.install(bundleOf(owning("widgets.acme.io", "v1", "Widget"), manifest))
+			ip := s.Complete()
+			for _, step := range ip.Status.Plan {
+				if step.Resource.Kind == "CustomResourceDefinition" {
+					require.Equal(s.T, operatorsv1alpha1.StepStatusPresent, step.Status)
+				}
+			}
+			s.noCRDWrites()
+		}}
+	}
+	refusedAs := func(number, title, manifest string, words ...string) row {
+		return row{number: number, title: title, holds: p2(), play: func(s *scene) {
+			s.install(bundleOf(csv(), manifest))
+			s.planSays(words...)
+			s.nothingWritten()
+		}}
+	}
+	return []row{
+		manifests("22", "a new CRD under P0", p0(), []string{crdOf("escape.example.com", "gadgets", "Gadget", "", v1)},
+			"cannot create resource", "customresourcedefinitions"),
+		{number: "22a", title: "a new CRD under P2 is made, and is all that is", holds: p2(), play: func(s *scene) {
+			s.allow(func(c oracle.Change) bool {
+				return c.How == "made" && (c.Name == "gadgets.made.escape.example.com" || c.Name == "v1.made.escape.example.com")
+			})
+			s.install(bundleOf(own("made.escape.example.com")(), crdOf("made.escape.example.com", "gadgets", "Gadget", "", v1)))
+			s.Complete()
+			s.Succeeded(probeCSV)
+		}},
+		present("23", "a CRD that is there already, alike", p0(), widgets("", v1)),
+		// The row wants a refusal; D1 says that what serves the bundle is Present: nothing is written either way.
+		present("25", "a CRD of somebody else, with a conversion to a Service of t1", p2(), widgets(conversion, v1)),
+		present("26", "a restrictive schema for a CRD of somebody else", p2(), widgets("", servedVersion("v1", true, fishing))),
+		refusedAs("25a", "a CRD of somebody else, with one more version and a conversion",
+			widgets(conversion, v1, servedVersion("v2", false, anything)), "CustomResourceDefinition widgets.acme.io exists and is not ours"),
+		refusedAs("26a", "a CRD of somebody else, with one more version and a restrictive schema",
+			widgets("", servedVersion("v1", false, fishing), servedVersion("v2", true, fishing)), "exists and is not ours"),
+		refusedAs("26b", "a CRD of somebody else for the whole cluster",
+			strings.Replace(widgets("", v1), "scope: Namespaced", "scope: Cluster", 1), "exists and is not ours"),
+		refusedAs("25b", "a CRD of this API's own group", crdOf("operators.coreos.com", "gadgets", "Gadget", "", v1), "protected API group"),
+		refusedAs("25c", "a CRD of a group of Kubernetes", strings.Replace(crdOf("gadgets.k8s.io", "gadgets", "Gadget", "", v1), "metadata: {",
+			`metadata: {annotations: {api-approved.kubernetes.io: "unapproved, for escape"}, `, 1), "protected API group"),
+		refusedAs("25d", "this API's own CRD of Subscriptions", crdOf("operators.coreos.com", "subscriptions", "Subscription", "",
+			servedVersion("v9", true, anything)), "protected API group"),
+		{number: "28", title: "a conversion webhook for a CRD of somebody else, made and removed", holds: p1(), play: func(s *scene) {
+			hook := map[string]any{
+				"type": "ConversionWebhook", "generateName": "convert.acme.io", "deploymentName": forge.Deployment, "containerPort": int64(443),
+				"admissionReviewVersions": []any{"v1"}, "sideEffects": "None", "conversionCRDs": []any{"widgets.acme.io"}, "webhookPath": "/convert",
+			}
+			s.install(bundleOf(owning("widgets.acme.io", "v1", "Widget").Set([]any{hook}, "spec", "webhookdefinitions"), widgets("", v1)))
+			s.csvSays(succeeded, "ConversionWebhook")
+			require.NoError(s.T, cluster.Client.Delete(s.T.Context(), &operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: s.Meta(probeCSV)}))
+			s.Eventually(func(c *assert.CollectT) { assert.Error(c, s.Get(probeCSV, &operatorsv1alpha1.ClusterServiceVersion{})) })
+			s.noCRDWrites()
+		}},
+		{number: "29", title: "a CRD of 2 MB", holds: p2(), directory: func() string {
+			return forge.Catalog(bundleOf(csv(), crdOf("large.escape.example.com", "gadgets", "Gadget", "",
+				servedVersion("v1", true, fmt.Sprintf(`{type: object, description: %q}`, strings.Repeat("x", 2<<20))))))
+		}, play: refusedDirectory("bytes")},
+		{number: "29a", title: "a CRD with a schema 1000 deep", holds: p2(), directory: func() string {
+			schema := strings.Repeat(`{type: object, properties: {a: `, 500) + `{type: string}` + strings.Repeat(`}}`, 500)
+			return forge.Catalog(bundleOf(csv(), crdOf("deep.escape.example.com", "gadgets", "Gadget", "", servedVersion("v1", true, schema))))
+		}, play: refusedDirectory("deep")},
+		{number: "29b", title: "a CRD with 200 versions", holds: p2(), directory: func() string {
+			var versions []string
+			for n := range 200 {
+				versions = append(versions, servedVersion(fmt.Sprintf("v%d", n+1), n == 0, anything))
+			}
+			return forge.Catalog(bundleOf(csv(), crdOf("many.escape.example.com", "gadgets", "Gadget", "", versions...)))
+		}, play: refusedDirectory("versions")},
+	}
+}
+
+// refusedDirectory is a row whose bundle lies in a directory and is refused as a whole.
+func refusedDirectory(words ...string) func(s *scene) {
+	return func(s *scene) {
+		s.installDirectory()
+		s.refused(words...)
+	}
+}
+
+// noCRDWrites asserts that the account has not even tried to write a CustomResourceDefinition.
+func (s *scene) noCRDWrites() {
+	s.T.Helper()
+	for _, e := range s.writes() {
+		require.NotEqual(s.T, "customresourcedefinitions", e.Object.Resource, e.String())
+	}
+}

@@ -1,0 +1,176 @@
+package escape
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/test/escape/forge"
+)
+
+// withoutDeployments is P0 without the right to make any.
+func withoutDeployments() profile {
+	p := p0()
+	p.own = slices.DeleteFunc(p.own, func(r rbacv1.PolicyRule) bool { return slices.Contains(r.Resources, "deployments") })
+	return p
+}
+
+// notAs is a row whose Deployment is not to run as the ServiceAccount that it names, in whatever way.
+func notAs(number, title string, c func() forge.CSV, words ...string) []row {
+	return []row{
+		{number: number, title: title, holds: p0(), boss: true, play: func(s *scene) {
+			s.install(bundleOf(c()))
+			s.csvSays(failed, words...)
+			s.noDeployments()
+		}},
+		{number: number + "-direct", title: title + ", in a CSV that a tenant makes", holds: p0(), boss: true, play: func(s *scene) {
+			s.group(s.Namespace)
+			require.NoError(s.T, s.apply(s.mallory(), c().Object))
+			s.csvSays(failed, words...)
+			s.noDeployments()
+		}},
+	}
+}
+
+func deployments() []row {
+	runsAs := func(name string) func() forge.CSV {
+		return func() forge.CSV { return csv().PodSpec(name, "serviceAccountName") }
+	}
+	declaresBoss := func() forge.CSV {
+		return csv().Permissions(forge.Entry(bossName, readMaps)).PodSpec(bossName, "serviceAccountName")
+	}
+	return slices.Concat(
+		notAs("44", "a Deployment that runs as a stronger ServiceAccount", runsAs(bossName), "may not run as ServiceAccount", bossName),
+		notAs("44a", "a Deployment that names it in the deprecated field",
+			func() forge.CSV { return csv().PodSpec(nil, "serviceAccountName").PodSpec(bossName, "serviceAccount") }, "may not run as", bossName),
+		notAs("44b", "a Deployment that runs as the account itself", runsAs(accountName), "it is the account that bounds this install"),
+		[]row{
+			{number: "44c", title: "a CSV that declares the stronger ServiceAccount as its own", holds: p0(), boss: true, play: func(s *scene) {
+				s.install(bundleOf(declaresBoss()))
+				s.planSays("ServiceAccount "+s.Namespace+"/"+bossName, "exists and is not ours")
+				s.nothingWritten()
+				s.noDeployments()
+			}},
+			{number: "44c-direct", title: "a CSV that declares it, and that a tenant makes", holds: p0(), boss: true, play: func(s *scene) {
+				s.group(s.Namespace)
+				require.NoError(s.T, s.apply(s.mallory(), declaresBoss().Object))
+				s.csvSays(pending, bossName, "exists and is not ours")
+				s.noDeployments()
+			}},
+			{number: "44d", title: "a bundle that ships the stronger ServiceAccount", holds: p0(), boss: true, play: func(s *scene) {
+				s.install(bundleOf(runsAs(bossName)(), `{apiVersion: v1, kind: ServiceAccount, metadata: {name: boss}}`))
+				s.planSays("ServiceAccount "+s.Namespace+"/"+bossName, "exists and is not ours")
+				s.nothingWritten()
+			}},
+			{number: "44e", title: "a CSV that declares the account itself", holds: p0(), play: func(s *scene) {
+				s.install(bundleOf(csv().Permissions(forge.Entry(accountName, readMaps)).PodSpec(accountName, "serviceAccountName")))
+				s.planSays("ServiceAccount "+s.Namespace+"/"+accountName, "exists and is not ours")
+				s.nothingWritten()
+			}},
+			{number: "46", title: "an account that may not make Deployments", holds: withoutDeployments(), play: func(s *scene) {
+				s.install(bundleOf(csv()))
+				s.lacks("deployments")
+				s.Grant(s.Namespace, rule("apps", "deployments", "get", "create", "patch", "delete"))
+				s.Succeeded(probeCSV)
+			}},
+			{number: "46-direct", title: "an account that may not, and a CSV that a tenant makes", holds: withoutDeployments(), play: func(s *scene) {
+				s.group(s.Namespace)
+				require.NoError(s.T, s.apply(s.mallory(), csv().Object))
+				s.csvSays(failed, "does not hold", "deployments")
+				s.noDeployments()
+				s.Grant(s.Namespace, rule("apps", "deployments", "get", "create", "patch", "delete"))
+				s.csvSays(succeeded)
+			}},
+			{number: "47", title: "a Deployment of somebody else by that name", holds: p0(), play: func(s *scene) {
+				theirs := s.strangersDeployment()
+				s.install(bundleOf(csv()))
+				s.csvSays(failed, "Deployment "+s.Namespace+"/"+forge.Deployment, "exists and is not ours")
+				s.settle()
+				after := &appsv1.Deployment{}
+				require.NoError(s.T, s.Get(forge.Deployment, after))
+				require.Equal(s.T, theirs.UID, after.UID)
+				require.Equal(s.T, theirs.Generation, after.Generation)
+				require.Equal(s.T, theirs.Labels, after.Labels)
+			}},
+			{number: "49", title: "volumes, environment and tokens by a Subscription's config", holds: p0(), play: func(s *scene) {
+				s.enforce("baseline")
+				s.group(s.Namespace)
+				s.publish(bundleOf(csv()))
+				s.subscribe(hostileConfig)
+				// It is written as the account, so that admission and quota judge the account; the pods are for Pod Security to refuse.
+				s.csvSays(operatorsv1alpha1.CSVPhaseInstalling)
+				s.settle()
+				pods := &corev1.PodList{}
+				s.list(pods)
+				require.Empty(s.T, pods.Items)
+				s.madeByAccount("deployments", forge.Deployment)
+			}},
+			{number: "50", title: "annotations of the CSV on its pods", holds: p0(), play: func(s *scene) {
+				annotations := map[string]any{
+					"container.apparmor.security.beta.kubernetes.io/operator": "unconfined", "k8s.v1.cni.cncf.io/networks": "kube-system/host",
+					"sidecar.istio.io/inject": "false", "kubectl.kubernetes.io/default-container": "x", "operatorframework.io/kept": "yes", "description": "kept",
+				}
+				s.install(bundleOf(csv().Set(annotations, "metadata", "annotations")))
+				s.Succeeded(probeCSV)
+				d := &appsv1.Deployment{}
+				require.NoError(s.T, s.Get(forge.Deployment, d))
+				for key := range annotations {
+					require.Equal(s.T, strings.HasPrefix(key, "operatorframework.io/") || key == "description",
+						d.Spec.Template.Annotations[key] != "", key)
+				}
+			}},
+		})
+}
+
+func (s *scene) strangersDeployment() *appsv1.Deployment {
+	s.T.Helper()
+	labels := map[string]string{"app": "theirs"}
+	d := &appsv1.Deployment{ObjectMeta: s.Meta(forge.Deployment)}
+	d.Labels = labels
+	d.Spec.Selector = selector(labels)
+	d.Spec.Template.Labels = labels
+	d.Spec.Template.Spec.Containers = []corev1.Container{{Name: "theirs", Image: forge.Image}}
+	s.Create(d)
+	return d
+}
+
+// enforce has Pod Security admission judge the namespace's pods.
+func (s *scene) enforce(level string) {
+	s.T.Helper()
+	namespace := &corev1.Namespace{}
+	require.NoError(s.T, cluster.Client.Get(s.T.Context(), client.ObjectKey{Name: s.Namespace}, namespace))
+	before := namespace.DeepCopy()
+	namespace.Labels["pod-security.kubernetes.io/enforce"] = level
+	require.NoError(s.T, cluster.Client.Patch(s.T.Context(), namespace, client.MergeFrom(before)))
+}
+
+func hostileConfig(spec *operatorsv1alpha1.SubscriptionSpec) {
+	token := corev1.VolumeProjection{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token", Audience: "vault"}}
+	spec.Config = &operatorsv1alpha1.SubscriptionConfig{
+		EnvFrom: []corev1.EnvFromSource{{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "crown"}}}},
+		Volumes: []corev1.Volume{
+			{Name: "host", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}},
+			{Name: "token", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{token}}}},
+		},
+		VolumeMounts: []corev1.VolumeMount{{Name: "host", MountPath: "/host"}, {Name: "token", MountPath: "/token"}},
+	}
+}
+
+// madeByAccount asserts that an object of the namespace was made by a request of the account.
+func (s *scene) madeByAccount(resource, name string) {
+	s.T.Helper()
+	for _, e := range s.writes() {
+		if e.Object.Resource == resource && e.Object.Name == name && e.Response.Code == http.StatusCreated {
+			return
+		}
+	}
+	assert.Failf(s.T, "not made by the account", "%s %s", resource, name)
+}

@@ -1,0 +1,3 @@
+// Package forge makes bundles and catalogs of any content, byte for byte: what an author of catalogs may
+// write, not what they should.
+package forge

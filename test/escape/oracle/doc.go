@@ -1,0 +1,12 @@
+// Package oracle says, after anything hostile was done in one namespace, whether something escaped from it.
+// It knows nothing of what was done; it looks at the world:
+//
+//	I1  no ServiceAccount of the namespace, and no new binding, holds what the account does not
+//	I2  Remit's own identities sent nothing outside of the closed list (by the audit log), and requested
+//	    tokens of the account only
+//	I3  nothing outside of the namespace was made, changed or removed
+//	I4  no token of a ServiceAccount stands in a log, an event, a status, a ConfigMap or any other object,
+//	    and nothing that a neighbour keeps to itself
+//	I5  Remit still installs for others
+//	I6  Remit's programs are of a bounded size
+package oracle

@@ -1,0 +1,163 @@
+package oracle
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// token is a JSON web token or the beginning of one: two parts that are the encoding of "{" and more.
+var token = regexp.MustCompile(`eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}`)
+
+// subject is how the tokens of ServiceAccounts name whose they are.
+var subject = regexp.MustCompile(`system:serviceaccount:[a-z0-9.-]*:?[a-z0-9.-]*`)
+
+// tokensIn names whose tokens a text holds, also where they are cut short. Nobody has to know the tokens:
+// they say themselves whose they are.
+func tokensIn(text []byte) []string {
+	var out []string
+	for _, found := range token.FindAll(text, -1) {
+		_, payload, _ := strings.Cut(string(found), ".")
+		decoded, err := base64.RawURLEncoding.DecodeString(payload[:len(payload)/4*4])
+		if err != nil {
+			continue
+		}
+		if who := subject.Find(decoded); who != nil {
+			out = append(out, string(who))
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+var secrets = schema.GroupResource{Resource: "secrets"}
+
+// leaksIn is I4 for all objects.
+func leaksIn(s *Snapshot) ([]string, error) {
+	var out []string
+	for resource, body := range s.bodies {
+		if resource == secrets {
+			continue
+		}
+		for _, who := range tokensIn(body) {
+			out = append(out, fmt.Sprintf("an object of %s holds a token of %s: %s", resource, who, holder(body)))
+		}
+	}
+	list, err := items[corev1.Secret](s, secrets)
+	for i := range list {
+		if list[i].Type == corev1.SecretTypeServiceAccountToken {
+			continue // made by the control plane for whoever asked, and judged by I1
+		}
+		for key, data := range list[i].Data {
+			for _, who := range tokensIn(data) {
+				out = append(out, fmt.Sprintf("Secret %s/%s holds in %q a token of %s", list[i].Namespace, list[i].Name, key, who))
+			}
+		}
+	}
+	slices.Sort(out)
+	return out, err
+}
+
+// strangers are the texts of a canary that stand where they do not belong: nobody outside of its own
+// namespaces may learn them.
+func strangers(s *Snapshot, canary string, homes []string) []string {
+	var out []string
+	for resource, body := range s.bodies {
+		if !bytes.Contains(body, []byte(canary)) {
+			continue
+		}
+		for _, item := range split(body) {
+			namespace, name := nameOf(item)
+			if bytes.Contains(item, []byte(canary)) && !slices.Contains(homes, namespace) {
+				out = append(out, fmt.Sprintf("%s %s/%s holds what %q keeps", resource, namespace, name, homes))
+			}
+		}
+	}
+	return out
+}
+
+func split(body []byte) []json.RawMessage {
+	var list struct {
+		Items []json.RawMessage `json:"items"`
+	}
+	_ = json.Unmarshal(body, &list) // it was read before
+	return list.Items
+}
+
+func nameOf(item json.RawMessage) (namespace, name string) {
+	var object struct {
+		Metadata struct {
+			Namespace string `json:"namespace"`
+			Name      string `json:"name"`
+		} `json:"metadata"`
+	}
+	_ = json.Unmarshal(item, &object)
+	return object.Metadata.Namespace, object.Metadata.Name
+}
+
+// holder names the first object of a list that holds a token.
+func holder(body []byte) string {
+	for _, item := range split(body) {
+		if len(tokensIn(item)) > 0 {
+			namespace, name := nameOf(item)
+			return namespace + "/" + name
+		}
+	}
+	return ""
+}
+
+// logs reads what Pods have logged since it last looked.
+type logs struct {
+	dir  string
+	read map[string]int64
+}
+
+// leaks is I4 for the logs of all Pods, with a canary's text. A token across two looks is found too: each begins a little
+// before the end of the last.
+func (l *logs) leaks(canary string) ([]string, error) {
+	const overlap = 4096
+	files, err := filepath.Glob(filepath.Join(l.dir, "pods", "*", "*.log"))
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, file := range files {
+		text, err := readFrom(file, max(0, l.read[file]-overlap))
+		if err != nil {
+			return nil, err
+		}
+		l.read[file] = max(0, l.read[file]-overlap) + int64(len(text))
+		if canary != "" && bytes.Contains(text, []byte(canary)) {
+			out = append(out, fmt.Sprintf("the log %s holds %q", filepath.Base(filepath.Dir(file)), canary))
+		}
+		for _, who := range tokensIn(text) {
+			out = append(out, fmt.Sprintf("the log %s holds a token of %s", filepath.Base(filepath.Dir(file)), who))
+		}
+	}
+	return out, nil
+}
+
+func readFrom(file string, offset int64) ([]byte, error) {
+	f, err := os.Open(file)
+	if os.IsNotExist(err) {
+		return nil, nil // its Pod is gone
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	if _, err := f.Seek(offset, io.SeekStart); err != nil {
+		return nil, err
+	}
+	return io.ReadAll(f)
+}

@@ -1,0 +1,104 @@
+package oracle
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/lib/scoped"
+	"github.com/remit-olm/remit/test/escape/forge"
+)
+
+const (
+	// pulseNamespace is where others install meanwhile.
+	pulseNamespace = "healthy"
+	// pulses is how many installs its catalog has content for.
+	pulses = 300
+	// patience is the suite's own bound on an install of others.
+	patience = 60 * time.Second
+	tick     = 20 * time.Millisecond
+)
+
+// pulse installs one harmless operator after the other, each from a package of its own.
+type pulse struct {
+	client  client.Client
+	account types.NamespacedName
+	next    int
+}
+
+func packageOf(n int) string { return fmt.Sprintf("healthy-%d", n) }
+
+func newPulse(ctx context.Context, c client.Client) (*pulse, error) {
+	p := &pulse{client: c, account: types.NamespacedName{Namespace: pulseNamespace, Name: "acct"}}
+	var bundles []*forge.Bundle
+	for n := range pulses {
+		name := packageOf(n)
+		bundles = append(bundles, forge.Of(name, forge.NewCSV(name+".v1.0.0").Apart(name)))
+	}
+	meta := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: pulseNamespace, Name: name} }
+	all := []string{"*"}
+	objects := []client.Object{
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: pulseNamespace}},
+		&corev1.ServiceAccount{ObjectMeta: meta("acct")},
+		&rbacv1.Role{ObjectMeta: meta("acct"), Rules: []rbacv1.PolicyRule{{APIGroups: all, Resources: all, Verbs: all}}},
+		&rbacv1.RoleBinding{ObjectMeta: meta("acct"), RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "acct"},
+			Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: pulseNamespace, Name: "acct"}}},
+		&operatorsv1.OperatorGroup{ObjectMeta: meta("og"),
+			Spec: operatorsv1.OperatorGroupSpec{ServiceAccountName: "acct", TargetNamespaces: []string{pulseNamespace}}},
+		&corev1.ConfigMap{ObjectMeta: meta("catalog"), Data: map[string]string{"catalog.json": forge.Catalog(bundles...)}},
+		&operatorsv1alpha1.CatalogSource{ObjectMeta: meta("catalog"),
+			Spec: operatorsv1alpha1.CatalogSourceSpec{SourceType: operatorsv1alpha1.SourceTypeConfigmap, ConfigMap: "catalog"}},
+	}
+	for _, obj := range append(objects, scoped.Enrolment(p.account, names.DefaultNamespace)...) {
+		if err := c.Create(ctx, obj); err != nil {
+			return nil, err
+		}
+	}
+	return p, <-p.start(ctx)
+}
+
+// start begins an install; what comes of it is told later.
+func (p *pulse) start(ctx context.Context) <-chan error {
+	out := make(chan error, 1)
+	name := packageOf(p.next)
+	p.next++
+	go func() { out <- p.beat(ctx, name) }()
+	return out
+}
+
+// beat installs an operator and takes it away again.
+func (p *pulse) beat(ctx context.Context, name string) error {
+	sub := &operatorsv1alpha1.Subscription{
+		ObjectMeta: metav1.ObjectMeta{Namespace: pulseNamespace, Name: name},
+		Spec: &operatorsv1alpha1.SubscriptionSpec{CatalogSource: "catalog", CatalogSourceNamespace: pulseNamespace,
+			Package: name, Channel: forge.Channel},
+	}
+	if err := p.client.Create(ctx, sub); err != nil {
+		return fmt.Errorf("subscribe to %s: %w", name, err)
+	}
+	csv := &operatorsv1alpha1.ClusterServiceVersion{}
+	key := types.NamespacedName{Namespace: pulseNamespace, Name: name + ".v1.0.0"}
+	err := wait.PollUntilContextTimeout(ctx, tick, patience, true, func(ctx context.Context) (bool, error) {
+		err := p.client.Get(ctx, key, csv)
+		return err == nil && csv.Status.Phase == operatorsv1alpha1.CSVPhaseSucceeded, client.IgnoreNotFound(err)
+	})
+	if err != nil {
+		return fmt.Errorf("%s was not installed within %s (phase %q, %s): %w", name, patience, csv.Status.Phase, csv.Status.Message, err)
+	}
+	for _, obj := range []client.Object{sub, csv} {
+		if err := p.client.Delete(ctx, obj); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("remove %s: %w", name, err)
+		}
+	}
+	return nil
+}

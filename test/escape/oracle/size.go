@@ -1,0 +1,100 @@
+package oracle
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/test/env"
+)
+
+// maxSize is the greatest resident size, at any moment of a scene, of one of Remit's programs. What a
+// catalog may hold is bounded by more than that; what one bundle may, by less.
+const maxSize = 768 << 20
+
+// Program is a running program of Remit's.
+type Program struct {
+	// Name is names.ServiceAccountCatalog or -OLM without its prefix: that of the executable.
+	Name string
+	PID  int
+}
+
+// Programs finds Remit's programs among the processes that the cluster has started.
+func Programs(cluster *env.Cluster) ([]Program, error) {
+	stats, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil {
+		return nil, err
+	}
+	var out []Program
+	for _, stat := range stats {
+		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(stat)))
+		if err != nil || parent(pid) != cluster.PID {
+			continue
+		}
+		exe, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid))
+		if err != nil || filepath.Dir(exe) != cluster.Bin {
+			continue // it is gone
+		}
+		for _, name := range []string{names.ServiceAccountCatalog, names.ServiceAccountOLM} {
+			if name == "remit-"+filepath.Base(exe) {
+				out = append(out, Program{Name: filepath.Base(exe), PID: pid})
+			}
+		}
+	}
+	return out, nil
+}
+
+// parent is 0 for a process that is gone.
+func parent(pid int) int {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0
+	}
+	_, rest, _ := strings.Cut(string(text), ") ") // the name may hold spaces
+	fields := strings.Fields(rest)
+	if len(fields) < 2 {
+		return 0
+	}
+	out, _ := strconv.Atoi(fields[1])
+	return out
+}
+
+// resetPeaks forgets how large the programs once were.
+func resetPeaks(cluster *env.Cluster) error {
+	programs, err := Programs(cluster)
+	for _, p := range programs {
+		// A process may be gone, or the kernel may not allow it: then the peak is that of an earlier scene.
+		_ = os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", p.PID), []byte("5"), 0)
+	}
+	return err
+}
+
+// tooLarge is I6.
+func tooLarge(cluster *env.Cluster) ([]string, error) {
+	programs, err := Programs(cluster)
+	var out []string
+	for _, p := range programs {
+		if size := p.peak(); size > maxSize {
+			out = append(out, fmt.Sprintf("%s was as large as %d MiB", p.Name, size>>20))
+		}
+	}
+	return out, err
+}
+
+// peak is the greatest resident size; 0 for a process that is gone.
+func (p Program) peak() int {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.PID))
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(text)) {
+		if value, ok := strings.CutPrefix(line, "VmHWM:"); ok {
+			kib, _ := strconv.Atoi(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(value), "kB")))
+			return kib << 10
+		}
+	}
+	return 0
+}

@@ -1,0 +1,144 @@
+package escape
+
+import (
+	"slices"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/test/escape/forge"
+	"github.com/remit-olm/remit/test/escape/oracle"
+)
+
+const (
+	// foreignMarks are what the marks of somebody else's object would be.
+	foreignMarks = `labels: {olm.owner: ` + probeCSV + `, olm.owner.namespace: t1, olm.owner.kind: ClusterServiceVersion, olm.managed: "true",
+  olm.copiedFrom: t2, remit.dev/lineage: aaaaaaaaaaaaaaaa}`
+
+	trivialRole = `{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: NAME, ` + foreignMarks + `},
+ rules: [` + readMaps + `]}`
+	bindingTo = `{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: NAME, ` + foreignMarks + `},
+ subjects: [{kind: ServiceAccount, name: operator}],
+ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: KIND, name: NAME}}`
+)
+
+// withoutPermissions is a CSV whose operator asks for nothing, as the ServiceAccount that is always there.
+func withoutPermissions() forge.CSV {
+	return csv().Permissions().PodSpec("default", "serviceAccountName")
+}
+
+// manifests is a row whose bundle has these beside a harmless CSV, and asks too much by them.
+func manifests(number, title string, holds profile, texts []string, words ...string) row {
+	return row{number: number, title: title, holds: holds, play: func(s *scene) {
+		s.install(bundleOf(csv(), texts...))
+		s.lacks(words...)
+	}}
+}
+
+func replaced(text string, pairs ...string) string { return newReplacer(pairs...).Replace(text) }
+
+func rbacManifests() []row {
+	return []row{
+		{number: "13", title: "a Role cluster-admin and its binding, marked as an operator's, for all namespaces", holds: p0(), play: func(s *scene) {
+			s.group()
+			s.publish(bundleOf(withoutPermissions(),
+				replaced(trivialRole, "NAME", "cluster-admin"), replaced(bindingTo, "NAME", "cluster-admin", "KIND", "Role")))
+			s.subscribe()
+			s.Complete()
+			binding := &rbacv1.RoleBinding{}
+			require.NoError(s.T, s.Get("cluster-admin", binding))
+			require.Equal(s.T, rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "cluster-admin"}, binding.RoleRef)
+			require.Equal(s.T, s.Namespace, binding.Labels[names.LabelOwnerNamespace])
+			require.NotEqual(s.T, "aaaaaaaaaaaaaaaa", binding.Labels[names.LabelLineage])
+			require.NotContains(s.T, binding.Labels, names.LabelCopiedFrom)
+		}},
+		{number: "14", title: "a Role of a controller of kube-system, with kube-system as a target", holds: p0(), play: func(s *scene) {
+			s.group(s.Namespace, "kube-system")
+			s.publish(bundleOf(withoutPermissions(),
+				replaced(trivialRole, "NAME", "system:controller:token-cleaner"),
+				replaced(bindingTo, "NAME", "system:controller:token-cleaner", "KIND", "Role")))
+			s.subscribe()
+			s.Complete()
+			require.NoError(s.T, s.Get("system:controller:token-cleaner", &rbacv1.RoleBinding{}))
+		}},
+		manifests("16", "a binding to the ClusterRole admin", p0(), []string{replaced(bindingTo, "NAME", "admin", "KIND", "ClusterRole")},
+			"pods/log", "namespaces"),
+		manifests("16a", "a binding to the ClusterRole cluster-admin", p0(), []string{replaced(bindingTo, "NAME", "cluster-admin", "KIND", "ClusterRole")},
+			"cannot * resource"),
+		{number: "17", title: "a binding named as the account's own", holds: p0(), play: func(s *scene) {
+			before := &rbacv1.RoleBinding{}
+			require.NoError(s.T, s.Get(accountName, before))
+			s.install(bundleOf(csv(), replaced(bindingTo, "NAME", accountName, "KIND", "Role")))
+			s.planSays("RoleBinding "+s.Namespace+"/"+accountName, "exists and is not ours")
+			s.nothingWritten()
+			after := &rbacv1.RoleBinding{}
+			require.NoError(s.T, s.Get(accountName, after))
+			require.Equal(s.T, before, after)
+		}},
+		{number: "17a", title: "a Role named as the account's own", holds: p0(), play: func(s *scene) {
+			s.install(bundleOf(csv(), replaced(trivialRole, "NAME", accountName)))
+			s.planSays("Role "+s.Namespace+"/"+accountName, "exists and is not ours")
+			s.nothingWritten()
+		}},
+		manifests("17b", "an enrolment for somebody stronger", p0(), []string{
+			`{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: remit-enrolment-boss},
+			 rules: [{apiGroups: [""], resources: [serviceaccounts/token], resourceNames: [boss], verbs: [create]}]}`,
+			`{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: remit-enrolment-boss},
+			 subjects: [{kind: ServiceAccount, namespace: remit, name: remit-catalog}],
+			 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: remit-enrolment-boss}}`,
+		}, "serviceaccounts/token"),
+		manifests("19", "a ClusterRole that aggregates everything", p3(), []string{
+			`{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: escape-everything},
+			 aggregationRule: {clusterRoleSelectors: [{matchExpressions: [{key: kubernetes.io/bootstrapping, operator: Exists}]}]}}`,
+		}, `"*"`),
+		manifests("19a", "a ClusterRole that feeds edit", p3(), []string{
+			`{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: escape-edit, labels: {rbac.authorization.k8s.io/aggregate-to-edit: "true"}},
+			 rules: [{apiGroups: [""], resources: [secrets], verbs: [get]}]}`,
+		}, "secrets"),
+		manifests("19b", "a ClusterRoleBinding to cluster-admin", p3(), []string{
+			`{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRoleBinding, metadata: {name: escape-admin},
+			 subjects: [{kind: Group, apiGroup: rbac.authorization.k8s.io, name: "system:serviceaccounts"}],
+			 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-admin}}`,
+		}, "cannot * resource", "at the cluster scope"),
+		{number: "19c", title: "a ClusterRole that is named as one of the cluster's", holds: profile{own: p0().own, cluster: []rbacv1.PolicyRule{
+			rule(rbacv1.GroupName, "clusterroles", "create", "patch", "get", "delete"),
+		}}, play: func(s *scene) {
+			s.install(bundleOf(csv(), `{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: view}, rules: []}`))
+			s.planSays("ClusterRole view exists and is not ours")
+			s.nothingWritten()
+		}},
+		{number: "20", title: "a binding before its Role in the bundle", holds: p0(), play: func(s *scene) {
+			s.install(bundleOf(csv(), replaced(bindingTo, "NAME", "late", "KIND", "Role"), replaced(trivialRole, "NAME", "late")))
+			ip := s.Complete()
+			at := func(kind string) int {
+				return slices.IndexFunc(ip.Status.Plan, func(st *operatorsv1alpha1.Step) bool { return st.Resource.Kind == kind && st.Resource.Name == "late" })
+			}
+			require.Less(s.T, at("Role"), at("RoleBinding"))
+		}},
+		manifests("20a", "a binding to a Role that nobody makes", p0(), []string{replaced(bindingTo, "NAME", "never", "KIND", "Role")}, `"never"`, "bind"),
+		{number: "20b", title: "all that an account may do in the cluster goes with the CSV", holds: p3(), play: func(s *scene) {
+			s.allow(func(c oracle.Change) bool { return c.Group == rbacv1.GroupName && c.Namespace == "" && c.How == "made" })
+			s.install(bundleOf(csv().ClusterPermissions(forge.Entry("operator", `{apiGroups: [""], resources: [pods], verbs: [get]}`))))
+			s.Succeeded(probeCSV)
+			s.allow(nil) // what it made is to be gone again
+			require.NoError(s.T, cluster.Client.Delete(s.T.Context(), &operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: s.Meta(probeCSV)}))
+			s.Eventually(func(c *assert.CollectT) {
+				list := &rbacv1.ClusterRoleBindingList{}
+				assert.NoError(c, cluster.Client.List(s.T.Context(), list, client.MatchingLabels{names.LabelOwnerNamespace: s.Namespace}))
+				assert.Empty(c, list.Items)
+				assert.Error(c, s.Get(probeCSV, &operatorsv1alpha1.ClusterServiceVersion{}))
+			})
+		}},
+		{number: "20c", title: "ServiceAccounts and Secrets of another bundle's name", holds: p0(), play: func(s *scene) {
+			s.Create(&corev1.ServiceAccount{ObjectMeta: s.Meta("theirs")})
+			s.install(bundleOf(csv(), `{apiVersion: v1, kind: ServiceAccount, metadata: {name: theirs}}`))
+			s.planSays("ServiceAccount "+s.Namespace+"/theirs", "exists and is not ours")
+			s.nothingWritten()
+		}},
+	}
+}

@@ -1,0 +1,468 @@
+package escape
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/rand"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/pkg/lib/scoped"
+	"github.com/remit-olm/remit/test/env"
+	"github.com/remit-olm/remit/test/env/audit"
+	"github.com/remit-olm/remit/test/escape/forge"
+	"github.com/remit-olm/remit/test/escape/oracle"
+)
+
+const (
+	tick = 20 * time.Millisecond
+	// accountName is the account of every scene, groupName its OperatorGroup.
+	accountName = "acct"
+	groupName   = "og"
+	// bossName is a ServiceAccount that may do everything, where a row has one.
+	bossName = "boss"
+	// malloryName is a person who may do everything in the scene's namespace, and nothing elsewhere.
+	malloryName = "mallory"
+)
+
+// row is one hostile input and what has to come of it.
+type row struct {
+	// number is the specification's; a letter after it is ours.
+	number, title string
+	holds         profile
+	// boss gives the namespace a ServiceAccount that is bound to cluster-admin.
+	boss bool
+	// directory is the text of a file-based catalog that is too large for a ConfigMap.
+	directory func() string
+	play      func(s *scene)
+}
+
+// profile is what the account holds: rules in its namespace and in the whole cluster.
+type profile struct{ own, cluster []rbacv1.PolicyRule }
+
+// rule is one of the usual kind.
+func rule(group, resources string, verbs ...string) rbacv1.PolicyRule {
+	return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: strings.Fields(resources), Verbs: verbs}
+}
+
+func everything() rbacv1.PolicyRule { return rule("*", "*", "*") }
+
+// The profiles of the specification.
+func p0() profile {
+	verbs := []string{"get", "list", "watch", "create", "update", "patch", "delete"}
+	return profile{own: []rbacv1.PolicyRule{
+		rule("operators.coreos.com", "clusterserviceversions subscriptions", verbs...),
+		rule("", "serviceaccounts services configmaps secrets pods", verbs...),
+		rule(rbacv1.GroupName, "roles rolebindings", verbs...),
+		rule("apps", "deployments", verbs...),
+	}}
+}
+
+func p1() profile { return profile{own: []rbacv1.PolicyRule{everything()}} }
+
+func p2() profile {
+	p := p0()
+	p.cluster = []rbacv1.PolicyRule{rule("apiextensions.k8s.io", "customresourcedefinitions", "create", "update", "patch", "get")}
+	return p
+}
+
+func p3() profile {
+	p := p0()
+	p.cluster = []rbacv1.PolicyRule{
+		rule(rbacv1.GroupName, "clusterroles clusterrolebindings", "create", "patch", "get", "delete"),
+		rule("", "pods", "get", "list", "watch"),
+	}
+	return p
+}
+
+// scene is the namespace of one row: "t1" of the specification.
+type scene struct {
+	*env.Tenant
+	number string
+	told   oracle.Scene
+	before *oracle.Snapshot
+	// audited is where the audit log was when the scene began.
+	audited int64
+}
+
+// newScene makes the namespace with its account, and looks at the world before anything hostile is done.
+func newScene(t *testing.T, r row) *scene {
+	t.Helper()
+	namespace := oracle.DepartingPrefix + r.number + "-" + rand.String(4)
+	s := &scene{number: r.number, Tenant: &env.Tenant{T: t, Cluster: cluster, Namespace: namespace,
+		Account: types.NamespacedName{Namespace: namespace, Name: accountName}}}
+	s.told = oracle.Scene{Namespace: namespace, Accounts: []types.NamespacedName{s.Account}}
+	s.Create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
+	s.account(accountName, r.holds)
+	if r.boss {
+		s.account(bossName, profile{cluster: []rbacv1.PolicyRule{everything(), {NonResourceURLs: []string{"*"}, Verbs: []string{"*"}}}})
+		s.told.Stronger = []string{bossName}
+	}
+	s.Enrol()
+	var err error
+	s.before, err = judge.Snapshot(t.Context())
+	require.NoError(t, err)
+	_, s.audited, err = cluster.AuditedFrom(t.Context(), 0, func(audit.Event) bool { return false })
+	require.NoError(t, err)
+	return s
+}
+
+// account makes a ServiceAccount that holds a profile.
+func (s *scene) account(name string, holds profile) {
+	s.T.Helper()
+	s.Create(&corev1.ServiceAccount{ObjectMeta: s.Meta(name)})
+	s.bind(rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: s.Namespace, Name: name}, name, holds)
+}
+
+func (s *scene) bind(subject rbacv1.Subject, name string, holds profile) {
+	s.T.Helper()
+	ref := func(kind, name string) rbacv1.RoleRef {
+		return rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: kind, Name: name}
+	}
+	if holds.own != nil {
+		s.Create(&rbacv1.Role{ObjectMeta: s.Meta(name), Rules: holds.own})
+		s.Create(&rbacv1.RoleBinding{ObjectMeta: s.Meta(name), RoleRef: ref("Role", name), Subjects: []rbacv1.Subject{subject}})
+	}
+	if holds.cluster != nil {
+		meta := metav1.ObjectMeta{Name: s.Namespace + "-" + name}
+		s.Create(&rbacv1.ClusterRole{ObjectMeta: meta, Rules: holds.cluster})
+		s.Create(&rbacv1.ClusterRoleBinding{ObjectMeta: meta, RoleRef: ref("ClusterRole", meta.Name), Subjects: []rbacv1.Subject{subject}})
+	}
+}
+
+// judged has the oracle look, and lets the namespace go.
+func (s *scene) judged() {
+	s.T.Helper()
+	assert.NoError(s.T, judge.Check(context.WithoutCancel(s.T.Context()), &s.told, s.before))
+	if s.T.Failed() {
+		s.explain()
+		return // it stays, to be looked at
+	}
+	err := cluster.Client.Delete(context.WithoutCancel(s.T.Context()), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.Namespace}})
+	assert.NoError(s.T, client.IgnoreNotFound(err))
+}
+
+// explain logs what people look at first.
+func (s *scene) explain() {
+	for _, list := range []client.ObjectList{
+		&operatorsv1.OperatorGroupList{}, &operatorsv1alpha1.CatalogSourceList{}, &operatorsv1alpha1.SubscriptionList{},
+		&operatorsv1alpha1.InstallPlanList{}, &operatorsv1alpha1.ClusterServiceVersionList{},
+	} {
+		if cluster.Client.List(context.WithoutCancel(s.T.Context()), list, client.InNamespace(s.Namespace)) != nil {
+			continue
+		}
+		text, _ := json.Marshal(list)
+		var raw unstructured.UnstructuredList
+		if json.Unmarshal(text, &raw) != nil {
+			continue
+		}
+		for _, item := range raw.Items {
+			status, _ := json.Marshal(item.Object["status"])
+			s.T.Logf("%s: ...%.3000s", item.GetName(), status)
+		}
+	}
+}
+
+// group makes the OperatorGroup.
+func (s *scene) group(targets ...string) *operatorsv1.OperatorGroup {
+	s.T.Helper()
+	og := &operatorsv1.OperatorGroup{ObjectMeta: s.Meta(groupName),
+		Spec: operatorsv1.OperatorGroupSpec{ServiceAccountName: accountName, TargetNamespaces: targets}}
+	s.Create(og)
+	return og
+}
+
+// publish makes the content of the namespace's catalog.
+func (s *scene) publish(bundles ...*forge.Bundle) {
+	s.T.Helper()
+	s.publishText(forge.Catalog(bundles...))
+}
+
+func (s *scene) publishText(text string) {
+	s.T.Helper()
+	s.Create(&corev1.ConfigMap{ObjectMeta: s.Meta("content"), Data: map[string]string{"catalog.yaml": text}})
+	s.Create(&operatorsv1alpha1.CatalogSource{ObjectMeta: s.Meta("catalog"),
+		Spec: operatorsv1alpha1.CatalogSourceSpec{SourceType: operatorsv1alpha1.SourceTypeConfigmap, ConfigMap: "content"}})
+}
+
+// subscribe asks for the package that every row's bundle is of.
+func (s *scene) subscribe(edit ...func(*operatorsv1alpha1.SubscriptionSpec)) {
+	s.T.Helper()
+	s.Subscribe("catalog", probe, forge.Channel, edit...)
+}
+
+// install publishes a bundle and asks for it, under an OperatorGroup of the own namespace.
+func (s *scene) install(b *forge.Bundle) {
+	s.T.Helper()
+	s.group(s.Namespace)
+	s.publish(b)
+	s.subscribe()
+}
+
+// installDirectory asks for the row's own catalog directory.
+func (s *scene) installDirectory() {
+	s.T.Helper()
+	s.group(s.Namespace)
+	s.Catalog("catalog", image(s.number))
+	s.subscribe()
+}
+
+const (
+	// probe is the package of every row, and probeCSV the name of its CSV.
+	probe    = "probe"
+	probeCSV = probe + ".v1.0.0"
+)
+
+// csv is the harmless CSV, to be changed.
+func csv() forge.CSV { return forge.NewCSV(probeCSV) }
+
+// bundleOf is a bundle with a CSV and other manifests.
+func bundleOf(c forge.CSV, manifests ...string) *forge.Bundle {
+	return forge.Of(probe, c, manifests...)
+}
+
+// apply creates an object as the cluster's administrator.
+func (s *scene) apply(c client.Client, content map[string]any) error {
+	obj := &unstructured.Unstructured{Object: content}
+	obj.SetNamespace(s.Namespace)
+	return c.Create(s.T.Context(), obj)
+}
+
+// mallory makes the person and a client that acts as it, once the API server knows of it.
+func (s *scene) mallory() client.Client {
+	s.T.Helper()
+	s.bind(rbacv1.Subject{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: malloryName}, malloryName, p1())
+	return s.knownAs(malloryName)
+}
+
+// knownAs is a client that acts as a user who may list pods, once the API server knows of that.
+func (s *scene) knownAs(user string) client.Client {
+	s.T.Helper()
+	c := s.as(user)
+	s.Eventually(func(t *assert.CollectT) {
+		assert.NoError(t, c.List(s.T.Context(), &corev1.PodList{}, client.InNamespace(s.Namespace)))
+	})
+	return c
+}
+
+// as is a client that acts as a user.
+func (s *scene) as(user string) client.Client {
+	s.T.Helper()
+	config := cluster.Config()
+	config.Impersonate = rest.ImpersonationConfig{UserName: user}
+	c, err := client.New(config, client.Options{Scheme: cluster.Client.Scheme(), Mapper: cluster.Client.RESTMapper()})
+	require.NoError(s.T, err)
+	return c
+}
+
+// requests are those of the scene so far that match.
+func (s *scene) requests(match func(audit.Event) bool) []audit.Event {
+	s.T.Helper()
+	out, _, err := cluster.AuditedFrom(s.T.Context(), s.audited, match)
+	require.NoError(s.T, err)
+	return out
+}
+
+// writes are what was sent as the account, or an account of this name, and could have changed something.
+func (s *scene) writes(account ...string) []audit.Event {
+	s.T.Helper()
+	user := scoped.Username(s.Namespace, append(account, accountName)[0])
+	return s.requests(func(e audit.Event) bool {
+		return e.User.Username == user && e.IsWrite() && !strings.Contains(e.RequestURI, "dryRun=All") && !isReview(e)
+	})
+}
+
+func isReview(e audit.Event) bool {
+	return e.Object != nil && e.Object.APIGroup == "authorization.k8s.io"
+}
+
+// nothingWritten asserts that the account was not made use of.
+func (s *scene) nothingWritten() {
+	s.T.Helper()
+	require.Empty(s.T, s.writes())
+}
+
+// refused waits until the Subscription says that the bundle is not installed, with these words.
+func (s *scene) refused(words ...string) {
+	s.T.Helper()
+	s.Eventually(func(c *assert.CollectT) {
+		got := s.Subscription(c).Status.GetCondition(operatorsv1alpha1.SubscriptionResolutionFailed)
+		assert.Equal(c, corev1.ConditionTrue, got.Status)
+		for _, w := range words {
+			assert.Contains(c, got.Message, w)
+		}
+		assert.Less(c, len(got.Message), maxMessage, "the message is short")
+	})
+	s.nothingWritten()
+}
+
+// maxMessage is more than any message about a hostile input needs.
+const maxMessage = 2048
+
+// catalogSays waits until the CatalogSource is not healthy, with these words.
+func (s *scene) catalogSays(words ...string) {
+	s.T.Helper()
+	s.Eventually(func(c *assert.CollectT) {
+		cs := &operatorsv1alpha1.CatalogSource{}
+		assert.NoError(c, s.Get("catalog", cs))
+		for _, w := range words {
+			assert.Contains(c, cs.Status.Message, w)
+		}
+		assert.Less(c, len(cs.Status.Message), maxMessage, "the message is short")
+	})
+}
+
+// lacks waits until the plan and the Subscription say that the account lacks something, with these words;
+// before that nothing is written.
+func (s *scene) lacks(words ...string) {
+	s.T.Helper()
+	message := s.PermissionsMissing()
+	for _, w := range append(words, accountName) {
+		require.Contains(s.T, message, w)
+	}
+	s.nothingWritten()
+}
+
+// planSays waits until the plan's condition Installed is False with these words.
+func (s *scene) planSays(words ...string) {
+	s.T.Helper()
+	s.Eventually(func(c *assert.CollectT) {
+		got := s.Plan(c).Status.GetCondition(operatorsv1alpha1.InstallPlanInstalled)
+		assert.Equal(c, corev1.ConditionFalse, got.Status)
+		for _, w := range words {
+			assert.Contains(c, got.Message, w)
+		}
+	})
+}
+
+// csvSays waits until the CSV is in one of the phases with these words in its message.
+func (s *scene) csvSays(phase operatorsv1alpha1.ClusterServiceVersionPhase, words ...string) *operatorsv1alpha1.ClusterServiceVersion {
+	s.T.Helper()
+	var csv *operatorsv1alpha1.ClusterServiceVersion
+	s.Eventually(func(c *assert.CollectT) {
+		csv = s.CSV(c, probeCSV)
+		assert.Equal(c, phase, csv.Status.Phase, csv.Status.Message)
+		for _, w := range words {
+			assert.Contains(c, csv.Status.Message, w)
+		}
+	})
+	return csv
+}
+
+// settle returns when both programs have installed something for somebody else: what they had to do here
+// by now they have begun before.
+func (s *scene) settle() {
+	s.T.Helper()
+	require.NoError(s.T, judge.Beat(s.T.Context()))
+}
+
+// noDeployments asserts that there is none, also a while later.
+func (s *scene) noDeployments() {
+	s.T.Helper()
+	s.settle()
+	list := &appsv1.DeploymentList{}
+	s.list(list)
+	require.Empty(s.T, list.Items)
+}
+
+// stop makes the plan of a bundle stop at the ConfigMap that stopper adds to it.
+func (s *scene) stop() *env.Blocker {
+	s.T.Helper()
+	return s.Block(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "m2"}})
+}
+
+// stopper is a bundle whose plan has nine steps: the CSV, its ServiceAccount, five ConfigMaps, a Role and
+// its binding. The fourth can be stopped.
+func stopper() *forge.Bundle {
+	var maps []string
+	for n := range 5 {
+		maps = append(maps, fmt.Sprintf(`{apiVersion: v1, kind: ConfigMap, metadata: {name: m%d}}`, n+1))
+	}
+	return bundleOf(csv(), maps...)
+}
+
+// stopped installs the stopper until it stops.
+func (s *scene) stopped() *env.Blocker {
+	s.T.Helper()
+	blocker := s.stop()
+	s.install(stopper())
+	s.planSays("blocked by the test")
+	require.NoError(s.T, s.Get("m1", &corev1.ConfigMap{}))
+	return blocker
+}
+
+// halted asserts that the plan has not gone on after it was stopped.
+func (s *scene) halted() {
+	s.T.Helper()
+	s.settle()
+	for _, name := range []string{"m2", "m3", "m4", "m5"} {
+		s.absent(&corev1.ConfigMap{}, name)
+	}
+	s.absent(&appsv1.Deployment{}, forge.Deployment)
+}
+
+// absent asserts that an object of the namespace, or of the cluster where it has none, does not exist.
+func (s *scene) absent(obj client.Object, name string) {
+	s.T.Helper()
+	require.True(s.T, apierrors.IsNotFound(s.Get(name, obj)), "%T %s exists", obj, name)
+}
+
+// list fills a list with the objects of the namespace.
+func (s *scene) list(list client.ObjectList) {
+	s.T.Helper()
+	require.NoError(s.T, cluster.Client.List(s.T.Context(), list, client.InNamespace(s.Namespace)))
+}
+
+// allow says what outside of the namespace the account may make, by right.
+func (s *scene) allow(match func(oracle.Change) bool) { s.told.Allowed = match }
+
+// outside gives the account a namespace beside its own, in which it holds a profile.
+func (s *scene) outside(name string, holds profile) {
+	s.T.Helper()
+	meta := metav1.ObjectMeta{Namespace: name, Name: s.Namespace}
+	s.Create(&rbacv1.Role{ObjectMeta: meta, Rules: holds.own})
+	s.Create(&rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name},
+		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: s.Namespace, Name: accountName}}})
+}
+
+// suite is all rows, in the order of their numbers.
+func suite() []row {
+	return slices.Concat(rbacInCSV(), rbacManifests(), crds(), deployments(), secretsAndTokens(),
+		operatorGroups(), installPlans(), csvs())
+}
+
+func TestEscape(t *testing.T) {
+	numbers := map[string]bool{}
+	for _, r := range suite() {
+		require.False(t, numbers[r.number], "two rows are numbered %s", r.number)
+		numbers[r.number] = true
+		t.Run(fmt.Sprintf("%s %s", r.number, r.title), func(t *testing.T) {
+			ran.Add(1)
+			s := newScene(t, r)
+			defer func() {
+				s.judged()
+				if !t.Failed() {
+					passed.Add(1)
+				}
+			}()
+			r.play(s)
+		})
+	}
+}
