@@ -9,7 +9,7 @@ import (
 )
 
 // As is a client that acts as a user, who is in the given groups and in system:authenticated.
-func (c *Cluster) As(t *testing.T, user string, groups ...string) client.WithWatch {
+func (c *Cluster) As(t testing.TB, user string, groups ...string) client.WithWatch {
 	t.Helper()
 	config := c.Config()
 	config.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: groups}

@@ -81,6 +81,12 @@ func (tn *Tenant) Registry(name string) string {
 	tn.T.Helper()
 	r, err := newRegistry()
 	require.NoError(tn.T, err)
+	return tn.Serve(name, r)
+}
+
+// Serve is Registry for any content.
+func (tn *Tenant) Serve(name string, r api.RegistryServer) string {
+	tn.T.Helper()
 	network, err := netip.ParsePrefix(tn.Cluster.PodNet)
 	require.NoError(tn.T, err)
 	ip := network.Addr().As4()

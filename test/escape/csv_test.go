@@ -51,7 +51,7 @@ func csvs() []row {
 		{number: "77", title: "a CSV that replaces somebody else's, by whom may not delete it", holds: p0(), play: func(s *scene) {
 			s.install(bundleOf(csv()))
 			victim := s.Succeeded(probeCSV)
-			author := s.author("create", "clusterserviceversions")
+			author := s.author("clusterserviceversions", "create")
 			attacker := forge.NewCSV("attacker.v9.0.0").Apart("attacker").Set(probeCSV, "spec", "replaces")
 			require.NoError(s.T, s.apply(author, attacker.Object))
 			s.Eventually(func(c *assert.CollectT) {
@@ -141,11 +141,11 @@ func (s *scene) bindings() []rbacv1.RoleBinding {
 	})
 }
 
-// author is a person who may do one thing to one kind of this API.
-func (s *scene) author(verb, resource string) client.Client {
+// author is a person who may do this to one kind of this API, and nothing else.
+func (s *scene) author(resource string, verbs ...string) client.Client {
 	s.T.Helper()
 	const name = "author"
 	s.bind(rbacv1.Subject{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: name}, name,
-		profile{own: []rbacv1.PolicyRule{rule("operators.coreos.com", resource, verb), rule("", "pods", "list")}})
+		profile{own: []rbacv1.PolicyRule{rule("operators.coreos.com", resource, verbs...), rule("", "pods", "list")}})
 	return s.knownAs(name)
 }

@@ -51,6 +51,18 @@ func operatorGroups() []row {
 			require.Empty(s.T, s.writes(bossName))
 			require.Empty(s.T, s.tokensOf(bossName))
 		}},
+		{number: "59b", title: "an author who may not act as whom the OperatorGroup is to name", holds: p0(), boss: true, play: func(s *scene) {
+			og := s.group(s.Namespace)
+			author := s.author("operatorgroups", "get", "create", "update", "patch")
+			before := og.DeepCopy()
+			og.Spec.ServiceAccountName = bossName
+			err := author.Patch(s.T.Context(), og, client.MergeFrom(before))
+			require.ErrorContains(s.T, err, "impersonate")
+			second := &operatorsv1.OperatorGroup{ObjectMeta: s.Meta("second"), Spec: operatorsv1.OperatorGroupSpec{ServiceAccountName: bossName}}
+			require.ErrorContains(s.T, author.Create(s.T.Context(), second), "impersonate")
+			before.Labels = map[string]string{"team": "green"}
+			require.NoError(s.T, author.Patch(s.T.Context(), before, client.MergeFrom(&operatorsv1.OperatorGroup{ObjectMeta: s.Meta(groupName)})))
+		}},
 		{number: "61", title: "a status that names an account of kube-system", holds: p0(), play: func(s *scene) {
 			s.group(s.Namespace)
 			s.forgeStatus(s.mallory(), func(st *operatorsv1.OperatorGroupStatus) {
@@ -129,7 +141,7 @@ func operatorGroups() []row {
 // asAccount is a client that acts as the account itself, as a pod of it may.
 func (s *scene) asAccount() client.Client {
 	s.T.Helper()
-	return s.as(scoped.Username(s.Namespace, accountName))
+	return cluster.As(s.T, scoped.Username(s.Namespace, accountName))
 }
 
 // tokensOf are the requests of Remit's own identities for tokens of a ServiceAccount of the namespace.

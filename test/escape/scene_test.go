@@ -21,7 +21,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/rand"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/pkg/lib/scoped"
@@ -255,20 +254,10 @@ func (s *scene) mallory() client.Client {
 // knownAs is a client that acts as a user who may list pods, once the API server knows of that.
 func (s *scene) knownAs(user string) client.Client {
 	s.T.Helper()
-	c := s.as(user)
+	c := cluster.As(s.T, user)
 	s.Eventually(func(t *assert.CollectT) {
 		assert.NoError(t, c.List(s.T.Context(), &corev1.PodList{}, client.InNamespace(s.Namespace)))
 	})
-	return c
-}
-
-// as is a client that acts as a user.
-func (s *scene) as(user string) client.Client {
-	s.T.Helper()
-	config := cluster.Config()
-	config.Impersonate = rest.ImpersonationConfig{UserName: user}
-	c, err := client.New(config, client.Options{Scheme: cluster.Client.Scheme(), Mapper: cluster.Client.RESTMapper()})
-	require.NoError(s.T, err)
 	return c
 }
 
@@ -445,7 +434,7 @@ func (s *scene) outside(name string, holds profile) {
 // suite is all rows, in the order of their numbers.
 func suite() []row {
 	return slices.Concat(rbacInCSV(), rbacManifests(), crds(), deployments(), secretsAndTokens(),
-		operatorGroups(), installPlans(), csvs())
+		operatorGroups(), installPlans(), csvs(), ownership(), catalogs(), races(), malformed())
 }
 
 func TestEscape(t *testing.T) {

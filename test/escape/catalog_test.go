@@ -1,0 +1,158 @@
+package escape
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strings"
+	"sync/atomic"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"github.com/operator-framework/operator-registry/pkg/api"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/remit-olm/remit/test/escape/forge"
+)
+
+// address is a row with a CatalogSource whose address its author has no business at.
+func address(number, where string) row {
+	return row{number: number, title: "a catalog at " + where, holds: p0(), play: func(s *scene) {
+		s.group(s.Namespace)
+		s.catalogSource("catalog", operatorsv1alpha1.CatalogSourceSpec{SourceType: operatorsv1alpha1.SourceTypeGrpc, Address: where})
+		s.subscribe()
+		s.catalogSays("address")
+		s.refused("its content is not available")
+	}}
+}
+
+func catalogs() []row {
+	rows := []row{
+		{number: "89", title: "a catalog that is named as the account and has an image of its author's", holds: p0(), play: func(s *scene) {
+			s.group(s.Namespace)
+			s.catalogSource(accountName, operatorsv1alpha1.CatalogSourceSpec{SourceType: operatorsv1alpha1.SourceTypeGrpc, Image: "evil.example.com/catalog"})
+			s.subscribe(func(spec *operatorsv1alpha1.SubscriptionSpec) { spec.CatalogSource = accountName })
+			s.refused("its content is not available")
+			pods := &corev1.PodList{}
+			s.list(pods)
+			require.Empty(s.T, pods.Items)
+			require.Empty(s.T, s.tokensOf(accountName))
+		}},
+		{number: "90", title: "a catalog of a namespace that the Subscription may not use", holds: p0(), play: func(s *scene) {
+			s.group(s.Namespace)
+			s.subscribe(func(spec *operatorsv1alpha1.SubscriptionSpec) {
+				spec.CatalogSource, spec.CatalogSourceNamespace, spec.Package = "catalog", "healthy", "healthy-1"
+			})
+			s.refused("is not visible from namespace")
+		}},
+		{number: "90a", title: "a ConfigMap of another namespace as a catalog", holds: p0(), play: func(s *scene) {
+			s.group(s.Namespace)
+			s.catalogSource("catalog", operatorsv1alpha1.CatalogSourceSpec{SourceType: operatorsv1alpha1.SourceTypeConfigmap, ConfigMap: "../kube-system/y"})
+			s.subscribe()
+			s.catalogSays("config map")
+			s.refused("its content is not available")
+		}},
+		{number: "91g", title: "a catalog at the machine's own loopback", holds: p0(), play: func(s *scene) {
+			listener, err := (&net.ListenConfig{}).Listen(s.T.Context(), "tcp", "127.0.0.1:0")
+			require.NoError(s.T, err)
+			defer func() { _ = listener.Close() }()
+			var dialled atomic.Int32
+			go func() {
+				for {
+					conn, err := listener.Accept()
+					if err != nil {
+						return
+					}
+					dialled.Add(1)
+					_ = conn.Close()
+				}
+			}()
+			address("", listener.Addr().String()).play(s)
+			s.settle()
+			require.Zero(s.T, dialled.Load())
+		}},
+		{number: "91h", title: "a catalog at a Service that stands for a name elsewhere", holds: p0(), play: func(s *scene) {
+			s.Create(&corev1.Service{ObjectMeta: s.Meta("elsewhere"),
+				Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "metadata.internal.example.com"}})
+			address("", fmt.Sprintf("elsewhere.%s.svc:443", s.Namespace)).play(s)
+		}},
+	}
+	for i, where := range []string{"169.254.169.254:80", "kubernetes.default.svc:443", "10.96.0.1:443", "unix:///var/run/secrets/token",
+		"passthrough:///kubernetes.default.svc:443", "catalog." + neighbour + ".svc:50051", "localhost:50051"} {
+		rows = append(rows, address("91"+letter(i), where))
+	}
+	for i, r := range []struct {
+		title string
+		send  []*api.Bundle
+		words []string
+	}{
+		{"a bundle whose name has a slash", []*api.Bundle{entry("../../etc", "")}, []string{"slash"}},
+		{"bundles that replace each other", []*api.Bundle{entry("a", "b"), entry("b", "a")}, nil},
+		{"a name that is too long", []*api.Bundle{entry(strings.Repeat("n", 300), "")}, []string{"more than 253"}},
+		{"a name with control characters", []*api.Bundle{entry("a\x1b[31m", "")}, []string{"control character"}},
+		{"one message that is too large", []*api.Bundle{large()}, []string{"larger than max"}},
+		{"more skips than anybody has", manySkips(), []string{"4000000 channel entries"}},
+	} {
+		rows = append(rows, row{number: "92" + letter(i), title: "a registry that sends " + r.title, holds: p0(), play: func(s *scene) {
+			s.group(s.Namespace)
+			where := s.Serve("registry", &hostileRegistry{send: r.send})
+			s.catalogSource("catalog", operatorsv1alpha1.CatalogSourceSpec{SourceType: operatorsv1alpha1.SourceTypeGrpc, Address: where})
+			s.subscribe()
+			if r.words != nil {
+				s.catalogSays(r.words...)
+				s.refused("its content is not available")
+				return
+			}
+			s.refused("no head")
+		}})
+	}
+	return rows
+}
+
+// catalogSource is made by a tenant.
+func (s *scene) catalogSource(name string, spec operatorsv1alpha1.CatalogSourceSpec) {
+	s.T.Helper()
+	require.NoError(s.T, s.mallory().Create(s.T.Context(), &operatorsv1alpha1.CatalogSource{ObjectMeta: s.Meta(name), Spec: spec}))
+}
+
+// hostileRegistry sends whatever it is given.
+type hostileRegistry struct {
+	api.UnimplementedRegistryServer
+	send []*api.Bundle
+}
+
+func entry(name, replaces string) *api.Bundle {
+	return &api.Bundle{PackageName: probe, ChannelName: forge.Channel, CsvName: name, Version: "1.0.0", Replaces: replaces,
+		Properties: []*api.Property{{Type: "olm.package", Value: fmt.Sprintf(`{"packageName":%q,"version":"1.0.0"}`, probe)}}}
+}
+
+func large() *api.Bundle {
+	b := entry("large", "")
+	b.CsvJson = strings.Repeat("x", 100<<20)
+	return b
+}
+
+func manySkips() []*api.Bundle {
+	var out []*api.Bundle
+	for n := range 50 {
+		b := entry(fmt.Sprintf("b%d", n), "")
+		b.Skips = make([]string, 100_000)
+		out = append(out, b)
+	}
+	return out
+}
+
+// ListBundles implements api.RegistryServer.
+func (r *hostileRegistry) ListBundles(_ *api.ListBundlesRequest, stream api.Registry_ListBundlesServer) error {
+	for _, b := range r.send {
+		if err := stream.Send(b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// GetPackage implements api.RegistryServer.
+func (r *hostileRegistry) GetPackage(_ context.Context, in *api.GetPackageRequest) (*api.Package, error) {
+	return &api.Package{Name: in.GetName(), DefaultChannelName: forge.Channel}, nil
+}

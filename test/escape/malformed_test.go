@@ -1,0 +1,134 @@
+package escape
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/test/escape/forge"
+)
+
+// broken is a row with a manifest that is refused with its bundle.
+func broken(number, title, manifest string, words ...string) row {
+	return row{number: number, title: title, holds: p1(), play: func(s *scene) {
+		s.install(bundleOf(csv(), manifest))
+		s.refused(words...)
+	}}
+}
+
+// brokenLarge is broken for what no ConfigMap can hold.
+func brokenLarge(number, title string, manifest func() string, words ...string) row {
+	return row{number: number, title: title, holds: p1(), play: refusedDirectory(words...),
+		directory: func() string { return forge.Catalog(bundleOf(csv(), manifest())) }}
+}
+
+const configMap = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: broken\n"
+
+// laughs is text that aliases expand to nine to the power of depth.
+func laughs(depth int) string {
+	out := "data:\n  a0: &a0 lol\n"
+	for n := range depth {
+		alias := fmt.Sprintf("*a%d", n)
+		out += fmt.Sprintf("  a%d: &a%d [%s]\n", n+1, n+1, strings.TrimSuffix(strings.Repeat(alias+", ", 9), ", "))
+	}
+	return out
+}
+
+func manyKeys(n int) string {
+	var out strings.Builder
+	out.WriteString(configMap + "data:\n")
+	for i := range n {
+		fmt.Fprintf(&out, "  k%d: v\n", i)
+	}
+	return out.String()
+}
+
+func malformed() []row {
+	rows := []row{
+		{number: "109", title: "a CSV of 1.6 MB, with a description of 1.5 MB", holds: p1(), directory: func() string {
+			return forge.Catalog(bundleOf(csv().Set(strings.Repeat("d", 1_600_000), "spec", "description")))
+		}, play: refusedDirectory("bytes")},
+		{number: "109a", title: "a CSV with a description of 1 MB", holds: p1(), directory: func() string {
+			return forge.Catalog(bundleOf(csv().Set(strings.Repeat("d", 1_000_000), "spec", "description")))
+		}, play: func(s *scene) {
+			s.installDirectory()
+			s.Succeeded(probeCSV) // it fits
+		}},
+		broken("110", "an alias bomb", configMap+laughs(9), "YAML"),
+		brokenLarge("110a", "nesting 10 000 deep", func() string {
+			return configMap + "x: " + strings.Repeat("[", 10_000) + strings.Repeat("]", 10_000)
+		}, "manifest"),
+		brokenLarge("110b", "1 000 000 keys", func() string { return manyKeys(1_000_000) }, "bytes"),
+		broken("110c", "keys that are there twice", configMap+"data: {a: one}\ndata: {a: two}\n", "already"),
+		broken("110d", "two documents", configMap+"---\n"+configMap, "several YAML documents"),
+		broken("110e", "a second document after an end mark", configMap+"...\n"+replaced(configMap, "broken", "hidden"), "several YAML documents"),
+		broken("110f", "tabs", "apiVersion: v1\nkind: ConfigMap\nmetadata:\n\tname: broken\n", "YAML"),
+		broken("110g", "a list of objects", `{apiVersion: v1, kind: List, items: []}`, "manifest"),
+		broken("110h", "no object", `"text"`, "not an object"),
+		broken("110i", "nothing", "# nothing\n", "empty"),
+		{number: "110j", title: "an alias bomb as the catalog itself", holds: p1(), play: func(s *scene) {
+			s.group(s.Namespace)
+			s.publishText("schema: olm.package\nname: probe\ndefaultChannel: stable\n" + laughs(9))
+			s.subscribe()
+			s.catalogSays("alias")
+			s.refused("its content is not available")
+		}},
+		{number: "111", title: "a second ClusterServiceVersion", holds: p1(), play: func(s *scene) {
+			s.install(bundleOf(csv(), forge.NewCSV("hidden.v1.0.0").String()))
+			s.refused("two ClusterServiceVersions")
+		}},
+		{number: "111a", title: "a ClusterServiceVersion of another name than the catalog says", holds: p1(), play: func(s *scene) {
+			b := bundleOf(csv())
+			b.Name = "something-else.v1.0.0"
+			s.install(b)
+			s.refused("is named")
+		}},
+		broken("116", "a name that is no UTF-8", replaced(configMap, "broken", "bro\xffken"), "manifest"),
+		broken("116a", "a name with a NUL", `{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "bro\u0000ken"}}`, "manifest"),
+		broken("116b", "a name with a colour", `{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "bro\u001b[31mken"}}`, "manifest"),
+		broken("116c", "a kind with a colour", `{"apiVersion": "v1", "kind": "Config\u001b[31mMap", "metadata": {"name": "broken"}}`, "manifest"),
+		{number: "116d", title: "a package with a colour", holds: p1(), play: func(s *scene) {
+			s.group(s.Namespace)
+			s.publish(forge.New("pro\x1b[31mbe"))
+			s.subscribe()
+			s.catalogSays("control character")
+			s.refused("its content is not available")
+		}},
+		{number: "116e", title: "a display name with control characters", holds: p1(), play: func(s *scene) {
+			s.install(bundleOf(csv().Set("\x1b[31mProbe\u202e", "spec", "displayName").Permissions(forge.Entry("bad\x1b[31m", readMaps))))
+			s.refused("serviceAccountName")
+		}},
+		broken("118", "a ConfigMap for kube-system", replaced(configMap, "name: broken", "name: broken\n  namespace: kube-system"), "kube-system"),
+		broken("118a", "a namespace that is no text", replaced(configMap, "name: broken", "name: broken\n  namespace: [kube-system]"), "namespace"),
+		broken("119", "a generated name", replaced(configMap, "name: broken", "generateName: broken-"), "generateName"),
+		broken("119a", "a generated name beside a name", replaced(configMap, "name: broken", "name: broken\n  generateName: broken-"), "generateName"),
+		broken("119b", "a name that leaves its place", replaced(configMap, "name: broken", "name: ../../secrets/crown"), "name"),
+		broken("119c", "a kind that bundles may not have", `{apiVersion: v1, kind: Pod, metadata: {name: broken}}`, "may not contain"),
+		broken("119d", "a webhook as a manifest", `{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingWebhookConfiguration, metadata: {name: broken}}`, "may not contain"),
+		broken("119e", "a Namespace as a manifest", `{apiVersion: v1, kind: Namespace, metadata: {name: broken}}`, "may not contain"),
+		broken("119f", "an OperatorGroup as a manifest", `{apiVersion: operators.coreos.com/v1, kind: OperatorGroup, metadata: {name: broken}}`, "may not contain"),
+		broken("119g", "labels that are no texts", replaced(configMap, "name: broken", "name: broken\n  labels: {a: [b]}"), "labels"),
+		{number: "119h", title: "metadata that only the API server may set", holds: p1(), play: func(s *scene) {
+			s.install(bundleOf(csv(), replaced(configMap, "name: broken", `name: broken
+  resourceVersion: "1"
+  uid: 00000000-0000-0000-0000-000000000000
+  selfLink: /api/v1/namespaces/kube-system/configmaps/y
+  creationTimestamp: "2001-01-01T00:00:00Z"
+  deletionTimestamp: "2001-01-01T00:00:00Z"
+  managedFields: [{manager: kubectl, operation: Apply, apiVersion: v1, fieldsType: FieldsV1, fieldsV1: {"f:data": {}}}]
+  annotations: {kubectl.kubernetes.io/last-applied-configuration: "{}", remit.dev/plan: "[]", kept: "yes"}`)))
+			s.Succeeded(probeCSV)
+			cm := &corev1.ConfigMap{}
+			require.NoError(s.T, s.Get("broken", cm))
+			require.NotEqual(s.T, "00000000-0000-0000-0000-000000000000", string(cm.UID))
+			require.Nil(s.T, cm.DeletionTimestamp)
+			require.NotContains(s.T, cm.Annotations, corev1.LastAppliedConfigAnnotation)
+			require.NotContains(s.T, cm.Annotations, names.AnnotationPlan)
+			require.Equal(s.T, "yes", cm.Annotations["kept"])
+		}},
+	}
+	return rows
+}

@@ -1,0 +1,197 @@
+package escape
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"syscall"
+
+	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/lib/scoped"
+	"github.com/remit-olm/remit/test/env/audit"
+	"github.com/remit-olm/remit/test/escape/oracle"
+)
+
+func races() []row {
+	return []row{
+		{number: "103", title: "an account whose rights are taken away after step 3 of 9", holds: p0(), play: func(s *scene) {
+			blocker := s.stopped()
+			require.Len(s.T, s.Plan(s.T).Status.Plan, 9)
+			binding := s.revoke()
+			s.PermissionsMissing()
+			blocker.Remove()
+			before := len(s.sent())
+			s.halted()
+			require.LessOrEqual(s.T, len(s.sent())-before, 2, "it waits for the grant, and does not try")
+			binding.ResourceVersion = ""
+			s.Create(binding)
+			s.Complete()
+			s.Succeeded(probeCSV)
+		}},
+		{number: "103a", title: "an account whose rights are taken away after the install", holds: p0(), play: func(s *scene) {
+			s.install(bundleOf(csv()))
+			s.Succeeded(probeCSV)
+			s.revoke()
+			s.csvSays(succeeded, "ExceedsAccount")
+			require.NoError(s.T, cluster.Client.Delete(s.T.Context(), &appsv1.Deployment{ObjectMeta: s.Meta("operator")}))
+			s.noDeployments() // nobody else makes it again
+		}},
+		{number: "104", title: "an OperatorGroup that names another account amid a plan", holds: p0(), play: func(s *scene) {
+			const second = "acct2"
+			s.account(second, p0())
+			for _, obj := range scoped.Enrolment(types.NamespacedName{Namespace: s.Namespace, Name: second}, names.DefaultNamespace) {
+				s.Create(obj)
+			}
+			s.told.Accounts = append(s.told.Accounts, types.NamespacedName{Namespace: s.Namespace, Name: second})
+			blocker := s.stopped()
+			s.regroup(cluster.Client, func(og *operatorsv1.OperatorGroup) { og.Spec.ServiceAccountName = second })
+			s.Eventually(func(c *assert.CollectT) {
+				ref := s.Plan(c).Status.AttenuatedServiceAccountRef
+				if assert.NotNil(c, ref) {
+					assert.Equal(c, second, ref.Name)
+				}
+			})
+			blocker.Remove()
+			s.Complete()
+			s.Succeeded(probeCSV)
+			s.neverBackTo(accountName, second)
+		}},
+		{number: "106", title: "both programs killed amid a plan", holds: p0(), play: func(s *scene) {
+			s.allow(remitItself)
+			blocker := s.stopped()
+			programs, err := oracle.Programs(cluster)
+			require.NoError(s.T, err)
+			require.Len(s.T, programs, 2)
+			for _, p := range programs {
+				require.NoError(s.T, syscall.Kill(p.PID, syscall.SIGKILL))
+			}
+			blocker.Remove()
+			s.Complete()
+			s.Succeeded(probeCSV)
+			s.madeOnce()
+		}},
+		{number: "107", title: "two replicas, and another leader amid a plan", holds: p0(), play: func(s *scene) {
+			s.allow(remitItself)
+			s.replicas(2)
+			blocker := s.stopped()
+			s.dismissLeader()
+			blocker.Remove()
+			s.Complete()
+			s.Succeeded(probeCSV)
+			s.madeOnce()
+			s.replicas(1)
+		}},
+	}
+}
+
+// revoke takes the account's rights in its namespace away.
+func (s *scene) revoke() *rbacv1.RoleBinding {
+	s.T.Helper()
+	require.NoError(s.T, judge.Remember(s.T.Context(), &s.told))
+	binding := &rbacv1.RoleBinding{}
+	require.NoError(s.T, s.Get(accountName, binding))
+	require.NoError(s.T, cluster.Client.Delete(s.T.Context(), binding.DeepCopy()))
+	return binding
+}
+
+// sent is all that was sent as the account.
+func (s *scene) sent() []audit.Event {
+	s.T.Helper()
+	user := scoped.Username(s.Namespace, accountName)
+	return s.requests(func(e audit.Event) bool { return e.User.Username == user })
+}
+
+// neverBackTo asserts of each of Remit's programs that it sent nothing as the first account once it had
+// sent something as the second.
+func (s *scene) neverBackTo(first, second string) {
+	s.T.Helper()
+	moved := map[string]bool{}
+	for _, e := range s.requests(func(e audit.Event) bool { return e.IsWrite() }) {
+		switch e.User.Username {
+		case scoped.Username(s.Namespace, second):
+			moved[e.UserAgent] = true
+		case scoped.Username(s.Namespace, first):
+			require.False(s.T, moved[e.UserAgent], e.String())
+		}
+	}
+	require.NotEmpty(s.T, moved)
+}
+
+// madeOnce asserts that nothing was created twice.
+func (s *scene) madeOnce() {
+	s.T.Helper()
+	made := map[string]int{}
+	for _, e := range s.writes() {
+		if e.Response.Code == http.StatusCreated {
+			made[e.Object.Resource+"/"+e.Object.Name]++
+		}
+	}
+	require.NotEmpty(s.T, made)
+	for what, times := range made {
+		require.Equal(s.T, 1, times, what)
+	}
+	plans := &operatorsv1alpha1.InstallPlanList{}
+	s.list(plans)
+	require.Len(s.T, plans.Items, 1)
+}
+
+// remitItself allows what a restart of Remit's Pods changes.
+func remitItself(c oracle.Change) bool {
+	return c.Namespace == names.DefaultNamespace &&
+		slices.Contains([]string{"pods", "replicasets", "deployments"}, c.Resource)
+}
+
+// replicas changes how many Pods the catalog program has, and waits for them.
+func (s *scene) replicas(n int32) {
+	s.T.Helper()
+	key := client.ObjectKey{Namespace: names.DefaultNamespace, Name: names.ServiceAccountCatalog}
+	d := &appsv1.Deployment{}
+	require.NoError(s.T, cluster.Client.Get(s.T.Context(), key, d))
+	before := d.DeepCopy()
+	d.Spec.Replicas = &n
+	require.NoError(s.T, cluster.Client.Patch(s.T.Context(), d, client.MergeFrom(before)))
+	s.Eventually(func(c *assert.CollectT) {
+		assert.NoError(c, cluster.Client.Get(s.T.Context(), key, d))
+		assert.Equal(c, n, d.Status.ReadyReplicas)
+		assert.Equal(c, n, d.Status.Replicas)
+		assert.Len(c, catalogPods(c, s).Items, int(n))
+	})
+}
+
+func catalogPods(c assert.TestingT, s *scene) *corev1.PodList {
+	pods := &corev1.PodList{}
+	assert.NoError(c, cluster.Client.List(s.T.Context(), pods, client.InNamespace(names.DefaultNamespace),
+		client.MatchingLabels{"app.kubernetes.io/name": names.ServiceAccountCatalog}))
+	return pods
+}
+
+// dismissLeader deletes the Pod that holds the catalog program's Lease, and waits for another leader.
+func (s *scene) dismissLeader() {
+	s.T.Helper()
+	holder := func(c assert.TestingT) string {
+		lease := &coordinationv1.Lease{}
+		assert.NoError(c, cluster.Client.Get(s.T.Context(), client.ObjectKey{Namespace: names.DefaultNamespace, Name: names.UserAgentCatalog}, lease))
+		return *lease.Spec.HolderIdentity
+	}
+	first := holder(s.T)
+	pods := catalogPods(s.T, s).Items
+	i := slices.IndexFunc(pods, func(p corev1.Pod) bool { return strings.HasPrefix(first, p.Name+"_") })
+	require.GreaterOrEqual(s.T, i, 0, "no Pod is %s", first)
+	require.NoError(s.T, cluster.Client.Delete(s.T.Context(), &pods[i]))
+	s.Eventually(func(c *assert.CollectT) {
+		now := holder(c)
+		assert.NotEmpty(c, now)
+		assert.NotEqual(c, first, now)
+	})
+}
