@@ -41,6 +41,8 @@ func (r *Reconciler) requireServiceAccounts(ctx context.Context, s *scope) error
 			status.Status, status.Message = notSatisfied, "Service account is owned by another ClusterServiceVersion"
 		case len(covered.missing) > 0:
 			status.Status, status.Message = notSatisfied, install.AccountNotCovering+lines(covered.missing)
+		case p.ServiceAccount == bundle.DefaultServiceAccount:
+			status.Message = "every pod of the namespace that names no ServiceAccount gets what this one is given"
 		}
 		s.require(status)
 	}
