@@ -5,6 +5,7 @@ import (
 	"time"
 
 	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -21,13 +22,23 @@ const behind = 100 * time.Millisecond
 // SetupWithManager registers the watches. Nothing is polled or resynced. changes wakes those that
 // Concerned names.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, changes source.Source) error {
-	spec := builder.WithPredicates(predicate.GenerationChangedPredicate{})
+	own := builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, statusChanged()))
 	born := builder.WithPredicates(predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool { return false }})
 	return ctrl.NewControllerManagedBy(mgr).Named("operatorgroup").
-		For(&operatorsv1.OperatorGroup{}, spec).
+		For(&operatorsv1.OperatorGroup{}, own).
 		Watches(&operatorsv1.OperatorGroup{}, handler.EnqueueRequestsFromMapFunc(r.siblings), born).
 		WatchesRawSource(changes).
 		Complete(r)
+}
+
+// statusChanged lets a changed status pass: one that somebody else wrote is to be corrected. The look at one
+// of our own ends in the cache.
+func statusChanged() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		before, ok := e.ObjectOld.(*operatorsv1.OperatorGroup)
+		after, is := e.ObjectNew.(*operatorsv1.OperatorGroup)
+		return ok && is && !equality.Semantic.DeepEqual(before.Status, after.Status)
+	}}
 }
 
 // siblings wakes the other OperatorGroups of a namespace when one comes or goes.
