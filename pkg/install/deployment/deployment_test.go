@@ -34,6 +34,8 @@ func csv(edit ...func(*operatorsv1alpha1.ClusterServiceVersion)) *operatorsv1alp
 		corev1.LastAppliedConfigAnnotation:   "{}",
 		"alm-examples":                       string(make([]byte, 5000)),
 		"operators.operatorframework.io/hub": "x",
+		"sidecar.istio.io/inject":            "false",
+		"container.apparmor.security.beta.kubernetes.io/manager": "unconfined",
 	}
 	c.Spec.InstallStrategy.StrategyName = "deployment"
 	c.Spec.InstallStrategy.StrategySpec.DeploymentSpecs = []operatorsv1alpha1.StrategyDeploymentSpec{{

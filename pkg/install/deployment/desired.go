@@ -115,8 +115,21 @@ func podAnnotations(in Input, template map[string]string) map[string]string {
 	return out
 }
 
+// copiedPrefixes are whose annotations go from the CSV to the pods: those of the operator framework and of
+// the consoles that show operators.
+func copiedPrefixes() []string {
+	return []string{
+		"operatorframework.io", "operators.operatorframework.io", "olm.operatorframework.io",
+		"console.openshift.io", "operators.openshift.io", "features.operators.openshift.io",
+	}
+}
+
+// copied says whether an annotation of the CSV goes to the pods. One without a prefix is for people and
+// catalogs. Any other prefix may be an order to the node, the network or a mesh (escape suite 50), and
+// belongs into the pod template, where a reader looks for such.
 func copied(key, value string) bool {
-	return key != corev1.LastAppliedConfigAnnotation && !strings.HasPrefix(key, "remit.dev/") && len(value) <= maxAnnotation
+	prefix, _, prefixed := strings.Cut(key, "/")
+	return (!prefixed || slices.Contains(copiedPrefixes(), prefix)) && len(value) <= maxAnnotation
 }
 
 func setEnv(pod *corev1.PodSpec, env corev1.EnvVar) {
