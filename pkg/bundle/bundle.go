@@ -25,6 +25,9 @@ const (
 	MaxBundleBytes = 32 << 20
 	// MaxManifests is the greatest number of manifests.
 	MaxManifests = 1_000
+	// MaxCRDVersions is the greatest number of versions of one CustomResourceDefinition: the API server
+	// keeps an endpoint, a schema and an APIService for each.
+	MaxCRDVersions = 50
 )
 
 // Bundle is a parsed bundle.
@@ -75,7 +78,7 @@ func Parse(manifests [][]byte) (*Bundle, error) {
 		return nil, fmt.Errorf("bundle has no ClusterServiceVersion")
 	}
 	for _, obj := range b.Objects {
-		if err := errors.Join(b.checkSecret(obj), checkRBAC(obj)); err != nil {
+		if err := errors.Join(b.checkSecret(obj), checkRBAC(obj), checkCRD(obj)); err != nil {
 			return nil, err
 		}
 	}
@@ -145,4 +148,18 @@ func someNamespace(namespaced bool) string {
 		return "namespace"
 	}
 	return rbac.ClusterScope
+}
+
+func checkCRD(obj *unstructured.Unstructured) error {
+	if obj.GroupVersionKind().GroupKind() != (schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}) {
+		return nil
+	}
+	field, _, err := unstructured.NestedFieldNoCopy(obj.Object, "spec", "versions")
+	if err != nil {
+		return fmt.Errorf("CustomResourceDefinition %q: %w", obj.GetName(), err)
+	}
+	if versions, _ := field.([]any); len(versions) > MaxCRDVersions {
+		return fmt.Errorf("CustomResourceDefinition %q has %d versions: at most %d are allowed", obj.GetName(), len(versions), MaxCRDVersions)
+	}
+	return nil
 }

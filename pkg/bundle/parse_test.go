@@ -84,6 +84,8 @@ func TestParseRefuses(t *testing.T) {
 		{"a RoleBinding of nothing", "kind: RoleBinding\nmetadata: {name: a}", `RoleBinding "a": roleRef is of kind ""`},
 		{"a ClusterRoleBinding of a Role", "kind: ClusterRoleBinding\nmetadata: {name: a}\nroleRef: {kind: Role, name: r}", `ClusterRoleBinding "a": roleRef is of kind "Role"`},
 		{"a ClusterRoleBinding whose subject lies nowhere", "kind: ClusterRoleBinding\nmetadata: {name: a}\nroleRef: {kind: ClusterRole, name: r}\nsubjects: [{kind: ServiceAccount, name: x}]", `"x" has no namespace`},
+		{"a CustomResourceDefinition of too many versions", "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: a}\n" +
+			"spec: {versions: [" + strings.Repeat("{name: v1}, ", bundle.MaxCRDVersions+1) + "]}", "has 51 versions: at most 50"},
 		{"a ClusterRole whose rules are no list", "kind: ClusterRole\nmetadata: {name: a}\nrules: a", `ClusterRole "a": `},
 	} {
 		t.Run(row.name, func(t *testing.T) {
