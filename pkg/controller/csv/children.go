@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/remit-olm/remit/pkg/install/deployment"
 	"github.com/remit-olm/remit/pkg/lib/apply"
@@ -45,8 +46,9 @@ func indexLineage(ctx context.Context, indexer client.FieldIndexer) error {
 	return nil
 }
 
-// ofLineage lists, from the cache, the RBAC objects that carry the marks of this lineage. Marks are hints;
-// whether an object may be deleted is for the API server to say to the account.
+// ofLineage lists, from the cache, the RBAC objects that carry the marks of this lineage. Marks are hints:
+// removeOurs looks whether an install has made the object, and whether it may be deleted is for the API
+// server to say to the account.
 func (r *Reconciler) ofLineage(ctx context.Context, owner ownerutil.Owner) ([]client.Object, error) {
 	var out []client.Object
 	for _, list := range rbacLists() {
@@ -94,7 +96,7 @@ func (r *Reconciler) prune(ctx context.Context, s *scope, want []*unstructured.U
 		if !rendered || slices.ContainsFunc(want, func(w *unstructured.Unstructured) bool { return r.same(w, obj) }) {
 			continue
 		}
-		err := r.remove(ctx, s, obj)
+		removed, err := r.removeOurs(ctx, s, obj)
 		if err != nil && refusal(err) || asLacks(err) {
 			s.facts.Notes = append(s.facts.Notes, oneLine(err)+": "+r.command(obj))
 			continue
@@ -102,7 +104,7 @@ func (r *Reconciler) prune(ctx context.Context, s *scope, want []*unstructured.U
 		if err != nil {
 			return err
 		}
-		s.facts.Settling = true
+		s.facts.Settling = s.facts.Settling || removed
 	}
 	return nil
 }
@@ -145,6 +147,21 @@ func (r *Reconciler) remove(ctx context.Context, s *scope, obj client.Object) er
 		return fmt.Errorf("delete %T %s: %w", obj, client.ObjectKeyFromObject(obj), err)
 	}
 	return nil
+}
+
+// removeOurs is remove for what was found by its marks, and says whether it was removed. What an install has
+// not applied is somebody else's, and stays (escape suite 86).
+func (r *Reconciler) removeOurs(ctx context.Context, s *scope, obj client.Object) (bool, error) {
+	live := r.reference(obj) // past the cache, which holds no managed fields
+	err := r.lookup.Reader.Get(ctx, client.ObjectKeyFromObject(obj), live)
+	switch {
+	case err != nil:
+		return false, client.IgnoreNotFound(err)
+	case live.GetUID() == obj.GetUID() && !apply.Applied(live):
+		log.FromContext(ctx).Info("Leaving what carries an operator's marks and was not made by its install", "object", apply.Describe(live))
+		return false, nil
+	}
+	return true, r.remove(ctx, s, obj)
 }
 
 func asLacks(err error) bool {

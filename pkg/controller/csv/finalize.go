@@ -55,7 +55,7 @@ func (r *Reconciler) removeAll(ctx context.Context, s *scope, left []client.Obje
 	var remain []client.Object
 	var why, again error
 	for _, obj := range left {
-		err := r.remove(ctx, s, obj)
+		_, err := r.removeOurs(ctx, s, obj)
 		switch {
 		case err == nil:
 			continue

@@ -29,8 +29,9 @@ func (r *Reconciler) retire(ctx context.Context, s *scope) error {
 	var remain []string
 	why := ""
 	for _, obj := range earlier {
-		err := r.remove(ctx, s, obj)
+		removed, err := r.removeOurs(ctx, s, obj)
 		switch {
+		case err == nil && !removed:
 		case err == nil:
 			log.FromContext(ctx).Info("Removed what an earlier version owned", "object", r.describe(obj))
 		case !mayNot(err):

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -143,6 +145,14 @@ func managerOf(obj *unstructured.Unstructured) string {
 		return names.FieldManager + "-" + mark
 	}
 	return names.FieldManager
+}
+
+// Applied says whether an install of the lineage whose mark an object carries has applied it, as the API
+// server noted. The mark alone can be put on by whoever may write the object.
+func Applied(live *unstructured.Unstructured) bool {
+	return slices.ContainsFunc(live.GetManagedFields(), func(f metav1.ManagedFieldsEntry) bool {
+		return f.Manager == managerOf(live) && f.Operation == metav1.ManagedFieldsOperationApply && f.Subresource == ""
+	})
 }
 
 // create applies an object that was absent a moment ago. Whoever made it meanwhile without applying it

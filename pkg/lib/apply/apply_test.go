@@ -225,3 +225,29 @@ func TestDescribe(t *testing.T) {
 	obj.SetNamespace("ns")
 	require.Equal(t, "ClusterRole ns/x", apply.Describe(obj))
 }
+
+func TestWhatAnInstallHasAppliedIsKnownByMoreThanItsMark(t *testing.T) {
+	w := newWorld(t)
+	mark := map[string]string{names.LabelLineage: "abc"}
+	theirs := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "theirs", Labels: mark}}
+	require.NoError(t, w.client.Create(t.Context(), theirs))
+	live, err := apply.Live(t.Context(), w.client, named(w.configMap(nil), "theirs"))
+	require.NoError(t, err)
+	require.False(t, apply.Applied(live))
+
+	own := named(w.configMap(nil), "own")
+	own.SetLabels(map[string]string{names.LabelLineage: "abc", "owner": "us"})
+	_, _, err = w.ensure(w.client, own)
+	require.NoError(t, err)
+	live, err = apply.Live(t.Context(), w.client, own)
+	require.NoError(t, err)
+	require.True(t, apply.Applied(live))
+	live.SetLabels(map[string]string{names.LabelLineage: "another"})
+	require.False(t, apply.Applied(live), "by an install of another lineage")
+}
+
+func named(obj *unstructured.Unstructured, name string) *unstructured.Unstructured {
+	obj.SetName(name)
+	unstructured.RemoveNestedField(obj.Object, "data")
+	return obj
+}
