@@ -195,6 +195,7 @@ metadata:
     `+names.AnnotationOperatorNamespace+`: other
     `+names.AnnotationTargetNamespaces+`: ""
     `+names.AnnotationInstalledAlongsidePrefix+`x: other/op
+    `+names.AnnotationPlan+`: "[]"
     kubectl.kubernetes.io/last-applied-configuration: "{}"
 data: {k: v}
 status: {phase: Done}

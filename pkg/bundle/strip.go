@@ -30,10 +30,10 @@ func words(obj *unstructured.Unstructured, field string, without func(key string
 func isOwnerLabel(key string) bool {
 	switch key {
 	case names.LabelManaged, names.LabelOwner, names.LabelOwnerKind, names.LabelOwnerNamespace,
-		names.LabelLineage, names.LabelCopiedFrom, names.LabelPermissionsHash:
+		names.LabelCopiedFrom, names.LabelPermissionsHash:
 		return true
 	}
-	return strings.HasPrefix(key, names.LabelComponentPrefix)
+	return strings.HasPrefix(key, names.LabelComponentPrefix) || strings.HasPrefix(key, names.PrefixOwn)
 }
 
 // isOwnAnnotation says whether the annotation is written by Remit's controllers, which an author's value
@@ -44,5 +44,5 @@ func isOwnAnnotation(key string) bool {
 		corev1.LastAppliedConfigAnnotation:
 		return true
 	}
-	return strings.HasPrefix(key, names.AnnotationInstalledAlongsidePrefix)
+	return strings.HasPrefix(key, names.AnnotationInstalledAlongsidePrefix) || strings.HasPrefix(key, names.PrefixOwn)
 }

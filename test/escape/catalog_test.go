@@ -71,11 +71,6 @@ func catalogs() []row {
 			s.settle()
 			require.Zero(s.T, dialled.Load())
 		}},
-		{number: "91h", title: "a catalog at a Service that stands for a name elsewhere", holds: p0(), play: func(s *scene) {
-			s.Create(&corev1.Service{ObjectMeta: s.Meta("elsewhere"),
-				Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "metadata.internal.example.com"}})
-			address("", fmt.Sprintf("elsewhere.%s.svc:443", s.Namespace)).play(s)
-		}},
 	}
 	for i, where := range []string{"169.254.169.254:80", "kubernetes.default.svc:443", "10.96.0.1:443", "unix:///var/run/secrets/token",
 		"passthrough:///kubernetes.default.svc:443", "catalog." + neighbour + ".svc:50051", "localhost:50051"} {

@@ -92,7 +92,7 @@ func malformed() []row {
 		broken("116c", "a kind with a colour", `{"apiVersion": "v1", "kind": "Config\u001b[31mMap", "metadata": {"name": "broken"}}`, "manifest"),
 		{number: "116d", title: "a package with a colour", holds: p1(), play: func(s *scene) {
 			s.group(s.Namespace)
-			s.publish(forge.New("pro\x1b[31mbe"))
+			s.publish(forge.Of("pro\x1b[31mbe", csv()))
 			s.subscribe()
 			s.catalogSays("control character")
 			s.refused("its content is not available")

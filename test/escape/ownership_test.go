@@ -7,12 +7,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
-	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -73,7 +71,7 @@ func ownership() []row {
 		{number: "88", title: "an object that is replaced between the look and the write", holds: p0(), play: func(s *scene) {
 			owner := ownerutil.Owner{Lineage: ownerutil.Lineage{Package: probe, Namespace: s.Namespace}, CSV: probeCSV}
 			desired := s.configMapOf(owner, "raced")
-			account := s.accountClient()
+			account := s.bearing(s.Namespace, accountName)
 			_, _, err := apply.Ensure(s.T.Context(), account, desired, deployment.Ours(owner))
 			require.NoError(s.T, err)
 			require.NoError(s.T, unstructured.SetNestedField(desired.Object, "more", "data", "key"))
@@ -91,7 +89,7 @@ func ownership() []row {
 			theirs := s.configMapOf(owner, "raced")
 			theirs.SetLabels(nil)
 			require.NoError(s.T, unstructured.SetNestedField(theirs.Object, "theirs", "data", "key"))
-			_, _, err := apply.Ensure(s.T.Context(), s.replacing(s.accountClient(), theirs), s.configMapOf(owner, "raced"), deployment.Ours(owner))
+			_, _, err := apply.Ensure(s.T.Context(), s.replacing(s.bearing(s.Namespace, accountName), theirs), s.configMapOf(owner, "raced"), deployment.Ours(owner))
 			require.True(s.T, apply.IsCollision(err), "%v", err)
 			after := &corev1.ConfigMap{}
 			require.NoError(s.T, s.Get("raced", after))
@@ -133,8 +131,7 @@ func (s *scene) markedAsOurs() []client.Object {
 		&admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: meta("")},
 	}
 	for _, obj := range objects {
-		s.Create(obj)
-		s.T.Cleanup(func() { _ = cluster.Client.Delete(context.WithoutCancel(s.T.Context()), obj) })
+		s.createOutside(obj)
 	}
 	return objects
 }
@@ -155,19 +152,6 @@ func (s *scene) configMapOf(owner ownerutil.Owner, name string) *unstructured.Un
 	obj.SetName(name)
 	obj.SetLabels(owner.Labels())
 	return obj
-}
-
-// accountClient acts as the account with a token of its own, as Remit does.
-func (s *scene) accountClient() client.WithWatch {
-	s.T.Helper()
-	sa := &corev1.ServiceAccount{ObjectMeta: s.Meta(accountName)}
-	request := &authenticationv1.TokenRequest{}
-	require.NoError(s.T, cluster.Client.SubResource("token").Create(s.T.Context(), sa, request))
-	config := rest.AnonymousClientConfig(cluster.Config())
-	config.BearerToken = request.Status.Token
-	c, err := client.NewWithWatch(config, client.Options{Scheme: cluster.Client.Scheme(), Mapper: cluster.Client.RESTMapper()})
-	require.NoError(s.T, err)
-	return c
 }
 
 // replacing is a client behind whose back every object that it has read is replaced by another.

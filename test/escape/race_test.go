@@ -3,7 +3,6 @@ package escape
 import (
 	"net/http"
 	"slices"
-	"strings"
 	"syscall"
 
 	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
@@ -176,7 +175,7 @@ func catalogPods(c assert.TestingT, s *scene) *corev1.PodList {
 	return pods
 }
 
-// dismissLeader deletes the Pod that holds the catalog program's Lease, and waits for another leader.
+// dismissLeader deletes the Pod that leads, which is the elder one, and waits for another leader.
 func (s *scene) dismissLeader() {
 	s.T.Helper()
 	holder := func(c assert.TestingT) string {
@@ -186,9 +185,9 @@ func (s *scene) dismissLeader() {
 	}
 	first := holder(s.T)
 	pods := catalogPods(s.T, s).Items
-	i := slices.IndexFunc(pods, func(p corev1.Pod) bool { return strings.HasPrefix(first, p.Name+"_") })
-	require.GreaterOrEqual(s.T, i, 0, "no Pod is %s", first)
-	require.NoError(s.T, cluster.Client.Delete(s.T.Context(), &pods[i]))
+	require.Len(s.T, pods, 2)
+	elder := slices.MinFunc(pods, func(a, b corev1.Pod) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
+	require.NoError(s.T, cluster.Client.Delete(s.T.Context(), &elder))
 	s.Eventually(func(c *assert.CollectT) {
 		now := holder(c)
 		assert.NotEmpty(c, now)

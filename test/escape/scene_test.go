@@ -96,7 +96,6 @@ type scene struct {
 	*env.Tenant
 	number string
 	told   oracle.Scene
-	before *oracle.Snapshot
 	// audited is where the audit log was when the scene began.
 	audited int64
 }
@@ -115,9 +114,8 @@ func newScene(t *testing.T, r row) *scene {
 		s.told.Stronger = []string{bossName}
 	}
 	s.Enrol()
+	require.NoError(t, judge.Look(t.Context()))
 	var err error
-	s.before, err = judge.Snapshot(t.Context())
-	require.NoError(t, err)
 	_, s.audited, err = cluster.AuditedFrom(t.Context(), 0, func(audit.Event) bool { return false })
 	require.NoError(t, err)
 	return s
@@ -141,19 +139,36 @@ func (s *scene) bind(subject rbacv1.Subject, name string, holds profile) {
 	}
 	if holds.cluster != nil {
 		meta := metav1.ObjectMeta{Name: s.Namespace + "-" + name}
-		s.Create(&rbacv1.ClusterRole{ObjectMeta: meta, Rules: holds.cluster})
-		s.Create(&rbacv1.ClusterRoleBinding{ObjectMeta: meta, RoleRef: ref("ClusterRole", meta.Name), Subjects: []rbacv1.Subject{subject}})
+		s.createOutside(&rbacv1.ClusterRole{ObjectMeta: meta, Rules: holds.cluster})
+		s.createOutside(&rbacv1.ClusterRoleBinding{ObjectMeta: meta, RoleRef: ref("ClusterRole", meta.Name), Subjects: []rbacv1.Subject{subject}})
 	}
+}
+
+// createOutside creates what does not go with the namespace, and removes it after the row.
+func (s *scene) createOutside(obj client.Object) {
+	s.T.Helper()
+	s.Create(obj)
+	s.T.Cleanup(func() { _ = cluster.Client.Delete(context.Background(), obj) })
 }
 
 // judged has the oracle look, and lets the namespace go.
 func (s *scene) judged() {
 	s.T.Helper()
-	assert.NoError(s.T, judge.Check(context.WithoutCancel(s.T.Context()), &s.told, s.before))
+	assert.NoError(s.T, judge.Check(context.WithoutCancel(s.T.Context()), &s.told))
 	if s.T.Failed() {
 		s.explain()
 		return // it stays, to be looked at
 	}
+	s.leave()
+}
+
+// left are the namespaces that scenes have left to be removed.
+var left []string
+
+// leave begins the removal of the namespace.
+func (s *scene) leave() {
+	s.T.Helper()
+	left = append(left, s.Namespace)
 	err := cluster.Client.Delete(context.WithoutCancel(s.T.Context()), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.Namespace}})
 	assert.NoError(s.T, client.IgnoreNotFound(err))
 }
@@ -422,15 +437,6 @@ func (s *scene) list(list client.ObjectList) {
 // allow says what outside of the namespace the account may make, by right.
 func (s *scene) allow(match func(oracle.Change) bool) { s.told.Allowed = match }
 
-// outside gives the account a namespace beside its own, in which it holds a profile.
-func (s *scene) outside(name string, holds profile) {
-	s.T.Helper()
-	meta := metav1.ObjectMeta{Namespace: name, Name: s.Namespace}
-	s.Create(&rbacv1.Role{ObjectMeta: meta, Rules: holds.own})
-	s.Create(&rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name},
-		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: s.Namespace, Name: accountName}}})
-}
-
 // suite is all rows, in the order of their numbers.
 func suite() []row {
 	return slices.Concat(rbacInCSV(), rbacManifests(), crds(), deployments(), secretsAndTokens(),
@@ -454,4 +460,13 @@ func TestEscape(t *testing.T) {
 			r.play(s)
 		})
 	}
+	t.Run("no namespace hangs", func(t *testing.T) {
+		require.EventuallyWithT(t, func(c *assert.CollectT) {
+			namespaces := &corev1.NamespaceList{}
+			assert.NoError(c, cluster.Client.List(t.Context(), namespaces))
+			for i := range namespaces.Items {
+				assert.NotContains(c, left, namespaces.Items[i].Name)
+			}
+		}, 2*env.Patience, time.Second)
+	})
 }

@@ -18,6 +18,9 @@ const (
 	ServiceAccountOLM     = "remit-olm"
 )
 
+// PrefixOwn begins the labels and annotations that are Remit's own; bundles may not set them.
+const PrefixOwn = "remit.dev/"
+
 // Owner marks on everything that an install creates (OLM v0 contract, 1.18).
 const (
 	LabelManaged        = "olm.managed"

@@ -28,12 +28,6 @@ type Bundle struct {
 	Manifests []string
 }
 
-// New is a harmless bundle: one Deployment, whose ServiceAccount may read ConfigMaps.
-func New(pkg string) *Bundle {
-	name := pkg + ".v1.0.0"
-	return &Bundle{Package: pkg, Name: name, Manifests: []string{NewCSV(name).String()}}
-}
-
 // Of is a bundle with this CSV.
 func Of(pkg string, csv CSV, manifests ...string) *Bundle {
 	return &Bundle{Package: pkg, Name: csv.Name(), Manifests: append([]string{csv.String()}, manifests...)}

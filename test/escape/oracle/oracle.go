@@ -37,7 +37,8 @@ type Oracle struct {
 	client  *discovery.DiscoveryClient
 	logs    *logs
 	pulse   *pulse
-	// audited is how far the audit log was read.
+	// last is the world at the last look; audited is how far the audit log was read then.
+	last    *Snapshot
 	audited int64
 	// Canary is a text that only objects of the namespaces of its Homes may hold; "" for none.
 	Canary string
@@ -60,12 +61,22 @@ func New(ctx context.Context, cluster *env.Cluster) (*Oracle, error) {
 	return o, nil
 }
 
-// Snapshot is the state of the cluster before something hostile is done.
-func (o *Oracle) Snapshot(ctx context.Context) (*Snapshot, error) {
-	if err := resetPeaks(o.cluster); err != nil {
-		return nil, err
+// Look takes the world as it is for what the next Check compares with, where there was none before: each
+// Check is a look for the one after it, so that nothing happens unseen in between.
+func (o *Oracle) Look(ctx context.Context) error {
+	if err := resetPeaks(o.cluster); err != nil || o.last != nil {
+		return err
 	}
-	return take(ctx, o.client)
+	return o.see(ctx)
+}
+
+func (o *Oracle) see(ctx context.Context) error {
+	var err error
+	if o.last, err = take(ctx, o.client); err != nil {
+		return err
+	}
+	_, o.audited, err = o.cluster.AuditedFrom(ctx, o.audited, func(audit.Event) bool { return false })
+	return err
 }
 
 // Remember notes what the scene's accounts hold, before the test takes some of it away: what was installed
@@ -93,12 +104,15 @@ func (o *Oracle) Remember(ctx context.Context, scene *Scene) error {
 // do before.
 func (o *Oracle) Beat(ctx context.Context) error { return <-o.pulse.start(ctx) }
 
-// Check compares the world with what it was before. The error names every invariant that does not hold.
-func (o *Oracle) Check(ctx context.Context, scene *Scene, before *Snapshot) error {
+// Check compares the world with what it was at the last look. The error names every invariant that does
+// not hold.
+func (o *Oracle) Check(ctx context.Context, scene *Scene) error {
+	before := o.last
 	after, err := take(ctx, o.client)
 	if err != nil {
 		return err
 	}
+	o.last = after
 	beat := o.pulse.start(ctx)
 	requests, next, err := o.cluster.AuditedFrom(ctx, o.audited, func(audit.Event) bool { return true })
 	if err != nil {

@@ -41,7 +41,7 @@ func (k Key) String() string {
 // version tells one state of an object from all others.
 type version struct{ uid, resourceVersion string }
 
-// Snapshot is the state of a whole cluster.
+// Snapshot is the state of a whole cluster at one moment.
 type Snapshot struct {
 	objects map[Key]version
 	// bodies are the lists as the API server sent them.
