@@ -38,7 +38,7 @@ run: build controlplane ## Start everything and show a bounded install. ARGS=--e
 ##
 
 .PHONY: test
-test: unit e2e ## Run the unit tests, the layers test and the e2e tests (needs nothing installed).
+test: unit e2e escape ## Run the unit tests, the layers test, the e2e tests and the escape suite (needs nothing installed).
 
 .PHONY: unit
 unit: build controlplane-verify ## Run the tests of the packages and of the control plane.
@@ -46,8 +46,13 @@ unit: build controlplane-verify ## Run the tests of the packages and of the cont
 
 # The go command does not see that these depend on bin/ and on other packages' files: never cached.
 .PHONY: e2e
-e2e: build controlplane bin/differential ## Run all under test/: layers, the sample operator, user stories on the embedded control plane.
-	$(GO) test -count=1 -timeout 20m ./test/...
+e2e: build controlplane bin/differential ## Run all under test/ but the escape suite: layers, the sample operator, user stories on the embedded control plane.
+	$(GO) test -count=1 -timeout 20m $$($(GO) list ./test/... | grep -v '/test/escape$$')
+
+# Its rows run one after the other, and -v shows each of them, with the count at the end. ROWS names some.
+.PHONY: escape
+escape: build controlplane ## Run the escape suite: hostile inputs, each judged by what it did to the whole cluster. ROWS=44 runs one.
+	$(GO) test -count=1 -timeout 20m -v $(if $(ROWS),-run 'TestEscape/^($(ROWS))_') ./test/escape
 
 .PHONY: differential
 differential: PAIRS ?= 1000000

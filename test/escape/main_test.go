@@ -70,8 +70,8 @@ func run(m *testing.M) int {
 		code = fail(err)
 	}
 	if judge != nil {
-		fmt.Printf("escape: %d of %d rows passed; the oracle looked %d times at each of its %d invariants\n",
-			passed.Load(), ran.Load(), judge.Checks, oracle.Invariants)
+		fmt.Printf("escape: %d of %d rows passed; the oracle looked %d times at each of its %d invariants; the programs were never larger than %d MiB\n",
+			passed.Load(), ran.Load(), judge.Checks, oracle.Invariants, judge.Largest>>20)
 	}
 	return code
 }
@@ -95,7 +95,7 @@ func writeCatalogs(dir string) (map[string]string, error) {
 			return nil, err
 		}
 		out[image(r.number)] = path
-		if err := os.WriteFile(filepath.Join(path, "catalog.yaml"), []byte(r.directory()), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(path, "catalog.json"), []byte(r.directory()), 0o600); err != nil {
 			return nil, err
 		}
 	}

@@ -44,8 +44,8 @@ func TestTheOracleSees(t *testing.T) {
 		{"I4", "a token in a ConfigMap", []string{"I4", "configmaps", "serviceaccount:"}, func(s *scene) {
 			s.createOutside(&corev1.ConfigMap{ObjectMeta: s.Meta("leak"), Data: map[string]string{"log": "Bearer " + s.token(s.Namespace, accountName)}})
 		}},
-		{"I4", "the beginning of a token in a Secret", []string{"I4", "Secret", "serviceaccount:"}, func(s *scene) {
-			s.createOutside(&corev1.Secret{ObjectMeta: s.Meta("leak"), StringData: map[string]string{"note": s.token(s.Namespace, accountName)[:400]}})
+		{"I4", "the beginning of a token in a Secret", []string{"I4", "Secret", "holds"}, func(s *scene) {
+			s.createOutside(&corev1.Secret{ObjectMeta: s.Meta("leak"), StringData: map[string]string{"note": s.token(s.Namespace, accountName)[:200]}})
 		}},
 		{"I4", "what a neighbour keeps to itself", []string{"I4", "configmaps", neighbour}, func(s *scene) {
 			s.createOutside(&corev1.ConfigMap{ObjectMeta: s.Meta("leak"), Data: map[string]string{"found": secretValue}})

@@ -419,7 +419,6 @@ func (s *scene) halted() {
 	for _, name := range []string{"m2", "m3", "m4", "m5"} {
 		s.absent(&corev1.ConfigMap{}, name)
 	}
-	s.absent(&appsv1.Deployment{}, forge.Deployment)
 }
 
 // absent asserts that an object of the namespace, or of the cluster where it has none, does not exist.

@@ -19,11 +19,15 @@ import (
 // token is a JSON web token or the beginning of one: two parts that are the encoding of "{" and more.
 var token = regexp.MustCompile(`eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}`)
 
-// subject is how the tokens of ServiceAccounts name whose they are.
-var subject = regexp.MustCompile(`system:serviceaccount:[a-z0-9.-]*:?[a-z0-9.-]*`)
+// owners are how a token says whose it is, from its end to its beginning: what is cut short still has one.
+var owners = []*regexp.Regexp{
+	regexp.MustCompile(`system:serviceaccount:[^"]+`),
+	regexp.MustCompile(`"serviceaccount":\{"name":"[^"]+`),
+	regexp.MustCompile(`https://kubernetes\.default\.svc`), // the issuer
+}
 
-// tokensIn names whose tokens a text holds, also where they are cut short. Nobody has to know the tokens:
-// they say themselves whose they are.
+// tokensIn names whose tokens a text holds. Nobody has to know the tokens: they say themselves whose they
+// are.
 func tokensIn(text []byte) []string {
 	var out []string
 	for _, found := range token.FindAll(text, -1) {
@@ -32,8 +36,8 @@ func tokensIn(text []byte) []string {
 		if err != nil {
 			continue
 		}
-		if who := subject.Find(decoded); who != nil {
-			out = append(out, string(who))
+		if i := slices.IndexFunc(owners, func(r *regexp.Regexp) bool { return r.Match(decoded) }); i >= 0 {
+			out = append(out, string(owners[i].Find(decoded)))
 		}
 	}
 	slices.Sort(out)

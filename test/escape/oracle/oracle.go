@@ -45,6 +45,8 @@ type Oracle struct {
 	Homes  []string
 	// Checks counts how often each of the invariants was looked at.
 	Checks int
+	// Largest is the greatest resident size of one of Remit's programs so far, in bytes.
+	Largest int
 }
 
 // New prepares the namespace in which I5 is measured.
@@ -139,7 +141,7 @@ func (o *Oracle) Check(ctx context.Context, scene *Scene) error {
 	if err != nil {
 		return err
 	}
-	large, err := tooLarge(o.cluster)
+	large, err := o.tooLarge()
 	if err != nil {
 		return err
 	}

@@ -73,11 +73,13 @@ func resetPeaks(cluster *env.Cluster) error {
 }
 
 // tooLarge is I6.
-func tooLarge(cluster *env.Cluster) ([]string, error) {
-	programs, err := Programs(cluster)
+func (o *Oracle) tooLarge() ([]string, error) {
+	programs, err := Programs(o.cluster)
 	var out []string
 	for _, p := range programs {
-		if size := p.peak(); size > maxSize {
+		size := p.peak()
+		o.Largest = max(o.Largest, size)
+		if size > maxSize {
 			out = append(out, fmt.Sprintf("%s was as large as %d MiB", p.Name, size>>20))
 		}
 	}
