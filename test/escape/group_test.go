@@ -86,7 +86,7 @@ func operatorGroups() []row {
 			s.Succeeded(probeCSV)
 			s.retarget()
 			// The row says Pending; an installed operator that lost a requirement is Failed in OLM v0 (contract 1.7).
-			s.csvSays(failed, "requirements no longer met")
+			s.csvSays(failed, "requirements no") // longer met, and then: not met
 			s.settle()
 			list := &rbacv1.ClusterRoleBindingList{}
 			require.NoError(s.T, cluster.Client.List(s.T.Context(), list))

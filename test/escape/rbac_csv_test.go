@@ -71,7 +71,7 @@ func rbacInCSV() []row {
 			s.install(bundleOf(csv()))
 			s.Succeeded(probeCSV)
 			s.retarget(s.Namespace, neighbour)
-			s.csvSays(failed, "requirements no longer met")
+			s.csvSays(failed, "requirements no") // longer met, and then: not met
 			s.Eventually(func(c *assert.CollectT) { assert.Contains(c, statusText(c, s.CSV(c, probeCSV)), neighbour) })
 		}},
 		{number: "5", title: "kube-system as the only target", holds: p0(), play: func(s *scene) {
