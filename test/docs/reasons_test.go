@@ -20,7 +20,7 @@ import (
 // told says which constants of which package a page has to have.
 var told = []struct{ page, dir, names string }{
 	{"catalogsource", apiDir, `^CatalogSource\w+Error$`},
-	{"operatorgroup", "pkg/controller/operatorgroup", `^(Reason|MultipleOperatorGroup|OperatorGroupServiceAccount|AccountUsable|AccountChanged|TargetsKnown)`},
+	{"operatorgroup", "pkg/controller/operatorgroup", `^(Reason|MultipleOperatorGroup|OperatorGroupServiceAccount|AccountUsable|AccountChanged|TargetsKnown|TargetNotAllowed)`},
 	{"operatorgroup", "pkg/lib/scoped", `^(NoAccount|AccountNameInvalid|AccountMissing|AccountNotEnrolled)$`},
 	{"subscription", "pkg/controller/subscription", `^(reason|type)`},
 	{"subscription", "pkg/resolver", `^(ConstraintsNotSatisfiable|ErrorPreventedResolution)$`},

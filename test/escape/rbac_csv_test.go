@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/test/escape/forge"
@@ -79,6 +80,7 @@ func rbacInCSV() []row {
 			s.publish(bundleOf(csv()))
 			s.subscribe()
 			s.lacks(`in the namespace "kube-system"`)
+			s.GroupSays(groupName, "TargetNotAllowed", metav1.ConditionTrue, "AccountHoldsNothing", "kube-system")
 		}},
 		{number: "7", title: "permissions for the ServiceAccount of every pod", holds: p0(), play: func(s *scene) {
 			s.install(bundleOf(csv().Permissions(forge.Entry("default", readMaps)).PodSpec("default", "serviceAccountName")))

@@ -18,6 +18,8 @@ const (
 	AccountChanged = "AccountChanged"
 	// TargetsKnown is False where the target namespaces cannot be told.
 	TargetsKnown = "TargetsKnown"
+	// TargetNotAllowed is True where the account holds nothing in a target namespace.
+	TargetNotAllowed = "TargetNotAllowed"
 )
 
 // Condition reasons besides those of scoped.Reason, which AccountUsable has where it is False.
@@ -36,6 +38,9 @@ const (
 	ReasonSelected         = "NamespacesSelected"
 	ReasonAll              = "AllNamespaces"
 	ReasonInvalidSelector  = "InvalidSelector"
+	ReasonNoRights         = "AccountHoldsNothing"
+	ReasonRights           = "AccountHoldsRights"
+	ReasonNoAccountYet     = "NoUsableAccount"
 	messageMultiple        = "Multiple OperatorGroup found in the same namespace"
 	messageAccountNotFound = "ServiceAccount %s not found"
 )

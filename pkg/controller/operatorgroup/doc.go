@@ -10,4 +10,5 @@
 //	there is an account that Remit may use    AccountUsable
 //	it was deleted and created again          AccountChanged
 //	spec.selector is a selector               TargetsKnown
+//	the account holds nothing in a target     TargetNotAllowed
 package operatorgroup

@@ -116,8 +116,34 @@ func (r *Reconciler) gather(ctx context.Context, group *operatorsv1.OperatorGrou
 		return f, nil
 	}
 	f.Account = account
-	f.NotEnrolled, err = r.enrolment.Missing(r.rbac, account)
+	if f.NotEnrolled, err = r.enrolment.Missing(r.rbac, account); err != nil {
+		return f, err
+	}
+	f.Barren, err = r.barren(group.Namespace, account, f.Targets)
 	return f, err
+}
+
+// barren are the targets in which the account holds no more than every ServiceAccount of its namespace.
+func (r *Reconciler) barren(own string, account scoped.Account, targets []string) ([]string, error) {
+	subject := rbac.ServiceAccount(account.Namespace, account.Name)
+	var out []string
+	for _, namespace := range targets {
+		if namespace == own || namespace == scoped.AllNamespaces {
+			continue
+		}
+		holds, err := r.rbac.Held(subject, namespace)
+		if err != nil {
+			return nil, fmt.Errorf("rules held by %s: %w", subject.User, err)
+		}
+		all, err := r.rbac.Held(rbac.Subject{Groups: subject.Groups}, namespace)
+		if err != nil {
+			return nil, fmt.Errorf("rules held by all: %w", err)
+		}
+		if len(rbac.Missing(all, holds)) == 0 {
+			out = append(out, namespace)
+		}
+	}
+	return out, nil
 }
 
 // gatherTargets tells a selector that is none, which only its author can mend, from a failed read.

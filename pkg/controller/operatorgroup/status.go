@@ -3,6 +3,7 @@ package operatorgroup
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -22,6 +23,8 @@ type Facts struct {
 	// Targets are the target namespaces, or InvalidSelector says why there are none.
 	Targets         []string
 	InvalidSelector error
+	// Barren are the targets, beside the own namespace, in which the account holds nothing.
+	Barren []string
 	// Account is set where there is one; otherwise Problem says why there is none.
 	Account scoped.Account
 	Problem *scoped.Error
@@ -42,6 +45,7 @@ func Desired(f Facts) operatorsv1.OperatorGroupStatus {
 	set(serviceAccount(f))
 	set(usable(f))
 	set(targets(f))
+	set(allowed(f))
 	set(changed(f)) // looks at the reference as it was
 	out.ServiceAccountRef = reference(f)
 	return out
@@ -90,6 +94,18 @@ func targets(f Facts) metav1.Condition {
 		return yes(TargetsKnown, ReasonSelected, "spec.selector matches no namespace")
 	}
 	return yes(TargetsKnown, ReasonSelected, "")
+}
+
+// allowed is for people only: what an account may do in a target the API server says at each write.
+func allowed(f Facts) metav1.Condition {
+	switch {
+	case f.Problem != nil:
+		return metav1.Condition{Type: TargetNotAllowed, Status: metav1.ConditionUnknown, Reason: ReasonNoAccountYet}
+	case len(f.Barren) > 0:
+		return yes(TargetNotAllowed, ReasonNoRights, fmt.Sprintf("ServiceAccount %s holds nothing in %s: nothing can be installed for %s there",
+			f.Account.Key(), strings.Join(f.Barren, ", "), f.Group.Name))
+	}
+	return no(TargetNotAllowed, ReasonRights, "")
 }
 
 // changed is the one condition that remembers: that an account was replaced cannot be read off the

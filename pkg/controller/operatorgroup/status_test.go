@@ -91,6 +91,10 @@ func TestConditions(t *testing.T) {
 		}), AccountUsable, "True", ReasonUsable, "default account"},
 		{"bad selector", given(func(f *Facts) { f.InvalidSelector = errors.New("bad") }), TargetsKnown, "False", ReasonInvalidSelector, "bad"},
 		{"listed", given(), TargetsKnown, "True", ReasonListed, ""},
+		{"targets with rights", given(), TargetNotAllowed, "False", ReasonRights, ""},
+		{"targets without", given(func(f *Facts) { f.Barren = []string{"kube-system", "t2"} }), TargetNotAllowed, "True", ReasonNoRights,
+			"ServiceAccount t1/acct holds nothing in kube-system, t2"},
+		{"targets of nobody", given(gone), TargetNotAllowed, "Unknown", ReasonNoAccountYet, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			got := condition(t, Desired(tc.facts), tc.kind)
@@ -103,7 +107,7 @@ func TestConditions(t *testing.T) {
 }
 
 func TestEveryConditionIsSetOnTheFirstVisit(t *testing.T) {
-	require.Len(t, Desired(given()).Conditions, 5)
+	require.Len(t, Desired(given()).Conditions, 6)
 	require.Equal(t, &corev1.ObjectReference{APIVersion: "v1", Kind: "ServiceAccount", Namespace: "t1", Name: "acct", UID: "one"},
 		Desired(given()).ServiceAccountRef)
 }
