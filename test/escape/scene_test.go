@@ -439,7 +439,7 @@ func (s *scene) allow(match func(oracle.Change) bool) { s.told.Allowed = match }
 // suite is all rows, in the order of their numbers.
 func suite() []row {
 	return slices.Concat(rbacInCSV(), rbacManifests(), crds(), deployments(), secretsAndTokens(),
-		operatorGroups(), installPlans(), csvs(), ownership(), catalogs(), races(), malformed())
+		operatorGroups(), installPlans(), csvs(), ownership(), catalogs(), upgrades(), races(), malformed())
 }
 
 func TestEscape(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 )
@@ -37,6 +38,9 @@ func (r *Reconciler) gatherSiblings(ctx context.Context, s *scope) error {
 			s.siblings[c.Name] = c
 		}
 	}
+	if err := r.dropPretenders(ctx, s); err != nil {
+		return err
+	}
 	s.facts.ReplacedBy, s.facts.Replaced = s.siblings.replacing(s.csv)
 	if older := s.siblings[s.csv.Spec.Replaces]; older != nil {
 		s.facts.Older = older.Name
@@ -63,6 +67,41 @@ func related(s *scope, c *operatorsv1alpha1.ClusterServiceVersion, subs []operat
 		return true
 	}
 	return ownerOf(c, subscriptionOf(c, subs)).Lineage == s.owner.Lineage
+}
+
+// dropPretenders leaves out what is not a version of the lineage whose mark it carries: whoever may create a
+// CSV may put a mark on it, and would have the account remove what they may not remove themselves (escape
+// suite 77). Only where there is something to replace does this ask the API server.
+func (r *Reconciler) dropPretenders(ctx context.Context, s *scope) error {
+	if len(s.siblings) == 0 || s.csv.Labels[names.LabelLineage] == "" {
+		return nil
+	}
+	for name, c := range s.siblings {
+		ok, err := r.mayReplace(ctx, c)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			delete(s.siblings, name)
+		}
+	}
+	ok, err := r.mayReplace(ctx, s.csv)
+	if err == nil && !ok {
+		clear(s.siblings)
+	}
+	return err
+}
+
+// mayReplace says whether the CSV replaces nothing, or an install has applied it.
+func (r *Reconciler) mayReplace(ctx context.Context, csv *operatorsv1alpha1.ClusterServiceVersion) (bool, error) {
+	if csv.Spec.Replaces == "" {
+		return true, nil
+	}
+	live := r.reference(csv)
+	if err := r.lookup.Reader.Get(ctx, client.ObjectKeyFromObject(csv), live); err != nil {
+		return false, client.IgnoreNotFound(err)
+	}
+	return apply.Applied(live), nil
 }
 
 // replacing names the CSV that replaces this one, the first by name where several do, and says whether
