@@ -9,21 +9,26 @@ import (
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"github.com/operator-framework/operator-registry/pkg/api"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/remit-olm/remit/test/escape/forge"
 )
 
-// address is a row with a CatalogSource whose address its author has no business at.
-func address(number, where string) row {
-	return row{number: number, title: "a catalog at " + where, holds: p0(), play: func(s *scene) {
-		s.group(s.Namespace)
-		s.catalogSource("catalog", operatorsv1alpha1.CatalogSourceSpec{SourceType: operatorsv1alpha1.SourceTypeGrpc, Address: where})
-		s.subscribe()
-		s.catalogSays("address")
-		s.refused("its content is not available")
-	}}
+// unreachable makes a CatalogSource whose address its author has no business at, and a Subscription to it.
+func (s *scene) unreachable(where string, words ...string) {
+	s.T.Helper()
+	s.group(s.Namespace)
+	s.catalogSource("catalog", operatorsv1alpha1.CatalogSourceSpec{SourceType: operatorsv1alpha1.SourceTypeGrpc, Address: where})
+	s.subscribe()
+	s.catalogSays(append(words, "address")...)
+	s.refused("its content is not available")
+}
+
+func elsewhere(s *scene) *corev1.Service {
+	return &corev1.Service{ObjectMeta: s.Meta("elsewhere"),
+		Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "metadata.internal.example.com"}}
 }
 
 func catalogs() []row {
@@ -67,14 +72,33 @@ func catalogs() []row {
 					_ = conn.Close()
 				}
 			}()
-			address("", listener.Addr().String()).play(s)
+			s.unreachable(listener.Addr().String())
 			s.settle()
 			require.Zero(s.T, dialled.Load())
+		}},
+		{number: "91h", title: "a catalog at a Service that stands for a name elsewhere", holds: p0(), play: func(s *scene) {
+			s.Create(elsewhere(s))
+			s.unreachable(fmt.Sprintf("elsewhere.%s.svc:443", s.Namespace), "outside of the cluster")
+		}},
+		{number: "91i", title: "a catalog at a Service that comes to stand for one", holds: p0(), play: func(s *scene) {
+			where := s.Serve("elsewhere", &hostileRegistry{send: []*api.Bundle{entry("a", "")}})
+			s.group(s.Namespace)
+			s.catalogSource("catalog", operatorsv1alpha1.CatalogSourceSpec{SourceType: operatorsv1alpha1.SourceTypeGrpc, Address: where})
+			s.Eventually(func(c *assert.CollectT) {
+				cs := &operatorsv1alpha1.CatalogSource{}
+				assert.NoError(c, s.Get("catalog", cs))
+				if assert.NotNil(c, cs.Status.GRPCConnectionState) {
+					assert.Equal(c, "READY", cs.Status.GRPCConnectionState.LastObservedState)
+				}
+			})
+			require.NoError(s.T, cluster.Client.Delete(s.T.Context(), &corev1.Service{ObjectMeta: s.Meta("elsewhere")}))
+			s.Create(elsewhere(s))
+			s.catalogSays("outside of the cluster")
 		}},
 	}
 	for i, where := range []string{"169.254.169.254:80", "kubernetes.default.svc:443", "10.96.0.1:443", "unix:///var/run/secrets/token",
 		"passthrough:///kubernetes.default.svc:443", "catalog." + neighbour + ".svc:50051", "localhost:50051"} {
-		rows = append(rows, address("91"+letter(i), where))
+		rows = append(rows, row{number: "91" + letter(i), title: "a catalog at " + where, holds: p0(), play: func(s *scene) { s.unreachable(where) }})
 	}
 	for i, r := range []struct {
 		title string

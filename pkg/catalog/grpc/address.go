@@ -26,7 +26,8 @@ type Scope struct {
 // Target checks spec.address against the scope and returns what to dial. Outside the global catalog
 // namespace only a Service of the CatalogSource's own namespace is allowed, so that nobody can use
 // this program to reach hosts that they could not reach themselves; and such an address is
-// dialled as <service>.<namespace>.svc, which can never be a name outside the cluster.
+// dialled as <service>.<namespace>.svc, which is a name outside the cluster only where the Service says so
+// (type ExternalName): that is for the caller to see.
 func (s Scope) Target(address string) (string, error) {
 	host, port, err := split(address)
 	if err != nil {

@@ -36,7 +36,7 @@ func (r *Reconciler) observe(ctx context.Context, cs *operatorsv1alpha1.CatalogS
 	case byImage:
 		return r.observeImage(ctx, key, spec.Image)
 	case byAddress:
-		return r.observeAddress(key, spec.Address)
+		return r.observeAddress(ctx, key, spec.Address)
 	case byConfigMap:
 		return r.observeConfigMap(ctx, key, spec.ConfigMap)
 	}
@@ -64,7 +64,7 @@ func inProcess(c content, reason operatorsv1alpha1.ConditionReason, where string
 	return seen
 }
 
-func (r *Reconciler) observeAddress(key types.NamespacedName, address string) observation {
+func (r *Reconciler) observeAddress(ctx context.Context, key types.NamespacedName, address string) observation {
 	scope := cataloggrpc.Scope{
 		Namespace:     key.Namespace,
 		Anywhere:      key.Namespace == r.GlobalNamespace,
@@ -72,6 +72,9 @@ func (r *Reconciler) observeAddress(key types.NamespacedName, address string) ob
 	}
 	const reason = operatorsv1alpha1.CatalogSourceRegistryServerError
 	target, err := scope.Target(address)
+	if err == nil && !scope.Anywhere {
+		err = r.leadsElsewhere(ctx, key.Namespace, target)
+	}
 	if err != nil {
 		r.connections.drop(key)
 		return observation{problem: problemf(reason, "couldn't connect to registry - %v", err)}

@@ -64,6 +64,8 @@ type Reconciler struct {
 	watcher     *watcher
 	connections *connections
 	configMaps  *configMaps
+	// elsewhere reads the Services that stand for names outside of the cluster; nil where nobody watches.
+	elsewhere client.Reader
 }
 
 // New checks the options.
@@ -110,11 +112,16 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	if err := mgr.GetFieldIndexer().IndexField(context.Background(), newObject(), indexConfigMap, configMapOf); err != nil {
 		return fmt.Errorf("index CatalogSources by ConfigMap: %w", err)
 	}
+	elsewhere, err := r.watchElsewhere(mgr)
+	if err != nil {
+		return err
+	}
 	return ctrl.NewControllerManagedBy(mgr).
 		Named(controllerName).
 		For(newObject()).
 		Watches(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(r.usersOfConfigMap), builder.OnlyMetadata).
 		WatchesRawSource(source.Func(r.waker.start)).
+		WatchesRawSource(elsewhere).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
 		Complete(r)
 }
