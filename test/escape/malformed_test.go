@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 
@@ -102,6 +103,11 @@ func malformed() []row {
 			s.refused("serviceAccountName")
 		}},
 		broken("118", "a ConfigMap for kube-system", replaced(configMap, "name: broken", "name: broken\n  namespace: kube-system"), "kube-system"),
+		{number: "118b", title: "a CSV for kube-system", holds: p1(), play: func(s *scene) {
+			s.install(bundleOf(csv().Set("kube-system", "metadata", "namespace")))
+			s.Succeeded(probeCSV)
+			require.NoError(s.T, s.Get(probeCSV, &operatorsv1alpha1.ClusterServiceVersion{})) // in the Subscription's namespace, wherever its author had it
+		}},
 		broken("118a", "a namespace that is no text", replaced(configMap, "name: broken", "name: broken\n  namespace: [kube-system]"), "namespace"),
 		broken("119", "a generated name", replaced(configMap, "name: broken", "generateName: broken-"), "generateName"),
 		broken("119a", "a generated name beside a name", replaced(configMap, "name: broken", "name: broken\n  generateName: broken-"), "generateName"),

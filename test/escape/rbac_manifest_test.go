@@ -134,6 +134,9 @@ func rbacManifests() []row {
 				assert.Error(c, s.Get(probeCSV, &operatorsv1alpha1.ClusterServiceVersion{}))
 			})
 		}},
+		manifests("21", "a PriorityClass for all pods of the cluster", p1(), []string{
+			`{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: escape-first}, value: 1000000000, globalDefault: true}`,
+		}, "priorityclasses", "at the cluster scope"),
 		{number: "20c", title: "ServiceAccounts and Secrets of another bundle's name", holds: p0(), play: func(s *scene) {
 			s.Create(&corev1.ServiceAccount{ObjectMeta: s.Meta("theirs")})
 			s.install(bundleOf(csv(), `{apiVersion: v1, kind: ServiceAccount, metadata: {name: theirs}}`))

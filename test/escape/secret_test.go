@@ -46,6 +46,16 @@ func secretsAndTokens() []row {
 			require.NoError(s.T, s.Get("theirs", after))
 			require.Equal(s.T, theirs.ResourceVersion, after.ResourceVersion)
 		}},
+		{number: "53a", title: "a ConfigMap over the one by which pods trust the API server", holds: p0(), play: func(s *scene) {
+			s.install(bundleOf(csv(), `{apiVersion: v1, kind: ConfigMap, metadata: {name: kube-root-ca.crt}, data: {ca.crt: evil}}`))
+			s.planSays("ConfigMap "+s.Namespace+"/kube-root-ca.crt", "exists and is not ours")
+			s.nothingWritten()
+		}},
+		{number: "53b", title: "the ServiceAccount of every pod, with a Secret to pull images by", holds: p0(), play: func(s *scene) {
+			s.install(bundleOf(csv(), `{apiVersion: v1, kind: ServiceAccount, metadata: {name: default}, imagePullSecrets: [{name: evil}]}`))
+			s.planSays("ServiceAccount "+s.Namespace+"/default", "exists and is not ours")
+			s.nothingWritten()
+		}},
 		{number: "55", title: "an account that is made again amid a plan", holds: p0(), play: func(s *scene) {
 			blocker := s.stopped()
 			s.dismiss(accountName)
