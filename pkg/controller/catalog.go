@@ -45,6 +45,10 @@ func Catalog(ctx context.Context, mgr ctrl.Manager, o CatalogOptions) error {
 	if err != nil {
 		return err
 	}
+	version, err := serverVersion(mgr)
+	if err != nil {
+		return err
+	}
 	store := &catalog.Store{}
 	sources, err := catalogsource.New(catalogsource.Options{
 		Client: mgr.GetClient(), Cache: mgr.GetCache(), Live: mgr.GetAPIReader(), Store: store,
@@ -63,7 +67,7 @@ func Catalog(ctx context.Context, mgr ctrl.Manager, o CatalogOptions) error {
 	}
 	plans, err := installplan.New(installplan.Options{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Accounts: accounts, Catalogs: store, RBAC: listers,
-		Enrolment:              enrolment,
+		Enrolment: enrolment, ServerVersion: version,
 		Recorder:               mgr.GetEventRecorder(names.UserAgentCatalog),
 		GlobalCatalogNamespace: o.GlobalCatalogNamespace, Default: o.Default, CRDAccount: o.CRDAccount,
 	})

@@ -31,8 +31,10 @@ type Input struct {
 	// GlobalCatalogNamespace is the one whose CatalogSources every namespace may use.
 	GlobalCatalogNamespace string
 	Catalogs               Catalogs
-	// Account bounds what is installed in the namespace; Targets are its OperatorGroup's.
+	// Account bounds what is installed in the namespace; Group is the name of its OperatorGroup and Targets
+	// are that one's.
 	Account scoped.Account
+	Group   string
 	Targets []string
 
 	Roles               rbacv1listers.RoleLister
@@ -140,6 +142,6 @@ func (in Input) steps(pin Pin, content *catalog.Content) (*build.Steps, error) {
 		Namespace: in.Account.Namespace, Name: in.Account.Name, UID: in.Account.UID,
 	}}
 	return build.NewStepResourceFromBundle(b, build.Scope{
-		Namespace: in.Namespace, Package: pin.Package, Targets: in.Targets, Account: account,
+		Namespace: in.Namespace, Package: pin.Package, Group: in.Group, Targets: in.Targets, Account: account,
 	}, checker)
 }

@@ -18,6 +18,8 @@ const (
 	catalogPrometheus = "prometheus"
 	// catalogOwnGroup has a CustomResourceDefinition that no other catalog has.
 	catalogOwnGroup = "own-group"
+	// catalogRequiring requires a CustomResourceDefinition, wanted.requiring.remit.dev, that no catalog has.
+	catalogRequiring = "requiring"
 	// catalogLarge has more manifests than an InstallPlan shows.
 	catalogLarge = "large"
 )
@@ -52,6 +54,10 @@ var variants = map[string]func(v env.Variant){
 			map[string]any{"type": "MultiNamespace", "supported": false},
 			map[string]any{"type": "AllNamespaces", "supported": false},
 		}, "spec", "installModes")
+	},
+	catalogRequiring: func(v env.Variant) {
+		v.Set([]any{map[string]any{"name": "wanted.requiring.remit.dev", "version": "v1", "kind": "Wanted"}},
+			"spec", "customresourcedefinitions", "required")
 	},
 	catalogOwnGroup: func(v env.Variant) { v.SetGroup("together.remit.dev") },
 	"bad-port": func(v env.Variant) {

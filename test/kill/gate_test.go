@@ -89,5 +89,5 @@ func (g *gate) answered(response *http.Response) error {
 }
 
 func isWrite(r *http.Request) bool {
-	return r.Method != http.MethodGet && r.Method != http.MethodHead && r.Method != http.MethodOptions
+	return r.Method != http.MethodGet && r.Method != http.MethodHead && r.Method != http.MethodOptions && !r.URL.Query().Has("dryRun")
 }

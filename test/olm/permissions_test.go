@@ -146,6 +146,6 @@ func rarely(tn *env.Tenant, phase operatorsv1alpha1.ClusterServiceVersionPhase, 
 		assert.NoError(c, tn.Get("demo.v1.0.0", got))
 		assert.Equal(c, phase, got.Status.Phase, got.Status.Message)
 		assert.Equal(c, reason, got.Status.Reason, got.Status.Message)
-	}, env.Patience, time.Second)
+	}, 5*env.Patience, time.Second)
 	return got
 }

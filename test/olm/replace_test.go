@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -28,7 +27,7 @@ func replacing(c *csv) {
 	c.Spec.InstallStrategy.StrategySpec.ClusterPermissions = nil
 }
 
-// missingCRD keeps a CSV from being installed until newCRD has made it.
+// missingCRD keeps a CSV from being installed until that is there.
 func missingCRD(c *csv) {
 	c.Spec.CustomResourceDefinitions.Required = []operatorsv1alpha1.CRDDescription{{Name: "things." + c.Namespace + ".test", Version: "v1", Kind: "Thing"}}
 }
@@ -130,7 +129,7 @@ func TestTheOlderVersionGoesWithItsPermissionsOnceTheNewerHasSucceeded(t *testin
 	})
 	require.Equal(t, before, ofVersion(tn, "demo.v1.0.0"), "nothing is removed before the switch")
 
-	newCRD(tn, "things", tn.Namespace+".test", "Thing")
+	tn.Create(env.CRD("things", tn.Namespace+".test", "Thing"))
 	requireNewer(tn, "install strategy completed with no errors")
 	requireGone(tn)
 	tn.Eventually(func(c *assert.CollectT) { assert.Empty(c, ofVersion(tn, "demo.v1.0.0")) })
@@ -241,20 +240,4 @@ func TestABundleDoesNotReplaceAnothersOperator(t *testing.T) {
 	requireSucceeded(tn)
 	require.Len(t, ofVersion(tn, "demo.v1.0.0"), 6)
 	require.NoError(t, tn.Get("demo", &corev1.ServiceAccount{}))
-}
-
-// newCRD makes a CustomResourceDefinition of one served version, v1.
-func newCRD(tn *env.Tenant, plural, group, kind string) {
-	tn.T.Helper()
-	yes := true
-	tn.Create(&apiextensionsv1.CustomResourceDefinition{
-		ObjectMeta: metav1.ObjectMeta{Name: plural + "." + group},
-		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
-			Group: group, Scope: apiextensionsv1.NamespaceScoped,
-			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: plural, Kind: kind},
-			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{Name: "v1", Served: true, Storage: true,
-				Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{
-					Type: "object", XPreserveUnknownFields: &yes}}}},
-		},
-	})
 }

@@ -19,10 +19,11 @@ type Facts struct {
 	// after it has succeeded.
 	ReplacedBy string
 	Replaced   bool
-	// Older names the ClusterServiceVersion that this one replaces, while it exists. OlderSteppedBack says
-	// that it leaves the field to this one.
-	Older            string
-	OlderSteppedBack bool
+	// Older names the ClusterServiceVersion that this one replaces, while it exists.
+	Older string
+	// Waits says for whom a CSV that was never installed waits before anything of it is looked at: the
+	// older one, until that steps back, or the plan that brings it.
+	Waits string
 	// Group says why the namespace's OperatorGroups do not allow this CSV to run.
 	Group *Problem
 	// Strategy says what is wrong with the install strategy; only its author can mend it.

@@ -59,15 +59,11 @@ func (r *Reconciler) gatherStrategy(s *scope) {
 	if !s.runnable() {
 		return
 	}
-	in := deployment.Input{CSV: s.csv, Owner: s.owner, Group: groupAnnotations(s)}
+	in := deployment.Input{CSV: s.csv, Owner: s.owner, Group: deployment.GroupAnnotations(s.group.Name, s.csv.Namespace, s.targets)}
 	if s.subscription != nil && s.subscription.Spec != nil {
 		in.Config = s.subscription.Spec.Config
 	}
 	s.deployments, s.facts.Strategy = deployment.Desired(in)
-}
-
-func groupAnnotations(s *scope) map[string]string {
-	return deployment.GroupAnnotations(s.group.Name, s.csv.Namespace, s.targets)
 }
 
 // gatherAccount finds the account, in the cache, and a client that acts as it and looks again, live,
@@ -76,7 +72,7 @@ func (r *Reconciler) gatherAccount(ctx context.Context, s *scope) error {
 	account, err := r.cached.AccountOf(ctx, s.group)
 	if err == nil {
 		s.account = account
-		err = r.openClient(ctx, s)
+		err = r.openClient(s)
 	}
 	if errors.As(err, &s.facts.Account) {
 		s.facts.Notes = append(s.facts.Notes, fmt.Sprintf("%s: %s", s.facts.Account.Reason, oneLine(s.facts.Account)))
@@ -85,18 +81,18 @@ func (r *Reconciler) gatherAccount(ctx context.Context, s *scope) error {
 	return err
 }
 
-func (r *Reconciler) openClient(ctx context.Context, s *scope) error {
+func (r *Reconciler) openClient(s *scope) error {
 	if err := r.followRights(s); err != nil {
 		return err
 	}
 	if err := r.enrolment.Own(r.rbac, s.account); err != nil {
 		return err
 	}
-	own, err := r.clientFor(ctx, s.account)
+	own, err := r.accounts.Open(s.account)
 	if err != nil {
 		return err
 	}
-	s.client = &guarded{Client: own, lookup: r.lookup, namespace: s.csv.Namespace, account: s.account}
+	s.client = &guarded{Client: own, mint: r.clientFor, lookup: r.lookup, namespace: s.csv.Namespace, account: s.account}
 	return nil
 }
 

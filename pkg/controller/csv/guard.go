@@ -11,10 +11,13 @@ import (
 )
 
 // guarded is a client that acts as an account found in the cache. Before its first write it looks the
-// account up again, live: a decision may rest on a cache, what is written may not. A visit that finds all
-// as it should be then costs no request.
+// account up again, live: a decision may rest on a cache, what is written may not. Single objects it reads
+// live as self, which may. So a visit that finds all as it should be costs no request but such reads, and no
+// token.
 type guarded struct {
 	client.Client
+	// mint opens the client with a token.
+	mint      func(ctx context.Context, account scoped.Account) (client.Client, error)
 	lookup    scoped.Lookup
 	namespace string
 	account   scoped.Account
@@ -32,8 +35,14 @@ func (g *guarded) confirm(ctx context.Context) error {
 	if account != g.account {
 		return fmt.Errorf("the account of namespace %q changed from %s to %s", g.namespace, g.account.Key(), account.Key())
 	}
-	g.confirmed = true
-	return nil
+	_, err = g.mint(ctx, account)
+	g.confirmed = err == nil
+	return err
+}
+
+// Get implements client.Reader.
+func (g *guarded) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+	return g.lookup.Reader.Get(ctx, key, obj, opts...)
 }
 
 // Apply implements client.Writer.

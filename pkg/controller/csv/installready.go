@@ -2,12 +2,13 @@ package csv
 
 import "fmt"
 
-// installReady writes the Deployments, unless it is known that they would be refused.
+// installReady writes the Deployments, unless they are as they were written, or it is known that they would be
+// refused.
 func installReady(f Facts) Transition {
 	if f.Refused != nil {
 		return to(phaseFailed, reasonNoRetry, fmt.Sprintf(messageStrategyFailed, f.Refused))
 	}
 	t := to(phaseInstalling, reasonInstallSuccessful, messageWritten)
-	t.Install = true
+	t.Install = !f.Deployments.Untouched
 	return t
 }

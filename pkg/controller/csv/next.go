@@ -36,7 +36,7 @@ func Next(f Facts) Transition {
 	}
 	switch f.CSV.Status.Phase {
 	case phaseNone:
-		return to(phasePending, reasonRequirementsUnknown, messageUnknown)
+		return waiting(f)
 	case phasePending:
 		return pending(f)
 	case phaseInstallReady:

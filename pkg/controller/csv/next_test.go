@@ -85,8 +85,9 @@ func TestNextInEveryPhase(t *testing.T) {
 		{"roles refused by a policy", given(phasePending, "", func(f *Facts) { f.Prepared = forbidden }, after(10*time.Second)),
 			Transition{Phase: phasePending, Reason: reasonRequirementsNotMet, After: 10 * time.Second,
 				Message: `one or more requirements couldn't be found: deployments.apps "d" is forbidden: no`}},
-		{"waits for the older version", given(phasePending, reasonRequirementsUnknown, func(f *Facts) { f.Older = "demo.v0" }), to(phasePending, reasonRequirementsUnknown, "before")},
-		{"the older version has stepped back", given(phasePending, "", func(f *Facts) { f.Older, f.OlderSteppedBack = "demo.v0", true }),
+		{"waits for the older version", given(phasePending, reasonRequirementsUnknown, func(f *Facts) { f.Older, f.Waits = "demo.v0", "x" }), to(phasePending, reasonRequirementsUnknown, "requirements not yet checked: x")},
+		{"waits from the start", given(phaseNone, "", func(f *Facts) { f.Waits = "x" }), to(phasePending, reasonRequirementsUnknown, "requirements not yet checked: x")},
+		{"the older version has stepped back", given(phasePending, "", func(f *Facts) { f.Older = "demo.v0" }),
 			to(phaseInstallReady, reasonRequirementsMet, "all requirements found, attempting install")},
 		{"all there", given(phasePending, ""), to(phaseInstallReady, reasonRequirementsMet, "all requirements found, attempting install")},
 
@@ -186,17 +187,6 @@ func TestRoundsOfRepairBecomeRarer(t *testing.T) {
 	require.Greater(t, waits[5], 10*time.Second)
 	require.Equal(t, maxBackoff, waits[11])
 	require.LessOrEqual(t, len(csv.Status.Conditions), 20)
-}
-
-func TestRequirementOfAVersion(t *testing.T) {
-	status, message := compareVersions("1.20.0", "v1.36.3")
-	require.Equal(t, present, status)
-	require.Equal(t, "CSV minKubeVersion (1.20.0) less than server version (v1.36.3)", message)
-	status, message = compareVersions("9.0.0", "v1.36.3")
-	require.Equal(t, notPresent, status)
-	require.Equal(t, "CSV version requirement not met: minKubeVersion (9.0.0) > server version (v1.36.3)", message)
-	status, _ = compareVersions("latest", "v1.36.3")
-	require.Equal(t, notPresent, status)
 }
 
 func TestTheLineageIsTheOneThatTheInstallPlanMarked(t *testing.T) {

@@ -1,11 +1,19 @@
 package csv
 
-// pending waits for the version that it replaces to step back, and for the requirements, the operator's own
-// ServiceAccounts and roles among them.
+// waiting says for whom.
+func waiting(f Facts) Transition {
+	message := messageUnknown
+	if f.Waits != "" {
+		message += ": " + f.Waits
+	}
+	return to(phasePending, reasonRequirementsUnknown, message)
+}
+
+// pending waits for the requirements, the operator's own ServiceAccounts and roles among them.
 func pending(f Facts) Transition {
 	switch {
-	case f.Older != "" && !f.OlderSteppedBack:
-		return stay(f)
+	case f.Waits != "":
+		return waiting(f)
 	case f.Prepared != nil:
 		t := to(phasePending, reasonRequirementsNotMet, messageNotMet+": "+oneLine(f.Prepared))
 		t.After = again(f, f.Prepared)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/remit-olm/remit/pkg/bundle"
 	"github.com/remit-olm/remit/pkg/install"
+	"github.com/remit-olm/remit/pkg/install/requirement"
 )
 
 // requireServiceAccounts looks at the operator's own ServiceAccounts and what they hold.
@@ -21,10 +22,10 @@ func (r *Reconciler) requireServiceAccounts(ctx context.Context, s *scope) error
 	for _, p := range bundle.Permissions(s.csv) {
 		sa := &corev1.ServiceAccount{}
 		err := r.client.Get(ctx, types.NamespacedName{Namespace: s.csv.Namespace, Name: p.ServiceAccount}, sa)
-		status := operatorsv1alpha1.RequirementStatus{Version: "v1", Kind: "ServiceAccount", Name: p.ServiceAccount, Status: present}
+		status := operatorsv1alpha1.RequirementStatus{Version: "v1", Kind: "ServiceAccount", Name: p.ServiceAccount, Status: requirement.Present}
 		switch {
 		case apierrors.IsNotFound(err):
-			status.Status, status.Message = notPresent, "Service account does not exist"
+			status.Status, status.Message = requirement.NotPresent, "Service account does not exist"
 			s.require(status)
 			continue
 		case err != nil:
@@ -38,9 +39,9 @@ func (r *Reconciler) requireServiceAccounts(ctx context.Context, s *scope) error
 		status.Dependents = covered.dependents
 		switch {
 		case ownedByAnother(s, sa):
-			status.Status, status.Message = notSatisfied, "Service account is owned by another ClusterServiceVersion"
+			status.Status, status.Message = requirement.NotSatisfied, "Service account is owned by another ClusterServiceVersion"
 		case len(covered.missing) > 0:
-			status.Status, status.Message = notSatisfied, install.AccountNotCovering+lines(covered.missing)
+			status.Status, status.Message = requirement.NotSatisfied, install.AccountNotCovering+lines(covered.missing)
 		case p.ServiceAccount == bundle.DefaultServiceAccount:
 			status.Message = "every pod of the namespace that names no ServiceAccount gets what this one is given"
 		}
@@ -72,12 +73,12 @@ func (s *scope) requireAccount() {
 		return
 	}
 	status := operatorsv1alpha1.RequirementStatus{
-		Version: "v1", Kind: "ServiceAccount", Name: s.account.Name, UUID: string(s.account.UID), Status: present,
+		Version: "v1", Kind: "ServiceAccount", Name: s.account.Name, UUID: string(s.account.UID), Status: requirement.Present,
 		Message:    "the operator is bounded by ServiceAccount " + s.account.Key().String() + ", which holds all that its permissions ask for",
 		Dependents: s.covered.dependents,
 	}
 	if over := s.exceeding(); len(over) > 0 {
-		status.Status, status.Message = notSatisfied, install.AccountNotCovering+lines(over)
+		status.Status, status.Message = requirement.NotSatisfied, install.AccountNotCovering+lines(over)
 	}
 	s.requirements = append(s.requirements, status)
 }
@@ -102,15 +103,15 @@ func (s *scope) noteUnserved() {
 	const why = "not served by this version of Remit: it was not installed"
 	var unserved []string
 	for _, api := range s.csv.Spec.APIServiceDefinitions.Owned {
-		status := apiService(api)
-		status.Status, status.Message = notAvailable, why
+		status := requirement.APIService(api)
+		status.Status, status.Message = requirement.NotAvailable, why
 		s.requirements = append(s.requirements, status)
 		unserved = append(unserved, "APIService "+status.Name)
 	}
 	for _, hook := range s.csv.Spec.WebhookDefinitions {
 		s.requirements = append(s.requirements, operatorsv1alpha1.RequirementStatus{
 			Group: "admissionregistration.k8s.io", Version: "v1", Kind: string(hook.Type), Name: hook.GenerateName,
-			Status: notAvailable, Message: why,
+			Status: requirement.NotAvailable, Message: why,
 		})
 		unserved = append(unserved, string(hook.Type)+" "+hook.GenerateName)
 	}

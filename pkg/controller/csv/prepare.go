@@ -3,12 +3,15 @@ package csv
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/remit-olm/remit/pkg/install/deployment"
 	"github.com/remit-olm/remit/pkg/lib/apply"
@@ -108,40 +111,24 @@ func (r *Reconciler) inPlace(ctx context.Context, s *scope, want *unstructured.U
 	return s.owner.Owns(live) && live.GetDeletionTimestamp() == nil && apply.Contains(content, expected.Object), nil
 }
 
-// annotate puts the OperatorGroup's annotations on the CSV, and the finalizer where something outside
-// its namespace belongs to it. The UID keeps it from making an object that is gone.
+// annotate puts the OperatorGroup's annotations on the CSV, which are Remit's alone to set, and the finalizer
+// where something outside its namespace belongs to it. What a plan has made has both from the start.
 func (r *Reconciler) annotate(ctx context.Context, s *scope) error {
-	want := &unstructured.Unstructured{}
-	want.SetAPIVersion("operators.coreos.com/v1alpha1")
-	want.SetKind("ClusterServiceVersion")
-	want.SetNamespace(s.csv.Namespace)
-	want.SetName(s.csv.Name)
-	want.SetAnnotations(groupAnnotations(s))
-	if slices.ContainsFunc(build.Grants(s.csv, s.csv.Namespace, s.targets), func(g build.Grant) bool { return g.Namespace != s.csv.Namespace }) {
-		want.SetFinalizers([]string{names.FinalizerCSV})
+	after := s.csv.DeepCopy()
+	if after.Annotations == nil {
+		after.Annotations = map[string]string{}
 	}
-	if annotated(s, want) {
+	maps.Copy(after.Annotations, deployment.GroupAnnotations(s.group.Name, s.csv.Namespace, s.targets))
+	if slices.ContainsFunc(build.Grants(s.csv, s.csv.Namespace, s.targets), func(g build.Grant) bool { return g.Namespace != s.csv.Namespace }) {
+		controllerutil.AddFinalizer(after, names.FinalizerCSV)
+	}
+	if maps.Equal(after.Annotations, s.csv.Annotations) && slices.Equal(after.Finalizers, s.csv.Finalizers) {
 		return nil
 	}
-	want.SetUID(s.csv.UID)
-	err := s.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(want), client.FieldOwner(fieldManager))
-	if err != nil {
+	s.facts.Settling = true
+	err := s.client.Patch(ctx, after, client.MergeFromWithOptions(s.csv, client.MergeFromWithOptimisticLock{}), client.FieldOwner(fieldManager))
+	if err != nil && !apierrors.IsConflict(err) { // the event of the newer one brings it back
 		return fmt.Errorf("annotate ClusterServiceVersion %s/%s: %w", s.csv.Namespace, s.csv.Name, err)
 	}
-	s.facts.Settling = true
 	return nil
-}
-
-func annotated(s *scope, want *unstructured.Unstructured) bool {
-	for k, v := range want.GetAnnotations() {
-		if have, ok := s.csv.Annotations[k]; !ok || have != v {
-			return false
-		}
-	}
-	for _, f := range want.GetFinalizers() {
-		if !slices.Contains(s.csv.Finalizers, f) {
-			return false
-		}
-	}
-	return true
 }

@@ -23,6 +23,7 @@ import (
 // accounts opens clients that act as an account; *scoped.Clients is the one that programs use.
 type accounts interface {
 	For(ctx context.Context, account scoped.Account) (client.Client, error)
+	Open(account scoped.Account) (client.Client, error)
 }
 
 // enrolment says, by an *scoped.Error, that this program may not request an account's token.
@@ -137,9 +138,10 @@ func (r *Reconciler) gather(ctx context.Context, s *scope) error {
 	if s.facts.Group == nil {
 		r.gatherStrategy(s)
 	}
-	if !s.runnable() {
+	if !s.runnable() || s.facts.Waits != "" {
 		return nil
 	}
+	s.looked = true
 	s.checker = install.NewCSVRuleChecker(r.rbac.Roles, r.rbac.RoleBindings, r.rbac.ClusterRoles, r.rbac.ClusterRoleBindings, s.csv)
 	for _, step := range []func(context.Context, *scope) error{
 		r.gatherAccount, r.prepare, r.gatherDeployments, r.gatherRequirements, r.retire,
@@ -181,7 +183,7 @@ func (r *Reconciler) finish(ctx context.Context, s *scope, t Transition) error {
 		now := metav1.NewTime(s.facts.Now)
 		after.SetPhase(t.Phase, t.Reason, message, &now)
 	}
-	if s.runnable() {
+	if s.looked {
 		after.SetRequirementStatus(s.shown())
 	}
 	if err := status.Patch(ctx, r.client, s.csv, after); err != nil {

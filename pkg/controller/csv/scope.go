@@ -30,15 +30,14 @@ type scope struct {
 
 	deployments  []*appsv1.Deployment
 	requirements []operatorsv1alpha1.RequirementStatus
+	// looked says that all facts were gathered.
+	looked bool
 	// gone says that the CSV itself was deleted in this look.
 	gone bool
 }
 
 // canAct says whether there is an account to act as, for a CSV that may run.
-func (s *scope) canAct() bool {
-	waiting := s.facts.Older != "" && !s.facts.OlderSteppedBack
-	return s.client != nil && s.runnable() && !waiting
-}
+func (s *scope) canAct() bool { return s.client != nil && s.runnable() }
 
 // runnable says whether the CSV may run as far as its author and the OperatorGroup are concerned.
 func (s *scope) runnable() bool {

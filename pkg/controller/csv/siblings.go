@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -42,11 +43,31 @@ func (r *Reconciler) gatherSiblings(ctx context.Context, s *scope) error {
 		return err
 	}
 	s.facts.ReplacedBy, s.facts.Replaced = s.siblings.replacing(s.csv)
-	if older := s.siblings[s.csv.Spec.Replaces]; older != nil {
+	older := s.siblings[s.csv.Spec.Replaces]
+	if older != nil {
 		s.facts.Older = older.Name
-		s.facts.OlderSteppedBack = steppedBack(older)
+	}
+	if s.csv.Status.Phase == phaseNone || s.csv.Status.Phase == phasePending {
+		s.facts.Waits = waitsFor(s, older)
 	}
 	return nil
+}
+
+// waitsFor says who is to be done before a CSV is installed. The plan that brings it makes the same objects
+// as this controller would, and is about to.
+func waitsFor(s *scope, older *operatorsv1alpha1.ClusterServiceVersion) string {
+	if older != nil && !steppedBack(older) {
+		return fmt.Sprintf("ClusterServiceVersion %s has not stepped back yet", older.Name)
+	}
+	sub := s.subscription
+	if sub == nil || sub.Status.CurrentCSV != s.csv.Name || sub.Status.InstallPlanRef == nil {
+		return ""
+	}
+	pending := sub.Status.GetCondition(operatorsv1alpha1.SubscriptionInstallPlanPending)
+	if pending.Status != corev1.ConditionTrue || pending.Reason == string(operatorsv1alpha1.InstallPlanPhaseRequiresApproval) {
+		return ""
+	}
+	return fmt.Sprintf("InstallPlan %s is being carried out", sub.Status.InstallPlanRef.Name)
 }
 
 func subscriptionOf(csv *operatorsv1alpha1.ClusterServiceVersion, subs []operatorsv1alpha1.Subscription) *operatorsv1alpha1.Subscription {

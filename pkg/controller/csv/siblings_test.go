@@ -7,6 +7,7 @@ import (
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/remit-olm/remit/pkg/lib/names"
@@ -92,5 +93,37 @@ func TestOnlyALineageReplacesItsVersions(t *testing.T) {
 		csv := of(row.this)
 		s := &scope{csv: csv, owner: ownerOf(csv, nil)}
 		require.Equal(t, row.want, related(s, of(row.other), nil), "%q and %q", row.this, row.other)
+	}
+}
+
+func TestACSVWaitsForThePlanThatBringsIt(t *testing.T) {
+	sub := func(current, reason string, status corev1.ConditionStatus) *operatorsv1alpha1.Subscription {
+		out := &operatorsv1alpha1.Subscription{}
+		out.Status.CurrentCSV = current
+		out.Status.InstallPlanRef = &corev1.ObjectReference{Name: "install-x"}
+		out.Status.SetCondition(operatorsv1alpha1.SubscriptionCondition{Type: operatorsv1alpha1.SubscriptionInstallPlanPending, Status: status, Reason: reason})
+		return out
+	}
+	for _, row := range []struct {
+		name string
+		sub  *operatorsv1alpha1.Subscription
+		want string
+	}{
+		{"no Subscription", nil, ""},
+		{"a plan that begins", sub("v1", "InstallPlanNotYetReconciled", corev1.ConditionTrue), "InstallPlan install-x is being carried out"},
+		{"a plan that goes on", sub("v1", "Installing", corev1.ConditionTrue), "InstallPlan install-x is being carried out"},
+		{"a plan that waits for approval", sub("v1", "RequiresApproval", corev1.ConditionTrue), ""},
+		{"a plan that is done", sub("v1", "", corev1.ConditionFalse), ""},
+		{"a plan of another version", sub("v2", "Installing", corev1.ConditionTrue), ""},
+		{"no plan", &operatorsv1alpha1.Subscription{Status: operatorsv1alpha1.SubscriptionStatus{CurrentCSV: "v1"}}, ""},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			require.Equal(t, row.want, waitsFor(&scope{csv: csvOf("v1"), subscription: row.sub}, nil))
+		})
+	}
+	s := &scope{csv: csvOf("v1")}
+	require.Equal(t, "ClusterServiceVersion v0 has not stepped back yet", waitsFor(s, csvOf("v0 Succeeded")))
+	for _, back := range []string{"v0 Replacing", "v0 Deleting", "v0 Succeeded gone"} {
+		require.Empty(t, waitsFor(s, csvOf(back)), back)
 	}
 }

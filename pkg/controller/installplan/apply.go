@@ -114,8 +114,9 @@ func applySteps(ctx context.Context, s *run) (flow.Outcome, error) {
 		if err != nil {
 			return waitForAccount(err)
 		}
-		s.setStep(i, done)
-		if done == operatorsv1alpha1.StepStatusPresent {
+		s.setStep(i, done.Status)
+		s.done = append(s.done, done)
+		if done.Status == operatorsv1alpha1.StepStatusPresent {
 			continue
 		}
 		s.wrote = true
@@ -148,30 +149,8 @@ func (s *run) sameAccount(ctx context.Context) error {
 	return nil
 }
 
-// verify looks at every object again where this run wrote any: other controllers may have taken away
-// what was just made. What is gone fails this run, so that another makes it again, and so on until a look
-// finds all in place.
-func verify(ctx context.Context, s *run) (flow.Outcome, error) {
-	if !s.wrote {
-		return flow.Next(), nil
-	}
-	states, err := s.executor.Gather(ctx, s.steps)
-	if err != nil {
-		return flow.Outcome{}, err
-	}
-	for _, state := range states {
-		if state.Problem != nil {
-			return flow.Outcome{}, state.Problem
-		}
-		if state.Live == nil {
-			return flow.Outcome{}, fmt.Errorf("%s was created and is gone again", apply.Describe(state.Step.Object))
-		}
-	}
-	return flow.Next(), nil
-}
-
-// complete ends the plan once the API server serves its CustomResourceDefinitions.
-func complete(ctx context.Context, s *run) (flow.Outcome, error) {
+// awaitCRDs waits until the API server serves the plan's CustomResourceDefinitions.
+func awaitCRDs(ctx context.Context, s *run) (flow.Outcome, error) {
 	for _, st := range s.steps {
 		if !st.IsCRD() {
 			continue
@@ -185,6 +164,10 @@ func complete(ctx context.Context, s *run) (flow.Outcome, error) {
 			return flow.Wait(reasonWaitingForAPI, fmt.Sprintf("waiting for CustomResourceDefinition %s to be established", st.Object.GetName())), nil
 		}
 	}
+	return flow.Next(), nil
+}
+
+func complete(_ context.Context, s *run) (flow.Outcome, error) {
 	s.setComplete()
 	return flow.Done(), nil
 }

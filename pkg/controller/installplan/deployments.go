@@ -2,22 +2,26 @@ package installplan
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/pkg/install/deployment"
 	"github.com/remit-olm/remit/pkg/lib/apply"
+	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 	"github.com/remit-olm/remit/pkg/step"
 )
 
-// tryDeployments sends, as a dry run, the Deployments that the csv controller will make of the plan's
+// tryDeployments sends, as a dry run, the Deployments that are made of the plan's
 // ClusterServiceVersions: what refuses them is told with all the rest.
 func (s *run) tryDeployments(ctx context.Context) error {
 	dry := client.NewDryRunClient(s.executor.Account)
+	s.deployments = map[string]*unstructured.Unstructured{}
 	for _, st := range s.steps {
 		if !st.IsCSV() {
 			continue
@@ -27,7 +31,11 @@ func (s *run) tryDeployments(ctx context.Context) error {
 			return err
 		}
 		for _, d := range deployments {
-			_, _, answer := apply.Ensure(ctx, dry, d, deployment.Ours(st.Owner))
+			live, answer := apply.Live(ctx, s.executor.Account, d)
+			if answer == nil {
+				s.deployments[apply.Describe(d)] = live
+				_, _, answer = apply.From(ctx, dry, live, d, deployment.Ours(st.Owner))
+			}
 			if _, err := s.findings.Judge(apply.Describe(d), answer); err != nil {
 				return err
 			}
@@ -42,18 +50,14 @@ func (s *run) deploymentsOf(ctx context.Context, st step.Step) ([]*unstructured.
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(st.Object.Object, csv); err != nil {
 		return nil, fmt.Errorf("decode %s: %w", apply.Describe(st.Object), err)
 	}
-	in := deployment.Input{CSV: csv, Owner: st.Owner, Group: deployment.GroupAnnotations(s.group.Name, csv.Namespace, s.targets)}
-	sub, err := s.subscriptionOf(ctx, csv.Name)
-	if err != nil {
-		return nil, err
-	}
-	if sub != nil && sub.Spec != nil {
-		in.Config = sub.Spec.Config
-	}
-	wanted, err := deployment.Desired(in)
-	if err != nil {
+	wanted, err := s.render(ctx, csv, st.Owner)
+	var invalid *unrenderable
+	if errors.As(err, &invalid) {
 		s.refuse(st, err)
 		return nil, nil
+	}
+	if err != nil {
+		return nil, err
 	}
 	var out []*unstructured.Unstructured
 	for _, d := range wanted {
@@ -65,6 +69,26 @@ func (s *run) deploymentsOf(ctx context.Context, st step.Step) ([]*unstructured.
 		out = append(out, obj)
 	}
 	return out, nil
+}
+
+// unrenderable is an error that only the bundle's author can mend.
+type unrenderable struct{ error }
+
+// render makes the Deployments of a ClusterServiceVersion as the csv controller makes them.
+func (s *run) render(ctx context.Context, csv *operatorsv1alpha1.ClusterServiceVersion, owner ownerutil.Owner) ([]*appsv1.Deployment, error) {
+	in := deployment.Input{CSV: csv, Owner: owner, Group: deployment.GroupAnnotations(s.group.Name, csv.Namespace, s.targets)}
+	sub, err := s.subscriptionOf(ctx, csv.Name)
+	if err != nil {
+		return nil, err
+	}
+	if sub != nil && sub.Spec != nil {
+		in.Config = sub.Spec.Config
+	}
+	wanted, err := deployment.Desired(in)
+	if err != nil {
+		return nil, &unrenderable{err}
+	}
+	return wanted, nil
 }
 
 // subscriptionOf is the Subscription that a ClusterServiceVersion of the plan is for; nil where it is gone.

@@ -41,8 +41,10 @@ type Options struct {
 		Own(l rbac.Listers, account scoped.Account) error
 	}
 	Catalogs resolver.Catalogs
-	RBAC     rbac.Listers
-	Recorder events.EventRecorder
+	// ServerVersion is the API server's version, as discovery tells it.
+	ServerVersion func() (string, error)
+	RBAC          rbac.Listers
+	Recorder      events.EventRecorder
 	// GlobalCatalogNamespace is the one whose CatalogSources every namespace may use.
 	GlobalCatalogNamespace string
 	// Default is the installation's default account, if any.
@@ -63,8 +65,9 @@ type Reconciler struct {
 
 // New checks the options.
 func New(o Options) (*Reconciler, error) {
-	if o.Client == nil || o.Live == nil || o.Accounts == nil || o.Enrolment == nil || o.Catalogs == nil || o.RBAC.Roles == nil || o.Recorder == nil {
-		return nil, errors.New("installplan: Client, Live, Accounts, Enrolment, Catalogs, RBAC and Recorder are required")
+	if o.Client == nil || o.Live == nil || o.Accounts == nil || o.Enrolment == nil || o.Catalogs == nil || o.ServerVersion == nil ||
+		o.RBAC.Roles == nil || o.Recorder == nil {
+		return nil, errors.New("installplan: Client, Live, Accounts, Enrolment, Catalogs, ServerVersion, RBAC and Recorder are required")
 	}
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
@@ -101,6 +104,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		tryPlan,
 		applySteps,
 		verify,
+		awaitCRDs,
+		deploy,
 		complete,
 	)
 	if errors.Is(err, errStale) {

@@ -7,6 +7,7 @@ import (
 
 	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/pkg/lib/flow"
@@ -38,7 +39,11 @@ type run struct {
 
 	executor *execute.Executor
 	states   []execute.State
-	// wrote says that a step of this run changed something.
+	// deployments are those of the plan's ClusterServiceVersions as they are before it, by what apply.Describe
+	// says; nil where there is none.
+	deployments map[string]*unstructured.Unstructured
+	// done are the steps of this run, in order; wrote says that one of them changed something.
+	done  []execute.Done
 	wrote bool
 }
 
@@ -152,6 +157,7 @@ func makeSteps(ctx context.Context, s *run) (flow.Outcome, error) {
 		GlobalCatalogNamespace: r.GlobalCatalogNamespace,
 		Catalogs:               r.Catalogs,
 		Account:                s.account,
+		Group:                  s.group.Name,
 		Targets:                s.targets,
 		Roles:                  r.RBAC.Roles,
 		RoleBindings:           r.RBAC.RoleBindings,

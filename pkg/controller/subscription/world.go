@@ -90,7 +90,7 @@ func (r *Reconciler) gatherInput(ctx context.Context, w *world) error {
 	case err != nil:
 		return err
 	}
-	w.input.Account = account
+	w.input.Account, w.input.Group = account, og.Name
 	if w.input.Targets, err = scoped.Targets(ctx, r.Client, og); err != nil {
 		w.blocked = &resolver.Problem{Reason: resolver.ErrorPreventedResolution, Message: err.Error()}
 		return nil

@@ -7,6 +7,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -28,7 +29,7 @@ type Installer struct {
 func (i Installer) Install(ctx context.Context, owner ownerutil.Owner, want []*appsv1.Deployment) ([]string, error) {
 	var changed []string
 	for _, d := range want {
-		result, err := i.ensure(ctx, owner, d)
+		result, err := i.Ensure(ctx, owner, d)
 		if err != nil {
 			return changed, err
 		}
@@ -49,13 +50,30 @@ func (i Installer) Install(ctx context.Context, owner ownerutil.Owner, want []*a
 	return changed, nil
 }
 
-func (i Installer) ensure(ctx context.Context, owner ownerutil.Owner, d *appsv1.Deployment) (apply.Result, error) {
+// Ensure makes one Deployment be as it should.
+func (i Installer) Ensure(ctx context.Context, owner ownerutil.Owner, d *appsv1.Deployment) (apply.Result, error) {
 	obj, err := Object(d)
 	if err != nil {
 		return "", err
 	}
-	result, _, err := apply.Ensure(ctx, i.Account, obj, Ours(owner))
+	live, err := apply.Live(ctx, i.Account, obj)
+	if err != nil {
+		return "", err
+	}
+	if live != nil && asWritten(live, d, owner) {
+		return apply.Unchanged, nil
+	}
+	result, _, err := apply.From(ctx, i.Account, live, obj, Ours(owner))
 	return result, err
+}
+
+// asWritten spares the comparison of all fields, which defaults and ways to write a quantity stand in the way of.
+func asWritten(live *unstructured.Unstructured, want *appsv1.Deployment, owner ownerutil.Owner) bool {
+	d := &appsv1.Deployment{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(live.Object, d); err != nil {
+		return false
+	}
+	return d.DeletionTimestamp == nil && installed(d, want, owner) && untouched(d)
 }
 
 // Ours recognises what this lineage made (security model, rule 7).

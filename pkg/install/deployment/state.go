@@ -16,6 +16,8 @@ import (
 type State struct {
 	// Installed says that all are there as they should be; Problem says why not.
 	Installed bool
+	// Untouched says that all are installed and that nobody has changed a spec since it was written.
+	Untouched bool
 	// Ready says that all are installed and available; Problem says which is not.
 	Ready bool
 	// Stuck says that one has passed its own progress deadline.
@@ -27,7 +29,7 @@ type State struct {
 // Check compares the wanted Deployments with those that exist, without writing. The first in the
 // CSV's order that is not as it should be is the one that is named.
 func Check(ctx context.Context, r client.Reader, owner ownerutil.Owner, want []*appsv1.Deployment) (State, error) {
-	state := State{Installed: true, Ready: true}
+	state := State{Installed: true, Untouched: true, Ready: true}
 	for _, d := range want {
 		live := &appsv1.Deployment{}
 		err := r.Get(ctx, client.ObjectKeyFromObject(d), live)
@@ -40,6 +42,7 @@ func Check(ctx context.Context, r client.Reader, owner ownerutil.Owner, want []*
 		if live.DeletionTimestamp != nil || !installed(live, d, owner) {
 			return State{Problem: fmt.Sprintf("deployment %q is not as the ClusterServiceVersion wants it", d.Name)}, nil
 		}
+		state.Untouched = state.Untouched && untouched(live)
 		if progress := Status(live); !progress.Ready && state.Ready {
 			state.Ready, state.Stuck = false, progress.Stuck
 			state.Problem = fmt.Sprintf("waiting for deployment %s to become ready: %s", d.Name, progress.Text)
@@ -51,6 +54,9 @@ func Check(ctx context.Context, r client.Reader, owner ownerutil.Owner, want []*
 	}
 	return state, err
 }
+
+// untouched says that the spec is the one with which the Deployment was created.
+func untouched(live *appsv1.Deployment) bool { return live.Generation == 1 }
 
 // installed goes by the hash of what was written, as OLM does: what others change afterwards (a scale,
 // a sidecar, a mutating webhook) is theirs, and a comparison of all fields would fight them for ever.

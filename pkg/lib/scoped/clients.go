@@ -78,6 +78,16 @@ func (c *Clients) For(ctx context.Context, account Account) (client.Client, erro
 	return e.client, nil
 }
 
+// Open is For without a token: it is minted with the first request, whose error tells where it cannot be.
+// Nothing is sent here.
+func (c *Clients) Open(account Account) (client.Client, error) {
+	e, err := c.entry(account)
+	if err != nil {
+		return nil, err
+	}
+	return e.client, nil
+}
+
 // Forget drops the account's client and token: it was deleted, or lost.
 func (c *Clients) Forget(key types.NamespacedName) {
 	c.mu.Lock()

@@ -33,6 +33,8 @@ type Scope struct {
 	Namespace string
 	// Package is the bundle's; with Namespace it is the lineage.
 	Package string
+	// Group is the name of the OperatorGroup; "" where there is none yet.
+	Group string
 	// Targets are the OperatorGroup's, as scoped.Targets returns them.
 	Targets []string
 	// Account is what the CSV's permissions are held against.

@@ -3,6 +3,7 @@ package build
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
@@ -10,17 +11,26 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 
 	"github.com/remit-olm/remit/pkg/bundle"
+	"github.com/remit-olm/remit/pkg/install/deployment"
 	"github.com/remit-olm/remit/pkg/lib/names"
 )
 
-// csvObject is the ClusterServiceVersion in the Subscription's namespace. It carries the finalizer
-// from the start where something outside that namespace will belong to it.
+// csvObject is the ClusterServiceVersion in the Subscription's namespace. It carries the annotations of its
+// OperatorGroup from the start, and the finalizer where something outside that namespace will belong to it.
 func csvObject(b *bundle.Bundle, scope Scope) (*unstructured.Unstructured, error) {
 	obj, err := encodeCSV(b.CSV)
 	if err != nil {
 		return nil, err
 	}
 	obj.SetNamespace(scope.Namespace)
+	if scope.Group != "" {
+		annotations := maps.Clone(obj.GetAnnotations())
+		if annotations == nil {
+			annotations = map[string]string{}
+		}
+		maps.Copy(annotations, deployment.GroupAnnotations(scope.Group, scope.Namespace, scope.Targets))
+		obj.SetAnnotations(annotations)
+	}
 	outside := slices.ContainsFunc(Grants(b.CSV, scope.Namespace, scope.Targets), func(g Grant) bool {
 		return g.Namespace != scope.Namespace
 	})

@@ -39,3 +39,11 @@ func TestACSVIsSentAsItsTypeWritesIt(t *testing.T) {
 	require.NotContains(t, obj.Object, "status")
 	require.Equal(t, map[string]any{"name": "sloppy.v1", "namespace": "t1"}, obj.Object["metadata"])
 }
+
+func TestACSVComesWithTheAnnotationsOfItsOperatorGroup(t *testing.T) {
+	b, err := bundle.Parse([][]byte{[]byte(sloppy)})
+	require.NoError(t, err)
+	obj, err := csvObject(b, Scope{Namespace: "t1", Group: "team", Targets: []string{"t2", "t1"}})
+	require.NoError(t, err)
+	require.Equal(t, map[string]string{"olm.operatorGroup": "team", "olm.operatorNamespace": "t1", "olm.targetNamespaces": "t1,t2"}, obj.GetAnnotations())
+}

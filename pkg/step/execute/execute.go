@@ -97,28 +97,34 @@ func (s State) ours(live *unstructured.Unstructured) error {
 		s.Step.Owner.Package, s.Step.Owner.Namespace)
 }
 
-// Do makes the step's object be as desired and returns the status to show: Present where nothing had
-// to be written, Created where it was.
-func (e *Executor) Do(ctx context.Context, s State) (operatorsv1alpha1.StepStatus, error) {
+// Done is a step that is done: the status to show, Present where nothing had to be written and Created where
+// it was, and the object as it is then.
+type Done struct {
+	Status operatorsv1alpha1.StepStatus
+	Live   *unstructured.Unstructured
+}
+
+// Do makes the step's object be as desired.
+func (e *Executor) Do(ctx context.Context, s State) (Done, error) {
 	desired := e.owned(s.Step)
 	writer := e.Account
 	if s.Step.IsCRD() {
 		writer = e.CRDs
 		if s.Live != nil && !s.Step.Owner.Owns(s.Live) && Serves(s.Live, desired) {
-			return operatorsv1alpha1.StepStatusPresent, nil
+			return Done{operatorsv1alpha1.StepStatusPresent, s.Live}, nil
 		}
 	}
 	result, live, err := apply.From(ctx, writer, s.Live, desired, s.ours)
 	if err != nil {
-		return operatorsv1alpha1.StepStatusUnknown, err
+		return Done{Status: operatorsv1alpha1.StepStatusUnknown}, err
 	}
 	if s.Step.IsCSV() {
 		e.csvs[client.ObjectKeyFromObject(live)] = live.GetUID()
 	}
 	if result == apply.Unchanged {
-		return operatorsv1alpha1.StepStatusPresent, nil
+		return Done{operatorsv1alpha1.StepStatusPresent, live}, nil
 	}
-	return operatorsv1alpha1.StepStatusCreated, nil
+	return Done{operatorsv1alpha1.StepStatusCreated, live}, nil
 }
 
 // owned adds the owner reference to the CSV where the API gives one a meaning: on objects of the

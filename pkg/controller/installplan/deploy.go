@@ -1,0 +1,121 @@
+package installplan
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/remit-olm/remit/pkg/install/deployment"
+	"github.com/remit-olm/remit/pkg/install/requirement"
+	"github.com/remit-olm/remit/pkg/lib/apply"
+	"github.com/remit-olm/remit/pkg/lib/flow"
+	"github.com/remit-olm/remit/pkg/lib/ownerutil"
+)
+
+// errLeft says that a CSV's Deployments are left to the csv controller.
+var errLeft = errors.New("left to the csv controller")
+
+// deploy gives an install a head start: as its last act a plan writes the Deployments of its CSVs, rendered as
+// the csv controller renders them, where that one would go straight to writing them too. It then finds them
+// in place and needs no token of the account. It is no step of the plan: whatever is in the way is for the
+// csv controller to find and to say.
+func deploy(ctx context.Context, s *run) (flow.Outcome, error) {
+	for i, st := range s.steps {
+		if !st.IsCSV() {
+			continue
+		}
+		if err := s.deployOne(ctx, st.Owner, s.done[i].Live); err != nil {
+			log.FromContext(ctx).Info("Leaving the Deployments", "ClusterServiceVersion", st.Owner.CSV, "why", err.Error())
+		}
+	}
+	return flow.Next(), nil
+}
+
+func (s *run) deployOne(ctx context.Context, owner ownerutil.Owner, live *unstructured.Unstructured) error {
+	csv := &operatorsv1alpha1.ClusterServiceVersion{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(live.Object, csv); err != nil {
+		return fmt.Errorf("decode ClusterServiceVersion %q: %w", owner.CSV, err)
+	}
+	if err := s.straight(ctx, csv); err != nil {
+		return err
+	}
+	owner.UID = csv.UID
+	wanted, err := s.render(ctx, csv, owner)
+	if err != nil {
+		return err
+	}
+	for _, d := range wanted {
+		if err := s.sameAccount(ctx); err != nil {
+			return err
+		}
+		obj, err := deployment.Object(d)
+		if err != nil {
+			return err
+		}
+		live, looked := s.deployments[apply.Describe(obj)]
+		if !looked {
+			return fmt.Errorf("%w: it has come to have %s", errLeft, apply.Describe(obj))
+		}
+		result, _, err := apply.From(ctx, s.executor.Account, live, obj, deployment.Ours(owner))
+		if err != nil {
+			return err
+		}
+		if result != apply.Unchanged {
+			log.FromContext(ctx).Info("Applied", "object", apply.Describe(obj), "account", s.account.Key().String())
+		}
+	}
+	return nil
+}
+
+// straight says what keeps a CSV from being installed at once. That its ServiceAccounts and roles are there
+// is what the plan has just seen to.
+func (s *run) straight(ctx context.Context, csv *operatorsv1alpha1.ClusterServiceVersion) error {
+	untouched := csv.Status.Phase == operatorsv1alpha1.CSVPhaseNone || csv.Status.Phase == operatorsv1alpha1.CSVPhasePending
+	if !untouched || csv.DeletionTimestamp != nil {
+		return fmt.Errorf("%w: it is in phase %q", errLeft, csv.Status.Phase)
+	}
+	if len(csv.Spec.WebhookDefinitions)+len(csv.Spec.APIServiceDefinitions.Owned) > 0 {
+		return fmt.Errorf("%w: it has webhooks or APIServices", errLeft)
+	}
+	if err := s.replacesNobody(ctx, csv); err != nil {
+		return err
+	}
+	modes, err := operatorsv1alpha1.NewInstallModeSet(csv.Spec.InstallModes)
+	if err == nil {
+		err = modes.Supports(csv.Namespace, s.targets)
+	}
+	if err != nil {
+		return err
+	}
+	r := s.reconciler
+	all, err := requirement.World{Reader: r.Client, Mapper: r.Client.RESTMapper(), ServerVersion: r.ServerVersion}.Of(ctx, csv)
+	if err != nil {
+		return err
+	}
+	if !requirement.Met(all) {
+		return fmt.Errorf("%w: it has requirements that are not met", errLeft)
+	}
+	if err := deployment.CheckNames(csv); err != nil {
+		return err
+	}
+	return deployment.CheckIdentities(csv, s.account.Key(), r.RBAC)
+}
+
+// replacesNobody: an older version steps back first.
+func (s *run) replacesNobody(ctx context.Context, csv *operatorsv1alpha1.ClusterServiceVersion) error {
+	if csv.Spec.Replaces == "" {
+		return nil
+	}
+	older := &operatorsv1alpha1.ClusterServiceVersion{}
+	err := s.reconciler.Client.Get(ctx, client.ObjectKey{Namespace: csv.Namespace, Name: csv.Spec.Replaces}, older)
+	if err == nil {
+		return fmt.Errorf("%w: it replaces %q", errLeft, older.Name)
+	}
+	return client.IgnoreNotFound(err)
+}

@@ -1,0 +1,195 @@
+package requirement
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/version"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Statuses of requirements.
+const (
+	Present      = operatorsv1alpha1.RequirementStatusReasonPresent
+	NotPresent   = operatorsv1alpha1.RequirementStatusReasonNotPresent
+	NotSatisfied = operatorsv1alpha1.RequirementStatusReasonPresentNotSatisfied
+	NotAvailable = operatorsv1alpha1.RequirementStatusReasonNotAvailable
+)
+
+// World is what requirements are looked up in.
+type World struct {
+	// Reader reads CustomResourceDefinitions, from a cache for choice.
+	Reader client.Reader
+	// Mapper knows what the API server serves.
+	Mapper meta.RESTMapper
+	// ServerVersion is the API server's version, as discovery tells it.
+	ServerVersion func() (string, error)
+}
+
+// Of lists the requirements of a ClusterServiceVersion that do not depend on who installs it, in a fixed
+// order, with what is missing of each.
+func (w World) Of(ctx context.Context, csv *operatorsv1alpha1.ClusterServiceVersion) ([]operatorsv1alpha1.RequirementStatus, error) {
+	var out []operatorsv1alpha1.RequirementStatus
+	for _, look := range []func(context.Context, *operatorsv1alpha1.ClusterServiceVersion) ([]operatorsv1alpha1.RequirementStatus, error){
+		w.version, w.crds, w.nativeAPIs, w.apiServices,
+	} {
+		more, err := look(ctx, csv)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, more...)
+	}
+	return out, nil
+}
+
+// Met says whether all requirements are.
+func Met(all []operatorsv1alpha1.RequirementStatus) bool {
+	return !slices.ContainsFunc(all, func(r operatorsv1alpha1.RequirementStatus) bool { return r.Status != Present })
+}
+
+func (w World) version(_ context.Context, csv *operatorsv1alpha1.ClusterServiceVersion) ([]operatorsv1alpha1.RequirementStatus, error) {
+	if csv.Spec.MinKubeVersion == "" {
+		return nil, nil
+	}
+	status := operatorsv1alpha1.RequirementStatus{
+		Version: "v1", Kind: operatorsv1alpha1.ClusterServiceVersionKind, Name: csv.Name, Status: NotPresent,
+	}
+	server, err := w.ServerVersion()
+	if err != nil {
+		status.Message = "Server version discovery error"
+	} else {
+		status.Status, status.Message = compareVersions(csv.Spec.MinKubeVersion, server)
+	}
+	return []operatorsv1alpha1.RequirementStatus{status}, nil
+}
+
+func compareVersions(want, server string) (operatorsv1alpha1.StatusReason, string) {
+	least, err := version.ParseGeneric(want)
+	if err != nil {
+		return NotPresent, fmt.Sprintf("CSV version parsing error: %q is no version", want)
+	}
+	have, err := version.ParseGeneric(server)
+	if err != nil {
+		return NotPresent, fmt.Sprintf("Server version parsing error: %q is no version", server)
+	}
+	if have.LessThan(least) {
+		return NotPresent, fmt.Sprintf("CSV version requirement not met: minKubeVersion (%s) > server version (%s)", want, server)
+	}
+	return Present, fmt.Sprintf("CSV minKubeVersion (%s) less than server version (%s)", want, server)
+}
+
+func (w World) crds(ctx context.Context, csv *operatorsv1alpha1.ClusterServiceVersion) ([]operatorsv1alpha1.RequirementStatus, error) {
+	var out []operatorsv1alpha1.RequirementStatus
+	defs := csv.Spec.CustomResourceDefinitions
+	for _, d := range append(append([]operatorsv1alpha1.CRDDescription{}, defs.Owned...), defs.Required...) {
+		crd := &apiextensionsv1.CustomResourceDefinition{}
+		err := w.Reader.Get(ctx, types.NamespacedName{Name: d.Name}, crd)
+		if err != nil && !apierrors.IsNotFound(err) {
+			return nil, fmt.Errorf("get CustomResourceDefinition %q: %w", d.Name, err)
+		}
+		if err != nil {
+			crd = nil
+		}
+		out = append(out, requireCRD(d, crd))
+	}
+	return out, nil
+}
+
+func requireCRD(d operatorsv1alpha1.CRDDescription, crd *apiextensionsv1.CustomResourceDefinition) operatorsv1alpha1.RequirementStatus {
+	status := operatorsv1alpha1.RequirementStatus{
+		Group: apiextensionsv1.GroupName, Version: "v1", Kind: "CustomResourceDefinition", Name: d.Name,
+	}
+	switch {
+	case crd == nil:
+		status.Status, status.Message = NotPresent, "CRD is not present"
+		return status
+	case !serves(crd, d.Version):
+		status.Status, status.Message = NotPresent, "CRD version not served"
+	case !established(crd):
+		status.Status, status.Message = NotAvailable, "CRD is present but the Established condition is False (not available)"
+	default:
+		status.Status, status.Message = Present, "CRD is present and Established condition is true"
+	}
+	status.UUID = string(crd.UID)
+	return status
+}
+
+func serves(crd *apiextensionsv1.CustomResourceDefinition, name string) bool {
+	for _, v := range crd.Spec.Versions {
+		if v.Served && (name == "" || v.Name == name) {
+			return true
+		}
+	}
+	return false
+}
+
+func established(crd *apiextensionsv1.CustomResourceDefinition) bool {
+	for _, c := range crd.Status.Conditions {
+		if c.Type == apiextensionsv1.Established {
+			return c.Status == apiextensionsv1.ConditionTrue
+		}
+	}
+	return false
+}
+
+func (w World) nativeAPIs(_ context.Context, csv *operatorsv1alpha1.ClusterServiceVersion) ([]operatorsv1alpha1.RequirementStatus, error) {
+	var out []operatorsv1alpha1.RequirementStatus
+	for _, api := range csv.Spec.NativeAPIs {
+		status := operatorsv1alpha1.RequirementStatus{
+			Group: api.Group, Version: api.Version, Kind: api.Kind, Status: Present, Message: "Native API exists",
+		}
+		ok, err := w.serves(schema.GroupVersionKind{Group: api.Group, Version: api.Version, Kind: api.Kind})
+		if err != nil {
+			return nil, err
+		}
+		if !ok {
+			status.Status, status.Message = NotPresent, "Native API does not exist"
+		}
+		out = append(out, status)
+	}
+	return out, nil
+}
+
+// apiServices looks only at those that the CSV needs from others.
+func (w World) apiServices(_ context.Context, csv *operatorsv1alpha1.ClusterServiceVersion) ([]operatorsv1alpha1.RequirementStatus, error) {
+	var out []operatorsv1alpha1.RequirementStatus
+	for _, api := range csv.Spec.APIServiceDefinitions.Required {
+		status := APIService(api)
+		ok, err := w.serves(schema.GroupVersionKind{Group: api.Group, Version: api.Version, Kind: api.Kind})
+		if err != nil {
+			return nil, err
+		}
+		status.Status, status.Message = Present, "APIService is present and serves the kind"
+		if !ok {
+			status.Status, status.Message = NotPresent, "APIService does not serve the kind"
+		}
+		out = append(out, status)
+	}
+	return out, nil
+}
+
+// APIService is the requirement of an APIService, without its state.
+func APIService(api operatorsv1alpha1.APIServiceDescription) operatorsv1alpha1.RequirementStatus {
+	return operatorsv1alpha1.RequirementStatus{
+		Group: "apiregistration.k8s.io", Version: "v1", Kind: "APIService", Name: api.Version + "." + api.Group,
+	}
+}
+
+// serves asks the API server's discovery, through the mapper that remembers what it has found.
+func (w World) serves(gvk schema.GroupVersionKind) (bool, error) {
+	_, err := w.Mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+	if meta.IsNoMatchError(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("discover %s: %w", gvk, err)
+	}
+	return true, nil
+}
