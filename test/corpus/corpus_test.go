@@ -10,8 +10,13 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/test/env/audit"
 )
 
@@ -64,6 +69,7 @@ func TestEveryBundleInstallsInOneRoundWithExactlyWhatIsPrinted(t *testing.T) {
 	s.run(workers)
 	took := time.Since(start)
 	w.checkAudit(t, table)
+	w.checkLeft(t)
 	show(table, took)
 }
 
@@ -161,6 +167,24 @@ func (w *world) checkAudit(t *testing.T, table []outcome) {
 		fmt.Println("audit:", c)
 	}
 	require.NoError(t, err)
+}
+
+// checkLeft looks for rights that stayed, or came back after their case was over.
+func (w *world) checkLeft(t *testing.T) {
+	t.Helper()
+	for _, list := range []client.ObjectList{
+		&rbacv1.ClusterRoleBindingList{}, &rbacv1.ClusterRoleList{}, &rbacv1.RoleBindingList{}, &rbacv1.RoleList{},
+	} {
+		require.NoError(t, w.until(t.Context(), func() error {
+			if err := w.Client.List(t.Context(), list, client.HasLabels{names.LabelLineage}); err != nil {
+				return err
+			}
+			return meta.EachListItem(list, func(obj runtime.Object) error {
+				left, err := meta.Accessor(obj)
+				return errors.Join(err, fmt.Errorf("%T %s/%s is left", obj, left.GetNamespace(), left.GetName()))
+			})
+		}))
+	}
 }
 
 func show(table []outcome, took time.Duration) {
