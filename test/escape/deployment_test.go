@@ -92,13 +92,16 @@ func deployments() []row {
 			{number: "47", title: "a Deployment of somebody else by that name", holds: p0(), play: func(s *scene) {
 				theirs := s.strangersDeployment()
 				s.install(bundleOf(csv()))
+				s.planSays("Deployment "+s.Namespace+"/"+forge.Deployment, "exists and is not ours")
+				s.nothingWritten()
+				s.untouched(theirs)
+			}},
+			{number: "47-direct", title: "a Deployment of somebody else by that name, and a CSV that a tenant makes", holds: p0(), play: func(s *scene) {
+				theirs := s.strangersDeployment()
+				s.group(s.Namespace)
+				require.NoError(s.T, s.apply(s.mallory(), csv().Object))
 				s.csvSays(failed, "Deployment "+s.Namespace+"/"+forge.Deployment, "exists and is not ours")
-				s.settle()
-				after := &appsv1.Deployment{}
-				require.NoError(s.T, s.Get(forge.Deployment, after))
-				require.Equal(s.T, theirs.UID, after.UID)
-				require.Equal(s.T, theirs.Generation, after.Generation)
-				require.Equal(s.T, theirs.Labels, after.Labels)
+				s.untouched(theirs)
 			}},
 			{number: "49", title: "volumes, environment and tokens by a Subscription's config", holds: p0(), play: func(s *scene) {
 				s.enforce("baseline")
@@ -140,6 +143,17 @@ func (s *scene) strangersDeployment() *appsv1.Deployment {
 	d.Spec.Template.Spec.Containers = []corev1.Container{{Name: "theirs", Image: forge.Image}}
 	s.Create(d)
 	return d
+}
+
+// untouched asserts that a Deployment is as it was, also a while later.
+func (s *scene) untouched(before *appsv1.Deployment) {
+	s.T.Helper()
+	s.settle()
+	after := &appsv1.Deployment{}
+	require.NoError(s.T, s.Get(before.Name, after))
+	require.Equal(s.T, before.UID, after.UID)
+	require.Equal(s.T, before.Generation, after.Generation)
+	require.Equal(s.T, before.Labels, after.Labels)
 }
 
 // enforce has Pod Security admission judge the namespace's pods.

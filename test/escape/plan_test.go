@@ -151,6 +151,21 @@ func installPlans() []row {
 				assert.Less(c, len(statusText(c, ip)), 1<<20)
 			})
 		}},
+		{number: "75", title: "a ConfigMap in the place of a plan's report", holds: profile{}, play: func(s *scene) {
+			s.install(bundleOf(csv()))
+			s.PermissionsMissing()
+			old := s.report()
+			mallory := s.mallory()
+			require.NoError(s.T, mallory.Delete(s.T.Context(), old))
+			theirs := &corev1.ConfigMap{ObjectMeta: s.Meta(old.Name), Data: map[string]string{"key": "theirs"}}
+			require.NoError(s.T, mallory.Create(s.T.Context(), theirs))
+			s.Grant(s.Namespace, rule("", "serviceaccounts", "get", "create", "patch")) // which changes the report
+			s.planSays(old.Name)
+			s.settle()
+			after := &corev1.ConfigMap{}
+			require.NoError(s.T, s.Get(old.Name, after))
+			require.Equal(s.T, theirs.ResourceVersion, after.ResourceVersion)
+		}},
 	}
 	for i, generation := range []int{1, 2, math.MaxInt64} {
 		rows = append(rows, row{number: "71" + letter(i), title: fmt.Sprintf("a plan of a tenant's own with generation %d", generation), holds: p0(), play: func(s *scene) {

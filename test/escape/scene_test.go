@@ -23,6 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/rand"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/test/env"
 	"github.com/remit-olm/remit/test/env/audit"
@@ -335,13 +336,22 @@ func (s *scene) catalogSays(words ...string) {
 
 // lacks waits until the plan and the Subscription say that the account lacks something, with these words;
 // before that nothing is written.
-func (s *scene) lacks(words ...string) {
+func (s *scene) lacks(words ...string) string {
 	s.T.Helper()
 	message := s.PermissionsMissing()
 	for _, w := range append(words, accountName) {
 		require.Contains(s.T, message, w)
 	}
 	s.nothingWritten()
+	return message
+}
+
+// report is the ConfigMap with the whole of what the plan's account lacks.
+func (s *scene) report() *corev1.ConfigMap {
+	s.T.Helper()
+	cm := &corev1.ConfigMap{}
+	require.NoError(s.T, s.Get(names.ReportPrefix+s.Plan(s.T).Name, cm))
+	return cm
 }
 
 // planSays waits until the plan's condition Installed is False with these words.
