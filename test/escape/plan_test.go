@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/pkg/lib/names"
@@ -151,20 +152,14 @@ func installPlans() []row {
 				assert.Less(c, len(statusText(c, ip)), 1<<20)
 			})
 		}},
-		{number: "75", title: "a ConfigMap in the place of a plan's report", holds: profile{}, play: func(s *scene) {
-			s.install(bundleOf(csv()))
-			s.PermissionsMissing()
-			old := s.report()
-			mallory := s.mallory()
-			require.NoError(s.T, mallory.Delete(s.T.Context(), old))
-			theirs := &corev1.ConfigMap{ObjectMeta: s.Meta(old.Name), Data: map[string]string{"key": "theirs"}}
-			require.NoError(s.T, mallory.Create(s.T.Context(), theirs))
-			s.Grant(s.Namespace, rule("", "serviceaccounts", "get", "create", "patch")) // which changes the report
-			s.planSays(old.Name)
-			s.settle()
-			after := &corev1.ConfigMap{}
-			require.NoError(s.T, s.Get(old.Name, after))
-			require.Equal(s.T, theirs.ResourceVersion, after.ResourceVersion)
+		{number: "75", title: "a ConfigMap in the place of a plan's report", play: func(s *scene) {
+			s.instead(func(*corev1.ConfigMap) {})
+		}},
+		{number: "75a", title: "a ConfigMap in the place of a plan's report, as owned by the plan", play: func(s *scene) {
+			s.instead(func(cm *corev1.ConfigMap) {
+				ip := s.Plan(s.T)
+				cm.OwnerReferences = []metav1.OwnerReference{{APIVersion: "operators.coreos.com/v1alpha1", Kind: "InstallPlan", Name: ip.Name, UID: ip.UID}}
+			})
 		}},
 	}
 	for i, generation := range []int{1, 2, math.MaxInt64} {
@@ -187,6 +182,26 @@ func (s *scene) foreignPlan(generation int) {
 	require.NotEqual(s.T, ip.Name, ref.Name)
 	require.NoError(s.T, s.Get(ip.Name, ip))
 	require.Equal(s.T, operatorsv1alpha1.InstallPlanPhaseFailed, ip.Status.Phase)
+}
+
+// instead has a tenant put a ConfigMap of its own into the place of a plan's report, which then changes.
+func (s *scene) instead(edit func(cm *corev1.ConfigMap)) {
+	s.T.Helper()
+	s.install(bundleOf(csv()))
+	s.PermissionsMissing()
+	theirs := &corev1.ConfigMap{ObjectMeta: s.Meta(s.report().Name), Data: map[string]string{"key": "theirs"}}
+	edit(theirs)
+	mallory := s.mallory()
+	require.NoError(s.T, mallory.Delete(s.T.Context(), s.report()))
+	require.NoError(s.T, mallory.Create(s.T.Context(), theirs))
+	s.Grant(s.Namespace, rule("", "serviceaccounts", "get", "create", "patch"))
+	s.Eventually(func(c *assert.CollectT) {
+		got := s.Plan(c).Status.GetCondition(operatorsv1alpha1.InstallPlanConditionType(names.ConditionPermissionsMissing))
+		assert.Contains(c, got.Message, "could not be written")
+	})
+	after := &corev1.ConfigMap{}
+	require.NoError(s.T, s.Get(theirs.Name, after))
+	require.Equal(s.T, theirs.ResourceVersion, after.ResourceVersion)
 }
 
 // republish changes the content of the catalog.
