@@ -41,10 +41,10 @@ func csvs() []row {
 	return []row{
 		edited("76", "an installed CSV that is edited to ask for clusterPermissions", func(spec *operatorsv1alpha1.ClusterServiceVersionSpec) {
 			spec.InstallStrategy.StrategySpec.ClusterPermissions = everythingFor
-		}, "does not hold", "in the whole cluster"),
+		}, "Policy rule not satisfied", "in the whole cluster"),
 		edited("76a", "an installed CSV that is edited to ask for more permissions", func(spec *operatorsv1alpha1.ClusterServiceVersionSpec) {
 			spec.InstallStrategy.StrategySpec.Permissions = everythingFor
-		}, "does not hold"),
+		}, "Policy rule not satisfied", "in namespace"),
 		edited("76b", "an installed CSV that is edited to run as somebody stronger", func(spec *operatorsv1alpha1.ClusterServiceVersionSpec) {
 			spec.InstallStrategy.StrategySpec.DeploymentSpecs[0].Spec.Template.Spec.ServiceAccountName = bossName
 		}, "may not run as ServiceAccount"),

@@ -31,7 +31,7 @@ func upgrades() []row {
 			s.Eventually(func(c *assert.CollectT) {
 				csv := s.CSV(c, laterCSV)
 				assert.Equal(c, pending, csv.Status.Phase)
-				assert.Contains(c, statusText(c, csv.Status), "does not hold")
+				assert.Contains(c, statusText(c, csv.Status), "Policy rule not satisfied")
 			})
 			s.untouched(before)
 			for _, b := range s.bindings() {
