@@ -31,6 +31,13 @@ func (r *Reconciler) prepare(ctx context.Context, s *scope) error {
 	if err != nil {
 		return err
 	}
+	if s.uncalled == nil {
+		access, err := s.hooks.Access()
+		if err != nil {
+			return err
+		}
+		want = append(want, access...)
+	}
 	if err := s.gatherCoverage(r.rbac, want); err != nil {
 		return err
 	}
@@ -117,7 +124,7 @@ func (r *Reconciler) annotate(ctx context.Context, s *scope) error {
 	want.SetNamespace(s.csv.Namespace)
 	want.SetName(s.csv.Name)
 	want.SetAnnotations(groupAnnotations(s))
-	if slices.ContainsFunc(build.Grants(s.csv, s.csv.Namespace, s.targets), func(g build.Grant) bool { return g.Namespace != s.csv.Namespace }) {
+	if !s.hooks.Empty() || slices.ContainsFunc(build.Grants(s.csv, s.csv.Namespace, s.targets), func(g build.Grant) bool { return g.Namespace != s.csv.Namespace }) {
 		want.SetFinalizers([]string{names.FinalizerCSV})
 	}
 	if annotated(s, want) {
