@@ -140,6 +140,6 @@ func (in Input) steps(pin Pin, content *catalog.Content) (*build.Steps, error) {
 		Namespace: in.Account.Namespace, Name: in.Account.Name, UID: in.Account.UID,
 	}}
 	return build.NewStepResourceFromBundle(b, build.Scope{
-		Namespace: in.Namespace, Package: pin.Package, Targets: in.Targets, Account: account,
+		Namespace: in.Namespace, Package: pin.Package, Targets: in.Targets, Account: account, Unbounded: in.Account.Default,
 	}, checker)
 }

@@ -107,6 +107,7 @@ func (e *Executor) Do(ctx context.Context, s State) (operatorsv1alpha1.StepStatu
 		if s.Live != nil && !s.Step.Owner.Owns(s.Live) && Serves(s.Live, desired) {
 			return operatorsv1alpha1.StepStatusPresent, nil
 		}
+		keepConversion(desired, s.Live)
 	}
 	result, live, err := apply.From(ctx, writer, s.Live, desired, s.ours)
 	if err != nil {
