@@ -77,8 +77,12 @@ func csvs() []row {
 				names.AnnotationOperatorNamespace: neighbour, names.AnnotationOperatorGroup: "og", names.AnnotationTargetNamespaces: "kube-system",
 			}
 			require.NoError(s.T, s.apply(s.mallory(), csv().Set(annotations, "metadata", "annotations").Object))
-			s.csvSays(pending, "conflicts with", names.AnnotationTargetNamespaces) // what somebody else has set is not forced
-			s.noDeployments()
+			csv := s.csvSays(succeeded) // what they say is for the OperatorGroup to say, whoever wrote it
+			require.Equal(s.T, s.Namespace, csv.Annotations[names.AnnotationOperatorNamespace])
+			require.Equal(s.T, s.Namespace, csv.Annotations[names.AnnotationTargetNamespaces])
+			deployed := &appsv1.Deployment{}
+			require.NoError(s.T, s.Get(forge.Deployment, deployed))
+			require.Equal(s.T, s.Namespace, deployed.Spec.Template.Annotations[names.AnnotationTargetNamespaces])
 		}},
 		{number: "79b", title: "a bundle whose CSV says that it is a copy", holds: p0(), play: func(s *scene) {
 			s.install(bundleOf(csv().Set(map[string]any{names.LabelCopiedFrom: neighbour}, "metadata", "labels").
