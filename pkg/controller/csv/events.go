@@ -18,12 +18,12 @@ const (
 const maxNote = 1000
 
 // transitioned says, once, where a CSV has gone.
-func (r *Reconciler) transitioned(csv *operatorsv1alpha1.ClusterServiceVersion) {
+func (r *Reconciler) transitioned(csv *operatorsv1alpha1.ClusterServiceVersion, t Transition) {
 	kind := corev1.EventTypeNormal
-	if csv.Status.Phase == phaseFailed {
+	if t.Phase == phaseFailed {
 		kind = corev1.EventTypeWarning
 	}
-	r.recorder.Eventf(csv, nil, kind, string(csv.Status.Reason), "Reconcile", "%s", note(csv.Status.Message))
+	r.recorder.Eventf(csv, nil, kind, string(t.Reason), "Reconcile", "%s", note(t.Message))
 }
 
 // leftBehind says which objects of a deleted CSV remain, and how to remove them: on the CSV, whose

@@ -11,7 +11,8 @@ import (
 
 // Facts are all that Next decides by.
 type Facts struct {
-	// CSV is as it was read: phase, reason, message and history of its status are input.
+	// CSV is as it was read, and as its status has become since: phase, reason, message and history of that
+	// are input.
 	CSV *operatorsv1alpha1.ClusterServiceVersion
 	Now time.Time
 

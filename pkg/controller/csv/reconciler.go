@@ -6,7 +6,6 @@ import (
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -103,27 +102,24 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if isCopy(csv) {
 		return ctrl.Result{}, nil
 	}
-	s := &scope{csv: csv, facts: Facts{CSV: csv, Now: r.clock.Now()}}
+	s := &scope{csv: csv, facts: Facts{CSV: csv.DeepCopy(), Now: r.clock.Now()}}
 	if csv.DeletionTimestamp != nil {
 		return ctrl.Result{}, r.finalize(ctx, s)
 	}
 	if err := r.gather(ctx, s); err != nil {
 		return ctrl.Result{}, err
 	}
-	t, err := r.act(ctx, s, Next(s.facts))
-	if err != nil {
+	last, err := r.move(ctx, s)
+	if err != nil || s.gone {
 		return ctrl.Result{}, err
 	}
-	if s.gone {
-		return ctrl.Result{}, nil
-	}
-	if err := r.finish(ctx, s, t); err != nil {
+	if err := r.finish(ctx, s); err != nil {
 		if apierrors.IsConflict(err) {
 			return ctrl.Result{}, nil
 		}
 		return ctrl.Result{}, err
 	}
-	return ctrl.Result{RequeueAfter: t.After}, nil
+	return ctrl.Result{RequeueAfter: last.After}, nil
 }
 
 // gather finds the facts. What the operator needs besides its Deployments is made on the way
@@ -153,6 +149,28 @@ func (r *Reconciler) gather(ctx context.Context, s *scope) error {
 	return nil
 }
 
+// move goes from phase to phase as long as the facts that were gathered allow it, and returns the last
+// transition: a status that would be left at once is a write, and an event for every watcher, that nobody has
+// anything of. The conditions tell of each phase.
+func (r *Reconciler) move(ctx context.Context, s *scope) (Transition, error) {
+	for {
+		t, err := r.act(ctx, s, Next(s.facts))
+		if err != nil || s.gone {
+			return t, err
+		}
+		before := s.facts.CSV.Status
+		s.pass(t)
+		if t.Install || before.Phase == t.Phase || !forward(t.Phase) || s.facts.Waits != "" {
+			return t, nil
+		}
+	}
+}
+
+// forward says whether a phase is one on the way from nothing to Installing: each is left for a later one only.
+func forward(phase operatorsv1alpha1.ClusterServiceVersionPhase) bool {
+	return phase == phasePending || phase == phaseInstallReady || phase == phaseInstalling
+}
+
 // act does what the transition asks for; where that fails, the CSV goes elsewhere or says so.
 func (r *Reconciler) act(ctx context.Context, s *scope, t Transition) (Transition, error) {
 	switch {
@@ -174,24 +192,17 @@ func (r *Reconciler) act(ctx context.Context, s *scope, t Transition) (Transitio
 }
 
 // finish writes the status, once, and says what happened.
-func (r *Reconciler) finish(ctx context.Context, s *scope, t Transition) error {
-	after := s.csv.DeepCopy()
-	before := s.csv.Status
-	message := status.Text(t.Message)
-	moved := before.Phase != t.Phase || before.Reason != t.Reason
-	if moved || before.Message != message {
-		now := metav1.NewTime(s.facts.Now)
-		after.SetPhase(t.Phase, t.Reason, message, &now)
-	}
+func (r *Reconciler) finish(ctx context.Context, s *scope) error {
+	after := s.facts.CSV
 	if s.looked {
 		after.SetRequirementStatus(s.shown())
 	}
 	if err := status.Patch(ctx, r.client, s.csv, after); err != nil {
 		return err
 	}
-	if moved {
-		log.FromContext(ctx).Info("Moved", "from", before.Phase, "phase", t.Phase, "reason", t.Reason)
-		r.transitioned(after)
+	for _, m := range s.moves {
+		log.FromContext(ctx).Info("Moved", "from", m.from, "phase", m.Phase, "reason", m.Reason)
+		r.transitioned(s.csv, m.Transition)
 	}
 	return nil
 }
