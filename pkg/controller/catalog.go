@@ -76,8 +76,8 @@ func Catalog(ctx context.Context, mgr ctrl.Manager, o CatalogOptions) error {
 	}
 	return errors.Join(
 		named("catalogsource", sources.SetupWithManager(mgr)),
-		named("subscription", subscriptions.SetupWithManager(mgr, published(store, subscriptions.Namespaces), changes(mgr, subscriptions.Concerned))),
-		named("installplan", plans.SetupWithManager(mgr, published(store, plans.Unfinished), changes(mgr, plans.Concerned))),
+		named("subscription", subscriptions.SetupWithManager(mgr, published(store, subscriptions.Namespaces), changes(mgr, listers, subscriptions.Concerned))),
+		named("installplan", plans.SetupWithManager(mgr, published(store, plans.Unfinished), changes(mgr, listers, plans.Concerned))),
 	)
 }
 

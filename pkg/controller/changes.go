@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -15,24 +16,27 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/remit-olm/remit/pkg/lib/scoped"
+	"github.com/remit-olm/remit/pkg/rbac"
 )
 
 // concerned names those of a controller whose last look at the cluster may come out differently after a
 // change. before is nil for a new object, after for one that is gone.
 type concerned func(ctx context.Context, before, after client.Object) []reconcile.Request
 
-// worldOf are the kinds that the bound of an install is made of, besides OperatorGroups.
-func worldOf() []client.Object {
-	return []client.Object{
-		&rbacv1.Role{}, &rbacv1.RoleBinding{}, &rbacv1.ClusterRole{}, &rbacv1.ClusterRoleBinding{},
-		&corev1.ServiceAccount{}, &corev1.Namespace{},
+// worldOf are the kinds that the bound of an install is made of, besides OperatorGroups; RBAC only where it
+// may be read.
+func worldOf(listers rbac.Listers) []client.Object {
+	kinds := []client.Object{&corev1.ServiceAccount{}, &corev1.Namespace{}}
+	if _, err := listers.ClusterRoles.Get(""); errors.Is(err, rbac.ErrUnreadable) {
+		return kinds
 	}
+	return append(kinds, &rbacv1.Role{}, &rbacv1.RoleBinding{}, &rbacv1.ClusterRole{}, &rbacv1.ClusterRoleBinding{})
 }
 
 // changes is a source that wakes, of one controller, exactly those whom a change of the RBAC, of a
 // ServiceAccount or of a Namespace concerns, and again after each of the delays. What is there when the
 // program starts wakes nobody: the workers start after it was read.
-func changes(mgr ctrl.Manager, whom concerned, again ...time.Duration) source.Source {
+func changes(mgr ctrl.Manager, listers rbac.Listers, whom concerned, again ...time.Duration) source.Source {
 	return source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 		wake := func(before, after client.Object) {
 			for _, req := range whom(ctx, before, after) {
@@ -42,7 +46,7 @@ func changes(mgr ctrl.Manager, whom concerned, again ...time.Duration) source.So
 				}
 			}
 		}
-		for _, obj := range worldOf() {
+		for _, obj := range worldOf(listers) {
 			informer, err := mgr.GetCache().GetInformer(ctx, obj)
 			if err != nil {
 				return fmt.Errorf("informer of %T: %w", obj, err)

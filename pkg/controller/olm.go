@@ -14,6 +14,7 @@ import (
 	"github.com/remit-olm/remit/pkg/controller/operatorgroup"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
+	"github.com/remit-olm/remit/pkg/rbac"
 )
 
 // OLMOptions configure the controllers of cmd/olm.
@@ -27,6 +28,9 @@ func OLM(ctx context.Context, mgr ctrl.Manager, o OLMOptions) error {
 	listers, err := RBACListers(ctx, mgr)
 	if err != nil {
 		return err
+	}
+	if _, err := listers.ClusterRoles.Get(""); errors.Is(err, rbac.ErrUnreadable) {
+		return fmt.Errorf("the roles and bindings of operators could not be kept and removed: %w", err)
 	}
 	accounts, err := accountClients(ctx, mgr, names.UserAgentOLM)
 	if err != nil {
@@ -52,8 +56,8 @@ func OLM(ctx context.Context, mgr ctrl.Manager, o OLMOptions) error {
 		return err
 	}
 	return errors.Join(
-		named("operatorgroup", groups.SetupWithManager(mgr, changes(mgr, groups.Concerned))),
-		named("csv", csvs.SetupWithManager(mgr, changes(mgr, csvs.Concerned, authorizerLag))),
+		named("operatorgroup", groups.SetupWithManager(mgr, changes(mgr, listers, groups.Concerned))),
+		named("csv", csvs.SetupWithManager(mgr, changes(mgr, listers, csvs.Concerned, authorizerLag))),
 	)
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	rbacv1listers "k8s.io/client-go/listers/rbac/v1"
 	toolscache "k8s.io/client-go/tools/cache"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -13,10 +14,31 @@ import (
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
+// mayReadRBAC asks for one object of each kind.
+func mayReadRBAC(ctx context.Context, r client.Reader) error {
+	for _, list := range []client.ObjectList{
+		&rbacv1.RoleList{}, &rbacv1.RoleBindingList{}, &rbacv1.ClusterRoleList{}, &rbacv1.ClusterRoleBindingList{},
+	} {
+		if err := r.List(ctx, list, client.Limit(1)); err != nil {
+			return fmt.Errorf("list %T: %w", list, err)
+		}
+	}
+	return nil
+}
+
 // RBACListers reads RBAC through client-go listers on the manager's own informers: one cache serves
 // the rule checks and the watches. The informers are started with the manager, which waits for them
-// before it starts any controller.
+// before it starts any controller. Where this program may not read RBAC there are none, and the listers
+// say so whatever they are asked.
 func RBACListers(ctx context.Context, mgr ctrl.Manager) (rbac.Listers, error) {
+	err := mayReadRBAC(ctx, mgr.GetAPIReader())
+	if apierrors.IsForbidden(err) {
+		mgr.GetLogger().Info("RBAC may not be read: what accounts hold is asked of the API server, again and again", "why", err.Error())
+		return rbac.Unreadable(err), nil
+	}
+	if err != nil {
+		return rbac.Listers{}, err
+	}
 	indexers := map[string]toolscache.Indexer{}
 	bindings := map[string]bool{"*v1.RoleBinding": true, "*v1.ClusterRoleBinding": true}
 	for _, obj := range []client.Object{

@@ -64,6 +64,8 @@ type Report struct {
 	Refused []Refusal
 	// Notes are what an administrator should know besides.
 	Notes []string
+	// Blind says that RBAC could not be read, or not all of it: no change of it will be noticed.
+	Blind bool
 	// Begun says that a part of the plan was written before.
 	Begun bool
 	// Details says where the whole of it is, for a summary.
@@ -110,6 +112,7 @@ func Examine(account types.NamespacedName, needs []Need, holding func(namespace 
 	}
 	for _, namespace := range slices.Sorted(maps.Keys(scopes)) {
 		report.Notes = append(report.Notes, scopes[namespace].notes()...)
+		report.Blind = report.Blind || len(scopes[namespace].Unread) > 0
 	}
 	slices.Sort(report.Notes)
 	report.Notes = slices.Compact(report.Notes)
@@ -131,6 +134,9 @@ func (h *held) notes() []string {
 	}
 	var out []string
 	for _, err := range h.Unread {
+		if inner := errors.Unwrap(err); errors.Is(inner, rbac.ErrUnreadable) {
+			err = inner // whatever was to be read: nothing may
+		}
 		out = append(out, "RBAC is not known, so that the API server was asked instead: "+oneLine(err.Error()))
 	}
 	for _, d := range h.Dangling {

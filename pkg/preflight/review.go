@@ -66,7 +66,7 @@ func specOf(subject rbac.Subject, namespace string, atom rbacv1.PolicyRule) auth
 
 // Confirmer gets a second opinion on what RBAC does not give: another authorizer may allow it. It
 // remembers the answers of each asker's last question, so that one who comes back with the same question
-// costs no request.
+// costs no request; but not where RBAC cannot be read, since the question is then always the same.
 type Confirmer struct {
 	Ask Reviewer
 
@@ -95,7 +95,10 @@ func (c *Confirmer) Confirm(ctx context.Context, asker string, r Report) Report 
 		c.Forget(asker)
 		return r
 	}
-	answers := c.recall(asker, all)
+	answers := map[string]answer{}
+	if !r.Blind {
+		answers = c.recall(asker, all)
+	}
 	c.ask(ctx, subject, questions, answers)
 	c.remember(asker, all, answers)
 	return r.confirmed(answers)

@@ -56,7 +56,7 @@ func (s *run) report(out flow.Outcome, err error) error {
 		return nil
 	case errors.As(err, &no):
 		st.Message = status.Text(no.Error())
-		s.setInstalled(corev1.ConditionFalse, reasonFailed, st.Message)
+		s.setInstalled(corev1.ConditionFalse, no.reason, st.Message)
 		return err
 	case apierrors.IsConflict(err) && !apply.IsCollision(err):
 		return err // somebody was faster: there is nothing in that for people

@@ -21,9 +21,12 @@ import (
 	"github.com/remit-olm/remit/pkg/step/execute"
 )
 
-// refused is an error for the report's refusals: tried again, as nobody announces that a quota or a policy
-// has changed.
-type refused struct{ text string }
+// refused is an error for what the report says: tried again, as nobody announces that a quota or a policy has
+// changed, or RBAC that may not be read.
+type refused struct {
+	reason operatorsv1alpha1.InstallPlanConditionReason
+	text   string
+}
 
 func (e *refused) Error() string { return e.text }
 
@@ -55,7 +58,7 @@ func preflightPlan(ctx context.Context, s *run) (flow.Outcome, error) {
 		return flow.Outcome{}, err
 	case !s.findings.Empty():
 		s.publish(ctx)
-		return flow.Wait(reasonPermissions, strings.TrimSuffix(s.findings.Refusals()+"\n"+enrol, "\n")), nil
+		return s.lacks(enrol)
 	case enrol != "":
 		s.publish(ctx)
 		return flow.Wait(reasonCheckFailed, enrol), nil
@@ -65,6 +68,15 @@ func preflightPlan(ctx context.Context, s *run) (flow.Outcome, error) {
 		s.publish(ctx)
 	}
 	return flow.Next(), nil
+}
+
+// lacks waits for the change of RBAC that wakes the plan, where there will be one.
+func (s *run) lacks(more string) (flow.Outcome, error) {
+	text := strings.TrimSuffix(s.findings.Refusals()+"\n"+more, "\n")
+	if s.findings.Blind {
+		return flow.Outcome{}, &refused{reasonPermissions, text}
+	}
+	return flow.Wait(reasonPermissions, text), nil
 }
 
 func (s *run) holding(namespace string) rbac.Holding {
@@ -139,11 +151,11 @@ func tryPlan(ctx context.Context, s *run) (flow.Outcome, error) {
 	case s.findings.Final():
 		return flow.Outcome{}, &invalid{reasonFailed, errors.New(s.findings.Refusals())}
 	case !s.findings.Empty():
-		return flow.Wait(reasonPermissions, s.findings.Refusals()), nil
+		return s.lacks("")
 	case s.onlyUnserved():
 		return flow.Wait(string(reasonFailed), s.findings.Refusals()), nil
 	}
-	return flow.Outcome{}, &refused{s.findings.Refusals()}
+	return flow.Outcome{}, &refused{reasonFailed, s.findings.Refusals()}
 }
 
 // refuse notes what is in the way of a step.

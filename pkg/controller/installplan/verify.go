@@ -6,7 +6,6 @@ import (
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -47,30 +46,35 @@ func verify(ctx context.Context, s *run) (flow.Outcome, error) {
 // cached says whether the cache has the object that a step has made. It knows the kinds that this program
 // watches for other reasons; no informer is started for those of a plan.
 func (s *run) cached(ctx context.Context, st step.Step, done execute.Done) bool {
-	obj := watched(st)
-	if obj == nil || done.Live == nil {
+	if done.Live == nil {
 		return false
 	}
-	err := s.reconciler.Client.Get(ctx, client.ObjectKeyFromObject(st.Object), obj)
-	return err == nil && obj.GetUID() == done.Live.GetUID() && obj.GetDeletionTimestamp() == nil
+	obj, err := s.seen(ctx, st)
+	return err == nil && obj != nil && obj.GetUID() == done.Live.GetUID() && obj.GetDeletionTimestamp() == nil
 }
 
-func watched(st step.Step) client.Object {
+// seen is a step's object in the cache; nil for kinds that are not watched. RBAC is read by the listers, which
+// know whether it is.
+func (s *run) seen(ctx context.Context, st step.Step) (client.Object, error) {
+	key := client.ObjectKeyFromObject(st.Object)
+	var obj client.Object
 	switch st.Object.GetKind() {
 	case operatorsv1alpha1.ClusterServiceVersionKind:
-		return &operatorsv1alpha1.ClusterServiceVersion{}
+		obj = &operatorsv1alpha1.ClusterServiceVersion{}
 	case "CustomResourceDefinition":
-		return &apiextensionsv1.CustomResourceDefinition{}
+		obj = &apiextensionsv1.CustomResourceDefinition{}
 	case "ServiceAccount":
-		return &corev1.ServiceAccount{}
+		obj = &corev1.ServiceAccount{}
 	case "Role":
-		return &rbacv1.Role{}
+		return s.reconciler.RBAC.Roles.Roles(key.Namespace).Get(key.Name)
 	case "RoleBinding":
-		return &rbacv1.RoleBinding{}
+		return s.reconciler.RBAC.RoleBindings.RoleBindings(key.Namespace).Get(key.Name)
 	case "ClusterRole":
-		return &rbacv1.ClusterRole{}
+		return s.reconciler.RBAC.ClusterRoles.Get(key.Name)
 	case "ClusterRoleBinding":
-		return &rbacv1.ClusterRoleBinding{}
+		return s.reconciler.RBAC.ClusterRoleBindings.Get(key.Name)
+	default:
+		return nil, nil
 	}
-	return nil
+	return obj, s.reconciler.Client.Get(ctx, key, obj)
 }

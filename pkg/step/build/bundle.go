@@ -2,6 +2,7 @@ package build
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/remit-olm/remit/pkg/bundle"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
+	"github.com/remit-olm/remit/pkg/rbac"
 	"github.com/remit-olm/remit/pkg/step"
 )
 
@@ -112,6 +114,9 @@ func RBACForClusterServiceVersion(csv *operatorsv1alpha1.ClusterServiceVersion, 
 	var excess []Excess
 	for _, g := range Grants(csv, scope.Namespace, scope.Targets) {
 		missing, err := checker.MissingRules(scope.Account, g.Namespace, g.Rules)
+		if errors.Is(err, rbac.ErrUnreadable) {
+			continue // preflight asks the API server
+		}
 		if err != nil {
 			return nil, err
 		}

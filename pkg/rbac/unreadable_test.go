@@ -1,0 +1,28 @@
+package rbac
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/labels"
+)
+
+func TestOfRBACThatMayNotBeReadNothingIsKnown(t *testing.T) {
+	l := Unreadable(errors.New("roles is forbidden"))
+	look, done := (&Interests[string]{}).Look("asker", l)
+	defer done()
+	for _, l := range []Listers{l, look} {
+		h := l.Holding(ServiceAccount("ns", "a"), "ns")
+		require.Empty(t, h.Rules)
+		require.ErrorIs(t, errors.Join(h.Unread...), ErrUnreadable)
+		require.ErrorContains(t, errors.Join(h.Unread...), "RBAC may not be read: roles is forbidden")
+		for _, kind := range []string{"Role", "ClusterRole"} {
+			_, err := l.RulesOf(rbacv1.RoleRef{Kind: kind, Name: "r"}, "ns")
+			require.ErrorIs(t, err, ErrUnreadable)
+		}
+		_, err := l.Roles.List(labels.Everything())
+		require.ErrorIs(t, err, ErrUnreadable)
+	}
+}
