@@ -4,7 +4,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -74,11 +73,6 @@ func TestTheCRDAccountWritesNewCRDsForAccountsThatMayNot(t *testing.T) {
 	}
 	subscribed(other)
 	other.Group(env.AccountName, other.Namespace)
-	other.Eventually(func(ct *assert.CollectT) {
-		got := other.Plan(ct).Status.GetCondition("Installed")
-		assert.Contains(ct, got.Message, "is not enrolled", "it is looked for before the plan is begun")
-	})
-	writer.Enrol()
 	other.Succeeded(bundle.CSV)
 	require.NoError(t, c.Client.Get(t.Context(), client.ObjectKey{Name: crdName}, crd))
 	require.Equal(t, version, crd.ResourceVersion)

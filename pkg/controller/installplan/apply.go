@@ -3,6 +3,7 @@ package installplan
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
@@ -56,9 +57,11 @@ func openClients(ctx context.Context, s *run) (flow.Outcome, error) {
 	return flow.Next(), nil
 }
 
+// crdClient acts as the installation's CRD account where it has something to write.
 func (s *run) crdClient(ctx context.Context, own client.Client) (client.Client, error) {
 	key := s.reconciler.CRDAccount
-	if key == (types.NamespacedName{}) {
+	written := func(st step.Step) bool { return st.IsCRD() && !s.served(st) }
+	if key == (types.NamespacedName{}) || !slices.ContainsFunc(s.steps, written) {
 		return own, nil
 	}
 	sa := &corev1.ServiceAccount{}
@@ -185,12 +188,10 @@ func established(crd *apiextensionsv1.CustomResourceDefinition) bool {
 // right to write it is asked for (security model, D1). Where another account writes them, none is
 // asked of this one either.
 func (s *run) servedAlready(st step.Step) bool {
-	if !st.IsCRD() {
-		return false
-	}
-	if s.reconciler.CRDAccount != (types.NamespacedName{}) {
-		return true
-	}
+	return st.IsCRD() && (s.reconciler.CRDAccount != (types.NamespacedName{}) || s.served(st))
+}
+
+func (s *run) served(st step.Step) bool {
 	crd := &apiextensionsv1.CustomResourceDefinition{}
 	if err := s.reconciler.Client.Get(context.Background(), client.ObjectKey{Name: st.Object.GetName()}, crd); err != nil {
 		return false
