@@ -1,6 +1,7 @@
 package main
 
 import (
+	"crypto/x509"
 	"fmt"
 	"os"
 	"strings"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/remit-olm/remit/cmd/internal/program"
 	"github.com/remit-olm/remit/pkg/controller"
+	"github.com/remit-olm/remit/pkg/image"
 )
 
 // options are the flags that only this program has, as given.
@@ -16,6 +18,9 @@ type options struct {
 	globalNamespace string
 	directories     []string
 	crdAccount      program.Account
+	mirrors         []string
+	authorities     []string
+	plain           []string
 }
 
 func (o *options) add(flags *pflag.FlagSet) {
@@ -23,6 +28,12 @@ func (o *options) add(flags *pflag.FlagSet) {
 		"namespace whose CatalogSources every namespace may use; the default is --namespace")
 	flags.StringArrayVar(&o.directories, "catalog-directory", nil,
 		"IMAGE=DIRECTORY: serve CatalogSources whose spec.image is IMAGE from a directory with a file-based catalog or bundles (repeatable)")
+	flags.StringArrayVar(&o.mirrors, "registry-mirror", nil,
+		"REGISTRY[/PREFIX]=REGISTRY[/PREFIX]: ask the latter first for images that begin with the former (repeatable)")
+	flags.StringArrayVar(&o.authorities, "registry-ca", nil,
+		"FILE: trust these certificate authorities (PEM) of registries beside the system's (repeatable)")
+	flags.StringArrayVar(&o.plain, "registry-plain-http", nil,
+		"HOST[:PORT] of a registry that may do without TLS, and be at any address (repeatable)")
 	flags.Var(&o.crdAccount, "crd-account",
 		"<namespace>/<name> of a ServiceAccount that writes new CustomResourceDefinitions in place of the account")
 }
@@ -39,11 +50,35 @@ func (o *options) controllers(common program.Common) (controller.CatalogOptions,
 		out.GlobalCatalogNamespace = common.Namespace
 	}
 	for _, d := range o.directories {
-		image, dir, ok := strings.Cut(d, "=")
-		if !ok || image == "" || dir == "" {
+		named, dir, ok := strings.Cut(d, "=")
+		if !ok || named == "" || dir == "" {
 			return out, fmt.Errorf("--catalog-directory %q: want IMAGE=DIRECTORY", d)
 		}
-		out.Directories[image] = dir
+		out.Directories[named] = dir
+	}
+	var err error
+	out.Images, err = o.images()
+	return out, err
+}
+
+func (o *options) images() (image.Options, error) {
+	out := image.Options{Plain: o.plain}
+	for _, text := range o.mirrors {
+		m, err := image.ParseMirror(text)
+		if err != nil {
+			return out, fmt.Errorf("--registry-mirror %w", err)
+		}
+		out.Mirrors = append(out.Mirrors, m)
+	}
+	for _, file := range o.authorities {
+		pem, err := os.ReadFile(file)
+		if err != nil {
+			return out, fmt.Errorf("--registry-ca: %w", err)
+		}
+		if !x509.NewCertPool().AppendCertsFromPEM(pem) {
+			return out, fmt.Errorf("--registry-ca %s: holds no PEM certificate", file)
+		}
+		out.Authorities = append(out.Authorities, pem)
 	}
 	return out, nil
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"path/filepath"
 	"testing"
 
 	"github.com/spf13/pflag"
@@ -8,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/remit-olm/remit/cmd/internal/program"
+	"github.com/remit-olm/remit/pkg/image"
 )
 
 func parsed(t *testing.T, args ...string) (*options, error) {
@@ -44,5 +46,30 @@ func TestCatalogDirectories(t *testing.T) {
 		require.NoError(t, err)
 		_, err = o.controllers(program.Common{})
 		require.ErrorContains(t, err, "want IMAGE=DIRECTORY")
+	}
+}
+
+func TestHowImagesAreRead(t *testing.T) {
+	o, err := parsed(t, "--registry-mirror=quay.io/team=mirror.example.com/quay/", "--registry-mirror=docker.io=localhost:5000", "--registry-plain-http=localhost:5000")
+	require.NoError(t, err)
+	got, err := o.controllers(program.Common{})
+	require.NoError(t, err)
+	require.Equal(t, image.Options{
+		Mirrors: []image.Mirror{{Source: "quay.io/team", Target: "mirror.example.com/quay"}, {Source: "docker.io", Target: "localhost:5000"}},
+		Plain:   []string{"localhost:5000"},
+	}, got.Images)
+
+	none := filepath.Join(t.TempDir(), "ca.pem")
+	for arg, want := range map[string]string{
+		"--registry-mirror=quay.io":          "want REGISTRY[/PREFIX]=REGISTRY[/PREFIX]",
+		"--registry-mirror=quay.io=":         "want REGISTRY[/PREFIX]=REGISTRY[/PREFIX]",
+		"--registry-mirror=team=example.com": "want REGISTRY[/PREFIX]=REGISTRY[/PREFIX]",
+		"--registry-ca=" + none:              "no such file",
+		"--registry-ca=options_test.go":      "holds no PEM certificate",
+	} {
+		o, err := parsed(t, arg)
+		require.NoError(t, err)
+		_, err = o.controllers(program.Common{})
+		require.ErrorContains(t, err, want)
 	}
 }

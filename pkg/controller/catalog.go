@@ -15,6 +15,7 @@ import (
 	"github.com/remit-olm/remit/pkg/controller/catalogsource"
 	"github.com/remit-olm/remit/pkg/controller/installplan"
 	"github.com/remit-olm/remit/pkg/controller/subscription"
+	"github.com/remit-olm/remit/pkg/image"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 )
@@ -25,6 +26,8 @@ type CatalogOptions struct {
 	GlobalCatalogNamespace string
 	// Directories maps images of CatalogSources to directories with their content.
 	Directories map[string]string
+	// Images says how images of catalogs and bundles are read from registries.
+	Images image.Options
 	// Default is the installation's default account, CRDAccount the one that writes
 	// CustomResourceDefinitions; both may be empty.
 	Default    scoped.Default
@@ -49,10 +52,15 @@ func Catalog(ctx context.Context, mgr ctrl.Manager, o CatalogOptions) error {
 	if err != nil {
 		return err
 	}
+	images, err := image.New(o.Images)
+	if err != nil {
+		return err
+	}
 	store := &catalog.Store{}
 	sources, err := catalogsource.New(catalogsource.Options{
 		Client: mgr.GetClient(), Cache: mgr.GetCache(), Live: mgr.GetAPIReader(), Store: store,
 		GlobalNamespace: o.GlobalCatalogNamespace, Directories: o.Directories,
+		Images: images, Secrets: pullSecrets(mgr, accounts, o), ServerVersion: version,
 	})
 	if err != nil {
 		return err

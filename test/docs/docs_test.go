@@ -33,6 +33,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -41,6 +42,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/remit-olm/remit/test/env"
+	"github.com/remit-olm/remit/test/env/registry"
 	"github.com/remit-olm/remit/test/operators/sample/bundle"
 )
 
@@ -48,6 +50,8 @@ const (
 	root = "../.."
 	// catalogImage is the pages' name for a catalog with the sample operator.
 	catalogImage = "example.com/catalogs/sample:v1"
+	// pagesRegistry is the pages' name for a registry with an image of that catalog.
+	pagesRegistry = "docs-registry.example.com"
 	// registryPage uses a registry that this test serves, as Service "registry" of registryNamespace.
 	registryPage      = "docs/tasks/catalogs.md"
 	registryNamespace = "docs-catalogs"
@@ -84,7 +88,13 @@ func run(m *testing.M) (code int, err error) {
 	if err := os.CopyFS(catalog, bundle.FS()); err != nil {
 		return 1, err
 	}
-	if cluster, err = env.Start(context.Background(), env.Options{Catalogs: map[string]string{catalogImage: catalog}}); err != nil {
+	images := registry.Start()
+	defer images.Close()
+	if err := pushSample(images); err != nil {
+		return 1, err
+	}
+	if cluster, err = env.Start(context.Background(), env.Options{Catalogs: map[string]string{catalogImage: catalog}, CatalogArgs: []string{
+		"--registry-mirror=" + pagesRegistry + "=" + images.Host, "--registry-plain-http=" + images.Host}}); err != nil {
 		return 1, err
 	}
 	defer func() { err = errors.Join(err, cluster.Stop()) }()
@@ -92,6 +102,19 @@ func run(m *testing.M) (code int, err error) {
 		return 1, err
 	}
 	return m.Run(), nil
+}
+
+func pushSample(to *registry.Server) error {
+	content, err := env.SampleFBC()
+	if err != nil {
+		return err
+	}
+	image, err := registry.Catalog(fstest.MapFS{"catalog.json": {Data: []byte(content)}})
+	if err != nil {
+		return err
+	}
+	_, _, err = to.Push("catalogs/sample:v1", image)
+	return err
 }
 
 func linkKubectl(dir string) error {

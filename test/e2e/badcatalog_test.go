@@ -43,15 +43,18 @@ func TestWhatTheCatalogDoesNotHaveIsNamed(t *testing.T) {
 func TestACatalogThatCannotBeReadSaysSo(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		catalog, text string
+		image, text string
 	}{
-		"an absent directory":      {catalogAbsent, "no such file or directory"},
-		"a malformed catalog":      {catalogMalformed, "catalog.yaml"},
-		"an image that nobody has": {"nowhere", "is not served"},
+		"an absent directory":       {image(catalogAbsent), "no such file or directory"},
+		"a malformed catalog":       {image(catalogMalformed), "catalog.yaml"},
+		"an image that nobody has":  {images.Host + "/nowhere:v1", "NAME_UNKNOWN"},
+		"an image without registry": {"nowhere", "want REGISTRY/NAME:TAG"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			tn := subscribed(t, c.catalog)
+			tn := cluster.Tenant(t)
+			tn.Catalog("catalog", c.image)
+			subscribe(tn)
 			grantSample(tn, tn.Namespace)
 			tn.Group(env.AccountName, tn.Namespace)
 

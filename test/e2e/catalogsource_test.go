@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"testing"
+	"testing/fstest"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"github.com/stretchr/testify/assert"
@@ -9,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/remit-olm/remit/test/env"
+	"github.com/remit-olm/remit/test/env/registry"
 	"github.com/remit-olm/remit/test/operators/sample/bundle"
 )
 
@@ -17,6 +19,15 @@ func TestEveryKindOfCatalogInstallsTheSample(t *testing.T) {
 	for name, spec := range map[string]func(tn *env.Tenant) operatorsv1alpha1.CatalogSourceSpec{
 		"a directory": func(*env.Tenant) operatorsv1alpha1.CatalogSourceSpec {
 			return operatorsv1alpha1.CatalogSourceSpec{SourceType: operatorsv1alpha1.SourceTypeGrpc, Image: image(catalogSample)}
+		},
+		"an image": func(tn *env.Tenant) operatorsv1alpha1.CatalogSourceSpec {
+			content, err := env.SampleFBC()
+			require.NoError(tn.T, err)
+			made, err := registry.Catalog(fstest.MapFS{"sample/catalog.json": {Data: []byte(content)}})
+			require.NoError(tn.T, err)
+			ref, _, err := images.Push(tn.Namespace+":v1", made)
+			require.NoError(tn.T, err)
+			return operatorsv1alpha1.CatalogSourceSpec{SourceType: operatorsv1alpha1.SourceTypeGrpc, Image: ref}
 		},
 		"a ConfigMap": func(tn *env.Tenant) operatorsv1alpha1.CatalogSourceSpec {
 			content, err := env.SampleFBC()

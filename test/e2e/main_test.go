@@ -8,10 +8,14 @@ import (
 	"testing"
 
 	"github.com/remit-olm/remit/test/env"
+	"github.com/remit-olm/remit/test/env/registry"
 )
 
 // cluster is the one that all stories of this package share; each has a namespace of its own.
 var cluster *env.Cluster
+
+// images is a registry that the cluster may ask without TLS.
+var images *registry.Server
 
 // parallel is how many stories run at once: they mostly wait, whatever the number of cores.
 const parallel = "6"
@@ -32,7 +36,10 @@ func run(m *testing.M) int {
 	if err != nil {
 		return fail(err)
 	}
-	if cluster, err = env.Start(context.Background(), env.Options{Catalogs: catalogs}); err != nil {
+	images = registry.Start()
+	defer images.Close()
+	plain := []string{"--registry-plain-http=" + images.Host}
+	if cluster, err = env.Start(context.Background(), env.Options{Catalogs: catalogs, CatalogArgs: plain}); err != nil {
 		return fail(err)
 	}
 	code := m.Run()

@@ -53,6 +53,7 @@ var table = []place{
 
 	{"pkg/resolver", engine},
 	{"pkg/catalog/...", engine},
+	{"pkg/image", engine},
 	{"pkg/bundle/unpack/...", engine},
 	{"pkg/step/...", engine},
 	{"pkg/install/...", engine},

@@ -13,6 +13,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/remit-olm/remit/pkg/image"
 )
 
 // Folders of a bundle.
@@ -36,7 +38,7 @@ func newArchive() *archive { return &archive{files: fstest.MapFS{}} }
 func (a *archive) add(layer []byte) error {
 	stream, err := decompress(layer)
 	if err != nil {
-		return refuse("%w", err)
+		return image.Refuse("%w", err)
 	}
 	defer stream.Close()
 	counted := &counter{Reader: stream, archive: a, limit: FreeBytes + MaxRatio*int64(len(layer))}
@@ -51,7 +53,7 @@ func (a *archive) add(layer []byte) error {
 			return asRefusal(err)
 		}
 		if a.entries++; a.entries > MaxEntries {
-			return refuse("more than %d entries", MaxEntries)
+			return image.Refuse("more than %d entries", MaxEntries)
 		}
 		if err := a.entry(header, reader, seen); err != nil {
 			return asRefusal(err)
@@ -64,10 +66,10 @@ func (a *archive) add(layer []byte) error {
 
 // asRefusal marks errors of the formats: the bytes are those of the digest, so another read would find the same.
 func asRefusal(err error) error {
-	if err == nil || errors.Is(err, ErrImage) {
+	if err == nil || errors.Is(err, image.ErrImage) {
 		return err
 	}
-	return refuse("%w", err)
+	return image.Refuse("%w", err)
 }
 
 func decompress(layer []byte) (io.ReadCloser, error) {
@@ -100,9 +102,9 @@ func (c *counter) Read(p []byte) (int, error) {
 	c.archive.unpacked += int64(n)
 	switch {
 	case c.read > c.limit:
-		return 0, refuse("a layer that becomes more than %d times its size", MaxRatio)
+		return 0, image.Refuse("a layer that becomes more than %d times its size", MaxRatio)
 	case c.archive.unpacked > MaxUnpackedBytes:
-		return 0, refuse("layers of more than %d bytes unpacked", MaxUnpackedBytes)
+		return 0, image.Refuse("layers of more than %d bytes unpacked", MaxUnpackedBytes)
 	}
 	return n, err
 }
@@ -120,24 +122,24 @@ func (a *archive) entry(header *tar.Header, content io.Reader, seen map[string]b
 		return nil
 	}
 	if isSparse(header) || header.Typeflag != tar.TypeReg {
-		return refuse("%q is no regular file", header.Name)
+		return image.Refuse("%q is no regular file", header.Name)
 	}
 	if name == dirManifests || name == dirMetadata {
-		return refuse("%q is no folder", header.Name)
+		return image.Refuse("%q is no folder", header.Name)
 	}
 	if seen[name] {
-		return refuse("%q is there twice", header.Name)
+		return image.Refuse("%q is there twice", header.Name)
 	}
 	seen[name] = true
 	if header.Size > MaxFileBytes-a.kept {
-		return refuse("files of more than %d bytes", MaxFileBytes)
+		return image.Refuse("files of more than %d bytes", MaxFileBytes)
 	}
 	data, err := io.ReadAll(io.LimitReader(content, header.Size))
 	if err != nil {
 		return err
 	}
 	if a.kept += int64(len(data)); a.files[name] == nil && len(a.files) == MaxFiles {
-		return refuse("more than %d files", MaxFiles)
+		return image.Refuse("more than %d files", MaxFiles)
 	}
 	a.files[name] = &fstest.MapFile{Data: data, Mode: 0o444}
 	return nil
@@ -147,16 +149,16 @@ func (a *archive) entry(header *tar.Header, content io.Reader, seen map[string]b
 // layer has (a whiteout) where bundles are, is refused.
 func clean(name string) (string, error) {
 	if strings.HasPrefix(name, "/") || !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl) || strings.Contains(name, `\`) {
-		return "", refuse("entry %q", name)
+		return "", image.Refuse("entry %q", name)
 	}
 	for element := range strings.SplitSeq(name, "/") {
 		if element == ".." {
-			return "", refuse("entry %q leads out of the image", name)
+			return "", image.Refuse("entry %q leads out of the image", name)
 		}
 	}
 	cleaned := path.Clean(name)
 	if dir, base := path.Split(cleaned); strings.HasPrefix(base, ".wh.") && (dir == "" || inBundle(path.Clean(dir))) {
-		return "", refuse("entry %q takes something away", name)
+		return "", image.Refuse("entry %q takes something away", name)
 	}
 	return cleaned, nil
 }

@@ -3,10 +3,6 @@ package unpack
 // Limits on an image. They are far above what operators publish: of 132 real bundles the largest has 4 MiB of
 // manifests, 104 of them, in a handful of layers.
 const (
-	// MaxManifestBytes is the largest manifest of an image, or index of images.
-	MaxManifestBytes = 1 << 20
-	// MaxImages is the greatest number of images in an index.
-	MaxImages = 100
 	// MaxLayers is the greatest number of layers.
 	MaxLayers = 100
 	// MaxCompressedBytes is the largest sum of all layers as they are sent. They are held in memory.

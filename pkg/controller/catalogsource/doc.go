@@ -3,11 +3,12 @@
 //
 //	source                         content                          woken by
 //	grpc, spec.image in a mapping  a directory, in process          fsnotify
+//	grpc, spec.image               the image, pulled in process     its poll interval, or a pause after a failure
 //	grpc, spec.address             a registry, over gRPC            the connection's state
 //	configmap, internal            a ConfigMap of the namespace     a watch on ConfigMaps' metadata
 //
 // A catalog that turns malformed keeps its last good content, and its status says so. One sick
-// catalog costs the others nothing: a registry is read by a goroutine of its own, a directory under
+// catalog costs the others nothing: a registry or image is read by a goroutine of its own, a directory under
 // a lock of its own. The controller starts no Pod, and never writes to a user's ConfigMap.
 //
 // CatalogSources are read as unstructured objects: the typed one panics on `updateStrategy: {}`

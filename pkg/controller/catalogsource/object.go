@@ -60,6 +60,12 @@ func dropNulls(m map[string]any) {
 			delete(m, key)
 		case map[string]any:
 			dropNulls(v)
+		case []any:
+			for _, element := range v {
+				if object, ok := element.(map[string]any); ok {
+					dropNulls(object)
+				}
+			}
 		}
 	}
 }

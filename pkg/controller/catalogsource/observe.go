@@ -25,6 +25,7 @@ func (r *Reconciler) observe(ctx context.Context, cs *operatorsv1alpha1.CatalogS
 	byConfigMap := problem == nil && !isGRPC
 	if !byImage {
 		r.directories.drop(key)
+		r.images.drop(key)
 	}
 	if !byAddress {
 		r.connections.drop(key)
@@ -34,7 +35,7 @@ func (r *Reconciler) observe(ctx context.Context, cs *operatorsv1alpha1.CatalogS
 	}
 	switch {
 	case byImage:
-		return r.observeImage(ctx, key, spec.Image)
+		return r.observeImage(ctx, cs)
 	case byAddress:
 		return r.observeAddress(ctx, key, spec.Address)
 	case byConfigMap:
@@ -43,15 +44,34 @@ func (r *Reconciler) observe(ctx context.Context, cs *operatorsv1alpha1.CatalogS
 	return observation{problem: problem}
 }
 
-func (r *Reconciler) observeImage(ctx context.Context, key types.NamespacedName, image string) observation {
-	dir, ok := r.directories.use(key, image)
-	if !ok {
-		return observation{problem: problemf(operatorsv1alpha1.CatalogSourceRegistryServerError,
-			"couldn't ensure registry server - image %q is not served: this version does not pull catalog images, "+
-				"it serves those that the installation maps to a directory (--catalog-directory)", image)}
+// observeImage is for images that the installation maps to a directory, and for all others, which are pulled.
+func (r *Reconciler) observeImage(ctx context.Context, cs *operatorsv1alpha1.CatalogSource) observation {
+	const reason = operatorsv1alpha1.CatalogSourceRegistryServerError
+	key := client.ObjectKeyFromObject(cs)
+	if dir, ok := r.directories.use(key, cs.Spec.Image); ok {
+		r.images.drop(key)
+		where := fmt.Sprintf("couldn't ensure registry server - image %q, directory %q", cs.Spec.Image, dir.path)
+		return inProcess(dir.load(ctx), reason, where)
 	}
-	where := fmt.Sprintf("couldn't ensure registry server - image %q, directory %q", image, dir.path)
-	return inProcess(dir.load(ctx), operatorsv1alpha1.CatalogSourceRegistryServerError, where)
+	version, err := r.version(cs)
+	if err != nil {
+		return observation{problem: problemf(reason, "couldn't ensure registry server - %v", err), retry: err}
+	}
+	spec, conditions := imageSpecOf(cs, version)
+	view := r.images.ensure(key, spec)
+	seen := observation{state: view.state.String(), address: addressInProcess, snapshot: view.good, polled: view.polled, conditions: conditions}
+	if view.err != nil {
+		seen.problem = &problem{reason: reason, message: view.message("couldn't ensure registry server")}
+	}
+	return seen
+}
+
+// version is the API server's, where the CatalogSource's image depends on it.
+func (r *Reconciler) version(cs *operatorsv1alpha1.CatalogSource) (string, error) {
+	if cs.Annotations[annotationTemplate] == "" || r.ServerVersion == nil {
+		return "", nil
+	}
+	return r.ServerVersion()
 }
 
 // inProcess is what is seen of content that was loaded here.

@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/remit-olm/remit/pkg/catalog"
+	"github.com/remit-olm/remit/pkg/image"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/status"
 )
@@ -52,8 +53,14 @@ type Options struct {
 	// Directories maps images, exactly as spec.image names them, to directories that hold their
 	// content: a file-based catalog, or bundle directories.
 	Directories map[string]string
-	// Clock tells the times in a status; nil is the real one.
-	Clock clock.PassiveClock
+	// Images reads images from registries; nil is image.New's zero Options.
+	Images *image.Client
+	// Secrets reads a pull secret of a CatalogSource's namespace as whoever may be trusted to; nil reads none.
+	Secrets func(ctx context.Context, key types.NamespacedName) (*corev1.Secret, error)
+	// ServerVersion is the API server's version, as discovery tells it, for image templates; nil has none.
+	ServerVersion func() (string, error)
+	// Clock tells the times in a status and of polls; nil is the real one.
+	Clock clock.WithTicker
 }
 
 // Reconciler publishes the content of CatalogSources and writes their status.
@@ -64,6 +71,7 @@ type Reconciler struct {
 	watcher     *watcher
 	connections *connections
 	configMaps  *configMaps
+	images      *images
 	// elsewhere reads the Services that stand for names outside of the cluster; nil where nobody watches.
 	elsewhere client.Reader
 }
@@ -84,6 +92,12 @@ func New(o Options) (*Reconciler, error) {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
+	if o.Images == nil {
+		var err error
+		if o.Images, err = image.New(image.Options{}); err != nil {
+			return nil, err
+		}
+	}
 	wake := &waker{}
 	r := &Reconciler{
 		Options:     o,
@@ -91,11 +105,13 @@ func New(o Options) (*Reconciler, error) {
 		directories: newDirectories(o.Directories),
 		connections: newConnections(wake.wake),
 		configMaps:  &configMaps{},
+		images:      newImages(o.Images, wake.wake, o.Clock),
 	}
+	r.images.access = r.access
 	return r, nil
 }
 
-// SetupWithManager registers the controller, its index and its two runnables.
+// SetupWithManager registers the controller, its index and its runnables.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	if len(r.directories.all) > 0 {
 		var err error
@@ -108,6 +124,9 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	}
 	if err := mgr.Add(r.connections); err != nil {
 		return fmt.Errorf("add connections to registries: %w", err)
+	}
+	if err := mgr.Add(r.images); err != nil {
+		return fmt.Errorf("add images: %w", err)
 	}
 	if err := mgr.GetFieldIndexer().IndexField(context.Background(), newObject(), indexConfigMap, configMapOf); err != nil {
 		return fmt.Errorf("index CatalogSources by ConfigMap: %w", err)
@@ -183,6 +202,7 @@ func (r *Reconciler) forget(ctx context.Context, key types.NamespacedName) {
 	r.directories.drop(key)
 	r.connections.drop(key)
 	r.configMaps.drop(key)
+	r.images.drop(key)
 	r.withdraw(ctx, key)
 }
 

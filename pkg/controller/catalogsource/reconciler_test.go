@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/remit-olm/remit/pkg/catalog"
+	"github.com/remit-olm/remit/pkg/image"
 )
 
 const (
@@ -54,6 +55,7 @@ type world struct {
 	client.Client
 	writes int
 	woken  chan types.NamespacedName
+	clock  *clocktesting.FakeClock
 }
 
 func given(t *testing.T, directories map[string]string, objects ...client.Object) *world {
@@ -69,17 +71,26 @@ func given(t *testing.T, directories map[string]string, objects ...client.Object
 			w.writes++
 			return c.SubResource(sub).Patch(ctx, obj, patch, opts...)
 		}}).Build()
-	var err error
+	w.clock = clocktesting.NewFakeClock(now.Time)
+	images, err := image.New(image.Options{Local: true})
+	require.NoError(t, err)
 	w.Reconciler, err = New(Options{
 		Client:      w.Client,
 		Cache:       w.Client,
 		Live:        w.Client,
 		Store:       &catalog.Store{},
 		Directories: directories,
-		Clock:       clocktesting.NewFakePassiveClock(now.Time),
+		Clock:       w.clock,
+		Images:      images,
+		Secrets: func(ctx context.Context, key types.NamespacedName) (*corev1.Secret, error) {
+			secret := &corev1.Secret{}
+			return secret, w.Client.Get(ctx, key, secret)
+		},
+		ServerVersion: func() (string, error) { return "v1.36.3+k3s1", nil },
 	})
 	require.NoError(t, err)
 	w.connections.wake = func(key types.NamespacedName) { w.woken <- key }
+	w.images.wake = w.connections.wake
 	return w
 }
 
@@ -171,8 +182,6 @@ func TestCatalogsThatCannotBeServedSayWhy(t *testing.T) {
 		want   string
 		state  string
 	}{
-		{"an image that is not mapped", operatorsv1alpha1.CatalogSourceSpec{SourceType: "grpc", Image: "other"},
-			"RegistryServerError", `image "other" is not served: this version does not pull catalog images`, ""},
 		{"a directory that is absent", operatorsv1alpha1.CatalogSourceSpec{SourceType: "grpc", Image: "gone"},
 			"RegistryServerError", `image "gone", directory "/does/not/exist"`, "TRANSIENT_FAILURE"},
 		{"an address that is none", operatorsv1alpha1.CatalogSourceSpec{SourceType: "grpc", Address: "unix:/x"},

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/remit-olm/remit/pkg/catalog"
 )
@@ -58,6 +59,10 @@ type observation struct {
 	snapshot *catalog.Snapshot
 	// configMap is the ConfigMap that was read.
 	configMap *operatorsv1alpha1.ConfigMapResourceReference
+	// polled is when the image's registry was last asked; nil where there is none.
+	polled *metav1.Time
+	// conditions are those of an image's template.
+	conditions []metav1.Condition
 	// retry is an error that no watch would wake us from.
 	retry error
 }

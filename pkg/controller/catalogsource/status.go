@@ -5,6 +5,7 @@ import (
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"google.golang.org/grpc/connectivity"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/remit-olm/remit/pkg/lib/status"
@@ -31,7 +32,25 @@ func desired(cs *operatorsv1alpha1.CatalogSource, seen observation, now metav1.T
 	out.ConfigMapResource = configMapReference(out.ConfigMapResource, seen.configMap, now)
 	out.RegistryServiceStatus = registryService(out.RegistryServiceStatus, seen, now)
 	out.GRPCConnectionState = connectionState(out.GRPCConnectionState, seen, now)
+	if cs.Poll() && seen.polled != nil {
+		out.LatestImageRegistryPoll = seen.polled
+	}
+	setConditions(out, seen.conditions, now)
 	return out
+}
+
+// setConditions sets those of an image's template, and takes them away with it.
+func setConditions(out *operatorsv1alpha1.CatalogSourceStatus, want []metav1.Condition, now metav1.Time) {
+	for _, t := range []string{typeTemplatesResolved, typeResolvedImage} {
+		if len(want) == 0 {
+			meta.RemoveStatusCondition(&out.Conditions, t)
+		}
+	}
+	for _, c := range want {
+		c.LastTransitionTime = now
+		c.Message = oneLine(c.Message)
+		meta.SetStatusCondition(&out.Conditions, c)
+	}
 }
 
 // registryService has no Service to name: in process there is none, and an address is not ours.

@@ -13,6 +13,7 @@ import (
 	"github.com/remit-olm/remit/pkg/bundle/unpack"
 	"github.com/remit-olm/remit/pkg/catalog"
 	"github.com/remit-olm/remit/pkg/catalog/fbc"
+	"github.com/remit-olm/remit/pkg/image"
 )
 
 // Bundle is a bundle and the name of its package, which is not in its manifests.
@@ -44,14 +45,14 @@ func (f *Flags) load(ctx context.Context, arg string) (*Bundle, error) {
 	case !errors.Is(err, fs.ErrNotExist):
 		return nil, err
 	}
-	if _, err := unpack.Reference(arg); err != nil {
+	if _, err := image.Reference(arg); err != nil {
 		return nil, errors.New("no such directory, and not an image: want REGISTRY/NAME:TAG or REGISTRY/NAME@DIGEST")
 	}
-	image, err := unpack.Puller{Keychain: authn.DefaultKeychain, PlainHTTP: f.PlainHTTP}.Pull(ctx, arg)
+	pulled, err := unpack.Puller{Keychain: authn.DefaultKeychain, PlainHTTP: f.PlainHTTP}.Pull(ctx, arg)
 	if err != nil {
 		return nil, err
 	}
-	return read(ctx, image.Files)
+	return read(ctx, pulled.Files)
 }
 
 func read(ctx context.Context, fsys fs.FS) (*Bundle, error) {

@@ -1,0 +1,49 @@
+package catalogsource
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/pkg/image"
+)
+
+// access is on whose behalf a CatalogSource's image is read: with the pull secrets that it names, and those of
+// the ServiceAccount of its name (contract 1.1). The error says which could not be read; the image may be
+// public all the same.
+func (r *Reconciler) access(ctx context.Context, key types.NamespacedName, secrets []string) (image.Access, error) {
+	credentials := &image.Credentials{}
+	out := image.Access{Keychain: credentials, Anywhere: key.Namespace == r.GlobalNamespace}
+	var problems []error
+	account := &corev1.ServiceAccount{}
+	if err := r.Client.Get(ctx, key, account); client.IgnoreNotFound(err) != nil {
+		problems = append(problems, fmt.Errorf("ServiceAccount %s: %w", key.Name, err))
+	}
+	for _, s := range account.ImagePullSecrets {
+		if !slices.Contains(secrets, s.Name) {
+			secrets = append(secrets[:len(secrets):len(secrets)], s.Name)
+		}
+	}
+	for _, name := range secrets {
+		if err := r.addSecret(ctx, credentials, types.NamespacedName{Namespace: key.Namespace, Name: name}); err != nil {
+			problems = append(problems, err)
+		}
+	}
+	return out, errors.Join(problems...)
+}
+
+func (r *Reconciler) addSecret(ctx context.Context, to *image.Credentials, key types.NamespacedName) error {
+	if r.Secrets == nil {
+		return fmt.Errorf("Secret %q: this program reads no Secrets", key.Name)
+	}
+	secret, err := r.Secrets(ctx, key)
+	if err != nil {
+		return fmt.Errorf("Secret %q: %w", key.Name, err)
+	}
+	return to.Add(secret)
+}

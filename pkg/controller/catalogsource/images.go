@@ -1,0 +1,341 @@
+package catalogsource
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc/connectivity"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/utils/clock"
+
+	"github.com/remit-olm/remit/pkg/catalog"
+	"github.com/remit-olm/remit/pkg/catalog/fbc"
+	"github.com/remit-olm/remit/pkg/catalog/layer"
+	"github.com/remit-olm/remit/pkg/image"
+)
+
+const (
+	// maxPulls bounds how many images of one namespace are pulled at once: the slow registries of one tenant
+	// hold up nobody else.
+	maxPulls = 2
+	// maxParses bounds how many catalogs are read from files at once, and with it the memory that takes.
+	maxParses = 2
+	// pullTimeout bounds a pull.
+	pullTimeout = 15 * time.Minute
+	// pollJitter spreads polls: a tenth more at most.
+	pollJitter = 0.1
+	// shortestPoll is the shortest time between polls, whatever a spec says.
+	shortestPoll = 30 * time.Second
+)
+
+// imageSpec is what a CatalogSource says of its image.
+type imageSpec struct {
+	// image is its name, with a tag or digest, all templates filled in.
+	image string
+	// folder of the file-based catalog, where the image has no label that says so.
+	folder string
+	// secrets are the names of its pull secrets.
+	secrets []string
+	// interval between polls; zero is never.
+	interval time.Duration
+}
+
+func (s imageSpec) equal(other imageSpec) bool {
+	return s.image == other.image && s.folder == other.folder && s.interval == other.interval && slices.Equal(s.secrets, other.secrets)
+}
+
+// images is a manager.Runnable that owns the catalogs in images: one goroutine each, which pulls, sleeps until
+// the next poll or try, and wakes the CatalogSource when there is something to say.
+type images struct {
+	client *image.Client
+	// access is on whose behalf a CatalogSource's image is read.
+	access func(ctx context.Context, key types.NamespacedName, secrets []string) (image.Access, error)
+	wake   func(types.NamespacedName)
+	clock  clock.Clock
+	parses chan struct{}
+
+	mu      sync.Mutex
+	running context.Context // nil until Start
+	group   sync.WaitGroup
+	byKey   map[types.NamespacedName]*imageEntry
+	pulls   map[string]chan struct{}
+}
+
+// imageView is what is to be said of an image.
+type imageView struct {
+	content
+	state connectivity.State
+	// polled is when the registry was last asked, successfully, for the image's digest.
+	polled *metav1.Time
+	// noCatalog says that the image is a registry to be run.
+	noCatalog bool
+}
+
+type imageEntry struct {
+	spec   imageSpec
+	cancel context.CancelFunc // nil until the goroutine is launched
+
+	mu sync.Mutex
+	imageView
+	// loaded is the digest that good is from, refused the one that was found to hold no good catalog.
+	loaded, refused string
+}
+
+func newImages(client *image.Client, wake func(types.NamespacedName), clock clock.Clock) *images {
+	return &images{
+		client: client, wake: wake, clock: clock, parses: make(chan struct{}, maxParses),
+		byKey: map[types.NamespacedName]*imageEntry{}, pulls: map[string]chan struct{}{},
+	}
+}
+
+// Start lets the goroutines run until ctx ends.
+func (i *images) Start(ctx context.Context) error {
+	i.mu.Lock()
+	i.running = ctx
+	for key, e := range i.byKey {
+		i.launch(key, e)
+	}
+	i.mu.Unlock()
+	<-ctx.Done()
+	i.group.Wait()
+	return nil
+}
+
+// ensure returns what there is of a CatalogSource's image, and sees to it that somebody looks after it. Content
+// stays while the image is the same, whatever else of the spec changes.
+func (i *images) ensure(key types.NamespacedName, spec imageSpec) imageView {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	e, ok := i.byKey[key]
+	if !ok || !e.spec.equal(spec) {
+		next := &imageEntry{spec: spec, imageView: imageView{state: connectivity.Connecting}}
+		if ok {
+			i.remove(key)
+			next.inherit(e)
+		}
+		e = next
+		i.byKey[key] = e
+		i.launch(key, e)
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.imageView
+}
+
+func (e *imageEntry) inherit(old *imageEntry) {
+	if e.spec.image != old.spec.image || e.spec.folder != old.spec.folder {
+		return
+	}
+	old.mu.Lock()
+	defer old.mu.Unlock()
+	e.imageView, e.loaded, e.refused = old.imageView, old.loaded, old.refused
+}
+
+func (i *images) drop(key types.NamespacedName) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.remove(key)
+}
+
+// remove ends an entry's goroutine. The caller holds the lock.
+func (i *images) remove(key types.NamespacedName) {
+	e, ok := i.byKey[key]
+	if !ok {
+		return
+	}
+	delete(i.byKey, key)
+	if e.cancel != nil {
+		e.cancel()
+	}
+}
+
+// launch starts the goroutine of an entry once there is a context to run it under. The caller holds the lock.
+func (i *images) launch(key types.NamespacedName, e *imageEntry) {
+	if i.running == nil || i.running.Err() != nil {
+		return
+	}
+	ctx, cancel := context.WithCancel(i.running)
+	e.cancel = cancel
+	slots, ok := i.pulls[key.Namespace]
+	if !ok {
+		slots = make(chan struct{}, maxPulls)
+		i.pulls[key.Namespace] = slots
+	}
+	i.group.Go(func() {
+		defer cancel()
+		i.follow(ctx, key, e, slots)
+	})
+}
+
+// follow looks at an image, again after each poll interval, and after a pause that doubles where it failed.
+func (i *images) follow(ctx context.Context, key types.NamespacedName, e *imageEntry, slots chan struct{}) {
+	pause := firstReload
+	for ctx.Err() == nil {
+		view, err := i.look(ctx, key, e, slots)
+		if ctx.Err() != nil {
+			return
+		}
+		e.show(view)
+		i.wake(key)
+		next := e.nextPoll()
+		if err == nil {
+			pause = firstReload
+		} else {
+			next = wait.Jitter(pause, pollJitter)
+			pause = min(2*pause, lastReload)
+		}
+		if !i.sleep(ctx, next) {
+			return
+		}
+	}
+}
+
+// nextPoll is how long to leave an image alone; zero is for ever: one that is named by its digest does not change.
+func (e *imageEntry) nextPoll() time.Duration {
+	if e.spec.interval == 0 || isDigest(e.spec.image) {
+		return 0
+	}
+	return wait.Jitter(max(e.spec.interval, shortestPoll), pollJitter)
+}
+
+func (i *images) sleep(ctx context.Context, d time.Duration) bool {
+	if d == 0 {
+		<-ctx.Done()
+		return false
+	}
+	timer := i.clock.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C():
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func (e *imageEntry) show(v imageView) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.imageView = v
+}
+
+// look is one visit: it asks for the digest, and pulls what is new. The error is one that another try may mend;
+// what is wrong with the image itself is in the view only, and ends with another image.
+func (i *images) look(ctx context.Context, key types.NamespacedName, e *imageEntry, slots chan struct{}) (imageView, error) {
+	select {
+	case slots <- struct{}{}:
+		defer func() { <-slots }()
+	case <-ctx.Done():
+		return imageView{}, ctx.Err()
+	}
+	ctx, cancel := context.WithTimeout(ctx, pullTimeout)
+	defer cancel()
+	e.mu.Lock()
+	view := e.imageView
+	e.mu.Unlock()
+	snap, err := i.newer(ctx, key, e)
+	asked := metav1.NewTime(i.clock.Now()).Rfc3339Copy()
+	switch {
+	case errors.Is(err, errRefused):
+		view.err, view.state, view.polled = err, connectivity.TransientFailure, &asked
+		view.noCatalog = errors.Is(err, layer.ErrNoCatalog)
+		return view, nil
+	case err != nil:
+		view.err, view.state = err, connectivity.TransientFailure
+		return view, err
+	case snap != nil:
+		view.good = snap
+	}
+	view.err, view.state, view.polled, view.noCatalog = nil, connectivity.Ready, &asked, false
+	return view, nil
+}
+
+// errRefused says that it is the image that is bad: it is not pulled again until it is another.
+var errRefused = errors.New("refused")
+
+type refused struct{ error }
+
+func (r refused) Is(target error) bool { return target == errRefused }
+func (r refused) Unwrap() error        { return r.error }
+
+// newer pulls an image unless its digest is the one that is loaded already; nil says so. Of one that was found
+// to be bad, the error is the same as then.
+func (i *images) newer(ctx context.Context, key types.NamespacedName, e *imageEntry) (*catalog.Snapshot, error) {
+	access, unread := i.access(ctx, key, e.spec.secrets)
+	snap, err := i.newerAs(ctx, access, e)
+	if err != nil && unread != nil && !errors.Is(err, errRefused) {
+		return nil, fmt.Errorf("%w; its pull secrets: %w", err, unread)
+	}
+	return snap, err
+}
+
+func (i *images) newerAs(ctx context.Context, access image.Access, e *imageEntry) (*catalog.Snapshot, error) {
+	if e.loaded != "" || e.refused != "" {
+		now, err := i.client.Digest(ctx, e.spec.image, access)
+		switch {
+		case err != nil:
+			return nil, err
+		case now.String() == e.refused:
+			return nil, e.err
+		case now.String() == e.loaded:
+			return nil, nil
+		}
+	}
+	opened, err := i.client.Open(ctx, e.spec.image, access)
+	if err != nil {
+		return nil, err
+	}
+	snap, err := i.pull(ctx, opened, e.spec.folder)
+	switch {
+	case errors.Is(err, errRefused):
+		e.refused = opened.Named.String()
+	case err == nil:
+		e.loaded, e.refused = opened.Named.String(), ""
+	}
+	return snap, err
+}
+
+// pull reads the catalog in an image by way of files.
+func (i *images) pull(ctx context.Context, from *image.Image, extract string) (*catalog.Snapshot, error) {
+	folder, err := layer.Folder(ctx, from, extract)
+	if err != nil {
+		return nil, ofImage(err)
+	}
+	dir, err := os.MkdirTemp("", "remit-catalog-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	if err := layer.Extract(ctx, from, folder, dir); err != nil {
+		return nil, ofImage(err)
+	}
+	select {
+	case i.parses <- struct{}{}:
+		defer func() { <-i.parses }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	snap, err := fbc.Load(ctx, os.DirFS(dir))
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	if err != nil {
+		return nil, refused{fmt.Errorf("its file-based catalog: %w", err)}
+	}
+	return snap, nil
+}
+
+// ofImage tells what is the image's fault, and stays so, from what is not.
+func ofImage(err error) error {
+	if errors.Is(err, image.ErrImage) || errors.Is(err, layer.ErrNoCatalog) {
+		return refused{err}
+	}
+	return err
+}

@@ -1,0 +1,233 @@
+package catalogsource
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/test/env/registry"
+)
+
+func push(t *testing.T, s *registry.Server, named, content string) (ref, digest string) {
+	t.Helper()
+	made, err := registry.Catalog(fstest.MapFS{"a/catalog.yaml": {Data: []byte(content)}})
+	require.NoError(t, err)
+	ref, digest, err = s.Push(named, made)
+	require.NoError(t, err)
+	return ref, digest
+}
+
+// running has the goroutines of images run.
+func running(t *testing.T, objects ...client.Object) *world {
+	t.Helper()
+	w := given(t, nil, objects...)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- w.images.Start(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		require.NoError(t, <-ended)
+	})
+	return w
+}
+
+// visited reconciles until the image was looked at once more.
+func (w *world) visited(t *testing.T, name string) operatorsv1alpha1.CatalogSourceStatus {
+	t.Helper()
+	w.reconcile(t, name)
+	select {
+	case got := <-w.woken:
+		require.Equal(t, key(name), got)
+	case <-time.After(time.Minute):
+		require.FailNow(t, "nobody looked")
+	}
+	return w.reconcile(t, name)
+}
+
+// pass lets the clock go on once somebody waits for it.
+func (w *world) pass(t *testing.T, d time.Duration) {
+	t.Helper()
+	require.Eventually(t, w.clock.HasWaiters, time.Minute, time.Millisecond)
+	w.clock.Step(d)
+}
+
+func polled(image, interval string) operatorsv1alpha1.CatalogSourceSpec {
+	return operatorsv1alpha1.CatalogSourceSpec{SourceType: "grpc", Image: image,
+		UpdateStrategy: &operatorsv1alpha1.UpdateStrategy{RegistryPoll: &operatorsv1alpha1.RegistryPoll{RawInterval: interval}}}
+}
+
+func (w *world) bundles(t *testing.T, name string) int {
+	t.Helper()
+	snap, ok := w.Store.Get(key(name))
+	require.True(t, ok)
+	return len(snap.Packages["a"].Bundles)
+}
+
+func TestACatalogInAnImageIsPolledByItsDigest(t *testing.T) {
+	s := registry.New(t)
+	ref, _ := push(t, s, "team/catalog:v1", goodCatalog)
+	w := running(t, catalogSource("cat", polled(ref, "10m")))
+
+	got := w.visited(t, "cat")
+	requireReady(t, got)
+	require.Equal(t, 1, w.bundles(t, "cat"))
+	require.Equal(t, "in-process", got.GRPCConnectionState.Address)
+	require.True(t, got.LatestImageRegistryPoll.Time.Equal(now.Time))
+
+	loads := s.Requests("GET /v2/team/catalog/blobs/")
+	w.pass(t, 12*time.Minute)
+	got = w.visited(t, "cat")
+	requireReady(t, got)
+	require.Equal(t, loads, s.Requests("GET /v2/team/catalog/blobs/"), "unchanged: nothing is pulled")
+	require.Len(t, s.Requests("HEAD /v2/team/catalog/manifests/v1"), 2, "one by the test's own push")
+	require.True(t, got.LatestImageRegistryPoll.Time.Equal(now.Add(12*time.Minute)))
+
+	push(t, s, "team/catalog:v1", otherCatalog)
+	w.pass(t, 12*time.Minute)
+	requireReady(t, w.visited(t, "cat"))
+	require.Equal(t, 2, w.bundles(t, "cat"))
+
+	push(t, s, "team/catalog:v1", "schema: olm.package\nname: [")
+	w.pass(t, 12*time.Minute)
+	got = w.visited(t, "cat")
+	require.Equal(t, operatorsv1alpha1.CatalogSourceRegistryServerError, got.Reason)
+	require.Contains(t, got.Message, `file "a/catalog.yaml"`)
+	require.Contains(t, got.Message, "is still served")
+	require.Equal(t, "TRANSIENT_FAILURE", got.GRPCConnectionState.LastObservedState)
+	require.Equal(t, 2, w.bundles(t, "cat"))
+	pulled := len(s.Requests("GET /v2/team/catalog/blobs/"))
+	w.pass(t, 12*time.Minute)
+	require.Equal(t, got.Message, w.visited(t, "cat").Message)
+	require.Len(t, s.Requests("GET /v2/team/catalog/blobs/"), pulled, "a bad image is not pulled again")
+
+	push(t, s, "team/catalog:v1", goodCatalog)
+	w.pass(t, 12*time.Minute)
+	requireReady(t, w.visited(t, "cat"))
+	require.Equal(t, 1, w.bundles(t, "cat"))
+}
+
+func TestAnImageByDigestIsAskedForOnce(t *testing.T) {
+	s := registry.New(t)
+	ref, digest := push(t, s, "catalog:v1", goodCatalog)
+	w := running(t, catalogSource("cat", polled(strings.TrimSuffix(ref, ":v1")+"@"+digest, "10m")))
+	requireReady(t, w.visited(t, "cat"))
+	require.Eventually(t, func() bool { return !w.clock.HasWaiters() }, time.Second, time.Millisecond)
+}
+
+func TestARegistryThatIsDownIsTriedAgain(t *testing.T) {
+	s := registry.New(t)
+	ref, _ := push(t, s, "catalog:v1", goodCatalog)
+	s.Answer(func(w http.ResponseWriter, _ *http.Request) bool {
+		http.Error(w, "<html>the secret page of another server</html>", http.StatusForbidden)
+		return true
+	})
+	w := running(t, catalogSource("cat", operatorsv1alpha1.CatalogSourceSpec{SourceType: "grpc", Image: ref, Secrets: []string{"gone"}}))
+	got := w.visited(t, "cat")
+	require.Equal(t, operatorsv1alpha1.CatalogSourceRegistryServerError, got.Reason)
+	require.Contains(t, got.Message, "403 Forbidden")
+	require.Contains(t, got.Message, `Secret "gone"`)
+	require.NotContains(t, got.Message, "secret page")
+	require.Equal(t, "TRANSIENT_FAILURE", got.GRPCConnectionState.LastObservedState)
+	_, ok := w.Store.Get(key("cat"))
+	require.False(t, ok)
+
+	s.Answer(nil)
+	w.pass(t, 2*firstReload)
+	requireReady(t, w.visited(t, "cat"))
+}
+
+func TestPullSecrets(t *testing.T) {
+	s := registry.New(t)
+	ref, _ := push(t, s, "team/catalog:v1", goodCatalog)
+	s.Answer(func(w http.ResponseWriter, r *http.Request) bool {
+		if user, password, _ := r.BasicAuth(); user == "u" && password == "p" {
+			return false
+		}
+		w.Header().Set("WWW-Authenticate", `Basic realm="test"`)
+		w.WriteHeader(http.StatusUnauthorized)
+		return true
+	})
+	secret := func(name, at string) *corev1.Secret {
+		auth := base64.StdEncoding.EncodeToString([]byte("u:p"))
+		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "remit", Name: name}, Type: corev1.SecretTypeDockerConfigJson,
+			Data: map[string][]byte{corev1.DockerConfigJsonKey: fmt.Appendf(nil, `{"auths":{%q:{"auth":%q}}}`, at, auth)}}
+	}
+	good, other := secret("good", "https://"+s.Host+"/team"), secret("other", "quay.io")
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "remit", Name: "byaccount"},
+		ImagePullSecrets: []corev1.LocalObjectReference{{Name: "good"}}}
+	spec := func(secrets ...string) operatorsv1alpha1.CatalogSourceSpec {
+		return operatorsv1alpha1.CatalogSourceSpec{SourceType: "grpc", Image: ref, Secrets: secrets}
+	}
+	w := running(t, good, other, account, catalogSource("byspec", spec("other", "good")), catalogSource("byaccount", spec("gone")), catalogSource("none", spec("other")))
+	requireReady(t, w.visited(t, "byspec"))
+	requireReady(t, w.visited(t, "byaccount"))
+	require.Contains(t, w.visited(t, "none").Message, "401")
+}
+
+func TestImageTemplates(t *testing.T) {
+	s := registry.New(t)
+	push(t, s, "catalog:v1.36", goodCatalog)
+	ref, _ := push(t, s, "catalog:fallback", otherCatalog)
+	good := catalogSource("good", operatorsv1alpha1.CatalogSourceSpec{SourceType: "grpc", Image: ref})
+	good.Annotations = map[string]string{annotationTemplate: s.Host + "/catalog:v{kube_major_version}.{kube_minor_version}"}
+	bad := catalogSource("bad", operatorsv1alpha1.CatalogSourceSpec{SourceType: "grpc", Image: ref})
+	bad.Annotations = map[string]string{annotationTemplate: s.Host + "/catalog:v{kube_minor_version}.{phase_of_the_moon}"}
+	w := running(t, good, bad)
+
+	got := w.visited(t, "good")
+	requireReady(t, got)
+	require.Equal(t, 1, w.bundles(t, "good"))
+	require.True(t, meta.IsStatusConditionTrue(got.Conditions, "TemplatesHaveResolved"))
+	require.Equal(t, s.Host+"/catalog:v1.36", meta.FindStatusCondition(got.Conditions, "ResolvedImage").Message)
+
+	got = w.visited(t, "bad")
+	requireReady(t, got)
+	require.Equal(t, 2, w.bundles(t, "bad"))
+	resolved := meta.FindStatusCondition(got.Conditions, "TemplatesHaveResolved")
+	require.Equal(t, "UnableToResolve", resolved.Reason)
+	require.Contains(t, resolved.Message, "{phase_of_the_moon}")
+}
+
+func TestAnImageWithoutATagIsTheLatest(t *testing.T) {
+	s := registry.New(t)
+	push(t, s, "catalog:latest", goodCatalog)
+	w := running(t, catalogSource("cat", operatorsv1alpha1.CatalogSourceSpec{SourceType: "grpc", Image: s.Host + "/catalog"}))
+	requireReady(t, w.visited(t, "cat"))
+}
+
+// A catalog whose image says no more where it is, and one that goes away while it is pulled.
+func TestWhatChangesWhileItIsPulled(t *testing.T) {
+	s := registry.New(t)
+	ref, _ := push(t, s, "catalog:v1", goodCatalog)
+	hold := make(chan struct{})
+	s.Answer(func(_ http.ResponseWriter, r *http.Request) bool {
+		select {
+		case <-hold:
+		case <-r.Context().Done():
+		}
+		return false
+	})
+	w := running(t, catalogSource("cat", operatorsv1alpha1.CatalogSourceSpec{SourceType: "grpc", Image: ref}))
+	got := w.reconcile(t, "cat")
+	require.Equal(t, "CONNECTING", got.GRPCConnectionState.LastObservedState)
+	require.Empty(t, got.Message)
+	cs := &operatorsv1alpha1.CatalogSource{}
+	require.NoError(t, w.Get(t.Context(), key("cat"), cs))
+	cs.Spec.Image = "no image"
+	require.NoError(t, w.Update(t.Context(), cs))
+	got = w.visited(t, "cat")
+	require.Contains(t, got.Message, "want REGISTRY/NAME")
+	close(hold)
+}

@@ -1,0 +1,106 @@
+package image
+
+import (
+	"encoding/json"
+	"fmt"
+	"path"
+	"strings"
+
+	"github.com/google/go-containerregistry/pkg/authn"
+	"github.com/google/go-containerregistry/pkg/name"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Credentials are those of pull secrets. The zero value has none.
+type Credentials struct{ entries []credential }
+
+// credential is one entry: for a registry, or for those of its repositories that begin with a path.
+type credential struct {
+	host, path string
+	config     authn.AuthConfig
+}
+
+var _ authn.Keychain = &Credentials{}
+
+// Add takes a Secret's. Of several for the same place the first counts. Nothing of a Secret is in the error.
+func (c *Credentials) Add(secret *corev1.Secret) error {
+	var auths map[string]authn.AuthConfig
+	var err error
+	switch secret.Type {
+	case corev1.SecretTypeDockerConfigJson:
+		var file struct {
+			Auths map[string]authn.AuthConfig `json:"auths"`
+		}
+		err = json.Unmarshal(secret.Data[corev1.DockerConfigJsonKey], &file)
+		auths = file.Auths
+	case corev1.SecretTypeDockercfg:
+		err = json.Unmarshal(secret.Data[corev1.DockerConfigKey], &auths)
+	default:
+		return fmt.Errorf("Secret %q is of type %q: want %s", secret.Name, secret.Type, corev1.SecretTypeDockerConfigJson)
+	}
+	if err != nil {
+		return fmt.Errorf("Secret %q cannot be read as what its type says", secret.Name)
+	}
+	for at, config := range auths {
+		host, below, _ := strings.Cut(withoutScheme(at), "/")
+		c.entries = append(c.entries, credential{host: hostAlias(host), path: below, config: config})
+	}
+	return nil
+}
+
+func withoutScheme(at string) string {
+	at = strings.TrimPrefix(strings.TrimPrefix(at, "https://"), "http://")
+	at = strings.TrimSuffix(at, "/")
+	// Docker writes its own registry as https://index.docker.io/v1/.
+	return strings.TrimSuffix(strings.TrimSuffix(at, "/v1"), "/v2")
+}
+
+func hostAlias(host string) string {
+	if host == "docker.io" || host == "registry-1.docker.io" {
+		return name.DefaultRegistry
+	}
+	return host
+}
+
+// Resolve implements authn.Keychain: what is said of the longest part of a repository's name counts, of a host
+// as it is before that of a pattern.
+func (c *Credentials) Resolve(target authn.Resource) (authn.Authenticator, error) {
+	repository, _ := strings.CutPrefix(target.String(), target.RegistryStr())
+	repository = strings.Trim(repository, "/")
+	var best *credential
+	for i := range c.entries {
+		e := &c.entries[i]
+		if e.matches(target.RegistryStr(), repository) && (best == nil || e.rank() > best.rank()) {
+			best = e
+		}
+	}
+	if best == nil {
+		return authn.Anonymous, nil
+	}
+	return authn.FromConfig(best.config), nil
+}
+
+func (e *credential) rank() int {
+	rank := 2 * len(e.path)
+	if !strings.Contains(e.host, "*") {
+		rank++
+	}
+	return rank
+}
+
+func (e *credential) matches(host, repository string) bool {
+	if e.path != "" && repository != e.path && !strings.HasPrefix(repository, e.path+"/") {
+		return false
+	}
+	want, got := strings.Split(e.host, "."), strings.Split(host, ".")
+	return len(want) == len(got) && allMatch(want, got)
+}
+
+func allMatch(patterns, words []string) bool {
+	for i := range patterns {
+		if ok, err := path.Match(patterns[i], words[i]); err != nil || !ok {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,43 @@
+package image
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestPlainHTTPIsForThisMachineOrByConsent(t *testing.T) {
+	for host, want := range map[string]bool{
+		"localhost": true, "localhost:5000": true, "127.0.0.1:5000": true, "[::1]:5000": true,
+		"10.0.0.1:5000": false, "registry.local": false, "localhost.example.com": false, "quay.io": false,
+	} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+host+"/v2/", nil)
+		require.NoError(t, err)
+		for _, plain := range []bool{false, true} {
+			tr := &transport{base: answering{}, plain: func(at string) bool { return plain || isThisMachine(at) }, registry: host}
+			_, err = tr.RoundTrip(req)
+			require.Equal(t, want || plain, err == nil, "%s %v", host, plain)
+		}
+		_, err = (&transport{base: answering{}, plain: func(string) bool { return true }, registry: "other"}).RoundTrip(req)
+		require.Error(t, err, "the registry sends us on")
+	}
+}
+
+type answering struct{}
+
+func (answering) RoundTrip(*http.Request) (*http.Response, error) {
+	return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
+}
+
+func TestAnImageNamesItsRegistry(t *testing.T) {
+	for _, text := range []string{"", "x", "bundle:v1", "team/bundle:v1", "quay.io/team/bundle", "./bundle", "/bundle", "quay.io/team/bundle@sha256:1"} {
+		_, err := Reference(text)
+		require.Error(t, err, text)
+	}
+	for _, text := range []string{"quay.io/team/bundle:v1", "localhost:5000/bundle:v1", "quay.io/team/bundle@sha256:" + strings.Repeat("0", 64)} {
+		_, err := Reference(text)
+		require.NoError(t, err, text)
+	}
+}

@@ -1,0 +1,176 @@
+// Package registry is a registry of images in the test's own process, and builds what it serves: images of
+// bundles and of catalogs from folders.
+package registry
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"io"
+	"io/fs"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"path"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/registry"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/google/go-containerregistry/pkg/v1/static"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+)
+
+// LabelConfigs of a catalog image names the folder of its file-based catalog.
+const LabelConfigs = "operators.operatorframework.io.index.configs.v1"
+
+// Server is a registry. It serves plain HTTP at this machine's loopback.
+type Server struct {
+	// Host is <address>:<port>.
+	Host   string
+	server *httptest.Server
+
+	mu       sync.Mutex
+	answer   func(w http.ResponseWriter, r *http.Request) bool
+	requests []string
+}
+
+// Start serves until Close.
+func Start() *Server {
+	inner := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
+	s := &Server{}
+	s.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.mu.Lock()
+		s.requests = append(s.requests, r.Method+" "+r.URL.Path)
+		answer := s.answer
+		s.mu.Unlock()
+		if answer == nil || !answer(w, r) {
+			inner.ServeHTTP(w, r)
+		}
+	}))
+	s.Host = strings.TrimPrefix(s.server.URL, "http://")
+	return s
+}
+
+// New serves until the test ends.
+func New(t testing.TB) *Server {
+	s := Start()
+	t.Cleanup(s.Close)
+	return s
+}
+
+// Close ends it, with all requests under way.
+func (s *Server) Close() {
+	s.server.CloseClientConnections()
+	s.server.Close()
+}
+
+// Answer lets a test answer requests in the registry's place: f says whether it did. Nil ends that.
+func (s *Server) Answer(f func(w http.ResponseWriter, r *http.Request) bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.answer = f
+}
+
+// Requests are those so far, as "GET /v2/...", whose path contains a text.
+func (s *Server) Requests(containing string) []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out []string
+	for _, r := range s.requests {
+		if strings.Contains(r, containing) {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// Push puts an image under NAME:TAG and returns its whole name and its digest.
+func (s *Server) Push(named string, image v1.Image) (ref, digest string, err error) {
+	to, err := name.ParseReference(s.Host + "/" + named)
+	if err != nil {
+		return "", "", err
+	}
+	sum, err := image.Digest()
+	if err != nil {
+		return "", "", err
+	}
+	return to.String(), sum.String(), remote.Write(to, image)
+}
+
+// Catalog is an image with a file-based catalog in its folder /configs, and the label that says so.
+func Catalog(files fs.FS) (v1.Image, error) {
+	layer, err := Layer(files, "configs")
+	if err != nil {
+		return nil, err
+	}
+	return Image(map[string]string{LabelConfigs: "/configs"}, layer)
+}
+
+// Bundle is an image of a bundle folder, with manifests/ and metadata/.
+func Bundle(files fs.FS) (v1.Image, error) {
+	layer, err := Layer(files, "")
+	if err != nil {
+		return nil, err
+	}
+	return Image(nil, layer)
+}
+
+// Image is made of labels and layers.
+func Image(labels map[string]string, layers ...v1.Layer) (v1.Image, error) {
+	image, err := mutate.AppendLayers(empty.Image, layers...)
+	if err != nil {
+		return nil, err
+	}
+	return mutate.Config(image, v1.Config{Labels: labels})
+}
+
+// Layer is a layer with all files below a folder of an image.
+func Layer(files fs.FS, below string) (v1.Layer, error) {
+	var entries []tar.Header
+	contents := map[string][]byte{}
+	err := fs.WalkDir(files, ".", func(p string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		data, err := fs.ReadFile(files, p)
+		if err != nil {
+			return err
+		}
+		at := path.Join(below, p)
+		contents[at] = data
+		entries = append(entries, tar.Header{Name: at, Typeflag: tar.TypeReg, Mode: 0o644, Size: int64(len(data))})
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return Archive(entries, contents)
+}
+
+// Archive is a layer with entries as they are given, hostile ones too; contents are by name.
+func Archive(entries []tar.Header, contents map[string][]byte) (v1.Layer, error) {
+	var out bytes.Buffer
+	zip := gzip.NewWriter(&out)
+	w := tar.NewWriter(zip)
+	for i := range entries {
+		if err := w.WriteHeader(&entries[i]); err != nil {
+			return nil, err
+		}
+		if _, err := w.Write(contents[entries[i].Name]); err != nil {
+			return nil, err
+		}
+	}
+	if err := w.Close(); err != nil {
+		return nil, err
+	}
+	if err := zip.Close(); err != nil {
+		return nil, err
+	}
+	return static.NewLayer(out.Bytes(), types.DockerLayer), nil
+}
