@@ -3,6 +3,7 @@ package csv
 import (
 	"context"
 	"errors"
+	"slices"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -149,26 +150,26 @@ func (r *Reconciler) gather(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// move goes from phase to phase as long as the facts that were gathered allow it, and returns the last
-// transition: a status that would be left at once is a write, and an event for every watcher, that nobody has
-// anything of. The conditions tell of each phase.
+// onward is the way of an install. It is gone in one visit as far as the facts that were gathered allow, and never
+// back: a status that would be left at once is a write, and an event for every watcher, that nobody has anything
+// of. The conditions tell of each phase.
+var onward = []operatorsv1alpha1.ClusterServiceVersionPhase{phasePending, phaseInstallReady, phaseInstalling}
+
+// move goes from phase to phase and returns the last transition. Whatever was written ends it: the facts are of
+// before.
 func (r *Reconciler) move(ctx context.Context, s *scope) (Transition, error) {
 	for {
-		t, err := r.act(ctx, s, Next(s.facts))
+		next := Next(s.facts)
+		t, err := r.act(ctx, s, next)
 		if err != nil || s.gone {
 			return t, err
 		}
-		before := s.facts.CSV.Status
+		before := s.facts.CSV.Status.Phase
 		s.pass(t)
-		if t.Install || before.Phase == t.Phase || !forward(t.Phase) || s.facts.Waits != "" {
+		if next.Install || s.facts.Waits != "" || slices.Index(onward, t.Phase) <= slices.Index(onward, before) {
 			return t, nil
 		}
 	}
-}
-
-// forward says whether a phase is one on the way from nothing to Installing: each is left for a later one only.
-func forward(phase operatorsv1alpha1.ClusterServiceVersionPhase) bool {
-	return phase == phasePending || phase == phaseInstallReady || phase == phaseInstalling
 }
 
 // act does what the transition asks for; where that fails, the CSV goes elsewhere or says so.

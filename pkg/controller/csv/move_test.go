@@ -1,0 +1,60 @@
+package csv
+
+import (
+	"testing"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"github.com/stretchr/testify/require"
+
+	"github.com/remit-olm/remit/pkg/install/deployment"
+	"github.com/remit-olm/remit/pkg/lib/scoped"
+)
+
+func TestOneVisitGoesAsFarAsItsFactsAllow(t *testing.T) {
+	csv := &operatorsv1alpha1.ClusterServiceVersion{}
+	for name, tt := range map[string]struct {
+		facts Facts
+		moves []operatorsv1alpha1.ConditionReason
+		last  operatorsv1alpha1.ClusterServiceVersionPhase
+	}{
+		"a plan has written all of it": {
+			Facts{Deployments: deployment.State{Untouched: true, Installed: true}},
+			[]operatorsv1alpha1.ConditionReason{reasonRequirementsUnknown, reasonRequirementsMet, reasonInstallSuccessful, reasonWaiting}, phaseInstalling,
+		},
+		"a plan is about to": {
+			Facts{Waits: "a plan"}, []operatorsv1alpha1.ConditionReason{reasonRequirementsUnknown}, phasePending,
+		},
+		"something is missing": {
+			Facts{Unmet: true}, []operatorsv1alpha1.ConditionReason{reasonRequirementsUnknown, reasonRequirementsNotMet}, phasePending,
+		},
+		// Without a client nothing can be written: a failure ends the visit.
+		"writing fails": {
+			Facts{}, []operatorsv1alpha1.ConditionReason{reasonRequirementsUnknown, reasonRequirementsMet, reasonComponentFailed}, phaseFailed,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tt.facts.CSV = csv.DeepCopy()
+			s := &scope{csv: csv, facts: tt.facts}
+			last, err := (&Reconciler{}).move(t.Context(), s)
+			require.NoError(t, err)
+			require.Equal(t, tt.last, last.Phase)
+			require.Equal(t, tt.last, s.facts.CSV.Status.Phase)
+			var reasons []operatorsv1alpha1.ConditionReason
+			for _, m := range s.moves {
+				reasons = append(reasons, m.Reason)
+			}
+			require.Equal(t, tt.moves, reasons)
+			require.Len(t, s.facts.CSV.Status.Conditions, len(tt.moves))
+		})
+	}
+}
+
+func TestAVisitThatGoesBackEnds(t *testing.T) {
+	csv := &operatorsv1alpha1.ClusterServiceVersion{}
+	csv.Status.Phase = phaseInstallReady
+	s := &scope{csv: csv, facts: Facts{CSV: csv.DeepCopy(), Account: &scoped.Error{Reason: scoped.AccountMissing}}}
+	last, err := (&Reconciler{}).move(t.Context(), s)
+	require.NoError(t, err)
+	require.Equal(t, phasePending, last.Phase)
+	require.Len(t, s.moves, 1)
+}
