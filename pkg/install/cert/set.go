@@ -1,0 +1,94 @@
+package cert
+
+import (
+	"bytes"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Keys of the Secret. The first three are the contract's (1.12); olmCAKey holds the authority's
+// certificate, in spite of its name.
+const (
+	KeyCertificate     = corev1.TLSCertKey
+	KeyPrivate         = corev1.TLSPrivateKeyKey
+	KeyCA              = "olmCAKey"
+	keyNextCertificate = "next." + KeyCertificate
+	keyNextPrivate     = "next." + KeyPrivate
+	keyNextCA          = "next." + KeyCA
+	keyPreviousCA      = "previous." + KeyCA
+)
+
+// Set is what the Secret of a Deployment holds.
+type Set struct {
+	// Current is the pair that Pods serve by, or are to be rolled to.
+	Current Pair
+	// Next is staged, in a rotation.
+	Next *Pair
+	// Previous are authorities by which Pods that are not rolled yet may still serve.
+	Previous [][]byte
+}
+
+// Data is the Secret's.
+func (s Set) Data() map[string][]byte {
+	data := map[string][]byte{KeyCertificate: s.Current.Certificate, KeyPrivate: s.Current.Key.PEM(), KeyCA: s.Current.CA}
+	if s.Next != nil {
+		maps.Copy(data, map[string][]byte{
+			keyNextCertificate: s.Next.Certificate, keyNextPrivate: s.Next.Key.PEM(), keyNextCA: s.Next.CA,
+		})
+	}
+	if len(s.Previous) > 0 {
+		data[keyPreviousCA] = bytes.Join(s.Previous, nil)
+	}
+	return data
+}
+
+// Trust is the caBundle with which the Deployment is to be called. It is sorted, so that a pair which
+// takes over changes no configuration.
+func (s Set) Trust() []byte {
+	all := s.authorities()
+	slices.SortFunc(all, func(a, b []byte) int { return strings.Compare(Hash(a), Hash(b)) })
+	return bytes.Join(slices.CompactFunc(all, bytes.Equal), nil)
+}
+
+// Hash is that of the authority of the pair in use: Pods carry it, so that they are rolled when it changes.
+func (s Set) Hash() string { return Hash(s.Current.CA) }
+
+// Hashes are those of all authorities of the set, sorted: what is to be recorded before the set is stored.
+func (s Set) Hashes() []string {
+	var out []string
+	for _, ca := range s.authorities() {
+		out = append(out, Hash(ca))
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// IsZero says that there is no usable pair.
+func (s Set) IsZero() bool { return len(s.Current.Certificate) == 0 }
+
+func (s Set) authorities() [][]byte {
+	out := [][]byte{s.Current.CA}
+	if s.Next != nil {
+		out = append(out, s.Next.CA)
+	}
+	return append(out, s.Previous...)
+}
+
+// parse reads a Secret's data as it is, without judging it.
+func parse(data map[string][]byte) Set {
+	s := Set{Current: Pair{CA: data[KeyCA], Certificate: data[KeyCertificate], Key: newPrivateKey(data[KeyPrivate])}}
+	next := Pair{CA: data[keyNextCA], Certificate: data[keyNextCertificate], Key: newPrivateKey(data[keyNextPrivate])}
+	if len(next.CA)+len(next.Certificate)+len(next.Key.PEM()) > 0 {
+		s.Next = &next
+	}
+	for _, c := range parseAll(data[keyPreviousCA]) {
+		ca := encode(blockCertificate, c.Raw)
+		if !slices.ContainsFunc(s.Previous, func(have []byte) bool { return bytes.Equal(have, ca) }) {
+			s.Previous = append(s.Previous, ca)
+		}
+	}
+	return s
+}

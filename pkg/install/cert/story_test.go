@@ -1,0 +1,203 @@
+package cert_test
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/remit-olm/remit/pkg/install/cert"
+)
+
+// world is a Deployment with its Secret, its callers and a controller that may die between any two of
+// its writes. Callers notice a new caBundle with a lag.
+type world struct {
+	t      *testing.T
+	rand   *rand.Rand
+	policy cert.Policy
+	now    time.Time
+	lag    time.Duration
+
+	data     map[string][]byte
+	recorded []string
+	hash     string // of the Deployment's Pod template
+	pods     []pod
+	callers  []caller
+
+	trustedSince time.Time // the controller's memory, lost when it dies
+	writes       int
+}
+
+type pod struct {
+	hash        string
+	certificate []byte
+}
+
+type caller struct {
+	bundle []byte
+	// seen is what the caller goes by; it takes note of changes in order, each with a lag.
+	seen    []byte
+	pending []change
+}
+
+type change struct {
+	bundle []byte
+	at     time.Time
+}
+
+// die is the chance that the controller dies before a write.
+const die = 0.1
+
+func (w *world) dies() bool {
+	if w.rand.Float64() >= die {
+		return false
+	}
+	w.trustedSince = time.Time{}
+	return true
+}
+
+func (w *world) observe() cert.Observed {
+	o := cert.Observed{Now: w.now, Hosts: hosts, Data: w.data, Recorded: append([]string{w.hash}, w.recorded...), Running: len(w.pods) > 0}
+	for _, c := range w.callers {
+		o.Bundles = append(o.Bundles, c.bundle)
+	}
+	for _, p := range w.pods {
+		o.Running = o.Running && p.hash == w.hash && w.hash == cert.Hash(w.data[cert.KeyCA])
+	}
+	if !w.trustedSince.IsZero() {
+		o.TrustedFor = w.now.Sub(w.trustedSince)
+	}
+	return o
+}
+
+// visit is what the controller does each time, in the order of Policy.Carry.
+func (w *world) visit() {
+	o := w.observe()
+	d := w.policy.Decide(o)
+	set, err := w.policy.Carry(d, o)
+	require.NoError(w.t, err)
+	if w.dies() {
+		return
+	}
+	if d.Action != cert.Keep {
+		w.writes++
+		w.recorded = slices.Concat(w.recorded, set.Hashes())
+	}
+	for i := range w.callers {
+		if w.dies() {
+			return
+		}
+		w.callers[i].write(w, set.Trust())
+	}
+	w.remember(set)
+	if w.dies() {
+		return
+	}
+	w.data = set.Data()
+	if w.dies() {
+		return
+	}
+	w.recorded = set.Hashes()
+	if w.dies() {
+		return
+	}
+	w.hash = set.Hash()
+}
+
+func (w *world) remember(set cert.Set) {
+	if set.Next == nil {
+		w.trustedSince = time.Time{}
+	} else if w.trustedSince.IsZero() {
+		w.trustedSince = w.now
+	}
+}
+
+func (c *caller) write(w *world, bundle []byte) {
+	if string(c.bundle) == string(bundle) {
+		return
+	}
+	c.bundle = bundle
+	c.pending = append(c.pending, change{bundle, w.now.Add(time.Duration(w.rand.Int64N(int64(w.lag))))})
+}
+
+// others do what they do: callers notice, Pods are rolled one by one and load the Secret anew.
+func (w *world) others() {
+	for i := range w.callers {
+		c := &w.callers[i]
+		for len(c.pending) > 0 && !w.now.Before(c.pending[0].at) {
+			c.seen, c.pending = c.pending[0].bundle, c.pending[1:]
+		}
+	}
+	i := w.rand.IntN(len(w.pods))
+	certificate := w.data[cert.KeyCertificate]
+	switch {
+	case certificate == nil: // a Pod does not start without
+	case w.rand.Float64() < 0.5:
+		w.pods[i] = pod{w.hash, certificate}
+	case w.rand.Float64() < 0.2:
+		w.pods[i].certificate = certificate
+	}
+}
+
+func (w *world) call() {
+	for _, c := range w.callers {
+		for _, p := range w.pods {
+			require.NoError(w.t, serves(c.seen, p.certificate, hosts[1], w.now), "at %s", w.now)
+		}
+	}
+}
+
+// newWorld is one in which the install is over.
+func newWorld(t *testing.T, seed uint64, lag time.Duration) *world {
+	w := &world{t: t, rand: rand.New(rand.NewPCG(seed, 0)), policy: cert.Policy{Life: 90 * 24 * time.Hour}, now: start, lag: lag}
+	for w.hash == "" {
+		w.visit()
+	}
+	certificate := w.data[cert.KeyCertificate]
+	w.pods = []pod{{w.hash, certificate}, {w.hash, certificate}}
+	w.callers = make([]caller, 3)
+	for i := range w.callers {
+		w.callers[i] = caller{bundle: w.data[cert.KeyCA], seen: w.data[cert.KeyCA]}
+	}
+	return w
+}
+
+// Ten expiries go by, in small steps while a rotation is under way and in large ones between.
+func TestNoCallFailsThroughTenExpiriesHoweverOftenTheControllerDies(t *testing.T) {
+	for seed := range uint64(5) {
+		w := newWorld(t, seed, cert.DefaultSettle)
+		for w.now.Before(start.Add(10 * w.policy.Life)) {
+			w.visit()
+			w.others()
+			w.call()
+			step := time.Duration(w.rand.Int64N(int64(15 * time.Second)))
+			o := w.observe()
+			if d := w.policy.Decide(o); d.Action == cert.Keep && d.After > time.Hour && o.Running {
+				step = d.After
+			}
+			w.now = w.now.Add(step)
+		}
+		require.GreaterOrEqual(t, w.writes, 3*10, "each rotation has three writes")
+		require.Less(t, w.writes, 3*15*3, "and not many more")
+	}
+}
+
+// A Secret that is deleted while Pods serve by what it held costs no call either, if callers take note of
+// a new caBundle before a Pod starts.
+func TestADeletedSecretIsReplacedWithoutAFailedCall(t *testing.T) {
+	for seed := range uint64(4) {
+		w := newWorld(t, seed, 1)
+		for range 5 {
+			w.data = nil
+			for range 60 {
+				w.visit()
+				w.now = w.now.Add(time.Second)
+				w.others()
+				w.call()
+			}
+			require.Len(t, w.recorded, 1, "it has come to rest")
+		}
+	}
+}
