@@ -37,6 +37,11 @@ const (
 	LabelCopiedFrom         = "olm.copiedFrom"
 	LabelPermissionsHash    = "olm.permissions.hash"
 	LabelDeploymentSpecHash = "olm.deployment-spec-hash"
+	// LabelWebhookGenerateName and LabelWebhookHash tell of which webhook description a configuration is.
+	LabelWebhookGenerateName = "olm.webhook-description-generate-name"
+	LabelWebhookHash         = "olm.webhook-description-hash"
+	// LabelOperatorGroupUIDPrefix is followed by an OperatorGroup's UID, on its target namespaces.
+	LabelOperatorGroupUIDPrefix = "olm.operatorgroup.uid/"
 	// LabelComponentPrefix is followed by <package>.<namespace> (name part cut to 63).
 	LabelComponentPrefix = "operators.coreos.com/"
 )
@@ -51,6 +56,10 @@ const (
 	AnnotationProperties        = "operatorframework.io/properties"
 	// AnnotationInstalledAlongsidePrefix is followed by a hash of the CSV; the value is <ns>/<csv>.
 	AnnotationInstalledAlongsidePrefix = "operatorframework.io/installed-alongside-"
+	// AnnotationCAHash names the authority of a serving certificate, on its Secret and on the Pods that serve by it.
+	AnnotationCAHash = "olmcahash"
+	// AnnotationCAHashes on a Service lists the authorities that Remit has issued for it and not yet retired.
+	AnnotationCAHashes = "remit.dev/ca-hashes"
 	// AnnotationPlan on an InstallPlan says which bundles it installs; its name commits to the value.
 	AnnotationPlan = "remit.dev/plan"
 )

@@ -76,6 +76,14 @@ func (o Owner) Reference() metav1.OwnerReference {
 	}
 }
 
+// NamespaceReference is a non-blocking owner reference to a Namespace. On a cluster-scoped object, which
+// cannot be owned by the CSV, it lets garbage collection take the object away with the namespace of its
+// install, should nobody else do so before.
+func NamespaceReference(name string, uid types.UID) metav1.OwnerReference {
+	no := false
+	return metav1.OwnerReference{APIVersion: "v1", Kind: "Namespace", Name: name, UID: uid, Controller: &no, BlockOwnerDeletion: &no}
+}
+
 // LabelValue makes a name fit for a label value: names of CSVs may be longer than 63 characters, and
 // then a hash takes the place of the end.
 func LabelValue(name string) string {

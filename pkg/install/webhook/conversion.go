@@ -1,0 +1,125 @@
+package webhook
+
+import (
+	"encoding/json"
+	"fmt"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/pkg/install/cert"
+)
+
+// Conversion is how one CustomResourceDefinition is to be converted.
+type Conversion struct {
+	// CRD is the CustomResourceDefinition's name.
+	CRD string
+	// Deployment serves it.
+	Deployment string
+	Stanza     apiextensionsv1.CustomResourceConversion
+}
+
+// Conversions are those of the CSV's conversion webhooks, in its order.
+func Conversions(in Input) []Conversion {
+	var out []Conversion
+	for i := range in.CSV.Spec.WebhookDefinitions {
+		d := &in.CSV.Spec.WebhookDefinitions[i]
+		if d.Type != operatorsv1alpha1.ConversionWebhook {
+			continue
+		}
+		for _, name := range d.ConversionCRDs {
+			out = append(out, Conversion{CRD: name, Deployment: d.DeploymentName, Stanza: in.stanza(d)})
+		}
+	}
+	return out
+}
+
+func (in Input) stanza(d *operatorsv1alpha1.WebhookDescription) apiextensionsv1.CustomResourceConversion {
+	return apiextensionsv1.CustomResourceConversion{
+		Strategy: apiextensionsv1.WebhookConverter,
+		Webhook: &apiextensionsv1.WebhookConversion{
+			ClientConfig: &apiextensionsv1.WebhookClientConfig{
+				Service: &apiextensionsv1.ServiceReference{
+					Namespace: in.CSV.Namespace, Name: cert.ServiceName(d.DeploymentName), Path: ptr.To(path(d)), Port: ptr.To(Port(d)),
+				},
+				CABundle: in.trust(d.DeploymentName),
+			},
+			ConversionReviewVersions: d.AdmissionReviewVersions,
+		},
+	}
+}
+
+// InPlace says that the CustomResourceDefinition is converted in this way. A caBundle that the stanza
+// leaves to others is not compared.
+func (c Conversion) InPlace(crd *apiextensionsv1.CustomResourceDefinition) bool {
+	if crd.Spec.Conversion == nil {
+		return false
+	}
+	have := crd.Spec.Conversion.DeepCopy()
+	if len(c.Stanza.Webhook.ClientConfig.CABundle) == 0 && have.Webhook != nil && have.Webhook.ClientConfig != nil {
+		have.Webhook.ClientConfig.CABundle = nil
+	}
+	return equality.Semantic.DeepEqual(*have, c.Stanza)
+}
+
+// SameCall says that the CustomResourceDefinition's webhook is called in this way already, whatever
+// authority it is trusted by.
+func (c Conversion) SameCall(crd *apiextensionsv1.CustomResourceDefinition) bool {
+	other := c
+	other.Stanza = *c.Stanza.DeepCopy()
+	other.Stanza.Webhook.ClientConfig.CABundle = nil
+	return other.InPlace(crd)
+}
+
+// CalledAt is the Service that a CustomResourceDefinition is converted by; ok is false where there is none.
+func CalledAt(crd *apiextensionsv1.CustomResourceDefinition) (service types.NamespacedName, ok bool) {
+	c := crd.Spec.Conversion
+	if c == nil || c.Strategy != apiextensionsv1.WebhookConverter || c.Webhook == nil || c.Webhook.ClientConfig == nil || c.Webhook.ClientConfig.Service == nil {
+		return types.NamespacedName{}, false
+	}
+	s := c.Webhook.ClientConfig.Service
+	return types.NamespacedName{Namespace: s.Namespace, Name: s.Name}, true
+}
+
+// Bundle is the caBundle that a CustomResourceDefinition's webhook is trusted by.
+func Bundle(crd *apiextensionsv1.CustomResourceDefinition) []byte {
+	if _, ok := CalledAt(crd); !ok {
+		return nil
+	}
+	return crd.Spec.Conversion.Webhook.ClientConfig.CABundle
+}
+
+// Patch changes just the conversion of just the CustomResourceDefinition that was looked at. It is a merge
+// patch and no apply: the CustomResourceDefinition's other fields belong to the plan that brought it.
+func (c Conversion) Patch(crd *apiextensionsv1.CustomResourceDefinition) (client.Patch, error) {
+	stanza, err := runtime.DefaultUnstructuredConverter.ToUnstructured(c.Stanza.DeepCopy())
+	if err == nil { // a merge leaves what it does not name, and a webhook has a Service or a URL
+		err = unstructured.SetNestedField(stanza, nil, "webhook", "clientConfig", "url")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("encode the conversion of CustomResourceDefinition %q: %w", crd.Name, err)
+	}
+	return conversionPatch(crd, stanza)
+}
+
+// Reset takes the webhook out of a CustomResourceDefinition.
+func Reset(crd *apiextensionsv1.CustomResourceDefinition) (client.Patch, error) {
+	return conversionPatch(crd, map[string]any{"strategy": apiextensionsv1.NoneConverter, "webhook": nil})
+}
+
+func conversionPatch(crd *apiextensionsv1.CustomResourceDefinition, stanza any) (client.Patch, error) {
+	raw, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": crd.UID, "resourceVersion": crd.ResourceVersion},
+		"spec":     map[string]any{"conversion": stanza},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("encode the conversion of CustomResourceDefinition %q: %w", crd.Name, err)
+	}
+	return client.RawPatch(types.MergePatchType, raw), nil
+}

@@ -1,0 +1,168 @@
+package webhook
+
+import (
+	"encoding/json"
+	"fmt"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"github.com/remit-olm/remit/pkg/install/cert"
+	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/lib/ownerutil"
+)
+
+// defaultPort and defaultPath are the contract's (1.13).
+const (
+	defaultPort = 443
+	defaultPath = "/"
+)
+
+// Input is what the webhook configurations of one install are derived from.
+type Input struct {
+	CSV   *operatorsv1alpha1.ClusterServiceVersion
+	Owner ownerutil.Owner
+	Group Group
+	// NamespaceUID is that of the CSV's namespace.
+	NamespaceUID types.UID
+	// Trust gives the caBundle by which a Deployment's webhooks are called. Nil, or an empty answer, leaves
+	// the field to others.
+	Trust func(deployment string) []byte
+	// Annotations hand the caBundle to somebody else's certificate tool.
+	Annotations map[string]string
+	// Scopes tells where resources live; Builtin is asked besides.
+	Scopes Scopes
+	// Holds says whether the account holds a rule in the whole cluster; nil means that it does not.
+	Holds func(rbacv1.PolicyRule) bool
+}
+
+// Configuration is one webhook configuration.
+type Configuration struct {
+	*unstructured.Unstructured
+	// Deployment serves it.
+	Deployment string
+	// Hash tells versions of the description apart.
+	Hash string
+}
+
+// Desired are the configurations of the CSV's admission webhooks, in its order.
+func Desired(in Input) ([]Configuration, error) {
+	var out []Configuration
+	for i := range in.CSV.Spec.WebhookDefinitions {
+		d := &in.CSV.Spec.WebhookDefinitions[i]
+		if d.Type == operatorsv1alpha1.ConversionWebhook {
+			continue
+		}
+		obj, err := in.render(d)
+		if err != nil {
+			return nil, fmt.Errorf("webhook %q: %w", d.GenerateName, err)
+		}
+		if in.Group.reachesNothing() {
+			obj = Off(obj)
+		}
+		out = append(out, obj)
+	}
+	return out, nil
+}
+
+// Name of a webhook's configuration: that of the contract, with a hash in the place of random characters,
+// so that it is found again and two installs of one operator never meet.
+func Name(d *operatorsv1alpha1.WebhookDescription, lineage ownerutil.Lineage) string {
+	return d.GenerateName + "-" + ownerutil.Hash(lineage.Namespace, lineage.Package, string(d.Type), d.GenerateName)
+}
+
+func (in Input) render(d *operatorsv1alpha1.WebhookDescription) (Configuration, error) {
+	encoded, err := json.Marshal(d)
+	if err != nil {
+		return Configuration{}, err
+	}
+	hash := ownerutil.Hash(string(encoded))
+	meta := metav1.ObjectMeta{Name: Name(d, in.Owner.Lineage), Labels: in.Owner.Labels(), Annotations: in.Annotations}
+	meta.Labels[names.LabelWebhookGenerateName] = ownerutil.LabelValue(d.GenerateName)
+	meta.Labels[names.LabelWebhookHash] = hash
+	if in.NamespaceUID != "" {
+		meta.OwnerReferences = []metav1.OwnerReference{ownerutil.NamespaceReference(in.CSV.Namespace, in.NamespaceUID)}
+	}
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(in.configuration(d, meta))
+	if err != nil {
+		return Configuration{}, err
+	}
+	unstructured.RemoveNestedField(content, "metadata", "creationTimestamp")
+	return Configuration{Unstructured: &unstructured.Unstructured{Object: content}, Deployment: d.DeploymentName, Hash: hash}, nil
+}
+
+func (in Input) configuration(d *operatorsv1alpha1.WebhookDescription, meta metav1.ObjectMeta) any {
+	kind := metav1.TypeMeta{APIVersion: admissionregistrationv1.SchemeGroupVersion.String()}
+	rules := d.Rules
+	if in.Group.Bounded {
+		rules = bounded(d, in.scopes(), in.holds)
+	}
+	if d.Type == operatorsv1alpha1.MutatingAdmissionWebhook {
+		kind.Kind = "MutatingWebhookConfiguration"
+		return &admissionregistrationv1.MutatingWebhookConfiguration{TypeMeta: kind, ObjectMeta: meta, Webhooks: []admissionregistrationv1.MutatingWebhook{{
+			Name: d.GenerateName, ClientConfig: in.clientConfig(d), Rules: rules, FailurePolicy: d.FailurePolicy, MatchPolicy: d.MatchPolicy,
+			NamespaceSelector: in.Group.namespaces(), ObjectSelector: d.ObjectSelector, SideEffects: d.SideEffects,
+			TimeoutSeconds: d.TimeoutSeconds, AdmissionReviewVersions: d.AdmissionReviewVersions, ReinvocationPolicy: d.ReinvocationPolicy,
+		}}}
+	}
+	kind.Kind = "ValidatingWebhookConfiguration"
+	return &admissionregistrationv1.ValidatingWebhookConfiguration{TypeMeta: kind, ObjectMeta: meta, Webhooks: []admissionregistrationv1.ValidatingWebhook{{
+		Name: d.GenerateName, ClientConfig: in.clientConfig(d), Rules: rules, FailurePolicy: d.FailurePolicy, MatchPolicy: d.MatchPolicy,
+		NamespaceSelector: in.Group.namespaces(), ObjectSelector: d.ObjectSelector, SideEffects: d.SideEffects,
+		TimeoutSeconds: d.TimeoutSeconds, AdmissionReviewVersions: d.AdmissionReviewVersions,
+	}}}
+}
+
+// clientConfig points at the CSV's own Service and nowhere else.
+func (in Input) clientConfig(d *operatorsv1alpha1.WebhookDescription) admissionregistrationv1.WebhookClientConfig {
+	return admissionregistrationv1.WebhookClientConfig{
+		Service: &admissionregistrationv1.ServiceReference{
+			Namespace: in.CSV.Namespace, Name: cert.ServiceName(d.DeploymentName), Path: ptr.To(path(d)), Port: ptr.To(Port(d)),
+		},
+		CABundle: in.trust(d.DeploymentName),
+	}
+}
+
+func path(d *operatorsv1alpha1.WebhookDescription) string {
+	if d.WebhookPath == nil || *d.WebhookPath == "" {
+		return defaultPath
+	}
+	return *d.WebhookPath
+}
+
+// Port is that of the Service on which a webhook is called.
+func Port(d *operatorsv1alpha1.WebhookDescription) int32 {
+	if d.ContainerPort == 0 {
+		return defaultPort
+	}
+	return d.ContainerPort
+}
+
+func (in Input) trust(deployment string) []byte {
+	if in.Trust == nil {
+		return nil
+	}
+	return in.Trust(deployment)
+}
+
+func (in Input) scopes() Scopes {
+	if in.Scopes == nil {
+		return Builtin
+	}
+	return First(Builtin, in.Scopes)
+}
+
+func (in Input) holds(rule rbacv1.PolicyRule) bool { return in.Holds != nil && in.Holds(rule) }
+
+// Off is the configuration without its webhook: nobody is asked, and nobody is refused for want of an answer.
+func Off(c Configuration) Configuration {
+	c.Unstructured = c.DeepCopy()
+	c.Object["webhooks"] = []any{}
+	return c
+}

@@ -1,0 +1,178 @@
+package webhook
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// The contract's messages (OLM v0, 1.7 and 1.13). What is known besides is appended after ": ".
+const (
+	messageRepeated  = "CSV contains repeated WebhookDescription name"
+	messageAllGroups = "webhook rules cannot include all groups"
+	messageOLMGroup  = "webhook rules cannot include the OLM group"
+	messageAdmission = "webhook rules cannot include MutatingWebhookConfiguration or ValidatingWebhookConfiguration resources"
+	// messageIdentity is Remit's own: who intercepts these sees other people's tokens, or decides for them.
+	messageIdentity = "webhook rules cannot include the groups of authentication and authorization"
+)
+
+const (
+	// maxDescriptions bounds the webhooks of one CSV. The greatest of the corpus has 87.
+	maxDescriptions = 500
+	// maxNameLength leaves room for a hash in the name of a configuration.
+	maxNameLength = 200
+)
+
+// Validate says all that is wrong with a CSV's webhook descriptions, whoever installs it; nil where
+// nothing is. Only the CSV's author can mend it (reason InvalidWebhookDescription).
+func Validate(csv *operatorsv1alpha1.ClusterServiceVersion) error {
+	if n := len(csv.Spec.WebhookDefinitions); n > maxDescriptions {
+		return fmt.Errorf("CSV has %d webhook descriptions: more than %d are not taken", n, maxDescriptions)
+	}
+	var errs []error
+	seen := map[string]bool{}
+	for i := range csv.Spec.WebhookDefinitions {
+		d := &csv.Spec.WebhookDefinitions[i]
+		if seen[d.GenerateName] {
+			errs = append(errs, fmt.Errorf("%s: %q", messageRepeated, d.GenerateName))
+		}
+		seen[d.GenerateName] = true
+		for _, err := range validate(csv, d) {
+			errs = append(errs, fmt.Errorf("%w: webhook %q", err, d.GenerateName))
+		}
+	}
+	return errors.Join(append(errs, validateOwners(csv))...)
+}
+
+func validate(csv *operatorsv1alpha1.ClusterServiceVersion, d *operatorsv1alpha1.WebhookDescription) []error {
+	errs := validateServing(csv, d)
+	switch d.Type {
+	case operatorsv1alpha1.ValidatingAdmissionWebhook, operatorsv1alpha1.MutatingAdmissionWebhook:
+		return append(errs, validateAdmission(d)...)
+	case operatorsv1alpha1.ConversionWebhook:
+		return append(errs, validateConversion(csv, d)...)
+	}
+	return append(errs, fmt.Errorf("webhook type %q is not known", d.Type))
+}
+
+// validateServing looks at where the webhook is called.
+func validateServing(csv *operatorsv1alpha1.ClusterServiceVersion, d *operatorsv1alpha1.WebhookDescription) []error {
+	var errs []error
+	known := slices.ContainsFunc(csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs,
+		func(s operatorsv1alpha1.StrategyDeploymentSpec) bool { return s.Name == d.DeploymentName })
+	if !known {
+		errs = append(errs, fmt.Errorf("deployment %q is not one of the install strategy", d.DeploymentName))
+	}
+	if d.ContainerPort != 0 && len(validation.IsValidPortNum(int(d.ContainerPort))) > 0 {
+		errs = append(errs, fmt.Errorf("containerPort %d is no port", d.ContainerPort))
+	}
+	if t := d.TargetPort; t != nil {
+		if t.Type == intstr.Int && len(validation.IsValidPortNum(t.IntValue())) > 0 || t.Type == intstr.String && len(validation.IsValidPortName(t.StrVal)) > 0 {
+			errs = append(errs, fmt.Errorf("targetPort %q is no port", t.String()))
+		}
+	}
+	if p := d.WebhookPath; p != nil && *p != "" && !strings.HasPrefix(*p, "/") {
+		errs = append(errs, fmt.Errorf("webhookPath %q does not begin with /", *p))
+	}
+	return errs
+}
+
+func validateAdmission(d *operatorsv1alpha1.WebhookDescription) []error {
+	var errs []error
+	if len(validation.IsFullyQualifiedName(field.NewPath("generateName"), d.GenerateName)) > 0 || len(d.GenerateName) > maxNameLength {
+		errs = append(errs, fmt.Errorf("the name is none of at least three parts with dots between them, of at most %d characters", maxNameLength))
+	}
+	if len(d.Rules) == 0 {
+		errs = append(errs, errors.New("there are no rules"))
+	}
+	for _, rule := range d.Rules {
+		errs = append(errs, validateRule(rule))
+	}
+	return slices.DeleteFunc(errs, func(err error) bool { return err == nil })
+}
+
+// refusedGroups are those that nobody intercepts.
+var refusedGroups = map[string]string{
+	"*":                            messageAllGroups,
+	"operators.coreos.com":         messageOLMGroup,
+	"admissionregistration.k8s.io": messageAdmission,
+	"authentication.k8s.io":        messageIdentity,
+	"authorization.k8s.io":         messageIdentity,
+}
+
+var operations = []admissionregistrationv1.OperationType{
+	admissionregistrationv1.OperationAll, admissionregistrationv1.Create, admissionregistrationv1.Update,
+	admissionregistrationv1.Delete, admissionregistrationv1.Connect,
+}
+
+func validateRule(rule admissionregistrationv1.RuleWithOperations) error {
+	for _, group := range rule.APIGroups {
+		if message, refused := refusedGroups[group]; refused {
+			return errors.New(message)
+		}
+	}
+	if len(rule.APIGroups) == 0 || len(rule.APIVersions) == 0 || len(rule.Resources) == 0 || len(rule.Operations) == 0 {
+		return errors.New("a rule needs apiGroups, apiVersions, resources and operations")
+	}
+	for _, o := range rule.Operations {
+		if !slices.Contains(operations, o) {
+			return fmt.Errorf("operation %q is not known", o)
+		}
+	}
+	return nil
+}
+
+func validateConversion(csv *operatorsv1alpha1.ClusterServiceVersion, d *operatorsv1alpha1.WebhookDescription) []error {
+	var errs []error
+	if !onlyAllNamespaces(csv) {
+		errs = append(errs, errors.New("a conversion webhook needs a CSV that supports AllNamespaces and no other install mode"))
+	}
+	if len(d.ConversionCRDs) == 0 {
+		errs = append(errs, errors.New("a conversion webhook needs conversionCRDs"))
+	}
+	if len(d.AdmissionReviewVersions) == 0 {
+		errs = append(errs, errors.New("a conversion webhook needs admissionReviewVersions"))
+	}
+	for _, name := range d.ConversionCRDs {
+		owned := func(crd operatorsv1alpha1.CRDDescription) bool { return crd.Name == name }
+		if !slices.ContainsFunc(csv.Spec.CustomResourceDefinitions.Owned, owned) {
+			errs = append(errs, fmt.Errorf("CustomResourceDefinition %q is not owned by the CSV", name))
+		}
+	}
+	return errs
+}
+
+func onlyAllNamespaces(csv *operatorsv1alpha1.ClusterServiceVersion) bool {
+	var supported []operatorsv1alpha1.InstallModeType
+	for _, mode := range csv.Spec.InstallModes {
+		if mode.Supported {
+			supported = append(supported, mode.Type)
+		}
+	}
+	return slices.Equal(slices.Compact(supported), []operatorsv1alpha1.InstallModeType{operatorsv1alpha1.InstallModeTypeAllNamespaces})
+}
+
+// validateOwners refuses two conversions of one CustomResourceDefinition.
+func validateOwners(csv *operatorsv1alpha1.ClusterServiceVersion) error {
+	by := map[string]bool{}
+	for i := range csv.Spec.WebhookDefinitions {
+		d := &csv.Spec.WebhookDefinitions[i]
+		if d.Type != operatorsv1alpha1.ConversionWebhook {
+			continue
+		}
+		for _, name := range d.ConversionCRDs {
+			if by[name] {
+				return fmt.Errorf("CustomResourceDefinition %q has two conversion webhooks", name)
+			}
+			by[name] = true
+		}
+	}
+	return nil
+}

@@ -1,0 +1,254 @@
+package webhook_test
+
+import (
+	"strings"
+	"testing"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"github.com/stretchr/testify/require"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+
+	"github.com/remit-olm/remit/pkg/install/webhook"
+	"github.com/remit-olm/remit/pkg/lib/ownerutil"
+)
+
+type (
+	csv         = operatorsv1alpha1.ClusterServiceVersion
+	description = operatorsv1alpha1.WebhookDescription
+	rule        = admissionregistrationv1.RuleWithOperations
+	operation   = admissionregistrationv1.OperationType
+)
+
+func hook(kind operatorsv1alpha1.WebhookAdmissionType, name string, edits ...func(*description)) description {
+	d := description{
+		GenerateName: name, Type: kind, DeploymentName: "demo.operator", ContainerPort: 443,
+		AdmissionReviewVersions: []string{"v1"}, SideEffects: ptr.To(admissionregistrationv1.SideEffectClassNone),
+	}
+	if kind == operatorsv1alpha1.ConversionWebhook {
+		d.ConversionCRDs = []string{"things.acme.io"}
+	} else {
+		d.Rules = []rule{on("acme.io", "things")}
+	}
+	for _, e := range edits {
+		e(&d)
+	}
+	return d
+}
+
+func on(group, resource string, operations ...operation) rule {
+	if len(operations) == 0 {
+		operations = []operation{admissionregistrationv1.Create, admissionregistrationv1.Update}
+	}
+	return rule{Operations: operations, Rule: admissionregistrationv1.Rule{
+		APIGroups: []string{group}, APIVersions: []string{"v1"}, Resources: []string{resource},
+	}}
+}
+
+func rules(list ...rule) func(*description) { return func(d *description) { d.Rules = list } }
+
+const (
+	validating = operatorsv1alpha1.ValidatingAdmissionWebhook
+	mutating   = operatorsv1alpha1.MutatingAdmissionWebhook
+	conversion = operatorsv1alpha1.ConversionWebhook
+)
+
+func csvWith(hooks ...description) *csv {
+	c := &csv{}
+	c.Name, c.Namespace, c.UID = "demo.v1.0.0", "t1", "csv-uid"
+	c.Spec.InstallModes = []operatorsv1alpha1.InstallMode{
+		{Type: operatorsv1alpha1.InstallModeTypeOwnNamespace}, {Type: operatorsv1alpha1.InstallModeTypeAllNamespaces, Supported: true},
+	}
+	c.Spec.CustomResourceDefinitions.Owned = []operatorsv1alpha1.CRDDescription{{Name: "things.acme.io"}}
+	c.Spec.InstallStrategy.StrategySpec.DeploymentSpecs = []operatorsv1alpha1.StrategyDeploymentSpec{{Name: "demo.operator"}}
+	c.Spec.WebhookDefinitions = hooks
+	return c
+}
+
+func owner() ownerutil.Owner {
+	return ownerutil.Owner{Lineage: ownerutil.Lineage{Package: "demo", Namespace: "t1"}, CSV: "demo.v1.0.0", UID: "csv-uid"}
+}
+
+func TestWhatNobodyMayAskForIsRefused(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		hooks []description
+		want  string
+	}{
+		{"the same name twice", []description{hook(validating, "a.b.c"), hook(mutating, "a.b.c")}, "CSV contains repeated WebhookDescription name"},
+		{"all groups", []description{hook(validating, "a.b.c", rules(on("acme.io", "things"), on("*", "pods")))}, "webhook rules cannot include all groups"},
+		{"OLM's group", []description{hook(validating, "a.b.c", rules(on("operators.coreos.com", "x")))}, "webhook rules cannot include the OLM group"},
+		{"admission configurations", []description{hook(mutating, "a.b.c", rules(on("admissionregistration.k8s.io", "mutatingwebhookconfigurations")))},
+			"webhook rules cannot include MutatingWebhookConfiguration or ValidatingWebhookConfiguration resources"},
+		{"admission policies", []description{hook(mutating, "a.b.c", rules(on("admissionregistration.k8s.io", "*")))},
+			"webhook rules cannot include MutatingWebhookConfiguration or ValidatingWebhookConfiguration resources"},
+		{"tokens", []description{hook(mutating, "a.b.c", rules(on("authentication.k8s.io", "tokenreviews")))}, "authentication and authorization"},
+		{"access reviews", []description{hook(mutating, "a.b.c", rules(on("authorization.k8s.io", "*")))}, "authentication and authorization"},
+		{"no rules", []description{hook(validating, "a.b.c", rules())}, "there are no rules"},
+		{"an empty rule", []description{hook(validating, "a.b.c", rules(rule{}))}, "a rule needs apiGroups"},
+		{"an unknown operation", []description{hook(validating, "a.b.c", rules(on("acme.io", "things", "READ")))}, `operation "READ" is not known`},
+		{"an unknown deployment", []description{hook(validating, "a.b.c", func(d *description) { d.DeploymentName = "x" })}, `deployment "x" is not one of the install strategy`},
+		{"a port out of range", []description{hook(validating, "a.b.c", func(d *description) { d.ContainerPort = 65536 })}, "containerPort 65536 is no port"},
+		{"a negative port", []description{hook(validating, "a.b.c", func(d *description) { d.ContainerPort = -1 })}, "containerPort -1 is no port"},
+		{"a target port out of range", []description{hook(validating, "a.b.c", func(d *description) { d.TargetPort = ptr.To(intstr.FromInt32(0)) })}, `targetPort "0" is no port`},
+		{"a target port without a name", []description{hook(validating, "a.b.c", func(d *description) { d.TargetPort = ptr.To(intstr.FromString("A_b")) })}, `targetPort "A_b" is no port`},
+		{"a path elsewhere", []description{hook(validating, "a.b.c", func(d *description) { d.WebhookPath = ptr.To("@evil/") })}, "does not begin with /"},
+		{"an unknown type", []description{hook("Odd", "a.b.c")}, `webhook type "Odd" is not known`},
+		{"a name of two parts", []description{hook(validating, "a.b")}, "at least three parts"},
+		{"a very long name", []description{hook(validating, strings.Repeat("a.", 120)+"b")}, "at least three parts"},
+		{"conversion of nothing", []description{hook(conversion, "a", func(d *description) { d.ConversionCRDs = nil })}, "needs conversionCRDs"},
+		{"conversion of another's", []description{hook(conversion, "a", func(d *description) { d.ConversionCRDs = []string{"widgets.acme.io"} })}, `"widgets.acme.io" is not owned`},
+		{"two conversions", []description{hook(conversion, "a"), hook(conversion, "b")}, "two conversion webhooks"},
+		{"conversion without versions", []description{hook(conversion, "a", func(d *description) { d.AdmissionReviewVersions = nil })}, "needs admissionReviewVersions"},
+		{"too many", make([]description, 501), "more than 500"},
+	} {
+		t.Run(tc.name, func(t *testing.T) { require.ErrorContains(t, webhook.Validate(csvWith(tc.hooks...)), tc.want) })
+	}
+	require.NoError(t, webhook.Validate(csvWith(hook(validating, "a.b.c"), hook(mutating, "b.b.c"), hook(conversion, "a"))))
+	require.NoError(t, webhook.Validate(csvWith(hook(validating, "a.b.c", func(d *description) { d.ContainerPort, d.TargetPort = 0, ptr.To(intstr.FromString("https")) }))))
+}
+
+func TestAConversionNeedsAllNamespacesAndNothingElse(t *testing.T) {
+	c := csvWith(hook(conversion, "a"))
+	c.Spec.InstallModes[0].Supported = true
+	require.ErrorContains(t, webhook.Validate(c), "no other install mode")
+	c.Spec.InstallModes = nil
+	require.ErrorContains(t, webhook.Validate(c), "no other install mode")
+}
+
+// scopes knows three resources.
+func scopes(group, resource string) webhook.Scope {
+	switch group + "/" + resource {
+	case "acme.io/things", "/pods":
+		return webhook.Namespaced
+	case "acme.io/planets":
+		return webhook.Cluster
+	}
+	return webhook.Either
+}
+
+func held(group, resource string, verbs ...string) rbacv1.PolicyRule {
+	return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{resource}, Verbs: verbs}
+}
+
+func TestNobodyInterceptsWhatItCouldNotItselfWrite(t *testing.T) {
+	const create, update, remove, connect, all = admissionregistrationv1.Create, admissionregistrationv1.Update,
+		admissionregistrationv1.Delete, admissionregistrationv1.Connect, admissionregistrationv1.OperationAll
+	scoped := func(r rule, s admissionregistrationv1.ScopeType) rule { r.Scope = &s; return r }
+	type demands = []rbacv1.PolicyRule
+	for _, tc := range []struct {
+		name       string
+		rule       rule
+		namespaced demands
+		cluster    demands
+	}{
+		{"create", on("acme.io", "things", create), demands{held("acme.io", "things", "create")}, nil},
+		{"update", on("acme.io", "things", update), demands{held("acme.io", "things", "patch", "update")}, nil},
+		{"delete", on("acme.io", "things", remove), demands{held("acme.io", "things", "delete")}, nil},
+		{"connect", on("", "pods/exec", connect), demands{held("", "pods/exec", "create", "get")}, nil},
+		{"all operations", on("acme.io", "things", all), demands{held("acme.io", "things", "create", "delete", "patch", "update")}, nil},
+		{"all operations on subresources", on("acme.io", "things/status", all), demands{held("acme.io", "things/status", "create", "delete", "get", "patch", "update")}, nil},
+		{"operations twice", on("acme.io", "things", create, all), demands{held("acme.io", "things", "create", "delete", "patch", "update")}, nil},
+		{"all resources", on("acme.io", "*", create), demands{held("acme.io", "*", "create")}, nil},
+		{"all resources and subresources", on("acme.io", "*/*", create), demands{held("acme.io", "*", "create")}, nil},
+		{"all subresources of one, which RBAC cannot say", on("acme.io", "things/*", create), demands{held("acme.io", "*", "create")}, nil},
+		{"one subresource of all", on("acme.io", "*/scale", create), demands{held("acme.io", "*/scale", "create")}, nil},
+		{"cluster-scoped", on("acme.io", "planets", create), nil, demands{held("acme.io", "planets", "create")}},
+		{"cluster-scoped, subresource", on("acme.io", "planets/status", update), nil, demands{held("acme.io", "planets/status", "patch", "update")}},
+		{"cluster-scoped and asked for in namespaces", scoped(on("acme.io", "planets", create), "Namespaced"), demands{held("acme.io", "planets", "create")}, nil},
+		{"all resources of the cluster", scoped(on("acme.io", "*", create), "Cluster"), nil, demands{held("acme.io", "*", "create")}},
+		{"any scope", scoped(on("acme.io", "things", create), "*"), demands{held("acme.io", "things", "create")}, nil},
+		{"namespaces", on("", "namespaces", remove), nil, demands{held("", "namespaces", "delete")}},
+		{"another group's namespaces", on("acme.io", "namespaces", remove), demands{held("acme.io", "namespaces", "delete")}, nil},
+		{"unknown", on("other.io", "things", create), demands{held("other.io", "things", "create")}, nil},
+		{"some of each", rule{Operations: []operation{create}, Rule: admissionregistrationv1.Rule{
+			APIGroups: []string{"acme.io", "other.io"}, APIVersions: []string{"*"}, Resources: []string{"planets", "things"},
+		}}, demands{held("acme.io", "things", "create"), {APIGroups: []string{"other.io"}, Resources: []string{"planets", "things"}, Verbs: []string{"create"}}},
+			demands{held("acme.io", "planets", "create")}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			d := hook(validating, "a.b.c", rules(tc.rule))
+			require.Equal(t, webhook.Demand{Namespaced: tc.namespaced, Cluster: tc.cluster}, webhook.Intercepts(&d, webhook.First(webhook.Builtin, scopes)))
+		})
+	}
+}
+
+func input(c *csv, edits ...func(*webhook.Input)) webhook.Input {
+	in := webhook.Input{
+		CSV: c, Owner: owner(), NamespaceUID: "ns-uid", Scopes: scopes,
+		Group: webhook.Group{UID: "og-uid", Bounded: true, Targets: []string{"t2", "t1"}},
+		Trust: func(string) []byte { return []byte("trust") },
+	}
+	for _, e := range edits {
+		e(&in)
+	}
+	return in
+}
+
+// selectorOf is the namespaceSelector of the one configuration.
+func selectorOf(t *testing.T, in webhook.Input) *metav1.LabelSelector {
+	t.Helper()
+	return typed(t, in)[0].NamespaceSelector
+}
+
+func TestWhomAWebhookReaches(t *testing.T) {
+	byName := func(op metav1.LabelSelectorOperator, values ...string) *metav1.LabelSelector {
+		return &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "kubernetes.io/metadata.name", Operator: op, Values: values}}}
+	}
+	own := &metav1.LabelSelector{MatchLabels: map[string]string{"team": "a"}}
+	for _, tc := range []struct {
+		name  string
+		group webhook.Group
+		want  *metav1.LabelSelector
+	}{
+		{"bounded, listed", webhook.Group{Bounded: true, Targets: []string{"t2", "t1", "t2"}}, byName("In", "t1", "t2")},
+		{"bounded, selected: names, since labels are no boundary", webhook.Group{Bounded: true, Targets: []string{"t1"}, Selector: own}, byName("In", "t1")},
+		{"bounded, all: never everywhere", webhook.Group{Bounded: true, Targets: []string{""}, Spared: []string{"remit"}},
+			byName("NotIn", "kube-node-lease", "kube-public", "kube-system", "remit")},
+		{"listed", webhook.Group{UID: "u", Targets: []string{"t1"}}, &metav1.LabelSelector{MatchLabels: map[string]string{"olm.operatorgroup.uid/u": ""}}},
+		{"selected", webhook.Group{UID: "u", Targets: []string{"t1"}, Selector: own}, own},
+		{"all", webhook.Group{UID: "u", Targets: []string{""}}, nil},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			require.Equal(t, tc.want, selectorOf(t, input(csvWith(hook(validating, "a.b.c")), func(in *webhook.Input) { in.Group = tc.group })))
+		})
+	}
+}
+
+func TestTargetsThatHaveVanishedLeaveNobodyToReach(t *testing.T) {
+	got, err := webhook.Desired(input(csvWith(hook(validating, "a.b.c")), func(in *webhook.Input) { in.Group.Targets = nil }))
+	require.NoError(t, err)
+	require.Empty(t, got[0].Object["webhooks"])
+}
+
+func TestABoundedGroupReachesObjectsOfTheClusterOnlyWhereTheAccountMayWriteThem(t *testing.T) {
+	ruleScope := func(holds bool, r rule) string {
+		in := input(csvWith(hook(validating, "a.b.c", rules(r))), func(in *webhook.Input) { in.Holds = func(rbacv1.PolicyRule) bool { return holds } })
+		out := typed(t, in)[0].Rules
+		require.Len(t, out, 1)
+		if out[0].Scope == nil {
+			return ""
+		}
+		return string(*out[0].Scope)
+	}
+	require.Equal(t, "Namespaced", ruleScope(true, on("acme.io", "things")))
+	require.Equal(t, "Namespaced", ruleScope(false, on("acme.io", "*")))
+	require.Equal(t, "Namespaced", ruleScope(false, on("other.io", "unknown")))
+	require.Empty(t, ruleScope(true, on("acme.io", "*")))
+	require.Equal(t, "Cluster", ruleScope(false, on("acme.io", "planets")), "which is demanded")
+
+	mixed := on("acme.io", "things")
+	mixed.Resources = []string{"things", "planets"}
+	out := typed(t, input(csvWith(hook(validating, "a.b.c", rules(mixed)))))[0].Rules
+	require.Len(t, out, 2)
+	require.Equal(t, []string{"things"}, out[0].Resources)
+	require.EqualValues(t, "Namespaced", *out[0].Scope)
+	require.Equal(t, []string{"planets"}, out[1].Resources)
+	require.EqualValues(t, "Cluster", *out[1].Scope)
+
+	out = typed(t, input(csvWith(hook(validating, "a.b.c", rules(mixed))), func(in *webhook.Input) { in.Group.Bounded = false }))[0].Rules
+	require.Equal(t, []rule{mixed}, out, "as it was asked for")
+}
