@@ -1,0 +1,186 @@
+package apiservice_test
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"github.com/stretchr/testify/require"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/remit-olm/remit/pkg/install/apiservice"
+	"github.com/remit-olm/remit/pkg/lib/ownerutil"
+)
+
+var update = flag.Bool("update", false, "write golden files anew")
+
+type (
+	csv         = operatorsv1alpha1.ClusterServiceVersion
+	description = operatorsv1alpha1.APIServiceDescription
+)
+
+func newCSV(owned ...description) *csv {
+	c := &csv{}
+	c.Name, c.Namespace, c.UID = "demo.v1.0.0", "t1", "csv-uid"
+	for _, name := range []string{"mgr", "other"} {
+		spec := operatorsv1alpha1.StrategyDeploymentSpec{Name: name}
+		spec.Spec.Template.Spec.ServiceAccountName = "demo-sa"
+		c.Spec.InstallStrategy.StrategySpec.DeploymentSpecs = append(c.Spec.InstallStrategy.StrategySpec.DeploymentSpecs, spec)
+	}
+	c.Spec.APIServiceDefinitions.Owned = owned
+	return c
+}
+
+func api(edits ...func(*description)) description {
+	d := description{Group: "demo.acme.io", Version: "v1", Kind: "Thing", Name: "things", DeploymentName: "mgr", ContainerPort: 5443}
+	for _, e := range edits {
+		e(&d)
+	}
+	return d
+}
+
+func input(c *csv) apiservice.Input {
+	return apiservice.Input{
+		CSV: c, NamespaceUID: "ns-uid", Trust: func(string) []byte { return []byte("trust") },
+		Owner: ownerutil.Owner{Lineage: ownerutil.Lineage{Package: "demo", Namespace: c.Namespace}, CSV: c.Name, UID: c.UID},
+	}
+}
+
+func TestWhatNobodyMayAskForIsRefused(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		edit func(*description)
+		want string
+	}{
+		{"a group of Kubernetes", func(d *description) { d.Group = "metrics.k8s.io" }, `API group "metrics.k8s.io" is reserved`},
+		{"Kubernetes' own domain", func(d *description) { d.Group = "k8s.io" }, "is reserved"},
+		{"kubernetes.io", func(d *description) { d.Group = "x.kubernetes.io" }, "is reserved"},
+		{"OLM's group", func(d *description) { d.Group = "operators.coreos.com" }, "is reserved"},
+		{"OLM's packages", func(d *description) { d.Group = "packages.operators.coreos.com" }, "is reserved"},
+		{"no group", func(d *description) { d.Group = "" }, `group "" is none`},
+		{"a group with a slash", func(d *description) { d.Group = "a/b" }, `group "a/b" is none`},
+		{"a version that is a name of something else", func(d *description) { d.Version = "system:foo" }, `version "system:foo" is none`},
+		{"no version", func(d *description) { d.Version = "" }, `version "" is none`},
+		{"an unknown deployment", func(d *description) { d.DeploymentName = "x" }, `deployment "x" is not one of the install strategy`},
+		{"a port out of range", func(d *description) { d.ContainerPort = 70000 }, "containerPort 70000 is no port"},
+	} {
+		t.Run(tc.name, func(t *testing.T) { require.ErrorContains(t, apiservice.Validate(newCSV(api(tc.edit))), tc.want) })
+	}
+	require.NoError(t, apiservice.Validate(newCSV(api(), api(func(d *description) { d.Kind = "Other" }))))
+	require.ErrorContains(t, apiservice.Validate(newCSV(api(), api(func(d *description) { d.DeploymentName = "other" }))), "different deployments or ports")
+	require.ErrorContains(t, apiservice.Validate(newCSV(make([]description, 101)...)), "more than 100")
+	require.False(t, apiservice.Reserved("myk8s.io"))
+	var reserved *apiservice.ReservedError
+	require.ErrorAs(t, apiservice.Validate(newCSV(api(func(d *description) { d.Group = "a.k8s.io" }))), &reserved)
+}
+
+func TestEachAPIIsOneAPIService(t *testing.T) {
+	c := newCSV(api(), api(func(d *description) { d.Kind = "Other" }), api(func(d *description) { d.Version, d.ContainerPort = "v2", 0 }))
+	require.Equal(t, []apiservice.API{
+		{Group: "demo.acme.io", Version: "v1", Deployment: "mgr", Port: 5443},
+		{Group: "demo.acme.io", Version: "v2", Deployment: "mgr", Port: 443},
+	}, apiservice.Owned(c))
+	require.Equal(t, "v1.demo.acme.io", apiservice.Owned(c)[0].Name())
+}
+
+func TestObjectsHaveTheContractsMarks(t *testing.T) {
+	in := input(newCSV(api()))
+	service, err := in.Desired(apiservice.Owned(in.CSV)[0])
+	require.NoError(t, err)
+	access, err := in.Access("mgr")
+	require.NoError(t, err)
+	var docs []string
+	for _, o := range append(access, service) {
+		raw, err := yaml.Marshal(o.Object)
+		require.NoError(t, err)
+		docs = append(docs, string(raw))
+	}
+	got := strings.Join(docs, "---\n")
+	path := filepath.Join("testdata", "api.yaml")
+	if *update {
+		require.NoError(t, os.MkdirAll("testdata", 0o755))
+		require.NoError(t, os.WriteFile(path, []byte(got), 0o600))
+	}
+	want, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, string(want), got)
+}
+
+func TestACertificateToolOfTheClusterGetsTheCABundleToItself(t *testing.T) {
+	in := input(newCSV(api()))
+	in.Trust, in.Annotations = nil, map[string]string{"a": "b"}
+	service, err := in.Desired(apiservice.Owned(in.CSV)[0])
+	require.NoError(t, err)
+	require.NotContains(t, service.Object["spec"], "caBundle")
+	require.Equal(t, map[string]string{"a": "b"}, service.GetAnnotations())
+}
+
+func TestBindingsOfTwoInstallsNeverMeet(t *testing.T) {
+	seen := map[string]bool{}
+	for _, in := range []apiservice.Input{
+		input(newCSV()), input(func() *csv { c := newCSV(); c.Namespace = "t2"; return c }()),
+		func() apiservice.Input { in := input(newCSV()); in.Owner.Package = "other"; return in }(),
+	} {
+		for _, deployment := range []string{"mgr", "other"} {
+			access, err := in.Access(deployment)
+			require.NoError(t, err)
+			for _, o := range access {
+				require.False(t, seen[o.GetName()], o.GetName())
+				seen[o.GetName()] = true
+			}
+		}
+	}
+	v2 := input(newCSV())
+	v2.Owner.CSV = "demo.v2.0.0"
+	access, err := v2.Access("mgr")
+	require.NoError(t, err)
+	require.True(t, seen[access[0].GetName()], "the next version takes over")
+}
+
+func TestAnAPIThatSomebodyElseServesIsTaken(t *testing.T) {
+	owner := input(newCSV()).Owner
+	a := apiservice.API{Group: "demo.acme.io", Version: "v1"}
+	require.NoError(t, apiservice.Taken(a, owner, nil, nil))
+
+	live := &apiregistrationv1.APIService{}
+	live.Spec.Service = &apiregistrationv1.ServiceReference{}
+	err := apiservice.Taken(a, owner, live, nil)
+	var taken *apiservice.TakenError
+	require.ErrorAs(t, err, &taken)
+	require.ErrorContains(t, err, "pre-existing APIService v1.demo.acme.io is not adoptable: it does not carry the marks")
+	live.Spec.Service = nil
+	require.ErrorContains(t, apiservice.Taken(a, owner, live, nil), "the API server serves it itself")
+	live.Labels = owner.Labels()
+	require.NoError(t, apiservice.Taken(a, owner, live, nil))
+	other := owner
+	other.Namespace = "t2"
+	require.Error(t, apiservice.Taken(a, other, live, nil), "another install of the same operator")
+
+	crd := apiextensionsv1.CustomResourceDefinition{}
+	crd.Name = "things.demo.acme.io"
+	crd.Spec.Group = "demo.acme.io"
+	crd.Spec.Versions = []apiextensionsv1.CustomResourceDefinitionVersion{{Name: "v1", Served: true}, {Name: "v2"}}
+	require.ErrorContains(t, apiservice.Taken(a, owner, live, []apiextensionsv1.CustomResourceDefinition{crd}), `CustomResourceDefinition "things.demo.acme.io" serves it`)
+	a.Version = "v2"
+	require.NoError(t, apiservice.Taken(a, owner, live, []apiextensionsv1.CustomResourceDefinition{crd}))
+}
+
+func TestStatus(t *testing.T) {
+	live := &apiregistrationv1.APIService{}
+	live.Name = "v1.demo.acme.io"
+	available, why := apiservice.Status(live)
+	require.False(t, available)
+	require.Equal(t, "APIService v1.demo.acme.io is not available: missing condition", why)
+	live.Status.Conditions = []apiregistrationv1.APIServiceCondition{{Type: apiregistrationv1.Available, Status: apiregistrationv1.ConditionFalse, Message: "no endpoints"}}
+	available, why = apiservice.Status(live)
+	require.False(t, available)
+	require.Equal(t, "APIService v1.demo.acme.io is not available: no endpoints", why)
+	live.Status.Conditions[0].Status = apiregistrationv1.ConditionTrue
+	available, _ = apiservice.Status(live)
+	require.True(t, available)
+}

@@ -1,0 +1,111 @@
+package apiservice
+
+import (
+	"fmt"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/remit-olm/remit/pkg/install/cert"
+	"github.com/remit-olm/remit/pkg/install/serving"
+	"github.com/remit-olm/remit/pkg/lib/ownerutil"
+)
+
+// The contract's priorities (1.12).
+const (
+	groupPriorityMinimum = 2000
+	versionPriority      = 15
+)
+
+// Roles of Kubernetes that an API server needs: to ask who is calling and what they may do, and to know
+// the front proxy's authority.
+const (
+	delegator  = "system:auth-delegator"
+	authReader = "extension-apiserver-authentication-reader"
+)
+
+// Input is what the APIServices of one install are derived from.
+type Input struct {
+	CSV   *operatorsv1alpha1.ClusterServiceVersion
+	Owner ownerutil.Owner
+	// NamespaceUID is that of the CSV's namespace.
+	NamespaceUID types.UID
+	// Trust gives the caBundle by which a Deployment's APIs are called; an empty answer leaves it to others.
+	Trust func(deployment string) []byte
+	// Annotations hand the caBundle to somebody else's certificate tool.
+	Annotations map[string]string
+}
+
+// Desired is the APIService of one API.
+func (in Input) Desired(api API) (*unstructured.Unstructured, error) {
+	meta := in.meta(api.Name())
+	meta.Annotations = in.Annotations
+	obj := &apiregistrationv1.APIService{
+		TypeMeta:   metav1.TypeMeta{APIVersion: apiregistrationv1.SchemeGroupVersion.String(), Kind: "APIService"},
+		ObjectMeta: meta,
+		Spec: apiregistrationv1.APIServiceSpec{
+			Group: api.Group, Version: api.Version, GroupPriorityMinimum: groupPriorityMinimum, VersionPriority: versionPriority,
+			Service: &apiregistrationv1.ServiceReference{
+				Namespace: in.CSV.Namespace, Name: cert.ServiceName(api.Deployment), Port: ptr.To(api.Port),
+			},
+		},
+	}
+	if in.Trust != nil {
+		obj.Spec.CABundle = in.Trust(api.Deployment)
+	}
+	return encode(obj)
+}
+
+// Access are the bindings that a Deployment needs to serve APIs. Their names hold a hash of the
+// namespace and the owner, so that those of another install are never met.
+func (in Input) Access(deployment string) ([]*unstructured.Unstructured, error) {
+	service := cert.ServiceName(deployment)
+	hash := ownerutil.Hash(in.Owner.Namespace, in.Owner.Package, service)
+	subjects := []rbacv1.Subject{serving.Subject(in.CSV, deployment)}
+	toAsk := &rbacv1.ClusterRoleBinding{
+		TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "ClusterRoleBinding"},
+		ObjectMeta: in.meta(service + "-" + delegator + "-" + hash),
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: delegator},
+		Subjects:   subjects,
+	}
+	toRead := &rbacv1.RoleBinding{
+		TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "RoleBinding"},
+		ObjectMeta: in.meta(service + "-auth-reader-" + hash),
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: authReader},
+		Subjects:   subjects,
+	}
+	toRead.Namespace = metav1.NamespaceSystem
+	var out []*unstructured.Unstructured
+	for _, obj := range []runtime.Object{toAsk, toRead} {
+		u, err := encode(obj)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, u)
+	}
+	return out, nil
+}
+
+func (in Input) meta(name string) metav1.ObjectMeta {
+	meta := metav1.ObjectMeta{Name: name, Labels: in.Owner.Labels()}
+	if in.NamespaceUID != "" {
+		meta.OwnerReferences = []metav1.OwnerReference{ownerutil.NamespaceReference(in.CSV.Namespace, in.NamespaceUID)}
+	}
+	return meta
+}
+
+func encode(obj runtime.Object) (*unstructured.Unstructured, error) {
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
+	if err != nil {
+		return nil, fmt.Errorf("encode %T: %w", obj, err)
+	}
+	unstructured.RemoveNestedField(content, "metadata", "creationTimestamp")
+	delete(content, "status")
+	return &unstructured.Unstructured{Object: content}, nil
+}

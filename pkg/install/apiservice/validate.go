@@ -1,0 +1,101 @@
+package apiservice
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+const (
+	// maxDescriptions bounds the APIs of one CSV.
+	maxDescriptions = 100
+	defaultPort     = 443
+)
+
+// ReservedError says that an API group is not an operator's to serve.
+type ReservedError struct{ Group string }
+
+func (e *ReservedError) Error() string {
+	return fmt.Sprintf("API group %q is reserved: an operator may not serve it", e.Group)
+}
+
+// Reserved says whether a group belongs to Kubernetes or to this API.
+func Reserved(group string) bool {
+	if group == "operators.coreos.com" || group == "packages.operators.coreos.com" {
+		return true
+	}
+	return slices.ContainsFunc([]string{"k8s.io", "kubernetes.io"}, func(g string) bool {
+		return group == g || strings.HasSuffix(group, "."+g)
+	})
+}
+
+// API is a group and version that the CSV owns, with all its kinds.
+type API struct {
+	Group, Version string
+	Deployment     string
+	Port           int32
+}
+
+// Name of its APIService.
+func (a API) Name() string { return a.Version + "." + a.Group }
+
+// Owned are the CSV's APIs, each once, in its order.
+func Owned(csv *operatorsv1alpha1.ClusterServiceVersion) []API {
+	var out []API
+	for _, d := range csv.Spec.APIServiceDefinitions.Owned {
+		api := API{Group: d.Group, Version: d.Version, Deployment: d.DeploymentName, Port: cmp.Or(d.ContainerPort, defaultPort)}
+		if !slices.ContainsFunc(out, func(have API) bool { return have.Name() == api.Name() }) {
+			out = append(out, api)
+		}
+	}
+	return out
+}
+
+// Validate says all that is wrong with the APIs that a CSV owns, whoever installs it; nil where nothing
+// is. Only the CSV's author can mend it.
+func Validate(csv *operatorsv1alpha1.ClusterServiceVersion) error {
+	if n := len(csv.Spec.APIServiceDefinitions.Owned); n > maxDescriptions {
+		return fmt.Errorf("CSV owns %d APIs: more than %d are not taken", n, maxDescriptions)
+	}
+	var errs []error
+	by := map[string]API{}
+	for _, api := range Owned(csv) {
+		by[api.Name()] = api
+	}
+	for _, d := range csv.Spec.APIServiceDefinitions.Owned {
+		for _, err := range validate(csv, d, by[d.Version+"."+d.Group]) {
+			errs = append(errs, fmt.Errorf("APIService %q: %w", d.Version+"."+d.Group, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func validate(csv *operatorsv1alpha1.ClusterServiceVersion, d operatorsv1alpha1.APIServiceDescription, api API) []error {
+	var errs []error
+	if len(validation.IsDNS1035Label(d.Version)) > 0 {
+		errs = append(errs, fmt.Errorf("version %q is none", d.Version))
+	}
+	if len(validation.IsDNS1123Subdomain(d.Group)) > 0 {
+		errs = append(errs, fmt.Errorf("group %q is none", d.Group))
+	}
+	if Reserved(d.Group) {
+		errs = append(errs, &ReservedError{d.Group})
+	}
+	if d.ContainerPort != 0 && len(validation.IsValidPortNum(int(d.ContainerPort))) > 0 {
+		errs = append(errs, fmt.Errorf("containerPort %d is no port", d.ContainerPort))
+	}
+	known := slices.ContainsFunc(csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs,
+		func(s operatorsv1alpha1.StrategyDeploymentSpec) bool { return s.Name == d.DeploymentName })
+	if !known {
+		errs = append(errs, fmt.Errorf("deployment %q is not one of the install strategy", d.DeploymentName))
+	}
+	if d.DeploymentName != api.Deployment || cmp.Or(d.ContainerPort, defaultPort) != api.Port {
+		errs = append(errs, errors.New("its kinds are served by different deployments or ports"))
+	}
+	return errs
+}

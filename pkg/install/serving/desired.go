@@ -1,0 +1,118 @@
+package serving
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/remit-olm/remit/pkg/install/cert"
+	"github.com/remit-olm/remit/pkg/install/deployment"
+	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/lib/ownerutil"
+)
+
+// Input is what the objects of one install are derived from.
+type Input struct {
+	CSV   *operatorsv1alpha1.ClusterServiceVersion
+	Owner ownerutil.Owner
+	// Tool issues the certificates in Remit's place; nil where Remit does.
+	Tool *Tool
+}
+
+// Service is that of a Deployment. recorded are the hashes of the authorities that have been issued for
+// it: they stand here so that they can be told from what somebody puts into the Secret.
+func (in Input) Service(d Deployment, recorded []string) (*unstructured.Unstructured, error) {
+	annotations := in.Tool.service(d.Name)
+	if len(recorded) > 0 {
+		annotations = map[string]string{names.AnnotationCAHashes: strings.Join(slices.Sorted(slices.Values(recorded)), ",")}
+	}
+	meta := in.meta(cert.ServiceName(d.Name))
+	meta.Annotations = annotations
+	return encode(&corev1.Service{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Service"},
+		ObjectMeta: meta,
+		Spec:       corev1.ServiceSpec{Selector: selectorOf(in.CSV, d.Name), Ports: servicePorts(d.Ports)},
+	})
+}
+
+// Recorded are the hashes that a Service carries.
+func Recorded(service metav1.Object) []string {
+	return strings.FieldsFunc(service.GetAnnotations()[names.AnnotationCAHashes], func(r rune) bool { return r == ',' })
+}
+
+// Secret holds a set of certificates.
+func (in Input) Secret(d Deployment, set cert.Set) (*unstructured.Unstructured, error) {
+	meta := in.meta(cert.SecretName(d.Name))
+	meta.Annotations = map[string]string{names.AnnotationCAHash: set.Hash()}
+	return encode(&corev1.Secret{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
+		ObjectMeta: meta,
+		Type:       corev1.SecretTypeTLS,
+		Data:       set.Data(),
+	})
+}
+
+// Access lets the ServiceAccount that a Deployment runs as read its Secret, as the contract says.
+func (in Input) Access(d Deployment) ([]*unstructured.Unstructured, error) {
+	name := cert.SecretName(d.Name)
+	role := &rbacv1.Role{
+		TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "Role"},
+		ObjectMeta: in.meta(name),
+		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{name}, Verbs: []string{"get"}}},
+	}
+	binding := &rbacv1.RoleBinding{
+		TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "RoleBinding"},
+		ObjectMeta: in.meta(name),
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name},
+		Subjects:   []rbacv1.Subject{Subject(in.CSV, d.Name)},
+	}
+	return encodeAll(role, binding)
+}
+
+// Subject is the ServiceAccount that a Deployment runs as.
+func Subject(csv *operatorsv1alpha1.ClusterServiceVersion, name string) rbacv1.Subject {
+	subject := rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: csv.Namespace}
+	specs := csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs
+	for i := range specs {
+		if specs[i].Name == name {
+			subject.Name = deployment.ServiceAccountName(&specs[i].Spec.Template.Spec)
+		}
+	}
+	return subject
+}
+
+func (in Input) meta(name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{
+		Name: name, Namespace: in.Owner.Namespace, Labels: in.Owner.Labels(), OwnerReferences: []metav1.OwnerReference{in.Owner.Reference()},
+	}
+}
+
+func encodeAll(objects ...runtime.Object) ([]*unstructured.Unstructured, error) {
+	out := make([]*unstructured.Unstructured, 0, len(objects))
+	for _, obj := range objects {
+		u, err := encode(obj)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, u)
+	}
+	return out, nil
+}
+
+// encode quotes nothing of the object in its error: it may hold a key.
+func encode(obj runtime.Object) (*unstructured.Unstructured, error) {
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
+	if err != nil {
+		return nil, fmt.Errorf("encode %T", obj)
+	}
+	unstructured.RemoveNestedField(content, "metadata", "creationTimestamp")
+	delete(content, "status")
+	return &unstructured.Unstructured{Object: content}, nil
+}

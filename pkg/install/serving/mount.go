@@ -1,0 +1,74 @@
+package serving
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/remit-olm/remit/pkg/install/cert"
+	"github.com/remit-olm/remit/pkg/lib/names"
+)
+
+// Where operators look for their certificate (contract 1.12): those built on the API server library in the
+// first place, those built on controller-runtime in the second.
+const (
+	volumeAPI     = "apiservice-cert"
+	pathAPI       = "/apiserver.local.config/certificates"
+	volumeWebhook = "webhook-cert"
+	pathWebhook   = "/tmp/k8s-webhook-server/serving-certs"
+)
+
+// Mount puts a Deployment's certificates into the Pods of its template. The hash is that of their
+// authority, which rolls the Pods when it changes. Where a tool issues them there is none, and what the
+// template has in that place stays; else it is replaced.
+func Mount(pod *corev1.PodTemplateSpec, deployment, hash string) {
+	if hash != "" {
+		if pod.Annotations == nil {
+			pod.Annotations = map[string]string{}
+		}
+		pod.Annotations[names.AnnotationCAHash] = hash
+	}
+	for _, m := range []struct{ volume, path, certificate, key string }{
+		{volumeAPI, pathAPI, "apiserver.crt", "apiserver.key"},
+		{volumeWebhook, pathWebhook, "tls.crt", "tls.key"},
+	} {
+		volume := corev1.Volume{Name: m.volume, VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{
+			SecretName: cert.SecretName(deployment),
+			Items:      []corev1.KeyToPath{{Key: cert.KeyCertificate, Path: m.certificate}, {Key: cert.KeyPrivate, Path: m.key}},
+		}}}
+		mount(&pod.Spec, volume, m.path, hash == "")
+	}
+}
+
+func mount(pod *corev1.PodSpec, volume corev1.Volume, path string, yield bool) {
+	if yield && mounted(pod, func(m corev1.VolumeMount) bool { return m.MountPath == path || m.Name == volume.Name }) {
+		return
+	}
+	var displaced []string
+	for i := range pod.Containers {
+		c := &pod.Containers[i]
+		c.VolumeMounts = slices.DeleteFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool {
+			clashes := m.MountPath == path
+			if clashes {
+				displaced = append(displaced, m.Name)
+			}
+			return clashes || m.Name == volume.Name
+		})
+		c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: volume.Name, MountPath: path})
+	}
+	// A Pod waits for the Secrets of all its volumes, mounted or not.
+	pod.Volumes = slices.DeleteFunc(pod.Volumes, func(v corev1.Volume) bool {
+		return v.Name == volume.Name ||
+			slices.Contains(displaced, v.Name) && !mounted(pod, func(m corev1.VolumeMount) bool { return m.Name == v.Name })
+	})
+	pod.Volumes = append(pod.Volumes, volume)
+}
+
+func mounted(pod *corev1.PodSpec, match func(corev1.VolumeMount) bool) bool {
+	for _, c := range slices.Concat(pod.InitContainers, pod.Containers) {
+		if slices.ContainsFunc(c.VolumeMounts, match) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,114 @@
+package serving
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/remit-olm/remit/pkg/install/cert"
+)
+
+// defaultPort is the contract's (1.13), for APIs as for webhooks.
+const defaultPort = 443
+
+// Deployment is one that serves webhooks or APIs.
+type Deployment struct {
+	Name string
+	// Ports of its Service, sorted.
+	Ports []Port
+	// APIs says that it serves an API, and not only webhooks.
+	APIs bool
+}
+
+// Port of a Service and of the Pods behind it.
+type Port struct {
+	Port   int32
+	Target intstr.IntOrString
+}
+
+// Served are the Deployments that serve webhooks or APIs, in the order of the CSV.
+func Served(csv *operatorsv1alpha1.ClusterServiceVersion) []Deployment {
+	by := map[string]*Deployment{}
+	add := func(name string, port, target int32, named *intstr.IntOrString) *Deployment {
+		if by[name] == nil {
+			by[name] = &Deployment{Name: name}
+		}
+		p := Port{Port: cmp.Or(port, defaultPort), Target: intstr.FromInt32(cmp.Or(target, port, defaultPort))}
+		if named != nil {
+			p.Target = *named
+		}
+		if !slices.Contains(by[name].Ports, p) {
+			by[name].Ports = append(by[name].Ports, p)
+		}
+		return by[name]
+	}
+	for i := range csv.Spec.WebhookDefinitions {
+		d := &csv.Spec.WebhookDefinitions[i]
+		add(d.DeploymentName, d.ContainerPort, d.ContainerPort, d.TargetPort)
+	}
+	for i := range csv.Spec.APIServiceDefinitions.Owned {
+		d := &csv.Spec.APIServiceDefinitions.Owned[i]
+		add(d.DeploymentName, d.ContainerPort, d.ContainerPort, nil).APIs = true
+	}
+	var out []Deployment
+	for _, spec := range csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs {
+		if d := by[spec.Name]; d != nil {
+			slices.SortFunc(d.Ports, func(a, b Port) int {
+				return cmp.Or(cmp.Compare(a.Port, b.Port), cmp.Compare(a.Target.String(), b.Target.String()))
+			})
+			out = append(out, *d)
+		}
+	}
+	return out
+}
+
+// Validate says what keeps a CSV's Deployments from being called: two that would have one Service, one
+// port of a Service with two meanings, no labels to find Pods by. Only the CSV's author can mend it.
+func Validate(csv *operatorsv1alpha1.ClusterServiceVersion) error {
+	var errs []error
+	services := map[string]string{}
+	for _, d := range Served(csv) {
+		name := cert.ServiceName(d.Name)
+		if other, taken := services[name]; taken {
+			errs = append(errs, fmt.Errorf("deployments %q and %q would have one Service %q", other, d.Name, name))
+		}
+		services[name] = d.Name
+		for i := 1; i < len(d.Ports); i++ {
+			if a, b := d.Ports[i-1], d.Ports[i]; a.Port == b.Port {
+				errs = append(errs, fmt.Errorf("port %d of deployment %q would lead to both %s and %s", a.Port, d.Name, a.Target.String(), b.Target.String()))
+			}
+		}
+		if len(selectorOf(csv, d.Name)) == 0 {
+			errs = append(errs, fmt.Errorf("deployment %q has no labels by which a Service could find its Pods", d.Name))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// selectorOf are the labels by which a Deployment's Pods are found: its selector's, or where that has
+// only expressions, all that its Pods carry.
+func selectorOf(csv *operatorsv1alpha1.ClusterServiceVersion, deployment string) map[string]string {
+	for _, spec := range csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs {
+		if spec.Name != deployment {
+			continue
+		}
+		if s := spec.Spec.Selector; s != nil && len(s.MatchLabels) > 0 {
+			return s.MatchLabels
+		}
+		return spec.Spec.Template.Labels
+	}
+	return nil
+}
+
+func servicePorts(ports []Port) []corev1.ServicePort {
+	out := make([]corev1.ServicePort, 0, len(ports))
+	for _, p := range ports {
+		out = append(out, corev1.ServicePort{Name: fmt.Sprint(p.Port), Port: p.Port, TargetPort: p.Target, Protocol: corev1.ProtocolTCP})
+	}
+	return out
+}
