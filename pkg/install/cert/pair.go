@@ -105,7 +105,11 @@ func Hash(ca []byte) string {
 	if err != nil {
 		return ""
 	}
-	sum := sha256.Sum256(parsed.Raw)
+	return hashOf(parsed)
+}
+
+func hashOf(c *x509.Certificate) string {
+	sum := sha256.Sum256(c.Raw)
 	return hex.EncodeToString(sum[:])
 }
 
@@ -177,9 +181,9 @@ func (p Pair) check(hosts []string) (Reason, string) {
 }
 
 // Trusts says whether a caBundle holds an authority.
-func Trusts(bundle, ca []byte) bool {
-	want := Hash(ca)
-	return slices.ContainsFunc(parseAll(bundle), func(c *x509.Certificate) bool {
-		return Hash(encode(blockCertificate, c.Raw)) == want
-	})
+func Trusts(bundle, ca []byte) bool { return TrustsHash(bundle, Hash(ca)) }
+
+// TrustsHash says whether a caBundle holds the authority of a hash.
+func TrustsHash(bundle []byte, hash string) bool {
+	return slices.ContainsFunc(parseAll(bundle), func(c *x509.Certificate) bool { return hashOf(c) == hash })
 }

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 )
@@ -66,11 +67,32 @@ func (s Set) Hashes() []string {
 	return slices.Compact(out)
 }
 
+// Issued, RotateAt and Expires are those of the pair in use.
+func (s Set) Issued() time.Time {
+	issued, _ := s.Current.validity()
+	return issued
+}
+
+// RotateAt is when the next pair is staged.
+func (s Set) RotateAt() time.Time { return rotateAt(s.Current.validity()) }
+
+// Expires is when nobody trusts the pair in use any more.
+func (s Set) Expires() time.Time {
+	_, expires := s.Current.validity()
+	return expires
+}
+
+// NextHash is that of the authority of the staged pair in a Secret's data; "" where none is staged.
+func NextHash(data map[string][]byte) string { return Hash(data[keyNextCA]) }
+
 // IsZero says that there is no usable pair.
 func (s Set) IsZero() bool { return len(s.Current.Certificate) == 0 }
 
 func (s Set) authorities() [][]byte {
-	out := [][]byte{s.Current.CA}
+	var out [][]byte
+	if len(s.Current.CA) > 0 {
+		out = append(out, s.Current.CA)
+	}
 	if s.Next != nil {
 		out = append(out, s.Next.CA)
 	}

@@ -3,6 +3,7 @@ package webhook
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -14,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/pkg/install/cert"
+	"github.com/remit-olm/remit/pkg/lib/names"
 )
 
 // Conversion is how one CustomResourceDefinition is to be converted.
@@ -23,6 +25,8 @@ type Conversion struct {
 	// Deployment serves it.
 	Deployment string
 	Stanza     apiextensionsv1.CustomResourceConversion
+	// Annotations say who converts, and may hand the caBundle to somebody else's certificate tool.
+	Annotations map[string]string
 }
 
 // Conversions are those of the CSV's conversion webhooks, in its order.
@@ -34,9 +38,16 @@ func Conversions(in Input) []Conversion {
 			continue
 		}
 		for _, name := range d.ConversionCRDs {
-			out = append(out, Conversion{CRD: name, Deployment: d.DeploymentName, Stanza: in.stanza(d)})
+			out = append(out, Conversion{CRD: name, Deployment: d.DeploymentName, Stanza: in.stanza(d), Annotations: in.conversionAnnotations(d)})
 		}
 	}
+	return out
+}
+
+func (in Input) conversionAnnotations(d *operatorsv1alpha1.WebhookDescription) map[string]string {
+	out := map[string]string{}
+	maps.Copy(out, in.Annotations)
+	out[names.AnnotationConversion] = in.CSV.Namespace + "/" + cert.ServiceName(d.DeploymentName)
 	return out
 }
 
@@ -58,6 +69,11 @@ func (in Input) stanza(d *operatorsv1alpha1.WebhookDescription) apiextensionsv1.
 // InPlace says that the CustomResourceDefinition is converted in this way. A caBundle that the stanza
 // leaves to others is not compared.
 func (c Conversion) InPlace(crd *apiextensionsv1.CustomResourceDefinition) bool {
+	for k, v := range c.Annotations {
+		if crd.Annotations[k] != v {
+			return false
+		}
+	}
 	if crd.Spec.Conversion == nil {
 		return false
 	}
@@ -87,6 +103,13 @@ func CalledAt(crd *apiextensionsv1.CustomResourceDefinition) (service types.Name
 	return types.NamespacedName{Namespace: s.Namespace, Name: s.Name}, true
 }
 
+// SetByRemit says that the Service by which a CustomResourceDefinition is converted is the one that
+// Remit gave it, and of the namespace.
+func SetByRemit(crd *apiextensionsv1.CustomResourceDefinition, namespace string) bool {
+	service, ok := CalledAt(crd)
+	return ok && service.Namespace == namespace && crd.Annotations[names.AnnotationConversion] == service.String()
+}
+
 // Bundle is the caBundle that a CustomResourceDefinition's webhook is trusted by.
 func Bundle(crd *apiextensionsv1.CustomResourceDefinition) []byte {
 	if _, ok := CalledAt(crd); !ok {
@@ -105,17 +128,31 @@ func (c Conversion) Patch(crd *apiextensionsv1.CustomResourceDefinition) (client
 	if err != nil {
 		return nil, fmt.Errorf("encode the conversion of CustomResourceDefinition %q: %w", crd.Name, err)
 	}
-	return conversionPatch(crd, stanza)
+	annotations := map[string]any{}
+	for k, v := range c.Annotations {
+		annotations[k] = v
+	}
+	return conversionPatch(crd, stanza, annotations)
+}
+
+// Retrust is a patch of just the caBundle.
+func Retrust(crd *apiextensionsv1.CustomResourceDefinition, trust []byte) (client.Patch, error) {
+	return conversionPatch(crd, map[string]any{"webhook": map[string]any{"clientConfig": map[string]any{"caBundle": trust}}}, nil)
 }
 
 // Reset takes the webhook out of a CustomResourceDefinition.
 func Reset(crd *apiextensionsv1.CustomResourceDefinition) (client.Patch, error) {
-	return conversionPatch(crd, map[string]any{"strategy": apiextensionsv1.NoneConverter, "webhook": nil})
+	annotations := map[string]any{names.AnnotationConversion: nil}
+	return conversionPatch(crd, map[string]any{"strategy": apiextensionsv1.NoneConverter, "webhook": nil}, annotations)
 }
 
-func conversionPatch(crd *apiextensionsv1.CustomResourceDefinition, stanza any) (client.Patch, error) {
+func conversionPatch(crd *apiextensionsv1.CustomResourceDefinition, stanza any, annotations map[string]any) (client.Patch, error) {
+	metadata := map[string]any{"uid": crd.UID, "resourceVersion": crd.ResourceVersion}
+	if len(annotations) > 0 {
+		metadata["annotations"] = annotations
+	}
 	raw, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{"uid": crd.UID, "resourceVersion": crd.ResourceVersion},
+		"metadata": metadata,
 		"spec":     map[string]any{"conversion": stanza},
 	})
 	if err != nil {

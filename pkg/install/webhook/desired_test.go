@@ -125,6 +125,11 @@ func TestConversions(t *testing.T) {
 	crd.Name, crd.UID, crd.ResourceVersion = "things.acme.io", "u", "7"
 	require.False(t, c.InPlace(crd))
 	crd.Spec.Conversion = c.Stanza.DeepCopy()
+	require.False(t, c.InPlace(crd), "it is not said who did")
+	require.False(t, webhook.SetByRemit(crd, "t1"))
+	crd.Annotations = map[string]string{"remit.dev/conversion": "t1/demo-operator-service"}
+	require.True(t, webhook.SetByRemit(crd, "t1"))
+	require.False(t, webhook.SetByRemit(crd, "t2"))
 	require.True(t, c.InPlace(crd))
 	require.True(t, c.SameCall(crd))
 	service, ok := webhook.CalledAt(crd)
@@ -145,14 +150,16 @@ func TestConversions(t *testing.T) {
 	require.NoError(t, err)
 	raw, err := patch.Data(crd)
 	require.NoError(t, err)
-	require.JSONEq(t, `{"metadata":{"uid":"u","resourceVersion":"7"},"spec":{"conversion":{"strategy":"Webhook","webhook":{
+	require.JSONEq(t, `{"metadata":{"uid":"u","resourceVersion":"7","annotations":{"remit.dev/conversion":"t1/demo-operator-service"}},
+		"spec":{"conversion":{"strategy":"Webhook","webhook":{
 		"clientConfig":{"service":{"namespace":"t1","name":"demo-operator-service","path":"/convert","port":443},"caBundle":"dHJ1c3Q=","url":null},
 		"conversionReviewVersions":["v1"]}}}}`, string(raw))
 	patch, err = webhook.Reset(crd)
 	require.NoError(t, err)
 	raw, err = patch.Data(crd)
 	require.NoError(t, err)
-	require.JSONEq(t, `{"metadata":{"uid":"u","resourceVersion":"7"},"spec":{"conversion":{"strategy":"None","webhook":null}}}`, string(raw))
+	require.JSONEq(t, `{"metadata":{"uid":"u","resourceVersion":"7","annotations":{"remit.dev/conversion":null}},
+		"spec":{"conversion":{"strategy":"None","webhook":null}}}`, string(raw))
 
 	crd.Spec.Conversion = &apiextensionsv1.CustomResourceConversion{Strategy: apiextensionsv1.NoneConverter}
 	_, ok = webhook.CalledAt(crd)

@@ -60,6 +60,9 @@ const (
 	AnnotationCAHash = "olmcahash"
 	// AnnotationCAHashes on a Service lists the authorities that Remit has issued for it and not yet retired.
 	AnnotationCAHashes = "remit.dev/ca-hashes"
+	// AnnotationConversion on a CustomResourceDefinition says which Service, <ns>/<name>, Remit had it
+	// converted by.
+	AnnotationConversion = "remit.dev/conversion"
 	// AnnotationPlan on an InstallPlan says which bundles it installs; its name commits to the value.
 	AnnotationPlan = "remit.dev/plan"
 )

@@ -1,0 +1,233 @@
+package hooks
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/pkg/install/apiservice"
+	"github.com/remit-olm/remit/pkg/install/deployment"
+	"github.com/remit-olm/remit/pkg/install/webhook"
+	"github.com/remit-olm/remit/pkg/lib/apply"
+	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/lib/ownerutil"
+)
+
+// Ensure makes a Deployment, which is ready, be called as it should. It returns what it changed.
+func (i Installer) Ensure(ctx context.Context, p *Plan, live *Live, name string) ([]string, error) {
+	var changed []string
+	hooks, err := p.hooks(name)
+	if err != nil {
+		return nil, err
+	}
+	for _, h := range hooks {
+		if h.api != nil {
+			if err := live.taken(p, *h.api); err != nil {
+				return changed, err
+			}
+		}
+		if have := live.object(h); have != nil && inPlace(have, h.Unstructured, p.in.Owner) {
+			continue
+		}
+		result, _, err := apply.Ensure(ctx, i.Account, h.Unstructured, deployment.Ours(p.in.Owner))
+		if err != nil {
+			return changed, err
+		}
+		changed = note(changed, result, h)
+	}
+	more, err := i.convert(ctx, p, live, name)
+	return append(changed, more...), err
+}
+
+func note(changed []string, result apply.Result, h hook) []string {
+	if result == apply.Unchanged {
+		return changed
+	}
+	return append(changed, string(result)+" "+apply.Describe(h.Unstructured))
+}
+
+// convert points CustomResourceDefinitions of the lineage at the Deployment.
+func (i Installer) convert(ctx context.Context, p *Plan, live *Live, name string) ([]string, error) {
+	var changed []string
+	for _, c := range p.conversions(name) {
+		crd := live.crd(c.CRD)
+		if err := convertible(p, c, crd); err != nil {
+			return changed, err
+		}
+		if c.InPlace(crd) {
+			continue
+		}
+		patch, err := c.Patch(crd)
+		if err != nil {
+			return changed, err
+		}
+		if err := i.Account.Patch(ctx, crd.DeepCopy(), patch); err != nil {
+			return changed, fmt.Errorf("patch CustomResourceDefinition %q: %w", crd.Name, err)
+		}
+		changed = append(changed, "Updated the conversion of CustomResourceDefinition "+crd.Name)
+	}
+	return changed, nil
+}
+
+// convertible refuses what is not this lineage's to convert.
+func convertible(p *Plan, c webhook.Conversion, crd *apiextensionsv1.CustomResourceDefinition) error {
+	switch {
+	case crd == nil:
+		return fmt.Errorf("CustomResourceDefinition %q is not there", c.CRD)
+	case !p.in.Owner.Owns(crd):
+		return &apply.CollisionError{Object: "CustomResourceDefinition " + c.CRD, Why: fmt.Sprintf(
+			"it does not carry the marks of package %q in namespace %q", p.in.Owner.Package, p.in.Owner.Namespace)}
+	case crd.Spec.PreserveUnknownFields:
+		return &PreservedError{CRD: c.CRD}
+	}
+	return nil
+}
+
+// PreservedError says that a CustomResourceDefinition cannot be converted by a webhook.
+type PreservedError struct{ CRD string }
+
+func (e *PreservedError) Error() string {
+	return fmt.Sprintf("CustomResourceDefinition %q keeps unknown fields (spec.preserveUnknownFields): it cannot have a conversion webhook", e.CRD)
+}
+
+func (l *Live) taken(p *Plan, api apiservice.API) error {
+	return apiservice.Taken(api, p.in.Owner, l.apiservice(api.Name()), l.served)
+}
+
+// Taken says which of the CSV's APIs somebody else serves; nil where none. The error is a
+// *apiservice.TakenError.
+func (l *Live) Taken(p *Plan) error {
+	for _, api := range p.apis {
+		if err := l.taken(p, api); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Off is called before a Deployment is rolled. Webhooks of the lineage that call it now and will be called
+// otherwise are switched off, and those that are no longer wanted are removed: in between, their address
+// may not answer. Conversions stay: stored objects could not be read without.
+func (i Installer) Off(ctx context.Context, p *Plan, live *Live, name string) ([]string, error) {
+	hooks, err := p.hooks("")
+	if err != nil {
+		return nil, err
+	}
+	var changed []string
+	for _, obj := range live.callers(p, name) {
+		k := slices.IndexFunc(hooks, func(h hook) bool { return h.GetName() == obj.GetName() && h.GetKind() == kindOf(obj) })
+		switch {
+		case k < 0:
+			if err := i.remove(ctx, obj); err != nil {
+				return changed, err
+			}
+			changed = append(changed, "Deleted "+kindOf(obj)+" "+obj.GetName())
+		case hooks[k].api == nil && obj.GetLabels()[names.LabelWebhookHash] != hooks[k].hash:
+			off := webhook.Off(webhook.Configuration{Unstructured: hooks[k].Unstructured})
+			if _, _, err := apply.Ensure(ctx, i.Account, off.Unstructured, deployment.Ours(p.in.Owner)); err != nil {
+				return changed, err
+			}
+			changed = append(changed, "Switched off "+kindOf(obj)+" "+obj.GetName())
+		}
+	}
+	return changed, nil
+}
+
+// Prune is called once all Deployments are ready. It removes what the lineage has and the plan has not.
+func (i Installer) Prune(ctx context.Context, p *Plan, live *Live) ([]string, error) {
+	objs, crds, err := live.surplus(p)
+	if err != nil {
+		return nil, err
+	}
+	var changed []string
+	for _, obj := range objs {
+		if err := i.remove(ctx, obj); err != nil {
+			return changed, err
+		}
+		changed = append(changed, "Deleted "+kindOf(obj)+" "+obj.GetName())
+	}
+	more, err := i.Reset(ctx, crds)
+	return append(changed, more...), err
+}
+
+// surplus is what the lineage has and the plan has not.
+func (l *Live) surplus(p *Plan) ([]client.Object, []*apiextensionsv1.CustomResourceDefinition, error) {
+	hooks, err := p.hooks("")
+	if err != nil {
+		return nil, nil, err
+	}
+	wanted := func(obj client.Object) bool {
+		return slices.ContainsFunc(hooks, func(h hook) bool { return h.GetName() == obj.GetName() && h.GetKind() == kindOf(obj) })
+	}
+	var objs []client.Object
+	for _, obj := range l.configurations {
+		if !wanted(obj) && obj.GetDeletionTimestamp() == nil {
+			objs = append(objs, obj)
+		}
+	}
+	for _, s := range l.apiservices {
+		if p.in.Owner.Owns(s) && !wanted(s) && s.DeletionTimestamp == nil {
+			objs = append(objs, s)
+		}
+	}
+	return objs, l.converting(p), nil
+}
+
+// converting are the CustomResourceDefinitions of the lineage that Remit had converted and the plan has not.
+func (l *Live) converting(p *Plan) []*apiextensionsv1.CustomResourceDefinition {
+	var out []*apiextensionsv1.CustomResourceDefinition
+	for _, crd := range l.crds {
+		wanted := slices.ContainsFunc(p.conversions(""), func(c webhook.Conversion) bool { return c.CRD == crd.Name })
+		if p.in.Owner.Owns(crd) && webhook.SetByRemit(crd, p.in.Owner.Namespace) && !wanted {
+			out = append(out, crd)
+		}
+	}
+	return out
+}
+
+// Remains are the objects of a deleted CSV that no owner reference to it reaches: those that carry its own
+// marks, webhooks and APIs first, and the CustomResourceDefinitions that it had converted.
+func Remains(ctx context.Context, r client.Reader, owner ownerutil.Owner) ([]client.Object, []*apiextensionsv1.CustomResourceDefinition, error) {
+	p := &Plan{in: Input{Owner: owner, CSV: &operatorsv1alpha1.ClusterServiceVersion{}}}
+	live, err := Gather(ctx, r, p)
+	if err != nil {
+		return nil, nil, err
+	}
+	objs, crds, err := live.surplus(p)
+	objs = slices.DeleteFunc(objs, func(obj client.Object) bool {
+		labels := obj.GetLabels()
+		return labels[names.LabelOwner] != ownerutil.LabelValue(owner.CSV) || labels[names.LabelOwnerNamespace] != owner.Namespace
+	})
+	return objs, crds, err
+}
+
+// Reset takes their webhooks out of CustomResourceDefinitions.
+func (i Installer) Reset(ctx context.Context, crds []*apiextensionsv1.CustomResourceDefinition) ([]string, error) {
+	var changed []string
+	for _, crd := range crds {
+		patch, err := webhook.Reset(crd)
+		if err != nil {
+			return changed, err
+		}
+		if err := i.Account.Patch(ctx, crd.DeepCopy(), patch); client.IgnoreNotFound(err) != nil {
+			return changed, fmt.Errorf("patch CustomResourceDefinition %q: %w", crd.Name, err)
+		}
+		changed = append(changed, "Reset the conversion of CustomResourceDefinition "+crd.Name)
+	}
+	return changed, nil
+}
+
+// remove deletes just the object that was looked at.
+func (i Installer) remove(ctx context.Context, obj client.Object) error {
+	uid := obj.GetUID()
+	err := i.Account.Delete(ctx, obj, client.Preconditions{UID: &uid})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("delete %s %q: %w", kindOf(obj), obj.GetName(), err)
+	}
+	return nil
+}

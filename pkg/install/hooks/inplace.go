@@ -1,0 +1,70 @@
+package hooks
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/pkg/install/deployment"
+	"github.com/remit-olm/remit/pkg/lib/apply"
+	"github.com/remit-olm/remit/pkg/lib/ownerutil"
+)
+
+// inPlace compares a live object, as a cache holds it, with the wanted one.
+func inPlace(live client.Object, want *unstructured.Unstructured, owner ownerutil.Owner) bool {
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(live)
+	if err != nil {
+		return false
+	}
+	expected := want.DeepCopy()
+	delete(expected.Object, "apiVersion") // typed reads leave both empty
+	delete(expected.Object, "kind")
+	return owner.Owns(live) && live.GetDeletionTimestamp() == nil && apply.Contains(content, expected.Object)
+}
+
+// retrust applies the live object again, with another caBundle where it calls the Deployment: what else
+// is in it may be of a version that is on its way out, or in.
+func (i Installer) retrust(ctx context.Context, p *Plan, obj client.Object, name string, bundle []byte) error {
+	desired := &unstructured.Unstructured{}
+	desired.SetName(obj.GetName())
+	desired.SetKind(kindOf(obj))
+	desired.SetAPIVersion("admissionregistration.k8s.io/v1")
+	if kindOf(obj) == "APIService" {
+		desired.SetAPIVersion("apiregistration.k8s.io/v1")
+	}
+	live, err := apply.Live(ctx, i.Account, desired)
+	if err != nil || live == nil {
+		return err
+	}
+	desired.SetLabels(live.GetLabels())
+	desired.SetAnnotations(live.GetAnnotations())
+	desired.SetOwnerReferences(live.GetOwnerReferences())
+	for _, field := range []string{"webhooks", "spec"} {
+		if value, ok := live.Object[field]; ok {
+			desired.Object[field] = runtime.DeepCopyJSONValue(value)
+		}
+	}
+	service := p.service(name)
+	encoded := base64.StdEncoding.EncodeToString(bundle)
+	if spec, ok := desired.Object["spec"].(map[string]any); ok {
+		spec["caBundle"] = encoded
+	}
+	webhooks, _ := desired.Object["webhooks"].([]any)
+	for _, w := range webhooks {
+		config, _, err := unstructured.NestedMap(w.(map[string]any), "clientConfig")
+		if err != nil {
+			return fmt.Errorf("%s: %w", apply.Describe(desired), err)
+		}
+		namespace, _, _ := unstructured.NestedString(config, "service", "namespace")
+		if at, _, _ := unstructured.NestedString(config, "service", "name"); namespace == service.Namespace && at == service.Name {
+			config["caBundle"] = encoded
+			w.(map[string]any)["clientConfig"] = config
+		}
+	}
+	_, _, err = apply.From(ctx, i.Account, live, desired, deployment.Ours(p.in.Owner))
+	return err
+}

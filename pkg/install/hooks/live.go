@@ -1,0 +1,266 @@
+package hooks
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/types"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/pkg/install/cert"
+	"github.com/remit-olm/remit/pkg/install/webhook"
+	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/lib/ownerutil"
+)
+
+// Live is what there is of a plan, and what an earlier version left of its own, as a cache shows it.
+type Live struct {
+	services    map[string]*corev1.Service
+	deployments map[string]*appsv1.Deployment
+	// configurations are the webhook configurations of the lineage, by kind and name.
+	configurations []client.Object
+	// apiservices are those of the plan, whosever they are, and all of the lineage.
+	apiservices []*apiregistrationv1.APIService
+	// crds are those of the plan's conversions and those of the lineage; served are all.
+	crds   []*apiextensionsv1.CustomResourceDefinition
+	served []apiextensionsv1.CustomResourceDefinition
+}
+
+// Gather reads what there is of a plan. It changes nothing, and r should be a cache.
+func Gather(ctx context.Context, r client.Reader, p *Plan) (*Live, error) {
+	live := &Live{services: map[string]*corev1.Service{}, deployments: map[string]*appsv1.Deployment{}}
+	for _, gather := range []func(context.Context, client.Reader, *Plan) error{
+		live.gatherServing, live.gatherConfigurations, live.gatherAPIServices, live.gatherCRDs,
+	} {
+		if err := gather(ctx, r, p); err != nil {
+			return nil, err
+		}
+	}
+	return live, nil
+}
+
+func (l *Live) gatherServing(ctx context.Context, r client.Reader, p *Plan) error {
+	for _, d := range p.Served {
+		service, deployment := &corev1.Service{}, &appsv1.Deployment{}
+		name := types.NamespacedName{Namespace: p.in.Owner.Namespace, Name: cert.ServiceName(d.Name)}
+		if err := r.Get(ctx, name, service); err == nil {
+			l.services[d.Name] = service
+		} else if client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("get Service %s: %w", name, err)
+		}
+		name.Name = d.Name
+		if err := r.Get(ctx, name, deployment); err == nil {
+			l.deployments[d.Name] = deployment
+		} else if client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("get Deployment %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+func lineage(owner ownerutil.Owner) client.MatchingLabels {
+	return client.MatchingLabels{names.LabelLineage: owner.Mark()}
+}
+
+func (l *Live) gatherConfigurations(ctx context.Context, r client.Reader, p *Plan) error {
+	validating := &admissionregistrationv1.ValidatingWebhookConfigurationList{}
+	mutating := &admissionregistrationv1.MutatingWebhookConfigurationList{}
+	for _, list := range []client.ObjectList{validating, mutating} {
+		if err := r.List(ctx, list, lineage(p.in.Owner)); err != nil {
+			return fmt.Errorf("list %T: %w", list, err)
+		}
+	}
+	for i := range validating.Items {
+		l.configurations = append(l.configurations, &validating.Items[i])
+	}
+	for i := range mutating.Items {
+		l.configurations = append(l.configurations, &mutating.Items[i])
+	}
+	return nil
+}
+
+func (l *Live) gatherAPIServices(ctx context.Context, r client.Reader, p *Plan) error {
+	list := &apiregistrationv1.APIServiceList{}
+	if err := r.List(ctx, list, lineage(p.in.Owner)); err != nil {
+		return fmt.Errorf("list APIServices: %w", err)
+	}
+	for i := range list.Items {
+		l.apiservices = append(l.apiservices, &list.Items[i])
+	}
+	for _, api := range p.apis {
+		if l.apiservice(api.Name()) != nil {
+			continue
+		}
+		other := &apiregistrationv1.APIService{}
+		if err := r.Get(ctx, types.NamespacedName{Name: api.Name()}, other); err == nil {
+			l.apiservices = append(l.apiservices, other)
+		} else if client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("get APIService %q: %w", api.Name(), err)
+		}
+	}
+	return nil
+}
+
+// gatherCRDs needs all of them only where the operator serves an API of its own, which no
+// CustomResourceDefinition may serve already.
+func (l *Live) gatherCRDs(ctx context.Context, r client.Reader, p *Plan) error {
+	list := &apiextensionsv1.CustomResourceDefinitionList{}
+	opts := []client.ListOption{client.UnsafeDisableDeepCopy}
+	if len(p.apis) == 0 {
+		opts = append(opts, lineage(p.in.Owner))
+	}
+	if err := r.List(ctx, list, opts...); err != nil {
+		return fmt.Errorf("list CustomResourceDefinitions: %w", err)
+	}
+	l.served = list.Items
+	for i := range list.Items {
+		if p.in.Owner.Owns(&list.Items[i]) {
+			l.crds = append(l.crds, &list.Items[i])
+		}
+	}
+	for _, c := range p.conversions("") {
+		if l.crd(c.CRD) != nil {
+			continue
+		}
+		other := &apiextensionsv1.CustomResourceDefinition{}
+		if err := r.Get(ctx, types.NamespacedName{Name: c.CRD}, other); err == nil {
+			l.crds = append(l.crds, other)
+		} else if client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("get CustomResourceDefinition %q: %w", c.CRD, err)
+		}
+	}
+	return nil
+}
+
+func (l *Live) apiservice(name string) *apiregistrationv1.APIService {
+	for _, s := range l.apiservices {
+		if s.Name == name {
+			return s
+		}
+	}
+	return nil
+}
+
+func (l *Live) crd(name string) *apiextensionsv1.CustomResourceDefinition {
+	for _, c := range l.crds {
+		if c.Name == name {
+			return c
+		}
+	}
+	return nil
+}
+
+// object finds the live one of a hook; nil where there is none.
+func (l *Live) object(h hook) client.Object {
+	switch h.GetKind() {
+	case "APIService":
+		if s := l.apiservice(h.GetName()); s != nil {
+			return s
+		}
+	default:
+		for _, c := range l.configurations {
+			if c.GetName() == h.GetName() && kindOf(c) == h.GetKind() {
+				return c
+			}
+		}
+	}
+	return nil
+}
+
+func kindOf(obj client.Object) string {
+	switch obj.(type) {
+	case *admissionregistrationv1.ValidatingWebhookConfiguration:
+		return "ValidatingWebhookConfiguration"
+	case *admissionregistrationv1.MutatingWebhookConfiguration:
+		return "MutatingWebhookConfiguration"
+	}
+	return "APIService"
+}
+
+// call is how an object makes the API server call a Service.
+type call struct {
+	service types.NamespacedName
+	bundle  []byte
+}
+
+// calls are those of a webhook configuration or APIService; none where it is switched off.
+func calls(obj client.Object) []call {
+	var out []call
+	add := func(c admissionregistrationv1.WebhookClientConfig) {
+		if c.Service != nil {
+			out = append(out, call{types.NamespacedName{Namespace: c.Service.Namespace, Name: c.Service.Name}, c.CABundle})
+		}
+	}
+	switch o := obj.(type) {
+	case *admissionregistrationv1.ValidatingWebhookConfiguration:
+		for _, w := range o.Webhooks {
+			add(w.ClientConfig)
+		}
+	case *admissionregistrationv1.MutatingWebhookConfiguration:
+		for _, w := range o.Webhooks {
+			add(w.ClientConfig)
+		}
+	case *apiregistrationv1.APIService:
+		if s := o.Spec.Service; s != nil {
+			out = append(out, call{types.NamespacedName{Namespace: s.Namespace, Name: s.Name}, o.Spec.CABundle})
+		}
+	}
+	return out
+}
+
+// callers are the webhook configurations and APIServices of the lineage that call a Deployment.
+func (l *Live) callers(p *Plan, deployment string) []client.Object {
+	var out []client.Object
+	for _, obj := range l.configurations {
+		if callsService(obj, p, deployment) {
+			out = append(out, obj)
+		}
+	}
+	for _, s := range l.apiservices {
+		if p.in.Owner.Owns(s) && callsService(s, p, deployment) {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+func callsService(obj client.Object, p *Plan, deployment string) bool {
+	return slices.ContainsFunc(calls(obj), func(c call) bool { return c.service == p.service(deployment) })
+}
+
+func (p *Plan) service(deployment string) types.NamespacedName {
+	return types.NamespacedName{Namespace: p.in.Owner.Namespace, Name: cert.ServiceName(deployment)}
+}
+
+// converted are the CustomResourceDefinitions of the lineage that a Deployment converts.
+func (l *Live) converted(p *Plan, deployment string) []*apiextensionsv1.CustomResourceDefinition {
+	var out []*apiextensionsv1.CustomResourceDefinition
+	for _, crd := range l.crds {
+		if service, ok := webhook.CalledAt(crd); ok && p.in.Owner.Owns(crd) && service == p.service(deployment) {
+			out = append(out, crd)
+		}
+	}
+	return out
+}
+
+// bundles are the caBundles by which a Deployment is called.
+func (l *Live) bundles(p *Plan, deployment string) [][]byte {
+	var out [][]byte
+	for _, obj := range l.callers(p, deployment) {
+		for _, c := range calls(obj) {
+			if c.service == p.service(deployment) {
+				out = append(out, c.bundle)
+			}
+		}
+	}
+	for _, crd := range l.converted(p, deployment) {
+		out = append(out, webhook.Bundle(crd))
+	}
+	return out
+}

@@ -1,0 +1,136 @@
+package hooks
+
+import (
+	"fmt"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+
+	"github.com/remit-olm/remit/pkg/install/cert"
+	"github.com/remit-olm/remit/pkg/install/serving"
+	"github.com/remit-olm/remit/pkg/install/webhook"
+	"github.com/remit-olm/remit/pkg/lib/apply"
+	"github.com/remit-olm/remit/pkg/rbac"
+)
+
+// Need is what one thing that is done for a plan requires of the account.
+type Need struct {
+	// Namespace is the scope in which the rules must be held; rbac.ClusterScope for the whole cluster.
+	Namespace string
+	Rules     []rbacv1.PolicyRule
+	// Object is the one concerned, as "Service t1/x"; Cause says what for.
+	Object, Cause string
+	// Grants is a role or binding, of which the API server asks the writer to hold what it grants.
+	Grants *unstructured.Unstructured
+}
+
+// resources are those of the kinds that a plan has.
+var resources = map[string]string{
+	"Service": "services", "Secret": "secrets", "Role": "roles", "RoleBinding": "rolebindings",
+	"ClusterRoleBinding": "clusterrolebindings", "APIService": "apiservices",
+	"ValidatingWebhookConfiguration": "validatingwebhookconfigurations",
+	"MutatingWebhookConfiguration":   "mutatingwebhookconfigurations",
+}
+
+// Needs are what the account needs for all of a plan as long as it lives: its installation, rotation,
+// change and removal, by name. Where it lacks one of them, nothing is installed.
+func (p *Plan) Needs() ([]Need, error) {
+	var needs []Need
+	for _, d := range p.Served {
+		objs, err := p.served(d)
+		if err != nil {
+			return nil, err
+		}
+		for _, obj := range objs {
+			needs = append(needs, request(obj, "apply "+apply.Describe(obj), "create", "get", "patch"))
+		}
+	}
+	access, err := p.Access()
+	if err != nil {
+		return nil, err
+	}
+	for _, obj := range access {
+		n := request(obj, "apply "+apply.Describe(obj), "create", "get", "patch")
+		n.Grants = obj
+		needs = append(needs, n)
+		if obj.GetNamespace() != p.in.Owner.Namespace {
+			needs = append(needs, p.removal(obj))
+		}
+	}
+	hooks, err := p.hooks("")
+	if err != nil {
+		return nil, err
+	}
+	for _, h := range hooks {
+		needs = append(needs, request(h.Unstructured, "apply "+apply.Describe(h.Unstructured), "create", "get", "patch"), p.removal(h.Unstructured))
+	}
+	for _, c := range p.conversions("") {
+		needs = append(needs, Need{
+			Object: "CustomResourceDefinition " + c.CRD, Cause: "convert CustomResourceDefinition " + c.CRD,
+			Rules: []rbacv1.PolicyRule{{
+				APIGroups: []string{"apiextensions.k8s.io"}, Resources: []string{"customresourcedefinitions"},
+				ResourceNames: []string{c.CRD}, Verbs: []string{"patch"},
+			}},
+		})
+	}
+	return append(needs, p.Demands()...), nil
+}
+
+// served are the Service and, where Remit issues the certificate, the Secret of a Deployment.
+func (p *Plan) served(d serving.Deployment) ([]*unstructured.Unstructured, error) {
+	service, err := p.serving().Service(d, nil)
+	if err != nil || p.tool != nil {
+		return []*unstructured.Unstructured{service}, err
+	}
+	secret, err := p.serving().Secret(d, cert.Set{})
+	return []*unstructured.Unstructured{service, secret}, err
+}
+
+func (p *Plan) removal(obj *unstructured.Unstructured) Need {
+	return request(obj, fmt.Sprintf("remove %s with ClusterServiceVersion %s/%s", apply.Describe(obj), p.in.Owner.Namespace, p.in.Owner.CSV), "delete")
+}
+
+func request(obj *unstructured.Unstructured, cause string, verbs ...string) Need {
+	return Need{
+		Namespace: obj.GetNamespace(), Object: apply.Describe(obj), Cause: cause,
+		Rules: []rbacv1.PolicyRule{{
+			APIGroups: []string{obj.GroupVersionKind().Group}, Resources: []string{resources[obj.GetKind()]},
+			ResourceNames: []string{obj.GetName()}, Verbs: verbs,
+		}},
+	}
+}
+
+// Demands are what the account of a bounded group must be able to write itself, so that its operator may
+// intercept it, in each target.
+func (p *Plan) Demands() []Need {
+	if !p.in.Group.Bounded {
+		return nil
+	}
+	scopes := webhook.Builtin
+	if p.in.Scopes != nil {
+		scopes = webhook.First(webhook.Builtin, p.in.Scopes)
+	}
+	var needs []Need
+	for i := range p.in.CSV.Spec.WebhookDefinitions {
+		d := &p.in.CSV.Spec.WebhookDefinitions[i]
+		if d.Type == operatorsv1alpha1.ConversionWebhook {
+			continue
+		}
+		demand := webhook.Intercepts(d, scopes)
+		add := func(namespace string, rules []rbacv1.PolicyRule) {
+			if len(rules) > 0 {
+				needs = append(needs, Need{
+					Namespace: namespace, Rules: rules, Object: fmt.Sprintf("webhook %q", d.GenerateName),
+					Cause: fmt.Sprintf("intercept by webhook %q: nobody intercepts what it could not itself write", d.GenerateName),
+				})
+			}
+		}
+		add(rbac.ClusterScope, demand.Cluster)
+		for _, target := range p.in.Group.Targets {
+			add(target, demand.Namespaced)
+		}
+	}
+	return needs
+}

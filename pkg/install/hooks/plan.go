@@ -1,0 +1,168 @@
+package hooks
+
+import (
+	"fmt"
+	"slices"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/remit-olm/remit/pkg/install/apiservice"
+	"github.com/remit-olm/remit/pkg/install/cert"
+	"github.com/remit-olm/remit/pkg/install/serving"
+	"github.com/remit-olm/remit/pkg/install/webhook"
+	"github.com/remit-olm/remit/pkg/lib/ownerutil"
+)
+
+// Input is what a plan is made of. CSV, Owner and Group are required.
+type Input struct {
+	CSV   *operatorsv1alpha1.ClusterServiceVersion
+	Owner ownerutil.Owner
+	Group webhook.Group
+	// NamespaceUID is that of the CSV's namespace.
+	NamespaceUID types.UID
+	// Config is the Subscription's; nil where there is none.
+	Config *operatorsv1alpha1.SubscriptionConfig
+	// Scopes and Holds as in webhook.Input.
+	Scopes webhook.Scopes
+	Holds  func(rbacv1.PolicyRule) bool
+}
+
+// Plan is all by which an operator is to be called. Certificates are added to it as they are made.
+type Plan struct {
+	in       Input
+	tool     *serving.Tool
+	Served   []serving.Deployment
+	apis     []apiservice.API
+	sets     map[string]cert.Set
+	services map[string]string // Deployments by Service
+}
+
+// New makes the plan of a CSV whose descriptions are valid ([Validate]).
+func New(in Input) (*Plan, error) {
+	p := &Plan{
+		in: in, Served: serving.Served(in.CSV), apis: apiservice.Owned(in.CSV),
+		sets: map[string]cert.Set{}, services: map[string]string{},
+	}
+	for _, d := range p.Served {
+		p.services[cert.ServiceName(d.Name)] = d.Name
+	}
+	if len(p.Served) == 0 {
+		return p, nil
+	}
+	var err error
+	p.tool, err = serving.ToolOf(in.CSV, in.Config)
+	return p, err
+}
+
+// Empty says that nobody calls the operator.
+func (p *Plan) Empty() bool { return len(p.Served) == 0 }
+
+// Outsourced says that a tool of the cluster issues the certificates.
+func (p *Plan) Outsourced() bool { return p.tool != nil }
+
+// Serves says whether a Deployment is one that is called.
+func (p *Plan) Serves(deployment string) bool {
+	return slices.ContainsFunc(p.Served, func(d serving.Deployment) bool { return d.Name == deployment })
+}
+
+// Outside says that the plan has objects that no owner reference to the CSV can reach.
+func (p *Plan) Outside() bool { return !p.Empty() }
+
+func (p *Plan) trust(deployment string) []byte {
+	if set := p.sets[deployment]; !set.IsZero() {
+		return set.Trust()
+	}
+	return nil
+}
+
+func (p *Plan) webhooks() webhook.Input {
+	return webhook.Input{
+		CSV: p.in.CSV, Owner: p.in.Owner, Group: p.in.Group, NamespaceUID: p.in.NamespaceUID,
+		Trust: p.trust, Annotations: p.tool.Configuration(), Scopes: p.in.Scopes, Holds: p.in.Holds,
+	}
+}
+
+func (p *Plan) apiservices() apiservice.Input {
+	return apiservice.Input{
+		CSV: p.in.CSV, Owner: p.in.Owner, NamespaceUID: p.in.NamespaceUID, Trust: p.trust, Annotations: p.tool.Configuration(),
+	}
+}
+
+func (p *Plan) serving() serving.Input {
+	return serving.Input{CSV: p.in.CSV, Owner: p.in.Owner, Tool: p.tool}
+}
+
+// Access are the roles and bindings by which Deployments read their certificates and serve APIs. They are
+// made before the Deployments.
+func (p *Plan) Access() ([]*unstructured.Unstructured, error) {
+	var out []*unstructured.Unstructured
+	for _, d := range p.Served {
+		if p.tool == nil {
+			objs, err := p.serving().Access(d)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, objs...)
+		}
+		if d.APIs {
+			objs, err := p.apiservices().Access(d.Name)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, objs...)
+		}
+	}
+	return out, nil
+}
+
+// hook is one thing by which a Deployment is called, other than a conversion.
+type hook struct {
+	*unstructured.Unstructured
+	deployment string
+	// hash is that of a webhook's description, api the API of an APIService.
+	hash string
+	api  *apiservice.API
+}
+
+// hooks are the webhook configurations and APIServices of a Deployment, or of all for "".
+func (p *Plan) hooks(deployment string) ([]hook, error) {
+	configurations, err := webhook.Desired(p.webhooks())
+	if err != nil {
+		return nil, err
+	}
+	var out []hook
+	for _, c := range configurations {
+		out = append(out, hook{Unstructured: c.Unstructured, deployment: c.Deployment, hash: c.Hash})
+	}
+	for i := range p.apis {
+		obj, err := p.apiservices().Desired(p.apis[i])
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, hook{Unstructured: obj, deployment: p.apis[i].Deployment, api: &p.apis[i]})
+	}
+	return slices.DeleteFunc(out, func(h hook) bool { return deployment != "" && h.deployment != deployment }), nil
+}
+
+func (p *Plan) conversions(deployment string) []webhook.Conversion {
+	return slices.DeleteFunc(webhook.Conversions(p.webhooks()), func(c webhook.Conversion) bool {
+		return deployment != "" && c.Deployment != deployment
+	})
+}
+
+// Validate says what is wrong with a CSV's webhooks and APIs, whoever installs it. webhooks is about the
+// former and all that both share, apis about the latter.
+func Validate(csv *operatorsv1alpha1.ClusterServiceVersion) (webhooks, apis error) {
+	if webhooks = webhook.Validate(csv); webhooks == nil {
+		apis = apiservice.Validate(csv)
+	}
+	if webhooks == nil && apis == nil {
+		if err := serving.Validate(csv); err != nil {
+			webhooks = fmt.Errorf("webhooks and APIs cannot be served: %w", err)
+		}
+	}
+	return webhooks, apis
+}
