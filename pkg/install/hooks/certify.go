@@ -2,6 +2,7 @@ package hooks
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"sync"
@@ -9,6 +10,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -85,10 +87,13 @@ func (i Installer) Certify(ctx context.Context, p *Plan, live *Live, d serving.D
 	if decision.Action != cert.Keep {
 		recorded = slices.Concat(recorded, decision.Set.Hashes())
 	}
-	if err := i.store(ctx, p, live, d, decision.Action, set, recorded); err != nil {
+	if err := i.serve(ctx, p, live, d, set, recorded); err != nil {
 		return c, err
 	}
 	if decision.Action != cert.Keep {
+		if err := i.store(ctx, p, d, secret, set); err != nil {
+			return c, err
+		}
 		// The next step is decided on what was written, once the cache shows it.
 		c.After = time.Second
 		c.RotateAt, c.Expires = set.RotateAt(), set.Expires()
@@ -109,23 +114,45 @@ func (i Installer) unchanged(c Certificate, p *Plan, live *Live, d cert.Decision
 	return c, nil
 }
 
-// store writes in the order that cert.Policy.Carry asks for.
-func (i Installer) store(ctx context.Context, p *Plan, live *Live, d serving.Deployment, action cert.Action, set cert.Set, recorded []string) error {
+// serve writes, in the order that cert.Policy.Carry asks for, what comes before the Secret.
+func (i Installer) serve(ctx context.Context, p *Plan, live *Live, d serving.Deployment, set cert.Set, recorded []string) error {
 	if err := i.service(ctx, p, live, d, recorded); err != nil {
 		return err
 	}
-	if err := i.trust(ctx, p, live, d.Name, set.Trust()); err != nil {
-		return err
-	}
-	if action == cert.Keep {
-		return nil
-	}
-	secret, err := p.serving().Secret(d, set)
+	return i.trust(ctx, p, live, d.Name, set.Trust())
+}
+
+// store writes the Secret. One that is there is patched, bound to what was read, and not applied: what
+// somebody edited by hand is taken back, for which an apply would have to be forced.
+func (i Installer) store(ctx context.Context, p *Plan, d serving.Deployment, have *corev1.Secret, set cert.Set) error {
+	want, err := p.serving().Secret(d, set)
 	if err != nil {
 		return err
 	}
-	_, _, err = apply.Ensure(ctx, i.Account, secret, deployment.Ours(p.in.Owner))
-	return err
+	if have == nil {
+		_, _, err := apply.Ensure(ctx, i.Account, want, deployment.Ours(p.in.Owner))
+		return err
+	}
+	data, _, err := unstructured.NestedMap(want.Object, "data")
+	if err != nil {
+		return fmt.Errorf("data of Secret %s: %w", client.ObjectKeyFromObject(have), err)
+	}
+	for key := range have.Data {
+		if _, kept := data[key]; !kept {
+			data[key] = nil
+		}
+	}
+	raw, err := json.Marshal(map[string]any{"data": data, "metadata": map[string]any{
+		"uid": have.UID, "resourceVersion": have.ResourceVersion,
+		"labels": want.GetLabels(), "annotations": want.GetAnnotations(), "ownerReferences": want.GetOwnerReferences(),
+	}})
+	if err != nil {
+		return fmt.Errorf("encode Secret %s", client.ObjectKeyFromObject(have))
+	}
+	if err := i.Account.Patch(ctx, have.DeepCopy(), client.RawPatch(types.MergePatchType, raw), client.FieldOwner(names.FieldManager)); err != nil {
+		return fmt.Errorf("patch Secret %s: %w", client.ObjectKeyFromObject(have), err)
+	}
+	return nil
 }
 
 // service writes the Service unless the cache shows it in place.
@@ -244,8 +271,22 @@ func (i Installer) trust(ctx context.Context, p *Plan, live *Live, name string, 
 		if err != nil {
 			return err
 		}
-		if err := i.Account.Patch(ctx, crd.DeepCopy(), patch); err != nil {
-			return fmt.Errorf("patch CustomResourceDefinition %q: %w", crd.Name, err)
+		if err := i.patch(ctx, live, crd, patch); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// patch patches a CustomResourceDefinition, and keeps what comes back for what follows.
+func (i Installer) patch(ctx context.Context, live *Live, crd *apiextensionsv1.CustomResourceDefinition, patch client.Patch) error {
+	patched := crd.DeepCopy()
+	if err := i.Account.Patch(ctx, patched, patch, client.FieldOwner(names.FieldManager)); err != nil {
+		return fmt.Errorf("patch CustomResourceDefinition %q: %w", crd.Name, err)
+	}
+	for k := range live.crds {
+		if live.crds[k].Name == crd.Name {
+			live.crds[k] = patched
 		}
 	}
 	return nil

@@ -66,8 +66,8 @@ func (i Installer) convert(ctx context.Context, p *Plan, live *Live, name string
 		if err != nil {
 			return changed, err
 		}
-		if err := i.Account.Patch(ctx, crd.DeepCopy(), patch); err != nil {
-			return changed, fmt.Errorf("patch CustomResourceDefinition %q: %w", crd.Name, err)
+		if err := i.patch(ctx, live, crd, patch); err != nil {
+			return changed, err
 		}
 		changed = append(changed, "Updated the conversion of CustomResourceDefinition "+crd.Name)
 	}
@@ -214,7 +214,7 @@ func (i Installer) Reset(ctx context.Context, crds []*apiextensionsv1.CustomReso
 		if err != nil {
 			return changed, err
 		}
-		if err := i.Account.Patch(ctx, crd.DeepCopy(), patch); client.IgnoreNotFound(err) != nil {
+		if err := i.Account.Patch(ctx, crd.DeepCopy(), patch, client.FieldOwner(names.FieldManager)); client.IgnoreNotFound(err) != nil {
 			return changed, fmt.Errorf("patch CustomResourceDefinition %q: %w", crd.Name, err)
 		}
 		changed = append(changed, "Reset the conversion of CustomResourceDefinition "+crd.Name)

@@ -44,7 +44,7 @@ func (p *Plan) Needs() ([]Need, error) {
 			return nil, err
 		}
 		for _, obj := range objs {
-			needs = append(needs, request(obj, "apply "+apply.Describe(obj), "create", "get", "patch"))
+			needs = append(needs, request(obj, "apply "+apply.Describe(obj), "create", "get", "patch"), handover(obj))
 		}
 	}
 	access, err := p.Access()
@@ -54,9 +54,10 @@ func (p *Plan) Needs() ([]Need, error) {
 	for _, obj := range access {
 		n := request(obj, "apply "+apply.Describe(obj), "create", "get", "patch")
 		n.Grants = obj
-		needs = append(needs, n)
-		if obj.GetNamespace() != p.in.Owner.Namespace {
-			needs = append(needs, p.removal(obj))
+		if obj.GetNamespace() == p.in.Owner.Namespace {
+			needs = append(needs, n, handover(obj))
+		} else {
+			needs = append(needs, n, p.removal(obj))
 		}
 	}
 	hooks, err := p.hooks("")
@@ -90,6 +91,12 @@ func (p *Plan) served(d serving.Deployment) ([]*unstructured.Unstructured, error
 
 func (p *Plan) removal(obj *unstructured.Unstructured) Need {
 	return request(obj, fmt.Sprintf("remove %s with ClusterServiceVersion %s/%s", apply.Describe(obj), p.in.Owner.Namespace, p.in.Owner.CSV), "delete")
+}
+
+// handover is for the next version, whose owner reference replaces this one's: some API servers let
+// only those change it who may delete the object (OwnerReferencesPermissionEnforcement).
+func handover(obj *unstructured.Unstructured) Need {
+	return request(obj, "hand "+apply.Describe(obj)+" over to the next version", "delete")
 }
 
 func request(obj *unstructured.Unstructured, cause string, verbs ...string) Need {

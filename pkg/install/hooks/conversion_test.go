@@ -1,0 +1,109 @@
+package hooks_test
+
+import (
+	"testing"
+	"time"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"github.com/stretchr/testify/require"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/pkg/install/cert"
+	"github.com/remit-olm/remit/pkg/install/hooks"
+	"github.com/remit-olm/remit/pkg/install/webhook"
+	"github.com/remit-olm/remit/pkg/lib/apply"
+)
+
+func rule(group, resource string, resourceNames []string, verbs ...string) rbacv1.PolicyRule {
+	return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{resource}, ResourceNames: resourceNames, Verbs: verbs}
+}
+
+// converted has a conversion webhook for a CustomResourceDefinition, which is of the lineage unless foreign.
+func converted(t *testing.T, foreign bool) (*world, *apiextensionsv1.CustomResourceDefinition) {
+	t.Helper()
+	crd := &apiextensionsv1.CustomResourceDefinition{}
+	w := newWorld(t, func(w *world) {
+		crd.Name = "things." + w.api
+		w.csv.Spec.CustomResourceDefinitions.Owned = []operatorsv1alpha1.CRDDescription{{Name: crd.Name}}
+		w.csv.Spec.WebhookDefinitions = []description{{
+			GenerateName: "c", Type: operatorsv1alpha1.ConversionWebhook, DeploymentName: name, ContainerPort: 443,
+			AdmissionReviewVersions: []string{"v1"}, ConversionCRDs: []string{crd.Name},
+		}}
+	})
+	crd.Spec.Group, crd.Spec.Scope = w.api, apiextensionsv1.NamespaceScoped
+	crd.Spec.Names = apiextensionsv1.CustomResourceDefinitionNames{Kind: "Thing", Plural: "things"}
+	crd.Spec.Versions = []apiextensionsv1.CustomResourceDefinitionVersion{{
+		Name: "v1", Served: true, Storage: true,
+		Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object"}},
+	}}
+	if !foreign {
+		crd.Labels = w.owner.Labels()
+	}
+	w.Create(crd)
+	return w, crd
+}
+
+func (w *world) conversion(crd client.Object) *apiextensionsv1.CustomResourceDefinition {
+	w.t.Helper()
+	out := &apiextensionsv1.CustomResourceDefinition{}
+	require.NoError(w.t, cluster.Client.Get(w.t.Context(), client.ObjectKeyFromObject(crd), out))
+	return out
+}
+
+func TestAConversionIsSetRotatedAndReset(t *testing.T) {
+	t.Parallel()
+	w, crd := converted(t, false)
+	w.visit()
+	got := w.conversion(crd)
+	service, ok := webhook.CalledAt(got)
+	require.True(t, ok)
+	require.Equal(t, w.Namespace+"/demo-service", service.String())
+	require.Equal(t, string(w.secret().Data[cert.KeyCA]), string(webhook.Bundle(got)))
+	require.NotNil(t, got.Spec.Versions[0].Schema, "the rest is as it was")
+
+	w.now = w.now.Add(cert.DefaultLife/3*2 + time.Hour)
+	require.Equal(t, cert.Stage, w.visit().Done)
+	require.True(t, cert.Trusts(webhook.Bundle(w.conversion(crd)), w.secret().Data["next.olmCAKey"]))
+
+	p, live := w.plan()
+	changed, err := w.installer().Off(t.Context(), p, live, name)
+	require.NoError(t, err)
+	require.Empty(t, changed, "stored objects must stay readable")
+
+	w.csv.Spec.WebhookDefinitions = nil
+	p, live = w.plan()
+	_, err = w.installer().Prune(t.Context(), p, live)
+	require.NoError(t, err)
+	got = w.conversion(crd)
+	require.Equal(t, apiextensionsv1.NoneConverter, got.Spec.Conversion.Strategy)
+	require.NotContains(t, got.Annotations, "remit.dev/conversion")
+}
+
+func TestTheConversionOfAnothersIsNeverTouched(t *testing.T) {
+	t.Parallel()
+	w, crd := converted(t, true)
+	w.csv.Spec.WebhookDefinitions = append(w.csv.Spec.WebhookDefinitions, w.hook("a.demo.acme.io"))
+	p, live := w.plan()
+	_, err := w.installer().Ensure(t.Context(), p, live, name)
+	require.True(t, apply.IsCollision(err), "%v", err)
+	w.csv.Spec.WebhookDefinitions = nil
+	p, live = w.plan()
+	_, err = w.installer().Prune(t.Context(), p, live)
+	require.NoError(t, err)
+	require.Equal(t, crd.Generation, w.conversion(crd).Generation)
+	require.Empty(t, w.conversion(crd).Annotations)
+}
+
+func TestAConversionThatSomebodyElseHasTakenOverIsNotReset(t *testing.T) {
+	t.Parallel()
+	w, crd := converted(t, false)
+	w.visit()
+	got := w.conversion(crd)
+	got.Spec.Conversion.Webhook.ClientConfig.Service.Name = "another"
+	require.NoError(t, cluster.Client.Update(t.Context(), got))
+	_, crds, err := hooks.Remains(t.Context(), cluster.Client, w.owner)
+	require.NoError(t, err)
+	require.Empty(t, crds)
+}

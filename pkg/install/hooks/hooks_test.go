@@ -1,0 +1,334 @@
+package hooks_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"github.com/stretchr/testify/require"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/pkg/install/cert"
+	"github.com/remit-olm/remit/pkg/install/hooks"
+	"github.com/remit-olm/remit/pkg/install/serving"
+	"github.com/remit-olm/remit/pkg/lib/apply"
+)
+
+func TestAnInstallWritesOnceAndThenNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	c := w.visit()
+	require.Equal(t, cert.Replace, c.Done)
+	require.Equal(t, cert.Missing, c.Reason)
+	secret := w.secret()
+	require.Equal(t, c.Hash, cert.Hash(secret.Data[cert.KeyCA]))
+	require.Equal(t, c.Hash, secret.Annotations["olmcahash"])
+	configurations := w.configurations()
+	require.Len(t, configurations, 2)
+	for _, config := range configurations {
+		hook := config.Webhooks[0]
+		require.Equal(t, string(secret.Data[cert.KeyCA]), string(hook.ClientConfig.CABundle))
+		require.Equal(t, "demo-service", hook.ClientConfig.Service.Name)
+		require.Equal(t, []string{w.Namespace}, hook.NamespaceSelector.MatchExpressions[0].Values)
+	}
+	before := w.versions()
+	c = w.visit()
+	require.Equal(t, cert.Keep, c.Done)
+	require.Greater(t, c.After, 400*24*time.Hour)
+	require.Equal(t, before, w.versions())
+}
+
+// versions are the resource versions of all that was made, apart from the Deployment.
+func (w *world) versions() map[string]string {
+	w.t.Helper()
+	out := map[string]string{}
+	service := &corev1.Service{}
+	require.NoError(w.t, w.Get(cert.ServiceName(name), service))
+	for _, obj := range []client.Object{service, w.secret()} {
+		out[fmt.Sprintf("%T", obj)] = obj.GetResourceVersion()
+	}
+	for _, c := range w.configurations() {
+		out[c.Name] = c.ResourceVersion
+	}
+	return out
+}
+
+func TestACertificateIsRotatedByTheClock(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	first := w.visit()
+	old := w.secret().Data[cert.KeyCA]
+
+	w.now = w.now.Add(cert.DefaultLife/3*2 + time.Hour)
+	require.Equal(t, cert.Stage, w.visit().Done)
+	require.Equal(t, string(old), string(w.secret().Data[cert.KeyCA]), "the pair in use stays")
+	require.True(t, w.trusts(old))
+	next := w.secret().Data["next.olmCAKey"]
+	require.True(t, w.trusts(next), "whoever calls trusts it before anybody serves by it")
+
+	c := w.visit()
+	require.Equal(t, cert.Keep, c.Done)
+	require.Equal(t, cert.DefaultSettle, c.After)
+	w.now = w.now.Add(cert.DefaultSettle)
+	require.Equal(t, cert.Promote, w.visit().Done)
+	require.Equal(t, string(next), string(w.secret().Data[cert.KeyCA]))
+	require.NotEqual(t, first.Hash, cert.Hash(next))
+	require.True(t, w.has(cert.Hash(next)), "Pods were rolled")
+	require.True(t, w.trusts(old), "some may still serve by it")
+
+	require.Equal(t, cert.Retire, w.visit().Done)
+	require.False(t, w.trusts(old))
+	require.True(t, w.trusts(next))
+	require.Equal(t, cert.Keep, w.visit().Done)
+	require.Len(t, w.secret().Data, 3)
+}
+
+func TestWhatWasEditedIsReplaced(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	first := w.visit()
+	old := w.secret().Data[cert.KeyCA]
+	edit := func(data map[string][]byte) {
+		secret := w.secret()
+		for k, v := range data {
+			secret.Data[k] = v
+		}
+		require.NoError(t, cluster.Client.Update(t.Context(), secret))
+	}
+	other, err := cert.Issue(w.now, cert.Hosts(name, w.Namespace), cert.DefaultLife)
+	require.NoError(t, err)
+	for _, tc := range []struct {
+		name   string
+		edit   func()
+		reason cert.Reason
+	}{
+		{"the key", func() { edit(map[string][]byte{cert.KeyPrivate: other.Key.PEM()}) }, cert.Tampered},
+		{"a whole pair", func() { edit(cert.Set{Current: other}.Data()) }, cert.CAChanged},
+		{"the Secret deleted", func() { require.NoError(t, cluster.Client.Delete(t.Context(), w.secret())) }, cert.Missing},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			before := w.configurations()["a.demo.acme.io"].Webhooks[0].ClientConfig.CABundle
+			tc.edit()
+			c := w.visit()
+			require.Equal(t, cert.Replace, c.Done)
+			require.Equal(t, tc.reason, c.Reason)
+			require.False(t, w.trusts(other.CA), "an authority that Remit did not issue reaches no caBundle")
+			require.True(t, w.trusts(before) || w.trusts(old), "Pods that are not rolled yet are still trusted")
+			require.NotEqual(t, first.Hash, c.Hash)
+			require.Equal(t, cert.Retire, w.visit().Done)
+			require.Equal(t, cert.Keep, w.visit().Done)
+			old = w.secret().Data[cert.KeyCA]
+		})
+	}
+}
+
+func TestACacheThatIsBehindIssuesNothingTwice(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	p, stale := w.plan()
+	first, err := w.certify()
+	require.NoError(t, err)
+	second, err := w.installer().Certify(t.Context(), p, stale, p.Served[0], permitted)
+	require.NoError(t, err)
+	require.Equal(t, cert.Keep, second.Done)
+	require.Equal(t, first.Hash, second.Hash)
+}
+
+func TestWhatIsNotOursIsLeftAsItIs(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name string
+		obj  func(w *world) client.Object
+	}{
+		{"a Secret", func(w *world) client.Object {
+			return &corev1.Secret{ObjectMeta: w.Meta(cert.SecretName(name)), StringData: map[string]string{"x": "y"}}
+		}},
+		{"a Service", func(w *world) client.Object {
+			return &corev1.Service{ObjectMeta: w.Meta(cert.ServiceName(name)), Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 1}}}}
+		}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			w := newWorld(t)
+			obj := tc.obj(w)
+			w.Create(obj)
+			_, err := w.certify()
+			require.True(t, apply.IsCollision(err), "%v", err)
+			again, ok := obj.DeepCopyObject().(client.Object)
+			require.True(t, ok)
+			require.NoError(t, w.Get(obj.GetName(), again))
+			require.Equal(t, obj.GetResourceVersion(), again.GetResourceVersion())
+		})
+	}
+	t.Run("a configuration", func(t *testing.T) {
+		w := newWorld(t)
+		foreign := &admissionregistrationv1.ValidatingWebhookConfiguration{}
+		w.visit()
+		foreign.Name = w.configurations()["a.demo.acme.io"].Name
+		require.NoError(t, cluster.Client.Delete(t.Context(), foreign))
+		foreign.UID, foreign.ResourceVersion = "", ""
+		w.Create(foreign)
+		p, live := w.plan()
+		_, err := w.installer().Ensure(t.Context(), p, live, name)
+		require.True(t, apply.IsCollision(err), "%v", err)
+	})
+}
+
+func TestAnUpgradeSwitchesOffOnlyWhatChanges(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(w *world) {
+		w.csv.Spec.WebhookDefinitions = append(w.csv.Spec.WebhookDefinitions, w.hook("c.demo.acme.io"))
+	})
+	w.visit()
+	before := w.configurations()
+	w.replace(func(c *csv) {
+		c.Spec.WebhookDefinitions = []description{w.hook("a.demo.acme.io"), w.hook("b.demo.acme.io"), w.hook("d.demo.acme.io")}
+		c.Spec.WebhookDefinitions[1].WebhookPath = ptr.To("/v2")
+	})
+	p, live := w.plan()
+	changed, err := w.installer().Off(t.Context(), p, live, name)
+	require.NoError(t, err)
+	require.Len(t, changed, 2)
+	off := w.configurations()
+	require.Equal(t, before["a.demo.acme.io"], off["a.demo.acme.io"], "what stays the same stays on")
+	require.Empty(t, off["b.demo.acme.io"].Webhooks, "what changes is switched off")
+	require.Equal(t, before["b.demo.acme.io"].UID, off["b.demo.acme.io"].UID)
+	require.NotContains(t, off, "c.demo.acme.io", "what is no longer wanted is gone")
+	require.NotContains(t, off, "d.demo.acme.io")
+
+	w.visit()
+	after := w.configurations()
+	require.Len(t, after, 3)
+	require.Equal(t, "/v2", *after["b.demo.acme.io"].Webhooks[0].ClientConfig.Service.Path)
+	require.Equal(t, "demo.v2.0.0", after["a.demo.acme.io"].Labels["olm.owner"])
+}
+
+func TestWebhooksFollowTheTargets(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.visit()
+	w.group.Targets = append(w.group.Targets, "another")
+	w.visit()
+	got := w.configurations()["a.demo.acme.io"].Webhooks[0].NamespaceSelector.MatchExpressions[0].Values
+	require.ElementsMatch(t, []string{w.Namespace, "another"}, got)
+	w.group.Targets = nil
+	w.visit()
+	require.Empty(t, w.configurations()["a.demo.acme.io"].Webhooks)
+}
+
+func TestACertificateToolOfTheClusterKeepsWhatItInjects(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.config = &operatorsv1alpha1.SubscriptionConfig{Annotations: map[string]string{serving.InjectCAFrom: w.Namespace + "/demo"}}
+	p, live := w.plan()
+	require.True(t, p.Outsourced())
+	c, err := w.installer().Certify(t.Context(), p, live, p.Served[0], permitted)
+	require.NoError(t, err)
+	require.Empty(t, c.Hash)
+	require.Error(t, w.Get(cert.SecretName(name), &corev1.Secret{}), "Remit issues nothing")
+	ensure := func() {
+		p, live := w.plan()
+		_, err := w.installer().Ensure(t.Context(), p, live, name)
+		require.NoError(t, err)
+	}
+	ensure()
+	config := w.configurations()["a.demo.acme.io"]
+	require.Equal(t, w.Namespace+"/demo", config.Annotations[serving.InjectCAFrom])
+	require.Empty(t, config.Webhooks[0].ClientConfig.CABundle)
+
+	pair, err := cert.Issue(w.now, cert.Hosts(name, w.Namespace), cert.DefaultLife)
+	require.NoError(t, err)
+	config.Webhooks[0].ClientConfig.CABundle = pair.CA
+	require.NoError(t, cluster.Client.Update(t.Context(), config), "as an injector does")
+	w.group.Targets = append(w.group.Targets, "another")
+	ensure()
+	config = w.configurations()["a.demo.acme.io"]
+	require.Len(t, config.Webhooks[0].NamespaceSelector.MatchExpressions[0].Values, 2)
+	require.Equal(t, string(pair.CA), string(config.Webhooks[0].ClientConfig.CABundle))
+}
+
+func TestARotationThatIsNotPermittedWritesNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	first := w.visit()
+	before := w.versions()
+	w.now = w.now.Add(cert.DefaultLife / 10 * 9)
+	p, live := w.plan()
+	var asked []string
+	c, err := w.installer().Certify(t.Context(), p, live, p.Served[0], func(objs ...*unstructured.Unstructured) error {
+		for _, obj := range objs {
+			asked = append(asked, obj.GetKind())
+		}
+		return fmt.Errorf("no")
+	})
+	require.NoError(t, err)
+	require.ErrorContains(t, c.Blocked, "no")
+	require.Equal(t, cert.Stage, c.Due)
+	require.Equal(t, cert.NearExpiry, c.Reason)
+	require.Equal(t, first.Hash, c.Hash)
+	require.InDelta(t, 73, c.Expires.Sub(w.now).Hours()/24, 0.1)
+	slices.Sort(asked)
+	require.Equal(t, []string{"Deployment", "Secret", "Service", "ValidatingWebhookConfiguration", "ValidatingWebhookConfiguration"}, asked)
+	require.Equal(t, before, w.versions())
+}
+
+func TestAnAccountWithJustWhatThePlanNeedsDoesAllOfIt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(w *world) {
+		w.csv.Spec.APIServiceDefinitions.Owned = []operatorsv1alpha1.APIServiceDescription{{Group: "api." + w.api, Version: "v1", Kind: "Thing", DeploymentName: name, ContainerPort: 5443}}
+	})
+	p, _ := w.plan()
+	needs, err := p.Needs()
+	require.NoError(t, err)
+	for _, n := range needs {
+		w.Grant(n.Namespace, n.Rules...)
+		if n.Grants == nil {
+			continue
+		}
+		if n.Grants.GetKind() == "Role" {
+			w.Grant(n.Namespace, rule("", "secrets", []string{cert.SecretName(name)}, "get"))
+			continue
+		}
+		ref, _, _ := unstructured.NestedStringMap(n.Grants.Object, "roleRef")
+		w.Grant(n.Namespace, rule("rbac.authorization.k8s.io", map[string]string{"Role": "roles", "ClusterRole": "clusterroles"}[ref["kind"]], []string{ref["name"]}, "bind"))
+	}
+	w.Grant(w.Namespace, rule("apps", "deployments", []string{name}, "create", "get", "patch", "delete"))
+	w.account = w.asAccount()
+	w.visit()
+	w.now = w.now.Add(cert.DefaultLife/3*2 + time.Hour)
+	require.Equal(t, cert.Stage, w.visit().Done)
+	require.Equal(t, cert.Keep, w.visit().Done)
+	w.now = w.now.Add(cert.DefaultSettle)
+	require.Equal(t, cert.Promote, w.visit().Done)
+	w.replace(func(c *csv) { c.Spec.WebhookDefinitions[0].WebhookPath = ptr.To("/v2") })
+	require.Equal(t, cert.Retire, w.visit().Done)
+
+	objs, crds, err := hooks.Remains(t.Context(), cluster.Client, w.owner)
+	require.NoError(t, err)
+	require.Len(t, objs, 3)
+	require.Empty(t, crds)
+	w.csv.Spec.WebhookDefinitions, w.csv.Spec.APIServiceDefinitions.Owned = nil, nil
+	p, live := w.plan()
+	_, err = w.installer().Prune(t.Context(), p, live)
+	require.NoError(t, err)
+	require.Empty(t, w.configurations())
+}
+
+func TestWhatIsOutsideGoesWithTheNamespaceIfNobodyRemovesIt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.visit()
+	namespace := &corev1.Namespace{}
+	require.NoError(t, cluster.Client.Get(t.Context(), client.ObjectKey{Name: w.Namespace}, namespace))
+	for _, c := range w.configurations() {
+		require.Equal(t, []metav1.OwnerReference{{
+			APIVersion: "v1", Kind: "Namespace", Name: w.Namespace, UID: namespace.UID, Controller: ptr.To(false), BlockOwnerDeletion: ptr.To(false),
+		}}, c.OwnerReferences)
+	}
+}
