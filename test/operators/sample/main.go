@@ -1,11 +1,16 @@
 // Command sample is the sample operator: a small real controller that the demonstration and the e2e
 // tests install from its bundle (./bundle). It watches Greetings in the namespaces that WATCH_NAMESPACE
 // lists, which its Deployment takes from the annotation olm.targetNamespaces; empty means all.
+//
+// The second version (./bundlev2) has webhooks, a conversion and an API besides: SERVE says which of
+// its Deployments this is.
 package main
 
 import (
 	"fmt"
+	"net"
 	"os"
+	"path/filepath"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -16,7 +21,9 @@ import (
 
 	"github.com/remit-olm/remit/pkg/lib/logging"
 	samplev1 "github.com/remit-olm/remit/test/operators/sample/api/v1"
+	"github.com/remit-olm/remit/test/operators/sample/echo"
 	"github.com/remit-olm/remit/test/operators/sample/greeter"
+	"github.com/remit-olm/remit/test/operators/sample/hooks"
 )
 
 func main() {
@@ -32,6 +39,20 @@ func run(opts options) error {
 	if err != nil {
 		return err
 	}
+	if opts.serve != "" {
+		if err := serve(mgr, opts); err != nil {
+			return fmt.Errorf("serve %s: %w", opts.serve, err)
+		}
+	}
+	if opts.serve != serveAPI {
+		if err := greet(mgr, opts); err != nil {
+			return fmt.Errorf("set up the controller: %w", err)
+		}
+	}
+	return mgr.Start(ctrl.SetupSignalHandler())
+}
+
+func greet(mgr ctrl.Manager, opts options) error {
 	reconciler, err := greeter.New(greeter.Options{
 		Client:         mgr.GetClient(),
 		Recorder:       mgr.GetEventRecorder("sample-operator"),
@@ -40,10 +61,30 @@ func run(opts options) error {
 	if err != nil {
 		return err
 	}
-	if err := reconciler.SetupWithManager(mgr); err != nil {
-		return fmt.Errorf("set up the controller: %w", err)
+	return reconciler.SetupWithManager(mgr)
+}
+
+// serve adds what the API server calls. The Pod is ready once somebody listens.
+func serve(mgr ctrl.Manager, opts options) error {
+	server := hooks.Server{
+		Address:     net.JoinHostPort(opts.listenIP, hooksPort),
+		Certificate: filepath.Join(opts.root, hooksCertificates, "tls.crt"),
+		Key:         filepath.Join(opts.root, hooksCertificates, "tls.key"),
+		Handler:     hooks.Handler(opts.hooksPrefix),
 	}
-	return mgr.Start(ctrl.SetupSignalHandler())
+	if opts.serve == serveAPI {
+		server = hooks.Server{
+			Address:            net.JoinHostPort(opts.listenIP, apiPort),
+			Certificate:        filepath.Join(opts.root, apiCertificates, "apiserver.crt"),
+			Key:                filepath.Join(opts.root, apiCertificates, "apiserver.key"),
+			Handler:            (&echo.Server{Client: mgr.GetClient(), Reader: mgr.GetAPIReader()}).Handler(),
+			ClientCertificates: true,
+		}
+	}
+	if err := mgr.AddReadyzCheck("serving", server.Check); err != nil {
+		return err
+	}
+	return mgr.Add(server)
 }
 
 func newManager(opts options) (ctrl.Manager, error) {

@@ -15,7 +15,24 @@ const (
 	// may only bind its own loopback address.
 	envListenIP = "REMIT_POD_LISTEN_IP"
 
+	// envServe is unset for the first version of the operator, which serves nothing; the second one runs
+	// once as serveHooks, besides what the first one does, and once as serveAPI.
+	envServe = "SERVE"
+	// envHooksPrefix is the path under which webhooks are served.
+	envHooksPrefix = "HOOKS_PREFIX"
+	// envRoot is set by the embedded control plane, too: what a Pod finds at /a is at $REMIT_ROOT/a.
+	envRoot = "REMIT_ROOT"
+
+	serveHooks = "hooks"
+	serveAPI   = "api"
+
 	healthPort = "8081"
+	hooksPort  = "9443"
+	apiPort    = "5443"
+
+	// Where operators find their certificate (OLM v0 contract, 1.12).
+	hooksCertificates = "/tmp/k8s-webhook-server/serving-certs"
+	apiCertificates   = "/apiserver.local.config/certificates"
 )
 
 type options struct {
@@ -23,6 +40,11 @@ type options struct {
 	namespaces     map[string]cache.Config
 	healthAddress  string
 	defaultMessage string
+	// serve is one of the constants, or "".
+	serve       string
+	hooksPrefix string
+	listenIP    string
+	root        string
 }
 
 func optionsFromEnv(getenv func(string) string) options {
@@ -34,6 +56,10 @@ func optionsFromEnv(getenv func(string) string) options {
 		namespaces:     watched(getenv(envWatchNamespace)),
 		healthAddress:  net.JoinHostPort(listenIP, healthPort),
 		defaultMessage: getenv(envDefaultMessage),
+		serve:          getenv(envServe),
+		hooksPrefix:    getenv(envHooksPrefix),
+		listenIP:       listenIP,
+		root:           getenv(envRoot),
 	}
 }
 

@@ -1,0 +1,76 @@
+package echo
+
+import (
+	"context"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// authentication is the ConfigMap that tells extension API servers whom to believe.
+var authentication = types.NamespacedName{Namespace: "kube-system", Name: "extension-apiserver-authentication"}
+
+// user is who the front proxy says is calling.
+type user struct {
+	name   string
+	groups []string
+}
+
+// proxied finds the user of a request that came by way of the front proxy.
+func (s *Server) proxied(r *http.Request) (user, error) {
+	if r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
+		return user{}, errors.New("no client certificate")
+	}
+	config := &corev1.ConfigMap{}
+	if err := s.Reader.Get(r.Context(), authentication, config); err != nil {
+		return user{}, fmt.Errorf("who the front proxy is: %w", err)
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM([]byte(config.Data["requestheader-client-ca-file"]))
+	leaf := r.TLS.PeerCertificates[0]
+	if _, err := leaf.Verify(x509.VerifyOptions{Roots: roots, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}); err != nil {
+		return user{}, fmt.Errorf("not the front proxy: %w", err)
+	}
+	var allowed, nameHeaders, groupHeaders []string
+	for key, into := range map[string]*[]string{
+		"requestheader-allowed-names": &allowed, "requestheader-username-headers": &nameHeaders, "requestheader-group-headers": &groupHeaders,
+	} {
+		if err := json.Unmarshal([]byte(config.Data[key]), into); err != nil {
+			return user{}, fmt.Errorf("%s: %w", key, err)
+		}
+	}
+	if len(allowed) > 0 && !slices.Contains(allowed, leaf.Subject.CommonName) {
+		return user{}, fmt.Errorf("%q is not the front proxy", leaf.Subject.CommonName)
+	}
+	var u user
+	for _, h := range nameHeaders {
+		u.name = r.Header.Get(h)
+	}
+	for _, h := range groupHeaders {
+		u.groups = append(u.groups, r.Header.Values(h)...)
+	}
+	if u.name == "" {
+		return user{}, errors.New("the front proxy names no user")
+	}
+	return u, nil
+}
+
+// may asks the API server what the user may do.
+func (s *Server) may(ctx context.Context, u user, verb, namespace, name string) (bool, error) {
+	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+		User: u.name, Groups: u.groups,
+		ResourceAttributes: &authorizationv1.ResourceAttributes{
+			Group: Group, Version: Version, Resource: Resource, Verb: verb, Namespace: namespace, Name: name,
+		},
+	}}
+	err := s.Client.Create(ctx, review, &client.CreateOptions{})
+	return review.Status.Allowed, err
+}
