@@ -87,7 +87,7 @@ func TestAPrivateKeyIsNeverPrinted(t *testing.T) {
 	decision := cert.Policy{}.Decide(cert.Observed{Now: start, Hosts: hosts, Data: set.Data(), Recorded: set.Hashes()})
 	require.Equal(t, cert.Keep, decision.Action)
 	secret := strings.Split(string(set.Current.Key.PEM()), "\n")[1]
-	numbers := strings.Trim(fmt.Sprintf("%d", secret[:20]), "[]")
+	numbers := strings.Trim(fmt.Sprintf("%d", []byte(secret[:20])), "[]")
 	for _, value := range []any{set, &set, decision, set.Current.Key, &set.Current.Key, fmt.Errorf("x: %v", set), map[string]any{"s": set}} {
 		var shown []string
 		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {

@@ -31,6 +31,8 @@ type Input struct {
 	Group map[string]string
 	// Config is the Subscription's; nil where there is none.
 	Config *operatorsv1alpha1.SubscriptionConfig
+	// Pods may add to the template of a Deployment's Pods, last; nil adds nothing.
+	Pods func(deployment string, pod *corev1.PodTemplateSpec)
 }
 
 // GroupAnnotations tell people, tools and, through its pods, an operator where it runs and for whom.
@@ -77,6 +79,10 @@ func render(in Input, spec *operatorsv1alpha1.StrategyDeploymentSpec) (*appsv1.D
 	configure(d, in.Config)
 	uniqueEnv(&pod.Spec)
 	setEnv(&pod.Spec, corev1.EnvVar{Name: names.EnvOperatorConditionName, Value: in.CSV.Name})
+
+	if in.Pods != nil {
+		in.Pods(spec.Name, pod)
+	}
 
 	encoded, err := json.Marshal(d.Spec)
 	if err != nil {

@@ -22,6 +22,10 @@ type Installer struct {
 	Account client.Client
 	// Facts reads Deployments, from a cache for choice; it decides only what need not be written.
 	Facts client.Reader
+	// Before is called before a Deployment that exists is changed; it may be nil.
+	Before func(ctx context.Context, d *appsv1.Deployment) error
+	// Hold says that what comes after a Deployment has to wait for it; nil means that nothing has to.
+	Hold func(d *appsv1.Deployment) bool
 }
 
 // Install makes the wanted Deployments be as they should, in order, and removes those that the CSV's
@@ -35,6 +39,9 @@ func (i Installer) Install(ctx context.Context, owner ownerutil.Owner, want []*a
 		}
 		if result != apply.Unchanged {
 			changed = append(changed, string(result)+" Deployment "+d.Namespace+"/"+d.Name)
+		}
+		if i.Hold != nil && i.Hold(d) {
+			return changed, nil
 		}
 	}
 	orphans, err := Orphans(ctx, i.Facts, owner, want)
@@ -62,6 +69,14 @@ func (i Installer) Ensure(ctx context.Context, owner ownerutil.Owner, d *appsv1.
 	}
 	if live != nil && asWritten(live, d, owner) {
 		return apply.Unchanged, nil
+	}
+	if live != nil && i.Before != nil && live.GetLabels()[names.LabelDeploymentSpecHash] != d.Labels[names.LabelDeploymentSpecHash] {
+		if err := apply.Check(live, obj, Ours(owner)); err != nil {
+			return "", err
+		}
+		if err := i.Before(ctx, d); err != nil {
+			return "", err
+		}
 	}
 	result, _, err := apply.From(ctx, i.Account, live, obj, Ours(owner))
 	return result, err

@@ -31,21 +31,13 @@ type State struct {
 func Check(ctx context.Context, r client.Reader, owner ownerutil.Owner, want []*appsv1.Deployment) (State, error) {
 	state := State{Installed: true, Untouched: true, Ready: true}
 	for _, d := range want {
-		live := &appsv1.Deployment{}
-		err := r.Get(ctx, client.ObjectKeyFromObject(d), live)
-		switch {
-		case apierrors.IsNotFound(err):
-			return State{Problem: fmt.Sprintf("missing deployment with name=%s", d.Name)}, nil
-		case err != nil:
-			return State{}, fmt.Errorf("get Deployment %s/%s: %w", d.Namespace, d.Name, err)
+		one, err := CheckOne(ctx, r, owner, d)
+		if err != nil || !one.Installed {
+			return one, err
 		}
-		if live.DeletionTimestamp != nil || !installed(live, d, owner) {
-			return State{Problem: fmt.Sprintf("deployment %q is not as the ClusterServiceVersion wants it", d.Name)}, nil
-		}
-		state.Untouched = state.Untouched && untouched(live)
-		if progress := Status(live); !progress.Ready && state.Ready {
-			state.Ready, state.Stuck = false, progress.Stuck
-			state.Problem = fmt.Sprintf("waiting for deployment %s to become ready: %s", d.Name, progress.Text)
+		state.Untouched = state.Untouched && one.Untouched
+		if !one.Ready && state.Ready {
+			state.Ready, state.Stuck, state.Problem = false, one.Stuck, one.Problem
 		}
 	}
 	orphans, err := Orphans(ctx, r, owner, want)
@@ -53,6 +45,27 @@ func Check(ctx context.Context, r client.Reader, owner ownerutil.Owner, want []*
 		return State{Problem: fmt.Sprintf("deployment %q is no longer part of the ClusterServiceVersion", orphans[0].Name)}, nil
 	}
 	return state, err
+}
+
+// CheckOne is Check for one Deployment.
+func CheckOne(ctx context.Context, r client.Reader, owner ownerutil.Owner, d *appsv1.Deployment) (State, error) {
+	live := &appsv1.Deployment{}
+	err := r.Get(ctx, client.ObjectKeyFromObject(d), live)
+	switch {
+	case apierrors.IsNotFound(err):
+		return State{Problem: fmt.Sprintf("missing deployment with name=%s", d.Name)}, nil
+	case err != nil:
+		return State{}, fmt.Errorf("get Deployment %s/%s: %w", d.Namespace, d.Name, err)
+	}
+	if live.DeletionTimestamp != nil || !installed(live, d, owner) {
+		return State{Problem: fmt.Sprintf("deployment %q is not as the ClusterServiceVersion wants it", d.Name)}, nil
+	}
+	state := State{Installed: true, Untouched: untouched(live), Ready: true}
+	if progress := Status(live); !progress.Ready {
+		state.Ready, state.Stuck = false, progress.Stuck
+		state.Problem = fmt.Sprintf("waiting for deployment %s to become ready: %s", d.Name, progress.Text)
+	}
+	return state, nil
 }
 
 // untouched says that the spec is the one with which the Deployment was created.
