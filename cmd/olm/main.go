@@ -4,20 +4,34 @@ package main
 
 import (
 	"context"
+	"errors"
+	"time"
 
+	"github.com/spf13/pflag"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/remit-olm/remit/cmd/internal/program"
 	"github.com/remit-olm/remit/pkg/controller"
+	"github.com/remit-olm/remit/pkg/install/cert"
 	"github.com/remit-olm/remit/pkg/lib/names"
 )
 
 func main() {
+	var life time.Duration
 	program.Main(program.Program{
 		Name:      "olm",
 		UserAgent: names.UserAgentOLM,
+		AddFlags: func(flags *pflag.FlagSet) {
+			flags.DurationVar(&life, "serving-certificate-life", cert.DefaultLife,
+				"how long the certificates are valid by which operators serve webhooks and APIs; they are rotated after two thirds of it")
+		},
 		Setup: func(ctx context.Context, mgr ctrl.Manager, common program.Common) error {
-			return controller.OLM(ctx, mgr, controller.OLMOptions{Default: common.Default})
+			if life <= 0 {
+				return errors.New("--serving-certificate-life: it has to be longer than nothing")
+			}
+			return controller.OLM(ctx, mgr, controller.OLMOptions{
+				Default: common.Default, Namespace: common.Namespace, CertificateLife: life,
+			})
 		},
 	})
 }

@@ -9,9 +9,11 @@ import (
 
 	"k8s.io/client-go/discovery"
 	ctrl "sigs.k8s.io/controller-runtime"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/remit-olm/remit/pkg/controller/csv"
 	"github.com/remit-olm/remit/pkg/controller/operatorgroup"
+	"github.com/remit-olm/remit/pkg/install/cert"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/rbac"
@@ -21,6 +23,10 @@ import (
 type OLMOptions struct {
 	// Default is the installation's default account; it may be empty.
 	Default scoped.Default
+	// Namespace is Remit's own.
+	Namespace string
+	// CertificateLife is how long serving certificates are valid; zero means the contract's time.
+	CertificateLife time.Duration
 }
 
 // OLM registers the controllers of cmd/olm: operatorgroup and csv.
@@ -51,9 +57,13 @@ func OLM(ctx context.Context, mgr ctrl.Manager, o OLMOptions) error {
 	csvs, err := csv.New(csv.Options{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Accounts: accounts, Enrolment: enrolment, RBAC: listers, Default: o.Default,
 		Recorder: mgr.GetEventRecorder(names.UserAgentOLM), ServerVersion: version,
+		Namespace: o.Namespace, Certificates: cert.Policy{Life: o.CertificateLife},
 	})
 	if err != nil {
 		return err
+	}
+	if err := csvs.RegisterMetrics(ctrlmetrics.Registry); err != nil {
+		return fmt.Errorf("metrics: %w", err)
 	}
 	return errors.Join(
 		named("operatorgroup", groups.SetupWithManager(mgr, changes(mgr, listers, groups.Concerned))),

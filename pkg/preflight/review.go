@@ -111,6 +111,17 @@ func (c *Confirmer) Forget(asker string) {
 	delete(c.known, asker)
 }
 
+// ForgetAll drops all whose names begin so.
+func (c *Confirmer) ForgetAll(prefix string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for asker := range c.known {
+		if strings.HasPrefix(asker, prefix) {
+			delete(c.known, asker)
+		}
+	}
+}
+
 func (c *Confirmer) recall(asker, questions string) map[string]answer {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -301,16 +301,3 @@ func TestRolesFollowTheTargets(t *testing.T) {
 	})
 	requireSucceeded(tn)
 }
-
-func TestWhatIsNotServedIsSaid(t *testing.T) {
-	t.Parallel()
-	tn := cluster.Tenant(t)
-	grant(tn)
-	tn.Group(env.AccountName, tn.Namespace)
-	newCSV(tn, func(c *csv) {
-		c.Spec.APIServiceDefinitions.Owned = []operatorsv1alpha1.APIServiceDescription{{
-			Name: "things.demo.test", Group: "demo.test", Version: "v1", Kind: "Thing", DeploymentName: "demo"}}
-	})
-	got := requireSucceeded(tn)
-	require.Contains(t, got.Status.Message, "not served by this version of Remit: it was not installed: APIService v1.demo.test")
-}

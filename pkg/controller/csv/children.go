@@ -7,12 +7,15 @@ import (
 	"fmt"
 	"slices"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -23,7 +26,7 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 )
 
-// lineageIndex finds RBAC objects by the mark of their lineage, however many others there are.
+// lineageIndex finds an operator's objects by the mark of their lineage, however many others there are.
 const lineageIndex = "remit.dev/lineage"
 
 // rbacLists are the kinds that belong to an operator besides its Deployments and ServiceAccounts, bindings
@@ -38,6 +41,8 @@ func indexLineage(ctx context.Context, indexer client.FieldIndexer) error {
 	mark := func(obj client.Object) []string { return []string{obj.GetLabels()[names.LabelLineage]} }
 	for _, obj := range []client.Object{
 		&rbacv1.ClusterRoleBinding{}, &rbacv1.RoleBinding{}, &rbacv1.ClusterRole{}, &rbacv1.Role{},
+		&admissionregistrationv1.ValidatingWebhookConfiguration{}, &admissionregistrationv1.MutatingWebhookConfiguration{},
+		&apiregistrationv1.APIService{}, &apiextensionsv1.CustomResourceDefinition{},
 	} {
 		if err := indexer.IndexField(ctx, obj, lineageIndex, mark); err != nil {
 			return fmt.Errorf("index of %T: %w", obj, err)

@@ -6,6 +6,7 @@ import (
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 
 	"github.com/remit-olm/remit/pkg/install/deployment"
+	"github.com/remit-olm/remit/pkg/install/hooks"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 )
 
@@ -29,6 +30,10 @@ type Facts struct {
 	Group *Problem
 	// Strategy says what is wrong with the install strategy; only its author can mend it.
 	Strategy error
+	// Webhooks and APIs say what is wrong with the CSV's webhooks and APIs; only its author can mend it.
+	Webhooks, APIs error
+	// Taken says which of its APIs somebody else serves.
+	Taken error
 	// Account says why there is no account to act as.
 	Account *scoped.Error
 	// Excess are the CSV's permissions that the account does not hold and may not grant either.
@@ -43,8 +48,14 @@ type Facts struct {
 	Refused error
 	// Probe is the answer to a dry run of the Deployments that were refused before.
 	Probe error
-	// Deployments is how they stand.
+	// Deployments is how they stand. Due says that one may be written now.
 	Deployments deployment.State
+	Due         bool
+	// Rolling says that Pods serve by an authority that is being replaced.
+	Rolling bool
+	// Calls is how the operator's webhooks and APIs stand, and CallRefused why they could not be written.
+	Calls       hooks.State
+	CallRefused error
 	// Notes are said with a success: what is not as it should be and yet no reason to fail.
 	Notes []string
 }

@@ -7,7 +7,8 @@ func failed(f Facts) Transition {
 	switch f.CSV.Status.Reason {
 	case reasonUnsupportedGroup:
 		return to(phasePending, reasonRequirementsUnknown, messageModesNow)
-	case reasonNoOperatorGroup, reasonTooManyGroups, reasonNoTargets, reasonInvalidModes, reasonInvalidStrategy:
+	case reasonNoOperatorGroup, reasonTooManyGroups, reasonNoTargets, reasonInvalidModes, reasonInvalidStrategy,
+		reasonInvalidWebhook, reasonAPIServiceFailed, reasonOwnerConflict:
 		return to(phasePending, reasonRequirementsUnknown, messageUnknown)
 	case reasonRequirementsNotMet:
 		return failedByRequirements(f)
@@ -37,6 +38,9 @@ func failedByRequirements(f Facts) Transition {
 func failedByRefusal(f Facts) Transition {
 	why := f.Refused
 	if why == nil {
+		why = f.CallRefused
+	}
+	if why == nil {
 		why = f.Probe
 	}
 	if why == nil {
@@ -59,7 +63,7 @@ func failedByFailure(f Facts) Transition {
 // failedByWaiting does not try again by itself: what was written is as it should be.
 func failedByWaiting(f Facts) Transition {
 	switch {
-	case f.Deployments.Ready:
+	case running(f):
 		return success(f)
 	case !f.Deployments.Installed:
 		return to(phasePending, reasonNeedsReinstall, messageReinstall)
@@ -69,10 +73,13 @@ func failedByWaiting(f Facts) Transition {
 
 func failedByHealth(f Facts) Transition {
 	switch {
-	case f.Deployments.Ready:
+	case running(f):
 		return success(f)
 	case !f.Deployments.Installed:
 		return to(phasePending, reasonNeedsReinstall, messageReinstall)
 	}
 	return to(phasePending, reasonNeedsReinstall, fmt.Sprintf(messageInstalling, f.Deployments.Problem))
 }
+
+// running says that the operator is available, and called as it should be.
+func running(f Facts) bool { return f.Deployments.Ready && !f.Calls.Missing && !f.Calls.Unavailable }

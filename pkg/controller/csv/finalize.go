@@ -7,11 +7,14 @@ import (
 	"slices"
 
 	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/remit-olm/remit/pkg/install/hooks"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 )
@@ -27,11 +30,15 @@ func (r *Reconciler) finalize(ctx context.Context, s *scope) error {
 	if err := r.gatherSiblings(ctx, s); err != nil {
 		return err
 	}
-	left, err := r.children(ctx, s.owner)
+	left, err := r.callers(ctx, s)
 	if err != nil {
 		return err
 	}
-	left = slices.DeleteFunc(left, func(o client.Object) bool { return o.GetNamespace() == s.csv.Namespace })
+	children, err := r.children(ctx, s.owner)
+	if err != nil {
+		return err
+	}
+	left = append(left, slices.DeleteFunc(children, func(o client.Object) bool { return o.GetNamespace() == s.csv.Namespace })...)
 	why := r.cleaner(ctx, s)
 	if why != nil && scoped.ReasonOf(why) == "" {
 		return why
@@ -48,6 +55,53 @@ func (r *Reconciler) finalize(ctx context.Context, s *scope) error {
 	return r.dropFinalizer(ctx, s)
 }
 
+// callers are, in the order of removal, what makes the API server call the operator: webhooks and APIs of
+// this CSV, and the CustomResourceDefinitions that it had converted. What replaces it converts them on.
+func (r *Reconciler) callers(ctx context.Context, s *scope) ([]client.Object, error) {
+	out, converted, err := hooks.Remains(ctx, r.client, s.owner, client.MatchingFields{lineageIndex: s.owner.Mark()})
+	if s.facts.ReplacedBy == "" {
+		for _, crd := range converted {
+			out = append(out, crd)
+		}
+	}
+	return out, err
+}
+
+// leave lets nobody call an operator whose namespace is going, so that it can go: there are seconds before
+// the account is gone, too. What cannot be removed is reported when the CSV itself goes.
+func (r *Reconciler) leave(ctx context.Context, s *scope) error {
+	if err := r.gatherSiblings(ctx, s); err != nil {
+		return err
+	}
+	left, err := r.callers(ctx, s)
+	if err != nil || len(left) == 0 {
+		return err
+	}
+	if err := r.cleaner(ctx, s); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	for _, obj := range left {
+		if err := r.removeOrReset(ctx, s, obj); err != nil && !mayNot(err) {
+			return err
+		}
+	}
+	return nil
+}
+
+// removeOrReset removes an object, or where it is a CustomResourceDefinition the webhook in it.
+func (r *Reconciler) removeOrReset(ctx context.Context, s *scope, obj client.Object) error {
+	crd, ok := obj.(*apiextensionsv1.CustomResourceDefinition)
+	if !ok {
+		_, err := r.removeOurs(ctx, s, obj)
+		return err
+	}
+	if err := r.lacks(ctx, s, forRemoval, []*unstructured.Unstructured{r.reference(crd)}, "patch"); err != nil {
+		return err
+	}
+	_, err := r.installer(s).Reset(ctx, []*apiextensionsv1.CustomResourceDefinition{crd})
+	return err
+}
+
 // removeAll keeps the finalizer, and says what remains, while there is an account that may be granted what
 // it lacks. What is refused although the account holds it is tried again: the API server may not know
 // of a grant yet.
@@ -55,7 +109,7 @@ func (r *Reconciler) removeAll(ctx context.Context, s *scope, left []client.Obje
 	var remain []client.Object
 	var why, again error
 	for _, obj := range left {
-		_, err := r.removeOurs(ctx, s, obj)
+		err := r.removeOrReset(ctx, s, obj)
 		switch {
 		case err == nil:
 			continue

@@ -6,11 +6,14 @@ import (
 	"fmt"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/pkg/bundle"
 	"github.com/remit-olm/remit/pkg/install/deployment"
+	"github.com/remit-olm/remit/pkg/install/hooks"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 )
 
@@ -59,11 +62,15 @@ func (r *Reconciler) gatherStrategy(s *scope) {
 	if !s.runnable() {
 		return
 	}
-	in := deployment.Input{CSV: s.csv, Owner: s.owner, Group: deployment.GroupAnnotations(s.group.Name, s.csv.Namespace, s.targets)}
-	if s.subscription != nil && s.subscription.Spec != nil {
-		in.Config = s.subscription.Spec.Config
+	if s.facts.Webhooks, s.facts.APIs = hooks.Validate(s.csv, s.config()); !s.runnable() {
+		return
 	}
-	s.deployments, s.facts.Strategy = deployment.Desired(in)
+	s.deployments, s.facts.Strategy = s.desired(nil)
+}
+
+// desired renders the Deployments. pods may add to the templates of their Pods.
+func (s *scope) desired(pods func(string, *corev1.PodTemplateSpec)) ([]*appsv1.Deployment, error) {
+	return deployment.Desired(deployment.Input{CSV: s.csv, Owner: s.owner, Group: deployment.GroupAnnotations(s.group.Name, s.csv.Namespace, s.targets), Config: s.config(), Pods: pods})
 }
 
 // gatherAccount finds the account, in the cache, and a client that acts as it and looks again, live,

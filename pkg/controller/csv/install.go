@@ -1,9 +1,13 @@
 package csv
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 
+	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -41,7 +45,7 @@ func (r *Reconciler) refused(ctx context.Context, s *scope) error {
 	}
 	err := deployment.CheckIdentities(s.csv, s.account.Key(), r.rbac)
 	if err == nil {
-		err = r.lacks(ctx, s, forInstall, objs)
+		err = together(r.lacks(ctx, s, forInstall, objs), s.uncalled)
 	}
 	if asLacks(err) || asIdentity(err) {
 		s.facts.Refused = err
@@ -49,6 +53,17 @@ func (r *Reconciler) refused(ctx context.Context, s *scope) error {
 		return nil
 	}
 	return err
+}
+
+// together makes one error of what is lacked for two things.
+func together(a, b error) error {
+	var one, other *LacksError
+	if !errors.As(a, &one) || !errors.As(b, &other) {
+		return cmp.Or(a, b)
+	}
+	missing := slices.Concat(one.Missing, other.Missing)
+	slices.Sort(missing)
+	return &LacksError{Account: one.Account, Missing: slices.Compact(missing)}
 }
 
 // probe sends the Deployments as a dry run, so that a CSV which was refused leaves Failed only when it
@@ -64,10 +79,23 @@ func (r *Reconciler) install(ctx context.Context, s *scope) error {
 	if s.client == nil {
 		return fmt.Errorf("install of %s without an account", client.ObjectKeyFromObject(s.csv))
 	}
-	installer := deployment.Installer{Account: s.client, Facts: r.client}
+	installer := deployment.Installer{
+		Account: s.client, Facts: r.client,
+		Before: func(ctx context.Context, d *appsv1.Deployment) error { return r.switchOff(ctx, s, d.Name) },
+		Hold:   func(d *appsv1.Deployment) bool { return s.held == d.Name },
+	}
 	changed, err := installer.Install(ctx, s.owner, s.deployments)
 	if len(changed) > 0 {
 		log.FromContext(ctx).Info("Installed", "changes", changed, "account", s.account.Key().String())
+	}
+	return err
+}
+
+// switchOff lets nobody call what a Deployment that is about to be changed will not answer.
+func (r *Reconciler) switchOff(ctx context.Context, s *scope, name string) error {
+	changed, err := r.installer(s).Off(ctx, s.hooks, s.live, name)
+	if len(changed) > 0 {
+		log.FromContext(ctx).Info("Switched off before a change", "deployment", name, "changes", changed)
 	}
 	return err
 }

@@ -6,7 +6,7 @@ import "fmt"
 // written again on the spot: mostly the cache has not seen it yet, and then nothing is written.
 func installing(f Facts) Transition {
 	d := f.Deployments
-	if d.Ready {
+	if running(f) {
 		return success(f)
 	}
 	left := installTimeout
@@ -20,9 +20,15 @@ func installing(f Facts) Transition {
 		return to(phaseFailed, reasonInstallCheckFailed, fmt.Sprintf(messageInstallFailed, d.Problem))
 	case !d.Installed && f.Refused != nil:
 		return to(phaseFailed, reasonNoRetry, fmt.Sprintf(messageStrategyFailed, f.Refused))
+	case f.CallRefused != nil:
+		return to(phaseFailed, reasonNoRetry, fmt.Sprintf(messageStrategyFailed, f.CallRefused))
 	}
-	t := to(phaseInstalling, reasonWaiting, fmt.Sprintf(messageInstalling, d.Problem))
-	t.Install = !d.Installed
+	problem := d.Problem
+	if f.Calls.Problem != "" {
+		problem = f.Calls.Problem
+	}
+	t := to(phaseInstalling, reasonWaiting, fmt.Sprintf(messageInstalling, problem))
+	t.Install = f.Due
 	t.After = left
 	return t
 }

@@ -47,6 +47,8 @@ const (
 	forPreparing = "prepare"
 	forInstall   = "install"
 	forRemoval   = "remove"
+	forHooks     = "be called"
+	forRotation  = "rotate " // and a Deployment
 )
 
 // lacks holds the writes of the objects against the account: server-side applies, or what verbs says. What
@@ -68,6 +70,11 @@ func (r *Reconciler) lacks(ctx context.Context, s *scope, purpose string, objs [
 			ResourceNames: []string{obj.GetName()}, Verbs: verbs,
 		}}})
 	}
+	return r.lacking(ctx, s, purpose, needs)
+}
+
+// lacking is lacks for needs.
+func (r *Reconciler) lacking(ctx context.Context, s *scope, purpose string, needs []preflight.Need) error {
 	subject := rbac.ServiceAccount(s.account.Namespace, s.account.Name)
 	report := preflight.Examine(s.account.Key(), needs, func(namespace string) rbac.Holding { return r.rbac.Holding(subject, namespace) })
 	report = r.confirmer.Confirm(ctx, client.ObjectKeyFromObject(s.csv).String()+" "+purpose, report)
@@ -86,9 +93,7 @@ func (r *Reconciler) lacks(ctx context.Context, s *scope, purpose string, objs [
 
 // forget drops what was asked for a CSV that is gone.
 func (r *Reconciler) forget(key client.ObjectKey) {
-	for _, purpose := range []string{forPreparing, forInstall, forRemoval} {
-		r.confirmer.Forget(key.String() + " " + purpose)
-	}
+	r.confirmer.ForgetAll(key.String() + " ")
 }
 
 // inScope words what is not held where. A rule of many resources becomes several, which together say the same.

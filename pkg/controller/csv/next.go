@@ -31,6 +31,12 @@ func Next(f Facts) Transition {
 		return to(phaseFailed, f.Group.Reason, f.Group.Message)
 	case f.Strategy != nil:
 		return to(phaseFailed, reasonInvalidStrategy, fmt.Sprintf(messageInvalidStrategy, oneLine(f.Strategy)))
+	case f.Webhooks != nil:
+		return to(phaseFailed, reasonInvalidWebhook, oneLine(f.Webhooks))
+	case f.APIs != nil:
+		return to(phaseFailed, reasonAPIServiceFailed, oneLine(f.APIs))
+	case f.Taken != nil:
+		return to(phaseFailed, reasonOwnerConflict, messageNoAdoption+": "+oneLine(f.Taken))
 	case f.Account != nil && f.CSV.Status.Phase != phaseSucceeded:
 		return to(phasePending, operatorsv1alpha1.ConditionReason(f.Account.Reason), f.Account.Message)
 	}

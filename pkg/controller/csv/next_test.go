@@ -33,7 +33,7 @@ func given(phase operatorsv1alpha1.ClusterServiceVersionPhase, reason operatorsv
 }
 
 func deployments(state deployment.State) func(*Facts) {
-	return func(f *Facts) { f.Deployments = state }
+	return func(f *Facts) { f.Deployments, f.Due = state, !state.Installed }
 }
 
 func after(d time.Duration) func(*Facts) { return func(f *Facts) { f.Now = start.Add(d) } }

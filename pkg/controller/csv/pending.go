@@ -20,6 +20,8 @@ func pending(f Facts) Transition {
 		return t
 	case f.Settling:
 		return stay(f)
+	case f.CSV.Status.Reason == reasonNeedsCertRotation && f.Rolling && f.Refused == nil:
+		// What runs is only rolled: it goes on even where it would not be installed any more.
 	case f.Excess != nil:
 		return to(phasePending, reasonRequirementsNotMet, messageNotMet+": "+f.Excess.Error())
 	case f.Unmet:

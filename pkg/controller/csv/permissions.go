@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
@@ -95,27 +94,4 @@ func (s *scope) exceeding() []string {
 		out = append(out, s.facts.Refused.Error())
 	}
 	return out
-}
-
-// noteUnserved says what the CSV asks for and this version of Remit does not do. The operator is
-// installed without it.
-func (s *scope) noteUnserved() {
-	const why = "not served by this version of Remit: it was not installed"
-	var unserved []string
-	for _, api := range s.csv.Spec.APIServiceDefinitions.Owned {
-		status := requirement.APIService(api)
-		status.Status, status.Message = requirement.NotAvailable, why
-		s.requirements = append(s.requirements, status)
-		unserved = append(unserved, "APIService "+status.Name)
-	}
-	for _, hook := range s.csv.Spec.WebhookDefinitions {
-		s.requirements = append(s.requirements, operatorsv1alpha1.RequirementStatus{
-			Group: "admissionregistration.k8s.io", Version: "v1", Kind: string(hook.Type), Name: hook.GenerateName,
-			Status: requirement.NotAvailable, Message: why,
-		})
-		unserved = append(unserved, string(hook.Type)+" "+hook.GenerateName)
-	}
-	if len(unserved) > 0 {
-		s.facts.Notes = append(s.facts.Notes, why+": "+strings.Join(unserved, ", "))
-	}
 }

@@ -34,6 +34,13 @@ func (r *Reconciler) prepare(ctx context.Context, s *scope) error {
 	if err != nil {
 		return err
 	}
+	if s.uncalled == nil {
+		access, err := s.hooks.Access()
+		if err != nil {
+			return err
+		}
+		want = append(want, access...)
+	}
 	if err := s.gatherCoverage(r.rbac, want); err != nil {
 		return err
 	}
@@ -119,7 +126,7 @@ func (r *Reconciler) annotate(ctx context.Context, s *scope) error {
 		after.Annotations = map[string]string{}
 	}
 	maps.Copy(after.Annotations, deployment.GroupAnnotations(s.group.Name, s.csv.Namespace, s.targets))
-	if slices.ContainsFunc(build.Grants(s.csv, s.csv.Namespace, s.targets), func(g build.Grant) bool { return g.Namespace != s.csv.Namespace }) {
+	if !s.hooks.Empty() || slices.ContainsFunc(build.Grants(s.csv, s.csv.Namespace, s.targets), func(g build.Grant) bool { return g.Namespace != s.csv.Namespace }) {
 		controllerutil.AddFinalizer(after, names.FinalizerCSV)
 	}
 	if maps.Equal(after.Annotations, s.csv.Annotations) && slices.Equal(after.Finalizers, s.csv.Finalizers) {

@@ -32,6 +32,11 @@ const (
 	reasonNoTargets           = operatorsv1alpha1.CSVReasonNoTargetNamespaces
 	reasonInvalidModes        = operatorsv1alpha1.CSVReasonInvalidInstallModes
 	reasonClusterChange       = operatorsv1alpha1.CSVReasonDetectedClusterChange
+	reasonInvalidWebhook      = operatorsv1alpha1.CSVReasonInvalidWebhookDescription
+	reasonAPIServiceFailed    = operatorsv1alpha1.CSVReasonAPIServiceInstallFailed
+	reasonAPIServiceIssue     = operatorsv1alpha1.CSVReasonAPIServiceResourceIssue
+	reasonOwnerConflict       = operatorsv1alpha1.CSVReasonOwnerConflict
+	reasonNeedsCertRotation   = operatorsv1alpha1.CSVReasonNeedsCertRotation
 	reasonBeingReplaced       = operatorsv1alpha1.CSVReasonBeingReplaced
 	reasonReplaced            = operatorsv1alpha1.CSVReasonReplaced
 )
@@ -56,6 +61,8 @@ const (
 	messageNoTargets       = "no targetNamespaces are matched operatorgroups namespace selection"
 	messageModesNow        = "InstallModes now support target namespaces"
 	messageClusterChange   = "Cluster resources changed state"
+	messageNoAdoption      = "unable to adopt APIService"
+	messageCertRotation    = "CSV owns resources that require a cert refresh"
 	messageBeingReplaced   = "being replaced by csv: %s"
 	messageReplaced        = "has been replaced by a newer ClusterServiceVersion that has successfully installed."
 )

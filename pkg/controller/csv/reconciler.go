@@ -14,6 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/remit-olm/remit/pkg/install"
+	"github.com/remit-olm/remit/pkg/install/cert"
+	"github.com/remit-olm/remit/pkg/install/hooks"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/lib/status"
 	"github.com/remit-olm/remit/pkg/preflight"
@@ -47,6 +49,10 @@ type Options struct {
 	ServerVersion func() (string, error)
 	// Default is the installation's default account; none where it is zero.
 	Default scoped.Default
+	// Namespace is Remit's own, which no operator of a bounded group reaches.
+	Namespace string
+	// Certificates is how serving certificates are issued; the zero value is the contract's.
+	Certificates cert.Policy
 	// Clock defaults to the real one.
 	Clock clock.PassiveClock
 }
@@ -64,6 +70,10 @@ type Reconciler struct {
 	interests     *rbac.Interests[ctrl.Request]
 	recorder      events.EventRecorder
 	serverVersion func() (string, error)
+	namespace     string
+	certificates  cert.Policy
+	memory        *hooks.Memory
+	metrics       *metrics
 	clock         clock.PassiveClock
 }
 
@@ -86,6 +96,10 @@ func New(o Options) (*Reconciler, error) {
 		interests:     &rbac.Interests[ctrl.Request]{},
 		recorder:      o.Recorder,
 		serverVersion: o.ServerVersion,
+		namespace:     o.Namespace,
+		certificates:  o.Certificates,
+		memory:        &hooks.Memory{},
+		metrics:       newMetrics(),
 		clock:         o.Clock,
 	}, nil
 }
@@ -97,6 +111,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	defer looked()
 	csv := &operatorsv1alpha1.ClusterServiceVersion{}
 	if err := r.client.Get(ctx, req.NamespacedName, csv); err != nil {
+		r.metrics.forget(req.Namespace, req.Name)
 		r.forget(req.NamespacedName)
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
@@ -106,6 +121,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	s := &scope{csv: csv, facts: Facts{CSV: csv.DeepCopy(), Now: r.clock.Now()}}
 	if csv.DeletionTimestamp != nil {
 		return ctrl.Result{}, r.finalize(ctx, s)
+	}
+	if err := r.gatherNamespace(ctx, s); err != nil {
+		return ctrl.Result{}, err
+	}
+	if s.namespace.DeletionTimestamp != nil {
+		return ctrl.Result{}, r.leave(ctx, s)
 	}
 	if err := r.gather(ctx, s); err != nil {
 		return ctrl.Result{}, err
@@ -120,7 +141,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		}
 		return ctrl.Result{}, err
 	}
-	return ctrl.Result{RequeueAfter: last.After}, nil
+	s.wakeAfter(last.After)
+	return ctrl.Result{RequeueAfter: s.after}, nil
 }
 
 // gather finds the facts. What the operator needs besides its Deployments is made on the way
@@ -135,13 +157,17 @@ func (r *Reconciler) gather(ctx context.Context, s *scope) error {
 	if s.facts.Group == nil {
 		r.gatherStrategy(s)
 	}
+	if s.facts.Webhooks != nil || s.facts.APIs != nil {
+		s.looked = true
+		return r.requireHooks(s)
+	}
 	if !s.runnable() || s.facts.Waits != "" {
 		return nil
 	}
 	s.looked = true
 	s.checker = install.NewCSVRuleChecker(r.rbac.Roles, r.rbac.RoleBindings, r.rbac.ClusterRoles, r.rbac.ClusterRoleBindings, s.csv)
 	for _, step := range []func(context.Context, *scope) error{
-		r.gatherAccount, r.prepare, r.gatherDeployments, r.gatherRequirements, r.retire,
+		r.gatherAccount, r.gatherHooks, r.prepare, r.certify, r.gatherDeployments, r.gatherCalls, r.gatherRequirements, r.retire,
 	} {
 		if err := step(ctx, s); err != nil {
 			return err
@@ -197,6 +223,7 @@ func (r *Reconciler) finish(ctx context.Context, s *scope) error {
 	after := s.facts.CSV
 	if s.looked {
 		after.SetRequirementStatus(s.shown())
+		s.certificateStatus(&after.Status)
 	}
 	if err := status.Patch(ctx, r.client, s.csv, after); err != nil {
 		return err

@@ -22,8 +22,7 @@ func (r *Reconciler) gatherRequirements(ctx context.Context, s *scope) error {
 		return err
 	}
 	s.requireAccount()
-	s.noteUnserved()
-	return nil
+	return r.requireHooks(s)
 }
 
 // require adds a requirement. One that is not present as it should be keeps the CSV from going on.

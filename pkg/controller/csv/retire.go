@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -105,6 +106,9 @@ func collected(obj client.Object, namespace string) bool {
 
 // command is how a person removes an object.
 func (r *Reconciler) command(obj client.Object) string {
+	if _, ok := obj.(*apiextensionsv1.CustomResourceDefinition); ok { // it stays; the webhook in it goes
+		return "kubectl patch customresourcedefinition " + obj.GetName() + ` --type=merge -p '{"spec":{"conversion":{"strategy":"None","webhook":null}}}'`
+	}
 	out := "kubectl delete " + strings.ToLower(r.kind(obj)) + " " + obj.GetName()
 	if obj.GetNamespace() != "" {
 		out += " -n " + obj.GetNamespace()

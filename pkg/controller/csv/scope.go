@@ -1,13 +1,17 @@
 package csv
 
 import (
+	"time"
+
 	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/pkg/install"
+	"github.com/remit-olm/remit/pkg/install/hooks"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/lib/status"
@@ -23,6 +27,7 @@ type scope struct {
 	subscription *operatorsv1alpha1.Subscription
 	owner        ownerutil.Owner
 	siblings     siblings
+	namespace    corev1.Namespace
 	group        *operatorsv1.OperatorGroup
 	targets      []string
 	// account and client are set where there is an account to act as.
@@ -31,6 +36,17 @@ type scope struct {
 	checker *install.CSVRuleChecker
 	// covered is how the account covers the CSV's permissions.
 	covered coverage
+
+	// hooks is by what the operator is to be called, and live what there is of it. uncalled says what the
+	// account lacks for it.
+	hooks        *hooks.Plan
+	live         *hooks.Live
+	uncalled     error
+	certificates []hooks.Certificate
+	// held names the Deployment for which those after it wait; "" where none does.
+	held string
+	// after is when to look again though nothing may happen; 0 means never.
+	after time.Duration
 
 	deployments  []*appsv1.Deployment
 	requirements []operatorsv1alpha1.RequirementStatus
@@ -45,7 +61,22 @@ func (s *scope) canAct() bool { return s.client != nil && s.runnable() }
 
 // runnable says whether the CSV may run as far as its author and the OperatorGroup are concerned.
 func (s *scope) runnable() bool {
-	return s.facts.Group == nil && s.facts.Strategy == nil && s.facts.ReplacedBy == ""
+	return s.facts.Group == nil && s.facts.Strategy == nil && s.facts.Webhooks == nil && s.facts.APIs == nil && s.facts.ReplacedBy == ""
+}
+
+// config is the Subscription's; nil where there is none.
+func (s *scope) config() *operatorsv1alpha1.SubscriptionConfig {
+	if s.subscription == nil || s.subscription.Spec == nil {
+		return nil
+	}
+	return s.subscription.Spec.Config
+}
+
+// wakeAfter asks to be woken after a time, or sooner; 0 asks for nothing.
+func (s *scope) wakeAfter(d time.Duration) {
+	if d > 0 && (s.after == 0 || d < s.after) {
+		s.after = d
+	}
 }
 
 // moved is a change of phase or reason.

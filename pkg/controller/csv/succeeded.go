@@ -12,8 +12,12 @@ func succeeded(f Facts) Transition {
 		return stay(f)
 	case f.Unmet:
 		return to(phaseFailed, reasonRequirementsNotMet, messageNoLongerMet)
+	case f.Rolling && f.Refused == nil:
+		return to(phasePending, reasonNeedsCertRotation, messageCertRotation)
 	case !f.Deployments.Ready:
 		return to(phaseFailed, reasonComponentUnhealthy, fmt.Sprintf(messageInstalling, f.Deployments.Problem))
+	case f.Calls.Unavailable:
+		return to(phaseFailed, reasonAPIServiceIssue, f.Calls.Problem)
 	}
 	return success(f)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strings"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
@@ -14,6 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/remit-olm/remit/pkg/bundle"
+	"github.com/remit-olm/remit/pkg/install/cert"
+	"github.com/remit-olm/remit/pkg/install/serving"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 	"github.com/remit-olm/remit/pkg/rbac"
@@ -87,9 +90,34 @@ func (r *Reconciler) naming(ctx context.Context, obj client.Object) []reconcile.
 	})
 }
 
-func (r *Reconciler) requiring(ctx context.Context, _ client.Object) []reconcile.Request {
+// serving wakes the owner of an APIService, whoever waits for its name, and those that wait for an API.
+func (r *Reconciler) serving(ctx context.Context, obj client.Object) []reconcile.Request {
+	return append(r.owning(ctx, obj), r.matching(ctx, func(csv *operatorsv1alpha1.ClusterServiceVersion) bool {
+		return waits(csv) && (len(csv.Spec.NativeAPIs)+len(csv.Spec.APIServiceDefinitions.Required) > 0 || csv.OwnsAPIService(obj.GetName()))
+	})...)
+}
+
+// calledThrough wakes the owner of a Service, or else whoever waits for its name.
+func (r *Reconciler) calledThrough(ctx context.Context, obj client.Object) []reconcile.Request {
+	if obj.GetLabels()[names.LabelLineage] != "" {
+		return r.owning(ctx, obj)
+	}
 	return r.matching(ctx, func(csv *operatorsv1alpha1.ClusterServiceVersion) bool {
-		return waits(csv) && len(csv.Spec.NativeAPIs)+len(csv.Spec.APIServiceDefinitions.Required) > 0
+		return waits(csv) && slices.ContainsFunc(serving.Served(csv), func(d serving.Deployment) bool {
+			return cert.ServiceName(d.Name) == obj.GetName()
+		})
+	}, client.InNamespace(obj.GetNamespace()))
+}
+
+// calling wakes the owner of a webhook configuration, or else whoever waits for its name.
+func (r *Reconciler) calling(ctx context.Context, obj client.Object) []reconcile.Request {
+	if obj.GetLabels()[names.LabelLineage] != "" {
+		return r.owning(ctx, obj)
+	}
+	return r.matching(ctx, func(csv *operatorsv1alpha1.ClusterServiceVersion) bool {
+		return waits(csv) && slices.ContainsFunc(csv.Spec.WebhookDefinitions, func(d operatorsv1alpha1.WebhookDescription) bool {
+			return strings.HasPrefix(obj.GetName(), d.GenerateName+"-")
+		})
 	})
 }
 

@@ -5,16 +5,14 @@ import (
 
 	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 )
 
@@ -27,12 +25,6 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, changes source.Source) e
 	if err := indexLineage(context.Background(), mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
-	apiServices := &metav1.PartialObjectMetadata{}
-	apiServices.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiregistration.k8s.io", Version: "v1", Kind: "APIService"})
-	born := builder.WithPredicates(predicate.Funcs{
-		CreateFunc: func(e event.CreateEvent) bool { return !e.IsInInitialList },
-		UpdateFunc: func(event.UpdateEvent) bool { return false },
-	})
 	return ctrl.NewControllerManagedBy(mgr).Named("csv").
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
 		For(&operatorsv1alpha1.ClusterServiceVersion{}).
@@ -41,7 +33,10 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, changes source.Source) e
 		Watches(&operatorsv1.OperatorGroup{}, handler.EnqueueRequestsFromMapFunc(r.inNamespace)).
 		Watches(&appsv1.Deployment{}, handler.EnqueueRequestsFromMapFunc(r.deployed)).
 		Watches(&apiextensionsv1.CustomResourceDefinition{}, handler.EnqueueRequestsFromMapFunc(r.naming)).
-		WatchesMetadata(apiServices, handler.EnqueueRequestsFromMapFunc(r.requiring), born).
+		Watches(&apiregistrationv1.APIService{}, handler.EnqueueRequestsFromMapFunc(r.serving)).
+		Watches(&corev1.Service{}, handler.EnqueueRequestsFromMapFunc(r.calledThrough)).
+		Watches(&admissionregistrationv1.ValidatingWebhookConfiguration{}, handler.EnqueueRequestsFromMapFunc(r.calling)).
+		Watches(&admissionregistrationv1.MutatingWebhookConfiguration{}, handler.EnqueueRequestsFromMapFunc(r.calling)).
 		WatchesRawSource(changes).
 		Complete(r)
 }

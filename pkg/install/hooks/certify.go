@@ -46,14 +46,15 @@ type Certificate struct {
 	// Done is what was done, and why; Keep where nothing was.
 	Done   cert.Action
 	Reason cert.Reason
-	// Due is an action that is due and was not done, because of Blocked.
-	Due     cert.Action
+	// Blocked says why a rotation would not be permitted at present. Due is an action that is due and was
+	// not done for that.
 	Blocked error
+	Due     cert.Action
 }
 
 // Certify makes a Deployment's Service and certificate be as they should, and takes the next step of a
-// rotation where one is due. permit says, before anything is written, whether the account may write what
-// that needs; its error becomes Blocked. The error of a write is returned.
+// rotation where one is due. permit says, before anything is written and long before anything is due, whether
+// the account may write what that needs; its error becomes Blocked. The error of a write is returned.
 func (i Installer) Certify(ctx context.Context, p *Plan, live *Live, d serving.Deployment, permit func(...*unstructured.Unstructured) error) (Certificate, error) {
 	if p.tool != nil {
 		return Certificate{Deployment: d.Name, Done: cert.Keep}, i.service(ctx, p, live, d, nil)
@@ -73,11 +74,9 @@ func (i Installer) Certify(ctx context.Context, p *Plan, live *Live, d serving.D
 		decision = i.Policy.Decide(o)
 	}
 	c := Certificate{Deployment: d.Name, Done: decision.Action, Reason: decision.Reason, Expires: decision.Expires, RotateAt: decision.RotateAt, After: decision.After}
-	if decision.Action != cert.Keep {
-		if err := permit(p.writes(live, d)...); err != nil {
-			c.Done, c.Due, c.Blocked, c.After = cert.Keep, decision.Action, err, 0
-			return i.unchanged(c, p, live, decision)
-		}
+	if c.Blocked = permit(p.writes(live, d)...); c.Blocked != nil && decision.Action != cert.Keep {
+		c.Done, c.Due, c.After = cert.Keep, decision.Action, 0
+		return i.unchanged(c, p, live, decision)
 	}
 	set, err := i.Policy.Carry(decision, o)
 	if err != nil {
@@ -219,6 +218,15 @@ func (i Installer) refresh(ctx context.Context, p *Plan, live *Live, name string
 	}
 	return nil
 }
+
+// Rolling says that the Pods of a Deployment were made for another authority than that of its certificate.
+func (l *Live) Rolling(c Certificate) bool {
+	hash := running(l.deployments[c.Deployment])
+	return hash != "" && c.Hash != "" && hash != c.Hash
+}
+
+// Running is the authority that a Deployment's Pods were made for; "" where none is noted.
+func (l *Live) Running(deployment string) string { return running(l.deployments[deployment]) }
 
 // running is the authority that a Deployment's Pods were made for; "" where none is noted.
 func running(d *appsv1.Deployment) string {

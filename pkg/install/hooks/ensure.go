@@ -192,9 +192,9 @@ func (l *Live) converting(p *Plan) []*apiextensionsv1.CustomResourceDefinition {
 
 // Remains are the objects of a deleted CSV that no owner reference to it reaches: those that carry its own
 // marks, webhooks and APIs first, and the CustomResourceDefinitions that it had converted.
-func Remains(ctx context.Context, r client.Reader, owner ownerutil.Owner) ([]client.Object, []*apiextensionsv1.CustomResourceDefinition, error) {
+func Remains(ctx context.Context, r client.Reader, owner ownerutil.Owner, by ...client.ListOption) ([]client.Object, []*apiextensionsv1.CustomResourceDefinition, error) {
 	p := &Plan{in: Input{Owner: owner, CSV: &operatorsv1alpha1.ClusterServiceVersion{}}}
-	live, err := Gather(ctx, r, p)
+	live, err := Gather(ctx, r, p, by...)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -16,7 +16,6 @@ import (
 	"github.com/remit-olm/remit/pkg/install/cert"
 	"github.com/remit-olm/remit/pkg/install/webhook"
 	"github.com/remit-olm/remit/pkg/lib/names"
-	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 )
 
 // Live is what there is of a plan, and what an earlier version left of its own, as a cache shows it.
@@ -30,11 +29,16 @@ type Live struct {
 	// crds are those of the plan's conversions and those of the lineage; served are all.
 	crds   []*apiextensionsv1.CustomResourceDefinition
 	served []apiextensionsv1.CustomResourceDefinition
+	by     []client.ListOption
 }
 
-// Gather reads what there is of a plan. It changes nothing, and r should be a cache.
-func Gather(ctx context.Context, r client.Reader, p *Plan) (*Live, error) {
-	live := &Live{services: map[string]*corev1.Service{}, deployments: map[string]*appsv1.Deployment{}}
+// Gather reads what there is of a plan. It changes nothing, and r should be a cache. by finds the objects of
+// a lineage, where r has an index; else they are found by label.
+func Gather(ctx context.Context, r client.Reader, p *Plan, by ...client.ListOption) (*Live, error) {
+	if len(by) == 0 {
+		by = []client.ListOption{client.MatchingLabels{names.LabelLineage: p.in.Owner.Mark()}}
+	}
+	live := &Live{services: map[string]*corev1.Service{}, deployments: map[string]*appsv1.Deployment{}, by: by}
 	for _, gather := range []func(context.Context, client.Reader, *Plan) error{
 		live.gatherServing, live.gatherConfigurations, live.gatherAPIServices, live.gatherCRDs,
 	} {
@@ -64,15 +68,11 @@ func (l *Live) gatherServing(ctx context.Context, r client.Reader, p *Plan) erro
 	return nil
 }
 
-func lineage(owner ownerutil.Owner) client.MatchingLabels {
-	return client.MatchingLabels{names.LabelLineage: owner.Mark()}
-}
-
 func (l *Live) gatherConfigurations(ctx context.Context, r client.Reader, p *Plan) error {
 	validating := &admissionregistrationv1.ValidatingWebhookConfigurationList{}
 	mutating := &admissionregistrationv1.MutatingWebhookConfigurationList{}
 	for _, list := range []client.ObjectList{validating, mutating} {
-		if err := r.List(ctx, list, lineage(p.in.Owner)); err != nil {
+		if err := r.List(ctx, list, l.by...); err != nil {
 			return fmt.Errorf("list %T: %w", list, err)
 		}
 	}
@@ -87,7 +87,7 @@ func (l *Live) gatherConfigurations(ctx context.Context, r client.Reader, p *Pla
 
 func (l *Live) gatherAPIServices(ctx context.Context, r client.Reader, p *Plan) error {
 	list := &apiregistrationv1.APIServiceList{}
-	if err := r.List(ctx, list, lineage(p.in.Owner)); err != nil {
+	if err := r.List(ctx, list, l.by...); err != nil {
 		return fmt.Errorf("list APIServices: %w", err)
 	}
 	for i := range list.Items {
@@ -113,7 +113,7 @@ func (l *Live) gatherCRDs(ctx context.Context, r client.Reader, p *Plan) error {
 	list := &apiextensionsv1.CustomResourceDefinitionList{}
 	opts := []client.ListOption{client.UnsafeDisableDeepCopy}
 	if len(p.apis) == 0 {
-		opts = append(opts, lineage(p.in.Owner))
+		opts = append(opts, l.by...)
 	}
 	if err := r.List(ctx, list, opts...); err != nil {
 		return fmt.Errorf("list CustomResourceDefinitions: %w", err)

@@ -24,6 +24,8 @@ type Need struct {
 	Object, Cause string
 	// Grants is a role or binding, of which the API server asks the writer to hold what it grants.
 	Grants *unstructured.Unstructured
+	// Later says that it is not needed yet, as long as this version is installed.
+	Later bool
 }
 
 // resources are those of the kinds that a plan has.
@@ -96,7 +98,9 @@ func (p *Plan) removal(obj *unstructured.Unstructured) Need {
 // handover is for the next version, whose owner reference replaces this one's: some API servers let
 // only those change it who may delete the object (OwnerReferencesPermissionEnforcement).
 func handover(obj *unstructured.Unstructured) Need {
-	return request(obj, "hand "+apply.Describe(obj)+" over to the next version", "delete")
+	n := request(obj, "hand "+apply.Describe(obj)+" over to the next version", "delete")
+	n.Later = true
+	return n
 }
 
 func request(obj *unstructured.Unstructured, cause string, verbs ...string) Need {

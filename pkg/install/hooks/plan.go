@@ -68,9 +68,6 @@ func (p *Plan) Serves(deployment string) bool {
 	return slices.ContainsFunc(p.Served, func(d serving.Deployment) bool { return d.Name == deployment })
 }
 
-// Outside says that the plan has objects that no owner reference to the CSV can reach.
-func (p *Plan) Outside() bool { return !p.Empty() }
-
 func (p *Plan) trust(deployment string) []byte {
 	if set := p.sets[deployment]; !set.IsZero() {
 		return set.Trust()
@@ -153,16 +150,22 @@ func (p *Plan) conversions(deployment string) []webhook.Conversion {
 	})
 }
 
-// Validate says what is wrong with a CSV's webhooks and APIs, whoever installs it. webhooks is about the
-// former and all that both share, apis about the latter.
-func Validate(csv *operatorsv1alpha1.ClusterServiceVersion) (webhooks, apis error) {
-	if webhooks = webhook.Validate(csv); webhooks == nil {
-		apis = apiservice.Validate(csv)
+// Validate says what is wrong with a CSV's webhooks and APIs, and with the Subscription's config as far as
+// it is about them, whoever installs it. webhooks is about the former and all that both share, apis about
+// the latter.
+func Validate(csv *operatorsv1alpha1.ClusterServiceVersion, config *operatorsv1alpha1.SubscriptionConfig) (webhooks, apis error) {
+	if webhooks = webhook.Validate(csv); webhooks != nil {
+		return webhooks, nil
 	}
-	if webhooks == nil && apis == nil {
-		if err := serving.Validate(csv); err != nil {
-			webhooks = fmt.Errorf("webhooks and APIs cannot be served: %w", err)
-		}
+	if apis = apiservice.Validate(csv); apis != nil {
+		return nil, apis
 	}
-	return webhooks, apis
+	err := serving.Validate(csv)
+	if err == nil && len(serving.Served(csv)) > 0 {
+		_, err = serving.ToolOf(csv, config)
+	}
+	if err != nil {
+		return fmt.Errorf("webhooks and APIs cannot be served: %w", err), nil
+	}
+	return nil, nil
 }

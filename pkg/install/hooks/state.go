@@ -2,16 +2,21 @@ package hooks
 
 import (
 	"fmt"
+	"slices"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 
 	"github.com/remit-olm/remit/pkg/install/apiservice"
+	"github.com/remit-olm/remit/pkg/install/webhook"
 )
 
-// State is how a Deployment's webhooks, conversions and APIs stand, as a cache shows them.
+// State is how a Deployment's webhooks, conversions and APIs stand, as a cache shows them. The zero value
+// is that all is well.
 type State struct {
-	// Installed says that all are there as they should be.
-	Installed bool
-	// Available says that its APIs answer, as far as they are installed.
-	Available bool
+	// Missing says that one is not there as it should be.
+	Missing bool
+	// Unavailable says that an API that is there does not answer.
+	Unavailable bool
 	// Problem is for people; "" where all is well.
 	Problem string
 }
@@ -22,26 +27,47 @@ func (l *Live) Check(p *Plan, name string) (State, error) {
 	if err != nil {
 		return State{}, err
 	}
-	state := State{Installed: true, Available: true}
+	state := State{}
 	for _, h := range hooks {
 		have := l.object(h)
 		if have == nil || !inPlace(have, h.Unstructured, p.in.Owner) {
-			return State{Available: true, Problem: fmt.Sprintf("%s %q is not as the ClusterServiceVersion wants it", h.GetKind(), h.GetName())}, nil
+			return State{Missing: true, Problem: fmt.Sprintf("%s %q is not as the ClusterServiceVersion wants it", h.GetKind(), h.GetName())}, nil
 		}
 		if h.api == nil {
 			continue
 		}
-		if ok, why := apiservice.Status(l.apiservice(h.GetName())); !ok && state.Available {
-			state.Available, state.Problem = false, why
+		if ok, why := apiservice.Status(l.apiservice(h.GetName())); !ok && !state.Unavailable {
+			state.Unavailable, state.Problem = true, why
 		}
 	}
 	for _, c := range p.conversions(name) {
 		crd := l.crd(c.CRD)
 		if convertible(p, c, crd) != nil || !c.InPlace(crd) {
-			return State{Available: true, Problem: fmt.Sprintf("the conversion of CustomResourceDefinition %q is not as the ClusterServiceVersion wants it", c.CRD)}, nil
+			return State{Missing: true, Problem: fmt.Sprintf("the conversion of CustomResourceDefinition %q is not as the ClusterServiceVersion wants it", c.CRD)}, nil
 		}
 	}
 	return state, nil
+}
+
+// Has says whether a webhook of the CSV is there as it should be.
+func (l *Live) Has(p *Plan, d *operatorsv1alpha1.WebhookDescription) bool {
+	if d.Type == operatorsv1alpha1.ConversionWebhook {
+		for _, c := range p.conversions(d.DeploymentName) {
+			if slices.Contains(d.ConversionCRDs, c.CRD) && (convertible(p, c, l.crd(c.CRD)) != nil || !c.InPlace(l.crd(c.CRD))) {
+				return false
+			}
+		}
+		return true
+	}
+	hooks, err := p.hooks(d.DeploymentName)
+	if err != nil {
+		return false
+	}
+	name := webhook.Name(d, p.in.Owner.Lineage)
+	return slices.ContainsFunc(hooks, func(h hook) bool {
+		have := l.object(h)
+		return h.GetName() == name && have != nil && inPlace(have, h.Unstructured, p.in.Owner)
+	})
 }
 
 // Surplus says that the lineage has something that the plan has not.

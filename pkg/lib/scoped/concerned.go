@@ -51,11 +51,28 @@ func (l Lookup) boundedBy(ctx context.Context, account types.NamespacedName) ([]
 
 func (l Lookup) targeting(ctx context.Context, before, after *corev1.Namespace) ([]operatorsv1.OperatorGroup, error) {
 	return l.groups(ctx, func(og *operatorsv1.OperatorGroup) bool {
+		if came, went := alive(after) && !alive(before), alive(before) && !alive(after); came || went {
+			if name := nameOf(before, after); name == og.Namespace || slices.Contains(og.Spec.TargetNamespaces, name) {
+				return true
+			}
+		}
 		if len(og.Spec.TargetNamespaces) > 0 {
-			return before == nil && after != nil && slices.Contains(og.Spec.TargetNamespaces, after.Name)
+			return false
 		}
 		return selects(og, before) != selects(og, after)
 	})
+}
+
+// alive says that a Namespace is there and not on its way out.
+func alive(namespace *corev1.Namespace) bool {
+	return namespace != nil && namespace.DeletionTimestamp == nil
+}
+
+func nameOf(before, after *corev1.Namespace) string {
+	if after != nil {
+		return after.Name
+	}
+	return before.Name
 }
 
 // selects says whether the OperatorGroup's selector, if it has one, makes the Namespace a target.

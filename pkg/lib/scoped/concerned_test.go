@@ -53,7 +53,12 @@ func TestTheOperatorGroupsThatAChangeConcerns(t *testing.T) {
 		{"the default account comes", nil, serviceAccount("remit", "boss"), []string{"default"}},
 		{"a namespace that is listed comes", nil, namespace("a", ""), []string{"listing"}},
 		{"it is changed", namespace("a", ""), namespace("a", "y"), nil},
-		{"it goes", namespace("a", ""), nil, nil},
+		{"it goes: its operators' webhooks are not to hold it up", namespace("a", ""), nil, []string{"listing"}},
+		{"the namespace of a group begins to go", namespace("ns", ""), func() client.Object {
+			n := namespace("ns", "")
+			n.DeletionTimestamp = &metav1.Time{}
+			return n
+		}(), []string{"all", "default", "listing", "selecting", "selecting-all"}},
 		{"a namespace that is selected comes", nil, namespace("c", "x"), []string{"selecting"}},
 		{"it begins to match", namespace("c", "y"), namespace("c", "x"), []string{"selecting"}},
 		{"it ceases to match", namespace("c", "x"), namespace("c", "y"), []string{"selecting"}},

@@ -21,7 +21,7 @@ func TestCSVSaysWhatTheConstantsSay(t *testing.T) {
 	for _, d := range csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs {
 		require.Equal(t, OperatorImage, d.Spec.Template.Spec.Containers[0].Image)
 	}
-	webhooks, apis := hooks.Validate(csv)
+	webhooks, apis := hooks.Validate(csv, nil)
 	require.NoError(t, webhooks)
 	require.NoError(t, apis)
 	require.Len(t, csv.Spec.WebhookDefinitions, 3)

@@ -1,0 +1,124 @@
+package csv
+
+import (
+	"fmt"
+	"time"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	rbacv1 "k8s.io/api/rbac/v1"
+
+	"github.com/remit-olm/remit/pkg/install/cert"
+	"github.com/remit-olm/remit/pkg/install/requirement"
+	"github.com/remit-olm/remit/pkg/install/webhook"
+	"github.com/remit-olm/remit/pkg/rbac"
+)
+
+// Statuses of an APIService that the CSV owns.
+const (
+	deploymentFound    operatorsv1alpha1.StatusReason = "DeploymentFound"
+	deploymentNotFound operatorsv1alpha1.StatusReason = "DeploymentNotFound"
+)
+
+// requireHooks shows by what the operator is called, and with which certificates. None of it is waited
+// for by what comes before it: the CSV's phase says what is wrong.
+func (r *Reconciler) requireHooks(s *scope) error {
+	s.requireOwnAPIs()
+	for i := range s.csv.Spec.WebhookDefinitions {
+		status, err := r.requireWebhook(s, &s.csv.Spec.WebhookDefinitions[i])
+		if err != nil {
+			return err
+		}
+		s.requirements = append(s.requirements, status)
+	}
+	s.requireCertificates()
+	return nil
+}
+
+func (s *scope) requireOwnAPIs() {
+	found := map[string]bool{}
+	for _, d := range s.csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs {
+		found[d.Name] = true
+	}
+	for _, api := range s.csv.Spec.APIServiceDefinitions.Owned {
+		status := requirement.APIService(api)
+		status.Status = deploymentFound
+		if !found[api.DeploymentName] {
+			status.Status = deploymentNotFound
+		}
+		s.requirements = append(s.requirements, status)
+	}
+}
+
+// requireWebhook shows, for one of a bounded group, what the account must hold so that its operator may
+// intercept it.
+func (r *Reconciler) requireWebhook(s *scope, d *operatorsv1alpha1.WebhookDescription) (operatorsv1alpha1.RequirementStatus, error) {
+	status := operatorsv1alpha1.RequirementStatus{
+		Group: "admissionregistration.k8s.io", Version: "v1", Kind: string(d.Type), Name: d.GenerateName,
+		Status: requirement.Present, Message: fmt.Sprintf("Webhook is served by deployment %q", d.DeploymentName),
+	}
+	switch {
+	case s.facts.Webhooks != nil:
+		status.Status, status.Message = requirement.NotSatisfied, oneLine(s.facts.Webhooks)
+		return status, nil
+	case s.live == nil || !s.live.Has(s.hooks, d):
+		status.Status, status.Message = requirement.NotPresent, fmt.Sprintf("Webhook is not present: it is made once deployment %q is ready", d.DeploymentName)
+	}
+	if s.client == nil || s.account.Default || d.Type == operatorsv1alpha1.ConversionWebhook {
+		return status, nil
+	}
+	demand := webhook.Intercepts(d, webhook.First(webhook.Builtin, r.scopeOf))
+	for _, demanded := range []struct {
+		kind   string
+		rules  []rbacv1.PolicyRule
+		scopes []string
+	}{
+		{ruleNamespaced, demand.Namespaced, s.ruleScopes()},
+		{ruleCluster, demand.Cluster, []string{rbac.ClusterScope}},
+	} {
+		for _, rule := range demanded.rules {
+			held := r.holds(s, rule, demanded.scopes)
+			dependent, err := policyRule(demanded.kind, rule, held)
+			if err != nil {
+				return status, err
+			}
+			status.Dependents = append(status.Dependents, dependent)
+			if !held {
+				status.Status, status.Message = requirement.NotSatisfied,
+					"Nobody intercepts what it could not itself write: ServiceAccount "+s.account.Key().String()+" does not hold a rule"
+			}
+		}
+	}
+	return status, nil
+}
+
+// holds says whether the account holds a rule in all of some scopes.
+func (r *Reconciler) holds(s *scope, rule rbacv1.PolicyRule, scopes []string) bool {
+	for _, namespace := range scopes {
+		held := r.rbac.Holding(rbac.ServiceAccount(s.account.Namespace, s.account.Name), namespace)
+		if !held.Check([]rbacv1.PolicyRule{rule}).Covered() {
+			return false
+		}
+	}
+	return true
+}
+
+// requireCertificates shows how long the certificates last.
+func (s *scope) requireCertificates() {
+	for _, c := range s.certificates {
+		status := operatorsv1alpha1.RequirementStatus{Version: "v1", Kind: "Secret", Name: cert.SecretName(c.Deployment), Status: requirement.Present}
+		switch {
+		case s.hooks.Outsourced():
+			status.Message = "The certificate is left to a tool of the cluster"
+		case c.Expires.IsZero():
+			status.Status, status.Message = requirement.NotPresent, "There is no certificate yet"
+		default:
+			status.Message = fmt.Sprintf("The certificate expires on %s and is rotated on %s",
+				c.Expires.UTC().Format(time.DateOnly), c.RotateAt.UTC().Format(time.DateOnly))
+		}
+		if c.Blocked != nil {
+			status.Status = requirement.NotSatisfied
+			status.Message += ", which is not permitted: " + oneLine(c.Blocked)
+		}
+		s.requirements = append(s.requirements, status)
+	}
+}

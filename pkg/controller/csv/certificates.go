@@ -1,0 +1,110 @@
+package csv
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/remit-olm/remit/pkg/install/cert"
+	"github.com/remit-olm/remit/pkg/install/hooks"
+	"github.com/remit-olm/remit/pkg/install/serving"
+)
+
+// secretLook is how often the Secrets with certificates are looked at. Somebody may edit them, and self may
+// not watch them.
+const secretLook = 10 * time.Minute
+
+// noteRotation starts what is said of a certificate that could not be rotated.
+const noteRotation = "CertificateRotationBlocked: "
+
+// certify makes the certificates that the operator's Deployments serve with, and takes the next steps of
+// their rotation; then it renders the Deployments anew, with them. A refusal is a fact, not an error.
+func (r *Reconciler) certify(ctx context.Context, s *scope) error {
+	if s.hooks.Empty() {
+		return nil
+	}
+	for _, d := range s.hooks.Served {
+		c, err := r.certifyOne(ctx, s, d)
+		if err != nil {
+			return err
+		}
+		s.certificates = append(s.certificates, c)
+		s.facts.Rolling = s.facts.Rolling || s.live.Rolling(c)
+		s.wakeAfter(c.After)
+		if !s.hooks.Outsourced() {
+			s.wakeAfter(secretLook)
+		}
+		if c.Blocked != nil && !c.Expires.IsZero() {
+			s.facts.Notes = append(s.facts.Notes, fmt.Sprintf("%sthe certificate of deployment %q, which expires on %s, cannot be rotated: %s",
+				noteRotation, c.Deployment, c.Expires.UTC().Format(time.DateOnly), oneLine(c.Blocked)))
+		}
+	}
+	r.metrics.set(s)
+	return s.render()
+}
+
+func (r *Reconciler) certifyOne(ctx context.Context, s *scope, d serving.Deployment) (hooks.Certificate, error) {
+	asItIs := hooks.Certificate{Deployment: d.Name, Hash: s.live.Running(d.Name), Done: cert.Keep}
+	first := asItIs.Hash == ""
+	stopped := s.uncalled != nil || s.facts.Taken != nil || s.facts.Prepared != nil || s.facts.Excess != nil
+	if !s.canAct() || first && stopped {
+		return asItIs, nil
+	}
+	c, err := r.installer(s).Certify(ctx, s.hooks, s.live, d, func(objs ...*unstructured.Unstructured) error {
+		return r.lacks(ctx, s, forRotation+d.Name, objs)
+	})
+	if err != nil && !refusal(err) && !asLacks(err) {
+		return asItIs, err
+	}
+	if err != nil {
+		s.facts.Notes = append(s.facts.Notes, oneLine(err))
+		if first {
+			s.facts.Prepared = err
+		}
+		return asItIs, nil
+	}
+	if c.Done != cert.Keep {
+		log.FromContext(ctx).Info("Certificate", "deployment", d.Name, "action", c.Done, "reason", c.Reason, "expires", c.Expires)
+	}
+	return c, nil
+}
+
+// render renders the Deployments with the certificates that they are to serve by.
+func (s *scope) render() error {
+	hashes := map[string]string{}
+	for _, c := range s.certificates {
+		hashes[c.Deployment] = c.Hash
+	}
+	var err error
+	s.deployments, err = s.desired(func(name string, pod *corev1.PodTemplateSpec) {
+		if hash, served := hashes[name]; served {
+			serving.Mount(pod, name, hash)
+		}
+	})
+	return err
+}
+
+// certificateStatus are the contract's fields: when a certificate was last made, and when the next is due.
+func (s *scope) certificateStatus(status *operatorsv1alpha1.ClusterServiceVersionStatus) {
+	var issued, rotate time.Time
+	for _, c := range s.certificates {
+		if c.Issued.After(issued) {
+			issued = c.Issued
+		}
+		if !c.RotateAt.IsZero() && (rotate.IsZero() || c.RotateAt.Before(rotate)) {
+			rotate = c.RotateAt
+		}
+	}
+	if !issued.IsZero() && !rotate.IsZero() {
+		status.CertsLastUpdated, status.CertsRotateAt = &metav1.Time{Time: issued}, &metav1.Time{Time: rotate}
+	}
+	if s.hooks != nil && (s.hooks.Empty() || s.hooks.Outsourced()) {
+		status.CertsLastUpdated, status.CertsRotateAt = nil, nil
+	}
+}

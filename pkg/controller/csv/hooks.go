@@ -1,0 +1,212 @@
+package csv
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/remit-olm/remit/pkg/install/deployment"
+	"github.com/remit-olm/remit/pkg/install/hooks"
+	"github.com/remit-olm/remit/pkg/install/webhook"
+	"github.com/remit-olm/remit/pkg/preflight"
+	"github.com/remit-olm/remit/pkg/rbac"
+)
+
+// gatherNamespace finds the CSV's namespace, in the cache; one that it does not show has no UID.
+func (r *Reconciler) gatherNamespace(ctx context.Context, s *scope) error {
+	if err := r.client.Get(ctx, types.NamespacedName{Name: s.csv.Namespace}, &s.namespace); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("get Namespace %q: %w", s.csv.Namespace, err)
+	}
+	return nil
+}
+
+// gatherHooks plans by what the operator is to be called, and finds what there is of it.
+func (r *Reconciler) gatherHooks(ctx context.Context, s *scope) error {
+	group, err := r.reach(ctx, s)
+	if err != nil {
+		return err
+	}
+	s.hooks, err = hooks.New(hooks.Input{
+		CSV: s.csv, Owner: s.owner, Group: group, NamespaceUID: s.namespace.UID, Config: s.config(), Scopes: r.scopeOf,
+		Holds: func(rule rbacv1.PolicyRule) bool {
+			return r.holds(s, rule, []string{rbac.ClusterScope})
+		},
+	})
+	if err != nil {
+		return err
+	}
+	if s.live, err = hooks.Gather(ctx, r.client, s.hooks, client.MatchingFields{lineageIndex: s.owner.Mark()}); err != nil {
+		return err
+	}
+	s.facts.Taken = s.live.Taken(s.hooks)
+	if s.client != nil && !s.hooks.Empty() {
+		return r.hooksRefused(ctx, s)
+	}
+	return nil
+}
+
+// reach is whom the operator's webhooks reach: targets as far as they exist. One that goes is not to wait
+// for an operator's answer, and one that comes is looked at before it is reached.
+func (r *Reconciler) reach(ctx context.Context, s *scope) (webhook.Group, error) {
+	group := webhook.Group{UID: s.group.UID, Bounded: !s.account.Default, Spared: []string{r.namespace}}
+	if len(s.group.Spec.TargetNamespaces) == 0 {
+		group.Selector = s.group.Spec.Selector
+	}
+	for _, target := range s.targets {
+		if target != rbac.ClusterScope {
+			namespace := &corev1.Namespace{}
+			err := r.client.Get(ctx, types.NamespacedName{Name: target}, namespace)
+			if client.IgnoreNotFound(err) != nil {
+				return group, fmt.Errorf("get Namespace %q: %w", target, err)
+			}
+			if err != nil || namespace.DeletionTimestamp != nil {
+				continue
+			}
+		}
+		group.Targets = append(group.Targets, target)
+	}
+	return group, nil
+}
+
+// scopeOf asks the API server's discovery, through the mapper that remembers what it has found.
+func (r *Reconciler) scopeOf(group, resource string) webhook.Scope {
+	if group == corev1.GroupName { // a mapper takes "" for any group; what is of the cluster is built in
+		return webhook.Namespaced
+	}
+	mapper := r.client.RESTMapper()
+	gvk, err := mapper.KindFor(schema.GroupVersionResource{Group: group, Resource: resource})
+	if err != nil {
+		return webhook.Either
+	}
+	mapping, err := mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+	switch {
+	case err != nil:
+		return webhook.Either
+	case mapping.Scope.Name() == meta.RESTScopeNameRoot:
+		return webhook.Cluster
+	}
+	return webhook.Namespaced
+}
+
+// hooksRefused says what the account lacks for being called as the CSV wants: to write webhooks and APIs,
+// and to write itself what its operator is to intercept.
+func (r *Reconciler) hooksRefused(ctx context.Context, s *scope) error {
+	needs, err := s.hooks.Needs()
+	if err != nil {
+		return err
+	}
+	var now []preflight.Need
+	for _, n := range needs {
+		if !n.Later {
+			now = append(now, preflight.Need{Namespace: n.Namespace, Rules: n.Rules})
+		}
+	}
+	err = r.lacking(ctx, s, forHooks, now)
+	if asLacks(err) {
+		s.uncalled = err
+		return nil
+	}
+	return err
+}
+
+// gatherCalls looks, Deployment by Deployment, whether the operator is called as the CSV wants, and makes
+// it so once a Deployment is ready. What comes after one that is not complete has to wait for it.
+func (r *Reconciler) gatherCalls(ctx context.Context, s *scope) error {
+	s.facts.Due = !s.facts.Deployments.Installed
+	if s.hooks.Empty() {
+		return r.pruneHooks(ctx, s)
+	}
+	s.facts.Due = false
+	for _, d := range s.deployments {
+		one, err := deployment.CheckOne(ctx, r.client, s.owner, d)
+		if err != nil {
+			return err
+		}
+		complete := one.Ready
+		if complete && s.hooks.Serves(d.Name) {
+			if complete, err = r.call(ctx, s, d.Name); err != nil {
+				return err
+			}
+		}
+		s.facts.Due = s.facts.Due || !one.Installed
+		if !complete {
+			s.held = d.Name
+			s.facts.Calls.Missing = true
+			break
+		}
+	}
+	if s.held == "" {
+		// What is no longer part of the CSV is removed last.
+		s.facts.Due = s.facts.Due || !s.facts.Deployments.Installed
+		return r.pruneHooks(ctx, s)
+	}
+	return nil
+}
+
+// call makes a Deployment, which is ready, be called, and says whether it is.
+func (r *Reconciler) call(ctx context.Context, s *scope, name string) (bool, error) {
+	if s.canAct() && s.uncalled == nil && s.facts.Taken == nil {
+		changed, err := r.installer(s).Ensure(ctx, s.hooks, s.live, name)
+		if len(changed) > 0 {
+			log.FromContext(ctx).Info("Installed", "changes", changed, "account", s.account.Key().String())
+			s.facts.Settling = true
+		}
+		if ok, err := s.refusedCall(err); !ok {
+			return false, err
+		}
+	}
+	state, err := s.live.Check(s.hooks, name)
+	if state.Problem != "" && s.facts.Calls.Problem == "" {
+		s.facts.Calls.Problem = state.Problem
+	}
+	s.facts.Calls.Unavailable = s.facts.Calls.Unavailable || state.Unavailable
+	return !state.Missing, err
+}
+
+// refusedCall takes a refusal for a fact. ok says that there was no error at all.
+func (s *scope) refusedCall(err error) (ok bool, failure error) {
+	switch {
+	case err == nil:
+		return true, nil
+	case apierrors.IsConflict(err) && !refusal(err): // the cache is behind, and its event comes
+		return false, nil
+	case refusal(err) || asLacks(err) || asHook(err):
+		s.facts.CallRefused = err
+		s.facts.Calls.Problem = oneLine(err)
+		s.facts.Notes = append(s.facts.Notes, oneLine(err))
+		return false, nil
+	}
+	return false, err
+}
+
+func asHook(err error) bool {
+	var preserved *hooks.PreservedError
+	return errors.As(err, &preserved)
+}
+
+// pruneHooks removes what an earlier version was called by and this one is not, once this one is installed.
+func (r *Reconciler) pruneHooks(ctx context.Context, s *scope) error {
+	surplus, err := s.live.Surplus(s.hooks)
+	if err != nil || !surplus || !s.canAct() || !s.facts.Deployments.Ready {
+		return err
+	}
+	changed, err := r.installer(s).Prune(ctx, s.hooks, s.live)
+	if len(changed) > 0 {
+		log.FromContext(ctx).Info("Removed", "changes", changed, "account", s.account.Key().String())
+	}
+	_, err = s.refusedCall(err)
+	return err
+}
+
+func (r *Reconciler) installer(s *scope) hooks.Installer {
+	return hooks.Installer{Account: s.client, Policy: r.certificates, Now: s.facts.Now, Memory: r.memory}
+}

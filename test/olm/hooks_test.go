@@ -1,0 +1,267 @@
+package olm
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/pkg/install/cert"
+	"github.com/remit-olm/remit/pkg/install/hooks"
+	"github.com/remit-olm/remit/pkg/install/webhook"
+	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/lib/ownerutil"
+	"github.com/remit-olm/remit/test/env"
+)
+
+type (
+	hook     = operatorsv1alpha1.WebhookDescription
+	hookEdit = func(*hook)
+)
+
+func named(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Name: name} }
+
+// withHook gives a CSV a validating webhook for ConfigMaps, which nobody serves.
+func withHook(edits ...hookEdit) edit {
+	return func(c *csv) {
+		d := hook{
+			GenerateName: "v.demo.test.io", Type: operatorsv1alpha1.ValidatingAdmissionWebhook, DeploymentName: "demo", ContainerPort: 443,
+			AdmissionReviewVersions: []string{"v1"}, SideEffects: ptr.To(admissionregistrationv1.SideEffectClassNone),
+			FailurePolicy: ptr.To(admissionregistrationv1.Ignore),
+			Rules: []admissionregistrationv1.RuleWithOperations{{
+				Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Delete},
+				Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"configmaps"}},
+			}},
+		}
+		for _, e := range edits {
+			e(&d)
+		}
+		c.Spec.WebhookDefinitions = append(c.Spec.WebhookDefinitions, d)
+	}
+}
+
+// hookNeeds are what the account needs for the webhooks and APIs of a CSV.
+func hookNeeds(tn *env.Tenant, c *csv, targets ...string) []hooks.Need {
+	tn.T.Helper()
+	owner := ownerutil.Owner{Lineage: ownerutil.Lineage{Package: "demo", Namespace: tn.Namespace}, CSV: "demo.v1.0.0", UID: "any"}
+	c.Namespace = tn.Namespace
+	p, err := hooks.New(hooks.Input{CSV: c, Owner: owner, Group: webhook.Group{Bounded: true, Targets: targets}})
+	require.NoError(tn.T, err)
+	needs, err := p.Needs()
+	require.NoError(tn.T, err)
+	return needs
+}
+
+// grantHooks gives the account all that it needs for them.
+func grantHooks(tn *env.Tenant, needs []hooks.Need) {
+	tn.T.Helper()
+	for _, n := range needs {
+		tn.Grant(n.Namespace, n.Rules...)
+		if n.Grants == nil {
+			continue
+		}
+		if n.Grants.GetKind() == "Role" {
+			tn.Grant(n.Namespace, rule("", "secrets", "get"))
+			continue
+		}
+		ref, _, _ := unstructured.NestedStringMap(n.Grants.Object, "roleRef")
+		tn.Grant(n.Namespace, rule("rbac.authorization.k8s.io", strings.ToLower(ref["kind"])+"s", "bind"))
+	}
+}
+
+// rendered is a CSV as newCSV makes it, without making it.
+func rendered(edits ...edit) *csv {
+	c := &csv{}
+	c.Spec.InstallStrategy.StrategySpec.DeploymentSpecs = []operatorsv1alpha1.StrategyDeploymentSpec{{Name: "demo"}}
+	c.Spec.InstallStrategy.StrategySpec.DeploymentSpecs[0].Spec.Template.Spec.ServiceAccountName = "demo"
+	for _, e := range edits {
+		e(c)
+	}
+	return c
+}
+
+func configurations(tn *env.Tenant, c assert.TestingT) []admissionregistrationv1.ValidatingWebhookConfiguration {
+	list := &admissionregistrationv1.ValidatingWebhookConfigurationList{}
+	assert.NoError(c, cluster.Client.List(tn.T.Context(), list, client.MatchingLabels{names.LabelOwnerNamespace: tn.Namespace}))
+	return list.Items
+}
+
+func targetsOf(config admissionregistrationv1.ValidatingWebhookConfiguration) []string {
+	if len(config.Webhooks) == 0 {
+		return nil
+	}
+	return config.Webhooks[0].NamespaceSelector.MatchExpressions[0].Values
+}
+
+// hooked is an installed operator with a webhook.
+func hooked(t *testing.T, edits ...edit) (*env.Tenant, *csv) {
+	t.Helper()
+	tn := cluster.Tenant(t)
+	edits = append([]edit{withHook()}, edits...)
+	grant(tn)
+	grantHooks(tn, hookNeeds(tn, rendered(edits...), tn.Namespace))
+	tn.Group(env.AccountName, tn.Namespace)
+	newCSV(tn, edits...)
+	return tn, requireSucceeded(tn)
+}
+
+func TestAnOperatorIsCalledOnceItIsReady(t *testing.T) {
+	t.Parallel()
+	tn, got := hooked(t)
+	require.Equal(t, "install strategy completed with no errors", got.Status.Message)
+	require.Contains(t, got.Finalizers, names.FinalizerCSV)
+	require.NotNil(t, got.Status.CertsLastUpdated)
+	require.WithinDuration(t, time.Now().Add(cert.DefaultLife/3*2), got.Status.CertsRotateAt.Time, time.Hour)
+	list := configurations(tn, t)
+	require.Len(t, list, 1)
+	require.Equal(t, []string{tn.Namespace}, targetsOf(list[0]))
+	require.Equal(t, "v.demo.test.io", list[0].Labels["olm.webhook-description-generate-name"])
+	secret := &corev1.Secret{}
+	require.NoError(t, tn.Get("demo-service-cert", secret))
+	require.Equal(t, string(secret.Data["olmCAKey"]), string(list[0].Webhooks[0].ClientConfig.CABundle))
+	d := &appsv1.Deployment{}
+	require.NoError(t, tn.Get("demo", d))
+	require.Equal(t, secret.Annotations["olmcahash"], d.Spec.Template.Annotations["olmcahash"])
+	for _, r := range got.Status.RequirementStatus {
+		require.Contains(t, []operatorsv1alpha1.StatusReason{"Present"}, r.Status, "%s %s: %s", r.Kind, r.Name, r.Message)
+	}
+
+	require.NoError(t, cluster.Client.Delete(t.Context(), got))
+	requireGone(tn)
+	require.Empty(t, configurations(tn, t))
+}
+
+func TestWithoutTheRightToWebhooksNothingIsMadeAndOnceGrantedAllIs(t *testing.T) {
+	t.Parallel()
+	tn := cluster.Tenant(t)
+	grant(tn)
+	tn.Group(env.AccountName, tn.Namespace)
+	newCSV(tn, withHook())
+	got := requirePhase(tn, failed, operatorsv1alpha1.CSVReasonComponentFailedNoRetry)
+	require.Contains(t, got.Status.Message, `in the whole cluster {apiGroups: ["admissionregistration.k8s.io"]`)
+	var dependents []string
+	for _, r := range got.Status.RequirementStatus {
+		if r.Name == "v.demo.test.io" {
+			require.EqualValues(t, "PresentNotSatisfied", r.Status)
+			dependents = append(dependents, r.Dependents[0].Message)
+		}
+	}
+	require.Equal(t, []string{`namespaced rule:{"verbs":["delete"],"apiGroups":[""],"resources":["configmaps"]}`}, dependents)
+	for _, obj := range []client.Object{&appsv1.Deployment{}, &corev1.Service{}, &corev1.Secret{}} {
+		require.True(t, apierrors.IsNotFound(tn.Get(map[bool]string{true: "demo", false: "demo-service"}[fmt.Sprintf("%T", obj) == "*v1.Deployment"], obj)))
+	}
+	require.Empty(t, configurations(tn, t))
+
+	needs := hookNeeds(tn, rendered(withHook()), tn.Namespace)
+	var demands, writes []hooks.Need
+	for _, n := range needs {
+		if strings.HasPrefix(n.Cause, "intercept") {
+			demands = append(demands, n)
+		} else {
+			writes = append(writes, n)
+		}
+	}
+	grantHooks(tn, writes)
+	tn.Eventually(func(c *assert.CollectT) {
+		assert.NoError(c, tn.Get("demo.v1.0.0", got))
+		assert.Contains(c, got.Status.Message, `does not hold in namespace `+tn.Namespace+` {apiGroups: [""], resources: ["configmaps"], verbs: ["delete"]}`)
+	})
+	require.Empty(t, configurations(tn, t), "nobody intercepts what it could not itself write")
+	grantHooks(tn, demands)
+	requireSucceeded(tn)
+	require.Len(t, configurations(tn, t), 1)
+}
+
+func TestBadDescriptionsAreRefused(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		edit    hookEdit
+		message string
+	}{
+		"all groups": {func(d *hook) { d.Rules[0].APIGroups = []string{"*"} }, "webhook rules cannot include all groups"},
+		"OLM":        {func(d *hook) { d.Rules[0].APIGroups = []string{"operators.coreos.com"} }, "webhook rules cannot include the OLM group"},
+		"no rules":   {func(d *hook) { d.Rules = nil }, "there are no rules"},
+		"deployment": {func(d *hook) { d.DeploymentName = "x" }, `deployment "x" is not one of the install strategy`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tn := cluster.Tenant(t)
+			grant(tn)
+			tn.Group(env.AccountName, tn.Namespace)
+			newCSV(tn, withHook(row.edit))
+			got := requirePhase(tn, failed, operatorsv1alpha1.CSVReasonInvalidWebhookDescription)
+			require.Contains(t, got.Status.Message, row.message)
+			require.NotEmpty(t, got.Status.RequirementStatus)
+			tn.NothingWritten()
+		})
+	}
+}
+
+func TestWebhooksFollowTheTargets(t *testing.T) {
+	t.Parallel()
+	tn, _ := hooked(t)
+	other := tn.Other(nil)
+	tn.Grant(other, append(manageRBAC(), readConfigMaps())...)
+	group := &operatorsv1.OperatorGroup{ObjectMeta: tn.Meta("group")}
+	retarget(tn, group, tn.Namespace, other)
+	tn.Eventually(func(c *assert.CollectT) {
+		got := &csv{}
+		assert.NoError(c, tn.Get("demo.v1.0.0", got))
+		assert.Contains(c, got.Status.Message, "does not hold in namespace "+other)
+	})
+	require.Equal(t, []string{tn.Namespace}, targetsOf(configurations(tn, t)[0]), "it does not reach where the account does not")
+	tn.Grant(other, rule("", "configmaps", "delete"))
+	tn.Eventually(func(c *assert.CollectT) {
+		assert.ElementsMatch(c, []string{tn.Namespace, other}, targetsOf(configurations(tn, c)[0]))
+	})
+	requireSucceeded(tn)
+
+	require.NoError(t, cluster.Client.Delete(t.Context(), &corev1.Namespace{ObjectMeta: named(other)}))
+	tn.Eventually(func(c *assert.CollectT) {
+		assert.Equal(c, []string{tn.Namespace}, targetsOf(configurations(tn, c)[0]), "a target that goes is not held up")
+	})
+}
+
+func TestAConfigurationThatIsDeletedOrEditedComesBack(t *testing.T) {
+	t.Parallel()
+	tn, _ := hooked(t)
+	config := configurations(tn, t)[0]
+	require.NoError(t, cluster.Client.Delete(t.Context(), &config))
+	tn.Eventually(func(c *assert.CollectT) {
+		list := configurations(tn, c)
+		if assert.Len(c, list, 1) {
+			assert.NotEqual(c, config.UID, list[0].UID)
+		}
+	})
+	requireSucceeded(tn)
+}
+
+func TestANamespaceWithAWebhookThatNobodyAnswersCanGo(t *testing.T) {
+	t.Parallel()
+	tn, _ := hooked(t, func(c *csv) { c.Spec.WebhookDefinitions[0].FailurePolicy = ptr.To(admissionregistrationv1.Fail) })
+	// Nobody answers: the Pods do nothing.
+	tn.Create(&corev1.ConfigMap{ObjectMeta: tn.Meta("blocked")})
+	tn.Eventually(func(c *assert.CollectT) {
+		err := cluster.Client.Delete(context.WithoutCancel(t.Context()), &corev1.ConfigMap{ObjectMeta: tn.Meta("blocked")}, client.DryRunAll)
+		assert.ErrorContains(c, err, "v.demo.test.io")
+	})
+	require.NoError(t, cluster.Client.Delete(t.Context(), &corev1.Namespace{ObjectMeta: named(tn.Namespace)}))
+	tn.Eventually(func(c *assert.CollectT) {
+		assert.Empty(c, configurations(tn, c))
+		err := cluster.Client.Get(t.Context(), client.ObjectKey{Name: tn.Namespace}, &corev1.Namespace{})
+		assert.True(c, apierrors.IsNotFound(err), "%v", err)
+	})
+}
