@@ -2,6 +2,7 @@ package preflight
 
 import (
 	"fmt"
+	"slices"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -41,10 +42,12 @@ type Need struct {
 // live: each request by its name, as server-side apply makes even creation nameable, and what roles and
 // bindings hand on. skip leaves out steps whose object is there already in the needed form, so that
 // nothing is written.
-//
-// Webhooks, APIServices and their certificates belong to installNeeds, once this version serves them.
 func NeedsOf(steps []step.Step, live rbac.RoleRules, skip func(step.Step) bool) ([]Need, error) {
-	roles := rolesOf(steps, live)
+	called, err := calls(steps, skip)
+	if err != nil {
+		return nil, err
+	}
+	roles := rolesOf(slices.Concat(steps, called.grants), live)
 	var needs []Need
 	for _, s := range steps {
 		if skip(s) {
@@ -62,7 +65,7 @@ func NeedsOf(steps []step.Step, live rbac.RoleRules, skip func(step.Step) bool) 
 			needs = append(needs, roles.needs(s.Object)...)
 		}
 	}
-	return needs, nil
+	return called.add(needs, roles), nil
 }
 
 // stepNeeds is what is sent for one object: a read, unless self reads it, and a server-side apply, which

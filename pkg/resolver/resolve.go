@@ -143,5 +143,6 @@ func (in Input) steps(pin Pin, content *catalog.Content) (*build.Steps, error) {
 	}}
 	return build.NewStepResourceFromBundle(b, build.Scope{
 		Namespace: in.Namespace, Package: pin.Package, Group: in.Group, Targets: in.Targets, Account: account,
+		Unbounded: in.Account.Default,
 	}, checker)
 }

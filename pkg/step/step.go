@@ -14,6 +14,19 @@ type Step struct {
 	Object *unstructured.Unstructured
 	// Owner is the install that the object belongs to.
 	Owner ownerutil.Owner
+	// Install is how a ClusterServiceVersion is to be installed; nil for other objects, and where a plan no
+	// longer tells.
+	Install *Install
+}
+
+// Install is for whom, and with which config, an operator is installed.
+type Install struct {
+	// Targets are those of the OperatorGroup.
+	Targets []string
+	// Unbounded says that the installation's default account stands in for one that the group would name.
+	Unbounded bool
+	// Config is the Subscription's; nil where there is none.
+	Config *operatorsv1alpha1.SubscriptionConfig
 }
 
 // KindBundleSecret is how the contract shows Secrets that come from a bundle.

@@ -91,6 +91,23 @@ func (s *run) render(ctx context.Context, csv *operatorsv1alpha1.ClusterServiceV
 	return wanted, nil
 }
 
+// configure gives the plan's ClusterServiceVersions the configs of their Subscriptions.
+func (s *run) configure(ctx context.Context) error {
+	for _, st := range s.steps {
+		if st.Install == nil {
+			continue
+		}
+		sub, err := s.subscriptionOf(ctx, st.Object.GetName())
+		if err != nil {
+			return err
+		}
+		if sub != nil && sub.Spec != nil {
+			st.Install.Config = sub.Spec.Config
+		}
+	}
+	return nil
+}
+
 // subscriptionOf is the Subscription that a ClusterServiceVersion of the plan is for; nil where it is gone.
 func (s *run) subscriptionOf(ctx context.Context, csv string) (*operatorsv1alpha1.Subscription, error) {
 	for _, p := range s.content.Pins {

@@ -172,6 +172,9 @@ func makeSteps(ctx context.Context, s *run) (flow.Outcome, error) {
 		return flow.Outcome{}, &invalid{operatorsv1alpha1.InstallPlanReasonComponentFailed, wordInvalid(err)}
 	}
 	s.steps = steps
+	if err := s.configure(ctx); err != nil {
+		return flow.Outcome{}, err
+	}
 	if err := s.show(steps); err != nil {
 		return flow.Outcome{}, err
 	}

@@ -41,6 +41,8 @@ type Scope struct {
 	Targets []string
 	// Account is what the CSV's permissions are held against.
 	Account *corev1.ServiceAccount
+	// Unbounded says that the account is the installation's default account.
+	Unbounded bool
 }
 
 // Excess are rules of a CSV that the account does not hold in a scope.
@@ -86,11 +88,18 @@ func NewStepResourceFromBundle(b *bundle.Bundle, scope Scope, checker RuleChecke
 	if len(objects) > MaxSteps {
 		return nil, fmt.Errorf("bundle %q has %d steps: at most %d are allowed", b.CSV.Name, len(objects), MaxSteps)
 	}
+	if err := convert(objects, b.CSV, owner); err != nil {
+		return nil, err
+	}
 	slices.SortStableFunc(objects, func(x, y *unstructured.Unstructured) int { return cmp.Compare(rankOf(x), rankOf(y)) })
 	out := &Steps{Excess: excess}
 	for _, obj := range objects {
 		mark(obj, owner)
-		out.Steps = append(out.Steps, step.Step{Object: obj, Owner: owner})
+		s := step.Step{Object: obj, Owner: owner}
+		if s.IsCSV() {
+			s.Install = &step.Install{Targets: scope.Targets, Unbounded: scope.Unbounded}
+		}
+		out.Steps = append(out.Steps, s)
 	}
 	return out, nil
 }

@@ -113,6 +113,7 @@ func (e *Executor) Do(ctx context.Context, s State) (Done, error) {
 		if s.Live != nil && !s.Step.Owner.Owns(s.Live) && Serves(s.Live, desired) {
 			return Done{operatorsv1alpha1.StepStatusPresent, s.Live}, nil
 		}
+		keepConversion(desired, s.Live)
 	}
 	result, live, err := apply.From(ctx, writer, s.Live, desired, s.ours)
 	if err != nil {

@@ -1,0 +1,104 @@
+package preflight
+
+import (
+	"strings"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/remit-olm/remit/pkg/install/hooks"
+	"github.com/remit-olm/remit/pkg/install/webhook"
+	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/step"
+)
+
+// called are the webhooks and APIs of a plan's ClusterServiceVersions: what they ask for, and the roles and
+// bindings among that.
+type called struct {
+	needs  []hooks.Need
+	grants []step.Step
+}
+
+// calledBy finds them. What no account could have is left to the csv controller to refuse.
+func calledBy(s step.Step, scopes webhook.Scopes) (called, error) {
+	csv := &operatorsv1alpha1.ClusterServiceVersion{}
+	if err := decode(s.Object, csv); err != nil {
+		return called{}, err
+	}
+	how := howInstalled(s)
+	if webhooks, apis := hooks.Validate(csv, how.Config); webhooks != nil || apis != nil {
+		return called{}, nil
+	}
+	p, err := hooks.New(hooks.Input{
+		CSV: csv, Owner: s.Owner, Config: how.Config, Scopes: scopes,
+		Group: webhook.Group{Bounded: !how.Unbounded, Targets: how.Targets},
+	})
+	if err != nil || p.Empty() {
+		return called{}, err
+	}
+	var out called
+	if out.needs, err = p.Needs(); err != nil {
+		return called{}, err
+	}
+	for _, n := range out.needs {
+		if n.Grants != nil {
+			out.grants = append(out.grants, step.Step{Object: n.Grants, Owner: s.Owner})
+		}
+	}
+	return out, nil
+}
+
+// howInstalled is what the step was made for, or what the plan shows of it.
+func howInstalled(s step.Step) step.Install {
+	if s.Install != nil {
+		return *s.Install
+	}
+	return step.Install{Targets: strings.Split(s.Object.GetAnnotations()[names.AnnotationTargetNamespaces], ",")}
+}
+
+// calls are the needs of all that a plan's ClusterServiceVersions are called by. Resources whose scope the
+// plan does not tell are taken for namespaced.
+func calls(steps []step.Step, skip func(step.Step) bool) (called, error) {
+	scopes := plannedScopes(steps)
+	var out called
+	for _, s := range steps {
+		if !s.IsCSV() || skip(s) {
+			continue
+		}
+		more, err := calledBy(s, scopes)
+		if err != nil {
+			return called{}, err
+		}
+		out.needs, out.grants = append(out.needs, more.needs...), append(out.grants, more.grants...)
+	}
+	return out, nil
+}
+
+// add puts the needs in terms of this package; roles resolves what bindings refer to.
+func (c called) add(needs []Need, r roles) []Need {
+	for _, n := range c.needs {
+		needs = append(needs, Need{Namespace: n.Namespace, Rules: n.Rules, Object: n.Object, Cause: n.Cause})
+		if n.Grants != nil {
+			needs = append(needs, r.needs(n.Grants)...)
+		}
+	}
+	return needs
+}
+
+// plannedScopes are those of the resources that the plan's own CustomResourceDefinitions make.
+func plannedScopes(steps []step.Step) webhook.Scopes {
+	known := map[string]webhook.Scope{}
+	for _, s := range steps {
+		if !s.IsCRD() {
+			continue
+		}
+		group, _, _ := unstructured.NestedString(s.Object.Object, "spec", "group")
+		resource, _, _ := unstructured.NestedString(s.Object.Object, "spec", "names", "plural")
+		scope, _, _ := unstructured.NestedString(s.Object.Object, "spec", "scope")
+		known[resource+"."+group] = webhook.Namespaced
+		if scope == "Cluster" {
+			known[resource+"."+group] = webhook.Cluster
+		}
+	}
+	return func(group, resource string) webhook.Scope { return known[resource+"."+group] }
+}

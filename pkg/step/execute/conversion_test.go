@@ -1,0 +1,45 @@
+package execute
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// converted is a CustomResourceDefinition whose webhook is a Service's, and says by annotation who set that.
+func converted(service, mark string) *unstructured.Unstructured {
+	out := crd(with("Webhook", "conversion", "strategy"), with("ns", "conversion", "webhook", "clientConfig", "service", "namespace"),
+		with(service, "conversion", "webhook", "clientConfig", "service", "name"))
+	if mark != "" {
+		out.SetAnnotations(map[string]string{"remit.dev/conversion": mark})
+	}
+	return out
+}
+
+func TestTheConversionThatAnswersIsKept(t *testing.T) {
+	for _, row := range []struct {
+		name          string
+		live, desired *unstructured.Unstructured
+		want          string
+	}{
+		{"a new one", nil, converted("v2", "ns/v2"), "v2"},
+		{"none before", crd(), converted("v2", "ns/v2"), "v2"},
+		{"the version before's", converted("v1", "ns/v1"), converted("v2", "ns/v2"), "v1"},
+		{"one that the next version does without", converted("v1", "ns/v1"), crd(), "v1"},
+		{"the bundle's own instead", converted("v1", "ns/v1"), converted("own", ""), "own"},
+		{"somebody else's", converted("other", ""), converted("v2", "ns/v2"), "v2"},
+		{"one that somebody took over", converted("other", "ns/v1"), converted("v2", "ns/v2"), "v2"},
+		{"none at all", crd(), crd(), ""},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			keepConversion(row.desired, row.live)
+			got, _, err := unstructured.NestedString(row.desired.Object, "spec", "conversion", "webhook", "clientConfig", "service", "name")
+			require.NoError(t, err)
+			require.Equal(t, row.want, got)
+			if mark := row.desired.GetAnnotations()["remit.dev/conversion"]; mark != "" {
+				require.Equal(t, "ns/"+row.want, mark)
+			}
+		})
+	}
+}
