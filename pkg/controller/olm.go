@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"k8s.io/client-go/discovery"
+	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
@@ -25,8 +26,10 @@ type OLMOptions struct {
 	Default scoped.Default
 	// Namespace is Remit's own.
 	Namespace string
-	// CertificateLife is how long serving certificates are valid; zero means the contract's time.
-	CertificateLife time.Duration
+	// Certificates is how serving certificates are issued; the zero value is the contract's.
+	Certificates cert.Policy
+	// Clock defaults to the real one.
+	Clock clock.PassiveClock
 }
 
 // OLM registers the controllers of cmd/olm: operatorgroup and csv.
@@ -57,7 +60,7 @@ func OLM(ctx context.Context, mgr ctrl.Manager, o OLMOptions) error {
 	csvs, err := csv.New(csv.Options{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Accounts: accounts, Enrolment: enrolment, RBAC: listers, Default: o.Default,
 		Recorder: mgr.GetEventRecorder(names.UserAgentOLM), ServerVersion: version,
-		Namespace: o.Namespace, Certificates: cert.Policy{Life: o.CertificateLife},
+		Namespace: o.Namespace, Certificates: o.Certificates, Clock: o.Clock,
 	})
 	if err != nil {
 		return err

@@ -15,6 +15,7 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/test/env/controlplane"
 	"github.com/remit-olm/remit/test/operators/sample/bundle"
+	"github.com/remit-olm/remit/test/operators/sample/bundlev2"
 )
 
 const (
@@ -58,7 +59,10 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	images := map[string]string{bundle.OperatorImage: filepath.Join(bin, "sample-operator")}
+	images := map[string]string{
+		bundle.OperatorImage:   filepath.Join(bin, "sample-operator"),
+		bundlev2.OperatorImage: filepath.Join(bin, "sample-operator"),
+	}
 	if !slices.Contains(o.Without, names.ServiceAccountCatalog) {
 		images[imageCatalog] = filepath.Join(bin, "catalog")
 	}

@@ -24,7 +24,7 @@ var (
 
 func issue(t *testing.T) cert.Pair {
 	t.Helper()
-	pair, err := cert.Issue(start, hosts, cert.DefaultLife)
+	pair, err := cert.Policy{}.Issue(start, hosts)
 	require.NoError(t, err)
 	return pair
 }

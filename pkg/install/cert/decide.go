@@ -49,6 +49,8 @@ const (
 const (
 	// DefaultLife is how long a serving certificate is valid (contract 1.12: 730 days).
 	DefaultLife = 730 * 24 * time.Hour
+	// DefaultBackdate is more than the clocks of a cluster differ by.
+	DefaultBackdate = time.Hour
 	// DefaultSettle is how long API servers get to notice what they are to trust.
 	DefaultSettle = 10 * time.Second
 	// maxPrevious bounds the authorities that are trusted besides the current one and the next.
@@ -76,6 +78,9 @@ type Observed struct {
 type Policy struct {
 	// Life of a certificate; zero means DefaultLife.
 	Life time.Duration
+	// Backdate is by how much certificates seem to be older than they are, so that they are valid at once where
+	// clocks differ; zero means DefaultBackdate.
+	Backdate time.Duration
 	// Settle is how long the next authority is trusted before somebody serves by it; zero means DefaultSettle.
 	Settle time.Duration
 }
@@ -88,10 +93,29 @@ type Decision struct {
 	Message string
 	// Set is as it is before the action, without what does not count.
 	Set Set
-	// RotateAt and Expires are those of the pair in use; zero where there is none.
-	RotateAt, Expires time.Time
+	// Times are those of the pair in use; zero where there is none.
+	Times
 	// After is when to decide again though nothing has happened; zero means never.
 	After time.Duration
+}
+
+// Times of a pair.
+type Times struct {
+	Issued time.Time
+	// RotateAt is when the next pair is staged: a third of the life is left to those who may have to do
+	// something about it.
+	RotateAt time.Time
+	Expires  time.Time
+}
+
+// Times are zero for what is no pair.
+func (p Policy) Times(pair Pair) Times {
+	leaf, err := parseOne(pair.Certificate)
+	if err != nil {
+		return Times{}
+	}
+	issued := leaf.NotBefore.Add(p.backdate())
+	return Times{Issued: issued, RotateAt: issued.Add(leaf.NotAfter.Sub(issued) / 3 * 2), Expires: leaf.NotAfter}
 }
 
 // Decide says what to do with a Deployment's set. It is a pure function; [Policy.Carry] does it.
@@ -104,15 +128,15 @@ func (p Policy) Decide(o Observed) Decision {
 	if reason == "" && !o.issued(s.Current.CA) {
 		reason, message = CAChanged, "the authority is not the one that was issued"
 	}
-	issued, expires := s.Current.validity()
-	if reason == "" && (!o.Now.Before(expires) || o.Now.Before(issued.Add(-backdate))) {
+	t := p.Times(s.Current)
+	if reason == "" && (!o.Now.Before(t.Expires) || o.Now.Before(t.Issued.Add(-p.backdate()))) {
 		reason, message = Expired, "the serving certificate is not valid now"
 	}
 	if reason != "" {
 		return replace(o, s, reason, message)
 	}
 	s.Previous = slices.DeleteFunc(s.Previous, func(ca []byte) bool { return !o.usable(ca) })
-	d := Decision{Action: Keep, Set: s, RotateAt: rotateAt(issued, expires), Expires: expires}
+	d := Decision{Action: Keep, Set: s, Times: t}
 	if s.Next != nil {
 		return p.rotating(o, d)
 	}
@@ -134,8 +158,7 @@ func (p Policy) rotating(o Observed, d Decision) Decision {
 	if reason == "" && !o.issued(d.Set.Next.CA) {
 		reason, message = CAChanged, "the staged authority is not the one that was issued"
 	}
-	issued, expires := d.Set.Next.validity()
-	if reason == "" && !o.Now.Before(rotateAt(issued, expires)) {
+	if reason == "" && !o.Now.Before(p.Times(*d.Set.Next).RotateAt) {
 		reason, message = NearExpiry, "the staged certificate has grown old"
 	}
 	if reason != "" {
@@ -190,12 +213,6 @@ func (o Observed) usable(ca []byte) bool {
 	return err == nil && o.issued(ca) && o.Now.Before(parsed.NotAfter)
 }
 
-// rotateAt is when two thirds of a certificate's life are over: a third is left to those who may have to
-// do something about it.
-func rotateAt(issued, expires time.Time) time.Time {
-	return issued.Add(expires.Sub(issued) / 3 * 2)
-}
-
 // Carry does what a decision asks for, and returns the set to be stored. It makes keys and writes
 // nothing. The caller then, in this order, records the set's Hashes, gives its Trust to all that call the
 // Deployment, stores it, and rolls the Pods by its Hash: whoever is interrupted has broken nothing.
@@ -203,7 +220,7 @@ func (p Policy) Carry(d Decision, o Observed) (Set, error) {
 	s := d.Set
 	switch d.Action {
 	case Replace, Stage:
-		pair, err := Issue(o.Now, o.Hosts, p.life())
+		pair, err := p.Issue(o.Now, o.Hosts)
 		if err != nil {
 			return Set{}, err
 		}
@@ -229,6 +246,13 @@ func (p Policy) life() time.Duration {
 		return DefaultLife
 	}
 	return p.Life
+}
+
+func (p Policy) backdate() time.Duration {
+	if p.Backdate == 0 {
+		return DefaultBackdate
+	}
+	return p.Backdate
 }
 
 // settle is shorter for certificates of a short life, which only tests have.

@@ -159,13 +159,13 @@ func TestAStagedPairThatWasEditedIsStagedAnew(t *testing.T) {
 		{"a key missing", func() { delete(o.Data, "next.tls.key") }, cert.Tampered},
 		{"an authority that was not recorded", func() { o.Recorded = old.Hashes() }, cert.CAChanged},
 		{"other hosts", func() {
-			pair, err := cert.Issue(start, []string{"x"}, cert.DefaultLife)
+			pair, err := cert.Policy{}.Issue(start, []string{"x"})
 			require.NoError(t, err)
 			o.Data = cert.Set{Current: old.Current, Next: &pair}.Data()
 			o.Recorded = append(o.Recorded, cert.Hash(pair.CA))
 		}, cert.HostNames},
 		{"grown old", func() {
-			pair, err := cert.Issue(start.Add(-time.Hour), hosts, time.Hour)
+			pair, err := cert.Policy{Life: time.Hour}.Issue(start.Add(-time.Hour), hosts)
 			require.NoError(t, err)
 			o.Data = cert.Set{Current: old.Current, Next: &pair}.Data()
 			o.Recorded = append(o.Recorded, cert.Hash(pair.CA))

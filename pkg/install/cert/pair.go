@@ -22,8 +22,6 @@ const (
 	// organization and commonName tell authorities that Remit issued from others'. Neither proves anything.
 	organization = "Remit"
 	commonName   = "olm-selfsigned-"
-	// backdate makes a certificate valid at once where clocks differ.
-	backdate = time.Hour
 	// maxPEM bounds what is parsed of a Secret.
 	maxPEM = 64 << 10
 
@@ -38,16 +36,16 @@ type Pair struct {
 	Key         PrivateKey
 }
 
-// Issue makes a pair for the hosts, valid from now for the life given.
-func Issue(now time.Time, hosts []string, life time.Duration) (Pair, error) {
-	authority, err := newTemplate(now, life)
+// Issue makes a pair for the hosts, which is valid from now for the policy's life.
+func (p Policy) Issue(now time.Time, hosts []string) (Pair, error) {
+	authority, err := p.newTemplate(now)
 	if err != nil {
 		return Pair{}, err
 	}
 	authority.Subject = pkix.Name{Organization: []string{organization}, CommonName: commonName + authority.SerialNumber.Text(16)}
 	authority.IsCA, authority.MaxPathLenZero, authority.BasicConstraintsValid = true, true, true
 	authority.KeyUsage = x509.KeyUsageCertSign
-	leaf, err := newTemplate(now, life)
+	leaf, err := p.newTemplate(now)
 	if err != nil {
 		return Pair{}, err
 	}
@@ -58,12 +56,12 @@ func Issue(now time.Time, hosts []string, life time.Duration) (Pair, error) {
 	return sign(authority, leaf)
 }
 
-func newTemplate(now time.Time, life time.Duration) (*x509.Certificate, error) {
+func (p Policy) newTemplate(now time.Time) (*x509.Certificate, error) {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
 	if err != nil {
 		return nil, fmt.Errorf("serial number: %w", err)
 	}
-	return &x509.Certificate{SerialNumber: serial, NotBefore: now.Add(-backdate), NotAfter: now.Add(life)}, nil
+	return &x509.Certificate{SerialNumber: serial, NotBefore: now.Add(-p.backdate()), NotAfter: now.Add(p.life())}, nil
 }
 
 // sign signs the authority by itself and the leaf by the authority, whose key ends here.
@@ -134,15 +132,6 @@ func parseAll(data []byte) []*x509.Certificate {
 		}
 	}
 	return out
-}
-
-// validity is the time in which the pair is of use: both certificates are valid.
-func (p Pair) validity() (issued, expires time.Time) {
-	leaf, err := parseOne(p.Certificate)
-	if err != nil {
-		return time.Time{}, time.Time{}
-	}
-	return leaf.NotBefore.Add(backdate), leaf.NotAfter
 }
 
 // check says what keeps a pair from being one that Remit issued for the hosts: a reason, and for people

@@ -5,7 +5,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 )
@@ -65,21 +64,6 @@ func (s Set) Hashes() []string {
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
-}
-
-// Issued, RotateAt and Expires are those of the pair in use.
-func (s Set) Issued() time.Time {
-	issued, _ := s.Current.validity()
-	return issued
-}
-
-// RotateAt is when the next pair is staged.
-func (s Set) RotateAt() time.Time { return rotateAt(s.Current.validity()) }
-
-// Expires is when nobody trusts the pair in use any more.
-func (s Set) Expires() time.Time {
-	_, expires := s.Current.validity()
-	return expires
 }
 
 // NextHash is that of the authority of the staged pair in a Secret's data; "" where none is staged.

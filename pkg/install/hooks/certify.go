@@ -39,8 +39,8 @@ type Certificate struct {
 	Deployment string
 	// Hash is what the Deployment's Pods are to carry; "" where a tool of the cluster issues certificates.
 	Hash string
-	// Issued, RotateAt and Expires are zero where there is no certificate, or where it is a tool's.
-	Issued, RotateAt, Expires time.Time
+	// Times are zero where there is no certificate, or where it is a tool's.
+	cert.Times
 	// After is when to look again though nothing has happened; zero means never.
 	After time.Duration
 	// Done is what was done, and why; Keep where nothing was.
@@ -73,7 +73,7 @@ func (i Installer) Certify(ctx context.Context, p *Plan, live *Live, d serving.D
 		o = i.observe(p, live, d, secret)
 		decision = i.Policy.Decide(o)
 	}
-	c := Certificate{Deployment: d.Name, Done: decision.Action, Reason: decision.Reason, Expires: decision.Expires, RotateAt: decision.RotateAt, After: decision.After}
+	c := Certificate{Deployment: d.Name, Done: decision.Action, Reason: decision.Reason, Times: decision.Times, After: decision.After}
 	if c.Blocked = permit(p.writes(live, d)...); c.Blocked != nil && decision.Action != cert.Keep {
 		c.Done, c.Due, c.After = cert.Keep, decision.Action, 0
 		return i.unchanged(c, p, live, decision)
@@ -95,9 +95,9 @@ func (i Installer) Certify(ctx context.Context, p *Plan, live *Live, d serving.D
 		}
 		// The next step is decided on what was written, once the cache shows it.
 		c.After = time.Second
-		c.RotateAt, c.Expires = set.RotateAt(), set.Expires()
+		c.Times = i.Policy.Times(set.Current)
 	}
-	c.Hash, c.Issued = set.Hash(), set.Issued()
+	c.Hash = set.Hash()
 	p.sets[d.Name] = set
 	return c, nil
 }
@@ -108,7 +108,7 @@ func (i Installer) unchanged(c Certificate, p *Plan, live *Live, d cert.Decision
 		c.Hash = running(live.deployments[c.Deployment])
 		return c, nil
 	}
-	c.Hash, c.Issued = d.Set.Hash(), d.Set.Issued()
+	c.Hash = d.Set.Hash()
 	p.sets[c.Deployment] = d.Set
 	return c, nil
 }

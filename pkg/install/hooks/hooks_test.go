@@ -102,7 +102,7 @@ func TestWhatWasEditedIsReplaced(t *testing.T) {
 		}
 		require.NoError(t, cluster.Client.Update(t.Context(), secret))
 	}
-	other, err := cert.Issue(w.now, cert.Hosts(name, w.Namespace), cert.DefaultLife)
+	other, err := cert.Policy{}.Issue(w.now, cert.Hosts(name, w.Namespace))
 	require.NoError(t, err)
 	for _, tc := range []struct {
 		name   string
@@ -242,7 +242,7 @@ func TestACertificateToolOfTheClusterKeepsWhatItInjects(t *testing.T) {
 	require.Equal(t, w.Namespace+"/demo", config.Annotations[serving.InjectCAFrom])
 	require.Empty(t, config.Webhooks[0].ClientConfig.CABundle)
 
-	pair, err := cert.Issue(w.now, cert.Hosts(name, w.Namespace), cert.DefaultLife)
+	pair, err := cert.Policy{}.Issue(w.now, cert.Hosts(name, w.Namespace))
 	require.NoError(t, err)
 	config.Webhooks[0].ClientConfig.CABundle = pair.CA
 	require.NoError(t, cluster.Client.Update(t.Context(), config), "as an injector does")

@@ -115,7 +115,7 @@ func TestObjectsHaveTheContractsNamesAndMarks(t *testing.T) {
 
 func TestTheSecretHoldsTheSet(t *testing.T) {
 	in := input(newCSV())
-	pair, err := cert.Issue(time.Now(), cert.Hosts("hooks", "t1"), time.Hour)
+	pair, err := cert.Policy{Life: time.Hour}.Issue(time.Now(), cert.Hosts("hooks", "t1"))
 	require.NoError(t, err)
 	secret, err := in.Secret(serving.Served(in.CSV)[1], cert.Set{Current: pair})
 	require.NoError(t, err)

@@ -44,7 +44,7 @@ func run(opts options) error {
 			return fmt.Errorf("serve %s: %w", opts.serve, err)
 		}
 	}
-	if opts.serve != serveAPI {
+	if opts.serve == "" || opts.serve == serveHooks {
 		if err := greet(mgr, opts); err != nil {
 			return fmt.Errorf("set up the controller: %w", err)
 		}

@@ -16,15 +16,17 @@ const (
 	envListenIP = "REMIT_POD_LISTEN_IP"
 
 	// envServe is unset for the first version of the operator, which serves nothing; the second one runs
-	// once as serveHooks, besides what the first one does, and once as serveAPI.
+	// once as serveHooks, besides what the first one does, and once as serveAPI. serveOnlyHooks is for tests
+	// of webhooks without Greetings.
 	envServe = "SERVE"
 	// envHooksPrefix is the path under which webhooks are served.
 	envHooksPrefix = "HOOKS_PREFIX"
 	// envRoot is set by the embedded control plane, too: what a Pod finds at /a is at $REMIT_ROOT/a.
 	envRoot = "REMIT_ROOT"
 
-	serveHooks = "hooks"
-	serveAPI   = "api"
+	serveHooks     = "hooks"
+	serveOnlyHooks = "only-hooks"
+	serveAPI       = "api"
 
 	healthPort = "8081"
 	hooksPort  = "9443"

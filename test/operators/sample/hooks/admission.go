@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	admissionv1 "k8s.io/api/admission/v1"
@@ -24,13 +25,16 @@ const (
 	maxBody = 8 << 20
 )
 
-// Handler serves the webhooks under a prefix of the path, so that versions of an operator can be told
-// apart: what another version was asked at is not found.
+// Handler serves the webhooks, and if there is a prefix of the path under that as well, so that versions
+// of an operator can be told apart: what another version was asked at there is not found.
 func Handler(prefix string) http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle(prefix+pathValidate, review(validate))
-	mux.Handle(prefix+pathMutate, review(mutate(strings.Trim(prefix, "/"))))
-	mux.HandleFunc(prefix+pathConvert, convert)
+	version := strings.Trim(prefix, "/")
+	for _, at := range slices.Compact([]string{"", prefix}) {
+		mux.Handle(at+pathValidate, review(validate))
+		mux.Handle(at+pathMutate, review(mutate(version)))
+		mux.HandleFunc(at+pathConvert, convert)
+	}
 	return mux
 }
 
@@ -71,11 +75,12 @@ func validate(obj *unstructured.Unstructured) *admissionv1.AdmissionResponse {
 	return &admissionv1.AdmissionResponse{Allowed: true}
 }
 
-// textOf reads what a Greeting says, in either version of the API.
+// textOf reads what a Greeting says, in either version of the API, or a ConfigMap.
 func textOf(obj *unstructured.Unstructured) string {
+	data, _, _ := unstructured.NestedString(obj.Object, "data", "message")
 	v1, _, _ := unstructured.NestedString(obj.Object, "spec", "message")
 	v2, _, _ := unstructured.NestedString(obj.Object, "spec", "text")
-	return v1 + v2
+	return v1 + v2 + data
 }
 
 func mutate(version string) func(*unstructured.Unstructured) *admissionv1.AdmissionResponse {

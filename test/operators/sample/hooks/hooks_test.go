@@ -56,7 +56,8 @@ func TestGreetingsAreMarked(t *testing.T) {
 }
 
 func TestAnotherVersionsPathsAreNotFound(t *testing.T) {
-	require.Equal(t, http.StatusNotFound, post(t, "/v2", pathValidate, nil, nil))
+	require.Equal(t, http.StatusNotFound, post(t, "/v2", "/v1"+pathValidate, nil, nil))
+	require.Equal(t, http.StatusBadRequest, post(t, "/v2", pathValidate, nil, nil))
 	require.Equal(t, http.StatusBadRequest, post(t, "/v2", "/v2"+pathValidate, nil, nil))
 }
 

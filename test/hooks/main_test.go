@@ -1,0 +1,102 @@
+package hooks
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/remit-olm/remit/test/env"
+	"github.com/remit-olm/remit/test/operators/sample/bundle"
+	"github.com/remit-olm/remit/test/operators/sample/bundlev2"
+)
+
+// cluster is shared by the stories about ConfigMaps. Those about Greetings, of which a cluster has one
+// CustomResourceDefinition, share it too, one after the other.
+var cluster *env.Cluster
+
+// catalogBoth has both versions of the sample, catalogHooks one that is only webhooks.
+const (
+	catalogBoth  = "both"
+	catalogHooks = "hooks"
+)
+
+func image(catalog string) string { return "catalogs.test/" + catalog }
+
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "remit-hooks-")
+	if err != nil {
+		return fail(err)
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	catalogs := map[string]string{}
+	for name, write := range map[string]func(string) error{catalogBoth: writeBoth, catalogHooks: writeHooks} {
+		catalogs[image(name)] = filepath.Join(dir, name)
+		if err := write(catalogs[image(name)]); err != nil {
+			return fail(err)
+		}
+	}
+	if cluster, err = env.Start(context.Background(), env.Options{Catalogs: catalogs}); err != nil {
+		return fail(err)
+	}
+	code := m.Run()
+	counts, err := cluster.CheckSelf(context.Background())
+	for _, c := range counts {
+		fmt.Println("audit:", c)
+	}
+	if err != nil {
+		code = fail(err)
+	}
+	if err := cluster.Stop(); err != nil {
+		code = fail(err)
+	}
+	return code
+}
+
+func fail(err error) int {
+	fmt.Fprintln(os.Stderr, "hooks:", err)
+	return 1
+}
+
+func writeBoth(dir string) error {
+	for name, files := range map[string]fs.FS{"v1": bundle.FS(), "v2": bundlev2.FS()} {
+		if err := os.CopyFS(filepath.Join(dir, name), files); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeHooks writes a bundle that is the operator of newOperator.
+func writeHooks(dir string) error {
+	v, err := env.NewVariant()
+	if err != nil {
+		return err
+	}
+	c := operator(1)
+	v.Set(nil, "spec", "customresourcedefinitions")
+	content, err := toMap(c)
+	if err != nil {
+		return err
+	}
+	spec, ok := content["spec"].(map[string]any)
+	if !ok {
+		return fmt.Errorf("no spec in %v", content)
+	}
+	for _, field := range []string{"install", "webhookdefinitions", "installModes"} {
+		v.Set(spec[field], "spec", field)
+	}
+	if err := v.Write(dir); err != nil {
+		return err
+	}
+	for _, file := range []string{env.FileCRD, env.FileConfigMap, env.FileService} {
+		if err := os.Remove(filepath.Join(dir, "manifests", file)); err != nil {
+			return err
+		}
+	}
+	return nil
+}

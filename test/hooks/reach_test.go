@@ -1,0 +1,88 @@
+package hooks
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/test/env"
+)
+
+func contextOf(t any) context.Context {
+	if has, ok := t.(interface{ Context() context.Context }); ok {
+		return has.Context()
+	}
+	return context.Background()
+}
+
+func TestWebhooksAreCalledInTheTargetsOnly(t *testing.T) {
+	t.Parallel()
+	tn := cluster.Tenant(t)
+	other, stranger := tn.Other(nil), tn.Other(nil)
+	c := operator(1)
+	grant(tn, c, tn.Namespace)
+	group := tn.Group(env.AccountName, tn.Namespace)
+	install(tn, c)
+	tn.Eventually(func(ct *assert.CollectT) { assert.True(ct, calledIn(ct, cluster.Client, tn.Namespace)) })
+	for _, namespace := range []string{other, stranger} {
+		require.NoError(t, cluster.Client.Create(t.Context(), message(namespace, "goodbye")))
+		require.False(t, calledIn(t, cluster.Client, namespace))
+	}
+
+	grant(tn, c, other)
+	before := group.DeepCopy()
+	group.Spec.TargetNamespaces = append(group.Spec.TargetNamespaces, other)
+	require.NoError(t, cluster.Client.Patch(t.Context(), group, client.MergeFrom(before)))
+	added := time.Now()
+	tn.Eventually(func(ct *assert.CollectT) { assert.True(ct, calledIn(ct, cluster.Client, other)) })
+	t.Logf("FIGURE a namespace was covered %s after it was added to the OperatorGroup", time.Since(added).Round(10*time.Millisecond))
+	require.False(t, calledIn(t, cluster.Client, stranger))
+}
+
+func TestANamespaceThatBeginsToMatchIsCovered(t *testing.T) {
+	t.Parallel()
+	tn := cluster.Tenant(t)
+	team := map[string]string{"team": tn.Namespace}
+	matched, later := tn.Other(team), tn.Other(nil)
+	c := operator(1)
+	grant(tn, c, tn.Namespace, matched, later)
+	tn.Create(&operatorsv1.OperatorGroup{
+		ObjectMeta: tn.Meta("group"),
+		Spec:       operatorsv1.OperatorGroupSpec{ServiceAccountName: env.AccountName, Selector: &metav1.LabelSelector{MatchLabels: team}},
+	})
+	install(tn, c)
+	tn.Eventually(func(ct *assert.CollectT) { assert.True(ct, calledIn(ct, cluster.Client, matched)) })
+	require.False(t, calledIn(t, cluster.Client, later))
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: later}}
+	require.NoError(t, cluster.Client.Patch(t.Context(), namespace, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"labels":{"team":"`+tn.Namespace+`"}}}`))))
+	labelled := time.Now()
+	tn.Eventually(func(ct *assert.CollectT) { assert.True(ct, calledIn(ct, cluster.Client, later)) })
+	t.Logf("FIGURE a namespace was covered %s after it was labelled", time.Since(labelled).Round(10*time.Millisecond))
+}
+
+func TestTwoInstallsOfOneOperatorStandSideBySide(t *testing.T) {
+	t.Parallel()
+	var tenants []*env.Tenant
+	for range 2 {
+		tn := cluster.Tenant(t)
+		c := operator(1)
+		grant(tn, c, tn.Namespace)
+		tn.Group(env.AccountName, tn.Namespace)
+		install(tn, c)
+		tenants = append(tenants, tn)
+	}
+	for _, tn := range tenants {
+		tn.Eventually(func(ct *assert.CollectT) { assert.True(ct, calledIn(ct, cluster.Client, tn.Namespace)) })
+	}
+	gone := &csv{ObjectMeta: tenants[0].Meta(nameOf(1))}
+	require.NoError(t, cluster.Client.Delete(t.Context(), gone))
+	tenants[0].Eventually(func(ct *assert.CollectT) { assert.False(ct, calledIn(ct, cluster.Client, tenants[0].Namespace)) })
+	require.True(t, calledIn(t, cluster.Client, tenants[1].Namespace))
+}

@@ -1,0 +1,34 @@
+package hooks
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/remit-olm/remit/test/env"
+	"github.com/remit-olm/remit/test/operators/sample/bundle"
+)
+
+// The report is of the plan, before anything is written; what it prints is all that is needed.
+func TestWithoutTheRightToWebhooksThePlanSaysWhichAndPastedItGoesThrough(t *testing.T) {
+	t.Parallel()
+	tn := cluster.Tenant(t)
+	tn.Catalog("catalog", image(catalogHooks))
+	tn.Subscribe("catalog", bundle.Package, bundle.Channel)
+	tn.Group(env.AccountName, tn.Namespace)
+	// The webhooks are named besides all else that such an install needs.
+	message := tn.PermissionsMissing()
+	for _, part := range []string{
+		`"validatingwebhookconfigurations"`, `"mutatingwebhookconfigurations"`, `"v.hooker.remit.dev-`, `"hooker-service"`, `"hooker-service-cert"`,
+		"kind: ClusterRole\n", "nothing was written",
+	} {
+		assert.Contains(t, message, part)
+	}
+	tn.NothingWritten()
+	tn.Paste(message)
+	tn.Complete()
+	tn.Succeeded(bundle.CSV)
+	tn.Eventually(func(ct *assert.CollectT) { assert.True(ct, calledIn(ct, cluster.Client, tn.Namespace)) })
+	require.False(t, calledIn(t, cluster.Client, "default"))
+}
