@@ -1,0 +1,267 @@
+package hooks
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/pkg/lib/scoped"
+	"github.com/remit-olm/remit/pkg/rbac"
+	"github.com/remit-olm/remit/pkg/step/build"
+	"github.com/remit-olm/remit/pkg/step/execute"
+	"github.com/remit-olm/remit/test/env"
+	"github.com/remit-olm/remit/test/operators/sample/bundle"
+	"github.com/remit-olm/remit/test/operators/sample/bundlev2"
+	"github.com/remit-olm/remit/test/operators/sample/echo"
+	samplehooks "github.com/remit-olm/remit/test/operators/sample/hooks"
+)
+
+// greeting is one in a version of the API, without a spec.
+func greeting(version, namespace, name string) *unstructured.Unstructured {
+	obj := &unstructured.Unstructured{}
+	obj.SetAPIVersion("sample.remit.dev/" + version)
+	obj.SetKind("Greeting")
+	obj.SetNamespace(namespace)
+	obj.SetName(name)
+	return obj
+}
+
+func saying(obj *unstructured.Unstructured, field, text string) *unstructured.Unstructured {
+	_ = unstructured.SetNestedField(obj.Object, text, "spec", field) // the spec is made here
+	return obj
+}
+
+func said(t assert.TestingT, c client.Client, version, namespace, name, field string) string {
+	obj := greeting(version, namespace, name)
+	assert.NoError(t, c.Get(contextOf(t), client.ObjectKeyFromObject(obj), obj))
+	text, _, _ := unstructured.NestedString(obj.Object, "spec", field)
+	return text
+}
+
+// ownCluster is one with the CustomResourceDefinition to itself. An API that nobody serves any more would
+// hold up others, too.
+func ownCluster(t *testing.T) *env.Cluster {
+	t.Helper()
+	dir := t.TempDir() + "/" + catalogBoth
+	require.NoError(t, writeBoth(dir))
+	c, err := env.Start(t.Context(), env.Options{Catalogs: map[string]string{image(catalogBoth): dir}})
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		_, err := c.CheckSelf(context.Background())
+		assert.NoError(t, err)
+		assert.NoError(t, c.Stop())
+	})
+	return c
+}
+
+func needsOf(tn *env.Tenant, files fs.FS, targets ...string) {
+	tn.T.Helper()
+	b, err := env.ReadBundle(files)
+	require.NoError(tn.T, err)
+	tn.GrantAll(tn.Needs(b, bundle.Package, targets...))
+}
+
+func TestAnOperatorWithEveryKindOfWebhookAndAnAPI(t *testing.T) {
+	c := ownCluster(t)
+	tn := c.Tenant(t)
+	needsOf(tn, bundlev2.FS(), rbac.ClusterScope)
+	tn.Catalog("catalog", image(catalogBoth))
+	tn.Group(env.AccountName)
+	tn.Subscribe("catalog", bundle.Package, bundle.Channel)
+	tn.Complete()
+	got := tn.Succeeded(bundlev2.CSV)
+	require.Equal(t, "install strategy completed with no errors", got.Status.Message)
+	for _, r := range got.Status.RequirementStatus {
+		require.Contains(t, []operatorsv1alpha1.StatusReason{"Present", "DeploymentFound"}, r.Status, "%s %s: %s", r.Kind, r.Name, r.Message)
+	}
+
+	t.Run("a validating webhook allows and denies", func(t *testing.T) {
+		require.NoError(t, c.Client.Create(t.Context(), saying(greeting("v1", tn.Namespace, "hello"), "message", "Hello")))
+		err := c.Client.Create(t.Context(), saying(greeting("v2", tn.Namespace, "bye"), "text", "Goodbye"))
+		require.ErrorContains(t, err, "a Greeting does not say goodbye")
+	})
+	t.Run("a mutating webhook marks", func(t *testing.T) {
+		obj := greeting("v1", tn.Namespace, "hello")
+		require.NoError(t, c.Client.Get(t.Context(), client.ObjectKeyFromObject(obj), obj))
+		require.Equal(t, "webhook", obj.GetLabels()[samplehooks.Label])
+	})
+	t.Run("a conversion webhook converts there and back", func(t *testing.T) {
+		require.Equal(t, "Hello", said(t, c.Client, "v2", tn.Namespace, "hello", "text"))
+		require.NoError(t, c.Client.Create(t.Context(), saying(greeting("v2", tn.Namespace, "second"), "text", "Good morning")))
+		require.Equal(t, "Good morning", said(t, c.Client, "v1", tn.Namespace, "second", "message"))
+	})
+	t.Run("the operator works through it", func(t *testing.T) {
+		tn.Eventually(func(ct *assert.CollectT) {
+			obj := greeting("v2", tn.Namespace, "second")
+			assert.NoError(ct, c.Client.Get(t.Context(), client.ObjectKeyFromObject(obj), obj))
+			conditions, _, _ := unstructured.NestedSlice(obj.Object, "status", "conditions")
+			assert.Contains(ct, fmt.Sprint(conditions), "status:True")
+		})
+	})
+	t.Run("an API answers whoever may ask", func(t *testing.T) {
+		tn.Eventually(func(ct *assert.CollectT) {
+			assert.Equal(ct, []string{"HELLO", "GOOD MORNING"}, echoes(ct, c.Client, tn.Namespace))
+		})
+		config := rest.CopyConfig(c.Config())
+		config.Impersonate = rest.ImpersonationConfig{UserName: scoped.Username("default", "nobody"), Groups: scoped.Groups("default")}
+		nobody, err := client.New(config, client.Options{})
+		require.NoError(t, err)
+		list := &unstructured.UnstructuredList{}
+		list.SetAPIVersion(echo.Group + "/" + echo.Version)
+		list.SetKind(echo.Kind + "List")
+		require.True(t, apierrors.IsForbidden(nobody.List(t.Context(), list, client.InNamespace(tn.Namespace))))
+	})
+	t.Run("what is removed leaves nothing behind", func(t *testing.T) {
+		require.NoError(t, c.Client.Delete(t.Context(), got))
+		tn.Eventually(func(ct *assert.CollectT) { assert.True(ct, apierrors.IsNotFound(tn.Get(bundlev2.CSV, &csv{}))) })
+		crd := &apiextensionsv1.CustomResourceDefinition{}
+		require.NoError(t, c.Client.Get(t.Context(), client.ObjectKey{Name: "greetings.sample.remit.dev"}, crd))
+		require.Equal(t, apiextensionsv1.NoneConverter, crd.Spec.Conversion.Strategy)
+		for _, kind := range []string{
+			"ValidatingWebhookConfiguration", "MutatingWebhookConfiguration", "APIService", "ClusterRoleBinding", "RoleBinding", "ClusterRole",
+		} {
+			require.Empty(t, ofTenant(t, c, tn.Namespace, kind), kind)
+		}
+	})
+}
+
+// ofTenant lists what carries the owner labels of the tenant's CSVs outside its namespace.
+func ofTenant(t *testing.T, c *env.Cluster, namespace, kind string) []string {
+	t.Helper()
+	groups := map[string]string{"APIService": "apiregistration.k8s.io/v1", "ClusterRoleBinding": "rbac.authorization.k8s.io/v1",
+		"RoleBinding": "rbac.authorization.k8s.io/v1", "ClusterRole": "rbac.authorization.k8s.io/v1"}
+	list := &unstructured.UnstructuredList{}
+	list.SetAPIVersion(groups[kind])
+	if list.GetAPIVersion() == "" {
+		list.SetAPIVersion("admissionregistration.k8s.io/v1")
+	}
+	list.SetKind(kind + "List")
+	require.NoError(t, c.Client.List(t.Context(), list, client.MatchingLabels{"olm.owner.namespace": namespace}))
+	var out []string
+	for _, obj := range list.Items {
+		if obj.GetNamespace() != namespace {
+			out = append(out, obj.GetName())
+		}
+	}
+	return out
+}
+
+func echoes(t assert.TestingT, c client.Client, namespace string) []string {
+	list := &unstructured.UnstructuredList{}
+	list.SetAPIVersion(echo.Group + "/" + echo.Version)
+	list.SetKind(echo.Kind + "List")
+	assert.NoError(t, c.List(contextOf(t), list, client.InNamespace(namespace)))
+	var out []string
+	for _, obj := range list.Items {
+		text, _, _ := unstructured.NestedString(obj.Object, "text")
+		out = append(out, text)
+	}
+	return out
+}
+
+// An upgrade brings a version of the API with a conversion, and later changes where that is called.
+// Whoever goes on reading in the old version is never refused.
+func TestStoredObjectsStayReadableThroughAnUpgrade(t *testing.T) {
+	c := ownCluster(t)
+	tn := c.Tenant(t)
+	needsOf(tn, bundle.FS(), rbac.ClusterScope)
+	needsOf(tn, bundlev2.FS(), rbac.ClusterScope)
+	tn.Catalog("catalog", image(catalogBoth))
+	tn.Group(env.AccountName)
+	tn.Subscribe("catalog", bundle.Package, bundle.Channel, func(s *operatorsv1alpha1.SubscriptionSpec) { s.StartingCSV = bundle.CSV })
+	succeeded(tn, bundle.CSV)
+	for i := range 5 {
+		require.NoError(t, c.Client.Create(t.Context(), saying(greeting("v1", tn.Namespace, fmt.Sprintf("old-%d", i)), "message", "Hello")))
+	}
+
+	ctx, stop := context.WithCancel(t.Context())
+	reader := &reader{client: c.Client, namespace: tn.Namespace}
+	reader.start(ctx)
+	carryOut(tn, bundlev2.FS(), rbac.ClusterScope)
+	succeeded(tn, bundlev2.CSV)
+	tn.Eventually(func(ct *assert.CollectT) {
+		assert.Equal(ct, "Hello", said(ct, c.Client, "v2", tn.Namespace, "old-1", "text"))
+		assert.True(ct, apierrors.IsNotFound(tn.Get(bundle.CSV, &csv{})), "the old version is gone")
+	})
+	require.NoError(t, c.Client.Create(t.Context(), saying(greeting("v1", tn.Namespace, "new"), "message", "Hello again")))
+	require.Equal(t, "Hello again", said(t, c.Client, "v2", tn.Namespace, "new", "text"))
+	stop()
+	reader.wait()
+	t.Logf("FIGURE %d reads in the old version through the upgrade, %d failed", reader.calls, len(reader.failures))
+	require.Empty(t, reader.failures)
+	require.Greater(t, reader.calls, 10)
+}
+
+// carryOut does, as the administrator, what a plan for the bundle would.
+func carryOut(tn *env.Tenant, files fs.FS, targets ...string) {
+	tn.T.Helper()
+	b, err := env.ReadBundle(files)
+	require.NoError(tn.T, err)
+	all, err := build.NewStepResourceFromBundle(b, build.Scope{Namespace: tn.Namespace, Package: bundle.Package, Targets: targets}, unasked{})
+	require.NoError(tn.T, err)
+	c := tn.Cluster.Client
+	executor := &execute.Executor{Account: c, CRDs: c, IsDefault: true, Facts: c}
+	states, err := executor.Gather(tn.T.Context(), all.Steps)
+	require.NoError(tn.T, err)
+	for _, state := range states {
+		_, err := executor.Do(tn.T.Context(), state)
+		require.NoError(tn.T, err)
+	}
+}
+
+// unasked is a build.RuleChecker for when it does not matter.
+type unasked struct{}
+
+func (unasked) MissingRules(*corev1.ServiceAccount, string, []rbacv1.PolicyRule) ([]rbacv1.PolicyRule, error) {
+	return nil, nil
+}
+
+// reader reads all the time.
+type reader struct {
+	client    client.Client
+	namespace string
+
+	group    sync.WaitGroup
+	calls    int
+	failures []string
+}
+
+func (r *reader) start(ctx context.Context) {
+	r.group.Go(func() {
+		for ctx.Err() == nil {
+			obj := greeting("v1", r.namespace, "old-1")
+			err := r.client.Get(ctx, client.ObjectKeyFromObject(obj), obj)
+			if err == nil {
+				list := &unstructured.UnstructuredList{}
+				list.SetAPIVersion("sample.remit.dev/v1")
+				list.SetKind("GreetingList")
+				err = r.client.List(ctx, list, client.InNamespace(r.namespace))
+			}
+			if ctx.Err() != nil {
+				return
+			}
+			r.calls++
+			if err != nil && !strings.Contains(err.Error(), "context canceled") {
+				r.failures = append(r.failures, time.Now().Format(time.TimeOnly)+" "+err.Error())
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+	})
+}
+
+func (r *reader) wait() { r.group.Wait() }
