@@ -27,6 +27,8 @@ type Event struct {
 	// Received and Answered are when the API server had the request and was done with it.
 	Received time.Time `json:"requestReceivedTimestamp"`
 	Answered time.Time `json:"stageTimestamp"`
+	// Annotations are what admission noted, among others that a webhook did not answer.
+	Annotations map[string]string `json:"annotations"`
 }
 
 // User is who the API server took the sender for.
