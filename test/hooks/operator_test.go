@@ -13,7 +13,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/rand"
@@ -155,11 +154,4 @@ func calledIn(t assert.TestingT, c client.Client, namespace string) bool {
 		return assert.NoError(t, err)
 	}
 	return refused != nil && strings.Contains(refused.Error(), "does not say goodbye") && marked.Labels[samplehooks.Label] != ""
-}
-
-func toUnstructured(t *testing.T, obj any) *unstructured.Unstructured {
-	t.Helper()
-	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
-	require.NoError(t, err)
-	return &unstructured.Unstructured{Object: content}
 }

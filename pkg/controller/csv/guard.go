@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -12,8 +13,8 @@ import (
 
 // guarded is a client that acts as an account found in the cache. Before its first write it looks the
 // account up again, live: a decision may rest on a cache, what is written may not. Single objects it reads
-// live as self, which may. So a visit that finds all as it should be costs no request but such reads, and no
-// token.
+// live as self, which may, but for Secrets, which are for the account alone to read. So a visit that finds all as
+// it should be, and has no certificate to look at, costs no request but such reads, and no token.
 type guarded struct {
 	client.Client
 	// mint opens the client with a token.
@@ -42,7 +43,20 @@ func (g *guarded) confirm(ctx context.Context) error {
 
 // Get implements client.Reader.
 func (g *guarded) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
-	return g.lookup.Reader.Get(ctx, key, obj, opts...)
+	if !isSecret(obj) {
+		return g.lookup.Reader.Get(ctx, key, obj, opts...)
+	}
+	if err := g.confirm(ctx); err != nil {
+		return err
+	}
+	return g.Client.Get(ctx, key, obj, opts...)
+}
+
+func isSecret(obj client.Object) bool {
+	if _, typed := obj.(*corev1.Secret); typed {
+		return true
+	}
+	return obj.GetObjectKind().GroupVersionKind().GroupKind() == corev1.SchemeGroupVersion.WithKind("Secret").GroupKind()
 }
 
 // Apply implements client.Writer.

@@ -24,20 +24,13 @@ const (
 
 // Next decides. What concerns every phase comes first, in the order in which a user sees it.
 func Next(f Facts) Transition {
-	switch {
-	case f.ReplacedBy != "":
+	if f.ReplacedBy != "" {
 		return replaced(f)
-	case f.Group != nil:
-		return to(phaseFailed, f.Group.Reason, f.Group.Message)
-	case f.Strategy != nil:
-		return to(phaseFailed, reasonInvalidStrategy, fmt.Sprintf(messageInvalidStrategy, oneLine(f.Strategy)))
-	case f.Webhooks != nil:
-		return to(phaseFailed, reasonInvalidWebhook, oneLine(f.Webhooks))
-	case f.APIs != nil:
-		return to(phaseFailed, reasonAPIServiceFailed, oneLine(f.APIs))
-	case f.Taken != nil:
-		return to(phaseFailed, reasonOwnerConflict, messageNoAdoption+": "+oneLine(f.Taken))
-	case f.Account != nil && f.CSV.Status.Phase != phaseSucceeded:
+	}
+	if t, wrong := cannotRun(f); wrong {
+		return t
+	}
+	if f.Account != nil && f.CSV.Status.Phase != phaseSucceeded {
 		return to(phasePending, operatorsv1alpha1.ConditionReason(f.Account.Reason), f.Account.Message)
 	}
 	switch f.CSV.Status.Phase {
@@ -57,6 +50,23 @@ func Next(f Facts) Transition {
 		return to(phasePending, reasonRequirementsUnknown, messageUnknown)
 	}
 	return stay(f)
+}
+
+// cannotRun is what is wrong with the CSV itself, or with where it is, whoever installs it.
+func cannotRun(f Facts) (Transition, bool) {
+	switch {
+	case f.Group != nil:
+		return to(phaseFailed, f.Group.Reason, f.Group.Message), true
+	case f.Strategy != nil:
+		return to(phaseFailed, reasonInvalidStrategy, fmt.Sprintf(messageInvalidStrategy, oneLine(f.Strategy))), true
+	case f.Webhooks != nil:
+		return to(phaseFailed, reasonInvalidWebhook, oneLine(f.Webhooks)), true
+	case f.APIs != nil:
+		return to(phaseFailed, reasonAPIServiceFailed, oneLine(f.APIs)), true
+	case f.Taken != nil:
+		return to(phaseFailed, reasonOwnerConflict, messageNoAdoption+": "+oneLine(f.Taken)), true
+	}
+	return Transition{}, false
 }
 
 // Failed is where a ClusterServiceVersion goes whose Deployments could not be written. ok is false for

@@ -7,7 +7,7 @@ import (
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/pkg/install/apiservice"
@@ -123,10 +123,13 @@ func (i Installer) Off(ctx context.Context, p *Plan, live *Live, name string) ([
 		k := slices.IndexFunc(hooks, func(h hook) bool { return h.GetName() == obj.GetName() && h.GetKind() == kindOf(obj) })
 		switch {
 		case k < 0:
-			if err := i.remove(ctx, obj); err != nil {
+			removed, err := i.remove(ctx, obj)
+			if err != nil {
 				return changed, err
 			}
-			changed = append(changed, "Deleted "+kindOf(obj)+" "+obj.GetName())
+			if removed {
+				changed = append(changed, "Deleted "+kindOf(obj)+" "+obj.GetName())
+			}
 		case hooks[k].api == nil && obj.GetLabels()[names.LabelWebhookHash] != hooks[k].hash:
 			off := webhook.Off(webhook.Configuration{Unstructured: hooks[k].Unstructured})
 			if _, _, err := apply.Ensure(ctx, i.Account, off.Unstructured, deployment.Ours(p.in.Owner)); err != nil {
@@ -146,10 +149,13 @@ func (i Installer) Prune(ctx context.Context, p *Plan, live *Live) ([]string, er
 	}
 	var changed []string
 	for _, obj := range objs {
-		if err := i.remove(ctx, obj); err != nil {
+		removed, err := i.remove(ctx, obj)
+		if err != nil {
 			return changed, err
 		}
-		changed = append(changed, "Deleted "+kindOf(obj)+" "+obj.GetName())
+		if removed {
+			changed = append(changed, "Deleted "+kindOf(obj)+" "+obj.GetName())
+		}
 	}
 	more, err := i.Reset(ctx, crds)
 	return append(changed, more...), err
@@ -222,12 +228,29 @@ func (i Installer) Reset(ctx context.Context, crds []*apiextensionsv1.CustomReso
 	return changed, nil
 }
 
-// remove deletes just the object that was looked at.
-func (i Installer) remove(ctx context.Context, obj client.Object) error {
-	uid := obj.GetUID()
-	err := i.Account.Delete(ctx, obj, client.Preconditions{UID: &uid})
-	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("delete %s %q: %w", kindOf(obj), obj.GetName(), err)
+// remove deletes just the object that was looked at, and says whether it did. Marks can be put on by whoever
+// may write an object: what no install of the lineage has applied stays (escape suite 86).
+func (i Installer) remove(ctx context.Context, obj client.Object) (bool, error) {
+	live, err := apply.Live(ctx, i.Account, reference(obj))
+	if err != nil || live == nil || live.GetUID() != obj.GetUID() || !apply.Applied(live) {
+		return false, err
 	}
-	return nil
+	uid := obj.GetUID()
+	err = i.Account.Delete(ctx, obj, client.Preconditions{UID: &uid})
+	if client.IgnoreNotFound(err) != nil {
+		return false, fmt.Errorf("delete %s %q: %w", kindOf(obj), obj.GetName(), err)
+	}
+	return true, nil
+}
+
+// reference is the kind and name of a webhook configuration or APIService.
+func reference(obj client.Object) *unstructured.Unstructured {
+	out := &unstructured.Unstructured{}
+	out.SetAPIVersion("admissionregistration.k8s.io/v1")
+	if kindOf(obj) == "APIService" {
+		out.SetAPIVersion("apiregistration.k8s.io/v1")
+	}
+	out.SetKind(kindOf(obj))
+	out.SetName(obj.GetName())
+	return out
 }

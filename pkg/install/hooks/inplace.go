@@ -29,13 +29,7 @@ func inPlace(live client.Object, want *unstructured.Unstructured, owner owneruti
 // retrust applies the live object again, with another caBundle where it calls the Deployment: what else
 // is in it may be of a version that is on its way out, or in.
 func (i Installer) retrust(ctx context.Context, p *Plan, obj client.Object, name string, bundle []byte) error {
-	desired := &unstructured.Unstructured{}
-	desired.SetName(obj.GetName())
-	desired.SetKind(kindOf(obj))
-	desired.SetAPIVersion("admissionregistration.k8s.io/v1")
-	if kindOf(obj) == "APIService" {
-		desired.SetAPIVersion("apiregistration.k8s.io/v1")
-	}
+	desired := reference(obj)
 	live, err := apply.Live(ctx, i.Account, desired)
 	if err != nil || live == nil {
 		return err

@@ -160,9 +160,10 @@ func (w *world) visit() hooks.Certificate {
 	}
 	c, err := w.installer().Certify(ctx, p, live, p.Served[0], permitted)
 	require.NoError(w.t, err)
-	want, err := deployment.Desired(deployment.Input{CSV: w.csv, Owner: w.owner})
+	want, err := deployment.Desired(deployment.Input{CSV: w.csv, Owner: w.owner, Pods: func(name string, pod *corev1.PodTemplateSpec) {
+		serving.Mount(pod, name, c.Hash)
+	}})
 	require.NoError(w.t, err)
-	serving.Mount(&want[0].Spec.Template, name, c.Hash)
 	if state, err := deployment.Check(ctx, cluster.Client, w.owner, want); err == nil && !state.Installed || !w.has(c.Hash) {
 		_, err := w.installer().Off(ctx, p, live, name)
 		require.NoError(w.t, err)
