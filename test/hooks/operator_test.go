@@ -3,7 +3,6 @@ package hooks
 import (
 	"fmt"
 	"strings"
-	"testing"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"github.com/stretchr/testify/assert"
