@@ -7,6 +7,8 @@ import (
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/remit-olm/remit/test/escape/forge"
 	"github.com/remit-olm/remit/test/escape/oracle"
@@ -91,14 +93,18 @@ func crds() []row {
 		refusedAs("25d", "this API's own CRD of Subscriptions", crdOf("operators.coreos.com", "subscriptions", "Subscription", "",
 			servedVersion("v9", true, anything)), "protected API group"),
 		{number: "28", title: "a conversion webhook for a CRD of somebody else, made and removed", holds: p1(), play: func(s *scene) {
-			hook := map[string]any{
-				"type": "ConversionWebhook", "generateName": "convert.acme.io", "deploymentName": forge.Deployment, "containerPort": int64(443),
-				"admissionReviewVersions": []any{"v1"}, "sideEffects": "None", "conversionCRDs": []any{"widgets.acme.io"}, "webhookPath": "/convert",
-			}
-			s.install(bundleOf(owning("widgets.acme.io", "v1", "Widget").Set([]any{hook}, "spec", "webhookdefinitions"), widgets("", v1)))
-			s.csvSays(succeeded, "ConversionWebhook")
-			require.NoError(s.T, cluster.Client.Delete(s.T.Context(), &operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: s.Meta(probeCSV)}))
-			s.Eventually(func(c *assert.CollectT) { assert.Error(c, s.Get(probeCSV, &operatorsv1alpha1.ClusterServiceVersion{})) })
+			s.install(bundleOf(converting(csv()), widgets("", v1)))
+			s.csvSays(failed, "a conversion webhook needs a CSV that supports AllNamespaces and no other install mode")
+			s.removeCSV()
+			s.noCRDWrites()
+		}},
+		{number: "28a", title: "a conversion webhook for a CRD of somebody else, where one may be", holds: convertsAnything(), play: func(s *scene) {
+			s.allow(func(c oracle.Change) bool { return c.Group == rbacv1.GroupName && c.Namespace == "" })
+			s.group()
+			s.publish(bundleOf(everywhere(converting(csv())), widgets("", v1)))
+			s.subscribe()
+			s.csvSays(failed, "CustomResourceDefinition widgets.acme.io exists and is not ours")
+			s.removeCSV()
 			s.noCRDWrites()
 		}},
 		{number: "29", title: "a CRD of 2 MB", holds: p2(), directory: func() string {
@@ -117,6 +123,37 @@ func crds() []row {
 			return forge.Catalog(bundleOf(csv(), crdOf("many.escape.example.com", "gadgets", "Gadget", "", versions...)))
 		}, play: refusedDirectory("versions")},
 	}
+}
+
+// converting is a CSV that owns the widgets of somebody else, and has a conversion webhook for them.
+func converting(c forge.CSV) forge.CSV {
+	return c.Set([]any{map[string]any{"name": "widgets.acme.io", "version": "v1", "kind": "Widget"}}, "spec", "customresourcedefinitions", "owned").
+		Set([]any{map[string]any{
+			"type": "ConversionWebhook", "generateName": "convert.acme.io", "deploymentName": forge.Deployment, "containerPort": int64(443),
+			"admissionReviewVersions": []any{"v1"}, "sideEffects": "None", "conversionCRDs": []any{"widgets.acme.io"}, "webhookPath": "/convert",
+		}}, "spec", "webhookdefinitions")
+}
+
+// everywhere is a CSV for all namespaces alone.
+func everywhere(c forge.CSV) forge.CSV {
+	return c.Set([]any{map[string]any{"type": "AllNamespaces", "supported": true}}, "spec", "installModes")
+}
+
+// convertsAnything is P2 with all that an operator for all namespaces needs, and CustomResourceDefinitions by any name.
+func convertsAnything() profile {
+	p := p2()
+	p.cluster = append(p.cluster, rule("apiextensions.k8s.io", "customresourcedefinitions", "delete"), rule("", "configmaps namespaces", "get", "list", "watch"),
+		rule(rbacv1.GroupName, "clusterroles clusterrolebindings", "create", "patch", "get", "delete"))
+	return p
+}
+
+// removeCSV deletes the CSV and waits until it is gone.
+func (s *scene) removeCSV() {
+	s.T.Helper()
+	require.NoError(s.T, cluster.Client.Delete(s.T.Context(), &operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: s.Meta(probeCSV)}))
+	s.Eventually(func(c *assert.CollectT) {
+		assert.True(c, apierrors.IsNotFound(s.Get(probeCSV, &operatorsv1alpha1.ClusterServiceVersion{})))
+	})
 }
 
 // refusedDirectory is a row whose bundle lies in a directory and is refused as a whole.
