@@ -73,9 +73,12 @@ func (l *load) end(what string) {
 	l.stop()
 	l.group.Wait()
 	l.t.Logf("FIGURE %s: %d creates, %d failed, the longest took %s", what, l.calls, len(l.failures), l.longest.Round(time.Millisecond))
-	require.Empty(l.t, l.failures)
+	require.Empty(l.t, some(l.failures))
 	require.Greater(l.t, l.calls, 10)
 }
+
+// some are as many failures as people read.
+func some(failures []string) []string { return failures[:min(len(failures), 5)] }
 
 // admittedByFailure lists what was let through in a namespace because a webhook did not answer.
 func admittedByFailure(t *testing.T, c *env.Cluster, namespace string) []string {

@@ -1,0 +1,427 @@
+package escape
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/pkg/install/cert"
+	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/lib/ownerutil"
+	"github.com/remit-olm/remit/test/escape/forge"
+	"github.com/remit-olm/remit/test/escape/oracle"
+)
+
+// hook is a webhook of the probe's Deployment; rules and what goes beside them are YAML.
+func hook(kind, rules string, more ...string) any {
+	return forge.Value(fmt.Sprintf(`{type: %sAdmissionWebhook, generateName: probe.escape.test, deploymentName: %s, containerPort: 443,
+ admissionReviewVersions: [v1], sideEffects: None, rules: [%s]%s}`, kind, forge.Deployment, rules, strings.Join(append([]string{""}, more...), ", ")))
+}
+
+// intercepting is one rule.
+func intercepting(group, resources, operations string) string {
+	return fmt.Sprintf(`{apiGroups: [%q], apiVersions: ["*"], resources: [%s], operations: [%s]}`, group, resources, operations)
+}
+
+func hooked(c forge.CSV, hooks ...any) forge.CSV { return c.Set(hooks, "spec", "webhookdefinitions") }
+
+// harmless is a webhook for what P0 may do in its namespace.
+func harmless() any {
+	return hook("Validating", intercepting("", "configmaps", "DELETE"), "failurePolicy: Ignore")
+}
+
+// calling is a profile with the right to all webhook configurations and APIServices.
+func calling(p profile, more ...rbacv1.PolicyRule) profile {
+	verbs := []string{"get", "create", "patch", "delete"}
+	p.cluster = slices.Concat(p.cluster, []rbacv1.PolicyRule{
+		rule("admissionregistration.k8s.io", "validatingwebhookconfigurations mutatingwebhookconfigurations", verbs...),
+		rule("apiregistration.k8s.io", "apiservices", verbs...),
+	}, more)
+	return p
+}
+
+// serving is calling with all that an API's bindings take.
+func serving(p profile) profile {
+	return calling(p,
+		rule(rbacv1.GroupName, "clusterrolebindings rolebindings", "get", "create", "patch", "delete"),
+		rule("authentication.k8s.io", "tokenreviews", "create"), rule("authorization.k8s.io", "subjectaccessreviews", "create"),
+		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{"extension-apiserver-authentication"}, Verbs: []string{"get", "list", "watch"}})
+}
+
+// forAll is what an operator for all namespaces takes besides.
+func forAll(p profile) profile {
+	p.cluster = append(p.cluster, rule(rbacv1.GroupName, "clusterroles clusterrolebindings", "get", "create", "patch", "delete"),
+		rule("", "configmaps namespaces", "get", "list", "watch", "delete"))
+	return p
+}
+
+// owningAPI is a CSV that serves an API.
+func owningAPI(c forge.CSV, group, version string) forge.CSV {
+	return c.Set([]any{map[string]any{
+		"group": group, "version": version, "kind": "Thing", "name": "things", "deploymentName": forge.Deployment, "containerPort": int64(5443),
+	}}, "spec", "apiservicedefinitions", "owned")
+}
+
+// invalid is a row whose CSV nobody may install: it fails, with these words, and nothing is made that calls it.
+func invalid(number, title string, c forge.CSV, words ...string) row {
+	return row{number: number, title: title, holds: calling(p1()), play: func(s *scene) {
+		s.install(bundleOf(c))
+		s.csvSays(failed, words...)
+		s.uncalled()
+	}}
+}
+
+func webhooks() []row {
+	needs := func(number, title string, holds profile, d any, words ...string) row {
+		return row{number: number, title: title, holds: holds, play: func(s *scene) {
+			s.install(bundleOf(hooked(csv(), d)))
+			s.lacks(words...)
+			s.uncalled()
+		}}
+	}
+	return []row{
+		needs("31", "a mutating webhook on pods under P0", p0(), hook("Mutating", intercepting("", "pods", "CREATE")), "mutatingwebhookconfigurations"),
+		{number: "31-direct", title: "a mutating webhook on pods, by a tenant's own CSV", holds: p0(), play: func(s *scene) {
+			s.group(s.Namespace)
+			require.NoError(s.T, s.apply(s.mallory(), hooked(csv(), hook("Mutating", intercepting("", "pods", "CREATE"))).Object))
+			s.csvSays(failed, "mutatingwebhookconfigurations")
+			s.noDeployments()
+			s.uncalled()
+		}},
+		needs("31a", "a webhook on what the account may not write", calling(p0()), hook("Validating", intercepting("", "endpoints", "CREATE")),
+			`cannot create resource "endpoints"`),
+		needs("31b", "a webhook on what the account may create and not update", calling(profile{own: append(p0().own, rule("", "endpoints", "create"))}),
+			hook("Validating", intercepting("", "endpoints", "'*'")), `cannot update resource "endpoints"`, `cannot delete resource "endpoints"`),
+		needs("31c", "a webhook on all resources of a group, of which the account holds some", calling(p0()),
+			hook("Validating", intercepting("", "'*'", "CREATE")), `cannot create resource "*"`),
+		needs("31d", "a webhook on what people connect to, which the account may only create", calling(profile{own: append(p0().own, rule("", "pods/exec", "create"))}),
+			hook("Validating", intercepting("", "pods/exec", "CONNECT")), `cannot get resource "pods/exec"`),
+		needs("31e", "a webhook on objects of the whole cluster", calling(p1()), hook("Validating", intercepting("", "namespaces", "DELETE")),
+			`cannot delete resource "namespaces"`),
+		needs("31f", "a webhook that says that namespaces are in namespaces, and so intercepts none", calling(p0()),
+			hook("Validating", `{apiGroups: [""], apiVersions: [v1], resources: [namespaces], operations: [DELETE], scope: Namespaced}`), `cannot delete resource "namespaces"`),
+		{number: "32", title: "a webhook on Secrets of all namespaces, which the account may not write", holds: forAll(calling(p0())), play: func(s *scene) {
+			s.group()
+			s.publish(bundleOf(hooked(everywhere(csv()), hook("Validating", intercepting("", "secrets", "CREATE")))))
+			s.subscribe()
+			s.lacks(`cannot create resource "secrets"`)
+			s.uncalled()
+		}},
+		{number: "32a", title: "a webhook of all namespaces spares those that the cluster lives by", holds: forAll(calling(p0())), play: func(s *scene) {
+			s.allow(s.madeByOurs)
+			s.group()
+			s.publish(bundleOf(hooked(everywhere(csv()), harmless())))
+			s.subscribe()
+			s.Complete()
+			s.csvSays(succeeded)
+			require.Equal(s.T, &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{
+				Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpNotIn,
+				Values: []string{"kube-node-lease", "kube-public", "kube-system", "remit"},
+			}}}, s.validating(s.T).Webhooks[0].NamespaceSelector)
+			s.removeCSV()
+			s.uncalled()
+		}},
+		invalid("34", "a webhook on webhooks", hooked(csv(), hook("Validating", intercepting("admissionregistration.k8s.io", "mutatingwebhookconfigurations", "DELETE"))),
+			"webhook rules cannot include MutatingWebhookConfiguration or ValidatingWebhookConfiguration resources"),
+		invalid("34a", "a webhook on this API", hooked(csv(), hook("Mutating", intercepting("operators.coreos.com", "clusterserviceversions", "DELETE"))),
+			"webhook rules cannot include the OLM group"),
+		invalid("34b", "a webhook on who somebody is", hooked(csv(), hook("Mutating", intercepting("authentication.k8s.io", "tokenreviews", "CREATE"))),
+			"webhook rules cannot include the groups of authentication and authorization"),
+		invalid("34c", "a webhook on what somebody may", hooked(csv(), hook("Mutating", intercepting("authorization.k8s.io", "subjectaccessreviews", "CREATE"))),
+			"webhook rules cannot include the groups of authentication and authorization"),
+		invalid("35", "a webhook that fails on the deletion of everything", hooked(csv(), hook("Validating", intercepting("*", "'*'", "DELETE"), "failurePolicy: Fail")),
+			"webhook rules cannot include all groups"),
+		{number: "35a", title: "a namespace whose webhook fails on every deletion goes", holds: calling(p1()), play: func(s *scene) {
+			s.allow(s.madeByOurs)
+			s.install(bundleOf(hooked(csv(), hook("Validating", intercepting("", "'*'", "DELETE"), "failurePolicy: Fail", "timeoutSeconds: 1"))))
+			s.Complete()
+			s.csvSays(succeeded) // judged lets the namespace go, and the last test waits for that
+		}},
+		invalid("36", "two webhooks of one name", hooked(csv(), harmless(), harmless()), "CSV contains repeated WebhookDescription name"),
+		invalid("36a", "a webhook of a Deployment that there is not", hooked(csv(), forge.Value(strings.Replace(`{type: ValidatingAdmissionWebhook, generateName: probe.escape.test,
+ deploymentName: elsewhere, containerPort: 99999, admissionReviewVersions: [v1], sideEffects: None}`, "\n", "", 1))),
+			`deployment "elsewhere" is not one of the install strategy`, "containerPort 99999 is no port", "there are no rules"),
+		invalid("36b", "a certificate tool that is to read another namespace's authority", hooked(csv(), harmless()).
+			Set(map[string]any{"cert-manager.io/inject-ca-from-secret": "kube-system/crown"}, "metadata", "annotations"), `is not of namespace`),
+		{number: "37", title: "an OperatorGroup whose selector matches what a tenant labels", holds: calling(p0()), play: func(s *scene) {
+			s.allow(func(c oracle.Change) bool {
+				return s.madeByOurs(c) || c.Name == neighbour && c.Resource == "namespaces"
+			})
+			label := map[string]string{"escape.test/team": s.Namespace}
+			s.label(s.Namespace, label)
+			s.Create(&operatorsv1.OperatorGroup{ObjectMeta: s.Meta(groupName),
+				Spec: operatorsv1.OperatorGroupSpec{ServiceAccountName: accountName, Selector: &metav1.LabelSelector{MatchLabels: label}}})
+			s.publish(bundleOf(hooked(csv(), harmless())))
+			s.subscribe()
+			s.Complete()
+			s.csvSays(succeeded)
+			require.Equal(s.T, []string{s.Namespace}, s.reached(s.T))
+			s.label(neighbour, label)
+			s.Eventually(func(c *assert.CollectT) {
+				assert.NotEqual(c, "install strategy completed with no errors", s.CSV(c, probeCSV).Status.Message)
+			})
+			s.settle()
+			require.Equal(s.T, []string{s.Namespace}, s.reached(s.T), "whoever labels a namespace does not put it under the webhook")
+			s.label(neighbour, map[string]string{"escape.test/team": ""})
+			s.csvSays(succeeded)
+			s.removeCSV()
+			s.uncalled()
+		}},
+	}
+}
+
+func apis() []row {
+	rival := func(s *scene, name string, c forge.CSV, theirs *apiregistrationv1.APIService) {
+		s.createOutside(theirs)
+		s.install(bundleOf(c))
+		s.csvSays(failed, "pre-existing APIService "+name+" is not adoptable")
+		after := &apiregistrationv1.APIService{}
+		require.NoError(s.T, cluster.Client.Get(s.T.Context(), client.ObjectKey{Name: name}, after))
+		require.Equal(s.T, theirs.UID, after.UID)
+		require.Equal(s.T, theirs.Spec, after.Spec)
+	}
+	return []row{
+		{number: "38", title: "an API under P0", holds: p0(), play: func(s *scene) {
+			s.install(bundleOf(owningAPI(csv(), "evil.io", "v1")))
+			s.lacks("apiservices", "v1.evil.io")
+			s.uncalled()
+		}},
+		{number: "38-direct", title: "an API, by a tenant's own CSV", holds: p0(), play: func(s *scene) {
+			s.group(s.Namespace)
+			require.NoError(s.T, s.apply(s.mallory(), owningAPI(csv(), "evil.io", "v1").Object))
+			s.csvSays(failed, "apiservices")
+			s.noDeployments()
+			s.uncalled()
+		}},
+		invalid("38a", "an API of Kubernetes' own groups", owningAPI(csv(), "evil.k8s.io", "v1"), "reserved"),
+		invalid("38b", "this API", owningAPI(csv(), "operators.coreos.com", "v9"), "reserved"),
+		invalid("38c", "an API that the API server serves itself", owningAPI(csv(), "apps", "v1"), "pre-existing APIService v1.apps is not adoptable"),
+		invalid("38d", "an API that a CRD of somebody else serves", owningAPI(csv(), "acme.io", "v1"), "pre-existing APIService v1.acme.io is not adoptable"),
+		{number: "40", title: "an API of somebody else's operator", holds: serving(p1()), play: func(s *scene) {
+			rival(s, "v1.taken.escape.test", owningAPI(csv(), "taken.escape.test", "v1"), apiOf("taken.escape.test",
+				ownerutil.Owner{Lineage: ownerutil.Lineage{Package: probe, Namespace: neighbour}, CSV: probeCSV}.Labels()))
+		}},
+		{number: "40a", title: "an API of nobody's operator", holds: serving(p1()), play: func(s *scene) {
+			rival(s, "v1.free.escape.test", owningAPI(csv(), "free.escape.test", "v1"), apiOf("free.escape.test", nil))
+		}},
+		invalid("41", "an API whose version is a path", owningAPI(csv(), "evil.io", "v1/../x"), "is none"),
+		{number: "41a", title: "a Deployment whose bindings would meet somebody else's", holds: serving(p1()), play: func(s *scene) {
+			s.allow(s.madeByOurs)
+			theirs := s.bindingOf("operator-service-system:auth-delegator")
+			s.install(bundleOf(owningAPI(csv(), s.Namespace+".escape.test", "v1").Set("system:foo", "spec", "displayName")))
+			s.Complete()
+			s.Eventually(func(c *assert.CollectT) { assert.Len(c, s.delegators(c), 1) })
+			after := &rbacv1.ClusterRoleBinding{}
+			require.NoError(s.T, cluster.Client.Get(s.T.Context(), client.ObjectKeyFromObject(theirs), after))
+			require.Equal(s.T, theirs.ResourceVersion, after.ResourceVersion)
+			s.removeCSV()
+			s.uncalled()
+		}},
+		{number: "43", title: "a Deployment of the same name in two namespaces, each with an API", holds: serving(p1()), play: func(s *scene) {
+			s.allow(s.madeByOurs)
+			owner := ownerutil.Owner{Lineage: ownerutil.Lineage{Package: probe, Namespace: neighbour}, CSV: probeCSV}
+			theirs := s.bindingOf("operator-service-system:auth-delegator-" + ownerutil.Hash(owner.Namespace, owner.Package, "operator-service"))
+			s.install(bundleOf(owningAPI(csv(), s.Namespace+".escape.test", "v1")))
+			s.Complete()
+			s.Eventually(func(c *assert.CollectT) {
+				if ours := s.delegators(c); assert.Len(c, ours, 1) {
+					assert.NotEqual(c, theirs.Name, ours[0].Name)
+					assert.Equal(c, s.Namespace, ours[0].Subjects[0].Namespace)
+				}
+			})
+			s.removeCSV()
+			s.uncalled()
+		}},
+	}
+}
+
+// certificates are rows about what an operator serves by.
+func certificates() []row {
+	taken := func(number, title string, theirs func(s *scene) client.Object) row {
+		return row{number: number, title: title, holds: calling(p0()), play: func(s *scene) {
+			obj := theirs(s)
+			s.Create(obj)
+			s.group(s.Namespace)
+			require.NoError(s.T, s.apply(s.mallory(), hooked(csv(), harmless()).Object))
+			s.Eventually(func(c *assert.CollectT) {
+				csv := s.CSV(c, probeCSV)
+				assert.NotEqual(c, succeeded, csv.Status.Phase)
+				assert.Contains(c, csv.Status.Message, "exists and is not ours")
+			})
+			after, ok := obj.DeepCopyObject().(client.Object)
+			require.True(s.T, ok)
+			require.NoError(s.T, s.Get(obj.GetName(), after))
+			require.Equal(s.T, obj.GetResourceVersion(), after.GetResourceVersion())
+			s.noDeployments()
+			s.uncalled()
+		}}
+	}
+	evil := func(s *scene) cert.Pair {
+		pair, err := cert.Policy{}.Issue(time.Now(), cert.Hosts(forge.Deployment, s.Namespace))
+		require.NoError(s.T, err)
+		return pair
+	}
+	return []row{
+		taken("54", "a Secret where the certificate would be", func(s *scene) client.Object {
+			return &corev1.Secret{ObjectMeta: s.Meta("operator-service-cert"), Data: cert.Set{Current: evil(s)}.Data()}
+		}),
+		taken("54a", "a Service where the operator's would be", func(s *scene) client.Object {
+			return &corev1.Service{ObjectMeta: s.Meta("operator-service"), Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 443}}}}
+		}),
+		{number: "54b", title: "an authority that somebody plants under the operator's marks", holds: calling(p0()), play: func(s *scene) {
+			s.allow(s.madeByOurs)
+			pair := evil(s)
+			planted := &corev1.Secret{ObjectMeta: s.Meta("operator-service-cert"), Type: corev1.SecretTypeTLS, Data: cert.Set{Current: pair}.Data()}
+			planted.Labels = ownerutil.Owner{Lineage: ownerutil.Lineage{Package: probe, Namespace: s.Namespace}, CSV: probeCSV}.Labels()
+			s.Create(planted)
+			s.install(bundleOf(hooked(csv(), harmless())))
+			s.Complete()
+			s.Eventually(func(c *assert.CollectT) {
+				csv := s.CSV(c, probeCSV)
+				assert.Contains(c, []operatorsv1alpha1.ClusterServiceVersionPhase{succeeded, failed}, csv.Status.Phase, csv.Status.Message)
+			})
+			s.settle()
+			for _, config := range s.configurations(s.T) {
+				require.False(s.T, cert.Trusts(config.Webhooks[0].ClientConfig.CABundle, pair.CA), "it is never trusted")
+			}
+			s.removeCSV()
+			s.uncalled()
+		}},
+		{number: "54c", title: "an authority that somebody puts into the operator's Secret", holds: calling(p0()), play: func(s *scene) {
+			s.allow(s.madeByOurs)
+			s.install(bundleOf(hooked(csv(), harmless())))
+			s.Complete()
+			s.csvSays(succeeded)
+			pair := evil(s)
+			secret := &corev1.Secret{}
+			require.NoError(s.T, s.Get("operator-service-cert", secret))
+			before := secret.DeepCopy()
+			secret.Data = cert.Set{Current: pair}.Data()
+			require.NoError(s.T, s.mallory().Patch(s.T.Context(), secret, client.MergeFrom(before)))
+			s.Eventually(func(c *assert.CollectT) { // its CSV is looked at with that in place
+				assert.NoError(c, s.touch(probeCSV))
+				got := &corev1.Secret{}
+				assert.NoError(c, s.Get("operator-service-cert", got))
+				assert.NotEqual(c, string(pair.CA), string(got.Data[cert.KeyCA]))
+			})
+			s.Eventually(func(c *assert.CollectT) { assert.Equal(c, succeeded, s.CSV(c, probeCSV).Status.Phase) })
+			require.False(s.T, cert.Trusts(s.validating(s.T).Webhooks[0].ClientConfig.CABundle, pair.CA))
+			s.removeCSV()
+			s.uncalled()
+		}},
+		{number: "54d", title: "a private key in no text", holds: calling(p0()), play: func(s *scene) {
+			s.allow(s.madeByOurs)
+			s.install(bundleOf(hooked(csv(), harmless())))
+			s.Complete()
+			s.csvSays(succeeded)
+			secret := &corev1.Secret{}
+			require.NoError(s.T, s.Get("operator-service-cert", secret))
+			for key := range secret.Data {
+				require.Contains(s.T, []string{cert.KeyCertificate, cert.KeyPrivate, cert.KeyCA}, key, "the key of the authority is kept nowhere")
+			}
+			csv := s.CSV(s.T, probeCSV)
+			require.NotContains(s.T, statusText(s.T, csv.Status), "PRIVATE")
+			s.removeCSV()
+			s.uncalled()
+		}},
+	}
+}
+
+// madeByOurs are what an operator of the scene is called by, and what goes with it.
+func (s *scene) madeByOurs(c oracle.Change) bool {
+	switch c.Group {
+	case "admissionregistration.k8s.io":
+		return strings.HasPrefix(c.Name, "probe.escape.test-")
+	case "apiregistration.k8s.io":
+		return strings.HasSuffix(c.Name, s.Namespace+".escape.test")
+	case rbacv1.GroupName:
+		return c.Namespace == "" || strings.HasPrefix(c.Name, "operator-service-auth-reader-")
+	}
+	return false
+}
+
+func (s *scene) configurations(t assert.TestingT) []admissionregistrationv1.ValidatingWebhookConfiguration {
+	list := &admissionregistrationv1.ValidatingWebhookConfigurationList{}
+	assert.NoError(t, cluster.Client.List(s.T.Context(), list, client.MatchingLabels{names.LabelOwnerNamespace: s.Namespace}))
+	return list.Items
+}
+
+// validating is the scene's one configuration.
+func (s *scene) validating(t assert.TestingT) *admissionregistrationv1.ValidatingWebhookConfiguration {
+	list := s.configurations(t)
+	require.Len(s.T, list, 1)
+	return &list[0]
+}
+
+// reached are the namespaces that the scene's webhook lists.
+func (s *scene) reached(t assert.TestingT) []string {
+	selector := s.validating(t).Webhooks[0].NamespaceSelector
+	require.Equal(s.T, corev1.LabelMetadataName, selector.MatchExpressions[0].Key)
+	require.Empty(s.T, selector.MatchLabels)
+	return selector.MatchExpressions[0].Values
+}
+
+// uncalled asserts that nothing makes the API server call the scene's operator.
+func (s *scene) uncalled() {
+	s.T.Helper()
+	require.Empty(s.T, s.configurations(s.T))
+	mutating := &admissionregistrationv1.MutatingWebhookConfigurationList{}
+	require.NoError(s.T, cluster.Client.List(s.T.Context(), mutating, client.MatchingLabels{names.LabelOwnerNamespace: s.Namespace}))
+	require.Empty(s.T, mutating.Items)
+	apis := &apiregistrationv1.APIServiceList{}
+	require.NoError(s.T, cluster.Client.List(s.T.Context(), apis, client.MatchingLabels{names.LabelOwnerNamespace: s.Namespace}))
+	require.Empty(s.T, apis.Items)
+	require.Empty(s.T, s.delegators(s.T))
+}
+
+// delegators are the bindings by which APIs of the scene ask who is calling.
+func (s *scene) delegators(t assert.TestingT) []rbacv1.ClusterRoleBinding {
+	list := &rbacv1.ClusterRoleBindingList{}
+	assert.NoError(t, cluster.Client.List(s.T.Context(), list, client.MatchingLabels{names.LabelOwnerNamespace: s.Namespace}))
+	return slices.DeleteFunc(list.Items, func(b rbacv1.ClusterRoleBinding) bool { return b.RoleRef.Name != "system:auth-delegator" })
+}
+
+// bindingOf makes a binding of the neighbour's.
+func (s *scene) bindingOf(name string) *rbacv1.ClusterRoleBinding {
+	s.T.Helper()
+	binding := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: name},
+		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "system:auth-delegator"},
+		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: neighbour, Name: "default"}}}
+	s.createOutside(binding)
+	return binding
+}
+
+// apiOf is an APIService that is called in the neighbour's namespace.
+func apiOf(group string, labels map[string]string) *apiregistrationv1.APIService {
+	return &apiregistrationv1.APIService{ObjectMeta: metav1.ObjectMeta{Name: "v1." + group, Labels: labels}, Spec: apiregistrationv1.APIServiceSpec{
+		Group: group, Version: "v1", GroupPriorityMinimum: 1000, VersionPriority: 10, InsecureSkipTLSVerify: true,
+		Service: &apiregistrationv1.ServiceReference{Namespace: neighbour, Name: "theirs"},
+	}}
+}
+
+// label labels a namespace, as the cluster's administrator; "" takes a label away.
+func (s *scene) label(namespace string, labels map[string]string) {
+	s.T.Helper()
+	obj := &corev1.Namespace{}
+	require.NoError(s.T, cluster.Client.Get(s.T.Context(), client.ObjectKey{Name: namespace}, obj))
+	before := obj.DeepCopy()
+	for key, value := range labels {
+		obj.Labels[key] = value
+		if value == "" {
+			delete(obj.Labels, key)
+		}
+	}
+	require.NoError(s.T, cluster.Client.Patch(s.T.Context(), obj, client.MergeFrom(before)))
+}
