@@ -195,7 +195,7 @@ func (c *callers) dial(ctx context.Context, network, _ string) (net.Conn, error)
 	if err := c.tn.Cluster.Client.List(ctx, slices, by, client.InNamespace(c.tn.Namespace)); err != nil {
 		return nil, err
 	}
-	var last error = errors.New("no Pod is ready")
+	last := errors.New("no Pod is ready")
 	for _, slice := range slices.Items {
 		for _, endpoint := range slice.Endpoints {
 			if ready := endpoint.Conditions.Ready; ready == nil || !*ready || len(slice.Ports) == 0 {
