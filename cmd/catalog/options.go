@@ -18,6 +18,7 @@ type options struct {
 	globalNamespace string
 	directories     []string
 	crdAccount      program.Account
+	cache           string
 	mirrors         []string
 	authorities     []string
 	plain           []string
@@ -28,6 +29,8 @@ func (o *options) add(flags *pflag.FlagSet) {
 		"namespace whose CatalogSources every namespace may use; the default is --namespace")
 	flags.StringArrayVar(&o.directories, "catalog-directory", nil,
 		"IMAGE=DIRECTORY: serve CatalogSources whose spec.image is IMAGE from a directory with a file-based catalog or bundles (repeatable)")
+	flags.StringVar(&o.cache, "cache-directory", "",
+		"keep what was read of catalogs' and bundles' images here for the next start, up to 2 GiB; empty: in the folder for temporary files")
 	flags.StringArrayVar(&o.mirrors, "registry-mirror", nil,
 		"REGISTRY[/PREFIX]=REGISTRY[/PREFIX]: ask the latter first for images that begin with the former (repeatable)")
 	flags.StringArrayVar(&o.authorities, "registry-ca", nil,
@@ -45,6 +48,7 @@ func (o *options) controllers(common program.Common) (controller.CatalogOptions,
 		Directories:            map[string]string{},
 		Default:                common.Default,
 		CRDAccount:             o.crdAccount.Key(),
+		CacheDirectory:         o.cache,
 	}
 	if out.GlobalCatalogNamespace == "" {
 		out.GlobalCatalogNamespace = common.Namespace

@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"errors"
+	"fmt"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -9,6 +10,31 @@ import (
 
 // ErrNoContent says that a catalog knows a bundle only by its image.
 var ErrNoContent = errors.New("the catalog carries no manifests for this bundle, only an image reference")
+
+// NotUnpacked is why the content of a bundle that a catalog names by image is not there now. Nobody has to ask
+// again: the Store's watchers are told of the catalog once there is news. It is an ErrNoContent until then.
+type NotUnpacked struct {
+	// Catalog names the CatalogSource, Bundle the bundle, Image its image.
+	Catalog types.NamespacedName
+	Bundle  string
+	Image   string
+	// Failure of the last try; nil while the first one is under way.
+	Failure error
+}
+
+// Error says it in one sentence.
+func (e *NotUnpacked) Error() string {
+	if e.Failure == nil {
+		return fmt.Sprintf("bundle image %q is being unpacked", e.Image)
+	}
+	return fmt.Sprintf("bundle image %q could not be unpacked: %v", e.Image, e.Failure)
+}
+
+// Is implements errors.Is.
+func (e *NotUnpacked) Is(target error) bool { return target == ErrNoContent }
+
+// Unwrap is the failure.
+func (e *NotUnpacked) Unwrap() error { return e.Failure }
 
 // Store holds the newest Snapshot of every CatalogSource. The catalogsource controller is its only
 // writer; everybody else reads. The zero value is ready to use.
@@ -57,6 +83,16 @@ func (s *Store) Delete(key types.NamespacedName) {
 	if !existed {
 		return
 	}
+	for _, notify := range watchers {
+		notify(key)
+	}
+}
+
+// Touch tells the watchers that the content of a bundle of a CatalogSource's arrived, or failed to.
+func (s *Store) Touch(key types.NamespacedName) {
+	s.mu.RLock()
+	watchers := s.watchers
+	s.mu.RUnlock()
 	for _, notify := range watchers {
 		notify(key)
 	}

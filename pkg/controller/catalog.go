@@ -8,10 +8,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/remit-olm/remit/pkg/catalog"
+	"github.com/remit-olm/remit/pkg/catalog/disk"
 	"github.com/remit-olm/remit/pkg/controller/catalogsource"
 	"github.com/remit-olm/remit/pkg/controller/installplan"
 	"github.com/remit-olm/remit/pkg/controller/subscription"
@@ -28,6 +30,8 @@ type CatalogOptions struct {
 	Directories map[string]string
 	// Images says how images of catalogs and bundles are read from registries.
 	Images image.Options
+	// CacheDirectory keeps what was read of images for the next start; empty is disk.OpenDefault.
+	CacheDirectory string
 	// Default is the installation's default account, CRDAccount the one that writes
 	// CustomResourceDefinitions; both may be empty.
 	Default    scoped.Default
@@ -56,11 +60,18 @@ func Catalog(ctx context.Context, mgr ctrl.Manager, o CatalogOptions) error {
 	if err != nil {
 		return err
 	}
+	cache, err := openCache(o.CacheDirectory)
+	if err != nil {
+		return fmt.Errorf("cache directory: %w", err)
+	}
+	if err := mgr.Add(closing(cache)); err != nil {
+		return err
+	}
 	store := &catalog.Store{}
 	sources, err := catalogsource.New(catalogsource.Options{
 		Client: mgr.GetClient(), Cache: mgr.GetCache(), Live: mgr.GetAPIReader(), Store: store,
 		GlobalNamespace: o.GlobalCatalogNamespace, Directories: o.Directories,
-		Images: images, Secrets: pullSecrets(mgr, accounts, o), ServerVersion: version,
+		Images: images, Disk: cache, Secrets: pullSecrets(mgr, accounts, o), ServerVersion: version,
 	})
 	if err != nil {
 		return err
@@ -87,6 +98,21 @@ func Catalog(ctx context.Context, mgr ctrl.Manager, o CatalogOptions) error {
 		named("subscription", subscriptions.SetupWithManager(mgr, published(store, subscriptions.Namespaces), changes(mgr, listers, subscriptions.Concerned))),
 		named("installplan", plans.SetupWithManager(mgr, published(store, plans.Unfinished), changes(mgr, listers, plans.Concerned))),
 	)
+}
+
+func openCache(dir string) (*disk.Store, error) {
+	if dir == "" {
+		return disk.OpenDefault()
+	}
+	return disk.Open(dir, 0)
+}
+
+// closing lets go of the cache directory when the program ends.
+func closing(cache *disk.Store) manager.RunnableFunc {
+	return func(ctx context.Context) error {
+		<-ctx.Done()
+		return cache.Close()
+	}
 }
 
 func accountClients(ctx context.Context, mgr ctrl.Manager, userAgent string) (*scoped.Clients, error) {

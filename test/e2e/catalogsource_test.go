@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"strings"
 	"testing"
 	"testing/fstest"
 
@@ -19,6 +20,19 @@ func TestEveryKindOfCatalogInstallsTheSample(t *testing.T) {
 	for name, spec := range map[string]func(tn *env.Tenant) operatorsv1alpha1.CatalogSourceSpec{
 		"a directory": func(*env.Tenant) operatorsv1alpha1.CatalogSourceSpec {
 			return operatorsv1alpha1.CatalogSourceSpec{SourceType: operatorsv1alpha1.SourceTypeGrpc, Image: image(catalogSample)}
+		},
+		"an image whose bundles are images": func(tn *env.Tenant) operatorsv1alpha1.CatalogSourceSpec {
+			packed, err := registry.Bundle(bundle.FS())
+			require.NoError(tn.T, err)
+			ref, digest, err := images.Push("bundles/"+tn.Namespace+":v1", packed)
+			require.NoError(tn.T, err)
+			content, err := env.SampleFBCByImage(strings.TrimSuffix(ref, ":v1") + "@" + digest)
+			require.NoError(tn.T, err)
+			made, err := registry.Catalog(fstest.MapFS{"sample/catalog.json": {Data: []byte(content)}})
+			require.NoError(tn.T, err)
+			ref, _, err = images.Push(tn.Namespace+":v1", made)
+			require.NoError(tn.T, err)
+			return operatorsv1alpha1.CatalogSourceSpec{SourceType: operatorsv1alpha1.SourceTypeGrpc, Image: ref}
 		},
 		"an image": func(tn *env.Tenant) operatorsv1alpha1.CatalogSourceSpec {
 			content, err := env.SampleFBC()

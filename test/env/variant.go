@@ -8,8 +8,10 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 
 	"github.com/operator-framework/operator-registry/alpha/declcfg"
+	"github.com/operator-framework/operator-registry/alpha/property"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
@@ -117,10 +119,23 @@ func (v Variant) Write(dir string) error {
 }
 
 // SampleFBC is a file-based catalog, as JSON, with the sample's bundle inline.
-func SampleFBC() (string, error) {
+func SampleFBC() (string, error) { return sampleFBC(func(*declcfg.Bundle) {}) }
+
+// SampleFBCByImage is SampleFBC with its bundle in an image.
+func SampleFBCByImage(image string) (string, error) {
+	return sampleFBC(func(b *declcfg.Bundle) {
+		b.Image = image
+		b.Properties = slices.DeleteFunc(b.Properties, func(p property.Property) bool { return p.Type == property.TypeBundleObject })
+	})
+}
+
+func sampleFBC(change func(*declcfg.Bundle)) (string, error) {
 	cfg, err := fbc.FromBundles(bundle.FS())
 	if err != nil {
 		return "", err
+	}
+	for i := range cfg.Bundles {
+		change(&cfg.Bundles[i])
 	}
 	var out bytes.Buffer
 	if err := declcfg.WriteJSON(*cfg, &out); err != nil {

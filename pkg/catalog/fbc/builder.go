@@ -17,7 +17,7 @@ type builder struct {
 	packages     map[string]*catalog.Package
 	channels     []declcfg.Channel
 	bundles      map[bundleKey]*catalog.Bundle
-	contents     contents
+	contents     Contents
 	deprecations []declcfg.Deprecation
 	problems     []string
 	bytes        int64
@@ -26,11 +26,11 @@ type builder struct {
 
 type bundleKey struct{ pkg, name string }
 
-func newBuilder() *builder {
+func newBuilder(contents Contents) *builder {
 	return &builder{
 		packages: map[string]*catalog.Package{},
 		bundles:  map[bundleKey]*catalog.Bundle{},
-		contents: contents{},
+		contents: contents,
 	}
 }
 
@@ -129,10 +129,10 @@ func (b *builder) addBundle(in *declcfg.Bundle) error {
 		return fmt.Errorf("more than %d bundles", catalog.MaxBundles)
 	}
 	b.bundles[key] = out
-	if content != nil {
-		b.contents[key] = content
+	if content == nil {
+		return nil
 	}
-	return nil
+	return b.contents.Put(in.Package, in.Name, content)
 }
 
 func (b *builder) addDeprecation(d *declcfg.Deprecation) error {

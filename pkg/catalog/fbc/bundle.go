@@ -1,9 +1,11 @@
 package fbc
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/blang/semver/v4"
 	"github.com/operator-framework/operator-registry/alpha/declcfg"
@@ -30,17 +32,28 @@ func convertBundle(in *declcfg.Bundle) (*catalog.Bundle, *catalog.Content, error
 		case property.TypeBundleObject:
 			err = content.add(p.Value)
 			p.Value = nil
+		case property.TypeCSVMetadata:
+			// For people to read, and most of what a catalog weighs: it is in the bundle, too.
 		case property.TypePackage:
 			err = setVersion(out, p.Value)
 			fallthrough
 		default:
-			out.Properties = append(out.Properties, catalog.Property{Type: p.Type, Value: p.Value})
+			out.Properties = append(out.Properties, catalog.Property{Type: p.Type, Value: compact(p.Value)})
 		}
 		if err != nil {
 			return nil, nil, fmt.Errorf("property %d (%s): %w", i+1, p.Type, err)
 		}
 	}
 	return out, content.content, nil
+}
+
+// compact is JSON without the spaces that a file has between its words.
+func compact(value json.RawMessage) json.RawMessage {
+	var out bytes.Buffer
+	if err := json.Compact(&out, value); err != nil || out.Len() == len(value) {
+		return value
+	}
+	return slices.Clip(out.Bytes())
 }
 
 func setVersion(b *catalog.Bundle, value json.RawMessage) error {

@@ -92,7 +92,8 @@ func readBundle(fsys fs.FS, dir string) (*authored, error) {
 	if err := b.readAnnotations(fsys); err != nil {
 		return nil, fmt.Errorf("%s: %w", fileAnnotations, err)
 	}
-	if err := b.readManifests(fsys); err != nil {
+	var err error
+	if b.manifests, err = Manifests(fsys, dir); err != nil {
 		return nil, err
 	}
 	d, err := manifest.Describe(b.pkg, b.manifests)
@@ -127,35 +128,6 @@ func (b *authored) readAnnotations(fsys fs.FS) error {
 		return fmt.Errorf("has no %s", annotationPackage)
 	case len(b.channels) == 0:
 		return fmt.Errorf("has no %s", annotationChannels)
-	}
-	return nil
-}
-
-func (b *authored) readManifests(fsys fs.FS) error {
-	dir := path.Join(b.dir, dirManifests)
-	entries, err := fs.ReadDir(fsys, dir)
-	if err != nil {
-		return err
-	}
-	size := 0
-	for _, e := range entries {
-		if e.IsDir() || !IsCatalogFile(e.Name()) {
-			continue
-		}
-		data, err := readFile(fsys, path.Join(dir, e.Name()))
-		if err != nil {
-			return fmt.Errorf("%s/%s: %w", dirManifests, e.Name(), err)
-		}
-		docs, err := manifest.Split(data)
-		if err != nil {
-			return fmt.Errorf("%s/%s: %w", dirManifests, e.Name(), err)
-		}
-		for _, doc := range docs {
-			size += len(doc)
-		}
-		if b.manifests = append(b.manifests, docs...); size > catalog.MaxContentBytes || len(b.manifests) > catalog.MaxManifests {
-			return fmt.Errorf("more than %d bytes or %d manifests", catalog.MaxContentBytes, catalog.MaxManifests)
-		}
 	}
 	return nil
 }

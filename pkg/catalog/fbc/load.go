@@ -21,7 +21,12 @@ const maxProblems = 10
 // Load reads all files below the root of fsys, except those that a .indexignore file names. The
 // caller sets Key and Priority of the Snapshot before it publishes it.
 func Load(ctx context.Context, fsys fs.FS) (*catalog.Snapshot, error) {
-	b := newBuilder()
+	return LoadInto(ctx, fsys, memory{})
+}
+
+// LoadInto is Load with the manifests left elsewhere than in memory.
+func LoadInto(ctx context.Context, fsys fs.FS, contents Contents) (*catalog.Snapshot, error) {
+	b := newBuilder(contents)
 	visit := func(path string, meta *declcfg.Meta, err error) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -39,7 +44,7 @@ func Load(ctx context.Context, fsys fs.FS) (*catalog.Snapshot, error) {
 
 // FromFiles reads a catalog from files given by name.
 func FromFiles(ctx context.Context, files map[string][]byte) (*catalog.Snapshot, error) {
-	b := newBuilder()
+	b := newBuilder(memory{})
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
@@ -53,7 +58,7 @@ func FromFiles(ctx context.Context, files map[string][]byte) (*catalog.Snapshot,
 
 // FromConfig takes a catalog that is in memory already. The config is not kept.
 func FromConfig(cfg *declcfg.DeclarativeConfig) (*catalog.Snapshot, error) {
-	b := newBuilder()
+	b := newBuilder(memory{})
 	for i := range cfg.Packages {
 		if err := b.addPackage(&cfg.Packages[i]); err != nil {
 			return nil, err

@@ -27,7 +27,7 @@ func (b *builder) snapshot() (*catalog.Snapshot, error) {
 		}
 	}
 	return &catalog.Snapshot{
-		Digest:   catalog.Digest(b.packages, b.contents.digest),
+		Digest:   catalog.Digest(b.packages, b.contents.Digest),
 		Packages: b.packages,
 		Reader:   b.contents,
 	}, nil

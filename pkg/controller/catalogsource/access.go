@@ -13,6 +13,9 @@ import (
 	"github.com/remit-olm/remit/pkg/image"
 )
 
+// accessFunc is Reconciler.access.
+type accessFunc func(ctx context.Context, key types.NamespacedName, secrets []string) (image.Access, error)
+
 // access is on whose behalf a CatalogSource's image is read: with the pull secrets that it names, and those of
 // the ServiceAccount of its name (contract 1.1). The error says which could not be read; the image may be
 // public all the same.

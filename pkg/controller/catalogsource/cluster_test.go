@@ -25,6 +25,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/remit-olm/remit/pkg/catalog"
+	"github.com/remit-olm/remit/pkg/image"
 	"github.com/remit-olm/remit/test/env/controlplane"
 )
 
@@ -67,8 +68,10 @@ func (c *cluster) run(t *testing.T, cp *controlplane.Instance, scheme *runtime.S
 		Controller: config.Controller{SkipNameValidation: ptr.To(true)},
 	})
 	require.NoError(t, err)
+	images, err := image.New(image.Options{Local: true})
+	require.NoError(t, err)
 	r, err := New(Options{
-		Client: mgr.GetClient(), Cache: mgr.GetCache(), Live: mgr.GetAPIReader(), Store: c.store,
+		Client: mgr.GetClient(), Cache: mgr.GetCache(), Live: mgr.GetAPIReader(), Store: c.store, Images: images, Disk: onDisk(t),
 		GlobalNamespace: c.namespace, Directories: directories,
 	})
 	require.NoError(t, err)

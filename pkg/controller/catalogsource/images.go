@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"slices"
 	"sync"
@@ -16,6 +17,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/remit-olm/remit/pkg/catalog"
+	"github.com/remit-olm/remit/pkg/catalog/disk"
 	"github.com/remit-olm/remit/pkg/catalog/fbc"
 	"github.com/remit-olm/remit/pkg/catalog/layer"
 	"github.com/remit-olm/remit/pkg/image"
@@ -56,7 +58,8 @@ func (s imageSpec) equal(other imageSpec) bool {
 type images struct {
 	client *image.Client
 	// access is on whose behalf a CatalogSource's image is read.
-	access func(ctx context.Context, key types.NamespacedName, secrets []string) (image.Access, error)
+	access accessFunc
+	disk   *disk.Store
 	wake   func(types.NamespacedName)
 	clock  clock.Clock
 	parses chan struct{}
@@ -88,9 +91,9 @@ type imageEntry struct {
 	loaded, refused string
 }
 
-func newImages(client *image.Client, wake func(types.NamespacedName), clock clock.Clock) *images {
+func newImages(client *image.Client, store *disk.Store, wake func(types.NamespacedName), clock clock.Clock) *images {
 	return &images{
-		client: client, wake: wake, clock: clock, parses: make(chan struct{}, maxParses),
+		client: client, disk: store, wake: wake, clock: clock, parses: make(chan struct{}, maxParses),
 		byKey: map[types.NamespacedName]*imageEntry{}, pulls: map[string]chan struct{}{},
 	}
 }
@@ -293,6 +296,8 @@ func (i *images) newerAs(ctx context.Context, access image.Access, e *imageEntry
 		return nil, err
 	}
 	snap, err := i.pull(ctx, opened, e.spec.folder)
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	switch {
 	case errors.Is(err, errRefused):
 		e.refused = opened.Named.String()
@@ -302,17 +307,22 @@ func (i *images) newerAs(ctx context.Context, access image.Access, e *imageEntry
 	return snap, err
 }
 
-// pull reads the catalog in an image by way of files.
+// pull reads the catalog in an image by way of files, unless it was read before and is on disk.
 func (i *images) pull(ctx context.Context, from *image.Image, extract string) (*catalog.Snapshot, error) {
 	folder, err := layer.Folder(ctx, from, extract)
 	if err != nil {
 		return nil, ofImage(err)
 	}
-	dir, err := os.MkdirTemp("", "remit-catalog-")
+	key := disk.Key(from.Repository, from.Digest.String(), folder)
+	snap, err := i.disk.Snapshot(key)
+	if err == nil || !errors.Is(err, fs.ErrNotExist) {
+		return snap, err
+	}
+	dir, remove, err := i.disk.Work()
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = os.RemoveAll(dir) }()
+	defer remove()
 	if err := layer.Extract(ctx, from, folder, dir); err != nil {
 		return nil, ofImage(err)
 	}
@@ -322,14 +332,24 @@ func (i *images) pull(ctx context.Context, from *image.Image, extract string) (*
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	snap, err := fbc.Load(ctx, os.DirFS(dir))
-	if ctx.Err() != nil {
-		return nil, ctx.Err()
-	}
+	return i.parse(ctx, key, dir)
+}
+
+func (i *images) parse(ctx context.Context, key, dir string) (*catalog.Snapshot, error) {
+	contents, err := i.disk.NewContents()
 	if err != nil {
+		return nil, err
+	}
+	snap, err := fbc.LoadInto(ctx, os.DirFS(dir), contents)
+	switch {
+	case ctx.Err() != nil:
+		contents.Discard()
+		return nil, ctx.Err()
+	case err != nil:
+		contents.Discard()
 		return nil, refused{fmt.Errorf("its file-based catalog: %w", err)}
 	}
-	return snap, nil
+	return snap, i.disk.PutSnapshot(key, snap, contents)
 }
 
 // ofImage tells what is the image's fault, and stays so, from what is not.

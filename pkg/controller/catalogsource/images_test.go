@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/test/env/registry"
@@ -46,7 +47,8 @@ func running(t *testing.T, objects ...client.Object) *world {
 // visited reconciles until the image was looked at once more.
 func (w *world) visited(t *testing.T, name string) operatorsv1alpha1.CatalogSourceStatus {
 	t.Helper()
-	w.reconcile(t, name)
+	_, err := w.Reconcile(t.Context(), ctrl.Request{NamespacedName: key(name)})
+	require.NoError(t, err)
 	select {
 	case got := <-w.woken:
 		require.Equal(t, key(name), got)
@@ -68,7 +70,7 @@ func polled(image, interval string) operatorsv1alpha1.CatalogSourceSpec {
 		UpdateStrategy: &operatorsv1alpha1.UpdateStrategy{RegistryPoll: &operatorsv1alpha1.RegistryPoll{RawInterval: interval}}}
 }
 
-func (w *world) bundles(t *testing.T, name string) int {
+func (w *world) offered(t *testing.T, name string) int {
 	t.Helper()
 	snap, ok := w.Store.Get(key(name))
 	require.True(t, ok)
@@ -82,7 +84,7 @@ func TestACatalogInAnImageIsPolledByItsDigest(t *testing.T) {
 
 	got := w.visited(t, "cat")
 	requireReady(t, got)
-	require.Equal(t, 1, w.bundles(t, "cat"))
+	require.Equal(t, 1, w.offered(t, "cat"))
 	require.Equal(t, "in-process", got.GRPCConnectionState.Address)
 	require.True(t, got.LatestImageRegistryPoll.Time.Equal(now.Time))
 
@@ -97,7 +99,7 @@ func TestACatalogInAnImageIsPolledByItsDigest(t *testing.T) {
 	push(t, s, "team/catalog:v1", otherCatalog)
 	w.pass(t, 12*time.Minute)
 	requireReady(t, w.visited(t, "cat"))
-	require.Equal(t, 2, w.bundles(t, "cat"))
+	require.Equal(t, 2, w.offered(t, "cat"))
 
 	push(t, s, "team/catalog:v1", "schema: olm.package\nname: [")
 	w.pass(t, 12*time.Minute)
@@ -106,7 +108,7 @@ func TestACatalogInAnImageIsPolledByItsDigest(t *testing.T) {
 	require.Contains(t, got.Message, `file "a/catalog.yaml"`)
 	require.Contains(t, got.Message, "is still served")
 	require.Equal(t, "TRANSIENT_FAILURE", got.GRPCConnectionState.LastObservedState)
-	require.Equal(t, 2, w.bundles(t, "cat"))
+	require.Equal(t, 2, w.offered(t, "cat"))
 	pulled := len(s.Requests("GET /v2/team/catalog/blobs/"))
 	w.pass(t, 12*time.Minute)
 	require.Equal(t, got.Message, w.visited(t, "cat").Message)
@@ -115,7 +117,7 @@ func TestACatalogInAnImageIsPolledByItsDigest(t *testing.T) {
 	push(t, s, "team/catalog:v1", goodCatalog)
 	w.pass(t, 12*time.Minute)
 	requireReady(t, w.visited(t, "cat"))
-	require.Equal(t, 1, w.bundles(t, "cat"))
+	require.Equal(t, 1, w.offered(t, "cat"))
 }
 
 func TestAnImageByDigestIsAskedForOnce(t *testing.T) {
@@ -188,13 +190,13 @@ func TestImageTemplates(t *testing.T) {
 
 	got := w.visited(t, "good")
 	requireReady(t, got)
-	require.Equal(t, 1, w.bundles(t, "good"))
+	require.Equal(t, 1, w.offered(t, "good"))
 	require.True(t, meta.IsStatusConditionTrue(got.Conditions, "TemplatesHaveResolved"))
 	require.Equal(t, s.Host+"/catalog:v1.36", meta.FindStatusCondition(got.Conditions, "ResolvedImage").Message)
 
 	got = w.visited(t, "bad")
 	requireReady(t, got)
-	require.Equal(t, 2, w.bundles(t, "bad"))
+	require.Equal(t, 2, w.offered(t, "bad"))
 	resolved := meta.FindStatusCondition(got.Conditions, "TemplatesHaveResolved")
 	require.Equal(t, "UnableToResolve", resolved.Reason)
 	require.Contains(t, resolved.Message, "{phase_of_the_moon}")

@@ -22,8 +22,6 @@ const (
 	reasonUnableToResolve = "UnableToResolve"
 )
 
-func isDigest(text string) bool { return strings.Contains(text, "@") }
-
 // imageSpecOf is what is to be read for a CatalogSource; serverVersion is the API server's, as discovery
 // tells it. The conditions are those of a template, if it has one.
 func imageSpecOf(cs *operatorsv1alpha1.CatalogSource, serverVersion string) (imageSpec, []metav1.Condition) {

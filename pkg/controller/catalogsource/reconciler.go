@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/remit-olm/remit/pkg/catalog"
+	"github.com/remit-olm/remit/pkg/catalog/disk"
 	"github.com/remit-olm/remit/pkg/image"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/status"
@@ -35,7 +36,7 @@ const (
 	indexConfigMap = "spec.configMap"
 )
 
-// Options of a Reconciler. Client, Cache, Live and Store are required.
+// Options of a Reconciler. Client, Cache, Live, Store, Images and Disk are required.
 type Options struct {
 	// Client writes status.
 	Client client.Client
@@ -53,8 +54,10 @@ type Options struct {
 	// Directories maps images, exactly as spec.image names them, to directories that hold their
 	// content: a file-based catalog, or bundle directories.
 	Directories map[string]string
-	// Images reads images from registries; nil is image.New's zero Options.
+	// Images reads images from registries.
 	Images *image.Client
+	// Disk keeps what was read of images.
+	Disk *disk.Store
 	// Secrets reads a pull secret of a CatalogSource's namespace as whoever may be trusted to; nil reads none.
 	Secrets func(ctx context.Context, key types.NamespacedName) (*corev1.Secret, error)
 	// ServerVersion is the API server's version, as discovery tells it, for image templates; nil has none.
@@ -72,14 +75,15 @@ type Reconciler struct {
 	connections *connections
 	configMaps  *configMaps
 	images      *images
+	bundles     *bundles
 	// elsewhere reads the Services that stand for names outside of the cluster; nil where nobody watches.
 	elsewhere client.Reader
 }
 
 // New checks the options.
 func New(o Options) (*Reconciler, error) {
-	if o.Client == nil || o.Cache == nil || o.Live == nil || o.Store == nil {
-		return nil, errors.New("catalogsource: Client, Cache, Live and Store are required")
+	if o.Client == nil || o.Cache == nil || o.Live == nil || o.Store == nil || o.Images == nil || o.Disk == nil {
+		return nil, errors.New("catalogsource: Client, Cache, Live, Store, Images and Disk are required")
 	}
 	for image, dir := range o.Directories {
 		if image == "" || dir == "" {
@@ -92,12 +96,6 @@ func New(o Options) (*Reconciler, error) {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
-	if o.Images == nil {
-		var err error
-		if o.Images, err = image.New(image.Options{}); err != nil {
-			return nil, err
-		}
-	}
 	wake := &waker{}
 	r := &Reconciler{
 		Options:     o,
@@ -105,9 +103,10 @@ func New(o Options) (*Reconciler, error) {
 		directories: newDirectories(o.Directories),
 		connections: newConnections(wake.wake),
 		configMaps:  &configMaps{},
-		images:      newImages(o.Images, wake.wake, o.Clock),
+		images:      newImages(o.Images, o.Disk, wake.wake, o.Clock),
+		bundles:     newBundles(o.Images, o.Disk, o.Store.Touch, o.Clock),
 	}
-	r.images.access = r.access
+	r.images.access, r.bundles.access = r.access, r.access
 	return r, nil
 }
 
@@ -127,6 +126,9 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	}
 	if err := mgr.Add(r.images); err != nil {
 		return fmt.Errorf("add images: %w", err)
+	}
+	if err := mgr.Add(r.bundles); err != nil {
+		return fmt.Errorf("add bundles: %w", err)
 	}
 	if err := mgr.GetFieldIndexer().IndexField(context.Background(), newObject(), indexConfigMap, configMapOf); err != nil {
 		return fmt.Errorf("index CatalogSources by ConfigMap: %w", err)
@@ -203,6 +205,7 @@ func (r *Reconciler) forget(ctx context.Context, key types.NamespacedName) {
 	r.connections.drop(key)
 	r.configMaps.drop(key)
 	r.images.drop(key)
+	r.bundles.drop(key)
 	r.withdraw(ctx, key)
 }
 
@@ -222,6 +225,8 @@ func (r *Reconciler) publish(ctx context.Context, cs *operatorsv1alpha1.CatalogS
 	}
 	own := *snap
 	own.Key, own.Priority = key, cs.Spec.Priority
+	own.Reader = &reader{bundles: r.bundles, inline: snap.Reader, key: key, digest: snap.Digest, secrets: cs.Spec.Secrets, packages: snap.Packages}
+	r.bundles.keep(key, snap.Digest)
 	if r.Store.Put(&own) {
 		ctrl.LoggerFrom(ctx).Info("Published catalog", "digest", own.Digest, "packages", len(own.Packages))
 	}

@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/remit-olm/remit/pkg/catalog"
+	"github.com/remit-olm/remit/pkg/catalog/disk"
 	"github.com/remit-olm/remit/pkg/image"
 )
 
@@ -82,6 +83,7 @@ func given(t *testing.T, directories map[string]string, objects ...client.Object
 		Directories: directories,
 		Clock:       w.clock,
 		Images:      images,
+		Disk:        onDisk(t),
 		Secrets: func(ctx context.Context, key types.NamespacedName) (*corev1.Secret, error) {
 			secret := &corev1.Secret{}
 			return secret, w.Client.Get(ctx, key, secret)
@@ -92,6 +94,14 @@ func given(t *testing.T, directories map[string]string, objects ...client.Object
 	w.connections.wake = func(key types.NamespacedName) { w.woken <- key }
 	w.images.wake = w.connections.wake
 	return w
+}
+
+func onDisk(t *testing.T) *disk.Store {
+	t.Helper()
+	s, err := disk.Open(t.TempDir(), 0)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	return s
 }
 
 func catalogSource(name string, spec operatorsv1alpha1.CatalogSourceSpec) *operatorsv1alpha1.CatalogSource {
@@ -305,6 +315,6 @@ func TestNewChecksItsOptions(t *testing.T) {
 	_, err := New(Options{})
 	require.ErrorContains(t, err, "required")
 	c := fake.NewClientBuilder().Build()
-	_, err = New(Options{Client: c, Cache: c, Live: c, Store: &catalog.Store{}, Directories: map[string]string{"img": ""}})
+	_, err = New(Options{Client: c, Cache: c, Live: c, Store: &catalog.Store{}, Images: &image.Client{}, Disk: onDisk(t), Directories: map[string]string{"img": ""}})
 	require.ErrorContains(t, err, "both sides are required")
 }

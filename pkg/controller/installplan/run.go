@@ -164,6 +164,7 @@ func makeSteps(ctx context.Context, s *run) (flow.Outcome, error) {
 		ClusterRoles:           r.RBAC.ClusterRoles,
 		ClusterRoleBindings:    r.RBAC.ClusterRoleBindings,
 	}, s.content)
+	s.lookups(err)
 	switch {
 	case errors.Is(err, resolver.ErrContent):
 		return flow.Wait(reasonContent, err.Error()), nil

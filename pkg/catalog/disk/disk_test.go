@@ -1,0 +1,193 @@
+package disk
+
+import (
+	"encoding/base64"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/remit-olm/remit/pkg/catalog"
+	"github.com/remit-olm/remit/pkg/catalog/fbc"
+)
+
+func open(t *testing.T, dir string, limit int64) *Store {
+	t.Helper()
+	s, err := Open(dir, limit)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+// files are a catalog with inline manifests.
+func files(manifest string) fstest.MapFS {
+	return fstest.MapFS{"a.yaml": {Data: fmt.Appendf(nil, `
+schema: olm.package
+name: a
+defaultChannel: stable
+---
+schema: olm.channel
+package: a
+name: stable
+entries: [{name: a.v1}, {name: a.v2, replaces: a.v1, skips: [a.v0], skipRange: "<2.0.0"}]
+---
+schema: olm.bundle
+package: a
+name: a.v1
+image: example.com/a:v1
+properties: [{type: olm.package, value: {packageName: a, version: 1.0.0}}, {type: olm.gvk, value: {group: g,   kind: K, version: v1}}, {type: olm.csv.metadata, value: {description: long}}]
+---
+schema: olm.bundle
+package: a
+name: a.v2
+properties: [{type: olm.bundle.object, value: {data: %s}}]
+---
+schema: olm.deprecations
+package: a
+entries: [{reference: {schema: olm.bundle, name: a.v1}, message: old}]
+`, base64.StdEncoding.EncodeToString([]byte(manifest)))}}
+}
+
+func load(t *testing.T, s *Store, manifest string) (*catalog.Snapshot, *Contents) {
+	t.Helper()
+	contents, err := s.NewContents()
+	require.NoError(t, err)
+	snap, err := fbc.LoadInto(t.Context(), files(manifest), contents)
+	require.NoError(t, err)
+	return snap, contents
+}
+
+func TestACatalogIsTheSameAfterARestart(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, 0)
+	snap, contents := load(t, s, "kind: X")
+	require.NoError(t, s.PutSnapshot("key", snap, contents))
+	direct, err := fbc.Load(t.Context(), files("kind: X"))
+	require.NoError(t, err)
+	require.Equal(t, direct.Digest, snap.Digest, "wherever the manifests are")
+	require.Equal(t, direct.Packages, snap.Packages)
+	require.NoError(t, s.Close())
+
+	again, err := open(t, dir, 0).Snapshot("key")
+	require.NoError(t, err)
+	require.Equal(t, snap.Digest, again.Digest)
+	require.Equal(t, snap.Packages, again.Packages)
+	require.Len(t, again.Packages["a"].Bundles["a.v1"].Properties, 2, "what is for people to read is not in memory")
+	for _, r := range []catalog.ContentReader{snap.Reader, again.Reader, direct.Reader} {
+		content, err := r.Content(t.Context(), "a", "stable", "a.v2")
+		require.NoError(t, err)
+		require.Equal(t, [][]byte{[]byte("kind: X")}, content.Manifests)
+		_, err = r.Content(t.Context(), "a", "stable", "a.v1")
+		require.ErrorIs(t, err, catalog.ErrNoContent)
+	}
+	_, err = s.Snapshot("other")
+	require.ErrorIs(t, err, fs.ErrNotExist)
+}
+
+func TestWhatIsDamagedIsReadAgain(t *testing.T) {
+	for name, damage := range map[string]func(index []byte) []byte{
+		"cut off":         func(index []byte) []byte { return index[:len(index)-10] },
+		"empty":           func([]byte) []byte { return nil },
+		"another word":    func(index []byte) []byte { return []byte(strings.Replace(string(index), "stable", "strange", 1)) },
+		"another version": func(index []byte) []byte { return []byte(strings.Replace(string(index), format, "x", 1)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := open(t, t.TempDir(), 0)
+			snap, contents := load(t, s, "kind: X")
+			require.NoError(t, s.PutSnapshot("key", snap, contents))
+			path := s.path(dirCatalogs, "key"+suffixIndex)
+			index, err := os.ReadFile(path)
+			require.NoError(t, err)
+			require.NoError(t, os.WriteFile(path, damage(index), 0o600))
+			_, err = s.Snapshot("key")
+			require.ErrorIs(t, err, fs.ErrNotExist)
+			require.NoFileExists(t, path)
+		})
+	}
+	t.Run("contents", func(t *testing.T) {
+		s := open(t, t.TempDir(), 0)
+		snap, contents := load(t, s, "kind: X")
+		require.NoError(t, s.PutSnapshot("key", snap, contents))
+		require.NoError(t, os.WriteFile(s.path(dirCatalogs, "key"+suffixContents), []byte("\x07kind: Y"), 0o600))
+		again, err := s.Snapshot("key")
+		require.NoError(t, err)
+		_, err = again.Reader.Content(t.Context(), "a", "", "a.v2")
+		require.ErrorIs(t, err, errDamaged)
+	})
+}
+
+func TestBundlesAreKeptByTheirKey(t *testing.T) {
+	s := open(t, t.TempDir(), 0)
+	content := &catalog.Content{Manifests: [][]byte{[]byte("a"), {}, []byte(strings.Repeat("b", 300))}}
+	key := Key("example.com/a", "sha256:1")
+	require.NotEqual(t, key, Key("example.com/b", "sha256:1"), "another repository is another's")
+	_, err := s.Bundle(key)
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	require.NoError(t, s.PutBundle(key, content))
+	got, err := s.Bundle(key)
+	require.NoError(t, err)
+	require.Equal(t, content.Digest(), got.Digest())
+
+	path := s.path(dirBundles, key)
+	data, err := os.ReadFile(path)
+	require.NoError(t, err)
+	data[len(data)-1]++
+	require.NoError(t, os.WriteFile(path, data, 0o600))
+	_, err = s.Bundle(key)
+	require.ErrorIs(t, err, fs.ErrNotExist)
+}
+
+func TestTheOldestGoBeyondTheLimit(t *testing.T) {
+	s := open(t, t.TempDir(), 2500)
+	content := &catalog.Content{Manifests: [][]byte{[]byte(strings.Repeat("x", 1000))}}
+	for i, key := range []string{"a", "b"} {
+		require.NoError(t, s.PutBundle(key, content))
+		at := time.Now().Add(time.Duration(i-10) * time.Minute)
+		require.NoError(t, os.Chtimes(s.path(dirBundles, key), at, at))
+	}
+	_, err := s.Bundle("a")
+	require.NoError(t, err, "a is used now")
+	require.NoError(t, s.PutBundle("c", content))
+	_, err = s.Bundle("b")
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	for _, key := range []string{"a", "c"} {
+		_, err = s.Bundle(key)
+		require.NoError(t, err)
+	}
+	t.Run("and a catalog in use stays readable", func(t *testing.T) {
+		s := open(t, t.TempDir(), 10)
+		snap, contents := load(t, s, "kind: X")
+		require.NoError(t, s.PutSnapshot("key", snap, contents))
+		require.NoFileExists(t, s.path(dirCatalogs, "key"+suffixContents))
+		_, err := snap.Reader.Content(t.Context(), "a", "", "a.v2")
+		require.NoError(t, err)
+	})
+}
+
+func TestADirectoryIsOneProgramsOwn(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "cache")
+	s := open(t, dir, 0)
+	work, _, err := s.Work()
+	require.NoError(t, err)
+	_, err = Open(dir, 0)
+	require.ErrorContains(t, err, "used by another program")
+	require.NoError(t, s.Close())
+	again := open(t, dir, 0)
+	require.NoDirExists(t, work, "what was being read is thrown away")
+	require.NoError(t, again.Close())
+
+	require.NoError(t, os.Chmod(dir, 0o777))
+	_, err = Open(dir, 0)
+	require.ErrorContains(t, err, "may be written by everybody")
+
+	passing := open(t, "", 0)
+	require.DirExists(t, passing.dir)
+	require.NoError(t, passing.Close())
+	require.NoDirExists(t, passing.dir)
+}

@@ -1,0 +1,206 @@
+package disk
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"io/fs"
+	"os"
+
+	"github.com/remit-olm/remit/pkg/catalog"
+)
+
+const (
+	suffixIndex    = ".index"
+	suffixContents = ".contents"
+	// format is that of the index. It changes whenever what is written, or what loading makes of the same image, does.
+	format = "remit-catalog-1"
+)
+
+// header is the index's first line, footer its last.
+type header struct {
+	Format string `json:"format"`
+	Digest string `json:"digest"`
+}
+
+type footer struct {
+	// Sum is a hash over all lines before it.
+	Sum string `json:"sum"`
+}
+
+// line is one package.
+type line struct {
+	*catalog.Package
+	// Contents are the places of bundles' manifests by bundle.
+	Contents map[string]place `json:",omitempty"`
+}
+
+type place struct {
+	Offset int64  `json:"o"`
+	Length int64  `json:"l"`
+	Digest string `json:"d"`
+}
+
+// PutSnapshot keeps a catalog that was loaded with contents, which go on being its Reader.
+func (s *Store) PutSnapshot(key string, snap *catalog.Snapshot, contents *Contents) error {
+	file, err := s.temp()
+	if err != nil {
+		return err
+	}
+	defer os.Remove(file.Name()) //nolint:errcheck // gone, once it is in its place
+	if err := writeIndex(file, snap, contents); err != nil {
+		_ = file.Close()
+		return err
+	}
+	// The contents first: an index without them is of no use. Their file stays open.
+	if err := os.Rename(contents.file.Name(), s.path(dirCatalogs, key+suffixContents)); err != nil {
+		_ = file.Close()
+		return err
+	}
+	if err := replace(file, s.path(dirCatalogs, key+suffixIndex)); err != nil {
+		return err
+	}
+	return s.Sweep()
+}
+
+func writeIndex(to io.Writer, snap *catalog.Snapshot, contents *Contents) error {
+	sum := sha256.New()
+	out := bufio.NewWriterSize(to, 1<<16)
+	lines := json.NewEncoder(io.MultiWriter(out, sum))
+	lines.SetEscapeHTML(false)
+	if err := lines.Encode(header{Format: format, Digest: snap.Digest}); err != nil {
+		return err
+	}
+	for _, name := range snap.PackageNames() {
+		l := line{Package: snap.Packages[name], Contents: map[string]place{}}
+		for bundle := range l.Bundles {
+			if at, ok := contents.spans[bundleKey{name, bundle}]; ok {
+				l.Contents[bundle] = place{at.offset, at.length, at.sum()}
+			}
+		}
+		if err := lines.Encode(l); err != nil {
+			return err
+		}
+	}
+	if err := json.NewEncoder(out).Encode(footer{hex.EncodeToString(sum.Sum(nil))}); err != nil {
+		return err
+	}
+	return out.Flush()
+}
+
+// Snapshot reads a catalog that was kept. One that is not there, is damaged or was written by another version of
+// the program is fs.ErrNotExist.
+func (s *Store) Snapshot(key string) (*catalog.Snapshot, error) {
+	index, err := os.Open(s.path(dirCatalogs, key+suffixIndex))
+	if err != nil {
+		return nil, err
+	}
+	defer index.Close()
+	file, err := os.Open(s.path(dirCatalogs, key+suffixContents))
+	if err != nil {
+		return nil, err
+	}
+	contents := &Contents{file: file, spans: map[bundleKey]span{}}
+	snap, err := readIndex(index, contents)
+	if err != nil {
+		_ = file.Close()
+		if errors.Is(err, errDamaged) {
+			return nil, errors.Join(s.dropSnapshot(key), fs.ErrNotExist)
+		}
+		return nil, err
+	}
+	used(index.Name())
+	used(file.Name())
+	return snap, nil
+}
+
+func (s *Store) dropSnapshot(key string) error {
+	return errors.Join(os.Remove(s.path(dirCatalogs, key+suffixIndex)), os.Remove(s.path(dirCatalogs, key+suffixContents)))
+}
+
+// readIndex reads line by line: of a catalog nothing is in memory but what stays there, and one package as text.
+func readIndex(from io.Reader, contents *Contents) (*catalog.Snapshot, error) {
+	in := &lines{in: bufio.NewReaderSize(from, 1<<16), sum: sha256.New()}
+	first, err := in.next()
+	if err != nil {
+		return nil, err
+	}
+	var head header
+	if json.Unmarshal(first, &head) != nil || head.Format != format {
+		return nil, errDamaged
+	}
+	snap := &catalog.Snapshot{Digest: head.Digest, Packages: map[string]*catalog.Package{}, Reader: contents}
+	words := map[string]string{}
+	for {
+		before := hex.EncodeToString(in.sum.Sum(nil))
+		text, err := in.next()
+		if err != nil {
+			return nil, err
+		}
+		if bytes.HasPrefix(text, []byte(`{"sum":`)) {
+			var foot footer
+			if json.Unmarshal(text, &foot) != nil || foot.Sum != before {
+				return nil, errDamaged
+			}
+			return snap, nil
+		}
+		var l line
+		if err := json.Unmarshal(text, &l); err != nil || l.Package == nil {
+			return nil, errDamaged
+		}
+		if err := contents.place(&l); err != nil {
+			return nil, err
+		}
+		share(l.Package, words)
+		snap.Packages[l.Name] = l.Package
+	}
+}
+
+func (c *Contents) place(l *line) error {
+	for bundle, at := range l.Contents {
+		sum, err := parseDigest(at.Digest)
+		if err != nil || at.Length < 0 || at.Length > 2*catalog.MaxContentBytes {
+			return errDamaged
+		}
+		c.spans[bundleKey{l.Name, bundle}] = span{at.Offset, at.Length, sum}
+		c.size = max(c.size, at.Offset+at.Length)
+	}
+	return nil
+}
+
+// share has the few words that a catalog repeats for each bundle in memory once.
+func share(p *catalog.Package, words map[string]string) {
+	one := func(text string) string {
+		if known, ok := words[text]; ok {
+			return known
+		}
+		words[text] = text
+		return text
+	}
+	for _, b := range p.Bundles {
+		b.Package = p.Name
+		for i := range b.Properties {
+			b.Properties[i].Type = one(b.Properties[i].Type)
+		}
+	}
+}
+
+type lines struct {
+	in  *bufio.Reader
+	sum hash.Hash
+}
+
+func (l *lines) next() ([]byte, error) {
+	text, err := l.in.ReadBytes('\n')
+	if errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("%w: it breaks off", errDamaged)
+	}
+	l.sum.Write(text)
+	return text, err
+}

@@ -1,0 +1,276 @@
+package catalogsource
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/utils/clock"
+
+	"github.com/remit-olm/remit/pkg/bundle/unpack"
+	"github.com/remit-olm/remit/pkg/catalog"
+	"github.com/remit-olm/remit/pkg/catalog/disk"
+	"github.com/remit-olm/remit/pkg/catalog/fbc"
+	"github.com/remit-olm/remit/pkg/image"
+)
+
+const (
+	// maxUnpacks bounds how many bundles of one namespace's catalogs are unpacked at once.
+	maxUnpacks = 4
+	// unpackTimeout bounds one try.
+	unpackTimeout = 2 * time.Minute
+)
+
+// bundles is a manager.Runnable that unpacks bundles which catalogs name by image, once somebody asks for them:
+// one goroutine for each that is under way or failed. Whoever asked is woken through the Store.
+type bundles struct {
+	client *image.Client
+	disk   *disk.Store
+	access accessFunc
+	touch  func(types.NamespacedName)
+	clock  clock.Clock
+
+	mu      sync.Mutex
+	running context.Context // nil until Start
+	group   sync.WaitGroup
+	byImage map[bundleImage]*unpacking
+	slots   map[string]chan struct{}
+}
+
+// bundleImage is a bundle of a catalog. A tag is looked up again with each new content of the catalog, and
+// never in between.
+type bundleImage struct {
+	catalog types.NamespacedName
+	image   string
+	content string
+}
+
+type unpacking struct {
+	secrets []string
+	// key is that on the disk; empty until the image was read.
+	key     string
+	failure error
+	// asked says that somebody wanted it since the last try.
+	asked  bool
+	cancel context.CancelFunc
+}
+
+func newBundles(client *image.Client, store *disk.Store, touch func(types.NamespacedName), clock clock.Clock) *bundles {
+	return &bundles{client: client, disk: store, touch: touch, clock: clock,
+		byImage: map[bundleImage]*unpacking{}, slots: map[string]chan struct{}{}}
+}
+
+// Start lets the goroutines run until ctx ends.
+func (b *bundles) Start(ctx context.Context) error {
+	b.mu.Lock()
+	b.running = ctx
+	for of, u := range b.byImage {
+		b.launch(of, u)
+	}
+	b.mu.Unlock()
+	<-ctx.Done()
+	b.group.Wait()
+	return nil
+}
+
+// reader is a Snapshot's Reader with the contents of bundle images.
+type reader struct {
+	*bundles
+	inline   catalog.ContentReader
+	key      types.NamespacedName
+	digest   string
+	secrets  []string
+	packages map[string]*catalog.Package
+}
+
+// Content implements catalog.ContentReader. The error is a *catalog.NotUnpacked until the image was read.
+func (r *reader) Content(ctx context.Context, pkg, channel, bundle string) (*catalog.Content, error) {
+	content, err := r.inline.Content(ctx, pkg, channel, bundle)
+	if err == nil || !errors.Is(err, catalog.ErrNoContent) {
+		return content, err
+	}
+	p, ok := r.packages[pkg]
+	if !ok || p.Bundles[bundle] == nil || p.Bundles[bundle].Image == "" {
+		return nil, err
+	}
+	of := bundleImage{catalog: r.key, image: p.Bundles[bundle].Image}
+	if !isDigest(of.image) {
+		of.content = r.digest
+	}
+	content, err = r.get(of, r.secrets)
+	var waiting *catalog.NotUnpacked
+	if errors.As(err, &waiting) {
+		waiting.Catalog, waiting.Bundle = r.key, bundle
+	}
+	return content, err
+}
+
+func (b *bundles) get(of bundleImage, secrets []string) (*catalog.Content, error) {
+	b.mu.Lock()
+	u, ok := b.byImage[of]
+	if ok && !slices.Equal(u.secrets, secrets) {
+		b.remove(of)
+		ok = false
+	}
+	if !ok {
+		u = &unpacking{secrets: secrets}
+		b.byImage[of] = u
+		b.launch(of, u)
+	}
+	u.asked = true
+	key, failure := u.key, u.failure
+	b.mu.Unlock()
+	if key == "" {
+		return nil, &catalog.NotUnpacked{Image: of.image, Failure: failure}
+	}
+	content, err := b.disk.Bundle(key)
+	if errors.Is(err, fs.ErrNotExist) {
+		// It was deleted to make room for others.
+		b.mu.Lock()
+		if b.byImage[of] == u && u.key == key {
+			u.key = ""
+			b.launch(of, u)
+		}
+		b.mu.Unlock()
+		return nil, &catalog.NotUnpacked{Image: of.image}
+	}
+	return content, err
+}
+
+// drop forgets what a CatalogSource has asked for.
+func (b *bundles) drop(key types.NamespacedName) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for of := range b.byImage {
+		if of.catalog == key {
+			b.remove(of)
+		}
+	}
+}
+
+// keep forgets what an older content of the CatalogSource's catalog has asked for by tag.
+func (b *bundles) keep(key types.NamespacedName, content string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for of := range b.byImage {
+		if of.catalog == key && of.content != "" && of.content != content {
+			b.remove(of)
+		}
+	}
+}
+
+// remove ends the goroutine of an image. The caller holds the lock.
+func (b *bundles) remove(of bundleImage) {
+	if u := b.byImage[of]; u != nil && u.cancel != nil {
+		u.cancel()
+	}
+	delete(b.byImage, of)
+}
+
+// launch starts the goroutine of an image once there is a context to run it under. The caller holds the lock.
+func (b *bundles) launch(of bundleImage, u *unpacking) {
+	if b.running == nil || b.running.Err() != nil {
+		return
+	}
+	ctx, cancel := context.WithCancel(b.running)
+	u.cancel = cancel
+	slots, ok := b.slots[of.catalog.Namespace]
+	if !ok {
+		slots = make(chan struct{}, maxUnpacks)
+		b.slots[of.catalog.Namespace] = slots
+	}
+	b.group.Go(func() {
+		defer cancel()
+		b.follow(ctx, of, u, slots)
+	})
+}
+
+// follow tries until an image was read, with pauses that double, for as long as somebody asks for it. One that is
+// named by its digest and holds no bundle never will.
+func (b *bundles) follow(ctx context.Context, of bundleImage, u *unpacking, slots chan struct{}) {
+	for pause := firstReload; ; pause = min(2*pause, lastReload) {
+		key, err := b.try(ctx, of, u.secrets, slots)
+		if ctx.Err() != nil {
+			return
+		}
+		b.mu.Lock()
+		u.key, u.failure, u.asked = key, err, false
+		b.mu.Unlock()
+		b.touch(of.catalog)
+		if err == nil || isDigest(of.image) && errors.Is(err, image.ErrImage) {
+			return
+		}
+		timer := b.clock.NewTimer(wait.Jitter(pause, pollJitter))
+		select {
+		case <-timer.C():
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		}
+		b.mu.Lock()
+		wanted := u.asked
+		if !wanted && b.byImage[of] == u {
+			delete(b.byImage, of)
+		}
+		b.mu.Unlock()
+		if !wanted {
+			return
+		}
+	}
+}
+
+// try reads an image, or finds on disk what was read of it before.
+func (b *bundles) try(ctx context.Context, of bundleImage, secrets []string, slots chan struct{}) (key string, err error) {
+	select {
+	case slots <- struct{}{}:
+		defer func() { <-slots }()
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
+	ctx, cancel := context.WithTimeout(ctx, unpackTimeout)
+	defer cancel()
+	access, unread := b.access(ctx, of.catalog, secrets)
+	opened, err := b.client.Open(ctx, image.Tagged(of.image), access)
+	if err != nil {
+		if unread != nil {
+			err = fmt.Errorf("%w; the catalog's pull secrets: %w", err, unread)
+		}
+		return "", err
+	}
+	key = disk.Key(opened.Repository, opened.Digest.String())
+	if _, err := b.disk.Bundle(key); err == nil {
+		return key, nil
+	}
+	content, err := contentOf(ctx, opened)
+	if err != nil {
+		return "", err
+	}
+	return key, b.disk.PutBundle(key, content)
+}
+
+func contentOf(ctx context.Context, opened *image.Image) (*catalog.Content, error) {
+	files, err := unpack.Files(ctx, opened)
+	if err != nil {
+		return nil, err
+	}
+	manifests, err := fbc.Manifests(files, ".")
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, image.Refuse("it has no manifests/: it is no bundle")
+	case err != nil:
+		return nil, image.Refuse("%w", err)
+	case len(manifests) == 0:
+		return nil, image.Refuse("there are no manifests in its manifests/")
+	}
+	return &catalog.Content{Manifests: manifests}, nil
+}
+
+// isDigest says whether an image is named by its digest.
+func isDigest(text string) bool { return strings.Contains(text, "@") }

@@ -1,0 +1,177 @@
+package catalogsource
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/remit-olm/remit/pkg/catalog"
+	"github.com/remit-olm/remit/test/env/registry"
+)
+
+const csvText = `{"apiVersion":"operators.coreos.com/v1alpha1","kind":"ClusterServiceVersion","metadata":{"name":"a.v1"}}`
+
+func pushBundle(t *testing.T, s *registry.Server, named, text string) (ref, byDigest string) {
+	t.Helper()
+	made, err := registry.Bundle(fstest.MapFS{"manifests/csv.yaml": {Data: []byte(text)}, "metadata/annotations.yaml": {Data: []byte("annotations: {}")}})
+	require.NoError(t, err)
+	ref, digest, err := s.Push(named, made)
+	require.NoError(t, err)
+	return ref, ref[:strings.LastIndexByte(ref, ':')] + "@" + digest
+}
+
+// withBundle is a published catalog whose one bundle is in an image; touched says that there is news of it.
+func withBundle(t *testing.T, s *registry.Server, image string) (*world, chan types.NamespacedName) {
+	t.Helper()
+	ref, _ := push(t, s, "catalog:v1", goodCatalog+"image: "+image+"\n")
+	w := running(t, catalogSource("cat", operatorsv1alpha1.CatalogSourceSpec{SourceType: "grpc", Image: ref}))
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- w.bundles.Start(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		require.NoError(t, <-ended)
+	})
+	requireReady(t, w.visited(t, "cat"))
+	touched := make(chan types.NamespacedName, 10)
+	w.Store.Watch(func(key types.NamespacedName) { touched <- key })
+	return w, touched
+}
+
+func (w *world) content(t *testing.T) (*catalog.Content, error) {
+	t.Helper()
+	snap, ok := w.Store.Get(key("cat"))
+	require.True(t, ok)
+	return snap.Reader.Content(t.Context(), "a", "stable", "a.v1")
+}
+
+func told(t *testing.T, touched chan types.NamespacedName) {
+	t.Helper()
+	select {
+	case got := <-touched:
+		require.Equal(t, key("cat"), got)
+	case <-time.After(time.Minute):
+		require.FailNow(t, "nobody was told")
+	}
+}
+
+func TestABundleInAnImageIsUnpackedOnce(t *testing.T) {
+	s := registry.New(t)
+	_, byDigest := pushBundle(t, s, "bundle:v1", csvText)
+	w, touched := withBundle(t, s, byDigest)
+
+	_, err := w.content(t)
+	require.ErrorIs(t, err, catalog.ErrNoContent)
+	require.EqualError(t, err, `bundle image "`+byDigest+`" is being unpacked`)
+	told(t, touched)
+	for range 3 {
+		content, err := w.content(t)
+		require.NoError(t, err)
+		require.Equal(t, csvText, string(content.Manifests[0]))
+	}
+	require.Len(t, s.Requests("GET /v2/bundle/blobs/"), 1)
+	require.Len(t, s.Requests("GET /v2/bundle/manifests/"), 1)
+	require.Empty(t, touched)
+}
+
+func TestAnUnpackThatFailedIsTriedAgain(t *testing.T) {
+	s := registry.New(t)
+	_, byDigest := pushBundle(t, s, "bundle:v1", csvText)
+	w, touched := withBundle(t, s, byDigest)
+	s.Answer(func(w http.ResponseWriter, r *http.Request) bool {
+		if !strings.Contains(r.URL.Path, "/bundle/") {
+			return false
+		}
+		w.WriteHeader(http.StatusNotFound)
+		return true
+	})
+	_, err := w.content(t)
+	require.Error(t, err)
+	told(t, touched)
+	_, err = w.content(t)
+	require.ErrorIs(t, err, catalog.ErrNoContent)
+	require.ErrorContains(t, err, "could not be unpacked")
+	require.ErrorContains(t, err, "404")
+	var waiting *catalog.NotUnpacked
+	require.ErrorAs(t, err, &waiting)
+	require.Equal(t, "a.v1", waiting.Bundle)
+	require.Equal(t, key("cat"), waiting.Catalog)
+
+	s.Answer(nil)
+	w.pass(t, 2*firstReload)
+	told(t, touched)
+	_, err = w.content(t)
+	require.NoError(t, err)
+}
+
+func TestAnUnpackThatNobodyWantsIsGivenUp(t *testing.T) {
+	s := registry.New(t)
+	w, touched := withBundle(t, s, s.Host+"/gone:v1")
+	_, err := w.content(t)
+	require.Error(t, err)
+	told(t, touched)
+	w.pass(t, 2*firstReload)
+	require.Eventually(t, func() bool {
+		w.bundles.mu.Lock()
+		defer w.bundles.mu.Unlock()
+		return len(w.bundles.byImage) == 0
+	}, time.Minute, time.Millisecond)
+	require.Empty(t, touched)
+}
+
+func TestAnImageThatIsNoBundleIsNotTriedAgain(t *testing.T) {
+	s := registry.New(t)
+	made, err := registry.Bundle(fstest.MapFS{"etc/passwd": {Data: []byte("x")}})
+	require.NoError(t, err)
+	ref, digest, err := s.Push("bundle:v1", made)
+	require.NoError(t, err)
+	w, touched := withBundle(t, s, strings.TrimSuffix(ref, ":v1")+"@"+digest)
+	_, err = w.content(t)
+	require.Error(t, err)
+	told(t, touched)
+	_, err = w.content(t)
+	require.ErrorContains(t, err, "it is no bundle")
+	require.False(t, w.clock.HasWaiters())
+}
+
+// Escape suite 95: what a tag stands for is looked up once for a content of a catalog.
+func TestATagThatMovesStaysWhatItWas(t *testing.T) {
+	s := registry.New(t)
+	ref, _ := pushBundle(t, s, "bundle:v1", csvText)
+	w, touched := withBundle(t, s, ref)
+	_, err := w.content(t)
+	require.Error(t, err)
+	told(t, touched)
+	before, err := w.content(t)
+	require.NoError(t, err)
+	pushBundle(t, s, "bundle:v1", strings.Replace(csvText, "a.v1", "evil", 1))
+	after, err := w.content(t)
+	require.NoError(t, err)
+	require.Equal(t, before.Digest(), after.Digest())
+}
+
+func TestWhatWasDeletedToMakeRoomIsUnpackedAgain(t *testing.T) {
+	s := registry.New(t)
+	ref, _ := pushBundle(t, s, "bundle:v1", csvText)
+	w, touched := withBundle(t, s, ref)
+	_, err := w.content(t)
+	require.Error(t, err)
+	told(t, touched)
+	w.bundles.mu.Lock()
+	for _, u := range w.bundles.byImage {
+		u.key = "gone"
+	}
+	w.bundles.mu.Unlock()
+	_, err = w.content(t)
+	require.ErrorContains(t, err, "is being unpacked")
+	told(t, touched)
+	_, err = w.content(t)
+	require.NoError(t, err)
+}
