@@ -6,6 +6,7 @@ require (
 	github.com/blang/semver/v4 v4.0.0
 	github.com/bombsimon/logrusr/v4 v4.2.0
 	github.com/fsnotify/fsnotify v1.9.0
+	github.com/go-air/gini v1.0.4
 	github.com/go-logr/logr v1.4.4
 	github.com/golang/mock v1.7.0-rc.1
 	github.com/google/go-containerregistry v0.21.1

@@ -27,6 +27,8 @@ type Pin struct {
 	Bundle string `json:"bundle"`
 	// Digest is that of the bundle's content.
 	Digest string `json:"digest"`
+	// Replaces names the installed ClusterServiceVersion whose place the bundle takes; "" where there is none.
+	Replaces string `json:"replaces,omitempty"`
 }
 
 // CatalogKey names the pin's CatalogSource.

@@ -1,13 +1,15 @@
 package resolver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
-	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	rbacv1listers "k8s.io/client-go/listers/rbac/v1"
 
@@ -30,7 +32,15 @@ type Input struct {
 	Namespace string
 	// GlobalCatalogNamespace is the one whose CatalogSources every namespace may use.
 	GlobalCatalogNamespace string
-	Catalogs               Catalogs
+	// ExcludeGlobal leaves the global ones out of resolution (OperatorGroup annotation
+	// olm.operatorframework.io/exclude-global-namespace-resolution).
+	ExcludeGlobal bool
+	Catalogs      Catalogs
+	// Visible names the CatalogSources of both namespaces. Only Resolve looks at it, and at the two that follow.
+	Visible []types.NamespacedName
+	Indexes *Indexes
+	// Serves says whether the cluster serves a kind already, whoever brought it; nil stands for no kind.
+	Serves func(schema.GroupVersionKind) bool
 	// Account bounds what is installed in the namespace; Group is the name of its OperatorGroup and Targets
 	// are that one's.
 	Account scoped.Account
@@ -43,50 +53,50 @@ type Input struct {
 	ClusterRoleBindings rbacv1listers.ClusterRoleBindingLister
 }
 
-// Resolution is the answer for one Subscription.
-type Resolution struct {
-	Plan  Plan
-	Steps []step.Step
-	// Excess is what the CSV's permissions ask for beyond the account. It is no reason to refuse by
-	// itself (the account may hold escalate): the preflight of the plan decides what to say.
-	Excess []build.Excess
-}
-
 // ErrContent says that a catalog cannot give a bundle's content now, or gives another one than the
 // plan was made for.
 var ErrContent = errors.New("bundle content")
 
-// ResolveSteps resolves one Subscription for which nothing is installed. The error is a *Problem where
-// the Subscription asks for what there is not, wraps ErrContent where the catalog fails, and else says
-// what is wrong with the bundle.
-func ResolveSteps(ctx context.Context, in Input, sub *operatorsv1alpha1.Subscription) (*Resolution, error) {
-	c, err := choose(sub, in)
-	if err != nil {
-		return nil, err
+// pin reads the content of a choice and pins it for the Subscription that asks for it. It fails with
+// ErrContent where the catalog does not give it.
+func (in Input) pin(ctx context.Context, c Choice) (Pin, error) {
+	snapshot, ok := in.Catalogs.Get(c.Catalog)
+	if !ok {
+		return Pin{}, fmt.Errorf("%w: catalogsource %s is not available", ErrContent, c.Catalog)
 	}
-	content, err := read(ctx, c.snapshot, c.bundle.Package, c.channel, c.bundle.Name)
+	content, err := read(ctx, snapshot, c.Package, c.Channel, c.Bundle)
 	if err != nil {
-		return nil, err
+		return Pin{}, err
 	}
-	pin := Pin{
-		Subscription:     sub.Name,
-		SubscriptionUID:  sub.UID,
-		CatalogNamespace: c.snapshot.Key.Namespace,
-		Catalog:          c.snapshot.Key.Name,
-		Package:          c.bundle.Package,
-		Channel:          c.channel,
-		Bundle:           c.bundle.Name,
+	return Pin{
+		Subscription:     c.Subscription.Name,
+		SubscriptionUID:  c.Subscription.UID,
+		CatalogNamespace: c.Catalog.Namespace,
+		Catalog:          c.Catalog.Name,
+		Package:          c.Package,
+		Channel:          c.Channel,
+		Bundle:           c.Bundle,
 		Digest:           content.Digest(),
-	}
-	steps, err := in.steps(pin, content)
-	if err != nil {
-		return nil, err
-	}
-	return &Resolution{
-		Plan:   Plan{Namespace: in.Namespace, Pins: []Pin{pin}},
-		Steps:  steps.Steps,
-		Excess: steps.Excess,
+		Replaces:         c.Replaces,
 	}, nil
+}
+
+// ResolveSteps pins the choices that are installed together, each of which has its Subscription, and makes
+// their steps. The error wraps ErrContent where a catalog fails, and else says what is wrong with a bundle.
+func ResolveSteps(ctx context.Context, in Input, choices []Choice) (Plan, []step.Step, error) {
+	plan := Plan{Namespace: in.Namespace}
+	for _, c := range choices {
+		pin, err := in.pin(ctx, c)
+		if err != nil {
+			return plan, nil, err
+		}
+		plan.Pins = append(plan.Pins, pin)
+	}
+	slices.SortFunc(plan.Pins, func(a, b Pin) int {
+		return cmp.Or(cmp.Compare(a.Package, b.Package), cmp.Compare(a.Subscription, b.Subscription))
+	})
+	steps, _, err := StepsOf(ctx, in, plan)
+	return plan, steps, err
 }
 
 // StepsOf makes the steps of a plan again from its pins. It fails with ErrContent where a catalog does
@@ -143,6 +153,6 @@ func (in Input) steps(pin Pin, content *catalog.Content) (*build.Steps, error) {
 	}}
 	return build.NewStepResourceFromBundle(b, build.Scope{
 		Namespace: in.Namespace, Package: pin.Package, Group: in.Group, Targets: in.Targets, Account: account,
-		Unbounded: in.Account.Default,
+		Unbounded: in.Account.Default, Replaces: pin.Replaces,
 	}, checker)
 }

@@ -17,6 +17,13 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 )
 
+// anyContent has a ClusterServiceVersion for every name.
+type anyContent struct{}
+
+func (anyContent) Content(_ context.Context, _, _, name string) (*catalog.Content, error) {
+	return &catalog.Content{Manifests: [][]byte{[]byte(csvText(name))}}, nil
+}
+
 // contents is a reader of bundles by name.
 type contents map[string]string
 
@@ -72,7 +79,8 @@ func input() Input {
 		return cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
 	}
 	return Input{
-		Namespace: "ns", GlobalCatalogNamespace: "global", Catalogs: store, Targets: []string{"ns"},
+		Namespace: "ns", GlobalCatalogNamespace: "global", Catalogs: store, Targets: []string{"ns"}, Indexes: &Indexes{},
+		Visible:             []types.NamespacedName{{Namespace: "ns", Name: "cat"}, {Namespace: "global", Name: "cat"}, {Namespace: "foreign", Name: "cat"}},
 		Account:             scoped.Account{Namespace: "ns", Name: "installer"},
 		Roles:               rbacv1listers.NewRoleLister(indexer()),
 		RoleBindings:        rbacv1listers.NewRoleBindingLister(indexer()),
@@ -92,6 +100,23 @@ func subscription(text string) *operatorsv1alpha1.Subscription {
 	}
 }
 
+// choose is what Resolve makes of one Subscription with nothing installed.
+func choose(in Input, text string) ([]Choice, *Problem) {
+	sub := subscription(text)
+	got := in.Resolve(Namespace{Subjects: []Subject{{Subscription: sub}}})
+	if len(got.Sets) == 0 {
+		return nil, got.Problems[sub.UID]
+	}
+	return got.Sets[0], nil
+}
+
+func chosen(t *testing.T, text string) []Choice {
+	t.Helper()
+	choices, problem := choose(input(), text)
+	require.Nil(t, problem)
+	return choices
+}
+
 func TestASubscriptionChoosesABundle(t *testing.T) {
 	for _, row := range []struct{ name, sub, channel, bundle string }{
 		{"the head of its channel", "ns/cat/op/stable/", "stable", "op.v2"},
@@ -101,15 +126,14 @@ func TestASubscriptionChoosesABundle(t *testing.T) {
 		{"the version that it starts with where there are two heads", "ns/cat/op/split/op.v1", "split", "op.v1"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			got, err := ResolveSteps(t.Context(), input(), subscription(row.sub))
+			plan, steps, err := ResolveSteps(t.Context(), input(), chosen(t, row.sub))
 			require.NoError(t, err)
-			require.Len(t, got.Plan.Pins, 1)
-			pin := got.Plan.Pins[0]
+			require.Len(t, plan.Pins, 1)
+			pin := plan.Pins[0]
 			require.Equal(t, row.channel, pin.Channel)
 			require.Equal(t, row.bundle, pin.Bundle)
 			require.Equal(t, types.UID("sub-uid"), pin.SubscriptionUID)
-			require.Equal(t, row.bundle, got.Steps[0].Object.GetName())
-			require.Len(t, got.Excess, 1, "the account holds nothing")
+			require.Equal(t, row.bundle, steps[0].Object.GetName())
 		})
 	}
 }
@@ -134,9 +158,8 @@ func TestASubscriptionThatCannotBeResolvedIsAProblem(t *testing.T) {
 		{"an entry without a bundle", "ns/cat/op/broken/", ConstraintsNotSatisfiable, unsatisfiable + "no operators found with name op.v9"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			_, err := ResolveSteps(t.Context(), input(), subscription(row.sub))
-			var problem *Problem
-			require.ErrorAs(t, err, &problem)
+			_, problem := choose(input(), row.sub)
+			require.NotNil(t, problem)
 			require.Equal(t, row.reason, problem.Reason)
 			require.Contains(t, problem.Message, row.message)
 		})
@@ -144,25 +167,27 @@ func TestASubscriptionThatCannotBeResolvedIsAProblem(t *testing.T) {
 }
 
 func TestABundleWhoseContentIsNoGoodIsAnError(t *testing.T) {
-	_, err := ResolveSteps(t.Context(), input(), subscription("ns/cat/op/image/"))
+	_, _, err := ResolveSteps(t.Context(), input(), chosen(t, "ns/cat/op/image/"))
 	require.ErrorIs(t, err, ErrContent)
 	require.ErrorIs(t, err, catalog.ErrNoContent)
 
-	_, err = ResolveSteps(t.Context(), input(), subscription("ns/cat/op/wrong/"))
+	_, _, err = ResolveSteps(t.Context(), input(), chosen(t, "ns/cat/op/wrong/"))
 	require.EqualError(t, err, `bundle "op.v4": its ClusterServiceVersion is named "other"`)
 }
 
 func TestHeadIsThatOfTheChannelWhateverASubscriptionStartsWith(t *testing.T) {
-	require.Equal(t, "op.v2", Head(subscription("ns/cat/op/stable/op.v1"), input()))
-	require.Equal(t, "", Head(subscription("ns/cat/op/split/op.v1"), input()))
-	require.Equal(t, "", Head(subscription("foreign/cat/op/stable/"), input()))
+	for text, want := range map[string]string{"ns/cat/op/stable/op.v1": "op.v2", "ns/cat/op/split/op.v1": "", "foreign/cat/op/stable/": ""} {
+		sub := subscription(text)
+		got := input().Resolve(Namespace{Subjects: []Subject{{Subscription: sub}}})
+		require.Equal(t, want, got.Heads[sub.UID])
+	}
 }
 
 func resolved(t *testing.T) Plan {
 	t.Helper()
-	got, err := ResolveSteps(t.Context(), input(), subscription("ns/cat/op/stable/"))
+	plan, _, err := ResolveSteps(t.Context(), input(), chosen(t, "ns/cat/op/stable/"))
 	require.NoError(t, err)
-	return got.Plan
+	return plan
 }
 
 func TestThePlansNameCommitsToAllThatItInstalls(t *testing.T) {
@@ -185,6 +210,7 @@ func TestThePlansNameCommitsToAllThatItInstalls(t *testing.T) {
 		"channel":          func(p *Plan) { p.Pins[0].Channel = "x" },
 		"bundle":           func(p *Plan) { p.Pins[0].Bundle = "x" },
 		"digest":           func(p *Plan) { p.Pins[0].Digest = "x" },
+		"replaces":         func(p *Plan) { p.Pins[0].Replaces = "x" },
 		"another pin":      func(p *Plan) { p.Pins = append(p.Pins, p.Pins[0]) },
 	} {
 		p := resolved(t)
@@ -225,12 +251,12 @@ func TestDecodeReadsWhatEncodeWroteAndNothingElse(t *testing.T) {
 }
 
 func TestStepsOfAPlanAreThoseOfItsResolution(t *testing.T) {
-	got, err := ResolveSteps(t.Context(), input(), subscription("ns/cat/op/stable/"))
+	plan, want, err := ResolveSteps(t.Context(), input(), chosen(t, "ns/cat/op/stable/"))
 	require.NoError(t, err)
-	steps, excess, err := StepsOf(t.Context(), input(), got.Plan)
+	steps, excess, err := StepsOf(t.Context(), input(), plan)
 	require.NoError(t, err)
-	require.Equal(t, got.Steps, steps)
-	require.Equal(t, got.Excess, excess)
+	require.Equal(t, want, steps)
+	require.Len(t, excess, 1, "the account holds nothing")
 }
 
 func TestStepsOfAPlanWhoseContentIsGone(t *testing.T) {

@@ -62,7 +62,7 @@ func TestFromBundlesTakesTheRootItself(t *testing.T) {
 	require.Equal(t, "hello.v1.0.0", head.Replaces)
 }
 
-func TestFromBundlesTakesSeveralHeads(t *testing.T) {
+func TestFromBundlesJoinsSeveralHeads(t *testing.T) {
 	cfg, err := FromBundles(fstest.MapFS{
 		"1/metadata/annotations.yaml": annotations("a", "stable"),
 		"1/manifests/csv.yaml":        csvFile("a.v1", "1.0.0"),
@@ -72,8 +72,27 @@ func TestFromBundlesTakesSeveralHeads(t *testing.T) {
 	require.NoError(t, err)
 	snap, err := FromConfig(cfg)
 	require.NoError(t, err)
-	_, err = snap.Packages["a"].Channels["stable"].Head()
-	require.ErrorContains(t, err, "2 heads")
+	head, err := snap.Packages["a"].Channels["stable"].Head()
+	require.NoError(t, err)
+	require.Equal(t, catalog.Entry{Name: "a.v2", Replaces: "a.v1"}, head)
+}
+
+func TestConnectKeepsWhatAuthorsSay(t *testing.T) {
+	entry := func(name, replaces string, skips ...string) declcfg.ChannelEntry {
+		return declcfg.ChannelEntry{Name: name, Replaces: replaces, Skips: skips}
+	}
+	for _, row := range []struct {
+		name     string
+		in, want []declcfg.ChannelEntry
+	}{
+		{"a chain", []declcfg.ChannelEntry{entry("c", "b"), entry("b", "a"), entry("a", "")}, []declcfg.ChannelEntry{entry("c", "b"), entry("b", "a"), entry("a", "")}},
+		{"no edges", []declcfg.ChannelEntry{entry("c", ""), entry("b", ""), entry("a", "")}, []declcfg.ChannelEntry{entry("c", "b"), entry("b", "a"), entry("a", "")}},
+		{"what it replaces is not there", []declcfg.ChannelEntry{entry("c", "x"), entry("a", "")}, []declcfg.ChannelEntry{entry("c", "a"), entry("a", "")}},
+		{"a branch", []declcfg.ChannelEntry{entry("d", "a"), entry("c", "b"), entry("b", "a"), entry("a", "")},
+			[]declcfg.ChannelEntry{entry("d", "a", "c", "b"), entry("c", "b"), entry("b", "a"), entry("a", "")}},
+	} {
+		t.Run(row.name, func(t *testing.T) { require.Equal(t, row.want, connect(row.in)) })
+	}
 }
 
 func TestMalformedBundleDirectoriesAreNamed(t *testing.T) {

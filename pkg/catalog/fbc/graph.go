@@ -97,7 +97,7 @@ func renderChannels(pkg string, versions []*authored) []declcfg.Channel {
 			Schema:  declcfg.SchemaChannel,
 			Name:    name,
 			Package: pkg,
-			Entries: entries[name],
+			Entries: connect(entries[name]),
 		})
 	}
 	return out

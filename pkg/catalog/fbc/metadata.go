@@ -16,6 +16,10 @@ const (
 	fileDependencies = "metadata/dependencies.yaml"
 	fileProperties   = "metadata/properties.yaml"
 
+	// typeLabel is what one operator offers and, as a dependency, another asks for (contract 1.3).
+	typeLabel         = "olm.label"
+	typeLabelRequired = "olm.label.required"
+
 	// propertyMalformedDependencies marks a bundle whose dependencies file cannot be read. Such a
 	// file is otherwise treated as absent, which is how the published catalogs of OLM v0 treat it:
 	// one author's slip must not take a folder of bundles away.
@@ -90,6 +94,8 @@ func requirement(d property.Property) (property.Property, error) {
 			return property.Property{}, err
 		}
 		return property.MustBuildGVKRequired(dep.Group, dep.Version, dep.Kind), nil
+	case typeLabel:
+		return property.Property{Type: typeLabelRequired, Value: d.Value}, nil
 	}
 	return d, nil
 }

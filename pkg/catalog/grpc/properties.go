@@ -76,6 +76,8 @@ func dependency(d *api.Dependency) (property.Property, error) {
 		return property.MustBuildPackageRequired(value.PackageName, value.Version), nil
 	case property.TypeGVK:
 		return property.MustBuildGVKRequired(value.Group, value.Version, value.Kind), nil
+	case "olm.label": // what one operator offers and, as a dependency, another asks for
+		return property.Property{Type: "olm.label.required", Value: json.RawMessage(d.GetValue())}, nil
 	}
 	return property.Property{Type: d.GetType(), Value: json.RawMessage(d.GetValue())}, nil
 }

@@ -18,8 +18,8 @@ import (
 
 // ensurePlan returns the InstallPlan of a resolution, creating it if it is not there. That another
 // replica, or this one before a crash, made it is no conflict: its name says what it installs.
-func (r *Reconciler) ensurePlan(ctx context.Context, w *world, sub *operatorsv1alpha1.Subscription, plan resolver.Plan) (*operatorsv1alpha1.InstallPlan, error) {
-	ip, err := desiredPlan(w, sub, plan)
+func (r *Reconciler) ensurePlan(ctx context.Context, w *world, subs []*operatorsv1alpha1.Subscription, plan resolver.Plan) (*operatorsv1alpha1.InstallPlan, error) {
+	ip, err := desiredPlan(w, subs, plan)
 	if err != nil {
 		return nil, err
 	}
@@ -43,7 +43,8 @@ func (r *Reconciler) ensurePlan(ctx context.Context, w *world, sub *operatorsv1a
 	return ip, nil
 }
 
-func desiredPlan(w *world, sub *operatorsv1alpha1.Subscription, plan resolver.Plan) (*operatorsv1alpha1.InstallPlan, error) {
+// desiredPlan is owned by all the Subscriptions that it is made for, and waits for approval where one of them says so.
+func desiredPlan(w *world, subs []*operatorsv1alpha1.Subscription, plan resolver.Plan) (*operatorsv1alpha1.InstallPlan, error) {
 	name, err := plan.Name()
 	if err != nil {
 		return nil, err
@@ -52,31 +53,43 @@ func desiredPlan(w *world, sub *operatorsv1alpha1.Subscription, plan resolver.Pl
 	if err != nil {
 		return nil, err
 	}
-	approval := sub.GetInstallPlanApproval()
+	labels := map[string]string{}
+	for _, pin := range plan.Pins {
+		labels[ownerutil.Lineage{Package: pin.Package, Namespace: w.namespace}.ComponentLabel()] = ""
+	}
+	approval := strictest(subs)
 	return &operatorsv1alpha1.InstallPlan{
 		ObjectMeta: metav1.ObjectMeta{
-			Name:        name,
-			Namespace:   w.namespace,
-			Labels:      map[string]string{ownerutil.Lineage{Package: sub.Spec.Package, Namespace: w.namespace}.ComponentLabel(): ""},
-			Annotations: map[string]string{names.AnnotationPlan: text},
-			OwnerReferences: []metav1.OwnerReference{{
-				APIVersion:         operatorsv1alpha1.SubscriptionCRDAPIVersion,
-				Kind:               operatorsv1alpha1.SubscriptionKind,
-				Name:               sub.Name,
-				UID:                sub.UID,
-				Controller:         ptr.To(false),
-				BlockOwnerDeletion: ptr.To(false),
-			}},
+			Name:            name,
+			Namespace:       w.namespace,
+			Labels:          labels,
+			Annotations:     map[string]string{names.AnnotationPlan: text},
+			OwnerReferences: owners(subs),
 		},
 		Spec: operatorsv1alpha1.InstallPlanSpec{
-			CatalogSource:              sub.Spec.CatalogSource,
-			CatalogSourceNamespace:     sub.Spec.CatalogSourceNamespace,
+			CatalogSource:              plan.Pins[0].Catalog,
+			CatalogSourceNamespace:     plan.Pins[0].CatalogNamespace,
 			ClusterServiceVersionNames: plan.CSVNames(),
 			Approval:                   approval,
 			Approved:                   approval == operatorsv1alpha1.ApprovalAutomatic,
 			Generation:                 w.nextGeneration(),
 		},
 	}, nil
+}
+
+func owners(subs []*operatorsv1alpha1.Subscription) []metav1.OwnerReference {
+	var out []metav1.OwnerReference
+	for _, sub := range subs {
+		out = append(out, metav1.OwnerReference{
+			APIVersion:         operatorsv1alpha1.SubscriptionCRDAPIVersion,
+			Kind:               operatorsv1alpha1.SubscriptionKind,
+			Name:               sub.Name,
+			UID:                sub.UID,
+			Controller:         ptr.To(false),
+			BlockOwnerDeletion: ptr.To(false),
+		})
+	}
+	return out
 }
 
 // nextGeneration is one more than that of any plan in the namespace (contract 1.4).

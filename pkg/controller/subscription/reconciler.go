@@ -35,7 +35,11 @@ type Options struct {
 }
 
 // Reconciler resolves namespaces.
-type Reconciler struct{ Options }
+type Reconciler struct {
+	Options
+	indexes *resolver.Indexes
+	answers *answers
+}
 
 // New checks the options.
 func New(o Options) (*Reconciler, error) {
@@ -45,7 +49,7 @@ func New(o Options) (*Reconciler, error) {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
-	return &Reconciler{Options: o}, nil
+	return &Reconciler{Options: o, indexes: &resolver.Indexes{}, answers: &answers{}}, nil
 }
 
 // Reconcile brings all Subscriptions of the namespace that the request names up to date.
@@ -54,27 +58,23 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	var errs []error
+	views, err := r.advance(ctx, world)
+	errs := []error{err}
 	for i := range world.subscriptions {
 		sub := &world.subscriptions[i]
-		if sub.DeletionTimestamp != nil || sub.Spec == nil {
-			continue
+		if v := views[sub.UID]; v != nil {
+			errs = append(errs, r.save(ctx, sub, *v))
 		}
-		errs = append(errs, r.reconcileOne(ctx, world, sub))
 	}
 	return ctrl.Result{}, errors.Join(errs...)
 }
 
-func (r *Reconciler) reconcileOne(ctx context.Context, w *world, sub *operatorsv1alpha1.Subscription) error {
+func (r *Reconciler) save(ctx context.Context, sub *operatorsv1alpha1.Subscription, v view) error {
 	after := sub.DeepCopy()
-	view, err := r.advance(ctx, w, sub)
-	if err != nil {
-		return fmt.Errorf("Subscription %s: %w", client.ObjectKeyFromObject(sub), err)
-	}
-	r.write(after, view)
-	err = status.Patch(ctx, r.Client, sub, after)
+	r.write(after, v)
+	err := status.Patch(ctx, r.Client, sub, after)
 	if err != nil && !apierrors.IsConflict(err) { // the event of the newer one wakes us
-		return fmt.Errorf("Subscription: %w", err)
+		return fmt.Errorf("Subscription %s: %w", client.ObjectKeyFromObject(sub), err)
 	}
 	return nil
 }
@@ -88,51 +88,16 @@ type view struct {
 	plan *operatorsv1alpha1.InstallPlan
 	// resolved is the CSV that the plan is for.
 	resolved string
-	// problem says why there is no plan.
+	// problem says why there is no plan; content that the bundle's content could not be read.
 	problem *resolver.Problem
-	catalog catalogView
+	content error
+	// forward says that a version which has failed may be replaced.
+	forward bool
+	// deprecated are the notes of the catalog's author, "" where there are none.
+	deprecated deprecations
+	catalog    catalogView
 	// account bounds what is installed.
 	account scoped.Account
-}
-
-// advance finds out where a Subscription is, and makes its plan if it has none.
-func (r *Reconciler) advance(ctx context.Context, w *world, sub *operatorsv1alpha1.Subscription) (view, error) {
-	v := view{
-		installed: w.installedFor(sub),
-		catalog:   w.catalogOf(sub),
-		account:   w.input.Account,
-		head:      resolver.Head(sub, w.input),
-	}
-	if v.installed != nil {
-		v.resolved = v.installed.Name
-		v.plan = w.planOf(sub)
-		return v, nil
-	}
-	if plan := w.planOf(sub); plan != nil && inFlight(plan) && settled(plan) {
-		v.plan, v.resolved = plan, planned(plan)
-		return v, nil
-	}
-	if w.blocked != nil {
-		v.problem = w.blocked
-		return v, nil
-	}
-	return r.resolve(ctx, w, sub, v)
-}
-
-func (r *Reconciler) resolve(ctx context.Context, w *world, sub *operatorsv1alpha1.Subscription, v view) (view, error) {
-	resolution, err := resolver.ResolveSteps(ctx, w.input, sub)
-	var problem *resolver.Problem
-	switch {
-	case errors.As(err, &problem):
-		v.problem = problem
-		return v, nil
-	case err != nil:
-		v.problem = &resolver.Problem{Reason: resolver.ErrorPreventedResolution, Message: err.Error()}
-		return v, nil
-	}
-	v.resolved = resolution.Plan.Pins[0].Bundle
-	v.plan, err = r.ensurePlan(ctx, w, sub, resolution.Plan)
-	return v, err
 }
 
 // inFlight says whether a plan is still to be carried out.
@@ -148,11 +113,4 @@ func settled(ip *operatorsv1alpha1.InstallPlan) bool {
 		return false
 	}
 	return ip.Spec.Approved || ip.Spec.Approval != operatorsv1alpha1.ApprovalManual
-}
-
-func planned(ip *operatorsv1alpha1.InstallPlan) string {
-	if len(ip.Spec.ClusterServiceVersionNames) == 0 {
-		return ""
-	}
-	return ip.Spec.ClusterServiceVersionNames[0]
 }

@@ -7,6 +7,7 @@ import (
 	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
@@ -39,6 +40,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, catalogs, changes source
 		Watches(&operatorsv1alpha1.InstallPlan{}, own).
 		Watches(&operatorsv1.OperatorGroup{}, own).
 		Watches(catalogSource(), all).
+		Watches(&apiextensionsv1.CustomResourceDefinition{}, handler.EnqueueRequestsFromMapFunc(r.needy)).
 		WatchesRawSource(catalogs).
 		WatchesRawSource(changes).
 		WithOptions(controller.Options{
@@ -64,6 +66,12 @@ func ownNamespace(_ context.Context, obj client.Object) []reconcile.Request {
 
 func (r *Reconciler) all(ctx context.Context, _ client.Object) []reconcile.Request {
 	return r.Namespaces(ctx)
+}
+
+// needy are the namespaces in which a Subscription could not be resolved: a kind that the cluster comes to serve
+// may be what it needs.
+func (r *Reconciler) needy(ctx context.Context, _ client.Object) []reconcile.Request {
+	return r.namespaces(ctx, unresolved)
 }
 
 // Namespaces lists those that have Subscriptions.

@@ -19,6 +19,7 @@ const (
 	reasonCatalogUnhealthy = "UnhealthyCatalogSourceFound"
 	reasonPlanFailed       = "InstallPlanFailed"
 	reasonNotYetReconciled = "InstallPlanNotYetReconciled"
+	reasonUnpackFailed     = "BundleUnpackFailed"
 
 	typePermissionsMissing = operatorsv1alpha1.SubscriptionConditionType(names.ConditionPermissionsMissing)
 	typeExceedsAccount     = operatorsv1alpha1.SubscriptionConditionType(names.ConditionExceedsAccount)
@@ -56,14 +57,22 @@ func writeInstall(st *operatorsv1alpha1.SubscriptionStatus, v view) {
 	if v.installed.Status.Phase == operatorsv1alpha1.CSVPhaseSucceeded {
 		st.InstalledCSV = v.installed.Name
 	}
+	st.State = upgradeState(st, v)
+}
+
+// upgradeState says where a Subscription with something installed is. UpgradeFailed is only said where another
+// version may take the place of the failed one (contract 1.2).
+func upgradeState(st *operatorsv1alpha1.SubscriptionStatus, v view) operatorsv1alpha1.SubscriptionState {
+	planFailed := v.plan != nil && v.plan.Status.Phase == operatorsv1alpha1.InstallPlanPhaseFailed && v.resolved != v.installed.Name
 	switch {
-	case st.InstalledCSV != v.installed.Name:
-		st.State = operatorsv1alpha1.SubscriptionStateUpgradePending
+	case v.forward && (v.installed.Status.Phase == operatorsv1alpha1.CSVPhaseFailed || planFailed):
+		return operatorsv1alpha1.SubscriptionStateFailed
+	case st.InstalledCSV != v.installed.Name || v.resolved != v.installed.Name:
+		return operatorsv1alpha1.SubscriptionStateUpgradePending
 	case v.head == "" || v.head == v.installed.Name:
-		st.State = operatorsv1alpha1.SubscriptionStateAtLatest
-	default:
-		st.State = operatorsv1alpha1.SubscriptionStateUpgradeAvailable
+		return operatorsv1alpha1.SubscriptionStateAtLatest
 	}
+	return operatorsv1alpha1.SubscriptionStateUpgradeAvailable
 }
 
 func writePlan(st *operatorsv1alpha1.SubscriptionStatus, v view) {
@@ -122,6 +131,12 @@ func (r *Reconciler) writeConditions(st *operatorsv1alpha1.SubscriptionStatus, v
 		set(operatorsv1alpha1.SubscriptionResolutionFailed, corev1.ConditionTrue, v.problem.Reason, v.problem.Message)
 	} else {
 		st.RemoveConditions(operatorsv1alpha1.SubscriptionResolutionFailed)
+	}
+	setDeprecations(set, st, v.deprecated)
+	if v.content != nil {
+		set(operatorsv1alpha1.SubscriptionBundleUnpackFailed, corev1.ConditionTrue, reasonUnpackFailed, v.content.Error())
+	} else {
+		st.RemoveConditions(operatorsv1alpha1.SubscriptionBundleUnpackFailed)
 	}
 	pending, failed := planConditions(v)
 	for t, c := range map[operatorsv1alpha1.SubscriptionConditionType]*reasoned{

@@ -162,7 +162,7 @@ func TestConditions(t *testing.T) {
 		{"text that is no good for a status", given(func(v *view) { v.problem = &resolver.Problem{Reason: "R", Message: "a\x1bb"} }), []string{healthy, "ResolutionFailed=True R: a\uFFFDb"}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			r := &Reconciler{Options{Clock: testclock.NewFakePassiveClock(time.Now())}}
+			r := &Reconciler{Options: Options{Clock: testclock.NewFakePassiveClock(time.Now())}}
 			sub := &operatorsv1alpha1.Subscription{}
 			r.write(sub, row.view)
 			require.Equal(t, row.want, conditions(sub.Status))
@@ -171,7 +171,7 @@ func TestConditions(t *testing.T) {
 }
 
 func TestConditionsThatDoNotHoldAnyMoreGo(t *testing.T) {
-	r := &Reconciler{Options{Clock: testclock.NewFakePassiveClock(time.Now())}}
+	r := &Reconciler{Options: Options{Clock: testclock.NewFakePassiveClock(time.Now())}}
 	sub := &operatorsv1alpha1.Subscription{}
 	r.write(sub, given(plan("op.v1", operatorsv1alpha1.InstallPlanPhaseInstalling, lacks(corev1.ConditionTrue, "grant it"))))
 	require.Len(t, sub.Status.Conditions, 3)
@@ -191,7 +191,7 @@ func TestConditionsThatDoNotHoldAnyMoreGo(t *testing.T) {
 
 func TestTimesMoveOnlyWhenSomethingElseDoes(t *testing.T) {
 	clock := testclock.NewFakePassiveClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
-	r := &Reconciler{Options{Clock: clock}}
+	r := &Reconciler{Options: Options{Clock: clock}}
 	sub := &operatorsv1alpha1.Subscription{}
 	v := given(plan("op.v1", operatorsv1alpha1.InstallPlanPhaseInstalling, because("X", "lacks"), lacks(corev1.ConditionTrue, "grant it")))
 	r.write(sub, v)

@@ -4,11 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
+	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -25,7 +29,10 @@ type world struct {
 	csvs          []operatorsv1alpha1.ClusterServiceVersion
 	plans         []operatorsv1alpha1.InstallPlan
 	sources       map[types.NamespacedName]*metav1.PartialObjectMetadata
-	input         resolver.Input
+	// served are the kinds of the cluster's CustomResourceDefinitions, forward that a failed version may be replaced.
+	served  map[schema.GroupVersionKind]bool
+	forward bool
+	input   resolver.Input
 	// blocked says why nothing can be resolved in the namespace: it has no usable account or targets.
 	blocked *resolver.Problem
 }
@@ -48,10 +55,29 @@ func (r *Reconciler) gather(ctx context.Context, namespace string) (*world, erro
 		return nil, fmt.Errorf("list InstallPlans: %w", err)
 	}
 	w.plans = plans.Items
-	if err := r.gatherSources(ctx, w); err != nil {
-		return nil, err
+	for _, gather := range []func(context.Context, *world) error{r.gatherSources, r.gatherServed, r.gatherInput} {
+		if err := gather(ctx, w); err != nil {
+			return nil, err
+		}
 	}
-	return w, r.gatherInput(ctx, w)
+	return w, nil
+}
+
+func (r *Reconciler) gatherServed(ctx context.Context, w *world) error {
+	crds := &apiextensionsv1.CustomResourceDefinitionList{}
+	if err := r.Client.List(ctx, crds, client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("list CustomResourceDefinitions: %w", err)
+	}
+	w.served = map[schema.GroupVersionKind]bool{}
+	for i := range crds.Items {
+		spec := &crds.Items[i].Spec
+		for _, v := range spec.Versions {
+			if v.Served {
+				w.served[schema.GroupVersionKind{Group: spec.Group, Version: v.Name, Kind: spec.Names.Kind}] = true
+			}
+		}
+	}
+	return nil
 }
 
 // gatherSources reads metadata only: a spec is the catalogsource controller's matter, and there are
@@ -76,6 +102,9 @@ func (r *Reconciler) gatherInput(ctx context.Context, w *world) error {
 		Namespace:              w.namespace,
 		GlobalCatalogNamespace: r.GlobalCatalogNamespace,
 		Catalogs:               r.Catalogs,
+		Visible:                slices.SortedFunc(maps.Keys(w.sources), compareKeys),
+		Indexes:                r.indexes,
+		Serves:                 func(gvk schema.GroupVersionKind) bool { return w.served[gvk] },
 		Roles:                  r.RBAC.Roles,
 		RoleBindings:           r.RBAC.RoleBindings,
 		ClusterRoles:           r.RBAC.ClusterRoles,
@@ -91,6 +120,8 @@ func (r *Reconciler) gatherInput(ctx context.Context, w *world) error {
 		return err
 	}
 	w.input.Account, w.input.Group = account, og.Name
+	w.input.ExcludeGlobal = og.Annotations[names.AnnotationExcludeGlobal] == "true"
+	w.forward = og.UpgradeStrategy() == operatorsv1.UpgradeStrategyUnsafeFailForward
 	if w.input.Targets, err = scoped.Targets(ctx, r.Client, og); err != nil {
 		w.blocked = &resolver.Problem{Reason: resolver.ErrorPreventedResolution, Message: err.Error()}
 		return nil
@@ -102,21 +133,35 @@ func (r *Reconciler) gatherInput(ctx context.Context, w *world) error {
 	return nil
 }
 
+func compareKeys(a, b types.NamespacedName) int { return strings.Compare(a.String(), b.String()) }
+
 // installedFor is the CSV of the Subscription's package in its namespace. Where a Subscription with
 // the same package stands beside it, both see the same one.
 func (w *world) installedFor(sub *operatorsv1alpha1.Subscription) *operatorsv1alpha1.ClusterServiceVersion {
-	lineage := ownerutil.Lineage{Package: sub.Spec.Package, Namespace: w.namespace}
+	lineage := w.lineage(sub)
 	var newest *operatorsv1alpha1.ClusterServiceVersion
 	for i := range w.csvs {
 		csv := &w.csvs[i]
 		if !lineage.Owns(csv) || csv.Labels[names.LabelCopiedFrom] != "" || csv.DeletionTimestamp != nil {
 			continue
 		}
-		if newest == nil || newest.CreationTimestamp.Before(&csv.CreationTimestamp) {
+		if newest == nil || newer(csv, newest) {
 			newest = csv
 		}
 	}
 	return newest
+}
+
+func (w *world) lineage(sub *operatorsv1alpha1.Subscription) ownerutil.Lineage {
+	return ownerutil.Lineage{Package: sub.Spec.Package, Namespace: w.namespace}
+}
+
+// newer says whether a CSV came after another of its lineage. Several may be of one second.
+func newer(a, b *operatorsv1alpha1.ClusterServiceVersion) bool {
+	if a.Spec.Replaces == b.Name || b.Spec.Replaces == a.Name {
+		return a.Spec.Replaces == b.Name
+	}
+	return b.CreationTimestamp.Before(&a.CreationTimestamp)
 }
 
 // planOf is the newest plan that was made for the Subscription, by what its name commits to.

@@ -22,13 +22,13 @@ func subscription(uid string, approval operatorsv1alpha1.Approval) *operatorsv1a
 }
 
 func pins(uid, bundle string) resolver.Plan {
-	return resolver.Plan{Namespace: "ns", Pins: []resolver.Pin{{SubscriptionUID: types.UID(uid), Bundle: bundle}}}
+	return resolver.Plan{Namespace: "ns", Pins: []resolver.Pin{{SubscriptionUID: types.UID(uid), Package: "op", Bundle: bundle}}}
 }
 
 // made is the InstallPlan of the pins with a generation.
 func made(t *testing.T, p resolver.Plan, generation int) operatorsv1alpha1.InstallPlan {
 	t.Helper()
-	ip, err := desiredPlan(&world{namespace: "ns"}, subscription("a", operatorsv1alpha1.ApprovalAutomatic), p)
+	ip, err := desiredPlan(&world{namespace: "ns"}, []*operatorsv1alpha1.Subscription{subscription("a", operatorsv1alpha1.ApprovalAutomatic)}, p)
 	require.NoError(t, err)
 	ip.Spec.Generation = generation
 	return *ip
@@ -40,7 +40,7 @@ func TestDesiredPlan(t *testing.T) {
 		approved bool
 	}{{operatorsv1alpha1.ApprovalAutomatic, true}, {operatorsv1alpha1.ApprovalManual, false}, {"", true}} {
 		w := &world{namespace: "ns", plans: []operatorsv1alpha1.InstallPlan{made(t, pins("x", "x"), 7), made(t, pins("y", "y"), 2)}}
-		ip, err := desiredPlan(w, subscription("a", row.approval), pins("a", "op.v1"))
+		ip, err := desiredPlan(w, []*operatorsv1alpha1.Subscription{subscription("a", row.approval)}, pins("a", "op.v1"))
 		require.NoError(t, err)
 		require.Equal(t, row.approved, ip.Spec.Approved)
 		require.Equal(t, 8, ip.Spec.Generation)
@@ -103,7 +103,7 @@ func TestAPlanInFlightIsLeftAloneUnlessItWaitsForApprovalOrContent(t *testing.T)
 			ip.Spec.Approval, ip.Spec.Approved = row.approval, row.approved
 			ip.Status.Phase, ip.Status.Conditions = row.phase, []operatorsv1alpha1.InstallPlanCondition{row.reason}
 			require.Equal(t, row.want, inFlight(&ip) && settled(&ip))
-			require.Equal(t, "op.v1", planned(&ip))
+			require.Equal(t, "op.v1", pinOf(&ip, subscription("a", "")).Bundle)
 		})
 	}
 }

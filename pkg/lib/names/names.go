@@ -63,6 +63,11 @@ const (
 	// AnnotationConversion on a CustomResourceDefinition says which Service, <ns>/<name>, Remit had it
 	// converted by.
 	AnnotationConversion = "remit.dev/conversion"
+	// AnnotationGeneratedBy on a Subscription that Remit made for a dependency names the one that needs it.
+	AnnotationGeneratedBy = "olm.generated-by"
+	// AnnotationExcludeGlobal on an OperatorGroup, where it is "true", keeps the global catalogs out of its
+	// namespace's resolution.
+	AnnotationExcludeGlobal = "olm.operatorframework.io/exclude-global-namespace-resolution"
 	// AnnotationPlan on an InstallPlan says which bundles it installs; its name commits to the value.
 	AnnotationPlan = "remit.dev/plan"
 )

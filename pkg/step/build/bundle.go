@@ -39,6 +39,9 @@ type Scope struct {
 	Group string
 	// Targets are the OperatorGroup's, as scoped.Targets returns them.
 	Targets []string
+	// Replaces names the installed version whose place the bundle takes, whatever its author thought that would
+	// be; "" where there is none.
+	Replaces string
 	// Account is what the CSV's permissions are held against.
 	Account *corev1.ServiceAccount
 	// Unbounded says that the account is the installation's default account.

@@ -23,6 +23,11 @@ func csvObject(b *bundle.Bundle, scope Scope) (*unstructured.Unstructured, error
 		return nil, err
 	}
 	obj.SetNamespace(scope.Namespace)
+	if scope.Replaces != "" {
+		if err := unstructured.SetNestedField(obj.Object, scope.Replaces, "spec", "replaces"); err != nil {
+			return nil, fmt.Errorf("ClusterServiceVersion %q: %w", b.CSV.Name, err)
+		}
+	}
 	if scope.Group != "" {
 		annotations := maps.Clone(obj.GetAnnotations())
 		if annotations == nil {

@@ -1,0 +1,83 @@
+package subscription
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/lib/ownerutil"
+	"github.com/remit-olm/remit/pkg/resolver"
+)
+
+// ensureSubscription makes the Subscription of what others need, as self: it grants nothing, and what it installs
+// is written as the account like all else. That it is there already is no conflict: its name says what it is for.
+func (r *Reconciler) ensureSubscription(ctx context.Context, w *world, c resolver.Choice) error {
+	sub := desiredSubscription(w, c)
+	err := r.Client.Create(ctx, sub)
+	switch {
+	case apierrors.IsAlreadyExists(err):
+		return nil
+	case err != nil:
+		return fmt.Errorf("create Subscription %s: %w", sub.Name, err)
+	}
+	log.FromContext(ctx).Info("Created Subscription for what others need", "Subscription", client.ObjectKeyFromObject(sub).String(), "bundle", c.Bundle)
+	return nil
+}
+
+// desiredSubscription is named as the contract says (1.2). Its approval is the strictest of those that need it.
+func desiredSubscription(w *world, c resolver.Choice) *operatorsv1alpha1.Subscription {
+	return &operatorsv1alpha1.Subscription{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: generatedName(w, c), Namespace: w.namespace,
+			Labels:      map[string]string{ownerutil.Lineage{Package: c.Package, Namespace: w.namespace}.ComponentLabel(): ""},
+			Annotations: map[string]string{names.AnnotationGeneratedBy: c.NeededBy[0].Name},
+		},
+		Spec: &operatorsv1alpha1.SubscriptionSpec{
+			CatalogSource: c.Catalog.Name, CatalogSourceNamespace: c.Catalog.Namespace,
+			Package: c.Package, Channel: c.Channel, StartingCSV: c.Bundle,
+			InstallPlanApproval: strictest(c.NeededBy),
+		},
+	}
+}
+
+// generatedName is <package>-<channel>-<catalog>-<catalog's namespace>. Where no object can be named so, or another
+// Subscription is, a hash of the version goes with it.
+func generatedName(w *world, c resolver.Choice) string {
+	name := strings.Join([]string{c.Package, c.Channel, c.Catalog.Name, c.Catalog.Namespace}, "-")
+	taken := false
+	for i := range w.subscriptions {
+		taken = taken || w.subscriptions[i].Name == name
+	}
+	if !taken && len(validation.IsDNS1123Subdomain(name)) == 0 {
+		return name
+	}
+	hash := ownerutil.Hash(name, c.Bundle)
+	safe := strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '-' {
+			return r
+		}
+		return '-'
+	}, strings.ToLower(name))
+	return strings.Trim(safe[:min(len(safe), maxGenerated)], "-") + "-" + hash
+}
+
+// maxGenerated leaves room for the hash in a name of 253 bytes, the longest that an object may have.
+const maxGenerated = 200
+
+// strictest is Manual where one of them is.
+func strictest(subs []*operatorsv1alpha1.Subscription) operatorsv1alpha1.Approval {
+	for _, sub := range subs {
+		if sub.GetInstallPlanApproval() == operatorsv1alpha1.ApprovalManual {
+			return operatorsv1alpha1.ApprovalManual
+		}
+	}
+	return operatorsv1alpha1.ApprovalAutomatic
+}

@@ -1,0 +1,73 @@
+package subscription
+
+import (
+	"fmt"
+	"strings"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// deprecations are what the author of a catalog says of the package and channel of a Subscription, and of the
+// bundle that it has installed; "" where that is nothing (file-based catalog schema olm.deprecations).
+type deprecations struct{ pkg, channel, bundle string }
+
+func (w *world) deprecationsOf(sub *operatorsv1alpha1.Subscription) (d deprecations) {
+	if w.input.Catalogs == nil {
+		return d
+	}
+	snapshot, ok := w.input.Catalogs.Get(w.catalogOf(sub).key)
+	if !ok {
+		return d
+	}
+	pkg := snapshot.Packages[sub.Spec.Package]
+	if pkg == nil {
+		return d
+	}
+	note := func(kind, name, message string) string {
+		if message == "" {
+			return ""
+		}
+		return fmt.Sprintf("olm.%s/%s: %s", kind, name, message)
+	}
+	d.pkg = note("package", pkg.Name, pkg.Deprecation)
+	channel := sub.Spec.Channel
+	if channel == "" {
+		channel = pkg.DefaultChannel
+	}
+	if c := pkg.Channels[channel]; c != nil {
+		d.channel = note("channel", c.Name, c.Deprecation)
+	}
+	if csv := w.installedFor(sub); csv != nil {
+		if b := pkg.Bundles[csv.Name]; b != nil {
+			d.bundle = note("bundle", b.Name, b.Deprecation)
+		}
+	}
+	return d
+}
+
+// conditions are the contract's (1.2), which have no reasons: True, or not there. Deprecated sums up the others.
+func (d deprecations) conditions() map[operatorsv1alpha1.SubscriptionConditionType]string {
+	var all []string
+	for _, text := range []string{d.pkg, d.channel, d.bundle} {
+		if text != "" {
+			all = append(all, text)
+		}
+	}
+	return map[operatorsv1alpha1.SubscriptionConditionType]string{
+		operatorsv1alpha1.SubscriptionPackageDeprecated: d.pkg,
+		operatorsv1alpha1.SubscriptionChannelDeprecated: d.channel,
+		operatorsv1alpha1.SubscriptionBundleDeprecated:  d.bundle,
+		operatorsv1alpha1.SubscriptionDeprecated:        strings.Join(all, "; "),
+	}
+}
+
+func setDeprecations(set setter, st *operatorsv1alpha1.SubscriptionStatus, d deprecations) {
+	for t, message := range d.conditions() {
+		if message == "" {
+			st.RemoveConditions(t)
+			continue
+		}
+		set(t, corev1.ConditionTrue, "", message)
+	}
+}

@@ -1,0 +1,78 @@
+package resolver
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/remit-olm/remit/pkg/catalog"
+)
+
+// catalogsOf makes 5 catalogs of 7,000 bundles in all: packages of 20 versions in two channels, each but the last
+// ten of a catalog needing two others, by package and by kind.
+func catalogsOf() []*catalog.Snapshot {
+	var out []*catalog.Snapshot
+	for c := range 5 {
+		var lines []string
+		for p := range 70 {
+			for v := range 20 {
+				line := fmt.Sprintf("c%dp%02d.v1.%d.0 stable,fast owns=C%dK%d", c, p, v, c, p)
+				if v > 0 {
+					line += fmt.Sprintf(" replaces=c%dp%02d.v1.%d.0", c, p, v-1)
+				}
+				if p < 60 {
+					line += fmt.Sprintf(" needs=c%dp%02d:>=1.%d.0 api=C%dK%d", c, p+5, v/2, (c+1)%5, p+10)
+				}
+				lines = append(lines, line)
+			}
+		}
+		out = append(out, graph(fmt.Sprintf("ns/c%d", c), lines...))
+	}
+	return out
+}
+
+func tenSubscriptions(installed bool) Namespace {
+	var texts []string
+	for i := range 10 {
+		text := fmt.Sprintf("s%d ns/c%d/c%dp%02d/stable", i, i%5, i%5, 40+2*i)
+		if installed {
+			text += fmt.Sprintf(" installed=c%dp%02d.v1.10.0", i%5, 40+2*i)
+		}
+		texts = append(texts, text)
+	}
+	return subjects(texts...)
+}
+
+func BenchmarkResolve(b *testing.B) {
+	catalogs := catalogsOf()
+	bundles := 0
+	for _, s := range catalogs {
+		for _, p := range s.Packages {
+			bundles += len(p.Bundles)
+		}
+	}
+	require.Equal(b, 7_000, bundles)
+	for name, ns := range map[string]Namespace{"10-new": tenSubscriptions(false), "10-upgrades": tenSubscriptions(true)} {
+		b.Run(name+"/warm", func(b *testing.B) {
+			in := world(catalogs...)
+			got := in.Resolve(ns)
+			require.Empty(b, got.Problems)
+			changes := 0
+			for _, set := range got.Sets {
+				changes += len(set)
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				in.Resolve(ns)
+			}
+			b.ReportMetric(float64(changes), "changes")
+		})
+	}
+	b.Run("10-new/cold", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			world(catalogs...).Resolve(tenSubscriptions(false))
+		}
+	})
+}

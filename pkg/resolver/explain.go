@@ -1,0 +1,172 @@
+package resolver
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/remit-olm/remit/pkg/resolver/sat"
+)
+
+// maxNamed bounds the versions that a message names in a row.
+const maxNamed = 3
+
+// explain says of a Subscription what clashes, in the contract's words, and then in one sentence what that is
+// and what would solve it.
+func (d *decision) explain(p *problem, core []sat.Applied, r *root) *Problem {
+	involved := involved(core)
+	var words []string
+	for _, a := range core {
+		words = append(words, p.words(a.Constraint, involved))
+	}
+	reason, sentence := d.advice(p, core, r, involved)
+	return &Problem{Reason: reason, Message: fmt.Sprintf("constraints not satisfiable: %s. %s", strings.Join(words, ", "), sentence)}
+}
+
+// involved are the versions that the constraints of a clash, other than uniqueness, speak of.
+func involved(core []sat.Applied) map[sat.ID]bool {
+	out := map[sat.ID]bool{}
+	for _, a := range core {
+		if a.Variable != "" {
+			out[a.Variable] = true
+			for _, id := range a.Constraint.IDs {
+				out[id] = true
+			}
+		}
+	}
+	return out
+}
+
+// words are the contract's (1.3).
+func (p *problem) words(c sat.Constraint, involved map[sat.ID]bool) string {
+	n := c.Note.(*note)
+	switch {
+	case n.root != nil && c.Kind == sat.Mandatory:
+		return fmt.Sprintf("subscription %s exists", n.root.name())
+	case n.root != nil && len(c.IDs) == 1:
+		return fmt.Sprintf("subscription %s requires %s", n.root.name(), c.IDs[0])
+	case n.root != nil:
+		return fmt.Sprintf("subscription %s requires at least one of %s", n.root.name(), some(texts(c.IDs)))
+	case n.need != nil:
+		return fmt.Sprintf("bundle %s requires an operator %s", n.op.name, n.need.what.text)
+	case n.bad != nil:
+		return fmt.Sprintf("bundle %s asks for what cannot be read: %s", n.op.name, n.bad)
+	case n.other != nil:
+		return fmt.Sprintf("clusterserviceversion %s exists and is not referenced by a subscription", n.other.name)
+	}
+	rivals := p.rivals(n, involved)
+	if n.api != nil {
+		return fmt.Sprintf("%s provide %s", join(rivals), n.api)
+	}
+	return fmt.Sprintf("%s originate from package %s", join(rivals), n.pkg)
+}
+
+// rivals are the versions of a uniqueness constraint that a clash is about.
+func (p *problem) rivals(n *note, involved map[sat.ID]bool) []string {
+	var out []string
+	for _, id := range n.ids {
+		if involved[id] && !slices.Contains(out, p.operators[id].name) {
+			out = append(out, p.operators[id].name)
+		}
+	}
+	if n.pkg != "" && len(out) < 2 { // one version by two channels or catalogs
+		return texts(slices.DeleteFunc(slices.Clone(n.ids), func(id sat.ID) bool { return !involved[id] }))
+	}
+	return out
+}
+
+// advice is the sentence for people. Where a catalog that has no content could help, that is the reason.
+func (d *decision) advice(p *problem, core []sat.Applied, r *root, involved map[sat.ID]bool) (reason, sentence string) {
+	for _, a := range core {
+		n := a.Constraint.Note.(*note)
+		if n.need != nil && len(a.Constraint.IDs) == 0 {
+			return d.nobodyOffers(n, r)
+		}
+	}
+	var unique *note
+	for _, a := range core {
+		if n := a.Constraint.Note.(*note); n.api != nil || n.pkg != "" {
+			unique = n
+			break
+		}
+	}
+	others := otherNames(core, r)
+	switch {
+	case unique == nil:
+		return ConstraintsNotSatisfiable, fmt.Sprintf("None of the versions that subscription %s may have can be installed: choose "+
+			"another channel, or ask the author of the package", r.name())
+	case unique.pkg != "" && len(others) == 0:
+		return ConstraintsNotSatisfiable, fmt.Sprintf("Subscription %s leads to two versions of package %s, of which a namespace has one: "+
+			"choose another channel, or another namespace for what needs the other version", r.name(), unique.pkg)
+	case unique.pkg != "":
+		return ConstraintsNotSatisfiable, fmt.Sprintf("%s lead to different versions of package %s, of which a namespace has one: let them "+
+			"agree on a version, or move one of them to another namespace", subject(r.name(), others), unique.pkg)
+	}
+	owners := p.rivals(unique, involved)
+	return ConstraintsNotSatisfiable, fmt.Sprintf("%s would each own %s, which only one operator of a namespace may: delete %s, or what brought the "+
+		"other, or use another namespace", join(owners), unique.api, "subscription "+r.name())
+}
+
+// nobodyOffers words a need for which there is no candidate.
+func (d *decision) nobodyOffers(n *note, r *root) (reason, sentence string) {
+	author := ""
+	if n.need.what.message != "" {
+		author = fmt.Sprintf(" (%s)", n.need.what.message)
+	}
+	text := fmt.Sprintf("Bundle %s needs an operator %s%s, which no catalog that namespace %s may use offers", n.op.name, n.need.what.text, author, d.in.Namespace)
+	if len(d.sick) > 0 {
+		return ErrorPreventedResolution, fmt.Sprintf("%s now: the content of catalogsource %s is not available, and it may be there", text, some(keys(d.sick)))
+	}
+	return ConstraintsNotSatisfiable, fmt.Sprintf("%s: add a catalog that does, or delete subscription %s", text, r.name())
+}
+
+func otherNames(core []sat.Applied, r *root) []string {
+	var out []string
+	for _, other := range rootsIn(core) {
+		if other != r {
+			out = append(out, other.name())
+		}
+	}
+	return out
+}
+
+func subject(name string, others []string) string {
+	return "Subscriptions " + join(append([]string{name}, others...))
+}
+
+func texts(ids []sat.ID) []string {
+	var out []string
+	for _, id := range ids {
+		out = append(out, string(id))
+	}
+	return out
+}
+
+func keys(all []types.NamespacedName) []string {
+	var out []string
+	for _, key := range all {
+		out = append(out, key.String())
+	}
+	return out
+}
+
+// some names the first few and counts the rest.
+func some(list []string) string {
+	if len(list) <= maxNamed {
+		return strings.Join(list, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(list[:maxNamed], ", "), len(list)-maxNamed)
+}
+
+// join is a list as a person would write it.
+func join(list []string) string {
+	if len(list) > maxNamed+1 {
+		return some(list)
+	}
+	if len(list) < 2 {
+		return strings.Join(list, "")
+	}
+	return strings.Join(list[:len(list)-1], ", ") + " and " + list[len(list)-1]
+}

@@ -1,0 +1,116 @@
+package resolver
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/blang/semver/v4"
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"github.com/operator-framework/operator-registry/alpha/property"
+
+	"github.com/remit-olm/remit/pkg/catalog"
+	"github.com/remit-olm/remit/pkg/lib/names"
+)
+
+// Types of properties that operator-registry has no constants for (contract 1.3).
+const (
+	typeDeprecated    = "olm.deprecated"
+	typeLabel         = "olm.label"
+	typeLabelRequired = "olm.label.required"
+)
+
+// api is a kind that an operator owns.
+type api struct{ Group, Version, Kind string }
+
+func (a api) String() string { return fmt.Sprintf("%s (%s/%s)", a.Kind, a.Group, a.Version) }
+
+// facts are what an operator offers and asks for: a bundle of a catalog, or an installed version.
+type facts struct {
+	name    string
+	pkg     string
+	version *semver.Version
+	apis    []api
+	// deprecated says that the bundle may not be installed anew (olm.deprecated).
+	deprecated bool
+	properties []catalog.Property
+
+	once     sync.Once
+	needs    []requirement
+	needsErr error
+}
+
+func factsOf(b *catalog.Bundle) *facts {
+	f := &facts{name: b.Name, pkg: b.Package, properties: b.Properties}
+	f.setVersion(b.Version)
+	f.readProperties()
+	return f
+}
+
+func (f *facts) setVersion(text string) {
+	if v, err := semver.Parse(text); err == nil {
+		f.version = &v
+	}
+}
+
+// readProperties takes what the index is made of. Values that cannot be read offer nothing.
+func (f *facts) readProperties() {
+	for _, p := range f.properties {
+		switch p.Type {
+		case property.TypeGVK:
+			var a api
+			if json.Unmarshal(p.Value, &a) == nil && !slices.Contains(f.apis, a) {
+				f.apis = append(f.apis, a)
+			}
+		case typeDeprecated:
+			f.deprecated = true
+		}
+	}
+}
+
+// requirements are what the operator needs of others. The error says which of its properties cannot be read.
+func (f *facts) requirements() ([]requirement, error) {
+	f.once.Do(func() { f.needs, f.needsErr = requirementsOf(f.properties) })
+	return f.needs, f.needsErr
+}
+
+// installedFacts are those of an installed version: as its own annotation says them, else as far as they follow
+// from its ClusterServiceVersion.
+func installedFacts(csv *operatorsv1alpha1.ClusterServiceVersion, pkg string) *facts {
+	f := &facts{name: csv.Name, pkg: pkg}
+	f.setVersion(csv.Spec.Version.String())
+	var stated struct {
+		Properties []catalog.Property `json:"properties"`
+	}
+	if text := csv.Annotations[names.AnnotationProperties]; text != "" && json.Unmarshal([]byte(text), &stated) == nil {
+		f.properties = stated.Properties
+		f.readProperties()
+		return f
+	}
+	crds, services := csv.Spec.CustomResourceDefinitions, csv.Spec.APIServiceDefinitions
+	for _, crd := range crds.Owned {
+		f.apis = append(f.apis, crdAPI(crd))
+	}
+	for _, s := range services.Owned {
+		f.apis = append(f.apis, api{s.Group, s.Version, s.Kind})
+	}
+	for _, crd := range crds.Required {
+		f.requireAPI(crdAPI(crd))
+	}
+	for _, s := range services.Required {
+		f.requireAPI(api{s.Group, s.Version, s.Kind})
+	}
+	return f
+}
+
+func (f *facts) requireAPI(a api) {
+	p := property.MustBuildGVKRequired(a.Group, a.Version, a.Kind)
+	f.properties = append(f.properties, catalog.Property{Type: p.Type, Value: p.Value})
+}
+
+func crdAPI(crd operatorsv1alpha1.CRDDescription) api {
+	_, group, _ := strings.Cut(crd.Name, ".")
+	return api{group, crd.Version, crd.Kind}
+}

@@ -1,0 +1,355 @@
+package resolver
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/remit-olm/remit/pkg/catalog"
+)
+
+// graph reads a catalog, a bundle a line: "a.v2.0.0 stable,beta replaces=a.v1.0.0 skips=a.v0.1.0 range=<2.0.0
+// owns=Kind needs=b:>=1.0.0 api=Kind constraint={...} label=x wants=x deprecated". The first channel that a
+// package's first bundle names is its default.
+func graph(key string, lines ...string) *catalog.Snapshot {
+	namespace, name, _ := strings.Cut(key, "/")
+	s := &catalog.Snapshot{
+		Key: types.NamespacedName{Namespace: namespace, Name: name}, Packages: map[string]*catalog.Package{}, Reader: anyContent{},
+	}
+	for _, line := range lines {
+		words := strings.Fields(line)
+		pkg, version, _ := strings.Cut(words[0], ".v")
+		p := s.Packages[pkg]
+		channels := strings.Split(words[1], ",")
+		if p == nil {
+			p = &catalog.Package{Name: pkg, DefaultChannel: channels[0], Channels: map[string]*catalog.Channel{}, Bundles: map[string]*catalog.Bundle{}}
+			s.Packages[pkg] = p
+		}
+		b := &catalog.Bundle{Name: words[0], Package: pkg, Version: version}
+		e := catalog.Entry{Name: b.Name}
+		for _, word := range words[2:] {
+			key, value, _ := strings.Cut(word, "=")
+			switch key {
+			case "replaces":
+				e.Replaces = value
+			case "skips":
+				e.Skips = strings.Split(value, ",")
+			case "range":
+				e.SkipRange = value
+			default:
+				b.Properties = append(b.Properties, propertyOf(key, value))
+			}
+		}
+		p.Bundles[b.Name] = b
+		for _, c := range channels {
+			if p.Channels[c] == nil {
+				p.Channels[c] = &catalog.Channel{Name: c, Entries: map[string]catalog.Entry{}}
+			}
+			p.Channels[c].Entries[e.Name] = e
+		}
+	}
+	s.Digest = catalog.Digest(s.Packages, nil)
+	return s
+}
+
+func propertyOf(key, value string) catalog.Property {
+	kind := func(t string) catalog.Property {
+		return catalog.Property{Type: t, Value: json.RawMessage(fmt.Sprintf(`{"group": "x", "version": "v1", "kind": %q}`, value))}
+	}
+	switch key {
+	case "owns":
+		return kind("olm.gvk")
+	case "api":
+		return kind("olm.gvk.required")
+	case "needs":
+		pkg, versions, _ := strings.Cut(value, ":")
+		text, _ := json.Marshal(map[string]string{"packageName": pkg, "versionRange": versions})
+		return catalog.Property{Type: "olm.package.required", Value: text}
+	case "label", "wants":
+		t := map[string]string{"label": "olm.label", "wants": "olm.label.required"}[key]
+		return catalog.Property{Type: t, Value: json.RawMessage(fmt.Sprintf(`{"label": %q}`, value))}
+	case "constraint":
+		return catalog.Property{Type: "olm.constraint", Value: json.RawMessage(value)}
+	case "deprecated":
+		return catalog.Property{Type: "olm.deprecated", Value: json.RawMessage(`{}`)}
+	}
+	panic("no such word: " + key)
+}
+
+// world is namespace "ns" with the catalogs, where "global" is the global namespace. A catalog whose
+// Packages are nil is one without content.
+func world(catalogs ...*catalog.Snapshot) Input {
+	store := &catalog.Store{}
+	in := Input{Namespace: "ns", GlobalCatalogNamespace: "global", Catalogs: store, Indexes: &Indexes{}}
+	for _, s := range catalogs {
+		in.Visible = append(in.Visible, s.Key)
+		if s.Packages != nil {
+			store.Put(s)
+		}
+	}
+	return in
+}
+
+// asks reads "<name> <catalog namespace>/<catalog>/<package>/<channel>/<startingCSV> installed=x keep planned=x optional".
+func asks(text string) Subject {
+	words := strings.Fields(text)
+	f := strings.Split(words[1], "/")
+	for len(f) < 5 {
+		f = append(f, "")
+	}
+	s := Subject{Subscription: &operatorsv1alpha1.Subscription{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: words[0], UID: types.UID(words[0])},
+		Spec: &operatorsv1alpha1.SubscriptionSpec{
+			CatalogSourceNamespace: f[0], CatalogSource: f[1], Package: f[2], Channel: f[3], StartingCSV: f[4],
+		},
+	}}
+	for _, word := range words[2:] {
+		key, value, _ := strings.Cut(word, "=")
+		switch key {
+		case "installed":
+			s.Installed = csvNamed(value)
+		case "planned":
+			s.Planned = &Pin{Subscription: words[0], CatalogNamespace: f[0], Catalog: f[1], Package: f[2], Channel: f[3], Bundle: value}
+		case "keep":
+			s.Keep = true
+		case "optional":
+			s.Optional = true
+		}
+	}
+	return s
+}
+
+// csvNamed has the version that its name says.
+func csvNamed(name string, properties ...catalog.Property) *operatorsv1alpha1.ClusterServiceVersion {
+	csv := &operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}}
+	_, version, _ := strings.Cut(name, ".v")
+	_ = csv.Spec.Version.UnmarshalJSON([]byte(`"` + version + `"`))
+	if len(properties) > 0 {
+		text, _ := json.Marshal(map[string]any{"properties": properties})
+		csv.Annotations = map[string]string{"operatorframework.io/properties": string(text)}
+	}
+	return csv
+}
+
+// shown is an answer as text: a set a line, "sub:bundle" or "+bundle" for what is only needed, with "<old" for
+// what it replaces; then who has a problem.
+func shown(a Answer) []string {
+	var out []string
+	for _, set := range a.Sets {
+		var words []string
+		for _, c := range set {
+			word := "+" + c.Bundle
+			if c.Subscription != nil {
+				word = c.Subscription.Name + ":" + c.Bundle
+			}
+			if c.Replaces != "" {
+				word += "<" + c.Replaces
+			}
+			words = append(words, word)
+		}
+		out = append(out, strings.Join(words, " "))
+	}
+	var problems []string
+	for uid := range a.Problems {
+		problems = append(problems, "!"+string(uid))
+	}
+	slices.Sort(problems)
+	return append(out, problems...)
+}
+
+func subjects(texts ...string) (ns Namespace) {
+	for _, text := range texts {
+		ns.Subjects = append(ns.Subjects, asks(text))
+	}
+	return ns
+}
+
+func TestResolve(t *testing.T) {
+	upgrades := []string{
+		"a.v1.0.0 stable", "a.v2.0.0 stable replaces=a.v1.0.0", "a.v3.0.0 stable replaces=a.v2.0.0",
+		"b.v1.0.0 stable", "b.v2.0.0 stable replaces=b.v1.0.0 needs=c:>=2.0.0",
+		"c.v1.0.0 stable", "c.v2.0.0 stable replaces=c.v1.0.0 owns=C",
+		"d.v1.0.0 stable api=C",
+		"e.v1.0.0 stable needs=nothing:>=1.0.0",
+		"f.v1.0.0 stable", "f.v2.0.0 stable replaces=f.v1.0.0 api=Missing",
+		"g.v1.0.0 stable", "g.v3.0.0 stable replaces=g.v1.0.0 skips=g.v2.0.0", "g.v2.0.0 stable replaces=g.v1.0.0",
+		"h.v3.0.0 stable range=<3.0.0", "i.v1.0.0 stable deprecated", "i.v2.0.0 stable replaces=i.v1.0.0 deprecated",
+		"h.v2.0.0 beta", "j.v1.0.0 stable owns=C",
+		"k.v1.0.0 stable needs=l:>=1.0.0", "l.v1.0.0 stable needs=k:>=1.0.0",
+	}
+	for _, row := range []struct {
+		name     string
+		subjects []string
+		want     []string
+	}{
+		{"the head", []string{"s ns/cat/a/stable"}, []string{"s:a.v3.0.0"}},
+		{"the head of the default channel", []string{"s ns/cat/a/"}, []string{"s:a.v3.0.0"}},
+		{"what it starts with", []string{"s ns/cat/a/stable/a.v1.0.0"}, []string{"s:a.v1.0.0"}},
+		{"then one step at a time", []string{"s ns/cat/a/stable/a.v1.0.0 installed=a.v1.0.0"}, []string{"s:a.v2.0.0<a.v1.0.0"}},
+		{"until there is no more", []string{"s ns/cat/a/stable installed=a.v3.0.0"}, nil},
+		{"nothing while what is there is not well", []string{"s ns/cat/a/stable installed=a.v1.0.0 keep"}, nil},
+		{"nothing while a plan is carried out", []string{"s ns/cat/a/stable installed=a.v1.0.0 planned=a.v2.0.0"}, nil},
+		{"a version that is not in the channel stays", []string{"s ns/cat/a/stable installed=a.v0.9.0"}, nil},
+		{"past what is skipped", []string{"s ns/cat/g/stable installed=g.v1.0.0"}, []string{"s:g.v3.0.0<g.v1.0.0"}},
+		{"from what is skipped", []string{"s ns/cat/g/stable installed=g.v2.0.0"}, []string{"s:g.v3.0.0<g.v2.0.0"}},
+		{"by a range of versions", []string{"s ns/cat/h/stable installed=h.v2.0.0"}, []string{"s:h.v3.0.0<h.v2.0.0"}},
+		{"never back by a range", []string{"s ns/cat/h/stable installed=h.v3.1.0"}, nil},
+		{"what others need comes with it", []string{"s ns/cat/b/stable"}, []string{"s:b.v2.0.0 +c.v2.0.0"}},
+		{"by the Subscription that was made for it", []string{"s ns/cat/b/stable", "o ns/cat/c/stable/c.v2.0.0 optional"}, []string{"s:b.v2.0.0 o:c.v2.0.0"}},
+		{"which nobody needs any more", []string{"s ns/cat/a/stable", "o ns/cat/c/stable/c.v2.0.0 optional"}, []string{"s:a.v3.0.0"}},
+		{"or by a person's", []string{"s ns/cat/b/stable", "p ns/cat/c/stable"}, []string{"p:c.v2.0.0 s:b.v2.0.0"}},
+		{"what is installed serves a need", []string{"s ns/cat/b/stable", "p ns/cat/c/stable installed=c.v2.0.0"}, []string{"s:b.v2.0.0"}},
+		{"or is upgraded for it", []string{"p ns/cat/c/stable installed=c.v1.0.0", "s ns/cat/b/stable installed=b.v1.0.0"}, []string{"p:c.v2.0.0<c.v1.0.0 s:b.v2.0.0<b.v1.0.0"}},
+		{"an older version where the newest cannot be had", []string{"p ns/cat/c/stable installed=c.v1.0.0 keep", "s ns/cat/b/stable"}, []string{"s:b.v1.0.0"}},
+		{"an upgrade that lacks something is not made", []string{"s ns/cat/f/stable installed=f.v1.0.0"}, nil},
+		{"nor is a new install of it", []string{"s ns/cat/f/stable"}, []string{"s:f.v1.0.0"}},
+		{"what nobody offers", []string{"s ns/cat/e/stable"}, []string{"!s"}},
+		{"which concerns nobody else", []string{"a ns/cat/a/stable", "s ns/cat/e/stable", "z ns/cat/c/stable"}, []string{"a:a.v3.0.0", "z:c.v2.0.0", "!s"}},
+		{"two owners of one kind", []string{"a ns/cat/a/stable", "c ns/cat/c/stable/c.v2.0.0", "j ns/cat/j/stable"}, []string{"a:a.v3.0.0", "!c", "!j"}},
+		{"of which one is there", []string{"c ns/cat/c/stable installed=c.v2.0.0", "j ns/cat/j/stable"}, []string{"!j"}},
+		{"both are there", []string{"c ns/cat/c/stable installed=c.v2.0.0", "d ns/cat/d/stable", "j ns/cat/j/stable installed=j.v1.0.0"}, []string{"d:d.v1.0.0"}},
+		{"an older version that owns nothing", []string{"c ns/cat/c/stable", "j ns/cat/j/stable installed=j.v1.0.0"}, []string{"c:c.v1.0.0"}},
+		{"the needs of each other", []string{"k ns/cat/k/stable"}, []string{"k:k.v1.0.0 +l.v1.0.0"}},
+		{"what may not be installed anew", []string{"i ns/cat/i/stable"}, []string{"!i"}},
+		{"nor by an upgrade", []string{"i ns/cat/i/stable installed=i.v1.0.0"}, nil},
+		{"a package that is not there", []string{"s ns/cat/z/stable installed=z.v1.0.0"}, []string{"!s"}},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			got := world(graph("ns/cat", upgrades...)).Resolve(subjects(row.subjects...))
+			require.Equal(t, row.want, shown(got), "%v", got.Problems)
+		})
+	}
+}
+
+func TestCatalogsInOrderOfPreference(t *testing.T) {
+	serving := func(key string, priority int) *catalog.Snapshot {
+		s := graph(key, "dep.v1.0.0 stable owns=K")
+		s.Priority = priority
+		return s
+	}
+	asking := graph("ns/asking", "op.v1.0.0 stable api=K")
+	for _, row := range []struct {
+		name string
+		in   Input
+		want string
+	}{
+		{"the one of the operator itself", world(graph("ns/asking", "op.v1.0.0 stable api=K", "dep.v1.0.0 stable owns=K"), serving("ns/a", 9)), "ns/asking"},
+		{"the one of highest priority", world(asking, serving("ns/a", 1), serving("global/b", 2)), "global/b"},
+		{"the one of the namespace", world(asking, serving("global/a", 1), serving("ns/b", 1)), "ns/b"},
+		{"the first by name", world(asking, serving("ns/b", 1), serving("ns/a", 1)), "ns/a"},
+		{"one that has content", world(asking, &catalog.Snapshot{Key: types.NamespacedName{Namespace: "ns", Name: "sick"}}, serving("ns/b", 1)), "ns/b"},
+		{"none of another namespace", world(asking, serving("foreign/a", 5), serving("ns/b", 1)), "ns/b"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			got := row.in.Resolve(subjects("s ns/asking/op/stable"))
+			require.Empty(t, got.Problems)
+			require.Len(t, got.Sets, 1)
+			require.Equal(t, row.want, got.Sets[0][1].Catalog.String())
+			require.Equal(t, "s", got.Sets[0][1].NeededBy[0].Name)
+		})
+	}
+	excluded := world(graph("ns/asking", "op.v1.0.0 stable api=K"), serving("global/a", 1))
+	excluded.ExcludeGlobal = true
+	require.Equal(t, []string{"!s"}, shown(excluded.Resolve(subjects("s ns/asking/op/stable"))))
+}
+
+func TestChannelsInOrderOfPreference(t *testing.T) {
+	in := world(graph("ns/cat", "op.v1.0.0 stable api=K", "dep.v2.0.0 stable,alpha owns=K", "dep.v3.0.0 alpha replaces=dep.v2.0.0 owns=K"))
+	got := in.Resolve(subjects("s ns/cat/op/stable"))
+	require.Equal(t, []string{"s:op.v1.0.0 +dep.v2.0.0"}, shown(got))
+	require.Equal(t, "stable", got.Sets[0][1].Channel)
+}
+
+func TestConstraints(t *testing.T) {
+	others := []string{
+		"b.v1.0.0 stable owns=K label=x", "b.v2.0.0 stable replaces=b.v1.0.0 label=x", "c.v1.0.0 stable owns=K",
+	}
+	for _, row := range []struct{ name, constraint, want string }{
+		{"a package", `{"package":{"packageName":"b","versionRange":"<2.0.0"}}`, "+b.v1.0.0"},
+		{"a kind", `{"gvk":{"group":"x","version":"v1","kind":"K"}}`, "+b.v1.0.0"},
+		{"all of one operator", `{"all":{"constraints":[{"gvk":{"group":"x","version":"v1","kind":"K"}},{"package":{"packageName":"c","versionRange":">=0.0.1"}}]}}`, "+c.v1.0.0"},
+		{"all of two packages", `{"all":{"constraints":[{"package":{"packageName":"b","versionRange":">=2.0.0"}},{"package":{"packageName":"c","versionRange":">=0.0.1"}}]}}`, "+b.v2.0.0 +c.v1.0.0"},
+		{"any", `{"any":{"constraints":[{"package":{"packageName":"z","versionRange":">=2.0.0"}},{"package":{"packageName":"c","versionRange":">=0.0.1"}}]}}`, "+c.v1.0.0"},
+		{"all but", `{"all":{"constraints":[{"gvk":{"group":"x","version":"v1","kind":"K"}},{"not":{"constraints":[{"package":{"packageName":"b","versionRange":">=0.0.1"}}]}}]}}`, "+c.v1.0.0"},
+		{"a rule", `{"cel":{"rule":"properties.exists(p,p.type=='olm.label'&&p.value.label=='x')"}}`, "+b.v2.0.0"},
+		{"a rule over versions", `{"cel":{"rule":"properties.exists(p,p.type=='olm.label')&&semver_compare('1.0.0','2.0.0')<0"}}`, "+b.v2.0.0"},
+		{"a rule that fails", `{"cel":{"rule":"properties.all(p,p.value.nothing==1)"}}`, ""},
+		{"a rule that is none", `{"cel":{"rule":"1+1"}}`, ""},
+		{"a rule without end", `{"cel":{"rule":"` + strings.Repeat("properties.all(a,", 12) + "true" + strings.Repeat(")", 12) + `"}}`, "+b.v2.0.0"},
+		{"nothing", `{}`, ""},
+		{"two at once", `{"gvk":{"group":"x","version":"v1","kind":"K"},"cel":{"rule":"true"}}`, ""},
+		{"an empty all", `{"all":{"constraints":[]}}`, ""},
+		{"what is unknown", `{"moon":"full"}`, ""},
+		{"nested without end", strings.Repeat(`{"not":{"constraints":[`, 30) + `{"cel":{"rule":"true"}}` + strings.Repeat(`]}}`, 30), ""},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			got := world(graph("ns/cat", append(others, "a.v1.0.0 stable constraint="+row.constraint)...)).Resolve(subjects("s ns/cat/a/stable"))
+			want := []string{"s:a.v1.0.0 " + row.want}
+			if row.want == "" {
+				want = []string{"!s"}
+			}
+			require.Equal(t, want, shown(got), "%v", got.Problems)
+		})
+	}
+	got := world(graph("ns/cat", append(others, "a.v1.0.0 stable wants=x")...)).Resolve(subjects("s ns/cat/a/stable"))
+	require.Equal(t, []string{"s:a.v1.0.0 +b.v2.0.0"}, shown(got))
+}
+
+func TestAProblemSaysWhatClashesAndWhatWouldSolveIt(t *testing.T) {
+	sick := &catalog.Snapshot{Key: types.NamespacedName{Namespace: "global", Name: "sick"}}
+	lines := []string{
+		"a.v1.0.0 stable owns=K", "b.v1.0.0 stable owns=K", "c.v1.0.0 stable needs=d:>=1.0.0", "e.v1.0.0 stable", "e.v2.0.0 beta",
+		"x.v1.0.0 stable needs=e:<2.0.0", "y.v1.0.0 stable needs=e:>=2.0.0", "z.v1.0.0 stable deprecated", `m.v1.0.0 stable constraint={}`,
+		`f.v1.0.0 stable constraint={"failureMessage":"the-author-says","gvk":{"group":"x","version":"v1","kind":"None"}}`,
+	}
+	for _, row := range []struct {
+		name     string
+		with     *catalog.Snapshot
+		subjects []string
+		uid      types.UID
+		reason   string
+		want     string
+	}{
+		{"one kind, two owners", nil, []string{"s ns/cat/a/stable", "t ns/cat/b/stable"}, "s", ConstraintsNotSatisfiable,
+			"constraints not satisfiable: subscription s exists, subscription s requires cat/ns/stable/a.v1.0.0, subscription t exists, subscription t requires cat/ns/stable/b.v1.0.0, " +
+				"a.v1.0.0 and b.v1.0.0 provide K (x/v1). a.v1.0.0 and b.v1.0.0 would each own K (x/v1), which only one operator of a namespace may: delete subscription s, or what brought the other, or use another namespace"},
+		{"a need", nil, []string{"s ns/cat/c/stable"}, "s", ConstraintsNotSatisfiable,
+			"constraints not satisfiable: subscription s exists, subscription s requires cat/ns/stable/c.v1.0.0, bundle c.v1.0.0 requires an operator with package: d and with version in range: >=1.0.0. " +
+				"Bundle c.v1.0.0 needs an operator with package: d and with version in range: >=1.0.0, which no catalog that namespace ns may use offers: add a catalog that does, or delete subscription s"},
+		{"a need that a sick catalog may serve", sick, []string{"s ns/cat/c/stable"}, "s", ErrorPreventedResolution,
+			"offers now: the content of catalogsource global/sick is not available, and it may be there"},
+		{"the author's word", nil, []string{"s ns/cat/f/stable"}, "s", ConstraintsNotSatisfiable, "kind: None (the-author-says), which no catalog"},
+		{"two versions of one package", nil, []string{"s ns/cat/x/stable", "t ns/cat/y/stable"}, "t", ConstraintsNotSatisfiable,
+			"e.v1.0.0 and e.v2.0.0 originate from package e. Subscriptions t and s lead to different versions of package e, of which a namespace has one: let them agree on a version, or move one of them to another namespace"},
+		{"only deprecated versions", nil, []string{"s ns/cat/z/stable"}, "s", ConstraintsNotSatisfiable, "constraints not satisfiable: bundle z.v1.0.0 is deprecated, subscription s exists"},
+		{"what cannot be read", nil, []string{"s ns/cat/m/stable"}, "s", ConstraintsNotSatisfiable, "bundle m.v1.0.0 asks for what cannot be read: property olm.constraint: it has 0 kinds"},
+		{"a sick catalog", sick, []string{"s global/sick/x/stable", "t ns/cat/a/stable"}, "s", ErrorPreventedResolution, "error using catalogsource global/sick: its content is not available"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			catalogs := []*catalog.Snapshot{graph("ns/cat", lines...)}
+			if row.with != nil {
+				catalogs = append(catalogs, row.with)
+			}
+			got := world(catalogs...).Resolve(subjects(row.subjects...))
+			require.Contains(t, got.Problems, row.uid)
+			require.Equal(t, row.reason, got.Problems[row.uid].Reason)
+			require.Contains(t, got.Problems[row.uid].Message, row.want)
+		})
+	}
+}
+
+func TestWhatNoSubscriptionHasBroughtStays(t *testing.T) {
+	in := world(graph("ns/cat", "a.v1.0.0 stable owns=K", "b.v1.0.0 stable", "c.v1.0.0 stable api=K"))
+	ns := subjects("s ns/cat/a/stable", "t ns/cat/b/stable", "u ns/cat/c/stable")
+	ns.Others = append(ns.Others, csvNamed("by-hand.v1.0.0", propertyOf("owns", "K")))
+	got := in.Resolve(ns)
+	require.Equal(t, []string{"t:b.v1.0.0", "u:c.v1.0.0", "!s"}, shown(got))
+	require.Contains(t, got.Problems["s"].Message, "clusterserviceversion by-hand.v1.0.0 exists and is not referenced by a subscription")
+}

@@ -1,0 +1,221 @@
+package resolver
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/blang/semver/v4"
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Subject is a Subscription with where it stands.
+type Subject struct {
+	Subscription *operatorsv1alpha1.Subscription
+	// Installed is the version that is there; nil where none is.
+	Installed *operatorsv1alpha1.ClusterServiceVersion
+	// Keep says that it may not be replaced now.
+	Keep bool
+	// Planned is what a plan that is being carried out makes of the Subscription; nil where there is none.
+	Planned *Pin
+	// Optional is a Subscription that was made for what others need, with nothing installed yet: it is served
+	// only while one of them still needs it.
+	Optional bool
+}
+
+// Namespace is what is decided about as one.
+type Namespace struct {
+	Subjects []Subject
+	// Others are the ClusterServiceVersions that no Subscription has brought.
+	Others []*operatorsv1alpha1.ClusterServiceVersion
+}
+
+// Choice is a version that is to be installed.
+type Choice struct {
+	Catalog types.NamespacedName
+	Package string
+	Channel string
+	Bundle  string
+	// Subscription that asks for it; nil where it is only needed by others and has none yet.
+	Subscription *operatorsv1alpha1.Subscription
+	// Replaces names the installed version whose place it takes.
+	Replaces string
+	// NeededBy are the Subscriptions on whose account it is installed, sorted by name: its own included.
+	NeededBy []*operatorsv1alpha1.Subscription
+}
+
+// Answer is what was decided for a namespace.
+type Answer struct {
+	// Sets are the changes, those together that only make sense together.
+	Sets [][]Choice
+	// Problems say, by the UID of a Subscription, why it gets nothing.
+	Problems map[types.UID]*Problem
+	// Heads are the newest versions of the Subscriptions' channels, by UID; absent where that cannot be told.
+	Heads map[types.UID]string
+}
+
+// Resolve decides for a namespace. It is deterministic and writes nothing.
+func (in Input) Resolve(ns Namespace) Answer {
+	d := &decision{
+		in: in, answer: Answer{Problems: map[types.UID]*Problem{}, Heads: map[types.UID]string{}},
+		subjects: slices.Clone(ns.Subjects), others: slices.Clone(ns.Others),
+	}
+	slices.SortFunc(d.subjects, func(a, b Subject) int { return strings.Compare(a.Subscription.Name, b.Subscription.Name) })
+	slices.SortFunc(d.others, func(a, b *operatorsv1alpha1.ClusterServiceVersion) int { return strings.Compare(a.Name, b.Name) })
+	d.openCatalogs()
+	d.findRoots()
+	d.solve()
+	return d.answer
+}
+
+// decision is one resolution under way.
+type decision struct {
+	in       Input
+	answer   Answer
+	subjects []Subject
+	others   []*operatorsv1alpha1.ClusterServiceVersion
+
+	// indexes are the catalogs that can be used, in the order of preference of the namespace; sick are those that
+	// it could use if they had content.
+	indexes []*index
+	sick    []types.NamespacedName
+	// roots are the Subscriptions that are to be served.
+	roots []*root
+}
+
+// root is a Subscription with the versions that would serve it, the best first.
+type root struct {
+	Subject
+	candidates []*operator
+	// loose says that what is there breaks the rules already: it stays, and they are not held against it.
+	loose bool
+}
+
+func (r *root) name() string { return r.Subscription.Name }
+
+// openCatalogs finds the catalogs that the namespace may use: those of higher priority first, its own before
+// the global ones, then by name (contract 1.3).
+func (d *decision) openCatalogs() {
+	type ranked struct {
+		*index
+		priority int
+	}
+	var all []ranked
+	for _, key := range d.in.Visible {
+		if !d.in.sees(key) {
+			continue
+		}
+		snapshot, ok := d.in.Catalogs.Get(key)
+		if !ok {
+			d.sick = append(d.sick, key)
+			continue
+		}
+		all = append(all, ranked{d.in.Indexes.get(snapshot), snapshot.Priority})
+	}
+	foreign := func(key types.NamespacedName) int {
+		if key.Namespace == d.in.Namespace {
+			return 0
+		}
+		return 1
+	}
+	slices.SortFunc(all, func(a, b ranked) int {
+		return cmp.Or(cmp.Compare(b.priority, a.priority), cmp.Compare(foreign(a.key), foreign(b.key)), strings.Compare(a.key.Name, b.key.Name))
+	})
+	for _, r := range all {
+		d.indexes = append(d.indexes, r.index)
+	}
+	slices.SortFunc(d.sick, func(a, b types.NamespacedName) int { return strings.Compare(a.String(), b.String()) })
+}
+
+func (d *decision) indexOf(key types.NamespacedName) *index {
+	for _, x := range d.indexes {
+		if x.key == key {
+			return x
+		}
+	}
+	return nil
+}
+
+// findRoots looks up, for each Subscription, the versions that would serve it.
+func (d *decision) findRoots() {
+	for _, s := range d.subjects {
+		r := &root{Subject: s}
+		uid := s.Subscription.UID
+		found, problem := d.lookUp(s)
+		if problem == nil && found.chain.err == nil {
+			d.answer.Heads[uid] = found.chain.entries[0].Name
+		}
+		switch {
+		case s.Planned != nil:
+			r.candidates = []*operator{d.planned(s)}
+		case s.Installed != nil:
+			r.candidates = d.successors(s, found, problem)
+			if problem != nil && problem.Reason == ConstraintsNotSatisfiable {
+				d.answer.Problems[uid] = problem
+			}
+		case problem != nil:
+			d.answer.Problems[uid] = problem
+			continue
+		case s.Optional:
+			continue
+		default:
+			if r.candidates, problem = fresh(s.Subscription, found); problem != nil {
+				d.answer.Problems[uid] = problem
+				continue
+			}
+		}
+		d.roots = append(d.roots, r)
+	}
+}
+
+// planned is the version that a plan in flight brings: as its catalog has it, else all that is known of it.
+func (d *decision) planned(s Subject) *operator {
+	p := s.Planned
+	x := d.indexOf(p.CatalogKey())
+	if x == nil {
+		x = &index{key: p.CatalogKey()}
+	}
+	f := x.bundles[p.Package][p.Bundle]
+	if f == nil {
+		f = &facts{name: p.Bundle, pkg: p.Package}
+	}
+	o := x.operator(p.Channel, f)
+	o.settled = true
+	return o
+}
+
+// successors are what may take the place of the installed version, and, last, that version itself.
+func (d *decision) successors(s Subject, found *found, problem *Problem) []*operator {
+	there := d.in.existing(d.factsOf(s))
+	if s.Keep || problem != nil || found.chain.err != nil {
+		return []*operator{there}
+	}
+	bundles := found.index.bundles[s.Subscription.Spec.Package]
+	versionOf := func(name string) (v *semver.Version) {
+		if f := bundles[name]; f != nil {
+			v = f.version
+		}
+		return v
+	}
+	var out []*operator
+	for _, name := range found.chain.successors(s.Installed.Name, there.version, versionOf) {
+		if f := bundles[name]; f != nil && !f.deprecated {
+			o := found.index.operator(found.channel, f)
+			o.replaces = s.Installed.Name
+			out = append(out, o)
+		}
+	}
+	return append(out, there)
+}
+
+// factsOf are those of what a Subscription has installed: its catalog knows best, if it still has that version.
+func (d *decision) factsOf(s Subject) *facts {
+	spec := s.Subscription.Spec
+	if x := d.indexOf(types.NamespacedName{Namespace: spec.CatalogSourceNamespace, Name: spec.CatalogSource}); x != nil {
+		if f := x.bundles[spec.Package][s.Installed.Name]; f != nil {
+			return f
+		}
+	}
+	return installedFacts(s.Installed, spec.Package)
+}

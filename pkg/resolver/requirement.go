@@ -1,0 +1,248 @@
+package resolver
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/blang/semver/v4"
+	"github.com/operator-framework/api/pkg/constraints"
+	"github.com/operator-framework/operator-registry/alpha/property"
+
+	"github.com/remit-olm/remit/pkg/catalog"
+)
+
+// Limits on what one bundle may ask for.
+const (
+	// MaxRequirements bounds the requirements of one bundle.
+	MaxRequirements = 1_000
+	// maxNesting bounds how deep an olm.constraint may nest.
+	maxNesting = 16
+)
+
+// requirement is something that one other operator has to offer.
+type requirement struct {
+	// text ends the sentence "requires an operator ...", message is the author's own word, if any.
+	text    string
+	message string
+	match   func(*facts) bool
+	// pkgs or apis, where one is set, bound who can match: they are looked up, not searched for.
+	pkgs []string
+	apis []api
+	// api is set where nothing but that kind is asked for.
+	api *api
+}
+
+// requirementsOf reads the properties by which a bundle asks for others.
+func requirementsOf(properties []catalog.Property) ([]requirement, error) {
+	var out []requirement
+	for _, p := range properties {
+		more, err := requirementsIn(p)
+		if err != nil {
+			return nil, fmt.Errorf("property %s: %w", p.Type, err)
+		}
+		if out = append(out, more...); len(out) > MaxRequirements {
+			return nil, fmt.Errorf("more than %d requirements", MaxRequirements)
+		}
+	}
+	return out, nil
+}
+
+func requirementsIn(p catalog.Property) ([]requirement, error) {
+	switch p.Type {
+	case property.TypePackageRequired:
+		var v property.PackageRequired
+		if err := json.Unmarshal(p.Value, &v); err != nil {
+			return nil, err
+		}
+		return one(packageRequired(v.PackageName, v.VersionRange))
+	case property.TypeGVKRequired:
+		var v api
+		if err := json.Unmarshal(p.Value, &v); err != nil {
+			return nil, err
+		}
+		return one(apiRequired(v), nil)
+	case typeLabelRequired:
+		var v struct {
+			Label string `json:"label"`
+		}
+		if err := json.Unmarshal(p.Value, &v); err != nil {
+			return nil, err
+		}
+		return one(labelRequired(v.Label), nil)
+	case property.TypeConstraint:
+		c, err := constraints.Parse(p.Value)
+		if err != nil {
+			return nil, err
+		}
+		return constrained(c)
+	}
+	return nil, nil
+}
+
+func one(r requirement, err error) ([]requirement, error) { return []requirement{r}, err }
+
+func packageRequired(pkg, versions string) (requirement, error) {
+	inRange, err := semver.ParseRange(versions)
+	if err != nil {
+		return requirement{}, fmt.Errorf("version range %q: %w", versions, err)
+	}
+	return requirement{
+		text:  fmt.Sprintf("with package: %s and with version in range: %s", pkg, versions),
+		pkgs:  []string{pkg},
+		match: func(f *facts) bool { return f.pkg == pkg && f.version != nil && inRange(*f.version) },
+	}, nil
+}
+
+func apiRequired(a api) requirement {
+	return requirement{
+		text:  fmt.Sprintf("providing an API with group: %s, version: %s, kind: %s", a.Group, a.Version, a.Kind),
+		apis:  []api{a},
+		api:   &a,
+		match: func(f *facts) bool { return slices.Contains(f.apis, a) },
+	}
+}
+
+func labelRequired(label string) requirement {
+	return requirement{
+		text: fmt.Sprintf("with label: %s", label),
+		match: func(f *facts) bool {
+			return slices.ContainsFunc(f.properties, func(p catalog.Property) bool {
+				var v struct {
+					Label string `json:"label"`
+				}
+				return p.Type == typeLabel && json.Unmarshal(p.Value, &v) == nil && v.Label == label
+			})
+		},
+	}
+}
+
+// constrained turns an olm.constraint into requirements. all, any and not are about one operator, as in OLM v0,
+// but for an all that names several packages: as no operator is of two, each of its members is a requirement of
+// its own.
+func constrained(c constraints.Constraint) ([]requirement, error) {
+	if c.All == nil || len(packagesNamed(c.All.Constraints)) < 2 {
+		r, err := predicate(c, 0)
+		return []requirement{r}, err
+	}
+	var out []requirement
+	for _, member := range c.All.Constraints {
+		r, err := predicate(member, 1)
+		if err != nil {
+			return nil, err
+		}
+		if r.message == "" {
+			r.message = c.FailureMessage
+		}
+		out = append(out, r)
+	}
+	return out, nil
+}
+
+func packagesNamed(members []constraints.Constraint) map[string]bool {
+	out := map[string]bool{}
+	for _, m := range members {
+		if m.Package != nil {
+			out[m.Package.PackageName] = true
+		}
+	}
+	return out
+}
+
+func predicate(c constraints.Constraint, depth int) (requirement, error) {
+	r, err := predicateOf(c, depth)
+	if c.FailureMessage != "" {
+		r.message = c.FailureMessage
+	}
+	return r, err
+}
+
+func predicateOf(c constraints.Constraint, depth int) (requirement, error) {
+	if depth > maxNesting {
+		return requirement{}, fmt.Errorf("it nests deeper than %d", maxNesting)
+	}
+	if n := kindsSet(c); n != 1 {
+		return requirement{}, fmt.Errorf("it has %d kinds of constraint instead of one", n)
+	}
+	switch {
+	case c.Package != nil:
+		return packageRequired(c.Package.PackageName, c.Package.VersionRange)
+	case c.GVK != nil:
+		return apiRequired(api{c.GVK.Group, c.GVK.Version, c.GVK.Kind}), nil
+	case c.Cel != nil:
+		return celRequired(c.Cel.Rule)
+	case c.All != nil:
+		return compound("all", c.All.Constraints, depth)
+	case c.Any != nil:
+		return compound("any", c.Any.Constraints, depth)
+	}
+	return compound("not", c.Not.Constraints, depth)
+}
+
+func kindsSet(c constraints.Constraint) int {
+	n := 0
+	for _, set := range []bool{c.Package != nil, c.GVK != nil, c.Cel != nil, c.All != nil, c.Any != nil, c.Not != nil} {
+		if set {
+			n++
+		}
+	}
+	return n
+}
+
+func compound(word string, members []constraints.Constraint, depth int) (requirement, error) {
+	if len(members) == 0 {
+		return requirement{}, fmt.Errorf("%s has no constraints", word)
+	}
+	parts := make([]requirement, 0, len(members))
+	texts := make([]string, 0, len(members))
+	for _, m := range members {
+		r, err := predicate(m, depth+1)
+		if err != nil {
+			return requirement{}, err
+		}
+		parts = append(parts, r)
+		texts = append(texts, r.text)
+	}
+	matches := func(f *facts) func(requirement) bool { return func(r requirement) bool { return r.match(f) } }
+	switch word {
+	case "all":
+		out := requirement{text: strings.Join(texts, " and "), match: func(f *facts) bool {
+			return !slices.ContainsFunc(parts, func(r requirement) bool { return !r.match(f) })
+		}}
+		narrow(&out, parts)
+		return out, nil
+	case "any":
+		out := requirement{text: "(" + strings.Join(texts, ", or ") + ")", match: func(f *facts) bool {
+			return slices.ContainsFunc(parts, matches(f))
+		}}
+		widen(&out, parts)
+		return out, nil
+	}
+	return requirement{text: "that is none of: " + strings.Join(texts, ", "), match: func(f *facts) bool {
+		return !slices.ContainsFunc(parts, matches(f))
+	}}, nil
+}
+
+// narrow bounds a conjunction by the first member that is bounded.
+func narrow(out *requirement, parts []requirement) {
+	for _, r := range parts {
+		if len(r.pkgs)+len(r.apis) > 0 {
+			out.pkgs, out.apis = r.pkgs, r.apis
+			return
+		}
+	}
+}
+
+// widen bounds a disjunction where all of its members are bounded.
+func widen(out *requirement, parts []requirement) {
+	var pkgs []string
+	var apis []api
+	for _, r := range parts {
+		if len(r.pkgs)+len(r.apis) == 0 {
+			return
+		}
+		pkgs, apis = append(pkgs, r.pkgs...), append(apis, r.apis...)
+	}
+	out.pkgs, out.apis = pkgs, apis
+}

@@ -1,0 +1,261 @@
+package sat
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/go-air/gini"
+	"github.com/go-air/gini/z"
+)
+
+// Problem is a set of variables, and of constraints on all of them (Kind AtMost).
+type Problem struct {
+	Variables []Variable
+	Global    []Constraint
+}
+
+const (
+	satisfiable   = 1
+	unsatisfiable = -1
+)
+
+// Solve returns the preferred solution in the order in which its variables were taken. The error is
+// *Unsatisfiable where there is none.
+func (p Problem) Solve() ([]ID, error) {
+	e, err := p.encode(false)
+	if err != nil {
+		return nil, err
+	}
+	switch e.g.Solve() {
+	case satisfiable:
+		return e.prefer()
+	case unsatisfiable:
+		return nil, p.explain()
+	}
+	return nil, errUndecided
+}
+
+var errUndecided = errors.New("sat: the solver gave up")
+
+// encoding is a problem as clauses. Where guards are asked for, each constraint holds only as long as its
+// guard is assumed.
+type encoding struct {
+	problem Problem
+	g       *gini.Gini
+	lits    map[ID]z.Lit
+	index   map[ID]int
+	guards  []z.Lit
+	applied []Applied
+}
+
+func (p Problem) encode(guarded bool) (*encoding, error) {
+	e := &encoding{
+		problem: p, g: gini.NewVc(4*len(p.Variables)+1, 0),
+		lits: make(map[ID]z.Lit, len(p.Variables)), index: make(map[ID]int, len(p.Variables)),
+	}
+	for i, v := range p.Variables {
+		if _, twice := e.lits[v.ID]; twice {
+			return nil, fmt.Errorf("sat: variable %q is there twice", v.ID)
+		}
+		e.lits[v.ID], e.index[v.ID] = e.g.Lit(), i
+	}
+	for _, v := range p.Variables {
+		for _, c := range v.Constraints {
+			if err := e.add(v.ID, c, guarded); err != nil {
+				return nil, err
+			}
+		}
+	}
+	for _, c := range p.Global {
+		if c.Kind != AtMost {
+			return nil, errors.New("sat: only AtMost is a constraint of the whole problem")
+		}
+		if err := e.add("", c, guarded); err != nil {
+			return nil, err
+		}
+	}
+	return e, nil
+}
+
+func (e *encoding) add(id ID, c Constraint, guarded bool) error {
+	others := make([]z.Lit, 0, len(c.IDs))
+	for _, other := range c.IDs {
+		m, ok := e.lits[other]
+		if !ok {
+			return fmt.Errorf("sat: variable %q is not there", other)
+		}
+		others = append(others, m)
+	}
+	var unless []z.Lit
+	if guarded {
+		guard := e.g.Lit()
+		unless = []z.Lit{guard.Not()}
+		e.guards = append(e.guards, guard)
+		e.applied = append(e.applied, Applied{Variable: id, Constraint: c})
+	}
+	self := e.lits[id]
+	switch c.Kind {
+	case Mandatory:
+		e.clause(unless, self)
+	case Prohibited:
+		e.clause(unless, self.Not())
+	case Dependency:
+		e.clause(unless, append([]z.Lit{self.Not()}, others...)...)
+	case Conflict:
+		for _, m := range others {
+			e.clause(unless, self.Not(), m.Not())
+		}
+	case AtMost:
+		e.atMost(unless, others, c.N)
+	}
+	return nil
+}
+
+func (e *encoding) clause(unless []z.Lit, lits ...z.Lit) {
+	for _, m := range unless {
+		e.g.Add(m)
+	}
+	for _, m := range lits {
+		e.g.Add(m)
+	}
+	e.g.Add(z.LitNull)
+}
+
+// atMost counts with one row of new variables for each literal: counter j of row i is true if more than j of
+// the literals up to i are (Sinz 2005).
+func (e *encoding) atMost(unless, lits []z.Lit, n int) {
+	if n <= 0 {
+		for _, m := range lits {
+			e.clause(unless, m.Not())
+		}
+		return
+	}
+	if len(lits) <= n {
+		return
+	}
+	before := []z.Lit(nil)
+	for i, m := range lits {
+		if before != nil {
+			e.clause(unless, m.Not(), before[n-1].Not())
+		}
+		if i == len(lits)-1 {
+			return
+		}
+		row := make([]z.Lit, n)
+		for j := range row {
+			row[j] = e.g.Lit()
+			if before != nil {
+				e.clause(nil, before[j].Not(), row[j])
+			}
+			switch {
+			case j == 0:
+				e.clause(nil, m.Not(), row[0])
+			case before != nil:
+				e.clause(nil, m.Not(), before[j-1].Not(), row[j])
+			}
+		}
+		before = row
+	}
+}
+
+// prefer takes one variable after the other, as the package's definition says.
+func (e *encoding) prefer() ([]ID, error) {
+	taken := map[ID]bool{}
+	var row []ID
+	var lits []z.Lit
+	take := func(id ID) {
+		if !taken[id] {
+			taken[id] = true
+			row, lits = append(row, id), append(lits, e.lits[id])
+		}
+	}
+	for _, v := range e.problem.Variables {
+		if slices.ContainsFunc(v.Constraints, func(c Constraint) bool { return c.Kind == Mandatory }) {
+			take(v.ID)
+		}
+	}
+	for i := 0; i < len(row); i++ {
+		for _, c := range e.problem.Variables[e.index[row[i]]].Constraints {
+			if c.Kind != Dependency || slices.ContainsFunc(c.IDs, func(id ID) bool { return taken[id] }) {
+				continue
+			}
+			id, err := e.first(lits, c.IDs)
+			if err != nil {
+				return nil, err
+			}
+			take(id)
+		}
+	}
+	return row, nil
+}
+
+// first finds the first candidate that can be taken with what was taken before. The solver's last solution has
+// all of that; where it has the candidate too, there is nothing to ask.
+func (e *encoding) first(row []z.Lit, candidates []ID) (ID, error) {
+	current := true
+	for _, id := range candidates {
+		m := e.lits[id]
+		if current && e.g.Value(m) {
+			return id, nil
+		}
+		e.g.Assume(row...)
+		e.g.Assume(m)
+		switch e.g.Solve() {
+		case satisfiable:
+			return id, nil
+		case unsatisfiable:
+			current = false
+		default:
+			return "", errUndecided
+		}
+	}
+	return "", errUndecided // there was a solution, so one of the candidates fits
+}
+
+// explain finds a smallest set of constraints that clash: none of them can be left out.
+func (p Problem) explain() error {
+	e, err := p.encode(true)
+	if err != nil {
+		return err
+	}
+	byGuard := make(map[z.Lit]int, len(e.guards))
+	for i, guard := range e.guards {
+		byGuard[guard] = i
+	}
+	e.g.Assume(e.guards...)
+	if e.g.Solve() != unsatisfiable {
+		return errUndecided
+	}
+	core := e.core(byGuard)
+	for i := 0; i < len(core); {
+		without := slices.Delete(slices.Clone(core), i, i+1)
+		for _, k := range without {
+			e.g.Assume(e.guards[k])
+		}
+		if e.g.Solve() != unsatisfiable {
+			i++
+			continue
+		}
+		smaller := e.core(byGuard)
+		// What came before i is needed, and so is still there.
+		core = slices.DeleteFunc(without, func(k int) bool { return !slices.Contains(smaller, k) })
+	}
+	out := &Unsatisfiable{}
+	for _, k := range core {
+		out.Core = append(out.Core, e.applied[k])
+	}
+	return out
+}
+
+// core are the guards to blame for the last answer, in the order of the constraints.
+func (e *encoding) core(byGuard map[z.Lit]int) []int {
+	var out []int
+	for _, m := range e.g.Why(nil) {
+		if i, ok := byGuard[m]; ok {
+			out = append(out, i)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}

@@ -1,0 +1,92 @@
+package sat
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func v(id ID, cs ...Constraint) Variable { return Variable{ID: id, Constraints: cs} }
+func must() Constraint                   { return Constraint{Kind: Mandatory, Note: "must"} }
+func never() Constraint                  { return Constraint{Kind: Prohibited, Note: "never"} }
+func needs(ids ...ID) Constraint         { return Constraint{Kind: Dependency, IDs: ids, Note: "needs"} }
+func hates(ids ...ID) Constraint         { return Constraint{Kind: Conflict, IDs: ids, Note: "hates"} }
+func atMost(n int, ids ...ID) Constraint {
+	return Constraint{Kind: AtMost, N: n, IDs: ids, Note: "at most"}
+}
+
+func TestThePreferredSolution(t *testing.T) {
+	for _, row := range []struct {
+		name string
+		p    Problem
+		want []ID
+	}{
+		{"nothing is wanted", Problem{Variables: []Variable{v("a"), v("b")}}, nil},
+		{"what is mandatory", Problem{Variables: []Variable{v("a"), v("b", must())}}, []ID{"b"}},
+		{"the first candidate", Problem{Variables: []Variable{v("a", must(), needs("c", "b")), v("b"), v("c")}}, []ID{"a", "c"}},
+		{"the next where the first is prohibited", Problem{Variables: []Variable{v("a", must(), needs("c", "b")), v("b"), v("c", never())}}, []ID{"a", "b"}},
+		{"the next where the first lacks something further down", Problem{Variables: []Variable{
+			v("a", must(), needs("b", "c")), v("b", needs("d")), v("c"), v("d", needs("e")), v("e", hates("a")),
+		}}, []ID{"a", "c"}},
+		{"what is there already rather than what is preferred", Problem{Variables: []Variable{v("a", must(), needs("b")), v("b", needs("c", "a")), v("c")}}, []ID{"a", "b"}},
+		{"a cycle", Problem{Variables: []Variable{v("a", must(), needs("b")), v("b", needs("a"))}}, []ID{"a", "b"}},
+		{"what the first wants comes before what the second wants", Problem{
+			Variables: []Variable{v("a", must(), needs("x", "y")), v("b", must(), needs("y", "x")), v("x"), v("y")},
+			Global:    []Constraint{atMost(1, "x", "y")},
+		}, []ID{"a", "b", "x"}},
+		{"two of three", Problem{
+			Variables: []Variable{v("a", must(), needs("x")), v("b", must(), needs("y")), v("c", must(), needs("z", "x")), v("x"), v("y"), v("z")},
+			Global:    []Constraint{atMost(2, "x", "y", "z")},
+		}, []ID{"a", "b", "c", "x", "y"}},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			got, err := row.p.Solve()
+			require.NoError(t, err)
+			require.Equal(t, row.want, got)
+		})
+	}
+}
+
+func TestAClashIsNamedByTheFewestConstraints(t *testing.T) {
+	innocent := []Variable{v("i", must(), needs("j")), v("j")}
+	for _, row := range []struct {
+		name string
+		p    Problem
+		want []string
+	}{
+		{"mandatory and prohibited", Problem{Variables: []Variable{v("a", must(), never())}}, []string{"a must", "a never"}},
+		{"a dependency on nothing", Problem{Variables: []Variable{v("a", must(), needs())}}, []string{"a must", "a needs"}},
+		{"two that need what there is one of", Problem{
+			Variables: []Variable{v("a", must(), needs("x")), v("b", must(), needs("y")), v("x"), v("y")},
+			Global:    []Constraint{atMost(1, "x", "y")},
+		}, []string{"a must", "a needs", "b must", "b needs", " at most"}},
+		{"none of anything", Problem{
+			Variables: []Variable{v("a", must(), needs("x")), v("x")}, Global: []Constraint{atMost(0, "x")},
+		}, []string{"a must", "a needs", " at most"}},
+		{"a conflict", Problem{Variables: []Variable{v("a", must(), hates("b")), v("b", must())}}, []string{"a must", "a hates", "b must"}},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			row.p.Variables = append(innocent, row.p.Variables...)
+			_, err := row.p.Solve()
+			var clash *Unsatisfiable
+			require.ErrorAs(t, err, &clash)
+			var got []string
+			for _, a := range clash.Core {
+				got = append(got, string(a.Variable)+" "+a.Constraint.Note.(string))
+			}
+			require.Equal(t, row.want, got)
+		})
+	}
+}
+
+func TestAProblemThatIsNoneIsAnError(t *testing.T) {
+	for _, p := range []Problem{
+		{Variables: []Variable{v("a"), v("a")}},
+		{Variables: []Variable{v("a", needs("b"))}},
+		{Variables: []Variable{v("a")}, Global: []Constraint{must()}},
+		{Variables: []Variable{v("a")}, Global: []Constraint{atMost(1, "b")}},
+	} {
+		_, err := p.Solve()
+		require.ErrorContains(t, err, "sat: ")
+	}
+}

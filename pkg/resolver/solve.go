@@ -1,0 +1,220 @@
+package resolver
+
+import (
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"github.com/operator-framework/operator-registry/alpha/property"
+
+	"github.com/remit-olm/remit/pkg/catalog"
+	"github.com/remit-olm/remit/pkg/resolver/sat"
+)
+
+func packageProperty(p catalog.Property) (v property.Package, err error) {
+	return v, json.Unmarshal(p.Value, &v)
+}
+
+// solve finds what serves the roots. Those that a clash is about get a problem and are left out, until what
+// is left can be served.
+func (d *decision) solve() {
+	for len(d.roots) > 0 {
+		if p, taken, ok := d.straight(); ok {
+			d.choose(p, taken)
+			return
+		}
+		p, err := d.build()
+		var taken []sat.ID
+		if err == nil {
+			taken, err = p.sat.Solve()
+		}
+		var clash *sat.Unsatisfiable
+		switch {
+		case err == nil:
+			d.choose(p, taken)
+			return
+		case errors.As(err, &clash):
+			d.leaveOut(p, clash.Core)
+		default:
+			for _, r := range d.roots {
+				d.answer.Problems[r.Subscription.UID] = &Problem{Reason: ErrorPreventedResolution, Message: err.Error()}
+			}
+			return
+		}
+	}
+}
+
+// leaveOut takes the Subscriptions that a clash is about out of the problem: those that would bring something
+// new, as what is there can stay as it is.
+func (d *decision) leaveOut(p *problem, core []sat.Applied) {
+	var new, all []*root
+	for _, r := range rootsIn(core) {
+		all = append(all, r)
+		if r.Installed == nil && r.Planned == nil {
+			new = append(new, r)
+		}
+	}
+	if len(new) == 0 {
+		for _, r := range all {
+			r.loose = true
+		}
+		if len(all) == 0 { // what was brought by no Subscription: it is there, whatever the rules say
+			d.others = nil
+		}
+		return
+	}
+	for _, r := range new {
+		d.answer.Problems[r.Subscription.UID] = d.explain(p, core, r)
+	}
+	d.roots = slices.DeleteFunc(d.roots, func(r *root) bool { return slices.Contains(new, r) })
+}
+
+func rootsIn(core []sat.Applied) []*root {
+	var out []*root
+	for _, a := range core {
+		if r := a.Constraint.Note.(*note).root; r != nil && !slices.Contains(out, r) {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// choose turns a solution into the changes that it asks for.
+func (d *decision) choose(p *problem, taken []sat.ID) {
+	c := &changes{problem: p, taken: map[sat.ID]bool{}, neededBy: map[sat.ID][]*operatorsv1alpha1.Subscription{}, set: map[sat.ID]sat.ID{}}
+	for _, id := range taken {
+		c.taken[id] = true
+		if o := p.operators[id]; o != nil && !o.inPlace() {
+			c.ids = append(c.ids, id)
+			c.set[id] = id
+		}
+	}
+	choices := map[sat.ID]Choice{}
+	for _, id := range c.ids {
+		o := p.operators[id]
+		choices[id] = Choice{
+			Catalog: o.catalog, Package: o.pkg, Channel: o.channel, Bundle: o.name, Replaces: o.replaces, Subscription: d.made(o),
+		}
+	}
+	for _, r := range d.roots {
+		if id, ok := c.firstOf(r.candidates); ok && c.set[id] != "" {
+			choice := choices[id]
+			choice.Subscription = r.Subscription
+			choices[id] = choice
+			c.visit(id, r.Subscription)
+		}
+	}
+	c.join()
+	byRoot := map[sat.ID]int{}
+	for _, id := range c.ids {
+		choice := choices[id]
+		choice.NeededBy = c.neededBy[id]
+		slices.SortFunc(choice.NeededBy, func(a, b *operatorsv1alpha1.Subscription) int { return strings.Compare(a.Name, b.Name) })
+		k, ok := byRoot[c.find(id)]
+		if !ok {
+			k = len(d.answer.Sets)
+			byRoot[c.find(id)] = k
+			d.answer.Sets = append(d.answer.Sets, nil)
+		}
+		d.answer.Sets[k] = append(d.answer.Sets[k], choice)
+	}
+}
+
+// made finds the Subscription that was made before for what others need.
+func (d *decision) made(o *operator) *operatorsv1alpha1.Subscription {
+	for _, s := range d.subjects {
+		spec := s.Subscription.Spec
+		if s.Optional && spec.Package == o.pkg && spec.Channel == o.channel && spec.StartingCSV == o.name &&
+			spec.CatalogSource == o.catalog.Name && spec.CatalogSourceNamespace == o.catalog.Namespace {
+			return s.Subscription
+		}
+	}
+	return nil
+}
+
+// changes are the new versions of a solution, and which of them belong together.
+type changes struct {
+	*problem
+	taken    map[sat.ID]bool
+	ids      []sat.ID
+	neededBy map[sat.ID][]*operatorsv1alpha1.Subscription
+	// set leads from each change to another one of its set, and in the end to one that leads to itself.
+	set map[sat.ID]sat.ID
+}
+
+func (c *changes) firstOf(all []*operator) (sat.ID, bool) {
+	for _, o := range all {
+		if c.taken[o.id] {
+			return o.id, true
+		}
+	}
+	return "", false
+}
+
+// visit notes who needs a change, and what that needs in turn.
+func (c *changes) visit(id sat.ID, sub *operatorsv1alpha1.Subscription) {
+	if slices.Contains(c.neededBy[id], sub) {
+		return
+	}
+	c.neededBy[id] = append(c.neededBy[id], sub)
+	for _, n := range c.needs[id] {
+		if other, ok := c.firstOf(n.candidates); ok && c.set[other] != "" {
+			c.visit(other, sub)
+		}
+	}
+}
+
+// join puts changes together one of which needs the other, or that swap something between the versions whose
+// place they take.
+func (c *changes) join() {
+	for _, id := range c.ids {
+		for _, n := range c.needs[id] {
+			if other, ok := c.firstOf(n.candidates); ok && c.set[other] != "" {
+				c.union(id, other)
+			}
+		}
+		was := c.replaced(id)
+		if was == nil {
+			continue
+		}
+		for _, other := range c.ids {
+			if other != id && c.touches(was, other) {
+				c.union(id, other)
+			}
+		}
+	}
+}
+
+// replaced is the version whose place a change takes.
+func (c *changes) replaced(id sat.ID) *operator {
+	o := c.operators[id]
+	if o.replaces == "" {
+		return nil
+	}
+	return c.operators[c.in.existingID(o.replaces)]
+}
+
+// touches says whether a change brings a kind that the version owned which another one replaces, or takes the
+// place of what that one needed.
+func (c *changes) touches(was *operator, change sat.ID) bool {
+	if slices.ContainsFunc(c.operators[change].apis, func(a api) bool { return slices.Contains(was.apis, a) }) {
+		return true
+	}
+	gone := c.replaced(change)
+	if gone == nil {
+		return false
+	}
+	asked, err := was.requirements()
+	return err == nil && slices.ContainsFunc(asked, func(r requirement) bool { return r.match(gone.facts) })
+}
+
+func (c *changes) find(id sat.ID) sat.ID {
+	for c.set[id] != id {
+		id = c.set[id]
+	}
+	return id
+}
+
+func (c *changes) union(a, b sat.ID) { c.set[c.find(b)] = c.find(a) }
