@@ -9,6 +9,7 @@ require (
 	github.com/go-air/gini v1.0.4
 	github.com/go-logr/logr v1.4.4
 	github.com/golang/mock v1.7.0-rc.1
+	github.com/google/cel-go v0.29.2
 	github.com/google/go-containerregistry v0.21.1
 	github.com/klauspost/compress v1.18.6
 	github.com/operator-framework/api v0.45.0
@@ -70,7 +71,6 @@ require (
 	github.com/go-openapi/swag/typeutils v0.25.4 // indirect
 	github.com/go-openapi/swag/yamlutils v0.25.4 // indirect
 	github.com/google/btree v1.1.3 // indirect
-	github.com/google/cel-go v0.29.2 // indirect
 	github.com/google/gnostic-models v0.7.1 // indirect
 	github.com/google/uuid v1.6.0 // indirect
 	github.com/h2non/filetype v1.1.3 // indirect
