@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/remit-olm/remit/pkg/catalog"
 )
@@ -214,17 +215,27 @@ func (b brute) servers(p pick, w want, there []pick) []pick {
 		}
 	}
 	for _, c := range order {
-		var pkgs []string
-		for _, v := range b.catalogs[c] {
-			pkgs = append(pkgs, v.pkg)
+		for _, q := range b.offered(c) {
+			if w.metBy(q.version) && q.name != p.name {
+				out = append(out, q)
+			}
 		}
-		slices.Sort(pkgs)
-		for _, pkg := range slices.Compact(pkgs) {
-			for _, channel := range []string{"stable", "beta"} {
-				for _, q := range b.channel(c, pkg, channel) {
-					if !q.deprecated && w.metBy(q.version) && (q.name != p.name) {
-						out = append(out, q)
-					}
+	}
+	return out
+}
+
+// offered is a catalog by package, channel and age.
+func (b brute) offered(c int) (out []pick) {
+	var pkgs []string
+	for _, v := range b.catalogs[c] {
+		pkgs = append(pkgs, v.pkg)
+	}
+	slices.Sort(pkgs)
+	for _, pkg := range slices.Compact(pkgs) {
+		for _, channel := range []string{"stable", "beta"} {
+			for _, q := range b.channel(c, pkg, channel) {
+				if !q.deprecated {
+					out = append(out, q)
 				}
 			}
 		}
@@ -336,6 +347,25 @@ func (b brute) solve() (names []string, ok, decided bool) {
 	return names, ok, s.steps >= 0
 }
 
+// bySolver asks the solver even where nothing clashes.
+func bySolver(t *testing.T, in Input, ns Namespace) (names []string) {
+	t.Helper()
+	d := &decision{in: in, answer: Answer{Problems: map[types.UID]*Problem{}, Heads: map[types.UID]string{}}, subjects: ns.Subjects}
+	d.openCatalogs()
+	d.findRoots()
+	p, err := d.build()
+	require.NoError(t, err)
+	taken, err := p.sat.Solve()
+	require.NoError(t, err)
+	for _, id := range taken {
+		if o := p.operators[id]; o != nil && !o.inPlace() {
+			names = append(names, fmt.Sprintf("%s %s %s", o.name, strings.TrimPrefix(o.catalog.Name, "c"), o.channel))
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
 // The resolver and a solver by brute force, which know nothing of each other, agree on what can be satisfied
 // and on which solution is preferred.
 func TestTheResolverAgreesWithBruteForce(t *testing.T) {
@@ -365,6 +395,7 @@ func TestTheResolverAgreesWithBruteForce(t *testing.T) {
 		slices.Sort(names)
 		changes += len(names)
 		require.Equal(t, want, names, "seed %d", seed)
+		require.Equal(t, want, bySolver(t, in, ns), "seed %d: the solver", seed)
 	}
 	t.Logf("%d satisfiable with %d changes, %d not satisfiable, %d too large for brute force", sat, changes, unsat, undecided)
 	require.Greater(t, sat, cases/4)

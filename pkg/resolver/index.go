@@ -34,12 +34,12 @@ func (x *Indexes) get(s *catalog.Snapshot) *index {
 	return old
 }
 
-// forget drops the indexes of catalogs that are gone.
-func (x *Indexes) forget(gone func(types.NamespacedName) bool) {
+// drop lets go of the indexes of catalogs that are gone.
+func (x *Indexes) drop(catalogs Catalogs) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for key := range x.of {
-		if gone(key) {
+		if _, ok := catalogs.Get(key); !ok {
 			delete(x.of, key)
 		}
 	}

@@ -101,6 +101,7 @@ func (d *decision) openCatalogs() {
 		*index
 		priority int
 	}
+	d.in.Indexes.drop(d.in.Catalogs)
 	var all []ranked
 	for _, key := range d.in.Visible {
 		if !d.in.sees(key) {

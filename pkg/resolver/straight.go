@@ -12,27 +12,20 @@ import (
 func (d *decision) straight() (*problem, []sat.ID, bool) {
 	p := d.open()
 	t := &table{problem: p, packages: map[string]*operator{}, owners: map[api]*operator{}}
-	wanted := make([][]*operator, 0, len(d.roots))
 	for _, r := range d.roots {
 		if r.loose {
 			return nil, nil, false
 		}
-		wanted = append(wanted, r.candidates)
+		t.wanted = append(t.wanted, r.candidates)
 	}
 	for _, o := range p.inPlace {
 		if p.others[o.id] && !t.take(o) {
 			return nil, nil, false
 		}
 	}
-	looked := 0
-	for i := 0; i < len(wanted) || looked < len(p.order); {
-		if i < len(wanted) {
-			all := wanted[i]
-			i++
-			if slices.ContainsFunc(all, func(o *operator) bool { return p.operators[o.id] != nil }) {
-				continue
-			}
-			if len(all) == 0 || !t.take(all[0]) {
+	for looked := 0; len(t.wanted) > 0 || looked < len(p.order); {
+		if len(t.wanted) > 0 {
+			if !t.takeOne() {
 				return nil, nil, false
 			}
 			continue
@@ -45,26 +38,37 @@ func (d *decision) straight() (*problem, []sat.ID, bool) {
 		}
 		p.needs[o.id] = needs
 		for _, n := range needs {
-			wanted = append(wanted, n.candidates)
+			t.wanted = append(t.wanted, n.candidates)
 		}
 	}
 	return p, p.order, true
 }
 
-// table is what was taken, by what there may be one of.
+// table is what was taken, by what there may be one of, and the choices that are still to be made.
 type table struct {
 	*problem
 	packages map[string]*operator
 	owners   map[api]*operator
+	wanted   [][]*operator
+}
+
+// takeOne makes the next choice: the best version, unless one of them is taken already.
+func (t *table) takeOne() bool {
+	all := t.wanted[0]
+	t.wanted = t.wanted[1:]
+	if slices.ContainsFunc(all, func(o *operator) bool { return t.operators[o.id] != nil }) {
+		return true
+	}
+	return len(all) > 0 && t.take(all[0])
 }
 
 // take adds a version, unless it clashes with another.
 func (t *table) take(o *operator) bool {
-	if old := t.packages[o.pkg]; o.pkg != "" && old != nil && !(old.inPlace() && o.inPlace()) {
+	if o.pkg != "" && rivals(o, t.packages[o.pkg]) {
 		return false
 	}
 	for _, a := range o.apis {
-		if old := t.owners[a]; old != nil && !(old.inPlace() && o.inPlace()) {
+		if rivals(o, t.owners[a]) {
 			return false
 		}
 	}
@@ -74,4 +78,9 @@ func (t *table) take(o *operator) bool {
 		t.owners[a] = o
 	}
 	return true
+}
+
+// rivals says whether two versions, which claim the same, cannot stand beside each other: those that do, may.
+func rivals(o, old *operator) bool {
+	return old != nil && (!old.inPlace() || !o.inPlace())
 }

@@ -8,9 +8,12 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/resolver"
 	"github.com/remit-olm/remit/test/env"
 	"github.com/remit-olm/remit/test/env/audit"
 	"github.com/remit-olm/remit/test/operators/sample/bundle"
@@ -32,11 +35,25 @@ func TestAFreshInstallTakesOneToken(t *testing.T) {
 	}
 }
 
-func TestTheDeploymentsWaitForRequirements(t *testing.T) {
+func TestAKindThatNobodyOffersIsWaitedFor(t *testing.T) {
 	t.Parallel()
-	tn := subscribed(t, catalogRequiring)
+	tn := cluster.Tenant(t)
 	grantSample(tn, tn.Namespace)
 	tn.Group(env.AccountName, tn.Namespace)
+	tn.Catalog("catalog", image(catalogRequiring))
+	subscribe(tn, func(s *operatorsv1alpha1.SubscriptionSpec) { s.InstallPlanApproval = operatorsv1alpha1.ApprovalManual })
+	tn.SubscriptionSays(operatorsv1alpha1.SubscriptionResolutionFailed, resolver.ConstraintsNotSatisfiable,
+		"needs an operator providing an API with group: requiring.remit.dev, version: v1, kind: Wanted, which no catalog")
+
+	// The Deployments wait too, where the kind is gone by the time that the plan is carried out.
+	crd := env.CRD("wanted", "requiring.remit.dev", "Wanted")
+	tn.Create(crd)
+	tn.Eventually(func(c *assert.CollectT) { assert.NotEmpty(c, tn.Plan(c).Status.Plan) })
+	require.NoError(t, cluster.Client.Delete(t.Context(), crd))
+	tn.Eventually(func(c *assert.CollectT) {
+		assert.True(c, apierrors.IsNotFound(cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(crd), &apiextensionsv1.CustomResourceDefinition{})))
+	})
+	approve(t, tn)
 	tn.Complete()
 	tn.Eventually(func(c *assert.CollectT) {
 		csv := tn.CSV(c, bundle.CSV)

@@ -86,21 +86,9 @@ func pinOf(ip *operatorsv1alpha1.InstallPlan, sub *operatorsv1alpha1.Subscriptio
 // toResolve is the namespace as the resolver sees it.
 func (w *world) toResolve(views map[types.UID]*view) (ns resolver.Namespace) {
 	for i := range w.subscriptions {
-		sub := &w.subscriptions[i]
-		v := views[sub.UID]
-		if v == nil {
-			continue
+		if v := views[w.subscriptions[i].UID]; v != nil {
+			ns.Subjects = append(ns.Subjects, w.subject(&w.subscriptions[i], v))
 		}
-		s := resolver.Subject{Subscription: sub, Installed: v.installed}
-		if v.plan != nil && inFlight(v.plan) && settled(v.plan) {
-			s.Planned = pinOf(v.plan, sub)
-		}
-		if v.installed != nil {
-			phase := v.installed.Status.Phase
-			s.Keep = phase != operatorsv1alpha1.CSVPhaseSucceeded && !(w.forward && phase == operatorsv1alpha1.CSVPhaseFailed)
-		}
-		s.Optional = sub.Annotations[names.AnnotationGeneratedBy] != "" && v.installed == nil && s.Planned == nil
-		ns.Subjects = append(ns.Subjects, s)
 	}
 	for i := range w.csvs {
 		if csv := &w.csvs[i]; csv.Labels[names.LabelCopiedFrom] == "" && csv.DeletionTimestamp == nil && !w.brought(csv) {
@@ -108,6 +96,25 @@ func (w *world) toResolve(views map[types.UID]*view) (ns resolver.Namespace) {
 		}
 	}
 	return ns
+}
+
+func (w *world) subject(sub *operatorsv1alpha1.Subscription, v *view) resolver.Subject {
+	s := resolver.Subject{Subscription: sub, Installed: v.installed}
+	if v.plan != nil && inFlight(v.plan) && settled(v.plan) {
+		s.Planned = pinOf(v.plan, sub)
+	}
+	if v.installed != nil {
+		s.Keep = !w.replaceable(v.installed)
+	}
+	s.Optional = sub.Annotations[names.AnnotationGeneratedBy] != "" && v.installed == nil && s.Planned == nil
+	return s
+}
+
+// replaceable says whether another version may take the place of this one: it is well, or has failed and the
+// OperatorGroup says that this is no reason to keep it.
+func (w *world) replaceable(csv *operatorsv1alpha1.ClusterServiceVersion) bool {
+	phase := csv.Status.Phase
+	return phase == operatorsv1alpha1.CSVPhaseSucceeded || w.forward && phase == operatorsv1alpha1.CSVPhaseFailed
 }
 
 // brought says whether a CSV is of the lineage of a Subscription: that one speaks for it, and for what it
