@@ -1,0 +1,250 @@
+package e2e
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/resolver"
+	"github.com/remit-olm/remit/test/env"
+)
+
+const (
+	releasesV1 = "a.v1.0.0 stable"
+	releasesV2 = "a.v2.0.0 stable replaces=a.v1.0.0"
+	releasesV3 = "a.v3.0.0 stable replaces=a.v2.0.0"
+)
+
+// following is a tenant whose account may do what releases need.
+func following(t *testing.T, edit ...func(*operatorsv1.OperatorGroup)) *env.Tenant {
+	t.Helper()
+	tn := cluster.Tenant(t)
+	tn.GrantReleases()
+	og := &operatorsv1.OperatorGroup{ObjectMeta: tn.Meta("group"), Spec: operatorsv1.OperatorGroupSpec{
+		ServiceAccountName: env.AccountName, TargetNamespaces: []string{tn.Namespace},
+	}}
+	for _, e := range edit {
+		e(og)
+	}
+	tn.Create(og)
+	return tn
+}
+
+// settles waits until exactly these versions are installed and running, and every Subscription but those that
+// are named has no problem.
+func settles(tn *env.Tenant, versions ...string) {
+	tn.T.Helper()
+	tn.Eventually(func(c *assert.CollectT) {
+		list := &operatorsv1alpha1.ClusterServiceVersionList{}
+		assert.NoError(c, cluster.Client.List(tn.T.Context(), list, client.InNamespace(tn.Namespace)))
+		var got []string
+		for _, csv := range list.Items {
+			got = append(got, csv.Name)
+			assert.Equal(c, operatorsv1alpha1.CSVPhaseSucceeded, csv.Status.Phase, "%s: %s: %s", csv.Name, csv.Status.Reason, csv.Status.Message)
+		}
+		slices.Sort(got)
+		assert.Equal(c, versions, got)
+	})
+}
+
+func subscriptions(c require.TestingT, tn *env.Tenant) map[string]*operatorsv1alpha1.Subscription {
+	list := &operatorsv1alpha1.SubscriptionList{}
+	require.NoError(c, cluster.Client.List(tn.T.Context(), list, client.InNamespace(tn.Namespace)))
+	out := map[string]*operatorsv1alpha1.Subscription{}
+	for i := range list.Items {
+		out[list.Items[i].Name] = &list.Items[i]
+	}
+	return out
+}
+
+// says waits until a Subscription has a condition.
+func says(tn *env.Tenant, sub string, condition operatorsv1alpha1.SubscriptionConditionType, reason, text string) {
+	tn.T.Helper()
+	tn.Eventually(func(c *assert.CollectT) {
+		s := subscriptions(tn.T, tn)[sub]
+		if !assert.NotNil(c, s) {
+			return
+		}
+		got := s.Status.GetCondition(condition)
+		assert.Equal(c, corev1.ConditionTrue, got.Status)
+		assert.Equal(c, reason, string(got.Reason))
+		assert.Contains(c, got.Message, text)
+	})
+}
+
+func inState(tn *env.Tenant, sub string, state operatorsv1alpha1.SubscriptionState, current, installed string) {
+	tn.T.Helper()
+	tn.Eventually(func(c *assert.CollectT) {
+		s := subscriptions(tn.T, tn)[sub]
+		if assert.NotNil(c, s) {
+			assert.Equal(c, state, s.Status.State)
+			assert.Equal(c, current, s.Status.CurrentCSV)
+			assert.Equal(c, installed, s.Status.InstalledCSV)
+		}
+	})
+}
+
+func TestAnOperatorFollowsItsChannelWithWhatItNeeds(t *testing.T) {
+	t.Parallel()
+	tn := following(t)
+	tn.Publish("catalog", releasesV1)
+	tn.Subscribe("catalog", "a", "stable")
+	settles(tn, "a.v1.0.0")
+	inState(tn, "a", operatorsv1alpha1.SubscriptionStateAtLatest, "a.v1.0.0", "a.v1.0.0")
+
+	// Two steps at once in the catalog; the second one needs another package.
+	tn.Publish("catalog", releasesV1, releasesV2, releasesV3+" needs=b:>=1.0.0", "b.v1.0.0 stable")
+	settles(tn, "a.v3.0.0", "b.v1.0.0")
+	inState(tn, "a", operatorsv1alpha1.SubscriptionStateAtLatest, "a.v3.0.0", "a.v3.0.0")
+	made := subscriptions(t, tn)["b-stable-catalog-"+tn.Namespace]
+	require.NotNil(t, made)
+	require.Equal(t, "a", made.Annotations[names.AnnotationGeneratedBy])
+	require.Equal(t, "b.v1.0.0", made.Spec.StartingCSV)
+
+	// What is needed follows its own channel, as far as it is let.
+	tn.Publish("catalog", releasesV1, releasesV2, releasesV3+" needs=b:<2.0.0", "b.v1.0.0 stable", "b.v1.1.0 stable replaces=b.v1.0.0",
+		"b.v2.0.0 stable replaces=b.v1.1.0")
+	settles(tn, "a.v3.0.0", "b.v1.1.0")
+	inState(tn, made.Name, operatorsv1alpha1.SubscriptionStateUpgradeAvailable, "b.v1.1.0", "b.v1.1.0")
+}
+
+func TestAVersionThatNeedsMoreThanTheAccountLeavesTheOldOneRunning(t *testing.T) {
+	t.Parallel()
+	tn := following(t)
+	tn.Publish("catalog", releasesV1)
+	tn.Subscribe("catalog", "a", "stable")
+	settles(tn, "a.v1.0.0")
+	before := &operatorsv1alpha1.ClusterServiceVersion{}
+	require.NoError(t, tn.Get("a.v1.0.0", before))
+
+	tn.Publish("catalog", releasesV1, releasesV2+" reads=secrets")
+	says(tn, "a", names.ConditionPermissionsMissing, names.ReasonAccountLacksPermissions, "secrets")
+	says(tn, "a", names.ConditionPermissionsMissing, names.ReasonAccountLacksPermissions, "a.v2.0.0 asks for more than a.v1.0.0")
+	inState(tn, "a", operatorsv1alpha1.SubscriptionStateUpgradePending, "a.v2.0.0", "a.v1.0.0")
+	after := &operatorsv1alpha1.ClusterServiceVersion{}
+	require.NoError(t, tn.Get("a.v1.0.0", after))
+	require.Equal(t, operatorsv1alpha1.CSVPhaseSucceeded, after.Status.Phase)
+	require.Equal(t, before.ResourceVersion, after.ResourceVersion, "nobody has touched it")
+	require.True(t, apierrors.IsNotFound(tn.Get("a.v2.0.0", after)))
+
+	tn.Grant(tn.Namespace, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get"}})
+	settles(tn, "a.v2.0.0")
+}
+
+func TestAFailedVersionIsReplacedOnlyWhereTheGroupSaysSo(t *testing.T) {
+	t.Parallel()
+	for name, strategy := range map[string]operatorsv1.UpgradeStrategy{
+		"default": operatorsv1.UpgradeStrategyDefault, "fail forward": operatorsv1.UpgradeStrategyUnsafeFailForward,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			tn := following(t, func(og *operatorsv1.OperatorGroup) { og.Spec.UpgradeStrategy = strategy })
+			tn.Publish("catalog", releasesV1+" global")
+			tn.Subscribe("catalog", "a", "stable")
+			tn.Eventually(func(c *assert.CollectT) {
+				assert.Equal(c, operatorsv1alpha1.CSVPhaseFailed, tn.CSV(c, "a.v1.0.0").Status.Phase)
+			})
+			tn.Publish("catalog", releasesV1+" global", releasesV2)
+			if strategy == operatorsv1.UpgradeStrategyDefault {
+				tn.Eventually(func(c *assert.CollectT) {
+					assert.Equal(c, operatorsv1alpha1.CSVPhaseFailed, tn.CSV(c, "a.v1.0.0").Status.Phase)
+					assert.Equal(c, "a.v1.0.0", subscriptions(t, tn)["a"].Status.CurrentCSV)
+				})
+				return
+			}
+			settles(tn, "a.v2.0.0")
+		})
+	}
+}
+
+func TestEachManualStepIsApprovedByItself(t *testing.T) {
+	t.Parallel()
+	tn := following(t)
+	tn.Publish("catalog", releasesV1, releasesV2)
+	tn.Subscribe("catalog", "a", "stable", func(s *operatorsv1alpha1.SubscriptionSpec) {
+		s.InstallPlanApproval, s.StartingCSV = operatorsv1alpha1.ApprovalManual, "a.v1.0.0"
+	})
+	approveNewest(t, tn, "a.v1.0.0")
+	settles(tn, "a.v1.0.0")
+	inState(tn, "a", operatorsv1alpha1.SubscriptionStateUpgradePending, "a.v2.0.0", "a.v1.0.0")
+	says(tn, "a", operatorsv1alpha1.SubscriptionInstallPlanPending, string(operatorsv1alpha1.InstallPlanPhaseRequiresApproval), "")
+
+	// What was to be approved is not what is there now: another plan takes its place.
+	tn.Publish("catalog", releasesV1, "a.v2.0.1 stable replaces=a.v1.0.0 skips=a.v2.0.0", releasesV2)
+	inState(tn, "a", operatorsv1alpha1.SubscriptionStateUpgradePending, "a.v2.0.1", "a.v1.0.0")
+	approveNewest(t, tn, "a.v2.0.1")
+	settles(tn, "a.v2.0.1")
+}
+
+// approveNewest approves the newest plan of the namespace once it is for a version and waits.
+func approveNewest(t *testing.T, tn *env.Tenant, version string) {
+	t.Helper()
+	tn.Eventually(func(c *assert.CollectT) {
+		list := &operatorsv1alpha1.InstallPlanList{}
+		assert.NoError(c, cluster.Client.List(t.Context(), list, client.InNamespace(tn.Namespace)))
+		if !assert.NotEmpty(c, list.Items) {
+			return
+		}
+		newest := slices.MaxFunc(list.Items, func(a, b operatorsv1alpha1.InstallPlan) int { return a.Spec.Generation - b.Spec.Generation })
+		if !assert.Equal(c, []string{version}, newest.Spec.ClusterServiceVersionNames) ||
+			!assert.Equal(c, operatorsv1alpha1.InstallPlanPhaseRequiresApproval, newest.Status.Phase) {
+			return
+		}
+		before := newest.DeepCopy()
+		newest.Spec.Approved = true
+		assert.NoError(c, cluster.Client.Patch(t.Context(), &newest, client.MergeFrom(before)))
+	})
+}
+
+func TestASickCatalogConcernsOnlyWhoNeedsIt(t *testing.T) {
+	t.Parallel()
+	tn := following(t)
+	tn.Publish("good", "a.v1.0.0 stable", "c.v1.0.0 stable needs=nowhere:>=1.0.0", "d.v1.0.0 stable needs=e:>=1.0.0", "e.v1.0.0 stable", "f.v1.0.0 stable")
+	tn.Catalog("dead", image(catalogAbsent))
+	tn.Catalog("lying", image(catalogMalformed))
+	tn.Subscribe("good", "a", "stable")
+	tn.Subscribe("good", "c", "stable")
+	tn.Subscribe("good", "d", "stable")
+	tn.Subscribe("dead", "g", "stable")
+	tn.Subscribe("lying", "h", "stable")
+	settles(tn, "a.v1.0.0", "d.v1.0.0", "e.v1.0.0")
+	const failed = operatorsv1alpha1.SubscriptionResolutionFailed
+	says(tn, "c", failed, resolver.ErrorPreventedResolution, "is not available, and it may be there")
+	says(tn, "g", failed, resolver.ErrorPreventedResolution, "error using catalogsource "+tn.Namespace+"/dead")
+	says(tn, "h", failed, resolver.ErrorPreventedResolution, "error using catalogsource "+tn.Namespace+"/lying")
+	for _, name := range []string{"a", "d"} {
+		require.NotEqual(t, corev1.ConditionTrue, subscriptions(t, tn)[name].Status.GetCondition(failed).Status, name)
+	}
+}
+
+func TestDeprecationsAndASwitchOfTheCatalog(t *testing.T) {
+	t.Parallel()
+	tn := following(t)
+	tn.Publish("catalog", releasesV1+" deprecated=old")
+	tn.Subscribe("catalog", "a", "stable")
+	settles(tn, "a.v1.0.0")
+	says(tn, "a", operatorsv1alpha1.SubscriptionBundleDeprecated, "", "olm.bundle/a.v1.0.0: old")
+	says(tn, "a", operatorsv1alpha1.SubscriptionDeprecated, "", "olm.bundle/a.v1.0.0: old")
+
+	tn.Publish("other", releasesV1, releasesV2)
+	sub := subscriptions(t, tn)["a"]
+	before := sub.DeepCopy()
+	sub.Spec.CatalogSource = "other"
+	require.NoError(t, cluster.Client.Patch(t.Context(), sub, client.MergeFrom(before)))
+	settles(tn, "a.v2.0.0")
+	tn.Eventually(func(c *assert.CollectT) {
+		for _, condition := range subscriptions(t, tn)["a"].Status.Conditions {
+			assert.False(c, strings.Contains(string(condition.Type), "Deprecated"), condition.Message)
+		}
+	})
+}

@@ -1,0 +1,177 @@
+package env
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Releases is a file-based catalog, as JSON, of small operators that do nothing, a version a line:
+//
+//	a.v2.0.0 stable,beta replaces=a.v1.0.0 skips=a.v1.5.0 range=<2.0.0 needs=b:>=1.0.0 reads=secrets global deprecated=why
+//
+// The package is what stands before ".v"; the first channel of its first line is its default. What it reads is a
+// permission beyond reading ConfigMaps, which each asks for. One that is global supports no OperatorGroup with
+// targets, so that it fails there.
+func Releases(lines ...string) string {
+	var out strings.Builder
+	encode := json.NewEncoder(&out)
+	seen := map[string]bool{}
+	channels := map[string][]map[string]any{}
+	var deprecations []map[string]any
+	var order []string
+	write := func(v map[string]any) {
+		if err := encode.Encode(v); err != nil {
+			panic(err) // a test's own values
+		}
+	}
+	for _, line := range lines {
+		words := strings.Fields(line)
+		pkg, version, _ := strings.Cut(words[0], ".v")
+		named := strings.Split(words[1], ",")
+		if !seen[pkg] {
+			seen[pkg] = true
+			write(map[string]any{"schema": "olm.package", "name": pkg, "defaultChannel": named[0]})
+		}
+		r := release{name: words[0], pkg: pkg, version: version, entry: map[string]any{"name": words[0]}}
+		for _, word := range words[2:] {
+			r.read(word)
+		}
+		for _, c := range named {
+			key := pkg + " " + c
+			if channels[key] == nil {
+				order = append(order, key)
+			}
+			channels[key] = append(channels[key], r.entry)
+		}
+		if r.deprecated != "" {
+			deprecations = append(deprecations, map[string]any{"schema": "olm.deprecations", "package": pkg, "entries": []any{
+				map[string]any{"reference": map[string]any{"schema": "olm.bundle", "name": r.name}, "message": r.deprecated},
+			}})
+		}
+		write(map[string]any{"schema": "olm.bundle", "name": r.name, "package": pkg, "properties": r.properties()})
+	}
+	for _, key := range order {
+		pkg, channel, _ := strings.Cut(key, " ")
+		write(map[string]any{"schema": "olm.channel", "name": channel, "package": pkg, "entries": channels[key]})
+	}
+	for _, d := range deprecations {
+		write(d)
+	}
+	return out.String()
+}
+
+// release is one line.
+type release struct {
+	name, pkg, version, deprecated string
+	entry                          map[string]any
+	needs                          []map[string]any
+	reads                          []string
+	global                         bool
+}
+
+func (r *release) read(word string) {
+	key, value, _ := strings.Cut(word, "=")
+	switch key {
+	case "replaces":
+		r.entry["replaces"] = value
+	case "skips":
+		r.entry["skips"] = strings.Split(value, ",")
+	case "range":
+		r.entry["skipRange"] = value
+	case "needs":
+		pkg, versions, _ := strings.Cut(value, ":")
+		r.needs = append(r.needs, map[string]any{"packageName": pkg, "versionRange": versions})
+	case "reads":
+		r.reads = append(r.reads, value)
+	case "global":
+		r.global = true
+	case "deprecated":
+		r.deprecated = value
+	default:
+		panic("no such word: " + word) // a test's own text
+	}
+}
+
+func (r *release) properties() []map[string]any {
+	property := func(t string, v any) map[string]any { return map[string]any{"type": t, "value": v} }
+	csv, err := json.Marshal(r.csv())
+	if err != nil {
+		panic(err) // a test's own values
+	}
+	out := []map[string]any{
+		property("olm.package", map[string]any{"packageName": r.pkg, "version": r.version}),
+		property("olm.bundle.object", map[string]any{"data": csv}),
+	}
+	for _, n := range r.needs {
+		out = append(out, property("olm.package.required", n))
+	}
+	return out
+}
+
+func (r *release) csv() *operatorsv1alpha1.ClusterServiceVersion {
+	csv := &operatorsv1alpha1.ClusterServiceVersion{
+		TypeMeta:   metav1.TypeMeta{APIVersion: operatorsv1alpha1.SchemeGroupVersion.String(), Kind: operatorsv1alpha1.ClusterServiceVersionKind},
+		ObjectMeta: metav1.ObjectMeta{Name: r.name},
+	}
+	if err := csv.Spec.Version.UnmarshalJSON([]byte(fmt.Sprintf("%q", r.version))); err != nil {
+		panic(err) // a test's own text
+	}
+	csv.Spec.DisplayName = r.pkg
+	for _, mode := range []operatorsv1alpha1.InstallModeType{"OwnNamespace", "SingleNamespace", "MultiNamespace", "AllNamespaces"} {
+		csv.Spec.InstallModes = append(csv.Spec.InstallModes, operatorsv1alpha1.InstallMode{Type: mode, Supported: !r.global || mode == "AllNamespaces"})
+	}
+	labels := map[string]string{"app": r.pkg}
+	csv.Spec.InstallStrategy.StrategyName = "deployment"
+	strategy := &csv.Spec.InstallStrategy.StrategySpec
+	strategy.DeploymentSpecs = []operatorsv1alpha1.StrategyDeploymentSpec{{Name: r.pkg, Spec: appsv1.DeploymentSpec{
+		Selector: &metav1.LabelSelector{MatchLabels: labels},
+		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{
+			ServiceAccountName: r.pkg,
+			Containers:         []corev1.Container{{Name: "manager", Image: "images.test/" + r.pkg + ":" + r.version}},
+		}},
+	}}}
+	rules := []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: append([]string{"configmaps"}, r.reads...), Verbs: []string{"get"}}}
+	strategy.Permissions = []operatorsv1alpha1.StrategyDeploymentPermissions{{ServiceAccountName: r.pkg, Rules: rules}}
+	return csv
+}
+
+// Publish makes, or changes, a catalog of a ConfigMap's.
+func (tn *Tenant) Publish(name string, lines ...string) {
+	tn.T.Helper()
+	cm := &corev1.ConfigMap{ObjectMeta: tn.Meta(name), Data: map[string]string{"catalog.json": Releases(lines...)}}
+	err := tn.Cluster.Client.Create(tn.T.Context(), cm)
+	if apierrors.IsAlreadyExists(err) {
+		require.NoError(tn.T, tn.Cluster.Client.Patch(tn.T.Context(), cm, client.Merge))
+		return
+	}
+	require.NoError(tn.T, err)
+	tn.Create(&operatorsv1alpha1.CatalogSource{ObjectMeta: tn.Meta(name), Spec: operatorsv1alpha1.CatalogSourceSpec{
+		SourceType: operatorsv1alpha1.SourceTypeConfigmap, ConfigMap: name,
+	}})
+}
+
+// GrantReleases gives the account what Releases need, upgrades included, but the reading of anything beyond
+// ConfigMaps.
+func (tn *Tenant) GrantReleases() {
+	tn.T.Helper()
+	all := func(group string, resources ...string) rbacv1.PolicyRule {
+		return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: resources, Verbs: []string{"get", "create", "patch", "delete"}}
+	}
+	tn.Grant(tn.Namespace,
+		all("", "serviceaccounts"), all("apps", "deployments"), all(rbacv1.GroupName, "roles", "rolebindings"),
+		all(operatorsv1alpha1.GroupName, "clusterserviceversions", "installplans"),
+		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"get"}},
+		rbacv1.PolicyRule{APIGroups: []string{operatorsv1alpha1.GroupName}, Resources: []string{"operatorconditions"},
+			Verbs: []string{"get", "update", "patch"}},
+	)
+}
