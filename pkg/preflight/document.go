@@ -34,6 +34,8 @@ type Document struct {
 	// Refused are objects that the API server does not take.
 	Refused []Refusal `json:"refused,omitempty"`
 	Notes   []string  `json:"notes,omitempty"`
+	// Changes are between the versions of the plan and those whose place they take.
+	Changes []Change `json:"changes,omitempty"`
 	// LeftOut counts the entries that did not fit.
 	LeftOut int `json:"leftOut,omitempty"`
 }
@@ -58,7 +60,7 @@ func (r Report) Document() Document {
 	d := Document{
 		Account: r.Account.String(),
 		Missing: explain(r.Findings), Unknown: explain(r.Unknown), Allowed: explain(r.Allowed),
-		Refused: r.Refused, Notes: slices.Clone(r.Notes),
+		Refused: r.Refused, Notes: slices.Clone(r.Notes), Changes: r.Changes,
 	}
 	for _, f := range r.Unknown {
 		if len(f.Missing) == 0 { // of no rule in particular

@@ -58,6 +58,9 @@ func (r Report) refusals(scopes []Scope) string {
 	if len(r.Refused) > 0 {
 		tail = append(tail, join(r.refusedLines(), MaxRefusals))
 	}
+	if changed := r.ChangedText(); changed != "" && len(scopes) > 0 {
+		tail = append(tail, changed)
+	}
 	if r.Details != "" {
 		tail = append(tail, r.Details)
 	}

@@ -64,6 +64,8 @@ type Report struct {
 	Refused []Refusal
 	// Notes are what an administrator should know besides.
 	Notes []string
+	// Changes are between the versions of the plan and those whose place they take.
+	Changes []Change
 	// Blind says that RBAC could not be read, or not all of it: no change of it will be noticed.
 	Blind bool
 	// Begun says that a part of the plan was written before.

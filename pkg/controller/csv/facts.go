@@ -21,6 +21,8 @@ type Facts struct {
 	// after it has succeeded.
 	ReplacedBy string
 	Replaced   bool
+	// Forward says that the OperatorGroup lets a version that has failed be replaced.
+	Forward bool
 	// Older names the ClusterServiceVersion that this one replaces, while it exists.
 	Older string
 	// Waits says for whom a CSV that was never installed waits before anything of it is looked at: the

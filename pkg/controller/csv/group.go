@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -31,6 +32,7 @@ func (r *Reconciler) gatherGroup(ctx context.Context, s *scope) error {
 		return err
 	}
 	s.group = group
+	s.facts.Forward = group.UpgradeStrategy() == operatorsv1.UpgradeStrategyUnsafeFailForward
 	if _, err := metav1.LabelSelectorAsSelector(group.Spec.Selector); err != nil {
 		s.facts.Group = &Problem{reasonNoTargets, messageNoTargets + ": " + err.Error()}
 		return nil

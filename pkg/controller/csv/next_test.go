@@ -61,6 +61,8 @@ func TestNextInEveryPhase(t *testing.T) {
 		{"new", given(phaseNone, ""), to(phasePending, reasonRequirementsUnknown, "requirements not yet checked")},
 		{"replaced", given(phaseSucceeded, reasonInstallSuccessful, func(f *Facts) { f.ReplacedBy = "demo.v2" }),
 			to(phaseReplacing, reasonBeingReplaced, "being replaced by csv: demo.v2")},
+		{"replaced though it had failed", given(phaseFailed, reasonComponentFailed, func(f *Facts) { f.ReplacedBy, f.Forward = "demo.v2", true }),
+			to(phaseReplacing, reasonBeingReplaced, "Fail Forward is enabled, allowing Failed csv to be replaced by csv: demo.v2")},
 		{"replaced by one that has succeeded", given(phaseReplacing, reasonBeingReplaced, func(f *Facts) { f.ReplacedBy, f.Replaced = "demo.v2", true }),
 			to(phaseDeleting, reasonReplaced, "has been replaced by a newer ClusterServiceVersion that has successfully installed.")},
 		{"goes", given(phaseDeleting, reasonReplaced, func(f *Facts) { f.ReplacedBy, f.Replaced = "demo.v2", true }),

@@ -64,5 +64,6 @@ const (
 	messageNoAdoption      = "unable to adopt APIService"
 	messageCertRotation    = "CSV owns resources that require a cert refresh"
 	messageBeingReplaced   = "being replaced by csv: %s"
+	messageFailForward     = "Fail Forward is enabled, allowing Failed csv to be replaced by csv: %s"
 	messageReplaced        = "has been replaced by a newer ClusterServiceVersion that has successfully installed."
 )

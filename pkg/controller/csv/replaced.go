@@ -13,13 +13,22 @@ import (
 func replaced(f Facts) Transition {
 	switch {
 	case !f.Replaced:
-		return to(phaseReplacing, reasonBeingReplaced, fmt.Sprintf(messageBeingReplaced, f.ReplacedBy))
+		return to(phaseReplacing, reasonBeingReplaced, beingReplaced(f))
 	case f.CSV.Status.Phase != phaseDeleting:
 		return to(phaseDeleting, reasonReplaced, messageReplaced)
 	}
 	t := stay(f)
 	t.Remove = f.Older == ""
 	return t
+}
+
+// beingReplaced says so, and of one that had failed that its OperatorGroup lets it (contract 1.7).
+func beingReplaced(f Facts) string {
+	forward := fmt.Sprintf(messageFailForward, f.ReplacedBy)
+	if f.Forward && f.CSV.Status.Phase == phaseFailed || f.CSV.Status.Message == forward {
+		return forward
+	}
+	return fmt.Sprintf(messageBeingReplaced, f.ReplacedBy)
 }
 
 // removeReplaced deletes, as the account, a CSV that was replaced; finalize and garbage collection follow.

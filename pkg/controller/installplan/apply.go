@@ -170,8 +170,9 @@ func awaitCRDs(ctx context.Context, s *run) (flow.Outcome, error) {
 	return flow.Next(), nil
 }
 
-func complete(_ context.Context, s *run) (flow.Outcome, error) {
+func complete(ctx context.Context, s *run) (flow.Outcome, error) {
 	s.setComplete()
+	s.prune(ctx)
 	return flow.Done(), nil
 }
 

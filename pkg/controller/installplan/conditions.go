@@ -101,7 +101,7 @@ func (s *run) setFindings() {
 	case undecided != "":
 		s.setCondition(typePermissionsMissing, corev1.ConditionUnknown, reasonUndecided, status.Text(undecided))
 	default:
-		s.setCondition(typePermissionsMissing, corev1.ConditionFalse, reasonHeld, "")
+		s.setCondition(typePermissionsMissing, corev1.ConditionFalse, reasonHeld, status.Text(f.ChangedText()))
 	}
 	switch {
 	case len(f.Refused) > 0:

@@ -10,6 +10,7 @@ import (
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -41,6 +42,9 @@ func preflightPlan(ctx context.Context, s *run) (flow.Outcome, error) {
 	s.findings = preflight.Examine(s.account.Key(), needs, s.holding)
 	s.findings = s.reconciler.confirmer.Confirm(ctx, s.key().String(), s.findings)
 	s.findings.Begun = s.begun()
+	if s.findings.Changes, err = s.changes(ctx); err != nil {
+		return flow.Outcome{}, err
+	}
 	if err := s.refuseUnserved(ctx); err != nil {
 		return flow.Outcome{}, err
 	}
@@ -77,6 +81,30 @@ func (s *run) lacks(more string) (flow.Outcome, error) {
 		return flow.Outcome{}, &refused{reasonPermissions, text}
 	}
 	return flow.Wait(reasonPermissions, text), nil
+}
+
+// changes compares the versions of the plan with those whose place they take.
+func (s *run) changes(ctx context.Context) ([]preflight.Change, error) {
+	var out []preflight.Change
+	for _, pin := range s.content.Pins {
+		i := slices.IndexFunc(s.steps, func(st step.Step) bool { return st.IsCSV() && st.Owner.CSV == pin.Bundle })
+		if pin.Replaces == "" || i < 0 {
+			continue
+		}
+		from, to := &operatorsv1alpha1.ClusterServiceVersion{}, &operatorsv1alpha1.ClusterServiceVersion{}
+		err := s.reconciler.Client.Get(ctx, client.ObjectKey{Namespace: s.plan.Namespace, Name: pin.Replaces}, from)
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if err == nil {
+			err = runtime.DefaultUnstructuredConverter.FromUnstructured(s.steps[i].Object.Object, to)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("compare ClusterServiceVersion %q with %q: %w", pin.Bundle, pin.Replaces, err)
+		}
+		out = append(out, preflight.ChangesOf(from, to, s.plan.Namespace, s.targets)...)
+	}
+	return out, nil
 }
 
 func (s *run) holding(namespace string) rbac.Holding {

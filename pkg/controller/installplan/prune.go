@@ -1,0 +1,80 @@
+package installplan
+
+import (
+	"context"
+	"slices"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/rbac"
+	"github.com/remit-olm/remit/pkg/resolver"
+)
+
+const (
+	// keptPlans is how many InstallPlans of a namespace are kept, the newest by generation, and prunedPlans how
+	// many are removed at once (contract 1.4).
+	keptPlans   = 5
+	prunedPlans = 5
+)
+
+// prune removes old plans that are finished, as the account: where that may not, they stay. What they have
+// installed does not depend on them. It is no matter of this plan whether it works.
+func (s *run) prune(ctx context.Context) {
+	list := &operatorsv1alpha1.InstallPlanList{}
+	if err := s.reconciler.Client.List(ctx, list, client.InNamespace(s.plan.Namespace)); err != nil {
+		return
+	}
+	old := surplus(list.Items, s.plan.UID)
+	if len(old) == 0 || !s.mayPrune() {
+		return
+	}
+	for _, ip := range old {
+		err := s.executor.Account.Delete(ctx, ip, client.Preconditions{UID: &ip.UID, ResourceVersion: &ip.ResourceVersion})
+		if client.IgnoreNotFound(err) != nil {
+			log.FromContext(ctx).Info("Leaving an old InstallPlan", "InstallPlan", ip.Name, "why", err.Error())
+			return
+		}
+		log.FromContext(ctx).Info("Removed an old InstallPlan", "InstallPlan", ip.Name, "account", s.account.Key().String())
+	}
+}
+
+func (s *run) mayPrune() bool {
+	rule := rbacv1.PolicyRule{APIGroups: []string{operatorsv1alpha1.GroupName}, Resources: []string{"installplans"}, Verbs: []string{"delete"}}
+	return len(rbac.NewSet(s.holding(s.plan.Namespace).Rules).Missing([]rbacv1.PolicyRule{rule})) == 0
+}
+
+// surplus are the oldest finished plans beyond those that are kept, but the one that is just completing and the
+// newest of each Subscription.
+func surplus(all []operatorsv1alpha1.InstallPlan, current types.UID) []*operatorsv1alpha1.InstallPlan {
+	sorted := slices.Clone(all)
+	slices.SortFunc(sorted, func(a, b operatorsv1alpha1.InstallPlan) int { return b.Spec.Generation - a.Spec.Generation })
+	var out []*operatorsv1alpha1.InstallPlan
+	seen := map[types.UID]bool{}
+	for i := range sorted {
+		ip := &sorted[i]
+		if newest := newestOf(ip, seen); !newest && i >= keptPlans && finished(ip) && ip.UID != current && ip.DeletionTimestamp == nil {
+			out = append(out, ip)
+		}
+	}
+	slices.Reverse(out)
+	return out[:min(len(out), prunedPlans)]
+}
+
+// newestOf says whether one of the plan's Subscriptions was not seen with a newer one.
+func newestOf(ip *operatorsv1alpha1.InstallPlan, seen map[types.UID]bool) bool {
+	plan, err := resolver.Decode(ip.Namespace, ip.Name, ip.Annotations[names.AnnotationPlan])
+	if err != nil {
+		return false
+	}
+	newest := false
+	for _, pin := range plan.Pins {
+		newest = newest || !seen[pin.SubscriptionUID]
+		seen[pin.SubscriptionUID] = true
+	}
+	return newest
+}

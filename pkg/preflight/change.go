@@ -1,0 +1,107 @@
+package preflight
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	rbacv1 "k8s.io/api/rbac/v1"
+
+	"github.com/remit-olm/remit/pkg/rbac"
+	"github.com/remit-olm/remit/pkg/step/build"
+)
+
+// MaxChanges bounds the part of a Report's text that tells what a version asks for more and less, in bytes.
+const MaxChanges = 4 * 1024
+
+// Change is what a version's operators get in one scope more, and less, than those of the version whose place
+// it takes.
+type Change struct {
+	From string `json:"from"`
+	To   string `json:"to"`
+	// Namespace is "" for the whole cluster.
+	Namespace string              `json:"namespace"`
+	Added     []rbacv1.PolicyRule `json:"added,omitempty"`
+	Removed   []rbacv1.PolicyRule `json:"removed,omitempty"`
+}
+
+// ChangesOf compares the permissions of two versions for an OperatorGroup with these targets, scope by scope: the
+// whole cluster first, and nothing for a scope in which they are the same.
+func ChangesOf(from, to *operatorsv1alpha1.ClusterServiceVersion, namespace string, targets []string) []Change {
+	before, after := rulesByScope(from, namespace, targets), rulesByScope(to, namespace, targets)
+	scopes := maps.Clone(before)
+	maps.Copy(scopes, after)
+	var out []Change
+	for _, scope := range slices.Sorted(maps.Keys(scopes)) {
+		c := Change{
+			From: from.Name, To: to.Name, Namespace: scope,
+			Added: difference(after[scope], before[scope]), Removed: difference(before[scope], after[scope]),
+		}
+		if len(c.Added)+len(c.Removed) > 0 {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+func rulesByScope(csv *operatorsv1alpha1.ClusterServiceVersion, namespace string, targets []string) map[string][]rbacv1.PolicyRule {
+	out := map[string][]rbacv1.PolicyRule{}
+	for _, g := range build.Grants(csv, namespace, targets) {
+		out[g.Namespace] = append(out[g.Namespace], g.Rules...)
+	}
+	return out
+}
+
+// difference are the rules of a that b does not cover. Of rules too large to be compared it says nothing: a plan
+// with such rules is refused.
+func difference(a, b []rbacv1.PolicyRule) []rbacv1.PolicyRule {
+	if rbac.TooLarge(a) || rbac.TooLarge(b) {
+		return nil
+	}
+	return rbac.Minimal(rbac.NewSet(b).Missing(a))
+}
+
+// ChangedText says, a rule a line, what the versions of a plan ask for more and less; "" where they ask for the
+// same.
+func (r Report) ChangedText() string {
+	var lines []string
+	head := ""
+	for _, c := range r.Changes {
+		if h := fmt.Sprintf("%s asks for %s %s:", c.To, comparison(r.Changes, c), c.From); h != head {
+			head = h
+			lines = append(lines, head)
+		}
+		where := "in the whole cluster"
+		if c.Namespace != rbac.ClusterScope {
+			where = fmt.Sprintf("in namespace %q", c.Namespace)
+		}
+		for _, rule := range c.Added {
+			lines = append(lines, fmt.Sprintf("+ %s %s", rbac.Line(rule), where))
+		}
+		for _, rule := range c.Removed {
+			lines = append(lines, fmt.Sprintf("- %s %s", rbac.Line(rule), where))
+		}
+	}
+	if len(lines) == 0 {
+		return ""
+	}
+	return join(lines, MaxChanges)
+}
+
+// comparison words all changes between the two versions of one of them.
+func comparison(all []Change, of Change) string {
+	more, less := false, false
+	for _, c := range all {
+		if c.From == of.From && c.To == of.To {
+			more, less = more || len(c.Added) > 0, less || len(c.Removed) > 0
+		}
+	}
+	switch {
+	case more && less:
+		return "more and less than"
+	case more:
+		return "more than"
+	}
+	return "less than"
+}
