@@ -13,6 +13,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -33,6 +34,12 @@ func hook(kind, rules string, more ...string) any {
 // intercepting is one rule.
 func intercepting(group, resources, operations string) string {
 	return fmt.Sprintf(`{apiGroups: [%q], apiVersions: ["*"], resources: [%s], operations: [%s]}`, group, resources, operations)
+}
+
+func withPort(d any, port int64) any {
+	fields, _ := d.(map[string]any)
+	fields["containerPort"] = port
+	return fields
 }
 
 func hooked(c forge.CSV, hooks ...any) forge.CSV { return c.Set(hooks, "spec", "webhookdefinitions") }
@@ -76,7 +83,7 @@ func owningAPI(c forge.CSV, group, version string) forge.CSV {
 
 // invalid is a row whose CSV nobody may install: it fails, with these words, and nothing is made that calls it.
 func invalid(number, title string, c forge.CSV, words ...string) row {
-	return row{number: number, title: title, holds: calling(p1()), play: func(s *scene) {
+	return row{number: number, title: title, holds: serving(p1()), play: func(s *scene) {
 		s.install(bundleOf(c))
 		s.csvSays(failed, words...)
 		s.uncalled()
@@ -147,12 +154,24 @@ func webhooks() []row {
 			s.allow(s.madeByOurs)
 			s.install(bundleOf(hooked(csv(), hook("Validating", intercepting("", "'*'", "DELETE"), "failurePolicy: Fail", "timeoutSeconds: 1"))))
 			s.Complete()
-			s.csvSays(succeeded) // judged lets the namespace go, and the last test waits for that
+			s.csvSays(succeeded)
+			s.leave()
+			s.Eventually(func(c *assert.CollectT) {
+				assert.Empty(c, s.configurations(c))
+				assert.True(c, apierrors.IsNotFound(cluster.Client.Get(s.T.Context(), client.ObjectKey{Name: s.Namespace}, &corev1.Namespace{})))
+			})
 		}},
 		invalid("36", "two webhooks of one name", hooked(csv(), harmless(), harmless()), "CSV contains repeated WebhookDescription name"),
 		invalid("36a", "a webhook of a Deployment that there is not", hooked(csv(), forge.Value(strings.Replace(`{type: ValidatingAdmissionWebhook, generateName: probe.escape.test,
- deploymentName: elsewhere, containerPort: 99999, admissionReviewVersions: [v1], sideEffects: None}`, "\n", "", 1))),
-			`deployment "elsewhere" is not one of the install strategy`, "containerPort 99999 is no port", "there are no rules"),
+ deploymentName: elsewhere, containerPort: 443, admissionReviewVersions: [v1], sideEffects: None}`, "\n", "", 1))),
+			`deployment "elsewhere" is not one of the install strategy`, "there are no rules"),
+		{number: "36c", title: "a webhook on a port that is none", holds: calling(p0()), play: func(s *scene) {
+			d := harmless()
+			s.install(bundleOf(hooked(csv(), d).Set([]any{withPort(d, 99999)}, "spec", "webhookdefinitions")))
+			s.planSays("containerPort")
+			s.nothingWritten()
+			s.uncalled()
+		}},
 		invalid("36b", "a certificate tool that is to read another namespace's authority", hooked(csv(), harmless()).
 			Set(map[string]any{"cert-manager.io/inject-ca-from-secret": "kube-system/crown"}, "metadata", "annotations"), `is not of namespace`),
 		{number: "37", title: "an OperatorGroup whose selector matches what a tenant labels", holds: calling(p0()), play: func(s *scene) {

@@ -27,7 +27,7 @@ const fieldManager = names.FieldManager + "-operatorgroup"
 // written, and nothing read live, where the cache shows all of it in place. A refusal is a fact, not
 // an error.
 func (r *Reconciler) prepare(ctx context.Context, s *scope) error {
-	if !s.canAct() {
+	if !s.canAct() || s.facts.Taken != nil {
 		return nil
 	}
 	want, err := r.operatorRBAC(s)
@@ -48,9 +48,6 @@ func (r *Reconciler) prepare(ctx context.Context, s *scope) error {
 		return nil // the API server would refuse these roles
 	}
 	err = r.write(ctx, s, want)
-	if err == nil {
-		err = r.annotate(ctx, s)
-	}
 	if err != nil && refusal(err) || asLacks(err) {
 		s.facts.Prepared = err
 		s.facts.Notes = append(s.facts.Notes, oneLine(err))
@@ -69,7 +66,7 @@ func (r *Reconciler) operatorRBAC(s *scope) ([]*unstructured.Unstructured, error
 	return want, err
 }
 
-// write applies, in order, those objects that the cache does not show as they should be, and then
+// write annotates the CSV, applies, in order, those objects that the cache does not show as they should be, and then
 // removes the roles of namespaces that are no longer targets.
 func (r *Reconciler) write(ctx context.Context, s *scope, want []*unstructured.Unstructured) error {
 	var due []*unstructured.Unstructured
@@ -83,6 +80,10 @@ func (r *Reconciler) write(ctx context.Context, s *scope, want []*unstructured.U
 		}
 	}
 	if err := r.lacks(ctx, s, forPreparing, due); err != nil {
+		return err
+	}
+	// The finalizer comes before what it is for.
+	if done, err := r.annotate(ctx, s); !done {
 		return err
 	}
 	for _, obj := range due {
@@ -119,23 +120,26 @@ func (r *Reconciler) inPlace(ctx context.Context, s *scope, want *unstructured.U
 }
 
 // annotate puts the OperatorGroup's annotations on the CSV, which are Remit's alone to set, and the finalizer
-// where something outside its namespace belongs to it. What a plan has made has both from the start.
-func (r *Reconciler) annotate(ctx context.Context, s *scope) error {
+// where something outside its namespace is to belong to it. What a plan has made has both from the start.
+func (r *Reconciler) annotate(ctx context.Context, s *scope) (done bool, err error) {
 	after := s.csv.DeepCopy()
 	if after.Annotations == nil {
 		after.Annotations = map[string]string{}
 	}
 	maps.Copy(after.Annotations, deployment.GroupAnnotations(s.group.Name, s.csv.Namespace, s.targets))
-	if !s.hooks.Empty() || slices.ContainsFunc(build.Grants(s.csv, s.csv.Namespace, s.targets), func(g build.Grant) bool { return g.Namespace != s.csv.Namespace }) {
+	if build.Outside(s.csv, s.csv.Namespace, s.targets) {
 		controllerutil.AddFinalizer(after, names.FinalizerCSV)
 	}
 	if maps.Equal(after.Annotations, s.csv.Annotations) && slices.Equal(after.Finalizers, s.csv.Finalizers) {
-		return nil
+		return true, nil
 	}
 	s.facts.Settling = true
-	err := s.client.Patch(ctx, after, client.MergeFromWithOptions(s.csv, client.MergeFromWithOptimisticLock{}), client.FieldOwner(fieldManager))
-	if err != nil && !apierrors.IsConflict(err) { // the event of the newer one brings it back
-		return fmt.Errorf("annotate ClusterServiceVersion %s/%s: %w", s.csv.Namespace, s.csv.Name, err)
+	err = s.client.Patch(ctx, after, client.MergeFromWithOptions(s.csv, client.MergeFromWithOptimisticLock{}), client.FieldOwner(fieldManager))
+	switch {
+	case apierrors.IsConflict(err):
+		return false, nil // the event of the newer one brings it back
+	case err != nil:
+		return false, fmt.Errorf("annotate ClusterServiceVersion %s/%s: %w", s.csv.Namespace, s.csv.Name, err)
 	}
-	return nil
+	return true, nil
 }

@@ -36,13 +36,17 @@ func csvObject(b *bundle.Bundle, scope Scope) (*unstructured.Unstructured, error
 		maps.Copy(annotations, deployment.GroupAnnotations(scope.Group, scope.Namespace, scope.Targets))
 		obj.SetAnnotations(annotations)
 	}
-	outside := slices.ContainsFunc(Grants(b.CSV, scope.Namespace, scope.Targets), func(g Grant) bool {
-		return g.Namespace != scope.Namespace
-	})
-	if outside || slices.ContainsFunc(b.Objects, leavesWithCSV) {
+	if Outside(b.CSV, scope.Namespace, scope.Targets) || slices.ContainsFunc(b.Objects, leavesWithCSV) {
 		obj.SetFinalizers([]string{names.FinalizerCSV})
 	}
 	return obj, nil
+}
+
+// Outside says whether something is made for a CSV that lies outside its namespace: roles in other targets,
+// and by what it is called.
+func Outside(csv *operatorsv1alpha1.ClusterServiceVersion, namespace string, targets []string) bool {
+	return len(csv.Spec.WebhookDefinitions)+len(csv.Spec.APIServiceDefinitions.Owned) > 0 ||
+		slices.ContainsFunc(Grants(csv, namespace, targets), func(g Grant) bool { return g.Namespace != namespace })
 }
 
 // leavesWithCSV says of a manifest that it is cluster-scoped, so that no garbage collection removes it,
