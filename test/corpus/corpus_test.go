@@ -118,7 +118,7 @@ func (w *world) try(ctx context.Context, c *testCase) outcome {
 	}
 	o.verdict = succeeded
 	if n := len(c.CSV.Spec.WebhookDefinitions); n > 0 {
-		o.reason = fmt.Sprintf("without its %d webhooks, which are not served yet", n)
+		o.reason = fmt.Sprintf("with %d webhooks", n)
 	}
 	return o
 }
