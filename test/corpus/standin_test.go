@@ -4,8 +4,10 @@ import (
 	"slices"
 	"strings"
 
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/utils/ptr"
@@ -64,6 +66,21 @@ func (p *published) standIns() []*apiextensionsv1.CustomResourceDefinition {
 	return out
 }
 
+// priorities are stand-ins for the PriorityClasses that the bundle's Deployments name and that neither it nor every
+// cluster has.
+func (p *published) priorities() []*schedulingv1.PriorityClass {
+	var out []*schedulingv1.PriorityClass
+	for _, d := range p.CSV.Spec.InstallStrategy.StrategySpec.DeploymentSpecs {
+		name := d.Spec.Template.Spec.PriorityClassName
+		is := func(c *schedulingv1.PriorityClass) bool { return c.Name == name }
+		brought := func(o *unstructured.Unstructured) bool { return o.GetKind() == "PriorityClass" && o.GetName() == name }
+		if name != "" && !strings.HasPrefix(name, "system-") && !slices.ContainsFunc(out, is) && !slices.ContainsFunc(p.Objects, brought) {
+			out = append(out, &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: name}})
+		}
+	}
+	return out
+}
+
 func standIn(plural string, gvk schema.GroupVersionKind, scope apiextensionsv1.ResourceScope) *apiextensionsv1.CustomResourceDefinition {
 	return &apiextensionsv1.CustomResourceDefinition{
 		ObjectMeta: metav1.ObjectMeta{
@@ -92,6 +109,9 @@ func (c *testCase) claims() []string {
 	var out []string
 	for _, crd := range c.standIns() {
 		out = append(out, crd.Name)
+	}
+	for _, class := range c.priorities() {
+		out = append(out, "PriorityClass "+class.Name)
 	}
 	for _, obj := range c.Objects {
 		if kind, _ := bundle.KindOf(obj.GroupVersionKind().GroupKind()); !kind.Namespaced {

@@ -23,6 +23,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -81,6 +82,7 @@ func newWorld(t *testing.T, all []*testCase) *world {
 	cluster, err := env.Start(context.Background(), env.Options{Catalogs: catalogs})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, cluster.Stop()) })
+	enlist(t, cluster.Client)
 	ctrllog.SetLogger(logr.Discard()) // the cache's
 	w := &world{Cluster: cluster, blocked: map[string]string{}}
 	w.cache, err = cache.New(cluster.Config(), cache.Options{Scheme: cluster.Client.Scheme()})
@@ -95,6 +97,18 @@ func newWorld(t *testing.T, all []*testCase) *world {
 	go func() { _ = w.cache.Start(t.Context()) }()
 	require.True(t, w.cache.WaitForCacheSync(t.Context()))
 	return w
+}
+
+// enlist gives the nodes the role that some operators ask for, and that the one node of a small cluster has.
+func enlist(t *testing.T, c client.Client) {
+	t.Helper()
+	nodes := &corev1.NodeList{}
+	require.NoError(t, c.List(t.Context(), nodes))
+	require.NotEmpty(t, nodes.Items)
+	for _, n := range nodes.Items {
+		patch := []byte(`{"metadata":{"labels":{"node-role.kubernetes.io/control-plane":""}}}`)
+		require.NoError(t, c.Patch(t.Context(), &n, client.RawPatch(types.MergePatchType, patch)))
+	}
 }
 
 func (w *world) observe(obj any) {
@@ -151,6 +165,11 @@ func decode(text []byte) ([]*unstructured.Unstructured, error) {
 func (w *world) prepare(ctx context.Context, c *testCase, printed []*unstructured.Unstructured) error {
 	for _, crd := range c.standIns() {
 		if err := w.Client.Create(ctx, crd); err != nil {
+			return err
+		}
+	}
+	for _, class := range c.priorities() {
+		if err := w.Client.Create(ctx, class); err != nil {
 			return err
 		}
 	}
@@ -327,6 +346,9 @@ func (w *world) clear(ctx context.Context, c *testCase, printed []*unstructured.
 		if obj.GetKind() != "Namespace" {
 			remove(obj.DeepCopy())
 		}
+	}
+	for _, class := range c.priorities() {
+		remove(class)
 	}
 	crds := c.ownCRDs()
 	for _, crd := range c.standIns() {
