@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"runtime"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/remit-olm/remit/pkg/catalog"
 	"github.com/remit-olm/remit/pkg/catalog/manifest"
@@ -16,9 +19,12 @@ func Manifests(fsys fs.FS, bundle string) ([][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	var out [][]byte
-	size := 0
-	for _, e := range entries {
+	objects := make([][][]byte, len(entries))
+	var group errgroup.Group
+	// YAML is slow to read: it takes as many processors as there are.
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	size := int64(0)
+	for i, e := range entries {
 		if e.IsDir() || !IsCatalogFile(e.Name()) {
 			continue
 		}
@@ -26,16 +32,37 @@ func Manifests(fsys fs.FS, bundle string) ([][]byte, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s/%s: %w", dirManifests, e.Name(), err)
 		}
-		docs, err := manifest.Split(data)
-		if err != nil {
-			return nil, fmt.Errorf("%s/%s: %w", dirManifests, e.Name(), err)
+		// As text, it is no smaller than what comes of it; aliases are bounded by manifest.Split.
+		if size += int64(len(data)); size > 4*catalog.MaxContentBytes {
+			return nil, tooLarge()
 		}
+		group.Go(func() (err error) {
+			if objects[i], err = manifest.Split(data); err != nil {
+				err = fmt.Errorf("%s/%s: %w", dirManifests, e.Name(), err)
+			}
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	return joined(objects)
+}
+
+func joined(objects [][][]byte) ([][]byte, error) {
+	var out [][]byte
+	size := 0
+	for _, docs := range objects {
 		for _, doc := range docs {
 			size += len(doc)
 		}
 		if out = append(out, docs...); size > catalog.MaxContentBytes || len(out) > catalog.MaxManifests {
-			return nil, fmt.Errorf("more than %d bytes or %d manifests", catalog.MaxContentBytes, catalog.MaxManifests)
+			return nil, tooLarge()
 		}
 	}
 	return out, nil
+}
+
+func tooLarge() error {
+	return fmt.Errorf("more than %d bytes or %d manifests", catalog.MaxContentBytes, catalog.MaxManifests)
 }

@@ -1,0 +1,219 @@
+package catalogsource
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/utils/clock"
+
+	"github.com/remit-olm/remit/pkg/catalog/disk"
+	"github.com/remit-olm/remit/pkg/image"
+	"github.com/remit-olm/remit/test/env/registry"
+)
+
+const (
+	// largeCatalog is how many bundles the large catalog has: as many as the largest published ones.
+	largeCatalog = 7_000
+	// loadEnv has the benchmark's own program load a catalog: image, cache directory.
+	loadEnv = "REMIT_BENCH_LOAD"
+)
+
+// loaded is what a program that loads a catalog measures of itself.
+type loaded struct {
+	Seconds, PeakMB float64
+	Bundles         int
+	HeapBytes       uint64
+}
+
+func TestMain(m *testing.M) {
+	if args := os.Getenv(loadEnv); args != "" {
+		if err := loadProgram(strings.Fields(args)); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+func loadProgram(args []string) error {
+	store, err := disk.Open(args[1], 0)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = store.Close() }()
+	client, err := image.New(image.Options{Local: true})
+	if err != nil {
+		return err
+	}
+	images := newImages(client, store, nil, clock.RealClock{})
+	before := heap()
+	start := time.Now()
+	opened, err := client.Open(context.Background(), args[0], image.Access{Anywhere: true})
+	if err != nil {
+		return err
+	}
+	snap, err := images.pull(context.Background(), opened, "")
+	if err != nil {
+		return err
+	}
+	out := loaded{Seconds: time.Since(start).Seconds(), PeakMB: peak(), HeapBytes: heap() - before}
+	for _, p := range snap.Packages {
+		out.Bundles += len(p.Bundles)
+	}
+	runtime.KeepAlive(snap)
+	return json.NewEncoder(os.Stdout).Encode(out)
+}
+
+func heap() uint64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+// peak is the largest resident set so far, in MB.
+func peak() float64 {
+	data, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(data)) {
+		if kb, ok := strings.CutPrefix(line, "VmHWM:"); ok {
+			n, _ := strconv.ParseFloat(strings.Fields(kb)[0], 64)
+			return n / 1024
+		}
+	}
+	return 0
+}
+
+var packageName = regexp.MustCompile(`(?m)^package: (\S+)$`)
+
+// corpus is the folder of real operators.
+func corpus() string {
+	root := os.Getenv("CORPUS_DIR")
+	if root == "" {
+		root = "../shared/corpus"
+	}
+	if filepath.IsAbs(root) {
+		return root
+	}
+	return filepath.Join("../../..", root)
+}
+
+// large is the corpus of published catalogs as often as it takes.
+func large(b *testing.B) (fstest.MapFS, int) {
+	b.Helper()
+	files, err := filepath.Glob(filepath.Join(corpus(), "catalogs/v4.20/*/catalog.yaml"))
+	require.NoError(b, err)
+	if len(files) == 0 {
+		b.Skip("no corpus of real operators (set CORPUS_DIR)")
+	}
+	out := fstest.MapFS{}
+	bundles := 0
+	for copied := 0; bundles < largeCatalog; copied++ {
+		for _, file := range files {
+			data, err := os.ReadFile(file)
+			require.NoError(b, err)
+			pkg := packageName.FindStringSubmatch(string(data))[1]
+			name := fmt.Sprintf("%s-%d", pkg, copied)
+			for _, key := range []string{"package: ", "packageName: ", "name: "} {
+				data = bytes.ReplaceAll(data, []byte(key+pkg+"\n"), []byte(key+name+"\n"))
+			}
+			bundles += bytes.Count(data, []byte("\nschema: olm.bundle"))
+			out[name+"/catalog.yaml"] = &fstest.MapFile{Data: data}
+		}
+	}
+	return out, bundles
+}
+
+func load(b *testing.B, ref, cache string) loaded {
+	b.Helper()
+	cmd := exec.CommandContext(b.Context(), os.Args[0])
+	cmd.Env = append(os.Environ(), loadEnv+"="+ref+" "+cache)
+	cmd.Stderr = os.Stderr
+	text, err := cmd.Output()
+	require.NoError(b, err)
+	var out loaded
+	require.NoError(b, json.Unmarshal(text, &out))
+	return out
+}
+
+// BenchmarkCatalogImage loads a catalog of 7,000 bundles from a registry on this machine, each time in a program of its
+// own: cold, and with what the program before has left on disk.
+func BenchmarkCatalogImage(b *testing.B) {
+	files, bundles := large(b)
+	s := registry.New(b)
+	made, err := registry.Catalog(files)
+	require.NoError(b, err)
+	ref, _, err := s.Push("catalog:v1", made)
+	require.NoError(b, err)
+	made, files = nil, nil
+	cache := b.TempDir()
+	report := func(b *testing.B, got loaded) {
+		require.Equal(b, bundles, got.Bundles)
+		b.ReportMetric(got.Seconds, "s/load")
+		b.ReportMetric(got.PeakMB, "MB-peak-RSS")
+		b.ReportMetric(float64(got.HeapBytes)/float64(got.Bundles), "B-steady/bundle")
+		b.ReportMetric(0, "ns/op")
+	}
+	b.Run(fmt.Sprintf("cold-%d-bundles", bundles), func(b *testing.B) {
+		for range b.N {
+			require.NoError(b, os.RemoveAll(cache))
+			report(b, load(b, ref, cache))
+		}
+	})
+	b.Run(fmt.Sprintf("warm-%d-bundles", bundles), func(b *testing.B) {
+		for range b.N {
+			report(b, load(b, ref, cache))
+		}
+	})
+}
+
+// BenchmarkBundleImage unpacks an image with the largest bundle of the corpus, of 4 MB, from a registry on this machine.
+func BenchmarkBundleImage(b *testing.B) {
+	dir := filepath.Join(corpus(), "bundles/argocd-operator")
+	versions, err := os.ReadDir(dir)
+	if err != nil {
+		b.Skipf("no corpus of real operators: %v (set CORPUS_DIR)", err)
+	}
+	files := os.DirFS(filepath.Join(dir, versions[0].Name()))
+	size := 0
+	require.NoError(b, fs.WalkDir(files, ".", func(_ string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		info, err := d.Info()
+		size += int(info.Size())
+		return err
+	}))
+	s := registry.New(b)
+	made, err := registry.Bundle(files)
+	require.NoError(b, err)
+	ref, _, err := s.Push("bundle:v1", made)
+	require.NoError(b, err)
+	client, err := image.New(image.Options{Local: true})
+	require.NoError(b, err)
+	b.SetBytes(int64(size))
+	for b.Loop() {
+		opened, err := client.Open(b.Context(), ref, image.Access{Anywhere: true})
+		require.NoError(b, err)
+		_, err = contentOf(b.Context(), opened)
+		require.NoError(b, err)
+	}
+}
