@@ -19,13 +19,14 @@ const (
 	// MaxManifests bounds the number of manifests of one bundle.
 	MaxManifests = 10_000
 	// MaxPackages bounds the packages of one catalog.
-	MaxPackages = 1_000_000
+	MaxPackages = 100_000
 	// MaxChannels bounds the channels of one catalog.
-	MaxChannels = 1_000_000
-	// MaxBundles bounds the bundles of one catalog.
-	MaxBundles = 1_000_000
+	MaxChannels = 100_000
+	// MaxBundles bounds the bundles of one catalog, of which some 2 kB each are in memory: the largest published
+	// ones have 7,000.
+	MaxBundles = 100_000
 	// MaxEntries bounds the channel entries of one catalog, skips included.
-	MaxEntries = 4_000_000
+	MaxEntries = 1_000_000
 	// MaxNameBytes bounds the name of a package, channel or bundle.
 	MaxNameBytes = 253
 )

@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"regexp"
 	"strings"
 	"syscall"
@@ -26,11 +27,13 @@ type transport struct {
 	plain func(registry string) bool
 	// registry is the one that was asked for an image.
 	registry string
+	// guarded refuses addresses of this machine and of its link.
+	guarded bool
 }
 
 // to is the transport for one registry.
 func (t *transport) to(registry string) *transport {
-	return &transport{base: t.base, plain: t.plain, registry: registry}
+	return &transport{base: t.base, plain: t.plain, registry: registry, guarded: t.guarded}
 }
 
 // control is asked about an address before it is dialled.
@@ -58,7 +61,7 @@ func newTransport(authorities *x509.CertPool, plain func(string) bool, check con
 		}
 		return dialer.DialContext(ctx, network, asked)
 	}
-	return &transport{base: base, plain: plain}
+	return &transport{base: base, plain: plain, guarded: check != nil}
 }
 
 // guard refuses addresses of this machine and of its link, but for registries that the installation has named
@@ -74,18 +77,40 @@ func guard(plain func(registry string) bool) control {
 		if err != nil {
 			return fmt.Errorf("address %q: %w", address, err)
 		}
-		ip := at.Addr().Unmap()
-		if ip.IsLoopback() || ip.IsLinkLocalUnicast() || ip.IsMulticast() || ip.IsUnspecified() {
-			return fmt.Errorf("%s is an address of this machine or its link, where no registry is looked for", asked)
-		}
+		return refuseNear(asked, at.Addr())
+	}
+}
+
+func refuseNear(asked string, at netip.Addr) error {
+	ip := at.Unmap()
+	if ip.IsLoopback() || ip.IsLinkLocalUnicast() || ip.IsMulticast() || ip.IsUnspecified() {
+		return fmt.Errorf("%s is an address of this machine or its link, where no registry is looked for", asked)
+	}
+	return nil
+}
+
+// checkName is guard for what a name says by itself: through a proxy, what is dialled is the proxy.
+func (t *transport) checkName(at *url.URL) error {
+	if !t.guarded || t.plain(at.Host) {
 		return nil
 	}
+	if at.Hostname() == "localhost" {
+		return refuseNear(at.Host, netip.IPv6Loopback())
+	}
+	ip, err := netip.ParseAddr(at.Hostname())
+	if err != nil {
+		return nil // a name: dialled, or looked up by the proxy
+	}
+	return refuseNear(at.Host, ip)
 }
 
 // RoundTrip implements http.RoundTripper.
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.URL.Scheme != "https" && !t.mayBePlain(req.URL.Host) {
 		return nil, fmt.Errorf("%s: plain HTTP is not allowed there", req.URL.Redacted())
+	}
+	if err := t.checkName(req.URL); err != nil {
+		return nil, err
 	}
 	ctx, cancel := context.WithCancel(req.Context())
 	resp, err := t.base.RoundTrip(req.WithContext(ctx))

@@ -110,13 +110,21 @@ func catalogs() []row {
 		{"a name that is too long", []*api.Bundle{entry(strings.Repeat("n", 300), "")}, []string{"more than 253"}},
 		{"a name with control characters", []*api.Bundle{entry("a\x1b[31m", "")}, []string{"control character"}},
 		{"one message that is too large", []*api.Bundle{large()}, []string{"larger than max"}},
-		{"more skips than anybody has", manySkips(), []string{"4000000 channel entries"}},
+		{"more skips than anybody has", manySkips(), []string{"1000000 channel entries"}},
+		{"1 000 000 bundles", millionBundles(), []string{"100000 bundles"}},
+		{"text that is no UTF-8", []*api.Bundle{entry("a\xff\xfe", "")}, []string{"UTF-8"}},
+		{"4 GB", nil, []string{"bytes"}},
+		{"nothing, and never ends", nil, nil},
 	} {
 		rows = append(rows, row{number: "92" + letter(i), title: "a registry that sends " + r.title, holds: p0(), play: func(s *scene) {
 			s.group(s.Namespace)
-			where := s.Serve("registry", &hostileRegistry{send: r.send})
+			where := s.Serve("registry", &hostileRegistry{send: r.send, endless: r.title == "4 GB", silent: r.title == "nothing, and never ends"})
 			s.catalogSource("catalog", operatorsv1alpha1.CatalogSourceSpec{SourceType: operatorsv1alpha1.SourceTypeGrpc, Address: where})
 			s.subscribe()
+			if r.send == nil && r.words == nil {
+				s.refused("its content is not available")
+				return
+			}
 			if r.words != nil {
 				s.catalogSays(r.words...)
 				s.refused("its content is not available")
@@ -138,6 +146,8 @@ func (s *scene) catalogSource(name string, spec operatorsv1alpha1.CatalogSourceS
 type hostileRegistry struct {
 	api.UnimplementedRegistryServer
 	send []*api.Bundle
+	// endless goes on with large ones for ever, silent sends nothing and does not end.
+	endless, silent bool
 }
 
 func entry(name, replaces string) *api.Bundle {
@@ -161,12 +171,30 @@ func manySkips() []*api.Bundle {
 	return out
 }
 
+func millionBundles() []*api.Bundle {
+	out := make([]*api.Bundle, 0, 1_000_000)
+	for n := range cap(out) {
+		out = append(out, &api.Bundle{PackageName: probe, ChannelName: forge.Channel, CsvName: fmt.Sprintf("b%d", n), Version: "1.0.0"})
+	}
+	return out
+}
+
 // ListBundles implements api.RegistryServer.
 func (r *hostileRegistry) ListBundles(_ *api.ListBundlesRequest, stream api.Registry_ListBundlesServer) error {
 	for _, b := range r.send {
 		if err := stream.Send(b); err != nil {
 			return err
 		}
+	}
+	for n := 0; r.endless; n++ {
+		b := entry(fmt.Sprintf("b%d", n), "")
+		b.CsvJson = strings.Repeat("x", 16<<20)
+		if err := stream.Send(b); err != nil {
+			return err
+		}
+	}
+	if r.silent {
+		<-stream.Context().Done()
 	}
 	return nil
 }

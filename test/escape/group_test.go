@@ -169,6 +169,12 @@ func (s *scene) waiting(texts ...string) *operatorsv1alpha1.InstallPlan {
 	s.subscribe(func(spec *operatorsv1alpha1.SubscriptionSpec) {
 		spec.InstallPlanApproval = operatorsv1alpha1.ApprovalManual
 	})
+	return s.unapproved()
+}
+
+// unapproved is the plan once it waits for approval.
+func (s *scene) unapproved() *operatorsv1alpha1.InstallPlan {
+	s.T.Helper()
 	var ip *operatorsv1alpha1.InstallPlan
 	s.Eventually(func(c *assert.CollectT) {
 		ip = s.Plan(c)

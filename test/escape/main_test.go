@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/test/env"
+	"github.com/remit-olm/remit/test/env/registry"
 	"github.com/remit-olm/remit/test/escape/oracle"
 )
 
@@ -34,6 +35,8 @@ const (
 var (
 	cluster *env.Cluster
 	judge   *oracle.Oracle
+	// images is a registry that the cluster may ask without TLS.
+	images *registry.Server
 	// rows counts what was run, passed what passed.
 	ran, passed atomic.Int32
 )
@@ -52,7 +55,10 @@ func run(m *testing.M) int {
 	if err != nil {
 		return fail(err)
 	}
-	cluster, err = env.Start(ctx, env.Options{Catalogs: catalogs, CatalogArgs: []string{"--global-catalog-namespace=" + blessed}})
+	images = registry.Start()
+	defer images.Close()
+	cluster, err = env.Start(ctx, env.Options{Catalogs: catalogs, CatalogArgs: []string{
+		"--global-catalog-namespace=" + blessed, "--registry-plain-http=" + images.Host}})
 	if err != nil {
 		return fail(err)
 	}

@@ -109,9 +109,9 @@ func TestLoadBoundsTheStream(t *testing.T) {
 	l := &loader{packages: map[string]*catalog.Package{}, contents: map[bundleKey]string{}, bytes: catalog.MaxCatalogBytes}
 	require.ErrorContains(t, l.add(v1("stable")), "more than 536870912 bytes")
 	l = &loader{packages: map[string]*catalog.Package{}, contents: map[bundleKey]string{}, bundles: catalog.MaxBundles}
-	require.ErrorContains(t, l.add(v1("stable")), "more than 1000000 bundles")
+	require.ErrorContains(t, l.add(v1("stable")), "more than 100000 bundles")
 	l = &loader{packages: map[string]*catalog.Package{}, contents: map[bundleKey]string{}, entries: catalog.MaxEntries}
-	require.ErrorContains(t, l.add(v1("stable")), "more than 4000000 channel entries")
+	require.ErrorContains(t, l.add(v1("stable")), "more than 1000000 channel entries")
 }
 
 func TestContent(t *testing.T) {
