@@ -66,6 +66,15 @@ corpus: build controlplane ## Install every bundle of CORPUS_DIR (../shared/corp
 	$(GO) test -c -o bin/corpus.test ./test/corpus
 	cd test/corpus && CORPUS=all ../../bin/corpus.test -test.timeout 3h
 
+# <package>:<target>, each by itself, as the go command wants it.
+FUZZ := ./pkg/catalog/fbc:FuzzFromFiles ./pkg/catalog/fbc:FuzzFromBundles ./pkg/catalog/configmap:FuzzLoadLegacy ./pkg/bundle:FuzzParse \
+	./pkg/bundle/unpack:FuzzArchive ./pkg/catalog/layer:FuzzRead
+
+.PHONY: fuzz
+fuzz: FUZZTIME ?= 60s
+fuzz: ## Fuzz what reads strangers' bytes (catalogs, ClusterServiceVersions, archives): FUZZTIME=60s for each.
+	for f in $(FUZZ); do $(GO) test -run '^$$' -fuzz "^$${f#*:}$$" -fuzztime $(FUZZTIME) "$${f%:*}" || exit 1; done
+
 .PHONY: bench
 bench: build controlplane ## Run the benchmarks.
 	$(GO) test -run '^$$' -timeout 40m -bench . -benchmem ./...

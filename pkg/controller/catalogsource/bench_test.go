@@ -163,7 +163,6 @@ func BenchmarkCatalogImage(b *testing.B) {
 	require.NoError(b, err)
 	ref, _, err := s.Push("catalog:v1", made)
 	require.NoError(b, err)
-	made, files = nil, nil
 	cache := b.TempDir()
 	report := func(b *testing.B, got loaded) {
 		require.Equal(b, bundles, got.Bundles)

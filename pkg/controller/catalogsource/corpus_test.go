@@ -1,0 +1,71 @@
+package catalogsource
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/fstest"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"github.com/operator-framework/operator-registry/alpha/declcfg"
+	"github.com/stretchr/testify/require"
+
+	"github.com/remit-olm/remit/pkg/catalog/fbc"
+	"github.com/remit-olm/remit/test/env/registry"
+)
+
+// Every catalog and every bundle of the corpus is served from an image, and after a restart from disk.
+func TestTheCorpusIsServedFromImages(t *testing.T) {
+	for _, dir := range []string{"catalogs/v4.20", "bundles"} {
+		if _, err := os.Stat(filepath.Join(corpus(), dir)); err != nil {
+			t.Skipf("no corpus of real operators: %v (set CORPUS_DIR)", err)
+		}
+	}
+	s := registry.New(t)
+	published, err := registry.Catalog(os.DirFS(filepath.Join(corpus(), "catalogs/v4.20")))
+	require.NoError(t, err)
+	catalogs, _, err := s.Push("published:v1", published)
+	require.NoError(t, err)
+	cfg, err := fbc.FromBundles(os.DirFS(filepath.Join(corpus(), "bundles")))
+	require.NoError(t, err)
+	var text bytes.Buffer
+	require.NoError(t, declcfg.WriteJSON(*cfg, &text))
+	made, err := registry.Catalog(fstest.MapFS{"catalog.json": {Data: text.Bytes()}})
+	require.NoError(t, err)
+	bundles, _, err := s.Push("bundles:v1", made)
+	require.NoError(t, err)
+
+	spec := func(image string) operatorsv1alpha1.CatalogSourceSpec {
+		return operatorsv1alpha1.CatalogSourceSpec{SourceType: "grpc", Image: image}
+	}
+	w := running(t, catalogSource("published", spec(catalogs)), catalogSource("bundles", spec(bundles)), catalogSource("again", spec(bundles)))
+	requireReady(t, w.visited(t, "published"))
+	requireReady(t, w.visited(t, "bundles"))
+	snap, ok := w.Store.Get(key("published"))
+	require.True(t, ok)
+	require.Len(t, snap.Packages, 37)
+	snap, ok = w.Store.Get(key("bundles"))
+	require.True(t, ok)
+	require.Len(t, snap.Packages, 49)
+	pulled := len(s.Requests("GET /v2/bundles/blobs/"))
+
+	requireReady(t, w.visited(t, "again"))
+	require.Len(t, s.Requests("GET /v2/bundles/blobs/"), pulled+1, "its configuration: the layers are on disk")
+	again, ok := w.Store.Get(key("again"))
+	require.True(t, ok)
+	require.Equal(t, snap.Digest, again.Digest)
+	require.Equal(t, snap.Packages, again.Packages)
+	count := 0
+	for _, p := range snap.Packages {
+		for _, b := range p.Bundles {
+			content, err := snap.Reader.Content(t.Context(), p.Name, "", b.Name)
+			require.NoError(t, err)
+			other, err := again.Reader.Content(t.Context(), p.Name, "", b.Name)
+			require.NoError(t, err)
+			require.Equal(t, content.Digest(), other.Digest())
+			count++
+		}
+	}
+	require.Equal(t, 132, count)
+}

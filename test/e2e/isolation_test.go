@@ -1,0 +1,69 @@
+package e2e
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/remit-olm/remit/test/env"
+	"github.com/remit-olm/remit/test/env/registry"
+	"github.com/remit-olm/remit/test/operators/sample/bundle"
+)
+
+// Three catalogs in one namespace: one whose registry does not answer, one whose registry lies, and a good one. Who
+// needs the good one gets it, and the others say what is wrong with theirs.
+func TestASickCatalogFailsOnlyWhatNeedsIt(t *testing.T) {
+	tn := cluster.Tenant(t)
+	grantSample(tn, tn.Namespace)
+	tn.Group(env.AccountName, tn.Namespace)
+	refs := map[string]string{}
+	for _, name := range []string{"dead", "good", "lying"} {
+		content, err := env.SampleFBC()
+		require.NoError(t, err)
+		made, err := registry.Catalog(fstest.MapFS{"catalog.json": {Data: []byte(content)}})
+		require.NoError(t, err)
+		ref, _, err := images.Push(tn.Namespace+"/"+name+":v1", made)
+		require.NoError(t, err)
+		refs[name] = ref
+	}
+	images.Answer(func(w http.ResponseWriter, r *http.Request) bool {
+		switch {
+		case strings.Contains(r.URL.Path, "/"+tn.Namespace+"/dead/"):
+			<-r.Context().Done()
+			return true
+		case strings.Contains(r.URL.Path, "/"+tn.Namespace+"/lying/blobs/"):
+			_, _ = w.Write([]byte("something else"))
+			return true
+		}
+		return false
+	})
+	t.Cleanup(func() { images.Answer(nil) })
+	packages := map[string]string{"dead": "other", "lying": "another", "good": bundle.Package}
+	for name, ref := range refs {
+		tn.Catalog(name, ref)
+		tn.Create(&operatorsv1alpha1.Subscription{ObjectMeta: tn.Meta(packages[name]), Spec: &operatorsv1alpha1.SubscriptionSpec{
+			CatalogSource: name, CatalogSourceNamespace: tn.Namespace, Package: packages[name], Channel: bundle.Channel}})
+	}
+	tn.Complete()
+	tn.Eventually(func(c *assert.CollectT) {
+		lying := &operatorsv1alpha1.CatalogSource{}
+		assert.NoError(c, tn.Get("lying", lying))
+		assert.Contains(c, lying.Status.Message, "error verifying")
+		for _, name := range []string{"dead", "lying"} {
+			sub := &operatorsv1alpha1.Subscription{}
+			assert.NoError(c, tn.Get(packages[name], sub))
+			got := sub.Status.GetCondition(resolutionFailed)
+			assert.Contains(c, got.Message, name)
+			assert.Contains(c, got.Message, "its content is not available")
+		}
+		sub := &operatorsv1alpha1.Subscription{}
+		assert.NoError(c, tn.Get(bundle.Package, sub))
+		assert.Equal(c, bundle.CSV, sub.Status.InstalledCSV)
+		assert.Empty(c, sub.Status.GetCondition(resolutionFailed).Message, "nobody else's trouble")
+	})
+}
