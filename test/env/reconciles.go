@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"regexp"
 	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -25,23 +26,37 @@ var reconciled = regexp.MustCompile(`^controller_runtime_reconcile_total\{contro
 
 // Reconciles returns how often each of Remit's controllers has looked at something, whatever came of it.
 func (c *Cluster) Reconciles(ctx context.Context) (map[string]int, error) {
+	counted, err := c.Measured(ctx, "", reconciled)
+	if err == nil && len(counted) == 0 {
+		err = fmt.Errorf("no metrics of reconciles in namespace %s", names.DefaultNamespace)
+	}
+	out := map[string]int{}
+	for controller, n := range counted {
+		out[controller] = int(n)
+	}
+	return out, err
+}
+
+// Measured adds up, by the first group of a pattern, the numbers that its second group finds in the metrics of
+// one of Remit's programs, or of both for "".
+func (c *Cluster) Measured(ctx context.Context, program string, line *regexp.Regexp) (map[string]float64, error) {
 	pods := &corev1.PodList{}
 	if err := c.Client.List(ctx, pods, client.InNamespace(names.DefaultNamespace)); err != nil {
 		return nil, err
 	}
-	out := map[string]int{}
+	out := map[string]float64{}
 	for i := range pods.Items {
-		if err := c.countReconciles(ctx, pods.Items[i].Status.PodIP, out); err != nil {
+		if !strings.HasPrefix(pods.Items[i].Name, program) {
+			continue
+		}
+		if err := c.measure(ctx, pods.Items[i].Status.PodIP, line, out); err != nil {
 			return nil, fmt.Errorf("metrics of Pod %s: %w", pods.Items[i].Name, err)
 		}
-	}
-	if len(out) == 0 {
-		return nil, fmt.Errorf("no metrics of reconciles in namespace %s", names.DefaultNamespace)
 	}
 	return out, nil
 }
 
-func (c *Cluster) countReconciles(ctx context.Context, ip string, out map[string]int) error {
+func (c *Cluster) measure(ctx context.Context, ip string, line *regexp.Regexp, out map[string]float64) error {
 	proxy, err := url.Parse(c.Proxy)
 	if err != nil {
 		return err
@@ -60,13 +75,13 @@ func (c *Cluster) countReconciles(ctx context.Context, ip string, out map[string
 	if resp.StatusCode != http.StatusOK {
 		return fmt.Errorf("GET %s: %s", address, resp.Status)
 	}
-	return sumReconciles(resp.Body, out)
+	return sum(resp.Body, line, out)
 }
 
-func sumReconciles(metrics io.Reader, out map[string]int) error {
+func sum(metrics io.Reader, line *regexp.Regexp, out map[string]float64) error {
 	lines := bufio.NewScanner(metrics)
 	for lines.Scan() {
-		found := reconciled.FindStringSubmatch(lines.Text())
+		found := line.FindStringSubmatch(lines.Text())
 		if found == nil {
 			continue
 		}
@@ -74,7 +89,7 @@ func sumReconciles(metrics io.Reader, out map[string]int) error {
 		if err != nil {
 			return fmt.Errorf("%q: %w", lines.Text(), err)
 		}
-		out[found[1]] += int(n)
+		out[found[1]] += n
 	}
 	return lines.Err()
 }

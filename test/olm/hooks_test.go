@@ -3,6 +3,8 @@ package olm
 import (
 	"context"
 	"fmt"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +16,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -264,4 +267,72 @@ func TestANamespaceWithAWebhookThatNobodyAnswersCanGo(t *testing.T) {
 		err := cluster.Client.Get(t.Context(), client.ObjectKey{Name: tn.Namespace}, &corev1.Namespace{})
 		assert.True(c, apierrors.IsNotFound(err), "%v", err)
 	})
+}
+
+// daysLeft is the metric of how long certificates last.
+var daysLeft = regexp.MustCompile(`^csv_serving_certificate_days_left\{deployment="demo",name="demo.v1.0.0",namespace="([^"]+)"\} (\S+)$`)
+
+func TestARotationThatIsNotPermittedIsToldLongBeforeItIsDue(t *testing.T) {
+	t.Parallel()
+	tn, _ := hooked(t)
+	roles := &rbacv1.RoleList{}
+	require.NoError(t, cluster.Client.List(t.Context(), roles, client.InNamespace(tn.Namespace)))
+	var taken []rbacv1.Role
+	for _, role := range roles.Items {
+		if len(role.Rules) == 1 && role.Rules[0].Resources[0] == "secrets" && slices.Contains(role.Rules[0].Verbs, "patch") {
+			require.NoError(t, cluster.Client.Delete(t.Context(), &role))
+			taken = append(taken, role)
+		}
+	}
+	require.NotEmpty(t, taken)
+	got := &csv{}
+	tn.Eventually(func(c *assert.CollectT) {
+		assert.NoError(c, tn.Get("demo.v1.0.0", got))
+		assert.Equal(c, operatorsv1alpha1.CSVPhaseSucceeded, got.Status.Phase)
+		assert.Contains(c, got.Status.Message, `CertificateRotationBlocked: the certificate of deployment "demo", which expires on `+
+			time.Now().Add(cert.DefaultLife).UTC().Format(time.DateOnly)+", cannot be rotated: ServiceAccount "+tn.Account.String()+
+			` does not hold in namespace `+tn.Namespace+` {apiGroups: [""], resources: ["secrets"], resourceNames: ["demo-service-cert"], verbs: [`)
+		for _, r := range got.Status.RequirementStatus {
+			if r.Kind == "Secret" {
+				assert.EqualValues(c, "PresentNotSatisfied", r.Status)
+			}
+		}
+		left, err := cluster.Measured(t.Context(), names.ServiceAccountOLM, daysLeft)
+		assert.NoError(c, err)
+		assert.InDelta(c, 730, left[tn.Namespace], 1)
+	})
+	require.Len(t, configurations(tn, t), 1, "until then nothing is broken")
+	for _, role := range taken {
+		tn.Create(&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: role.Namespace, Name: role.Name}, Rules: role.Rules})
+	}
+	tn.Eventually(func(c *assert.CollectT) {
+		assert.NoError(c, tn.Get("demo.v1.0.0", got))
+		assert.Equal(c, "install strategy completed with no errors", got.Status.Message)
+	})
+}
+
+func TestAnAccountThatMayCreateAndNotUpdateInstallsNothing(t *testing.T) {
+	t.Parallel()
+	tn := cluster.Tenant(t)
+	grant(tn)
+	needs := hookNeeds(tn, rendered(withHook()), tn.Namespace)
+	for i := range needs {
+		if needs[i].Namespace == "" || !strings.HasPrefix(needs[i].Object, "Secret ") {
+			continue
+		}
+		for r := range needs[i].Rules {
+			needs[i].Rules[r].Verbs = slices.DeleteFunc(needs[i].Rules[r].Verbs, func(v string) bool { return v == "patch" })
+		}
+	}
+	grantHooks(tn, needs)
+	tn.Group(env.AccountName, tn.Namespace)
+	newCSV(tn, withHook())
+	got := requirePhase(tn, failed, operatorsv1alpha1.CSVReasonComponentFailedNoRetry)
+	require.Contains(t, got.Status.Message, `resourceNames: ["demo-service-cert"], verbs: ["patch"]`)
+	for name, obj := range map[string]client.Object{"demo": &appsv1.Deployment{}, "demo-service": &corev1.Service{}, "demo-service-cert": &corev1.Secret{}} {
+		require.True(t, apierrors.IsNotFound(tn.Get(name, obj)), name)
+	}
+	require.Empty(t, configurations(tn, t))
+	tn.Grant(tn.Namespace, rule("", "secrets", "patch"))
+	requireSucceeded(tn)
 }
