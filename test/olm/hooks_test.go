@@ -336,3 +336,24 @@ func TestAnAccountThatMayCreateAndNotUpdateInstallsNothing(t *testing.T) {
 	tn.Grant(tn.Namespace, rule("", "secrets", "patch"))
 	requireSucceeded(tn)
 }
+
+// A second Deployment, which comes after the one that serves, is written once that is called.
+func TestDeploymentsAreWrittenInOrder(t *testing.T) {
+	t.Parallel()
+	tn, _ := hooked(t, func(c *csv) {
+		specs := &c.Spec.InstallStrategy.StrategySpec.DeploymentSpecs
+		second := (*specs)[0].DeepCopy()
+		second.Name = "after"
+		second.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "after"}}
+		second.Spec.Template.Labels = map[string]string{"app": "after"}
+		*specs = append(*specs, *second)
+	})
+	var order []string
+	for _, e := range tn.Writes() {
+		if e.Object != nil && e.Created() && slices.Contains([]string{"secrets", "deployments", "validatingwebhookconfigurations"}, e.Object.Resource) {
+			name, _, _ := strings.Cut(e.Object.Name, "-")
+			order = append(order, e.Object.Resource+" "+name)
+		}
+	}
+	require.Equal(t, []string{"secrets demo", "deployments demo", "validatingwebhookconfigurations v.demo.test.io", "deployments after"}, order)
+}
