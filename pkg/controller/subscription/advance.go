@@ -86,7 +86,7 @@ func pinOf(ip *operatorsv1alpha1.InstallPlan, sub *operatorsv1alpha1.Subscriptio
 // toResolve is the namespace as the resolver sees it.
 func (w *world) toResolve(views map[types.UID]*view) (ns resolver.Namespace) {
 	for i := range w.subscriptions {
-		if v := views[w.subscriptions[i].UID]; v != nil {
+		if v := views[w.subscriptions[i].UID]; v != nil && !w.madeBeside(&w.subscriptions[i]) {
 			ns.Subjects = append(ns.Subjects, w.subject(&w.subscriptions[i], v))
 		}
 	}
@@ -96,6 +96,15 @@ func (w *world) toResolve(views map[types.UID]*view) (ns resolver.Namespace) {
 		}
 	}
 	return ns
+}
+
+// madeBeside says that a Subscription was made for what others need, and a person's for the same package stands
+// beside it: that one counts.
+func (w *world) madeBeside(sub *operatorsv1alpha1.Subscription) bool {
+	made := func(s *operatorsv1alpha1.Subscription) bool { return s.Annotations[names.AnnotationGeneratedBy] != "" }
+	return made(sub) && slices.ContainsFunc(w.subscriptions, func(other operatorsv1alpha1.Subscription) bool {
+		return other.Spec != nil && other.Spec.Package == sub.Spec.Package && other.DeletionTimestamp == nil && !made(&other)
+	})
 }
 
 func (w *world) subject(sub *operatorsv1alpha1.Subscription, v *view) resolver.Subject {
