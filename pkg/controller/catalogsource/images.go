@@ -77,8 +77,6 @@ type imageView struct {
 	state connectivity.State
 	// polled is when the registry was last asked, successfully, for the image's digest.
 	polled *metav1.Time
-	// noCatalog says that the image is a registry to be run.
-	noCatalog bool
 }
 
 type imageEntry struct {
@@ -248,7 +246,6 @@ func (i *images) look(ctx context.Context, key types.NamespacedName, e *imageEnt
 	switch {
 	case errors.Is(err, errRefused):
 		view.err, view.state, view.polled = err, connectivity.TransientFailure, &asked
-		view.noCatalog = errors.Is(err, layer.ErrNoCatalog)
 		return view, nil
 	case err != nil:
 		view.err, view.state = err, connectivity.TransientFailure
@@ -256,7 +253,7 @@ func (i *images) look(ctx context.Context, key types.NamespacedName, e *imageEnt
 	case snap != nil:
 		view.good = snap
 	}
-	view.err, view.state, view.polled, view.noCatalog = nil, connectivity.Ready, &asked, false
+	view.err, view.state, view.polled = nil, connectivity.Ready, &asked
 	return view, nil
 }
 
