@@ -9,6 +9,7 @@ import (
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/remit-olm/remit/test/env"
 	"github.com/remit-olm/remit/test/env/registry"
@@ -66,4 +67,37 @@ func TestASickCatalogFailsOnlyWhatNeedsIt(t *testing.T) {
 		assert.Equal(c, bundle.CSV, sub.Status.InstalledCSV)
 		assert.Empty(c, sub.Status.GetCondition(resolutionFailed).Message, "nobody else's trouble")
 	})
+}
+
+func TestABundleImageIsWaitedFor(t *testing.T) {
+	tn := cluster.Tenant(t)
+	grantSample(tn, tn.Namespace)
+	tn.Group(env.AccountName, tn.Namespace)
+	packed, err := registry.Bundle(bundle.FS())
+	require.NoError(t, err)
+	ref, _, err := images.Push("bundles/"+tn.Namespace+":v1", packed)
+	require.NoError(t, err)
+	content, err := env.SampleFBCByImage(ref)
+	require.NoError(t, err)
+	tn.Create(&corev1.ConfigMap{ObjectMeta: tn.Meta("content"), Data: map[string]string{"catalog.json": content}})
+	tn.Create(&operatorsv1alpha1.CatalogSource{ObjectMeta: tn.Meta("catalog"),
+		Spec: operatorsv1alpha1.CatalogSourceSpec{SourceType: operatorsv1alpha1.SourceTypeConfigmap, ConfigMap: "content"}})
+	come := make(chan struct{})
+	images.Answer(func(_ http.ResponseWriter, r *http.Request) bool {
+		if strings.Contains(r.URL.Path, "/"+tn.Namespace+"/") {
+			select {
+			case <-come:
+			case <-r.Context().Done():
+			}
+		}
+		return false
+	})
+	t.Cleanup(func() { images.Answer(nil) })
+	subscribe(tn)
+	tn.SubscriptionSays(operatorsv1alpha1.SubscriptionBundleUnpacking, "UnpackingInProgress", ref)
+	require.Empty(t, tn.Subscription(t).Status.GetCondition(resolutionFailed).Message, "nothing is wrong")
+	close(come)
+	tn.Complete()
+	tn.Succeeded(bundle.CSV)
+	require.Empty(t, tn.Subscription(t).Status.GetCondition(operatorsv1alpha1.SubscriptionBundleUnpacking).Message)
 }

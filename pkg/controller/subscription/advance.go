@@ -174,6 +174,15 @@ func (r *Reconciler) install(ctx context.Context, w *world, known *known, set []
 // refuse says of Subscriptions that their bundles cannot be had. What a registry does not give is asked for
 // again; that a catalog has no content for a bundle, or a bundle is no good, only a new catalog mends.
 func refuse(views map[types.UID]*view, concerned []*operatorsv1alpha1.Subscription, err error) error {
+	var waiting *catalog.NotUnpacked
+	if errors.As(err, &waiting) && waiting.Failure == nil {
+		for _, sub := range concerned {
+			if v := views[sub.UID]; v != nil {
+				v.unpacking = waiting.Error()
+			}
+		}
+		return nil // the catalog's Store tells when it is there
+	}
 	for _, sub := range concerned {
 		if v := views[sub.UID]; v != nil {
 			v.problem = &resolver.Problem{Reason: resolver.ErrorPreventedResolution, Message: err.Error()}

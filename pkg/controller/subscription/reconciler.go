@@ -91,6 +91,8 @@ type view struct {
 	// problem says why there is no plan; content that the bundle's content could not be read.
 	problem *resolver.Problem
 	content error
+	// unpacking says which bundle is being unpacked; "" where none is.
+	unpacking string
 	// forward says that a version which has failed may be replaced.
 	forward bool
 	// deprecated are the notes of the catalog's author, "" where there are none.

@@ -20,6 +20,7 @@ const (
 	reasonPlanFailed       = "InstallPlanFailed"
 	reasonNotYetReconciled = "InstallPlanNotYetReconciled"
 	reasonUnpackFailed     = "BundleUnpackFailed"
+	reasonUnpacking        = "UnpackingInProgress"
 
 	typePermissionsMissing = operatorsv1alpha1.SubscriptionConditionType(names.ConditionPermissionsMissing)
 	typeExceedsAccount     = operatorsv1alpha1.SubscriptionConditionType(names.ConditionExceedsAccount)
@@ -133,11 +134,7 @@ func (r *Reconciler) writeConditions(st *operatorsv1alpha1.SubscriptionStatus, v
 		st.RemoveConditions(operatorsv1alpha1.SubscriptionResolutionFailed)
 	}
 	setDeprecations(set, st, v.deprecated)
-	if v.content != nil {
-		set(operatorsv1alpha1.SubscriptionBundleUnpackFailed, corev1.ConditionTrue, reasonUnpackFailed, v.content.Error())
-	} else {
-		st.RemoveConditions(operatorsv1alpha1.SubscriptionBundleUnpackFailed)
-	}
+	setUnpacking(set, st, v)
 	pending, failed := planConditions(v)
 	for t, c := range map[operatorsv1alpha1.SubscriptionConditionType]*reasoned{
 		operatorsv1alpha1.SubscriptionInstallPlanPending: pending,
@@ -160,6 +157,20 @@ func (r *Reconciler) writeConditions(st *operatorsv1alpha1.SubscriptionStatus, v
 		set(typeExceedsAccount, corev1.ConditionTrue, names.ReasonAccountLacksPermissions, excess)
 	} else {
 		st.RemoveConditions(typeExceedsAccount)
+	}
+}
+
+// setUnpacking says how the bundle's content stands, where it is not there.
+func setUnpacking(set setter, st *operatorsv1alpha1.SubscriptionStatus, v view) {
+	if v.unpacking != "" {
+		set(operatorsv1alpha1.SubscriptionBundleUnpacking, corev1.ConditionTrue, reasonUnpacking, v.unpacking)
+	} else {
+		st.RemoveConditions(operatorsv1alpha1.SubscriptionBundleUnpacking)
+	}
+	if v.content != nil {
+		set(operatorsv1alpha1.SubscriptionBundleUnpackFailed, corev1.ConditionTrue, reasonUnpackFailed, v.content.Error())
+	} else {
+		st.RemoveConditions(operatorsv1alpha1.SubscriptionBundleUnpackFailed)
 	}
 }
 
