@@ -1,0 +1,161 @@
+package subscription
+
+import (
+	"context"
+	"maps"
+	"testing"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/pkg/catalog"
+	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/lib/ownerutil"
+	"github.com/remit-olm/remit/pkg/resolver"
+)
+
+var catalogKey = types.NamespacedName{Namespace: "ns", Name: "cat"}
+
+// offering is a world with a catalog that has package op in version 1, and 2, which needs package dep.
+func offering(subs ...*operatorsv1alpha1.Subscription) *world {
+	bundle := func(name, pkg, version string, properties ...catalog.Property) *catalog.Bundle {
+		return &catalog.Bundle{Name: name, Package: pkg, Version: version, Properties: properties}
+	}
+	pkg := func(name string, entries map[string]catalog.Entry, bundles ...*catalog.Bundle) *catalog.Package {
+		p := &catalog.Package{Name: name, DefaultChannel: "stable", Bundles: map[string]*catalog.Bundle{},
+			Channels: map[string]*catalog.Channel{"stable": {Name: "stable", Entries: entries}}}
+		for _, b := range bundles {
+			p.Bundles[b.Name] = b
+		}
+		return p
+	}
+	store := &catalog.Store{}
+	store.Put(&catalog.Snapshot{Key: catalogKey, Digest: "a", Packages: map[string]*catalog.Package{
+		"op": pkg("op", map[string]catalog.Entry{"op.v1": {Name: "op.v1"}, "op.v2": {Name: "op.v2", Replaces: "op.v1"}},
+			bundle("op.v1", "op", "1.0.0"),
+			bundle("op.v2", "op", "2.0.0", catalog.Property{Type: "olm.package.required", Value: []byte(`{"packageName": "dep", "versionRange": ">=1.0.0"}`)})),
+		"dep": pkg("dep", map[string]catalog.Entry{"dep.v1": {Name: "dep.v1"}}, bundle("dep.v1", "dep", "1.0.0")),
+	}})
+	w := &world{namespace: "ns", served: map[schema.GroupVersionKind]bool{}, input: resolver.Input{
+		Namespace: "ns", GlobalCatalogNamespace: "global", Catalogs: store, Indexes: &resolver.Indexes{}, Visible: []types.NamespacedName{catalogKey},
+	}, sources: map[types.NamespacedName]*metav1.PartialObjectMetadata{catalogKey: {}}}
+	for _, sub := range subs {
+		w.subscriptions = append(w.subscriptions, *sub)
+	}
+	return w
+}
+
+// creating is a client that does nothing but note what it is to create.
+type creating struct {
+	client.Client
+	made []client.Object
+}
+
+func (c *creating) Create(_ context.Context, obj client.Object, _ ...client.CreateOption) error {
+	c.made = append(c.made, obj)
+	return nil
+}
+
+func TestWhatOthersNeedGetsASubscriptionWithTheStrictestApproval(t *testing.T) {
+	c := &creating{}
+	r := &Reconciler{Options: Options{Client: c}, indexes: &resolver.Indexes{}, answers: &answers{}}
+	w := offering(subscription("a", operatorsv1alpha1.ApprovalManual))
+	views, err := r.advance(t.Context(), w)
+	require.NoError(t, err)
+	require.Nil(t, views["a"].plan, "the Subscription comes first")
+	require.Len(t, c.made, 1)
+	made, ok := c.made[0].(*operatorsv1alpha1.Subscription)
+	require.True(t, ok)
+	require.Equal(t, "dep-stable-cat-ns", made.Name)
+	require.Equal(t, "sub", made.Annotations[names.AnnotationGeneratedBy])
+	require.Equal(t, &operatorsv1alpha1.SubscriptionSpec{CatalogSource: "cat", CatalogSourceNamespace: "ns", Package: "dep", Channel: "stable",
+		StartingCSV: "dep.v1", InstallPlanApproval: operatorsv1alpha1.ApprovalManual}, made.Spec)
+	require.Empty(t, made.OwnerReferences, "it stays when the other one goes")
+}
+
+func TestAGeneratedNameIsOneThatAnObjectCanHave(t *testing.T) {
+	needed := []*operatorsv1alpha1.Subscription{subscription("a", "")}
+	choice := resolver.Choice{Catalog: catalogKey, Package: "Dep_x", Channel: "4.x+", Bundle: "dep.v1", NeededBy: needed}
+	require.Regexp(t, "^dep-x-4-x--cat-ns-[a-z2-7]{16}$", generatedName(&world{}, choice))
+	choice = resolver.Choice{Catalog: catalogKey, Package: "dep", Channel: "stable", Bundle: "dep.v1", NeededBy: needed}
+	require.Equal(t, "dep-stable-cat-ns", generatedName(&world{}, choice))
+	taken := subscription("b", "")
+	taken.Name = "dep-stable-cat-ns"
+	require.Regexp(t, "^dep-stable-cat-ns-[a-z2-7]{16}$", generatedName(&world{subscriptions: []operatorsv1alpha1.Subscription{*taken}}, choice))
+}
+
+// The key of an answer is the same for the same world, and another one for each thing that a resolution looks at.
+func TestAnAnswerIsKnownWhileNothingHasChanged(t *testing.T) {
+	of := func(change func(*world)) [32]byte {
+		w := offering(subscription("a", ""))
+		change(w)
+		views := map[types.UID]*view{}
+		for i := range w.subscriptions {
+			views[w.subscriptions[i].UID] = w.look(&w.subscriptions[i])
+		}
+		return key(w, w.toResolve(views))
+	}
+	base := of(func(*world) {})
+	require.Equal(t, base, of(func(*world) {}))
+	require.Equal(t, base, of(func(w *world) { w.subscriptions[0].ResourceVersion = "7" }), "a status is nothing to resolve anew for")
+	owned := operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{
+		Name: "op.v1", Labels: ownerutil.Owner{Lineage: ownerutil.Lineage{Package: "op", Namespace: "ns"}}.Labels(),
+	}}
+	succeeded := owned
+	succeeded.Status.Phase = operatorsv1alpha1.CSVPhaseSucceeded
+	seen := map[[32]byte]string{base: "nothing"}
+	for what, change := range map[string]func(*world){
+		"the content of a catalog": func(w *world) {
+			s, _ := w.input.Catalogs.Get(catalogKey)
+			changed := *s
+			changed.Digest = "b"
+			w.input.Catalogs.(*catalog.Store).Put(&changed)
+		},
+		"a catalog that is gone": func(w *world) { w.input.Catalogs.(*catalog.Store).Delete(catalogKey) },
+		"a catalog more":         func(w *world) { w.input.Visible = append(w.input.Visible, types.NamespacedName{Name: "x"}) },
+		"a spec":                 func(w *world) { w.subscriptions[0].Spec.Channel = "beta" },
+		"a Subscription":         func(w *world) { w.subscriptions = nil },
+		"a version that comes":   func(w *world) { w.csvs = append(w.csvs, owned) },
+		"and is well":            func(w *world) { w.csvs = append(w.csvs, succeeded) },
+		"a version of nobody's": func(w *world) {
+			w.csvs = append(w.csvs, operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Name: "x"}})
+		},
+		"a kind that is served":      func(w *world) { w.served = maps.Clone(w.served); w.served[schema.GroupVersionKind{Kind: "K"}] = true },
+		"the account":                func(w *world) { w.input.Account.Name = "other" },
+		"the targets":                func(w *world) { w.input.Targets = []string{"x"} },
+		"that global ones are out":   func(w *world) { w.input.ExcludeGlobal = true },
+		"what others are needed for": func(w *world) { w.subscriptions[0].Annotations = map[string]string{names.AnnotationGeneratedBy: "x"} },
+	} {
+		got := of(change)
+		require.NotContains(t, seen, got, "%s and %s", what, seen[got])
+		seen[got] = what
+	}
+}
+
+func TestNothingIsDecidedTwice(t *testing.T) {
+	r := &Reconciler{Options: Options{Client: &creating{}}, indexes: &resolver.Indexes{}, answers: &answers{}}
+	sub := subscription("a", "")
+	sub.Spec.Package = "nothing"
+	w := offering(sub)
+	_, err := r.advance(t.Context(), w)
+	require.NoError(t, err)
+	first := r.answers.of["ns"]
+	views, err := r.advance(t.Context(), offering(sub))
+	require.NoError(t, err)
+	require.Same(t, first, r.answers.of["ns"])
+	require.Same(t, first.Answer.Problems["a"], views["a"].problem)
+}
+
+func TestASubscriptionThatWasMadeYieldsToAPersons(t *testing.T) {
+	made, person := subscription("a", ""), subscription("b", "")
+	made.Annotations = map[string]string{names.AnnotationGeneratedBy: "x"}
+	w := offering(made, person)
+	ns := w.toResolve(map[types.UID]*view{"a": {}, "b": {}})
+	require.Len(t, ns.Subjects, 1)
+	require.Equal(t, types.UID("b"), ns.Subjects[0].Subscription.UID)
+	require.True(t, offering(made).toResolve(map[types.UID]*view{"a": {}}).Subjects[0].Optional)
+}
