@@ -27,6 +27,9 @@ func (r *Reconciler) finalize(ctx context.Context, s *scope) error {
 	if !controllerutil.ContainsFinalizer(s.csv, names.FinalizerCSV) {
 		return nil
 	}
+	if gone, err := r.goneAlready(ctx, s); gone || err != nil {
+		return err
+	}
 	if err := r.gatherSiblings(ctx, s); err != nil {
 		return err
 	}
@@ -53,6 +56,17 @@ func (r *Reconciler) finalize(ctx context.Context, s *scope) error {
 		r.leftBehind(s.csv, left, oneLine(why))
 	}
 	return r.dropFinalizer(ctx, s)
+}
+
+// goneAlready says that the cache is behind: nothing of a CSV that is gone is to be removed once more. What is
+// still converted then is converted by the version that took its place.
+func (r *Reconciler) goneAlready(ctx context.Context, s *scope) (bool, error) {
+	live := r.reference(s.csv)
+	err := r.lookup.Reader.Get(ctx, client.ObjectKeyFromObject(s.csv), live)
+	if err != nil {
+		return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
+	}
+	return live.GetUID() != s.csv.UID, nil
 }
 
 // callers are, in the order of removal, what makes the API server call the operator: webhooks and APIs of
