@@ -146,6 +146,9 @@ func place(obj *unstructured.Unstructured, scope Scope) (*unstructured.Unstructu
 	kind, _ := bundle.KindOf(obj.GroupVersionKind().GroupKind())
 	if !kind.Namespaced {
 		own.SetNamespace("")
+		if _, aggregates := own.Object["aggregationRule"]; aggregates && own.GetKind() == "ClusterRole" {
+			delete(own.Object, "rules") // the control plane fills them in, and holds them from then on
+		}
 		return own, nil
 	}
 	if ns := obj.GetNamespace(); ns != "" && ns != scope.Namespace {

@@ -3,6 +3,7 @@ package build_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/golang/mock/gomock"
@@ -93,6 +94,15 @@ func TestStepsComeInOrderEachInItsPlace(t *testing.T) {
 	}, got)
 }
 
+// The control plane holds the rules of such a role as soon as it has filled them in.
+func TestTheRulesOfAnAggregatingClusterRoleAreLeftToTheControlPlane(t *testing.T) {
+	objects := steps(t, scope("own"), csvText, `{kind: ClusterRole, metadata: {name: sum}, rules: [{apiGroups: [""], resources: [pods], verbs: [get]}],
+  aggregationRule: {clusterRoleSelectors: [{matchLabels: {a: b}}]}}`)
+	i := slices.IndexFunc(objects, func(o *unstructured.Unstructured) bool { return o.GetName() == "sum" })
+	require.NotContains(t, objects[i].Object, "rules")
+	require.Contains(t, objects[i].Object, "aggregationRule")
+}
+
 func TestAManifestOfAForeignNamespaceIsRefused(t *testing.T) {
 	b := parse(t, csvText, "kind: ConfigMap\nmetadata: {name: cm, namespace: kube-system}")
 	_, err := build.NewStepResourceFromBundle(b, scope("own"), generous(t))
@@ -127,6 +137,8 @@ func TestTheFinalizerIsThereWhereSomethingIsOutsideOfTheNamespace(t *testing.T) 
 		{"cluster permissions", scope("own"), []string{csvText + clusterPermissions}, true},
 		{"a CRD stays anyway", scope("own"), []string{csvText, crd}, false},
 		{"a ClusterRole of the bundle", scope("own"), []string{csvText, "kind: ClusterRole\nmetadata: {name: cr}"}, true},
+		{"a webhook", scope("own"), []string{csvText + "  webhookdefinitions: [{type: ValidatingAdmissionWebhook}]\n"}, true},
+		{"an API", scope("own"), []string{csvText + "  apiservicedefinitions: {owned: [{group: g.example.com, version: v1, kind: G}]}\n"}, true},
 		{"a Role of the bundle", scope("own"), []string{csvText, "kind: Role\nmetadata: {name: r}"}, false},
 	} {
 		t.Run(row.name, func(t *testing.T) {
