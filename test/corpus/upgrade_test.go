@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -16,6 +17,7 @@ import (
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"github.com/stretchr/testify/require"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -122,7 +124,12 @@ func (w walk) run(t *testing.T, root string) {
 		select {
 		case event, ok := <-watching.ResultChan():
 			require.True(t, ok)
-			if sub, isSub := event.Object.(*operatorsv1alpha1.Subscription); isSub && note(seen, sub) {
+			sub, isSub := event.Object.(*operatorsv1alpha1.Subscription)
+			if !isSub {
+				continue
+			}
+			storeAnew(t, cluster, sub)
+			if note(seen, sub) {
 				timeout.Reset(stepPatience)
 				w.switchChannel(t, cluster, snapshot.Packages[sub.Spec.Package], sub)
 			}
@@ -134,6 +141,32 @@ func (w walk) run(t *testing.T, root string) {
 		isWalk(t, snapshot.Packages[pkg], seen[pkg])
 	}
 	t.Logf("%s: %s in %s", w.name, path(seen), time.Since(begun).Round(time.Second))
+}
+
+var storedVersion = regexp.MustCompile(`risk of data loss updating "([^"]+)": new CRD removes version (\S+) that`)
+
+// storeAnew does what an administrator is asked to do where a version drops one that objects may be stored in: there
+// are none, so that only the record of it goes.
+func storeAnew(t *testing.T, cluster *env.Cluster, sub *operatorsv1alpha1.Subscription) {
+	t.Helper()
+	for _, c := range sub.Status.Conditions {
+		m := storedVersion.FindStringSubmatch(c.Message)
+		if m == nil {
+			continue
+		}
+		crd := &apiextensionsv1.CustomResourceDefinition{}
+		require.NoError(t, cluster.Client.Get(t.Context(), client.ObjectKey{Name: m[1]}, crd))
+		before := crd.DeepCopy()
+		crd.Status.StoredVersions = slices.DeleteFunc(crd.Status.StoredVersions, func(v string) bool { return v == m[2] })
+		for _, v := range crd.Spec.Versions {
+			if v.Storage && !slices.Contains(crd.Status.StoredVersions, v.Name) {
+				crd.Status.StoredVersions = append(crd.Status.StoredVersions, v.Name)
+			}
+		}
+		if !slices.Equal(before.Status.StoredVersions, crd.Status.StoredVersions) {
+			require.NoError(t, cluster.Client.Status().Patch(t.Context(), crd, client.MergeFrom(before)))
+		}
+	}
 }
 
 // oldest is the end of a channel's chain.

@@ -58,6 +58,28 @@ func Serves(live, want *unstructured.Unstructured) bool {
 	return true
 }
 
+// losesVersion says, in the contract's words (1.5), that a CustomResourceDefinition has stored objects in a version
+// that the new one does not know. Somebody has to store them anew and take the version from
+// status.storedVersions: then the plan goes on.
+func losesVersion(live, want *unstructured.Unstructured) error {
+	known := map[string]bool{}
+	versions, _, _ := unstructured.NestedSlice(want.Object, "spec", "versions")
+	for _, v := range versions {
+		if version, ok := v.(map[string]any); ok {
+			name, _, _ := unstructured.NestedString(version, "name")
+			known[name] = true
+		}
+	}
+	stored, _, _ := unstructured.NestedStringSlice(live.Object, "status", "storedVersions")
+	for _, version := range stored {
+		if !known[version] {
+			return fmt.Errorf("risk of data loss updating %q: new CRD removes version %s that is listed as a stored version on the existing CRD",
+				live.GetName(), version)
+		}
+	}
+	return nil
+}
+
 func servedVersions(crd *unstructured.Unstructured) map[string]bool {
 	served := map[string]bool{}
 	versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")

@@ -92,3 +92,19 @@ func TestACRDOfSomebodyElseIsInTheWayWhereItDoesNotServe(t *testing.T) {
 	mine.SetLabels(owner.Labels())
 	require.NoError(t, (&Executor{}).check(State{Step: want, Live: mine}))
 }
+
+func TestACRDDoesNotLoseAVersionThatObjectsAreStoredIn(t *testing.T) {
+	owner := ownerutil.Owner{Lineage: ownerutil.Lineage{Package: "op", Namespace: "ns"}, CSV: "op.v2"}
+	live := crd(serving("v1", "v2"))
+	live.SetLabels(owner.Labels())
+	stored := func(versions ...any) { live.Object["status"] = map[string]any{"storedVersions": versions} }
+	s := State{Step: step.Step{Object: crd(serving("v2")), Owner: owner}, Live: live}
+	stored("v1", "v2")
+	require.EqualError(t, (&Executor{}).check(s),
+		`risk of data loss updating "things.example.com": new CRD removes version v1 that is listed as a stored version on the existing CRD`)
+	stored("v2")
+	require.NoError(t, (&Executor{}).check(s))
+	stored("v1")
+	live.SetLabels(nil)
+	require.NoError(t, (&Executor{}).check(s), "somebody else's is not written")
+}

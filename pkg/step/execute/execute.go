@@ -77,6 +77,11 @@ func (e *Executor) live(ctx context.Context, s step.Step) (*unstructured.Unstruc
 
 func (e *Executor) check(s State) error {
 	if s.Step.IsCRD() {
+		if s.Live != nil && s.Step.Owner.Owns(s.Live) {
+			if err := losesVersion(s.Live, s.Step.Object); err != nil {
+				return err
+			}
+		}
 		if s.Live != nil && Serves(s.Live, s.Step.Object) {
 			return nil
 		}
