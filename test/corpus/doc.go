@@ -10,4 +10,7 @@
 // kinds, each in the narrowest and the widest of its modes; CORPUS=all installs all (make corpus), which takes
 // about a quarter of an hour of two cores. E2E_DIR keeps the control plane's state, and CORPUS_RUN (a regular
 // expression) picks cases by name.
+//
+// The upgrades of some of them are walked too, by an account that may do all: every version that a cluster of today
+// can have, from the oldest to the head. One of these walks runs by default; CORPUS_WALK names another.
 package corpus
