@@ -11,7 +11,8 @@ import (
 
 // catalogsOf makes 5 catalogs of 7,000 bundles in all: packages of 20 versions in two channels, each but the last
 // ten of a catalog needing two others, by package and by kind.
-func catalogsOf() []*catalog.Snapshot {
+// With a clash, the newest version of a package that is asked for needs what nobody has, so that the solver is asked.
+func catalogsOf(clash bool) []*catalog.Snapshot {
 	var out []*catalog.Snapshot
 	for c := range 5 {
 		var lines []string
@@ -23,6 +24,9 @@ func catalogsOf() []*catalog.Snapshot {
 				}
 				if p < 60 {
 					line += fmt.Sprintf(" needs=c%dp%02d:>=1.%d.0 api=C%dK%d", c, p+5, v/2, (c+1)%5, p+10)
+				}
+				if clash && c == 0 && p == 40 && v == 19 {
+					line += " needs=nobody:>=1.0.0"
 				}
 				lines = append(lines, line)
 			}
@@ -45,7 +49,7 @@ func tenSubscriptions(installed bool) Namespace {
 }
 
 func BenchmarkResolve(b *testing.B) {
-	catalogs := catalogsOf()
+	catalogs := catalogsOf(false)
 	bundles := 0
 	for _, s := range catalogs {
 		for _, p := range s.Packages {
@@ -69,6 +73,14 @@ func BenchmarkResolve(b *testing.B) {
 			b.ReportMetric(float64(changes), "changes")
 		})
 	}
+	b.Run("10-new/with-a-clash", func(b *testing.B) {
+		in := world(catalogsOf(true)...)
+		require.Empty(b, in.Resolve(tenSubscriptions(false)).Problems)
+		b.ReportAllocs()
+		for b.Loop() {
+			in.Resolve(tenSubscriptions(false))
+		}
+	})
 	b.Run("10-new/cold", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
