@@ -9,10 +9,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path"
 	"slices"
 	"strings"
+	"unicode"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/klauspost/compress/zstd"
@@ -210,6 +212,9 @@ func (e *extraction) entry(header *tar.Header, content io.Reader) error {
 	rel, ok := strings.CutPrefix(name, e.folder+"/")
 	if !ok {
 		return nil
+	}
+	if !fs.ValidPath(rel) || strings.ContainsFunc(rel, unicode.IsControl) {
+		return image.Refuse("entry %q", header.Name)
 	}
 	if header.Typeflag != tar.TypeReg {
 		return image.Refuse("%q is no regular file", header.Name)
