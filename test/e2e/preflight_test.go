@@ -198,10 +198,11 @@ func TestRemitItselfWritesNoConfigMapsButReports(t *testing.T) {
 	t.Parallel()
 	tn := cluster.Tenant(t)
 	self := cluster.As(t, "system:serviceaccount:remit:remit-catalog")
+	plan, another := ownPlan(tn, "plan"), ownPlan(tn, "another") // what is owned by nobody is collected
 	report := func(edit func(*corev1.ConfigMap)) *corev1.ConfigMap {
 		cm := &corev1.ConfigMap{ObjectMeta: tn.Meta("remit-report-plan"), Data: map[string]string{"report.yaml": "x", "grant.yaml": "y"}}
 		cm.APIVersion, cm.Kind = "v1", "ConfigMap"
-		cm.OwnerReferences = []metav1.OwnerReference{{APIVersion: "operators.coreos.com/v1alpha1", Kind: "InstallPlan", Name: "plan", UID: "u"}}
+		cm.OwnerReferences = []metav1.OwnerReference{{APIVersion: "operators.coreos.com/v1alpha1", Kind: "InstallPlan", Name: plan.Name, UID: plan.UID}}
 		edit(cm)
 		return cm
 	}
@@ -212,6 +213,9 @@ func TestRemitItselfWritesNoConfigMapsButReports(t *testing.T) {
 		return self.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(obj), client.FieldOwner("test"), client.ForceOwnership, client.DryRunAll)
 	}
 	require.NoError(t, apply(report(func(*corev1.ConfigMap) {})))
+	tn.Eventually(func(c *assert.CollectT) {
+		assert.Error(c, apply(report(func(cm *corev1.ConfigMap) { cm.Name = "config" })), "the policy is not in force yet")
+	})
 	for what, edit := range map[string]func(*corev1.ConfigMap){
 		"another name":   func(cm *corev1.ConfigMap) { cm.Name = "config" },
 		"another's name": func(cm *corev1.ConfigMap) { cm.Name += "-b" },
@@ -231,7 +235,7 @@ func TestRemitItselfWritesNoConfigMapsButReports(t *testing.T) {
 	for what, edit := range map[string]func(*corev1.ConfigMap){
 		"somebody else's":   func(cm *corev1.ConfigMap) { cm.OwnerReferences = nil },
 		"with another key":  func(cm *corev1.ConfigMap) { cm.Data["more"] = "x" },
-		"of another plan's": func(cm *corev1.ConfigMap) { cm.OwnerReferences[0].UID = "v" },
+		"of another plan's": func(cm *corev1.ConfigMap) { cm.OwnerReferences[0].Name, cm.OwnerReferences[0].UID = another.Name, another.UID },
 	} {
 		live := report(edit)
 		tn.Create(live)
@@ -241,6 +245,14 @@ func TestRemitItselfWritesNoConfigMapsButReports(t *testing.T) {
 	live := report(func(cm *corev1.ConfigMap) { cm.Labels = map[string]string{"a": "b"} })
 	tn.Create(live)
 	require.NoError(t, apply(report(func(cm *corev1.ConfigMap) { cm.Data["report.yaml"] = "newer" })), "a report that somebody labelled")
+}
+
+// ownPlan is one that somebody has made by hand, and that is not carried out.
+func ownPlan(tn *env.Tenant, name string) *operatorsv1alpha1.InstallPlan {
+	plan := &operatorsv1alpha1.InstallPlan{ObjectMeta: tn.Meta(name)}
+	plan.Spec.Approval, plan.Spec.ClusterServiceVersionNames = operatorsv1alpha1.ApprovalManual, []string{"none"}
+	tn.Create(plan)
+	return plan
 }
 
 // manyRules are 10,000 rules that say 500 things. The API server's escalation check holds each of them
