@@ -233,9 +233,11 @@ func TestRemitItselfWritesNoConfigMapsButReports(t *testing.T) {
 		require.ErrorContains(t, apply(report(edit)), "remit-self-reports", what)
 	}
 	for what, edit := range map[string]func(*corev1.ConfigMap){
-		"somebody else's":   func(cm *corev1.ConfigMap) { cm.OwnerReferences = nil },
-		"with another key":  func(cm *corev1.ConfigMap) { cm.Data["more"] = "x" },
-		"of another plan's": func(cm *corev1.ConfigMap) { cm.OwnerReferences[0].Name, cm.OwnerReferences[0].UID = another.Name, another.UID },
+		"somebody else's":  func(cm *corev1.ConfigMap) { cm.OwnerReferences = nil },
+		"with another key": func(cm *corev1.ConfigMap) { cm.Data["more"] = "x" },
+		"of another plan's": func(cm *corev1.ConfigMap) {
+			cm.OwnerReferences[0].Name, cm.OwnerReferences[0].UID = another.Name, another.UID
+		},
 	} {
 		live := report(edit)
 		tn.Create(live)
