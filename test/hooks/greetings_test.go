@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
+	"os/exec"
 	"strings"
 	"sync"
 	"testing"
@@ -126,6 +127,15 @@ func TestAnOperatorWithEveryKindOfWebhookAndAnAPI(t *testing.T) {
 		list.SetAPIVersion(echo.Group + "/" + echo.Version)
 		list.SetKind(echo.Kind + "List")
 		require.True(t, apierrors.IsForbidden(nobody.List(t.Context(), list, client.InNamespace(tn.Namespace))))
+	})
+	t.Run("an API answers kubectl get", func(t *testing.T) {
+		kubectl, err := exec.LookPath("kubectl")
+		if err != nil {
+			t.Skip("no kubectl on this machine")
+		}
+		out, err := exec.CommandContext(t.Context(), kubectl, "--kubeconfig", c.Kubeconfig, "-n", tn.Namespace, "get", echo.Resource+"."+echo.Group, "-o", "name").CombinedOutput()
+		require.NoError(t, err, string(out))
+		require.Equal(t, "echo."+echo.Group+"/hello\necho."+echo.Group+"/second\n", string(out))
 	})
 	t.Run("what is removed leaves nothing behind", func(t *testing.T) {
 		require.NoError(t, c.Client.Delete(t.Context(), got))
