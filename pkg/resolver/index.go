@@ -152,9 +152,10 @@ func (c *chain) successors(current string, version *semver.Version, versionOf fu
 	return out
 }
 
-// jumps says whether the entry's skipRange leads to it from a version, and forward.
+// jumps says whether the entry's skipRange leads to it from a version, and forward: where a version is not known,
+// nobody can tell (escape suite 101).
 func jumps(e catalog.Entry, from, to *semver.Version) bool {
-	if e.SkipRange == "" || from == nil || to != nil && to.LTE(*from) {
+	if e.SkipRange == "" || from == nil || to == nil || to.LTE(*from) {
 		return false
 	}
 	inRange, err := semver.ParseRange(e.SkipRange)

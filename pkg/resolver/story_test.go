@@ -32,6 +32,8 @@ var stories = []story{
 		{"ask s ns/c/a/s"}}, []string{"s a.v3.0.0"}},
 	{"skipRange", [][]string{{"publish ns/c a.v1.0.0 s", "publish ns/c a.v5.0.0 s range=>=1.0.0"}, {"ask s ns/c/a/s"}}, []string{"s a.v5.0.0"}},
 	{"a skipRange that leaves it out", [][]string{{"publish ns/c a.v1.0.0 s", "ask s ns/c/a/s", "publish ns/c a.v5.0.0 s range=>=2.0.0"}}, []string{"s a.v1.0.0"}},
+	{"a skipRange that leads back", [][]string{{"publish ns/c a.v1.0.0 s", "ask s ns/c/a/s", "publish ns/c a.v0.9.0 s range=<2.0.0"}}, []string{"s a.v1.0.0"}},
+	{"a skipRange to what has no version", [][]string{{"publish ns/c a.v1.0.0 s", "ask s ns/c/a/s", "publish ns/c a.vold s range=<2.0.0"}}, []string{"s a.v1.0.0"}},
 	{"heads of two channels", [][]string{{"publish ns/c a.v1.0.0 s,t; a.v2.0.0 t replaces=a.v1.0.0"}, {"ask s ns/c/a/s"}, {"ask u ns/c/b/s"}}, []string{"s a.v1.0.0", "u !"}},
 	{"a switch of channels", [][]string{{"publish ns/c a.v1.0.0 s,t; a.v2.0.0 t replaces=a.v1.0.0", "ask s ns/c/a/s", "ask s ns/c/a/t"}}, []string{"s a.v2.0.0"}},
 	{"no way back", [][]string{{"publish ns/c a.v1.0.0 s,t; a.v2.0.0 t replaces=a.v1.0.0", "ask s ns/c/a/t", "ask s ns/c/a/s"}}, []string{"s a.v2.0.0"}},

@@ -166,10 +166,12 @@ func (s *scene) waiting(texts ...string) *operatorsv1alpha1.InstallPlan {
 	s.T.Helper()
 	s.group(s.Namespace)
 	s.publish(bundleOf(csv(), texts...))
-	s.subscribe(func(spec *operatorsv1alpha1.SubscriptionSpec) {
-		spec.InstallPlanApproval = operatorsv1alpha1.ApprovalManual
-	})
+	s.subscribe(manual)
 	return s.unapproved()
+}
+
+func manual(spec *operatorsv1alpha1.SubscriptionSpec) {
+	spec.InstallPlanApproval = operatorsv1alpha1.ApprovalManual
 }
 
 // unapproved is the plan once it waits for approval.

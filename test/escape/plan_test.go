@@ -143,9 +143,7 @@ func installPlans() []row {
 		{number: "74b", title: "manifests of 1.4 MB altogether", holds: p0(), directory: manyManifests(700, 2000), play: func(s *scene) {
 			s.group(s.Namespace)
 			s.Catalog("catalog", image(s.number))
-			s.subscribe(func(spec *operatorsv1alpha1.SubscriptionSpec) {
-				spec.InstallPlanApproval = operatorsv1alpha1.ApprovalManual
-			})
+			s.subscribe(manual)
 			s.Eventually(func(c *assert.CollectT) {
 				ip := s.Plan(c)
 				assert.Len(c, ip.Status.Plan, 704)
@@ -205,11 +203,11 @@ func (s *scene) instead(edit func(cm *corev1.ConfigMap)) {
 }
 
 // republish changes the content of the catalog.
-func (s *scene) republish(b *forge.Bundle) {
+func (s *scene) republish(bundles ...*forge.Bundle) {
 	s.T.Helper()
 	cm := &corev1.ConfigMap{}
 	require.NoError(s.T, s.Get("content", cm))
-	cm.Data["catalog.yaml"] = forge.Catalog(b)
+	cm.Data["catalog.yaml"] = forge.Catalog(bundles...)
 	require.NoError(s.T, cluster.Client.Update(s.T.Context(), cm))
 }
 

@@ -449,7 +449,7 @@ func (s *scene) allow(match func(oracle.Change) bool) { s.told.Allowed = match }
 // suite is all rows, in the order of their numbers.
 func suite() []row {
 	return slices.Concat(rbacInCSV(), rbacManifests(), crds(), webhooks(), apis(), deployments(), secretsAndTokens(), certificates(),
-		operatorGroups(), installPlans(), csvs(), ownership(), catalogs(), imageRows(), upgrades(), races(), malformed())
+		operatorGroups(), installPlans(), csvs(), ownership(), catalogs(), imageRows(), dependencies(), upgrades(), races(), malformed())
 }
 
 func TestEscape(t *testing.T) {

@@ -14,13 +14,15 @@ import (
 	"github.com/remit-olm/remit/test/escape/forge"
 )
 
-const laterCSV = probe + ".v2.0.0"
+const (
+	laterCSV = probe + ".v2.0.0"
+	olderCSV = probe + ".v0.9.0"
+)
 
 // later is the next version, to be changed.
 func later() forge.CSV { return forge.NewCSV(laterCSV).Set(probeCSV, "spec", "replaces") }
 
-// upgrades are those that a person makes: ClusterServiceVersions by hand. Those by a Subscription come with
-// it.
+// upgrades are those that a person makes, ClusterServiceVersions by hand, and those by a Subscription.
 func upgrades() []row {
 	return []row{
 		{number: "98", title: "a second version that asks for more than the account holds", holds: p0(), play: func(s *scene) {
@@ -53,6 +55,23 @@ func upgrades() []row {
 				}
 			})
 		}},
+		{number: "101", title: "a version of another package that says to replace, skip and skip the range of what is installed", holds: p0(), play: func(s *scene) {
+			s.install(bundleOf(csv()))
+			victim := s.Succeeded(probeCSV)
+			other := forge.Of("other", forge.NewCSV("other.v9.0.0").Apart("other").Set("9.0.0", "spec", "version").Set(probeCSV, "spec", "replaces"))
+			other.Version, other.Edges = "9.0.0", map[string]any{"replaces": probeCSV, "skips": []any{probeCSV}, "skipRange": "<9.0.0"}
+			s.republish(bundleOf(csv()), other)
+			s.Subscribe("catalog", "other", forge.Channel)
+			s.Eventually(func(c *assert.CollectT) { assert.Equal(c, succeeded, s.CSV(c, "other.v9.0.0").Status.Phase) })
+			s.settle()
+			s.stays(victim)
+		}},
+		{number: "101a", title: "an older version that says to skip the range of what is installed", holds: p0(), play: func(s *scene) {
+			s.noWayBack("0.9.0")
+		}},
+		{number: "101b", title: "an older version that says so, of whose version the catalog says nothing", holds: p0(), play: func(s *scene) {
+			s.noWayBack(forge.Unversioned)
+		}},
 		{number: "77a", title: "a CSV that replaces somebody else's under its mark, by whom may not delete it", holds: p0(), play: func(s *scene) {
 			s.install(bundleOf(csv()))
 			victim := s.Succeeded(probeCSV)
@@ -65,12 +84,38 @@ func upgrades() []row {
 			require.NoError(s.T, s.apply(s.author("clusterserviceversions", "create"), attacker.Object))
 			s.Eventually(func(c *assert.CollectT) { assert.Equal(c, succeeded, s.CSV(c, "attacker.v9.0.0").Status.Phase) })
 			s.settle()
-			after := s.CSV(s.T, probeCSV)
-			require.Equal(s.T, victim.UID, after.UID)
-			require.Nil(s.T, after.DeletionTimestamp)
-			require.NoError(s.T, s.Get(forge.Deployment, &appsv1.Deployment{}))
+			s.stays(victim)
 		}},
 	}
+}
+
+// noWayBack publishes, after an install, only an older version that says to skip its range, under this version.
+func (s *scene) noWayBack(version string) {
+	s.T.Helper()
+	s.install(bundleOf(csv()))
+	victim := s.Succeeded(probeCSV)
+	written := len(s.writes())
+	older := forge.Of(probe, forge.NewCSV(olderCSV).Set("0.9.0", "spec", "version"))
+	older.Version, older.Edges = version, map[string]any{"skipRange": "<2.0.0"}
+	s.republish(older)
+	s.Eventually(func(c *assert.CollectT) { // the channel's newest is not what is installed, and no way leads there
+		assert.Equal(c, operatorsv1alpha1.SubscriptionState(operatorsv1alpha1.SubscriptionStateUpgradeAvailable), s.Subscription(c).Status.State)
+	})
+	s.settle()
+	s.stays(victim)
+	s.absent(&operatorsv1alpha1.ClusterServiceVersion{}, olderCSV)
+	s.Complete() // there is no plan but the first
+	require.Len(s.T, s.writes(), written)
+}
+
+// stays asserts that a CSV is installed as it was.
+func (s *scene) stays(victim *operatorsv1alpha1.ClusterServiceVersion) {
+	s.T.Helper()
+	after := s.CSV(s.T, victim.Name)
+	require.Equal(s.T, victim.UID, after.UID)
+	require.Nil(s.T, after.DeletionTimestamp)
+	require.Equal(s.T, succeeded, after.Status.Phase, after.Status.Message)
+	require.NoError(s.T, s.Get(forge.Deployment, &appsv1.Deployment{}))
 }
 
 // firstVersion has a tenant make the harmless CSV, and waits until it is installed.

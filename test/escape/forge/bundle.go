@@ -17,6 +17,8 @@ const (
 	Deployment = "operator"
 	// Channel is that of every bundle.
 	Channel = "stable"
+	// Unversioned is a bundle of whose version its catalog says nothing.
+	Unversioned = "-"
 )
 
 // Bundle is one version of a package: its manifests as they are published.
@@ -26,6 +28,10 @@ type Bundle struct {
 	Name string
 	// Manifests are bytes: nobody says that they are YAML.
 	Manifests []string
+	// Version is what the catalog says of it; empty: 1.0.0; Unversioned: nothing.
+	Version string
+	// Edges are what its entry of the channel says of other versions: replaces, skips, skipRange.
+	Edges map[string]any
 }
 
 // Of is a bundle with this CSV.
