@@ -174,7 +174,7 @@ func TestEachManualStepIsApprovedByItself(t *testing.T) {
 	tn.Subscribe("catalog", "a", "stable", func(s *operatorsv1alpha1.SubscriptionSpec) {
 		s.InstallPlanApproval, s.StartingCSV = operatorsv1alpha1.ApprovalManual, "a.v1.0.0"
 	})
-	approveNewest(t, tn, "a.v1.0.0")
+	tn.Approve("a.v1.0.0")
 	settles(tn, "a.v1.0.0")
 	inState(tn, "a", operatorsv1alpha1.SubscriptionStateUpgradePending, "a.v2.0.0", "a.v1.0.0")
 	says(tn, "a", operatorsv1alpha1.SubscriptionInstallPlanPending, string(operatorsv1alpha1.InstallPlanPhaseRequiresApproval), "")
@@ -182,28 +182,8 @@ func TestEachManualStepIsApprovedByItself(t *testing.T) {
 	// What was to be approved is not what is there now: another plan takes its place.
 	tn.Publish("catalog", releasesV1, "a.v2.0.1 stable replaces=a.v1.0.0 skips=a.v2.0.0", releasesV2)
 	inState(tn, "a", operatorsv1alpha1.SubscriptionStateUpgradePending, "a.v2.0.1", "a.v1.0.0")
-	approveNewest(t, tn, "a.v2.0.1")
+	tn.Approve("a.v2.0.1")
 	settles(tn, "a.v2.0.1")
-}
-
-// approveNewest approves the newest plan of the namespace once it is for a version and waits.
-func approveNewest(t *testing.T, tn *env.Tenant, version string) {
-	t.Helper()
-	tn.Eventually(func(c *assert.CollectT) {
-		list := &operatorsv1alpha1.InstallPlanList{}
-		assert.NoError(c, cluster.Client.List(t.Context(), list, client.InNamespace(tn.Namespace)))
-		if !assert.NotEmpty(c, list.Items) {
-			return
-		}
-		newest := slices.MaxFunc(list.Items, func(a, b operatorsv1alpha1.InstallPlan) int { return a.Spec.Generation - b.Spec.Generation })
-		if !assert.Equal(c, []string{version}, newest.Spec.ClusterServiceVersionNames) ||
-			!assert.Equal(c, operatorsv1alpha1.InstallPlanPhaseRequiresApproval, newest.Status.Phase) {
-			return
-		}
-		before := newest.DeepCopy()
-		newest.Spec.Approved = true
-		assert.NoError(c, cluster.Client.Patch(t.Context(), &newest, client.MergeFrom(before)))
-	})
 }
 
 func TestASickCatalogConcernsOnlyWhoNeedsIt(t *testing.T) {

@@ -205,3 +205,23 @@ func (tn *Tenant) decode(doc string) client.Object {
 func strict(scheme *runtime.Scheme) runtime.Decoder {
 	return serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDeserializer()
 }
+
+// Approve approves the newest InstallPlan of the namespace once it is for a version and waits.
+func (tn *Tenant) Approve(version string) {
+	tn.T.Helper()
+	tn.Eventually(func(c *assert.CollectT) {
+		list := &operatorsv1alpha1.InstallPlanList{}
+		assert.NoError(c, tn.Cluster.Client.List(tn.T.Context(), list, client.InNamespace(tn.Namespace)))
+		if !assert.NotEmpty(c, list.Items) {
+			return
+		}
+		newest := slices.MaxFunc(list.Items, func(a, b operatorsv1alpha1.InstallPlan) int { return a.Spec.Generation - b.Spec.Generation })
+		if !assert.Equal(c, []string{version}, newest.Spec.ClusterServiceVersionNames) ||
+			!assert.Equal(c, operatorsv1alpha1.InstallPlanPhaseRequiresApproval, newest.Status.Phase) {
+			return
+		}
+		before := newest.DeepCopy()
+		newest.Spec.Approved = true
+		assert.NoError(c, tn.Cluster.Client.Patch(tn.T.Context(), &newest, client.MergeFrom(before)))
+	})
+}

@@ -13,8 +13,6 @@ import (
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -24,8 +22,6 @@ import (
 	"github.com/remit-olm/remit/manifests"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/rbac"
-	"github.com/remit-olm/remit/pkg/step/build"
-	"github.com/remit-olm/remit/pkg/step/execute"
 	"github.com/remit-olm/remit/test/env"
 	"github.com/remit-olm/remit/test/operators/sample/bundle"
 	"github.com/remit-olm/remit/test/operators/sample/bundlev2"
@@ -194,7 +190,13 @@ func TestStoredObjectsStayReadableThroughAnUpgrade(t *testing.T) {
 	needsOf(tn, bundlev2.FS(), rbac.ClusterScope)
 	tn.Catalog("catalog", image(catalogBoth))
 	tn.Group(env.AccountName)
-	tn.Subscribe("catalog", bundle.Package, bundle.Channel, func(s *operatorsv1alpha1.SubscriptionSpec) { s.StartingCSV = bundle.CSV })
+	tn.Subscribe("catalog", bundle.Package, bundle.Channel, func(s *operatorsv1alpha1.SubscriptionSpec) {
+		s.StartingCSV, s.InstallPlanApproval = bundle.CSV, operatorsv1alpha1.ApprovalManual
+	})
+	for _, resource := range []string{"configmaps", "serviceaccounts", "services"} {
+		tn.Grant(tn.Namespace, rule("", resource, "delete")) // this cluster asks for it of who hands an object over
+	}
+	tn.Approve(bundle.CSV)
 	succeeded(tn, bundle.CSV)
 	for i := range 5 {
 		require.NoError(t, c.Client.Create(t.Context(), saying(greeting("v1", tn.Namespace, fmt.Sprintf("old-%d", i)), "message", "Hello")))
@@ -203,7 +205,7 @@ func TestStoredObjectsStayReadableThroughAnUpgrade(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	reader := &reader{client: c.Client, namespace: tn.Namespace}
 	reader.start(ctx)
-	carryOut(tn, bundlev2.FS(), rbac.ClusterScope)
+	tn.Approve(bundlev2.CSV)
 	succeeded(tn, bundlev2.CSV)
 	tn.Eventually(func(ct *assert.CollectT) {
 		assert.Equal(ct, "Hello", said(ct, c.Client, "v2", tn.Namespace, "old-1", "text"))
@@ -216,30 +218,6 @@ func TestStoredObjectsStayReadableThroughAnUpgrade(t *testing.T) {
 	t.Logf("FIGURE %d reads in the old version through the upgrade, %d failed", reader.calls, len(reader.failures))
 	require.Empty(t, some(reader.failures))
 	require.Greater(t, reader.calls, 10)
-}
-
-// carryOut does, as the administrator, what a plan for the bundle would.
-func carryOut(tn *env.Tenant, files fs.FS, targets ...string) {
-	tn.T.Helper()
-	b, err := env.ReadBundle(files)
-	require.NoError(tn.T, err)
-	all, err := build.NewStepResourceFromBundle(b, build.Scope{Namespace: tn.Namespace, Package: bundle.Package, Targets: targets}, unasked{})
-	require.NoError(tn.T, err)
-	c := tn.Cluster.Client
-	executor := &execute.Executor{Account: c, CRDs: c, IsDefault: true, Facts: c}
-	states, err := executor.Gather(tn.T.Context(), all.Steps)
-	require.NoError(tn.T, err)
-	for _, state := range states {
-		_, err := executor.Do(tn.T.Context(), state)
-		require.NoError(tn.T, err)
-	}
-}
-
-// unasked is a build.RuleChecker for when it does not matter.
-type unasked struct{}
-
-func (unasked) MissingRules(*corev1.ServiceAccount, string, []rbacv1.PolicyRule) ([]rbacv1.PolicyRule, error) {
-	return nil, nil
 }
 
 // reader reads all the time.
