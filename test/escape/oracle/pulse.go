@@ -22,14 +22,14 @@ import (
 const (
 	// pulseNamespace is where others install meanwhile.
 	pulseNamespace = "healthy"
-	// pulses is how many installs its catalog has content for.
+	// pulses is how many operators its catalog has, which are installed in turn.
 	pulses = 300
 	// patience is the suite's own bound on an install of others.
 	patience = 60 * time.Second
 	tick     = 20 * time.Millisecond
 )
 
-// pulse installs one harmless operator after the other, each from a package of its own.
+// pulse installs one harmless operator after the other, each of another package than the last.
 type pulse struct {
 	client  client.Client
 	account types.NamespacedName
@@ -70,7 +70,7 @@ func newPulse(ctx context.Context, c client.Client) (*pulse, error) {
 // start begins an install; what comes of it is told later.
 func (p *pulse) start(ctx context.Context) <-chan error {
 	out := make(chan error, 1)
-	name := packageOf(p.next)
+	name := packageOf(p.next % pulses)
 	p.next++
 	go func() { out <- p.beat(ctx, name) }()
 	return out
