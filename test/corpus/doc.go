@@ -11,6 +11,7 @@
 // about a quarter of an hour of two cores. E2E_DIR keeps the control plane's state, and CORPUS_RUN (a regular
 // expression) picks cases by name.
 //
-// The upgrades of some of them are walked too, by an account that may do all: every version that a cluster of today
-// can have, from the oldest to the head. One of these walks runs by default; CORPUS_WALK names another.
+// The upgrades of some of them are gone too, by an account that may do all, edge by edge of their graphs; of each edge
+// it is said that it was gone, or why no cluster of today goes it. By default that is some edges of one package;
+// CORPUS_WALK names another walk, which is then gone in full, and CORPUS=all goes all.
 package corpus

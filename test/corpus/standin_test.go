@@ -19,7 +19,7 @@ import (
 func (p *published) unserved() string {
 	for _, obj := range p.Objects {
 		if gvk := obj.GroupVersionKind(); gvk.Group == apiextensionsv1.GroupName && gvk.Version != "v1" {
-			return "a CustomResourceDefinition of " + gvk.Version + ", which no API server serves since Kubernetes 1.22"
+			return "CustomResourceDefinition " + obj.GetName() + " of " + gvk.Version + ", which no API server serves since Kubernetes 1.22"
 		}
 	}
 	return ""

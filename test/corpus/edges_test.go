@@ -1,0 +1,245 @@
+package corpus
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/blang/semver/v4"
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"github.com/operator-framework/operator-registry/alpha/declcfg"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/remit-olm/remit/pkg/catalog"
+	"github.com/remit-olm/remit/pkg/catalog/fbc"
+	"github.com/remit-olm/remit/pkg/resolver"
+)
+
+// graph is a catalog of packages whose upgrades are walked.
+type graph struct {
+	name string
+	// dir has it as files.
+	dir string
+	*catalog.Snapshot
+	in resolver.Input
+}
+
+// openGraph reads a directory of bundles or of a file-based catalog.
+func openGraph(t *testing.T, name, dir string) *graph {
+	t.Helper()
+	s, err := fbc.LoadDirectory(t.Context(), os.DirFS(dir))
+	require.NoError(t, err)
+	s.Key = types.NamespacedName{Namespace: "walk", Name: name}
+	store := &catalog.Store{}
+	store.Put(s)
+	return &graph{name: name, dir: dir, Snapshot: s, in: resolver.Input{
+		Namespace: s.Key.Namespace, Catalogs: store, Visible: []types.NamespacedName{s.Key}, Indexes: &resolver.Indexes{},
+	}}
+}
+
+// asBundles is the graph that the bundles of packages make by themselves.
+func asBundles(t *testing.T, root string, packages []string) *graph {
+	t.Helper()
+	dir := t.TempDir()
+	for _, pkg := range packages {
+		require.NoError(t, os.CopyFS(filepath.Join(dir, pkg), os.DirFS(filepath.Join(root, pkg))))
+	}
+	return openGraph(t, "bundles", dir)
+}
+
+// asPublished is the graph that a published catalog makes of a package's bundles.
+func asPublished(t *testing.T, root, version, pkg string) *graph {
+	t.Helper()
+	bundles, err := fbc.FromBundles(os.DirFS(filepath.Join(root, pkg)))
+	require.NoError(t, err)
+	published, err := declcfg.LoadFS(t.Context(), os.DirFS(filepath.Join(root, "..", "catalogs", version, pkg)))
+	require.NoError(t, err)
+	dir := t.TempDir()
+	write := func(name string, cfg declcfg.DeclarativeConfig) {
+		f, err := os.Create(filepath.Join(dir, name+".json"))
+		require.NoError(t, err)
+		defer f.Close()
+		require.NoError(t, declcfg.WriteJSON(cfg, f))
+	}
+	write("package", declcfg.DeclarativeConfig{Packages: published.Packages, Channels: published.Channels})
+	for _, b := range published.Bundles {
+		i := slices.IndexFunc(bundles.Bundles, func(have declcfg.Bundle) bool { return have.Name == b.Name })
+		require.GreaterOrEqual(t, i, 0, "the corpus has no bundle %s", b.Name)
+		write(b.Name, declcfg.DeclarativeConfig{Bundles: bundles.Bundles[i : i+1]})
+	}
+	return openGraph(t, version, dir)
+}
+
+// edge is a way from one version of a package to another that a channel has.
+type edge struct {
+	graph         *graph
+	pkg, from, to string
+	// channels have it. channel is one of them by which a Subscription goes it, "" where none does.
+	channels []string
+	channel  string
+	// why no cluster of today goes it; "" where some does.
+	why string
+}
+
+func (e *edge) String() string {
+	return fmt.Sprintf("%s -> %s (%s: %s)", e.from, e.to, e.graph.name, strings.Join(e.channels, ", "))
+}
+
+// edges are all that a package has: by replaces, skips and skipRange of the entries of all channels.
+func (g *graph) edges(pkg string) []*edge {
+	p := g.Packages[pkg]
+	all := map[[2]string]*edge{}
+	add := func(from, to, channel string) {
+		key := [2]string{from, to}
+		if all[key] == nil {
+			all[key] = &edge{graph: g, pkg: pkg, from: from, to: to}
+		}
+		if e := all[key]; !slices.Contains(e.channels, channel) {
+			e.channels = append(e.channels, channel)
+		}
+	}
+	for _, channel := range p.ChannelNames() {
+		for _, e := range p.Channels[channel].Entries {
+			for _, older := range append([]string{e.Replaces}, e.Skips...) {
+				if older != "" && older != e.Name {
+					add(older, e.Name, channel)
+				}
+			}
+			for older := range p.Bundles {
+				if e.SkipRange != "" && inRange(p, e, older) {
+					add(older, e.Name, channel)
+				}
+			}
+		}
+	}
+	return slices.SortedFunc(maps.Values(all), func(a, b *edge) int {
+		return cmp.Or(byVersion(p, a.from, b.from), byVersion(p, a.to, b.to))
+	})
+}
+
+func inRange(p *catalog.Package, e catalog.Entry, older string) bool {
+	from, to := semver.MustParse(p.Bundles[older].Version), semver.MustParse(p.Bundles[e.Name].Version)
+	return semver.MustParseRange(e.SkipRange)(from) && from.LT(to)
+}
+
+func byVersion(p *catalog.Package, a, b string) int {
+	if p.Bundles[a] == nil || p.Bundles[b] == nil {
+		return cmp.Compare(a, b)
+	}
+	return semver.MustParse(p.Bundles[a].Version).Compare(semver.MustParse(p.Bundles[b].Version))
+}
+
+// classify says of an edge by which channel it is gone, or why it is not.
+func (e *edge) classify(unserved map[string]string) {
+	for _, end := range []string{e.from, e.to} {
+		switch {
+		case e.graph.Packages[e.pkg].Bundles[end] == nil:
+			e.why = fmt.Sprintf("nobody has published %s", end)
+			return
+		case unserved[end] != "":
+			e.why = fmt.Sprintf("%s cannot be installed: %s", end, unserved[end])
+			return
+		}
+	}
+	var instead []string
+	for _, channel := range e.channels {
+		got := e.successor(channel)
+		if got == e.to {
+			e.channel = channel
+			return
+		}
+		instead = append(instead, fmt.Sprintf("by channel %s %q takes its place", channel, got))
+	}
+	e.why = "nobody goes it: " + strings.Join(instead, ", ")
+}
+
+// successor is what the resolver makes of one who has the older version and follows a channel.
+func (e *edge) successor(channel string) string {
+	csv := &operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: e.graph.Key.Namespace, Name: e.from}}
+	answer := e.graph.in.Resolve(resolver.Namespace{Subjects: []resolver.Subject{{
+		Installed: csv,
+		Subscription: &operatorsv1alpha1.Subscription{ObjectMeta: metav1.ObjectMeta{Namespace: e.graph.Key.Namespace, Name: e.pkg, UID: "walker"},
+			Spec: &operatorsv1alpha1.SubscriptionSpec{
+				CatalogSource: e.graph.Key.Name, CatalogSourceNamespace: e.graph.Key.Namespace, Package: e.pkg, Channel: channel,
+			}},
+	}}})
+	for _, set := range answer.Sets {
+		for _, c := range set {
+			if c.Replaces == e.from {
+				return c.Bundle
+			}
+		}
+	}
+	return ""
+}
+
+// path is a version to begin with and edges from there on, one after the other.
+type path struct {
+	graph *graph
+	pkg   string
+	// start is installed by the channel of that name.
+	start, channel string
+	edges          []*edge
+}
+
+// paths cover edges, each of which is gone once.
+func paths(edges []*edge) []*path {
+	var out []*path
+	gone := map[*edge]bool{}
+	next := func(g *graph, from string) *edge {
+		i := slices.IndexFunc(edges, func(e *edge) bool {
+			return !gone[e] && e.channel != "" && (g == nil || e.graph == g && e.from == from)
+		})
+		if i < 0 {
+			return nil
+		}
+		gone[edges[i]] = true
+		return edges[i]
+	}
+	for e := next(nil, ""); e != nil; e = next(nil, "") {
+		p := &path{graph: e.graph, pkg: e.pkg, start: e.from, channel: channelOf(e)}
+		for ; e != nil; e = next(e.graph, e.to) {
+			p.edges = append(p.edges, e)
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+// channelOf is one by which the tail of an edge is installed.
+func channelOf(e *edge) string {
+	p := e.graph.Packages[e.pkg]
+	for _, channel := range p.ChannelNames() {
+		if _, ok := p.Channels[channel].Entries[e.from]; ok {
+			return channel
+		}
+	}
+	return ""
+}
+
+// next is what a walker at a place of the path goes to, and by which channel: "" at the end.
+func (p *path) next(installed string) (name, channel string) {
+	if installed == "" {
+		return p.start, p.channel
+	}
+	for _, e := range p.edges {
+		if e.from == installed {
+			return e.to, e.channel
+		}
+	}
+	return "", ""
+}
+
+func (p *path) end() string {
+	if len(p.edges) == 0 {
+		return p.start
+	}
+	return p.edges[len(p.edges)-1].to
+}
