@@ -99,7 +99,7 @@ func (b *Bundle) add(obj *unstructured.Unstructured) error {
 		return fmt.Errorf("ClusterServiceVersion %q: %w", obj.GetName(), err)
 	}
 	b.CSV = csv
-	return nil
+	return checkIcons(csv)
 }
 
 func rank(obj *unstructured.Unstructured) int {

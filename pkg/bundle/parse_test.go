@@ -128,6 +128,28 @@ func TestParseRefusesWholeBundles(t *testing.T) {
 	require.ErrorContains(t, err, `ClusterServiceVersion "a": `)
 }
 
+func TestAnIconIsAnImageOrNothing(t *testing.T) {
+	for _, row := range []struct{ icon, want string }{
+		{`mediatype: image/png, base64data: iVBORw0KGgo=`, ""},
+		{`mediatype: image/svg+xml, base64data: "PHN2\n Zy8+"`, ""},
+		{`mediatype: "", base64data: ""`, ""},
+		{`mediatype: image/png`, ""},
+		{`mediatype: text/html, base64data: PHA+`, `spec.icon[0].mediatype "text/html" is not that of an image`},
+		{`mediatype: text/html`, `mediatype "text/html"`},
+		{`base64data: PHA+`, `mediatype "" is not`},
+		{`mediatype: 'image/png" onload="x()', base64data: PHA+`, "is not that of an image"},
+		{`mediatype: "image/png\n", base64data: PHA+`, "is not that of an image"},
+		{`mediatype: image/png, base64data: '"><script>'`, "spec.icon[0].base64data is not base64"},
+	} {
+		_, err := bundle.Parse([][]byte{[]byte(csvText + "  icon: [{" + row.icon + "}]\n")})
+		if row.want == "" {
+			require.NoError(t, err, row.icon)
+		} else {
+			require.ErrorContains(t, err, row.want)
+		}
+	}
+}
+
 func TestAnUnsupportedKindIsATypedError(t *testing.T) {
 	_, err := parse(object("Pod", "metadata: {name: a}"))
 	var unsupported *bundle.UnsupportedKindError

@@ -1,6 +1,7 @@
 package escape
 
 import (
+	"encoding/base64"
 	"fmt"
 	"strings"
 
@@ -16,6 +17,17 @@ import (
 func broken(number, title, manifest string, words ...string) row {
 	return row{number: number, title: title, holds: p1(), play: func(s *scene) {
 		s.install(bundleOf(csv(), manifest))
+		s.refused(words...)
+	}}
+}
+
+func base64Of(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) }
+
+// broken94 is a row with an icon that is refused with its bundle.
+func broken94(number, title, mediaType, data string, words ...string) row {
+	return row{number: number, title: title, holds: p1(), play: func(s *scene) {
+		icon := map[string]any{"mediatype": mediaType, "base64data": data}
+		s.install(bundleOf(csv().Set([]any{icon}, "spec", "icon")))
 		s.refused(words...)
 	}}
 }
@@ -49,6 +61,17 @@ func manyKeys(n int) string {
 
 func malformed() []row {
 	rows := []row{
+		broken94("94", "an icon that is a page with a script", "text/html", base64Of("<script>alert(1)</script>"), "mediatype"),
+		broken94("94a", "an icon whose media type ends an attribute", `image/png" onerror="alert(1)`, base64Of("x"), "mediatype"),
+		broken94("94b", "an icon whose data ends an attribute", "image/png", `"><script>alert(1)</script>`, "base64"),
+		{number: "94c", title: "a package's icon that is a page with a script", holds: p1(), play: func(s *scene) {
+			s.group(s.Namespace)
+			s.publishText(strings.Replace(forge.Catalog(bundleOf(csv())), `"schema":"olm.package"`,
+				`"schema":"olm.package","icon":{"mediatype":"text/html","base64data":"`+base64Of("<script>alert(1)</script>")+`"}`, 1))
+			s.subscribe()
+			s.Succeeded(probeCSV) // nobody keeps or shows it
+			require.Empty(s.T, s.CSV(s.T, probeCSV).Spec.Icon)
+		}},
 		{number: "109", title: "a CSV of 1.6 MB, with a description of 1.5 MB", holds: p1(), directory: func() string {
 			return forge.Catalog(bundleOf(csv().Set(strings.Repeat("d", 1_600_000), "spec", "description")))
 		}, play: refusedDirectory("bytes")},

@@ -17,8 +17,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/rand"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -183,15 +185,17 @@ func (s *scene) explain() {
 		if cluster.Client.List(context.WithoutCancel(s.T.Context()), list, client.InNamespace(s.Namespace)) != nil {
 			continue
 		}
-		text, _ := json.Marshal(list)
-		var raw unstructured.UnstructuredList
-		if json.Unmarshal(text, &raw) != nil {
-			continue
-		}
-		for _, item := range raw.Items {
-			status, _ := json.Marshal(item.Object["status"])
-			s.T.Logf("%s: ...%.3000s", item.GetName(), status)
-		}
+		err := meta.EachListItem(list, func(item runtime.Object) error {
+			content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(item)
+			if err != nil {
+				return err
+			}
+			obj := &unstructured.Unstructured{Object: content}
+			status, err := json.Marshal(content["status"])
+			s.T.Logf("%T %s: %.3000s", item, obj.GetName(), status)
+			return err
+		})
+		assert.NoError(s.T, err)
 	}
 }
 
