@@ -8,25 +8,20 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/remit-olm/remit/pkg/bundle"
+	"github.com/remit-olm/remit/test/env/corpus"
 )
 
-// corpus returns the directories of all real bundles, or skips.
-func corpus(t *testing.T) []string {
+// realBundles returns the directories of all real bundles, or skips.
+func realBundles(t *testing.T) []string {
 	t.Helper()
-	root := os.Getenv("CORPUS_DIR")
-	if root == "" {
-		root = "../../../shared/corpus"
-	}
-	dirs, err := filepath.Glob(filepath.Join(root, "bundles", "*", "*", "manifests"))
+	dirs, err := filepath.Glob(filepath.Join(corpus.Dir(t, "bundles"), "*", "*", "manifests"))
 	require.NoError(t, err)
-	if len(dirs) == 0 {
-		t.Skipf("no corpus of real bundles in %q (CORPUS_DIR)", root)
-	}
+	require.NotEmpty(t, dirs)
 	return dirs
 }
 
 func TestEveryRealBundleParses(t *testing.T) {
-	for _, dir := range corpus(t) {
+	for _, dir := range realBundles(t) {
 		entries, err := os.ReadDir(dir)
 		require.NoError(t, err)
 		var manifests [][]byte

@@ -25,6 +25,7 @@ import (
 	"github.com/remit-olm/remit/pkg/rbac"
 	"github.com/remit-olm/remit/pkg/step"
 	"github.com/remit-olm/remit/pkg/step/build"
+	"github.com/remit-olm/remit/test/env/corpus"
 	sample "github.com/remit-olm/remit/test/operators/sample/bundle"
 )
 
@@ -144,15 +145,9 @@ func TestGrantingWhatAReportSaysMakesItEmpty(t *testing.T) {
 }
 
 func TestGrantingWhatAReportSaysOfARealBundleMakesItEmpty(t *testing.T) {
-	root := os.Getenv("CORPUS_DIR")
-	if root == "" {
-		root = "../../../shared/corpus"
-	}
-	dirs, err := filepath.Glob(filepath.Join(root, "bundles", "*", "*", "manifests"))
+	dirs, err := filepath.Glob(filepath.Join(corpus.Dir(t, "bundles"), "*", "*", "manifests"))
 	require.NoError(t, err)
-	if len(dirs) == 0 {
-		t.Skipf("no corpus of real bundles in %q (CORPUS_DIR)", root)
-	}
+	require.NotEmpty(t, dirs)
 	for _, dir := range dirs {
 		b := read(t, os.DirFS(dir))
 		report := required(t, b, scope("team-a"))

@@ -1,7 +1,6 @@
 package resolver
 
 import (
-	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
@@ -14,24 +13,8 @@ import (
 
 	"github.com/remit-olm/remit/pkg/catalog"
 	"github.com/remit-olm/remit/pkg/catalog/fbc"
+	"github.com/remit-olm/remit/test/env/corpus"
 )
-
-// corpus returns a folder of the corpus of real operators, or skips.
-func corpus(t testing.TB, dir string) fs.FS {
-	t.Helper()
-	root := os.Getenv("CORPUS_DIR")
-	if root == "" {
-		root = "../shared/corpus"
-	}
-	if !filepath.IsAbs(root) {
-		root = filepath.Join("../..", root)
-	}
-	path := filepath.Join(root, dir)
-	if _, err := os.Stat(path); err != nil {
-		t.Skipf("no corpus of real operators: %v (set CORPUS_DIR)", err)
-	}
-	return os.DirFS(path)
-}
 
 // real is a Snapshot of the corpus' catalogs, or of all of its bundles.
 func real(t testing.TB, dir string) *catalog.Snapshot {
@@ -39,11 +22,11 @@ func real(t testing.TB, dir string) *catalog.Snapshot {
 	var snapshot *catalog.Snapshot
 	var err error
 	if dir == "bundles" {
-		cfg, failed := fbc.FromBundles(corpus(t, dir))
+		cfg, failed := fbc.FromBundles(os.DirFS(corpus.Dir(t, dir)))
 		require.NoError(t, failed)
 		snapshot, err = fbc.FromConfig(cfg)
 	} else {
-		snapshot, err = fbc.Load(t.Context(), corpus(t, dir))
+		snapshot, err = fbc.Load(t.Context(), os.DirFS(corpus.Dir(t, dir)))
 	}
 	require.NoError(t, err)
 	snapshot.Key = types.NamespacedName{Namespace: "ns", Name: filepath.Base(filepath.Dir(dir + "/x"))}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/remit-olm/remit/pkg/bundle"
 	"github.com/remit-olm/remit/pkg/catalog/fbc"
+	"github.com/remit-olm/remit/test/env/corpus"
 )
 
 // sample are the bundles that run by default: small and large, with and without cluster permissions,
@@ -62,20 +63,6 @@ type testCase struct {
 }
 
 func (c *testCase) name() string { return c.published.name() + "/" + string(c.mode) }
-
-func corpusDir(t *testing.T) string {
-	t.Helper()
-	dir := os.Getenv("CORPUS_DIR")
-	if dir == "" {
-		dir = filepath.Join("..", "..", "..", "shared", "corpus")
-	}
-	dir, err := filepath.Abs(filepath.Join(dir, "bundles"))
-	require.NoError(t, err)
-	if _, err := os.Stat(dir); err != nil {
-		t.Skipf("no corpus of real bundles (CORPUS_DIR): %v", err)
-	}
-	return dir
-}
 
 // args are what kubectl remit rbac is told of the case.
 func (c *testCase) args() []string {
@@ -134,12 +121,12 @@ func installed(t *testing.T) []*testCase {
 	if os.Getenv("CORPUS") == "all" {
 		return cases(t, everything(t), allModes)
 	}
-	return cases(t, readAll(t, corpusDir(t), sample), endModes)
+	return cases(t, readAll(t, corpus.Dir(t, "bundles"), sample), endModes)
 }
 
 func everything(t *testing.T) []*published {
 	t.Helper()
-	root := corpusDir(t)
+	root := corpus.Dir(t, "bundles")
 	dirs, err := filepath.Glob(filepath.Join(root, "*", "*"))
 	require.NoError(t, err)
 	var names []string

@@ -22,6 +22,7 @@ import (
 
 	"github.com/remit-olm/remit/pkg/rbac"
 	"github.com/remit-olm/remit/test/env"
+	"github.com/remit-olm/remit/test/env/corpus"
 )
 
 // walk is the upgrades of real operators that are gone in one namespace.
@@ -53,7 +54,7 @@ const stepPatience = 100 * time.Second
 // TestEveryUpgradeOfRealOperatorsIsGone goes the edges of the upgrade graphs of real operators as a user would see
 // them, and says of those that nobody can go why that is.
 func TestEveryUpgradeOfRealOperatorsIsGone(t *testing.T) {
-	root := corpusDir(t)
+	root := corpus.Dir(t, "bundles")
 	pick := os.Getenv("CORPUS_WALK")
 	for _, w := range walks {
 		if pick == "" || pick == w.name {

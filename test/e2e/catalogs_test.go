@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/remit-olm/remit/test/env"
+	"github.com/remit-olm/remit/test/env/corpus"
 )
 
 // The catalogs of the run. Each is a directory that is known before Remit starts; image gives the name
@@ -121,8 +122,8 @@ func writeCatalogs(dir string) (map[string]string, error) {
 	if err := os.Mkdir(malformed, 0o700); err != nil {
 		return nil, err
 	}
-	if _, err := os.Stat(prometheusDir()); err == nil {
-		out[image(catalogPrometheus)] = prometheusDir()
+	if dir, err := corpus.Find(prometheusDir); err == nil {
+		out[image(catalogPrometheus)] = dir
 	}
 	return out, os.WriteFile(filepath.Join(malformed, "catalog.yaml"), []byte("schema: olm.package\nname: [\n"), 0o600)
 }

@@ -2,39 +2,24 @@ package e2e
 
 import (
 	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/remit-olm/remit/test/env"
+	"github.com/remit-olm/remit/test/env/corpus"
 )
 
 const (
 	prometheusPackage = "prometheus"
-	prometheusNewest  = "0.56.3"
+	prometheusDir     = "bundles/prometheus/0.56.3"
 	prometheusCSV     = "prometheusoperator.0.56.3"
 )
 
-// prometheusDir is the newest bundle in the corpus of real ones; CORPUS_DIR says where that is.
-func prometheusDir() string {
-	corpus := os.Getenv("CORPUS_DIR")
-	if corpus == "" {
-		corpus = filepath.Join("..", "..", "..", "shared", "corpus")
-	}
-	dir, err := filepath.Abs(filepath.Join(corpus, "bundles", prometheusPackage, prometheusNewest))
-	if err != nil {
-		return corpus
-	}
-	return dir
-}
-
 func TestTheRealPrometheusOperatorInstallsWithJustWhatItNeeds(t *testing.T) {
 	t.Parallel()
-	if _, err := os.Stat(prometheusDir()); err != nil {
-		t.Skipf("no corpus of real bundles (CORPUS_DIR): %v", err)
-	}
-	b, err := env.ReadBundle(os.DirFS(prometheusDir()))
+	dir := corpus.Dir(t, prometheusDir)
+	b, err := env.ReadBundle(os.DirFS(dir))
 	require.NoError(t, err)
 	tn := cluster.Tenant(t)
 	tn.GrantAll(tn.Needs(b, prometheusPackage, tn.Namespace))

@@ -37,7 +37,7 @@ var (
 	judge   *oracle.Oracle
 	// images is a registry that the cluster may ask without TLS.
 	images *registry.Server
-	// rows counts what was run, passed what passed.
+	// ran counts what was run, passed what passed.
 	ran, passed atomic.Int32
 )
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
-	"os/exec"
 	"strings"
 	"sync"
 	"testing"
@@ -16,6 +15,8 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	cliresource "k8s.io/cli-runtime/pkg/resource"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -124,14 +125,8 @@ func TestAnOperatorWithEveryKindOfWebhookAndAnAPI(t *testing.T) {
 		list.SetKind(echo.Kind + "List")
 		require.True(t, apierrors.IsForbidden(nobody.List(t.Context(), list, client.InNamespace(tn.Namespace))))
 	})
-	t.Run("an API answers kubectl get", func(t *testing.T) {
-		kubectl, err := exec.LookPath("kubectl")
-		if err != nil {
-			t.Skip("no kubectl on this machine")
-		}
-		out, err := exec.CommandContext(t.Context(), kubectl, "--kubeconfig", c.Kubeconfig, "-n", tn.Namespace, "get", echo.Resource+"."+echo.Group, "-o", "name").CombinedOutput()
-		require.NoError(t, err, string(out))
-		require.Equal(t, "echo."+echo.Group+"/hello\necho."+echo.Group+"/second\n", string(out))
+	t.Run("an API answers what kubectl get sends", func(t *testing.T) {
+		require.Equal(t, []string{"hello", "second"}, kubectlGet(t, c, tn.Namespace, echo.Resource))
 	})
 	t.Run("what is removed leaves nothing behind", func(t *testing.T) {
 		require.NoError(t, c.Client.Delete(t.Context(), got))
@@ -164,6 +159,23 @@ func ofTenant(t *testing.T, c *env.Cluster, namespace, kind string) []string {
 		if obj.GetNamespace() != namespace {
 			out = append(out, obj.GetName())
 		}
+	}
+	return out
+}
+
+// kubectlGet names what kubectl get shows of a resource, by the library that it is made of: found by discovery.
+func kubectlGet(t *testing.T, c *env.Cluster, namespace, resource string) []string {
+	t.Helper()
+	flags := genericclioptions.NewConfigFlags(false)
+	flags.KubeConfig = &c.Kubeconfig
+	cache := t.TempDir()
+	flags.CacheDir = &cache
+	infos, err := cliresource.NewBuilder(flags).Unstructured().NamespaceParam(namespace).DefaultNamespace().
+		ResourceTypeOrNameArgs(true, resource).Latest().Flatten().Do().Infos()
+	require.NoError(t, err)
+	var out []string
+	for _, info := range infos {
+		out = append(out, info.Name)
 	}
 	return out
 }

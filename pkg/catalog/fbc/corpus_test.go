@@ -2,35 +2,17 @@ package fbc
 
 import (
 	"context"
-	"io/fs"
 	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/remit-olm/remit/pkg/catalog"
+	"github.com/remit-olm/remit/test/env/corpus"
 )
 
-// corpus returns a folder of the corpus of real operators, or skips.
-func corpus(t testing.TB, dir string) fs.FS {
-	t.Helper()
-	root := os.Getenv("CORPUS_DIR")
-	if root == "" {
-		root = "../shared/corpus"
-	}
-	if !filepath.IsAbs(root) {
-		root = filepath.Join("../../..", root)
-	}
-	path := filepath.Join(root, dir)
-	if _, err := os.Stat(path); err != nil {
-		t.Skipf("no corpus of real operators: %v (set CORPUS_DIR)", err)
-	}
-	return os.DirFS(path)
-}
-
 func TestCorpusCatalogsLoad(t *testing.T) {
-	fsys := corpus(t, "catalogs/v4.20")
+	fsys := os.DirFS(corpus.Dir(t, "catalogs/v4.20"))
 	snap, err := Load(t.Context(), fsys)
 	require.NoError(t, err)
 	require.Len(t, snap.Packages, 37)
@@ -53,7 +35,7 @@ func TestCorpusCatalogsLoad(t *testing.T) {
 }
 
 func TestCorpusBundlesMakeACatalog(t *testing.T) {
-	cfg, err := FromBundles(corpus(t, "bundles"))
+	cfg, err := FromBundles(os.DirFS(corpus.Dir(t, "bundles")))
 	require.NoError(t, err)
 	require.Len(t, cfg.Packages, 49)
 	require.Len(t, cfg.Bundles, 132)
@@ -75,7 +57,7 @@ func TestCorpusBundlesMakeACatalog(t *testing.T) {
 
 func BenchmarkLoad(b *testing.B) {
 	b.Run("37-packages-15MB", func(b *testing.B) {
-		fsys := corpus(b, "catalogs/v4.20")
+		fsys := os.DirFS(corpus.Dir(b, "catalogs/v4.20"))
 		b.ReportAllocs()
 		for b.Loop() {
 			_, err := Load(context.Background(), fsys)
@@ -83,7 +65,7 @@ func BenchmarkLoad(b *testing.B) {
 		}
 	})
 	b.Run("132-bundle-directories", func(b *testing.B) {
-		fsys := corpus(b, "bundles")
+		fsys := os.DirFS(corpus.Dir(b, "bundles"))
 		b.ReportAllocs()
 		for b.Loop() {
 			cfg, err := FromBundles(fsys)

@@ -22,6 +22,7 @@ import (
 
 	"github.com/remit-olm/remit/pkg/catalog/disk"
 	"github.com/remit-olm/remit/pkg/image"
+	"github.com/remit-olm/remit/test/env/corpus"
 	"github.com/remit-olm/remit/test/env/registry"
 )
 
@@ -104,26 +105,12 @@ func peak() float64 {
 
 var packageName = regexp.MustCompile(`(?m)^package: (\S+)$`)
 
-// corpus is the folder of real operators.
-func corpus() string {
-	root := os.Getenv("CORPUS_DIR")
-	if root == "" {
-		root = "../shared/corpus"
-	}
-	if filepath.IsAbs(root) {
-		return root
-	}
-	return filepath.Join("../../..", root)
-}
-
 // large is the corpus of published catalogs as often as it takes.
 func large(b *testing.B) (fstest.MapFS, int) {
 	b.Helper()
-	files, err := filepath.Glob(filepath.Join(corpus(), "catalogs/v4.20/*/catalog.yaml"))
+	files, err := filepath.Glob(filepath.Join(corpus.Dir(b, "catalogs/v4.20"), "*/catalog.yaml"))
 	require.NoError(b, err)
-	if len(files) == 0 {
-		b.Skip("no corpus of real operators (set CORPUS_DIR)")
-	}
+	require.NotEmpty(b, files)
 	out := fstest.MapFS{}
 	bundles := 0
 	for copied := 0; bundles < largeCatalog; copied++ {
@@ -186,11 +173,9 @@ func BenchmarkCatalogImage(b *testing.B) {
 
 // BenchmarkBundleImage unpacks an image with the largest bundle of the corpus, of 4 MB, from a registry on this machine.
 func BenchmarkBundleImage(b *testing.B) {
-	dir := filepath.Join(corpus(), "bundles/argocd-operator")
+	dir := corpus.Dir(b, "bundles/argocd-operator")
 	versions, err := os.ReadDir(dir)
-	if err != nil {
-		b.Skipf("no corpus of real operators: %v (set CORPUS_DIR)", err)
-	}
+	require.NoError(b, err)
 	files := os.DirFS(filepath.Join(dir, versions[0].Name()))
 	size := 0
 	require.NoError(b, fs.WalkDir(files, ".", func(_ string, d fs.DirEntry, err error) error {

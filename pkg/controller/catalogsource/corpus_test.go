@@ -3,7 +3,6 @@ package catalogsource
 import (
 	"bytes"
 	"os"
-	"path/filepath"
 	"testing"
 	"testing/fstest"
 
@@ -12,22 +11,19 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/remit-olm/remit/pkg/catalog/fbc"
+	"github.com/remit-olm/remit/test/env/corpus"
 	"github.com/remit-olm/remit/test/env/registry"
 )
 
 // Every catalog and every bundle of the corpus is served from an image, and after a restart from disk.
 func TestTheCorpusIsServedFromImages(t *testing.T) {
-	for _, dir := range []string{"catalogs/v4.20", "bundles"} {
-		if _, err := os.Stat(filepath.Join(corpus(), dir)); err != nil {
-			t.Skipf("no corpus of real operators: %v (set CORPUS_DIR)", err)
-		}
-	}
+	publishedDir, bundleDir := corpus.Dir(t, "catalogs/v4.20"), corpus.Dir(t, "bundles")
 	s := registry.New(t)
-	published, err := registry.Catalog(os.DirFS(filepath.Join(corpus(), "catalogs/v4.20")))
+	published, err := registry.Catalog(os.DirFS(publishedDir))
 	require.NoError(t, err)
 	catalogs, _, err := s.Push("published:v1", published)
 	require.NoError(t, err)
-	cfg, err := fbc.FromBundles(os.DirFS(filepath.Join(corpus(), "bundles")))
+	cfg, err := fbc.FromBundles(os.DirFS(bundleDir))
 	require.NoError(t, err)
 	var text bytes.Buffer
 	require.NoError(t, declcfg.WriteJSON(*cfg, &text))

@@ -1,0 +1,62 @@
+// Package corpus finds the real operators and catalogs that tests are held against, on machines that have them.
+package corpus
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+const (
+	variable = "CORPUS_DIR"
+	fallback = "../shared/corpus"
+)
+
+// Dir is a folder of the corpus. Where there is none, the test is skipped, and says so. CORPUS_DIR is the corpus'
+// own path, absolute or from the module's root.
+func Dir(t testing.TB, path ...string) string {
+	t.Helper()
+	dir, err := Find(path...)
+	if err != nil {
+		t.Skip(err)
+	}
+	return dir
+}
+
+// Find is Dir for where there is no test.
+func Find(path ...string) (string, error) {
+	root := cmp.Or(os.Getenv(variable), fallback)
+	if !filepath.IsAbs(root) {
+		module, err := moduleRoot()
+		if err != nil {
+			return "", err
+		}
+		root = filepath.Join(module, root)
+	}
+	dir := filepath.Join(append([]string{root}, path...)...)
+	if _, err := os.Stat(dir); err != nil {
+		return "", fmt.Errorf("no corpus of real operators: %w (set %s)", err, variable)
+	}
+	return dir, nil
+}
+
+// moduleRoot is the folder above the test's that has the go.mod.
+func moduleRoot() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir, nil
+		}
+		up := filepath.Dir(dir)
+		if up == dir {
+			return "", errors.New("no go.mod above the test")
+		}
+		dir = up
+	}
+}
