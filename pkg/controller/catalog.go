@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -95,8 +96,8 @@ func Catalog(ctx context.Context, mgr ctrl.Manager, o CatalogOptions) error {
 	}
 	return errors.Join(
 		named("catalogsource", sources.SetupWithManager(mgr)),
-		named("subscription", subscriptions.SetupWithManager(mgr, published(store, subscriptions.Namespaces), changes(mgr, listers, subscriptions.Concerned))),
-		named("installplan", plans.SetupWithManager(mgr, published(store, plans.Unfinished), changes(mgr, listers, plans.Concerned))),
+		named("subscription", subscriptions.SetupWithManager(mgr, published(store, o.GlobalCatalogNamespace, subscriptions.Namespaces), changes(mgr, listers, subscriptions.Concerned))),
+		named("installplan", plans.SetupWithManager(mgr, published(store, o.GlobalCatalogNamespace, plans.Unfinished), changes(mgr, listers, plans.Concerned))),
 	)
 }
 
@@ -125,11 +126,16 @@ func accountClients(ctx context.Context, mgr ctrl.Manager, userAgent string) (*s
 	return accounts, forgetting(ctx, mgr, accounts)
 }
 
-// published is a source that wakes what a controller names whenever a catalog's content changes.
-func published(store *catalog.Store, concerned func(context.Context) []reconcile.Request) source.Source {
+// published is a source that wakes what a controller names whenever a catalog's content changes: in the
+// catalog's own namespace, or in all of them where it is in the global one.
+func published(store *catalog.Store, global string, concerned func(ctx context.Context, namespace string) []reconcile.Request) source.Source {
 	return source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-		store.Watch(func(types.NamespacedName) {
-			for _, req := range concerned(ctx) {
+		store.Watch(func(changed types.NamespacedName) {
+			namespace := changed.Namespace
+			if namespace == global {
+				namespace = metav1.NamespaceAll
+			}
+			for _, req := range concerned(ctx, namespace) {
 				queue.Add(req)
 			}
 		})

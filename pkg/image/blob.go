@@ -70,7 +70,7 @@ func (i *Image) Stream(ctx context.Context, d v1.Descriptor) (io.ReadCloser, err
 	}
 	stream, err := layer.Compressed()
 	if err != nil {
-		return nil, err
+		return nil, withoutURL(err)
 	}
 	return &sized{ReadCloser: stream, left: d.Size, size: d.Size}, nil
 }

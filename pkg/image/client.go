@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"net/url"
 	"slices"
 
 	"github.com/google/go-containerregistry/pkg/authn"
@@ -130,12 +131,20 @@ func first[T any](c *Client, ref name.Reference, ask func(at name.Reference) (T,
 		if err == nil {
 			return got, nil
 		}
-		if err = fmt.Errorf("image %q: %w", place, err); errors.Is(err, ErrImage) {
+		if err = fmt.Errorf("image %q: %w", place, withoutURL(err)); errors.Is(err, ErrImage) {
 			return none, err
 		}
 		problems = append(problems, err)
 	}
 	return none, errors.Join(problems...)
+}
+
+// withoutURL leaves out where a request went in the end: a registry may have sent us on to a signed URL.
+func withoutURL(err error) error {
+	if at, ok := err.(*url.Error); ok { //nolint:errorlint // one among several is of the registry itself
+		return at.Err
+	}
+	return err
 }
 
 func (c *Client) options(ctx context.Context, at name.Repository, access Access) []remote.Option {

@@ -128,6 +128,21 @@ func TestARegistrysWordsAreNotPassedOn(t *testing.T) {
 	}
 }
 
+func TestWhereARegistrySendsUsOnToIsNotTold(t *testing.T) {
+	s := registry.New(t)
+	for _, to := range []string{"http://10.255.255.255:1/x?Signature=secret", "https://127.0.0.1:1/x?Signature=secret"} {
+		s.Answer(func(w http.ResponseWriter, r *http.Request) bool {
+			if r.URL.Path != "/v2/" {
+				http.Redirect(w, r, to, http.StatusTemporaryRedirect)
+			}
+			return r.URL.Path != "/v2/"
+		})
+		_, err := open(t, image.Options{Local: true}, image.Access{Anywhere: true}, s.Host+"/xx:v1")
+		require.Error(t, err)
+		require.NotContains(t, err.Error(), "secret")
+	}
+}
+
 func TestEndlessAnswersEnd(t *testing.T) {
 	s := registry.New(t)
 	s.Answer(func(w http.ResponseWriter, r *http.Request) bool {

@@ -4,6 +4,6 @@
 // nothing from elsewhere than a manifest says, and of what a registry answers in an error only the codes are
 // passed on.
 //
-// It does not know what is in an image: pkg/bundle/unpack (a bundle) and pkg/catalog/image (a file-based
+// It does not know what is in an image: pkg/bundle/unpack (a bundle) and pkg/catalog/layer (a file-based
 // catalog) do, with limits of their own.
 package image

@@ -2,6 +2,7 @@ package image
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -12,7 +13,9 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"path"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -67,10 +70,11 @@ func newTransport(authorities *x509.CertPool, plain func(string) bool, check con
 // guard refuses addresses of this machine and of its link, but for registries that the installation has named
 // and for its own proxy.
 func guard(plain func(registry string) bool) control {
-	proxies := httpproxy.FromEnvironment()
+	from := httpproxy.FromEnvironment()
+	proxies := []string{hostPort(from.HTTPSProxy), hostPort(from.HTTPProxy)}
 	return func(_ context.Context, asked, address string) error {
 		host, _, _ := net.SplitHostPort(asked)
-		if plain(asked) || plain(host) || strings.Contains(proxies.HTTPSProxy, asked) || strings.Contains(proxies.HTTPProxy, asked) {
+		if plain(asked) || plain(host) || slices.Contains(proxies, asked) {
 			return nil
 		}
 		at, err := netip.ParseAddrPort(address)
@@ -79,6 +83,19 @@ func guard(plain func(registry string) bool) control {
 		}
 		return refuseNear(asked, at.Addr())
 	}
+}
+
+// hostPort is what is dialled for a proxy, as the environment names it.
+func hostPort(proxy string) string {
+	at, err := url.Parse(proxy)
+	if err != nil || at.Host == "" {
+		at, err = url.Parse("http://" + proxy)
+	}
+	if err != nil {
+		return ""
+	}
+	ports := map[string]string{"http": "80", "https": "443", "socks5": "1080", "socks5h": "1080"}
+	return net.JoinHostPort(at.Hostname(), cmp.Or(at.Port(), ports[at.Scheme]))
 }
 
 func refuseNear(asked string, at netip.Addr) error {
@@ -107,7 +124,7 @@ func (t *transport) checkName(at *url.URL) error {
 // RoundTrip implements http.RoundTripper.
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.URL.Scheme != "https" && !t.mayBePlain(req.URL.Host) {
-		return nil, fmt.Errorf("%s: plain HTTP is not allowed there", req.URL.Redacted())
+		return nil, fmt.Errorf("%s: plain HTTP is not allowed there", req.URL.Host)
 	}
 	if err := t.checkName(req.URL); err != nil {
 		return nil, err
@@ -121,7 +138,11 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	resp.Request = req
 	resp.Body = newPaced(resp.Body, cancel)
 	if resp.StatusCode >= http.StatusBadRequest {
-		return resp, withoutWords(resp)
+		if err := withoutWords(resp); err != nil {
+			cancel()
+			return nil, err
+		}
+		return resp, nil
 	}
 	if !isBlob(req) {
 		resp.Body = &limited{ReadCloser: resp.Body, left: MaxManifestBytes}
@@ -132,12 +153,13 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 // mayBePlain allows the registry itself, and nobody it sends us on to.
 func (t *transport) mayBePlain(host string) bool { return host == t.registry && t.plain(host) }
 
-// isBlob says whether a blob was asked for, be it that the registry has sent us on for it.
+// isBlob says whether a blob was asked for, be it that the registry has sent us on for it. A registry names the
+// place where tokens are asked for; that request has a query, or is a POST.
 func isBlob(req *http.Request) bool {
 	for req.Response != nil && req.Response.Request != nil {
 		req = req.Response.Request
 	}
-	return strings.Contains(req.URL.Path, "/blobs/")
+	return req.Method == http.MethodGet && req.URL.RawQuery == "" && path.Base(path.Dir(req.URL.Path)) == "blobs"
 }
 
 var errorCode = regexp.MustCompile(`^[A-Z_]{1,64}$`)

@@ -25,6 +25,35 @@ func TestPlainHTTPIsForThisMachineOrByConsent(t *testing.T) {
 	}
 }
 
+func TestOnlyABlobIsAsLargeAsItLikes(t *testing.T) {
+	for at, want := range map[string]bool{
+		"GET https://quay.io/v2/team/op/blobs/sha256:1":              true,
+		"GET https://quay.io/v2/team/op/manifests/v1":                false,
+		"GET https://quay.io/v2/x/blobs/y/manifests/v1":              false,
+		"GET https://quay.io/blobs/token?scope=repository:x":         false,
+		"POST https://quay.io/blobs/token":                           false,
+		"GET https://quay.io/v2/team/op/blobs/sha256:1?service=none": false,
+	} {
+		method, to, _ := strings.Cut(at, " ")
+		req, err := http.NewRequestWithContext(t.Context(), method, to, nil)
+		require.NoError(t, err)
+		require.Equal(t, want, isBlob(req), at)
+		sentOn, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://store/x/blobs/y", nil)
+		require.NoError(t, err)
+		sentOn.Response = &http.Response{Request: req}
+		require.Equal(t, want, isBlob(sentOn), at)
+	}
+}
+
+func TestAProxyIsDialledWhereverItIs(t *testing.T) {
+	t.Setenv("HTTPS_PROXY", "http://127.0.0.1:8080")
+	t.Setenv("HTTP_PROXY", "localhost")
+	check := guard(func(string) bool { return false })
+	for asked, want := range map[string]bool{"127.0.0.1:8080": true, "localhost:80": true, "0.0.1:8080": false, "127.0.0.1:80": false} {
+		require.Equal(t, want, check(t.Context(), asked, "127.0.0.1:1") == nil, asked)
+	}
+}
+
 type answering struct{}
 
 func (answering) RoundTrip(*http.Request) (*http.Response, error) {

@@ -57,6 +57,7 @@ type index struct {
 	mu     sync.Mutex
 	chains map[[2]string]*chain
 	hits   map[string][]*operator
+	held   int // answers, and versions in them
 }
 
 func newIndex(s *catalog.Snapshot) *index {
@@ -162,14 +163,14 @@ func jumps(e catalog.Entry, from, to *semver.Version) bool {
 	return err == nil && inRange(*from)
 }
 
-// maxRemembered bounds the answers that an index keeps.
-const maxRemembered = 10_000
+// maxRemembered bounds the answers that an index keeps, with the versions in them.
+const maxRemembered = 200_000
 
 // search finds what may match a requirement: package by package, in each the default channel first, then the
 // others by name, in each the newest first.
 func (x *index) search(r requirement) []*operator {
 	x.mu.Lock()
-	hits, ok := x.hits[r.text]
+	hits, ok := x.hits[r.key]
 	x.mu.Unlock()
 	if ok {
 		return hits
@@ -188,10 +189,11 @@ func (x *index) search(r requirement) []*operator {
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if len(x.hits) == maxRemembered {
+	if x.held += 1 + len(hits); x.held > maxRemembered {
 		clear(x.hits)
+		x.held = 1 + len(hits)
 	}
-	x.hits[r.text] = hits
+	x.hits[r.key] = hits
 	return hits
 }
 

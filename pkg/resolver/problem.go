@@ -11,8 +11,14 @@ import (
 	"github.com/remit-olm/remit/pkg/resolver/sat"
 )
 
-// MaxOperators bounds the versions that are looked at for one namespace.
-const MaxOperators = 50_000
+const (
+	// MaxOperators bounds the versions that are looked at for one namespace.
+	MaxOperators = 50_000
+	// maxCandidates bounds what the requirements of one version may be met by, together, and maxAllCandidates what
+	// those of all versions may.
+	maxCandidates    = 100_000
+	maxAllCandidates = 2_000_000
+)
 
 // problem is a namespace's rules as constraints.
 type problem struct {
@@ -23,8 +29,9 @@ type problem struct {
 	// inPlace are the versions that are there or on their way; others those of them that no Subscription brought.
 	inPlace []*operator
 	others  map[sat.ID]bool
-	// needs are the requirements of a version, by its ID.
-	needs map[sat.ID][]*need
+	// needs are the requirements of a version, by its ID; candidates counts what there is for them.
+	needs      map[sat.ID][]*need
+	candidates int
 }
 
 // need is a requirement of an operator with the candidates for it, the best first.
@@ -82,8 +89,8 @@ func (d *decision) build() (*problem, error) {
 	p.addAll(p.inPlace)
 	for i := 0; i < len(p.order); i++ {
 		id := p.order[i]
-		if len(p.order) > MaxOperators {
-			return nil, fmt.Errorf("more than %d versions are to be looked at", MaxOperators)
+		if len(p.order) > MaxOperators || p.candidates > maxAllCandidates {
+			return nil, fmt.Errorf("more than %d versions are to be looked at, or %d that meet a requirement", MaxOperators, maxAllCandidates)
 		}
 		variable := sat.Variable{ID: id, Constraints: d.demands(p, p.operators[id])}
 		if p.others[id] {
@@ -148,6 +155,7 @@ func (d *decision) needsOf(p *problem, o *operator) ([]*need, error) {
 		return nil, err
 	}
 	var out []*need
+	before := p.candidates
 	for _, r := range asked {
 		n := &need{of: o, what: r}
 		for _, there := range p.inPlace {
@@ -161,6 +169,9 @@ func (d *decision) needsOf(p *problem, o *operator) ([]*need, error) {
 		d.offers(n)
 		d.served(n)
 		out = append(out, n)
+		if p.candidates += len(n.candidates); p.candidates-before > maxCandidates {
+			return nil, fmt.Errorf("its requirements are met by more than %d versions", maxCandidates)
+		}
 	}
 	return out, nil
 }

@@ -26,7 +26,9 @@ type requirement struct {
 	// text ends the sentence "requires an operator ...", message is the author's own word, if any.
 	text    string
 	message string
-	match   func(*facts) bool
+	// key is the same for the same question only, of whichever bundle: texts are the authors' words in part.
+	key   string
+	match func(*facts) bool
 	// pkgs or apis, where one is set, bound who can match: they are looked up, not searched for.
 	pkgs []string
 	apis []api
@@ -41,6 +43,9 @@ func requirementsOf(properties []catalog.Property) ([]requirement, error) {
 		more, err := requirementsIn(p)
 		if err != nil {
 			return nil, fmt.Errorf("property %s: %w", p.Type, err)
+		}
+		for i := range more {
+			more[i].key = fmt.Sprintf("%s %d %s", p.Type, i, p.Value)
 		}
 		if out = append(out, more...); len(out) > MaxRequirements {
 			return nil, fmt.Errorf("more than %d requirements", MaxRequirements)

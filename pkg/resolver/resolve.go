@@ -57,6 +57,13 @@ type Input struct {
 // plan was made for.
 var ErrContent = errors.New("bundle content")
 
+// Unread is an ErrContent where the reading of it failed: nobody tells when that is over, so it has to be tried
+// again.
+type Unread struct{ error }
+
+// Unwrap returns what failed.
+func (e *Unread) Unwrap() error { return e.error }
+
 // pin reads the content of a choice and pins it for the Subscription that asks for it. It fails with
 // ErrContent where the catalog does not give it.
 func (in Input) pin(ctx context.Context, c Choice) (Pin, error) {
@@ -133,10 +140,14 @@ func StepsOf(ctx context.Context, in Input, plan Plan) ([]step.Step, []build.Exc
 
 func read(ctx context.Context, snapshot *catalog.Snapshot, pkg, channel, name string) (*catalog.Content, error) {
 	content, err := snapshot.Reader.Content(ctx, pkg, channel, name)
-	if err != nil {
-		return nil, fmt.Errorf("%w: bundle %q of catalogsource %s: %w", ErrContent, name, snapshot.Key, err)
+	if err == nil {
+		return content, nil
 	}
-	return content, nil
+	said := fmt.Errorf("%w: bundle %q of catalogsource %s: %w", ErrContent, name, snapshot.Key, err)
+	if errors.Is(err, catalog.ErrNoContent) {
+		return nil, said
+	}
+	return nil, &Unread{said}
 }
 
 func (in Input) steps(pin Pin, content *catalog.Content) (*build.Steps, error) {

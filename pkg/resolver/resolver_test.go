@@ -2,6 +2,7 @@ package resolver
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
@@ -297,4 +298,33 @@ func TestPlansShareASubscriptionByItsUID(t *testing.T) {
 	b.Pins[0].SubscriptionUID = "new"
 	require.False(t, a.SharesSubscription(b))
 	require.Equal(t, []string{"op.v2", "op.v3"}, Plan{Pins: []Pin{b.Pins[0], a.Pins[0], a.Pins[0]}}.CSVNames())
+}
+
+func TestAQuestionThatReadsLikeAnotherIsNotAnsweredForIt(t *testing.T) {
+	constraint := func(v any) string {
+		text, err := json.Marshal(v)
+		require.NoError(t, err)
+		return string(text)
+	}
+	gvk := func(kind string) map[string]any {
+		return map[string]any{"gvk": map[string]any{"group": "x", "version": "v1", "kind": kind}}
+	}
+	s := graph("global/cat", "evil.v1.0.0 stable", "good.v1.0.0 stable", "wanted.v1.0.0 stable owns=K")
+	asks := func(bundle, value string) {
+		b := s.Packages[strings.TrimSuffix(bundle, ".v1.0.0")].Bundles[bundle]
+		b.Properties = append(b.Properties, catalog.Property{Type: "olm.constraint", Value: json.RawMessage(value)})
+	}
+	asks("evil.v1.0.0", constraint(gvk("K and with package: wanted and with version in range: >=1.0.0")))
+	asks("good.v1.0.0", constraint(map[string]any{"all": map[string]any{"constraints": []any{
+		gvk("K"), map[string]any{"package": map[string]any{"packageName": "wanted", "versionRange": ">=1.0.0"}},
+	}}}))
+	x := newIndex(s)
+	found := map[string]int{}
+	for _, pkg := range []string{"evil", "good"} {
+		needs, err := x.bundles[pkg][pkg+".v1.0.0"].requirements()
+		require.NoError(t, err)
+		require.Equal(t, "providing an API with group: x, version: v1, kind: K and with package: wanted and with version in range: >=1.0.0", needs[0].text)
+		found[pkg] = len(x.search(needs[0]))
+	}
+	require.Equal(t, map[string]int{"evil": 0, "good": 1}, found)
 }

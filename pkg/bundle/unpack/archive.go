@@ -3,7 +3,6 @@ package unpack
 import (
 	"archive/tar"
 	"bytes"
-	"compress/gzip"
 	"errors"
 	"io"
 	"path"
@@ -11,8 +10,6 @@ import (
 	"testing/fstest"
 	"unicode"
 	"unicode/utf8"
-
-	"github.com/klauspost/compress/zstd"
 
 	"github.com/remit-olm/remit/pkg/image"
 )
@@ -27,22 +24,23 @@ const (
 type archive struct {
 	// files is a file system in memory, which the standard library has for tests only by name.
 	files    fstest.MapFS
-	unpacked int64
+	unpacked image.Unpacked
 	entries  int
 	kept     int64
 }
 
-func newArchive() *archive { return &archive{files: fstest.MapFS{}} }
+func newArchive() *archive {
+	return &archive{files: fstest.MapFS{}, unpacked: image.Unpacked{Max: MaxUnpackedBytes}}
+}
 
 // add reads one layer over those before it.
 func (a *archive) add(layer []byte) error {
-	stream, err := decompress(layer)
+	stream, err := a.unpacked.Layer(bytes.NewReader(layer), int64(len(layer)))
 	if err != nil {
-		return image.Refuse("%w", err)
+		return asRefusal(err)
 	}
 	defer stream.Close()
-	counted := &counter{Reader: stream, archive: a, limit: FreeBytes + MaxRatio*int64(len(layer))}
-	reader := tar.NewReader(counted)
+	reader := tar.NewReader(stream)
 	seen := map[string]bool{}
 	for {
 		header, err := reader.Next()
@@ -60,7 +58,7 @@ func (a *archive) add(layer []byte) error {
 		}
 	}
 	// What follows the archive's end belongs to nothing, and is held to the limits all the same.
-	_, err = io.Copy(io.Discard, counted)
+	_, err = io.Copy(io.Discard, stream)
 	return asRefusal(err)
 }
 
@@ -70,43 +68,6 @@ func asRefusal(err error) error {
 		return err
 	}
 	return image.Refuse("%w", err)
-}
-
-func decompress(layer []byte) (io.ReadCloser, error) {
-	in := bytes.NewReader(layer)
-	switch {
-	case bytes.HasPrefix(layer, []byte{0x1f, 0x8b}):
-		return gzip.NewReader(in)
-	case bytes.HasPrefix(layer, []byte{0x28, 0xb5, 0x2f, 0xfd}):
-		decoder, err := zstd.NewReader(in, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow), zstd.WithDecoderLowmem(true))
-		if err != nil {
-			return nil, err
-		}
-		return decoder.IOReadCloser(), nil
-	}
-	return io.NopCloser(in), nil
-}
-
-// counter fails beyond the limits on unpacked bytes.
-type counter struct {
-	io.Reader
-	archive *archive
-	read    int64
-	limit   int64
-}
-
-// Read implements io.Reader.
-func (c *counter) Read(p []byte) (int, error) {
-	n, err := c.Reader.Read(p)
-	c.read += int64(n)
-	c.archive.unpacked += int64(n)
-	switch {
-	case c.read > c.limit:
-		return 0, image.Refuse("a layer that becomes more than %d times its size", MaxRatio)
-	case c.archive.unpacked > MaxUnpackedBytes:
-		return 0, image.Refuse("layers of more than %d bytes unpacked", MaxUnpackedBytes)
-	}
-	return n, err
 }
 
 // entry takes a file of a bundle, passes over what lies elsewhere, and refuses whatever else there is.

@@ -9,17 +9,10 @@ const (
 	MaxCompressedBytes = 32 << 20
 	// MaxUnpackedBytes is the largest sum of all layers uncompressed, what is passed over included.
 	MaxUnpackedBytes = 128 << 20
-	// MaxRatio is how many times its size a layer may become. Text as repetitive as manifests are becomes 10 to 30
-	// times as large, what gzip can do at most is 1,032. It counts beyond the first FreeBytes of a layer.
-	MaxRatio = 200
-	// FreeBytes of each layer are not held to MaxRatio: an archive of next to nothing is mostly zeros.
-	FreeBytes = 1 << 20
 	// MaxEntries is the greatest number of entries in all archives.
 	MaxEntries = 10_000
 	// MaxFiles and MaxFileBytes bound what is kept.
 	MaxFiles = 1_100
 	// MaxFileBytes is the largest sum of all files kept.
 	MaxFileBytes = 33 << 20
-	// maxWindow bounds the memory that a zstd layer may ask for.
-	maxWindow = 8 << 20
 )

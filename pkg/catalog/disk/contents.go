@@ -24,6 +24,7 @@ type Contents struct {
 	mu    sync.RWMutex
 	size  int64
 	spans map[bundleKey]span
+	err   error
 }
 
 type bundleKey struct{ pkg, name string }
@@ -65,8 +66,19 @@ func (c *Contents) Put(pkg, bundle string, content *catalog.Content) error {
 	c.size += at.length
 	c.spans[bundleKey{pkg, bundle}] = at
 	c.mu.Unlock()
-	_, err = c.file.WriteAt(data, at.offset)
+	if _, err = c.file.WriteAt(data, at.offset); err != nil {
+		c.mu.Lock()
+		c.err = err
+		c.mu.Unlock()
+	}
 	return err
+}
+
+// Err is why a bundle's manifests could not be written, nil where all were.
+func (c *Contents) Err() error {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.err
 }
 
 // Digest is that of a bundle's manifests, "" where there are none.

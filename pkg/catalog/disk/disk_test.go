@@ -110,6 +110,22 @@ func TestWhatIsDamagedIsReadAgain(t *testing.T) {
 			require.NoFileExists(t, path)
 		})
 	}
+	t.Run("contents cut off", func(t *testing.T) {
+		s := open(t, t.TempDir(), 0)
+		snap, contents := load(t, s, "kind: X")
+		require.NoError(t, s.PutSnapshot("key", snap, contents))
+		require.NoError(t, os.Truncate(s.path(dirCatalogs, "key"+suffixContents), 3))
+		_, err := s.Snapshot("key")
+		require.ErrorIs(t, err, fs.ErrNotExist)
+	})
+	t.Run("nothing could be written", func(t *testing.T) {
+		contents, err := open(t, t.TempDir(), 0).NewContents()
+		require.NoError(t, err)
+		require.NoError(t, contents.file.Close())
+		_, err = fbc.LoadInto(t.Context(), files("kind: X"), contents)
+		require.Error(t, err)
+		require.ErrorIs(t, contents.Err(), fs.ErrClosed)
+	})
 	t.Run("contents", func(t *testing.T) {
 		s := open(t, t.TempDir(), 0)
 		snap, contents := load(t, s, "kind: X")

@@ -58,15 +58,26 @@ func (s *Store) PutSnapshot(key string, snap *catalog.Snapshot, contents *Conten
 		_ = file.Close()
 		return err
 	}
-	// The contents first: an index without them is of no use. Their file stays open.
-	if err := os.Rename(contents.file.Name(), s.path(dirCatalogs, key+suffixContents)); err != nil {
+	if err := s.placeSnapshot(key, file, contents); err != nil {
 		_ = file.Close()
 		return err
 	}
-	if err := replace(file, s.path(dirCatalogs, key+suffixIndex)); err != nil {
+	return s.Sweep()
+}
+
+// placeSnapshot puts both files in their places, so that nobody finds one of them with another's. The contents
+// first: an index without them is of no use. Their file stays open.
+func (s *Store) placeSnapshot(key string, index *os.File, contents *Contents) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	to := s.path(dirCatalogs, key+suffixContents)
+	if err := os.Rename(contents.file.Name(), to); err != nil {
 		return err
 	}
-	return s.Sweep()
+	if err := replace(index, s.path(dirCatalogs, key+suffixIndex)); err != nil {
+		return errors.Join(err, os.Remove(to))
+	}
+	return nil
 }
 
 func writeIndex(to io.Writer, snap *catalog.Snapshot, contents *Contents) error {
@@ -97,17 +108,16 @@ func writeIndex(to io.Writer, snap *catalog.Snapshot, contents *Contents) error 
 // Snapshot reads a catalog that was kept. One that is not there, is damaged or was written by another version of
 // the program is fs.ErrNotExist.
 func (s *Store) Snapshot(key string) (*catalog.Snapshot, error) {
-	index, err := os.Open(s.path(dirCatalogs, key+suffixIndex))
+	index, file, err := s.openSnapshot(key)
 	if err != nil {
 		return nil, err
 	}
 	defer index.Close()
-	file, err := os.Open(s.path(dirCatalogs, key+suffixContents))
-	if err != nil {
-		return nil, err
-	}
 	contents := &Contents{file: file, spans: map[bundleKey]span{}}
 	snap, err := readIndex(index, contents)
+	if err == nil {
+		err = contents.whole()
+	}
 	if err != nil {
 		_ = file.Close()
 		if errors.Is(err, errDamaged) {
@@ -118,6 +128,33 @@ func (s *Store) Snapshot(key string) (*catalog.Snapshot, error) {
 	used(index.Name())
 	used(file.Name())
 	return snap, nil
+}
+
+func (s *Store) openSnapshot(key string) (index, contents *os.File, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	index, err = os.Open(s.path(dirCatalogs, key+suffixIndex))
+	if err != nil {
+		return nil, nil, err
+	}
+	contents, err = os.Open(s.path(dirCatalogs, key+suffixContents))
+	if err != nil {
+		_ = index.Close()
+		return nil, nil, err
+	}
+	return index, contents, nil
+}
+
+// whole says whether the file is as long as the index says. Each bundle is held against its digest when it is read.
+func (c *Contents) whole() error {
+	info, err := c.file.Stat()
+	if err != nil {
+		return err
+	}
+	if info.Size() < c.size {
+		return fmt.Errorf("%w: the contents break off", errDamaged)
+	}
+	return nil
 }
 
 func (s *Store) dropSnapshot(key string) error {

@@ -34,7 +34,8 @@ type Store struct {
 	// lock is held for as long as the program runs.
 	lock *os.File
 
-	sweeping sync.Mutex
+	// mu is held while files are put in their places, taken from there or swept.
+	mu sync.Mutex
 }
 
 // OpenDefault opens the one in the machine's, or the container's, folder for temporary files, which stays there
@@ -146,8 +147,8 @@ func used(path string) {
 // Sweep deletes what was not used for longest until the rest is within the limit. Content of a published
 // catalog that is deleted stays readable: its file is open.
 func (s *Store) Sweep() error {
-	s.sweeping.Lock()
-	defer s.sweeping.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	type file struct {
 		path string
 		fs.FileInfo

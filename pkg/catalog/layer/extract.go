@@ -2,9 +2,6 @@ package layer
 
 import (
 	"archive/tar"
-	"bufio"
-	"bytes"
-	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
@@ -17,7 +14,6 @@ import (
 	"unicode"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
-	"github.com/klauspost/compress/zstd"
 
 	"github.com/remit-olm/remit/pkg/catalog"
 	"github.com/remit-olm/remit/pkg/image"
@@ -61,7 +57,7 @@ func Extract(ctx context.Context, from *image.Image, folder, dir string) error {
 		return err
 	}
 	defer root.Close()
-	e := &extraction{root: root, folder: folder, limits: defaultLimits(), hidden: map[string]bool{}}
+	e := newExtraction(root, folder)
 	// From the top: what a layer has counts over what those below it have.
 	for _, d := range slices.Backward(from.Manifest.Layers) {
 		if err := e.layer(ctx, from, d); err != nil {
@@ -74,25 +70,20 @@ func Extract(ctx context.Context, from *image.Image, folder, dir string) error {
 	return nil
 }
 
-type limits struct {
-	unpacked, kept int64
-	entries, files int
-}
-
-func defaultLimits() limits {
-	return limits{unpacked: MaxUnpackedBytes, kept: catalog.MaxCatalogBytes, entries: MaxEntries, files: MaxFiles}
-}
-
 type extraction struct {
 	root   *os.Root
 	folder string
-	limits limits
 	// hidden are the paths that layers above have, or take away with all below them.
 	hidden map[string]bool
 	// hides are those that the layer at hand adds; they do not hide its own.
 	hides          []string
-	unpacked, kept int64
+	unpacked       image.Unpacked
+	kept           int64
 	entries, files int
+}
+
+func newExtraction(root *os.Root, folder string) *extraction {
+	return &extraction{root: root, folder: folder, unpacked: image.Unpacked{Max: MaxUnpackedBytes}, hidden: map[string]bool{}}
 }
 
 // layer reads one layer to its end, where its digest is known. An error of the formats is the image's only if
@@ -121,13 +112,12 @@ func (e *extraction) layer(ctx context.Context, from *image.Image, d v1.Descript
 }
 
 func (e *extraction) read(layer io.Reader, size int64) error {
-	stream, err := decompress(layer)
+	stream, err := e.unpacked.Layer(layer, size)
 	if err != nil {
 		return err
 	}
 	defer stream.Close()
-	counted := &counter{Reader: stream, extraction: e, limit: FreeBytes + MaxRatio*size}
-	reader := tar.NewReader(counted)
+	reader := tar.NewReader(stream)
 	for {
 		header, err := reader.Next()
 		if errors.Is(err, io.EOF) {
@@ -136,55 +126,16 @@ func (e *extraction) read(layer io.Reader, size int64) error {
 		if err != nil {
 			return err
 		}
-		if e.entries++; e.entries > e.limits.entries {
-			return image.Refuse("more than %d entries", e.limits.entries)
+		if e.entries++; e.entries > MaxEntries {
+			return image.Refuse("more than %d entries", MaxEntries)
 		}
 		if err := e.entry(header, reader); err != nil {
 			return err
 		}
 	}
 	// What follows the archive's end belongs to nothing, and is held to the limits all the same.
-	_, err = io.Copy(io.Discard, counted)
+	_, err = io.Copy(io.Discard, stream)
 	return err
-}
-
-func decompress(layer io.Reader) (io.ReadCloser, error) {
-	in := bufio.NewReaderSize(layer, 64<<10)
-	magic, err := in.Peek(4)
-	switch {
-	case err != nil && !errors.Is(err, io.EOF):
-		return nil, err
-	case bytes.HasPrefix(magic, []byte{0x1f, 0x8b}):
-		return gzip.NewReader(in)
-	case bytes.HasPrefix(magic, []byte{0x28, 0xb5, 0x2f, 0xfd}):
-		decoder, err := zstd.NewReader(in, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow), zstd.WithDecoderLowmem(true))
-		if err != nil {
-			return nil, err
-		}
-		return decoder.IOReadCloser(), nil
-	}
-	return io.NopCloser(in), nil
-}
-
-// counter fails beyond the limits on unpacked bytes.
-type counter struct {
-	io.Reader
-	extraction  *extraction
-	read, limit int64
-}
-
-// Read implements io.Reader.
-func (c *counter) Read(p []byte) (int, error) {
-	n, err := c.Reader.Read(p)
-	c.read += int64(n)
-	c.extraction.unpacked += int64(n)
-	switch {
-	case c.read > c.limit:
-		return 0, image.Refuse("a layer that becomes more than %d times its size", MaxRatio)
-	case c.extraction.unpacked > c.extraction.limits.unpacked:
-		return 0, image.Refuse("layers of more than %d bytes unpacked", c.extraction.limits.unpacked)
-	}
-	return n, err
 }
 
 const (
@@ -249,11 +200,11 @@ func (e *extraction) isHidden(name string) bool {
 var errWrite = errors.New("write")
 
 func (e *extraction) keep(rel string, header *tar.Header, content io.Reader) error {
-	if e.files++; e.files > e.limits.files {
-		return image.Refuse("more than %d files", e.limits.files)
+	if e.files++; e.files > MaxFiles {
+		return image.Refuse("more than %d files", MaxFiles)
 	}
-	if header.Size > e.limits.kept-e.kept {
-		return image.Refuse("files of more than %d bytes", e.limits.kept)
+	if header.Size > catalog.MaxCatalogBytes-e.kept {
+		return image.Refuse("files of more than %d bytes", catalog.MaxCatalogBytes)
 	}
 	e.kept += header.Size
 	if dir := path.Dir(rel); dir != "." {

@@ -38,7 +38,7 @@ func FuzzRead(f *testing.F) {
 			t.Fatal(err)
 		}
 		defer root.Close()
-		e := &extraction{root: root, folder: "configs", limits: defaultLimits(), hidden: map[string]bool{}}
+		e := newExtraction(root, "configs")
 		_ = e.read(bytes.NewReader(layer), int64(len(layer)))
 		entries, err := os.ReadDir(parent)
 		if err != nil || len(entries) != 1 {

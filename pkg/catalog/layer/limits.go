@@ -9,14 +9,8 @@ const (
 	MaxCompressedBytes = 4 << 30
 	// MaxUnpackedBytes is the largest sum of all layers uncompressed.
 	MaxUnpackedBytes = 16 << 30
-	// MaxRatio is how many times its size a layer may become, beyond its first FreeBytes.
-	MaxRatio = 200
-	// FreeBytes of each layer are not held to MaxRatio.
-	FreeBytes = 1 << 20
 	// MaxEntries is the greatest number of entries in all archives.
 	MaxEntries = 2_000_000
 	// MaxFiles is the greatest number of files in the catalog's folder; catalog.MaxCatalogBytes bounds their size.
 	MaxFiles = 100_000
-	// maxWindow bounds the memory that a zstd layer may ask for.
-	maxWindow = 8 << 20
 )

@@ -85,8 +85,9 @@ type imageEntry struct {
 
 	mu sync.Mutex
 	imageView
-	// loaded is the digest that good is from, refused the one that was found to hold no good catalog.
+	// loaded is the digest that good is from, refused the one that was found to hold no good catalog, for refusal.
 	loaded, refused string
+	refusal         error
 }
 
 func newImages(client *image.Client, store *disk.Store, wake func(types.NamespacedName), clock clock.Clock) *images {
@@ -136,7 +137,7 @@ func (e *imageEntry) inherit(old *imageEntry) {
 	}
 	old.mu.Lock()
 	defer old.mu.Unlock()
-	e.imageView, e.loaded, e.refused = old.imageView, old.loaded, old.refused
+	e.imageView, e.loaded, e.refused, e.refusal = old.imageView, old.loaded, old.refused, old.refusal
 }
 
 func (i *images) drop(key types.NamespacedName) {
@@ -283,7 +284,7 @@ func (i *images) newerAs(ctx context.Context, access image.Access, e *imageEntry
 		case err != nil:
 			return nil, err
 		case now.String() == e.refused:
-			return nil, e.err
+			return nil, e.refusal
 		case now.String() == e.loaded:
 			return nil, nil
 		}
@@ -297,9 +298,9 @@ func (i *images) newerAs(ctx context.Context, access image.Access, e *imageEntry
 	defer e.mu.Unlock()
 	switch {
 	case errors.Is(err, errRefused):
-		e.refused = opened.Named.String()
+		e.refused, e.refusal = opened.Named.String(), err
 	case err == nil:
-		e.loaded, e.refused = opened.Named.String(), ""
+		e.loaded, e.refused, e.refusal = opened.Named.String(), "", nil
 	}
 	return snap, err
 }
@@ -340,13 +341,19 @@ func (i *images) parse(ctx context.Context, key, dir string) (*catalog.Snapshot,
 	snap, err := fbc.LoadInto(ctx, os.DirFS(dir), contents)
 	switch {
 	case ctx.Err() != nil:
-		contents.Discard()
-		return nil, ctx.Err()
+		err = ctx.Err()
+	case contents.Err() != nil:
+		err = contents.Err() // our disk's fault, not the image's
 	case err != nil:
-		contents.Discard()
-		return nil, refused{fmt.Errorf("its file-based catalog: %w", err)}
+		err = refused{fmt.Errorf("its file-based catalog: %w", err)}
+	default:
+		err = i.disk.PutSnapshot(key, snap, contents)
 	}
-	return snap, i.disk.PutSnapshot(key, snap, contents)
+	if err != nil {
+		contents.Discard()
+		return nil, err
+	}
+	return snap, nil
 }
 
 // ofImage tells what is the image's fault, and stays so, from what is not.

@@ -114,6 +114,16 @@ func TestACatalogInAnImageIsPolledByItsDigest(t *testing.T) {
 	require.Equal(t, got.Message, w.visited(t, "cat").Message)
 	require.Len(t, s.Requests("GET /v2/team/catalog/blobs/"), pulled, "a bad image is not pulled again")
 
+	s.Answer(func(w http.ResponseWriter, _ *http.Request) bool {
+		w.WriteHeader(http.StatusBadGateway)
+		return true
+	})
+	w.pass(t, 12*time.Minute)
+	require.Contains(t, w.visited(t, "cat").Message, "502 Bad Gateway")
+	s.Answer(nil)
+	w.pass(t, 2*firstReload)
+	require.Equal(t, got.Message, w.visited(t, "cat").Message, "what is wrong with the image is told again")
+
 	push(t, s, "team/catalog:v1", goodCatalog)
 	w.pass(t, 12*time.Minute)
 	requireReady(t, w.visited(t, "cat"))

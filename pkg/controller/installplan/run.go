@@ -165,7 +165,10 @@ func makeSteps(ctx context.Context, s *run) (flow.Outcome, error) {
 		ClusterRoleBindings:    r.RBAC.ClusterRoleBindings,
 	}, s.content)
 	s.lookups(err)
+	var unread *resolver.Unread
 	switch {
+	case errors.As(err, &unread):
+		return flow.Outcome{}, &refused{reasonContent, err.Error()}
 	case errors.Is(err, resolver.ErrContent):
 		return flow.Wait(reasonContent, err.Error()), nil
 	case err != nil:

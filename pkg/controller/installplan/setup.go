@@ -51,9 +51,9 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, catalogs, changes source
 		Complete(r)
 }
 
-// Unfinished lists the plans that are neither complete nor failed.
-func (r *Reconciler) Unfinished(ctx context.Context) []reconcile.Request {
-	return r.unfinished(ctx, func(*operatorsv1alpha1.InstallPlan) bool { return true })
+// Unfinished lists the plans of a namespace, or of all, that are neither complete nor failed.
+func (r *Reconciler) Unfinished(ctx context.Context, namespace string) []reconcile.Request {
+	return r.unfinished(ctx, func(*operatorsv1alpha1.InstallPlan) bool { return true }, client.InNamespace(namespace))
 }
 
 // unfinished reads the cache only; a plan for which nothing changed finds that out from the cache too.

@@ -191,7 +191,8 @@ func refuse(views map[types.UID]*view, concerned []*operatorsv1alpha1.Subscripti
 			}
 		}
 	}
-	if errors.Is(err, resolver.ErrContent) && !errors.Is(err, catalog.ErrNoContent) {
+	var unread *resolver.Unread
+	if errors.As(err, &unread) {
 		return fmt.Errorf("resolve: %w", err)
 	}
 	return nil

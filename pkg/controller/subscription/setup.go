@@ -65,7 +65,7 @@ func ownNamespace(_ context.Context, obj client.Object) []reconcile.Request {
 }
 
 func (r *Reconciler) all(ctx context.Context, _ client.Object) []reconcile.Request {
-	return r.Namespaces(ctx)
+	return r.Namespaces(ctx, metav1.NamespaceAll)
 }
 
 // needy are the namespaces in which a Subscription could not be resolved: a kind that the cluster comes to serve
@@ -74,9 +74,9 @@ func (r *Reconciler) needy(ctx context.Context, _ client.Object) []reconcile.Req
 	return r.namespaces(ctx, unresolved)
 }
 
-// Namespaces lists those that have Subscriptions.
-func (r *Reconciler) Namespaces(ctx context.Context) []reconcile.Request {
-	return r.namespaces(ctx, func(*operatorsv1alpha1.Subscription) bool { return true })
+// Namespaces lists those that have Subscriptions, be it one or all that are asked about.
+func (r *Reconciler) Namespaces(ctx context.Context, namespace string) []reconcile.Request {
+	return r.namespaces(ctx, func(*operatorsv1alpha1.Subscription) bool { return true }, client.InNamespace(namespace))
 }
 
 // Concerned lists the namespaces in which a Subscription could not be resolved and whose account a
