@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 
+	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
@@ -72,7 +74,8 @@ func Catalog(ctx context.Context, mgr ctrl.Manager, o CatalogOptions) error {
 	sources, err := catalogsource.New(catalogsource.Options{
 		Client: mgr.GetClient(), Cache: mgr.GetCache(), Live: mgr.GetAPIReader(), Store: store,
 		GlobalNamespace: o.GlobalCatalogNamespace, Directories: o.Directories,
-		Images: images, Disk: cache, Secrets: pullSecrets(mgr, accounts, o), ServerVersion: version,
+		Images: images, Disk: cache, Secrets: pullSecrets(mgr, accounts, enrolment, o), ServerVersion: version,
+		RBAC: listers, Default: o.Default,
 	})
 	if err != nil {
 		return err
@@ -95,7 +98,8 @@ func Catalog(ctx context.Context, mgr ctrl.Manager, o CatalogOptions) error {
 		return err
 	}
 	return errors.Join(
-		named("catalogsource", sources.SetupWithManager(mgr)),
+		named("catalogsource", errors.Join(sources.SetupWithManager(mgr), onChange(ctx, mgr, append(worldOf(listers), &operatorsv1.OperatorGroup{}),
+			func(before, after client.Object) { sources.Changed(ctx, before, after) }))),
 		named("subscription", subscriptions.SetupWithManager(mgr, published(store, o.GlobalCatalogNamespace, subscriptions.Namespaces), changes(mgr, listers, subscriptions.Concerned))),
 		named("installplan", plans.SetupWithManager(mgr, published(store, o.GlobalCatalogNamespace, plans.Unfinished), changes(mgr, listers, plans.Concerned))),
 	)

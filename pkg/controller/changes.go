@@ -38,25 +38,29 @@ func worldOf(listers rbac.Listers) []client.Object {
 // program starts wakes nobody: the workers start after it was read.
 func changes(mgr ctrl.Manager, listers rbac.Listers, whom concerned, again ...time.Duration) source.Source {
 	return source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-		wake := func(before, after client.Object) {
+		return onChange(ctx, mgr, worldOf(listers), func(before, after client.Object) {
 			for _, req := range whom(ctx, before, after) {
 				queue.Add(req)
 				for _, delay := range again {
 					queue.AddAfter(req, delay)
 				}
 			}
-		}
-		for _, obj := range worldOf(listers) {
-			informer, err := mgr.GetCache().GetInformer(ctx, obj)
-			if err != nil {
-				return fmt.Errorf("informer of %T: %w", obj, err)
-			}
-			if _, err := informer.AddEventHandler(handlers(wake)); err != nil {
-				return fmt.Errorf("informer of %T: %w", obj, err)
-			}
-		}
-		return nil
+		})
 	})
+}
+
+// onChange tells of changes of objects of these kinds.
+func onChange(ctx context.Context, mgr ctrl.Manager, kinds []client.Object, tell func(before, after client.Object)) error {
+	for _, obj := range kinds {
+		informer, err := mgr.GetCache().GetInformer(ctx, obj)
+		if err != nil {
+			return fmt.Errorf("informer of %T: %w", obj, err)
+		}
+		if _, err := informer.AddEventHandler(handlers(tell)); err != nil {
+			return fmt.Errorf("informer of %T: %w", obj, err)
+		}
+	}
+	return nil
 }
 
 func handlers(wake func(before, after client.Object)) toolscache.ResourceEventHandler {

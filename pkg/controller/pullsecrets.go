@@ -8,19 +8,26 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/remit-olm/remit/pkg/lib/scoped"
+	"github.com/remit-olm/remit/pkg/rbac"
 )
+
+type secretReader = func(context.Context, rbac.Listers, types.NamespacedName) (*corev1.Secret, error)
 
 // pullSecrets reads a pull secret. Those of the global catalog namespace, whose authors speak for the whole
 // cluster, are read as self, which may in its own namespace only; a tenant's as the account of its namespace
-// (security model, closed list 1).
-func pullSecrets(mgr ctrl.Manager, accounts *scoped.Clients, o CatalogOptions) func(context.Context, types.NamespacedName) (*corev1.Secret, error) {
-	return func(ctx context.Context, key types.NamespacedName) (*corev1.Secret, error) {
+// (security model, closed list 1). What the account holds is looked up too, so that a grant wakes whoever waits for it.
+func pullSecrets(mgr ctrl.Manager, accounts *scoped.Clients, enrolment *Enrolment, o CatalogOptions) secretReader {
+	return func(ctx context.Context, listers rbac.Listers, key types.NamespacedName) (*corev1.Secret, error) {
 		reader := mgr.GetAPIReader()
 		if key.Namespace != o.GlobalCatalogNamespace {
 			account, _, err := scoped.Lookup{Reader: mgr.GetClient(), Default: o.Default}.Account(ctx, key.Namespace)
 			if err != nil {
 				return nil, err
 			}
+			if err := enrolment.Own(listers, account); err != nil {
+				return nil, err
+			}
+			_, _ = listers.Held(rbac.ServiceAccount(account.Namespace, account.Name), key.Namespace) // the API server decides
 			if reader, err = accounts.For(ctx, account); err != nil {
 				return nil, err
 			}

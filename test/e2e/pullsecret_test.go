@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+	"time"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"github.com/stretchr/testify/assert"
@@ -22,7 +23,8 @@ import (
 	"github.com/remit-olm/remit/test/env/registry"
 )
 
-// A tenant's pull secret is read as the account, which has to hold that; one of Remit's own namespace as Remit.
+// A tenant's pull secret is read as the account, which has to hold that; one of Remit's own namespace as Remit. A grant
+// has a pull that failed for the lack of it tried again.
 func TestPullSecretsAreReadAsWhoMayReadThem(t *testing.T) {
 	tn := cluster.Tenant(t)
 	tn.Group(env.AccountName, tn.Namespace)
@@ -69,4 +71,8 @@ func TestPullSecretsAreReadAsWhoMayReadThem(t *testing.T) {
 		says(c, names.DefaultNamespace, tn.Namespace, "READY")
 		says(c, tn.Namespace, "lacked", "TRANSIENT_FAILURE", "401", `"lacked" is forbidden`, "serviceaccount:"+tn.Namespace+":"+env.AccountName)
 	})
+	tn.Grant(tn.Namespace, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{"lacked"}, Verbs: []string{"get"}})
+	granted := time.Now()
+	tn.Eventually(func(c *assert.CollectT) { says(c, tn.Namespace, "lacked", "READY") })
+	t.Logf("from the grant to the content: %s", time.Since(granted))
 }

@@ -11,15 +11,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/pkg/image"
+	"github.com/remit-olm/remit/pkg/rbac"
 )
 
 // accessFunc is Reconciler.access.
-type accessFunc func(ctx context.Context, key types.NamespacedName, secrets []string) (image.Access, error)
+type accessFunc func(ctx context.Context, key types.NamespacedName, secrets []string, pull retry) (image.Access, error)
 
 // access is on whose behalf a CatalogSource's image is read: with the pull secrets that it names, and those of
 // the ServiceAccount of its name (contract 1.1). The error says which could not be read; the image may be
-// public all the same.
-func (r *Reconciler) access(ctx context.Context, key types.NamespacedName, secrets []string) (image.Access, error) {
+// public all the same. A change of RBAC after which they may be has the pull tried again.
+func (r *Reconciler) access(ctx context.Context, key types.NamespacedName, secrets []string, pull retry) (image.Access, error) {
+	listers, looked := r.interests.Look(pull, r.RBAC)
+	defer looked()
 	credentials := &image.Credentials{}
 	out := image.Access{Keychain: credentials, Anywhere: key.Namespace == r.GlobalNamespace}
 	var problems []error
@@ -33,18 +36,24 @@ func (r *Reconciler) access(ctx context.Context, key types.NamespacedName, secre
 		}
 	}
 	for _, name := range secrets {
-		if err := r.addSecret(ctx, credentials, types.NamespacedName{Namespace: key.Namespace, Name: name}); err != nil {
+		if err := r.addSecret(ctx, listers, credentials, types.NamespacedName{Namespace: key.Namespace, Name: name}); err != nil {
 			problems = append(problems, err)
 		}
 	}
 	return out, errors.Join(problems...)
 }
 
-func (r *Reconciler) addSecret(ctx context.Context, to *image.Credentials, key types.NamespacedName) error {
+// forgetAccess lets go of what the access of a pull rested on.
+func (r *Reconciler) forgetAccess(pull retry) {
+	_, looked := r.interests.Look(pull, r.RBAC)
+	looked()
+}
+
+func (r *Reconciler) addSecret(ctx context.Context, listers rbac.Listers, to *image.Credentials, key types.NamespacedName) error {
 	if r.Secrets == nil {
 		return fmt.Errorf("Secret %q: this program reads no Secrets", key.Name)
 	}
-	secret, err := r.Secrets(ctx, key)
+	secret, err := r.Secrets(ctx, listers, key)
 	if err != nil {
 		return fmt.Errorf("Secret %q: %w", key.Name, err)
 	}

@@ -34,6 +34,7 @@ type bundles struct {
 	client *image.Client
 	disk   *disk.Store
 	access accessFunc
+	done   func(retry)
 	touch  func(types.NamespacedName)
 	clock  clock.Clock
 
@@ -59,6 +60,7 @@ type unpacking struct {
 	failure error
 	// asked says that somebody wanted it since the last try.
 	asked  bool
+	retry  retry
 	cancel context.CancelFunc
 }
 
@@ -120,7 +122,7 @@ func (b *bundles) get(of bundleImage, secrets []string) (*catalog.Content, error
 		ok = false
 	}
 	if !ok {
-		u = &unpacking{secrets: secrets}
+		u = &unpacking{secrets: secrets, retry: newRetry()}
 		b.byImage[of] = u
 		b.launch(of, u)
 	}
@@ -192,11 +194,13 @@ func (b *bundles) launch(of bundleImage, u *unpacking) {
 	})
 }
 
-// follow tries until an image was read, with pauses that double, for as long as somebody asks for it. One that is
-// named by its digest and holds no bundle never will.
+// follow tries until an image was read, with pauses that double or are cut short by what may mend it, for as long as
+// somebody asks for it. One that is named by its digest and holds no bundle never will.
 func (b *bundles) follow(ctx context.Context, of bundleImage, u *unpacking, slots chan struct{}) {
-	for pause := firstReload; ; pause = min(2*pause, lastReload) {
-		key, err := b.try(ctx, of, u.secrets, slots)
+	defer b.done(u.retry)
+	for pause := firstReload; ; {
+		u.retry.begin()
+		key, err := b.try(ctx, of, u, slots)
 		if ctx.Err() != nil {
 			return
 		}
@@ -207,13 +211,11 @@ func (b *bundles) follow(ctx context.Context, of bundleImage, u *unpacking, slot
 		if err == nil || isDigest(of.image) && errors.Is(err, image.ErrImage) {
 			return
 		}
-		timer := b.clock.NewTimer(wait.Jitter(pause, pollJitter))
-		select {
-		case <-timer.C():
-		case <-ctx.Done():
-			timer.Stop()
+		asked, ok := u.retry.sleep(ctx, b.clock, wait.Jitter(pause, pollJitter))
+		if !ok {
 			return
 		}
+		pause = nextPause(pause, asked)
 		b.mu.Lock()
 		wanted := u.asked
 		if !wanted && b.byImage[of] == u {
@@ -227,7 +229,7 @@ func (b *bundles) follow(ctx context.Context, of bundleImage, u *unpacking, slot
 }
 
 // try reads an image, or finds on disk what was read of it before.
-func (b *bundles) try(ctx context.Context, of bundleImage, secrets []string, slots chan struct{}) (key string, err error) {
+func (b *bundles) try(ctx context.Context, of bundleImage, u *unpacking, slots chan struct{}) (key string, err error) {
 	select {
 	case slots <- struct{}{}:
 		defer func() { <-slots }()
@@ -236,7 +238,7 @@ func (b *bundles) try(ctx context.Context, of bundleImage, secrets []string, slo
 	}
 	ctx, cancel := context.WithTimeout(ctx, unpackTimeout)
 	defer cancel()
-	access, unread := b.access(ctx, of.catalog, secrets)
+	access, unread := b.access(ctx, of.catalog, u.secrets, u.retry)
 	opened, err := b.client.Open(ctx, image.Tagged(of.image), access)
 	if err != nil {
 		if unread != nil {

@@ -111,6 +111,29 @@ func TestAnUnpackThatFailedIsTriedAgain(t *testing.T) {
 	require.NoError(t, err)
 }
 
+func TestAnUnpackThatFailedIsTriedAgainAtOnceWhereSomethingMayMendIt(t *testing.T) {
+	s := registry.New(t)
+	_, byDigest := pushBundle(t, s, "bundle:v1", csvText)
+	w, touched := withBundle(t, s, byDigest)
+	s.Answer(func(w http.ResponseWriter, r *http.Request) bool {
+		w.WriteHeader(http.StatusUnauthorized)
+		return true
+	})
+	_, err := w.content(t)
+	require.Error(t, err)
+	told(t, touched)
+	_, err = w.content(t)
+	require.ErrorContains(t, err, "401")
+	s.Answer(nil)
+	w.again(ofNamespace("remit"))
+	require.Eventually(t, func() bool {
+		w.clock.Step(shortestRetry / 10)
+		return len(touched) > 0
+	}, time.Minute, 10*time.Millisecond)
+	_, err = w.content(t)
+	require.NoError(t, err)
+}
+
 func TestAnUnpackThatNobodyWantsIsGivenUp(t *testing.T) {
 	s := registry.New(t)
 	w, touched := withBundle(t, s, s.Host+"/gone:v1")

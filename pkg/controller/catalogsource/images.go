@@ -57,8 +57,9 @@ func (s imageSpec) equal(other imageSpec) bool {
 // the next poll or try, and wakes the CatalogSource when there is something to say.
 type images struct {
 	client *image.Client
-	// access is on whose behalf a CatalogSource's image is read.
+	// access is on whose behalf a CatalogSource's image is read; done forgets what that rested on.
 	access accessFunc
+	done   func(retry)
 	disk   *disk.Store
 	wake   func(types.NamespacedName)
 	clock  clock.Clock
@@ -82,6 +83,7 @@ type imageView struct {
 type imageEntry struct {
 	spec   imageSpec
 	cancel context.CancelFunc // nil until the goroutine is launched
+	retry  retry
 
 	mu sync.Mutex
 	imageView
@@ -117,7 +119,7 @@ func (i *images) ensure(key types.NamespacedName, spec imageSpec) imageView {
 	defer i.mu.Unlock()
 	e, ok := i.byKey[key]
 	if !ok || !e.spec.equal(spec) {
-		next := &imageEntry{spec: spec, imageView: imageView{state: connectivity.Connecting}}
+		next := &imageEntry{spec: spec, retry: newRetry(), imageView: imageView{state: connectivity.Connecting}}
 		if ok {
 			i.remove(key)
 			next.inherit(e)
@@ -176,26 +178,32 @@ func (i *images) launch(key types.NamespacedName, e *imageEntry) {
 	})
 }
 
-// follow looks at an image, again after each poll interval, and after a pause that doubles where it failed.
+// follow looks at an image, again after each poll interval, and after a pause that doubles where it failed, or is cut
+// short by what may mend it.
 func (i *images) follow(ctx context.Context, key types.NamespacedName, e *imageEntry, slots chan struct{}) {
+	defer i.done(e.retry)
 	pause := firstReload
 	for ctx.Err() == nil {
+		e.retry.begin()
 		view, err := i.look(ctx, key, e, slots)
 		if ctx.Err() != nil {
 			return
 		}
 		e.show(view)
 		i.wake(key)
-		next := e.nextPoll()
 		if err == nil {
+			i.done(e.retry)
 			pause = firstReload
-		} else {
-			next = wait.Jitter(pause, pollJitter)
-			pause = min(2*pause, lastReload)
+			if !i.sleep(ctx, e.nextPoll()) {
+				return
+			}
+			continue
 		}
-		if !i.sleep(ctx, next) {
+		asked, ok := e.retry.sleep(ctx, i.clock, wait.Jitter(pause, pollJitter))
+		if !ok {
 			return
 		}
+		pause = nextPause(pause, asked)
 	}
 }
 
@@ -269,7 +277,7 @@ func (r refused) Unwrap() error        { return r.error }
 // newer pulls an image unless its digest is the one that is loaded already; nil says so. Of one that was found
 // to be bad, the error is the same as then.
 func (i *images) newer(ctx context.Context, key types.NamespacedName, e *imageEntry) (*catalog.Snapshot, error) {
-	access, unread := i.access(ctx, key, e.spec.secrets)
+	access, unread := i.access(ctx, key, e.spec.secrets, e.retry)
 	snap, err := i.newerAs(ctx, access, e)
 	if err != nil && unread != nil && !errors.Is(err, errRefused) {
 		return nil, fmt.Errorf("%w; its pull secrets: %w", err, unread)

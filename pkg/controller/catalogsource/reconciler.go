@@ -25,7 +25,9 @@ import (
 	"github.com/remit-olm/remit/pkg/catalog/disk"
 	"github.com/remit-olm/remit/pkg/image"
 	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/lib/status"
+	"github.com/remit-olm/remit/pkg/rbac"
 )
 
 const (
@@ -58,8 +60,13 @@ type Options struct {
 	Images *image.Client
 	// Disk keeps what was read of images.
 	Disk *disk.Store
-	// Secrets reads a pull secret of a CatalogSource's namespace as whoever may be trusted to; nil reads none.
-	Secrets func(ctx context.Context, key types.NamespacedName) (*corev1.Secret, error)
+	// Secrets reads a pull secret of a CatalogSource's namespace as whoever may be trusted to; nil reads none. What
+	// of RBAC that rests on it looks up through the listers.
+	Secrets func(ctx context.Context, listers rbac.Listers, key types.NamespacedName) (*corev1.Secret, error)
+	// RBAC is what Secrets is given.
+	RBAC rbac.Listers
+	// Default is the installation's default account, if any.
+	Default scoped.Default
 	// ServerVersion is the API server's version, as discovery tells it, for image templates; nil has none.
 	ServerVersion func() (string, error)
 	// Clock tells the times in a status and of polls; nil is the real one.
@@ -76,6 +83,8 @@ type Reconciler struct {
 	configMaps  *configMaps
 	images      *images
 	bundles     *bundles
+	// interests are what the reading of pull secrets rested on, for pulls that failed.
+	interests *rbac.Interests[retry]
 	// elsewhere reads the Services that stand for names outside of the cluster; nil where nobody watches.
 	elsewhere client.Reader
 }
@@ -103,10 +112,12 @@ func New(o Options) (*Reconciler, error) {
 		directories: newDirectories(o.Directories),
 		connections: newConnections(wake.wake),
 		configMaps:  &configMaps{},
+		interests:   &rbac.Interests[retry]{},
 		images:      newImages(o.Images, o.Disk, wake.wake, o.Clock),
 		bundles:     newBundles(o.Images, o.Disk, o.Store.Touch, o.Clock),
 	}
 	r.images.access, r.bundles.access = r.access, r.access
+	r.images.done, r.bundles.done = r.forgetAccess, r.forgetAccess
 	return r, nil
 }
 

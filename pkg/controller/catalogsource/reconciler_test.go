@@ -25,6 +25,7 @@ import (
 	"github.com/remit-olm/remit/pkg/catalog"
 	"github.com/remit-olm/remit/pkg/catalog/disk"
 	"github.com/remit-olm/remit/pkg/image"
+	"github.com/remit-olm/remit/pkg/rbac"
 )
 
 const (
@@ -84,7 +85,7 @@ func given(t *testing.T, directories map[string]string, objects ...client.Object
 		Clock:       w.clock,
 		Images:      images,
 		Disk:        onDisk(t),
-		Secrets: func(ctx context.Context, key types.NamespacedName) (*corev1.Secret, error) {
+		Secrets: func(ctx context.Context, _ rbac.Listers, key types.NamespacedName) (*corev1.Secret, error) {
 			secret := &corev1.Secret{}
 			return secret, w.Client.Get(ctx, key, secret)
 		},

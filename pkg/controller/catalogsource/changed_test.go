@@ -1,0 +1,206 @@
+package catalogsource
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	rbacv1listers "k8s.io/client-go/listers/rbac/v1"
+	toolscache "k8s.io/client-go/tools/cache"
+	clocktesting "k8s.io/utils/clock/testing"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/pkg/rbac"
+	"github.com/remit-olm/remit/test/env/registry"
+)
+
+func TestAPauseIsCutShortButNotBelowTheShortest(t *testing.T) {
+	clock := clocktesting.NewFakeClock(time.Unix(0, 0))
+	r := newRetry()
+	type end struct{ asked, ok bool }
+	ended := make(chan end, 1)
+	sleep := func(ctx context.Context) {
+		go func() {
+			asked, ok := r.sleep(ctx, clock, time.Minute)
+			ended <- end{asked, ok}
+		}()
+		require.Eventually(t, clock.HasWaiters, time.Minute, time.Millisecond)
+	}
+	sleep(t.Context())
+	clock.Step(time.Minute)
+	require.Equal(t, end{false, true}, <-ended)
+
+	sleep(t.Context())
+	clock.Step(shortestRetry)
+	r.ask()
+	r.ask()
+	require.Equal(t, end{true, true}, <-ended)
+
+	r.ask()
+	r.begin()
+	sleep(t.Context())
+	require.Empty(t, ended, "what was asked before the try is forgotten")
+	clock.Step(shortestRetry / 2)
+	r.ask()
+	require.Eventually(t, func() bool { return len(r) == 0 }, time.Minute, time.Millisecond)
+	require.Empty(t, ended)
+	require.Eventually(t, func() bool {
+		clock.Step(shortestRetry / 10)
+		return len(ended) > 0
+	}, time.Minute, time.Millisecond)
+	require.Equal(t, end{true, true}, <-ended)
+
+	ctx, cancel := context.WithCancel(t.Context())
+	sleep(ctx)
+	cancel()
+	require.Equal(t, end{false, false}, <-ended)
+
+	require.Equal(t, 2*time.Minute, nextPause(time.Minute, false))
+	require.Equal(t, lastReload, nextPause(lastReload, false))
+	require.Equal(t, shortestRetry, nextPause(time.Minute, true))
+}
+
+// locked is a registry that wants a login, and a Secret with it that nobody may read, until a binding names "may".
+func locked(t *testing.T) (w *world, grant func() *rbacv1.RoleBinding) {
+	t.Helper()
+	s := registry.New(t)
+	ref, _ := push(t, s, "catalog:v1", goodCatalog)
+	s.Answer(func(w http.ResponseWriter, r *http.Request) bool {
+		if user, password, _ := r.BasicAuth(); user == "u" && password == "p" {
+			return false
+		}
+		w.Header().Set("WWW-Authenticate", `Basic realm="test"`)
+		w.WriteHeader(http.StatusUnauthorized)
+		return true
+	})
+	bindings := toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, rbac.SubjectIndexers())
+	empty := toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{})
+	w = running(t, catalogSource("cat", operatorsv1alpha1.CatalogSourceSpec{SourceType: "grpc", Image: ref, Secrets: []string{"login"}}))
+	w.RBAC = rbac.Listers{
+		Roles: rbacv1listers.NewRoleLister(empty), RoleBindings: rbac.NewRoleBindingLister(bindings),
+		ClusterRoles: rbacv1listers.NewClusterRoleLister(empty), ClusterRoleBindings: rbac.NewClusterRoleBindingLister(
+			toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, rbac.SubjectIndexers())),
+	}
+	may := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "remit", Name: "may"},
+		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "reads"},
+		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: "remit", Name: "acct"}}}
+	auth := base64.StdEncoding.EncodeToString([]byte("u:p"))
+	w.Secrets = func(_ context.Context, listers rbac.Listers, key types.NamespacedName) (*corev1.Secret, error) {
+		_, err := listers.Held(rbac.ServiceAccount("remit", "acct"), "remit")
+		require.NoError(t, err)
+		if len(bindings.List()) == 0 {
+			return nil, apierrors.NewForbidden(corev1.Resource("secrets"), key.Name, nil)
+		}
+		return &corev1.Secret{Type: corev1.SecretTypeDockerConfigJson,
+			Data: map[string][]byte{corev1.DockerConfigJsonKey: fmt.Appendf(nil, `{"auths":{%q:{"auth":%q}}}`, s.Host, auth)}}, nil
+	}
+	return w, func() *rbacv1.RoleBinding {
+		require.NoError(t, bindings.Add(may))
+		return may
+	}
+}
+
+// soon lets less time pass than any failure is left alone for, unless somebody asks; it says whether a pull was tried
+// again, for which it waits where that is wanted.
+func (w *world) soon(t *testing.T, wanted bool) bool {
+	t.Helper()
+	left := firstReload / 2
+	if !wanted {
+		w.pass(t, left)
+		return len(w.woken) > 0
+	}
+	require.Eventually(t, func() bool {
+		if step := firstReload / 100; left > 0 {
+			w.clock.Step(step)
+			left -= step
+		}
+		return len(w.woken) > 0
+	}, time.Minute, 10*time.Millisecond)
+	return true
+}
+
+func TestAGrantHasAPullThatFailedTriedAgain(t *testing.T) {
+	w, grant := locked(t)
+	require.Contains(t, w.visited(t, "cat").Message, "forbidden")
+	early := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "remit", Name: "other"},
+		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "reads"},
+		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: "remit", Name: "other"}}}
+	w.Changed(t.Context(), nil, early)
+	require.False(t, w.soon(t, false), "it is of another account")
+
+	early.Subjects[0].Name = "acct"
+	w.Changed(t.Context(), nil, early)
+	require.True(t, w.soon(t, true))
+	require.Contains(t, w.visited(t, "cat").Message, "forbidden", "the API server may know of it later than we do")
+
+	w.Changed(t.Context(), nil, grant())
+	require.Eventually(t, func() bool {
+		w.clock.Step(shortestRetry / 10)
+		return w.reconcile(t, "cat").Message == ""
+	}, time.Minute, 10*time.Millisecond)
+	w.forgotten(t)
+}
+
+// forgotten waits until nobody is woken by RBAC any more.
+func (w *world) forgotten(t *testing.T) {
+	t.Helper()
+	binding := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "remit"},
+		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: "remit", Name: "acct"}}}
+	require.Eventually(t, func() bool { return len(w.interests.Concerned(nil, binding)) == 0 }, time.Minute, time.Millisecond)
+}
+
+func TestACatalogThatGoesIsForgotten(t *testing.T) {
+	w, _ := locked(t)
+	require.Contains(t, w.visited(t, "cat").Message, "forbidden")
+	cs := catalogSource("cat", operatorsv1alpha1.CatalogSourceSpec{})
+	require.NoError(t, w.Delete(t.Context(), cs))
+	_, err := w.Reconcile(t.Context(), ctrl.Request{NamespacedName: key("cat")})
+	require.NoError(t, err)
+	w.forgotten(t)
+}
+
+func TestWhatElseHasAPullThatFailedTriedAgain(t *testing.T) {
+	group := func(account string) *operatorsv1.OperatorGroup {
+		return &operatorsv1.OperatorGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "remit", Name: "og"},
+			Spec: operatorsv1.OperatorGroupSpec{ServiceAccountName: account}}
+	}
+	account := func(name string, secrets ...corev1.LocalObjectReference) *corev1.ServiceAccount {
+		return &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "remit", Name: name}, ImagePullSecrets: secrets}
+	}
+	elsewhere := group("a")
+	elsewhere.Namespace = "elsewhere"
+	for _, row := range []struct {
+		name          string
+		before, after client.Object
+		want          bool
+	}{
+		{"another account", group("a"), group("b"), true},
+		{"an OperatorGroup", nil, group("a"), true},
+		{"an OperatorGroup elsewhere", nil, elsewhere, false},
+		{"an OperatorGroup's status", group("a"), group("a"), false},
+		{"pull secrets of its ServiceAccount", account("cat"), account("cat", corev1.LocalObjectReference{Name: "x"}), true},
+		{"a new ServiceAccount of its name with one", nil, account("cat", corev1.LocalObjectReference{Name: "x"}), true},
+		{"pull secrets of another one", account("other"), account("other", corev1.LocalObjectReference{Name: "x"}), false},
+		{"labels", account("cat"), account("cat"), false},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			w, _ := locked(t)
+			require.NoError(t, operatorsv1.AddToScheme(w.Client.Scheme()))
+			require.Contains(t, w.visited(t, "cat").Message, "forbidden")
+			w.Changed(t.Context(), row.before, row.after)
+			require.Equal(t, row.want, w.soon(t, row.want))
+		})
+	}
+}
