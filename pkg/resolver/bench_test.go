@@ -81,6 +81,16 @@ func BenchmarkResolve(b *testing.B) {
 			in.Resolve(tenSubscriptions(false))
 		}
 	})
+	b.Run("10-upgrades/one-held-back", func(b *testing.B) {
+		in := world(catalogsOf(true)...)
+		ns := tenSubscriptions(true)
+		ns.Subjects[0].Installed.Name = "c0p40.v1.18.0" // what comes next is what clashes
+		require.Len(b, in.Resolve(ns).Held, 1)
+		b.ReportAllocs()
+		for b.Loop() {
+			in.Resolve(ns)
+		}
+	})
 	b.Run("10-new/cold", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/remit-olm/remit/pkg/catalog"
 )
@@ -350,7 +349,7 @@ func (b brute) solve() (names []string, ok, decided bool) {
 // bySolver asks the solver even where nothing clashes.
 func bySolver(t *testing.T, in Input, ns Namespace) (names []string) {
 	t.Helper()
-	d := &decision{in: in, answer: Answer{Problems: map[types.UID]*Problem{}, Heads: map[types.UID]string{}}, subjects: ns.Subjects}
+	d := &decision{in: in, answer: newAnswer(), subjects: ns.Subjects}
 	d.openCatalogs()
 	d.findRoots()
 	p, err := d.build()

@@ -53,12 +53,15 @@ type Answer struct {
 	Problems map[types.UID]*Problem
 	// Heads are the newest versions of the Subscriptions' channels, by UID; absent where that cannot be told.
 	Heads map[types.UID]string
+	// Held says, by UID, why what a Subscription has installed stays although its channel has something else: no
+	// problem, but what people ask. It is left out where the version may not be replaced now (Subject.Keep).
+	Held map[types.UID]*Problem
 }
 
 // Resolve decides for a namespace. It is deterministic and writes nothing.
 func (in Input) Resolve(ns Namespace) Answer {
 	d := &decision{
-		in: in, answer: Answer{Problems: map[types.UID]*Problem{}, Heads: map[types.UID]string{}},
+		in: in, answer: newAnswer(),
 		subjects: slices.Clone(ns.Subjects), others: slices.Clone(ns.Others),
 	}
 	slices.SortFunc(d.subjects, func(a, b Subject) int { return strings.Compare(a.Subscription.Name, b.Subscription.Name) })
@@ -67,6 +70,10 @@ func (in Input) Resolve(ns Namespace) Answer {
 	d.findRoots()
 	d.solve()
 	return d.answer
+}
+
+func newAnswer() Answer {
+	return Answer{Problems: map[types.UID]*Problem{}, Heads: map[types.UID]string{}, Held: map[types.UID]*Problem{}}
 }
 
 // decision is one resolution under way.
@@ -90,6 +97,8 @@ type root struct {
 	candidates []*operator
 	// loose says that what is there breaks the rules already: it stays, and they are not held against it.
 	loose bool
+	// must is the only candidate that will do; nil where each will.
+	must *operator
 }
 
 func (r *root) name() string { return r.Subscription.Name }
@@ -152,7 +161,10 @@ func (d *decision) findRoots() {
 			r.candidates = []*operator{d.planned(s)}
 		case s.Installed != nil:
 			r.candidates = d.successors(s, found, problem)
-			if problem != nil && problem.Reason == ConstraintsNotSatisfiable {
+			switch {
+			case problem == nil && found.chain.err == nil:
+				d.holdInChannel(s, found, r.candidates)
+			case problem != nil && problem.Reason == ConstraintsNotSatisfiable:
 				d.answer.Problems[uid] = problem
 			}
 		case problem != nil:

@@ -7,6 +7,7 @@ import (
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"github.com/operator-framework/operator-registry/alpha/property"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/remit-olm/remit/pkg/resolver/sat"
 )
@@ -32,6 +33,8 @@ type problem struct {
 	// needs are the requirements of a version, by its ID; candidates counts what there is for them.
 	needs      map[sat.ID][]*need
 	candidates int
+	// sick are the catalogs that have no content.
+	sick []types.NamespacedName
 }
 
 // need is a requirement of an operator with the candidates for it, the best first.
@@ -55,7 +58,7 @@ type note struct {
 
 // open begins a problem with what is in place.
 func (d *decision) open() *problem {
-	p := &problem{in: d.in, operators: map[sat.ID]*operator{}, others: map[sat.ID]bool{}, needs: map[sat.ID][]*need{}}
+	p := &problem{in: d.in, operators: map[sat.ID]*operator{}, others: map[sat.ID]bool{}, needs: map[sat.ID][]*need{}, sick: d.sick}
 	for _, r := range d.roots {
 		for _, o := range r.candidates {
 			if o.inPlace() {
@@ -80,6 +83,9 @@ func (d *decision) build() (*problem, error) {
 		ids := p.addAll(r.candidates)
 		if r.loose {
 			continue
+		}
+		if r.must != nil {
+			ids = []sat.ID{r.must.id}
 		}
 		p.sat.Variables = append(p.sat.Variables, sat.Variable{ID: rootID(r), Constraints: []sat.Constraint{
 			{Kind: sat.Mandatory, Note: &note{root: r}},

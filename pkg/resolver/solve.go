@@ -106,6 +106,7 @@ func (d *decision) choose(p *problem, taken []sat.ID) {
 			c.visit(id, r.Subscription)
 		}
 	}
+	d.hold(c.taken)
 	c.join()
 	byRoot := map[sat.ID]int{}
 	for _, id := range c.ids {

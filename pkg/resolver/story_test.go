@@ -19,6 +19,8 @@ import (
 //	ask <Subscription, as asks reads it>         also changes one
 //	fail <Subscription>, mend <Subscription>     what it has installed is not well, is well again
 //	forward                                      what has failed may be replaced
+//
+// At the end, "held" says that something else of the channel does not take the place of what is installed.
 type story struct {
 	name string
 	rows [][]string
@@ -31,24 +33,28 @@ var stories = []story{
 	{"skips", [][]string{{"publish ns/c a.v1.0.0 s; a.v2.0.0 s replaces=a.v1.0.0", "publish ns/c a.v1.0.0 s; a.v2.0.0 s replaces=a.v1.0.0; a.v3.0.0 s replaces=a.v1.0.0 skips=a.v2.0.0"},
 		{"ask s ns/c/a/s"}}, []string{"s a.v3.0.0"}},
 	{"skipRange", [][]string{{"publish ns/c a.v1.0.0 s", "publish ns/c a.v5.0.0 s range=>=1.0.0"}, {"ask s ns/c/a/s"}}, []string{"s a.v5.0.0"}},
-	{"a skipRange that leaves it out", [][]string{{"publish ns/c a.v1.0.0 s", "ask s ns/c/a/s", "publish ns/c a.v5.0.0 s range=>=2.0.0"}}, []string{"s a.v1.0.0"}},
-	{"a skipRange that leads back", [][]string{{"publish ns/c a.v1.0.0 s", "ask s ns/c/a/s", "publish ns/c a.v0.9.0 s range=<2.0.0"}}, []string{"s a.v1.0.0"}},
-	{"a skipRange to what has no version", [][]string{{"publish ns/c a.v1.0.0 s", "ask s ns/c/a/s", "publish ns/c a.vold s range=<2.0.0"}}, []string{"s a.v1.0.0"}},
+	{"a skipRange that leaves it out", [][]string{{"publish ns/c a.v1.0.0 s", "ask s ns/c/a/s", "publish ns/c a.v5.0.0 s range=>=2.0.0"}}, []string{"s a.v1.0.0 held"}},
+	{"a skipRange that leads back", [][]string{{"publish ns/c a.v1.0.0 s", "ask s ns/c/a/s", "publish ns/c a.v0.9.0 s range=<2.0.0"}}, []string{"s a.v1.0.0 held"}},
+	{"a skipRange to what has no version", [][]string{{"publish ns/c a.v1.0.0 s", "ask s ns/c/a/s", "publish ns/c a.vold s range=<2.0.0"}}, []string{"s a.v1.0.0 held"}},
 	{"heads of two channels", [][]string{{"publish ns/c a.v1.0.0 s,t; a.v2.0.0 t replaces=a.v1.0.0"}, {"ask s ns/c/a/s"}, {"ask u ns/c/b/s"}}, []string{"s a.v1.0.0", "u !"}},
 	{"a switch of channels", [][]string{{"publish ns/c a.v1.0.0 s,t; a.v2.0.0 t replaces=a.v1.0.0", "ask s ns/c/a/s", "ask s ns/c/a/t"}}, []string{"s a.v2.0.0"}},
-	{"no way back", [][]string{{"publish ns/c a.v1.0.0 s,t; a.v2.0.0 t replaces=a.v1.0.0", "ask s ns/c/a/t", "ask s ns/c/a/s"}}, []string{"s a.v2.0.0"}},
+	{"no way back", [][]string{{"publish ns/c a.v1.0.0 s,t; a.v2.0.0 t replaces=a.v1.0.0", "ask s ns/c/a/t", "ask s ns/c/a/s"}}, []string{"s a.v2.0.0 held"}},
 	{"what has failed stays", [][]string{{"publish ns/c a.v1.0.0 s", "ask s ns/c/a/s", "fail s", "publish ns/c a.v1.0.0 s; a.v2.0.0 s replaces=a.v1.0.0"}}, []string{"s a.v1.0.0"}},
 	{"until it is mended", [][]string{{"publish ns/c a.v1.0.0 s", "ask s ns/c/a/s", "fail s", "publish ns/c a.v1.0.0 s; a.v2.0.0 s replaces=a.v1.0.0", "mend s"}}, []string{"s a.v2.0.0"}},
 	{"fail forward", [][]string{{"publish ns/c a.v1.0.0 s", "ask s ns/c/a/s", "fail s", "publish ns/c a.v1.0.0 s; a.v2.0.0 s replaces=a.v1.0.0"}, {"forward"}}, []string{"s a.v2.0.0"}},
 	{"startingCSV", [][]string{{"publish ns/c a.v1.0.0 s; a.v2.0.0 s replaces=a.v1.0.0; a.v3.0.0 s replaces=a.v2.0.0", "ask s ns/c/a/s/a.v1.0.0"}}, []string{"s a.v3.0.0"}},
 	{"startingCSV that is not there yet", [][]string{{"publish ns/c a.v1.0.0 s", "publish ns/c a.v1.0.0 s; a.v2.0.0 s replaces=a.v1.0.0"}, {"ask s ns/c/a/s/a.v2.0.0"}}, []string{"s a.v2.0.0"}},
-	{"what is deprecated is not upgraded to", [][]string{{"publish ns/c a.v1.0.0 s", "ask s ns/c/a/s", "publish ns/c a.v1.0.0 s; a.v2.0.0 s replaces=a.v1.0.0 deprecated"}}, []string{"s a.v1.0.0"}},
+	{"what is deprecated is not upgraded to", [][]string{{"publish ns/c a.v1.0.0 s", "ask s ns/c/a/s", "publish ns/c a.v1.0.0 s; a.v2.0.0 s replaces=a.v1.0.0 deprecated"}}, []string{"s a.v1.0.0 held"}},
 	{"a dependency that is added", [][]string{{"publish ns/c a.v1.0.0 s; b.v1.0.0 s", "ask s ns/c/a/s", "publish ns/c a.v1.0.0 s; a.v2.0.0 s replaces=a.v1.0.0 needs=b:>=1.0.0; b.v1.0.0 s"}},
 		[]string{"b b.v1.0.0", "s a.v2.0.0"}},
 	{"and dropped", [][]string{{"publish ns/c a.v1.0.0 s needs=b:>=1.0.0; b.v1.0.0 s", "ask s ns/c/a/s", "publish ns/c a.v1.0.0 s; a.v2.0.0 s replaces=a.v1.0.0; b.v1.0.0 s; b.v2.0.0 s replaces=b.v1.0.0"}},
 		[]string{"b b.v2.0.0", "s a.v2.0.0"}},
 	{"a dependency holds back what it needs", [][]string{{"publish ns/c a.v1.0.0 s needs=b:<2.0.0; b.v1.0.0 s", "ask s ns/c/a/s", "publish ns/c a.v1.0.0 s needs=b:<2.0.0; b.v1.0.0 s; b.v2.0.0 s replaces=b.v1.0.0"}},
-		[]string{"b b.v1.0.0", "s a.v1.0.0"}},
+		[]string{"b b.v1.0.0 held", "s a.v1.0.0"}},
+	{"another Subscription holds back its package", [][]string{{"publish ns/c a.v1.0.0 s,t; a.v2.0.0 t replaces=a.v1.0.0", "ask s ns/c/a/s", "ask u ns/c/a/t"}}, []string{"s a.v1.0.0", "u a.v1.0.0 held"}},
+	{"until it follows", [][]string{{"publish ns/c a.v1.0.0 s,t; a.v2.0.0 t replaces=a.v1.0.0", "ask s ns/c/a/s", "ask u ns/c/a/t", "ask s ns/c/a/t"}}, []string{"s a.v2.0.0", "u a.v2.0.0"}},
+	{"what nobody offers holds back", [][]string{{"publish ns/c a.v1.0.0 s; a.v2.0.0 s replaces=a.v1.0.0 needs=b:>=1.0.0", "ask s ns/c/a/s/a.v1.0.0"}}, []string{"s a.v1.0.0 held"}},
+	{"until it comes", [][]string{{"publish ns/c a.v1.0.0 s; a.v2.0.0 s replaces=a.v1.0.0 needs=b:>=1.0.0"}, {"ask s ns/c/a/s/a.v1.0.0"}, {"publish ns/d b.v1.0.0 s"}}, []string{"b b.v1.0.0", "s a.v2.0.0"}},
 	{"until both can go on", [][]string{{"publish ns/c a.v1.0.0 s needs=b:<2.0.0; b.v1.0.0 s", "ask s ns/c/a/s",
 		"publish ns/c a.v1.0.0 s needs=b:<2.0.0; b.v1.0.0 s; b.v2.0.0 s replaces=b.v1.0.0",
 		"publish ns/c a.v1.0.0 s needs=b:<2.0.0; a.v2.0.0 s replaces=a.v1.0.0 needs=b:>=2.0.0; b.v1.0.0 s; b.v2.0.0 s replaces=b.v1.0.0"}}, []string{"b b.v2.0.0", "s a.v2.0.0"}},
@@ -145,6 +151,8 @@ func (p *play) end() []string {
 	var out []string
 	for name, s := range p.subjects {
 		switch {
+		case s.Installed != nil && p.last.Held[s.Subscription.UID] != nil:
+			out = append(out, name+" "+s.Installed.Name+" held")
 		case s.Installed != nil:
 			out = append(out, name+" "+s.Installed.Name)
 		case p.last.Problems[s.Subscription.UID] != nil:

@@ -23,7 +23,7 @@ var told = []struct{ page, dir, names string }{
 	{"operatorgroup", "pkg/controller/operatorgroup", `^(Reason|MultipleOperatorGroup|OperatorGroupServiceAccount|AccountUsable|AccountChanged|TargetsKnown|TargetNotAllowed)`},
 	{"operatorgroup", "pkg/lib/scoped", `^(NoAccount|AccountNameInvalid|AccountMissing|AccountNotEnrolled)$`},
 	{"subscription", "pkg/controller/subscription", `^(reason|type)`},
-	{"subscription", "pkg/resolver", `^(ConstraintsNotSatisfiable|ErrorPreventedResolution)$`},
+	{"subscription", "pkg/resolver", `^(ConstraintsNotSatisfiable|ErrorPreventedResolution|NoUpgradeInChannel|UpgradeClashes)$`},
 	{"installplan", "pkg/controller/installplan", `^(reason|type)`},
 	{"clusterserviceversion", "pkg/controller/csv", `^(reason|phase)`},
 	{"clusterserviceversion", "pkg/lib/scoped", `^Account(NameInvalid|Missing|NotEnrolled|Changed)$`},

@@ -102,8 +102,13 @@ func TestAnOperatorFollowsItsChannelWithWhatItNeeds(t *testing.T) {
 	settles(tn, "a.v1.0.0")
 	inState(tn, "a", operatorsv1alpha1.SubscriptionStateAtLatest, "a.v1.0.0", "a.v1.0.0")
 
-	// Two steps at once in the catalog; the second one needs another package.
+	// Two steps at once in the catalog; the second one needs another package, for which a policy wants no Subscription
+	// at first.
+	refused := tn.Refuse(&operatorsv1alpha1.Subscription{ObjectMeta: tn.Meta("b-stable-catalog-" + tn.Namespace), Spec: &operatorsv1alpha1.SubscriptionSpec{
+		CatalogSource: "catalog", CatalogSourceNamespace: tn.Namespace, Package: "b"}})
 	tn.Publish("catalog", releasesV1, releasesV2, releasesV3+" needs=b:>=1.0.0", "b.v1.0.0 stable")
+	says(tn, "a", operatorsv1alpha1.SubscriptionBundleUnpackFailed, "EnsureInstallPlanFailed", "blocked by the test")
+	refused.Remove()
 	settles(tn, "a.v3.0.0", "b.v1.0.0")
 	inState(tn, "a", operatorsv1alpha1.SubscriptionStateAtLatest, "a.v3.0.0", "a.v3.0.0")
 	made := subscriptions(t, tn)["b-stable-catalog-"+tn.Namespace]
@@ -116,6 +121,13 @@ func TestAnOperatorFollowsItsChannelWithWhatItNeeds(t *testing.T) {
 		"b.v2.0.0 stable replaces=b.v1.1.0")
 	settles(tn, "a.v3.0.0", "b.v1.1.0")
 	inState(tn, made.Name, operatorsv1alpha1.SubscriptionStateUpgradeAvailable, "b.v1.1.0", "b.v1.1.0")
+	says(tn, made.Name, names.ConditionUpgradeHeldBack, resolver.UpgradeClashes, "b.v2.0.0 of channel stable does not take the place of b.v1.1.0: bundle a.v3.0.0 requires")
+	require.Empty(t, subscriptions(t, tn)[made.Name].Status.GetCondition(operatorsv1alpha1.SubscriptionResolutionFailed).Reason)
+
+	tn.Publish("catalog", releasesV1, releasesV2, releasesV3, "b.v1.1.0 stable", "b.v2.0.0 stable replaces=b.v1.1.0")
+	settles(tn, "a.v3.0.0", "b.v2.0.0")
+	inState(tn, made.Name, operatorsv1alpha1.SubscriptionStateAtLatest, "b.v2.0.0", "b.v2.0.0")
+	require.Empty(t, subscriptions(t, tn)[made.Name].Status.GetCondition(names.ConditionUpgradeHeldBack).Reason)
 }
 
 func TestAVersionThatNeedsMoreThanTheAccountLeavesTheOldOneRunning(t *testing.T) {

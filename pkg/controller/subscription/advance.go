@@ -38,7 +38,7 @@ func (r *Reconciler) advance(ctx context.Context, w *world) (map[types.UID]*view
 		known.Answer = &answer
 	}
 	for uid, v := range views {
-		v.head, v.problem = known.Answer.Heads[uid], known.Answer.Problems[uid]
+		v.head, v.problem, v.held = known.Answer.Heads[uid], known.Answer.Problems[uid], known.Answer.Held[uid]
 	}
 	var errs []error
 	for _, set := range known.Answer.Sets {
@@ -144,7 +144,7 @@ func (r *Reconciler) install(ctx context.Context, w *world, known *known, set []
 		}
 		complete = false
 		if err := r.ensureSubscription(ctx, w, set[i]); err != nil {
-			return err
+			return notMade(ctx, views, concerned, err)
 		}
 	}
 	if !complete {
@@ -161,7 +161,7 @@ func (r *Reconciler) install(ctx context.Context, w *world, known *known, set []
 	}
 	ip, err := r.ensurePlan(ctx, w, concerned, plan)
 	if err != nil {
-		return err
+		return notMade(ctx, views, concerned, err)
 	}
 	for _, pin := range plan.Pins {
 		if v := views[pin.SubscriptionUID]; v != nil {
@@ -187,7 +187,7 @@ func refuse(views map[types.UID]*view, concerned []*operatorsv1alpha1.Subscripti
 		if v := views[sub.UID]; v != nil {
 			v.problem = &resolver.Problem{Reason: resolver.ErrorPreventedResolution, Message: err.Error()}
 			if errors.Is(err, resolver.ErrContent) {
-				v.content = err
+				v.unpackFailed = &reasoned{reasonUnpackFailed, err.Error()}
 			}
 		}
 	}
@@ -196,6 +196,20 @@ func refuse(views map[types.UID]*view, concerned []*operatorsv1alpha1.Subscripti
 		return fmt.Errorf("resolve: %w", err)
 	}
 	return nil
+}
+
+// notMade says of Subscriptions that what is made for them (a plan, a Subscription of what they need) was refused, by a
+// quota or a policy for instance. It is tried again.
+func notMade(ctx context.Context, views map[types.UID]*view, concerned []*operatorsv1alpha1.Subscription, err error) error {
+	if ctx.Err() != nil {
+		return err
+	}
+	for _, sub := range concerned {
+		if v := views[sub.UID]; v != nil {
+			v.unpackFailed = &reasoned{reasonEnsureFailed, err.Error()}
+		}
+	}
+	return err
 }
 
 // subscriptionsOf are those that a set of changes is made for, each once.

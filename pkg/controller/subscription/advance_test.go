@@ -2,6 +2,7 @@ package subscription
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"testing"
 
@@ -53,11 +54,12 @@ func offering(subs ...*operatorsv1alpha1.Subscription) *world {
 type creating struct {
 	client.Client
 	made []client.Object
+	err  error
 }
 
 func (c *creating) Create(_ context.Context, obj client.Object, _ ...client.CreateOption) error {
 	c.made = append(c.made, obj)
-	return nil
+	return c.err
 }
 
 func TestWhatOthersNeedGetsASubscriptionWithTheStrictestApproval(t *testing.T) {
@@ -75,6 +77,14 @@ func TestWhatOthersNeedGetsASubscriptionWithTheStrictestApproval(t *testing.T) {
 	require.Equal(t, &operatorsv1alpha1.SubscriptionSpec{CatalogSource: "cat", CatalogSourceNamespace: "ns", Package: "dep", Channel: "stable",
 		StartingCSV: "dep.v1", InstallPlanApproval: operatorsv1alpha1.ApprovalManual}, made.Spec)
 	require.Empty(t, made.OwnerReferences, "it stays when the other one goes")
+}
+
+func TestThatWhatIsMadeForASubscriptionIsRefusedIsSaidThere(t *testing.T) {
+	r := &Reconciler{Options: Options{Client: &creating{err: errors.New("exceeded quota")}}, indexes: &resolver.Indexes{}, answers: &answers{}}
+	views, err := r.advance(t.Context(), offering(subscription("a", "")))
+	require.ErrorContains(t, err, "exceeded quota")
+	require.Equal(t, &reasoned{"EnsureInstallPlanFailed", "create Subscription dep-stable-cat-ns: exceeded quota"}, views["a"].unpackFailed)
+	require.Empty(t, r.answers.of, "it is tried again")
 }
 
 func TestAGeneratedNameIsOneThatAnObjectCanHave(t *testing.T) {

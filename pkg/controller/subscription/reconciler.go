@@ -88,9 +88,11 @@ type view struct {
 	plan *operatorsv1alpha1.InstallPlan
 	// resolved is the CSV that the plan is for.
 	resolved string
-	// problem says why there is no plan; content that the bundle's content could not be read.
-	problem *resolver.Problem
-	content error
+	// problem says why there is no plan; unpackFailed that the bundle's content could not be read, or the plan not made.
+	problem      *resolver.Problem
+	unpackFailed *reasoned
+	// held says why the installed version stays although there is another.
+	held *resolver.Problem
 	// unpacking says which bundle is being unpacked; "" where none is.
 	unpacking string
 	// forward says that a version which has failed may be replaced.

@@ -68,10 +68,12 @@ func (r *Reconciler) all(ctx context.Context, _ client.Object) []reconcile.Reque
 	return r.Namespaces(ctx, metav1.NamespaceAll)
 }
 
-// needy are the namespaces in which a Subscription could not be resolved: a kind that the cluster comes to serve
-// may be what it needs.
+// needy are the namespaces in which a Subscription could not be resolved, or an upgrade is held back: a kind that the
+// cluster comes to serve may be what it needs.
 func (r *Reconciler) needy(ctx context.Context, _ client.Object) []reconcile.Request {
-	return r.namespaces(ctx, unresolved)
+	return r.namespaces(ctx, func(sub *operatorsv1alpha1.Subscription) bool {
+		return unresolved(sub) || sub.Status.GetCondition(typeUpgradeHeldBack).Status == corev1.ConditionTrue
+	})
 }
 
 // Namespaces lists those that have Subscriptions, be it one or all that are asked about.

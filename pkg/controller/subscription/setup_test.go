@@ -50,3 +50,19 @@ func TestAnAccountOrATargetWakesWhatCouldNotBeResolved(t *testing.T) {
 		})
 	}
 }
+
+func TestAKindWakesWhatMayHaveWaitedForIt(t *testing.T) {
+	scheme := runtime.NewScheme()
+	require.NoError(t, operatorsv1alpha1.AddToScheme(scheme))
+	var objects []client.Object
+	for namespace, condition := range map[string]operatorsv1alpha1.SubscriptionConditionType{
+		"unresolved": operatorsv1alpha1.SubscriptionResolutionFailed, "held": typeUpgradeHeldBack, "fine": operatorsv1alpha1.SubscriptionInstallPlanPending,
+	} {
+		sub := subscription(namespace, operatorsv1alpha1.ApprovalAutomatic)
+		sub.Namespace = namespace
+		sub.Status.SetCondition(operatorsv1alpha1.SubscriptionCondition{Type: condition, Status: corev1.ConditionTrue})
+		objects = append(objects, sub)
+	}
+	r := &Reconciler{Options: Options{Client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build()}}
+	require.ElementsMatch(t, []ctrl.Request{request("unresolved"), request("held")}, r.needy(t.Context(), nil))
+}

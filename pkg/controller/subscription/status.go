@@ -3,6 +3,7 @@ package subscription
 import (
 	"fmt"
 
+	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -11,19 +12,26 @@ import (
 	"github.com/remit-olm/remit/pkg/install"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/status"
+	"github.com/remit-olm/remit/pkg/resolver"
 )
 
 // Reasons of the contract (1.2) that the API module has no constants for.
 const (
+	reasonNoCatalogs       = "NoCatalogSourcesFound"
 	reasonCatalogsHealthy  = "AllCatalogSourcesHealthy"
 	reasonCatalogUnhealthy = "UnhealthyCatalogSourceFound"
 	reasonPlanFailed       = "InstallPlanFailed"
 	reasonNotYetReconciled = "InstallPlanNotYetReconciled"
 	reasonUnpackFailed     = "BundleUnpackFailed"
 	reasonUnpacking        = "UnpackingInProgress"
+	reasonEnsureFailed     = "EnsureInstallPlanFailed"
+
+	// reasonVersionFailed, of UpgradeHeldBack, stands beside those of the resolver.
+	reasonVersionFailed = "InstalledVersionFailed"
 
 	typePermissionsMissing = operatorsv1alpha1.SubscriptionConditionType(names.ConditionPermissionsMissing)
 	typeExceedsAccount     = operatorsv1alpha1.SubscriptionConditionType(names.ConditionExceedsAccount)
+	typeUpgradeHeldBack    = operatorsv1alpha1.SubscriptionConditionType(names.ConditionUpgradeHeldBack)
 	typeObjectsRefused     = operatorsv1alpha1.SubscriptionConditionType(names.ConditionObjectsRefused)
 )
 
@@ -133,6 +141,7 @@ func (r *Reconciler) writeConditions(st *operatorsv1alpha1.SubscriptionStatus, v
 	} else {
 		st.RemoveConditions(operatorsv1alpha1.SubscriptionResolutionFailed)
 	}
+	setHeldBack(set, st, v)
 	setDeprecations(set, st, v.deprecated)
 	setUnpacking(set, st, v)
 	pending, failed := planConditions(v)
@@ -160,6 +169,22 @@ func (r *Reconciler) writeConditions(st *operatorsv1alpha1.SubscriptionStatus, v
 	}
 }
 
+// setHeldBack says why an installed version stays although its channel has another. Nothing is wrong with what is
+// installed, so that this is a condition of its own.
+func setHeldBack(set setter, st *operatorsv1alpha1.SubscriptionStatus, v view) {
+	held := v.held
+	if failed := v.installed != nil && v.installed.Status.Phase == operatorsv1alpha1.CSVPhaseFailed; failed && !v.forward &&
+		v.resolved == v.installed.Name && v.head != "" && v.head != v.installed.Name {
+		held = &resolver.Problem{Reason: reasonVersionFailed, Message: fmt.Sprintf("%s does not take the place of %s while that has failed: "+
+			"mend it, or let the OperatorGroup say upgradeStrategy %s", v.head, v.installed.Name, operatorsv1.UpgradeStrategyUnsafeFailForward)}
+	}
+	if held == nil {
+		st.RemoveConditions(typeUpgradeHeldBack)
+		return
+	}
+	set(typeUpgradeHeldBack, corev1.ConditionTrue, held.Reason, held.Message)
+}
+
 // setUnpacking says how the bundle's content stands, where it is not there.
 func setUnpacking(set setter, st *operatorsv1alpha1.SubscriptionStatus, v view) {
 	if v.unpacking != "" {
@@ -167,8 +192,8 @@ func setUnpacking(set setter, st *operatorsv1alpha1.SubscriptionStatus, v view) 
 	} else {
 		st.RemoveConditions(operatorsv1alpha1.SubscriptionBundleUnpacking)
 	}
-	if v.content != nil {
-		set(operatorsv1alpha1.SubscriptionBundleUnpackFailed, corev1.ConditionTrue, reasonUnpackFailed, v.content.Error())
+	if v.unpackFailed != nil {
+		set(operatorsv1alpha1.SubscriptionBundleUnpackFailed, corev1.ConditionTrue, v.unpackFailed.reason, v.unpackFailed.message)
 	} else {
 		st.RemoveConditions(operatorsv1alpha1.SubscriptionBundleUnpackFailed)
 	}
@@ -191,6 +216,8 @@ type setter func(t operatorsv1alpha1.SubscriptionConditionType, value corev1.Con
 func setCatalogCondition(set setter, v view) {
 	const t = operatorsv1alpha1.SubscriptionCatalogSourcesUnhealthy
 	switch {
+	case v.catalog.none:
+		set(t, corev1.ConditionTrue, reasonNoCatalogs, "dependency resolution requires at least one catalogsource")
 	case v.catalog.source == nil:
 		set(t, corev1.ConditionTrue, reasonCatalogUnhealthy, fmt.Sprintf("targeted catalogsource %s missing", v.catalog.key))
 	case !v.catalog.healthy:

@@ -153,6 +153,16 @@ func TestConditions(t *testing.T) {
 	}{
 		{"all is well", given(), []string{healthy}},
 		{"no catalog", given(func(v *view) { v.catalog.source = nil }), []string{"CatalogSourcesUnhealthy=True UnhealthyCatalogSourceFound: targeted catalogsource ns/cat missing"}},
+		{"no catalog at all", given(func(v *view) { v.catalog.source, v.catalog.none = nil, true }),
+			[]string{"CatalogSourcesUnhealthy=True NoCatalogSourcesFound: dependency resolution requires at least one catalogsource"}},
+		{"an upgrade that is held back", given(installed("op.v1", operatorsv1alpha1.CSVPhaseSucceeded), head("op.v2"), func(v *view) {
+			v.held = &resolver.Problem{Reason: resolver.UpgradeClashes, Message: "why"}
+		}), []string{healthy, "UpgradeHeldBack=True UpgradeClashes: why"}},
+		{"what has failed holds the upgrade back", given(installed("op.v1", operatorsv1alpha1.CSVPhaseFailed), head("op.v2")),
+			[]string{healthy, "UpgradeHeldBack=True InstalledVersionFailed: op.v2 does not take the place of op.v1 while that has failed: mend it, or let the OperatorGroup say upgradeStrategy TechPreviewUnsafeFailForward"}},
+		{"unless it may", given(installed("op.v1", operatorsv1alpha1.CSVPhaseFailed), head("op.v2"), func(v *view) { v.forward = true }), []string{healthy}},
+		{"what has failed at the head", given(installed("op.v1", operatorsv1alpha1.CSVPhaseFailed), head("op.v1")), []string{healthy}},
+		{"content that cannot be had", given(func(v *view) { v.unpackFailed = &reasoned{"BundleUnpackFailed", "404"} }), []string{healthy, "BundleUnpackFailed=True BundleUnpackFailed: 404"}},
 		{"a sick catalog", given(func(v *view) { v.catalog.healthy = false }), []string{"CatalogSourcesUnhealthy=True UnhealthyCatalogSourceFound: targeted catalogsource ns/cat unhealthy"}},
 		{"a problem", given(problem), []string{healthy, "ResolutionFailed=True ConstraintsNotSatisfiable: no such package"}},
 		{"a plan that lacks rights", given(plan("op.v1", inFlight, because("X", "lacks"), lacks(corev1.ConditionTrue, "grant it"))),

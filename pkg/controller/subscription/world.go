@@ -186,11 +186,13 @@ type catalogView struct {
 	key     types.NamespacedName
 	source  *metav1.PartialObjectMetadata
 	healthy bool
+	// none says that there is no CatalogSource at all that the namespace may use.
+	none bool
 }
 
 func (w *world) catalogOf(sub *operatorsv1alpha1.Subscription) catalogView {
 	v := catalogView{key: types.NamespacedName{Namespace: sub.Spec.CatalogSourceNamespace, Name: sub.Spec.CatalogSource}}
-	v.source = w.sources[v.key]
+	v.source, v.none = w.sources[v.key], len(w.sources) == 0
 	if v.source != nil {
 		_, v.healthy = w.input.Catalogs.Get(v.key)
 	}

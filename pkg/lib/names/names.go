@@ -97,6 +97,9 @@ const (
 	// ConditionExceedsAccount on a Subscription is True while what is installed holds what its account holds
 	// no more; the ClusterServiceVersion's message says the same under this word (security model, D4).
 	ConditionExceedsAccount = "ExceedsAccount"
+	// ConditionUpgradeHeldBack on a Subscription is True while the version that is installed stays although its
+	// channel has another; its message says why. Nothing is wrong with what is installed.
+	ConditionUpgradeHeldBack = "UpgradeHeldBack"
 	// ReasonBundleContentUnavailable on an InstallPlan's Installed condition says that the catalog does
 	// not have, or no longer has, the content that the plan was made for.
 	ReasonBundleContentUnavailable = "BundleContentUnavailable"

@@ -1,0 +1,86 @@
+package resolver
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/remit-olm/remit/pkg/catalog"
+)
+
+func TestWhyAnUpgradeIsHeldBack(t *testing.T) {
+	sick := &catalog.Snapshot{Key: types.NamespacedName{Namespace: "ns", Name: "sick"}}
+	for _, row := range []struct {
+		name     string
+		releases []string
+		subjects []string
+		catalogs []*catalog.Snapshot
+		// want is by Subscription s.
+		reason, want string
+	}{
+		{name: "nothing is newer", releases: []string{"a.v1.0.0 c"}, subjects: []string{"s ns/cat/a/c installed=a.v1.0.0"}},
+		{name: "it is upgraded", releases: []string{"a.v1.0.0 c", "a.v2.0.0 c replaces=a.v1.0.0"}, subjects: []string{"s ns/cat/a/c installed=a.v1.0.0"}},
+		{name: "by one step", releases: []string{"a.v1.0.0 c", "a.v2.0.0 c replaces=a.v1.0.0", "a.v3.0.0 c replaces=a.v2.0.0 needs=z:>=1.0.0"},
+			subjects: []string{"s ns/cat/a/c installed=a.v1.0.0"}},
+		{name: "it may not be replaced now", releases: []string{"a.v1.0.0 c", "a.v2.0.0 c replaces=a.v1.0.0"},
+			subjects: []string{"s ns/cat/a/c installed=a.v1.0.0 keep"}},
+		{name: "a plan is on its way", releases: []string{"a.v1.0.0 c", "a.v2.0.0 c replaces=a.v1.0.0"},
+			subjects: []string{"s ns/cat/a/c installed=a.v1.0.0 planned=a.v2.0.0"}},
+		{name: "no way in the channel", releases: []string{"a.v2.0.0 c", "a.v3.0.0 c replaces=a.v2.0.0"}, subjects: []string{"s ns/cat/a/c installed=a.v1.0.0"},
+			reason: NoUpgradeInChannel, want: "nothing in channel c, which leads to a.v3.0.0, takes the place of a.v1.0.0"},
+		{name: "deprecated", releases: []string{"a.v1.0.0 c", "a.v2.0.0 c replaces=a.v1.0.0 deprecated"}, subjects: []string{"s ns/cat/a/c installed=a.v1.0.0"},
+			reason: NoUpgradeInChannel, want: "a.v2.0.0 of channel c is deprecated and may not be installed: a.v1.0.0 stays"},
+		{name: "what nobody offers", releases: []string{"a.v1.0.0 c", "a.v2.0.0 c replaces=a.v1.0.0 needs=b:>=1.0.0"}, subjects: []string{"s ns/cat/a/c installed=a.v1.0.0"},
+			reason: UpgradeClashes, want: "a.v2.0.0 of channel c does not take the place of a.v1.0.0: bundle a.v2.0.0 requires an operator with package: b and with version in range: >=1.0.0, " +
+				"which no catalog that may be used offers"},
+		{name: "what a sick catalog may offer", releases: []string{"a.v1.0.0 c", "a.v2.0.0 c replaces=a.v1.0.0 needs=b:>=1.0.0"}, subjects: []string{"s ns/cat/a/c installed=a.v1.0.0"},
+			catalogs: []*catalog.Snapshot{sick}, reason: UpgradeClashes,
+			want: "a.v2.0.0 of channel c does not take the place of a.v1.0.0: bundle a.v2.0.0 requires an operator with package: b and with version in range: >=1.0.0, " +
+				"which no catalog that may be used offers (the content of catalogsource ns/sick is not available)"},
+		{name: "what is needed as it is", releases: []string{"a.v1.0.0 c", "a.v2.0.0 c replaces=a.v1.0.0", "b.v1.0.0 c needs=a:<2.0.0"},
+			subjects: []string{"s ns/cat/a/c installed=a.v1.0.0", "t ns/cat/b/c installed=b.v1.0.0"}, reason: UpgradeClashes,
+			want: "a.v2.0.0 of channel c does not take the place of a.v1.0.0: bundle b.v1.0.0 requires an operator with package: a and with version in range: <2.0.0"},
+		{name: "another Subscription", releases: []string{"a.v1.0.0 c,d", "a.v2.0.0 c replaces=a.v1.0.0"},
+			subjects: []string{"s ns/cat/a/c installed=a.v1.0.0", "t ns/cat/a/d installed=a.v1.0.0"}, reason: UpgradeClashes,
+			want: "a.v2.0.0 of channel c does not take the place of a.v1.0.0: subscription t has a.v1.0.0"},
+		{name: "an owner", releases: []string{"a.v1.0.0 c", "a.v2.0.0 c replaces=a.v1.0.0 owns=K", "b.v1.0.0 c owns=K"},
+			subjects: []string{"s ns/cat/a/c installed=a.v1.0.0", "t ns/cat/b/c installed=b.v1.0.0"}, reason: UpgradeClashes,
+			want: "a.v2.0.0 of channel c does not take the place of a.v1.0.0: a.v2.0.0 and b.v1.0.0 provide K (x/v1)"},
+		{name: "who comes first", releases: []string{"a.v1.0.0 c", "a.v2.0.0 c replaces=a.v1.0.0 owns=K", "b.v1.0.0 c", "b.v2.0.0 c replaces=b.v1.0.0 owns=K"},
+			subjects: []string{"s ns/cat/a/c installed=a.v1.0.0", "r ns/cat/b/c installed=b.v1.0.0"}, reason: UpgradeClashes,
+			want: "a.v2.0.0 of channel c does not take the place of a.v1.0.0: b.v2.0.0 and a.v2.0.0 provide K (x/v1)"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			in := world(append(row.catalogs, graph("ns/cat", row.releases...))...)
+			got := in.Resolve(subjects(row.subjects...))
+			require.Empty(t, got.Problems)
+			held := got.Held["s"]
+			if row.want == "" {
+				require.Nil(t, held)
+				return
+			}
+			require.NotNil(t, held)
+			require.Equal(t, row.reason, held.Reason)
+			require.Equal(t, row.want, held.Message)
+			for range 20 {
+				require.Equal(t, got.Held, in.Resolve(subjects(row.subjects...)).Held, "it is always the same")
+			}
+		})
+	}
+}
+
+// However many are held back, the solver is asked about a few.
+func TestAboutManyUpgradesThatAreHeldBackLittleIsSaid(t *testing.T) {
+	var releases, asked []string
+	for i := range maxExplained + 5 {
+		pkg := fmt.Sprintf("a%02d", i)
+		releases = append(releases, pkg+".v1.0.0 c", pkg+".v2.0.0 c replaces="+pkg+".v1.0.0 needs=z:>=1.0.0")
+		asked = append(asked, fmt.Sprintf("%s ns/cat/%s/c installed=%s.v1.0.0", pkg, pkg, pkg))
+	}
+	got := world(graph("ns/cat", releases...)).Resolve(subjects(asked...))
+	require.Len(t, got.Held, len(asked))
+	require.Contains(t, got.Held["a00"].Message, "no catalog that may be used offers")
+	require.Equal(t, "a09.v2.0.0 of channel c does not take the place of a09.v1.0.0: what else is asked for in the namespace comes first", got.Held["a09"].Message)
+}
