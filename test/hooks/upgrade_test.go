@@ -7,10 +7,13 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/remit-olm/remit/pkg/install/cert"
 	"github.com/remit-olm/remit/test/env"
 	samplehooks "github.com/remit-olm/remit/test/operators/sample/hooks"
 )
@@ -41,6 +44,8 @@ func TestAnUpgradeUnderLoadAddsChangesAndRemovesWebhooks(t *testing.T) {
 	install(tn, first)
 	require.Equal(t, "v1", markedBy(t, tn.Namespace))
 
+	before := &corev1.Secret{}
+	require.NoError(t, tn.Get(cert.SecretName(pkg), before))
 	l := startLoad(t, cluster, tn.Namespace)
 	begun := time.Now()
 	install(tn, second)
@@ -49,6 +54,16 @@ func TestAnUpgradeUnderLoadAddsChangesAndRemovesWebhooks(t *testing.T) {
 	l.end("an upgrade that took " + rollout.Round(10*time.Millisecond).String())
 	require.Less(t, l.longest, rollout, "none was blocked for longer than the rollout")
 	require.Empty(t, admittedByFailure(t, cluster, tn.Namespace))
+
+	// The certificate is the next version's now: it does not go with the first, and Pods are rolled once.
+	after, d := &corev1.Secret{}, &appsv1.Deployment{}
+	require.NoError(t, tn.Get(cert.SecretName(pkg), after))
+	require.Equal(t, before.UID, after.UID)
+	require.Equal(t, before.Data, after.Data)
+	require.Len(t, after.OwnerReferences, 1)
+	require.Equal(t, second.Name, after.OwnerReferences[0].Name)
+	require.NoError(t, tn.Get(pkg, d))
+	require.Equal(t, "2", d.Annotations["deployment.kubernetes.io/revision"])
 
 	require.Equal(t, "v2", markedBy(t, tn.Namespace))
 	require.ErrorContains(t, cluster.Client.Create(t.Context(), message(tn.Namespace, "goodbye"), client.DryRunAll), "does not say goodbye")

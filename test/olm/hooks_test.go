@@ -238,6 +238,42 @@ func TestWebhooksFollowTheTargets(t *testing.T) {
 	})
 }
 
+// Without a caBundle nobody could call the operator, and what it intercepts would be refused.
+func TestWhatCallsAnOperatorKeepsItsTrustWhereTheCertificateCannotBeHad(t *testing.T) {
+	t.Parallel()
+	tn, _ := hooked(t)
+	trusted := configurations(tn, t)[0].Webhooks[0].ClientConfig.CABundle
+	require.NotEmpty(t, trusted)
+	mark := func(value string) string {
+		secret := &corev1.Secret{}
+		require.NoError(t, tn.Get("demo-service-cert", secret))
+		before := secret.DeepCopy()
+		secret.Labels[names.LabelLineage] = value
+		require.NoError(t, cluster.Client.Patch(t.Context(), secret, client.MergeFrom(before)))
+		return before.Labels[names.LabelLineage]
+	}
+	other := tn.Other(nil)
+	tn.Grant(other, append(manageRBAC(), readConfigMaps(), rule("", "configmaps", "delete"))...)
+	lineage := mark("another")
+	retarget(tn, &operatorsv1.OperatorGroup{ObjectMeta: tn.Meta("group")}, tn.Namespace, other)
+	got := requirePhase(tn, failed, operatorsv1alpha1.CSVReasonComponentFailedNoRetry)
+	require.Contains(t, got.Status.Message, "Secret "+tn.Namespace+"/demo-service-cert exists and is not ours")
+	config := configurations(tn, t)[0]
+	require.Equal(t, string(trusted), string(config.Webhooks[0].ClientConfig.CABundle))
+	require.Equal(t, []string{tn.Namespace}, targetsOf(config))
+
+	mark(lineage)
+	before := got.DeepCopy()
+	got.Spec.Description = "look again: nobody watches Secrets"
+	require.NoError(t, cluster.Client.Patch(t.Context(), got, client.MergeFrom(before)))
+	tn.Eventually(func(c *assert.CollectT) {
+		config := configurations(tn, c)[0]
+		assert.ElementsMatch(c, []string{tn.Namespace, other}, targetsOf(config))
+		assert.Equal(c, string(trusted), string(config.Webhooks[0].ClientConfig.CABundle))
+	})
+	requireSucceeded(tn)
+}
+
 func TestAConfigurationThatIsDeletedOrEditedComesBack(t *testing.T) {
 	t.Parallel()
 	tn, _ := hooked(t)

@@ -9,7 +9,6 @@ import (
 
 	"github.com/remit-olm/remit/pkg/install/cert"
 	"github.com/remit-olm/remit/pkg/install/requirement"
-	"github.com/remit-olm/remit/pkg/install/webhook"
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
@@ -66,7 +65,7 @@ func (r *Reconciler) requireWebhook(s *scope, d *operatorsv1alpha1.WebhookDescri
 	if s.client == nil || s.account.Default || d.Type == operatorsv1alpha1.ConversionWebhook {
 		return status, nil
 	}
-	demand := webhook.Intercepts(d, webhook.First(webhook.Builtin, r.scopeOf))
+	demand := s.hooks.Intercepts(d)
 	for _, demanded := range []struct {
 		kind   string
 		rules  []rbacv1.PolicyRule

@@ -8,7 +8,6 @@ import (
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/remit-olm/remit/pkg/install/cert"
@@ -56,23 +55,29 @@ func (r *Reconciler) certifyOne(ctx context.Context, s *scope, d serving.Deploym
 	if !s.canAct() || first && stopped {
 		return asItIs, nil
 	}
-	c, err := r.installer(s).Certify(ctx, s.hooks, s.live, d, func(objs ...*unstructured.Unstructured) error {
-		return r.lacks(ctx, s, forRotation+d.Name, objs)
+	c, err := r.installer(s).Certify(ctx, s.hooks, s.live, d, func(needs ...hooks.Need) error {
+		return r.lackingNow(ctx, s, forRotation+d.Name, needs)
 	})
-	if err != nil && !refusal(err) && !asLacks(err) {
-		return asItIs, err
-	}
 	if err != nil {
-		s.facts.Notes = append(s.facts.Notes, oneLine(err))
-		if first {
-			s.facts.Prepared = err
-		}
-		return asItIs, nil
+		return asItIs, s.notCertified(d.Name, first, err)
 	}
 	if c.Done != cert.Keep {
 		log.FromContext(ctx).Info("Certificate", "deployment", d.Name, "action", c.Done, "reason", c.Reason, "expires", c.Expires)
 	}
 	return c, nil
+}
+
+// notCertified takes a refusal for a fact. What runs goes on, and what would take its place waits.
+func (s *scope) notCertified(deployment string, first bool, err error) error {
+	if !refusal(err) && !asLacks(err) {
+		return err
+	}
+	s.uncertified = err
+	s.facts.Notes = append(s.facts.Notes, oneLine(err))
+	if first || !s.live.Current(s.hooks, deployment) {
+		s.facts.Prepared = err
+	}
+	return nil
 }
 
 // render renders the Deployments with the certificates that they are to serve by.

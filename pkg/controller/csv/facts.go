@@ -40,7 +40,7 @@ type Facts struct {
 	Account *scoped.Error
 	// Excess are the CSV's permissions that the account does not hold and may not grant either.
 	Excess *LacksError
-	// Prepared says why the operator's ServiceAccounts and roles could not be made.
+	// Prepared says why the operator's ServiceAccounts, roles and certificates could not be made.
 	Prepared error
 	// Settling says that some of them were just written: their watches bring this CSV back.
 	Settling bool

@@ -104,18 +104,23 @@ func (r *Reconciler) hooksRefused(ctx context.Context, s *scope) error {
 	if err != nil {
 		return err
 	}
+	err = r.lackingNow(ctx, s, forHooks, needs)
+	if asLacks(err) {
+		s.uncalled = err
+		return nil
+	}
+	return err
+}
+
+// lackingNow is lacking for those needs that are not later ones.
+func (r *Reconciler) lackingNow(ctx context.Context, s *scope, purpose string, needs []hooks.Need) error {
 	var now []preflight.Need
 	for _, n := range needs {
 		if !n.Later {
 			now = append(now, preflight.Need{Namespace: n.Namespace, Rules: n.Rules})
 		}
 	}
-	err = r.lacking(ctx, s, forHooks, now)
-	if asLacks(err) {
-		s.uncalled = err
-		return nil
-	}
-	return err
+	return r.lacking(ctx, s, purpose, now)
 }
 
 // gatherCalls looks, Deployment by Deployment, whether the operator is called as the CSV wants, and makes
@@ -154,7 +159,7 @@ func (r *Reconciler) gatherCalls(ctx context.Context, s *scope) error {
 
 // call makes a Deployment, which is ready, be called, and says whether it is.
 func (r *Reconciler) call(ctx context.Context, s *scope, name string) (bool, error) {
-	if s.canAct() && s.uncalled == nil && s.facts.Taken == nil {
+	if s.canAct() && s.uncalled == nil && s.facts.Taken == nil && s.hooks.Certified(name) {
 		changed, err := r.installer(s).Ensure(ctx, s.hooks, s.live, name)
 		if len(changed) > 0 {
 			log.FromContext(ctx).Info("Installed", "changes", changed, "account", s.account.Key().String())
@@ -165,6 +170,9 @@ func (r *Reconciler) call(ctx context.Context, s *scope, name string) (bool, err
 		}
 	}
 	state, err := s.live.Check(s.hooks, name)
+	if state.Missing && !s.hooks.Certified(name) {
+		s.facts.CallRefused = s.uncertified
+	}
 	if state.Problem != "" && s.facts.Calls.Problem == "" {
 		s.facts.Calls.Problem = state.Problem
 	}

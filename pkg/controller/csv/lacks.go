@@ -91,9 +91,10 @@ func (r *Reconciler) lacking(ctx context.Context, s *scope, purpose string, need
 	return &LacksError{Account: s.account, Missing: missing}
 }
 
-// forget drops what was asked for a CSV that is gone.
+// forget drops what was asked and kept for a CSV that is gone.
 func (r *Reconciler) forget(key client.ObjectKey) {
 	r.confirmer.ForgetAll(key.String() + " ")
+	r.memory.Forget(key)
 }
 
 // inScope words what is not held where. A rule of many resources becomes several, which together say the same.

@@ -43,6 +43,8 @@ type scope struct {
 	live         *hooks.Live
 	uncalled     error
 	certificates []hooks.Certificate
+	// uncertified says why a certificate could not be had.
+	uncertified error
 	// held names the Deployment for which those after it wait; "" where none does.
 	held string
 	// after is when to look again though nothing may happen; 0 means never.

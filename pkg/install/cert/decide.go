@@ -1,6 +1,7 @@
 package cert
 
 import (
+	"bytes"
 	"errors"
 	"slices"
 	"time"
@@ -72,6 +73,9 @@ type Observed struct {
 	TrustedFor time.Duration
 	// Running says that every Pod serves by the pair in use.
 	Running bool
+	// Unstored is a pair that was issued and could not be stored; nil where there is none. It is what is issued
+	// next, so that what has recorded and trusted it already need not be written again.
+	Unstored *Pair
 }
 
 // Policy is how certificates are issued.
@@ -121,7 +125,7 @@ func (p Policy) Times(pair Pair) Times {
 // Decide says what to do with a Deployment's set. It is a pure function; [Policy.Carry] does it.
 func (p Policy) Decide(o Observed) Decision {
 	if o.Data == nil {
-		return replace(o, Set{}, Missing, "there is no Secret")
+		return p.replace(o, Set{}, Missing, "there is no Secret")
 	}
 	s := parse(o.Data)
 	reason, message := s.Current.check(o.Hosts)
@@ -133,7 +137,7 @@ func (p Policy) Decide(o Observed) Decision {
 		reason, message = Expired, "the serving certificate is not valid now"
 	}
 	if reason != "" {
-		return replace(o, s, reason, message)
+		return p.replace(o, s, reason, message)
 	}
 	s.Previous = slices.DeleteFunc(s.Previous, func(ca []byte) bool { return !o.usable(ca) })
 	d := Decision{Action: Keep, Set: s, Times: t}
@@ -178,7 +182,8 @@ func (p Policy) rotating(o Observed, d Decision) Decision {
 }
 
 // replace keeps the trust in authorities by which Pods may serve until they are rolled.
-func replace(o Observed, s Set, reason Reason, message string) Decision {
+func (p Policy) replace(o Observed, s Set, reason Reason, message string) Decision {
+	again, _ := p.unstored(o)
 	kept := append([][]byte{s.Current.CA}, s.Previous...)
 	for _, b := range o.Bundles {
 		for _, c := range parseAll(b) {
@@ -187,7 +192,7 @@ func replace(o Observed, s Set, reason Reason, message string) Decision {
 	}
 	var out Set
 	for _, ca := range kept {
-		if o.usable(ca) && !slices.Contains(out.previousHashes(), Hash(ca)) && len(out.Previous) < maxPrevious {
+		if o.usable(ca) && !bytes.Equal(ca, again.CA) && !slices.Contains(out.previousHashes(), Hash(ca)) && len(out.Previous) < maxPrevious {
 			out.Previous = append(out.Previous, ca)
 		}
 	}
@@ -220,9 +225,12 @@ func (p Policy) Carry(d Decision, o Observed) (Set, error) {
 	s := d.Set
 	switch d.Action {
 	case Replace, Stage:
-		pair, err := p.Issue(o.Now, o.Hosts)
-		if err != nil {
-			return Set{}, err
+		pair, ok := p.unstored(o)
+		if !ok {
+			var err error
+			if pair, err = p.Issue(o.Now, o.Hosts); err != nil {
+				return Set{}, err
+			}
 		}
 		if d.Action == Replace {
 			s.Current = pair
@@ -239,6 +247,18 @@ func (p Policy) Carry(d Decision, o Observed) (Set, error) {
 		s.Previous = nil
 	}
 	return s, nil
+}
+
+// unstored is the pair that could not be stored, unless a new one is due in its place.
+func (p Policy) unstored(o Observed) (Pair, bool) {
+	if o.Unstored == nil {
+		return Pair{}, false
+	}
+	reason, _ := o.Unstored.check(o.Hosts)
+	if reason != "" || !o.Now.Before(p.Times(*o.Unstored).RotateAt) {
+		return Pair{}, false
+	}
+	return *o.Unstored, true
 }
 
 func (p Policy) life() time.Duration {

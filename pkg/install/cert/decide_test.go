@@ -212,6 +212,30 @@ func TestPreviousAuthoritiesThatWereAddedByHandDoNotCount(t *testing.T) {
 	require.False(t, cert.Trusts(d.Set.Trust(), evil.CA))
 }
 
+func TestWhatCouldNotBeStoredIsIssuedNext(t *testing.T) {
+	old, o := settled(t)
+	o.Data = nil
+	first := carry(t, cert.Policy{}, o)
+	// The Service records it and callers trust it; the Secret was refused.
+	o.Unstored, o.Recorded, o.Bundles = &first.Current, first.Hashes(), [][]byte{first.Trust()}
+	again := carry(t, cert.Policy{}, o)
+	require.Equal(t, first.Data(), again.Data())
+	require.Equal(t, first.Hashes(), again.Hashes())
+
+	o.Data, o.Recorded = old.Data(), append(o.Recorded, old.Hashes()...)
+	o.Now = start.Add(cert.DefaultLife/3*2 - time.Minute)
+	require.Equal(t, cert.Keep, cert.Policy{}.Decide(o).Action)
+	o.Now = o.Now.Add(time.Minute)
+	young, err := cert.Policy{}.Issue(o.Now, hosts)
+	require.NoError(t, err)
+	o.Unstored = &young
+	require.Equal(t, string(young.Certificate), string(carry(t, cert.Policy{}, o).Next.Certificate))
+	o.Hosts = cert.Hosts("demo", "t2")
+	require.NotEqual(t, cert.Hash(young.CA), carry(t, cert.Policy{}, o).Hash(), "it is for others")
+	o.Hosts, o.Unstored = hosts, &old.Current
+	require.NotEqual(t, old.Hash(), cert.Hash(carry(t, cert.Policy{}, o).Next.CA), "it is due itself")
+}
+
 func TestCarryNeedsSomethingToPromote(t *testing.T) {
 	_, err := cert.Policy{}.Carry(cert.Decision{Action: cert.Promote}, cert.Observed{})
 	require.Error(t, err)

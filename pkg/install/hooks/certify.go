@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -11,6 +12,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -55,7 +57,7 @@ type Certificate struct {
 // Certify makes a Deployment's Service and certificate be as they should, and takes the next step of a
 // rotation where one is due. permit says, before anything is written and long before anything is due, whether
 // the account may write what that needs; its error becomes Blocked. The error of a write is returned.
-func (i Installer) Certify(ctx context.Context, p *Plan, live *Live, d serving.Deployment, permit func(...*unstructured.Unstructured) error) (Certificate, error) {
+func (i Installer) Certify(ctx context.Context, p *Plan, live *Live, d serving.Deployment, permit func(...Need) error) (Certificate, error) {
 	if p.tool != nil {
 		return Certificate{Deployment: d.Name, Done: cert.Keep}, i.service(ctx, p, live, d, nil)
 	}
@@ -63,15 +65,9 @@ func (i Installer) Certify(ctx context.Context, p *Plan, live *Live, d serving.D
 	if err != nil {
 		return Certificate{Deployment: d.Name, Hash: running(live.deployments[d.Name])}, err
 	}
-	o := i.observe(p, live, d, secret)
-	decision := i.Policy.Decide(o)
-	if decision.Action != cert.Keep {
-		// The cache may be behind, and what was just issued is not to be issued again.
-		if err := i.refresh(ctx, p, live, d.Name); err != nil {
-			return Certificate{Deployment: d.Name, Hash: running(live.deployments[d.Name])}, err
-		}
-		o = i.observe(p, live, d, secret)
-		decision = i.Policy.Decide(o)
+	o, decision, err := i.decide(ctx, p, live, d, secret)
+	if err != nil {
+		return Certificate{Deployment: d.Name, Hash: running(live.deployments[d.Name])}, err
 	}
 	c := Certificate{Deployment: d.Name, Done: decision.Action, Reason: decision.Reason, Times: decision.Times, After: decision.After}
 	if c.Blocked = permit(p.writes(live, d)...); c.Blocked != nil && decision.Action != cert.Keep {
@@ -82,17 +78,19 @@ func (i Installer) Certify(ctx context.Context, p *Plan, live *Live, d serving.D
 	if err != nil {
 		return c, err
 	}
-	recorded := set.Hashes()
-	if decision.Action != cert.Keep {
-		recorded = slices.Concat(recorded, decision.Set.Hashes())
-	}
-	if err := i.serve(ctx, p, live, d, set, recorded); err != nil {
+	// Whatever follows may fail: then the same is tried again, and nothing is written twice.
+	i.Memory.keep(p.served(d.Name), issued(decision.Action, set))
+	if err := i.serve(ctx, p, live, d, set, slices.Concat(set.Hashes(), decision.Set.Hashes())); err != nil {
 		return c, err
 	}
-	if decision.Action != cert.Keep {
+	// A Secret that stayed with the version before would go with it.
+	if decision.Action != cert.Keep || c.Blocked == nil && !ownedBy(secret, p.in.Owner.UID) {
 		if err := i.store(ctx, p, d, secret, set); err != nil {
 			return c, err
 		}
+		i.Memory.keep(p.served(d.Name), nil)
+	}
+	if decision.Action != cert.Keep {
 		// The next step is decided on what was written, once the cache shows it.
 		c.After = time.Second
 		c.Times = i.Policy.Times(set.Current)
@@ -100,6 +98,35 @@ func (i Installer) Certify(ctx context.Context, p *Plan, live *Live, d serving.D
 	c.Hash = set.Hash()
 	p.sets[d.Name] = set
 	return c, nil
+}
+
+func (i Installer) decide(ctx context.Context, p *Plan, live *Live, d serving.Deployment, secret *corev1.Secret) (cert.Observed, cert.Decision, error) {
+	o := i.observe(p, live, d, secret)
+	decision := i.Policy.Decide(o)
+	if decision.Action == cert.Keep {
+		return o, decision, nil
+	}
+	// The cache may be behind, and what was just issued is not to be issued again.
+	if err := i.refresh(ctx, p, live, d.Name); err != nil {
+		return o, decision, err
+	}
+	o = i.observe(p, live, d, secret)
+	return o, i.Policy.Decide(o), nil
+}
+
+func ownedBy(obj metav1.Object, uid types.UID) bool {
+	return slices.ContainsFunc(obj.GetOwnerReferences(), func(ref metav1.OwnerReference) bool { return ref.UID == uid })
+}
+
+// issued is the pair that an action has made; nil where it makes none.
+func issued(action cert.Action, set cert.Set) *cert.Pair {
+	switch action {
+	case cert.Replace:
+		return &set.Current
+	case cert.Stage:
+		return set.Next
+	}
+	return nil
 }
 
 // unchanged goes on with what there is. Without a usable certificate the Pods stay as they are.
@@ -184,7 +211,9 @@ func (i Installer) secret(ctx context.Context, p *Plan, name string) (*corev1.Se
 }
 
 func (i Installer) observe(p *Plan, live *Live, d serving.Deployment, secret *corev1.Secret) cert.Observed {
-	o := cert.Observed{Now: i.Now, Hosts: cert.Hosts(d.Name, p.in.Owner.Namespace), Bundles: live.bundles(p, d.Name)}
+	o := cert.Observed{
+		Now: i.Now, Hosts: cert.Hosts(d.Name, p.in.Owner.Namespace), Bundles: live.bundles(p, d.Name), Unstored: i.Memory.kept(p.served(d.Name)),
+	}
 	if service := live.services[d.Name]; service != nil && p.in.Owner.Owns(service) {
 		o.Recorded = serving.Recorded(service)
 	}
@@ -228,6 +257,12 @@ func (l *Live) Rolling(c Certificate) bool {
 // Running is the authority that a Deployment's Pods were made for; "" where none is noted.
 func (l *Live) Running(deployment string) string { return running(l.deployments[deployment]) }
 
+// Current says that a Deployment is of the plan's version already, and of no earlier one.
+func (l *Live) Current(p *Plan, deployment string) bool {
+	d := l.deployments[deployment]
+	return d != nil && ownedBy(d, p.in.Owner.UID)
+}
+
 // running is the authority that a Deployment's Pods were made for; "" where none is noted.
 func running(d *appsv1.Deployment) string {
 	if d == nil {
@@ -236,29 +271,30 @@ func running(d *appsv1.Deployment) string {
 	return d.Spec.Template.Annotations[names.AnnotationCAHash]
 }
 
-// writes are the objects that a step of a rotation may have to write, to be held against the account.
-func (p *Plan) writes(live *Live, d serving.Deployment) []*unstructured.Unstructured {
-	named := func(apiVersion, kind, namespace, name string) *unstructured.Unstructured {
+// writes is what the steps of a rotation need of the account.
+func (p *Plan) writes(live *Live, d serving.Deployment) []Need {
+	named := func(apiVersion, kind, name string) *unstructured.Unstructured {
 		obj := &unstructured.Unstructured{}
 		obj.SetAPIVersion(apiVersion)
 		obj.SetKind(kind)
-		obj.SetNamespace(namespace)
+		obj.SetNamespace(p.in.Owner.Namespace)
 		obj.SetName(name)
 		return obj
 	}
-	out := []*unstructured.Unstructured{
-		named("v1", "Service", p.in.Owner.Namespace, cert.ServiceName(d.Name)),
-		named("v1", "Secret", p.in.Owner.Namespace, cert.SecretName(d.Name)),
-		named("apps/v1", "Deployment", p.in.Owner.Namespace, d.Name),
+	objs := []*unstructured.Unstructured{
+		named("v1", "Service", cert.ServiceName(d.Name)), named("v1", "Secret", cert.SecretName(d.Name)), named("apps/v1", "Deployment", d.Name),
 	}
 	for _, obj := range live.callers(p, d.Name) {
-		apiVersion := "admissionregistration.k8s.io/v1"
-		if kindOf(obj) == "APIService" {
-			apiVersion = "apiregistration.k8s.io/v1"
-		}
-		out = append(out, named(apiVersion, kindOf(obj), "", obj.GetName()))
+		objs = append(objs, reference(obj))
 	}
-	return out
+	var needs []Need
+	for _, obj := range objs {
+		needs = append(needs, request(obj, "rotate the certificate of deployment "+d.Name, applyVerbs()...))
+	}
+	for _, crd := range live.converted(p, d.Name) {
+		needs = append(needs, conversion(crd.Name))
+	}
+	return needs
 }
 
 // trust gives a caBundle to all that calls the Deployment already.
@@ -304,11 +340,52 @@ func distrusts(obj client.Object, service types.NamespacedName, bundle []byte) b
 	return slices.ContainsFunc(calls(obj), func(c call) bool { return c.service == service && string(c.bundle) != string(bundle) })
 }
 
-// Memory notes since when a staged pair has been seen to be trusted everywhere. What is forgotten is only
-// waited for anew.
+// Memory notes since when a staged pair has been seen to be trusted everywhere, and what was issued and could
+// not be stored. What is forgotten is only waited for or issued anew.
 type Memory struct {
-	mu    sync.Mutex
-	since map[types.UID]noted
+	mu       sync.Mutex
+	since    map[types.UID]noted
+	unstored map[served]cert.Pair
+}
+
+// served is a Deployment of a ClusterServiceVersion.
+type served struct {
+	csv        types.NamespacedName
+	deployment string
+}
+
+func (p *Plan) served(deployment string) served {
+	return served{types.NamespacedName{Namespace: p.in.Owner.Namespace, Name: p.in.Owner.CSV}, deployment}
+}
+
+// keep takes a pair to be stored; nil where there is none any more.
+func (m *Memory) keep(of served, pair *cert.Pair) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if pair == nil {
+		delete(m.unstored, of)
+		return
+	}
+	if m.unstored == nil {
+		m.unstored = map[served]cert.Pair{}
+	}
+	m.unstored[of] = *pair
+}
+
+func (m *Memory) kept(of served) *cert.Pair {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if pair, ok := m.unstored[of]; ok {
+		return &pair
+	}
+	return nil
+}
+
+// Forget drops what was kept for a ClusterServiceVersion that is gone.
+func (m *Memory) Forget(csv types.NamespacedName) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	maps.DeleteFunc(m.unstored, func(of served, _ cert.Pair) bool { return of.csv == csv })
 }
 
 type noted struct {

@@ -81,6 +81,23 @@ func TestAConversionIsSetRotatedAndReset(t *testing.T) {
 	require.NotContains(t, got.Annotations, "remit.dev/conversion")
 }
 
+func TestARotationThatMayNotChangeAConversionIsNotPermitted(t *testing.T) {
+	t.Parallel()
+	w, crd := converted(t, false)
+	w.visit()
+	p, live := w.plan()
+	var asked []rbacv1.PolicyRule
+	_, err := w.installer().Certify(t.Context(), p, live, p.Served[0], func(needs ...hooks.Need) error {
+		for _, n := range needs {
+			asked = append(asked, n.Rules...)
+		}
+		return nil
+	})
+	require.NoError(t, err)
+	require.Contains(t, asked, rule("apiextensions.k8s.io", "customresourcedefinitions", []string{crd.Name}, "patch"))
+	require.Contains(t, asked, rule("apps", "deployments", []string{name}, "create", "get", "patch"))
+}
+
 func TestTheConversionOfAnothersIsNeverTouched(t *testing.T) {
 	t.Parallel()
 	w, crd := converted(t, true)

@@ -3,6 +3,7 @@ package hooks_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
@@ -18,6 +20,7 @@ import (
 	"github.com/remit-olm/remit/pkg/install/cert"
 	"github.com/remit-olm/remit/pkg/install/hooks"
 	"github.com/remit-olm/remit/pkg/install/serving"
+	"github.com/remit-olm/remit/pkg/install/webhook"
 	"github.com/remit-olm/remit/pkg/lib/apply"
 )
 
@@ -261,9 +264,10 @@ func TestARotationThatIsNotPermittedWritesNothing(t *testing.T) {
 	w.now = w.now.Add(cert.DefaultLife / 10 * 9)
 	p, live := w.plan()
 	var asked []string
-	c, err := w.installer().Certify(t.Context(), p, live, p.Served[0], func(objs ...*unstructured.Unstructured) error {
-		for _, obj := range objs {
-			asked = append(asked, obj.GetKind())
+	c, err := w.installer().Certify(t.Context(), p, live, p.Served[0], func(needs ...hooks.Need) error {
+		for _, n := range needs {
+			kind, _, _ := strings.Cut(n.Object, " ")
+			asked = append(asked, kind)
 		}
 		return fmt.Errorf("no")
 	})
@@ -318,6 +322,125 @@ func TestAnAccountWithJustWhatThePlanNeedsDoesAllOfIt(t *testing.T) {
 	_, err = w.installer().Prune(t.Context(), p, live)
 	require.NoError(t, err)
 	require.Empty(t, w.configurations())
+}
+
+// A look that fails is followed by another. A new pair in each would change the Service and all callers each
+// time, and the Service's event would bring the next look at once.
+func TestAPairThatCannotBeStoredIsNotIssuedAnew(t *testing.T) {
+	t.Parallel()
+	t.Run("from the start", func(t *testing.T) {
+		w := newWorld(t)
+		w.Grant(w.Namespace, rule("", "services", nil, "get", "create", "patch"), rule("", "secrets", nil, "get"))
+		w.account = w.asAccount()
+		service := func() string {
+			_, err := w.certify()
+			require.True(t, apierrors.IsForbidden(err), "%v", err)
+			got := &corev1.Service{}
+			require.NoError(t, w.Get(cert.ServiceName(name), got))
+			return got.ResourceVersion
+		}
+		first := service()
+		require.Equal(t, first, service())
+		require.Equal(t, first, service())
+		w.account = cluster.Client
+		c, err := w.certify()
+		require.NoError(t, err)
+		require.Equal(t, cert.Replace, c.Done)
+		require.Equal(t, first, w.versions()["*v1.Service"])
+		require.Len(t, w.secret().Data, 3, "it never served, and is no authority of before")
+	})
+	t.Run("in a rotation", func(t *testing.T) {
+		w := newWorld(t)
+		w.visit()
+		secret := w.secret()
+		secret.Immutable = ptr.To(true)
+		require.NoError(t, cluster.Client.Update(t.Context(), secret))
+		w.now = w.now.Add(cert.DefaultLife/3*2 + time.Hour)
+		versions := func() map[string]string {
+			_, err := w.certify()
+			require.True(t, apierrors.IsInvalid(err), "%v", err)
+			return w.versions()
+		}
+		first := versions()
+		require.Equal(t, first, versions())
+		require.Equal(t, first, versions())
+
+		require.NoError(t, cluster.Client.Delete(t.Context(), secret))
+		require.Equal(t, cert.Replace, w.visit().Done)
+		kept := w.secret().Data[cert.KeyCA]
+		require.Equal(t, cert.Retire, w.visit().Done)
+		w.now = w.now.Add(cert.DefaultLife/3*2 + time.Hour)
+		require.Equal(t, cert.Stage, w.visit().Done)
+		require.NotEqual(t, string(kept), string(w.secret().Data["next.olmCAKey"]), "what was stored is not kept")
+	})
+}
+
+// What is owned by the version before alone goes with it, and Pods would have to be rolled once more.
+func TestASecretIsHandedOverToTheNextVersion(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.visit()
+	before := w.secret()
+	w.replace(func(*csv) {})
+	require.Equal(t, cert.Keep, w.visit().Done)
+	after := w.secret()
+	require.Equal(t, before.UID, after.UID)
+	require.Equal(t, before.Data, after.Data)
+	require.Len(t, after.OwnerReferences, 1)
+	require.Equal(t, w.owner.UID, after.OwnerReferences[0].UID)
+	require.Equal(t, w.csv.Name, after.Labels["olm.owner"])
+	versions := w.versions()
+	w.visit()
+	require.Equal(t, versions, w.versions())
+}
+
+func TestADeploymentIsCertifiedOnceItIsKnownWhatToTrust(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	p, live := w.plan()
+	require.False(t, p.Certified(name))
+	_, err := w.installer().Certify(t.Context(), p, live, p.Served[0], permitted)
+	require.NoError(t, err)
+	require.True(t, p.Certified(name))
+	require.False(t, live.Current(p, name))
+	w.visit()
+	p, live = w.plan()
+	require.True(t, live.Current(p, name))
+	w.replace(func(*csv) {})
+	p, live = w.plan()
+	require.False(t, live.Current(p, name), "it is of the version before")
+	w.config = &operatorsv1alpha1.SubscriptionConfig{Annotations: map[string]string{serving.InjectCAFrom: w.Namespace + "/demo"}}
+	p, _ = w.plan()
+	require.True(t, p.Certified(name), "that is left to a tool")
+}
+
+// Whether an answer changes or cannot be had: what was demanded of the account is what is written.
+func TestAPlanAsksOnceWhereObjectsLive(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	asked, answer := 0, webhook.Either
+	p, err := hooks.New(hooks.Input{CSV: w.csv, Owner: w.owner, Group: w.group, Scopes: func(string, string) webhook.Scope {
+		asked++
+		return answer
+	}})
+	require.NoError(t, err)
+	var scopes []string
+	needs, err := p.Needs()
+	require.NoError(t, err)
+	for _, n := range needs {
+		if strings.HasPrefix(n.Cause, "intercept") {
+			scopes = append(scopes, n.Namespace)
+		}
+	}
+	require.Equal(t, []string{w.Namespace, w.Namespace}, scopes)
+	answer = webhook.Cluster
+	require.Empty(t, p.Intercepts(&w.csv.Spec.WebhookDefinitions[0]).Cluster)
+	_, err = w.installer().Ensure(t.Context(), p, &hooks.Live{}, name)
+	require.NoError(t, err)
+	for _, c := range w.configurations() {
+		require.EqualValues(t, "Namespaced", *c.Webhooks[0].Rules[0].Scope)
+	}
+	require.Equal(t, 1, asked)
 }
 
 func TestWhatIsOutsideGoesWithTheNamespaceIfNobodyRemovesIt(t *testing.T) {

@@ -30,7 +30,7 @@ type Need struct {
 
 // resources are those of the kinds that a plan has.
 var resources = map[string]string{
-	"Service": "services", "Secret": "secrets", "Role": "roles", "RoleBinding": "rolebindings",
+	"Service": "services", "Secret": "secrets", "Deployment": "deployments", "Role": "roles", "RoleBinding": "rolebindings",
 	"ClusterRoleBinding": "clusterrolebindings", "APIService": "apiservices",
 	"ValidatingWebhookConfiguration": "validatingwebhookconfigurations",
 	"MutatingWebhookConfiguration":   "mutatingwebhookconfigurations",
@@ -41,12 +41,12 @@ var resources = map[string]string{
 func (p *Plan) Needs() ([]Need, error) {
 	var needs []Need
 	for _, d := range p.Served {
-		objs, err := p.served(d)
+		objs, err := p.parts(d)
 		if err != nil {
 			return nil, err
 		}
 		for _, obj := range objs {
-			needs = append(needs, request(obj, "apply "+apply.Describe(obj), "create", "get", "patch"), handover(obj))
+			needs = append(needs, request(obj, "apply "+apply.Describe(obj), applyVerbs()...), handover(obj))
 		}
 	}
 	access, err := p.Access()
@@ -54,7 +54,7 @@ func (p *Plan) Needs() ([]Need, error) {
 		return nil, err
 	}
 	for _, obj := range access {
-		n := request(obj, "apply "+apply.Describe(obj), "create", "get", "patch")
+		n := request(obj, "apply "+apply.Describe(obj), applyVerbs()...)
 		n.Grants = obj
 		if obj.GetNamespace() == p.in.Owner.Namespace {
 			needs = append(needs, n, handover(obj))
@@ -67,28 +67,35 @@ func (p *Plan) Needs() ([]Need, error) {
 		return nil, err
 	}
 	for _, h := range hooks {
-		needs = append(needs, request(h.Unstructured, "apply "+apply.Describe(h.Unstructured), "create", "get", "patch"), p.removal(h.Unstructured))
+		needs = append(needs, request(h.Unstructured, "apply "+apply.Describe(h.Unstructured), applyVerbs()...), p.removal(h.Unstructured))
 	}
 	for _, c := range p.conversions("") {
-		needs = append(needs, Need{
-			Object: "CustomResourceDefinition " + c.CRD, Cause: "convert CustomResourceDefinition " + c.CRD,
-			Rules: []rbacv1.PolicyRule{{
-				APIGroups: []string{"apiextensions.k8s.io"}, Resources: []string{"customresourcedefinitions"},
-				ResourceNames: []string{c.CRD}, Verbs: []string{"patch"},
-			}},
-		})
+		needs = append(needs, conversion(c.CRD))
 	}
 	return append(needs, p.Demands()...), nil
 }
 
-// served are the Service and, where Remit issues the certificate, the Secret of a Deployment.
-func (p *Plan) served(d serving.Deployment) ([]*unstructured.Unstructured, error) {
+// parts are the Service and, where Remit issues the certificate, the Secret of a Deployment.
+func (p *Plan) parts(d serving.Deployment) ([]*unstructured.Unstructured, error) {
 	service, err := p.serving().Service(d, nil)
 	if err != nil || p.tool != nil {
 		return []*unstructured.Unstructured{service}, err
 	}
 	secret, err := p.serving().Secret(d, cert.Set{})
 	return []*unstructured.Unstructured{service, secret}, err
+}
+
+// applyVerbs are those of a server-side apply that reads first.
+func applyVerbs() []string { return []string{"create", "get", "patch"} }
+
+// conversion is for the change of one CustomResourceDefinition's conversion, which is a patch and no apply.
+func conversion(crd string) Need {
+	return Need{
+		Object: "CustomResourceDefinition " + crd, Cause: "convert CustomResourceDefinition " + crd,
+		Rules: []rbacv1.PolicyRule{{
+			APIGroups: []string{"apiextensions.k8s.io"}, Resources: []string{"customresourcedefinitions"}, ResourceNames: []string{crd}, Verbs: []string{"patch"},
+		}},
+	}
 }
 
 func (p *Plan) removal(obj *unstructured.Unstructured) Need {
@@ -113,15 +120,16 @@ func request(obj *unstructured.Unstructured, cause string, verbs ...string) Need
 	}
 }
 
+// Intercepts is what the rules of one of the CSV's admission webhooks demand.
+func (p *Plan) Intercepts(d *operatorsv1alpha1.WebhookDescription) webhook.Demand {
+	return webhook.Intercepts(d, p.in.Scopes)
+}
+
 // Demands are what the account of a bounded group must be able to write itself, so that its operator may
 // intercept it, in each target.
 func (p *Plan) Demands() []Need {
 	if !p.in.Group.Bounded {
 		return nil
-	}
-	scopes := webhook.Builtin
-	if p.in.Scopes != nil {
-		scopes = webhook.First(webhook.Builtin, p.in.Scopes)
 	}
 	var needs []Need
 	for i := range p.in.CSV.Spec.WebhookDefinitions {
@@ -129,7 +137,7 @@ func (p *Plan) Demands() []Need {
 		if d.Type == operatorsv1alpha1.ConversionWebhook {
 			continue
 		}
-		demand := webhook.Intercepts(d, scopes)
+		demand := p.Intercepts(d)
 		add := func(namespace string, rules []rbacv1.PolicyRule) {
 			if len(rules) > 0 {
 				needs = append(needs, Need{

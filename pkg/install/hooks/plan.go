@@ -25,29 +25,29 @@ type Input struct {
 	NamespaceUID types.UID
 	// Config is the Subscription's; nil where there is none.
 	Config *operatorsv1alpha1.SubscriptionConfig
-	// Scopes and Holds as in webhook.Input.
+	// Scopes and Holds as in webhook.Input. A plan asks Scopes about each resource once.
 	Scopes webhook.Scopes
 	Holds  func(rbacv1.PolicyRule) bool
 }
 
 // Plan is all by which an operator is to be called. Certificates are added to it as they are made.
 type Plan struct {
-	in       Input
-	tool     *serving.Tool
-	Served   []serving.Deployment
-	apis     []apiservice.API
-	sets     map[string]cert.Set
-	services map[string]string // Deployments by Service
+	in     Input
+	tool   *serving.Tool
+	Served []serving.Deployment
+	apis   []apiservice.API
+	sets   map[string]cert.Set
 }
 
 // New makes the plan of a CSV whose descriptions are valid ([Validate]).
 func New(in Input) (*Plan, error) {
 	p := &Plan{
 		in: in, Served: serving.Served(in.CSV), apis: apiservice.Owned(in.CSV),
-		sets: map[string]cert.Set{}, services: map[string]string{},
+		sets: map[string]cert.Set{},
 	}
-	for _, d := range p.Served {
-		p.services[cert.ServiceName(d.Name)] = d.Name
+	p.in.Scopes = webhook.Builtin
+	if in.Scopes != nil {
+		p.in.Scopes = webhook.Remembered(webhook.First(webhook.Builtin, in.Scopes))
 	}
 	if len(p.Served) == 0 {
 		return p, nil
@@ -66,6 +66,12 @@ func (p *Plan) Outsourced() bool { return p.tool != nil }
 // Serves says whether a Deployment is one that is called.
 func (p *Plan) Serves(deployment string) bool {
 	return slices.ContainsFunc(p.Served, func(d serving.Deployment) bool { return d.Name == deployment })
+}
+
+// Certified says whether it is known what a Deployment's callers are to trust, or left to a tool. What calls it
+// is not to be written before.
+func (p *Plan) Certified(deployment string) bool {
+	return p.tool != nil || !p.sets[deployment].IsZero()
 }
 
 func (p *Plan) trust(deployment string) []byte {

@@ -139,7 +139,7 @@ func (w *world) installer() hooks.Installer {
 	return hooks.Installer{Account: w.account, Now: w.now, Memory: w.memory}
 }
 
-func permitted(...*unstructured.Unstructured) error { return nil }
+func permitted(...hooks.Need) error { return nil }
 
 // certify is the first half of a visit.
 func (w *world) certify() (hooks.Certificate, error) {

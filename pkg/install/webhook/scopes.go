@@ -44,6 +44,20 @@ func Builtin(group, resource string) Scope {
 	return Either
 }
 
+// Remembered asks about each resource once: what is decided by an answer and what is written by it are then the
+// same, whatever becomes of the resource in between. It is not for many goroutines.
+func Remembered(ask Scopes) Scopes {
+	type key struct{ group, resource string }
+	known := map[key]Scope{}
+	return func(group, resource string) Scope {
+		k := key{group, resource}
+		if _, ok := known[k]; !ok {
+			known[k] = ask(group, resource)
+		}
+		return known[k]
+	}
+}
+
 // First asks one after another until one knows.
 func First(all ...Scopes) Scopes {
 	return func(group, resource string) Scope {

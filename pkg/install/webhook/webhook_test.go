@@ -218,6 +218,23 @@ func TestWhomAWebhookReaches(t *testing.T) {
 	}
 }
 
+func TestWhereObjectsLiveIsAskedOnce(t *testing.T) {
+	answer := webhook.Cluster
+	ask := webhook.Remembered(func(group, resource string) webhook.Scope {
+		if group+resource == "bc" {
+			return webhook.Namespaced
+		}
+		return answer
+	})
+	require.Equal(t, webhook.Cluster, ask("", "a"))
+	answer = webhook.Either
+	require.Equal(t, webhook.Cluster, ask("", "a"))
+	require.Equal(t, webhook.Namespaced, ask("b", "c"))
+	require.Equal(t, webhook.Either, ask("", "d"))
+	answer = webhook.Cluster
+	require.Equal(t, webhook.Either, ask("", "d"), "not even what nobody knew")
+}
+
 func TestTargetsThatHaveVanishedLeaveNobodyToReach(t *testing.T) {
 	got, err := webhook.Desired(input(csvWith(hook(validating, "a.b.c")), func(in *webhook.Input) { in.Group.Targets = nil }))
 	require.NoError(t, err)
