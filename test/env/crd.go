@@ -3,9 +3,13 @@ package env
 import (
 	"strings"
 
+	"github.com/stretchr/testify/require"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // CRD is a CustomResourceDefinition of one served version, v1, that takes any object.
@@ -20,4 +24,54 @@ func CRD(plural, group, kind string) *apiextensionsv1.CustomResourceDefinition {
 					Type: "object", XPreserveUnknownFields: ptr.To(true)}}}},
 		},
 	}
+}
+
+// Gadgets is a CustomResourceDefinition of one version, v1, with the optional fields owner and size of .spec,
+// after the edits of the schema of that.
+func Gadgets(group string, edits ...func(spec *apiextensionsv1.JSONSchemaProps)) *apiextensionsv1.CustomResourceDefinition {
+	crd := CRD("gadgets", group, "Gadget")
+	spec := apiextensionsv1.JSONSchemaProps{Type: "object", Properties: map[string]apiextensionsv1.JSONSchemaProps{
+		"owner": {Type: "string"}, "size": {Type: "integer"},
+	}}
+	for _, e := range edits {
+		e(&spec)
+	}
+	crd.Spec.Versions[0].Schema.OpenAPIV3Schema = &apiextensionsv1.JSONSchemaProps{
+		Type: "object", Properties: map[string]apiextensionsv1.JSONSchemaProps{"spec": spec},
+	}
+	return crd
+}
+
+// Requiring requires a field.
+func Requiring(name string) func(*apiextensionsv1.JSONSchemaProps) {
+	return func(spec *apiextensionsv1.JSONSchemaProps) { spec.Required = append(spec.Required, name) }
+}
+
+// Optional adds a field that need not be there.
+func Optional(name string) func(*apiextensionsv1.JSONSchemaProps) {
+	return func(spec *apiextensionsv1.JSONSchemaProps) {
+		spec.Properties[name] = apiextensionsv1.JSONSchemaProps{Type: "string", Description: "new", MaxLength: ptr.To(int64(9))}
+	}
+}
+
+// GadgetOwner is the owner of every Gadget, and nobody else's business.
+const GadgetOwner = "s3cr3t-owner"
+
+// Gadget makes one without a size, as the cluster's administrator.
+func (tn *Tenant) Gadget(group, version, namespace, name string) *unstructured.Unstructured {
+	tn.T.Helper()
+	obj := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"owner": GadgetOwner}}}
+	obj.SetGroupVersionKind(schema.GroupVersionKind{Group: group, Version: version, Kind: "Gadget"})
+	obj.SetNamespace(namespace)
+	obj.SetName(name)
+	tn.Create(obj)
+	return obj
+}
+
+// SetSize gives a Gadget a size.
+func (tn *Tenant) SetSize(gadget *unstructured.Unstructured) {
+	tn.T.Helper()
+	before := gadget.DeepCopy()
+	require.NoError(tn.T, unstructured.SetNestedField(gadget.Object, int64(3), "spec", "size"))
+	require.NoError(tn.T, tn.Cluster.Client.Patch(tn.T.Context(), gadget, client.MergeFrom(before)))
 }

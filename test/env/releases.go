@@ -3,6 +3,7 @@ package env
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
@@ -10,6 +11,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -22,7 +24,13 @@ import (
 // The package is what stands before ".v"; the first channel of its first line is its default. What it reads is a
 // permission beyond reading ConfigMaps, which each asks for. One that is global supports no OperatorGroup with
 // targets, so that it fails there.
-func Releases(lines ...string) string {
+func Releases(lines ...string) string { return ReleasesWith(nil, lines...) }
+
+// Brings are CustomResourceDefinitions, by the version that brings and owns them.
+type Brings map[string]*apiextensionsv1.CustomResourceDefinition
+
+// ReleasesWith is Releases of operators that bring CustomResourceDefinitions.
+func ReleasesWith(brings Brings, lines ...string) string {
 	var out strings.Builder
 	encode := json.NewEncoder(&out)
 	seen := map[string]bool{}
@@ -42,7 +50,7 @@ func Releases(lines ...string) string {
 			seen[pkg] = true
 			write(map[string]any{"schema": "olm.package", "name": pkg, "defaultChannel": named[0]})
 		}
-		r := release{name: words[0], pkg: pkg, version: version, entry: map[string]any{"name": words[0]}}
+		r := release{name: words[0], pkg: pkg, version: version, entry: map[string]any{"name": words[0]}, brings: brings[words[0]]}
 		for _, word := range words[2:] {
 			r.read(word)
 		}
@@ -77,6 +85,7 @@ type release struct {
 	needs                          []map[string]any
 	reads                          []string
 	global                         bool
+	brings                         *apiextensionsv1.CustomResourceDefinition
 }
 
 func (r *release) read(word string) {
@@ -115,7 +124,16 @@ func (r *release) properties() []map[string]any {
 	for _, n := range r.needs {
 		out = append(out, property("olm.package.required", n))
 	}
-	return out
+	if r.brings == nil {
+		return out
+	}
+	crd := r.brings.DeepCopy()
+	crd.TypeMeta = metav1.TypeMeta{APIVersion: apiextensionsv1.SchemeGroupVersion.String(), Kind: "CustomResourceDefinition"}
+	text, err := json.Marshal(crd)
+	if err != nil {
+		panic(err) // a test's own values
+	}
+	return append(out, property("olm.bundle.object", map[string]any{"data": text}))
 }
 
 func (r *release) csv() *operatorsv1alpha1.ClusterServiceVersion {
@@ -140,15 +158,30 @@ func (r *release) csv() *operatorsv1alpha1.ClusterServiceVersion {
 			Containers:         []corev1.Container{{Name: "manager", Image: "images.test/" + r.pkg + ":" + r.version}},
 		}},
 	}}}
+	for _, v := range r.owned() {
+		csv.Spec.CustomResourceDefinitions.Owned = append(csv.Spec.CustomResourceDefinitions.Owned,
+			operatorsv1alpha1.CRDDescription{Name: r.brings.Name, Version: v.Name, Kind: r.brings.Spec.Names.Kind})
+	}
 	rules := []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: append([]string{"configmaps"}, r.reads...), Verbs: []string{"get"}}}
 	strategy.Permissions = []operatorsv1alpha1.StrategyDeploymentPermissions{{ServiceAccountName: r.pkg, Rules: rules}}
 	return csv
 }
 
+// owned are the versions of what it brings that are served.
+func (r *release) owned() []apiextensionsv1.CustomResourceDefinitionVersion {
+	if r.brings == nil {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(r.brings.Spec.Versions), func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return !v.Served })
+}
+
 // Publish makes, or changes, a catalog of a ConfigMap's.
-func (tn *Tenant) Publish(name string, lines ...string) {
+func (tn *Tenant) Publish(name string, lines ...string) { tn.PublishWith(name, nil, lines...) }
+
+// PublishWith is Publish for operators that bring CustomResourceDefinitions.
+func (tn *Tenant) PublishWith(name string, brings Brings, lines ...string) {
 	tn.T.Helper()
-	cm := &corev1.ConfigMap{ObjectMeta: tn.Meta(name), Data: map[string]string{"catalog.json": Releases(lines...)}}
+	cm := &corev1.ConfigMap{ObjectMeta: tn.Meta(name), Data: map[string]string{"catalog.json": ReleasesWith(brings, lines...)}}
 	err := tn.Cluster.Client.Create(tn.T.Context(), cm)
 	if apierrors.IsAlreadyExists(err) {
 		require.NoError(tn.T, tn.Cluster.Client.Patch(tn.T.Context(), cm, client.Merge))

@@ -1,15 +1,22 @@
 package escape
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/lib/scoped"
+	"github.com/remit-olm/remit/test/env/audit"
 	"github.com/remit-olm/remit/test/escape/forge"
 	"github.com/remit-olm/remit/test/escape/oracle"
 )
@@ -87,6 +94,25 @@ func crds() []row {
 			widgets("", servedVersion("v1", false, fishing), servedVersion("v2", true, fishing)), "exists and is not ours"),
 		refusedAs("26b", "a CRD of somebody else for the whole cluster",
 			strings.Replace(widgets("", v1), "scope: Namespaced", "scope: Cluster", 1), "exists and is not ours"),
+		{number: "26c", title: "a second version with a restrictive schema for its own CRD, to fish for what others keep", holds: lists("26c"), play: func(s *scene) {
+			s.fishes("26c")
+			s.Eventually(func(c *assert.CollectT) {
+				got := s.Subscription(c).Status.GetCondition(names.ConditionObjectsRefused)
+				assert.Contains(c, got.Message, "1 object(s) would be invalid in version v1: 1 outside of the namespaces")
+			})
+			s.tellsNothing()
+		}},
+		{number: "26d", title: "the same by an account that may not list them", holds: p2(), play: func(s *scene) {
+			s.fishes("26d")
+			s.Eventually(func(c *assert.CollectT) {
+				got := s.Subscription(c).Status.GetCondition(names.ConditionPermissionsMissing)
+				assert.Contains(c, got.Message, `cannot list resource "widgets" in API group "fished-26d.example.com" at the cluster scope`)
+			})
+			s.tellsNothing()
+			require.Empty(s.T, s.requests(func(e audit.Event) bool {
+				return e.Verb == "list" && e.Object != nil && e.Object.APIGroup == "fished-26d.example.com" && e.User.Username == scoped.Username(s.Namespace, accountName)
+			}))
+		}},
 		refusedAs("25b", "a CRD of this API's own group", crdOf("operators.coreos.com", "gadgets", "Gadget", "", v1), "protected API group"),
 		refusedAs("25c", "a CRD of a group of Kubernetes", strings.Replace(crdOf("gadgets.k8s.io", "gadgets", "Gadget", "", v1), "metadata: {",
 			`metadata: {annotations: {api-approved.kubernetes.io: "unapproved, for escape"}, `, 1), "protected API group"),
@@ -123,6 +149,56 @@ func crds() []row {
 			return forge.Catalog(bundleOf(csv(), crdOf("many.escape.example.com", "gadgets", "Gadget", "", versions...)))
 		}, play: refusedDirectory("versions")},
 	}
+}
+
+// lists is P2 with the right to list the widgets that the row brings.
+func lists(number string) profile {
+	p := p2()
+	p.cluster = append(p.cluster, rule("fished-"+number+".example.com", "widgets", "list"))
+	return p
+}
+
+// fishes installs widgets of a group of its own, has the neighbour make one, and publishes a second version whose
+// schema takes no such value.
+func (s *scene) fishes(number string) {
+	s.T.Helper()
+	group := "fished-" + number + ".example.com"
+	brings := func(c forge.CSV, schema string) *forge.Bundle {
+		owned := []any{map[string]any{"name": "widgets." + group, "version": "v1", "kind": "Widget"}}
+		return bundleOf(c.Set(owned, "spec", "customresourcedefinitions", "owned"), crdOf(group, "widgets", "Widget", "", servedVersion("v1", true, schema)))
+	}
+	s.allow(func(c oracle.Change) bool {
+		return c.How == "made" && (c.Name == "widgets."+group || c.Name == "v1."+group)
+	})
+	s.install(brings(csv(), strings.Replace(fishing, `, pattern: "^nothing$"`, "", 1)))
+	s.Succeeded(probeCSV)
+	widget := &unstructured.Unstructured{Object: map[string]any{"apiVersion": group + "/v1", "kind": "Widget", "spec": map[string]any{"value": secretValue}}}
+	widget.SetNamespace(neighbour)
+	widget.SetName(fished)
+	s.createOutside(widget)
+	next := brings(later(), fishing)
+	next.Version, next.Edges = "2.0.0", map[string]any{"replaces": probeCSV}
+	s.republish(next)
+}
+
+// fished is the name of the neighbour's widget.
+const fished = "neighbours-widget"
+
+// tellsNothing asserts that nothing in the namespace names the neighbour's widget, nor anything of its namespace. Of
+// its value the oracle knows.
+func (s *scene) tellsNothing() {
+	s.T.Helper()
+	s.settle()
+	for _, list := range []client.ObjectList{
+		&operatorsv1alpha1.SubscriptionList{}, &operatorsv1alpha1.InstallPlanList{}, &corev1.ConfigMapList{}, &corev1.EventList{},
+	} {
+		s.list(list)
+		text, err := json.Marshal(list)
+		require.NoError(s.T, err)
+		require.NotContains(s.T, string(text), fished)
+		require.NotContains(s.T, string(text), neighbour+"/")
+	}
+	s.csvSays(succeeded)
 }
 
 // converting is a CSV that owns the widgets of somebody else, and has a conversion webhook for them.

@@ -1,9 +1,12 @@
 package lockdown
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -76,4 +79,59 @@ func TestTheCRDAccountWritesNewCRDsForAccountsThatMayNot(t *testing.T) {
 	other.Succeeded(bundle.CSV)
 	require.NoError(t, c.Client.Get(t.Context(), client.ObjectKey{Name: crdName}, crd))
 	require.Equal(t, version, crd.ResourceVersion)
+}
+
+// Who writes CustomResourceDefinitions reads the objects that exist, and sees more than the account. What it finds
+// is told as the account may know it.
+func TestWhatTheCRDAccountReadsIsToldAsFarAsTheAccountMayRead(t *testing.T) {
+	c, err := bounded()
+	require.NoError(t, err)
+	writer := &env.Tenant{T: t, Cluster: c, Namespace: names.DefaultNamespace, Account: types.NamespacedName{Namespace: names.DefaultNamespace, Name: crdWriter}}
+	err = c.Client.Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: writer.Meta(crdWriter)})
+	require.NoError(t, client.IgnoreAlreadyExists(err))
+	writer.Enrol()
+	writer.Grant(rbac.ClusterScope, rbacv1.PolicyRule{APIGroups: []string{apiextensionsv1.GroupName}, Resources: []string{crds}, Verbs: []string{"create", "patch"}})
+	tn := c.Tenant(t)
+	tn.GrantReleases()
+	tn.Group(env.AccountName, tn.Namespace)
+	group, other := tn.Namespace+".example.com", tn.Other(nil)
+	all := env.Brings{"a.v1.0.0": env.Gadgets(group), "a.v2.0.0": env.Gadgets(group, env.Requiring("size"))}
+	tn.PublishWith("catalog", all, "a.v1.0.0 stable")
+	tn.Subscribe("catalog", "a", "stable")
+	tn.Succeeded("a.v1.0.0")
+	mine, foreign := tn.Gadget(group, "v1", tn.Namespace, "own-gadget"), tn.Gadget(group, "v1", other, "foreign-gadget")
+
+	tn.PublishWith("catalog", all, "a.v1.0.0 stable", "a.v2.0.0 stable replaces=a.v1.0.0")
+	refused := func(words ...string) {
+		t.Helper()
+		for _, w := range words {
+			tn.SubscriptionSays(names.ConditionObjectsRefused, names.ReasonRefusedByAPIServer, w)
+		}
+		tn.Eventually(func(ct *assert.CollectT) {
+			text := fmt.Sprintf("%+v", tn.Subscription(ct).Status)
+			assert.NotContains(ct, text, "foreign-gadget")
+			assert.NotContains(ct, text, other)
+			assert.NotContains(ct, text, env.GadgetOwner)
+		})
+	}
+	refused("the objects that exist have to be held against its new schema", `User "system:serviceaccount:remit:crd-writer" cannot list resource "gadgets"`)
+	reads := rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{"gadgets"}, Verbs: []string{"list"}}
+	writer.Grant(rbac.ClusterScope, reads)
+	refused("2 object(s) would be invalid in version v1: 2 outside of the namespaces that the OperatorGroup selects and its account may read")
+	require.NotContains(t, fmt.Sprintf("%+v", tn.Subscription(t).Status), "own-gadget")
+	tn.Grant(tn.Namespace, reads)
+	refused("2 object(s) would be invalid in version v1: " + tn.Namespace + "/own-gadget (spec.size: Required value), 1 outside of")
+
+	tn.SetSize(mine)
+	require.NoError(t, c.Client.Delete(t.Context(), foreign))
+	tn.Succeeded("a.v2.0.0")
+	readers := map[string]bool{}
+	_, err = c.Audited(t.Context(), func(e audit.Event) bool {
+		if e.Object != nil && e.Object.APIGroup == group && e.Verb == "list" && strings.HasPrefix(e.User.Username, "system:serviceaccount:remit:") {
+			readers[e.User.Username] = true
+		}
+		return false
+	})
+	require.NoError(t, err)
+	require.Equal(t, map[string]bool{scoped.Username(names.DefaultNamespace, crdWriter): true}, readers)
 }

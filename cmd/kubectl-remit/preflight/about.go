@@ -10,8 +10,10 @@ import (
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -164,6 +166,9 @@ func (a *about) evaluate(ctx context.Context) (*result, error) {
 	if err != nil {
 		return nil, err
 	}
+	for _, s := range a.steps {
+		needs = append(needs, preflight.Reading(s, a.live(ctx, s))...)
+	}
 	report := a.rights.Report(ctx, needs)
 	if err := a.refuseUnserved(&report); err != nil {
 		return nil, err
@@ -172,17 +177,27 @@ func (a *about) evaluate(ctx context.Context) (*result, error) {
 }
 
 // servedAlready says of a CustomResourceDefinition that another install's stands for it, so that it is not
-// written. One that may not be read counts as not there.
+// written.
 func (a *about) servedAlready(ctx context.Context, s step.Step) bool {
+	live := a.live(ctx, s)
+	if live == nil || s.Owner.Owns(live) {
+		return false
+	}
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(live)
+	return err == nil && execute.Serves(&unstructured.Unstructured{Object: content}, s.Object)
+}
+
+// live is the cluster's CustomResourceDefinition of the name of a step's; nil for other steps. One that may not
+// be read counts as not there.
+func (a *about) live(ctx context.Context, s step.Step) *apiextensionsv1.CustomResourceDefinition {
 	if a.client == nil || !s.IsCRD() {
-		return false
+		return nil
 	}
-	live := &unstructured.Unstructured{}
-	live.SetGroupVersionKind(s.Object.GroupVersionKind())
+	live := &apiextensionsv1.CustomResourceDefinition{}
 	if a.client.Get(ctx, client.ObjectKeyFromObject(s.Object), live) != nil {
-		return false
+		return nil
 	}
-	return !s.Owner.Owns(live) && execute.Serves(live, s.Object)
+	return live
 }
 
 // refuseUnserved reports objects of kinds that neither the cluster serves nor the bundle brings.

@@ -39,7 +39,11 @@ func preflightPlan(ctx context.Context, s *run) (flow.Outcome, error) {
 	if err != nil {
 		return flow.Outcome{}, err
 	}
-	s.findings = preflight.Examine(s.account.Key(), needs, s.holding)
+	more, err := s.readings(ctx)
+	if err != nil {
+		return flow.Outcome{}, err
+	}
+	s.findings = preflight.Examine(s.account.Key(), append(needs, more...), s.holding)
 	s.findings = s.reconciler.confirmer.Confirm(ctx, s.key().String(), s.findings)
 	s.findings.Begun = s.begun()
 	if s.findings.Changes, err = s.changes(ctx); err != nil {
@@ -158,7 +162,8 @@ func serves(crd *apiextensionsv1.CustomResourceDefinition, gvk schema.GroupVersi
 }
 
 // tryPlan adds what is in the way of the objects, and what the API server says of each as a dry run:
-// admission, quota, schema. All of it is said at once, before the first write.
+// admission, quota, schema; and what of the objects that exist would not fit a new schema. All of it is said at
+// once, before the first write.
 func tryPlan(ctx context.Context, s *run) (flow.Outcome, error) {
 	for _, state := range s.states {
 		if state.Problem != nil {
@@ -169,6 +174,9 @@ func tryPlan(ctx context.Context, s *run) (flow.Outcome, error) {
 		return waitForAccount(err)
 	}
 	if err := s.tryDeployments(ctx); err != nil {
+		return waitForAccount(err)
+	}
+	if err := s.tryExisting(ctx); err != nil {
 		return waitForAccount(err)
 	}
 	s.tried = true

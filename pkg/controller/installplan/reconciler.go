@@ -60,6 +60,7 @@ type Reconciler struct {
 	Options
 	confirmer *preflight.Confirmer
 	reports   *reports
+	schemas   *schemas
 	interests *rbac.Interests[ctrl.Request]
 }
 
@@ -74,7 +75,7 @@ func New(o Options) (*Reconciler, error) {
 	}
 	return &Reconciler{
 		Options: o, interests: &rbac.Interests[ctrl.Request]{},
-		confirmer: &preflight.Confirmer{Ask: preflight.Reviews(o.Client)}, reports: &reports{},
+		confirmer: &preflight.Confirmer{Ask: preflight.Reviews(o.Client)}, reports: &reports{}, schemas: &schemas{},
 	}, nil
 }
 
@@ -90,6 +91,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err != nil || finished(ip) || ip.DeletionTimestamp != nil {
 		r.confirmer.Forget(req.String())
 		r.reports.forget(req.NamespacedName)
+		r.schemas.forget(req.NamespacedName)
 		return ctrl.Result{}, nil
 	}
 	run := &run{reconciler: r, saved: ip, plan: ip.DeepCopy()}

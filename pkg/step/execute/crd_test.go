@@ -104,6 +104,11 @@ func TestACRDDoesNotLoseAVersionThatObjectsAreStoredIn(t *testing.T) {
 		`risk of data loss updating "things.example.com": new CRD removes version v1 that is listed as a stored version on the existing CRD`)
 	stored("v2")
 	require.NoError(t, (&Executor{}).check(s))
+	s.Step.Object = crd(serving("v2"), func(spec map[string]any) {
+		spec["versions"] = append(spec["versions"].([]any), map[string]any{"name": "v1", "served": false})
+	})
+	stored("v1", "v2")
+	require.NoError(t, (&Executor{}).check(s), "one that is no longer served is not lost")
 	stored("v1")
 	live.SetLabels(nil)
 	require.NoError(t, (&Executor{}).check(s), "somebody else's is not written")

@@ -1,0 +1,187 @@
+package crd
+
+import (
+	"cmp"
+	"encoding/json"
+	"slices"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/utils/ptr"
+)
+
+type props = apiextensionsv1.JSONSchemaProps
+
+// admitsAll says whether a version's new schema takes every object that its old one takes.
+func admitsAll(old, next *apiextensionsv1.CustomResourceValidation) bool {
+	if old == nil || next == nil || old.OpenAPIV3Schema == nil || next.OpenAPIV3Schema == nil {
+		return apiequality.Semantic.DeepEqual(old, next)
+	}
+	a, err := canonical(old.OpenAPIV3Schema)
+	if err != nil {
+		return false
+	}
+	b, err := canonical(next.OpenAPIV3Schema)
+	return err == nil && admits(a, b, true)
+}
+
+// canonical makes values that are kept as text, such as defaults, comparable.
+func canonical(in *props) (*props, error) {
+	var tree any
+	out := &props{}
+	text, err := json.Marshal(in)
+	if err == nil {
+		err = json.Unmarshal(text, &tree)
+	}
+	if err == nil {
+		text, err = json.Marshal(tree)
+	}
+	if err == nil {
+		err = json.Unmarshal(text, out)
+	}
+	return out, err
+}
+
+// admits is for one node of a schema, or for a whole resource: its root, or one that is embedded. What it does
+// not know to be harmless is not.
+func admits(old, next *props, resource bool) bool {
+	return withinBounds(old, next) &&
+		sameOrGone(old, next) &&
+		keepsRules(old, next) &&
+		admitsProperties(old, next, resource) &&
+		admitsItems(old, next) &&
+		admitsValues(old, next) &&
+		apiequality.Semantic.DeepEqual(rest(old), rest(next))
+}
+
+// withinBounds: a bound may go, or be moved outwards.
+func withinBounds(old, next *props) bool {
+	return upTo(old.Maximum, old.ExclusiveMaximum, next.Maximum, next.ExclusiveMaximum) &&
+		upTo(negated(old.Minimum), old.ExclusiveMinimum, negated(next.Minimum), next.ExclusiveMinimum) &&
+		atMost(old.MaxLength, next.MaxLength) && atLeast(old.MinLength, next.MinLength) &&
+		atMost(old.MaxItems, next.MaxItems) && atLeast(old.MinItems, next.MinItems) &&
+		atMost(old.MaxProperties, next.MaxProperties) && atLeast(old.MinProperties, next.MinProperties)
+}
+
+func atMost[T cmp.Ordered](old, next *T) bool  { return next == nil || old != nil && *old <= *next }
+func atLeast[T cmp.Ordered](old, next *T) bool { return next == nil || old != nil && *old >= *next }
+
+func upTo(old *float64, excludes bool, next *float64, nextExcludes bool) bool {
+	return atMost(old, next) && (next == nil || !nextExcludes || excludes || *old < *next)
+}
+
+func negated(v *float64) *float64 {
+	if v == nil {
+		return nil
+	}
+	return ptr.To(-*v)
+}
+
+// sameOrGone: what narrows may go altogether.
+func sameOrGone(old, next *props) bool {
+	return kept(old.Pattern, next.Pattern) && kept(old.Format, next.Format) && kept(old.MultipleOf, next.MultipleOf) &&
+		kept(old.AllOf, next.AllOf) && kept(old.AnyOf, next.AnyOf) && kept(old.OneOf, next.OneOf) && kept(old.Not, next.Not) &&
+		(next.Nullable || !old.Nullable)
+}
+
+func kept[T any](old, next T) bool {
+	var none T
+	return apiequality.Semantic.DeepEqual(next, none) || apiequality.Semantic.DeepEqual(next, old)
+}
+
+// keepsRules: fields may become optional, values of an enumeration more, and rules fewer.
+func keepsRules(old, next *props) bool {
+	if len(next.Enum) > 0 && len(old.Enum) == 0 {
+		return false
+	}
+	knows := func(v apiextensionsv1.JSON) func(apiextensionsv1.JSON) bool {
+		return func(w apiextensionsv1.JSON) bool { return string(v.Raw) == string(w.Raw) }
+	}
+	for _, v := range old.Enum {
+		if len(next.Enum) > 0 && !slices.ContainsFunc(next.Enum, knows(v)) {
+			return false
+		}
+	}
+	for _, name := range next.Required {
+		if !slices.Contains(old.Required, name) {
+			return false
+		}
+	}
+	for _, rule := range next.XValidations {
+		if !slices.ContainsFunc(old.XValidations, func(r apiextensionsv1.ValidationRule) bool {
+			return r.Rule == rule.Rule && ptr.Deref(r.OptionalOldSelf, false) == ptr.Deref(rule.OptionalOldSelf, false)
+		}) {
+			return false
+		}
+	}
+	return true
+}
+
+// implied are the fields that every resource has, whether its schema names them or not. Of metadata nothing is
+// pruned either way.
+var implied = map[string]*props{
+	"apiVersion": {Type: "string"},
+	"kind":       {Type: "string"},
+	"metadata":   {Type: "object", XPreserveUnknownFields: ptr.To(true)},
+}
+
+// admitsProperties: properties may come. Objects do not have them, as they would have been pruned, unless the old
+// schema keeps what it does not know; nor get them, unless they have a default.
+func admitsProperties(old, next *props, resource bool) bool {
+	for name, p := range next.Properties {
+		before, known := old.Properties[name]
+		if always := implied[name]; resource && always != nil {
+			if !known {
+				before, known = *always, true
+			}
+			before.XPreserveUnknownFields, p.XPreserveUnknownFields = always.XPreserveUnknownFields, always.XPreserveUnknownFields
+		}
+		if known && !admits(&before, &p, p.XEmbeddedResource) || !known && (keepsUnknown(old) || p.Default != nil) {
+			return false
+		}
+	}
+	return keepsProperties(old, next, resource)
+}
+
+// keepsProperties: what is no longer known would be lost.
+func keepsProperties(old, next *props, resource bool) bool {
+	for name := range old.Properties {
+		if _, known := next.Properties[name]; !known && (!resource || implied[name] == nil) {
+			return false
+		}
+	}
+	return true
+}
+
+func keepsUnknown(p *props) bool {
+	return ptr.Deref(p.XPreserveUnknownFields, false) || p.AdditionalProperties != nil
+}
+
+func admitsItems(old, next *props) bool {
+	if old.Items == nil || next.Items == nil || old.Items.Schema == nil || next.Items.Schema == nil {
+		return apiequality.Semantic.DeepEqual(old.Items, next.Items)
+	}
+	return admits(old.Items.Schema, next.Items.Schema, next.Items.Schema.XEmbeddedResource)
+}
+
+// admitsValues is for the values of a map.
+func admitsValues(old, next *props) bool {
+	a, b := old.AdditionalProperties, next.AdditionalProperties
+	if a == nil || b == nil || a.Schema == nil || b.Schema == nil {
+		return apiequality.Semantic.DeepEqual(a, b)
+	}
+	return admits(a.Schema, b.Schema, b.Schema.XEmbeddedResource)
+}
+
+// rest is what has to stay as it is: a node without what is for people and without what was compared already.
+func rest(in *props) props {
+	out := *in
+	out.Description, out.Title, out.Example, out.ExternalDocs = "", "", nil, nil
+	out.Maximum, out.ExclusiveMaximum, out.Minimum, out.ExclusiveMinimum = nil, false, nil, false
+	out.MaxLength, out.MinLength, out.MaxItems, out.MinItems, out.MaxProperties, out.MinProperties = nil, nil, nil, nil, nil, nil
+	out.Pattern, out.Format, out.MultipleOf, out.Nullable = "", "", nil, false
+	out.AllOf, out.AnyOf, out.OneOf, out.Not = nil, nil, nil, nil
+	out.Enum, out.Required, out.XValidations = nil, nil, nil
+	out.Properties, out.Items, out.AdditionalProperties = nil, nil, nil
+	return out
+}

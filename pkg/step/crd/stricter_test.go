@@ -1,0 +1,181 @@
+package crd
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"sigs.k8s.io/yaml"
+)
+
+// schema reads one as a bundle has it.
+func schema(t *testing.T, text string) *props {
+	t.Helper()
+	out := &props{}
+	require.NoError(t, yaml.UnmarshalStrict([]byte(text), out), text)
+	return out
+}
+
+// of is a CustomResourceDefinition of v1, with the schema for .spec.
+func of(t *testing.T, spec string) *definition {
+	t.Helper()
+	return whole(t, "{type: object, properties: {spec: "+spec+"}}")
+}
+
+func whole(t *testing.T, text string) *definition {
+	t.Helper()
+	return &definition{Spec: apiextensionsv1.CustomResourceDefinitionSpec{Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
+		Name: "v1", Served: true, Storage: true, Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: schema(t, text)},
+	}}}}
+}
+
+func TestOnlyAChangeThatIsKnownToBeHarmlessNeedsNoLook(t *testing.T) {
+	for _, row := range []struct {
+		name, old, next string
+		harmless        bool
+	}{
+		{"the same", "{type: object}", "{type: object}", true},
+		{"the same, written otherwise", `{default: {"a": 1, "b": 2}, type: object}`, `{type: object, default: {"b":2,"a":1}}`, true},
+		{"words for people", "{type: string, description: a}", "{type: string, description: b, title: c, example: d, externalDocs: {url: e}}", true},
+		{"how maps are merged", "{type: object}", "{type: object, x-kubernetes-map-type: atomic}", false},
+		{"another type", "{type: integer}", "{type: string}", false},
+		{"a wider type", "{type: integer}", "{type: number}", false},
+
+		{"an optional property", "{type: object}", "{type: object, properties: {a: {type: string, maxLength: 1}}}", true},
+		{"one that has required ones", "{type: object}", "{type: object, properties: {a: {type: object, required: [b], properties: {b: {type: string, default: x}}}}}", true},
+		{"one with a default", "{type: object}", "{type: object, properties: {a: {type: string, default: x}}}", false},
+		{"one that is required", "{type: object}", "{type: object, required: [a], properties: {a: {type: string}}}", false},
+		{"one where unknown ones were kept", "{type: object, x-kubernetes-preserve-unknown-fields: true}",
+			"{type: object, x-kubernetes-preserve-unknown-fields: true, properties: {a: {type: string}}}", false},
+		{"one where there was a map", "{type: object, additionalProperties: {type: string}}", "{type: object, properties: {a: {type: string}}}", false},
+		{"a property less", "{type: object, properties: {a: {type: string}}}", "{type: object}", false},
+		{"a property that becomes required", "{type: object, properties: {a: {type: string}}}", "{type: object, required: [a], properties: {a: {type: string}}}", false},
+		{"a property that becomes optional", "{type: object, required: [a], properties: {a: {type: string}}}", "{type: object, properties: {a: {type: string}}}", true},
+		{"a property below", "{type: object, properties: {a: {type: string}}}", "{type: object, properties: {a: {type: string, maxLength: 3}}}", false},
+		{"no longer keeps unknown ones", "{type: object, x-kubernetes-preserve-unknown-fields: true}", "{type: object}", false},
+		{"another default", "{type: string, default: a}", "{type: string, default: b}", false},
+
+		{"a bound", "{type: integer}", "{type: integer, maximum: 3}", false},
+		{"a lower maximum", "{type: integer, maximum: 4}", "{type: integer, maximum: 3}", false},
+		{"a higher maximum", "{type: integer, maximum: 3}", "{type: integer, maximum: 4}", true},
+		{"no maximum", "{type: integer, maximum: 3, exclusiveMaximum: true}", "{type: integer}", true},
+		{"a maximum that is left out", "{type: integer, maximum: 3}", "{type: integer, maximum: 3, exclusiveMaximum: true}", false},
+		{"one that was left out", "{type: integer, maximum: 3, exclusiveMaximum: true}", "{type: integer, maximum: 3}", true},
+		{"a higher one that is left out", "{type: integer, maximum: 3}", "{type: integer, maximum: 4, exclusiveMaximum: true}", true},
+		{"a higher minimum", "{type: integer, minimum: 3}", "{type: integer, minimum: 4}", false},
+		{"a lower minimum", "{type: integer, minimum: 4}", "{type: integer, minimum: 3}", true},
+		{"a minimum that is left out", "{type: integer, minimum: 3}", "{type: integer, minimum: 3, exclusiveMinimum: true}", false},
+		{"a divisor", "{type: integer, multipleOf: 2}", "{type: integer, multipleOf: 4}", false},
+		{"shorter", "{type: string, maxLength: 4}", "{type: string, maxLength: 3}", false},
+		{"longer", "{type: string, maxLength: 3}", "{type: string, maxLength: 4}", true},
+		{"at least longer", "{type: string, minLength: 3}", "{type: string, minLength: 4}", false},
+		{"at least shorter", "{type: string, minLength: 4}", "{type: string, minLength: 3}", true},
+		{"fewer items", "{type: array, maxItems: 4, items: {type: string}}", "{type: array, maxItems: 3, items: {type: string}}", false},
+		{"more items at least", "{type: array, items: {type: string}}", "{type: array, minItems: 3, items: {type: string}}", false},
+		{"fewer entries", "{type: object}", "{type: object, maxProperties: 3}", false},
+		{"more entries at least", "{type: object}", "{type: object, minProperties: 3}", false},
+
+		{"a pattern", "{type: string}", "{type: string, pattern: a}", false},
+		{"another pattern", "{type: string, pattern: a}", "{type: string, pattern: a|b}", false},
+		{"no pattern", "{type: string, pattern: a}", "{type: string}", true},
+		{"a format", "{type: string}", "{type: string, format: date}", false},
+		{"no format", "{type: string, format: date}", "{type: string}", true},
+		{"null", "{type: string}", "{type: string, nullable: true}", true},
+		{"no null", "{type: string, nullable: true}", "{type: string}", false},
+		{"values", "{type: string}", "{type: string, enum: [a]}", false},
+		{"more values", "{type: string, enum: [a]}", "{type: string, enum: [b, a]}", true},
+		{"fewer values", "{type: string, enum: [b, a]}", "{type: string, enum: [a]}", false},
+		{"any value", "{type: string, enum: [a]}", "{type: string}", true},
+
+		{"items", "{type: array, items: {type: string}}", "{type: array, items: {type: string, maxLength: 3}}", false},
+		{"items, wider", "{type: array, items: {type: string, maxLength: 3}}", "{type: array, items: {type: string}}", true},
+		{"a set", "{type: array, items: {type: string}}", "{type: array, items: {type: string}, x-kubernetes-list-type: set}", false},
+		{"other keys", "{type: array, x-kubernetes-list-type: map, x-kubernetes-list-map-keys: [a], items: {type: object}}",
+			"{type: array, x-kubernetes-list-type: map, x-kubernetes-list-map-keys: [b], items: {type: object}}", false},
+		{"values of a map", "{type: object, additionalProperties: {type: string}}", "{type: object, additionalProperties: {type: string, maxLength: 3}}", false},
+		{"values of a map, wider", "{type: object, additionalProperties: {type: string, maxLength: 3}}", "{type: object, additionalProperties: {type: string}}", true},
+		{"no other entries", "{type: object, additionalProperties: true}", "{type: object, additionalProperties: false}", false},
+
+		{"all of", "{type: string}", "{type: string, allOf: [{maxLength: 3}]}", false},
+		{"one of less", "{type: string, oneOf: [{maxLength: 3}, {minLength: 5}]}", "{type: string, oneOf: [{maxLength: 3}]}", false},
+		{"any of, no more", "{type: string, anyOf: [{maxLength: 3}]}", "{type: string}", true},
+		{"not", "{type: string}", "{type: string, not: {enum: [a]}}", false},
+		{"not, no more", "{type: string, not: {enum: [a]}}", "{type: string}", true},
+		{"a rule", "{type: object}", "{type: object, x-kubernetes-validations: [{rule: has(self.a)}]}", false},
+		{"a rule in other words", "{type: object, x-kubernetes-validations: [{rule: has(self.a), message: a}]}",
+			"{type: object, x-kubernetes-validations: [{rule: has(self.a), message: b}]}", true},
+		{"a rule less", "{type: object, x-kubernetes-validations: [{rule: has(self.a)}, {rule: has(self.b)}]}",
+			"{type: object, x-kubernetes-validations: [{rule: has(self.b)}]}", true},
+		{"a rule that looks without an old object too", "{type: object, x-kubernetes-validations: [{rule: self == oldSelf}]}",
+			"{type: object, x-kubernetes-validations: [{rule: self == oldSelf, optionalOldSelf: true}]}", false},
+		{"an embedded resource", "{type: object}", "{type: object, x-kubernetes-embedded-resource: true}", false},
+		{"an embedded resource that names its fields", "{type: object, x-kubernetes-embedded-resource: true}",
+			"{type: object, x-kubernetes-embedded-resource: true, properties: {kind: {type: string, enum: [A]}}}", false},
+		{"either type", "{type: string}", "{x-kubernetes-int-or-string: true}", false},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			var want []string
+			if !row.harmless {
+				want = []string{"v1"}
+			}
+			require.Equal(t, want, Stricter(of(t, row.old), of(t, row.next)))
+			require.Empty(t, Stricter(of(t, row.old), of(t, row.old)))
+			require.Empty(t, Stricter(of(t, row.next), of(t, row.next)))
+		})
+	}
+}
+
+func TestFieldsThatEveryResourceHasAreThereWithoutASchema(t *testing.T) {
+	const bare, named = "{type: object}", "{type: object, properties: {apiVersion: {type: string}, kind: {type: string}, metadata: {type: object}}}"
+	for next, harmless := range map[string]bool{
+		named: true, bare: true,
+		"{type: object, properties: {metadata: {type: object, properties: {name: {type: string, maxLength: 3}}}}}": false,
+		"{type: object, properties: {metadata: {type: object, required: [name]}}}":                                 false,
+		"{type: object, properties: {kind: {type: string, pattern: a}}}":                                           false,
+	} {
+		for _, old := range []string{bare, named} {
+			require.Equal(t, harmless, len(Stricter(whole(t, old), whole(t, next))) == 0, "%s -> %s", old, next)
+		}
+	}
+}
+
+func TestOnlyVersionsThatStayServedAreLookedAt(t *testing.T) {
+	const wide, narrow = "{type: string}", "{type: string, maxLength: 3}"
+	with := func(d *definition, edits ...func(*definition)) *definition {
+		for _, e := range edits {
+			e(d)
+		}
+		return d
+	}
+	alsoV2 := func(d *definition) {
+		v2 := d.Spec.Versions[0]
+		v2.Name, v2.Storage = "v2", false
+		d.Spec.Versions = append(d.Spec.Versions, v2)
+	}
+	unserved := func(d *definition) { d.Spec.Versions[0].Served = false }
+	converted := func(d *definition) {
+		d.Spec.Conversion = &apiextensionsv1.CustomResourceConversion{Strategy: apiextensionsv1.WebhookConverter}
+	}
+	storedIn := func(versions ...string) func(*definition) {
+		return func(d *definition) { d.Status.StoredVersions = versions }
+	}
+	for _, row := range []struct {
+		name       string
+		live, want *definition
+		versions   []string
+	}{
+		{"one", of(t, wide), of(t, narrow), []string{"v1"}},
+		{"both", with(of(t, wide), alsoV2), with(of(t, narrow), alsoV2), []string{"v1", "v2"}},
+		{"a new one", of(t, narrow), with(of(t, narrow), alsoV2), nil},
+		{"one that goes", with(of(t, wide), alsoV2), of(t, wide), nil},
+		{"one that is no longer served", with(of(t, wide), alsoV2), with(of(t, narrow), alsoV2, unserved), []string{"v2"}},
+		{"one that was not served", with(of(t, wide), alsoV2, unserved), with(of(t, narrow), alsoV2), []string{"v2"}},
+		{"by a webhook", with(of(t, wide), alsoV2, converted, storedIn("v1", "v2")), with(of(t, narrow), alsoV2), nil},
+		{"by a webhook from now on", with(of(t, wide), alsoV2, storedIn("v2", "v1")), with(of(t, narrow), alsoV2, converted), nil},
+		{"by a webhook, all stored in one", with(of(t, wide), alsoV2, converted, storedIn("v2")), with(of(t, narrow), alsoV2, converted), []string{"v2"}},
+		{"one that pruned nothing", with(of(t, wide), func(d *definition) { d.Spec.PreserveUnknownFields = true }), of(t, wide), []string{"v1"}},
+		{"a schema that is new", with(of(t, wide), func(d *definition) { d.Spec.Versions[0].Schema = nil }), of(t, wide), []string{"v1"}},
+	} {
+		t.Run(row.name, func(t *testing.T) { require.Equal(t, row.versions, Stricter(row.live, row.want)) })
+	}
+}

@@ -1,0 +1,145 @@
+package existing
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	structural "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/listtype"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/objectmeta"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	celconfig "k8s.io/apiserver/pkg/apis/cel"
+)
+
+// Check is for the objects of one version.
+type Check struct {
+	// Version is that in which they are read.
+	Version string
+	// before is nil where the live schema is one that the API server would not take today.
+	before, after *validator
+}
+
+// New prepares a Check. Both have the version. The error says that the new schema cannot be used.
+func New(live, want *apiextensionsv1.CustomResourceDefinition, version string) (*Check, error) {
+	c := &Check{Version: version}
+	var err error
+	if c.after, err = newValidator(schemaOf(want, version)); err != nil {
+		return nil, fmt.Errorf("schema of version %q of CustomResourceDefinition %s: %w", version, want.Name, err)
+	}
+	if before, err := newValidator(schemaOf(live, version)); err == nil {
+		c.before = before
+	}
+	return c, nil
+}
+
+func schemaOf(crd *apiextensionsv1.CustomResourceDefinition, version string) *apiextensionsv1.JSONSchemaProps {
+	for _, v := range crd.Spec.Versions {
+		if v.Name == version && v.Schema != nil && v.Schema.OpenAPIV3Schema != nil {
+			return v.Schema.OpenAPIV3Schema
+		}
+	}
+	return &apiextensionsv1.JSONSchemaProps{}
+}
+
+// Violation is one way in which an object breaks a schema, without its values.
+type Violation struct {
+	// Field is its path; "" for the object as a whole.
+	Field string
+	// Kind is what is wrong with it, as "Required value".
+	Kind string
+	// rule tells apart what several rules find wrong with one field; "" for what no rule found.
+	rule string
+}
+
+// Violations are those of an object by the new schema that it does not have by the old one, sorted. The object is
+// left as it is.
+func (c *Check) Violations(ctx context.Context, object map[string]any) []Violation {
+	now := c.after.violations(ctx, object)
+	if len(now) == 0 || c.before == nil {
+		return now
+	}
+	before := c.before.violations(ctx, object)
+	unruled := slices.ContainsFunc(before, func(v Violation) bool { return v.rule == "" })
+	return slices.DeleteFunc(now, func(v Violation) bool {
+		return slices.Contains(before, v) || unruled && v.rule != "" // no rule was looked at before
+	})
+}
+
+// validator does what the API server does with an object of a CustomResourceDefinition.
+type validator struct {
+	structural *structural.Structural
+	schema     validation.SchemaValidator
+	rules      *cel.Validator
+}
+
+func newValidator(props *apiextensionsv1.JSONSchemaProps) (*validator, error) {
+	internal := &apiextensions.JSONSchemaProps{}
+	if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(props.DeepCopy(), internal, nil); err != nil {
+		return nil, err
+	}
+	v := &validator{}
+	var err error
+	if v.structural, err = structural.NewStructural(internal); err != nil {
+		return nil, err
+	}
+	if v.schema, _, err = validation.NewSchemaValidator(internal); err != nil {
+		return nil, err
+	}
+	v.rules = cel.NewValidator(v.structural, true, celconfig.PerCallLimit)
+	return v, nil
+}
+
+func (v *validator) violations(ctx context.Context, object map[string]any) []Violation {
+	obj := runtime.DeepCopyJSON(object)
+	pruning.Prune(obj, v.structural, true)
+	defaulting.PruneNonNullableNullsWithoutDefaults(obj, v.structural)
+	defaulting.Default(obj, v.structural)
+
+	var out []Violation
+	add := func(errs field.ErrorList, rule func(*field.Error) string) {
+		for _, err := range errs {
+			out = append(out, Violation{Field: fieldOf(err), Kind: err.Type.String(), rule: rule(err)})
+		}
+	}
+	none := func(*field.Error) string { return "" }
+	add(validation.ValidateCustomResource(nil, obj, v.schema), none)
+	add(objectmeta.Validate(nil, obj, v.structural, false), none)
+	add(listtype.ValidateListSetsAndMaps(nil, v.structural, obj), none)
+	if len(out) == 0 { // as the API server does: rules may count on the schema
+		errs, _ := v.rules.Validate(ctx, nil, v.structural, obj, nil, celconfig.RuntimeCELCostBudget)
+		add(slices.DeleteFunc(errs, isOurs), func(err *field.Error) string { return err.Detail })
+	}
+	return sorted(out)
+}
+
+// isOurs tells what is wrong with a rule for us from what is wrong with the object. The API server has taken the
+// rule: it may be newer than what is built in here.
+func isOurs(err *field.Error) bool {
+	return err.Type == field.ErrorTypeInternal ||
+		strings.HasPrefix(err.Detail, "rule compile error: ") || strings.HasPrefix(err.Detail, "rule compiler initialization error: ")
+}
+
+// fieldOf is a path; there is none where something is wrong with the object as a whole.
+func fieldOf(err *field.Error) string {
+	if err.Field == (*field.Path)(nil).String() {
+		return ""
+	}
+	return err.Field
+}
+
+func sorted(list []Violation) []Violation {
+	slices.SortFunc(list, func(a, b Violation) int {
+		return cmp.Or(cmp.Compare(a.Field, b.Field), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.rule, b.rule))
+	})
+	return slices.Compact(list)
+}

@@ -1,0 +1,107 @@
+package existing
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
+)
+
+// things is a CustomResourceDefinition of v1, with the schema for .spec.
+func things(t *testing.T, spec string) *apiextensionsv1.CustomResourceDefinition {
+	t.Helper()
+	schema := &apiextensionsv1.JSONSchemaProps{}
+	require.NoError(t, yaml.UnmarshalStrict([]byte("{type: object, properties: {spec: "+spec+"}}"), schema), spec)
+	return &apiextensionsv1.CustomResourceDefinition{
+		ObjectMeta: metav1.ObjectMeta{Name: "things.example.com"},
+		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
+			Group: "example.com", Scope: apiextensionsv1.NamespaceScoped,
+			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "things", Singular: "thing", Kind: "Thing", ListKind: "ThingList"},
+			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
+				Name: "v1", Served: true, Storage: true, Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: schema},
+			}},
+		},
+	}
+}
+
+func thing(t *testing.T, spec string) map[string]any {
+	t.Helper()
+	var out map[string]any
+	require.NoError(t, yaml.Unmarshal([]byte("{apiVersion: example.com/v1, kind: Thing, metadata: {name: a, namespace: n}, spec: "+spec+"}"), &out))
+	// As a client decodes it: whole numbers are integers.
+	for k, v := range out["spec"].(map[string]any) {
+		if f, ok := v.(float64); ok && f == float64(int64(f)) {
+			out["spec"].(map[string]any)[k] = int64(f)
+		}
+	}
+	return out
+}
+
+func TestObjectsAreHeldAgainstTheNewSchema(t *testing.T) {
+	const open = "{type: object, properties: {a: {type: string}, c: {type: integer}, l: {type: array, items: {type: string}}, m: {type: object, additionalProperties: {type: string}}}}"
+	for _, row := range []struct {
+		name, old, next, object string
+		want                    []string
+	}{
+		{"valid", open, "{type: object, properties: {a: {type: string, maxLength: 3}}}", "{a: abc}", nil},
+		{"too long", open, "{type: object, properties: {a: {type: string, maxLength: 3}}}", "{a: s3cr3t}", []string{"spec.a: Too long"}},
+		{"required", open, "{type: object, required: [a], properties: {a: {type: string}}}", "{}", []string{"spec.a: Required value"}},
+		{"required, with a default", open, "{type: object, required: [a], properties: {a: {type: string, default: x}}}", "{}", nil},
+		{"required, null", open, "{type: object, required: [a], properties: {a: {type: string}}}", "{a: null}", []string{"spec.a: Required value"}},
+		{"not one of", open, "{type: object, properties: {a: {type: string, enum: [x, y]}}}", "{a: s3cr3t}", []string{"spec.a: Unsupported value"}},
+		{"another type", open, "{type: object, properties: {a: {type: integer}}}", "{a: s3cr3t}", []string{"spec.a: Invalid value"}},
+		{"pattern", open, "{type: object, properties: {a: {type: string, pattern: '^x$'}}}", "{a: s3cr3t}", []string{"spec.a: Invalid value"}},
+		{"several", open, "{type: object, properties: {a: {type: string, maxLength: 1}, c: {type: integer, maximum: 1}}}", "{a: s3cr3t, c: 9}",
+			[]string{"spec.a: Too long", "spec.c: Invalid value"}},
+		{"none of", open, "{type: object, properties: {a: {type: string}, c: {type: integer}}, oneOf: [{required: [a]}, {required: [c]}]}", "{a: s3cr3t, c: 9}",
+			[]string{"Invalid value"}},
+		{"what is no longer known is pruned", open, "{type: object, maxProperties: 1, properties: {c: {type: integer}}}", "{a: s3cr3t, c: 9}", nil},
+		{"a set", open, "{type: object, properties: {l: {type: array, x-kubernetes-list-type: set, items: {type: string}}}}", "{l: [s3cr3t, s3cr3t]}",
+			[]string{"spec.l[1]: Duplicate value"}},
+		{"a rule", open, `{type: object, properties: {a: {type: string}}, x-kubernetes-validations: [{rule: "self.a != 's3cr3t'", messageExpression: "'it is ' + self.a"}]}`,
+			"{a: s3cr3t}", []string{"spec: Invalid value"}},
+		{"a rule that is kept", open, `{type: object, properties: {a: {type: string}}, x-kubernetes-validations: [{rule: "self.a == 's3cr3t'"}]}`, "{a: s3cr3t}", nil},
+		{"a rule for changes", open, `{type: object, properties: {a: {type: string}}, x-kubernetes-validations: [{rule: "self.a != oldSelf.a"}]}`, "{a: s3cr3t}", nil},
+		{"a rule that cannot be compiled here", open, `{type: object, properties: {a: {type: string}}, x-kubernetes-validations: [{rule: "self.a.fromTheFuture()"}]}`,
+			"{a: s3cr3t}", nil},
+		{"a rule that fails", open, `{type: object, properties: {l: {type: array, items: {type: string}}}, x-kubernetes-validations: [{rule: "self.l[7] == 'x'"}]}`,
+			"{l: [s3cr3t]}", []string{"spec: Invalid value"}},
+
+		{"invalid already", "{type: object, properties: {a: {type: string, maxLength: 4}}}", "{type: object, properties: {a: {type: string, maxLength: 3}}}", "{a: s3cr3t}", nil},
+		{"invalid already, and in another way", "{type: object, properties: {a: {type: string, maxLength: 4}, c: {type: integer}}}",
+			"{type: object, required: [c], properties: {a: {type: string, maxLength: 4}, c: {type: integer}}}", "{a: s3cr3t}", []string{"spec.c: Required value"}},
+		{"invalid by a rule already", `{type: object, properties: {c: {type: integer}}, x-kubernetes-validations: [{rule: "self.c < 3", message: less}]}`,
+			`{type: object, properties: {c: {type: integer}}, x-kubernetes-validations: [{rule: "self.c < 3", message: less}, {rule: "self.c < 4", message: more}]}`,
+			"{c: 9}", []string{"spec: Invalid value"}},
+		{"no longer invalid, so that a rule is looked at", `{type: object, properties: {c: {type: integer, maximum: 3}}, x-kubernetes-validations: [{rule: "self.c < 3"}]}`,
+			`{type: object, properties: {c: {type: integer}}, x-kubernetes-validations: [{rule: "self.c < 3"}]}`, "{c: 9}", nil},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			object := thing(t, row.object)
+			before := runtime.DeepCopyJSON(object)
+			check, err := New(things(t, row.old), things(t, row.next), "v1")
+			require.NoError(t, err)
+			var got []string
+			for _, v := range check.Violations(t.Context(), object) {
+				got = append(got, v.String())
+			}
+			require.Equal(t, row.want, got)
+			require.Equal(t, before, object)
+			for _, text := range got {
+				require.NotContains(t, text, "s3cr3t")
+			}
+		})
+	}
+}
+
+func TestASchemaThatIsNoneIsAnErrorWhereItIsNew(t *testing.T) {
+	const broken, open = "{type: object, properties: {a: {type: string, oneOf: [{type: integer}]}}, $ref: x}", "{type: object, required: [a], properties: {a: {type: string}}}"
+	_, err := New(things(t, open), things(t, broken), "v1")
+	require.ErrorContains(t, err, `schema of version "v1" of CustomResourceDefinition things.example.com`)
+	check, err := New(things(t, broken), things(t, open), "v1")
+	require.NoError(t, err)
+	require.Len(t, check.Violations(t.Context(), thing(t, "{}")), 1)
+}

@@ -1,0 +1,58 @@
+package existing
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Limits of one Read.
+const (
+	// PageSize is how many objects are in memory at once. Each may have about a mebibyte and a half.
+	PageSize = 20
+	// MaxObjects is how many are read; of more than these only the first are looked at.
+	MaxObjects = 20_000
+	// ReadTimeout is how long all of it may take.
+	ReadTimeout = 3 * time.Minute
+)
+
+// Tells says whether objects of a namespace may be told of by name; "" is for objects of the whole cluster.
+type Tells func(namespace string) bool
+
+// Read reads the objects of the CustomResourceDefinition as the client's identity, in the version of the Check. A
+// version that is not served yet has none.
+func (c *Check) Read(ctx context.Context, r client.Reader, crd *apiextensionsv1.CustomResourceDefinition, tells Tells) (*Result, error) {
+	ctx, cancel := context.WithTimeout(ctx, ReadTimeout)
+	defer cancel()
+	result := &Result{CRD: crd.Name, Version: c.Version}
+	gvk := schema.GroupVersionKind{Group: crd.Spec.Group, Version: c.Version, Kind: crd.Spec.Names.Kind}
+	read, page := 0, ""
+	for {
+		list := &unstructured.UnstructuredList{}
+		list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
+		err := r.List(ctx, list, client.Limit(PageSize), client.Continue(page))
+		if meta.IsNoMatchError(err) {
+			return result, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("list %s: %w", gvk.GroupKind(), err)
+		}
+		for i := range list.Items {
+			result.add(&list.Items[i], c.Violations(ctx, list.Items[i].Object), tells)
+		}
+		if err := ctx.Err(); err != nil {
+			return nil, fmt.Errorf("look at %s: %w", gvk.GroupKind(), err)
+		}
+		read, page = read+len(list.Items), list.GetContinue()
+		if page == "" || read >= MaxObjects {
+			result.Unread = page != ""
+			return result, nil
+		}
+	}
+}

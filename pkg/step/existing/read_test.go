@@ -1,0 +1,102 @@
+package existing
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/remit-olm/remit/test/env/controlplane"
+)
+
+func TestObjectsAreReadPageByPage(t *testing.T) {
+	const open, strict = "{type: object, properties: {c: {type: integer}}}", "{type: object, properties: {c: {type: integer, maximum: 30}}}"
+	live, want := things(t, open), things(t, strict)
+	scheme := runtime.NewScheme()
+	require.NoError(t, apiextensionsv1.AddToScheme(scheme))
+	require.NoError(t, corev1.AddToScheme(scheme))
+	c, err := client.NewWithWatch(controlplane.Shared(t).Config(), client.Options{Scheme: scheme})
+	require.NoError(t, err)
+	pages := 0
+	counting := interceptor.NewClient(c, interceptor.Funcs{
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+			pages++
+			err := c.List(ctx, list, opts...)
+			assert.LessOrEqual(t, len(list.(*unstructured.UnstructuredList).Items), PageSize)
+			return err
+		},
+	})
+	check, err := New(live, want, "v1")
+	require.NoError(t, err)
+	even := func(namespace string) bool { return namespace == "even" }
+
+	none, err := check.Read(t.Context(), counting, live, even)
+	require.NoError(t, err, "it is not served yet")
+	require.NoError(t, none.Err())
+
+	require.NoError(t, c.Create(t.Context(), live))
+	for _, namespace := range []string{"even", "odd"} {
+		require.NoError(t, c.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}))
+	}
+	for n := range 45 {
+		obj := &unstructured.Unstructured{Object: thing(t, fmt.Sprintf("{c: %d}", n))}
+		obj.SetName(fmt.Sprintf("thing-%02d", n))
+		obj.SetNamespace([]string{"even", "odd"}[n%2])
+		if n == 0 { // until it is served
+			require.EventuallyWithT(t, func(ct *assert.CollectT) { assert.NoError(ct, c.Create(t.Context(), obj.DeepCopy())) }, time.Minute, 50*time.Millisecond)
+			continue
+		}
+		require.NoError(t, c.Create(t.Context(), obj))
+	}
+	pages = 0
+	found, err := check.Read(t.Context(), counting, live, even)
+	require.NoError(t, err)
+	require.Equal(t, 3, pages)
+	require.Equal(t, []int{7, 7, MaxNamed}, []int{found.Told, found.Untold, len(found.Named)})
+	require.False(t, found.Unread)
+	require.ErrorContains(t, found.Err(), "14 object(s) would be invalid in version v1: even/thing-32 (spec.c: Invalid value), even/thing-34")
+	require.ErrorContains(t, found.Err(), "2 more, 7 outside of")
+}
+
+// endless has one page of many objects, again and again.
+type endless struct {
+	client.Reader
+	read int
+}
+
+func (e *endless) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
+	into := list.(*unstructured.UnstructuredList)
+	into.Items = make([]unstructured.Unstructured, PageSize)
+	for i := range into.Items {
+		into.Items[i].Object = map[string]any{"spec": map[string]any{}}
+	}
+	into.SetContinue("more")
+	e.read += PageSize
+	return nil
+}
+
+func TestOnlySoManyObjectsAreRead(t *testing.T) {
+	crd := things(t, "{type: object}")
+	check, err := New(crd, crd, "v1")
+	require.NoError(t, err)
+	all := &endless{}
+	found, err := check.Read(t.Context(), all, crd, func(string) bool { return true })
+	require.NoError(t, err)
+	require.True(t, found.Unread)
+	require.Equal(t, MaxObjects, all.read)
+
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = check.Read(ctx, all, crd, func(string) bool { return true })
+	require.ErrorIs(t, err, context.Canceled)
+}

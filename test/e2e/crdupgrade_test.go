@@ -1,0 +1,186 @@
+package e2e
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/lib/scoped"
+	"github.com/remit-olm/remit/pkg/rbac"
+	"github.com/remit-olm/remit/test/env"
+	"github.com/remit-olm/remit/test/env/audit"
+)
+
+// brings is a tenant whose account may write the gadgets of a group of its own, and no more of them.
+func brings(t *testing.T) (tn *env.Tenant, group string) {
+	t.Helper()
+	tn = following(t)
+	group = tn.Namespace + ".example.com"
+	tn.Grant(rbac.ClusterScope, rbacv1.PolicyRule{
+		APIGroups: []string{apiextensionsv1.GroupName}, Resources: []string{"customresourcedefinitions"},
+		ResourceNames: []string{"gadgets." + group}, Verbs: []string{"create", "patch"},
+	})
+	return tn, group
+}
+
+// lists are the reads of all gadgets by the tenant's account.
+func lists(tn *env.Tenant, group string) []audit.Event {
+	tn.T.Helper()
+	events, err := cluster.Audited(tn.T.Context(), func(e audit.Event) bool {
+		return e.Verb == "list" && e.Object != nil && e.Object.APIGroup == group && e.User.Username == scoped.Username(tn.Account.Namespace, tn.Account.Name)
+	})
+	require.NoError(tn.T, err)
+	return events
+}
+
+func TestASchemaThatObjectsDoNotFitIsRefusedBeforeAnythingIsWritten(t *testing.T) {
+	t.Parallel()
+	tn, group := brings(t)
+	other := tn.Other(nil)
+	all := env.Brings{
+		"a.v1.0.0": env.Gadgets(group), "a.v2.0.0": env.Gadgets(group, env.Requiring("size")),
+		"a.v3.0.0": env.Gadgets(group, env.Requiring("size"), env.Optional("colour")), "a.v4.0.0": env.Gadgets(group, env.Requiring("size"), env.Optional("colour")),
+	}
+	tn.PublishWith("catalog", all, releasesV1)
+	tn.Subscribe("catalog", "a", "stable")
+	settles(tn, "a.v1.0.0")
+	mine, foreign := tn.Gadget(group, "v1", tn.Namespace, "mine"), tn.Gadget(group, "v1", other, "foreign-gadget")
+	before := &apiextensionsv1.CustomResourceDefinition{}
+	require.NoError(t, cluster.Client.Get(t.Context(), client.ObjectKey{Name: "gadgets." + group}, before))
+
+	// Who may not read them is told what is missing, and what for.
+	tn.PublishWith("catalog", all, releasesV1, releasesV2)
+	lacks := fmt.Sprintf("cannot list resource %q in API group %q at the cluster scope", "gadgets", group)
+	says(tn, "a", names.ConditionPermissionsMissing, names.ReasonAccountLacksPermissions, lacks)
+	report := reportsOf(tn)
+	require.Contains(t, report, "hold the objects that exist against the new schema of CustomResourceDefinition gadgets."+group+", in version v1")
+	require.Empty(t, lists(tn, group), "nothing is tried without the right to")
+	out, _ := preflightOf(t, missing, "subscription/a", "-n", tn.Namespace)
+	require.Contains(t, out, lacks)
+
+	// Who may is told which do not fit, and of others' only how many.
+	tn.Grant(rbac.ClusterScope, rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{"gadgets"}, Verbs: []string{"list"}})
+	says(tn, "a", names.ConditionObjectsRefused, names.ReasonRefusedByAPIServer, fmt.Sprintf("error validating existing CRs against new CRD's schema for %q: "+
+		"updated validation is too restrictive: 2 object(s) would be invalid in version v1: %s/mine (spec.size: Required value), 1 outside of the namespaces",
+		"gadgets."+group, tn.Namespace))
+	for _, text := range []string{reportsOf(tn), conditionsOf(tn)} {
+		require.Contains(t, text, tn.Namespace+"/mine")
+		for _, others := range []string{"foreign-gadget", other, env.GadgetOwner} {
+			require.NotContains(t, text, others)
+		}
+	}
+	now := &apiextensionsv1.CustomResourceDefinition{}
+	require.NoError(t, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(before), now))
+	require.Equal(t, before.ResourceVersion, now.ResourceVersion, "nothing was written")
+	inState(tn, "a", operatorsv1alpha1.SubscriptionStateUpgradePending, "a.v2.0.0", "a.v1.0.0")
+
+	// One that is mended is no longer told of; with the last of them the plan goes on.
+	tn.SetSize(mine)
+	says(tn, "a", names.ConditionObjectsRefused, names.ReasonRefusedByAPIServer, "1 object(s) would be invalid in version v1: 1 outside of")
+	tn.SetSize(foreign)
+	settles(tn, "a.v2.0.0")
+	require.NoError(t, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(before), now))
+	require.Greater(t, now.Generation, before.Generation)
+
+	// A schema that can refuse nothing that was taken, and one that is the same, need no look.
+	read := len(lists(tn, group))
+	require.NotZero(t, read)
+	tn.PublishWith("catalog", all, releasesV1, releasesV2, releasesV3)
+	settles(tn, "a.v3.0.0")
+	tn.PublishWith("catalog", all, releasesV1, releasesV2, releasesV3, "a.v4.0.0 stable replaces=a.v3.0.0")
+	settles(tn, "a.v4.0.0")
+	require.Len(t, lists(tn, group), read)
+}
+
+// What Kubernetes allows is allowed: a version may be no longer served, as its objects are read in another. It may
+// not go while objects may be stored in it.
+func TestAVersionMayBeUnservedButNotGoWhileObjectsAreStoredInIt(t *testing.T) {
+	t.Parallel()
+	tn, group := brings(t)
+	versions := func(edit func(v1, v2 *apiextensionsv1.CustomResourceDefinitionVersion)) *apiextensionsv1.CustomResourceDefinition {
+		crd := env.Gadgets(group)
+		v1, v2 := crd.Spec.Versions[0], crd.Spec.Versions[0]
+		v2.Name, v2.Storage = "v2", false
+		edit(&v1, &v2)
+		crd.Spec.Versions = []apiextensionsv1.CustomResourceDefinitionVersion{v1, v2}
+		return crd
+	}
+	alone := versions(func(_, v2 *apiextensionsv1.CustomResourceDefinitionVersion) { v2.Storage = true })
+	alone.Spec.Versions = alone.Spec.Versions[1:]
+	all := env.Brings{
+		"a.v1.0.0": versions(func(_, _ *apiextensionsv1.CustomResourceDefinitionVersion) {}),
+		"a.v2.0.0": versions(func(v1, v2 *apiextensionsv1.CustomResourceDefinitionVersion) {
+			v1.Served, v1.Storage, v2.Storage = false, false, true
+		}),
+		"a.v3.0.0": alone,
+	}
+	tn.PublishWith("catalog", all, releasesV1)
+	tn.Subscribe("catalog", "a", "stable")
+	settles(tn, "a.v1.0.0")
+	another := following(t)
+	another.PublishWith("catalog", all, releasesV1)
+	another.Subscribe("catalog", "a", "stable")
+	settles(another, "a.v1.0.0")
+	obj := tn.Gadget(group, "v1", tn.Namespace, "stored-in-v1")
+	obj.SetAPIVersion(group + "/v2")
+
+	tn.PublishWith("catalog", all, releasesV1, releasesV2)
+	settles(tn, "a.v2.0.0")
+	require.NoError(t, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(obj), obj))
+	another.Eventually(func(c *assert.CollectT) { // who still needs it is told
+		csv := another.CSV(c, "a.v1.0.0")
+		assert.NotEqual(c, operatorsv1alpha1.CSVPhaseSucceeded, csv.Status.Phase)
+		assert.Contains(c, fmt.Sprintf("%+v", csv.Status.RequirementStatus), "CRD version not served")
+	})
+
+	tn.PublishWith("catalog", all, releasesV1, releasesV2, releasesV3)
+	says(tn, "a", names.ConditionObjectsRefused, names.ReasonRefusedByAPIServer,
+		fmt.Sprintf("risk of data loss updating %q: new CRD removes version v1 that is listed as a stored version", "gadgets."+group))
+	tn.SetSize(obj) // which stores it anew
+	crd := &apiextensionsv1.CustomResourceDefinition{}
+	require.NoError(t, cluster.Client.Get(t.Context(), client.ObjectKey{Name: "gadgets." + group}, crd))
+	before := crd.DeepCopy()
+	crd.Status.StoredVersions = []string{"v2"}
+	require.NoError(t, cluster.Client.Status().Patch(t.Context(), crd, client.MergeFrom(before)))
+	settles(tn, "a.v3.0.0")
+	require.Empty(t, lists(tn, group))
+}
+
+// reportsOf are the reports of the namespace's plans.
+func reportsOf(tn *env.Tenant) string {
+	tn.T.Helper()
+	list := &corev1.ConfigMapList{}
+	require.NoError(tn.T, cluster.Client.List(tn.T.Context(), list, client.InNamespace(tn.Namespace)))
+	var out strings.Builder
+	for _, cm := range list.Items {
+		if strings.HasPrefix(cm.Name, names.ReportPrefix) {
+			out.WriteString(cm.Data["report.yaml"])
+		}
+	}
+	return strings.Join(strings.Fields(out.String()), " ") // as if lines were not broken
+}
+
+// conditionsOf are all that the namespace's plans and Subscriptions say.
+func conditionsOf(tn *env.Tenant) string {
+	tn.T.Helper()
+	plans, subs := &operatorsv1alpha1.InstallPlanList{}, &operatorsv1alpha1.SubscriptionList{}
+	require.NoError(tn.T, cluster.Client.List(tn.T.Context(), plans, client.InNamespace(tn.Namespace)))
+	require.NoError(tn.T, cluster.Client.List(tn.T.Context(), subs, client.InNamespace(tn.Namespace)))
+	var out strings.Builder
+	for _, p := range plans.Items {
+		fmt.Fprintf(&out, "%s\n%+v\n", p.Status.Message, p.Status.Conditions)
+	}
+	for _, s := range subs.Items {
+		fmt.Fprintf(&out, "%+v\n", s.Status.Conditions)
+	}
+	return out.String()
+}
