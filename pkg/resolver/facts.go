@@ -40,6 +40,9 @@ type facts struct {
 	once     sync.Once
 	needs    []requirement
 	needsErr error
+
+	noteOnce sync.Once
+	noteText string
 }
 
 func factsOf(b *catalog.Bundle) *facts {
@@ -76,19 +79,34 @@ func (f *facts) requirements() ([]requirement, error) {
 	return f.needs, f.needsErr
 }
 
-// installedFacts are those of an installed version: as its own annotation says them, else as far as they follow
-// from its ClusterServiceVersion.
-func installedFacts(csv *operatorsv1alpha1.ClusterServiceVersion, pkg string) *facts {
-	f := &facts{name: csv.Name, pkg: pkg}
-	f.setVersion(csv.Spec.Version.String())
+// note is how a ClusterServiceVersion notes the properties.
+func (f *facts) note() string {
+	f.noteOnce.Do(func() { f.noteText = catalog.PropertiesText(f.properties) })
+	return f.noteText
+}
+
+// notedFacts are those of an installed version as its own annotation says them; nil where it does not.
+func notedFacts(csv *operatorsv1alpha1.ClusterServiceVersion, pkg string) *facts {
 	var stated struct {
 		Properties []catalog.Property `json:"properties"`
 	}
-	if text := csv.Annotations[names.AnnotationProperties]; text != "" && json.Unmarshal([]byte(text), &stated) == nil {
-		f.properties = stated.Properties
-		f.readProperties()
+	if text := csv.Annotations[names.AnnotationProperties]; text == "" || json.Unmarshal([]byte(text), &stated) != nil {
+		return nil
+	}
+	f := &facts{name: csv.Name, pkg: pkg, properties: stated.Properties}
+	f.setVersion(csv.Spec.Version.String())
+	f.readProperties()
+	return f
+}
+
+// installedFacts are those of an installed version: as its own annotation says them, else as far as they follow
+// from its ClusterServiceVersion.
+func installedFacts(csv *operatorsv1alpha1.ClusterServiceVersion, pkg string) *facts {
+	if f := notedFacts(csv, pkg); f != nil {
 		return f
 	}
+	f := &facts{name: csv.Name, pkg: pkg}
+	f.setVersion(csv.Spec.Version.String())
 	crds, services := csv.Spec.CustomResourceDefinitions, csv.Spec.APIServiceDefinitions
 	for _, crd := range crds.Owned {
 		f.apis = append(f.apis, crdAPI(crd))

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/remit-olm/remit/pkg/catalog"
+	"github.com/remit-olm/remit/pkg/lib/names"
 )
 
 func TestWhyAnUpgradeIsHeldBack(t *testing.T) {
@@ -83,4 +84,34 @@ func TestAboutManyUpgradesThatAreHeldBackLittleIsSaid(t *testing.T) {
 	require.Len(t, got.Held, len(asked))
 	require.Contains(t, got.Held["a00"].Message, "no catalog that may be used offers")
 	require.Equal(t, "a09.v2.0.0 of channel c does not take the place of a09.v1.0.0: what else is asked for in the namespace comes first", got.Held["a09"].Message)
+}
+
+// What is installed offers and needs what it did when it was installed, if it notes that, whatever its catalog says by
+// now, and where that is gone.
+func TestWhatIsInstalledStaysWhatItWas(t *testing.T) {
+	before := graph("ns/cat", "a.v1.0.0 c needs=b:<2.0.0 owns=K").Packages["a"].Bundles["a.v1.0.0"]
+	now := []string{"a.v1.0.0 c", "b.v1.0.0 c", "b.v2.0.0 c replaces=b.v1.0.0", "d.v1.0.0 c owns=K"}
+	for name, row := range map[string]struct {
+		noted    bool
+		catalogs []*catalog.Snapshot
+		// upgraded says that b is, taken that d comes to own a's kind.
+		upgraded, taken bool
+	}{
+		"noted, and the catalog says otherwise":     {noted: true, catalogs: []*catalog.Snapshot{graph("ns/cat", now...)}},
+		"not noted: the catalog knows":              {catalogs: []*catalog.Snapshot{graph("ns/cat", now...)}, upgraded: true, taken: true},
+		"noted, and another catalog has the others": {noted: true, catalogs: []*catalog.Snapshot{graph("ns/cat", now[1:]...)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ns := subjects("a ns/gone/a/c installed=a.v1.0.0", "b ns/cat/b/c installed=b.v1.0.0", "d ns/cat/d/c")
+			if len(row.catalogs[0].Packages) == 3 {
+				ns.Subjects[0].Subscription.Spec.CatalogSource = "cat"
+			}
+			if row.noted {
+				ns.Subjects[0].Installed.Annotations = map[string]string{names.AnnotationProperties: catalog.PropertiesText(before.Properties)}
+			}
+			got := world(row.catalogs...).Resolve(ns)
+			require.Equal(t, row.upgraded, got.Held["b"] == nil, "%v", got.Held)
+			require.Equal(t, row.taken, got.Problems["d"] == nil, "%v", got.Problems)
+		})
+	}
 }

@@ -8,6 +8,8 @@ import (
 	"github.com/blang/semver/v4"
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/remit-olm/remit/pkg/lib/names"
 )
 
 // Subject is a Subscription with where it stands.
@@ -222,13 +224,22 @@ func (d *decision) successors(s Subject, found *found, problem *Problem) []*oper
 	return append(out, there)
 }
 
-// factsOf are those of what a Subscription has installed: its catalog knows best, if it still has that version.
+// factsOf are those of what a Subscription has installed: as it was installed, whatever its catalog says by now. Of one
+// that does not note that, its catalog knows best, if it still has that version.
 func (d *decision) factsOf(s Subject) *facts {
 	spec := s.Subscription.Spec
+	var published *facts
 	if x := d.indexOf(types.NamespacedName{Namespace: spec.CatalogSourceNamespace, Name: spec.CatalogSource}); x != nil {
-		if f := x.bundles[spec.Package][s.Installed.Name]; f != nil {
-			return f
-		}
+		published = x.bundles[spec.Package][s.Installed.Name]
+	}
+	if published != nil && published.note() == s.Installed.Annotations[names.AnnotationProperties] {
+		return published // the same, and read already
+	}
+	if f := notedFacts(s.Installed, spec.Package); f != nil {
+		return f
+	}
+	if published != nil {
+		return published
 	}
 	return installedFacts(s.Installed, spec.Package)
 }

@@ -164,6 +164,15 @@ func (in Input) steps(pin Pin, content *catalog.Content) (*build.Steps, error) {
 	}}
 	return build.NewStepResourceFromBundle(b, build.Scope{
 		Namespace: in.Namespace, Package: pin.Package, Group: in.Group, Targets: in.Targets, Account: account,
-		Unbounded: in.Account.Default, Replaces: pin.Replaces,
+		Unbounded: in.Account.Default, Replaces: pin.Replaces, Properties: in.propertiesOf(pin),
 	}, checker)
+}
+
+// propertiesOf are those that the catalog states of a pinned bundle, as a ClusterServiceVersion notes them.
+func (in Input) propertiesOf(pin Pin) string {
+	snapshot, ok := in.Catalogs.Get(pin.CatalogKey())
+	if !ok || snapshot.Packages[pin.Package] == nil || snapshot.Packages[pin.Package].Bundles[pin.Bundle] == nil {
+		return ""
+	}
+	return catalog.PropertiesText(snapshot.Packages[pin.Package].Bundles[pin.Bundle].Properties)
 }

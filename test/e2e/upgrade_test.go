@@ -106,7 +106,7 @@ func TestAnOperatorFollowsItsChannelWithWhatItNeeds(t *testing.T) {
 	// at first.
 	refused := tn.Refuse(&operatorsv1alpha1.Subscription{ObjectMeta: tn.Meta("b-stable-catalog-" + tn.Namespace), Spec: &operatorsv1alpha1.SubscriptionSpec{
 		CatalogSource: "catalog", CatalogSourceNamespace: tn.Namespace, Package: "b"}})
-	tn.Publish("catalog", releasesV1, releasesV2, releasesV3+" needs=b:>=1.0.0", "b.v1.0.0 stable")
+	tn.Publish("catalog", releasesV1, releasesV2, releasesV3+" needs=b:<2.0.0", "b.v1.0.0 stable")
 	says(tn, "a", operatorsv1alpha1.SubscriptionBundleUnpackFailed, "EnsureInstallPlanFailed", "blocked by the test")
 	refused.Remove()
 	settles(tn, "a.v3.0.0", "b.v1.0.0")
@@ -116,16 +116,20 @@ func TestAnOperatorFollowsItsChannelWithWhatItNeeds(t *testing.T) {
 	require.Equal(t, "a", made.Annotations[names.AnnotationGeneratedBy])
 	require.Equal(t, "b.v1.0.0", made.Spec.StartingCSV)
 
-	// What is needed follows its own channel, as far as it is let.
-	tn.Publish("catalog", releasesV1, releasesV2, releasesV3+" needs=b:<2.0.0", "b.v1.0.0 stable", "b.v1.1.0 stable replaces=b.v1.0.0",
+	// What is needed follows its own channel, as far as it is let: by what was installed, whatever the catalog says now.
+	tn.Publish("catalog", releasesV1, releasesV2, releasesV3, "b.v1.0.0 stable", "b.v1.1.0 stable replaces=b.v1.0.0",
 		"b.v2.0.0 stable replaces=b.v1.1.0")
 	settles(tn, "a.v3.0.0", "b.v1.1.0")
 	inState(tn, made.Name, operatorsv1alpha1.SubscriptionStateUpgradeAvailable, "b.v1.1.0", "b.v1.1.0")
 	says(tn, made.Name, names.ConditionUpgradeHeldBack, resolver.UpgradeClashes, "b.v2.0.0 of channel stable does not take the place of b.v1.1.0: bundle a.v3.0.0 requires")
 	require.Empty(t, subscriptions(t, tn)[made.Name].Status.GetCondition(operatorsv1alpha1.SubscriptionResolutionFailed).Reason)
 
-	tn.Publish("catalog", releasesV1, releasesV2, releasesV3, "b.v1.1.0 stable", "b.v2.0.0 stable replaces=b.v1.1.0")
-	settles(tn, "a.v3.0.0", "b.v2.0.0")
+	noted := &operatorsv1alpha1.ClusterServiceVersion{}
+	require.NoError(t, tn.Get("a.v3.0.0", noted))
+	require.Contains(t, noted.Annotations[names.AnnotationProperties], `{"type":"olm.package.required","value":{"packageName":"b","versionRange":"<2.0.0"}}`)
+
+	tn.Publish("catalog", releasesV3, "a.v4.0.0 stable replaces=a.v3.0.0", "b.v1.1.0 stable", "b.v2.0.0 stable replaces=b.v1.1.0")
+	settles(tn, "a.v4.0.0", "b.v2.0.0")
 	inState(tn, made.Name, operatorsv1alpha1.SubscriptionStateAtLatest, "b.v2.0.0", "b.v2.0.0")
 	require.Empty(t, subscriptions(t, tn)[made.Name].Status.GetCondition(names.ConditionUpgradeHeldBack).Reason)
 }

@@ -42,6 +42,9 @@ type Scope struct {
 	// Replaces names the installed version whose place the bundle takes, whatever its author thought that would
 	// be; "" where there is none.
 	Replaces string
+	// Properties are the bundle's, as its ClusterServiceVersion is to note them (catalog.PropertiesText): what is
+	// installed offers and needs the same from then on, whatever becomes of the catalog. "" leaves them out.
+	Properties string
 	// Account is what the CSV's permissions are held against.
 	Account *corev1.ServiceAccount
 	// Unbounded says that the account is the installation's default account.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/golang/mock/gomock"
@@ -211,4 +212,21 @@ func TestACheckerThatCannotTellIsAnError(t *testing.T) {
 	checker.EXPECT().MissingRules(gomock.Any(), gomock.Any(), gomock.Any()).Return(nil, errors.New("no cache"))
 	_, err := build.NewStepResourceFromBundle(parse(t, csvText), scope("own"), checker)
 	require.EqualError(t, err, "no cache")
+}
+
+func TestACSVNotesItsBundlesPropertiesUnlessItsAuthorDid(t *testing.T) {
+	properties := func(text, stated string) string {
+		s := scope()
+		s.Properties = stated
+		checker := mock.NewMockRuleChecker(gomock.NewController(t))
+		checker.EXPECT().MissingRules(gomock.Any(), gomock.Any(), gomock.Any()).AnyTimes()
+		steps, err := build.NewStepResourceFromBundle(parse(t, text), s, checker)
+		require.NoError(t, err)
+		return steps.Steps[0].Object.GetAnnotations()[names.AnnotationProperties]
+	}
+	const stated = `{"properties":[{"type":"olm.package","value":{"packageName":"op","version":"1.0.0"}}]}`
+	require.Equal(t, stated, properties(csvText, stated))
+	require.Empty(t, properties(csvText, ""))
+	own := strings.Replace(csvText, "metadata: {", `metadata: {annotations: {operatorframework.io/properties: "own"}, `, 1)
+	require.Equal(t, "own", properties(own, stated))
 }

@@ -16,7 +16,7 @@ import (
 )
 
 // csvObject is the ClusterServiceVersion in the Subscription's namespace. It carries the annotations of its
-// OperatorGroup from the start, and the finalizer where something outside that namespace will belong to it.
+// OperatorGroup and its bundle's properties from the start, and the finalizer where something outside that namespace will belong to it.
 func csvObject(b *bundle.Bundle, scope Scope) (*unstructured.Unstructured, error) {
 	obj, err := encodeCSV(b.CSV)
 	if err != nil {
@@ -28,12 +28,17 @@ func csvObject(b *bundle.Bundle, scope Scope) (*unstructured.Unstructured, error
 			return nil, fmt.Errorf("ClusterServiceVersion %q: %w", b.CSV.Name, err)
 		}
 	}
+	annotations := maps.Clone(obj.GetAnnotations())
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
 	if scope.Group != "" {
-		annotations := maps.Clone(obj.GetAnnotations())
-		if annotations == nil {
-			annotations = map[string]string{}
-		}
 		maps.Copy(annotations, deployment.GroupAnnotations(scope.Group, scope.Namespace, scope.Targets))
+	}
+	if annotations[names.AnnotationProperties] == "" && scope.Properties != "" { // its author knows best
+		annotations[names.AnnotationProperties] = scope.Properties
+	}
+	if len(annotations) > 0 {
 		obj.SetAnnotations(annotations)
 	}
 	if Outside(b.CSV, scope.Namespace, scope.Targets) || slices.ContainsFunc(b.Objects, leavesWithCSV) {
