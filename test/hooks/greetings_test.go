@@ -58,7 +58,12 @@ func ownCluster(t *testing.T, args ...manifests.Args) *env.Cluster {
 	t.Helper()
 	dir := t.TempDir() + "/" + catalogBoth
 	require.NoError(t, writeBoth(dir))
-	c, err := env.Start(t.Context(), env.Options{Catalogs: map[string]string{image(catalogBoth): dir}, Args: args})
+	return startCluster(t, env.Options{Catalogs: map[string]string{image(catalogBoth): dir}, Args: args})
+}
+
+func startCluster(t *testing.T, options env.Options) *env.Cluster {
+	t.Helper()
+	c, err := env.Start(t.Context(), options)
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		_, err := c.CheckSelf(context.Background())

@@ -12,6 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/remit-olm/remit/manifests"
+	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/test/env"
 )
 
@@ -65,6 +67,29 @@ func TestANamespaceThatBeginsToMatchIsCovered(t *testing.T) {
 	labelled := time.Now()
 	tn.Eventually(func(ct *assert.CollectT) { assert.True(ct, calledIn(ct, cluster.Client, later)) })
 	t.Logf("FIGURE a namespace was covered %s after it was labelled", time.Since(labelled).Round(10*time.Millisecond))
+}
+
+// A group without an account of its own reaches what it lists, and what its selector matches, as one with an account.
+func TestWithTheDefaultAccountWebhooksAreCalledInTheTargetsOnly(t *testing.T) {
+	t.Parallel()
+	c := startCluster(t, env.Options{Profile: manifests.ProfileCompat, Without: []string{names.ServiceAccountCatalog}})
+	for name, group := range map[string]func(tn *env.Tenant, targets []string) operatorsv1.OperatorGroupSpec{
+		"listed": func(_ *env.Tenant, targets []string) operatorsv1.OperatorGroupSpec {
+			return operatorsv1.OperatorGroupSpec{TargetNamespaces: targets}
+		},
+		"selected": func(tn *env.Tenant, _ []string) operatorsv1.OperatorGroupSpec {
+			return operatorsv1.OperatorGroupSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"team": tn.Namespace}}}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tn := c.Tenant(t)
+			target, stranger := tn.Other(map[string]string{"team": tn.Namespace}), tn.Other(nil)
+			tn.Create(&operatorsv1.OperatorGroup{ObjectMeta: tn.Meta("group"), Spec: group(tn, []string{tn.Namespace, target})})
+			install(tn, operator(1))
+			tn.Eventually(func(ct *assert.CollectT) { assert.True(ct, calledIn(ct, c.Client, target)) })
+			require.False(t, calledIn(t, c.Client, stranger))
+		})
+	}
 }
 
 func TestTwoInstallsOfOneOperatorStandSideBySide(t *testing.T) {

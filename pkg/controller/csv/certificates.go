@@ -44,7 +44,6 @@ func (r *Reconciler) certify(ctx context.Context, s *scope) error {
 				noteRotation, c.Deployment, c.Expires.UTC().Format(time.DateOnly), oneLine(c.Blocked)))
 		}
 	}
-	r.metrics.set(s)
 	return s.render()
 }
 

@@ -91,7 +91,11 @@ func (r *Reconciler) leave(ctx context.Context, s *scope) error {
 	if err != nil || len(left) == 0 {
 		return err
 	}
-	if err := r.cleaner(ctx, s); err != nil {
+	err = r.cleaner(ctx, s)
+	switch {
+	case scoped.ReasonOf(err) != "":
+		return nil // nobody is left to remove it as
+	case err != nil:
 		return client.IgnoreNotFound(err)
 	}
 	for _, obj := range left {

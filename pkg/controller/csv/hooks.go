@@ -57,7 +57,7 @@ func (r *Reconciler) gatherHooks(ctx context.Context, s *scope) error {
 // reach is whom the operator's webhooks reach: targets as far as they exist. One that goes is not to wait
 // for an operator's answer, and one that comes is looked at before it is reached.
 func (r *Reconciler) reach(ctx context.Context, s *scope) (webhook.Group, error) {
-	group := webhook.Group{UID: s.group.UID, Bounded: !s.account.Default, Spared: []string{r.namespace}}
+	group := webhook.Group{Bounded: !s.account.Default, Spared: []string{r.namespace}}
 	if len(s.group.Spec.TargetNamespaces) == 0 {
 		group.Selector = s.group.Spec.Selector
 	}

@@ -1,36 +1,85 @@
 package csv
 
 import (
+	"sync"
+	"time"
+
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// metrics are what an administrator may want to be warned by.
+// metrics are what an administrator may want to be warned by. The days are counted when they are asked for: a
+// certificate that nobody can look at any more expires all the same.
 type metrics struct {
-	daysLeft *prometheus.GaugeVec
+	clock    clock.PassiveClock
+	daysLeft *prometheus.Desc
+
+	mu sync.Mutex
+	// expires is when the certificates of ClusterServiceVersions expire, by Deployment.
+	expires map[types.NamespacedName]map[string]time.Time
 }
 
-func newMetrics() *metrics {
-	return &metrics{daysLeft: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "csv_serving_certificate_days_left",
-		Help: "Days until the certificate expires by which a Deployment of a ClusterServiceVersion serves webhooks or APIs.",
-	}, []string{"namespace", "name", "deployment"})}
+func newMetrics(c clock.PassiveClock) *metrics {
+	return &metrics{
+		clock: c,
+		daysLeft: prometheus.NewDesc("csv_serving_certificate_days_left",
+			"Days until the certificate expires by which a Deployment of a ClusterServiceVersion serves webhooks or APIs.",
+			[]string{"namespace", "name", "deployment"}, nil),
+		expires: map[types.NamespacedName]map[string]time.Time{},
+	}
 }
 
 // RegisterMetrics makes the metrics known.
 func (r *Reconciler) RegisterMetrics(to prometheus.Registerer) error {
-	return to.Register(r.metrics.daysLeft)
+	return to.Register(r.metrics)
 }
 
-// set says how long the certificates last, as of this look: there is one at least every secretLook.
-func (m *metrics) set(s *scope) {
-	for _, c := range s.certificates {
-		if !c.Expires.IsZero() {
-			m.daysLeft.WithLabelValues(s.csv.Namespace, s.csv.Name, c.Deployment).Set(c.Expires.Sub(s.facts.Now).Hours() / 24)
+// Describe implements prometheus.Collector.
+func (m *metrics) Describe(to chan<- *prometheus.Desc) { to <- m.daysLeft }
+
+// Collect implements prometheus.Collector.
+func (m *metrics) Collect(to chan<- prometheus.Metric) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := m.clock.Now()
+	for csv, deployments := range m.expires {
+		for name, expires := range deployments {
+			days := expires.Sub(now).Hours() / 24
+			to <- prometheus.MustNewConstMetric(m.daysLeft, prometheus.GaugeValue, days, csv.Namespace, csv.Name, name)
 		}
 	}
 }
 
+// set notes when the certificates expire. One that could not be looked at is as it was; a ClusterServiceVersion
+// that is replaced, or has them from a tool of the cluster, has none.
+func (m *metrics) set(s *scope) {
+	key := client.ObjectKeyFromObject(s.csv)
+	if s.facts.ReplacedBy != "" || s.hooks != nil && (s.hooks.Empty() || s.hooks.Outsourced()) {
+		m.forget(key)
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	expires := map[string]time.Time{}
+	for _, c := range s.certificates {
+		when, known := m.expires[key][c.Deployment]
+		if !c.Expires.IsZero() {
+			when, known = c.Expires, true
+		}
+		if known {
+			expires[c.Deployment] = when
+		}
+	}
+	if len(s.certificates) > 0 {
+		m.expires[key] = expires
+	}
+}
+
 // forget drops those of a ClusterServiceVersion that is gone.
-func (m *metrics) forget(namespace, name string) {
-	m.daysLeft.DeletePartialMatch(prometheus.Labels{"namespace": namespace, "name": name})
+func (m *metrics) forget(csv types.NamespacedName) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.expires, csv)
 }

@@ -14,14 +14,14 @@ func pending(f Facts) Transition {
 	switch {
 	case f.Waits != "":
 		return waiting(f)
+	case f.CSV.Status.Reason == reasonNeedsCertRotation && f.Rolling && f.Refused == nil:
+		// What runs is only rolled: it goes on even where it would not be installed any more.
 	case f.Prepared != nil:
 		t := to(phasePending, reasonRequirementsNotMet, messageNotMet+": "+oneLine(f.Prepared))
 		t.After = again(f, f.Prepared)
 		return t
 	case f.Settling:
 		return stay(f)
-	case f.CSV.Status.Reason == reasonNeedsCertRotation && f.Rolling && f.Refused == nil:
-		// What runs is only rolled: it goes on even where it would not be installed any more.
 	case f.Excess != nil:
 		return to(phasePending, reasonRequirementsNotMet, messageNotMet+": "+f.Excess.Error())
 	case f.Unmet:

@@ -9,7 +9,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
@@ -109,14 +108,7 @@ func (r *Reconciler) inPlace(ctx context.Context, s *scope, want *unstructured.U
 	if err := r.client.Get(ctx, client.ObjectKeyFromObject(want), live); err != nil {
 		return false, client.IgnoreNotFound(err)
 	}
-	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(live)
-	if err != nil {
-		return false, fmt.Errorf("encode %s: %w", apply.Describe(want), err)
-	}
-	expected := want.DeepCopy()
-	delete(expected.Object, "apiVersion") // typed reads leave both empty
-	delete(expected.Object, "kind")
-	return s.owner.Owns(live) && live.GetDeletionTimestamp() == nil && apply.Contains(content, expected.Object), nil
+	return deployment.InPlace(live, want, s.owner), nil
 }
 
 // annotate puts the OperatorGroup's annotations on the CSV, which are Remit's alone to set, and the finalizer

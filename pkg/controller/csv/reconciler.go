@@ -99,7 +99,7 @@ func New(o Options) (*Reconciler, error) {
 		namespace:     o.Namespace,
 		certificates:  o.Certificates,
 		memory:        &hooks.Memory{},
-		metrics:       newMetrics(),
+		metrics:       newMetrics(o.Clock),
 		clock:         o.Clock,
 	}, nil
 }
@@ -111,7 +111,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	defer looked()
 	csv := &operatorsv1alpha1.ClusterServiceVersion{}
 	if err := r.client.Get(ctx, req.NamespacedName, csv); err != nil {
-		r.metrics.forget(req.Namespace, req.Name)
+		r.metrics.forget(req.NamespacedName)
 		r.forget(req.NamespacedName)
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
@@ -131,6 +131,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.gather(ctx, s); err != nil {
 		return ctrl.Result{}, err
 	}
+	r.metrics.set(s)
 	last, err := r.move(ctx, s)
 	if err != nil || s.gone {
 		return ctrl.Result{}, err

@@ -25,7 +25,7 @@ func (e *TakenError) Error() string { return fmt.Sprintf(messageNotAdoptable, e.
 // CustomResourceDefinition. live is nil where there is no APIService. The error is a *TakenError.
 func Taken(api API, owner ownerutil.Owner, live *apiregistrationv1.APIService, crds []apiextensionsv1.CustomResourceDefinition) error {
 	if live != nil && !owner.Owns(live) {
-		why := fmt.Sprintf("it does not carry the marks of package %q in namespace %q", owner.Package, owner.Namespace)
+		why := owner.Stranger()
 		if live.Spec.Service == nil {
 			why = "the API server serves it itself"
 		}

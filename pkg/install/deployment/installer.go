@@ -2,6 +2,7 @@ package deployment
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -97,8 +98,20 @@ func Ours(owner ownerutil.Owner) func(*unstructured.Unstructured) error {
 		if owner.Owns(live) {
 			return nil
 		}
-		return fmt.Errorf("it does not carry the marks of package %q in namespace %q", owner.Package, owner.Namespace)
+		return errors.New(owner.Stranger())
 	}
+}
+
+// InPlace says whether a live object, as a cache holds it, is this lineage's and has every wanted field.
+func InPlace(live client.Object, want *unstructured.Unstructured, owner ownerutil.Owner) bool {
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(live)
+	if err != nil {
+		return false
+	}
+	expected := want.DeepCopy()
+	delete(expected.Object, "apiVersion") // typed reads leave both empty
+	delete(expected.Object, "kind")
+	return owner.Owns(live) && live.GetDeletionTimestamp() == nil && apply.Contains(content, expected.Object)
 }
 
 // Orphans are the Deployments that the CSV's UID owns and that are not wanted.

@@ -96,7 +96,7 @@ func (i Installer) Certify(ctx context.Context, p *Plan, live *Live, d serving.D
 		c.Times = i.Policy.Times(set.Current)
 	}
 	c.Hash = set.Hash()
-	p.sets[d.Name] = set
+	p.certified(d.Name, set)
 	return c, nil
 }
 
@@ -136,7 +136,7 @@ func (i Installer) unchanged(c Certificate, p *Plan, live *Live, d cert.Decision
 		return c, nil
 	}
 	c.Hash = d.Set.Hash()
-	p.sets[c.Deployment] = d.Set
+	p.certified(c.Deployment, d.Set)
 	return c, nil
 }
 
@@ -187,7 +187,7 @@ func (i Installer) service(ctx context.Context, p *Plan, live *Live, d serving.D
 	if err != nil {
 		return err
 	}
-	if have := live.services[d.Name]; have != nil && inPlace(have, want, p.in.Owner) {
+	if have := live.services[d.Name]; have != nil && deployment.InPlace(have, want, p.in.Owner) {
 		return nil
 	}
 	_, _, err = apply.Ensure(ctx, i.Account, want, deployment.Ours(p.in.Owner))
@@ -204,8 +204,7 @@ func (i Installer) secret(ctx context.Context, p *Plan, name string) (*corev1.Se
 		return nil, nil
 	}
 	if !p.in.Owner.Owns(secret) {
-		return nil, &apply.CollisionError{Object: "Secret " + key.String(), Why: fmt.Sprintf(
-			"it does not carry the marks of package %q in namespace %q", p.in.Owner.Package, p.in.Owner.Namespace)}
+		return nil, &apply.CollisionError{Object: "Secret " + key.String(), Why: p.in.Owner.Stranger()}
 	}
 	return secret, nil
 }

@@ -31,7 +31,7 @@ func (i Installer) Ensure(ctx context.Context, p *Plan, live *Live, name string)
 				return changed, err
 			}
 		}
-		if have := live.object(h); have != nil && inPlace(have, h.Unstructured, p.in.Owner) {
+		if have := live.object(h); have != nil && deployment.InPlace(have, h.Unstructured, p.in.Owner) {
 			continue
 		}
 		result, _, err := apply.Ensure(ctx, i.Account, h.Unstructured, deployment.Ours(p.in.Owner))
@@ -80,8 +80,7 @@ func convertible(p *Plan, c webhook.Conversion, crd *apiextensionsv1.CustomResou
 	case crd == nil:
 		return fmt.Errorf("CustomResourceDefinition %q is not there", c.CRD)
 	case !p.in.Owner.Owns(crd):
-		return &apply.CollisionError{Object: "CustomResourceDefinition " + c.CRD, Why: fmt.Sprintf(
-			"it does not carry the marks of package %q in namespace %q", p.in.Owner.Package, p.in.Owner.Namespace)}
+		return &apply.CollisionError{Object: "CustomResourceDefinition " + c.CRD, Why: p.in.Owner.Stranger()}
 	case crd.Spec.PreserveUnknownFields:
 		return &PreservedError{CRD: c.CRD}
 	}

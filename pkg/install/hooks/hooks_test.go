@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -441,6 +442,43 @@ func TestAPlanAsksOnceWhereObjectsLive(t *testing.T) {
 		require.EqualValues(t, "Namespaced", *c.Webhooks[0].Rules[0].Scope)
 	}
 	require.Equal(t, 1, asked)
+}
+
+// A CSV may have 500 webhooks, and each is shown.
+func TestWebhooksAreRenderedOnceForAllWhoLook(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.csv.Spec.WebhookDefinitions = nil
+	for i := range 50 {
+		w.csv.Spec.WebhookDefinitions = append(w.csv.Spec.WebhookDefinitions, w.hook(fmt.Sprintf("h%d.demo.acme.io", i)))
+	}
+	rendered := 0
+	p, err := hooks.New(hooks.Input{CSV: w.csv, Owner: w.owner, Group: w.group, Holds: func(rbacv1.PolicyRule) bool {
+		rendered++
+		return false
+	}})
+	require.NoError(t, err)
+	live, err := hooks.Gather(t.Context(), cluster.Client, p)
+	require.NoError(t, err)
+	look := func() {
+		_, err := p.Needs()
+		require.NoError(t, err)
+		for i := range w.csv.Spec.WebhookDefinitions {
+			live.Has(p, &w.csv.Spec.WebhookDefinitions[i])
+		}
+		_, err = live.Surplus(p)
+		require.NoError(t, err)
+	}
+	look()
+	require.Equal(t, 50, rendered)
+	_, err = w.installer().Certify(t.Context(), p, live, p.Served[0], permitted)
+	require.NoError(t, err)
+	look()
+	require.Equal(t, 100, rendered, "anew, with what is to be trusted")
+	_, err = w.installer().Ensure(t.Context(), p, live, name)
+	require.NoError(t, err)
+	require.True(t, w.trusts(w.secret().Data[cert.KeyCA]))
+	require.Equal(t, 100, rendered)
 }
 
 func TestWhatIsOutsideGoesWithTheNamespaceIfNobodyRemovesIt(t *testing.T) {

@@ -37,6 +37,8 @@ type Plan struct {
 	Served []serving.Deployment
 	apis   []apiservice.API
 	sets   map[string]cert.Set
+	// rendered are all hooks with these sets; nil where they are to be rendered.
+	rendered []hook
 }
 
 // New makes the plan of a CSV whose descriptions are valid ([Validate]).
@@ -72,6 +74,11 @@ func (p *Plan) Serves(deployment string) bool {
 // is not to be written before.
 func (p *Plan) Certified(deployment string) bool {
 	return p.tool != nil || !p.sets[deployment].IsZero()
+}
+
+// certified is called once it is known.
+func (p *Plan) certified(deployment string, set cert.Set) {
+	p.sets[deployment], p.rendered = set, nil
 }
 
 func (p *Plan) trust(deployment string) []byte {
@@ -130,8 +137,28 @@ type hook struct {
 	api  *apiservice.API
 }
 
-// hooks are the webhook configurations and APIServices of a Deployment, or of all for "".
+// hooks are the webhook configurations and APIServices of a Deployment, or of all for "". They are not to be
+// changed.
 func (p *Plan) hooks(deployment string) ([]hook, error) {
+	if p.rendered == nil {
+		var err error
+		if p.rendered, err = p.render(); err != nil {
+			return nil, err
+		}
+	}
+	if deployment == "" {
+		return p.rendered, nil
+	}
+	var out []hook
+	for _, h := range p.rendered {
+		if h.deployment == deployment {
+			out = append(out, h)
+		}
+	}
+	return out, nil
+}
+
+func (p *Plan) render() ([]hook, error) {
 	configurations, err := webhook.Desired(p.webhooks())
 	if err != nil {
 		return nil, err
@@ -147,7 +174,7 @@ func (p *Plan) hooks(deployment string) ([]hook, error) {
 		}
 		out = append(out, hook{Unstructured: obj, deployment: p.apis[i].Deployment, api: &p.apis[i]})
 	}
-	return slices.DeleteFunc(out, func(h hook) bool { return deployment != "" && h.deployment != deployment }), nil
+	return out, nil
 }
 
 func (p *Plan) conversions(deployment string) []webhook.Conversion {

@@ -7,6 +7,7 @@ import (
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 
 	"github.com/remit-olm/remit/pkg/install/apiservice"
+	"github.com/remit-olm/remit/pkg/install/deployment"
 	"github.com/remit-olm/remit/pkg/install/webhook"
 )
 
@@ -30,7 +31,7 @@ func (l *Live) Check(p *Plan, name string) (State, error) {
 	state := State{}
 	for _, h := range hooks {
 		have := l.object(h)
-		if have == nil || !inPlace(have, h.Unstructured, p.in.Owner) {
+		if have == nil || !deployment.InPlace(have, h.Unstructured, p.in.Owner) {
 			return State{Missing: true, Problem: fmt.Sprintf("%s %q is not as the ClusterServiceVersion wants it", h.GetKind(), h.GetName())}, nil
 		}
 		if h.api == nil {
@@ -65,8 +66,11 @@ func (l *Live) Has(p *Plan, d *operatorsv1alpha1.WebhookDescription) bool {
 	}
 	name := webhook.Name(d, p.in.Owner.Lineage)
 	return slices.ContainsFunc(hooks, func(h hook) bool {
+		if h.GetName() != name {
+			return false
+		}
 		have := l.object(h)
-		return h.GetName() == name && have != nil && inPlace(have, h.Unstructured, p.in.Owner)
+		return have != nil && deployment.InPlace(have, h.Unstructured, p.in.Owner)
 	})
 }
 

@@ -5,19 +5,15 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/remit-olm/remit/pkg/lib/names"
 )
 
 // Group is what the OperatorGroup says about the reach of its operators.
 type Group struct {
-	UID types.UID
 	// Bounded is a group whose account was named, by its author.
 	Bounded bool
 	// Targets are its namespaces, or [""] for all of them.
 	Targets []string
-	// Selector is the group's own, where it has one and no list.
+	// Selector is the group's own, where it has one and no list; nil where it has none.
 	Selector *metav1.LabelSelector
 	// Spared are namespaces that an operator of a bounded group with all namespaces does not reach, besides
 	// those that the cluster lives by: Remit's own.
@@ -28,7 +24,7 @@ type Group struct {
 var systemNamespaces = []string{metav1.NamespaceSystem, metav1.NamespacePublic, corev1.NamespaceNodeLease}
 
 // reachesNothing says that there is no namespace left to reach.
-func (g Group) reachesNothing() bool { return g.Bounded && len(g.Targets) == 0 }
+func (g Group) reachesNothing() bool { return len(g.Targets) == 0 && (g.Bounded || g.Selector == nil) }
 
 // namespaces is the selector of the group's webhooks (security model, "Bounds, object by object").
 func (g Group) namespaces() *metav1.LabelSelector {
@@ -36,14 +32,12 @@ func (g Group) namespaces() *metav1.LabelSelector {
 	switch {
 	case g.Bounded && all:
 		return byName(metav1.LabelSelectorOpNotIn, append(slices.Clone(systemNamespaces), g.Spared...))
-	case g.Bounded:
-		return byName(metav1.LabelSelectorOpIn, g.Targets)
 	case all:
 		return nil
-	case g.Selector != nil:
+	case !g.Bounded && g.Selector != nil:
 		return g.Selector.DeepCopy()
 	}
-	return &metav1.LabelSelector{MatchLabels: map[string]string{names.LabelOperatorGroupUIDPrefix + string(g.UID): ""}}
+	return byName(metav1.LabelSelectorOpIn, g.Targets)
 }
 
 func byName(op metav1.LabelSelectorOperator, values []string) *metav1.LabelSelector {

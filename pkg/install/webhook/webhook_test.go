@@ -179,7 +179,7 @@ func TestNobodyInterceptsWhatItCouldNotItselfWrite(t *testing.T) {
 func input(c *csv, edits ...func(*webhook.Input)) webhook.Input {
 	in := webhook.Input{
 		CSV: c, Owner: owner(), NamespaceUID: "ns-uid", Scopes: scopes,
-		Group: webhook.Group{UID: "og-uid", Bounded: true, Targets: []string{"t2", "t1"}},
+		Group: webhook.Group{Bounded: true, Targets: []string{"t2", "t1"}},
 		Trust: func(string) []byte { return []byte("trust") },
 	}
 	for _, e := range edits {
@@ -208,9 +208,9 @@ func TestWhomAWebhookReaches(t *testing.T) {
 		{"bounded, selected: names, since labels are no boundary", webhook.Group{Bounded: true, Targets: []string{"t1"}, Selector: own}, byName("In", "t1")},
 		{"bounded, all: never everywhere", webhook.Group{Bounded: true, Targets: []string{""}, Spared: []string{"remit"}},
 			byName("NotIn", "kube-node-lease", "kube-public", "kube-system", "remit")},
-		{"listed", webhook.Group{UID: "u", Targets: []string{"t1"}}, &metav1.LabelSelector{MatchLabels: map[string]string{"olm.operatorgroup.uid/u": ""}}},
-		{"selected", webhook.Group{UID: "u", Targets: []string{"t1"}, Selector: own}, own},
-		{"all", webhook.Group{UID: "u", Targets: []string{""}}, nil},
+		{"listed", webhook.Group{Targets: []string{"t2", "t1"}}, byName("In", "t1", "t2")},
+		{"selected", webhook.Group{Targets: []string{"t1"}, Selector: own}, own},
+		{"all", webhook.Group{Targets: []string{""}}, nil},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			require.Equal(t, tc.want, selectorOf(t, input(csvWith(hook(validating, "a.b.c")), func(in *webhook.Input) { in.Group = tc.group })))
@@ -236,9 +236,11 @@ func TestWhereObjectsLiveIsAskedOnce(t *testing.T) {
 }
 
 func TestTargetsThatHaveVanishedLeaveNobodyToReach(t *testing.T) {
-	got, err := webhook.Desired(input(csvWith(hook(validating, "a.b.c")), func(in *webhook.Input) { in.Group.Targets = nil }))
-	require.NoError(t, err)
-	require.Empty(t, got[0].Object["webhooks"])
+	for _, bounded := range []bool{true, false} {
+		got, err := webhook.Desired(input(csvWith(hook(validating, "a.b.c")), func(in *webhook.Input) { in.Group = webhook.Group{Bounded: bounded} }))
+		require.NoError(t, err)
+		require.Empty(t, got[0].Object["webhooks"])
+	}
 }
 
 func TestABoundedGroupReachesObjectsOfTheClusterOnlyWhereTheAccountMayWriteThem(t *testing.T) {

@@ -40,8 +40,6 @@ const (
 	// LabelWebhookGenerateName and LabelWebhookHash tell of which webhook description a configuration is.
 	LabelWebhookGenerateName = "olm.webhook-description-generate-name"
 	LabelWebhookHash         = "olm.webhook-description-hash"
-	// LabelOperatorGroupUIDPrefix is followed by an OperatorGroup's UID, on its target namespaces.
-	LabelOperatorGroupUIDPrefix = "olm.operatorgroup.uid/"
 	// LabelComponentPrefix is followed by <package>.<namespace> (name part cut to 63).
 	LabelComponentPrefix = "operators.coreos.com/"
 )

@@ -3,6 +3,7 @@ package ownerutil
 import (
 	"crypto/sha256"
 	"encoding/base32"
+	"fmt"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/validate/content"
@@ -39,6 +40,11 @@ func (l Lineage) ComponentLabel() string {
 // Owns says whether an object carries the marks of this lineage.
 func (l Lineage) Owns(obj metav1.Object) bool {
 	return obj.GetLabels()[names.LabelLineage] == l.Mark()
+}
+
+// Stranger says, of an object that the lineage does not own, how it was recognised.
+func (l Lineage) Stranger() string {
+	return fmt.Sprintf("it does not carry the marks of package %q in namespace %q", l.Package, l.Namespace)
 }
 
 // Owner identifies the ClusterServiceVersion for which an object is made.

@@ -2,6 +2,7 @@ package execute
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
@@ -98,8 +99,7 @@ func (s State) ours(live *unstructured.Unstructured) error {
 	if s.Step.Owner.Owns(live) {
 		return nil
 	}
-	return fmt.Errorf("it does not carry the marks of package %q in namespace %q",
-		s.Step.Owner.Package, s.Step.Owner.Namespace)
+	return errors.New(s.Step.Owner.Stranger())
 }
 
 // Done is a step that is done: the status to show, Present where nothing had to be written and Created where

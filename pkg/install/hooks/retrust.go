@@ -11,20 +11,7 @@ import (
 
 	"github.com/remit-olm/remit/pkg/install/deployment"
 	"github.com/remit-olm/remit/pkg/lib/apply"
-	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 )
-
-// inPlace compares a live object, as a cache holds it, with the wanted one.
-func inPlace(live client.Object, want *unstructured.Unstructured, owner ownerutil.Owner) bool {
-	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(live)
-	if err != nil {
-		return false
-	}
-	expected := want.DeepCopy()
-	delete(expected.Object, "apiVersion") // typed reads leave both empty
-	delete(expected.Object, "kind")
-	return owner.Owns(live) && live.GetDeletionTimestamp() == nil && apply.Contains(content, expected.Object)
-}
 
 // retrust applies the live object again, with another caBundle where it calls the Deployment: what else
 // is in it may be of a version that is on its way out, or in.

@@ -1,0 +1,73 @@
+package csv
+
+import (
+	"testing"
+	"time"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	testclock "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/pkg/install/cert"
+	"github.com/remit-olm/remit/pkg/install/hooks"
+)
+
+const day = 24 * time.Hour
+
+func TestTheDaysThatACertificateLastsRunOnThoughNobodyCanLookAtIt(t *testing.T) {
+	clock := testclock.NewFakePassiveClock(start.Time)
+	m := newMetrics(clock)
+	s := &scope{csv: &operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: "t1", Name: "demo.v1"}}}
+	look := func(expires time.Time) {
+		s.certificates = []hooks.Certificate{{Deployment: "d", Times: cert.Times{Expires: expires}}, {Deployment: "new"}}
+		m.set(s)
+	}
+	registry := prometheus.NewPedanticRegistry()
+	require.NoError(t, (&Reconciler{metrics: m}).RegisterMetrics(registry))
+	shows := func(days ...float64) {
+		t.Helper()
+		families, err := registry.Gather()
+		require.NoError(t, err)
+		var got []float64
+		for _, family := range families {
+			require.Equal(t, "csv_serving_certificate_days_left", family.GetName())
+			for _, one := range family.GetMetric() {
+				got = append(got, one.GetGauge().GetValue())
+				require.Equal(t, "d", one.GetLabel()[0].GetValue())
+			}
+		}
+		require.Equal(t, days, got)
+	}
+	shows()
+	look(start.Add(10 * day))
+	shows(10)
+	clock.SetTime(start.Add(3 * day))
+	shows(7)
+	look(time.Time{}) // it cannot be read
+	shows(7)
+	s.certificates = nil // nothing was looked at
+	m.set(s)
+	shows(7)
+	look(start.Add(13 * day))
+	shows(10)
+	s.facts.ReplacedBy = "demo.v2"
+	m.set(s)
+	shows()
+
+	s.facts.ReplacedBy = ""
+	look(start.Add(13 * day))
+	var err error
+	s.hooks, err = hooks.New(hooks.Input{CSV: s.csv})
+	require.NoError(t, err)
+	m.set(s)
+	shows() // the operator is called no more
+
+	s.hooks = nil
+	look(start.Add(13 * day))
+	shows(10)
+	m.forget(client.ObjectKeyFromObject(s.csv))
+	shows()
+}
