@@ -11,7 +11,7 @@
 // about a quarter of an hour of two cores. E2E_DIR keeps the control plane's state, and CORPUS_RUN (a regular
 // expression) picks cases by name.
 //
-// The upgrades of some of them are gone too, by an account that may do all, edge by edge of their graphs; of each edge
-// it is said that it was gone, or why no cluster of today goes it. By default that is some edges of one package;
-// CORPUS_WALK names another walk, which is then gone in full, and CORPUS=all goes all.
+// The upgrades of some of them are walked too, by an account that may do all, edge by edge of their graphs; of each edge
+// it is said that it was walked, or why no cluster of today can. By default that is some edges of one package;
+// CORPUS_WALK names another walk, which is then walked in full, and CORPUS=all walks all.
 package corpus

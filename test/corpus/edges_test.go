@@ -81,10 +81,10 @@ func asPublished(t *testing.T, root, version, pkg string) *graph {
 type edge struct {
 	graph         *graph
 	pkg, from, to string
-	// channels have it. channel is one of them by which a Subscription goes it, "" where none does.
+	// channels have it. channel is one of them by which a Subscription follows it, "" where none does.
 	channels []string
 	channel  string
-	// why no cluster of today goes it; "" where some does.
+	// why no cluster of today can; "" where some does.
 	why string
 }
 
@@ -136,7 +136,7 @@ func byVersion(p *catalog.Package, a, b string) int {
 	return semver.MustParse(p.Bundles[a].Version).Compare(semver.MustParse(p.Bundles[b].Version))
 }
 
-// classify says of an edge by which channel it is gone, or why it is not.
+// classify says of an edge by which channel it is walked, or why it is not.
 func (e *edge) classify(unserved map[string]string) {
 	for _, end := range []string{e.from, e.to} {
 		switch {
@@ -157,7 +157,7 @@ func (e *edge) classify(unserved map[string]string) {
 		}
 		instead = append(instead, fmt.Sprintf("by channel %s %q takes its place", channel, got))
 	}
-	e.why = "nobody goes it: " + strings.Join(instead, ", ")
+	e.why = "nobody takes it: " + strings.Join(instead, ", ")
 }
 
 // successor is what the resolver makes of one who has the older version and follows a channel.
@@ -189,18 +189,18 @@ type path struct {
 	edges          []*edge
 }
 
-// paths cover edges, each of which is gone once.
+// paths cover edges, each of which is walked once.
 func paths(edges []*edge) []*path {
 	var out []*path
-	gone := map[*edge]bool{}
+	walked := map[*edge]bool{}
 	next := func(g *graph, from string) *edge {
 		i := slices.IndexFunc(edges, func(e *edge) bool {
-			return !gone[e] && e.channel != "" && (g == nil || e.graph == g && e.from == from)
+			return !walked[e] && e.channel != "" && (g == nil || e.graph == g && e.from == from)
 		})
 		if i < 0 {
 			return nil
 		}
-		gone[edges[i]] = true
+		walked[edges[i]] = true
 		return edges[i]
 	}
 	for e := next(nil, ""); e != nil; e = next(nil, "") {
@@ -224,7 +224,7 @@ func channelOf(e *edge) string {
 	return ""
 }
 
-// next is what a walker at a place of the path goes to, and by which channel: "" at the end.
+// next is what a walker at a place of the path is to reach, and by which channel: "" at the end.
 func (p *path) next(installed string) (name, channel string) {
 	if installed == "" {
 		return p.start, p.channel

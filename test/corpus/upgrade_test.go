@@ -25,7 +25,7 @@ import (
 	"github.com/remit-olm/remit/test/env/corpus"
 )
 
-// walk is the upgrades of real operators that are gone in one namespace.
+// walk is the upgrades of real operators that are walked in one namespace.
 type walk struct {
 	name     string
 	packages []string
@@ -51,9 +51,9 @@ var walks = []walk{
 // stepPatience is how long a walk may take for one step.
 const stepPatience = 100 * time.Second
 
-// TestEveryUpgradeOfRealOperatorsIsGone goes the edges of the upgrade graphs of real operators as a user would see
-// them, and says of those that nobody can go why that is.
-func TestEveryUpgradeOfRealOperatorsIsGone(t *testing.T) {
+// TestEveryUpgradeOfRealOperatorsIsWalked walks the edges of the upgrade graphs of real operators as a user would see
+// them, and says of those that nobody can walk why that is.
+func TestEveryUpgradeOfRealOperatorsIsWalked(t *testing.T) {
 	root := corpus.Dir(t, "bundles")
 	pick := os.Getenv("CORPUS_WALK")
 	for _, w := range walks {
@@ -63,7 +63,7 @@ func TestEveryUpgradeOfRealOperatorsIsGone(t *testing.T) {
 	}
 }
 
-// asked is how many rounds of a walk are gone.
+// asked is how many rounds of a walk are asked for.
 func (w walk) asked(rounds int) int {
 	switch {
 	case os.Getenv("CORPUS_WALK") != "" || os.Getenv("CORPUS") == "all":
@@ -78,33 +78,33 @@ func (w walk) run(t *testing.T, root string) {
 	graphs := w.graphs(t, root)
 	edges := w.edges(t, root, graphs)
 	rounds := w.rounds(t, graphs[0], edges)
-	gone := map[*edge]bool{}
+	walked := map[*edge]bool{}
 	for i, round := range rounds[:w.asked(len(rounds))] {
-		w.goRound(t, root, i, round)
+		w.walkRound(t, root, i, round)
 		for _, p := range round {
 			for _, e := range p.edges {
-				gone[e] = true
+				walked[e] = true
 			}
 		}
 	}
 	counts := map[string]int{}
 	for _, e := range edges {
 		switch {
-		case gone[e]:
-			t.Logf("gone:    %s", e)
-			counts["gone"]++
+		case walked[e]:
+			t.Logf("walked:  %s", e)
+			counts["walked"]++
 		case e.why != "":
 			t.Logf("not:     %s: %s", e, e.why)
 			counts["not"]++
 		case len(rounds) == w.asked(len(rounds)):
-			t.Errorf("neither gone nor is there a reason: %s", e)
+			t.Errorf("neither walked nor is there a reason: %s", e)
 		default:
-			t.Logf("not now: %s: CORPUS=all goes it, by channel %s", e, e.channel)
+			t.Logf("not now: %s: CORPUS=all walks it, by channel %s", e, e.channel)
 			counts["not now"]++
 		}
 	}
-	t.Logf("%s: %d edges: %d gone in %d rounds, %d that no cluster of today goes, %d not now",
-		w.name, len(edges), counts["gone"], w.asked(len(rounds)), counts["not"], counts["not now"])
+	t.Logf("%s: %d edges: %d walked in %d rounds, %d that no cluster of today can have, %d not now",
+		w.name, len(edges), counts["walked"], w.asked(len(rounds)), counts["not"], counts["not now"])
 }
 
 // graphs are what the bundles make by themselves, and what a published catalog makes of them.
@@ -119,7 +119,7 @@ func (w walk) graphs(t *testing.T, root string) []*graph {
 
 func (w walk) all() []string { return slices.Concat(w.packages, slices.Sorted(maps.Keys(w.brought))) }
 
-// edges are those of all graphs, classified. What is gone in one need not be gone in the next one too.
+// edges are those of all graphs, classified. What is walked in one need not be walked in the next one too.
 func (w walk) edges(t *testing.T, root string, graphs []*graph) []*edge {
 	t.Helper()
 	unserved := map[string]string{}
@@ -142,7 +142,7 @@ func (w walk) edges(t *testing.T, root string, graphs []*graph) []*edge {
 	return out
 }
 
-// rounds are the paths that are gone at once: each package's first, then each one's second, and so on. A package
+// rounds are the paths that are walked at once: each package's first, then each one's second, and so on. A package
 // without any edge is installed.
 func (w walk) rounds(t *testing.T, bundles *graph, edges []*edge) [][]*path {
 	t.Helper()
@@ -178,7 +178,7 @@ func versions(t *testing.T, root, pkg string) []*published {
 	return out
 }
 
-// walker goes the paths of a round in one namespace. Each plan waits for it: so it goes by the edges that it wants,
+// walker takes the paths of a round in one namespace. Each plan waits for it: so it takes the edges that it wants,
 // and by no other.
 type walker struct {
 	t       *testing.T
@@ -189,7 +189,7 @@ type walker struct {
 	seen map[string][]string
 }
 
-func (w walk) goRound(t *testing.T, root string, number int, round []*path) {
+func (w walk) walkRound(t *testing.T, root string, number int, round []*path) {
 	t.Helper()
 	catalogs, paths := map[string]string{}, map[string]*path{}
 	for _, p := range round {
