@@ -13,6 +13,8 @@ import (
 
 // configMaps remembers what was loaded from which version of a ConfigMap, per CatalogSource.
 type configMaps struct {
+	budget *budget
+
 	mu    sync.Mutex
 	loads map[types.NamespacedName]configMapLoad
 }
@@ -40,6 +42,11 @@ func (c *configMaps) load(ctx context.Context, key types.NamespacedName, cm *cor
 	if ctx.Err() != nil {
 		return content{good: now.good, err: ctx.Err()}
 	}
+	if err == nil {
+		if err = c.budget.take(holder{fromConfigMap, key}, snap.Size()+sizeOf(cm)); err != nil {
+			now.uid = "" // it may fit when it is looked at again
+		}
+	}
 	if now.err = err; err == nil {
 		now.good = snap
 	}
@@ -50,6 +57,18 @@ func (c *configMaps) load(ctx context.Context, key types.NamespacedName, cm *cor
 	}
 	c.loads[key] = now
 	return now.content
+}
+
+// sizeOf is what the manifests take that a Snapshot of the ConfigMap keeps.
+func sizeOf(cm *corev1.ConfigMap) int64 {
+	size := 0
+	for _, text := range cm.Data {
+		size += len(text)
+	}
+	for _, data := range cm.BinaryData {
+		size += len(data)
+	}
+	return int64(size)
 }
 
 // good returns the last good content of the ConfigMap with this name, if any.
@@ -65,5 +84,8 @@ func (c *configMaps) good(key types.NamespacedName, name string) *catalog.Snapsh
 func (c *configMaps) drop(key types.NamespacedName) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	delete(c.loads, key)
+	if _, ok := c.loads[key]; ok {
+		delete(c.loads, key)
+		c.budget.release(holder{fromConfigMap, key})
+	}
 }

@@ -23,8 +23,9 @@ const (
 // connections is a manager.Runnable that owns the connections to registries: one goroutine each,
 // which sleeps in WaitForStateChange and wakes the CatalogSource when there is something to say.
 type connections struct {
-	wake  func(types.NamespacedName)
-	slots chan struct{}
+	budget *budget
+	wake   func(types.NamespacedName)
+	slots  chan struct{}
 
 	mu      sync.Mutex
 	running context.Context // nil until Start
@@ -43,11 +44,12 @@ type connection struct {
 	content
 }
 
-func newConnections(wake func(types.NamespacedName)) *connections {
+func newConnections(budget *budget, wake func(types.NamespacedName)) *connections {
 	return &connections{
-		wake:  wake,
-		slots: make(chan struct{}, maxLoads),
-		byKey: map[types.NamespacedName]*connection{},
+		budget: budget,
+		wake:   wake,
+		slots:  make(chan struct{}, maxLoads),
+		byKey:  map[types.NamespacedName]*connection{},
 	}
 }
 
@@ -106,6 +108,7 @@ func (c *connections) remove(key types.NamespacedName) {
 		return
 	}
 	delete(c.byKey, key)
+	c.budget.release(holder{fromAddress, key})
 	if e.cancel != nil {
 		e.cancel()
 	}
@@ -167,6 +170,9 @@ func (c *connections) loadUntilGood(ctx context.Context, key types.NamespacedNam
 		snap, err := c.load(ctx, e)
 		if ctx.Err() != nil {
 			return
+		}
+		if err == nil {
+			err = c.budget.take(holder{fromAddress, key}, snap.Size())
 		}
 		e.mu.Lock()
 		if e.state, e.err = connectivity.Ready, err; err == nil {

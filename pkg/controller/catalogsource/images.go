@@ -61,6 +61,7 @@ type images struct {
 	access accessFunc
 	done   func(retry)
 	disk   *disk.Store
+	budget *budget
 	wake   func(types.NamespacedName)
 	clock  clock.Clock
 	parses chan struct{}
@@ -144,8 +145,12 @@ func (e *imageEntry) inherit(old *imageEntry) {
 
 func (i *images) drop(key types.NamespacedName) {
 	i.mu.Lock()
-	defer i.mu.Unlock()
+	_, ok := i.byKey[key]
 	i.remove(key)
+	i.mu.Unlock()
+	if ok {
+		i.budget.release(holder{fromImage, key}) // which wakes others of us
+	}
 }
 
 // remove ends an entry's goroutine. The caller holds the lock.
@@ -278,14 +283,14 @@ func (r refused) Unwrap() error        { return r.error }
 // to be bad, the error is the same as then.
 func (i *images) newer(ctx context.Context, key types.NamespacedName, e *imageEntry) (*catalog.Snapshot, error) {
 	access, unread := i.access(ctx, key, e.spec.secrets, e.retry)
-	snap, err := i.newerAs(ctx, access, e)
+	snap, err := i.newerAs(ctx, key, access, e)
 	if err != nil && unread != nil && !errors.Is(err, errRefused) {
 		return nil, fmt.Errorf("%w; its pull secrets: %w", err, unread)
 	}
 	return snap, err
 }
 
-func (i *images) newerAs(ctx context.Context, access image.Access, e *imageEntry) (*catalog.Snapshot, error) {
+func (i *images) newerAs(ctx context.Context, key types.NamespacedName, access image.Access, e *imageEntry) (*catalog.Snapshot, error) {
 	if e.loaded != "" || e.refused != "" {
 		now, err := i.client.Digest(ctx, e.spec.image, access)
 		switch {
@@ -302,6 +307,9 @@ func (i *images) newerAs(ctx context.Context, access image.Access, e *imageEntry
 		return nil, err
 	}
 	snap, err := i.pull(ctx, opened, e.spec.folder)
+	if err == nil {
+		err = i.budget.take(holder{fromImage, key}, snap.Size())
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	switch {
@@ -309,8 +317,9 @@ func (i *images) newerAs(ctx context.Context, access image.Access, e *imageEntry
 		e.refused, e.refusal = opened.Named.String(), err
 	case err == nil:
 		e.loaded, e.refused, e.refusal = opened.Named.String(), "", nil
+		return snap, nil
 	}
-	return snap, err
+	return nil, err
 }
 
 // pull reads the catalog in an image by way of files, unless it was read before and is on disk.

@@ -106,18 +106,24 @@ func New(o Options) (*Reconciler, error) {
 		o.Clock = clock.RealClock{}
 	}
 	wake := &waker{}
+	bound := newBudget(o.GlobalNamespace)
 	r := &Reconciler{
 		Options:     o,
 		waker:       wake,
 		directories: newDirectories(o.Directories),
-		connections: newConnections(wake.wake),
-		configMaps:  &configMaps{},
+		connections: newConnections(bound, wake.wake),
+		configMaps:  &configMaps{budget: bound},
 		interests:   &rbac.Interests[retry]{},
 		images:      newImages(o.Images, o.Disk, wake.wake, o.Clock),
 		bundles:     newBundles(o.Images, o.Disk, o.Store.Touch, o.Clock),
 	}
 	r.images.access, r.bundles.access = r.access, r.access
 	r.images.done, r.bundles.done = r.forgetAccess, r.forgetAccess
+	r.images.budget = bound
+	bound.wake = func(key types.NamespacedName) {
+		wake.wake(key)
+		r.again(func(other types.NamespacedName) bool { return other == key })
+	}
 	return r, nil
 }
 

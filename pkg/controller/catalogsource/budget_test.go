@@ -1,0 +1,88 @@
+package catalogsource
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/remit-olm/remit/test/env/registry"
+)
+
+func TestTheCatalogsOfANamespaceShareABudget(t *testing.T) {
+	at := func(namespace, name string) types.NamespacedName {
+		return types.NamespacedName{Namespace: namespace, Name: name}
+	}
+	a, b, other, global := holder{fromImage, at("t1", "a")}, holder{fromConfigMap, at("t1", "b")}, holder{fromImage, at("t2", "a")}, holder{fromImage, at("global", "a")}
+	var woken []types.NamespacedName
+	bound := newBudget("global")
+	bound.max = 10 << 20
+	bound.wake = func(key types.NamespacedName) { woken = append(woken, key) }
+	require.NoError(t, bound.take(a, 6<<20))
+	require.EqualError(t, bound.take(b, 4<<20+1), "its content takes 5 MiB of memory, and the other catalogs of namespace t1 take 6: together at most 10 are allowed")
+	require.NoError(t, bound.take(other, 10<<20))
+	require.NoError(t, bound.take(global, 100<<20), "whose authors speak for all")
+	require.Error(t, bound.take(a, 11<<20))
+	require.Error(t, bound.take(b, 5<<20), "what was there before counts on")
+	require.Empty(t, woken)
+
+	require.NoError(t, bound.take(a, 5<<20))
+	require.ElementsMatch(t, []types.NamespacedName{b.key}, woken)
+	require.NoError(t, bound.take(b, 5<<20))
+	require.Error(t, bound.take(b, 6<<20))
+	bound.release(other)
+	require.Len(t, woken, 1)
+	bound.release(a)
+	require.Equal(t, []types.NamespacedName{b.key, b.key}, woken)
+	bound.release(b)
+	require.Len(t, woken, 2)
+	require.Equal(t, map[holder]int64{}, bound.held)
+	require.Empty(t, bound.refused)
+}
+
+// What is over says so, and is served once another one is gone; the others are served all along.
+func TestACatalogThatIsOverTheBudgetOfItsNamespace(t *testing.T) {
+	s := registry.New(t)
+	ref, _ := push(t, s, "catalog:v1", goodCatalog)
+	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "remit", Name: "c", UID: "u"},
+		Data: map[string]string{"catalog.yaml": goodCatalog + strings.Repeat("#", 1<<20)}}
+	text := operatorsv1alpha1.CatalogSourceSpec{SourceType: "internal", ConfigMap: "c"}
+	w := running(t, cm, catalogSource("first", text), catalogSource("second", text),
+		catalogSource("image", operatorsv1alpha1.CatalogSourceSpec{SourceType: "grpc", Image: ref}))
+	w.images.budget.exempt, w.images.budget.max = "", 1<<20+100<<10
+	requireReady(t, w.reconcile(t, "first"))
+	got := w.reconcile(t, "second")
+	require.Equal(t, operatorsv1alpha1.CatalogSourceConfigMapError, got.Reason)
+	require.Contains(t, got.Message, "together at most 2 are allowed")
+	_, ok := w.Store.Get(key("second"))
+	require.False(t, ok)
+	requireReady(t, w.visited(t, "image"))
+	requireReady(t, w.reconcile(t, "first"))
+
+	w.forget(t.Context(), key("first"))
+	requireReady(t, w.reconcile(t, "second"))
+	_, ok = w.Store.Get(key("second"))
+	require.True(t, ok)
+}
+
+func TestAnImageThatIsOverTheBudgetIsTriedAgainWhenThereIsRoom(t *testing.T) {
+	s := registry.New(t)
+	ref, _ := push(t, s, "catalog:v1", goodCatalog)
+	w := running(t, catalogSource("image", operatorsv1alpha1.CatalogSourceSpec{SourceType: "grpc", Image: ref}))
+	bound := w.images.budget
+	bound.exempt, bound.max = "", 1<<20
+	large := holder{fromConfigMap, key("large")}
+	require.NoError(t, bound.take(large, 1<<20))
+	require.Contains(t, w.visited(t, "image").Message, "couldn't ensure registry server: its content takes 1 MiB of memory")
+
+	bound.release(large)
+	require.True(t, w.soon(t, true))
+	require.Eventually(t, func() bool { return w.reconcile(t, "image").Message == "" }, time.Minute, 10*time.Millisecond)
+	_, ok := w.Store.Get(key("image"))
+	require.True(t, ok)
+}
