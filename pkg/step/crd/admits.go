@@ -22,7 +22,7 @@ func admitsAll(old, next *apiextensionsv1.CustomResourceValidation) bool {
 		return false
 	}
 	b, err := canonical(next.OpenAPIV3Schema)
-	return err == nil && admits(a, b, true)
+	return err == nil && admits(a, b, place{resource: true, free: true})
 }
 
 // canonical makes values that are kept as text, such as defaults, comparable.
@@ -42,15 +42,33 @@ func canonical(in *props) (*props, error) {
 	return out, err
 }
 
-// admits is for one node of a schema, or for a whole resource: its root, or one that is embedded. What it does
-// not know to be harmless is not.
-func admits(old, next *props, resource bool) bool {
+// place is where a node of a schema is.
+type place struct {
+	// resource says that it is a whole one: the root, or one that is embedded.
+	resource bool
+	// free says that nothing around it asks for more than that each field fits its own schema: there a default,
+	// which the API server has held against that, can break nothing.
+	free bool
+}
+
+// below is the place of a node in next.
+func (p place) below(next, node *props) place {
+	bound := len(next.XValidations)+len(next.AllOf)+len(next.AnyOf)+len(next.OneOf) > 0 || next.Not != nil || next.MaxProperties != nil ||
+		ptr.Deref(next.XListType, listAtomic) != listAtomic
+	return place{resource: node.XEmbeddedResource, free: p.free && !bound}
+}
+
+const listAtomic = "atomic"
+
+// admits is for one node of a schema. What it does not know to be harmless is not.
+func admits(old, next *props, at place) bool {
 	return withinBounds(old, next) &&
 		sameOrGone(old, next) &&
 		keepsRules(old, next) &&
-		admitsProperties(old, next, resource) &&
-		admitsItems(old, next) &&
-		admitsValues(old, next) &&
+		keepsDefault(old, next, at) &&
+		admitsProperties(old, next, at) &&
+		admitsItems(old, next, at) &&
+		admitsValues(old, next, at) &&
 		apiequality.Semantic.DeepEqual(rest(old), rest(next))
 }
 
@@ -117,6 +135,13 @@ func keepsRules(old, next *props) bool {
 	return true
 }
 
+// keepsDefault: a single value may come to have a default, and another one. Without the one that there was, a
+// required field can be missing.
+func keepsDefault(old, next *props, at place) bool {
+	single := len(next.Properties) == 0 && next.Items == nil && next.AdditionalProperties == nil
+	return apiequality.Semantic.DeepEqual(old.Default, next.Default) || next.Default != nil && single && at.free
+}
+
 // implied are the fields that every resource has, whether its schema names them or not. Of metadata nothing is
 // pruned either way.
 var implied = map[string]*props{
@@ -127,26 +152,27 @@ var implied = map[string]*props{
 
 // admitsProperties: properties may come. Objects do not have them, as they would have been pruned, unless the old
 // schema keeps what it does not know; nor get them, unless they have a default.
-func admitsProperties(old, next *props, resource bool) bool {
+func admitsProperties(old, next *props, at place) bool {
 	for name, p := range next.Properties {
 		before, known := old.Properties[name]
-		if always := implied[name]; resource && always != nil {
+		if always := implied[name]; at.resource && always != nil {
 			if !known {
 				before, known = *always, true
 			}
 			before.XPreserveUnknownFields, p.XPreserveUnknownFields = always.XPreserveUnknownFields, always.XPreserveUnknownFields
 		}
-		if known && !admits(&before, &p, p.XEmbeddedResource) || !known && (keepsUnknown(old) || p.Default != nil) {
+		below := at.below(next, &p)
+		if known && !admits(&before, &p, below) || !known && (keepsUnknown(old) || !keepsDefault(&props{}, &p, below)) {
 			return false
 		}
 	}
-	return keepsProperties(old, next, resource)
+	return keepsProperties(old, next, at)
 }
 
 // keepsProperties: what is no longer known would be lost.
-func keepsProperties(old, next *props, resource bool) bool {
+func keepsProperties(old, next *props, at place) bool {
 	for name := range old.Properties {
-		if _, known := next.Properties[name]; !known && (!resource || implied[name] == nil) {
+		if _, known := next.Properties[name]; !known && (!at.resource || implied[name] == nil) {
 			return false
 		}
 	}
@@ -157,26 +183,29 @@ func keepsUnknown(p *props) bool {
 	return ptr.Deref(p.XPreserveUnknownFields, false) || p.AdditionalProperties != nil
 }
 
-func admitsItems(old, next *props) bool {
+func admitsItems(old, next *props, at place) bool {
 	if old.Items == nil || next.Items == nil || old.Items.Schema == nil || next.Items.Schema == nil {
 		return apiequality.Semantic.DeepEqual(old.Items, next.Items)
 	}
-	return admits(old.Items.Schema, next.Items.Schema, next.Items.Schema.XEmbeddedResource)
+	return admits(old.Items.Schema, next.Items.Schema, at.below(next, next.Items.Schema))
 }
 
 // admitsValues is for the values of a map.
-func admitsValues(old, next *props) bool {
+func admitsValues(old, next *props, at place) bool {
 	a, b := old.AdditionalProperties, next.AdditionalProperties
 	if a == nil || b == nil || a.Schema == nil || b.Schema == nil {
 		return apiequality.Semantic.DeepEqual(a, b)
 	}
-	return admits(a.Schema, b.Schema, b.Schema.XEmbeddedResource)
+	below := at.below(next, b.Schema)
+	below.free = false // the API server takes no defaults there, and so does not hold them against anything
+	return admits(a.Schema, b.Schema, below)
 }
 
-// rest is what has to stay as it is: a node without what is for people and without what was compared already.
+// rest is what has to stay as it is: a node without what is for people, or for merging, and without what was
+// compared already.
 func rest(in *props) props {
 	out := *in
-	out.Description, out.Title, out.Example, out.ExternalDocs = "", "", nil, nil
+	out.Description, out.Title, out.Example, out.ExternalDocs, out.XMapType, out.Default = "", "", nil, nil, nil, nil
 	out.Maximum, out.ExclusiveMaximum, out.Minimum, out.ExclusiveMinimum = nil, false, nil, false
 	out.MaxLength, out.MinLength, out.MaxItems, out.MinItems, out.MaxProperties, out.MinProperties = nil, nil, nil, nil, nil, nil
 	out.Pattern, out.Format, out.MultipleOf, out.Nullable = "", "", nil, false

@@ -17,9 +17,9 @@ const (
 	// PageSize is how many objects are in memory at once. Each may have about a mebibyte and a half.
 	PageSize = 20
 	// MaxObjects is how many are read; of more than these only the first are looked at.
-	MaxObjects = 20_000
-	// ReadTimeout is how long all of it may take.
-	ReadTimeout = 3 * time.Minute
+	MaxObjects = 10_000
+	// ReadTimeout is how long all of it may take: a bundle chooses how much work its schema makes, and others wait.
+	ReadTimeout = 30 * time.Second
 )
 
 // Tells says whether objects of a namespace may be told of by name; "" is for objects of the whole cluster.
@@ -44,10 +44,11 @@ func (c *Check) Read(ctx context.Context, r client.Reader, crd *apiextensionsv1.
 			return nil, fmt.Errorf("list %s: %w", gvk.GroupKind(), err)
 		}
 		for i := range list.Items {
-			result.add(&list.Items[i], c.Violations(ctx, list.Items[i].Object), tells)
-		}
-		if err := ctx.Err(); err != nil {
-			return nil, fmt.Errorf("look at %s: %w", gvk.GroupKind(), err)
+			violations := c.Violations(ctx, list.Items[i].Object)
+			if err := ctx.Err(); err != nil { // then they are not all of them, nor only them
+				return nil, fmt.Errorf("look at %s: %w", gvk.GroupKind(), err)
+			}
+			result.add(&list.Items[i], violations, tells)
 		}
 		read, page = read+len(list.Items), list.GetContinue()
 		if page == "" || read >= MaxObjects {
