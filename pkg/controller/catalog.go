@@ -75,7 +75,7 @@ func Catalog(ctx context.Context, mgr ctrl.Manager, o CatalogOptions) error {
 		Client: mgr.GetClient(), Cache: mgr.GetCache(), Live: mgr.GetAPIReader(), Store: store,
 		GlobalNamespace: o.GlobalCatalogNamespace, Directories: o.Directories,
 		Images: images, Disk: cache, Secrets: pullSecrets(mgr, accounts, enrolment, o), ServerVersion: version,
-		RBAC: listers, Default: o.Default,
+		WatchSecret: watchPullSecret(mgr, accounts, o), RBAC: listers, Default: o.Default,
 	})
 	if err != nil {
 		return err

@@ -24,7 +24,7 @@ import (
 )
 
 // A tenant's pull secret is read as the account, which has to hold that; one of Remit's own namespace as Remit. A grant
-// has a pull that failed for the lack of it tried again.
+// has a pull that failed for the lack of it tried again, and so has the Secret where the account may watch it.
 func TestPullSecretsAreReadAsWhoMayReadThem(t *testing.T) {
 	tn := cluster.Tenant(t)
 	tn.Group(env.AccountName, tn.Namespace)
@@ -44,18 +44,26 @@ func TestPullSecretsAreReadAsWhoMayReadThem(t *testing.T) {
 	})
 	t.Cleanup(func() { images.Answer(nil) })
 	login := fmt.Appendf(nil, `{"auths":{%q:{"auth":%q}}}`, images.Host, base64.StdEncoding.EncodeToString([]byte(tn.Namespace+":p")))
+	secret := func(namespace, name string) *corev1.Secret {
+		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Type: corev1.SecretTypeDockerConfigJson,
+			Data: map[string][]byte{corev1.DockerConfigJsonKey: login}}
+	}
 	asks := func(namespace, name string) {
 		meta := metav1.ObjectMeta{Namespace: namespace, Name: name}
-		tn.Create(&corev1.Secret{ObjectMeta: meta, Type: corev1.SecretTypeDockerConfigJson, Data: map[string][]byte{corev1.DockerConfigJsonKey: login}})
 		cs := &operatorsv1alpha1.CatalogSource{ObjectMeta: meta,
 			Spec: operatorsv1alpha1.CatalogSourceSpec{SourceType: operatorsv1alpha1.SourceTypeGrpc, Image: ref, Secrets: []string{name}}}
 		tn.Create(cs)
 		t.Cleanup(func() { _ = cluster.Client.Delete(context.WithoutCancel(t.Context()), cs) })
 	}
 	tn.Grant(tn.Namespace, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{"held"}, Verbs: []string{"get"}})
-	asks(tn.Namespace, "held")
-	asks(tn.Namespace, "lacked")
-	asks(names.DefaultNamespace, tn.Namespace)
+	tn.Grant(tn.Namespace, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{"late", "wrong"}, Verbs: []string{"get", "watch"}})
+	wrong := secret(tn.Namespace, "wrong")
+	wrong.Data[corev1.DockerConfigJsonKey] = []byte(`{"auths":{}}`)
+	for _, s := range []*corev1.Secret{secret(tn.Namespace, "held"), secret(tn.Namespace, "lacked"), secret(names.DefaultNamespace, tn.Namespace), wrong} {
+		tn.Create(s)
+		asks(s.Namespace, s.Name)
+	}
+	asks(tn.Namespace, "late")
 	says := func(c *assert.CollectT, namespace, name, state string, words ...string) {
 		cs := &operatorsv1alpha1.CatalogSource{}
 		assert.NoError(c, cluster.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, cs))
@@ -71,8 +79,21 @@ func TestPullSecretsAreReadAsWhoMayReadThem(t *testing.T) {
 		says(c, names.DefaultNamespace, tn.Namespace, "READY")
 		says(c, tn.Namespace, "lacked", "TRANSIENT_FAILURE", "401", `"lacked" is forbidden`, "serviceaccount:"+tn.Namespace+":"+env.AccountName)
 	})
+	tn.Eventually(func(c *assert.CollectT) {
+		says(c, tn.Namespace, "late", "TRANSIENT_FAILURE", `"late" not found`)
+		says(c, tn.Namespace, "wrong", "TRANSIENT_FAILURE", "401")
+	})
+	begun := time.Now()
 	tn.Grant(tn.Namespace, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{"lacked"}, Verbs: []string{"get"}})
-	granted := time.Now()
 	tn.Eventually(func(c *assert.CollectT) { says(c, tn.Namespace, "lacked", "READY") })
-	t.Logf("from the grant to the content: %s", time.Since(granted))
+	t.Logf("from the grant to the content: %s", time.Since(begun))
+	begun = time.Now()
+	tn.Create(secret(tn.Namespace, "late"))
+	wrong.Data = secret(tn.Namespace, "wrong").Data
+	require.NoError(t, cluster.Client.Update(t.Context(), wrong))
+	tn.Eventually(func(c *assert.CollectT) {
+		says(c, tn.Namespace, "late", "READY")
+		says(c, tn.Namespace, "wrong", "READY")
+	})
+	t.Logf("from the Secret to the content: %s", time.Since(begun))
 }

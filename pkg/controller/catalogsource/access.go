@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -35,11 +36,17 @@ func (r *Reconciler) access(ctx context.Context, key types.NamespacedName, secre
 			secrets = append(secrets[:len(secrets):len(secrets)], s.Name)
 		}
 	}
+	reads := secretReads{}
 	for _, name := range secrets {
-		if err := r.addSecret(ctx, listers, credentials, types.NamespacedName{Namespace: key.Namespace, Name: name}); err != nil {
+		version, err := r.addSecret(ctx, listers, credentials, types.NamespacedName{Namespace: key.Namespace, Name: name})
+		if err != nil {
 			problems = append(problems, err)
 		}
+		if version != "" || apierrors.IsNotFound(err) {
+			reads[name] = version
+		}
 	}
+	r.watches.note(pull, reads)
 	return out, errors.Join(problems...)
 }
 
@@ -47,15 +54,16 @@ func (r *Reconciler) access(ctx context.Context, key types.NamespacedName, secre
 func (r *Reconciler) forgetAccess(pull retry) {
 	_, looked := r.interests.Look(pull, r.RBAC)
 	looked()
+	r.watches.forget(pull)
 }
 
-func (r *Reconciler) addSecret(ctx context.Context, listers rbac.Listers, to *image.Credentials, key types.NamespacedName) error {
+func (r *Reconciler) addSecret(ctx context.Context, listers rbac.Listers, to *image.Credentials, key types.NamespacedName) (version string, err error) {
 	if r.Secrets == nil {
-		return fmt.Errorf("Secret %q: this program reads no Secrets", key.Name)
+		return "", fmt.Errorf("Secret %q: this program reads no Secrets", key.Name)
 	}
 	secret, err := r.Secrets(ctx, listers, key)
 	if err != nil {
-		return fmt.Errorf("Secret %q: %w", key.Name, err)
+		return "", fmt.Errorf("Secret %q: %w", key.Name, err)
 	}
-	return to.Add(secret)
+	return secret.ResourceVersion, to.Add(secret)
 }

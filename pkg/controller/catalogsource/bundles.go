@@ -35,6 +35,7 @@ type bundles struct {
 	disk   *disk.Store
 	access accessFunc
 	done   func(retry)
+	watch  func(ctx context.Context, namespace string, pull retry) (end func())
 	touch  func(types.NamespacedName)
 	clock  clock.Clock
 
@@ -211,8 +212,9 @@ func (b *bundles) follow(ctx context.Context, of bundleImage, u *unpacking, slot
 		if err == nil || isDigest(of.image) && errors.Is(err, image.ErrImage) {
 			return
 		}
+		end := b.watch(ctx, of.catalog.Namespace, u.retry)
 		asked, ok := u.retry.sleep(ctx, b.clock, wait.Jitter(pause, pollJitter))
-		if !ok {
+		if end(); !ok {
 			return
 		}
 		pause = nextPause(pause, asked)

@@ -60,6 +60,8 @@ type images struct {
 	// access is on whose behalf a CatalogSource's image is read; done forgets what that rested on.
 	access accessFunc
 	done   func(retry)
+	// watch has a pull that pauses tried again when a Secret changes, until the function that it returns is called.
+	watch  func(ctx context.Context, namespace string, pull retry) (end func())
 	disk   *disk.Store
 	budget *budget
 	wake   func(types.NamespacedName)
@@ -204,8 +206,9 @@ func (i *images) follow(ctx context.Context, key types.NamespacedName, e *imageE
 			}
 			continue
 		}
+		end := i.watch(ctx, key.Namespace, e.retry)
 		asked, ok := e.retry.sleep(ctx, i.clock, wait.Jitter(pause, pollJitter))
-		if !ok {
+		if end(); !ok {
 			return
 		}
 		pause = nextPause(pause, asked)

@@ -63,6 +63,9 @@ type Options struct {
 	// Secrets reads a pull secret of a CatalogSource's namespace as whoever may be trusted to; nil reads none. What
 	// of RBAC that rests on it looks up through the listers.
 	Secrets func(ctx context.Context, listers rbac.Listers, key types.NamespacedName) (*corev1.Secret, error)
+	// WatchSecret returns when such a Secret is not of a version ("" where there is none) any more, which it tells
+	// through the function, when the context ends, or when the Secret may not be watched; nil watches none.
+	WatchSecret func(ctx context.Context, key types.NamespacedName, version string, changed func())
 	// RBAC is what Secrets is given.
 	RBAC rbac.Listers
 	// Default is the installation's default account, if any.
@@ -85,6 +88,7 @@ type Reconciler struct {
 	bundles     *bundles
 	// interests are what the reading of pull secrets rested on, for pulls that failed.
 	interests *rbac.Interests[retry]
+	watches   *secretWatches
 	// elsewhere reads the Services that stand for names outside of the cluster; nil where nobody watches.
 	elsewhere client.Reader
 }
@@ -114,11 +118,13 @@ func New(o Options) (*Reconciler, error) {
 		connections: newConnections(bound, wake.wake),
 		configMaps:  &configMaps{budget: bound},
 		interests:   &rbac.Interests[retry]{},
+		watches:     &secretWatches{watch: o.WatchSecret},
 		images:      newImages(o.Images, o.Disk, wake.wake, o.Clock),
 		bundles:     newBundles(o.Images, o.Disk, o.Store.Touch, o.Clock),
 	}
 	r.images.access, r.bundles.access = r.access, r.access
 	r.images.done, r.bundles.done = r.forgetAccess, r.forgetAccess
+	r.images.watch, r.bundles.watch = r.watches.begin, r.watches.begin
 	r.images.budget = bound
 	bound.wake = func(key types.NamespacedName) {
 		wake.wake(key)

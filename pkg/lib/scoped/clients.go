@@ -46,7 +46,7 @@ const idleTimeout = 90 * time.Second
 type entry struct {
 	account Account
 	source  *tokenSource
-	client  client.Client
+	client  client.WithWatch
 	close   func()
 }
 
@@ -68,6 +68,11 @@ func NewClients(o Options) (*Clients, error) {
 // For returns a client that is authenticated as the account; its token is minted here if there is
 // none, so that an account that may not be used is an *Error before anything is sent as it.
 func (c *Clients) For(ctx context.Context, account Account) (client.Client, error) {
+	return c.ForWatch(ctx, account)
+}
+
+// ForWatch is For with a client that can watch.
+func (c *Clients) ForWatch(ctx context.Context, account Account) (client.WithWatch, error) {
 	e, err := c.entry(account)
 	if err != nil {
 		return nil, err
@@ -138,7 +143,7 @@ func (c *Clients) open(account Account) (*entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	typed, err := client.New(config, client.Options{
+	typed, err := client.NewWithWatch(config, client.Options{
 		HTTPClient: httpClient, Scheme: c.options.Scheme, Mapper: c.options.Mapper,
 	})
 	if err != nil {

@@ -1,0 +1,95 @@
+package catalogsource
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/remit-olm/remit/test/env/registry"
+)
+
+// Watched are the Secrets that could be read, or are not there, while a pull pauses that failed with them.
+func TestPullSecretsAreWatchedWhileAPullPauses(t *testing.T) {
+	s := registry.New(t)
+	ref, _ := push(t, s, "catalog:v1", goodCatalog)
+	s.Answer(func(w http.ResponseWriter, _ *http.Request) bool {
+		w.WriteHeader(http.StatusUnauthorized)
+		return true
+	})
+	there := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "remit", Name: "there", ResourceVersion: "7"}, Type: corev1.SecretTypeDockerConfigJson,
+		Data: map[string][]byte{corev1.DockerConfigJsonKey: []byte(`{"auths":{}}`)}}
+	w := running(t, there, catalogSource("cat", operatorsv1alpha1.CatalogSourceSpec{SourceType: "grpc", Image: ref, Secrets: []string{"there", "gone"}}))
+	type watched struct {
+		name, version string
+		changed       func()
+		ctx           context.Context
+	}
+	watches := make(chan watched, 10)
+	w.watches.watch = func(ctx context.Context, key types.NamespacedName, version string, changed func()) {
+		watches <- watched{key.Name, version, changed, ctx}
+		<-ctx.Done()
+	}
+	require.Contains(t, w.visited(t, "cat").Message, "401")
+	seen := map[string]watched{}
+	for range 2 {
+		got := <-watches
+		seen[got.name] = got
+	}
+	require.Equal(t, "7", seen["there"].version)
+	require.Empty(t, seen["gone"].version)
+
+	s.Answer(nil)
+	seen["gone"].changed()
+	require.True(t, w.soon(t, true))
+	requireReady(t, w.visitedNow(t, "cat"))
+	require.ErrorIs(t, seen["there"].ctx.Err(), context.Canceled)
+	require.Eventually(t, func() bool {
+		w.watches.mu.Lock()
+		defer w.watches.mu.Unlock()
+		return len(w.watches.reads)+len(w.watches.running) == 0
+	}, time.Minute, time.Millisecond)
+	require.Empty(t, watches)
+}
+
+// visitedNow is the status after a look that was made already.
+func (w *world) visitedNow(t *testing.T, name string) operatorsv1alpha1.CatalogSourceStatus {
+	t.Helper()
+	require.Equal(t, key(name), <-w.woken)
+	return w.reconcile(t, name)
+}
+
+func TestTheWatchesOfANamespaceAreBounded(t *testing.T) {
+	var running atomic.Int32
+	w := &secretWatches{watch: func(ctx context.Context, _ types.NamespacedName, _ string, _ func()) {
+		running.Add(1)
+		<-ctx.Done()
+		running.Add(-1)
+	}}
+	reads := secretReads{}
+	for i := range maxWatches + 3 {
+		reads[fmt.Sprint(i)] = "1"
+	}
+	first, second := newRetry(), newRetry()
+	w.note(first, reads)
+	w.note(second, reads)
+	endFirst := w.begin(t.Context(), "a", first)
+	endSecond := w.begin(t.Context(), "b", second)
+	require.Eventually(t, func() bool { return running.Load() == 2*maxWatches }, time.Minute, time.Millisecond)
+	endThird := w.begin(t.Context(), "a", second)
+	endFirst()
+	require.EqualValues(t, maxWatches, running.Load())
+	endSecond()
+	endThird()
+	require.Zero(t, running.Load())
+	require.Empty(t, w.running)
+	w.begin(t.Context(), "a", newRetry())()
+}
