@@ -23,9 +23,10 @@ help: ## Show this list.
 ##
 
 .PHONY: build
-build: ## Build catalog, olm, kubectl-remit and the sample operator into bin/.
+build: ## Build catalog, olm, kubectl-remit, the sample operator and the sample registry into bin/.
 	$(GO) build -o bin/ ./cmd/...
 	$(GO) build -o bin/sample-operator ./test/operators/sample
+	$(GO) build -o bin/sample-registry ./test/operators/registry
 
 include controlplane/build.mk
 

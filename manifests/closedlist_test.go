@@ -102,6 +102,29 @@ func TestSelfReadsNoSecrets(t *testing.T) {
 	}
 }
 
+// What self may write in its own namespace, role by role; a line more is a decision, too.
+func TestSelfHoldsInItsOwnNamespaceOnlyWhatItNeedsThere(t *testing.T) {
+	for _, profile := range Profiles() {
+		got := map[string][]write{}
+		for _, obj := range ofKind(render(t, profile), "Role") {
+			require.Equal(t, names.DefaultNamespace, obj.GetNamespace())
+			got[obj.GetName()] = writes(convert[rbacv1.Role](t, obj).Rules)
+		}
+		require.Equal(t, map[string][]write{
+			"remit-own": {
+				{"", "configmaps", "create"}, {"", "configmaps", "patch"}, {"", "configmaps", "update"},
+				{"coordination.k8s.io", "leases", "create"}, {"coordination.k8s.io", "leases", "patch"}, {"coordination.k8s.io", "leases", "update"},
+			},
+			"remit-catalog": nil,
+			"remit-catalog-registries": {
+				{"", "pods", "create"}, {"", "pods", "delete"}, {"", "pods", "patch"},
+				{"", "serviceaccounts", "create"}, {"", "serviceaccounts", "delete"}, {"", "serviceaccounts", "patch"},
+				{"", "services", "create"}, {"", "services", "delete"}, {"", "services", "patch"},
+			},
+		}, got, profile)
+	}
+}
+
 // clusterRules gathers the rules of every ClusterRole that a binding gives to self.
 func clusterRules(t *testing.T, objs []*unstructured.Unstructured) []rbacv1.PolicyRule {
 	t.Helper()

@@ -23,8 +23,7 @@ import (
 const LabelConfigs = "operators.operatorframework.io.index.configs.v1"
 
 // ErrNoCatalog says that an image has no file-based catalog: it is a registry to be run.
-var ErrNoCatalog = errors.New("the image carries no file-based catalog (label " + LabelConfigs + ", or spec.grpcPodConfig.extractContent): " +
-	"registries in images are not run")
+var ErrNoCatalog = errors.New("the image carries no file-based catalog (label " + LabelConfigs + ", or spec.grpcPodConfig.extractContent)")
 
 // Folder is where an image's catalog is, from the image's root: what the label says, or else extract, the
 // folder that a CatalogSource names (spec.grpcPodConfig.extractContent.catalogDir).

@@ -34,8 +34,9 @@ type connections struct {
 }
 
 type connection struct {
-	target string
-	conn   *cataloggrpc.Conn
+	origin, target string
+	// conn is nil where nobody is to be dialled.
+	conn *cataloggrpc.Conn
 	// cancel ends the goroutine; nil until it is launched.
 	cancel context.CancelFunc
 
@@ -71,28 +72,51 @@ func (c *connections) Start(ctx context.Context) error {
 	return nil
 }
 
-// ensure returns the state and content of a CatalogSource's connection, which it makes if there is
-// none to this target yet.
-func (c *connections) ensure(key types.NamespacedName, target string) (connectivity.State, content, error) {
+// ensure returns the state and content of a CatalogSource's connection, which it makes if there is none to this target yet.
+// Content stays while the origin is the same: another target is then another server of it. An empty target dials nobody.
+func (c *connections) ensure(key types.NamespacedName, origin, target string) (connectivity.State, content, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e, ok := c.byKey[key]
-	if ok && e.target != target {
-		c.remove(key)
-		ok = false
-	}
-	if !ok {
-		conn, err := cataloggrpc.NewConn(target)
+	if !ok || e.origin != origin || e.target != target {
+		next, err := newConnection(origin, target)
 		if err != nil {
+			c.remove(key)
 			return connectivity.TransientFailure, content{}, err
 		}
-		e = &connection{target: target, conn: conn, state: connectivity.Idle}
+		if ok && e.origin == origin {
+			next.inherit(e)
+		}
+		c.remove(key)
+		e = next
 		c.byKey[key] = e
 		c.launch(key, e)
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.state, e.content, nil
+}
+
+func newConnection(origin, target string) (*connection, error) {
+	out := &connection{origin: origin, target: target, state: connectivity.Idle}
+	if target == "" {
+		return out, nil
+	}
+	var err error
+	out.conn, err = cataloggrpc.NewConn(target)
+	return out, err
+}
+
+// inherit has the content that an earlier connection listed be read through this one.
+func (e *connection) inherit(old *connection) {
+	old.mu.Lock()
+	defer old.mu.Unlock()
+	if e.good = old.good; e.good == nil || e.conn == nil {
+		return
+	}
+	own := *e.good
+	own.Reader = &cataloggrpc.Reader{Client: e.conn}
+	e.good = &own
 }
 
 func (c *connections) drop(key types.NamespacedName) {
@@ -112,13 +136,15 @@ func (c *connections) remove(key types.NamespacedName) {
 	if e.cancel != nil {
 		e.cancel()
 	}
-	_ = e.conn.Close()
+	if e.conn != nil {
+		_ = e.conn.Close()
+	}
 }
 
 // launch starts the goroutine of a connection once there is a context to run it under. The caller
 // holds the lock.
 func (c *connections) launch(key types.NamespacedName, e *connection) {
-	if c.running == nil || c.running.Err() != nil {
+	if e.conn == nil || c.running == nil || c.running.Err() != nil {
 		return
 	}
 	ctx, cancel := context.WithCancel(c.running)

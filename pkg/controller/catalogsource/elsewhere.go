@@ -37,8 +37,13 @@ func (r *Reconciler) watchElsewhere(mgr ctrl.Manager) (source.Source, error) {
 }
 
 func (r *Reconciler) ofNamespace(ctx context.Context, service *corev1.Service) []reconcile.Request {
+	return r.all(ctx, service.Namespace)
+}
+
+// all are the CatalogSources of a namespace.
+func (r *Reconciler) all(ctx context.Context, namespace string) []reconcile.Request {
 	list := newObjects()
-	if err := r.Cache.List(ctx, list, client.InNamespace(service.Namespace)); err != nil {
+	if err := r.Cache.List(ctx, list, client.InNamespace(namespace)); err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Listing CatalogSources of a namespace")
 		return nil
 	}

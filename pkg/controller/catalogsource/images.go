@@ -78,7 +78,10 @@ type images struct {
 // imageView is what is to be said of an image.
 type imageView struct {
 	content
-	state connectivity.State
+	// registry is the image by its digest where it carries no file-based catalog: it is a registry to be run. Then
+	// good is what an earlier image of that name held, if anything.
+	registry string
+	state    connectivity.State
 	// polled is when the registry was last asked, successfully, for the image's digest.
 	polled *metav1.Time
 }
@@ -90,7 +93,8 @@ type imageEntry struct {
 
 	mu sync.Mutex
 	imageView
-	// loaded is the digest that good is from, refused the one that was found to hold no good catalog, for refusal.
+	// loaded is the digest that good or registry is from, refused the one that was found to hold no good catalog, for
+	// refusal.
 	loaded, refused string
 	refusal         error
 }
@@ -258,7 +262,7 @@ func (i *images) look(ctx context.Context, key types.NamespacedName, e *imageEnt
 	e.mu.Lock()
 	view := e.imageView
 	e.mu.Unlock()
-	snap, err := i.newer(ctx, key, e)
+	found, err := i.newer(ctx, key, e)
 	asked := metav1.NewTime(i.clock.Now()).Rfc3339Copy()
 	switch {
 	case errors.Is(err, errRefused):
@@ -267,8 +271,10 @@ func (i *images) look(ctx context.Context, key types.NamespacedName, e *imageEnt
 	case err != nil:
 		view.err, view.state = err, connectivity.TransientFailure
 		return view, err
-	case snap != nil:
-		view.good = snap
+	case found.registry != "":
+		view.registry = found.registry
+	case found.snapshot != nil:
+		view.good, view.registry = found.snapshot, ""
 	}
 	view.err, view.state, view.polled = nil, connectivity.Ready, &asked
 	return view, nil
@@ -282,36 +288,48 @@ type refused struct{ error }
 func (r refused) Is(target error) bool { return target == errRefused }
 func (r refused) Unwrap() error        { return r.error }
 
-// newer pulls an image unless its digest is the one that is loaded already; nil says so. Of one that was found
-// to be bad, the error is the same as then.
-func (i *images) newer(ctx context.Context, key types.NamespacedName, e *imageEntry) (*catalog.Snapshot, error) {
-	access, unread := i.access(ctx, key, e.spec.secrets, e.retry)
-	snap, err := i.newerAs(ctx, key, access, e)
-	if err != nil && unread != nil && !errors.Is(err, errRefused) {
-		return nil, fmt.Errorf("%w; its pull secrets: %w", err, unread)
-	}
-	return snap, err
+// finding is what a new image is: one with a catalog, or a registry to be run, by its digest. The zero value is for one that is
+// not new.
+type finding struct {
+	snapshot *catalog.Snapshot
+	registry string
 }
 
-func (i *images) newerAs(ctx context.Context, key types.NamespacedName, access image.Access, e *imageEntry) (*catalog.Snapshot, error) {
+// newer pulls an image unless its digest is the one that is loaded already. Of one that was found to be bad, the
+// error is the same as then.
+func (i *images) newer(ctx context.Context, key types.NamespacedName, e *imageEntry) (finding, error) {
+	access, unread := i.access(ctx, key, e.spec.secrets, e.retry)
+	found, err := i.newerAs(ctx, key, access, e)
+	if err != nil && unread != nil && !errors.Is(err, errRefused) {
+		return finding{}, fmt.Errorf("%w; its pull secrets: %w", err, unread)
+	}
+	return found, err
+}
+
+func (i *images) newerAs(ctx context.Context, key types.NamespacedName, access image.Access, e *imageEntry) (finding, error) {
 	if e.loaded != "" || e.refused != "" {
 		now, err := i.client.Digest(ctx, e.spec.image, access)
 		switch {
 		case err != nil:
-			return nil, err
+			return finding{}, err
 		case now.String() == e.refused:
-			return nil, e.refusal
+			return finding{}, e.refusal
 		case now.String() == e.loaded:
-			return nil, nil
+			return finding{}, nil
 		}
 	}
 	opened, err := i.client.Open(ctx, e.spec.image, access)
 	if err != nil {
-		return nil, err
+		return finding{}, err
 	}
-	snap, err := i.pull(ctx, opened, e.spec.folder)
-	if err == nil {
-		err = i.budget.take(holder{fromImage, key}, snap.Size())
+	found := finding{}
+	found.snapshot, err = i.pull(ctx, opened, e.spec.folder)
+	if errors.Is(err, layer.ErrNoCatalog) {
+		// By the digest of the index where there is one: the kubelet chooses the platform.
+		found.registry, err = opened.Repository+"@"+opened.Named.String(), nil
+	}
+	if err == nil && found.snapshot != nil {
+		err = i.budget.take(holder{fromImage, key}, found.snapshot.Size())
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -320,9 +338,9 @@ func (i *images) newerAs(ctx context.Context, key types.NamespacedName, access i
 		e.refused, e.refusal = opened.Named.String(), err
 	case err == nil:
 		e.loaded, e.refused, e.refusal = opened.Named.String(), "", nil
-		return snap, nil
+		return found, nil
 	}
-	return nil, err
+	return finding{}, err
 }
 
 // pull reads the catalog in an image by way of files, unless it was read before and is on disk.
@@ -378,7 +396,7 @@ func (i *images) parse(ctx context.Context, key, dir string) (*catalog.Snapshot,
 
 // ofImage tells what is the image's fault, and stays so, from what is not.
 func ofImage(err error) error {
-	if errors.Is(err, image.ErrImage) || errors.Is(err, layer.ErrNoCatalog) {
+	if errors.Is(err, image.ErrImage) {
 		return refused{err}
 	}
 	return err

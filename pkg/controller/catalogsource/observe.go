@@ -2,6 +2,7 @@ package catalogsource
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
@@ -27,21 +28,31 @@ func (r *Reconciler) observe(ctx context.Context, cs *operatorsv1alpha1.CatalogS
 		r.directories.drop(key)
 		r.images.drop(key)
 	}
-	if !byAddress {
-		r.connections.drop(key)
-	}
 	if !byConfigMap {
 		r.configMaps.drop(key)
 	}
-	switch {
-	case byImage:
+	if byImage {
 		return r.observeImage(ctx, cs)
-	case byAddress:
-		return r.observeAddress(ctx, key, spec.Address)
-	case byConfigMap:
-		return r.observeConfigMap(ctx, key, spec.ConfigMap)
 	}
-	return observation{problem: problem}
+	if !byAddress {
+		r.connections.drop(key)
+	}
+	seen := observation{problem: problem}
+	switch {
+	case byAddress:
+		seen = r.observeAddress(ctx, key, spec.Address)
+	case byConfigMap:
+		seen = r.observeConfigMap(ctx, key, spec.ConfigMap)
+	}
+	return r.withoutServer(ctx, cs, seen)
+}
+
+// withoutServer takes away the registry that ran for what the spec or the image was before.
+func (r *Reconciler) withoutServer(ctx context.Context, cs *operatorsv1alpha1.CatalogSource, seen observation) observation {
+	if err := r.servers.remove(ctx, cs); err != nil {
+		seen.retry = errors.Join(seen.retry, fmt.Errorf("remove registry: %w", err))
+	}
+	return seen
 }
 
 // observeImage is for images that the installation maps to a directory, and for all others, which are pulled.
@@ -50,8 +61,9 @@ func (r *Reconciler) observeImage(ctx context.Context, cs *operatorsv1alpha1.Cat
 	key := client.ObjectKeyFromObject(cs)
 	if dir, ok := r.directories.use(key, cs.Spec.Image); ok {
 		r.images.drop(key)
+		r.connections.drop(key)
 		where := fmt.Sprintf("couldn't ensure registry server - image %q, directory %q", cs.Spec.Image, dir.path)
-		return inProcess(dir.load(ctx), reason, where)
+		return r.withoutServer(ctx, cs, inProcess(dir.load(ctx), reason, where))
 	}
 	version, err := r.version(cs)
 	if err != nil {
@@ -59,11 +71,22 @@ func (r *Reconciler) observeImage(ctx context.Context, cs *operatorsv1alpha1.Cat
 	}
 	spec, conditions := imageSpecOf(cs, version)
 	view := r.images.ensure(key, spec)
+	if view.err == nil && view.registry != "" && key.Namespace != r.GlobalNamespace {
+		view.err, view.state = notRunHere(view.registry, r.GlobalNamespace), connectivity.TransientFailure
+	}
 	seen := observation{state: view.state.String(), address: addressInProcess, snapshot: view.good, polled: view.polled, conditions: conditions}
 	if view.err != nil {
-		seen.problem = &problem{reason: reason, message: view.message("couldn't ensure registry server")}
+		seen.problem = &problem{reason: reason, message: view.message(ensureServer)}
 	}
-	return seen
+	switch {
+	case view.registry == "" && view.good != nil:
+		r.connections.drop(key)
+		return r.withoutServer(ctx, cs, seen)
+	case key.Namespace != r.GlobalNamespace:
+		r.connections.drop(key)
+		return seen
+	}
+	return r.observeServer(ctx, cs, spec, view, seen)
 }
 
 // version is the API server's, where the CatalogSource's image depends on it.
@@ -99,7 +122,7 @@ func (r *Reconciler) observeAddress(ctx context.Context, key types.NamespacedNam
 		r.connections.drop(key)
 		return observation{problem: problemf(reason, "couldn't connect to registry - %v", err)}
 	}
-	state, c, err := r.connections.ensure(key, target)
+	state, c, err := r.connections.ensure(key, target, target)
 	if err != nil {
 		return observation{problem: problemf(reason, "couldn't connect to registry - %v", err)}
 	}

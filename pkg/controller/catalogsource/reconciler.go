@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
@@ -40,12 +41,12 @@ const (
 
 // Options of a Reconciler. Client, Cache, Live, Store, Images and Disk are required.
 type Options struct {
-	// Client writes status.
+	// Client writes status, and what runs registries in the global catalog namespace.
 	Client client.Client
 	// Cache reads CatalogSources: the manager's GetCache, because its client does not cache
 	// unstructured objects.
 	Cache client.Reader
-	// Live reads ConfigMaps, whose contents are not cached: the manager's GetAPIReader.
+	// Live reads what is not cached, as the contents of ConfigMaps: the manager's GetAPIReader.
 	Live client.Reader
 	// Store is where content is published. The Reconciler must be its only writer.
 	Store *catalog.Store
@@ -86,6 +87,7 @@ type Reconciler struct {
 	configMaps  *configMaps
 	images      *images
 	bundles     *bundles
+	servers     *servers
 	// interests are what the reading of pull secrets rested on, for pulls that failed.
 	interests *rbac.Interests[retry]
 	watches   *secretWatches
@@ -121,6 +123,7 @@ func New(o Options) (*Reconciler, error) {
 		watches:     &secretWatches{watch: o.WatchSecret},
 		images:      newImages(o.Images, o.Disk, wake.wake, o.Clock),
 		bundles:     newBundles(o.Images, o.Disk, o.Store.Touch, o.Clock),
+		servers:     newServers(o),
 	}
 	r.images.access, r.bundles.access = r.access, r.access
 	r.images.done, r.bundles.done = r.forgetAccess, r.forgetAccess
@@ -160,9 +163,14 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	if err != nil {
 		return err
 	}
+	if err := r.watchServers(mgr); err != nil {
+		return err
+	}
 	return ctrl.NewControllerManagedBy(mgr).
 		Named(controllerName).
 		For(newObject()).
+		Watches(&corev1.ServiceAccount{}, r.sameName()).
+		Watches(&corev1.Namespace{}, r.inside(), builder.WithPredicates(predicate.LabelChangedPredicate{})).
 		Watches(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(r.usersOfConfigMap), builder.OnlyMetadata).
 		WatchesRawSource(source.Func(r.waker.start)).
 		WatchesRawSource(elsewhere).
@@ -220,7 +228,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.writeStatus(ctx, u, cs, seen); err != nil {
 		return ctrl.Result{}, err
 	}
-	return ctrl.Result{}, seen.retry
+	if seen.retry != nil {
+		return ctrl.Result{}, seen.retry
+	}
+	return ctrl.Result{RequeueAfter: seen.again}, nil
 }
 
 func (r *Reconciler) forget(ctx context.Context, key types.NamespacedName) {
@@ -229,6 +240,7 @@ func (r *Reconciler) forget(ctx context.Context, key types.NamespacedName) {
 	r.configMaps.drop(key)
 	r.images.drop(key)
 	r.bundles.drop(key)
+	r.servers.forget(key)
 	r.withdraw(ctx, key)
 }
 

@@ -2,9 +2,11 @@ package catalogsource
 
 import (
 	"fmt"
+	"time"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/remit-olm/remit/pkg/catalog"
 )
@@ -63,8 +65,12 @@ type observation struct {
 	polled *metav1.Time
 	// conditions are those of an image's template.
 	conditions []metav1.Condition
+	// service is that of a registry that Remit runs; empty where there is none.
+	service types.NamespacedName
 	// retry is an error that no watch would wake us from.
 	retry error
+	// again is when to look again, if nobody wakes us before; zero is never.
+	again time.Duration
 }
 
 // content is a load's result: the last good snapshot, if any, and what is wrong with a newer one.

@@ -1,6 +1,7 @@
 package catalogsource
 
 import (
+	"strconv"
 	"strings"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
@@ -8,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/remit-olm/remit/pkg/catalog/server"
 	"github.com/remit-olm/remit/pkg/lib/status"
 )
 
@@ -53,13 +55,17 @@ func setConditions(out *operatorsv1alpha1.CatalogSourceStatus, want []metav1.Con
 	}
 }
 
-// registryService has no Service to name: in process there is none, and an address is not ours.
+// registryService names the Service of a registry that Remit runs. Otherwise there is none to name: in process there is none, and an
+// address is not ours.
 func registryService(old *operatorsv1alpha1.RegistryServiceStatus, seen observation, now metav1.Time) *operatorsv1alpha1.RegistryServiceStatus {
 	if seen.state == "" {
 		return nil
 	}
 	out := &operatorsv1alpha1.RegistryServiceStatus{Protocol: protocolGRPC, CreatedAt: now}
-	if old != nil && !old.CreatedAt.IsZero() {
+	if seen.service.Name != "" {
+		out.ServiceName, out.ServiceNamespace, out.Port = seen.service.Name, seen.service.Namespace, strconv.Itoa(server.Port)
+	}
+	if old != nil && !old.CreatedAt.IsZero() && old.ServiceName == out.ServiceName {
 		out.CreatedAt = old.CreatedAt
 	}
 	return out

@@ -40,6 +40,16 @@ const (
 	// LabelWebhookGenerateName and LabelWebhookHash tell of which webhook description a configuration is.
 	LabelWebhookGenerateName = "olm.webhook-description-generate-name"
 	LabelWebhookHash         = "olm.webhook-description-hash"
+	// LabelCatalogSource on a Pod, and in a Service's selector, names the CatalogSource whose registry it serves. It is
+	// empty on a Pod that is to take the place of another: LabelCatalogSourceUpdate names the CatalogSource then.
+	LabelCatalogSource       = "olm.catalogSource"
+	LabelCatalogSourceUpdate = "catalogsource.operators.coreos.com/update"
+	// LabelPodSpecHash and LabelServiceSpecHash tell what a registry's Pod and Service were made from; what
+	// admission made of it since is not looked at.
+	LabelPodSpecHash     = "olm.pod-spec-hash"
+	LabelServiceSpecHash = "olm.service-spec-hash"
+	// LabelPullSecretsHash is the same for the pull secrets of a registry's ServiceAccount.
+	LabelPullSecretsHash = "remit.dev/pull-secrets-hash"
 	// LabelComponentPrefix is followed by <package>.<namespace> (name part cut to 63).
 	LabelComponentPrefix = "operators.coreos.com/"
 )
@@ -54,6 +64,10 @@ const (
 	AnnotationProperties        = "operatorframework.io/properties"
 	// AnnotationInstalledAlongsidePrefix is followed by a hash of the CSV; the value is <ns>/<csv>.
 	AnnotationInstalledAlongsidePrefix = "operatorframework.io/installed-alongside-"
+	// AnnotationPriorityClass on a CatalogSource names the PriorityClass of its registry's Pod.
+	AnnotationPriorityClass = "operatorframework.io/priorityclass"
+	// AnnotationSafeToEvict tells a cluster's autoscaler that a Pod may be moved.
+	AnnotationSafeToEvict = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 	// AnnotationCAHash names the authority of a serving certificate, on its Secret and on the Pods that serve by it.
 	AnnotationCAHash = "olmcahash"
 	// AnnotationCAHashes on a Service lists the authorities that Remit has issued for it and not yet retired.

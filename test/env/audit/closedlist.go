@@ -50,6 +50,8 @@ var closedList = []permit{
 	{group: "", resources: []string{"configmaps"}, verbs: []string{"create", "patch"}, prefix: names.ReportPrefix},
 	// 4. tokens of enrolled accounts
 	{group: "", resources: []string{"serviceaccounts"}, subresource: "token", verbs: []string{"create"}},
+	// 5. registries of catalog images; admission holds them to what a CatalogSource owns
+	{group: "", resources: []string{"pods", "serviceaccounts", "services"}, verbs: []string{"create", "delete", "patch"}, own: true},
 	// 6. questions
 	{group: "authorization.k8s.io", resources: []string{"subjectaccessreviews"}, verbs: []string{"create"}},
 	{group: "authentication.k8s.io", resources: []string{"selfsubjectreviews"}, verbs: []string{"create"}},

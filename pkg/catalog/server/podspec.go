@@ -1,0 +1,113 @@
+package server
+
+import (
+	"maps"
+	"strconv"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/remit-olm/remit/pkg/lib/names"
+)
+
+// What the contract says of the container, in seconds where it is a time.
+const (
+	requestedCPU    = "10m"
+	requestedMemory = "50Mi"
+
+	probeTimeout    = 5
+	readinessDelay  = 5
+	livenessDelay   = 10
+	startupPeriod   = 10
+	startupFailures = 15
+)
+
+func (r Registry) podSpec() corev1.PodSpec {
+	no := false
+	spec := corev1.PodSpec{
+		ServiceAccountName:           r.Source.Name,
+		AutomountServiceAccountToken: &no,
+		NodeSelector:                 map[string]string{corev1.LabelOSStable: string(corev1.Linux)},
+		Containers:                   []corev1.Container{container(r.Image)},
+		PriorityClassName:            r.priorityClass(),
+	}
+	config := r.Source.Spec.GrpcPodConfig
+	if config == nil {
+		config = &operatorsv1alpha1.GrpcPodConfig{}
+	}
+	maps.Copy(spec.NodeSelector, config.NodeSelector)
+	spec.Tolerations = append(spec.Tolerations, config.Tolerations...)
+	spec.Affinity = config.Affinity.DeepCopy()
+	if r.isRestricted(config.SecurityContextConfig) {
+		restrict(&spec)
+	}
+	if config.MemoryTarget != nil {
+		target(&spec.Containers[0], *config.MemoryTarget)
+	}
+	return spec
+}
+
+// container pulls an image only where the node lacks it: its digest says which one it is.
+func container(image string) corev1.Container {
+	return corev1.Container{
+		Name:                     ContainerName,
+		Image:                    image,
+		ImagePullPolicy:          corev1.PullIfNotPresent,
+		Ports:                    []corev1.ContainerPort{{Name: portName, ContainerPort: Port, Protocol: corev1.ProtocolTCP}},
+		ReadinessProbe:           probe(corev1.Probe{InitialDelaySeconds: readinessDelay}),
+		LivenessProbe:            probe(corev1.Probe{InitialDelaySeconds: livenessDelay}),
+		StartupProbe:             probe(corev1.Probe{PeriodSeconds: startupPeriod, FailureThreshold: startupFailures}),
+		TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
+		Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
+			corev1.ResourceCPU:    resource.MustParse(requestedCPU),
+			corev1.ResourceMemory: resource.MustParse(requestedMemory),
+		}},
+	}
+}
+
+func probe(times corev1.Probe) *corev1.Probe {
+	times.GRPC = &corev1.GRPCAction{Port: Port}
+	times.TimeoutSeconds = probeTimeout
+	return &times
+}
+
+// priorityClass is what the annotation says, or else the spec.
+func (r Registry) priorityClass() string {
+	if class := r.Source.Annotations[names.AnnotationPriorityClass]; class != "" {
+		return class
+	}
+	if config := r.Source.Spec.GrpcPodConfig; config != nil && config.PriorityClassName != nil {
+		return *config.PriorityClassName
+	}
+	return ""
+}
+
+func (r Registry) isRestricted(said operatorsv1alpha1.SecurityConfig) bool {
+	switch said {
+	case operatorsv1alpha1.Restricted:
+		return true
+	case operatorsv1alpha1.Legacy:
+		return false
+	}
+	return r.Restricted
+}
+
+// restrict is what the restricted Pod Security Standard asks for.
+func restrict(spec *corev1.PodSpec) {
+	yes, no := true, false
+	spec.SecurityContext = &corev1.PodSecurityContext{
+		RunAsNonRoot:   &yes,
+		SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+	}
+	spec.Containers[0].SecurityContext = &corev1.SecurityContext{
+		AllowPrivilegeEscalation: &no,
+		Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+	}
+}
+
+// target has Go's runtime, in which registries are written, keep to a size, and asks the node for it.
+func target(c *corev1.Container, memory resource.Quantity) {
+	c.Resources.Requests[corev1.ResourceMemory] = memory
+	c.Env = append(c.Env, corev1.EnvVar{Name: "GOMEMLIMIT", Value: strconv.FormatInt(memory.Value(), 10)})
+}

@@ -1,0 +1,121 @@
+package catalogsource
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/pkg/catalog/server"
+	"github.com/remit-olm/remit/pkg/lib/names"
+)
+
+// takenError says that an object of the name that is wanted is somebody else's. The end of that object wakes us.
+type takenError struct{ kind, namespace, name string }
+
+func (e *takenError) Error() string {
+	return fmt.Sprintf("%s %s/%s exists and was not made for this CatalogSource: it was left as it is; delete it, or name the CatalogSource otherwise",
+		e.kind, e.namespace, e.name)
+}
+
+func isTaken(err error) bool {
+	var taken *takenError
+	return errors.As(err, &taken)
+}
+
+// ensureOthers sees to the ServiceAccount, which has to be there before the Pod, and to the Service.
+func (s *servers) ensureOthers(ctx context.Context, want objects) error {
+	account := &corev1.ServiceAccount{}
+	live, err := s.find(ctx, s.client, want.account, account, want.owner)
+	if err != nil {
+		return err
+	}
+	if live && account.Labels[names.LabelPullSecretsHash] != want.account.Labels[names.LabelPullSecretsHash] {
+		err = s.change(ctx, account, want.account, func() { account.ImagePullSecrets = want.account.ImagePullSecrets })
+	}
+	if err != nil {
+		return err
+	}
+	service := &corev1.Service{}
+	live, err = s.find(ctx, s.cached, want.service, service, want.owner)
+	if err != nil {
+		return err
+	}
+	if live && service.Labels[names.LabelServiceSpecHash] != want.service.Labels[names.LabelServiceSpecHash] {
+		return s.change(ctx, service, want.service, func() {
+			service.Spec.Selector, service.Spec.Ports, service.Spec.Type = want.service.Spec.Selector, want.service.Spec.Ports, want.service.Spec.Type
+		})
+	}
+	return nil
+}
+
+// find reads an object as it is into found, or makes it; live says that it was there. One that is there and is not ours, whatever
+// our cache says, is never touched.
+func (s *servers) find(ctx context.Context, from client.Reader, want, found client.Object, owner types.UID) (live bool, err error) {
+	key := client.ObjectKeyFromObject(want)
+	err = from.Get(ctx, key, found)
+	if apierrors.IsNotFound(err) {
+		err = s.client.Create(ctx, want)
+		if err == nil {
+			return false, nil
+		}
+		if apierrors.IsAlreadyExists(err) {
+			err = s.live.Get(ctx, key, found)
+		}
+	}
+	kind := kindOf(want)
+	switch {
+	case err != nil:
+		return false, fmt.Errorf("%s %s: %w", kind, key.Name, err)
+	case !server.OwnedBy(found, owner):
+		return false, &takenError{kind: kind, namespace: key.Namespace, name: key.Name}
+	case found.GetDeletionTimestamp() != nil:
+		return false, fmt.Errorf("%s %s is being deleted", kind, key.Name)
+	}
+	return true, nil
+}
+
+func kindOf(obj client.Object) string {
+	if _, ok := obj.(*corev1.Service); ok {
+		return "Service"
+	}
+	return "ServiceAccount"
+}
+
+// change patches an object that is ours and was made from something else.
+func (s *servers) change(ctx context.Context, live, want client.Object, edit func()) error {
+	before, ok := live.DeepCopyObject().(client.Object)
+	if !ok {
+		return fmt.Errorf("%T is no object", live)
+	}
+	labels := live.GetLabels()
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	for key, value := range want.GetLabels() {
+		labels[key] = value
+	}
+	live.SetLabels(labels)
+	edit()
+	if err := s.client.Patch(ctx, live, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		return fmt.Errorf("change %s %s: %w", kindOf(live), live.GetName(), err)
+	}
+	return nil
+}
+
+// podTarget is where a Pod's registry is dialled: at the Pod itself, since a Service leads to whoever has its labels. The address is
+// what a node says; it must not be one of this machine's or its link's.
+func podTarget(pod *corev1.Pod) (target, trouble string) {
+	ip, err := netip.ParseAddr(pod.Status.PodIP)
+	if err != nil || ip.IsLoopback() || ip.IsLinkLocalUnicast() || ip.IsUnspecified() || ip.IsMulticast() {
+		return "", fmt.Sprintf("Pod %s has the address %q, which is no Pod's", pod.Name, pod.Status.PodIP)
+	}
+	return net.JoinHostPort(ip.String(), strconv.Itoa(server.Port)), ""
+}

@@ -1,0 +1,132 @@
+package catalogsource
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/remit-olm/remit/pkg/catalog/server"
+	"github.com/remit-olm/remit/pkg/lib/names"
+)
+
+// watchTimeout bounds how long the first one that needs it waits for the first list of Pods and Services.
+const watchTimeout = 20 * time.Second
+
+// watchServers prepares a cache of the global catalog namespace's Services and registry Pods. Nothing is watched before the first
+// image is found that has to be run: most clusters have none, and the Role that it takes may be missing.
+func (r *Reconciler) watchServers(mgr ctrl.Manager) error {
+	ours, err := labels.NewRequirement(names.LabelCatalogSource, selection.Exists, nil)
+	if err != nil {
+		return err
+	}
+	cached, err := cache.New(mgr.GetConfig(), cache.Options{
+		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
+		DefaultTransform:  cache.TransformStripManagedFields(),
+		DefaultNamespaces: map[string]cache.Config{r.GlobalNamespace: {}},
+		ByObject:          map[client.Object]cache.ByObject{&corev1.Pod{}: {Label: labels.NewSelector().Add(*ours)}},
+	})
+	if err != nil {
+		return fmt.Errorf("cache of registries: %w", err)
+	}
+	if err := mgr.Add(cached); err != nil {
+		return fmt.Errorf("add cache of registries: %w", err)
+	}
+	r.servers.cached = cached
+	r.servers.watch = r.watchOnce(cached)
+	return nil
+}
+
+// watchOnce is servers.watch. Whether Pods may be listed at all is asked before: a watch that is refused says nothing, and is tried
+// for ever.
+func (r *Reconciler) watchOnce(cached cache.Cache) func(context.Context) error {
+	var mu sync.Mutex
+	missing := []client.Object{&corev1.Pod{}, &corev1.Service{}}
+	return func(ctx context.Context) error {
+		mu.Lock()
+		defer mu.Unlock()
+		if len(missing) == 0 {
+			return nil
+		}
+		if err := r.Live.List(ctx, &corev1.PodList{}, client.InNamespace(r.GlobalNamespace), client.Limit(1)); err != nil {
+			return fmt.Errorf("list Pods of namespace %s: %w", r.GlobalNamespace, err)
+		}
+		ctx, cancel := context.WithTimeout(ctx, watchTimeout)
+		defer cancel()
+		for len(missing) > 0 {
+			informer, err := cached.GetInformer(ctx, missing[0])
+			if err != nil {
+				return fmt.Errorf("watch %T of namespace %s: %w", missing[0], r.GlobalNamespace, err)
+			}
+			if _, err := informer.AddEventHandler(r.wakesOwner()); err != nil {
+				return fmt.Errorf("watch %T: %w", missing[0], err)
+			}
+			missing = missing[1:]
+		}
+		return nil
+	}
+}
+
+// wakesOwner wakes the CatalogSource that owns an object, or those that want a Service of its name.
+func (r *Reconciler) wakesOwner() toolscache.ResourceEventHandler {
+	wake := func(obj any) {
+		if gone, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
+			obj = gone.Obj
+		}
+		changed, ok := obj.(client.Object)
+		if !ok {
+			return
+		}
+		owner := metav1.GetControllerOf(changed)
+		_, isService := changed.(*corev1.Service)
+		switch {
+		case owner != nil && owner.Kind == operatorsv1alpha1.CatalogSourceKind:
+			r.waker.wake(types.NamespacedName{Namespace: changed.GetNamespace(), Name: owner.Name})
+		case isService:
+			r.wakeNamed(changed)
+		}
+	}
+	return toolscache.ResourceEventHandlerFuncs{AddFunc: wake, UpdateFunc: func(_, obj any) { wake(obj) }, DeleteFunc: wake}
+}
+
+// wakeNamed wakes the CatalogSources in whose way a Service is or was.
+func (r *Reconciler) wakeNamed(service metav1.Object) {
+	for _, req := range r.all(context.Background(), service.GetNamespace()) {
+		if server.ServiceName(req.Name) == service.GetName() {
+			r.waker.wake(req.NamespacedName)
+		}
+	}
+}
+
+// sameName wakes the CatalogSource that has the name of a ServiceAccount of the global catalog namespace.
+func (r *Reconciler) sameName() handler.EventHandler {
+	return handler.EnqueueRequestsFromMapFunc(func(_ context.Context, account client.Object) []reconcile.Request {
+		if account.GetNamespace() != r.GlobalNamespace {
+			return nil
+		}
+		return []reconcile.Request{{NamespacedName: client.ObjectKeyFromObject(account)}}
+	})
+}
+
+// inside wakes the CatalogSources of the global catalog namespace by its labels, which say what its Pods have to be like.
+func (r *Reconciler) inside() handler.EventHandler {
+	return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, namespace client.Object) []reconcile.Request {
+		if namespace.GetName() != r.GlobalNamespace {
+			return nil
+		}
+		return r.all(ctx, namespace.GetName())
+	})
+}

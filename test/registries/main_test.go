@@ -1,0 +1,82 @@
+package registries
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/fstest"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/remit-olm/remit/test/env"
+	"github.com/remit-olm/remit/test/env/registry"
+)
+
+// cluster is the one that all stories of this package share; each has CatalogSources of its own.
+var cluster *env.Cluster
+
+// images is a registry that the cluster may ask without TLS.
+var images *registry.Server
+
+// parallel is how many stories run at once: they mostly wait.
+const parallel = "8"
+
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) int {
+	flag.Parse()
+	if err := flag.Set("test.parallel", parallel); err != nil {
+		return fail(err)
+	}
+	images = registry.Start()
+	defer images.Close()
+	var err error
+	cluster, err = env.Start(context.Background(), env.Options{CatalogArgs: []string{"--registry-plain-http=" + images.Host}})
+	if err != nil {
+		return fail(err)
+	}
+	code := m.Run()
+	counts, err := cluster.CheckSelf(context.Background())
+	for _, c := range counts {
+		fmt.Println("audit:", c)
+	}
+	if err != nil {
+		code = fail(err)
+	}
+	if err := cluster.Stop(); err != nil {
+		code = fail(err)
+	}
+	return code
+}
+
+func fail(err error) int {
+	fmt.Fprintln(os.Stderr, "registries:", err)
+	return 1
+}
+
+// push puts an image without a file-based catalog under NAME:TAG and returns its name and what it is by digest. Pods of it run the
+// sample registry, which serves a catalog, or ends at once where that is "".
+func push(t *testing.T, named, tag, catalog string) (ref, pinned string) {
+	t.Helper()
+	layer, err := registry.Layer(fstest.MapFS{"catalog.json": {Data: []byte(catalog)}, "tag": {Data: []byte(tag)}}, "srv")
+	require.NoError(t, err)
+	made, err := registry.Image(nil, layer)
+	require.NoError(t, err)
+	ref, digest, err := images.Push(named+":"+tag, made)
+	require.NoError(t, err)
+	pinned = images.Host + "/" + named + "@" + digest
+
+	program := filepath.Join(cluster.Bin, "sample-registry")
+	require.FileExists(t, program, "run make build")
+	dir := t.TempDir()
+	if catalog != "" {
+		require.NoError(t, os.Mkdir(filepath.Join(dir, "configs"), 0o700))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "configs", "catalog.json"), []byte(catalog), 0o600))
+	}
+	require.NoError(t, os.Symlink(program, filepath.Join(dir, "registry")))
+	require.NoError(t, cluster.MapImage(pinned, filepath.Join(dir, "registry")))
+	return ref, pinned
+}

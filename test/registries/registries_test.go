@@ -1,0 +1,322 @@
+package registries
+
+import (
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/pkg/catalog/server"
+	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/test/env"
+	"github.com/remit-olm/remit/test/env/registry"
+	"github.com/remit-olm/remit/test/operators/sample/bundle"
+)
+
+const global = names.DefaultNamespace
+
+// patience covers a poll, and a Pod that takes its probes' delays.
+const patience = 3 * time.Minute
+
+func eventually(t *testing.T, check func(c *assert.CollectT)) {
+	t.Helper()
+	require.EventuallyWithT(t, check, patience, 100*time.Millisecond)
+}
+
+func sample(t *testing.T) string {
+	t.Helper()
+	content, err := env.SampleFBC()
+	require.NoError(t, err)
+	return content
+}
+
+// source is a CatalogSource of the global catalog namespace.
+type source struct {
+	*testing.T
+	name string
+}
+
+func create(t *testing.T, name string, spec operatorsv1alpha1.CatalogSourceSpec) source {
+	t.Helper()
+	spec.SourceType = operatorsv1alpha1.SourceTypeGrpc
+	cs := &operatorsv1alpha1.CatalogSource{ObjectMeta: metav1.ObjectMeta{Namespace: global, Name: name}, Spec: spec}
+	require.NoError(t, cluster.Client.Create(t.Context(), cs))
+	t.Cleanup(func() { _ = cluster.Client.Delete(t.Context(), cs) })
+	return source{t, name}
+}
+
+func (s source) key() client.ObjectKey { return client.ObjectKey{Namespace: global, Name: s.name} }
+
+func (s source) get(c assert.TestingT) *operatorsv1alpha1.CatalogSource {
+	cs := &operatorsv1alpha1.CatalogSource{}
+	assert.NoError(c, cluster.Client.Get(s.Context(), s.key(), cs))
+	return cs
+}
+
+// edit changes the spec.
+func (s source) edit(change func(spec *operatorsv1alpha1.CatalogSourceSpec)) {
+	s.Helper()
+	cs := s.get(s)
+	before := cs.DeepCopy()
+	change(&cs.Spec)
+	require.NoError(s, cluster.Client.Patch(s.Context(), cs, client.MergeFrom(before)))
+}
+
+// ready waits until the registry is read, and nothing is wrong with it.
+func (s source) ready() *operatorsv1alpha1.CatalogSource {
+	s.Helper()
+	var cs *operatorsv1alpha1.CatalogSource
+	eventually(s.T, func(c *assert.CollectT) {
+		cs = s.get(c)
+		assert.Empty(c, cs.Status.Message)
+		if assert.NotNil(c, cs.Status.GRPCConnectionState) {
+			assert.Equal(c, "READY", cs.Status.GRPCConnectionState.LastObservedState)
+		}
+	})
+	return cs
+}
+
+// says waits for texts in the status.
+func (s source) says(texts ...string) *operatorsv1alpha1.CatalogSource {
+	s.Helper()
+	var cs *operatorsv1alpha1.CatalogSource
+	eventually(s.T, func(c *assert.CollectT) {
+		cs = s.get(c)
+		assert.Equal(c, operatorsv1alpha1.CatalogSourceRegistryServerError, cs.Status.Reason)
+		for _, text := range texts {
+			assert.Contains(c, cs.Status.Message, text)
+		}
+	})
+	return cs
+}
+
+// pods are those that are owned, but for those that are on their way out.
+func (s source) pods(c assert.TestingT) []corev1.Pod {
+	list := &corev1.PodList{}
+	assert.NoError(c, cluster.Client.List(s.Context(), list, client.InNamespace(global)))
+	var out []corev1.Pod
+	for _, p := range list.Items {
+		if owner := metav1.GetControllerOf(&p); owner != nil && owner.Name == s.name && p.DeletionTimestamp == nil {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// pod waits until one Pod is all there is, and serves an image.
+func (s source) pod(image string) *corev1.Pod {
+	s.Helper()
+	var out *corev1.Pod
+	eventually(s.T, func(c *assert.CollectT) {
+		pods := s.pods(c)
+		if assert.Len(c, pods, 1) {
+			out = &pods[0]
+			assert.Equal(c, image, out.Spec.Containers[0].Image)
+			assert.Equal(c, s.name, out.Labels[names.LabelCatalogSource])
+			assert.NotContains(c, out.Labels, names.LabelCatalogSourceUpdate)
+			assert.True(c, server.IsReady(out))
+		}
+	})
+	return out
+}
+
+// nothing waits until there is nothing left that was made for it.
+func (s source) nothing() {
+	s.Helper()
+	eventually(s.T, func(c *assert.CollectT) {
+		assert.Empty(c, s.pods(c))
+		assert.True(c, apierrors.IsNotFound(cluster.Client.Get(s.Context(), s.key(), &corev1.Service{})))
+		assert.True(c, apierrors.IsNotFound(cluster.Client.Get(s.Context(), s.key(), &corev1.ServiceAccount{})))
+	})
+}
+
+func polled() *operatorsv1alpha1.UpdateStrategy {
+	return &operatorsv1alpha1.UpdateStrategy{RegistryPoll: &operatorsv1alpha1.RegistryPoll{RawInterval: "1s"}}
+}
+
+func TestARegistryIsRunAndAnOperatorInstalledFromIt(t *testing.T) {
+	t.Parallel()
+	ref, pinned := push(t, "serves", "v1", sample(t))
+	s := create(t, "serves", operatorsv1alpha1.CatalogSourceSpec{Image: ref, Secrets: []string{"pull"}})
+	pod := s.pod(pinned)
+	got := s.ready().Status
+	require.Equal(t, "serves.remit.svc:50051", got.GRPCConnectionState.Address)
+	require.False(t, got.GRPCConnectionState.LastConnectTime.IsZero())
+	require.Equal(t, "serves", got.RegistryServiceStatus.ServiceName)
+	require.Equal(t, global, got.RegistryServiceStatus.ServiceNamespace)
+	require.Equal(t, "50051", got.RegistryServiceStatus.Port)
+
+	require.Empty(t, pod.Spec.Volumes, "no token")
+	require.Equal(t, "serves", pod.Spec.ServiceAccountName)
+	require.Equal(t, []corev1.LocalObjectReference{{Name: "pull"}}, pod.Spec.ImagePullSecrets, "by the ServiceAccount")
+	require.True(t, *pod.Spec.SecurityContext.RunAsNonRoot, "the namespace enforces it")
+
+	tn := cluster.Tenant(t)
+	b, err := env.ReadBundle(bundle.FS())
+	require.NoError(t, err)
+	tn.GrantAll(tn.Needs(b, bundle.Package, tn.Namespace))
+	tn.Group(env.AccountName, tn.Namespace)
+	tn.Subscribe("serves", bundle.Package, bundle.Channel, func(spec *operatorsv1alpha1.SubscriptionSpec) { spec.CatalogSourceNamespace = global })
+	tn.Succeeded(bundle.CSV)
+
+	require.NoError(t, cluster.Client.Delete(t.Context(), pod))
+	eventually(t, func(c *assert.CollectT) {
+		for _, p := range s.pods(c) {
+			assert.NotEqual(c, pod.UID, p.UID)
+		}
+	})
+	second := s.pod(pinned)
+	s.ready()
+
+	// As the kubelet does when it evicts.
+	second.Status.Phase, second.Status.Reason = corev1.PodFailed, "Evicted"
+	require.NoError(t, cluster.Client.Status().Update(t.Context(), second))
+	eventually(t, func(c *assert.CollectT) {
+		assert.True(c, apierrors.IsNotFound(cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(second), &corev1.Pod{})))
+	})
+	s.pod(pinned)
+	s.ready()
+
+	service := &corev1.Service{}
+	require.NoError(t, cluster.Client.Get(t.Context(), s.key(), service))
+	require.NoError(t, cluster.Client.Delete(t.Context(), service))
+	eventually(t, func(c *assert.CollectT) { assert.NoError(c, cluster.Client.Get(t.Context(), s.key(), &corev1.Service{})) })
+
+	require.NoError(t, cluster.Client.Delete(t.Context(), s.get(t)))
+	s.nothing()
+}
+
+func TestANewImageTakesThePlaceOfTheOldOneOnceItIsReady(t *testing.T) {
+	t.Parallel()
+	ref, v1 := push(t, "updates", "v1", sample(t))
+	s := create(t, "updates", operatorsv1alpha1.CatalogSourceSpec{Image: ref, UpdateStrategy: polled()})
+	first := s.pod(v1)
+	s.ready()
+
+	// The tag is moved to an image that does not run.
+	push(t, "updates", "v1", "")
+	got := s.says("update Pod updates-", "failed: CrashLoopBackOff", "exit code 1", "configs: no such file", "next poll", "serves on")
+	require.Equal(t, "READY", got.Status.GRPCConnectionState.LastObservedState)
+	require.Equal(t, first.UID, s.pod(v1).UID)
+
+	_, v3 := push(t, "updates", "v1", sample(t)+"\n")
+	third := s.pod(v3)
+	require.NotEqual(t, first.UID, third.UID)
+	s.ready()
+}
+
+func TestWhatWasMadeGoesWithItsReason(t *testing.T) {
+	t.Parallel()
+	ref, pinned := push(t, "turns", "v1", sample(t))
+	s := create(t, "turns", operatorsv1alpha1.CatalogSourceSpec{Image: ref})
+	s.pod(pinned)
+	s.ready()
+
+	made, err := registry.Catalog(fstest.MapFS{"catalog.json": {Data: []byte(sample(t))}})
+	require.NoError(t, err)
+	files, _, err := images.Push("turns:files", made)
+	require.NoError(t, err)
+	s.edit(func(spec *operatorsv1alpha1.CatalogSourceSpec) { spec.Image = files })
+	s.nothing()
+	require.Equal(t, "in-process", s.ready().Status.GRPCConnectionState.Address)
+
+	s.edit(func(spec *operatorsv1alpha1.CatalogSourceSpec) { spec.Image = ref })
+	s.pod(pinned)
+	s.edit(func(spec *operatorsv1alpha1.CatalogSourceSpec) { spec.Image, spec.Address = "", "nowhere.remit.svc:50051" })
+	s.nothing()
+}
+
+func TestATenantsRegistryIsNotRun(t *testing.T) {
+	t.Parallel()
+	ref, _ := push(t, "tenants", "v1", sample(t))
+	tn := cluster.Tenant(t)
+	tn.Catalog("catalog", ref)
+	tn.Eventually(func(c *assert.CollectT) {
+		cs := &operatorsv1alpha1.CatalogSource{}
+		assert.NoError(c, tn.Get("catalog", cs))
+		assert.Equal(c, operatorsv1alpha1.CatalogSourceRegistryServerError, cs.Status.Reason)
+		assert.Contains(c, cs.Status.Message, "is run in the global catalog namespace")
+		assert.Contains(c, cs.Status.Message, "file-based catalogs")
+	})
+	list := &corev1.PodList{}
+	require.NoError(t, cluster.Client.List(t.Context(), list, client.InNamespace(tn.Namespace)))
+	require.Empty(t, list.Items)
+}
+
+func TestWhatIsSomebodyElsesIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	ref, pinned := push(t, "taken", "v1", sample(t))
+	key := metav1.ObjectMeta{Namespace: global, Name: "taken"}
+	account := &corev1.ServiceAccount{ObjectMeta: key}
+	require.NoError(t, cluster.Client.Create(t.Context(), account))
+	service := &corev1.Service{ObjectMeta: key, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 1}}}}
+	require.NoError(t, cluster.Client.Create(t.Context(), service))
+	// Somebody's Pod with the label is no registry of ours.
+	strangers := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: global, Name: "stranger", Labels: map[string]string{names.LabelCatalogSource: "taken"}},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "x"}}},
+	}
+	restrict(strangers)
+	require.NoError(t, cluster.Client.Create(t.Context(), strangers))
+
+	s := create(t, "taken", operatorsv1alpha1.CatalogSourceSpec{Image: ref})
+	s.says("ServiceAccount remit/taken exists and was not made for this CatalogSource")
+	require.Empty(t, s.pods(t))
+	require.NoError(t, cluster.Client.Delete(t.Context(), account))
+	s.says("Service remit/taken exists and was not made for this CatalogSource")
+	require.Empty(t, s.pods(t))
+	require.NoError(t, cluster.Client.Delete(t.Context(), service))
+	s.pod(pinned)
+	s.ready()
+	require.NoError(t, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(strangers), strangers))
+	require.Nil(t, strangers.DeletionTimestamp)
+}
+
+// restrict makes a Pod one that the namespace admits.
+func restrict(pod *corev1.Pod) {
+	yes, no := true, false
+	pod.Spec.SecurityContext = &corev1.PodSecurityContext{RunAsNonRoot: &yes, SeccompProfile: &corev1.SeccompProfile{Type: "RuntimeDefault"}}
+	pod.Spec.Containers[0].SecurityContext = &corev1.SecurityContext{AllowPrivilegeEscalation: &no, Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}}
+}
+
+// What Remit's own account may do to Pods and the like of its namespace beyond registries is taken away by admission.
+func TestSelfMayNotTouchWhatNoCatalogSourceOwns(t *testing.T) {
+	t.Parallel()
+	self := cluster.As(t, "system:serviceaccount:remit:"+names.ServiceAccountCatalog)
+	ref, pinned := push(t, "own", "v1", sample(t))
+	pod := create(t, "own", operatorsv1alpha1.CatalogSourceSpec{Image: ref}).pod(pinned)
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: global, Name: names.ServiceAccountOLM}}
+	refused := func(err error) {
+		t.Helper()
+		require.True(t, apierrors.IsForbidden(err) || apierrors.IsInvalid(err), "%v", err)
+		require.ErrorContains(t, err, "remit-catalog may")
+	}
+	dry := client.NewDryRunClient(self)
+	refused(dry.Delete(t.Context(), account))
+	refused(dry.Patch(t.Context(), account, client.RawPatch("application/merge-patch+json", []byte(`{"imagePullSecrets":[{"name":"x"}]}`))))
+
+	other := pod.DeepCopy()
+	other.ObjectMeta = metav1.ObjectMeta{Namespace: global, Name: "x", OwnerReferences: pod.OwnerReferences}
+	other.Spec.AutomountServiceAccountToken = nil
+	refused(dry.Create(t.Context(), other))
+	other.Spec.AutomountServiceAccountToken = pod.Spec.AutomountServiceAccountToken
+	require.NoError(t, dry.Create(t.Context(), other.DeepCopy()))
+	other.OwnerReferences = nil
+	refused(dry.Create(t.Context(), other))
+	refused(dry.Patch(t.Context(), pod, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"ownerReferences":null}}`))))
+	list := &corev1.PodList{}
+	require.NoError(t, cluster.Client.List(t.Context(), list, client.InNamespace(global)))
+	for _, p := range list.Items {
+		if strings.HasPrefix(p.Name, names.ServiceAccountOLM) {
+			refused(dry.Delete(t.Context(), &p))
+		}
+	}
+}
