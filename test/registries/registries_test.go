@@ -203,7 +203,7 @@ func TestANewImageTakesThePlaceOfTheOldOneOnceItIsReady(t *testing.T) {
 
 	// The tag is moved to an image that does not run.
 	push(t, "updates", "v1", "")
-	got := s.says("update Pod updates-", "failed: CrashLoopBackOff", "exit code 1", "configs: no such file", "next poll", "serves on")
+	got := s.says("update Pod updates-", "failed: CrashLoopBackOff", "exit code 1", "next poll", "serves on")
 	require.Equal(t, "READY", got.Status.GRPCConnectionState.LastObservedState)
 	require.Equal(t, first.UID, s.pod(v1).UID)
 
