@@ -12,7 +12,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/utils/ptr"
 
+	"github.com/remit-olm/remit/test/env/registry"
 	"github.com/remit-olm/remit/test/escape/forge"
 )
 
@@ -42,6 +45,24 @@ func catalogs() []row {
 			s.list(pods)
 			require.Empty(s.T, pods.Items)
 			require.Empty(s.T, s.tokensOf(accountName))
+		}},
+		{number: "89a", title: "an image of its author's that would have to be run", holds: p1(), play: func(s *scene) {
+			made, err := registry.Image(nil, s.layerOf("bin/registry=#!/bin/sh"))
+			require.NoError(s.T, err)
+			ref, _, err := images.Push(s.Namespace+":v1", made)
+			require.NoError(s.T, err)
+			s.group(s.Namespace)
+			s.catalogSource("catalog", operatorsv1alpha1.CatalogSourceSpec{SourceType: operatorsv1alpha1.SourceTypeGrpc, Image: ref, Secrets: []string{"pull"},
+				GrpcPodConfig: &operatorsv1alpha1.GrpcPodConfig{PriorityClassName: ptr.To("system-node-critical"), SecurityContextConfig: operatorsv1alpha1.Legacy}})
+			s.subscribe()
+			s.catalogSays("it is a registry, which is run in the global catalog namespace")
+			s.refused("its content is not available")
+			pods, services := &corev1.PodList{}, &corev1.ServiceList{}
+			s.list(pods)
+			s.list(services)
+			require.Empty(s.T, pods.Items)
+			require.Empty(s.T, services.Items)
+			require.True(s.T, apierrors.IsNotFound(s.Get("catalog", &corev1.ServiceAccount{})))
 		}},
 		{number: "90", title: "a catalog of a namespace that the Subscription may not use", holds: p0(), play: func(s *scene) {
 			s.group(s.Namespace)

@@ -18,7 +18,6 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/test/env"
 	"github.com/remit-olm/remit/test/env/registry"
-	"github.com/remit-olm/remit/test/operators/sample/bundle"
 )
 
 const global = names.DefaultNamespace
@@ -159,13 +158,7 @@ func TestARegistryIsRunAndAnOperatorInstalledFromIt(t *testing.T) {
 	require.Equal(t, []corev1.LocalObjectReference{{Name: "pull"}}, pod.Spec.ImagePullSecrets, "by the ServiceAccount")
 	require.True(t, *pod.Spec.SecurityContext.RunAsNonRoot, "the namespace enforces it")
 
-	tn := cluster.Tenant(t)
-	b, err := env.ReadBundle(bundle.FS())
-	require.NoError(t, err)
-	tn.GrantAll(tn.Needs(b, bundle.Package, tn.Namespace))
-	tn.Group(env.AccountName, tn.Namespace)
-	tn.Subscribe("serves", bundle.Package, bundle.Channel, func(spec *operatorsv1alpha1.SubscriptionSpec) { spec.CatalogSourceNamespace = global })
-	tn.Succeeded(bundle.CSV)
+	install(cluster.Tenant(t), "serves")
 
 	require.NoError(t, cluster.Client.Delete(t.Context(), pod))
 	eventually(t, func(c *assert.CollectT) {
@@ -188,7 +181,9 @@ func TestARegistryIsRunAndAnOperatorInstalledFromIt(t *testing.T) {
 	service := &corev1.Service{}
 	require.NoError(t, cluster.Client.Get(t.Context(), s.key(), service))
 	require.NoError(t, cluster.Client.Delete(t.Context(), service))
-	eventually(t, func(c *assert.CollectT) { assert.NoError(c, cluster.Client.Get(t.Context(), s.key(), &corev1.Service{})) })
+	eventually(t, func(c *assert.CollectT) {
+		assert.NoError(c, cluster.Client.Get(t.Context(), s.key(), &corev1.Service{}))
+	})
 
 	require.NoError(t, cluster.Client.Delete(t.Context(), s.get(t)))
 	s.nothing()
@@ -230,7 +225,9 @@ func TestWhatWasMadeGoesWithItsReason(t *testing.T) {
 
 	s.edit(func(spec *operatorsv1alpha1.CatalogSourceSpec) { spec.Image = ref })
 	s.pod(pinned)
-	s.edit(func(spec *operatorsv1alpha1.CatalogSourceSpec) { spec.Image, spec.Address = "", "nowhere.remit.svc:50051" })
+	s.edit(func(spec *operatorsv1alpha1.CatalogSourceSpec) {
+		spec.Image, spec.Address = "", "nowhere.remit.svc:50051"
+	})
 	s.nothing()
 }
 

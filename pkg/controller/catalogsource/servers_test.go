@@ -1,0 +1,153 @@
+package catalogsource
+
+import (
+	"context"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/remit-olm/remit/pkg/catalog/server"
+	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/test/env/registry"
+)
+
+// pushRegistry puts an image without a file-based catalog; Pods of it are ready and serve nothing.
+func pushRegistry(t *testing.T, s *registry.Server, named, text string) (ref, pinned string) {
+	t.Helper()
+	layer, err := registry.Layer(fstest.MapFS{"index.db": {Data: []byte(text)}}, "database")
+	require.NoError(t, err)
+	made, err := registry.Image(nil, layer)
+	require.NoError(t, err)
+	ref, digest, err := s.Push(named+":v1", made)
+	require.NoError(t, err)
+	return ref, s.Host + "/" + named + "@" + digest
+}
+
+// onePod waits until one Pod serves, an image, and no other Pod is there.
+func (c *cluster) onePod(t *testing.T, name, image string) *corev1.Pod {
+	t.Helper()
+	var out *corev1.Pod
+	require.EventuallyWithT(t, func(col *assert.CollectT) {
+		list := &corev1.PodList{}
+		require.NoError(col, c.List(t.Context(), list, client.InNamespace(c.namespace), client.HasLabels{names.LabelCatalogSource}))
+		pods := list.Items[:0]
+		for _, p := range list.Items {
+			if p.DeletionTimestamp == nil {
+				pods = append(pods, p)
+			}
+		}
+		require.Len(col, pods, 1)
+		out = &pods[0]
+		require.Equal(col, name, out.Labels[names.LabelCatalogSource])
+		require.Equal(col, image, out.Spec.Containers[0].Image)
+		require.True(col, server.IsReady(out))
+	}, time.Minute, 50*time.Millisecond)
+	return out
+}
+
+func (c *cluster) edit(t *testing.T, name, patch string) {
+	t.Helper()
+	u := newObject()
+	u.SetNamespace(c.namespace)
+	u.SetName(name)
+	require.NoError(t, c.Patch(t.Context(), u, client.RawPatch("application/merge-patch+json", []byte(patch))))
+}
+
+func TestWhatTheSpecSaysOfThePodIsDoneByAnUpdatePod(t *testing.T) {
+	images := registry.New(t)
+	ref, pinned := pushRegistry(t, images, "catalog", "1")
+	c := givenCluster(t, nil)
+	c.create(t, "cat", map[string]any{"sourceType": "grpc", "image": ref})
+	first := c.onePod(t, "cat", pinned)
+	c.eventually(t, "cat", "RegistryServerError", "TRANSIENT_FAILURE", 0)
+
+	c.edit(t, "cat", `{"spec":{"secrets":["pull"],"priority":7,"displayName":"x"}}`)
+	var second *corev1.Pod
+	require.EventuallyWithT(t, func(col *assert.CollectT) {
+		second = c.onePod(t, "cat", pinned)
+		require.NotEqual(col, first.UID, second.UID)
+		require.Equal(col, []corev1.LocalObjectReference{{Name: "pull"}}, second.Spec.ImagePullSecrets)
+	}, time.Minute, 100*time.Millisecond)
+
+	// What others make of it is theirs.
+	second.Spec.Tolerations = append(second.Spec.Tolerations, corev1.Toleration{Key: "added", Operator: "Exists"})
+	second.Annotations["added"] = "yes"
+	require.NoError(t, c.Update(t.Context(), second))
+	c.edit(t, "cat", `{"spec":{"priority":8},"metadata":{"annotations":{"note":"x"}}}`)
+
+	ns := &corev1.Namespace{}
+	require.NoError(t, c.Get(t.Context(), client.ObjectKey{Name: c.namespace}, ns))
+	service := &corev1.Service{}
+	require.NoError(t, c.Get(t.Context(), c.key("cat"), service))
+	require.NoError(t, c.Delete(t.Context(), service))
+	require.EventuallyWithT(t, func(col *assert.CollectT) { require.NoError(col, c.Get(t.Context(), c.key("cat"), service)) }, time.Minute, 50*time.Millisecond)
+	require.Equal(t, second.UID, c.onePod(t, "cat", pinned).UID)
+
+	ns.Labels[labelEnforce] = restricted
+	require.NoError(t, c.Update(t.Context(), ns))
+	require.EventuallyWithT(t, func(col *assert.CollectT) {
+		require.NotNil(col, c.onePod(t, "cat", pinned).Spec.SecurityContext.RunAsNonRoot)
+	}, time.Minute, 100*time.Millisecond)
+
+	c.edit(t, "cat", `{"spec":{"sourceType":"internal","configMap":"none","image":null}}`)
+	require.EventuallyWithT(t, func(col *assert.CollectT) {
+		for _, obj := range []client.Object{&corev1.ServiceAccount{}, &corev1.Service{}} {
+			require.True(col, apierrors.IsNotFound(c.Get(t.Context(), c.key("cat"), obj)))
+		}
+		list := &corev1.PodList{}
+		require.NoError(col, c.List(t.Context(), list, client.InNamespace(c.namespace)))
+		require.Empty(col, list.Items)
+	}, 2*time.Minute, 100*time.Millisecond)
+}
+
+// A Pod that admission takes the labels from would not be found again.
+func TestAPodThatLosesItsLabelsIsDeleted(t *testing.T) {
+	made := 0
+	c := fake.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{
+		Create: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
+			if _, ok := obj.(*corev1.Pod); ok {
+				made++
+				obj.SetName("p")
+				obj.SetLabels(map[string]string{"policy": "applied"})
+			}
+			return c.Create(ctx, obj, opts...)
+		},
+	}).WithObjects(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "remit"}}).Build()
+	s := newServers(Options{Client: c, Live: c, GlobalNamespace: "remit", Clock: clocktesting.NewFakeClock(now.Time)})
+	cs := catalogSource("cat", operatorsv1alpha1.CatalogSourceSpec{SourceType: "grpc", Image: "x"})
+	cs.UID = "u"
+	got := s.ensure(t.Context(), cs, "quay.io/x@sha256:1", nil)
+	require.ErrorContains(t, got.err, "an admission webhook changes its label")
+	require.True(t, got.retry)
+	require.Equal(t, 1, made)
+	list := &corev1.PodList{}
+	require.NoError(t, c.List(t.Context(), list))
+	require.Empty(t, list.Items)
+}
+
+func TestWhatIsDialled(t *testing.T) {
+	for ip, want := range map[string]string{"10.1.2.3": "10.1.2.3:50051", "fd00::1": "[fd00::1]:50051",
+		"127.0.0.1": "", "::1": "", "169.254.169.254": "", "0.0.0.0": "", "": "", "kubernetes.default.svc": ""} {
+		target, trouble := podTarget(&corev1.Pod{Status: corev1.PodStatus{PodIP: ip}})
+		require.Equal(t, want, target)
+		require.Equal(t, want == "", trouble != "")
+	}
+}
+
+func TestANameThatNoServiceCanHave(t *testing.T) {
+	s := newServers(Options{GlobalNamespace: "remit"})
+	got := s.ensure(t.Context(), catalogSource("1st", operatorsv1alpha1.CatalogSourceSpec{}), "quay.io/x@sha256:1", nil)
+	require.ErrorContains(t, got.err, `no Service can be named after CatalogSource "1st"`)
+	require.False(t, got.retry)
+}
