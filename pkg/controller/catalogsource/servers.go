@@ -22,6 +22,8 @@ import (
 const (
 	// goodRun is how long a Pod has to have been there for the next one to be made without a pause.
 	goodRun = 10 * time.Minute
+	// conflictPause is how long our cache may take to show who changed an object.
+	conflictPause = time.Second
 	// labelEnforce of a Namespace is the Pod Security Standard that it holds Pods to.
 	labelEnforce = "pod-security.kubernetes.io/enforce"
 	restricted   = "restricted"
@@ -119,9 +121,17 @@ func (s *servers) ensure(ctx context.Context, cs *operatorsv1alpha1.CatalogSourc
 		return serving{err: err, retry: true}
 	}
 	if err := s.ensureOthers(ctx, want); err != nil {
-		return serving{any: true, err: err, retry: !isTaken(err)}
+		return serving{any: true, err: err, retry: !isTaken(err)}.unlessConflict()
 	}
-	return s.ensurePods(ctx, cs, want.pod, polled)
+	return s.ensurePods(ctx, cs, want.pod, polled).unlessConflict()
+}
+
+// unlessConflict leaves out that somebody changed an object meanwhile: it is looked at again.
+func (s serving) unlessConflict() serving {
+	if apierrors.IsConflict(s.err) {
+		s.err, s.retry, s.again = nil, false, conflictPause
+	}
+	return s
 }
 
 // objects are those of a registry.
