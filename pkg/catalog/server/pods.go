@@ -43,30 +43,14 @@ type Hold struct{ Serving, Update bool }
 // What a Pod was made from is known by its hash alone: admission webhooks change Pods, and to undo that would make Pods without
 // end. Pods that are being deleted do not count, however long their node takes.
 func Decide(want *corev1.Pod, pods []*corev1.Pod, hold Hold) Step {
-	name, hash := want.Labels[names.LabelCatalogSource], want.Labels[names.LabelPodSpecHash]
-	var step Step
-	var serving, updates []*corev1.Pod
-	for _, p := range pods {
-		isUpdate := p.Labels[names.LabelCatalogSourceUpdate] == name
-		switch {
-		case p.DeletionTimestamp != nil:
-		case isDead(p) || isUpdate && isCrashing(p):
-			step.Delete = append(step.Delete, p)
-			if isUpdate && p.Labels[names.LabelPodSpecHash] == hash {
-				step.Failed = p
-			}
-		case isUpdate:
-			updates = append(updates, p)
-		case p.Labels[names.LabelCatalogSource] == name:
-			serving = append(serving, p)
-		}
-	}
+	hash := hashOf(want)
+	step, serving, updates := sortOut(want, pods)
 	now, next := best(serving, hash), best(updates, hash)
-	if next != nil && next.Labels[names.LabelPodSpecHash] != hash {
+	if next != nil && hashOf(next) != hash {
 		next = nil
 	}
 	switch {
-	case now != nil && now.Labels[names.LabelPodSpecHash] == hash:
+	case now != nil && hashOf(now) == hash:
 		next = nil
 	case next != nil && (now == nil || IsReady(next)):
 		step.Promote, now = next, nil
@@ -84,6 +68,29 @@ func Decide(want *corev1.Pod, pods []*corev1.Pod, hold Hold) Step {
 	return step
 }
 
+// sortOut has what is dead deleted, and returns what is left: the Pods that serve, and those that may.
+func sortOut(want *corev1.Pod, pods []*corev1.Pod) (step Step, serving, updates []*corev1.Pod) {
+	name := want.Labels[names.LabelCatalogSource]
+	for _, p := range pods {
+		isUpdate := p.Labels[names.LabelCatalogSourceUpdate] == name
+		switch {
+		case p.DeletionTimestamp != nil:
+		case isDead(p) || isUpdate && isCrashing(p):
+			step.Delete = append(step.Delete, p)
+			if isUpdate && hashOf(p) == hashOf(want) {
+				step.Failed = p
+			}
+		case isUpdate:
+			updates = append(updates, p)
+		case p.Labels[names.LabelCatalogSource] == name:
+			serving = append(serving, p)
+		}
+	}
+	return step, serving, updates
+}
+
+func hashOf(p *corev1.Pod) string { return p.Labels[names.LabelPodSpecHash] }
+
 // best is the Pod of the hash before others, the ready one, the oldest.
 func best(pods []*corev1.Pod, hash string) *corev1.Pod {
 	if len(pods) == 0 {
@@ -91,7 +98,7 @@ func best(pods []*corev1.Pod, hash string) *corev1.Pod {
 	}
 	rank := func(p *corev1.Pod) int {
 		out := 0
-		if p.Labels[names.LabelPodSpecHash] != hash {
+		if hashOf(p) != hash {
 			out = 2
 		}
 		if !IsReady(p) {
@@ -126,7 +133,8 @@ func Serving(name, hash string, pods []*corev1.Pod) *corev1.Pod {
 // Waiting is the update Pod of the hash that has trouble on its way; nil where there is none.
 func Waiting(hash string, pods []*corev1.Pod) *corev1.Pod {
 	i := slices.IndexFunc(pods, func(p *corev1.Pod) bool {
-		return IsUpdate(p) && p.Labels[names.LabelPodSpecHash] == hash && p.DeletionTimestamp == nil && !isDead(p) && !isCrashing(p) && !IsReady(p) && Trouble(p) != ""
+		lives := p.DeletionTimestamp == nil && !isDead(p) && !isCrashing(p)
+		return IsUpdate(p) && hashOf(p) == hash && lives && !IsReady(p) && Trouble(p) != ""
 	})
 	if i < 0 {
 		return nil

@@ -268,14 +268,8 @@ func (s *servers) remove(ctx context.Context, cs *operatorsv1alpha1.CatalogSourc
 		return fmt.Errorf("get ServiceAccount %s: %w", cs.Name, err)
 	}
 	ctrl.LoggerFrom(ctx).Info("Removing registry")
-	pods, err := s.list(ctx, s.live, cs)
-	if err != nil {
+	if err := s.removePods(ctx, cs); err != nil {
 		return err
-	}
-	for _, p := range pods {
-		if err := s.delete(ctx, p); err != nil {
-			return err
-		}
 	}
 	service := &corev1.Service{}
 	err = s.live.Get(ctx, types.NamespacedName{Namespace: s.namespace, Name: server.ServiceName(cs.Name)}, service)
@@ -288,6 +282,19 @@ func (s *servers) remove(ctx context.Context, cs *operatorsv1alpha1.CatalogSourc
 		}
 	}
 	return s.delete(ctx, account)
+}
+
+func (s *servers) removePods(ctx context.Context, cs *operatorsv1alpha1.CatalogSource) error {
+	pods, err := s.list(ctx, s.live, cs)
+	if err != nil {
+		return err
+	}
+	for _, p := range pods {
+		if err := s.delete(ctx, p); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (s *servers) history(key types.NamespacedName) *history {
