@@ -36,8 +36,6 @@ func TestWithoutItsRoleItSaysSo(t *testing.T) {
 	require.NoError(t, cluster.Client.Create(t.Context(), binding))
 	s.pod(pinned)
 	s.ready()
-	require.NoError(t, cluster.Client.Delete(t.Context(), s.get(t)))
-	s.nothing()
 }
 
 // Remit starts while nobody can tell what the tag stands for: what runs is known to be its own.
@@ -64,8 +62,6 @@ func TestARegistryServesOnWhileItsImageCannotBeAskedFor(t *testing.T) {
 
 	// What runs for a while is not touched, nor asked about.
 	require.Empty(t, sentWithin(t, 10*time.Second))
-	require.NoError(t, cluster.Client.Delete(t.Context(), s.get(t)))
-	s.nothing()
 }
 
 // restart ends the catalog program; its Deployment starts it again.

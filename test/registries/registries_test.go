@@ -1,6 +1,7 @@
 package registries
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -48,7 +49,7 @@ func create(t *testing.T, name string, spec operatorsv1alpha1.CatalogSourceSpec)
 	spec.SourceType = operatorsv1alpha1.SourceTypeGrpc
 	cs := &operatorsv1alpha1.CatalogSource{ObjectMeta: metav1.ObjectMeta{Namespace: global, Name: name}, Spec: spec}
 	require.NoError(t, cluster.Client.Create(t.Context(), cs))
-	t.Cleanup(func() { _ = cluster.Client.Delete(t.Context(), cs) })
+	t.Cleanup(func() { _ = cluster.Client.Delete(context.WithoutCancel(t.Context()), cs) })
 	return source{t, name}
 }
 

@@ -43,41 +43,32 @@ type Hold struct{ Serving, Update bool }
 // What a Pod was made from is known by its hash alone: admission webhooks change Pods, and to undo that would make Pods without
 // end. Pods that are being deleted do not count, however long their node takes.
 func Decide(want *corev1.Pod, pods []*corev1.Pod, hold Hold) Step {
-	hash := hashOf(want)
 	step, serving, updates := sortOut(want, pods)
-	now, next := best(serving, hash), best(updates, hash)
-	if next != nil && hashOf(next) != hash {
-		next = nil
-	}
+	now, next := best(serving, hashOf(want)), best(updates, hashOf(want))
 	switch {
-	case now != nil && hashOf(now) == hash:
+	case now != nil && hashOf(now) == hashOf(want):
 		next = nil
 	case next != nil && (now == nil || IsReady(next)):
 		step.Promote, now = next, nil
-	case next != nil:
-	case now == nil && !hold.Serving:
+	case next == nil && now == nil && !hold.Serving:
 		step.Create = want
-	case now != nil && !hold.Update && step.Failed == nil:
+	case next == nil && now != nil && !hold.Update && step.Failed == nil:
 		step.Create = Updating(want)
 	}
-	for _, p := range slices.Concat(serving, updates) {
-		if p != now && p != next {
-			step.Delete = append(step.Delete, p)
-		}
-	}
+	step.Delete = slices.Concat(step.Delete, without(now, serving), without(next, updates))
 	return step
 }
 
-// sortOut has what is dead deleted, and returns what is left: the Pods that serve, and those that may.
+// sortOut has what is dead or outdated before it served deleted, and returns what is left: the Pods that serve, and those that may.
 func sortOut(want *corev1.Pod, pods []*corev1.Pod) (step Step, serving, updates []*corev1.Pod) {
 	name := want.Labels[names.LabelCatalogSource]
 	for _, p := range pods {
-		isUpdate := p.Labels[names.LabelCatalogSourceUpdate] == name
+		isUpdate, asWanted := p.Labels[names.LabelCatalogSourceUpdate] == name, hashOf(p) == hashOf(want)
 		switch {
 		case p.DeletionTimestamp != nil:
-		case isDead(p) || isUpdate && isCrashing(p):
+		case isDead(p), isUpdate && (isCrashing(p) || !asWanted):
 			step.Delete = append(step.Delete, p)
-			if isUpdate && hashOf(p) == hashOf(want) {
+			if isUpdate && asWanted {
 				step.Failed = p
 			}
 		case isUpdate:
@@ -87,6 +78,10 @@ func sortOut(want *corev1.Pod, pods []*corev1.Pod) (step Step, serving, updates 
 		}
 	}
 	return step, serving, updates
+}
+
+func without(one *corev1.Pod, pods []*corev1.Pod) []*corev1.Pod {
+	return slices.DeleteFunc(pods, func(p *corev1.Pod) bool { return p == one })
 }
 
 func hashOf(p *corev1.Pod) string { return p.Labels[names.LabelPodSpecHash] }
