@@ -14,12 +14,14 @@ import (
 	"time"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/rbac"
 	"github.com/remit-olm/remit/test/env"
 	"github.com/remit-olm/remit/test/env/corpus"
@@ -35,6 +37,8 @@ type walk struct {
 	sample bool
 	// brought are versions, by package, that what is walked needs, and that come with it.
 	brought map[string]string
+	// held says, by package, what its Subscription says in the end of why it goes no further.
+	held map[string]string
 }
 
 var walks = []walk{
@@ -45,6 +49,9 @@ var walks = []walk{
 	// It needs one version of each, beyond which they are not upgraded.
 	{name: "kuadrant", packages: []string{"kuadrant-operator"}, brought: map[string]string{
 		"authorino-operator": "authorino-operator.v0.13.0", "limitador-operator": "limitador-operator.v0.11.0", "dns-operator": "dns-operator.v0.6.0",
+	}, held: map[string]string{
+		"authorino-operator": "authorino-operator.v0.13.1 of channel stable does not take the place of authorino-operator.v0.13.0: bundle kuadrant-operator.v0.11.1 requires " +
+			"an operator with package: authorino-operator and with version in range: 0.13.0",
 	}},
 }
 
@@ -209,6 +216,7 @@ func (w walk) walkRound(t *testing.T, root string, number int, round []*path) {
 	walker := &walker{t: t, cluster: cluster, tn: tn, paths: paths, seen: map[string][]string{}}
 	begun := time.Now()
 	walker.walk(w.brought)
+	walker.holds(w.held)
 	t.Logf("%s, round %d: %s in %s", w.name, number+1, walker, time.Since(begun).Round(time.Second))
 }
 
@@ -249,6 +257,21 @@ func (w *walker) walk(brought map[string]string) {
 			want = append(want, e.to)
 		}
 		require.Equal(t, want, w.seen[pkg])
+	}
+}
+
+// holds waits until Subscriptions say why they go no further.
+func (w *walker) holds(held map[string]string) {
+	w.t.Helper()
+	for pkg, want := range held {
+		w.tn.Eventually(func(c *assert.CollectT) {
+			list := &operatorsv1alpha1.SubscriptionList{}
+			assert.NoError(c, w.cluster.Client.List(w.t.Context(), list, client.InNamespace(w.tn.Namespace)))
+			i := slices.IndexFunc(list.Items, func(s operatorsv1alpha1.Subscription) bool { return s.Spec.Package == pkg })
+			if assert.GreaterOrEqual(c, i, 0, pkg) {
+				assert.Equal(c, want, list.Items[i].Status.GetCondition(names.ConditionUpgradeHeldBack).Message)
+			}
+		})
 	}
 }
 
