@@ -136,6 +136,9 @@ func (w *world) fill(g *Group) {
 			told[sub.Status.InstallPlanRef.Name] = true
 		}
 		g.Blocked = append(g.Blocked, blocks...)
+		if c := sub.Status.GetCondition(names.ConditionUpgradeHeldBack); c.Status == corev1.ConditionTrue {
+			g.Notes = append(g.Notes, fmt.Sprintf("Subscription %s: %s", sub.Name, c.Message))
+		}
 	}
 	for i := range w.plans {
 		if plan := &w.plans[i]; plan.Namespace == g.Namespace && !told[plan.Name] {
@@ -175,13 +178,13 @@ func groupBlocks(og *operatorsv1.OperatorGroup) []Block {
 	return out
 }
 
-// subscriptionBlocks are the conditions that are True, as True is bad in all of them. That the plan is
-// pending is left out where it is said what for.
+// subscriptionBlocks are the conditions that are True, as True is bad in all of them but the one that says why what is
+// installed stays. That the plan is pending is left out where it is said what for.
 func subscriptionBlocks(sub *operatorsv1alpha1.Subscription) []Block {
 	missing := sub.Status.GetCondition(names.ConditionPermissionsMissing).Status == corev1.ConditionTrue
 	var out []Block
 	for _, c := range sub.Status.Conditions {
-		if c.Status != corev1.ConditionTrue || missing && c.Type == operatorsv1alpha1.SubscriptionInstallPlanPending {
+		if c.Status != corev1.ConditionTrue || c.Type == names.ConditionUpgradeHeldBack || missing && c.Type == operatorsv1alpha1.SubscriptionInstallPlanPending {
 			continue
 		}
 		out = append(out, Block{"Subscription", sub.Name, string(c.Type), c.Reason, refusals(c.Message)})
