@@ -2,7 +2,9 @@ package existing
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/url"
 	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -28,7 +30,7 @@ type Tells func(namespace string) bool
 // Read reads the objects of the CustomResourceDefinition as the client's identity, in the version of the Check. A
 // version that is not served yet has none.
 func (c *Check) Read(ctx context.Context, r client.Reader, crd *apiextensionsv1.CustomResourceDefinition, tells Tells) (*Result, error) {
-	ctx, cancel := context.WithTimeout(ctx, ReadTimeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, ReadTimeout, errSlow)
 	defer cancel()
 	result := &Result{CRD: crd.Name, Version: c.Version}
 	gvk := schema.GroupVersionKind{Group: crd.Spec.Group, Version: c.Version, Kind: crd.Spec.Names.Kind}
@@ -41,12 +43,12 @@ func (c *Check) Read(ctx context.Context, r client.Reader, crd *apiextensionsv1.
 			return result, nil
 		}
 		if err != nil {
-			return nil, fmt.Errorf("list %s: %w", gvk.GroupKind(), err)
+			return nil, fmt.Errorf("list %s: %w", gvk.GroupKind(), reason(ctx, err))
 		}
 		for i := range list.Items {
 			violations := c.Violations(ctx, list.Items[i].Object)
 			if err := ctx.Err(); err != nil { // then they are not all of them, nor only them
-				return nil, fmt.Errorf("look at %s: %w", gvk.GroupKind(), err)
+				return nil, fmt.Errorf("look at %s: %w", gvk.GroupKind(), reason(ctx, err))
 			}
 			result.add(&list.Items[i], violations, tells)
 		}
@@ -56,4 +58,19 @@ func (c *Check) Read(ctx context.Context, r client.Reader, crd *apiextensionsv1.
 			return result, nil
 		}
 	}
+}
+
+var errSlow = fmt.Errorf("it was not done within %s", ReadTimeout)
+
+// reason is the same for the same failure: an error with the address of a page, which is another one each time,
+// would change the status that it is shown in, and that would be a reason to try again at once.
+func reason(ctx context.Context, err error) error {
+	var request *url.Error
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case errors.As(err, &request):
+		return request.Err
+	}
+	return err
 }

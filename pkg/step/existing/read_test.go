@@ -2,8 +2,11 @@ package existing
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/url"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -72,9 +75,19 @@ func TestObjectsAreReadPageByPage(t *testing.T) {
 type endless struct {
 	client.Reader
 	read int
+	// refuses is the answer, stuck says that there is none.
+	refuses error
+	stuck   bool
 }
 
-func (e *endless) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
+func (e *endless) List(ctx context.Context, list client.ObjectList, _ ...client.ListOption) error {
+	if e.stuck {
+		<-ctx.Done()
+		return &url.Error{Op: "Get", URL: "https://server/things?continue=2", Err: ctx.Err()}
+	}
+	if e.refuses != nil {
+		return e.refuses
+	}
 	into := list.(*unstructured.UnstructuredList)
 	into.Items = make([]unstructured.Unstructured, PageSize)
 	for i := range into.Items {
@@ -95,8 +108,24 @@ func TestOnlySoManyObjectsAreRead(t *testing.T) {
 	require.True(t, found.Unread)
 	require.Equal(t, MaxObjects, all.read)
 
+	all.refuses = &url.Error{Op: "Get", URL: "https://server/things?continue=1", Err: errors.New("connection refused")}
+	_, err = check.Read(t.Context(), all, crd, func(string) bool { return true })
+	require.EqualError(t, err, "list Thing.example.com: connection refused")
+	all.refuses = nil
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err = check.Read(ctx, all, crd, func(string) bool { return true })
 	require.ErrorIs(t, err, context.Canceled)
+}
+
+func TestReadingEndsInTime(t *testing.T) {
+	crd := things(t, "{type: object}")
+	check, err := New(crd, crd, "v1")
+	require.NoError(t, err)
+	synctest.Test(t, func(t *testing.T) {
+		begun := time.Now()
+		_, err := check.Read(t.Context(), &endless{stuck: true}, crd, func(string) bool { return true })
+		require.EqualError(t, err, "list Thing.example.com: it was not done within 30s")
+		require.Equal(t, ReadTimeout, time.Since(begun))
+	})
 }
