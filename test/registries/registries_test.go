@@ -2,6 +2,7 @@ package registries
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -10,6 +11,7 @@ import (
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -306,10 +308,13 @@ func TestSelfMayNotTouchWhatNoCatalogSourceOwns(t *testing.T) {
 	refused(dry.Patch(t.Context(), account, client.RawPatch("application/merge-patch+json", []byte(`{"imagePullSecrets":[{"name":"x"}]}`))))
 
 	other := pod.DeepCopy()
-	other.ObjectMeta = metav1.ObjectMeta{Namespace: global, Name: "x", OwnerReferences: pod.OwnerReferences}
+	other.ObjectMeta = metav1.ObjectMeta{Namespace: global, Name: "x", OwnerReferences: slices.Clone(pod.OwnerReferences)}
 	other.Spec.AutomountServiceAccountToken = nil
 	refused(dry.Create(t.Context(), other))
 	other.Spec.AutomountServiceAccountToken = pod.Spec.AutomountServiceAccountToken
+	require.NoError(t, dry.Create(t.Context(), other.DeepCopy()))
+	// As OLM v0 writes it, which may have made the ServiceAccount and the Service.
+	other.OwnerReferences[0].Controller = nil
 	require.NoError(t, dry.Create(t.Context(), other.DeepCopy()))
 	other.OwnerReferences = nil
 	refused(dry.Create(t.Context(), other))
@@ -321,4 +326,79 @@ func TestSelfMayNotTouchWhatNoCatalogSourceOwns(t *testing.T) {
 			refused(dry.Delete(t.Context(), &p))
 		}
 	}
+}
+
+// A webhook that changes what was asked for, as many clusters have, is let have its way: OLM v0 made Pods without end.
+func TestAWebhookThatChangesPodsIsNotFought(t *testing.T) {
+	t.Parallel()
+	const name = "mutated"
+	rule := admissionregistrationv1.NamedRuleWithOperations{RuleWithOperations: admissionregistrationv1.RuleWithOperations{
+		Operations: []admissionregistrationv1.OperationType{"CREATE"},
+		Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}},
+	}}
+	require.NoError(t, cluster.Client.Create(t.Context(), &admissionregistrationv1.MutatingAdmissionPolicy{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: admissionregistrationv1.MutatingAdmissionPolicySpec{
+			MatchConstraints: &admissionregistrationv1.MatchResources{ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{rule}},
+			MatchConditions: []admissionregistrationv1.MatchCondition{{Name: "ours",
+				Expression: "object.metadata.?labels['olm.catalogSource'].orValue('') == 'mutated'"}},
+			Mutations: []admissionregistrationv1.Mutation{{PatchType: admissionregistrationv1.PatchTypeApplyConfiguration,
+				ApplyConfiguration: &admissionregistrationv1.ApplyConfiguration{
+					Expression: "Object{spec: Object.spec{terminationGracePeriodSeconds: 7}}"}}},
+			ReinvocationPolicy: admissionregistrationv1.NeverReinvocationPolicy,
+		},
+	}))
+	require.NoError(t, cluster.Client.Create(t.Context(), &admissionregistrationv1.MutatingAdmissionPolicyBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec:       admissionregistrationv1.MutatingAdmissionPolicyBindingSpec{PolicyName: name},
+	}))
+	ref, pinned := push(t, name, "v1", sample(t))
+	// Policies are in force a moment after they were made.
+	eventually(t, func(c *assert.CollectT) {
+		probe := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: global, Name: "probe", Labels: map[string]string{names.LabelCatalogSource: name}},
+			Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "x"}}}}
+		restrict(probe)
+		assert.NoError(c, client.NewDryRunClient(cluster.Client).Create(t.Context(), probe))
+		assert.EqualValues(c, 7, *probe.Spec.TerminationGracePeriodSeconds)
+	})
+	s := create(t, name, operatorsv1alpha1.CatalogSourceSpec{Image: ref})
+	pod := s.pod(pinned)
+	require.EqualValues(t, 7, *pod.Spec.TerminationGracePeriodSeconds)
+	s.ready()
+	s.edit(func(spec *operatorsv1alpha1.CatalogSourceSpec) { spec.Priority = 3 })
+	s.ready()
+	require.Equal(t, pod.UID, s.pod(pinned).UID)
+}
+
+// Where OLM v0 was before: what it made for the same CatalogSource is carried on, its Pod replaced once another is ready.
+func TestWhatOLMv0MadeIsCarriedOn(t *testing.T) {
+	t.Parallel()
+	s := create(t, "migrated", operatorsv1alpha1.CatalogSourceSpec{Image: images.Host + "/nowhere:v1"})
+	s.says("NAME_UNKNOWN")
+	owner := []metav1.OwnerReference{{APIVersion: operatorsv1alpha1.SchemeGroupVersion.String(), Kind: operatorsv1alpha1.CatalogSourceKind,
+		Name: s.name, UID: s.get(t).UID}}
+	meta := metav1.ObjectMeta{Namespace: global, Name: s.name, OwnerReferences: owner}
+	service := &corev1.Service{ObjectMeta: meta, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 1}}}}
+	require.NoError(t, cluster.Client.Create(t.Context(), service))
+	yes := true
+	old := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: global, GenerateName: s.name + "-", Labels: map[string]string{names.LabelCatalogSource: s.name}, OwnerReferences: owner},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "x"}}},
+	}
+	old.OwnerReferences[0].Controller = &yes
+	restrict(old)
+	require.NoError(t, cluster.Client.Create(t.Context(), old))
+	account := &corev1.ServiceAccount{ObjectMeta: meta}
+	require.NoError(t, cluster.Client.Create(t.Context(), account))
+
+	ref, pinned := push(t, s.name, "v1", sample(t))
+	s.edit(func(spec *operatorsv1alpha1.CatalogSourceSpec) { spec.Image = ref })
+	require.NotEqual(t, old.UID, s.pod(pinned).UID)
+	s.ready()
+	now := &corev1.ServiceAccount{}
+	require.NoError(t, cluster.Client.Get(t.Context(), s.key(), now))
+	require.Equal(t, account.UID, now.UID)
+	require.False(t, *now.AutomountServiceAccountToken)
+	require.NoError(t, cluster.Client.Get(t.Context(), s.key(), service))
+	require.EqualValues(t, server.Port, service.Spec.Ports[0].Port)
 }

@@ -65,6 +65,16 @@ func OwnedBy(obj metav1.Object, source types.UID) bool {
 	})
 }
 
+// Owner is the name of the CatalogSource that an object was made for; empty where there is none.
+func Owner(obj metav1.Object) string {
+	for _, r := range obj.GetOwnerReferences() {
+		if r.Kind == operatorsv1alpha1.CatalogSourceKind {
+			return r.Name
+		}
+	}
+	return ""
+}
+
 // meta has the CatalogSource as the controller, or `kubectl drain` would not let a node go for want of one that makes the Pod
 // anew. It does not block the CatalogSource's deletion: that would take a right on its finalizers.
 func (r Registry) meta(name string) metav1.ObjectMeta {

@@ -39,6 +39,8 @@ func requireOwned(t *testing.T, obj metav1.Object) {
 	}}, obj.GetOwnerReferences())
 	require.True(t, OwnedBy(obj, "u1"))
 	require.False(t, OwnedBy(obj, "u2"), "one of that name before")
+	require.Equal(t, "my.catalog", Owner(obj))
+	require.Empty(t, Owner(&metav1.ObjectMeta{}))
 	require.Equal(t, "remit", obj.GetNamespace())
 }
 

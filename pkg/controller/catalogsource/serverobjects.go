@@ -38,7 +38,9 @@ func (s *servers) ensureOthers(ctx context.Context, want objects) error {
 		return err
 	}
 	if live && account.Labels[names.LabelPullSecretsHash] != want.account.Labels[names.LabelPullSecretsHash] {
-		err = s.change(ctx, account, want.account, func() { account.ImagePullSecrets = want.account.ImagePullSecrets })
+		err = s.change(ctx, account, want.account, func() {
+			account.ImagePullSecrets, account.AutomountServiceAccountToken = want.account.ImagePullSecrets, want.account.AutomountServiceAccountToken
+		})
 	}
 	if err != nil {
 		return err

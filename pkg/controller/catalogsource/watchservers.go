@@ -6,7 +6,6 @@ import (
 	"sync"
 	"time"
 
-	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -90,12 +89,11 @@ func (r *Reconciler) wakesOwner() toolscache.ResourceEventHandler {
 		if !ok {
 			return
 		}
-		owner := metav1.GetControllerOf(changed)
-		_, isService := changed.(*corev1.Service)
-		switch {
-		case owner != nil && owner.Kind == operatorsv1alpha1.CatalogSourceKind:
-			r.waker.wake(types.NamespacedName{Namespace: changed.GetNamespace(), Name: owner.Name})
-		case isService:
+		if owner := server.Owner(changed); owner != "" {
+			r.waker.wake(types.NamespacedName{Namespace: changed.GetNamespace(), Name: owner})
+			return
+		}
+		if _, ok := changed.(*corev1.Service); ok {
 			r.wakeNamed(changed)
 		}
 	}
