@@ -29,7 +29,8 @@ func TestWithoutItsRoleItSaysSo(t *testing.T) {
 	require.NoError(t, cluster.Client.Delete(t.Context(), binding))
 	ref, pinned := push(t, "role", "v1", sample(t))
 	s := create(t, "role", operatorsv1alpha1.CatalogSourceSpec{Image: ref})
-	s.says("list Pods of namespace remit", "cannot list resource")
+	got := s.says("list Pods of namespace remit", "cannot list resource")
+	require.Equal(t, "TRANSIENT_FAILURE", got.Status.GRPCConnectionState.LastObservedState)
 	require.Empty(t, s.pods(t))
 
 	binding.ResourceVersion, binding.UID = "", ""

@@ -272,7 +272,9 @@ func TestWhatIsSomebodyElsesIsLeftAlone(t *testing.T) {
 	require.NoError(t, cluster.Client.Create(t.Context(), strangers))
 
 	s := create(t, "taken", operatorsv1alpha1.CatalogSourceSpec{Image: ref})
-	s.says("ServiceAccount remit/taken exists and was not made for this CatalogSource")
+	got := s.says("ServiceAccount remit/taken exists and was not made for this CatalogSource").Status
+	require.Equal(t, "TRANSIENT_FAILURE", got.GRPCConnectionState.LastObservedState)
+	require.Empty(t, got.RegistryServiceStatus.ServiceName, "it is somebody else's")
 	require.Empty(t, s.pods(t))
 	require.NoError(t, cluster.Client.Delete(t.Context(), account))
 	s.says("Service remit/taken exists and was not made for this CatalogSource")

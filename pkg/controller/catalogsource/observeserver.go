@@ -43,6 +43,9 @@ func (r *Reconciler) observeServer(ctx context.Context, cs *operatorsv1alpha1.Ca
 	}
 	if !run.any {
 		r.connections.drop(key)
+		if view.registry != "" {
+			seen.state = connectivity.Connecting.String()
+		}
 		return seen.unlessKnown(run.err)
 	}
 	seen.service = types.NamespacedName{Namespace: key.Namespace, Name: server.ServiceName(key.Name)}
@@ -73,6 +76,7 @@ func (r *Reconciler) observeServer(ctx context.Context, cs *operatorsv1alpha1.Ca
 func (o observation) unlessKnown(err error) observation {
 	if err != nil && o.problem == nil {
 		o.problem = problemf(operatorsv1alpha1.CatalogSourceRegistryServerError, ensureServer+" - %v", err)
+		o.state = connectivity.TransientFailure.String()
 	}
 	return o
 }

@@ -50,7 +50,7 @@ type servers struct {
 
 // serving is what is to be said of a registry that is run, or is to be.
 type serving struct {
-	// any says that there is something that the CatalogSource owns.
+	// any says that there is something to read the registry from, or will be.
 	any bool
 	// target is the address of the Pod that answers; empty where none does.
 	target string
@@ -82,15 +82,19 @@ func (s *servers) running(ctx context.Context, cs *operatorsv1alpha1.CatalogSour
 	if err == nil {
 		err = s.watch(ctx)
 	}
-	var pods []*corev1.Pod
-	if err == nil {
-		pods, err = s.list(ctx, s.cached, cs)
-	}
 	if err != nil {
 		return serving{any: true, err: err, retry: true}
 	}
-	out := serving{any: true}
-	out.look(server.Serving(cs.Name, "", pods))
+	out := s.seen(ctx, cs, "")
+	out.any = true
+	return out
+}
+
+// seen is what the Pods say; those of the hash are wanted.
+func (s *servers) seen(ctx context.Context, cs *operatorsv1alpha1.CatalogSource, hash string) serving {
+	pods, err := s.list(ctx, s.cached, cs)
+	out := serving{any: len(pods) > 0, err: err, retry: err != nil}
+	out.look(server.Serving(cs.Name, hash, pods))
 	return out
 }
 
@@ -121,7 +125,9 @@ func (s *servers) ensure(ctx context.Context, cs *operatorsv1alpha1.CatalogSourc
 		return serving{err: err, retry: true}
 	}
 	if err := s.ensureOthers(ctx, want); err != nil {
-		return serving{any: true, err: err, retry: !isTaken(err)}.unlessConflict()
+		out := s.seen(ctx, cs, want.pod.Labels[names.LabelPodSpecHash])
+		out.err, out.retry = err, !isTaken(err)
+		return out.unlessConflict()
 	}
 	return s.ensurePods(ctx, cs, want.pod, polled).unlessConflict()
 }
