@@ -314,6 +314,11 @@ func TestSelfMayNotTouchWhatNoCatalogSourceOwns(t *testing.T) {
 	other.Spec.AutomountServiceAccountToken = nil
 	refused(dry.Create(t.Context(), other))
 	other.Spec.AutomountServiceAccountToken = pod.Spec.AutomountServiceAccountToken
+	projecting := other.DeepCopy()
+	projecting.Spec.Volumes = append(projecting.Spec.Volumes, corev1.Volume{Name: "token", VolumeSource: corev1.VolumeSource{
+		Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token"}}}},
+	}})
+	refused(dry.Create(t.Context(), projecting))
 	require.NoError(t, dry.Create(t.Context(), other.DeepCopy()))
 	// As OLM v0 writes it, which may have made the ServiceAccount and the Service.
 	other.OwnerReferences[0].Controller = nil

@@ -27,10 +27,12 @@ type budget struct {
 	refused map[types.NamespacedName]bool
 }
 
-// holder is a CatalogSource with what keeps its content.
+// holder is a CatalogSource with what keeps its content. The serial tells what its spec named before from what it
+// names now.
 type holder struct {
-	by  keeper
-	key types.NamespacedName
+	by     keeper
+	key    types.NamespacedName
+	serial int
 }
 
 type keeper string

@@ -18,7 +18,7 @@ func TestTheCatalogsOfANamespaceShareABudget(t *testing.T) {
 	at := func(namespace, name string) types.NamespacedName {
 		return types.NamespacedName{Namespace: namespace, Name: name}
 	}
-	a, b, other, global := holder{fromImage, at("t1", "a")}, holder{fromConfigMap, at("t1", "b")}, holder{fromImage, at("t2", "a")}, holder{fromImage, at("global", "a")}
+	a, b, other, global := holder{by: fromImage, key: at("t1", "a")}, holder{by: fromConfigMap, key: at("t1", "b")}, holder{by: fromImage, key: at("t2", "a")}, holder{by: fromImage, key: at("global", "a")}
 	var woken []types.NamespacedName
 	bound := newBudget("global")
 	bound.max = 10 << 20
@@ -76,7 +76,7 @@ func TestAnImageThatIsOverTheBudgetIsTriedAgainWhenThereIsRoom(t *testing.T) {
 	w := running(t, catalogSource("image", operatorsv1alpha1.CatalogSourceSpec{SourceType: "grpc", Image: ref}))
 	bound := w.images.budget
 	bound.exempt, bound.max = "", 1<<20
-	large := holder{fromConfigMap, key("large")}
+	large := holder{by: fromConfigMap, key: key("large")}
 	require.NoError(t, bound.take(large, 1<<20))
 	require.Contains(t, w.visited(t, "image").Message, "couldn't ensure registry server: its content takes 1 MiB of memory")
 

@@ -37,13 +37,15 @@ func (c *configMaps) load(ctx context.Context, key types.NamespacedName, cm *cor
 	now := configMapLoad{name: cm.Name, uid: cm.UID, resourceVersion: cm.ResourceVersion}
 	if old.name == cm.Name {
 		now.good = old.good
+	} else {
+		c.budget.release(holder{by: fromConfigMap, key: key})
 	}
 	snap, err := configmap.Load(ctx, cm)
 	if ctx.Err() != nil {
 		return content{good: now.good, err: ctx.Err()}
 	}
 	if err == nil {
-		if err = c.budget.take(holder{fromConfigMap, key}, snap.Size()+sizeOf(cm)); err != nil {
+		if err = c.budget.take(holder{by: fromConfigMap, key: key}, snap.Size()+sizeOf(cm)); err != nil {
 			now.uid = "" // it may fit when it is looked at again
 		}
 	}
@@ -86,6 +88,6 @@ func (c *configMaps) drop(key types.NamespacedName) {
 	defer c.mu.Unlock()
 	if _, ok := c.loads[key]; ok {
 		delete(c.loads, key)
-		c.budget.release(holder{fromConfigMap, key})
+		c.budget.release(holder{by: fromConfigMap, key: key})
 	}
 }

@@ -31,10 +31,12 @@ type connections struct {
 	running context.Context // nil until Start
 	group   sync.WaitGroup
 	byKey   map[types.NamespacedName]*connection
+	serial  int
 }
 
 type connection struct {
 	origin, target string
+	holder         holder
 	// conn is nil where nobody is to be dialled.
 	conn *cataloggrpc.Conn
 	// cancel ends the goroutine; nil until it is launched.
@@ -84,6 +86,8 @@ func (c *connections) ensure(key types.NamespacedName, origin, target string) (c
 			c.remove(key)
 			return connectivity.TransientFailure, content{}, err
 		}
+		c.serial++
+		next.holder = holder{fromAddress, key, c.serial}
 		if ok && e.origin == origin {
 			next.inherit(e)
 		}
@@ -132,7 +136,7 @@ func (c *connections) remove(key types.NamespacedName) {
 		return
 	}
 	delete(c.byKey, key)
-	c.budget.release(holder{fromAddress, key})
+	c.budget.release(e.holder)
 	if e.cancel != nil {
 		e.cancel()
 	}
@@ -198,7 +202,7 @@ func (c *connections) loadUntilGood(ctx context.Context, key types.NamespacedNam
 			return
 		}
 		if err == nil {
-			err = c.budget.take(holder{fromAddress, key}, snap.Size())
+			err = c.hold(key, e, snap.Size())
 		}
 		e.mu.Lock()
 		if e.state, e.err = connectivity.Ready, err; err == nil {
@@ -212,6 +216,20 @@ func (c *connections) loadUntilGood(ctx context.Context, key types.NamespacedNam
 			return
 		}
 	}
+}
+
+// hold has new content counted, unless it was let go meanwhile.
+func (c *connections) hold(key types.NamespacedName, e *connection, size int64) error {
+	if err := c.budget.take(e.holder, size); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	now := c.byKey[key]
+	c.mu.Unlock()
+	if now != e {
+		c.budget.release(e.holder)
+	}
+	return nil
 }
 
 func (c *connections) load(ctx context.Context, e *connection) (*catalog.Snapshot, error) {

@@ -72,6 +72,7 @@ type images struct {
 	running context.Context // nil until Start
 	group   sync.WaitGroup
 	byKey   map[types.NamespacedName]*imageEntry
+	serial  int
 	pulls   map[string]chan struct{}
 }
 
@@ -88,6 +89,7 @@ type imageView struct {
 
 type imageEntry struct {
 	spec   imageSpec
+	holder holder
 	cancel context.CancelFunc // nil until the goroutine is launched
 	retry  retry
 
@@ -122,22 +124,34 @@ func (i *images) Start(ctx context.Context) error {
 // ensure returns what there is of a CatalogSource's image, and sees to it that somebody looks after it. Content
 // stays while the image is the same, whatever else of the spec changes.
 func (i *images) ensure(key types.NamespacedName, spec imageSpec) imageView {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	e, ok := i.byKey[key]
-	if !ok || !e.spec.equal(spec) {
-		next := &imageEntry{spec: spec, retry: newRetry(), imageView: imageView{state: connectivity.Connecting}}
-		if ok {
-			i.remove(key)
-			next.inherit(e)
-		}
-		e = next
-		i.byKey[key] = e
-		i.launch(key, e)
+	e, old := i.entry(key, spec)
+	if old != nil && old.holder != e.holder {
+		i.budget.release(old.holder) // which wakes others of us
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.imageView
+}
+
+// entry is the one for a spec, and the one that it took the place of, if any.
+func (i *images) entry(key types.NamespacedName, spec imageSpec) (e, old *imageEntry) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	old = i.byKey[key]
+	if old != nil && old.spec.equal(spec) {
+		return old, nil
+	}
+	i.serial++
+	e = &imageEntry{
+		spec: spec, holder: holder{fromImage, key, i.serial}, retry: newRetry(), imageView: imageView{state: connectivity.Connecting},
+	}
+	if old != nil {
+		i.remove(key)
+		e.inherit(old)
+	}
+	i.byKey[key] = e
+	i.launch(key, e)
+	return e, old
 }
 
 func (e *imageEntry) inherit(old *imageEntry) {
@@ -147,16 +161,31 @@ func (e *imageEntry) inherit(old *imageEntry) {
 	old.mu.Lock()
 	defer old.mu.Unlock()
 	e.imageView, e.loaded, e.refused, e.refusal = old.imageView, old.loaded, old.refused, old.refusal
+	e.holder = old.holder
 }
 
 func (i *images) drop(key types.NamespacedName) {
 	i.mu.Lock()
-	_, ok := i.byKey[key]
+	e := i.byKey[key]
 	i.remove(key)
 	i.mu.Unlock()
-	if ok {
-		i.budget.release(holder{fromImage, key}) // which wakes others of us
+	if e != nil {
+		i.budget.release(e.holder)
 	}
+}
+
+// hold has new content counted, unless it was let go meanwhile.
+func (i *images) hold(key types.NamespacedName, e *imageEntry, size int64) error {
+	if err := i.budget.take(e.holder, size); err != nil {
+		return err
+	}
+	i.mu.Lock()
+	now := i.byKey[key]
+	i.mu.Unlock()
+	if now == nil || now.holder != e.holder {
+		i.budget.release(e.holder)
+	}
+	return nil
 }
 
 // remove ends an entry's goroutine. The caller holds the lock.
@@ -329,7 +358,7 @@ func (i *images) newerAs(ctx context.Context, key types.NamespacedName, access i
 		found.registry, err = opened.Repository+"@"+opened.Named.String(), nil
 	}
 	if err == nil && found.snapshot != nil {
-		err = i.budget.take(holder{fromImage, key}, found.snapshot.Size())
+		err = i.hold(key, e, found.snapshot.Size())
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()

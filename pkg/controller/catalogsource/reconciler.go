@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
@@ -12,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -35,6 +37,8 @@ const (
 	controllerName = "catalogsource"
 	// workers is how many catalogs may be looked at at once, so that a slow one holds up no other.
 	workers = 4
+	// firstRetry is the pause after a failure that nobody wakes us from, which doubles up to lastReload.
+	firstRetry = 50 * time.Millisecond
 	// indexConfigMap finds the CatalogSources of a ConfigMap.
 	indexConfigMap = "spec.configMap"
 )
@@ -174,7 +178,10 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(r.usersOfConfigMap), builder.OnlyMetadata).
 		WatchesRawSource(source.Func(r.waker.start)).
 		WatchesRawSource(elsewhere).
-		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
+		WithOptions(controller.Options{
+			MaxConcurrentReconciles: workers,
+			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastReload),
+		}).
 		Complete(r)
 }
 

@@ -2,7 +2,11 @@ package catalogsource
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -177,7 +181,9 @@ func (s *servers) ensurePods(ctx context.Context, cs *operatorsv1alpha1.CatalogS
 	h := s.history(key)
 	hold, again := h.hold(hash, polled, s.clock.Now())
 	if !server.Decide(want, pods, hold).Nothing() {
-		if pods, err = s.list(ctx, s.live, cs); err == nil {
+		var live []*corev1.Pod
+		if live, err = s.list(ctx, s.live, cs); err == nil {
+			pods = live
 			step := server.Decide(want, pods, hold)
 			h.gaveUp(step.Failed, hash, polled, s.clock.Now())
 			if err = s.do(ctx, step); err == nil {
@@ -221,11 +227,11 @@ func (s *servers) do(ctx context.Context, step server.Step) error {
 func (s *servers) create(ctx context.Context, pod *corev1.Pod) error {
 	made := pod.DeepCopy()
 	if err := s.client.Create(ctx, made); err != nil {
-		return fmt.Errorf("create Pod: %w", err)
+		return fmt.Errorf("create Pod: %w", unnamed(err))
 	}
 	ctrl.LoggerFrom(ctx).Info("Created registry Pod", "pod", made.Name, "image", pod.Spec.Containers[0].Image)
-	for label, value := range pod.Labels {
-		if got, ok := made.Labels[label]; !ok || got != value {
+	for _, label := range slices.Sorted(maps.Keys(pod.Labels)) {
+		if got, ok := made.Labels[label]; !ok || got != pod.Labels[label] {
 			if err := s.delete(ctx, made); err != nil {
 				return err
 			}
@@ -233,6 +239,18 @@ func (s *servers) create(ctx context.Context, pod *corev1.Pod) error {
 		}
 	}
 	return nil
+}
+
+// unnamed leaves out the name that was generated for a Pod that was refused. It is another one each time, and what is told
+// would never be the same.
+func unnamed(err error) error {
+	var refused *apierrors.StatusError
+	if !errors.As(err, &refused) || refused.ErrStatus.Details == nil || refused.ErrStatus.Details.Name == "" {
+		return err
+	}
+	out := refused.ErrStatus.DeepCopy()
+	out.Message = strings.ReplaceAll(out.Message, fmt.Sprintf(" %q", out.Details.Name), "")
+	return &apierrors.StatusError{ErrStatus: *out}
 }
 
 func (s *servers) delete(ctx context.Context, obj client.Object) error {
@@ -259,19 +277,20 @@ func (s *servers) list(ctx context.Context, from client.Reader, cs *operatorsv1a
 	return out, nil
 }
 
-// remove deletes all that was made for a CatalogSource, where there is anything.
+// remove deletes all that was made for a CatalogSource, where there is anything: where its ServiceAccount is there, or was
+// when we last made something.
 func (s *servers) remove(ctx context.Context, cs *operatorsv1alpha1.CatalogSource) error {
-	s.forget(client.ObjectKeyFromObject(cs))
 	if cs.Namespace != s.namespace {
 		return nil
 	}
 	account := &corev1.ServiceAccount{}
 	err := s.client.Get(ctx, client.ObjectKeyFromObject(cs), account)
-	if apierrors.IsNotFound(err) || err == nil && (!server.OwnedBy(account, cs.UID) || account.DeletionTimestamp != nil) {
-		return nil
-	}
-	if err != nil {
+	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("get ServiceAccount %s: %w", cs.Name, err)
+	}
+	ours := err == nil && server.OwnedBy(account, cs.UID)
+	if !ours && !s.knows(client.ObjectKeyFromObject(cs)) {
+		return nil
 	}
 	ctrl.LoggerFrom(ctx).Info("Removing registry")
 	if err := s.removePods(ctx, cs); err != nil {
@@ -287,7 +306,13 @@ func (s *servers) remove(ctx context.Context, cs *operatorsv1alpha1.CatalogSourc
 			return err
 		}
 	}
-	return s.delete(ctx, account)
+	if ours {
+		if err := s.delete(ctx, account); err != nil {
+			return err
+		}
+	}
+	s.forget(client.ObjectKeyFromObject(cs))
+	return nil
 }
 
 func (s *servers) removePods(ctx context.Context, cs *operatorsv1alpha1.CatalogSource) error {
@@ -310,6 +335,12 @@ func (s *servers) history(key types.NamespacedName) *history {
 		s.byKey[key] = &history{}
 	}
 	return s.byKey[key]
+}
+
+func (s *servers) knows(key types.NamespacedName) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.byKey[key] != nil
 }
 
 func (s *servers) forget(key types.NamespacedName) {

@@ -2,6 +2,8 @@ package catalogsource
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"testing"
 	"testing/fstest"
 	"time"
@@ -11,7 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -150,4 +154,36 @@ func TestANameThatNoServiceCanHave(t *testing.T) {
 	got := s.ensure(t.Context(), catalogSource("1st", operatorsv1alpha1.CatalogSourceSpec{}), "quay.io/x@sha256:1", nil)
 	require.ErrorContains(t, got.err, `no Service can be named after CatalogSource "1st"`)
 	require.False(t, got.retry)
+}
+
+// A refusal that names another Pod each time would be another status each time, which wakes the CatalogSource at once.
+func TestAPodThatIsRefusedIsToldTheSameOfEachTry(t *testing.T) {
+	images := registry.New(t)
+	ref, pinned := pushRegistry(t, images, "catalog", "1")
+	c := givenCluster(t, nil)
+	quota := &corev1.ResourceQuota{
+		ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: "none"},
+		Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("0")}},
+	}
+	require.NoError(t, c.Create(t.Context(), quota))
+	require.EventuallyWithT(t, func(col *assert.CollectT) {
+		require.NoError(col, c.Get(t.Context(), client.ObjectKeyFromObject(quota), quota))
+		require.Contains(col, quota.Status.Hard, corev1.ResourcePods)
+	}, time.Minute, 50*time.Millisecond)
+	c.create(t, "cat", map[string]any{"sourceType": "grpc", "image": ref})
+	require.EventuallyWithT(t, func(col *assert.CollectT) {
+		u := newObject()
+		require.NoError(col, c.Get(t.Context(), c.key("cat"), u))
+		message, _, _ := unstructured.NestedString(u.Object, "status", "message")
+		require.Contains(col, message, "create Pod: pods is forbidden: exceeded quota")
+	}, time.Minute, 50*time.Millisecond)
+	require.NoError(t, c.Delete(t.Context(), quota))
+	c.onePod(t, "cat", pinned)
+}
+
+func TestARefusalIsToldWithoutTheNameOfTheTry(t *testing.T) {
+	err := unnamed(fmt.Errorf("x: %w", apierrors.NewForbidden(corev1.Resource("pods"), "cat-x7k2p", errors.New("exceeded quota"))))
+	require.EqualError(t, err, `pods is forbidden: exceeded quota`)
+	require.True(t, apierrors.IsForbidden(err))
+	require.EqualError(t, unnamed(errors.New("x")), "x")
 }

@@ -79,7 +79,7 @@ func (r *Reconciler) watchOnce(cached cache.Cache) func(context.Context) error {
 	}
 }
 
-// wakesOwner wakes the CatalogSource that owns an object, or those that want a Service of its name.
+// wakesOwner wakes the CatalogSource that owns an object, and those that want a Service of its name.
 func (r *Reconciler) wakesOwner() toolscache.ResourceEventHandler {
 	wake := func(obj any) {
 		if gone, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
@@ -91,7 +91,6 @@ func (r *Reconciler) wakesOwner() toolscache.ResourceEventHandler {
 		}
 		if owner := server.Owner(changed); owner != "" {
 			r.waker.wake(types.NamespacedName{Namespace: changed.GetNamespace(), Name: owner})
-			return
 		}
 		if _, ok := changed.(*corev1.Service); ok {
 			r.wakeNamed(changed)
