@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -12,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/pkg/lib/apply"
+	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/preflight"
 	"github.com/remit-olm/remit/pkg/rbac"
 	"github.com/remit-olm/remit/pkg/step"
@@ -21,17 +23,44 @@ import (
 	"github.com/remit-olm/remit/pkg/step/existing"
 )
 
-// schemas remembers, for each plan, what it takes to change a CustomResourceDefinition as it is: the cache has no
-// schemas, and a plan that comes back sends nothing for that.
+// schemas remembers, for each plan, what it takes to change a CustomResourceDefinition as it is, and what was found
+// of its objects: the cache has no schemas and no objects, and a plan that comes back sends nothing for either.
 type schemas struct {
 	mu    sync.Mutex
 	known map[types.NamespacedName]map[string]compared
 }
 
-// compared is for one resourceVersion of a CustomResourceDefinition.
+// compared is for one CustomResourceDefinition.
 type compared struct {
+	// resourceVersion is the one that needs are for.
 	resourceVersion string
 	needs           []preflight.Need
+	look            look
+}
+
+// look is what was found of the objects of a CustomResourceDefinition.
+type look struct {
+	// resourceVersion is that of the CustomResourceDefinition, account the plan's.
+	resourceVersion string
+	account         scoped.Account
+	results         []*existing.Result
+	// unchecked are reasons for which objects could not be looked at.
+	unchecked []string
+	// forbidden says that they may not be read. It is not kept: that it has changed is noticed.
+	forbidden error
+	// until is when it is too old to answer.
+	until time.Time
+}
+
+// What was found of objects that are in the way of a plan answers for at least lookAgain, and for lookShare times as
+// long as it took: who mends an object of a few sees the plan go on, and many are not read all the time.
+const (
+	lookAgain = time.Second
+	lookShare = 20
+)
+
+func (l *look) refuses() bool {
+	return l.forbidden != nil || slices.ContainsFunc(l.results, (*existing.Result).Refuses)
 }
 
 func (c *schemas) get(plan types.NamespacedName, crd string) compared {
@@ -40,7 +69,7 @@ func (c *schemas) get(plan types.NamespacedName, crd string) compared {
 	return c.known[plan][crd]
 }
 
-func (c *schemas) set(plan types.NamespacedName, crd string, is compared) {
+func (c *schemas) change(plan types.NamespacedName, crd string, change func(*compared)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.known == nil {
@@ -49,6 +78,8 @@ func (c *schemas) set(plan types.NamespacedName, crd string, is compared) {
 	if c.known[plan] == nil {
 		c.known[plan] = map[string]compared{}
 	}
+	is := c.known[plan][crd]
+	change(&is)
 	c.known[plan][crd] = is
 }
 
@@ -100,22 +131,58 @@ func (s *run) reading(ctx context.Context, st step.Step) ([]preflight.Need, erro
 		return nil, fmt.Errorf("get %s: %w", apply.Describe(st.Object), err)
 	}
 	needs := preflight.Reading(st, live)
-	s.reconciler.schemas.set(s.key(), key.Name, compared{live.ResourceVersion, needs})
+	s.reconciler.schemas.change(s.key(), key.Name, func(is *compared) { is.resourceVersion, is.needs = live.ResourceVersion, needs })
 	return needs, nil
 }
 
 // tryExisting holds the objects that exist against the schemas that the plan's CustomResourceDefinitions are to
-// have, as who writes these; Kubernetes does not. What was refused already is not looked at.
+// have, as who writes these; Kubernetes does not. What was refused already is not looked at. What was found a moment
+// ago answers where the plan goes no further anyhow; before it writes, objects are always read.
 func (s *run) tryExisting(ctx context.Context) error {
-	for _, state := range s.states {
-		if !state.Step.IsCRD() || state.Live == nil || !state.Step.Owner.Owns(state.Live) || s.isRefused(state) {
-			continue
+	ctx, cancel := context.WithTimeoutCause(ctx, existing.ReadTimeout, existing.ErrSlow)
+	defer cancel()
+	states := slices.DeleteFunc(slices.Clone(s.states), func(state execute.State) bool {
+		return !state.Step.IsCRD() || state.Live == nil || !state.Step.Owner.Owns(state.Live) || s.isRefused(state)
+	})
+	now := s.reconciler.Clock.Now()
+	looks := make([]look, len(states))
+	stopped := !s.findings.Clear()
+	var fit []int // as was found a moment ago
+	for i, state := range states {
+		found, known := s.kept(state, now)
+		if !known {
+			var err error
+			if found, err = s.look(ctx, state); err != nil {
+				return err
+			}
+		} else if !found.refuses() {
+			fit = append(fit, i)
 		}
-		if err := s.tryObjects(ctx, state); err != nil {
+		looks[i] = found
+		stopped = stopped || found.refuses()
+	}
+	for _, i := range fit {
+		if stopped {
+			break
+		}
+		var err error
+		if looks[i], err = s.look(ctx, states[i]); err != nil {
+			return err
+		}
+		stopped = looks[i].refuses()
+	}
+	for i, state := range states {
+		if err := s.tell(state, looks[i]); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// kept is what was found of the objects a moment ago.
+func (s *run) kept(state execute.State, now time.Time) (look, bool) {
+	found := s.reconciler.schemas.get(s.key(), state.Live.GetName()).look
+	return found, found.resourceVersion == state.Live.GetResourceVersion() && found.account == s.account && now.Before(found.until)
 }
 
 func (s *run) isRefused(state execute.State) bool {
@@ -123,35 +190,60 @@ func (s *run) isRefused(state execute.State) bool {
 	return slices.ContainsFunc(s.findings.Refused, func(f preflight.Refusal) bool { return f.Object == object })
 }
 
-func (s *run) tryObjects(ctx context.Context, state execute.State) error {
+// look reads the objects, and keeps what it finds.
+func (s *run) look(ctx context.Context, state execute.State) (look, error) {
+	begun := s.reconciler.Clock.Now()
+	live, err := crd.Decode(state.Live)
+	if err != nil {
+		return look{}, err
+	}
+	want, err := crd.Decode(state.Step.Object)
+	if err != nil {
+		return look{}, err
+	}
+	found := look{resourceVersion: live.ResourceVersion, account: s.account}
+	for _, version := range crd.Stricter(live, want) {
+		check, err := existing.New(live, want, version)
+		if err != nil {
+			found.unchecked = append(found.unchecked, err.Error())
+			continue
+		}
+		result, err := check.Read(ctx, s.executor.CRDs, live)
+		if apierrors.IsForbidden(err) {
+			found.forbidden = fmt.Errorf("the objects that exist have to be held against its new schema: %v", err)
+			return found, nil
+		}
+		if err != nil {
+			return look{}, fmt.Errorf("hold the objects that exist against the new schema of %s: %w", apply.Describe(state.Step.Object), err)
+		}
+		if result.Unread {
+			found.unchecked = append(found.unchecked, fmt.Sprintf("not all objects of version %s were looked at", version))
+		}
+		found.results = append(found.results, result)
+	}
+	ended := s.reconciler.Clock.Now()
+	found.until = ended.Add(max(lookAgain, lookShare*ended.Sub(begun)))
+	s.reconciler.schemas.change(s.key(), live.Name, func(is *compared) { is.look = found })
+	return found, nil
+}
+
+// tell reports what was found, as far as the plan may tell of it by now.
+func (s *run) tell(state execute.State, found look) error {
 	live, err := crd.Decode(state.Live)
 	if err != nil {
 		return err
 	}
-	want, err := crd.Decode(state.Step.Object)
-	if err != nil {
-		return err
+	for _, why := range found.unchecked {
+		s.unchecked(state, why)
 	}
-	for _, version := range crd.Stricter(live, want) {
-		check, err := existing.New(live, want, version)
-		if err != nil {
-			s.unchecked(state, err.Error())
-			continue
-		}
-		found, err := check.Read(ctx, s.executor.CRDs, live, s.tells(live))
-		if apierrors.IsForbidden(err) {
-			s.refuse(state.Step, fmt.Errorf("the objects that exist have to be held against its new schema: %v", err))
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("hold the objects that exist against the new schema of %s: %w", apply.Describe(state.Step.Object), err)
-		}
-		if found.Unread {
-			s.unchecked(state, fmt.Sprintf("only the first %d objects were looked at", existing.MaxObjects))
-		}
-		if err := found.Err(); err != nil {
+	tells := s.tells(live)
+	for _, result := range found.results {
+		if err := result.Err(tells); err != nil {
 			s.refuse(state.Step, err)
 		}
+	}
+	if found.forbidden != nil {
+		s.refuse(state.Step, found.forbidden)
 	}
 	return nil
 }

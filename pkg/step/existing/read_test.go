@@ -43,9 +43,9 @@ func TestObjectsAreReadPageByPage(t *testing.T) {
 	require.NoError(t, err)
 	even := func(namespace string) bool { return namespace == "even" }
 
-	none, err := check.Read(t.Context(), counting, live, even)
+	none, err := check.Read(t.Context(), counting, live)
 	require.NoError(t, err, "it is not served yet")
-	require.NoError(t, none.Err())
+	require.NoError(t, none.Err(even))
 
 	require.NoError(t, c.Create(t.Context(), live))
 	for _, namespace := range []string{"even", "odd"} {
@@ -62,26 +62,27 @@ func TestObjectsAreReadPageByPage(t *testing.T) {
 		require.NoError(t, c.Create(t.Context(), obj))
 	}
 	pages = 0
-	found, err := check.Read(t.Context(), counting, live, even)
+	found, err := check.Read(t.Context(), counting, live)
 	require.NoError(t, err)
 	require.Equal(t, 3, pages)
-	require.Equal(t, []int{7, 7, MaxNamed}, []int{found.Told, found.Untold, len(found.Named)})
 	require.False(t, found.Unread)
-	require.ErrorContains(t, found.Err(), "14 object(s) would be invalid in version v1: even/thing-32 (spec.c: Invalid value), even/thing-34")
-	require.ErrorContains(t, found.Err(), "2 more, 7 outside of")
+	require.ErrorContains(t, found.Err(even), "14 object(s) would be invalid in version v1: even/thing-32 (spec.c: Invalid value), even/thing-34")
+	require.ErrorContains(t, found.Err(even), "2 more, 7 outside of")
 }
 
 // endless has one page of many objects, again and again.
 type endless struct {
 	client.Reader
 	read int
+	// pages are read before it is stuck.
+	pages int
 	// refuses is the answer, stuck says that there is none.
 	refuses error
 	stuck   bool
 }
 
 func (e *endless) List(ctx context.Context, list client.ObjectList, _ ...client.ListOption) error {
-	if e.stuck {
+	if e.stuck && e.read >= e.pages*PageSize {
 		<-ctx.Done()
 		return &url.Error{Op: "Get", URL: "https://server/things?continue=2", Err: ctx.Err()}
 	}
@@ -103,29 +104,38 @@ func TestOnlySoManyObjectsAreRead(t *testing.T) {
 	check, err := New(crd, crd, "v1")
 	require.NoError(t, err)
 	all := &endless{}
-	found, err := check.Read(t.Context(), all, crd, func(string) bool { return true })
+	found, err := check.Read(t.Context(), all, crd)
 	require.NoError(t, err)
 	require.True(t, found.Unread)
 	require.Equal(t, MaxObjects, all.read)
 
 	all.refuses = &url.Error{Op: "Get", URL: "https://server/things?continue=1", Err: errors.New("connection refused")}
-	_, err = check.Read(t.Context(), all, crd, func(string) bool { return true })
+	_, err = check.Read(t.Context(), all, crd)
 	require.EqualError(t, err, "list Thing.example.com: connection refused")
 	all.refuses = nil
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err = check.Read(ctx, all, crd, func(string) bool { return true })
+	_, err = check.Read(ctx, all, crd)
 	require.ErrorIs(t, err, context.Canceled)
 }
 
-func TestReadingEndsInTime(t *testing.T) {
-	crd := things(t, "{type: object}")
-	check, err := New(crd, crd, "v1")
+func TestReadingEndsInTimeWithWhatWasFoundUntilThen(t *testing.T) {
+	live, want := things(t, "{type: object}"), things(t, "{type: object, required: [a]}")
+	check, err := New(live, want, "v1")
 	require.NoError(t, err)
 	synctest.Test(t, func(t *testing.T) {
 		begun := time.Now()
-		_, err := check.Read(t.Context(), &endless{stuck: true}, crd, func(string) bool { return true })
-		require.EqualError(t, err, "list Thing.example.com: it was not done within 30s")
+		ctx, cancel := context.WithTimeoutCause(t.Context(), ReadTimeout, ErrSlow)
+		defer cancel()
+		found, err := check.Read(ctx, &endless{stuck: true, pages: 2}, live)
+		require.NoError(t, err)
 		require.Equal(t, ReadTimeout, time.Since(begun))
+		require.True(t, found.Unread)
+		require.ErrorContains(t, found.Err(func(string) bool { return false }), "at least 40 object(s) would be invalid")
+
+		found, err = check.Read(ctx, &endless{}, live)
+		require.NoError(t, err, "nor has the next one more time")
+		require.True(t, found.Unread)
+		require.NoError(t, found.Err(nil))
 	})
 }

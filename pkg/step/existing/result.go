@@ -16,72 +16,84 @@ const (
 	MaxField      = 120
 )
 
-// Result is what was found of one version's objects.
+// Tells says whether objects of a namespace may be told of by name; "" is for objects of the whole cluster.
+type Tells func(namespace string) bool
+
+// Result is what was found of one version's objects, whoever may be told of it.
 type Result struct {
 	CRD, Version string
-	// Told and Untold count the objects that the new schema would refuse: those that may be told of, and the others.
-	Told, Untold int
-	// Named are the first of those told.
-	Named []Object
-	// Unread says that there were more objects than are looked at.
+	// Unread says that not all objects were looked at.
 	Unread bool
+
+	broken []broken
 }
 
-// Object is one that the new schema would refuse.
-type Object struct {
-	// Namespace is "" for an object of the whole cluster.
-	Namespace, Name string
-	Violations      []Violation
+// broken are objects that the new schema would refuse, all of one namespace.
+type broken struct {
+	namespace string
+	count     int
+	// first are words for the first MaxNamed of them.
+	first []string
 }
 
-func (r *Result) add(obj *unstructured.Unstructured, violations []Violation, tells Tells) {
-	switch {
-	case len(violations) == 0:
-	case !tells(obj.GetNamespace()):
-		r.Untold++
-	default:
-		r.Told++
-		if len(r.Named) < MaxNamed {
-			r.Named = append(r.Named, Object{obj.GetNamespace(), obj.GetName(), violations})
-		}
+func (r *Result) add(obj *unstructured.Unstructured, violations []Violation) {
+	if len(violations) == 0 {
+		return
+	}
+	if n := len(r.broken); n == 0 || r.broken[n-1].namespace != obj.GetNamespace() { // they come namespace by namespace
+		r.broken = append(r.broken, broken{namespace: obj.GetNamespace()})
+	}
+	last := &r.broken[len(r.broken)-1]
+	last.count++
+	if len(last.first) < MaxNamed {
+		last.first = append(last.first, describe(obj, violations))
 	}
 }
 
-// Err says what is in the way of the new schema; nil where nothing is. It begins in the words of the contract
-// (1.5).
-func (r *Result) Err() error {
-	if r.Told+r.Untold == 0 {
+// Refuses says that there is something in the way of the new schema.
+func (r *Result) Refuses() bool { return len(r.broken) > 0 }
+
+// Err says what is in the way of the new schema, as far as it may be told; nil where nothing is. It begins in the
+// words of the contract (1.5).
+func (r *Result) Err(tells Tells) error {
+	if !r.Refuses() {
 		return nil
+	}
+	told, untold := 0, 0
+	var parts []string
+	for _, b := range r.broken {
+		if !tells(b.namespace) {
+			untold += b.count
+			continue
+		}
+		told += b.count
+		parts = append(parts, b.first[:min(len(b.first), MaxNamed-len(parts))]...)
+	}
+	if more := told - len(parts); more > 0 {
+		parts = append(parts, fmt.Sprintf("%d more", more))
+	}
+	if untold > 0 {
+		parts = append(parts, fmt.Sprintf("%d outside of the namespaces that the OperatorGroup selects and its account may read", untold))
 	}
 	least := ""
 	if r.Unread {
 		least = "at least "
 	}
-	var parts []string
-	for _, o := range r.Named {
-		parts = append(parts, o.String())
-	}
-	if more := r.Told - len(r.Named); more > 0 {
-		parts = append(parts, fmt.Sprintf("%d more", more))
-	}
-	if r.Untold > 0 {
-		parts = append(parts, fmt.Sprintf("%d outside of the namespaces that the OperatorGroup selects and its account may read", r.Untold))
-	}
 	return fmt.Errorf("error validating existing CRs against new CRD's schema for %q: updated validation is too restrictive: "+
-		"%s%d object(s) would be invalid in version %s: %s", r.CRD, least, r.Told+r.Untold, r.Version, strings.Join(parts, ", "))
+		"%s%d object(s) would be invalid in version %s: %s", r.CRD, least, told+untold, r.Version, strings.Join(parts, ", "))
 }
 
-// String names the object and what is wrong with it.
-func (o Object) String() string {
-	name := o.Name
-	if o.Namespace != "" {
-		name = o.Namespace + "/" + o.Name
+// describe names an object and says what is wrong with it.
+func describe(obj *unstructured.Unstructured, violations []Violation) string {
+	name := obj.GetName()
+	if namespace := obj.GetNamespace(); namespace != "" {
+		name = namespace + "/" + name
 	}
 	var words []string
-	for _, v := range o.Violations[:min(len(o.Violations), MaxViolations)] {
+	for _, v := range violations[:min(len(violations), MaxViolations)] {
 		words = append(words, v.String())
 	}
-	if more := len(o.Violations) - MaxViolations; more > 0 {
+	if more := len(violations) - MaxViolations; more > 0 {
 		words = append(words, fmt.Sprintf("and %d more", more))
 	}
 	return name + " (" + strings.Join(words, "; ") + ")"

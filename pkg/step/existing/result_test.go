@@ -42,23 +42,49 @@ func TestAResultTellsOnlyOfWhatMayBeTold(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			r := &Result{CRD: "things.example.com", Version: "v1", Unread: row.unread}
-			r.add(object("own", -1), nil, own)
+			r.add(object("own", -1), nil)
 			for n := range row.foreign {
-				r.add(object("foreign", n), row.violations, own)
+				r.add(object("foreign", n), row.violations)
 			}
 			for n := range row.mine {
-				r.add(object("own", n), row.violations, own)
+				r.add(object("own", n), row.violations)
 			}
 			if row.want == "" {
-				require.NoError(t, r.Err())
+				require.False(t, r.Refuses())
+				require.NoError(t, r.Err(own))
 				return
 			}
-			require.EqualError(t, r.Err(), head+row.want)
-			require.NotContains(t, r.Err().Error(), "foreign")
+			require.True(t, r.Refuses())
+			require.EqualError(t, r.Err(own), head+row.want)
+			require.NotContains(t, r.Err(own).Error(), "foreign")
 		})
 	}
 }
 
+// What is kept is told anew when more may be told.
+func TestAResultIsToldAsFarAsItMayBeThen(t *testing.T) {
+	r := &Result{CRD: "things.example.com", Version: "v1"}
+	for _, namespace := range []string{"a", "b", "c"} {
+		for n := range 4 {
+			obj := &unstructured.Unstructured{Object: map[string]any{}}
+			obj.SetNamespace(namespace)
+			obj.SetName(fmt.Sprint(n))
+			r.add(obj, []Violation{{Kind: "K"}})
+		}
+	}
+	for may, want := range map[string]string{
+		"":    "12 outside of",
+		"b":   "b/0 (K), b/1 (K), b/2 (K), b/3 (K), 8 outside of",
+		"ac":  "a/0 (K), a/1 (K), a/2 (K), a/3 (K), c/0 (K), 3 more, 4 outside of",
+		"abc": "a/0 (K), a/1 (K), a/2 (K), a/3 (K), b/0 (K), 7 more",
+	} {
+		err := r.Err(func(namespace string) bool { return strings.Contains(may, namespace) })
+		require.ErrorContains(t, err, head+"12 object(s) would be invalid in version v1: "+want)
+	}
+}
+
 func TestAnObjectOfTheWholeClusterHasNoNamespace(t *testing.T) {
-	require.Equal(t, "a (K)", Object{Name: "a", Violations: []Violation{{Kind: "K"}}}.String())
+	obj := &unstructured.Unstructured{Object: map[string]any{}}
+	obj.SetName("a")
+	require.Equal(t, "a (K)", describe(obj, []Violation{{Kind: "K"}}))
 }

@@ -1,0 +1,208 @@
+package installplan
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"github.com/stretchr/testify/require"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	rbacv1listers "k8s.io/client-go/listers/rbac/v1"
+	toolscache "k8s.io/client-go/tools/cache"
+	testclock "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/lib/ownerutil"
+	"github.com/remit-olm/remit/pkg/lib/scoped"
+	"github.com/remit-olm/remit/pkg/preflight"
+	"github.com/remit-olm/remit/pkg/rbac"
+	"github.com/remit-olm/remit/pkg/step"
+	"github.com/remit-olm/remit/pkg/step/execute"
+	"github.com/remit-olm/remit/pkg/step/existing"
+)
+
+// stored are the objects of each kind; a read of them takes a while.
+type stored struct {
+	client.Client
+	clock *testclock.FakePassiveClock
+	takes time.Duration
+	// namespaces are those of the objects that are in the way.
+	namespaces map[string][]string
+	reads      map[string]int
+	fails      error
+}
+
+func (s *stored) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
+	if s.fails != nil {
+		return s.fails
+	}
+	into := list.(*unstructured.UnstructuredList)
+	kind := into.GetKind()[:len(into.GetKind())-len("List")]
+	s.clock.SetTime(s.clock.Now().Add(s.takes))
+	s.reads[kind]++
+	for _, namespace := range s.namespaces[kind] {
+		obj := unstructured.Unstructured{Object: map[string]any{}}
+		obj.SetNamespace(namespace)
+		obj.SetName("broken")
+		into.Items = append(into.Items, obj)
+	}
+	return nil
+}
+
+// retried is a plan that comes back, with the CustomResourceDefinitions of the kinds A and B.
+type retried struct {
+	t      *testing.T
+	stored *stored
+	roles  toolscache.Indexer
+	run    *run
+}
+
+func retries(t *testing.T) *retried {
+	t.Helper()
+	clock := testclock.NewFakePassiveClock(time.Unix(1_000_000, 0))
+	index := func() toolscache.Indexer {
+		return toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc})
+	}
+	p := &retried{t: t, stored: &stored{clock: clock, namespaces: map[string][]string{}, reads: map[string]int{}}, roles: index()}
+	bindings := index()
+	for _, namespace := range []string{"ns", "t"} {
+		require.NoError(t, bindings.Add(&rbacv1.RoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "reads"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "reads"},
+			Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: "ns", Name: "acct"}},
+		}))
+	}
+	p.run = &run{
+		reconciler: &Reconciler{Options: Options{Clock: clock, RBAC: rbac.Listers{
+			Roles: rbacv1listers.NewRoleLister(p.roles), RoleBindings: rbacv1listers.NewRoleBindingLister(bindings),
+			ClusterRoles: rbacv1listers.NewClusterRoleLister(index()), ClusterRoleBindings: rbacv1listers.NewClusterRoleBindingLister(index()),
+		}}, schemas: &schemas{}},
+		plan:     &operatorsv1alpha1.InstallPlan{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}},
+		account:  scoped.Account{Namespace: "ns", Name: "acct", UID: "1"},
+		targets:  []string{"ns"},
+		executor: &execute.Executor{CRDs: p.stored},
+	}
+	owner := ownerutil.Owner{Lineage: ownerutil.Lineage{Namespace: "ns", Package: "p"}, CSV: "p.v1"}
+	for _, kind := range []string{"A", "B"} {
+		state := execute.State{Step: step.Step{Owner: owner, Object: definition(t, kind, "{type: object, required: [spec]}")}, Live: definition(t, kind, "{type: object}")}
+		state.Live.SetLabels(map[string]string{names.LabelLineage: owner.Mark()})
+		state.Live.SetResourceVersion("1")
+		p.run.states = append(p.run.states, state)
+	}
+	return p
+}
+
+func definition(t *testing.T, kind, schema string) *unstructured.Unstructured {
+	t.Helper()
+	out := &unstructured.Unstructured{}
+	require.NoError(t, yaml.Unmarshal(fmt.Appendf(nil, "{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: %[1]s.x.io}, spec: {group: x.io, "+
+		"scope: Namespaced, names: {kind: %[1]s, plural: %[1]s}, versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: %[2]s}}]}}", kind, schema), &out.Object))
+	return out
+}
+
+// comes back, and has read A and B so often by then.
+func (p *retried) comes(a, b int) {
+	p.t.Helper()
+	p.run.findings = preflight.Report{}
+	require.NoError(p.t, p.run.tryExisting(p.t.Context()))
+	require.Equal(p.t, []int{a, b}, []int{p.stored.reads["A"], p.stored.reads["B"]})
+}
+
+func (p *retried) says(words string) {
+	p.t.Helper()
+	require.Len(p.t, p.run.findings.Refused, 1)
+	require.Contains(p.t, p.run.findings.Refused[0].Message, words)
+}
+
+func (p *retried) passes(d time.Duration) {
+	p.stored.clock.SetTime(p.stored.clock.Now().Add(d))
+}
+
+func TestObjectsInTheWayAreNotReadAgainAtEachRetry(t *testing.T) {
+	p := retries(t)
+	p.stored.namespaces["B"] = []string{"ns", "other"}
+	p.comes(1, 1)
+	p.says("2 outside of")
+	p.comes(1, 1)
+	p.says("2 outside of")
+	p.passes(lookAgain)
+	p.comes(2, 2)
+
+	t.Log("what takes long is rarely read")
+	p.stored.takes = time.Second
+	p.passes(lookAgain)
+	p.comes(3, 3)
+	p.passes(lookShare*time.Second - 2*time.Second)
+	p.comes(3, 3)
+	p.says("2 outside of")
+
+	t.Log("what may be told is told at once")
+	require.NoError(t, p.roles.Add(&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "reads"},
+		Rules: []rbacv1.PolicyRule{{APIGroups: []string{"x.io"}, Resources: []string{"B"}, Verbs: []string{"get"}}}}))
+	p.comes(3, 3)
+	p.says("ns/broken (spec: Required value), 1 outside of")
+
+	t.Log("another CustomResourceDefinition, or another account, is another question")
+	p.run.states[1].Live.SetResourceVersion("2")
+	p.comes(3, 4)
+	p.run.account.UID = "2"
+	p.comes(4, 5)
+
+	t.Log("what is mended is seen, and nothing is written on what was found earlier")
+	p.stored.namespaces["B"] = nil
+	p.stored.takes = 0
+	p.passes(time.Hour)
+	p.comes(5, 6)
+	require.True(t, p.run.findings.Clear())
+	p.comes(6, 7)
+	require.True(t, p.run.findings.Clear())
+}
+
+func TestWhatFitsIsNotReadAgainWhereThePlanIsRefused(t *testing.T) {
+	p := retries(t)
+	p.comes(1, 1)
+	for range 3 {
+		p.run.findings = preflight.Report{}
+		p.run.findings.Refuse("Deployment a", fmt.Errorf("exceeded quota"))
+		require.NoError(t, p.run.tryExisting(t.Context()))
+		p.says("exceeded quota")
+	}
+	require.Equal(t, map[string]int{"A": 1, "B": 1}, p.stored.reads)
+	p.stored.namespaces["A"] = []string{"ns"}
+	p.comes(2, 1) // with A no longer as it was, B need not be read
+	p.says("1 outside of")
+}
+
+func TestThatObjectsMayNotBeReadIsNotKept(t *testing.T) {
+	p := retries(t)
+	p.stored.fails = apierrors.NewForbidden(schema.GroupResource{Group: "x.io", Resource: "A"}, "", fmt.Errorf("no"))
+	p.comes(0, 0)
+	require.Len(t, p.run.findings.Refused, 2)
+	p.stored.fails = nil
+	p.comes(1, 1)
+	require.True(t, p.run.findings.Clear())
+}
+
+func TestAPlanThatIsNotDoneInTimeGoesOnAndSaysSo(t *testing.T) {
+	p := retries(t)
+	p.stored.namespaces = map[string][]string{"A": {"ns"}, "B": {"ns"}}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(existing.ErrSlow)
+	require.NoError(t, p.run.tryExisting(ctx))
+	require.True(t, p.run.findings.Clear())
+	require.Len(t, p.run.findings.Unknown, 2)
+	require.Equal(t, "not all objects of version v1 were looked at", p.run.findings.Unknown[0].Why)
+
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	p = retries(t)
+	p.stored.namespaces = map[string][]string{"A": {"ns"}}
+	require.ErrorIs(t, p.run.tryExisting(ctx), context.Canceled)
+}
