@@ -3,6 +3,7 @@ package installplan
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -48,12 +49,14 @@ type look struct {
 	unchecked []string
 	// forbidden says that they may not be read. It is not kept: that it has changed is noticed.
 	forbidden error
-	// until is when it is too old to answer.
+	// until is when it is too old to refuse, wait the least time until then.
 	until time.Time
+	wait  time.Duration
 }
 
-// What was found of objects that are in the way of a plan answers for at least lookAgain, and for lookShare times as
-// long as it took: who mends an object of a few sees the plan go on, and many are not read all the time.
+// What is in the way stays for lookAgain at first, and where the same is found again for twice as long each time, at
+// last for lastRetry; and for at least lookShare times as long as it took to find. Who mends an object of a few sees
+// the plan go on, and many are not read all the time.
 const (
 	lookAgain = time.Second
 	lookShare = 20
@@ -136,8 +139,8 @@ func (s *run) reading(ctx context.Context, st step.Step) ([]preflight.Need, erro
 }
 
 // tryExisting holds the objects that exist against the schemas that the plan's CustomResourceDefinitions are to
-// have, as who writes these; Kubernetes does not. What was refused already is not looked at. What was found a moment
-// ago answers where the plan goes no further anyhow; before it writes, objects are always read.
+// have, as who writes these; Kubernetes does not. What was refused already is not looked at. What was found earlier
+// answers where the plan goes no further anyhow; before it writes, objects are always read.
 func (s *run) tryExisting(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, existing.ReadTimeout, existing.ErrSlow)
 	defer cancel()
@@ -147,7 +150,7 @@ func (s *run) tryExisting(ctx context.Context) error {
 	now := s.reconciler.Clock.Now()
 	looks := make([]look, len(states))
 	stopped := !s.findings.Clear()
-	var fit []int // as was found a moment ago
+	var fit []int // as was found earlier
 	for i, state := range states {
 		found, known := s.kept(state, now)
 		if !known {
@@ -171,18 +174,36 @@ func (s *run) tryExisting(ctx context.Context) error {
 		}
 		stopped = looks[i].refuses()
 	}
+	only := s.findings.Clear()
 	for i, state := range states {
 		if err := s.tell(state, looks[i]); err != nil {
 			return err
 		}
 	}
+	if only {
+		s.lookAt = next(looks)
+	}
 	return nil
 }
 
-// kept is what was found of the objects a moment ago.
+// next is when to look again; zero where nothing is in the way, or where that is not for objects to show.
+func next(looks []look) time.Time {
+	var out time.Time
+	for _, l := range looks {
+		switch {
+		case l.forbidden != nil:
+			return time.Time{}
+		case l.refuses() && (out.IsZero() || l.until.Before(out)):
+			out = l.until
+		}
+	}
+	return out
+}
+
+// kept is what was found earlier of the objects.
 func (s *run) kept(state execute.State, now time.Time) (look, bool) {
 	found := s.reconciler.schemas.get(s.key(), state.Live.GetName()).look
-	return found, found.resourceVersion == state.Live.GetResourceVersion() && found.account == s.account && now.Before(found.until)
+	return found, found.resourceVersion == state.Live.GetResourceVersion() && found.account == s.account && (!found.refuses() || now.Before(found.until))
 }
 
 func (s *run) isRefused(state execute.State) bool {
@@ -222,8 +243,14 @@ func (s *run) look(ctx context.Context, state execute.State) (look, error) {
 		found.results = append(found.results, result)
 	}
 	ended := s.reconciler.Clock.Now()
-	found.until = ended.Add(max(lookAgain, lookShare*ended.Sub(begun)))
-	s.reconciler.schemas.change(s.key(), live.Name, func(is *compared) { is.look = found })
+	s.reconciler.schemas.change(s.key(), live.Name, func(is *compared) {
+		found.wait = lookAgain
+		if found.refuses() && reflect.DeepEqual(found.results, is.look.results) {
+			found.wait = min(2*is.look.wait, lastRetry)
+		}
+		found.until = ended.Add(max(found.wait, lookShare*ended.Sub(begun)))
+		is.look = found
+	})
 	return found, nil
 }
 

@@ -110,7 +110,7 @@ func definition(t *testing.T, kind, schema string) *unstructured.Unstructured {
 // comes back, and has read A and B so often by then.
 func (p *retried) comes(a, b int) {
 	p.t.Helper()
-	p.run.findings = preflight.Report{}
+	p.run.findings, p.run.lookAt = preflight.Report{}, time.Time{}
 	require.NoError(p.t, p.run.tryExisting(p.t.Context()))
 	require.Equal(p.t, []int{a, b}, []int{p.stored.reads["A"], p.stored.reads["B"]})
 }
@@ -119,6 +119,12 @@ func (p *retried) says(words string) {
 	p.t.Helper()
 	require.Len(p.t, p.run.findings.Refused, 1)
 	require.Contains(p.t, p.run.findings.Refused[0].Message, words)
+}
+
+// waits is how long until it looks again by itself.
+func (p *retried) waits(want time.Duration) {
+	p.t.Helper()
+	require.Equal(p.t, want, p.run.lookAt.Sub(p.stored.clock.Now()))
 }
 
 func (p *retried) passes(d time.Duration) {
@@ -132,36 +138,51 @@ func TestObjectsInTheWayAreNotReadAgainAtEachRetry(t *testing.T) {
 	p.says("2 outside of")
 	p.comes(1, 1)
 	p.says("2 outside of")
+	p.waits(lookAgain)
 	p.passes(lookAgain)
-	p.comes(2, 2)
-
-	t.Log("what takes long is rarely read")
-	p.stored.takes = time.Second
+	p.comes(1, 2)
+	p.waits(2 * lookAgain)
 	p.passes(lookAgain)
-	p.comes(3, 3)
-	p.passes(lookShare*time.Second - 2*time.Second)
-	p.comes(3, 3)
+	p.comes(1, 2)
 	p.says("2 outside of")
+	p.waits(lookAgain)
 
 	t.Log("what may be told is told at once")
 	require.NoError(t, p.roles.Add(&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "reads"},
 		Rules: []rbacv1.PolicyRule{{APIGroups: []string{"x.io"}, Resources: []string{"B"}, Verbs: []string{"get"}}}}))
-	p.comes(3, 3)
+	p.comes(1, 2)
 	p.says("ns/broken (spec: Required value), 1 outside of")
+
+	t.Log("where something changes it looks again soon, at last rarely")
+	p.stored.namespaces["B"] = []string{"ns"}
+	p.passes(lookAgain)
+	p.comes(1, 3)
+	p.says("ns/broken (spec: Required value)")
+	p.waits(lookAgain)
+	for n := range 9 {
+		p.passes(lastRetry)
+		p.comes(1, 4+n)
+	}
+	p.waits(lastRetry)
+
+	t.Log("what takes long is rarely read")
+	p.stored.takes = 10 * time.Second
+	p.passes(lastRetry)
+	p.comes(1, 13)
+	p.waits(lookShare * p.stored.takes)
 
 	t.Log("another CustomResourceDefinition, or another account, is another question")
 	p.run.states[1].Live.SetResourceVersion("2")
-	p.comes(3, 4)
+	p.comes(1, 14)
 	p.run.account.UID = "2"
-	p.comes(4, 5)
+	p.comes(2, 15)
 
 	t.Log("what is mended is seen, and nothing is written on what was found earlier")
 	p.stored.namespaces["B"] = nil
-	p.stored.takes = 0
 	p.passes(time.Hour)
-	p.comes(5, 6)
+	p.comes(3, 16)
 	require.True(t, p.run.findings.Clear())
-	p.comes(6, 7)
+	p.comes(4, 17)
 	require.True(t, p.run.findings.Clear())
 }
 

@@ -117,6 +117,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if saveErr := run.save(ctx); saveErr != nil && !errors.Is(saveErr, errStale) {
 		return ctrl.Result{}, errors.Join(err, saveErr)
 	}
+	var no *refused
+	if !run.lookAt.IsZero() && errors.As(err, &no) && run.unpublished == nil {
+		return ctrl.Result{RequeueAfter: max(run.lookAt.Sub(r.Clock.Now()), firstRetry)}, nil
+	}
 	return ctrl.Result{}, err
 }
 

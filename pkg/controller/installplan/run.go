@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
@@ -36,6 +37,8 @@ type run struct {
 	unpublished error
 	// tried says that the API server was asked about the objects themselves, as a dry run.
 	tried bool
+	// lookAt is when to look again at objects that exist, where they are all that is in the way.
+	lookAt time.Time
 
 	executor *execute.Executor
 	states   []execute.State
