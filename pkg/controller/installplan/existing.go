@@ -147,16 +147,33 @@ func (s *run) tryExisting(ctx context.Context) error {
 	states := slices.DeleteFunc(slices.Clone(s.states), func(state execute.State) bool {
 		return !state.Step.IsCRD() || state.Live == nil || !state.Step.Owner.Owns(state.Live) || s.isRefused(state)
 	})
+	only := s.findings.Clear()
+	looks, err := s.looks(ctx, states, !only)
+	if err != nil {
+		return err
+	}
+	for i, state := range states {
+		if err := s.tell(state, looks[i]); err != nil {
+			return err
+		}
+	}
+	if only {
+		s.lookAt = next(looks)
+	}
+	return nil
+}
+
+// looks has one for each state; stopped says that the plan goes no further whatever they show.
+func (s *run) looks(ctx context.Context, states []execute.State, stopped bool) ([]look, error) {
 	now := s.reconciler.Clock.Now()
 	looks := make([]look, len(states))
-	stopped := !s.findings.Clear()
 	var fit []int // as was found earlier
 	for i, state := range states {
 		found, known := s.kept(state, now)
 		if !known {
 			var err error
 			if found, err = s.look(ctx, state); err != nil {
-				return err
+				return nil, err
 			}
 		} else if !found.refuses() {
 			fit = append(fit, i)
@@ -170,20 +187,11 @@ func (s *run) tryExisting(ctx context.Context) error {
 		}
 		var err error
 		if looks[i], err = s.look(ctx, states[i]); err != nil {
-			return err
+			return nil, err
 		}
 		stopped = looks[i].refuses()
 	}
-	only := s.findings.Clear()
-	for i, state := range states {
-		if err := s.tell(state, looks[i]); err != nil {
-			return err
-		}
-	}
-	if only {
-		s.lookAt = next(looks)
-	}
-	return nil
+	return looks, nil
 }
 
 // next is when to look again; zero where nothing is in the way, or where that is not for objects to show.
