@@ -228,7 +228,11 @@ func TestWhatWasMadeGoesWithItsReason(t *testing.T) {
 	require.NoError(t, err)
 	s.edit(func(spec *operatorsv1alpha1.CatalogSourceSpec) { spec.Image = files })
 	s.nothing()
-	require.Equal(t, "in-process", s.ready().Status.GRPCConnectionState.Address)
+	eventually(t, func(c *assert.CollectT) {
+		cs := s.get(c)
+		assert.Empty(c, cs.Status.Message)
+		assert.Equal(c, "in-process", cs.Status.GRPCConnectionState.Address)
+	})
 
 	s.edit(func(spec *operatorsv1alpha1.CatalogSourceSpec) { spec.Image = ref })
 	s.pod(pinned)
