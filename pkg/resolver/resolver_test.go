@@ -36,6 +36,13 @@ func (c contents) Content(_ context.Context, _, _, name string) (*catalog.Conten
 	return &catalog.Content{Manifests: [][]byte{[]byte(text)}}, nil
 }
 
+// failing is a registry that is away for a moment.
+type failing struct{}
+
+func (failing) Content(context.Context, string, string, string) (*catalog.Content, error) {
+	return nil, errors.New("connection refused")
+}
+
 // csvText asks for pods for an account "op".
 func csvText(name string) string {
 	return `{"kind": "ClusterServiceVersion", "metadata": {"name": "` + name + `"}, "spec": {"install": {"strategy": "deployment", "spec": {
@@ -265,10 +272,20 @@ func TestStepsOfAPlanWhoseContentIsGone(t *testing.T) {
 		name   string
 		change func(*Input, *Pin)
 		want   string
+		// again says that it has to be tried again, as nobody tells when it would come out differently.
+		again bool
 	}{
-		{"the catalog", func(in *Input, _ *Pin) { in.Catalogs = &catalog.Store{} }, "bundle content: catalogsource ns/cat is not available"},
-		{"the bundle", func(_ *Input, p *Pin) { p.Bundle = "op.v0" }, `bundle content: bundle "op.v0" of catalogsource ns/cat: the catalog carries no manifests`},
-		{"its bytes", func(_ *Input, p *Pin) { p.Digest = "sha256:0" }, "and this plan was made for sha256:0"},
+		{"the catalog", func(in *Input, _ *Pin) { in.Catalogs = &catalog.Store{} }, "bundle content: catalogsource ns/cat is not available", false},
+		{"the bundle", func(_ *Input, p *Pin) { p.Bundle = "op.v0" }, `bundle content: bundle "op.v0" of catalogsource ns/cat: the catalog carries no manifests`, false},
+		{"its bytes", func(_ *Input, p *Pin) { p.Digest = "sha256:0" }, "and this plan was made for sha256:0", false},
+		{"its registry", func(in *Input, p *Pin) {
+			snapshot, _ := in.Catalogs.Get(p.CatalogKey())
+			away := *snapshot
+			away.Reader = failing{}
+			store := &catalog.Store{}
+			store.Put(&away)
+			in.Catalogs = store
+		}, `bundle content: bundle "op.v2" of catalogsource ns/cat: connection refused`, true},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			in, plan := input(), resolved(t)
@@ -276,6 +293,8 @@ func TestStepsOfAPlanWhoseContentIsGone(t *testing.T) {
 			_, _, err := StepsOf(t.Context(), in, plan)
 			require.ErrorIs(t, err, ErrContent)
 			require.ErrorContains(t, err, row.want)
+			var unread *Unread
+			require.Equal(t, row.again, errors.As(err, &unread))
 		})
 	}
 }
