@@ -52,7 +52,9 @@ func newSite(t *testing.T) *site {
 	s.create(&corev1.ServiceAccount{ObjectMeta: s.meta("installer")})
 	s.create(&rbacv1.RoleBinding{ObjectMeta: s.meta("admin"), Subjects: []rbacv1.Subject{user(eve)},
 		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "admin"}})
+	// A young cluster puts its role admin together bit by bit.
 	s.may(eve, "create", "roles", "")
+	s.may(eve, "get", "serviceaccounts", "installer")
 	return s
 }
 
