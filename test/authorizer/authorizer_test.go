@@ -48,14 +48,7 @@ func run(m *testing.M) int {
 	if cluster, err = env.Start(context.Background(), env.Options{Catalogs: map[string]string{image: catalog}, Authorizer: second.URL}); err != nil {
 		return fail(err)
 	}
-	code := m.Run()
-	if _, err := cluster.CheckSelf(context.Background()); err != nil {
-		code = fail(err)
-	}
-	if err := cluster.Stop(); err != nil {
-		code = fail(err)
-	}
-	return code
+	return cluster.RunTests(m)
 }
 
 func fail(err error) int {

@@ -2,10 +2,13 @@ package env
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strings"
+	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -96,6 +99,21 @@ func (c *Cluster) CheckSelf(ctx context.Context) ([]string, error) {
 		err = fmt.Errorf("the audit log has no request of %q", self.Users)
 	}
 	return out, err
+}
+
+// RunTests runs a package's tests, holds self to the closed list, says how much there was, and stops the cluster. It
+// returns what the process is to exit with.
+func (c *Cluster) RunTests(m *testing.M) int {
+	code := m.Run()
+	counts, err := c.CheckSelf(context.Background())
+	for _, line := range counts {
+		fmt.Println("audit:", line)
+	}
+	if err = errors.Join(err, c.Stop()); err != nil {
+		fmt.Fprintln(os.Stderr, "cluster:", err)
+		code = 1
+	}
+	return code
 }
 
 // mark sends a request of a name that no other has. What was answered before stands before it in the

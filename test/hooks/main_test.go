@@ -43,18 +43,7 @@ func run(m *testing.M) int {
 	if cluster, err = env.Start(context.Background(), env.Options{Catalogs: catalogs}); err != nil {
 		return fail(err)
 	}
-	code := m.Run()
-	counts, err := cluster.CheckSelf(context.Background())
-	for _, c := range counts {
-		fmt.Println("audit:", c)
-	}
-	if err != nil {
-		code = fail(err)
-	}
-	if err := cluster.Stop(); err != nil {
-		code = fail(err)
-	}
-	return code
+	return cluster.RunTests(m)
 }
 
 func fail(err error) int {

@@ -38,18 +38,7 @@ func run(m *testing.M) int {
 	if err != nil {
 		return fail(err)
 	}
-	code := m.Run()
-	counts, err := cluster.CheckSelf(context.Background())
-	for _, c := range counts {
-		fmt.Println("audit:", c)
-	}
-	if err != nil {
-		code = fail(err)
-	}
-	if err := cluster.Stop(); err != nil {
-		code = fail(err)
-	}
-	return code
+	return cluster.RunTests(m)
 }
 
 func fail(err error) int {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/base64"
 	"fmt"
-	"net/http"
 	"testing"
 	"time"
 
@@ -77,14 +76,7 @@ func locked(t *testing.T) (w *world, grant func() *rbacv1.RoleBinding) {
 	t.Helper()
 	s := registry.New(t)
 	ref, _ := push(t, s, "catalog:v1", goodCatalog)
-	s.Answer(func(w http.ResponseWriter, r *http.Request) bool {
-		if user, password, _ := r.BasicAuth(); user == "u" && password == "p" {
-			return false
-		}
-		w.Header().Set("WWW-Authenticate", `Basic realm="test"`)
-		w.WriteHeader(http.StatusUnauthorized)
-		return true
-	})
+	s.Answer(login)
 	bindings := toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, rbac.SubjectIndexers())
 	empty := toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{})
 	w = running(t, catalogSource("cat", operatorsv1alpha1.CatalogSourceSpec{SourceType: "grpc", Image: ref, Secrets: []string{"login"}}))

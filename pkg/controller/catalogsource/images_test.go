@@ -160,17 +160,20 @@ func TestARegistryThatIsDownIsTriedAgain(t *testing.T) {
 	requireReady(t, w.visited(t, "cat"))
 }
 
+// login has a registry want the user u with the password p.
+func login(w http.ResponseWriter, r *http.Request) bool {
+	if user, password, _ := r.BasicAuth(); user == "u" && password == "p" {
+		return false
+	}
+	w.Header().Set("WWW-Authenticate", `Basic realm="test"`)
+	w.WriteHeader(http.StatusUnauthorized)
+	return true
+}
+
 func TestPullSecrets(t *testing.T) {
 	s := registry.New(t)
 	ref, _ := push(t, s, "team/catalog:v1", goodCatalog)
-	s.Answer(func(w http.ResponseWriter, r *http.Request) bool {
-		if user, password, _ := r.BasicAuth(); user == "u" && password == "p" {
-			return false
-		}
-		w.Header().Set("WWW-Authenticate", `Basic realm="test"`)
-		w.WriteHeader(http.StatusUnauthorized)
-		return true
-	})
+	s.Answer(login)
 	secret := func(name, at string) *corev1.Secret {
 		auth := base64.StdEncoding.EncodeToString([]byte("u:p"))
 		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "remit", Name: name}, Type: corev1.SecretTypeDockerConfigJson,
