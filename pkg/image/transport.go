@@ -98,9 +98,14 @@ func hostPort(proxy string) string {
 	return net.JoinHostPort(at.Hostname(), cmp.Or(at.Port(), ports[at.Scheme]))
 }
 
-func refuseNear(asked string, at netip.Addr) error {
+// IsNear says whether an address is of this machine or its link, or of nobody: such a one is dialled for no stranger.
+func IsNear(at netip.Addr) bool {
 	ip := at.Unmap()
-	if ip.IsLoopback() || ip.IsLinkLocalUnicast() || ip.IsMulticast() || ip.IsUnspecified() {
+	return ip.IsLoopback() || ip.IsLinkLocalUnicast() || ip.IsMulticast() || ip.IsUnspecified()
+}
+
+func refuseNear(asked string, at netip.Addr) error {
+	if IsNear(at) {
 		return fmt.Errorf("%s is an address of this machine or its link, where no registry is looked for", asked)
 	}
 	return nil

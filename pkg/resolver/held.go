@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/remit-olm/remit/pkg/resolver/sat"
 )
@@ -69,7 +68,7 @@ func (d *decision) causes(r *root, best *operator, taken map[sat.ID]bool) []stri
 			case old == r:
 				insisting.loose, insisting.must = false, best
 			case fixed:
-				insisting.must = given(old, taken)
+				insisting.must = given(old.candidates, taken)
 			}
 			other.roots = append(other.roots, &insisting)
 		}
@@ -88,8 +87,9 @@ func (d *decision) causes(r *root, best *operator, taken map[sat.ID]bool) []stri
 	return nil
 }
 
-func given(r *root, taken map[sat.ID]bool) *operator {
-	for _, o := range r.candidates {
+// given is the first of them that is taken; nil where none is.
+func given(all []*operator, taken map[sat.ID]bool) *operator {
+	for _, o := range all {
 		if taken[o.id] {
 			return o
 		}
@@ -141,6 +141,6 @@ func (p *problem) namesOf(ids []sat.ID) []string {
 			out = append(out, o.name)
 		}
 	}
-	slices.SortFunc(out, strings.Compare)
+	slices.Sort(out)
 	return out
 }

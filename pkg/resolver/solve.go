@@ -146,10 +146,8 @@ type changes struct {
 }
 
 func (c *changes) firstOf(all []*operator) (sat.ID, bool) {
-	for _, o := range all {
-		if c.taken[o.id] {
-			return o.id, true
-		}
+	if o := given(all, c.taken); o != nil {
+		return o.id, true
 	}
 	return "", false
 }

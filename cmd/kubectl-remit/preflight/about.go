@@ -49,6 +49,8 @@ type about struct {
 	rights    *grants.Rights
 	// client is nil where no cluster is asked.
 	client client.Client
+	// crds are the cluster's CustomResourceDefinitions that were asked for, by name.
+	crds map[string]*apiextensionsv1.CustomResourceDefinition
 	// report is the answer, where somebody gave it already.
 	report *preflight.Report
 }
@@ -193,10 +195,18 @@ func (a *about) live(ctx context.Context, s step.Step) *apiextensionsv1.CustomRe
 	if a.client == nil || !s.IsCRD() {
 		return nil
 	}
-	live := &apiextensionsv1.CustomResourceDefinition{}
-	if a.client.Get(ctx, client.ObjectKeyFromObject(s.Object), live) != nil {
-		return nil
+	name := s.Object.GetName()
+	if live, asked := a.crds[name]; asked {
+		return live
 	}
+	live := &apiextensionsv1.CustomResourceDefinition{}
+	if a.client.Get(ctx, client.ObjectKey{Name: name}, live) != nil {
+		live = nil
+	}
+	if a.crds == nil {
+		a.crds = map[string]*apiextensionsv1.CustomResourceDefinition{}
+	}
+	a.crds[name] = live
 	return live
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/netip"
 	"strconv"
@@ -14,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/pkg/catalog/server"
+	"github.com/remit-olm/remit/pkg/image"
 	"github.com/remit-olm/remit/pkg/lib/names"
 )
 
@@ -85,7 +87,10 @@ func (s *servers) find(ctx context.Context, from client.Reader, want, found clie
 }
 
 func kindOf(obj client.Object) string {
-	if _, ok := obj.(*corev1.Service); ok {
+	switch obj.(type) {
+	case *corev1.Pod:
+		return "Pod"
+	case *corev1.Service:
 		return "Service"
 	}
 	return "ServiceAccount"
@@ -101,9 +106,7 @@ func (s *servers) change(ctx context.Context, live, want client.Object, edit fun
 	if labels == nil {
 		labels = map[string]string{}
 	}
-	for key, value := range want.GetLabels() {
-		labels[key] = value
-	}
+	maps.Copy(labels, want.GetLabels())
 	live.SetLabels(labels)
 	edit()
 	if err := s.client.Patch(ctx, live, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
@@ -116,7 +119,7 @@ func (s *servers) change(ctx context.Context, live, want client.Object, edit fun
 // what a node says; it must not be one of this machine's or its link's.
 func podTarget(pod *corev1.Pod) (target, trouble string) {
 	ip, err := netip.ParseAddr(pod.Status.PodIP)
-	if err != nil || ip.IsLoopback() || ip.IsLinkLocalUnicast() || ip.IsUnspecified() || ip.IsMulticast() {
+	if err != nil || image.IsNear(ip) {
 		return "", fmt.Sprintf("Pod %s has the address %q, which is no Pod's", pod.Name, pod.Status.PodIP)
 	}
 	return net.JoinHostPort(ip.String(), strconv.Itoa(server.Port)), ""

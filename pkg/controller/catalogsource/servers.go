@@ -259,7 +259,7 @@ func (s *servers) delete(ctx context.Context, obj client.Object) error {
 	if err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return nil
 	}
-	return fmt.Errorf("delete %T %s: %w", obj, obj.GetName(), err)
+	return fmt.Errorf("delete %s %s: %w", kindOf(obj), obj.GetName(), err)
 }
 
 // list returns the Pods that a CatalogSource owns.

@@ -68,10 +68,10 @@ func (r *Reconciler) watchOnce(cached cache.Cache) func(context.Context) error {
 		for len(missing) > 0 {
 			informer, err := cached.GetInformer(ctx, missing[0])
 			if err != nil {
-				return fmt.Errorf("watch %T of namespace %s: %w", missing[0], r.GlobalNamespace, err)
+				return fmt.Errorf("watch %ss of namespace %s: %w", kindOf(missing[0]), r.GlobalNamespace, err)
 			}
 			if _, err := informer.AddEventHandler(r.wakesOwner()); err != nil {
-				return fmt.Errorf("watch %T: %w", missing[0], err)
+				return fmt.Errorf("watch %ss: %w", kindOf(missing[0]), err)
 			}
 			missing = missing[1:]
 		}

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/lib/status"
@@ -39,9 +40,6 @@ const noteExceeds = names.ConditionExceedsAccount + ": "
 // lines are as many of a list as fit into a message.
 func lines(list []string) string { return status.Lines(list, maxLines) }
 
-// applyVerbs are those of a server-side apply that reads first.
-func applyVerbs() []string { return []string{"create", "get", "patch"} }
-
 // What of a CSV the account may lack rights for; each has its own questions to the API server.
 const (
 	forPreparing = "prepare"
@@ -56,7 +54,7 @@ const (
 // asked about the same once.
 func (r *Reconciler) lacks(ctx context.Context, s *scope, purpose string, objs []*unstructured.Unstructured, verbs ...string) error {
 	if len(verbs) == 0 {
-		verbs = applyVerbs()
+		verbs = apply.Verbs()
 	}
 	needs := make([]preflight.Need, 0, len(objs))
 	for _, obj := range objs {

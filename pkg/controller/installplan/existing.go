@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -44,7 +45,9 @@ type look struct {
 	// resourceVersion is that of the CustomResourceDefinition, account the plan's.
 	resourceVersion string
 	account         scoped.Account
-	results         []*existing.Result
+	// list are the rules by which the objects may be listed.
+	list    []rbacv1.PolicyRule
+	results []*existing.Result
 	// unchecked are reasons for which objects could not be looked at.
 	unchecked []string
 	// forbidden says that they may not be read. It is not kept: that it has changed is noticed.
@@ -153,9 +156,7 @@ func (s *run) tryExisting(ctx context.Context) error {
 		return err
 	}
 	for i, state := range states {
-		if err := s.tell(state, looks[i]); err != nil {
-			return err
-		}
+		s.tell(state, looks[i])
 	}
 	if only {
 		s.lookAt = next(looks)
@@ -230,7 +231,7 @@ func (s *run) look(ctx context.Context, state execute.State) (look, error) {
 	if err != nil {
 		return look{}, err
 	}
-	found := look{resourceVersion: live.ResourceVersion, account: s.account}
+	found := look{resourceVersion: live.ResourceVersion, account: s.account, list: preflight.List(live)}
 	for _, version := range crd.Stricter(live, want) {
 		check, err := existing.New(live, want, version)
 		if err != nil {
@@ -263,15 +264,11 @@ func (s *run) look(ctx context.Context, state execute.State) (look, error) {
 }
 
 // tell reports what was found, as far as the plan may tell of it by now.
-func (s *run) tell(state execute.State, found look) error {
-	live, err := crd.Decode(state.Live)
-	if err != nil {
-		return err
-	}
+func (s *run) tell(state execute.State, found look) {
 	for _, why := range found.unchecked {
 		s.unchecked(state, why)
 	}
-	tells := s.tells(live)
+	tells := s.tells(found.list)
 	for _, result := range found.results {
 		if err := result.Err(tells); err != nil {
 			s.refuse(state.Step, err)
@@ -280,7 +277,6 @@ func (s *run) tell(state execute.State, found look) error {
 	if found.forbidden != nil {
 		s.refuse(state.Step, found.forbidden)
 	}
-	return nil
 }
 
 // unchecked reports what could not be looked at. It stops nothing.
@@ -293,10 +289,11 @@ func (s *run) unchecked(state execute.State, why string) {
 // tells says which objects the plan may tell of: those in namespaces that its OperatorGroup selects, where its
 // account may read them by RBAC, whoever reads them now and whatever that one may see. Objects of the whole
 // cluster are told of where the group selects all of it.
-func (s *run) tells(d *apiextensionsv1.CustomResourceDefinition) existing.Tells {
-	read := preflight.List(d)
-	get := preflight.List(d)
-	get[0].Verbs = []string{"get"}
+func (s *run) tells(list []rbacv1.PolicyRule) existing.Tells {
+	get := slices.Clone(list)
+	for i := range get {
+		get[i].Verbs = []string{"get"}
+	}
 	known := map[string]bool{}
 	return func(namespace string) bool {
 		tell, ok := known[namespace]
@@ -304,7 +301,7 @@ func (s *run) tells(d *apiextensionsv1.CustomResourceDefinition) existing.Tells 
 			selected := slices.Contains(s.targets, rbac.ClusterScope) || slices.Contains(s.targets, namespace)
 			if selected {
 				held := s.holding(namespace).Set()
-				tell = held.Covers(read) || held.Covers(get)
+				tell = held.Covers(list) || held.Covers(get)
 			}
 			known[namespace] = tell
 		}

@@ -288,7 +288,7 @@ func (p *Plan) writes(live *Live, d serving.Deployment) []Need {
 	}
 	var needs []Need
 	for _, obj := range objs {
-		needs = append(needs, request(obj, "rotate the certificate of deployment "+d.Name, applyVerbs()...))
+		needs = append(needs, request(obj, "rotate the certificate of deployment "+d.Name, apply.Verbs()...))
 	}
 	for _, crd := range live.converted(p, d.Name) {
 		needs = append(needs, conversion(crd.Name))

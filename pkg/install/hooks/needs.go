@@ -46,7 +46,7 @@ func (p *Plan) Needs() ([]Need, error) {
 			return nil, err
 		}
 		for _, obj := range objs {
-			needs = append(needs, request(obj, "apply "+apply.Describe(obj), applyVerbs()...), handover(obj))
+			needs = append(needs, request(obj, "apply "+apply.Describe(obj), apply.Verbs()...), handover(obj))
 		}
 	}
 	access, err := p.Access()
@@ -54,7 +54,7 @@ func (p *Plan) Needs() ([]Need, error) {
 		return nil, err
 	}
 	for _, obj := range access {
-		n := request(obj, "apply "+apply.Describe(obj), applyVerbs()...)
+		n := request(obj, "apply "+apply.Describe(obj), apply.Verbs()...)
 		n.Grants = obj
 		if obj.GetNamespace() == p.in.Owner.Namespace {
 			needs = append(needs, n, handover(obj))
@@ -67,7 +67,7 @@ func (p *Plan) Needs() ([]Need, error) {
 		return nil, err
 	}
 	for _, h := range hooks {
-		needs = append(needs, request(h.Unstructured, "apply "+apply.Describe(h.Unstructured), applyVerbs()...), p.removal(h.Unstructured))
+		needs = append(needs, request(h.Unstructured, "apply "+apply.Describe(h.Unstructured), apply.Verbs()...), p.removal(h.Unstructured))
 	}
 	for _, c := range p.conversions("") {
 		needs = append(needs, conversion(c.CRD))
@@ -84,9 +84,6 @@ func (p *Plan) parts(d serving.Deployment) ([]*unstructured.Unstructured, error)
 	secret, err := p.serving().Secret(d, cert.Set{})
 	return []*unstructured.Unstructured{service, secret}, err
 }
-
-// applyVerbs are those of a server-side apply that reads first.
-func applyVerbs() []string { return []string{"create", "get", "patch"} }
 
 // conversion is for the change of one CustomResourceDefinition's conversion, which is a patch and no apply.
 func conversion(crd string) Need {

@@ -24,6 +24,9 @@ const (
 	Unchanged Result = "Unchanged"
 )
 
+// Verbs are those of a server-side apply that reads first.
+func Verbs() []string { return []string{"create", "get", "patch"} }
+
 // CollisionError says that an object of the wanted name exists and is not ours. It wakes when
 // somebody removes the object; retrying before is pointless.
 type CollisionError struct {
