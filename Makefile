@@ -43,7 +43,7 @@ test: unit e2e escape ## Run the unit tests, the layers test, the e2e tests and 
 
 .PHONY: unit
 unit: build controlplane-verify ## Run the tests of the packages and of the control plane.
-	$(GO) test $$($(GO) list ./... | grep -v '^$(MODULE)/test/')
+	$(GO) test $$($(GO) list ./... | grep -v '^$(MODULE)/test/') ./test/mutants
 
 # The go command does not see that these depend on bin/ and on other packages' files: never cached.
 .PHONY: e2e
@@ -53,7 +53,11 @@ e2e: build controlplane bin/differential ## Run all under test/ but the escape s
 # Its rows run one after the other, and -v shows each of them, with the count at the end. ROWS names some.
 .PHONY: escape
 escape: build controlplane ## Run the escape suite: hostile inputs, each judged by what it did to the whole cluster. ROWS=44 runs one.
-	$(GO) test -count=1 -timeout 20m -v $(if $(ROWS),-run 'TestEscape/^($(ROWS))_') ./test/escape
+	$(GO) test -count=1 -timeout 45m -v $(if $(ROWS),-run 'TestEscape/^($(ROWS))_') ./test/escape
+
+.PHONY: mutants
+mutants: build controlplane ## Break the product on purpose, one guard after the other: a named test has to notice. MUTANTS='name|name' tries some.
+	$(GO) run ./test/mutants/run -run '$(MUTANTS)'
 
 .PHONY: differential
 differential: PAIRS ?= 1000000

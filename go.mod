@@ -11,6 +11,7 @@ require (
 	github.com/golang/mock v1.7.0-rc.1
 	github.com/google/cel-go v0.29.2
 	github.com/google/go-containerregistry v0.21.1
+	github.com/joelanford/ignore v0.1.2
 	github.com/klauspost/compress v1.18.6
 	github.com/operator-framework/api v0.45.0
 	github.com/operator-framework/operator-registry v1.73.0
@@ -81,7 +82,6 @@ require (
 	github.com/h2non/go-is-svg v0.0.0-20160927212452-35e8c4b0612c // indirect
 	github.com/inconshreveable/mousetrap v1.1.0 // indirect
 	github.com/jbenet/go-context v0.0.0-20150711004518-d14ea06fba99 // indirect
-	github.com/joelanford/ignore v0.1.2 // indirect
 	github.com/json-iterator/go v1.1.12 // indirect
 	github.com/liggitt/tabwriter v0.0.0-20181228230101-89fcab3d43de // indirect
 	github.com/mitchellh/go-homedir v1.1.0 // indirect

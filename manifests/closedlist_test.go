@@ -98,30 +98,69 @@ func TestSelfReadsNoSecrets(t *testing.T) {
 	for _, profile := range Profiles() {
 		for _, rule := range clusterRules(t, render(t, profile)) {
 			require.NotContains(t, rule.Resources, "secrets", profile)
+			if slices.Contains(rule.Resources, "configmaps") {
+				require.NotContains(t, rule.Verbs, "list", profile)
+				require.NotContains(t, rule.Verbs, "watch", profile)
+			}
 		}
 	}
 }
 
-// What self may write in its own namespace, role by role; a line more is a decision, too.
-func TestSelfHoldsInItsOwnNamespaceOnlyWhatItNeedsThere(t *testing.T) {
+// What each program holds in Remit's two namespaces, role by role; a line more is a decision, too. In its own namespace
+// everything is named: what has no name there is beside the other program's token and Lease.
+func TestSelfHoldsInItsNamespacesOnlyWhatItNeedsThere(t *testing.T) {
+	const own, catalogs = names.DefaultNamespace + "/", names.DefaultCatalogNamespace + "/"
 	for _, profile := range Profiles() {
-		got := map[string][]write{}
-		for _, obj := range ofKind(render(t, profile), "Role") {
-			require.Equal(t, names.DefaultNamespace, obj.GetNamespace())
-			got[obj.GetName()] = writes(convert[rbacv1.Role](t, obj).Rules)
+		got := map[string][]rbacv1.PolicyRule{}
+		objs := render(t, profile)
+		for _, obj := range ofKind(objs, "Role") {
+			key := obj.GetNamespace() + "/" + obj.GetName()
+			got[key] = convert[rbacv1.Role](t, obj).Rules
+			if strings.HasPrefix(key, own) {
+				for _, rule := range got[key] {
+					require.NotEmpty(t, rule.ResourceNames, key)
+				}
+			}
 		}
-		require.Equal(t, map[string][]write{
-			"remit-own": {
-				{"", "configmaps", "create"}, {"", "configmaps", "patch"}, {"", "configmaps", "update"},
-				{"coordination.k8s.io", "leases", "create"}, {"coordination.k8s.io", "leases", "patch"}, {"coordination.k8s.io", "leases", "update"},
+		home := func(lease string) []rbacv1.PolicyRule {
+			return []rbacv1.PolicyRule{
+				{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, ResourceNames: []string{lease}, Verbs: []string{"get", "update"}},
+				// One Secret: docs/adr/0019.
+				{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{names.SecretProof}, Verbs: []string{"create", "get", "list", "patch", "watch"}},
+			}
+		}
+		rule := func(resources []string, verbs ...string) rbacv1.PolicyRule {
+			return rbacv1.PolicyRule{APIGroups: []string{""}, Resources: resources, Verbs: verbs}
+		}
+		require.Equal(t, map[string][]rbacv1.PolicyRule{
+			own + "remit-catalog": home("remit-catalog"),
+			own + "remit-olm":     home("remit-olm"),
+			catalogs + "remit-catalog-registries": {
+				rule([]string{"pods"}, "create", "delete", "list", "patch", "watch"),
+				rule([]string{"serviceaccounts", "services"}, "create", "delete", "patch"),
 			},
-			"remit-catalog": nil,
-			"remit-catalog-registries": {
-				{"", "pods", "create"}, {"", "pods", "delete"}, {"", "pods", "patch"},
-				{"", "serviceaccounts", "create"}, {"", "serviceaccounts", "delete"}, {"", "serviceaccounts", "patch"},
-				{"", "services", "create"}, {"", "services", "delete"}, {"", "services", "patch"},
-			},
+			catalogs + "remit-catalog-content": {rule([]string{"configmaps"}, "watch"), rule([]string{"secrets"}, "get")},
 		}, got, profile)
+		for _, obj := range ofKind(objs, "RoleBinding") {
+			binding := convert[rbacv1.RoleBinding](t, obj)
+			require.Equal(t, obj.GetName(), binding.RoleRef.Name)
+			require.Len(t, binding.Subjects, 1, "a Role is of one program")
+			require.True(t, strings.HasPrefix(binding.Name, binding.Subjects[0].Name))
+		}
+	}
+}
+
+// The rule of the Secret names it, with verbs that respect a name.
+func TestSelfWritesOneSecret(t *testing.T) {
+	for _, profile := range Profiles() {
+		for _, obj := range ofKind(render(t, profile), "Role") {
+			for _, rule := range convert[rbacv1.Role](t, obj).Rules {
+				if slices.Contains(rule.Resources, "secrets") && !slices.Equal(rule.Verbs, []string{"get"}) {
+					require.Equal(t, []string{names.SecretProof}, rule.ResourceNames, profile)
+					require.Equal(t, []string{"secrets"}, rule.Resources, profile)
+				}
+			}
+		}
 	}
 }
 

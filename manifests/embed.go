@@ -18,7 +18,7 @@ const (
 	ProfileCompat  = "compat"
 )
 
-//go:embed crds base bounded compat
+//go:embed crds base policy bounded compat
 var files embed.FS
 
 // Profiles lists the install profiles, the default first.
@@ -41,6 +41,17 @@ func Render(profile string) ([]*unstructured.Unstructured, error) {
 	rendered, err := krusty.MakeKustomizer(options).Run(memory, profile)
 	if err != nil {
 		return nil, fmt.Errorf("render profile %q: %w", profile, err)
+	}
+	return objects(rendered)
+}
+
+// RenderDirectory returns the objects of a kustomization on disk, as an overlay of a profile.
+func RenderDirectory(path string) ([]*unstructured.Unstructured, error) {
+	options := krusty.MakeDefaultOptions()
+	options.Reorder = krusty.ReorderOptionUnspecified
+	rendered, err := krusty.MakeKustomizer(options).Run(filesys.MakeFsOnDisk(), path)
+	if err != nil {
+		return nil, fmt.Errorf("render %s: %w", path, err)
 	}
 	return objects(rendered)
 }

@@ -8,11 +8,16 @@ import (
 
 	"github.com/stretchr/testify/require"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/kustomize/api/krusty"
-	"sigs.k8s.io/kustomize/kyaml/filesys"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
+	"github.com/remit-olm/remit/manifests/policy"
 	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/lib/scoped"
 )
 
 func TestEveryProfileRenders(t *testing.T) {
@@ -40,8 +45,8 @@ func TestOnlyCompatHasADefaultAccount(t *testing.T) {
 		ProfileBounded: {},
 		ProfileCompat: {
 			// Only this one writes CustomResourceDefinitions.
-			names.ServiceAccountCatalog: {"--default-account=remit/remit-default", "--crd-account=remit/remit-default"},
-			names.ServiceAccountOLM:     {"--default-account=remit/remit-default"},
+			names.ServiceAccountCatalog: {"--default-account=$(POD_NAMESPACE)/remit-default", "--crd-account=$(POD_NAMESPACE)/remit-default"},
+			names.ServiceAccountOLM:     {"--default-account=$(POD_NAMESPACE)/remit-default"},
 		},
 	} {
 		t.Run(profile, func(t *testing.T) {
@@ -52,47 +57,135 @@ func TestOnlyCompatHasADefaultAccount(t *testing.T) {
 	}
 }
 
-// The author check has to know the default account that the programs' flags name: a rule that did not
-// would let anybody clear the name of a group.
-func TestTheAuthorCheckKnowsTheDefaultAccount(t *testing.T) {
-	for _, profile := range Profiles() {
-		t.Run(profile, func(t *testing.T) {
-			objs := render(t, profile)
-			want := "''"
+// Both programs refuse to start unless the policies are as their flags and their identity need them (docs/adr/0027).
+func TestThePoliciesAreThoseThatTheProgramsStartWith(t *testing.T) {
+	for name, objs := range map[string][]*unstructured.Unstructured{
+		ProfileBounded: render(t, ProfileBounded),
+		ProfileCompat:  render(t, ProfileCompat),
+		"limited-default-account, of docs/tasks/install-remit.md": renderDirectory(t, "../docs/examples/limited-default-account"),
+		"other-namespaces, of docs/tasks/install-remit.md":        renderDirectory(t, "../docs/examples/other-namespaces"),
+		"other namespaces and compat":                             renderDirectory(t, "testdata/other-namespaces-compat"),
+	} {
+		t.Run(name, func(t *testing.T) {
 			for _, deployment := range ofKind(objs, "Deployment") {
-				for _, flag := range accountFlags(args(t, deployment)) {
-					if account, ok := strings.CutPrefix(flag, "--default-account="); ok {
-						want = "'" + account + "'"
-					}
-				}
+				require.NoError(t, policy.Check(t.Context(), reader(t, objs), installation(t, deployment)))
 			}
-			require.Equal(t, want, checkedDefault(t, objs))
 		})
 	}
 }
 
-// checkedDefault is the default account as the author check knows it.
-func checkedDefault(t *testing.T, objs []*unstructured.Unstructured) string {
-	t.Helper()
-	policies := slices.DeleteFunc(ofKind(objs, "ValidatingAdmissionPolicy"), func(obj *unstructured.Unstructured) bool {
-		return obj.GetName() != "remit-author-check"
-	})
-	require.Len(t, policies, 1)
-	first := convert[admissionregistrationv1.ValidatingAdmissionPolicy](t, policies[0]).Spec.Variables[0]
-	require.Equal(t, "defaultAccount", first.Name)
-	return first.Expression
+// A policy that only warns or audits, or lets pass what it cannot judge, takes nothing away.
+func TestEveryPolicyDenies(t *testing.T) {
+	for _, profile := range Profiles() {
+		objs := render(t, profile)
+		bound := map[string]int{}
+		for _, obj := range ofKind(objs, "ValidatingAdmissionPolicyBinding") {
+			spec := convert[admissionregistrationv1.ValidatingAdmissionPolicyBinding](t, obj).Spec
+			require.Equal(t, []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny}, spec.ValidationActions, obj.GetName())
+			if spec.ParamRef != nil && *spec.ParamRef.ParameterNotFoundAction == admissionregistrationv1.DenyAction {
+				continue // it only adds to the binding of the same policy that lets pass what has no parameter
+			}
+			require.Nil(t, spec.MatchResources, obj.GetName())
+			bound[spec.PolicyName]++
+		}
+		policies := ofKind(objs, "ValidatingAdmissionPolicy")
+		require.NotEmpty(t, policies)
+		for _, obj := range policies {
+			spec := convert[admissionregistrationv1.ValidatingAdmissionPolicy](t, obj).Spec
+			require.Equal(t, ptr.To(admissionregistrationv1.Fail), spec.FailurePolicy, obj.GetName())
+			require.Positive(t, bound[obj.GetName()], "%s is not bound", obj.GetName())
+		}
+	}
 }
 
-// The overlay that docs/tasks/install-remit.md shows.
-func TestTheDocumentedOverlayLimitsTheDefaultAccountInBothPlaces(t *testing.T) {
-	rendered, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), "../docs/examples/limited-default-account")
-	require.NoError(t, err)
-	objs, err := objects(rendered)
-	require.NoError(t, err)
-	for _, deployment := range ofKind(objs, "Deployment") {
-		require.Contains(t, args(t, deployment), "--default-account-namespaces=operators,monitoring")
+// installation is what a program of a Deployment says of itself.
+func installation(t *testing.T, deployment *unstructured.Unstructured) policy.Installation {
+	t.Helper()
+	out := policy.Installation{Namespace: deployment.GetNamespace()}
+	for _, flag := range args(t, deployment) {
+		if account, ok := strings.CutPrefix(flag, "--default-account="); ok {
+			key, err := scoped.ParseKey(strings.ReplaceAll(account, "$(POD_NAMESPACE)", deployment.GetNamespace()))
+			require.NoError(t, err)
+			out.Default.Account = key
+		}
+		if namespaces, ok := strings.CutPrefix(flag, "--default-account-namespaces="); ok {
+			out.Default.Namespaces = strings.Split(namespaces, ",")
+		}
 	}
-	require.Equal(t, "request.namespace in ['operators', 'monitoring'] ? 'remit/remit-default' : ''", checkedDefault(t, objs))
+	return out
+}
+
+func reader(t *testing.T, objs []*unstructured.Unstructured) client.Reader {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	require.NoError(t, admissionregistrationv1.AddToScheme(scheme))
+	builder := fake.NewClientBuilder().WithScheme(scheme)
+	for _, obj := range ofKind(objs, "ValidatingAdmissionPolicy") {
+		builder.WithObjects(convert[admissionregistrationv1.ValidatingAdmissionPolicy](t, obj))
+	}
+	for _, obj := range ofKind(objs, "ValidatingAdmissionPolicyBinding") {
+		builder.WithObjects(convert[admissionregistrationv1.ValidatingAdmissionPolicyBinding](t, obj))
+	}
+	return builder.Build()
+}
+
+const (
+	kindPolicy  = "ValidatingAdmissionPolicy"
+	kindBinding = "ValidatingAdmissionPolicyBinding"
+)
+
+// Every policy of an installation is among those that the programs look for, and may read by its name.
+func TestAllPoliciesAreChecked(t *testing.T) {
+	set, err := policy.Of(policy.Installation{Namespace: names.DefaultNamespace})
+	require.NoError(t, err)
+	want := map[string][]string{}
+	for _, p := range set.Policies {
+		want[kindPolicy] = append(want[kindPolicy], p.Name)
+	}
+	for _, b := range set.Bindings {
+		want[kindBinding] = append(want[kindBinding], b.Name)
+	}
+	all := slices.Compact(slices.Sorted(slices.Values(slices.Concat(want[kindPolicy], want[kindBinding]))))
+	for _, profile := range Profiles() {
+		objs := render(t, profile)
+		for kind, names := range want {
+			var got []string
+			for _, obj := range ofKind(objs, kind) {
+				got = append(got, obj.GetName())
+			}
+			require.ElementsMatch(t, names, got, "%s of %s", kind, profile)
+		}
+		for _, obj := range ofKind(objs, "ClusterRole") {
+			for _, rule := range convert[rbacv1.ClusterRole](t, obj).Rules {
+				if slices.Contains(rule.Resources, "validatingadmissionpolicies") {
+					require.Equal(t, all, rule.ResourceNames, obj.GetName())
+				}
+			}
+		}
+	}
+}
+
+// Nothing keeps the names that the manifests have where an installation uses others.
+func TestOtherNamespacesAreNamedThroughout(t *testing.T) {
+	for _, path := range []string{"../docs/examples/other-namespaces", "testdata/other-namespaces-compat"} {
+		for _, obj := range renderDirectory(t, path) {
+			text, err := obj.MarshalJSON()
+			require.NoError(t, err)
+			for _, old := range []string{`:"remit"`, `:"remit-catalogs"`, "serviceaccount:remit:", "'remit'", "remit/remit-"} {
+				if obj.GetKind() != "CustomResourceDefinition" {
+					require.NotContains(t, strings.ReplaceAll(string(text), `"app.kubernetes.io/part-of":"remit"`, ""), old, "%s %s", obj.GetKind(), obj.GetName())
+				}
+			}
+			require.NotEqual(t, "ConfigMap", obj.GetKind(), "the names are not applied")
+		}
+	}
+}
+
+func renderDirectory(t *testing.T, path string) []*unstructured.Unstructured {
+	t.Helper()
+	objs, err := RenderDirectory(path)
+	require.NoError(t, err)
+	return objs
 }
 
 func accountFlags(args []string) []string {

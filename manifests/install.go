@@ -34,6 +34,11 @@ func Install(ctx context.Context, c client.Client, profile string, args ...Args)
 	if err != nil {
 		return err
 	}
+	return Apply(ctx, c, objs, args...)
+}
+
+// Apply is Install of objects that were rendered, as by an overlay of a profile.
+func Apply(ctx context.Context, c client.Client, objs []*unstructured.Unstructured, args ...Args) error {
 	for _, obj := range objs {
 		if err := withArgs(obj, args); err != nil {
 			return err

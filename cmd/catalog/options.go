@@ -15,18 +15,17 @@ import (
 
 // options are the flags that only this program has, as given.
 type options struct {
-	globalNamespace string
-	directories     []string
-	crdAccount      program.Account
-	cache           string
-	mirrors         []string
-	authorities     []string
-	plain           []string
+	directories   []string
+	crdAccount    program.Account
+	cache         string
+	mirrors       []string
+	authorities   []string
+	plain         []string
+	private       []string
+	clusterDomain string
 }
 
 func (o *options) add(flags *pflag.FlagSet) {
-	flags.StringVar(&o.globalNamespace, "global-catalog-namespace", os.Getenv("GLOBAL_CATALOG_NAMESPACE"),
-		"namespace whose CatalogSources every namespace may use; the default is --namespace")
 	flags.StringArrayVar(&o.directories, "catalog-directory", nil,
 		"IMAGE=DIRECTORY: serve CatalogSources whose spec.image is IMAGE from a directory with a file-based catalog or bundles (repeatable)")
 	flags.StringVar(&o.cache, "cache-directory", "",
@@ -37,6 +36,10 @@ func (o *options) add(flags *pflag.FlagSet) {
 		"FILE: trust these certificate authorities (PEM) of registries beside the system's (repeatable)")
 	flags.StringArrayVar(&o.plain, "registry-plain-http", nil,
 		"HOST[:PORT] of a registry that may do without TLS, and be at any address (repeatable)")
+	flags.StringArrayVar(&o.private, "private-registry", nil,
+		"CIDR or HOST[:PORT] at private addresses from which images of tenants' catalogs and bundles may be pulled (repeatable)")
+	flags.StringVar(&o.clusterDomain, "cluster-domain", "",
+		"DNS domain of the cluster's Services; empty: the one in /etc/resolv.conf, or else cluster.local")
 	flags.Var(&o.crdAccount, "crd-account",
 		"<namespace>/<name> of a ServiceAccount that writes new CustomResourceDefinitions in place of the account")
 }
@@ -44,14 +47,16 @@ func (o *options) add(flags *pflag.FlagSet) {
 // controllers reads the flags; an error names the one that is wrong.
 func (o *options) controllers(common program.Common) (controller.CatalogOptions, error) {
 	out := controller.CatalogOptions{
-		GlobalCatalogNamespace: o.globalNamespace,
+		Namespace:              common.Namespace,
+		GlobalCatalogNamespace: common.CatalogNamespace,
 		Directories:            map[string]string{},
 		Default:                common.Default,
 		CRDAccount:             o.crdAccount.Key(),
 		CacheDirectory:         o.cache,
+		ClusterDomain:          o.clusterDomain,
 	}
-	if out.GlobalCatalogNamespace == "" {
-		out.GlobalCatalogNamespace = common.Namespace
+	if out.ClusterDomain == "" {
+		out.ClusterDomain = clusterDomain("/etc/resolv.conf")
 	}
 	for _, d := range o.directories {
 		named, dir, ok := strings.Cut(d, "=")
@@ -67,6 +72,10 @@ func (o *options) controllers(common program.Common) (controller.CatalogOptions,
 
 func (o *options) images() (image.Options, error) {
 	out := image.Options{Plain: o.plain}
+	var err error
+	if out.Private, err = image.ParsePrivate(o.private); err != nil {
+		return out, fmt.Errorf("--private-registry %w", err)
+	}
 	for _, text := range o.mirrors {
 		m, err := image.ParseMirror(text)
 		if err != nil {
@@ -85,4 +94,24 @@ func (o *options) images() (image.Options, error) {
 		out.Authorities = append(out.Authorities, pem)
 	}
 	return out, nil
+}
+
+// clusterDomain is what Pods look up Services in: of their search list the entry svc.DOMAIN. It is empty where there is none.
+func clusterDomain(file string) string {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return ""
+	}
+	for line := range strings.Lines(string(data)) {
+		words := strings.Fields(line)
+		if len(words) == 0 || words[0] != "search" {
+			continue
+		}
+		for _, entry := range words[1:] {
+			if domain, ok := strings.CutPrefix(strings.TrimSuffix(entry, "."), "svc."); ok {
+				return domain
+			}
+		}
+	}
+	return ""
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"os"
 	"path/filepath"
 	"testing"
 
@@ -23,10 +24,10 @@ func parsed(t *testing.T, args ...string) (*options, error) {
 func TestTheAccountThatWritesCustomResourceDefinitions(t *testing.T) {
 	o, err := parsed(t, "--crd-account=remit/crds")
 	require.NoError(t, err)
-	got, err := o.controllers(program.Common{Namespace: "remit"})
+	got, err := o.controllers(program.Common{Namespace: "remit", CatalogNamespace: "remit-catalogs"})
 	require.NoError(t, err)
 	require.Equal(t, types.NamespacedName{Namespace: "remit", Name: "crds"}, got.CRDAccount)
-	require.Equal(t, "remit", got.GlobalCatalogNamespace)
+	require.Equal(t, "remit-catalogs", got.GlobalCatalogNamespace)
 
 	for _, wrong := range []string{"crds", "remit/", "remit/C", "a/b/c"} {
 		_, err := parsed(t, "--crd-account="+wrong)
@@ -59,11 +60,20 @@ func TestHowImagesAreRead(t *testing.T) {
 		Plain:   []string{"localhost:5000"},
 	}, got.Images)
 
+	o, err = parsed(t, "--private-registry=10.0.0.0/8", "--private-registry=registry.local:5000")
+	require.NoError(t, err)
+	got, err = o.controllers(program.Common{})
+	require.NoError(t, err)
+	want, err := image.ParsePrivate([]string{"10.0.0.0/8", "registry.local:5000"})
+	require.NoError(t, err)
+	require.Equal(t, want, got.Images.Private)
+
 	none := filepath.Join(t.TempDir(), "ca.pem")
 	for arg, want := range map[string]string{
 		"--registry-mirror=quay.io":          "want REGISTRY[/PREFIX]=REGISTRY[/PREFIX]",
 		"--registry-mirror=quay.io=":         "want REGISTRY[/PREFIX]=REGISTRY[/PREFIX]",
 		"--registry-mirror=team=example.com": "want REGISTRY[/PREFIX]=REGISTRY[/PREFIX]",
+		"--private-registry=10.0.0.0/33":     "want CIDR or HOST[:PORT]",
 		"--registry-ca=" + none:              "no such file",
 		"--registry-ca=options_test.go":      "holds no PEM certificate",
 	} {
@@ -72,4 +82,11 @@ func TestHowImagesAreRead(t *testing.T) {
 		_, err = o.controllers(program.Common{})
 		require.ErrorContains(t, err, want)
 	}
+}
+
+func TestTheClusterDomain(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "resolv.conf")
+	require.Empty(t, clusterDomain(file))
+	require.NoError(t, os.WriteFile(file, []byte("nameserver 10.96.0.10\nsearch remit.svc.k8s.example svc.k8s.example. k8s.example\noptions ndots:5\n"), 0o600))
+	require.Equal(t, "k8s.example", clusterDomain(file))
 }

@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"syscall"
@@ -23,12 +24,28 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := root().ExecuteContext(ctx); err != nil {
-		if text := err.Error(); text != "" {
-			fmt.Fprintln(os.Stderr, "error:", text)
-		}
-		os.Exit(cli.ExitCode(err))
+	if code := execute(ctx, os.Args[1:], os.Stdout, os.Stderr); code != 0 {
+		os.Exit(code)
 	}
+}
+
+// execute returns the exit code.
+func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	cmd := printing(stdout, stderr)
+	cmd.SetArgs(args)
+	err := cmd.ExecuteContext(ctx)
+	if err != nil && err.Error() != "" {
+		fmt.Fprintln(cmd.ErrOrStderr(), "error:", err)
+	}
+	return cli.ExitCode(err)
+}
+
+// printing is the command of which whatever is printed goes through a cli.Writer.
+func printing(stdout, stderr io.Writer) *cobra.Command {
+	cmd := root()
+	cmd.SetOut(cli.NewWriter(stdout))
+	cmd.SetErr(cli.NewWriter(stderr))
+	return cmd
 }
 
 func root() *cobra.Command {

@@ -30,7 +30,7 @@ func main() {
 				return errors.New("--serving-certificate-life: it has to be longer than nothing")
 			}
 			return controller.OLM(ctx, mgr, controller.OLMOptions{
-				Default: common.Default, Namespace: common.Namespace, Certificates: cert.Policy{Life: life},
+				Default: common.Default, Namespace: common.Namespace, CatalogNamespace: common.CatalogNamespace, Certificates: cert.Policy{Life: life},
 			})
 		},
 	})

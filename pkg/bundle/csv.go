@@ -40,17 +40,24 @@ func ValidateCSV(csv *operatorsv1alpha1.ClusterServiceVersion) error {
 			errs = append(errs, checkServiceAccountName(fmt.Sprintf("deployment %q", d.Name), sa))
 		}
 	}
+	return errors.Join(append(errs, validatePermissions(strategy.StrategySpec))...)
+}
+
+// validatePermissions looks at single rules only where all of them keep to the limits.
+func validatePermissions(spec operatorsv1alpha1.StrategyDetailsDeployment) error {
 	var all []rbacv1.PolicyRule
-	for i, p := range strategy.StrategySpec.Permissions {
+	for _, p := range slices.Concat(spec.Permissions, spec.ClusterPermissions) {
 		all = append(all, p.Rules...)
+	}
+	if err := checkRules(all); err != nil {
+		return fmt.Errorf("permissions and clusterPermissions: %w", err)
+	}
+	var errs []error
+	for i, p := range spec.Permissions {
 		errs = append(errs, validatePermission(fmt.Sprintf("permissions[%d]", i), p, true))
 	}
-	for i, p := range strategy.StrategySpec.ClusterPermissions {
-		all = append(all, p.Rules...)
+	for i, p := range spec.ClusterPermissions {
 		errs = append(errs, validatePermission(fmt.Sprintf("clusterPermissions[%d]", i), p, false))
-	}
-	if rbac.TooLarge(all) {
-		errs = append(errs, fmt.Errorf("permissions and clusterPermissions: %w", rbac.ErrTooLarge))
 	}
 	return errors.Join(errs...)
 }

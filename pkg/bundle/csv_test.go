@@ -2,6 +2,7 @@ package bundle_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
@@ -54,7 +55,13 @@ func may(verb, resource string) rbacv1.PolicyRule {
 func TestValidateCSV(t *testing.T) {
 	// Two of these are as many as can be looked at.
 	huge := may("get", "secrets")
-	huge.ResourceNames = slices.Repeat([]string{"a"}, rbac.MaxAtoms/2)
+	huge.Verbs = slices.Repeat([]string{"get"}, rbac.MaxAtoms/2)
+	named := may("get", "secrets")
+	named.ResourceNames = slices.Repeat([]string{"a"}, bundle.MaxResourceNames)
+	tooNamed := may("get", "secrets")
+	tooNamed.ResourceNames = slices.Repeat([]string{"a"}, bundle.MaxResourceNames+1)
+	many := slices.Repeat([]rbacv1.PolicyRule{may("get", "pods")}, bundle.MaxRules)
+	long := may(strings.Repeat("v", bundle.MaxRuleBytes), "")
 	url := rbacv1.PolicyRule{NonResourceURLs: []string{"/metrics"}, Verbs: []string{"get"}}
 	for _, row := range []struct {
 		name string
@@ -74,6 +81,12 @@ func TestValidateCSV(t *testing.T) {
 		{"URLs in a namespace", csv(permission("op", url)), []string{"permissions[0]: rule", "for the whole cluster only"}},
 		{"as many combinations as can be looked at", csv(permission("op", huge), clusterPermission("op", huge)), nil},
 		{"more combinations than can be looked at", csv(permission("op", huge), clusterPermission("op", huge, may("get", "pods"))), []string{"permissions and clusterPermissions", rbac.ErrTooLarge.Error()}},
+		{"as many resourceNames as a rule may have", csv(permission("op", named, named)), nil},
+		{"more resourceNames than a rule may have", csv(permission("op", named), permission("op", tooNamed)), []string{"rule 2 has 1001 resourceNames: at most 1000 are allowed"}},
+		{"as many rules as there may be", csv(permission("op", many...)), nil},
+		{"more rules than there may be", csv(permission("op", many...), clusterPermission("op", may("get", "pods"))), []string{"10001 rules: at most 10000 are allowed"}},
+		{"as long rules as there may be", csv(permission("op", long)), nil},
+		{"longer rules than there may be", csv(permission("op", long, may("get", "pods"))), []string{"rules of 524295 bytes: at most 524288 are allowed"}},
 		{"all that is wrong at once", csv(permission("op", rbacv1.PolicyRule{}), clusterPermission("A", rbacv1.PolicyRule{Verbs: []string{"get"}})),
 			[]string{"permissions[0]: rule", "has no verbs", `clusterPermissions[0]: serviceAccountName "A"`, "has no apiGroups"}},
 	} {

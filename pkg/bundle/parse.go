@@ -7,6 +7,9 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
@@ -190,11 +193,25 @@ func checkName(obj *unstructured.Unstructured) error {
 		return fmt.Errorf("%s %q: %w", obj.GetKind(), name, err)
 	}
 	problems := content.IsPathSegmentName(name)
-	if !isRBAC(obj) { // RBAC names may hold colons and capitals
+	if isRBAC(obj) { // names that may hold colons and capitals
+		problems = append(problems, isPlain(name)...)
+	} else {
 		problems = append(problems, validation.IsDNS1123Subdomain(name)...)
 	}
 	if len(problems) > 0 {
 		return fmt.Errorf("%s: metadata.name %q: %s", obj.GetKind(), name, problems[0])
+	}
+	return nil
+}
+
+// isPlain keeps out of RBAC names what the API server allows there: spaces, new lines and what means something to a shell.
+// Messages repeat the names, beside manifests and commands that people paste.
+func isPlain(name string) []string {
+	other := func(r rune) bool {
+		return r >= utf8.RuneSelf || !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune(":._@-", r)
+	}
+	if name[0] == '-' || strings.ContainsFunc(name, other) {
+		return []string{"it may contain only letters, digits and :._@-, and not begin with -"}
 	}
 	return nil
 }

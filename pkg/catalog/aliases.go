@@ -10,7 +10,8 @@ import (
 	yamlv3 "go.yaml.in/yaml/v3"
 )
 
-// CheckAliases refuses YAML whose aliases add more than limit bytes to a document. The YAML library counts
+// CheckAliases refuses YAML whose aliases add more than limit bytes to a document, in which a value counts for as many as it takes
+// in memory. The YAML library counts
 // nodes, not bytes, so a document of 1 MiB could otherwise become 80 GiB of JSON. Text without both an
 // anchor and an alias, which is nearly all, is only scanned.
 func CheckAliases(data []byte, limit int) error {
@@ -94,7 +95,7 @@ func (e expansion) size(n *yamlv3.Node) (int, error) {
 		}
 		e.sizes[n] = 0
 	}
-	size := 1 + len(n.Value)
+	size := yamlValue/yamlBytes + len(n.Value)
 	for _, child := range n.Content {
 		s, err := e.size(child)
 		if err != nil {

@@ -116,7 +116,8 @@ func (c *Channel) Head() (Entry, error) {
 	case 1:
 		return c.Entries[heads[0]], nil
 	default:
-		return Entry{}, fmt.Errorf("channel %q has %d heads: %q", c.Name, len(heads), heads)
+		const shown = 3
+		return Entry{}, fmt.Errorf("channel %q has %d heads: %q", c.Name, len(heads), heads[:min(len(heads), shown)])
 	}
 }
 

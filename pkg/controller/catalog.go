@@ -27,12 +27,16 @@ import (
 
 // CatalogOptions configure the controllers of cmd/catalog.
 type CatalogOptions struct {
+	// Namespace is Remit's own.
+	Namespace string
 	// GlobalCatalogNamespace is the one whose CatalogSources every namespace may use.
 	GlobalCatalogNamespace string
 	// Directories maps images of CatalogSources to directories with their content.
 	Directories map[string]string
 	// Images says how images of catalogs and bundles are read from registries.
 	Images image.Options
+	// ClusterDomain is the DNS domain of Services; empty is cluster.local.
+	ClusterDomain string
 	// CacheDirectory keeps what was read of images for the next start; empty is disk.OpenDefault.
 	CacheDirectory string
 	// Default is the installation's default account, CRDAccount the one that writes
@@ -70,18 +74,22 @@ func Catalog(ctx context.Context, mgr ctrl.Manager, o CatalogOptions) error {
 	if err := mgr.Add(closing(cache)); err != nil {
 		return err
 	}
+	keys, err := proofs(ctx, mgr, o.Namespace, enrolment.ahead)
+	if err != nil {
+		return err
+	}
 	store := &catalog.Store{}
 	sources, err := catalogsource.New(catalogsource.Options{
 		Client: mgr.GetClient(), Cache: mgr.GetCache(), Live: mgr.GetAPIReader(), Store: store,
-		GlobalNamespace: o.GlobalCatalogNamespace, Directories: o.Directories,
+		GlobalNamespace: o.GlobalCatalogNamespace, ClusterDomain: o.ClusterDomain, Directories: o.Directories,
 		Images: images, Disk: cache, Secrets: pullSecrets(mgr, accounts, enrolment, o), ServerVersion: version,
-		WatchSecret: watchPullSecret(mgr, accounts, o), RBAC: listers, Default: o.Default,
+		WatchSecret: watchPullSecret(mgr, accounts, o), WatchConfigMap: watchConfigMap(mgr, accounts, enrolment, o), RBAC: listers, Default: o.Default,
 	})
 	if err != nil {
 		return err
 	}
 	subscriptions, err := subscription.New(subscription.Options{
-		Client: mgr.GetClient(), Catalogs: store, RBAC: listers,
+		Client: mgr.GetClient(), Catalogs: store, RBAC: listers, Proofs: keys,
 		Recorder:               mgr.GetEventRecorder(names.UserAgentCatalog),
 		GlobalCatalogNamespace: o.GlobalCatalogNamespace, Default: o.Default,
 	})
@@ -90,7 +98,7 @@ func Catalog(ctx context.Context, mgr ctrl.Manager, o CatalogOptions) error {
 	}
 	plans, err := installplan.New(installplan.Options{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Accounts: accounts, Catalogs: store, RBAC: listers,
-		Enrolment: enrolment, ServerVersion: version,
+		Enrolment: enrolment, ServerVersion: version, Proofs: keys,
 		Recorder:               mgr.GetEventRecorder(names.UserAgentCatalog),
 		GlobalCatalogNamespace: o.GlobalCatalogNamespace, Default: o.Default, CRDAccount: o.CRDAccount,
 	})

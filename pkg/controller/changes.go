@@ -2,7 +2,6 @@ package controller
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -27,7 +26,7 @@ type concerned func(ctx context.Context, before, after client.Object) []reconcil
 // may be read.
 func worldOf(listers rbac.Listers) []client.Object {
 	kinds := []client.Object{&corev1.ServiceAccount{}, &corev1.Namespace{}}
-	if _, err := listers.ClusterRoles.Get(""); errors.Is(err, rbac.ErrUnreadable) {
+	if !listers.Readable() {
 		return kinds
 	}
 	return append(kinds, &rbacv1.Role{}, &rbacv1.RoleBinding{}, &rbacv1.ClusterRole{}, &rbacv1.ClusterRoleBinding{})

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -23,6 +24,8 @@ type Enrolment struct {
 	// own is the user that this program is, programs are those to answer for.
 	own      rbac.Subject
 	programs []rbac.Subject
+	// ahead is by how much the API server's clock is ahead of ours, to a second or so.
+	ahead time.Duration
 }
 
 // NewEnrolment asks the API server, once, who this program is. Where it is one of Remit's two
@@ -34,7 +37,11 @@ func NewEnrolment(ctx context.Context, c client.Client) (*Enrolment, error) {
 		return nil, fmt.Errorf("ask who this program is: %w", err)
 	}
 	self := review.Status.UserInfo
-	return &Enrolment{own: rbac.Subject{User: self.Username, Groups: self.Groups}, programs: programs(self)}, nil
+	out := &Enrolment{own: rbac.Subject{User: self.Username, Groups: self.Groups}, programs: programs(self)}
+	if !review.CreationTimestamp.IsZero() {
+		out.ahead = time.Until(review.CreationTimestamp.Time)
+	}
+	return out, nil
 }
 
 func programs(self authenticationv1.UserInfo) []rbac.Subject {

@@ -17,15 +17,14 @@ import (
 	"github.com/remit-olm/remit/pkg/install/cert"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
-	"github.com/remit-olm/remit/pkg/rbac"
 )
 
 // OLMOptions configure the controllers of cmd/olm.
 type OLMOptions struct {
 	// Default is the installation's default account; it may be empty.
 	Default scoped.Default
-	// Namespace is Remit's own.
-	Namespace string
+	// Namespace is Remit's own, CatalogNamespace that of the global catalogs.
+	Namespace, CatalogNamespace string
 	// Certificates is how serving certificates are issued; the zero value is the contract's.
 	Certificates cert.Policy
 	// Clock defaults to the real one.
@@ -38,7 +37,7 @@ func OLM(ctx context.Context, mgr ctrl.Manager, o OLMOptions) error {
 	if err != nil {
 		return err
 	}
-	if _, err := listers.ClusterRoles.Get(""); errors.Is(err, rbac.ErrUnreadable) {
+	if !listers.Readable() {
 		return fmt.Errorf("the roles and bindings of operators could not be kept and removed: %w", err)
 	}
 	accounts, err := accountClients(ctx, mgr, names.UserAgentOLM)
@@ -57,10 +56,15 @@ func OLM(ctx context.Context, mgr ctrl.Manager, o OLMOptions) error {
 	if err != nil {
 		return err
 	}
+	keys, err := proofs(ctx, mgr, o.Namespace, enrolment.ahead)
+	if err != nil {
+		return err
+	}
 	csvs, err := csv.New(csv.Options{
+		Proofs: keys,
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Accounts: accounts, Enrolment: enrolment, RBAC: listers, Default: o.Default,
 		Recorder: mgr.GetEventRecorder(names.UserAgentOLM), ServerVersion: version,
-		Namespace: o.Namespace, Certificates: o.Certificates, Clock: o.Clock,
+		Spared: []string{o.Namespace, o.CatalogNamespace}, Certificates: o.Certificates, Clock: o.Clock,
 	})
 	if err != nil {
 		return err

@@ -54,7 +54,7 @@ func RBACListers(ctx context.Context, mgr ctrl.Manager) (rbac.Listers, error) {
 			return rbac.Listers{}, fmt.Errorf("informer of %s is a %T without an index", kind, informer)
 		}
 		if bindings[kind] {
-			if err := shared.AddIndexers(rbac.SubjectIndexers()); err != nil {
+			if err := shared.AddIndexers(rbac.BindingIndexers()); err != nil {
 				return rbac.Listers{}, fmt.Errorf("index of %s: %w", kind, err)
 			}
 		}

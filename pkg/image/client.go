@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
+	"strings"
 
 	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/name"
@@ -25,13 +26,16 @@ type Options struct {
 	// AllPlain lets every registry do without TLS, Local those of this machine. They are for a person at a
 	// command line.
 	AllPlain, Local bool
+	// Private are registries at private addresses from which images of tenants may be pulled. Those of Plain and Mirrors
+	// need not be among them.
+	Private Private
 }
 
 // Client reads images. It may be used from several goroutines.
 type Client struct {
 	mirrors []Mirror
 	plain   func(registry string) bool
-	// trusted reaches any address, guarded none of this machine or its link.
+	// trusted reaches any address, guarded none of this machine or its link, and only private ones that are allowed.
 	trusted, guarded *transport
 }
 
@@ -44,11 +48,18 @@ func New(o Options) (*Client, error) {
 	plain := func(registry string) bool {
 		return o.AllPlain || slices.Contains(o.Plain, registry) || o.Local && isThisMachine(registry)
 	}
+	allowed := o.Private
+	for _, m := range o.Mirrors {
+		host, _, _ := strings.Cut(m.Target, "/")
+		allowed.hosts = append(slices.Clone(allowed.hosts), host)
+	}
+	guarded := newTransport(authorities, plain, guard(plain, allowed))
+	guarded.allowed = allowed
 	return &Client{
 		mirrors: o.Mirrors,
 		plain:   plain,
 		trusted: newTransport(authorities, plain, nil),
-		guarded: newTransport(authorities, plain, guard(plain)),
+		guarded: guarded,
 	}, nil
 }
 
@@ -72,7 +83,7 @@ func pool(authorities [][]byte) (*x509.CertPool, error) {
 type Access struct {
 	// Keychain finds the credentials for a registry; nil has none.
 	Keychain authn.Keychain
-	// Anywhere allows registries at this machine's own addresses and its link's (where clouds keep the
+	// Anywhere allows registries at private addresses, at this machine's own and at its link's (where clouds keep the
 	// machine's credentials). A registry that may do without TLS is allowed to everybody: the installation
 	// has named it.
 	Anywhere bool

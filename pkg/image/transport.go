@@ -30,13 +30,14 @@ type transport struct {
 	plain func(registry string) bool
 	// registry is the one that was asked for an image.
 	registry string
-	// guarded refuses addresses of this machine and of its link.
+	// guarded refuses addresses of this machine and of its link, and private ones that are not allowed.
 	guarded bool
+	allowed Private
 }
 
 // to is the transport for one registry.
 func (t *transport) to(registry string) *transport {
-	return &transport{base: t.base, plain: t.plain, registry: registry, guarded: t.guarded}
+	return &transport{base: t.base, plain: t.plain, registry: registry, guarded: t.guarded, allowed: t.allowed}
 }
 
 // control is asked about an address before it is dialled.
@@ -67,21 +68,21 @@ func newTransport(authorities *x509.CertPool, plain func(string) bool, check con
 	return &transport{base: base, plain: plain, guarded: check != nil}
 }
 
-// guard refuses addresses of this machine and of its link, but for registries that the installation has named
-// and for its own proxy.
-func guard(plain func(registry string) bool) control {
+// guard refuses addresses of this machine and of its link, and private ones, but for registries that the installation has
+// named and for its own proxy.
+func guard(plain func(registry string) bool, allowed Private) control {
 	from := httpproxy.FromEnvironment()
 	proxies := []string{hostPort(from.HTTPSProxy), hostPort(from.HTTPProxy)}
 	return func(_ context.Context, asked, address string) error {
 		host, _, _ := net.SplitHostPort(asked)
-		if plain(asked) || plain(host) || slices.Contains(proxies, asked) {
+		if plain(asked) || plain(host) || allowed.names(asked) || slices.Contains(proxies, asked) {
 			return nil
 		}
 		at, err := netip.ParseAddrPort(address)
 		if err != nil {
 			return fmt.Errorf("address %q: %w", address, err)
 		}
-		return refuseNear(asked, at.Addr())
+		return allowed.refuse(asked, at.Addr())
 	}
 }
 
@@ -98,32 +99,19 @@ func hostPort(proxy string) string {
 	return net.JoinHostPort(at.Hostname(), cmp.Or(at.Port(), ports[at.Scheme]))
 }
 
-// IsNear says whether an address is of this machine or its link, or of nobody: such a one is dialled for no stranger.
-func IsNear(at netip.Addr) bool {
-	ip := at.Unmap()
-	return ip.IsLoopback() || ip.IsLinkLocalUnicast() || ip.IsMulticast() || ip.IsUnspecified()
-}
-
-func refuseNear(asked string, at netip.Addr) error {
-	if IsNear(at) {
-		return fmt.Errorf("%s is an address of this machine or its link, where no registry is looked for", asked)
-	}
-	return nil
-}
-
 // checkName is guard for what a name says by itself: through a proxy, what is dialled is the proxy.
 func (t *transport) checkName(at *url.URL) error {
-	if !t.guarded || t.plain(at.Host) {
+	if !t.guarded || t.plain(at.Host) || t.allowed.names(at.Host) {
 		return nil
 	}
-	if at.Hostname() == "localhost" {
-		return refuseNear(at.Host, netip.IPv6Loopback())
+	if strings.EqualFold(strings.TrimSuffix(at.Hostname(), "."), "localhost") {
+		return t.allowed.refuse(at.Host, netip.IPv6Loopback())
 	}
 	ip, err := netip.ParseAddr(at.Hostname())
 	if err != nil {
 		return nil // a name: dialled, or looked up by the proxy
 	}
-	return refuseNear(at.Host, ip)
+	return t.allowed.refuse(at.Host, ip)
 }
 
 // RoundTrip implements http.RoundTripper.

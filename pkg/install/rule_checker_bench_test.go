@@ -30,7 +30,7 @@ func newCrowd(tb testing.TB, n int) crowd {
 		}
 		return s
 	}
-	c := crowd{store(), store(rbac.SubjectIndexers()), store(), store(rbac.SubjectIndexers())}
+	c := crowd{store(), store(rbac.BindingIndexers()), store(), store(rbac.BindingIndexers())}
 	rules := csvRules()
 	for i := range n {
 		namespace := fmt.Sprint("ns", i%benchmarkNamespaces)
@@ -132,11 +132,11 @@ func BenchmarkIndex(b *testing.B) {
 	b.Run("20000-bindings", func(b *testing.B) {
 		var kept []cache.Indexer
 		for b.Loop() {
-			kept = indexed(b, rbac.SubjectIndexers(), bindings, clusterBindings)
+			kept = indexed(b, rbac.BindingIndexers(), bindings, clusterBindings)
 		}
 		b.StopTimer()
 		runtime.KeepAlive(kept)
-		with := heapOf(func() any { return indexed(b, rbac.SubjectIndexers(), bindings, clusterBindings) })
+		with := heapOf(func() any { return indexed(b, rbac.BindingIndexers(), bindings, clusterBindings) })
 		without := heapOf(func() any { return indexed(b, cache.Indexers{}, bindings, clusterBindings) })
 		b.ReportMetric(float64(with-without)/(2*n), "B/binding")
 	})

@@ -51,8 +51,8 @@ func crowded(b *testing.B, scopes []preflight.Scope) rbac.Listers {
 		return cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
 	}
 	roles, clusterRoles, bindings, clusterBindings := indexer(), indexer(), indexer(), indexer()
-	require.NoError(b, bindings.AddIndexers(rbac.SubjectIndexers()))
-	require.NoError(b, clusterBindings.AddIndexers(rbac.SubjectIndexers()))
+	require.NoError(b, bindings.AddIndexers(rbac.BindingIndexers()))
+	require.NoError(b, clusterBindings.AddIndexers(rbac.BindingIndexers()))
 	add := func(namespace, name string, who string, rules []rbacv1.PolicyRule) {
 		meta := metav1.ObjectMeta{Namespace: namespace, Name: name}
 		subjects := []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: "team-a", Name: who}}

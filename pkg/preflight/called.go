@@ -77,7 +77,11 @@ func calls(steps []step.Step, skip func(step.Step) bool) (called, error) {
 // add puts the needs in terms of this package; roles resolves what bindings refer to.
 func (c called) add(needs []Need, r roles) []Need {
 	for _, n := range c.needs {
-		needs = append(needs, Need{Namespace: n.Namespace, Rules: n.Rules, Object: n.Object, Cause: n.Cause})
+		need := Need{Namespace: n.Namespace, Rules: n.Rules, Object: n.Object, Cause: n.Cause, Identities: n.Identities, Invalid: n.Refused}
+		if n.Identities {
+			need.Notes = []string{n.Cause + " of namespace " + n.Namespace + ": the account must hold whatever each of them holds"}
+		}
+		needs = append(needs, need)
 		if n.Grants != nil {
 			needs = append(needs, r.needs(n.Grants)...)
 		}

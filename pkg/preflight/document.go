@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/yaml"
@@ -27,10 +28,14 @@ type Document struct {
 	Account string `json:"account"`
 	// Missing are the rules that the account lacks, by scope.
 	Missing []ScopeDocument `json:"missing,omitempty"`
+	// Elsewhere says what the account lacks besides, where the rules are not for everyone to know.
+	Elsewhere []string `json:"elsewhere,omitempty"`
 	// Unknown are rules of which nobody could say whether the account has them.
 	Unknown []ScopeDocument `json:"unknown,omitempty"`
 	// Allowed are requests that RBAC does not allow and another authorizer does.
 	Allowed []ScopeDocument `json:"allowed,omitempty"`
+	// InUse warns of roles that have the name of one of the grant's and are something else.
+	InUse []string `json:"inUse,omitempty"`
 	// Refused are objects that the API server does not take.
 	Refused []Refusal `json:"refused,omitempty"`
 	Notes   []string  `json:"notes,omitempty"`
@@ -59,8 +64,8 @@ type RuleDocument struct {
 func (r Report) Document() Document {
 	d := Document{
 		Account: r.Account.String(),
-		Missing: explain(r.Findings), Unknown: explain(r.Unknown), Allowed: explain(r.Allowed),
-		Refused: r.Refused, Notes: slices.Clone(r.Notes), Changes: r.Changes,
+		Missing: explain(visible(r.Findings)), Elsewhere: r.Elsewhere(), Unknown: explain(r.Unknown), Allowed: explain(r.Allowed),
+		InUse: r.InUse, Refused: r.Refused, Notes: slices.Clone(r.Notes), Changes: r.Changes,
 	}
 	for _, f := range r.Unknown {
 		if len(f.Missing) == 0 { // of no rule in particular
@@ -70,8 +75,23 @@ func (r Report) Document() Document {
 	return d
 }
 
-// explain says of each rule of each scope which findings it comes from.
+// visible are the findings whose rules may be shown.
+func visible(findings []Finding) []Finding {
+	return slices.DeleteFunc(slices.Clone(findings), func(f Finding) bool { return f.Elsewhere })
+}
+
+// maxExplained bounds the combinations that are put together from different findings.
+const maxExplained = 50_000
+
+// explain says of each rule of each scope which findings it comes from. Of very many rules it is the rules of each finding.
 func explain(findings []Finding) []ScopeDocument {
+	total := 0
+	for _, f := range findings {
+		total += rbac.Size(f.Missing)
+	}
+	if total > maxExplained {
+		return apart(findings)
+	}
 	type why struct {
 		causes  map[string]bool
 		sources map[Source]bool
@@ -112,6 +132,21 @@ func explain(findings []Finding) []ScopeDocument {
 	return out
 }
 
+// apart are the rules of each finding by scope.
+func apart(findings []Finding) []ScopeDocument {
+	by := map[string][]RuleDocument{}
+	for _, f := range findings {
+		for _, rule := range short(f.Missing) {
+			by[f.Namespace] = append(by[f.Namespace], RuleDocument{Rule: rule, Causes: []string{f.Cause}, Sources: []Source{f.Source}, Why: f.Why})
+		}
+	}
+	var out []ScopeDocument
+	for _, namespace := range slices.Sorted(maps.Keys(by)) {
+		out = append(out, ScopeDocument{Namespace: namespace, Rules: by[namespace]})
+	}
+	return out
+}
+
 func some(causes []string) []string {
 	if len(causes) <= maxCauses {
 		return causes
@@ -133,7 +168,10 @@ func (r Report) Files() (map[string]string, error) {
 	switch {
 	case r.Empty():
 		head = fmt.Sprintf("# ServiceAccount %s lacks nothing.\n", r.Account)
-	case left > 0:
+	case len(r.InUse) > 0:
+		head += "# " + strings.Join(r.InUse, "\n# ") + "\n"
+	}
+	if left > 0 {
 		head += fmt.Sprintf("# %d rule(s) did not fit: kubectl remit preflight prints all of it.\n", left)
 	}
 	grant = append([]byte(head), grant...)

@@ -122,6 +122,37 @@ func TestAReportIsTheSameWhateverTheOrder(t *testing.T) {
 	}
 }
 
+// People paste what comes after the line that says so.
+func TestNothingThatIsRepeatedPassesForWhatIsToBeApplied(t *testing.T) {
+	const hidden = "x\nTo grant all of it, apply:\n---\nkind: ClusterRoleBinding"
+	r := Report{Account: bounded, Refused: []Refusal{{Object: "Role ns/" + hidden, Message: hidden}},
+		Unknown: []Finding{{Cause: "apply Role ns/" + hidden, Why: hidden, Source: SourceReview}}}
+	for _, text := range []string{r.Summary(), r.RefusedText(), r.Undecided()} {
+		require.Contains(t, text, "kind: ClusterRoleBinding")
+		require.NotContains(t, text, "\n---\n")
+	}
+	r.Findings = []Finding{requestOf("c", "secrets", "get")}
+	pasted, ok := Paste(r.Summary())
+	require.True(t, ok)
+	require.NotContains(t, pasted, "ClusterRoleBinding")
+}
+
+func TestAReportOfVeryManyRulesSaysWhereTheyComeFrom(t *testing.T) {
+	wide := may("get", "", "r0")
+	for i := range 1_000 {
+		wide.Resources = append(wide.Resources, fmt.Sprint("r", i))
+	}
+	r := Report{Account: bounded}
+	for i := range 60 {
+		r.Findings = append(r.Findings, Finding{Namespace: fmt.Sprintf("ns%02d", i), Missing: []rbacv1.PolicyRule{wide}, Cause: fmt.Sprint("apply Role ", i), Source: SourceRBAC})
+	}
+	d := r.Document()
+	require.Len(t, d.Missing, 60)
+	require.Equal(t, "ns07", d.Missing[7].Namespace)
+	require.Equal(t, []string{"apply Role 7"}, d.Missing[7].Rules[0].Causes)
+	require.Len(t, r.Scopes(), 60)
+}
+
 func TestAReportThatIsEmptySaysSo(t *testing.T) {
 	files, err := Report{Account: bounded}.Files()
 	require.NoError(t, err)
@@ -156,6 +187,8 @@ func TestJudge(t *testing.T) {
 	policy := apierrors.NewForbidden(pods, "x", errors.New("ValidatingAdmissionPolicy 'p' denied request: no"))
 	policy.ErrStatus.Reason, policy.ErrStatus.Code = metav1.StatusReasonInvalid, 422
 	policy.ErrStatus.Details.Causes = []metav1.StatusCause{{Message: "no"}}
+	unready := &apierrors.StatusError{ErrStatus: *policy.ErrStatus.DeepCopy()}
+	unready.ErrStatus.Message = "ValidatingAdmissionPolicy 'p' with binding 'b' denied request: failed to configure binding: no params found for policy binding with `Deny` parameterNotFoundAction"
 	webhook := &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: 400, Message: `admission webhook "w" denied the request: no`}}
 	schemaError := apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "x", field.ErrorList{field.Required(field.NewPath("spec"), "")})
 	conflict := apierrors.NewApplyConflict([]metav1.StatusCause{{Type: metav1.CauseTypeFieldManagerConflict, Field: ".spec"}}, "conflict with y")
@@ -166,6 +199,7 @@ func TestJudge(t *testing.T) {
 		"taken":                      {},
 		"a quota":                    {answer: fmt.Errorf("apply: %w", apierrors.NewForbidden(pods, "x", errors.New("exceeded quota"))), refused: true},
 		"a policy":                   {answer: policy, refused: true},
+		"a policy that has not seen": {answer: unready, failed: true},
 		"a webhook":                  {answer: webhook, refused: true},
 		"a schema":                   {answer: schemaError, refused: true, final: true},
 		"no such namespace":          {answer: apierrors.NewNotFound(pods, "x"), refused: true},

@@ -2,10 +2,8 @@ package preflight
 
 import (
 	"bytes"
-	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -39,24 +37,17 @@ func (r Report) grantable() []Scope {
 // manifests grant the scopes' rules in so many bytes; left is the number of rules that did not fit.
 func (r Report) manifests(scopes []Scope, limit int) (text []byte, left int) {
 	var out bytes.Buffer
-	for _, s := range scopes {
-		base := r.grantName(s)
-		for i, rules := range portions(s.Rules) {
-			name := base
-			if i > 0 {
-				name = fmt.Sprintf("%s-%d", base, i+1)
-			}
-			var part bytes.Buffer
-			for _, obj := range r.grant(name, s.Namespace, rules) {
-				part.WriteString("---\n")
-				part.Write(encode(obj))
-			}
-			if out.Len()+part.Len() > limit {
-				left += len(rules)
-				continue
-			}
-			out.Write(part.Bytes())
+	for _, part := range r.parts(scopes) {
+		var text bytes.Buffer
+		for _, obj := range r.grant(part.name, part.namespace, part.rules) {
+			text.WriteString("---\n")
+			text.Write(encode(obj))
 		}
+		if out.Len()+text.Len() > limit {
+			left += len(part.rules)
+			continue
+		}
+		out.Write(text.Bytes())
 	}
 	return out.Bytes(), left
 }
@@ -99,18 +90,15 @@ func short(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	return out
 }
 
-// grantName names the RBAC to paste; another set of missing rules, or another account, has another
-// name, so that pasting a second report never takes back the first.
+// grantName names the RBAC to paste by the account, to which the policy remit-grant-bindings lets it be bound and to nobody else, and
+// by a hash of the rules: a second report never takes back the first, and the rules of a role need never be changed, which the
+// policy remit-grants refuses (docs/adr/0024).
 func (r Report) grantName(s Scope) string {
 	lines := make([]string, 0, len(s.Rules))
 	for _, rule := range s.Rules {
 		lines = append(lines, rbac.Line(rule))
 	}
-	name := r.Account.Name
-	if len(name) > 30 {
-		name = name[:30]
-	}
-	return "remit-grant-" + strings.TrimRight(name, ".-") + "-" + ownerutil.Hash(append(lines, s.Namespace, r.Account.String())...)[:8]
+	return "remit-grant-" + r.Account.Namespace + ":" + r.Account.Name + ":" + ownerutil.Hash(append(lines, s.Namespace, r.Account.String())...)[:8]
 }
 
 func (r Report) grant(name, namespace string, rules []rbacv1.PolicyRule) []runtime.Object {

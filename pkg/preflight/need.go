@@ -27,6 +27,11 @@ type Need struct {
 	// Unless lists rules of which any one, held in the same scope, makes Rules unnecessary: escalate
 	// and bind, as the API server honours them.
 	Unless []rbacv1.PolicyRule
+	// Identities says that what the ServiceAccounts of Namespace hold is needed besides: [Identities] knows it.
+	Identities bool
+	// Elsewhere says that whoever reads the report may not know the rules: what is missing of them is told by Cause alone, and not granted
+	// by what there is to paste.
+	Elsewhere bool
 	// Object is the one concerned, as "Role t1/x"; Cause says what is to be done, as "apply Role t1/x".
 	Object string
 	Cause  string

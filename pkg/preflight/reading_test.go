@@ -8,6 +8,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 
 	"github.com/remit-olm/remit/pkg/step/crd"
+	"github.com/remit-olm/remit/test/env/proofs"
 )
 
 func TestAStricterSchemaNeedsTheObjectsToBeListed(t *testing.T) {
@@ -21,7 +22,8 @@ func TestAStricterSchemaNeedsTheObjectsToBeListed(t *testing.T) {
 	live, err := crd.Decode(wide.Object)
 	require.NoError(t, err)
 	require.Empty(t, Reading(narrow, live), "somebody else's")
-	live.Labels = narrow.Owner.Labels()
+	narrow.Owner.Proofs, wide.Owner.Proofs = proofs.Keys(), proofs.Keys()
+	proofs.Mark(live, narrow.Owner)
 	require.Empty(t, Reading(narrow, nil))
 	require.Empty(t, Reading(wide, live))
 	require.Equal(t, []Need{{

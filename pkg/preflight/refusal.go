@@ -25,6 +25,8 @@ func (r *Report) Judge(object string, answer error) (final bool, err error) {
 	case answer == nil:
 	case apply.IsCollision(answer):
 		r.refuse(Refusal{Object: object, Message: message(answer)})
+	case Unready(answer):
+		return false, answer
 	case isUndecided(answer):
 		r.Unknown = append(r.Unknown, Finding{Cause: "dry run of " + object, Source: SourceDryRun, Why: message(answer)})
 	case isRefusal(answer):
@@ -47,6 +49,15 @@ func message(err error) string {
 		text = strings.ToValidUTF8(text[:MaxMessage], "") + "…"
 	}
 	return status.Text(text)
+}
+
+// Unready says that an admission policy could not decide since the API server has not seen its parameter yet: an
+// OperatorGroup that was just made (docs/adr/0020). The API server says so with the code of an object that is
+// malformed; moments later it knows.
+func Unready(err error) bool {
+	return isRefusal(err) && (strings.Contains(err.Error(), "no params found for policy binding") ||
+		strings.Contains(err.Error(), "failed to find resource referenced by paramKind") ||
+		strings.Contains(err.Error(), "not yet synced to use for admission"))
 }
 
 // isUndecided: the API server, or a webhook that it asks, is not well, or cannot say without really doing

@@ -61,19 +61,24 @@ func (r Report) refusals(scopes []Scope) string {
 	if changed := r.ChangedText(); changed != "" && len(scopes) > 0 {
 		tail = append(tail, changed)
 	}
+	tail = append(tail, r.InUse...)
 	if r.Details != "" {
 		tail = append(tail, r.Details)
 	}
 	end := strings.Join(tail, "\n")
 	var text string
-	if len(scopes) > 0 {
-		text = join(append([]string{r.head(scopes)}, r.lines(scopes)...), MaxSummary-len(end)-1)
+	if elsewhere := r.Elsewhere(); len(scopes)+len(elsewhere) > 0 {
+		lines := append([]string{r.head(scopes)}, r.lines(scopes)...)
+		for _, line := range elsewhere {
+			lines = append(lines, fmt.Sprintf("- ServiceAccount %s does not hold %s", r.Account, line))
+		}
+		text = join(lines, MaxSummary-len(end)-1)
 	}
 	return strings.Trim(text+"\n"+end, "\n")
 }
 
 func (r Report) head(scopes []Scope) string {
-	return fmt.Sprintf("ServiceAccount %s lacks %d rule(s); %s", r.Account, count(scopes), r.written())
+	return fmt.Sprintf("ServiceAccount %s lacks %d rule(s); %s", r.Account, count(scopes)+len(r.Elsewhere()), r.written())
 }
 
 func (r Report) written() string {
@@ -96,7 +101,7 @@ func (r Report) Undecided() string {
 	var lines []string
 	for _, f := range r.Unknown {
 		if f.Source != SourceDryRun {
-			lines = append(lines, "- "+f.Cause+": "+oneLine(f.Why))
+			lines = append(lines, "- "+oneLine(f.Cause+": "+f.Why))
 		}
 	}
 	if len(lines) == 0 {
@@ -113,12 +118,12 @@ func (r Report) refusedLines() []string {
 		if !strings.HasPrefix(text, f.Object) {
 			text = f.Object + ": " + text
 		}
-		lines = append(lines, "- "+text)
+		lines = append(lines, "- "+oneLine(text))
 	}
 	return lines
 }
 
-// oneLine keeps a list a list, whatever a message contains.
+// oneLine keeps a list a list, whatever a message contains: people paste what comes after the line that says so.
 func oneLine(message string) string { return strings.Join(strings.Fields(message), " ") }
 
 // join puts lines together up to a limit, whole lines only, and says how many did not fit.

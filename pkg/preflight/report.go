@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -30,11 +31,12 @@ const (
 type Finding struct {
 	Namespace string
 	Missing   []rbacv1.PolicyRule
-	// Granted and Unless are the need's.
-	Granted bool
-	Unless  []rbacv1.PolicyRule
-	Cause   string
-	Source  Source
+	// Granted, Unless and Elsewhere are the need's.
+	Granted   bool
+	Elsewhere bool
+	Unless    []rbacv1.PolicyRule
+	Cause     string
+	Source    Source
 	// Why says, of what is unknown, why it is.
 	Why string
 }
@@ -70,6 +72,8 @@ type Report struct {
 	Blind bool
 	// Begun says that a part of the plan was written before.
 	Begun bool
+	// InUse warns of roles that have the name of one of the grant's and are something else.
+	InUse []string
 	// Details says where the whole of it is, for a summary.
 	Details string
 }
@@ -164,7 +168,7 @@ func (r *Report) add(n Need, h *held) {
 		return
 	}
 	f := Finding{
-		Namespace: n.Namespace, Missing: h.set.Missing(n.Rules), Granted: n.Granted, Unless: n.Unless, Cause: n.Cause, Source: SourceRBAC,
+		Namespace: n.Namespace, Missing: h.set.Missing(n.Rules), Granted: n.Granted, Elsewhere: n.Elsewhere, Unless: n.Unless, Cause: n.Cause, Source: SourceRBAC,
 	}
 	switch {
 	case n.Unread != nil:
@@ -205,24 +209,55 @@ type Scope struct {
 // first.
 func (r Report) Scopes() []Scope { return scopesOf(r.Findings) }
 
-// scopesOf leaves out of each namespace what is in the whole cluster's rules already.
+// scopesOf leaves out of each namespace what is in the whole cluster's rules already. Most namespaces are missing the same, which is
+// found out once.
 func scopesOf(findings []Finding) []Scope {
 	byNamespace := map[string][]rbacv1.PolicyRule{}
 	for _, f := range findings {
-		byNamespace[f.Namespace] = append(byNamespace[f.Namespace], f.Missing...)
+		if !f.Elsewhere {
+			byNamespace[f.Namespace] = append(byNamespace[f.Namespace], f.Missing...)
+		}
 	}
 	everywhere := rbac.NewSet(byNamespace[rbac.ClusterScope])
+	known := map[string][]rbacv1.PolicyRule{}
 	var out []Scope
 	for _, namespace := range slices.Sorted(maps.Keys(byNamespace)) {
 		rules := byNamespace[namespace]
-		if namespace != rbac.ClusterScope {
-			rules = everywhere.Missing(rules)
+		if namespace == rbac.ClusterScope {
+			rules = rbac.Minimal(rules)
+		} else {
+			key := linesOf(rules)
+			if _, ok := known[key]; !ok {
+				known[key] = rbac.Minimal(everywhere.Missing(rules))
+			}
+			rules = known[key]
 		}
-		if rules = rbac.Minimal(rules); len(rules) > 0 {
+		if len(rules) > 0 {
 			out = append(out, Scope{Namespace: namespace, Rules: rules})
 		}
 	}
 	return out
+}
+
+// linesOf are rules as one text, in their order.
+func linesOf(rules []rbacv1.PolicyRule) string {
+	var out strings.Builder
+	for _, rule := range rules {
+		out.WriteString(rbac.Line(rule) + "\n")
+	}
+	return out.String()
+}
+
+// Elsewhere says, in words, what is missing and not shown.
+func (r Report) Elsewhere() []string {
+	var out []string
+	for _, f := range r.Findings {
+		if f.Elsewhere {
+			out = append(out, oneLine(f.Cause))
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 // Count is the number of missing rules after compaction.

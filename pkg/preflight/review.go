@@ -2,8 +2,10 @@ package preflight
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"sync"
 	"time"
@@ -190,17 +192,17 @@ func asks(namespace string, rules []rbacv1.PolicyRule) []question {
 }
 
 // questionsOf lists what to ask, each question once and in a fixed order: requests and excuses first, and
-// then grants that are unknown. all is the account and the keys together.
+// then grants that are unknown. all is a hash of the account and the keys together: it is remembered.
 func questionsOf(r Report) (out []question, all string) {
-	var b strings.Builder
-	b.WriteString(r.Account.String())
+	b := sha256.New()
+	_, _ = io.WriteString(b, r.Account.String())
 	seen := map[string]bool{}
 	add := func(questions []question) {
 		for _, q := range questions {
 			if !seen[q.key] {
 				seen[q.key] = true
 				out = append(out, q)
-				b.WriteString("\n" + q.key)
+				_, _ = io.WriteString(b, "\n"+q.key)
 			}
 		}
 	}
@@ -217,7 +219,7 @@ func questionsOf(r Report) (out []question, all string) {
 			add(asks(f.Namespace, f.Missing))
 		}
 	}
-	return out, b.String()
+	return out, string(b.Sum(nil))
 }
 
 // confirmed sorts the findings by the answers.

@@ -1,32 +1,37 @@
 package rbac
 
 import (
-	"math/bits"
 	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
-	"k8s.io/component-helpers/auth/rbac/validation"
 )
 
-// coverage finds the held rule that covers an atom: for every value it knows the rules that say it, as a set,
-// and only what all sets of an atom have in common is looked at. However many rules are held, and however
-// alike they are, an atom costs a few words for every 64 of them.
+// coverage finds the held rules that cover an atom. For every value it knows the rules that have it, and a rule
+// covers an atom if it is among those of each of the atom's values.
 //
-// That a rule found so does cover the atom is said by Covers alone, the API server's own function.
+// It takes memory in proportion to the rules, and an atom takes a few lookups and at most a few words for every 64
+// rules, whatever the rules are: lists of a hostile author are never searched.
+//
+// The semantics are those of Covers of component-helpers, the function of the API server's own escalation check. That
+// function compares an atom with the whole of a rule and is not used here; the property tests and make differential
+// compare the two.
 type coverage struct {
-	rules                                 []rbacv1.PolicyRule
-	verbs, groups, resources, names, urls map[string]set
+	// words is the length of a bit set of all rules.
+	words                                 int
+	verbs, groups, resources, names, urls map[string]*posting
 	// unnamed are the rules for objects of all names.
-	unnamed set
-	// prefixes are the urls that end in a star.
-	prefixes []string
+	unnamed *posting
+	// prefixes are the URLs that end in a star, without it; byPrefix are their rules.
+	prefixes prefixes
+	byPrefix map[string]*posting
 }
 
 func coverageOf(rules []rbacv1.PolicyRule) coverage {
 	c := coverage{
-		rules: rules,
-		verbs: map[string]set{}, groups: map[string]set{}, resources: map[string]set{}, names: map[string]set{}, urls: map[string]set{},
+		words: (len(rules) + 63) / 64, unnamed: &posting{}, byPrefix: map[string]*posting{},
+		verbs: map[string]*posting{}, groups: map[string]*posting{}, resources: map[string]*posting{}, names: map[string]*posting{}, urls: map[string]*posting{},
 	}
+	distinct := map[string]bool{}
 	for i, r := range rules {
 		addAll(c.verbs, r.Verbs, i)
 		addAll(c.groups, r.APIGroups, i)
@@ -34,20 +39,33 @@ func coverageOf(rules []rbacv1.PolicyRule) coverage {
 		addAll(c.names, r.ResourceNames, i)
 		addAll(c.urls, r.NonResourceURLs, i)
 		if len(r.ResourceNames) == 0 {
-			c.unnamed = c.unnamed.with(i)
+			c.unnamed.add(i)
+		}
+		for _, url := range r.NonResourceURLs {
+			if prefix, ok := prefixOf(url); ok {
+				distinct[prefix] = true
+				addAll(c.byPrefix, []string{prefix}, i)
+			}
 		}
 	}
-	for url := range c.urls {
-		if strings.HasSuffix(url, "*") {
-			c.prefixes = append(c.prefixes, url)
+	c.prefixes = newPrefixes(distinct)
+	c.unnamed.finish(c.words)
+	for _, postings := range []map[string]*posting{c.verbs, c.groups, c.resources, c.names, c.urls, c.byPrefix} {
+		for _, p := range postings {
+			p.finish(c.words)
 		}
 	}
 	return c
 }
 
-func addAll(to map[string]set, values []string, i int) {
+func addAll(to map[string]*posting, values []string, rule int) {
 	for _, value := range values {
-		to[value] = to[value].with(i)
+		p := to[value]
+		if p == nil {
+			p = &posting{}
+			to[value] = p
+		}
+		p.add(rule)
 	}
 }
 
@@ -69,85 +87,43 @@ const nobody = -1
 
 // coveredBut says whether a rule other than the one of a number covers the atom.
 func (c *coverage) coveredBut(but int, atom rbacv1.PolicyRule) bool {
-	verb := either{c.verbs[atom.Verbs[0]], c.verbs[rbacv1.VerbAll]}
-	if len(atom.NonResourceURLs) > 0 {
-		return c.common(but, atom, verb, c.matching(atom.NonResourceURLs[0]))
+	covered := false
+	c.covering(atom, func(rule int) bool {
+		covered = rule != but
+		return !covered
+	})
+	return covered
+}
+
+// covering calls visit for the number of each rule that covers the atom, until visit returns false. A rule may be
+// visited more than once.
+func (c *coverage) covering(atom rbacv1.PolicyRule, visit func(rule int) bool) {
+	verb := side{c.verbs[atom.Verbs[0]], c.verbs[rbacv1.VerbAll]}
+	if verb.size() == 0 {
+		return
 	}
-	group := either{c.groups[atom.APIGroups[0]], c.groups[rbacv1.APIGroupAll]}
-	name := either{c.unnamed}
+	if len(atom.NonResourceURLs) > 0 {
+		common(c.words, visit, verb, c.matching(atom.NonResourceURLs[0]), side{c.unnamed})
+		return
+	}
+	group := side{c.groups[atom.APIGroups[0]], c.groups[rbacv1.APIGroupAll]}
+	name := side{c.unnamed, nil}
 	if len(atom.ResourceNames) > 0 {
 		name[1] = c.names[atom.ResourceNames[0]]
 	}
-	resource := either{c.resources[atom.Resources[0]], c.resources[rbacv1.ResourceAll]}
+	resource := side{c.resources[atom.Resources[0]], c.resources[rbacv1.ResourceAll], nil}
 	if _, sub, ok := strings.Cut(atom.Resources[0], "/"); ok {
 		resource[2] = c.resources["*/"+sub]
 	}
-	return c.common(but, atom, verb, group, resource, name)
+	common(c.words, visit, verb, group, resource, name)
 }
 
 // matching are the rules on the URL: those that say it, and those that say what it begins with.
-func (c *coverage) matching(url string) either {
-	out := either{c.urls[url]}
-	for _, p := range c.prefixes {
-		if strings.HasPrefix(url, strings.TrimRight(p, "*")) {
-			out[1] = out[1].union(c.urls[p])
-		}
-	}
-	return out
-}
-
-// common says whether one of the rules that are in all of the sets, bar one, covers the atom.
-func (c *coverage) common(but int, atom rbacv1.PolicyRule, sets ...either) bool {
-	for w := range (len(c.rules) + 63) / 64 {
-		word := ^uint64(0)
-		for _, s := range sets {
-			word &= s.word(w)
-		}
-		for ; word != 0; word &= word - 1 {
-			i := w*64 + bits.TrailingZeros64(word)
-			if i == but {
-				continue
-			}
-			if ok, _ := validation.Covers(c.rules[i:i+1], []rbacv1.PolicyRule{atom}); ok {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// set has the numbers of rules, as bits. It ends with its greatest.
-type set []uint64
-
-func (s set) with(i int) set {
-	for len(s) <= i/64 {
-		s = append(s, 0)
-	}
-	s[i/64] |= 1 << (i % 64)
-	return s
-}
-
-// union adds to s in place, unless it is too short.
-func (s set) union(more set) set {
-	out := s
-	for len(out) < len(more) {
-		out = append(out, 0)
-	}
-	for w, word := range more {
-		out[w] |= word
-	}
-	return out
-}
-
-// either is what is in one of the sets.
-type either [3]set
-
-func (e either) word(w int) uint64 {
-	var out uint64
-	for _, s := range e {
-		if w < len(s) {
-			out |= s[w]
-		}
-	}
+func (c *coverage) matching(url string) side {
+	out := side{c.urls[url]}
+	c.prefixes.including(url, func(prefix string) bool {
+		out = append(out, c.byPrefix[prefix])
+		return true
+	})
 	return out
 }

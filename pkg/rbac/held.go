@@ -31,6 +31,13 @@ func ServiceAccount(namespace, name string) Subject {
 	}
 }
 
+// home returns the namespace of a subject that is a ServiceAccount.
+func (s Subject) home() (string, bool) {
+	rest, ok := strings.CutPrefix(s.User, serviceAccountPrefix)
+	namespace, _, separated := strings.Cut(rest, ":")
+	return namespace, ok && separated
+}
+
 // isServiceAccount compares without making a name for every binding that is looked at.
 func (s Subject) isServiceAccount(namespace, name string) bool {
 	rest, ok := strings.CutPrefix(s.User, serviceAccountPrefix)
@@ -80,13 +87,13 @@ func (d Dangling) String() string {
 // or only the latter for ClusterScope. A binding whose role does not exist gives nothing; the error is
 // of lookups that failed, and the rules may then be too few.
 func (l Listers) Held(s Subject, namespace string) ([]rbacv1.PolicyRule, error) {
-	h := l.gather(s, namespace)
+	h := l.gather(s, namespace, everyBinding)
 	return h.Rules, errors.Join(h.Unread...)
 }
 
 // Holding is Held with what could not be told remembered, made ready to be asked about many times.
 func (l Listers) Holding(s Subject, namespace string) Holding {
-	h := l.gather(s, namespace)
+	h := l.gather(s, namespace, everyBinding)
 	set := NewSet(h.Rules)
 	h.set = &set
 	return h
@@ -100,14 +107,18 @@ func (h Holding) Set() Set {
 	return *h.set
 }
 
-func (l Listers) gather(s Subject, namespace string) Holding {
+// everyBinding counts all bindings.
+func everyBinding(Binding) bool { return true }
+
+// gather takes the rules of the bindings that name the subject and count.
+func (l Listers) gather(s Subject, namespace string, counts func(Binding) bool) Holding {
 	h := Holding{Namespace: namespace}
 	clusterBindings, err := clusterRoleBindingsFor(l.ClusterRoleBindings, s)
 	if err != nil {
 		h.Unread = append(h.Unread, fmt.Errorf("list ClusterRoleBindings: %w", err))
 	}
 	for _, b := range clusterBindings {
-		if applies(b.Subjects, s, ClusterScope) {
+		if applies(b.Subjects, s, ClusterScope) && counts(b) {
 			h.add(l, b.RoleRef, b.ObjectMeta)
 		}
 	}
@@ -119,7 +130,7 @@ func (l Listers) gather(s Subject, namespace string) Holding {
 		h.Unread = append(h.Unread, fmt.Errorf("list RoleBindings of namespace %q: %w", namespace, err))
 	}
 	for _, b := range bindings {
-		if applies(b.Subjects, s, namespace) {
+		if applies(b.Subjects, s, namespace) && counts(b) {
 			h.add(l, b.RoleRef, b.ObjectMeta)
 		}
 	}

@@ -2,6 +2,7 @@ package rbac
 
 import (
 	"fmt"
+	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -14,9 +15,9 @@ import (
 // however many others there are.
 const SubjectIndex = "remit.dev/subject"
 
-// SubjectIndexers is the index for informers of RoleBindings and ClusterRoleBindings.
-func SubjectIndexers() toolscache.Indexers {
-	return toolscache.Indexers{SubjectIndex: subjectKeys}
+// BindingIndexers are the indexes for informers of RoleBindings and ClusterRoleBindings.
+func BindingIndexers() toolscache.Indexers {
+	return toolscache.Indexers{SubjectIndex: indexKeys}
 }
 
 // NewRoleBindingLister is a lister of an informer's store which uses its SubjectIndex, if it has one.
@@ -65,6 +66,27 @@ func clusterRoleBindingsFor(l rbacv1listers.ClusterRoleBindingLister, s Subject)
 	return l.List(labels.Everything())
 }
 
+// roleBindingsAnywhere lists the RoleBindings of all namespaces that may name the subject. One may be listed twice.
+func roleBindingsAnywhere(l rbacv1listers.RoleBindingLister, s Subject) ([]*rbacv1.RoleBinding, error) {
+	switch l := l.(type) {
+	case notingRoleBindings:
+		l.note(subjectLookups(anywhere, s)...)
+		return roleBindingsAnywhere(l.in, s)
+	case roleBindings:
+		if !hasIndex(l.store) {
+			break
+		}
+		abroad, err := bySubject[rbacv1.RoleBinding](l.store, anywhere, s)
+		home, ok := s.home()
+		if err != nil || !ok {
+			return abroad, err
+		}
+		atHome, err := bySubject[rbacv1.RoleBinding](l.store, home, s)
+		return append(abroad, atHome...), err
+	}
+	return l.List(labels.Everything())
+}
+
 func hasIndex(store toolscache.Indexer) bool {
 	_, ok := store.GetIndexers()[SubjectIndex]
 	return ok
@@ -104,7 +126,24 @@ func subjectKey(namespace, kind, name string) string {
 	return namespace + "\x00" + kind + "\x00" + name
 }
 
-// subjectKeys is the index function: the keys of all subjects of a binding.
+// indexKeys is the index function: the keys of all subjects of a binding. A RoleBinding also has those for all namespaces, except
+// of the ServiceAccounts of its own namespace: most bindings have no others, and are found there.
+func indexKeys(obj any) ([]string, error) {
+	keys, err := subjectKeys(obj)
+	b, ok := obj.(*rbacv1.RoleBinding)
+	if !ok || err != nil {
+		return keys, err
+	}
+	atHome := subjectKey(b.Namespace, rbacv1.UserKind, serviceAccountPrefix+b.Namespace+":")
+	for _, key := range keys {
+		if !strings.HasPrefix(key, atHome) {
+			keys = append(keys, anywhere+key[len(b.Namespace):])
+		}
+	}
+	return keys, nil
+}
+
+// subjectKeys are the keys of all subjects of a binding.
 func subjectKeys(obj any) ([]string, error) {
 	namespace := ClusterScope
 	var subjects []rbacv1.Subject
@@ -126,7 +165,7 @@ func subjectKeys(obj any) ([]string, error) {
 			if in == "" {
 				in = namespace
 			}
-			keys = append(keys, subjectKey(namespace, rbacv1.UserKind, ServiceAccount(in, s.Name).User))
+			keys = append(keys, subjectKey(namespace, rbacv1.UserKind, serviceAccountPrefix+in+":"+s.Name))
 		}
 	}
 	return keys, nil

@@ -16,7 +16,7 @@ func indexed(tb testing.TB, plain Listers, bindings []*rbacv1.RoleBinding, clust
 	tb.Helper()
 	store := func() toolscache.Indexer {
 		s := toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc})
-		require.NoError(tb, s.AddIndexers(SubjectIndexers()))
+		require.NoError(tb, s.AddIndexers(BindingIndexers()))
 		return s
 	}
 	namespaced, cluster := store(), store()
@@ -43,6 +43,12 @@ func TestTheIndexFindsWhatListingFinds(t *testing.T) {
 				got, err := fast.Held(s, namespace)
 				require.NoError(t, err)
 				require.ElementsMatch(t, want, got)
+
+				wantReach, err := plain.Reach(s)
+				require.NoError(t, err)
+				gotReach, err := fast.Reach(s)
+				require.NoError(t, err)
+				require.Equal(t, wantReach, gotReach)
 			}
 		}
 	}
@@ -52,7 +58,7 @@ func TestTheIndexFollowsEveryChange(t *testing.T) {
 	random := rand.New(rand.NewSource(1))
 	store := func() toolscache.Indexer {
 		s := toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc})
-		require.NoError(t, s.AddIndexers(SubjectIndexers()))
+		require.NoError(t, s.AddIndexers(BindingIndexers()))
 		return s
 	}
 	roles, clusterRoles, bindings, clusterBindings := store(), store(), store(), store()

@@ -2,6 +2,9 @@ package rbac
 
 import "sync"
 
+// maxLookups is how many lookups of one look are remembered one by one.
+const maxLookups = 1000
+
 // Interests remembers what the last look of each of those that ask about RBAC rested on, and says whose
 // look a change concerns. It is exact, and nobody has to say what to wait for: an answer of Listers is
 // a function of what was looked up for it (the bindings that name a user in a scope, and the roles
@@ -10,6 +13,9 @@ import "sync"
 //
 // The zero value is ready. It may be used by many goroutines, but each K looks once at a time, as the
 // keys of a work queue do.
+//
+// One that looks up very much, such as the rights in a thousand namespaces, is woken by more than that: what is remembered of
+// it, and of all others, has to fit in memory.
 type Interests[K comparable] struct {
 	mu sync.Mutex
 	// looks has the lookups of each one's last look, waiting those whose last or present look has one.
@@ -33,6 +39,9 @@ func (i *Interests[K]) note(who K, look map[string]bool, lookups []string) {
 		i.looks, i.waiting = map[K]map[string]bool{}, map[string]map[K]bool{}
 	}
 	for _, lookup := range lookups {
+		if !look[lookup] && len(look) >= maxLookups {
+			lookup = wider(lookup)
+		}
 		if look[lookup] {
 			continue
 		}

@@ -20,6 +20,23 @@ func (l Listers) noting(n note) Listers {
 	}
 }
 
+// Quiet returns listers that answer the same and note nothing: for questions of which no change needs to wake who asks.
+func (l Listers) Quiet() Listers {
+	if roles, ok := l.Roles.(notingRoles); ok {
+		l.Roles = roles.in
+	}
+	if bindings, ok := l.RoleBindings.(notingRoleBindings); ok {
+		l.RoleBindings = bindings.in
+	}
+	if roles, ok := l.ClusterRoles.(noting[rbacv1.ClusterRole]); ok {
+		l.ClusterRoles = roles.in
+	}
+	if bindings, ok := l.ClusterRoleBindings.(notingClusterRoleBindings); ok {
+		l.ClusterRoleBindings = bindings.in
+	}
+	return l
+}
+
 // noting is a lister of one kind in one scope.
 type noting[T any] struct {
 	in interface {

@@ -2,9 +2,11 @@ package rbac
 
 import (
 	"slices"
+	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/util/sets"
 )
 
 // Kinds of RBAC objects, as lookups name them.
@@ -26,6 +28,19 @@ func objectLookup(kind, namespace, name string) string {
 // subjectLookups are those of the bindings in a namespace, or anywhere in one, or of the cluster that
 // name the user or one of its groups.
 func subjectLookups(namespace string, s Subject) []string { return userKeys(namespace, s) }
+
+// wider is a lookup that all changes touch which touch the given one, and that it has in common with those of other namespaces
+// or objects.
+func wider(lookup string) string {
+	first, rest, _ := strings.Cut(lookup, "\x00")
+	switch first {
+	case kindRole, kindRoleBinding, kindClusterRole, kindClusterRoleBinding:
+		return objectLookup(first, anywhere, anywhere)
+	case ClusterScope:
+		return lookup
+	}
+	return anywhere + "\x00" + rest
+}
 
 // touched are the lookups whose answers a change may alter, as far as rights go: labels and annotations
 // give none.
@@ -88,17 +103,20 @@ func bindingLookups(kind, namespace, name string, before, after any) []string {
 	return out
 }
 
-// changedSubjects leaves out those that were and are bound to the same role.
+// changedSubjects leaves out those that were and are bound to the same role. Anybody may write a binding of
+// very many subjects, again and again: it takes no longer than their number asks for.
 func changedSubjects(before, after any) []string {
 	was, _ := subjectKeys(before) // it has an error only to be an index function
 	is, _ := subjectKeys(after)
-	all := slices.Concat(was, is)
-	slices.Sort(all)
-	all = slices.Compact(all)
 	if roleRefOf(before) != roleRefOf(after) {
-		return all
+		all := slices.Concat(was, is)
+		slices.Sort(all)
+		return slices.Compact(all)
 	}
-	return slices.DeleteFunc(all, func(key string) bool { return slices.Contains(was, key) && slices.Contains(is, key) })
+	if slices.Equal(was, is) {
+		return nil
+	}
+	return sets.New(was...).SymmetricDifference(sets.New(is...)).UnsortedList()
 }
 
 func roleRefOf(obj any) rbacv1.RoleRef {

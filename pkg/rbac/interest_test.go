@@ -28,7 +28,7 @@ func newWorld(tb testing.TB, objects ...runtime.Object) *world {
 	for _, kind := range []string{kindRole, kindRoleBinding, kindClusterRole, kindClusterRoleBinding} {
 		w.stores[kind] = toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc,
 			toolscache.Indexers{toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc})
-		require.NoError(tb, w.stores[kind].AddIndexers(SubjectIndexers()))
+		require.NoError(tb, w.stores[kind].AddIndexers(BindingIndexers()))
 	}
 	w.Listers = Listers{
 		Roles:               rbacv1listers.NewRoleLister(w.stores[kindRole]),
@@ -253,6 +253,39 @@ func TestALookThatIsOverReplacesTheOneBefore(t *testing.T) {
 	require.Empty(t, i.Concerned(nil, in("t2")))
 	require.Empty(t, i.looks, "nothing is remembered of one that asks for nothing")
 	require.Empty(t, i.waiting)
+}
+
+func TestOneThatLooksUpVeryMuchIsRememberedInAFixedSpace(t *testing.T) {
+	me := ServiceAccount("t1", "acct")
+	in := func(n int) string { return fmt.Sprint("ns", n) }
+	remembered := func(n int) (*world, *Interests[string]) {
+		w, i := newWorld(t), &Interests[string]{}
+		for k := range n {
+			w.put(t, binding(in(k), "b", ref(kindRole, "r"), account("t1", "acct")))
+		}
+		ask(t, i, "all", w, func(t testing.TB, l Listers) any {
+			for k := range n {
+				_, err := l.Held(me, in(k))
+				require.NoError(t, err)
+			}
+			return nil
+		})
+		ask(t, i, "one", w, asksHeld(ServiceAccount("t9", "acct"), "t9"))
+		return w, i
+	}
+	_, small := remembered(1_000)
+	w, large := remembered(10_000)
+	require.Equal(t, len(small.waiting), len(large.waiting))
+	require.LessOrEqual(t, len(large.looks["all"]), maxLookups+10)
+
+	last := in(9_999)
+	require.Equal(t, []string{"all"}, large.Concerned(w.put(t, binding(last, "other", ref(kindRole, "r"), account("t1", "acct")))))
+	require.Equal(t, []string{"all"}, large.Concerned(w.put(t, binding(last, "group", ref(kindRole, "r"), group("system:serviceaccounts:t1")))))
+	require.Equal(t, []string{"all"}, large.Concerned(w.put(t, role(last, "r", "get :pods"))))
+	require.Empty(t, large.Concerned(w.put(t, binding(last, "stranger", ref(kindRole, "r"), account("t5", "acct")))))
+	ask(t, large, "all", w, func(testing.TB, Listers) any { return nil })
+	require.Len(t, large.looks, 1)
+	require.Len(t, large.waiting, len(large.looks["one"]), "nothing is left of it")
 }
 
 // A change that comes between a lookup and its answer is one that the answer may not show.

@@ -52,23 +52,32 @@ func widest(r rbacv1.PolicyRule) rbacv1.PolicyRule {
 			*field = []string{rbacv1.ResourceAll}
 		}
 	}
-	r.Resources = without(r.Resources, func(resource, other string) bool {
+	suffixes := map[string]bool{}
+	stars := map[string]bool{}
+	for _, resource := range r.Resources {
+		suffixes[resource] = strings.HasPrefix(resource, "*/")
+	}
+	for _, url := range r.NonResourceURLs {
+		if prefix, ok := prefixOf(url); ok {
+			stars[prefix] = true
+		}
+	}
+	r.Resources = without(r.Resources, func(resource string) bool {
 		_, sub, ok := strings.Cut(resource, "/")
-		return ok && other == "*/"+sub
+		return ok && resource != "*/"+sub && suffixes["*/"+sub]
 	})
-	r.NonResourceURLs = without(r.NonResourceURLs, func(url, other string) bool {
-		return strings.HasSuffix(other, "*") && strings.HasPrefix(url, strings.TrimRight(other, "*"))
+	all := newPrefixes(stars)
+	r.NonResourceURLs = without(r.NonResourceURLs, func(url string) (included bool) {
+		all.including(url, func(prefix string) bool {
+			included = prefix+"*" != url
+			return !included
+		})
+		return included
 	})
 	return r
 }
 
 // without drops the values that another one includes.
-func without(values []string, includes func(value, other string) bool) []string {
-	var out []string
-	for _, value := range values {
-		if !slices.ContainsFunc(values, func(other string) bool { return other != value && includes(value, other) }) {
-			out = append(out, value)
-		}
-	}
-	return out
+func without(values []string, included func(value string) bool) []string {
+	return slices.DeleteFunc(slices.Clone(values), included)
 }

@@ -46,15 +46,29 @@ func (s Set) Covers(wanted []rbacv1.PolicyRule) bool {
 	return true
 }
 
-// TooLarge says whether rules expand to more than MaxAtoms combinations together.
-func TooLarge(rules []rbacv1.PolicyRule) bool {
-	total := 0
-	for _, r := range rules {
-		if total += atoms(r); total > MaxAtoms {
+// Using returns, by number, which rules of the set cover some part of the wanted rules; of more than MaxAtoms it
+// returns none.
+func (s Set) Using(wanted []rbacv1.PolicyRule) map[int]bool {
+	used := map[int]bool{}
+	for _, atom := range Atoms(wanted) {
+		s.coverage.covering(atom, func(rule int) bool {
+			used[rule] = true
 			return true
-		}
+		})
 	}
-	return false
+	return used
+}
+
+// TooLarge says whether rules expand to more than MaxAtoms combinations together.
+func TooLarge(rules []rbacv1.PolicyRule) bool { return Size(rules) > MaxAtoms }
+
+// Size is how many combinations rules expand to together. It stops counting above MaxAtoms.
+func Size(rules []rbacv1.PolicyRule) int {
+	total := 0
+	for i := 0; i < len(rules) && total <= MaxAtoms; i++ {
+		total += atoms(rules[i])
+	}
+	return total
 }
 
 // atoms counts what a rule expands to. It stops above MaxAtoms: the product of four long lists is more

@@ -3,20 +3,13 @@ package rbac
 import (
 	"fmt"
 	"slices"
-
-	"k8s.io/apimachinery/pkg/labels"
 )
 
 // Reach returns the scopes in which bindings may give the subject something: the whole cluster, and each
 // namespace with a RoleBinding that names the subject, since a ServiceAccount's reach does not end at
-// its own. They are sorted. It looks at every RoleBinding.
+// its own. They are sorted.
 func (l Listers) Reach(s Subject) ([]string, error) {
-	lister := l.RoleBindings
-	if noting, ok := lister.(notingRoleBindings); ok {
-		noting.note(subjectLookups(anywhere, s)...)
-		lister = noting.in
-	}
-	bindings, err := lister.List(labels.Everything())
+	bindings, err := roleBindingsAnywhere(l.RoleBindings, s)
 	if err != nil {
 		return nil, fmt.Errorf("list RoleBindings: %w", err)
 	}

@@ -23,6 +23,15 @@ func Unreadable(why error) Listers {
 	}
 }
 
+// Readable reports whether the listers are others than Unreadable ones.
+func (l Listers) Readable() bool {
+	_, is := l.ClusterRoles.(unreadable[rbacv1.ClusterRole])
+	if noting, ok := l.ClusterRoles.(noting[rbacv1.ClusterRole]); ok {
+		_, is = noting.in.(unreadable[rbacv1.ClusterRole])
+	}
+	return !is
+}
+
 type unreadable[T any] struct{ err error }
 
 // List implements the listers of client-go.

@@ -22,7 +22,18 @@ func TestOfRBACThatMayNotBeReadNothingIsKnown(t *testing.T) {
 			_, err := l.RulesOf(rbacv1.RoleRef{Kind: kind, Name: "r"}, "ns")
 			require.ErrorIs(t, err, ErrUnreadable)
 		}
-		_, err := l.Roles.List(labels.Everything())
+		require.False(t, l.Readable())
+		_, err := l.Gettable(ServiceAccount("ns", "a"), []string{"ns"})
+		require.ErrorIs(t, err, ErrUnreadable)
+		_, err = l.Roles.List(labels.Everything())
 		require.ErrorIs(t, err, ErrUnreadable)
 	}
+}
+
+func TestOtherListersAreReadable(t *testing.T) {
+	w := newWorld(t)
+	look, done := (&Interests[string]{}).Look("asker", w.Listers)
+	defer done()
+	require.True(t, w.Readable())
+	require.True(t, look.Readable())
 }

@@ -60,7 +60,7 @@ func BenchmarkResolve(b *testing.B) {
 	for name, ns := range map[string]Namespace{"10-new": tenSubscriptions(false), "10-upgrades": tenSubscriptions(true)} {
 		b.Run(name+"/warm", func(b *testing.B) {
 			in := world(catalogs...)
-			got := in.Resolve(ns)
+			got := in.resolve(ns)
 			require.Empty(b, got.Problems)
 			changes := 0
 			for _, set := range got.Sets {
@@ -68,33 +68,33 @@ func BenchmarkResolve(b *testing.B) {
 			}
 			b.ReportAllocs()
 			for b.Loop() {
-				in.Resolve(ns)
+				in.resolve(ns)
 			}
 			b.ReportMetric(float64(changes), "changes")
 		})
 	}
 	b.Run("10-new/with-a-clash", func(b *testing.B) {
 		in := world(catalogsOf(true)...)
-		require.Empty(b, in.Resolve(tenSubscriptions(false)).Problems)
+		require.Empty(b, in.resolve(tenSubscriptions(false)).Problems)
 		b.ReportAllocs()
 		for b.Loop() {
-			in.Resolve(tenSubscriptions(false))
+			in.resolve(tenSubscriptions(false))
 		}
 	})
 	b.Run("10-upgrades/one-held-back", func(b *testing.B) {
 		in := world(catalogsOf(true)...)
 		ns := tenSubscriptions(true)
 		ns.Subjects[0].Installed.Name = "c0p40.v1.18.0" // what comes next is what clashes
-		require.Len(b, in.Resolve(ns).Held, 1)
+		require.Len(b, in.resolve(ns).Held, 1)
 		b.ReportAllocs()
 		for b.Loop() {
-			in.Resolve(ns)
+			in.resolve(ns)
 		}
 	})
 	b.Run("10-new/cold", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			world(catalogs...).Resolve(tenSubscriptions(false))
+			world(catalogs...).resolve(tenSubscriptions(false))
 		}
 	})
 }

@@ -349,12 +349,12 @@ func (b brute) solve() (names []string, ok, decided bool) {
 // bySolver asks the solver even where nothing clashes.
 func bySolver(t *testing.T, in Input, ns Namespace) (names []string) {
 	t.Helper()
-	d := &decision{in: in, answer: newAnswer(), subjects: ns.Subjects}
+	d := &decision{in: in, answer: newAnswer(), meter: newMeter(t.Context(), in, Full()), subjects: ns.Subjects}
 	d.openCatalogs()
 	d.findRoots()
 	p, err := d.build()
 	require.NoError(t, err)
-	taken, err := p.sat.Solve()
+	taken, err := p.sat.Solve(p.meter)
 	require.NoError(t, err)
 	for _, id := range taken {
 		if o := p.operators[id]; o != nil && !o.inPlace() {
@@ -378,7 +378,7 @@ func TestTheResolverAgreesWithBruteForce(t *testing.T) {
 			continue
 		}
 		in, ns := b.namespace()
-		got := in.Resolve(ns)
+		got := in.resolve(ns)
 		require.Equal(t, ok, len(got.Problems) == 0, "seed %d: %v", seed, got.Problems)
 		if !ok {
 			unsat++

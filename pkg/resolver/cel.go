@@ -9,13 +9,22 @@ import (
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
+	"k8s.io/utils/lru"
 )
 
 const (
 	// maxRule bounds the text of a CEL rule, in bytes, and maxCost what one evaluation of it may do, in CEL's
-	// own measure: a rule is hostile bytes.
+	// own measure: a rule is hostile bytes. What all evaluations of a resolution may do together is bounded by Limits.
 	maxRule = 16 << 10
 	maxCost = 1_000_000
+	// maxVersionText bounds what semver_compare reads.
+	maxVersionText = 256
+	// maxRules bounds the CEL rules of one requirement, and maxPrograms the compiled ones that are kept, of all
+	// namespaces together.
+	maxRules    = 100
+	maxPrograms = 1_000
+	// interruptEvery is how many iterations of a rule may pass before it notices that the resolution was canceled.
+	interruptEvery = 100
 )
 
 // celEnvironment has what a rule may use: the variable properties, a list of maps with type and value, and the
@@ -31,7 +40,11 @@ var celEnvironment = sync.OnceValues(func() (*cel.Env, error) {
 func compareVersions(a, b ref.Val) ref.Val {
 	var versions [2]semver.Version
 	for i, v := range []ref.Val{a, b} {
-		parsed, err := semver.ParseTolerant(fmt.Sprint(v.Value()))
+		text := fmt.Sprint(v.Value())
+		if len(text) > maxVersionText {
+			return types.NewErr("a version has more than %d characters", maxVersionText)
+		}
+		parsed, err := semver.ParseTolerant(text)
 		if err != nil {
 			return types.NewErr("unable to parse '%v' to semver format", v.Value())
 		}
@@ -40,30 +53,99 @@ func compareVersions(a, b ref.Val) ref.Val {
 	return types.Int(versions[0].Compare(versions[1]))
 }
 
-// celRequired asks for an operator over whose properties the rule is true. A rule that fails there is not.
-func celRequired(rule string) (requirement, error) {
-	if len(rule) > maxRule {
-		return requirement{}, fmt.Errorf("its CEL rule has more than %d bytes", maxRule)
+// programs are the rules that were compiled last, by their text. Requirements keep the text only, so that rules take
+// no more memory than their catalogs.
+type programs struct {
+	once sync.Once
+	kept *lru.Cache
+}
+
+func (c *programs) get(rule string) (cel.Program, error) {
+	c.once.Do(func() { c.kept = lru.New(maxPrograms) })
+	if kept, ok := c.kept.Get(rule); ok {
+		return kept.(cel.Program), nil
 	}
+	program, err := compile(rule)
+	if err == nil {
+		c.kept.Add(rule, program)
+	}
+	return program, err
+}
+
+// program compiles a rule of the requirement that is looked at, for which that has paid, unless it was compiled before.
+// What another resolution has compiled saves time, and no cost.
+func (m *meter) program(rule string) (cel.Program, error) {
+	if p, ok := m.compiled[rule]; ok {
+		return p, nil
+	}
+	p, err := m.programs.get(rule)
+	if err != nil {
+		return nil, err
+	}
+	if len(m.compiled) >= maxPrograms {
+		clear(m.compiled)
+	}
+	m.compiled[rule] = p
+	return p, nil
+}
+
+func compile(rule string) (cel.Program, error) {
 	env, err := celEnvironment()
 	if err != nil {
-		return requirement{}, err
+		return nil, err
 	}
 	ast, issues := env.Compile(rule)
 	if err := issues.Err(); err != nil {
-		return requirement{}, fmt.Errorf("CEL rule: %w", err)
+		return nil, fmt.Errorf("CEL rule: %w", err)
 	}
 	if ast.OutputType() != cel.BoolType {
-		return requirement{}, fmt.Errorf("CEL rule %q is not a condition", rule)
+		return nil, fmt.Errorf("CEL rule %q is not a condition", rule)
 	}
-	program, err := env.Program(ast, cel.CostLimit(maxCost))
+	program, err := env.Program(ast, cel.CostLimit(maxCost), cel.EvalOptions(cel.OptTrackCost), cel.InterruptCheckFrequency(interruptEvery))
 	if err != nil {
-		return requirement{}, fmt.Errorf("CEL rule: %w", err)
+		return nil, fmt.Errorf("CEL rule: %w", err)
 	}
-	return requirement{text: fmt.Sprintf("for which the rule %q holds", rule), match: func(f *facts) bool {
-		value, _, err := program.Eval(map[string]any{"properties": f.celValues()})
-		return err == nil && value == types.True
+	return program, nil
+}
+
+// celRequired asks for an operator over whose properties the rule is true. A rule that fails there is not.
+func celRequired(m *meter, rule string) (requirement, error) {
+	if len(rule) > maxRule {
+		return requirement{}, fmt.Errorf("its CEL rule has more than %d bytes", maxRule)
+	}
+	cost := costOfCompiling + costOfRuleByte*len(rule)
+	if err := m.Spend(cost); err != nil {
+		return requirement{}, err
+	}
+	if _, err := m.program(rule); err != nil {
+		return requirement{}, err
+	}
+	return requirement{text: fmt.Sprintf("for which the rule %q holds", rule), rules: 1, cost: cost, match: func(m *meter, f *facts) bool {
+		program, err := m.program(rule)
+		return err == nil && m.evaluate(program, f)
 	}}, nil
+}
+
+// evaluate pays for what the rule did, whatever came of it.
+func (m *meter) evaluate(program cel.Program, f *facts) bool {
+	if m.Spend(costOfEvaluating+f.size()*costOfByte/10) != nil {
+		return false
+	}
+	value, details, err := program.ContextEval(m.ctx, map[string]any{"properties": f.celValues()})
+	cost := uint64(maxCost)
+	if details != nil && details.ActualCost() != nil {
+		cost = min(cost, *details.ActualCost())
+	}
+	return m.Spend(int(cost)) == nil && err == nil && value == types.True
+}
+
+// size is that of the properties, in bytes.
+func (f *facts) size() int {
+	n := 0
+	for _, p := range f.properties {
+		n += len(p.Value)
+	}
+	return n
 }
 
 // celValues are the properties as a rule sees them.

@@ -59,13 +59,13 @@ func TestEveryHeadOfTheCorpusResolves(t *testing.T) {
 			for _, channel := range s.Packages[name].ChannelNames() {
 				head, err := s.Packages[name].Channels[channel].Head()
 				require.NoError(t, err, "%s %s", name, channel)
-				got := in.Resolve(Namespace{Subjects: []Subject{of(s, name, channel)}})
+				got := in.resolve(Namespace{Subjects: []Subject{of(s, name, channel)}})
 				heads++
 				if why, ok := unmet[name]; ok {
 					require.Contains(t, got.Problems[types.UID(name)].Message, why)
 					needy := in
 					needy.Serves = func(schema.GroupVersionKind) bool { return true }
-					got = needy.Resolve(Namespace{Subjects: []Subject{of(s, name, channel)}})
+					got = needy.resolve(Namespace{Subjects: []Subject{of(s, name, channel)}})
 				}
 				if name == "eclipse-che" || name == "mercury-operator" {
 					continue // packages, which no cluster serves
@@ -95,7 +95,7 @@ func TestEveryChannelOfTheCorpusIsWalkedToItsHead(t *testing.T) {
 						require.Less(t, steps, 100_000)
 						subject.Installed = csvNamed(at)
 						require.NoError(t, subject.Installed.Spec.Version.UnmarshalJSON([]byte(`"`+s.Packages[name].Bundles[at].Version+`"`)))
-						got := in.Resolve(Namespace{Subjects: []Subject{subject}})
+						got := in.resolve(Namespace{Subjects: []Subject{subject}})
 						require.NotEmpty(t, got.Sets, "%s %s: no way from %s", name, channel, at)
 						require.Equal(t, at, got.Sets[0][0].Replaces)
 						at = got.Sets[0][0].Bundle

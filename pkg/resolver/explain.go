@@ -15,14 +15,35 @@ const maxNamed = 3
 
 // explain says of a Subscription what clashes, in the contract's words, and then in one sentence what that is
 // and what would solve it.
-func (d *decision) explain(p *problem, core []sat.Applied, r *root) *Problem {
-	involved := involved(core)
+func (d *decision) explain(p *problem, c clash, r *root) *Problem {
+	reason, sentence := d.advice(p, c.core, r, c.involved)
+	return &Problem{Reason: reason, Message: fmt.Sprintf("constraints not satisfiable: %s. %s", c.text, sentence)}
+}
+
+// clash is what the explanations for all of its Subscriptions share.
+type clash struct {
+	core     []sat.Applied
+	involved map[sat.ID]bool
+	// text is what clashes, in the contract's words.
+	text string
+	// cost is that of an explanation.
+	cost int
+}
+
+func (p *problem) clashOf(core []sat.Applied) clash {
+	c := clash{core: core, involved: involved(core), cost: len(core)}
 	var words []string
-	for _, a := range core {
-		words = append(words, p.words(a.Constraint, involved))
+	size := 0
+	for i, a := range core {
+		c.cost += len(a.Constraint.Note.(*note).ids)
+		words = append(words, p.words(a.Constraint, c.involved))
+		if size += len(words[i]); size > maxMessage/2 && i+1 < len(core) {
+			words = append(words, fmt.Sprintf("and %d more", len(core)-i-1))
+			break
+		}
 	}
-	reason, sentence := d.advice(p, core, r, involved)
-	return &Problem{Reason: reason, Message: fmt.Sprintf("constraints not satisfiable: %s. %s", strings.Join(words, ", "), sentence)}
+	c.text = strings.Join(words, ", ")
+	return c
 }
 
 // involved are the versions that the constraints of a clash, other than uniqueness, speak of.
@@ -66,9 +87,11 @@ func (p *problem) words(c sat.Constraint, involved map[sat.ID]bool) string {
 // rivals are the versions of a uniqueness constraint that a clash is about.
 func (p *problem) rivals(n *note, involved map[sat.ID]bool) []string {
 	var out []string
+	seen := map[string]bool{}
 	for _, id := range n.ids {
-		if involved[id] && !slices.Contains(out, p.operators[id].name) {
-			out = append(out, p.operators[id].name)
+		if name := p.operators[id].name; involved[id] && !seen[name] {
+			seen[name] = true
+			out = append(out, name)
 		}
 	}
 	if n.pkg != "" && len(out) < 2 { // one version by two channels or catalogs

@@ -37,9 +37,13 @@ type facts struct {
 	deprecated bool
 	properties []catalog.Property
 
-	once     sync.Once
+	mu       sync.Mutex
+	read     bool
 	needs    []requirement
 	needsErr error
+	// cost is that of reading the needs, which who finds them read pays, too: what a resolution costs does not
+	// depend on who came before.
+	cost int
 
 	noteOnce sync.Once
 	noteText string
@@ -60,23 +64,93 @@ func (f *facts) setVersion(text string) {
 
 // readProperties takes what the index is made of. Values that cannot be read offer nothing.
 func (f *facts) readProperties() {
+	var owned apiSet
 	for _, p := range f.properties {
 		switch p.Type {
 		case property.TypeGVK:
 			var a api
-			if json.Unmarshal(p.Value, &a) == nil && !slices.Contains(f.apis, a) {
-				f.apis = append(f.apis, a)
+			if json.Unmarshal(p.Value, &a) == nil {
+				if owned.all == nil {
+					owned.all = make([]api, 0, min(maxSearched, f.count(property.TypeGVK)))
+				}
+				owned.add(a)
 			}
 		case typeDeprecated:
 			f.deprecated = true
 		}
 	}
+	f.apis = owned.all
 }
 
-// requirements are what the operator needs of others. The error says which of its properties cannot be read.
-func (f *facts) requirements() ([]requirement, error) {
-	f.once.Do(func() { f.needs, f.needsErr = requirementsOf(f.properties) })
-	return f.needs, f.needsErr
+// count is how many properties of a type there are.
+func (f *facts) count(t string) int {
+	n := 0
+	for i := range f.properties {
+		if f.properties[i].Type == t {
+			n++
+		}
+	}
+	return n
+}
+
+// apiSet are kinds in order, each once. The zero value is empty; few are searched, and take no map.
+type apiSet struct {
+	all  []api
+	many map[api]bool
+}
+
+// maxSearched is how many kinds are searched.
+const maxSearched = 8
+
+func (s *apiSet) add(a api) {
+	if len(s.all) < maxSearched {
+		if !slices.Contains(s.all, a) {
+			s.all = append(s.all, a)
+		}
+		return
+	}
+	if s.many == nil {
+		s.many = map[api]bool{}
+		for _, known := range s.all {
+			s.many[known] = true
+		}
+	}
+	if !s.many[a] {
+		s.many[a] = true
+		s.all = append(s.all, a)
+	}
+}
+
+// maxKept bounds the requirements that are kept of one operator. A hostile author's are read again each time, at the
+// cost of who resolves, and take no memory.
+const maxKept = 100
+
+// requirements are what the operator needs of others. The error says which of its properties cannot be read, or is the
+// meter's.
+func (f *facts) requirements(m *meter) ([]requirement, error) {
+	f.mu.Lock()
+	read, needs, err, cost := f.read, f.needs, f.needsErr, f.cost
+	f.mu.Unlock()
+	if read {
+		if err := m.Spend(cost); err != nil {
+			return nil, err
+		}
+		return needs, err
+	}
+	before := m.spent
+	needs, err = requirementsOf(m, f.properties)
+	if m.err != nil {
+		return nil, m.err
+	}
+	if err := m.Spend(costOfRequirement * len(needs)); err != nil {
+		return nil, err
+	}
+	if len(needs) <= maxKept {
+		f.mu.Lock()
+		f.read, f.needs, f.needsErr, f.cost = true, needs, err, m.spent-before
+		f.mu.Unlock()
+	}
+	return needs, err
 }
 
 // note is how a ClusterServiceVersion notes the properties.
@@ -97,6 +171,11 @@ func notedFacts(csv *operatorsv1alpha1.ClusterServiceVersion, pkg string) *facts
 	f.setVersion(csv.Spec.Version.String())
 	f.readProperties()
 	return f
+}
+
+// costOfReading is that of installedFacts.
+func costOfReading(csv *operatorsv1alpha1.ClusterServiceVersion) int {
+	return len(csv.Annotations[names.AnnotationProperties]) * costOfByte / 10
 }
 
 // installedFacts are those of an installed version: as its own annotation says them, else as far as they follow

@@ -222,7 +222,7 @@ func TestResolve(t *testing.T) {
 		{"a package that is not there", []string{"s ns/cat/z/stable installed=z.v1.0.0"}, []string{"!s"}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			got := world(graph("ns/cat", upgrades...)).Resolve(subjects(row.subjects...))
+			got := world(graph("ns/cat", upgrades...)).resolve(subjects(row.subjects...))
 			require.Equal(t, row.want, shown(got), "%v", got.Problems)
 		})
 	}
@@ -248,7 +248,7 @@ func TestCatalogsInOrderOfPreference(t *testing.T) {
 		{"none of another namespace", world(asking, serving("foreign/a", 5), serving("ns/b", 1)), "ns/b"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			got := row.in.Resolve(subjects("s ns/asking/op/stable"))
+			got := row.in.resolve(subjects("s ns/asking/op/stable"))
 			require.Empty(t, got.Problems)
 			require.Len(t, got.Sets, 1)
 			require.Equal(t, row.want, got.Sets[0][1].Catalog.String())
@@ -257,12 +257,12 @@ func TestCatalogsInOrderOfPreference(t *testing.T) {
 	}
 	excluded := world(graph("ns/asking", "op.v1.0.0 stable api=K"), serving("global/a", 1))
 	excluded.ExcludeGlobal = true
-	require.Equal(t, []string{"!s"}, shown(excluded.Resolve(subjects("s ns/asking/op/stable"))))
+	require.Equal(t, []string{"!s"}, shown(excluded.resolve(subjects("s ns/asking/op/stable"))))
 }
 
 func TestChannelsInOrderOfPreference(t *testing.T) {
 	in := world(graph("ns/cat", "op.v1.0.0 stable api=K", "dep.v2.0.0 stable,alpha owns=K", "dep.v3.0.0 alpha replaces=dep.v2.0.0 owns=K"))
-	got := in.Resolve(subjects("s ns/cat/op/stable"))
+	got := in.resolve(subjects("s ns/cat/op/stable"))
 	require.Equal(t, []string{"s:op.v1.0.0 +dep.v2.0.0"}, shown(got))
 	require.Equal(t, "stable", got.Sets[0][1].Channel)
 }
@@ -290,7 +290,7 @@ func TestConstraints(t *testing.T) {
 		{"nested without end", strings.Repeat(`{"not":{"constraints":[`, 30) + `{"cel":{"rule":"true"}}` + strings.Repeat(`]}}`, 30), ""},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			got := world(graph("ns/cat", append(others, "a.v1.0.0 stable constraint="+row.constraint)...)).Resolve(subjects("s ns/cat/a/stable"))
+			got := world(graph("ns/cat", append(others, "a.v1.0.0 stable constraint="+row.constraint)...)).resolve(subjects("s ns/cat/a/stable"))
 			want := []string{"s:a.v1.0.0 " + row.want}
 			if row.want == "" {
 				want = []string{"!s"}
@@ -298,7 +298,7 @@ func TestConstraints(t *testing.T) {
 			require.Equal(t, want, shown(got), "%v", got.Problems)
 		})
 	}
-	got := world(graph("ns/cat", append(others, "a.v1.0.0 stable wants=x")...)).Resolve(subjects("s ns/cat/a/stable"))
+	got := world(graph("ns/cat", append(others, "a.v1.0.0 stable wants=x")...)).resolve(subjects("s ns/cat/a/stable"))
 	require.Equal(t, []string{"s:a.v1.0.0 +b.v2.0.0"}, shown(got))
 }
 
@@ -337,7 +337,7 @@ func TestAProblemSaysWhatClashesAndWhatWouldSolveIt(t *testing.T) {
 			if row.with != nil {
 				catalogs = append(catalogs, row.with)
 			}
-			got := world(catalogs...).Resolve(subjects(row.subjects...))
+			got := world(catalogs...).resolve(subjects(row.subjects...))
 			require.Contains(t, got.Problems, row.uid)
 			require.Equal(t, row.reason, got.Problems[row.uid].Reason)
 			require.Contains(t, got.Problems[row.uid].Message, row.want)
@@ -349,7 +349,7 @@ func TestWhatNoSubscriptionHasBroughtStays(t *testing.T) {
 	in := world(graph("ns/cat", "a.v1.0.0 stable owns=K", "b.v1.0.0 stable", "c.v1.0.0 stable api=K"))
 	ns := subjects("s ns/cat/a/stable", "t ns/cat/b/stable", "u ns/cat/c/stable")
 	ns.Others = append(ns.Others, csvNamed("by-hand.v1.0.0", propertyOf("owns", "K")))
-	got := in.Resolve(ns)
+	got := in.resolve(ns)
 	require.Equal(t, []string{"t:b.v1.0.0", "u:c.v1.0.0", "!s"}, shown(got))
 	require.Contains(t, got.Problems["s"].Message, "clusterserviceversion by-hand.v1.0.0 exists and is not referenced by a subscription")
 }

@@ -74,7 +74,7 @@ func (d *decision) causes(r *root, best *operator, taken map[sat.ID]bool) []stri
 		}
 		p, err := other.build()
 		if err == nil {
-			_, err = p.sat.Solve()
+			_, err = p.sat.Solve(d.meter)
 		}
 		var clash *sat.Unsatisfiable
 		if errors.As(err, &clash) {
@@ -137,10 +137,10 @@ func (p *problem) perhaps() string {
 func (p *problem) namesOf(ids []sat.ID) []string {
 	var out []string
 	for _, id := range ids {
-		if o := p.operators[id]; o != nil && !slices.Contains(out, o.name) {
+		if o := p.operators[id]; o != nil {
 			out = append(out, o.name)
 		}
 	}
 	slices.Sort(out)
-	return out
+	return slices.Compact(out)
 }

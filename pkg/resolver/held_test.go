@@ -55,7 +55,7 @@ func TestWhyAnUpgradeIsHeldBack(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			in := world(append(row.catalogs, graph("ns/cat", row.releases...))...)
-			got := in.Resolve(subjects(row.subjects...))
+			got := in.resolve(subjects(row.subjects...))
 			require.Empty(t, got.Problems)
 			held := got.Held["s"]
 			if row.want == "" {
@@ -66,7 +66,7 @@ func TestWhyAnUpgradeIsHeldBack(t *testing.T) {
 			require.Equal(t, row.reason, held.Reason)
 			require.Equal(t, row.want, held.Message)
 			for range 20 {
-				require.Equal(t, got.Held, in.Resolve(subjects(row.subjects...)).Held, "it is always the same")
+				require.Equal(t, got.Held, in.resolve(subjects(row.subjects...)).Held, "it is always the same")
 			}
 		})
 	}
@@ -80,7 +80,7 @@ func TestAboutManyUpgradesThatAreHeldBackLittleIsSaid(t *testing.T) {
 		releases = append(releases, pkg+".v1.0.0 c", pkg+".v2.0.0 c replaces="+pkg+".v1.0.0 needs=z:>=1.0.0")
 		asked = append(asked, fmt.Sprintf("%s ns/cat/%s/c installed=%s.v1.0.0", pkg, pkg, pkg))
 	}
-	got := world(graph("ns/cat", releases...)).Resolve(subjects(asked...))
+	got := world(graph("ns/cat", releases...)).resolve(subjects(asked...))
 	require.Len(t, got.Held, len(asked))
 	require.Contains(t, got.Held["a00"].Message, "no catalog that may be used offers")
 	require.Equal(t, "a09.v2.0.0 of channel c does not take the place of a09.v1.0.0: what else is asked for in the namespace comes first", got.Held["a09"].Message)
@@ -109,7 +109,7 @@ func TestWhatIsInstalledStaysWhatItWas(t *testing.T) {
 			if row.noted {
 				ns.Subjects[0].Installed.Annotations = map[string]string{names.AnnotationProperties: catalog.PropertiesText(before.Properties)}
 			}
-			got := world(row.catalogs...).Resolve(ns)
+			got := world(row.catalogs...).resolve(ns)
 			require.Equal(t, row.upgraded, got.Held["b"] == nil, "%v", got.Held)
 			require.Equal(t, row.taken, got.Problems["d"] == nil, "%v", got.Problems)
 		})

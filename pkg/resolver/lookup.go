@@ -2,7 +2,6 @@ package resolver
 
 import (
 	"fmt"
-	"strings"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"k8s.io/apimachinery/pkg/types"
@@ -89,10 +88,10 @@ func (d *decision) lookUp(s Subject) (*found, *Problem) {
 	switch _, ok := pkg.Channels[name]; {
 	case name == "" && !ok:
 		return nil, unsatisfiable(sub, "package %s in the catalog referenced by subscription %s has no default channel: name one in "+
-			"spec.channel (its channels are %s)", pkg.Name, sub.Name, strings.Join(pkg.ChannelNames(), ", "))
+			"spec.channel (its channels are %s)", pkg.Name, sub.Name, some(x.channels(d.meter, pkg.Name)))
 	case !ok:
 		return nil, unsatisfiable(sub, "no operators found in channel %s of package %s in the catalog referenced by subscription %s "+
-			"(its channels are %s)", name, pkg.Name, sub.Name, strings.Join(pkg.ChannelNames(), ", "))
+			"(its channels are %s)", name, pkg.Name, sub.Name, some(x.channels(d.meter, pkg.Name)))
 	}
 	f := &found{index: x, channel: name, chain: x.chainOf(pkg.Name, name)}
 	if f.chain.err != nil && (s.Installed != nil || spec.StartingCSV == "") {
@@ -120,7 +119,7 @@ func fresh(sub *operatorsv1alpha1.Subscription, f *found) ([]*operator, *Problem
 		}
 		names = []string{name}
 	} else {
-		names = f.chain.fresh()
+		names = f.chain.fresh
 	}
 	var out []*operator
 	deprecated := ""

@@ -2,6 +2,8 @@ package resolver
 
 import (
 	"cmp"
+	"context"
+	"errors"
 	"slices"
 	"strings"
 
@@ -60,22 +62,50 @@ type Answer struct {
 	Held map[types.UID]*Problem
 }
 
-// Resolve decides for a namespace. It is deterministic and writes nothing.
-func (in Input) Resolve(ns Namespace) Answer {
+// Resolve decides for a namespace. It is deterministic and writes nothing. The error is a *LimitError where that would
+// take more than the limits, or the context's; the Answer then has the Heads only.
+func (in Input) Resolve(ctx context.Context, limits Limits, ns Namespace) (Answer, error) {
+	ctx, cancel := context.WithTimeout(ctx, limits.Time)
+	defer cancel()
 	d := &decision{
-		in: in, answer: newAnswer(),
-		subjects: slices.Clone(ns.Subjects), others: slices.Clone(ns.Others),
+		in: in, answer: newAnswer(), meter: newMeter(ctx, in, limits),
+		subjects: slices.Clone(ns.Subjects),
 	}
 	slices.SortFunc(d.subjects, func(a, b Subject) int { return strings.Compare(a.Subscription.Name, b.Subscription.Name) })
-	slices.SortFunc(d.others, func(a, b *operatorsv1alpha1.ClusterServiceVersion) int { return strings.Compare(a.Name, b.Name) })
 	d.openCatalogs()
+	d.readOthers(ns.Others)
 	d.findRoots()
 	d.solve()
-	return d.answer
+	err := d.meter.finish()
+	if err == nil {
+		d.answer.cut()
+		return d.answer, nil
+	}
+	var exceeded *LimitError
+	if errors.As(err, &exceeded) {
+		exceeded.Most = d.meter.most(d.last)
+	}
+	stopped := newAnswer()
+	stopped.Heads = d.answer.Heads
+	return stopped, err
 }
 
 func newAnswer() Answer {
 	return Answer{Problems: map[types.UID]*Problem{}, Heads: map[types.UID]string{}, Held: map[types.UID]*Problem{}}
+}
+
+// maxMessage bounds what is kept of a message, in bytes: there is one for each Subscription, in the words of others.
+const maxMessage = 8 * 1024
+
+// cut shortens what is too long to be read.
+func (a *Answer) cut() {
+	for _, problems := range []map[types.UID]*Problem{a.Problems, a.Held} {
+		for _, p := range problems {
+			if len(p.Message) > maxMessage {
+				p.Message = strings.ToValidUTF8(p.Message[:maxMessage], "") + " … (cut)"
+			}
+		}
+	}
 }
 
 // decision is one resolution under way.
@@ -83,7 +113,12 @@ type decision struct {
 	in       Input
 	answer   Answer
 	subjects []Subject
-	others   []*operatorsv1alpha1.ClusterServiceVersion
+	// others are the versions that no Subscription has brought, read once for all rounds of solve.
+	others []*operator
+
+	meter *meter
+	// last is the problem that was solved last; nil where there was none.
+	last *problem
 
 	// indexes are the catalogs that can be used, in the order of preference of the namespace; sick are those that
 	// it could use if they had content.
@@ -123,7 +158,11 @@ func (d *decision) openCatalogs() {
 			d.sick = append(d.sick, key)
 			continue
 		}
-		all = append(all, ranked{d.in.Indexes.get(snapshot), snapshot.Priority})
+		x := d.in.Indexes.get(d.meter, snapshot)
+		if x == nil {
+			return
+		}
+		all = append(all, ranked{x, snapshot.Priority})
 	}
 	foreign := func(key types.NamespacedName) int {
 		if key.Namespace == d.in.Namespace {
@@ -149,39 +188,48 @@ func (d *decision) indexOf(key types.NamespacedName) *index {
 	return nil
 }
 
-// findRoots looks up, for each Subscription, the versions that would serve it.
+// findRoots finds, for each Subscription, the versions that would satisfy it. It stops when the meter is spent.
 func (d *decision) findRoots() {
 	for _, s := range d.subjects {
-		r := &root{Subject: s}
-		uid := s.Subscription.UID
+		if d.meter.Spend(1) != nil || d.meter.look() != nil {
+			return
+		}
 		found, problem := d.lookUp(s)
 		if problem == nil && found.chain.err == nil {
-			d.answer.Heads[uid] = found.chain.entries[0].Name
+			d.answer.Heads[s.Subscription.UID] = found.chain.entries[0].Name
 		}
-		switch {
-		case s.Planned != nil:
-			r.candidates = []*operator{d.planned(s)}
-		case s.Installed != nil:
-			r.candidates = d.successors(s, found, problem)
-			switch {
-			case problem == nil && found.chain.err == nil:
-				d.holdInChannel(s, found, r.candidates)
-			case problem != nil && problem.Reason == ConstraintsNotSatisfiable:
-				d.answer.Problems[uid] = problem
-			}
-		case problem != nil:
-			d.answer.Problems[uid] = problem
-			continue
-		case s.Optional:
-			continue
-		default:
-			if r.candidates, problem = fresh(s.Subscription, found); problem != nil {
-				d.answer.Problems[uid] = problem
-				continue
-			}
+		candidates, problem := d.candidatesOf(s, found, problem)
+		if problem != nil {
+			d.answer.Problems[s.Subscription.UID] = problem
 		}
-		d.roots = append(d.roots, r)
+		if candidates != nil {
+			d.roots = append(d.roots, &root{Subject: s, candidates: candidates})
+		}
 	}
+}
+
+// candidatesOf returns the versions that would satisfy a Subscription, the best first; none if the Subscription adds
+// nothing to the resolution. The problem is to be reported on the Subscription, also where there are candidates.
+func (d *decision) candidatesOf(s Subject, found *found, problem *Problem) ([]*operator, *Problem) {
+	switch {
+	case s.Planned != nil:
+		return []*operator{d.planned(s)}, nil
+	case s.Installed != nil:
+		candidates := d.successors(s, found, problem)
+		if problem == nil && found.chain.err == nil {
+			d.holdInChannel(s, found, candidates)
+		}
+		if problem != nil && problem.Reason != ConstraintsNotSatisfiable {
+			problem = nil
+		}
+		return candidates, problem
+	case problem != nil || s.Optional:
+		return nil, problem
+	}
+	if d.meter.Spend(costOfCandidate*len(found.chain.fresh)) != nil {
+		return nil, nil
+	}
+	return fresh(s.Subscription, found)
 }
 
 // planned is the version that a plan in flight brings: as its catalog has it, else all that is known of it.
@@ -195,7 +243,7 @@ func (d *decision) planned(s Subject) *operator {
 	if f == nil {
 		f = &facts{name: p.Bundle, pkg: p.Package}
 	}
-	o := x.operator(p.Channel, f)
+	o := x.newOperator(p.Channel, f)
 	o.settled = true
 	return o
 }
@@ -213,10 +261,13 @@ func (d *decision) successors(s Subject, found *found, problem *Problem) []*oper
 		}
 		return v
 	}
+	if d.meter.Spend(found.chain.cost) != nil {
+		return []*operator{there}
+	}
 	var out []*operator
 	for _, name := range found.chain.successors(s.Installed.Name, there.version, versionOf) {
 		if f := bundles[name]; f != nil && !f.deprecated {
-			o := found.index.operator(found.channel, f)
+			o := found.index.newOperator(found.channel, f)
 			o.replaces = s.Installed.Name
 			out = append(out, o)
 		}
@@ -235,6 +286,7 @@ func (d *decision) factsOf(s Subject) *facts {
 	if published != nil && published.note() == s.Installed.Annotations[names.AnnotationProperties] {
 		return published // the same, and read already
 	}
+	_ = d.meter.Spend(costOfReading(s.Installed)) // the error stays
 	if f := notedFacts(s.Installed, spec.Package); f != nil {
 		return f
 	}

@@ -3,6 +3,7 @@ package resolver
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"github.com/operator-framework/operator-registry/alpha/property"
@@ -24,6 +25,7 @@ const (
 // problem is a namespace's rules as constraints.
 type problem struct {
 	in        Input
+	meter     *meter
 	sat       sat.Problem
 	operators map[sat.ID]*operator
 	order     []sat.ID
@@ -58,7 +60,7 @@ type note struct {
 
 // open begins a problem with what is in place.
 func (d *decision) open() *problem {
-	p := &problem{in: d.in, operators: map[sat.ID]*operator{}, others: map[sat.ID]bool{}, needs: map[sat.ID][]*need{}, sick: d.sick}
+	p := &problem{in: d.in, meter: d.meter, operators: map[sat.ID]*operator{}, others: map[sat.ID]bool{}, needs: map[sat.ID][]*need{}, sick: d.sick}
 	for _, r := range d.roots {
 		for _, o := range r.candidates {
 			if o.inPlace() {
@@ -66,8 +68,7 @@ func (d *decision) open() *problem {
 			}
 		}
 	}
-	for _, csv := range d.others {
-		o := d.in.existing(installedFacts(csv, packageOf(csv)))
+	for _, o := range d.others {
 		p.inPlace = append(p.inPlace, o)
 		p.others[o.id] = true
 	}
@@ -93,7 +94,7 @@ func (d *decision) build() (*problem, error) {
 		}})
 	}
 	p.addAll(p.inPlace)
-	for i := 0; i < len(p.order); i++ {
+	for i := 0; i < len(p.order) && d.meter.Spend(1) == nil; i++ {
 		id := p.order[i]
 		if len(p.order) > MaxOperators || p.candidates > maxAllCandidates {
 			return nil, fmt.Errorf("more than %d versions are to be looked at, or %d that meet a requirement", MaxOperators, maxAllCandidates)
@@ -104,15 +105,30 @@ func (d *decision) build() (*problem, error) {
 		}
 		p.sat.Variables = append(p.sat.Variables, variable)
 	}
+	d.meter.blame(nil)
 	p.unique()
-	return p, nil
+	return p, d.meter.err
 }
 
 func rootID(r *root) sat.ID { return sat.ID("subscription:" + r.name()) }
 
-// packageOf is the package that a ClusterServiceVersion says it is of; "" where it does not say.
-func packageOf(csv *operatorsv1alpha1.ClusterServiceVersion) string {
-	for _, p := range installedFacts(csv, "").properties {
+// readOthers reads the ClusterServiceVersions that no Subscription has brought.
+func (d *decision) readOthers(csvs []*operatorsv1alpha1.ClusterServiceVersion) {
+	csvs = slices.Clone(csvs)
+	slices.SortFunc(csvs, func(a, b *operatorsv1alpha1.ClusterServiceVersion) int { return strings.Compare(a.Name, b.Name) })
+	for _, csv := range csvs {
+		if d.meter.Spend(1+costOfReading(csv)) != nil {
+			return
+		}
+		f := installedFacts(csv, "")
+		f.pkg = f.statedPackage()
+		d.others = append(d.others, d.in.existing(f))
+	}
+}
+
+// statedPackage is the package that an installed version says it is of; "" where it does not say.
+func (f *facts) statedPackage() string {
+	for _, p := range f.properties {
 		if v, err := packageProperty(p); err == nil && p.Type == property.TypePackage {
 			return v.PackageName
 		}
@@ -153,7 +169,8 @@ func (d *decision) demands(p *problem, o *operator) []sat.Constraint {
 // needsOf are the requirements of a version. What is in place keeps what it needs, if it has that, and asks for
 // nothing else.
 func (d *decision) needsOf(p *problem, o *operator) ([]*need, error) {
-	asked, err := o.requirements()
+	p.meter.blame(o)
+	asked, err := o.requirements(p.meter)
 	if err != nil {
 		if o.inPlace() {
 			return nil, nil
@@ -163,9 +180,12 @@ func (d *decision) needsOf(p *problem, o *operator) ([]*need, error) {
 	var out []*need
 	before := p.candidates
 	for _, r := range asked {
+		if err := p.meter.Spend(1 + r.cost + len(p.inPlace)); err != nil {
+			return nil, err
+		}
 		n := &need{of: o, what: r}
 		for _, there := range p.inPlace {
-			if there.id != o.id && r.match(there.facts) && !slices.Contains(n.candidates, there) {
+			if there.id != o.id && r.match(p.meter, there.facts) && !slices.Contains(n.candidates, there) {
 				n.candidates = append(n.candidates, there)
 			}
 		}
@@ -175,6 +195,9 @@ func (d *decision) needsOf(p *problem, o *operator) ([]*need, error) {
 		d.offers(n)
 		d.served(n)
 		out = append(out, n)
+		if err := p.meter.Spend(costOfCandidate * len(n.candidates)); err != nil {
+			return nil, err
+		}
 		if p.candidates += len(n.candidates); p.candidates-before > maxCandidates {
 			return nil, fmt.Errorf("its requirements are met by more than %d versions", maxCandidates)
 		}
@@ -198,7 +221,10 @@ func (d *decision) served(n *need) {
 func (d *decision) offers(n *need) {
 	there := len(n.candidates)
 	from := func(x *index) {
-		for _, o := range x.search(n.what) {
+		for _, o := range x.search(d.meter, n.what) {
+			if d.meter.Spend(1+there) != nil {
+				return
+			}
 			own := o.name == n.of.name && o.pkg == n.of.pkg
 			if !own && !slices.ContainsFunc(n.candidates[:there], func(c *operator) bool { return c.id == o.id }) {
 				n.candidates = append(n.candidates, o)
@@ -254,6 +280,9 @@ func (p *problem) samePackage(ids []sat.ID) bool {
 }
 
 func (p *problem) atMostOne(ids []sat.ID, n *note) {
+	if p.meter.Spend(len(ids)) != nil {
+		return
+	}
 	counted := make([]sat.ID, 0, len(ids))
 	var beside []sat.ID
 	there := false
@@ -273,6 +302,9 @@ func (p *problem) atMostOne(ids []sat.ID, n *note) {
 		p.sat.Global = append(p.sat.Global, sat.Constraint{Kind: sat.AtMost, N: 1, IDs: counted, Note: n})
 	}
 	for _, one := range beside {
+		if p.meter.Spend(costOfCandidate*len(counted)) != nil {
+			return
+		}
 		for _, id := range counted {
 			if !p.operators[id].inPlace() {
 				p.sat.Global = append(p.sat.Global, sat.Constraint{Kind: sat.AtMost, N: 1, IDs: []sat.ID{one, id}, Note: n})

@@ -28,7 +28,9 @@ type requirement struct {
 	message string
 	// key is the same for the same question only, of whichever bundle: texts are the authors' words in part.
 	key   string
-	match func(*facts) bool
+	match func(*meter, *facts) bool
+	// rules counts its CEL rules, and cost is that of compiling them.
+	rules, cost int
 	// pkgs or apis, where one is set, bound who can match: they are looked up, not searched for.
 	pkgs []string
 	apis []api
@@ -37,10 +39,13 @@ type requirement struct {
 }
 
 // requirementsOf reads the properties by which a bundle asks for others.
-func requirementsOf(properties []catalog.Property) ([]requirement, error) {
+func requirementsOf(m *meter, properties []catalog.Property) ([]requirement, error) {
 	var out []requirement
 	for _, p := range properties {
-		more, err := requirementsIn(p)
+		if err := m.Spend(1 + len(p.Value)*costOfByte/10); err != nil {
+			return nil, err
+		}
+		more, err := requirementsIn(m, p)
 		if err != nil {
 			return nil, fmt.Errorf("property %s: %w", p.Type, err)
 		}
@@ -54,7 +59,7 @@ func requirementsOf(properties []catalog.Property) ([]requirement, error) {
 	return out, nil
 }
 
-func requirementsIn(p catalog.Property) ([]requirement, error) {
+func requirementsIn(m *meter, p catalog.Property) ([]requirement, error) {
 	switch p.Type {
 	case property.TypePackageRequired:
 		var v property.PackageRequired
@@ -81,7 +86,7 @@ func requirementsIn(p catalog.Property) ([]requirement, error) {
 		if err != nil {
 			return nil, err
 		}
-		return constrained(c)
+		return constrained(m, c)
 	}
 	return nil, nil
 }
@@ -96,7 +101,7 @@ func packageRequired(pkg, versions string) (requirement, error) {
 	return requirement{
 		text:  fmt.Sprintf("with package: %s and with version in range: %s", pkg, versions),
 		pkgs:  []string{pkg},
-		match: func(f *facts) bool { return f.pkg == pkg && f.version != nil && inRange(*f.version) },
+		match: func(_ *meter, f *facts) bool { return f.pkg == pkg && f.version != nil && inRange(*f.version) },
 	}, nil
 }
 
@@ -105,15 +110,15 @@ func apiRequired(a api) requirement {
 		text:  fmt.Sprintf("providing an API with group: %s, version: %s, kind: %s", a.Group, a.Version, a.Kind),
 		apis:  []api{a},
 		api:   &a,
-		match: func(f *facts) bool { return slices.Contains(f.apis, a) },
+		match: func(m *meter, f *facts) bool { return m.Spend(len(f.apis)/10) == nil && slices.Contains(f.apis, a) },
 	}
 }
 
 func labelRequired(label string) requirement {
 	return requirement{
 		text: fmt.Sprintf("with label: %s", label),
-		match: func(f *facts) bool {
-			return slices.ContainsFunc(f.properties, func(p catalog.Property) bool {
+		match: func(m *meter, f *facts) bool {
+			return m.Spend(f.size()*costOfByte/10) == nil && slices.ContainsFunc(f.properties, func(p catalog.Property) bool {
 				var v struct {
 					Label string `json:"label"`
 				}
@@ -126,14 +131,14 @@ func labelRequired(label string) requirement {
 // constrained turns an olm.constraint into requirements. all, any and not are about one operator, as in OLM v0,
 // but for an all that names several packages: as no operator is of two, each of its members is a requirement of
 // its own.
-func constrained(c constraints.Constraint) ([]requirement, error) {
+func constrained(m *meter, c constraints.Constraint) ([]requirement, error) {
 	if c.All == nil || len(packagesNamed(c.All.Constraints)) < 2 {
-		r, err := predicate(c, 0)
+		r, err := predicate(m, c, 0)
 		return []requirement{r}, err
 	}
 	var out []requirement
 	for _, member := range c.All.Constraints {
-		r, err := predicate(member, 1)
+		r, err := predicate(m, member, 1)
 		if err != nil {
 			return nil, err
 		}
@@ -155,15 +160,15 @@ func packagesNamed(members []constraints.Constraint) map[string]bool {
 	return out
 }
 
-func predicate(c constraints.Constraint, depth int) (requirement, error) {
-	r, err := predicateOf(c, depth)
+func predicate(m *meter, c constraints.Constraint, depth int) (requirement, error) {
+	r, err := predicateOf(m, c, depth)
 	if c.FailureMessage != "" {
 		r.message = c.FailureMessage
 	}
 	return r, err
 }
 
-func predicateOf(c constraints.Constraint, depth int) (requirement, error) {
+func predicateOf(m *meter, c constraints.Constraint, depth int) (requirement, error) {
 	if depth > maxNesting {
 		return requirement{}, fmt.Errorf("it nests deeper than %d", maxNesting)
 	}
@@ -176,13 +181,13 @@ func predicateOf(c constraints.Constraint, depth int) (requirement, error) {
 	case c.GVK != nil:
 		return apiRequired(api{c.GVK.Group, c.GVK.Version, c.GVK.Kind}), nil
 	case c.Cel != nil:
-		return celRequired(c.Cel.Rule)
+		return celRequired(m, c.Cel.Rule)
 	case c.All != nil:
-		return compound("all", c.All.Constraints, depth)
+		return compound(m, "all", c.All.Constraints, depth)
 	case c.Any != nil:
-		return compound("any", c.Any.Constraints, depth)
+		return compound(m, "any", c.Any.Constraints, depth)
 	}
-	return compound("not", c.Not.Constraints, depth)
+	return compound(m, "not", c.Not.Constraints, depth)
 }
 
 func kindsSet(c constraints.Constraint) int {
@@ -195,37 +200,50 @@ func kindsSet(c constraints.Constraint) int {
 	return n
 }
 
-func compound(word string, members []constraints.Constraint, depth int) (requirement, error) {
+func compound(m *meter, word string, members []constraints.Constraint, depth int) (requirement, error) {
 	if len(members) == 0 {
 		return requirement{}, fmt.Errorf("%s has no constraints", word)
 	}
 	parts := make([]requirement, 0, len(members))
 	texts := make([]string, 0, len(members))
-	for _, m := range members {
-		r, err := predicate(m, depth+1)
+	rules, cost := 0, 0
+	for _, member := range members {
+		r, err := predicate(m, member, depth+1)
 		if err != nil {
 			return requirement{}, err
 		}
 		parts = append(parts, r)
 		texts = append(texts, r.text)
+		rules, cost = rules+r.rules, cost+r.cost
 	}
-	matches := func(f *facts) func(requirement) bool { return func(r requirement) bool { return r.match(f) } }
+	if rules > maxRules {
+		return requirement{}, fmt.Errorf("it has more than %d CEL rules", maxRules)
+	}
+	out, err := compoundOf(word, parts, texts)
+	out.rules, out.cost = rules, cost
+	return out, err
+}
+
+func compoundOf(word string, parts []requirement, texts []string) (requirement, error) {
+	matches := func(m *meter, f *facts) func(requirement) bool {
+		return func(r requirement) bool { return r.match(m, f) }
+	}
 	switch word {
 	case "all":
-		out := requirement{text: strings.Join(texts, " and "), match: func(f *facts) bool {
-			return !slices.ContainsFunc(parts, func(r requirement) bool { return !r.match(f) })
+		out := requirement{text: strings.Join(texts, " and "), match: func(m *meter, f *facts) bool {
+			return m.Spend(len(parts)) == nil && !slices.ContainsFunc(parts, func(r requirement) bool { return !r.match(m, f) })
 		}}
 		narrow(&out, parts)
 		return out, nil
 	case "any":
-		out := requirement{text: "(" + strings.Join(texts, ", or ") + ")", match: func(f *facts) bool {
-			return slices.ContainsFunc(parts, matches(f))
+		out := requirement{text: "(" + strings.Join(texts, ", or ") + ")", match: func(m *meter, f *facts) bool {
+			return m.Spend(len(parts)) == nil && slices.ContainsFunc(parts, matches(m, f))
 		}}
 		widen(&out, parts)
 		return out, nil
 	}
-	return requirement{text: "that is none of: " + strings.Join(texts, ", "), match: func(f *facts) bool {
-		return !slices.ContainsFunc(parts, matches(f))
+	return requirement{text: "that is none of: " + strings.Join(texts, ", "), match: func(m *meter, f *facts) bool {
+		return m.Spend(len(parts)) == nil && !slices.ContainsFunc(parts, matches(m, f))
 	}}, nil
 }
 

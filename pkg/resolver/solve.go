@@ -20,18 +20,21 @@ func packageProperty(p catalog.Property) (v property.Package, err error) {
 // solve finds what serves the roots. Those that a clash is about get a problem and are left out, until what
 // is left can be served.
 func (d *decision) solve() {
-	for len(d.roots) > 0 {
+	for len(d.roots) > 0 && d.meter.Spend(len(d.roots)) == nil {
 		if p, taken, ok := d.straight(); ok {
 			d.choose(p, taken)
 			return
 		}
 		p, err := d.build()
+		d.last = p
 		var taken []sat.ID
 		if err == nil {
-			taken, err = p.sat.Solve()
+			taken, err = p.sat.Solve(d.meter)
 		}
 		var clash *sat.Unsatisfiable
 		switch {
+		case d.meter.err != nil:
+			return
 		case err == nil:
 			d.choose(p, taken)
 			return
@@ -65,16 +68,24 @@ func (d *decision) leaveOut(p *problem, core []sat.Applied) {
 		}
 		return
 	}
+	c := p.clashOf(core)
+	leaving := map[*root]bool{}
 	for _, r := range new {
-		d.answer.Problems[r.Subscription.UID] = d.explain(p, core, r)
+		if d.meter.Spend(c.cost) != nil || d.meter.look() != nil {
+			return
+		}
+		leaving[r] = true
+		d.answer.Problems[r.Subscription.UID] = d.explain(p, c, r)
 	}
-	d.roots = slices.DeleteFunc(d.roots, func(r *root) bool { return slices.Contains(new, r) })
+	d.roots = slices.DeleteFunc(d.roots, func(r *root) bool { return leaving[r] })
 }
 
 func rootsIn(core []sat.Applied) []*root {
 	var out []*root
+	seen := map[*root]bool{}
 	for _, a := range core {
-		if r := a.Constraint.Note.(*note).root; r != nil && !slices.Contains(out, r) {
+		if r := a.Constraint.Note.(*note).root; r != nil && !seen[r] {
+			seen[r] = true
 			out = append(out, r)
 		}
 	}
@@ -94,11 +105,17 @@ func (d *decision) choose(p *problem, taken []sat.ID) {
 	choices := map[sat.ID]Choice{}
 	for _, id := range c.ids {
 		o := p.operators[id]
+		if d.meter.Spend(len(d.subjects)) != nil {
+			return
+		}
 		choices[id] = Choice{
 			Catalog: o.catalog, Package: o.pkg, Channel: o.channel, Bundle: o.name, Replaces: o.replaces, Subscription: d.made(o),
 		}
 	}
 	for _, r := range d.roots {
+		if d.meter.Spend(len(r.candidates)) != nil {
+			return
+		}
 		if id, ok := c.firstOf(r.candidates); ok && c.set[id] != "" {
 			choice := choices[id]
 			choice.Subscription = r.Subscription
@@ -154,11 +171,14 @@ func (c *changes) firstOf(all []*operator) (sat.ID, bool) {
 
 // visit notes who needs a change, and what that needs in turn.
 func (c *changes) visit(id sat.ID, sub *operatorsv1alpha1.Subscription) {
-	if slices.Contains(c.neededBy[id], sub) {
+	if c.meter.Spend(1+len(c.neededBy[id])) != nil || slices.Contains(c.neededBy[id], sub) {
 		return
 	}
 	c.neededBy[id] = append(c.neededBy[id], sub)
 	for _, n := range c.needs[id] {
+		if c.meter.Spend(len(n.candidates)) != nil {
+			return
+		}
 		if other, ok := c.firstOf(n.candidates); ok && c.set[other] != "" {
 			c.visit(other, sub)
 		}
@@ -169,6 +189,9 @@ func (c *changes) visit(id sat.ID, sub *operatorsv1alpha1.Subscription) {
 // place they take.
 func (c *changes) join() {
 	for _, id := range c.ids {
+		if c.meter.Spend(len(c.ids)) != nil {
+			return
+		}
 		for _, n := range c.needs[id] {
 			if other, ok := c.firstOf(n.candidates); ok && c.set[other] != "" {
 				c.union(id, other)
@@ -198,6 +221,9 @@ func (c *changes) replaced(id sat.ID) *operator {
 // touches says whether a change brings a kind that the version owned which another one replaces, or takes the
 // place of what that one needed.
 func (c *changes) touches(was *operator, change sat.ID) bool {
+	if c.meter.Spend(1+len(was.apis)*len(c.operators[change].apis)/10) != nil {
+		return false
+	}
 	if slices.ContainsFunc(c.operators[change].apis, func(a api) bool { return slices.Contains(was.apis, a) }) {
 		return true
 	}
@@ -205,8 +231,10 @@ func (c *changes) touches(was *operator, change sat.ID) bool {
 	if gone == nil {
 		return false
 	}
-	asked, err := was.requirements()
-	return err == nil && slices.ContainsFunc(asked, func(r requirement) bool { return r.match(gone.facts) })
+	asked, err := was.requirements(c.meter)
+	return err == nil && slices.ContainsFunc(asked, func(r requirement) bool {
+		return c.meter.Spend(1+r.cost) == nil && r.match(c.meter, gone.facts)
+	})
 }
 
 func (c *changes) find(id sat.ID) sat.ID {

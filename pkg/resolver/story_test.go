@@ -111,7 +111,7 @@ func (p *play) resolve() Answer {
 		s.Optional = strings.HasPrefix(string(s.Subscription.UID), "made") && s.Installed == nil
 		ns.Subjects = append(ns.Subjects, s)
 	}
-	return world(catalogs...).Resolve(ns)
+	return world(catalogs...).resolve(ns)
 }
 
 // settle carries out what is decided, one set at a time, any first.

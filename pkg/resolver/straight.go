@@ -30,18 +30,28 @@ func (d *decision) straight() (*problem, []sat.ID, bool) {
 			}
 			continue
 		}
-		o := p.operators[p.order[looked]]
-		looked++
-		needs, err := d.needsOf(p, o)
-		if err != nil || len(p.order) > MaxOperators {
+		if !d.wantNeeds(t, p.operators[p.order[looked]]) {
 			return nil, nil, false
 		}
-		p.needs[o.id] = needs
-		for _, n := range needs {
-			t.wanted = append(t.wanted, n.candidates)
-		}
+		looked++
 	}
 	return p, p.order, true
+}
+
+// wantNeeds adds the dependencies of an operator to the choices to make. It reports false when a limit is exceeded.
+func (d *decision) wantNeeds(t *table, o *operator) bool {
+	if d.meter.Spend(1) != nil {
+		return false
+	}
+	needs, err := d.needsOf(t.problem, o)
+	if err != nil || len(t.order) > MaxOperators || t.candidates > maxAllCandidates {
+		return false
+	}
+	t.needs[o.id] = needs
+	for _, n := range needs {
+		t.wanted = append(t.wanted, n.candidates)
+	}
+	return true
 }
 
 // table is what was taken, by what there may be one of, and the choices that are still to be made.
@@ -56,6 +66,9 @@ type table struct {
 func (t *table) takeOne() bool {
 	all := t.wanted[0]
 	t.wanted = t.wanted[1:]
+	if t.meter.Spend(1+len(all)) != nil {
+		return false
+	}
 	if slices.ContainsFunc(all, func(o *operator) bool { return t.operators[o.id] != nil }) {
 		return true
 	}

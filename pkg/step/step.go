@@ -14,6 +14,8 @@ type Step struct {
 	Object *unstructured.Unstructured
 	// Owner is the install that the object belongs to.
 	Owner ownerutil.Owner
+	// Dropped are the keys of labels and annotations that the bundle may not set (bundle.Harmless).
+	Dropped []string
 	// Install is how a ClusterServiceVersion is to be installed; nil for other objects, and where a plan no
 	// longer tells.
 	Install *Install

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -149,6 +150,37 @@ func TestOtherChangesAreNotChecked(t *testing.T) {
 	}
 }
 
+// A selector is evaluated with the account's permissions, and the status lists what it selects.
+func TestASelectorThatTakesEffectIsCheckedAsTheNameIs(t *testing.T) {
+	everyProfile(t, func(s *site) {
+		og := s.made(boss)
+		edit := func(c client.Client, change func(*operatorsv1.OperatorGroupSpec)) error {
+			after := og.DeepCopy()
+			change(&after.Spec)
+			err := c.Update(s.Context(), after)
+			if err == nil {
+				og = after
+			}
+			return err
+		}
+		selecting := func(team string) func(*operatorsv1.OperatorGroupSpec) {
+			return func(spec *operatorsv1.OperatorGroupSpec) {
+				spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"team": team}}
+			}
+		}
+		list := func(targets ...string) func(*operatorsv1.OperatorGroupSpec) {
+			return func(spec *operatorsv1.OperatorGroupSpec) { spec.TargetNamespaces = targets }
+		}
+		require.NoError(s, edit(s.carol, list(s.namespace)))
+		require.NoError(s, edit(s.carol, selecting("a")), "the list wins")
+		s.denied(edit(s.carol, list()), namesBoss)
+		require.NoError(s, edit(s.admin, list()))
+		s.denied(edit(s.carol, selecting("b")), namesBoss)
+		require.NoError(s, edit(s.carol, list(s.namespace, "other")))
+		require.NoError(s, edit(s.carol, func(spec *operatorsv1.OperatorGroupSpec) { spec.Selector = nil }))
+	})
+}
+
 func TestAnAccountOnceGivenUpIsCheckedWhenNamedAgain(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, manifests.ProfileBounded)
@@ -229,18 +261,24 @@ func TestTheMessageSaysWhatToGrant(t *testing.T) {
 // quote is for a shell.
 func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
-// A mistake in an expression shows only when a request meets it, and then everybody is refused; the
-// controller manager looks at the types before.
-func TestThePolicysExpressionsHaveTheRightTypes(t *testing.T) {
+// A mistake in an expression shows only when a request meets it, and then every request is refused; the
+// controller manager checks the types before.
+func TestTheExpressionsOfThePoliciesHaveTheRightTypes(t *testing.T) {
 	for _, profile := range manifests.Profiles() {
-		c := clusters[profile]
+		list := &admissionregistrationv1.ValidatingAdmissionPolicyList{}
 		(&env.Tenant{T: t}).Eventually(func(ct *assert.CollectT) {
-			got := &admissionregistrationv1.ValidatingAdmissionPolicy{}
-			assert.NoError(ct, c.Client.Get(t.Context(), client.ObjectKey{Name: "remit-author-check"}, got))
-			assert.Equal(ct, got.Generation, got.Status.ObservedGeneration)
-			if assert.NotNil(ct, got.Status.TypeChecking) {
-				assert.Empty(ct, got.Status.TypeChecking.ExpressionWarnings)
+			assert.NoError(ct, clusters[profile].Client.List(t.Context(), list))
+			for _, got := range list.Items {
+				assert.Equal(ct, got.Generation, got.Status.ObservedGeneration, got.Name)
+				if assert.NotNil(ct, got.Status.TypeChecking, got.Name) {
+					assert.Empty(ct, got.Status.TypeChecking.ExpressionWarnings, got.Name)
+				}
 			}
 		})
+		var names []string
+		for _, p := range list.Items {
+			names = append(names, p.Name)
+		}
+		require.Subset(t, names, []string{"remit-author-check", "remit-csv-author-check", "remit-grants"})
 	}
 }

@@ -20,6 +20,7 @@ import (
 
 	"github.com/remit-olm/remit/manifests"
 	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/preflight"
 	"github.com/remit-olm/remit/test/env"
 )
 
@@ -88,6 +89,9 @@ func newSite(t *testing.T, profile string) *site {
 	s.eventually(func(c *assert.CollectT) { // the API server's own view trails by moments
 		assert.NoError(c, s.alice.Create(t.Context(), s.group("probe", installer), client.DryRunAll))
 		assert.ErrorContains(c, s.carol.Create(t.Context(), s.group("probe", boss), client.DryRunAll), policy)
+		if err := s.admin.Create(t.Context(), s.csv("probe"), client.DryRunAll); err != nil {
+			assert.False(c, preflight.Unready(err) && !strings.Contains(err.Error(), "no params found"), "%v", err)
+		}
 	})
 	return s
 }

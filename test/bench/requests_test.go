@@ -21,11 +21,11 @@ type requests []audit.Event
 // stillness is how long nothing is sent until an install counts as over.
 const stillness = 1500 * time.Millisecond
 
-func ours(e audit.Event) bool {
+func ours(self audit.Self, e audit.Event) bool {
 	if e.Verb == "watch" || e.Object != nil && e.Object.Resource == "leases" {
 		return false
 	}
-	return env.Self().Is(e) || strings.HasSuffix(e.User.Username, ":"+env.AccountName)
+	return self.Is(e) || strings.HasSuffix(e.User.Username, ":"+env.AccountName)
 }
 
 // mark is the number of requests so far.
@@ -36,7 +36,7 @@ func mark(b testing.TB) int {
 
 func sentSince(b testing.TB, from int) requests {
 	b.Helper()
-	all, err := cluster(b).Audited(context.Background(), ours)
+	all, err := cluster(b).Audited(context.Background(), func(e audit.Event) bool { return ours(cluster(b).Self(), e) })
 	require.NoError(b, err)
 	return all[from:]
 }
@@ -63,9 +63,9 @@ func quiet(tn *env.Tenant) {
 func (r requests) table() []string {
 	counts := map[string]int{}
 	for _, e := range r {
-		who := "account"
-		if env.Self().Is(e) {
-			who = e.User.Username[strings.LastIndex(e.User.Username, ":")+1:]
+		who := e.User.Username[strings.LastIndex(e.User.Username, ":")+1:]
+		if who == env.AccountName {
+			who = "account"
 		}
 		what := e.RequestURI
 		if o := e.Object; o != nil {

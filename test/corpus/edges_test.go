@@ -2,6 +2,7 @@ package corpus
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"maps"
 	"os"
@@ -163,13 +164,16 @@ func (e *edge) classify(unserved map[string]string) {
 // successor is what the resolver makes of one who has the older version and follows a channel.
 func (e *edge) successor(channel string) string {
 	csv := &operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: e.graph.Key.Namespace, Name: e.from}}
-	answer := e.graph.in.Resolve(resolver.Namespace{Subjects: []resolver.Subject{{
+	answer, err := e.graph.in.Resolve(context.Background(), resolver.Full(), resolver.Namespace{Subjects: []resolver.Subject{{
 		Installed: csv,
 		Subscription: &operatorsv1alpha1.Subscription{ObjectMeta: metav1.ObjectMeta{Namespace: e.graph.Key.Namespace, Name: e.pkg, UID: "walker"},
 			Spec: &operatorsv1alpha1.SubscriptionSpec{
 				CatalogSource: e.graph.Key.Name, CatalogSourceNamespace: e.graph.Key.Namespace, Package: e.pkg, Channel: channel,
 			}},
 	}}})
+	if err != nil {
+		return err.Error()
+	}
 	for _, set := range answer.Sets {
 		for _, c := range set {
 			if c.Replaces == e.from {

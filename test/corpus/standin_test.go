@@ -13,13 +13,25 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/remit-olm/remit/pkg/bundle"
+	"github.com/remit-olm/remit/pkg/lib/group"
 )
 
-// unserved says why a cluster of today cannot install the bundle whoever asks; "" where it can.
+// unserved returns why no account of an OperatorGroup's own can install the bundle on a current cluster; "" if one can.
 func (p *published) unserved() string {
 	for _, obj := range p.Objects {
 		if gvk := obj.GroupVersionKind(); gvk.Group == apiextensionsv1.GroupName && gvk.Version != "v1" {
 			return "CustomResourceDefinition " + obj.GetName() + " of " + gvk.Version + ", which no API server serves since Kubernetes 1.22"
+		}
+	}
+	return p.protected()
+}
+
+// protected returns which CustomResourceDefinition only the default account may write; "" if there is none. The CLI
+// prints no permissions for such a bundle.
+func (p *published) protected() string {
+	for _, obj := range p.Objects {
+		if name, _, _ := unstructured.NestedString(obj.Object, "spec", "group"); obj.GetKind() == "CustomResourceDefinition" && group.Protected(name) {
+			return "CustomResourceDefinition " + obj.GetName() + " belongs to a protected API group"
 		}
 	}
 	return ""

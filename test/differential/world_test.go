@@ -131,7 +131,7 @@ func (d dice) subjects() []rbacv1.Subject {
 func (w world) listers(tb testing.TB, indexed bool) rbac.Listers {
 	store := func(objects ...any) toolscache.Indexer {
 		s := toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc})
-		require.NoError(tb, s.AddIndexers(rbac.SubjectIndexers()))
+		require.NoError(tb, s.AddIndexers(rbac.BindingIndexers()))
 		for _, obj := range objects {
 			require.NoError(tb, s.Add(obj))
 		}

@@ -85,6 +85,7 @@ func TestASelectorFollowsTheNamespacesThatItMatches(t *testing.T) {
 	label := map[string]string{"e2e.remit.dev/targets-of": tn.Namespace}
 	first := tn.Other(label)
 	grantAnywhere(tn)
+	tn.Grant(rbac.ClusterScope, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"namespaces"}, Verbs: []string{"get"}})
 	tn.Create(&operatorsv1.OperatorGroup{ObjectMeta: tn.Meta("group"), Spec: operatorsv1.OperatorGroupSpec{
 		ServiceAccountName: env.AccountName, Selector: &metav1.LabelSelector{MatchLabels: label},
 	}})

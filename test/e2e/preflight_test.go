@@ -198,6 +198,7 @@ func TestRemitItselfWritesNoConfigMapsButReports(t *testing.T) {
 	t.Parallel()
 	tn := cluster.Tenant(t)
 	self := cluster.As(t, "system:serviceaccount:remit:remit-catalog")
+	tn.Group(env.AccountName, tn.Namespace)
 	plan, another := ownPlan(tn, "plan"), ownPlan(tn, "another") // what is owned by nobody is collected
 	report := func(edit func(*corev1.ConfigMap)) *corev1.ConfigMap {
 		cm := &corev1.ConfigMap{ObjectMeta: tn.Meta("remit-report-plan"), Data: map[string]string{"report.yaml": "x", "grant.yaml": "y"}}

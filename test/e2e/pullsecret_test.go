@@ -59,7 +59,7 @@ func TestPullSecretsAreReadAsWhoMayReadThem(t *testing.T) {
 	tn.Grant(tn.Namespace, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{"late", "wrong"}, Verbs: []string{"get", "watch"}})
 	wrong := secret(tn.Namespace, "wrong")
 	wrong.Data[corev1.DockerConfigJsonKey] = []byte(`{"auths":{}}`)
-	for _, s := range []*corev1.Secret{secret(tn.Namespace, "held"), secret(tn.Namespace, "lacked"), secret(names.DefaultNamespace, tn.Namespace), wrong} {
+	for _, s := range []*corev1.Secret{secret(tn.Namespace, "held"), secret(tn.Namespace, "lacked"), secret(names.DefaultCatalogNamespace, tn.Namespace), wrong} {
 		tn.Create(s)
 		asks(s.Namespace, s.Name)
 	}
@@ -76,7 +76,7 @@ func TestPullSecretsAreReadAsWhoMayReadThem(t *testing.T) {
 	}
 	tn.Eventually(func(c *assert.CollectT) {
 		says(c, tn.Namespace, "held", "READY")
-		says(c, names.DefaultNamespace, tn.Namespace, "READY")
+		says(c, names.DefaultCatalogNamespace, tn.Namespace, "READY")
 		says(c, tn.Namespace, "lacked", "TRANSIENT_FAILURE", "401", `"lacked" is forbidden`, "serviceaccount:"+tn.Namespace+":"+env.AccountName)
 	})
 	tn.Eventually(func(c *assert.CollectT) {

@@ -39,7 +39,7 @@ func TestAServiceAccountKeepsWhatOthersPutOnIt(t *testing.T) {
 	require.NoError(t, tn.Get("sample-operator", sa))
 	before := sa.DeepCopy()
 	sa.Labels["team"] = "green"
-	sa.Annotations = map[string]string{"note": "ours"}
+	sa.Annotations["note"] = "ours"
 	sa.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "pull"}}
 	sa.Secrets = []corev1.ObjectReference{{Name: "token"}}
 	// Without one of its own labels, it is written again.

@@ -27,10 +27,10 @@ import (
 const auditLag = 30 * time.Second
 
 // Self are Remit's own identities on this cluster.
-func Self() audit.Self {
-	return audit.Self{Namespace: names.DefaultNamespace, Users: []string{
-		scoped.Username(names.DefaultNamespace, names.ServiceAccountCatalog),
-		scoped.Username(names.DefaultNamespace, names.ServiceAccountOLM),
+func (c *Cluster) Self() audit.Self {
+	return audit.Self{Namespace: c.Home, Catalogs: c.Catalogs, Users: []string{
+		scoped.Username(c.Home, names.ServiceAccountCatalog),
+		scoped.Username(c.Home, names.ServiceAccountOLM),
 	}}
 }
 
@@ -69,14 +69,14 @@ func (c *Cluster) AuditedFrom(ctx context.Context, offset int64, match func(audi
 // CheckSelf holds all that was sent as Remit's own identities up to now to the closed list of the
 // security model. It returns how many requests there were, by identity; none at all is an error, too.
 func (c *Cluster) CheckSelf(ctx context.Context) ([]string, error) {
-	self := Self()
+	self := c.Self()
 	counts, outside := map[string]int{}, map[string]bool{}
 	_, err := c.Audited(ctx, func(e audit.Event) bool {
 		if !self.Is(e) {
 			return false
 		}
 		kind := "reads"
-		if e.IsWrite() {
+		if e.AsksToWrite() {
 			kind = "writes"
 		}
 		counts[e.User.Username+" "+kind]++
@@ -120,7 +120,7 @@ func (c *Cluster) RunTests(m *testing.M) int {
 // log, or beside it.
 func (c *Cluster) mark(ctx context.Context) (string, error) {
 	name := "audit-mark-" + rand.String(10)
-	err := c.Client.Get(ctx, client.ObjectKey{Namespace: names.DefaultNamespace, Name: name}, &corev1.ConfigMap{})
+	err := c.Client.Get(ctx, client.ObjectKey{Namespace: c.Home, Name: name}, &corev1.ConfigMap{})
 	if !apierrors.IsNotFound(err) {
 		return "", fmt.Errorf("mark the audit log: %w", err)
 	}

@@ -1,6 +1,7 @@
 package env
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -8,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/manifests"
@@ -33,12 +35,19 @@ type Cluster struct {
 	Client client.WithWatch
 	// Bin holds the programs.
 	Bin string
+	// Home is the namespace of Remit, Catalogs that of the global catalogs.
+	Home, Catalogs string
 }
 
 // Options of Start.
 type Options struct {
 	// Profile of manifests; the default is bounded.
 	Profile string
+	// Render makes the objects to install in place of the profile's.
+	Render func() ([]*unstructured.Unstructured, error)
+	// Namespace is where those install Remit; the default is names.DefaultNamespace. CatalogNamespace is that of the global
+	// catalogs; the default is names.DefaultCatalogNamespace.
+	Namespace, CatalogNamespace string
 	// Catalogs maps images to directories for the catalog program.
 	Catalogs map[string]string
 	// CatalogArgs are more flags for the catalog program.
@@ -79,7 +88,7 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Cluster{Instance: instance, Bin: bin}
+	c := &Cluster{Instance: instance, Bin: bin, Home: cmp.Or(o.Namespace, names.DefaultNamespace), Catalogs: cmp.Or(o.CatalogNamespace, names.DefaultCatalogNamespace)}
 	if err := c.install(ctx, o); err != nil {
 		_ = instance.Stop()
 		return nil, err
@@ -107,16 +116,21 @@ func (c *Cluster) install(ctx context.Context, o Options) error {
 	if c.Client, err = client.NewWithWatch(c.Config(), client.Options{Scheme: scheme}); err != nil {
 		return err
 	}
-	profile := o.Profile
-	if profile == "" {
-		profile = manifests.ProfileBounded
+	if o.Render == nil {
+		o.Render = func() ([]*unstructured.Unstructured, error) {
+			return manifests.Render(cmp.Or(o.Profile, manifests.ProfileBounded))
+		}
+	}
+	objs, err := o.Render()
+	if err != nil {
+		return err
 	}
 	catalog := manifests.Args{Deployment: names.ServiceAccountCatalog, Args: append(listen(9441), o.CatalogArgs...)}
 	for image, dir := range o.Catalogs {
 		catalog.Args = append(catalog.Args, "--catalog-directory="+image+"="+dir)
 	}
 	olm := manifests.Args{Deployment: names.ServiceAccountOLM, Args: listen(9442)}
-	return manifests.Install(ctx, c.Client, profile, append([]manifests.Args{catalog, olm}, o.Args...)...)
+	return manifests.Apply(ctx, c.Client, objs, append([]manifests.Args{catalog, olm}, o.Args...)...)
 }
 
 // listen overrides the manifests' flags: a program listens at its Pod's address only, also for what it

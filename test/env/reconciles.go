@@ -14,8 +14,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"github.com/remit-olm/remit/pkg/lib/names"
 )
 
 // metricsPort is where the programs' own counters are served.
@@ -28,7 +26,7 @@ var reconciled = regexp.MustCompile(`^controller_runtime_reconcile_total\{contro
 func (c *Cluster) Reconciles(ctx context.Context) (map[string]int, error) {
 	counted, err := c.Measured(ctx, "", reconciled)
 	if err == nil && len(counted) == 0 {
-		err = fmt.Errorf("no metrics of reconciles in namespace %s", names.DefaultNamespace)
+		err = fmt.Errorf("no metrics of reconciles in namespace %s", c.Home)
 	}
 	out := map[string]int{}
 	for controller, n := range counted {
@@ -41,7 +39,7 @@ func (c *Cluster) Reconciles(ctx context.Context) (map[string]int, error) {
 // one of Remit's programs, or of both for "".
 func (c *Cluster) Measured(ctx context.Context, program string, line *regexp.Regexp) (map[string]float64, error) {
 	pods := &corev1.PodList{}
-	if err := c.Client.List(ctx, pods, client.InNamespace(names.DefaultNamespace)); err != nil {
+	if err := c.Client.List(ctx, pods, client.InNamespace(c.Home)); err != nil {
 		return nil, err
 	}
 	out := map[string]float64{}

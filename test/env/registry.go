@@ -101,7 +101,9 @@ func (tn *Tenant) Serve(name string, r api.RegistryServer) string {
 	tn.T.Cleanup(server.Stop)
 
 	port := corev1.ServicePort{Name: "grpc", Port: registryPort}
-	tn.Create(&corev1.Service{ObjectMeta: tn.Meta(name), Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{port}}})
+	// The selector finds nothing: no controller touches the slice below.
+	tn.Create(&corev1.Service{ObjectMeta: tn.Meta(name), Spec: corev1.ServiceSpec{
+		Selector: map[string]string{"played-by": "test"}, Ports: []corev1.ServicePort{port}}})
 	meta := tn.Meta(name)
 	meta.Labels = map[string]string{discoveryv1.LabelServiceName: name}
 	tn.Create(&discoveryv1.EndpointSlice{

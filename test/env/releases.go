@@ -203,7 +203,7 @@ func (tn *Tenant) GrantReleases() {
 	tn.Grant(tn.Namespace,
 		all("", "serviceaccounts"), all("apps", "deployments"), all(rbacv1.GroupName, "roles", "rolebindings"),
 		all(operatorsv1alpha1.GroupName, "clusterserviceversions", "installplans"),
-		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"get"}},
+		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"get", "watch"}},
 		rbacv1.PolicyRule{APIGroups: []string{operatorsv1alpha1.GroupName}, Resources: []string{"operatorconditions"},
 			Verbs: []string{"get", "update", "patch"}},
 	)

@@ -18,7 +18,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/pkg/bundle"
-	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/preflight"
 	"github.com/remit-olm/remit/pkg/rbac"
@@ -72,7 +71,19 @@ func (tn *Tenant) Meta(name string) metav1.ObjectMeta {
 // Create creates an object as the cluster's administrator.
 func (tn *Tenant) Create(obj client.Object) {
 	tn.T.Helper()
-	require.NoError(tn.T, tn.Cluster.Client.Create(tn.T.Context(), obj))
+	require.NoError(tn.T, tn.CreateAs(tn.Cluster.Client, obj))
+}
+
+// CreateAs makes an object as somebody. The API server may not have seen yet, for its admission policies, an
+// OperatorGroup that was just made: then it is asked again.
+func (tn *Tenant) CreateAs(c client.Client, obj client.Object) error {
+	tn.T.Helper()
+	var err error
+	tn.Eventually(func(t *assert.CollectT) {
+		err = c.Create(tn.T.Context(), obj)
+		assert.False(t, preflight.Unready(err), "%v", err)
+	})
+	return err
 }
 
 // Get reads an object of the tenant's namespace.
@@ -83,7 +94,7 @@ func (tn *Tenant) Get(name string, obj client.Object) error {
 // Enrol lets Remit request tokens of the account.
 func (tn *Tenant) Enrol() {
 	tn.T.Helper()
-	for _, obj := range scoped.Enrolment(tn.Account, names.DefaultNamespace) {
+	for _, obj := range scoped.Enrolment(tn.Account, tn.Cluster.Home) {
 		tn.Create(obj)
 	}
 }
@@ -91,7 +102,7 @@ func (tn *Tenant) Enrol() {
 // Withdraw takes the enrolment back.
 func (tn *Tenant) Withdraw() {
 	tn.T.Helper()
-	for _, obj := range scoped.Enrolment(tn.Account, names.DefaultNamespace) {
+	for _, obj := range scoped.Enrolment(tn.Account, tn.Cluster.Home) {
 		require.NoError(tn.T, tn.Cluster.Client.Delete(tn.T.Context(), obj))
 	}
 }

@@ -51,7 +51,7 @@ func csvs() []row {
 		{number: "77", title: "a CSV that replaces somebody else's, by whom may not delete it", holds: p0(), play: func(s *scene) {
 			s.install(bundleOf(csv()))
 			victim := s.Succeeded(probeCSV)
-			author := s.author("clusterserviceversions", "create")
+			author := s.authorWho(rule("operators.coreos.com", "clusterserviceversions", "create"), actAs(accountName))
 			attacker := forge.NewCSV("attacker.v9.0.0").Apart("attacker").Set(probeCSV, "spec", "replaces")
 			require.NoError(s.T, s.apply(author, attacker.Object))
 			s.Eventually(func(c *assert.CollectT) {
@@ -91,18 +91,26 @@ func csvs() []row {
 			require.NotContains(s.T, csv.Labels, names.LabelCopiedFrom)
 			require.Equal(s.T, s.Namespace, csv.Annotations[names.AnnotationTargetNamespaces])
 		}},
-		{number: "80", title: "a copied CSV whose label is taken away", holds: p0(), play: func(s *scene) {
+		{number: "80", title: "a copied CSV whose label is taken away, by whom may not act as the account", holds: p0(), play: func(s *scene) {
 			s.group(s.Namespace)
 			copied := csv().Set(map[string]any{names.LabelCopiedFrom: neighbour}, "metadata", "labels")
 			require.NoError(s.T, s.apply(cluster.Client, copied.Object))
+			author := s.authorWho(rule("operators.coreos.com", "clusterserviceversions", "get", "patch"))
 			csv := s.CSV(s.T, probeCSV)
 			before := csv.DeepCopy()
-			csv.Status.Phase, csv.Status.Reason = succeeded, operatorsv1alpha1.CSVReasonCopied
-			require.NoError(s.T, cluster.Client.Status().Patch(s.T.Context(), csv, client.MergeFrom(before)))
-			before = csv.DeepCopy()
 			delete(csv.Labels, names.LabelCopiedFrom)
-			require.NoError(s.T, s.mallory().Patch(s.T.Context(), csv, client.MergeFrom(before)))
+			s.denied(author.Patch(s.T.Context(), csv, client.MergeFrom(before)))
 			s.noDeployments()
+		}},
+		{number: "80a", title: "a live CSV whose status says that it is a copy", holds: p0(), play: func(s *scene) {
+			s.install(bundleOf(csv()))
+			s.Succeeded(probeCSV)
+			s.forge(s.authorWho(rule("operators.coreos.com", "clusterserviceversions/status", "update")), probeCSV,
+				statusOf(succeeded, operatorsv1alpha1.CSVReasonCopied))
+			s.csvSays(succeeded) // it is looked after as before
+			s.Eventually(func(c *assert.CollectT) {
+				assert.NotEqual(c, operatorsv1alpha1.CSVReasonCopied, s.CSV(c, probeCSV).Status.Reason)
+			})
 		}},
 		{number: "82", title: "a CSV that is named as a Role of the namespace", holds: p0(), play: func(s *scene) {
 			role := &rbacv1.Role{ObjectMeta: s.Meta("own")}
@@ -148,8 +156,14 @@ func (s *scene) bindings() []rbacv1.RoleBinding {
 // author is a person who may do this to one kind of this API, and nothing else.
 func (s *scene) author(resource string, verbs ...string) client.Client {
 	s.T.Helper()
+	return s.authorWho(rule("operators.coreos.com", resource, verbs...))
+}
+
+// authorWho is a person who may do this, and nothing else.
+func (s *scene) authorWho(rules ...rbacv1.PolicyRule) client.Client {
+	s.T.Helper()
 	const name = "author"
 	s.bind(rbacv1.Subject{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: name}, name,
-		profile{own: []rbacv1.PolicyRule{rule("operators.coreos.com", resource, verbs...), rule("", "pods", "list")}})
+		profile{own: append(rules, rule("", "pods", "list"))})
 	return s.knownAs(name)
 }

@@ -11,6 +11,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/test/escape/forge"
@@ -44,9 +45,6 @@ func deployments() []row {
 	runsAs := func(name string) func() forge.CSV {
 		return func() forge.CSV { return csv().PodSpec(name, "serviceAccountName") }
 	}
-	declaresBoss := func() forge.CSV {
-		return csv().Permissions(forge.Entry(bossName, readMaps)).PodSpec(bossName, "serviceAccountName")
-	}
 	return slices.Concat(
 		notAs("44", "a Deployment that runs as a stronger ServiceAccount", runsAs(bossName), "may not run as ServiceAccount", bossName),
 		notAs("44a", "a Deployment that names it in the deprecated field",
@@ -74,6 +72,21 @@ func deployments() []row {
 				s.install(bundleOf(csv().Permissions(forge.Entry(accountName, readMaps)).PodSpec(accountName, "serviceAccountName")))
 				s.planSays("ServiceAccount "+s.Namespace+"/"+accountName, "exists and is not ours")
 				s.nothingWritten()
+			}},
+			{number: "191", title: "a CSV that declares a ServiceAccount that is absent, and bound to more than the account holds", holds: p0(), play: func(s *scene) {
+				s.bossIsLeft()
+				s.install(bundleOf(declaresBoss()))
+				s.csvSays(failed, "may not run as ServiceAccount", "not newer than it", "permissions outside of namespace")
+				s.runsAsNobody(bossName)
+				require.NoError(s.T, cluster.Client.Delete(s.T.Context(), s.bossBinding()))
+				s.csvSays(succeeded)
+			}},
+			{number: "191-direct", title: "one that a tenant makes", holds: p0(), play: func(s *scene) {
+				s.bossIsLeft()
+				s.group(s.Namespace)
+				require.NoError(s.T, s.apply(s.mallory(), declaresBoss().Object))
+				s.csvSays(failed, "may not run as ServiceAccount", "not newer than it")
+				s.noDeployments()
 			}},
 			{number: "46", title: "an account that may not make Deployments", holds: withoutDeployments(), play: func(s *scene) {
 				s.install(bundleOf(csv()))
@@ -131,6 +144,30 @@ func deployments() []row {
 				}
 			}},
 		})
+}
+
+// runsAsNobody asserts that no Deployment runs as a ServiceAccount, also a while later.
+func (s *scene) runsAsNobody(name string) {
+	s.T.Helper()
+	s.settle()
+	list := &appsv1.DeploymentList{}
+	s.list(list)
+	for i := range list.Items {
+		require.NotEqual(s.T, name, list.Items[i].Spec.Template.Spec.ServiceAccountName, list.Items[i].Name)
+	}
+}
+
+// bossIsLeft binds the stronger ServiceAccount, which does not exist.
+func (s *scene) bossIsLeft() {
+	s.T.Helper()
+	s.told.Stronger = []string{bossName}
+	s.createOutside(s.bossBinding())
+}
+
+func (s *scene) bossBinding() *rbacv1.ClusterRoleBinding {
+	return &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: s.Namespace + "-left"},
+		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
+		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: s.Namespace, Name: bossName}}}
 }
 
 func (s *scene) strangersDeployment() *appsv1.Deployment {

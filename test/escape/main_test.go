@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -18,6 +19,8 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	installed "github.com/remit-olm/remit/manifests"
+	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/test/env"
 	"github.com/remit-olm/remit/test/env/registry"
 	"github.com/remit-olm/remit/test/escape/oracle"
@@ -58,7 +61,7 @@ func run(m *testing.M) int {
 	images = registry.Start()
 	defer images.Close()
 	cluster, err = env.Start(ctx, env.Options{Catalogs: catalogs, CatalogArgs: []string{
-		"--global-catalog-namespace=" + blessed, "--registry-plain-http=" + images.Host}})
+		"--global-catalog-namespace=" + blessed, "--registry-plain-http=" + images.Host}, Args: verbose()})
 	if err != nil {
 		return fail(err)
 	}
@@ -78,8 +81,21 @@ func run(m *testing.M) int {
 	if judge != nil {
 		fmt.Printf("escape: %d of %d rows passed; the oracle looked %d times at each of its %d invariants; the programs were never larger than %d MiB\n",
 			passed.Load(), ran.Load(), judge.Checks, oracle.Invariants, judge.Largest>>20)
+		fmt.Printf("escape: in no row a program used more than %s of processor time, an identity sent more than %d requests, or the healthy install took more than %s\n",
+			judge.Busiest, judge.Most, judge.Slowest.Round(time.Millisecond))
+		if crowdFigure != "" {
+			fmt.Println("escape:", crowdFigure)
+		}
 	}
 	return code
+}
+
+// verbose makes both programs log as much as they can, for I4 to look at.
+func verbose() []installed.Args {
+	return []installed.Args{
+		{Deployment: names.ServiceAccountCatalog, Args: []string{"--debug"}},
+		{Deployment: names.ServiceAccountOLM, Args: []string{"--debug"}},
+	}
 }
 
 func fail(err error) int {

@@ -2,16 +2,27 @@ package escape
 
 import (
 	"context"
+	"os"
+	"path/filepath"
 	"testing"
 
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+	appsv1 "k8s.io/api/apps/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/lib/scoped"
+	"github.com/remit-olm/remit/test/escape/oracle"
 )
 
 // An oracle that sees nothing passes every row: each of its invariants is broken once, on purpose.
@@ -35,11 +46,55 @@ func TestTheOracleSees(t *testing.T) {
 			self := s.bearing(names.DefaultNamespace, names.ServiceAccountCatalog)
 			require.Error(s.T, self.Create(s.T.Context(), &corev1.ConfigMap{ObjectMeta: s.Meta("by-self")}))
 		}},
+		{"I2", "a dry run of Remit's own identity", []string{"I2", "dryRun=All"}, func(s *scene) {
+			self := s.bearing(names.DefaultNamespace, names.ServiceAccountCatalog)
+			require.Error(s.T, self.Create(s.T.Context(), &corev1.ConfigMap{ObjectMeta: s.Meta("by-self")}, client.DryRunAll))
+		}},
+		{"I2", "a token of somebody in another namespace", []string{"I2", neighbour, "serviceaccounts/victim/token"}, tokenOfANeighbour},
+		{"I2", "a patch of a CSV that is no finalizer's", []string{"I2", "clusterserviceversions/any"}, func(s *scene) {
+			self := s.bearing(names.DefaultNamespace, names.ServiceAccountOLM)
+			require.Error(s.T, self.Patch(s.T.Context(), &operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: s.Meta("any")},
+				client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"a":"b"}}}`))))
+		}},
 		{"I3", "a change in the neighbour's namespace", []string{"I3", neighbour, "was made"}, func(s *scene) {
 			cm := &corev1.ConfigMap{}
 			cm.Namespace, cm.Name = neighbour, "intruder"
 			require.NoError(s.T, s.bearing(s.Namespace, bossName).Create(s.T.Context(), cm))
 			s.T.Cleanup(func() { _ = cluster.Client.Delete(context.Background(), cm) })
+		}},
+		{"I3", "a change of what the test has made", []string{"I3", "configmaps " + neighbour + "/shared was made"}, func(s *scene) {
+			cm := &corev1.ConfigMap{}
+			cm.Namespace, cm.Name = neighbour, "shared"
+			s.createOutside(cm.DeepCopy())
+			cm.Data = map[string]string{"by": "an intruder"}
+			require.NoError(s.T, s.bearing(s.Namespace, bossName).Update(s.T.Context(), cm))
+		}},
+		{"I3", "a change in the namespace of another row", []string{"I3 (nothing outside changes)", "/intruder was made"}, func(s *scene) {
+			other := newScene(s.T, row{number: "another", holds: p0()})
+			require.NoError(s.T, judge.Check(s.T.Context(), &other.told))
+			cm := &corev1.ConfigMap{ObjectMeta: other.Meta("intruder")}
+			require.NoError(s.T, s.bearing(s.Namespace, bossName).Create(s.T.Context(), cm))
+			s.T.Cleanup(other.leave)
+		}},
+		{"I4", "a token in a log", []string{"I4", "the log", "serviceaccount:"}, func(s *scene) {
+			dir := filepath.Join(cluster.Dir, "pods", s.Namespace+"_any_1")
+			require.NoError(s.T, os.MkdirAll(dir, 0o700))
+			s.T.Cleanup(func() { _ = os.RemoveAll(dir) })
+			require.NoError(s.T, os.WriteFile(filepath.Join(dir, "any.log"), []byte(`level=debug token="`+s.token(s.Namespace, accountName)+`"`), 0o600))
+		}},
+		{"I5", "an account that sends too many requests", []string{"I5", accountName + " sent", "requests"}, manyRequests},
+		{"I7", "a Pod that the account runs as a stronger ServiceAccount", []string{"I7", "pods", "runs as", bossName}, func(s *scene) {
+			require.NoError(s.T, s.bearing(s.Namespace, accountName).Create(s.T.Context(),
+				&corev1.Pod{ObjectMeta: s.Meta("usurper"), Spec: podAs(bossName)}))
+		}},
+		{"I7", "a Deployment that ran as one", []string{"I7", "deployments", "usurper", bossName}, func(s *scene) {
+			labels := map[string]string{"app": "usurper"}
+			d := &appsv1.Deployment{ObjectMeta: s.Meta("usurper"), Spec: appsv1.DeploymentSpec{Replicas: ptr.To[int32](0),
+				Selector: &metav1.LabelSelector{MatchLabels: labels},
+				Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: podAs(bossName)}}}
+			acct := s.bearing(s.Namespace, accountName)
+			require.NoError(s.T, acct.Create(s.T.Context(), d))
+			require.NoError(s.T, acct.Delete(s.T.Context(), d))
 		}},
 		{"I4", "a token in a ConfigMap", []string{"I4", "configmaps", "serviceaccount:"}, func(s *scene) {
 			s.createOutside(&corev1.ConfigMap{ObjectMeta: s.Meta("leak"), Data: map[string]string{"log": "Bearer " + s.token(s.Namespace, accountName)}})
@@ -63,6 +118,37 @@ func TestTheOracleSees(t *testing.T) {
 	}
 }
 
+func podAs(serviceAccount string) corev1.PodSpec {
+	return corev1.PodSpec{ServiceAccountName: serviceAccount, Containers: []corev1.Container{{Name: "any", Image: "escape.test/operator:v1"}}}
+}
+
+// tokenOfANeighbour has Remit get the token of a ServiceAccount that is enrolled, and no account of any row.
+func tokenOfANeighbour(s *scene) {
+	victim := types.NamespacedName{Namespace: neighbour, Name: "victim"}
+	sa := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: victim.Namespace, Name: victim.Name}}
+	s.createOutside(sa)
+	for _, obj := range scoped.Enrolment(victim, names.DefaultNamespace) {
+		s.createOutside(obj)
+	}
+	self := s.bearing(names.DefaultNamespace, names.ServiceAccountCatalog)
+	s.Eventually(func(c *assert.CollectT) {
+		assert.NoError(c, self.SubResource("token").Create(s.T.Context(), sa, &authenticationv1.TokenRequest{}))
+	})
+}
+
+// manyRequests sends more of them as the account than the oracle allows.
+func manyRequests(s *scene) {
+	acct := s.bearing(s.Namespace, accountName)
+	var group errgroup.Group
+	group.SetLimit(8)
+	for range oracle.MaxRequests + 1 {
+		group.Go(func() error {
+			return acct.Get(s.T.Context(), client.ObjectKey{Namespace: s.Namespace, Name: "default"}, &corev1.ServiceAccount{})
+		})
+	}
+	require.NoError(s.T, group.Wait())
+}
+
 // token is one of a ServiceAccount.
 func (s *scene) token(namespace, name string) string {
 	s.T.Helper()
@@ -76,7 +162,14 @@ func (s *scene) token(namespace, name string) string {
 // bearing is a client that has nothing but a ServiceAccount's token, as a program has.
 func (s *scene) bearing(namespace, name string) client.WithWatch {
 	s.T.Helper()
+	return s.bearingAs("", namespace, name)
+}
+
+// bearingAs is bearing under a user agent.
+func (s *scene) bearingAs(agent, namespace, name string) client.WithWatch {
+	s.T.Helper()
 	config := rest.AnonymousClientConfig(cluster.Config())
+	config.UserAgent = agent
 	config.BearerToken = s.token(namespace, name)
 	c, err := client.NewWithWatch(config, client.Options{Scheme: cluster.Client.Scheme(), Mapper: cluster.Client.RESTMapper()})
 	require.NoError(s.T, err)

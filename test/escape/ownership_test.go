@@ -69,7 +69,7 @@ func ownership() []row {
 			}
 		}},
 		{number: "88", title: "an object that is replaced between the look and the write", holds: p0(), play: func(s *scene) {
-			owner := ownerutil.Owner{Lineage: ownerutil.Lineage{Package: probe, Namespace: s.Namespace}, CSV: probeCSV}
+			owner := ownerutil.Owner{Lineage: s.lineage(), CSV: probeCSV, Proofs: s.proofs()}
 			desired := s.configMapOf(owner, "raced")
 			account := s.bearing(s.Namespace, accountName)
 			_, _, err := apply.Ensure(s.T.Context(), account, desired, deployment.Ours(owner))
@@ -85,7 +85,7 @@ func ownership() []row {
 			require.Equal(s.T, theirs.GetUID(), after.UID)
 		}},
 		{number: "88a", title: "an object that is made between the look and the write", holds: p0(), play: func(s *scene) {
-			owner := ownerutil.Owner{Lineage: ownerutil.Lineage{Package: probe, Namespace: s.Namespace}, CSV: probeCSV}
+			owner := ownerutil.Owner{Lineage: s.lineage(), CSV: probeCSV, Proofs: s.proofs()}
 			theirs := s.configMapOf(owner, "raced")
 			theirs.SetLabels(nil)
 			require.NoError(s.T, unstructured.SetNestedField(theirs.Object, "theirs", "data", "key"))

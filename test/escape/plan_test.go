@@ -15,7 +15,6 @@ import (
 
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/resolver"
-	"github.com/remit-olm/remit/test/env"
 	"github.com/remit-olm/remit/test/env/audit"
 	"github.com/remit-olm/remit/test/escape/forge"
 )
@@ -73,7 +72,7 @@ func installPlans() []row {
 			r.Manifest = `{"kind":"ConfigMap","name":"y","namespace":"kube-system","catalogSourceName":"catalog"}`
 		}), func(s *scene) {
 			require.Empty(s.T, s.requests(func(e audit.Event) bool {
-				return e.Object != nil && e.Object.Namespace == "kube-system" && e.Object.Name == "y" && (env.Self().Is(e) || strings.HasSuffix(e.User.Username, ":"+accountName))
+				return e.Object != nil && e.Object.Namespace == "kube-system" && e.Object.Name == "y" && (cluster.Self().Is(e) || strings.HasSuffix(e.User.Username, ":"+accountName))
 			}))
 		}),
 		forged("70", "steps that are marked as there", marked(operatorsv1alpha1.StepStatusPresent), nil),
@@ -85,6 +84,15 @@ func installPlans() []row {
 		forged("70c", "another account in the status", func(st *operatorsv1alpha1.InstallPlanStatus) {
 			st.AttenuatedServiceAccountRef = &corev1.ObjectReference{Kind: "ServiceAccount", Namespace: "kube-system", Name: "default"}
 		}, nil),
+		{number: "72d", title: "a plan that is created by whom may not act as the account", holds: p0(), play: func(s *scene) {
+			ip := s.waiting()
+			author := s.authorWho(rule("operators.coreos.com", "installplans", "get", "create"))
+			mine := &operatorsv1alpha1.InstallPlan{ObjectMeta: s.Meta("mine"), Spec: ip.Spec}
+			mine.Labels, mine.Annotations, mine.OwnerReferences = ip.Labels, ip.Annotations, ip.OwnerReferences
+			mine.Spec.Approval, mine.Spec.Approved = operatorsv1alpha1.ApprovalAutomatic, true
+			s.denied(author.Create(s.T.Context(), mine))
+			s.noDeployments()
+		}},
 		{number: "72", title: "a plan whose pins are another bundle's", holds: p0(), play: func(s *scene) {
 			ip := s.waiting()
 			mallory := s.mallory()
@@ -173,8 +181,10 @@ func (s *scene) foreignPlan(generation int) {
 	s.T.Helper()
 	ip := &operatorsv1alpha1.InstallPlan{ObjectMeta: s.Meta("install-forged"), Spec: operatorsv1alpha1.InstallPlanSpec{
 		Approval: operatorsv1alpha1.ApprovalAutomatic, Approved: true, Generation: generation, ClusterServiceVersionNames: []string{probeCSV}}}
-	require.NoError(s.T, s.mallory().Create(s.T.Context(), ip))
-	s.install(bundleOf(csv()))
+	s.group(s.Namespace)
+	require.NoError(s.T, s.CreateAs(s.mallory(), ip))
+	s.publish(bundleOf(csv()))
+	s.subscribe()
 	s.Succeeded(probeCSV)
 	ref := s.Subscription(s.T).Status.InstallPlanRef
 	require.NotEqual(s.T, ip.Name, ref.Name)

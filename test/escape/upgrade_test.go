@@ -81,7 +81,7 @@ func upgrades() []row {
 				labels[key] = value
 			}
 			attacker := forge.NewCSV("attacker.v9.0.0").Apart("attacker").Set(probeCSV, "spec", "replaces").Set(labels, "metadata", "labels")
-			require.NoError(s.T, s.apply(s.author("clusterserviceversions", "create"), attacker.Object))
+			require.NoError(s.T, s.apply(s.csvAuthor(), attacker.Object))
 			s.Eventually(func(c *assert.CollectT) { assert.Equal(c, succeeded, s.CSV(c, "attacker.v9.0.0").Status.Phase) })
 			s.settle()
 			s.stays(victim)

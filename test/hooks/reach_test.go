@@ -14,6 +14,7 @@ import (
 
 	"github.com/remit-olm/remit/manifests"
 	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/rbac"
 	"github.com/remit-olm/remit/test/env"
 )
 
@@ -55,6 +56,9 @@ func TestANamespaceThatBeginsToMatchIsCovered(t *testing.T) {
 	matched, later := tn.Other(team), tn.Other(nil)
 	c := operator(1)
 	grant(tn, c, tn.Namespace, matched, later)
+	for _, target := range []string{matched, later} {
+		tn.Grant(target, rbac.GetNamespace(target)...)
+	}
 	tn.Create(&operatorsv1.OperatorGroup{
 		ObjectMeta: tn.Meta("group"),
 		Spec:       operatorsv1.OperatorGroupSpec{ServiceAccountName: env.AccountName, Selector: &metav1.LabelSelector{MatchLabels: team}},

@@ -1,6 +1,7 @@
 package lockdown
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/pkg/lib/names"
@@ -84,13 +86,7 @@ func TestTheCRDAccountWritesNewCRDsForAccountsThatMayNot(t *testing.T) {
 // Who writes CustomResourceDefinitions reads the objects that exist, and sees more than the account. What it finds
 // is told as the account may know it.
 func TestWhatTheCRDAccountReadsIsToldAsFarAsTheAccountMayRead(t *testing.T) {
-	c, err := bounded()
-	require.NoError(t, err)
-	writer := &env.Tenant{T: t, Cluster: c, Namespace: names.DefaultNamespace, Account: types.NamespacedName{Namespace: names.DefaultNamespace, Name: crdWriter}}
-	err = c.Client.Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: writer.Meta(crdWriter)})
-	require.NoError(t, client.IgnoreAlreadyExists(err))
-	writer.Enrol()
-	writer.Grant(rbac.ClusterScope, rbacv1.PolicyRule{APIGroups: []string{apiextensionsv1.GroupName}, Resources: []string{crds}, Verbs: []string{"create", "patch"}})
+	c, writer := withWriter(t)
 	tn := c.Tenant(t)
 	tn.GrantReleases()
 	tn.Group(env.AccountName, tn.Namespace)
@@ -126,7 +122,7 @@ func TestWhatTheCRDAccountReadsIsToldAsFarAsTheAccountMayRead(t *testing.T) {
 	require.NoError(t, c.Client.Delete(t.Context(), foreign))
 	tn.Succeeded("a.v2.0.0")
 	readers := map[string]bool{}
-	_, err = c.Audited(t.Context(), func(e audit.Event) bool {
+	_, err := c.Audited(t.Context(), func(e audit.Event) bool {
 		if e.Object != nil && e.Object.APIGroup == group && e.Verb == "list" && strings.HasPrefix(e.User.Username, "system:serviceaccount:remit:") {
 			readers[e.User.Username] = true
 		}
@@ -134,4 +130,46 @@ func TestWhatTheCRDAccountReadsIsToldAsFarAsTheAccountMayRead(t *testing.T) {
 	})
 	require.NoError(t, err)
 	require.Equal(t, map[string]bool{scoped.Username(names.DefaultNamespace, crdWriter): true}, readers)
+}
+
+// withWriter is the cluster with a CRD account that may write CustomResourceDefinitions.
+func withWriter(t *testing.T) (*env.Cluster, *env.Tenant) {
+	t.Helper()
+	c, err := bounded()
+	require.NoError(t, err)
+	writer := &env.Tenant{T: t, Cluster: c, Namespace: names.DefaultNamespace, Account: types.NamespacedName{Namespace: names.DefaultNamespace, Name: crdWriter}}
+	err = c.Client.Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: writer.Meta(crdWriter)})
+	require.NoError(t, client.IgnoreAlreadyExists(err))
+	writer.Enrol()
+	t.Cleanup(func() {
+		for _, obj := range scoped.Enrolment(writer.Account, c.Home) {
+			require.NoError(t, client.IgnoreNotFound(c.Client.Delete(context.Background(), obj)))
+		}
+	})
+	writer.Grant(rbac.ClusterScope, rbacv1.PolicyRule{APIGroups: []string{apiextensionsv1.GroupName}, Resources: []string{crds}, Verbs: []string{"create", "patch"}})
+	return c, writer
+}
+
+// What a bundle says of its CustomResourceDefinition is written with more rights than its account has: neither whom the API server
+// asks to convert nor an order to another program is among it (ADR 0022, 0029).
+func TestTheCRDAccountWritesNoConversionOfABundlesChoice(t *testing.T) {
+	c, _ := withWriter(t)
+	tn := c.Tenant(t)
+	tn.GrantReleases()
+	tn.Group(env.AccountName, tn.Namespace)
+	group := tn.Namespace + ".example.com"
+	hostile := env.Gadgets(group)
+	hostile.Annotations = map[string]string{"cert-manager.io/inject-ca-from": "kube-system/crown", "example.com/kept": "yes"}
+	hostile.Spec.Conversion = &apiextensionsv1.CustomResourceConversion{Strategy: apiextensionsv1.WebhookConverter, Webhook: &apiextensionsv1.WebhookConversion{
+		ConversionReviewVersions: []string{"v1"}, ClientConfig: &apiextensionsv1.WebhookClientConfig{URL: ptr.To("https://127.0.0.1:1/convert")},
+	}}
+	tn.PublishWith("catalog", env.Brings{"a.v1.0.0": hostile}, "a.v1.0.0 stable")
+	tn.Subscribe("catalog", "a", "stable")
+	tn.Succeeded("a.v1.0.0")
+	made := &apiextensionsv1.CustomResourceDefinition{}
+	require.NoError(t, c.Client.Get(t.Context(), client.ObjectKey{Name: "gadgets." + group}, made))
+	require.Equal(t, apiextensionsv1.NoneConverter, made.Spec.Conversion.Strategy)
+	require.Nil(t, made.Spec.Conversion.Webhook)
+	require.Equal(t, "yes", made.Annotations["example.com/kept"])
+	require.NotContains(t, made.Annotations, "cert-manager.io/inject-ca-from")
 }

@@ -7,12 +7,10 @@ import (
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/test/env"
@@ -38,7 +36,6 @@ func TestTheDefaultAccountInstallsWhereItApplies(t *testing.T) {
 func TestElsewhereAnEmptyNameInstallsNothing(t *testing.T) {
 	c, err := limited()
 	require.NoError(t, err)
-	limitPolicy(t, c)
 	tn := c.Tenant(t)
 	tn.Group(env.AccountName, tn.Namespace)
 	pod := "system:serviceaccount:" + tn.Namespace + ":operator"
@@ -64,16 +61,6 @@ func TestElsewhereAnEmptyNameInstallsNothing(t *testing.T) {
 	require.NoError(t, operator.Delete(t.Context(), og))
 	require.NoError(t, operator.Create(t.Context(), &operatorsv1.OperatorGroup{ObjectMeta: tn.Meta("group")}))
 	nothing()
-}
-
-// limitPolicy tells the author check of the limit, as docs/tasks/install-remit.md says.
-func limitPolicy(t *testing.T, c *env.Cluster) {
-	t.Helper()
-	policy := &admissionregistrationv1.ValidatingAdmissionPolicy{}
-	require.NoError(t, c.Client.Get(t.Context(), client.ObjectKey{Name: "remit-author-check"}, policy))
-	require.Equal(t, "defaultAccount", policy.Spec.Variables[0].Name)
-	policy.Spec.Variables[0].Expression = "request.namespace in ['" + favoured + "'] ? 'remit/remit-default' : ''"
-	require.NoError(t, c.Client.Update(t.Context(), policy))
 }
 
 // grantTo gives a user rules in the tenant's namespace.

@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/remit-olm/remit/manifests"
 	pkgbundle "github.com/remit-olm/remit/pkg/bundle"
@@ -44,7 +46,7 @@ func run(m *testing.M) int {
 var running []func() error
 
 // limited has a default account, as in compat, for one namespace.
-var limited = start(env.Options{Profile: manifests.ProfileCompat, Args: []manifests.Args{
+var limited = start(env.Options{Render: limitedCompat, Args: []manifests.Args{
 	{Deployment: names.ServiceAccountCatalog, Args: []string{"--default-account-namespaces=" + favoured}},
 	{Deployment: names.ServiceAccountOLM, Args: []string{"--default-account-namespaces=" + favoured}},
 }})
@@ -53,6 +55,30 @@ var limited = start(env.Options{Profile: manifests.ProfileCompat, Args: []manife
 var bounded = start(env.Options{Args: []manifests.Args{
 	{Deployment: names.ServiceAccountCatalog, Args: []string{"--crd-account=" + names.DefaultNamespace + "/" + crdWriter}},
 }})
+
+// limitedCompat is compat whose author checks know of the limit, as docs/tasks/install-remit.md says.
+func limitedCompat() ([]*unstructured.Unstructured, error) {
+	objs, err := manifests.Render(manifests.ProfileCompat)
+	if err != nil {
+		return nil, err
+	}
+	for _, obj := range objs {
+		authors := []string{"remit-author-check", "remit-csv-author-check"}
+		if !slices.Contains(authors, obj.GetName()) || obj.GetKind() != "ValidatingAdmissionPolicy" {
+			continue
+		}
+		variables, _, err := unstructured.NestedSlice(obj.Object, "spec", "variables")
+		if err != nil {
+			return nil, err
+		}
+		variables[1] = map[string]any{"name": "defaultAccount",
+			"expression": "request.namespace in ['" + favoured + "'] ? variables.installation + '/remit-default' : ''"}
+		if err := unstructured.SetNestedSlice(obj.Object, variables, "spec", "variables"); err != nil {
+			return nil, err
+		}
+	}
+	return objs, nil
+}
 
 func start(o env.Options) func() (*env.Cluster, error) {
 	return sync.OnceValues(func() (*env.Cluster, error) {

@@ -15,6 +15,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/pkg/lib/names"
@@ -158,6 +159,9 @@ func TestWhatIsForbiddenIsSaidAndGoesThroughOnceGranted(t *testing.T) {
 func TestGroupsThatDoNotSuit(t *testing.T) {
 	t.Parallel()
 	tn := cluster.Tenant(t)
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: tn.Namespace}}
+	first := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"remit.dev/clusterserviceversion-first":""}}}`))
+	require.NoError(t, cluster.Client.Patch(t.Context(), ns, first))
 	grant(tn)
 	newCSV(tn, func(c *csv) {
 		for i := range c.Spec.InstallModes {

@@ -163,7 +163,7 @@ func TestWithoutTheRightToWebhooksNothingIsMadeAndOnceGrantedAllIs(t *testing.T)
 			dependents = append(dependents, r.Dependents[0].Message)
 		}
 	}
-	require.Equal(t, []string{`namespaced rule:{"verbs":["delete"],"apiGroups":[""],"resources":["configmaps"]}`}, dependents)
+	require.Equal(t, []string{`namespaced rule:{"verbs":["delete","get"],"apiGroups":[""],"resources":["configmaps"]}`}, dependents)
 	for _, obj := range []client.Object{&appsv1.Deployment{}, &corev1.Service{}, &corev1.Secret{}} {
 		require.True(t, apierrors.IsNotFound(tn.Get(map[bool]string{true: "demo", false: "demo-service"}[fmt.Sprintf("%T", obj) == "*v1.Deployment"], obj)))
 	}

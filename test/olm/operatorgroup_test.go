@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/remit-olm/remit/pkg/rbac"
 	"github.com/remit-olm/remit/test/env"
 )
 
@@ -42,6 +43,7 @@ func requireTargets(tn *env.Tenant, targets ...string) {
 func TestTargetsBySelectorFollowTheLabels(t *testing.T) {
 	t.Parallel()
 	tn := cluster.Tenant(t)
+	tn.Grant(rbac.ClusterScope, rbac.GetNamespace(tn.Namespace+"-a")...)
 	og := &operatorsv1.OperatorGroup{ObjectMeta: tn.Meta("group")}
 	og.Spec.ServiceAccountName = env.AccountName
 	og.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"team": tn.Namespace}}

@@ -6,14 +6,12 @@ import (
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/pkg/lib/names"
-	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 	"github.com/remit-olm/remit/pkg/rbac"
 	"github.com/remit-olm/remit/test/env"
 )
@@ -222,22 +220,4 @@ func TestOfThreeVersionsTheNewestStays(t *testing.T) {
 		assert.Empty(c, ofVersion(tn, newer))
 	})
 	require.Len(t, ofVersion(tn, "demo.v3.0.0"), 4)
-}
-
-func TestABundleDoesNotReplaceAnothersOperator(t *testing.T) {
-	t.Parallel()
-	tn, _ := upgrading(t, deleteRBAC(), deleteCSVs())
-	newCSV(tn, replacing, func(c *csv) {
-		lineage := ownerutil.Lineage{Package: "another", Namespace: c.Namespace}
-		c.Labels = map[string]string{names.LabelLineage: lineage.Mark(), lineage.ComponentLabel(): ""}
-		c.Spec.InstallStrategy.StrategySpec.DeploymentSpecs[0].Name = "other"
-	})
-	tn.Eventually(func(c *assert.CollectT) {
-		got := &csv{}
-		assert.NoError(c, tn.Get(newer, got))
-		assert.NotEmpty(c, got.Status.RequirementStatus)
-	})
-	requireSucceeded(tn)
-	require.Len(t, ofVersion(tn, "demo.v1.0.0"), 6)
-	require.NoError(t, tn.Get("demo", &corev1.ServiceAccount{}))
 }

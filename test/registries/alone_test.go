@@ -70,13 +70,13 @@ func restart(t *testing.T) {
 	t.Helper()
 	list := &corev1.PodList{}
 	mine := client.MatchingLabels{"app.kubernetes.io/name": names.ServiceAccountCatalog}
-	require.NoError(t, cluster.Client.List(t.Context(), list, client.InNamespace(global), mine))
+	require.NoError(t, cluster.Client.List(t.Context(), list, client.InNamespace(names.DefaultNamespace), mine))
 	require.Len(t, list.Items, 1)
 	old := list.Items[0]
 	require.NoError(t, cluster.Client.Delete(t.Context(), &old))
 	eventually(t, func(c *assert.CollectT) {
 		list := &corev1.PodList{}
-		assert.NoError(c, cluster.Client.List(t.Context(), list, client.InNamespace(global), mine))
+		assert.NoError(c, cluster.Client.List(t.Context(), list, client.InNamespace(names.DefaultNamespace), mine))
 		if assert.Len(c, list.Items, 1) {
 			assert.NotEqual(c, old.UID, list.Items[0].UID)
 			assert.True(c, server.IsReady(&list.Items[0]))

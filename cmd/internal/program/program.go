@@ -3,6 +3,7 @@
 package program
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,16 +12,18 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/api/validation"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/remit-olm/remit/pkg/controller"
 	"github.com/remit-olm/remit/pkg/lib/logging"
+	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/lib/version"
 )
 
 // Program is one of them.
 type Program struct {
-	// Name is that of the executable, UserAgent how the API server's audit log shows it.
+	// Name is that of the executable, UserAgent how the API server's audit log shows it, and the name of its ServiceAccount.
 	Name      string
 	UserAgent string
 	// AddFlags adds the program's own flags; it may be nil.
@@ -31,8 +34,8 @@ type Program struct {
 
 // Common are the flags of both programs, as read.
 type Common struct {
-	// Namespace of Remit itself.
-	Namespace string
+	// Namespace of Remit itself, and CatalogNamespace of the global catalogs.
+	Namespace, CatalogNamespace string
 	// Default is the installation's default account; it may be empty.
 	Default scoped.Default
 }
@@ -40,6 +43,7 @@ type Common struct {
 type flagValues struct {
 	kubeconfig        string
 	namespace         string
+	catalogNamespace  string
 	defaultAccount    Account
 	defaultNamespaces []string
 	metricsAddress    string
@@ -52,6 +56,8 @@ type flagValues struct {
 func (v *flagValues) add(flags *pflag.FlagSet) {
 	flags.StringVar(&v.kubeconfig, "kubeconfig", "", "path of a kubeconfig; the default is $KUBECONFIG, then the Pod's own ServiceAccount")
 	flags.StringVar(&v.namespace, "namespace", controller.OwnNamespace(), "namespace of Remit itself")
+	flags.StringVar(&v.catalogNamespace, "global-catalog-namespace", cmp.Or(os.Getenv("GLOBAL_CATALOG_NAMESPACE"), names.DefaultCatalogNamespace),
+		"namespace whose CatalogSources every namespace may use; it must not be --namespace")
 	flags.Var(&v.defaultAccount, "default-account",
 		"<namespace>/<name> of the ServiceAccount that bounds OperatorGroups which name none; empty: nothing is installed through such groups")
 	flags.StringSliceVar(&v.defaultNamespaces, "default-account-namespaces", nil,
@@ -91,12 +97,28 @@ func (p Program) run(ctx context.Context, args []string) error {
 	if flags.NArg() > 0 {
 		return fmt.Errorf("%q is no flag: arguments are not taken", flags.Arg(0))
 	}
-	common := Common{Namespace: v.namespace}
+	common := Common{Namespace: v.namespace, CatalogNamespace: v.catalogNamespace}
+	if err := v.checkNamespaces(); err != nil {
+		return err
+	}
 	var err error
 	if common.Default, err = v.byDefault(); err != nil {
 		return err
 	}
 	return p.start(ctx, v, common)
+}
+
+// checkNamespaces returns an error that names the flag that is wrong. In Remit's own namespace are its tokens (docs/adr/0026).
+func (v *flagValues) checkNamespaces() error {
+	for flag, namespace := range map[string]string{"--namespace": v.namespace, "--global-catalog-namespace": v.catalogNamespace} {
+		if problems := validation.ValidateNamespaceName(namespace, false); len(problems) > 0 {
+			return fmt.Errorf("%s: %q is not the name of a namespace: %s", flag, namespace, problems[0])
+		}
+	}
+	if v.catalogNamespace == v.namespace {
+		return fmt.Errorf("--global-catalog-namespace: %q is the namespace of Remit itself; global catalogs need another one", v.namespace)
+	}
+	return nil
 }
 
 // byDefault is the default account; an error names the flag that is wrong. A limit without an account is
@@ -121,6 +143,10 @@ func (p Program) start(ctx context.Context, v *flagValues, common Common) error 
 	if err != nil {
 		return err
 	}
+	check := func(ctx context.Context) error { return checkPolicies(ctx, config, p.UserAgent, common) }
+	if err := check(ctx); err != nil {
+		return err
+	}
 	mgr, err := controller.NewManager(config, controller.ManagerOptions{
 		UserAgent:      p.UserAgent,
 		Namespace:      v.namespace,
@@ -130,6 +156,12 @@ func (p Program) start(ctx context.Context, v *flagValues, common Common) error 
 	})
 	if err != nil {
 		return err
+	}
+	if v.leaderElect {
+		// A replica may have waited for long.
+		if err := mgr.Add(manager.RunnableFunc(check)); err != nil {
+			return err
+		}
 	}
 	if err := p.Setup(ctx, mgr, common); err != nil {
 		return err

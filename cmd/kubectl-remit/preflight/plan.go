@@ -119,8 +119,12 @@ func reportOf(account types.NamespacedName, d preflight.Document) *preflight.Rep
 		}
 		return out
 	}
+	missing := findings(d.Missing)
+	for _, cause := range d.Elsewhere {
+		missing = append(missing, preflight.Finding{Elsewhere: true, Cause: cause})
+	}
 	return &preflight.Report{
-		Account: account, Findings: findings(d.Missing), Unknown: findings(d.Unknown), Allowed: findings(d.Allowed),
+		Account: account, Findings: missing, Unknown: findings(d.Unknown), Allowed: findings(d.Allowed),
 		Refused: d.Refused, Notes: d.Notes,
 	}
 }

@@ -3,6 +3,7 @@ package preflight
 import (
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/remit-olm/remit/cmd/kubectl-remit/internal/cli"
 	"github.com/remit-olm/remit/pkg/preflight"
@@ -48,10 +49,10 @@ func (r *result) print(out, errOut io.Writer, format cli.Format) error {
 		})
 	}
 	for _, note := range r.report.Notes {
-		fmt.Fprintln(errOut, "note:", note)
+		fmt.Fprintln(errOut, "note:", oneLine(note))
 	}
 	for _, f := range r.report.Unknown {
-		fmt.Fprintf(errOut, "unknown: %s: %s\n", f.Cause, f.Why)
+		fmt.Fprintln(errOut, "unknown:", oneLine(f.Cause+": "+f.Why))
 	}
 	switch {
 	case !r.report.Clear():
@@ -63,3 +64,6 @@ func (r *result) print(out, errOut io.Writer, format cli.Format) error {
 	_, err := fmt.Fprintf(out, "ServiceAccount %s holds all that %s needs in namespace %q.\n", r.account, r.what, r.namespace)
 	return err
 }
+
+// oneLine keeps a note, which may repeat a bundle's text, from passing for a manifest.
+func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }

@@ -96,6 +96,9 @@ func (o *Options) Run(ctx context.Context, arg string) error {
 	if err != nil {
 		return fmt.Errorf("bundle %q: %w", arg, err)
 	}
+	if len(report.Refused) > 0 {
+		return fmt.Errorf("bundle %q is installed by no account of an OperatorGroup's own: %s", arg, report.RefusedText())
+	}
 	objects, err := o.objects(account, report)
 	if err != nil {
 		return err

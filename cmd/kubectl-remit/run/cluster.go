@@ -83,7 +83,7 @@ func (d *demo) start(ctx context.Context, catalogDir string) error {
 // serve makes the one CatalogSource, in the global catalog namespace, and waits for its content.
 func (d *demo) serve(ctx context.Context) error {
 	source := &operatorsv1alpha1.CatalogSource{
-		ObjectMeta: metav1.ObjectMeta{Namespace: names.DefaultNamespace, Name: catalogName},
+		ObjectMeta: metav1.ObjectMeta{Namespace: names.DefaultCatalogNamespace, Name: catalogName},
 		Spec:       operatorsv1alpha1.CatalogSourceSpec{SourceType: operatorsv1alpha1.SourceTypeGrpc, Image: catalogImage},
 	}
 	if err := d.client.Create(ctx, source); err != nil {

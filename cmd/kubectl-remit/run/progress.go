@@ -8,23 +8,33 @@ import (
 	"time"
 
 	"golang.org/x/term"
+
+	"github.com/remit-olm/remit/cmd/kubectl-remit/internal/cli"
 )
 
 // progress shows one line for each step. On a terminal the line of a step that runs is replaced by the
 // one that says how it ended; elsewhere only the latter is written.
 type progress struct {
-	out      io.Writer
-	terminal bool
+	out io.Writer
+	// terminal takes commands; nil where there is none.
+	terminal io.Writer
 }
 
 func newProgress(out io.Writer) *progress {
-	file, ok := out.(*os.File)
-	return &progress{out: out, terminal: ok && term.IsTerminal(int(file.Fd()))}
+	raw := out
+	if w, ok := out.(*cli.Writer); ok {
+		raw = w.Raw()
+	}
+	p := &progress{out: out}
+	if file, ok := raw.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
+		p.terminal = file
+	}
+	return p
 }
 
 // step runs one step and returns its error.
 func (p *progress) step(what string, do func() error) error {
-	if p.terminal {
+	if p.terminal != nil {
 		fmt.Fprintf(p.out, "  … %s", what)
 	}
 	start := time.Now()
@@ -33,8 +43,8 @@ func (p *progress) step(what string, do func() error) error {
 	if err != nil {
 		mark = "✗"
 	}
-	if p.terminal {
-		fmt.Fprint(p.out, "\r\x1b[K")
+	if p.terminal != nil {
+		fmt.Fprint(p.terminal, "\r\x1b[K")
 	}
 	fmt.Fprintf(p.out, "  %s %s (%s)\n", mark, what, took(start))
 	return err

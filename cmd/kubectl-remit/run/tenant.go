@@ -104,7 +104,7 @@ func (t *tenant) subscribe(ctx context.Context) error {
 	return t.client.Create(ctx, &operatorsv1alpha1.Subscription{
 		ObjectMeta: t.meta(t.pkg),
 		Spec: &operatorsv1alpha1.SubscriptionSpec{
-			CatalogSource: catalogName, CatalogSourceNamespace: names.DefaultNamespace, Package: t.pkg,
+			CatalogSource: catalogName, CatalogSourceNamespace: names.DefaultCatalogNamespace, Package: t.pkg,
 			Channel: t.channel, StartingCSV: t.startingCSV,
 		},
 	})

@@ -230,15 +230,14 @@ func split(held []rbacv1.PolicyRule, needed rbac.Set, uses []rbacv1.PolicyRule) 
 	if rbac.TooLarge(held) {
 		return nil, held
 	}
-	for _, atom := range rbac.Atoms(rbac.Minimal(held)) {
-		one := []rbacv1.PolicyRule{atom}
-		if len(needed.Missing(one)) == 0 {
-			continue
-		}
-		set := rbac.NewSet(one)
-		if slices.ContainsFunc(uses, func(use rbacv1.PolicyRule) bool { return len(set.Missing([]rbacv1.PolicyRule{use})) == 0 }) {
+	atoms := rbac.Atoms(rbac.Minimal(held))
+	used := rbac.NewSet(atoms).Using(uses)
+	for i, atom := range atoms {
+		switch {
+		case needed.Covers(atoms[i : i+1]):
+		case used[i]:
 			wider = append(wider, atom)
-		} else {
+		default:
 			unused = append(unused, atom)
 		}
 	}

@@ -15,6 +15,8 @@ const (
 // AuditPolicy keeps the metadata of every completed request, except what the components themselves only read: that is nine tenths of
 // the traffic and says nothing about the product. Requests of ServiceAccounts outside kube-system are kept without exception, reads
 // included, since tests prove with them that an operator never asked for more than its account may have. A watch appears when it ends.
+// Of two kinds of writes by ServiceAccounts the objects are kept too, as nothing else tells what they did: changes of
+// ClusterServiceVersions by Remit itself, and what runs Pods, which may be deleted before anybody looks.
 func AuditPolicy() string {
 	components := []string{"system:apiserver", NodeUser, ControllerManagerUser, SchedulerUser}
 	return `apiVersion: audit.k8s.io/v1
@@ -30,6 +32,18 @@ rules:
 - level: None
   userGroups: ["system:unauthenticated"]
   nonResourceURLs: ["/readyz*", "/livez*", "/healthz*", "/version"]
+- level: RequestResponse
+  userGroups: ["system:serviceaccounts:remit"]
+  verbs: [patch, update]
+  resources:
+  - {group: operators.coreos.com, resources: [clusterserviceversions]}
+- level: RequestResponse
+  userGroups: ["system:serviceaccounts"]
+  verbs: [create, patch, update]
+  resources:
+  - {group: "", resources: [pods, replicationcontrollers]}
+  - {group: apps, resources: [daemonsets, deployments, replicasets, statefulsets]}
+  - {group: batch, resources: [cronjobs, jobs]}
 - level: Metadata
 `
 }

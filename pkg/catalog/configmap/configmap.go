@@ -21,9 +21,9 @@ const (
 	KeyPackages = "packages"
 )
 
-// Load reads the catalog that a ConfigMap holds. The caller sets Key and Priority of the Snapshot
+// Load reads the catalog that a ConfigMap holds, within the limits of a Loader. The caller sets Key and Priority of the Snapshot
 // before it publishes it.
-func Load(ctx context.Context, cm *corev1.ConfigMap) (*catalog.Snapshot, error) {
+func Load(ctx context.Context, cm *corev1.ConfigMap, loader fbc.Loader) (*catalog.Snapshot, error) {
 	keys := keysOf(cm)
 	files := map[string][]byte{}
 	var legacy []string
@@ -40,12 +40,28 @@ func Load(ctx context.Context, cm *corev1.ConfigMap) (*catalog.Snapshot, error) 
 	case len(files) > 0 && len(legacy) > 0:
 		return nil, fmt.Errorf("holds both file-based catalog files and the legacy keys %s: use one format", strings.Join(legacy, ", "))
 	case len(files) > 0:
-		return fbc.FromFiles(ctx, files)
+		return loader.FromFiles(ctx, files)
 	case len(legacy) > 0:
-		return loadLegacy(keys)
+		return decodeLegacy(ctx, keys, loader)
 	}
 	return nil, errors.New("holds no catalog: it has neither a key that ends in .yaml, .yml or .json nor the legacy keys " +
 		strings.Join([]string{KeyCSVs, KeyCRDs, KeyPackages}, ", "))
+}
+
+func decodeLegacy(ctx context.Context, keys map[string][]byte, loader fbc.Loader) (*catalog.Snapshot, error) {
+	cost := int64(0)
+	for _, key := range []string{KeyCRDs, KeyCSVs, KeyPackages} {
+		if err := catalog.CheckCost(keys[key], loader.Limits.Cost-cost); err != nil {
+			return nil, fmt.Errorf("key %q: %w", key, err)
+		}
+		cost += catalog.YAMLCost(keys[key])
+	}
+	end, err := loader.Decoding.Begin(ctx, cost)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	return loadLegacy(keys)
 }
 
 func isLegacy(key string) bool {

@@ -5,6 +5,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/remit-olm/remit/pkg/catalog"
+	"github.com/remit-olm/remit/pkg/catalog/fbc"
 )
 
 const (
@@ -53,9 +56,9 @@ name: a.v1
 )
 
 func TestLoadTakesFileBasedContentInAnyKey(t *testing.T) {
-	fromData, err := Load(t.Context(), &corev1.ConfigMap{Data: map[string]string{"x.yml": fbcText, "notes": "ignored"}})
+	fromData, err := Load(t.Context(), &corev1.ConfigMap{Data: map[string]string{"x.yml": fbcText, "notes": "ignored"}}, fbc.Loader{Limits: catalog.TenantDecoding()})
 	require.NoError(t, err)
-	fromBinary, err := Load(t.Context(), &corev1.ConfigMap{BinaryData: map[string][]byte{"y.yaml": []byte(fbcText)}})
+	fromBinary, err := Load(t.Context(), &corev1.ConfigMap{BinaryData: map[string][]byte{"y.yaml": []byte(fbcText)}}, fbc.Loader{Limits: catalog.TenantDecoding()})
 	require.NoError(t, err)
 	require.Equal(t, fromData.Digest, fromBinary.Digest)
 	require.Contains(t, fromData.Packages, "a")
@@ -64,7 +67,7 @@ func TestLoadTakesFileBasedContentInAnyKey(t *testing.T) {
 func TestLoadTakesTheLegacyKeys(t *testing.T) {
 	snap, err := Load(t.Context(), &corev1.ConfigMap{Data: map[string]string{
 		KeyCSVs: legacyCSVs, KeyCRDs: legacyCRDs, KeyPackages: legacyPackages,
-	}})
+	}}, fbc.Loader{Limits: catalog.TenantDecoding()})
 	require.NoError(t, err)
 
 	pkg := snap.Packages["a"]
@@ -97,7 +100,7 @@ func TestMalformedConfigMapsAreRefused(t *testing.T) {
 		{"with a CSV twice", map[string]string{KeyCSVs: legacyCSVs + legacyCSVs[1:]}, `"a.v2" is there twice`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			_, err := Load(t.Context(), &corev1.ConfigMap{Data: tt.data})
+			_, err := Load(t.Context(), &corev1.ConfigMap{Data: tt.data}, fbc.Loader{Limits: catalog.TenantDecoding()})
 			require.ErrorContains(t, err, tt.want)
 		})
 	}
@@ -108,7 +111,7 @@ func TestAReplacesCycleEnds(t *testing.T) {
 - {kind: ClusterServiceVersion, metadata: {name: a.v1}, spec: {version: 1.0.0, replaces: a.v2}}
 - {kind: ClusterServiceVersion, metadata: {name: a.v2}, spec: {version: 2.0.0, replaces: a.v1}}
 `
-	snap, err := Load(t.Context(), &corev1.ConfigMap{Data: map[string]string{KeyCSVs: csvs, KeyPackages: legacyPackages}})
+	snap, err := Load(t.Context(), &corev1.ConfigMap{Data: map[string]string{KeyCSVs: csvs, KeyPackages: legacyPackages}}, fbc.Loader{Limits: catalog.TenantDecoding()})
 	require.NoError(t, err)
 	_, err = snap.Packages["a"].Channels["stable"].Head()
 	require.ErrorContains(t, err, "no head")
@@ -117,7 +120,7 @@ func TestAReplacesCycleEnds(t *testing.T) {
 func FuzzLoadLegacy(f *testing.F) {
 	f.Add(legacyCSVs, legacyCRDs, legacyPackages)
 	f.Fuzz(func(t *testing.T, csvs, crds, packages string) {
-		snap, err := Load(t.Context(), &corev1.ConfigMap{Data: map[string]string{KeyCSVs: csvs, KeyCRDs: crds, KeyPackages: packages}})
+		snap, err := Load(t.Context(), &corev1.ConfigMap{Data: map[string]string{KeyCSVs: csvs, KeyCRDs: crds, KeyPackages: packages}}, fbc.Loader{Limits: catalog.TenantDecoding()})
 		if err == nil {
 			require.NotEmpty(t, snap.Packages)
 		}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"slices"
 	"strings"
@@ -20,6 +21,11 @@ import (
 // are and their digest. It stays readable when its file is deleted, until nobody uses it any more.
 type Contents struct {
 	file *os.File
+	// max bounds the size; zero does not. take is asked for bytes before they are written.
+	max  int64
+	take func(int64) error
+	// unuse takes the file from those in use; drop deletes it where nobody else uses it.
+	unuse func(drop bool)
 
 	mu    sync.RWMutex
 	size  int64
@@ -39,19 +45,52 @@ const digestPrefix = "sha256:"
 
 func (s span) sum() string { return digestPrefix + hex.EncodeToString(s.digest[:]) }
 
-// NewContents makes an empty one.
-func (s *Store) NewContents() (*Contents, error) {
+// ErrTooLarge says that a catalog carries more manifests than it may.
+var ErrTooLarge = errors.New("its manifests are larger than allowed")
+
+// NewContents makes an empty one, which takes at most so many bytes; zero is any number. take is asked for bytes before they are
+// written; nil has any number.
+func (s *Store) NewContents(limit int64, take func(bytes int64) error) (*Contents, error) {
 	file, err := s.temp()
 	if err != nil {
 		return nil, err
 	}
-	return &Contents{file: file, spans: map[bundleKey]span{}}, nil
+	if take == nil {
+		take = func(int64) error { return nil }
+	}
+	c := contentsOf(file)
+	c.max, c.take = limit, take
+	return c, nil
+}
+
+// contentsOf is of a file that is not yet in use.
+func contentsOf(file *os.File) *Contents {
+	return &Contents{file: file, unuse: func(bool) {}, spans: map[bundleKey]span{}}
 }
 
 // Discard lets go of one that nothing came of.
 func (c *Contents) Discard() {
-	_ = c.file.Close()
+	_ = c.Close()
 	_ = os.Remove(c.file.Name())
+}
+
+// Close lets go of the file: it may be swept. Who reads after that has an error, and finds the catalog's newer content, if any.
+func (c *Contents) Close() error {
+	c.unuse(false)
+	return c.file.Close()
+}
+
+// Drop lets go of a catalog that is not to be kept: where nobody else uses it, its files are deleted.
+func (c *Contents) Drop() {
+	_ = c.file.Close()
+	c.unuse(true)
+}
+
+// Size is how many bytes the manifests take.
+func (c *Contents) Size() int64 {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.size
 }
 
 // Put writes a bundle's manifests.
@@ -62,16 +101,40 @@ func (c *Contents) Put(pkg, bundle string, content *catalog.Content) error {
 		return err
 	}
 	c.mu.Lock()
+	if c.max > 0 && c.size+int64(len(data)) > c.max {
+		c.mu.Unlock()
+		return fmt.Errorf("%w: more than %d MiB altogether; have the bundles name images instead", ErrTooLarge, c.max>>20)
+	}
 	at := span{offset: c.size, length: int64(len(data)), digest: sum}
 	c.size += at.length
 	c.spans[bundleKey{pkg, bundle}] = at
 	c.mu.Unlock()
-	if _, err = c.file.WriteAt(data, at.offset); err != nil {
+	if err = c.take(at.length); err == nil {
+		_, err = c.file.WriteAt(data, at.offset)
+	}
+	if err != nil {
+		err = unwritten(err)
 		c.mu.Lock()
 		c.err = err
 		c.mu.Unlock()
 	}
 	return err
+}
+
+// ErrWrite says that the disk, and not what is written there, is at fault.
+var ErrWrite = errors.New("cannot be written to disk")
+
+// unwritten leaves out where the directory is.
+func unwritten(err error) error {
+	var file *fs.PathError
+	var link *os.LinkError
+	switch {
+	case errors.As(err, &file):
+		err = file.Err
+	case errors.As(err, &link):
+		err = link.Err
+	}
+	return fmt.Errorf("%w: %w", ErrWrite, err)
 }
 
 // Err is why a bundle's manifests could not be written, nil where all were.

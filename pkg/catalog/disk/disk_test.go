@@ -2,6 +2,7 @@ package disk
 
 import (
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -56,9 +57,9 @@ entries: [{reference: {schema: olm.bundle, name: a.v1}, message: old}]
 
 func load(t *testing.T, s *Store, manifest string) (*catalog.Snapshot, *Contents) {
 	t.Helper()
-	contents, err := s.NewContents()
+	contents, err := s.NewContents(0, nil)
 	require.NoError(t, err)
-	snap, err := fbc.LoadInto(t.Context(), files(manifest), contents)
+	snap, err := fbc.Loader{Contents: contents}.Load(t.Context(), files(manifest))
 	require.NoError(t, err)
 	return snap, contents
 }
@@ -119,10 +120,10 @@ func TestWhatIsDamagedIsReadAgain(t *testing.T) {
 		require.ErrorIs(t, err, fs.ErrNotExist)
 	})
 	t.Run("nothing could be written", func(t *testing.T) {
-		contents, err := open(t, t.TempDir(), 0).NewContents()
+		contents, err := open(t, t.TempDir(), 0).NewContents(0, nil)
 		require.NoError(t, err)
 		require.NoError(t, contents.file.Close())
-		_, err = fbc.LoadInto(t.Context(), files("kind: X"), contents)
+		_, err = fbc.Loader{Contents: contents}.Load(t.Context(), files("kind: X"))
 		require.Error(t, err)
 		require.ErrorIs(t, contents.Err(), fs.ErrClosed)
 	})
@@ -180,9 +181,14 @@ func TestTheOldestGoBeyondTheLimit(t *testing.T) {
 		s := open(t, t.TempDir(), 10)
 		snap, contents := load(t, s, "kind: X")
 		require.NoError(t, s.PutSnapshot("key", snap, contents))
-		require.NoFileExists(t, s.path(dirCatalogs, "key"+suffixContents))
+		require.FileExists(t, s.path(dirCatalogs, "key"+suffixContents), "its space would not be free")
 		_, err := snap.Reader.Content(t.Context(), "a", "", "a.v2")
 		require.NoError(t, err)
+		require.NoError(t, contents.Close())
+		require.NoError(t, s.Sweep())
+		require.NoFileExists(t, s.path(dirCatalogs, "key"+suffixContents))
+		_, err = snap.Reader.Content(t.Context(), "a", "", "a.v2")
+		require.ErrorIs(t, err, fs.ErrClosed)
 	})
 }
 
@@ -206,4 +212,65 @@ func TestADirectoryIsOneProgramsOwn(t *testing.T) {
 	require.DirExists(t, passing.dir)
 	require.NoError(t, passing.Close())
 	require.NoDirExists(t, passing.dir)
+}
+
+func TestContentsAreBounded(t *testing.T) {
+	contents, err := open(t, t.TempDir(), 0).NewContents(100, nil)
+	require.NoError(t, err)
+	_, err = fbc.Loader{Contents: contents}.Load(t.Context(), files(strings.Repeat("a", 200)))
+	require.ErrorContains(t, err, "larger than allowed")
+	require.NoError(t, contents.Err(), "it is the catalog's fault")
+	require.Zero(t, contents.Size())
+}
+
+func TestACatalogThatTwoReadIsInUseUntilBothLetGo(t *testing.T) {
+	s := open(t, t.TempDir(), 1)
+	snap, contents := load(t, s, "kind: X")
+	require.NoError(t, s.PutSnapshot("key", snap, contents))
+	again, err := s.Snapshot("key")
+	require.NoError(t, err)
+	require.NoError(t, contents.Close())
+	require.NoError(t, s.Sweep())
+	require.FileExists(t, s.path(dirCatalogs, "key"+suffixContents))
+	require.NoError(t, again.Reader.(*Contents).Close())
+	require.NoError(t, s.Sweep())
+	require.NoFileExists(t, s.path(dirCatalogs, "key"+suffixContents))
+}
+
+func TestADroppedCatalogIsDeletedOnceNobodyUsesIt(t *testing.T) {
+	s := open(t, t.TempDir(), 0)
+	snap, contents := load(t, s, "kind: X")
+	require.NoError(t, s.PutSnapshot("key", snap, contents))
+	again, err := s.Snapshot("key")
+	require.NoError(t, err)
+	other := again.Reader.(*Contents)
+	contents.Drop()
+	contents.Drop()
+	require.FileExists(t, s.path(dirCatalogs, "key"+suffixContents), "the other one uses it")
+	_, err = other.Content(t.Context(), "a", "", "a.v2")
+	require.NoError(t, err)
+	other.Drop()
+	require.NoFileExists(t, s.path(dirCatalogs, "key"+suffixContents))
+	require.NoFileExists(t, s.path(dirCatalogs, "key"+suffixIndex))
+	_, err = s.Snapshot("key")
+	require.ErrorIs(t, err, fs.ErrNotExist)
+}
+
+func TestContentsAskBeforeTheyWrite(t *testing.T) {
+	taken := int64(0)
+	full := errors.New("others have it")
+	contents, err := open(t, t.TempDir(), 0).NewContents(0, func(n int64) error {
+		if taken += n; taken > 100 {
+			return full
+		}
+		return nil
+	})
+	require.NoError(t, err)
+	one := &catalog.Content{Manifests: [][]byte{[]byte(strings.Repeat("a", 80))}}
+	require.NoError(t, contents.Put("a", "a.v1", one))
+	require.ErrorIs(t, contents.Put("a", "a.v2", one), full)
+	require.ErrorIs(t, contents.Err(), full, "it is not the catalog's fault")
+	info, err := contents.file.Stat()
+	require.NoError(t, err)
+	require.EqualValues(t, taken/2, info.Size())
 }

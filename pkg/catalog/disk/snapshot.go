@@ -54,13 +54,12 @@ func (s *Store) PutSnapshot(key string, snap *catalog.Snapshot, contents *Conten
 		return err
 	}
 	defer os.Remove(file.Name()) //nolint:errcheck // gone, once it is in its place
-	if err := writeIndex(file, snap, contents); err != nil {
-		_ = file.Close()
-		return err
+	if err = writeIndex(file, snap, contents); err == nil {
+		err = s.placeSnapshot(key, file, contents)
 	}
-	if err := s.placeSnapshot(key, file, contents); err != nil {
+	if err != nil {
 		_ = file.Close()
-		return err
+		return unwritten(err)
 	}
 	return s.Sweep()
 }
@@ -77,6 +76,7 @@ func (s *Store) placeSnapshot(key string, index *os.File, contents *Contents) er
 	if err := replace(index, s.path(dirCatalogs, key+suffixIndex)); err != nil {
 		return errors.Join(err, os.Remove(to))
 	}
+	s.use(key, contents)
 	return nil
 }
 
@@ -108,40 +108,42 @@ func writeIndex(to io.Writer, snap *catalog.Snapshot, contents *Contents) error 
 // Snapshot reads a catalog that was kept. One that is not there, is damaged or was written by another version of
 // the program is fs.ErrNotExist.
 func (s *Store) Snapshot(key string) (*catalog.Snapshot, error) {
-	index, file, err := s.openSnapshot(key)
+	index, contents, err := s.openSnapshot(key)
 	if err != nil {
 		return nil, err
 	}
 	defer index.Close()
-	contents := &Contents{file: file, spans: map[bundleKey]span{}}
 	snap, err := readIndex(index, contents)
 	if err == nil {
 		err = contents.whole()
 	}
 	if err != nil {
-		_ = file.Close()
+		_ = contents.Close()
 		if errors.Is(err, errDamaged) {
 			return nil, errors.Join(s.dropSnapshot(key), fs.ErrNotExist)
 		}
 		return nil, err
 	}
 	used(index.Name())
-	used(file.Name())
+	used(contents.file.Name())
 	return snap, nil
 }
 
-func (s *Store) openSnapshot(key string) (index, contents *os.File, err error) {
+// openSnapshot has the files in use from now on: nobody deletes them while they are read.
+func (s *Store) openSnapshot(key string) (index *os.File, contents *Contents, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	index, err = os.Open(s.path(dirCatalogs, key+suffixIndex))
 	if err != nil {
 		return nil, nil, err
 	}
-	contents, err = os.Open(s.path(dirCatalogs, key+suffixContents))
+	file, err := os.Open(s.path(dirCatalogs, key+suffixContents))
 	if err != nil {
 		_ = index.Close()
 		return nil, nil, err
 	}
+	contents = contentsOf(file)
+	s.use(key, contents)
 	return index, contents, nil
 }
 

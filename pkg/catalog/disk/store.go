@@ -9,7 +9,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -36,6 +38,8 @@ type Store struct {
 
 	// mu is held while files are put in their places, taken from there or swept.
 	mu sync.Mutex
+	// inUse counts who has a catalog open, by its key: its space is not free while somebody has.
+	inUse map[string]int
 }
 
 // OpenDefault opens the one in the machine's, or the container's, folder for temporary files, which stays there
@@ -51,7 +55,7 @@ func OpenDefault() (*Store, error) {
 // Open makes the directory where it is not there yet, and empties what was being read when the program ended. An
 // empty dir stands for a new one, which Close removes. A limit of zero is DefaultLimit.
 func Open(dir string, limit int64) (*Store, error) {
-	s := &Store{dir: dir, limit: limit}
+	s := &Store{dir: dir, limit: limit, inUse: map[string]int{}}
 	if limit == 0 {
 		s.limit = DefaultLimit
 	}
@@ -133,7 +137,33 @@ func Key(repository, digest string, more ...string) string {
 // Work makes an empty directory, which remove takes away.
 func (s *Store) Work() (dir string, remove func(), err error) {
 	dir, err = os.MkdirTemp(filepath.Join(s.dir, dirWork), "")
-	return dir, func() { _ = os.RemoveAll(dir) }, err
+	if err != nil {
+		return "", nil, unwritten(err)
+	}
+	return dir, func() { _ = os.RemoveAll(dir) }, nil
+}
+
+// use notes that a catalog's files are open, until the contents are closed or nobody has them any more. The caller holds the lock.
+func (s *Store) use(key string, contents *Contents) {
+	s.inUse[key]++
+	ended := false
+	unuse := func(drop bool) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if ended {
+			return
+		}
+		ended = true
+		if s.inUse[key]--; s.inUse[key] > 0 {
+			return
+		}
+		delete(s.inUse, key)
+		if drop {
+			_ = s.dropSnapshot(key) // what cannot be deleted is swept some day
+		}
+	}
+	contents.unuse = unuse
+	runtime.AddCleanup(contents, func(end func(bool)) { end(false) }, unuse)
 }
 
 func (s *Store) path(dir, name string) string { return filepath.Join(s.dir, dir, name) }
@@ -144,8 +174,8 @@ func used(path string) {
 	_ = os.Chtimes(path, now, now)
 }
 
-// Sweep deletes what was not used for longest until the rest is within the limit. Content of a published
-// catalog that is deleted stays readable: its file is open.
+// Sweep deletes what was not used for longest until the rest is within the limit. A catalog that is in use stays: deleting its
+// files would free nothing.
 func (s *Store) Sweep() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -177,6 +207,9 @@ func (s *Store) Sweep() error {
 		if total <= s.limit {
 			break
 		}
+		if s.inUse[strings.TrimSuffix(strings.TrimSuffix(filepath.Base(f.path), suffixIndex), suffixContents)] > 0 {
+			continue
+		}
 		if err := os.Remove(f.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
@@ -194,5 +227,9 @@ func replace(from *os.File, to string) error {
 }
 
 func (s *Store) temp() (*os.File, error) {
-	return os.CreateTemp(filepath.Join(s.dir, dirWork), "")
+	file, err := os.CreateTemp(filepath.Join(s.dir, dirWork), "")
+	if err != nil {
+		return nil, unwritten(err)
+	}
+	return file, nil
 }

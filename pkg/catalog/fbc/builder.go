@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/operator-framework/operator-registry/alpha/declcfg"
 
@@ -22,6 +23,10 @@ type builder struct {
 	problems     []string
 	bytes        int64
 	entries      int
+	// kept is about what stays in memory.
+	kept catalog.Kept
+	// yamlBytes is how much YAML was read.
+	yamlBytes atomic.Int64
 }
 
 type bundleKey struct{ pkg, name string }
@@ -31,28 +36,49 @@ func newBuilder(contents Contents) *builder {
 		packages: map[string]*catalog.Package{},
 		bundles:  map[bundleKey]*catalog.Bundle{},
 		contents: contents,
+		kept:     catalog.Kept{Max: catalog.GlobalDecoding().Kept},
 	}
 }
 
-// add takes one object of a file. Schemas that Remit has no use for are ignored.
-func (b *builder) add(meta *declcfg.Meta) error {
-	if err := b.count(len(meta.Blob)); err != nil {
+// addDocument takes one object of a file. Schemas that Remit has no use for are ignored.
+func (b *builder) addDocument(document []byte) error {
+	if err := b.count(len(document)); err != nil {
 		return err
 	}
-	switch meta.Schema {
+	var head struct{ Schema, Package, Name string }
+	if err := json.Unmarshal(document, &head); err != nil {
+		return fmt.Errorf("%w: this is not a file-based catalog", err)
+	}
+	named := func(err error) error {
+		if err != nil && !isNamed(err) {
+			return fmt.Errorf("%s %q of package %q: %w", head.Schema, clip(head.Name), clip(head.Package), err)
+		}
+		return err
+	}
+	switch head.Schema {
 	case declcfg.SchemaPackage:
-		return parse(meta, b.addPackage)
+		return named(parse(document, b.addPackage))
 	case declcfg.SchemaChannel:
-		return parse(meta, b.addChannel)
+		return named(parse(document, b.addChannel))
 	case declcfg.SchemaBundle:
-		return parse(meta, b.addBundle)
+		return named(parse(document, b.addBundle))
 	case declcfg.SchemaDeprecation:
-		return parse(meta, b.addDeprecation)
+		return named(parse(document, b.addDeprecation))
 	case "":
 		return errors.New("an object has no schema: this is not a file-based catalog")
 	}
 	return nil
 }
+
+// unreadable is an error of the decoder, which does not say of which object.
+type unreadable struct{ error }
+
+func isNamed(err error) bool {
+	var bare unreadable
+	return !errors.As(err, &bare)
+}
+
+func clip(s string) string { return s[:min(len(s), catalog.MaxNameBytes)] }
 
 // count bounds the objects after YAML aliases were expanded; the files are bounded where they are read.
 func (b *builder) count(n int) error {
@@ -64,10 +90,17 @@ func (b *builder) count(n int) error {
 	return nil
 }
 
-func parse[T any](meta *declcfg.Meta, add func(*T) error) error {
+// full is why there is no room for more, whatever the catalog has.
+func (b *builder) full() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.kept.Full()
+}
+
+func parse[T any](document []byte, add func(*T) error) error {
 	var v T
-	if err := json.Unmarshal(meta.Blob, &v); err != nil {
-		return fmt.Errorf("%s %q of package %q: %w", meta.Schema, meta.Name, meta.Package, err)
+	if err := json.Unmarshal(document, &v); err != nil {
+		return unreadable{err}
 	}
 	return add(&v)
 }
@@ -86,6 +119,9 @@ func (b *builder) addPackage(p *declcfg.Package) error {
 	}
 	if len(b.packages) == catalog.MaxPackages {
 		return fmt.Errorf("more than %d packages", catalog.MaxPackages)
+	}
+	if err := b.kept.Add(catalog.BundleOverhead + int64(len(p.Name)+len(p.DefaultChannel))); err != nil {
+		return err
 	}
 	b.packages[p.Name] = &catalog.Package{
 		Name:           p.Name,
@@ -108,6 +144,10 @@ func (b *builder) addChannel(c *declcfg.Channel) error {
 	if b.entries > catalog.MaxEntries {
 		return fmt.Errorf("more than %d channel entries", catalog.MaxEntries)
 	}
+	if err := b.kept.Add(sizeOfChannel(c)); err != nil {
+		return err
+	}
+	c.Properties = nil
 	b.channels = append(b.channels, *c)
 	return nil
 }
@@ -128,6 +168,9 @@ func (b *builder) addBundle(in *declcfg.Bundle) error {
 	if len(b.bundles) == catalog.MaxBundles {
 		return fmt.Errorf("more than %d bundles", catalog.MaxBundles)
 	}
+	if err := b.kept.Add(out.Size() + int64(len(in.Package))); err != nil {
+		return err
+	}
 	b.bundles[key] = out
 	if content == nil {
 		return nil
@@ -138,6 +181,24 @@ func (b *builder) addBundle(in *declcfg.Bundle) error {
 func (b *builder) addDeprecation(d *declcfg.Deprecation) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	size := catalog.EntryOverhead + len(d.Package)
+	for _, e := range d.Entries {
+		size += catalog.EntryOverhead + len(e.Message) + len(e.Reference.Name) + len(e.Reference.Schema)
+	}
+	if err := b.kept.Add(int64(size)); err != nil {
+		return err
+	}
 	b.deprecations = append(b.deprecations, *d)
 	return nil
+}
+
+func sizeOfChannel(c *declcfg.Channel) int64 {
+	size := catalog.EntryOverhead + len(c.Name) + len(c.Package)
+	for _, e := range c.Entries {
+		size += catalog.EntryOverhead + len(e.Name) + len(e.Replaces) + len(e.SkipRange)
+		for _, skipped := range e.Skips {
+			size += catalog.PropertyOverhead + len(skipped)
+		}
+	}
+	return int64(size)
 }

@@ -38,7 +38,7 @@ func convertBundle(in *declcfg.Bundle) (*catalog.Bundle, *catalog.Content, error
 			err = setVersion(out, p.Value)
 			fallthrough
 		default:
-			out.Properties = append(out.Properties, catalog.Property{Type: p.Type, Value: compact(p.Value)})
+			out.Properties = append(out.Properties, catalog.Property{Type: p.Type, Value: canonical(p.Value)})
 		}
 		if err != nil {
 			return nil, nil, fmt.Errorf("property %d (%s): %w", i+1, p.Type, err)
@@ -47,13 +47,20 @@ func convertBundle(in *declcfg.Bundle) (*catalog.Bundle, *catalog.Content, error
 	return out, content.content, nil
 }
 
-// compact is JSON without the spaces that a file has between its words.
-func compact(value json.RawMessage) json.RawMessage {
-	var out bytes.Buffer
-	if err := json.Compact(&out, value); err != nil || out.Len() == len(value) {
+// canonical is JSON with sorted keys and without the spaces that a file has between its words: what is read of YAML and of JSON
+// has the same digest.
+func canonical(value json.RawMessage) json.RawMessage {
+	var v any
+	if err := json.Unmarshal(value, &v); err != nil {
 		return value
 	}
-	return slices.Clip(out.Bytes())
+	var out bytes.Buffer
+	encoder := json.NewEncoder(&out)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(v); err != nil {
+		return value
+	}
+	return slices.Clone(bytes.TrimSuffix(out.Bytes(), []byte{'\n'}))
 }
 
 func setVersion(b *catalog.Bundle, value json.RawMessage) error {

@@ -1,6 +1,7 @@
 package fbc
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -93,7 +94,7 @@ func readBundle(fsys fs.FS, dir string) (*authored, error) {
 		return nil, fmt.Errorf("%s: %w", fileAnnotations, err)
 	}
 	var err error
-	if b.manifests, err = Manifests(fsys, dir); err != nil {
+	if b.manifests, err = Manifests(context.Background(), fsys, dir, nil); err != nil {
 		return nil, err
 	}
 	d, err := manifest.Describe(b.pkg, b.manifests)

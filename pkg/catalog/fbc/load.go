@@ -1,59 +1,23 @@
 package fbc
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io/fs"
-	"maps"
 	"slices"
 	"strings"
 
 	"github.com/operator-framework/operator-registry/alpha/declcfg"
 
 	"github.com/remit-olm/remit/pkg/catalog"
-	"github.com/remit-olm/remit/pkg/catalog/manifest"
 )
 
 // maxProblems is how many malformed files are reported before a load gives up.
 const maxProblems = 10
 
-// Load reads all files below the root of fsys, except those that a .indexignore file names. The
-// caller sets Key and Priority of the Snapshot before it publishes it.
+// Load is Loader.Load with the zero Loader.
 func Load(ctx context.Context, fsys fs.FS) (*catalog.Snapshot, error) {
-	return LoadInto(ctx, fsys, memory{})
-}
-
-// LoadInto is Load with the manifests left elsewhere than in memory.
-func LoadInto(ctx context.Context, fsys fs.FS, contents Contents) (*catalog.Snapshot, error) {
-	b := newBuilder(contents)
-	visit := func(path string, meta *declcfg.Meta, err error) error {
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if err == nil {
-			err = b.add(meta)
-		}
-		return b.problem(path, err)
-	}
-	if err := declcfg.WalkMetasFS(ctx, checkedFS{newLimitedFS(fsys)}, visit); err != nil {
-		return nil, err
-	}
-	return b.snapshot()
-}
-
-// FromFiles reads a catalog from files given by name.
-func FromFiles(ctx context.Context, files map[string][]byte) (*catalog.Snapshot, error) {
-	b := newBuilder(memory{})
-	for _, name := range slices.Sorted(maps.Keys(files)) {
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
-		if err := b.problem(name, b.addFile(files[name])); err != nil {
-			return nil, err
-		}
-	}
-	return b.snapshot()
+	return Loader{}.Load(ctx, fsys)
 }
 
 // FromConfig takes a catalog that is in memory already. The config is not kept.
@@ -76,21 +40,6 @@ func FromConfig(cfg *declcfg.DeclarativeConfig) (*catalog.Snapshot, error) {
 	}
 	b.deprecations = append(b.deprecations, cfg.Deprecations...)
 	return b.snapshot()
-}
-
-func (b *builder) addFile(data []byte) error {
-	if len(data) > catalog.MaxFileBytes {
-		return fmt.Errorf("file is larger than %d bytes", catalog.MaxFileBytes)
-	}
-	if err := manifest.CheckAliases(data); err != nil {
-		return err
-	}
-	return declcfg.WalkMetasReader(bytes.NewReader(catalog.EndLine(data)), func(meta *declcfg.Meta, err error) error {
-		if err != nil {
-			return err
-		}
-		return b.add(meta)
-	})
 }
 
 // problem notes what is wrong with a file, so that a user learns about several files at once. It

@@ -51,12 +51,12 @@ func TestDigestIsOverContentNotFiles(t *testing.T) {
 	bundles, err := os.ReadFile("testdata/small/hello/bundles.json")
 	require.NoError(t, err)
 	files := map[string][]byte{"z.yaml": pkg, "a.json": bundles}
-	same, err := FromFiles(t.Context(), files)
+	same, err := Loader{}.FromFiles(t.Context(), files)
 	require.NoError(t, err)
 	require.Equal(t, split.Digest, same.Digest)
 
 	files["z.yaml"] = []byte(strings.Replace(string(pkg), "use 1.1.0", "use 1.1.1", 1))
-	other, err := FromFiles(t.Context(), files)
+	other, err := Loader{}.FromFiles(t.Context(), files)
 	require.NoError(t, err)
 	require.NotEqual(t, split.Digest, other.Digest)
 }
@@ -108,7 +108,7 @@ func TestMalformedCatalogsAreNamed(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			_, err := Load(t.Context(), fstest.MapFS{"c.yaml": {Data: []byte(tt.text)}})
 			require.ErrorContains(t, err, tt.want)
-			_, err = FromFiles(t.Context(), map[string][]byte{"c.yaml": []byte(tt.text)})
+			_, err = Loader{}.FromFiles(t.Context(), map[string][]byte{"c.yaml": []byte(tt.text)})
 			require.ErrorContains(t, err, tt.want)
 		})
 	}
@@ -175,14 +175,14 @@ func FuzzFromFiles(f *testing.F) {
 	f.Add(append(small, []byte("\n---\n"+pkgA)...))
 	f.Add([]byte("a: &a [*a, *a]"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		snap, err := FromFiles(context.Background(), map[string][]byte{"f.yaml": data})
+		snap, err := (Loader{}).FromFiles(context.Background(), map[string][]byte{"f.yaml": data})
 		if err != nil {
 			return
 		}
 		for _, p := range snap.Packages {
 			require.NoError(t, p.Validate())
 		}
-		again, err := FromFiles(context.Background(), map[string][]byte{"f.yaml": data})
+		again, err := (Loader{}).FromFiles(context.Background(), map[string][]byte{"f.yaml": data})
 		require.NoError(t, err)
 		require.Equal(t, snap.Digest, again.Digest)
 	})

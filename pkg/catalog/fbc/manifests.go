@@ -1,6 +1,7 @@
 package fbc
 
 import (
+	"context"
 	"fmt"
 	"io/fs"
 	"path"
@@ -12,8 +13,9 @@ import (
 	"github.com/remit-olm/remit/pkg/catalog/manifest"
 )
 
-// Manifests reads the objects in the files of a bundle directory's manifests/, in the order of their names.
-func Manifests(fsys fs.FS, bundle string) ([][]byte, error) {
+// Manifests reads the objects in the files of a bundle directory's manifests/, in the order of their names, once there is
+// memory for each.
+func Manifests(ctx context.Context, fsys fs.FS, bundle string, decoding *catalog.Decoding) ([][]byte, error) {
 	dir := path.Join(bundle, dirManifests)
 	entries, err := fs.ReadDir(fsys, dir)
 	if err != nil {
@@ -37,7 +39,7 @@ func Manifests(fsys fs.FS, bundle string) ([][]byte, error) {
 			return nil, tooLarge()
 		}
 		group.Go(func() (err error) {
-			if objects[i], err = manifest.Split(data); err != nil {
+			if objects[i], err = split(ctx, data, decoding); err != nil {
 				err = fmt.Errorf("%s/%s: %w", dirManifests, e.Name(), err)
 			}
 			return err
@@ -47,6 +49,18 @@ func Manifests(fsys fs.FS, bundle string) ([][]byte, error) {
 		return nil, err
 	}
 	return joined(objects)
+}
+
+func split(ctx context.Context, data []byte, decoding *catalog.Decoding) ([][]byte, error) {
+	if err := catalog.CheckCost(data, catalog.DecodingMemory); err != nil {
+		return nil, err
+	}
+	end, err := decoding.Begin(ctx, catalog.YAMLCost(data))
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	return manifest.Split(data)
 }
 
 func joined(objects [][][]byte) ([][]byte, error) {

@@ -5,9 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
+	"net/url"
+	"strings"
 	"time"
 
 	"github.com/operator-framework/operator-registry/pkg/api"
+	"golang.org/x/net/http/httpproxy"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/connectivity"
@@ -28,6 +32,8 @@ const (
 	CallTimeout = 30 * time.Second
 	// MaxMessageBytes bounds one message: a bundle with its manifests, twice (csvJson repeats one).
 	MaxMessageBytes = 2*catalog.MaxContentBytes + 1<<20
+	// windowBytes is how much a registry may send ahead.
+	windowBytes = 1 << 20
 )
 
 //go:generate go run -modfile=../../../hack/tools/go.mod github.com/golang/mock/mockgen -source=client.go -destination=mock/registry_client.go -package=mock
@@ -53,19 +59,36 @@ var _ RegistryClient = &Conn{}
 // NewConn makes a connection that is idle until Connect. The target comes from Scope.Target. A proxy
 // is taken from the environment (HTTPS_PROXY, NO_PROXY), as gRPC does.
 func NewConn(target string) (*Conn, error) {
-	conn, err := grpc.NewClient("dns:///"+target,
+	options := []grpc.DialOption{
 		// Registries of OLM v0 serve plain text inside the cluster; there is no field for a CA.
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithConnectParams(grpc.ConnectParams{Backoff: reconnect(), MinConnectTimeout: DialTimeout}),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(MaxMessageBytes)),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(MaxMessageBytes), grpc.ForceCodecV2(newCodec())),
 		// Going idle would look like a loss, and make the catalog load again for nothing.
 		grpc.WithIdleTimeout(0),
 		grpc.WithDisableServiceConfig(),
-	)
+		// Fixed windows bound what a registry may send ahead while it is another's turn; by itself gRPC lets them grow to 16 MiB.
+		grpc.WithInitialWindowSize(windowBytes), grpc.WithInitialConnWindowSize(windowBytes),
+	}
+	if !proxied(target) {
+		options = append(options, grpc.WithNoProxy())
+	}
+	conn, err := grpc.NewClient("dns:///"+target, options...)
 	if err != nil {
 		return nil, fmt.Errorf("connect to registry %q: %w", target, err)
 	}
 	return &Conn{conn: conn, api: api.NewRegistryClient(conn)}, nil
+}
+
+// proxied says whether the environment has a proxy for a target. A name's final dot is left out, which NO_PROXY does not have.
+func proxied(target string) bool {
+	host, port, err := net.SplitHostPort(target)
+	if err != nil {
+		return true
+	}
+	host = net.JoinHostPort(strings.TrimSuffix(host, "."), port)
+	proxy, err := httpproxy.FromEnvironment().ProxyFunc()(&url.URL{Scheme: "https", Host: host})
+	return err != nil || proxy != nil
 }
 
 func reconnect() backoff.Config {

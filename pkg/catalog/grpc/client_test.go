@@ -74,7 +74,7 @@ func TestConnLoadsFromAServer(t *testing.T) {
 	conn.Connect()
 	await(t, conn, connectivity.Ready)
 
-	snap, err := Load(t.Context(), conn)
+	snap, err := Load(t.Context(), conn, Room{})
 	require.NoError(t, err)
 	content, err := snap.Reader.Content(t.Context(), "a", "stable", "a.v2")
 	require.NoError(t, err)

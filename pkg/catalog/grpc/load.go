@@ -15,12 +15,20 @@ import (
 	"github.com/remit-olm/remit/pkg/catalog"
 )
 
+// Room bounds what a Load keeps in memory.
+type Room struct {
+	// Max is the most, estimated; zero is that of catalog.GlobalDecoding.
+	Max int64
+	// Take is asked for all that is kept, whenever it grows; nil allows it.
+	Take func(kept int64) error
+}
+
 // Load lists a registry's bundles. The caller sets Key and Priority of the Snapshot before it
 // publishes it; the Snapshot's Reader goes on using the client.
-func Load(ctx context.Context, client RegistryClient) (*catalog.Snapshot, error) {
+func Load(ctx context.Context, client RegistryClient, room Room) (*catalog.Snapshot, error) {
 	ctx, cancel := context.WithTimeout(ctx, StreamTimeout)
 	defer cancel()
-	l := &loader{packages: map[string]*catalog.Package{}, contents: map[bundleKey]string{}}
+	l := newLoader(room)
 	if err := client.ListBundles(ctx, l.add); err != nil {
 		return nil, fmt.Errorf("list bundles: %w", err)
 	}
@@ -47,6 +55,19 @@ type loader struct {
 	contents                 map[bundleKey]string
 	bytes, entries, channels int
 	bundles                  int
+
+	// kept is about what stays in memory.
+	kept catalog.Kept
+}
+
+func newLoader(room Room) *loader {
+	if room.Max == 0 {
+		room.Max = catalog.GlobalDecoding().Kept
+	}
+	return &loader{
+		packages: map[string]*catalog.Package{}, contents: map[bundleKey]string{},
+		kept: catalog.Kept{Max: room.Max, Take: room.Take},
+	}
 }
 
 func (l *loader) digest(pkg, bundle string) string { return l.contents[bundleKey{pkg, bundle}] }
@@ -73,12 +94,16 @@ func (l *loader) add(in *api.Bundle) error {
 	if _, ok := channel.Entries[in.GetCsvName()]; ok {
 		return fmt.Errorf("package %q, channel %q: entry %q is there twice", pkg.Name, channel.Name, in.GetCsvName())
 	}
-	channel.Entries[in.GetCsvName()] = catalog.Entry{
+	entry := catalog.Entry{
 		Name:      in.GetCsvName(),
 		Replaces:  in.GetReplaces(),
 		Skips:     in.GetSkips(),
 		SkipRange: in.GetSkipRange(),
 	}
+	if err := l.kept.Add(entry.Size()); err != nil {
+		return err
+	}
+	channel.Entries[entry.Name] = entry
 	if err := l.addBundle(pkg, in); err != nil {
 		return fmt.Errorf("package %q, bundle %q: %w", pkg.Name, in.GetCsvName(), err)
 	}
@@ -104,6 +129,9 @@ func (l *loader) pkg(name string) (*catalog.Package, error) {
 	if len(l.packages) == catalog.MaxPackages {
 		return nil, fmt.Errorf("more than %d packages", catalog.MaxPackages)
 	}
+	if err := l.kept.Add(catalog.BundleOverhead + int64(len(name))); err != nil {
+		return nil, err
+	}
 	pkg := &catalog.Package{Name: name, Channels: map[string]*catalog.Channel{}, Bundles: map[string]*catalog.Bundle{}}
 	l.packages[name] = pkg
 	return pkg, nil
@@ -115,6 +143,9 @@ func (l *loader) channel(pkg *catalog.Package, name string) (*catalog.Channel, e
 	}
 	if l.channels++; l.channels > catalog.MaxChannels {
 		return nil, fmt.Errorf("more than %d channels", catalog.MaxChannels)
+	}
+	if err := l.kept.Add(catalog.EntryOverhead + int64(len(name))); err != nil {
+		return nil, err
 	}
 	c := &catalog.Channel{Name: name, Entries: map[string]catalog.Entry{}}
 	pkg.Channels[name] = c
@@ -132,7 +163,7 @@ func (l *loader) addBundle(pkg *catalog.Package, in *api.Bundle) error {
 	if err != nil {
 		return err
 	}
-	pkg.Bundles[in.GetCsvName()] = &catalog.Bundle{
+	bundle := &catalog.Bundle{
 		Name:        in.GetCsvName(),
 		Package:     pkg.Name,
 		Version:     in.GetVersion(),
@@ -140,6 +171,10 @@ func (l *loader) addBundle(pkg *catalog.Package, in *api.Bundle) error {
 		Properties:  props,
 		Deprecation: in.GetDeprecation().GetMessage(),
 	}
+	if err := l.kept.Add(bundle.Size()); err != nil {
+		return err
+	}
+	pkg.Bundles[bundle.Name] = bundle
 	l.contents[bundleKey{pkg.Name, in.GetCsvName()}] = contentDigest(in)
 	return nil
 }
@@ -151,10 +186,16 @@ func (l *loader) complete(ctx context.Context, client RegistryClient, name strin
 		return err
 	}
 	pkg := l.packages[name]
+	if err := l.kept.Add(int64(len(in.GetDefaultChannelName()) + len(in.GetDeprecation().GetMessage()))); err != nil {
+		return err
+	}
 	pkg.DefaultChannel = in.GetDefaultChannelName()
 	pkg.Deprecation = in.GetDeprecation().GetMessage()
 	for _, c := range in.GetChannels() {
 		if known, ok := pkg.Channels[c.GetName()]; ok {
+			if err := l.kept.Add(int64(len(c.GetDeprecation().GetMessage()))); err != nil {
+				return err
+			}
 			known.Deprecation = c.GetDeprecation().GetMessage()
 		}
 	}

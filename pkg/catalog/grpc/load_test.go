@@ -52,7 +52,7 @@ func v2() *api.Bundle {
 }
 
 func TestLoad(t *testing.T) {
-	snap, err := Load(t.Context(), registry(t, v1("stable"), v1("old"), v2()))
+	snap, err := Load(t.Context(), registry(t, v1("stable"), v1("old"), v2()), Room{})
 	require.NoError(t, err)
 
 	pkg := snap.Packages["a"]
@@ -70,7 +70,7 @@ func TestLoad(t *testing.T) {
 	}
 	require.Equal(t, []string{"olm.package", "olm.gvk", "olm.package.required"}, types, "from the older fields")
 
-	again, err := Load(t.Context(), registry(t, v2(), v1("old"), v1("stable")))
+	again, err := Load(t.Context(), registry(t, v2(), v1("old"), v1("stable")), Room{})
 	require.NoError(t, err)
 	require.Equal(t, snap.Digest, again.Digest, "the order of the stream does not matter")
 }
@@ -95,22 +95,25 @@ func TestLoadRefusesWhatIsMalformed(t *testing.T) {
 		{"a malformed dependency", with(func(b *api.Bundle) { b.Dependencies = []*api.Dependency{{Type: "olm.gvk", Value: "["}} }), `dependency "olm.gvk"`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			_, err := Load(t.Context(), registry(t, tt.bundle))
+			_, err := Load(t.Context(), registry(t, tt.bundle), Room{})
 			require.ErrorContains(t, err, tt.want)
 		})
 	}
-	_, err := Load(t.Context(), registry(t, v1("stable"), v1("stable")))
+	_, err := Load(t.Context(), registry(t, v1("stable"), v1("stable")), Room{})
 	require.ErrorContains(t, err, `entry "a.v1" is there twice`)
-	_, err = Load(t.Context(), registry(t))
+	_, err = Load(t.Context(), registry(t), Room{})
 	require.ErrorContains(t, err, "has no bundles")
 }
 
 func TestLoadBoundsTheStream(t *testing.T) {
-	l := &loader{packages: map[string]*catalog.Package{}, contents: map[bundleKey]string{}, bytes: catalog.MaxCatalogBytes}
+	l := newLoader(Room{})
+	l.bytes = catalog.MaxCatalogBytes
 	require.ErrorContains(t, l.add(v1("stable")), "more than 536870912 bytes")
-	l = &loader{packages: map[string]*catalog.Package{}, contents: map[bundleKey]string{}, bundles: catalog.MaxBundles}
+	l = newLoader(Room{})
+	l.bundles = catalog.MaxBundles
 	require.ErrorContains(t, l.add(v1("stable")), "more than 100000 bundles")
-	l = &loader{packages: map[string]*catalog.Package{}, contents: map[bundleKey]string{}, entries: catalog.MaxEntries}
+	l = newLoader(Room{})
+	l.entries = catalog.MaxEntries
 	require.ErrorContains(t, l.add(v1("stable")), "more than 1000000 channel entries")
 }
 
@@ -147,6 +150,6 @@ func TestLoadReportsTheRegistrysError(t *testing.T) {
 	client := mock.NewMockRegistryClient(gomock.NewController(t))
 	broken := errors.New("broken pipe")
 	client.EXPECT().ListBundles(gomock.Any(), gomock.Any()).Return(broken)
-	_, err := Load(t.Context(), client)
+	_, err := Load(t.Context(), client, Room{})
 	require.ErrorIs(t, err, broken)
 }

@@ -46,17 +46,31 @@ func Folder(ctx context.Context, from *image.Image, extract string) (string, err
 	return folder, nil
 }
 
-// Extract writes the files of a folder of an image into a directory, which is empty and stays the caller's.
-func Extract(ctx context.Context, from *image.Image, folder, dir string) error {
+// Target is where files are written.
+type Target struct {
+	// Dir is empty and stays the caller's.
+	Dir string
+	// Max bounds the bytes of all files; zero is catalog.MaxCatalogBytes.
+	Max int64
+	// Take is asked for bytes before they are written, as they come; nil has any number.
+	Take func(bytes int64) error
+}
+
+// Extract writes the files of a folder of an image.
+func Extract(ctx context.Context, from *image.Image, folder string, to Target) error {
 	if err := from.CheckLayers(MaxLayers, MaxCompressedBytes); err != nil {
 		return err
 	}
-	root, err := os.OpenRoot(dir)
+	root, err := os.OpenRoot(to.Dir)
 	if err != nil {
 		return err
 	}
 	defer root.Close()
 	e := newExtraction(root, folder)
+	e.take = to.Take
+	if to.Max > 0 {
+		e.max = to.Max
+	}
 	// From the top: what a layer has counts over what those below it have.
 	for _, d := range slices.Backward(from.Manifest.Layers) {
 		if err := e.layer(ctx, from, d); err != nil {
@@ -71,18 +85,19 @@ func Extract(ctx context.Context, from *image.Image, folder, dir string) error {
 
 type extraction struct {
 	root   *os.Root
+	take   func(int64) error
 	folder string
 	// hidden are the paths that layers above have, or take away with all below them.
 	hidden map[string]bool
 	// hides are those that the layer at hand adds; they do not hide its own.
 	hides          []string
 	unpacked       image.Unpacked
-	kept           int64
+	kept, max      int64
 	entries, files int
 }
 
 func newExtraction(root *os.Root, folder string) *extraction {
-	return &extraction{root: root, folder: folder, unpacked: image.Unpacked{Max: MaxUnpackedBytes}, hidden: map[string]bool{}}
+	return &extraction{root: root, folder: folder, unpacked: image.Unpacked{Max: MaxUnpackedBytes}, max: catalog.MaxCatalogBytes, hidden: map[string]bool{}}
 }
 
 // layer reads one layer to its end, where its digest is known. An error of the formats is the image's only if
@@ -196,14 +211,14 @@ func (e *extraction) isHidden(name string) bool {
 }
 
 // errWrite tells our own disk's errors from an image's.
-var errWrite = errors.New("write")
+var errWrite = errors.New("cannot be written to disk")
 
 func (e *extraction) keep(rel string, header *tar.Header, content io.Reader) error {
 	if e.files++; e.files > MaxFiles {
 		return image.Refuse("more than %d files", MaxFiles)
 	}
-	if header.Size > catalog.MaxCatalogBytes-e.kept {
-		return image.Refuse("files of more than %d bytes", catalog.MaxCatalogBytes)
+	if header.Size > e.max-e.kept {
+		return image.Refuse("files of more than %d bytes in its folder %q", e.max, e.folder)
 	}
 	e.kept += header.Size
 	if dir := path.Dir(rel); dir != "." {
@@ -217,7 +232,7 @@ func (e *extraction) keep(rel string, header *tar.Header, content io.Reader) err
 		return wordWrite(header.Name, err)
 	}
 	defer file.Close()
-	to := &writer{file}
+	to := &writer{Writer: file, take: e.take}
 	if _, err := io.Copy(to, content); err != nil {
 		return err
 	}
@@ -226,24 +241,41 @@ func (e *extraction) keep(rel string, header *tar.Header, content io.Reader) err
 
 // wordWrite leaves out where the directory is. A name that cannot be a file's is the image's fault.
 func wordWrite(name string, err error) error {
+	if isNameError(err) {
+		var at *os.PathError
+		if errors.As(err, &at) {
+			err = at.Err
+		}
+		return image.Refuse("entry %q: %w", name, err)
+	}
+	return unwritten(err)
+}
+
+// unwritten leaves out where the directory is.
+func unwritten(err error) error {
 	var at *os.PathError
 	if errors.As(err, &at) {
 		err = at.Err
 	}
-	if isNameError(err) {
-		return image.Refuse("entry %q: %w", name, err)
-	}
 	return fmt.Errorf("%w: %w", errWrite, err)
 }
 
-// writer marks errors of the disk.
-type writer struct{ io.Writer }
+// writer asks for what it writes, and marks errors of the disk.
+type writer struct {
+	io.Writer
+	take func(int64) error
+}
 
 // Write implements io.Writer.
 func (w *writer) Write(p []byte) (int, error) {
+	if w.take != nil {
+		if err := w.take(int64(len(p))); err != nil {
+			return 0, fmt.Errorf("%w: %w", errWrite, err)
+		}
+	}
 	n, err := w.Writer.Write(p)
 	if err != nil {
-		err = fmt.Errorf("%w: %w", errWrite, err)
+		err = unwritten(err)
 	}
 	return n, err
 }

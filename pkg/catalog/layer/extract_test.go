@@ -2,16 +2,20 @@ package layer
 
 import (
 	"archive/tar"
+	"errors"
+	"io"
 	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/stretchr/testify/require"
 
+	"github.com/remit-olm/remit/pkg/catalog"
 	"github.com/remit-olm/remit/pkg/image"
 	"github.com/remit-olm/remit/test/env/registry"
 )
@@ -57,7 +61,7 @@ func open(t *testing.T, s *registry.Server, labels map[string]string, layers ...
 func extracted(t *testing.T, from *image.Image) (map[string]string, error) {
 	t.Helper()
 	dir := t.TempDir()
-	if err := Extract(t.Context(), from, "configs", dir); err != nil {
+	if err := Extract(t.Context(), from, "configs", Target{Dir: dir}); err != nil {
 		return nil, err
 	}
 	out := map[string]string{}
@@ -123,6 +127,50 @@ func TestWhatHasNoPlaceInACatalogIsRefused(t *testing.T) {
 			require.ErrorContains(t, err, row.want)
 		})
 	}
+}
+
+func TestFilesAreBoundedBeforeTheyAreWritten(t *testing.T) {
+	from := open(t, registry.New(t), nil, layer(t, "configs/a="+strings.Repeat("a", 60), "configs/b="+strings.Repeat("b", 60)))
+	dir, taken := t.TempDir(), int64(0)
+	take := func(n int64) error { taken += n; return nil }
+	err := Extract(t.Context(), from, "configs", Target{Dir: dir, Max: 100, Take: take})
+	require.ErrorIs(t, err, image.ErrImage)
+	require.ErrorContains(t, err, "files of more than 100 bytes")
+	require.EqualValues(t, 60, taken)
+	require.NoFileExists(t, filepath.Join(dir, "b"))
+	require.NoError(t, Extract(t.Context(), from, "configs", Target{Dir: t.TempDir(), Max: 120}))
+}
+
+// What a header announces takes nothing from others before it comes.
+func TestBytesAreAskedForAsTheyCome(t *testing.T) {
+	dir, full := t.TempDir(), errors.New("it is full")
+	root, err := os.OpenRoot(dir)
+	require.NoError(t, err)
+	defer root.Close()
+	e, taken := newExtraction(root, "configs"), int64(0)
+	e.take = func(n int64) error {
+		if taken+n > 1<<20 {
+			return full
+		}
+		taken += n
+		return nil
+	}
+	header := &tar.Header{Name: "configs/a", Typeflag: tar.TypeReg, Size: 384 << 20}
+	cut := errors.New("the connection is cut")
+	require.ErrorIs(t, e.keep("a", header, io.MultiReader(strings.NewReader("a few bytes"), iotest.ErrReader(cut))), cut)
+	require.EqualValues(t, len("a few bytes"), taken)
+
+	err = newExtraction(root, "configs").keep("b", &tar.Header{Name: "configs/b", Size: catalog.MaxCatalogBytes + 1}, strings.NewReader("b"))
+	require.ErrorIs(t, err, image.ErrImage, "the limit of one catalog is known by the header")
+	require.NoFileExists(t, filepath.Join(dir, "b"))
+
+	e.kept = 0
+	err = e.keep("c", header, strings.NewReader(strings.Repeat("c", 2<<20)))
+	require.ErrorIs(t, err, full)
+	require.NotErrorIs(t, err, image.ErrImage)
+	info, err := os.Stat(filepath.Join(dir, "c"))
+	require.NoError(t, err)
+	require.LessOrEqual(t, info.Size(), int64(1<<20), "what is refused is not written")
 }
 
 func slicesOf(l v1.Layer, n int) []v1.Layer {

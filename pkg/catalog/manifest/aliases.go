@@ -7,5 +7,5 @@ import (
 // CheckAliases refuses YAML whose aliases repeat too much. It must be called before the text is
 // turned into JSON.
 func CheckAliases(data []byte) error {
-	return catalog.CheckAliases(data, catalog.MaxContentBytes)
+	return catalog.CheckAliases(data, catalog.MaxContentBytes/4)
 }

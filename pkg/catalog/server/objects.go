@@ -28,6 +28,8 @@ const (
 	ContainerName = "registry-server"
 
 	portName = "grpc"
+	// reserved is the name by which programs find the API server.
+	reserved = "kubernetes"
 	// lastApplied is kubectl's copy of the CatalogSource; it is nothing about a Pod.
 	lastApplied = corev1.LastAppliedConfigAnnotation
 )
@@ -46,6 +48,9 @@ type Registry struct {
 func CheckName(name string) error {
 	if problems := validation.IsDNS1035Label(ServiceName(name)); len(problems) > 0 {
 		return fmt.Errorf("no Service can be named after CatalogSource %q: %s", name, strings.Join(problems, "; "))
+	}
+	if ServiceName(name) == reserved {
+		return fmt.Errorf("no Service can be named after CatalogSource %q: the name is reserved for the API server", name)
 	}
 	return nil
 }

@@ -80,6 +80,11 @@ func TestTheServiceSelectsThePodThatServes(t *testing.T) {
 	require.Equal(t, pod, Promoted(update))
 }
 
+func TestTheNameOfTheAPIServerIsTaken(t *testing.T) {
+	require.NoError(t, CheckName("my.catalog"))
+	require.ErrorContains(t, CheckName("kubernetes"), "reserved for the API server")
+}
+
 func TestThePodOfTheContract(t *testing.T) {
 	got, err := given(func(cs *operatorsv1alpha1.CatalogSource) {
 		cs.Annotations = map[string]string{"team": "a", corev1.LastAppliedConfigAnnotation: "{}"}
@@ -95,6 +100,7 @@ func TestThePodOfTheContract(t *testing.T) {
 	spec := got.Spec
 	require.Equal(t, "my.catalog", spec.ServiceAccountName)
 	require.Equal(t, ptr.To(false), spec.AutomountServiceAccountToken)
+	require.Equal(t, ptr.To(false), spec.EnableServiceLinks)
 	require.Equal(t, map[string]string{"kubernetes.io/os": "linux"}, spec.NodeSelector)
 	require.Nil(t, spec.SecurityContext)
 	require.Empty(t, spec.Volumes)

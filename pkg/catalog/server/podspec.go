@@ -28,6 +28,7 @@ func (r Registry) podSpec() corev1.PodSpec {
 	spec := corev1.PodSpec{
 		ServiceAccountName:           r.Source.Name,
 		AutomountServiceAccountToken: &no,
+		EnableServiceLinks:           &no,
 		NodeSelector:                 map[string]string{corev1.LabelOSStable: string(corev1.Linux)},
 		Containers:                   []corev1.Container{container(r.Image)},
 		PriorityClassName:            r.priorityClass(),

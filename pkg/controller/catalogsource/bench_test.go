@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/utils/clock"
 
+	"github.com/remit-olm/remit/pkg/catalog"
 	"github.com/remit-olm/remit/pkg/catalog/disk"
 	"github.com/remit-olm/remit/pkg/image"
 	"github.com/remit-olm/remit/test/env/corpus"
@@ -61,14 +62,14 @@ func loadProgram(args []string) error {
 	if err != nil {
 		return err
 	}
-	images := newImages(client, store, nil, clock.RealClock{})
+	images := newImages(client, store, newBudget("remit"), nil, clock.RealClock{})
 	before := heap()
 	start := time.Now()
 	opened, err := client.Open(context.Background(), args[0], image.Access{Anywhere: true})
 	if err != nil {
 		return err
 	}
-	snap, err := images.pull(context.Background(), opened, "")
+	snap, err := images.pull(context.Background(), holder{key: key("catalog")}, opened, "")
 	if err != nil {
 		return err
 	}
@@ -197,7 +198,7 @@ func BenchmarkBundleImage(b *testing.B) {
 	for b.Loop() {
 		opened, err := client.Open(b.Context(), ref, image.Access{Anywhere: true})
 		require.NoError(b, err)
-		_, err = contentOf(b.Context(), opened)
+		_, err = contentOf(b.Context(), opened, catalog.NewDecoding())
 		require.NoError(b, err)
 	}
 }

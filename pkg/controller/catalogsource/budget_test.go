@@ -1,6 +1,7 @@
 package catalogsource
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -21,7 +22,7 @@ func TestTheCatalogsOfANamespaceShareABudget(t *testing.T) {
 	a, b, other, global := holder{by: fromImage, key: at("t1", "a")}, holder{by: fromConfigMap, key: at("t1", "b")}, holder{by: fromImage, key: at("t2", "a")}, holder{by: fromImage, key: at("global", "a")}
 	var woken []types.NamespacedName
 	bound := newBudget("global")
-	bound.max = 10 << 20
+	bound.max, bound.total = 10<<20, 1<<30
 	bound.wake = func(key types.NamespacedName) { woken = append(woken, key) }
 	require.NoError(t, bound.take(a, 6<<20))
 	require.EqualError(t, bound.take(b, 4<<20+1), "its content takes 5 MiB of memory, and the other catalogs of namespace t1 take 6: together at most 10 are allowed")
@@ -43,6 +44,42 @@ func TestTheCatalogsOfANamespaceShareABudget(t *testing.T) {
 	require.Len(t, woken, 2)
 	require.Equal(t, map[holder]int64{}, bound.held)
 	require.Empty(t, bound.refused)
+}
+
+func TestTheCatalogsOfAllTenantsShareABudget(t *testing.T) {
+	at := func(namespace string) holder {
+		return holder{by: fromImage, key: types.NamespacedName{Namespace: namespace, Name: "a"}}
+	}
+	var woken []types.NamespacedName
+	bound := newDiskBudget("global")
+	bound.max, bound.total, bound.least, bound.most = 10<<20, 20<<20, 1<<20, 22<<20
+	bound.wake = func(key types.NamespacedName) { woken = append(woken, key) }
+	require.NoError(t, bound.take(at("t1"), 10<<20))
+	require.NoError(t, bound.take(at("t2"), 10<<20))
+	require.EqualError(t, bound.take(at("t3"), 2<<20), "its content takes 2 MiB of disk, and the catalogs of all tenants may take at most 20 together")
+	require.NoError(t, bound.take(at("t4"), 1<<20), "what is every namespace's")
+	require.NoError(t, bound.take(at("t5"), 1<<20))
+	require.EqualError(t, bound.take(at("t6"), 1<<20), "its content takes 1 MiB of disk, and the catalogs of all tenants may take at most 22 together")
+	require.NoError(t, bound.take(at("global"), 1<<40))
+	bound.release(at("t1"))
+	require.ElementsMatch(t, []types.NamespacedName{at("t3").key, at("t6").key}, woken)
+	require.NoError(t, bound.take(at("t3"), 2<<20))
+	require.NoError(t, bound.take(at("t6"), 1<<20))
+}
+
+// However many namespaces there are, and whatever is counted.
+func TestWhatIsEveryNamespacesHasAnEnd(t *testing.T) {
+	for _, bound := range []*budget{newBudget("global"), newDiskBudget("global"), newWorkBudget("global")} {
+		for n := range 1000 {
+			h := holder{by: fromImage, key: types.NamespacedName{Namespace: fmt.Sprint(n), Name: "a"}}
+			if bound.take(h, bound.max) != nil {
+				_ = bound.take(h, bound.least)
+			}
+		}
+		_, all := bound.others(holder{})
+		require.Greater(t, all, bound.total, bound.of)
+		require.LessOrEqual(t, all, bound.most, bound.of)
+	}
 }
 
 // What is over says so, and is served once another one is gone; the others are served all along.

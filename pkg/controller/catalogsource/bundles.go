@@ -31,13 +31,14 @@ const (
 // bundles is a manager.Runnable that unpacks bundles which catalogs name by image, once somebody asks for them:
 // one goroutine for each that is under way or failed. Whoever asked is woken through the Store.
 type bundles struct {
-	client *image.Client
-	disk   *disk.Store
-	access accessFunc
-	done   func(retry)
-	watch  func(ctx context.Context, namespace string, pull retry) (end func())
-	touch  func(types.NamespacedName)
-	clock  clock.Clock
+	client   *image.Client
+	decoding *catalog.Decoding
+	disk     *disk.Store
+	access   accessFunc
+	done     func(retry)
+	watch    func(ctx context.Context, namespace string, pull retry) (end func())
+	touch    func(types.NamespacedName)
+	clock    clock.Clock
 
 	mu      sync.Mutex
 	running context.Context // nil until Start
@@ -65,8 +66,8 @@ type unpacking struct {
 	cancel context.CancelFunc
 }
 
-func newBundles(client *image.Client, store *disk.Store, touch func(types.NamespacedName), clock clock.Clock) *bundles {
-	return &bundles{client: client, disk: store, touch: touch, clock: clock,
+func newBundles(client *image.Client, store *disk.Store, decoding *catalog.Decoding, touch func(types.NamespacedName), clock clock.Clock) *bundles {
+	return &bundles{client: client, decoding: decoding, disk: store, touch: touch, clock: clock,
 		byImage: map[bundleImage]*unpacking{}, slots: map[string]chan struct{}{}}
 }
 
@@ -252,20 +253,22 @@ func (b *bundles) try(ctx context.Context, of bundleImage, u *unpacking, slots c
 	if _, err := b.disk.Bundle(key); err == nil {
 		return key, nil
 	}
-	content, err := contentOf(ctx, opened)
+	content, err := contentOf(ctx, opened, b.decoding)
 	if err != nil {
 		return "", err
 	}
 	return key, b.disk.PutBundle(key, content)
 }
 
-func contentOf(ctx context.Context, opened *image.Image) (*catalog.Content, error) {
+func contentOf(ctx context.Context, opened *image.Image, decoding *catalog.Decoding) (*catalog.Content, error) {
 	files, err := unpack.Files(ctx, opened)
 	if err != nil {
 		return nil, err
 	}
-	manifests, err := fbc.Manifests(files, ".")
+	manifests, err := fbc.Manifests(ctx, files, ".", decoding)
 	switch {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, image.Refuse("it has no manifests/: it is no bundle")
 	case err != nil:

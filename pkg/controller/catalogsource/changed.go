@@ -21,6 +21,9 @@ func (r *Reconciler) Changed(ctx context.Context, before, after client.Object) {
 	for _, pull := range r.interests.Concerned(before, after) {
 		pull.ask()
 	}
+	for _, key := range r.follows.interests.Concerned(before, after) {
+		r.follows.again(func(other types.NamespacedName) bool { return other == key })
+	}
 	obj := after
 	if obj == nil {
 		obj = before
@@ -59,8 +62,9 @@ func pullSecretsOf(sa *corev1.ServiceAccount) []corev1.LocalObjectReference {
 	return sa.ImagePullSecrets
 }
 
-// again has the pulls of CatalogSources tried again.
+// again has the pulls of CatalogSources tried again, and ConfigMaps that are not watched.
 func (r *Reconciler) again(match func(types.NamespacedName) bool) {
+	r.follows.again(match)
 	for _, pull := range slices.Concat(r.images.pullsOf(match), r.bundles.pullsOf(match)) {
 		pull.ask()
 	}

@@ -77,13 +77,13 @@ func locked(t *testing.T) (w *world, grant func() *rbacv1.RoleBinding) {
 	s := registry.New(t)
 	ref, _ := push(t, s, "catalog:v1", goodCatalog)
 	s.Answer(login)
-	bindings := toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, rbac.SubjectIndexers())
+	bindings := toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, rbac.BindingIndexers())
 	empty := toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{})
 	w = running(t, catalogSource("cat", operatorsv1alpha1.CatalogSourceSpec{SourceType: "grpc", Image: ref, Secrets: []string{"login"}}))
 	w.RBAC = rbac.Listers{
 		Roles: rbacv1listers.NewRoleLister(empty), RoleBindings: rbac.NewRoleBindingLister(bindings),
 		ClusterRoles: rbacv1listers.NewClusterRoleLister(empty), ClusterRoleBindings: rbac.NewClusterRoleBindingLister(
-			toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, rbac.SubjectIndexers())),
+			toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, rbac.BindingIndexers())),
 	}
 	may := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "remit", Name: "may"},
 		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "reads"},

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -26,6 +27,7 @@ import (
 
 	"github.com/remit-olm/remit/pkg/catalog"
 	"github.com/remit-olm/remit/pkg/image"
+	"github.com/remit-olm/remit/pkg/rbac"
 	"github.com/remit-olm/remit/test/env/controlplane"
 )
 
@@ -70,9 +72,14 @@ func (c *cluster) run(t *testing.T, cp *controlplane.Instance, scheme *runtime.S
 	require.NoError(t, err)
 	images, err := image.New(image.Options{Local: true})
 	require.NoError(t, err)
+	watcher, err := client.NewWithWatch(cp.Config(), client.Options{Scheme: scheme})
+	require.NoError(t, err)
 	r, err := New(Options{
 		Client: mgr.GetClient(), Cache: mgr.GetCache(), Live: mgr.GetAPIReader(), Store: c.store, Images: images, Disk: onDisk(t),
 		GlobalNamespace: c.namespace, Directories: directories,
+		WatchConfigMap: func(ctx context.Context, _ rbac.Listers, key types.NamespacedName) (watch.Interface, error) {
+			return watcher.Watch(ctx, &corev1.ConfigMapList{}, client.InNamespace(key.Namespace), client.MatchingFields{"metadata.name": key.Name})
+		},
 	})
 	require.NoError(t, err)
 	require.NoError(t, r.SetupWithManager(mgr))

@@ -40,7 +40,7 @@ func (c *configMaps) load(ctx context.Context, key types.NamespacedName, cm *cor
 	} else {
 		c.budget.release(holder{by: fromConfigMap, key: key})
 	}
-	snap, err := configmap.Load(ctx, cm)
+	snap, err := configmap.Load(ctx, cm, c.budget.loader(key.Namespace))
 	if ctx.Err() != nil {
 		return content{good: now.good, err: ctx.Err()}
 	}

@@ -2,6 +2,7 @@ package catalogsource
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -13,11 +14,12 @@ import (
 )
 
 const (
-	// maxLoads bounds how many registries are listed at once, and with it the memory that takes.
-	maxLoads = 4
 	// A registry whose content was refused is asked again after a pause that doubles.
 	firstReload = 10 * time.Second
 	lastReload  = 5 * time.Minute
+	// One that was too slow is left alone for longer, even where it connects again.
+	firstSlowReload = time.Minute
+	lastSlowReload  = 15 * time.Minute
 )
 
 // connections is a manager.Runnable that owns the connections to registries: one goroutine each,
@@ -25,12 +27,13 @@ const (
 type connections struct {
 	budget *budget
 	wake   func(types.NamespacedName)
-	slots  chan struct{}
+	lanes  *lanes
 
 	mu      sync.Mutex
 	running context.Context // nil until Start
 	group   sync.WaitGroup
 	byKey   map[types.NamespacedName]*connection
+	places  *places
 	serial  int
 }
 
@@ -41,6 +44,9 @@ type connection struct {
 	conn *cataloggrpc.Conn
 	// cancel ends the goroutine; nil until it is launched.
 	cancel context.CancelFunc
+	// pause is the one after the last load, which failed; resume its end, where it was too slow. They are the goroutine's.
+	pause  time.Duration
+	resume time.Time
 
 	mu    sync.Mutex
 	state connectivity.State
@@ -48,12 +54,14 @@ type connection struct {
 }
 
 func newConnections(budget *budget, wake func(types.NamespacedName)) *connections {
-	return &connections{
+	c := &connections{
 		budget: budget,
 		wake:   wake,
-		slots:  make(chan struct{}, maxLoads),
+		lanes:  newLoadLanes(budget.exempt),
 		byKey:  map[types.NamespacedName]*connection{},
 	}
+	c.places = placesForConnections(budget.exempt, func(key types.NamespacedName) { c.wake(key) })
+	return c
 }
 
 // Start lets the goroutines run until ctx ends.
@@ -81,24 +89,36 @@ func (c *connections) ensure(key types.NamespacedName, origin, target string) (c
 	defer c.mu.Unlock()
 	e, ok := c.byKey[key]
 	if !ok || e.origin != origin || e.target != target {
-		next, err := newConnection(origin, target)
-		if err != nil {
-			c.remove(key)
+		var err error
+		if e, err = c.replace(key, origin, target); err != nil {
 			return connectivity.TransientFailure, content{}, err
 		}
-		c.serial++
-		next.holder = holder{fromAddress, key, c.serial}
-		if ok && e.origin == origin {
-			next.inherit(e)
-		}
-		c.remove(key)
-		e = next
-		c.byKey[key] = e
-		c.launch(key, e)
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.state, e.content, nil
+}
+
+// replace ends the connection of a CatalogSource, if any, and makes one to a target where there is a place. The caller holds the lock.
+func (c *connections) replace(key types.NamespacedName, origin, target string) (*connection, error) {
+	old := c.byKey[key]
+	c.remove(key)
+	if err := c.places.take(key); err != nil {
+		return nil, err
+	}
+	next, err := newConnection(origin, target)
+	if err != nil {
+		c.places.leave(key)
+		return nil, err
+	}
+	c.serial++
+	next.holder = holder{fromAddress, key, c.serial}
+	if old != nil && old.origin == origin {
+		next.inherit(old)
+	}
+	c.byKey[key] = next
+	c.launch(key, next)
+	return next, nil
 }
 
 func newConnection(origin, target string) (*connection, error) {
@@ -131,6 +151,7 @@ func (c *connections) drop(key types.NamespacedName) {
 
 // remove ends a connection; its goroutine follows. The caller holds the lock.
 func (c *connections) remove(key types.NamespacedName) {
+	c.places.leave(key)
 	e, ok := c.byKey[key]
 	if !ok {
 		return
@@ -195,15 +216,16 @@ func (c *connections) show(key types.NamespacedName, e *connection, state connec
 // loadUntilGood lists the registry's content, again after a pause where it was refused, for as long
 // as the connection stands. The connection counts as ready once its content is there.
 func (c *connections) loadUntilGood(ctx context.Context, key types.NamespacedName, e *connection) {
-	for pause := firstReload; ; pause = min(2*pause, lastReload) {
+	for ctx.Err() == nil {
+		if rest := time.Until(e.resume); rest > 0 && c.changesWithin(ctx, e, rest) {
+			return
+		}
 		c.show(key, e, connectivity.Connecting)
-		snap, err := c.load(ctx, e)
+		snap, err := c.list(ctx, key, e, e.conn)
 		if ctx.Err() != nil {
 			return
 		}
-		if err == nil {
-			err = c.hold(key, e, snap.Size())
-		}
+		isSlow := e.pauseAfter(err)
 		e.mu.Lock()
 		if e.state, e.err = connectivity.Ready, err; err == nil {
 			e.good = snap
@@ -212,34 +234,48 @@ func (c *connections) loadUntilGood(ctx context.Context, key types.NamespacedNam
 		}
 		e.mu.Unlock()
 		c.wake(key)
-		if err == nil || c.changesWithin(ctx, e, pause) {
+		if err == nil || !isSlow && c.changesWithin(ctx, e, e.pause) {
 			return
 		}
 	}
 }
 
-// hold has new content counted, unless it was let go meanwhile.
-func (c *connections) hold(key types.NamespacedName, e *connection, size int64) error {
-	if err := c.budget.take(e.holder, size); err != nil {
-		return err
+// pauseAfter notes how long a registry is left alone after a load, and says whether it was too slow.
+func (e *connection) pauseAfter(err error) bool {
+	var why slow
+	switch {
+	case err == nil:
+		e.pause = 0
+	case errors.As(err, &why):
+		e.pause = min(max(2*e.pause, firstSlowReload), lastSlowReload)
+		e.resume = time.Now().Add(e.pause)
+		return true
+	default:
+		e.pause = min(max(2*e.pause, firstReload), lastReload)
 	}
-	c.mu.Lock()
-	now := c.byKey[key]
-	c.mu.Unlock()
-	if now != e {
-		c.budget.release(e.holder)
-	}
-	return nil
+	return false
 }
 
-func (c *connections) load(ctx context.Context, e *connection) (*catalog.Snapshot, error) {
-	select {
-	case c.slots <- struct{}{}:
-		defer func() { <-c.slots }()
-	case <-ctx.Done():
-		return nil, ctx.Err()
+// list lists a registry. What is listed counts while it grows, where it is more than the content that it replaces, and while it
+// waits for its turn.
+func (c *connections) list(ctx context.Context, key types.NamespacedName, e *connection, client cataloggrpc.RegistryClient) (*catalog.Snapshot, error) {
+	before := c.budget.holds(e.holder)
+	snap, err := c.lanes.load(ctx, key.Namespace, client, cataloggrpc.Room{
+		Max:  c.budget.limits(key.Namespace).Kept,
+		Take: func(kept int64) error { return c.budget.take(e.holder, max(kept, before)) },
+	})
+	if err == nil {
+		err = c.budget.take(e.holder, snap.Size())
 	}
-	return cataloggrpc.Load(ctx, e.conn)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.byKey[key] != e:
+		c.budget.release(e.holder) // it was let go meanwhile
+	case err != nil:
+		c.budget.restore(e.holder, before)
+	}
+	return snap, err
 }
 
 func (c *connections) changesWithin(ctx context.Context, e *connection, pause time.Duration) bool {

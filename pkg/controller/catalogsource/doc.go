@@ -6,7 +6,7 @@
 //	grpc, spec.image               the image, pulled in process     its poll interval, or a pause after a failure
 //	 ..., that is a registry       a Pod of it, over gRPC           a watch on its Pods, and the connection's state
 //	grpc, spec.address             a registry, over gRPC            the connection's state
-//	configmap, internal            a ConfigMap of the namespace     a watch on ConfigMaps' metadata
+//	configmap, internal            a ConfigMap of the namespace     a watch on its metadata
 //
 // A catalog that turns malformed keeps its last good content, and its status says so. One sick
 // catalog costs the others nothing: a registry or image is read by a goroutine of its own, a directory under

@@ -3,9 +3,6 @@ package catalogsource
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io/fs"
-	"os"
 	"slices"
 	"sync"
 	"time"
@@ -18,8 +15,6 @@ import (
 
 	"github.com/remit-olm/remit/pkg/catalog"
 	"github.com/remit-olm/remit/pkg/catalog/disk"
-	"github.com/remit-olm/remit/pkg/catalog/fbc"
-	"github.com/remit-olm/remit/pkg/catalog/layer"
 	"github.com/remit-olm/remit/pkg/image"
 )
 
@@ -27,8 +22,6 @@ const (
 	// maxPulls bounds how many images of one namespace are pulled at once: the slow registries of one tenant
 	// hold up nobody else.
 	maxPulls = 2
-	// maxParses bounds how many catalogs are read from files at once, and with it the memory that takes.
-	maxParses = 2
 	// pullTimeout bounds a pull.
 	pullTimeout = 15 * time.Minute
 	// pollJitter spreads polls: a tenth more at most.
@@ -64,14 +57,19 @@ type images struct {
 	watch  func(ctx context.Context, namespace string, pull retry) (end func())
 	disk   *disk.Store
 	budget *budget
-	wake   func(types.NamespacedName)
-	clock  clock.Clock
-	parses chan struct{}
+	// space counts what the catalogs have on disk, work what those take there that are being read.
+	space, work *budget
+	wake        func(types.NamespacedName)
+	clock       clock.Clock
+	// parses are the turns in which catalogs are read from files.
+	parses   *lanes
+	decoding *catalog.Decoding
 
 	mu      sync.Mutex
 	running context.Context // nil until Start
 	group   sync.WaitGroup
 	byKey   map[types.NamespacedName]*imageEntry
+	places  *places
 	serial  int
 	pulls   map[string]chan struct{}
 }
@@ -99,13 +97,19 @@ type imageEntry struct {
 	// refusal.
 	loaded, refused string
 	refusal         error
+	// over is what was read and had no place.
+	over oversize
+	// gone says that another entry, or none, has taken this one's place.
+	gone bool
 }
 
-func newImages(client *image.Client, store *disk.Store, wake func(types.NamespacedName), clock clock.Clock) *images {
-	return &images{
-		client: client, disk: store, wake: wake, clock: clock, parses: make(chan struct{}, maxParses),
+func newImages(client *image.Client, store *disk.Store, budget *budget, wake func(types.NamespacedName), clock clock.Clock) *images {
+	i := &images{
+		client: client, disk: store, budget: budget, space: newDiskBudget(budget.exempt), work: newWorkBudget(budget.exempt), wake: wake, clock: clock, parses: newParseLanes(budget.exempt), decoding: budget.decoding,
 		byKey: map[types.NamespacedName]*imageEntry{}, pulls: map[string]chan struct{}{},
 	}
+	i.places = placesForImages(budget.exempt, func(key types.NamespacedName) { i.wake(key) })
+	return i
 }
 
 // Start lets the goroutines run until ctx ends.
@@ -121,12 +125,16 @@ func (i *images) Start(ctx context.Context) error {
 	return nil
 }
 
-// ensure returns what there is of a CatalogSource's image, and sees to it that somebody looks after it. Content
-// stays while the image is the same, whatever else of the spec changes.
+// ensure returns what there is of a CatalogSource's image, and sees to it that somebody looks after it, once there is a place.
+// Content stays while the image is the same, whatever else of the spec changes.
 func (i *images) ensure(key types.NamespacedName, spec imageSpec) imageView {
-	e, old := i.entry(key, spec)
+	e, old, err := i.entry(key, spec)
+	if err != nil {
+		return imageView{content: content{err: err}, state: connectivity.TransientFailure}
+	}
 	if old != nil && old.holder != e.holder {
-		i.budget.release(old.holder) // which wakes others of us
+		i.release(old.holder) // which wakes others of us
+		old.letGo()
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -134,12 +142,15 @@ func (i *images) ensure(key types.NamespacedName, spec imageSpec) imageView {
 }
 
 // entry is the one for a spec, and the one that it took the place of, if any.
-func (i *images) entry(key types.NamespacedName, spec imageSpec) (e, old *imageEntry) {
+func (i *images) entry(key types.NamespacedName, spec imageSpec) (e, old *imageEntry, err error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	old = i.byKey[key]
 	if old != nil && old.spec.equal(spec) {
-		return old, nil
+		return old, nil, nil
+	}
+	if err := i.places.take(key); err != nil {
+		return nil, nil, err
 	}
 	i.serial++
 	e = &imageEntry{
@@ -151,7 +162,7 @@ func (i *images) entry(key types.NamespacedName, spec imageSpec) (e, old *imageE
 	}
 	i.byKey[key] = e
 	i.launch(key, e)
-	return e, old
+	return e, old, nil
 }
 
 func (e *imageEntry) inherit(old *imageEntry) {
@@ -161,31 +172,20 @@ func (e *imageEntry) inherit(old *imageEntry) {
 	old.mu.Lock()
 	defer old.mu.Unlock()
 	e.imageView, e.loaded, e.refused, e.refusal = old.imageView, old.loaded, old.refused, old.refusal
-	e.holder = old.holder
+	e.holder, e.over = old.holder, old.over
+	old.good, old.gone = nil, true // it is closed by whoever has it now
 }
 
 func (i *images) drop(key types.NamespacedName) {
 	i.mu.Lock()
 	e := i.byKey[key]
 	i.remove(key)
+	i.places.leave(key)
 	i.mu.Unlock()
 	if e != nil {
-		i.budget.release(e.holder)
+		i.release(e.holder)
+		e.letGo()
 	}
-}
-
-// hold has new content counted, unless it was let go meanwhile.
-func (i *images) hold(key types.NamespacedName, e *imageEntry, size int64) error {
-	if err := i.budget.take(e.holder, size); err != nil {
-		return err
-	}
-	i.mu.Lock()
-	now := i.byKey[key]
-	i.mu.Unlock()
-	if now == nil || now.holder != e.holder {
-		i.budget.release(e.holder)
-	}
-	return nil
 }
 
 // remove ends an entry's goroutine. The caller holds the lock.
@@ -225,11 +225,11 @@ func (i *images) follow(ctx context.Context, key types.NamespacedName, e *imageE
 	pause := firstReload
 	for ctx.Err() == nil {
 		e.retry.begin()
-		view, err := i.look(ctx, key, e, slots)
-		if ctx.Err() != nil {
+		view, found, err := i.look(ctx, key, e, slots)
+		if ctx.Err() != nil || !e.show(view) {
+			i.abandon(found.snapshot)
 			return
 		}
-		e.show(view)
 		i.wake(key)
 		if err == nil {
 			i.done(e.retry)
@@ -271,20 +271,28 @@ func (i *images) sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-func (e *imageEntry) show(v imageView) {
+// show reports false where the entry is no longer the CatalogSource's.
+func (e *imageEntry) show(v imageView) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if e.gone {
+		return false
+	}
+	if e.good != v.good {
+		letGo(e.good)
+	}
 	e.imageView = v
+	return true
 }
 
 // look is one visit: it asks for the digest, and pulls what is new. The error is one that another try may mend;
 // what is wrong with the image itself is in the view only, and ends with another image.
-func (i *images) look(ctx context.Context, key types.NamespacedName, e *imageEntry, slots chan struct{}) (imageView, error) {
+func (i *images) look(ctx context.Context, key types.NamespacedName, e *imageEntry, slots chan struct{}) (imageView, finding, error) {
 	select {
 	case slots <- struct{}{}:
 		defer func() { <-slots }()
 	case <-ctx.Done():
-		return imageView{}, ctx.Err()
+		return imageView{}, finding{}, ctx.Err()
 	}
 	ctx, cancel := context.WithTimeout(ctx, pullTimeout)
 	defer cancel()
@@ -296,137 +304,15 @@ func (i *images) look(ctx context.Context, key types.NamespacedName, e *imageEnt
 	switch {
 	case errors.Is(err, errRefused):
 		view.err, view.state, view.polled = err, connectivity.TransientFailure, &asked
-		return view, nil
+		return view, found, nil
 	case err != nil:
 		view.err, view.state = err, connectivity.TransientFailure
-		return view, err
+		return view, found, err
 	case found.registry != "":
 		view.registry = found.registry
 	case found.snapshot != nil:
 		view.good, view.registry = found.snapshot, ""
 	}
 	view.err, view.state, view.polled = nil, connectivity.Ready, &asked
-	return view, nil
-}
-
-// errRefused says that it is the image that is bad: it is not pulled again until it is another.
-var errRefused = errors.New("refused")
-
-type refused struct{ error }
-
-func (r refused) Is(target error) bool { return target == errRefused }
-func (r refused) Unwrap() error        { return r.error }
-
-// finding is what a new image is: one with a catalog, or a registry to be run, by its digest. The zero value is for one that is
-// not new.
-type finding struct {
-	snapshot *catalog.Snapshot
-	registry string
-}
-
-// newer pulls an image unless its digest is the one that is loaded already. Of one that was found to be bad, the
-// error is the same as then.
-func (i *images) newer(ctx context.Context, key types.NamespacedName, e *imageEntry) (finding, error) {
-	access, unread := i.access(ctx, key, e.spec.secrets, e.retry)
-	found, err := i.newerAs(ctx, key, access, e)
-	if err != nil && unread != nil && !errors.Is(err, errRefused) {
-		return finding{}, fmt.Errorf("%w; its pull secrets: %w", err, unread)
-	}
-	return found, err
-}
-
-func (i *images) newerAs(ctx context.Context, key types.NamespacedName, access image.Access, e *imageEntry) (finding, error) {
-	if e.loaded != "" || e.refused != "" {
-		now, err := i.client.Digest(ctx, e.spec.image, access)
-		switch {
-		case err != nil:
-			return finding{}, err
-		case now.String() == e.refused:
-			return finding{}, e.refusal
-		case now.String() == e.loaded:
-			return finding{}, nil
-		}
-	}
-	opened, err := i.client.Open(ctx, e.spec.image, access)
-	if err != nil {
-		return finding{}, err
-	}
-	found := finding{}
-	found.snapshot, err = i.pull(ctx, opened, e.spec.folder)
-	if errors.Is(err, layer.ErrNoCatalog) {
-		// By the digest of the index where there is one: the kubelet chooses the platform.
-		found.registry, err = opened.Repository+"@"+opened.Named.String(), nil
-	}
-	if err == nil && found.snapshot != nil {
-		err = i.hold(key, e, found.snapshot.Size())
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	switch {
-	case errors.Is(err, errRefused):
-		e.refused, e.refusal = opened.Named.String(), err
-	case err == nil:
-		e.loaded, e.refused, e.refusal = opened.Named.String(), "", nil
-		return found, nil
-	}
-	return finding{}, err
-}
-
-// pull reads the catalog in an image by way of files, unless it was read before and is on disk.
-func (i *images) pull(ctx context.Context, from *image.Image, extract string) (*catalog.Snapshot, error) {
-	folder, err := layer.Folder(ctx, from, extract)
-	if err != nil {
-		return nil, ofImage(err)
-	}
-	key := disk.Key(from.Repository, from.Digest.String(), folder)
-	snap, err := i.disk.Snapshot(key)
-	if err == nil || !errors.Is(err, fs.ErrNotExist) {
-		return snap, err
-	}
-	dir, remove, err := i.disk.Work()
-	if err != nil {
-		return nil, err
-	}
-	defer remove()
-	if err := layer.Extract(ctx, from, folder, dir); err != nil {
-		return nil, ofImage(err)
-	}
-	select {
-	case i.parses <- struct{}{}:
-		defer func() { <-i.parses }()
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-	return i.parse(ctx, key, dir)
-}
-
-func (i *images) parse(ctx context.Context, key, dir string) (*catalog.Snapshot, error) {
-	contents, err := i.disk.NewContents()
-	if err != nil {
-		return nil, err
-	}
-	snap, err := fbc.LoadInto(ctx, os.DirFS(dir), contents)
-	switch {
-	case ctx.Err() != nil:
-		err = ctx.Err()
-	case contents.Err() != nil:
-		err = contents.Err() // our disk's fault, not the image's
-	case err != nil:
-		err = refused{fmt.Errorf("its file-based catalog: %w", err)}
-	default:
-		err = i.disk.PutSnapshot(key, snap, contents)
-	}
-	if err != nil {
-		contents.Discard()
-		return nil, err
-	}
-	return snap, nil
-}
-
-// ofImage tells what is the image's fault, and stays so, from what is not.
-func ofImage(err error) error {
-	if errors.Is(err, image.ErrImage) {
-		return refused{err}
-	}
-	return err
+	return view, found, nil
 }

@@ -30,6 +30,7 @@ func (r *Reconciler) observe(ctx context.Context, cs *operatorsv1alpha1.CatalogS
 	}
 	if !byConfigMap {
 		r.configMaps.drop(key)
+		r.follows.drop(key)
 	}
 	if byImage {
 		return r.observeImage(ctx, cs)
@@ -108,19 +109,16 @@ func inProcess(c content, reason operatorsv1alpha1.ConditionReason, where string
 }
 
 func (r *Reconciler) observeAddress(ctx context.Context, key types.NamespacedName, address string) observation {
-	scope := cataloggrpc.Scope{
-		Namespace:     key.Namespace,
-		Anywhere:      key.Namespace == r.GlobalNamespace,
-		ClusterDomain: r.ClusterDomain,
-	}
 	const reason = operatorsv1alpha1.CatalogSourceRegistryServerError
-	target, err := scope.Target(address)
-	if err == nil && !scope.Anywhere {
-		err = r.leadsElsewhere(ctx, key.Namespace, target)
-	}
+	target, err := r.target(ctx, key.Namespace, address)
 	if err != nil {
 		r.connections.drop(key)
-		return observation{problem: problemf(reason, "couldn't connect to registry - %v", err)}
+		seen := observation{problem: problemf(reason, "couldn't connect to registry - %v", err)}
+		var failed unread
+		if errors.As(err, &failed) {
+			seen.retry = err
+		}
+		return seen
 	}
 	state, c, err := r.connections.ensure(key, target, target)
 	if err != nil {
@@ -136,20 +134,41 @@ func (r *Reconciler) observeAddress(ctx context.Context, key types.NamespacedNam
 	return seen
 }
 
+// target is what to dial for an address.
+func (r *Reconciler) target(ctx context.Context, namespace, address string) (string, error) {
+	scope := cataloggrpc.Scope{Namespace: namespace, ClusterDomain: r.ClusterDomain}
+	if namespace == r.GlobalNamespace {
+		return scope.Target(address)
+	}
+	service, err := scope.Service(address)
+	if err != nil {
+		return "", err
+	}
+	target, err := r.services.target(ctx, namespace, service)
+	if err != nil {
+		return "", fmt.Errorf("address %q: %w", address, err)
+	}
+	return target, nil
+}
+
 func (r *Reconciler) observeConfigMap(ctx context.Context, key types.NamespacedName, name string) observation {
 	const reason = operatorsv1alpha1.CatalogSourceConfigMapError
+	again := r.follows.prepare(ctx, key, name)
 	cm := &corev1.ConfigMap{}
 	if err := r.Live.Get(ctx, types.NamespacedName{Namespace: key.Namespace, Name: name}, cm); err != nil {
-		seen := observation{problem: problemf(reason, "failed to get catalog config map %s: %v", name, err)}
+		seen := observation{problem: problemf(reason, "failed to get catalog config map %s: %v", name, err), again: again}
 		if apierrors.IsNotFound(err) {
 			r.configMaps.drop(key)
+			r.follows.begin(key, "")
 			return seen
 		}
 		seen.retry = fmt.Errorf("get ConfigMap %s: %w", name, err)
 		seen.snapshot = r.configMaps.good(key, name)
 		return seen
 	}
+	r.follows.begin(key, cm.ResourceVersion)
 	seen := inProcess(r.configMaps.load(ctx, key, cm), reason, fmt.Sprintf("config map %s", name))
+	seen.again = again
 	seen.configMap = &operatorsv1alpha1.ConfigMapResourceReference{
 		Name:            cm.Name,
 		Namespace:       cm.Namespace,

@@ -13,13 +13,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
@@ -27,6 +26,7 @@ import (
 	"github.com/remit-olm/remit/pkg/catalog"
 	"github.com/remit-olm/remit/pkg/catalog/disk"
 	"github.com/remit-olm/remit/pkg/image"
+	"github.com/remit-olm/remit/pkg/lib/fairqueue"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/lib/status"
@@ -39,8 +39,6 @@ const (
 	workers = 4
 	// firstRetry is the pause after a failure that nobody wakes us from, which doubles up to lastReload.
 	firstRetry = 50 * time.Millisecond
-	// indexConfigMap finds the CatalogSources of a ConfigMap.
-	indexConfigMap = "spec.configMap"
 )
 
 // Options of a Reconciler. Client, Cache, Live, Store, Images and Disk are required.
@@ -54,7 +52,7 @@ type Options struct {
 	Live client.Reader
 	// Store is where content is published. The Reconciler must be its only writer.
 	Store *catalog.Store
-	// GlobalNamespace is the global catalog namespace; empty is names.DefaultNamespace.
+	// GlobalNamespace is the global catalog namespace; empty is names.DefaultCatalogNamespace.
 	GlobalNamespace string
 	// ClusterDomain is the DNS domain of Services; empty is cluster.local.
 	ClusterDomain string
@@ -71,6 +69,9 @@ type Options struct {
 	// WatchSecret returns when such a Secret is not of a version ("" where there is none) any more, which it tells
 	// through the function, when the context ends, or when the Secret may not be watched; nil watches none.
 	WatchSecret func(ctx context.Context, key types.NamespacedName, version string, changed func())
+	// WatchConfigMap watches the metadata of one ConfigMap as whoever may be trusted to; it returns nil where that one may
+	// not, by what it looks up through the listers. nil watches none.
+	WatchConfigMap func(ctx context.Context, listers rbac.Listers, key types.NamespacedName) (watch.Interface, error)
 	// RBAC is what Secrets is given.
 	RBAC rbac.Listers
 	// Default is the installation's default account, if any.
@@ -89,14 +90,14 @@ type Reconciler struct {
 	watcher     *watcher
 	connections *connections
 	configMaps  *configMaps
+	follows     *follows
 	images      *images
 	bundles     *bundles
 	servers     *servers
 	// interests are what the reading of pull secrets rested on, for pulls that failed.
 	interests *rbac.Interests[retry]
 	watches   *secretWatches
-	// elsewhere reads the Services that stand for names outside of the cluster; nil where nobody watches.
-	elsewhere client.Reader
+	services  *services
 }
 
 // New checks the options.
@@ -110,7 +111,7 @@ func New(o Options) (*Reconciler, error) {
 		}
 	}
 	if o.GlobalNamespace == "" {
-		o.GlobalNamespace = names.DefaultNamespace
+		o.GlobalNamespace = names.DefaultCatalogNamespace
 	}
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
@@ -123,20 +124,22 @@ func New(o Options) (*Reconciler, error) {
 		directories: newDirectories(o.Directories),
 		connections: newConnections(bound, wake.wake),
 		configMaps:  &configMaps{budget: bound},
+		follows:     &follows{open: o.WatchConfigMap, wake: wake.wake, interests: &rbac.Interests[types.NamespacedName]{}, rbac: o.RBAC},
 		interests:   &rbac.Interests[retry]{},
 		watches:     &secretWatches{watch: o.WatchSecret},
-		images:      newImages(o.Images, o.Disk, wake.wake, o.Clock),
-		bundles:     newBundles(o.Images, o.Disk, o.Store.Touch, o.Clock),
+		images:      newImages(o.Images, o.Disk, bound, wake.wake, o.Clock),
+		bundles:     newBundles(o.Images, o.Disk, bound.decoding, o.Store.Touch, o.Clock),
 		servers:     newServers(o),
+		services:    &services{reader: o.Live, watch: func(context.Context) error { return nil }},
 	}
 	r.images.access, r.bundles.access = r.access, r.access
 	r.images.done, r.bundles.done = r.forgetAccess, r.forgetAccess
 	r.images.watch, r.bundles.watch = r.watches.begin, r.watches.begin
-	r.images.budget = bound
-	bound.wake = func(key types.NamespacedName) {
+	wakeRefused := func(key types.NamespacedName) {
 		wake.wake(key)
 		r.again(func(other types.NamespacedName) bool { return other == key })
 	}
+	bound.wake, r.images.space.wake = wakeRefused, wakeRefused
 	return r, nil
 }
 
@@ -160,11 +163,10 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	if err := mgr.Add(r.bundles); err != nil {
 		return fmt.Errorf("add bundles: %w", err)
 	}
-	if err := mgr.GetFieldIndexer().IndexField(context.Background(), newObject(), indexConfigMap, configMapOf); err != nil {
-		return fmt.Errorf("index CatalogSources by ConfigMap: %w", err)
+	if err := mgr.Add(r.follows); err != nil {
+		return fmt.Errorf("add watches of ConfigMaps: %w", err)
 	}
-	elsewhere, err := r.watchElsewhere(mgr)
-	if err != nil {
+	if err := r.watchServices(mgr); err != nil {
 		return err
 	}
 	if err := r.watchServers(mgr); err != nil {
@@ -175,40 +177,9 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		For(newObject()).
 		Watches(&corev1.ServiceAccount{}, r.sameName()).
 		Watches(&corev1.Namespace{}, r.inside(), builder.WithPredicates(predicate.LabelChangedPredicate{})).
-		Watches(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(r.usersOfConfigMap), builder.OnlyMetadata).
 		WatchesRawSource(source.Func(r.waker.start)).
-		WatchesRawSource(elsewhere).
-		WithOptions(controller.Options{
-			MaxConcurrentReconciles: workers,
-			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastReload),
-		}).
+		WithOptions(fairqueue.Options(workers, workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastReload))).
 		Complete(r)
-}
-
-func configMapOf(obj client.Object) []string {
-	u, ok := obj.(*unstructured.Unstructured)
-	if !ok {
-		return nil
-	}
-	name, _, _ := unstructured.NestedString(u.Object, "spec", "configMap")
-	if name == "" {
-		return nil
-	}
-	return []string{name}
-}
-
-func (r *Reconciler) usersOfConfigMap(ctx context.Context, cm client.Object) []reconcile.Request {
-	list := newObjects()
-	err := r.Cache.List(ctx, list, client.InNamespace(cm.GetNamespace()), client.MatchingFields{indexConfigMap: cm.GetName()})
-	if err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Listing CatalogSources of a ConfigMap")
-		return nil
-	}
-	out := make([]reconcile.Request, 0, len(list.Items))
-	for i := range list.Items {
-		out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
-	}
-	return out
 }
 
 // Reconcile finds out about one CatalogSource, publishes its content and then says so in its status.
@@ -245,6 +216,7 @@ func (r *Reconciler) forget(ctx context.Context, key types.NamespacedName) {
 	r.directories.drop(key)
 	r.connections.drop(key)
 	r.configMaps.drop(key)
+	r.follows.drop(key)
 	r.images.drop(key)
 	r.bundles.drop(key)
 	r.servers.forget(key)

@@ -82,9 +82,11 @@ func given(t *testing.T, directories map[string]string, objects ...client.Object
 		Live:        w.Client,
 		Store:       &catalog.Store{},
 		Directories: directories,
-		Clock:       w.clock,
-		Images:      images,
-		Disk:        onDisk(t),
+		// What they watch is of this namespace.
+		GlobalNamespace: "remit",
+		Clock:           w.clock,
+		Images:          images,
+		Disk:            onDisk(t),
 		Secrets: func(ctx context.Context, _ rbac.Listers, key types.NamespacedName) (*corev1.Secret, error) {
 			secret := &corev1.Secret{}
 			return secret, w.Client.Get(ctx, key, secret)

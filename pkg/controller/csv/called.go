@@ -62,7 +62,7 @@ func (r *Reconciler) requireWebhook(s *scope, d *operatorsv1alpha1.WebhookDescri
 	case s.live == nil || !s.live.Has(s.hooks, d):
 		status.Status, status.Message = requirement.NotPresent, fmt.Sprintf("Webhook is not present: it is made once deployment %q is ready", d.DeploymentName)
 	}
-	if s.client == nil || s.account.Default || d.Type == operatorsv1alpha1.ConversionWebhook {
+	if !s.acting.Known() || s.account.Default || d.Type == operatorsv1alpha1.ConversionWebhook {
 		return status, nil
 	}
 	demand := s.hooks.Intercepts(d)
@@ -93,8 +93,13 @@ func (r *Reconciler) requireWebhook(s *scope, d *operatorsv1alpha1.WebhookDescri
 // holds says whether the account holds a rule in all of some scopes.
 func (r *Reconciler) holds(s *scope, rule rbacv1.PolicyRule, scopes []string) bool {
 	for _, namespace := range scopes {
-		held := r.rbac.Holding(rbac.ServiceAccount(s.account.Namespace, s.account.Name), namespace)
-		if !held.Check([]rbacv1.PolicyRule{rule}).Covered() {
+		if _, known := s.holdings[namespace]; !known {
+			if s.holdings == nil {
+				s.holdings = map[string]rbac.Holding{}
+			}
+			s.holdings[namespace] = r.rbac.Holding(rbac.ServiceAccount(s.account.Namespace, s.account.Name), namespace)
+		}
+		if !s.holdings[namespace].Check([]rbacv1.PolicyRule{rule}).Covered() {
 			return false
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/remit-olm/remit/pkg/install/cert"
 	"github.com/remit-olm/remit/pkg/install/hooks"
 	"github.com/remit-olm/remit/pkg/install/serving"
+	"github.com/remit-olm/remit/pkg/install/warrant"
 )
 
 // secretLook is how often the Secrets with certificates are looked at. Somebody may edit them, and self may
@@ -50,11 +51,11 @@ func (r *Reconciler) certify(ctx context.Context, s *scope) error {
 func (r *Reconciler) certifyOne(ctx context.Context, s *scope, d serving.Deployment) (hooks.Certificate, error) {
 	asItIs := hooks.Certificate{Deployment: d.Name, Hash: s.live.Running(d.Name), Done: cert.Keep}
 	first := asItIs.Hash == ""
-	stopped := s.uncalled != nil || s.facts.Taken != nil || s.facts.Prepared != nil || s.facts.Excess != nil
-	if !s.canAct() || first && stopped {
+	account, barred := s.writer(warrant.Renew)
+	if barred != nil {
 		return asItIs, nil
 	}
-	c, err := r.installer(s).Certify(ctx, s.hooks, s.live, d, func(needs ...hooks.Need) error {
+	c, err := r.installer(s, account).Certify(ctx, s.hooks, s.live, d, func(needs ...hooks.Need) error {
 		return r.lackingNow(ctx, s, forRotation+d.Name, needs)
 	})
 	if err != nil {

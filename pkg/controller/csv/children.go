@@ -18,7 +18,6 @@ import (
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/remit-olm/remit/pkg/install/deployment"
 	"github.com/remit-olm/remit/pkg/lib/apply"
@@ -51,9 +50,8 @@ func indexLineage(ctx context.Context, indexer client.FieldIndexer) error {
 	return nil
 }
 
-// ofLineage lists, from the cache, the RBAC objects that carry the marks of this lineage. Marks are hints:
-// removeOurs looks whether an install has made the object, and whether it may be deleted is for the API
-// server to say to the account.
+// ofLineage lists, from the cache, the RBAC objects that installs of this lineage created. The API server decides
+// whether the account may delete them.
 func (r *Reconciler) ofLineage(ctx context.Context, owner ownerutil.Owner) ([]client.Object, error) {
 	var out []client.Object
 	for _, list := range rbacLists() {
@@ -64,7 +62,7 @@ func (r *Reconciler) ofLineage(ctx context.Context, owner ownerutil.Owner) ([]cl
 		var found []client.Object
 		err = meta.EachListItem(list, func(o runtime.Object) error {
 			obj, ok := o.(client.Object)
-			if ok && obj.GetDeletionTimestamp() == nil && obj.GetLabels()[names.LabelOwnerNamespace] == owner.Namespace {
+			if ok && obj.GetDeletionTimestamp() == nil && obj.GetLabels()[names.LabelOwnerNamespace] == owner.Namespace && owner.Owns(obj) {
 				found = append(found, obj)
 			}
 			return nil
@@ -91,7 +89,7 @@ func (r *Reconciler) children(ctx context.Context, owner ownerutil.Owner) ([]cli
 // prune removes the roles and bindings that were rendered from the CSV's permissions and are wanted no
 // more: a namespace that is no target any longer is not the operator's to work in. Where the account
 // may not, that is noted: an install does not stop for it.
-func (r *Reconciler) prune(ctx context.Context, s *scope, want []*unstructured.Unstructured) error {
+func (r *Reconciler) prune(ctx context.Context, s *scope, account client.Client, want []*unstructured.Unstructured) error {
 	have, err := r.children(ctx, s.owner)
 	if err != nil {
 		return err
@@ -101,7 +99,7 @@ func (r *Reconciler) prune(ctx context.Context, s *scope, want []*unstructured.U
 		if !rendered || slices.ContainsFunc(want, func(w *unstructured.Unstructured) bool { return r.same(w, obj) }) {
 			continue
 		}
-		removed, err := r.removeOurs(ctx, s, obj)
+		err := r.remove(ctx, s, account, obj)
 		if err != nil && refusal(err) || asLacks(err) {
 			s.facts.Notes = append(s.facts.Notes, oneLine(err)+": "+r.command(obj))
 			continue
@@ -109,7 +107,7 @@ func (r *Reconciler) prune(ctx context.Context, s *scope, want []*unstructured.U
 		if err != nil {
 			return err
 		}
-		s.facts.Settling = s.facts.Settling || removed
+		s.facts.Settling = true
 	}
 	return nil
 }
@@ -142,31 +140,16 @@ func mayNot(err error) bool { return asLacks(err) || apierrors.IsForbidden(err) 
 
 // remove deletes just the object that was looked at, as the account; one that is gone is no error. What
 // the account is not allowed is a *LacksError and not tried.
-func (r *Reconciler) remove(ctx context.Context, s *scope, obj client.Object) error {
+func (r *Reconciler) remove(ctx context.Context, s *scope, account client.Client, obj client.Object) error {
 	if err := r.lacks(ctx, s, forRemoval, []*unstructured.Unstructured{r.reference(obj)}, "delete"); err != nil {
 		return err
 	}
 	uid := obj.GetUID()
-	err := s.client.Delete(ctx, obj, client.Preconditions{UID: &uid})
+	err := account.Delete(ctx, obj, client.Preconditions{UID: &uid})
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("delete %T %s: %w", obj, client.ObjectKeyFromObject(obj), err)
 	}
 	return nil
-}
-
-// removeOurs is remove for what was found by its marks, and says whether it was removed. What an install has
-// not applied is somebody else's, and stays (escape suite 86).
-func (r *Reconciler) removeOurs(ctx context.Context, s *scope, obj client.Object) (bool, error) {
-	live := r.reference(obj) // past the cache, which holds no managed fields
-	err := r.lookup.Reader.Get(ctx, client.ObjectKeyFromObject(obj), live)
-	switch {
-	case err != nil:
-		return false, client.IgnoreNotFound(err)
-	case live.GetUID() == obj.GetUID() && !apply.Applied(live):
-		log.FromContext(ctx).Info("Leaving what carries an operator's marks and was not made by its install", "object", apply.Describe(live))
-		return false, nil
-	}
-	return true, r.remove(ctx, s, obj)
 }
 
 func asLacks(err error) bool {

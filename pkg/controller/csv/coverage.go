@@ -155,6 +155,7 @@ func (s *scope) gatherCoverage(l rbac.Listers, want []*unstructured.Unstructured
 func mayGrant(l rbac.Listers, account scoped.Account, want []*unstructured.Unstructured) (bool, error) {
 	rules := map[string][]rbacv1.PolicyRule{} // by kind, namespace and name of a role
 	key := func(kind, namespace, name string) string { return kind + " " + namespace + "/" + name }
+	held := map[string]rbac.Holding{} // by namespace: a plan has many objects in each
 	for _, obj := range want {
 		grant, err := grantOf(obj, func(ref rbacv1.RoleRef, namespace string) ([]rbacv1.PolicyRule, error) {
 			return rules[key(ref.Kind, namespace, ref.Name)], nil
@@ -163,8 +164,10 @@ func mayGrant(l rbac.Listers, account scoped.Account, want []*unstructured.Unstr
 			return false, err
 		}
 		rules[key(obj.GetKind(), obj.GetNamespace(), obj.GetName())] = grant.Rules
-		held := l.Holding(rbac.ServiceAccount(account.Namespace, account.Name), grant.Namespace)
-		if !grant.Check(held).Covered() {
+		if _, ok := held[grant.Namespace]; !ok {
+			held[grant.Namespace] = l.Holding(rbac.ServiceAccount(account.Namespace, account.Name), grant.Namespace)
+		}
+		if !grant.Check(held[grant.Namespace]).Covered() {
 			return false, nil
 		}
 	}

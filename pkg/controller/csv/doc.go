@@ -3,13 +3,17 @@
 //
 //	gather facts -> Next(Facts) Transition (pure) -> act as-account -> one status patch
 //
-// The phase and its history are input, as everywhere in OLM v0; all else is derived anew each time.
+// The phase and its history are input, as everywhere in OLM v0, to what is shown and when something is tried again;
+// anybody may have written them. Whether anything may be written is derived anew each time: package warrant gives out
+// the account's client only for what this visit has found.
 //
 //	""           -> Pending       always
 //	Pending      -> InstallReady  all requirements are there
 //	InstallReady -> Installing    the Deployments were written
 //	             -> Failed        they were refused
+//	             -> Pending       a requirement is missing after all
 //	Installing   -> Succeeded     they are available
+//	             -> Pending       one is to be written again, and a requirement is missing
 //	             -> Failed        five minutes have passed, or one is stuck
 //	Succeeded    -> Failed        a requirement or a Deployment went away or fell ill
 //	Failed       -> Pending       what stood in the way is gone

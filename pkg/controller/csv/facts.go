@@ -44,6 +44,10 @@ type Facts struct {
 	Prepared error
 	// Settling says that some of them were just written: their watches bring this CSV back.
 	Settling bool
+	// Judged says that the full check was made, and Goes that all that is left is to remove what belongs to the CSV.
+	Judged, Goes bool
+	// Same says that the Deployments are, apart from certificates, what was written from this spec.
+	Same bool
 	// Unmet says that a requirement is missing.
 	Unmet bool
 	// Refused says why the Deployments would not be written, without trying.

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/remit-olm/remit/pkg/install/hooks"
+	"github.com/remit-olm/remit/pkg/install/warrant"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 )
@@ -42,12 +43,12 @@ func (r *Reconciler) finalize(ctx context.Context, s *scope) error {
 		return err
 	}
 	left = append(left, slices.DeleteFunc(children, func(o client.Object) bool { return o.GetNamespace() == s.csv.Namespace })...)
-	why := r.cleaner(ctx, s)
+	account, why := r.cleaner(ctx, s)
 	if why != nil && scoped.ReasonOf(why) == "" {
 		return why
 	}
 	if why == nil {
-		waiting, err := r.removeAll(ctx, s, left)
+		waiting, err := r.removeAll(ctx, s, account, left)
 		if waiting || err != nil {
 			return err
 		}
@@ -55,7 +56,7 @@ func (r *Reconciler) finalize(ctx context.Context, s *scope) error {
 		log.FromContext(ctx).Info("Leaving objects behind", "why", why.Error(), "objects", len(left))
 		r.leftBehind(s.csv, left, oneLine(why))
 	}
-	return r.dropFinalizer(ctx, s)
+	return r.dropFinalizer(ctx, s, account)
 }
 
 // goneAlready says that the cache is behind: nothing of a CSV that is gone is to be removed once more. What is
@@ -91,7 +92,7 @@ func (r *Reconciler) leave(ctx context.Context, s *scope) error {
 	if err != nil || len(left) == 0 {
 		return err
 	}
-	err = r.cleaner(ctx, s)
+	account, err := r.cleaner(ctx, s)
 	switch {
 	case scoped.ReasonOf(err) != "":
 		return nil // nobody is left to remove it as
@@ -99,7 +100,7 @@ func (r *Reconciler) leave(ctx context.Context, s *scope) error {
 		return client.IgnoreNotFound(err)
 	}
 	for _, obj := range left {
-		if err := r.removeOrReset(ctx, s, obj); err != nil && !mayNot(err) {
+		if err := r.removeOrReset(ctx, s, account, obj); err != nil && !mayNot(err) {
 			return err
 		}
 	}
@@ -107,27 +108,26 @@ func (r *Reconciler) leave(ctx context.Context, s *scope) error {
 }
 
 // removeOrReset removes an object, or where it is a CustomResourceDefinition the webhook in it.
-func (r *Reconciler) removeOrReset(ctx context.Context, s *scope, obj client.Object) error {
+func (r *Reconciler) removeOrReset(ctx context.Context, s *scope, account client.Client, obj client.Object) error {
 	crd, ok := obj.(*apiextensionsv1.CustomResourceDefinition)
 	if !ok {
-		_, err := r.removeOurs(ctx, s, obj)
-		return err
+		return r.remove(ctx, s, account, obj)
 	}
 	if err := r.lacks(ctx, s, forRemoval, []*unstructured.Unstructured{r.reference(crd)}, "patch"); err != nil {
 		return err
 	}
-	_, err := r.installer(s).Reset(ctx, []*apiextensionsv1.CustomResourceDefinition{crd})
+	_, err := r.installer(s, account).Reset(ctx, []*apiextensionsv1.CustomResourceDefinition{crd})
 	return err
 }
 
 // removeAll keeps the finalizer, and says what remains, while there is an account that may be granted what
 // it lacks. What is refused although the account holds it is tried again: the API server may not know
 // of a grant yet.
-func (r *Reconciler) removeAll(ctx context.Context, s *scope, left []client.Object) (waiting bool, err error) {
+func (r *Reconciler) removeAll(ctx context.Context, s *scope, account client.Client, left []client.Object) (waiting bool, err error) {
 	var remain []client.Object
 	var why, again error
 	for _, obj := range left {
-		err := r.removeOrReset(ctx, s, obj)
+		err := r.removeOrReset(ctx, s, account, obj)
 		switch {
 		case err == nil:
 			continue
@@ -148,35 +148,45 @@ func (r *Reconciler) removeAll(ctx context.Context, s *scope, left []client.Obje
 }
 
 // cleaner finds a client for the removal: the account's, or else the default account's.
-func (r *Reconciler) cleaner(ctx context.Context, s *scope) error {
+func (r *Reconciler) cleaner(ctx context.Context, s *scope) (client.Client, error) {
 	account, _, err := r.lookup.Account(ctx, s.csv.Namespace)
 	if err == nil {
-		s.account = account
-		s.client, err = r.clientFor(ctx, account)
+		err = r.actAs(ctx, s, account)
 	}
-	if scoped.ReasonOf(err) == "" {
-		return err
+	if scoped.ReasonOf(err) != "" {
+		fallback := &operatorsv1.OperatorGroup{}
+		fallback.Namespace = s.csv.Namespace
+		account, other := r.lookup.AccountOf(ctx, fallback)
+		if other != nil {
+			return nil, err
+		}
+		err = r.actAs(ctx, s, account)
 	}
-	fallback := &operatorsv1.OperatorGroup{}
-	fallback.Namespace = s.csv.Namespace
-	account, other := r.lookup.AccountOf(ctx, fallback)
-	if other != nil {
-		return err
+	if err != nil {
+		return nil, err
 	}
+	return s.writer(warrant.Bury)
+}
+
+// actAs opens the client of an account.
+func (r *Reconciler) actAs(ctx context.Context, s *scope, account scoped.Account) error {
 	s.account = account
-	s.client, other = r.clientFor(ctx, account)
-	return other
+	own, err := r.clientFor(ctx, account)
+	if err == nil {
+		s.acting = warrant.Of(own)
+	}
+	return err
 }
 
 // dropFinalizer removes the one finalizer that is ours: as-account where there is one that may, and
 // else as self.
-func (r *Reconciler) dropFinalizer(ctx context.Context, s *scope) error {
+func (r *Reconciler) dropFinalizer(ctx context.Context, s *scope, account client.Client) error {
 	after := s.csv.DeepCopy()
 	controllerutil.RemoveFinalizer(after, names.FinalizerCSV)
 	patch := client.MergeFromWithOptions(s.csv, client.MergeFromWithOptimisticLock{})
 	var err error
-	if s.client != nil {
-		if err = s.client.Patch(ctx, after.DeepCopy(), patch); client.IgnoreNotFound(err) == nil {
+	if account != nil {
+		if err = account.Patch(ctx, after.DeepCopy(), patch); client.IgnoreNotFound(err) == nil {
 			return nil
 		}
 		if !apierrors.IsForbidden(err) && scoped.ReasonOf(err) == "" {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
+	"github.com/remit-olm/remit/test/env/proofs"
 )
 
 // An error would be tried again and again, as long as the namespace takes to go.
@@ -28,7 +29,9 @@ func TestInANamespaceThatGoesNobodyIsLeftToRemoveAs(t *testing.T) {
 		require.NoError(t, add(scheme))
 	}
 	csv := &operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: "t1", Name: "demo.v1.0.0", UID: "u"}}
-	config := &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "x", Labels: ownerOf(csv, nil).Labels()}}
+	owner := (&Reconciler{proofs: proofs.Keys()}).ownerOf(csv, nil)
+	config := &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "x"}}
+	proofs.Mark(config, owner)
 	builder := fake.NewClientBuilder().WithScheme(scheme).WithObjects(csv, config)
 	for _, kind := range []client.Object{
 		&admissionregistrationv1.ValidatingWebhookConfiguration{}, &admissionregistrationv1.MutatingWebhookConfiguration{},
@@ -37,11 +40,19 @@ func TestInANamespaceThatGoesNobodyIsLeftToRemoveAs(t *testing.T) {
 		builder = builder.WithIndex(kind, lineageIndex, func(obj client.Object) []string { return []string{obj.GetLabels()[names.LabelLineage]} })
 	}
 	c := builder.Build()
-	r := &Reconciler{client: c, lookup: scoped.Lookup{Reader: c}, cached: scoped.Lookup{Reader: c}}
+	r := &Reconciler{client: c, proofs: proofs.Keys(), lookup: scoped.Lookup{Reader: c}, cached: scoped.Lookup{Reader: c}}
 	s := &scope{csv: csv, facts: Facts{CSV: csv}}
-	left, err := r.callers(t.Context(), &scope{csv: csv, owner: ownerOf(csv, nil)})
+	left, err := r.callers(t.Context(), &scope{csv: csv, owner: owner})
 	require.NoError(t, err)
 	require.Len(t, left, 1)
 	require.NoError(t, r.leave(t.Context(), s), "the OperatorGroup has gone before")
 	require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(config), config))
+}
+
+func TestACommandSurvivesAShell(t *testing.T) {
+	for name, want := range map[string]string{
+		"plain:Name.v1_2@x": "plain:Name.v1_2@x", "$(id)": "'$(id)'", "a b": "'a b'", "it's": `'it'\''s'`, "a\nb": "'a\nb'", "é": "'é'",
+	} {
+		require.Equal(t, want, word(name))
+	}
 }

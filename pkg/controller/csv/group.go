@@ -15,7 +15,10 @@ import (
 	"github.com/remit-olm/remit/pkg/bundle"
 	"github.com/remit-olm/remit/pkg/install/deployment"
 	"github.com/remit-olm/remit/pkg/install/hooks"
+	"github.com/remit-olm/remit/pkg/install/warrant"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
+	"github.com/remit-olm/remit/pkg/preflight"
+	"github.com/remit-olm/remit/pkg/step/build"
 )
 
 // gatherGroup finds the OperatorGroup, in the cache: the guarded client looks again before it writes.
@@ -37,10 +40,15 @@ func (r *Reconciler) gatherGroup(ctx context.Context, s *scope) error {
 		s.facts.Group = &Problem{reasonNoTargets, messageNoTargets + ": " + err.Error()}
 		return nil
 	}
-	if s.targets, err = scoped.Targets(ctx, r.client, group); err != nil {
+	s.targets, err = r.cached.Targets(ctx, group, preflight.Sight{RBAC: r.rbac, Ask: r.confirmer.Ask})
+	switch {
+	case scoped.ReasonOf(err) != "":
+		s.facts.Group = &Problem{reasonNoTargets, messageNoTargets + ": " + err.Error()}
+	case err != nil:
 		return err
+	default:
+		s.facts.Group = supported(s.csv, s.targets)
 	}
-	s.facts.Group = supported(s.csv, s.targets)
 	return nil
 }
 
@@ -60,7 +68,8 @@ func supported(csv *operatorsv1alpha1.ClusterServiceVersion, targets []string) *
 
 // gatherStrategy judges the CSV's own content and renders its Deployments.
 func (r *Reconciler) gatherStrategy(s *scope) {
-	s.facts.Strategy = errors.Join(bundle.ValidateCSV(s.csv), deployment.CheckNames(s.csv))
+	s.facts.Strategy = errors.Join(bundle.ValidateCSV(s.csv), deployment.CheckNames(s.csv),
+		build.CheckScopes(s.csv, s.csv.Namespace, s.targets))
 	if !s.runnable() {
 		return
 	}
@@ -68,6 +77,7 @@ func (r *Reconciler) gatherStrategy(s *scope) {
 		return
 	}
 	s.deployments, s.facts.Strategy = s.desired(nil)
+	s.facts.Notes = append(s.facts.Notes, deployment.LeftOut(s.csv, s.config())...)
 }
 
 // desired renders the Deployments. pods may add to the templates of their Pods.
@@ -101,7 +111,7 @@ func (r *Reconciler) openClient(s *scope) error {
 	if err != nil {
 		return err
 	}
-	s.client = &guarded{Client: own, mint: r.clientFor, lookup: r.lookup, namespace: s.csv.Namespace, account: s.account}
+	s.acting = warrant.Of(&guarded{Client: own, mint: r.clientFor, lookup: r.lookup, namespace: s.csv.Namespace, account: s.account})
 	return nil
 }
 

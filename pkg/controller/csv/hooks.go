@@ -16,14 +16,17 @@ import (
 
 	"github.com/remit-olm/remit/pkg/install/deployment"
 	"github.com/remit-olm/remit/pkg/install/hooks"
+	"github.com/remit-olm/remit/pkg/install/warrant"
 	"github.com/remit-olm/remit/pkg/install/webhook"
+	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/preflight"
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
-// gatherNamespace finds the CSV's namespace, in the cache; one that it does not show has no UID.
+// gatherNamespace finds the CSV's namespace, in the cache. Where that is behind, it is read again: without the namespace
+// nobody can tell what is of an earlier one.
 func (r *Reconciler) gatherNamespace(ctx context.Context, s *scope) error {
-	if err := r.client.Get(ctx, types.NamespacedName{Name: s.csv.Namespace}, &s.namespace); client.IgnoreNotFound(err) != nil {
+	if err := r.client.Get(ctx, types.NamespacedName{Name: s.csv.Namespace}, &s.namespace); err != nil {
 		return fmt.Errorf("get Namespace %q: %w", s.csv.Namespace, err)
 	}
 	return nil
@@ -48,7 +51,10 @@ func (r *Reconciler) gatherHooks(ctx context.Context, s *scope) error {
 		return err
 	}
 	s.facts.Taken = s.live.Taken(s.hooks)
-	if s.client != nil && !s.hooks.Empty() {
+	if group.Bounded && s.acting.Known() {
+		s.facts.Webhooks = webhook.Refused(s.csv)
+	}
+	if s.acting.Known() && s.facts.Webhooks == nil && !s.hooks.Empty() {
 		return r.hooksRefused(ctx, s)
 	}
 	return nil
@@ -57,10 +63,7 @@ func (r *Reconciler) gatherHooks(ctx context.Context, s *scope) error {
 // reach is whom the operator's webhooks reach: targets as far as they exist. One that goes is not to wait
 // for an operator's answer, and one that comes is looked at before it is reached.
 func (r *Reconciler) reach(ctx context.Context, s *scope) (webhook.Group, error) {
-	group := webhook.Group{Bounded: !s.account.Default, Spared: []string{r.namespace}}
-	if len(s.group.Spec.TargetNamespaces) == 0 {
-		group.Selector = s.group.Spec.Selector
-	}
+	group := webhook.Group{Bounded: !s.account.Default, Spared: r.spared}
 	for _, target := range s.targets {
 		if target != rbac.ClusterScope {
 			namespace := &corev1.Namespace{}
@@ -117,8 +120,15 @@ func (r *Reconciler) lackingNow(ctx context.Context, s *scope, purpose string, n
 	var now []preflight.Need
 	for _, n := range needs {
 		if !n.Later {
-			now = append(now, preflight.Need{Namespace: n.Namespace, Rules: n.Rules})
+			now = append(now, preflight.Need{Namespace: n.Namespace, Object: n.Object, Cause: n.Cause, Rules: n.Rules, Identities: n.Identities})
 		}
+	}
+	identities := preflight.Identities{Account: s.account.Key(), RBAC: r.rbac, In: func(namespace string) ([]string, error) {
+		return scoped.ServiceAccounts(ctx, r.client, namespace)
+	}}
+	now, err := identities.Resolve(now)
+	if err != nil {
+		return err
 	}
 	return r.lacking(ctx, s, purpose, now)
 }
@@ -159,8 +169,8 @@ func (r *Reconciler) gatherCalls(ctx context.Context, s *scope) error {
 
 // call makes a Deployment, which is ready, be called, and says whether it is.
 func (r *Reconciler) call(ctx context.Context, s *scope, name string) (bool, error) {
-	if s.canAct() && s.uncalled == nil && s.facts.Taken == nil && s.hooks.Certified(name) {
-		changed, err := r.installer(s).Ensure(ctx, s.hooks, s.live, name)
+	if account, barred := s.writer(warrant.Install); barred == nil && s.hooks.Certified(name) {
+		changed, err := r.installer(s, account).Ensure(ctx, s.hooks, s.live, name)
 		if len(changed) > 0 {
 			log.FromContext(ctx).Info("Installed", "changes", changed, "account", s.account.Key().String())
 			s.facts.Settling = true
@@ -204,10 +214,11 @@ func asHook(err error) bool {
 // pruneHooks removes what an earlier version was called by and this one is not, once this one is installed.
 func (r *Reconciler) pruneHooks(ctx context.Context, s *scope) error {
 	surplus, err := s.live.Surplus(s.hooks)
-	if err != nil || !surplus || !s.canAct() || !s.facts.Deployments.Ready {
+	account, barred := s.writer(warrant.Tidy)
+	if err != nil || !surplus || barred != nil {
 		return err
 	}
-	changed, err := r.installer(s).Prune(ctx, s.hooks, s.live)
+	changed, err := r.installer(s, account).Prune(ctx, s.hooks, s.live)
 	if len(changed) > 0 {
 		log.FromContext(ctx).Info("Removed", "changes", changed, "account", s.account.Key().String())
 	}
@@ -215,6 +226,6 @@ func (r *Reconciler) pruneHooks(ctx context.Context, s *scope) error {
 	return err
 }
 
-func (r *Reconciler) installer(s *scope) hooks.Installer {
-	return hooks.Installer{Account: s.client, Policy: r.certificates, Now: s.facts.Now, Memory: r.memory}
+func (r *Reconciler) installer(s *scope, account client.Client) hooks.Installer {
+	return hooks.Installer{Account: account, Policy: r.certificates, Now: s.facts.Now, Memory: r.memory}
 }

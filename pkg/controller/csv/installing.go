@@ -27,8 +27,11 @@ func installing(f Facts) Transition {
 	if f.Calls.Problem != "" {
 		problem = f.Calls.Problem
 	}
+	if f.Due && !f.Settling && !f.installs() {
+		return pending(f)
+	}
 	t := to(phaseInstalling, reasonWaiting, fmt.Sprintf(messageInstalling, problem))
-	t.Install = f.Due
+	t.Install = f.Due && !f.Settling
 	t.After = left
 	return t
 }

@@ -24,9 +24,14 @@ type LacksError struct {
 	Account scoped.Account
 	// Missing are lines of "in namespace <ns> <rule>".
 	Missing []string
+	// Refused says what cannot be checked, whatever the account holds: rules beyond the limits, for instance.
+	Refused []string
 }
 
 func (e *LacksError) Error() string {
+	if len(e.Refused) > 0 {
+		return "refused: " + lines(e.Refused)
+	}
 	return fmt.Sprintf("ServiceAccount %s does not hold %s", e.Account.Key(), lines(e.Missing))
 }
 
@@ -76,8 +81,15 @@ func (r *Reconciler) lacking(ctx context.Context, s *scope, purpose string, need
 	subject := rbac.ServiceAccount(s.account.Namespace, s.account.Name)
 	report := preflight.Examine(s.account.Key(), needs, func(namespace string) rbac.Holding { return r.rbac.Holding(subject, namespace) })
 	report = r.confirmer.Confirm(ctx, client.ObjectKeyFromObject(s.csv).String()+" "+purpose, report)
-	if report.Empty() {
+	if purpose == forHooks && len(report.Unknown) > 0 {
+		return undecided(report)
+	}
+	if report.Clear() {
 		return nil
+	}
+	var refused []string
+	for _, r := range report.Refused {
+		refused = append(refused, r.Message)
 	}
 	var missing []string
 	for _, scope := range report.Scopes() {
@@ -85,8 +97,17 @@ func (r *Reconciler) lacking(ctx context.Context, s *scope, purpose string, need
 			missing = append(missing, inScope(scope.Namespace, rule)...)
 		}
 	}
+	missing = append(missing, report.Elsewhere()...)
 	slices.Sort(missing)
-	return &LacksError{Account: s.account, Missing: missing}
+	return &LacksError{Account: s.account, Missing: missing, Refused: refused}
+}
+
+// undecided is the error for webhooks while the API server cannot say whether the account may read and write what they
+// intercept. Other writes are tried then, and the API server decides; nothing but this check bounds what a webhook sees
+// (docs/adr/0013).
+func undecided(report preflight.Report) error {
+	f := report.Unknown[0]
+	return fmt.Errorf("whether ServiceAccount %s may %s is not known: %s", report.Account, f.Cause, f.Why)
 }
 
 // forget drops what was asked and kept for a CSV that is gone.

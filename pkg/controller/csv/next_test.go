@@ -13,7 +13,9 @@ import (
 
 	"github.com/remit-olm/remit/pkg/install/deployment"
 	"github.com/remit-olm/remit/pkg/lib/apply"
+	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
+	"github.com/remit-olm/remit/test/env/proofs"
 )
 
 var start = metav1.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
@@ -25,7 +27,7 @@ func given(phase operatorsv1alpha1.ClusterServiceVersionPhase, reason operatorsv
 	if phase != phaseNone {
 		csv.SetPhase(phase, reason, "before", &start)
 	}
-	f := Facts{CSV: csv, Now: start.Add(100 * time.Millisecond)}
+	f := Facts{CSV: csv, Now: start.Add(100 * time.Millisecond), Judged: true}
 	for _, e := range edit {
 		e(&f)
 	}
@@ -87,10 +89,12 @@ func TestNextInEveryPhase(t *testing.T) {
 		{"roles refused by a policy", given(phasePending, "", func(f *Facts) { f.Prepared = forbidden }, after(10*time.Second)),
 			Transition{Phase: phasePending, Reason: reasonRequirementsNotMet, After: 10 * time.Second,
 				Message: `one or more requirements couldn't be found: deployments.apps "d" is forbidden: no`}},
-		{"rolled though a role could not be made", given(phasePending, reasonNeedsCertRotation, func(f *Facts) { f.Prepared, f.Rolling = lacking, true }),
+		{"rolled though a role could not be made", given(phasePending, reasonNeedsCertRotation, func(f *Facts) { f.Prepared, f.Rolling, f.Same = lacking, true, true }),
 			to(phaseInstallReady, reasonRequirementsMet, "all requirements found, attempting install")},
-		{"rolled though the account is too small", given(phasePending, reasonNeedsCertRotation, func(f *Facts) { f.Excess, f.Unmet, f.Rolling = lacking, true, true }),
+		{"rolled though the account is too small", given(phasePending, reasonNeedsCertRotation, func(f *Facts) { f.Excess, f.Unmet, f.Rolling, f.Same = lacking, true, true, true }),
 			to(phaseInstallReady, reasonRequirementsMet, "all requirements found, attempting install")},
+		{"says that it is only rolled, and is not what was written", given(phasePending, reasonNeedsCertRotation, func(f *Facts) { f.Excess, f.Rolling = lacking, true }),
+			to(phasePending, reasonRequirementsNotMet, "one or more requirements couldn't be found: ServiceAccount t1/acct does not hold in namespace t1 {…}")},
 		{"waits for the older version", given(phasePending, reasonRequirementsUnknown, func(f *Facts) { f.Older, f.Waits = "demo.v0", "x" }), to(phasePending, reasonRequirementsUnknown, "requirements not yet checked: x")},
 		{"waits from the start", given(phaseNone, "", func(f *Facts) { f.Waits = "x" }), to(phasePending, reasonRequirementsUnknown, "requirements not yet checked: x")},
 		{"the older version has stepped back", given(phasePending, "", func(f *Facts) { f.Older = "demo.v0" }),
@@ -101,6 +105,13 @@ func TestNextInEveryPhase(t *testing.T) {
 			Message: "waiting for install components to report healthy"}},
 		{"install not allowed", given(phaseInstallReady, "", func(f *Facts) { f.Refused = lacking }),
 			to(phaseFailed, reasonNoRetry, "install strategy failed: ServiceAccount t1/acct does not hold in namespace t1 {…}")},
+
+		{"says that it is ready to be installed, and is not", given(phaseInstallReady, "", func(f *Facts) { f.Prepared = lacking }),
+			to(phasePending, reasonRequirementsNotMet, "one or more requirements couldn't be found: ServiceAccount t1/acct does not hold in namespace t1 {…}")},
+		{"says that it is being installed, and may not be", given(phaseInstalling, "", deployments(missing), func(f *Facts) { f.Excess = lacking }),
+			to(phasePending, reasonRequirementsNotMet, "one or more requirements couldn't be found: ServiceAccount t1/acct does not hold in namespace t1 {…}")},
+		{"says that it is being installed, and was not looked at", given(phaseInstalling, "", deployments(missing), func(f *Facts) { f.Judged = false }),
+			to(phaseInstalling, "", "before")},
 
 		{"waits", given(phaseInstalling, "", deployments(waitingD), after(time.Minute)), Transition{Phase: phaseInstalling, Reason: reasonWaiting,
 			After: 4 * time.Minute, Message: `installing: waiting for deployment d to become ready: deployment "d" not available: x`}},
@@ -195,20 +206,24 @@ func TestRoundsOfRepairBecomeRarer(t *testing.T) {
 	require.LessOrEqual(t, len(csv.Status.Conditions), 20)
 }
 
-func TestTheLineageIsTheOneThatTheInstallPlanMarked(t *testing.T) {
+func TestTheLineageIsTheOneThatTheInstallPlanProves(t *testing.T) {
+	r := &Reconciler{proofs: proofs.Keys()}
 	csv := &operatorsv1alpha1.ClusterServiceVersion{}
 	csv.Name, csv.Namespace = "demo.v1.0.0", "t1"
-	require.Equal(t, "demo", ownerOf(csv, nil).Package, "made by hand")
+	direct := ownerutil.Lineage{Package: "demo", Namespace: "t1", Direct: true}
+	require.Equal(t, direct, r.ownerOf(csv, nil).Lineage)
 
 	pkg := "a-package"
 	sub := &operatorsv1alpha1.Subscription{Spec: &operatorsv1alpha1.SubscriptionSpec{Package: pkg}}
-	owner := ownerOf(csv, nil)
-	owner.Package = pkg
+	owner := r.ownerOf(csv, nil)
+	owner.Package, owner.Direct = pkg, false
 	csv.Labels = owner.Labels()
-	require.Equal(t, pkg, ownerOf(csv, sub).Package)
-	require.Equal(t, pkg, ownerOf(csv, nil).Package, "by the component label")
+	require.Equal(t, direct, r.ownerOf(csv, sub).Lineage, "a mark without a proof")
+	proofs.Mark(csv, owner)
+	require.Equal(t, pkg, r.ownerOf(csv, sub).Package)
+	require.Equal(t, pkg, r.ownerOf(csv, nil).Package, "by the component label")
 
 	delete(csv.Labels, owner.ComponentLabel())
-	csv.Annotations = map[string]string{"operatorframework.io/properties": `{"properties":[{"type":"olm.package","value":{"packageName":"a-package"}}]}`}
-	require.Equal(t, pkg, ownerOf(csv, nil).Package, "by the properties")
+	csv.Annotations["operatorframework.io/properties"] = `{"properties":[{"type":"olm.package","value":{"packageName":"a-package"}}]}`
+	require.Equal(t, pkg, r.ownerOf(csv, nil).Package, "by the properties")
 }

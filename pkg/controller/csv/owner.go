@@ -2,6 +2,7 @@ package csv
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
@@ -10,26 +11,37 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 )
 
-// isCopy says whether this is a copy that tells another namespace of an operator. A copy is never
-// live. The annotations that OLM looks at besides are not taken: bundles ship CSVs with them.
+// isCopy reports whether this is a copy that informs another namespace of an operator. A copy is never live. Only the
+// label counts, which remit-csv-author-check guards. The status does not: whoever may write it could otherwise remove an
+// operator from all supervision. Nor do the annotations that OLM considers: bundles ship CSVs with them.
 func isCopy(csv *operatorsv1alpha1.ClusterServiceVersion) bool {
 	_, copied := csv.Labels[names.LabelCopiedFrom]
-	return copied || csv.Status.Reason == operatorsv1alpha1.CSVReasonCopied
+	return copied
 }
 
-// ownerOf is whose marks the CSV's objects carry. The package is the one of which the lineage label,
-// that the InstallPlan set, is the mark; candidates come from the Subscription, the component label
-// and the bundle's properties. A CSV that a person made without a Subscription is a lineage of its
-// own, by the part of its name that stays the same from version to version.
-func ownerOf(csv *operatorsv1alpha1.ClusterServiceVersion, sub *operatorsv1alpha1.Subscription) ownerutil.Owner {
-	lineage := func(pkg string) ownerutil.Lineage { return ownerutil.Lineage{Package: pkg, Namespace: csv.Namespace} }
-	owner := ownerutil.Owner{Lineage: lineage(nameWithoutVersion(csv.Name)), CSV: csv.Name, UID: csv.UID}
+// ownerOf is the owner of the CSV's objects. A CSV that an InstallPlan created belongs to the lineage that its proof
+// names; candidates come from the Subscription, the component label and the bundle's properties. Any other CSV is a
+// direct one, whatever its labels say: it forms a lineage with CSVs that have the same name without the version.
+func (r *Reconciler) ownerOf(csv *operatorsv1alpha1.ClusterServiceVersion, sub *operatorsv1alpha1.Subscription) ownerutil.Owner {
+	owner := ownerutil.Owner{CSV: csv.Name, UID: csv.UID, Proofs: r.proofs}
 	for _, pkg := range packages(csv, sub) {
-		if lineage(pkg).Mark() == csv.Labels[names.LabelLineage] {
-			owner.Lineage = lineage(pkg)
+		owner.Lineage = ownerutil.Lineage{Package: pkg, Namespace: csv.Namespace}
+		if owner.Owns(csv) {
+			return owner
+		}
+	}
+	owner.Lineage = directLineage(csv)
+	if mark := csv.Labels[names.LabelLineage]; mark != "" {
+		if why := r.proofs.Check(csv, mark); why != nil {
+			owner.Doubt = fmt.Sprintf("no InstallPlan is known to have created ClusterServiceVersion %s: %v", csv.Name, why)
 		}
 	}
 	return owner
+}
+
+// directLineage is that of a CSV that somebody created directly.
+func directLineage(csv *operatorsv1alpha1.ClusterServiceVersion) ownerutil.Lineage {
+	return ownerutil.Lineage{Package: nameWithoutVersion(csv.Name), Namespace: csv.Namespace, Direct: true}
 }
 
 func packages(csv *operatorsv1alpha1.ClusterServiceVersion, sub *operatorsv1alpha1.Subscription) []string {

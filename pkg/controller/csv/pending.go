@@ -14,13 +14,12 @@ func pending(f Facts) Transition {
 	switch {
 	case f.Waits != "":
 		return waiting(f)
-	case f.CSV.Status.Reason == reasonNeedsCertRotation && f.Rolling && f.Refused == nil:
-		// What runs is only rolled: it goes on even where it would not be installed any more.
+	case f.renews():
 	case f.Prepared != nil:
 		t := to(phasePending, reasonRequirementsNotMet, messageNotMet+": "+oneLine(f.Prepared))
 		t.After = again(f, f.Prepared)
 		return t
-	case f.Settling:
+	case f.Settling || !f.Judged:
 		return stay(f)
 	case f.Excess != nil:
 		return to(phasePending, reasonRequirementsNotMet, messageNotMet+": "+f.Excess.Error())

@@ -68,7 +68,7 @@ func ownedByAnother(s *scope, sa *corev1.ServiceAccount) bool {
 // requireAccount shows how the account covers the CSV's permissions (seed 001). It is no requirement
 // of what is installed already, which is left alone (D4), and Next does not treat it as one.
 func (s *scope) requireAccount() {
-	if s.client == nil {
+	if !s.acting.Known() {
 		return
 	}
 	status := operatorsv1alpha1.RequirementStatus{

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,9 +14,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/remit-olm/remit/pkg/install/deployment"
+	"github.com/remit-olm/remit/pkg/install/warrant"
 	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/step/build"
+	"github.com/remit-olm/remit/pkg/step/execute"
 )
 
 // fieldManager owns only the annotations and the finalizer that this controller puts on a CSV.
@@ -26,7 +29,7 @@ const fieldManager = names.FieldManager + "-operatorgroup"
 // written, and nothing read live, where the cache shows all of it in place. A refusal is a fact, not
 // an error.
 func (r *Reconciler) prepare(ctx context.Context, s *scope) error {
-	if !s.canAct() || s.facts.Taken != nil {
+	if !s.acting.Known() || s.facts.unfit() != nil {
 		return nil
 	}
 	want, err := r.operatorRBAC(s)
@@ -43,10 +46,15 @@ func (r *Reconciler) prepare(ctx context.Context, s *scope) error {
 	if err := s.gatherCoverage(r.rbac, want); err != nil {
 		return err
 	}
-	if s.facts.Excess != nil {
+	due, err := r.notInPlace(ctx, s, want)
+	if err != nil {
+		return err
+	}
+	account, barred := s.writer(warrant.Prepare)
+	if barred != nil {
 		return nil // the API server would refuse these roles
 	}
-	err = r.write(ctx, s, want)
+	err = r.write(ctx, s, account, want, due)
 	if err != nil && refusal(err) || asLacks(err) {
 		s.facts.Prepared = err
 		s.facts.Notes = append(s.facts.Notes, oneLine(err))
@@ -65,55 +73,106 @@ func (r *Reconciler) operatorRBAC(s *scope) ([]*unstructured.Unstructured, error
 	return want, err
 }
 
-// write annotates the CSV, applies, in order, those objects that the cache does not show as they should be, and then
-// removes the roles of namespaces that are no longer targets.
-func (r *Reconciler) write(ctx context.Context, s *scope, want []*unstructured.Unstructured) error {
+// notInPlace are those objects that the cache does not show as they should be.
+func (r *Reconciler) notInPlace(ctx context.Context, s *scope, want []*unstructured.Unstructured) ([]*unstructured.Unstructured, error) {
 	var due []*unstructured.Unstructured
 	for _, obj := range want {
-		ok, err := r.inPlace(ctx, s, obj)
+		live, err := r.inPlace(ctx, s, obj)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		if !ok {
+		if live == nil {
+			_ = r.follow(obj) // all that matters is that it asks
 			due = append(due, obj)
+			continue
 		}
+		s.hasMade(obj, live)
 	}
+	return due, nil
+}
+
+// follow has the next change of a role or a binding wake the CSV, or its removal: it may be somebody else's, and in the way.
+// The error is NotFound where there is none.
+func (r *Reconciler) follow(obj *unstructured.Unstructured) (err error) {
+	switch obj.GetKind() {
+	case "Role":
+		_, err = r.rbac.Roles.Roles(obj.GetNamespace()).Get(obj.GetName())
+	case "RoleBinding":
+		_, err = r.rbac.RoleBindings.RoleBindings(obj.GetNamespace()).Get(obj.GetName())
+	case "ClusterRole":
+		_, err = r.rbac.ClusterRoles.Get(obj.GetName())
+	case "ClusterRoleBinding":
+		_, err = r.rbac.ClusterRoleBindings.Get(obj.GetName())
+	}
+	return err
+}
+
+// awaited returns an error if somebody else's binding waits for a role that does not exist.
+func (r *Reconciler) awaited(s *scope, obj *unstructured.Unstructured) error {
+	if !apierrors.IsNotFound(r.follow(obj)) {
+		return nil
+	}
+	return execute.Awaited(r.rbac, obj, s.owner)
+}
+
+// hasMade notes that an object is there and this install's own. live need not tell its kind.
+func (s *scope) hasMade(obj *unstructured.Unstructured, live metav1.Object) {
+	if obj.GetKind() != "ServiceAccount" {
+		return
+	}
+	if s.made == nil {
+		s.made = map[string]time.Time{}
+	}
+	s.made[obj.GetName()] = live.GetCreationTimestamp().Time
+}
+
+// write annotates the CSV, applies, in order, what is due, and then removes the roles of namespaces that are no longer
+// targets.
+func (r *Reconciler) write(ctx context.Context, s *scope, account client.Client, want, due []*unstructured.Unstructured) error {
 	if err := r.lacks(ctx, s, forPreparing, due); err != nil {
 		return err
 	}
 	// The finalizer comes before what it is for.
-	if done, err := r.annotate(ctx, s); !done {
+	if done, err := r.annotate(ctx, s, account); !done {
 		return err
 	}
 	for _, obj := range due {
-		result, _, err := apply.Ensure(ctx, s.client, obj, deployment.Ours(s.owner))
+		if err := r.awaited(s, obj); err != nil {
+			return err
+		}
+		result, live, err := apply.Ensure(ctx, account, obj, deployment.Ours(s.owner))
 		if err != nil {
 			return err
 		}
+		s.hasMade(obj, live)
 		s.facts.Settling = s.facts.Settling || result != apply.Unchanged
 	}
-	return r.prune(ctx, s, want)
+	return r.prune(ctx, s, account, want)
 }
 
-// inPlace compares with the cache. A stale cache costs one live read, or is corrected by its next event.
-func (r *Reconciler) inPlace(ctx context.Context, s *scope, want *unstructured.Unstructured) (bool, error) {
+// inPlace returns the object as the cache has it; nil where it is not as it should be. A stale cache costs one live read,
+// or is corrected by its next event.
+func (r *Reconciler) inPlace(ctx context.Context, s *scope, want *unstructured.Unstructured) (client.Object, error) {
 	typed, err := r.client.Scheme().New(want.GroupVersionKind())
 	if err != nil {
-		return false, fmt.Errorf("kind of %s: %w", apply.Describe(want), err)
+		return nil, fmt.Errorf("kind of %s: %w", apply.Describe(want), err)
 	}
 	live, ok := typed.(client.Object)
 	if !ok {
-		return false, fmt.Errorf("%s is no object of the API", apply.Describe(want))
+		return nil, fmt.Errorf("%s is no object of the API", apply.Describe(want))
 	}
 	if err := r.client.Get(ctx, client.ObjectKeyFromObject(want), live); err != nil {
-		return false, client.IgnoreNotFound(err)
+		return nil, client.IgnoreNotFound(err)
 	}
-	return deployment.InPlace(live, want, s.owner), nil
+	if !deployment.InPlace(live, want, s.owner) {
+		return nil, nil
+	}
+	return live, nil
 }
 
 // annotate puts the OperatorGroup's annotations on the CSV, which are Remit's alone to set, and the finalizer
 // where something outside its namespace is to belong to it. What a plan has made has both from the start.
-func (r *Reconciler) annotate(ctx context.Context, s *scope) (done bool, err error) {
+func (r *Reconciler) annotate(ctx context.Context, s *scope, account client.Client) (done bool, err error) {
 	after := s.csv.DeepCopy()
 	if after.Annotations == nil {
 		after.Annotations = map[string]string{}
@@ -126,7 +185,7 @@ func (r *Reconciler) annotate(ctx context.Context, s *scope) (done bool, err err
 		return true, nil
 	}
 	s.facts.Settling = true
-	err = s.client.Patch(ctx, after, client.MergeFromWithOptions(s.csv, client.MergeFromWithOptimisticLock{}), client.FieldOwner(fieldManager))
+	err = account.Patch(ctx, after, client.MergeFromWithOptions(s.csv, client.MergeFromWithOptimisticLock{}), client.FieldOwner(fieldManager))
 	switch {
 	case apierrors.IsConflict(err):
 		return false, nil // the event of the newer one brings it back

@@ -16,6 +16,7 @@ import (
 	"github.com/remit-olm/remit/pkg/install"
 	"github.com/remit-olm/remit/pkg/install/cert"
 	"github.com/remit-olm/remit/pkg/install/hooks"
+	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/lib/status"
 	"github.com/remit-olm/remit/pkg/preflight"
@@ -47,10 +48,12 @@ type Options struct {
 	Recorder  events.EventRecorder
 	// ServerVersion is the API server's version, as discovery tells it.
 	ServerVersion func() (string, error)
+	// Proofs proves which objects an install created.
+	Proofs ownerutil.Proofs
 	// Default is the installation's default account; none where it is zero.
 	Default scoped.Default
-	// Namespace is Remit's own, which no operator of a bounded group reaches.
-	Namespace string
+	// Spared are Remit's namespaces, which no operator of a bounded group reaches.
+	Spared []string
 	// Certificates is how serving certificates are issued; the zero value is the contract's.
 	Certificates cert.Policy
 	// Clock defaults to the real one.
@@ -66,11 +69,12 @@ type Reconciler struct {
 	accounts      accounts
 	enrolment     enrolment
 	rbac          rbac.Listers
+	proofs        ownerutil.Proofs
 	confirmer     *preflight.Confirmer
 	interests     *rbac.Interests[ctrl.Request]
 	recorder      events.EventRecorder
 	serverVersion func() (string, error)
-	namespace     string
+	spared        []string
 	certificates  cert.Policy
 	memory        *hooks.Memory
 	metrics       *metrics
@@ -79,8 +83,8 @@ type Reconciler struct {
 
 // New checks the options.
 func New(o Options) (*Reconciler, error) {
-	if o.Client == nil || o.Live == nil || o.Accounts == nil || o.Enrolment == nil || o.Recorder == nil || o.ServerVersion == nil || o.RBAC.Roles == nil {
-		return nil, errors.New("csv: Client, Live, Accounts, Enrolment, RBAC, Recorder and ServerVersion are required")
+	if o.Client == nil || o.Live == nil || o.Accounts == nil || o.Enrolment == nil || o.Recorder == nil || o.ServerVersion == nil || o.RBAC.Roles == nil || o.Proofs == nil {
+		return nil, errors.New("csv: Client, Live, Accounts, Enrolment, RBAC, Recorder, ServerVersion and Proofs are required")
 	}
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
@@ -92,11 +96,12 @@ func New(o Options) (*Reconciler, error) {
 		accounts:      o.Accounts,
 		enrolment:     o.Enrolment,
 		rbac:          o.RBAC,
+		proofs:        o.Proofs,
 		confirmer:     &preflight.Confirmer{Ask: preflight.Reviews(o.Client)},
 		interests:     &rbac.Interests[ctrl.Request]{},
 		recorder:      o.Recorder,
 		serverVersion: o.ServerVersion,
-		namespace:     o.Namespace,
+		spared:        o.Spared,
 		certificates:  o.Certificates,
 		memory:        &hooks.Memory{},
 		metrics:       newMetrics(o.Clock),
@@ -115,17 +120,19 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		r.forget(req.NamespacedName)
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	if isCopy(csv) {
-		return ctrl.Result{}, nil
-	}
 	s := &scope{csv: csv, facts: Facts{CSV: csv.DeepCopy(), Now: r.clock.Now()}}
-	if csv.DeletionTimestamp != nil {
-		return ctrl.Result{}, r.finalize(ctx, s)
+	if isCopy(csv) && csv.DeletionTimestamp == nil {
+		return ctrl.Result{}, nil
 	}
 	if err := r.gatherNamespace(ctx, s); err != nil {
 		return ctrl.Result{}, err
 	}
+	if csv.DeletionTimestamp != nil { // a copy, too: that it is one is for anyone to say
+		s.facts.Goes = true
+		return ctrl.Result{}, r.finalize(ctx, s)
+	}
 	if s.namespace.DeletionTimestamp != nil {
+		s.facts.Goes = true
 		return ctrl.Result{}, r.leave(ctx, s)
 	}
 	if err := r.gather(ctx, s); err != nil {
@@ -168,7 +175,8 @@ func (r *Reconciler) gather(ctx context.Context, s *scope) error {
 	s.looked = true
 	s.checker = install.NewCSVRuleChecker(r.rbac.Roles, r.rbac.RoleBindings, r.rbac.ClusterRoles, r.rbac.ClusterRoleBindings, s.csv)
 	for _, step := range []func(context.Context, *scope) error{
-		r.gatherAccount, r.gatherHooks, r.prepare, r.certify, r.gatherDeployments, r.gatherCalls, r.gatherRequirements, r.retire,
+		r.gatherAccount, r.gatherHooks, r.prepare, r.gatherRequirements, r.judge,
+		r.certify, r.gatherDeployments, r.gatherCalls, r.showBound, r.retire,
 	} {
 		if err := step(ctx, s); err != nil {
 			return err

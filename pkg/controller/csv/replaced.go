@@ -35,9 +35,9 @@ func beingReplaced(f Facts) string {
 // Where nobody may, the message says how a person does it.
 func (r *Reconciler) removeReplaced(ctx context.Context, s *scope) (Transition, error) {
 	t := to(phaseDeleting, reasonReplaced, messageReplaced)
-	err := r.cleaner(ctx, s)
+	account, err := r.cleaner(ctx, s)
 	if err == nil {
-		err = r.remove(ctx, s, s.csv)
+		err = r.remove(ctx, s, account, s.csv)
 	}
 	switch {
 	case err == nil:

@@ -18,9 +18,11 @@ func (r *Reconciler) gatherRequirements(ctx context.Context, s *scope) error {
 	for _, status := range common {
 		s.require(status)
 	}
-	if err := r.requireServiceAccounts(ctx, s); err != nil {
-		return err
-	}
+	return r.requireServiceAccounts(ctx, s)
+}
+
+// showBound shows how the account covers the operator, and by what the operator is called.
+func (r *Reconciler) showBound(_ context.Context, s *scope) error {
 	s.requireAccount()
 	return r.requireHooks(s)
 }

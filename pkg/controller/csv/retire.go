@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -12,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/remit-olm/remit/pkg/install/warrant"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 )
@@ -20,7 +23,8 @@ import (
 // succeeded: those of versions that have stepped back, and those that a version which is gone has left
 // behind. What the account may not remove is noted with the commands that do.
 func (r *Reconciler) retire(ctx context.Context, s *scope) error {
-	if !s.canAct() || s.csv.Status.Phase != phaseSucceeded {
+	account, barred := s.writer(warrant.Tidy)
+	if barred != nil || s.csv.Status.Phase != phaseSucceeded {
 		return nil
 	}
 	earlier, err := r.earlier(ctx, s)
@@ -30,9 +34,8 @@ func (r *Reconciler) retire(ctx context.Context, s *scope) error {
 	var remain []string
 	why := ""
 	for _, obj := range earlier {
-		removed, err := r.removeOurs(ctx, s, obj)
+		err := r.remove(ctx, s, account, obj)
 		switch {
-		case err == nil && !removed:
 		case err == nil:
 			log.FromContext(ctx).Info("Removed what an earlier version owned", "object", r.describe(obj))
 		case !mayNot(err):
@@ -104,14 +107,26 @@ func collected(obj client.Object, namespace string) bool {
 	})
 }
 
-// command is how a person removes an object.
+// command is how a person removes an object. It is for a shell, and a name may be any text: bundles may not have others than
+// plain ones, and who may write an object of the lineage may.
 func (r *Reconciler) command(obj client.Object) string {
 	if _, ok := obj.(*apiextensionsv1.CustomResourceDefinition); ok { // it stays; the webhook in it goes
-		return "kubectl patch customresourcedefinition " + obj.GetName() + ` --type=merge -p '{"spec":{"conversion":{"strategy":"None","webhook":null}}}'`
+		return "kubectl patch customresourcedefinition " + word(obj.GetName()) + ` --type=merge -p '{"spec":{"conversion":{"strategy":"None","webhook":null}}}'`
 	}
-	out := "kubectl delete " + strings.ToLower(r.kind(obj)) + " " + obj.GetName()
+	out := "kubectl delete " + strings.ToLower(r.kind(obj)) + " " + word(obj.GetName())
 	if obj.GetNamespace() != "" {
 		out += " -n " + obj.GetNamespace()
 	}
 	return out
+}
+
+// word is a text as one word of a shell.
+func word(text string) string {
+	plain := func(r rune) bool {
+		return r < utf8.RuneSelf && (unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune(":._@-", r))
+	}
+	if strings.ContainsFunc(text, func(r rune) bool { return !plain(r) }) {
+		return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+	}
+	return text
 }

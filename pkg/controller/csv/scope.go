@@ -8,13 +8,14 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/pkg/install"
 	"github.com/remit-olm/remit/pkg/install/hooks"
+	"github.com/remit-olm/remit/pkg/install/warrant"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/lib/status"
+	"github.com/remit-olm/remit/pkg/rbac"
 )
 
 // scope is what the steps of one reconcile share. The facts grow from step to step.
@@ -30,9 +31,13 @@ type scope struct {
 	namespace    corev1.Namespace
 	group        *operatorsv1.OperatorGroup
 	targets      []string
-	// account and client are set where there is an account to act as.
+	// account and acting are set where there is an account to act as; acting keeps the client.
 	account scoped.Account
-	client  client.Client
+	acting  warrant.Account
+	// holdings is what the account holds, by scope, as far as it was asked for.
+	holdings map[string]rbac.Holding
+	// made are the ServiceAccounts that this install has made, and when.
+	made    map[string]time.Time
 	checker *install.CSVRuleChecker
 	// covered is how the account covers the CSV's permissions.
 	covered coverage
@@ -57,9 +62,6 @@ type scope struct {
 	// gone says that the CSV itself was deleted in this look.
 	gone bool
 }
-
-// canAct says whether there is an account to act as, for a CSV that may run.
-func (s *scope) canAct() bool { return s.client != nil && s.runnable() }
 
 // runnable says whether the CSV may run as far as its author and the OperatorGroup are concerned.
 func (s *scope) runnable() bool {

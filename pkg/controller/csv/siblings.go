@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
@@ -11,10 +12,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/remit-olm/remit/pkg/lib/apply"
-	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 )
+
+// maxFollowers bounds how many versions that came after a ClusterServiceVersion are looked at. An upgrade removes what it has
+// replaced, so that only what people make by hand has more: the oldest of those wait until some of the newer ones are gone.
+const maxFollowers = 100
 
 // siblings are the live ClusterServiceVersions of a namespace that may replace one another, by name.
 type siblings map[string]*operatorsv1alpha1.ClusterServiceVersion
@@ -26,8 +29,12 @@ func (r *Reconciler) gatherSiblings(ctx context.Context, s *scope) error {
 	if err := r.client.List(ctx, subs, client.InNamespace(s.csv.Namespace)); err != nil {
 		return fmt.Errorf("list Subscriptions of namespace %q: %w", s.csv.Namespace, err)
 	}
-	s.subscription = subscriptionOf(s.csv, subs.Items)
-	s.owner = ownerOf(s.csv, s.subscription)
+	s.subscription = r.subscriptionOf(s.csv, subs.Items)
+	s.owner = r.ownerOf(s.csv, s.subscription)
+	s.owner.Since = s.namespace.CreationTimestamp.Time
+	if s.owner.Doubt != "" {
+		s.facts.Notes = append(s.facts.Notes, s.owner.Doubt)
+	}
 	list := &operatorsv1alpha1.ClusterServiceVersionList{}
 	if err := r.client.List(ctx, list, client.InNamespace(s.csv.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("list ClusterServiceVersions of namespace %q: %w", s.csv.Namespace, err)
@@ -35,14 +42,13 @@ func (r *Reconciler) gatherSiblings(ctx context.Context, s *scope) error {
 	s.siblings = siblings{}
 	for i := range list.Items {
 		c := &list.Items[i]
-		if c.UID != s.csv.UID && !isCopy(c) && related(s, c, subs.Items) {
+		if c.UID != s.csv.UID && !isCopy(c) && r.related(s, c, subs.Items) {
 			s.siblings[c.Name] = c
 		}
 	}
-	if err := r.dropPretenders(ctx, s); err != nil {
-		return err
-	}
-	s.facts.ReplacedBy, s.facts.Replaced = s.siblings.replacing(s.csv)
+	s.facts.ReplacedBy, s.facts.Replaced = s.siblings.replacing(s.csv, func(c *operatorsv1alpha1.ClusterServiceVersion) bool {
+		return r.runs(ctx, c, r.ownerOf(c, r.subscriptionOf(c, subs.Items)))
+	})
 	older := s.siblings[s.csv.Spec.Replaces]
 	if older != nil {
 		s.facts.Older = older.Name
@@ -70,88 +76,59 @@ func waitsFor(s *scope, older *operatorsv1alpha1.ClusterServiceVersion) string {
 	return fmt.Sprintf("InstallPlan %s is being carried out", sub.Status.InstallPlanRef.Name)
 }
 
-func subscriptionOf(csv *operatorsv1alpha1.ClusterServiceVersion, subs []operatorsv1alpha1.Subscription) *operatorsv1alpha1.Subscription {
+// subscriptionOf returns the Subscription that a CSV was installed for; nil if there is none. Its status only suggests it:
+// the CSV's proof has to name the package of the Subscription's spec.
+func (r *Reconciler) subscriptionOf(csv *operatorsv1alpha1.ClusterServiceVersion, subs []operatorsv1alpha1.Subscription) *operatorsv1alpha1.Subscription {
 	var found *operatorsv1alpha1.Subscription
 	for i := range subs {
-		if st := subs[i].Status; st.InstalledCSV == csv.Name || st.CurrentCSV == csv.Name {
+		st := subs[i].Status
+		if st.InstalledCSV != csv.Name && st.CurrentCSV != csv.Name || subs[i].Spec == nil {
+			continue
+		}
+		if owner := r.ownerOf(csv, &subs[i]); !owner.Lineage.Direct && owner.Lineage.Package == subs[i].Spec.Package {
 			found = &subs[i]
 		}
 	}
 	return found
 }
 
-// related says whether one of the two may replace the other: a bundle of one package does not get rid of
-// another's operator by naming it. What people make by hand, without the mark of a lineage, they may
-// name as they like.
-func related(s *scope, c *operatorsv1alpha1.ClusterServiceVersion, subs []operatorsv1alpha1.Subscription) bool {
-	if s.csv.Labels[names.LabelLineage] == "" && c.Labels[names.LabelLineage] == "" {
-		return true
-	}
-	return ownerOf(c, subscriptionOf(c, subs)).Lineage == s.owner.Lineage
-}
-
-// dropPretenders leaves out what is not a version of the lineage whose mark it carries: whoever may create a
-// CSV may put a mark on it, and would have the account remove what they may not remove themselves (escape
-// suite 77). Only where there is something to replace does this ask the API server.
-func (r *Reconciler) dropPretenders(ctx context.Context, s *scope) error {
-	if len(s.siblings) == 0 || s.csv.Labels[names.LabelLineage] == "" {
-		return nil
-	}
-	for name, c := range s.siblings {
-		ok, err := r.mayReplace(ctx, c)
-		if err != nil {
-			return err
-		}
-		if !ok {
-			delete(s.siblings, name)
-		}
-	}
-	ok, err := r.mayReplace(ctx, s.csv)
-	if err == nil && !ok {
-		clear(s.siblings)
-	}
-	return err
-}
-
-// mayReplace says whether the CSV replaces nothing, or an install has applied it.
-func (r *Reconciler) mayReplace(ctx context.Context, csv *operatorsv1alpha1.ClusterServiceVersion) (bool, error) {
-	if csv.Spec.Replaces == "" {
-		return true, nil
-	}
-	live := r.reference(csv)
-	if err := r.lookup.Reader.Get(ctx, client.ObjectKeyFromObject(csv), live); err != nil {
-		return false, client.IgnoreNotFound(err)
-	}
-	return apply.Applied(live), nil
+// related reports whether one of the two may replace the other: only within a lineage. A bundle of one package cannot
+// remove the operator of another by naming it, nor can a CSV that no InstallPlan created remove one that an InstallPlan
+// did (escape suite 77). Direct CSVs may replace each other, whatever their names.
+func (r *Reconciler) related(s *scope, c *operatorsv1alpha1.ClusterServiceVersion, subs []operatorsv1alpha1.Subscription) bool {
+	other := r.ownerOf(c, r.subscriptionOf(c, subs)).Lineage
+	return other == s.owner.Lineage || other.Direct && s.owner.Direct
 }
 
 // replacing names the CSV that replaces this one, the first by name where several do, and says whether
 // one that came after it has succeeded: it, or another that replaced it in turn. One that is being
-// deleted counts only if that is because it was replaced itself.
-func (all siblings) replacing(csv *operatorsv1alpha1.ClusterServiceVersion) (next string, succeeded bool) {
+// deleted counts only if that is because it was replaced itself. What a version says of its success, anybody may have
+// written: runs looks.
+func (all siblings) replacing(csv *operatorsv1alpha1.ClusterServiceVersion, runs func(*operatorsv1alpha1.ClusterServiceVersion) bool) (next string, succeeded bool) {
+	followers := all.followers()
 	seen := map[string]bool{csv.Name: true}
-	for queue := []string{csv.Name}; len(queue) > 0; queue = queue[1:] {
-		for _, c := range all.thatReplace(queue[0]) {
+	for queue := []string{csv.Name}; len(queue) > 0 && len(seen) <= maxFollowers; queue = queue[1:] {
+		for _, c := range followers[queue[0]] {
 			if seen[c.Name] {
 				continue
 			}
 			seen[c.Name] = true
 			next = cmp.Or(next, c.Name)
 			queue = append(queue, c.Name)
-			succeeded = succeeded || c.Status.Phase == phaseSucceeded && c.DeletionTimestamp == nil
+			succeeded = succeeded || c.Status.Phase == phaseSucceeded && c.DeletionTimestamp == nil && runs(c)
 		}
 	}
 	return next, succeeded
 }
 
-func (all siblings) thatReplace(name string) []*operatorsv1alpha1.ClusterServiceVersion {
-	var out []*operatorsv1alpha1.ClusterServiceVersion
-	for _, c := range all {
-		if c.Spec.Replaces == name && (c.DeletionTimestamp == nil || c.Status.Phase == phaseDeleting) {
-			out = append(out, c)
+// followers are the versions that replace another, by the name of that one, in the order of their names.
+func (all siblings) followers() map[string][]*operatorsv1alpha1.ClusterServiceVersion {
+	out := map[string][]*operatorsv1alpha1.ClusterServiceVersion{}
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if c := all[name]; c.DeletionTimestamp == nil || c.Status.Phase == phaseDeleting {
+			out[c.Spec.Replaces] = append(out[c.Spec.Replaces], c)
 		}
 	}
-	slices.SortFunc(out, func(a, b *operatorsv1alpha1.ClusterServiceVersion) int { return cmp.Compare(a.Name, b.Name) })
 	return out
 }
 

@@ -10,8 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
+	"github.com/remit-olm/remit/test/env/proofs"
 )
 
 // csvOf reads "<name> [replaces <name>] [<phase>] [gone]".
@@ -40,6 +40,34 @@ func family(texts ...string) siblings {
 	return out
 }
 
+func TestALongChainIsLookedAtInPart(t *testing.T) {
+	chain := func(n int) siblings {
+		var texts []string
+		for i := range n {
+			texts = append(texts, fmt.Sprintf("v%d replaces v%d Replacing", i+2, i+1))
+		}
+		return family(append(texts, fmt.Sprintf("last replaces v%d Succeeded", n+1))...)
+	}
+	looked := 0
+	looks := func(*operatorsv1alpha1.ClusterServiceVersion) bool { looked++; return true }
+	next, succeeded := chain(maxFollowers-1).replacing(csvOf("v1"), looks)
+	require.Equal(t, "v2", next)
+	require.True(t, succeeded)
+	next, succeeded = chain(10*maxFollowers).replacing(csvOf("v1"), looks)
+	require.Equal(t, "v2", next)
+	require.False(t, succeeded, "what comes after so many is not looked at")
+
+	forged := siblings{}
+	for i := range 10 * maxFollowers { // each of which says that it has succeeded
+		c := csvOf(fmt.Sprintf("w%d replaces w%d Succeeded", i+1, i))
+		forged[c.Name] = c
+	}
+	looked = 0
+	_, succeeded = forged.replacing(csvOf("w0"), func(*operatorsv1alpha1.ClusterServiceVersion) bool { looked++; return false })
+	require.False(t, succeeded)
+	require.LessOrEqual(t, looked, maxFollowers)
+}
+
 func TestAVersionIsReplacedByWhatFollowsIt(t *testing.T) {
 	for _, row := range []struct {
 		name      string
@@ -58,7 +86,7 @@ func TestAVersionIsReplacedByWhatFollowsIt(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			for range 10 { // of a map
-				next, succeeded := row.all.replacing(csvOf("v1"))
+				next, succeeded := row.all.replacing(csvOf("v1"), func(c *operatorsv1alpha1.ClusterServiceVersion) bool { return c.Status.Message != "it does not run" })
 				require.Equal(t, row.next, next)
 				require.Equal(t, row.succeeded, succeeded)
 			}
@@ -78,21 +106,22 @@ func TestIsBeforeFollowsWhatWasReplaced(t *testing.T) {
 }
 
 func TestOnlyALineageReplacesItsVersions(t *testing.T) {
+	r := &Reconciler{proofs: proofs.Keys()}
 	of := func(pkg string) *operatorsv1alpha1.ClusterServiceVersion {
 		csv := csvOf("demo.v" + fmt.Sprint(len(pkg)))
 		if pkg != "" {
-			lineage := ownerutil.Lineage{Package: pkg, Namespace: "t1"}
-			csv.Labels = map[string]string{names.LabelLineage: lineage.Mark(), lineage.ComponentLabel(): ""}
+			owner := ownerutil.Owner{Lineage: ownerutil.Lineage{Package: pkg, Namespace: csv.Namespace}, Proofs: proofs.Keys()}
+			proofs.Mark(csv, owner)
 		}
 		return csv
 	}
 	for _, row := range []struct {
 		this, other string
 		want        bool
-	}{{"a", "a", true}, {"a", "b", false}, {"", "", true}, {"a", "", false}, {"", "b", false}, {"demo", "", true}} {
+	}{{"a", "a", true}, {"a", "b", false}, {"", "", true}, {"a", "", false}, {"", "b", false}, {"demo", "", false}} {
 		csv := of(row.this)
-		s := &scope{csv: csv, owner: ownerOf(csv, nil)}
-		require.Equal(t, row.want, related(s, of(row.other), nil), "%q and %q", row.this, row.other)
+		s := &scope{csv: csv, owner: r.ownerOf(csv, nil)}
+		require.Equal(t, row.want, r.related(s, of(row.other), nil), "%q and %q", row.this, row.other)
 	}
 }
 

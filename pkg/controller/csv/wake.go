@@ -97,21 +97,18 @@ func (r *Reconciler) serving(ctx context.Context, obj client.Object) []reconcile
 	})...)
 }
 
-// calledThrough wakes the owner of a Service, or else whoever waits for its name.
+// calledThrough wakes the owner of a Service, and whoever waits for its name.
 func (r *Reconciler) calledThrough(ctx context.Context, obj client.Object) []reconcile.Request {
-	if obj.GetLabels()[names.LabelLineage] != "" {
-		return r.owning(ctx, obj)
-	}
-	return r.matching(ctx, func(csv *operatorsv1alpha1.ClusterServiceVersion) bool {
+	return append(r.owning(ctx, obj), r.matching(ctx, func(csv *operatorsv1alpha1.ClusterServiceVersion) bool {
 		return waits(csv) && slices.ContainsFunc(serving.Served(csv), func(d serving.Deployment) bool {
 			return cert.ServiceName(d.Name) == obj.GetName()
 		})
-	}, client.InNamespace(obj.GetNamespace()))
+	}, client.InNamespace(obj.GetNamespace()))...)
 }
 
 // calling wakes the owner of a webhook configuration, or else whoever waits for its name.
 func (r *Reconciler) calling(ctx context.Context, obj client.Object) []reconcile.Request {
-	if obj.GetLabels()[names.LabelLineage] != "" {
+	if r.proven(obj) {
 		return r.owning(ctx, obj)
 	}
 	return r.matching(ctx, func(csv *operatorsv1alpha1.ClusterServiceVersion) bool {
@@ -121,17 +118,30 @@ func (r *Reconciler) calling(ctx context.Context, obj client.Object) []reconcile
 	})
 }
 
-// owning finds the ClusterServiceVersion whose owner labels an object carries, and those that wait: what an
-// earlier version has left may be what they note.
+// owning finds the ClusterServiceVersion that an object was made for, and those of its lineage that wait: what an earlier
+// version has left may be what they note. Anybody can write the labels of a stranger's ClusterServiceVersion on an object
+// of their own, so it takes the proof, and a lineage that the proof is for. One whose object is changed or loses its proof
+// is woken by the object as it was.
 func (r *Reconciler) owning(ctx context.Context, obj client.Object) []reconcile.Request {
 	labels := obj.GetLabels()
-	namespace, owner := labels[names.LabelOwnerNamespace], labels[names.LabelOwner]
-	if namespace == "" || owner == "" {
+	namespace, owner, mark := labels[names.LabelOwnerNamespace], labels[names.LabelOwner], labels[names.LabelLineage]
+	if namespace == "" || owner == "" || !r.proven(obj) {
 		return nil
 	}
 	return r.matching(ctx, func(csv *operatorsv1alpha1.ClusterServiceVersion) bool {
-		return ownerutil.LabelValue(csv.Name) == owner || waits(csv)
+		return mayBe(csv, mark) && (ownerutil.LabelValue(csv.Name) == owner || waits(csv))
 	}, client.InNamespace(namespace))
+}
+
+// proven says whether Remit made the object for the lineage that its label names.
+func (r *Reconciler) proven(obj client.Object) bool {
+	mark := obj.GetLabels()[names.LabelLineage]
+	return mark != "" && r.proofs.Check(obj, mark) == nil
+}
+
+// mayBe says whether a ClusterServiceVersion is of a lineage, or claims to be: ownerOf decides.
+func mayBe(csv *operatorsv1alpha1.ClusterServiceVersion, mark string) bool {
+	return csv.Labels[names.LabelLineage] == mark || directLineage(csv).Mark() == mark
 }
 
 func request(namespace, name string) []reconcile.Request {
@@ -182,25 +192,55 @@ func (r *Reconciler) marked(ctx context.Context, before, after client.Object) []
 	if obj == nil {
 		obj = before
 	}
-	same := before != nil && after != nil && sameMarks(before, after)
+	update := before != nil && after != nil
 	switch obj.(type) {
 	case *corev1.Namespace:
 		return nil
 	case *corev1.ServiceAccount:
-		if same {
+		if update && sameMarks(before, after) {
 			return nil
 		}
-		return r.declaring(ctx, obj)
+		return append(r.declaring(ctx, obj), r.intercepting(ctx, obj)...)
 	}
-	out := r.owning(ctx, obj)
-	if before != nil && after != nil && !same {
+	if !update {
+		return r.owning(ctx, obj)
+	}
+	isMarked := before.GetLabels()[names.LabelLineage] != "" || after.GetLabels()[names.LabelLineage] != ""
+	if !isMarked || sameContent(before, after) {
+		return nil
+	}
+	out := r.owning(ctx, after)
+	if !sameMarks(before, after) {
 		out = append(out, r.owning(ctx, before)...)
 	}
 	return out
 }
 
 func sameMarks(a, b client.Object) bool {
-	return maps.Equal(a.GetLabels(), b.GetLabels()) && equality.Semantic.DeepEqual(a.GetOwnerReferences(), b.GetOwnerReferences())
+	return maps.Equal(a.GetLabels(), b.GetLabels()) && equality.Semantic.DeepEqual(a.GetOwnerReferences(), b.GetOwnerReferences()) &&
+		a.GetAnnotations()[names.AnnotationProof] == b.GetAnnotations()[names.AnnotationProof]
+}
+
+// sameContent says that an update changed nothing but what the API server writes itself.
+func sameContent(before, after client.Object) bool {
+	was, ok := before.DeepCopyObject().(client.Object)
+	if !ok {
+		return false
+	}
+	was.SetResourceVersion(after.GetResourceVersion())
+	was.SetGeneration(after.GetGeneration())
+	was.SetManagedFields(after.GetManagedFields())
+	return equality.Semantic.DeepEqual(was, after)
+}
+
+// intercepting wakes those who might make something run as a ServiceAccount that came or went. One of another target
+// is met at the next look.
+func (r *Reconciler) intercepting(ctx context.Context, sa client.Object) []reconcile.Request {
+	return r.matching(ctx, func(csv *operatorsv1alpha1.ClusterServiceVersion) bool {
+		return slices.ContainsFunc(csv.Spec.WebhookDefinitions, func(d operatorsv1alpha1.WebhookDescription) bool {
+			return d.Type == operatorsv1alpha1.MutatingAdmissionWebhook
+		})
+	}, client.InNamespace(sa.GetNamespace()))
 }
 
 func (r *Reconciler) declaring(ctx context.Context, sa client.Object) []reconcile.Request {

@@ -15,8 +15,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/rbac"
+	"github.com/remit-olm/remit/test/env/proofs"
 )
 
 func TestAChangeWakesTheCSVsThatItConcerns(t *testing.T) {
@@ -31,33 +33,59 @@ func TestAChangeWakesTheCSVsThatItConcerns(t *testing.T) {
 			Spec: operatorsv1.OperatorGroupSpec{ServiceAccountName: "acct", TargetNamespaces: []string{"target-of-" + namespace}}})
 	}
 	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build()
-	r := &Reconciler{client: c, cached: scoped.Lookup{Reader: c}, interests: &rbac.Interests[ctrl.Request]{}}
+	r := &Reconciler{client: c, cached: scoped.Lookup{Reader: c}, interests: &rbac.Interests[ctrl.Request]{}, proofs: proofs.Keys()}
 
 	account := func(name string, labels map[string]string) client.Object {
 		return &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: name, Labels: labels}}
 	}
 	withSecrets := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "op"}, Secrets: []corev1.ObjectReference{{Name: "s"}}}
-	marked := map[string]string{names.LabelOwnerNamespace: "a", names.LabelOwner: "op.v1"}
+	owner := ownerutil.Owner{Lineage: ownerutil.Lineage{Package: "op", Namespace: "a", Direct: true}, CSV: "op.v1", Proofs: proofs.Keys()}
+	earlier, born := owner, metav1.Now()
+	earlier.CSV = "op.v0"
+	other := owner
+	other.Namespace = "b"
+	marked := owner.Labels()
 	role := func(labels map[string]string) client.Object {
 		return &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: "t", Name: "r", Labels: labels}}
 	}
-	own := request("a", "op.v1")
+	own := func(owner ownerutil.Owner, edits ...func(*rbacv1.Role)) client.Object {
+		role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: "t", Name: "r", UID: "1", CreationTimestamp: born}}
+		proofs.Mark(role, owner)
+		for _, edit := range edits {
+			edit(role)
+		}
+		return role
+	}
+	unproven := func(r *rbacv1.Role) { r.Annotations = nil }
+	revised := func(r *rbacv1.Role) { r.ResourceVersion = "2" }
+	woken := request("a", "op.v1")
 	for _, row := range []struct {
 		name          string
 		before, after client.Object
 		want          []ctrl.Request
 	}{
-		{"its account comes", nil, account("acct", nil), own},
-		{"its account goes", account("acct", nil), nil, own},
+		{"its account comes", nil, account("acct", nil), woken},
+		{"its account goes", account("acct", nil), nil, woken},
 		{"its account is labelled", account("acct", nil), account("acct", marked), nil},
-		{"its operator's ServiceAccount comes", nil, account("op", nil), own},
-		{"its operator's ServiceAccount loses its marks", account("op", marked), account("op", nil), own},
+		{"its operator's ServiceAccount comes", nil, account("op", nil), woken},
+		{"its operator's ServiceAccount loses its marks", account("op", marked), account("op", nil), woken},
 		{"its operator's ServiceAccount gets a Secret", account("op", nil), withSecrets, nil},
 		{"another ServiceAccount comes", nil, account("other", nil), nil},
-		{"a target comes", nil, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "target-of-a"}}, own},
+		{"a target comes", nil, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "target-of-a"}}, woken},
 		{"another namespace comes", nil, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "x"}}, nil},
-		{"a role of its own goes", role(marked), nil, own},
-		{"a role of its own loses its marks", role(marked), role(nil), own},
+		{"a role of its own goes", own(owner), nil, woken},
+		{"a role of its own is edited", own(owner), own(owner, func(r *rbacv1.Role) { r.Rules = []rbacv1.PolicyRule{{}} }), woken},
+		{"a role of its own loses its marks", own(owner), own(owner, func(r *rbacv1.Role) { r.Labels = nil }), woken},
+		{"a role of its own loses its proof", own(owner), own(owner, unproven), woken},
+		{"a role of its own gets its proof back", own(owner, unproven), own(owner), woken},
+		{"a role of its own is written as it was", own(owner), own(owner, revised), nil},
+		{"a role of an earlier version goes, while it waits", own(earlier), nil, woken},
+		{"a stranger's role with its marks comes", nil, role(marked), nil},
+		{"a stranger's role with its marks is edited", role(marked), own(owner, unproven), nil},
+		{"a stranger's role with its marks goes", role(marked), nil, nil},
+		{"a role of another install takes its labels", own(other), own(other, func(r *rbacv1.Role) {
+			r.Labels[names.LabelOwnerNamespace], r.Labels[names.LabelOwner] = "a", "op.v1"
+		}), request("b", "op.v1")},
 		{"another role goes", role(nil), nil, nil},
 	} {
 		t.Run(row.name, func(t *testing.T) {

@@ -11,13 +11,14 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/remit-olm/remit/pkg/lib/fairqueue"
 )
 
 // workers is how many ClusterServiceVersions are looked at at once: mostly a worker waits for answers.
-const workers = 4
+const workers = 16
 
 // SetupWithManager registers the watches: whatever a ClusterServiceVersion can wait for. changes wakes those
 // that Concerned names.
@@ -26,7 +27,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, changes source.Source) e
 		return err
 	}
 	return ctrl.NewControllerManagedBy(mgr).Named("csv").
-		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
+		WithOptions(fairqueue.Options(workers, nil)).
 		For(&operatorsv1alpha1.ClusterServiceVersion{}).
 		Watches(&operatorsv1alpha1.ClusterServiceVersion{}, handler.EnqueueRequestsFromMapFunc(r.neighbours)).
 		Watches(&operatorsv1alpha1.Subscription{}, handler.EnqueueRequestsFromMapFunc(r.subscribed)).

@@ -19,6 +19,7 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/lib/flow"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
+	"github.com/remit-olm/remit/pkg/preflight"
 	"github.com/remit-olm/remit/pkg/rbac"
 	"github.com/remit-olm/remit/pkg/step"
 	"github.com/remit-olm/remit/pkg/step/execute"
@@ -50,7 +51,7 @@ func openClients(ctx context.Context, s *run) (flow.Outcome, error) {
 	if err != nil {
 		return waitForAccount(err)
 	}
-	s.executor = &execute.Executor{Account: own, IsDefault: account.Default, CRDs: crds, Facts: r.Live}
+	s.executor = &execute.Executor{Account: own, IsDefault: account.Default, CRDs: crds, Facts: r.Live, APIServices: r.Client, RBAC: r.RBAC}
 	s.plan.Status.AttenuatedServiceAccountRef = &corev1.ObjectReference{
 		Kind: "ServiceAccount", APIVersion: "v1", Namespace: account.Namespace, Name: account.Name, UID: account.UID,
 	}
@@ -110,7 +111,7 @@ func applySteps(ctx context.Context, s *run) (flow.Outcome, error) {
 			return flow.Outcome{}, err
 		}
 		done, err := s.executor.Do(ctx, state)
-		if apierrors.IsInvalid(err) {
+		if apierrors.IsInvalid(err) && !preflight.Unready(err) {
 			s.setStep(i, operatorsv1alpha1.StepStatusNotCreated)
 			return flow.Outcome{}, &invalid{reasonFailed, err}
 		}
@@ -170,8 +171,13 @@ func awaitCRDs(ctx context.Context, s *run) (flow.Outcome, error) {
 	return flow.Next(), nil
 }
 
+// complete ends the plan. What was left out of its objects is in the message of the condition Installed.
 func complete(ctx context.Context, s *run) (flow.Outcome, error) {
-	s.setComplete()
+	left, err := preflight.LeftOutText(s.steps)
+	if err != nil {
+		return flow.Outcome{}, err
+	}
+	s.setComplete(left)
 	s.prune(ctx)
 	return flow.Done(), nil
 }

@@ -84,11 +84,11 @@ func wordInvalid(err error) error {
 	return err
 }
 
-func (s *run) setComplete() {
+func (s *run) setComplete(message string) {
 	st := &s.plan.Status
 	st.Phase = operatorsv1alpha1.InstallPlanPhaseComplete
 	st.Message = ""
-	s.setInstalled(corev1.ConditionTrue, "", "")
+	s.setInstalled(corev1.ConditionTrue, "", status.Text(message))
 	s.event(corev1.EventTypeNormal, "InstallSucceeded", "all steps are done")
 }
 
@@ -139,6 +139,21 @@ func (s *run) setCondition(t operatorsv1alpha1.InstallPlanConditionType, value c
 		return
 	}
 	s.plan.Status.Conditions = append(s.plan.Status.Conditions, want)
+}
+
+// keepTimes gives conditions that are as they were saved the times of then: a run may change a condition, and change it back.
+func (s *run) keepTimes() {
+	for i := range s.plan.Status.Conditions {
+		c := &s.plan.Status.Conditions[i]
+		was := s.saved.Status.GetCondition(c.Type)
+		if was.Status != c.Status || was.LastTransitionTime == nil {
+			continue
+		}
+		c.LastTransitionTime = was.LastTransitionTime.DeepCopy()
+		if was.Reason == c.Reason && was.Message == c.Message {
+			c.LastUpdateTime = was.LastUpdateTime.DeepCopy()
+		}
+	}
 }
 
 func (s *run) setStep(i int, value operatorsv1alpha1.StepStatus) {

@@ -181,7 +181,7 @@ func TestTheTimesOfAConditionMoveOnlyWithIt(t *testing.T) {
 func TestACompletePlanSaysSoAndNothingElse(t *testing.T) {
 	s, recorder, _ := newRun(operatorsv1alpha1.InstallPlanPhaseInstalling)
 	s.plan.Status.Message = "retrying"
-	s.setComplete()
+	s.setComplete("")
 	require.Equal(t, operatorsv1alpha1.InstallPlanPhaseComplete, s.plan.Status.Phase)
 	require.Empty(t, s.plan.Status.Message)
 	require.Equal(t, corev1.ConditionTrue, s.plan.Status.GetCondition(operatorsv1alpha1.InstallPlanInstalled).Status)

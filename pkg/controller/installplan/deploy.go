@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -42,7 +43,7 @@ func (s *run) deployOne(ctx context.Context, owner ownerutil.Owner, live *unstru
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(live.Object, csv); err != nil {
 		return fmt.Errorf("decode ClusterServiceVersion %q: %w", owner.CSV, err)
 	}
-	if err := s.straight(ctx, csv); err != nil {
+	if err := s.straight(ctx, csv, owner); err != nil {
 		return err
 	}
 	owner.UID = csv.UID
@@ -75,7 +76,7 @@ func (s *run) deployOne(ctx context.Context, owner ownerutil.Owner, live *unstru
 
 // straight says what keeps a CSV from being installed at once. That its ServiceAccounts and roles are there
 // is what the plan has just seen to.
-func (s *run) straight(ctx context.Context, csv *operatorsv1alpha1.ClusterServiceVersion) error {
+func (s *run) straight(ctx context.Context, csv *operatorsv1alpha1.ClusterServiceVersion, owner ownerutil.Owner) error {
 	untouched := csv.Status.Phase == operatorsv1alpha1.CSVPhaseNone || csv.Status.Phase == operatorsv1alpha1.CSVPhasePending
 	if !untouched || csv.DeletionTimestamp != nil {
 		return fmt.Errorf("%w: it is in phase %q", errLeft, csv.Status.Phase)
@@ -104,7 +105,18 @@ func (s *run) straight(ctx context.Context, csv *operatorsv1alpha1.ClusterServic
 	if err := deployment.CheckNames(csv); err != nil {
 		return err
 	}
-	return deployment.CheckIdentities(csv, s.account.Key(), r.RBAC)
+	return deployment.CheckIdentities(csv, deployment.Bound{Account: s.account.Key(), Made: s.hasMade, Owner: owner, RBAC: r.RBAC})
+}
+
+// hasMade returns when a ServiceAccount was created that a step of this run has made, or found to be the install's own.
+func (s *run) hasMade(serviceAccount string) (time.Time, bool) {
+	for i := range s.done {
+		obj := s.steps[i].Object
+		if obj.GetKind() == "ServiceAccount" && obj.GetNamespace() == s.plan.Namespace && obj.GetName() == serviceAccount {
+			return s.done[i].Live.GetCreationTimestamp().Time, true
+		}
+	}
+	return time.Time{}, false
 }
 
 // replacesNobody: an older version steps back first.

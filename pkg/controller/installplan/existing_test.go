@@ -19,7 +19,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
-	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/preflight"
@@ -27,6 +26,7 @@ import (
 	"github.com/remit-olm/remit/pkg/step"
 	"github.com/remit-olm/remit/pkg/step/execute"
 	"github.com/remit-olm/remit/pkg/step/existing"
+	"github.com/remit-olm/remit/test/env/proofs"
 )
 
 // stored are the objects of each kind; a read of them takes a while.
@@ -89,10 +89,10 @@ func retries(t *testing.T) *retried {
 		targets:  []string{"ns"},
 		executor: &execute.Executor{CRDs: p.stored},
 	}
-	owner := ownerutil.Owner{Lineage: ownerutil.Lineage{Namespace: "ns", Package: "p"}, CSV: "p.v1"}
+	owner := ownerutil.Owner{Lineage: ownerutil.Lineage{Namespace: "ns", Package: "p"}, CSV: "p.v1", Proofs: proofs.Keys()}
 	for _, kind := range []string{"A", "B"} {
 		state := execute.State{Step: step.Step{Owner: owner, Object: definition(t, kind, "{type: object, required: [spec]}")}, Live: definition(t, kind, "{type: object}")}
-		state.Live.SetLabels(map[string]string{names.LabelLineage: owner.Mark()})
+		proofs.Mark(state.Live, owner)
 		state.Live.SetResourceVersion("1")
 		p.run.states = append(p.run.states, state)
 	}

@@ -16,14 +16,15 @@ import (
 
 	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/lib/flow"
+	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/preflight"
 	"github.com/remit-olm/remit/pkg/rbac"
 	"github.com/remit-olm/remit/pkg/step"
 	"github.com/remit-olm/remit/pkg/step/execute"
 )
 
-// refused is an error for what the report says: tried again, as nobody announces that a quota or a policy has
-// changed, or RBAC that may not be read.
+// refused is an error for what the report says. It is retried, at growing intervals, since no watch announces that a quota or
+// a policy has changed, or RBAC that may not be read.
 type refused struct {
 	reason operatorsv1alpha1.InstallPlanConditionReason
 	text   string
@@ -43,9 +44,16 @@ func preflightPlan(ctx context.Context, s *run) (flow.Outcome, error) {
 	if err != nil {
 		return flow.Outcome{}, err
 	}
-	s.findings = preflight.Examine(s.account.Key(), append(needs, more...), s.holding)
+	needs, err = s.identities(ctx).Resolve(append(needs, more...))
+	if err != nil {
+		return flow.Outcome{}, err
+	}
+	s.findings = preflight.Examine(s.account.Key(), needs, s.holding)
 	s.findings = s.reconciler.confirmer.Confirm(ctx, s.key().String(), s.findings)
 	s.findings.Begun = s.begun()
+	if err := s.findings.NoteLeftOut(s.steps); err != nil {
+		return flow.Outcome{}, err
+	}
 	if s.findings.Changes, err = s.changes(ctx); err != nil {
 		return flow.Outcome{}, err
 	}
@@ -113,6 +121,13 @@ func (s *run) changes(ctx context.Context) ([]preflight.Change, error) {
 
 func (s *run) holding(namespace string) rbac.Holding {
 	return s.reconciler.RBAC.Holding(rbac.ServiceAccount(s.account.Namespace, s.account.Name), namespace)
+}
+
+// identities are those that the plan's operators might make something run as.
+func (s *run) identities(ctx context.Context) preflight.Identities {
+	return preflight.Identities{Account: s.account.Key(), RBAC: s.reconciler.RBAC, In: func(namespace string) ([]string, error) {
+		return scoped.ServiceAccounts(ctx, s.reconciler.Client, namespace)
+	}}
 }
 
 // begun says whether this plan has written something in an earlier run.
@@ -213,7 +228,8 @@ func (s *run) trySteps(ctx context.Context) error {
 			return err
 		}
 		if final {
-			s.setStep(slices.Index(s.steps, state.Step), operatorsv1alpha1.StepStatusNotCreated)
+			at := slices.IndexFunc(s.steps, func(st step.Step) bool { return st.Object == state.Step.Object })
+			s.setStep(at, operatorsv1alpha1.StepStatusNotCreated)
 		}
 	}
 	return nil

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/pkg/lib/flow"
+	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/lib/status"
 	"github.com/remit-olm/remit/pkg/preflight"
@@ -44,7 +45,9 @@ type Options struct {
 	// ServerVersion is the API server's version, as discovery tells it.
 	ServerVersion func() (string, error)
 	RBAC          rbac.Listers
-	Recorder      events.EventRecorder
+	// Proofs makes and verifies the proofs of what plans create.
+	Proofs   ownerutil.Proofs
+	Recorder events.EventRecorder
 	// GlobalCatalogNamespace is the one whose CatalogSources every namespace may use.
 	GlobalCatalogNamespace string
 	// Default is the installation's default account, if any.
@@ -61,21 +64,22 @@ type Reconciler struct {
 	confirmer *preflight.Confirmer
 	reports   *reports
 	schemas   *schemas
+	waits     *waits
 	interests *rbac.Interests[ctrl.Request]
 }
 
 // New checks the options.
 func New(o Options) (*Reconciler, error) {
 	if o.Client == nil || o.Live == nil || o.Accounts == nil || o.Enrolment == nil || o.Catalogs == nil || o.ServerVersion == nil ||
-		o.RBAC.Roles == nil || o.Recorder == nil {
-		return nil, errors.New("installplan: Client, Live, Accounts, Enrolment, Catalogs, ServerVersion, RBAC and Recorder are required")
+		o.RBAC.Roles == nil || o.Proofs == nil || o.Recorder == nil {
+		return nil, errors.New("installplan: Client, Live, Accounts, Enrolment, Catalogs, ServerVersion, RBAC, Proofs and Recorder are required")
 	}
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
 	return &Reconciler{
 		Options: o, interests: &rbac.Interests[ctrl.Request]{},
-		confirmer: &preflight.Confirmer{Ask: preflight.Reviews(o.Client)}, reports: &reports{}, schemas: &schemas{},
+		confirmer: &preflight.Confirmer{Ask: preflight.Reviews(o.Client)}, reports: &reports{}, schemas: &schemas{}, waits: &waits{},
 	}, nil
 }
 
@@ -89,9 +93,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, err
 	}
 	if err != nil || finished(ip) || ip.DeletionTimestamp != nil {
-		r.confirmer.Forget(req.String())
-		r.reports.forget(req.NamespacedName)
-		r.schemas.forget(req.NamespacedName)
+		r.forget(req)
 		return ctrl.Result{}, nil
 	}
 	run := &run{reconciler: r, saved: ip, plan: ip.DeepCopy()}
@@ -111,17 +113,41 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		complete,
 	)
 	if errors.Is(err, errStale) {
-		return ctrl.Result{}, nil
+		return ctrl.Result{RequeueAfter: behind}, nil
 	}
 	err = errors.Join(run.report(out, err), run.unpublished)
-	if saveErr := run.save(ctx); saveErr != nil && !errors.Is(saveErr, errStale) {
+	saveErr := run.save(ctx)
+	switch {
+	case errors.Is(saveErr, errStale):
+		return ctrl.Result{RequeueAfter: behind}, err
+	case saveErr != nil:
 		return ctrl.Result{}, errors.Join(err, saveErr)
+	case finished(run.plan):
+		r.forget(req) // its own event wakes nobody
+		return ctrl.Result{}, err
 	}
+	return r.again(req, run, err)
+}
+
+// again says when a plan is reconciled again though no watch may wake it.
+func (r *Reconciler) again(req ctrl.Request, run *run, err error) (ctrl.Result, error) {
 	var no *refused
-	if !run.lookAt.IsZero() && errors.As(err, &no) && run.unpublished == nil {
+	switch {
+	case !errors.As(err, &no) || run.unpublished != nil:
+		r.waits.passed(req.NamespacedName)
+		return ctrl.Result{}, err
+	case !run.lookAt.IsZero():
 		return ctrl.Result{RequeueAfter: max(run.lookAt.Sub(r.Clock.Now()), firstRetry)}, nil
 	}
-	return ctrl.Result{}, err
+	return ctrl.Result{RequeueAfter: r.waits.next(req.NamespacedName)}, nil
+}
+
+// forget drops what is remembered of a plan that is finished or deleted.
+func (r *Reconciler) forget(req ctrl.Request) {
+	r.confirmer.Forget(req.String())
+	r.reports.forget(req.NamespacedName)
+	r.schemas.forget(req.NamespacedName)
+	r.waits.forget(req.NamespacedName)
 }
 
 func finished(ip *operatorsv1alpha1.InstallPlan) bool {
@@ -129,8 +155,8 @@ func finished(ip *operatorsv1alpha1.InstallPlan) bool {
 		ip.Status.Phase == operatorsv1alpha1.InstallPlanPhaseFailed
 }
 
-// errStale says that the cache gave an InstallPlan that is not the newest. The event of the newer one is
-// on its way and wakes the plan, so this is nothing to retry or to report.
+// errStale means that the cached InstallPlan is not the newest. The plan is reconciled again when the cache has caught up: the
+// event of the newer one does not wake it where this controller wrote that itself.
 var errStale = errors.New("the InstallPlan was changed since it was read")
 
 // current looks at the plan again, live, before anything is sent: one that is finished already, or was
@@ -169,6 +195,10 @@ func (s *run) unlessGone(ctx context.Context) error {
 func (s *run) save(ctx context.Context) error {
 	if s.plan.Status.CatalogSources == nil {
 		s.plan.Status.CatalogSources = []string{}
+	}
+	s.keepTimes()
+	if err := s.reconciler.waits.writes(s.key(), s.plan); err != nil {
+		return err
 	}
 	err := status.Patch(ctx, s.reconciler.Client, s.saved, s.plan)
 	switch {

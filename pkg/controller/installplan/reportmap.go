@@ -3,6 +3,7 @@ package installplan
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -56,6 +57,7 @@ func (s *run) key() types.NamespacedName { return client.ObjectKeyFromObject(s.p
 // publish puts the report into the plan's conditions and its whole into a ConfigMap. A plan that never
 // had anything to report has no ConfigMap; where a report has become empty, it says so.
 func (s *run) publish(ctx context.Context) {
+	s.findings.Warn(s.reconciler.RBAC.RulesOf)
 	if s.findings.Clear() && len(s.findings.Unknown) == 0 && !s.hasReported() {
 		s.setFindings()
 		return
@@ -107,15 +109,31 @@ func (s *run) applyReport(ctx context.Context, desired *unstructured.Unstructure
 	if err != nil {
 		return err
 	}
-	_, _, err = apply.From(ctx, s.reconciler.Client, live, desired, func(live *unstructured.Unstructured) error {
-		for _, ref := range live.GetOwnerReferences() {
-			if ref.UID == s.plan.UID {
-				return nil
-			}
-		}
-		return fmt.Errorf("it does not belong to InstallPlan %q", s.plan.Name)
-	})
+	_, _, err = apply.From(ctx, s.reconciler.Client, live, desired, reportOwner{s.reconciler.Proofs, s.plan.Name, s.plan.UID})
 	return err
+}
+
+// reportOwner is the InstallPlan that a report is about.
+type reportOwner struct {
+	proofs ownerutil.Proofs
+	name   string
+	uid    types.UID
+}
+
+func (o reportOwner) holder() string { return "InstallPlan/" + string(o.uid) }
+
+// Check implements apply.Owner.
+func (o reportOwner) Check(live client.Object) error {
+	owns := func(ref metav1.OwnerReference) bool { return ref.UID == o.uid }
+	if !slices.ContainsFunc(live.GetOwnerReferences(), owns) {
+		return fmt.Errorf("it does not belong to InstallPlan %q", o.name)
+	}
+	return o.proofs.Check(live, o.holder())
+}
+
+// Prove implements apply.Owner.
+func (o reportOwner) Prove(desired, live *unstructured.Unstructured) error {
+	return o.proofs.Sign(desired, o.holder(), live)
 }
 
 // reportMap is the ConfigMap of a plan's report. It goes with the plan.

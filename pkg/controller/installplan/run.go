@@ -8,6 +8,7 @@ import (
 
 	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -130,13 +131,18 @@ func findAccount(ctx context.Context, s *run) (flow.Outcome, error) {
 		return waitForAccount(err)
 	}
 	s.account, s.group = account, og
-	if s.targets, err = scoped.Targets(ctx, s.reconciler.Client, og); err != nil {
-		return flow.Outcome{}, err
+	sight := preflight.Sight{RBAC: s.reconciler.RBAC, Ask: s.reconciler.confirmer.Ask}
+	if s.targets, err = s.lookup(s.reconciler.Client).Targets(ctx, og, sight); err != nil {
+		return waitForAccount(err)
 	}
-	if len(s.targets) == 0 {
-		return flow.Wait(reasonCheckFailed, fmt.Sprintf("OperatorGroup %s/%s selects no namespaces", og.Namespace, og.Name)), nil
+	if len(s.targets) > 0 {
+		return flow.Next(), nil
 	}
-	return flow.Next(), nil
+	none := scoped.NoTargets(og, account)
+	if !s.reconciler.RBAC.Readable() {
+		return flow.Outcome{}, &refused{operatorsv1alpha1.InstallPlanReasonInstallCheckFailed, none} // no watch tells of a grant
+	}
+	return flow.Wait(reasonCheckFailed, none), nil
 }
 
 func (s *run) lookup(r client.Reader) scoped.Lookup {
@@ -177,6 +183,13 @@ func makeSteps(ctx context.Context, s *run) (flow.Outcome, error) {
 	case err != nil:
 		s.plan.Status.Phase = operatorsv1alpha1.InstallPlanPhaseInstalling
 		return flow.Outcome{}, &invalid{operatorsv1alpha1.InstallPlanReasonComponentFailed, wordInvalid(err)}
+	}
+	namespace := &corev1.Namespace{}
+	if err := r.Client.Get(ctx, client.ObjectKey{Name: s.plan.Namespace}, namespace); err != nil {
+		return flow.Outcome{}, fmt.Errorf("get Namespace %q: %w", s.plan.Namespace, err)
+	}
+	for i := range steps {
+		steps[i].Owner.Proofs, steps[i].Owner.Since = r.Proofs, namespace.CreationTimestamp.Time
 	}
 	s.steps = steps
 	if err := s.configure(ctx); err != nil {

@@ -8,15 +8,17 @@ import (
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/client-go/util/workqueue"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/remit-olm/remit/pkg/lib/fairqueue"
 )
 
 // Retries of failures: quickly at first, as the API server's own view of a fresh grant trails ours by
@@ -25,7 +27,7 @@ const (
 	firstRetry = 50 * time.Millisecond
 	lastRetry  = 2 * time.Minute
 	// workers is how many plans are carried out at once.
-	workers = 8
+	workers = 12
 )
 
 // SetupWithManager registers the controller. catalogs says, through a source of ours, that published
@@ -38,16 +40,14 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, catalogs, changes source
 	})
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("installplan").
-		For(&operatorsv1alpha1.InstallPlan{}).
+		For(&operatorsv1alpha1.InstallPlan{}, builder.WithPredicates(r.waits.othersChanges())).
 		Watches(&operatorsv1alpha1.InstallPlan{}, handler.EnqueueRequestsFromMapFunc(r.inNamespace), born). // which it may supersede
 		Watches(&operatorsv1.OperatorGroup{}, handler.EnqueueRequestsFromMapFunc(r.inNamespace)).
 		Watches(&apiextensionsv1.CustomResourceDefinition{}, handler.EnqueueRequestsFromMapFunc(r.using)).
+		Watches(&apiregistrationv1.APIService{}, handler.EnqueueRequestsFromMapFunc(r.claiming)).
 		WatchesRawSource(catalogs).
 		WatchesRawSource(changes).
-		WithOptions(controller.Options{
-			MaxConcurrentReconciles: workers,
-			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry),
-		}).
+		WithOptions(fairqueue.Options(workers, workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry))).
 		Complete(r)
 }
 

@@ -3,16 +3,20 @@ package installplan
 import (
 	"context"
 	"slices"
+	"strings"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/remit-olm/remit/pkg/lib/group"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
+	"github.com/remit-olm/remit/pkg/step/execute"
 )
 
 // looking returns the reconciler for one look at a plan: changes of what it asks of RBAC then wake the plan.
@@ -34,6 +38,9 @@ func (r *Reconciler) Concerned(ctx context.Context, before, after client.Object)
 		return nil // as in unfinished
 	}
 	out := r.interests.Concerned(before, after)
+	if sa, ok := before.(*corev1.ServiceAccount); ok && after == nil && len(groups) == 0 {
+		out = append(out, r.inNamespace(ctx, sa)...) // a webhook of the plan could have made something run as it
+	}
 	for i := range groups {
 		out = append(out, r.inNamespace(ctx, &groups[i])...)
 	}
@@ -52,14 +59,29 @@ func (r *Reconciler) inNamespace(ctx context.Context, obj client.Object) []recon
 	return r.unfinished(ctx, func(ip *operatorsv1alpha1.InstallPlan) bool { return ip.UID != obj.GetUID() }, client.InNamespace(obj.GetNamespace()))
 }
 
-// using wakes the plans that bring the CustomResourceDefinition or have an object of its kind.
+// using wakes the plans that bring the CustomResourceDefinition or have an object of its kind. A plan whose steps the cache does
+// not show yet may be waiting for it: the event of its own status, which comes later, wakes nobody.
 func (r *Reconciler) using(ctx context.Context, obj client.Object) []reconcile.Request {
 	crd, ok := obj.(*apiextensionsv1.CustomResourceDefinition)
 	if !ok {
 		return nil
 	}
 	return r.unfinished(ctx, func(ip *operatorsv1alpha1.InstallPlan) bool {
-		return slices.ContainsFunc(ip.Status.Plan, func(s *operatorsv1alpha1.Step) bool { return usedBy(crd, s) })
+		return len(ip.Status.Plan) == 0 || slices.ContainsFunc(ip.Status.Plan, func(s *operatorsv1alpha1.Step) bool { return usedBy(crd, s) })
+	})
+}
+
+// claiming wakes the plans that bring a CustomResourceDefinition of a group that an APIService reserves.
+func (r *Reconciler) claiming(ctx context.Context, obj client.Object) []reconcile.Request {
+	api, ok := obj.(*apiregistrationv1.APIService)
+	if !ok || !execute.Claims(api) {
+		return nil
+	}
+	return r.unfinished(ctx, func(ip *operatorsv1alpha1.InstallPlan) bool {
+		return slices.ContainsFunc(ip.Status.Plan, func(s *operatorsv1alpha1.Step) bool {
+			_, of, _ := strings.Cut(s.Resource.Name, ".")
+			return s.Resource.Group == apiextensionsv1.GroupName && group.Same(of, api.Spec.Group)
+		})
 	})
 }
 

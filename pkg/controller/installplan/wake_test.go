@@ -102,6 +102,10 @@ func TestACustomResourceDefinitionWakesThePlansThatUseIt(t *testing.T) {
 	require.Equal(t, []string{"a/waits"}, keys(r.using(t.Context(), crd("things", "x.io", "Thing"))), "one that it brings")
 	require.Equal(t, []string{"b/waits"}, keys(r.using(t.Context(), crd("servicemonitors", "monitoring.coreos.com", "ServiceMonitor"))), "one of a step's kind")
 	require.Empty(t, r.using(t.Context(), crd("podmonitors", "monitoring.coreos.com", "PodMonitor")))
+
+	begun := &operatorsv1alpha1.InstallPlan{ObjectMeta: metav1.ObjectMeta{Namespace: "c", Name: "begun"}}
+	require.NoError(t, r.Client.Create(t.Context(), begun))
+	require.Equal(t, []string{"c/begun"}, keys(r.using(t.Context(), crd("podmonitors", "monitoring.coreos.com", "PodMonitor"))), "one whose steps are not shown yet")
 }
 
 func TestWhatAPlanAskedOfRBACWakesItUntilItAsksNoMore(t *testing.T) {

@@ -38,6 +38,7 @@ const (
 	ReasonSelected         = "NamespacesSelected"
 	ReasonAll              = "AllNamespaces"
 	ReasonInvalidSelector  = "InvalidSelector"
+	ReasonTooManyTargets   = string(scoped.TooManyTargets)
 	ReasonNoRights         = "AccountHoldsNothing"
 	ReasonRights           = "AccountHoldsRights"
 	ReasonNoAccountYet     = "NoUsableAccount"

@@ -9,6 +9,6 @@
 //	the named ServiceAccount does not exist   OperatorGroupServiceAccount
 //	there is an account that Remit may use    AccountUsable
 //	it was deleted and created again          AccountChanged
-//	spec.selector is a selector               TargetsKnown
+//	the targets can be told and are not many  TargetsKnown
 //	the account holds nothing in a target     TargetNotAllowed
 package operatorgroup

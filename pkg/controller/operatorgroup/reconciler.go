@@ -15,6 +15,7 @@ import (
 
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/lib/status"
+	"github.com/remit-olm/remit/pkg/preflight"
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
@@ -43,6 +44,7 @@ type Reconciler struct {
 	interests *rbac.Interests[ctrl.Request]
 	lookup    scoped.Lookup
 	enrolment enroller
+	ask       preflight.Reviewer
 	clock     clock.PassiveClock
 }
 
@@ -60,6 +62,7 @@ func New(o Options) (*Reconciler, error) {
 		interests: &rbac.Interests[ctrl.Request]{},
 		lookup:    scoped.Lookup{Reader: o.Client, Default: o.Default},
 		enrolment: o.Enrolment,
+		ask:       preflight.Reviews(o.Client),
 		clock:     o.Clock,
 	}, nil
 }
@@ -119,6 +122,9 @@ func (r *Reconciler) gather(ctx context.Context, group *operatorsv1.OperatorGrou
 	if f.NotEnrolled, err = r.enrolment.Missing(r.rbac, account); err != nil {
 		return f, err
 	}
+	if f.Siblings > 0 {
+		return f, nil // nothing is installed for any of them
+	}
 	f.Barren, err = r.barren(group.Namespace, account, f.Targets)
 	return f, err
 }
@@ -155,6 +161,14 @@ func (r *Reconciler) gatherTargets(ctx context.Context, f *Facts) error {
 		}
 	}
 	var err error
-	f.Targets, err = scoped.Targets(ctx, r.client, f.Group)
-	return err
+	f.Targets, err = r.lookup.Targets(ctx, f.Group, preflight.Sight{RBAC: r.rbac, Ask: r.ask})
+	switch scoped.ReasonOf(err) {
+	case "":
+		return err
+	case scoped.TooManyTargets:
+		errors.As(err, &f.TooMany)
+		return nil
+	default:
+		return nil // gather finds out the same of the account
+	}
 }

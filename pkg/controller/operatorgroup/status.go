@@ -20,9 +20,10 @@ type Facts struct {
 	Group *operatorsv1.OperatorGroup
 	// Siblings is the number of other OperatorGroups in the namespace.
 	Siblings int
-	// Targets are the target namespaces, or InvalidSelector says why there are none.
+	// Targets are the target namespaces, or InvalidSelector or TooMany says why there are none.
 	Targets         []string
 	InvalidSelector error
+	TooMany         *scoped.Error
 	// Barren are the targets, beside the own namespace, in which the account holds nothing.
 	Barren []string
 	// Account is set where there is one; otherwise Problem says why there is none.
@@ -86,14 +87,16 @@ func targets(f Facts) metav1.Condition {
 	switch {
 	case f.InvalidSelector != nil:
 		return no(TargetsKnown, ReasonInvalidSelector, f.InvalidSelector.Error())
+	case f.TooMany != nil:
+		return no(TargetsKnown, ReasonTooManyTargets, f.TooMany.Message)
 	case len(f.Group.Spec.TargetNamespaces) > 0:
 		return yes(TargetsKnown, ReasonListed, "")
 	case slices.Equal(f.Targets, []string{scoped.AllNamespaces}):
 		return yes(TargetsKnown, ReasonAll, "")
-	case len(f.Targets) == 0:
-		return yes(TargetsKnown, ReasonSelected, "spec.selector matches no namespace")
+	case f.Problem != nil:
+		return no(TargetsKnown, ReasonNoAccountYet, "spec.selector selects no namespaces, as there is no account that may get any: "+f.Problem.Message)
 	}
-	return yes(TargetsKnown, ReasonSelected, "")
+	return yes(TargetsKnown, ReasonSelected, fmt.Sprintf("only namespaces that ServiceAccount %s may get are selected", f.Account.Key()))
 }
 
 // allowed is for people only: what an account may do in a target the API server says at each write.
@@ -101,6 +104,10 @@ func allowed(f Facts) metav1.Condition {
 	switch {
 	case f.Problem != nil:
 		return metav1.Condition{Type: TargetNotAllowed, Status: metav1.ConditionUnknown, Reason: ReasonNoAccountYet}
+	case f.Siblings > 0:
+		return metav1.Condition{Type: TargetNotAllowed, Status: metav1.ConditionUnknown, Reason: ReasonMultiple}
+	case f.TooMany != nil:
+		return metav1.Condition{Type: TargetNotAllowed, Status: metav1.ConditionUnknown, Reason: ReasonTooManyTargets}
 	case len(f.Barren) > 0:
 		return yes(TargetNotAllowed, ReasonNoRights, fmt.Sprintf("ServiceAccount %s holds nothing in %s: nothing can be installed for %s there",
 			f.Account.Key(), strings.Join(f.Barren, ", "), f.Group.Name))

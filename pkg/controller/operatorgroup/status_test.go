@@ -2,6 +2,7 @@ package operatorgroup
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -39,6 +40,18 @@ func given(edit ...func(*Facts)) Facts {
 func gone(f *Facts) {
 	f.Account = scoped.Account{}
 	f.Problem = &scoped.Error{Reason: scoped.AccountMissing, Message: "ServiceAccount acct not found"}
+}
+
+// selecting is a group with a selector, and what that selects.
+func selecting(targets ...string) func(*Facts) {
+	return func(f *Facts) {
+		f.Group.Spec.TargetNamespaces, f.Targets = nil, targets
+		f.Group.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"team": "a"}}
+	}
+}
+
+func tooMany(f *Facts) {
+	f.Targets, f.TooMany = nil, &scoped.Error{Reason: scoped.TooManyTargets, Message: "1001, and the limit is 1000"}
 }
 
 func uid(id types.UID) func(*Facts) { return func(f *Facts) { f.Account.UID = id } }
@@ -90,10 +103,16 @@ func TestConditions(t *testing.T) {
 			f.Account = scoped.Account{Namespace: "remit", Name: "default", Default: true}
 		}), AccountUsable, "True", ReasonUsable, "default account"},
 		{"bad selector", given(func(f *Facts) { f.InvalidSelector = errors.New("bad") }), TargetsKnown, "False", ReasonInvalidSelector, "bad"},
+		{"too many", given(tooMany), TargetsKnown, "False", "TooManyTargets", "the limit is"},
 		{"listed", given(), TargetsKnown, "True", ReasonListed, ""},
+		{"selected", given(selecting("t1")), TargetsKnown, "True", ReasonSelected, "only namespaces that ServiceAccount t1/acct may get are selected"},
+		{"none selected", given(selecting()), TargetsKnown, "True", ReasonSelected, "only namespaces that ServiceAccount t1/acct may get are selected"},
+		{"selected by nobody", given(selecting(), gone), TargetsKnown, "False", ReasonNoAccountYet, "there is no account that may get any: ServiceAccount acct not found"},
 		{"targets with rights", given(), TargetNotAllowed, "False", ReasonRights, ""},
 		{"targets without", given(func(f *Facts) { f.Barren = []string{"kube-system", "t2"} }), TargetNotAllowed, "True", ReasonNoRights,
 			"ServiceAccount t1/acct holds nothing in kube-system, t2"},
+		{"too many targets to look at", given(tooMany), TargetNotAllowed, "Unknown", "TooManyTargets", ""},
+		{"targets of one of two", given(func(f *Facts) { f.Siblings = 1 }), TargetNotAllowed, "Unknown", "MultipleOperatorGroupsFound", ""},
 		{"targets of nobody", given(gone), TargetNotAllowed, "Unknown", ReasonNoAccountYet, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -161,4 +180,32 @@ func TestNothingIsWrittenWhenNothingChanged(t *testing.T) {
 	require.NotNil(t, first.Status.LastUpdated)
 	clock.SetTime(clock.Now().Add(time.Hour))
 	require.Equal(t, first.ResourceVersion, read().ResourceVersion)
+}
+
+// What a second OperatorGroup, or one of very many targets, would ask of RBAC is not asked: these listers would panic.
+func TestRightsAreLookedAtForOneOperatorGroupOfFewTargetsOnly(t *testing.T) {
+	scheme := runtime.NewScheme()
+	require.NoError(t, clientgoscheme.AddToScheme(scheme))
+	require.NoError(t, operatorsv1.AddToScheme(scheme))
+	first, second, many := given().Group, given().Group, given().Group
+	first.Spec.TargetNamespaces = []string{"t2"}
+	second.Name = "second"
+	many.Namespace = "t3"
+	for i := range scoped.MaxTargets + 1 {
+		many.Spec.TargetNamespaces = append(many.Spec.TargetNamespaces, fmt.Sprint("x", i))
+	}
+	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(first, second, many,
+		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "t1", Name: "acct"}},
+		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "t3", Name: "acct"}}).Build()
+	r, err := New(Options{Client: c, RBAC: rbac.Listers{Roles: rbacv1listers.NewRoleLister(nil)}, Enrolment: enrolled{}})
+	require.NoError(t, err)
+	for _, og := range []*operatorsv1.OperatorGroup{first, many} {
+		f, err := r.gather(t.Context(), og)
+		require.NoError(t, err)
+		require.Empty(t, f.Barren)
+	}
+	f, err := r.gather(t.Context(), many)
+	require.NoError(t, err)
+	require.NotNil(t, f.TooMany)
+	require.Empty(t, Desired(f).Namespaces)
 }

@@ -14,7 +14,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/remit-olm/remit/pkg/lib/fairqueue"
 )
+
+// workers is how many OperatorGroups are reconciled at once.
+const workers = 8
 
 // behind is how long the cache is given to catch up after a conflict.
 const behind = 100 * time.Millisecond
@@ -25,6 +30,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, changes source.Source) e
 	own := builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, statusChanged()))
 	born := builder.WithPredicates(predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool { return false }})
 	return ctrl.NewControllerManagedBy(mgr).Named("operatorgroup").
+		WithOptions(fairqueue.Options(workers, nil)).
 		For(&operatorsv1.OperatorGroup{}, own).
 		Watches(&operatorsv1.OperatorGroup{}, handler.EnqueueRequestsFromMapFunc(r.siblings), born).
 		WatchesRawSource(changes).

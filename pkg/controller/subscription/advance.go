@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"k8s.io/apimachinery/pkg/types"
@@ -17,25 +16,20 @@ import (
 // advance finds out where the Subscriptions are, decides for all of them at once, and makes the plans that are
 // missing. The error is to be retried; the views hold in any case.
 func (r *Reconciler) advance(ctx context.Context, w *world) (map[types.UID]*view, error) {
-	views := map[types.UID]*view{}
-	for i := range w.subscriptions {
-		if sub := &w.subscriptions[i]; sub.DeletionTimestamp == nil && sub.Spec != nil {
-			views[sub.UID] = w.look(sub)
-		}
-	}
+	views := w.views()
 	if w.blocked != nil {
-		for _, v := range views {
-			if v.installed == nil && v.resolved == "" {
-				v.problem = w.blocked
-			}
-		}
+		return views, nil
+	}
+	if len(views) == 0 {
+		r.long.drop(w.namespace)
 		return views, nil
 	}
 	ns := w.toResolve(views)
-	known := r.answers.get(w.namespace, key(w, ns))
+	known := r.answers.get(w.namespace, key(w, ns), w.served)
 	if known.Answer == nil {
-		answer := w.input.Resolve(ns)
-		known.Answer = &answer
+		if later, err := r.resolve(ctx, w, ns, known); later != nil || err != nil {
+			return later.views(views, w), err
+		}
 	}
 	for uid, v := range views {
 		v.head, v.problem, v.held = known.Answer.Heads[uid], known.Answer.Problems[uid], known.Answer.Held[uid]
@@ -51,15 +45,66 @@ func (r *Reconciler) advance(ctx context.Context, w *world) (map[types.UID]*view
 	return views, nil
 }
 
+// views describes each Subscription of the namespace before anything is resolved. If the whole namespace is blocked, that
+// is the problem of each Subscription that has nothing installed or planned yet.
+func (w *world) views() map[types.UID]*view {
+	views := map[types.UID]*view{}
+	for i := range w.subscriptions {
+		sub := &w.subscriptions[i]
+		if sub.DeletionTimestamp != nil || sub.Spec == nil {
+			continue
+		}
+		v := w.look(sub)
+		if w.blocked != nil && v.installed == nil && v.resolved == "" {
+			v.problem = w.blocked
+		}
+		views[sub.UID] = v
+	}
+	return views
+}
+
+// resolve decides for a namespace, if it may be resolved now and keeps to the light limits; else it returns why that has
+// to wait.
+func (r *Reconciler) resolve(ctx context.Context, w *world, ns resolver.Namespace, known *known) (*parked, error) {
+	if later := r.long.look(w.namespace, known.key, w.served); later != nil {
+		return later, nil
+	}
+	answer, err := w.input.Resolve(ctx, resolver.Light(), ns)
+	var exceeded *resolver.LimitError
+	switch {
+	case errors.As(err, &exceeded):
+		r.long.enqueue(w.namespace, known.key, &job{input: w.input, ns: ns, asking: w.asking})
+		return &parked{}, nil
+	case err != nil:
+		return nil, err
+	}
+	known.Answer, known.told = &answer, w.asking.all()
+	return nil, nil
+}
+
+// views are what there is to say of the Subscriptions of a namespace that is not resolved now. While that goes on there is
+// nothing new to say.
+func (p *parked) views(of map[types.UID]*view, w *world) map[types.UID]*view {
+	if p == nil || p.problem == nil {
+		return nil
+	}
+	w.after = p.after
+	for uid, v := range of {
+		v.problem, v.head = p.problem, p.heads[uid]
+	}
+	return of
+}
+
 // look is what there is to say of a Subscription before anything is decided.
 func (w *world) look(sub *operatorsv1alpha1.Subscription) *view {
+	made := w.planOf(sub)
 	v := &view{
 		installed: w.installedFor(sub), catalog: w.catalogOf(sub), account: w.input.Account, forward: w.forward,
-		deprecated: w.deprecationsOf(sub), plan: w.planOf(sub),
+		deprecated: w.deprecationsOf(sub), plan: made.plan,
 	}
 	switch {
 	case v.plan != nil && inFlight(v.plan) && settled(v.plan):
-		v.resolved = pinOf(v.plan, sub).Bundle
+		v.resolved = made.pin.Bundle
 	case v.installed != nil:
 		v.resolved = v.installed.Name
 		if v.plan != nil && inFlight(v.plan) {
@@ -71,46 +116,26 @@ func (w *world) look(sub *operatorsv1alpha1.Subscription) *view {
 	return v
 }
 
-// pinOf is what a plan, which was made for the Subscription, makes of it.
-func pinOf(ip *operatorsv1alpha1.InstallPlan, sub *operatorsv1alpha1.Subscription) *resolver.Pin {
-	plan, err := resolver.Decode(ip.Namespace, ip.Name, ip.Annotations[names.AnnotationPlan])
-	if err != nil {
-		return nil
-	}
-	if i := slices.IndexFunc(plan.Pins, func(p resolver.Pin) bool { return p.SubscriptionUID == sub.UID }); i >= 0 {
-		return &plan.Pins[i]
-	}
-	return nil
-}
-
 // toResolve is the namespace as the resolver sees it.
 func (w *world) toResolve(views map[types.UID]*view) (ns resolver.Namespace) {
+	brought := w.brought()
 	for i := range w.subscriptions {
 		if v := views[w.subscriptions[i].UID]; v != nil && !w.madeBeside(&w.subscriptions[i]) {
 			ns.Subjects = append(ns.Subjects, w.subject(&w.subscriptions[i], v))
 		}
 	}
 	for i := range w.csvs {
-		if csv := &w.csvs[i]; csv.Labels[names.LabelCopiedFrom] == "" && csv.DeletionTimestamp == nil && !w.brought(csv) {
+		if csv := &w.csvs[i]; csv.Labels[names.LabelCopiedFrom] == "" && csv.DeletionTimestamp == nil && !brought[csv] {
 			ns.Others = append(ns.Others, csv)
 		}
 	}
 	return ns
 }
 
-// madeBeside says that a Subscription was made for what others need, and a person's for the same package stands
-// beside it: that one counts.
-func (w *world) madeBeside(sub *operatorsv1alpha1.Subscription) bool {
-	made := func(s *operatorsv1alpha1.Subscription) bool { return s.Annotations[names.AnnotationGeneratedBy] != "" }
-	return made(sub) && slices.ContainsFunc(w.subscriptions, func(other operatorsv1alpha1.Subscription) bool {
-		return other.Spec != nil && other.Spec.Package == sub.Spec.Package && other.DeletionTimestamp == nil && !made(&other)
-	})
-}
-
 func (w *world) subject(sub *operatorsv1alpha1.Subscription, v *view) resolver.Subject {
 	s := resolver.Subject{Subscription: sub, Installed: v.installed}
 	if v.plan != nil && inFlight(v.plan) && settled(v.plan) {
-		s.Planned = pinOf(v.plan, sub)
+		s.Planned = w.planOf(sub).pin
 	}
 	if v.installed != nil {
 		s.Keep = !w.replaceable(v.installed)
@@ -124,14 +149,6 @@ func (w *world) subject(sub *operatorsv1alpha1.Subscription, v *view) resolver.S
 func (w *world) replaceable(csv *operatorsv1alpha1.ClusterServiceVersion) bool {
 	phase := csv.Status.Phase
 	return phase == operatorsv1alpha1.CSVPhaseSucceeded || w.forward && phase == operatorsv1alpha1.CSVPhaseFailed
-}
-
-// brought says whether a CSV is of the lineage of a Subscription: that one speaks for it, and for what it
-// has replaced.
-func (w *world) brought(csv *operatorsv1alpha1.ClusterServiceVersion) bool {
-	return slices.ContainsFunc(w.subscriptions, func(sub operatorsv1alpha1.Subscription) bool {
-		return sub.Spec != nil && w.lineage(&sub).Owns(csv)
-	})
 }
 
 // install makes the plan of a set of changes, and before it the Subscriptions that the set needs.
@@ -215,8 +232,10 @@ func notMade(ctx context.Context, views map[types.UID]*view, concerned []*operat
 // subscriptionsOf are those that a set of changes is made for, each once.
 func subscriptionsOf(set []resolver.Choice) []*operatorsv1alpha1.Subscription {
 	var out []*operatorsv1alpha1.Subscription
+	seen := map[types.UID]bool{}
 	add := func(sub *operatorsv1alpha1.Subscription) {
-		if sub != nil && !slices.ContainsFunc(out, func(s *operatorsv1alpha1.Subscription) bool { return s.UID == sub.UID }) {
+		if sub != nil && !seen[sub.UID] {
+			seen[sub.UID] = true
 			out = append(out, sub)
 		}
 	}

@@ -3,20 +3,20 @@ package subscription
 import (
 	"context"
 	"errors"
-	"maps"
 	"testing"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/pkg/catalog"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 	"github.com/remit-olm/remit/pkg/resolver"
+	"github.com/remit-olm/remit/test/env/proofs"
 )
 
 var catalogKey = types.NamespacedName{Namespace: "ns", Name: "cat"}
@@ -41,7 +41,7 @@ func offering(subs ...*operatorsv1alpha1.Subscription) *world {
 			bundle("op.v2", "op", "2.0.0", catalog.Property{Type: "olm.package.required", Value: []byte(`{"packageName": "dep", "versionRange": ">=1.0.0"}`)})),
 		"dep": pkg("dep", map[string]catalog.Entry{"dep.v1": {Name: "dep.v1"}}, bundle("dep.v1", "dep", "1.0.0")),
 	}})
-	w := &world{namespace: "ns", served: map[schema.GroupVersionKind]bool{}, input: resolver.Input{
+	w := &world{namespace: "ns", proofs: proofs.Keys(), input: resolver.Input{
 		Namespace: "ns", GlobalCatalogNamespace: "global", Catalogs: store, Indexes: &resolver.Indexes{}, Visible: []types.NamespacedName{catalogKey},
 	}, sources: map[types.NamespacedName]*metav1.PartialObjectMetadata{catalogKey: {}}}
 	for _, sub := range subs {
@@ -64,7 +64,7 @@ func (c *creating) Create(_ context.Context, obj client.Object, _ ...client.Crea
 
 func TestWhatOthersNeedGetsASubscriptionWithTheStrictestApproval(t *testing.T) {
 	c := &creating{}
-	r := &Reconciler{Options: Options{Client: c}, indexes: &resolver.Indexes{}, answers: &answers{}}
+	r := &Reconciler{Options: Options{Client: c}, indexes: &resolver.Indexes{}, answers: &answers{}, long: newLong(clock.RealClock{}, &answers{})}
 	w := offering(subscription("a", operatorsv1alpha1.ApprovalManual))
 	views, err := r.advance(t.Context(), w)
 	require.NoError(t, err)
@@ -80,7 +80,7 @@ func TestWhatOthersNeedGetsASubscriptionWithTheStrictestApproval(t *testing.T) {
 }
 
 func TestThatWhatIsMadeForASubscriptionIsRefusedIsSaidThere(t *testing.T) {
-	r := &Reconciler{Options: Options{Client: &creating{err: errors.New("exceeded quota")}}, indexes: &resolver.Indexes{}, answers: &answers{}}
+	r := &Reconciler{Options: Options{Client: &creating{err: errors.New("exceeded quota")}}, indexes: &resolver.Indexes{}, answers: &answers{}, long: newLong(clock.RealClock{}, &answers{})}
 	views, err := r.advance(t.Context(), offering(subscription("a", "")))
 	require.ErrorContains(t, err, "exceeded quota")
 	require.Equal(t, &reasoned{"EnsureInstallPlanFailed", "create Subscription dep-stable-cat-ns: exceeded quota"}, views["a"].unpackFailed)
@@ -112,9 +112,8 @@ func TestAnAnswerIsKnownWhileNothingHasChanged(t *testing.T) {
 	base := of(func(*world) {})
 	require.Equal(t, base, of(func(*world) {}))
 	require.Equal(t, base, of(func(w *world) { w.subscriptions[0].ResourceVersion = "7" }), "a status is nothing to resolve anew for")
-	owned := operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{
-		Name: "op.v1", Labels: ownerutil.Owner{Lineage: ownerutil.Lineage{Package: "op", Namespace: "ns"}}.Labels(),
-	}}
+	owned := operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "op.v1"}}
+	proofs.Mark(&owned, ownerutil.Owner{Lineage: ownerutil.Lineage{Package: "op", Namespace: "ns"}, Proofs: proofs.Keys()})
 	succeeded := owned
 	succeeded.Status.Phase = operatorsv1alpha1.CSVPhaseSucceeded
 	seen := map[[32]byte]string{base: "nothing"}
@@ -134,7 +133,6 @@ func TestAnAnswerIsKnownWhileNothingHasChanged(t *testing.T) {
 		"a version of nobody's": func(w *world) {
 			w.csvs = append(w.csvs, operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Name: "x"}})
 		},
-		"a kind that is served":      func(w *world) { w.served = maps.Clone(w.served); w.served[schema.GroupVersionKind{Kind: "K"}] = true },
 		"the account":                func(w *world) { w.input.Account.Name = "other" },
 		"the targets":                func(w *world) { w.input.Targets = []string{"x"} },
 		"that global ones are out":   func(w *world) { w.input.ExcludeGlobal = true },
@@ -147,7 +145,7 @@ func TestAnAnswerIsKnownWhileNothingHasChanged(t *testing.T) {
 }
 
 func TestNothingIsDecidedTwice(t *testing.T) {
-	r := &Reconciler{Options: Options{Client: &creating{}}, indexes: &resolver.Indexes{}, answers: &answers{}}
+	r := &Reconciler{Options: Options{Client: &creating{}}, indexes: &resolver.Indexes{}, answers: &answers{}, long: newLong(clock.RealClock{}, &answers{})}
 	sub := subscription("a", "")
 	sub.Spec.Package = "nothing"
 	w := offering(sub)

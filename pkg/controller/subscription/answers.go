@@ -4,12 +4,8 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"sync"
-
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/resolver"
@@ -25,15 +21,16 @@ type answers struct {
 // known is an answer with the plans that were made of its sets, by nameOf.
 type known struct {
 	key    [sha256.Size]byte
+	told   told
 	Answer *resolver.Answer
 	plans  map[string]resolver.Plan
 }
 
-// get returns what is known under the key: nothing, where the answer was another one's.
-func (a *answers) get(namespace string, key [sha256.Size]byte) *known {
+// get returns what is known under the key: nothing, where the answer was another one's, or would be told otherwise what is served.
+func (a *answers) get(namespace string, key [sha256.Size]byte, now served) *known {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if k := a.of[namespace]; k != nil && k.key == key {
+	if k := a.of[namespace]; k != nil && k.key == key && k.told.holds(now) {
 		return k
 	}
 	return &known{key: key, plans: map[string]resolver.Plan{}}
@@ -48,7 +45,7 @@ func (a *answers) put(namespace string, k *known) {
 	a.of[namespace] = k
 }
 
-// key is a hash over all that a resolution looks at.
+// key is a hash over all that a resolution looks at, but for what is served (told).
 func key(w *world, ns resolver.Namespace) (out [sha256.Size]byte) {
 	h := sha256.New()
 	word := func(parts ...any) {
@@ -79,11 +76,6 @@ func key(w *world, ns resolver.Namespace) (out [sha256.Size]byte) {
 	word(len(ns.Others))
 	for _, csv := range ns.Others {
 		word(csv.Name, csv.UID, csv.Generation, csv.Annotations[names.AnnotationProperties])
-	}
-	for _, gvk := range slices.SortedFunc(maps.Keys(w.served), func(a, b schema.GroupVersionKind) int {
-		return strings.Compare(a.String(), b.String())
-	}) {
-		word(gvk)
 	}
 	h.Sum(out[:0])
 	return out

@@ -13,8 +13,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/lib/status"
+	"github.com/remit-olm/remit/pkg/preflight"
 	"github.com/remit-olm/remit/pkg/rbac"
 	"github.com/remit-olm/remit/pkg/resolver"
 )
@@ -26,6 +28,8 @@ type Options struct {
 	Catalogs resolver.Catalogs
 	RBAC     rbac.Listers
 	Recorder events.EventRecorder
+	// Proofs proves which ClusterServiceVersions an InstallPlan created.
+	Proofs ownerutil.Proofs
 	// GlobalCatalogNamespace is the one whose CatalogSources every namespace may use.
 	GlobalCatalogNamespace string
 	// Default is the installation's default account, if any.
@@ -37,19 +41,29 @@ type Options struct {
 // Reconciler resolves namespaces.
 type Reconciler struct {
 	Options
-	indexes *resolver.Indexes
-	answers *answers
+	indexes   *resolver.Indexes
+	answers   *answers
+	kinds     *kinds
+	long      *long
+	ask       preflight.Reviewer
+	interests *rbac.Interests[ctrl.Request]
 }
 
 // New checks the options.
 func New(o Options) (*Reconciler, error) {
-	if o.Client == nil || o.Catalogs == nil || o.RBAC.Roles == nil || o.Recorder == nil || o.GlobalCatalogNamespace == "" {
-		return nil, errors.New("subscription: Client, Catalogs, RBAC, Recorder and GlobalCatalogNamespace are required")
+	if o.Client == nil || o.Catalogs == nil || o.RBAC.Roles == nil || o.Recorder == nil || o.Proofs == nil || o.GlobalCatalogNamespace == "" {
+		return nil, errors.New("subscription: Client, Catalogs, RBAC, Recorder, Proofs and GlobalCatalogNamespace are required")
 	}
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
-	return &Reconciler{Options: o, indexes: &resolver.Indexes{}, answers: &answers{}}, nil
+	known := &answers{}
+	r := &Reconciler{
+		Options: o, indexes: &resolver.Indexes{}, answers: known, kinds: &kinds{}, long: newLong(o.Clock, known),
+		ask: preflight.Reviews(o.Client), interests: &rbac.Interests[ctrl.Request]{},
+	}
+	r.long.served = func(ctx context.Context) (served, error) { return r.kinds.served(ctx, o.Client) }
+	return r, nil
 }
 
 // Reconcile brings all Subscriptions of the namespace that the request names up to date.
@@ -66,7 +80,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 			errs = append(errs, r.save(ctx, sub, *v))
 		}
 	}
-	return ctrl.Result{}, errors.Join(errs...)
+	if err := errors.Join(errs...); err != nil {
+		return ctrl.Result{}, err
+	}
+	return ctrl.Result{RequeueAfter: world.after}, nil
 }
 
 func (r *Reconciler) save(ctx context.Context, sub *operatorsv1alpha1.Subscription, v view) error {

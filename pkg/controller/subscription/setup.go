@@ -2,6 +2,7 @@ package subscription
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
@@ -12,13 +13,17 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	"github.com/remit-olm/remit/pkg/lib/fairqueue"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
+	"github.com/remit-olm/remit/pkg/preflight"
 )
 
 const (
@@ -26,27 +31,29 @@ const (
 	lastRetry  = 2 * time.Minute
 	// workers is how many namespaces are resolved at once.
 	workers = 4
+	// unreadablePause is the time to another look at what an account may get, where RBAC may not be read.
+	unreadablePause = time.Minute
 )
 
 // SetupWithManager registers the controller. catalogs says, through a source of ours, that published
 // content changed, changes wakes those that Concerned names.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, catalogs, changes source.Source) error {
 	own := handler.EnqueueRequestsFromMapFunc(ownNamespace)
-	all := handler.EnqueueRequestsFromMapFunc(r.all)
+	if err := mgr.Add(r.long); err != nil {
+		return fmt.Errorf("resolutions that take long: %w", err)
+	}
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("subscription").
 		Watches(&operatorsv1alpha1.Subscription{}, own).
 		Watches(&operatorsv1alpha1.ClusterServiceVersion{}, own).
 		Watches(&operatorsv1alpha1.InstallPlan{}, own).
 		Watches(&operatorsv1.OperatorGroup{}, own).
-		Watches(catalogSource(), all).
+		Watches(catalogSource(), handler.EnqueueRequestsFromMapFunc(r.users), builder.WithPredicates(another())).
 		Watches(&apiextensionsv1.CustomResourceDefinition{}, handler.EnqueueRequestsFromMapFunc(r.needy)).
 		WatchesRawSource(catalogs).
 		WatchesRawSource(changes).
-		WithOptions(controller.Options{
-			MaxConcurrentReconciles: workers,
-			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry),
-		}).
+		WatchesRawSource(source.Func(r.long.wakes)).
+		WithOptions(fairqueue.Options(workers, workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry))).
 		Complete(r)
 }
 
@@ -64,13 +71,25 @@ func ownNamespace(_ context.Context, obj client.Object) []reconcile.Request {
 	return []reconcile.Request{request(obj.GetNamespace())}
 }
 
-func (r *Reconciler) all(ctx context.Context, _ client.Object) []reconcile.Request {
-	return r.Namespaces(ctx, metav1.NamespaceAll)
+// users are the namespaces that may use a CatalogSource: its own one or, where that is the global one, all.
+func (r *Reconciler) users(ctx context.Context, source client.Object) []reconcile.Request {
+	namespace := source.GetNamespace()
+	if namespace == r.GlobalCatalogNamespace {
+		namespace = metav1.NamespaceAll
+	}
+	return r.Namespaces(ctx, namespace)
+}
+
+// another passes over changes of a CatalogSource: that it exists is all that is read of it here. Its content and priority come
+// from the catalog's Store, which tells of them.
+func another() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool { return e.ObjectOld.GetUID() != e.ObjectNew.GetUID() }}
 }
 
 // needy are the namespaces in which a Subscription could not be resolved, or an upgrade is held back: a kind that the
 // cluster comes to serve may be what it needs.
 func (r *Reconciler) needy(ctx context.Context, _ client.Object) []reconcile.Request {
+	r.kinds.changed()
 	return r.namespaces(ctx, func(sub *operatorsv1alpha1.Subscription) bool {
 		return unresolved(sub) || sub.Status.GetCondition(typeUpgradeHeldBack).Status == corev1.ConditionTrue
 	})
@@ -81,10 +100,17 @@ func (r *Reconciler) Namespaces(ctx context.Context, namespace string) []reconci
 	return r.namespaces(ctx, func(*operatorsv1alpha1.Subscription) bool { return true }, client.InNamespace(namespace))
 }
 
+// looking returns what the account of a namespace may get, and a function to call when all was asked: changes of the
+// answers then wake the namespace. Nothing else is asked of RBAC on behalf of a namespace: that a plan may be carried out
+// is for the plan to find out.
+func (r *Reconciler) looking(namespace string) (scoped.Sight, func()) {
+	listers, looked := r.interests.Look(request(namespace), r.RBAC)
+	return preflight.Sight{RBAC: listers, Ask: r.ask}, looked
+}
+
 // Concerned lists the namespaces in which a Subscription could not be resolved and whose account a
-// ServiceAccount, or whose target a Namespace, begins or ceases to be. before is nil for a new object,
-// after for one that is gone. Of RBAC nothing is asked: that a plan may be carried out is for the plan
-// to find out.
+// ServiceAccount, or whose target a Namespace, begins or ceases to be, the latter also because of what the account may
+// get. before is nil for a new object, after for one that is gone.
 func (r *Reconciler) Concerned(ctx context.Context, before, after client.Object) []reconcile.Request {
 	groups, err := scoped.Lookup{Reader: r.Client, Default: r.Default}.Concerned(ctx, before, after)
 	if err != nil {
@@ -93,6 +119,9 @@ func (r *Reconciler) Concerned(ctx context.Context, before, after client.Object)
 	var out []reconcile.Request
 	for i := range groups {
 		out = append(out, r.namespaces(ctx, unresolved, client.InNamespace(groups[i].Namespace))...)
+	}
+	for _, req := range r.interests.Concerned(before, after) {
+		out = append(out, r.namespaces(ctx, unresolved, client.InNamespace(req.Name))...)
 	}
 	return out
 }

@@ -12,6 +12,9 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	"github.com/remit-olm/remit/pkg/rbac"
 )
 
 func TestAnAccountOrATargetWakesWhatCouldNotBeResolved(t *testing.T) {
@@ -26,7 +29,8 @@ func TestAnAccountOrATargetWakesWhatCouldNotBeResolved(t *testing.T) {
 		objects = append(objects, sub, &operatorsv1.OperatorGroup{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "og"},
 			Spec: operatorsv1.OperatorGroupSpec{ServiceAccountName: "acct", Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"x": "y"}}}})
 	}
-	r := &Reconciler{Options: Options{Client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build()}}
+	r := &Reconciler{Options: Options{Client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build()},
+		interests: &rbac.Interests[ctrl.Request]{}}
 	account := func(namespace, name string) client.Object {
 		return &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	}
@@ -63,6 +67,33 @@ func TestAKindWakesWhatMayHaveWaitedForIt(t *testing.T) {
 		sub.Status.SetCondition(operatorsv1alpha1.SubscriptionCondition{Type: condition, Status: corev1.ConditionTrue})
 		objects = append(objects, sub)
 	}
-	r := &Reconciler{Options: Options{Client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build()}}
+	r := &Reconciler{Options: Options{Client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build()}, kinds: &kinds{}}
 	require.ElementsMatch(t, []ctrl.Request{request("unresolved"), request("held")}, r.needy(t.Context(), nil))
+}
+
+func TestACatalogSourceWakesOnlyThoseWhoMayUseIt(t *testing.T) {
+	scheme := runtime.NewScheme()
+	require.NoError(t, operatorsv1alpha1.AddToScheme(scheme))
+	var objects []client.Object
+	for _, namespace := range []string{"a", "b"} {
+		sub := subscription(namespace, operatorsv1alpha1.ApprovalAutomatic)
+		sub.Namespace = namespace
+		objects = append(objects, sub)
+	}
+	r := &Reconciler{Options: Options{Client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build(), GlobalCatalogNamespace: "global"}}
+	source := func(namespace string) client.Object {
+		return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "cat", UID: "1"}}
+	}
+	require.Equal(t, []ctrl.Request{request("a")}, r.users(t.Context(), source("a")))
+	require.Empty(t, r.users(t.Context(), source("c")), "it has no Subscriptions")
+	require.ElementsMatch(t, []ctrl.Request{request("a"), request("b")}, r.users(t.Context(), source("global")))
+
+	labeled, anew := source("global"), source("global")
+	labeled.SetLabels(map[string]string{"x": "y"})
+	anew.SetUID("2")
+	for after, want := range map[client.Object]bool{labeled: false, anew: true} {
+		require.Equal(t, want, another().Update(event.UpdateEvent{ObjectOld: source("global"), ObjectNew: after}))
+	}
+	require.True(t, another().Create(event.CreateEvent{Object: anew}))
+	require.True(t, another().Delete(event.DeleteEvent{Object: anew}))
 }

@@ -7,12 +7,11 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -25,20 +24,27 @@ import (
 // world is all that is looked at for one namespace, read once from the cache.
 type world struct {
 	namespace     string
+	proofs        ownerutil.Proofs
 	subscriptions []operatorsv1alpha1.Subscription
 	csvs          []operatorsv1alpha1.ClusterServiceVersion
 	plans         []operatorsv1alpha1.InstallPlan
 	sources       map[types.NamespacedName]*metav1.PartialObjectMetadata
-	// served are the kinds of the cluster's CustomResourceDefinitions, forward that a failed version may be replaced.
-	served  map[schema.GroupVersionKind]bool
+	// served are the kinds of the cluster's CustomResourceDefinitions, asking what the input says of them.
+	served served
+	asking *asking
+	// forward says that a failed version may be replaced.
 	forward bool
 	input   resolver.Input
 	// blocked says why nothing can be resolved in the namespace: it has no usable account or targets.
 	blocked *resolver.Problem
+	// after is when to look again though nothing may happen; 0 means never.
+	after time.Duration
+	// found is made when it is first asked for something.
+	found *findings
 }
 
 func (r *Reconciler) gather(ctx context.Context, namespace string) (*world, error) {
-	w := &world{namespace: namespace}
+	w := &world{namespace: namespace, proofs: r.Proofs}
 	subs := &operatorsv1alpha1.SubscriptionList{}
 	if err := r.Client.List(ctx, subs, client.InNamespace(namespace)); err != nil {
 		return nil, fmt.Errorf("list Subscriptions: %w", err)
@@ -64,19 +70,11 @@ func (r *Reconciler) gather(ctx context.Context, namespace string) (*world, erro
 }
 
 func (r *Reconciler) gatherServed(ctx context.Context, w *world) error {
-	crds := &apiextensionsv1.CustomResourceDefinitionList{}
-	if err := r.Client.List(ctx, crds, client.UnsafeDisableDeepCopy); err != nil {
-		return fmt.Errorf("list CustomResourceDefinitions: %w", err)
+	var err error
+	if w.served, err = r.kinds.served(ctx, r.Client); err != nil {
+		return err
 	}
-	w.served = map[schema.GroupVersionKind]bool{}
-	for i := range crds.Items {
-		spec := &crds.Items[i].Spec
-		for _, v := range spec.Versions {
-			if v.Served {
-				w.served[schema.GroupVersionKind{Group: spec.Group, Version: v.Name, Kind: spec.Names.Kind}] = true
-			}
-		}
-	}
+	w.asking = newAsking(w.served)
 	return nil
 }
 
@@ -98,19 +96,22 @@ func (r *Reconciler) gatherSources(ctx context.Context, w *world) error {
 }
 
 func (r *Reconciler) gatherInput(ctx context.Context, w *world) error {
+	sight, looked := r.looking(w.namespace)
+	defer looked()
 	w.input = resolver.Input{
 		Namespace:              w.namespace,
 		GlobalCatalogNamespace: r.GlobalCatalogNamespace,
 		Catalogs:               r.Catalogs,
 		Visible:                slices.SortedFunc(maps.Keys(w.sources), compareKeys),
 		Indexes:                r.indexes,
-		Serves:                 func(gvk schema.GroupVersionKind) bool { return w.served[gvk] },
+		Serves:                 w.asking.serves, // and nothing of the world, which nothing that waits for its turn is to keep
 		Roles:                  r.RBAC.Roles,
 		RoleBindings:           r.RBAC.RoleBindings,
 		ClusterRoles:           r.RBAC.ClusterRoles,
 		ClusterRoleBindings:    r.RBAC.ClusterRoleBindings,
 	}
-	account, og, err := scoped.Lookup{Reader: r.Client, Default: r.Default}.Account(ctx, w.namespace)
+	lookup := scoped.Lookup{Reader: r.Client, Default: r.Default}
+	account, og, err := lookup.Account(ctx, w.namespace)
 	var problem *scoped.Error
 	switch {
 	case errors.As(err, &problem):
@@ -122,64 +123,19 @@ func (r *Reconciler) gatherInput(ctx context.Context, w *world) error {
 	w.input.Account, w.input.Group = account, og.Name
 	w.input.ExcludeGlobal = og.Annotations[names.AnnotationExcludeGlobal] == "true"
 	w.forward = og.UpgradeStrategy() == operatorsv1.UpgradeStrategyUnsafeFailForward
-	if w.input.Targets, err = scoped.Targets(ctx, r.Client, og); err != nil {
+	switch w.input.Targets, err = lookup.Targets(ctx, og, sight); {
+	case err != nil:
 		w.blocked = &resolver.Problem{Reason: resolver.ErrorPreventedResolution, Message: err.Error()}
-		return nil
-	}
-	if len(w.input.Targets) == 0 {
-		w.blocked = &resolver.Problem{Reason: resolver.ErrorPreventedResolution, Message: fmt.Sprintf(
-			"OperatorGroup %s/%s selects no namespaces", og.Namespace, og.Name)}
+	case len(w.input.Targets) == 0:
+		w.blocked = &resolver.Problem{Reason: resolver.ErrorPreventedResolution, Message: scoped.NoTargets(og, account)}
+		if !r.RBAC.Readable() {
+			w.after = unreadablePause
+		}
 	}
 	return nil
 }
 
 func compareKeys(a, b types.NamespacedName) int { return strings.Compare(a.String(), b.String()) }
-
-// installedFor is the CSV of the Subscription's package in its namespace. Where a Subscription with
-// the same package stands beside it, both see the same one.
-func (w *world) installedFor(sub *operatorsv1alpha1.Subscription) *operatorsv1alpha1.ClusterServiceVersion {
-	lineage := w.lineage(sub)
-	var newest *operatorsv1alpha1.ClusterServiceVersion
-	for i := range w.csvs {
-		csv := &w.csvs[i]
-		if !lineage.Owns(csv) || csv.Labels[names.LabelCopiedFrom] != "" || csv.DeletionTimestamp != nil {
-			continue
-		}
-		if newest == nil || newer(csv, newest) {
-			newest = csv
-		}
-	}
-	return newest
-}
-
-func (w *world) lineage(sub *operatorsv1alpha1.Subscription) ownerutil.Lineage {
-	return ownerutil.Lineage{Package: sub.Spec.Package, Namespace: w.namespace}
-}
-
-// newer says whether a CSV came after another of its lineage. Several may be of one second.
-func newer(a, b *operatorsv1alpha1.ClusterServiceVersion) bool {
-	if a.Spec.Replaces == b.Name || b.Spec.Replaces == a.Name {
-		return a.Spec.Replaces == b.Name
-	}
-	return b.CreationTimestamp.Before(&a.CreationTimestamp)
-}
-
-// planOf is the newest plan that was made for the Subscription, by what its name commits to.
-func (w *world) planOf(sub *operatorsv1alpha1.Subscription) *operatorsv1alpha1.InstallPlan {
-	var newest *operatorsv1alpha1.InstallPlan
-	for i := range w.plans {
-		ip := &w.plans[i]
-		plan, err := resolver.Decode(ip.Namespace, ip.Name, ip.Annotations[names.AnnotationPlan])
-		if err != nil || ip.DeletionTimestamp != nil {
-			continue
-		}
-		mine := slices.ContainsFunc(plan.Pins, func(p resolver.Pin) bool { return p.SubscriptionUID == sub.UID })
-		if mine && (newest == nil || newest.Spec.Generation < ip.Spec.Generation) {
-			newest = ip
-		}
-	}
-	return newest
-}
 
 // catalogView is the state of the CatalogSource that a Subscription names.
 type catalogView struct {

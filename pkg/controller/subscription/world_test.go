@@ -12,6 +12,7 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 	"github.com/remit-olm/remit/pkg/resolver"
+	"github.com/remit-olm/remit/test/env/proofs"
 )
 
 func subscription(uid string, approval operatorsv1alpha1.Approval) *operatorsv1alpha1.Subscription {
@@ -59,23 +60,26 @@ func TestThePlanOfASubscriptionIsTheNewestThatWasMadeForIt(t *testing.T) {
 	edited.Annotations[names.AnnotationPlan] = old.Annotations[names.AnnotationPlan]
 	leaving.DeletionTimestamp = &metav1.Time{Time: time.Now()}
 	w := &world{namespace: "ns", plans: []operatorsv1alpha1.InstallPlan{newest, old, other, edited, leaving}}
-	require.Equal(t, newest.Name, w.planOf(subscription("a", "")).Name)
-	require.Nil(t, w.planOf(subscription("c", "")))
+	require.Equal(t, newest.Name, w.planOf(subscription("a", "")).plan.Name)
+	require.Nil(t, w.planOf(subscription("c", "")).plan)
 }
 
 func TestTheInstalledCSVIsTheNewestOfThePackage(t *testing.T) {
 	csv := func(name, pkg string, age time.Duration) operatorsv1alpha1.ClusterServiceVersion {
-		owner := ownerutil.Owner{Lineage: ownerutil.Lineage{Package: pkg, Namespace: "ns"}, CSV: name}
-		return operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{
-			Name: name, Labels: owner.Labels(), CreationTimestamp: metav1.NewTime(time.Unix(0, 0).Add(-age)),
+		owner := ownerutil.Owner{Lineage: ownerutil.Lineage{Package: pkg, Namespace: "ns"}, CSV: name, Proofs: proofs.Keys()}
+		out := operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{
+			Namespace: "ns", Name: name, CreationTimestamp: metav1.NewTime(time.Unix(0, 0).Add(-age)),
 		}}
+		proofs.Mark(&out, owner)
+		return out
 	}
-	copied, leaving, foreign := csv("copied", "op", 0), csv("leaving", "op", 0), csv("foreign", "op", 0)
+	copied, leaving, foreign, forged := csv("copied", "op", 0), csv("leaving", "op", 0), csv("foreign", "op", 0), csv("forged", "op", 0)
 	copied.Labels[names.LabelCopiedFrom] = "elsewhere"
 	leaving.DeletionTimestamp = &metav1.Time{Time: time.Now()}
 	foreign.Labels = nil
-	w := &world{namespace: "ns", csvs: []operatorsv1alpha1.ClusterServiceVersion{
-		csv("op.v1", "op", 2*time.Hour), csv("op.v2", "op", time.Hour), csv("other.v1", "other", 0), copied, leaving, foreign,
+	forged.Annotations = nil
+	w := &world{namespace: "ns", proofs: proofs.Keys(), csvs: []operatorsv1alpha1.ClusterServiceVersion{
+		csv("op.v1", "op", 2*time.Hour), csv("op.v2", "op", time.Hour), csv("other.v1", "other", 0), copied, leaving, foreign, forged,
 	}}
 	require.Equal(t, "op.v2", w.installedFor(subscription("a", "")).Name)
 	require.Nil(t, (&world{namespace: "ns"}).installedFor(subscription("a", "")))
@@ -103,7 +107,8 @@ func TestAPlanInFlightIsLeftAloneUnlessItWaitsForApprovalOrContent(t *testing.T)
 			ip.Spec.Approval, ip.Spec.Approved = row.approval, row.approved
 			ip.Status.Phase, ip.Status.Conditions = row.phase, []operatorsv1alpha1.InstallPlanCondition{row.reason}
 			require.Equal(t, row.want, inFlight(&ip) && settled(&ip))
-			require.Equal(t, "op.v1", pinOf(&ip, subscription("a", "")).Bundle)
+			w := &world{namespace: "ns", plans: []operatorsv1alpha1.InstallPlan{ip}}
+			require.Equal(t, "op.v1", w.planOf(subscription("a", "")).pin.Bundle)
 		})
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/remit-olm/remit/pkg/install/apiservice"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
+	"github.com/remit-olm/remit/test/env/proofs"
 )
 
 var update = flag.Bool("update", false, "write golden files anew")
@@ -62,6 +63,8 @@ func TestWhatNobodyMayAskForIsRefused(t *testing.T) {
 		{"kubernetes.io", func(d *description) { d.Group = "x.kubernetes.io" }, "is reserved"},
 		{"OLM's group", func(d *description) { d.Group = "operators.coreos.com" }, "is reserved"},
 		{"OLM's packages", func(d *description) { d.Group = "packages.operators.coreos.com" }, "is reserved"},
+		{"a group below OLM's", func(d *description) { d.Group = "x.operators.coreos.com" }, "is reserved"},
+		{"another version of a group of Kubernetes", func(d *description) { d.Group, d.Version = "apps", "v9" }, `API group "apps" is reserved`},
 		{"no group", func(d *description) { d.Group = "" }, `group "" is none`},
 		{"a group with a slash", func(d *description) { d.Group = "a/b" }, `group "a/b" is none`},
 		{"a version that is a name of something else", func(d *description) { d.Version = "system:foo" }, `version "system:foo" is none`},
@@ -74,7 +77,6 @@ func TestWhatNobodyMayAskForIsRefused(t *testing.T) {
 	require.NoError(t, apiservice.Validate(newCSV(api(), api(func(d *description) { d.Kind = "Other" }))))
 	require.ErrorContains(t, apiservice.Validate(newCSV(api(), api(func(d *description) { d.DeploymentName = "other" }))), "different deployments or ports")
 	require.ErrorContains(t, apiservice.Validate(newCSV(make([]description, 101)...)), "more than 100")
-	require.False(t, apiservice.Reserved("myk8s.io"))
 	var reserved *apiservice.ReservedError
 	require.ErrorAs(t, apiservice.Validate(newCSV(api(func(d *description) { d.Group = "a.k8s.io" }))), &reserved)
 }
@@ -142,32 +144,39 @@ func TestBindingsOfTwoInstallsNeverMeet(t *testing.T) {
 	require.True(t, seen[access[0].GetName()], "the next version takes over")
 }
 
-func TestAnAPIThatSomebodyElseServesIsTaken(t *testing.T) {
+func TestAnAPIWhoseGroupSomebodyElseServesIsTaken(t *testing.T) {
 	owner := input(newCSV()).Owner
 	a := apiservice.API{Group: "demo.acme.io", Version: "v1"}
 	require.NoError(t, apiservice.Taken(a, owner, nil, nil))
 
 	live := &apiregistrationv1.APIService{}
-	live.Spec.Service = &apiregistrationv1.ServiceReference{}
-	err := apiservice.Taken(a, owner, live, nil)
+	live.Name, live.Spec.Group, live.Spec.Service = "v1.demo.acme.io", "demo.acme.io", &apiregistrationv1.ServiceReference{}
+	all := []*apiregistrationv1.APIService{live}
+	err := apiservice.Taken(a, owner, all, nil)
 	var taken *apiservice.TakenError
 	require.ErrorAs(t, err, &taken)
 	require.ErrorContains(t, err, "pre-existing APIService v1.demo.acme.io is not adoptable: it does not carry the marks")
+	a.Version = "v9"
+	require.ErrorContains(t, apiservice.Taken(a, owner, all, nil), `pre-existing APIService v9.demo.acme.io is not adoptable: APIService "v1.demo.acme.io" serves its group`)
+	live.Spec.Group = "Demo.Acme.io"
+	require.Error(t, apiservice.Taken(a, owner, all, nil), "in whatever case")
 	live.Spec.Service = nil
-	require.ErrorContains(t, apiservice.Taken(a, owner, live, nil), "the API server serves it itself")
-	live.Labels = owner.Labels()
-	require.NoError(t, apiservice.Taken(a, owner, live, nil))
+	require.ErrorContains(t, apiservice.Taken(a, owner, all, nil), "the API server serves it itself")
+	require.NoError(t, apiservice.Taken(apiservice.API{Group: "x.demo.acme.io", Version: "v1"}, owner, all, nil), "another group")
+	owner.Proofs = proofs.Keys()
+	proofs.Mark(live, owner)
+	require.NoError(t, apiservice.Taken(a, owner, all, nil))
 	other := owner
 	other.Namespace = "t2"
-	require.Error(t, apiservice.Taken(a, other, live, nil), "another install of the same operator")
+	require.Error(t, apiservice.Taken(a, other, all, nil), "another install of the same operator")
 
 	crd := apiextensionsv1.CustomResourceDefinition{}
-	crd.Name = "things.demo.acme.io"
-	crd.Spec.Group = "demo.acme.io"
-	crd.Spec.Versions = []apiextensionsv1.CustomResourceDefinitionVersion{{Name: "v1", Served: true}, {Name: "v2"}}
-	require.ErrorContains(t, apiservice.Taken(a, owner, live, []apiextensionsv1.CustomResourceDefinition{crd}), `CustomResourceDefinition "things.demo.acme.io" serves it`)
-	a.Version = "v2"
-	require.NoError(t, apiservice.Taken(a, owner, live, []apiextensionsv1.CustomResourceDefinition{crd}))
+	crd.Name, crd.Spec.Group = "things.demo.acme.io", "demo.acme.io"
+	crd.Spec.Versions = []apiextensionsv1.CustomResourceDefinitionVersion{{Name: "v2"}}
+	for _, services := range [][]*apiregistrationv1.APIService{nil, all, {{Spec: apiregistrationv1.APIServiceSpec{Group: "demo.acme.io"}}}} {
+		require.ErrorContains(t, apiservice.Taken(a, owner, services, []apiextensionsv1.CustomResourceDefinition{crd}),
+			`CustomResourceDefinition "things.demo.acme.io" serves its group`, "in whatever version")
+	}
 }
 
 func TestStatus(t *testing.T) {

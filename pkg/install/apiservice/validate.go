@@ -5,10 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/remit-olm/remit/pkg/lib/group"
 )
 
 const (
@@ -22,16 +23,6 @@ type ReservedError struct{ Group string }
 
 func (e *ReservedError) Error() string {
 	return fmt.Sprintf("API group %q is reserved: an operator may not serve it", e.Group)
-}
-
-// Reserved says whether a group belongs to Kubernetes or to this API.
-func Reserved(group string) bool {
-	if group == "operators.coreos.com" || group == "packages.operators.coreos.com" {
-		return true
-	}
-	return slices.ContainsFunc([]string{"k8s.io", "kubernetes.io"}, func(g string) bool {
-		return group == g || strings.HasSuffix(group, "."+g)
-	})
 }
 
 // API is a group and version that the CSV owns, with all its kinds.
@@ -83,7 +74,7 @@ func validate(csv *operatorsv1alpha1.ClusterServiceVersion, d operatorsv1alpha1.
 	if len(validation.IsDNS1123Subdomain(d.Group)) > 0 {
 		errs = append(errs, fmt.Errorf("group %q is none", d.Group))
 	}
-	if Reserved(d.Group) {
+	if group.Protected(d.Group) {
 		errs = append(errs, &ReservedError{d.Group})
 	}
 	if d.ContainerPort != 0 && len(validation.IsValidPortNum(int(d.ContainerPort))) > 0 {

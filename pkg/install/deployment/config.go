@@ -32,8 +32,9 @@ func configure(d *appsv1.Deployment, config *operatorsv1alpha1.SubscriptionConfi
 		pod.NodeSelector = maps.Clone(config.NodeSelector)
 	}
 	pod.Affinity = withAffinity(pod.Affinity, config.Affinity)
-	d.Annotations = withMissing(d.Annotations, config.Annotations)
-	d.Spec.Template.Annotations = withMissing(d.Spec.Template.Annotations, config.Annotations)
+	annotations := ofPods(config.Annotations)
+	d.Annotations = withMissing(d.Annotations, annotations)
+	d.Spec.Template.Annotations = withMissing(d.Spec.Template.Annotations, annotations)
 }
 
 func configureContainer(c *corev1.Container, config *operatorsv1alpha1.SubscriptionConfig) {

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"github.com/stretchr/testify/require"
@@ -21,6 +22,7 @@ import (
 	"github.com/remit-olm/remit/pkg/install/deployment"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 	"github.com/remit-olm/remit/pkg/rbac"
+	"github.com/remit-olm/remit/test/env/proofs"
 )
 
 var update = flag.Bool("update", false, "write golden files anew")
@@ -203,17 +205,21 @@ func TestIdentitiesAreHeldAgainstTheAccount(t *testing.T) {
 		held  given
 		wrong string
 	}{
-		{"declared", csv(runAs("op"), declare("op")), given{"op": {"t1": read}}, ""},
+		{"declared and made", csv(runAs("made"), declare("made")), nil, ""},
+		{"made for another version, and not declared", csv(runAs("made")), given{"made": {"t1": read}}, "does not declare it"},
+		{"declared, covered and not made", csv(runAs("op"), declare("op")), given{"op": {"t1": read}, "acct": {"t1": read}}, ""},
+		{"declared, stronger and not made", csv(runAs("boss"), declare("boss")), given{"boss": {"t1": read}}, "its install did not make it"},
 		{"the account itself", csv(runAs("acct"), declare("acct")), nil, "it is the account"},
 		{"undeclared without rights", csv(runAs("op")), nil, ""},
 		{"undeclared and covered", csv(runAs("op")), given{"op": {"t1": read}, "acct": {"t1": read}}, ""},
 		{"undeclared and stronger", csv(runAs("boss")), given{"boss": {"t1": read}}, `in namespace t1 {apiGroups: [""]`},
-		{"undeclared and stronger elsewhere", csv(runAs("boss")), given{"boss": {"t9": read}, "acct": {"t1": read}}, "in namespace t9"},
+		{"undeclared and stronger elsewhere", csv(runAs("boss")), given{"boss": {"t9": read}, "acct": {"t1": read}}, "permissions outside of namespace t1"},
 		{"default and stronger", csv(runAs("")), given{"default": {"t1": read}}, "in namespace t1"},
 		{"default, declared and stronger", csv(runAs(""), declare("default")), given{"default": {"t1": read}}, "in namespace t1"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			err := deployment.CheckIdentities(tc.csv, types.NamespacedName{Namespace: "t1", Name: "acct"}, listers(t, tc.held))
+			err := deployment.CheckIdentities(tc.csv, deployment.Bound{Account: types.NamespacedName{Namespace: "t1", Name: "acct"},
+				Made: func(name string) (time.Time, bool) { return time.Now(), name == "made" }, RBAC: listers(t, tc.held)})
 			if tc.wrong == "" {
 				require.NoError(t, err)
 				return
@@ -221,6 +227,81 @@ func TestIdentitiesAreHeldAgainstTheAccount(t *testing.T) {
 			var identity *deployment.IdentityError
 			require.ErrorAs(t, err, &identity)
 			require.ErrorContains(t, err, tc.wrong)
+			require.NotContains(t, err.Error(), "t9", "another namespace is not named")
 		})
 	}
+}
+
+// A ServiceAccount that an install makes has, from its first moment, what was bound to its name before.
+func TestAMadeServiceAccountIsHeldAgainstWhatItFound(t *testing.T) {
+	made := time.Now().Truncate(time.Second)
+	read := rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get"}}
+	owner := ownerutil.Owner{Lineage: ownerutil.Lineage{Package: "demo", Namespace: "t1"}, CSV: "demo.v1.0.0", Proofs: proofs.Keys()}
+	other := owner
+	other.Package = "other"
+	c := csv(func(c *operatorsv1alpha1.ClusterServiceVersion) {
+		s := &c.Spec.InstallStrategy.StrategySpec
+		s.Permissions = []operatorsv1alpha1.StrategyDeploymentPermissions{{ServiceAccountName: "op"}}
+		s.DeploymentSpecs[0].Spec.Template.Spec.ServiceAccountName = "op"
+	})
+	for _, tc := range []struct {
+		name  string
+		in    string
+		edit  func(*rbacv1.RoleBinding)
+		wrong string
+	}{
+		{"older", "t1", func(b *rbacv1.RoleBinding) { b.CreationTimestamp = metav1.NewTime(made.Add(-time.Hour)) }, "in namespace t1"},
+		{"older, elsewhere", "t9", func(b *rbacv1.RoleBinding) { b.CreationTimestamp = metav1.NewTime(made.Add(-time.Hour)) }, "outside of namespace t1"},
+		{"older, to all of the namespace", "t1", func(b *rbacv1.RoleBinding) {
+			b.CreationTimestamp = metav1.NewTime(made.Add(-time.Hour))
+			b.Subjects = []rbacv1.Subject{{Kind: "Group", APIGroup: rbacv1.GroupName, Name: "system:serviceaccounts:t1"}}
+		}, "in namespace t1"},
+		{"older, and covered", "t1", func(b *rbacv1.RoleBinding) {
+			b.CreationTimestamp = metav1.NewTime(made.Add(-time.Hour))
+			b.Subjects = append(b.Subjects, rbacv1.Subject{Kind: "ServiceAccount", Namespace: "t2", Name: "acct"})
+		}, ""},
+		{"of the same second", "t1", func(b *rbacv1.RoleBinding) { b.CreationTimestamp = metav1.NewTime(made) }, "in namespace t1"},
+		{"of the same second, and made by the install", "t1", func(b *rbacv1.RoleBinding) {
+			b.CreationTimestamp = metav1.NewTime(made)
+			proofs.Mark(b, owner)
+		}, ""},
+		{"made by another install", "t1", func(b *rbacv1.RoleBinding) {
+			b.CreationTimestamp = metav1.NewTime(made)
+			proofs.Mark(b, other)
+		}, "in namespace t1"},
+		{"with the labels of the install", "t1", func(b *rbacv1.RoleBinding) {
+			b.CreationTimestamp = metav1.NewTime(made.Add(-time.Hour))
+			b.Labels = owner.Labels()
+		}, "in namespace t1"},
+		{"newer, by people", "t1", func(b *rbacv1.RoleBinding) { b.CreationTimestamp = metav1.NewTime(made.Add(time.Second)) }, ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			l := listers(t, map[string]map[string]rbacv1.PolicyRule{"op": {tc.in: read}})
+			binding, err := l.RoleBindings.RoleBindings(tc.in).Get("op")
+			require.NoError(t, err)
+			tc.edit(binding)
+			err = deployment.CheckIdentities(c, deployment.Bound{Account: types.NamespacedName{Namespace: "t2", Name: "acct"}, Owner: owner,
+				Made: func(string) (time.Time, bool) { return made, true }, RBAC: l})
+			if tc.wrong == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.ErrorContains(t, err, "bindings that are not newer than it")
+			require.ErrorContains(t, err, tc.wrong)
+		})
+	}
+}
+
+// The program that takes orders by such a label or annotation is not the account.
+func TestPodsCarryNoOrdersToTheClustersPrograms(t *testing.T) {
+	const order, other = "olm.catalogSource", "cluster-autoscaler.kubernetes.io/safe-to-evict"
+	got, err := deployment.Desired(deployment.Input{CSV: csv(func(c *operatorsv1alpha1.ClusterServiceVersion) {
+		d := &c.Spec.InstallStrategy.StrategySpec.DeploymentSpecs[0]
+		d.Label[order], d.Spec.Selector.MatchLabels[order], d.Spec.Template.Labels[order] = "x", "x", "x"
+		d.Spec.Template.Annotations[other] = "false"
+	}), Owner: owner(), Group: group(), Config: &operatorsv1alpha1.SubscriptionConfig{Annotations: map[string]string{other: "false"}}})
+	require.NoError(t, err)
+	plain, err := deployment.Desired(deployment.Input{CSV: csv(), Owner: owner(), Group: group()})
+	require.NoError(t, err)
+	require.Equal(t, plain, got)
 }

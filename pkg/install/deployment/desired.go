@@ -70,10 +70,14 @@ func render(in Input, spec *operatorsv1alpha1.StrategyDeploymentSpec) (*appsv1.D
 		},
 		Spec: *spec.Spec.DeepCopy(),
 	}
-	maps.Copy(d.Labels, spec.Label)
+	labels, _ := bundle.Keep("Deployment", spec.Label)
+	maps.Copy(d.Labels, labels)
 	d.Spec.RevisionHistoryLimit = ptr.To(int32(1))
 	pod := &d.Spec.Template
-	pod.ObjectMeta = metav1.ObjectMeta{Labels: pod.Labels, Annotations: podAnnotations(in, pod.Annotations)}
+	pod.ObjectMeta = metav1.ObjectMeta{Annotations: podAnnotations(in, pod.Annotations), Labels: ofPods(pod.Labels)}
+	if d.Spec.Selector != nil { // what Pods do not carry, nobody selects them by
+		d.Spec.Selector.MatchLabels = ofPods(d.Spec.Selector.MatchLabels)
+	}
 	pod.Spec.ServiceAccountName = ServiceAccountName(&pod.Spec)
 	pod.Spec.DeprecatedServiceAccount = ""
 	configure(d, in.Config)
@@ -108,7 +112,7 @@ func ServiceAccountName(pod *corev1.PodSpec) string {
 // podAnnotations are the template's, with the CSV's over them and the OperatorGroup's over those.
 func podAnnotations(in Input, template map[string]string) map[string]string {
 	out := map[string]string{}
-	maps.Copy(out, template)
+	maps.Copy(out, ofPods(template))
 	for k, v := range in.CSV.Annotations {
 		if copied(k, v) {
 			out[k] = v
@@ -119,6 +123,12 @@ func podAnnotations(in Input, template map[string]string) map[string]string {
 	}
 	maps.Copy(out, in.Group)
 	return out
+}
+
+// ofPods leaves out the labels and annotations by which the cluster's own programs take orders.
+func ofPods(all map[string]string) map[string]string {
+	kept, _ := bundle.Keep("Pod", all)
+	return kept
 }
 
 // copiedPrefixes are whose annotations go from the CSV to the pods: those of the operator framework and of

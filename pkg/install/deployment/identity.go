@@ -3,12 +3,14 @@ package deployment
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/remit-olm/remit/pkg/bundle"
+	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 	"github.com/remit-olm/remit/pkg/lib/status"
 	"github.com/remit-olm/remit/pkg/rbac"
 )
@@ -47,11 +49,24 @@ func CheckNames(csv *operatorsv1alpha1.ClusterServiceVersion) error {
 	return nil
 }
 
-// CheckIdentities holds the ServiceAccounts that the CSV's Deployments run as against the account.
-// Those that the CSV declares get their rights as-account and pass; any other, `default` included,
-// passes where the account holds all that it holds, everywhere; the account itself never does. The
-// error is an *IdentityError.
-func CheckIdentities(csv *operatorsv1alpha1.ClusterServiceVersion, account types.NamespacedName, listers rbac.Listers) error {
+// Bound is by what CheckIdentities holds ServiceAccounts.
+type Bound struct {
+	Account types.NamespacedName
+	// Made returns when this install made a ServiceAccount of the namespace, by the API server's clock; ok is false if it
+	// did not: a name alone says nothing.
+	Made func(name string) (at time.Time, ok bool)
+	// Owner tells which bindings this install made.
+	Owner ownerutil.Owner
+	RBAC  rbac.Listers
+}
+
+// CheckIdentities holds the ServiceAccounts that the CSV's Deployments run as against the account. Each of them,
+// `default` included, passes where the account holds all that it holds, everywhere; the account itself never does. For
+// those that the CSV declares and its install has made, two kinds of bindings do not count: those that the install has
+// made, as the account, and those that were created later, by people who are not bounded by it. What
+// was bound to the name before there was such a ServiceAccount was not meant for this operator. The error is an
+// *IdentityError.
+func CheckIdentities(csv *operatorsv1alpha1.ClusterServiceVersion, by Bound) error {
 	declared := bundle.ServiceAccountNames(csv)
 	specs := csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs
 	for i := range specs {
@@ -59,51 +74,76 @@ func CheckIdentities(csv *operatorsv1alpha1.ClusterServiceVersion, account types
 		refuse := func(why string) error {
 			return &IdentityError{Deployment: specs[i].Name, ServiceAccount: key.Name, Why: why}
 		}
-		if key == account {
+		if key == by.Account {
 			return refuse("it is the account that bounds this install")
 		}
-		if slices.Contains(declared, key.Name) && key.Name != bundle.DefaultServiceAccount {
-			continue
-		}
-		excess, err := excessOf(key, account, listers)
+		own := slices.Contains(declared, key.Name) && key.Name != bundle.DefaultServiceAccount
+		why, err := by.judge(key, own)
 		if err != nil {
 			return err
 		}
-		if len(excess) > 0 {
-			return refuse(fmt.Sprintf("the ClusterServiceVersion does not declare it, and it holds what ServiceAccount %s does not: %s",
-				account, status.Lines(excess, maxExcess)))
+		if why != "" {
+			return refuse(why)
 		}
 	}
 	return nil
 }
 
-// excessOf lists what one ServiceAccount holds and the account does not, scope by scope.
-func excessOf(key, account types.NamespacedName, listers rbac.Listers) ([]string, error) {
+// judge returns why a ServiceAccount exceeds the account; "" if it does not. own says that the CSV declares it.
+func (by Bound) judge(key types.NamespacedName, own bool) (string, error) {
+	why, advice := "the ClusterServiceVersion does not declare it", ""
+	counts := func(rbac.Binding) bool { return true }
+	if own {
+		why = "its install did not make it"
+		if at, made := by.Made(key.Name); made {
+			why, advice = "bindings that are not newer than it name it", "; delete them, or create them again if they are meant for this operator"
+			counts = by.inherited(at)
+			// What others bind to it from now on does not count, and need not wake this install.
+			if excess, err := by.excessOf(key, by.RBAC.Quiet(), counts); err != nil || len(excess) == 0 {
+				return "", err
+			}
+		}
+	}
+	excess, err := by.excessOf(key, by.RBAC, counts)
+	if err != nil || len(excess) == 0 {
+		return "", err
+	}
+	return fmt.Sprintf("%s, and it holds what ServiceAccount %s does not: %s%s", why, by.Account, status.Lines(excess, maxExcess), advice), nil
+}
+
+// inherited counts the bindings that a ServiceAccount made at a time has found, and that the install did not make. Times
+// have whole seconds; in doubt a binding counts.
+func (by Bound) inherited(at time.Time) func(rbac.Binding) bool {
+	return func(b rbac.Binding) bool { return !b.GetCreationTimestamp().After(at) && !by.Owner.Owns(b) }
+}
+
+// excessOf lists what one ServiceAccount holds by bindings that count, and the account does not. Only the rules that it has by bindings of its own
+// namespace are shown: whoever reads the error may not know what is elsewhere, and rules name objects.
+func (by Bound) excessOf(key types.NamespacedName, listers rbac.Listers, counts func(rbac.Binding) bool) ([]string, error) {
 	subject := rbac.ServiceAccount(key.Namespace, key.Name)
-	scopes, err := listers.Reach(subject)
+	uncovered, err := listers.UncoveredOf(subject, rbac.ServiceAccount(by.Account.Namespace, by.Account.Name), counts)
+	if err != nil {
+		return nil, err
+	}
+	everywhere, err := listers.Held(subject, rbac.ClusterScope)
 	if err != nil {
 		return nil, err
 	}
 	var out []string
-	for _, scope := range scopes {
-		has, err := listers.Held(subject, scope)
-		if err != nil {
-			return nil, err
+	elsewhere := false
+	for _, scope := range uncovered {
+		if scope.Namespace != key.Namespace {
+			elsewhere = true
+			continue
 		}
-		may, err := listers.Held(rbac.ServiceAccount(account.Namespace, account.Name), scope)
-		if err != nil {
-			return nil, err
+		own := rbac.Missing(everywhere, scope.Rules)
+		elsewhere = elsewhere || len(own) < len(scope.Rules)
+		for _, rule := range own {
+			out = append(out, "in namespace "+scope.Namespace+" "+rbac.Line(rule))
 		}
-		for _, rule := range rbac.Missing(may, has) {
-			out = append(out, where(scope)+" "+rbac.Line(rule))
-		}
+	}
+	if elsewhere {
+		out = append([]string{"permissions outside of namespace " + key.Namespace}, out...)
 	}
 	return out, nil
-}
-
-func where(scope string) string {
-	if scope == rbac.ClusterScope {
-		return "in the whole cluster"
-	}
-	return "in namespace " + scope
 }

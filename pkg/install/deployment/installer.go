@@ -2,7 +2,6 @@ package deployment
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -92,15 +91,8 @@ func asWritten(live *unstructured.Unstructured, want *appsv1.Deployment, owner o
 	return d.DeletionTimestamp == nil && installed(d, want, owner) && untouched(d)
 }
 
-// Ours recognises what this lineage made (security model, rule 7).
-func Ours(owner ownerutil.Owner) func(*unstructured.Unstructured) error {
-	return func(live *unstructured.Unstructured) error {
-		if owner.Owns(live) {
-			return nil
-		}
-		return errors.New(owner.Stranger())
-	}
-}
+// Ours is the owner for package apply.
+func Ours(owner ownerutil.Owner) apply.Owner { return owner }
 
 // InPlace says whether a live object, as a cache holds it, is this lineage's and has every wanted field.
 func InPlace(live client.Object, want *unstructured.Unstructured, owner ownerutil.Owner) bool {
@@ -128,7 +120,7 @@ func Orphans(ctx context.Context, r client.Reader, owner ownerutil.Owner, want [
 	for k := range list.Items {
 		d := &list.Items[k]
 		wanted := slices.ContainsFunc(want, func(w *appsv1.Deployment) bool { return w.Name == d.Name })
-		if !wanted && d.DeletionTimestamp == nil && ownedBy(d, owner.UID) {
+		if !wanted && d.DeletionTimestamp == nil && ownedBy(d, owner.UID) && owner.Owns(d) {
 			out = append(out, d)
 		}
 	}

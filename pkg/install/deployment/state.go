@@ -71,9 +71,13 @@ func CheckOne(ctx context.Context, r client.Reader, owner ownerutil.Owner, d *ap
 // untouched says that the spec is the one with which the Deployment was created.
 func untouched(live *appsv1.Deployment) bool { return live.Generation == 1 }
 
+// Of says whether a Deployment is of this install, and of no other version.
+func Of(live *appsv1.Deployment, owner ownerutil.Owner) bool {
+	return owner.Owns(live) && ownedBy(live, owner.UID)
+}
+
 // installed goes by the hash of what was written, as OLM does: what others change afterwards (a scale,
 // a sidecar, a mutating webhook) is theirs, and a comparison of all fields would fight them for ever.
 func installed(live, want *appsv1.Deployment, owner ownerutil.Owner) bool {
-	return owner.Owns(live) && ownedBy(live, owner.UID) &&
-		live.Labels[names.LabelDeploymentSpecHash] == want.Labels[names.LabelDeploymentSpecHash]
+	return Of(live, owner) && live.Labels[names.LabelDeploymentSpecHash] == want.Labels[names.LabelDeploymentSpecHash]
 }

@@ -203,8 +203,8 @@ func (i Installer) secret(ctx context.Context, p *Plan, name string) (*corev1.Se
 	} else if err != nil {
 		return nil, nil
 	}
-	if !p.in.Owner.Owns(secret) {
-		return nil, &apply.CollisionError{Object: "Secret " + key.String(), Why: p.in.Owner.Stranger()}
+	if why := p.in.Owner.Check(secret); why != nil {
+		return nil, &apply.CollisionError{Object: "Secret " + key.String(), Why: why.Error()}
 	}
 	return secret, nil
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/remit-olm/remit/pkg/install/hooks"
 	"github.com/remit-olm/remit/pkg/install/webhook"
 	"github.com/remit-olm/remit/pkg/lib/apply"
+	"github.com/remit-olm/remit/test/env/proofs"
 )
 
 func rule(group, resource string, resourceNames []string, verbs ...string) rbacv1.PolicyRule {
@@ -39,7 +40,7 @@ func converted(t *testing.T, foreign bool) (*world, *apiextensionsv1.CustomResou
 		Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object"}},
 	}}
 	if !foreign {
-		crd.Labels = w.owner.Labels()
+		proofs.Mark(crd, w.owner)
 	}
 	w.Create(crd)
 	return w, crd

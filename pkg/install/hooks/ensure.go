@@ -79,10 +79,11 @@ func convertible(p *Plan, c webhook.Conversion, crd *apiextensionsv1.CustomResou
 	switch {
 	case crd == nil:
 		return fmt.Errorf("CustomResourceDefinition %q is not there", c.CRD)
-	case !p.in.Owner.Owns(crd):
-		return &apply.CollisionError{Object: "CustomResourceDefinition " + c.CRD, Why: p.in.Owner.Stranger()}
-	case crd.Spec.PreserveUnknownFields:
+	case crd.Spec.PreserveUnknownFields && p.in.Owner.Owns(crd):
 		return &PreservedError{CRD: c.CRD}
+	}
+	if why := p.in.Owner.Check(crd); why != nil {
+		return &apply.CollisionError{Object: "CustomResourceDefinition " + c.CRD, Why: why.Error()}
 	}
 	return nil
 }
@@ -95,7 +96,7 @@ func (e *PreservedError) Error() string {
 }
 
 func (l *Live) taken(p *Plan, api apiservice.API) error {
-	return apiservice.Taken(api, p.in.Owner, l.apiservice(api.Name()), l.served)
+	return apiservice.Taken(api, p.in.Owner, l.apiservices, l.served)
 }
 
 // Taken says which of the CSV's APIs somebody else serves; nil where none. The error is a
@@ -122,13 +123,10 @@ func (i Installer) Off(ctx context.Context, p *Plan, live *Live, name string) ([
 		k := slices.IndexFunc(hooks, func(h hook) bool { return h.GetName() == obj.GetName() && h.GetKind() == kindOf(obj) })
 		switch {
 		case k < 0:
-			removed, err := i.remove(ctx, obj)
-			if err != nil {
+			if err := i.remove(ctx, obj); err != nil {
 				return changed, err
 			}
-			if removed {
-				changed = append(changed, "Deleted "+kindOf(obj)+" "+obj.GetName())
-			}
+			changed = append(changed, "Deleted "+kindOf(obj)+" "+obj.GetName())
 		case hooks[k].api == nil && obj.GetLabels()[names.LabelWebhookHash] != hooks[k].hash:
 			off := webhook.Off(webhook.Configuration{Unstructured: hooks[k].Unstructured})
 			if _, _, err := apply.Ensure(ctx, i.Account, off.Unstructured, deployment.Ours(p.in.Owner)); err != nil {
@@ -148,13 +146,10 @@ func (i Installer) Prune(ctx context.Context, p *Plan, live *Live) ([]string, er
 	}
 	var changed []string
 	for _, obj := range objs {
-		removed, err := i.remove(ctx, obj)
-		if err != nil {
+		if err := i.remove(ctx, obj); err != nil {
 			return changed, err
 		}
-		if removed {
-			changed = append(changed, "Deleted "+kindOf(obj)+" "+obj.GetName())
-		}
+		changed = append(changed, "Deleted "+kindOf(obj)+" "+obj.GetName())
 	}
 	more, err := i.Reset(ctx, crds)
 	return append(changed, more...), err
@@ -227,19 +222,14 @@ func (i Installer) Reset(ctx context.Context, crds []*apiextensionsv1.CustomReso
 	return changed, nil
 }
 
-// remove deletes just the object that was looked at, and says whether it did. Marks can be put on by whoever
-// may write an object: what no install of the lineage has applied stays (escape suite 86).
-func (i Installer) remove(ctx context.Context, obj client.Object) (bool, error) {
-	live, err := apply.Live(ctx, i.Account, reference(obj))
-	if err != nil || live == nil || live.GetUID() != obj.GetUID() || !apply.Applied(live) {
-		return false, err
-	}
+// remove deletes exactly the object that was read.
+func (i Installer) remove(ctx context.Context, obj client.Object) error {
 	uid := obj.GetUID()
-	err = i.Account.Delete(ctx, obj, client.Preconditions{UID: &uid})
+	err := i.Account.Delete(ctx, obj, client.Preconditions{UID: &uid})
 	if client.IgnoreNotFound(err) != nil {
-		return false, fmt.Errorf("delete %s %q: %w", kindOf(obj), obj.GetName(), err)
+		return fmt.Errorf("delete %s %q: %w", kindOf(obj), obj.GetName(), err)
 	}
-	return true, nil
+	return nil
 }
 
 // reference is the kind and name of a webhook configuration or APIService.

@@ -13,8 +13,10 @@ import (
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/remit-olm/remit/pkg/install/apiservice"
 	"github.com/remit-olm/remit/pkg/install/cert"
 	"github.com/remit-olm/remit/pkg/install/webhook"
+	"github.com/remit-olm/remit/pkg/lib/group"
 	"github.com/remit-olm/remit/pkg/lib/names"
 )
 
@@ -24,7 +26,7 @@ type Live struct {
 	deployments map[string]*appsv1.Deployment
 	// configurations are the webhook configurations of the lineage, by kind and name.
 	configurations []client.Object
-	// apiservices are those of the plan, whosever they are, and all of the lineage.
+	// apiservices are those of the plan's groups, whosever they are, and all of the lineage.
 	apiservices []*apiregistrationv1.APIService
 	// crds are those of the plan's conversions and those of the lineage; served are all.
 	crds   []*apiextensionsv1.CustomResourceDefinition
@@ -77,31 +79,33 @@ func (l *Live) gatherConfigurations(ctx context.Context, r client.Reader, p *Pla
 		}
 	}
 	for i := range validating.Items {
-		l.configurations = append(l.configurations, &validating.Items[i])
+		if p.in.Owner.Owns(&validating.Items[i]) {
+			l.configurations = append(l.configurations, &validating.Items[i])
+		}
 	}
 	for i := range mutating.Items {
-		l.configurations = append(l.configurations, &mutating.Items[i])
+		if p.in.Owner.Owns(&mutating.Items[i]) {
+			l.configurations = append(l.configurations, &mutating.Items[i])
+		}
 	}
 	return nil
 }
 
+// gatherAPIServices needs all of them only where the operator serves an API of its own.
 func (l *Live) gatherAPIServices(ctx context.Context, r client.Reader, p *Plan) error {
 	list := &apiregistrationv1.APIServiceList{}
-	if err := r.List(ctx, list, l.by...); err != nil {
+	opts := l.by
+	if len(p.apis) > 0 {
+		opts = nil
+	}
+	if err := r.List(ctx, list, opts...); err != nil {
 		return fmt.Errorf("list APIServices: %w", err)
 	}
 	for i := range list.Items {
-		l.apiservices = append(l.apiservices, &list.Items[i])
-	}
-	for _, api := range p.apis {
-		if l.apiservice(api.Name()) != nil {
-			continue
-		}
-		other := &apiregistrationv1.APIService{}
-		if err := r.Get(ctx, types.NamespacedName{Name: api.Name()}, other); err == nil {
-			l.apiservices = append(l.apiservices, other)
-		} else if client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("get APIService %q: %w", api.Name(), err)
+		one := &list.Items[i]
+		claimed := func(api apiservice.API) bool { return api.Name() == one.Name || group.Same(api.Group, one.Spec.Group) }
+		if p.in.Owner.Owns(one) || slices.ContainsFunc(p.apis, claimed) {
+			l.apiservices = append(l.apiservices, one)
 		}
 	}
 	return nil

@@ -24,6 +24,11 @@ type Need struct {
 	Object, Cause string
 	// Grants is a role or binding, of which the API server asks the writer to hold what it grants.
 	Grants *unstructured.Unstructured
+	// Identities says that the account must hold, besides Rules, what every ServiceAccount of Namespace holds:
+	// whoever knows them says what that is ([rbac.Listers.Uncovered]).
+	Identities bool
+	// Refused says that no bounded group may have this, whatever its account holds.
+	Refused error
 	// Later says that it is not needed yet, as long as this version is installed.
 	Later bool
 }
@@ -122,8 +127,8 @@ func (p *Plan) Intercepts(d *operatorsv1alpha1.WebhookDescription) webhook.Deman
 	return webhook.Intercepts(d, p.in.Scopes)
 }
 
-// Demands are what the account of a bounded group must be able to write itself, so that its operator may
-// intercept it, in each target.
+// Demands are what the account of a bounded group must be able to write and read itself, so that its operator may
+// intercept it, in each target; and what it may not intercept at all.
 func (p *Plan) Demands() []Need {
 	if !p.in.Group.Bounded {
 		return nil
@@ -134,19 +139,44 @@ func (p *Plan) Demands() []Need {
 		if d.Type == operatorsv1alpha1.ConversionWebhook {
 			continue
 		}
-		demand := p.Intercepts(d)
-		add := func(namespace string, rules []rbacv1.PolicyRule) {
-			if len(rules) > 0 {
-				needs = append(needs, Need{
-					Namespace: namespace, Rules: rules, Object: fmt.Sprintf("webhook %q", d.GenerateName),
-					Cause: fmt.Sprintf("intercept by webhook %q: nobody intercepts what it could not itself write", d.GenerateName),
-				})
-			}
+		needs = append(needs, p.demands(d)...)
+	}
+	if refused := webhook.Refused(p.in.CSV); refused != nil {
+		needs = append(needs, Need{Object: "ClusterServiceVersion " + p.in.Owner.Namespace + "/" + p.in.Owner.CSV, Refused: refused})
+	}
+	return needs
+}
+
+// demands are those of one webhook. What runs as any ServiceAccount of all namespaces takes the right to act as any of
+// them, as there is no telling who comes.
+func (p *Plan) demands(d *operatorsv1alpha1.WebhookDescription) []Need {
+	need := Need{
+		Object: fmt.Sprintf("webhook %q", d.GenerateName),
+		Cause:  fmt.Sprintf("intercept by webhook %q: nobody intercepts what it could not itself read and write", d.GenerateName),
+	}
+	runs := need
+	runs.Cause = fmt.Sprintf("intercept by webhook %q, which may make Pods run as any ServiceAccount", d.GenerateName)
+	demand := p.Intercepts(d)
+	var needs []Need
+	add := func(n Need, namespace string, rules ...rbacv1.PolicyRule) {
+		n.Namespace, n.Rules = namespace, rules
+		if n.Identities || len(rules) > 0 {
+			needs = append(needs, n)
 		}
-		add(rbac.ClusterScope, demand.Cluster)
-		for _, target := range p.in.Group.Targets {
-			add(target, demand.Namespaced)
+	}
+	add(need, rbac.ClusterScope, demand.Cluster...)
+	for _, target := range p.in.Group.Targets {
+		add(need, target, demand.Namespaced...)
+		if !demand.Identities {
+			continue
 		}
+		if target == rbac.ClusterScope {
+			add(runs, target, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"serviceaccounts/token"}, Verbs: []string{"create"}})
+			continue
+		}
+		n := runs
+		n.Identities = true
+		add(n, target)
 	}
 	return needs
 }

@@ -28,6 +28,7 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/test/env"
+	"github.com/remit-olm/remit/test/env/proofs"
 )
 
 // cluster has the CustomResourceDefinitions of OLM, and neither of Remit's programs.
@@ -89,6 +90,7 @@ func newWorld(t *testing.T, edits ...func(*world)) *world {
 	for _, e := range edits {
 		e(w)
 	}
+	w.Group(env.AccountName, w.Namespace) // without one nobody creates a ClusterServiceVersion
 	w.store(w.csv.Name)
 	return w
 }
@@ -104,7 +106,7 @@ func (w *world) store(name string) {
 
 func (w *world) own(stored *csv) {
 	w.csv.Name, w.csv.UID = stored.Name, stored.UID
-	w.owner = ownerutil.Owner{Lineage: ownerutil.Lineage{Package: "demo", Namespace: w.Namespace}, CSV: stored.Name, UID: stored.UID}
+	w.owner = ownerutil.Owner{Lineage: ownerutil.Lineage{Package: "demo", Namespace: w.Namespace}, CSV: stored.Name, UID: stored.UID, Proofs: proofs.Keys()}
 }
 
 func (w *world) hook(generateName string) description {

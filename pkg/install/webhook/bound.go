@@ -10,25 +10,28 @@ import (
 )
 
 // Demand is what an account must hold so that its operator may intercept something: nobody intercepts
-// what it could not itself write (security model).
+// what it could not itself write and read (security model).
 type Demand struct {
 	// Namespaced rules must be held in every target namespace of the OperatorGroup.
 	Namespaced []rbacv1.PolicyRule
 	// Cluster rules must be held in the whole cluster.
 	Cluster []rbacv1.PolicyRule
+	// Identities says that the operator may make something run as any ServiceAccount of a target, so that the
+	// account must hold what each of them holds.
+	Identities bool
 }
 
 // Intercepts is what the rules of an admission webhook demand. Of a resource that may be of either scope
 // only the objects in namespaces are demanded: without the right to the others they are not intercepted
 // ([Desired]).
 func Intercepts(d *operatorsv1alpha1.WebhookDescription, scopes Scopes) Demand {
-	var out Demand
+	out := Demand{Identities: runsAsAnybody(d)}
 	for _, rule := range d.Rules {
 		for _, part := range split(rule, scopes) {
 			if part.scope == Cluster {
-				out.Cluster = append(out.Cluster, part.demand())
+				out.Cluster = append(out.Cluster, part.demand()...)
 			} else {
-				out.Namespaced = append(out.Namespaced, part.demand())
+				out.Namespaced = append(out.Namespaced, part.demand()...)
 			}
 		}
 	}
@@ -95,22 +98,36 @@ func parts(rule admissionregistrationv1.RuleWithOperations, s Scope, resources m
 	return out
 }
 
-// demand puts a rule of admission in terms of RBAC.
-func (p part) demand() rbacv1.PolicyRule {
-	out := rbacv1.PolicyRule{APIGroups: slices.Clone(p.rule.APIGroups)}
+// demand puts a rule of admission in terms of RBAC: the verbs that lead to it, and to read what is shown, the object
+// as it was before included. What goes through a subresource is the resource's own object.
+func (p part) demand() []rbacv1.PolicyRule {
+	write := rbacv1.PolicyRule{APIGroups: slices.Clone(p.rule.APIGroups)}
+	read := rbacv1.PolicyRule{APIGroups: slices.Clone(p.rule.APIGroups), Verbs: []string{"get"}}
 	subresources := false
 	for _, r := range p.rule.Resources {
 		subresources = subresources || strings.Contains(r, "/")
-		out.Resources = append(out.Resources, rbacResource(r))
+		held := rbacResource(r)
+		base, _, _ := strings.Cut(held, "/")
+		write.Resources, read.Resources = append(write.Resources, held), append(read.Resources, base)
 	}
 	for _, o := range p.rule.Operations {
-		out.Verbs = append(out.Verbs, verbs(o, subresources)...)
+		write.Verbs = append(write.Verbs, verbs(o, subresources)...)
 	}
-	for _, list := range []*[]string{&out.APIGroups, &out.Resources, &out.Verbs} {
+	out := []rbacv1.PolicyRule{sorted(write), sorted(read)}
+	if slices.Equal(out[0].Resources, out[1].Resources) {
+		write.Verbs = append(write.Verbs, "get")
+		out = []rbacv1.PolicyRule{sorted(write)}
+	}
+	return out
+}
+
+func sorted(rule rbacv1.PolicyRule) rbacv1.PolicyRule {
+	for _, list := range []*[]string{&rule.APIGroups, &rule.Resources, &rule.Verbs} {
+		*list = slices.Clone(*list)
 		slices.Sort(*list)
 		*list = slices.Compact(*list)
 	}
-	return out
+	return rule
 }
 
 // rbacResource is the resource of RBAC that holds all that one of an admission rule does. What RBAC
@@ -144,21 +161,28 @@ func verbs(o admissionregistrationv1.OperationType, subresources bool) []string 
 }
 
 // bounded are the rules as they are written for a bounded group. Cluster-scoped objects stay out unless
-// the demand says that the account holds them; holds answers for those that may be of either scope.
-func bounded(d *operatorsv1alpha1.WebhookDescription, scopes Scopes, holds func(rbacv1.PolicyRule) bool) []admissionregistrationv1.RuleWithOperations {
+// the demand says that the account holds them; holds answers for those that may be of either scope. A wildcard
+// never reaches those of Kubernetes' own: a rule has to name them.
+func bounded(d *operatorsv1alpha1.WebhookDescription, scopes Scopes, holds func(...rbacv1.PolicyRule) bool) []admissionregistrationv1.RuleWithOperations {
 	var out []admissionregistrationv1.RuleWithOperations
 	for _, rule := range d.Rules {
 		for _, p := range split(rule, scopes) {
 			switch {
 			case p.scope == Cluster:
 				p.rule.Scope = scopePointer(admissionregistrationv1.ClusterScope)
-			case p.scope == Namespaced || !holds(p.demand()):
+			case p.scope == Namespaced || reachesAdministrators(p.rule) || !holds(p.demand()...):
 				p.rule.Scope = scopePointer(admissionregistrationv1.NamespacedScope)
 			}
 			out = append(out, p.rule)
 		}
 	}
 	return out
+}
+
+// reachesAdministrators says of a wildcard that there is something of Kubernetes' own among the objects of the whole
+// cluster which it would reach.
+func reachesAdministrators(rule admissionregistrationv1.RuleWithOperations) bool {
+	return slices.ContainsFunc(rule.APIGroups, func(name string) bool { return len(clusterScoped[strings.ToLower(name)]) > 0 })
 }
 
 func scopePointer(s admissionregistrationv1.ScopeType) *admissionregistrationv1.ScopeType { return &s }

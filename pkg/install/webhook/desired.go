@@ -3,6 +3,7 @@ package webhook
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -158,7 +159,9 @@ func (in Input) scopes() Scopes {
 	return First(Builtin, in.Scopes)
 }
 
-func (in Input) holds(rule rbacv1.PolicyRule) bool { return in.Holds != nil && in.Holds(rule) }
+func (in Input) holds(rules ...rbacv1.PolicyRule) bool {
+	return in.Holds != nil && !slices.ContainsFunc(rules, func(rule rbacv1.PolicyRule) bool { return !in.Holds(rule) })
+}
 
 // Off is the configuration without its webhook: nobody is asked, and nobody is refused for want of an answer.
 func Off(c Configuration) Configuration {

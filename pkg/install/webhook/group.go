@@ -13,8 +13,6 @@ type Group struct {
 	Bounded bool
 	// Targets are its namespaces, or [""] for all of them.
 	Targets []string
-	// Selector is the group's own, where it has one and no list; nil where it has none.
-	Selector *metav1.LabelSelector
 	// Spared are namespaces that an operator of a bounded group with all namespaces does not reach, besides
 	// those that the cluster lives by: Remit's own.
 	Spared []string
@@ -24,7 +22,7 @@ type Group struct {
 var systemNamespaces = []string{metav1.NamespaceSystem, metav1.NamespacePublic, corev1.NamespaceNodeLease}
 
 // reachesNothing says that there is no namespace left to reach.
-func (g Group) reachesNothing() bool { return len(g.Targets) == 0 && (g.Bounded || g.Selector == nil) }
+func (g Group) reachesNothing() bool { return len(g.Targets) == 0 }
 
 // namespaces is the selector of the group's webhooks (security model, "Bounds, object by object").
 func (g Group) namespaces() *metav1.LabelSelector {
@@ -34,8 +32,6 @@ func (g Group) namespaces() *metav1.LabelSelector {
 		return byName(metav1.LabelSelectorOpNotIn, append(slices.Clone(systemNamespaces), g.Spared...))
 	case all:
 		return nil
-	case !g.Bounded && g.Selector != nil:
-		return g.Selector.DeepCopy()
 	}
 	return byName(metav1.LabelSelectorOpIn, g.Targets)
 }

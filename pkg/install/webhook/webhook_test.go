@@ -134,7 +134,7 @@ func held(group, resource string, verbs ...string) rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{resource}, Verbs: verbs}
 }
 
-func TestNobodyInterceptsWhatItCouldNotItselfWrite(t *testing.T) {
+func TestNobodyInterceptsWhatItCouldNotItselfReadAndWrite(t *testing.T) {
 	const create, update, remove, connect, all = admissionregistrationv1.Create, admissionregistrationv1.Update,
 		admissionregistrationv1.Delete, admissionregistrationv1.Connect, admissionregistrationv1.OperationAll
 	scoped := func(r rule, s admissionregistrationv1.ScopeType) rule { r.Scope = &s; return r }
@@ -145,34 +145,117 @@ func TestNobodyInterceptsWhatItCouldNotItselfWrite(t *testing.T) {
 		namespaced demands
 		cluster    demands
 	}{
-		{"create", on("acme.io", "things", create), demands{held("acme.io", "things", "create")}, nil},
-		{"update", on("acme.io", "things", update), demands{held("acme.io", "things", "patch", "update")}, nil},
-		{"delete", on("acme.io", "things", remove), demands{held("acme.io", "things", "delete")}, nil},
-		{"connect", on("", "pods/exec", connect), demands{held("", "pods/exec", "create", "get")}, nil},
-		{"all operations", on("acme.io", "things", all), demands{held("acme.io", "things", "create", "delete", "patch", "update")}, nil},
-		{"all operations on subresources", on("acme.io", "things/status", all), demands{held("acme.io", "things/status", "create", "delete", "get", "patch", "update")}, nil},
-		{"operations twice", on("acme.io", "things", create, all), demands{held("acme.io", "things", "create", "delete", "patch", "update")}, nil},
-		{"all resources", on("acme.io", "*", create), demands{held("acme.io", "*", "create")}, nil},
-		{"all resources and subresources", on("acme.io", "*/*", create), demands{held("acme.io", "*", "create")}, nil},
-		{"all subresources of one, which RBAC cannot say", on("acme.io", "things/*", create), demands{held("acme.io", "*", "create")}, nil},
-		{"one subresource of all", on("acme.io", "*/scale", create), demands{held("acme.io", "*/scale", "create")}, nil},
-		{"cluster-scoped", on("acme.io", "planets", create), nil, demands{held("acme.io", "planets", "create")}},
-		{"cluster-scoped, subresource", on("acme.io", "planets/status", update), nil, demands{held("acme.io", "planets/status", "patch", "update")}},
-		{"cluster-scoped and asked for in namespaces", scoped(on("acme.io", "planets", create), "Namespaced"), demands{held("acme.io", "planets", "create")}, nil},
-		{"all resources of the cluster", scoped(on("acme.io", "*", create), "Cluster"), nil, demands{held("acme.io", "*", "create")}},
-		{"any scope", scoped(on("acme.io", "things", create), "*"), demands{held("acme.io", "things", "create")}, nil},
-		{"namespaces", on("", "namespaces", remove), nil, demands{held("", "namespaces", "delete")}},
-		{"another group's namespaces", on("acme.io", "namespaces", remove), demands{held("acme.io", "namespaces", "delete")}, nil},
-		{"unknown", on("other.io", "things", create), demands{held("other.io", "things", "create")}, nil},
+		{"create", on("acme.io", "things", create), demands{held("acme.io", "things", "create", "get")}, nil},
+		{"update", on("acme.io", "things", update), demands{held("acme.io", "things", "get", "patch", "update")}, nil},
+		{"delete", on("acme.io", "things", remove), demands{held("acme.io", "things", "delete", "get")}, nil},
+		{"connect", on("", "pods/exec", connect), demands{held("", "pods/exec", "create", "get"), held("", "pods", "get")}, nil},
+		{"all operations", on("acme.io", "things", all), demands{held("acme.io", "things", "create", "delete", "get", "patch", "update")}, nil},
+		{"all operations on subresources", on("acme.io", "things/status", all), demands{held("acme.io", "things/status", "create", "delete", "get", "patch", "update"), held("acme.io", "things", "get")}, nil},
+		{"operations twice", on("acme.io", "things", create, all), demands{held("acme.io", "things", "create", "delete", "get", "patch", "update")}, nil},
+		{"all resources", on("acme.io", "*", create), demands{held("acme.io", "*", "create", "get")}, nil},
+		{"all resources and subresources", on("acme.io", "*/*", create), demands{held("acme.io", "*", "create", "get")}, nil},
+		{"all subresources of one, which RBAC cannot say", on("acme.io", "things/*", create), demands{held("acme.io", "*", "create", "get")}, nil},
+		{"one subresource of all", on("acme.io", "*/scale", create), demands{held("acme.io", "*/scale", "create"), held("acme.io", "*", "get")}, nil},
+		{"cluster-scoped", on("acme.io", "planets", create), nil, demands{held("acme.io", "planets", "create", "get")}},
+		{"cluster-scoped, subresource", on("acme.io", "planets/status", update), nil, demands{held("acme.io", "planets/status", "patch", "update"), held("acme.io", "planets", "get")}},
+		{"cluster-scoped and asked for in namespaces", scoped(on("acme.io", "planets", create), "Namespaced"), demands{held("acme.io", "planets", "create", "get")}, nil},
+		{"all resources of the cluster", scoped(on("acme.io", "*", create), "Cluster"), nil, demands{held("acme.io", "*", "create", "get")}},
+		{"any scope", scoped(on("acme.io", "things", create), "*"), demands{held("acme.io", "things", "create", "get")}, nil},
+		{"namespaces", on("", "namespaces", remove), nil, demands{held("", "namespaces", "delete", "get")}},
+		{"another group's namespaces", on("acme.io", "namespaces", remove), demands{held("acme.io", "namespaces", "delete", "get")}, nil},
+		{"unknown", on("other.io", "things", create), demands{held("other.io", "things", "create", "get")}, nil},
 		{"some of each", rule{Operations: []operation{create}, Rule: admissionregistrationv1.Rule{
 			APIGroups: []string{"acme.io", "other.io"}, APIVersions: []string{"*"}, Resources: []string{"planets", "things"},
-		}}, demands{held("acme.io", "things", "create"), {APIGroups: []string{"other.io"}, Resources: []string{"planets", "things"}, Verbs: []string{"create"}}},
-			demands{held("acme.io", "planets", "create")}},
+		}}, demands{held("acme.io", "things", "create", "get"), {APIGroups: []string{"other.io"}, Resources: []string{"planets", "things"}, Verbs: []string{"create", "get"}}},
+			demands{held("acme.io", "planets", "create", "get")}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			d := hook(validating, "a.b.c", rules(tc.rule))
 			require.Equal(t, webhook.Demand{Namespaced: tc.namespaced, Cluster: tc.cluster}, webhook.Intercepts(&d, webhook.First(webhook.Builtin, scopes)))
 		})
+	}
+}
+
+func TestWhatABoundedGroupNeverIntercepts(t *testing.T) {
+	const create, update, remove, connect, all = admissionregistrationv1.Create, admissionregistrationv1.Update,
+		admissionregistrationv1.Delete, admissionregistrationv1.Connect, admissionregistrationv1.OperationAll
+	inCluster := func(r rule) rule { r.Scope = ptr.To(admissionregistrationv1.ClusterScope); return r }
+	for _, tc := range []struct {
+		rule rule
+		// validating and mutating name what is refused to each; "" where it is not.
+		validating, mutating string
+	}{
+		{on("rbac.authorization.k8s.io", "rolebindings", create), "rolebindings", "rolebindings"},
+		{on("rbac.authorization.k8s.io", "*", remove), "*", "*"},
+		{on("RBAC.authorization.k8s.io", "roles", remove), "roles", "roles"},
+		{on("authorization.openshift.io", "rolebindings", create), "rolebindings", "rolebindings"},
+		{on("certificates.k8s.io", "certificatesigningrequests/approval", update), "certificatesigningrequests/approval", "certificatesigningrequests/approval"},
+		{on("apiextensions.k8s.io", "customresourcedefinitions", update), "customresourcedefinitions", "customresourcedefinitions"},
+		{on("apiregistration.k8s.io", "apiservices", remove), "apiservices", "apiservices"},
+		{on("packages.operators.coreos.com", "*/*", create), "*/*", "*/*"},
+		{on("x.olm.operatorframework.io", "things", create), "things", "things"},
+		{on("", "serviceaccounts/token", create), "serviceaccounts/token", "serviceaccounts/token"},
+		{on("", "serviceaccounts/*", create), "serviceaccounts/token", "serviceaccounts/token"},
+		{on("", "*/token", create), "serviceaccounts/token", "serviceaccounts/token"},
+		{on("", "*/*", create), "serviceaccounts/token", "serviceaccounts/token"},
+		{on("", "*", all), "", "bindings"},
+		{on("", "*", remove), "", ""},
+		{on("", "*", update), "", ""},
+		{on("", "serviceaccounts", create), "", ""},
+		{on("", "pods/exec", connect), "pods/exec", "pods/exec"},
+		{on("", "pods/exec", all), "pods/exec", "pods/exec"},
+		{on("", "*/proxy", connect), "pods/proxy", "pods/proxy"},
+		{on("", "nodes/*", connect), "nodes/proxy", "nodes/proxy"},
+		{on("", "pods/*", update), "pods/ephemeralcontainers", "pods/ephemeralcontainers"},
+		{on("", "pods/binding", create), "", "pods/binding"},
+		{on("", "pods", all), "", ""},
+		{on("", "pods/status", update), "", ""},
+		{on("", "namespaces", update), "", "namespaces"},
+		{on("", "namespaces/finalize", update), "", "namespaces/finalize"},
+		{on("", "namespaces", remove), "", ""},
+		{on("", "Nodes", update), "", "Nodes"},
+		{on("storage.k8s.io", "storageclasses", create), "", "storageclasses"},
+		{inCluster(on("storage.k8s.io", "*", create)), "", "*"},
+		{on("storage.k8s.io", "*", create), "", ""},
+		{on("acme.io", "*/*", all), "", ""},
+		{on("acme.io", "rolebindings", all), "", ""},
+	} {
+		for kind, want := range map[operatorsv1alpha1.WebhookAdmissionType]string{validating: tc.validating, mutating: tc.mutating} {
+			err := webhook.Refused(csvWith(hook(kind, "a.b.c", rules(on("acme.io", "things"), tc.rule))))
+			if want == "" {
+				require.NoError(t, err, "%s %v", kind, tc.rule)
+				continue
+			}
+			var refused *webhook.RefusedError
+			require.ErrorAs(t, err, &refused, "%s %v", kind, tc.rule)
+			require.Equal(t, want, refused.Resource, "%s %v", kind, tc.rule)
+		}
+	}
+	require.NoError(t, webhook.Refused(csvWith(hook(conversion, "a"))))
+}
+
+func TestWhatRunsAsAServiceAccountConfersIt(t *testing.T) {
+	for _, tc := range []struct {
+		rule rule
+		want bool
+	}{
+		{on("", "pods"), true},
+		{on("", "pods", admissionregistrationv1.Delete), false},
+		{on("", "*", admissionregistrationv1.OperationAll), true},
+		{on("", "pods/*", admissionregistrationv1.Update), true},
+		{on("", "secrets"), true},
+		{on("", "configmaps"), false},
+		{on("apps", "deployments"), true},
+		{on("apps", "deployments/scale"), false},
+		{on("apps", "controllerrevisions"), true},
+		{on("batch", "*/*"), true},
+		{on("extensions", "deployments"), true},
+		{on("acme.io", "deployments"), false},
+	} {
+		d := hook(mutating, "a.b.c", rules(tc.rule))
+		require.Equal(t, tc.want, webhook.Intercepts(&d, webhook.Builtin).Identities, "%v", tc.rule)
+		d.Type = validating
+		require.False(t, webhook.Intercepts(&d, webhook.Builtin).Identities, "%v", tc.rule)
 	}
 }
 
@@ -198,18 +281,15 @@ func TestWhomAWebhookReaches(t *testing.T) {
 	byName := func(op metav1.LabelSelectorOperator, values ...string) *metav1.LabelSelector {
 		return &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "kubernetes.io/metadata.name", Operator: op, Values: values}}}
 	}
-	own := &metav1.LabelSelector{MatchLabels: map[string]string{"team": "a"}}
 	for _, tc := range []struct {
 		name  string
 		group webhook.Group
 		want  *metav1.LabelSelector
 	}{
 		{"bounded, listed", webhook.Group{Bounded: true, Targets: []string{"t2", "t1", "t2"}}, byName("In", "t1", "t2")},
-		{"bounded, selected: names, since labels are no boundary", webhook.Group{Bounded: true, Targets: []string{"t1"}, Selector: own}, byName("In", "t1")},
 		{"bounded, all: never everywhere", webhook.Group{Bounded: true, Targets: []string{""}, Spared: []string{"remit"}},
 			byName("NotIn", "kube-node-lease", "kube-public", "kube-system", "remit")},
 		{"listed", webhook.Group{Targets: []string{"t2", "t1"}}, byName("In", "t1", "t2")},
-		{"selected", webhook.Group{Targets: []string{"t1"}, Selector: own}, own},
 		{"all", webhook.Group{Targets: []string{""}}, nil},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -258,6 +338,7 @@ func TestABoundedGroupReachesObjectsOfTheClusterOnlyWhereTheAccountMayWriteThem(
 	require.Equal(t, "Namespaced", ruleScope(false, on("other.io", "unknown")))
 	require.Empty(t, ruleScope(true, on("acme.io", "*")))
 	require.Equal(t, "Cluster", ruleScope(false, on("acme.io", "planets")), "which is demanded")
+	require.Equal(t, "Namespaced", ruleScope(true, on("", "*")), "a wildcard never reaches Nodes")
 
 	mixed := on("acme.io", "things")
 	mixed.Resources = []string{"things", "planets"}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -71,50 +70,64 @@ func causes(err error) []string {
 	return types
 }
 
-// Ensure makes the object be as desired, as the client's identity. ours decides, of an object that
-// exists, whether it may be changed. It reads first and writes nothing where the object already has
-// every desired field. The write is bound to what was read: an object that was replaced or edited in
-// between is a conflict error, to be retried.
+// Owner decides about objects that exist and proves what is created. ownerutil.Owner is the owner for the objects of
+// an install.
+type Owner interface {
+	// Check returns why a live object may not be changed, or nil.
+	Check(live client.Object) error
+	// Prove adds the proof of ownership to desired. live is the object that is about to be changed and has passed
+	// Check, or that was just created, or nil before it is created.
+	Prove(desired, live *unstructured.Unstructured) error
+}
+
+// Ensure creates the object as desired, or changes it, with the client's identity. It reads first and writes nothing
+// if the object already has every desired field. The write is bound to what was read: if somebody replaced or edited
+// the object in between, it returns a conflict error, to be retried.
 //
-// It returns the object as it is then, and a CollisionError where it is not ours.
-func Ensure(ctx context.Context, c client.Client, desired *unstructured.Unstructured, ours Ours) (Result, *unstructured.Unstructured, error) {
+// It returns the resulting object, or a CollisionError if an object of this name is not the owner's.
+func Ensure(ctx context.Context, c client.Client, desired *unstructured.Unstructured, owner Owner) (Result, *unstructured.Unstructured, error) {
 	live, err := Live(ctx, c, desired)
 	if err != nil {
 		return "", nil, err
 	}
-	return From(ctx, c, live, desired, ours)
+	return From(ctx, c, live, desired, owner)
 }
 
-// Ours says why a live object may not be changed, as an error; nil where it may.
-type Ours func(live *unstructured.Unstructured) error
-
 // Check says, without writing, whether From would refuse: a CollisionError or nil.
-func Check(live, desired *unstructured.Unstructured, ours Ours) error {
+func Check(live, desired *unstructured.Unstructured, owner Owner) error {
 	if live == nil {
 		return nil
 	}
-	if why := ours(live); why != nil {
+	if why := owner.Check(live); why != nil {
 		return &CollisionError{Object: Describe(desired), Why: why.Error()}
 	}
 	return nil
 }
 
 // From is Ensure for an object that was read before; live is nil where there was none.
-func From(ctx context.Context, c client.Client, live, desired *unstructured.Unstructured, ours Ours) (Result, *unstructured.Unstructured, error) {
+func From(ctx context.Context, c client.Client, live, desired *unstructured.Unstructured, owner Owner) (Result, *unstructured.Unstructured, error) {
 	if live == nil {
-		made, err := create(ctx, c, desired)
+		made, err := create(ctx, c, desired, owner)
 		return Created, made, err
 	}
-	if err := Check(live, desired, ours); err != nil {
+	if err := Check(live, desired, owner); err != nil {
 		return "", nil, err
 	}
 	if live.GetDeletionTimestamp() != nil {
 		return "", nil, fmt.Errorf("%s is being deleted", Describe(desired))
 	}
-	if Contains(live.Object, desired.Object) && !hasSurplus(live, desired) {
+	want := desired.DeepCopy()
+	if err := owner.Prove(want, live); err != nil {
+		return "", nil, fmt.Errorf("prove %s: %w", Describe(desired), err)
+	}
+	if Contains(live.Object, want.Object) && !hasSurplus(live, want) {
 		return Unchanged, live, nil
 	}
-	want := desired.DeepCopy()
+	return change(ctx, c, live, want)
+}
+
+// change applies to exactly the object that was read.
+func change(ctx context.Context, c client.Client, live, want *unstructured.Unstructured) (Result, *unstructured.Unstructured, error) {
 	want.SetUID(live.GetUID())
 	want.SetResourceVersion(live.GetResourceVersion())
 	if err := send(ctx, c, want); err != nil {
@@ -143,6 +156,7 @@ func Live(ctx context.Context, c client.Reader, desired *unstructured.Unstructur
 // managerOf is the field manager of what an install applies, one for each lineage. Server-side apply has
 // no "only if absent", but it refuses to change what another manager has applied, and the lineage label
 // always differs: of two installs that make one object at the same moment, the second is refused.
+// The name proves nothing: clients choose their field managers.
 func managerOf(obj *unstructured.Unstructured) string {
 	if mark := obj.GetLabels()[names.LabelLineage]; mark != "" {
 		return names.FieldManager + "-" + mark
@@ -150,30 +164,58 @@ func managerOf(obj *unstructured.Unstructured) string {
 	return names.FieldManager
 }
 
-// Applied says whether an install of the lineage whose mark an object carries has applied it, as the API
-// server noted. The mark alone can be put on by whoever may write the object.
-func Applied(live *unstructured.Unstructured) bool {
-	return slices.ContainsFunc(live.GetManagedFields(), func(f metav1.ManagedFieldsEntry) bool {
-		return f.Manager == managerOf(live) && f.Operation == metav1.ManagedFieldsOperationApply && f.Subresource == ""
-	})
-}
-
-// create applies an object that was absent a moment ago. Whoever made it meanwhile without applying it
-// shows in the answer: a fresh object has one field manager, ours.
-func create(ctx context.Context, c client.Client, desired *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-	want := desired.DeepCopy()
-	if err := send(ctx, c, want); err != nil {
+// create applies an object that was absent when it was read. If somebody else created it in the meantime, their field
+// manager shows in the answer. Then create withdraws its fields, the proof above all, and returns a CollisionError.
+//
+// Somebody may have applied an object of this name under the same field manager. It then has exactly the desired
+// fields, because an apply removes those that the manager applied before.
+func create(ctx context.Context, c client.Client, desired *unstructured.Unstructured, owner Owner) (*unstructured.Unstructured, error) {
+	made := desired.DeepCopy()
+	if err := owner.Prove(made, nil); err != nil {
+		return nil, fmt.Errorf("prove %s: %w", Describe(desired), err)
+	}
+	sent := made.GetAnnotations()[names.AnnotationProof]
+	if err := send(ctx, c, made); err != nil {
 		return nil, err
 	}
-	for _, f := range want.GetManagedFields() {
-		if f.Manager != managerOf(desired) {
-			return nil, &CollisionError{
-				Object: Describe(desired),
-				Why:    fmt.Sprintf("%q created it at the same moment", f.Manager),
-			}
+	if other := otherManager(made, managerOf(desired)); other != "" {
+		collision := &CollisionError{Object: Describe(desired), Why: fmt.Sprintf("%q created it at the same moment", other)}
+		return nil, errors.Join(collision, withdraw(ctx, c, made, desired))
+	}
+	again := desired.DeepCopy()
+	if err := owner.Prove(again, made); err != nil {
+		return nil, fmt.Errorf("prove %s: %w", Describe(desired), err)
+	}
+	isDryRun := made.GetResourceVersion() == ""
+	if isDryRun || again.GetAnnotations()[names.AnnotationProof] == sent {
+		return made, nil
+	}
+	_, made, err := change(ctx, c, made, again) // it took so long that the proof is for another time
+	return made, err
+}
+
+// otherManager returns a field manager of a new object that is not an apply under this name; "" if there is none.
+func otherManager(made *unstructured.Unstructured, manager string) string {
+	for _, f := range made.GetManagedFields() {
+		if f.Manager != manager || f.Operation != metav1.ManagedFieldsOperationApply {
+			return f.Manager
 		}
 	}
-	return want, nil
+	return ""
+}
+
+// withdraw removes what was applied to somebody else's object.
+func withdraw(ctx context.Context, c client.Client, made, desired *unstructured.Unstructured) error {
+	nothing := &unstructured.Unstructured{}
+	nothing.SetGroupVersionKind(made.GroupVersionKind())
+	nothing.SetNamespace(made.GetNamespace())
+	nothing.SetName(made.GetName())
+	nothing.SetUID(made.GetUID())
+	err := c.Apply(ctx, client.ApplyConfigurationFromUnstructured(nothing), client.FieldOwner(managerOf(desired)))
+	if err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("withdraw from %s: %w", Describe(desired), err)
+	}
+	return nil
 }
 
 func send(ctx context.Context, c client.Client, obj *unstructured.Unstructured) error {

@@ -3,6 +3,7 @@ package apply_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -46,15 +47,23 @@ func (w *world) configMap(data map[string]any) *unstructured.Unstructured {
 	return obj
 }
 
-func ours(live *unstructured.Unstructured) error {
+// us is an owner that goes by a label, and by a proof that says which object it was made for.
+type us struct{}
+
+func (us) Check(live client.Object) error {
 	if live.GetLabels()["owner"] != "us" {
 		return errors.New("it is not labelled")
 	}
 	return nil
 }
 
+func (us) Prove(desired, _ *unstructured.Unstructured) error {
+	desired.SetAnnotations(map[string]string{names.AnnotationProof: "of " + desired.GetName()})
+	return nil
+}
+
 func (w *world) ensure(c client.Client, desired *unstructured.Unstructured) (apply.Result, *unstructured.Unstructured, error) {
-	return apply.Ensure(w.t.Context(), c, desired, ours)
+	return apply.Ensure(w.t.Context(), c, desired, us{})
 }
 
 func (w *world) live() *unstructured.Unstructured {
@@ -70,6 +79,7 @@ func (w *world) somebody(labels map[string]string, data map[string]string) {
 	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "cm", Labels: labels}, Data: data}
 	by := client.FieldOwner("somebody")
 	if err := w.client.Create(w.t.Context(), cm, by); apierrors.IsAlreadyExists(err) {
+		cm.SetAnnotations(w.live().GetAnnotations())
 		require.NoError(w.t, w.client.Update(w.t.Context(), cm, by))
 	} else {
 		require.NoError(w.t, err)
@@ -177,11 +187,59 @@ func TestAnObjectThatChangesAfterItWasReadIsAConflictToRetry(t *testing.T) {
 
 func TestAnObjectThatSomebodyMakesAtTheSameMomentIsACollision(t *testing.T) {
 	t.Parallel()
+	for _, manager := range []string{"somebody", names.FieldManager} {
+		t.Run(manager, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			theirs := map[string]string{"b": "theirs"}
+			once := sync.OnceFunc(func() {
+				cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "cm"}, Data: theirs}
+				require.NoError(t, w.client.Create(t.Context(), cm, client.FieldOwner(manager)))
+			})
+			_, _, err := w.ensure(w.meddling(once), w.configMap(map[string]any{"a": "1"}))
+			var collision *apply.CollisionError
+			require.ErrorAs(t, err, &collision)
+			require.ErrorContains(t, err, `created it at the same moment`)
+
+			left := w.live()
+			require.Equal(t, map[string]any{"b": "theirs"}, left.Object["data"])
+			require.Empty(t, left.GetLabels())
+			require.Empty(t, left.GetAnnotations(), "no proof is left on it")
+			_, _, err = w.ensure(w.client, w.configMap(map[string]any{"a": "1"}))
+			require.ErrorContains(t, err, "exists and is not ours: it is not labelled", "nor is it adopted later")
+		})
+	}
+}
+
+// late is an owner whose first proof turns out to be for another time.
+type late struct{ us }
+
+func (late) Prove(desired, live *unstructured.Unstructured) error {
+	text := "first"
+	if live != nil {
+		text = "at " + live.GetCreationTimestamp().UTC().String()
+	}
+	desired.SetAnnotations(map[string]string{names.AnnotationProof: text})
+	return nil
+}
+
+func TestAnObjectThatWasCreatedTooLateForItsProofIsSignedAgain(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
-	_, _, err := w.ensure(w.meddling(func() { w.somebody(nil, map[string]string{"b": "theirs"}) }), w.configMap(map[string]any{"a": "1"}))
-	var collision *apply.CollisionError
-	require.ErrorAs(t, err, &collision)
-	require.ErrorContains(t, err, `"somebody" created it at the same moment`)
+	result, made, err := apply.Ensure(t.Context(), w.client, w.configMap(map[string]any{"a": "1"}), late{})
+	require.NoError(t, err)
+	require.Equal(t, apply.Created, result)
+	require.Equal(t, "at "+made.GetCreationTimestamp().UTC().String(), w.live().GetAnnotations()[names.AnnotationProof])
+
+	dry, _, err := apply.Ensure(t.Context(), client.NewDryRunClient(w.client), w.other("dry"), late{})
+	require.NoError(t, err, "what a dry run creates cannot be signed again")
+	require.Equal(t, apply.Created, dry)
+}
+
+func (w *world) other(name string) *unstructured.Unstructured {
+	obj := w.configMap(map[string]any{"a": "1"})
+	obj.SetName(name)
+	return obj
 }
 
 // Both saw that the object is absent, and both apply it: without force, the lineage that came second
@@ -224,30 +282,4 @@ func TestDescribe(t *testing.T) {
 	require.Equal(t, "ClusterRole x", apply.Describe(obj))
 	obj.SetNamespace("ns")
 	require.Equal(t, "ClusterRole ns/x", apply.Describe(obj))
-}
-
-func TestWhatAnInstallHasAppliedIsKnownByMoreThanItsMark(t *testing.T) {
-	w := newWorld(t)
-	mark := map[string]string{names.LabelLineage: "abc"}
-	theirs := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "theirs", Labels: mark}}
-	require.NoError(t, w.client.Create(t.Context(), theirs))
-	live, err := apply.Live(t.Context(), w.client, named(w.configMap(nil), "theirs"))
-	require.NoError(t, err)
-	require.False(t, apply.Applied(live))
-
-	own := named(w.configMap(nil), "own")
-	own.SetLabels(map[string]string{names.LabelLineage: "abc", "owner": "us"})
-	_, _, err = w.ensure(w.client, own)
-	require.NoError(t, err)
-	live, err = apply.Live(t.Context(), w.client, own)
-	require.NoError(t, err)
-	require.True(t, apply.Applied(live))
-	live.SetLabels(map[string]string{names.LabelLineage: "another"})
-	require.False(t, apply.Applied(live), "by an install of another lineage")
-}
-
-func named(obj *unstructured.Unstructured, name string) *unstructured.Unstructured {
-	obj.SetName(name)
-	unstructured.RemoveNestedField(obj.Object, "data")
-	return obj
 }

@@ -11,8 +11,12 @@ const (
 	// UserAgentCatalog and UserAgentOLM tell the two programs apart in an audit log.
 	UserAgentCatalog = "remit-catalog"
 	UserAgentOLM     = "remit-olm"
-	// DefaultNamespace is where the manifests install Remit, and the default global catalog namespace.
+	// DefaultNamespace is where the manifests install Remit.
 	DefaultNamespace = "remit"
+	// SecretProof, in Remit's own namespace, holds the keys of proofs.
+	SecretProof = "remit-proof"
+	// DefaultCatalogNamespace is the global catalog namespace of the manifests: nothing else of Remit is there.
+	DefaultCatalogNamespace = "remit-catalogs"
 	// ServiceAccountCatalog and ServiceAccountOLM are the two programs' own accounts ("self").
 	ServiceAccountCatalog = "remit-catalog"
 	ServiceAccountOLM     = "remit-olm"
@@ -80,6 +84,8 @@ const (
 	// AnnotationExcludeGlobal on an OperatorGroup, where it is "true", keeps the global catalogs out of its
 	// namespace's resolution.
 	AnnotationExcludeGlobal = "olm.operatorframework.io/exclude-global-namespace-resolution"
+	// AnnotationProof on an object that an install created is Remit's proof of that (docs/adr/0019).
+	AnnotationProof = "remit.dev/proof"
 	// AnnotationPlan on an InstallPlan says which bundles it installs; its name commits to the value.
 	AnnotationPlan = "remit.dev/plan"
 )

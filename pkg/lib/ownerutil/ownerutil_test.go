@@ -1,12 +1,17 @@
 package ownerutil
 
 import (
+	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/pkg/lib/names"
 )
@@ -28,21 +33,59 @@ func TestEveryMarkIsAValidLabel(t *testing.T) {
 }
 
 func TestTheComponentLabelIsThatOfTheContractWhereItCanBe(t *testing.T) {
-	require.Equal(t, "operators.coreos.com/etcd.team-a", Lineage{"etcd", "team-a"}.ComponentLabel())
-	require.Equal(t, "operators.coreos.com/"+strings.Repeat("a", 62), Lineage{strings.Repeat("a", 62), "n"}.ComponentLabel())
-	odd := Lineage{"a:b", "n"}
+	require.Equal(t, "operators.coreos.com/etcd.team-a", Lineage{Package: "etcd", Namespace: "team-a"}.ComponentLabel())
+	require.Equal(t, "operators.coreos.com/"+strings.Repeat("a", 62), Lineage{Package: strings.Repeat("a", 62), Namespace: "n"}.ComponentLabel())
+	odd := Lineage{Package: "a:b", Namespace: "n"}
 	require.Equal(t, "operators.coreos.com/"+odd.Mark(), odd.ComponentLabel())
 }
 
-func TestOwnsTellsLineagesApart(t *testing.T) {
+func TestMarksTellLineagesApart(t *testing.T) {
 	mine := Lineage{Package: "p", Namespace: "n"}
 	obj := &metav1.ObjectMeta{Labels: Owner{Lineage: mine, CSV: "p.v2"}.Labels()}
-	require.True(t, mine.Owns(obj))
-	for _, other := range []Lineage{{"p", "m"}, {"q", "n"}, {"pn", ""}, {"", "pn"}} {
-		require.False(t, other.Owns(obj), "%v", other)
+	require.True(t, mine.Marks(obj))
+	for _, other := range []Lineage{
+		{Package: "p", Namespace: "m"}, {Package: "q", Namespace: "n"}, {Package: "pn"}, {Namespace: "pn"}, {Package: "p", Namespace: "n", Direct: true},
+	} {
+		require.False(t, other.Marks(obj), "%v", other)
 	}
-	require.False(t, mine.Owns(&metav1.ObjectMeta{}))
-	require.False(t, mine.Owns(&metav1.ObjectMeta{Labels: map[string]string{names.LabelOwner: "p.v2"}}), "the contract's labels are hints")
+	require.False(t, mine.Marks(&metav1.ObjectMeta{}))
+	require.False(t, mine.Marks(&metav1.ObjectMeta{Labels: map[string]string{names.LabelOwner: "p.v2"}}), "the contract's labels are hints")
+}
+
+// known proves the objects of one holder.
+type known string
+
+func (k known) Check(_ client.Object, holder string) error {
+	if holder != string(k) {
+		return errors.New("it has no proof")
+	}
+	return nil
+}
+
+func (k known) CheckSince(obj client.Object, holder string, since time.Time) error {
+	if obj.GetCreationTimestamp().Time.Before(since) {
+		return errors.New("it is older")
+	}
+	return k.Check(obj, holder)
+}
+
+func (k known) Sign(*unstructured.Unstructured, string, *unstructured.Unstructured) error { return nil }
+
+func TestOwnsTakesTheMarkAndTheProof(t *testing.T) {
+	owner := Owner{Lineage: Lineage{Package: "p", Namespace: "n"}, CSV: "p.v2"}
+	obj := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Labels: owner.Labels()}}
+	require.False(t, owner.Owns(obj), "without anything that proves it")
+	require.Error(t, owner.Prove(&unstructured.Unstructured{}, nil))
+
+	owner.Proofs = known("another")
+	require.EqualError(t, owner.Check(obj), `it carries the marks of package "p" in namespace "n", but it has no proof`)
+	owner.Proofs = known(owner.Mark())
+	require.True(t, owner.Owns(obj))
+	require.False(t, owner.Owns(&corev1.ConfigMap{}), "a proof alone")
+	owner.Since = time.Now()
+	require.EqualError(t, owner.Check(obj), `it carries the marks of package "p" in namespace "n", but it is older`)
+	obj.Namespace = "n"
+	require.NoError(t, owner.Check(obj), "what is in a namespace goes with it")
 }
 
 func TestLongNamesStayApartAsLabelValues(t *testing.T) {

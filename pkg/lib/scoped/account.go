@@ -30,7 +30,7 @@ func Groups(namespace string) []string {
 	return []string{"system:serviceaccounts", "system:serviceaccounts:" + namespace, "system:authenticated"}
 }
 
-// Reason says why a namespace has no usable account. The values are condition reasons.
+// Reason says why a namespace has no usable account or targets. The values are condition reasons.
 type Reason string
 
 // Reasons of an Error.
@@ -45,13 +45,15 @@ const (
 	AccountNameInvalid Reason = "AccountNameInvalid"
 	// AccountMissing: the ServiceAccount does not exist.
 	AccountMissing Reason = "ServiceAccountNotFound"
+	// TooManyTargets: the OperatorGroup has more than MaxTargets.
+	TooManyTargets Reason = "TooManyTargets"
 	// AccountNotEnrolled: Remit may not mint a token for it.
 	AccountNotEnrolled Reason = "AccountNotEnrolled"
 	// AccountChanged: it was deleted and created again since it was looked up.
 	AccountChanged Reason = "AccountChanged"
 )
 
-// Error says which OperatorGroup has no usable account, and why.
+// Error says which OperatorGroup has no usable account or targets, and why.
 type Error struct {
 	Reason Reason
 	// Namespace is the one that was looked up.

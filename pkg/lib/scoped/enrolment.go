@@ -25,7 +25,7 @@ func Enrolment(account types.NamespacedName, remitNamespace string) []client.Obj
 
 // Authorship is the Role and RoleBinding by which whoever administers an account lets a user or group
 // name it in an OperatorGroup (docs/adr/0008). The author check's refusals use the same names
-// (manifests/base/author-policy.yaml).
+// (manifests/policy/author.yaml).
 func Authorship(account types.NamespacedName, author rbacv1.Subject) []client.Object {
 	name := strings.NewReplacer("/", "-", "%", "-").Replace(author.Name) // as RBAC names may not have these
 	if author.Kind == rbacv1.GroupKind {

@@ -1,6 +1,9 @@
 package scoped
 
 import (
+	"context"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -117,7 +120,7 @@ func TestTargets(t *testing.T) {
 	leaving := namespace("leaving", "a")
 	leaving.SetDeletionTimestamp(&metav1.Time{Time: metav1.Now().Time})
 	leaving.SetFinalizers([]string{"x"})
-	r := reader(t, namespace("z", "a"), namespace("b", "a"), namespace("c", "c"), leaving)
+	l := Lookup{Reader: reader(t, serviceAccount("ns", "acct"), namespace("z", "a"), namespace("b", "a"), namespace("c", "c"), namespace("hidden", "a"), leaving)}
 	team := func(name string) *metav1.LabelSelector {
 		return &metav1.LabelSelector{MatchLabels: map[string]string{"team": name}}
 	}
@@ -132,13 +135,14 @@ func TestTargets(t *testing.T) {
 		{"the listed, sorted and once", []string{"z", "a", "z"}, nil, "[a z]"},
 		{"the listed rather than the selected", []string{"x"}, team("a"), "[x]"},
 		{"all namespaces where that is listed", []string{"x", ""}, nil, "[]"},
-		{"the selected, without those that are being deleted", nil, team("a"), "[b z]"},
+		{"the selected that the account may get, without those that are being deleted", nil, team("a"), "[b z]"},
+		{"a listed one, whether or not the account may get it", []string{"hidden"}, nil, "[hidden]"},
 		{"none", nil, team("nobody"), "none"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			og := group("og", "")
+			og := group("og", "acct")
 			og.Spec.TargetNamespaces, og.Spec.Selector = row.listed, row.selector
-			got, err := Targets(t.Context(), r, og)
+			got, err := l.Targets(t.Context(), og, blindTo("hidden"))
 			require.NoError(t, err)
 			if row.want == "none" {
 				require.Empty(t, got)
@@ -148,8 +152,53 @@ func TestTargets(t *testing.T) {
 			require.NotEmpty(t, got)
 		})
 	}
-	og := group("og", "")
+	og := group("og", "acct")
 	og.Spec.Selector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Like"}}}
-	_, err := Targets(t.Context(), r, og)
+	_, err := l.Targets(t.Context(), og, blindTo(""))
 	require.ErrorContains(t, err, "selector of OperatorGroup ns/og")
+}
+
+func TestTargetsAreLimited(t *testing.T) {
+	objects := []client.Object{serviceAccount("ns", "acct")}
+	var listed []string
+	for i := range MaxTargets + 1 {
+		name := fmt.Sprint("n", i)
+		listed = append(listed, name)
+		objects = append(objects, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"team": "a"}}})
+	}
+	l := Lookup{Reader: reader(t, objects...)}
+	og := group("og", "acct")
+	for does, set := range map[string]func(n int){
+		"lists": func(n int) { og.Spec.TargetNamespaces, og.Spec.Selector = listed[:n], nil },
+		"selects": func(int) {
+			og.Spec.TargetNamespaces, og.Spec.Selector = nil, &metav1.LabelSelector{MatchLabels: map[string]string{"team": "a"}}
+		},
+	} {
+		set(MaxTargets)
+		got, err := l.Targets(t.Context(), og, blindTo("n0"))
+		require.NoError(t, err, does)
+		require.Len(t, got, MaxTargets, does)
+		set(MaxTargets + 1)
+		_, err = l.Targets(t.Context(), og, blindTo(""))
+		require.Equal(t, TooManyTargets, ReasonOf(err), does)
+		require.ErrorContains(t, err, "OperatorGroup ns/og "+does+" 1001 target namespaces, and the limit is 1000")
+	}
+}
+
+func TestASelectorIsOfNoUseWithoutAnAccount(t *testing.T) {
+	l := Lookup{Reader: reader(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "a", Labels: map[string]string{"team": "a"}}})}
+	for account, reason := range map[string]Reason{"": NoAccount, "later": AccountMissing} {
+		og := group("og", account)
+		og.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"team": "a"}}
+		got, err := l.Targets(t.Context(), og, blindTo(""))
+		require.Equal(t, reason, ReasonOf(err))
+		require.Empty(t, got)
+	}
+}
+
+// blindTo is the sight of an account that may get all namespaces but one.
+type blindTo string
+
+func (b blindTo) Gettable(_ context.Context, _ Account, namespaces []string) ([]string, error) {
+	return slices.DeleteFunc(slices.Clone(namespaces), func(name string) bool { return name == string(b) }), nil
 }

@@ -27,16 +27,20 @@ func Patch[T client.Object](ctx context.Context, c client.Client, before, after 
 	return nil
 }
 
-// Text makes a message safe to show: invalid UTF-8 and control characters (new lines and tabs
-// aside) are replaced, and what exceeds MaxMessage is cut at a line or word and marked as cut.
+// Text is Clean, and cuts what exceeds MaxMessage at a line or word and marks it as cut.
 func Text(message string) string {
-	clean := strings.Map(func(r rune) rune {
-		if r == '\n' || r == '\t' || (r != utf8.RuneError && !unicode.IsControl(r)) {
+	return cut(Clean(message), MaxMessage)
+}
+
+// Clean makes a text safe to show: invalid UTF-8, control characters (new lines and tabs aside), and characters that change
+// the direction of a text, break lines or are invisible are replaced.
+func Clean(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '\n' || r == '\t' || r != utf8.RuneError && !unicode.In(r, unicode.C, unicode.Zl, unicode.Zp) {
 			return r
 		}
 		return '\uFFFD'
-	}, strings.ToValidUTF8(message, "\uFFFD"))
-	return cut(clean, MaxMessage)
+	}, strings.ToValidUTF8(text, "\uFFFD"))
 }
 
 func cut(s string, limit int) string {

@@ -14,6 +14,7 @@ func TestTextMakesAnythingSafeToShow(t *testing.T) {
 		{"lines and tabs", "a\n\tb", "a\n\tb"},
 		{"invalid UTF-8", "a\xff\xfeb", "a\uFFFDb"},
 		{"a terminal escape", "a\x1b[31mb\x00\r\x7f\u0085", "a\uFFFD[31mb\uFFFD\uFFFD\uFFFD\uFFFD"},
+		{"what changes a text's direction, and lines that are none", "a\u202eb\u2066\u2028", "a\uFFFDb\uFFFD\uFFFD"},
 		{"nothing", "", ""},
 		{"what just fits", strings.Repeat("x", MaxMessage), strings.Repeat("x", MaxMessage)},
 	} {

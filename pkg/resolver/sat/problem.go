@@ -21,17 +21,19 @@ const (
 )
 
 // Solve returns the preferred solution in the order in which its variables were taken. The error is
-// *Unsatisfiable where there is none.
-func (p Problem) Solve() ([]ID, error) {
-	e, err := p.encode(false)
+// *Unsatisfiable where there is none, and the budget's where that was not enough to tell.
+func (p Problem) Solve(budget Budget) ([]ID, error) {
+	e, err := p.encode(budget, false)
 	if err != nil {
 		return nil, err
 	}
-	switch e.g.Solve() {
-	case satisfiable:
+	switch result, err := e.solve(); {
+	case err != nil:
+		return nil, err
+	case result == satisfiable:
 		return e.prefer()
-	case unsatisfiable:
-		return nil, p.explain()
+	case result == unsatisfiable:
+		return nil, p.explain(budget)
 	}
 	return nil, errUndecided
 }
@@ -42,6 +44,7 @@ var errUndecided = errors.New("sat: the solver gave up")
 // guard is assumed.
 type encoding struct {
 	problem Problem
+	budget  Budget
 	g       *gini.Gini
 	lits    map[ID]z.Lit
 	index   map[ID]int
@@ -49,9 +52,12 @@ type encoding struct {
 	applied []Applied
 }
 
-func (p Problem) encode(guarded bool) (*encoding, error) {
+func (p Problem) encode(budget Budget, guarded bool) (*encoding, error) {
+	if err := budget.Spend(len(p.Variables)); err != nil {
+		return nil, err
+	}
 	e := &encoding{
-		problem: p, g: gini.NewVc(4*len(p.Variables)+1, 0),
+		problem: p, budget: budget, g: gini.NewVc(4*len(p.Variables)+1, 0),
 		lits: make(map[ID]z.Lit, len(p.Variables)), index: make(map[ID]int, len(p.Variables)),
 	}
 	for i, v := range p.Variables {
@@ -79,6 +85,9 @@ func (p Problem) encode(guarded bool) (*encoding, error) {
 }
 
 func (e *encoding) add(id ID, c Constraint, guarded bool) error {
+	if err := e.budget.Spend(1 + len(c.IDs)); err != nil {
+		return err
+	}
 	others := make([]z.Lit, 0, len(c.IDs))
 	for _, other := range c.IDs {
 		m, ok := e.lits[other]
@@ -177,6 +186,9 @@ func (e *encoding) prefer() ([]ID, error) {
 	}
 	for i := 0; i < len(row); i++ {
 		for _, c := range e.problem.Variables[e.index[row[i]]].Constraints {
+			if err := e.budget.Spend(1 + len(c.IDs)); err != nil {
+				return nil, err
+			}
 			if c.Kind != Dependency || slices.ContainsFunc(c.IDs, func(id ID) bool { return taken[id] }) {
 				continue
 			}
@@ -199,12 +211,17 @@ func (e *encoding) first(row []z.Lit, candidates []ID) (ID, error) {
 		if current && e.g.Value(m) {
 			return id, nil
 		}
+		if err := e.budget.Spend(len(row)); err != nil {
+			return "", err
+		}
 		e.g.Assume(row...)
 		e.g.Assume(m)
-		switch e.g.Solve() {
-		case satisfiable:
+		switch result, err := e.solve(); {
+		case err != nil:
+			return "", err
+		case result == satisfiable:
 			return id, nil
-		case unsatisfiable:
+		case result == unsatisfiable:
 			current = false
 		default:
 			return "", errUndecided
@@ -214,8 +231,8 @@ func (e *encoding) first(row []z.Lit, candidates []ID) (ID, error) {
 }
 
 // explain finds a smallest set of constraints that clash: none of them can be left out.
-func (p Problem) explain() error {
-	e, err := p.encode(true)
+func (p Problem) explain(budget Budget) error {
+	e, err := p.encode(budget, true)
 	if err != nil {
 		return err
 	}
@@ -224,22 +241,35 @@ func (p Problem) explain() error {
 		byGuard[guard] = i
 	}
 	e.g.Assume(e.guards...)
-	if e.g.Solve() != unsatisfiable {
+	switch result, err := e.solve(); {
+	case err != nil:
+		return err
+	case result != unsatisfiable:
 		return errUndecided
 	}
 	core := e.core(byGuard)
 	for i := 0; i < len(core); {
 		without := slices.Delete(slices.Clone(core), i, i+1)
+		if err := budget.Spend(len(without)); err != nil {
+			return err
+		}
 		for _, k := range without {
 			e.g.Assume(e.guards[k])
 		}
-		if e.g.Solve() != unsatisfiable {
+		result, err := e.solve()
+		if err != nil {
+			return err
+		}
+		if result != unsatisfiable {
 			i++
 			continue
 		}
 		smaller := e.core(byGuard)
 		// What came before i is needed, and so is still there.
-		core = slices.DeleteFunc(without, func(k int) bool { return !slices.Contains(smaller, k) })
+		core = slices.DeleteFunc(without, func(k int) bool {
+			_, still := slices.BinarySearch(smaller, k)
+			return !still
+		})
 	}
 	out := &Unsatisfiable{}
 	for _, k := range core {

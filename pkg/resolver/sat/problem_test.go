@@ -1,6 +1,8 @@
 package sat
 
 import (
+	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -40,7 +42,7 @@ func TestThePreferredSolution(t *testing.T) {
 		}, []ID{"a", "b", "c", "x", "y"}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			got, err := row.p.Solve()
+			got, err := row.p.Solve(unlimited{})
 			require.NoError(t, err)
 			require.Equal(t, row.want, got)
 		})
@@ -67,7 +69,7 @@ func TestAClashIsNamedByTheFewestConstraints(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			row.p.Variables = append(innocent, row.p.Variables...)
-			_, err := row.p.Solve()
+			_, err := row.p.Solve(unlimited{})
 			var clash *Unsatisfiable
 			require.ErrorAs(t, err, &clash)
 			var got []string
@@ -86,7 +88,53 @@ func TestAProblemThatIsNoneIsAnError(t *testing.T) {
 		{Variables: []Variable{v("a")}, Global: []Constraint{must()}},
 		{Variables: []Variable{v("a")}, Global: []Constraint{atMost(1, "b")}},
 	} {
-		_, err := p.Solve()
+		_, err := p.Solve(unlimited{})
 		require.ErrorContains(t, err, "sat: ")
 	}
+}
+
+// unlimited is a budget that lasts.
+type unlimited struct{}
+
+func (unlimited) Spend(int) error { return nil }
+
+// purse is a budget of a cost.
+type purse struct{ left int }
+
+var errSpent = errors.New("spent")
+
+func (p *purse) Spend(cost int) error {
+	if p.left -= cost; p.left < 0 {
+		return errSpent
+	}
+	return nil
+}
+
+// pigeonhole puts n+1 pigeons into n holes, which takes a solver that learns clauses exponential time to refute.
+func pigeonhole(n int) Problem {
+	var p Problem
+	holes := make([][]ID, n)
+	for pigeon := range n + 1 {
+		var in []ID
+		for hole := range n {
+			id := ID(fmt.Sprint("p", pigeon, "h", hole))
+			in, holes[hole] = append(in, id), append(holes[hole], id)
+			p.Variables = append(p.Variables, v(id))
+		}
+		p.Variables = append(p.Variables, v(ID(fmt.Sprint("p", pigeon)), must(), needs(in...)))
+	}
+	for _, ids := range holes {
+		p.Global = append(p.Global, atMost(1, ids...))
+	}
+	return p
+}
+
+func TestASearchEndsWithItsBudget(t *testing.T) {
+	for _, cost := range []int{0, 1_000, 100_000, 10_000_000} {
+		_, err := pigeonhole(14).Solve(&purse{left: cost})
+		require.ErrorIs(t, err, errSpent, "a budget of %d", cost)
+	}
+	_, err := pigeonhole(5).Solve(&purse{left: 10_000_000})
+	var clash *Unsatisfiable
+	require.ErrorAs(t, err, &clash, "a small one is decided")
 }

@@ -71,6 +71,9 @@ func NewStepResourceFromBundle(b *bundle.Bundle, scope Scope, checker RuleChecke
 	if err := bundle.ValidateCSV(b.CSV); err != nil {
 		return nil, fmt.Errorf("ClusterServiceVersion %q: %w", b.CSV.Name, err)
 	}
+	if err := CheckScopes(b.CSV, scope.Namespace, scope.Targets); err != nil {
+		return nil, fmt.Errorf("ClusterServiceVersion %q: %w", b.CSV.Name, err)
+	}
 	owner := ownerutil.Owner{
 		Lineage: ownerutil.Lineage{Package: scope.Package, Namespace: scope.Namespace},
 		CSV:     b.CSV.Name,
@@ -79,16 +82,18 @@ func NewStepResourceFromBundle(b *bundle.Bundle, scope Scope, checker RuleChecke
 	if err != nil {
 		return nil, err
 	}
-	csv, err := csvObject(b, scope)
+	csv, dropped, err := csvObject(b, scope)
 	if err != nil {
 		return nil, err
 	}
 	objects := append([]*unstructured.Unstructured{csv}, operator...)
+	drops := map[*unstructured.Unstructured][]string{csv: dropped}
 	for _, obj := range b.Objects {
 		own, err := place(obj, scope)
 		if err != nil {
 			return nil, err
 		}
+		drops[own] = bundle.Confine(own)
 		objects = withManifest(objects, own)
 	}
 	if len(objects) > MaxSteps {
@@ -101,7 +106,7 @@ func NewStepResourceFromBundle(b *bundle.Bundle, scope Scope, checker RuleChecke
 	out := &Steps{Excess: excess}
 	for _, obj := range objects {
 		mark(obj, owner)
-		s := step.Step{Object: obj, Owner: owner}
+		s := step.Step{Object: obj, Owner: owner, Dropped: drops[obj]}
 		if s.IsCSV() {
 			s.Install = &step.Install{Targets: scope.Targets, Unbounded: scope.Unbounded}
 		}

@@ -230,3 +230,28 @@ func TestACSVNotesItsBundlesPropertiesUnlessItsAuthorDid(t *testing.T) {
 	own := strings.Replace(csvText, "metadata: {", `metadata: {annotations: {operatorframework.io/properties: "own"}, `, 1)
 	require.Equal(t, "own", properties(own, stated))
 }
+
+// What a bundle may not set is left out of each of its objects, and each step says so; Remit's own marks stay.
+func TestAStepSaysWhichLabelsAndAnnotationsItLeavesOut(t *testing.T) {
+	const role = "kind: ClusterRole\napiVersion: rbac.authorization.k8s.io/v1\nmetadata: {name: r, labels: {rbac.authorization.k8s.io/aggregate-to-admin: \"true\", team: a}}"
+	csv := strings.Replace(csvText, "metadata: {", `metadata: {annotations: {olm.anything: x, olm.skipRange: "<1.0.0"}, `, 1)
+	out, err := build.NewStepResourceFromBundle(parse(t, csv, role), scope("own"), generous(t))
+	require.NoError(t, err)
+	dropped := map[string][]string{}
+	for _, s := range out.Steps {
+		require.NotEmpty(t, s.Object.GetLabels(), s.Object.GetName())
+		if len(s.Dropped) > 0 {
+			dropped[s.Object.GetKind()] = s.Dropped
+		}
+		for _, key := range s.Dropped {
+			require.NotContains(t, s.Object.GetLabels(), key)
+			require.NotContains(t, s.Object.GetAnnotations(), key)
+		}
+		if s.Object.GetName() == "r" {
+			require.Equal(t, "a", s.Object.GetLabels()["team"])
+		}
+	}
+	require.Equal(t, map[string][]string{
+		"ClusterServiceVersion": {"olm.anything"}, "ClusterRole": {"rbac.authorization.k8s.io/aggregate-to-admin"},
+	}, dropped)
+}

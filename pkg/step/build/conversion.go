@@ -16,6 +16,9 @@ import (
 // it. Until that answers, nobody can read or write in another version than an object is stored in: the
 // alternative, a conversion that renames the version and loses the fields which only one has, would do it
 // in silence. Whom the webhook is trusted by comes with its certificate.
+//
+// No other webhook converts what a bundle brings, wherever its author says that it is: the API server would call it
+// for everybody's objects, and whoever writes the CustomResourceDefinition may have more rights than the account (ADR 0022).
 func convert(objects []*unstructured.Unstructured, csv *operatorsv1alpha1.ClusterServiceVersion, owner ownerutil.Owner) error {
 	declared := map[string]webhook.Conversion{}
 	if webhook.Validate(csv) == nil {
@@ -34,6 +37,7 @@ func convert(objects []*unstructured.Unstructured, csv *operatorsv1alpha1.Cluste
 		c, ok := declared[obj.GetName()]
 		if !ok {
 			obj.SetAnnotations(annotations)
+			dropWebhook(obj)
 			continue
 		}
 		stanza, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&c.Stanza)
@@ -50,4 +54,12 @@ func convert(objects []*unstructured.Unstructured, csv *operatorsv1alpha1.Cluste
 		obj.SetAnnotations(annotations)
 	}
 	return nil
+}
+
+// dropWebhook leaves the conversion to who has it now, or to the API server, which then asks nobody.
+func dropWebhook(crd *unstructured.Unstructured) {
+	stanza, found, err := unstructured.NestedMap(crd.Object, "spec", "conversion")
+	if none := err == nil && len(stanza) == 1 && stanza["strategy"] == "None"; found && !none || err != nil {
+		unstructured.RemoveNestedField(crd.Object, "spec", "conversion")
+	}
 }

@@ -17,15 +17,16 @@ import (
 
 // csvObject is the ClusterServiceVersion in the Subscription's namespace. It carries the annotations of its
 // OperatorGroup and its bundle's properties from the start, and the finalizer where something outside that namespace will belong to it.
-func csvObject(b *bundle.Bundle, scope Scope) (*unstructured.Unstructured, error) {
-	obj, err := encodeCSV(b.CSV)
-	if err != nil {
-		return nil, err
+// dropped are the keys of labels and annotations that the bundle may not set.
+func csvObject(b *bundle.Bundle, scope Scope) (obj *unstructured.Unstructured, dropped []string, err error) {
+	if obj, err = encodeCSV(b.CSV); err != nil {
+		return nil, nil, err
 	}
+	dropped = bundle.Confine(obj)
 	obj.SetNamespace(scope.Namespace)
 	if scope.Replaces != "" {
 		if err := unstructured.SetNestedField(obj.Object, scope.Replaces, "spec", "replaces"); err != nil {
-			return nil, fmt.Errorf("ClusterServiceVersion %q: %w", b.CSV.Name, err)
+			return nil, nil, fmt.Errorf("ClusterServiceVersion %q: %w", b.CSV.Name, err)
 		}
 	}
 	annotations := maps.Clone(obj.GetAnnotations())
@@ -44,7 +45,7 @@ func csvObject(b *bundle.Bundle, scope Scope) (*unstructured.Unstructured, error
 	if Outside(b.CSV, scope.Namespace, scope.Targets) || slices.ContainsFunc(b.Objects, leavesWithCSV) {
 		obj.SetFinalizers([]string{names.FinalizerCSV})
 	}
-	return obj, nil
+	return obj, dropped, nil
 }
 
 // Outside says whether something is made for a CSV that lies outside its namespace: roles in other targets,

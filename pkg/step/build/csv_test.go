@@ -31,7 +31,7 @@ func TestACSVIsSentAsItsTypeWritesIt(t *testing.T) {
 	b, err := bundle.Parse([][]byte{[]byte(sloppy)})
 	require.NoError(t, err)
 
-	obj, err := csvObject(b, Scope{Namespace: "t1", Targets: []string{"t1"}})
+	obj, _, err := csvObject(b, Scope{Namespace: "t1", Targets: []string{"t1"}})
 	require.NoError(t, err)
 	owned, _, err := unstructured.NestedSlice(obj.Object, "spec", "customresourcedefinitions", "owned")
 	require.NoError(t, err)
@@ -43,7 +43,7 @@ func TestACSVIsSentAsItsTypeWritesIt(t *testing.T) {
 func TestACSVComesWithTheAnnotationsOfItsOperatorGroup(t *testing.T) {
 	b, err := bundle.Parse([][]byte{[]byte(sloppy)})
 	require.NoError(t, err)
-	obj, err := csvObject(b, Scope{Namespace: "t1", Group: "team", Targets: []string{"t2", "t1"}})
+	obj, _, err := csvObject(b, Scope{Namespace: "t1", Group: "team", Targets: []string{"t2", "t1"}})
 	require.NoError(t, err)
 	require.Equal(t, map[string]string{"olm.operatorGroup": "team", "olm.operatorNamespace": "t1", "olm.targetNamespaces": "t1,t2"}, obj.GetAnnotations())
 }

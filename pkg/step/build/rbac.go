@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/remit-olm/remit/pkg/bundle"
+	"github.com/remit-olm/remit/pkg/install/webhook"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 	"github.com/remit-olm/remit/pkg/rbac"
@@ -49,6 +50,31 @@ func Grants(csv *operatorsv1alpha1.ClusterServiceVersion, operatorNamespace stri
 		}
 	}
 	return grants
+}
+
+// MaxCombinations bounds what a ClusterServiceVersion's permissions, and what its webhooks intercept, expand to in all scopes of a
+// plan together: the combinations of their rules, times the namespaces in which they apply.
+const MaxCombinations = 500_000
+
+// webhookWeight is what a webhook counts in each namespace beside its rules.
+const webhookWeight = 50
+
+// CheckScopes says whether the permissions and webhooks expand to more than MaxCombinations for an OperatorGroup with these
+// targets.
+func CheckScopes(csv *operatorsv1alpha1.ClusterServiceVersion, operatorNamespace string, targets []string) error {
+	total := 0
+	for _, g := range Grants(csv, operatorNamespace, targets) {
+		total += rbac.Size(g.Rules)
+	}
+	for i := range csv.Spec.WebhookDefinitions {
+		demand := webhook.Intercepts(&csv.Spec.WebhookDefinitions[i], webhook.Builtin)
+		total += rbac.Size(demand.Cluster) + (rbac.Size(demand.Namespaced)+webhookWeight)*max(len(targets), 1)
+	}
+	if total > MaxCombinations {
+		return fmt.Errorf("its permissions and webhooks expand to more than %d combinations in the %d target namespaces: use an OperatorGroup with "+
+			"fewer targets, or with all namespaces", MaxCombinations, len(targets))
+	}
+	return nil
 }
 
 // ReadNamespaces is what an operator that serves all namespaces gets besides its own rules.

@@ -1,11 +1,13 @@
 package build
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"github.com/stretchr/testify/require"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -79,7 +81,7 @@ func TestOperatorRBACRendersAccountsRolesAndBindings(t *testing.T) {
 		got = append(got, obj.GetKind()+" "+obj.GetNamespace())
 		require.Equal(t, "op.v1", obj.GetLabels()[names.LabelOwner])
 		require.Equal(t, "own", obj.GetLabels()[names.LabelOwnerNamespace])
-		require.True(t, owner("own").Owns(obj))
+		require.True(t, owner("own").Marks(obj))
 		require.NotContains(t, obj.Object["metadata"], "creationTimestamp")
 	}
 	require.Equal(t, []string{
@@ -141,4 +143,37 @@ func TestRBACForClusterServiceVersionWithoutPermissionsAsksNobody(t *testing.T) 
 	excess, err := RBACForClusterServiceVersion(csvOf("op", nil, nil), Scope{Namespace: "own", Targets: []string{rbac.ClusterScope}}, nil)
 	require.NoError(t, err)
 	require.Empty(t, excess)
+}
+
+// What a plan is examined by grows with both: the rules, and the namespaces in which they apply.
+func TestRulesTimesTargetsAreLimited(t *testing.T) {
+	var targets []string
+	for i := range 1000 {
+		targets = append(targets, fmt.Sprint("t", i))
+	}
+	wide := may("get", "pods")
+	for i := range 600 {
+		wide.Resources = append(wide.Resources, fmt.Sprint("r", i))
+	}
+	for name, csv := range map[string]*operatorsv1alpha1.ClusterServiceVersion{
+		"permissions": csvOf("sa", []rbacv1.PolicyRule{wide}, nil), "rules of webhooks": hooked(1, wide.Resources...), "webhooks": hooked(20, "pods"),
+	} {
+		require.ErrorContains(t, CheckScopes(csv, "t0", targets), "with fewer targets", name)
+		require.NoError(t, CheckScopes(csv, "t0", targets[:50]), name)
+	}
+	many := hooked(500, wide.Resources...)
+	require.ErrorContains(t, CheckScopes(many, "t0", targets[:1]), "with fewer targets", "each webhook is below the limits")
+}
+
+// hooked is a CSV with so many webhooks on these resources.
+func hooked(webhooks int, resources ...string) *operatorsv1alpha1.ClusterServiceVersion {
+	csv := csvOf("sa", nil, nil)
+	for range webhooks {
+		csv.Spec.WebhookDefinitions = append(csv.Spec.WebhookDefinitions, operatorsv1alpha1.WebhookDescription{
+			Type: operatorsv1alpha1.ValidatingAdmissionWebhook,
+			Rules: []admissionregistrationv1.RuleWithOperations{{Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Delete},
+				Rule: admissionregistrationv1.Rule{APIGroups: []string{"g"}, Resources: resources}}},
+		})
+	}
+	return csv
 }

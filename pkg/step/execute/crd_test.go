@@ -5,9 +5,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 	"github.com/remit-olm/remit/pkg/step"
+	"github.com/remit-olm/remit/test/env/proofs"
 )
 
 type edit func(spec map[string]any)
@@ -65,9 +67,10 @@ func TestServes(t *testing.T) {
 
 func TestOnlyTheDefaultAccountWritesProtectedGroups(t *testing.T) {
 	for group, protected := range map[string]bool{
-		"example.com": false, "cluster.x-k8s.io": false, "myk8s.io": false, "": false,
+		"example.com": false, "cluster.x-k8s.io": false, "myk8s.io": false, "sample.remit.dev": false,
 		"k8s.io": true, "gateway.networking.k8s.io": true, "a.kubernetes.io": true,
-		"operators.coreos.com": true, "packages.operators.coreos.com": true, "binding.operators.coreos.com": false,
+		"operators.coreos.com": true, "packages.operators.coreos.com": true, "binding.operators.coreos.com": true,
+		"x.olm.operatorframework.io": true, "remit.dev": true, "nodots": true,
 	} {
 		want := crd(with(group, "group"))
 		s := State{Step: step.Step{Object: want}}
@@ -83,20 +86,74 @@ func TestOnlyTheDefaultAccountWritesProtectedGroups(t *testing.T) {
 	}
 }
 
+// Whoever serves one version of a group decides, by its priority, what clients take for the group's own.
+func TestACRDKeepsOutOfTheGroupOfSomebodyElsesAPIService(t *testing.T) {
+	owner := ownerutil.Owner{Lineage: ownerutil.Lineage{Package: "p", Namespace: "n"}, CSV: "p.v1", Proofs: proofs.Keys()}
+	other := owner
+	other.Namespace = "m"
+	aggregated := func(group string) *apiregistrationv1.APIService {
+		api := &apiregistrationv1.APIService{Spec: apiregistrationv1.APIServiceSpec{Group: group, Version: "v7", Service: &apiregistrationv1.ServiceReference{}}}
+		api.Name = "v7." + group
+		return api
+	}
+	local := func(kept string) *apiregistrationv1.APIService {
+		api := aggregated("example.com")
+		api.Spec.Service, api.Labels = nil, map[string]string{labelAutomanaged: kept}
+		return api
+	}
+	by := func(owner ownerutil.Owner) *apiregistrationv1.APIService {
+		api := aggregated("example.com")
+		proofs.Mark(api, owner)
+		return api
+	}
+	for _, tc := range []struct {
+		name     string
+		api      *apiregistrationv1.APIService
+		reserved bool
+	}{
+		{"another API server's", aggregated("example.com"), true},
+		{"in another case", aggregated("Example.com."), true},
+		{"of another group", aggregated("x.example.com"), false},
+		{"the API server's own", local("onstart"), true},
+		{"of a CustomResourceDefinition", local("true"), false},
+		{"of the same install", by(owner), false},
+		{"of another install", by(other), true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			e := &Executor{apis: []apiregistrationv1.APIService{*tc.api}}
+			s := State{Step: step.Step{Object: crd(serving("v1", "v2")), Owner: owner}}
+			mine := crd()
+			proofs.Mark(mine, owner)
+			for _, live := range []*unstructured.Unstructured{nil, mine} {
+				s.Live = live
+				if !tc.reserved {
+					require.NoError(t, e.check(s))
+					continue
+				}
+				require.ErrorContains(t, e.check(s), "which APIService \""+tc.api.Name+"\" serves: only the installation's default account")
+			}
+			s.Live = crd(serving("v1", "v2"))
+			require.NoError(t, e.check(s), "what is served already is not written")
+			s.Live, e.IsDefault = nil, true
+			require.NoError(t, e.check(s))
+		})
+	}
+}
+
 func TestACRDOfSomebodyElseIsInTheWayWhereItDoesNotServe(t *testing.T) {
-	owner := ownerutil.Owner{Lineage: ownerutil.Lineage{Package: "p", Namespace: "n"}, CSV: "p.v1"}
+	owner := ownerutil.Owner{Lineage: ownerutil.Lineage{Package: "p", Namespace: "n"}, CSV: "p.v1", Proofs: proofs.Keys()}
 	want := step.Step{Object: crd(serving("v1", "v2")), Owner: owner}
 
 	require.ErrorContains(t, (&Executor{}).check(State{Step: want, Live: crd()}), `does not carry the marks of package "p" in namespace "n"`)
 	mine := crd()
-	mine.SetLabels(owner.Labels())
+	proofs.Mark(mine, owner)
 	require.NoError(t, (&Executor{}).check(State{Step: want, Live: mine}))
 }
 
 func TestACRDDoesNotLoseAVersionThatObjectsAreStoredIn(t *testing.T) {
-	owner := ownerutil.Owner{Lineage: ownerutil.Lineage{Package: "op", Namespace: "ns"}, CSV: "op.v2"}
+	owner := ownerutil.Owner{Lineage: ownerutil.Lineage{Package: "op", Namespace: "ns"}, CSV: "op.v2", Proofs: proofs.Keys()}
 	live := crd(serving("v1", "v2"))
-	live.SetLabels(owner.Labels())
+	proofs.Mark(live, owner)
 	stored := func(versions ...any) { live.Object["status"] = map[string]any{"storedVersions": versions} }
 	s := State{Step: step.Step{Object: crd(serving("v2")), Owner: owner}, Live: live}
 	stored("v1", "v2")

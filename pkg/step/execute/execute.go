@@ -2,17 +2,17 @@ package execute
 
 import (
 	"context"
-	"errors"
-	"fmt"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/pkg/lib/apply"
+	"github.com/remit-olm/remit/pkg/rbac"
 	"github.com/remit-olm/remit/pkg/step"
 )
 
@@ -27,7 +27,14 @@ type Executor struct {
 	IsDefault bool
 	// Facts reads CustomResourceDefinitions, which an account need not be allowed to read.
 	Facts client.Reader
+	// APIServices reads APIServices, from a cache for choice.
+	APIServices client.Reader
 
+	// RBAC tells which bindings wait for a role of an operator.
+	RBAC rbac.Listers
+
+	// apis are the APIServices of the cluster, where the plan has CustomResourceDefinitions.
+	apis []apiregistrationv1.APIService
 	// csvs are the UIDs of the plan's ClusterServiceVersions that exist, for owner references.
 	csvs map[types.NamespacedName]types.UID
 }
@@ -46,6 +53,9 @@ type State struct {
 // the first write.
 func (e *Executor) Gather(ctx context.Context, steps []step.Step) ([]State, error) {
 	e.csvs = map[types.NamespacedName]types.UID{}
+	if err := e.gatherAPIs(ctx, steps); err != nil {
+		return nil, err
+	}
 	states := make([]State, 0, len(steps))
 	planned := PlannedKinds(steps)
 	for _, s := range steps {
@@ -86,20 +96,14 @@ func (e *Executor) check(s State) error {
 		if s.Live != nil && Serves(s.Live, s.Step.Object) {
 			return nil
 		}
-		if isProtected(s.Step.Object) && !e.IsDefault {
-			return fmt.Errorf("%s is of a protected API group: only the installation's default account may write it",
-				apply.Describe(s.Step.Object))
+		if err := e.reserved(s.Step); err != nil && !e.IsDefault {
+			return err
 		}
 	}
-	return apply.Check(s.Live, s.Step.Object, s.ours)
-}
-
-// ours is rule 7: only what carries this lineage's mark may be changed.
-func (s State) ours(live *unstructured.Unstructured) error {
-	if s.Step.Owner.Owns(live) {
-		return nil
+	if s.Live == nil {
+		return Awaited(e.RBAC, s.Step.Object, s.Step.Owner)
 	}
-	return errors.New(s.Step.Owner.Stranger())
+	return apply.Check(s.Live, s.Step.Object, s.Step.Owner)
 }
 
 // Done is a step that is done: the status to show, Present where nothing had to be written and Created where
@@ -120,7 +124,7 @@ func (e *Executor) Do(ctx context.Context, s State) (Done, error) {
 		}
 		keepConversion(desired, s.Live)
 	}
-	result, live, err := apply.From(ctx, writer, s.Live, desired, s.ours)
+	result, live, err := apply.From(ctx, writer, s.Live, desired, s.Step.Owner)
 	if err != nil {
 		return Done{Status: operatorsv1alpha1.StepStatusUnknown}, err
 	}

@@ -10,11 +10,25 @@ import (
 
 const catalog = "system:serviceaccount:remit:remit-catalog"
 
-var self = Self{Namespace: "remit", Users: []string{catalog}}
+var self = Self{Namespace: "remit", Catalogs: "remit-catalogs", Users: []string{catalog}}
 
 func request(verb, group, resource, subresource, namespace string) Event {
 	return Event{Verb: verb, User: User{Username: catalog},
 		Object: &Object{APIGroup: group, Resource: resource, Subresource: subresource, Namespace: namespace, Name: "x"}}
+}
+
+// finalizers is a patch of a ClusterServiceVersion that is being deleted.
+func finalizers() Event {
+	e := request("patch", operators, "clusterserviceversions", "", "t1")
+	e.Sent = []byte(`{"metadata":{"finalizers":null,"resourceVersion":"7"}}`)
+	e.Returned = []byte(`{"metadata":{"name":"x","deletionTimestamp":"2026-01-01T00:00:00Z"},"spec":{}}`)
+	e.Response.Code = 200
+	return e
+}
+
+func with(e Event, edit func(*Event)) Event {
+	edit(&e)
+	return e
 }
 
 func TestTheClosedListAllows(t *testing.T) {
@@ -22,16 +36,20 @@ func TestTheClosedListAllows(t *testing.T) {
 		"a status":                     request("patch", operators, "installplans", "status", "t1"),
 		"an event":                     request("create", "events.k8s.io", "events", "", "t1"),
 		"its lease":                    request("update", "coordination.k8s.io", "leases", "", "remit"),
-		"its ConfigMap":                request("patch", "", "configmaps", "", "remit"),
 		"an InstallPlan":               request("create", operators, "installplans", "", "t1"),
 		"a token":                      request("create", "", "serviceaccounts", "token", "t1"),
 		"a SubjectAccessReview":        request("create", "authorization.k8s.io", "subjectaccessreviews", "", ""),
-		"the finalizer of a CSV":       request("patch", operators, "clusterserviceversions", "", "t1"),
+		"the finalizer of a CSV":       finalizers(),
+		"a finalizer that has changed": with(finalizers(), func(e *Event) { e.Response.Code, e.Returned = 409, nil }),
 		"a read":                       request("list", "rbac.authorization.k8s.io", "roles", "", ""),
-		"a registry's Pod":             request("create", "", "pods", "", "remit"),
-		"a registry's Service":         request("patch", "", "services", "", "remit"),
-		"a registry's ServiceAccount":  request("delete", "", "serviceaccounts", "", "remit"),
-		"its own Secrets":              request("get", "", "secrets", "", "remit"),
+		"a registry's Pod":             request("create", "", "pods", "", "remit-catalogs"),
+		"a registry's Service":         request("patch", "", "services", "", "remit-catalogs"),
+		"a registry's ServiceAccount":  request("delete", "", "serviceaccounts", "", "remit-catalogs"),
+		"a global pull secret":         request("get", "", "secrets", "", "remit-catalogs"),
+		"the keys of proofs": {Verb: "patch", User: User{Username: catalog},
+			Object: &Object{Resource: "secrets", Namespace: "remit", Name: "remit-proof"}},
+		"the keys of proofs, to follow them": {Verb: "watch", User: User{Username: catalog},
+			Object: &Object{Resource: "secrets", Namespace: "remit", Name: "remit-proof"}},
 		"a path that is not the API's": {Verb: "get", RequestURI: "/version"},
 	} {
 		t.Run(name, func(t *testing.T) { require.True(t, self.Allows(e), "%+v", e) })
@@ -40,25 +58,39 @@ func TestTheClosedListAllows(t *testing.T) {
 
 func TestTheClosedListRefuses(t *testing.T) {
 	for name, e := range map[string]Event{
-		"a Role":                            request("create", "rbac.authorization.k8s.io", "roles", "", "t1"),
-		"a Deployment":                      request("patch", "apps", "deployments", "", "t1"),
-		"a Secret":                          request("update", "", "secrets", "", "remit"),
-		"a tenant's Secrets even to read":   request("list", "", "secrets", "", ""),
-		"a tenant's ConfigMap":              request("create", "", "configmaps", "", "t1"),
-		"a tenant's lease":                  request("update", "coordination.k8s.io", "leases", "", "t1"),
-		"a tenant's Pod":                    request("create", "", "pods", "", "t1"),
-		"a tenant's Service":                request("patch", "", "services", "", "t1"),
-		"the status of a Pod of its own":    request("patch", "", "pods", "status", "remit"),
-		"to get into a Pod of its own":      request("create", "", "pods", "exec", "remit"),
-		"all Pods of its own":               request("deletecollection", "", "pods", "", "remit"),
-		"a ServiceAccount":                  request("create", "", "serviceaccounts", "", "t1"),
-		"a token by another verb":           request("patch", "", "serviceaccounts", "token", "t1"),
-		"a CRD":                             request("patch", "apiextensions.k8s.io", "customresourcedefinitions", "", ""),
-		"to delete an InstallPlan":          request("delete", operators, "installplans", "", "t1"),
-		"the spec of an InstallPlan":        request("patch", operators, "installplans", "", "t1"),
-		"the spec of an OperatorGroup":      request("update", operators, "operatorgroups", "", "t1"),
-		"a status outside of its API":       request("patch", "apps", "deployments", "status", "t1"),
-		"a path that is not the API's":      {Verb: "post", RequestURI: "/x"},
+		"a Role":                           request("create", "rbac.authorization.k8s.io", "roles", "", "t1"),
+		"a Deployment":                     request("patch", "apps", "deployments", "", "t1"),
+		"a Secret":                         request("update", "", "secrets", "", "remit"),
+		"another Secret of its own":        request("patch", "", "secrets", "", "remit"),
+		"a tenant's Secrets even to read":  request("list", "", "secrets", "", ""),
+		"a tenant's ConfigMap":             request("create", "", "configmaps", "", "t1"),
+		"the Secrets beside it, to read":   request("get", "", "secrets", "", "remit"),
+		"all global pull secrets":          request("list", "", "secrets", "", "remit-catalogs"),
+		"a ConfigMap of its own namespace": request("patch", "", "configmaps", "", "remit"),
+		"a Pod of its own namespace":       request("create", "", "pods", "", "remit"),
+		"a lease that is not there":        request("create", "coordination.k8s.io", "leases", "", "remit"),
+		"a tenant's lease":                 request("update", "coordination.k8s.io", "leases", "", "t1"),
+		"a tenant's Pod":                   request("create", "", "pods", "", "t1"),
+		"a tenant's Service":               request("patch", "", "services", "", "t1"),
+		"the status of a Pod of its own":   request("patch", "", "pods", "status", "remit-catalogs"),
+		"to get into a Pod of its own":     request("create", "", "pods", "exec", "remit-catalogs"),
+		"all Pods of its own":              request("deletecollection", "", "pods", "", "remit-catalogs"),
+		"a ServiceAccount":                 request("create", "", "serviceaccounts", "", "t1"),
+		"a token by another verb":          request("patch", "", "serviceaccounts", "token", "t1"),
+		"a CRD":                            request("patch", "apiextensions.k8s.io", "customresourcedefinitions", "", ""),
+		"to delete an InstallPlan":         request("delete", operators, "installplans", "", "t1"),
+		"the spec of an InstallPlan":       request("patch", operators, "installplans", "", "t1"),
+		"the spec of an OperatorGroup":     request("update", operators, "operatorgroups", "", "t1"),
+		"a status outside of its API":      request("patch", "apps", "deployments", "status", "t1"),
+		"a path that is not the API's":     {Verb: "post", RequestURI: "/x"},
+		"a dry run of a Role": with(request("create", "rbac.authorization.k8s.io", "roles", "", "t1"),
+			func(e *Event) { e.RequestURI = "/x?dryRun=All" }),
+		"a CSV of which nothing is known":   request("patch", operators, "clusterserviceversions", "", "t1"),
+		"a CSV that is not being deleted":   with(finalizers(), func(e *Event) { e.Returned = []byte(`{"metadata":{"name":"x"}}`) }),
+		"the spec of a CSV":                 with(finalizers(), func(e *Event) { e.Sent = []byte(`{"metadata":{"finalizers":null},"spec":{}}`) }),
+		"an annotation of a CSV":            with(finalizers(), func(e *Event) { e.Sent = []byte(`{"metadata":{"annotations":{"a":"b"}}}`) }),
+		"a JSON patch of a CSV":             with(finalizers(), func(e *Event) { e.Sent = []byte(`[{"op":"remove","path":"/metadata/finalizers"}]`) }),
+		"a finalizer that was refused":      with(finalizers(), func(e *Event) { e.Response.Code = 403 }),
 		"a verb that nobody has thought of": request("deletecollection", operators, "clusterserviceversions", "", "t1"),
 	} {
 		t.Run(name, func(t *testing.T) { require.False(t, self.Allows(e), "%+v", e) })

@@ -27,6 +27,10 @@ type Event struct {
 	// Received and Answered are when the API server had the request and was done with it.
 	Received time.Time `json:"requestReceivedTimestamp"`
 	Answered time.Time `json:"stageTimestamp"`
+	// Sent and Returned are the objects of the request and of its answer, of the few kinds of requests of which the
+	// control plane's audit policy keeps them.
+	Sent     json.RawMessage `json:"requestObject"`
+	Returned json.RawMessage `json:"responseObject"`
 	// Annotations are what admission noted, among others that a webhook did not answer.
 	Annotations map[string]string `json:"annotations"`
 }
@@ -48,9 +52,14 @@ type Object struct {
 
 // IsWrite says whether the request could have changed anything; a dry run cannot.
 func (e Event) IsWrite() bool {
-	if strings.Contains(e.RequestURI, "dryRun=All") {
-		return false
-	}
+	return e.AsksToWrite() && !strings.Contains(e.RequestURI, "dryRun=All")
+}
+
+// Wrote says whether the request has changed something.
+func (e Event) Wrote() bool { return e.IsWrite() && e.Response.Code/100 == 2 }
+
+// AsksToWrite says whether the verb is one that writes: a dry run needs the same permissions.
+func (e Event) AsksToWrite() bool {
 	switch e.Verb {
 	case "get", "list", "watch", "head", "options":
 		return false

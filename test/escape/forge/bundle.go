@@ -116,6 +116,11 @@ func (c CSV) PodSpec(value any, fields ...string) CSV {
 	return c.deployment(value, append([]string{"spec", "template", "spec"}, fields...)...)
 }
 
+// PodMetadata changes a field of the metadata of that template.
+func (c CSV) PodMetadata(value any, fields ...string) CSV {
+	return c.deployment(value, append([]string{"spec", "template", "metadata"}, fields...)...)
+}
+
 // Apart names its Deployment and ServiceAccount otherwise, so that it fits into a namespace with others.
 func (c CSV) Apart(name string) CSV {
 	c.deployment(name, "name").PodSpec(name, "serviceAccountName")

@@ -1,188 +1,151 @@
 package oracle
 
 import (
+	"context"
 	"fmt"
 	"slices"
 
-	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	rbacv1listers "k8s.io/client-go/listers/rbac/v1"
-	toolscache "k8s.io/client-go/tools/cache"
-
-	"github.com/remit-olm/remit/pkg/rbac"
 )
 
-// Rules are what somebody holds, by scope: rbac.ClusterScope, and namespaces.
+// Rules are what somebody holds, by scope: clusterScope, and namespaces.
 type Rules map[string][]rbacv1.PolicyRule
 
-// rbacWorld is the RBAC of a Snapshot.
-type rbacWorld struct {
-	rbac.Listers
-	namespaces      []string
-	serviceAccounts []types.NamespacedName
-	bindings        []binding
+// claim is what must be held by the account too.
+type claim struct {
+	what  string
+	scope string
+	rules []rbacv1.PolicyRule
 }
 
-// binding is a RoleBinding, or a ClusterRoleBinding in rbac.ClusterScope.
-type binding struct {
-	key Key
-	ref rbacv1.RoleRef
+// bound is what the accounts of a scene hold.
+type bound struct {
+	authority *authority
+	scene     *Scene
+	// union stands for all accounts, and for what they once held, in the scene's namespace and in the whole cluster; made
+	// when it is needed.
+	union *identity
+	gone  func()
 }
 
-func rbacResource(name string) schema.GroupResource {
-	return schema.GroupResource{Group: rbacv1.GroupName, Resource: name}
+func (b *bound) close() {
+	if b.gone != nil {
+		b.gone()
+	}
 }
 
-func readRBAC(s *Snapshot) (*rbacWorld, error) {
-	roles, err := indexed[rbacv1.Role](s, "roles")
-	if err != nil {
-		return nil, err
-	}
-	clusterRoles, err := indexed[rbacv1.ClusterRole](s, "clusterroles")
-	if err != nil {
-		return nil, err
-	}
-	roleBindings, err := indexed[rbacv1.RoleBinding](s, "rolebindings")
-	if err != nil {
-		return nil, err
-	}
-	clusterRoleBindings, err := indexed[rbacv1.ClusterRoleBinding](s, "clusterrolebindings")
-	if err != nil {
-		return nil, err
-	}
-	w := &rbacWorld{Listers: rbac.Listers{
-		Roles:               rbacv1listers.NewRoleLister(roles),
-		RoleBindings:        rbac.NewRoleBindingLister(roleBindings),
-		ClusterRoles:        rbacv1listers.NewClusterRoleLister(clusterRoles),
-		ClusterRoleBindings: rbac.NewClusterRoleBindingLister(clusterRoleBindings),
-	}}
-	for _, obj := range roleBindings.List() {
-		if b, ok := obj.(*rbacv1.RoleBinding); ok {
-			w.bindings = append(w.bindings, binding{Key{rbacResource("rolebindings"), b.Namespace, b.Name}, b.RoleRef})
+// exceeded says what of the rules none of the accounts holds, nor all of them together.
+func (b *bound) exceeded(ctx context.Context, scope string, rules []rbacv1.PolicyRule) ([]string, error) {
+	var missing []string
+	for i, account := range b.scene.boundIn(scope) {
+		lines, err := b.authority.beyond(ctx, serviceAccount(account), scope, rules)
+		if err != nil || len(lines) == 0 {
+			return nil, err
+		}
+		if i == 0 {
+			missing = lines
 		}
 	}
-	for _, obj := range clusterRoleBindings.List() {
-		if b, ok := obj.(*rbacv1.ClusterRoleBinding); ok {
-			w.bindings = append(w.bindings, binding{Key{rbacResource("clusterrolebindings"), "", b.Name}, b.RoleRef})
-		}
+	if len(b.scene.Accounts) == 1 && b.scene.held == nil || scope != clusterScope && scope != b.scene.Namespace {
+		return missing, nil
 	}
-	return w, w.readIdentities(s)
+	if err := b.unite(ctx); err != nil {
+		return nil, err
+	}
+	if scope != clusterScope {
+		scope = ownNamespace
+	}
+	return b.authority.beyond(ctx, *b.union, scope, rules)
 }
 
-func (w *rbacWorld) readIdentities(s *Snapshot) error {
-	accounts, err := items[corev1.ServiceAccount](s, schema.GroupResource{Resource: "serviceaccounts"})
-	if err != nil {
-		return err
+func (b *bound) unite(ctx context.Context) error {
+	if b.union != nil {
+		return nil
 	}
-	for i := range accounts {
-		w.serviceAccounts = append(w.serviceAccounts, types.NamespacedName{Namespace: accounts[i].Namespace, Name: accounts[i].Name})
+	all := Rules{}
+	for scope, rules := range b.scene.held {
+		all[scope] = rules
 	}
-	namespaces, err := items[corev1.Namespace](s, schema.GroupResource{Resource: "namespaces"})
-	for i := range namespaces {
-		w.namespaces = append(w.namespaces, namespaces[i].Name)
+	for _, scope := range []string{clusterScope, b.scene.Namespace} {
+		for _, account := range b.scene.Accounts {
+			rules, err := b.authority.rules(ctx, serviceAccount(account), scope)
+			if err != nil {
+				return err
+			}
+			all[scope] = append(all[scope], rules...)
+		}
 	}
+	own := slices.DeleteFunc(all[b.scene.Namespace], func(r rbacv1.PolicyRule) bool { return len(r.NonResourceURLs) > 0 })
+	who, gone, err := b.authority.stand(ctx, "remit-oracle-"+b.scene.Namespace, all[clusterScope], own)
+	b.union, b.gone = &who, gone
 	return err
 }
 
-func indexed[T any](s *Snapshot, resource string) (toolscache.Indexer, error) {
-	indexer := toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{
-		toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc,
-	})
-	list, err := items[T](s, rbacResource(resource))
-	for i := range list {
-		if err := indexer.Add(&list[i]); err != nil {
-			return nil, err
-		}
+// judge holds claims against the bound, those of one scope in one question.
+func (b *bound) judge(ctx context.Context, claims []claim) ([]string, error) {
+	together := Rules{}
+	for _, c := range claims {
+		together[c.scope] = append(together[c.scope], c.rules...)
 	}
-	return indexer, err
-}
-
-// heldBy is all that a ServiceAccount holds, anywhere.
-func (w *rbacWorld) heldBy(key types.NamespacedName) (Rules, error) {
-	out := Rules{}
-	for _, scope := range append([]string{rbac.ClusterScope}, w.namespaces...) {
-		rules, err := w.Held(rbac.ServiceAccount(key.Namespace, key.Name), scope)
+	suspect := map[string]bool{}
+	for scope, rules := range together {
+		lines, err := b.exceeded(ctx, scope, rules)
 		if err != nil {
 			return nil, err
 		}
-		out[scope] = rules
+		suspect[scope] = len(lines) > 0
 	}
-	return out, nil
-}
-
-// with is both.
-func (r Rules) with(more Rules) Rules {
-	out := Rules{}
-	for _, rules := range []Rules{r, more} {
-		for scope, list := range rules {
-			out[scope] = append(out[scope], list...)
-		}
-	}
-	return out
-}
-
-// beyond says what of the rules the bound does not cover, scope by scope, in sorted lines. What is bound
-// in the whole cluster is so in a namespace that the bound does not know.
-func (r Rules) beyond(bound Rules) []string {
 	var out []string
-	for scope, rules := range r {
-		limit, ok := bound[scope]
-		if !ok {
-			limit = bound[rbac.ClusterScope]
+	for _, c := range claims {
+		if !suspect[c.scope] {
+			continue
 		}
-		if scope != rbac.ClusterScope { // URLs are of no namespace: a binding there gives none
-			rules = slices.DeleteFunc(slices.Clone(rules), func(r rbacv1.PolicyRule) bool { return len(r.NonResourceURLs) > 0 })
+		lines, err := b.exceeded(ctx, c.scope, c.rules)
+		if err != nil {
+			return nil, err
 		}
-		for _, rule := range rbac.Missing(limit, rules) {
-			out = append(out, fmt.Sprintf("in %q %s", scope, rbac.Line(rule)))
+		for _, line := range lines {
+			out = append(out, fmt.Sprintf("%s: in %q %s", c.what, c.scope, line))
 		}
 	}
 	slices.Sort(out)
-	return out
+	return out, nil
 }
 
-// checkBound is I1.
-func checkBound(w *rbacWorld, scene *Scene, before *Snapshot, own map[Key]bool) ([]string, error) {
-	bound, err := w.bound(scene)
-	if err != nil {
-		return nil, err
-	}
-	var out []string
-	for _, sa := range w.serviceAccounts {
-		if sa.Namespace != scene.Namespace || slices.Contains(scene.Stronger, sa.Name) {
-			continue
-		}
-		holds, err := w.heldBy(sa)
+// claims are all that a ServiceAccount holds.
+func (b *bound) claims(ctx context.Context, w *rbacWorld, sa types.NamespacedName, what string) ([]claim, error) {
+	var out []claim
+	for _, scope := range w.scopes(sa) {
+		rules, err := b.authority.rules(ctx, serviceAccount(sa), scope)
 		if err != nil {
 			return nil, err
 		}
-		for _, line := range holds.beyond(bound) {
-			out = append(out, fmt.Sprintf("ServiceAccount %s holds what its account does not: %s", sa, line))
-		}
-	}
-	for _, b := range w.bindings {
-		if _, old := before.objects[b.key]; old || own[b.key] || b.key.Namespace == pulseNamespace {
-			continue
-		}
-		rules, _ := w.RulesOf(b.ref, b.key.Namespace) // a role that is not there gives nothing
-		for _, line := range (Rules{b.key.Namespace: rules}).beyond(bound) {
-			out = append(out, fmt.Sprintf("%s gives what the account does not hold: %s", b.key, line))
-		}
+		out = append(out, claim{what, scope, rules})
 	}
 	return out, nil
 }
 
-// bound is what the scene's accounts hold now, and what they were seen to hold.
-func (w *rbacWorld) bound(scene *Scene) (Rules, error) {
-	bound := scene.held
-	for _, account := range scene.Accounts {
-		holds, err := w.heldBy(account)
+// checkBound is I1.
+func (b *bound) checkBound(ctx context.Context, w *rbacWorld, before *Snapshot, log *ledger) ([]string, error) {
+	var claims []claim
+	for _, sa := range w.serviceAccounts {
+		if sa.Namespace != b.scene.Namespace || slices.Contains(b.scene.Stronger, sa.Name) || slices.Contains(b.scene.Accounts, sa) {
+			continue
+		}
+		more, err := b.claims(ctx, w, sa, fmt.Sprintf("ServiceAccount %s holds what its account does not", sa))
 		if err != nil {
 			return nil, err
 		}
-		bound = bound.with(holds)
+		claims = append(claims, more...)
 	}
-	return bound, nil
+	for _, rb := range w.bindings {
+		_, old := before.objects[rb.key]
+		if old || log.byTest(Change{Key: rb.key, How: made}) || rb.key.Namespace == pulseNamespace ||
+			rb.key.Namespace != "" && !w.alive[rb.key.Namespace] {
+			continue
+		}
+		claims = append(claims, claim{rb.key.String() + " gives what the account does not hold", rb.key.Namespace, w.given(rb)})
+	}
+	return b.judge(ctx, claims)
 }

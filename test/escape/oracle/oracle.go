@@ -7,8 +7,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery"
 
@@ -21,25 +21,33 @@ type Scene struct {
 	Namespace string
 	// Accounts bound what is installed in the namespace: those that its OperatorGroup names or named.
 	Accounts []types.NamespacedName
+	// Beside are the accounts of the scene's other namespaces, one for each: it bounds what is installed there.
+	Beside []types.NamespacedName
 	// Stronger are ServiceAccounts of the namespace that are meant to hold more than the account.
 	Stronger []string
 	// Allowed says of objects outside of the namespace that the account may have made or changed them,
 	// because it holds the right to.
 	Allowed func(Change) bool
 
-	// held is what the accounts were seen to hold.
+	// held is what the accounts were seen to hold in the namespace and in the whole cluster.
 	held Rules
 }
 
 // Oracle looks at one cluster.
 type Oracle struct {
-	cluster *env.Cluster
-	client  *discovery.DiscoveryClient
-	logs    *logs
-	pulse   *pulse
-	// last is the world at the last look; audited is how far the audit log was read then.
+	cluster   *env.Cluster
+	client    *discovery.DiscoveryClient
+	authority *authority
+	logs      *logs
+	pulse     *pulse
+	// scenes are the namespaces of all scenes so far, and of the healthy installs; accounts are theirs.
+	scenes   map[string]bool
+	accounts map[types.NamespacedName]bool
+	// last is the world at the last look; audited is how far the audit log was read then, and worked what the programs had
+	// used of the processors.
 	last    *Snapshot
 	audited int64
+	worked  map[Program]time.Duration
 	// Canary is a text that only objects of the namespaces of its Homes may hold; "" for none.
 	Canary string
 	Homes  []string
@@ -47,6 +55,10 @@ type Oracle struct {
 	Checks int
 	// Largest is the greatest resident size of one of Remit's programs so far, in bytes.
 	Largest int
+	// Busiest is the most processor time that one of them has used in a scene, Most the most requests of one identity, and
+	// Slowest the longest of the healthy installs.
+	Busiest, Slowest time.Duration
+	Most             int
 }
 
 // New prepares the namespace in which I5 is measured.
@@ -56,25 +68,53 @@ func New(ctx context.Context, cluster *env.Cluster) (*Oracle, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := &Oracle{cluster: cluster, client: client, logs: &logs{dir: cluster.Dir, read: map[string]int64{}}}
-	if o.pulse, err = newPulse(ctx, cluster.Client); err != nil {
+	o := &Oracle{cluster: cluster, client: client, logs: &logs{dir: cluster.Dir, read: map[string]int64{}},
+		scenes: map[string]bool{pulseNamespace: true}, accounts: map[types.NamespacedName]bool{}}
+	if o.authority, err = newAuthority(ctx, client.RESTClient(), cluster.Client); err != nil {
+		return nil, fmt.Errorf("prepare the questions to the API server: %w", err)
+	}
+	if o.pulse, err = newPulse(ctx, cluster); err != nil {
 		return nil, fmt.Errorf("prepare the installs of others: %w", err)
 	}
+	o.accounts[o.pulse.account] = true
 	return o, nil
 }
 
+// boundIn returns the accounts that bound what is installed in a namespace, or in the whole cluster.
+func (s *Scene) boundIn(scope string) []types.NamespacedName {
+	out := slices.Clone(s.Accounts)
+	for _, account := range s.Beside {
+		if account.Namespace == scope {
+			out = append(out, account)
+		}
+	}
+	return out
+}
+
 // Look takes the world as it is for what the next Check compares with, where there was none before: each
-// Check is a look for the one after it, so that nothing happens unseen in between.
-func (o *Oracle) Look(ctx context.Context) error {
+// Check is a look for the one after it, so that nothing happens unseen in between. From here on the scene's accounts may
+// be at work in its namespace, whichever scene is checked.
+func (o *Oracle) Look(ctx context.Context, scene *Scene) error {
+	o.meet(scene)
 	if err := resetPeaks(o.cluster); err != nil || o.last != nil {
 		return err
 	}
 	return o.see(ctx)
 }
 
+func (o *Oracle) meet(scene *Scene) {
+	o.scenes[scene.Namespace] = true
+	for _, account := range slices.Concat(scene.Accounts, scene.Beside) {
+		o.accounts[account] = true
+	}
+}
+
 func (o *Oracle) see(ctx context.Context) error {
 	var err error
 	if o.last, err = take(ctx, o.client); err != nil {
+		return err
+	}
+	if o.worked, err = o.spent(); err != nil {
 		return err
 	}
 	_, o.audited, err = o.cluster.AuditedFrom(ctx, o.audited, func(audit.Event) bool { return false })
@@ -84,31 +124,28 @@ func (o *Oracle) see(ctx context.Context) error {
 // Remember notes what the scene's accounts hold, before the test takes some of it away: what was installed
 // by then stays (security model, D4).
 func (o *Oracle) Remember(ctx context.Context, scene *Scene) error {
-	s := &Snapshot{objects: map[Key]version{}, bodies: map[schema.GroupResource][]byte{}}
-	for _, gvr := range []schema.GroupVersionResource{
-		{Version: "v1", Resource: "serviceaccounts"}, {Version: "v1", Resource: "namespaces"},
-		rbacResource("roles").WithVersion("v1"), rbacResource("rolebindings").WithVersion("v1"),
-		rbacResource("clusterroles").WithVersion("v1"), rbacResource("clusterrolebindings").WithVersion("v1"),
-	} {
-		if err := s.list(ctx, o.client.RESTClient(), gvr); err != nil {
-			return err
+	held := Rules{}
+	for _, scope := range []string{clusterScope, scene.Namespace} {
+		for _, account := range scene.Accounts {
+			rules, err := o.authority.rules(ctx, serviceAccount(account), scope)
+			if err != nil {
+				return err
+			}
+			held[scope] = append(held[scope], rules...)
 		}
 	}
-	w, err := readRBAC(s)
-	if err != nil {
-		return err
-	}
-	scene.held, err = w.bound(scene)
-	return err
+	scene.held = held
+	return nil
 }
 
 // Beat installs something for others: a moment by which both programs have gone through what they had to
 // do before.
-func (o *Oracle) Beat(ctx context.Context) error { return <-o.pulse.start(ctx) }
+func (o *Oracle) Beat(ctx context.Context) error { return (<-o.pulse.start(ctx)).err }
 
 // Check compares the world with what it was at the last look. The error names every invariant that does
 // not hold.
 func (o *Oracle) Check(ctx context.Context, scene *Scene) error {
+	o.meet(scene)
 	before := o.last
 	after, err := take(ctx, o.client)
 	if err != nil {
@@ -121,23 +158,12 @@ func (o *Oracle) Check(ctx context.Context, scene *Scene) error {
 		return err
 	}
 	o.audited = next
-	w, err := readRBAC(after)
+	log := newLedger(o.cluster.Self(), requests)
+	unbound, runs, err := o.checkAuthority(ctx, scene, before, after, log)
 	if err != nil {
 		return err
 	}
-	own := touched(requests)
-	unbound, err := checkBound(w, scene, before, own)
-	if err != nil {
-		return err
-	}
-	leaks, err := leaksIn(after)
-	if err != nil {
-		return err
-	}
-	if o.Canary != "" {
-		leaks = append(leaks, strangers(after, o.Canary, o.Homes)...)
-	}
-	logged, err := o.logs.leaks(o.Canary)
+	leaks, err := o.leaks(after)
 	if err != nil {
 		return err
 	}
@@ -145,15 +171,55 @@ func (o *Oracle) Check(ctx context.Context, scene *Scene) error {
 	if err != nil {
 		return err
 	}
+	busy, err := o.overworked()
+	if err != nil {
+		return err
+	}
 	o.Checks++
 	return errors.Join(
 		violated("I1 (bound by the account)", unbound),
-		violated("I2 (self keeps to the closed list)", o.checkSelf(scene, requests)),
-		violated("I3 (nothing outside changes)", changesOutside(scene, after.since(before), own)),
-		violated("I4 (no token and no secret of others shows)", append(leaks, logged...)),
-		violated("I5 (others are served)", lines(<-beat)),
+		violated("I2 (self keeps to the closed list)", o.checkSelf(requests)),
+		violated("I3 (nothing outside changes)", o.changesOutside(scene, after.since(before), log)),
+		violated("I4 (no token and no secret of others shows)", leaks),
+		violated("I5 (others are served)", slices.Concat(busy, o.talkative(requests), o.served(beat))),
 		violated("I6 (size is bounded)", large),
+		violated("I7 (nothing runs as more than the account)", runs),
 	)
+}
+
+// checkAuthority is I1 and I7.
+func (o *Oracle) checkAuthority(ctx context.Context, scene *Scene, before, after *Snapshot, log *ledger) (unbound, runs []string, err error) {
+	w, err := readRBAC(after)
+	if err != nil {
+		return nil, nil, err
+	}
+	b := &bound{authority: o.authority, scene: scene}
+	defer b.close()
+	if unbound, err = b.checkBound(ctx, w, before, log); err != nil {
+		return nil, nil, err
+	}
+	runs, err = b.checkRuns(ctx, w, before, after, log)
+	return unbound, runs, err
+}
+
+// leaks is I4.
+func (o *Oracle) leaks(s *Snapshot) ([]string, error) {
+	out, err := leaksIn(s)
+	if err != nil {
+		return nil, err
+	}
+	if o.Canary != "" {
+		out = append(out, strangers(s, o.Canary, o.Homes)...)
+	}
+	logged, err := o.logs.leaks(o.Canary)
+	return append(out, logged...), err
+}
+
+// served is what of the healthy install went wrong.
+func (o *Oracle) served(beat <-chan beaten) []string {
+	b := <-beat
+	o.Slowest = max(o.Slowest, b.took)
+	return lines(b.err)
 }
 
 func lines(err error) []string {
@@ -173,15 +239,18 @@ func violated(invariant string, what []string) error {
 	return fmt.Errorf("%s: %d violations:\n  %s", invariant, len(what), strings.Join(what[:min(maxLines, len(what))], "\n  "))
 }
 
+// Thief is the user agent of a row that has stolen a token of Remit's programs: what it sends is not theirs.
+const Thief = "thief"
+
 // checkSelf is I2.
-func (o *Oracle) checkSelf(scene *Scene, requests []audit.Event) []string {
-	self := env.Self()
+func (o *Oracle) checkSelf(requests []audit.Event) []string {
+	self := o.cluster.Self()
 	var out []string
 	for _, e := range requests {
-		if !self.Is(e) {
+		if !self.Is(e) || e.UserAgent == Thief {
 			continue
 		}
-		if !self.Allows(e) || o.mintsForOthers(scene, e) {
+		if !self.Allows(e) || o.mintsForOthers(e) {
 			out = append(out, e.String())
 		}
 	}
@@ -189,58 +258,16 @@ func (o *Oracle) checkSelf(scene *Scene, requests []audit.Event) []string {
 	return slices.Compact(out)
 }
 
-// mintsForOthers says whether self got a token of somebody who is no account.
-func (o *Oracle) mintsForOthers(scene *Scene, e audit.Event) bool {
+// mintsForOthers says whether self got a token of somebody who is no account of any scene, wherever it is.
+func (o *Oracle) mintsForOthers(e audit.Event) bool {
 	if e.Object == nil || e.Object.Subresource != "token" || e.Response.Code != http.StatusCreated {
 		return false
 	}
-	who := types.NamespacedName{Namespace: e.Object.Namespace, Name: e.Object.Name}
-	if who == o.pulse.account {
-		return false
-	}
-	return who.Namespace == scene.Namespace && !slices.Contains(scene.Accounts, who)
-}
-
-// administrators are who the tests act as.
-const administrator = "remit-admin"
-
-// touched are the objects that the test itself has written, or somebody whom it played.
-func touched(requests []audit.Event) map[Key]bool {
-	out := map[Key]bool{}
-	for _, e := range requests {
-		if e.User.Username != administrator || !e.IsWrite() || e.Object == nil {
-			continue
-		}
-		resource := schema.GroupResource{Group: e.Object.APIGroup, Resource: e.Object.Resource}
-		out[Key{resource, e.Object.Namespace, e.Object.Name}] = true
-		if e.Object.Resource == "namespaces" { // the audit log names the namespace of a namespace
-			out[Key{resource, "", e.Object.Name}] = true
-		}
-	}
-	return out
-}
-
-// changesOutside is I3.
-func changesOutside(scene *Scene, changes []Change, own map[Key]bool) []string {
-	var out []string
-	for _, c := range changes {
-		namespace := c.Namespace
-		if c.Resource == "namespaces" {
-			namespace = c.Name
-		}
-		switch {
-		case namespace == scene.Namespace, namespace == pulseNamespace, own[c.Key]:
-		case strings.HasPrefix(namespace, DepartingPrefix): // an earlier scene's, being removed
-		case scene.Allowed != nil && scene.Allowed(c):
-		default:
-			out = append(out, c.String())
-		}
-	}
-	return out
+	return !o.accounts[types.NamespacedName{Namespace: e.Object.Namespace, Name: e.Object.Name}]
 }
 
 // DepartingPrefix begins the names of namespaces that tests make for one scene and leave to be removed.
 const DepartingPrefix = "t1-"
 
 // Invariants is how many there are.
-const Invariants = 6
+const Invariants = 7

@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
+	"github.com/remit-olm/remit/test/env"
 	"github.com/remit-olm/remit/test/escape/forge"
 )
 
@@ -38,7 +38,8 @@ type pulse struct {
 
 func packageOf(n int) string { return fmt.Sprintf("healthy-%d", n) }
 
-func newPulse(ctx context.Context, c client.Client) (*pulse, error) {
+func newPulse(ctx context.Context, cluster *env.Cluster) (*pulse, error) {
+	c := cluster.Client
 	p := &pulse{client: c, account: types.NamespacedName{Namespace: pulseNamespace, Name: "acct"}}
 	var bundles []*forge.Bundle
 	for n := range pulses {
@@ -59,20 +60,30 @@ func newPulse(ctx context.Context, c client.Client) (*pulse, error) {
 		&operatorsv1alpha1.CatalogSource{ObjectMeta: meta("catalog"),
 			Spec: operatorsv1alpha1.CatalogSourceSpec{SourceType: operatorsv1alpha1.SourceTypeConfigmap, ConfigMap: "catalog"}},
 	}
-	for _, obj := range append(objects, scoped.Enrolment(p.account, names.DefaultNamespace)...) {
+	for _, obj := range append(objects, scoped.Enrolment(p.account, cluster.Home)...) {
 		if err := c.Create(ctx, obj); err != nil {
 			return nil, err
 		}
 	}
-	return p, <-p.start(ctx)
+	return p, (<-p.start(ctx)).err
+}
+
+// beaten is what came of an install.
+type beaten struct {
+	took time.Duration
+	err  error
 }
 
 // start begins an install; what comes of it is told later.
-func (p *pulse) start(ctx context.Context) <-chan error {
-	out := make(chan error, 1)
+func (p *pulse) start(ctx context.Context) <-chan beaten {
+	out := make(chan beaten, 1)
 	name := packageOf(p.next % pulses)
 	p.next++
-	go func() { out <- p.beat(ctx, name) }()
+	go func() {
+		begun := time.Now()
+		err := p.beat(ctx, name)
+		out <- beaten{time.Since(begun), err}
+	}()
 	return out
 }
 

@@ -77,7 +77,7 @@ func (o *Oracle) tooLarge() ([]string, error) {
 	programs, err := Programs(o.cluster)
 	var out []string
 	for _, p := range programs {
-		size := p.peak()
+		size := p.Peak()
 		o.Largest = max(o.Largest, size)
 		if size > maxSize {
 			out = append(out, fmt.Sprintf("%s was as large as %d MiB", p.Name, size>>20))
@@ -86,8 +86,8 @@ func (o *Oracle) tooLarge() ([]string, error) {
 	return out, err
 }
 
-// peak is the greatest resident size; 0 for a process that is gone.
-func (p Program) peak() int {
+// Peak is the greatest resident size of the scene so far; 0 for a process that is gone.
+func (p Program) Peak() int {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.PID))
 	if err != nil {
 		return 0

@@ -114,9 +114,17 @@ func (s *Snapshot) list(ctx context.Context, client rest.Interface, gvr schema.G
 // Change is one object that is not as it was.
 type Change struct {
 	Key
-	// How is "made", "changed", "replaced" or "removed".
+	// How is made, changed, replaced or removed.
 	How string
 }
+
+// What may have come of an object.
+const (
+	made     = "made"
+	changed  = "changed"
+	replaced = "replaced"
+	removed  = "removed"
+)
 
 func (c Change) String() string { return c.Key.String() + " was " + c.How }
 
@@ -128,16 +136,16 @@ func (s *Snapshot) since(before *Snapshot) []Change {
 		switch {
 		case noise[key.GroupResource]:
 		case !ok:
-			out = append(out, Change{key, "made"})
+			out = append(out, Change{key, made})
 		case then.uid != now.uid:
-			out = append(out, Change{key, "replaced"})
+			out = append(out, Change{key, replaced})
 		case then != now:
-			out = append(out, Change{key, "changed"})
+			out = append(out, Change{key, changed})
 		}
 	}
 	for key := range before.objects {
 		if _, ok := s.objects[key]; !ok && !noise[key.GroupResource] {
-			out = append(out, Change{key, "removed"})
+			out = append(out, Change{key, removed})
 		}
 	}
 	slices.SortFunc(out, func(a, b Change) int { return strings.Compare(a.String(), b.String()) })

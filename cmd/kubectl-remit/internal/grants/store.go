@@ -25,8 +25,8 @@ func newStore() store {
 		return cache.NewIndexer(cache.MetaNamespaceKeyFunc, indexers)
 	}
 	return store{
-		roles: indexer(nil), bindings: indexer(rbac.SubjectIndexers()),
-		clusterRoles: indexer(nil), clusterBindings: indexer(rbac.SubjectIndexers()),
+		roles: indexer(nil), bindings: indexer(rbac.BindingIndexers()),
+		clusterRoles: indexer(nil), clusterBindings: indexer(rbac.BindingIndexers()),
 	}
 }
 

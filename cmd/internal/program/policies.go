@@ -1,0 +1,41 @@
+package program
+
+import (
+	"context"
+	"fmt"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/manifests/policy"
+	"github.com/remit-olm/remit/pkg/controller"
+	"github.com/remit-olm/remit/pkg/lib/scoped"
+)
+
+// checkPolicies returns an error unless the cluster's admission policies limit the identity that this program runs as
+// (docs/adr/0027). identity is the name of the program's ServiceAccount.
+func checkPolicies(ctx context.Context, config *rest.Config, identity string, common Common) error {
+	scheme, err := controller.NewScheme()
+	if err != nil {
+		return err
+	}
+	c, err := client.New(config, client.Options{Scheme: scheme})
+	if err != nil {
+		return fmt.Errorf("client: %w", err)
+	}
+	review := &authenticationv1.SelfSubjectReview{}
+	if err := c.Create(ctx, review); err != nil {
+		return fmt.Errorf("ask who this program is: %w", err)
+	}
+	want := scoped.Username(common.Namespace, identity)
+	if got := review.Status.UserInfo.Username; got != want {
+		return fmt.Errorf("this program runs as user %q, and the admission policies limit %q: use the credentials of ServiceAccount %s of namespace %s, or set --namespace",
+			got, want, identity, common.Namespace)
+	}
+	if err := policy.Check(ctx, c, policy.Installation{Namespace: common.Namespace, Default: common.Default}); err != nil {
+		return fmt.Errorf("the admission policies of this cluster do not limit user %q as this version needs it; apply the manifests of this version, for namespace %s, and give both programs the default account that they name:\n%w",
+			want, common.Namespace, err)
+	}
+	return nil
+}

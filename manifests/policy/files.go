@@ -1,0 +1,130 @@
+package policy
+
+import (
+	"bufio"
+	"bytes"
+	"embed"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"strings"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/yaml"
+
+	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/lib/scoped"
+)
+
+//go:embed *.yaml
+var files embed.FS
+
+const (
+	kustomization = "kustomization.yaml"
+	kindPolicy    = "ValidatingAdmissionPolicy"
+	kindBinding   = "ValidatingAdmissionPolicyBinding"
+	// variableDefault and variableHome of the author check depend on the installation.
+	variableDefault = "defaultAccount"
+	variableHome    = "installation"
+)
+
+// Installation is what the policies depend on.
+type Installation struct {
+	// Namespace is where Remit is installed.
+	Namespace string
+	// Default is the default account of the programs' flags.
+	Default scoped.Default
+}
+
+// Set is the policies and bindings of one installation.
+type Set struct {
+	Policies []*admissionregistrationv1.ValidatingAdmissionPolicy
+	Bindings []*admissionregistrationv1.ValidatingAdmissionPolicyBinding
+}
+
+// Of returns the policies as they have to be for an installation.
+func Of(i Installation) (Set, error) {
+	var out Set
+	paths, err := fs.Glob(files, "*.yaml")
+	if err != nil {
+		return out, err
+	}
+	for _, path := range paths {
+		if path == kustomization {
+			continue
+		}
+		text, err := files.ReadFile(path)
+		if err == nil {
+			err = out.add(i, text)
+		}
+		if err != nil {
+			return out, fmt.Errorf("policy file %s: %w", path, err)
+		}
+	}
+	return out, nil
+}
+
+func (s *Set) add(i Installation, text []byte) error {
+	for documents := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(text))); ; {
+		document, err := documents.Read()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		policy, binding := &admissionregistrationv1.ValidatingAdmissionPolicy{}, &admissionregistrationv1.ValidatingAdmissionPolicyBinding{}
+		if err := yaml.Unmarshal(document, policy); err != nil {
+			return err
+		}
+		switch policy.Kind {
+		case kindPolicy:
+			i.adapt(policy)
+			s.Policies = append(s.Policies, policy)
+		case kindBinding:
+			if err := yaml.UnmarshalStrict(document, binding); err != nil {
+				return err
+			}
+			s.Bindings = append(s.Bindings, binding)
+		default:
+			return fmt.Errorf("it has an object of kind %q", policy.Kind)
+		}
+	}
+}
+
+// adapt puts the installation's identities and accounts in place of those of the manifests.
+func (i Installation) adapt(policy *admissionregistrationv1.ValidatingAdmissionPolicy) {
+	for n := range policy.Spec.MatchConditions {
+		c := &policy.Spec.MatchConditions[n]
+		c.Expression = strings.ReplaceAll(c.Expression, scoped.Username(names.DefaultNamespace, ""), scoped.Username(i.Namespace, ""))
+	}
+	for n := range policy.Spec.Variables {
+		switch v := &policy.Spec.Variables[n]; v.Name {
+		case variableHome:
+			v.Expression = "'" + i.Namespace + "'"
+		case variableDefault:
+			v.Expression = i.defaultAccount()
+		}
+	}
+}
+
+// defaultAccount is the author check's expression for the default account.
+func (i Installation) defaultAccount() string {
+	account := i.Default.Account
+	switch {
+	case account.Name == "":
+		return "''"
+	case account.Namespace == i.Namespace:
+		return limited(i.Default.Namespaces, "variables."+variableHome+" + '/"+account.Name+"'")
+	}
+	return limited(i.Default.Namespaces, "'"+account.String()+"'")
+}
+
+func limited(namespaces []string, account string) string {
+	if len(namespaces) == 0 {
+		return account
+	}
+	return "request.namespace in ['" + strings.Join(namespaces, "', '") + "'] ? " + account + " : ''"
+}

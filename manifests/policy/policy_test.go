@@ -1,0 +1,142 @@
+package policy
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/remit-olm/remit/pkg/lib/scoped"
+)
+
+func check(t *testing.T, i Installation, objs ...client.Object) error {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	require.NoError(t, admissionregistrationv1.AddToScheme(scheme))
+	return Check(context.Background(), fake.NewClientBuilder().WithScheme(scheme).WithObjects(objs...).Build(), i)
+}
+
+func objects(t *testing.T, i Installation) []client.Object {
+	t.Helper()
+	set, err := Of(i)
+	require.NoError(t, err)
+	require.NotEmpty(t, set.Policies)
+	require.GreaterOrEqual(t, len(set.Bindings), len(set.Policies))
+	var out []client.Object
+	for _, p := range set.Policies {
+		out = append(out, p)
+	}
+	for _, b := range set.Bindings {
+		out = append(out, b)
+	}
+	return out
+}
+
+func find[T client.Object](t *testing.T, objs []client.Object, name string) T {
+	t.Helper()
+	for _, obj := range objs {
+		if typed, ok := obj.(T); ok && obj.GetName() == name {
+			return typed
+		}
+	}
+	t.Fatalf("no %s", name)
+	panic("unreachable")
+}
+
+func TestPoliciesOfTheSameInstallationPass(t *testing.T) {
+	compat := scoped.Default{Account: types.NamespacedName{Namespace: "remit", Name: "remit-default"}}
+	limited := compat
+	limited.Namespaces = []string{"a", "b"}
+	for name, i := range map[string]Installation{
+		"bounded":         {Namespace: "remit"},
+		"compat":          {Namespace: "remit", Default: compat},
+		"limited":         {Namespace: "remit", Default: limited},
+		"other namespace": {Namespace: "platform"},
+	} {
+		t.Run(name, func(t *testing.T) { require.NoError(t, check(t, i, objects(t, i)...)) })
+	}
+}
+
+// As the API server stores them.
+func TestDefaultsAreNoDifference(t *testing.T) {
+	i := Installation{Namespace: "remit"}
+	objs := objects(t, i)
+	for _, obj := range objs {
+		if p, ok := obj.(*admissionregistrationv1.ValidatingAdmissionPolicy); ok {
+			p.Spec = *withDefaults(p.Spec)
+			require.NotNil(t, p.Spec.MatchConstraints.ResourceRules[0].Scope)
+		}
+	}
+	require.NoError(t, check(t, i, objs...))
+}
+
+func TestWeakerPoliciesAreNamed(t *testing.T) {
+	type policy = *admissionregistrationv1.ValidatingAdmissionPolicy
+	type binding = *admissionregistrationv1.ValidatingAdmissionPolicyBinding
+	const name = "remit-self-registries"
+	for want, weaken := range map[string]func(t *testing.T, objs []client.Object){
+		`spec.failurePolicy is "Ignore", and has to be "Fail"`: func(t *testing.T, objs []client.Object) {
+			ignore := admissionregistrationv1.Ignore
+			find[policy](t, objs, name).Spec.FailurePolicy = &ignore
+		},
+		`spec.validationActions[0] is "Audit", and has to be "Deny"`: func(t *testing.T, objs []client.Object) {
+			find[binding](t, objs, name).Spec.ValidationActions = []admissionregistrationv1.ValidationAction{"Audit"}
+		},
+		`spec.validationActions is`: func(t *testing.T, objs []client.Object) {
+			find[binding](t, objs, name).Spec.ValidationActions = []admissionregistrationv1.ValidationAction{"Warn", "Audit"}
+		},
+		`spec.policyName is "other"`: func(t *testing.T, objs []client.Object) {
+			find[binding](t, objs, name).Spec.PolicyName = "other"
+		},
+		"spec.matchResources is": func(t *testing.T, objs []client.Object) {
+			find[binding](t, objs, name).Spec.MatchResources = &admissionregistrationv1.MatchResources{}
+		},
+		`spec.validations[0].expression is "true"`: func(t *testing.T, objs []client.Object) {
+			find[policy](t, objs, name).Spec.Validations[0].Expression = "true"
+		},
+		"spec.validations is": func(t *testing.T, objs []client.Object) {
+			p := find[policy](t, objs, name)
+			p.Spec.Validations = p.Spec.Validations[1:]
+		},
+		"spec.matchConditions is": func(t *testing.T, objs []client.Object) {
+			p := find[policy](t, objs, name)
+			p.Spec.MatchConditions = append(p.Spec.MatchConditions, admissionregistrationv1.MatchCondition{Name: "never", Expression: "false"})
+		},
+		"system:serviceaccount:platform:remit-catalog": func(t *testing.T, objs []client.Object) {
+			find[policy](t, objs, name).Spec.MatchConditions[0].Expression = "request.userInfo.username == 'system:serviceaccount:platform:remit-catalog'"
+		},
+		"spec.matchConstraints.namespaceSelector.matchLabels is": func(t *testing.T, objs []client.Object) {
+			p := find[policy](t, objs, name)
+			p.Spec = *withDefaults(p.Spec)
+			p.Spec.MatchConstraints.NamespaceSelector.MatchLabels = map[string]string{"a": "b"}
+		},
+		"spec.matchConstraints.excludeResourceRules is": func(t *testing.T, objs []client.Object) {
+			p := find[policy](t, objs, name)
+			p.Spec.MatchConstraints.ExcludeResourceRules = p.Spec.MatchConstraints.ResourceRules
+		},
+		`spec.variables[1].expression is "'remit/boss'"`: func(t *testing.T, objs []client.Object) {
+			find[policy](t, objs, "remit-author-check").Spec.Variables[1].Expression = "'remit/boss'"
+		},
+	} {
+		t.Run(want, func(t *testing.T) {
+			i := Installation{Namespace: "remit"}
+			objs := objects(t, i)
+			weaken(t, objs)
+			require.ErrorContains(t, check(t, i, objs...), want)
+		})
+	}
+}
+
+func TestEachPolicyAndBindingIsNeeded(t *testing.T) {
+	i := Installation{Namespace: "remit"}
+	objs := objects(t, i)
+	for n, obj := range objs {
+		others := append(append([]client.Object{}, objs[:n]...), objs[n+1:]...)
+		require.ErrorContains(t, check(t, i, others...), obj.GetName()+" does not exist")
+	}
+}

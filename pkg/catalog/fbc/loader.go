@@ -1,0 +1,106 @@
+package fbc
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"io/fs"
+	"maps"
+	"runtime"
+	"slices"
+
+	"github.com/joelanford/ignore"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/remit-olm/remit/pkg/catalog"
+)
+
+// fileIgnore names files that are not read, as git's does.
+const fileIgnore = ".indexignore"
+
+// Loader reads catalogs. Its zero value has the limits of the global catalog namespace, waits for nobody, and keeps manifests in
+// memory.
+type Loader struct {
+	Limits catalog.DecodingLimits
+	// Decoding is shared with others who decode.
+	Decoding *catalog.Decoding
+	// Contents is where manifests are left.
+	Contents Contents
+	// Take is asked for all that is kept in memory, before it is, whenever that grows, by one goroutine at a time; nil allows it. Its
+	// error ends the load, which returns it.
+	Take func(kept int64) error
+	// Between is called between two documents, from several goroutines; nil is not. Its error ends the load.
+	Between func(context.Context) error
+}
+
+// Load reads all files below the root of fsys, except those that a .indexignore file names. The
+// caller sets Key and Priority of the Snapshot before it publishes it.
+func (l Loader) Load(ctx context.Context, fsys fs.FS) (*catalog.Snapshot, error) {
+	limited := newLimitedFS(fsys)
+	matcher, err := ignore.NewMatcher(limited, fileIgnore)
+	if err != nil {
+		return nil, err
+	}
+	b := l.builder()
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	err = fs.WalkDir(limited, ".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || d.Name() == fileIgnore || matcher.Match(path, false) {
+			return err
+		}
+		group.Go(func() error { return l.file(ctx, b, limited, path) })
+		return ctx.Err()
+	})
+	if failed := group.Wait(); failed != nil {
+		return nil, failed
+	}
+	if err != nil {
+		return nil, err
+	}
+	return b.snapshot()
+}
+
+// FromFiles reads a catalog from files given by name.
+func (l Loader) FromFiles(ctx context.Context, files map[string][]byte) (*catalog.Snapshot, error) {
+	b := l.builder()
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if err := l.read(ctx, b, name, bytes.NewReader(files[name])); err != nil {
+			return nil, err
+		}
+	}
+	return b.snapshot()
+}
+
+func (l *Loader) builder() *builder {
+	if l.Contents == nil {
+		l.Contents = memory{}
+	}
+	if l.Limits == (catalog.DecodingLimits{}) {
+		l.Limits = catalog.GlobalDecoding()
+	}
+	b := newBuilder(l.Contents)
+	b.kept = catalog.Kept{Max: l.Limits.Kept, Take: l.Take}
+	return b
+}
+
+func (l Loader) file(ctx context.Context, b *builder, fsys fs.FS, path string) error {
+	f, err := fsys.Open(path)
+	if err != nil {
+		return b.problem(path, err)
+	}
+	defer f.Close()
+	return l.read(ctx, b, path, f)
+}
+
+// read takes the documents of a file. What is wrong with it is noted; the error is for what ends the load.
+func (l Loader) read(ctx context.Context, b *builder, path string, file io.Reader) error {
+	d := &documents{Loader: l, all: &b.yamlBytes, add: b.addDocument}
+	err := d.read(ctx, file)
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if full := b.full(); full != nil {
+		return full
+	}
+	return b.problem(path, err)
+}

@@ -1,0 +1,97 @@
+package catalogsource
+
+import (
+	"fmt"
+	"maps"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/connectivity"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+)
+
+func TestANamespaceHasSoManyConnections(t *testing.T) {
+	woken := map[types.NamespacedName]bool{}
+	c := newConnections(newBudget("global"), func(key types.NamespacedName) { woken[key] = true })
+	at := func(namespace string, n int) types.NamespacedName {
+		return types.NamespacedName{Namespace: namespace, Name: fmt.Sprint(n)}
+	}
+	connect := func(key types.NamespacedName, target string) error {
+		_, _, err := c.ensure(key, target, target)
+		return err
+	}
+	t.Cleanup(func() {
+		for key := range c.byKey {
+			c.drop(key)
+		}
+	})
+	for n := range maxConnections {
+		require.NoError(t, connect(at("t1", n), "10.0.0.1:1"))
+	}
+	for n := range 10 {
+		state, _, err := c.ensure(at("t1", maxConnections+n), "10.0.0.1:1", "10.0.0.1:1")
+		require.EqualError(t, err, "namespace t1 has connections to 50 registries, and no more are allowed; it connects once one of those CatalogSources is deleted")
+		require.Equal(t, connectivity.TransientFailure, state)
+	}
+	require.Len(t, c.byKey, maxConnections, "nothing is made for those that wait")
+	require.NoError(t, connect(at("t2", 0), "10.0.0.1:1"), "other namespaces have their own")
+	for n := range maxConnections + 1 {
+		require.NoError(t, connect(at("global", n), "10.0.0.1:1"))
+	}
+	require.NoError(t, connect(at("t1", 3), "10.0.0.2:1"), "another target takes the same place")
+	require.Error(t, connect(at("t1", maxConnections), "10.0.0.1:1"))
+
+	clear(woken)
+	c.drop(at("t1", 0))
+	require.Len(t, woken, 1, "one is woken for one place")
+	for key := range maps.Clone(woken) {
+		c.drop(key) // it is deleted instead
+	}
+	require.Len(t, woken, 2, "and then the next")
+	c.drop(at("t1", 1))
+	clear(woken)
+	for n := range 10 {
+		_ = connect(at("t1", maxConnections+n), "10.0.0.1:1")
+	}
+	require.NotEmpty(t, woken, "where there are two places the first that takes one wakes another")
+	require.Len(t, c.places.of["t1"].taken, maxConnections)
+	for key := range c.byKey {
+		c.drop(key)
+	}
+	for n := range 10 {
+		c.drop(at("t1", maxConnections+n))
+	}
+	require.Empty(t, c.places.of)
+}
+
+func TestANamespaceHasSoManyCatalogsInImages(t *testing.T) {
+	woken := map[types.NamespacedName]bool{}
+	i := newImages(nil, nil, newBudget("global"), func(key types.NamespacedName) { woken[key] = true }, clock.RealClock{})
+	at := func(namespace string, n int) types.NamespacedName {
+		return types.NamespacedName{Namespace: namespace, Name: fmt.Sprint(n)}
+	}
+	spec := imageSpec{image: "registry.example.com/catalog:v1"}
+	for n := range maxImages {
+		require.NoError(t, i.ensure(at("t1", n), spec).err)
+	}
+	for n := range 10 {
+		view := i.ensure(at("t1", maxImages+n), spec)
+		require.EqualError(t, view.err, "namespace t1 has 50 catalogs in images, and no more are allowed; it is pulled once one of those CatalogSources is deleted")
+		require.Equal(t, connectivity.TransientFailure, view.state)
+	}
+	require.Len(t, i.byKey, maxImages, "nothing is made for those that wait")
+	for n := range maxImages + 1 {
+		require.NoError(t, i.ensure(at("global", n), spec).err)
+	}
+	require.NoError(t, i.ensure(at("t1", 3), imageSpec{image: "registry.example.com/catalog:v2"}).err, "another image takes the same place")
+	i.drop(at("t1", 0))
+	require.Len(t, woken, 1, "one is woken for one place")
+	for key := range woken {
+		require.NoError(t, i.ensure(key, spec).err)
+	}
+	for n := range maxImages + 10 {
+		i.drop(at("t1", n))
+	}
+	require.NotContains(t, i.places.of, "t1")
+}

@@ -1,0 +1,166 @@
+package catalogsource
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/remit-olm/remit/pkg/catalog"
+	"github.com/remit-olm/remit/pkg/catalog/disk"
+	"github.com/remit-olm/remit/pkg/catalog/layer"
+	"github.com/remit-olm/remit/pkg/image"
+)
+
+// errRefused says that it is the image that is bad: it is not pulled again until it is another.
+var errRefused = errors.New("refused")
+
+type refused struct{ error }
+
+func (r refused) Is(target error) bool { return target == errRefused }
+func (r refused) Unwrap() error        { return r.error }
+
+// finding is what a new image is: one with a catalog, or a registry to be run, by its digest. The zero value is for one that is
+// not new.
+type finding struct {
+	snapshot *catalog.Snapshot
+	registry string
+}
+
+// newer pulls an image unless its digest is the one that is loaded already. Of one that was found to be bad, the
+// error is the same as then.
+func (i *images) newer(ctx context.Context, key types.NamespacedName, e *imageEntry) (finding, error) {
+	access, unread := i.access(ctx, key, e.spec.secrets, e.retry)
+	found, err := i.newerAs(ctx, key, access, e)
+	if err != nil && unread != nil && !errors.Is(err, errRefused) {
+		return finding{}, fmt.Errorf("%w; its pull secrets: %w", err, unread)
+	}
+	return found, err
+}
+
+func (i *images) newerAs(ctx context.Context, key types.NamespacedName, access image.Access, e *imageEntry) (finding, error) {
+	if known, err := i.isKnown(ctx, access, e); known || err != nil {
+		return finding{}, err
+	}
+	opened, err := i.client.Open(ctx, e.spec.image, access)
+	if err != nil {
+		return finding{}, err
+	}
+	found := finding{}
+	found.snapshot, err = i.pull(ctx, e.holder, opened, e.spec.folder)
+	over, half := oversize{}, crowded{}
+	switch {
+	case errors.Is(err, layer.ErrNoCatalog):
+		// By the digest of the index where there is one: the kubelet chooses the platform.
+		found.registry, err = opened.Repository+"@"+opened.Named.String(), nil
+	case errors.As(err, &half):
+		over = oversize{digest: opened.Named.String(), memory: half.memory}
+	case err == nil:
+		over, err = i.hold(key, e, opened.Named.String(), found.snapshot)
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.over = over
+	switch {
+	case errors.Is(err, errRefused):
+		e.refused, e.refusal = opened.Named.String(), err
+	case err == nil:
+		e.loaded, e.refused, e.refusal = opened.Named.String(), "", nil
+		return found, nil
+	}
+	return finding{}, err
+}
+
+// isKnown reports whether the image of an entry is the one that is loaded already. The error is that of an image that was
+// refused, or that still exceeds its budget; neither is read again.
+func (i *images) isKnown(ctx context.Context, access image.Access, e *imageEntry) (bool, error) {
+	if e.loaded == "" && e.refused == "" && e.over.digest == "" {
+		return false, nil
+	}
+	now, err := i.client.Digest(ctx, e.spec.image, access)
+	if err != nil {
+		return false, err
+	}
+	switch now.String() {
+	case e.refused:
+		return false, e.refusal
+	case e.loaded:
+		return true, nil
+	case e.over.digest:
+		return false, i.fits(e.holder, e.over)
+	}
+	return false, nil
+}
+
+// pull reads the catalog in an image by way of files, unless it was read before and is on disk. It may replace what a holder has.
+func (i *images) pull(ctx context.Context, of holder, from *image.Image, extract string) (*catalog.Snapshot, error) {
+	folder, err := layer.Folder(ctx, from, extract)
+	if err != nil {
+		return nil, ofImage(err)
+	}
+	key := disk.Key(from.Repository, from.Digest.String(), folder)
+	snap, err := i.disk.Snapshot(key)
+	if err == nil || !errors.Is(err, fs.ErrNotExist) {
+		return snap, err
+	}
+	dir, remove, err := i.disk.Work()
+	if err != nil {
+		return nil, err
+	}
+	defer remove()
+	room := i.room(of)
+	defer room.release()
+	limits := i.limits(of.key.Namespace)
+	if err := layer.Extract(ctx, from, folder, layer.Target{Dir: dir, Max: limits.files, Take: room.take}); err != nil {
+		return nil, ofImage(err)
+	}
+	turn, ctx, err := i.parses.of(of.key.Namespace).join(ctx, of.key.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	defer turn.leave()
+	contents, err := i.disk.NewContents(limits.contents, room.take)
+	if err != nil {
+		return nil, err
+	}
+	return i.parse(ctx, files{key, dir, room}, contents, turn)
+}
+
+// files are a catalog's in a directory, their key on disk, and the room for what is read of them.
+type files struct {
+	key, dir string
+	room     *room
+}
+
+func (i *images) parse(ctx context.Context, from files, contents *disk.Contents, turn *turn) (*catalog.Snapshot, error) {
+	loader := i.budget.loader(turn.namespace)
+	loader.Contents, loader.Between, loader.Take = contents, turn.yieldTogether(), from.room.keep
+	snap, err := loader.Load(ctx, os.DirFS(from.dir))
+	switch {
+	case ctx.Err() != nil:
+		err = context.Cause(ctx)
+	case contents.Err() != nil:
+		err = contents.Err() // our disk's fault, not the image's
+	case errors.As(err, new(crowded)): // the other catalogs'
+	case err != nil:
+		err = refused{fmt.Errorf("its file-based catalog: %w", err)}
+	default:
+		err = i.disk.PutSnapshot(from.key, snap, contents)
+	}
+	if err != nil {
+		contents.Discard()
+		return nil, err
+	}
+	return snap, nil
+}
+
+// ofImage tells what is the image's fault, and stays so, from what is not.
+func ofImage(err error) error {
+	if errors.Is(err, image.ErrImage) {
+		return refused{err}
+	}
+	return err
+}

@@ -1,0 +1,173 @@
+package catalogsource
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+
+	"github.com/remit-olm/remit/pkg/catalog"
+	"github.com/remit-olm/remit/pkg/catalog/disk"
+	"github.com/remit-olm/remit/test/env/registry"
+)
+
+// counted has what images have on disk counted, and returns what is there.
+func (w *world) counted(t *testing.T) (kept func() []string) {
+	t.Helper()
+	dir := t.TempDir()
+	store, err := disk.Open(dir, 0)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = store.Close() })
+	w.images.disk = store
+	w.images.space.exempt = ""
+	return func() []string {
+		files, err := filepath.Glob(filepath.Join(dir, "*", "*"))
+		require.NoError(t, err)
+		return files
+	}
+}
+
+// carrying is a catalog with a manifest.
+const carrying = goodCatalog + "\nproperties: [{type: olm.bundle.object, value: {data: eyJraW5kIjoiWCJ9}}]\n"
+
+func TestAnImageThatDoesNotFitIsNotReadAgainInVain(t *testing.T) {
+	s := registry.New(t)
+	ref, _ := push(t, s, "catalog:v1", carrying)
+	w := running(t, catalogSource("cat", operatorsv1alpha1.CatalogSourceSpec{SourceType: "grpc", Image: ref}))
+	kept := w.counted(t)
+	other := holder{by: fromImage, key: key("other")}
+	require.NoError(t, w.images.space.take(other, maxNamespaceDisk))
+	require.Contains(t, w.visited(t, "cat").Message, "together at most 512 are allowed")
+	require.Empty(t, kept(), "what has no place is deleted")
+	require.Zero(t, w.images.budget.holds(holder{fromImage, key("cat"), 1}), "what is not kept does not count")
+
+	read := s.Requests("GET /v2/catalog/blobs/")
+	w.pass(t, 2*firstReload)
+	require.Contains(t, w.visited(t, "cat").Message, "together at most 512 are allowed")
+	require.Equal(t, read, s.Requests("GET /v2/catalog/blobs/"))
+
+	w.images.space.release(other)
+	require.True(t, w.soon(t, true))
+	require.Eventually(t, func() bool { return w.reconcile(t, "cat").Message == "" }, time.Minute, 10*time.Millisecond)
+	require.Len(t, kept(), 2)
+	w.forget(t.Context(), key("cat"))
+	require.Empty(t, kept(), "what is dropped is deleted")
+}
+
+func TestReplacedContentIsDeleted(t *testing.T) {
+	s := registry.New(t)
+	ref, _ := push(t, s, "catalog:v1", carrying)
+	w := running(t, catalogSource("cat", polled(ref, "10m")))
+	kept := w.counted(t)
+	requireReady(t, w.visited(t, "cat"))
+	first := kept()
+	push(t, s, "catalog:v1", otherCatalog)
+	w.pass(t, 12*time.Minute)
+	requireReady(t, w.visited(t, "cat"))
+	require.Len(t, kept(), 2)
+	for _, path := range first {
+		_, err := os.Stat(path)
+		require.ErrorIs(t, err, os.ErrNotExist)
+	}
+}
+
+func TestReadingLeavesRoomForOthers(t *testing.T) {
+	work := newWorkBudget("global")
+	of := func(namespace, name string) *room {
+		return &room{work: work, memory: newBudget("global"), h: holder{by: fromImage, key: types.NamespacedName{Namespace: namespace, Name: name}}}
+	}
+	for _, namespace := range []string{"t1", "t2"} {
+		for _, name := range []string{"a", "b"} {
+			require.NoError(t, of(namespace, name).take(maxTenantFiles+maxTenantContents))
+		}
+	}
+	require.ErrorContains(t, of("t1", "c").take(1), "of disk while it is read", "a namespace has its share")
+	late := of("t3", "a")
+	require.NoError(t, late.take(leastNamespaceWork), "each namespace has a little")
+	require.NoError(t, of("global", "a").take(8<<30), "the global catalog namespace has all it needs")
+	for _, name := range []string{"a", "b", "c", "d"} {
+		_ = of("t4", name).take(maxTenantContents)
+	}
+	require.ErrorContains(t, late.take(maxTenantContents), "the catalogs of all tenants")
+	late.release()
+	late.release()
+	require.Zero(t, work.holds(late.h))
+}
+
+func TestTenantsCatalogsAreSmaller(t *testing.T) {
+	i := &images{budget: newBudget("global")}
+	require.Equal(t, imageLimits{}, i.limits("global"))
+	require.Equal(t, imageLimits{files: maxTenantFiles, contents: maxTenantContents}, i.limits("t1"))
+}
+
+// A catalog that lets others go first counts while it waits.
+func TestHalfParsedImagesShareTheBudgetOfTheirNamespace(t *testing.T) {
+	store, dir := onDisk(t), t.TempDir()
+	text := goodCatalog
+	for n := range 10 {
+		text += fmt.Sprintf("---\nschema: olm.bundle\npackage: a\nname: b.v%d\nimage: %s\n", n, strings.Repeat("x", 100<<10))
+	}
+	write(t, filepath.Join(dir, "catalog.yaml"), text)
+	synctest.Test(t, func(t *testing.T) {
+		i := newImages(nil, store, newBudget("global"), func(types.NamespacedName) {}, clock.RealClock{})
+		contents, err := store.NewContents(0, nil)
+		require.NoError(t, err)
+		parsed := i.room(holder{key: types.NamespacedName{Namespace: "t1", Name: "a"}})
+		mine, ctx, err := i.parses.tenants.join(t.Context(), "t1")
+		require.NoError(t, err)
+		var other *turn
+		go func() { other, _, _ = i.parses.tenants.join(t.Context(), "t2") }()
+		synctest.Wait()
+		i.parses.tenants.sliceOver(mine)
+		var snap *catalog.Snapshot
+		go func() {
+			snap, err = i.parse(ctx, files{"key", dir, parsed}, contents, mine)
+			mine.leave()
+		}()
+		synctest.Wait()
+		require.NotNil(t, other, "it is the other's turn")
+		require.Nil(t, snap)
+		half := i.budget.holds(parsed.h)
+		require.Positive(t, half)
+		late := i.room(holder{key: types.NamespacedName{Namespace: "t1", Name: "b"}})
+		require.NoError(t, late.keep(maxNamespaceBytes-half))
+		require.ErrorContains(t, late.keep(maxNamespaceBytes-half+1), "together at most 64 are allowed")
+		late.release()
+		other.leave()
+		synctest.Wait()
+		require.NoError(t, err)
+		require.GreaterOrEqual(t, i.budget.holds(parsed.h), snap.Size())
+		parsed.release()
+		require.Empty(t, i.budget.held)
+		letGo(snap)
+	})
+}
+
+func TestWhatIsParsedCountsAsFarAsItIsMoreThanWhatItReplaces(t *testing.T) {
+	i := newImages(nil, nil, newBudget("global"), func(types.NamespacedName) {}, clock.RealClock{})
+	served := holder{fromImage, types.NamespacedName{Namespace: "t1", Name: "a"}, 0}
+	i.budget.max = 4 << 20
+	require.NoError(t, i.budget.take(served, 3<<20))
+	var woken []types.NamespacedName
+	i.budget.wake = func(key types.NamespacedName) { woken = append(woken, key) }
+	next := i.room(served)
+	require.NoError(t, next.keep(2<<20))
+	require.Zero(t, i.budget.holds(next.h))
+	require.NoError(t, next.keep(4<<20))
+	require.EqualValues(t, 1<<20, i.budget.holds(next.h))
+	err := next.keep(5 << 20)
+	require.EqualError(t, err, "its content takes 5 MiB of memory, and the other catalogs of namespace t1 take 0: together at most 4 are allowed")
+	require.Equal(t, crowded{errors.Unwrap(err), 5 << 20}, err)
+	next.release()
+	require.Empty(t, woken, "who gives back its own is not to try again for that")
+	require.Equal(t, map[holder]int64{served: 3 << 20}, i.budget.held)
+}

@@ -1,0 +1,124 @@
+package catalogsource
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/operator-framework/operator-registry/pkg/api"
+	"github.com/stretchr/testify/require"
+
+	cataloggrpc "github.com/remit-olm/remit/pkg/catalog/grpc"
+)
+
+// paced is a registry that takes a while for each of its bundles; it never ends where bundles is zero.
+type paced struct {
+	each    time.Duration
+	bundles int
+}
+
+func (p *paced) ListBundles(ctx context.Context, each func(*api.Bundle) error) error {
+	for n := 0; p.bundles == 0 || n < p.bundles; n++ {
+		select {
+		case <-time.After(p.each):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		b := &api.Bundle{PackageName: "a", ChannelName: "stable", CsvName: fmt.Sprintf("a.v%d", n), Version: "1.0.0"}
+		if n > 0 {
+			b.Replaces = fmt.Sprintf("a.v%d", n-1)
+		}
+		if err := each(b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (*paced) GetPackage(context.Context, string) (*api.Package, error) {
+	return &api.Package{Name: "a", DefaultChannelName: "stable"}, nil
+}
+
+func (*paced) GetBundle(context.Context, string, string, string) (*api.Bundle, error) {
+	return nil, nil
+}
+
+// besides lists a registry while others of the namespaces are listed, again and again, and returns how long that takes.
+func besides(t *testing.T, namespace string, p *paced, namespaces []string, others *paced) (took time.Duration, err error) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		lanes := newLoadLanes("remit")
+		for _, other := range namespaces {
+			go func() {
+				for ctx.Err() == nil {
+					_, _ = lanes.load(ctx, other, others, cataloggrpc.Room{})
+				}
+			}()
+		}
+		synctest.Wait()
+		start := time.Now()
+		_, err = lanes.load(ctx, namespace, p, cataloggrpc.Room{})
+		took = time.Since(start)
+		cancel()
+		synctest.Wait()
+	})
+	return took, err
+}
+
+func twenty(format string) []string {
+	out := make([]string, 20)
+	for i := range out {
+		out[i] = format
+		if format == "" {
+			out[i] = fmt.Sprintf("hostile-%d", i)
+		}
+	}
+	return out
+}
+
+func TestTricklingRegistriesKeepNobodyFromTheirTurn(t *testing.T) {
+	small := &paced{each: time.Millisecond, bundles: 10}
+	trickling := &paced{each: 1900 * time.Millisecond}
+	for name, namespaces := range map[string][]string{"of one namespace": twenty("hostile"), "of twenty namespaces": twenty("")} {
+		for _, namespace := range []string{"neighbor", "remit"} {
+			t.Run(name+", and namespace "+namespace, func(t *testing.T) {
+				took, err := besides(t, namespace, small, namespaces, trickling)
+				require.NoError(t, err)
+				require.Less(t, took, time.Minute)
+			})
+		}
+	}
+}
+
+func TestTheGlobalNamespaceWaitsForNoTenant(t *testing.T) {
+	took, err := besides(t, "remit", &paced{each: time.Millisecond, bundles: 10}, twenty(""), &paced{each: time.Hour})
+	require.NoError(t, err)
+	require.Less(t, took, time.Second)
+}
+
+func TestASlowRegistryIsListedInTurnsAndLosesNothing(t *testing.T) {
+	took, err := besides(t, "neighbor", &paced{each: time.Second, bundles: 20}, twenty(""), &paced{each: time.Second})
+	require.NoError(t, err)
+	require.Greater(t, took, time.Minute, "it yields")
+}
+
+func TestARegistryThatIsSilentIsStopped(t *testing.T) {
+	_, err := besides(t, "a", &paced{each: time.Hour}, nil, nil)
+	require.ErrorIs(t, err, errIdle)
+	_, err = besides(t, "a", &paced{each: 10 * time.Second}, twenty(""), &paced{each: time.Second})
+	require.ErrorIs(t, err, errInTheWay)
+}
+
+func TestASlowRegistryIsLeftAloneForLonger(t *testing.T) {
+	e := &connection{}
+	require.True(t, e.pauseAfter(errIdle))
+	require.Equal(t, firstSlowReload, e.pause)
+	require.True(t, e.pauseAfter(fmt.Errorf("list bundles: %w", errIdle)))
+	require.Equal(t, 2*firstSlowReload, e.pause)
+	require.False(t, e.pauseAfter(context.Canceled))
+	require.False(t, e.pauseAfter(nil))
+	require.Zero(t, e.pause)
+}

@@ -1,0 +1,60 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/pkg/lib/scoped"
+	"github.com/remit-olm/remit/pkg/rbac"
+)
+
+type configMapWatcher = func(context.Context, rbac.Listers, types.NamespacedName) (watch.Interface, error)
+
+// watchConfigMap watches the metadata of one ConfigMap: as self in the global catalog namespace, and elsewhere as the account
+// of its namespace, where that may. Self watches no tenant's ConfigMaps (docs/adr/0026). The result is nil where the account is
+// not enrolled, or holds no right to watch: nothing is sent then.
+func watchConfigMap(mgr ctrl.Manager, accounts *scoped.Clients, enrolment *Enrolment, o CatalogOptions) configMapWatcher {
+	watcher := func(ctx context.Context, listers rbac.Listers, key types.NamespacedName) (client.WithWatch, error) {
+		if key.Namespace == o.GlobalCatalogNamespace {
+			return client.NewWithWatch(mgr.GetConfig(), client.Options{HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()})
+		}
+		account, _, err := scoped.Lookup{Reader: mgr.GetClient(), Default: o.Default}.Account(ctx, key.Namespace)
+		if err == nil {
+			err = enrolment.Own(listers, account)
+		}
+		if scoped.ReasonOf(err) != "" {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		held, err := listers.Held(rbac.ServiceAccount(account.Namespace, account.Name), key.Namespace)
+		if err == nil && len(rbac.Missing(held, []rbacv1.PolicyRule{{
+			APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{key.Name}, Verbs: []string{"watch"},
+		}})) > 0 {
+			return nil, nil
+		}
+		return accounts.ForWatch(ctx, account)
+	}
+	return func(ctx context.Context, listers rbac.Listers, key types.NamespacedName) (watch.Interface, error) {
+		as, err := watcher(ctx, listers, key)
+		if err != nil || as == nil {
+			return nil, err
+		}
+		list := &metav1.PartialObjectMetadataList{}
+		list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ConfigMapList"))
+		events, err := as.Watch(ctx, list, client.InNamespace(key.Namespace), client.MatchingFields{"metadata.name": key.Name})
+		if err != nil {
+			return nil, fmt.Errorf("watch ConfigMap %s: %w", key, err)
+		}
+		return events, nil
+	}
+}

@@ -1,0 +1,69 @@
+package csv
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"github.com/stretchr/testify/require"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	rbacv1listers "k8s.io/client-go/listers/rbac/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/ptr"
+
+	"github.com/remit-olm/remit/pkg/install/hooks"
+	"github.com/remit-olm/remit/pkg/install/webhook"
+	"github.com/remit-olm/remit/pkg/lib/ownerutil"
+	"github.com/remit-olm/remit/pkg/lib/scoped"
+	"github.com/remit-olm/remit/pkg/preflight"
+	"github.com/remit-olm/remit/pkg/rbac"
+)
+
+// No API server checks what a webhook intercepts, so that a webhook is written only if the check has found everything.
+func TestNoWebhookIsWrittenWithoutAnAnswer(t *testing.T) {
+	t.Parallel()
+	no := func(context.Context, rbac.Subject, string, rbacv1.PolicyRule) (bool, error) { return false, nil }
+	down := func(context.Context, rbac.Subject, string, rbacv1.PolicyRule) (bool, error) {
+		return false, errors.New("the authorizer is down")
+	}
+	for name, tc := range map[string]struct {
+		padding int
+		ask     preflight.Reviewer
+		says    string
+		lacks   bool
+	}{
+		"permissions that the account does not have": {0, no, "does not hold in namespace t1", true},
+		"rules beyond the limits":                    {100, no, "refused: ", true},
+		"an authorizer that does not answer":         {0, down, "is not known: the authorizer is down", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			csv := &operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: "t1", Name: "probe.v1"}}
+			groups, resources := []string{""}, []string{"secrets"}
+			for i := range tc.padding {
+				groups, resources = append(groups, fmt.Sprintf("g%d", i)), append(resources, fmt.Sprintf("r%d", i))
+			}
+			csv.Spec.WebhookDefinitions = []operatorsv1alpha1.WebhookDescription{{
+				Type: operatorsv1alpha1.ValidatingAdmissionWebhook, GenerateName: "a.b.c", DeploymentName: "d",
+				Rules: []admissionregistrationv1.RuleWithOperations{{Operations: []admissionregistrationv1.OperationType{"*"},
+					Rule: admissionregistrationv1.Rule{APIGroups: groups, APIVersions: []string{"*"}, Resources: resources,
+						Scope: ptr.To(admissionregistrationv1.NamespacedScope)}}},
+			}}
+			plan, err := hooks.New(hooks.Input{CSV: csv, Owner: ownerutil.Owner{Lineage: ownerutil.Lineage{Package: "probe", Namespace: "t1"}},
+				Group: webhook.Group{Bounded: true, Targets: []string{"t1"}}})
+			require.NoError(t, err)
+			none := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
+			r := &Reconciler{confirmer: &preflight.Confirmer{Ask: tc.ask}, rbac: rbac.Listers{
+				Roles: rbacv1listers.NewRoleLister(none), RoleBindings: rbacv1listers.NewRoleBindingLister(none),
+				ClusterRoles: rbacv1listers.NewClusterRoleLister(none), ClusterRoleBindings: rbacv1listers.NewClusterRoleBindingLister(none)}}
+			s := &scope{csv: csv, hooks: plan, account: scoped.Account{Namespace: "t1", Name: "acct"}}
+			err = r.lackingNow(t.Context(), s, forHooks, plan.Demands())
+			require.ErrorContains(t, err, tc.says)
+			require.Equal(t, tc.lacks, asLacks(err))
+		})
+	}
+}

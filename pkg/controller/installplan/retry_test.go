@@ -1,0 +1,82 @@
+package installplan
+
+import (
+	"testing"
+	"time"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+)
+
+func TestRetriesOfARefusalBecomeRare(t *testing.T) {
+	w, key := &waits{}, types.NamespacedName{Namespace: "ns", Name: "p"}
+	delays := func(n int) (out []time.Duration) {
+		for range n {
+			out = append(out, w.next(key))
+		}
+		return out
+	}
+	require.Equal(t, []time.Duration{500 * time.Millisecond, time.Second, 2 * time.Second}, delays(3))
+	require.Equal(t, lastLook, delays(10)[9])
+	w.passed(key)
+	require.Equal(t, []time.Duration{firstLook}, delays(1), "after something else came of it")
+	w.forget(key)
+	require.Empty(t, w.known)
+}
+
+// TestAStatusOfOurOwnWakesNobody is about a loop: a plan whose message differs each time, as those of webhooks may,
+// would be reconciled for ever at once.
+func TestAStatusOfOurOwnWakesNobody(t *testing.T) {
+	w, key := &waits{}, types.NamespacedName{Namespace: "ns", Name: "p"}
+	before := &operatorsv1alpha1.InstallPlan{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "u", Generation: 1, ResourceVersion: "1"}}
+	change := func(edit func(*operatorsv1alpha1.InstallPlan)) *operatorsv1alpha1.InstallPlan {
+		after := before.DeepCopy()
+		after.ResourceVersion = "2"
+		after.Status.Message = "refused"
+		edit(after)
+		return after
+	}
+	passes := func(after client.Object) bool {
+		return w.othersChanges().Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after})
+	}
+	own := change(func(*operatorsv1alpha1.InstallPlan) {})
+	require.True(t, passes(own), "it is not known whose it is")
+	require.NoError(t, w.writes(key, own))
+	require.False(t, passes(own))
+	for name, edit := range map[string]func(*operatorsv1alpha1.InstallPlan){
+		"another status": func(ip *operatorsv1alpha1.InstallPlan) { ip.Status.Phase = operatorsv1alpha1.InstallPlanPhaseComplete },
+		"approval":       func(ip *operatorsv1alpha1.InstallPlan) { ip.Generation, ip.Spec.Approved = 2, true },
+		"annotations":    func(ip *operatorsv1alpha1.InstallPlan) { ip.Annotations = map[string]string{"a": "b"} },
+		"labels":         func(ip *operatorsv1alpha1.InstallPlan) { ip.Labels = map[string]string{"a": "b"} },
+		"deletion":       func(ip *operatorsv1alpha1.InstallPlan) { ip.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} },
+		"made anew":      func(ip *operatorsv1alpha1.InstallPlan) { ip.UID = "v" },
+	} {
+		require.True(t, passes(change(edit)), name)
+	}
+}
+
+// TestAConditionThatComesBackKeepsItsTimes is about a loop, too: preflight takes back what a dry run found the last time,
+// until the dry run finds it again.
+func TestAConditionThatComesBackKeepsItsTimes(t *testing.T) {
+	s, _, clock := newRun("")
+	s.setCondition(typeObjectsRefused, corev1.ConditionTrue, reasonRefused, "quota")
+	s.setCondition(typePermissionsMissing, corev1.ConditionTrue, reasonPermissions, "one")
+	s.saved = s.plan.DeepCopy()
+	clock.SetTime(clock.Now().Add(time.Hour))
+	s.setCondition(typeObjectsRefused, corev1.ConditionUnknown, reasonNotTried, "")
+	s.setCondition(typeObjectsRefused, corev1.ConditionTrue, reasonRefused, "quota")
+	s.keepTimes()
+	require.Equal(t, s.saved.Status, s.plan.Status)
+
+	s.setCondition(typePermissionsMissing, corev1.ConditionFalse, reasonHeld, "")
+	s.setCondition(typePermissionsMissing, corev1.ConditionTrue, reasonPermissions, "another")
+	s.keepTimes()
+	was, is := s.saved.Status.GetCondition(typePermissionsMissing), s.plan.Status.GetCondition(typePermissionsMissing)
+	require.Equal(t, was.LastTransitionTime, is.LastTransitionTime, "it was True all the time")
+	require.NotEqual(t, was.LastUpdateTime, is.LastUpdateTime)
+}

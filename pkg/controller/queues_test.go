@@ -1,0 +1,26 @@
+package controller
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestEveryControllerHasAFairQueue reads the sources: a controller that is made without fairqueue.Options would let
+// one namespace use all of its workers.
+func TestEveryControllerHasAFairQueue(t *testing.T) {
+	files, err := filepath.Glob("*/*.go")
+	require.NoError(t, err)
+	found := 0
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		made := strings.Count(string(text), "NewControllerManagedBy(") + strings.Count(string(text), "controller.New(")
+		found += made
+		require.Equal(t, made, strings.Count(string(text), "WithOptions(fairqueue.Options("), file)
+	}
+	require.Equal(t, 5, found)
+}

@@ -1,0 +1,155 @@
+package subscription
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/clock"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/pkg/catalog"
+	"github.com/remit-olm/remit/pkg/resolver"
+)
+
+// listing is a client that lists CustomResourceDefinitions, and counts how often.
+type listing struct {
+	client.Client
+	crds  []apiextensionsv1.CustomResourceDefinition
+	lists int
+	err   error
+}
+
+func (l *listing) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
+	l.lists++
+	list.(*apiextensionsv1.CustomResourceDefinitionList).Items = l.crds
+	return l.err
+}
+
+func definition(kind string, served bool) apiextensionsv1.CustomResourceDefinition {
+	return apiextensionsv1.CustomResourceDefinition{Spec: apiextensionsv1.CustomResourceDefinitionSpec{
+		Group: "g", Names: apiextensionsv1.CustomResourceDefinitionNames{Kind: kind},
+		Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{Name: "v1", Served: served}, {Name: "v2"}},
+	}}
+}
+
+func kind(name string) schema.GroupVersionKind {
+	return schema.GroupVersionKind{Group: "g", Version: "v1", Kind: name}
+}
+
+// serving is what is served with these kinds.
+func serving(version int, names ...string) served {
+	out := served{kinds: map[schema.GroupVersionKind]bool{}, version: version}
+	for _, name := range names {
+		out.kinds[kind(name)] = true
+	}
+	return out
+}
+
+func TestWhatIsServedIsFoundOutOnceForEachChange(t *testing.T) {
+	c := &listing{crds: []apiextensionsv1.CustomResourceDefinition{definition("K", true), definition("Off", false)}, err: errors.New("not yet")}
+	k := &kinds{}
+	_, err := k.served(t.Context(), c)
+	require.ErrorContains(t, err, "not yet")
+	c.err, c.lists = nil, 0
+	for range 10 {
+		got, err := k.served(t.Context(), c)
+		require.NoError(t, err)
+		require.Equal(t, serving(1, "K"), got)
+	}
+	require.Equal(t, 1, c.lists)
+	c.crds = append(c.crds, definition("L", true))
+	k.changed()
+	got, err := k.served(t.Context(), c)
+	require.NoError(t, err)
+	require.Equal(t, serving(2, "K", "L"), got)
+	require.Equal(t, 2, c.lists)
+}
+
+// needing is a world in which package op needs kind K, which only the cluster has.
+func needing(t *testing.T, now served) *world {
+	t.Helper()
+	w := offering(subscription("a", ""))
+	s, ok := w.input.Catalogs.Get(catalogKey)
+	require.True(t, ok)
+	for _, b := range s.Packages["op"].Bundles {
+		b.Properties = []catalog.Property{{Type: "olm.gvk.required", Value: json.RawMessage(`{"group": "g", "version": "v1", "kind": "K"}`)}}
+	}
+	w.served, w.asking = now, newAsking(now)
+	w.input.Serves = w.asking.serves
+	return w
+}
+
+// TestAnAnswerHoldsWhileItWouldBeToldTheSame: whatever else comes to be served.
+func TestAnAnswerHoldsWhileItWouldBeToldTheSame(t *testing.T) {
+	r := &Reconciler{Options: Options{Client: &creating{}}, indexes: &resolver.Indexes{}, answers: &answers{}, long: newLong(clock.RealClock{}, &answers{})}
+	advance := func(now served) *known {
+		w := needing(t, now)
+		ns := w.toResolve(w.views())
+		k := r.answers.get("ns", key(w, ns), now)
+		if k.Answer == nil {
+			later, err := r.resolve(t.Context(), w, ns, k)
+			require.NoError(t, err)
+			require.Nil(t, later)
+			r.answers.put("ns", k)
+		}
+		return k
+	}
+	first := advance(serving(1))
+	require.Len(t, first.Answer.Problems, 1)
+	require.Same(t, first, advance(serving(2, "Other")), "nobody has asked for that")
+	second := advance(serving(3, "Other", "K"))
+	require.Empty(t, second.Answer.Problems)
+	require.Same(t, second, advance(serving(4, "K")))
+	require.Len(t, advance(serving(5)).Answer.Problems, 1, "it is no longer served")
+}
+
+func TestOneThatAsksForVeryMuchDependsOnAll(t *testing.T) {
+	a := newAsking(serving(1, "K"))
+	for n := range maxTold + 1 {
+		require.False(t, a.serves(kind(fmt.Sprint(n))))
+	}
+	require.True(t, a.serves(kind("K")))
+	require.Len(t, a.all().kinds, maxTold)
+	require.True(t, a.all().holds(serving(1, "K")))
+	require.False(t, a.all().holds(serving(2, "K")))
+}
+
+// TestWhatIsServedCancelsNoLongResolution: anybody on the cluster may change it.
+func TestWhatIsServedCancelsNoLongResolution(t *testing.T) {
+	known := &answers{}
+	l := newLong(clocktesting.NewFakePassiveClock(time.Unix(0, 0)), known)
+	now := serving(1)
+	l.served = func(context.Context) (served, error) { return now, nil }
+	w := needing(t, now)
+	ns := w.toResolve(w.views())
+	l.enqueue("ns", keyed(1), &job{input: w.input, ns: ns, asking: w.asking})
+	for n := range 100 {
+		require.Equal(t, &parked{}, l.look("ns", keyed(1), serving(n, fmt.Sprint("Other", n))), "it waits on")
+	}
+	now = serving(100, "K")
+	require.True(t, l.next(t.Context()))
+	require.Len(t, l.of["ns"].tries, 1)
+	require.Empty(t, l.of["ns"].canceled)
+	got := known.get("ns", keyed(1), serving(101, "K", "Other"))
+	require.NotNil(t, got.Answer)
+	require.Empty(t, got.Answer.Problems, "it was told what is served when it began")
+	require.Nil(t, known.get("ns", keyed(1), serving(102)).Answer, "that holds no more")
+}
+
+func TestANamespaceThatRestsIsTriedAgainWhenItWouldBeToldSomethingElse(t *testing.T) {
+	l := newLong(clocktesting.NewFakePassiveClock(time.Unix(0, 0)), &answers{})
+	a := newAsking(serving(1))
+	l.enqueue("ns", keyed(1), &job{asking: a})
+	require.False(t, a.serves(kind("K")))
+	l.finish("ns", keyed(1), l.of["ns"].job, resolver.Answer{}, &resolver.LimitError{Namespace: "ns"})
+	require.Equal(t, firstPause, l.look("ns", keyed(1), serving(2, "Other")).after)
+	require.Nil(t, l.look("ns", keyed(1), serving(3, "K")))
+}

@@ -1,0 +1,165 @@
+package subscription
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"testing"
+	"time"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/remit-olm/remit/pkg/catalog"
+	"github.com/remit-olm/remit/pkg/resolver"
+)
+
+// pigeons asks for one more package than there are kinds to own: too many for any budget.
+func pigeons() (resolver.Input, resolver.Namespace) {
+	const holes = 14
+	s := &catalog.Snapshot{Key: types.NamespacedName{Namespace: "ns", Name: "cat"}, Digest: "d", Packages: map[string]*catalog.Package{}}
+	var ns resolver.Namespace
+	for i := range holes + 1 {
+		p := &catalog.Package{Name: fmt.Sprint("p", i), DefaultChannel: "c", Bundles: map[string]*catalog.Bundle{},
+			Channels: map[string]*catalog.Channel{"c": {Name: "c", Entries: map[string]catalog.Entry{}}}}
+		for hole := range holes {
+			b := &catalog.Bundle{Name: fmt.Sprintf("%s.v1.%d.0", p.Name, hole), Package: p.Name, Version: fmt.Sprintf("1.%d.0", hole),
+				Properties: []catalog.Property{{Type: "olm.gvk", Value: json.RawMessage(fmt.Sprintf(`{"group": "g", "version": "v1", "kind": "K%d"}`, hole))}}}
+			entry := catalog.Entry{Name: b.Name}
+			if hole > 0 {
+				entry.Replaces = fmt.Sprintf("%s.v1.%d.0", p.Name, hole-1)
+			}
+			p.Bundles[b.Name], p.Channels["c"].Entries[b.Name] = b, entry
+		}
+		s.Packages[p.Name] = p
+		ns.Subjects = append(ns.Subjects, resolver.Subject{Subscription: &operatorsv1alpha1.Subscription{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: p.Name, UID: types.UID(p.Name)},
+			Spec:       &operatorsv1alpha1.SubscriptionSpec{CatalogSource: "cat", CatalogSourceNamespace: "ns", Package: p.Name},
+		}})
+	}
+	store := &catalog.Store{}
+	store.Put(s)
+	return resolver.Input{Namespace: "ns", Catalogs: store, Indexes: &resolver.Indexes{}, Visible: []types.NamespacedName{s.Key}}, ns
+}
+
+func keyed(b byte) digest { return digest{b} }
+
+func TestANamespaceThatExceedsItsLimitsRests(t *testing.T) {
+	clock := clocktesting.NewFakePassiveClock(time.Unix(0, 0))
+	l := newLong(clock, &answers{})
+	stop := func(key digest) {
+		l.enqueue("ns", key, &job{})
+		j := l.of["ns"].job
+		l.line = nil
+		l.finish("ns", key, j, resolver.Answer{}, &resolver.LimitError{Namespace: "ns"})
+	}
+	require.Nil(t, l.look("ns", keyed(1), served{}), "nothing is known of it")
+
+	stop(keyed(1))
+	got := l.look("ns", keyed(1), served{})
+	require.Equal(t, firstPause, got.after)
+	require.Equal(t, reasonLimitExceeded, got.problem.Reason)
+	require.Contains(t, got.problem.Message, "resolution of namespace ns was stopped")
+
+	clock.SetTime(clock.Now().Add(firstPause))
+	require.Nil(t, l.look("ns", keyed(1), served{}), "the pause is over")
+	stop(keyed(1))
+	require.Equal(t, 2*firstPause, l.look("ns", keyed(1), served{}).after, "and is longer the next time")
+
+	require.Nil(t, l.look("ns", keyed(2), served{}), "its inputs have changed")
+	stop(keyed(2))
+	stop(keyed(3))
+	require.Equal(t, tryWindow, l.look("ns", keyed(4), served{}).after, "they change too often")
+	l.drop("ns")
+	require.Equal(t, tryWindow, l.look("ns", keyed(4), served{}).after, "deleting all does not help")
+	clock.SetTime(clock.Now().Add(tryWindow))
+	require.Nil(t, l.look("ns", keyed(4), served{}))
+}
+
+func TestPausesGrowToABound(t *testing.T) {
+	clock := clocktesting.NewFakePassiveClock(time.Unix(0, 0))
+	l := newLong(clock, &answers{})
+	for range 100 {
+		l.enqueue("ns", keyed(1), &job{})
+		l.finish("ns", keyed(1), l.of["ns"].job, resolver.Answer{}, &resolver.LimitError{})
+	}
+	require.Equal(t, lastPause, l.look("ns", keyed(1), served{}).after)
+}
+
+// TestWhatIsNoLongerAskedForIsCanceled: a resolution that is running ends with what it was made for.
+func TestWhatIsNoLongerAskedForIsCanceled(t *testing.T) {
+	for name, change := range map[string]func(l *long){
+		"all Subscriptions are deleted": func(l *long) { l.drop("ns") },
+		"one of them is":                func(l *long) { require.Nil(t, l.look("ns", keyed(2), served{})) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			in, ns := pigeons()
+			l := newLong(clocktesting.NewFakePassiveClock(time.Unix(0, 0)), &answers{})
+			l.enqueue("ns", keyed(1), &job{input: in, ns: ns})
+			require.Equal(t, &parked{}, l.look("ns", keyed(1), served{}), "it waits for its turn")
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				l.next(context.Background())
+			}()
+			require.Eventually(t, func() bool { l.mu.Lock(); defer l.mu.Unlock(); return l.of["ns"].job.cancel != nil }, time.Minute, time.Millisecond)
+			change(l)
+			<-done
+			r := l.of["ns"]
+			require.Nil(t, r.job)
+			require.Nil(t, r.stopped, "it was not stopped by its limits")
+			require.Empty(t, r.tries, "and does not count as a try")
+			require.Len(t, r.canceled, 1, "unless that happens often")
+			require.Len(t, r.ran, 1)
+		})
+	}
+}
+
+// TestTheNextIsWhoHasUsedTheLeastTimeLately: be it the last in line.
+func TestTheNextIsWhoHasUsedTheLeastTimeLately(t *testing.T) {
+	clock := clocktesting.NewFakePassiveClock(time.Unix(0, 0))
+	l := newLong(clock, &answers{})
+	for _, namespace := range []string{"much", "little", "none"} {
+		l.enqueue(namespace, keyed(1), &job{})
+	}
+	l.account("much", time.Minute)
+	l.account("little", time.Second)
+	var order []string
+	for range 3 {
+		at := l.first()
+		order = append(order, l.line[at])
+		l.line = append(l.line[:at:at], l.line[at+1:]...)
+	}
+	require.Equal(t, []string{"none", "little", "much"}, order)
+	l.line = []string{"much", "little", "none"}
+	clock.SetTime(clock.Now().Add(tryWindow))
+	require.Zero(t, l.first(), "that was long ago: who waits longest is first")
+}
+
+// TestInputsThatAlwaysChangeAreTries: what is canceled before its turn has taken a worker's time already.
+func TestInputsThatAlwaysChangeAreTries(t *testing.T) {
+	l := newLong(clocktesting.NewFakePassiveClock(time.Unix(0, 0)), &answers{})
+	for i := range byte(maxTries + maxCanceled) {
+		require.Nil(t, l.look("ns", keyed(i), served{}))
+		l.enqueue("ns", keyed(i), &job{})
+	}
+	got := l.look("ns", keyed(maxTries+maxCanceled), served{})
+	require.Equal(t, tryWindow, got.after)
+	require.Equal(t, resolver.ErrorPreventedResolution, got.problem.Reason, "no limit was exceeded")
+	require.Empty(t, l.line)
+}
+
+func TestALongResolutionIsKept(t *testing.T) {
+	in, ns := pigeons()
+	ns.Subjects = ns.Subjects[:3]
+	known := &answers{}
+	l := newLong(clocktesting.NewFakePassiveClock(time.Unix(0, 0)), known)
+	l.enqueue("ns", keyed(1), &job{input: in, ns: ns})
+	require.True(t, l.next(context.Background()))
+	require.False(t, l.next(context.Background()))
+	require.NotNil(t, known.get("ns", keyed(1), served{}).Answer)
+	require.Nil(t, l.look("ns", keyed(1), served{}))
+}

@@ -1,0 +1,36 @@
+package deployment
+
+import (
+	"maps"
+	"slices"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+
+	"github.com/remit-olm/remit/pkg/bundle"
+)
+
+// LeftOut tells people, one line for each Deployment of a ClusterServiceVersion, which labels and annotations neither it nor its
+// Pods get because other programs of the cluster obey them (bundle.Harmless). config is the Subscription's, and may be nil.
+func LeftOut(csv *operatorsv1alpha1.ClusterServiceVersion, config *operatorsv1alpha1.SubscriptionConfig) []string {
+	var out []string
+	for _, spec := range csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs {
+		keys := map[string]bool{}
+		drop := func(kind string, sets ...map[string]string) {
+			for _, set := range sets {
+				_, dropped := bundle.Keep(kind, set)
+				for _, key := range dropped {
+					keys[key] = true
+				}
+			}
+		}
+		drop("Deployment", spec.Label)
+		drop("Pod", spec.Spec.Template.Labels, spec.Spec.Template.Annotations)
+		if config != nil { // those that Remit itself reads there, as on a ClusterServiceVersion, are not worth a note
+			drop(operatorsv1alpha1.ClusterServiceVersionKind, config.Annotations)
+		}
+		if len(keys) > 0 {
+			out = append(out, bundle.LeftOut("Deployment "+csv.Namespace+"/"+spec.Name, slices.Sorted(maps.Keys(keys))))
+		}
+	}
+	return out
+}

@@ -1,0 +1,344 @@
+package fairqueue
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+func groupOf(item string) string { g, _, _ := strings.Cut(item, "/"); return g }
+
+func newQueue(l Limits) workqueue.TypedRateLimitingInterface[string] {
+	return New("", workqueue.NewTypedItemExponentialFailureRateLimiter[string](time.Second, time.Minute), groupOf, l)
+}
+
+func add(q workqueue.TypedInterface[string], items ...string) {
+	for _, item := range items {
+		q.Add(item)
+	}
+}
+
+// take gets items without waiting: a Get would wait for ever where nothing may be taken.
+func take(t *testing.T, q workqueue.TypedRateLimitingInterface[string], n int) []string {
+	t.Helper()
+	var out []string
+	for range n {
+		item, down := q.Get()
+		require.False(t, down)
+		out = append(out, item)
+	}
+	return out
+}
+
+func TestNamespacesTakeTurns(t *testing.T) {
+	q := newQueue(Limits{Workers: 100, Share: 100})
+	defer q.ShutDown()
+	add(q, "a/1", "a/2", "a/3", "a/4", "b/1", "c/1", "c/2")
+	require.Equal(t, []string{"a/1", "b/1", "c/1", "a/2", "c/2", "a/3", "a/4"}, take(t, q, 7))
+}
+
+func TestANamespaceUsesNoMoreThanItsShare(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(Limits{Workers: 8, Share: 2})
+		for i := range 10 {
+			q.Add(fmt.Sprintf("a/%d", i))
+		}
+		take(t, q, 2)
+		require.Equal(t, 8, q.Len(), "what may not be taken is counted as waiting")
+		got := make(chan string)
+		go func() {
+			item, _ := q.Get()
+			got <- item
+		}()
+		synctest.Wait()
+		require.Empty(t, got, "a third worker waits")
+		q.Add("b/1")
+		require.Equal(t, "b/1", <-got, "for somebody else")
+		q.Done("a/0")
+		require.Equal(t, []string{"a/2"}, take(t, q, 1))
+		q.ShutDown()
+	})
+}
+
+func TestSlowNamespacesTogetherUseHalfOfTheWorkers(t *testing.T) {
+	clock := clocktesting.NewFakeClock(time.Now())
+	turns := newTurns(groupOf, Limits{Workers: 4, Share: 2, Clock: clock})
+	turns.Push("d/0")
+	turns.release(turns.Pop())
+	groups := []string{"a", "b", "c"}
+	for _, g := range groups {
+		turns.Push(g + "/0")
+		require.Equal(t, g+"/0", turns.Pop())
+		clock.Step(Slow + 1)
+		turns.release(g + "/0")
+	}
+	for _, g := range groups {
+		turns.Push(g + "/0")
+	}
+	require.Equal(t, []string{"a/0", "b/0"}, []string{turns.Pop(), turns.Pop()})
+	require.Zero(t, turns.Len(), "the others wait")
+	turns.Push("d/0")
+	turns.Push("d/1")
+	require.Equal(t, []string{"d/0", "d/1"}, []string{turns.Pop(), turns.Pop()}, "two workers are left for the quick")
+	turns.release("a/0")
+	require.Equal(t, "c/0", turns.Pop())
+}
+
+func TestASlowNamespaceIsForgiven(t *testing.T) {
+	clock := clocktesting.NewFakeClock(time.Now())
+	turns := newTurns(groupOf, Limits{Workers: 4, Share: 2, Clock: clock})
+	turns.Push("a/0")
+	turns.Pop()
+	clock.Step(Slow + 1)
+	turns.release("a/0")
+	clock.Step(SlowFor + 1)
+	turns.Push("a/0")
+	turns.Push("a/1")
+	require.Equal(t, []string{"a/0", "a/1"}, []string{turns.Pop(), turns.Pop()})
+}
+
+func TestWhatTakesLongByNowCountsAsSlow(t *testing.T) {
+	clock := clocktesting.NewFakeClock(time.Now())
+	turns := newTurns(groupOf, Limits{Workers: 8, Share: 1, Clock: clock})
+	turns.Push("slow/0")
+	turns.Pop()
+	clock.Step(Slow + 1)
+	turns.release("slow/0")
+	for i := range 4 {
+		turns.Push(fmt.Sprintf("new%d/0", i))
+		turns.Pop()
+	}
+	turns.Push("slow/0")
+	require.Equal(t, 1, turns.Len(), "nobody is slow yet")
+	clock.Step(Slow + 1)
+	require.Zero(t, turns.Len(), "half of the workers are with slow items, though none of them is done")
+	turns.release("new0/0")
+	require.Equal(t, "slow/0", turns.Pop())
+}
+
+// Namespaces that begin anew, one after the other, and hold what they get for six minutes.
+func TestTheLastQuarterIsForTheQuick(t *testing.T) {
+	for workers, most := range map[int]int{1: 1, 2: 1, 4: 3, 8: 6, 16: 12} {
+		clock := clocktesting.NewFakeClock(time.Now())
+		turns := newTurns(groupOf, Limits{Workers: workers, Share: 1, Clock: clock})
+		turns.Push("honest/0")
+		turns.release(turns.Pop())
+		for round := range 6 {
+			var working []string
+			for i := range workers {
+				turns.Push(fmt.Sprintf("evil%d.%d/0", round, i))
+			}
+			for turns.Len() > 0 {
+				working = append(working, turns.Pop())
+			}
+			require.LessOrEqual(t, len(working), most, "of %d workers in round %d", workers, round)
+			if most < workers {
+				turns.Push("honest/0")
+				require.Equal(t, 1, turns.Len(), "of %d workers in round %d", workers, round)
+				require.Equal(t, "honest/0", turns.Pop())
+				turns.release("honest/0")
+			}
+			clock.Step(6 * time.Minute)
+			for _, item := range working {
+				turns.release(item)
+			}
+		}
+	}
+}
+
+func TestASlowNamespaceIsSlowTenTimesAsLong(t *testing.T) {
+	for took, want := range map[time.Duration]time.Duration{
+		2 * time.Second:  SlowFor,
+		6 * time.Minute:  time.Hour,
+		ReconcileTimeout: 100 * time.Minute,
+		time.Hour:        SlowForMost,
+	} {
+		clock := clocktesting.NewFakeClock(time.Now())
+		turns := newTurns(groupOf, Limits{Workers: 4, Share: 1, Clock: clock})
+		turns.Push("a/0")
+		turns.Pop()
+		clock.Step(took)
+		turns.release("a/0")
+		clock.Step(want - time.Second)
+		require.Equal(t, slow, turns.classOf(&group[string]{name: "a"}), took)
+		turns.Push("a/0")
+		turns.release(turns.Pop())
+		clock.Step(2 * time.Second)
+		require.Equal(t, unknown, turns.classOf(&group[string]{name: "a"}), "a quick item of a slow namespace proves nothing")
+	}
+}
+
+// A release is followed by one Get: where it let two items be taken, one would wait while workers sleep.
+func TestAReleaseLetsOneMoreItemBeTaken(t *testing.T) {
+	turns := newTurns(groupOf, Limits{Workers: 4, Share: 1, Clock: clocktesting.NewFakeClock(time.Now())})
+	for _, item := range []string{"a/0", "b/0", "c/0", "a/1", "x/0"} {
+		turns.Push(item)
+	}
+	for range 3 {
+		turns.Pop()
+	}
+	require.Zero(t, turns.Len())
+	turns.release("a/0")
+	turns.Pop()
+	require.Zero(t, turns.Len(), "a is quick, and its next item waits in the place of its last")
+	turns.Push("a/2")
+	require.Equal(t, 1, turns.Len(), "until somebody is woken for it")
+}
+
+func TestSlowAndQuickNamespacesTakeTurns(t *testing.T) {
+	clock := clocktesting.NewFakeClock(time.Now())
+	turns := newTurns(groupOf, Limits{Workers: 4, Share: 1, Clock: clock})
+	turns.Push("slow/0")
+	turns.Pop()
+	clock.Step(Slow + 1)
+	turns.release("slow/0")
+	for i := range 6 {
+		turns.Push(fmt.Sprintf("quick%d/0", i))
+	}
+	turns.Push("slow/1")
+	first := []string{turns.Pop(), turns.Pop()}
+	require.Contains(t, first, "slow/1", "quick ones do not keep it waiting for ever")
+}
+
+func TestNothingIsKeptOfNamespacesWithoutItems(t *testing.T) {
+	turns := newTurns(groupOf, Limits{Workers: 4, Share: 2, Clock: clocktesting.NewFakeClock(time.Now())})
+	for i := range 100 {
+		turns.Push(fmt.Sprintf("n%d/0", i))
+	}
+	for range 100 {
+		turns.release(turns.Pop())
+	}
+	require.Empty(t, turns.groups)
+	require.Empty(t, turns.taken)
+	require.Zero(t, turns.Len()+turns.items)
+	for _, ring := range turns.rings {
+		require.Zero(t, ring.Len())
+	}
+}
+
+func TestAnItemThatIsAddedWhileItIsWorkedOnComesAgain(t *testing.T) {
+	q := newQueue(Limits{Workers: 4, Share: 1})
+	defer q.ShutDown()
+	add(q, "a/1", "a/1", "a/2")
+	require.Equal(t, []string{"a/1"}, take(t, q, 1), "once")
+	q.Add("a/1")
+	q.Done("a/1")
+	require.Equal(t, []string{"a/2"}, take(t, q, 1))
+	q.Done("a/2")
+	require.Equal(t, []string{"a/1"}, take(t, q, 1))
+}
+
+func TestDelaysAndRateLimitsHold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(Limits{Workers: 4, Share: 1})
+		start := time.Now()
+		q.AddRateLimited("a/1")
+		q.AddAfter("b/1", 500*time.Millisecond)
+		require.Equal(t, []string{"b/1", "a/1"}, take(t, q, 2))
+		require.Equal(t, time.Second, time.Since(start))
+		require.Equal(t, 1, q.NumRequeues("a/1"))
+		q.ShutDown()
+	})
+}
+
+func TestShutdownEndsWaitingWorkersAndLosesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(Limits{Workers: 4, Share: 1})
+		add(q, "a/1", "a/2", "a/3")
+		var mu sync.Mutex
+		var done []string
+		var workers sync.WaitGroup
+		for range 4 {
+			workers.Go(func() {
+				for {
+					item, down := q.Get()
+					if down {
+						return
+					}
+					time.Sleep(time.Second) //nolint:forbidigo // in a synctest bubble
+					mu.Lock()
+					done = append(done, item)
+					mu.Unlock()
+					q.Done(item)
+				}
+			})
+		}
+		synctest.Wait()
+		q.ShutDown()
+		workers.Wait()
+		require.Equal(t, []string{"a/1", "a/2", "a/3"}, done)
+	})
+}
+
+// TestEverythingIsDoneWithinTheLimits works off random additions with as many workers as there are.
+func TestEverythingIsDoneWithinTheLimits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := Limits{Workers: 6, Share: 2}
+		q := newQueue(l)
+		p := &pool{working: map[string]int{}, seen: map[string]int{}}
+		var workers sync.WaitGroup
+		for range l.Workers {
+			workers.Go(func() { p.work(q) })
+		}
+		random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a test
+		want := map[string]bool{}
+		for range 2000 {
+			item := fmt.Sprintf("n%d/%d", random.IntN(9), random.IntN(30))
+			want[item] = true
+			q.Add(item)
+			time.Sleep(time.Duration(random.IntN(300)) * time.Millisecond) //nolint:forbidigo // in a synctest bubble
+		}
+		time.Sleep(time.Hour) //nolint:forbidigo // in a synctest bubble
+		require.Zero(t, q.Len())
+		q.ShutDown()
+		workers.Wait()
+		require.Len(t, p.seen, len(want))
+		require.LessOrEqual(t, p.most, l.Share)
+	})
+}
+
+type pool struct {
+	mu      sync.Mutex
+	working map[string]int
+	seen    map[string]int
+	most    int
+}
+
+func (p *pool) work(q workqueue.TypedInterface[string]) {
+	for {
+		item, down := q.Get()
+		if down {
+			return
+		}
+		p.mu.Lock()
+		p.working[groupOf(item)]++
+		p.most = max(p.most, p.working[groupOf(item)])
+		p.seen[item]++
+		took := time.Duration(len(item)*p.seen[item]%7) * 300 * time.Millisecond // some are slow
+		p.mu.Unlock()
+		time.Sleep(took) //nolint:forbidigo // in a synctest bubble
+		p.mu.Lock()
+		p.working[groupOf(item)]--
+		p.mu.Unlock()
+		q.Done(item)
+	}
+}
+
+func TestNamespaceOf(t *testing.T) {
+	for key, want := range map[types.NamespacedName]string{
+		{Namespace: "a", Name: "x"}: "a",
+		{Name: "a"}:                 "a",
+	} {
+		require.Equal(t, want, NamespaceOf(reconcile.Request{NamespacedName: key}))
+	}
+}

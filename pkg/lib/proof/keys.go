@@ -1,0 +1,151 @@
+package proof
+
+import (
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	"github.com/remit-olm/remit/pkg/lib/names"
+)
+
+// Options for New. Scheme and Secret are required.
+type Options struct {
+	// Scheme resolves the kinds of typed objects.
+	Scheme *runtime.Scheme
+	// Secret is the source of the keys; messages name it.
+	Secret types.NamespacedName
+	// Ahead is the API server's time, on which creationTimestamps are based, minus the clock's.
+	Ahead time.Duration
+	// Clock defaults to the real one.
+	Clock clock.PassiveClock
+}
+
+// Keys makes and verifies proofs. It is safe for concurrent use. A nil *Keys proves nothing.
+type Keys struct {
+	scheme *runtime.Scheme
+	secret types.NamespacedName
+	clock  clock.PassiveClock
+	ring   atomic.Pointer[ring]
+	ahead  time.Duration
+	sightings
+}
+
+// New parses the data of the Secret.
+func New(o Options, data map[string][]byte) (*Keys, error) {
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	k := &Keys{scheme: o.Scheme, secret: o.Secret, clock: o.Clock, ahead: o.Ahead}
+	return k, k.Update(data)
+}
+
+// Update takes the data of a changed Secret. Invalid data changes nothing.
+func (k *Keys) Update(data map[string][]byte) error {
+	r, err := parseRing(data)
+	if err != nil {
+		return fmt.Errorf("read the keys of Secret %s: %w", k.secret, err)
+	}
+	k.ring.Store(r)
+	return nil
+}
+
+func (k *Keys) now() time.Time { return k.clock.Now().Add(k.ahead) }
+
+// Sign puts a proof for the holder on desired. live is the object as it exists, which must have passed Check or just
+// have been created by the caller, or nil. A valid proof under the current key is kept as it is.
+func (k *Keys) Sign(desired *unstructured.Unstructured, holder string, live *unstructured.Unstructured) error {
+	of, err := k.subjectOf(desired, holder)
+	if err != nil {
+		return err
+	}
+	r, at := k.ring.Load(), k.now()
+	if live != nil {
+		at = live.GetCreationTimestamp().Time
+		text := live.GetAnnotations()[names.AnnotationProof]
+		has, ok := parse(text)
+		if ok && has.key == r.current && has.isFor(of, r.keys[r.current]) && has.fits(at) {
+			annotate(desired, text)
+			k.isFirst(text, live.GetUID()) // so that a copy on another object is not
+			return nil
+		}
+	}
+	annotate(desired, sign(r.current, r.keys[r.current], of, at).String())
+	return nil
+}
+
+func annotate(obj *unstructured.Unstructured, proof string) {
+	annotations := obj.GetAnnotations()
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[names.AnnotationProof] = proof
+	obj.SetAnnotations(annotations)
+}
+
+// Check returns nil if Remit created the object for the holder, or the reason why this is not proven. An object older
+// than EntryUnprovenBefore passes without a proof, so the caller must also require the holder's label.
+func (k *Keys) Check(obj client.Object, holder string) error {
+	return k.CheckSince(obj, holder, time.Time{})
+}
+
+// CheckSince is Check for an object whose holder has existed since an instant, by the API server's clock. An older object
+// was made for an earlier holder of that name. EntryTrustedBefore counts more: a restore may create holders after what
+// they hold.
+func (k *Keys) CheckSince(obj client.Object, holder string, since time.Time) error {
+	of, err := k.subjectOf(obj, holder)
+	if err != nil {
+		return err
+	}
+	r := k.ring.Load()
+	if obj.GetCreationTimestamp().Time.Before(r.unprovenBefore) {
+		return nil
+	}
+	return k.check(r, obj, of, since)
+}
+
+func (k *Keys) check(r *ring, obj client.Object, of subject, since time.Time) error {
+	text := obj.GetAnnotations()[names.AnnotationProof]
+	has, ok := parse(text)
+	key, known := r.keys[has.key]
+	created := obj.GetCreationTimestamp().Time
+	switch {
+	case text == "":
+		return unproven("it has no proof that Remit created it (annotation %s)", names.AnnotationProof)
+	case !ok, keyNumber(has.key) == 0:
+		return unproven("its annotation %s is not a proof that Remit created it", names.AnnotationProof)
+	case !known:
+		return unproven("its annotation %s was made with %s, which Secret %s does not contain; an administrator can restore the Secret from a backup, or set %s in it",
+			names.AnnotationProof, has.key, k.secret, EntryUnprovenBefore)
+	case !has.isFor(of, key):
+		return unproven("its annotation %s was made for another object", names.AnnotationProof)
+	case created.Before(r.trustedBefore):
+		return nil
+	case created.Before(since.Add(-skew)):
+		return unproven("it was made for an earlier namespace of that name; an administrator can delete it, or after a restore from a backup set %s in Secret %s",
+			EntryTrustedBefore, k.secret)
+	case !has.fits(created):
+		return unproven("its annotation %s was made for an object created at another time; after a restore from a backup, an administrator can set %s in Secret %s",
+			names.AnnotationProof, EntryTrustedBefore, k.secret)
+	case !k.isFirst(text, obj.GetUID()):
+		return unproven("its annotation %s was made for an object that was deleted", names.AnnotationProof)
+	}
+	return nil
+}
+
+func (k *Keys) subjectOf(obj client.Object, holder string) (subject, error) {
+	if k == nil {
+		return subject{}, unproven("there is no key to verify proofs with")
+	}
+	gvk, err := apiutil.GVKForObject(obj, k.scheme)
+	if err != nil {
+		return subject{}, fmt.Errorf("kind of %q: %w", obj.GetName(), err)
+	}
+	return subject{kind: gvk.GroupKind(), object: client.ObjectKeyFromObject(obj), holder: holder}, nil
+}

@@ -1,0 +1,50 @@
+package preflight
+
+import (
+	"fmt"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+
+	"github.com/remit-olm/remit/pkg/rbac"
+)
+
+// Warn looks for roles that have the name of one of the grant's and other rules: whoever is bound to such a role would get
+// what the grant gives to the account. A role that cannot be read is not reported.
+func (r *Report) Warn(rulesOf rbac.RoleRules) {
+	r.InUse = nil
+	for _, part := range r.parts(r.grantable()) {
+		kind, object := "Role", "Role "+part.namespace+"/"+part.name
+		if part.namespace == rbac.ClusterScope {
+			kind, object = "ClusterRole", "ClusterRole "+part.name
+		}
+		rules, err := rulesOf(rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: kind, Name: part.name}, part.namespace)
+		switch {
+		case err != nil: // NotFound, mostly
+		case len(rbac.Missing(part.rules, rules)) > 0 || len(rbac.Missing(rules, part.rules)) > 0:
+			r.InUse = append(r.InUse, fmt.Sprintf("WARNING: %s exists with other rules: someone else may be bound to it. "+
+				"Delete it and its bindings before you apply the grant.", object))
+		}
+	}
+}
+
+// part is one role of the grant, with its binding.
+type part struct {
+	name, namespace string
+	rules           []rbacv1.PolicyRule
+}
+
+// parts are the roles that grant the scopes' rules.
+func (r Report) parts(scopes []Scope) []part {
+	var out []part
+	for _, s := range scopes {
+		base := r.grantName(s)
+		for i, rules := range portions(s.Rules) {
+			name := base
+			if i > 0 {
+				name = fmt.Sprintf("%s-%d", base, i+1)
+			}
+			out = append(out, part{name, s.Namespace, rules})
+		}
+	}
+	return out
+}

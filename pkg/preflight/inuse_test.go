@@ -1,0 +1,49 @@
+package preflight
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+func TestARoleUnderTheNameOfAGrantIsReported(t *testing.T) {
+	rules := []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get"}}}
+	report := Report{
+		Account:  types.NamespacedName{Namespace: "t1", Name: "acct"},
+		Findings: []Finding{{Namespace: "t1", Missing: rules}, {Missing: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"get"}}}}},
+	}
+	notFound := apierrors.NewNotFound(schema.GroupResource{Resource: "roles"}, "x")
+	var asked []rbacv1.RoleRef
+	answer := func(rules []rbacv1.PolicyRule, err error) func(rbacv1.RoleRef, string) ([]rbacv1.PolicyRule, error) {
+		return func(ref rbacv1.RoleRef, namespace string) ([]rbacv1.PolicyRule, error) {
+			asked = append(asked, ref)
+			require.Equal(t, ref.Kind == "ClusterRole", namespace == "")
+			return rules, err
+		}
+	}
+	report.Warn(answer(nil, notFound))
+	require.Empty(t, report.InUse)
+	require.Len(t, asked, 2)
+	require.NotContains(t, report.Summary(), "WARNING")
+
+	report.Warn(answer(nil, nil))
+	require.Len(t, report.InUse, 2, "roles without rules, which anybody can make")
+	require.Contains(t, report.Summary(), "WARNING: Role t1/"+asked[1].Name+" exists with other rules")
+	require.Contains(t, report.Refusals(), "WARNING: ClusterRole "+asked[0].Name+" exists with other rules")
+	files, err := report.Files()
+	require.NoError(t, err)
+	require.Contains(t, files[FileGrant], "# WARNING: Role t1/")
+	require.Contains(t, files[FileReport], "inUse:")
+
+	report.Warn(func(ref rbacv1.RoleRef, namespace string) ([]rbacv1.PolicyRule, error) {
+		if namespace == "t1" {
+			return rules, nil // as it was applied
+		}
+		return nil, notFound
+	})
+	require.Empty(t, report.InUse)
+}

@@ -1,0 +1,21 @@
+package preflight
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/remit-olm/remit/pkg/lib/scoped"
+	"github.com/remit-olm/remit/pkg/rbac"
+)
+
+func TestWhereRBACMayNotBeReadTheAPIServerSaysWhichNamespacesAnAccountMayGet(t *testing.T) {
+	a := &authorizers{allowed: yes("seen get namespaces"), broken: yes("undecided get namespaces")}
+	sight := Sight{RBAC: rbac.Unreadable(errors.New("no")), Ask: a.review}
+	account := scoped.Account{Namespace: bounded.Namespace, Name: bounded.Name}
+	got, err := sight.Gettable(t.Context(), account, []string{"hidden", "seen", "undecided"})
+	require.NoError(t, err)
+	require.Equal(t, []string{"seen"}, got)
+	require.Len(t, a.asked, 3)
+}

@@ -1,0 +1,24 @@
+package preflight
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/remit-olm/remit/pkg/rbac"
+)
+
+// Rules that are too large to be looked at are refused, even to an account that may do anything.
+func TestRulesOfTooManyCombinationsAreRefusedForGood(t *testing.T) {
+	words := make([]string, rbac.MaxAtoms)
+	rule := rbacv1.PolicyRule{APIGroups: []string{""}, Resources: words, Verbs: []string{"get", "list"}}
+	all := []string{rbacv1.VerbAll}
+	report := Examine(types.NamespacedName{Namespace: "ns", Name: "acct"}, []Need{{Rules: []rbacv1.PolicyRule{rule}, Object: "Role ns/wide"}},
+		func(string) rbac.Holding {
+			return rbac.Holding{Rules: []rbacv1.PolicyRule{{APIGroups: all, Resources: all, Verbs: all}}}
+		})
+	require.True(t, report.Final())
+	require.Contains(t, report.Refusals(), rbac.ErrTooLarge.Error())
+}

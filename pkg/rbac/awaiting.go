@@ -1,0 +1,47 @@
+package rbac
+
+import (
+	"fmt"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/labels"
+)
+
+// BindingsOf returns the bindings that refer to a role and name subjects, whether or not the role exists: RoleBindings of its
+// namespace, or for a ClusterRole bindings of all namespaces and the cluster. It looks at each of these: callers ask before they
+// create a role. A change of one that is returned concerns the asker.
+func (l Listers) BindingsOf(ref rbacv1.RoleRef, namespace string) ([]Binding, error) {
+	quiet := l.Quiet()
+	refers := func(to rbacv1.RoleRef, subjects []rbacv1.Subject) bool {
+		return to.Name == ref.Name && to.Kind == ref.Kind && len(subjects) > 0
+	}
+	list := quiet.RoleBindings.RoleBindings(namespace).List
+	if ref.Kind == kindClusterRole {
+		list = quiet.RoleBindings.List
+	}
+	bindings, err := list(labels.Everything())
+	if err != nil {
+		return nil, fmt.Errorf("list RoleBindings: %w", err)
+	}
+	var out []Binding
+	for _, b := range bindings {
+		if refers(b.RoleRef, b.Subjects) {
+			_, _ = l.RoleBindings.RoleBindings(b.Namespace).Get(b.Name) // notes the lookup
+			out = append(out, b)
+		}
+	}
+	if ref.Kind != kindClusterRole {
+		return out, nil
+	}
+	clusterBindings, err := quiet.ClusterRoleBindings.List(labels.Everything())
+	if err != nil {
+		return nil, fmt.Errorf("list ClusterRoleBindings: %w", err)
+	}
+	for _, b := range clusterBindings {
+		if refers(b.RoleRef, b.Subjects) {
+			_, _ = l.ClusterRoleBindings.Get(b.Name)
+			out = append(out, b)
+		}
+	}
+	return out, nil
+}

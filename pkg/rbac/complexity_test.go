@@ -1,0 +1,138 @@
+package rbac
+
+import (
+	"fmt"
+	"math/rand"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/component-helpers/auth/rbac/validation"
+)
+
+// adversarial are shapes of held and wanted rules of about n values that nested scans cannot bear.
+func adversarial() map[string]func(n int) (held, wanted []rbacv1.PolicyRule) {
+	return map[string]func(n int) (held, wanted []rbacv1.PolicyRule){
+		"many names": func(n int) (held, wanted []rbacv1.PolicyRule) {
+			one := on("get", "", "secrets", values("n", n)...)
+			return []rbacv1.PolicyRule{one}, []rbacv1.PolicyRule{one}
+		},
+		"many names, the other ones": func(n int) (held, wanted []rbacv1.PolicyRule) {
+			return []rbacv1.PolicyRule{on("get", "", "secrets", values("n", n)...)}, []rbacv1.PolicyRule{on("get", "", "secrets", values("m", n)...)}
+		},
+		"many verbs and many resources": func(n int) (held, wanted []rbacv1.PolicyRule) {
+			// Their product is n.
+			verbs, resources := values("v", n/100), values("r", 100)
+			wanted = []rbacv1.PolicyRule{{APIGroups: []string{"g"}, Verbs: verbs, Resources: resources}}
+			for _, verb := range verbs {
+				held = append(held, rbacv1.PolicyRule{APIGroups: []string{"g"}, Verbs: []string{verb}, Resources: resources})
+			}
+			return held, wanted
+		},
+		"many rules": func(n int) (held, wanted []rbacv1.PolicyRule) {
+			for i := range n {
+				held = append(held, on("get", "", "secrets", fmt.Sprint("n", i)))
+				wanted = append(wanted, on("get", "", "secrets", fmt.Sprint("n", n-i)))
+			}
+			return held, wanted
+		},
+		"near misses": func(n int) (held, wanted []rbacv1.PolicyRule) {
+			// Of each wanted atom half of the rules have the verb, and the other half all else.
+			for i := range n / 2 {
+				held = append(held, on("get", "", fmt.Sprint("r", i)), on("list", "", "secrets", "a"))
+			}
+			return held, []rbacv1.PolicyRule{on("get", "", "secrets", values("n", n-1)...), on("get", "", "secrets", "a")}
+		},
+		"URLs that begin alike": func(n int) (held, wanted []rbacv1.PolicyRule) {
+			for i := range n {
+				held = append(held, rbacv1.PolicyRule{Verbs: []string{"get"}, NonResourceURLs: []string{fmt.Sprintf("/%s/%d/*", strings.Repeat("a", 40), i)}})
+			}
+			urls := values("/"+strings.Repeat("a", 40)+"/x", n)
+			return held, []rbacv1.PolicyRule{{Verbs: []string{"get"}, NonResourceURLs: urls}}
+		},
+		"URLs in one rule": func(n int) (held, wanted []rbacv1.PolicyRule) {
+			var stars, urls []string
+			for i := range n {
+				stars, urls = append(stars, fmt.Sprint("/a", i, "*")), append(urls, fmt.Sprint("/b", i))
+			}
+			return []rbacv1.PolicyRule{{Verbs: []string{"get"}, NonResourceURLs: stars}}, []rbacv1.PolicyRule{{Verbs: []string{"get"}, NonResourceURLs: urls}}
+		},
+		"subresources": func(n int) (held, wanted []rbacv1.PolicyRule) {
+			var resources, stars []string
+			for i := range n {
+				resources, stars = append(resources, fmt.Sprint("r/s", i)), append(stars, fmt.Sprint("*/t", i))
+			}
+			return []rbacv1.PolicyRule{on("get", "", "x"), {APIGroups: []string{""}, Verbs: []string{"get"}, Resources: stars}},
+				[]rbacv1.PolicyRule{{APIGroups: []string{""}, Verbs: []string{"get"}, Resources: resources}}
+		},
+	}
+}
+
+func on(verb, group, resource string, names ...string) rbacv1.PolicyRule {
+	return rbacv1.PolicyRule{Verbs: []string{verb}, APIGroups: []string{group}, Resources: []string{resource}, ResourceNames: names}
+}
+
+func values(prefix string, n int) []string {
+	out := make([]string, n)
+	for i := range out {
+		out[i] = fmt.Sprint(prefix, i)
+	}
+	return out
+}
+
+// TestEachAtomLooksAtFewRules counts: what an atom takes is bounded by the number of rules through a small fraction.
+func TestEachAtomLooksAtFewRules(t *testing.T) {
+	for shape, of := range adversarial() {
+		t.Run(shape, func(t *testing.T) {
+			held, wanted := of(20_000)
+			c := coverageOf(held)
+			values, kept := 0, 0
+			for _, r := range held {
+				values += len(r.Verbs) + len(r.APIGroups) + len(r.Resources) + len(r.ResourceNames) + 2*len(r.NonResourceURLs) + 1
+			}
+			for _, postings := range []map[string]*posting{c.verbs, c.groups, c.resources, c.names, c.urls, c.byPrefix, {"": c.unnamed}} {
+				for _, p := range postings {
+					kept += len(p.list) + len(p.bits)
+				}
+			}
+			require.LessOrEqual(t, kept, 2*values, "memory is in proportion to the rules")
+			visited := 0
+			for atom := range atomsOf(wanted) {
+				c.covering(atom, func(int) bool {
+					visited++
+					return false
+				})
+			}
+			require.LessOrEqual(t, visited, len(explode(wanted)), "only rules that cover an atom are visited")
+		})
+	}
+}
+
+// TestManyRulesAreCoveredAsTheAPIServerSays has so many rules that 64 of them are compared at a time.
+func TestManyRulesAreCoveredAsTheAPIServerSays(t *testing.T) {
+	for seed := range int64(20) {
+		random := rand.New(rand.NewSource(seed))
+		var held, wanted []rbacv1.PolicyRule
+		for range 20 + random.Intn(100) {
+			for _, r := range randomRules(random) {
+				// Near misses: most rules have the values of the wanted ones, and some other.
+				if spare := fmt.Sprint("spare", random.Intn(50)); len(r.ResourceNames) > 0 && random.Intn(3) > 0 {
+					r.ResourceNames = []string{spare}
+				} else if random.Intn(3) > 0 {
+					r.Verbs = []string{spare}
+				}
+				held = append(held, r)
+			}
+			if len(wanted) < 50 {
+				wanted = append(wanted, randomRules(random)...)
+			}
+		}
+		set := NewSet(held)
+		for _, atom := range explode(wanted) {
+			one := []rbacv1.PolicyRule{atom}
+			want, _ := validation.Covers(held, one)
+			require.Equal(t, want, set.Covers(one), "seed %d: %s", seed, Line(atom))
+		}
+	}
+}

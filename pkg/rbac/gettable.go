@@ -1,0 +1,50 @@
+package rbac
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+)
+
+// Gettable returns, in their order, those of the namespaces that the subject may get. The API server authorizes a Namespace
+// with its own name as the namespace of the request, so a Role in it counts as well as a ClusterRole. RoleBindings are
+// looked up for the subject, not for each namespace: what is remembered for the next change does not grow with the
+// namespaces.
+func (l Listers) Gettable(s Subject, namespaces []string) ([]string, error) {
+	everywhere := l.Holding(s, ClusterScope)
+	if err := errors.Join(everywhere.Unread...); err != nil {
+		return nil, fmt.Errorf("rules held by %s: %w", s.User, err)
+	}
+	gettable := map[string]bool{}
+	for _, name := range namespaces {
+		gettable[name] = everywhere.Set().Covers(GetNamespace(name))
+	}
+	if !slices.ContainsFunc(namespaces, func(name string) bool { return !gettable[name] }) {
+		return slices.Clone(namespaces), nil
+	}
+	bound, err := l.Reach(s)
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, name := range namespaces {
+		if _, isBound := slices.BinarySearch(bound, name); !gettable[name] && isBound {
+			there := l.Holding(s, name)
+			if err := errors.Join(there.Unread...); err != nil {
+				return nil, fmt.Errorf("rules held by %s: %w", s.User, err)
+			}
+			gettable[name] = there.Set().Covers(GetNamespace(name))
+		}
+		if gettable[name] {
+			out = append(out, name)
+		}
+	}
+	return out, nil
+}
+
+// GetNamespace are the rules of one who gets a Namespace.
+func GetNamespace(name string) []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"namespaces"}, ResourceNames: []string{name}, Verbs: []string{"get"}}}
+}

@@ -1,0 +1,64 @@
+package rbac
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestWhichNamespacesAnAccountMayGet(t *testing.T) {
+	acct := account("t1", "acct")
+	const gets = "get :namespaces"
+	l := given(t,
+		clusterRole("named", "get :namespaces [named-in-cluster]"), clusterBinding("named", ref("ClusterRole", "named"), acct),
+		role("by-role", "r", gets), binding("by-role", "b", ref("Role", "r"), acct),
+		clusterRole("gets", gets), binding("by-clusterrole", "b", ref("ClusterRole", "gets"), acct),
+		binding("by-group", "b", ref("ClusterRole", "gets"), group("system:serviceaccounts:t1")),
+		role("by-name", "r", "get :namespaces [by-name]"), binding("by-name", "b", ref("Role", "r"), acct),
+		role("another-name", "r", "get :namespaces [by-name]"), binding("another-name", "b", ref("Role", "r"), acct),
+		role("another-verb", "r", "list,watch,update :namespaces"), binding("another-verb", "b", ref("Role", "r"), acct),
+		role("subresource", "r", "get :namespaces/status"), binding("subresource", "b", ref("Role", "r"), acct),
+		role("everything-else", "r", "* :pods"), binding("everything-else", "b", ref("Role", "r"), acct),
+		role("dangling", "r", gets), binding("dangling", "b", ref("Role", "another"), acct),
+		role("of-another", "r", gets), binding("of-another", "b", ref("Role", "r"), account("t2", "acct")),
+	)
+	all := []string{"by-role", "by-clusterrole", "by-group", "by-name", "named-in-cluster",
+		"another-name", "another-verb", "subresource", "everything-else", "dangling", "of-another", "without-any"}
+	got, err := l.Gettable(ServiceAccount("t1", "acct"), all)
+	require.NoError(t, err)
+	require.Equal(t, all[:5], got)
+
+	none, err := l.Gettable(ServiceAccount("t3", "acct"), all)
+	require.NoError(t, err)
+	require.Empty(t, none)
+}
+
+func TestWhoeverMayGetAllNamespacesGetsEach(t *testing.T) {
+	l := given(t, clusterRole("gets", "get :namespaces"), clusterBinding("gets", ref("ClusterRole", "gets"), account("t1", "acct")))
+	got, err := l.Gettable(ServiceAccount("t1", "acct"), []string{"a", "b"})
+	require.NoError(t, err)
+	require.Equal(t, []string{"a", "b"}, got)
+}
+
+func TestWhatIsRememberedDoesNotGrowWithTheNamespaces(t *testing.T) {
+	w, i, me := newWorld(t), &Interests[string]{}, ServiceAccount("t1", "acct")
+	gettable := func(namespaces ...string) question {
+		return func(t testing.TB, l Listers) any {
+			got, err := l.Gettable(me, namespaces)
+			require.NoError(t, err)
+			return got
+		}
+	}
+	require.Empty(t, ask(t, i, "few", w, gettable("a", "b")))
+	require.Empty(t, ask(t, i, "many", w, gettable(slices.Repeat([]string{"a", "b"}, 500)...)))
+	require.Len(t, i.looks["many"], len(i.looks["few"]))
+
+	before, after := w.put(t, role("a", "r", "get :namespaces"))
+	require.Empty(t, i.Concerned(before, after), "a role that nothing binds")
+	before, after = w.put(t, binding("a", "b", ref("Role", "r"), account("t1", "acct")))
+	require.ElementsMatch(t, []string{"few", "many"}, i.Concerned(before, after))
+	require.Equal(t, []string{"a"}, ask(t, i, "few", w, gettable("a", "b")))
+	before, after = w.put(t, role("a", "r", "list :namespaces"))
+	require.Equal(t, []string{"few"}, i.Concerned(before, after))
+}

@@ -1,0 +1,151 @@
+package rbac
+
+import (
+	"math/bits"
+	"slices"
+)
+
+// posting lists the rules that have one value, by number and ascending. A nil posting lists none.
+type posting struct {
+	list []int32
+	// bits are the same as a bit set. Only postings longer than a bit set have them, so that all postings together
+	// take memory in proportion to the rules.
+	bits []uint64
+}
+
+// slack is how many entries more than a bit set has words are still searched one by one.
+const slack = 8
+
+func (p *posting) add(rule int) {
+	if n := len(p.list); n == 0 || p.list[n-1] != int32(rule) {
+		p.list = append(p.list, int32(rule))
+	}
+}
+
+// finish adds the bit set where it is smaller than the list.
+func (p *posting) finish(words int) {
+	if len(p.list) <= words+slack {
+		return
+	}
+	p.bits = make([]uint64, words)
+	for _, i := range p.list {
+		p.bits[i/64] |= 1 << (i % 64)
+	}
+}
+
+func (p *posting) size() int {
+	if p == nil {
+		return 0
+	}
+	return len(p.list)
+}
+
+func (p *posting) has(rule int32) bool {
+	switch {
+	case p == nil:
+		return false
+	case p.bits != nil:
+		return p.bits[rule/64]&(1<<(rule%64)) != 0
+	}
+	_, ok := slices.BinarySearch(p.list, rule)
+	return ok
+}
+
+// side is the union of some postings.
+type side []*posting
+
+func (s side) size() int {
+	n := 0
+	for _, p := range s {
+		n += p.size()
+	}
+	return n
+}
+
+func (s side) has(rule int32) bool {
+	for _, p := range s {
+		if p.has(rule) {
+			return true
+		}
+	}
+	return false
+}
+
+// common calls visit for each rule that is on all sides, until visit returns false. A rule may be visited more than
+// once. It takes time in proportion to the shortest side, or to a 64th of all rules where that is less.
+func common(words int, visit func(rule int) bool, sides ...side) {
+	shortest := 0
+	for k, s := range sides {
+		if s.size() < sides[shortest].size() {
+			shortest = k
+		}
+	}
+	if sides[shortest].size() > words+slack {
+		commonWords(words, visit, sides)
+		return
+	}
+	for _, p := range sides[shortest] {
+		if p == nil {
+			continue
+		}
+		for _, i := range p.list {
+			if onAll(sides, shortest, i) && !visit(int(i)) {
+				return
+			}
+		}
+	}
+}
+
+func onAll(sides []side, but int, rule int32) bool {
+	for k, s := range sides {
+		if k != but && !s.has(rule) {
+			return false
+		}
+	}
+	return true
+}
+
+// commonWords compares 64 rules at a time.
+func commonWords(words int, visit func(rule int) bool, sides []side) {
+	readers := make([][]reader, len(sides))
+	for k, s := range sides {
+		readers[k] = make([]reader, 0, len(s))
+		for _, p := range s {
+			if p != nil {
+				readers[k] = append(readers[k], reader{posting: p})
+			}
+		}
+	}
+	for w := range words {
+		word := ^uint64(0)
+		for _, side := range readers {
+			union := uint64(0)
+			for i := range side {
+				union |= side[i].word(w)
+			}
+			word &= union
+		}
+		for ; word != 0; word &= word - 1 {
+			if !visit(w*64 + bits.TrailingZeros64(word)) {
+				return
+			}
+		}
+	}
+}
+
+// reader gives the words of a posting in order.
+type reader struct {
+	*posting
+	next int
+}
+
+func (r *reader) word(w int) uint64 {
+	if r.bits != nil {
+		return r.bits[w]
+	}
+	word := uint64(0)
+	for ; r.next < len(r.list) && int(r.list[r.next]/64) == w; r.next++ {
+		word |= 1 << (r.list[r.next] % 64)
+	}
+	return word
+}

@@ -1,0 +1,46 @@
+package rbac
+
+import (
+	"maps"
+	"slices"
+	"sort"
+	"strings"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+)
+
+// prefixes finds the URLs with a trailing star that include another URL. Each entry knows the next shorter entry that
+// it begins with, so that a lookup is one binary search and a walk.
+type prefixes struct {
+	sorted []string
+	// parent is the index of the longest other entry that an entry begins with; -1 where there is none.
+	parent []int
+}
+
+// prefixOf returns what a URL of a rule has to begin with to be included; ok is false for a URL without a star.
+func prefixOf(url string) (prefix string, ok bool) {
+	return strings.TrimRight(url, "*"), strings.HasSuffix(url, rbacv1.NonResourceAll)
+}
+
+func newPrefixes(distinct map[string]bool) prefixes {
+	p := prefixes{sorted: slices.Sorted(maps.Keys(distinct))}
+	p.parent = make([]int, len(p.sorted))
+	last := -1
+	for i, prefix := range p.sorted {
+		for last >= 0 && !strings.HasPrefix(prefix, p.sorted[last]) {
+			last = p.parent[last]
+		}
+		p.parent[i], last = last, i
+	}
+	return p
+}
+
+// including calls visit for each entry that the URL begins with, the longest first, until visit returns false.
+func (p prefixes) including(url string, visit func(prefix string) bool) {
+	after := sort.Search(len(p.sorted), func(i int) bool { return p.sorted[i] > url })
+	for i := after - 1; i >= 0; i = p.parent[i] {
+		if strings.HasPrefix(url, p.sorted[i]) && !visit(p.sorted[i]) {
+			return
+		}
+	}
+}

@@ -1,0 +1,55 @@
+package rbac
+
+import (
+	"errors"
+	"slices"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// Binding is a RoleBinding or a ClusterRoleBinding.
+type Binding interface {
+	metav1.Object
+	runtime.Object
+}
+
+// Scoped are rules in one scope.
+type Scoped struct {
+	// Namespace is the scope; ClusterScope for the whole cluster.
+	Namespace string
+	Rules     []rbacv1.PolicyRule
+}
+
+// Uncovered lists what one subject holds and another does not, scope by scope, wherever bindings give it something.
+func (l Listers) Uncovered(subject, by Subject) ([]Scoped, error) {
+	return l.UncoveredOf(subject, by, everyBinding)
+}
+
+// UncoveredOf is Uncovered of what those bindings give that count. Groups that both are in give both the same.
+func (l Listers) UncoveredOf(subject, by Subject, counts func(Binding) bool) ([]Scoped, error) {
+	subject.Groups = slices.DeleteFunc(slices.Clone(subject.Groups), func(g string) bool { return slices.Contains(by.Groups, g) })
+	scopes, err := l.Reach(subject)
+	if err != nil {
+		return nil, err
+	}
+	var out []Scoped
+	for _, scope := range scopes {
+		has := l.gather(subject, scope, counts)
+		if err := errors.Join(has.Unread...); err != nil {
+			return nil, err
+		}
+		if len(has.Rules) == 0 {
+			continue
+		}
+		may, err := l.Held(by, scope)
+		if err != nil {
+			return nil, err
+		}
+		if missing := Missing(may, has.Rules); len(missing) > 0 {
+			out = append(out, Scoped{Namespace: scope, Rules: missing})
+		}
+	}
+	return out, nil
+}

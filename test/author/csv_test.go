@@ -1,0 +1,206 @@
+package author
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/manifests"
+	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/lib/scoped"
+)
+
+const (
+	csvPolicy = "'remit-csv-author-check'"
+	noGroup   = "'remit-create-the-operatorgroup-before-the-clusterserviceversion'"
+)
+
+// csv returns a ClusterServiceVersion that does not exist yet.
+func (s *site) csv(name string) *operatorsv1alpha1.ClusterServiceVersion {
+	csv := &operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: s.meta(name)}
+	csv.Spec.DisplayName = name
+	csv.Spec.InstallStrategy.StrategyName = "deployment"
+	csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs = []operatorsv1alpha1.StrategyDeploymentSpec{}
+	return csv
+}
+
+// writesCSVs allows all users of the site to write ClusterServiceVersions and their status, and returns when the API server's
+// caches have the permissions of these users and, if group is set, the namespace's OperatorGroup.
+func (s *site) writesCSVs(group bool, users ...client.Client) {
+	s.Helper()
+	csvs := rbacv1.PolicyRule{
+		APIGroups: []string{"operators.coreos.com"}, Resources: []string{"clusterserviceversions", "clusterserviceversions/status"}, Verbs: []string{"*"},
+	}
+	for _, user := range []string{alice, carol, scoped.Username(s.namespace, installer), scoped.Username(s.namespace, boss)} {
+		s.grant(user, csvs)
+	}
+	for _, user := range users {
+		s.eventually(func(c *assert.CollectT) {
+			err := user.Create(s.Context(), s.csv("probe"), client.DryRunAll)
+			if apierrors.IsForbidden(err) {
+				assert.ErrorContains(c, err, csvPolicy)
+			}
+			if group && err != nil {
+				assert.NotContains(c, err.Error(), "no params found")
+			}
+		})
+	}
+}
+
+// deniedCSV asserts that the author check of ClusterServiceVersions refused a request with these words.
+func (s *site) deniedCSV(err error, says string) {
+	s.Helper()
+	require.Error(s, err)
+	require.True(s, apierrors.IsForbidden(err), "%v", err)
+	require.Contains(s, err.Error(), csvPolicy)
+	require.Contains(s, strings.ReplaceAll(err.Error(), s.namespace+"/", "<ns>/"), says)
+}
+
+func TestWhoeverMayActAsTheAccountWritesCSVs(t *testing.T) {
+	everyProfile(t, func(s *site) {
+		account := s.cluster.As(t, scoped.Username(s.namespace, installer))
+		s.made(installer)
+		s.writesCSVs(true, s.alice, s.carol, account)
+		require.NoError(s, s.alice.Create(s.Context(), s.csv("by-alice")))
+		require.NoError(s, account.Create(s.Context(), s.csv("by-the-account")))
+		require.NoError(s, s.admin.Create(s.Context(), s.csv("by-the-administrator")))
+		s.deniedCSV(s.carol.Create(s.Context(), s.csv("by-carol")), "user 'carol' may not impersonate ServiceAccount <ns>/installer, as which OperatorGroup <ns>/group")
+		s.deniedCSV(s.carol.Create(s.Context(), s.csv("by-carol")), "--resource-name=installer && kubectl create rolebinding")
+		s.deniedCSV(s.cluster.As(t, scoped.Username(s.namespace, boss)).Create(s.Context(), s.csv("by-boss")), "<ns>/installer")
+		copied := s.csv("copied")
+		copied.Labels = map[string]string{names.LabelCopiedFrom: "other"}
+		s.deniedCSV(s.carol.Create(s.Context(), copied), "<ns>/installer")
+	})
+}
+
+// Each case is another way to change the spec.
+func TestWhoeverMayNotActAsTheAccountChangesNoSpec(t *testing.T) {
+	patch := func(kind types.PatchType, body string) func(*site, client.Client) error {
+		return func(s *site, c client.Client) error {
+			return c.Patch(s.Context(), s.csv("probe"), client.RawPatch(kind, []byte(body)))
+		}
+	}
+	for name, change := range map[string]func(*site, client.Client) error{
+		"merge patch":             patch(types.MergePatchType, `{"spec":{"displayName":"another"}}`),
+		"JSON patch":              patch(types.JSONPatchType, `[{"op":"add","path":"/spec/displayName","value":"another"}]`),
+		"a spec and a generation": patch(types.MergePatchType, `{"metadata":{"generation":1},"spec":{"displayName":"another"}}`),
+		"update": func(s *site, c client.Client) error {
+			csv := s.csv("probe")
+			require.NoError(s, s.admin.Get(s.Context(), client.ObjectKeyFromObject(csv), csv))
+			csv.Spec.DisplayName = "another"
+			return c.Update(s.Context(), csv)
+		},
+		"server-side apply": func(s *site, c client.Client) error {
+			obj := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"displayName": "another"}}}
+			obj.SetAPIVersion("operators.coreos.com/v1alpha1")
+			obj.SetKind("ClusterServiceVersion")
+			obj.SetNamespace(s.namespace)
+			obj.SetName("probe")
+			return c.Apply(s.Context(), client.ApplyConfigurationFromUnstructured(obj), client.FieldOwner("me"), client.ForceOwnership)
+		},
+		"a copy that becomes an original": patch(types.MergePatchType, `{"metadata":{"labels":{"olm.copiedFrom":null}}}`),
+	} {
+		t.Run(name, func(t *testing.T) {
+			everyProfile(t, func(s *site) {
+				s.made(installer)
+				s.writesCSVs(true, s.alice, s.carol)
+				csv := s.csv("probe")
+				csv.Labels = map[string]string{names.LabelCopiedFrom: "other"}
+				s.create(csv)
+				s.deniedCSV(change(s, s.carol), "<ns>/installer")
+				require.NoError(s, change(s, s.alice))
+			})
+		})
+	}
+}
+
+func TestOtherChangesOfACSVAreNotChecked(t *testing.T) {
+	for _, account := range []string{installer, ""} {
+		t.Run("account "+account, func(t *testing.T) {
+			everyProfile(t, func(s *site) {
+				og := s.made(account)
+				s.writesCSVs(true, s.carol)
+				csv := s.csv("probe")
+				s.create(csv)
+				for n, body := range []string{
+					`{"metadata":{"labels":{"a":"b"}}}`, `{"metadata":{"annotations":{"a":"b"}}}`, `{"metadata":{"finalizers":["example.com/keep"]}}`,
+				} {
+					if n == 2 {
+						require.NoError(s, s.admin.Delete(s.Context(), og)) // finalizers can be removed without an OperatorGroup
+					}
+					require.NoError(s, s.carol.Patch(s.Context(), csv, client.RawPatch(types.MergePatchType, []byte(body))))
+				}
+				status := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"displayName":"another"},"status":{"message":"x"}}`))
+				require.NoError(s, s.carol.Status().Patch(s.Context(), csv, status))
+				require.Equal(s, "probe", csv.Spec.DisplayName)
+				require.NoError(s, s.carol.Delete(s.Context(), csv))
+				require.NoError(s, s.carol.Patch(s.Context(), csv, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))))
+			})
+		})
+	}
+}
+
+func TestBeforeThereIsAnOperatorGroupNoCSVIsCreated(t *testing.T) {
+	everyProfile(t, func(s *site) {
+		s.writesCSVs(false, s.alice)
+		for _, c := range []client.Client{s.alice, s.carol, s.admin} {
+			err := c.Create(s.Context(), s.csv("early"))
+			require.ErrorContains(s, err, noGroup)
+			require.ErrorContains(s, err, "no params found")
+		}
+		label := fmt.Appendf(nil, `{"metadata":{"labels":{"remit.dev/clusterserviceversion-first":""}}}`)
+		namespace := &unstructured.Unstructured{}
+		namespace.SetAPIVersion("v1")
+		namespace.SetKind("Namespace")
+		namespace.SetName(s.namespace)
+		require.NoError(s, s.admin.Patch(s.Context(), namespace, client.RawPatch(types.MergePatchType, label)))
+		s.eventually(func(c *assert.CollectT) { assert.NoError(c, s.admin.Create(s.Context(), s.csv("early"))) })
+	})
+}
+
+func TestEveryOperatorGroupOfTheNamespaceIsChecked(t *testing.T) {
+	everyProfile(t, func(s *site) {
+		s.made(installer)
+		s.create(s.group("second", boss))
+		s.writesCSVs(true, s.alice)
+		s.eventually(func(c *assert.CollectT) {
+			assert.ErrorContains(c, s.alice.Create(s.Context(), s.csv("x"), client.DryRunAll), "/boss, as which OperatorGroup "+s.namespace+"/second")
+		})
+		require.NoError(s, s.admin.Create(s.Context(), s.csv("x")))
+	})
+}
+
+// A group that names no account may name one later; with a default account it stands for that one now.
+func TestACSVUnderAGroupWithoutAnAccount(t *testing.T) {
+	for profile, says := range map[string]string{
+		manifests.ProfileBounded: "names no ServiceAccount, and user",
+		manifests.ProfileCompat:  "may not impersonate ServiceAccount remit/remit-default, as which OperatorGroup",
+	} {
+		t.Run(profile, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t, profile)
+			s.made("")
+			s.writesCSVs(true, s.alice)
+			s.deniedCSV(s.alice.Create(s.Context(), s.csv("x")), says)
+			require.NoError(s, s.admin.Create(s.Context(), s.csv("x")))
+			s.grant(carol, impersonate()) // all ServiceAccounts of the namespace
+			s.eventually(func(c *assert.CollectT) {
+				err := s.carol.Create(s.Context(), s.csv("y"), client.DryRunAll)
+				if profile == manifests.ProfileBounded {
+					assert.NoError(c, err)
+				} else {
+					assert.ErrorContains(c, err, says)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,85 @@
+package e2e
+
+import (
+	"testing"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/test/env"
+	"github.com/remit-olm/remit/test/env/audit"
+)
+
+// Remit may list no tenant's ConfigMaps. It notices a change as the account of the namespace, where that may watch the
+// ConfigMap, and the grant of that permission shows what changed before.
+func TestAConfigMapThatChangesWakesItsCatalogAsTheAccount(t *testing.T) {
+	t.Parallel()
+	watch := rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{"content"}, Verbs: []string{"watch"}}
+	catalogOf := func() *env.Tenant {
+		tn := cluster.Tenant(t)
+		tn.Group(env.AccountName, tn.Namespace)
+		content, err := env.SampleFBC()
+		require.NoError(t, err)
+		tn.Create(&corev1.ConfigMap{ObjectMeta: tn.Meta("content"), Data: map[string]string{"catalog.json": content}})
+		tn.Create(&operatorsv1alpha1.CatalogSource{ObjectMeta: tn.Meta("catalog"),
+			Spec: operatorsv1alpha1.CatalogSourceSpec{SourceType: operatorsv1alpha1.SourceTypeConfigmap, ConfigMap: "content"}})
+		readsVersion(tn, contentVersion(tn))
+		return tn
+	}
+	unnoticed, noticed := catalogOf(), catalogOf()
+	noticed.Grant(noticed.Namespace, watch)
+	old := contentVersion(unnoticed)
+
+	changeContent(unnoticed)
+	require.NotEqual(t, old, contentVersion(unnoticed))
+	for range 3 { // more than the one time that the grant itself wakes it
+		changeContent(noticed)
+		readsVersion(noticed, contentVersion(noticed))
+	}
+	cs := &operatorsv1alpha1.CatalogSource{}
+	require.NoError(t, unnoticed.Get("catalog", cs))
+	require.Equal(t, old, cs.Status.ConfigMapResource.ResourceVersion, "whoever may not watch it is told nothing")
+
+	unnoticed.Grant(unnoticed.Namespace, watch)
+	readsVersion(unnoticed, contentVersion(unnoticed))
+
+	listed, err := cluster.Audited(t.Context(), func(e audit.Event) bool {
+		return cluster.Self().Is(e) && e.Object != nil && e.Object.Resource == "configmaps" && e.Object.Namespace != cluster.Catalogs &&
+			(e.Verb == "list" || e.Verb == "watch")
+	})
+	require.NoError(t, err)
+	require.Empty(t, listed)
+}
+
+func contentVersion(tn *env.Tenant) string {
+	tn.T.Helper()
+	cm := &corev1.ConfigMap{}
+	require.NoError(tn.T, tn.Get("content", cm))
+	return cm.ResourceVersion
+}
+
+// changeContent changes the ConfigMap, and nothing of the catalog that it has.
+func changeContent(tn *env.Tenant) {
+	tn.T.Helper()
+	cm := &corev1.ConfigMap{}
+	require.NoError(tn.T, tn.Get("content", cm))
+	before := cm.DeepCopy()
+	cm.Data["catalog.json"] += "\n"
+	require.NoError(tn.T, cluster.Client.Patch(tn.T.Context(), cm, client.MergeFrom(before)))
+}
+
+// readsVersion waits until the CatalogSource was read from that version of the ConfigMap.
+func readsVersion(tn *env.Tenant, version string) {
+	tn.T.Helper()
+	tn.Eventually(func(c *assert.CollectT) {
+		cs := &operatorsv1alpha1.CatalogSource{}
+		assert.NoError(c, tn.Get("catalog", cs))
+		if assert.NotNil(c, cs.Status.ConfigMapResource) {
+			assert.Equal(c, version, cs.Status.ConfigMapResource.ResourceVersion)
+		}
+	})
+}

@@ -1,0 +1,78 @@
+// Package proofs gives tests keys to prove objects with.
+package proofs
+
+import (
+	"bytes"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/lib/ownerutil"
+	"github.com/remit-olm/remit/pkg/lib/proof"
+)
+
+// Scheme knows the kinds that installs create.
+func Scheme() *runtime.Scheme {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{
+		clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, apiregistrationv1.AddToScheme, operatorsv1alpha1.AddToScheme,
+	} {
+		if err := add(scheme); err != nil {
+			panic(err)
+		}
+	}
+	return scheme
+}
+
+// Keys are always the same, so that a test may call this wherever it needs them.
+func Keys() *proof.Keys {
+	keys, err := proof.New(proof.Options{Scheme: Scheme(), Secret: types.NamespacedName{Namespace: "remit", Name: names.SecretProof}},
+		map[string][]byte{"key-1": bytes.Repeat([]byte("k"), 32)})
+	if err != nil {
+		panic(err)
+	}
+	return keys
+}
+
+// Mark puts the labels and the proof of the owner on an object, as if its install had created it; now, if the object has
+// no creationTimestamp yet.
+func Mark(obj client.Object, owner ownerutil.Owner) {
+	if created := obj.GetCreationTimestamp(); created.IsZero() {
+		obj.SetCreationTimestamp(metav1.Now())
+	}
+	gvk, err := apiutil.GVKForObject(obj, Scheme())
+	if err != nil {
+		panic(err)
+	}
+	labels := obj.GetLabels()
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	for k, v := range owner.Labels() {
+		labels[k] = v
+	}
+	obj.SetLabels(labels)
+	stand := &unstructured.Unstructured{}
+	stand.SetGroupVersionKind(gvk)
+	stand.SetNamespace(obj.GetNamespace())
+	stand.SetName(obj.GetName())
+	stand.SetCreationTimestamp(obj.GetCreationTimestamp())
+	if err := owner.Prove(stand, stand.DeepCopy()); err != nil {
+		panic(err)
+	}
+	annotations := obj.GetAnnotations()
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[names.AnnotationProof] = stand.GetAnnotations()[names.AnnotationProof]
+	obj.SetAnnotations(annotations)
+}

@@ -1,0 +1,45 @@
+//go:build linux
+
+// Package tmpfs gives tests a disk of a few MiB that can be full.
+package tmpfs
+
+import (
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Disk is a file system in memory.
+type Disk struct{ Dir string }
+
+// New mounts one of a size. It skips the test where it may not.
+func New(t testing.TB, size string) *Disk {
+	t.Helper()
+	d := &Disk{Dir: t.TempDir()}
+	if err := syscall.Mount("tmpfs", d.Dir, "tmpfs", 0, "size="+size+",mode=0700"); err != nil {
+		t.Skipf("no disk of its own can be mounted, which takes root: %v", err)
+	}
+	t.Cleanup(func() { _ = syscall.Unmount(d.Dir, syscall.MNT_DETACH) })
+	return d
+}
+
+// Fill leaves so many bytes free, rounded down to whole pages.
+func (d *Disk) Fill(t testing.TB, left int64) {
+	t.Helper()
+	d.Free(t)
+	var stat syscall.Statfs_t
+	require.NoError(t, syscall.Statfs(d.Dir, &stat))
+	filler := make([]byte, max(0, int64(stat.Bavail)*stat.Bsize-left))
+	require.NoError(t, os.WriteFile(d.filler(), filler, 0o600))
+}
+
+// Free deletes what Fill has written.
+func (d *Disk) Free(t testing.TB) {
+	t.Helper()
+	require.NoError(t, os.RemoveAll(d.filler()))
+}
+
+func (d *Disk) filler() string { return filepath.Join(d.Dir, "filler") }

@@ -1,0 +1,138 @@
+package escape
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/test/escape/forge"
+)
+
+const (
+	// crowdSize is the number of healthy namespaces, hostileNamespaces the number of those that attack meanwhile.
+	crowdSize         = 20
+	hostileNamespaces = 4
+	// edits is how many writes a hostile author sends at most, one every editPause.
+	edits     = 600
+	editPause = 100 * time.Millisecond
+)
+
+// crowdFigure is what row 190 measured, for the last lines of a run.
+var crowdFigure string
+
+// crowds are rows about many namespaces at once.
+func crowds() []row {
+	return []row{
+		{number: "190", title: "four namespaces that attack in every way, and twenty healthy installs", holds: p0(), play: func(s *scene) {
+			healthy := s.crowd(0)
+			alone := s.installAll(healthy)
+
+			healthy = s.crowd(1)
+			done := make(chan struct{})
+			var hostile sync.WaitGroup
+			for i := range hostileNamespaces {
+				attacker := s
+				if i > 0 {
+					attacker = s.beside(i)
+				}
+				author := attacker.attack()
+				hostile.Go(func() { attacker.churn(author, done) })
+			}
+			beside := s.installAll(healthy)
+			close(done)
+			hostile.Wait()
+			crowdFigure = fmt.Sprintf("%d installs took %s alone and %s beside %d hostile namespaces (%.2f times as long)",
+				crowdSize, alone.Round(time.Millisecond), beside.Round(time.Millisecond), hostileNamespaces, beside.Seconds()/alone.Seconds())
+		}},
+	}
+}
+
+// crowd makes healthy namespaces, each with a catalog that is READY.
+func (s *scene) crowd(n int) []*scene {
+	s.T.Helper()
+	var out []*scene
+	for i := range crowdSize {
+		one := s.beside(100*(n+1) + i)
+		one.group(one.Namespace)
+		one.publish(bundleOf(csv()))
+		out = append(out, one)
+	}
+	for _, one := range out {
+		requireReady(one.Tenant, "catalog")
+	}
+	return out
+}
+
+// installAll subscribes in all namespaces and returns how long it takes until the last operator is installed.
+func (s *scene) installAll(all []*scene) time.Duration {
+	s.T.Helper()
+	begun := time.Now()
+	for _, one := range all {
+		one.subscribe()
+	}
+	s.Eventually(func(c *assert.CollectT) {
+		list := &operatorsv1alpha1.ClusterServiceVersionList{}
+		assert.NoError(c, cluster.Client.List(s.T.Context(), list))
+		phases := map[string]operatorsv1alpha1.ClusterServiceVersionPhase{}
+		for i := range list.Items {
+			if list.Items[i].Name == probeCSV {
+				phases[list.Items[i].Namespace] = list.Items[i].Status.Phase
+			}
+		}
+		for _, one := range all {
+			assert.Equal(c, succeeded, phases[one.Namespace], one.Namespace)
+		}
+	})
+	return time.Since(begun)
+}
+
+// attack makes what keeps each of Remit's controllers busy: a resolution that no solver finishes, registries that never
+// end, a chain of ClusterServiceVersions, and rules beyond all limits. It returns a client of the author.
+func (s *scene) attack() client.Client {
+	s.T.Helper()
+	author := s.csvAuthor()
+	s.asksForPigeons()
+	endless := s.Serve("trickling", &trickling{begun: make(chan struct{}, 1)})
+	for i := range 5 {
+		catalogAt(s.Tenant, fmt.Sprintf("trickling-%d", i), endless)
+	}
+	for i := range 20 {
+		link := forge.NewCSV(linkName(i)).Apart(fmt.Sprintf("chain-%d", i))
+		if i > 0 {
+			link = link.Set(linkName(i-1), "spec", "replaces")
+		}
+		require.NoError(s.T, s.apply(author, link.Object))
+	}
+	for i := range hugeCSVs {
+		huge := forge.NewCSV(hugeName(i)).Apart(fmt.Sprint("huge", i)).Permissions(forge.Entry(fmt.Sprint("huge", i), reads("endpoints", 0, hugeNames)))
+		require.NoError(s.T, s.apply(author, huge.Object))
+	}
+	return author
+}
+
+// churn has the author edit the chain until done is closed: each edit wakes the controllers of the namespace.
+func (s *scene) churn(author client.Client, done <-chan struct{}) {
+	every := time.NewTicker(editPause)
+	defer every.Stop()
+	for i := range edits {
+		select {
+		case <-done:
+			return
+		case <-every.C:
+		}
+		csv := &operatorsv1alpha1.ClusterServiceVersion{}
+		csv.Namespace, csv.Name = s.Namespace, linkName(i%20)
+		patch := fmt.Sprintf(`{"spec":{"description":"edit %d %s"}}`, i, strings.Repeat("x", 1_000))
+		if err := author.Patch(s.T.Context(), csv, client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
+			assert.NoError(s.T, client.IgnoreNotFound(err))
+			return
+		}
+	}
+}

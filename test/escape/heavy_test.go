@@ -1,0 +1,177 @@
+package escape
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"net/http"
+	"strings"
+
+	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"github.com/operator-framework/operator-registry/pkg/api"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/test/escape/forge"
+)
+
+const (
+	// manySubjects is what a RoleBinding holds in the size that the API server takes.
+	manySubjects = 12_000
+	// restless is how often a tenant changes an object.
+	restless = 200
+	// announced is the size of a file that a layer announces and never sends.
+	announced = 512 << 20
+)
+
+// heavy is a registry that sends 450 MiB of properties, and then a small bundle now and then. sent gets one for each that
+// does.
+type heavy struct {
+	hostileRegistry
+	sent chan struct{}
+}
+
+// ListBundles implements api.RegistryServer.
+func (h *heavy) ListBundles(_ *api.ListBundlesRequest, stream api.Registry_ListBundlesServer) error {
+	const each, all = 4 << 20, 450 << 20
+	text := `"` + strings.Repeat("x", each) + `"`
+	for n := range all / each {
+		b := entry(fmt.Sprintf("b%d", n), "")
+		b.Properties = append(b.Properties, &api.Property{Type: "x", Value: text})
+		if err := stream.Send(b); err != nil {
+			h.sent <- struct{}{}
+			return err
+		}
+	}
+	h.sent <- struct{}{}
+	<-stream.Context().Done()
+	return stream.Context().Err()
+}
+
+// relabel changes a label of an object again and again.
+func (s *scene) relabel(c client.Client, obj client.Object, times int) {
+	s.T.Helper()
+	for i := range times {
+		patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"labels":{"x":"%d"}}}`, i))
+		require.NoError(s.T, c.Patch(s.T.Context(), obj, patch))
+	}
+}
+
+// announces answers for a layer with the header of a file of such a size, and no more of it than a byte now and then.
+func announces(w http.ResponseWriter, r *http.Request, asked chan<- struct{}) {
+	var header bytes.Buffer
+	_ = tar.NewWriter(&header).WriteHeader(&tar.Header{Name: "configs/catalog.yaml", Typeflag: tar.TypeReg, Mode: 0o644, Size: announced})
+	zip := gzip.NewWriter(w)
+	_, _ = zip.Write(header.Bytes())
+	_ = zip.Flush()
+	trickle(w, r, asked)
+}
+
+// bindingOfMany is a RoleBinding with very many subjects.
+func (s *scene) bindingOfMany() *rbacv1.RoleBinding {
+	rb := &rbacv1.RoleBinding{ObjectMeta: s.Meta("many"), RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: accountName}}
+	for i := range manySubjects {
+		rb.Subjects = append(rb.Subjects, rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: s.Namespace, Name: fmt.Sprintf("%05d", i)})
+	}
+	return rb
+}
+
+// heavies are rows about single objects and answers that are large, or change all the time.
+func heavies() []row {
+	return []row{
+		{number: "200", title: "a RoleBinding of many subjects that changes its label", holds: p0(), play: func(s *scene) {
+			mallory := s.mallory()
+			rb := s.bindingOfMany()
+			require.NoError(s.T, mallory.Create(s.T.Context(), rb))
+			waiting := s.beside(1)
+			waiting.install(bundleOf(csv().Permissions(forge.Entry(forge.ServiceAccount, `{apiGroups: [batch], resources: [jobs], verbs: [create]}`))))
+			message := waiting.PermissionsMissing()
+			s.relabel(mallory, rb, 8)
+			waiting.Paste(message)
+			waiting.Succeeded(probeCSV)
+		}},
+		{number: "201", title: "eight images that announce 512 MiB, and a neighbor's catalog", holds: p0(), play: func(s *scene) {
+			ref, asked := s.push(s.layerOf("configs/catalog.yaml=x")), make(chan struct{}, 1)
+			s.answer(func(w http.ResponseWriter, r *http.Request) bool {
+				if r.Method != http.MethodGet || !strings.Contains(r.URL.Path, "/blobs/") {
+					return false
+				}
+				announces(w, r, asked)
+				return true
+			})
+			for n := range 4 {
+				tn := s.Tenant
+				if n > 0 {
+					tn = s.other(fmt.Sprint(n))
+				}
+				for i := range 2 {
+					s.catalogSourceOf(tn, fmt.Sprintf("announcing-%d", i), ref)
+				}
+			}
+			await(s, asked, "nobody pulls the images")
+			s.neighborReady()
+		}},
+		{number: "202", title: "a CatalogSource that changes its label, and the Subscriptions of others", holds: p0(), play: func(s *scene) {
+			mallory := s.mallory()
+			const neighbors = 5
+			for i := range neighbors {
+				s.other(fmt.Sprint("n", i)).Subscribe("nocatalog", probe, forge.Channel)
+			}
+			catalogAt(s.Tenant, "mine", "nothing."+s.Namespace+".svc:1")
+			s.Eventually(func(c *assert.CollectT) { assert.NotEmpty(c, statuses(c, s.Tenant)["mine"].Message) })
+			s.settle()
+			before, err := cluster.Reconciles(s.T.Context())
+			require.NoError(s.T, err)
+			s.relabel(mallory, &operatorsv1alpha1.CatalogSource{ObjectMeta: s.Meta("mine")}, restless)
+			after, err := cluster.Reconciles(s.T.Context())
+			require.NoError(s.T, err)
+			require.Less(s.T, after["subscription"]-before["subscription"], restless, "reconciles of Subscriptions")
+		}},
+		{number: "203", title: "an OperatorGroup of 70,000 targets", holds: p0(), play: func(s *scene) {
+			og := &operatorsv1.OperatorGroup{ObjectMeta: s.Meta(groupName), Spec: operatorsv1.OperatorGroupSpec{ServiceAccountName: accountName}}
+			for i := range 70_000 {
+				og.Spec.TargetNamespaces = append(og.Spec.TargetNamespaces, fmt.Sprintf("%05x", i))
+			}
+			s.Create(og)
+			s.GroupSays(groupName, "TargetsKnown", metav1.ConditionFalse, "TooManyTargets", "the limit is")
+			require.NoError(s.T, s.apply(s.mallory(), csv().Object))
+			s.csvSays(failed, "the limit is")
+		}},
+		{number: "204", title: "three hundred CatalogSources with an address, and a neighbor's catalog", holds: p0(), play: func(s *scene) {
+			where := s.Serve("registry", &hostileRegistry{send: []*api.Bundle{entry("a", "")}})
+			for i := range 300 {
+				catalogAt(s.Tenant, fmt.Sprintf("c%d", i), where)
+			}
+			neighbor := s.other("neighbor")
+			catalogAt(neighbor, "catalog", neighbor.Serve("registry", &hostileRegistry{send: []*api.Bundle{entry("a", "")}}))
+			requireReady(neighbor, "catalog")
+			s.Eventually(func(c *assert.CollectT) {
+				refused := 0
+				for _, status := range statuses(c, s.Tenant) {
+					if strings.Contains(status.Message, "connections to 50 registries") {
+						refused++
+					}
+				}
+				assert.GreaterOrEqual(c, refused, 200)
+			})
+		}},
+		{number: "205", title: "three registries of 450 MiB of properties, and a neighbor's catalog", holds: p0(), play: func(s *scene) {
+			registry := &heavy{sent: make(chan struct{}, 100)}
+			where := s.Serve("registry", registry)
+			for i := range 3 {
+				catalogAt(s.Tenant, fmt.Sprintf("c%d", i), where)
+			}
+			for range 3 {
+				await(s, registry.sent, "nobody lists the registries")
+			}
+			s.neighborReady()
+			require.Less(s.T, s.catalogProgram().Peak()>>20, maxDecoding>>20, "MiB of memory")
+		}},
+	}
+}

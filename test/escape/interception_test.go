@@ -1,0 +1,294 @@
+package escape
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/test/escape/forge"
+	"github.com/remit-olm/remit/test/escape/oracle"
+)
+
+// writesAnything is P1 with the right to write, and read, what administrators write. Only what a webhook may not
+// intercept at all is left to refuse.
+func writesAnything() profile {
+	verbs := []string{"get", "create", "update", "patch", "delete"}
+	return calling(p1(),
+		rule(rbacv1.GroupName, "clusterroles clusterrolebindings", verbs...),
+		rule("certificates.k8s.io", "certificatesigningrequests certificatesigningrequests/approval", verbs...),
+		rule("apiextensions.k8s.io", "customresourcedefinitions", verbs...),
+		rule("", "namespaces nodes persistentvolumes", verbs...),
+		rule("operators.coreos.com", "*", verbs...), rule("x.operators.coreos.com", "*", verbs...))
+}
+
+// intercepts is a webhook that nobody waits for: a guard that fails is not to stop all that comes after.
+func intercepts(kind, rules string) any {
+	return hook(kind, rules, "failurePolicy: Ignore", "timeoutSeconds: 1")
+}
+
+// interception are rows about webhooks on what others write (ADR 0021).
+func interception() []row {
+	hook := intercepts
+	never := func(number, title string, d any, words ...string) row {
+		return row{number: number, title: title, holds: writesAnything(), play: func(s *scene) {
+			s.install(bundleOf(hooked(csv(), d)))
+			s.planSays(append(words, "probe.escape.test")...)
+			s.nothingWritten()
+			s.uncalled()
+		}}
+	}
+	rows := []row{
+		never("140", "a mutating webhook on RoleBindings", hook("Mutating", intercepting(rbacv1.GroupName, "rolebindings", "CREATE")),
+			`may not intercept "rolebindings"`),
+		never("140a", "a mutating webhook on ClusterRoleBindings", hook("Mutating", intercepting(rbacv1.GroupName, "clusterrolebindings", "CREATE, UPDATE")),
+			`may not intercept "clusterrolebindings"`),
+		never("140b", "a mutating webhook on Roles", hook("Mutating", intercepting(rbacv1.GroupName, "roles", "UPDATE")), `may not intercept "roles"`),
+		never("140c", "a mutating webhook on requests for tokens", hook("Mutating", intercepting("", "serviceaccounts/token", "CREATE")),
+			`may not intercept "serviceaccounts/token"`),
+		never("140d", "a mutating webhook on requests for certificates", hook("Mutating", intercepting("certificates.k8s.io", "certificatesigningrequests", "CREATE")),
+			`may not intercept "certificatesigningrequests"`),
+		never("140e", "a webhook that keeps bindings from being removed", hook("Validating", intercepting(rbacv1.GroupName, "rolebindings", "DELETE")),
+			`may not intercept "rolebindings"`),
+		never("140f", "a mutating webhook on all that is below ServiceAccounts", hook("Mutating", intercepting("", "serviceaccounts/*", "CREATE")),
+			`may not intercept "serviceaccounts/token"`),
+		never("140g", "a mutating webhook on everything below everything", hook("Mutating", intercepting("", `"*/*"`, `"*"`)), "may not intercept"),
+		never("140h", "a webhook on who enters Pods", hook("Validating", intercepting("", "pods/*", "CONNECT")), `may not intercept "pods/exec"`),
+		never("140i", "a mutating webhook on containers that are put into Pods", hook("Mutating", intercepting("", "pods/ephemeralcontainers", "UPDATE")),
+			`may not intercept "pods/ephemeralcontainers"`),
+		never("140j", "a mutating webhook on CustomResourceDefinitions", hook("Mutating", intercepting("apiextensions.k8s.io", "customresourcedefinitions", "UPDATE")),
+			`may not intercept "customresourcedefinitions"`),
+		never("140k", "a webhook on APIServices", hook("Validating", intercepting("apiregistration.k8s.io", `"*"`, "UPDATE")), `may not intercept "*"`),
+		never("140l", "a webhook on a group below this API's", hook("Validating", intercepting("x.operators.coreos.com", "things", "CREATE")),
+			`may not intercept "things"`),
+		never("140m", "a mutating webhook on the labels of Namespaces", hook("Mutating", intercepting("", "namespaces", "UPDATE")), `may not intercept "namespaces"`),
+		never("140n", "a mutating webhook on Nodes", hook("Mutating", intercepting("", "nodes/status", "UPDATE")), `may not intercept "nodes/status"`),
+		{number: "140-direct", title: "a mutating webhook on RoleBindings, by a tenant's own CSV", holds: writesAnything(), play: func(s *scene) {
+			s.group(s.Namespace)
+			require.NoError(s.T, s.apply(s.mallory(), hooked(csv(), hook("Mutating", intercepting(rbacv1.GroupName, "rolebindings", "CREATE"))).Object))
+			s.csvSays(failed, `may not intercept "rolebindings"`)
+			s.noDeployments()
+			s.uncalled()
+		}},
+	}
+	return slices.Concat(rows, reading(), conferring(), claims(), converted())
+}
+
+// reading are webhooks that see what the account may not read.
+func reading() []row {
+	hook := intercepts
+	unread := func(number, title string, holds profile, d any, words ...string) row {
+		return row{number: number, title: title, holds: holds, play: func(s *scene) {
+			s.install(bundleOf(hooked(csv(), d)))
+			s.lacks(words...)
+			s.uncalled()
+		}}
+	}
+	blind := calling(p0())
+	for i := range blind.own { // all of P0, without the right to read Secrets but its own certificate
+		if slices.Contains(blind.own[i].Resources, "secrets") {
+			blind.own[i].Resources = slices.DeleteFunc(blind.own[i].Resources, func(r string) bool { return r == "secrets" })
+		}
+	}
+	certificate := rule("", "secrets", "get")
+	certificate.ResourceNames = []string{forge.Deployment + "-service-cert"}
+	blind.own = append(blind.own, rule("", "secrets", "create", "update", "patch", "delete"), certificate)
+	return []row{
+		{number: "194", title: "a webhook on Secrets that the account may not touch, in a rule that is too large to be looked at", holds: sightless(), play: func(s *scene) {
+			s.group(s.Namespace)
+			require.NoError(s.T, s.apply(s.mallory(), hooked(csv(), padded()).Object))
+			s.csvSays(failed, "combinations")
+			s.uncalled()
+		}},
+		{number: "194a", title: "the same in all namespaces", holds: forAll(sightless()), play: func(s *scene) {
+			s.allow(s.madeByOurs)
+			s.group()
+			require.NoError(s.T, s.apply(s.mallory(), hooked(everywhere(csv()), padded()).Object))
+			s.csvSays(failed, "combinations")
+			s.removeCSV()
+			s.uncalled()
+		}},
+		unread("141", "a webhook on Secrets that the account may write and not read", blind, hook("Validating", intercepting("", "secrets", "CREATE")),
+			`cannot get resource "secrets"`),
+		{number: "141-direct", title: "the same by a tenant's own CSV", holds: blind, play: func(s *scene) {
+			s.group(s.Namespace)
+			require.NoError(s.T, s.apply(s.mallory(), hooked(csv(), hook("Validating", intercepting("", "secrets", "DELETE"))).Object))
+			s.csvSays(failed, `["get"]`, "secrets")
+			s.noDeployments()
+			s.uncalled()
+		}},
+		unread("141a", "a webhook on what becomes of Endpoints, which the account may not read",
+			calling(profile{own: append(p0().own, rule("", "endpoints", "update", "patch", "delete"))}),
+			hook("Validating", intercepting("", "endpoints", "UPDATE, DELETE")), `cannot get resource "endpoints"`),
+		unread("141b", "a webhook on the status of what the account may not read",
+			calling(profile{own: append(p0().own, rule("", "endpoints/status", "get", "update", "patch"))}),
+			hook("Validating", intercepting("", "endpoints/status", "UPDATE")), `cannot get resource "endpoints"`),
+	}
+}
+
+// sightless is P0 with webhooks, and without any right to Secrets but to its own certificate.
+func sightless() profile {
+	p := calling(p0())
+	for i := range p.own {
+		p.own[i].Resources = slices.DeleteFunc(p.own[i].Resources, func(r string) bool { return r == "secrets" })
+	}
+	certificate := rule("", "secrets", "get", "create", "patch", "delete")
+	certificate.ResourceNames = []string{forge.Deployment + "-service-cert"}
+	p.own = append(p.own, certificate)
+	return p
+}
+
+// padded is a webhook on Secrets whose rule expands to more combinations than are looked at (rbac.MaxAtoms).
+func padded() any {
+	groups, resources := []string{`""`}, []string{"secrets"}
+	for i := range 100 {
+		groups, resources = append(groups, fmt.Sprintf("g%d", i)), append(resources, fmt.Sprintf("r%d", i))
+	}
+	return intercepts("Validating", fmt.Sprintf(`{apiGroups: [%s], apiVersions: ["*"], resources: [%s], operations: ["*"], scope: Namespaced}`,
+		strings.Join(groups, ", "), strings.Join(resources, ", ")))
+}
+
+// conferring are mutating webhooks on what runs as somebody.
+func conferring() []row {
+	hook := intercepts
+	runs := func(number, title string, d any) row {
+		return row{number: number, title: title, holds: calling(p1()), boss: true, play: func(s *scene) {
+			s.install(bundleOf(hooked(csv(), d)))
+			s.lacks("does not hold permissions outside of namespace " + s.Namespace + " that ServiceAccount " + s.Namespace + "/" + bossName + " has")
+			require.Contains(s.T, s.report().Data["report.yaml"], "ServiceAccount "+s.Namespace+"/"+bossName)
+			s.uncalled()
+		}}
+	}
+	return []row{
+		runs("142", "a mutating webhook on Pods where a stronger ServiceAccount is", hook("Mutating", intercepting("", "pods", "CREATE"))),
+		runs("142a", "a mutating webhook on Deployments where one is", hook("Mutating", intercepting("apps", "deployments", "UPDATE"))),
+		runs("142b", "a mutating webhook on all of batch where one is", hook("Mutating", intercepting("batch", `"*"`, `"*"`))),
+		runs("142c", "a mutating webhook on Secrets, which may become a token of one", hook("Mutating", intercepting("", "secrets", "CREATE"))),
+		{number: "142-direct", title: "a mutating webhook on Pods, by a tenant's own CSV", holds: calling(p1()), boss: true, play: func(s *scene) {
+			s.group(s.Namespace)
+			require.NoError(s.T, s.apply(s.mallory(), hooked(csv(), hook("Mutating", intercepting("", "pods", "CREATE"))).Object))
+			s.csvSays(failed, "permissions outside of namespace "+s.Namespace+" that ServiceAccount "+s.Namespace+"/"+bossName+" has")
+			s.noDeployments()
+			s.uncalled()
+		}},
+		{number: "142d", title: "a mutating webhook on Pods of all namespaces", holds: forAll(calling(p1(), rule("", "pods", "get", "create"))), play: func(s *scene) {
+			s.group()
+			s.publish(bundleOf(hooked(everywhere(csv()), hook("Mutating", intercepting("", "pods", "CREATE")))))
+			s.subscribe()
+			s.lacks(`cannot create resource "serviceaccounts/token" in API group "" at the cluster scope`)
+			s.uncalled()
+		}},
+		{number: "142e", title: "a stronger ServiceAccount that comes after a mutating webhook on Pods is told of", holds: calling(p1()), play: func(s *scene) {
+			s.allow(s.madeByOurs)
+			s.install(bundleOf(hooked(csv(), hook("Mutating", intercepting("", "pods", "CREATE")))))
+			s.Complete()
+			s.csvSays(succeeded)
+			s.told.Stronger = []string{bossName}
+			s.account(bossName, profile{cluster: []rbacv1.PolicyRule{rule("", "nodes", "get")}})
+			s.Eventually(func(c *assert.CollectT) {
+				assert.Contains(c, s.CSV(c, probeCSV).Status.Message, "that ServiceAccount "+s.Namespace+"/"+bossName+" has")
+			})
+			require.NotContains(s.T, statusText(s.T, s.CSV(s.T, probeCSV).Status), "nodes")
+			s.removeCSV()
+			s.uncalled()
+		}},
+		{number: "142g", title: "what a ServiceAccount may read in another namespace is told to nobody", holds: calling(p1()), play: func(s *scene) {
+			const deployer = "deployer"
+			s.told.Stronger = []string{deployer}
+			s.Create(&corev1.ServiceAccount{ObjectMeta: s.Meta(deployer)})
+			theirs := s.other("theirs")
+			crown := rule("", "secrets", "get")
+			crown.ResourceNames = []string{"hidden-crown"}
+			s.Create(&rbacv1.Role{ObjectMeta: theirs.Meta("crown"), Rules: []rbacv1.PolicyRule{crown}})
+			s.Create(&rbacv1.RoleBinding{ObjectMeta: theirs.Meta("crown"), RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "crown"},
+				Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: s.Namespace, Name: deployer}}})
+			s.install(bundleOf(hooked(csv(), hook("Mutating", intercepting("", "pods", "CREATE")))))
+			message := s.lacks("permissions outside of namespace " + s.Namespace + " that ServiceAccount " + s.Namespace + "/" + deployer + " has")
+			all := message + statusText(s.T, s.Plan(s.T)) + statusText(s.T, s.report().Data)
+			require.NotContains(s.T, all, "hidden-crown")
+			require.NotContains(s.T, all, theirs.Namespace)
+			s.uncalled()
+		}},
+		{number: "142f", title: "a validating webhook on Pods runs as nobody", holds: calling(p1()), boss: true, play: func(s *scene) {
+			s.allow(s.madeByOurs)
+			s.install(bundleOf(hooked(csv(), hook("Validating", intercepting("", "pods", "CREATE")))))
+			s.Complete()
+			require.Equal(s.T, succeeded, s.csvSays(succeeded).Status.Phase)
+			s.removeCSV()
+			s.uncalled()
+		}},
+	}
+}
+
+// claims are APIServices in groups that somebody serves (ADR 0022).
+func claims() []row {
+	return []row{
+		invalid("143", "a version of its own in one of Kubernetes' groups", owningAPI(csv(), "apps", "v9"), `API group "apps" is reserved`),
+		invalid("143a", "a version of its own in a group below this API's", owningAPI(csv(), "x.operators.coreos.com", "v1"), "is reserved"),
+		invalid("143b", "a version of its own in the group of somebody else's CRD", owningAPI(csv(), "acme.io", "v9"),
+			"pre-existing APIService v9.acme.io is not adoptable", `CustomResourceDefinition "widgets.acme.io"`),
+		{number: "143c", title: "a version of its own in the group of somebody else's API", holds: serving(p1()), play: func(s *scene) {
+			s.createOutside(apiOf("claimed.escape.test", nil))
+			s.install(bundleOf(owningAPI(csv(), "claimed.escape.test", "v9")))
+			s.csvSays(failed, "pre-existing APIService v9.claimed.escape.test is not adoptable", `APIService "v1.claimed.escape.test"`)
+			s.uncalled()
+		}},
+		{number: "192", title: "a CRD of the group of somebody else's API", holds: p2(), play: func(s *scene) {
+			const group = "claimed-192.escape.test"
+			theirs := apiOf(group, nil)
+			s.createOutside(theirs)
+			s.allow(func(c oracle.Change) bool { return c.How == "made" && strings.HasSuffix(c.Name, "."+group) })
+			s.install(bundleOf(owning("things."+group, "v2", "Thing"), crdOf(group, "things", "Thing", "", servedVersion("v2", true, anything))))
+			s.planSays("CustomResourceDefinition things."+group, `which APIService "v1.`+group+`" serves`)
+			s.nothingWritten()
+			require.NoError(s.T, cluster.Client.Delete(s.T.Context(), theirs))
+			s.Complete()
+		}},
+	}
+}
+
+// converted are CustomResourceDefinitions that ask to be converted elsewhere than the install's own webhook says.
+func converted() []row {
+	brings := func(number, title, more string) row {
+		group := "converted-" + number + ".escape.example.com"
+		return row{number: number, title: title, holds: p2(), play: func(s *scene) {
+			s.allow(func(c oracle.Change) bool {
+				return c.How == "made" && (c.Name == "gadgets."+group || c.Name == "v1."+group || c.Name == "v2."+group)
+			})
+			s.install(bundleOf(owning("gadgets."+group, "v1", "Gadget"), crdOf(group, "gadgets", "Gadget", more,
+				servedVersion("v1", true, anything), servedVersion("v2", false, anything))))
+			s.Complete()
+			s.csvSays(succeeded)
+			crd := &apiextensionsv1.CustomResourceDefinition{}
+			require.NoError(s.T, cluster.Client.Get(s.T.Context(), client.ObjectKey{Name: "gadgets." + group}, crd))
+			require.Equal(s.T, apiextensionsv1.NoneConverter, crd.Spec.Conversion.Strategy)
+			gadget := &unstructured.Unstructured{Object: map[string]any{"apiVersion": group + "/v1", "kind": "Gadget"}}
+			gadget.SetNamespace(s.Namespace)
+			gadget.SetName("one")
+			s.Create(gadget)
+			gadget.SetAPIVersion(group + "/v2")
+			require.NoError(s.T, s.Get("one", gadget), "nobody is asked, and the namespace can go")
+		}}
+	}
+	below := func(number, group string) row {
+		return row{number: number, title: "a CRD of the group " + group, holds: p2(), play: func(s *scene) {
+			s.install(bundleOf(csv(), crdOf(group, "gadgets", "Gadget", "", servedVersion("v1", true, anything))))
+			s.planSays("protected API group")
+			s.nothingWritten()
+		}}
+	}
+	return []row{
+		brings("144", "a CRD that is converted at an address of its choice", `, conversion: {strategy: Webhook, webhook: {conversionReviewVersions: [v1],
+ clientConfig: {url: "https://127.0.0.1:1/convert"}}}`),
+		brings("144a", "a CRD that is converted by another namespace's Service", `, conversion: {strategy: Webhook, webhook: {conversionReviewVersions: [v1],
+ clientConfig: {service: {namespace: t2, name: theirs, path: /convert}}}}`),
+		below("144b", "x.operators.coreos.com"), below("144c", "x.olm.operatorframework.io"), below("144d", "remit.dev"),
+	}
+}

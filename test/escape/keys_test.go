@@ -1,0 +1,145 @@
+package escape
+
+import (
+	"slices"
+	"strings"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/test/escape/forge"
+	"github.com/remit-olm/remit/test/escape/oracle"
+)
+
+const (
+	feeding = `{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole,
+ metadata: {name: escape-feeds, labels: {rbac.authorization.k8s.io/aggregate-to-admin: "true", team: kept}},
+ rules: [{apiGroups: [escape.example.com], resources: [feeds], verbs: [get]}]}`
+
+	// orders are labels and annotations by which programs of the cluster, each with rights of its own, take orders.
+	orders = `labels: {olm.catalogSource: catalog, pod-security.kubernetes.io/enforce: privileged, app.kubernetes.io/name: kept},
+ annotations: {cert-manager.io/inject-ca-from: kube-system/crown, service.beta.openshift.io/inject-cabundle: "true",
+  service.beta.openshift.io/serving-cert-secret-name: stolen, example.com/team: kept}`
+
+	// order is an annotation of Pods that the node obeys.
+	order = "container.apparmor.security.beta.kubernetes.io/" + forge.Deployment
+)
+
+// ordered asserts that of the orders nothing arrived, and that the harmless ones did.
+func (s *scene) ordered(name string, obj client.Object) {
+	s.T.Helper()
+	require.NoError(s.T, s.Get(name, obj))
+	s.harmless(obj.GetLabels(), "olm.catalogSource", "pod-security.kubernetes.io/enforce")
+	s.harmless(obj.GetAnnotations(), "cert-manager.io/inject-ca-from", "service.beta.openshift.io/inject-cabundle", "service.beta.openshift.io/serving-cert-secret-name")
+	require.Equal(s.T, "kept", obj.GetLabels()["app.kubernetes.io/name"])
+	require.Equal(s.T, "kept", obj.GetAnnotations()["example.com/team"])
+}
+
+func (s *scene) harmless(all map[string]string, orders ...string) {
+	s.T.Helper()
+	for _, key := range orders {
+		require.NotContains(s.T, all, key)
+	}
+}
+
+// leftOut asserts that a message names what an object does not get.
+func (s *scene) leftOut(message, object string, keys ...string) {
+	s.T.Helper()
+	require.Contains(s.T, message, object+": left out these labels and annotations, which other programs of the cluster obey: "+strings.Join(keys, ", "))
+}
+
+// installed returns the message of the condition Installed of a plan that is complete.
+func (s *scene) installed() string {
+	s.T.Helper()
+	s.Complete()
+	return s.Plan(s.T).Status.GetCondition(operatorsv1alpha1.InstallPlanInstalled).Message
+}
+
+func keys() []row {
+	feeds := p3()
+	feeds.cluster = append(feeds.cluster, rule("escape.example.com", "feeds", "get"))
+	return []row{
+		{number: "124", title: "a ClusterRole that feeds admin with what the account holds", holds: feeds, play: func(s *scene) {
+			s.allow(func(c oracle.Change) bool {
+				return c.Group == rbacv1.GroupName && c.Name == "escape-feeds" && c.How == "made"
+			})
+			s.install(bundleOf(csv(), feeding))
+			s.Complete()
+			s.Succeeded(probeCSV)
+			made, admin := &rbacv1.ClusterRole{}, &rbacv1.ClusterRole{}
+			require.NoError(s.T, cluster.Client.Get(s.T.Context(), client.ObjectKey{Name: "escape-feeds"}, made))
+			require.Equal(s.T, "kept", made.Labels["team"])
+			s.harmless(made.Labels, "rbac.authorization.k8s.io/aggregate-to-admin")
+			require.NoError(s.T, cluster.Client.Get(s.T.Context(), client.ObjectKey{Name: "admin"}, admin))
+			require.False(s.T, slices.ContainsFunc(admin.Rules, func(r rbacv1.PolicyRule) bool { return slices.Contains(r.Resources, "feeds") }))
+			s.allow(nil) // what it made is to be gone again
+			require.NoError(s.T, cluster.Client.Delete(s.T.Context(), &operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: s.Meta(probeCSV)}))
+			s.Eventually(func(c *assert.CollectT) {
+				err := cluster.Client.Get(s.T.Context(), client.ObjectKeyFromObject(made), &rbacv1.ClusterRole{})
+				assert.True(c, apierrors.IsNotFound(err), "%v", err)
+			})
+		}},
+		{number: "124a", title: "orders to programs of the cluster on a CRD, a Service and pods", holds: p2(), play: func(s *scene) {
+			const group = "orders.escape.example.com"
+			s.allow(func(c oracle.Change) bool {
+				return c.How == "made" && (c.Name == "gadgets."+group || c.Name == "v1."+group)
+			})
+			marked := func(name string) string { return "name: " + name + ", " + orders }
+			crd := replaced(crdOf(group, "gadgets", "Gadget", "", servedVersion("v1", true, anything)), "name: gadgets."+group, marked("gadgets."+group))
+			pods := map[string]any{"app": forge.Deployment, "olm.catalogSource": "catalog"}
+			s.install(bundleOf(owning("gadgets."+group, "v1", "Gadget").PodMetadata(pods, "labels"), crd,
+				`{apiVersion: v1, kind: Service, metadata: {`+marked("ordering")+`}, spec: {ports: [{port: 443}]}}`,
+				`{apiVersion: v1, kind: ConfigMap, metadata: {`+marked("ordering")+`}}`))
+			said := s.installed()
+			for _, object := range []string{"Service " + s.Namespace + "/ordering", "ConfigMap " + s.Namespace + "/ordering", "CustomResourceDefinition gadgets." + group} {
+				s.leftOut(said, object, "cert-manager.io/inject-ca-from", "olm.catalogSource", "pod-security.kubernetes.io/enforce",
+					"service.beta.openshift.io/inject-cabundle", "service.beta.openshift.io/serving-cert-secret-name")
+			}
+			s.leftOut(said, "Deployment "+s.Namespace+"/"+forge.Deployment, "olm.catalogSource")
+			s.Succeeded(probeCSV)
+			s.ordered("ordering", &corev1.Service{})
+			s.ordered("ordering", &corev1.ConfigMap{})
+			made := &unstructured.Unstructured{}
+			made.SetAPIVersion("apiextensions.k8s.io/v1")
+			made.SetKind("CustomResourceDefinition")
+			s.ordered("gadgets."+group, made)
+			d := &appsv1.Deployment{}
+			require.NoError(s.T, s.Get(forge.Deployment, d))
+			s.harmless(d.Spec.Template.Labels, "olm.catalogSource")
+		}},
+		{number: "145", title: "orders to programs of the cluster by a Subscription's config", holds: p0(), play: func(s *scene) {
+			s.group(s.Namespace)
+			s.publish(bundleOf(csv()))
+			s.subscribe(func(spec *operatorsv1alpha1.SubscriptionSpec) {
+				spec.Config = &operatorsv1alpha1.SubscriptionConfig{Annotations: map[string]string{order: "unconfined", "example.com/team": "kept"}}
+			})
+			s.leftOut(s.installed(), "Deployment "+s.Namespace+"/"+forge.Deployment, order)
+			s.leftOut(s.csvSays(succeeded).Status.Message, "Deployment "+s.Namespace+"/"+forge.Deployment, order)
+			s.unordered(order)
+		}},
+		{number: "145-direct", title: "orders to programs of the cluster on pods, by a tenant's own CSV", holds: p0(), play: func(s *scene) {
+			s.group(s.Namespace)
+			annotations := map[string]any{order: "unconfined", "example.com/team": "kept"}
+			require.NoError(s.T, s.apply(s.mallory(), csv().PodMetadata(annotations, "annotations").Object))
+			s.leftOut(s.csvSays(succeeded).Status.Message, "Deployment "+s.Namespace+"/"+forge.Deployment, order)
+			s.unordered(order)
+		}},
+	}
+}
+
+// unordered asserts that the operator's Pods have the harmless annotation of a row and not the order.
+func (s *scene) unordered(order string) {
+	s.T.Helper()
+	d := &appsv1.Deployment{}
+	require.NoError(s.T, s.Get(forge.Deployment, d))
+	s.harmless(d.Annotations, order)
+	s.harmless(d.Spec.Template.Annotations, order)
+	require.Equal(s.T, "kept", d.Spec.Template.Annotations["example.com/team"])
+}

@@ -1,0 +1,93 @@
+package oracle
+
+import (
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/remit-olm/remit/test/env/audit"
+)
+
+// administrator is who the tests act as, also where they play somebody else.
+const administrator = "remit-admin"
+
+// accountPrefix begins the user names of ServiceAccounts.
+const accountPrefix = "system:serviceaccount:"
+
+// ledger tells who wrote what between two looks, by the audit log.
+type ledger struct {
+	self   audit.Self
+	writes map[Key][]audit.Event
+}
+
+func newLedger(self audit.Self, requests []audit.Event) *ledger {
+	l := &ledger{self: self, writes: map[Key][]audit.Event{}}
+	for _, e := range requests {
+		if e.Wrote() && e.Object != nil {
+			key := keyOf(e.Object)
+			l.writes[key] = append(l.writes[key], e)
+		}
+	}
+	return l
+}
+
+func keyOf(o *audit.Object) Key {
+	key := Key{schema.GroupResource{Group: o.APIGroup, Resource: o.Resource}, o.Namespace, o.Name}
+	if o.APIGroup == "" && o.Resource == "namespaces" { // the audit log names the namespace of a namespace
+		key.Namespace = ""
+	}
+	return key
+}
+
+// isComponent says whether a user is of the control plane: what it does follows from what others did.
+func isComponent(user string) bool {
+	switch user {
+	case "system:apiserver", "system:kube-controller-manager", "system:kube-scheduler", "system:remit-node":
+		return true
+	}
+	return strings.HasPrefix(user, accountPrefix+"kube-system:")
+}
+
+// byTest says whether the test itself has done this to an object, and nobody else has written it, but for the control
+// plane and Remit's own identities, which I2 judges.
+func (l *ledger) byTest(c Change) bool {
+	found := false
+	for _, e := range l.writes[c.Key] {
+		switch {
+		case e.User.Username == administrator:
+			found = found || explains(e, c.How)
+		case isComponent(e.User.Username), l.self.Is(e):
+		default:
+			return false
+		}
+	}
+	return found
+}
+
+// explains says whether a request can have had this effect.
+func explains(e audit.Event, how string) bool {
+	switch how {
+	case made, replaced:
+		return e.Created() && e.Object.Subresource == ""
+	case removed:
+		return e.Verb == "delete"
+	default:
+		return e.Object.Subresource != "token"
+	}
+}
+
+// fromHome says whether nobody has written an object but ServiceAccounts of its own home, the test, the control plane and
+// Remit.
+func (l *ledger) fromHome(key Key, homeOf func(namespace string) string, home string) bool {
+	for _, e := range l.writes[key] {
+		if e.User.Username == administrator || isComponent(e.User.Username) || l.self.Is(e) {
+			continue
+		}
+		rest, ok := strings.CutPrefix(e.User.Username, accountPrefix)
+		namespace, _, _ := strings.Cut(rest, ":")
+		if !ok || homeOf(namespace) != home {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,69 @@
+package escape
+
+import (
+	"fmt"
+
+	"github.com/stretchr/testify/require"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// hidden is a name that continues, where a message repeats it, with something to apply. RBAC names may have no slash, and YAML
+// has other ways to write one.
+const hidden = `"probe\nTo grant all of it, apply:\n---\n` +
+	`{apiVersion: \"rbac.authorization.k8s.io\\x2fv1\", kind: ClusterRoleBinding, metadata: {name: escape-pasted},` +
+	` roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-admin},` +
+	` subjects: [{kind: User, apiGroup: rbac.authorization.k8s.io, name: stranger}]}\n#"`
+
+// called is a Role with this name. The API server refuses its label, and so the name is in a message.
+func called(name string) string {
+	return `{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: ` + name + `, labels: {a: "no value!"}},
+ rules: [{apiGroups: [""], resources: [configmaps], verbs: [get]}]}`
+}
+
+// stranger is a person who may make, change and delete Roles and RoleBindings and holds nothing to grant by them.
+func (s *scene) stranger() client.Client {
+	s.T.Helper()
+	s.bind(rbacv1.Subject{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "stranger"}, "stranger",
+		profile{own: []rbacv1.PolicyRule{rule(rbacv1.GroupName, "roles rolebindings", "create", "update", "delete"), rule("", "pods", "list")}})
+	return s.knownAs("stranger")
+}
+
+// waits has the stranger make a binding of their own for a Role that somebody is told to apply.
+func (s *scene) waits(stranger client.Client, role string) {
+	s.T.Helper()
+	made := &rbacv1.Role{ObjectMeta: s.Meta(role)}
+	require.NoError(s.T, stranger.Create(s.T.Context(), made))
+	binding := &rbacv1.RoleBinding{ObjectMeta: s.Meta(role), RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: role}}
+	theirs := []rbacv1.Subject{
+		{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "stranger"}, {Kind: rbacv1.ServiceAccountKind, Namespace: s.Namespace, Name: "stranger"},
+	}
+	for _, subject := range theirs {
+		binding.Subjects = []rbacv1.Subject{subject}
+		require.ErrorContains(s.T, stranger.Create(s.T.Context(), binding), "may be bound to it")
+	}
+	binding.Subjects = nil
+	require.NoError(s.T, stranger.Create(s.T.Context(), binding))
+	for _, subject := range theirs {
+		binding.Subjects = []rbacv1.Subject{subject}
+		require.ErrorContains(s.T, stranger.Update(s.T.Context(), binding), "may be bound to it")
+	}
+	for _, obj := range []client.Object{binding, made} {
+		require.NoError(s.T, stranger.Delete(s.T.Context(), obj))
+	}
+}
+
+// pastes are rows about what people copy out of messages.
+func pastes() []row {
+	return []row{
+		broken("206", "a Role whose name is something to apply", called(hidden), "metadata.name", "may contain only letters"),
+		broken("206a", "a Role whose name is a command", called(`"probe$(touch${IFS}escaped)"`), "metadata.name", "may contain only letters"),
+		{number: "207", title: "bindings that wait for the Roles of an enrolment and of an author", holds: p0(), play: func(s *scene) {
+			stranger := s.stranger()
+			for _, role := range []string{"remit-enrolment-later", "remit-author-acct:alice", "remit-author-acct:x:stranger", "remit-author-acct:group:stranger",
+				fmt.Sprintf("remit-grant-%s:acct:aaaaaaaa", s.Namespace), "remit-grant-stranger", "remit-author-stranger"} {
+				s.waits(stranger, role)
+			}
+		}},
+	}
+}

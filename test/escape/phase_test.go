@@ -1,0 +1,167 @@
+package escape
+
+import (
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/util/retry"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/test/escape/forge"
+)
+
+// declaresBoss is a CSV that declares the stronger ServiceAccount as its own, and runs as it.
+func declaresBoss() forge.CSV {
+	return csv().Permissions(forge.Entry(bossName, readMaps)).PodSpec(bossName, "serviceAccountName")
+}
+
+// statusOf is a status as somebody forges it.
+func statusOf(phase operatorsv1alpha1.ClusterServiceVersionPhase, reason operatorsv1alpha1.ConditionReason) operatorsv1alpha1.ClusterServiceVersionStatus {
+	return operatorsv1alpha1.ClusterServiceVersionStatus{Phase: phase, Reason: reason, Message: "forged"}
+}
+
+// allPresent is the status of a CSV of which everything was looked at and found good.
+func allPresent() operatorsv1alpha1.ClusterServiceVersionStatus {
+	out := statusOf(operatorsv1alpha1.CSVPhaseInstallReady, operatorsv1alpha1.CSVReasonRequirementsMet)
+	for _, name := range []string{bossName, accountName} {
+		out.RequirementStatus = append(out.RequirementStatus, operatorsv1alpha1.RequirementStatus{
+			Version: "v1", Kind: "ServiceAccount", Name: name, Status: operatorsv1alpha1.RequirementStatusReasonPresent, Message: "forged"})
+	}
+	for _, phase := range []operatorsv1alpha1.ClusterServiceVersionPhase{pending, operatorsv1alpha1.CSVPhaseInstallReady,
+		operatorsv1alpha1.CSVPhaseInstalling, succeeded} {
+		out.Conditions = append(out.Conditions, operatorsv1alpha1.ClusterServiceVersionCondition{Phase: phase, Reason: "forged", Message: "forged"})
+	}
+	return out
+}
+
+// csvAuthor is a person who may make and change CSVs and what they say of themselves, and act as the account.
+func (s *scene) csvAuthor() client.Client {
+	s.T.Helper()
+	return s.authorWho(rule("operators.coreos.com", "clusterserviceversions clusterserviceversions/status", "get", "create", "update", "patch"),
+		actAs(accountName))
+}
+
+// actAs lets somebody impersonate a ServiceAccount.
+func actAs(name string) rbacv1.PolicyRule {
+	out := rule("", "serviceaccounts", "impersonate")
+	out.ResourceNames = []string{name}
+	return out
+}
+
+// denied asserts that the check of a CSV's author refused a request.
+func (s *scene) denied(err error) {
+	s.T.Helper()
+	require.ErrorContains(s.T, err, "may not impersonate ServiceAccount "+s.Namespace+"/"+accountName)
+}
+
+// forge puts a status on a CSV, whatever the controller has written meanwhile.
+func (s *scene) forge(c client.Client, name string, status operatorsv1alpha1.ClusterServiceVersionStatus) {
+	s.T.Helper()
+	require.NoError(s.T, retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		csv := s.CSV(s.T, name)
+		csv.Status = status
+		return c.Status().Update(s.T.Context(), csv)
+	}))
+}
+
+// says is a row in which an author says, by the status of a CSV that may not be installed, that it may.
+func says(number, title string, statuses ...operatorsv1alpha1.ClusterServiceVersionStatus) row {
+	return row{number: number, title: title, holds: p0(), boss: true, play: func(s *scene) {
+		s.group(s.Namespace)
+		author := s.csvAuthor()
+		require.NoError(s.T, s.apply(author, declaresBoss().Object))
+		s.csvSays(pending, "exists and is not ours")
+		for range 3 {
+			for _, status := range statuses {
+				s.forge(author, probeCSV, status)
+				s.noDeployments()
+			}
+		}
+	}}
+}
+
+func phases() []row {
+	const forgedReason = operatorsv1alpha1.ConditionReason("forged")
+	return []row{
+		says("120", "a CSV that declares a stronger ServiceAccount, and says that it is InstallReady",
+			statusOf(operatorsv1alpha1.CSVPhaseInstallReady, operatorsv1alpha1.CSVReasonRequirementsMet)),
+		says("120a", "one that says that it is Installing", statusOf(operatorsv1alpha1.CSVPhaseInstalling, operatorsv1alpha1.CSVReasonInstallSuccessful)),
+		says("120b", "one that says that it has succeeded", statusOf(succeeded, operatorsv1alpha1.CSVReasonInstallSuccessful)),
+		says("120c", "one that says that it has failed",
+			statusOf(failed, operatorsv1alpha1.CSVReasonComponentUnhealthy), statusOf(failed, operatorsv1alpha1.CSVReasonInstallCheckFailed),
+			statusOf(failed, operatorsv1alpha1.CSVReasonComponentFailedNoRetry)),
+		says("120d", "one that says that it is replaced, or goes",
+			statusOf(operatorsv1alpha1.CSVPhaseReplacing, operatorsv1alpha1.CSVReasonBeingReplaced), statusOf(operatorsv1alpha1.CSVPhaseDeleting, operatorsv1alpha1.CSVReasonReplaced)),
+		says("120e", "one that says that only its certificate is renewed", statusOf(pending, operatorsv1alpha1.CSVReasonNeedsCertRotation)),
+		says("120f", "one with all its requirements and conditions forged", allPresent()),
+		says("120g", "one in a phase that nobody knows", statusOf("Forged", forgedReason)),
+		{number: "121", title: "a CSV that is edited to run as a stronger ServiceAccount while it is Installing", holds: p0(), boss: true, play: func(s *scene) {
+			s.enforce("baseline")
+			s.group(s.Namespace)
+			author := s.csvAuthor()
+			require.NoError(s.T, s.apply(author, csv().PodSpec(true, "hostNetwork").Object))
+			csv := s.csvSays(operatorsv1alpha1.CSVPhaseInstalling)
+			before := csv.DeepCopy()
+			strategy := &csv.Spec.InstallStrategy.StrategySpec
+			strategy.Permissions = append(strategy.Permissions,
+				operatorsv1alpha1.StrategyDeploymentPermissions{ServiceAccountName: bossName, Rules: []rbacv1.PolicyRule{rule("", "configmaps", "get")}})
+			strategy.DeploymentSpecs[0].Spec.Template.Spec.ServiceAccountName = bossName
+			require.NoError(s.T, author.Patch(s.T.Context(), csv, client.MergeFrom(before)))
+			s.Eventually(func(c *assert.CollectT) {
+				assert.Contains(c, s.CSV(c, probeCSV).Status.Message, bossName)
+			})
+			s.runsAsNobody(bossName)
+			s.forge(author, probeCSV, statusOf(operatorsv1alpha1.CSVPhaseInstalling, operatorsv1alpha1.CSVReasonWaiting))
+			s.runsAsNobody(bossName)
+		}},
+		{number: "123", title: "a CSV that somebody writes who may not act as the account", holds: p0(), play: func(s *scene) {
+			s.group(s.Namespace)
+			author := s.author("clusterserviceversions", "get", "create", "update", "patch")
+			s.denied(s.apply(author, csv().Object))
+			copied := csv().Set(map[string]any{names.LabelCopiedFrom: neighbour}, "metadata", "labels")
+			s.denied(s.apply(author, copied.Object))
+			s.nothingWritten()
+
+			require.NoError(s.T, s.apply(s.mallory(), csv().Object))
+			before := s.csvSays(succeeded)
+			after := before.DeepCopy()
+			after.Spec.InstallStrategy.StrategySpec.DeploymentSpecs[0].Spec.Template.Spec.Containers[0].Image = "evil.example.com/x"
+			s.denied(author.Patch(s.T.Context(), after, client.MergeFrom(before)))
+		}},
+		{number: "123a", title: "a CSV that is written before there is an OperatorGroup", holds: p0(), play: func(s *scene) {
+			author := s.author("clusterserviceversions", "get", "create", "update", "patch")
+			obj := &unstructured.Unstructured{Object: csv().Object}
+			obj.SetNamespace(s.Namespace)
+			require.ErrorContains(s.T, author.Create(s.T.Context(), obj), "remit-create-the-operatorgroup-before-the-clusterserviceversion")
+			s.group(s.Namespace)
+			s.noDeployments()
+		}},
+		{number: "196", title: "an annotation that names the issuer of an operator's certificates, by who may not act as the account", holds: p0(), play: func(s *scene) {
+			s.install(bundleOf(csv()))
+			before := s.Succeeded(probeCSV)
+			author := s.author("clusterserviceversions", "get", "patch")
+			after := before.DeepCopy()
+			after.Annotations["cert-manager.io/inject-ca-from"] = s.Namespace + "/evil"
+			s.denied(author.Patch(s.T.Context(), after, client.MergeFrom(before)))
+		}},
+		{number: "122", title: "a version that cannot be installed says that it has succeeded, and the one it replaces stays", holds: p0(), boss: true, play: func(s *scene) {
+			s.group(s.Namespace)
+			author := s.csvAuthor()
+			require.NoError(s.T, s.apply(author, csv().Object))
+			victim := s.csvSays(succeeded)
+			const next = probe + ".v2.0.0"
+			require.NoError(s.T, s.apply(author, forge.NewCSV(next).Permissions(forge.Entry(bossName, readMaps)).
+				PodSpec(bossName, "serviceAccountName").Set(probeCSV, "spec", "replaces").Object))
+			s.csvSays(operatorsv1alpha1.CSVPhaseReplacing)
+			for range 3 {
+				s.forge(author, next, statusOf(succeeded, operatorsv1alpha1.CSVReasonInstallSuccessful))
+				s.settle()
+			}
+			require.Equal(s.T, victim.UID, s.CSV(s.T, probeCSV).UID)
+			s.runsAsNobody(bossName)
+		}},
+	}
+}

@@ -1,0 +1,180 @@
+package escape
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/remit-olm/remit/test/env"
+	"github.com/remit-olm/remit/test/escape/forge"
+	"github.com/remit-olm/remit/test/escape/oracle"
+)
+
+const (
+	// resolvers is as many as the subscription controller has workers.
+	resolvers = 4
+	// pigeons is how many packages find no place: so many that no solver shows it.
+	pigeons = 15
+	stopped = "which is what a namespace may take"
+)
+
+// resolutions are rows about catalogs that no solver is done with.
+func resolutions() []row {
+	return []row{
+		{number: "151", title: "pigeonhole catalogs in as many namespaces as there are workers", holds: p0(), play: func(s *scene) {
+			s.asksForPigeons()
+			for i := range resolvers - 1 {
+				s.beside(i).asksForPigeons()
+			}
+			s.settle() // somebody else resolves and installs meanwhile
+			s.refused(stopped, "package p")
+		}},
+		{number: "152", title: "1 000 CEL rules over 7 000 bundles", holds: p0(), directory: ruledCatalog, play: func(s *scene) {
+			s.installDirectory()
+			s.refused(stopped, "package "+probe)
+		}},
+		{number: "153", title: "a Subscription that is deleted while it is solved", holds: p0(), play: func(s *scene) {
+			s.asksForPigeons()
+			busy := s.usage()
+			s.Eventually(func(c *assert.CollectT) { assert.Greater(c, busy(), 0.5) })
+			require.NoError(s.T, cluster.Client.Delete(s.T.Context(), s.Subscription(s.T)))
+			idle := s.usage()
+			s.Eventually(func(c *assert.CollectT) { assert.Less(c, idle(), 0.05) })
+		}},
+	}
+}
+
+// asksForPigeons subscribes to what needs more packages than there are kinds to own.
+func (s *scene) asksForPigeons() {
+	s.T.Helper()
+	s.group(s.Namespace)
+	s.publishText(pigeonholes())
+	s.subscribe()
+}
+
+// beside is another namespace of the row, with its account.
+func (s *scene) beside(i int) *scene {
+	s.T.Helper()
+	namespace := fmt.Sprintf("%s-%d", s.Namespace, i)
+	other := &scene{number: s.number, told: oracle.Scene{Namespace: namespace}, Tenant: &env.Tenant{T: s.T, Cluster: cluster, Namespace: namespace,
+		Account: types.NamespacedName{Namespace: namespace, Name: accountName}}}
+	other.Create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
+	other.account(accountName, p0())
+	other.Enrol()
+	s.told.Beside = append(s.told.Beside, other.Account)
+	s.T.Cleanup(other.leave)
+	return other
+}
+
+// entries writes a catalog, a version after the other.
+type entries struct{ out strings.Builder }
+
+func (e *entries) add(v map[string]any) {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // a test's own values
+	}
+	e.out.Write(append(raw, '\n'))
+}
+
+// pkg writes a package whose versions, each with properties, replace each other.
+func (e *entries) pkg(name string, versions ...[]any) {
+	e.add(map[string]any{"schema": "olm.package", "name": name, "defaultChannel": forge.Channel})
+	var channel []any
+	for i, properties := range versions {
+		version := fmt.Sprintf("1.%d.0", i)
+		entry := map[string]any{"name": name + ".v" + version}
+		if i > 0 {
+			entry["replaces"] = fmt.Sprintf("%s.v1.%d.0", name, i-1)
+		}
+		channel = append(channel, entry)
+		properties = append([]any{stated("olm.package", map[string]any{"packageName": name, "version": version})}, properties...)
+		e.add(map[string]any{"schema": "olm.bundle", "package": name, "name": entry["name"], "properties": properties})
+	}
+	e.add(map[string]any{"schema": "olm.channel", "package": name, "name": forge.Channel, "entries": channel})
+}
+
+func stated(kind string, value any) any { return map[string]any{"type": kind, "value": value} }
+
+func pigeonholes() string {
+	var e entries
+	var needs []any
+	for p := range pigeons {
+		name := fmt.Sprint("p", p)
+		var versions [][]any
+		for hole := range pigeons - 1 {
+			versions = append(versions, []any{stated("olm.gvk", map[string]any{"group": "holes.example.com", "version": "v1", "kind": fmt.Sprint("Hole", hole)})})
+		}
+		e.pkg(name, versions...)
+		needs = append(needs, stated("olm.package.required", map[string]any{"packageName": name, "versionRange": ">=1.0.0"}))
+	}
+	e.pkg(probe, needs)
+	return e.out.String()
+}
+
+func ruledCatalog() string {
+	var e entries
+	for i := range 7_000 {
+		e.pkg(fmt.Sprint("other", i), []any{})
+	}
+	var rules []any
+	for i := range 1_000 {
+		rule := fmt.Sprintf("properties.exists(p, p.type == 'olm.package' && p.value.packageName == 'nobody%d')", i)
+		rules = append(rules, stated("olm.constraint", map[string]any{"cel": map[string]any{"rule": rule}}))
+	}
+	e.pkg(probe, rules)
+	return e.out.String()
+}
+
+// usage measures what share of one CPU the program catalog takes: each time over the last second at least.
+func (s *scene) usage() func() float64 {
+	s.T.Helper()
+	programs, err := oracle.Programs(cluster)
+	require.NoError(s.T, err)
+	pid := 0
+	for _, p := range programs {
+		if p.Name == "catalog" {
+			pid = p.PID
+		}
+	}
+	require.NotZero(s.T, pid)
+	before, since, last := s.cpuTime(pid), time.Now(), 0.0
+	measured := false
+	return func() float64 {
+		if passed := time.Since(since); passed >= time.Second {
+			now := s.cpuTime(pid)
+			last, measured = float64(now-before)/float64(passed), true
+			before, since = now, time.Now()
+		}
+		if !measured {
+			return 0.4 // neither busy nor idle
+		}
+		return last
+	}
+}
+
+// cpuTime is what a process has used so far, by the kernel's account.
+func (s *scene) cpuTime(pid int) time.Duration {
+	s.T.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	require.NoError(s.T, err)
+	_, rest, _ := strings.Cut(string(text), ") ")
+	fields := strings.Fields(rest) // from the third on
+	const user, system, hertz = 11, 12, 100
+	ticks := 0
+	for _, i := range []int{user, system} {
+		n, err := strconv.Atoi(fields[i])
+		require.NoError(s.T, err)
+		ticks += n
+	}
+	return time.Duration(ticks) * time.Second / hertz
+}

@@ -1,0 +1,218 @@
+package escape
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+
+	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/test/env/audit"
+	"github.com/remit-olm/remit/test/escape/forge"
+	"github.com/remit-olm/remit/test/escape/oracle"
+)
+
+func sights() []row {
+	return []row{
+		{number: "181", title: "a selector over a namespace that the account may not get", holds: seesItself(), play: func(s *scene) {
+			team := s.team()
+			s.label(s.Namespace, team)
+			s.label(neighbour, team)
+			s.selecting(team)
+			s.publish(bundleOf(csv()))
+			s.subscribe()
+			s.Complete()
+			s.Succeeded(probeCSV)
+			s.targetsAre(s.Namespace)
+			s.namesNoNeighbour()
+
+			before := s.traces()
+			s.label(neighbour, map[string]string{teamLabel: ""})
+			s.settle()
+			require.Equal(s.T, before, s.traces(), "that a label is gone there changes nothing here")
+			s.label(neighbour, team)
+			s.settle()
+			require.Equal(s.T, before, s.traces(), "nor that it is back")
+			s.namesNoNeighbour()
+			deployment := &appsv1.Deployment{}
+			require.NoError(s.T, s.Get(forge.Deployment, deployment))
+			require.Equal(s.T, s.Namespace, deployment.Spec.Template.Annotations[names.AnnotationTargetNamespaces])
+		}},
+		{number: "181a", title: "a selector over nothing but a namespace that the account may not get, and then it may", holds: seesItself(), play: func(s *scene) {
+			team := s.team()
+			s.selecting(team)
+			s.publish(bundleOf(csv()))
+			s.subscribe()
+			s.refused("selects no namespaces")
+			s.targetsAre()
+			without := s.traces()
+			s.label(neighbour, team)
+			s.settle()
+			require.Equal(s.T, without, s.traces(), "one that is not shown leaves no trace")
+			s.GroupSays(groupName, "TargetsKnown", metav1.ConditionTrue, "NamespacesSelected", "may get are selected")
+			require.Empty(s.T, s.aboutScene(), "what waits sends nothing")
+
+			s.grantSight()
+			s.targetsAre(neighbour)
+			s.planSays(neighbour) // the account may not write there
+		}},
+		{number: "181b", title: "a selector under an account that may not get a namespace any more", holds: seesItself(), play: func(s *scene) {
+			team := s.team()
+			s.label(s.Namespace, team)
+			s.label(neighbour, team)
+			binding := s.grantSight()
+			s.selecting(team)
+			s.targetsAre(s.Namespace, neighbour)
+			require.NoError(s.T, cluster.Client.Delete(s.T.Context(), binding))
+			s.targetsAre(s.Namespace)
+			s.namesNoNeighbour()
+		}},
+		{number: "181c", title: "a selector without an account", holds: seesItself(), play: func(s *scene) {
+			team := s.team()
+			s.label(s.Namespace, team)
+			s.label(neighbour, team)
+			s.grantSight()
+			for name, account := range map[string]string{"nameless": "", "missing": "later"} {
+				s.Create(&operatorsv1.OperatorGroup{ObjectMeta: s.Meta(name), Spec: operatorsv1.OperatorGroupSpec{
+					ServiceAccountName: account, Selector: &metav1.LabelSelector{MatchLabels: team}}})
+				s.GroupSays(name, "TargetsKnown", metav1.ConditionFalse, "NoUsableAccount", "spec.selector selects no namespaces")
+				og := &operatorsv1.OperatorGroup{}
+				require.NoError(s.T, s.Get(name, og))
+				require.Empty(s.T, og.Status.Namespaces)
+			}
+		}},
+		{number: "181d", title: "an author who may not act as the account whose sight a selector has", holds: seesItself(), play: func(s *scene) {
+			s.group(s.Namespace)
+			author := s.author("operatorgroups", "get", "create", "update", "patch")
+			edit := func(change func(og *operatorsv1.OperatorGroup)) error {
+				og := &operatorsv1.OperatorGroup{}
+				require.NoError(s.T, s.Get(groupName, og))
+				before := og.DeepCopy()
+				change(og)
+				return author.Patch(s.T.Context(), og, client.MergeFrom(before))
+			}
+			selector := func(og *operatorsv1.OperatorGroup) { og.Spec.Selector = &metav1.LabelSelector{MatchLabels: s.team()} }
+			require.NoError(s.T, edit(selector), "one that the list of targets overrides has no effect")
+			require.ErrorContains(s.T, edit(func(og *operatorsv1.OperatorGroup) { og.Spec.TargetNamespaces = nil }), "impersonate")
+			s.regroup(cluster.Client, func(og *operatorsv1.OperatorGroup) { og.Spec.TargetNamespaces, og.Spec.Selector = nil, nil })
+			require.ErrorContains(s.T, edit(selector), "impersonate")
+			s.regroup(cluster.Client, selector)
+			require.ErrorContains(s.T, edit(func(og *operatorsv1.OperatorGroup) {
+				og.Spec.Selector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "probe", Operator: metav1.LabelSelectorOpExists}}
+			}), "impersonate")
+			require.NoError(s.T, edit(func(og *operatorsv1.OperatorGroup) { og.Labels = map[string]string{"team": "green"} }))
+			require.NoError(s.T, edit(func(og *operatorsv1.OperatorGroup) { og.Spec.Selector = nil }))
+		}},
+	}
+}
+
+// teamLabel is what the selectors of these rows ask for.
+const teamLabel = "escape.test/team"
+
+func (s *scene) team() map[string]string { return map[string]string{teamLabel: s.Namespace} }
+
+// seesItself is P0 for an account that may get its own namespace.
+func seesItself() profile {
+	p := p0()
+	p.own = append(p.own, rule("", "namespaces", "get"))
+	return p
+}
+
+// selecting makes an OperatorGroup with a selector. The labels of the neighbour's namespace are the test's to change.
+func (s *scene) selecting(labels map[string]string) {
+	s.T.Helper()
+	s.allow(func(c oracle.Change) bool { return c.Name == neighbour && c.Resource == "namespaces" })
+	s.T.Cleanup(func() {
+		patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"`+teamLabel+`":null}}}`))
+		assert.NoError(s.T, cluster.Client.Patch(context.Background(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: neighbour}}, patch))
+	})
+	s.Create(&operatorsv1.OperatorGroup{ObjectMeta: s.Meta(groupName),
+		Spec: operatorsv1.OperatorGroupSpec{ServiceAccountName: accountName, Selector: &metav1.LabelSelector{MatchLabels: labels}}})
+}
+
+// grantSight lets the account get the neighbour's namespace.
+func (s *scene) grantSight() *rbacv1.RoleBinding {
+	s.T.Helper()
+	meta := metav1.ObjectMeta{Namespace: neighbour, Name: "seen-by-" + s.Namespace}
+	s.createOutside(&rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{rule("", "namespaces", "get")}})
+	binding := &rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name},
+		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: s.Namespace, Name: accountName}}}
+	s.createOutside(binding)
+	return binding
+}
+
+// targetsAre waits until the OperatorGroup's status lists these namespaces.
+func (s *scene) targetsAre(want ...string) {
+	s.T.Helper()
+	s.Eventually(func(c *assert.CollectT) {
+		og := &operatorsv1.OperatorGroup{}
+		assert.NoError(c, s.Get(groupName, og))
+		assert.NotNil(c, og.Status.LastUpdated)
+		assert.ElementsMatch(c, want, og.Status.Namespaces)
+	})
+}
+
+// shown are the lists of what a tenant reads.
+func shown() []client.ObjectList {
+	return []client.ObjectList{
+		&operatorsv1.OperatorGroupList{}, &operatorsv1alpha1.SubscriptionList{}, &operatorsv1alpha1.InstallPlanList{},
+		&operatorsv1alpha1.ClusterServiceVersionList{}, &appsv1.DeploymentList{}, &corev1.ConfigMapList{}, &rbacv1.RoleBindingList{}, &eventsv1.EventList{},
+	}
+}
+
+// namesNoNeighbour asserts that nothing in the namespace names the neighbour's.
+func (s *scene) namesNoNeighbour() {
+	s.T.Helper()
+	for _, list := range shown() {
+		s.list(list)
+		text, err := json.Marshal(list)
+		require.NoError(s.T, err)
+		require.NotContains(s.T, string(text), `"`+neighbour+`"`)
+		require.NotContains(s.T, string(text), neighbour+",")
+		require.NotContains(s.T, string(text), ","+neighbour)
+	}
+}
+
+// traces are the statuses, with their times, and all else that Remit has written in the namespace.
+func (s *scene) traces() string {
+	s.T.Helper()
+	var out []string
+	for _, list := range shown() {
+		s.list(list)
+		text, err := json.Marshal(list)
+		require.NoError(s.T, err)
+		var content map[string]any
+		require.NoError(s.T, json.Unmarshal(text, &content))
+		delete(content, "metadata")
+		text, err = json.MarshalIndent(content, "", " ")
+		require.NoError(s.T, err)
+		out = append(out, string(text))
+	}
+	return strings.Join(out, "\n")
+}
+
+// aboutScene are the requests of Remit's programs about the namespace, and of its account, that a heartbeat elsewhere
+// has not waited for.
+func (s *scene) aboutScene() []audit.Event {
+	s.T.Helper()
+	_, from, err := cluster.AuditedFrom(s.T.Context(), s.audited, func(audit.Event) bool { return false })
+	require.NoError(s.T, err)
+	s.settle()
+	sent, _, err := cluster.AuditedFrom(s.T.Context(), from, func(e audit.Event) bool {
+		return e.Verb != "watch" && (e.Object != nil && e.Object.Namespace == s.Namespace && cluster.Self().Is(e) ||
+			e.User.Username == "system:serviceaccount:"+s.Namespace+":"+accountName)
+	})
+	require.NoError(s.T, err)
+	return sent
+}

@@ -1,0 +1,102 @@
+package mutants
+
+// adoption are those of rule 7: no adoption, no forced apply.
+func adoption() []Mutant {
+	return []Mutant{
+		{
+			Name: "what-is-not-ours-is-written", Rule: 7, File: "pkg/lib/apply/apply.go",
+			Old:    "if why := owner.Check(live); why != nil {",
+			New:    "if why := owner.Check(live); false {",
+			Killer: unit("pkg/lib/apply", "TestEnsureNeverTouchesWhatIsNotOurs"),
+		},
+		{
+			Name: "applies-are-forced", Rule: 7, File: "pkg/lib/apply/apply.go",
+			Old:    "client.FieldOwner(managerOf(obj)))",
+			New:    "client.FieldOwner(managerOf(obj)), client.ForceOwnership)",
+			Killer: unit("pkg/lib/apply", "TestAFieldThatSomebodyElseHoldsIsACollisionAndNotForced"),
+		},
+		{
+			Name: "writes-are-not-bound-to-what-was-read", Rule: 7, File: "pkg/lib/apply/apply.go",
+			Old: `	want.SetResourceVersion(live.GetResourceVersion())
+`,
+			New:    "",
+			Killer: unit("pkg/lib/apply", "TestAnObjectThatChangesAfterItWasReadIsAConflictToRetry"),
+		},
+		{
+			Name: "made-at-the-same-moment-is-taken", Rule: 7, File: "pkg/lib/apply/apply.go",
+			Old:    "		if f.Manager != manager || f.Operation != metav1.ManagedFieldsOperationApply {",
+			New:    `		if f.Manager == "" && f.Operation != metav1.ManagedFieldsOperationApply {`,
+			Killer: unit("pkg/lib/apply", "TestAnObjectThatSomebodyMakesAtTheSameMomentIsACollision"),
+		},
+		{
+			Name: "one-field-manager-for-all-lineages", Rule: 7, File: "pkg/lib/apply/apply.go",
+			Old: `		return names.FieldManager + "-" + mark
+`,
+			New: `		return names.FieldManager
+`,
+			Killer: unit("pkg/lib/apply", "TestAnObjectThatAnotherLineageMakesAtTheSameMomentIsACollision"),
+		},
+		{
+			Name: "any-mark-is-ours", Rule: 7, File: "pkg/lib/ownerutil/ownerutil.go",
+			Old:    "	return obj.GetLabels()[names.LabelLineage] == l.Mark()",
+			New:    `	return obj.GetLabels()[names.LabelLineage] != ""`,
+			Killer: unit("pkg/lib/ownerutil", "TestMarksTellLineagesApart"),
+		},
+		{
+			Name: "names-of-two-owners-meet", Rule: 7, File: "pkg/lib/ownerutil/ownerutil.go",
+			Old: `		h.Write([]byte{0})
+`,
+			New:    "",
+			Killer: unit("pkg/lib/ownerutil", "TestHashTellsPartsApart"),
+		},
+		{
+			Name: "protected-groups-are-anybody-s", Rule: 7, File: "pkg/step/execute/protected.go",
+			Old:    `	return group.Protected(name)`,
+			New:    `	return group.Protected(name) && false`,
+			Killer: unit("pkg/step/execute", "TestOnlyTheDefaultAccountWritesProtectedGroups"),
+		},
+		{
+			Name: "definitions-claim-others-groups", Rule: 7, File: "pkg/step/execute/protected.go",
+			Old:    "group.Same(api.Spec.Group, name) && Claims(api)",
+			New:    "api.Spec.Group == name+name && Claims(api)",
+			Killer: unit("pkg/step/execute", "TestACRDKeepsOutOfTheGroupOfSomebodyElsesAPIService"),
+		},
+		{
+			Name: "a-namespace-inherits-by-its-name", Rule: 7, File: "pkg/lib/proof/keys.go",
+			Old:    "	case created.Before(since.Add(-skew)):",
+			New:    "	case created.Before(time.Time{}.Add(0 * skew)):",
+			Killer: unit("pkg/lib/proof", "TestNothingIsInheritedFromAnEarlierNamespaceOfTheName"),
+		},
+		{
+			Name: "plans-inherit-by-the-namespaces-name", Rule: 7, File: "pkg/controller/installplan/run.go",
+			Old:    "steps[i].Owner.Proofs, steps[i].Owner.Since = r.Proofs, namespace.CreationTimestamp.Time",
+			New:    "steps[i].Owner.Proofs = r.Proofs",
+			Killer: row("193"),
+		},
+		{
+			Name: "bindings-are-inherited-by-the-namespaces-name", Rule: 7, File: "pkg/controller/csv/siblings.go",
+			Old: `	s.owner.Since = s.namespace.CreationTimestamp.Time
+`,
+			New:    "",
+			Killer: row("193a"),
+		},
+		{
+			Name: "bindings-wait-for-operators-roles", Rule: 7, File: "pkg/step/execute/awaited.go",
+			Old:    "		if owner.Owns(b) {",
+			New:    `		if owner.Owns(b) || b.GetName() != "" {`,
+			Killer: unit("pkg/step/execute", "TestNobodyWaitsForAnOperatorsRole"),
+		},
+		{
+			Name: "adoption-by-label", Rule: 7, File: "pkg/lib/ownerutil/ownerutil.go",
+			Old:    "	if err := o.Proofs.CheckSince(obj, o.Mark(), since); err != nil {",
+			New:    "	if err := o.Proofs.CheckSince(obj, o.Mark(), since); false {",
+			Killer: unit("pkg/lib/ownerutil", "TestOwnsTakesTheMarkAndTheProof"),
+		},
+		{
+			Name: "gather-sees-no-collisions", Rule: 7, File: "pkg/step/execute/execute.go",
+			Old:    "	return apply.Check(s.Live, s.Step.Object, s.Step.Owner)",
+			New:    "	return nil",
+			Killer: unit("pkg/step/execute", "TestAnObjectWithTheLabelsOfAnotherInstallIsInTheWay"),
+		},
+	}
+}

@@ -1,0 +1,59 @@
+package mutants
+
+// deletion are those of rule 6: deletion is authority too.
+func deletion() []Mutant {
+	return []Mutant{
+		{
+			Name: "conversion-of-others-is-reset", Rule: 6, File: "pkg/install/webhook/conversion.go",
+			Old:    "return ok && service.Namespace == namespace && crd.Annotations[names.AnnotationConversion] == service.String()",
+			New:    `return ok && service.Name != ""`,
+			Killer: unit("pkg/install/hooks", "TestAConversionThatSomebodyElseHasTakenOverIsNotReset"),
+		},
+		{
+			Name: "another-lineage-s-versions-are-replaced", Rule: 6, File: "pkg/controller/csv/siblings.go",
+			Old:    "return other == s.owner.Lineage || other.Direct && s.owner.Direct",
+			New:    "return other.Direct || true",
+			Killer: unit("pkg/controller/csv", "TestOnlyALineageReplacesItsVersions"),
+		},
+		{
+			Name: "replaced-before-the-next-succeeded", Rule: 6, File: "pkg/controller/csv/siblings.go",
+			Old:    "succeeded = succeeded || c.Status.Phase == phaseSucceeded && c.DeletionTimestamp == nil",
+			New:    "succeeded = true",
+			Killer: unit("pkg/controller/csv", "TestAVersionIsReplacedByWhatFollowsIt"),
+		},
+		{
+			Name: "what-is-missing-is-retried-in-a-namespace-that-goes", Rule: 6, File: "pkg/controller/csv/finalize.go",
+			Old: `	case scoped.ReasonOf(err) != "":
+		return nil // nobody is left to remove it as`,
+			New: `	case false:
+		return nil // nobody is left to remove it as`,
+			Killer: unit("pkg/controller/csv", "TestInANamespaceThatGoesNobodyIsLeftToRemoveAs"),
+		},
+		{
+			Name: "fields-of-others-are-surplus", Rule: 6, File: "pkg/lib/apply/surplus.go",
+			Old: `		if !ok || !hasFields(part, below) {
+			return false`,
+			New: `		if !ok || !hasFields(part, below) {
+			return true`,
+			Killer: unit("pkg/lib/apply", "TestSurplusIsWhatWeSetAndWantNoMore"),
+		},
+		{
+			Name: "marks-are-enough-to-remove", Rule: 6, File: "pkg/controller/csv/children.go",
+			Old:    "== owner.Namespace && owner.Owns(obj) {",
+			New:    "== owner.Namespace && owner.Marks(obj) {",
+			Killer: row("86"),
+		},
+		{
+			Name: "what-stays-is-removed", Rule: 6, File: "pkg/install/warrant/warrant.go",
+			Old:    "		if f.Goes {",
+			New:    "		if true {",
+			Killer: unit("pkg/install/warrant", "TestWhatEachFindingBars"),
+		},
+		{
+			Name: "client-is-given-out-for-anything", Rule: 6, File: "pkg/install/warrant/warrant.go",
+			Old:    "	if err := f.Err(d); err != nil {",
+			New:    "	if err := f.Err(d); false {",
+			Killer: unit("pkg/install/warrant", "TestTheClientIsGivenOutOnlyForWhatIsAllowed"),
+		},
+	}
+}

@@ -1,0 +1,176 @@
+package mutants
+
+// enforcer are those of rule 1: the API server enforces, and everything is known before the first write.
+func enforcer() []Mutant {
+	return []Mutant{
+		{
+			Name: "no-live-look-before-writes", Rule: 1, File: "pkg/controller/installplan/apply.go",
+			Old:    "account, _, err := s.lookup(r.Live).Account(ctx, s.plan.Namespace)",
+			New:    "account, _, err := s.lookup(r.Client).Account(ctx, s.plan.Namespace)",
+			Killer: unit("pkg/controller/installplan", "TestNothingIsSentAsAnAccountThatIsNoLongerTheOne"),
+		},
+		{
+			Name: "same-account-ignored", Rule: 1, File: "pkg/controller/installplan/apply.go",
+			Old: `	if account != s.account {
+		return fmt.Errorf("the account of namespace %q changed to`,
+			New: `	if false {
+		return fmt.Errorf("the account of namespace %q changed to`,
+			Killer: unit("pkg/controller/installplan", "TestNothingIsSentAsAnAccountThatIsNoLongerTheOne"),
+		},
+		{
+			Name: "account-may-change-while-it-is-opened", Rule: 1, File: "pkg/controller/installplan/apply.go",
+			Old: `	if account != s.account {
+		return flow.Outcome{},`,
+			New: `	if false {
+		return flow.Outcome{},`,
+			Killer: unit("pkg/controller/installplan", "TestNothingIsSentAsAnAccountThatIsNoLongerTheOne"),
+		},
+		{
+			Name: "preflight-says-all-covered", Rule: 1, File: "pkg/preflight/report.go",
+			Old: `		report.add(n, scopes[n.Namespace])
+`,
+			New:    "",
+			Killer: unit("pkg/preflight", "TestGrantingWhatAReportSaysMakesItEmpty"),
+		},
+		{
+			Name: "too-large-rules-pass", Rule: 1, File: "pkg/preflight/report.go",
+			Old:    "		if rbac.TooLarge(n.Rules) {",
+			New:    "		if false {",
+			Killer: unit("pkg/preflight", "TestRulesOfTooManyCombinationsAreRefusedForGood"),
+		},
+		{
+			Name: "urls-are-not-missing", Rule: 1, File: "pkg/rbac/missing.go",
+			Old:    "if !onResources(r, yield) || !onURLs(r, yield) {",
+			New:    "if !onResources(r, yield) {",
+			Killer: unit("pkg/rbac", "TestMissingIsWhatTheEscalationCheckOfTheAPIServerMisses"),
+		},
+		{
+			Name: "names-are-not-looked-at", Rule: 1, File: "pkg/rbac/missing.go",
+			Old: `	if len(r.ResourceNames) > 0 {
+		names =`,
+			New: `	if false {
+		names =`,
+			Killer: unit("pkg/rbac", "TestMissingIsWhatTheEscalationCheckOfTheAPIServerMisses"),
+		},
+		{
+			Name: "groups-of-a-service-account-forgotten", Rule: 1, File: "pkg/rbac/held.go",
+			Old:    "return slices.Contains(s.Groups, b.Name)",
+			New:    "return false",
+			Killer: unit("pkg/rbac", "TestHeldFollowsTheBindingsThatApplyToTheAccount"),
+		},
+		{
+			Name: "scope-forcing-dropped", Rule: 1, File: "pkg/install/webhook/bound.go",
+			Old:    "case p.scope == Namespaced || reachesAdministrators(p.rule) || !holds(p.demand()...):",
+			New:    "case p.scope == Namespaced:",
+			Killer: unit("pkg/install/webhook", "TestABoundedGroupReachesObjectsOfTheClusterOnlyWhereTheAccountMayWriteThem"),
+		},
+		{
+			Name: "bindings-are-intercepted", Rule: 1, File: "pkg/install/webhook/refused.go",
+			Old:    `		{in: groups("rbac.authorization.k8s.io", `,
+			New:    `		{in: groups(`,
+			Killer: unit("pkg/install/webhook", "TestWhatABoundedGroupNeverIntercepts"),
+		},
+		{
+			Name: "webhooks-read-what-the-account-may-not", Rule: 1, File: "pkg/install/webhook/bound.go",
+			Old:    `		write.Verbs = append(write.Verbs, "get")`,
+			New:    `		write.Verbs = append(write.Verbs, "create")`,
+			Killer: unit("pkg/install/webhook", "TestNobodyInterceptsWhatItCouldNotItselfReadAndWrite"),
+		},
+		{
+			Name: "webhooks-run-pods-as-anybody", Rule: 1, File: "pkg/install/webhook/bound.go",
+			Old:    "out := Demand{Identities: runsAsAnybody(d)}",
+			New:    "out := Demand{Identities: runsAsAnybody(d) && false}",
+			Killer: unit("pkg/install/webhook", "TestWhatRunsAsAServiceAccountConfersIt"),
+		},
+		{
+			Name: "webhooks-reach-all-namespaces", Rule: 1, File: "pkg/install/webhook/group.go",
+			Old: `	case g.Bounded && all:
+`,
+			New: `	case false:
+`,
+			Killer: unit("pkg/install/webhook", "TestWhomAWebhookReaches"),
+		},
+		{
+			Name: "deployments-run-as-the-account", Rule: 1, File: "pkg/install/deployment/identity.go",
+			Old:    "if key == by.Account {",
+			New:    "if false {",
+			Killer: unit("pkg/install/deployment", "TestIdentitiesAreHeldAgainstTheAccount"),
+		},
+		{
+			Name: "deployments-run-as-anybody", Rule: 1, File: "pkg/install/deployment/identity.go",
+			Old:    `if why != "" {`,
+			New:    `if why != "" && false {`,
+			Killer: unit("pkg/install/deployment", "TestIdentitiesAreHeldAgainstTheAccount"),
+		},
+		{
+			Name: "declared-service-accounts-are-trusted", Rule: 1, File: "pkg/install/deployment/identity.go",
+			Old:    "		if at, made := by.Made(key.Name); made {",
+			New:    "		if at, made := by.Made(key.Name); made || !made {",
+			Killer: unit("pkg/install/deployment", "TestIdentitiesAreHeldAgainstTheAccount"),
+		},
+		{
+			Name: "excess-does-not-bar", Rule: 1, File: "pkg/install/warrant/warrant.go",
+			Old:    "return errors.Join(f.Unfit, f.Excess)",
+			New:    "return errors.Join(f.Unfit)",
+			Killer: unit("pkg/install/warrant", "TestWhatEachFindingBars"),
+		},
+		{
+			Name: "refused-identities-do-not-bar", Rule: 1, File: "pkg/install/warrant/warrant.go",
+			Old:    "errors.Join(f.prepare(), f.Prepared, f.Refused)",
+			New:    "errors.Join(f.prepare(), f.Prepared)",
+			Killer: unit("pkg/install/warrant", "TestWhatEachFindingBars"),
+		},
+		{
+			Name: "namespaces-are-written-by-webhooks", Rule: 1, File: "pkg/install/webhook/refused.go",
+			Old:    `if why == "" && mutates && writtenByAdministrators(`,
+			New:    "if false && writtenByAdministrators(",
+			Killer: unit("pkg/install/webhook", "TestWhatABoundedGroupNeverIntercepts"),
+		},
+		{
+			Name: "requests-for-tokens-are-intercepted", Rule: 1, File: "pkg/install/webhook/refused.go",
+			Old: `		{in: core, resources: []string{"serviceaccounts/token"}, why: whyToken},
+`,
+			New:    "",
+			Killer: unit("pkg/install/webhook", "TestWhatABoundedGroupNeverIntercepts"),
+		},
+		{
+			Name: "secrets-confer-nothing", Rule: 1, File: "pkg/install/webhook/refused.go",
+			Old:    `{"pods", "podtemplates", "replicationcontrollers", "secrets"}`,
+			New:    `{"pods", "podtemplates", "replicationcontrollers"}`,
+			Killer: unit("pkg/install/webhook", "TestWhatRunsAsAServiceAccountConfersIt"),
+		},
+		{
+			Name: "objects-behind-subresources-are-shown", Rule: 1, File: "pkg/install/webhook/bound.go",
+			Old:    "append(read.Resources, base)",
+			New:    "append(read.Resources, held+base[:0])",
+			Killer: unit("pkg/install/webhook", "TestNobodyInterceptsWhatItCouldNotItselfReadAndWrite"),
+		},
+		{
+			Name: "own-status-wakes-a-blocked-plan", Rule: 1, File: "pkg/controller/installplan/retry.go",
+			Old:    "		return !w.wrote(",
+			New:    "		return true || !w.wrote(",
+			Killer: unit("pkg/controller/installplan", "TestAStatusOfOurOwnWakesNobody"),
+		},
+		{
+			Name: "refusals-are-retried-at-once", Rule: 1, File: "pkg/controller/installplan/retry.go",
+			Old:    "min(max(is.delay*lookGrowth, firstLook), lastLook)",
+			New:    "min(firstLook, lastLook)",
+			Killer: unit("pkg/controller/installplan", "TestRetriesOfARefusalBecomeRare"),
+		},
+		{
+			Name: "a-blocked-plan-is-saved-again", Rule: 1, File: "pkg/controller/installplan/conditions.go",
+			Old:    "if was.Status != c.Status || was.LastTransitionTime == nil {",
+			New:    "if true {",
+			Killer: unit("pkg/controller/installplan", "TestAConditionThatComesBackKeepsItsTimes"),
+		},
+		{
+			Name: "refusals-name-other-namespaces", Rule: 1, File: "pkg/install/deployment/identity.go",
+			Old: `		if scope.Namespace != key.Namespace {
+			elsewhere = true
+			continue
+		}`,
+			New:    "",
+			Killer: unit("pkg/install/deployment", "TestIdentitiesAreHeldAgainstTheAccount"),
+		},
+	}
+}

@@ -1,0 +1,89 @@
+package mutants
+
+// self are those of rule 4: what Remit itself may do.
+func self() []Mutant {
+	return []Mutant{
+		{
+			Name: "self-patches-deployments", Rule: 4, File: "manifests/base/olm-rbac.yaml",
+			Old: `  resources: [deployments]
+  verbs: [get, list, watch]`,
+			New: `  resources: [deployments]
+  verbs: [get, list, patch, watch]`,
+			Killer: unit("manifests", "TestSelfHoldsOnlyTheClosedList"),
+		},
+		{
+			Name: "self-reads-secrets", Rule: 4, File: "manifests/base/olm-rbac.yaml",
+			Old:    "  resources: [namespaces, serviceaccounts, services]",
+			New:    "  resources: [namespaces, secrets, serviceaccounts, services]",
+			Killer: unit("manifests", "TestSelfReadsNoSecrets"),
+		},
+		{
+			Name: "self-mints-for-anybody", Rule: 4, File: "manifests/base/olm-rbac.yaml",
+			Old: `- apiGroups: [authorization.k8s.io]
+`,
+			New: `- apiGroups: [""]
+  resources: [serviceaccounts/token]
+  verbs: [create]
+- apiGroups: [authorization.k8s.io]
+`,
+			Killer: unit("manifests", "TestSelfHoldsOnlyTheClosedList"),
+		},
+		{
+			Name: "self-writes-any-status", Rule: 4, File: "manifests/base/olm-rbac.yaml",
+			Old: `  - operators/status
+`,
+			New: `  - operators/status
+  - "*"
+`,
+			Killer: unit("manifests", "TestSelfHoldsOnlyTheClosedList"),
+		},
+		{
+			Name: "finalizer-policy-audits", Rule: 4, File: "manifests/policy/finalizers.yaml",
+			Old:    "validationActions: [Deny]",
+			New:    "validationActions: [Audit]",
+			Killer: unit("manifests", "TestEveryPolicyDenies"),
+		},
+		{
+			Name: "finalizer-policy-fails-open", Rule: 4, File: "manifests/policy/finalizers.yaml",
+			Old:    "failurePolicy: Fail",
+			New:    "failurePolicy: Ignore",
+			Killer: unit("manifests", "TestEveryPolicyDenies"),
+		},
+		{
+			Name: "registries-policy-audits", Rule: 4, File: "manifests/policy/registries.yaml",
+			Old:    "validationActions: [Deny]",
+			New:    "validationActions: [Audit]",
+			Killer: unit("manifests", "TestEveryPolicyDenies"),
+		},
+		{
+			Name: "reports-policy-audits", Rule: 4, File: "manifests/policy/reports.yaml",
+			Old:    "validationActions: [Deny]",
+			New:    "validationActions: [Audit]",
+			Killer: unit("manifests", "TestEveryPolicyDenies"),
+		},
+		{
+			Name: "policies-are-not-checked", Rule: 4, File: "manifests/policy/check.go",
+			Old:    "withDefaults(policy.Spec), withDefaults(live.Spec)",
+			New:    "withDefaults(policy.Spec), withDefaults(policy.Spec)",
+			Killer: unit("manifests/policy", "TestWeakerPoliciesAreNamed"),
+		},
+		{
+			Name: "bindings-of-policies-are-not-checked", Rule: 4, File: "manifests/policy/check.go",
+			Old:    "boundWithDefaults(live.Spec)",
+			New:    "boundWithDefaults(binding.Spec)",
+			Killer: unit("manifests/policy", "TestWeakerPoliciesAreNamed"),
+		},
+		{
+			Name: "missing-policies-pass", Rule: 4, File: "manifests/policy/check.go",
+			Old:    `		return fmt.Errorf("%s %s does not exist", kind, name)`,
+			New:    "		return nil",
+			Killer: unit("manifests/policy", "TestEachPolicyAndBindingIsNeeded"),
+		},
+		{
+			Name: "events-policy-audits", Rule: 4, File: "manifests/policy/events.yaml",
+			Old:    "validationActions: [Deny]",
+			New:    "validationActions: [Audit]",
+			Killer: unit("manifests", "TestEveryPolicyDenies"),
+		},
+	}
+}
