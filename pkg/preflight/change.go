@@ -56,10 +56,19 @@ func rulesByScope(csv *operatorsv1alpha1.ClusterServiceVersion, namespace string
 // difference are the rules of a that b does not cover. Of rules too large to be compared it says nothing: a plan
 // with such rules is refused.
 func difference(a, b []rbacv1.PolicyRule) []rbacv1.PolicyRule {
+	a, b = smaller(a), smaller(b)
 	if rbac.TooLarge(a) || rbac.TooLarge(b) {
 		return nil
 	}
 	return rbac.Minimal(rbac.NewSet(b).Missing(a))
+}
+
+// smaller folds rules that are too large to be compared.
+func smaller(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
+	if rbac.TooLarge(rules) {
+		return rbac.Minimal(rules)
+	}
+	return rules
 }
 
 // ChangedText says, a rule a line, what the versions of a plan ask for more and less; "" where they ask for the

@@ -26,6 +26,8 @@ const (
 // Document is a Report for programs.
 type Document struct {
 	Account string `json:"account"`
+	// ClusterAdmin says why Missing amounts to cluster-admin; it is left out where that is not so.
+	ClusterAdmin string `json:"clusterAdmin,omitempty"`
 	// Missing are the rules that the account lacks, by scope.
 	Missing []ScopeDocument `json:"missing,omitempty"`
 	// Elsewhere says what the account lacks besides, where the rules are not for everyone to know.
@@ -63,7 +65,7 @@ type RuleDocument struct {
 // Document makes the Document.
 func (r Report) Document() Document {
 	d := Document{
-		Account: r.Account.String(),
+		Account: r.Account.String(), ClusterAdmin: r.ClusterAdmin(),
 		Missing: explain(visible(r.Findings)), Elsewhere: r.Elsewhere(), Unknown: explain(r.Unknown), Allowed: explain(r.Allowed),
 		InUse: r.InUse, Refused: r.Refused, Notes: slices.Clone(r.Notes), Changes: r.Changes,
 	}
@@ -165,6 +167,9 @@ const (
 func (r Report) Files() (map[string]string, error) {
 	grant, left := r.manifests(r.grantable(), MaxGrantFile)
 	head := fmt.Sprintf("# Grants ServiceAccount %s what it lacks.\n", r.Account)
+	if everything := r.ClusterAdmin(); everything != "" {
+		head = "# " + everything + "\n" + head
+	}
 	switch {
 	case r.Empty():
 		head = fmt.Sprintf("# ServiceAccount %s lacks nothing.\n", r.Account)

@@ -56,7 +56,11 @@ func (r roles) ofRole(obj *unstructured.Unstructured) []Need {
 	if len(grant.Rules) == 0 && grant.Invalid == nil {
 		return nil
 	}
-	need := granted(obj, grant, "grant what "+apply.Describe(obj)+" contains")
+	cause := "grant what " + apply.Describe(obj) + " contains"
+	if grant.Aggregates {
+		cause = "write " + apply.Describe(obj) + ", which aggregates other ClusterRoles, so that the API server asks for everything"
+	}
+	need := granted(obj, grant, cause)
 	for _, line := range rbac.Lint(role.Namespace, role.Rules) {
 		need.Notes = append(need.Notes, apply.Describe(obj)+": "+line)
 	}

@@ -90,7 +90,8 @@ func TestNeedsOfEachKind(t *testing.T) {
 		})},
 		{"58 an aggregated ClusterRole is everything", rbacObject(t, "ClusterRole", "", "aggregationRule: {clusterRoleSelectors: [{}]}"), append(cluster[:2:2], Need{
 			Rules:   []rbacv1.PolicyRule{may("*", "*", "*"), {Verbs: []string{"*"}, NonResourceURLs: []string{"*"}}},
-			Granted: true, Object: "ClusterRole x", Cause: "grant what ClusterRole x contains", Unless: escalate("clusterroles"),
+			Granted: true, Object: "ClusterRole x", Unless: escalate("clusterroles"),
+			Cause: "write ClusterRole x, which aggregates other ClusterRoles, so that the API server asks for everything",
 		})},
 		{"36 a Role without rules", rbacObject(t, "Role", "ns", ""), []Need{role}},
 		{"57 a binding of a role that does not exist", rbacObject(t, "RoleBinding", "ns", "roleRef: {kind: Role, name: r}"), []Need{

@@ -68,7 +68,7 @@ func (r Report) refusals(scopes []Scope) string {
 	end := strings.Join(tail, "\n")
 	var text string
 	if elsewhere := r.Elsewhere(); len(scopes)+len(elsewhere) > 0 {
-		lines := append([]string{r.head(scopes)}, r.lines(scopes)...)
+		lines := append(r.head(scopes), r.lines(scopes)...)
 		for _, line := range elsewhere {
 			lines = append(lines, fmt.Sprintf("- ServiceAccount %s does not hold %s", r.Account, line))
 		}
@@ -77,8 +77,12 @@ func (r Report) refusals(scopes []Scope) string {
 	return strings.Trim(text+"\n"+end, "\n")
 }
 
-func (r Report) head(scopes []Scope) string {
-	return fmt.Sprintf("ServiceAccount %s lacks %d rule(s); %s", r.Account, count(scopes)+len(r.Elsewhere()), r.written())
+func (r Report) head(scopes []Scope) []string {
+	head := fmt.Sprintf("ServiceAccount %s lacks %d rule(s); %s", r.Account, count(scopes)+len(r.Elsewhere()), r.written())
+	if everything := r.ClusterAdmin(); everything != "" {
+		return []string{everything, head}
+	}
+	return []string{head}
 }
 
 func (r Report) written() string {

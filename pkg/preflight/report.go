@@ -228,7 +228,7 @@ func scopesOf(findings []Finding) []Scope {
 		} else {
 			key := linesOf(rules)
 			if _, ok := known[key]; !ok {
-				known[key] = rbac.Minimal(everywhere.Missing(rules))
+				known[key] = rbac.Minimal(everywhere.Beyond(rules))
 			}
 			rules = known[key]
 		}

@@ -26,6 +26,8 @@ func TestWorkGrowsAsTheRulesDo(t *testing.T) {
 			"Missing": func(held, wanted []rbacv1.PolicyRule) { Missing(held, wanted) },
 			"Covers":  func(held, wanted []rbacv1.PolicyRule) { NewSet(held).Covers(wanted) },
 			"Minimal": func(held, wanted []rbacv1.PolicyRule) { Minimal(slices.Concat(held, wanted)) },
+			"folded":  func(held, wanted []rbacv1.PolicyRule) { folded(oneStar(slices.Concat(held, wanted))) },
+			"Beyond":  func(held, wanted []rbacv1.PolicyRule) { NewSet(held).Beyond(slices.Concat(wanted, beyondAll())) },
 		} {
 			t.Run(name+"/"+shape, func(t *testing.T) {
 				small, large := func() { held, wanted := of(n / times); work(held, wanted) }, func() { held, wanted := of(n); work(held, wanted) }
@@ -39,6 +41,11 @@ func TestWorkGrowsAsTheRulesDo(t *testing.T) {
 			})
 		}
 	}
+}
+
+// beyondAll is a rule that alone is too large to be broken up.
+func beyondAll() []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{{APIGroups: values("g", 100), Resources: values("r", 100), Verbs: values("v", 10)}}
 }
 
 // TestAnRBACEventTakesWorkInProportionToItsSize is TestWorkGrowsAsTheRulesDo for the handlers of the informers: whoever

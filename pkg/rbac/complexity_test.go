@@ -58,6 +58,14 @@ func adversarial() map[string]func(n int) (held, wanted []rbacv1.PolicyRule) {
 			}
 			return []rbacv1.PolicyRule{{Verbs: []string{"get"}, NonResourceURLs: stars}}, []rbacv1.PolicyRule{{Verbs: []string{"get"}, NonResourceURLs: urls}}
 		},
+		"rules within rules": func(n int) (held, wanted []rbacv1.PolicyRule) {
+			// Each wanted rule is within many held ones, which are within the last.
+			for i := range n / 2 {
+				held = append(held, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get", fmt.Sprint("v", i)}})
+				wanted = append(wanted, on("get", "", "pods", fmt.Sprint("n", i)))
+			}
+			return append(held, on("*", "", "pods")), wanted
+		},
 		"subresources": func(n int) (held, wanted []rbacv1.PolicyRule) {
 			var resources, stars []string
 			for i := range n {

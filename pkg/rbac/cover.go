@@ -98,7 +98,7 @@ func (c *coverage) coveredBut(but int, atom rbacv1.PolicyRule) bool {
 // covering calls visit for the number of each rule that covers the atom, until visit returns false. A rule may be
 // visited more than once.
 func (c *coverage) covering(atom rbacv1.PolicyRule, visit func(rule int) bool) {
-	verb := side{c.verbs[atom.Verbs[0]], c.verbs[rbacv1.VerbAll]}
+	verb := c.ofVerb(atom.Verbs[0])
 	if verb.size() == 0 {
 		return
 	}
@@ -106,16 +106,49 @@ func (c *coverage) covering(atom rbacv1.PolicyRule, visit func(rule int) bool) {
 		common(c.words, visit, verb, c.matching(atom.NonResourceURLs[0]), side{c.unnamed})
 		return
 	}
-	group := side{c.groups[atom.APIGroups[0]], c.groups[rbacv1.APIGroupAll]}
-	name := side{c.unnamed, nil}
+	name := side{c.unnamed}
 	if len(atom.ResourceNames) > 0 {
-		name[1] = c.names[atom.ResourceNames[0]]
+		name = c.ofName(atom.ResourceNames[0])
 	}
-	resource := side{c.resources[atom.Resources[0]], c.resources[rbacv1.ResourceAll], nil}
-	if _, sub, ok := strings.Cut(atom.Resources[0], "/"); ok {
-		resource[2] = c.resources["*/"+sub]
+	common(c.words, visit, verb, c.ofGroup(atom.APIGroups[0]), c.ofResource(atom.Resources[0]), name)
+}
+
+// coveringAll is covering for a whole rule: each visited rule covers all of its atoms. The rule is on resources or on
+// URLs, not on both, and none of its fields is empty but the names. but are rules that are not visited.
+func (c *coverage) coveringAll(r rbacv1.PolicyRule, visit func(rule int) bool, but ...side) {
+	sides := but
+	add := func(values []string, of func(string) side) {
+		for _, value := range values {
+			sides = append(sides, of(value))
+		}
 	}
-	common(c.words, visit, verb, group, resource, name)
+	add(r.Verbs, c.ofVerb)
+	add(r.APIGroups, c.ofGroup)
+	add(r.Resources, c.ofResource)
+	add(r.NonResourceURLs, c.matching)
+	add(r.ResourceNames, c.ofName)
+	if len(r.ResourceNames) == 0 {
+		sides = append(sides, side{c.unnamed})
+	}
+	common(c.words, visit, sides...)
+}
+
+func (c *coverage) ofVerb(verb string) side {
+	return side{c.verbs[verb], c.verbs[rbacv1.VerbAll]}
+}
+
+func (c *coverage) ofGroup(group string) side {
+	return side{c.groups[group], c.groups[rbacv1.APIGroupAll]}
+}
+
+func (c *coverage) ofName(name string) side { return side{c.unnamed, c.names[name]} }
+
+func (c *coverage) ofResource(resource string) side {
+	out := side{c.resources[resource], c.resources[rbacv1.ResourceAll], nil}
+	if _, sub, ok := strings.Cut(resource, "/"); ok {
+		out[2] = c.resources["*/"+sub]
+	}
+	return out
 }
 
 // matching are the rules on the URL: those that say it, and those that say what it begins with.

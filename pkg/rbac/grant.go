@@ -12,6 +12,9 @@ const (
 	verbBind     = "bind"
 )
 
+// verbImpersonate lets its holder send requests as somebody else.
+const verbImpersonate = "impersonate"
+
 // Grant is what the API server asks of who writes a role or a binding, beside the write itself: to hold
 // the rules that it grants, or a verb that stands for them.
 type Grant struct {
@@ -23,6 +26,8 @@ type Grant struct {
 	Instead rbacv1.PolicyRule
 	// Unresolved says that the binding's role does not exist: only Instead will do.
 	Unresolved bool
+	// Aggregates says that the role gathers the rules of others, or did so: whoever writes it must hold everything.
+	Aggregates bool
 	// Invalid says why the API server refuses the rules whoever writes them.
 	Invalid error
 }
@@ -37,7 +42,7 @@ func RoleGrant(role, live *rbacv1.ClusterRole) Grant {
 	}
 	g := Grant{Namespace: role.Namespace, Rules: role.Rules, Instead: named(resource, role.Name, verbEscalate)}
 	if aggregates(role) || live != nil && aggregates(live) {
-		g.Rules = append(everything(), role.Rules...)
+		g.Rules, g.Aggregates = append(everything(), role.Rules...), true
 	}
 	g.Invalid = ValidateRole(role)
 	return g

@@ -9,11 +9,18 @@ import (
 
 // Minimal is Compact without what the other rules say already: of one name what they say of all, or of one
 // verb, resource or API group what they say of "*". Granting the result is granting the rules.
+//
+// Of rules that come to more than MaxAtoms, those that another rule covers are left out first. If the rest is still too
+// large, a rule stays that several others cover together.
 func Minimal(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
+	rules = oneStar(rules)
+	if TooLarge(rules) {
+		rules = folded(rules)
+	}
 	if TooLarge(rules) {
 		return rules
 	}
-	compact := Compact(oneStar(rules))
+	compact := Compact(rules)
 	for i := range compact {
 		compact[i] = widest(compact[i])
 	}

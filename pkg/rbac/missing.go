@@ -92,16 +92,21 @@ func Compact(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 		return rules
 	}
 	out := explode(rules)
-	for _, field := range []func(*rbacv1.PolicyRule) *[]string{
+	for _, field := range fields() {
+		out = merge(out, field)
+	}
+	return sorted(out)
+}
+
+// fields are the fields of a rule in the order in which rules are merged.
+func fields() []func(*rbacv1.PolicyRule) *[]string {
+	return []func(*rbacv1.PolicyRule) *[]string{
 		func(r *rbacv1.PolicyRule) *[]string { return &r.Verbs },
 		func(r *rbacv1.PolicyRule) *[]string { return &r.ResourceNames },
 		func(r *rbacv1.PolicyRule) *[]string { return &r.Resources },
 		func(r *rbacv1.PolicyRule) *[]string { return &r.APIGroups },
 		func(r *rbacv1.PolicyRule) *[]string { return &r.NonResourceURLs },
-	} {
-		out = merge(out, field)
 	}
-	return sorted(out)
 }
 
 // sorted orders rules by what they say, and makes their lists their own.

@@ -27,6 +27,7 @@ type Options struct {
 	// RemitNamespace is where Remit is installed, for the enrolment.
 	RemitNamespace string
 	Out            io.Writer
+	ErrOut         io.Writer
 }
 
 const example = `  # What the ServiceAccount "installer" needs to install a bundle into its own namespace
@@ -49,11 +50,12 @@ func NewCommand() *cobra.Command {
 		Short: "Print the least RBAC that installing a bundle needs",
 		Long: "Print the Roles, ClusterRoles and bindings with which an account can install a bundle, run it and remove it again, " +
 			"and nothing beyond: a Role for each namespace concerned and a ClusterRole where something of the bundle concerns the whole cluster.\n\n" +
+			"If that amounts to cluster-admin, the first line says so, and why: as a comment, or with -o json on standard error.\n\n" +
 			"It needs no cluster. The names are hashes of what is granted: what is printed for another version of the bundle stands beside it.",
 		Example: example,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o.Out = cmd.OutOrStdout()
+			o.Out, o.ErrOut = cmd.OutOrStdout(), cmd.ErrOrStderr()
 			return o.Run(cmd.Context(), args[0])
 		},
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
@@ -103,5 +105,5 @@ func (o *Options) Run(ctx context.Context, arg string) error {
 	if err != nil {
 		return err
 	}
-	return print(o.Out, o.Format, objects)
+	return o.print(report.ClusterAdmin(), objects)
 }

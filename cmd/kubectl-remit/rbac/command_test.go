@@ -3,6 +3,7 @@ package rbac
 import (
 	"bytes"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -26,6 +27,29 @@ func execute(t *testing.T, args ...string) (string, error) {
 	cmd.SetArgs(append([]string{dir}, args...))
 	err := cmd.ExecuteContext(t.Context())
 	return out.String(), err
+}
+
+func TestClusterAdminIsNamedInTheFirstLine(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.CopyFS(dir, sample.FS()))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "manifests", "all.yaml"), []byte("apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\n"+
+		"metadata: {name: all}\naggregationRule: {clusterRoleSelectors: [{matchLabels: {a: b}}]}\n"), 0o600))
+	const want = "What is asked for amounts to cluster-admin: every verb on every resource (write ClusterRole all, which aggregates other ClusterRoles, "
+	for format, prefix := range map[string]string{"yaml": "# ", "json": "warning: "} {
+		cmd := NewCommand()
+		var out, errOut bytes.Buffer
+		cmd.SetOut(&out)
+		cmd.SetErr(&errOut)
+		cmd.SetArgs([]string{dir, "--account", "team-a/installer", "-o", format})
+		require.NoError(t, cmd.ExecuteContext(t.Context()))
+		if format == "json" {
+			require.Truef(t, strings.HasPrefix(errOut.String(), prefix+want), errOut.String())
+			require.True(t, strings.HasPrefix(out.String(), "{"))
+			continue
+		}
+		require.Truef(t, strings.HasPrefix(out.String(), prefix+want), out.String())
+		require.Contains(t, kinds(t, out.String()), "ClusterRole")
+	}
 }
 
 // kinds lists what a text of manifests holds.

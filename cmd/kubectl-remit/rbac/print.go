@@ -63,10 +63,14 @@ func accountObjects(account types.NamespacedName, remitNamespace string) []clien
 	}, scoped.Enrolment(account, remitNamespace)...)
 }
 
-func print(out io.Writer, format string, objects []*unstructured.Unstructured) error {
+// print writes the objects and, before them, the warning where there is one.
+func (o *Options) print(warning string, objects []*unstructured.Unstructured) error {
 	var text bytes.Buffer
-	switch format {
+	switch o.Format {
 	case formatYAML:
+		if warning != "" {
+			text.WriteString("# " + warning + "\n")
+		}
 		for _, obj := range objects {
 			doc, err := yaml.Marshal(obj.Object)
 			if err != nil {
@@ -76,6 +80,9 @@ func print(out io.Writer, format string, objects []*unstructured.Unstructured) e
 			text.Write(doc)
 		}
 	case formatJSON:
+		if warning != "" {
+			fmt.Fprintln(o.ErrOut, "warning:", warning)
+		}
 		items := make([]any, 0, len(objects))
 		for _, obj := range objects {
 			items = append(items, obj.Object)
@@ -86,8 +93,8 @@ func print(out io.Writer, format string, objects []*unstructured.Unstructured) e
 		}
 		text.Write(append(doc, '\n'))
 	default:
-		return fmt.Errorf("output %q: want %s or %s", format, formatYAML, formatJSON)
+		return fmt.Errorf("output %q: want %s or %s", o.Format, formatYAML, formatJSON)
 	}
-	_, err := out.Write(text.Bytes())
+	_, err := o.Out.Write(text.Bytes())
 	return err
 }

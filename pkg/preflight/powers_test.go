@@ -1,0 +1,79 @@
+package preflight
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	rbacv1 "k8s.io/api/rbac/v1"
+
+	"github.com/remit-olm/remit/pkg/rbac"
+	"github.com/remit-olm/remit/pkg/step"
+)
+
+func firstLine(text string) string {
+	line, _, _ := strings.Cut(text, "\n")
+	return line
+}
+
+func TestWhatAmountsToClusterAdminIsSaidFirstAndWhy(t *testing.T) {
+	steps := []string{
+		`aggregationRule: {clusterRoleSelectors: [{matchLabels: {a: b}}]}`,
+		`rules: [{verbs: [escalate, "*"], apiGroups: [rbac.authorization.k8s.io], resources: [clusterroles]}]`,
+		`rules: [{verbs: [get], apiGroups: [""], resources: [pods]}]`,
+	}
+	for i, want := range []string{
+		`What is asked for amounts to cluster-admin: every verb on every resource (write ClusterRole x, which aggregates other ClusterRoles, ` +
+			`so that the API server asks for everything).`,
+		`What is asked for amounts to cluster-admin: "bind" on clusterroles (grant what ClusterRole x contains), "escalate" on clusterroles (grant what ClusterRole x contains).`,
+		"",
+	} {
+		needs, err := NeedsOf([]step.Step{rbacObject(t, "ClusterRole", "", steps[i])}, nothingLive, func(step.Step) bool { return false })
+		require.NoError(t, err)
+		report, err := Evaluate(bounded, needs, func(string) ([]rbacv1.PolicyRule, error) { return nil, nil })
+		require.NoError(t, err)
+		require.Equal(t, want, report.ClusterAdmin())
+		require.Equal(t, want, report.Document().ClusterAdmin)
+		if want == "" {
+			require.Contains(t, firstLine(report.Summary()), "ServiceAccount ns/installer lacks")
+			continue
+		}
+		require.Equal(t, want, firstLine(report.Summary()), "the condition of a plan")
+		require.Equal(t, want, firstLine(report.Refusals()))
+		files, err := report.Files()
+		require.NoError(t, err)
+		require.Equal(t, "# "+want, firstLine(files[FileGrant]))
+	}
+}
+
+func TestClusterAdminIsOneBoundedLineAboutTheWholeCluster(t *testing.T) {
+	everything := []rbacv1.PolicyRule{{Verbs: []string{"*"}, APIGroups: []string{"*"}, Resources: []string{"*"}}}
+	report := Report{Account: bounded, Findings: []Finding{{Namespace: "ns", Missing: everything}, {Missing: everything, Elsewhere: true}}}
+	require.Empty(t, report.ClusterAdmin(), "in one namespace, or not for everyone to know")
+	for i := range 100 {
+		report.Findings = append(report.Findings, Finding{Missing: everything, Cause: fmt.Sprint(i, strings.Repeat("x\n", 1000))})
+	}
+	line := report.ClusterAdmin()
+	require.NotContains(t, line, "\n")
+	require.Less(t, len(line), 1000)
+	require.Contains(t, line, "and 98 more")
+}
+
+// TestGrantsOfLargeOperatorsAreFolded has rules that are too many to be broken up together, all of which one covers.
+func TestGrantsOfLargeOperatorsAreFolded(t *testing.T) {
+	everything := []rbacv1.PolicyRule{{Verbs: []string{"*"}, APIGroups: []string{"*"}, Resources: []string{"*"}}}
+	report := Report{Account: bounded, Findings: []Finding{{Missing: everything, Cause: "all"}}}
+	for i := range 333 {
+		many := make([]string, 500)
+		for j := range many {
+			many[j] = fmt.Sprint("r", i, "-", j)
+		}
+		rule := rbacv1.PolicyRule{Verbs: []string{"get", "list"}, APIGroups: []string{"g"}, Resources: many}
+		for _, namespace := range []string{rbac.ClusterScope, "ns"} {
+			report.Findings = append(report.Findings, Finding{Namespace: namespace, Missing: []rbacv1.PolicyRule{rule}, Cause: "some"})
+		}
+	}
+	require.Equal(t, []Scope{{Rules: everything}}, report.Scopes())
+	require.Less(t, strings.Count(string(report.Manifests()), "\n"), 40)
+}

@@ -1,0 +1,64 @@
+package rbac
+
+import (
+	"fmt"
+	"slices"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+)
+
+// ClusterAdmin is the ClusterRole of Kubernetes that allows everything.
+const ClusterAdmin = "cluster-admin"
+
+// Powers says which parts of rules in the whole cluster amount to cluster-admin: whoever holds one of them can obtain
+// everything. It is empty where none does, and says only that of rules that allow everything.
+//
+// escalate counts by name too, since the named role may be given any rules. bind and impersonate by name give what the
+// named one has, which counts for the ClusterRole cluster-admin and the group system:masters only.
+func Powers(rules []rbacv1.PolicyRule) []string {
+	var out []string
+	for _, r := range rules {
+		if len(r.ResourceNames) == 0 && hasStar(r.Verbs) && hasStar(r.APIGroups) && hasStar(r.Resources) {
+			return []string{"every verb on every resource"}
+		}
+		for _, p := range powers() {
+			if p.in(r) {
+				out = append(out, fmt.Sprintf("%q on %s", p.verb, p.resource))
+			}
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+func hasStar(values []string) bool { return slices.Contains(values, rbacv1.VerbAll) }
+
+// power is a verb on a resource that amounts to cluster-admin.
+type power struct {
+	verb, group, resource string
+	// names are those by which it does so; without any it does by no name.
+	names []string
+	// anyName says that it does by every name.
+	anyName bool
+}
+
+func powers() []power {
+	return []power{
+		{verb: verbEscalate, group: rbacv1.GroupName, resource: "clusterroles", anyName: true},
+		{verb: verbEscalate, group: rbacv1.GroupName, resource: "roles", anyName: true},
+		{verb: verbBind, group: rbacv1.GroupName, resource: "clusterroles", names: []string{ClusterAdmin}},
+		{verb: verbImpersonate, resource: "users"},
+		{verb: verbImpersonate, resource: "groups", names: []string{"system:masters"}},
+		{verb: verbImpersonate, resource: "serviceaccounts"},
+	}
+}
+
+func (p power) in(r rbacv1.PolicyRule) bool {
+	named := len(r.ResourceNames) == 0 || p.anyName ||
+		slices.ContainsFunc(r.ResourceNames, func(name string) bool { return slices.Contains(p.names, name) })
+	return named && includes(r.Verbs, p.verb) && includes(r.APIGroups, p.group) && includes(r.Resources, p.resource)
+}
+
+func includes(values []string, value string) bool {
+	return hasStar(values) || slices.Contains(values, value)
+}
