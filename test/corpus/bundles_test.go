@@ -60,6 +60,8 @@ type testCase struct {
 	// namespace is the case's own; targets are those of its OperatorGroup, where it names any.
 	namespace string
 	targets   []string
+	// warnings are what its InstallPlan is to say when it is Complete.
+	warnings []string
 }
 
 func (c *testCase) name() string { return c.published.name() + "/" + string(c.mode) }
@@ -157,18 +159,29 @@ func readAll(t *testing.T, root string, names []string) []*published {
 
 func read(t *testing.T, dir string) *published {
 	t.Helper()
-	snapshot, err := fbc.LoadDirectory(context.Background(), os.DirFS(dir))
+	p, err := open(dir)
 	require.NoError(t, err, dir)
-	require.Len(t, snapshot.Packages, 1, dir)
+	return p
+}
+
+// open reads the one bundle of a directory.
+func open(dir string) (*published, error) {
+	snapshot, err := fbc.LoadDirectory(context.Background(), os.DirFS(dir))
+	if err != nil {
+		return nil, err
+	}
 	for _, pkg := range snapshot.Packages {
 		for name := range pkg.Bundles {
 			content, err := snapshot.Reader.Content(context.Background(), pkg.Name, "", name)
-			require.NoError(t, err, dir)
+			if err != nil {
+				return nil, err
+			}
 			b, err := bundle.Parse(content.Manifests)
-			require.NoError(t, err, dir)
-			return &published{dir: dir, pkg: pkg.Name, version: filepath.Base(dir), Bundle: b}
+			if err != nil {
+				return nil, err
+			}
+			return &published{dir: dir, pkg: pkg.Name, version: filepath.Base(dir), Bundle: b}, nil
 		}
 	}
-	require.Fail(t, "no bundle", dir)
-	return nil
+	return nil, fmt.Errorf("no bundle in %s", dir)
 }

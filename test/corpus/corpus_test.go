@@ -48,8 +48,16 @@ const (
 func TestEveryBundleInstallsInOneRoundWithExactlyWhatIsPrinted(t *testing.T) {
 	all := installed(t)
 	w := newWorld(t, all)
+	table, took := w.tryAll(t, all)
+	w.checkAudit(t, table)
+	w.checkLeft(t)
+	show(table, took)
+}
+
+// tryAll tries cases, several at a time, each in a subtest.
+func (w *world) tryAll(t *testing.T, all []*testCase) (table []outcome, took time.Duration) {
+	t.Helper()
 	var mu sync.Mutex
-	var table []outcome
 	s := &schedule{}
 	for _, c := range all {
 		s.waiting = append(s.waiting, &job{claims: c.claims(), do: func() {
@@ -67,10 +75,7 @@ func TestEveryBundleInstallsInOneRoundWithExactlyWhatIsPrinted(t *testing.T) {
 	}
 	start := time.Now()
 	s.run(workers)
-	took := time.Since(start)
-	w.checkAudit(t, table)
-	w.checkLeft(t)
-	show(table, took)
+	return table, time.Since(start)
 }
 
 // try is one case from the printing of the RBAC to the removal of all.
@@ -134,7 +139,10 @@ func (w *world) install(ctx context.Context, c *testCase, printed []*unstructure
 	if err := w.subscribe(ctx, c); err != nil {
 		return err
 	}
-	return w.until(ctx, func() error { return w.succeeded(ctx, c) })
+	if err := w.until(ctx, func() error { return w.succeeded(ctx, c) }); err != nil {
+		return err
+	}
+	return w.warned(ctx, c)
 }
 
 // checkAudit holds what the accounts sent against what they were asked to hold.

@@ -37,7 +37,7 @@ import (
 
 const (
 	accountName = "installer"
-	// patience is how long a case waits for one thing: an hour of a busy machine is no fault of Remit's.
+	// patience is generous: a busy machine is no fault of Remit's.
 	patience = 15 * time.Minute
 	tick     = 100 * time.Millisecond
 	// nudge is how often a deletion is asked for again: the API server's own clean-up of a
@@ -50,6 +50,8 @@ type world struct {
 	*env.Cluster
 	// cache saves the API server the questions of those who wait.
 	cache cache.Cache
+	// patience is how long a case waits for one thing.
+	patience time.Duration
 
 	mu sync.Mutex
 	// blocked are the namespaces in which a plan ever said that permissions are missing, with its words.
@@ -83,7 +85,7 @@ func newWorld(t *testing.T, all []*testCase) *world {
 	t.Cleanup(func() { require.NoError(t, cluster.Stop()) })
 	enlist(t, cluster.Client)
 	ctrllog.SetLogger(logr.Discard()) // the cache's
-	w := &world{Cluster: cluster, blocked: map[string]string{}}
+	w := &world{Cluster: cluster, patience: patience, blocked: map[string]string{}}
 	w.cache, err = cache.New(cluster.Config(), cache.Options{Scheme: cluster.Client.Scheme()})
 	require.NoError(t, err)
 	plans, err := w.cache.GetInformer(t.Context(), &operatorsv1alpha1.InstallPlan{})
@@ -276,7 +278,7 @@ type final struct{ error }
 // until waits until look has nothing to say any more. On a time-out the error is what it said last.
 func (w *world) until(ctx context.Context, look func() error) error {
 	var last error
-	err := wait.PollUntilContextTimeout(ctx, tick, patience, true, func(context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(ctx, tick, w.patience, true, func(context.Context) (bool, error) {
 		last = look()
 		var f final
 		if errors.As(last, &f) {
@@ -285,7 +287,7 @@ func (w *world) until(ctx context.Context, look func() error) error {
 		return last == nil, nil
 	})
 	if wait.Interrupted(err) && last != nil {
-		return fmt.Errorf("after %s: %w", patience, last)
+		return fmt.Errorf("after %s: %w", w.patience, last)
 	}
 	return err
 }

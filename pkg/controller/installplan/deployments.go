@@ -4,14 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/pkg/install/deployment"
+	"github.com/remit-olm/remit/pkg/install/serving"
 	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 	"github.com/remit-olm/remit/pkg/step"
@@ -84,11 +87,39 @@ func (s *run) render(ctx context.Context, csv *operatorsv1alpha1.ClusterServiceV
 	if sub != nil && sub.Spec != nil {
 		in.Config = sub.Spec.Config
 	}
+	if in.Pods, err = certificates(csv, in.Config); err != nil {
+		return nil, &unrenderable{err}
+	}
 	wanted, err := deployment.Desired(in)
 	if err != nil {
 		return nil, &unrenderable{err}
 	}
 	return wanted, nil
+}
+
+// unissued stands for the hash of an authority that the csv controller has yet to make.
+const unissued = "unissued"
+
+// certificates returns what mounts certificates into the Pods of Deployments that serve webhooks or APIs, as the csv
+// controller does: containers may mount these volumes though the bundle defines none.
+func certificates(csv *operatorsv1alpha1.ClusterServiceVersion, config *operatorsv1alpha1.SubscriptionConfig) (func(string, *corev1.PodTemplateSpec), error) {
+	served := serving.Served(csv)
+	if len(served) == 0 {
+		return nil, nil
+	}
+	tool, err := serving.ToolOf(csv, config)
+	if err != nil {
+		return nil, fmt.Errorf("webhooks and APIs cannot be served: %w", err)
+	}
+	hash := unissued
+	if tool != nil {
+		hash = ""
+	}
+	return func(name string, pod *corev1.PodTemplateSpec) {
+		if slices.ContainsFunc(served, func(d serving.Deployment) bool { return d.Name == name }) {
+			serving.Mount(pod, name, hash)
+		}
+	}, nil
 }
 
 // configure gives the plan's ClusterServiceVersions the configs of their Subscriptions.

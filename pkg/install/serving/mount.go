@@ -42,6 +42,10 @@ func Mount(pod *corev1.PodTemplateSpec, deployment, hash string) {
 
 func mount(pod *corev1.PodSpec, volume corev1.Volume, path string, yield bool) {
 	if yield && mounted(pod, func(m corev1.VolumeMount) bool { return m.MountPath == path || m.Name == volume.Name }) {
+		missing := !slices.ContainsFunc(pod.Volumes, func(v corev1.Volume) bool { return v.Name == volume.Name })
+		if missing && mounted(pod, func(m corev1.VolumeMount) bool { return m.Name == volume.Name }) {
+			pod.Volumes = append(pod.Volumes, volume)
+		}
 		return
 	}
 	var displaced []string

@@ -227,3 +227,17 @@ func TestMountYieldsToATool(t *testing.T) {
 	require.Len(t, bare.Spec.Volumes, 2)
 	require.Empty(t, bare.Annotations)
 }
+
+func TestAVolumeThatIsOnlyMountedIsDefined(t *testing.T) {
+	for _, hash := range []string{"hash", ""} {
+		got := &corev1.PodTemplateSpec{Spec: corev1.PodSpec{
+			InitContainers: []corev1.Container{{Name: "i", VolumeMounts: []corev1.VolumeMount{{Name: "webhook-cert", MountPath: "/x"}}}},
+			Containers:     []corev1.Container{{Name: "a", VolumeMounts: []corev1.VolumeMount{{Name: "apiservice-cert", MountPath: "/y"}}}},
+		}}
+		serving.Mount(got, "hooks", hash)
+		require.Len(t, got.Spec.Volumes, 2, hash)
+		for _, v := range got.Spec.Volumes {
+			require.Equal(t, "hooks-service-cert", v.Secret.SecretName)
+		}
+	}
+}

@@ -1,0 +1,90 @@
+package corpus
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"github.com/stretchr/testify/require"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// shapePatience is how long a shape waits for one thing. All of them are small.
+const shapePatience = 4 * time.Minute
+
+// shapes maps the bundles of testdata/shapes, each odd in one way that occurs among published operators and that OLM v0
+// installs, to what their InstallPlans warn of.
+var shapes = map[string][]string{}
+
+// TestOddBundlesInstallInOneRound needs no corpus: the bundles are in testdata.
+func TestOddBundlesInstallInOneRound(t *testing.T) {
+	all := shaped(t)
+	w := newWorld(t, all)
+	w.patience = shapePatience
+	table, took := w.tryAll(t, all)
+	for _, o := range table {
+		if o.verdict == unsupported {
+			t.Errorf("%s: %s", o.name(), o.reason)
+		}
+	}
+	w.checkAudit(t, table)
+	w.checkLeft(t)
+	show(table, took)
+}
+
+// shaped returns the cases of testdata/shapes, in the narrowest and the widest mode of each. A bundle that cannot be read
+// fails the test and stops no other.
+func shaped(t *testing.T) []*testCase {
+	t.Helper()
+	root, err := filepath.Abs("testdata/shapes")
+	require.NoError(t, err)
+	dirs, err := filepath.Glob(filepath.Join(root, "*", "*"))
+	require.NoError(t, err)
+	var bundles []*published
+	for _, dir := range dirs {
+		p, err := open(dir)
+		if err != nil {
+			t.Errorf("%s: %v", dir, err)
+			continue
+		}
+		bundles = append(bundles, p)
+	}
+	slices.SortFunc(bundles, func(a, b *published) int { return cmp.Compare(a.name(), b.name()) })
+	out := cases(t, bundles, endModes)
+	seen := map[string]bool{}
+	for _, c := range out {
+		c.warnings = shapes[c.pkg]
+		seen[c.pkg] = true
+	}
+	for name := range shapes {
+		if !seen[name] && os.Getenv("CORPUS_RUN") == "" {
+			t.Errorf("there is no shape %q", name)
+		}
+	}
+	return out
+}
+
+// warned reports which of a case's warnings its InstallPlan does not give.
+func (w *world) warned(ctx context.Context, c *testCase) error {
+	plans := &operatorsv1alpha1.InstallPlanList{}
+	if err := w.cache.List(ctx, plans, client.InNamespace(c.namespace)); err != nil {
+		return err
+	}
+	var text strings.Builder
+	for i := range plans.Items {
+		text.WriteString(plans.Items[i].Status.GetCondition(operatorsv1alpha1.InstallPlanInstalled).Message)
+	}
+	for _, warning := range c.warnings {
+		if !strings.Contains(text.String(), warning) {
+			return fmt.Errorf("the InstallPlan does not warn of %q: its condition Installed says %q", warning, text.String())
+		}
+	}
+	return nil
+}
