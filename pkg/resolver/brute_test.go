@@ -271,6 +271,9 @@ type open []pick
 func (s *search) wants(p pick) []open {
 	var out []open
 	for _, w := range p.needs {
+		if w.kind != "" && w.metBy(p.version) {
+			continue
+		}
 		if p.installed && !slices.ContainsFunc(s.there, func(i pick) bool { return i.name != p.name && w.metBy(i.version) }) {
 			continue
 		}

@@ -183,6 +183,7 @@ func TestResolve(t *testing.T) {
 		"h.v3.0.0 stable range=<3.0.0", "i.v1.0.0 stable deprecated", "i.v2.0.0 stable replaces=i.v1.0.0 deprecated",
 		"h.v2.0.0 beta", "j.v1.0.0 stable owns=C",
 		"k.v1.0.0 stable needs=l:>=1.0.0", "l.v1.0.0 stable needs=k:>=1.0.0",
+		"m.v1.0.0 stable owns=M api=M", "m.v2.0.0 stable replaces=m.v1.0.0 owns=M api=M",
 	}
 	for _, row := range []struct {
 		name     string
@@ -217,6 +218,8 @@ func TestResolve(t *testing.T) {
 		{"both are there", []string{"c ns/cat/c/stable installed=c.v2.0.0", "d ns/cat/d/stable", "j ns/cat/j/stable installed=j.v1.0.0"}, []string{"d:d.v1.0.0"}},
 		{"an older version that owns nothing", []string{"c ns/cat/c/stable", "j ns/cat/j/stable installed=j.v1.0.0"}, []string{"c:c.v1.0.0"}},
 		{"the needs of each other", []string{"k ns/cat/k/stable"}, []string{"k:k.v1.0.0 +l.v1.0.0"}},
+		{"a kind that it owns itself", []string{"m ns/cat/m/stable"}, []string{"m:m.v2.0.0"}},
+		{"and in an upgrade", []string{"m ns/cat/m/stable installed=m.v1.0.0"}, []string{"m:m.v2.0.0<m.v1.0.0"}},
 		{"what may not be installed anew", []string{"i ns/cat/i/stable"}, []string{"!i"}},
 		{"nor by an upgrade", []string{"i ns/cat/i/stable installed=i.v1.0.0"}, nil},
 		{"a package that is not there", []string{"s ns/cat/z/stable installed=z.v1.0.0"}, []string{"!s"}},

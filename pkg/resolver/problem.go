@@ -179,7 +179,7 @@ func (d *decision) needsOf(p *problem, o *operator) ([]*need, error) {
 	}
 	var out []*need
 	before := p.candidates
-	for _, r := range asked {
+	for _, r := range p.unmetBy(o, asked) {
 		if err := p.meter.Spend(1 + r.cost + len(p.inPlace)); err != nil {
 			return nil, err
 		}
@@ -203,6 +203,11 @@ func (d *decision) needsOf(p *problem, o *operator) ([]*need, error) {
 		}
 	}
 	return out, nil
+}
+
+// unmetBy leaves out the kinds that a version requires and owns itself.
+func (p *problem) unmetBy(o *operator, asked []requirement) []requirement {
+	return slices.DeleteFunc(slices.Clone(asked), func(r requirement) bool { return r.api != nil && r.match(p.meter, o.facts) })
 }
 
 // served adds, as the last resort, what the cluster serves whoever brought it: an operator of another namespace, or
