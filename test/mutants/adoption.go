@@ -11,8 +11,8 @@ func adoption() []Mutant {
 		},
 		{
 			Name: "applies-are-forced", Rule: 7, File: "pkg/lib/apply/apply.go",
-			Old:    "client.FieldOwner(managerOf(obj)))",
-			New:    "client.FieldOwner(managerOf(obj)), client.ForceOwnership)",
+			Old:    "client.FieldOwner(Manager(obj.GetLabels())))",
+			New:    "client.FieldOwner(Manager(obj.GetLabels())), client.ForceOwnership)",
 			Killer: unit("pkg/lib/apply", "TestAFieldThatSomebodyElseHoldsIsACollisionAndNotForced"),
 		},
 		{

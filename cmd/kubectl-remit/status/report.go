@@ -65,7 +65,7 @@ type Install struct {
 	Version string `json:"version,omitempty"`
 	Phase   string `json:"phase,omitempty"`
 	Reason  string `json:"reason,omitempty"`
-	// Message and Unmet are there where something is to be said: it does not run, or exceeds its account.
+	// Message and Unmet are there where something is to be said: it does not run, exceeds its account, or was edited.
 	Message string   `json:"message,omitempty"`
 	Unmet   []string `json:"unmet,omitempty"`
 }
@@ -147,11 +147,12 @@ func (w *world) fill(g *Group) {
 	}
 }
 
-const exceeds = "ExceedsAccount"
+// well is the message of a ClusterServiceVersion that has succeeded where there is nothing to note.
+const well = "install strategy completed with no errors"
 
 func install(csv *operatorsv1alpha1.ClusterServiceVersion) Install {
 	out := Install{Name: csv.Name, Version: csv.Spec.Version.String(), Phase: string(csv.Status.Phase), Reason: string(csv.Status.Reason)}
-	if csv.Status.Phase != operatorsv1alpha1.CSVPhaseSucceeded || strings.Contains(csv.Status.Message, exceeds) {
+	if csv.Status.Phase != operatorsv1alpha1.CSVPhaseSucceeded || csv.Status.Message != well {
 		out.Message = csv.Status.Message
 	}
 	if csv.Status.Phase == operatorsv1alpha1.CSVPhaseSucceeded {

@@ -231,6 +231,7 @@ func TestWhatIsInstalled(t *testing.T) {
 	for want, c := range map[string]operatorsv1alpha1.ClusterServiceVersion{
 		"    demo.v1: Succeeded\n": csv(operatorsv1alpha1.CSVPhaseSucceeded, "install strategy completed with no errors"),
 		"    demo.v1: Succeeded\n      Because: fine; ExceedsAccount: pods\n":                                                               csv(operatorsv1alpha1.CSVPhaseSucceeded, "fine; ExceedsAccount: pods"),
+		"    demo.v1: Succeeded\n      Because: fine; Deployment ns/d was edited\n":                                                         csv(operatorsv1alpha1.CSVPhaseSucceeded, "fine; Deployment ns/d was edited"),
 		"    demo.v1: Pending\n      Because: requirements not met\n      - CustomResourceDefinition a.b: NotPresent: CRD is not present\n": pending,
 	} {
 		text, r := shown(t, givenWorld(t, func(w *world) { w.csvs = []operatorsv1alpha1.ClusterServiceVersion{c} }))

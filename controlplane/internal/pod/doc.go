@@ -11,6 +11,13 @@
 //	output        <dir>/pods/NAMESPACE_NAME_UID/CONTAINER.log, appended over restarts
 //	ends          with SIGTERM, the grace period, SIGKILL to the group; never outlives the control plane
 //
+// Annotations of a Pod ask for trouble, so that tests can show what a real node does. They are read again when they change, and
+// the first two are only for pretended containers:
+//
+//	standin.test/start-after: 3s     its containers run that long before they are ready
+//	standin.test/ready: "false"      its containers are not ready
+//	standin.test/lost: "true"        the Pod ends as if the node had evicted it: phase Failed, reason Evicted
+//
 // States, per container:
 //
 //	Waiting ContainerCreating -> Running -> Terminated Completed|Error               (final by the restart policy)

@@ -169,15 +169,19 @@ func (r *runner) pretend(ctx context.Context) *corev1.ContainerStateTerminated {
 	if (r.init && !isSidecar(r.spec)) || completes(r.worker.Pod()) {
 		return ended(process.Exit{}, began)
 	}
-	r.state.set(func(c *corev1.ContainerStatus) {
-		if c.ContainerID == "" {
-			c.ContainerID = "remit://" + string(r.worker.Pod().UID) + "-" + r.spec.Name
+	starting := time.NewTimer(startAfter(r.worker.Pod()))
+	defer starting.Stop()
+	for up := startAfter(r.worker.Pod()) <= 0; ; {
+		woken := r.worker.woken.C()
+		r.state.pretended(string(r.worker.Pod().UID), up && isReadyAsked(r.worker.Pod()))
+		select {
+		case <-ctx.Done():
+			return ended(process.Exit{}, began)
+		case <-starting.C:
+			up = true
+		case <-woken:
 		}
-		c.State = corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.Now()}}
-		c.Ready, c.Started = true, new(true)
-	})
-	<-ctx.Done()
-	return ended(process.Exit{}, began)
+	}
 }
 
 // completes says whether pretended containers of the Pod should end: those of a Job's, whose success is what everybody waits for.

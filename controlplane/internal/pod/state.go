@@ -77,6 +77,19 @@ func (s *state) running(id string) {
 	})
 }
 
+// pretended is running without a process, from the first call on.
+func (s *state) pretended(uid string, ready bool) {
+	s.set(func(c *corev1.ContainerStatus) {
+		if c.ContainerID == "" {
+			c.ContainerID = "remit://" + uid + "-" + c.Name
+		}
+		if c.State.Running == nil {
+			c.State = corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.Now()}}
+		}
+		c.Ready, c.Started = ready, ptr.To(true)
+	})
+}
+
 func (s *state) started() {
 	s.set(func(c *corev1.ContainerStatus) { c.Started = ptr.To(true) })
 }

@@ -33,6 +33,9 @@ func (v view) status() corev1.PodStatus {
 	if s.StartTime == nil {
 		s.StartTime = &v.now
 	}
+	if isLost(v.pod) {
+		s.Phase, s.Reason, s.Message = corev1.PodFailed, reasonEvicted, messageEvicted
+	}
 	ready := v.containersReady(s.Phase)
 	s.Conditions = []corev1.PodCondition{
 		v.condition(corev1.PodReadyToStartContainers, "", ""),

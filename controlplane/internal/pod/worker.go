@@ -34,17 +34,19 @@ type Worker struct {
 	woken   *broadcast    // something the Pod refers to may have changed
 	touched chan struct{} // some container state has changed
 	mapped  atomic.Bool   // some container is a process: the volumes matter
+	lost    chan struct{} // closed when the Pod is to end as if it was evicted
 
 	init, main []*runner
 
 	mu       sync.Mutex
 	pod      *corev1.Pod
 	shutdown bool
+	isLost   bool
 }
 
 // NewWorker makes the worker of a Pod that got the address ip.
 func NewWorker(host *Host, pod *corev1.Pod, ip netip.Addr) *Worker {
-	w := &Worker{host: host, ip: ip, pod: pod, woken: newBroadcast(), touched: make(chan struct{}, 1)}
+	w := &Worker{host: host, ip: ip, pod: pod, woken: newBroadcast(), touched: make(chan struct{}, 1), lost: make(chan struct{})}
 	w.volumes = volume.NewSet(config.Reader{Client: host.Client, Namespace: pod.Namespace}, host.PodDir(pod))
 	for i := range pod.Spec.InitContainers {
 		w.init = append(w.init, newRunner(w, &pod.Spec.InitContainers[i], true))
@@ -55,8 +57,17 @@ func NewWorker(host *Host, pod *corev1.Pod, ip netip.Addr) *Worker {
 	return w
 }
 
-// Run returns when all containers have ended for good, or, once the context ends, when all processes are gone.
+// Run returns when all containers have ended for good, or, once the context ends or the Pod is lost, when all processes are gone.
 func (w *Worker) Run(ctx context.Context) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		select {
+		case <-ctx.Done():
+		case <-w.lost:
+			cancel()
+		}
+	}()
 	reports, stopReports := context.WithCancel(context.WithoutCancel(ctx))
 	running, cancelSidecars := context.WithCancel(ctx)
 	var reporter, sidecars sync.WaitGroup
@@ -92,6 +103,10 @@ func (w *Worker) Update(pod *corev1.Pod) {
 	w.mu.Lock()
 	old := w.pod
 	w.pod = pod
+	if isLost(pod) && !w.isLost {
+		w.isLost = true
+		close(w.lost)
+	}
 	w.mu.Unlock()
 	w.touch()
 	// Only these may show up in volumes; our own status updates must not have them read again.

@@ -120,3 +120,63 @@ func TestStoppingAWorkerEndsItsProcessAndCleaningKeepsTheLog(t *testing.T) {
 	require.Equal(t, "up\nbye\n", string(content))
 	require.NoDirExists(t, filepath.Join(h.PodDir(pod), "volumes"))
 }
+
+// pretended starts a Pod of an unmapped image; annotate changes its annotations.
+func pretended(t *testing.T, annotations map[string]string) (h *Host, annotate func(key, value string)) {
+	t.Helper()
+	pod := newPod(corev1.RestartPolicyAlways, corev1.Container{Name: "main", Image: "example.com/none"})
+	pod.Annotations = annotations
+	h = newHost(t, pod)
+	w := NewWorker(h, pod, h.Net.Pod(0, 1))
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		w.Run(ctx)
+	}()
+	t.Cleanup(func() { cancel(); <-done })
+	return h, func(key, value string) {
+		changed := w.Pod().DeepCopy()
+		changed.Annotations = map[string]string{key: value}
+		w.Update(changed)
+	}
+}
+
+func eventually(t *testing.T, h *Host, check func(c *assert.CollectT, s corev1.PodStatus)) {
+	t.Helper()
+	require.EventuallyWithT(t, func(c *assert.CollectT) {
+		s := reported(c, h)
+		require.Len(c, s.ContainerStatuses, 1)
+		check(c, s)
+	}, 10*time.Second, 10*time.Millisecond)
+}
+
+func TestAPretendedPodIsReadyWhenItsAnnotationsSaySo(t *testing.T) {
+	t.Parallel()
+	began := time.Now()
+	h, annotate := pretended(t, map[string]string{annotationStartAfter: "300ms"})
+	eventually(t, h, func(c *assert.CollectT, s corev1.PodStatus) {
+		require.Equal(c, corev1.PodRunning, s.Phase)
+		require.True(c, s.ContainerStatuses[0].Ready)
+	})
+	require.Greater(t, time.Since(began), 300*time.Millisecond)
+	annotate(annotationReady, "false")
+	eventually(t, h, func(c *assert.CollectT, s corev1.PodStatus) {
+		require.NotNil(c, s.ContainerStatuses[0].State.Running)
+		require.False(c, s.ContainerStatuses[0].Ready)
+	})
+	annotate(annotationReady, "true")
+	eventually(t, h, func(c *assert.CollectT, s corev1.PodStatus) { require.True(c, s.ContainerStatuses[0].Ready) })
+}
+
+func TestALostPodEndsAsIfItWasEvicted(t *testing.T) {
+	t.Parallel()
+	h, annotate := pretended(t, nil)
+	eventually(t, h, func(c *assert.CollectT, s corev1.PodStatus) { require.True(c, s.ContainerStatuses[0].Ready) })
+	annotate(annotationLost, "true")
+	eventually(t, h, func(c *assert.CollectT, s corev1.PodStatus) {
+		require.Equal(c, corev1.PodFailed, s.Phase)
+		require.Equal(c, "Evicted", s.Reason)
+		require.NotNil(c, s.ContainerStatuses[0].State.Terminated)
+	})
+}

@@ -23,6 +23,9 @@ func (r *Reconciler) gatherDeployments(ctx context.Context, s *scope) error {
 	if s.facts.Deployments, err = deployment.Check(ctx, r.client, s.owner, s.deployments); err != nil || !s.acting.Known() {
 		return err
 	}
+	if err := r.noteEdits(ctx, s); err != nil {
+		return err
+	}
 	if s.facts.Refused == nil && s.csv.Status.Phase == phaseFailed && s.csv.Status.Reason == reasonNoRetry {
 		s.facts.Probe = r.probe(ctx, s)
 	}

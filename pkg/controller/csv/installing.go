@@ -13,19 +13,19 @@ func installing(f Facts) Transition {
 	if last := f.CSV.Status.LastTransitionTime; last != nil {
 		left = last.Add(installTimeout).Sub(f.Now)
 	}
+	problem := d.Problem
+	if f.Calls.Problem != "" {
+		problem = f.Calls.Problem
+	}
 	switch {
 	case left <= 0:
-		return to(phaseFailed, reasonInstallCheckFailed, messageTimeout)
+		return to(phaseFailed, reasonInstallCheckFailed, messageTimeout+": "+problem)
 	case d.Stuck:
 		return to(phaseFailed, reasonInstallCheckFailed, fmt.Sprintf(messageInstallFailed, d.Problem))
 	case !d.Installed && f.Refused != nil:
 		return to(phaseFailed, reasonNoRetry, fmt.Sprintf(messageStrategyFailed, f.Refused))
 	case f.CallRefused != nil:
 		return to(phaseFailed, reasonNoRetry, fmt.Sprintf(messageStrategyFailed, f.CallRefused))
-	}
-	problem := d.Problem
-	if f.Calls.Problem != "" {
-		problem = f.Calls.Problem
 	}
 	if f.Due && !f.Settling && !f.installs() {
 		return pending(f)

@@ -117,7 +117,7 @@ func TestNextInEveryPhase(t *testing.T) {
 			After: 4 * time.Minute, Message: `installing: waiting for deployment d to become ready: deployment "d" not available: x`}},
 		{"not in the cache yet", given(phaseInstalling, "", deployments(missing), after(time.Minute)), Transition{Phase: phaseInstalling,
 			Reason: reasonWaiting, Install: true, After: 4 * time.Minute, Message: "installing: missing deployment with name=d"}},
-		{"timeout", given(phaseInstalling, "", deployments(waitingD), after(5*time.Minute)), to(phaseFailed, reasonInstallCheckFailed, "install timeout")},
+		{"timeout", given(phaseInstalling, "", deployments(waitingD), after(5*time.Minute)), to(phaseFailed, reasonInstallCheckFailed, "install timeout: "+waitingD.Problem)},
 		{"stuck", given(phaseInstalling, "", deployments(stuck)), to(phaseFailed, reasonInstallCheckFailed,
 			`install failed: waiting for deployment d to become ready: deployment "d" exceeded its progress deadline`)},
 		{"ready", given(phaseInstalling, "", deployments(ready)), to(phaseSucceeded, reasonInstallSuccessful, "install strategy completed with no errors")},

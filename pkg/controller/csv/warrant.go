@@ -97,7 +97,7 @@ func (r *Reconciler) runs(ctx context.Context, csv *operatorsv1alpha1.ClusterSer
 	for i := range specs {
 		d := &appsv1.Deployment{}
 		err := r.client.Get(ctx, client.ObjectKey{Namespace: csv.Namespace, Name: specs[i].Name}, d)
-		if err != nil || !deployment.Of(d, owner) || !deployment.Status(d).Ready {
+		if err != nil || !deployment.Of(d, owner) || !deployment.Status(d, specs[i].Spec.Replicas).Ready {
 			return false
 		}
 	}

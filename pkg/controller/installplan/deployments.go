@@ -39,6 +39,10 @@ func (s *run) tryDeployments(ctx context.Context) error {
 				s.deployments[apply.Describe(d)] = live
 				_, _, answer = apply.From(ctx, dry, live, d, deployment.Ours(st.Owner))
 			}
+			if apply.IsFieldConflict(answer) {
+				s.findings.Refuse(apply.Describe(d), errors.New(deployment.WithRemedy(answer, d).Error()))
+				continue
+			}
 			if _, err := s.findings.Judge(apply.Describe(d), answer); err != nil {
 				return err
 			}

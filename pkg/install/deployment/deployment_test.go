@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/remit-olm/remit/pkg/install/deployment"
+	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 	"github.com/remit-olm/remit/pkg/rbac"
 	"github.com/remit-olm/remit/test/env/proofs"
@@ -136,6 +137,15 @@ func TestStatusTexts(t *testing.T) {
 			deployment.Progress{Stuck: true, Text: `deployment "d" exceeded its progress deadline`}},
 		{"outdated", 1, appsv1.DeploymentStatus{ObservedGeneration: 1, Replicas: 3, UpdatedReplicas: 1},
 			deployment.Progress{Text: `deployment "d" waiting for 2 outdated replica(s) to be terminated`}},
+		{"one of two lost, as maxUnavailable allows", 1, appsv1.DeploymentStatus{ObservedGeneration: 1, Replicas: 1, UpdatedReplicas: 1, AvailableReplicas: 1,
+			Conditions: []appsv1.DeploymentCondition{available(corev1.ConditionTrue, "")}},
+			deployment.Progress{Ready: true, Text: `deployment "d" is up-to-date and available`}},
+		{"none left, as maxUnavailable allows", 1, appsv1.DeploymentStatus{ObservedGeneration: 1, Replicas: 2, UpdatedReplicas: 2,
+			Conditions: []appsv1.DeploymentCondition{available(corev1.ConditionTrue, "")}},
+			deployment.Progress{Text: `deployment "d" not available: no replica is available`}},
+		{"available, and one replica never came", 1, appsv1.DeploymentStatus{ObservedGeneration: 1, Replicas: 2, UpdatedReplicas: 2, AvailableReplicas: 1,
+			Conditions: []appsv1.DeploymentCondition{available(corev1.ConditionTrue, ""), {Type: appsv1.DeploymentProgressing, Reason: "ProgressDeadlineExceeded"}}},
+			deployment.Progress{Ready: true, Text: `deployment "d" is up-to-date and available`}},
 		{"not available", 1, appsv1.DeploymentStatus{ObservedGeneration: 1, Conditions: []appsv1.DeploymentCondition{
 			available(corev1.ConditionFalse, "no minimum availability")}},
 			deployment.Progress{Text: `deployment "d" not available: no minimum availability`}},
@@ -145,10 +155,43 @@ func TestStatusTexts(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			d := &appsv1.Deployment{Status: tc.state}
-			d.Name, d.Generation = "d", tc.gen
-			require.Equal(t, tc.want, deployment.Status(d))
+			d.Name, d.Generation, d.Spec.Replicas = "d", tc.gen, ptr.To(int32(2))
+			require.Equal(t, tc.want, deployment.Status(d, d.Spec.Replicas))
 		})
 	}
+}
+
+func TestNoReplicasAreReadyOnlyIfTheCSVAsksForNone(t *testing.T) {
+	d := &appsv1.Deployment{Spec: appsv1.DeploymentSpec{Replicas: ptr.To(int32(0))}, Status: appsv1.DeploymentStatus{
+		Conditions: []appsv1.DeploymentCondition{{Type: appsv1.DeploymentAvailable, Status: corev1.ConditionTrue}}}}
+	d.Name, d.Namespace = "d", "t1"
+	require.Equal(t, deployment.Progress{Text: `deployment "d" is scaled to 0 replicas: kubectl scale deployment d -n t1 --replicas=1`},
+		deployment.Status(d, nil))
+	require.True(t, deployment.Status(d, ptr.To(int32(0))).Ready)
+}
+
+func TestEditsAreImagesThatSomebodyElseSet(t *testing.T) {
+	in := deployment.Input{CSV: csv(), Owner: owner(), Group: group()}
+	all, err := deployment.Desired(in)
+	require.NoError(t, err)
+	want := all[0]
+	live := want.DeepCopy()
+	require.False(t, deployment.Differs(live, want))
+
+	live.Spec.Template.Spec.Containers[0].Image = "other:1"
+	live.Spec.Template.Spec.Containers = append(live.Spec.Template.Spec.Containers, corev1.Container{Name: "sidecar", Image: "sidecar:1"})
+	require.True(t, deployment.Differs(live, want))
+	require.Empty(t, deployment.Edits(live, want), "a webhook may have chosen it as Remit wrote")
+
+	manages := func(manager, container string) metav1.ManagedFieldsEntry {
+		raw := `{"f:spec":{"f:template":{"f:spec":{"f:containers":{"k:{\"name\":\"` + container + `\"}":{"f:image":{}}}}}}}`
+		return metav1.ManagedFieldsEntry{Manager: manager, FieldsV1: metav1.NewFieldsV1(raw)}
+	}
+	live.ManagedFields = []metav1.ManagedFieldsEntry{manages(apply.Manager(want.Labels), "manager"), manages("else", "proxy"),
+		{Manager: "broken", FieldsV1: metav1.NewFieldsV1(`{"f:spec":[]}`)}, {Manager: "empty"}}
+	require.Empty(t, deployment.Edits(live, want))
+	live.ManagedFields = append(live.ManagedFields, manages("kubectl-set", "manager"))
+	require.Equal(t, []deployment.Edit{{Container: "manager", Image: "other:1", Wanted: "demo:1", Manager: "kubectl-set"}}, deployment.Edits(live, want))
 }
 
 func TestNamesThatNoServiceAccountCanHaveAreRefused(t *testing.T) {

@@ -57,7 +57,8 @@ func (i Installer) Install(ctx context.Context, owner ownerutil.Owner, want []*a
 	return changed, nil
 }
 
-// Ensure makes one Deployment be as it should.
+// Ensure makes one Deployment be as it should. One that was written from the same spec stays as it is where somebody else manages
+// a field since, an image or the number of replicas: that is said, and not fought over.
 func (i Installer) Ensure(ctx context.Context, owner ownerutil.Owner, d *appsv1.Deployment) (apply.Result, error) {
 	obj, err := Object(d)
 	if err != nil {
@@ -79,16 +80,32 @@ func (i Installer) Ensure(ctx context.Context, owner ownerutil.Owner, d *appsv1.
 		}
 	}
 	result, _, err := apply.From(ctx, i.Account, live, obj, Ours(owner))
-	return result, err
+	if apply.IsFieldConflict(err) && isWritten(live, d, owner) {
+		return apply.Unchanged, nil
+	}
+	return result, WithRemedy(err, obj)
+}
+
+// WithRemedy adds to a refusal of a Deployment, over a field that somebody else manages, the command that ends it.
+func WithRemedy(err error, obj *unstructured.Unstructured) error {
+	if !apply.IsFieldConflict(err) {
+		return err
+	}
+	return fmt.Errorf("%w; to have it made again without what was edited: kubectl delete deployment %s -n %s", err, obj.GetName(), obj.GetNamespace())
 }
 
 // asWritten spares the comparison of all fields, which defaults and ways to write a quantity stand in the way of.
 func asWritten(live *unstructured.Unstructured, want *appsv1.Deployment, owner ownerutil.Owner) bool {
+	return isWritten(live, want, owner) && live.GetGeneration() == 1
+}
+
+// isWritten says whether a Deployment was written from just this spec, whatever others have changed since.
+func isWritten(live *unstructured.Unstructured, want *appsv1.Deployment, owner ownerutil.Owner) bool {
 	d := &appsv1.Deployment{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(live.Object, d); err != nil {
 		return false
 	}
-	return d.DeletionTimestamp == nil && installed(d, want, owner) && untouched(d)
+	return d.DeletionTimestamp == nil && installed(d, want, owner)
 }
 
 // Ours is the owner for package apply.

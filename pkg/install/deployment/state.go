@@ -61,7 +61,7 @@ func CheckOne(ctx context.Context, r client.Reader, owner ownerutil.Owner, d *ap
 		return State{Problem: fmt.Sprintf("deployment %q is not as the ClusterServiceVersion wants it", d.Name)}, nil
 	}
 	state := State{Installed: true, Untouched: untouched(live), Ready: true}
-	if progress := Status(live); !progress.Ready {
+	if progress := Status(live, d.Spec.Replicas); !progress.Ready {
 		state.Ready, state.Stuck = false, progress.Stuck
 		state.Problem = fmt.Sprintf("waiting for deployment %s to become ready: %s", d.Name, progress.Text)
 	}

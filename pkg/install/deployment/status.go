@@ -5,6 +5,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 )
 
 // progressDeadlineExceeded is the reason that the Deployment controller gives.
@@ -19,34 +20,43 @@ type Progress struct {
 	Text string
 }
 
-// Status reads a Deployment's status.
-func Status(d *appsv1.Deployment) Progress {
+// Status reads a Deployment's status. It is ready while the Deployment controller calls it available, however many of its replicas
+// maxUnavailable allows to be missing, if at least one is there and none is outdated. wanted is the number of replicas that the
+// ClusterServiceVersion asks for; nil means 1.
+func Status(d *appsv1.Deployment, wanted *int32) Progress {
 	s := d.Status
 	if d.Generation > s.ObservedGeneration {
 		return waiting("waiting for spec update of deployment %q to be observed...", d.Name)
 	}
+	if want := ptr.Deref(wanted, 1); ptr.Deref(d.Spec.Replicas, 1) == 0 && want > 0 {
+		return waiting("deployment %q is scaled to 0 replicas: kubectl scale deployment %s -n %s --replicas=%d", d.Name, d.Name, d.Namespace, want)
+	}
+	problem := unavailable(d)
+	if problem == "" {
+		return Progress{Ready: true, Text: fmt.Sprintf("deployment %q is up-to-date and available", d.Name)}
+	}
 	if c := condition(d, appsv1.DeploymentProgressing); c != nil && c.Reason == progressDeadlineExceeded {
 		return Progress{Stuck: true, Text: fmt.Sprintf("deployment %q exceeded its progress deadline", d.Name)}
 	}
-	want := int32(1)
-	if d.Spec.Replicas != nil {
-		want = *d.Spec.Replicas
-	}
+	return Progress{Text: problem}
+}
+
+// unavailable returns why a Deployment is not available, or "".
+func unavailable(d *appsv1.Deployment) string {
+	s := d.Status
 	if s.Replicas > s.UpdatedReplicas {
-		return waiting("deployment %q waiting for %d outdated replica(s) to be terminated", d.Name, s.Replicas-s.UpdatedReplicas)
+		return fmt.Sprintf("deployment %q waiting for %d outdated replica(s) to be terminated", d.Name, s.Replicas-s.UpdatedReplicas)
 	}
-	if c := condition(d, appsv1.DeploymentAvailable); c == nil {
-		return waiting("deployment %q not available: missing condition", d.Name)
-	} else if c.Status != corev1.ConditionTrue {
-		return waiting("deployment %q not available: %s", d.Name, c.Message)
+	c := condition(d, appsv1.DeploymentAvailable)
+	switch {
+	case c == nil:
+		return fmt.Sprintf("deployment %q not available: missing condition", d.Name)
+	case c.Status != corev1.ConditionTrue:
+		return fmt.Sprintf("deployment %q not available: %s", d.Name, c.Message)
+	case s.AvailableReplicas == 0 && ptr.Deref(d.Spec.Replicas, 1) > 0:
+		return fmt.Sprintf("deployment %q not available: no replica is available", d.Name) // maxUnavailable may allow that
 	}
-	if s.UpdatedReplicas < want {
-		return waiting("deployment %q not available: %d of %d replicas are updated", d.Name, s.UpdatedReplicas, want)
-	}
-	if s.AvailableReplicas < want {
-		return waiting("deployment %q not available: %d of %d updated replicas are available", d.Name, s.AvailableReplicas, want)
-	}
-	return Progress{Ready: true, Text: fmt.Sprintf("deployment %q is up-to-date and available", d.Name)}
+	return ""
 }
 
 func waiting(format string, args ...any) Progress {

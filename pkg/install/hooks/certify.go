@@ -227,7 +227,7 @@ func (i Installer) observe(p *Plan, live *Live, d serving.Deployment, secret *co
 	if o.Data == nil {
 		o.Data = map[string][]byte{}
 	}
-	o.Running = pods != nil && running(pods) == cert.Hash(o.Data[cert.KeyCA]) && deployment.Status(pods).Ready
+	o.Running = pods != nil && running(pods) == cert.Hash(o.Data[cert.KeyCA]) && deployment.Status(pods, pods.Spec.Replicas).Ready
 	o.TrustedFor = i.Memory.trustedFor(secret.UID, cert.NextHash(o.Data), o.Bundles, i.Now)
 	return o
 }

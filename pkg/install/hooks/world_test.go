@@ -195,7 +195,7 @@ func (w *world) ready() {
 	w.t.Helper()
 	require.NoError(w.t, wait.PollUntilContextTimeout(w.t.Context(), 50*time.Millisecond, env.Patience, true, func(context.Context) (bool, error) {
 		d := &appsv1.Deployment{}
-		return w.Get(name, d) == nil && deployment.Status(d).Ready, nil
+		return w.Get(name, d) == nil && deployment.Status(d, d.Spec.Replicas).Ready, nil
 	}))
 }
 

@@ -43,10 +43,11 @@ func (e *CollisionError) Error() string {
 // in both cases somebody else holds what we would write.
 func IsCollision(err error) bool {
 	var collision *CollisionError
-	return errors.As(err, &collision) || isFieldConflict(err)
+	return errors.As(err, &collision) || IsFieldConflict(err)
 }
 
-func isFieldConflict(err error) bool {
+// IsFieldConflict says whether server-side apply was refused because another field manager holds a field.
+func IsFieldConflict(err error) bool {
 	if !apierrors.IsConflict(err) {
 		return false
 	}
@@ -153,12 +154,12 @@ func Live(ctx context.Context, c client.Reader, desired *unstructured.Unstructur
 	return live, nil
 }
 
-// managerOf is the field manager of what an install applies, one for each lineage. Server-side apply has
+// Manager is the field manager of what an install applies, given its labels: one for each lineage. Server-side apply has
 // no "only if absent", but it refuses to change what another manager has applied, and the lineage label
 // always differs: of two installs that make one object at the same moment, the second is refused.
 // The name proves nothing: clients choose their field managers.
-func managerOf(obj *unstructured.Unstructured) string {
-	if mark := obj.GetLabels()[names.LabelLineage]; mark != "" {
+func Manager(labels map[string]string) string {
+	if mark := labels[names.LabelLineage]; mark != "" {
 		return names.FieldManager + "-" + mark
 	}
 	return names.FieldManager
@@ -178,7 +179,7 @@ func create(ctx context.Context, c client.Client, desired *unstructured.Unstruct
 	if err := send(ctx, c, made); err != nil {
 		return nil, err
 	}
-	if other := otherManager(made, managerOf(desired)); other != "" {
+	if other := otherManager(made, Manager(desired.GetLabels())); other != "" {
 		collision := &CollisionError{Object: Describe(desired), Why: fmt.Sprintf("%q created it at the same moment", other)}
 		return nil, errors.Join(collision, withdraw(ctx, c, made, desired))
 	}
@@ -211,7 +212,7 @@ func withdraw(ctx context.Context, c client.Client, made, desired *unstructured.
 	nothing.SetNamespace(made.GetNamespace())
 	nothing.SetName(made.GetName())
 	nothing.SetUID(made.GetUID())
-	err := c.Apply(ctx, client.ApplyConfigurationFromUnstructured(nothing), client.FieldOwner(managerOf(desired)))
+	err := c.Apply(ctx, client.ApplyConfigurationFromUnstructured(nothing), client.FieldOwner(Manager(desired.GetLabels())))
 	if err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("withdraw from %s: %w", Describe(desired), err)
 	}
@@ -219,7 +220,7 @@ func withdraw(ctx context.Context, c client.Client, made, desired *unstructured.
 }
 
 func send(ctx context.Context, c client.Client, obj *unstructured.Unstructured) error {
-	err := c.Apply(ctx, client.ApplyConfigurationFromUnstructured(obj), client.FieldOwner(managerOf(obj)))
+	err := c.Apply(ctx, client.ApplyConfigurationFromUnstructured(obj), client.FieldOwner(Manager(obj.GetLabels())))
 	if err != nil {
 		return fmt.Errorf("apply %s: %w", Describe(obj), err)
 	}

@@ -12,7 +12,7 @@ import (
 // would remove the field. It reads what the API server noted of earlier applies.
 func hasSurplus(live, desired *unstructured.Unstructured) bool {
 	for _, f := range live.GetManagedFields() {
-		applied := f.Manager == managerOf(desired) && f.Operation == metav1.ManagedFieldsOperationApply
+		applied := f.Manager == Manager(desired.GetLabels()) && f.Operation == metav1.ManagedFieldsOperationApply
 		if !applied || f.Subresource != "" || f.FieldsV1 == nil {
 			continue
 		}

@@ -1,0 +1,79 @@
+package deployment
+
+import (
+	"encoding/json"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/remit-olm/remit/pkg/lib/apply"
+)
+
+// An Edit is an image that somebody else has set.
+type Edit struct {
+	Container, Image, Wanted string
+	// Manager is the field manager that set it.
+	Manager string
+}
+
+// Differs reports whether a container of a live Deployment, as a cache holds it, does not have the wanted image. A mutating
+// webhook may have chosen it; Edits tells the two apart.
+func Differs(live, want *appsv1.Deployment) bool { return len(otherImages(live, want)) > 0 }
+
+// Edits lists the wanted containers whose image another field manager than the install's has set. live must have its managed
+// fields, which caches leave out. What a mutating webhook changes as Remit writes is Remit's field, and no edit.
+func Edits(live, want *appsv1.Deployment) []Edit {
+	own := apply.Manager(want.Labels)
+	var out []Edit
+	for _, e := range otherImages(live, want) {
+		for _, f := range live.ManagedFields {
+			if f.Manager != own && f.FieldsV1 != nil && managesImage(f.FieldsV1.GetRawBytes(), e.Container) {
+				e.Manager = f.Manager
+				out = append(out, e)
+				break
+			}
+		}
+	}
+	return out
+}
+
+// otherImages lists the wanted containers that have another image. A container that is not there at all is no edit of an image.
+func otherImages(live, want *appsv1.Deployment) []Edit {
+	var out []Edit
+	wanted, have := &want.Spec.Template.Spec, &live.Spec.Template.Spec
+	for _, pair := range [][2][]corev1.Container{{wanted.InitContainers, have.InitContainers}, {wanted.Containers, have.Containers}} {
+		for _, w := range pair[0] {
+			i := slices.IndexFunc(pair[1], func(c corev1.Container) bool { return c.Name == w.Name })
+			if i >= 0 && pair[1][i].Image != w.Image {
+				out = append(out, Edit{Container: w.Name, Image: pair[1][i].Image, Wanted: w.Image})
+			}
+		}
+	}
+	return out
+}
+
+// managesImage reports whether an entry of managed fields has the image of a container.
+func managesImage(fields []byte, container string) bool {
+	key, err := json.Marshal(map[string]string{"name": container})
+	if err != nil {
+		return false
+	}
+	for _, list := range []string{"f:containers", "f:initContainers"} {
+		if has(fields, "f:spec", "f:template", "f:spec", list, "k:"+string(key), "f:image") {
+			return true
+		}
+	}
+	return false
+}
+
+func has(fields []byte, path ...string) bool {
+	for _, name := range path {
+		var level map[string]json.RawMessage
+		if json.Unmarshal(fields, &level) != nil || level[name] == nil {
+			return false
+		}
+		fields = level[name]
+	}
+	return true
+}
