@@ -89,7 +89,7 @@ func Catalog(ctx context.Context, mgr ctrl.Manager, o CatalogOptions) error {
 		return err
 	}
 	subscriptions, err := subscription.New(subscription.Options{
-		Client: mgr.GetClient(), Catalogs: store, RBAC: listers, Proofs: keys,
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Catalogs: store, RBAC: listers, Proofs: keys,
 		Recorder:               mgr.GetEventRecorder(names.UserAgentCatalog),
 		GlobalCatalogNamespace: o.GlobalCatalogNamespace, Default: o.Default,
 	})

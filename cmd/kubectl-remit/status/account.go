@@ -21,7 +21,7 @@ const (
 	conditionTargets  = operatorgroup.TargetsKnown
 	conditionUsable   = operatorgroup.AccountUsable
 	conditionChanged  = operatorgroup.AccountChanged
-	reasonSuperseded  = "Superseded"
+	reasonSuperseded  = names.ReasonSuperseded
 )
 
 // account is what can be said of a group's account.

@@ -28,7 +28,7 @@ const (
 	reasonCheckFailed   = string(operatorsv1alpha1.InstallPlanReasonInstallCheckFailed)
 	reasonFailed        = operatorsv1alpha1.InstallPlanReasonComponentFailed
 	reasonContent       = names.ReasonBundleContentUnavailable
-	reasonSuperseded    = "Superseded"
+	reasonSuperseded    = names.ReasonSuperseded
 	reasonPermissions   = names.ReasonAccountLacksPermissions
 	reasonHeld          = names.ReasonPermissionsHeld
 	reasonUndecided     = names.ReasonPermissionsUndecided

@@ -176,6 +176,14 @@ func (r *Reconciler) install(ctx context.Context, w *world, known *known, set []
 		}
 		known.plans[name] = plan
 	}
+	if going := w.going(plan); going != "" {
+		for _, sub := range concerned {
+			if v := views[sub.UID]; v != nil {
+				v.going = going
+			}
+		}
+		return nil
+	}
 	ip, err := r.ensurePlan(ctx, w, concerned, plan)
 	if err != nil {
 		return notMade(ctx, views, concerned, err)

@@ -5,7 +5,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/remit-olm/remit/pkg/lib/names"
-	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 	"github.com/remit-olm/remit/pkg/resolver"
 )
 
@@ -79,7 +78,7 @@ func (w *world) ownedBy(pkg string) []*operatorsv1alpha1.ClusterServiceVersion {
 	if owned, ok := f.owned[pkg]; ok {
 		return owned
 	}
-	owner := ownerutil.Owner{Lineage: ownerutil.Lineage{Package: pkg, Namespace: w.namespace}, Proofs: w.proofs}
+	owner := w.owner(pkg)
 	var owned []*operatorsv1alpha1.ClusterServiceVersion
 	for _, csv := range f.marked[owner.Mark()] {
 		if owner.Owns(csv) {

@@ -16,18 +16,43 @@ import (
 	"github.com/remit-olm/remit/pkg/resolver"
 )
 
-// ensurePlan returns the InstallPlan of a resolution, creating it if it is not there. That another
+// ensurePlan returns the InstallPlan of a resolution, creating it if it is not there or is spent. That another
 // replica, or this one before a crash, made it is no conflict: its name says what it installs.
 func (r *Reconciler) ensurePlan(ctx context.Context, w *world, subs []*operatorsv1alpha1.Subscription, plan resolver.Plan) (*operatorsv1alpha1.InstallPlan, error) {
-	ip, err := desiredPlan(w, subs, plan)
-	if err != nil {
-		return nil, err
+	for {
+		ip, err := desiredPlan(w, subs, plan)
+		if err != nil {
+			return nil, err
+		}
+		existing := w.planNamed(ip.Name)
+		if existing == nil {
+			return r.createPlan(ctx, w, ip)
+		}
+		next := again(plan, existing)
+		if !w.hasPlan(next) {
+			if isSpent, err := r.isSpent(ctx, w, existing, plan); err != nil || !isSpent {
+				return existing, err
+			}
+		}
+		plan = next // each has a name of its own, so that the plans of the namespace bound this
 	}
+}
+
+func (w *world) hasPlan(plan resolver.Plan) bool {
+	name, err := plan.Name()
+	return err == nil && w.planNamed(name) != nil
+}
+
+func (w *world) planNamed(name string) *operatorsv1alpha1.InstallPlan {
 	for i := range w.plans {
-		if w.plans[i].Name == ip.Name {
-			return &w.plans[i], nil
+		if w.plans[i].Name == name {
+			return &w.plans[i]
 		}
 	}
+	return nil
+}
+
+func (r *Reconciler) createPlan(ctx context.Context, w *world, ip *operatorsv1alpha1.InstallPlan) (*operatorsv1alpha1.InstallPlan, error) {
 	if err := r.Client.Create(ctx, ip); err != nil {
 		if !apierrors.IsAlreadyExists(err) {
 			return nil, fmt.Errorf("create InstallPlan %s: %w", ip.Name, err)

@@ -24,7 +24,9 @@ import (
 // Options of New. All but Clock and Default are required.
 type Options struct {
 	// Client reads from the cache and writes InstallPlans and statuses, as self.
-	Client   client.Client
+	Client client.Client
+	// Live reads ClusterServiceVersions past the cache, as self.
+	Live     client.Reader
 	Catalogs resolver.Catalogs
 	RBAC     rbac.Listers
 	Recorder events.EventRecorder
@@ -51,8 +53,8 @@ type Reconciler struct {
 
 // New checks the options.
 func New(o Options) (*Reconciler, error) {
-	if o.Client == nil || o.Catalogs == nil || o.RBAC.Roles == nil || o.Recorder == nil || o.Proofs == nil || o.GlobalCatalogNamespace == "" {
-		return nil, errors.New("subscription: Client, Catalogs, RBAC, Recorder, Proofs and GlobalCatalogNamespace are required")
+	if o.Client == nil || o.Live == nil || o.Catalogs == nil || o.RBAC.Roles == nil || o.Recorder == nil || o.Proofs == nil || o.GlobalCatalogNamespace == "" {
+		return nil, errors.New("subscription: Client, Live, Catalogs, RBAC, Recorder, Proofs and GlobalCatalogNamespace are required")
 	}
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
@@ -110,6 +112,8 @@ type view struct {
 	unpackFailed *reasoned
 	// held says why the installed version stays although there is another.
 	held *resolver.Problem
+	// going says which version is still being deleted before it is installed again; "" where none is.
+	going string
 	// unpacking says which bundle is being unpacked; "" where none is.
 	unpacking string
 	// forward says that a version which has failed may be replaced.

@@ -25,6 +25,7 @@ const (
 	reasonUnpackFailed     = "BundleUnpackFailed"
 	reasonUnpacking        = "UnpackingInProgress"
 	reasonEnsureFailed     = "EnsureInstallPlanFailed"
+	reasonBeingDeleted     = "ClusterServiceVersionBeingDeleted"
 
 	// reasonVersionFailed, of UpgradeHeldBack, stands beside those of the resolver.
 	reasonVersionFailed = "InstalledVersionFailed"
@@ -58,7 +59,7 @@ func writeInstall(st *operatorsv1alpha1.SubscriptionStatus, v view) {
 	}
 	if v.installed == nil {
 		st.InstalledCSV = ""
-		if v.plan != nil {
+		if v.plan != nil || v.going != "" {
 			st.State = operatorsv1alpha1.SubscriptionStateUpgradePending
 		}
 		return
@@ -231,6 +232,9 @@ type reasoned struct{ reason, message string }
 
 // planConditions says how the plan stands: it is pending with its phase as the reason, or has failed.
 func planConditions(v view) (pending, failed *reasoned) {
+	if v.going != "" {
+		return &reasoned{reasonBeingDeleted, v.going}, nil
+	}
 	if v.plan == nil {
 		return nil, nil
 	}

@@ -121,4 +121,6 @@ const (
 	// ReasonBundleContentUnavailable on an InstallPlan's Installed condition says that the catalog does
 	// not have, or no longer has, the content that the plan was made for.
 	ReasonBundleContentUnavailable = "BundleContentUnavailable"
+	// ReasonSuperseded on an InstallPlan's Installed condition says that a newer plan took its place before it was carried out.
+	ReasonSuperseded = "Superseded"
 )

@@ -1,0 +1,98 @@
+package e2e
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/test/env"
+)
+
+// deleteCSV deletes a ClusterServiceVersion alone, and returns it as it was.
+func deleteCSV(tn *env.Tenant, name string) *operatorsv1alpha1.ClusterServiceVersion {
+	tn.T.Helper()
+	csv := tn.CSV(tn.T, name)
+	require.NoError(tn.T, cluster.Client.Delete(tn.T.Context(), csv))
+	return csv
+}
+
+// comesBack waits until a ClusterServiceVersion that was deleted was made anew.
+func comesBack(tn *env.Tenant, old *operatorsv1alpha1.ClusterServiceVersion) {
+	tn.T.Helper()
+	tn.Eventually(func(c *assert.CollectT) {
+		now := &operatorsv1alpha1.ClusterServiceVersion{}
+		if assert.NoError(c, tn.Get(old.Name, now)) {
+			assert.NotEqual(c, old.UID, now.UID)
+		}
+	})
+	settles(tn, old.Name)
+}
+
+// statusText is what "kubectl remit status" prints of the namespace, whatever it ends with.
+func statusText(tn *env.Tenant) string {
+	cmd := exec.CommandContext(tn.T.Context(), filepath.Join(cluster.Bin, "kubectl-remit"), "status", "-n", tn.Namespace)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+cluster.Kubeconfig)
+	out, _ := cmd.CombinedOutput()
+	return string(out)
+}
+
+func statusSays(tn *env.Tenant, texts ...string) {
+	tn.T.Helper()
+	tn.Eventually(func(c *assert.CollectT) {
+		out := statusText(tn)
+		for _, text := range texts {
+			assert.Contains(c, out, text)
+		}
+	})
+}
+
+func TestAClusterServiceVersionThatIsDeletedAloneComesBack(t *testing.T) {
+	t.Parallel()
+	tn := following(t)
+	tn.Publish("catalog", releasesV1)
+	tn.Subscribe("catalog", "a", "stable", func(s *operatorsv1alpha1.SubscriptionSpec) { s.StartingCSV = "a.v1.0.0" })
+	settles(tn, "a.v1.0.0")
+	for range 2 {
+		comesBack(tn, deleteCSV(tn, "a.v1.0.0"))
+		inState(tn, "a", operatorsv1alpha1.SubscriptionStateAtLatest, "a.v1.0.0", "a.v1.0.0")
+	}
+
+	tn.Publish("catalog", releasesV1, releasesV2)
+	settles(tn, "a.v2.0.0")
+	deleteCSV(tn, "a.v2.0.0") // the one that it starts with comes back, and the same upgrade follows
+	tn.Eventually(func(c *assert.CollectT) {
+		s := subscriptions(t, tn)["a"]
+		assert.NotEqual(c, "a.v2.0.0", s.Status.InstalledCSV)
+	})
+	settles(tn, "a.v2.0.0")
+	inState(tn, "a", operatorsv1alpha1.SubscriptionStateAtLatest, "a.v2.0.0", "a.v2.0.0")
+}
+
+func TestTheStatusSaysWhatADeletedClusterServiceVersionWaitsFor(t *testing.T) {
+	t.Parallel()
+	tn := following(t)
+	tn.Publish("catalog", releasesV1)
+	tn.Subscribe("catalog", "a", "stable", func(s *operatorsv1alpha1.SubscriptionSpec) { s.InstallPlanApproval = operatorsv1alpha1.ApprovalManual })
+	tn.Approve("a.v1.0.0")
+	settles(tn, "a.v1.0.0")
+
+	csv := tn.CSV(t, "a.v1.0.0")
+	finalizers := func(text string) {
+		patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":`+text+`}}`))
+		require.NoError(t, cluster.Client.Patch(t.Context(), csv.DeepCopy(), patch))
+	}
+	finalizers(`["test.example.com/stays"]`)
+	old := deleteCSV(tn, "a.v1.0.0")
+	statusSays(tn, "ClusterServiceVersionBeingDeleted", "it is installed again once it is gone")
+	finalizers(`null`)
+	statusSays(tn, "RequiresApproval")
+	tn.Approve("a.v1.0.0")
+	comesBack(tn, old)
+}
