@@ -48,9 +48,9 @@ unit: build controlplane-verify ## Run the tests of the packages and of the cont
 # The go command does not see that these depend on bin/ and on other packages' files: never cached.
 .PHONY: e2e
 e2e: build controlplane bin/differential ## Run all under test/ but the escape suite: layers, the sample operator, user stories on the embedded control plane.
-	$(GO) test -count=1 -timeout 20m $$($(GO) list ./test/... | grep -v '/test/escape$$')
+	$(GO) test -count=1 -timeout 40m $$($(GO) list ./test/... | grep -v '/test/escape$$')
 
-# Its rows run one after the other, and -v shows each of them, with the count at the end. ROWS names some.
+# Two processes share the rows; -v shows each row, with a count at the end of each process. ROWS names some, for one process.
 .PHONY: escape
 escape: build controlplane ## Run the escape suite: hostile inputs, each judged by what it did to the whole cluster. ROWS=44 runs one.
 	$(GO) test -count=1 -timeout 45m -v $(if $(ROWS),-run 'TestEscape/^($(ROWS))_') ./test/escape

@@ -48,6 +48,9 @@ func TestMain(m *testing.M) { os.Exit(run(m)) }
 
 func run(m *testing.M) int {
 	flag.Parse()
+	if n := shardsToStart(); n > 0 {
+		return runShards(n)
+	}
 	ctx := context.Background()
 	dir, err := os.MkdirTemp("", "remit-escape-")
 	if err != nil {

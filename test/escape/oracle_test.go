@@ -27,6 +27,9 @@ import (
 
 // An oracle that sees nothing passes every row: each of its invariants is broken once, on purpose.
 func TestTheOracleSees(t *testing.T) {
+	if *shard > 1 {
+		t.Skip("shard 1 runs it")
+	}
 	for _, c := range []struct {
 		invariant, breach string
 		words             []string
