@@ -29,6 +29,8 @@ type Pin struct {
 	Digest string `json:"digest"`
 	// Replaces names the installed ClusterServiceVersion whose place the bundle takes; "" where there is none.
 	Replaces string `json:"replaces,omitempty"`
+	// StartingCSV is what the Subscription starts with, where nothing of its package is installed.
+	StartingCSV string `json:"startingCSV,omitempty"`
 	// Again names the spent InstallPlan of the same content that this one follows: what that made was deleted, or it was
 	// superseded. "" where there is none.
 	Again string `json:"again,omitempty"`

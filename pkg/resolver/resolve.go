@@ -75,7 +75,12 @@ func (in Input) pin(ctx context.Context, c Choice) (Pin, error) {
 	if err != nil {
 		return Pin{}, err
 	}
+	starting := ""
+	if c.Replaces == "" {
+		starting = c.Subscription.Spec.StartingCSV
+	}
 	return Pin{
+		StartingCSV:      starting,
 		Subscription:     c.Subscription.Name,
 		SubscriptionUID:  c.Subscription.UID,
 		CatalogNamespace: c.Catalog.Namespace,

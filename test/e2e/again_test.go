@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/test/env"
 )
 
@@ -95,4 +96,36 @@ func TestTheStatusSaysWhatADeletedClusterServiceVersionWaitsFor(t *testing.T) {
 	statusSays(tn, "RequiresApproval")
 	tn.Approve("a.v1.0.0")
 	comesBack(tn, old)
+}
+
+// A plan that waits for permissions and has written nothing gives way to what the Subscription asks for now, back and forth.
+func TestAnotherStartingCSVTakesThePlaceOfAPlanThatIsNotWritten(t *testing.T) {
+	t.Parallel()
+	tn := following(t)
+	tn.Publish("catalog", releasesV1, releasesV2+" reads=secrets", releasesV3+" reads=nodes")
+	startWith := func(csv string) func(*operatorsv1alpha1.SubscriptionSpec) {
+		return func(s *operatorsv1alpha1.SubscriptionSpec) {
+			s.StartingCSV, s.InstallPlanApproval = csv, operatorsv1alpha1.ApprovalManual
+		}
+	}
+	sub := tn.Subscribe("catalog", "a", "stable", startWith("a.v2.0.0"))
+	lacks := func(version, resource string) {
+		tn.Approve(version)
+		says(tn, "a", names.ConditionPermissionsMissing, names.ReasonAccountLacksPermissions, resource)
+		inState(tn, "a", operatorsv1alpha1.SubscriptionStateUpgradePending, version, "")
+	}
+	change := func(csv string) {
+		require.NoError(t, tn.Get("a", sub))
+		before := sub.DeepCopy()
+		sub.Spec.StartingCSV = csv
+		require.NoError(t, cluster.Client.Patch(t.Context(), sub, client.MergeFrom(before)))
+	}
+	lacks("a.v2.0.0", "secrets")
+	change("a.v3.0.0")
+	lacks("a.v3.0.0", "nodes")
+	change("a.v2.0.0") // whose plan was superseded
+	lacks("a.v2.0.0", "secrets")
+	change("a.v1.0.0")
+	tn.Approve("a.v1.0.0")
+	settles(tn, "a.v1.0.0")
 }

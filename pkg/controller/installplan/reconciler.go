@@ -106,6 +106,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		openClients,
 		gather,
 		tryPlan,
+		unlessSuperseded,
 		applySteps,
 		verify,
 		awaitCRDs,

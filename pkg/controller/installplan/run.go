@@ -69,6 +69,11 @@ func decode(ctx context.Context, s *run) (flow.Outcome, error) {
 	}
 	s.content = content
 	s.plan.Status.CatalogSources = catalogs(content)
+	return unlessSuperseded(ctx, s)
+}
+
+// unlessSuperseded ends a plan whose place another took, as long as nothing is written. It looks again right before the first write.
+func unlessSuperseded(ctx context.Context, s *run) (flow.Outcome, error) {
 	newer, err := s.newerPlan(ctx)
 	if err != nil {
 		return flow.Outcome{}, err

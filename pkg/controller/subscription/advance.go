@@ -103,7 +103,7 @@ func (w *world) look(sub *operatorsv1alpha1.Subscription) *view {
 		deprecated: w.deprecationsOf(sub), plan: made.plan,
 	}
 	switch {
-	case v.plan != nil && inFlight(v.plan) && settled(v.plan):
+	case v.plan != nil && inFlight(v.plan) && settled(v.plan) && !asksOtherwise(sub, v.installed != nil, made):
 		v.resolved = made.pin.Bundle
 	case v.installed != nil:
 		v.resolved = v.installed.Name
@@ -134,7 +134,7 @@ func (w *world) toResolve(views map[types.UID]*view) (ns resolver.Namespace) {
 
 func (w *world) subject(sub *operatorsv1alpha1.Subscription, v *view) resolver.Subject {
 	s := resolver.Subject{Subscription: sub, Installed: v.installed}
-	if v.plan != nil && inFlight(v.plan) && settled(v.plan) {
+	if v.plan != nil && inFlight(v.plan) && settled(v.plan) { // look has dropped what the Subscription no longer asks for
 		s.Planned = w.planOf(sub).pin
 	}
 	if v.installed != nil {

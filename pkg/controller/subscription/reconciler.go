@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -138,4 +139,18 @@ func settled(ip *operatorsv1alpha1.InstallPlan) bool {
 		return false
 	}
 	return ip.Spec.Approved || ip.Spec.Approval != operatorsv1alpha1.ApprovalManual
+}
+
+// asksOtherwise says whether a Subscription has changed since a plan was made for it, of which nothing is written yet: then it is
+// resolved again, and a newer plan takes the place of that one.
+func asksOtherwise(sub *operatorsv1alpha1.Subscription, isInstalled bool, made planned) bool {
+	begun := slices.ContainsFunc(made.plan.Status.Plan, func(s *operatorsv1alpha1.Step) bool { return s.Status == operatorsv1alpha1.StepStatusCreated })
+	if begun {
+		return false
+	}
+	spec, pin := sub.Spec, made.pin
+	moved := spec.Channel != "" && spec.Channel != pin.Channel || spec.CatalogSource != pin.Catalog ||
+		spec.CatalogSourceNamespace != pin.CatalogNamespace || spec.Package != pin.Package
+	restarts := !isInstalled && pin.Replaces == "" && spec.StartingCSV != pin.StartingCSV && spec.StartingCSV != pin.Bundle
+	return moved || restarts
 }
