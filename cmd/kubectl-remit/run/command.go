@@ -78,10 +78,7 @@ func Run(ctx context.Context, o Options) error {
 	if o.Bundles != "" {
 		show = d.bundles
 	}
-	if err := show(ctx); err != nil {
-		if ctx.Err() != nil {
-			return fmt.Errorf("interrupted")
-		}
+	if err := d.try(ctx, show); err != nil {
 		return err
 	}
 	if o.Exit {

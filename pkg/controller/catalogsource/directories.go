@@ -29,11 +29,15 @@ type directory struct {
 	watch func(path string) error
 	// version grows with each change of the files.
 	version atomic.Uint64
+	// unwatched says that changes of the files are not noticed.
+	unwatched atomic.Bool
 
 	mu sync.Mutex
 	// loaded is the version that content is from, plus one; zero is never.
 	loaded uint64
 	content
+	// seen is the mark of the files that were read, if they are unwatched.
+	seen mark
 
 	usersMu sync.Mutex
 	users   map[types.NamespacedName]bool
@@ -96,14 +100,15 @@ func (d *directory) load(ctx context.Context) content {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	version := d.version.Load() + 1
-	if d.loaded == version {
+	if d.loaded == version && !d.isChanged() {
 		return d.content
 	}
-	if d.loaded == 0 && d.watch != nil {
-		// Before the files are read, so that no change is lost in between.
-		if err := d.watch(d.path); err != nil {
-			ctrl.LoggerFrom(ctx).Error(err, "Watching catalog directory", "directory", d.path)
-		}
+	if d.loaded == 0 || d.unwatched.Load() { // before the files are read, so that no change is lost in between
+		d.follow(ctx)
+	}
+	var seen mark
+	if d.unwatched.Load() {
+		seen = markOf(d.path)
 	}
 	snap, err := d.read(ctx)
 	if ctx.Err() != nil {
@@ -112,9 +117,25 @@ func (d *directory) load(ctx context.Context) content {
 	if d.err = err; err == nil {
 		d.good = snap
 	}
-	d.loaded = version
+	d.loaded, d.seen = version, seen
 	return d.content
 }
+
+// follow begins to watch the files. Where that is not possible, they are compared with what was read each time that a
+// CatalogSource which uses them is reconciled: after a change of it or of the labels of its namespace, for instance.
+func (d *directory) follow(ctx context.Context) {
+	if d.watch == nil {
+		return
+	}
+	err := d.watch(d.path)
+	if was := d.unwatched.Swap(err != nil); err != nil && !was {
+		ctrl.LoggerFrom(ctx).Info("Warning: cannot watch a catalog directory; it is read again when a CatalogSource that uses it changes. "+
+			"Raise fs.inotify.max_user_instances or fs.inotify.max_user_watches of the machine", "directory", d.path, "reason", err.Error())
+	}
+}
+
+// isChanged says whether files that nobody watches have changed since they were read.
+func (d *directory) isChanged() bool { return d.unwatched.Load() && markOf(d.path) != d.seen }
 
 func (d *directory) read(ctx context.Context) (*catalog.Snapshot, error) {
 	info, err := os.Stat(d.path)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/fsnotify/fsnotify"
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -146,12 +147,10 @@ func New(o Options) (*Reconciler, error) {
 // SetupWithManager registers the controller, its index and its runnables.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	if len(r.directories.all) > 0 {
-		var err error
-		if r.watcher, err = newWatcher(r.directories, r.waker.wake); err != nil {
-			return err
-		}
-		if err := mgr.Add(r.watcher); err != nil {
-			return fmt.Errorf("add watcher of catalog directories: %w", err)
+		if r.watcher = newWatcher(r.directories, r.waker.wake, fsnotify.NewWatcher); r.watcher != nil {
+			if err := mgr.Add(r.watcher); err != nil {
+				return fmt.Errorf("add watcher of catalog directories: %w", err)
+			}
 		}
 	}
 	if err := mgr.Add(r.connections); err != nil {

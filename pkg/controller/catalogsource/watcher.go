@@ -28,16 +28,21 @@ type watcher struct {
 	dirty  map[*directory]bool
 }
 
-func newWatcher(d *directories, wake func(types.NamespacedName)) (*watcher, error) {
-	notify, err := fsnotify.NewWatcher()
+// newWatcher returns nil where the machine gives no watch, because its limit of inotify instances is reached for instance. The
+// directories are then compared with what was read whenever a CatalogSource that uses them is reconciled.
+func newWatcher(d *directories, wake func(types.NamespacedName), open func() (*fsnotify.Watcher, error)) *watcher {
+	notify, err := open()
 	if err != nil {
-		return nil, fmt.Errorf("watch catalog directories: %w", err)
+		for _, dir := range d.all {
+			dir.watch = func(string) error { return err }
+		}
+		return nil
 	}
 	w := &watcher{dirs: d.all, wake: wake, notify: notify, dirty: map[*directory]bool{}}
 	for _, dir := range d.all {
 		dir.watch = w.watch
 	}
-	return w, nil
+	return w
 }
 
 // Start reports changes until ctx ends.
@@ -89,9 +94,7 @@ func within(path, root string) bool {
 // flush wakes the users of what changed. It watches first, so that no change is lost in between.
 func (w *watcher) flush(ctx context.Context) {
 	for dir := range w.dirty {
-		if err := w.watch(dir.path); err != nil {
-			ctrl.LoggerFrom(ctx).Error(err, "Watching catalog directory", "directory", dir.path)
-		}
+		dir.follow(ctx)
 		dir.version.Add(1)
 		for _, key := range dir.userKeys() {
 			w.wake(key)

@@ -3,9 +3,11 @@ package catalogsource
 import (
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 
+	"github.com/fsnotify/fsnotify"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/types"
@@ -35,8 +37,8 @@ func TestTheWatcherNoticesChanges(t *testing.T) {
 			tt.prepare(t, root)
 			woken := make(chan types.NamespacedName, 10)
 			dirs := newDirectories(map[string]string{"img": filepath.Join(root, "cat")})
-			w, err := newWatcher(dirs, func(key types.NamespacedName) { woken <- key })
-			require.NoError(t, err)
+			w := newWatcher(dirs, func(key types.NamespacedName) { woken <- key }, fsnotify.NewWatcher)
+			require.NotNil(t, w)
 			go func() { _ = w.Start(t.Context()) }()
 
 			dir, ok := dirs.use(key("c"), "img")
@@ -54,6 +56,40 @@ func TestTheWatcherNoticesChanges(t *testing.T) {
 				require.NoError(c, after.err)
 				require.Len(c, after.good.Packages["a"].Bundles, 2)
 			}, 10*time.Second, 50*time.Millisecond)
+		})
+	}
+}
+
+// The machine's limit of inotify instances, or of watches, is no reason to serve no catalog.
+func TestADirectoryThatCannotBeWatchedIsReadAgainWhenItIsLookedAt(t *testing.T) {
+	for name, open := range map[string]func() (*fsnotify.Watcher, error){
+		"no instance": func() (*fsnotify.Watcher, error) { return nil, syscall.EMFILE },
+		"no watch": func() (*fsnotify.Watcher, error) {
+			w, err := fsnotify.NewWatcher()
+			if err == nil {
+				err = w.Close() // it then takes no directory
+			}
+			return w, err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root := t.TempDir()
+			file := filepath.Join(root, "cat", "a", "f.yaml")
+			write(t, file, goodCatalog)
+			dirs := newDirectories(map[string]string{"img": filepath.Join(root, "cat")})
+			w := newWatcher(dirs, func(types.NamespacedName) {}, open)
+			require.Equal(t, name == "no instance", w == nil)
+			dir, ok := dirs.use(key("c"), "img")
+			require.True(t, ok)
+			before := dir.load(t.Context())
+			require.NoError(t, before.err)
+			require.Same(t, before.good, dir.load(t.Context()).good, "nothing is read again when nothing changed")
+
+			write(t, file, otherCatalog)
+			after := dir.load(t.Context())
+			require.NoError(t, after.err)
+			require.Len(t, after.good.Packages["a"].Bundles, 2)
+			require.Same(t, after.good, dir.load(t.Context()).good)
 		})
 	}
 }

@@ -1,0 +1,32 @@
+package run
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A catalog program that ends at once, as where the machine's limit of inotify instances is reached, keeps Remit from becoming ready.
+func TestTheDemonstrationShowsTheLogOfAFailingPodWhenItGivesUp(t *testing.T) {
+	bin, err := filepath.Abs("../../../bin")
+	require.NoError(t, err)
+	dir := t.TempDir()
+	require.NoError(t, os.Symlink(filepath.Join(bin, programControlPlane), filepath.Join(dir, programControlPlane)))
+	for name, script := range map[string]string{
+		programCatalog: "echo 'watch catalog directories: too many open files'; exit 1", programOLM: "exec sleep 600", programSample: "exec sleep 600",
+	} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+script+"\n"), 0o700)) //nolint:gosec // it is to be run
+	}
+	out := &bytes.Buffer{}
+	d := &demo{Options: Options{Timeout: 15 * time.Second, Out: out}, progress: newProgress(out), programs: programs(dir)}
+	defer d.stop()
+	catalog := t.TempDir()
+	require.Error(t, d.try(t.Context(), func(ctx context.Context) error { return d.start(ctx, catalog) }))
+	require.Contains(t, out.String(), "Pod remit/remit-catalog-")
+	require.Contains(t, out.String(), "watch catalog directories: too many open files")
+}
