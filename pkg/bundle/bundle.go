@@ -36,6 +36,8 @@ type Bundle struct {
 	CSV *operatorsv1alpha1.ClusterServiceVersion
 	// Objects are all other manifests, stripped, in the order in which a plan applies them.
 	Objects []*unstructured.Unstructured
+	// Warnings are sentences about what was left out of the bundle since it is wrong and nothing depends on it.
+	Warnings []string
 }
 
 // UnsupportedKindError says that a manifest is of a kind that no plan may hold.
@@ -56,12 +58,17 @@ func Parse(manifests [][]byte) (*Bundle, error) {
 	}
 	b := &Bundle{}
 	seen := map[string]bool{}
+	var samples []*UnsupportedKindError
 	total := 0
 	for i, raw := range manifests {
 		if total += len(raw); total > MaxBundleBytes {
 			return nil, fmt.Errorf("bundle has more than %d bytes of manifests", MaxBundleBytes)
 		}
 		obj, err := parseManifest(raw)
+		if sample := asSample(err); sample != nil {
+			samples = append(samples, sample)
+			continue
+		}
 		if err != nil {
 			return nil, fmt.Errorf("manifest %d: %w", i+1, err)
 		}
@@ -76,6 +83,9 @@ func Parse(manifests [][]byte) (*Bundle, error) {
 	}
 	if b.CSV == nil {
 		return nil, fmt.Errorf("bundle has no ClusterServiceVersion")
+	}
+	if err := b.leaveOut(samples); err != nil {
+		return nil, err
 	}
 	for _, obj := range b.Objects {
 		if err := errors.Join(b.checkSecret(obj), checkRBAC(obj), checkCRD(obj)); err != nil {
@@ -99,7 +109,9 @@ func (b *Bundle) add(obj *unstructured.Unstructured) error {
 		return fmt.Errorf("ClusterServiceVersion %q: %w", obj.GetName(), err)
 	}
 	b.CSV = csv
-	return checkIcons(csv)
+	warnings, err := checkIcons(csv)
+	b.Warnings = append(b.Warnings, warnings...)
+	return err
 }
 
 func rank(obj *unstructured.Unstructured) int {

@@ -13,18 +13,24 @@ import (
 var mediaTypeOfImage = regexp.MustCompile(`^image/[a-zA-Z0-9][a-zA-Z0-9.+-]{0,63}$`)
 
 // checkIcons refuses what a console, which shows the ClusterServiceVersion to everybody, might take for a page or a
-// script of its own (escape suite 94). An icon without data shows nothing.
-func checkIcons(csv *operatorsv1alpha1.ClusterServiceVersion) error {
+// script of its own (escape suite 94). An icon without data shows nothing. One whose data is not base64 is removed, with a
+// warning.
+func checkIcons(csv *operatorsv1alpha1.ClusterServiceVersion) (warnings []string, err error) {
+	var kept []operatorsv1alpha1.Icon
 	for i, icon := range csv.Spec.Icon {
 		if icon.Data == "" && icon.MediaType == "" {
+			kept = append(kept, icon)
 			continue
 		}
 		if !mediaTypeOfImage.MatchString(icon.MediaType) {
-			return fmt.Errorf("ClusterServiceVersion %q: spec.icon[%d].mediatype %.100q is not that of an image", csv.Name, i, icon.MediaType)
+			return nil, fmt.Errorf("ClusterServiceVersion %q: spec.icon[%d].mediatype %.100q is not that of an image", csv.Name, i, icon.MediaType)
 		}
 		if _, err := base64.StdEncoding.DecodeString(strings.Join(strings.Fields(icon.Data), "")); err != nil {
-			return fmt.Errorf("ClusterServiceVersion %q: spec.icon[%d].base64data is not base64: %w", csv.Name, i, err)
+			warnings = append(warnings, fmt.Sprintf("left out spec.icon[%d] of ClusterServiceVersion %s: its base64data is not base64", i, csv.Name))
+			continue
 		}
+		kept = append(kept, icon)
 	}
-	return nil
+	csv.Spec.Icon = kept
+	return warnings, nil
 }

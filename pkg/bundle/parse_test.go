@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -144,7 +145,6 @@ func TestAnIconIsAnImageOrNothing(t *testing.T) {
 		{`base64data: PHA+`, `mediatype "" is not`},
 		{`mediatype: 'image/png" onload="x()', base64data: PHA+`, "is not that of an image"},
 		{`mediatype: "image/png\n", base64data: PHA+`, "is not that of an image"},
-		{`mediatype: image/png, base64data: '"><script>'`, "spec.icon[0].base64data is not base64"},
 	} {
 		_, err := bundle.Parse([][]byte{[]byte(csvText + "  icon: [{" + row.icon + "}]\n")})
 		if row.want == "" {
@@ -152,6 +152,41 @@ func TestAnIconIsAnImageOrNothing(t *testing.T) {
 		} else {
 			require.ErrorContains(t, err, row.want)
 		}
+	}
+}
+
+func TestAnIconThatIsNotBase64IsLeftOut(t *testing.T) {
+	b, err := bundle.Parse([][]byte{[]byte(csvText + `  icon: [{mediatype: image/png, base64data: '"><script>'}, {mediatype: image/png, base64data: iVBORw0KGgo=}]` + "\n")})
+	require.NoError(t, err)
+	require.Equal(t, []operatorsv1alpha1.Icon{{MediaType: "image/png", Data: "iVBORw0KGgo="}}, b.CSV.Spec.Icon)
+	require.Equal(t, []string{"left out spec.icon[0] of ClusterServiceVersion " + b.CSV.Name + ": its base64data is not base64"}, b.Warnings)
+}
+
+func TestASampleOfTheBundlesOwnKindIsLeftOut(t *testing.T) {
+	crd := func(kind string) string {
+		return "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: x.own.example.com}\nspec: {group: own.example.com, names: {kind: " + kind + "}}"
+	}
+	sample := func(apiVersion, kind string) string {
+		return "apiVersion: " + apiVersion + "\nkind: " + kind + "\nmetadata: {name: sample}"
+	}
+	for _, row := range []struct{ name, kind, sample, wrong string }{
+		{"a Service", "Service", sample("own.example.com/v1", "Service"), ""},
+		{"a Secret", "Secret", sample("own.example.com/v1", "Secret"), ""},
+		{"a Role", "Role", sample("own.example.com/v1", "Role"), ""},
+		{"of somebody else's group", "Service", sample("other.example.com/v1", "Service"), "bundles may not contain objects of this kind"},
+		{"of another kind of the group", "Role", sample("own.example.com/v1", "Service"), "bundles may not contain objects of this kind"},
+		{"of a kind that is not like one of Kubernetes'", "Thing", sample("own.example.com/v1", "Thing"), "bundles may not contain objects of this kind"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			b, err := bundle.Parse([][]byte{[]byte(row.sample), []byte(csvText), []byte(crd(row.kind))})
+			if row.wrong != "" {
+				require.ErrorContains(t, err, row.wrong)
+				return
+			}
+			require.NoError(t, err)
+			require.Len(t, b.Objects, 1)
+			require.Equal(t, []string{"left out " + row.kind + ` "sample" of own.example.com/v1: it is a sample of a kind of the bundle's own`}, b.Warnings)
+		})
 	}
 }
 

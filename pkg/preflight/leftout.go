@@ -1,6 +1,7 @@
 package preflight
 
 import (
+	"fmt"
 	"slices"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
@@ -14,8 +15,11 @@ import (
 // maxLeftOut bounds LeftOutText in bytes.
 const maxLeftOut = 4 << 10
 
-// NoteLeftOut notes which labels and annotations the objects of the steps, and the Deployments of their ClusterServiceVersions, do
-// not get.
+// maxWarnings is how many warnings of one bundle are repeated.
+const maxWarnings = 20
+
+// NoteLeftOut notes what is left out of the bundles, and which labels and annotations the objects of the steps, and the Deployments
+// of their ClusterServiceVersions, do not get.
 func (r *Report) NoteLeftOut(steps []step.Step) error {
 	lines, err := leftOut(steps)
 	if err != nil {
@@ -39,6 +43,7 @@ func leftOut(steps []step.Step) ([]string, error) {
 		if len(s.Dropped) > 0 {
 			lines = append(lines, bundle.LeftOut(apply.Describe(s.Object), s.Dropped))
 		}
+		lines = append(lines, atMost(s.Warnings)...)
 		if !s.IsCSV() {
 			continue
 		}
@@ -53,4 +58,12 @@ func leftOut(steps []step.Step) ([]string, error) {
 		lines = append(lines, deployment.LeftOut(csv, config)...)
 	}
 	return lines, nil
+}
+
+// atMost shortens a list of a stranger's warnings.
+func atMost(warnings []string) []string {
+	if len(warnings) <= maxWarnings {
+		return warnings
+	}
+	return append(slices.Clone(warnings[:maxWarnings]), fmt.Sprintf("and %d more warnings about this bundle", len(warnings)-maxWarnings))
 }

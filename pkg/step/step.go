@@ -16,6 +16,8 @@ type Step struct {
 	Owner ownerutil.Owner
 	// Dropped are the keys of labels and annotations that the bundle may not set (bundle.Harmless).
 	Dropped []string
+	// Warnings, on a ClusterServiceVersion, are those of its bundle.
+	Warnings []string
 	// Install is how a ClusterServiceVersion is to be installed; nil for other objects, and where a plan no
 	// longer tells.
 	Install *Install

@@ -63,7 +63,12 @@ func malformed() []row {
 	rows := []row{
 		broken94("94", "an icon that is a page with a script", "text/html", base64Of("<script>alert(1)</script>"), "mediatype"),
 		broken94("94a", "an icon whose media type ends an attribute", `image/png" onerror="alert(1)`, base64Of("x"), "mediatype"),
-		broken94("94b", "an icon whose data ends an attribute", "image/png", `"><script>alert(1)</script>`, "base64"),
+		{number: "94b", title: "an icon whose data ends an attribute", holds: p1(), play: func(s *scene) {
+			icon := map[string]any{"mediatype": "image/png", "base64data": `"><script>alert(1)</script>`}
+			s.install(bundleOf(csv().Set([]any{icon}, "spec", "icon")))
+			s.Succeeded(probeCSV) // without it
+			require.Empty(s.T, s.CSV(s.T, probeCSV).Spec.Icon)
+		}},
 		{number: "94c", title: "a package's icon that is a page with a script", holds: p1(), play: func(s *scene) {
 			s.group(s.Namespace)
 			s.publishText(strings.Replace(forge.Catalog(bundleOf(csv())), `"schema":"olm.package"`,

@@ -108,6 +108,7 @@ func NewStepResourceFromBundle(b *bundle.Bundle, scope Scope, checker RuleChecke
 		mark(obj, owner)
 		s := step.Step{Object: obj, Owner: owner, Dropped: drops[obj]}
 		if s.IsCSV() {
+			s.Warnings = b.Warnings
 			s.Install = &step.Install{Targets: scope.Targets, Unbounded: scope.Unbounded}
 		}
 		out.Steps = append(out.Steps, s)
