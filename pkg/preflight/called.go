@@ -1,6 +1,7 @@
 package preflight
 
 import (
+	"cmp"
 	"strings"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/remit-olm/remit/pkg/install/hooks"
 	"github.com/remit-olm/remit/pkg/install/webhook"
+	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/step"
 )
@@ -19,11 +21,16 @@ type called struct {
 	grants []step.Step
 }
 
-// calledBy finds them. What no account could have is left to the csv controller to refuse.
+// calledBy finds them. What is wrong with the ClusterServiceVersion, whoever installs it, is a need that nothing meets. What is
+// wrong with the Subscription's config may change, and the csv controller says it.
 func calledBy(s step.Step, scopes webhook.Scopes) (called, error) {
 	csv := &operatorsv1alpha1.ClusterServiceVersion{}
 	if err := decode(s.Object, csv); err != nil {
 		return called{}, err
+	}
+	webhooks, apis := hooks.Validate(csv, nil)
+	if wrong := cmp.Or(webhooks, apis); wrong != nil {
+		return called{needs: []hooks.Need{{Object: apply.Describe(s.Object), Refused: wrong}}}, nil
 	}
 	how := howInstalled(s)
 	if webhooks, apis := hooks.Validate(csv, how.Config); webhooks != nil || apis != nil {

@@ -80,8 +80,18 @@ func owningAPI(c forge.CSV, group, version string) forge.CSV {
 	}}, "spec", "apiservicedefinitions", "owned")
 }
 
-// invalid is a row whose CSV nobody may install: it fails, with these words, and nothing is made that calls it.
+// invalid is a row whose CSV nobody may install: its plan fails, with these words, before it writes anything.
 func invalid(number, title string, c forge.CSV, words ...string) row {
+	return row{number: number, title: title, holds: serving(p1()), play: func(s *scene) {
+		s.install(bundleOf(c))
+		s.planSays(words...)
+		s.nothingWritten()
+		s.uncalled()
+	}}
+}
+
+// uncallable is a row whose CSV fails, with these words, and nothing is made that calls it.
+func uncallable(number, title string, c forge.CSV, words ...string) row {
 	return row{number: number, title: title, holds: serving(p1()), play: func(s *scene) {
 		s.install(bundleOf(c))
 		s.csvSays(failed, words...)

@@ -232,7 +232,7 @@ func claims() []row {
 	return []row{
 		invalid("143", "a version of its own in one of Kubernetes' groups", owningAPI(csv(), "apps", "v9"), `API group "apps" is reserved`),
 		invalid("143a", "a version of its own in a group below this API's", owningAPI(csv(), "x.operators.coreos.com", "v1"), "is reserved"),
-		invalid("143b", "a version of its own in the group of somebody else's CRD", owningAPI(csv(), "acme.io", "v9"),
+		uncallable("143b", "a version of its own in the group of somebody else's CRD", owningAPI(csv(), "acme.io", "v9"),
 			"pre-existing APIService v9.acme.io is not adoptable", `CustomResourceDefinition "widgets.acme.io"`),
 		{number: "143c", title: "a version of its own in the group of somebody else's API", holds: serving(p1()), play: func(s *scene) {
 			s.createOutside(apiOf("claimed.escape.test", nil))

@@ -91,9 +91,7 @@ func (s *run) render(ctx context.Context, csv *operatorsv1alpha1.ClusterServiceV
 	if sub != nil && sub.Spec != nil {
 		in.Config = sub.Spec.Config
 	}
-	if in.Pods, err = certificates(csv, in.Config); err != nil {
-		return nil, &unrenderable{err}
-	}
+	in.Pods = certificates(csv, in.Config)
 	wanted, err := deployment.Desired(in)
 	if err != nil {
 		return nil, &unrenderable{err}
@@ -105,25 +103,19 @@ func (s *run) render(ctx context.Context, csv *operatorsv1alpha1.ClusterServiceV
 const unissued = "unissued"
 
 // certificates returns what mounts certificates into the Pods of Deployments that serve webhooks or APIs, as the csv
-// controller does: containers may mount these volumes though the bundle defines none.
-func certificates(csv *operatorsv1alpha1.ClusterServiceVersion, config *operatorsv1alpha1.SubscriptionConfig) (func(string, *corev1.PodTemplateSpec), error) {
+// controller does: containers may mount these volumes though the bundle defines none. If the Subscription's config names a
+// certificate tool that may not be used, that controller says so.
+func certificates(csv *operatorsv1alpha1.ClusterServiceVersion, config *operatorsv1alpha1.SubscriptionConfig) func(string, *corev1.PodTemplateSpec) {
 	served := serving.Served(csv)
-	if len(served) == 0 {
-		return nil, nil
-	}
-	tool, err := serving.ToolOf(csv, config)
-	if err != nil {
-		return nil, fmt.Errorf("webhooks and APIs cannot be served: %w", err)
-	}
 	hash := unissued
-	if tool != nil {
+	if tool, err := serving.ToolOf(csv, config); err == nil && tool != nil {
 		hash = ""
 	}
 	return func(name string, pod *corev1.PodTemplateSpec) {
 		if slices.ContainsFunc(served, func(d serving.Deployment) bool { return d.Name == name }) {
 			serving.Mount(pod, name, hash)
 		}
-	}, nil
+	}
 }
 
 // configure gives the plan's ClusterServiceVersions the configs of their Subscriptions.

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/remit-olm/remit/pkg/install/cert"
+	"github.com/remit-olm/remit/pkg/install/webhook"
 )
 
 // defaultPort is the contract's (1.13), for APIs as for webhooks.
@@ -49,7 +50,7 @@ func Served(csv *operatorsv1alpha1.ClusterServiceVersion) []Deployment {
 	}
 	for i := range csv.Spec.WebhookDefinitions {
 		d := &csv.Spec.WebhookDefinitions[i]
-		add(d.DeploymentName, d.ContainerPort, d.ContainerPort, d.TargetPort)
+		add(d.DeploymentName, d.ContainerPort, d.ContainerPort, webhook.Target(d))
 	}
 	for i := range csv.Spec.APIServiceDefinitions.Owned {
 		d := &csv.Spec.APIServiceDefinitions.Owned[i]

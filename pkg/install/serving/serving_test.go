@@ -4,6 +4,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -63,6 +64,17 @@ func TestServed(t *testing.T) {
 		{Name: "hooks", Ports: []serving.Port{port(443, intstr.FromInt32(9443)), port(8443, intstr.FromString("https"))}},
 	}, serving.Served(newCSV()))
 	require.Empty(t, serving.Served(&csv{}))
+}
+
+func TestATargetPortThatIsNoneIsThePortOfTheService(t *testing.T) {
+	for _, none := range []intstr.IntOrString{intstr.FromInt32(0), intstr.FromString("")} {
+		got := serving.Served(newCSV(func(c *csv) {
+			c.Spec.WebhookDefinitions = c.Spec.WebhookDefinitions[1:2]
+			c.Spec.WebhookDefinitions[0].TargetPort = &none
+		}))
+		hooks := got[slices.IndexFunc(got, func(d serving.Deployment) bool { return d.Name == "hooks" })]
+		require.Equal(t, []serving.Port{port(443, intstr.FromInt32(443))}, hooks.Ports)
+	}
 }
 
 func TestValidate(t *testing.T) {

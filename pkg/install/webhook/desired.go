@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 
 	"github.com/remit-olm/remit/pkg/install/cert"
@@ -143,6 +144,15 @@ func Port(d *operatorsv1alpha1.WebhookDescription) int32 {
 		return defaultPort
 	}
 	return d.ContainerPort
+}
+
+// Target is the port of the Pods that a webhook names; nil where it names none, and the Service leads to the port on which
+// it is called. The API server takes 0 and "" for the same (contract 1.13).
+func Target(d *operatorsv1alpha1.WebhookDescription) *intstr.IntOrString {
+	if t := d.TargetPort; t != nil && *t != intstr.FromInt32(0) && *t != intstr.FromString("") {
+		return t
+	}
+	return nil
 }
 
 func (in Input) trust(deployment string) []byte {

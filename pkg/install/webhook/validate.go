@@ -73,7 +73,7 @@ func validateServing(csv *operatorsv1alpha1.ClusterServiceVersion, d *operatorsv
 	if d.ContainerPort != 0 && len(validation.IsValidPortNum(int(d.ContainerPort))) > 0 {
 		errs = append(errs, fmt.Errorf("containerPort %d is no port", d.ContainerPort))
 	}
-	if t := d.TargetPort; t != nil {
+	if t := Target(d); t != nil {
 		if t.Type == intstr.Int && len(validation.IsValidPortNum(t.IntValue())) > 0 || t.Type == intstr.String && len(validation.IsValidPortName(t.StrVal)) > 0 {
 			errs = append(errs, fmt.Errorf("targetPort %q is no port", t.String()))
 		}

@@ -93,7 +93,7 @@ func TestWhatNobodyMayAskForIsRefused(t *testing.T) {
 		{"an unknown deployment", []description{hook(validating, "a.b.c", func(d *description) { d.DeploymentName = "x" })}, `deployment "x" is not one of the install strategy`},
 		{"a port out of range", []description{hook(validating, "a.b.c", func(d *description) { d.ContainerPort = 65536 })}, "containerPort 65536 is no port"},
 		{"a negative port", []description{hook(validating, "a.b.c", func(d *description) { d.ContainerPort = -1 })}, "containerPort -1 is no port"},
-		{"a target port out of range", []description{hook(validating, "a.b.c", func(d *description) { d.TargetPort = ptr.To(intstr.FromInt32(0)) })}, `targetPort "0" is no port`},
+		{"a target port out of range", []description{hook(validating, "a.b.c", func(d *description) { d.TargetPort = ptr.To(intstr.FromInt32(-1)) })}, `targetPort "-1" is no port`},
 		{"a target port without a name", []description{hook(validating, "a.b.c", func(d *description) { d.TargetPort = ptr.To(intstr.FromString("A_b")) })}, `targetPort "A_b" is no port`},
 		{"a path elsewhere", []description{hook(validating, "a.b.c", func(d *description) { d.WebhookPath = ptr.To("@evil/") })}, "does not begin with /"},
 		{"an unknown type", []description{hook("Odd", "a.b.c")}, `webhook type "Odd" is not known`},
@@ -108,7 +108,9 @@ func TestWhatNobodyMayAskForIsRefused(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) { require.ErrorContains(t, webhook.Validate(csvWith(tc.hooks...)), tc.want) })
 	}
 	require.NoError(t, webhook.Validate(csvWith(hook(validating, "a.b.c"), hook(mutating, "b.b.c"), hook(conversion, "a"))))
-	require.NoError(t, webhook.Validate(csvWith(hook(validating, "a.b.c", func(d *description) { d.ContainerPort, d.TargetPort = 0, ptr.To(intstr.FromString("https")) }))))
+	for _, target := range []intstr.IntOrString{intstr.FromString("https"), intstr.FromInt32(0), intstr.FromString("")} {
+		require.NoError(t, webhook.Validate(csvWith(hook(validating, "a.b.c", func(d *description) { d.ContainerPort, d.TargetPort = 0, &target }))))
+	}
 }
 
 func TestAConversionNeedsAllNamespacesAndNothingElse(t *testing.T) {
