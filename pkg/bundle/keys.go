@@ -116,10 +116,14 @@ const maxNamed = 20
 
 // LeftOut tells people which labels and annotations an object does not get, given the sorted keys of them.
 func LeftOut(object string, keys []string) string {
+	return fmt.Sprintf("%s: left out these labels and annotations, which other programs of the cluster obey: %s", object, Named(keys))
+}
+
+// Named lists words of a bundle, as many as people read, in one line.
+func Named(keys []string) string {
 	more := ""
 	if len(keys) > maxNamed {
 		keys, more = keys[:maxNamed], fmt.Sprintf(" and %d more", len(keys)-maxNamed)
 	}
-	text := fmt.Sprintf("%s: left out these labels and annotations, which other programs of the cluster obey: %s%s", object, strings.Join(keys, ", "), more)
-	return strings.Join(strings.Fields(text), " ") // a key may be any text
+	return strings.Join(strings.Fields(strings.Join(keys, ", ")+more), " ") // a key may be any text
 }

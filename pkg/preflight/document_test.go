@@ -191,6 +191,7 @@ func TestJudge(t *testing.T) {
 	unready.ErrStatus.Message = "ValidatingAdmissionPolicy 'p' with binding 'b' denied request: failed to configure binding: no params found for policy binding with `Deny` parameterNotFoundAction"
 	webhook := &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: 400, Message: `admission webhook "w" denied the request: no`}}
 	schemaError := apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "x", field.ErrorList{field.Required(field.NewPath("spec"), "")})
+	untyped := &apierrors.StatusError{ErrStatus: metav1.Status{Code: 500, Message: `failed to create typed patch object (ns/x; /v1, Kind=Pod): .spec: expected map, got &{text}`}}
 	conflict := apierrors.NewApplyConflict([]metav1.StatusCause{{Type: metav1.CauseTypeFieldManagerConflict, Field: ".spec"}}, "conflict with y")
 	for name, row := range map[string]struct {
 		answer                          error
@@ -202,6 +203,8 @@ func TestJudge(t *testing.T) {
 		"a policy that has not seen": {answer: unready, failed: true},
 		"a webhook":                  {answer: webhook, refused: true},
 		"a schema":                   {answer: schemaError, refused: true, final: true},
+		"a value of another type":    {answer: untyped, refused: true, final: true},
+		"a value that means nothing": {answer: apierrors.NewBadRequest(`Pod in version "v1" cannot be handled as a Pod: quantities must match`), refused: true, final: true},
 		"no such namespace":          {answer: apierrors.NewNotFound(pods, "x"), refused: true},
 		"a collision":                {answer: &apply.CollisionError{Object: "Pod ns/x", Why: "so"}, refused: true},
 		"a field conflict":           {answer: conflict, refused: true},

@@ -27,6 +27,9 @@ func (r *Report) Judge(object string, answer error) (final bool, err error) {
 		r.refuse(Refusal{Object: object, Message: message(answer)})
 	case Unready(answer):
 		return false, answer
+	case isUnreadable(answer):
+		final = true
+		r.refuse(Refusal{Object: object, Message: message(answer), Final: true})
 	case isUndecided(answer):
 		r.Unknown = append(r.Unknown, Finding{Cause: "dry run of " + object, Source: SourceDryRun, Why: message(answer)})
 	case isRefusal(answer):
@@ -87,6 +90,16 @@ func isMalformed(err error) bool {
 	return slices.ContainsFunc(st.Status().Details.Causes, func(c metav1.StatusCause) bool {
 		return c.Type != "" && c.Field != ""
 	})
+}
+
+// isUnreadable says that the API server cannot read what it was sent as what that says to be.
+func isUnreadable(err error) bool {
+	return apply.IsNotTyped(err) || apierrors.IsBadRequest(err) && strings.Contains(err.Error(), " cannot be handled as a ")
+}
+
+// Hopeless reports whether the API server's answer to a write, not a dry run, says that the same object is never accepted.
+func Hopeless(err error) bool {
+	return isUnreadable(err) || apierrors.IsInvalid(err) && !Unready(err)
 }
 
 // codeOf is the HTTP status of the API server's answer; 0 where there was none.

@@ -16,6 +16,8 @@ type Step struct {
 	Owner ownerutil.Owner
 	// Dropped are the keys of labels and annotations that the bundle may not set (bundle.Harmless).
 	Dropped []string
+	// Pruned are the paths of fields that the API server does not know and that were removed from Object.
+	Pruned []string
 	// Warnings, on a ClusterServiceVersion, are those of its bundle.
 	Warnings []string
 	// Install is how a ClusterServiceVersion is to be installed; nil for other objects, and where a plan no

@@ -25,6 +25,12 @@ var shapes = map[string][]string{
 	"core-kind-samples": {
 		`left out Service "example" of samples.shapes.remit.dev/v1`, `left out Role "example" of samples`, `left out Secret "example" of samples`,
 	},
+	"undeclared-fields": {
+		"CustomResourceDefinition volumes.fields.shapes.remit.dev: left out these fields, which the API server does not know: " +
+			".spec.version, .spec.versions[0].schema.openAPIV3Schema.properties.spec.properties.size.unit, " +
+			".spec.versions[0].schema.openAPIV3Schema.properties.spec.properties.storage.class.nullabel",
+		`undeclared-fields-metrics: left out these fields, which the API server does not know: .spec.ports[port=8080,protocol="TCP"].podPort`,
+	},
 	"odd-icon": {"left out spec.icon[0] of ClusterServiceVersion odd-icon.v1.0.0: its base64data is not base64"},
 }
 

@@ -96,6 +96,22 @@ func malformed() []row {
 		broken("110e", "a second document after an end mark", configMap+"...\n"+replaced(configMap, "broken", "hidden"), "several YAML documents"),
 		broken("110f", "tabs", "apiVersion: v1\nkind: ConfigMap\nmetadata:\n\tname: broken\n", "YAML"),
 		broken("110g", "a list of objects", `{apiVersion: v1, kind: List, items: []}`, "manifest"),
+		{number: "110k", title: "a value that no ConfigMap can have", holds: p1(), play: func(s *scene) {
+			s.install(bundleOf(csv(), configMap+"data: [a]\n"))
+			s.planSays("failed to create typed patch object", ".data: expected map")
+			require.Equal(s.T, operatorsv1alpha1.InstallPlanPhaseFailed, s.Plan(s.T).Status.Phase, "nobody tries it again")
+			s.nothingWritten()
+		}},
+		{number: "110l", title: "more fields that nobody knows than are left out", holds: p1(), play: func(s *scene) {
+			var fields strings.Builder
+			for i := range 60 {
+				fmt.Fprintf(&fields, "unknown%d: x\n", i)
+			}
+			s.install(bundleOf(csv(), configMap+fields.String()))
+			s.planSays("field not declared in schema")
+			require.Equal(s.T, operatorsv1alpha1.InstallPlanPhaseFailed, s.Plan(s.T).Status.Phase)
+			s.nothingWritten()
+		}},
 		broken("110h", "no object", `"text"`, "not an object"),
 		broken("110i", "nothing", "# nothing\n", "empty"),
 		{number: "110j", title: "an alias bomb as the catalog itself", holds: p1(), play: func(s *scene) {

@@ -51,7 +51,7 @@ func openClients(ctx context.Context, s *run) (flow.Outcome, error) {
 	if err != nil {
 		return waitForAccount(err)
 	}
-	s.executor = &execute.Executor{Account: own, IsDefault: account.Default, CRDs: crds, Facts: r.Live, APIServices: r.Client, RBAC: r.RBAC}
+	s.executor = &execute.Executor{Account: own, IsDefault: account.Default, CRDs: crds, Facts: r.Live, APIServices: r.Client, RBAC: r.RBAC, Pruned: execute.Pruned{}}
 	s.plan.Status.AttenuatedServiceAccountRef = &corev1.ObjectReference{
 		Kind: "ServiceAccount", APIVersion: "v1", Namespace: account.Namespace, Name: account.Name, UID: account.UID,
 	}
@@ -111,7 +111,7 @@ func applySteps(ctx context.Context, s *run) (flow.Outcome, error) {
 			return flow.Outcome{}, err
 		}
 		done, err := s.executor.Do(ctx, state)
-		if apierrors.IsInvalid(err) && !preflight.Unready(err) {
+		if preflight.Hopeless(err) {
 			s.setStep(i, operatorsv1alpha1.StepStatusNotCreated)
 			return flow.Outcome{}, &invalid{reasonFailed, err}
 		}
@@ -173,6 +173,7 @@ func awaitCRDs(ctx context.Context, s *run) (flow.Outcome, error) {
 
 // complete ends the plan. What was left out of its objects is in the message of the condition Installed.
 func complete(ctx context.Context, s *run) (flow.Outcome, error) {
+	s.notePruned()
 	left, err := preflight.LeftOutText(s.steps)
 	if err != nil {
 		return flow.Outcome{}, err

@@ -194,6 +194,10 @@ func tryPlan(ctx context.Context, s *run) (flow.Outcome, error) {
 	if err := s.tryExisting(ctx); err != nil {
 		return waitForAccount(err)
 	}
+	s.notePruned()
+	if err := s.findings.NoteLeftOut(s.steps); err != nil {
+		return flow.Outcome{}, err
+	}
 	s.tried = true
 	s.publish(ctx)
 	switch {
@@ -207,6 +211,13 @@ func tryPlan(ctx context.Context, s *run) (flow.Outcome, error) {
 		return flow.Wait(string(reasonFailed), s.findings.Refusals()), nil
 	}
 	return flow.Outcome{}, &refused{reasonFailed, s.findings.Refusals()}
+}
+
+// notePruned tells the steps what was removed from their objects.
+func (s *run) notePruned() {
+	for i := range s.steps {
+		s.steps[i].Pruned = s.executor.Pruned.Of(s.steps[i].Object)
+	}
 }
 
 // refuse notes what is in the way of a step.

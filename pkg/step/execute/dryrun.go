@@ -13,10 +13,11 @@ import (
 )
 
 // DryRun sends the write that Do would send as a dry run: the API server checks rights, admission,
-// quota and schema, and keeps nothing. It costs one request at most, and none where Do would write nothing.
+// quota and schema, and keeps nothing. It costs one request at most, and none where Do would write nothing; and one more each
+// time that fields are removed from the step's object.
 func (e *Executor) DryRun(ctx context.Context, s State) error {
 	dry := &Executor{
-		Account: client.NewDryRunClient(e.Account), CRDs: client.NewDryRunClient(e.CRDs), csvs: maps.Clone(e.csvs),
+		Account: client.NewDryRunClient(e.Account), CRDs: client.NewDryRunClient(e.CRDs), csvs: maps.Clone(e.csvs), Pruned: e.Pruned,
 	}
 	_, err := dry.Do(ctx, s)
 	return err

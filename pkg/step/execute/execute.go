@@ -32,6 +32,8 @@ type Executor struct {
 
 	// RBAC tells which bindings wait for a role of an operator.
 	RBAC rbac.Listers
+	// Pruned notes what was removed from the objects of steps; nil removes nothing.
+	Pruned Pruned
 
 	// apis are the APIServices of the cluster, where the plan has CustomResourceDefinitions.
 	apis []apiregistrationv1.APIService
@@ -124,7 +126,7 @@ func (e *Executor) Do(ctx context.Context, s State) (Done, error) {
 		}
 		keepConversion(desired, s.Live)
 	}
-	result, live, err := apply.From(ctx, writer, s.Live, desired, s.Step.Owner)
+	result, live, err := e.send(ctx, writer, s, desired)
 	if err != nil {
 		return Done{Status: operatorsv1alpha1.StepStatusUnknown}, err
 	}
