@@ -247,15 +247,16 @@ func TestNamesThatNoAccountCanHave(t *testing.T) {
 func TestTheMessageSaysWhatToGrant(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, manifests.ProfileBounded)
-	user := "mallory/o'hara $(reboot)"
-	s.grant(user, rbacv1.PolicyRule{APIGroups: []string{"operators.coreos.com"}, Resources: []string{"operatorgroups"}, Verbs: []string{"create"}})
-	mallory := s.cluster.As(t, user)
-	role := scoped.Authorship(client.ObjectKey{Namespace: s.namespace, Name: installer}, rbacv1.Subject{Kind: rbacv1.UserKind, Name: user})[0].GetName()
-	s.eventually(func(c *assert.CollectT) {
-		assert.ErrorContains(c, mallory.Create(t.Context(), s.group("group", installer)), fmt.Sprintf(
-			"kubectl create role %[1]s -n %[2]s --verb=impersonate --resource=serviceaccounts --resource-name=installer && "+
-				"kubectl create rolebinding %[1]s -n %[2]s --role=%[1]s --user=%[3]s", quote(role), s.namespace, quote(user)))
-	})
+	for _, user := range []string{"mallory/o'hara $(reboot)", "group:50%~1"} {
+		s.grant(user, rbacv1.PolicyRule{APIGroups: []string{"operators.coreos.com"}, Resources: []string{"operatorgroups"}, Verbs: []string{"create"}})
+		mallory := s.cluster.As(t, user)
+		role := scoped.Authorship(client.ObjectKey{Namespace: s.namespace, Name: installer}, rbacv1.Subject{Kind: rbacv1.UserKind, Name: user})[0].GetName()
+		s.eventually(func(c *assert.CollectT) {
+			assert.ErrorContains(c, mallory.Create(t.Context(), s.group("group", installer)), fmt.Sprintf(
+				"kubectl create role %[1]s -n %[2]s --verb=impersonate --resource=serviceaccounts --resource-name=installer && "+
+					"kubectl create rolebinding %[1]s -n %[2]s --role=%[1]s --user=%[3]s", quote(role), s.namespace, quote(user)))
+		})
+	}
 }
 
 // quote is for a shell.

@@ -6,6 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/pkg/lib/scoped"
 )
 
 // hidden is a name that continues, where a message repeats it, with something to apply. RBAC names may have no slash, and YAML
@@ -61,8 +63,22 @@ func pastes() []row {
 		{number: "207", title: "bindings that wait for the Roles of an enrolment and of an author", holds: p0(), play: func(s *scene) {
 			stranger := s.stranger()
 			for _, role := range []string{"remit-enrolment-later", "remit-author-acct:alice", "remit-author-acct:x:stranger", "remit-author-acct:group:stranger",
+				"remit-author-acct:user:stranger", "remit-author-acct:strang~0er",
 				fmt.Sprintf("remit-grant-%s:acct:aaaaaaaa", s.Namespace), "remit-grant-stranger", "remit-author-stranger"} {
 				s.waits(stranger, role)
+			}
+			// Whatever their names, authors may be bound to the Roles that enroll makes for them, and only to these.
+			for _, kind := range []string{rbacv1.UserKind, rbacv1.GroupKind} {
+				account := client.ObjectKey{Namespace: s.Namespace, Name: accountName}
+				objs := scoped.Authorship(account, rbacv1.Subject{Kind: kind, APIGroup: rbacv1.GroupName, Name: "group:a~/%"})
+				s.Create(objs[0])
+				binding, _ := objs[1].(*rbacv1.RoleBinding)
+				for _, name := range []string{"group:a~-%", "group:a~1%", "a~/%"} {
+					other := binding.DeepCopy()
+					other.Subjects[0].Name = name
+					require.ErrorContains(s.T, cluster.Client.Create(s.T.Context(), other), "may be bound to it")
+				}
+				s.Create(binding)
 			}
 		}},
 	}

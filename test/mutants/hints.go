@@ -144,6 +144,12 @@ func hints() []Mutant {
 			Killer: row("207"),
 		},
 		{
+			Name: "authors-names-collide", Rule: 5, File: "manifests/policy/grants.yaml",
+			Old:    "s.name.replace('~', '~0')",
+			New:    "s.name.replace('~0', '~')",
+			Killer: row("207"),
+		},
+		{
 			Name: "bindings-of-grants-may-be-changed", Rule: 3, File: "manifests/policy/grants.yaml",
 			Old:    "operations: [CREATE, UPDATE]",
 			New:    "operations: [CREATE]",

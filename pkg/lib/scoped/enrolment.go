@@ -24,14 +24,22 @@ func Enrolment(account types.NamespacedName, remitNamespace string) []client.Obj
 }
 
 // Authorship is the Role and RoleBinding by which whoever administers an account lets a user or group
-// name it in an OperatorGroup (docs/adr/0008). The author check's refusals use the same names
-// (manifests/policy/author.yaml).
+// name it in an OperatorGroup (docs/adr/0008). Its name identifies the author: the policy remit-grant-bindings lets nobody else be
+// bound to it. The author check's refusals use the same names (manifests/policy/author.yaml).
 func Authorship(account types.NamespacedName, author rbacv1.Subject) []client.Object {
-	name := strings.NewReplacer("/", "-", "%", "-").Replace(author.Name) // as RBAC names may not have these
-	if author.Kind == rbacv1.GroupKind {
-		name = "group:" + name
+	return grant("remit-author-"+account.Name+":"+authorName(author), account, "impersonate", "serviceaccounts", author)
+}
+
+// authorName differs for any two subjects, and is the plain name of most users. RBAC names may have neither / nor %.
+func authorName(author rbacv1.Subject) string {
+	name := strings.NewReplacer("~", "~0", "/", "~1", "%", "~2").Replace(author.Name)
+	switch {
+	case author.Kind == rbacv1.GroupKind:
+		return "group:" + name
+	case strings.HasPrefix(name, "group:"), strings.HasPrefix(name, "user:"):
+		return "user:" + name
 	}
-	return grant("remit-author-"+account.Name+":"+name, account, "impersonate", "serviceaccounts", author)
+	return name
 }
 
 // grant is a Role for one verb on the one ServiceAccount, bound to the subjects.
