@@ -454,7 +454,7 @@ func (s *scene) allow(match func(oracle.Change) bool) { s.told.Allowed = match }
 func suite() []row {
 	return slices.Concat(rbacInCSV(), rbacManifests(), crds(), webhooks(), apis(), interception(), deployments(), secretsAndTokens(), certificates(),
 		operatorGroups(), sights(), installPlans(), csvs(), phases(), keys(), ownership(), catalogs(), imageRows(), dependencies(), upgrades(), races(), malformed(),
-		forgeries(), neighbors(), pastes(), heavies(), noise(), hoards(), budgets(), resolutions(), crowds(), stolenTokens())
+		forgeries(), neighbors(), pastes(), heavies(), noise(), hoards(), budgets(), resolutions(), crowds(), stolenTokens(), awaitings())
 }
 
 func TestEscape(t *testing.T) {

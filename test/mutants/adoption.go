@@ -82,9 +82,51 @@ func adoption() []Mutant {
 		},
 		{
 			Name: "bindings-wait-for-operators-roles", Rule: 7, File: "pkg/step/execute/awaited.go",
-			Old:    "		if owner.Owns(b) {",
-			New:    `		if owner.Owns(b) || b.GetName() != "" {`,
+			Old:    "	if own && r.asRendered(b) {",
+			New:    `	if own || b.GetName() != "" {`,
 			Killer: unit("pkg/step/execute", "TestNobodyWaitsForAnOperatorsRole"),
+		},
+		{
+			Name: "a-proven-binding-passes-with-any-subjects", Rule: 7, File: "pkg/step/execute/awaited.go",
+			Old:    "err == nil && want.RoleRef == ref && equality.Semantic.DeepEqual(want.Subjects, subjects)",
+			New:    "err == nil && want.RoleRef == ref && subjects != nil",
+			Killer: unit("pkg/step/execute", "TestNobodyWaitsForAnOperatorsRole"),
+		},
+		{
+			Name: "an-emptied-role-is-filled-unchecked", Rule: 7, File: "pkg/step/execute/awaited.go",
+			Old:    "!r.RBAC.Readable() || live != nil && sameRules(live, role)",
+			New:    "!r.RBAC.Readable() || live != nil",
+			Killer: unit("pkg/step/execute", "TestNobodyWaitsForAnOperatorsRole"),
+		},
+		{
+			Name: "a-role-is-filled-by-a-cache-that-is-behind", Rule: 7, File: "pkg/step/execute/seal.go",
+			Old:    "	if r.Live == nil || role.GetKind()",
+			New:    "	if r.Live != nil || role.GetKind()",
+			Killer: unit("pkg/step/execute", "TestARoleIsFilledOnlyWhenNobodyElseIsBoundToIt"),
+		},
+		{
+			Name: "a-seal-is-used-twice", Rule: 7, File: "pkg/step/execute/seal.go",
+			Old:    `"remit:sealed:" + rand.Text()`,
+			New:    `"remit:sealed:" + rand.Text()[:0]`,
+			Killer: unit("pkg/step/execute", "TestARoleIsFilledOnlyWhenNobodyElseIsBoundToIt"),
+		},
+		{
+			Name: "narrowed-rules-are-in-place", Rule: 7, File: "pkg/lib/apply/contains.go",
+			Old:    "(len(rules) == 0 || Contains(rules, live[\"rules\"]))",
+			New:    "len(rules) >= 0",
+			Killer: unit("pkg/lib/apply", "TestRulesAreComparedExactly"),
+		},
+		{
+			Name: "plans-fill-roles-of-waiting-bindings-later", Rule: 7, File: "pkg/step/execute/execute.go",
+			Old:    "	if err := e.awaited(ctx, s); err != nil {",
+			New:    "	if err := e.awaited(ctx, s); err != nil && s.Live != nil {",
+			Killer: unit("pkg/step/execute", "TestNobodyWaitsForAnOperatorsRole"),
+		},
+		{
+			Name: "a-certificates-role-is-not-looked-at", Rule: 7, File: "pkg/step/execute/awaited.go",
+			Old:    "	if !IsRole(role) ||",
+			New:    `	if !IsRole(role) || role.GetLabels()["olm.permissions.hash"] == "" ||`,
+			Killer: row("211"),
 		},
 		{
 			Name: "adoption-by-label", Rule: 7, File: "pkg/lib/ownerutil/ownerutil.go",
@@ -94,8 +136,8 @@ func adoption() []Mutant {
 		},
 		{
 			Name: "gather-sees-no-collisions", Rule: 7, File: "pkg/step/execute/execute.go",
-			Old:    "	return apply.Check(s.Live, s.Step.Object, s.Step.Owner)",
-			New:    "	return nil",
+			Old:    "	if err := apply.Check(s.Live, s.Step.Object, s.Step.Owner); err != nil {",
+			New:    "	if err := apply.Check(s.Live, s.Step.Object, s.Step.Owner); false {",
 			Killer: unit("pkg/step/execute", "TestAnObjectWithTheLabelsOfAnotherInstallIsInTheWay"),
 		},
 	}

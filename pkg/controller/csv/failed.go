@@ -27,7 +27,11 @@ func failedByRequirements(f Facts) Transition {
 	case f.Settling:
 		return stay(f)
 	case f.Unmet:
-		return to(phaseFailed, reasonRequirementsNotMet, messageStillNotMet)
+		message := messageStillNotMet
+		if f.Prepared != nil {
+			message += ": " + oneLine(f.Prepared)
+		}
+		return to(phaseFailed, reasonRequirementsNotMet, message)
 	}
 	return to(phasePending, reasonRequirementsUnknown, messageUnknown)
 }

@@ -141,6 +141,8 @@ func TestNextOutOfFailed(t *testing.T) {
 		{"group is there now", given(phaseFailed, reasonNoOperatorGroup), to(phasePending, reasonRequirementsUnknown, "requirements not yet checked")},
 		{"strategy is good now", given(phaseFailed, reasonInvalidStrategy), to(phasePending, reasonRequirementsUnknown, "requirements not yet checked")},
 		{"still not met", given(phaseFailed, reasonRequirementsNotMet, func(f *Facts) { f.Unmet = true }), to(phaseFailed, reasonRequirementsNotMet, "requirements not met")},
+		{"not met while a role cannot be made", given(phaseFailed, reasonRequirementsNotMet, func(f *Facts) { f.Unmet, f.Prepared = true, lacking }),
+			to(phaseFailed, reasonRequirementsNotMet, "requirements not met: ServiceAccount t1/acct does not hold in namespace t1 {…}")},
 		{"met again", given(phaseFailed, reasonRequirementsNotMet), to(phasePending, reasonRequirementsUnknown, "requirements not yet checked")},
 		{"still not allowed", given(phaseFailed, reasonNoRetry, func(f *Facts) { f.Refused = lacking }),
 			to(phaseFailed, reasonNoRetry, "install strategy failed: ServiceAccount t1/acct does not hold in namespace t1 {…}")},

@@ -107,14 +107,6 @@ func (r *Reconciler) follow(obj *unstructured.Unstructured) (err error) {
 	return err
 }
 
-// awaited returns an error if somebody else's binding waits for a role that does not exist.
-func (r *Reconciler) awaited(s *scope, obj *unstructured.Unstructured) error {
-	if !apierrors.IsNotFound(r.follow(obj)) {
-		return nil
-	}
-	return execute.Awaited(r.rbac, obj, s.owner)
-}
-
 // hasMade notes that an object is there and this install's own. live need not tell its kind.
 func (s *scope) hasMade(obj *unstructured.Unstructured, live metav1.Object) {
 	if obj.GetKind() != "ServiceAccount" {
@@ -136,18 +128,46 @@ func (r *Reconciler) write(ctx context.Context, s *scope, account client.Client,
 	if done, err := r.annotate(ctx, s, account); !done {
 		return err
 	}
-	for _, obj := range due {
-		if err := r.awaited(s, obj); err != nil {
-			return err
-		}
-		result, live, err := apply.Ensure(ctx, account, obj, deployment.Ours(s.owner))
-		if err != nil {
-			return err
-		}
-		s.hasMade(obj, live)
-		s.facts.Settling = s.facts.Settling || result != apply.Unchanged
+	bindings, rest := r.restorable(due)
+	if changed, err := r.ensure(ctx, s, account, want, bindings); err != nil || changed {
+		return err // the event of the binding brings the CSV back for its role
+	}
+	if _, err := r.ensure(ctx, s, account, want, rest); err != nil {
+		return err
 	}
 	return r.prune(ctx, s, account, want)
+}
+
+// restorable takes the bindings that exist, and whose roles do, from what is due: they are made as they should be before their
+// roles are, so that nobody else has what the roles then grant.
+func (r *Reconciler) restorable(due []*unstructured.Unstructured) (bindings, rest []*unstructured.Unstructured) {
+	roles := map[string]bool{}
+	for _, obj := range due {
+		roles[apply.Describe(obj)] = execute.IsRole(obj) && r.follow(obj) == nil
+	}
+	for _, obj := range due {
+		if execute.IsBinding(obj) && roles[execute.RoleOf(obj)] && r.follow(obj) == nil {
+			bindings = append(bindings, obj)
+			continue
+		}
+		rest = append(rest, obj)
+	}
+	return bindings, rest
+}
+
+// ensure applies objects in order, and says whether that changed any.
+func (r *Reconciler) ensure(ctx context.Context, s *scope, account client.Client, want, objs []*unstructured.Unstructured) (changed bool, err error) {
+	roles := execute.Roles{RBAC: r.rbac, Owner: s.owner, Rendered: want, Live: r.lookup.Reader}
+	for _, obj := range objs {
+		result, live, err := roles.Ensure(ctx, account, obj)
+		if err != nil {
+			return changed, err
+		}
+		s.hasMade(obj, live)
+		changed = changed || result != apply.Unchanged
+		s.facts.Settling = s.facts.Settling || changed
+	}
+	return changed, nil
 }
 
 // inPlace returns the object as the cache has it; nil where it is not as it should be. A stale cache costs one live read,

@@ -120,7 +120,7 @@ func InPlace(live client.Object, want *unstructured.Unstructured, owner owneruti
 	expected := want.DeepCopy()
 	delete(expected.Object, "apiVersion") // typed reads leave both empty
 	delete(expected.Object, "kind")
-	return owner.Owns(live) && live.GetDeletionTimestamp() == nil && apply.Contains(content, expected.Object)
+	return owner.Owns(live) && live.GetDeletionTimestamp() == nil && apply.Has(content, expected.Object)
 }
 
 // Orphans are the Deployments that the CSV's UID owns and that are not wanted.

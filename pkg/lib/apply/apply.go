@@ -1,6 +1,7 @@
 package apply
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,12 +32,14 @@ func Verbs() []string { return []string{"create", "get", "patch"} }
 type CollisionError struct {
 	// Object is "<Kind> <namespace>/<name>".
 	Object string
-	// Why says how the object was recognised as somebody else's.
+	// Found says what is the matter with it; "" for "exists and is not ours".
+	Found string
+	// Why says how that was recognized.
 	Why string
 }
 
 func (e *CollisionError) Error() string {
-	return fmt.Sprintf("%s exists and is not ours: %s; it was left as it is", e.Object, e.Why)
+	return fmt.Sprintf("%s %s: %s; it was left as it is", e.Object, cmp.Or(e.Found, "exists and is not ours"), e.Why)
 }
 
 // IsCollision says whether the error is a CollisionError or a field conflict of server-side apply:
@@ -121,7 +124,7 @@ func From(ctx context.Context, c client.Client, live, desired *unstructured.Unst
 	if err := owner.Prove(want, live); err != nil {
 		return "", nil, fmt.Errorf("prove %s: %w", Describe(desired), err)
 	}
-	if Contains(live.Object, want.Object) && !hasSurplus(live, want) {
+	if Has(live.Object, want.Object) && !hasSurplus(live, want) {
 		return Unchanged, live, nil
 	}
 	return change(ctx, c, live, want)

@@ -6,6 +6,12 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 )
 
+// Has is Contains for whole objects, and compares the rules of roles exactly: a rule with more fields, which are names, permits less.
+func Has(live, want map[string]any) bool {
+	rules, _ := want["rules"].([]any)
+	return Contains(live, want) && (len(rules) == 0 || Contains(rules, live["rules"]))
+}
+
 // Contains says whether live has every field of want with the same value. Fields that only live has
 // (defaults, status, others' labels) do not count; lists must have the same length, and their maps
 // are compared in the same way. A false "no" costs one apply that changes nothing.

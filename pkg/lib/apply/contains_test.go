@@ -48,6 +48,22 @@ func TestContains(t *testing.T) {
 	require.False(t, Contains(json.Number("x"), int64(0)))
 }
 
+func TestRulesAreComparedExactly(t *testing.T) {
+	const want = "{metadata: {name: r}, rules: [{verbs: [get], apiGroups: [''], resources: [pods]}]}"
+	for live, has := range map[string]bool{
+		"{metadata: {name: r, uid: u}, rules: [{verbs: [get], apiGroups: [''], resources: [pods]}]}":             true,
+		"{metadata: {name: r}, rules: [{verbs: [get], apiGroups: [''], resources: [pods], resourceNames: [x]}]}": false,
+		"{metadata: {name: r}, rules: [{verbs: [get, list], apiGroups: [''], resources: [pods]}]}":               false,
+		"{metadata: {name: r}, rules: []}": false,
+	} {
+		var l, w map[string]any
+		require.NoError(t, yaml.Unmarshal([]byte(live), &l))
+		require.NoError(t, yaml.Unmarshal([]byte(want), &w))
+		require.Equal(t, has, Has(l, w), live)
+		require.True(t, Has(l, map[string]any{}), "rules that are not wanted")
+	}
+}
+
 func TestSurplusIsWhatWeSetAndWantNoMore(t *testing.T) {
 	const deployment = `{"f:spec":{"f:template":{"f:spec":{"f:nodeSelector":{},"f:containers":{"k:{\"name\":\"c\"}":{".":{},"f:name":{},"f:env":{}}}}}}}`
 	const service = `{"f:spec":{"f:ports":{"k:{\"port\":80,\"protocol\":\"TCP\"}":{".":{},"f:port":{}}}}}`

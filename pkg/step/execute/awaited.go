@@ -1,42 +1,163 @@
 package execute
 
 import (
+	"context"
 	"fmt"
+	"slices"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/remit-olm/remit/pkg/lib/apply"
-	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
-// Awaited returns an *apply.CollisionError if a binding of somebody else refers to an operator's role that does not exist yet:
-// its subjects would have what is granted to the operator. The names of these roles can be known before, and whoever may
-// write Roles and RoleBindings can bind an empty role of any name and delete it. Roles that a bundle brings are for people to
-// bind, and are not looked at.
-func Awaited(l rbac.Listers, role *unstructured.Unstructured, owner ownerutil.Owner) error {
-	kind := role.GetKind()
-	if kind != "Role" && kind != "ClusterRole" || role.GetLabels()[names.LabelPermissionsHash] == "" || !l.Readable() {
+// Roles checks, before Remit writes a role that it renders itself, who would have what the role grants (docs/adr/0039).
+type Roles struct {
+	RBAC  rbac.Listers
+	Owner ownerutil.Owner
+	// Rendered are the objects of the install, its bindings among them.
+	Rendered []*unstructured.Unstructured
+	// Live reads past the cache, as the controller.
+	Live client.Reader
+}
+
+// Ensure is apply.Ensure for a role. The role is read first and the bindings then: while there is no role, the API server
+// refuses new bindings.
+func (r Roles) Ensure(ctx context.Context, c client.Client, role *unstructured.Unstructured) (apply.Result, *unstructured.Unstructured, error) {
+	live, err := apply.Live(ctx, c, role)
+	if err != nil {
+		return "", nil, err
+	}
+	if err := apply.Check(live, role, r.Owner); err != nil {
+		return "", nil, err
+	}
+	if err := r.Awaited(ctx, live, role); err != nil {
+		return "", nil, err
+	}
+	if live, err = r.refill(ctx, c, live, role); err != nil {
+		return "", nil, err
+	}
+	return apply.From(ctx, c, live, role, r.Owner)
+}
+
+// Awaited returns an *apply.CollisionError if a binding, other than the install's own as it is rendered, would grant its
+// subjects rules that live does not have; live is nil where there is no role. The names of these roles can be known before. Whoever
+// may write Roles and RoleBindings can bind an empty role of any name, and then delete it or let it be filled.
+func (r Roles) Awaited(ctx context.Context, live, role *unstructured.Unstructured) error {
+	if !IsRole(role) || !r.RBAC.Readable() || live != nil && sameRules(live, role) {
 		return nil
 	}
-	bindings, err := l.BindingsOf(rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: kind, Name: role.GetName()}, role.GetNamespace())
+	bindings, err := r.RBAC.BindingsOf(rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: role.GetKind(), Name: role.GetName()}, role.GetNamespace())
 	if err != nil {
 		return fmt.Errorf("bindings of %s: %w", apply.Describe(role), err)
 	}
 	for _, b := range bindings {
-		if owner.Owns(b) {
-			continue
+		if err := r.judge(ctx, b, role); err != nil {
+			return err
 		}
-		object := "ClusterRoleBinding " + b.GetName()
-		if b.GetNamespace() != "" {
-			object = "RoleBinding " + b.GetNamespace() + "/" + b.GetName()
-		}
-		if kind == "ClusterRole" && b.GetNamespace() != owner.Namespace && b.GetNamespace() != "" {
-			object = "a RoleBinding of another namespace" // which is not for its reader to know
-		}
-		return &apply.CollisionError{Object: object, Why: fmt.Sprintf("it refers to %s, which is not created yet, and would grant its subjects what is for the operator", apply.Describe(role))}
 	}
 	return nil
+}
+
+// judge returns an *apply.CollisionError unless a binding of the role is the install's own, as it is rendered.
+func (r Roles) judge(ctx context.Context, b rbac.Binding, role *unstructured.Unstructured) error {
+	own := r.Owner.Owns(b)
+	if own && r.asRendered(b) {
+		return nil
+	}
+	log.FromContext(ctx).Info("Binding in the way of an operator's role", "binding", describe(b), "role", apply.Describe(role))
+	return r.collision(b, role, own)
+}
+
+// IsRole reports whether an object is a Role or a ClusterRole.
+func IsRole(obj *unstructured.Unstructured) bool {
+	return obj.GetKind() == "Role" || obj.GetKind() == "ClusterRole"
+}
+
+// IsBinding reports whether an object is a RoleBinding or a ClusterRoleBinding.
+func IsBinding(obj *unstructured.Unstructured) bool {
+	return obj.GetKind() == "RoleBinding" || obj.GetKind() == "ClusterRoleBinding"
+}
+
+// RoleOf describes, as apply.Describe does, the role that a binding refers to; "" for anything else.
+func RoleOf(obj *unstructured.Unstructured) string {
+	if !IsBinding(obj) {
+		return ""
+	}
+	role := &unstructured.Unstructured{}
+	kind, _, _ := unstructured.NestedString(obj.Object, "roleRef", "kind")
+	name, _, _ := unstructured.NestedString(obj.Object, "roleRef", "name")
+	role.SetKind(kind)
+	role.SetName(name)
+	if kind == "Role" {
+		role.SetNamespace(obj.GetNamespace())
+	}
+	return apply.Describe(role)
+}
+
+// sameRules compares rules exactly: apply.Contains takes a rule that is narrowed by resourceNames for the wanted one.
+func sameRules(live, role *unstructured.Unstructured) bool {
+	var have, want rbacv1.ClusterRole // a Role has the same fields
+	for obj, into := range map[*unstructured.Unstructured]*rbacv1.ClusterRole{live: &have, role: &want} {
+		if runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, into) != nil {
+			return false
+		}
+	}
+	return equality.Semantic.DeepEqual(have.Rules, want.Rules) && have.AggregationRule == nil
+}
+
+// asRendered reports whether a binding has the role and the subjects of the rendered one of its name.
+func (r Roles) asRendered(b rbac.Binding) bool {
+	var ref rbacv1.RoleRef
+	var subjects []rbacv1.Subject
+	switch b := b.(type) {
+	case *rbacv1.RoleBinding:
+		ref, subjects = b.RoleRef, b.Subjects
+	case *rbacv1.ClusterRoleBinding:
+		ref, subjects = b.RoleRef, b.Subjects
+	}
+	return slices.ContainsFunc(r.Rendered, func(obj *unstructured.Unstructured) bool {
+		if !IsBinding(obj) || apply.Describe(obj) != describe(b) {
+			return false
+		}
+		want := &rbacv1.RoleBinding{} // a ClusterRoleBinding has the same fields
+		err := runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, want)
+		return err == nil && want.RoleRef == ref && equality.Semantic.DeepEqual(want.Subjects, subjects)
+	})
+}
+
+func describe(b rbac.Binding) string {
+	obj := &unstructured.Unstructured{Object: map[string]any{"kind": "ClusterRoleBinding"}}
+	if b.GetNamespace() != "" {
+		obj.SetKind("RoleBinding")
+	}
+	obj.SetNamespace(b.GetNamespace())
+	obj.SetName(b.GetName())
+	return apply.Describe(obj)
+}
+
+// collision names the binding to readers of the install's namespace, unless it is in another namespace: they may not know what
+// is there (docs/adr/0021). The log names it.
+func (r Roles) collision(b rbac.Binding, role *unstructured.Unstructured, own bool) error {
+	out := &apply.CollisionError{Object: describe(b)}
+	remedy := "delete it"
+	if b.GetNamespace() != "" && b.GetNamespace() != r.Owner.Namespace {
+		out.Object = "a RoleBinding of another namespace"
+		if role.GetNamespace() != "" {
+			out.Object = "a RoleBinding of namespace " + role.GetNamespace()
+		}
+		remedy = fmt.Sprintf("an administrator finds it by its roleRef (kubectl get rolebindings -A -o wide, ROLE %s/%s) and deletes it", role.GetKind(), role.GetName())
+	}
+	out.Why = fmt.Sprintf("it refers to %s, and would grant its subjects what is for the operator: %s", apply.Describe(role), remedy)
+	if own {
+		out.Found = "is not as this install created it"
+		out.Why = fmt.Sprintf("its subjects were changed, and %s would grant them what is for the operator: %s, and it is created again", apply.Describe(role), remedy)
+	}
+	return out
 }

@@ -7,6 +7,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	rbacv1listers "k8s.io/client-go/listers/rbac/v1"
 	toolscache "k8s.io/client-go/tools/cache"
 
@@ -30,6 +31,16 @@ func TestNobodyWaitsForAnOperatorsRole(t *testing.T) {
 	}
 	rendered := map[string]string{names.LabelPermissionsHash: "x"}
 	someone := []rbacv1.Subject{{Kind: "User", Name: "stranger"}}
+	rules := func(r *unstructured.Unstructured, resource string, names ...any) *unstructured.Unstructured {
+		rule := map[string]any{"apiGroups": []any{""}, "resources": []any{resource}, "verbs": []any{"get"}}
+		if len(names) > 0 {
+			rule["resourceNames"] = names
+		}
+		r.Object["rules"] = []any{rule}
+		proofs.Mark(r, owner)
+		return r
+	}
+	full := rules(role("Role", "n", rendered), "pods")
 	binding := func(namespace, kind string, edits ...func(*rbacv1.RoleBinding)) *rbacv1.RoleBinding {
 		b := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "theirs"}, Subjects: someone,
 			RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: kind, Name: "r"}}
@@ -38,23 +49,42 @@ func TestNobodyWaitsForAnOperatorsRole(t *testing.T) {
 		}
 		return b
 	}
+	operators := []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: "n", Name: "operator"}}
+	own := func(edits ...func(*rbacv1.RoleBinding)) *rbacv1.RoleBinding {
+		return binding("n", "Role", append([]func(*rbacv1.RoleBinding){func(b *rbacv1.RoleBinding) {
+			b.Name, b.Subjects = "own", operators
+			proofs.Mark(b, owner)
+		}}, edits...)...)
+	}
+	elsewhere := "(kubectl get rolebindings -A -o wide, ROLE "
 	for _, tc := range []struct {
-		name  string
-		role  *unstructured.Unstructured
-		by    any
-		wrong string
+		name       string
+		role, live *unstructured.Unstructured
+		by         any
+		wrong      string
 	}{
-		{"a Role that a stranger's binding waits for", role("Role", "n", rendered), binding("n", "Role"), "RoleBinding n/theirs exists and is not ours: it refers to Role n/r"},
-		{"a Role of a target", role("Role", "t", rendered), binding("t", "Role"), "RoleBinding t/theirs"},
-		{"a Role of that name elsewhere", role("Role", "n", rendered), binding("t", "Role"), ""},
-		{"a ClusterRole of that name", role("Role", "n", rendered), binding("n", "ClusterRole"), ""},
-		{"a ClusterRole, from another namespace", role("ClusterRole", "", rendered), binding("t", "ClusterRole"), "a RoleBinding of another namespace"},
-		{"a ClusterRole, in the whole cluster", role("ClusterRole", "", rendered),
+		{"a Role that a stranger's binding waits for", role("Role", "n", rendered), nil, binding("n", "Role"),
+			"RoleBinding n/theirs exists and is not ours: it refers to Role n/r, and would grant its subjects what is for the operator: delete it"},
+		{"a Role of a target", role("Role", "t", rendered), nil, binding("t", "Role"), "a RoleBinding of namespace t exists and is not ours: it refers to Role t/r, and would"},
+		{"a Role of a target, to be found", role("Role", "t", rendered), nil, binding("t", "Role"), elsewhere + "Role/r)"},
+		{"a Role of that name elsewhere", role("Role", "n", rendered), nil, binding("t", "Role"), ""},
+		{"a ClusterRole of that name", role("Role", "n", rendered), nil, binding("n", "ClusterRole"), ""},
+		{"a ClusterRole, from another namespace", role("ClusterRole", "", rendered), nil, binding("t", "ClusterRole"), "a RoleBinding of another namespace exists"},
+		{"one to be found", role("ClusterRole", "", rendered), nil, binding("t", "ClusterRole"), elsewhere + "ClusterRole/r)"},
+		{"a ClusterRole, from its own", role("ClusterRole", "", rendered), nil, binding("n", "ClusterRole"), "RoleBinding n/theirs exists"},
+		{"a ClusterRole, in the whole cluster", role("ClusterRole", "", rendered), nil,
 			&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "theirs"}, Subjects: someone, RoleRef: binding("", "ClusterRole").RoleRef}, "ClusterRoleBinding theirs"},
-		{"a binding of nobody", role("Role", "n", rendered), binding("n", "Role", func(b *rbacv1.RoleBinding) { b.Subjects = nil }), ""},
-		{"the install's own", role("Role", "n", rendered), binding("n", "Role", func(b *rbacv1.RoleBinding) { proofs.Mark(b, owner) }), ""},
-		{"one with its labels", role("Role", "n", rendered), binding("n", "Role", func(b *rbacv1.RoleBinding) { b.Labels = owner.Labels() }), "RoleBinding n/theirs"},
-		{"a Role that the bundle brings", role("Role", "n", nil), binding("n", "Role"), ""},
+		{"a binding of nobody", role("Role", "n", rendered), nil, binding("n", "Role", func(b *rbacv1.RoleBinding) { b.Subjects = nil }), ""},
+		{"the install's own", role("Role", "n", rendered), nil, own(), ""},
+		{"its own with other subjects", role("Role", "n", rendered), nil, own(func(b *rbacv1.RoleBinding) { b.Subjects = someone }),
+			"RoleBinding n/own is not as this install created it: its subjects were changed, and Role n/r would grant them what is for the operator: delete it, and it is created again"},
+		{"its own with one more", role("Role", "n", rendered), nil, own(func(b *rbacv1.RoleBinding) { b.Subjects = append(someone, operators...) }), "its subjects were changed"},
+		{"its own, which this version does not render", role("Role", "n", rendered), nil, own(func(b *rbacv1.RoleBinding) { b.Name = "earlier" }), "RoleBinding n/earlier"},
+		{"one with its labels", role("Role", "n", rendered), nil, own(func(b *rbacv1.RoleBinding) { b.Annotations = nil }), "RoleBinding n/own exists"},
+		{"a Role that the bundle brings", role("Role", "n", nil), nil, binding("n", "Role"), ""},
+		{"a Role that is emptied", full, rules(role("Role", "n", rendered), "nothing"), binding("n", "Role"), "RoleBinding n/theirs exists"},
+		{"a Role that is narrowed", full, rules(role("Role", "n", rendered), "pods", "mine"), binding("n", "Role"), "RoleBinding n/theirs exists"},
+		{"a Role that has its rules", full, rules(role("Role", "n", rendered), "pods"), binding("n", "Role"), ""},
 	} {
 		for _, indexers := range []toolscache.Indexers{{}, rbac.BindingIndexers()} {
 			t.Run(tc.name, func(t *testing.T) {
@@ -65,17 +95,29 @@ func TestNobodyWaitsForAnOperatorsRole(t *testing.T) {
 				} else {
 					require.NoError(t, bindings.Add(tc.by))
 				}
-				e := &Executor{RBAC: rbac.Listers{
+				e := &Executor{rendered: []*unstructured.Unstructured{encoded(t, own())}, RBAC: rbac.Listers{
 					Roles: rbacv1listers.NewRoleLister(index()), ClusterRoles: rbacv1listers.NewClusterRoleLister(index()),
 					RoleBindings: rbac.NewRoleBindingLister(bindings), ClusterRoleBindings: rbac.NewClusterRoleBindingLister(clusterBindings),
 				}}
-				err := e.check(State{Step: step.Step{Object: tc.role, Owner: owner}})
+				state := State{Step: step.Step{Object: tc.role, Owner: owner}, Live: tc.live}
+				err := e.check(t.Context(), state)
 				if tc.wrong == "" {
 					require.NoError(t, err)
 					return
 				}
 				require.ErrorContains(t, err, tc.wrong)
+				_, err = e.Do(t.Context(), state)
+				require.ErrorContains(t, err, tc.wrong, "nor is it written later")
 			})
 		}
 	}
+}
+
+func encoded(t *testing.T, b *rbacv1.RoleBinding) *unstructured.Unstructured {
+	t.Helper()
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(b)
+	require.NoError(t, err)
+	obj := &unstructured.Unstructured{Object: content}
+	obj.SetKind("RoleBinding")
+	return obj
 }

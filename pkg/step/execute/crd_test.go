@@ -74,15 +74,15 @@ func TestOnlyTheDefaultAccountWritesProtectedGroups(t *testing.T) {
 	} {
 		want := crd(with(group, "group"))
 		s := State{Step: step.Step{Object: want}}
-		require.NoError(t, (&Executor{IsDefault: true}).check(s), group)
-		err := (&Executor{}).check(s)
+		require.NoError(t, (&Executor{IsDefault: true}).check(t.Context(), s), group)
+		err := (&Executor{}).check(t.Context(), s)
 		if !protected {
 			require.NoError(t, err, group)
 			continue
 		}
 		require.ErrorContains(t, err, "CustomResourceDefinition things.example.com is of a protected API group", group)
 		s.Live = want
-		require.NoError(t, (&Executor{}).check(s), "what is served already is not written")
+		require.NoError(t, (&Executor{}).check(t.Context(), s), "what is served already is not written")
 	}
 }
 
@@ -127,15 +127,15 @@ func TestACRDKeepsOutOfTheGroupOfSomebodyElsesAPIService(t *testing.T) {
 			for _, live := range []*unstructured.Unstructured{nil, mine} {
 				s.Live = live
 				if !tc.reserved {
-					require.NoError(t, e.check(s))
+					require.NoError(t, e.check(t.Context(), s))
 					continue
 				}
-				require.ErrorContains(t, e.check(s), "which APIService \""+tc.api.Name+"\" serves: only the installation's default account")
+				require.ErrorContains(t, e.check(t.Context(), s), "which APIService \""+tc.api.Name+"\" serves: only the installation's default account")
 			}
 			s.Live = crd(serving("v1", "v2"))
-			require.NoError(t, e.check(s), "what is served already is not written")
+			require.NoError(t, e.check(t.Context(), s), "what is served already is not written")
 			s.Live, e.IsDefault = nil, true
-			require.NoError(t, e.check(s))
+			require.NoError(t, e.check(t.Context(), s))
 		})
 	}
 }
@@ -144,10 +144,10 @@ func TestACRDOfSomebodyElseIsInTheWayWhereItDoesNotServe(t *testing.T) {
 	owner := ownerutil.Owner{Lineage: ownerutil.Lineage{Package: "p", Namespace: "n"}, CSV: "p.v1", Proofs: proofs.Keys()}
 	want := step.Step{Object: crd(serving("v1", "v2")), Owner: owner}
 
-	require.ErrorContains(t, (&Executor{}).check(State{Step: want, Live: crd()}), `does not carry the marks of package "p" in namespace "n"`)
+	require.ErrorContains(t, (&Executor{}).check(t.Context(), State{Step: want, Live: crd()}), `does not carry the marks of package "p" in namespace "n"`)
 	mine := crd()
 	proofs.Mark(mine, owner)
-	require.NoError(t, (&Executor{}).check(State{Step: want, Live: mine}))
+	require.NoError(t, (&Executor{}).check(t.Context(), State{Step: want, Live: mine}))
 }
 
 func TestACRDDoesNotLoseAVersionThatObjectsAreStoredIn(t *testing.T) {
@@ -157,16 +157,16 @@ func TestACRDDoesNotLoseAVersionThatObjectsAreStoredIn(t *testing.T) {
 	stored := func(versions ...any) { live.Object["status"] = map[string]any{"storedVersions": versions} }
 	s := State{Step: step.Step{Object: crd(serving("v2")), Owner: owner}, Live: live}
 	stored("v1", "v2")
-	require.EqualError(t, (&Executor{}).check(s),
+	require.EqualError(t, (&Executor{}).check(t.Context(), s),
 		`risk of data loss updating "things.example.com": new CRD removes version v1 that is listed as a stored version on the existing CRD`)
 	stored("v2")
-	require.NoError(t, (&Executor{}).check(s))
+	require.NoError(t, (&Executor{}).check(t.Context(), s))
 	s.Step.Object = crd(serving("v2"), func(spec map[string]any) {
 		spec["versions"] = append(spec["versions"].([]any), map[string]any{"name": "v1", "served": false})
 	})
 	stored("v1", "v2")
-	require.NoError(t, (&Executor{}).check(s), "one that is no longer served is not lost")
+	require.NoError(t, (&Executor{}).check(t.Context(), s), "one that is no longer served is not lost")
 	stored("v1")
 	live.SetLabels(nil)
-	require.NoError(t, (&Executor{}).check(s), "somebody else's is not written")
+	require.NoError(t, (&Executor{}).check(t.Context(), s), "somebody else's is not written")
 }

@@ -19,7 +19,7 @@ func (e *Executor) DryRun(ctx context.Context, s State) error {
 	dry := &Executor{
 		Account: client.NewDryRunClient(e.Account), CRDs: client.NewDryRunClient(e.CRDs), csvs: maps.Clone(e.csvs), Pruned: e.Pruned,
 	}
-	_, err := dry.Do(ctx, s)
+	_, err := dry.write(ctx, s)
 	return err
 }
 
@@ -56,26 +56,10 @@ func Tryable(states []State) []State {
 	var out []State
 	for _, s := range states {
 		gone := s.Live != nil && s.Live.GetDeletionTimestamp() != nil
-		if s.Problem != nil || gone || kinds[s.Step.Object.GroupVersionKind().GroupKind()] || made[roleOf(s.Step.Object)] {
+		if s.Problem != nil || gone || kinds[s.Step.Object.GroupVersionKind().GroupKind()] || made[RoleOf(s.Step.Object)] {
 			continue
 		}
 		out = append(out, s)
 	}
 	return out
-}
-
-// roleOf describes, as apply.Describe does, the role that a binding refers to; "" for anything else.
-func roleOf(obj *unstructured.Unstructured) string {
-	if obj.GetKind() != "RoleBinding" && obj.GetKind() != "ClusterRoleBinding" {
-		return ""
-	}
-	role := &unstructured.Unstructured{}
-	kind, _, _ := unstructured.NestedString(obj.Object, "roleRef", "kind")
-	name, _, _ := unstructured.NestedString(obj.Object, "roleRef", "name")
-	role.SetKind(kind)
-	role.SetName(name)
-	if kind == "Role" {
-		role.SetNamespace(obj.GetNamespace())
-	}
-	return apply.Describe(role)
 }

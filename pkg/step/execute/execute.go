@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/pkg/lib/apply"
+	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/rbac"
 	"github.com/remit-olm/remit/pkg/step"
 )
@@ -34,6 +35,9 @@ type Executor struct {
 	RBAC rbac.Listers
 	// Pruned notes what was removed from the objects of steps; nil removes nothing.
 	Pruned Pruned
+
+	// rendered are the bindings of the plan.
+	rendered []*unstructured.Unstructured
 
 	// apis are the APIServices of the cluster, where the plan has CustomResourceDefinitions.
 	apis []apiregistrationv1.APIService
@@ -58,6 +62,11 @@ func (e *Executor) Gather(ctx context.Context, steps []step.Step) ([]State, erro
 	if err := e.gatherAPIs(ctx, steps); err != nil {
 		return nil, err
 	}
+	for _, s := range steps {
+		if IsBinding(s.Object) {
+			e.rendered = append(e.rendered, s.Object)
+		}
+	}
 	states := make([]State, 0, len(steps))
 	planned := PlannedKinds(steps)
 	for _, s := range steps {
@@ -71,7 +80,7 @@ func (e *Executor) Gather(ctx context.Context, steps []step.Step) ([]State, erro
 		case err != nil:
 			return nil, err
 		default:
-			state.Problem = e.check(state)
+			state.Problem = e.check(ctx, state)
 		}
 		if live != nil && s.IsCSV() {
 			e.csvs[client.ObjectKeyFromObject(live)] = live.GetUID()
@@ -88,7 +97,7 @@ func (e *Executor) live(ctx context.Context, s step.Step) (*unstructured.Unstruc
 	return apply.Live(ctx, e.Account, s.Object)
 }
 
-func (e *Executor) check(s State) error {
+func (e *Executor) check(ctx context.Context, s State) error {
 	if s.Step.IsCRD() {
 		if s.Live != nil && s.Step.Owner.Owns(s.Live) {
 			if err := losesVersion(s.Live, s.Step.Object); err != nil {
@@ -102,10 +111,24 @@ func (e *Executor) check(s State) error {
 			return err
 		}
 	}
-	if s.Live == nil {
-		return Awaited(e.RBAC, s.Step.Object, s.Step.Owner)
+	if err := apply.Check(s.Live, s.Step.Object, s.Step.Owner); err != nil {
+		return err
 	}
-	return apply.Check(s.Live, s.Step.Object, s.Step.Owner)
+	return e.awaited(ctx, s)
+}
+
+// awaited looks at the roles that are rendered from a CSV's permissions. Those that a bundle brings are for people to bind.
+func (e *Executor) awaited(ctx context.Context, s State) error {
+	if !rendered(s) {
+		return nil
+	}
+	return e.roles(s).Awaited(ctx, s.Live, s.Step.Object)
+}
+
+func rendered(s State) bool { return s.Step.Object.GetLabels()[names.LabelPermissionsHash] != "" }
+
+func (e *Executor) roles(s State) Roles {
+	return Roles{RBAC: e.RBAC, Owner: s.Step.Owner, Rendered: e.rendered, Live: e.Facts}
 }
 
 // Done is a step that is done: the status to show, Present where nothing had to be written and Created where
@@ -115,8 +138,21 @@ type Done struct {
 	Live   *unstructured.Unstructured
 }
 
-// Do makes the step's object be as desired.
+// Do makes the step's object be as desired. It looks again at who waits for a role: steps before it may have taken long.
 func (e *Executor) Do(ctx context.Context, s State) (Done, error) {
+	if err := e.awaited(ctx, s); err != nil {
+		return Done{Status: operatorsv1alpha1.StepStatusUnknown}, err
+	}
+	if rendered(s) {
+		var err error
+		if s.Live, err = e.roles(s).refill(ctx, e.Account, s.Live, e.owned(s.Step)); err != nil {
+			return Done{Status: operatorsv1alpha1.StepStatusUnknown}, err
+		}
+	}
+	return e.write(ctx, s)
+}
+
+func (e *Executor) write(ctx context.Context, s State) (Done, error) {
 	desired := e.owned(s.Step)
 	writer := e.Account
 	if s.Step.IsCRD() {

@@ -28,6 +28,6 @@ func TestAnObjectWithTheLabelsOfAnotherInstallIsInTheWay(t *testing.T) {
 		"OLM's":             {"olm.managed": "true", "olm.owner": "demo.v1.0.0", "olm.owner.namespace": "ns"},
 	} {
 		s := State{Step: step.Step{Object: object(nil), Owner: owner("demo")}, Live: object(labels)}
-		require.True(t, apply.IsCollision((&Executor{}).check(s)), name)
+		require.True(t, apply.IsCollision((&Executor{}).check(t.Context(), s)), name)
 	}
 }

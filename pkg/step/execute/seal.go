@@ -1,0 +1,104 @@
+package execute
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/pkg/lib/apply"
+)
+
+// maxBindings bounds how many RoleBindings of a namespace are looked at before a Role is filled, and maxUnseen how many of them
+// the cache may not know yet.
+const (
+	maxBindings = 10_000
+	maxUnseen   = 100
+	pageSize    = 100
+)
+
+// refill gives a Role back the rules that somebody took from it. While it had none, anyone could bind it. So it first gets rules
+// for an object that does not exist, which nobody else may bind either; then all bindings are known, and the check is final.
+func (r Roles) refill(ctx context.Context, c client.Client, live, role *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	if r.Live == nil || role.GetKind() != "Role" || live == nil || !r.RBAC.Readable() || sameRules(live, role) {
+		return live, nil
+	}
+	if sealed, ok := sealedFor(role); ok {
+		var err error
+		if _, live, err = apply.From(ctx, c, live, sealed, r.Owner); err != nil {
+			return nil, err
+		}
+	}
+	if err := r.judgeUnseen(ctx, role); err != nil {
+		return nil, err
+	}
+	return live, r.Awaited(ctx, live, role)
+}
+
+// judgeUnseen judges the bindings of a Role that the cache does not have as they are now.
+func (r Roles) judgeUnseen(ctx context.Context, role *unstructured.Unstructured) error {
+	unseen, err := r.unseen(ctx, role.GetNamespace())
+	if err != nil {
+		return err
+	}
+	for _, b := range unseen {
+		_, _ = r.RBAC.RoleBindings.RoleBindings(b.Namespace).Get(b.Name) // its event wakes who asks
+		if b.RoleRef.Kind == "Role" && b.RoleRef.Name == role.GetName() && len(b.Subjects) > 0 {
+			if err := r.judge(ctx, b, role); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// sealedFor narrows all rules of a role to a name that nobody has permissions for. ok is false where nothing is left: rules with
+// names of their own cannot be narrowed.
+func sealedFor(role *unstructured.Unstructured) (sealed *unstructured.Unstructured, ok bool) {
+	sealed = role.DeepCopy()
+	rules, _, _ := unstructured.NestedSlice(sealed.Object, "rules")
+	var narrow []any
+	nobody := "remit:sealed:" + rand.Text()
+	for _, rule := range rules {
+		fields, isMap := rule.(map[string]any)
+		if !isMap || fields["resourceNames"] != nil || fields["nonResourceURLs"] != nil {
+			continue
+		}
+		fields["resourceNames"] = []any{nobody}
+		narrow = append(narrow, fields)
+	}
+	sealed.Object["rules"] = narrow
+	return sealed, len(narrow) > 0
+}
+
+// unseen returns the RoleBindings of a namespace that the cache does not have as they are now.
+func (r Roles) unseen(ctx context.Context, namespace string) ([]*rbacv1.RoleBinding, error) {
+	var out []*rbacv1.RoleBinding
+	known := r.RBAC.Quiet().RoleBindings.RoleBindings(namespace)
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(rbacv1.SchemeGroupVersion.WithKind("RoleBindingList"))
+	for n := 0; n == 0 || list.Continue != ""; n += pageSize {
+		if err := r.Live.List(ctx, list, client.InNamespace(namespace), client.Limit(pageSize), client.Continue(list.Continue)); err != nil {
+			return nil, fmt.Errorf("list RoleBindings of namespace %q: %w", namespace, err)
+		}
+		for i := range list.Items {
+			item := &list.Items[i]
+			if cached, err := known.Get(item.Name); err == nil && cached.UID == item.UID && cached.ResourceVersion == item.ResourceVersion {
+				continue
+			}
+			b := &rbacv1.RoleBinding{}
+			if err := r.Live.Get(ctx, client.ObjectKeyFromObject(item), b); client.IgnoreNotFound(err) != nil {
+				return nil, fmt.Errorf("get RoleBinding %s: %w", client.ObjectKeyFromObject(item), err)
+			}
+			out = append(out, b)
+		}
+		if len(out) > maxUnseen || n > maxBindings {
+			return nil, fmt.Errorf("namespace %q has too many RoleBindings, or they change too fast, to look at all of them", namespace)
+		}
+	}
+	return out, nil
+}
