@@ -10,7 +10,8 @@ import (
 )
 
 // MaxIdentities is how many ServiceAccounts of one namespace are looked at for a need of Identities. Where there are
-// more, or RBAC may not be read, the account must be allowed to act as every ServiceAccount of the cluster.
+// more, they hold more than rbac.MaxHeld together that the account does not, or RBAC may not be read, the account must be
+// allowed to act as every ServiceAccount of the cluster.
 const MaxIdentities = 200
 
 // Identities are those who may be met: who has to cover them, what they hold, and the names of a namespace's
@@ -25,7 +26,7 @@ type Identities struct {
 // does not, once for each namespace.
 func (i Identities) Resolve(needs []Need) ([]Need, error) {
 	out := make([]Need, 0, len(needs))
-	known := map[string]bool{}
+	known, left := map[string]bool{}, rbac.MaxHeld
 	for _, n := range needs {
 		if !n.Identities {
 			out = append(out, n)
@@ -35,16 +36,20 @@ func (i Identities) Resolve(needs []Need) ([]Need, error) {
 			continue
 		}
 		known[n.Namespace] = true
-		more, err := i.resolve(n)
+		more, err := i.resolve(n, left)
 		if err != nil {
 			return nil, err
+		}
+		for _, m := range more {
+			left -= rbac.Lengths(m.Rules)
 		}
 		out = append(out, more...)
 	}
 	return out, nil
 }
 
-func (i Identities) resolve(n Need) ([]Need, error) {
+// resolve returns needs of at most so many values.
+func (i Identities) resolve(n Need, left int) ([]Need, error) {
 	names, err := i.In(n.Namespace)
 	if err != nil {
 		return nil, err
@@ -66,6 +71,9 @@ func (i Identities) resolve(n Need) ([]Need, error) {
 		for _, scope := range uncovered {
 			if scope.Namespace == key.Namespace { // what it has everywhere is a scope of its own
 				scope.Rules = rbac.Missing(everywhere, scope.Rules)
+			}
+			if left -= rbac.Lengths(scope.Rules); left < 0 {
+				return []Need{anyIdentity(n)}, nil
 			}
 			if len(scope.Rules) > 0 {
 				out = append(out, holds(n, key, scope))

@@ -1,9 +1,12 @@
 package preflight
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	rbacv1listers "k8s.io/client-go/listers/rbac/v1"
 	"k8s.io/client-go/tools/cache"
 
@@ -29,4 +32,39 @@ func TestTheServiceAccountsOfANamespaceAreLookedAtOnce(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []string{"t1", "t2"}, asked)
 	require.Len(t, out, 500, "other needs stay")
+}
+
+// What 200 ServiceAccounts hold beyond the account is remembered for each of them.
+func TestWhatTheServiceAccountsHoldTogetherIsLimited(t *testing.T) {
+	store := func() cache.Indexer {
+		return cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
+	}
+	none, roles, bindings := store(), store(), store()
+	large := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: "t1", Name: "large"}}
+	for n := range rbac.MaxHeld / 30 {
+		large.Rules = append(large.Rules, rbacv1.PolicyRule{Verbs: []string{fmt.Sprint("v", n)}, APIGroups: []string{""}, Resources: []string{fmt.Sprint("r", n)}})
+	}
+	require.NoError(t, roles.Add(large))
+	binding := &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "t1", Name: "large"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "large"},
+	}
+	var names []string
+	i := Identities{Account: bounded, RBAC: rbac.Listers{
+		Roles: rbacv1listers.NewRoleLister(roles), RoleBindings: rbacv1listers.NewRoleBindingLister(bindings),
+		ClusterRoles: rbacv1listers.NewClusterRoleLister(none), ClusterRoleBindings: rbacv1listers.NewClusterRoleBindingLister(none),
+	}, In: func(string) ([]string, error) { return names, nil }}
+	resolved := func(accounts int) []Need {
+		for len(names) < accounts {
+			names = append(names, fmt.Sprint("sa", len(names)))
+			binding.Subjects = append(binding.Subjects, rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: "t1", Name: names[len(names)-1]})
+		}
+		require.NoError(t, bindings.Update(binding))
+		out, err := i.Resolve([]Need{{Namespace: "t1", Identities: true}, {Namespace: "t2", Identities: true}})
+		require.NoError(t, err)
+		return out
+	}
+	require.Len(t, resolved(9), 9)
+	most := resolved(40)
+	require.Len(t, most, 1)
+	require.Equal(t, []string{"serviceaccounts/token"}, most[0].Rules[0].Resources)
 }

@@ -70,6 +70,8 @@ type Report struct {
 	Changes []Change
 	// Blind says that RBAC could not be read, or not all of it: no change of it will be noticed.
 	Blind bool
+	// TooMuch says that the account holds more than is looked at. A change of that will be noticed.
+	TooMuch *rbac.TooMuchError
 	// Begun says that a part of the plan was written before.
 	Begun bool
 	// InUse warns of roles that have the name of one of the grant's and are something else.
@@ -112,17 +114,27 @@ func Examine(account types.NamespacedName, needs []Need, holding func(namespace 
 		}
 		if scopes[n.Namespace] == nil {
 			h := holding(n.Namespace)
-			scopes[n.Namespace] = &held{Holding: h, set: rbac.NewSet(h.Rules)}
+			scopes[n.Namespace] = &held{Holding: h, set: h.Set()}
 		}
 		report.add(n, scopes[n.Namespace])
 	}
 	for _, namespace := range slices.Sorted(maps.Keys(scopes)) {
 		report.Notes = append(report.Notes, scopes[namespace].notes()...)
-		report.Blind = report.Blind || len(scopes[namespace].Unread) > 0
+		report.unread(scopes[namespace].Unread)
 	}
 	slices.Sort(report.Notes)
 	report.Notes = slices.Compact(report.Notes)
 	return report
+}
+
+func (r *Report) unread(errs []error) {
+	var tooMuch *rbac.TooMuchError
+	switch err := errors.Join(errs...); {
+	case errors.As(err, &tooMuch):
+		r.TooMuch = tooMuch
+	case err != nil:
+		r.Blind = true
+	}
 }
 
 // held is what an account holds in a scope, ready to be asked about.

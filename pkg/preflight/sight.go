@@ -20,6 +20,7 @@ type Sight struct {
 func (s Sight) Gettable(ctx context.Context, account scoped.Account, namespaces []string) ([]string, error) {
 	subject := rbac.ServiceAccount(account.Namespace, account.Name)
 	seen, err := s.RBAC.Gettable(subject, namespaces)
+	err = HoldsTooMuch(account, err)
 	if !errors.Is(err, rbac.ErrUnreadable) {
 		return seen, err
 	}

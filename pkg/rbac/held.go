@@ -7,8 +7,6 @@ import (
 	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	rbacv1listers "k8s.io/client-go/listers/rbac/v1"
 )
 
@@ -63,7 +61,7 @@ type Holding struct {
 	Rules []rbacv1.PolicyRule
 	// Dangling are bindings of the subject whose role does not exist: they give nothing until it does.
 	Dangling []Dangling
-	// Unread are lookups that failed: the subject may hold more than Rules.
+	// Unread are lookups that failed, or a *TooMuchError: the subject may hold more than Rules.
 	Unread []error
 
 	set *Set
@@ -85,7 +83,7 @@ func (d Dangling) String() string {
 
 // Held returns the rules that the subject holds in a namespace, those of the whole cluster included,
 // or only the latter for ClusterScope. A binding whose role does not exist gives nothing; the error is
-// of lookups that failed, and the rules may then be too few.
+// of lookups that failed, or a *TooMuchError, and the rules may then be too few.
 func (l Listers) Held(s Subject, namespace string) ([]rbacv1.PolicyRule, error) {
 	h := l.gather(s, namespace, everyBinding)
 	return h.Rules, errors.Join(h.Unread...)
@@ -105,48 +103,6 @@ func (h Holding) Set() Set {
 		return NewSet(h.Rules)
 	}
 	return *h.set
-}
-
-// everyBinding counts all bindings.
-func everyBinding(Binding) bool { return true }
-
-// gather takes the rules of the bindings that name the subject and count.
-func (l Listers) gather(s Subject, namespace string, counts func(Binding) bool) Holding {
-	h := Holding{Namespace: namespace}
-	clusterBindings, err := clusterRoleBindingsFor(l.ClusterRoleBindings, s)
-	if err != nil {
-		h.Unread = append(h.Unread, fmt.Errorf("list ClusterRoleBindings: %w", err))
-	}
-	for _, b := range clusterBindings {
-		if applies(b.Subjects, s, ClusterScope) && counts(b) {
-			h.add(l, b.RoleRef, b.ObjectMeta)
-		}
-	}
-	if namespace == ClusterScope {
-		return h
-	}
-	bindings, err := roleBindingsFor(l.RoleBindings, namespace, s)
-	if err != nil {
-		h.Unread = append(h.Unread, fmt.Errorf("list RoleBindings of namespace %q: %w", namespace, err))
-	}
-	for _, b := range bindings {
-		if applies(b.Subjects, s, namespace) && counts(b) {
-			h.add(l, b.RoleRef, b.ObjectMeta)
-		}
-	}
-	return h
-}
-
-// add takes the rules of a binding's role.
-func (h *Holding) add(l Listers, ref rbacv1.RoleRef, binding metav1.ObjectMeta) {
-	rules, err := l.RulesOf(ref, binding.Namespace)
-	switch {
-	case apierrors.IsNotFound(err):
-		h.Dangling = append(h.Dangling, Dangling{Namespace: binding.Namespace, Binding: binding.Name, Role: ref})
-	case err != nil:
-		h.Unread = append(h.Unread, err)
-	}
-	h.Rules = append(h.Rules, rules...)
 }
 
 // RulesOf returns the rules of the role that a binding in the namespace refers to. The error is a

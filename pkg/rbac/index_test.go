@@ -136,7 +136,7 @@ func BenchmarkHeld(b *testing.B) {
 		b.Run(fmt.Sprint(n, "-bindings-of-each-kind"), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if held, err := l.Held(ServiceAccount("ns7", "acct7"), "ns7"); err != nil || len(held) != 2 {
+				if held, err := l.Held(ServiceAccount("ns7", "acct7"), "ns7"); err != nil || len(held) != 1 {
 					b.Fatal(held, err)
 				}
 			}

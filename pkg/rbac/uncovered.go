@@ -27,7 +27,8 @@ func (l Listers) Uncovered(subject, by Subject) ([]Scoped, error) {
 	return l.UncoveredOf(subject, by, everyBinding)
 }
 
-// UncoveredOf is Uncovered of what those bindings give that count. Groups that both are in give both the same.
+// UncoveredOf is Uncovered of what those bindings give that count. Groups that both are in give both the same. The error is a
+// *TooMuchError where there is more than MaxHeld of it, in one scope or in all.
 func (l Listers) UncoveredOf(subject, by Subject, counts func(Binding) bool) ([]Scoped, error) {
 	subject.Groups = slices.DeleteFunc(slices.Clone(subject.Groups), func(g string) bool { return slices.Contains(by.Groups, g) })
 	scopes, err := l.Reach(subject)
@@ -35,6 +36,7 @@ func (l Listers) UncoveredOf(subject, by Subject, counts func(Binding) bool) ([]
 		return nil, err
 	}
 	var out []Scoped
+	all := 0
 	for _, scope := range scopes {
 		has := l.gather(subject, scope, counts)
 		if err := errors.Join(has.Unread...); err != nil {
@@ -47,7 +49,11 @@ func (l Listers) UncoveredOf(subject, by Subject, counts func(Binding) bool) ([]
 		if err != nil {
 			return nil, err
 		}
-		if missing := Missing(may, has.Rules); len(missing) > 0 {
+		missing := Missing(may, has.Rules)
+		if all += Lengths(missing); all > MaxHeld {
+			return nil, &TooMuchError{User: subject.User, Anywhere: true}
+		}
+		if len(missing) > 0 {
 			out = append(out, Scoped{Namespace: scope, Rules: missing})
 		}
 	}

@@ -21,12 +21,12 @@ import (
 var told = []struct{ page, dir, names string }{
 	{"catalogsource", apiDir, `^CatalogSource\w+Error$`},
 	{"operatorgroup", "pkg/controller/operatorgroup", `^(Reason|MultipleOperatorGroup|OperatorGroupServiceAccount|AccountUsable|AccountChanged|TargetsKnown|TargetNotAllowed)`},
-	{"operatorgroup", "pkg/lib/scoped", `^(NoAccount|AccountNameInvalid|AccountMissing|AccountNotEnrolled)$`},
+	{"operatorgroup", "pkg/lib/scoped", `^(NoAccount|AccountNameInvalid|AccountMissing|AccountNotEnrolled|AccountHoldsTooMuch)$`},
 	{"subscription", "pkg/controller/subscription", `^(reason|type)`},
 	{"subscription", "pkg/resolver", `^(ConstraintsNotSatisfiable|ErrorPreventedResolution|NoUpgradeInChannel|UpgradeClashes)$`},
 	{"installplan", "pkg/controller/installplan", `^(reason|type)`},
 	{"clusterserviceversion", "pkg/controller/csv", `^(reason|phase)`},
-	{"clusterserviceversion", "pkg/lib/scoped", `^Account(NameInvalid|Missing|NotEnrolled|Changed)$`},
+	{"clusterserviceversion", "pkg/lib/scoped", `^Account(NameInvalid|Missing|NotEnrolled|Changed|HoldsTooMuch)$`},
 }
 
 // apiDir stands for the folder of the API module's v1alpha1.

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/test/escape/forge"
 )
 
@@ -80,6 +81,21 @@ func (s *scene) bindingOfMany() *rbacv1.RoleBinding {
 		rb.Subjects = append(rb.Subjects, rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: s.Namespace, Name: fmt.Sprintf("%05d", i)})
 	}
 	return rb
+}
+
+// bindOften makes a Role of so many rules and binds it to the account again and again.
+func (s *scene) bindOften(c client.Client, name string, rules, bindings int) {
+	s.T.Helper()
+	big := &rbacv1.Role{ObjectMeta: s.Meta(name)}
+	for range rules {
+		big.Rules = append(big.Rules, rule("", "pods", "get"))
+	}
+	require.NoError(s.T, c.Create(s.T.Context(), big))
+	for i := range bindings {
+		require.NoError(s.T, c.Create(s.T.Context(), &rbacv1.RoleBinding{ObjectMeta: s.Meta(fmt.Sprint(name, i)),
+			RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name},
+			Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: s.Namespace, Name: accountName}}}))
+	}
 }
 
 // heavies are rows about single objects and answers that are large, or change all the time.
@@ -172,6 +188,16 @@ func heavies() []row {
 			}
 			s.neighborReady()
 			require.Less(s.T, s.catalogProgram().Peak()>>20, maxDecoding>>20, "MiB of memory")
+		}},
+		{number: "208", title: "a Role of 50,000 rules that is bound sixty times, and one more", holds: p0(), play: func(s *scene) {
+			mallory := s.mallory()
+			s.bindOften(mallory, "big", 50_000, 60)
+			s.install(bundleOf(csv()))
+			s.Succeeded(probeCSV)
+			s.bindOften(mallory, "more", 20_000, 1)
+			s.GroupSays(groupName, "AccountUsable", metav1.ConditionFalse, string(scoped.AccountHoldsTooMuch), "more than 200000")
+			require.NoError(s.T, mallory.Delete(s.T.Context(), &rbacv1.RoleBinding{ObjectMeta: s.Meta("more0")}))
+			s.GroupSays(groupName, "AccountUsable", metav1.ConditionTrue, "Enrolled", "")
 		}},
 	}
 }

@@ -76,6 +76,24 @@ func bytes() []Mutant {
 			Killer: unit("pkg/rbac", "TestOneThatLooksUpVeryMuchIsRememberedInAFixedSpace"),
 		},
 		{
+			Name: "a-role-is-taken-for-each-binding", Rule: 8, File: "pkg/rbac/gather.go",
+			Old:    "	if !known {",
+			New:    "	if !known || true {",
+			Killer: unit("pkg/rbac", "TestARoleIsTakenOnceHoweverManyBindingsThereAre"),
+		},
+		{
+			Name: "any-number-of-rules-is-gathered", Rule: 8, File: "pkg/rbac/gather.go",
+			Old:    "g.values += Lengths(rules); g.values > MaxHeld {",
+			New:    "g.values += 0 * Lengths(rules); g.values > MaxHeld {",
+			Killer: unit("pkg/rbac", "TestHowMuchIsGatheredIsLimited"),
+		},
+		{
+			Name: "any-number-of-rules-of-others-is-kept", Rule: 8, File: "pkg/preflight/identities.go",
+			Old:    "; left < 0 {",
+			New:    "; false {",
+			Killer: unit("pkg/preflight", "TestWhatTheServiceAccountsHoldTogetherIsLimited"),
+		},
+		{
 			Name: "a-namespace-takes-all-workers", Rule: 8, File: "pkg/lib/fairqueue/turns.go",
 			Old:    "case len(g.waiting) == 0 || g.working >= t.limits.Share:",
 			New:    "case len(g.waiting) == 0:",

@@ -2,6 +2,7 @@ package csv
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -52,6 +53,11 @@ func (s *scope) cover(sa *corev1.ServiceAccount, demands []demand) (coverage, er
 		}
 		for _, namespace := range d.scopes {
 			missing, err := s.checker.MissingRules(sa, namespace, d.rules)
+			if tooMuch := (*rbac.TooMuchError)(nil); errors.As(err, &tooMuch) {
+				out.missing = append(out.missing, oneLine(tooMuch))
+				clear(held)
+				continue
+			}
 			if err != nil {
 				return coverage{}, err
 			}

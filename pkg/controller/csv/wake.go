@@ -19,6 +19,7 @@ import (
 	"github.com/remit-olm/remit/pkg/install/serving"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
+	"github.com/remit-olm/remit/pkg/preflight"
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
@@ -165,7 +166,7 @@ func (r *Reconciler) looking(req ctrl.Request) (*Reconciler, func()) {
 func (r *Reconciler) followRights(s *scope) error {
 	for _, namespace := range append(s.ruleScopes(), s.csv.Namespace) {
 		if _, err := r.rbac.Held(rbac.ServiceAccount(s.account.Namespace, s.account.Name), namespace); err != nil {
-			return err
+			return preflight.HoldsTooMuch(s.account, err)
 		}
 	}
 	return nil

@@ -49,6 +49,9 @@ func preflightPlan(ctx context.Context, s *run) (flow.Outcome, error) {
 		return flow.Outcome{}, err
 	}
 	s.findings = preflight.Examine(s.account.Key(), needs, s.holding)
+	if s.findings.TooMuch != nil {
+		return waitForAccount(preflight.HoldsTooMuch(s.account, s.findings.TooMuch))
+	}
 	s.findings = s.reconciler.confirmer.Confirm(ctx, s.key().String(), s.findings)
 	s.findings.Begun = s.begun()
 	if err := s.findings.NoteLeftOut(s.steps); err != nil {

@@ -31,6 +31,7 @@ const (
 	ReasonNotNamed         = "NoServiceAccountNamed"
 	ReasonUsable           = "Enrolled"
 	ReasonNotEnrolled      = string(scoped.AccountNotEnrolled)
+	ReasonTooMuch          = string(scoped.AccountHoldsTooMuch)
 	ReasonSame             = "Unchanged"
 	ReasonGone             = "AccountGone"
 	ReasonRecreated        = "AccountRecreated"

@@ -122,16 +122,23 @@ func (r *Reconciler) gather(ctx context.Context, group *operatorsv1.OperatorGrou
 	if f.NotEnrolled, err = r.enrolment.Missing(r.rbac, account); err != nil {
 		return f, err
 	}
-	if f.Siblings > 0 {
-		return f, nil // nothing is installed for any of them
+	if f.Siblings > 0 || f.TooMany != nil || f.TooMuch != nil {
+		return f, nil // nothing is installed
 	}
 	f.Barren, err = r.barren(group.Namespace, account, f.Targets)
+	if err = preflight.HoldsTooMuch(account, err); scoped.ReasonOf(err) != "" {
+		errors.As(err, &f.TooMuch)
+		return f, nil
+	}
 	return f, err
 }
 
 // barren are the targets in which the account holds no more than every ServiceAccount of its namespace.
 func (r *Reconciler) barren(own string, account scoped.Account, targets []string) ([]string, error) {
 	subject := rbac.ServiceAccount(account.Namespace, account.Name)
+	if _, err := r.rbac.Held(subject, own); err != nil {
+		return nil, fmt.Errorf("rules held by %s: %w", subject.User, err)
+	}
 	var out []string
 	for _, namespace := range targets {
 		if namespace == own || namespace == scoped.AllNamespaces {
@@ -167,6 +174,9 @@ func (r *Reconciler) gatherTargets(ctx context.Context, f *Facts) error {
 		return err
 	case scoped.TooManyTargets:
 		errors.As(err, &f.TooMany)
+		return nil
+	case scoped.AccountHoldsTooMuch:
+		errors.As(err, &f.TooMuch)
 		return nil
 	default:
 		return nil // gather finds out the same of the account

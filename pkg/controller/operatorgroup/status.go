@@ -29,6 +29,8 @@ type Facts struct {
 	// Account is set where there is one; otherwise Problem says why there is none.
 	Account scoped.Account
 	Problem *scoped.Error
+	// TooMuch says that the account holds more than is looked at.
+	TooMuch *scoped.Error
 	// NotEnrolled are the users of Remit's programs that may not request the account's token.
 	NotEnrolled []string
 }
@@ -74,6 +76,8 @@ func usable(f Facts) metav1.Condition {
 	switch {
 	case f.Problem != nil:
 		return no(AccountUsable, string(f.Problem.Reason), f.Problem.Message)
+	case f.TooMuch != nil:
+		return no(AccountUsable, ReasonTooMuch, f.TooMuch.Message)
 	case len(f.NotEnrolled) > 0:
 		return no(AccountUsable, ReasonNotEnrolled, enrolHelp(f.Account, f.NotEnrolled))
 	case f.Account.Default:
@@ -95,6 +99,8 @@ func targets(f Facts) metav1.Condition {
 		return yes(TargetsKnown, ReasonAll, "")
 	case f.Problem != nil:
 		return no(TargetsKnown, ReasonNoAccountYet, "spec.selector selects no namespaces, as there is no account that may get any: "+f.Problem.Message)
+	case f.TooMuch != nil && len(f.Targets) == 0:
+		return no(TargetsKnown, ReasonNoAccountYet, "spec.selector selects no namespaces: "+f.TooMuch.Message)
 	}
 	return yes(TargetsKnown, ReasonSelected, fmt.Sprintf("only namespaces that ServiceAccount %s may get are selected", f.Account.Key()))
 }
@@ -102,7 +108,7 @@ func targets(f Facts) metav1.Condition {
 // allowed is for people only: what an account may do in a target the API server says at each write.
 func allowed(f Facts) metav1.Condition {
 	switch {
-	case f.Problem != nil:
+	case f.Problem != nil || f.TooMuch != nil:
 		return metav1.Condition{Type: TargetNotAllowed, Status: metav1.ConditionUnknown, Reason: ReasonNoAccountYet}
 	case f.Siblings > 0:
 		return metav1.Condition{Type: TargetNotAllowed, Status: metav1.ConditionUnknown, Reason: ReasonMultiple}

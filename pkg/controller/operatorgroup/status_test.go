@@ -3,18 +3,21 @@ package operatorgroup
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
 	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	rbacv1listers "k8s.io/client-go/listers/rbac/v1"
+	toolscache "k8s.io/client-go/tools/cache"
 	clocktesting "k8s.io/utils/clock/testing"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -165,7 +168,11 @@ func TestNothingIsWrittenWhenNothingChanged(t *testing.T) {
 	sa := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "t1", Name: "acct", UID: "one"}}
 	c := fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(og).WithObjects(og, sa).Build()
 	clock := clocktesting.NewFakePassiveClock(time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC))
-	r, err := New(Options{Client: c, RBAC: rbac.Listers{Roles: rbacv1listers.NewRoleLister(nil)}, Enrolment: enrolled{}, Clock: clock})
+	roles, bindings := store(), store()
+	r, err := New(Options{Client: c, RBAC: rbac.Listers{
+		Roles: rbacv1listers.NewRoleLister(roles), RoleBindings: rbacv1listers.NewRoleBindingLister(bindings),
+		ClusterRoles: rbacv1listers.NewClusterRoleLister(store()), ClusterRoleBindings: rbacv1listers.NewClusterRoleBindingLister(store()),
+	}, Enrolment: enrolled{}, Clock: clock})
 	require.NoError(t, err)
 
 	read := func() *operatorsv1.OperatorGroup {
@@ -180,6 +187,25 @@ func TestNothingIsWrittenWhenNothingChanged(t *testing.T) {
 	require.NotNil(t, first.Status.LastUpdated)
 	clock.SetTime(clock.Now().Add(time.Hour))
 	require.Equal(t, first.ResourceVersion, read().ResourceVersion)
+	require.Equal(t, metav1.ConditionTrue, condition(t, first.Status, AccountUsable).Status)
+
+	// An account that holds more than is looked at is not usable until that changes.
+	names := slices.Repeat([]string{"a"}, rbac.MaxHeld)
+	require.NoError(t, roles.Add(&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: "t1", Name: "large"}, Rules: []rbacv1.PolicyRule{{
+		Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"pods"}, ResourceNames: names,
+	}}}))
+	binding := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "t1", Name: "large"}, RoleRef: rbacv1.RoleRef{Kind: "Role", Name: "large"},
+		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: "t1", Name: "acct"}}}
+	require.NoError(t, bindings.Add(binding))
+	usable := condition(t, read().Status, AccountUsable)
+	require.Equal(t, ReasonTooMuch, usable.Reason)
+	require.Contains(t, usable.Message, "the roles that are bound to ServiceAccount t1/acct have more than 200000 verbs")
+	require.NoError(t, bindings.Delete(binding))
+	require.Equal(t, metav1.ConditionTrue, condition(t, read().Status, AccountUsable).Status)
+}
+
+func store() toolscache.Indexer {
+	return toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc})
 }
 
 // What a second OperatorGroup, or one of very many targets, would ask of RBAC is not asked: these listers would panic.

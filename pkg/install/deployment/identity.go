@@ -1,6 +1,7 @@
 package deployment
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -122,6 +123,9 @@ func (by Bound) inherited(at time.Time) func(rbac.Binding) bool {
 func (by Bound) excessOf(key types.NamespacedName, listers rbac.Listers, counts func(rbac.Binding) bool) ([]string, error) {
 	subject := rbac.ServiceAccount(key.Namespace, key.Name)
 	uncovered, err := listers.UncoveredOf(subject, rbac.ServiceAccount(by.Account.Namespace, by.Account.Name), counts)
+	if tooMuch := (*rbac.TooMuchError)(nil); errors.As(err, &tooMuch) {
+		return []string{fmt.Sprintf("roles of more than %d verbs, API groups, resources, names and URLs, which are not looked at", rbac.MaxHeld)}, nil
+	}
 	if err != nil {
 		return nil, err
 	}

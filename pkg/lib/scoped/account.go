@@ -49,6 +49,8 @@ const (
 	TooManyTargets Reason = "TooManyTargets"
 	// AccountNotEnrolled: Remit may not mint a token for it.
 	AccountNotEnrolled Reason = "AccountNotEnrolled"
+	// AccountHoldsTooMuch: more roles are bound to it than are looked at.
+	AccountHoldsTooMuch Reason = "AccountHoldsTooMuch"
 	// AccountChanged: it was deleted and created again since it was looked up.
 	AccountChanged Reason = "AccountChanged"
 )

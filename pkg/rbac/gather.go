@@ -1,0 +1,126 @@
+package rbac
+
+import (
+	"fmt"
+	"strings"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// MaxHeld bounds how many values (verbs, API groups, resources, names and URLs) the roles have that are gathered for one
+// subject. It is what MaxAtoms combinations take, each written as a rule of its own. Memory is taken for each value.
+const MaxHeld = 4 * MaxAtoms
+
+// TooMuchError says that the roles of a subject have more than MaxHeld values: what it holds is not known. It is an
+// ErrUnreadable.
+type TooMuchError struct {
+	// User is the subject's, or its groups.
+	User string
+	// Namespace is the scope; ClusterScope for the whole cluster.
+	Namespace string
+	// Anywhere is set where it is all scopes together.
+	Anywhere bool
+}
+
+func (e *TooMuchError) Error() string {
+	where := "in namespace " + e.Namespace
+	switch {
+	case e.Anywhere:
+		where = "in all namespaces together"
+	case e.Namespace == ClusterScope:
+		where = "in the whole cluster"
+	}
+	return fmt.Sprintf("the roles that are bound to %s %s have more than %d verbs, API groups, resources, names and URLs, and no more are looked at", e.User, where, MaxHeld)
+}
+
+// Is makes it an ErrUnreadable.
+func (e *TooMuchError) Is(target error) bool { return target == ErrUnreadable }
+
+func tooMuch(s Subject, namespace string) *TooMuchError {
+	user := s.User
+	if user == "" {
+		user = strings.Join(s.Groups, ", ")
+	}
+	return &TooMuchError{User: user, Namespace: namespace}
+}
+
+// everyBinding counts all bindings.
+func everyBinding(Binding) bool { return true }
+
+// gather takes the rules of the roles to which bindings that count bind the subject, each role once: there may be very many
+// bindings of one role.
+func (l Listers) gather(s Subject, namespace string, counts func(Binding) bool) Holding {
+	g := gathering{listers: l, Holding: Holding{Namespace: namespace}}
+	taken := map[rbacv1.RoleRef]bool{}
+	clusterBindings, err := clusterRoleBindingsFor(l.ClusterRoleBindings, s)
+	if err != nil {
+		g.Unread = append(g.Unread, fmt.Errorf("list ClusterRoleBindings: %w", err))
+	}
+	for _, b := range clusterBindings {
+		if g.values <= MaxHeld && applies(b.Subjects, s, ClusterScope) && counts(b) {
+			g.add(taken, &b.RoleRef, &b.ObjectMeta)
+		}
+	}
+	if namespace == ClusterScope {
+		return g.result(s)
+	}
+	bindings, err := roleBindingsFor(l.RoleBindings, namespace, s)
+	if err != nil {
+		g.Unread = append(g.Unread, fmt.Errorf("list RoleBindings of namespace %q: %w", namespace, err))
+	}
+	for _, b := range bindings {
+		if g.values <= MaxHeld && applies(b.Subjects, s, namespace) && counts(b) {
+			g.add(taken, &b.RoleRef, &b.ObjectMeta)
+		}
+	}
+	return g.result(s)
+}
+
+// gathering is a Holding on the way.
+type gathering struct {
+	listers Listers
+	Holding
+	// values is how many the taken rules have.
+	values int
+}
+
+// add takes the rules of a binding's role, if that is not taken yet; the value in taken says whether there is one. What is not
+// looked at any more has nobody to wake: it is too much without.
+func (g *gathering) add(taken map[rbacv1.RoleRef]bool, ref *rbacv1.RoleRef, binding *metav1.ObjectMeta) {
+	exists, known := taken[*ref]
+	if !known {
+		rules, err := g.listers.RulesOf(*ref, binding.Namespace)
+		exists = !apierrors.IsNotFound(err)
+		if err != nil && exists {
+			g.Unread = append(g.Unread, err)
+		}
+		taken[*ref] = exists
+		if g.values += Lengths(rules); g.values > MaxHeld {
+			return
+		}
+		g.Rules = append(g.Rules, rules...)
+	}
+	if !exists {
+		g.Dangling = append(g.Dangling, Dangling{Namespace: binding.Namespace, Binding: binding.Name, Role: *ref})
+	}
+}
+
+// result has no rules where they are too many: which of them were taken is chance.
+func (g *gathering) result(s Subject) Holding {
+	if g.values > MaxHeld {
+		return Holding{Namespace: g.Namespace, Unread: []error{tooMuch(s, g.Namespace)}}
+	}
+	return g.Holding
+}
+
+// Lengths is that of all lists of rules together.
+func Lengths(rules []rbacv1.PolicyRule) int {
+	n := 0
+	for i := range rules {
+		r := &rules[i]
+		n += len(r.Verbs) + len(r.APIGroups) + len(r.Resources) + len(r.ResourceNames) + len(r.NonResourceURLs)
+	}
+	return n
+}

@@ -1,0 +1,83 @@
+package rbac
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	rbacv1 "k8s.io/api/rbac/v1"
+)
+
+// large is a Role of so many rules of three values each.
+func large(namespace, name string, rules int) *rbacv1.Role {
+	out := role(namespace, name)
+	for i := range rules {
+		out.Rules = append(out.Rules, on(fmt.Sprint("v", i), "", fmt.Sprint(name, i)))
+	}
+	return out
+}
+
+func TestARoleIsTakenOnceHoweverManyBindingsThereAre(t *testing.T) {
+	me := account("t1", "acct")
+	objects := []any{large("t1", "role", 1_000), clusterRole("everywhere", "get :pods"), large("t2", "role", 1)}
+	for i := range 200 {
+		objects = append(objects, binding("t1", fmt.Sprint(i), ref(kindRole, "role"), me), binding("t1", fmt.Sprint("c", i), ref(kindClusterRole, "everywhere"), me),
+			binding("t1", fmt.Sprint("d", i), ref(kindRole, "gone"), me), clusterBinding(fmt.Sprint(i), ref(kindClusterRole, "everywhere"), me))
+	}
+	l := given(t, objects...)
+	h := l.Holding(ServiceAccount("t1", "acct"), "t1")
+	require.Len(t, h.Rules, 1_000+1)
+	require.Len(t, h.Dangling, 200, "each binding of a role that does not exist is told")
+	uncovered, err := l.Uncovered(ServiceAccount("t1", "acct"), ServiceAccount("t1", "other"))
+	require.NoError(t, err)
+	require.Len(t, uncovered, 2)
+}
+
+func TestHowMuchIsGatheredIsLimited(t *testing.T) {
+	me, subject := account("t1", "acct"), ServiceAccount("t1", "acct")
+	most := MaxHeld / 3
+	objects := []any{large("t1", "most", most), binding("t1", "most", ref(kindRole, "most"), me)}
+	h := given(t, objects...).Holding(subject, "t1")
+	require.Len(t, h.Rules, most)
+	require.Empty(t, h.Unread)
+
+	objects = append(objects, large("t1", "more", 10), binding("t1", "more", ref(kindRole, "more"), me))
+	l := given(t, objects...)
+	h = l.Holding(subject, "t1")
+	require.Empty(t, h.Rules)
+	require.Len(t, h.Unread, 1)
+	verdict := h.Check(rules("get :pods"))
+	require.True(t, verdict.Unknown)
+	require.False(t, verdict.Covered())
+
+	_, err := l.Held(subject, "t1")
+	require.ErrorIs(t, err, ErrUnreadable)
+	var tooMuch *TooMuchError
+	require.ErrorAs(t, err, &tooMuch)
+	require.Equal(t, TooMuchError{User: subject.User, Namespace: "t1"}, *tooMuch)
+	require.ErrorContains(t, err, "the roles that are bound to system:serviceaccount:t1:acct in namespace t1 have more than 200000 verbs, ")
+	_, err = l.Held(subject, ClusterScope)
+	require.NoError(t, err, "the whole cluster's are another matter")
+	_, err = l.Uncovered(subject, ServiceAccount("t1", "other"))
+	require.ErrorAs(t, err, &tooMuch)
+	_, err = l.Uncovered(ServiceAccount("t1", "other"), subject)
+	require.NoError(t, err, "the other one holds nothing")
+}
+
+func TestHowMuchIsUncoveredInAllNamespacesIsLimited(t *testing.T) {
+	subject, other := ServiceAccount("t1", "acct"), ServiceAccount("t1", "other")
+	objects := []any{}
+	for i := range 4 {
+		namespace := fmt.Sprint("t", i)
+		objects = append(objects, large(namespace, "role", MaxHeld/12), binding(namespace, "b", ref(kindRole, "role"), account("t1", "acct")))
+	}
+	uncovered, err := given(t, objects...).Uncovered(subject, other)
+	require.NoError(t, err)
+	require.Len(t, uncovered, 4)
+
+	objects = append(objects, large("t9", "role", MaxHeld/12), binding("t9", "b", ref(kindRole, "role"), account("t1", "acct")))
+	_, err = given(t, objects...).Uncovered(subject, other)
+	var tooMuch *TooMuchError
+	require.ErrorAs(t, err, &tooMuch)
+	require.ErrorContains(t, err, "in all namespaces together have more than 200000")
+}
