@@ -2,6 +2,7 @@ package rbac
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -14,6 +15,10 @@ import (
 // it with its events, so that a question about one account looks at that account's bindings only,
 // however many others there are.
 const SubjectIndex = "remit.dev/subject"
+
+// maxIndexed is how many subjects a binding may have to be found under each of them. A key takes several times the memory of a
+// subject, and a binding may have 40,000: one with more is found by whoever asks about its namespace.
+const maxIndexed = 100
 
 // BindingIndexers are the indexes for informers of RoleBindings and ClusterRoleBindings.
 func BindingIndexers() toolscache.Indexers {
@@ -92,12 +97,12 @@ func hasIndex(store toolscache.Indexer) bool {
 	return ok
 }
 
-// bySubject unites the bindings that name the user with those that name one of its groups. A binding
-// that names several of them is returned once.
+// bySubject unites the bindings that name the user with those that name one of its groups, and those that have too many subjects
+// to tell. A binding that names several of them is returned once.
 func bySubject[T any](store toolscache.Indexer, namespace string, s Subject) ([]*T, error) {
 	seen := map[any]bool{}
 	var out []*T
-	for _, key := range userKeys(namespace, s) {
+	for _, key := range append(userKeys(namespace, s), largeKey(namespace)) {
 		found, err := store.ByIndex(SubjectIndex, key)
 		if err != nil {
 			return nil, fmt.Errorf("index of subjects: %w", err)
@@ -114,7 +119,7 @@ func bySubject[T any](store toolscache.Indexer, namespace string, s Subject) ([]
 }
 
 func userKeys(namespace string, s Subject) []string {
-	keys := []string{subjectKey(namespace, rbacv1.UserKind, s.User)}
+	keys := append(make([]string, 0, len(s.Groups)+2), subjectKey(namespace, rbacv1.UserKind, s.User)) // and room for largeKey
 	for _, g := range s.Groups {
 		keys = append(keys, subjectKey(namespace, rbacv1.GroupKind, g))
 	}
@@ -126,11 +131,23 @@ func subjectKey(namespace, kind, name string) string {
 	return namespace + "\x00" + kind + "\x00" + name
 }
 
-// indexKeys is the index function: the keys of all subjects of a binding. A RoleBinding also has those for all namespaces, except
-// of the ServiceAccounts of its own namespace: most bindings have no others, and are found there.
+// largeKey is that of the bindings with more than maxIndexed subjects.
+func largeKey(namespace string) string { return namespace + "\x00" }
+
+// indexKeys is the index function: the keys of all subjects of a binding, or the one of large bindings. A RoleBinding also has
+// those for all namespaces, except of the ServiceAccounts of its own namespace: most bindings have no others, and are found there.
 func indexKeys(obj any) ([]string, error) {
-	keys, err := subjectKeys(obj)
 	b, ok := obj.(*rbacv1.RoleBinding)
+	if subjects := subjectsOf(obj); len(subjects) > maxIndexed {
+		switch {
+		case !ok:
+			return []string{largeKey(ClusterScope)}, nil
+		case slices.ContainsFunc(subjects, func(s rbacv1.Subject) bool { return !isAtHome(s, b.Namespace) }):
+			return []string{largeKey(b.Namespace), largeKey(anywhere)}, nil
+		}
+		return []string{largeKey(b.Namespace)}, nil
+	}
+	keys, err := subjectKeys(obj)
 	if !ok || err != nil {
 		return keys, err
 	}
@@ -143,16 +160,28 @@ func indexKeys(obj any) ([]string, error) {
 	return keys, nil
 }
 
-// subjectKeys are the keys of all subjects of a binding.
-func subjectKeys(obj any) ([]string, error) {
-	namespace := ClusterScope
-	var subjects []rbacv1.Subject
+// isAtHome says whether the subject is found by who asks about the RoleBindings of its own namespace, which this is.
+func isAtHome(s rbacv1.Subject, namespace string) bool {
+	return s.Kind == rbacv1.ServiceAccountKind && (s.Namespace == "" || s.Namespace == namespace)
+}
+
+func subjectsOf(obj any) []rbacv1.Subject {
 	switch b := obj.(type) {
 	case *rbacv1.RoleBinding:
-		namespace, subjects = b.Namespace, b.Subjects
+		return b.Subjects
 	case *rbacv1.ClusterRoleBinding:
-		subjects = b.Subjects
-	default:
+		return b.Subjects
+	}
+	return nil
+}
+
+// subjectKeys are the keys of all subjects of a binding.
+func subjectKeys(obj any) ([]string, error) {
+	namespace, subjects := ClusterScope, subjectsOf(obj)
+	if b, ok := obj.(*rbacv1.RoleBinding); ok {
+		namespace = b.Namespace
+	}
+	if len(subjects) == 0 {
 		return nil, nil
 	}
 	keys := make([]string, 0, len(subjects))

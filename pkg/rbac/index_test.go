@@ -3,6 +3,7 @@ package rbac
 import (
 	"fmt"
 	"math/rand"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -93,6 +94,36 @@ func TestTheIndexFollowsEveryChange(t *testing.T) {
 	require.Greater(t, given, 1_000)
 }
 
+// A key takes several times the memory of a subject.
+func TestTheIndexDoesNotGrowWithTheSubjectsOfABinding(t *testing.T) {
+	const many = 40_000
+	keysOf := func(n int, subject func(int) rbacv1.Subject) (of, ofCluster []string) {
+		var subjects []rbacv1.Subject
+		for i := range n {
+			subjects = append(subjects, subject(i))
+		}
+		of, err := indexKeys(binding("t1", "b", ref(kindRole, "r"), subjects...))
+		require.NoError(t, err)
+		ofCluster, err = indexKeys(clusterBinding("b", ref(kindClusterRole, "r"), subjects...))
+		require.NoError(t, err)
+		return of, ofCluster
+	}
+	for name, subject := range map[string]func(int) rbacv1.Subject{
+		"of its own namespace": func(i int) rbacv1.Subject { return account("t1", fmt.Sprint(i)) },
+		"of others":            func(i int) rbacv1.Subject { return account("t2", fmt.Sprint(i)) },
+		"users":                func(i int) rbacv1.Subject { return user(fmt.Sprint(i)) },
+	} {
+		few, fewOfCluster := keysOf(maxIndexed, subject)
+		require.GreaterOrEqual(t, len(few), maxIndexed, name)
+		require.Len(t, fewOfCluster, maxIndexed, name)
+		of, ofCluster := keysOf(many, subject)
+		require.LessOrEqual(t, len(of), 2, name)
+		require.Len(t, ofCluster, 1, name)
+	}
+	home, _ := keysOf(many, func(i int) rbacv1.Subject { return account("", fmt.Sprint(i)) })
+	require.Len(t, home, 1, "nobody else looks at it")
+}
+
 // randomBindings makes bindings of every kind of subject, with and without namespaces, some of them twice.
 func randomBindings(random *rand.Rand) (objects []any, bindings []*rbacv1.RoleBinding, clusterBindings []*rbacv1.ClusterRoleBinding) {
 	subjects := []rbacv1.Subject{
@@ -104,6 +135,10 @@ func randomBindings(random *rand.Rand) (objects []any, bindings []*rbacv1.RoleBi
 		var out []rbacv1.Subject
 		for range random.Intn(4) {
 			out = append(out, subjects[random.Intn(len(subjects))])
+		}
+		if random.Intn(4) == 0 {
+			crowd := []rbacv1.Subject{account("t1", "x"), account("", "x"), user("x")}[random.Intn(3)]
+			out = append(slices.Repeat([]rbacv1.Subject{crowd}, maxIndexed), out...)
 		}
 		return out
 	}

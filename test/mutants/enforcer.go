@@ -53,6 +53,12 @@ func enforcer() []Mutant {
 			Killer: unit("pkg/rbac", "TestMissingIsWhatTheEscalationCheckOfTheAPIServerMisses"),
 		},
 		{
+			Name: "large-bindings-are-not-found", Rule: 1, File: "pkg/rbac/index.go",
+			Old:    "append(userKeys(namespace, s), largeKey(namespace))",
+			New:    "userKeys(namespace, s)",
+			Killer: unit("pkg/rbac", "TestTheIndexFindsWhatListingFinds"),
+		},
+		{
 			Name: "groups-of-a-service-account-forgotten", Rule: 1, File: "pkg/rbac/held.go",
 			Old:    "return slices.Contains(s.Groups, b.Name)",
 			New:    "return false",
