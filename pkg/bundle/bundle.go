@@ -2,16 +2,20 @@ package bundle
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/remit-olm/remit/pkg/catalog"
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
@@ -50,51 +54,103 @@ func (e *UnsupportedKindError) Error() string {
 	return fmt.Sprintf("manifest %s %q: bundles may not contain objects of this kind", e.GVK, e.Name)
 }
 
-// Parse reads the manifests of one bundle. Each must be one object of a supported kind; exactly one
-// must be a ClusterServiceVersion.
+// Parse is ParseContent of manifests whose files nobody knows.
 func Parse(manifests [][]byte) (*Bundle, error) {
-	if len(manifests) > MaxManifests {
-		return nil, fmt.Errorf("bundle has %d manifests: at most %d are allowed", len(manifests), MaxManifests)
+	return ParseContent(&catalog.Content{Manifests: manifests})
+}
+
+// ParseContent reads the manifests of one bundle. Each must be one object of a supported kind; exactly one
+// must be a ClusterServiceVersion. An object may be there more than once if it is the same each time.
+func ParseContent(content *catalog.Content) (*Bundle, error) {
+	if n := len(content.Manifests); n > MaxManifests {
+		return nil, fmt.Errorf("bundle has %d manifests: at most %d are allowed", n, MaxManifests)
 	}
-	b := &Bundle{}
-	seen := map[string]bool{}
-	var samples []*UnsupportedKindError
+	p := parser{content: content, seen: map[string]int{}, objects: map[int]*unstructured.Unstructured{}}
 	total := 0
-	for i, raw := range manifests {
+	for i, raw := range content.Manifests {
 		if total += len(raw); total > MaxBundleBytes {
 			return nil, fmt.Errorf("bundle has more than %d bytes of manifests", MaxBundleBytes)
 		}
-		obj, err := parseManifest(raw)
-		if sample := asSample(err); sample != nil {
-			samples = append(samples, sample)
-			continue
-		}
-		if err != nil {
-			return nil, fmt.Errorf("manifest %d: %w", i+1, err)
-		}
-		id := obj.GroupVersionKind().GroupKind().String() + " " + obj.GetName()
-		if seen[id] {
-			return nil, fmt.Errorf("bundle has two manifests of %s", id)
-		}
-		seen[id] = true
-		if err := b.add(obj); err != nil {
+		if err := p.parse(i, raw); err != nil {
 			return nil, err
 		}
 	}
+	b := &p.bundle
 	if b.CSV == nil {
 		return nil, fmt.Errorf("bundle has no ClusterServiceVersion")
 	}
-	if err := b.leaveOut(samples); err != nil {
+	if err := b.leaveOut(p.samples); err != nil {
 		return nil, err
 	}
-	for _, obj := range b.Objects {
+	for _, i := range slices.Sorted(maps.Keys(p.objects)) {
+		obj := p.objects[i]
 		if err := errors.Join(b.checkSecret(obj), checkRBAC(obj), checkCRD(obj)); err != nil {
-			return nil, err
+			return nil, p.named(i, err)
 		}
 	}
 	slices.SortStableFunc(b.Objects, func(x, y *unstructured.Unstructured) int { return cmp.Compare(rank(x), rank(y)) })
 	return b, nil
 }
+
+// parser reads one bundle.
+type parser struct {
+	content *catalog.Content
+	bundle  Bundle
+	// objects are what was read, by the number of its manifest, and seen the numbers by kind and name.
+	objects map[int]*unstructured.Unstructured
+	seen    map[string]int
+	// samples are of kinds of the operator's own, for people to read.
+	samples []*UnsupportedKindError
+}
+
+func (p *parser) parse(i int, raw []byte) error {
+	obj, err := parseManifest(raw)
+	if sample := asSample(err); sample != nil {
+		p.samples = append(p.samples, sample)
+		return nil
+	}
+	if err != nil {
+		return p.named(i, err)
+	}
+	id := obj.GroupVersionKind().GroupKind().String() + " " + obj.GetName()
+	if first, ok := p.seen[id]; ok {
+		if equality.Semantic.DeepEqual(p.objects[first].Object, obj.Object) {
+			return nil
+		}
+		return p.named(i, fmt.Errorf("bundle has two manifests of %s that differ; the other is %s", id, p.name(first)))
+	}
+	p.seen[id], p.objects[i] = i, obj
+	return p.named(i, p.bundle.add(obj))
+}
+
+// named says which manifest an error is about.
+func (p *parser) named(i int, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", p.name(i), err)
+}
+
+// name is the file of a manifest, or where nobody knows it, its number and what it seems to be.
+func (p *parser) name(i int) string {
+	if name := p.content.Name(i); name != "" {
+		return fmt.Sprintf("manifest %q", name)
+	}
+	var head struct {
+		Kind     string `json:"kind"`
+		Metadata struct {
+			Name string `json:"name"`
+		} `json:"metadata"`
+	}
+	raw := p.content.Manifests[i]
+	if json.Unmarshal(raw, &head) != nil || head.Kind == "" || len(head.Kind)+len(head.Metadata.Name) > maxIdentity {
+		return fmt.Sprintf("manifest %d", i+1)
+	}
+	return fmt.Sprintf("manifest %d (%s %q)", i+1, head.Kind, head.Metadata.Name)
+}
+
+// maxIdentity bounds, in bytes, what is repeated of a manifest to say which one it is.
+const maxIdentity = 512
 
 func (b *Bundle) add(obj *unstructured.Unstructured) error {
 	if obj.GetKind() != operatorsv1alpha1.ClusterServiceVersionKind {

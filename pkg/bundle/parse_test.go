@@ -83,7 +83,7 @@ func TestParseRefuses(t *testing.T) {
 		{"annotations that are no map", object("ConfigMap", "metadata: {name: a, annotations: [b]}"), `ConfigMap "a": .metadata.annotations`},
 		{"metadata that is no map", object("ConfigMap", "metadata: a"), "metadata.name is not a text"},
 		{"a second CSV", strings.Replace(csvText, "op.v1", "op.v2", 1), `two ClusterServiceVersions: "op.v1" and "op.v2"`},
-		{"the CSV twice", csvText, "two manifests of ClusterServiceVersion.operators.coreos.com op.v1"},
+		{"the CSV twice and different", csvText + "  description: other\n", "two manifests of ClusterServiceVersion.operators.coreos.com op.v1 that differ; the other is manifest 1"},
 		{"a Role with a rule that the API server refuses", "kind: Role\nmetadata: {name: a}\nrules: [{apiGroups: ['']}]", `Role "a": rule`},
 		{"a Role about URLs", "kind: Role\nmetadata: {name: a}\nrules: [{nonResourceURLs: [/a], verbs: [get]}]", `Role "a": rule`},
 		{"a ClusterRole that gathers by nothing", "kind: ClusterRole\nmetadata: {name: a}\naggregationRule: {}", "no clusterRoleSelectors"},

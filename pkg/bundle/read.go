@@ -3,6 +3,9 @@ package bundle
 import (
 	"fmt"
 	"io/fs"
+	"path"
+
+	"github.com/remit-olm/remit/pkg/catalog"
 )
 
 // Read parses a bundle as its author publishes it: a file system with a folder "manifests".
@@ -11,13 +14,14 @@ func Read(fsys fs.FS) (*Bundle, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list manifests: %w", err)
 	}
-	var manifests [][]byte
+	content := &catalog.Content{}
 	for _, f := range files {
 		raw, err := fs.ReadFile(fsys, f)
 		if err != nil {
 			return nil, fmt.Errorf("read manifest: %w", err)
 		}
-		manifests = append(manifests, raw)
+		content.Manifests = append(content.Manifests, raw)
+		content.Names = append(content.Names, path.Base(f))
 	}
-	return Parse(manifests)
+	return ParseContent(content)
 }

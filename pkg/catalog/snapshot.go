@@ -25,6 +25,22 @@ type Snapshot struct {
 	Packages map[string]*Package
 	// Reader fetches the manifests of one bundle. It is nil in a Snapshot made only to be searched.
 	Reader ContentReader
+	// Warnings say which files of the catalog could not be read, and which packages are not offered for that. They are
+	// no part of the digest.
+	Warnings []string
+}
+
+// Lacks says whether the Snapshot has warnings and not every package of another.
+func (s *Snapshot) Lacks(other *Snapshot) bool {
+	if other == nil || len(s.Warnings) == 0 {
+		return false
+	}
+	for name := range other.Packages {
+		if _, ok := s.Packages[name]; !ok {
+			return true
+		}
+	}
+	return false
 }
 
 // Package is one olm.package with its channels and bundles.
@@ -84,6 +100,17 @@ type ContentReader interface {
 type Content struct {
 	// Manifests are single objects, JSON or YAML; the ClusterServiceVersion is one of them.
 	Manifests [][]byte
+	// Names are the files that the manifests are from, for messages; empty where nobody knows. They are no part of
+	// the digest.
+	Names []string
+}
+
+// Name is the file that a manifest is from, "" where nobody knows.
+func (c *Content) Name(manifest int) string {
+	if len(c.Names) != len(c.Manifests) {
+		return ""
+	}
+	return c.Names[manifest]
 }
 
 // Digest is "sha256:<hex>" over the manifests in order, each preceded by its length.

@@ -36,8 +36,12 @@ func (p *problem) clashOf(core []sat.Applied) clash {
 	size := 0
 	for i, a := range core {
 		c.cost += len(a.Constraint.Note.(*note).ids)
-		words = append(words, p.words(a.Constraint, c.involved))
-		if size += len(words[i]); size > maxMessage/2 && i+1 < len(core) {
+		text := p.words(a.Constraint, c.involved)
+		if slices.Contains(words, text) {
+			continue
+		}
+		words = append(words, text)
+		if size += len(text); size > maxMessage/2 && i+1 < len(core) {
 			words = append(words, fmt.Sprintf("and %d more", len(core)-i-1))
 			break
 		}
@@ -138,7 +142,7 @@ func (d *decision) nobodyOffers(n *note, r *root) (reason, sentence string) {
 	if n.need.what.message != "" {
 		author = fmt.Sprintf(" (%s)", n.need.what.message)
 	}
-	text := fmt.Sprintf("Bundle %s needs an operator %s%s, which no catalog that namespace %s may use offers", n.op.name, n.need.what.text, author, d.in.Namespace)
+	text := fmt.Sprintf("No catalog that namespace %s may use offers what bundle %s requires%s", d.in.Namespace, n.op.name, author)
 	if len(d.sick) > 0 {
 		return ErrorPreventedResolution, fmt.Sprintf("%s now: the content of catalogsource %s is not available, and it may be there", text, some(keys(d.sick)))
 	}

@@ -325,10 +325,10 @@ func TestAProblemSaysWhatClashesAndWhatWouldSolveIt(t *testing.T) {
 				"a.v1.0.0 and b.v1.0.0 provide K (x/v1). a.v1.0.0 and b.v1.0.0 would each own K (x/v1), which only one operator of a namespace may: delete subscription s, or what brought the other, or use another namespace"},
 		{"a need", nil, []string{"s ns/cat/c/stable"}, "s", ConstraintsNotSatisfiable,
 			"constraints not satisfiable: subscription s exists, subscription s requires cat/ns/stable/c.v1.0.0, bundle c.v1.0.0 requires an operator with package: d and with version in range: >=1.0.0. " +
-				"Bundle c.v1.0.0 needs an operator with package: d and with version in range: >=1.0.0, which no catalog that namespace ns may use offers: add a catalog that does, or delete subscription s"},
+				"No catalog that namespace ns may use offers what bundle c.v1.0.0 requires: add a catalog that does, or delete subscription s"},
 		{"a need that a sick catalog may serve", sick, []string{"s ns/cat/c/stable"}, "s", ErrorPreventedResolution,
-			"offers now: the content of catalogsource global/sick is not available, and it may be there"},
-		{"the author's word", nil, []string{"s ns/cat/f/stable"}, "s", ConstraintsNotSatisfiable, "kind: None (the-author-says), which no catalog"},
+			"requires now: the content of catalogsource global/sick is not available, and it may be there"},
+		{"the author's word", nil, []string{"s ns/cat/f/stable"}, "s", ConstraintsNotSatisfiable, "offers what bundle f.v1.0.0 requires (the-author-says): add a catalog"},
 		{"two versions of one package", nil, []string{"s ns/cat/x/stable", "t ns/cat/y/stable"}, "t", ConstraintsNotSatisfiable,
 			"e.v1.0.0 and e.v2.0.0 originate from package e. Subscriptions t and s lead to different versions of package e, of which a namespace has one: let them agree on a version, or move one of them to another namespace"},
 		{"only deprecated versions", nil, []string{"s ns/cat/z/stable"}, "s", ConstraintsNotSatisfiable, "constraints not satisfiable: bundle z.v1.0.0 is deprecated, subscription s exists"},

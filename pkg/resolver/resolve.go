@@ -156,7 +156,7 @@ func read(ctx context.Context, snapshot *catalog.Snapshot, pkg, channel, name st
 }
 
 func (in Input) steps(pin Pin, content *catalog.Content) (*build.Steps, error) {
-	b, err := bundle.Parse(content.Manifests)
+	b, err := bundle.ParseContent(content)
 	if err != nil {
 		return nil, fmt.Errorf("bundle %q: %w", pin.Bundle, err)
 	}

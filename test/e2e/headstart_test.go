@@ -43,7 +43,7 @@ func TestAKindThatNobodyOffersIsWaitedFor(t *testing.T) {
 	tn.Catalog("catalog", image(catalogRequiring))
 	subscribe(tn, func(s *operatorsv1alpha1.SubscriptionSpec) { s.InstallPlanApproval = operatorsv1alpha1.ApprovalManual })
 	tn.SubscriptionSays(operatorsv1alpha1.SubscriptionResolutionFailed, resolver.ConstraintsNotSatisfiable,
-		"needs an operator providing an API with group: requiring.remit.dev, version: v1, kind: Wanted, which no catalog")
+		"requires an operator providing an API with group: requiring.remit.dev, version: v1, kind: Wanted. No catalog")
 
 	// The Deployments wait too, where the kind is gone by the time that the plan is carried out.
 	crd := env.CRD("wanted", "requiring.remit.dev", "Wanted")

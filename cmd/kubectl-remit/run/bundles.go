@@ -39,6 +39,9 @@ func (d *demo) bundles(ctx context.Context) error {
 	if err := d.start(ctx, dir); err != nil {
 		return err
 	}
+	for _, warning := range snapshot.Warnings {
+		d.progress.quote("warning: " + warning)
+	}
 	var failed []string
 	var last *tenant
 	for _, name := range snapshot.PackageNames() {
@@ -71,7 +74,7 @@ func (d *demo) install(ctx context.Context, snapshot *catalog.Snapshot, pkg *cat
 		if err != nil {
 			return err
 		}
-		b, err := bundle.Parse(content.Manifests)
+		b, err := bundle.ParseContent(content)
 		if err != nil {
 			return err
 		}

@@ -143,7 +143,7 @@ func (l *legacy) chain(pkg, head string, described map[string]*manifest.Descript
 
 // addBundle makes a bundle of a CSV and those CRDs that it owns.
 func (l *legacy) addBundle(pkg, name string) (*manifest.Description, error) {
-	alone, err := manifest.Describe(pkg, [][]byte{l.csvs[name]})
+	alone, err := manifest.Describe(pkg, &catalog.Content{Manifests: [][]byte{l.csvs[name]}})
 	if err != nil {
 		return nil, fmt.Errorf("%q: %w", name, err)
 	}
@@ -153,7 +153,7 @@ func (l *legacy) addBundle(pkg, name string) (*manifest.Description, error) {
 			manifests = append(manifests, data)
 		}
 	}
-	d, err := manifest.Describe(pkg, manifests)
+	d, err := manifest.Describe(pkg, &catalog.Content{Manifests: manifests})
 	if err != nil {
 		return nil, fmt.Errorf("%q: %w", name, err)
 	}

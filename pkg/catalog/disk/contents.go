@@ -179,12 +179,14 @@ func parseDigest(text string) (out [32]byte, err error) {
 	return [32]byte(raw), nil
 }
 
-// encode writes each manifest with its length before it.
+// encode writes each manifest and the name of its file, with their lengths before them.
 func encode(content *catalog.Content) []byte {
 	var out []byte
-	for _, m := range content.Manifests {
-		out = binary.AppendUvarint(out, uint64(len(m)))
-		out = append(out, m...)
+	for i, m := range content.Manifests {
+		for _, part := range []string{content.Name(i), string(m)} {
+			out = binary.AppendUvarint(out, uint64(len(part)))
+			out = append(out, part...)
+		}
 	}
 	return out
 }
@@ -192,20 +194,33 @@ func encode(content *catalog.Content) []byte {
 // decode reads what encode wrote, and holds it against its digest.
 func decode(data []byte, digest string) (*catalog.Content, error) {
 	out := &catalog.Content{}
+	named := false
 	for in := bytes.NewReader(data); in.Len() > 0; {
-		n, err := binary.ReadUvarint(in)
-		if err != nil || n > uint64(in.Len()) || len(out.Manifests) == catalog.MaxManifests {
+		name, failed := part(in)
+		m, err := part(in)
+		if err != nil || failed != nil || len(out.Manifests) == catalog.MaxManifests {
 			return nil, errDamaged
 		}
-		m := make([]byte, n)
-		if _, err := io.ReadFull(in, m); err != nil {
-			return nil, errDamaged
-		}
-		out.Manifests = append(out.Manifests, m)
+		named = named || len(name) > 0
+		out.Manifests, out.Names = append(out.Manifests, m), append(out.Names, string(name))
 	}
 	if out.Digest() != digest {
 		return nil, errDamaged
 	}
-	out.Manifests = slices.Clip(out.Manifests)
+	out.Manifests, out.Names = slices.Clip(out.Manifests), slices.Clip(out.Names)
+	if !named {
+		out.Names = nil
+	}
 	return out, nil
+}
+
+// part reads bytes with their length before them.
+func part(in *bytes.Reader) ([]byte, error) {
+	n, err := binary.ReadUvarint(in)
+	if err != nil || n > uint64(in.Len()) {
+		return nil, errDamaged
+	}
+	out := make([]byte, n)
+	_, err = io.ReadFull(in, out)
+	return out, err
 }

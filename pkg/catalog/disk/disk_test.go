@@ -68,6 +68,7 @@ func TestACatalogIsTheSameAfterARestart(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, 0)
 	snap, contents := load(t, s, "kind: X")
+	snap.Warnings = []string{`file "x": broken`}
 	require.NoError(t, s.PutSnapshot("key", snap, contents))
 	direct, err := fbc.Load(t.Context(), files("kind: X"))
 	require.NoError(t, err)
@@ -78,6 +79,7 @@ func TestACatalogIsTheSameAfterARestart(t *testing.T) {
 	again, err := open(t, dir, 0).Snapshot("key")
 	require.NoError(t, err)
 	require.Equal(t, snap.Digest, again.Digest)
+	require.Equal(t, snap.Warnings, again.Warnings)
 	require.Equal(t, snap.Packages, again.Packages)
 	require.Len(t, again.Packages["a"].Bundles["a.v1"].Properties, 2, "what is for people to read is not in memory")
 	for _, r := range []catalog.ContentReader{snap.Reader, again.Reader, direct.Reader} {
@@ -131,7 +133,7 @@ func TestWhatIsDamagedIsReadAgain(t *testing.T) {
 		s := open(t, t.TempDir(), 0)
 		snap, contents := load(t, s, "kind: X")
 		require.NoError(t, s.PutSnapshot("key", snap, contents))
-		require.NoError(t, os.WriteFile(s.path(dirCatalogs, "key"+suffixContents), []byte("\x07kind: Y"), 0o600))
+		require.NoError(t, os.WriteFile(s.path(dirCatalogs, "key"+suffixContents), []byte("\x00\x07kind: Y"), 0o600))
 		again, err := s.Snapshot("key")
 		require.NoError(t, err)
 		_, err = again.Reader.Content(t.Context(), "a", "", "a.v2")
@@ -150,6 +152,12 @@ func TestBundlesAreKeptByTheirKey(t *testing.T) {
 	got, err := s.Bundle(key)
 	require.NoError(t, err)
 	require.Equal(t, content.Digest(), got.Digest())
+	require.Empty(t, got.Names)
+	content.Names = []string{"a.yaml", "", "b.yaml"}
+	require.NoError(t, s.PutBundle(key, content))
+	got, err = s.Bundle(key)
+	require.NoError(t, err)
+	require.Equal(t, content, got)
 
 	path := s.path(dirBundles, key)
 	data, err := os.ReadFile(path)

@@ -20,13 +20,14 @@ const (
 	suffixIndex    = ".index"
 	suffixContents = ".contents"
 	// format is that of the index. It changes whenever what is written, or what loading makes of the same image, does.
-	format = "remit-catalog-1"
+	format = "remit-catalog-2"
 )
 
 // header is the index's first line, footer its last.
 type header struct {
-	Format string `json:"format"`
-	Digest string `json:"digest"`
+	Format   string   `json:"format"`
+	Digest   string   `json:"digest"`
+	Warnings []string `json:"warnings,omitempty"`
 }
 
 type footer struct {
@@ -85,7 +86,7 @@ func writeIndex(to io.Writer, snap *catalog.Snapshot, contents *Contents) error 
 	out := bufio.NewWriterSize(to, 1<<16)
 	lines := json.NewEncoder(io.MultiWriter(out, sum))
 	lines.SetEscapeHTML(false)
-	if err := lines.Encode(header{Format: format, Digest: snap.Digest}); err != nil {
+	if err := lines.Encode(header{Format: format, Digest: snap.Digest, Warnings: snap.Warnings}); err != nil {
 		return err
 	}
 	for _, name := range snap.PackageNames() {
@@ -174,7 +175,7 @@ func readIndex(from io.Reader, contents *Contents) (*catalog.Snapshot, error) {
 	if json.Unmarshal(first, &head) != nil || head.Format != format {
 		return nil, errDamaged
 	}
-	snap := &catalog.Snapshot{Digest: head.Digest, Packages: map[string]*catalog.Package{}, Reader: contents}
+	snap := &catalog.Snapshot{Digest: head.Digest, Packages: map[string]*catalog.Package{}, Reader: contents, Warnings: head.Warnings}
 	words := map[string]string{}
 	for {
 		before := hex.EncodeToString(in.sum.Sum(nil))

@@ -20,11 +20,15 @@ type builder struct {
 	bundles      map[bundleKey]*catalog.Bundle
 	contents     Contents
 	deprecations []declcfg.Deprecation
-	problems     []string
-	bytes        int64
-	entries      int
+	// problems are what could not be used, and lost the packages that this costs.
+	problems problems
+	lost     map[string]bool
+	bytes    int64
+	entries  int
 	// kept is about what stays in memory.
 	kept catalog.Kept
+	// files are the names of those that bundles' manifests are from, where they are known.
+	files map[bundleKey][]string
 	// yamlBytes is how much YAML was read.
 	yamlBytes atomic.Int64
 }
@@ -36,38 +40,41 @@ func newBuilder(contents Contents) *builder {
 		packages: map[string]*catalog.Package{},
 		bundles:  map[bundleKey]*catalog.Bundle{},
 		contents: contents,
+		lost:     map[string]bool{},
+		files:    map[bundleKey][]string{},
 		kept:     catalog.Kept{Max: catalog.GlobalDecoding().Kept},
 	}
 }
 
-// addDocument takes one object of a file. Schemas that Remit has no use for are ignored.
-func (b *builder) addDocument(document []byte) error {
+// addDocument takes one object of a file, and returns the package that it is about. Schemas that Remit has no use for are
+// ignored.
+func (b *builder) addDocument(document []byte) (pkg string, err error) {
 	if err := b.count(len(document)); err != nil {
-		return err
+		return "", err
 	}
 	var head struct{ Schema, Package, Name string }
 	if err := json.Unmarshal(document, &head); err != nil {
-		return fmt.Errorf("%w: this is not a file-based catalog", err)
-	}
-	named := func(err error) error {
-		if err != nil && !isNamed(err) {
-			return fmt.Errorf("%s %q of package %q: %w", head.Schema, clip(head.Name), clip(head.Package), err)
-		}
-		return err
+		return "", fmt.Errorf("%w: this is not a file-based catalog", err)
 	}
 	switch head.Schema {
 	case declcfg.SchemaPackage:
-		return named(parse(document, b.addPackage))
+		head.Package = head.Name
+		err = parse(document, b.addPackage)
 	case declcfg.SchemaChannel:
-		return named(parse(document, b.addChannel))
+		err = parse(document, b.addChannel)
 	case declcfg.SchemaBundle:
-		return named(parse(document, b.addBundle))
+		err = parse(document, b.addBundle)
 	case declcfg.SchemaDeprecation:
-		return named(parse(document, b.addDeprecation))
+		err = parse(document, b.addDeprecation)
 	case "":
-		return errors.New("an object has no schema: this is not a file-based catalog")
+		return "", errors.New("an object has no schema: this is not a file-based catalog")
+	default:
+		return "", nil
 	}
-	return nil
+	if err != nil && !isNamed(err) {
+		err = fmt.Errorf("%s %q of package %q: %w", head.Schema, clip(head.Name), clip(head.Package), err)
+	}
+	return clip(head.Package), err
 }
 
 // unreadable is an error of the decoder, which does not say of which object.
@@ -85,7 +92,7 @@ func (b *builder) count(n int) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.bytes += int64(n); b.bytes > catalog.MaxCatalogBytes {
-		return fmt.Errorf("the objects of the catalog are larger than %d bytes altogether", catalog.MaxCatalogBytes)
+		return tooMuch("the objects of the catalog are larger than %d bytes altogether", catalog.MaxCatalogBytes)
 	}
 	return nil
 }
@@ -115,13 +122,14 @@ func (b *builder) addPackage(p *declcfg.Package) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if _, ok := b.packages[p.Name]; ok {
-		return fmt.Errorf("package %q is there twice", p.Name)
+		b.lose(p.Name, fmt.Errorf("package %q is there twice", p.Name))
+		return nil
 	}
 	if len(b.packages) == catalog.MaxPackages {
-		return fmt.Errorf("more than %d packages", catalog.MaxPackages)
+		return tooMuch("more than %d packages", catalog.MaxPackages)
 	}
 	if err := b.kept.Add(catalog.BundleOverhead + int64(len(p.Name)+len(p.DefaultChannel))); err != nil {
-		return err
+		return wholeError{err}
 	}
 	b.packages[p.Name] = &catalog.Package{
 		Name:           p.Name,
@@ -136,16 +144,16 @@ func (b *builder) addChannel(c *declcfg.Channel) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(b.channels) == catalog.MaxChannels {
-		return fmt.Errorf("more than %d channels", catalog.MaxChannels)
+		return tooMuch("more than %d channels", catalog.MaxChannels)
 	}
 	for i := range c.Entries {
 		b.entries += 1 + len(c.Entries[i].Skips)
 	}
 	if b.entries > catalog.MaxEntries {
-		return fmt.Errorf("more than %d channel entries", catalog.MaxEntries)
+		return tooMuch("more than %d channel entries", catalog.MaxEntries)
 	}
 	if err := b.kept.Add(sizeOfChannel(c)); err != nil {
-		return err
+		return wholeError{err}
 	}
 	c.Properties = nil
 	b.channels = append(b.channels, *c)
@@ -163,19 +171,24 @@ func (b *builder) addBundle(in *declcfg.Bundle) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if _, ok := b.bundles[key]; ok {
-		return fmt.Errorf("package %q, bundle %q is there twice", in.Package, in.Name)
+		b.lose(in.Package, fmt.Errorf("package %q, bundle %q is there twice", in.Package, in.Name))
+		return nil
 	}
 	if len(b.bundles) == catalog.MaxBundles {
-		return fmt.Errorf("more than %d bundles", catalog.MaxBundles)
+		return tooMuch("more than %d bundles", catalog.MaxBundles)
 	}
 	if err := b.kept.Add(out.Size() + int64(len(in.Package))); err != nil {
-		return err
+		return wholeError{err}
 	}
 	b.bundles[key] = out
 	if content == nil {
 		return nil
 	}
-	return b.contents.Put(in.Package, in.Name, content)
+	content.Names = b.files[key]
+	if err := b.contents.Put(in.Package, in.Name, content); err != nil {
+		return wholeError{err}
+	}
+	return nil
 }
 
 func (b *builder) addDeprecation(d *declcfg.Deprecation) error {
@@ -186,7 +199,7 @@ func (b *builder) addDeprecation(d *declcfg.Deprecation) error {
 		size += catalog.EntryOverhead + len(e.Message) + len(e.Reference.Name) + len(e.Reference.Schema)
 	}
 	if err := b.kept.Add(int64(size)); err != nil {
-		return err
+		return wholeError{err}
 	}
 	b.deprecations = append(b.deprecations, *d)
 	return nil

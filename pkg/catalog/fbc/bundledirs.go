@@ -32,32 +32,48 @@ type authored struct {
 	pkg            string
 	channels       []string
 	defaultChannel string
-	manifests      [][]byte
+	content        *catalog.Content
 	*manifest.Description
 }
 
 // FromBundles renders the bundle directories found below the root of fsys: each directory that
 // holds metadata/annotations.yaml and manifests/. The usual layouts are <package>/<version>/ and the
 // root itself. Upgrade edges come from each ClusterServiceVersion; an edge to a version that is not
-// in the folder stays an edge, so a folder of newest versions only is a good catalog.
+// in the folder stays an edge, so a folder of newest versions only is a good catalog. All of them must be good.
 func FromBundles(fsys fs.FS) (*declcfg.DeclarativeConfig, error) {
-	limited := newLimitedFS(fsys)
-	dirs, err := bundleDirs(limited)
+	bundles, broken, err := readBundles(fsys)
 	if err != nil {
 		return nil, err
 	}
-	if len(dirs) == 0 {
-		return nil, fmt.Errorf("no bundle found: no directory holds %s and %s/", fileAnnotations, dirManifests)
+	cfg, more := render(bundles)
+	if broken = append(broken, more...); len(broken) > 0 {
+		return nil, broken[0]
 	}
-	bundles := make([]*authored, 0, len(dirs))
+	return cfg, nil
+}
+
+// readBundles reads the bundle directories below a root; broken says which of them cannot be used.
+func readBundles(fsys fs.FS) (bundles []*authored, broken []error, err error) {
+	limited := newLimitedFS(fsys)
+	dirs, err := bundleDirs(limited)
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(dirs) == 0 {
+		return nil, nil, fmt.Errorf("no bundle found: no directory holds %s and %s/", fileAnnotations, dirManifests)
+	}
 	for _, dir := range dirs {
 		b, err := readBundle(limited, dir)
-		if err != nil {
-			return nil, fmt.Errorf("bundle directory %q: %w", dir, err)
+		switch {
+		case errors.As(err, new(wholeError)):
+			return nil, nil, err
+		case err != nil:
+			broken = append(broken, fmt.Errorf("bundle directory %q: %w", dir, err))
+		default:
+			bundles = append(bundles, b)
 		}
-		bundles = append(bundles, b)
 	}
-	return render(bundles)
+	return bundles, broken, nil
 }
 
 func bundleDirs(fsys fs.FS) ([]string, error) {
@@ -94,10 +110,10 @@ func readBundle(fsys fs.FS, dir string) (*authored, error) {
 		return nil, fmt.Errorf("%s: %w", fileAnnotations, err)
 	}
 	var err error
-	if b.manifests, err = Manifests(context.Background(), fsys, dir, nil); err != nil {
+	if b.content, err = Manifests(context.Background(), fsys, dir, nil); err != nil {
 		return nil, err
 	}
-	d, err := manifest.Describe(b.pkg, b.manifests)
+	d, err := manifest.Describe(b.pkg, b.content)
 	if err != nil {
 		return nil, err
 	}

@@ -128,6 +128,35 @@ func TestMalformedBundleDirectoriesAreNamed(t *testing.T) {
 	}
 }
 
+func TestABrokenBundleDirectoryIsLeftOut(t *testing.T) {
+	files := fstest.MapFS{
+		"a/1/metadata/annotations.yaml": annotations("a", "stable"),
+		"a/1/manifests/csv.yaml":        csvFile("a.v1", "1.0.0"),
+		"a/1/manifests/more.yaml":       {Data: []byte("kind: ConfigMap\n---\nkind: ConfigMap\n")},
+		"a/2/metadata/annotations.yaml": annotations("a", "stable"),
+		"a/2/manifests/csv.yaml":        {Data: []byte("a: [")},
+		"b/1/metadata/annotations.yaml": {Data: []byte("[")},
+		"b/1/manifests/csv.yaml":        csvFile("b.v1", "1.0.0"),
+	}
+	snap, err := LoadDirectory(t.Context(), files)
+	require.NoError(t, err)
+	require.Equal(t, []string{"a"}, snap.PackageNames())
+	require.Len(t, snap.Packages["a"].Bundles, 1)
+	require.Len(t, snap.Warnings, 2)
+	require.Contains(t, snap.Warnings[0], `bundle directory "a/2": manifests/csv.yaml: `)
+	require.Contains(t, snap.Warnings[1], `bundle directory "b/1": metadata/annotations.yaml: `)
+
+	content, err := snap.Reader.Content(t.Context(), "a", "stable", "a.v1")
+	require.NoError(t, err)
+	require.Equal(t, []string{"csv.yaml", "more.yaml, document 1", "more.yaml, document 2"}, content.Names)
+
+	for _, name := range []string{"a/1/manifests/csv.yaml", "a/1/metadata/annotations.yaml", "a/1/manifests/more.yaml"} {
+		delete(files, name)
+	}
+	_, err = LoadDirectory(t.Context(), files)
+	require.ErrorContains(t, err, `bundle directory "a/2": manifests/csv.yaml: `)
+}
+
 func annotations(pkg, channels string) *fstest.MapFile {
 	return &fstest.MapFile{Data: []byte("annotations:\n  " + annotationPackage + ": " + pkg + "\n  " + annotationChannels + ": " + channels + "\n")}
 }

@@ -229,7 +229,7 @@ func (d *documents) convert(ctx context.Context, document []byte) error {
 		return nil
 	}
 	if d.all.Add(int64(len(document))) > d.Limits.AllYAMLBytes {
-		return fmt.Errorf("the catalog has more than %d bytes of YAML; use JSON", d.Limits.AllYAMLBytes)
+		return tooMuch("the catalog has more than %d bytes of YAML; use JSON", d.Limits.AllYAMLBytes)
 	}
 	var object []byte
 	err := d.decoding(ctx, catalog.YAMLCost(document), func() (err error) {

@@ -11,16 +11,18 @@ import (
 	"github.com/operator-framework/operator-registry/alpha/property"
 )
 
-func render(bundles []*authored) (*declcfg.DeclarativeConfig, error) {
+// render makes a catalog of bundles; broken says which packages cannot be used.
+func render(bundles []*authored) (cfg *declcfg.DeclarativeConfig, broken []error) {
 	byPackage := map[string][]*authored{}
 	for _, b := range bundles {
 		byPackage[b.pkg] = append(byPackage[b.pkg], b)
 	}
-	cfg := &declcfg.DeclarativeConfig{}
+	cfg = &declcfg.DeclarativeConfig{}
 	for _, name := range slices.Sorted(maps.Keys(byPackage)) {
 		versions := byPackage[name]
 		if err := distinct(versions); err != nil {
-			return nil, fmt.Errorf("package %q: %w", name, err)
+			broken = append(broken, fmt.Errorf("package %q: %w", name, err))
+			continue
 		}
 		slices.SortFunc(versions, newestFirst)
 		cfg.Packages = append(cfg.Packages, declcfg.Package{
@@ -33,7 +35,7 @@ func render(bundles []*authored) (*declcfg.DeclarativeConfig, error) {
 			cfg.Bundles = append(cfg.Bundles, renderBundle(b))
 		}
 	}
-	return cfg, nil
+	return cfg, broken
 }
 
 func distinct(versions []*authored) error {
@@ -105,7 +107,7 @@ func renderChannels(pkg string, versions []*authored) []declcfg.Channel {
 
 func renderBundle(b *authored) declcfg.Bundle {
 	props := slices.Clone(b.Properties)
-	for _, m := range b.manifests {
+	for _, m := range b.content.Manifests {
 		props = append(props, property.MustBuildBundleObject(m))
 	}
 	return declcfg.Bundle{

@@ -57,7 +57,7 @@ func (f *limitedFile) Read(p []byte) (int, error) {
 	case f.read > f.fsys.maxFile:
 		return 0, fmt.Errorf("file is larger than %d bytes", f.fsys.maxFile)
 	case total > f.fsys.maxTotal:
-		return 0, fmt.Errorf("the files of the catalog are larger than %d bytes altogether", f.fsys.maxTotal)
+		return 0, tooMuch("the files of the catalog are larger than %d bytes altogether", f.fsys.maxTotal)
 	}
 	return n, err
 }

@@ -2,6 +2,7 @@ package fbc
 
 import (
 	"context"
+	"fmt"
 	"io/fs"
 	"os"
 	"strings"
@@ -86,10 +87,6 @@ func TestMalformedCatalogsAreNamed(t *testing.T) {
 		{"refuses a package twice", pkgA + pkgA, `package "a" is there twice`},
 		{"refuses a channel twice", pkgA + channelA + channelA + bundleA, `package "a", channel "stable" is there twice`},
 		{"refuses a bundle twice", pkgA + channelA + bundleA + bundleA, `package "a", bundle "a.v1" is there twice`},
-		{"refuses a channel of an unknown package", pkgA + channelA + bundleA + strings.Replace(channelA, "package: a", "package: b", 1),
-			`channel "stable": there is no package "b"`},
-		{"refuses a bundle of an unknown package", pkgA + channelA + bundleA + "---\nschema: olm.bundle\npackage: b\nname: b.v1\n",
-			`bundle "b.v1": there is no package "b"`},
 		{"refuses a name with a slash", pkgA + channelA + strings.Replace(bundleA, "a.v1", "../a.v1", 1), `may not contain a slash`},
 		{"refuses a version that is none", withProperty("{type: olm.package, value: {packageName: a, version: one}}"),
 			`package "a", bundle "a.v1": property 1 (olm.package): version "one"`},
@@ -119,6 +116,58 @@ func TestSeveralMalformedFilesAreReportedTogether(t *testing.T) {
 	_, err := Load(t.Context(), fsys)
 	require.EqualError(t, err, `file "a.yaml": an object has no schema: this is not a file-based catalog; `+
 		`file "b.yaml": an object has no schema: this is not a file-based catalog`)
+}
+
+func TestABrokenFileCostsThatFile(t *testing.T) {
+	good := &fstest.MapFile{Data: []byte(pkgA + channelA + bundleA)}
+	other := strings.NewReplacer("name: a", "name: b", "package: a", "package: b", "packageName: a", "packageName: b").Replace
+	b := other(pkgA + channelA + bundleA)
+	file := func(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text)} }
+	const lost = `not offered for that: package "b"`
+	for name, row := range map[string]struct {
+		files fstest.MapFS
+		want  []string
+	}{
+		"a README": {fstest.MapFS{"README.md": file("Not a catalog\n")},
+			[]string{`file "README.md": json: cannot unmarshal`}},
+		"a file that breaks off": {fstest.MapFS{"b.yaml": file(b + "---\na: [")}, []string{`file "b.yaml": `, lost}},
+		"a part of a package":    {fstest.MapFS{"b.yaml": file(other(pkgA + channelA)), "c.yaml": file(other(bundleA) + "---\nkind: X")}, []string{`file "c.yaml": an object has no schema`, lost}},
+		"a part that nobody knows of": {fstest.MapFS{"b.yaml": file(other(pkgA + channelA)), "c.yaml": file("[")},
+			[]string{`file "c.yaml": `, `package "b", channel "stable": there is no bundle for its entry "b.v1"`, lost}},
+		"a bundle that is malformed":      {fstest.MapFS{"b.yaml": file(strings.Replace(b, "1.0.0", "one", 1))}, []string{`file "b.yaml": package "b", bundle "b.v1": property 1`, lost}},
+		"a package twice":                 {fstest.MapFS{"b.yaml": file(b), "c.yaml": file(other(pkgA))}, []string{`package "b" is there twice`, lost}},
+		"a bundle twice":                  {fstest.MapFS{"b.yaml": file(b), "c.yaml": file(other(bundleA))}, []string{`package "b", bundle "b.v1" is there twice`, lost}},
+		"a channel of an unknown package": {fstest.MapFS{"b.yaml": file(other(channelA))}, []string{`channel "stable": there is no package "b"`}},
+		"a bundle of an unknown package":  {fstest.MapFS{"b.yaml": file(other(bundleA))}, []string{`bundle "b.v1": there is no package "b"`}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			alone, err := Load(t.Context(), fstest.MapFS{"a.yaml": good})
+			require.NoError(t, err)
+			require.Empty(t, alone.Warnings)
+			row.files["a.yaml"] = good
+			snap, err := Load(t.Context(), row.files)
+			require.NoError(t, err)
+			require.Equal(t, []string{"a"}, snap.PackageNames())
+			require.Equal(t, alone.Digest, snap.Digest)
+			require.Lenf(t, snap.Warnings, len(row.want), "%q", snap.Warnings)
+			for i, want := range row.want {
+				require.Contains(t, snap.Warnings[i], want)
+			}
+		})
+	}
+}
+
+func TestManyBrokenFilesAreCounted(t *testing.T) {
+	files := fstest.MapFS{"a.yaml": {Data: []byte(pkgA + channelA + bundleA)}}
+	for i := range 300 {
+		files[fmt.Sprintf("%03d%s", i, strings.Repeat("x", 200))] = &fstest.MapFile{Data: []byte("[" + strings.Repeat("y", 2000))}
+	}
+	snap, err := Load(t.Context(), files)
+	require.NoError(t, err)
+	require.Len(t, snap.Warnings, maxProblems+1)
+	require.Contains(t, snap.Warnings[0], `file "000xxx`)
+	require.Equal(t, "and 290 more", snap.Warnings[maxProblems])
+	require.Less(t, len(strings.Join(snap.Warnings, "")), (maxProblem+8)*(maxProblems+1))
 }
 
 func TestLoadReadsAMountedConfigMapOnce(t *testing.T) {

@@ -86,7 +86,7 @@ func (l *Loader) builder() *builder {
 func (l Loader) file(ctx context.Context, b *builder, fsys fs.FS, path string) error {
 	f, err := fsys.Open(path)
 	if err != nil {
-		return b.problem(path, err)
+		return b.broken(path, err, nil)
 	}
 	defer f.Close()
 	return l.read(ctx, b, path, f)
@@ -94,7 +94,14 @@ func (l Loader) file(ctx context.Context, b *builder, fsys fs.FS, path string) e
 
 // read takes the documents of a file. What is wrong with it is noted; the error is for what ends the load.
 func (l Loader) read(ctx context.Context, b *builder, path string, file io.Reader) error {
-	d := &documents{Loader: l, all: &b.yamlBytes, add: b.addDocument}
+	packages := map[string]bool{}
+	d := &documents{Loader: l, all: &b.yamlBytes, add: func(document []byte) error {
+		pkg, err := b.addDocument(document)
+		if pkg != "" {
+			packages[pkg] = true
+		}
+		return err
+	}}
 	err := d.read(ctx, file)
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -102,5 +109,5 @@ func (l Loader) read(ctx context.Context, b *builder, path string, file io.Reade
 	if full := b.full(); full != nil {
 		return full
 	}
-	return b.problem(path, err)
+	return b.broken(path, err, packages)
 }

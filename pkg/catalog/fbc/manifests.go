@@ -15,7 +15,7 @@ import (
 
 // Manifests reads the objects in the files of a bundle directory's manifests/, in the order of their names, once there is
 // memory for each.
-func Manifests(ctx context.Context, fsys fs.FS, bundle string, decoding *catalog.Decoding) ([][]byte, error) {
+func Manifests(ctx context.Context, fsys fs.FS, bundle string, decoding *catalog.Decoding) (*catalog.Content, error) {
 	dir := path.Join(bundle, dirManifests)
 	entries, err := fs.ReadDir(fsys, dir)
 	if err != nil {
@@ -48,7 +48,11 @@ func Manifests(ctx context.Context, fsys fs.FS, bundle string, decoding *catalog
 	if err := group.Wait(); err != nil {
 		return nil, err
 	}
-	return joined(objects)
+	files := make([]string, len(entries))
+	for i, e := range entries {
+		files[i] = e.Name()
+	}
+	return joined(files, objects)
 }
 
 func split(ctx context.Context, data []byte, decoding *catalog.Decoding) ([][]byte, error) {
@@ -63,14 +67,20 @@ func split(ctx context.Context, data []byte, decoding *catalog.Decoding) ([][]by
 	return manifest.Split(data)
 }
 
-func joined(objects [][][]byte) ([][]byte, error) {
-	var out [][]byte
+// joined are the objects of all files, with the names of those.
+func joined(files []string, objects [][][]byte) (*catalog.Content, error) {
+	out := &catalog.Content{}
 	size := 0
-	for _, docs := range objects {
-		for _, doc := range docs {
+	for i, docs := range objects {
+		for j, doc := range docs {
 			size += len(doc)
+			name := files[i]
+			if len(docs) > 1 {
+				name = fmt.Sprintf("%s, document %d", name, j+1)
+			}
+			out.Names = append(out.Names, name)
 		}
-		if out = append(out, docs...); size > catalog.MaxContentBytes || len(out) > catalog.MaxManifests {
+		if out.Manifests = append(out.Manifests, docs...); size > catalog.MaxContentBytes || len(out.Manifests) > catalog.MaxManifests {
 			return nil, tooLarge()
 		}
 	}

@@ -6,67 +6,80 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/operator-framework/operator-registry/alpha/declcfg"
 
 	"github.com/remit-olm/remit/pkg/catalog"
 )
 
-// snapshot puts the parts together. They are taken in name order, so that of several problems it
-// is always the same one that is reported.
+// snapshot puts the parts together. What is wrong with a package costs that package, and is a warning; where no package
+// is left, it is the error.
 func (b *builder) snapshot() (*catalog.Snapshot, error) {
-	if err := b.joined(); err != nil {
-		return nil, err
-	}
-	if len(b.packages) == 0 {
+	if len(b.packages) == 0 && b.problems.empty() {
 		return nil, errors.New("there is no olm.package: the catalog is empty")
 	}
-	for _, assemble := range []func() error{b.joinBundles, b.joinChannels, b.joinDeprecations, b.validate} {
-		if err := assemble(); err != nil {
-			return nil, err
+	b.joinBundles()
+	b.joinChannels()
+	b.joinDeprecations()
+	b.validate()
+	var lost []string
+	for _, name := range slices.Sorted(maps.Keys(b.lost)) {
+		if _, ok := b.packages[name]; ok {
+			delete(b.packages, name)
+			lost = append(lost, fmt.Sprintf("%q", name))
 		}
+	}
+	if len(b.packages) == 0 {
+		return nil, errors.New(strings.Join(b.warnings(nil), "; "))
 	}
 	return &catalog.Snapshot{
 		Digest:   catalog.Digest(b.packages, b.contents.Digest),
 		Packages: b.packages,
 		Reader:   b.contents,
+		Warnings: b.warnings(lost),
 	}, nil
 }
 
-func (b *builder) joinBundles() error {
+func (b *builder) joinBundles() {
 	for _, key := range slices.SortedFunc(maps.Keys(b.bundles), compareKeys) {
 		pkg, ok := b.packages[key.pkg]
 		if !ok {
-			return fmt.Errorf("bundle %q: there is no package %q", key.name, key.pkg)
+			b.lose(key.pkg, fmt.Errorf("bundle %q: there is no package %q", key.name, clip(key.pkg)))
+			continue
 		}
 		pkg.Bundles[key.name] = b.bundles[key]
 	}
-	return nil
 }
 
 func compareKeys(a, b bundleKey) int {
 	return cmp.Or(cmp.Compare(a.pkg, b.pkg), cmp.Compare(a.name, b.name))
 }
 
-func (b *builder) joinChannels() error {
+func (b *builder) joinChannels() {
 	slices.SortFunc(b.channels, func(x, y declcfg.Channel) int {
 		return cmp.Or(cmp.Compare(x.Package, y.Package), cmp.Compare(x.Name, y.Name))
 	})
 	for i := range b.channels {
-		in := &b.channels[i]
-		pkg, ok := b.packages[in.Package]
-		if !ok {
-			return fmt.Errorf("channel %q: there is no package %q", in.Name, in.Package)
+		if err := b.joinChannel(&b.channels[i]); err != nil {
+			b.lose(b.channels[i].Package, err)
 		}
-		if _, ok := pkg.Channels[in.Name]; ok {
-			return fmt.Errorf("package %q, channel %q is there twice", in.Package, in.Name)
-		}
-		out, err := convertChannel(in)
-		if err != nil {
-			return fmt.Errorf("package %q, channel %q: %w", in.Package, in.Name, err)
-		}
-		pkg.Channels[in.Name] = out
 	}
+}
+
+func (b *builder) joinChannel(in *declcfg.Channel) error {
+	pkg, ok := b.packages[in.Package]
+	if !ok {
+		return fmt.Errorf("channel %q: there is no package %q", clip(in.Name), clip(in.Package))
+	}
+	if _, ok := pkg.Channels[in.Name]; ok {
+		return fmt.Errorf("package %q, channel %q is there twice", in.Package, clip(in.Name))
+	}
+	out, err := convertChannel(in)
+	if err != nil {
+		return fmt.Errorf("package %q, channel %q: %w", in.Package, clip(in.Name), err)
+	}
+	pkg.Channels[in.Name] = out
 	return nil
 }
 
@@ -81,21 +94,27 @@ func convertChannel(in *declcfg.Channel) (*catalog.Channel, error) {
 	return out, nil
 }
 
-func (b *builder) joinDeprecations() error {
+func (b *builder) joinDeprecations() {
 	seen := map[string]bool{}
 	for _, d := range b.deprecations {
-		pkg, ok := b.packages[d.Package]
-		if !ok {
-			return fmt.Errorf("olm.deprecations: there is no package %q", d.Package)
-		}
-		if seen[d.Package] {
-			return fmt.Errorf("olm.deprecations of package %q are there twice", d.Package)
+		if err := b.joinDeprecation(d, seen[d.Package]); err != nil {
+			b.lose(d.Package, err)
 		}
 		seen[d.Package] = true
-		for _, e := range d.Entries {
-			if err := deprecate(pkg, e); err != nil {
-				return fmt.Errorf("olm.deprecations of package %q: %w", d.Package, err)
-			}
+	}
+}
+
+func (b *builder) joinDeprecation(d declcfg.Deprecation, again bool) error {
+	pkg, ok := b.packages[d.Package]
+	if !ok {
+		return fmt.Errorf("olm.deprecations: there is no package %q", clip(d.Package))
+	}
+	if again {
+		return fmt.Errorf("olm.deprecations of package %q are there twice", d.Package)
+	}
+	for _, e := range d.Entries {
+		if err := deprecate(pkg, e); err != nil {
+			return fmt.Errorf("olm.deprecations of package %q: %w", d.Package, err)
 		}
 	}
 	return nil
@@ -118,14 +137,16 @@ func deprecate(pkg *catalog.Package, e declcfg.DeprecationEntry) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("there is no %s %q", e.Reference.Schema, name)
+	return fmt.Errorf("there is no %s %q", clip(e.Reference.Schema), clip(name))
 }
 
-func (b *builder) validate() error {
+func (b *builder) validate() {
 	for _, name := range slices.Sorted(maps.Keys(b.packages)) {
+		if b.lost[name] {
+			continue
+		}
 		if err := b.packages[name].Validate(); err != nil {
-			return err
+			b.lose(name, err)
 		}
 	}
-	return nil
 }

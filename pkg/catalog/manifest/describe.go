@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -35,27 +36,31 @@ type Description struct {
 	Properties []property.Property
 }
 
-// Describe reads a bundle of the named package. Exactly one manifest must be a CSV; manifests must
-// be JSON, as Split returns them.
-func Describe(pkg string, manifests [][]byte) (*Description, error) {
+// Describe reads a bundle of the named package. Exactly one manifest must be a CSV, which may be there again as it is;
+// manifests must be JSON, as Split returns them.
+func Describe(pkg string, content *catalog.Content) (*Description, error) {
 	var csvs []csv
 	var crds []crd
-	for i, data := range manifests {
+	var first []byte
+	for i, data := range content.Manifests {
 		var kind header
 		if err := json.Unmarshal(data, &kind); err != nil {
-			return nil, fmt.Errorf("manifest %d is not an object: %w", i+1, err)
+			return nil, fmt.Errorf("%s is not an object: %w", nameOf(content, i), err)
 		}
 		switch kind.Kind {
 		case kindCSV:
+			if first != nil && bytes.Equal(first, data) {
+				continue
+			}
 			var c csv
 			if err := json.Unmarshal(data, &c); err != nil {
-				return nil, fmt.Errorf("ClusterServiceVersion: %w", err)
+				return nil, fmt.Errorf("%s: ClusterServiceVersion: %w", nameOf(content, i), err)
 			}
-			csvs = append(csvs, c)
+			csvs, first = append(csvs, c), data
 		case kindCRD:
 			var c crd
 			if err := json.Unmarshal(data, &c); err != nil {
-				return nil, fmt.Errorf("CustomResourceDefinition: %w", err)
+				return nil, fmt.Errorf("%s: CustomResourceDefinition: %w", nameOf(content, i), err)
 			}
 			crds = append(crds, c)
 		}
@@ -64,6 +69,13 @@ func Describe(pkg string, manifests [][]byte) (*Description, error) {
 		return nil, fmt.Errorf("a bundle has exactly one ClusterServiceVersion, found %d", len(csvs))
 	}
 	return describe(pkg, &csvs[0], crds)
+}
+
+func nameOf(content *catalog.Content, i int) string {
+	if name := content.Name(i); name != "" {
+		return fmt.Sprintf("manifest %q", name)
+	}
+	return fmt.Sprintf("manifest %d", i+1)
 }
 
 func describe(pkg string, c *csv, crds []crd) (*Description, error) {

@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/remit-olm/remit/pkg/catalog"
 )
 
 func TestSplit(t *testing.T) {
@@ -33,7 +35,7 @@ func TestSplit(t *testing.T) {
 func TestDescribeRefuses(t *testing.T) {
 	for name, tt := range map[string]struct{ text, want string }{
 		"no CSV":                    {`{"kind":"Secret"}`, "exactly one ClusterServiceVersion, found 0"},
-		"two CSVs":                  {"kind: ClusterServiceVersion\n---\nkind: ClusterServiceVersion\n", "found 2"},
+		"two CSVs":                  {"kind: ClusterServiceVersion\n---\nkind: ClusterServiceVersion\nspec: {}\n", "found 2"},
 		"a CSV without name":        {`{"kind":"ClusterServiceVersion"}`, "name is empty"},
 		"a manifest that is a list": {`[1]`, "manifest 1 is not an object"},
 		"properties that are none": {`{"kind":"ClusterServiceVersion","metadata":{"name":"a","annotations":{"olm.properties":"x"}}}`,
@@ -42,7 +44,7 @@ func TestDescribeRefuses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			docs, err := Split([]byte(tt.text))
 			require.NoError(t, err)
-			_, err = Describe("p", docs)
+			_, err = Describe("p", &catalog.Content{Manifests: docs})
 			require.ErrorContains(t, err, tt.want)
 		})
 	}
@@ -61,7 +63,7 @@ spec:
     required: [{group: metrics.k8s.io, version: v1beta1, kind: PodMetrics}]
 `))
 	require.NoError(t, err)
-	d, err := Describe("a", docs)
+	d, err := Describe("a", &catalog.Content{Manifests: docs})
 	require.NoError(t, err)
 	var got []string
 	for _, p := range d.Properties {

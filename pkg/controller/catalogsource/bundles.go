@@ -265,7 +265,7 @@ func contentOf(ctx context.Context, opened *image.Image, decoding *catalog.Decod
 	if err != nil {
 		return nil, err
 	}
-	manifests, err := fbc.Manifests(ctx, files, ".", decoding)
+	content, err := fbc.Manifests(ctx, files, ".", decoding)
 	switch {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
@@ -273,10 +273,10 @@ func contentOf(ctx context.Context, opened *image.Image, decoding *catalog.Decod
 		return nil, image.Refuse("it has no manifests/: it is no bundle")
 	case err != nil:
 		return nil, image.Refuse("%w", err)
-	case len(manifests) == 0:
+	case len(content.Manifests) == 0:
 		return nil, image.Refuse("there are no manifests in its manifests/")
 	}
-	return &catalog.Content{Manifests: manifests}, nil
+	return content, nil
 }
 
 // isDigest says whether an image is named by its digest.

@@ -44,6 +44,9 @@ func (c *configMaps) load(ctx context.Context, key types.NamespacedName, cm *cor
 	if ctx.Err() != nil {
 		return content{good: now.good, err: ctx.Err()}
 	}
+	if err == nil && snap.Lacks(now.good) {
+		err = now.with(snap).err
+	}
 	if err == nil {
 		if err = c.budget.take(holder{by: fromConfigMap, key: key}, snap.Size()+sizeOf(cm)); err != nil {
 			now.uid = "" // it may fit when it is looked at again

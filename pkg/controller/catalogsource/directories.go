@@ -115,7 +115,7 @@ func (d *directory) load(ctx context.Context) content {
 		return content{good: d.good, err: ctx.Err()}
 	}
 	if d.err = err; err == nil {
-		d.good = snap
+		d.content = d.with(snap)
 	}
 	d.loaded, d.seen = version, seen
 	return d.content

@@ -130,6 +130,46 @@ func TestACatalogInAnImageIsPolledByItsDigest(t *testing.T) {
 	require.Equal(t, 1, w.offered(t, "cat"))
 }
 
+func TestABrokenFileOfAnImageCostsNoPackageThatWasOffered(t *testing.T) {
+	s := registry.New(t)
+	other := strings.NewReplacer("name: a", "name: b", "package: a", "package: b").Replace(goodCatalog)
+	pushed := func(files map[string]string) string {
+		made := fstest.MapFS{}
+		for name, text := range files {
+			made[name] = &fstest.MapFile{Data: []byte(text)}
+		}
+		image, err := registry.Catalog(made)
+		require.NoError(t, err)
+		ref, _, err := s.Push("team/catalog:v1", image)
+		require.NoError(t, err)
+		return ref
+	}
+	w := running(t, catalogSource("cat", polled(pushed(map[string]string{"a.yaml": goodCatalog, "b.yaml": other}), "10m")))
+	requireReady(t, w.visited(t, "cat"))
+	packages := func() []string {
+		snap, ok := w.Store.Get(key("cat"))
+		require.True(t, ok)
+		return snap.PackageNames()
+	}
+
+	pushed(map[string]string{"a.yaml": otherCatalog, "b.yaml": other, "README.md": "Not a catalog"})
+	w.pass(t, 12*time.Minute)
+	got := w.visited(t, "cat")
+	require.Equal(t, "READY", got.GRPCConnectionState.LastObservedState)
+	require.Contains(t, got.Message, `file "README.md": `)
+	require.Equal(t, 2, w.offered(t, "cat"))
+
+	pushed(map[string]string{"a.yaml": goodCatalog, "b.yaml": "["})
+	w.pass(t, 12*time.Minute)
+	got = w.visited(t, "cat")
+	require.Equal(t, "TRANSIENT_FAILURE", got.GRPCConnectionState.LastObservedState)
+	require.Contains(t, got.Message, `file "b.yaml": `)
+	require.Equal(t, []string{"a", "b"}, packages())
+	require.Equal(t, 2, w.offered(t, "cat"), "as a whole")
+	w.pass(t, 12*time.Minute)
+	require.Equal(t, got.Message, w.visited(t, "cat").Message, "it is told again, and not read again")
+}
+
 func TestAnImageByDigestIsAskedForOnce(t *testing.T) {
 	s := registry.New(t)
 	ref, digest := push(t, s, "catalog:v1", goodCatalog)

@@ -76,6 +76,9 @@ func (r *Reconciler) observeImage(ctx context.Context, cs *operatorsv1alpha1.Cat
 		view.err, view.state = notRunHere(view.registry, r.GlobalNamespace), connectivity.TransientFailure
 	}
 	seen := observation{state: view.state.String(), address: addressInProcess, snapshot: view.good, polled: view.polled, conditions: conditions}
+	if view.registry == "" {
+		seen.problem = view.warned(reason, ensureServer)
+	}
 	if view.err != nil {
 		seen.problem = &problem{reason: reason, message: view.message(ensureServer)}
 	}
@@ -100,7 +103,7 @@ func (r *Reconciler) version(cs *operatorsv1alpha1.CatalogSource) (string, error
 
 // inProcess is what is seen of content that was loaded here.
 func inProcess(c content, reason operatorsv1alpha1.ConditionReason, where string) observation {
-	seen := observation{state: connectivity.Ready.String(), address: addressInProcess, snapshot: c.good}
+	seen := observation{state: connectivity.Ready.String(), address: addressInProcess, snapshot: c.good, problem: c.warned(reason, where)}
 	if c.err != nil {
 		seen.state = connectivity.TransientFailure.String()
 		seen.problem = &problem{reason: reason, message: c.message(where)}

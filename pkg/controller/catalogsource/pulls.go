@@ -58,6 +58,9 @@ func (i *images) newerAs(ctx context.Context, key types.NamespacedName, access i
 		found.registry, err = opened.Repository+"@"+opened.Named.String(), nil
 	case errors.As(err, &half):
 		over = oversize{digest: opened.Named.String(), memory: half.memory}
+	case err == nil && found.snapshot.Lacks(e.known()):
+		letGo(found.snapshot)
+		err = refused{errors.New(warnings(found.snapshot))}
 	case err == nil:
 		over, err = i.hold(key, e, opened.Named.String(), found.snapshot)
 	}
@@ -72,6 +75,13 @@ func (i *images) newerAs(ctx context.Context, key types.NamespacedName, access i
 		return found, nil
 	}
 	return finding{}, err
+}
+
+// known is the content that is served, if any.
+func (e *imageEntry) known() *catalog.Snapshot {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.good
 }
 
 // isKnown reports whether the image of an entry is the one that is loaded already. The error is that of an image that was

@@ -5,6 +5,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -185,6 +186,43 @@ func TestACatalogInADirectory(t *testing.T) {
 	require.False(t, ok, "a deleted CatalogSource's content is withdrawn")
 	_, ok = w.Store.Get(key("twin"))
 	require.True(t, ok)
+}
+
+func TestABrokenFileCostsNoPackageThatWasOffered(t *testing.T) {
+	dir := t.TempDir()
+	other := strings.NewReplacer("name: a", "name: b", "package: a", "package: b").Replace(goodCatalog)
+	write(t, filepath.Join(dir, "a.yaml"), goodCatalog)
+	write(t, filepath.Join(dir, "b.yaml"), other)
+	w := given(t, map[string]string{"img:1": dir}, catalogSource("cat", operatorsv1alpha1.CatalogSourceSpec{SourceType: "grpc", Image: "img:1"}))
+	requireReady(t, w.reconcile(t, "cat"))
+	reread := func() (operatorsv1alpha1.CatalogSourceStatus, []string) {
+		w.directories.all[0].version.Add(1)
+		status := w.reconcile(t, "cat")
+		snap, ok := w.Store.Get(key("cat"))
+		require.True(t, ok)
+		return status, snap.PackageNames()
+	}
+
+	write(t, filepath.Join(dir, "README.md"), "Not a catalog")
+	got, packages := reread()
+	require.Equal(t, []string{"a", "b"}, packages)
+	require.Equal(t, "READY", got.GRPCConnectionState.LastObservedState)
+	require.Equal(t, operatorsv1alpha1.CatalogSourceRegistryServerError, got.Reason)
+	require.Contains(t, got.Message, `file "README.md": `)
+	require.Contains(t, got.Message, "the rest of the catalog is served")
+
+	write(t, filepath.Join(dir, "b.yaml"), "schema: [")
+	got, packages = reread()
+	require.Equal(t, []string{"a", "b"}, packages)
+	require.Equal(t, "TRANSIENT_FAILURE", got.GRPCConnectionState.LastObservedState)
+	require.Contains(t, got.Message, `file "b.yaml": `)
+	require.Contains(t, got.Message, "is still served")
+
+	fresh := given(t, map[string]string{"img:1": dir}, catalogSource("cat", operatorsv1alpha1.CatalogSourceSpec{SourceType: "grpc", Image: "img:1"}))
+	require.Contains(t, fresh.reconcile(t, "cat").Message, `file "b.yaml": `)
+	snap, ok := fresh.Store.Get(key("cat"))
+	require.True(t, ok, "a program that knows nothing better serves what there is")
+	require.Equal(t, []string{"a"}, snap.PackageNames())
 }
 
 func TestCatalogsThatCannotBeServedSayWhy(t *testing.T) {

@@ -1,7 +1,9 @@
 package catalogsource
 
 import (
+	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
@@ -77,6 +79,26 @@ type observation struct {
 type content struct {
 	good *catalog.Snapshot
 	err  error
+}
+
+// with is the content after another load of the same catalog. Where files of the newer one cannot be read, and it therefore
+// lacks a package, what was good before stays as a whole: nobody loses a package since a file broke. Where nothing
+// was known before, the rest of the newer one is better than nothing.
+func (c content) with(newer *catalog.Snapshot) content {
+	if newer.Lacks(c.good) {
+		return content{good: c.good, err: errors.New(warnings(newer))}
+	}
+	return content{good: newer}
+}
+
+func warnings(s *catalog.Snapshot) string { return strings.Join(s.Warnings, "; ") }
+
+// warned is the problem of content that is served though files of it cannot be read, if it is that.
+func (c content) warned(reason operatorsv1alpha1.ConditionReason, where string) *problem {
+	if c.err != nil || c.good == nil || len(c.good.Warnings) == 0 {
+		return nil
+	}
+	return problemf(reason, "%s: %s; the rest of the catalog is served", where, warnings(c.good))
 }
 
 // message says what is wrong, and what that means for users of the catalog.

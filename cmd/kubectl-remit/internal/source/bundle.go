@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"strings"
 
 	"github.com/google/go-containerregistry/pkg/authn"
 
@@ -65,6 +66,9 @@ func read(ctx context.Context, fsys fs.FS) (*Bundle, error) {
 	if err != nil {
 		return nil, err
 	}
+	if len(snapshot.Warnings) > 0 {
+		return nil, errors.New(strings.Join(snapshot.Warnings, "; "))
+	}
 	pkg, name, err := only(snapshot)
 	if err != nil {
 		return nil, err
@@ -73,7 +77,7 @@ func read(ctx context.Context, fsys fs.FS) (*Bundle, error) {
 	if err != nil {
 		return nil, err
 	}
-	b, err := bundle.Parse(content.Manifests)
+	b, err := bundle.ParseContent(content)
 	if err != nil {
 		return nil, err
 	}
