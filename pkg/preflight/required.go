@@ -7,8 +7,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/remit-olm/remit/pkg/bundle"
+	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/step"
 	"github.com/remit-olm/remit/pkg/step/build"
+	"github.com/remit-olm/remit/pkg/step/execute"
 )
 
 // Required is what installing a bundle asks of an account that holds nothing: the least that has to
@@ -22,7 +24,16 @@ func Required(account types.NamespacedName, b *bundle.Bundle, scope build.Scope)
 	if err != nil {
 		return Report{}, err
 	}
-	return Evaluate(account, needs, func(string) ([]rbacv1.PolicyRule, error) { return nil, nil })
+	report, err := Evaluate(account, needs, func(string) ([]rbacv1.PolicyRule, error) { return nil, nil })
+	if err != nil {
+		return Report{}, err
+	}
+	for _, s := range steps.Steps {
+		if err := execute.Reserved(s); err != nil {
+			report.Refuse(apply.Describe(s.Object), err)
+		}
+	}
+	return report, nil
 }
 
 // holdsEverything is a build.RuleChecker for when nobody is asked.

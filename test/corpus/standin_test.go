@@ -14,6 +14,8 @@ import (
 
 	"github.com/remit-olm/remit/pkg/bundle"
 	"github.com/remit-olm/remit/pkg/lib/group"
+	"github.com/remit-olm/remit/pkg/step"
+	"github.com/remit-olm/remit/pkg/step/execute"
 )
 
 // unserved returns why no account of an OperatorGroup's own can install the bundle on a current cluster; "" if one can.
@@ -30,7 +32,7 @@ func (p *published) unserved() string {
 // prints no permissions for such a bundle.
 func (p *published) protected() string {
 	for _, obj := range p.Objects {
-		if name, _, _ := unstructured.NestedString(obj.Object, "spec", "group"); obj.GetKind() == "CustomResourceDefinition" && group.Protected(name) {
+		if name, _, _ := unstructured.NestedString(obj.Object, "spec", "group"); obj.GetKind() == "CustomResourceDefinition" && group.Protected(name) && !execute.Approved(step.Step{Object: obj}) {
 			return "CustomResourceDefinition " + obj.GetName() + " belongs to a protected API group"
 		}
 	}
@@ -128,6 +130,10 @@ func (c *testCase) claims() []string {
 	for _, obj := range c.Objects {
 		if kind, _ := bundle.KindOf(obj.GroupVersionKind().GroupKind()); !kind.Namespaced {
 			out = append(out, obj.GetKind()+" "+obj.GetName())
+		}
+		if execute.Approved(step.Step{Object: obj}) {
+			name, _, _ := unstructured.NestedString(obj.Object, "spec", "group")
+			out = append(out, "group "+name)
 		}
 	}
 	return append(out, c.ownCRDs()...)

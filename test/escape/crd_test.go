@@ -115,7 +115,8 @@ func crds() []row {
 		}},
 		refusedAs("25b", "a CRD of this API's own group", crdOf("operators.coreos.com", "gadgets", "Gadget", "", v1), "protected API group"),
 		refusedAs("25c", "a CRD of a group of Kubernetes", strings.Replace(crdOf("gadgets.k8s.io", "gadgets", "Gadget", "", v1), "metadata: {",
-			`metadata: {annotations: {api-approved.kubernetes.io: "unapproved, for escape"}, `, 1), "protected API group"),
+			`metadata: {annotations: {api-approved.kubernetes.io: "unapproved, for escape"}, `, 1), "cannot create resource", "customresourcedefinitions"),
+		refusedAs("25e", "a CRD of a group of Kubernetes that nobody approved", crdOf("gizmos.k8s.io", "gadgets", "Gadget", "", v1), "protected API group"),
 		refusedAs("25d", "this API's own CRD of Subscriptions", crdOf("operators.coreos.com", "subscriptions", "Subscription", "",
 			servedVersion("v9", true, anything)), "protected API group"),
 		{number: "28", title: "a conversion webhook for a CRD of somebody else, made and removed", holds: p1(), play: func(s *scene) {

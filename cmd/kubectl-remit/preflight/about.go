@@ -1,6 +1,7 @@
 package preflight
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -206,6 +207,7 @@ func (a *about) evaluate(ctx context.Context) (*result, error) {
 	if err := a.refuseUnserved(&report); err != nil {
 		return nil, err
 	}
+	a.refuseReserved(ctx, &report)
 	report.Warn(a.rights.RulesOf)
 	return &result{about: a, report: report}, nil
 }
@@ -214,7 +216,13 @@ func (a *about) evaluate(ctx context.Context) (*result, error) {
 // written.
 func (a *about) servedAlready(ctx context.Context, s step.Step) bool {
 	live := a.live(ctx, s)
-	if live == nil || s.Owner.Owns(live) {
+	return live != nil && !s.Owner.Owns(live) && a.isServed(ctx, s)
+}
+
+// isServed says of a CustomResourceDefinition that the cluster has one which serves what it does.
+func (a *about) isServed(ctx context.Context, s step.Step) bool {
+	live := a.live(ctx, s)
+	if live == nil {
 		return false
 	}
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(live)
@@ -240,6 +248,27 @@ func (a *about) live(ctx context.Context, s step.Step) *apiextensionsv1.CustomRe
 	}
 	a.crds[name] = live
 	return live
+}
+
+// refuseReserved reports CustomResourceDefinitions that only the default account may write, as the controllers do.
+func (a *about) refuseReserved(ctx context.Context, report *preflight.Report) {
+	written := slices.DeleteFunc(slices.Clone(a.steps), func(s step.Step) bool { return !s.IsCRD() || a.isServed(ctx, s) })
+	if len(written) == 0 {
+		return
+	}
+	var served execute.Served
+	if a.client != nil {
+		var err error
+		if served, err = execute.ReadServed(ctx, a.client, written); err != nil {
+			report.Notes = append(report.Notes, "Who else serves the API groups of the bundle's CustomResourceDefinitions is not known: "+err.Error())
+		}
+	}
+	for _, s := range written {
+		s.Owner.Proofs = unverified{} // a plan's steps come without
+		if err := cmp.Or(execute.Reserved(s), served.Taken(s)); err != nil {
+			report.Refuse(apply.Describe(s.Object), err)
+		}
+	}
 }
 
 // refuseUnserved reports objects of kinds that neither the cluster serves nor the bundle brings.

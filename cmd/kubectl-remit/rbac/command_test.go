@@ -52,6 +52,29 @@ func TestClusterAdminIsNamedInTheFirstLine(t *testing.T) {
 	}
 }
 
+func TestReservedGroupsAreRefusedUnlessApproved(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.CopyFS(dir, sample.FS()))
+	print := func(annotations string) (string, error) {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "manifests", "apps.yaml"), []byte("apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\n"+
+			"metadata: {name: applications.app.k8s.io, annotations: {"+annotations+"}}\nspec: {group: app.k8s.io, names: {kind: Application, plural: applications}, scope: Namespaced,\n"+
+			"  versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]}\n"), 0o600))
+		cmd := NewCommand()
+		var out bytes.Buffer
+		cmd.SetOut(&out)
+		cmd.SetErr(&bytes.Buffer{})
+		cmd.SilenceUsage, cmd.SilenceErrors = true, true
+		cmd.SetArgs([]string{dir, "--account", "team-a/installer"})
+		err := cmd.ExecuteContext(t.Context())
+		return out.String(), err
+	}
+	_, err := print("")
+	require.ErrorContains(t, err, "CustomResourceDefinition applications.app.k8s.io is of a protected API group")
+	text, err := print(`api-approved.kubernetes.io: "https://example.com/pull/1"`)
+	require.NoError(t, err)
+	require.Contains(t, text, "applications.app.k8s.io")
+}
+
 // kinds lists what a text of manifests holds.
 func kinds(t *testing.T, text string) []string {
 	t.Helper()

@@ -51,7 +51,7 @@ func openClients(ctx context.Context, s *run) (flow.Outcome, error) {
 	if err != nil {
 		return waitForAccount(err)
 	}
-	s.executor = &execute.Executor{Account: own, IsDefault: account.Default, CRDs: crds, Facts: r.Live, APIServices: r.Client, RBAC: r.RBAC, Pruned: execute.Pruned{}}
+	s.executor = &execute.Executor{Account: own, IsDefault: account.Default, CRDs: crds, Facts: r.Live, Cluster: r.Client, RBAC: r.RBAC, Pruned: execute.Pruned{}}
 	s.plan.Status.AttenuatedServiceAccountRef = &corev1.ObjectReference{
 		Kind: "ServiceAccount", APIVersion: "v1", Namespace: account.Namespace, Name: account.Name, UID: account.UID,
 	}
@@ -196,7 +196,12 @@ func established(crd *apiextensionsv1.CustomResourceDefinition) bool {
 // right to write it is asked for (security model, D1). Where another account writes them, none is
 // asked of this one either.
 func (s *run) servedAlready(st step.Step) bool {
-	return st.IsCRD() && (s.reconciler.CRDAccount != (types.NamespacedName{}) || s.served(st))
+	return st.IsCRD() && (s.writtenForIt(st) || s.served(st))
+}
+
+// writtenForIt says whether the installation's CRD account writes a CustomResourceDefinition in place of the account.
+func (s *run) writtenForIt(st step.Step) bool {
+	return s.reconciler.CRDAccount != (types.NamespacedName{}) && (s.account.Default || !execute.Approved(st))
 }
 
 func (s *run) served(st step.Step) bool {

@@ -98,12 +98,9 @@ func (c *schemas) forget(plan types.NamespacedName) {
 // readings are what the account needs for tryExisting. The installation's CRD account, where there is one, reads
 // in place of it, and is told by the API server what it lacks.
 func (s *run) readings(ctx context.Context) ([]preflight.Need, error) {
-	if s.reconciler.CRDAccount != (types.NamespacedName{}) {
-		return nil, nil
-	}
 	var needs []preflight.Need
 	for _, st := range s.steps {
-		if !st.IsCRD() {
+		if !st.IsCRD() || s.writtenForIt(st) {
 			continue
 		}
 		more, err := s.reading(ctx, st)
@@ -238,7 +235,7 @@ func (s *run) look(ctx context.Context, state execute.State) (look, error) {
 			found.unchecked = append(found.unchecked, err.Error())
 			continue
 		}
-		result, err := check.Read(ctx, s.executor.CRDs, live)
+		result, err := check.Read(ctx, s.executor.Writer(state.Step), live)
 		if apierrors.IsForbidden(err) {
 			found.forbidden = fmt.Errorf("the objects that exist have to be held against its new schema: %v", err)
 			return found, nil

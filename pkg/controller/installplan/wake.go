@@ -87,7 +87,9 @@ func (r *Reconciler) claiming(ctx context.Context, obj client.Object) []reconcil
 
 func usedBy(crd *apiextensionsv1.CustomResourceDefinition, s *operatorsv1alpha1.Step) bool {
 	if s.Resource.Group == apiextensionsv1.GroupName {
-		return s.Resource.Name == crd.Name
+		_, of, _ := strings.Cut(s.Resource.Name, ".")
+		// In a group below k8s.io one CustomResourceDefinition keeps out those of others (execute.Served).
+		return s.Resource.Name == crd.Name || group.Community(of) && group.Same(of, crd.Spec.Group)
 	}
 	return s.Resource.Group == crd.Spec.Group && s.Resource.Kind == crd.Spec.Names.Kind
 }

@@ -15,6 +15,12 @@ func Protected(name string) bool {
 	return Own(name) || !strings.Contains(name, ".") || within(name, []string{"k8s.io", "kubernetes.io"})
 }
 
+// Community says whether a group is below k8s.io: Kubernetes' own programs have such groups, and so have projects beside
+// it, whose CustomResourceDefinitions say by an annotation that the group was agreed on.
+func Community(name string) bool {
+	return strings.HasSuffix(normal(name), ".k8s.io")
+}
+
 // Same says whether two names are of one group: the API server tells groups apart by lower-case names.
 func Same(a, b string) bool { return normal(a) == normal(b) }
 

@@ -31,6 +31,11 @@ func TestWhoseAGroupIs(t *testing.T) {
 		require.Equal(t, want.own, group.Own(name), name)
 		require.Equal(t, want.protected, group.Protected(name), name)
 	}
+	for name, want := range map[string]bool{
+		"gateway.networking.k8s.io": true, "App.K8S.io": true, "k8s.io": false, "cluster.x-k8s.io": false, "a.kubernetes.io": false, "k8s.io.evil.io": false,
+	} {
+		require.Equal(t, want, group.Community(name), name)
+	}
 	require.True(t, group.Same("Acme.io", "acme.io"))
 	require.False(t, group.Same("acme.io", "x.acme.io"))
 }

@@ -4,8 +4,11 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 	"github.com/remit-olm/remit/pkg/step"
@@ -86,6 +89,62 @@ func TestOnlyTheDefaultAccountWritesProtectedGroups(t *testing.T) {
 	}
 }
 
+// approvedCRD is of a group below k8s.io, with the annotation by which its author says that this was agreed on.
+func approvedCRD(group string) *unstructured.Unstructured {
+	obj := crd(with(group, "group"))
+	obj.SetName("things." + group)
+	obj.SetAnnotations(map[string]string{apiextensionsv1.KubeAPIApprovedAnnotation: "https://example.com/pull/1"})
+	return obj
+}
+
+func TestAnApprovedGroupIsForWhoMayWriteItAndNobodyElseServesIt(t *testing.T) {
+	owner := ownerutil.Owner{Lineage: ownerutil.Lineage{Package: "p", Namespace: "n"}, CSV: "p.v1", Proofs: proofs.Keys()}
+	other := owner
+	other.Namespace = "m"
+	inGroup := func(group string, by *ownerutil.Owner) apiextensionsv1.CustomResourceDefinition {
+		out := apiextensionsv1.CustomResourceDefinition{Spec: apiextensionsv1.CustomResourceDefinitionSpec{Group: group}}
+		out.Name = "others." + group
+		if by != nil {
+			proofs.Mark(&out, *by)
+		}
+		return out
+	}
+	const app = "app.k8s.io"
+	for name, row := range map[string]struct {
+		group  string
+		served Served
+		want   string
+	}{
+		"nobody serves it":              {app, Served{}, ""},
+		"another group's":               {app, Served{CRDs: []apiextensionsv1.CustomResourceDefinition{inGroup("x.app.k8s.io", &other)}}, ""},
+		"the operator itself":           {app, Served{CRDs: []apiextensionsv1.CustomResourceDefinition{inGroup(app, &owner)}}, ""},
+		"another operator":              {app, Served{CRDs: []apiextensionsv1.CustomResourceDefinition{inGroup(app, &other)}}, `CustomResourceDefinition "others.app.k8s.io" is not of this operator`},
+		"a person":                      {app, Served{CRDs: []apiextensionsv1.CustomResourceDefinition{inGroup("App.k8s.io", nil)}}, "is not of this operator"},
+		"another API server":            {app, Served{APIs: []apiregistrationv1.APIService{{Spec: apiregistrationv1.APIServiceSpec{Group: app, Service: &apiregistrationv1.ServiceReference{}}}}}, "which APIService"},
+		"Kubernetes, though not here":   {"resource.k8s.io", Served{}, "which is Kubernetes' own"},
+		"k8s.io itself":                 {"k8s.io", Served{}, "is of a protected API group"},
+		"a group that no annotation is": {"x.kubernetes.io", Served{}, "is of a protected API group"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := State{Step: step.Step{Object: approvedCRD(row.group), Owner: owner}}
+			require.NoError(t, (&Executor{IsDefault: true, served: row.served}).check(t.Context(), s))
+			err := (&Executor{served: row.served}).check(t.Context(), s)
+			if row.want == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.ErrorContains(t, err, row.want)
+		})
+	}
+	account, crds := fake.NewClientBuilder().Build(), fake.NewClientBuilder().Build()
+	writer := func(obj *unstructured.Unstructured, byDefault bool) client.Client {
+		return (&Executor{Account: account, CRDs: crds, IsDefault: byDefault}).Writer(step.Step{Object: obj})
+	}
+	require.Same(t, account, writer(approvedCRD(app), false), "the CRD account writes it for nobody else")
+	require.Same(t, crds, writer(approvedCRD(app), true))
+	require.Same(t, crds, writer(crd(), false))
+}
+
 // Whoever serves one version of a group decides, by its priority, what clients take for the group's own.
 func TestACRDKeepsOutOfTheGroupOfSomebodyElsesAPIService(t *testing.T) {
 	owner := ownerutil.Owner{Lineage: ownerutil.Lineage{Package: "p", Namespace: "n"}, CSV: "p.v1", Proofs: proofs.Keys()}
@@ -120,7 +179,7 @@ func TestACRDKeepsOutOfTheGroupOfSomebodyElsesAPIService(t *testing.T) {
 		{"of another install", by(other), true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			e := &Executor{apis: []apiregistrationv1.APIService{*tc.api}}
+			e := &Executor{served: Served{APIs: []apiregistrationv1.APIService{*tc.api}}}
 			s := State{Step: step.Step{Object: crd(serving("v1", "v2")), Owner: owner}}
 			mine := crd()
 			proofs.Mark(mine, owner)

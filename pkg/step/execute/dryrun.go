@@ -17,7 +17,8 @@ import (
 // time that fields are removed from the step's object.
 func (e *Executor) DryRun(ctx context.Context, s State) error {
 	dry := &Executor{
-		Account: client.NewDryRunClient(e.Account), CRDs: client.NewDryRunClient(e.CRDs), csvs: maps.Clone(e.csvs), Pruned: e.Pruned,
+		Account: client.NewDryRunClient(e.Account), CRDs: client.NewDryRunClient(e.CRDs), IsDefault: e.IsDefault,
+		csvs: maps.Clone(e.csvs), Pruned: e.Pruned,
 	}
 	_, err := dry.write(ctx, s)
 	return err

@@ -1,6 +1,7 @@
 package execute
 
 import (
+	"cmp"
 	"context"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
@@ -8,7 +9,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
-	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/pkg/lib/apply"
@@ -21,15 +21,16 @@ import (
 type Executor struct {
 	// Account writes everything but CustomResourceDefinitions.
 	Account client.Client
-	// CRDs writes CustomResourceDefinitions: the account, or the installation's own CRD account.
+	// CRDs writes CustomResourceDefinitions: the account, or the installation's own CRD account. What is Approved it writes
+	// for the default account only.
 	CRDs client.Client
 	// IsDefault says that Account is the installation's default account, which alone may write
 	// CustomResourceDefinitions of protected groups.
 	IsDefault bool
 	// Facts reads CustomResourceDefinitions, which an account need not be allowed to read.
 	Facts client.Reader
-	// APIServices reads APIServices, from a cache for choice.
-	APIServices client.Reader
+	// Cluster reads APIServices and lists CustomResourceDefinitions, from a cache for choice.
+	Cluster client.Reader
 
 	// RBAC tells which bindings wait for a role of an operator.
 	RBAC rbac.Listers
@@ -39,8 +40,8 @@ type Executor struct {
 	// rendered are the bindings of the plan.
 	rendered []*unstructured.Unstructured
 
-	// apis are the APIServices of the cluster, where the plan has CustomResourceDefinitions.
-	apis []apiregistrationv1.APIService
+	// served is who serves API groups, where the plan has CustomResourceDefinitions.
+	served Served
 	// csvs are the UIDs of the plan's ClusterServiceVersions that exist, for owner references.
 	csvs map[types.NamespacedName]types.UID
 }
@@ -107,7 +108,7 @@ func (e *Executor) check(ctx context.Context, s State) error {
 		if s.Live != nil && Serves(s.Live, s.Step.Object) {
 			return nil
 		}
-		if err := e.reserved(s.Step); err != nil && !e.IsDefault {
+		if err := cmp.Or(Reserved(s.Step), e.served.Taken(s.Step)); err != nil && !e.IsDefault {
 			return err
 		}
 	}
@@ -154,9 +155,8 @@ func (e *Executor) Do(ctx context.Context, s State) (Done, error) {
 
 func (e *Executor) write(ctx context.Context, s State) (Done, error) {
 	desired := e.owned(s.Step)
-	writer := e.Account
+	writer := e.Writer(s.Step)
 	if s.Step.IsCRD() {
-		writer = e.CRDs
 		if s.Live != nil && !s.Step.Owner.Owns(s.Live) && Serves(s.Live, desired) {
 			return Done{operatorsv1alpha1.StepStatusPresent, s.Live}, nil
 		}
@@ -173,6 +173,14 @@ func (e *Executor) write(ctx context.Context, s State) (Done, error) {
 		return Done{operatorsv1alpha1.StepStatusPresent, live}, nil
 	}
 	return Done{operatorsv1alpha1.StepStatusCreated, live}, nil
+}
+
+// Writer is who writes the object of a step.
+func (e *Executor) Writer(s step.Step) client.Client {
+	if s.IsCRD() && (e.IsDefault || !Approved(s)) {
+		return e.CRDs
+	}
+	return e.Account
 }
 
 // owned adds the owner reference to the CSV where the API gives one a meaning: on objects of the
