@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -26,6 +27,9 @@ const (
 	catalogName  = "demo"
 	// pollInterval is how often the demonstration looks; only this command does, no controller.
 	pollInterval = 50 * time.Millisecond
+	// blockedFor is how long an install says that it is blocked until the demonstration goes on: the controllers may not
+	// have seen yet what was granted.
+	blockedFor = 3 * time.Second
 )
 
 // demo is a running demonstration.
@@ -61,6 +65,11 @@ func (d *demo) start(ctx context.Context, catalogDir string) error {
 	}
 	if d.client, err = client.New(d.cluster.Config(), client.Options{Scheme: scheme}); err != nil {
 		return fmt.Errorf("client: %w", err)
+	}
+	if d.WithCRDs {
+		if err := d.thirdParties(ctx); err != nil {
+			return err
+		}
 	}
 	err = d.progress.step("Install Remit: CRDs, its own bounded rights, catalog and olm as Pods", func() error {
 		ctx, cancel := context.WithTimeout(ctx, d.Timeout)
@@ -107,17 +116,34 @@ func (d *demo) stop() {
 	_ = d.progress.step("Stop the cluster", d.cluster.Stop)
 }
 
+// blockedError says that nothing changes unless somebody does something.
+type blockedError struct{ error }
+
+func (e blockedError) Unwrap() error { return e.error }
+
 // until waits until look says that what it looks at is as it should be. On a time-out the error is
-// what look said last.
+// what look said last; so it is, without waiting for that, where look keeps saying that it is blocked.
 func (d *demo) until(ctx context.Context, look func(context.Context) error) error {
 	var last error
+	var blocked time.Time
 	err := wait.PollUntilContextTimeout(ctx, pollInterval, d.Timeout, true, func(ctx context.Context) (bool, error) {
 		err := look(ctx)
 		if ctx.Err() == nil {
 			last = err // what was cut short by the time-out says nothing
 		}
+		switch {
+		case !errors.As(err, new(blockedError)):
+			blocked = time.Time{}
+		case blocked.IsZero():
+			blocked = time.Now()
+		case time.Since(blocked) >= blockedFor:
+			return false, err
+		}
 		return err == nil, nil
 	})
+	if errors.As(err, new(blockedError)) {
+		return err
+	}
 	if err != nil && last != nil && ctx.Err() == nil {
 		return fmt.Errorf("after %s: %w", d.Timeout, last)
 	}

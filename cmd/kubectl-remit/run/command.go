@@ -22,6 +22,8 @@ type Options struct {
 	Exit bool
 	// Bundles is a directory of bundles to install instead of the sample operator.
 	Bundles string
+	// WithCRDs installs the CustomResourceDefinitions of well-known third parties.
+	WithCRDs bool
 	// Dir keeps the cluster's state; empty is a temporary directory that is removed at the end.
 	Dir string
 	// Timeout bounds each wait of the demonstration.
@@ -36,7 +38,10 @@ const example = `  # Show a bounded install, then stay up until Ctrl-C
   kubectl remit run --exit
 
   # Install from a folder of your own bundles (<package>/<version>/manifests, metadata)
-  kubectl remit run --bundles ./bundles`
+  kubectl remit run --bundles ./bundles
+
+  # The same where ServiceMonitor, PrometheusRule and the like are served
+  kubectl remit run --bundles ./bundles --with-crds`
 
 // NewCommand makes the command.
 func NewCommand() *cobra.Command {
@@ -60,6 +65,7 @@ func NewCommand() *cobra.Command {
 	flags := cmd.Flags()
 	flags.BoolVar(&o.Exit, "exit", false, "end after the demonstration, with status 0 if it went well and 1 if not")
 	flags.StringVar(&o.Bundles, "bundles", "", "directory of bundles to serve and install instead of the sample operator")
+	flags.BoolVar(&o.WithCRDs, "with-crds", false, "serve well-known third-party kinds, such as ServiceMonitor, PodMonitor and PrometheusRule")
 	flags.StringVar(&o.Dir, "dir", "", "directory for the cluster's state, which is kept; empty: a temporary one")
 	flags.DurationVar(&o.Timeout, "timeout", 2*time.Minute, "how long each step of the demonstration may take")
 	return cmd

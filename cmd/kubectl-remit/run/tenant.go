@@ -20,6 +20,7 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/preflight"
+	"github.com/remit-olm/remit/pkg/resolver"
 )
 
 // accountName is the ServiceAccount that bounds the demonstration's installs.
@@ -136,7 +137,11 @@ func (t *tenant) planComplete(ctx context.Context) error {
 		return err
 	}
 	if c := sub.Status.GetCondition(operatorsv1alpha1.SubscriptionResolutionFailed); c.Status == corev1.ConditionTrue {
-		return fmt.Errorf("%s: %s", c.Reason, c.Message)
+		err := fmt.Errorf("%s: %s", c.Reason, c.Message)
+		if c.Reason == resolver.ConstraintsNotSatisfiable {
+			return blockedError{err}
+		}
+		return err
 	}
 	if sub.Status.InstallPlanRef == nil {
 		return fmt.Errorf("no InstallPlan yet")
@@ -145,10 +150,22 @@ func (t *tenant) planComplete(ctx context.Context) error {
 	if err := t.client.Get(ctx, client.ObjectKey{Namespace: t.namespace, Name: sub.Status.InstallPlanRef.Name}, ip); err != nil {
 		return err
 	}
-	if ip.Status.Phase != operatorsv1alpha1.InstallPlanPhaseComplete {
-		return fmt.Errorf("InstallPlan is %s: %s", ip.Status.Phase, ip.Status.Message)
+	if ip.Status.Phase == operatorsv1alpha1.InstallPlanPhaseComplete {
+		return nil
 	}
-	return nil
+	err = fmt.Errorf("InstallPlan is %s: %s", ip.Status.Phase, ip.Status.Message)
+	if isBlocked(ip) {
+		return blockedError{err}
+	}
+	return err
+}
+
+// isBlocked says whether a plan waits for somebody to change something, or has failed.
+func isBlocked(ip *operatorsv1alpha1.InstallPlan) bool {
+	isTrue := func(t operatorsv1alpha1.InstallPlanConditionType) bool {
+		return ip.Status.GetCondition(t).Status == corev1.ConditionTrue
+	}
+	return ip.Status.Phase == operatorsv1alpha1.InstallPlanPhaseFailed || isTrue(names.ConditionPermissionsMissing) || isTrue(names.ConditionObjectsRefused)
 }
 
 // installed is nil when the operator runs and the Subscription says so.

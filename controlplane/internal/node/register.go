@@ -38,8 +38,9 @@ func Register(ctx context.Context, client kubernetes.Interface, net network.PodN
 	if err != nil {
 		return fmt.Errorf("create Node: %w", err)
 	}
-	if len(node.Spec.Taints) > 0 || node.Spec.PodCIDR != want.Spec.PodCIDR {
-		node.Spec.Taints = nil
+	_, labeled := node.Labels[LabelControlPlane]
+	if len(node.Spec.Taints) > 0 || node.Spec.PodCIDR != want.Spec.PodCIDR || !labeled {
+		node.Spec.Taints, node.Labels = nil, want.Labels
 		if node.Spec.PodCIDR == "" {
 			node.Spec.PodCIDR, node.Spec.PodCIDRs = want.Spec.PodCIDR, want.Spec.PodCIDRs
 		}
@@ -84,12 +85,16 @@ func renew(ctx context.Context, client kubernetes.Interface) error {
 	return err
 }
 
+// LabelControlPlane is the label by which Pods choose nodes of the control plane, as kubeadm and kind set it. The stand-in has no
+// taint, as the one node of such a cluster has none.
+const LabelControlPlane = "node-role.kubernetes.io/control-plane"
+
 func desired(net network.PodNet) *corev1.Node {
 	return &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: Name,
 			Labels: map[string]string{
-				corev1.LabelHostname: Name, corev1.LabelOSStable: runtime.GOOS, corev1.LabelArchStable: runtime.GOARCH,
+				LabelControlPlane: "", corev1.LabelHostname: Name, corev1.LabelOSStable: runtime.GOOS, corev1.LabelArchStable: runtime.GOARCH,
 			},
 		},
 		Spec:   corev1.NodeSpec{PodCIDR: net.CIDR(), PodCIDRs: []string{net.CIDR()}},

@@ -1,0 +1,86 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/remit-olm/remit/pkg/bundle"
+	"github.com/remit-olm/remit/pkg/controller"
+	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/resolver"
+)
+
+// installing is a tenant whose Subscription and InstallPlan say this.
+func installing(t *testing.T, sub operatorsv1alpha1.SubscriptionStatus, plan operatorsv1alpha1.InstallPlanStatus) *tenant {
+	t.Helper()
+	scheme, err := controller.NewScheme()
+	require.NoError(t, err)
+	meta := metav1.ObjectMeta{Namespace: "ns", Name: "op"}
+	sub.InstallPlanRef = &corev1.ObjectReference{Name: "op"}
+	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(
+		&operatorsv1alpha1.Subscription{ObjectMeta: meta, Spec: &operatorsv1alpha1.SubscriptionSpec{}, Status: sub},
+		&operatorsv1alpha1.InstallPlan{ObjectMeta: meta, Status: plan}).Build()
+	return &tenant{demo: &demo{Options: Options{Timeout: time.Hour}, client: c}, namespace: "ns", pkg: "op"}
+}
+
+func TestABlockedInstallIsGivenUpLongBeforeTheTimeout(t *testing.T) {
+	condition := func(kind operatorsv1alpha1.InstallPlanConditionType) operatorsv1alpha1.InstallPlanStatus {
+		return operatorsv1alpha1.InstallPlanStatus{Phase: operatorsv1alpha1.InstallPlanPhaseInstalling, Message: "it is blocked",
+			Conditions: []operatorsv1alpha1.InstallPlanCondition{{Type: kind, Status: corev1.ConditionTrue}}}
+	}
+	unresolved := operatorsv1alpha1.SubscriptionStatus{Conditions: []operatorsv1alpha1.SubscriptionCondition{{
+		Type: operatorsv1alpha1.SubscriptionResolutionFailed, Status: corev1.ConditionTrue, Reason: resolver.ConstraintsNotSatisfiable, Message: "it is blocked",
+	}}}
+	for name, row := range map[string]*tenant{
+		"missing permissions": installing(t, operatorsv1alpha1.SubscriptionStatus{}, condition(names.ConditionPermissionsMissing)),
+		"refused objects":     installing(t, operatorsv1alpha1.SubscriptionStatus{}, condition(names.ConditionObjectsRefused)),
+		"a failed plan": installing(t, operatorsv1alpha1.SubscriptionStatus{},
+			operatorsv1alpha1.InstallPlanStatus{Phase: operatorsv1alpha1.InstallPlanPhaseFailed, Message: "it is blocked"}),
+		"no resolution": installing(t, unresolved, operatorsv1alpha1.InstallPlanStatus{}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx, cancel := context.WithTimeout(t.Context(), 10*blockedFor)
+			defer cancel()
+			require.ErrorContains(t, row.until(ctx, row.planComplete), "it is blocked")
+			require.NoError(t, ctx.Err())
+		})
+	}
+}
+
+func TestWhatIsBlockedForAMomentIsWaitedFor(t *testing.T) {
+	d := &demo{Options: Options{Timeout: time.Minute}}
+	looks := 0
+	require.NoError(t, d.until(t.Context(), func(context.Context) error {
+		if looks++; looks < 5 {
+			return blockedError{errors.New("not seen yet")}
+		}
+		return nil
+	}))
+}
+
+func TestWellKnownKindsAreThoseThatBundlesMayContain(t *testing.T) {
+	seen := map[string]bool{}
+	for _, k := range wellKnown() {
+		crd := k.crd()
+		require.False(t, seen[crd.Name], crd.Name)
+		seen[crd.Name] = true
+		if kind, ok := bundle.KindOf(schema.GroupKind{Group: k.group, Kind: k.kind}); ok {
+			require.Equal(t, kind.Resource, k.plural)
+			require.Equal(t, kind.Namespaced, crd.Spec.Scope == apiextensionsv1.NamespaceScoped, crd.Name)
+		}
+	}
+	for _, name := range []string{"servicemonitors.monitoring.coreos.com", "podmonitors.monitoring.coreos.com", "prometheusrules.monitoring.coreos.com"} {
+		require.True(t, seen[name], name)
+	}
+}

@@ -1,0 +1,33 @@
+package node
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/fake"
+
+	"github.com/remit-olm/remit/controlplane/internal/network"
+)
+
+// Operators choose nodes of the control plane by the label that kubeadm and kind set.
+func TestTheNodeHasTheLabelOfTheControlPlane(t *testing.T) {
+	for name, existing := range map[string][]*corev1.Node{
+		"a new one":               nil,
+		"one of an earlier start": {{ObjectMeta: metav1.ObjectMeta{Name: Name}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			client := fake.NewClientset()
+			for _, node := range existing {
+				_, err := client.CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{})
+				require.NoError(t, err)
+			}
+			require.NoError(t, Register(t.Context(), client, network.PodNet{}))
+			node, err := client.CoreV1().Nodes().Get(t.Context(), Name, metav1.GetOptions{})
+			require.NoError(t, err)
+			require.Contains(t, node.Labels, LabelControlPlane)
+			require.Empty(t, node.Spec.Taints)
+		})
+	}
+}
