@@ -8,7 +8,7 @@ import (
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	kubernetes "k8s.io/client-go/kubernetes/scheme"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -99,7 +99,7 @@ func (served Served) Taken(s step.Step) error {
 	if !Approved(s) {
 		return nil
 	}
-	if kubernetes.Scheme.IsGroupRegistered(strings.ToLower(name)) {
+	if clientgoscheme.Scheme.IsGroupRegistered(strings.ToLower(name)) {
 		return fmt.Errorf("%s is of API group %q, which is Kubernetes' own: only the installation's default account may write it", apply.Describe(s.Object), name)
 	}
 	for i := range served.CRDs {
