@@ -98,7 +98,7 @@ func Catalog(ctx context.Context, mgr ctrl.Manager, o CatalogOptions) error {
 	}
 	plans, err := installplan.New(installplan.Options{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Accounts: accounts, Catalogs: store, RBAC: listers,
-		Enrolment: enrolment, ServerVersion: version, Proofs: keys,
+		Enrolment: enrolment, ServerVersion: version, Proofs: keys, Home: o.Namespace,
 		Recorder:               mgr.GetEventRecorder(names.UserAgentCatalog),
 		GlobalCatalogNamespace: o.GlobalCatalogNamespace, Default: o.Default, CRDAccount: o.CRDAccount,
 	})

@@ -87,15 +87,19 @@ func stepNeeds(s step.Step) []Need {
 		needs = append(needs, request(s.Object, "annotate and finalize "+apply.Describe(s.Object), "patch"),
 			request(s.Object, "remove "+apply.Describe(s.Object)+" where another version has replaced it", "delete"))
 	case removedByUs(s):
-		needs = append(needs, request(s.Object, fmt.Sprintf("remove %s with ClusterServiceVersion %s/%s",
-			apply.Describe(s.Object), s.Owner.Namespace, s.Owner.CSV), "delete"))
+		needs = append(needs, removal(s))
 	}
 	return needs
 }
 
+// removal is for what the csv controller removes with a ClusterServiceVersion.
+func removal(s step.Step) Need {
+	return request(s.Object, fmt.Sprintf("remove %s with ClusterServiceVersion %s/%s", apply.Describe(s.Object), s.Owner.Namespace, s.Owner.CSV), "delete")
+}
+
 // HandOver is what some clusters ask of who changes the owners of an object that exists, as each later
 // version of an operator does: to be allowed to delete it (the admission plugin
-// OwnerReferencesPermissionEnforcement). Nothing tells beforehand whether a cluster does; its refusal does.
+// OwnerReferencesPermissionEnforcement).
 func HandOver(s step.Step) Need {
 	return request(s.Object, fmt.Sprintf("hand %s over to ClusterServiceVersion %s/%s", apply.Describe(s.Object), s.Owner.Namespace, s.Owner.CSV), "delete")
 }

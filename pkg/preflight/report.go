@@ -169,6 +169,17 @@ func (r *Report) Refuse(object string, why error) {
 	r.refuse(Refusal{Object: object, Message: message(why), Unserved: errors.As(why, &unserved)})
 }
 
+// ServedFirst leaves out what is missing while a kind is not served, so that nobody grants permissions for what cannot be installed;
+// it says whether that is so.
+func (r *Report) ServedFirst() bool {
+	if !slices.ContainsFunc(r.Refused, func(f Refusal) bool { return f.Unserved }) {
+		return false
+	}
+	r.Findings, r.Allowed, r.Unknown = nil, nil, nil
+	r.Notes = append(r.Notes, "what the account lacks is looked at once the cluster serves all kinds")
+	return true
+}
+
 func (r *Report) refuse(refusal Refusal) {
 	if !slices.Contains(r.Refused, refusal) {
 		r.Refused = append(r.Refused, refusal)

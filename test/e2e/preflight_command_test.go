@@ -97,8 +97,7 @@ func TestPreflightListsKindsThatTheClusterDoesNotKnow(t *testing.T) {
 	out, _ := preflightOf(t, missing, dir, "-n", tn.Namespace)
 	require.Contains(t, out, "ServiceMonitor "+tn.Namespace+"/m: ")
 	require.Contains(t, out, "not found on the cluster")
-	require.Contains(t, out, `cannot create resource "servicemonitors"`)
-	require.Contains(t, out, `cannot create resource "deployments"`, "the rest is reported too")
+	require.NotContains(t, out, "cannot create resource", "nobody grants anything for what cannot be installed")
 }
 
 func TestPreflightOfAPlanTooLargeToShowItsSteps(t *testing.T) {

@@ -200,7 +200,12 @@ func (a *about) evaluate(ctx context.Context) (*result, error) {
 	for _, s := range a.steps {
 		needs = append(needs, preflight.Reading(s, a.live(ctx, s))...)
 	}
-	report := a.rights.Report(ctx, needs)
+	more, notes, err := a.successions(ctx)
+	if err != nil {
+		return nil, err
+	}
+	report := a.rights.Report(ctx, append(needs, more...))
+	report.Notes = append(report.Notes, notes...)
 	if err := report.NoteLeftOut(a.steps); err != nil {
 		return nil, err
 	}
@@ -208,6 +213,7 @@ func (a *about) evaluate(ctx context.Context) (*result, error) {
 		return nil, err
 	}
 	a.refuseReserved(ctx, &report)
+	report.ServedFirst()
 	report.Warn(a.rights.RulesOf)
 	return &result{about: a, report: report}, nil
 }

@@ -102,7 +102,18 @@ func (w *world) needs(namespace string) ([]preflight.Need, error) {
 	for _, name := range slices.Sorted(maps.Keys(unshown)) {
 		return nil, fmt.Errorf("no InstallPlan shows what ClusterServiceVersion %s was installed with", name)
 	}
-	return preflight.NeedsOf(steps, w.rbac.RulesOf, func(step.Step) bool { return false })
+	needs, err := preflight.NeedsOf(steps, w.rbac.RulesOf, func(step.Step) bool { return false })
+	return append(needs, handovers(steps, namespace)...), err
+}
+
+// handovers are what the next version may need of the objects that belong to this one.
+func handovers(steps []step.Step, namespace string) (needs []preflight.Need) {
+	for _, s := range steps {
+		if s.Object.GetNamespace() == namespace && !s.IsCSV() {
+			needs = append(needs, preflight.HandOver(s))
+		}
+	}
+	return needs
 }
 
 // usedOf are the rules that the needs come down to, by scope. A verb that stands for rules, escalate or

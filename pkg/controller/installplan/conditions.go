@@ -96,6 +96,8 @@ func (s *run) setComplete(message string) {
 func (s *run) setFindings() {
 	f := s.findings
 	switch undecided := f.Undecided(); {
+	case s.unserved:
+		s.setCondition(typePermissionsMissing, corev1.ConditionUnknown, reasonNotTried, "")
 	case !f.Empty():
 		s.setCondition(typePermissionsMissing, corev1.ConditionTrue, reasonPermissions, status.Text(f.Summary()))
 	case undecided != "":

@@ -36,15 +36,7 @@ func (e *refused) Error() string { return e.text }
 // somebody has to approve, before that too. It asks the cache, and the API server only about what is
 // missing there and was not asked before: a plan that waits here costs no request.
 func preflightPlan(ctx context.Context, s *run) (flow.Outcome, error) {
-	needs, err := preflight.NeedsOf(s.steps, s.reconciler.RBAC.RulesOf, s.servedAlready)
-	if err != nil {
-		return flow.Outcome{}, err
-	}
-	more, err := s.readings(ctx)
-	if err != nil {
-		return flow.Outcome{}, err
-	}
-	needs, err = s.identities(ctx).Resolve(append(needs, more...))
+	needs, err := s.needs(ctx)
 	if err != nil {
 		return flow.Outcome{}, err
 	}
@@ -63,6 +55,7 @@ func preflightPlan(ctx context.Context, s *run) (flow.Outcome, error) {
 	if err := s.refuseUnserved(ctx); err != nil {
 		return flow.Outcome{}, err
 	}
+	s.unserved = s.findings.ServedFirst()
 	if s.findings.Final() {
 		s.publish(ctx)
 		return flow.Outcome{}, &invalid{reasonFailed, errors.New(s.findings.Refusals())}
@@ -75,6 +68,9 @@ func preflightPlan(ctx context.Context, s *run) (flow.Outcome, error) {
 	switch {
 	case err != nil:
 		return flow.Outcome{}, err
+	case s.unserved:
+		s.publish(ctx)
+		return flow.Wait(string(reasonFailed), s.findings.Refusals()), nil
 	case !s.findings.Empty():
 		s.publish(ctx)
 		return s.lacks(enrol)
@@ -89,6 +85,23 @@ func preflightPlan(ctx context.Context, s *run) (flow.Outcome, error) {
 	return flow.Next(), nil
 }
 
+// needs are those of the steps, of what is read to compare, and of the upgrades.
+func (s *run) needs(ctx context.Context) ([]preflight.Need, error) {
+	steps, err := preflight.NeedsOf(s.steps, s.reconciler.RBAC.RulesOf, s.servedAlready)
+	if err != nil {
+		return nil, err
+	}
+	readings, err := s.readings(ctx)
+	if err != nil {
+		return nil, err
+	}
+	upgrades, err := s.successions(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return s.identities(ctx).Resolve(slices.Concat(steps, readings, upgrades))
+}
+
 // lacks waits for the change of RBAC that wakes the plan, where there will be one.
 func (s *run) lacks(more string) (flow.Outcome, error) {
 	text := strings.TrimSuffix(s.findings.Refusals()+"\n"+more, "\n")
@@ -98,28 +111,39 @@ func (s *run) lacks(more string) (flow.Outcome, error) {
 	return flow.Wait(reasonPermissions, text), nil
 }
 
-// changes compares the versions of the plan with those whose place they take.
-func (s *run) changes(ctx context.Context) ([]preflight.Change, error) {
-	var out []preflight.Change
+// eachUpgrade calls f for each version of the plan that takes the place of one that is there, with the step that brings it.
+func (s *run) eachUpgrade(ctx context.Context, f func(from *operatorsv1alpha1.ClusterServiceVersion, to step.Step) error) error {
 	for _, pin := range s.content.Pins {
 		i := slices.IndexFunc(s.steps, func(st step.Step) bool { return st.IsCSV() && st.Owner.CSV == pin.Bundle })
 		if pin.Replaces == "" || i < 0 {
 			continue
 		}
-		from, to := &operatorsv1alpha1.ClusterServiceVersion{}, &operatorsv1alpha1.ClusterServiceVersion{}
+		from := &operatorsv1alpha1.ClusterServiceVersion{}
 		err := s.reconciler.Client.Get(ctx, client.ObjectKey{Namespace: s.plan.Namespace, Name: pin.Replaces}, from)
 		if apierrors.IsNotFound(err) {
 			continue
 		}
 		if err == nil {
-			err = runtime.DefaultUnstructuredConverter.FromUnstructured(s.steps[i].Object.Object, to)
+			err = f(from, s.steps[i])
 		}
 		if err != nil {
-			return nil, fmt.Errorf("compare ClusterServiceVersion %q with %q: %w", pin.Bundle, pin.Replaces, err)
+			return fmt.Errorf("compare ClusterServiceVersion %q with %q: %w", pin.Bundle, pin.Replaces, err)
+		}
+	}
+	return nil
+}
+
+// changes compares the versions of the plan with those whose place they take.
+func (s *run) changes(ctx context.Context) (out []preflight.Change, err error) {
+	err = s.eachUpgrade(ctx, func(from *operatorsv1alpha1.ClusterServiceVersion, st step.Step) error {
+		to := &operatorsv1alpha1.ClusterServiceVersion{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(st.Object.Object, to); err != nil {
+			return err
 		}
 		out = append(out, preflight.ChangesOf(from, to, s.plan.Namespace, s.targets)...)
-	}
-	return out, nil
+		return nil
+	})
+	return out, err
 }
 
 func (s *run) holding(namespace string) rbac.Holding {
@@ -158,8 +182,18 @@ func (s *run) refuseUnserved(ctx context.Context) error {
 	planned := execute.PlannedKinds(s.steps)
 	for _, st := range s.steps {
 		gvk := st.Object.GroupVersionKind()
-		if planned[gvk.GroupKind()] || s.reconciler.Client.Scheme().IsGroupRegistered(gvk.Group) {
-			continue // it comes, or is of Kubernetes or this API: that it is not served is seen when it is read
+		if planned[gvk.GroupKind()] {
+			continue
+		}
+		if s.reconciler.Client.Scheme().IsGroupRegistered(gvk.Group) {
+			isServed, err := s.reconciler.builtin.serves(s.reconciler.Client.RESTMapper(), gvk)
+			if err != nil {
+				return err
+			}
+			if !isServed {
+				s.refuse(st, &execute.UnservedError{GVK: gvk, Name: st.Object.GetName()})
+			}
+			continue
 		}
 		if crds == nil {
 			crds = &apiextensionsv1.CustomResourceDefinitionList{}

@@ -48,6 +48,8 @@ type Options struct {
 	// Proofs makes and verifies the proofs of what plans create.
 	Proofs   ownerutil.Proofs
 	Recorder events.EventRecorder
+	// Home is the namespace of Remit.
+	Home string
 	// GlobalCatalogNamespace is the one whose CatalogSources every namespace may use.
 	GlobalCatalogNamespace string
 	// Default is the installation's default account, if any.
@@ -65,6 +67,8 @@ type Reconciler struct {
 	reports   *reports
 	schemas   *schemas
 	waits     *waits
+	owners    *owners
+	builtin   *builtin
 	interests *rbac.Interests[ctrl.Request]
 }
 
@@ -80,6 +84,7 @@ func New(o Options) (*Reconciler, error) {
 	return &Reconciler{
 		Options: o, interests: &rbac.Interests[ctrl.Request]{},
 		confirmer: &preflight.Confirmer{Ask: preflight.Reviews(o.Client)}, reports: &reports{}, schemas: &schemas{}, waits: &waits{},
+		owners: &owners{}, builtin: &builtin{clock: o.Clock},
 	}, nil
 }
 

@@ -36,6 +36,8 @@ type run struct {
 	// written down, where that is worth another try.
 	findings    preflight.Report
 	unpublished error
+	// unserved says that permissions were not looked at, because the cluster does not serve a kind of the plan.
+	unserved bool
 	// tried says that the API server was asked about the objects themselves, as a dry run.
 	tried bool
 	// lookAt is when to look again at objects that exist, where they are all that is in the way.

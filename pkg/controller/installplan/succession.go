@@ -1,0 +1,109 @@
+package installplan
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/preflight"
+	"github.com/remit-olm/remit/pkg/step"
+)
+
+// successions are what the plan's upgrades need beyond what its versions need by themselves.
+func (s *run) successions(ctx context.Context) (out []preflight.Need, err error) {
+	err = s.eachUpgrade(ctx, func(from *operatorsv1alpha1.ClusterServiceVersion, to step.Step) error {
+		needs, err := preflight.Succession{From: from, To: to, Steps: s.steps, Targets: s.targets,
+			HandsOver: func(st step.Step) bool { return s.belongsTo(ctx, st, from.Name) && s.guarded(ctx) }}.Needs()
+		out = append(out, needs...)
+		return err
+	})
+	return out, err
+}
+
+// belongsTo says whether a step's object is there and belongs to the version that is replaced: by the cache, or for kinds that it
+// does not have by what the plan of that version shows. It decides only what is reported early.
+func (s *run) belongsTo(ctx context.Context, st step.Step, version string) bool {
+	var live client.Object
+	switch st.Object.GetKind() {
+	case "ServiceAccount":
+		live = &corev1.ServiceAccount{}
+	case "Service":
+		live = &corev1.Service{}
+	case "Role":
+		live = &rbacv1.Role{}
+	case "RoleBinding":
+		live = &rbacv1.RoleBinding{}
+	default:
+		return s.wasShown(ctx, st, version)
+	}
+	err := s.reconciler.Client.Get(ctx, client.ObjectKeyFromObject(st.Object), live)
+	return err == nil && st.Owner.Owns(live) && preflight.Belongs(live, st.Owner.CSV)
+}
+
+// wasShown says whether a plan that was carried out shows the object among those of a version.
+func (s *run) wasShown(ctx context.Context, st step.Step, version string) bool {
+	list := &operatorsv1alpha1.InstallPlanList{}
+	if s.reconciler.Client.List(ctx, list, client.InNamespace(s.plan.Namespace), client.UnsafeDisableDeepCopy) != nil {
+		return false
+	}
+	return slices.ContainsFunc(list.Items, func(ip operatorsv1alpha1.InstallPlan) bool {
+		return ip.Status.Phase == operatorsv1alpha1.InstallPlanPhaseComplete && slices.ContainsFunc(ip.Status.Plan, func(shown *operatorsv1alpha1.Step) bool {
+			r := shown.Resource
+			return shown.Resolving == version && r.Kind == st.ShownKind() && r.Group == st.Object.GroupVersionKind().Group && r.Name == st.Object.GetName()
+		})
+	})
+}
+
+func (s *run) guarded(ctx context.Context) bool {
+	r := s.reconciler
+	return r.owners.guarded(ctx, r.Live, r.Client, client.ObjectKey{Namespace: r.Home, Name: names.ServiceAccountCatalog})
+}
+
+// owners knows whether the cluster lets only those change the owners of an object who may delete it (the admission plugin
+// OwnerReferencesPermissionEnforcement). Nothing says so but a refusal.
+type owners struct {
+	mu           sync.Mutex
+	known, holds bool
+}
+
+// tries bounds the attempts against whoever renews the Lease at the same time.
+const tries = 5
+
+// guarded asks once, by a dry run that gives an owner to this program's own Lease, which it may update and not delete. As long as
+// the answer is not known it is no: then the dry run of the plan's objects finds out what is missing.
+func (o *owners) guarded(ctx context.Context, live client.Reader, c client.Writer, lease client.ObjectKey) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for range tries {
+		if o.known {
+			return o.holds
+		}
+		own := &coordinationv1.Lease{}
+		if err := live.Get(ctx, lease, own); err != nil {
+			return false
+		}
+		own.OwnerReferences = append(own.OwnerReferences, metav1.OwnerReference{
+			APIVersion: "v1", Kind: "ServiceAccount", Name: lease.Name, UID: "00000000-0000-0000-0000-000000000000",
+		})
+		err := c.Update(ctx, own, client.DryRunAll)
+		switch {
+		case err == nil:
+			o.known, o.holds = true, false
+		case apierrors.IsForbidden(err) && strings.Contains(err.Error(), "ownerRef"): // and not for lack of the right to update it
+			o.known, o.holds = true, true
+		case !apierrors.IsConflict(err):
+			return false
+		}
+	}
+	return o.known && o.holds
+}

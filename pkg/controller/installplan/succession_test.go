@@ -1,0 +1,84 @@
+package installplan
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	testclock "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+)
+
+func TestWhetherOwnersAreGuardedIsAskedUntilItIsKnown(t *testing.T) {
+	leases := schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}
+	conflict := apierrors.NewConflict(leases, "remit-catalog", errors.New("renewed"))
+	forbidden := apierrors.NewForbidden(leases, "remit-catalog", errors.New("cannot set an ownerRef on a resource you can't delete"))
+	for name, tc := range map[string]struct {
+		answers      []error
+		first, again bool
+		requests     int
+	}{
+		"it is forbidden":             {[]error{forbidden}, true, true, 1},
+		"it may not be updated":       {[]error{apierrors.NewForbidden(leases, "remit-catalog", errors.New("no")), nil}, false, false, 2},
+		"it is allowed":               {[]error{nil}, false, false, 1},
+		"somebody renews the Lease":   {[]error{conflict, conflict, forbidden}, true, true, 3},
+		"the API server is not well":  {[]error{errors.New("down"), forbidden}, false, true, 2},
+		"somebody renews it for ever": {[]error{conflict, conflict, conflict, conflict, conflict, nil}, false, false, 6},
+	} {
+		t.Run(name, func(t *testing.T) {
+			lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "remit", Name: "remit-catalog"}}
+			requests := 0
+			c := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(lease).WithInterceptorFuncs(interceptor.Funcs{
+				Update: func(_ context.Context, _ client.WithWatch, _ client.Object, opts ...client.UpdateOption) error {
+					require.Equal(t, []client.UpdateOption{client.DryRunAll}, opts)
+					requests++
+					return tc.answers[requests-1]
+				},
+			}).Build()
+			o := &owners{}
+			key := client.ObjectKeyFromObject(lease)
+			require.Equal(t, tc.first, o.guarded(t.Context(), c, c, key))
+			require.Equal(t, tc.again, o.guarded(t.Context(), c, c, key))
+			require.Equal(t, tc.again, o.guarded(t.Context(), c, c, key))
+			require.Equal(t, tc.requests, requests)
+		})
+	}
+}
+
+// counting is a RESTMapper that counts what it is asked about kinds that it does not know.
+type counting struct {
+	meta.RESTMapper
+	asked int
+}
+
+func (c *counting) RESTMapping(kind schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
+	c.asked++
+	return c.RESTMapper.RESTMapping(kind, versions...)
+}
+
+func TestAKindThatKubernetesNoLongerServesIsAskedForRarely(t *testing.T) {
+	clock := testclock.NewFakePassiveClock(time.Now())
+	b := &builtin{clock: clock}
+	mapper := &counting{RESTMapper: meta.NewDefaultRESTMapper(nil)}
+	gvk := schema.GroupVersionKind{Group: "policy", Version: "v1beta1", Kind: "PodDisruptionBudget"}
+	for range 3 {
+		isServed, err := b.serves(mapper, gvk)
+		require.NoError(t, err)
+		require.False(t, isServed)
+	}
+	require.Equal(t, 1, mapper.asked)
+	clock.SetTime(clock.Now().Add(unservedFor))
+	_, err := b.serves(mapper, gvk)
+	require.NoError(t, err)
+	require.Equal(t, 2, mapper.asked)
+}
