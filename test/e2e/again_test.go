@@ -5,10 +5,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+	"time"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -128,4 +130,21 @@ func TestAnotherStartingCSVTakesThePlaceOfAPlanThatIsNotWritten(t *testing.T) {
 	change("a.v1.0.0")
 	tn.Approve("a.v1.0.0")
 	settles(tn, "a.v1.0.0")
+}
+
+// Somebody deletes the Subscription and then, at once, the ClusterServiceVersion: of the two events either may come first.
+func TestWhatIsUninstalledStaysAway(t *testing.T) {
+	t.Parallel()
+	tn := following(t)
+	tn.Publish("catalog", releasesV1)
+	for range 5 {
+		sub := tn.Subscribe("catalog", "a", "stable")
+		settles(tn, "a.v1.0.0")
+		require.NoError(t, cluster.Client.Delete(t.Context(), sub))
+		deleteCSV(tn, "a.v1.0.0")
+		tn.Eventually(func(c *assert.CollectT) {
+			assert.True(c, apierrors.IsNotFound(tn.Get("a.v1.0.0", &operatorsv1alpha1.ClusterServiceVersion{})))
+		})
+		require.Never(t, func() bool { return tn.Get("a.v1.0.0", &operatorsv1alpha1.ClusterServiceVersion{}) == nil }, time.Second, 100*time.Millisecond)
+	}
 }

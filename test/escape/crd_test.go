@@ -223,10 +223,17 @@ func convertsAnything() profile {
 	return p
 }
 
-// removeCSV deletes the CSV and waits until it is gone.
+// uninstall deletes the Subscription, which would have the CSV installed again, and then the CSV.
+func (s *scene) uninstall() {
+	s.T.Helper()
+	require.NoError(s.T, cluster.Client.DeleteAllOf(s.T.Context(), &operatorsv1alpha1.Subscription{}, client.InNamespace(s.Namespace)))
+	require.NoError(s.T, cluster.Client.Delete(s.T.Context(), &operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: s.Meta(probeCSV)}))
+}
+
+// removeCSV uninstalls the CSV and waits until it is gone.
 func (s *scene) removeCSV() {
 	s.T.Helper()
-	require.NoError(s.T, cluster.Client.Delete(s.T.Context(), &operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: s.Meta(probeCSV)}))
+	s.uninstall()
 	s.Eventually(func(c *assert.CollectT) {
 		assert.True(c, apierrors.IsNotFound(s.Get(probeCSV, &operatorsv1alpha1.ClusterServiceVersion{})))
 	})

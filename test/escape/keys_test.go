@@ -80,7 +80,7 @@ func keys() []row {
 			require.NoError(s.T, cluster.Client.Get(s.T.Context(), client.ObjectKey{Name: "admin"}, admin))
 			require.False(s.T, slices.ContainsFunc(admin.Rules, func(r rbacv1.PolicyRule) bool { return slices.Contains(r.Resources, "feeds") }))
 			s.allow(nil) // what it made is to be gone again
-			require.NoError(s.T, cluster.Client.Delete(s.T.Context(), &operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: s.Meta(probeCSV)}))
+			s.uninstall()
 			s.Eventually(func(c *assert.CollectT) {
 				err := cluster.Client.Get(s.T.Context(), client.ObjectKeyFromObject(made), &rbacv1.ClusterRole{})
 				assert.True(c, apierrors.IsNotFound(err), "%v", err)

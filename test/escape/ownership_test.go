@@ -50,7 +50,7 @@ func ownership() []row {
 			s.Succeeded(probeCSV)
 			s.allow(nil)
 			foreign := s.markedAsOurs()
-			require.NoError(s.T, cluster.Client.Delete(s.T.Context(), &operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: s.Meta(probeCSV)}))
+			s.uninstall()
 			s.Eventually(func(c *assert.CollectT) { assert.Error(c, s.Get(probeCSV, &operatorsv1alpha1.ClusterServiceVersion{})) })
 			for _, obj := range foreign {
 				require.NoError(s.T, cluster.Client.Get(s.T.Context(), client.ObjectKeyFromObject(obj), obj), "%T %s", obj, obj.GetName())

@@ -126,7 +126,7 @@ func rbacManifests() []row {
 			s.install(bundleOf(csv().ClusterPermissions(forge.Entry("operator", `{apiGroups: [""], resources: [pods], verbs: [get]}`))))
 			s.Succeeded(probeCSV)
 			s.allow(nil) // what it made is to be gone again
-			require.NoError(s.T, cluster.Client.Delete(s.T.Context(), &operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: s.Meta(probeCSV)}))
+			s.uninstall()
 			s.Eventually(func(c *assert.CollectT) {
 				list := &rbacv1.ClusterRoleBindingList{}
 				assert.NoError(c, cluster.Client.List(s.T.Context(), list, client.MatchingLabels{names.LabelOwnerNamespace: s.Namespace}))

@@ -134,6 +134,7 @@ func TestAnOperatorWithEveryKindOfWebhookAndAnAPI(t *testing.T) {
 		require.Equal(t, []string{"hello", "second"}, kubectlGet(t, c, tn.Namespace, echo.Resource))
 	})
 	t.Run("what is removed leaves nothing behind", func(t *testing.T) {
+		require.NoError(t, c.Client.DeleteAllOf(t.Context(), &operatorsv1alpha1.Subscription{}, client.InNamespace(tn.Namespace)))
 		require.NoError(t, c.Client.Delete(t.Context(), got))
 		tn.Eventually(func(ct *assert.CollectT) { assert.True(ct, apierrors.IsNotFound(tn.Get(bundlev2.CSV, &csv{}))) })
 		crd := &apiextensionsv1.CustomResourceDefinition{}

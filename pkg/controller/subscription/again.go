@@ -20,7 +20,8 @@ import (
 // So its name differs, still follows from the content alone, and somebody approves again where somebody has to.
 
 // isSpent says whether an existing plan does nothing any more for a resolution of the same content. A plan may be seen as
-// complete before the ClusterServiceVersions that it has made: whether these exist is read live.
+// complete before the ClusterServiceVersions that it has made, and a ClusterServiceVersion as deleted before its Subscription, which was
+// deleted first: whether these exist is read live.
 func (r *Reconciler) isSpent(ctx context.Context, w *world, ip *operatorsv1alpha1.InstallPlan, plan resolver.Plan) (bool, error) {
 	if ip.DeletionTimestamp != nil {
 		return false, nil
@@ -33,12 +34,27 @@ func (r *Reconciler) isSpent(ctx context.Context, w *world, ip *operatorsv1alpha
 		return false, nil
 	}
 	for _, pin := range plan.Pins {
+		stands, err := r.stands(ctx, w, pin)
+		if err != nil || !stands {
+			return false, err // its event comes
+		}
 		exists, err := r.exists(ctx, w, pin)
 		if err != nil || exists {
 			return false, err // its event comes
 		}
 	}
 	return true, nil
+}
+
+// stands reads, past the cache, whether a pin's Subscription is still there.
+func (r *Reconciler) stands(ctx context.Context, w *world, pin resolver.Pin) (bool, error) {
+	live := &metav1.PartialObjectMetadata{}
+	live.SetGroupVersionKind(operatorsv1alpha1.SchemeGroupVersion.WithKind(operatorsv1alpha1.SubscriptionKind))
+	err := r.Live.Get(ctx, types.NamespacedName{Namespace: w.namespace, Name: pin.Subscription}, live)
+	if client.IgnoreNotFound(err) != nil {
+		return false, fmt.Errorf("get Subscription %q: %w", pin.Subscription, err)
+	}
+	return err == nil && live.UID == pin.SubscriptionUID && live.DeletionTimestamp == nil, nil
 }
 
 // exists reads, past the cache, whether a pin's ClusterServiceVersion is there and of its lineage. One that is somebody else's is

@@ -26,7 +26,7 @@ import (
 type Options struct {
 	// Client reads from the cache and writes InstallPlans and statuses, as self.
 	Client client.Client
-	// Live reads ClusterServiceVersions past the cache, as self.
+	// Live reads ClusterServiceVersions and Subscriptions past the cache, as self.
 	Live     client.Reader
 	Catalogs resolver.Catalogs
 	RBAC     rbac.Listers
