@@ -66,6 +66,9 @@ func crds() []row {
 			s.noCRDWrites()
 		}}
 	}
+	approved := func(group string) string {
+		return strings.Replace(crdOf(group, "gadgets", "Gadget", "", v1), "metadata: {", `metadata: {annotations: {api-approved.kubernetes.io: "unapproved, for escape"}, `, 1)
+	}
 	refusedAs := func(number, title, manifest string, words ...string) row {
 		return row{number: number, title: title, holds: p2(), play: func(s *scene) {
 			s.install(bundleOf(csv(), manifest))
@@ -114,9 +117,10 @@ func crds() []row {
 			}))
 		}},
 		refusedAs("25b", "a CRD of this API's own group", crdOf("operators.coreos.com", "gadgets", "Gadget", "", v1), "protected API group"),
-		refusedAs("25c", "a CRD of a group of Kubernetes", strings.Replace(crdOf("gadgets.k8s.io", "gadgets", "Gadget", "", v1), "metadata: {",
-			`metadata: {annotations: {api-approved.kubernetes.io: "unapproved, for escape"}, `, 1), "cannot create resource", "customresourcedefinitions"),
+		manifests("25c", "an approved CRD of a group below k8s.io by an account that may write none", p0(), []string{approved("gadgets.k8s.io")},
+			"cannot create resource", "customresourcedefinitions"),
 		refusedAs("25e", "a CRD of a group of Kubernetes that nobody approved", crdOf("gizmos.k8s.io", "gadgets", "Gadget", "", v1), "protected API group"),
+		refusedAs("25f", "an approved CRD of a group that the API server serves", approved("storage.k8s.io"), `which APIService "v1.storage.k8s.io" serves`),
 		refusedAs("25d", "this API's own CRD of Subscriptions", crdOf("operators.coreos.com", "subscriptions", "Subscription", "",
 			servedVersion("v9", true, anything)), "protected API group"),
 		{number: "28", title: "a conversion webhook for a CRD of somebody else, made and removed", holds: p1(), play: func(s *scene) {
