@@ -3,7 +3,6 @@ package rbac
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -151,10 +150,12 @@ func indexKeys(obj any) ([]string, error) {
 	if !ok || err != nil {
 		return keys, err
 	}
-	atHome := subjectKey(b.Namespace, rbacv1.UserKind, serviceAccountPrefix+b.Namespace+":")
-	for _, key := range keys {
-		if !strings.HasPrefix(key, atHome) {
-			keys = append(keys, anywhere+key[len(b.Namespace):])
+	for _, subject := range b.Subjects {
+		if isAtHome(subject, b.Namespace) {
+			continue
+		}
+		if key := keyOf(anywhere, b.Namespace, subject); key != "" {
+			keys = append(keys, key)
 		}
 	}
 	return keys, nil
@@ -186,16 +187,23 @@ func subjectKeys(obj any) ([]string, error) {
 	}
 	keys := make([]string, 0, len(subjects))
 	for _, s := range subjects {
-		switch s.Kind {
-		case rbacv1.UserKind, rbacv1.GroupKind:
-			keys = append(keys, subjectKey(namespace, s.Kind, s.Name))
-		case rbacv1.ServiceAccountKind:
-			in := s.Namespace
-			if in == "" {
-				in = namespace
-			}
-			keys = append(keys, subjectKey(namespace, rbacv1.UserKind, serviceAccountPrefix+in+":"+s.Name))
+		if key := keyOf(namespace, namespace, s); key != "" {
+			keys = append(keys, key)
 		}
 	}
 	return keys, nil
+}
+
+// keyOf is the key within a scope of a subject of a binding of a namespace; "" if the subject is of no kind that RBAC knows.
+func keyOf(scope, namespace string, s rbacv1.Subject) string {
+	switch s.Kind {
+	case rbacv1.UserKind, rbacv1.GroupKind:
+		return subjectKey(scope, s.Kind, s.Name)
+	case rbacv1.ServiceAccountKind:
+		if s.Namespace != "" {
+			namespace = s.Namespace
+		}
+		return scope + "\x00" + rbacv1.UserKind + "\x00" + serviceAccountPrefix + namespace + ":" + s.Name
+	}
+	return ""
 }
