@@ -1,6 +1,7 @@
 package install
 
 import (
+	"errors"
 	"fmt"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
@@ -71,10 +72,10 @@ func (c *CSVRuleChecker) heldFor(sa *corev1.ServiceAccount, namespace string, ru
 	if held, ok := c.held[key]; ok {
 		return held, nil
 	}
-	gathered, err := c.listers.Held(rbac.ServiceAccount(sa.Namespace, sa.Name), namespace)
-	if err != nil {
+	gathered := c.listers.AtLeast(rbac.ServiceAccount(sa.Namespace, sa.Name), namespace)
+	if err := errors.Join(gathered.Unread...); err != nil {
 		return rbac.Set{}, fmt.Errorf("rules held by ServiceAccount %s/%s: %w", sa.Namespace, sa.Name, err)
 	}
-	c.held[key] = rbac.NewSet(gathered)
+	c.held[key] = gathered.Set()
 	return c.held[key], nil
 }

@@ -11,7 +11,7 @@ import (
 // Gettable returns, in their order, those of the namespaces that the subject may get. The API server authorizes a Namespace
 // with its own name as the namespace of the request, so a Role in it counts as well as a ClusterRole. RoleBindings are
 // looked up for the subject, not for each namespace: what is remembered for the next change does not grow with the
-// namespaces.
+// namespaces. One in which too much is bound to the subject is left out.
 func (l Listers) Gettable(s Subject, namespaces []string) ([]string, error) {
 	everywhere := l.Holding(s, ClusterScope)
 	if err := errors.Join(everywhere.Unread...); err != nil {
@@ -31,7 +31,7 @@ func (l Listers) Gettable(s Subject, namespaces []string) ([]string, error) {
 	var out []string
 	for _, name := range namespaces {
 		if _, isBound := slices.BinarySearch(bound, name); !gettable[name] && isBound {
-			there := l.Holding(s, name)
+			there := l.AtLeast(s, name)
 			if err := errors.Join(there.Unread...); err != nil {
 				return nil, fmt.Errorf("rules held by %s: %w", s.User, err)
 			}

@@ -62,3 +62,22 @@ func TestWhatIsRememberedDoesNotGrowWithTheNamespaces(t *testing.T) {
 	before, after = w.put(t, role("a", "r", "list :namespaces"))
 	require.Equal(t, []string{"few"}, i.Concerned(before, after))
 }
+
+func TestANamespaceInWhichTooMuchIsBoundToTheAccountIsLeftOut(t *testing.T) {
+	me := account("t1", "acct")
+	much := large("victim", "large", MaxHeld/3+10)
+	much.Rules = append(much.Rules, rules("get :namespaces")...)
+	objects := []any{
+		role("a", "r", "get :namespaces"), binding("a", "b", ref(kindRole, "r"), me),
+		much, binding("victim", "b", ref(kindRole, "large"), me),
+	}
+	got, err := given(t, objects...).Gettable(ServiceAccount("t1", "acct"), []string{"a", "victim"})
+	require.NoError(t, err)
+	require.Equal(t, []string{"a"}, got)
+
+	everywhere := clusterRole("all")
+	everywhere.Rules = much.Rules
+	objects = append(objects, everywhere, clusterBinding("all", ref(kindClusterRole, "all"), me))
+	_, err = given(t, objects...).Gettable(ServiceAccount("t1", "acct"), []string{"a", "victim"})
+	require.ErrorIs(t, err, ErrUnreadable, "too much in the whole cluster")
+}

@@ -97,6 +97,20 @@ func (l Listers) Holding(s Subject, namespace string) Holding {
 	return h
 }
 
+// AtLeast is Holding for who asks whether the subject may do enough, never whether it may do too much. Whoever administers a
+// namespace binds roles there to whom they like: where those are too many, and the namespace is not the subject's own, the
+// subject counts as holding nothing by them, and only what it holds in the whole cluster.
+func (l Listers) AtLeast(s Subject, namespace string) Holding {
+	h := l.Holding(s, namespace)
+	var tooMuch *TooMuchError
+	if home, _ := s.home(); namespace == home || !errors.As(errors.Join(h.Unread...), &tooMuch) {
+		return h
+	}
+	h = l.Holding(s, ClusterScope)
+	h.Namespace = namespace
+	return h
+}
+
 // Set is that of the rules.
 func (h Holding) Set() Set {
 	if h.set == nil {

@@ -45,11 +45,11 @@ func (l Listers) UncoveredOf(subject, by Subject, counts func(Binding) bool) ([]
 		if len(has.Rules) == 0 {
 			continue
 		}
-		may, err := l.Held(by, scope)
-		if err != nil {
+		may := l.AtLeast(by, scope)
+		if err := errors.Join(may.Unread...); err != nil {
 			return nil, err
 		}
-		missing := Missing(may, has.Rules)
+		missing := may.Set().Missing(has.Rules)
 		if all += Lengths(missing); all > MaxHeld {
 			return nil, &TooMuchError{User: subject.User, Anywhere: true}
 		}

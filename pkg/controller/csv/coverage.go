@@ -171,7 +171,7 @@ func mayGrant(l rbac.Listers, account scoped.Account, want []*unstructured.Unstr
 		}
 		rules[key(obj.GetKind(), obj.GetNamespace(), obj.GetName())] = grant.Rules
 		if _, ok := held[grant.Namespace]; !ok {
-			held[grant.Namespace] = l.Holding(rbac.ServiceAccount(account.Namespace, account.Name), grant.Namespace)
+			held[grant.Namespace] = l.AtLeast(rbac.ServiceAccount(account.Namespace, account.Name), grant.Namespace)
 		}
 		if !grant.Check(held[grant.Namespace]).Covered() {
 			return false, nil

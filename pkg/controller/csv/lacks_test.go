@@ -4,17 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"github.com/stretchr/testify/require"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	rbacv1listers "k8s.io/client-go/listers/rbac/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
 
+	"github.com/remit-olm/remit/pkg/install"
 	"github.com/remit-olm/remit/pkg/install/hooks"
 	"github.com/remit-olm/remit/pkg/install/webhook"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
@@ -66,4 +69,46 @@ func TestNoWebhookIsWrittenWithoutAnAnswer(t *testing.T) {
 			require.Equal(t, tc.lacks, asLacks(err))
 		})
 	}
+}
+
+// Whoever administers a target binds there what they like: it is their namespace that the operator does not work in.
+func TestTooMuchInATargetCountsAsNothingThere(t *testing.T) {
+	t.Parallel()
+	index := func(objects ...any) cache.Indexer {
+		out := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
+		for _, obj := range objects {
+			require.NoError(t, out.Add(obj))
+		}
+		return out
+	}
+	pods := rbacv1.PolicyRule{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"pods"}}
+	role := func(namespace string, names int) *rbacv1.Role {
+		much := pods
+		much.ResourceNames = slices.Repeat([]string{"a"}, names)
+		return &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "r"}, Rules: []rbacv1.PolicyRule{pods, much}}
+	}
+	binding := func(namespace string) *rbacv1.RoleBinding {
+		return &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "b"}, RoleRef: rbacv1.RoleRef{Kind: "Role", Name: "r"},
+			Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: "t1", Name: "acct"}}}
+	}
+	given := func(roles ...any) (*Reconciler, *scope) {
+		l := rbac.Listers{
+			Roles: rbacv1listers.NewRoleLister(index(roles...)), RoleBindings: rbacv1listers.NewRoleBindingLister(index(binding("t1"), binding("fine"), binding("victim"))),
+			ClusterRoles: rbacv1listers.NewClusterRoleLister(index()), ClusterRoleBindings: rbacv1listers.NewClusterRoleBindingLister(index()),
+		}
+		csv := &operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: "t1", Name: "probe.v1"}}
+		return &Reconciler{rbac: l}, &scope{csv: csv, targets: []string{"fine", "victim"}, account: scoped.Account{Namespace: "t1", Name: "acct"},
+			checker: install.NewCSVRuleChecker(l.Roles, l.RoleBindings, l.ClusterRoles, l.ClusterRoleBindings, csv)}
+	}
+	r, s := given(role("t1", 0), role("fine", 0), role("victim", rbac.MaxHeld))
+	require.NoError(t, r.followRights(s))
+	require.True(t, r.holds(s, pods, []string{"t1", "fine"}))
+	require.False(t, r.holds(s, pods, []string{"victim"}))
+	covered, err := s.cover(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "t1", Name: "acct"}},
+		[]demand{{kind: ruleNamespaced, scopes: s.ruleScopes(), rules: []rbacv1.PolicyRule{pods}}})
+	require.NoError(t, err)
+	require.Equal(t, inScope("victim", pods), covered.missing)
+
+	r, s = given(role("t1", rbac.MaxHeld))
+	require.Equal(t, scoped.AccountHoldsTooMuch, scoped.ReasonOf(r.followRights(s)), "in its own namespace")
 }

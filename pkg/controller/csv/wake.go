@@ -2,6 +2,7 @@ package csv
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -165,7 +166,8 @@ func (r *Reconciler) looking(req ctrl.Request) (*Reconciler, func()) {
 // whatever else it asks: where the API server refused something, the answer did not come from listers.
 func (r *Reconciler) followRights(s *scope) error {
 	for _, namespace := range append(s.ruleScopes(), s.csv.Namespace) {
-		if _, err := r.rbac.Held(rbac.ServiceAccount(s.account.Namespace, s.account.Name), namespace); err != nil {
+		held := r.rbac.AtLeast(rbac.ServiceAccount(s.account.Namespace, s.account.Name), namespace)
+		if err := errors.Join(held.Unread...); err != nil {
 			return preflight.HoldsTooMuch(s.account, err)
 		}
 	}

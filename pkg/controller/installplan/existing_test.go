@@ -3,6 +3,7 @@ package installplan
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -226,4 +227,26 @@ func TestAPlanThatIsNotDoneInTimeGoesOnAndSaysSo(t *testing.T) {
 	p = retries(t)
 	p.stored.namespaces = map[string][]string{"A": {"ns"}}
 	require.ErrorIs(t, p.run.tryExisting(ctx), context.Canceled)
+}
+
+func TestTooMuchInATargetIsMissingThere(t *testing.T) {
+	p := retries(t)
+	pods := []rbacv1.PolicyRule{{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"pods"}}}
+	role := func(namespace string, values int) {
+		rules := append(slices.Clone(pods), rbacv1.PolicyRule{Verbs: slices.Repeat([]string{"get"}, values), APIGroups: []string{""}, Resources: []string{"secrets"}})
+		require.NoError(t, p.roles.Add(&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "reads"}, Rules: rules}))
+	}
+	examine := func() preflight.Report {
+		return preflight.Examine(p.run.account.Key(), []preflight.Need{{Namespace: "ns", Rules: pods}, {Namespace: "t", Rules: pods}}, p.run.holding)
+	}
+	role("ns", 1)
+	role("t", rbac.MaxHeld)
+	report := examine()
+	require.Nil(t, report.TooMuch)
+	require.Empty(t, report.Unknown)
+	require.Len(t, report.Findings, 1)
+	require.Equal(t, "t", report.Findings[0].Namespace)
+
+	role("ns", rbac.MaxHeld)
+	require.NotNil(t, examine().TooMuch, "in its own namespace")
 }

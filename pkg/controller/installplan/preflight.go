@@ -147,7 +147,7 @@ func (s *run) changes(ctx context.Context) (out []preflight.Change, err error) {
 }
 
 func (s *run) holding(namespace string) rbac.Holding {
-	return s.reconciler.RBAC.Holding(rbac.ServiceAccount(s.account.Namespace, s.account.Name), namespace)
+	return s.reconciler.RBAC.AtLeast(rbac.ServiceAccount(s.account.Namespace, s.account.Name), namespace)
 }
 
 // identities are those that the plan's operators might make something run as.

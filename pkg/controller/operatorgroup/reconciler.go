@@ -133,7 +133,8 @@ func (r *Reconciler) gather(ctx context.Context, group *operatorsv1.OperatorGrou
 	return f, err
 }
 
-// barren are the targets in which the account holds no more than every ServiceAccount of its namespace.
+// barren are the targets in which the account holds no more than every ServiceAccount of its namespace, or in which too much is
+// bound to it.
 func (r *Reconciler) barren(own string, account scoped.Account, targets []string) ([]string, error) {
 	subject := rbac.ServiceAccount(account.Namespace, account.Name)
 	if _, err := r.rbac.Held(subject, own); err != nil {
@@ -144,15 +145,15 @@ func (r *Reconciler) barren(own string, account scoped.Account, targets []string
 		if namespace == own || namespace == scoped.AllNamespaces {
 			continue
 		}
-		holds, err := r.rbac.Held(subject, namespace)
-		if err != nil {
+		holds := r.rbac.AtLeast(subject, namespace)
+		if err := errors.Join(holds.Unread...); err != nil {
 			return nil, fmt.Errorf("rules held by %s: %w", subject.User, err)
 		}
-		all, err := r.rbac.Held(rbac.Subject{Groups: subject.Groups}, namespace)
-		if err != nil {
+		all := r.rbac.AtLeast(rbac.Subject{Groups: subject.Groups}, namespace)
+		if err := errors.Join(all.Unread...); err != nil {
 			return nil, fmt.Errorf("rules held by all: %w", err)
 		}
-		if len(rbac.Missing(all, holds)) == 0 {
+		if len(all.Set().Missing(holds.Rules)) == 0 {
 			out = append(out, namespace)
 		}
 	}

@@ -204,6 +204,36 @@ func TestNothingIsWrittenWhenNothingChanged(t *testing.T) {
 	require.Equal(t, metav1.ConditionTrue, condition(t, read().Status, AccountUsable).Status)
 }
 
+// Whoever administers a target binds there what they like: it is their namespace that nothing is installed for.
+func TestTooMuchInATargetConcernsThatTargetOnly(t *testing.T) {
+	scheme := runtime.NewScheme()
+	require.NoError(t, clientgoscheme.AddToScheme(scheme))
+	require.NoError(t, operatorsv1.AddToScheme(scheme))
+	og := given().Group
+	og.Spec.TargetNamespaces = []string{"t1", "fine", "victim"}
+	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(og, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "t1", Name: "acct"}}).Build()
+	roles, bindings := store(), store()
+	for namespace, names := range map[string]int{"fine": 1, "victim": rbac.MaxHeld} {
+		require.NoError(t, roles.Add(&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "r"}, Rules: []rbacv1.PolicyRule{{
+			Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"pods"}, ResourceNames: slices.Repeat([]string{"a"}, names),
+		}}}))
+		require.NoError(t, bindings.Add(&rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "b"}, RoleRef: rbacv1.RoleRef{Kind: "Role", Name: "r"},
+			Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: "t1", Name: "acct"}}}))
+	}
+	// All ServiceAccounts hold it too, which is asked of their groups.
+	require.NoError(t, bindings.Add(&rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "victim", Name: "all"}, RoleRef: rbacv1.RoleRef{Kind: "Role", Name: "r"},
+		Subjects: []rbacv1.Subject{{Kind: rbacv1.GroupKind, Name: "system:authenticated"}}}))
+	r, err := New(Options{Client: c, RBAC: rbac.Listers{
+		Roles: rbacv1listers.NewRoleLister(roles), RoleBindings: rbacv1listers.NewRoleBindingLister(bindings),
+		ClusterRoles: rbacv1listers.NewClusterRoleLister(store()), ClusterRoleBindings: rbacv1listers.NewClusterRoleBindingLister(store()),
+	}, Enrolment: enrolled{}})
+	require.NoError(t, err)
+	f, err := r.gather(t.Context(), og)
+	require.NoError(t, err)
+	require.Nil(t, f.TooMuch)
+	require.Equal(t, []string{"victim"}, f.Barren)
+}
+
 func store() toolscache.Indexer {
 	return toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc})
 }

@@ -28,7 +28,7 @@ func Listed(listers rbac.Listers, account types.NamespacedName) *Rights {
 	return &Rights{
 		account: account,
 		RulesOf: listers.RulesOf,
-		Holding: func(namespace string) rbac.Holding { return listers.Holding(subject, namespace) },
+		Holding: func(namespace string) rbac.Holding { return listers.AtLeast(subject, namespace) },
 	}
 }
 
