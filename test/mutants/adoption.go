@@ -106,8 +106,8 @@ func adoption() []Mutant {
 		},
 		{
 			Name: "a-seal-is-used-twice", Rule: 7, File: "pkg/step/execute/seal.go",
-			Old:    `"remit:sealed:" + rand.Text()`,
-			New:    `"remit:sealed:" + rand.Text()[:0]`,
+			Old:    `":" + rand.Text()`,
+			New:    `":" + rand.Text()[:0]`,
 			Killer: unit("pkg/step/execute", "TestARoleIsFilledOnlyWhenNobodyElseIsBoundToIt"),
 		},
 		{

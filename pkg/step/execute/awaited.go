@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -25,6 +26,8 @@ type Roles struct {
 	Rendered []*unstructured.Unstructured
 	// Live reads past the cache, as the controller.
 	Live client.Reader
+	// Clock defaults to the real one.
+	Clock clock.PassiveClock
 }
 
 // Ensure is apply.Ensure for a role. The role is read first and the bindings then: while there is no role, the API server

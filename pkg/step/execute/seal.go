@@ -4,6 +4,9 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"strconv"
+	"strings"
+	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,22 +24,54 @@ const (
 	pageSize    = 100
 )
 
+// sealPrefix begins the names that no object has. The time of the seal and a random text follow.
+const sealPrefix = "remit:sealed:"
+
+// resealAfter is how long a sealed Role stays as it is after filling it has failed. The write of the seal wakes whoever fills the
+// Role, so that without a pause each failure would cause the next attempt.
+const resealAfter = 10 * time.Second
+
 // refill gives a Role back the rules that somebody took from it. While it had none, anyone could bind it. So it first gets rules
 // for an object that does not exist, which nobody else may bind either; then all bindings are known, and the check is final.
+// Nothing is written unless the same checks, and a dry run of the rules, have passed before.
 func (r Roles) refill(ctx context.Context, c client.Client, live, role *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	if r.Live == nil || role.GetKind() != "Role" || live == nil || !r.RBAC.Readable() || sameRules(live, role) {
 		return live, nil
 	}
-	if sealed, ok := sealedFor(role); ok {
-		var err error
-		if _, live, err = apply.From(ctx, c, live, sealed, r.Owner); err != nil {
-			return nil, err
-		}
+	now := r.now()
+	if age := now.Sub(sealedAt(live)); age >= 0 && age < resealAfter {
+		return nil, fmt.Errorf("%s could not be filled: its rules are restored at the earliest %s later", apply.Describe(role), resealAfter)
 	}
-	if err := r.judgeUnseen(ctx, role); err != nil {
+	if err := r.judgeLive(ctx, live, role); err != nil {
 		return nil, err
 	}
-	return live, r.Awaited(ctx, live, role)
+	sealed, ok := sealedFor(role, now)
+	if !ok {
+		return live, nil
+	}
+	if _, _, err := apply.From(ctx, client.NewDryRunClient(c), live, role, r.Owner); err != nil {
+		return nil, err
+	}
+	_, live, err := apply.From(ctx, c, live, sealed, r.Owner)
+	if err != nil {
+		return nil, err
+	}
+	return live, r.judgeLive(ctx, live, role)
+}
+
+func (r Roles) now() time.Time {
+	if r.Clock == nil {
+		return time.Now()
+	}
+	return r.Clock.Now()
+}
+
+// judgeLive is Awaited, also for the bindings that the cache does not have as they are now.
+func (r Roles) judgeLive(ctx context.Context, live, role *unstructured.Unstructured) error {
+	if err := r.judgeUnseen(ctx, role); err != nil {
+		return err
+	}
+	return r.Awaited(ctx, live, role)
 }
 
 // judgeUnseen judges the bindings of a Role that the cache does not have as they are now.
@@ -56,13 +91,33 @@ func (r Roles) judgeUnseen(ctx context.Context, role *unstructured.Unstructured)
 	return nil
 }
 
+// sealedAt returns when a Role was sealed; the zero time if it is not. Who may write the Role can write any time here, too.
+func sealedAt(live *unstructured.Unstructured) time.Time {
+	rules, _, _ := unstructured.NestedSlice(live.Object, "rules")
+	if len(rules) == 0 {
+		return time.Time{}
+	}
+	first, _ := rules[0].(map[string]any)
+	objects, _, _ := unstructured.NestedStringSlice(first, "resourceNames")
+	if len(objects) != 1 {
+		return time.Time{}
+	}
+	rest, isSeal := strings.CutPrefix(objects[0], sealPrefix)
+	text, _, _ := strings.Cut(rest, ":")
+	seconds, err := strconv.ParseInt(text, 10, 64)
+	if !isSeal || err != nil {
+		return time.Time{}
+	}
+	return time.Unix(seconds, 0)
+}
+
 // sealedFor narrows all rules of a role to a name that nobody has permissions for. ok is false where nothing is left: rules with
 // names of their own cannot be narrowed.
-func sealedFor(role *unstructured.Unstructured) (sealed *unstructured.Unstructured, ok bool) {
+func sealedFor(role *unstructured.Unstructured, now time.Time) (sealed *unstructured.Unstructured, ok bool) {
 	sealed = role.DeepCopy()
 	rules, _, _ := unstructured.NestedSlice(sealed.Object, "rules")
 	var narrow []any
-	nobody := "remit:sealed:" + rand.Text()
+	nobody := sealPrefix + strconv.FormatInt(now.Unix(), 10) + ":" + rand.Text()
 	for _, rule := range rules {
 		fields, isMap := rule.(map[string]any)
 		if !isMap || fields["resourceNames"] != nil || fields["nonResourceURLs"] != nil {

@@ -1,16 +1,24 @@
 package execute_test
 
 import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	rbacv1listers "k8s.io/client-go/listers/rbac/v1"
 	toolscache "k8s.io/client-go/tools/cache"
+	testingclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
@@ -31,8 +39,18 @@ func nothingCached() rbac.Listers {
 	}
 }
 
-// The cache may be behind: somebody may have emptied a role and bound it a moment ago.
-func TestARoleIsFilledOnlyWhenNobodyElseIsBoundToIt(t *testing.T) {
+// sealing is a namespace with an empty Role of ours, and what fills it.
+type sealing struct {
+	t      *testing.T
+	client client.WithWatch
+	clock  *testingclock.FakeClock
+	roles  execute.Roles
+	role   *unstructured.Unstructured // as it is wanted
+	theirs *rbacv1.RoleBinding
+}
+
+func newSealing(t *testing.T) *sealing {
+	t.Helper()
 	c, err := client.NewWithWatch(controlplane.Shared(t).Config(), client.Options{})
 	require.NoError(t, err)
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "seal-"}}
@@ -47,36 +65,128 @@ func TestARoleIsFilledOnlyWhenNobodyElseIsBoundToIt(t *testing.T) {
 	}
 	rule := map[string]any{"apiGroups": []any{""}, "resources": []any{"pods"}, "verbs": []any{"get"}}
 	named := map[string]any{"apiGroups": []any{""}, "resources": []any{"secrets"}, "verbs": []any{"get"}, "resourceNames": []any{"s"}}
-	rules := func() []rbacv1.PolicyRule {
-		live := &rbacv1.Role{}
-		require.NoError(t, c.Get(t.Context(), client.ObjectKey{Namespace: ns.Name, Name: "r"}, live))
-		return live.Rules
-	}
-	roles := execute.Roles{RBAC: nothingCached(), Owner: owner, Live: c}
-
 	_, _, err = apply.Ensure(t.Context(), c, role(), owner)
 	require.NoError(t, err)
-	theirs := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: ns.Name, Name: "theirs"},
-		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "r"},
-		Subjects: []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "stranger"}}}
-	require.NoError(t, c.Create(t.Context(), theirs))
+	clock := testingclock.NewFakeClock(time.Now())
+	return &sealing{
+		t: t, client: c, clock: clock, role: role(rule, named), roles: execute.Roles{RBAC: nothingCached(), Owner: owner, Live: c, Clock: clock},
+		theirs: &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: ns.Name, Name: "theirs"},
+			RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "r"},
+			Subjects: []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "stranger"}}},
+	}
+}
 
-	_, _, err = roles.Ensure(t.Context(), c, role(rule, named))
-	require.True(t, apply.IsCollision(err), "%v", err)
-	require.ErrorContains(t, err, "RoleBinding "+ns.Name+"/theirs exists and is not ours")
-	sealed := rules()
-	require.Len(t, sealed, 1, "rules with names of their own cannot be narrowed")
-	require.Len(t, sealed[0].ResourceNames, 1)
-	_, _, err = roles.Ensure(t.Context(), c, role(rule, named))
-	require.True(t, apply.IsCollision(err), "%v", err)
-	require.NotEqual(t, sealed, rules(), "whoever has been bound to it may bind a seal that is used twice")
+func (s *sealing) live() *rbacv1.Role {
+	s.t.Helper()
+	live := &rbacv1.Role{}
+	require.NoError(s.t, s.client.Get(s.t.Context(), client.ObjectKeyFromObject(s.role), live))
+	return live
+}
 
-	require.NoError(t, c.Delete(t.Context(), theirs))
+// listing reads live, and calls what happens instead of a list, or after it.
+func (s *sealing) listing(err error, after func()) client.Reader {
+	return interceptor.NewClient(s.client, interceptor.Funcs{
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, o ...client.ListOption) error {
+			if err != nil {
+				return err
+			}
+			defer after()
+			return c.List(ctx, list, o...)
+		},
+	})
+}
+
+// refusing is an API server with an admission policy for the wanted rules, which may know a dry run.
+func (s *sealing) refusing(dryRuns bool) client.Client {
+	return interceptor.NewClient(s.client, interceptor.Funcs{
+		Apply: func(ctx context.Context, c client.WithWatch, obj runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
+			raw, err := json.Marshal(obj)
+			require.NoError(s.t, err)
+			o := (&client.ApplyOptions{}).ApplyOptions(opts)
+			if !strings.Contains(string(raw), "remit:sealed:") && (dryRuns || len(o.DryRun) == 0) {
+				return errors.New("refused by a policy")
+			}
+			return c.Apply(ctx, obj, opts...)
+		},
+	})
+}
+
+// The cache may be behind: somebody may have emptied a role and bound it a moment ago, and may still do so until it is sealed.
+func TestARoleIsFilledOnlyWhenNobodyElseIsBoundToIt(t *testing.T) {
+	s := newSealing(t)
+	require.NoError(t, s.client.Create(t.Context(), s.theirs.DeepCopy()))
+	_, _, err := s.roles.Ensure(t.Context(), s.client, s.role)
+	require.True(t, apply.IsCollision(err), "%v", err)
+	require.ErrorContains(t, err, "RoleBinding "+s.theirs.Namespace+"/theirs exists and is not ours")
+	require.Empty(t, s.live().Rules)
+
+	late := s.roles
+	late.Live = s.listing(nil, func() {
+		require.NoError(t, client.IgnoreAlreadyExists(s.client.Create(t.Context(), s.theirs.DeepCopy())))
+	})
+	seals := map[string]bool{}
+	for range 2 {
+		require.NoError(t, s.client.Delete(t.Context(), s.theirs.DeepCopy()))
+		s.clock.Step(time.Minute)
+		_, _, err = late.Ensure(t.Context(), s.client, s.role)
+		require.True(t, apply.IsCollision(err), "%v", err)
+		sealed := s.live().Rules
+		require.Len(t, sealed, 1, "rules with names of their own cannot be narrowed")
+		require.Len(t, sealed[0].ResourceNames, 1)
+		name := sealed[0].ResourceNames[0]
+		seals[name[strings.LastIndex(name, ":")+1:]] = true
+	}
+	require.Len(t, seals, 2, "whoever has been bound to it may bind a seal that is used twice, and knows the time")
+
+	require.NoError(t, s.client.Delete(t.Context(), s.theirs))
+	s.clock.Step(time.Minute)
 	for _, want := range []apply.Result{apply.Updated, apply.Unchanged} {
-		result, _, err := roles.Ensure(t.Context(), c, role(rule, named))
+		result, _, err := s.roles.Ensure(t.Context(), s.client, s.role)
 		require.NoError(t, err)
 		require.Equal(t, want, result)
-		require.Len(t, rules(), 2)
-		require.Empty(t, rules()[0].ResourceNames)
+		require.Len(t, s.live().Rules, 2)
+		require.Empty(t, s.live().Rules[0].ResourceNames)
 	}
+}
+
+// The write of a seal wakes whoever fills the Role.
+func TestARoleIsNotSealedOnlyToFail(t *testing.T) {
+	s := newSealing(t)
+	unlisted := s.roles
+	unlisted.Live = s.listing(errors.New("too many"), nil)
+	before := s.live().ResourceVersion
+	for range 2 {
+		_, _, err := unlisted.Ensure(t.Context(), s.client, s.role)
+		require.ErrorContains(t, err, "too many")
+		require.Equal(t, before, s.live().ResourceVersion)
+		_, _, err = s.roles.Ensure(t.Context(), s.refusing(true), s.role)
+		require.ErrorContains(t, err, "refused by a policy")
+		require.Equal(t, before, s.live().ResourceVersion)
+	}
+}
+
+func TestASealedRoleIsSealedAgainOnlyAfterAPause(t *testing.T) {
+	s := newSealing(t)
+	policed := s.refusing(false)
+	_, _, err := s.roles.Ensure(t.Context(), policed, s.role)
+	require.ErrorContains(t, err, "refused by a policy")
+	sealed := s.live()
+	require.Len(t, sealed.Rules, 1)
+	for range 3 {
+		s.clock.Step(time.Second)
+		_, _, err = s.roles.Ensure(t.Context(), policed, s.role)
+		require.ErrorContains(t, err, "could not be filled")
+		require.Equal(t, sealed.ResourceVersion, s.live().ResourceVersion)
+	}
+	s.clock.Step(time.Minute)
+	result, _, err := s.roles.Ensure(t.Context(), s.client, s.role)
+	require.NoError(t, err)
+	require.Equal(t, apply.Updated, result)
+	require.Len(t, s.live().Rules, 2)
+
+	stranger := s.live()
+	stranger.Rules = []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get"}, ResourceNames: []string{"remit:sealed:99999999999:x"}}}
+	require.NoError(t, s.client.Update(t.Context(), stranger, client.FieldOwner(apply.Manager(s.role.GetLabels()))))
+	_, _, err = s.roles.Ensure(t.Context(), s.client, s.role)
+	require.True(t, apply.IsFieldConflict(err), "a time that has not come is not Remit's: %v", err)
 }
