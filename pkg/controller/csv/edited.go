@@ -3,47 +3,109 @@ package csv
 import (
 	"context"
 	"fmt"
+	"slices"
+	"sync"
 
 	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/pkg/install/deployment"
+	"github.com/remit-olm/remit/pkg/lib/apply"
 )
 
 // noteEdits notes the images that somebody else has set in the operator's Deployments, with the command that brings the
 // ClusterServiceVersion's back. Remit does not set them back: whoever set one manages that field, Remit forces none
 // (docs/adr/0005), and two who insist would write for ever.
 func (r *Reconciler) noteEdits(ctx context.Context, s *scope) error {
+	answers := map[string]edited{}
 	for _, want := range s.deployments {
 		live := &appsv1.Deployment{}
 		err := r.client.Get(ctx, client.ObjectKeyFromObject(want), live)
-		if err == nil && deployment.Of(live, s.owner) && deployment.Differs(live, want) {
-			err = r.noteEdit(ctx, s, want)
+		if err == nil && deployment.Of(live, s.owner) {
+			err = r.noteEdit(ctx, s, live, want, answers)
 		}
 		if client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("get Deployment %s/%s: %w", want.Namespace, want.Name, err)
 		}
 	}
+	r.edits.keep(client.ObjectKeyFromObject(s.csv), answers)
 	return nil
 }
 
-// noteEdit reads the Deployment live: the cache does not keep who manages its fields.
-func (r *Reconciler) noteEdit(ctx context.Context, s *scope, want *appsv1.Deployment) error {
-	live := &appsv1.Deployment{}
-	if err := r.lookup.Reader.Get(ctx, client.ObjectKeyFromObject(want), live); err != nil {
-		return err
-	}
-	var edits []string
-	for _, e := range deployment.Edits(live, want) {
-		edits = append(edits, fmt.Sprintf("container %s runs image %q, which %q set, in the place of %q", e.Container, e.Image, e.Manager, e.Wanted))
-	}
-	if len(edits) == 0 {
+// noteEdit notes who has edited a Deployment, and adds the answer to those that are kept.
+func (r *Reconciler) noteEdit(ctx context.Context, s *scope, cached, want *appsv1.Deployment, answers map[string]edited) error {
+	if len(deployment.OtherImages(cached, want)) == 0 {
 		return nil
 	}
-	note := fmt.Sprintf("Deployment %s/%s was edited: %s; to have it made again as it was: %s", want.Namespace, want.Name, lines(edits), r.command(want))
+	answer, known := r.edits.of(client.ObjectKeyFromObject(s.csv), cached, want)
+	if !known {
+		live := &appsv1.Deployment{}
+		if err := r.lookup.Reader.Get(ctx, client.ObjectKeyFromObject(want), live); err != nil {
+			return err
+		}
+		answer = newEdited(live, want)
+	}
+	answers[want.Name] = answer
+	if len(answer.edits) == 0 {
+		return nil
+	}
+	var said []string
+	for _, e := range answer.edits {
+		said = append(said, fmt.Sprintf("container %s runs image %q, which %q set, in the place of %q", e.Container, e.Image, e.Manager, e.Wanted))
+	}
+	note := fmt.Sprintf("Deployment %s/%s was edited: %s; to have it made again as it was: %s", want.Namespace, want.Name, lines(said), r.command(want))
 	s.facts.Notes = append(s.facts.Notes, note)
 	if state := &s.facts.Deployments; state.Problem != "" {
 		state.Problem += "; " + note
 	}
 	return nil
+}
+
+// maxEdited bounds the Deployments of a ClusterServiceVersion whose answers are kept.
+const maxEdited = 100
+
+// edited is the answer to who has edited a Deployment, and what it is the answer for.
+type edited struct {
+	uid              types.UID
+	version, manager string
+	others, edits    []deployment.Edit
+}
+
+func newEdited(live, want *appsv1.Deployment) edited {
+	return edited{
+		uid: live.UID, version: live.ResourceVersion, manager: apply.Manager(want.Labels),
+		others: deployment.OtherImages(live, want), edits: deployment.Edits(live, want),
+	}
+}
+
+// edits keeps, for each ClusterServiceVersion that exists, who has edited its Deployments: the cache does not keep who manages
+// their fields, and where a webhook replaces images, each Deployment would be read live in each reconcile.
+type edits struct {
+	mu    sync.Mutex
+	known map[client.ObjectKey]map[string]edited
+}
+
+// of returns the answer for exactly this version of a Deployment and these wanted images.
+func (e *edits) of(csv client.ObjectKey, live, want *appsv1.Deployment) (edited, bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	answer, ok := e.known[csv][want.Name]
+	ok = ok && answer.uid == live.UID && answer.version == live.ResourceVersion && answer.manager == apply.Manager(want.Labels) &&
+		slices.Equal(answer.others, deployment.OtherImages(live, want))
+	return answer, ok
+}
+
+// keep replaces the answers of a ClusterServiceVersion.
+func (e *edits) keep(csv client.ObjectKey, answers map[string]edited) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if len(answers) == 0 || len(answers) > maxEdited {
+		delete(e.known, csv)
+		return
+	}
+	if e.known == nil {
+		e.known = map[client.ObjectKey]map[string]edited{}
+	}
+	e.known[csv] = answers
 }

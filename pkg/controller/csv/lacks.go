@@ -114,6 +114,7 @@ func undecided(report preflight.Report) error {
 func (r *Reconciler) forget(key client.ObjectKey) {
 	r.confirmer.ForgetAll(key.String() + " ")
 	r.memory.Forget(key)
+	r.edits.keep(key, nil)
 }
 
 // inScope words what is not held where. A rule of many resources becomes several, which together say the same.

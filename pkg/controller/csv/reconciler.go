@@ -77,6 +77,7 @@ type Reconciler struct {
 	spared        []string
 	certificates  cert.Policy
 	memory        *hooks.Memory
+	edits         *edits
 	metrics       *metrics
 	clock         clock.PassiveClock
 }
@@ -104,6 +105,7 @@ func New(o Options) (*Reconciler, error) {
 		spared:        o.Spared,
 		certificates:  o.Certificates,
 		memory:        &hooks.Memory{},
+		edits:         &edits{},
 		metrics:       newMetrics(o.Clock),
 		clock:         o.Clock,
 	}, nil

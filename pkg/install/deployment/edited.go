@@ -17,16 +17,12 @@ type Edit struct {
 	Manager string
 }
 
-// Differs reports whether a container of a live Deployment, as a cache holds it, does not have the wanted image. A mutating
-// webhook may have chosen it; Edits tells the two apart.
-func Differs(live, want *appsv1.Deployment) bool { return len(otherImages(live, want)) > 0 }
-
 // Edits lists the wanted containers whose image another field manager than the install's has set. live must have its managed
 // fields, which caches leave out. What a mutating webhook changes as Remit writes is Remit's field, and no edit.
 func Edits(live, want *appsv1.Deployment) []Edit {
 	own := apply.Manager(want.Labels)
 	var out []Edit
-	for _, e := range otherImages(live, want) {
+	for _, e := range OtherImages(live, want) {
 		for _, f := range live.ManagedFields {
 			if f.Manager != own && f.FieldsV1 != nil && managesImage(f.FieldsV1.GetRawBytes(), e.Container) {
 				e.Manager = f.Manager
@@ -38,8 +34,9 @@ func Edits(live, want *appsv1.Deployment) []Edit {
 	return out
 }
 
-// otherImages lists the wanted containers that have another image. A container that is not there at all is no edit of an image.
-func otherImages(live, want *appsv1.Deployment) []Edit {
+// OtherImages lists the wanted containers of a live Deployment, as a cache holds it, that have another image. A mutating webhook may
+// have chosen it; Edits tells the two apart. A container that is not there at all is no edit of an image.
+func OtherImages(live, want *appsv1.Deployment) []Edit {
 	var out []Edit
 	wanted, have := &want.Spec.Template.Spec, &live.Spec.Template.Spec
 	for _, pair := range [][2][]corev1.Container{{wanted.InitContainers, have.InitContainers}, {wanted.Containers, have.Containers}} {
