@@ -3,6 +3,7 @@ package subscription
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -21,7 +22,7 @@ import (
 
 // isSpent says whether an existing plan does nothing any more for a resolution of the same content. A plan may be seen as
 // complete before the ClusterServiceVersions that it has made, and a ClusterServiceVersion as deleted before its Subscription, which was
-// deleted first: whether these exist is read live.
+// deleted first: whether these exist is read live, unless the cache has the ClusterServiceVersion.
 func (r *Reconciler) isSpent(ctx context.Context, w *world, ip *operatorsv1alpha1.InstallPlan, plan resolver.Plan) (bool, error) {
 	if ip.DeletionTimestamp != nil {
 		return false, nil
@@ -33,17 +34,28 @@ func (r *Reconciler) isSpent(ctx context.Context, w *world, ip *operatorsv1alpha
 	default:
 		return false, nil
 	}
+	if slices.ContainsFunc(plan.Pins, w.isCached) {
+		return false, nil // the event of its deletion comes
+	}
 	for _, pin := range plan.Pins {
-		stands, err := r.stands(ctx, w, pin)
-		if err != nil || !stands {
-			return false, err // its event comes
-		}
 		exists, err := r.exists(ctx, w, pin)
 		if err != nil || exists {
 			return false, err // its event comes
 		}
+		stands, err := r.stands(ctx, w, pin)
+		if err != nil || !stands {
+			return false, err // its event comes
+		}
 	}
 	return true, nil
+}
+
+// isCached reports whether the cache has a pin's ClusterServiceVersion, of its lineage. One that its tenant has labelled as a copy
+// counts: it is not the installed one then, but it is there.
+func (w *world) isCached(pin resolver.Pin) bool {
+	return slices.ContainsFunc(w.csvs, func(csv operatorsv1alpha1.ClusterServiceVersion) bool {
+		return csv.Name == pin.Bundle && w.owner(pin.Package).Owns(&csv)
+	})
 }
 
 // stands reads, past the cache, whether a pin's Subscription is still there.
