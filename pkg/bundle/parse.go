@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/remit-olm/remit/pkg/catalog"
+	"github.com/remit-olm/remit/pkg/lib/apply"
 )
 
 // maxDepth bounds the nesting of a manifest.
@@ -55,6 +56,9 @@ func parseManifest(raw []byte) (*unstructured.Unstructured, error) {
 	}
 	if obj.IsList() {
 		return nil, fmt.Errorf("a list (%s): each manifest must be one object", obj.GetKind())
+	}
+	if name, odd := apply.OddName(obj.Object); odd {
+		return nil, fmt.Errorf("%s: the name of a field has control characters: %.100q", obj.GetKind(), name)
 	}
 	completeType(obj)
 	return obj, strip(obj)

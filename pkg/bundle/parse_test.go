@@ -79,6 +79,8 @@ func TestParseRefuses(t *testing.T) {
 		{"a Role's name that no keyboard has", "kind: Role\nmetadata: {name: \"a\\u2028b\"}", `metadata.name "a\u2028b"`},
 		{"capitals in a name", object("ConfigMap", "metadata: {name: A}"), `metadata.name "A"`},
 		{"a namespace that is a YAML truth", object("ConfigMap", "metadata: {name: a, namespace: n}"), `ConfigMap "a": .metadata.namespace`},
+		{"a field whose name has two lines", `{kind: Role, metadata: {name: a}, rules: [{"a\n.metadata.labels: field not declared in schema\nb": 1}]}`, `control characters: "a\n.metadata`},
+		{"data whose name has a control character", object("ConfigMap", "metadata: {name: a}\ndata: {\"a\\eb\": c}"), `control characters: "a\x1bb"`},
 		{"labels that are no texts", object("ConfigMap", "metadata: {name: a, labels: {b: true, c: d}}"), `ConfigMap "a": .metadata.labels`},
 		{"annotations that are no map", object("ConfigMap", "metadata: {name: a, annotations: [b]}"), `ConfigMap "a": .metadata.annotations`},
 		{"metadata that is no map", object("ConfigMap", "metadata: a"), "metadata.name is not a text"},

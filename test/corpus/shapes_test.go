@@ -27,9 +27,9 @@ var shapes = map[string][]string{
 	},
 	"undeclared-fields": {
 		"CustomResourceDefinition volumes.fields.shapes.remit.dev: left out these fields, which the API server does not know: " +
-			".spec.version, .spec.versions[0].schema.openAPIV3Schema.properties.spec.properties.size.unit, " +
-			".spec.versions[0].schema.openAPIV3Schema.properties.spec.properties.storage.class.nullabel",
-		`undeclared-fields-metrics: left out these fields, which the API server does not know: .spec.ports[port=8080,protocol="TCP"].podPort`,
+			".spec.version, .spec.versions[].schema.openAPIV3Schema.properties.spec.properties.size.unit, " +
+			".spec.versions[].schema.openAPIV3Schema.properties.spec.properties.storage.class.nullabel",
+		`undeclared-fields-metrics: left out these fields, which the API server does not know: .spec.ports[].podPort`,
 	},
 	"odd-icon": {"left out spec.icon[0] of ClusterServiceVersion odd-icon.v1.0.0: its base64data is not base64"},
 }

@@ -10,6 +10,24 @@ func bytes() []Mutant {
 			Killer: unit("pkg/bundle", "TestParseRefuses"),
 		},
 		{
+			Name: "marks-are-left-out-as-unknown-fields", Rule: 8, File: "pkg/lib/apply/undeclared.go",
+			Old:    "field == nil || field.says()",
+			New:    "field == nil",
+			Killer: unit("pkg/lib/apply", "TestAMessageIsBelievedAsAWholeOrNotAtAll"),
+		},
+		{
+			Name: "unknown-fields-with-several-lines", Rule: 8, File: "pkg/lib/apply/undeclared.go",
+			Old:    "_, odd := OddName(sent); odd {",
+			New:    "false {",
+			Killer: unit("pkg/lib/apply", "TestAMessageIsBelievedAsAWholeOrNotAtAll"),
+		},
+		{
+			Name: "misspelled-fields-make-rules-wider", Rule: 8, File: "pkg/step/execute/prune.go",
+			Old:    "p == nil || !removable(obj)",
+			New:    "p == nil",
+			Killer: unit("pkg/step/execute", "TestNothingIsRemovedFromWhatItCouldMakeWider"),
+		},
+		{
 			Name: "any-secret", Rule: 8, File: "pkg/bundle/parse.go",
 			Old:    "	if slices.Contains(secretTypes(), secretType) {",
 			New:    "	if true {",

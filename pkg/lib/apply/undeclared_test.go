@@ -3,6 +3,7 @@ package apply_test
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -24,7 +25,7 @@ func TestFieldsThatTheAPIServerDoesNotKnowAreFoundAndRemoved(t *testing.T) {
 apiVersion: v1
 kind: Service
 more: 1
-metadata: {name: odd, more: x}
+metadata: {name: odd}
 spec:
   more: {a: b}
   another: [1]
@@ -65,13 +66,12 @@ spec:
 					return
 				}
 				require.True(t, apply.IsNotTyped(err), "%v", err)
-				paths := apply.Undeclared(fmt.Errorf("apply: %w", err))
-				require.NotEmpty(t, paths, "%v", err)
-				pruned := false
-				for _, path := range paths { // of one list, the first stands for all
-					pruned = apply.Prune(obj.Object, path) || pruned
+				fields, named := apply.Undeclared(fmt.Errorf("apply: %w", err), obj.Object)
+				require.NotEmpty(t, fields, "%v", err)
+				require.GreaterOrEqual(t, named, len(fields))
+				for _, field := range fields {
+					require.True(t, field.Remove(obj.Object), field.String())
 				}
-				require.True(t, pruned, "%q", paths)
 			}
 			require.Fail(t, "the API server still refuses it")
 		})
@@ -88,25 +88,120 @@ func TestAValueOfTheWrongTypeIsNotUndeclared(t *testing.T) {
 	service.SetName("odd")
 	err := w.client.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(service), client.FieldOwner("x"))
 	require.True(t, apply.IsNotTyped(err), "%v", err)
-	require.Empty(t, apply.Undeclared(err))
+	requireNone(t, err, service.Object)
 
 	require.False(t, apply.IsNotTyped(errors.New("failed to create typed patch object (a; v1, Kind=B): .c: field not declared in schema")))
 	policy := &apierrors.StatusError{ErrStatus: metav1.Status{Code: 500, Message: "admission webhook says: failed to create typed patch object (a): .c: field not declared in schema"}}
-	require.Empty(t, apply.Undeclared(policy), "words of somebody else")
+	requireNone(t, policy, map[string]any{"c": "d"})
 }
 
-func TestPruneFindsNothingWhereThereIsNothing(t *testing.T) {
+func requireNone(t *testing.T, err error, sent map[string]any) {
+	t.Helper()
+	fields, named := apply.Undeclared(err, sent)
+	require.Empty(t, fields, "%v", err)
+	require.Zero(t, named)
+}
+
+// A bundle chooses the names of fields, which the API server's message repeats as they are.
+func TestWhatAMessageSaysOfANameIsNoField(t *testing.T) {
 	t.Parallel()
-	for _, path := range []string{"", ".", "a", ".b", ".a.b", ".list", ".list[", `.list[name="x`, ".list[0]", ".list[0].b", ".a[0]"} {
-		obj := map[string]any{"a": map[string]any{"c": "d"}, "list": []any{map[string]any{"c": "d"}, "text"}}
-		want := len(obj)
-		got := apply.Prune(obj, path)
-		require.Equal(t, path == ".list", got, path)
-		if !got {
-			require.Len(t, obj, want, path)
+	w := newWorld(t)
+	role := func(name string) *unstructured.Unstructured {
+		obj := &unstructured.Unstructured{Object: map[string]any{"a": "x", "b": "x", "rules": []any{map[string]any{
+			"apiGroups": []any{""}, "resources": []any{"secrets"}, "verbs": []any{"get"}, "resourceNames": []any{"mine"}, "a": "x", name: "x",
+		}}}}
+		obj.SetAPIVersion("rbac.authorization.k8s.io/v1")
+		obj.SetKind("Role")
+		obj.SetNamespace(w.namespace)
+		obj.SetName("odd")
+		obj.SetLabels(map[string]string{"owner": "us"})
+		return obj
+	}
+	for _, name := range []string{
+		"a\n.rules[0].resourceNames: field not declared in schema\n.metadata.labels: field not declared in schema\nb",
+		"a: field not declared in schema\n  .rules[0].resourceNames: field not declared in schema\n  .b",
+		"c\n  .rules[0].resourceNames",
+	} {
+		for range 10 { // it names one of siblings
+			obj := role(name)
+			err := client.NewDryRunClient(w.client).Apply(t.Context(), client.ApplyConfigurationFromUnstructured(obj.DeepCopy()), client.FieldOwner("x"))
+			require.True(t, apply.IsNotTyped(err), "%v", err)
+			requireNone(t, err, obj.Object)
 		}
 	}
-	obj := map[string]any{"list": []any{map[string]any{"name": `"]x`, "b": 1}, map[string]any{"name": "y", "b": 1}}}
-	require.True(t, apply.Prune(obj, `.list[name="\"]x"].b`))
-	require.Equal(t, map[string]any{"list": []any{map[string]any{"name": `"]x`}, map[string]any{"name": "y"}}}, obj)
+}
+
+// notTyped is the API server's message about fields that are not declared.
+func notTyped(paths ...string) error {
+	text := "failed to create typed patch object (a/b; v1, Kind=C): "
+	if len(paths) == 1 {
+		text += paths[0] + ": field not declared in schema"
+	} else {
+		text += "errors:"
+		for _, path := range paths {
+			text += "\n  " + path + ": field not declared in schema"
+		}
+	}
+	return &apierrors.StatusError{ErrStatus: metav1.Status{Code: 500, Message: text}}
+}
+
+func parsed(t *testing.T, text string) map[string]any {
+	t.Helper()
+	obj := map[string]any{}
+	require.NoError(t, yaml.Unmarshal([]byte(text), &obj))
+	return obj
+}
+
+func TestAMessageIsBelievedAsAWholeOrNotAtAll(t *testing.T) {
+	t.Parallel()
+	const text = `{apiVersion: v1, kind: C, metadata: {name: b, labels: {x: y}}, a: {c: d}, "a.c": d, "a.b": {e: 1}, list: [{c: d}, text, {f.g: 1}, {f: {g: 1}}], "l[0]": {x: 1}, l: [{x: 1}]}`
+	for _, path := range []string{
+		"", ".", "a", ".b", ".a.b.c", ".list[", `.list[name="x`, ".list[0]", ".list[0].b", ".a[0]", ".a.", ".a: expected map, got &{x",
+		".kind", ".apiVersion", ".metadata", ".metadata.labels", ".metadata.labels.x", // what says what it is, and whose
+		".a.c", ".list[2].f.g", ".l[0].x", // two ways
+		"." + strings.Repeat("a", 1025),
+	} {
+		requireNone(t, notTyped(path), parsed(t, text))
+		requireNone(t, notTyped(".a", path), parsed(t, text))
+		requireNone(t, notTyped(path, ".a"), parsed(t, text))
+	}
+	several := notTyped(".a", ".a.b.e").(*apierrors.StatusError)
+	fields, named := apply.Undeclared(several, parsed(t, text))
+	require.Equal(t, "[.a .a.b.e]", fmt.Sprint(fields), fields)
+	require.Equal(t, 2, named)
+	several.ErrStatus.Message += "\n  .spec.ports: expected list, got &{map[]}"
+	requireNone(t, several, parsed(t, text))
+
+	odd := parsed(t, text)
+	odd["list"] = []any{map[string]any{"x\ny": 1}}
+	requireNone(t, notTyped(".a"), odd)
+}
+
+func TestAFieldOfAListIsLookedForOnce(t *testing.T) {
+	t.Parallel()
+	obj := map[string]any{}
+	var list []any
+	var paths []string
+	for i := range 1_000 {
+		list = append(list, map[string]any{"name": fmt.Sprint(`"]`, i), "b": 1, "": 1})
+		paths = append(paths, fmt.Sprintf(".list[name=%q].b", fmt.Sprint(`"]`, i)))
+	}
+	obj["list"] = list
+	fields, named := apply.Undeclared(notTyped(paths...), obj)
+	require.Equal(t, "[.list[].b]", fmt.Sprint(fields))
+	require.Equal(t, 1_000, named)
+	require.True(t, fields[0].Remove(obj))
+	require.False(t, fields[0].Remove(obj))
+	require.NotContains(t, fmt.Sprint(obj), "b:")
+	list[0].(map[string]any)["c"] = 1
+	requireNone(t, notTyped(append(paths, ".list[0].c")...), obj) // more than are looked at
+
+	var others []string
+	for i := range 900 {
+		list[0].(map[string]any)[fmt.Sprint("x", i)] = 1
+		others = append(others, fmt.Sprint(".list[0].x", i))
+	}
+	requireNone(t, notTyped(others...), obj) // too much to look at
+	fields, _ = apply.Undeclared(notTyped(others[:20]...), obj)
+	require.Len(t, fields, 20)
 }

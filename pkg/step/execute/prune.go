@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 
+	networkingv1 "k8s.io/api/networking/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -17,7 +19,7 @@ const (
 	MaxPrunings = 20
 	// MaxAllPrunings is how many times all objects are, together.
 	MaxAllPrunings = 200
-	// MaxPruned is the greatest number of fields of all objects.
+	// MaxPruned is how many fields of all objects the API server may name; of a list, it names the field of each element.
 	MaxPruned = 1_000
 )
 
@@ -25,8 +27,9 @@ const (
 type Pruned map[*unstructured.Unstructured]*pruned
 
 type pruned struct {
-	paths []string
-	times int
+	fields []apply.Field
+	times  int
+	named  int
 }
 
 // Of returns the paths of the fields that were removed from a step's object, sorted.
@@ -34,16 +37,49 @@ func (p Pruned) Of(obj *unstructured.Unstructured) []string {
 	if p[obj] == nil {
 		return nil
 	}
-	return p[obj].paths
+	var paths []string
+	for _, field := range p[obj].fields {
+		paths = append(paths, field.String())
+	}
+	slices.Sort(paths)
+	return slices.Compact(paths)
 }
 
-// remove takes fields from a step's object and from what is sent of it. It reports whether there were any, within the limits.
-func (p Pruned) remove(obj, sent *unstructured.Unstructured, paths []string) bool {
-	times, fields := 1, len(paths)
-	for _, is := range p {
-		times, fields = times+is.times, fields+len(is.paths)
+// removable reports whether fields that nobody knows may be removed from an object. A field that is misspelled may be what
+// makes the object narrower: resourceName in a rule, form in a NetworkPolicy.
+func removable(obj *unstructured.Unstructured) bool {
+	kind := obj.GroupVersionKind().GroupKind()
+	return kind.Group != rbacv1.GroupName && kind != networkingv1.SchemeGroupVersion.WithKind("NetworkPolicy").GroupKind()
+}
+
+// remove takes the fields that an answer of the API server names from a step's object and from what is sent of it. It reports
+// whether there were any, within the limits.
+func (p Pruned) remove(obj, sent *unstructured.Unstructured, answer error) bool {
+	if p == nil || !removable(obj) {
+		return false
 	}
-	if p == nil || len(paths) == 0 || times > MaxAllPrunings || fields > MaxPruned {
+	fields, named := apply.Undeclared(answer, sent.Object)
+	if len(fields) == 0 || !p.count(obj, named) {
+		return false
+	}
+	removed := false
+	for _, field := range fields {
+		if field.Remove(sent.Object) {
+			field.Remove(obj.Object)
+			p[obj].fields = append(p[obj].fields, field)
+			removed = true
+		}
+	}
+	return removed
+}
+
+// count notes that an object is sent again, and reports whether that is within the limits.
+func (p Pruned) count(obj *unstructured.Unstructured, named int) bool {
+	times, all := 1, named
+	for _, is := range p {
+		times, all = times+is.times, all+is.named
+	}
+	if times > MaxAllPrunings || all > MaxPruned {
 		return false
 	}
 	if p[obj] == nil {
@@ -53,17 +89,8 @@ func (p Pruned) remove(obj, sent *unstructured.Unstructured, paths []string) boo
 		return false
 	}
 	p[obj].times++
-	removed := false
-	for _, path := range paths {
-		if apply.Prune(sent.Object, path) {
-			apply.Prune(obj.Object, path)
-			p[obj].paths = append(p[obj].paths, path)
-			removed = true
-		}
-	}
-	slices.Sort(p[obj].paths)
-	p[obj].paths = slices.Compact(p[obj].paths)
-	return removed
+	p[obj].named += named
+	return true
 }
 
 // send writes an object. Fields that the API server does not know are removed, from the step's object too, as it removes them
@@ -71,7 +98,7 @@ func (p Pruned) remove(obj, sent *unstructured.Unstructured, paths []string) boo
 func (e *Executor) send(ctx context.Context, writer client.Client, s State, desired *unstructured.Unstructured) (apply.Result, *unstructured.Unstructured, error) {
 	for {
 		result, live, err := apply.From(ctx, writer, s.Live, desired, s.Step.Owner)
-		if err == nil || !e.Pruned.remove(s.Step.Object, desired, apply.Undeclared(err)) {
+		if err == nil || ctx.Err() != nil || !e.Pruned.remove(s.Step.Object, desired, err) {
 			return result, live, err
 		}
 	}
