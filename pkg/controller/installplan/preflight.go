@@ -175,37 +175,53 @@ func (s *run) enrolment() (string, error) {
 		"namespace's OperatorGroup says what to apply", s.account.Key(), strings.Join(missing, " and ")), nil
 }
 
-// refuseUnserved refuses objects of kinds that neither Kubernetes nor a CustomResourceDefinition of the
-// cluster or of the plan serves. It asks the cache; the rest of the plan is looked at all the same.
+// refuseUnserved refuses objects of kinds that neither Kubernetes nor a CustomResourceDefinition of the cluster or of the plan
+// serves. CustomResourceDefinitions are looked up in the cache; for kinds of Kubernetes' groups discovery is asked, and
+// the answer remembered. The rest of the plan is looked at all the same.
 func (s *run) refuseUnserved(ctx context.Context) error {
 	var crds *apiextensionsv1.CustomResourceDefinitionList
-	planned := execute.PlannedKinds(s.steps)
+	planned, unserved, unseen := execute.PlannedKinds(s.steps), map[schema.GroupVersionKind]bool{}, 0
 	for _, st := range s.steps {
 		gvk := st.Object.GroupVersionKind()
-		if planned[gvk.GroupKind()] {
+		switch {
+		case planned[gvk.GroupKind()]:
 			continue
-		}
-		if s.reconciler.Client.Scheme().IsGroupRegistered(gvk.Group) {
-			isServed, err := s.reconciler.builtin.serves(s.reconciler.Client.RESTMapper(), gvk)
+		case unserved[gvk]:
+		case len(unserved) >= maxUnservedOfPlan:
+			unseen++
+			continue
+		default:
+			isServed, err := s.isServed(ctx, gvk, &crds)
 			if err != nil {
 				return err
 			}
-			if !isServed {
-				s.refuse(st, &execute.UnservedError{GVK: gvk, Name: st.Object.GetName()})
+			if isServed {
+				continue
 			}
-			continue
+			unserved[gvk] = true
 		}
-		if crds == nil {
-			crds = &apiextensionsv1.CustomResourceDefinitionList{}
-			if err := s.reconciler.Client.List(ctx, crds, client.UnsafeDisableDeepCopy); err != nil {
-				return fmt.Errorf("list CustomResourceDefinitions: %w", err)
-			}
-		}
-		if !slices.ContainsFunc(crds.Items, func(crd apiextensionsv1.CustomResourceDefinition) bool { return serves(&crd, gvk) }) {
-			s.refuse(st, &execute.UnservedError{GVK: gvk, Name: st.Object.GetName()})
-		}
+		s.refuse(st, &execute.UnservedError{GVK: gvk, Name: st.Object.GetName()})
+	}
+	if unseen > 0 {
+		s.findings.Notes = append(s.findings.Notes, fmt.Sprintf("%d kinds are not served: whether those of %d more objects are is not looked at",
+			maxUnservedOfPlan, unseen))
 	}
 	return nil
+}
+
+// isServed lists the CustomResourceDefinitions once.
+func (s *run) isServed(ctx context.Context, gvk schema.GroupVersionKind, crds **apiextensionsv1.CustomResourceDefinitionList) (bool, error) {
+	if s.reconciler.Client.Scheme().IsGroupRegistered(gvk.Group) {
+		return s.reconciler.builtin.serves(s.reconciler.Client.RESTMapper(), gvk)
+	}
+	if *crds == nil {
+		list := &apiextensionsv1.CustomResourceDefinitionList{}
+		if err := s.reconciler.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+			return false, fmt.Errorf("list CustomResourceDefinitions: %w", err)
+		}
+		*crds = list
+	}
+	return slices.ContainsFunc((*crds).Items, func(crd apiextensionsv1.CustomResourceDefinition) bool { return serves(&crd, gvk) }), nil
 }
 
 func serves(crd *apiextensionsv1.CustomResourceDefinition, gvk schema.GroupVersionKind) bool {

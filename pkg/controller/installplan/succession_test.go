@@ -3,6 +3,7 @@ package installplan
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -11,12 +12,15 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	testclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/remit-olm/remit/pkg/step"
 )
 
 func TestWhetherOwnersAreGuardedIsAskedUntilItIsKnown(t *testing.T) {
@@ -81,4 +85,38 @@ func TestAKindThatKubernetesNoLongerServesIsAskedForRarely(t *testing.T) {
 	_, err := b.serves(mapper, gvk)
 	require.NoError(t, err)
 	require.Equal(t, 2, mapper.asked)
+}
+
+func TestInventedVersionsCostFewRequests(t *testing.T) {
+	clock := testclock.NewFakePassiveClock(time.Now())
+	b := &builtin{clock: clock}
+	mapper := &counting{RESTMapper: meta.NewDefaultRESTMapper(nil)}
+	asks := func(version string) int {
+		before := mapper.asked
+		isServed, err := b.serves(mapper, schema.GroupVersionKind{Group: "policy", Version: version, Kind: "PodDisruptionBudget"})
+		require.NoError(t, err)
+		require.False(t, isServed)
+		return mapper.asked - before
+	}
+	require.Zero(t, asks("v1.x/y"), "no version")
+	for i := range 1001 {
+		clock.SetTime(clock.Now().Add(time.Millisecond))
+		require.Equal(t, 1, asks(fmt.Sprint("v", i)))
+	}
+	require.Zero(t, asks("v1"), "only the oldest is forgotten")
+	require.Equal(t, 1, asks("v0"))
+
+	mapper.asked = 0
+	s := &run{reconciler: &Reconciler{builtin: &builtin{clock: clock}, Options: Options{
+		Client: fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithRESTMapper(mapper).Build()}}}
+	for i := range 100 {
+		obj := &unstructured.Unstructured{}
+		obj.SetGroupVersionKind(schema.GroupVersionKind{Group: "policy", Version: fmt.Sprint("v", i), Kind: "PodDisruptionBudget"})
+		obj.SetName("a")
+		s.steps = append(s.steps, step.Step{Object: obj})
+	}
+	require.NoError(t, s.refuseUnserved(t.Context()))
+	require.Equal(t, 20, mapper.asked)
+	require.Len(t, s.findings.Refused, 20)
+	require.Equal(t, []string{"20 kinds are not served: whether those of 80 more objects are is not looked at"}, s.findings.Notes)
 }
