@@ -53,7 +53,7 @@ func everyBinding(Binding) bool { return true }
 // bindings of one role.
 func (l Listers) gather(s Subject, namespace string, counts func(Binding) bool) Holding {
 	g := gathering{listers: l, Holding: Holding{Namespace: namespace}}
-	taken := map[rbacv1.RoleRef]bool{}
+	taken := map[placedRole]bool{}
 	clusterBindings, err := clusterRoleBindingsFor(l.ClusterRoleBindings, s)
 	if err != nil {
 		g.Unread = append(g.Unread, fmt.Errorf("list ClusterRoleBindings: %w", err))
@@ -78,6 +78,12 @@ func (l Listers) gather(s Subject, namespace string, counts func(Binding) bool) 
 	return g.result(s)
 }
 
+// placedRole is a role as a binding finds it: a Role in the namespace of the binding, a ClusterRole anywhere.
+type placedRole struct {
+	rbacv1.RoleRef
+	namespace string
+}
+
 // gathering is a Holding on the way.
 type gathering struct {
 	listers Listers
@@ -88,15 +94,19 @@ type gathering struct {
 
 // add takes the rules of a binding's role, if that is not taken yet; the value in taken says whether there is one. What is not
 // looked at any more has nobody to wake: it is too much without.
-func (g *gathering) add(taken map[rbacv1.RoleRef]bool, ref *rbacv1.RoleRef, binding *metav1.ObjectMeta) {
-	exists, known := taken[*ref]
+func (g *gathering) add(taken map[placedRole]bool, ref *rbacv1.RoleRef, binding *metav1.ObjectMeta) {
+	role := placedRole{RoleRef: *ref}
+	if ref.Kind == kindRole {
+		role.namespace = binding.Namespace
+	}
+	exists, known := taken[role]
 	if !known {
 		rules, err := g.listers.RulesOf(*ref, binding.Namespace)
 		exists = !apierrors.IsNotFound(err)
 		if err != nil && exists {
 			g.Unread = append(g.Unread, err)
 		}
-		taken[*ref] = exists
+		taken[role] = exists
 		if g.values += Lengths(rules); g.values > MaxHeld {
 			return
 		}

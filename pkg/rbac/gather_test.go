@@ -81,3 +81,11 @@ func TestHowMuchIsUncoveredInAllNamespacesIsLimited(t *testing.T) {
 	require.ErrorAs(t, err, &tooMuch)
 	require.ErrorContains(t, err, "in all namespaces together have more than 200000")
 }
+
+func TestARoleOfNoNamespaceIsNotThatOfOne(t *testing.T) {
+	me := account("t1", "acct")
+	h := given(t, role("t1", "r", "get :pods"), clusterBinding("b", ref(kindRole, "r"), me), binding("t1", "b", ref(kindRole, "r"), me)).
+		Holding(ServiceAccount("t1", "acct"), "t1")
+	require.Equal(t, rules("get :pods"), h.Rules)
+	require.Equal(t, []Dangling{{Binding: "b", Role: ref(kindRole, "r")}}, h.Dangling)
+}
