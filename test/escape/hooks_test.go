@@ -237,7 +237,7 @@ func apis() []row {
 		invalid("38a", "an API of Kubernetes' own groups", owningAPI(csv(), "evil.k8s.io", "v1"), "reserved"),
 		invalid("38b", "this API", owningAPI(csv(), "operators.coreos.com", "v9"), "reserved"),
 		invalid("38c", "an API that the API server serves itself", owningAPI(csv(), "apps", "v1"), `API group "apps" is reserved`),
-		invalid("38d", "an API that a CRD of somebody else serves", owningAPI(csv(), "acme.io", "v1"), "pre-existing APIService v1.acme.io is not adoptable"),
+		uncallable("38d", "an API that a CRD of somebody else serves", owningAPI(csv(), "acme.io", "v1"), "pre-existing APIService v1.acme.io is not adoptable"),
 		{number: "40", title: "an API of somebody else's operator", holds: serving(p1()), play: func(s *scene) {
 			rival(s, "v1.taken.escape.test", owningAPI(csv(), "taken.escape.test", "v1"), apiOf("taken.escape.test",
 				ownerutil.Owner{Lineage: ownerutil.Lineage{Package: probe, Namespace: neighbour}, CSV: probeCSV}.Labels()))
