@@ -7,6 +7,8 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/clock"
@@ -46,7 +48,12 @@ func (r Roles) Ensure(ctx context.Context, c client.Client, role *unstructured.U
 	if live, err = r.refill(ctx, c, live, role); err != nil {
 		return "", nil, err
 	}
-	return apply.From(ctx, c, live, role, r.Owner)
+	result, written, err := apply.From(ctx, c, live, role, r.Owner)
+	if IsBinding(role) && apierrors.HasStatusCause(err, metav1.CauseTypeFieldManagerConflict) {
+		return "", nil, &apply.CollisionError{Object: apply.Describe(role), Found: "is not as this install created it",
+			Why: "its subjects were changed by another field manager: delete it, and it is created again"}
+	}
+	return result, written, err
 }
 
 // Awaited returns an *apply.CollisionError if a binding, other than the install's own as it is rendered, would grant its
