@@ -36,7 +36,7 @@ func watchConfigMap(mgr ctrl.Manager, accounts *scoped.Clients, enrolment *Enrol
 		if err != nil {
 			return nil, err
 		}
-		held, err := listers.Held(rbac.ServiceAccount(account.Namespace, account.Name), key.Namespace)
+		held, err := listers.EffectiveRules(rbac.ServiceAccount(account.Namespace, account.Name), key.Namespace)
 		if err == nil && len(rbac.Missing(held, []rbacv1.PolicyRule{{
 			APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{key.Name}, Verbs: []string{"watch"},
 		}})) > 0 {

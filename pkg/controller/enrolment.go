@@ -80,7 +80,7 @@ func (e *Enrolment) Own(l rbac.Listers, account scoped.Account) error {
 }
 
 func mayMint(l rbac.Listers, program rbac.Subject, account scoped.Account) (bool, error) {
-	held, err := l.Held(program, account.Namespace)
+	held, err := l.EffectiveRules(program, account.Namespace)
 	if errors.Is(err, rbac.ErrUnreadable) {
 		return true, nil // it will be seen when a token is requested
 	}

@@ -30,7 +30,7 @@ func pullSecrets(mgr ctrl.Manager, accounts *scoped.Clients, enrolment *Enrolmen
 			if err := enrolment.Own(listers, account); err != nil {
 				return nil, err
 			}
-			_, _ = listers.Held(rbac.ServiceAccount(account.Namespace, account.Name), key.Namespace) // the API server decides
+			_, _ = listers.EffectiveRules(rbac.ServiceAccount(account.Namespace, account.Name), key.Namespace) // the API server decides
 			if reader, err = accounts.For(ctx, account); err != nil {
 				return nil, err
 			}

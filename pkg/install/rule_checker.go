@@ -72,8 +72,8 @@ func (c *CSVRuleChecker) heldFor(sa *corev1.ServiceAccount, namespace string, ru
 	if held, ok := c.held[key]; ok {
 		return held, nil
 	}
-	gathered := c.listers.AtLeast(rbac.ServiceAccount(sa.Namespace, sa.Name), namespace)
-	if err := errors.Join(gathered.Unread...); err != nil {
+	gathered := c.listers.LowerBound(rbac.ServiceAccount(sa.Namespace, sa.Name), namespace)
+	if err := errors.Join(gathered.ReadErrors...); err != nil {
 		return rbac.Set{}, fmt.Errorf("rules held by ServiceAccount %s/%s: %w", sa.Namespace, sa.Name, err)
 	}
 	c.held[key] = gathered.Set()

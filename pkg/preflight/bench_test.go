@@ -84,8 +84,8 @@ func BenchmarkPreflight(b *testing.B) {
 	look := func(l rbac.Listers) preflight.Report {
 		needs, err := preflight.NeedsOf(steps, l.RulesOf, func(step.Step) bool { return false })
 		require.NoError(b, err)
-		report := preflight.Examine(account(), needs, func(namespace string) rbac.Holding {
-			return l.Holding(rbac.ServiceAccount(account().Namespace, account().Name), namespace)
+		report := preflight.Examine(account(), needs, func(namespace string) rbac.Permissions {
+			return l.Permissions(rbac.ServiceAccount(account().Namespace, account().Name), namespace)
 		})
 		_ = report.Summary()
 		_, err = report.Files()

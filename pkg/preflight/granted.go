@@ -121,7 +121,7 @@ func (r roles) rules(ref rbacv1.RoleRef, namespace string) ([]rbacv1.PolicyRule,
 
 func granted(obj *unstructured.Unstructured, g rbac.Grant, cause string) Need {
 	return Need{
-		Namespace: g.Namespace, Rules: g.Rules, Unless: []rbacv1.PolicyRule{g.Instead}, Granted: true,
+		Namespace: g.Namespace, Rules: g.Rules, Unless: []rbacv1.PolicyRule{g.Alternative}, Granted: true,
 		Object: apply.Describe(obj), Cause: cause, Invalid: g.Invalid,
 	}
 }

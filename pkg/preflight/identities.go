@@ -10,7 +10,7 @@ import (
 )
 
 // MaxIdentities is how many ServiceAccounts of one namespace are looked at for a need of Identities. Where there are
-// more, they hold more than rbac.MaxHeld together that the account does not, or RBAC may not be read, the account must be
+// more, they hold more than rbac.MaxValues together that the account does not, or RBAC may not be read, the account must be
 // allowed to act as every ServiceAccount of the cluster.
 const MaxIdentities = 200
 
@@ -26,7 +26,7 @@ type Identities struct {
 // does not, once for each namespace.
 func (i Identities) Resolve(needs []Need) ([]Need, error) {
 	out := make([]Need, 0, len(needs))
-	known, left := map[string]bool{}, rbac.MaxHeld
+	known, left := map[string]bool{}, rbac.MaxValues
 	for _, n := range needs {
 		if !n.Identities {
 			out = append(out, n)
@@ -41,7 +41,7 @@ func (i Identities) Resolve(needs []Need) ([]Need, error) {
 			return nil, err
 		}
 		for _, m := range more {
-			left -= rbac.Lengths(m.Rules)
+			left -= rbac.CountValues(m.Rules)
 		}
 		out = append(out, more...)
 	}
@@ -64,7 +64,7 @@ func (i Identities) resolve(n Need, left int) ([]Need, error) {
 		if err != nil {
 			return []Need{anyIdentity(n)}, nil
 		}
-		everywhere, err := i.RBAC.Held(rbac.ServiceAccount(key.Namespace, key.Name), rbac.ClusterScope)
+		everywhere, err := i.RBAC.EffectiveRules(rbac.ServiceAccount(key.Namespace, key.Name), rbac.ClusterScope)
 		if err != nil {
 			return []Need{anyIdentity(n)}, nil
 		}
@@ -72,7 +72,7 @@ func (i Identities) resolve(n Need, left int) ([]Need, error) {
 			if scope.Namespace == key.Namespace { // what it has everywhere is a scope of its own
 				scope.Rules = rbac.Missing(everywhere, scope.Rules)
 			}
-			if left -= rbac.Lengths(scope.Rules); left < 0 {
+			if left -= rbac.CountValues(scope.Rules); left < 0 {
 				return []Need{anyIdentity(n)}, nil
 			}
 			if len(scope.Rules) > 0 {

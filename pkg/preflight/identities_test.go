@@ -41,7 +41,7 @@ func TestWhatTheServiceAccountsHoldTogetherIsLimited(t *testing.T) {
 	}
 	none, roles, bindings := store(), store(), store()
 	large := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: "t1", Name: "large"}}
-	for n := range rbac.MaxHeld / 30 {
+	for n := range rbac.MaxValues / 30 {
 		large.Rules = append(large.Rules, rbacv1.PolicyRule{Verbs: []string{fmt.Sprint("v", n)}, APIGroups: []string{""}, Resources: []string{fmt.Sprint("r", n)}})
 	}
 	require.NoError(t, roles.Add(large))

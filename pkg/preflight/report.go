@@ -71,7 +71,7 @@ type Report struct {
 	// Blind says that RBAC could not be read, or not all of it: no change of it will be noticed.
 	Blind bool
 	// TooMuch says that the account holds more than is looked at. A change of that will be noticed.
-	TooMuch *rbac.TooMuchError
+	TooMuch *rbac.LimitError
 	// Begun says that a part of the plan was written before.
 	Begun bool
 	// InUse warns of roles that have the name of one of the grant's and are something else.
@@ -86,10 +86,10 @@ type Holder func(namespace string) ([]rbacv1.PolicyRule, error)
 // Evaluate holds the needs against what the account holds. A Holder's error is returned.
 func Evaluate(account types.NamespacedName, needs []Need, held Holder) (Report, error) {
 	var failed error
-	report := Examine(account, needs, func(namespace string) rbac.Holding {
+	report := Examine(account, needs, func(namespace string) rbac.Permissions {
 		rules, err := held(namespace)
 		failed = errors.Join(failed, err)
-		return rbac.Holding{Namespace: namespace, Rules: rules}
+		return rbac.Permissions{Namespace: namespace, Rules: rules}
 	})
 	if failed != nil {
 		return Report{}, fmt.Errorf("rules held by ServiceAccount %s: %w", account, failed)
@@ -99,7 +99,7 @@ func Evaluate(account types.NamespacedName, needs []Need, held Holder) (Report, 
 
 // Examine is Evaluate for what may be known in part only: where it could not be told all that the account
 // holds, what seems to be missing is Unknown.
-func Examine(account types.NamespacedName, needs []Need, holding func(namespace string) rbac.Holding) Report {
+func Examine(account types.NamespacedName, needs []Need, holding func(namespace string) rbac.Permissions) Report {
 	report := Report{Account: account}
 	scopes := map[string]*held{}
 	for _, n := range needs {
@@ -114,13 +114,13 @@ func Examine(account types.NamespacedName, needs []Need, holding func(namespace 
 		}
 		if scopes[n.Namespace] == nil {
 			h := holding(n.Namespace)
-			scopes[n.Namespace] = &held{Holding: h, set: h.Set()}
+			scopes[n.Namespace] = &held{Permissions: h, set: h.Set()}
 		}
 		report.add(n, scopes[n.Namespace])
 	}
 	for _, namespace := range slices.Sorted(maps.Keys(scopes)) {
 		report.Notes = append(report.Notes, scopes[namespace].notes()...)
-		report.unread(scopes[namespace].Unread)
+		report.unread(scopes[namespace].ReadErrors)
 	}
 	slices.Sort(report.Notes)
 	report.Notes = slices.Compact(report.Notes)
@@ -128,7 +128,7 @@ func Examine(account types.NamespacedName, needs []Need, holding func(namespace 
 }
 
 func (r *Report) unread(errs []error) {
-	var tooMuch *rbac.TooMuchError
+	var tooMuch *rbac.LimitError
 	switch err := errors.Join(errs...); {
 	case errors.As(err, &tooMuch):
 		r.TooMuch = tooMuch
@@ -139,7 +139,7 @@ func (r *Report) unread(errs []error) {
 
 // held is what an account holds in a scope, ready to be asked about.
 type held struct {
-	rbac.Holding
+	rbac.Permissions
 	set rbac.Set
 	// lacking says that something is missing there.
 	lacking bool
@@ -151,7 +151,7 @@ func (h *held) notes() []string {
 		return nil
 	}
 	var out []string
-	for _, err := range h.Unread {
+	for _, err := range h.ReadErrors {
 		if inner := errors.Unwrap(err); errors.Is(inner, rbac.ErrUnreadable) {
 			err = inner // whatever was to be read: nothing may
 		}
@@ -199,7 +199,7 @@ func (r *Report) add(n Need, h *held) {
 	case len(f.Missing) == 0:
 		return
 	default:
-		if err := errors.Join(h.Unread...); err != nil {
+		if err := errors.Join(h.ReadErrors...); err != nil {
 			f.Why = oneLine(err.Error())
 		}
 	}
@@ -251,7 +251,7 @@ func scopesOf(findings []Finding) []Scope {
 		} else {
 			key := linesOf(rules)
 			if _, ok := known[key]; !ok {
-				known[key] = rbac.Minimal(everywhere.Beyond(rules))
+				known[key] = rbac.Minimal(everywhere.Uncovered(rules))
 			}
 			rules = known[key]
 		}

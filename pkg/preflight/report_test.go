@@ -102,7 +102,7 @@ func evaluate(t *testing.T, b *bundle.Bundle, s build.Scope, l rbac.Listers) pre
 	needs, err := preflight.NeedsOf(steps.Steps, l.RulesOf, func(step.Step) bool { return false })
 	require.NoError(t, err)
 	report, err := preflight.Evaluate(account(), needs, func(namespace string) ([]rbacv1.PolicyRule, error) {
-		return l.Held(rbac.ServiceAccount(account().Namespace, account().Name), namespace)
+		return l.EffectiveRules(rbac.ServiceAccount(account().Namespace, account().Name), namespace)
 	})
 	require.NoError(t, err)
 	return report
@@ -209,7 +209,7 @@ func TestAnotherReportIsGrantedByObjectsOfAnotherName(t *testing.T) {
 	two := preflight.Report{Account: account(), Findings: []preflight.Finding{{Namespace: "ns", Missing: []rbacv1.PolicyRule{
 		{Verbs: []string{"list"}, APIGroups: []string{""}, Resources: []string{"pods"}}}}}}
 	both := granted(t, append(one.Manifests(), two.Manifests()...))
-	held, err := both.Held(rbac.ServiceAccount("team-a", "installer"), "ns")
+	held, err := both.EffectiveRules(rbac.ServiceAccount("team-a", "installer"), "ns")
 	require.NoError(t, err)
 	require.Len(t, held, 2)
 	other := one

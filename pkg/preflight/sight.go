@@ -24,8 +24,8 @@ func (s Sight) Gettable(ctx context.Context, account scoped.Account, namespaces 
 	if !errors.Is(err, rbac.ErrUnreadable) {
 		return seen, err
 	}
-	report := Examine(account.Key(), Gets(namespaces), func(namespace string) rbac.Holding {
-		return rbac.Holding{Namespace: namespace, Unread: []error{err}}
+	report := Examine(account.Key(), Gets(namespaces), func(namespace string) rbac.Permissions {
+		return rbac.Permissions{Namespace: namespace, ReadErrors: []error{err}}
 	})
 	return (&Confirmer{Ask: s.Ask}).Confirm(ctx, "", report).Without(namespaces), nil
 }
@@ -34,7 +34,7 @@ func (s Sight) Gettable(ctx context.Context, account scoped.Account, namespaces 
 func Gets(namespaces []string) []Need {
 	out := make([]Need, 0, len(namespaces))
 	for _, name := range namespaces {
-		out = append(out, Need{Namespace: name, Cause: "get Namespace " + name, Rules: rbac.GetNamespace(name)})
+		out = append(out, Need{Namespace: name, Cause: "get Namespace " + name, Rules: rbac.GetNamespaceRules(name)})
 	}
 	return out
 }

@@ -16,8 +16,8 @@ func TestRulesOfTooManyCombinationsAreRefusedForGood(t *testing.T) {
 	rule := rbacv1.PolicyRule{APIGroups: []string{""}, Resources: words, Verbs: []string{"get", "list"}}
 	all := []string{rbacv1.VerbAll}
 	report := Examine(types.NamespacedName{Namespace: "ns", Name: "acct"}, []Need{{Rules: []rbacv1.PolicyRule{rule}, Object: "Role ns/wide"}},
-		func(string) rbac.Holding {
-			return rbac.Holding{Rules: []rbacv1.PolicyRule{{APIGroups: all, Resources: all, Verbs: all}}}
+		func(string) rbac.Permissions {
+			return rbac.Permissions{Rules: []rbacv1.PolicyRule{{APIGroups: all, Resources: all, Verbs: all}}}
 		})
 	require.True(t, report.Final())
 	require.Contains(t, report.Refusals(), rbac.ErrTooLarge.Error())

@@ -11,7 +11,7 @@ import (
 // namespace, or for a ClusterRole bindings of all namespaces and the cluster. It looks at each of these: callers ask before they
 // create a role. A change of one that is returned concerns the asker.
 func (l Listers) BindingsOf(ref rbacv1.RoleRef, namespace string) ([]Binding, error) {
-	quiet := l.Quiet()
+	quiet := l.Untracked()
 	refers := func(to rbacv1.RoleRef, subjects []rbacv1.Subject) bool {
 		return to.Name == ref.Name && to.Kind == ref.Kind && len(subjects) > 0
 	}

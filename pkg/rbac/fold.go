@@ -73,8 +73,8 @@ func notCovered(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	return out
 }
 
-// Beyond is Missing whatever the size: of more than MaxAtoms, the rules that no rule of the set covers as a whole.
-func (s Set) Beyond(wanted []rbacv1.PolicyRule) []rbacv1.PolicyRule {
+// Uncovered is Missing whatever the size: of more than MaxAtoms, the rules that no rule of the set covers as a whole.
+func (s Set) Uncovered(wanted []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	if !TooLarge(wanted) {
 		return s.Missing(wanted)
 	}

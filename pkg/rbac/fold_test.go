@@ -62,7 +62,7 @@ func TestBeyondLeavesOutWhatTheSetCoversWhateverTheSize(t *testing.T) {
 		many = append(many, broad(fmt.Sprint("r", i, "-")))
 	}
 	require.Greater(t, Size(many), MaxAtoms)
-	require.Empty(t, NewSet(rules("* *:*")).Beyond(many))
-	require.Len(t, NewSet(many[:3]).Beyond(many), 7)
-	require.Equal(t, rules("get :pods"), NewSet(rules("list :pods")).Beyond(rules("get,list :pods")))
+	require.Empty(t, NewSet(rules("* *:*")).Uncovered(many))
+	require.Len(t, NewSet(many[:3]).Uncovered(many), 7)
+	require.Equal(t, rules("get :pods"), NewSet(rules("list :pods")).Uncovered(rules("get,list :pods")))
 }

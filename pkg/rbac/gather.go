@@ -9,41 +9,41 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// MaxHeld bounds how many values (verbs, API groups, resources, names and URLs) the roles have that are gathered for one
+// MaxValues bounds how many values (verbs, API groups, resources, names and URLs) the roles have that are gathered for one
 // subject. It is what MaxAtoms combinations take, each written as a rule of its own. Memory is taken for each value.
-const MaxHeld = 4 * MaxAtoms
+const MaxValues = 4 * MaxAtoms
 
-// TooMuchError says that the roles of a subject have more than MaxHeld values: what it holds is not known. It is an
+// LimitError says that the roles of a subject have more than MaxValues values: what it holds is not known. It is an
 // ErrUnreadable.
-type TooMuchError struct {
+type LimitError struct {
 	// User is the subject's, or its groups.
 	User string
 	// Namespace is the scope; ClusterScope for the whole cluster.
 	Namespace string
-	// Anywhere is set where it is all scopes together.
-	Anywhere bool
+	// AllNamespaces is set where it is all scopes together.
+	AllNamespaces bool
 }
 
-func (e *TooMuchError) Error() string {
+func (e *LimitError) Error() string {
 	where := "in namespace " + e.Namespace
 	switch {
-	case e.Anywhere:
+	case e.AllNamespaces:
 		where = "in all namespaces together"
 	case e.Namespace == ClusterScope:
 		where = "in the whole cluster"
 	}
-	return fmt.Sprintf("the roles that are bound to %s %s have more than %d verbs, API groups, resources, names and URLs, and no more are looked at", e.User, where, MaxHeld)
+	return fmt.Sprintf("the roles that are bound to %s %s have more than %d verbs, API groups, resources, names and URLs, and no more are looked at", e.User, where, MaxValues)
 }
 
 // Is makes it an ErrUnreadable.
-func (e *TooMuchError) Is(target error) bool { return target == ErrUnreadable }
+func (e *LimitError) Is(target error) bool { return target == ErrUnreadable }
 
-func tooMuch(s Subject, namespace string) *TooMuchError {
+func limitError(s Subject, namespace string) *LimitError {
 	user := s.User
 	if user == "" {
 		user = strings.Join(s.Groups, ", ")
 	}
-	return &TooMuchError{User: user, Namespace: namespace}
+	return &LimitError{User: user, Namespace: namespace}
 }
 
 // everyBinding counts all bindings.
@@ -51,15 +51,15 @@ func everyBinding(Binding) bool { return true }
 
 // gather takes the rules of the roles to which bindings that count bind the subject, each role once: there may be very many
 // bindings of one role.
-func (l Listers) gather(s Subject, namespace string, counts func(Binding) bool) Holding {
-	g := gathering{listers: l, Holding: Holding{Namespace: namespace}}
+func (l Listers) gather(s Subject, namespace string, counts func(Binding) bool) Permissions {
+	g := gathering{listers: l, Permissions: Permissions{Namespace: namespace}}
 	taken := map[placedRole]bool{}
 	clusterBindings, err := clusterRoleBindingsFor(l.ClusterRoleBindings, s)
 	if err != nil {
-		g.Unread = append(g.Unread, fmt.Errorf("list ClusterRoleBindings: %w", err))
+		g.ReadErrors = append(g.ReadErrors, fmt.Errorf("list ClusterRoleBindings: %w", err))
 	}
 	for _, b := range clusterBindings {
-		if g.values <= MaxHeld && applies(b.Subjects, s, ClusterScope) && counts(b) {
+		if g.values <= MaxValues && applies(b.Subjects, s, ClusterScope) && counts(b) {
 			g.add(taken, &b.RoleRef, &b.ObjectMeta)
 		}
 	}
@@ -68,10 +68,10 @@ func (l Listers) gather(s Subject, namespace string, counts func(Binding) bool) 
 	}
 	bindings, err := roleBindingsFor(l.RoleBindings, namespace, s)
 	if err != nil {
-		g.Unread = append(g.Unread, fmt.Errorf("list RoleBindings of namespace %q: %w", namespace, err))
+		g.ReadErrors = append(g.ReadErrors, fmt.Errorf("list RoleBindings of namespace %q: %w", namespace, err))
 	}
 	for _, b := range bindings {
-		if g.values <= MaxHeld && applies(b.Subjects, s, namespace) && counts(b) {
+		if g.values <= MaxValues && applies(b.Subjects, s, namespace) && counts(b) {
 			g.add(taken, &b.RoleRef, &b.ObjectMeta)
 		}
 	}
@@ -84,10 +84,10 @@ type placedRole struct {
 	namespace string
 }
 
-// gathering is a Holding on the way.
+// gathering is a Permissions on the way.
 type gathering struct {
 	listers Listers
-	Holding
+	Permissions
 	// values is how many the taken rules have.
 	values int
 }
@@ -104,10 +104,10 @@ func (g *gathering) add(taken map[placedRole]bool, ref *rbacv1.RoleRef, binding 
 		rules, err := g.listers.RulesOf(*ref, binding.Namespace)
 		exists = !apierrors.IsNotFound(err)
 		if err != nil && exists {
-			g.Unread = append(g.Unread, err)
+			g.ReadErrors = append(g.ReadErrors, err)
 		}
 		taken[role] = exists
-		if g.values += Lengths(rules); g.values > MaxHeld {
+		if g.values += CountValues(rules); g.values > MaxValues {
 			return
 		}
 		g.Rules = append(g.Rules, rules...)
@@ -118,15 +118,15 @@ func (g *gathering) add(taken map[placedRole]bool, ref *rbacv1.RoleRef, binding 
 }
 
 // result has no rules where they are too many: which of them were taken is chance.
-func (g *gathering) result(s Subject) Holding {
-	if g.values > MaxHeld {
-		return Holding{Namespace: g.Namespace, Unread: []error{tooMuch(s, g.Namespace)}}
+func (g *gathering) result(s Subject) Permissions {
+	if g.values > MaxValues {
+		return Permissions{Namespace: g.Namespace, ReadErrors: []error{limitError(s, g.Namespace)}}
 	}
-	return g.Holding
+	return g.Permissions
 }
 
-// Lengths is that of all lists of rules together.
-func Lengths(rules []rbacv1.PolicyRule) int {
+// CountValues is that of all lists of rules together.
+func CountValues(rules []rbacv1.PolicyRule) int {
 	n := 0
 	for i := range rules {
 		r := &rules[i]

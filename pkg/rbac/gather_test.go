@@ -25,7 +25,7 @@ func TestARoleIsTakenOnceHoweverManyBindingsThereAre(t *testing.T) {
 			binding("t1", fmt.Sprint("d", i), ref(kindRole, "gone"), me), clusterBinding(fmt.Sprint(i), ref(kindClusterRole, "everywhere"), me))
 	}
 	l := given(t, objects...)
-	h := l.Holding(ServiceAccount("t1", "acct"), "t1")
+	h := l.Permissions(ServiceAccount("t1", "acct"), "t1")
 	require.Len(t, h.Rules, 1_000+1)
 	require.Len(t, h.Dangling, 200, "each binding of a role that does not exist is told")
 	uncovered, err := l.Uncovered(ServiceAccount("t1", "acct"), ServiceAccount("t1", "other"))
@@ -35,31 +35,31 @@ func TestARoleIsTakenOnceHoweverManyBindingsThereAre(t *testing.T) {
 
 func TestHowMuchIsGatheredIsLimited(t *testing.T) {
 	me, subject := account("t1", "acct"), ServiceAccount("t1", "acct")
-	most := MaxHeld / 3
+	most := MaxValues / 3
 	objects := []any{large("t1", "most", most), binding("t1", "most", ref(kindRole, "most"), me)}
-	h := given(t, objects...).Holding(subject, "t1")
+	h := given(t, objects...).Permissions(subject, "t1")
 	require.Len(t, h.Rules, most)
-	require.Empty(t, h.Unread)
+	require.Empty(t, h.ReadErrors)
 
 	objects = append(objects, large("t1", "more", 10), binding("t1", "more", ref(kindRole, "more"), me))
 	l := given(t, objects...)
-	h = l.Holding(subject, "t1")
+	h = l.Permissions(subject, "t1")
 	require.Empty(t, h.Rules)
-	require.Len(t, h.Unread, 1)
+	require.Len(t, h.ReadErrors, 1)
 	verdict := h.Check(rules("get :pods"))
 	require.True(t, verdict.Unknown)
 	require.False(t, verdict.Covered())
 
-	_, err := l.Held(subject, "t1")
+	_, err := l.EffectiveRules(subject, "t1")
 	require.ErrorIs(t, err, ErrUnreadable)
-	var tooMuch *TooMuchError
-	require.ErrorAs(t, err, &tooMuch)
-	require.Equal(t, TooMuchError{User: subject.User, Namespace: "t1"}, *tooMuch)
+	var limit *LimitError
+	require.ErrorAs(t, err, &limit)
+	require.Equal(t, LimitError{User: subject.User, Namespace: "t1"}, *limit)
 	require.ErrorContains(t, err, "the roles that are bound to system:serviceaccount:t1:acct in namespace t1 have more than 200000 verbs, ")
-	_, err = l.Held(subject, ClusterScope)
+	_, err = l.EffectiveRules(subject, ClusterScope)
 	require.NoError(t, err, "the whole cluster's are another matter")
 	_, err = l.Uncovered(subject, ServiceAccount("t1", "other"))
-	require.ErrorAs(t, err, &tooMuch)
+	require.ErrorAs(t, err, &limit)
 	_, err = l.Uncovered(ServiceAccount("t1", "other"), subject)
 	require.NoError(t, err, "the other one holds nothing")
 }
@@ -69,23 +69,23 @@ func TestHowMuchIsUncoveredInAllNamespacesIsLimited(t *testing.T) {
 	objects := []any{}
 	for i := range 4 {
 		namespace := fmt.Sprint("t", i)
-		objects = append(objects, large(namespace, "role", MaxHeld/12), binding(namespace, "b", ref(kindRole, "role"), account("t1", "acct")))
+		objects = append(objects, large(namespace, "role", MaxValues/12), binding(namespace, "b", ref(kindRole, "role"), account("t1", "acct")))
 	}
 	uncovered, err := given(t, objects...).Uncovered(subject, other)
 	require.NoError(t, err)
 	require.Len(t, uncovered, 4)
 
-	objects = append(objects, large("t9", "role", MaxHeld/12), binding("t9", "b", ref(kindRole, "role"), account("t1", "acct")))
+	objects = append(objects, large("t9", "role", MaxValues/12), binding("t9", "b", ref(kindRole, "role"), account("t1", "acct")))
 	_, err = given(t, objects...).Uncovered(subject, other)
-	var tooMuch *TooMuchError
-	require.ErrorAs(t, err, &tooMuch)
+	var limit *LimitError
+	require.ErrorAs(t, err, &limit)
 	require.ErrorContains(t, err, "in all namespaces together have more than 200000")
 }
 
 func TestARoleOfNoNamespaceIsNotThatOfOne(t *testing.T) {
 	me := account("t1", "acct")
 	h := given(t, role("t1", "r", "get :pods"), clusterBinding("b", ref(kindRole, "r"), me), binding("t1", "b", ref(kindRole, "r"), me)).
-		Holding(ServiceAccount("t1", "acct"), "t1")
+		Permissions(ServiceAccount("t1", "acct"), "t1")
 	require.Equal(t, rules("get :pods"), h.Rules)
 	require.Equal(t, []Dangling{{Binding: "b", Role: ref(kindRole, "r")}}, h.Dangling)
 }

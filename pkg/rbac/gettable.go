@@ -13,29 +13,29 @@ import (
 // looked up for the subject, not for each namespace: what is remembered for the next change does not grow with the
 // namespaces. One in which too much is bound to the subject is left out.
 func (l Listers) Gettable(s Subject, namespaces []string) ([]string, error) {
-	everywhere := l.Holding(s, ClusterScope)
-	if err := errors.Join(everywhere.Unread...); err != nil {
+	everywhere := l.Permissions(s, ClusterScope)
+	if err := errors.Join(everywhere.ReadErrors...); err != nil {
 		return nil, fmt.Errorf("rules held by %s: %w", s.User, err)
 	}
 	gettable := map[string]bool{}
 	for _, name := range namespaces {
-		gettable[name] = everywhere.Set().Covers(GetNamespace(name))
+		gettable[name] = everywhere.Set().Covers(GetNamespaceRules(name))
 	}
 	if !slices.ContainsFunc(namespaces, func(name string) bool { return !gettable[name] }) {
 		return slices.Clone(namespaces), nil
 	}
-	bound, err := l.Reach(s)
+	bound, err := l.Scopes(s)
 	if err != nil {
 		return nil, err
 	}
 	var out []string
 	for _, name := range namespaces {
 		if _, isBound := slices.BinarySearch(bound, name); !gettable[name] && isBound {
-			there := l.AtLeast(s, name)
-			if err := errors.Join(there.Unread...); err != nil {
+			there := l.LowerBound(s, name)
+			if err := errors.Join(there.ReadErrors...); err != nil {
 				return nil, fmt.Errorf("rules held by %s: %w", s.User, err)
 			}
-			gettable[name] = there.Set().Covers(GetNamespace(name))
+			gettable[name] = there.Set().Covers(GetNamespaceRules(name))
 		}
 		if gettable[name] {
 			out = append(out, name)
@@ -44,7 +44,7 @@ func (l Listers) Gettable(s Subject, namespaces []string) ([]string, error) {
 	return out, nil
 }
 
-// GetNamespace are the rules of one who gets a Namespace.
-func GetNamespace(name string) []rbacv1.PolicyRule {
+// GetNamespaceRules are the rules of one who gets a Namespace.
+func GetNamespaceRules(name string) []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"namespaces"}, ResourceNames: []string{name}, Verbs: []string{"get"}}}
 }

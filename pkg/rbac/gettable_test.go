@@ -65,7 +65,7 @@ func TestWhatIsRememberedDoesNotGrowWithTheNamespaces(t *testing.T) {
 
 func TestANamespaceInWhichTooMuchIsBoundToTheAccountIsLeftOut(t *testing.T) {
 	me := account("t1", "acct")
-	much := large("victim", "large", MaxHeld/3+10)
+	much := large("victim", "large", MaxValues/3+10)
 	much.Rules = append(much.Rules, rules("get :namespaces")...)
 	objects := []any{
 		role("a", "r", "get :namespaces"), binding("a", "b", ref(kindRole, "r"), me),

@@ -21,10 +21,10 @@ type Grant struct {
 	// Namespace is where the rules must be held; ClusterScope for ClusterRoles and ClusterRoleBindings.
 	Namespace string
 	Rules     []rbacv1.PolicyRule
-	// Instead is the rule, escalate or bind on the role by name, that will do for Rules. A request which
+	// Alternative is the rule, escalate or bind on the role by name, that will do for Rules. A request which
 	// creates by POST has no name yet, so that escalate by name does not help it; server-side apply has.
-	Instead rbacv1.PolicyRule
-	// Unresolved says that the binding's role does not exist: only Instead will do.
+	Alternative rbacv1.PolicyRule
+	// Unresolved says that the binding's role does not exist: only Alternative will do.
 	Unresolved bool
 	// Aggregates says that the role gathers the rules of others, or did so: whoever writes it must hold everything.
 	Aggregates bool
@@ -40,7 +40,7 @@ func RoleGrant(role, live *rbacv1.ClusterRole) Grant {
 	if role.Namespace != ClusterScope {
 		resource = "roles"
 	}
-	g := Grant{Namespace: role.Namespace, Rules: role.Rules, Instead: named(resource, role.Name, verbEscalate)}
+	g := Grant{Namespace: role.Namespace, Rules: role.Rules, Alternative: named(resource, role.Name, verbEscalate)}
 	if aggregates(role) || live != nil && aggregates(live) {
 		g.Rules, g.Aggregates = append(everything(), role.Rules...), true
 	}
@@ -67,9 +67,9 @@ type RoleRules func(ref rbacv1.RoleRef, namespace string) ([]rbacv1.PolicyRule, 
 // BindingGrant is the Grant of writing a RoleBinding, or without a namespace a ClusterRoleBinding.
 func BindingGrant(binding *rbacv1.ClusterRoleBinding, rulesOf RoleRules) (Grant, error) {
 	ref := binding.RoleRef
-	g := Grant{Namespace: binding.Namespace, Instead: named("roles", ref.Name, verbBind)}
+	g := Grant{Namespace: binding.Namespace, Alternative: named("roles", ref.Name, verbBind)}
 	if ref.Kind == kindClusterRole {
-		g.Instead = named("clusterroles", ref.Name, verbBind)
+		g.Alternative = named("clusterroles", ref.Name, verbBind)
 	}
 	if g.Invalid = ValidateBinding(binding); g.Invalid != nil {
 		return g, nil
@@ -91,20 +91,20 @@ func named(resource, name, verb string) rbacv1.PolicyRule {
 // Wanted are the rules to ask for: those of the grant, or the verb bind where nothing else will do.
 func (g Grant) Wanted() []rbacv1.PolicyRule {
 	if g.Unresolved {
-		return []rbacv1.PolicyRule{g.Instead}
+		return []rbacv1.PolicyRule{g.Alternative}
 	}
 	return g.Rules
 }
 
 // Check says whether who holds this in the grant's scope may write it.
-func (g Grant) Check(held Holding) Verdict {
+func (g Grant) Check(held Permissions) Verdict {
 	if g.Invalid != nil {
 		return Verdict{Invalid: g.Invalid}
 	}
 	v := held.Check(g.Wanted())
 	v.Unresolved = g.Unresolved
-	if (v.Invalid != nil || g.Unresolved || len(v.Missing) > 0) && held.Check([]rbacv1.PolicyRule{g.Instead}).Covered() {
-		v.Invalid, v.Via = nil, g.Instead.Verbs[0]
+	if (v.Invalid != nil || g.Unresolved || len(v.Missing) > 0) && held.Check([]rbacv1.PolicyRule{g.Alternative}).Covered() {
+		v.Invalid, v.Via = nil, g.Alternative.Verbs[0]
 	}
 	return v
 }

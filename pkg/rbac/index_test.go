@@ -39,15 +39,15 @@ func TestTheIndexFindsWhatListingFinds(t *testing.T) {
 		fast := indexed(t, plain, bindings, clusterBindings)
 		for _, namespace := range []string{ClusterScope, "t1", "t2"} {
 			for _, s := range []Subject{ServiceAccount("t1", "a"), ServiceAccount("t2", "a"), {User: "u", Groups: []string{"system:serviceaccounts:t1"}}} {
-				want, err := plain.Held(s, namespace)
+				want, err := plain.EffectiveRules(s, namespace)
 				require.NoError(t, err)
-				got, err := fast.Held(s, namespace)
+				got, err := fast.EffectiveRules(s, namespace)
 				require.NoError(t, err)
 				require.ElementsMatch(t, want, got)
 
-				wantReach, err := plain.Reach(s)
+				wantReach, err := plain.Scopes(s)
 				require.NoError(t, err)
-				gotReach, err := fast.Reach(s)
+				gotReach, err := fast.Scopes(s)
 				require.NoError(t, err)
 				require.Equal(t, wantReach, gotReach)
 			}
@@ -85,7 +85,7 @@ func TestTheIndexFollowsEveryChange(t *testing.T) {
 			}
 		}
 		for _, s := range []Subject{ServiceAccount("t1", "a"), ServiceAccount("t2", "a"), {User: "u", Groups: []string{"system:serviceaccounts:t1"}}} {
-			want, got := slow.Holding(s, "t1"), fast.Holding(s, "t1")
+			want, got := slow.Permissions(s, "t1"), fast.Permissions(s, "t1")
 			require.ElementsMatch(t, want.Rules, got.Rules)
 			require.ElementsMatch(t, want.Dangling, got.Dangling)
 			given += len(got.Rules)
@@ -171,7 +171,7 @@ func BenchmarkHeld(b *testing.B) {
 		b.Run(fmt.Sprint(n, "-bindings-of-each-kind"), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if held, err := l.Held(ServiceAccount("ns7", "acct7"), "ns7"); err != nil || len(held) != 1 {
+				if held, err := l.EffectiveRules(ServiceAccount("ns7", "acct7"), "ns7"); err != nil || len(held) != 1 {
 					b.Fatal(held, err)
 				}
 			}

@@ -23,11 +23,11 @@ type Interests[K comparable] struct {
 	waiting map[string]map[K]bool
 }
 
-// Look returns listers for one look, and a function to call when it is over. A lookup is remembered
+// Track returns listers for one look, and a function to call when it is over. A lookup is remembered
 // before it is answered: a change that the answer does not show yet concerns the asker already. What the
 // look before this one rested on is forgotten at the end; with it goes all memory of one that asks for
 // nothing, since it is finished or waits for something else.
-func (i *Interests[K]) Look(who K, l Listers) (Listers, func()) {
+func (i *Interests[K]) Track(who K, l Listers) (Listers, func()) {
 	look := map[string]bool{}
 	return l.noting(func(lookups ...string) { i.note(who, look, lookups) }), func() { i.end(who, look) }
 }

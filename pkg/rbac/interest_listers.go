@@ -20,8 +20,8 @@ func (l Listers) noting(n note) Listers {
 	}
 }
 
-// Quiet returns listers that answer the same and note nothing: for questions of which no change needs to wake who asks.
-func (l Listers) Quiet() Listers {
+// Untracked returns listers that answer the same and note nothing: for questions of which no change needs to wake who asks.
+func (l Listers) Untracked() Listers {
 	if roles, ok := l.Roles.(notingRoles); ok {
 		l.Roles = roles.in
 	}

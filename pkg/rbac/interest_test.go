@@ -82,7 +82,7 @@ type question func(t testing.TB, l Listers) any
 
 func asksHeld(s Subject, namespace string) question {
 	return func(t testing.TB, l Listers) any {
-		rules, err := l.Held(s, namespace)
+		rules, err := l.EffectiveRules(s, namespace)
 		require.NoError(t, err)
 		return Compact(rules)
 	}
@@ -90,7 +90,7 @@ func asksHeld(s Subject, namespace string) question {
 
 func asksReach(s Subject) question {
 	return func(t testing.TB, l Listers) any {
-		scopes, err := l.Reach(s)
+		scopes, err := l.Scopes(s)
 		require.NoError(t, err)
 		return scopes
 	}
@@ -110,7 +110,7 @@ func asksRulesOf(kind, namespace, name string) question {
 // ask looks once and returns the answer.
 func ask(t testing.TB, i *Interests[string], who string, w *world, q question) any {
 	t.Helper()
-	l, looked := i.Look(who, w.Listers)
+	l, looked := i.Track(who, w.Listers)
 	defer looked()
 	return q(t, l)
 }
@@ -239,16 +239,16 @@ func TestALookThatIsOverReplacesTheOneBefore(t *testing.T) {
 	w, i := newWorld(t), &Interests[string]{}
 	ask(t, i, "plan", w, asksHeld(me, "t1"))
 
-	l, looked := i.Look("plan", w.Listers)
+	l, looked := i.Track("plan", w.Listers)
 	require.Equal(t, []string{"plan"}, i.Concerned(nil, in("t1")), "until the next look is over")
-	_, err := l.Held(me, "t2")
+	_, err := l.EffectiveRules(me, "t2")
 	require.NoError(t, err)
 	require.Equal(t, []string{"plan"}, i.Concerned(nil, in("t2")), "from the moment at which it asked")
 	looked()
 	require.Empty(t, i.Concerned(nil, in("t1")))
 	require.Equal(t, []string{"plan"}, i.Concerned(nil, in("t2")))
 
-	_, looked = i.Look("plan", w.Listers)
+	_, looked = i.Track("plan", w.Listers)
 	looked()
 	require.Empty(t, i.Concerned(nil, in("t2")))
 	require.Empty(t, i.looks, "nothing is remembered of one that asks for nothing")
@@ -265,7 +265,7 @@ func TestOneThatLooksUpVeryMuchIsRememberedInAFixedSpace(t *testing.T) {
 		}
 		ask(t, i, "all", w, func(t testing.TB, l Listers) any {
 			for k := range n {
-				_, err := l.Held(me, in(k))
+				_, err := l.EffectiveRules(me, in(k))
 				require.NoError(t, err)
 			}
 			return nil
@@ -322,7 +322,7 @@ func TestNoWakeUpIsLostAndNoneIsIdle(t *testing.T) {
 		questions := randomQuestions(random)
 		answers := map[int]any{}
 		look := func(n int) {
-			l, looked := i.Look(n, w.Listers)
+			l, looked := i.Track(n, w.Listers)
 			defer looked()
 			answers[n] = questions[n].ask(t, l)
 		}

@@ -17,7 +17,7 @@ func TestTheSixtyNineRows(t *testing.T) {
 		seen[row.Number] = true
 		t.Run(fmt.Sprint(row.Number), func(t *testing.T) {
 			l := given(t, row.Held...)
-			v := l.Holding(ServiceAccount("t1", "acct"), ClusterScope).Check(row.Wants)
+			v := l.Permissions(ServiceAccount("t1", "acct"), ClusterScope).Check(row.Wants)
 			for i := 0; i < len(row.Writes) && v.Covered(); i++ {
 				v = writing(t, l, row.Writes[i])
 			}
@@ -49,7 +49,7 @@ func writing(t *testing.T, l Listers, obj any) Verdict {
 		g, err = BindingGrant(o, l.RulesOf)
 	}
 	require.NoError(t, err)
-	return g.Check(l.Holding(ServiceAccount("t1", "acct"), g.Namespace))
+	return g.Check(l.Permissions(ServiceAccount("t1", "acct"), g.Namespace))
 }
 
 // said is a verdict in the words of the table.

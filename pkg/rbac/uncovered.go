@@ -28,10 +28,10 @@ func (l Listers) Uncovered(subject, by Subject) ([]Scoped, error) {
 }
 
 // UncoveredOf is Uncovered of what those bindings give that count. Groups that both are in give both the same. The error is a
-// *TooMuchError where there is more than MaxHeld of it, in one scope or in all.
+// *LimitError where there is more than MaxValues of it, in one scope or in all.
 func (l Listers) UncoveredOf(subject, by Subject, counts func(Binding) bool) ([]Scoped, error) {
 	subject.Groups = slices.DeleteFunc(slices.Clone(subject.Groups), func(g string) bool { return slices.Contains(by.Groups, g) })
-	scopes, err := l.Reach(subject)
+	scopes, err := l.Scopes(subject)
 	if err != nil {
 		return nil, err
 	}
@@ -39,19 +39,19 @@ func (l Listers) UncoveredOf(subject, by Subject, counts func(Binding) bool) ([]
 	all := 0
 	for _, scope := range scopes {
 		has := l.gather(subject, scope, counts)
-		if err := errors.Join(has.Unread...); err != nil {
+		if err := errors.Join(has.ReadErrors...); err != nil {
 			return nil, err
 		}
 		if len(has.Rules) == 0 {
 			continue
 		}
-		may := l.AtLeast(by, scope)
-		if err := errors.Join(may.Unread...); err != nil {
+		may := l.LowerBound(by, scope)
+		if err := errors.Join(may.ReadErrors...); err != nil {
 			return nil, err
 		}
 		missing := may.Set().Missing(has.Rules)
-		if all += Lengths(missing); all > MaxHeld {
-			return nil, &TooMuchError{User: subject.User, Anywhere: true}
+		if all += CountValues(missing); all > MaxValues {
+			return nil, &LimitError{User: subject.User, AllNamespaces: true}
 		}
 		if len(missing) > 0 {
 			out = append(out, Scoped{Namespace: scope, Rules: missing})

@@ -11,13 +11,13 @@ import (
 
 func TestOfRBACThatMayNotBeReadNothingIsKnown(t *testing.T) {
 	l := Unreadable(errors.New("roles is forbidden"))
-	look, done := (&Interests[string]{}).Look("asker", l)
+	look, done := (&Interests[string]{}).Track("asker", l)
 	defer done()
 	for _, l := range []Listers{l, look} {
-		h := l.Holding(ServiceAccount("ns", "a"), "ns")
+		h := l.Permissions(ServiceAccount("ns", "a"), "ns")
 		require.Empty(t, h.Rules)
-		require.ErrorIs(t, errors.Join(h.Unread...), ErrUnreadable)
-		require.ErrorContains(t, errors.Join(h.Unread...), "RBAC may not be read: roles is forbidden")
+		require.ErrorIs(t, errors.Join(h.ReadErrors...), ErrUnreadable)
+		require.ErrorContains(t, errors.Join(h.ReadErrors...), "RBAC may not be read: roles is forbidden")
 		for _, kind := range []string{"Role", "ClusterRole"} {
 			_, err := l.RulesOf(rbacv1.RoleRef{Kind: kind, Name: "r"}, "ns")
 			require.ErrorIs(t, err, ErrUnreadable)
@@ -32,7 +32,7 @@ func TestOfRBACThatMayNotBeReadNothingIsKnown(t *testing.T) {
 
 func TestOtherListersAreReadable(t *testing.T) {
 	w := newWorld(t)
-	look, done := (&Interests[string]{}).Look("asker", w.Listers)
+	look, done := (&Interests[string]{}).Track("asker", w.Listers)
 	defer done()
 	require.True(t, w.Readable())
 	require.True(t, look.Readable())

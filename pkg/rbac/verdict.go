@@ -35,7 +35,7 @@ func (v Verdict) Covered() bool {
 
 // Check says whether rules are held. It does not ask whether they can be held in such a scope: that is
 // Validate, for rules that are to be written.
-func (h Holding) Check(wanted []rbacv1.PolicyRule) Verdict {
+func (h Permissions) Check(wanted []rbacv1.PolicyRule) Verdict {
 	if TooLarge(wanted) {
 		return Verdict{Invalid: ErrTooLarge}
 	}
@@ -43,7 +43,7 @@ func (h Holding) Check(wanted []rbacv1.PolicyRule) Verdict {
 	if len(v.Missing) == 0 {
 		return v
 	}
-	v.Unknown = errors.Join(h.Unread...) != nil
+	v.Unknown = errors.Join(h.ReadErrors...) != nil
 	for _, d := range h.Dangling {
 		v.Notes = append(v.Notes, d.String())
 	}

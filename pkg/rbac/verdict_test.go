@@ -16,12 +16,12 @@ func TestWhatCouldNotBeToldIsRemembered(t *testing.T) {
 		clusterBinding("d", ref("ClusterRole", "gone"), account(t1, "acct")),
 		binding(t1, "e", ref("Role", "gone"), account(t1, "other")),
 	)
-	h := l.Holding(ServiceAccount(t1, "acct"), t1)
+	h := l.Permissions(ServiceAccount(t1, "acct"), t1)
 	require.Equal(t, rules("get :pods"), h.Rules)
 	require.ElementsMatch(t, []Dangling{
 		{Namespace: t1, Binding: "b", Role: ref("Role", "gone")}, {Binding: "d", Role: ref("ClusterRole", "gone")},
 	}, h.Dangling)
-	require.Len(t, h.Unread, 1)
+	require.Len(t, h.ReadErrors, 1)
 
 	v := h.Check(rules("get :pods"))
 	require.Equal(t, Verdict{}, v, "what is held is held, whatever else could not be told")
@@ -33,14 +33,14 @@ func TestWhatCouldNotBeToldIsRemembered(t *testing.T) {
 		`RoleBinding t1/b names Role "gone", which does not exist`,
 		`ClusterRoleBinding d names ClusterRole "gone", which does not exist`,
 	}, v.Notes)
-	require.False(t, Holding{}.Check(rules("get :pods")).Unknown)
+	require.False(t, Permissions{}.Check(rules("get :pods")).Unknown)
 }
 
 func TestARoleThatGathersOthersTakesEverythingToChange(t *testing.T) {
 	gatherer := clusterRole("r")
 	gatherer.AggregationRule = &rbacv1.AggregationRule{ClusterRoleSelectors: []metav1.LabelSelector{{}}}
 	plain := clusterRole("r", "get :pods")
-	held := Holding{Rules: rules("get :pods")}
+	held := Permissions{Rules: rules("get :pods")}
 	require.True(t, RoleGrant(plain, nil).Check(held).Covered())
 	require.True(t, RoleGrant(plain, clusterRole("r", "* *:*")).Check(held).Covered(), "what it gave before does not matter")
 	for name, g := range map[string]Grant{
@@ -50,7 +50,7 @@ func TestARoleThatGathersOthersTakesEverythingToChange(t *testing.T) {
 	} {
 		v := g.Check(held)
 		require.Equal(t, rules("* *:*", "* *"), v.Missing, name)
-		v = g.Check(Holding{Rules: rules("escalate rbac.authorization.k8s.io:clusterroles [r]")})
+		v = g.Check(Permissions{Rules: rules("escalate rbac.authorization.k8s.io:clusterroles [r]")})
 		require.True(t, v.Covered(), name)
 		require.Equal(t, "escalate", v.Via, name)
 		require.NotEmpty(t, v.Missing, "what is given without being held is said all the same")

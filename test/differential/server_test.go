@@ -54,7 +54,7 @@ func randomWrites(t *testing.T, s server) {
 				w := a.newWrite(l)
 				verdict := w.verdict(t, l, a.subject())
 				err := agrees(verdict, w.send(t, a.self))
-				require.NoError(t, err, "seed %d, account %d, %s\n%+v\nheld %+v", seed, i, w, w.object, l.Holding(a.subject(), w.object.GetNamespace()).Rules)
+				require.NoError(t, err, "seed %d, account %d, %s\n%+v\nheld %+v", seed, i, w, w.object, l.Permissions(a.subject(), w.object.GetNamespace()).Rules)
 				sum[fmt.Sprint(w, ": ", outcome(verdict))]++
 			}
 			a.disturb()
@@ -95,7 +95,7 @@ func (a *account) wanted(l rbac.Listers, namespace string) []rbacv1.PolicyRule {
 	if a.d.oneIn(3) {
 		return a.d.partOf(anything, a.rules)
 	}
-	return a.d.partOf(anything, inOrder(l.Holding(a.subject(), namespace).Rules))
+	return a.d.partOf(anything, inOrder(l.Permissions(a.subject(), namespace).Rules))
 }
 
 func (a *account) newWrite(l rbac.Listers) write {
@@ -178,10 +178,10 @@ func (w write) verdict(t *testing.T, l rbac.Listers, who rbac.Subject) rbac.Verd
 	case *rbacv1.ClusterRoleBinding:
 		grant = bindingGrant(t, l, *obj)
 	}
-	if w.post && slices.Equal(grant.Instead.Verbs, []string{"escalate"}) {
-		grant.Instead.ResourceNames = []string{""}
+	if w.post && slices.Equal(grant.Alternative.Verbs, []string{"escalate"}) {
+		grant.Alternative.ResourceNames = []string{""}
 	}
-	return grant.Check(l.Holding(who, w.object.GetNamespace()))
+	return grant.Check(l.Permissions(who, w.object.GetNamespace()))
 }
 
 func bindingGrant(t *testing.T, l rbac.Listers, binding rbacv1.ClusterRoleBinding) rbac.Grant {

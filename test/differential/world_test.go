@@ -161,7 +161,7 @@ func anys[T any](in []T) []any {
 // question asks about rules, about requests that the rules stand for, and about others.
 func (d dice) question(l rbac.Listers) question {
 	who, namespace := users[d.IntN(len(users))], namespaces[d.IntN(len(namespaces))]
-	held := l.Holding(who, namespace)
+	held := l.Permissions(who, namespace)
 	rules := inOrder(held.Rules)
 	q := question{User: who.User, Groups: who.Groups, Namespace: namespace, held: rules}
 	if d.oneIn(4) {
@@ -189,7 +189,7 @@ func (d dice) question(l rbac.Listers) question {
 		// Who holds it in the whole cluster holds it in any namespace.
 		r, ok := d.requestFor(namespaces[d.IntN(len(namespaces))], from)
 		if ok {
-			r.allowed = l.Holding(who, r.Namespace).Check([]rbacv1.PolicyRule{r.rule()}).Covered()
+			r.allowed = l.Permissions(who, r.Namespace).Check([]rbacv1.PolicyRule{r.rule()}).Covered()
 			q.Requests = append(q.Requests, r)
 		}
 	}

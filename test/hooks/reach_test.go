@@ -57,7 +57,7 @@ func TestANamespaceThatBeginsToMatchIsCovered(t *testing.T) {
 	c := operator(1)
 	grant(tn, c, tn.Namespace, matched, later)
 	for _, target := range []string{matched, later} {
-		tn.Grant(target, rbac.GetNamespace(target)...)
+		tn.Grant(target, rbac.GetNamespaceRules(target)...)
 	}
 	tn.Create(&operatorsv1.OperatorGroup{
 		ObjectMeta: tn.Meta("group"),

@@ -101,8 +101,8 @@ func bytes() []Mutant {
 		},
 		{
 			Name: "any-number-of-rules-is-gathered", Rule: 8, File: "pkg/rbac/gather.go",
-			Old:    "g.values += Lengths(rules); g.values > MaxHeld {",
-			New:    "g.values += 0 * Lengths(rules); g.values > MaxHeld {",
+			Old:    "g.values += CountValues(rules); g.values > MaxValues {",
+			New:    "g.values += 0 * CountValues(rules); g.values > MaxValues {",
 			Killer: unit("pkg/rbac", "TestHowMuchIsGatheredIsLimited"),
 		},
 		{

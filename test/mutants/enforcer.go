@@ -59,7 +59,7 @@ func enforcer() []Mutant {
 			Killer: unit("pkg/rbac", "TestTheIndexFindsWhatListingFinds"),
 		},
 		{
-			Name: "groups-of-a-service-account-forgotten", Rule: 1, File: "pkg/rbac/held.go",
+			Name: "groups-of-a-service-account-forgotten", Rule: 1, File: "pkg/rbac/effective.go",
 			Old:    "return slices.Contains(s.Groups, b.Name)",
 			New:    "return false",
 			Killer: unit("pkg/rbac", "TestHeldFollowsTheBindingsThatApplyToTheAccount"),

@@ -43,7 +43,7 @@ func requireTargets(tn *env.Tenant, targets ...string) {
 func TestTargetsBySelectorFollowTheLabels(t *testing.T) {
 	t.Parallel()
 	tn := cluster.Tenant(t)
-	tn.Grant(rbac.ClusterScope, rbac.GetNamespace(tn.Namespace+"-a")...)
+	tn.Grant(rbac.ClusterScope, rbac.GetNamespaceRules(tn.Namespace+"-a")...)
 	og := &operatorsv1.OperatorGroup{ObjectMeta: tn.Meta("group")}
 	og.Spec.ServiceAccountName = env.AccountName
 	og.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"team": tn.Namespace}}

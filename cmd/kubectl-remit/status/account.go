@@ -59,7 +59,7 @@ func (w *world) enrolled(account types.NamespacedName, remitNamespace string) An
 		APIGroups: []string{""}, Resources: []string{"serviceaccounts/token"}, ResourceNames: []string{account.Name}, Verbs: []string{"create"},
 	}}
 	for _, program := range []string{names.ServiceAccountCatalog, names.ServiceAccountOLM} {
-		held, err := w.rbac.Held(rbac.ServiceAccount(remitNamespace, program), account.Namespace)
+		held, err := w.rbac.EffectiveRules(rbac.ServiceAccount(remitNamespace, program), account.Namespace)
 		if err != nil {
 			return Unknown
 		}

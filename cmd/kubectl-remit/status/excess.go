@@ -64,7 +64,7 @@ func (w *world) fillHeld(g *Group, account string) {
 		g.Notes = append(g.Notes, fmt.Sprintf("what the account holds is not known: %v", err))
 		return
 	}
-	needed, err := usedOf(needs, func(namespace string) ([]rbacv1.PolicyRule, error) { return w.rbac.Held(subject, namespace) })
+	needed, err := usedOf(needs, func(namespace string) ([]rbacv1.PolicyRule, error) { return w.rbac.EffectiveRules(subject, namespace) })
 	if err != nil {
 		g.Notes = append(g.Notes, fmt.Sprintf("what the account holds is not known: %v", err))
 		return

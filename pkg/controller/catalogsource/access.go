@@ -22,7 +22,7 @@ type accessFunc func(ctx context.Context, key types.NamespacedName, secrets []st
 // the ServiceAccount of its name (contract 1.1). The error says which could not be read; the image may be
 // public all the same. A change of RBAC after which they may be has the pull tried again.
 func (r *Reconciler) access(ctx context.Context, key types.NamespacedName, secrets []string, pull retry) (image.Access, error) {
-	listers, looked := r.interests.Look(pull, r.RBAC)
+	listers, looked := r.interests.Track(pull, r.RBAC)
 	defer looked()
 	credentials := &image.Credentials{}
 	out := image.Access{Keychain: credentials, Anywhere: key.Namespace == r.GlobalNamespace}
@@ -52,7 +52,7 @@ func (r *Reconciler) access(ctx context.Context, key types.NamespacedName, secre
 
 // forgetAccess lets go of what the access of a pull rested on.
 func (r *Reconciler) forgetAccess(pull retry) {
-	_, looked := r.interests.Look(pull, r.RBAC)
+	_, looked := r.interests.Track(pull, r.RBAC)
 	looked()
 	r.watches.forget(pull)
 }

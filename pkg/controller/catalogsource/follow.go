@@ -52,7 +52,7 @@ func (f *follows) prepare(ctx context.Context, key types.NamespacedName, name st
 	if open == nil {
 		return f.pause(key)
 	}
-	listers, looked := f.interests.Look(key, f.rbac)
+	listers, looked := f.interests.Track(key, f.rbac)
 	defer looked()
 	own, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	events, err := open(own, listers, types.NamespacedName{Namespace: key.Namespace, Name: name})

@@ -95,9 +95,9 @@ func (r *Reconciler) holds(s *scope, rule rbacv1.PolicyRule, scopes []string) bo
 	for _, namespace := range scopes {
 		if _, known := s.holdings[namespace]; !known {
 			if s.holdings == nil {
-				s.holdings = map[string]rbac.Holding{}
+				s.holdings = map[string]rbac.Permissions{}
 			}
-			s.holdings[namespace] = r.rbac.AtLeast(rbac.ServiceAccount(s.account.Namespace, s.account.Name), namespace)
+			s.holdings[namespace] = r.rbac.LowerBound(rbac.ServiceAccount(s.account.Namespace, s.account.Name), namespace)
 		}
 		if !s.holdings[namespace].Check([]rbacv1.PolicyRule{rule}).Covered() {
 			return false

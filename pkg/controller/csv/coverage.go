@@ -53,8 +53,8 @@ func (s *scope) cover(sa *corev1.ServiceAccount, demands []demand) (coverage, er
 		}
 		for _, namespace := range d.scopes {
 			missing, err := s.checker.MissingRules(sa, namespace, d.rules)
-			if tooMuch := (*rbac.TooMuchError)(nil); errors.As(err, &tooMuch) {
-				out.missing = append(out.missing, oneLine(tooMuch))
+			if limit := (*rbac.LimitError)(nil); errors.As(err, &limit) {
+				out.missing = append(out.missing, oneLine(limit))
 				clear(held)
 				continue
 			}
@@ -161,7 +161,7 @@ func (s *scope) gatherCoverage(l rbac.Listers, want []*unstructured.Unstructured
 func mayGrant(l rbac.Listers, account scoped.Account, want []*unstructured.Unstructured) (bool, error) {
 	rules := map[string][]rbacv1.PolicyRule{} // by kind, namespace and name of a role
 	key := func(kind, namespace, name string) string { return kind + " " + namespace + "/" + name }
-	held := map[string]rbac.Holding{} // by namespace: a plan has many objects in each
+	held := map[string]rbac.Permissions{} // by namespace: a plan has many objects in each
 	for _, obj := range want {
 		grant, err := grantOf(obj, func(ref rbacv1.RoleRef, namespace string) ([]rbacv1.PolicyRule, error) {
 			return rules[key(ref.Kind, namespace, ref.Name)], nil
@@ -171,7 +171,7 @@ func mayGrant(l rbac.Listers, account scoped.Account, want []*unstructured.Unstr
 		}
 		rules[key(obj.GetKind(), obj.GetNamespace(), obj.GetName())] = grant.Rules
 		if _, ok := held[grant.Namespace]; !ok {
-			held[grant.Namespace] = l.AtLeast(rbac.ServiceAccount(account.Namespace, account.Name), grant.Namespace)
+			held[grant.Namespace] = l.LowerBound(rbac.ServiceAccount(account.Namespace, account.Name), grant.Namespace)
 		}
 		if !grant.Check(held[grant.Namespace]).Covered() {
 			return false, nil

@@ -79,7 +79,7 @@ func (r *Reconciler) lacks(ctx context.Context, s *scope, purpose string, objs [
 // lacking is lacks for needs.
 func (r *Reconciler) lacking(ctx context.Context, s *scope, purpose string, needs []preflight.Need) error {
 	subject := rbac.ServiceAccount(s.account.Namespace, s.account.Name)
-	report := preflight.Examine(s.account.Key(), needs, func(namespace string) rbac.Holding { return r.rbac.AtLeast(subject, namespace) })
+	report := preflight.Examine(s.account.Key(), needs, func(namespace string) rbac.Permissions { return r.rbac.LowerBound(subject, namespace) })
 	report = r.confirmer.Confirm(ctx, client.ObjectKeyFromObject(s.csv).String()+" "+purpose, report)
 	if purpose == forHooks && len(report.Unknown) > 0 {
 		return undecided(report)

@@ -100,7 +100,7 @@ func TestTooMuchInATargetCountsAsNothingThere(t *testing.T) {
 		return &Reconciler{rbac: l}, &scope{csv: csv, targets: []string{"fine", "victim"}, account: scoped.Account{Namespace: "t1", Name: "acct"},
 			checker: install.NewCSVRuleChecker(l.Roles, l.RoleBindings, l.ClusterRoles, l.ClusterRoleBindings, csv)}
 	}
-	r, s := given(role("t1", 0), role("fine", 0), role("victim", rbac.MaxHeld))
+	r, s := given(role("t1", 0), role("fine", 0), role("victim", rbac.MaxValues))
 	require.NoError(t, r.followRights(s))
 	require.True(t, r.holds(s, pods, []string{"t1", "fine"}))
 	require.False(t, r.holds(s, pods, []string{"victim"}))
@@ -109,6 +109,6 @@ func TestTooMuchInATargetCountsAsNothingThere(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, inScope("victim", pods), covered.missing)
 
-	r, s = given(role("t1", rbac.MaxHeld))
+	r, s = given(role("t1", rbac.MaxValues))
 	require.Equal(t, scoped.AccountHoldsTooMuch, scoped.ReasonOf(r.followRights(s)), "in its own namespace")
 }

@@ -35,7 +35,7 @@ type scope struct {
 	account scoped.Account
 	acting  warrant.Account
 	// holdings is what the account holds, by scope, as far as it was asked for.
-	holdings map[string]rbac.Holding
+	holdings map[string]rbac.Permissions
 	// made are the ServiceAccounts that this install has made, and when.
 	made    map[string]time.Time
 	checker *install.CSVRuleChecker

@@ -158,7 +158,7 @@ func request(namespace, name string) []reconcile.Request {
 func (r *Reconciler) looking(req ctrl.Request) (*Reconciler, func()) {
 	look := *r
 	var looked func()
-	look.rbac, looked = r.interests.Look(req, r.rbac)
+	look.rbac, looked = r.interests.Track(req, r.rbac)
 	return &look, looked
 }
 
@@ -166,8 +166,8 @@ func (r *Reconciler) looking(req ctrl.Request) (*Reconciler, func()) {
 // whatever else it asks: where the API server refused something, the answer did not come from listers.
 func (r *Reconciler) followRights(s *scope) error {
 	for _, namespace := range append(s.ruleScopes(), s.csv.Namespace) {
-		held := r.rbac.AtLeast(rbac.ServiceAccount(s.account.Namespace, s.account.Name), namespace)
-		if err := errors.Join(held.Unread...); err != nil {
+		held := r.rbac.LowerBound(rbac.ServiceAccount(s.account.Namespace, s.account.Name), namespace)
+		if err := errors.Join(held.ReadErrors...); err != nil {
 			return preflight.HoldsTooMuch(s.account, err)
 		}
 	}

@@ -78,7 +78,7 @@ func (s *run) crdClient(ctx context.Context, own client.Client) (client.Client, 
 		return nil, err
 	}
 	// What it is refused is tried again, and again at once when it is granted something.
-	if _, err := s.reconciler.RBAC.Held(rbac.ServiceAccount(key.Namespace, key.Name), rbac.ClusterScope); err != nil {
+	if _, err := s.reconciler.RBAC.EffectiveRules(rbac.ServiceAccount(key.Namespace, key.Name), rbac.ClusterScope); err != nil {
 		return nil, err
 	}
 	return s.reconciler.Accounts.For(ctx, account)

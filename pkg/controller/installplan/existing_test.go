@@ -240,13 +240,13 @@ func TestTooMuchInATargetIsMissingThere(t *testing.T) {
 		return preflight.Examine(p.run.account.Key(), []preflight.Need{{Namespace: "ns", Rules: pods}, {Namespace: "t", Rules: pods}}, p.run.holding)
 	}
 	role("ns", 1)
-	role("t", rbac.MaxHeld)
+	role("t", rbac.MaxValues)
 	report := examine()
 	require.Nil(t, report.TooMuch)
 	require.Empty(t, report.Unknown)
 	require.Len(t, report.Findings, 1)
 	require.Equal(t, "t", report.Findings[0].Namespace)
 
-	role("ns", rbac.MaxHeld)
+	role("ns", rbac.MaxValues)
 	require.NotNil(t, examine().TooMuch, "in its own namespace")
 }

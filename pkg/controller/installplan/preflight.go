@@ -146,8 +146,8 @@ func (s *run) changes(ctx context.Context) (out []preflight.Change, err error) {
 	return out, err
 }
 
-func (s *run) holding(namespace string) rbac.Holding {
-	return s.reconciler.RBAC.AtLeast(rbac.ServiceAccount(s.account.Namespace, s.account.Name), namespace)
+func (s *run) holding(namespace string) rbac.Permissions {
+	return s.reconciler.RBAC.LowerBound(rbac.ServiceAccount(s.account.Namespace, s.account.Name), namespace)
 }
 
 // identities are those that the plan's operators might make something run as.

@@ -23,7 +23,7 @@ import (
 func (r *Reconciler) looking(req ctrl.Request) (*Reconciler, func()) {
 	look := *r
 	var looked func()
-	look.RBAC, looked = r.interests.Look(req, r.RBAC)
+	look.RBAC, looked = r.interests.Track(req, r.RBAC)
 	return &look, looked
 }
 

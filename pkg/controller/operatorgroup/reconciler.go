@@ -137,7 +137,7 @@ func (r *Reconciler) gather(ctx context.Context, group *operatorsv1.OperatorGrou
 // bound to it.
 func (r *Reconciler) barren(own string, account scoped.Account, targets []string) ([]string, error) {
 	subject := rbac.ServiceAccount(account.Namespace, account.Name)
-	if _, err := r.rbac.Held(subject, own); err != nil {
+	if _, err := r.rbac.EffectiveRules(subject, own); err != nil {
 		return nil, fmt.Errorf("rules held by %s: %w", subject.User, err)
 	}
 	var out []string
@@ -145,12 +145,12 @@ func (r *Reconciler) barren(own string, account scoped.Account, targets []string
 		if namespace == own || namespace == scoped.AllNamespaces {
 			continue
 		}
-		holds := r.rbac.AtLeast(subject, namespace)
-		if err := errors.Join(holds.Unread...); err != nil {
+		holds := r.rbac.LowerBound(subject, namespace)
+		if err := errors.Join(holds.ReadErrors...); err != nil {
 			return nil, fmt.Errorf("rules held by %s: %w", subject.User, err)
 		}
-		all := r.rbac.AtLeast(rbac.Subject{Groups: subject.Groups}, namespace)
-		if err := errors.Join(all.Unread...); err != nil {
+		all := r.rbac.LowerBound(rbac.Subject{Groups: subject.Groups}, namespace)
+		if err := errors.Join(all.ReadErrors...); err != nil {
 			return nil, fmt.Errorf("rules held by all: %w", err)
 		}
 		if len(all.Set().Missing(holds.Rules)) == 0 {

@@ -190,7 +190,7 @@ func TestNothingIsWrittenWhenNothingChanged(t *testing.T) {
 	require.Equal(t, metav1.ConditionTrue, condition(t, first.Status, AccountUsable).Status)
 
 	// An account that holds more than is looked at is not usable until that changes.
-	names := slices.Repeat([]string{"a"}, rbac.MaxHeld)
+	names := slices.Repeat([]string{"a"}, rbac.MaxValues)
 	require.NoError(t, roles.Add(&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: "t1", Name: "large"}, Rules: []rbacv1.PolicyRule{{
 		Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"pods"}, ResourceNames: names,
 	}}}))
@@ -213,7 +213,7 @@ func TestTooMuchInATargetConcernsThatTargetOnly(t *testing.T) {
 	og.Spec.TargetNamespaces = []string{"t1", "fine", "victim"}
 	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(og, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "t1", Name: "acct"}}).Build()
 	roles, bindings := store(), store()
-	for namespace, names := range map[string]int{"fine": 1, "victim": rbac.MaxHeld} {
+	for namespace, names := range map[string]int{"fine": 1, "victim": rbac.MaxValues} {
 		require.NoError(t, roles.Add(&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "r"}, Rules: []rbacv1.PolicyRule{{
 			Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"pods"}, ResourceNames: slices.Repeat([]string{"a"}, names),
 		}}}))

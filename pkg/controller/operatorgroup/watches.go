@@ -72,7 +72,7 @@ func (r *Reconciler) matching(ctx context.Context, match func(*operatorsv1.Opera
 func (r *Reconciler) looking(req ctrl.Request) (*Reconciler, func()) {
 	look := *r
 	var looked func()
-	look.rbac, looked = r.interests.Look(req, r.rbac)
+	look.rbac, looked = r.interests.Track(req, r.rbac)
 	return &look, looked
 }
 

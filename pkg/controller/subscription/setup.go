@@ -104,7 +104,7 @@ func (r *Reconciler) Namespaces(ctx context.Context, namespace string) []reconci
 // answers then wake the namespace. Nothing else is asked of RBAC on behalf of a namespace: that a plan may be carried out
 // is for the plan to find out.
 func (r *Reconciler) looking(namespace string) (scoped.Sight, func()) {
-	listers, looked := r.interests.Look(request(namespace), r.RBAC)
+	listers, looked := r.interests.Track(request(namespace), r.RBAC)
 	return preflight.Sight{RBAC: listers, Ask: r.ask}, looked
 }
 

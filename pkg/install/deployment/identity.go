@@ -100,7 +100,7 @@ func (by Bound) judge(key types.NamespacedName, own bool) (string, error) {
 			why, advice = "bindings that are not newer than it name it", "; delete them, or create them again if they are meant for this operator"
 			counts = by.inherited(at)
 			// What others bind to it from now on does not count, and need not wake this install.
-			if excess, err := by.excessOf(key, by.RBAC.Quiet(), counts); err != nil || len(excess) == 0 {
+			if excess, err := by.excessOf(key, by.RBAC.Untracked(), counts); err != nil || len(excess) == 0 {
 				return "", err
 			}
 		}
@@ -123,13 +123,13 @@ func (by Bound) inherited(at time.Time) func(rbac.Binding) bool {
 func (by Bound) excessOf(key types.NamespacedName, listers rbac.Listers, counts func(rbac.Binding) bool) ([]string, error) {
 	subject := rbac.ServiceAccount(key.Namespace, key.Name)
 	uncovered, err := listers.UncoveredOf(subject, rbac.ServiceAccount(by.Account.Namespace, by.Account.Name), counts)
-	if tooMuch := (*rbac.TooMuchError)(nil); errors.As(err, &tooMuch) {
-		return []string{fmt.Sprintf("roles of more than %d verbs, API groups, resources, names and URLs, which are not looked at", rbac.MaxHeld)}, nil
+	if limit := (*rbac.LimitError)(nil); errors.As(err, &limit) {
+		return []string{fmt.Sprintf("roles of more than %d verbs, API groups, resources, names and URLs, which are not looked at", rbac.MaxValues)}, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	everywhere, err := listers.Held(subject, rbac.ClusterScope)
+	everywhere, err := listers.EffectiveRules(subject, rbac.ClusterScope)
 	if err != nil {
 		return nil, err
 	}

@@ -133,7 +133,7 @@ func sealedFor(role *unstructured.Unstructured, now time.Time) (sealed *unstruct
 // unseen returns the RoleBindings of a namespace that the cache does not have as they are now.
 func (r Roles) unseen(ctx context.Context, namespace string) ([]*rbacv1.RoleBinding, error) {
 	var out []*rbacv1.RoleBinding
-	known := r.RBAC.Quiet().RoleBindings.RoleBindings(namespace)
+	known := r.RBAC.Untracked().RoleBindings.RoleBindings(namespace)
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(rbacv1.SchemeGroupVersion.WithKind("RoleBindingList"))
 	for n := 0; n == 0 || list.Continue != ""; n += pageSize {

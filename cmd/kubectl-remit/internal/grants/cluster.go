@@ -43,8 +43,8 @@ func Cluster(ctx context.Context, c client.Client, account types.NamespacedName,
 		r.Notes = append(r.Notes, fmt.Sprintf("authorizers other than RBAC were not asked: %v", asking))
 	case unread != nil:
 		r.Notes = append(r.Notes, fmt.Sprintf("the API server was asked about each rule, as RBAC could not be read: %v", unread))
-		r.Holding = func(namespace string) rbac.Holding {
-			return rbac.Holding{Namespace: namespace, Unread: []error{unread}}
+		r.Holding = func(namespace string) rbac.Permissions {
+			return rbac.Permissions{Namespace: namespace, ReadErrors: []error{unread}}
 		}
 		r.RulesOf = live(c)
 	}

@@ -30,7 +30,7 @@ func held(t *testing.T, dir, namespace string) []rbacv1.PolicyRule {
 	listers, err := Folder(dir)
 	require.NoError(t, err)
 	holding := Listed(listers, account).Holding(namespace)
-	require.Empty(t, holding.Unread)
+	require.Empty(t, holding.ReadErrors)
 	return holding.Rules
 }
 

@@ -15,7 +15,7 @@ type Rights struct {
 	// RulesOf resolves the roles that a bundle's bindings refer to.
 	RulesOf rbac.RoleRules
 	// Holding is what the account holds in a scope; what could not be read of it is in there, too.
-	Holding func(namespace string) rbac.Holding
+	Holding func(namespace string) rbac.Permissions
 	// Ask is the API server's own answer; nil where there is nobody to ask.
 	Ask preflight.Reviewer
 	// Notes are what a user has to know of how it was found out.
@@ -28,7 +28,7 @@ func Listed(listers rbac.Listers, account types.NamespacedName) *Rights {
 	return &Rights{
 		account: account,
 		RulesOf: listers.RulesOf,
-		Holding: func(namespace string) rbac.Holding { return listers.AtLeast(subject, namespace) },
+		Holding: func(namespace string) rbac.Permissions { return listers.LowerBound(subject, namespace) },
 	}
 }
 

@@ -115,7 +115,7 @@ func TestHeldFollowsTheBindingsThatApplyToTheAccount(t *testing.T) {
 		{"a Role of the same name in another namespace", []any{binding("t2", "b", ref("Role", "pods"), acct)}, "t2", nil},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			held, err := given(t, append(row.objects, pods...)...).Held(ServiceAccount("t1", "acct"), row.namespace)
+			held, err := given(t, append(row.objects, pods...)...).EffectiveRules(ServiceAccount("t1", "acct"), row.namespace)
 			require.NoError(t, err)
 			require.Equal(t, row.want, Compact(held))
 		})
@@ -126,14 +126,14 @@ func TestHeldDoesNotGuessWhereItCannotRead(t *testing.T) {
 	acct := ServiceAccount("t1", "acct")
 	robot := ref("Robot", "x")
 
-	_, err := given(t, binding("t1", "b", robot, account("t1", "acct"))).Held(acct, "t1")
+	_, err := given(t, binding("t1", "b", robot, account("t1", "acct"))).EffectiveRules(acct, "t1")
 	require.ErrorContains(t, err, `unknown kind "Robot"`)
-	_, err = given(t, clusterBinding("b", robot, account("t1", "acct"))).Held(acct, ClusterScope)
+	_, err = given(t, clusterBinding("b", robot, account("t1", "acct"))).EffectiveRules(acct, ClusterScope)
 	require.ErrorContains(t, err, `unknown kind "Robot"`)
 
 	l := given(t)
 	l.ClusterRoleBindings = broken{l.ClusterRoleBindings}
-	_, err = l.Held(acct, "t1")
+	_, err = l.EffectiveRules(acct, "t1")
 	require.ErrorContains(t, err, "list ClusterRoleBindings: no cache")
 }
 

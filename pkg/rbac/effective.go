@@ -53,16 +53,16 @@ type Listers struct {
 	ClusterRoleBindings rbacv1listers.ClusterRoleBindingLister
 }
 
-// Holding is what a subject holds in one scope, and what of it could not be told.
-type Holding struct {
+// Permissions is what a subject holds in one scope, and what of it could not be told.
+type Permissions struct {
 	// Namespace is the scope; ClusterScope for the whole cluster.
 	Namespace string
 	// Rules are those of all bindings that apply to the subject.
 	Rules []rbacv1.PolicyRule
 	// Dangling are bindings of the subject whose role does not exist: they give nothing until it does.
 	Dangling []Dangling
-	// Unread are lookups that failed, or a *TooMuchError: the subject may hold more than Rules.
-	Unread []error
+	// ReadErrors are lookups that failed, or a *LimitError: the subject may hold more than Rules.
+	ReadErrors []error
 
 	set *Set
 }
@@ -81,38 +81,38 @@ func (d Dangling) String() string {
 	return fmt.Sprintf("RoleBinding %s/%s names %s %q, which does not exist", d.Namespace, d.Binding, d.Role.Kind, d.Role.Name)
 }
 
-// Held returns the rules that the subject holds in a namespace, those of the whole cluster included,
+// EffectiveRules returns the rules that the subject holds in a namespace, those of the whole cluster included,
 // or only the latter for ClusterScope. A binding whose role does not exist gives nothing; the error is
-// of lookups that failed, or a *TooMuchError, and the rules may then be too few.
-func (l Listers) Held(s Subject, namespace string) ([]rbacv1.PolicyRule, error) {
+// of lookups that failed, or a *LimitError, and the rules may then be too few.
+func (l Listers) EffectiveRules(s Subject, namespace string) ([]rbacv1.PolicyRule, error) {
 	h := l.gather(s, namespace, everyBinding)
-	return h.Rules, errors.Join(h.Unread...)
+	return h.Rules, errors.Join(h.ReadErrors...)
 }
 
-// Holding is Held with what could not be told remembered, made ready to be asked about many times.
-func (l Listers) Holding(s Subject, namespace string) Holding {
+// Permissions is Held with what could not be told remembered, made ready to be asked about many times.
+func (l Listers) Permissions(s Subject, namespace string) Permissions {
 	h := l.gather(s, namespace, everyBinding)
 	set := NewSet(h.Rules)
 	h.set = &set
 	return h
 }
 
-// AtLeast is Holding for who asks whether the subject may do enough, never whether it may do too much. Whoever administers a
+// LowerBound is Permissions for who asks whether the subject may do enough, never whether it may do too much. Whoever administers a
 // namespace binds roles there to whom they like: where those are too many, and the namespace is not the subject's own, the
 // subject counts as holding nothing by them, and only what it holds in the whole cluster.
-func (l Listers) AtLeast(s Subject, namespace string) Holding {
-	h := l.Holding(s, namespace)
-	var tooMuch *TooMuchError
-	if home, _ := s.home(); namespace == home || !errors.As(errors.Join(h.Unread...), &tooMuch) {
+func (l Listers) LowerBound(s Subject, namespace string) Permissions {
+	h := l.Permissions(s, namespace)
+	var limit *LimitError
+	if home, _ := s.home(); namespace == home || !errors.As(errors.Join(h.ReadErrors...), &limit) {
 		return h
 	}
-	h = l.Holding(s, ClusterScope)
+	h = l.Permissions(s, ClusterScope)
 	h.Namespace = namespace
 	return h
 }
 
 // Set is that of the rules.
-func (h Holding) Set() Set {
+func (h Permissions) Set() Set {
 	if h.set == nil {
 		return NewSet(h.Rules)
 	}
