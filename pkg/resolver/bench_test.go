@@ -9,9 +9,10 @@ import (
 	"github.com/remit-olm/remit/pkg/catalog"
 )
 
-// catalogsOf makes 5 catalogs of 7,000 bundles in all: packages of 20 versions in two channels, each but the last
-// ten of a catalog needing two others, by package and by kind.
-// With a clash, the newest version of a package that is asked for needs what nobody has, so that the solver is asked.
+// catalogsOf returns 5 catalogs of 7,000 bundles in all: packages of 20 versions in two channels, each of which, except
+// the last ten of a catalog, needs two others, one by package and one by kind.
+// With a clash, the newest version of a requested package needs something that no catalog provides, so that the solver
+// runs.
 func catalogsOf(clash bool) []*catalog.Snapshot {
 	var out []*catalog.Snapshot
 	for c := range 5 {
@@ -84,8 +85,8 @@ func BenchmarkResolve(b *testing.B) {
 	b.Run("10-upgrades/one-held-back", func(b *testing.B) {
 		in := world(catalogsOf(true)...)
 		ns := tenSubscriptions(true)
-		ns.Subjects[0].Installed.Name = "c0p40.v1.18.0" // what comes next is what clashes
-		require.Len(b, in.resolve(ns).Held, 1)
+		ns.Subjects[0].Installed.Name = "c0p40.v1.18.0" // the next version is the one that clashes
+		require.Len(b, in.resolve(ns).HeldBack, 1)
 		b.ReportAllocs()
 		for b.Loop() {
 			in.resolve(ns)

@@ -14,13 +14,13 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/names"
 )
 
-// looked is a context that counts how often it is looked at, and is canceled after that many looks; 0 is never.
-type looked struct {
+// countingContext counts the calls of Err, and is canceled after that many calls; 0 means never.
+type countingContext struct {
 	context.Context
 	looks, canceledAfter int
 }
 
-func (l *looked) Err() error {
+func (l *countingContext) Err() error {
 	l.looks++
 	if l.canceledAfter > 0 && l.looks > l.canceledAfter {
 		return context.Canceled
@@ -28,14 +28,14 @@ func (l *looked) Err() error {
 	return nil
 }
 
-func deciding(ctx context.Context, in Input, ns Namespace) *decision {
+func newDecision(ctx context.Context, in Input, ns Namespace) *decision {
 	d := &decision{in: in, answer: newAnswer(), meter: newMeter(ctx, in, Full()), subjects: ns.Subjects}
 	d.openCatalogs()
 	d.readOthers(ns.Others)
 	return d
 }
 
-// TestMessagesAreBounded: the words of others are as many as they like.
+// Messages contain text from catalogs, which may be of any length.
 func TestMessagesAreBounded(t *testing.T) {
 	long := strings.Repeat("x", 245)
 	s := graph("ns/cat", "p.v1.0.0 stable", "split.v1.0.0 stable", "asks.v1.0.0 stable")
@@ -49,24 +49,24 @@ func TestMessagesAreBounded(t *testing.T) {
 	got := world(s).resolve(subjects("a ns/cat/p/none", "b ns/cat/split/stable", "c ns/cat/asks/stable"))
 	require.Len(t, got.Problems, 3)
 	for uid, most := range map[string]int{"a": 2_000, "b": 2_000, "c": maxMessage + 100} {
-		message := got.Problems[asks(uid+" ns/cat/p/none").Subscription.UID].Message
+		message := got.Problems[parseSubject(uid+" ns/cat/p/none").Subscription.UID].Message
 		require.Less(t, len(message), most, uid)
-		require.Greater(t, len(message), 500, "and says something")
+		require.Greater(t, len(message), 500, "the message is not empty")
 	}
 }
 
-// TestTimeIsLookedAtOftenEnough: steps that are few may take long.
-func TestTimeIsLookedAtOftenEnough(t *testing.T) {
+// Few steps may take a long time.
+func TestChecksTheTimeForEachSubscription(t *testing.T) {
 	const subs = 500
 	var asked []string
 	for i := range subs {
 		asked = append(asked, fmt.Sprintf("s%03d ns/cat/op/stable", i))
 	}
-	ctx := &looked{Context: t.Context()}
-	d := deciding(ctx, world(graph("ns/cat", "op.v1.0.0 stable")), subjects(asked...))
+	ctx := &countingContext{Context: t.Context()}
+	d := newDecision(ctx, world(graph("ns/cat", "op.v1.0.0 stable")), subjects(asked...))
 	before := ctx.looks
 	d.findRoots()
-	require.GreaterOrEqual(t, ctx.looks-before, subs, "for each Subscription")
+	require.GreaterOrEqual(t, ctx.looks-before, subs, "one check for each Subscription")
 
 	before = ctx.looks
 	for range 100 * checkCalls {
@@ -77,22 +77,22 @@ func TestTimeIsLookedAtOftenEnough(t *testing.T) {
 	ctx.canceledAfter = ctx.looks + 10
 	d.roots = nil
 	d.findRoots()
-	require.LessOrEqual(t, len(d.roots), 10, "the others are not looked for")
+	require.LessOrEqual(t, len(d.roots), 10, "the others are not resolved")
 	require.ErrorIs(t, d.meter.err, context.Canceled)
 }
 
-func TestAnIndexThatIsNotCompleteIsNotKept(t *testing.T) {
+func TestDiscardsAnIncompleteIndex(t *testing.T) {
 	var lines []string
 	for i := range 100 {
 		lines = append(lines, fmt.Sprintf("p%03d.v1.0.0 stable", i))
 	}
 	s := graph("global/cat", lines...)
 	in := world(s)
-	ctx := &looked{Context: t.Context(), canceledAfter: 50}
+	ctx := &countingContext{Context: t.Context(), canceledAfter: 50}
 	stopped := newMeter(ctx, in, Full())
 	require.Nil(t, in.Indexes.get(stopped, s))
 	require.ErrorIs(t, stopped.err, context.Canceled)
-	require.Equal(t, 51, ctx.looks, "nothing is read after that")
+	require.Equal(t, 51, ctx.looks, "nothing is read after the cancellation")
 
 	m := newMeter(t.Context(), in, Full())
 	x := in.Indexes.get(m, s)
@@ -100,8 +100,8 @@ func TestAnIndexThatIsNotCompleteIsNotKept(t *testing.T) {
 	require.Same(t, x, in.Indexes.get(m, s))
 }
 
-// TestAnIndexIsPaidForByWhoUsesIt: whoever came before. That of a global catalog is free.
-func TestAnIndexIsPaidForByWhoUsesIt(t *testing.T) {
+// The cost does not depend on who built the index. Indexes of global catalogs are free.
+func TestEveryUserOfAnIndexPaysForIt(t *testing.T) {
 	var lines []string
 	for i := range 100 {
 		lines = append(lines, fmt.Sprintf("p%03d.v1.0.0 stable owns=K%d skips=%s", i, i, strings.Repeat("x,", 99)))
@@ -115,7 +115,7 @@ func TestAnIndexIsPaidForByWhoUsesIt(t *testing.T) {
 		spent = append(spent, m.spent)
 	}
 	require.Equal(t, spent[0], spent[1])
-	require.Greater(t, spent[0], 100*(100+2*costOfItem), "kinds, bundles and what is skipped")
+	require.Greater(t, spent[0], 100*(100+2*costOfItem), "kinds, bundles and skipped versions")
 	limits := Limits{Cost: spent[0] - 1, Time: Full().Time}
 	for name, in := range map[string]Input{"made": world(s), "found": in} {
 		_, err := in.Resolve(t.Context(), limits, subjects("a ns/cat/p000/stable"))
@@ -134,8 +134,8 @@ func TestAnIndexIsPaidForByWhoUsesIt(t *testing.T) {
 	require.Zero(t, m.spent)
 }
 
-// TestAnIndexKeepsOneOperatorForAnEntry: whatever is asked, and however often.
-func TestAnIndexKeepsOneOperatorForAnEntry(t *testing.T) {
+// However often and for whatever it is searched.
+func TestAnIndexHasOneOperatorPerEntry(t *testing.T) {
 	s := graph("ns/cat", "a.v1.0.0 stable,fast", "b.v1.0.0 stable")
 	in := world(s)
 	m := newMeter(t.Context(), in, Full())
@@ -151,11 +151,11 @@ func TestAnIndexKeepsOneOperatorForAnEntry(t *testing.T) {
 	require.Len(t, kept, 3)
 	in.resolve(subjects("s ns/cat/a/stable installed=a.v0.9.0"))
 	for o := range kept {
-		require.Empty(t, o.replaces, "it is everybody's")
+		require.Empty(t, o.replaces, "it is shared")
 	}
 }
 
-func TestKindsOfABundleAreLookedUp(t *testing.T) {
+func TestLooksUpKindsOfLargeBundles(t *testing.T) {
 	var set apiSet
 	for range 2 {
 		for i := range 1_000 {
@@ -163,18 +163,18 @@ func TestKindsOfABundleAreLookedUp(t *testing.T) {
 		}
 	}
 	require.Len(t, set.all, 1_000)
-	require.Len(t, set.many, 1_000, "they are not searched one by one")
+	require.Len(t, set.many, 1_000, "a map replaces the linear search")
 	f := factsOf(&catalog.Bundle{Properties: []catalog.Property{propertyOf("owns", "K"), propertyOf("owns", "K"), propertyOf("owns", "L")}})
 	require.Len(t, f.apis, 2)
 }
 
-// TestWhatNoSubscriptionBroughtIsReadOnce: rounds of solve share it.
-func TestWhatNoSubscriptionBroughtIsReadOnce(t *testing.T) {
+// All rounds of solve share it.
+func TestReadsOtherCSVsOnce(t *testing.T) {
 	csv := &operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Name: "x", Annotations: map[string]string{
 		names.AnnotationProperties: `{"properties": [{"type": "olm.package", "value": {"packageName": "op", "version": "1.0.0"}}]}`,
 	}}}
-	d := deciding(t.Context(), world(graph("ns/cat")), Namespace{Others: []*operatorsv1alpha1.ClusterServiceVersion{csv}})
-	require.Equal(t, 1+costOfReading(csv), d.meter.spent, "which is paid for")
-	require.Same(t, d.open().inPlace[0], d.open().inPlace[0])
-	require.Equal(t, "op", d.open().inPlace[0].pkg)
+	d := newDecision(t.Context(), world(graph("ns/cat")), Namespace{Others: []*operatorsv1alpha1.ClusterServiceVersion{csv}})
+	require.Equal(t, 1+costOfReading(csv), d.meter.spent, "reading is charged")
+	require.Same(t, d.newProblem().inPlace[0], d.newProblem().inPlace[0])
+	require.Equal(t, "op", d.newProblem().inPlace[0].pkg)
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/remit-olm/remit/pkg/catalog"
 )
 
-// version is a bundle as the brute-force solver sees it. It shares nothing with the resolver but the text of
-// the graph.
+// version is a bundle as the brute-force solver sees it. It shares no code with the resolver, only the text of the
+// graph.
 type version struct {
 	name, pkg string
 	number    int
@@ -25,7 +25,7 @@ type version struct {
 	installed bool
 }
 
-// want is a package with a least version, or a kind.
+// want is a requirement for a package with a minimum version, or for a kind.
 type want struct {
 	pkg   string
 	least int
@@ -39,7 +39,7 @@ func (w want) metBy(v *version) bool {
 	return v.pkg == w.pkg && v.number >= w.least
 }
 
-// brute is a random namespace: catalogs in order of preference, subscriptions by name.
+// brute is a random namespace: catalogs in order of preference, Subscriptions by name.
 type brute struct {
 	catalogs [][]*version
 	subs     []bruteSub
@@ -51,7 +51,7 @@ type bruteSub struct {
 	installed          string
 }
 
-// pick is one version by the channel of a catalog that it is taken from; catalog -1 is what is installed.
+// pick is a version and the channel and catalog that it is taken from; catalog -1 means installed.
 type pick struct {
 	*version
 	catalog int
@@ -151,12 +151,12 @@ func (b brute) namespace() (Input, Namespace) {
 		if s.installed != "" {
 			text += " installed=" + s.installed
 		}
-		ns.Subjects = append(ns.Subjects, asks(text))
+		ns.Subjects = append(ns.Subjects, parseSubject(text))
 	}
 	return world(snapshots...), ns
 }
 
-// channel lists a channel of a package, the newest first.
+// channel lists the versions of a channel, the newest first.
 func (b brute) channel(c int, pkg, channel string) []pick {
 	var out []pick
 	for _, v := range b.catalogs[c] {
@@ -179,7 +179,7 @@ func (b brute) installed(s bruteSub) pick {
 	panic(s.installed)
 }
 
-// options are what would serve a subscription, the best first.
+// options lists the versions that satisfy a Subscription, the best first.
 func (b brute) options(s bruteSub) []pick {
 	var out []pick
 	all := b.channel(s.catalog, s.pkg, s.channel)
@@ -194,7 +194,7 @@ func (b brute) options(s bruteSub) []pick {
 	return out
 }
 
-// servers are what would meet a want of p: what is installed, then by catalog, package, channel and age.
+// servers lists the versions that satisfy a want of p: installed ones, then by catalog, package, channel and age.
 func (b brute) servers(p pick, w want, there []pick) []pick {
 	var out []pick
 	for _, i := range there {
@@ -223,7 +223,7 @@ func (b brute) servers(p pick, w want, there []pick) []pick {
 	return out
 }
 
-// offered is a catalog by package, channel and age.
+// offered lists a catalog's versions by package, channel and age.
 func (b brute) offered(c int) (out []pick) {
 	var pkgs []string
 	for _, v := range b.catalogs[c] {
@@ -242,7 +242,7 @@ func (b brute) offered(c int) (out []pick) {
 	return out
 }
 
-// fits says whether a version can stand beside others.
+// fits reports whether a version can coexist with others.
 func fits(p pick, beside []pick) bool {
 	return !slices.ContainsFunc(beside, func(q pick) bool {
 		switch {
@@ -255,19 +255,19 @@ func fits(p pick, beside []pick) bool {
 	})
 }
 
-// search is the state of the brute force: what is taken, and what must still be met, in order.
+// search is the state of the brute-force search: the versions taken and the requirements still to be met, in order.
 type search struct {
 	b     brute
 	there []pick
-	// steps bounds the work of one case.
+	// steps bounds the work for one case.
 	steps int
 	known map[string][]pick
 }
 
 type open []pick
 
-// wants lists what a version brings with it to be met: what is installed keeps what it has and asks for nothing
-// else.
+// wants lists the requirements that a version adds. An installed version keeps what already meets its requirements and
+// adds none.
 func (s *search) wants(p pick) []open {
 	var out []open
 	for _, w := range p.needs {
@@ -286,7 +286,7 @@ func (s *search) wants(p pick) []open {
 	return out
 }
 
-// complete says whether all that is open can be met beside what is taken.
+// complete reports whether all open requirements can be met together with the versions taken.
 func (s *search) complete(taken []pick, todo []open) bool {
 	if s.steps--; s.steps < 0 {
 		return false
@@ -305,7 +305,7 @@ func (s *search) complete(taken []pick, todo []open) bool {
 	return false
 }
 
-// best takes what is open in order, each time the first that leaves a solution.
+// best meets the open requirements in order, each with the first version that leaves a solution.
 func (s *search) best(todo []open) ([]pick, bool) {
 	var taken []pick
 	if !s.complete(nil, todo) {
@@ -328,8 +328,8 @@ func (s *search) best(todo []open) ([]pick, bool) {
 	return taken, true
 }
 
-// solve is the answer for all subscriptions at once; ok is false where there is none, and decided where the
-// work was not bounded.
+// solve computes the answer for all Subscriptions at once. ok is false if there is none, and decided is false if the
+// work exceeded the bound.
 func (b brute) solve() (names []string, ok, decided bool) {
 	s := &search{b: b, steps: 200_000, known: map[string][]pick{}}
 	var todo []open
@@ -349,7 +349,7 @@ func (b brute) solve() (names []string, ok, decided bool) {
 	return names, ok, s.steps >= 0
 }
 
-// bySolver asks the solver even where nothing clashes.
+// bySolver runs the solver even if nothing clashes.
 func bySolver(t *testing.T, in Input, ns Namespace) (names []string) {
 	t.Helper()
 	d := &decision{in: in, answer: newAnswer(), meter: newMeter(t.Context(), in, Full()), subjects: ns.Subjects}
@@ -368,9 +368,8 @@ func bySolver(t *testing.T, in Input, ns Namespace) (names []string) {
 	return names
 }
 
-// The resolver and a solver by brute force, which know nothing of each other, agree on what can be satisfied
-// and on which solution is preferred.
-func TestTheResolverAgreesWithBruteForce(t *testing.T) {
+// The resolver and the independent brute-force solver agree on what can be satisfied and on the preferred solution.
+func TestAgreesWithBruteForce(t *testing.T) {
 	const cases = 10_000
 	sat, unsat, undecided, changes := 0, 0, 0, 0
 	for seed := range uint64(cases) {

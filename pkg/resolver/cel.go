@@ -13,22 +13,22 @@ import (
 )
 
 const (
-	// maxRule bounds the text of a CEL rule, in bytes, and maxCost what one evaluation of it may do, in CEL's
-	// own measure: a rule is hostile bytes. What all evaluations of a resolution may do together is bounded by Limits.
+	// maxRule bounds the text of a CEL rule, in bytes, and maxCost bounds one evaluation, in CEL's cost units:
+	// rules are untrusted input. Limits bounds all evaluations of a resolution together.
 	maxRule = 16 << 10
 	maxCost = 1_000_000
-	// maxVersionText bounds what semver_compare reads.
+	// maxVersionText bounds the length of a version that semver_compare accepts.
 	maxVersionText = 256
-	// maxRules bounds the CEL rules of one requirement, and maxPrograms the compiled ones that are kept, of all
+	// maxRules bounds the CEL rules of one requirement; maxPrograms bounds the cached compiled rules of all
 	// namespaces together.
 	maxRules    = 100
 	maxPrograms = 1_000
-	// interruptEvery is how many iterations of a rule may pass before it notices that the resolution was canceled.
+	// interruptEvery is the number of iterations after which an evaluation checks for cancellation.
 	interruptEvery = 100
 )
 
-// celEnvironment has what a rule may use: the variable properties, a list of maps with type and value, and the
-// function semver_compare (operator-framework/api, pkg/constraints).
+// celEnvironment declares what a rule can use: the variable properties, a list of maps with type and value,
+// and the function semver_compare (operator-framework/api, pkg/constraints).
 var celEnvironment = sync.OnceValues(func() (*cel.Env, error) {
 	return cel.NewEnv(
 		cel.Variable("properties", cel.ListType(cel.MapType(cel.StringType, cel.DynType))),
@@ -53,8 +53,8 @@ func compareVersions(a, b ref.Val) ref.Val {
 	return types.Int(versions[0].Compare(versions[1]))
 }
 
-// programs are the rules that were compiled last, by their text. Requirements keep the text only, so that rules take
-// no more memory than their catalogs.
+// programs caches the most recently compiled rules by their text. Requirements store only the text, so that
+// rules use no more memory than their catalogs.
 type programs struct {
 	once sync.Once
 	kept *lru.Cache
@@ -72,8 +72,8 @@ func (c *programs) get(rule string) (cel.Program, error) {
 	return program, err
 }
 
-// program compiles a rule of the requirement that is looked at, for which that has paid, unless it was compiled before.
-// What another resolution has compiled saves time, and no cost.
+// program returns the compiled form of a rule, whose cost the caller has already spent. A cache hit from another
+// resolution saves time, but not cost.
 func (m *meter) program(rule string) (cel.Program, error) {
 	if p, ok := m.compiled[rule]; ok {
 		return p, nil
@@ -108,10 +108,11 @@ func compile(rule string) (cel.Program, error) {
 	return program, nil
 }
 
-// celRequired asks for an operator over whose properties the rule is true. A rule that fails there is not.
+// celRequired returns a requirement for an operator whose properties satisfy the rule. A rule that fails to
+// evaluate does not match.
 func celRequired(m *meter, rule string) (requirement, error) {
 	if len(rule) > maxRule {
-		return requirement{}, fmt.Errorf("its CEL rule has more than %d bytes", maxRule)
+		return requirement{}, fmt.Errorf("the CEL rule is longer than %d bytes", maxRule)
 	}
 	cost := costOfCompiling + costOfRuleByte*len(rule)
 	if err := m.Spend(cost); err != nil {
@@ -126,7 +127,7 @@ func celRequired(m *meter, rule string) (requirement, error) {
 	}}, nil
 }
 
-// evaluate pays for what the rule did, whatever came of it.
+// evaluate runs the rule and spends its actual cost, whatever the result.
 func (m *meter) evaluate(program cel.Program, f *facts) bool {
 	if m.Spend(costOfEvaluating+f.size()*costOfByte/10) != nil {
 		return false
@@ -139,7 +140,7 @@ func (m *meter) evaluate(program cel.Program, f *facts) bool {
 	return m.Spend(int(cost)) == nil && err == nil && value == types.True
 }
 
-// size is that of the properties, in bytes.
+// size returns the total size of the property values, in bytes.
 func (f *facts) size() int {
 	n := 0
 	for _, p := range f.properties {
@@ -148,7 +149,7 @@ func (f *facts) size() int {
 	return n
 }
 
-// celValues are the properties as a rule sees them.
+// celValues returns the properties in the form in which a rule receives them.
 func (f *facts) celValues() []map[string]any {
 	out := make([]map[string]any, 0, len(f.properties))
 	for _, p := range f.properties {

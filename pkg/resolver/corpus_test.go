@@ -16,8 +16,8 @@ import (
 	"github.com/remit-olm/remit/test/env/corpus"
 )
 
-// real is a Snapshot of the corpus' catalogs, or of all of its bundles.
-func real(t testing.TB, dir string) *catalog.Snapshot {
+// loadCorpus returns a Snapshot of a catalog of the corpus, or of all of its bundles.
+func loadCorpus(t testing.TB, dir string) *catalog.Snapshot {
 	t.Helper()
 	var snapshot *catalog.Snapshot
 	var err error
@@ -33,14 +33,14 @@ func real(t testing.TB, dir string) *catalog.Snapshot {
 	return snapshot
 }
 
-func of(s *catalog.Snapshot, pkg, channel string) Subject {
+func subjectOf(s *catalog.Snapshot, pkg, channel string) Subject {
 	return Subject{Subscription: &operatorsv1alpha1.Subscription{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: pkg, UID: types.UID(pkg)},
 		Spec:       &operatorsv1alpha1.SubscriptionSpec{CatalogSourceNamespace: s.Key.Namespace, CatalogSource: s.Key.Name, Package: pkg, Channel: channel},
 	}}
 }
 
-// unmet are the packages of the corpus that need what is not in it, and of what.
+// unmet contains the packages of the corpus whose requirements it does not meet, and those requirements.
 var unmet = map[string]string{
 	"awss3-operator-registry":   "group: objectbucket.io, version: v1alpha1, kind: ObjectBucket",
 	"eclipse-che":               "package: devworkspace-operator and with version in range: >=0.11.0",
@@ -50,8 +50,8 @@ var unmet = map[string]string{
 	"special-resource-operator": "group: nfd.openshift.io, version: v1, kind: NodeFeatureDiscovery",
 }
 
-func TestEveryHeadOfTheCorpusResolves(t *testing.T) {
-	bundles, catalogs := real(t, "bundles"), real(t, "catalogs/v4.20")
+func TestResolvesEveryHeadOfTheCorpus(t *testing.T) {
+	bundles, catalogs := loadCorpus(t, "bundles"), loadCorpus(t, "catalogs/v4.20")
 	in := world(bundles, catalogs)
 	for _, s := range []*catalog.Snapshot{bundles, catalogs} {
 		heads := 0
@@ -59,16 +59,16 @@ func TestEveryHeadOfTheCorpusResolves(t *testing.T) {
 			for _, channel := range s.Packages[name].ChannelNames() {
 				head, err := s.Packages[name].Channels[channel].Head()
 				require.NoError(t, err, "%s %s", name, channel)
-				got := in.resolve(Namespace{Subjects: []Subject{of(s, name, channel)}})
+				got := in.resolve(Namespace{Subjects: []Subject{subjectOf(s, name, channel)}})
 				heads++
 				if why, ok := unmet[name]; ok {
 					require.Contains(t, got.Problems[types.UID(name)].Message, why)
 					needy := in
 					needy.Serves = func(schema.GroupVersionKind) bool { return true }
-					got = needy.resolve(Namespace{Subjects: []Subject{of(s, name, channel)}})
+					got = needy.resolve(Namespace{Subjects: []Subject{subjectOf(s, name, channel)}})
 				}
 				if name == "eclipse-che" || name == "mercury-operator" {
-					continue // packages, which no cluster serves
+					continue // they require packages, which a cluster does not serve
 				}
 				require.Empty(t, got.Problems, "%s %s", name, channel)
 				require.Equal(t, head.Name, got.Sets[0][0].Bundle)
@@ -78,10 +78,10 @@ func TestEveryHeadOfTheCorpusResolves(t *testing.T) {
 	}
 }
 
-// Every version of a channel can be reached from its oldest one by the upgrades that the resolver makes.
-func TestEveryChannelOfTheCorpusIsWalkedToItsHead(t *testing.T) {
+// Every version of a channel can be upgraded to the head by the resolver's steps.
+func TestUpgradesEveryCorpusVersionToItsHead(t *testing.T) {
 	for _, dir := range []string{"bundles", "catalogs/v4.20"} {
-		s := real(t, dir)
+		s := loadCorpus(t, dir)
 		in := world(s)
 		in.Serves = func(schema.GroupVersionKind) bool { return true }
 		steps := 0
@@ -90,13 +90,13 @@ func TestEveryChannelOfTheCorpusIsWalkedToItsHead(t *testing.T) {
 				head, err := s.Packages[name].Channels[channel].Head()
 				require.NoError(t, err)
 				for entry := range s.Packages[name].Channels[channel].Entries {
-					subject := of(s, name, channel)
+					subject := subjectOf(s, name, channel)
 					for at := entry; at != head.Name; steps++ {
 						require.Less(t, steps, 100_000)
 						subject.Installed = csvNamed(at)
 						require.NoError(t, subject.Installed.Spec.Version.UnmarshalJSON([]byte(`"`+s.Packages[name].Bundles[at].Version+`"`)))
 						got := in.resolve(Namespace{Subjects: []Subject{subject}})
-						require.NotEmpty(t, got.Sets, "%s %s: no way from %s", name, channel, at)
+						require.NotEmpty(t, got.Sets, "%s %s: no upgrade from %s", name, channel, at)
 						require.Equal(t, at, got.Sets[0][0].Replaces)
 						at = got.Sets[0][0].Bundle
 					}

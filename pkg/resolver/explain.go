@@ -10,23 +10,23 @@ import (
 	"github.com/remit-olm/remit/pkg/resolver/sat"
 )
 
-// maxNamed bounds the versions that a message names in a row.
+// maxNamed bounds the versions that a message lists.
 const maxNamed = 3
 
-// explain says of a Subscription what clashes, in the contract's words, and then in one sentence what that is
-// and what would solve it.
+// explain describes the clash to a Subscription: first in the contract's words, then as one sentence with the cause
+// and a fix.
 func (d *decision) explain(p *problem, c clash, r *root) *Problem {
 	reason, sentence := d.advice(p, c.core, r, c.involved)
 	return &Problem{Reason: reason, Message: fmt.Sprintf("constraints not satisfiable: %s. %s", c.text, sentence)}
 }
 
-// clash is what the explanations for all of its Subscriptions share.
+// clash is the part of an explanation that all of its Subscriptions share.
 type clash struct {
 	core     []sat.Applied
 	involved map[sat.ID]bool
-	// text is what clashes, in the contract's words.
+	// text describes the clash in the contract's words.
 	text string
-	// cost is that of an explanation.
+	// cost is the cost of one explanation.
 	cost int
 }
 
@@ -50,7 +50,7 @@ func (p *problem) clashOf(core []sat.Applied) clash {
 	return c
 }
 
-// involved are the versions that the constraints of a clash, other than uniqueness, speak of.
+// involved returns the versions that the constraints of a clash mention, except uniqueness constraints.
 func involved(core []sat.Applied) map[sat.ID]bool {
 	out := map[sat.ID]bool{}
 	for _, a := range core {
@@ -64,7 +64,7 @@ func involved(core []sat.Applied) map[sat.ID]bool {
 	return out
 }
 
-// words are the contract's (1.3).
+// words describes a constraint in the contract's words (1.3).
 func (p *problem) words(c sat.Constraint, involved map[sat.ID]bool) string {
 	n := c.Note.(*note)
 	switch {
@@ -73,11 +73,11 @@ func (p *problem) words(c sat.Constraint, involved map[sat.ID]bool) string {
 	case n.root != nil && len(c.IDs) == 1:
 		return fmt.Sprintf("subscription %s requires %s", n.root.name(), c.IDs[0])
 	case n.root != nil:
-		return fmt.Sprintf("subscription %s requires at least one of %s", n.root.name(), some(texts(c.IDs)))
+		return fmt.Sprintf("subscription %s requires at least one of %s", n.root.name(), abbreviate(texts(c.IDs)))
 	case n.need != nil:
 		return fmt.Sprintf("bundle %s requires an operator %s", n.op.name, n.need.what.text)
 	case n.bad != nil:
-		return fmt.Sprintf("bundle %s asks for what cannot be read: %s", n.op.name, n.bad)
+		return fmt.Sprintf("bundle %s has an invalid dependency: %s", n.op.name, n.bad)
 	case n.other != nil:
 		return fmt.Sprintf("clusterserviceversion %s exists and is not referenced by a subscription", n.other.name)
 	}
@@ -88,7 +88,7 @@ func (p *problem) words(c sat.Constraint, involved map[sat.ID]bool) string {
 	return fmt.Sprintf("%s originate from package %s", join(rivals), n.pkg)
 }
 
-// rivals are the versions of a uniqueness constraint that a clash is about.
+// rivals returns the clashing versions of a uniqueness constraint.
 func (p *problem) rivals(n *note, involved map[sat.ID]bool) []string {
 	var out []string
 	seen := map[string]bool{}
@@ -98,18 +98,19 @@ func (p *problem) rivals(n *note, involved map[sat.ID]bool) []string {
 			out = append(out, name)
 		}
 	}
-	if n.pkg != "" && len(out) < 2 { // one version by two channels or catalogs
+	if n.pkg != "" && len(out) < 2 { // the same version in two channels or catalogs
 		return texts(slices.DeleteFunc(slices.Clone(n.ids), func(id sat.ID) bool { return !involved[id] }))
 	}
 	return out
 }
 
-// advice is the sentence for people. Where a catalog that has no content could help, that is the reason.
+// advice returns a sentence for users and its reason. The reason is ErrorPreventedResolution if an unavailable
+// catalog could help.
 func (d *decision) advice(p *problem, core []sat.Applied, r *root, involved map[sat.ID]bool) (reason, sentence string) {
 	for _, a := range core {
 		n := a.Constraint.Note.(*note)
 		if n.need != nil && len(a.Constraint.IDs) == 0 {
-			return d.nobodyOffers(n, r)
+			return d.adviseMissing(n, r)
 		}
 	}
 	var unique *note
@@ -122,31 +123,31 @@ func (d *decision) advice(p *problem, core []sat.Applied, r *root, involved map[
 	others := otherNames(core, r)
 	switch {
 	case unique == nil:
-		return ConstraintsNotSatisfiable, fmt.Sprintf("None of the versions that subscription %s may have can be installed: choose "+
+		return ConstraintsNotSatisfiable, fmt.Sprintf("None of the versions available to subscription %s can be installed: choose "+
 			"another channel, or ask the author of the package", r.name())
 	case unique.pkg != "" && len(others) == 0:
-		return ConstraintsNotSatisfiable, fmt.Sprintf("Subscription %s leads to two versions of package %s, of which a namespace has one: "+
-			"choose another channel, or another namespace for what needs the other version", r.name(), unique.pkg)
+		return ConstraintsNotSatisfiable, fmt.Sprintf("Subscription %s requires two versions of package %s, but a namespace can have only one: "+
+			"choose another channel, or use another namespace for the operator that needs the other version", r.name(), unique.pkg)
 	case unique.pkg != "":
-		return ConstraintsNotSatisfiable, fmt.Sprintf("%s lead to different versions of package %s, of which a namespace has one: let them "+
+		return ConstraintsNotSatisfiable, fmt.Sprintf("%s require different versions of package %s, but a namespace can have only one: make them "+
 			"agree on a version, or move one of them to another namespace", subject(r.name(), others), unique.pkg)
 	}
 	owners := p.rivals(unique, involved)
-	return ConstraintsNotSatisfiable, fmt.Sprintf("%s would each own %s, which only one operator of a namespace may: delete %s, or what brought the "+
-		"other, or use another namespace", join(owners), unique.api, "subscription "+r.name())
+	return ConstraintsNotSatisfiable, fmt.Sprintf("%s would each own %s, but only one operator in a namespace can own it: delete %s, or the one that "+
+		"brought the other, or use another namespace", join(owners), unique.api, "subscription "+r.name())
 }
 
-// nobodyOffers words a need for which there is no candidate.
-func (d *decision) nobodyOffers(n *note, r *root) (reason, sentence string) {
+// adviseMissing describes a need that has no candidates.
+func (d *decision) adviseMissing(n *note, r *root) (reason, sentence string) {
 	author := ""
 	if n.need.what.message != "" {
 		author = fmt.Sprintf(" (%s)", n.need.what.message)
 	}
-	text := fmt.Sprintf("No catalog that namespace %s may use offers what bundle %s requires%s", d.in.Namespace, n.op.name, author)
-	if len(d.sick) > 0 {
-		return ErrorPreventedResolution, fmt.Sprintf("%s now: the content of catalogsource %s is not available, and it may be there", text, some(keys(d.sick)))
+	text := fmt.Sprintf("No catalog visible to namespace %s provides what bundle %s requires%s", d.in.Namespace, n.op.name, author)
+	if len(d.unavailable) > 0 {
+		return ErrorPreventedResolution, fmt.Sprintf("%s: the content of catalogsource %s is not available, and may include it", text, abbreviate(keys(d.unavailable)))
 	}
-	return ConstraintsNotSatisfiable, fmt.Sprintf("%s: add a catalog that does, or delete subscription %s", text, r.name())
+	return ConstraintsNotSatisfiable, fmt.Sprintf("%s: add a catalog that provides it, or delete subscription %s", text, r.name())
 }
 
 func otherNames(core []sat.Applied, r *root) []string {
@@ -179,18 +180,18 @@ func keys(all []types.NamespacedName) []string {
 	return out
 }
 
-// some names the first few and counts the rest.
-func some(list []string) string {
+// abbreviate lists the first few items and counts the rest.
+func abbreviate(list []string) string {
 	if len(list) <= maxNamed {
 		return strings.Join(list, ", ")
 	}
 	return fmt.Sprintf("%s and %d more", strings.Join(list[:maxNamed], ", "), len(list)-maxNamed)
 }
 
-// join is a list as a person would write it.
+// join formats a list as prose.
 func join(list []string) string {
 	if len(list) > maxNamed+1 {
-		return some(list)
+		return abbreviate(list)
 	}
 	if len(list) < 2 {
 		return strings.Join(list, "")

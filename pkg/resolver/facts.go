@@ -15,7 +15,7 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/names"
 )
 
-// Types of properties that operator-registry has no constants for (contract 1.3).
+// Property types for which operator-registry has no constants (contract 1.3).
 const (
 	typeDeprecated    = "olm.deprecated"
 	typeLabel         = "olm.label"
@@ -27,13 +27,14 @@ type api struct{ Group, Version, Kind string }
 
 func (a api) String() string { return fmt.Sprintf("%s (%s/%s)", a.Kind, a.Group, a.Version) }
 
-// facts are what an operator offers and asks for: a bundle of a catalog, or an installed version.
+// facts describes what an operator provides and requires. It is read from a bundle of a catalog or from an installed
+// version.
 type facts struct {
 	name    string
 	pkg     string
 	version *semver.Version
 	apis    []api
-	// deprecated says that the bundle may not be installed anew (olm.deprecated).
+	// deprecated means that the bundle cannot be newly installed (olm.deprecated).
 	deprecated bool
 	properties []catalog.Property
 
@@ -41,8 +42,8 @@ type facts struct {
 	read     bool
 	needs    []requirement
 	needsErr error
-	// cost is that of reading the needs, which who finds them read pays, too: what a resolution costs does not
-	// depend on who came before.
+	// cost is the cost of reading the needs. Cache hits spend it as well, so that the cost of a resolution does not
+	// depend on earlier ones.
 	cost int
 
 	noteOnce sync.Once
@@ -62,7 +63,7 @@ func (f *facts) setVersion(text string) {
 	}
 }
 
-// readProperties takes what the index is made of. Values that cannot be read offer nothing.
+// readProperties extracts what the index contains. Values that cannot be parsed are ignored.
 func (f *facts) readProperties() {
 	var owned apiSet
 	for _, p := range f.properties {
@@ -82,7 +83,7 @@ func (f *facts) readProperties() {
 	f.apis = owned.all
 }
 
-// count is how many properties of a type there are.
+// count returns the number of properties of a type.
 func (f *facts) count(t string) int {
 	n := 0
 	for i := range f.properties {
@@ -93,13 +94,13 @@ func (f *facts) count(t string) int {
 	return n
 }
 
-// apiSet are kinds in order, each once. The zero value is empty; few are searched, and take no map.
+// apiSet is an ordered set of kinds. The zero value is empty. Small sets are searched linearly and use no map.
 type apiSet struct {
 	all  []api
 	many map[api]bool
 }
 
-// maxSearched is how many kinds are searched.
+// maxSearched is the largest set that is searched linearly.
 const maxSearched = 8
 
 func (s *apiSet) add(a api) {
@@ -121,12 +122,12 @@ func (s *apiSet) add(a api) {
 	}
 }
 
-// maxKept bounds the requirements that are kept of one operator. A hostile author's are read again each time, at the
-// cost of who resolves, and take no memory.
+// maxKept bounds the requirements that are cached for one operator. More than that, from a hostile author, are parsed
+// again in each resolution, at its cost, and use no memory.
 const maxKept = 100
 
-// requirements are what the operator needs of others. The error says which of its properties cannot be read, or is the
-// meter's.
+// requirements returns what the operator requires of others. The error reports the property that cannot be parsed, or
+// is the meter's.
 func (f *facts) requirements(m *meter) ([]requirement, error) {
 	f.mu.Lock()
 	read, needs, err, cost := f.read, f.needs, f.needsErr, f.cost
@@ -153,13 +154,13 @@ func (f *facts) requirements(m *meter) ([]requirement, error) {
 	return needs, err
 }
 
-// note is how a ClusterServiceVersion notes the properties.
+// note returns the properties in the form that a ClusterServiceVersion records.
 func (f *facts) note() string {
 	f.noteOnce.Do(func() { f.noteText = catalog.PropertiesText(f.properties) })
 	return f.noteText
 }
 
-// notedFacts are those of an installed version as its own annotation says them; nil where it does not.
+// notedFacts returns the facts recorded in an installed version's annotation, or nil if it records none.
 func notedFacts(csv *operatorsv1alpha1.ClusterServiceVersion, pkg string) *facts {
 	var stated struct {
 		Properties []catalog.Property `json:"properties"`
@@ -173,13 +174,13 @@ func notedFacts(csv *operatorsv1alpha1.ClusterServiceVersion, pkg string) *facts
 	return f
 }
 
-// costOfReading is that of installedFacts.
+// costOfReading returns the cost of installedFacts.
 func costOfReading(csv *operatorsv1alpha1.ClusterServiceVersion) int {
 	return len(csv.Annotations[names.AnnotationProperties]) * costOfByte / 10
 }
 
-// installedFacts are those of an installed version: as its own annotation says them, else as far as they follow
-// from its ClusterServiceVersion.
+// installedFacts returns the facts of an installed version: those recorded in its annotation, or else those that can
+// be derived from its ClusterServiceVersion.
 func installedFacts(csv *operatorsv1alpha1.ClusterServiceVersion, pkg string) *facts {
 	if f := notedFacts(csv, pkg); f != nil {
 		return f

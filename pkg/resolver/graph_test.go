@@ -15,9 +15,9 @@ import (
 	"github.com/remit-olm/remit/pkg/catalog"
 )
 
-// graph reads a catalog, a bundle a line: "a.v2.0.0 stable,beta replaces=a.v1.0.0 skips=a.v0.1.0 range=<2.0.0
-// owns=Kind needs=b:>=1.0.0 api=Kind constraint={...} label=x wants=x deprecated". The first channel that a
-// package's first bundle names is its default.
+// graph parses a catalog with one bundle per line: "a.v2.0.0 stable,beta replaces=a.v1.0.0 skips=a.v0.1.0 range=<2.0.0
+// owns=Kind needs=b:>=1.0.0 api=Kind constraint={...} label=x wants=x deprecated". The default channel of a package is
+// the first channel of its first bundle.
 func graph(key string, lines ...string) *catalog.Snapshot {
 	namespace, name, _ := strings.Cut(key, "/")
 	s := &catalog.Snapshot{
@@ -80,11 +80,11 @@ func propertyOf(key, value string) catalog.Property {
 	case "deprecated":
 		return catalog.Property{Type: "olm.deprecated", Value: json.RawMessage(`{}`)}
 	}
-	panic("no such word: " + key)
+	panic("unknown keyword: " + key)
 }
 
-// world is namespace "ns" with the catalogs, where "global" is the global namespace. A catalog whose
-// Packages are nil is one without content.
+// world returns the Input of namespace "ns" with the catalogs; "global" is the global namespace. A catalog whose
+// Packages are nil has no content.
 func world(catalogs ...*catalog.Snapshot) Input {
 	store := &catalog.Store{}
 	in := Input{Namespace: "ns", GlobalCatalogNamespace: "global", Catalogs: store, Indexes: &Indexes{}}
@@ -97,8 +97,9 @@ func world(catalogs ...*catalog.Snapshot) Input {
 	return in
 }
 
-// asks reads "<name> <catalog namespace>/<catalog>/<package>/<channel>/<startingCSV> installed=x keep planned=x optional".
-func asks(text string) Subject {
+// parseSubject parses "<name> <catalog namespace>/<catalog>/<package>/<channel>/<startingCSV> installed=x keep planned=x
+// optional".
+func parseSubject(text string) Subject {
 	words := strings.Fields(text)
 	f := strings.Split(words[1], "/")
 	for len(f) < 5 {
@@ -126,7 +127,7 @@ func asks(text string) Subject {
 	return s
 }
 
-// csvNamed has the version that its name says.
+// csvNamed returns a CSV with the version that its name contains.
 func csvNamed(name string, properties ...catalog.Property) *operatorsv1alpha1.ClusterServiceVersion {
 	csv := &operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}}
 	_, version, _ := strings.Cut(name, ".v")
@@ -138,9 +139,9 @@ func csvNamed(name string, properties ...catalog.Property) *operatorsv1alpha1.Cl
 	return csv
 }
 
-// shown is an answer as text: a set a line, "sub:bundle" or "+bundle" for what is only needed, with "<old" for
-// what it replaces; then who has a problem.
-func shown(a Answer) []string {
+// format renders an answer as text: one line per set, with "sub:bundle", or "+bundle" for a dependency without a
+// Subscription, and "<old" for the version that it replaces; then "!sub" for each problem.
+func format(a Answer) []string {
 	var out []string
 	for _, set := range a.Sets {
 		var words []string
@@ -166,7 +167,7 @@ func shown(a Answer) []string {
 
 func subjects(texts ...string) (ns Namespace) {
 	for _, text := range texts {
-		ns.Subjects = append(ns.Subjects, asks(text))
+		ns.Subjects = append(ns.Subjects, parseSubject(text))
 	}
 	return ns
 }
@@ -192,41 +193,41 @@ func TestResolve(t *testing.T) {
 	}{
 		{"the head", []string{"s ns/cat/a/stable"}, []string{"s:a.v3.0.0"}},
 		{"the head of the default channel", []string{"s ns/cat/a/"}, []string{"s:a.v3.0.0"}},
-		{"what it starts with", []string{"s ns/cat/a/stable/a.v1.0.0"}, []string{"s:a.v1.0.0"}},
-		{"then one step at a time", []string{"s ns/cat/a/stable/a.v1.0.0 installed=a.v1.0.0"}, []string{"s:a.v2.0.0<a.v1.0.0"}},
-		{"until there is no more", []string{"s ns/cat/a/stable installed=a.v3.0.0"}, nil},
-		{"nothing while what is there is not well", []string{"s ns/cat/a/stable installed=a.v1.0.0 keep"}, nil},
-		{"nothing while a plan is carried out", []string{"s ns/cat/a/stable installed=a.v1.0.0 planned=a.v2.0.0"}, nil},
-		{"a version that is not in the channel stays", []string{"s ns/cat/a/stable installed=a.v0.9.0"}, nil},
-		{"past what is skipped", []string{"s ns/cat/g/stable installed=g.v1.0.0"}, []string{"s:g.v3.0.0<g.v1.0.0"}},
-		{"from what is skipped", []string{"s ns/cat/g/stable installed=g.v2.0.0"}, []string{"s:g.v3.0.0<g.v2.0.0"}},
-		{"by a range of versions", []string{"s ns/cat/h/stable installed=h.v2.0.0"}, []string{"s:h.v3.0.0<h.v2.0.0"}},
-		{"never back by a range", []string{"s ns/cat/h/stable installed=h.v3.1.0"}, nil},
-		{"what others need comes with it", []string{"s ns/cat/b/stable"}, []string{"s:b.v2.0.0 +c.v2.0.0"}},
-		{"by the Subscription that was made for it", []string{"s ns/cat/b/stable", "o ns/cat/c/stable/c.v2.0.0 optional"}, []string{"s:b.v2.0.0 o:c.v2.0.0"}},
-		{"which nobody needs any more", []string{"s ns/cat/a/stable", "o ns/cat/c/stable/c.v2.0.0 optional"}, []string{"s:a.v3.0.0"}},
-		{"or by a person's", []string{"s ns/cat/b/stable", "p ns/cat/c/stable"}, []string{"p:c.v2.0.0 s:b.v2.0.0"}},
-		{"what is installed serves a need", []string{"s ns/cat/b/stable", "p ns/cat/c/stable installed=c.v2.0.0"}, []string{"s:b.v2.0.0"}},
-		{"or is upgraded for it", []string{"p ns/cat/c/stable installed=c.v1.0.0", "s ns/cat/b/stable installed=b.v1.0.0"}, []string{"p:c.v2.0.0<c.v1.0.0 s:b.v2.0.0<b.v1.0.0"}},
-		{"an older version where the newest cannot be had", []string{"p ns/cat/c/stable installed=c.v1.0.0 keep", "s ns/cat/b/stable"}, []string{"s:b.v1.0.0"}},
-		{"an upgrade that lacks something is not made", []string{"s ns/cat/f/stable installed=f.v1.0.0"}, nil},
-		{"nor is a new install of it", []string{"s ns/cat/f/stable"}, []string{"s:f.v1.0.0"}},
-		{"what nobody offers", []string{"s ns/cat/e/stable"}, []string{"!s"}},
-		{"which concerns nobody else", []string{"a ns/cat/a/stable", "s ns/cat/e/stable", "z ns/cat/c/stable"}, []string{"a:a.v3.0.0", "z:c.v2.0.0", "!s"}},
+		{"startingCSV", []string{"s ns/cat/a/stable/a.v1.0.0"}, []string{"s:a.v1.0.0"}},
+		{"then upgrades one step at a time", []string{"s ns/cat/a/stable/a.v1.0.0 installed=a.v1.0.0"}, []string{"s:a.v2.0.0<a.v1.0.0"}},
+		{"until the head is installed", []string{"s ns/cat/a/stable installed=a.v3.0.0"}, nil},
+		{"no upgrade while the installed version must be kept", []string{"s ns/cat/a/stable installed=a.v1.0.0 keep"}, nil},
+		{"no upgrade while a plan is in progress", []string{"s ns/cat/a/stable installed=a.v1.0.0 planned=a.v2.0.0"}, nil},
+		{"keeps a version that is not in the channel", []string{"s ns/cat/a/stable installed=a.v0.9.0"}, nil},
+		{"upgrades past a skipped version", []string{"s ns/cat/g/stable installed=g.v1.0.0"}, []string{"s:g.v3.0.0<g.v1.0.0"}},
+		{"upgrades from a skipped version", []string{"s ns/cat/g/stable installed=g.v2.0.0"}, []string{"s:g.v3.0.0<g.v2.0.0"}},
+		{"upgrades by skipRange", []string{"s ns/cat/h/stable installed=h.v2.0.0"}, []string{"s:h.v3.0.0<h.v2.0.0"}},
+		{"never downgrades by skipRange", []string{"s ns/cat/h/stable installed=h.v3.1.0"}, nil},
+		{"installs a dependency", []string{"s ns/cat/b/stable"}, []string{"s:b.v2.0.0 +c.v2.0.0"}},
+		{"with the Subscription created for the dependency", []string{"s ns/cat/b/stable", "o ns/cat/c/stable/c.v2.0.0 optional"}, []string{"s:b.v2.0.0 o:c.v2.0.0"}},
+		{"ignores a dependency that is no longer needed", []string{"s ns/cat/a/stable", "o ns/cat/c/stable/c.v2.0.0 optional"}, []string{"s:a.v3.0.0"}},
+		{"with a user's Subscription to the dependency", []string{"s ns/cat/b/stable", "p ns/cat/c/stable"}, []string{"p:c.v2.0.0 s:b.v2.0.0"}},
+		{"uses an installed dependency", []string{"s ns/cat/b/stable", "p ns/cat/c/stable installed=c.v2.0.0"}, []string{"s:b.v2.0.0"}},
+		{"upgrades an installed dependency", []string{"p ns/cat/c/stable installed=c.v1.0.0", "s ns/cat/b/stable installed=b.v1.0.0"}, []string{"p:c.v2.0.0<c.v1.0.0 s:b.v2.0.0<b.v1.0.0"}},
+		{"chooses an older version if the newest cannot be installed", []string{"p ns/cat/c/stable installed=c.v1.0.0 keep", "s ns/cat/b/stable"}, []string{"s:b.v1.0.0"}},
+		{"no upgrade with unmet requirements", []string{"s ns/cat/f/stable installed=f.v1.0.0"}, nil},
+		{"no new install with unmet requirements", []string{"s ns/cat/f/stable"}, []string{"s:f.v1.0.0"}},
+		{"a requirement that no catalog provides", []string{"s ns/cat/e/stable"}, []string{"!s"}},
+		{"does not affect other Subscriptions", []string{"a ns/cat/a/stable", "s ns/cat/e/stable", "z ns/cat/c/stable"}, []string{"a:a.v3.0.0", "z:c.v2.0.0", "!s"}},
 		{"two owners of one kind", []string{"a ns/cat/a/stable", "c ns/cat/c/stable/c.v2.0.0", "j ns/cat/j/stable"}, []string{"a:a.v3.0.0", "!c", "!j"}},
-		{"of which one is there", []string{"c ns/cat/c/stable installed=c.v2.0.0", "j ns/cat/j/stable"}, []string{"!j"}},
-		{"both are there", []string{"c ns/cat/c/stable installed=c.v2.0.0", "d ns/cat/d/stable", "j ns/cat/j/stable installed=j.v1.0.0"}, []string{"d:d.v1.0.0"}},
-		{"an older version that owns nothing", []string{"c ns/cat/c/stable", "j ns/cat/j/stable installed=j.v1.0.0"}, []string{"c:c.v1.0.0"}},
-		{"the needs of each other", []string{"k ns/cat/k/stable"}, []string{"k:k.v1.0.0 +l.v1.0.0"}},
-		{"a kind that it owns itself", []string{"m ns/cat/m/stable"}, []string{"m:m.v2.0.0"}},
-		{"and in an upgrade", []string{"m ns/cat/m/stable installed=m.v1.0.0"}, []string{"m:m.v2.0.0<m.v1.0.0"}},
-		{"what may not be installed anew", []string{"i ns/cat/i/stable"}, []string{"!i"}},
-		{"nor by an upgrade", []string{"i ns/cat/i/stable installed=i.v1.0.0"}, nil},
-		{"a package that is not there", []string{"s ns/cat/z/stable installed=z.v1.0.0"}, []string{"!s"}},
+		{"two owners of one kind, one installed", []string{"c ns/cat/c/stable installed=c.v2.0.0", "j ns/cat/j/stable"}, []string{"!j"}},
+		{"two owners of one kind, both installed", []string{"c ns/cat/c/stable installed=c.v2.0.0", "d ns/cat/d/stable", "j ns/cat/j/stable installed=j.v1.0.0"}, []string{"d:d.v1.0.0"}},
+		{"chooses an older version that does not own the kind", []string{"c ns/cat/c/stable", "j ns/cat/j/stable installed=j.v1.0.0"}, []string{"c:c.v1.0.0"}},
+		{"mutual dependencies", []string{"k ns/cat/k/stable"}, []string{"k:k.v1.0.0 +l.v1.0.0"}},
+		{"requires a kind that it owns", []string{"m ns/cat/m/stable"}, []string{"m:m.v2.0.0"}},
+		{"requires a kind that it owns, in an upgrade", []string{"m ns/cat/m/stable installed=m.v1.0.0"}, []string{"m:m.v2.0.0<m.v1.0.0"}},
+		{"deprecated versions are not installed", []string{"i ns/cat/i/stable"}, []string{"!i"}},
+		{"deprecated versions are not upgraded to", []string{"i ns/cat/i/stable installed=i.v1.0.0"}, nil},
+		{"an unknown package", []string{"s ns/cat/z/stable installed=z.v1.0.0"}, []string{"!s"}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			got := world(graph("ns/cat", upgrades...)).resolve(subjects(row.subjects...))
-			require.Equal(t, row.want, shown(got), "%v", got.Problems)
+			require.Equal(t, row.want, format(got), "%v", got.Problems)
 		})
 	}
 }
@@ -243,12 +244,12 @@ func TestCatalogsInOrderOfPreference(t *testing.T) {
 		in   Input
 		want string
 	}{
-		{"the one of the operator itself", world(graph("ns/asking", "op.v1.0.0 stable api=K", "dep.v1.0.0 stable owns=K"), serving("ns/a", 9)), "ns/asking"},
-		{"the one of highest priority", world(asking, serving("ns/a", 1), serving("global/b", 2)), "global/b"},
-		{"the one of the namespace", world(asking, serving("global/a", 1), serving("ns/b", 1)), "ns/b"},
+		{"the operator's own catalog", world(graph("ns/asking", "op.v1.0.0 stable api=K", "dep.v1.0.0 stable owns=K"), serving("ns/a", 9)), "ns/asking"},
+		{"the catalog with the highest priority", world(asking, serving("ns/a", 1), serving("global/b", 2)), "global/b"},
+		{"the catalog in the namespace", world(asking, serving("global/a", 1), serving("ns/b", 1)), "ns/b"},
 		{"the first by name", world(asking, serving("ns/b", 1), serving("ns/a", 1)), "ns/a"},
-		{"one that has content", world(asking, &catalog.Snapshot{Key: types.NamespacedName{Namespace: "ns", Name: "sick"}}, serving("ns/b", 1)), "ns/b"},
-		{"none of another namespace", world(asking, serving("foreign/a", 5), serving("ns/b", 1)), "ns/b"},
+		{"a catalog with content", world(asking, &catalog.Snapshot{Key: types.NamespacedName{Namespace: "ns", Name: "sick"}}, serving("ns/b", 1)), "ns/b"},
+		{"no catalog of another namespace", world(asking, serving("foreign/a", 5), serving("ns/b", 1)), "ns/b"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			got := row.in.resolve(subjects("s ns/asking/op/stable"))
@@ -260,13 +261,13 @@ func TestCatalogsInOrderOfPreference(t *testing.T) {
 	}
 	excluded := world(graph("ns/asking", "op.v1.0.0 stable api=K"), serving("global/a", 1))
 	excluded.ExcludeGlobal = true
-	require.Equal(t, []string{"!s"}, shown(excluded.resolve(subjects("s ns/asking/op/stable"))))
+	require.Equal(t, []string{"!s"}, format(excluded.resolve(subjects("s ns/asking/op/stable"))))
 }
 
 func TestChannelsInOrderOfPreference(t *testing.T) {
 	in := world(graph("ns/cat", "op.v1.0.0 stable api=K", "dep.v2.0.0 stable,alpha owns=K", "dep.v3.0.0 alpha replaces=dep.v2.0.0 owns=K"))
 	got := in.resolve(subjects("s ns/cat/op/stable"))
-	require.Equal(t, []string{"s:op.v1.0.0 +dep.v2.0.0"}, shown(got))
+	require.Equal(t, []string{"s:op.v1.0.0 +dep.v2.0.0"}, format(got))
 	require.Equal(t, "stable", got.Sets[0][1].Channel)
 }
 
@@ -277,20 +278,20 @@ func TestConstraints(t *testing.T) {
 	for _, row := range []struct{ name, constraint, want string }{
 		{"a package", `{"package":{"packageName":"b","versionRange":"<2.0.0"}}`, "+b.v1.0.0"},
 		{"a kind", `{"gvk":{"group":"x","version":"v1","kind":"K"}}`, "+b.v1.0.0"},
-		{"all of one operator", `{"all":{"constraints":[{"gvk":{"group":"x","version":"v1","kind":"K"}},{"package":{"packageName":"c","versionRange":">=0.0.1"}}]}}`, "+c.v1.0.0"},
-		{"all of two packages", `{"all":{"constraints":[{"package":{"packageName":"b","versionRange":">=2.0.0"}},{"package":{"packageName":"c","versionRange":">=0.0.1"}}]}}`, "+b.v2.0.0 +c.v1.0.0"},
+		{"all, for one operator", `{"all":{"constraints":[{"gvk":{"group":"x","version":"v1","kind":"K"}},{"package":{"packageName":"c","versionRange":">=0.0.1"}}]}}`, "+c.v1.0.0"},
+		{"all, for two packages", `{"all":{"constraints":[{"package":{"packageName":"b","versionRange":">=2.0.0"}},{"package":{"packageName":"c","versionRange":">=0.0.1"}}]}}`, "+b.v2.0.0 +c.v1.0.0"},
 		{"any", `{"any":{"constraints":[{"package":{"packageName":"z","versionRange":">=2.0.0"}},{"package":{"packageName":"c","versionRange":">=0.0.1"}}]}}`, "+c.v1.0.0"},
-		{"all but", `{"all":{"constraints":[{"gvk":{"group":"x","version":"v1","kind":"K"}},{"not":{"constraints":[{"package":{"packageName":"b","versionRange":">=0.0.1"}}]}}]}}`, "+c.v1.0.0"},
-		{"a rule", `{"cel":{"rule":"properties.exists(p,p.type=='olm.label'&&p.value.label=='x')"}}`, "+b.v2.0.0"},
-		{"a rule over versions", `{"cel":{"rule":"properties.exists(p,p.type=='olm.label')&&semver_compare('1.0.0','2.0.0')<0"}}`, "+b.v2.0.0"},
-		{"a rule that fails", `{"cel":{"rule":"properties.all(p,p.value.nothing==1)"}}`, ""},
-		{"a rule that is none", `{"cel":{"rule":"1+1"}}`, ""},
-		{"a rule without end", `{"cel":{"rule":"` + strings.Repeat("properties.all(a,", 12) + "true" + strings.Repeat(")", 12) + `"}}`, "+b.v2.0.0"},
-		{"nothing", `{}`, ""},
-		{"two at once", `{"gvk":{"group":"x","version":"v1","kind":"K"},"cel":{"rule":"true"}}`, ""},
+		{"all with not", `{"all":{"constraints":[{"gvk":{"group":"x","version":"v1","kind":"K"}},{"not":{"constraints":[{"package":{"packageName":"b","versionRange":">=0.0.1"}}]}}]}}`, "+c.v1.0.0"},
+		{"a CEL rule", `{"cel":{"rule":"properties.exists(p,p.type=='olm.label'&&p.value.label=='x')"}}`, "+b.v2.0.0"},
+		{"a CEL rule that compares versions", `{"cel":{"rule":"properties.exists(p,p.type=='olm.label')&&semver_compare('1.0.0','2.0.0')<0"}}`, "+b.v2.0.0"},
+		{"a CEL rule that fails to evaluate", `{"cel":{"rule":"properties.all(p,p.value.nothing==1)"}}`, ""},
+		{"a CEL rule that is not boolean", `{"cel":{"rule":"1+1"}}`, ""},
+		{"a CEL rule that exceeds the cost limit", `{"cel":{"rule":"` + strings.Repeat("properties.all(a,", 12) + "true" + strings.Repeat(")", 12) + `"}}`, "+b.v2.0.0"},
+		{"no constraint", `{}`, ""},
+		{"two constraints in one", `{"gvk":{"group":"x","version":"v1","kind":"K"},"cel":{"rule":"true"}}`, ""},
 		{"an empty all", `{"all":{"constraints":[]}}`, ""},
-		{"what is unknown", `{"moon":"full"}`, ""},
-		{"nested without end", strings.Repeat(`{"not":{"constraints":[`, 30) + `{"cel":{"rule":"true"}}` + strings.Repeat(`]}}`, 30), ""},
+		{"an unknown constraint", `{"moon":"full"}`, ""},
+		{"nested too deeply", strings.Repeat(`{"not":{"constraints":[`, 30) + `{"cel":{"rule":"true"}}` + strings.Repeat(`]}}`, 30), ""},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			got := world(graph("ns/cat", append(others, "a.v1.0.0 stable constraint="+row.constraint)...)).resolve(subjects("s ns/cat/a/stable"))
@@ -298,14 +299,14 @@ func TestConstraints(t *testing.T) {
 			if row.want == "" {
 				want = []string{"!s"}
 			}
-			require.Equal(t, want, shown(got), "%v", got.Problems)
+			require.Equal(t, want, format(got), "%v", got.Problems)
 		})
 	}
 	got := world(graph("ns/cat", append(others, "a.v1.0.0 stable wants=x")...)).resolve(subjects("s ns/cat/a/stable"))
-	require.Equal(t, []string{"s:a.v1.0.0 +b.v2.0.0"}, shown(got))
+	require.Equal(t, []string{"s:a.v1.0.0 +b.v2.0.0"}, format(got))
 }
 
-func TestAProblemSaysWhatClashesAndWhatWouldSolveIt(t *testing.T) {
+func TestExplainsClashesAndSuggestsAFix(t *testing.T) {
 	sick := &catalog.Snapshot{Key: types.NamespacedName{Namespace: "global", Name: "sick"}}
 	lines := []string{
 		"a.v1.0.0 stable owns=K", "b.v1.0.0 stable owns=K", "c.v1.0.0 stable needs=d:>=1.0.0", "e.v1.0.0 stable", "e.v2.0.0 beta",
@@ -322,18 +323,18 @@ func TestAProblemSaysWhatClashesAndWhatWouldSolveIt(t *testing.T) {
 	}{
 		{"one kind, two owners", nil, []string{"s ns/cat/a/stable", "t ns/cat/b/stable"}, "s", ConstraintsNotSatisfiable,
 			"constraints not satisfiable: subscription s exists, subscription s requires cat/ns/stable/a.v1.0.0, subscription t exists, subscription t requires cat/ns/stable/b.v1.0.0, " +
-				"a.v1.0.0 and b.v1.0.0 provide K (x/v1). a.v1.0.0 and b.v1.0.0 would each own K (x/v1), which only one operator of a namespace may: delete subscription s, or what brought the other, or use another namespace"},
+				"a.v1.0.0 and b.v1.0.0 provide K (x/v1). a.v1.0.0 and b.v1.0.0 would each own K (x/v1), but only one operator in a namespace can own it: delete subscription s, or the one that brought the other, or use another namespace"},
 		{"a need", nil, []string{"s ns/cat/c/stable"}, "s", ConstraintsNotSatisfiable,
 			"constraints not satisfiable: subscription s exists, subscription s requires cat/ns/stable/c.v1.0.0, bundle c.v1.0.0 requires an operator with package: d and with version in range: >=1.0.0. " +
-				"No catalog that namespace ns may use offers what bundle c.v1.0.0 requires: add a catalog that does, or delete subscription s"},
-		{"a need that a sick catalog may serve", sick, []string{"s ns/cat/c/stable"}, "s", ErrorPreventedResolution,
-			"requires now: the content of catalogsource global/sick is not available, and it may be there"},
-		{"the author's word", nil, []string{"s ns/cat/f/stable"}, "s", ConstraintsNotSatisfiable, "offers what bundle f.v1.0.0 requires (the-author-says): add a catalog"},
+				"No catalog visible to namespace ns provides what bundle c.v1.0.0 requires: add a catalog that provides it, or delete subscription s"},
+		{"a need that an unavailable catalog may meet", sick, []string{"s ns/cat/c/stable"}, "s", ErrorPreventedResolution,
+			"requires: the content of catalogsource global/sick is not available, and may include it"},
+		{"the author's message", nil, []string{"s ns/cat/f/stable"}, "s", ConstraintsNotSatisfiable, "provides what bundle f.v1.0.0 requires (the-author-says): add a catalog that provides it"},
 		{"two versions of one package", nil, []string{"s ns/cat/x/stable", "t ns/cat/y/stable"}, "t", ConstraintsNotSatisfiable,
-			"e.v1.0.0 and e.v2.0.0 originate from package e. Subscriptions t and s lead to different versions of package e, of which a namespace has one: let them agree on a version, or move one of them to another namespace"},
+			"e.v1.0.0 and e.v2.0.0 originate from package e. Subscriptions t and s require different versions of package e, but a namespace can have only one: make them agree on a version, or move one of them to another namespace"},
 		{"only deprecated versions", nil, []string{"s ns/cat/z/stable"}, "s", ConstraintsNotSatisfiable, "constraints not satisfiable: bundle z.v1.0.0 is deprecated, subscription s exists"},
-		{"what cannot be read", nil, []string{"s ns/cat/m/stable"}, "s", ConstraintsNotSatisfiable, "bundle m.v1.0.0 asks for what cannot be read: property olm.constraint: it has 0 kinds"},
-		{"a sick catalog", sick, []string{"s global/sick/x/stable", "t ns/cat/a/stable"}, "s", ErrorPreventedResolution, "error using catalogsource global/sick: its content is not available"},
+		{"an invalid dependency", nil, []string{"s ns/cat/m/stable"}, "s", ConstraintsNotSatisfiable, "bundle m.v1.0.0 has an invalid dependency: property olm.constraint: it has 0 kinds"},
+		{"an unavailable catalog", sick, []string{"s global/sick/x/stable", "t ns/cat/a/stable"}, "s", ErrorPreventedResolution, "error using catalogsource global/sick: its content is not available"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			catalogs := []*catalog.Snapshot{graph("ns/cat", lines...)}
@@ -348,11 +349,11 @@ func TestAProblemSaysWhatClashesAndWhatWouldSolveIt(t *testing.T) {
 	}
 }
 
-func TestWhatNoSubscriptionHasBroughtStays(t *testing.T) {
+func TestKeepsCSVsWithoutASubscription(t *testing.T) {
 	in := world(graph("ns/cat", "a.v1.0.0 stable owns=K", "b.v1.0.0 stable", "c.v1.0.0 stable api=K"))
 	ns := subjects("s ns/cat/a/stable", "t ns/cat/b/stable", "u ns/cat/c/stable")
 	ns.Others = append(ns.Others, csvNamed("by-hand.v1.0.0", propertyOf("owns", "K")))
 	got := in.resolve(ns)
-	require.Equal(t, []string{"t:b.v1.0.0", "u:c.v1.0.0", "!s"}, shown(got))
+	require.Equal(t, []string{"t:b.v1.0.0", "u:c.v1.0.0", "!s"}, format(got))
 	require.Contains(t, got.Problems["s"].Message, "clusterserviceversion by-hand.v1.0.0 exists and is not referenced by a subscription")
 }

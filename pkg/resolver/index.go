@@ -14,34 +14,34 @@ import (
 	"github.com/remit-olm/remit/pkg/resolver/sat"
 )
 
-// Indexes keep, for each catalog, what is looked up in it, for as long as its content is the same. The zero
-// value is ready to use.
+// Indexes caches an index of each catalog for as long as the catalog's content is unchanged. The zero value is ready
+// to use.
 type Indexes struct {
-	mu sync.Mutex
-	of map[types.NamespacedName]*lazyIndex
-	// programs are the CEL rules of all catalogs.
+	mu        sync.Mutex
+	byCatalog map[types.NamespacedName]*lazyIndex
+	// programs caches the CEL rules of all catalogs.
 	programs programs
 }
 
-// lazyIndex is made by the first who needs it. Who else does waits for that, within the time that it has.
+// lazyIndex is built by the first caller that needs it. Other callers wait for that, within their time limit.
 type lazyIndex struct {
 	digest string
-	// turn is held by who makes it, or takes it.
+	// turn is a lock: a buffered channel, so that waiting for it can be canceled.
 	turn  chan struct{}
 	index *index
 }
 
-// get returns the index, which is nil where the meter has an error by then.
+// get returns the index, or nil if the meter has an error.
 func (l *lazyIndex) get(m *meter, s *catalog.Snapshot) *index {
 	select {
 	case l.turn <- struct{}{}:
 	case <-m.ctx.Done():
-		_ = m.look() // the meter keeps it
+		_ = m.checkContext() // recorded in the meter
 		return nil
 	}
 	defer func() { <-l.turn }()
-	m.blame(&operator{facts: &facts{}, catalog: s.Key})
-	defer m.blame(nil)
+	m.attribute(&operator{facts: &facts{}, catalog: s.Key})
+	defer m.attribute(nil)
 	if l.index == nil {
 		l.index = newIndex(m, s)
 	} else if m.Spend(l.index.cost) != nil {
@@ -50,51 +50,52 @@ func (l *lazyIndex) get(m *meter, s *catalog.Snapshot) *index {
 	return l.index
 }
 
-// get returns the index of a Snapshot, made at most once for a content; nil where the meter has an error by then.
+// get returns the index of a Snapshot, which is built at most once per content. It returns nil if the meter has an
+// error.
 func (x *Indexes) get(m *meter, s *catalog.Snapshot) *index {
 	x.mu.Lock()
-	if x.of == nil {
-		x.of = map[types.NamespacedName]*lazyIndex{}
+	if x.byCatalog == nil {
+		x.byCatalog = map[types.NamespacedName]*lazyIndex{}
 	}
-	lazy := x.of[s.Key]
+	lazy := x.byCatalog[s.Key]
 	if lazy == nil || lazy.digest != s.Digest || lazy.digest == "" {
 		lazy = &lazyIndex{digest: s.Digest, turn: make(chan struct{}, 1)}
-		x.of[s.Key] = lazy
+		x.byCatalog[s.Key] = lazy
 	}
 	x.mu.Unlock()
 	return lazy.get(m, s)
 }
 
-// drop lets go of the indexes of catalogs that are gone.
-func (x *Indexes) drop(catalogs Catalogs) {
+// prune removes the indexes of catalogs that no longer exist.
+func (x *Indexes) prune(catalogs Catalogs) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	for key := range x.of {
+	for key := range x.byCatalog {
 		if _, ok := catalogs.Get(key); !ok {
-			delete(x.of, key)
+			delete(x.byCatalog, key)
 		}
 	}
 }
 
-// index is a catalog's bundles by what they offer.
+// index contains a catalog's bundles by what they provide.
 type index struct {
 	key      types.NamespacedName
 	digest   string
 	packages map[string]*catalog.Package
 	names    []string
 	bundles  map[string]map[string]*facts
-	ordered  map[string][]*facts // bundles of a package by name: what a search costs is always the same
-	owners   map[api][]string    // packages with a bundle that owns it, sorted
-	// cost is that of making it, which who finds it made pays, too.
+	ordered  map[string][]*facts // bundles of a package sorted by name, so that a search always has the same cost
+	owners   map[api][]string    // sorted packages with a bundle that owns the kind
+	// cost is the cost of building the index. Callers that find it built spend it as well.
 	cost int
 
 	mu     sync.Mutex
 	chains map[[2]string]*chain
-	// sorted are the names of the channels of a package, operators those that were found: one for each entry at most.
+	// sorted contains the channel names of a package; operators has at most one operator per entry.
 	sorted    map[string][]string
 	operators map[place]*operator
 	hits      map[string]hits
-	held      int // answers, and versions in them
+	weight    int // weight of hits: see maxRemembered
 }
 
 // place is a bundle in a channel.
@@ -103,17 +104,17 @@ type place struct {
 	facts   *facts
 }
 
-// pay spends what a part of the index costs. That of a global catalog is free: it is made once for all namespaces, and its
-// authors speak for the whole cluster.
+// pay spends the cost of a part of the index. Indexes of global catalogs are free: they are built once for all
+// namespaces, and their authors act for the whole cluster.
 func (x *index) pay(m *meter, cost int) error {
 	if x.key.Namespace == m.global {
-		return m.look()
+		return m.checkContext()
 	}
 	x.cost += cost
 	return m.Spend(cost)
 }
 
-// costOfPackage is that of a package's channels, whenever they are looked at first.
+// costOfPackage returns the cost of a package's channels, which are read on first use.
 func costOfPackage(p *catalog.Package) int {
 	cost := costOfItem
 	for _, c := range p.Channels {
@@ -125,7 +126,7 @@ func costOfPackage(p *catalog.Package) int {
 	return cost
 }
 
-// costOfFacts is that of factsOf, and of the owners of its kinds.
+// costOfFacts returns the cost of factsOf and of indexing its kinds.
 func costOfFacts(b *catalog.Bundle) int {
 	cost := costOfItem + len(b.Properties)
 	for _, p := range b.Properties {
@@ -136,7 +137,7 @@ func costOfFacts(b *catalog.Bundle) int {
 	return cost
 }
 
-// newIndex returns nil where the meter has an error by then.
+// newIndex builds the index of a Snapshot. It returns nil if the meter has an error.
 func newIndex(m *meter, s *catalog.Snapshot) *index {
 	x := &index{
 		key: s.Key, digest: s.Digest, packages: s.Packages, names: s.PackageNames(),
@@ -170,19 +171,19 @@ func newIndex(m *meter, s *catalog.Snapshot) *index {
 	return x
 }
 
-// chain is a channel from its head down along replaces. Entries that are not on it are skipped by one that is,
-// and never installed.
+// chain lists a channel's entries from its head along replaces. Other entries are skipped by one of these, and are
+// never installed.
 type chain struct {
 	entries []catalog.Entry
-	// fresh are the versions that may be installed where there is none: the newest first, and none that another one
-	// says to skip.
-	fresh []string
-	// cost is that of going through the entries.
+	// installable contains the versions that can be installed if none is, the newest first, without those that another
+	// entry skips.
+	installable []string
+	// cost is the cost of iterating over the entries.
 	cost int
 	err  error
 }
 
-// chainOf returns the chain of a channel that is there.
+// chainOf returns the chain of an existing channel.
 func (x *index) chainOf(pkg, channel string) *chain {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -204,13 +205,13 @@ func newChain(c *catalog.Channel) *chain {
 	seen := map[string]bool{}
 	for e, ok := head, true; ok; e, ok = c.Entries[e.Replaces] {
 		if seen[e.Name] {
-			return &chain{err: fmt.Errorf("channel %q has a cycle: %q replaces itself in the end", c.Name, e.Name)}
+			return &chain{err: fmt.Errorf("channel %q has a cycle: %q replaces itself, directly or indirectly", c.Name, e.Name)}
 		}
 		seen[e.Name] = true
 		out.entries = append(out.entries, e)
 		out.cost += costOfEntry + len(e.Skips) + len(e.SkipRange)
 	}
-	out.fresh = out.unskipped()
+	out.installable = out.unskipped()
 	return out
 }
 
@@ -230,24 +231,24 @@ func (c *chain) unskipped() []string {
 	return out
 }
 
-// successors are the versions that may take the place of an installed one, the newest first: by replaces,
-// skips or skipRange. None leads back.
+// successors returns the versions that can replace an installed one by replaces, skips or skipRange, the newest first.
+// None is a downgrade.
 func (c *chain) successors(current string, version *semver.Version, versionOf func(string) *semver.Version) []string {
 	var out []string
 	for _, e := range c.entries {
 		if e.Name == current {
 			break
 		}
-		if e.Replaces == current || slices.Contains(e.Skips, current) || jumps(e, version, versionOf(e.Name)) {
+		if e.Replaces == current || slices.Contains(e.Skips, current) || inSkipRange(e, version, versionOf(e.Name)) {
 			out = append(out, e.Name)
 		}
 	}
 	return out
 }
 
-// jumps says whether the entry's skipRange leads to it from a version, and forward: where a version is not known,
-// nobody can tell (escape suite 101).
-func jumps(e catalog.Entry, from, to *semver.Version) bool {
+// inSkipRange reports whether the entry's skipRange contains the version from and the entry is newer. It is false if
+// either version is unknown (escape suite 101).
+func inSkipRange(e catalog.Entry, from, to *semver.Version) bool {
 	if e.SkipRange == "" || from == nil || to == nil || to.LTE(*from) {
 		return false
 	}
@@ -256,20 +257,20 @@ func jumps(e catalog.Entry, from, to *semver.Version) bool {
 }
 
 const (
-	// maxRemembered bounds the answers that an index keeps, with the versions in them.
+	// maxRemembered bounds the weight of the cached answers of an index, including the versions in them.
 	maxRemembered = 200_000
-	// bytesPerHit is how many bytes of a question weigh as much as a version.
+	// bytesPerHit is the number of bytes of a question that weigh as much as one version.
 	bytesPerHit = 64
 )
 
-// hits answer a question: what matches, and what it costs to find that, which who finds the answer here pays, too.
+// hits is the cached answer to a question, and the cost of finding it, which cache hits spend as well.
 type hits struct {
 	operators []*operator
 	cost      int
 }
 
-// search finds what may match a requirement: package by package, in each the default channel first, then the
-// others by name, in each the newest first.
+// search finds the candidates for a requirement: by package, within a package the default channel first and then the
+// others by name, and within a channel the newest first.
 func (x *index) search(m *meter, r requirement) []*operator {
 	x.mu.Lock()
 	known, ok := x.hits[r.key]
@@ -297,18 +298,18 @@ func (x *index) search(m *meter, r requirement) []*operator {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	weight := 1 + len(found) + len(r.key)/bytesPerHit
-	if x.held += weight; x.held > maxRemembered {
+	if x.weight += weight; x.weight > maxRemembered {
 		clear(x.hits)
-		x.held = weight
+		x.weight = weight
 	}
 	x.hits[r.key] = hits{found, m.spent - before}
 	return found
 }
 
-// searchIn is search in one package.
+// searchIn searches one package.
 func (x *index) searchIn(m *meter, pkg string, r requirement) (hits []*operator) {
 	for _, channel := range x.channels(m, pkg) {
-		names := x.chainOf(pkg, channel).fresh
+		names := x.chainOf(pkg, channel).installable
 		if m.Spend(len(names)) != nil {
 			return nil
 		}
@@ -321,7 +322,7 @@ func (x *index) searchIn(m *meter, pkg string, r requirement) (hits []*operator)
 	return hits
 }
 
-// operator is a version by a channel of the catalog, the same one each time: nobody changes it.
+// operator returns the shared operator for a version in a channel. Callers must not modify it.
 func (x *index) operator(channel string, f *facts) *operator {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -334,7 +335,7 @@ func (x *index) operator(channel string, f *facts) *operator {
 	return o
 }
 
-// newOperator is operator for one that is changed, or that is in no catalog.
+// newOperator returns an operator that the caller may modify.
 func (x *index) newOperator(channel string, f *facts) *operator {
 	return &operator{
 		facts: f, catalog: x.key, channel: channel,
@@ -368,7 +369,8 @@ func (x *index) packagesFor(r requirement) []string {
 	return slices.Compact(out)
 }
 
-// channels are those of a package: the default one first, then the others by name. They are sorted once.
+// channels returns a package's channel names, the default channel first and then the others by name. The result is
+// cached.
 func (x *index) channels(m *meter, pkg string) []string {
 	p := x.packages[pkg]
 	if m.Spend(len(p.Channels)) != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/remit-olm/remit/pkg/resolver/sat"
 )
 
-// Problem says why a Subscription cannot be resolved. It concerns that Subscription only.
+// Problem describes why one Subscription cannot be resolved. It does not affect others.
 type Problem struct {
 	Reason  string
 	Message string
@@ -23,27 +23,27 @@ const (
 	ErrorPreventedResolution  = "ErrorPreventedResolution"
 )
 
-// unsatisfiable words a problem as the contract does, and ends with what would solve it.
+// unsatisfiable builds a problem in the contract's words.
 func unsatisfiable(sub *operatorsv1alpha1.Subscription, format string, args ...any) *Problem {
 	return &Problem{Reason: ConstraintsNotSatisfiable, Message: fmt.Sprintf(
 		"constraints not satisfiable: %s, subscription %s exists", fmt.Sprintf(format, args...), sub.Name)}
 }
 
-// operator is a version that may be, or is, in the namespace.
+// operator is a version that is, or could be, in the namespace.
 type operator struct {
 	*facts
-	// id is the contract's name of an entry, or of what is installed (1.3).
+	// id is the contract's identifier of a catalog entry or an installed version (1.3).
 	id sat.ID
-	// catalog and channel are empty for what is installed.
+	// catalog and channel are empty for an installed version.
 	catalog types.NamespacedName
 	channel string
-	// installed is there, settled is being installed: neither is a change.
-	installed, settled bool
-	// replaces names the installed version whose place it takes.
+	// installed versions exist; planned ones are being installed. Neither is a change.
+	installed, planned bool
+	// replaces names the installed version that this one replaces.
 	replaces string
 }
 
-// existing is what is installed.
+// existing returns the operator of an installed version.
 func (in Input) existing(f *facts) *operator {
 	return &operator{facts: f, id: in.existingID(f.name), installed: true}
 }
@@ -52,25 +52,25 @@ func (in Input) existingID(name string) sat.ID {
 	return sat.ID("@existing/" + in.Namespace + "//" + name)
 }
 
-// found is the channel that a Subscription names.
+// found is the channel that a Subscription selects.
 type found struct {
 	index   *index
 	channel string
 	chain   *chain
 }
 
-// sees says whether a catalog may be used from the namespace: its own and the global ones may.
-func (in Input) sees(catalog types.NamespacedName) bool {
+// canUse reports whether a catalog is visible from the namespace: its own catalogs and the global ones are.
+func (in Input) canUse(catalog types.NamespacedName) bool {
 	return catalog.Namespace == in.Namespace || catalog.Namespace == in.GlobalCatalogNamespace && !in.ExcludeGlobal
 }
 
-// lookUp finds the channel of a Subscription, which defaults to the package's.
-func (d *decision) lookUp(s Subject) (*found, *Problem) {
+// findChannel finds the channel of a Subscription, which defaults to the package's default channel.
+func (d *decision) findChannel(s Subject) (*found, *Problem) {
 	sub, spec := s.Subscription, s.Subscription.Spec
 	key := types.NamespacedName{Namespace: spec.CatalogSourceNamespace, Name: spec.CatalogSource}
-	if !d.in.sees(key) {
+	if !d.in.canUse(key) {
 		return nil, unsatisfiable(sub, "catalog %s in namespace %s is not visible from namespace %s: only catalogs of the namespace "+
-			"itself%s", key.Name, key.Namespace, sub.Namespace, d.in.globalToo())
+			"itself%s", key.Name, key.Namespace, sub.Namespace, d.in.visibleCatalogs())
 	}
 	x := d.indexOf(key)
 	if x == nil {
@@ -87,11 +87,11 @@ func (d *decision) lookUp(s Subject) (*found, *Problem) {
 	}
 	switch _, ok := pkg.Channels[name]; {
 	case name == "" && !ok:
-		return nil, unsatisfiable(sub, "package %s in the catalog referenced by subscription %s has no default channel: name one in "+
-			"spec.channel (its channels are %s)", pkg.Name, sub.Name, some(x.channels(d.meter, pkg.Name)))
+		return nil, unsatisfiable(sub, "package %s in the catalog referenced by subscription %s has no default channel: set "+
+			"spec.channel (its channels are %s)", pkg.Name, sub.Name, abbreviate(x.channels(d.meter, pkg.Name)))
 	case !ok:
 		return nil, unsatisfiable(sub, "no operators found in channel %s of package %s in the catalog referenced by subscription %s "+
-			"(its channels are %s)", name, pkg.Name, sub.Name, some(x.channels(d.meter, pkg.Name)))
+			"(its channels are %s)", name, pkg.Name, sub.Name, abbreviate(x.channels(d.meter, pkg.Name)))
 	}
 	f := &found{index: x, channel: name, chain: x.chainOf(pkg.Name, name)}
 	if f.chain.err != nil && (s.Installed != nil || spec.StartingCSV == "") {
@@ -100,16 +100,16 @@ func (d *decision) lookUp(s Subject) (*found, *Problem) {
 	return f, nil
 }
 
-func (in Input) globalToo() string {
+func (in Input) visibleCatalogs() string {
 	if in.ExcludeGlobal {
-		return " are, as its OperatorGroup excludes the global ones"
+		return " are, because its OperatorGroup excludes the global ones"
 	}
 	return " and of " + in.GlobalCatalogNamespace + " are"
 }
 
-// fresh are the versions that would serve a Subscription with nothing installed: the one that it is to start
-// with, if it names one, else all of its channel, the newest first.
-func fresh(sub *operatorsv1alpha1.Subscription, f *found) ([]*operator, *Problem) {
+// installable returns the versions that satisfy a Subscription with nothing installed: its startingCSV if it is set,
+// otherwise all versions of its channel, the newest first.
+func installable(sub *operatorsv1alpha1.Subscription, f *found) ([]*operator, *Problem) {
 	bundles := f.index.bundles[sub.Spec.Package]
 	var names []string
 	if name := sub.Spec.StartingCSV; name != "" {
@@ -119,7 +119,7 @@ func fresh(sub *operatorsv1alpha1.Subscription, f *found) ([]*operator, *Problem
 		}
 		names = []string{name}
 	} else {
-		names = f.chain.fresh
+		names = f.chain.installable
 	}
 	var out []*operator
 	deprecated := ""

@@ -14,53 +14,53 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Limits bound what the resolution of one namespace may take, whatever its catalogs ask for.
+// Limits bounds the cost of resolving one namespace, whatever its catalogs contain.
 type Limits struct {
-	// Cost is counted in steps, so that the same question ends in the same way on every machine. A step is a look at
-	// one candidate, or what else takes about 50 nanoseconds.
+	// Cost is a number of steps rather than a duration, so that a resolution ends in the same way on every machine.
+	// A step is the examination of one candidate, or other work of about 50 nanoseconds.
 	Cost int
-	// Time ends a resolution whose steps take longer than expected.
+	// Time stops a resolution whose steps take longer than expected.
 	Time time.Duration
 }
 
-// Full are the limits of the resolution of a namespace.
+// Full returns the limits for resolving a namespace.
 func Full() Limits { return Limits{Cost: 40_000_000, Time: time.Minute} }
 
-// Light are limits that all but hostile namespaces keep to, by far: resolving 10 Subscriptions in catalogs of 7,000
-// bundles takes less than a quarter. Who exceeds them has to wait for its turn.
+// Light returns limits that only hostile namespaces exceed: resolving 10 Subscriptions in catalogs of 7,000 bundles
+// costs less than a quarter of them. Namespaces that exceed them are queued.
 func Light() Limits { return Limits{Cost: 5_000_000, Time: 5 * time.Second} }
 
 // Costs, in steps.
 const (
-	// costOfByte is that of decoding a byte of a catalog, in tenths.
+	// costOfByte is the cost of decoding one byte of a catalog, in tenths of a step.
 	costOfByte = 2
-	// costOfItem is that of a package, bundle or kind that becomes a part of an index.
+	// costOfItem is the cost of adding a package, bundle or kind to an index.
 	costOfItem = 20
-	// costOfRequirement is that of reading one requirement.
+	// costOfRequirement is the cost of reading one requirement.
 	costOfRequirement = 20
-	// costOfCandidate is that of a version that may meet a requirement: it becomes a part of a clause.
+	// costOfCandidate is the cost of a version that may meet a requirement, which adds it to a clause.
 	costOfCandidate = 5
-	// costOfEntry is that of asking whether an entry of a channel replaces a version, and skips it.
+	// costOfEntry is the cost of checking whether a channel entry replaces or skips a version.
 	costOfEntry = 20
-	// costOfCompiling is that of compiling a CEL rule, with costOfRuleByte for each of its bytes.
+	// costOfCompiling is the cost of compiling a CEL rule, in addition to costOfRuleByte for each byte.
 	costOfCompiling = 1_000
 	costOfRuleByte  = 20
-	// costOfEvaluating is that of evaluating a CEL rule, with what CEL itself counts.
+	// costOfEvaluating is the cost of evaluating a CEL rule, in addition to CEL's own cost.
 	costOfEvaluating = 20
-	// checkEvery is how many steps may pass before a resolution notices that it was canceled.
+	// checkEvery is the number of steps after which a resolution checks for cancellation.
 	checkEvery = 10_000
-	// checkCalls is how often something may be spent before it does, however little that was.
+	// checkCalls is the number of calls of Spend after which it does so, however small the costs.
 	checkCalls = 64
 )
 
-// LimitError says that a resolution was stopped: it took more than its Limits.
+// LimitError reports that a resolution was stopped because it exceeded its Limits.
 type LimitError struct {
-	// Namespace that was resolved, and Limits that it exceeded.
+	// Namespace and Limits are those of the resolution.
 	Namespace string
 	Limits    Limits
-	// Late says that it was the time that it exceeded.
+	// Late means that the time limit was exceeded rather than the cost.
 	Late bool
-	// Most are the packages that took the most steps, or of which the most versions were looked at, in words.
+	// Most describes the packages that used the most steps or contributed the most versions.
 	Most []string
 }
 
@@ -69,15 +69,15 @@ func (e *LimitError) Error() string {
 	if e.Late {
 		what = e.Limits.Time.String()
 	}
-	text := fmt.Sprintf("resolution of namespace %s was stopped after %s, which is what a namespace may take", e.Namespace, what)
+	text := fmt.Sprintf("resolution of namespace %s was stopped after %s, the limit for one namespace", e.Namespace, what)
 	if len(e.Most) > 0 {
-		text += "; most of it is for " + join(e.Most)
+		text += "; most of the work was for " + join(e.Most)
 	}
 	return text
 }
 
-// meter counts the cost of one resolution. Its error stays: loops may look at it when it suits them, but nothing that
-// was found after it counts.
+// meter counts the cost of one resolution. Its error is permanent: loops may check it at their convenience, but must
+// discard results found after it.
 type meter struct {
 	ctx       context.Context
 	programs  *programs
@@ -89,15 +89,16 @@ type meter struct {
 	next   int
 	calls  int
 	err    error
-	// compiled are the CEL rules that were compiled last.
+	// compiled caches the most recently compiled CEL rules.
 	compiled map[string]cel.Program
-	// by is what each package has cost. of is that which is looked at, since so much was spent.
-	by    map[*operator]int
-	of    *operator
-	since int
+	// by contains the cost of each operator. current is the operator that is charged now, and since is the value of spent
+	// when that began.
+	by      map[*operator]int
+	current *operator
+	since   int
 }
 
-// source is the package that a version is of, or a catalog where it names no package; the zero value is none in particular.
+// source is the package of a version, or only a catalog; the zero value is neither.
 type source struct {
 	catalog types.NamespacedName
 	pkg     string
@@ -113,19 +114,19 @@ func (s source) String() string {
 	return fmt.Sprintf("package %s of catalogsource %s", s.pkg, s.catalog)
 }
 
-// blame says for what is spent from now on: a version, or nil for none in particular.
-func (m *meter) blame(o *operator) {
+// attribute charges subsequent costs to an operator, or to none if o is nil.
+func (m *meter) attribute(o *operator) {
 	if m.spent > m.since {
-		m.by[m.of] += m.spent - m.since
+		m.by[m.current] += m.spent - m.since
 	}
-	m.of, m.since = o, m.spent
+	m.current, m.since = o, m.spent
 }
 
 func newMeter(ctx context.Context, in Input, limits Limits) *meter {
 	return &meter{ctx: ctx, programs: &in.Indexes.programs, namespace: in.Namespace, global: in.GlobalCatalogNamespace, limits: limits, by: map[*operator]int{}, compiled: map[string]cel.Program{}}
 }
 
-// finish is the last Spend: it notices that the resolution was canceled at its end.
+// finish checks for cancellation a last time.
 func (m *meter) finish() error {
 	m.next = 0
 	return m.Spend(0)
@@ -143,13 +144,13 @@ func (m *meter) Spend(cost int) error {
 		m.err = &LimitError{Namespace: m.namespace, Limits: m.limits}
 	case m.spent >= m.next || m.calls%checkCalls == 0:
 		m.next = m.spent + checkEvery
-		return m.look()
+		return m.checkContext()
 	}
 	return m.err
 }
 
-// look notices at once that the resolution was canceled, or that its time is over: before what may take long at few steps.
-func (m *meter) look() error {
+// checkContext checks for cancellation and timeout immediately. Call it before work that takes long in few steps.
+func (m *meter) checkContext() error {
 	switch err := m.ctx.Err(); {
 	case m.err != nil || err == nil:
 	case errors.Is(err, context.DeadlineExceeded):
@@ -163,9 +164,10 @@ func (m *meter) look() error {
 // maxBlamed bounds the packages that a LimitError names.
 const maxBlamed = 3
 
-// most words which packages cost the most. Where the solver did, that is those with the most versions.
+// most describes the packages with the highest cost. If the solver used most of it, these are the packages with the
+// most versions.
 func (m *meter) most(p *problem) []string {
-	m.blame(nil)
+	m.attribute(nil)
 	by := map[source]int{}
 	if inSolver := m.by[nil] > m.spent/2; !inSolver || p == nil {
 		for o, spent := range m.by {

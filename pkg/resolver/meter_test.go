@@ -15,7 +15,7 @@ import (
 	"github.com/remit-olm/remit/pkg/catalog"
 )
 
-// resolve is Resolve within limits that no test but those of the limits exceeds.
+// resolve calls Resolve with limits that only tests of the limits exceed.
 func (in Input) resolve(ns Namespace) Answer {
 	answer, err := in.Resolve(context.Background(), Full(), ns)
 	if err != nil {
@@ -24,7 +24,8 @@ func (in Input) resolve(ns Namespace) Answer {
 	return answer
 }
 
-// pigeonholes publishes n+1 packages, each of which needs one of n kinds' owners that can be had once only.
+// pigeonholes publishes n+1 packages, each of which needs the owner of one of n kinds, where each kind can have only one
+// owner.
 func pigeonholes(n int) (*catalog.Snapshot, Namespace) {
 	var lines, asked []string
 	for pigeon := range n + 1 {
@@ -41,7 +42,7 @@ func pigeonholes(n int) (*catalog.Snapshot, Namespace) {
 	return graph("ns/cat", lines...), subjects(asked...)
 }
 
-func TestAResolutionEndsWithItsLimits(t *testing.T) {
+func TestStopsAtItsLimits(t *testing.T) {
 	s, ns := pigeonholes(14)
 	for _, limits := range []Limits{Light(), {Cost: 1_000, Time: time.Minute}} {
 		for range 2 {
@@ -55,25 +56,25 @@ func TestAResolutionEndsWithItsLimits(t *testing.T) {
 		}
 	}
 	_, err := world(s).Resolve(t.Context(), Light(), ns)
-	require.ErrorContains(t, err, "most of it is for package p00 of catalogsource ns/cat, package p01 of catalogsource ns/cat and package p02")
+	require.ErrorContains(t, err, "most of the work was for package p00 of catalogsource ns/cat, package p01 of catalogsource ns/cat and package p02")
 	_, err = world(s).Resolve(t.Context(), Limits{Cost: 1 << 60, Time: 50 * time.Millisecond}, ns)
 	var exceeded *LimitError
 	require.ErrorAs(t, err, &exceeded)
 	require.True(t, exceeded.Late)
 }
 
-func TestAResolutionEndsWithItsContext(t *testing.T) {
+func TestStopsWithItsContext(t *testing.T) {
 	s, ns := pigeonholes(14)
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(20*time.Millisecond, cancel)
 	_, err := world(s).Resolve(ctx, Limits{Cost: 1 << 60, Time: time.Hour}, ns)
 	require.ErrorIs(t, err, context.Canceled)
 	var exceeded *LimitError
-	require.False(t, errors.As(err, &exceeded), "it did not take too much")
+	require.False(t, errors.As(err, &exceeded), "the limits were not exceeded")
 }
 
-// ruled publishes bundles, and a package whose only version has CEL rules that look at each of them.
-func ruled(bundles, rules int, rule func(i int) string) (*catalog.Snapshot, Namespace) {
+// withRules publishes bundles, and a package whose only version has CEL rules that are evaluated for each of them.
+func withRules(bundles, rules int, rule func(i int) string) (*catalog.Snapshot, Namespace) {
 	lines := make([]string, 0, bundles)
 	for i := range bundles {
 		lines = append(lines, fmt.Sprintf("other%04d.v1.0.0 stable owns=K%d", i, i))
@@ -100,14 +101,14 @@ func TestCELRulesShareTheBudgetOfTheirNamespace(t *testing.T) {
 	}{
 		{"a few rules", 100, 5, cheap, false},
 		{"1,000 rules over 7,000 bundles", 7_000, 1_000, cheap, true},
-		{"1,000 rules that are long", 10, 1_000, func(i int) string { return strings.Repeat("true || ", 1_000) + fmt.Sprint(i, " == 0") }, true},
+		{"1,000 long rules", 10, 1_000, func(i int) string { return strings.Repeat("true || ", 1_000) + fmt.Sprint(i, " == 0") }, true},
 		{"a rule that loops", 1_000, 1, func(int) string {
 			list := "[" + strings.Repeat("1, ", 99) + "1]"
 			return fmt.Sprintf("%[1]s.all(a, %[1]s.all(b, %[1]s.all(c, a + b + c > 0)))", list)
 		}, true},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			s, ns := ruled(row.bundles, row.rules, row.rule)
+			s, ns := withRules(row.bundles, row.rules, row.rule)
 			_, err := world(s).Resolve(t.Context(), Light(), ns)
 			if !row.stopped {
 				require.NoError(t, err)
@@ -115,14 +116,13 @@ func TestCELRulesShareTheBudgetOfTheirNamespace(t *testing.T) {
 			}
 			var exceeded *LimitError
 			require.ErrorAs(t, err, &exceeded)
-			require.ErrorContains(t, err, "most of it is for package asks of catalogsource ns/cat")
+			require.ErrorContains(t, err, "most of the work was for package asks of catalogsource ns/cat")
 		})
 	}
 }
 
-// TestTheCostOfAResolutionIsTheSameEachTime: what others have asked before saves time and no cost, or the same question
-// would be answered in one order and not in another.
-func TestTheCostOfAResolutionIsTheSameEachTime(t *testing.T) {
+// Cache hits save time but not cost: otherwise the result of a resolution would depend on the order of resolutions.
+func TestCostIsDeterministic(t *testing.T) {
 	spent := func(in Input, ns Namespace) int {
 		d := &decision{in: in, answer: newAnswer(), meter: newMeter(t.Context(), in, Full()), subjects: ns.Subjects}
 		d.openCatalogs()
@@ -132,7 +132,7 @@ func TestTheCostOfAResolutionIsTheSameEachTime(t *testing.T) {
 		return d.meter.spent
 	}
 	catalogs := catalogsOf(true)
-	s, ruling := ruled(100, 10, func(i int) string { return fmt.Sprintf("properties.exists(p, p.type == 'x%d')", i%2) })
+	s, ruling := withRules(100, 10, func(i int) string { return fmt.Sprintf("properties.exists(p, p.type == 'x%d')", i%2) })
 	for name, row := range map[string]struct {
 		in func() Input
 		ns Namespace
@@ -144,13 +144,13 @@ func TestTheCostOfAResolutionIsTheSameEachTime(t *testing.T) {
 			in := row.in()
 			costs := []int{spent(in, row.ns), spent(in, row.ns), spent(row.in(), row.ns)}
 			require.Len(t, slices.Compact(costs), 1, "%v", costs)
-			require.Less(t, 4*costs[0], Light().Cost, "an ordinary resolution is far from any limit")
+			require.Less(t, 4*costs[0], Light().Cost, "an ordinary resolution is far below the limits")
 		})
 	}
 }
 
-func TestManyRequirementsAreNotKept(t *testing.T) {
-	s, ns := ruled(1, maxKept+1, func(i int) string { return fmt.Sprintf("properties.exists(p, p.type == 'x%d')", i) })
+func TestDoesNotCacheTooManyRequirements(t *testing.T) {
+	s, ns := withRules(1, maxKept+1, func(i int) string { return fmt.Sprintf("properties.exists(p, p.type == 'x%d')", i) })
 	in := world(s)
 	in.resolve(ns)
 	require.Nil(t, in.Indexes.get(newMeter(t.Context(), in, Full()), s).bundles["asks"]["asks.v1.0.0"].needs)

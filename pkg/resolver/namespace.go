@@ -14,56 +14,56 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/names"
 )
 
-// Subject is a Subscription with where it stands.
+// Subject is a Subscription and its current state.
 type Subject struct {
 	Subscription *operatorsv1alpha1.Subscription
-	// Installed is the version that is there; nil where none is.
+	// Installed is the installed version, or nil.
 	Installed *operatorsv1alpha1.ClusterServiceVersion
-	// Keep says that it may not be replaced now.
+	// Keep means that the installed version must not be replaced now.
 	Keep bool
-	// Planned is what a plan that is being carried out makes of the Subscription; nil where there is none.
+	// Planned is the pin of a plan in progress for the Subscription, or nil.
 	Planned *Pin
-	// Optional is a Subscription that was made for what others need, with nothing installed yet: it is served
-	// only while one of them still needs it.
+	// Optional marks a Subscription that was created for a dependency and has nothing installed yet: it is served
+	// only while another Subscription needs it.
 	Optional bool
 }
 
-// Namespace is what is decided about as one.
+// Namespace is the set of objects that is resolved as a unit.
 type Namespace struct {
 	Subjects []Subject
-	// Others are the ClusterServiceVersions that no Subscription has brought.
+	// Others are the ClusterServiceVersions that do not belong to a Subscription.
 	Others []*operatorsv1alpha1.ClusterServiceVersion
 }
 
-// Choice is a version that is to be installed.
+// Choice is a version to install.
 type Choice struct {
 	Catalog types.NamespacedName
 	Package string
 	Channel string
 	Bundle  string
-	// Subscription that asks for it; nil where it is only needed by others and has none yet.
+	// Subscription is the one that requests the version; nil if it is only a dependency and has no Subscription yet.
 	Subscription *operatorsv1alpha1.Subscription
-	// Replaces names the installed version whose place it takes.
+	// Replaces names the installed version that this one replaces.
 	Replaces string
-	// NeededBy are the Subscriptions on whose account it is installed, sorted by name: its own included.
+	// NeededBy lists the Subscriptions that require the version, including its own, sorted by name.
 	NeededBy []*operatorsv1alpha1.Subscription
 }
 
-// Answer is what was decided for a namespace.
+// Answer is the result for a namespace.
 type Answer struct {
-	// Sets are the changes, those together that only make sense together.
+	// Sets contains the changes, grouped so that changes that depend on each other are in one set.
 	Sets [][]Choice
-	// Problems say, by the UID of a Subscription, why it gets nothing.
+	// Problems contains, by Subscription UID, why the Subscription cannot be resolved.
 	Problems map[types.UID]*Problem
-	// Heads are the newest versions of the Subscriptions' channels, by UID; absent where that cannot be told.
+	// Heads contains, by UID, the newest version of the Subscription's channel, if it is known.
 	Heads map[types.UID]string
-	// Held says, by UID, why what a Subscription has installed stays although its channel has something else: no
-	// problem, but what people ask. It is left out where the version may not be replaced now (Subject.Keep).
-	Held map[types.UID]*Problem
+	// HeldBack explains, by UID, why a Subscription keeps its installed version although its channel has a replacement.
+	// It is informational, and is not set while the version must not be replaced (Subject.Keep).
+	HeldBack map[types.UID]*Problem
 }
 
-// Resolve decides for a namespace. It is deterministic and writes nothing. The error is a *LimitError where that would
-// take more than the limits, or the context's; the Answer then has the Heads only.
+// Resolve computes the answer for a namespace. It is deterministic and writes nothing. The error is a *LimitError if
+// the limits are exceeded, or the context's error; the Answer then contains only Heads.
 func (in Input) Resolve(ctx context.Context, limits Limits, ns Namespace) (Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, limits.Time)
 	defer cancel()
@@ -91,71 +91,73 @@ func (in Input) Resolve(ctx context.Context, limits Limits, ns Namespace) (Answe
 }
 
 func newAnswer() Answer {
-	return Answer{Problems: map[types.UID]*Problem{}, Heads: map[types.UID]string{}, Held: map[types.UID]*Problem{}}
+	return Answer{Problems: map[types.UID]*Problem{}, Heads: map[types.UID]string{}, HeldBack: map[types.UID]*Problem{}}
 }
 
-// maxMessage bounds what is kept of a message, in bytes: there is one for each Subscription, in the words of others.
+// maxMessage bounds the length of a message, in bytes: messages contain text from catalogs, and there is one for each
+// Subscription.
 const maxMessage = 8 * 1024
 
-// cut shortens what is too long to be read.
+// cut truncates messages that are too long.
 func (a *Answer) cut() {
-	for _, problems := range []map[types.UID]*Problem{a.Problems, a.Held} {
+	for _, problems := range []map[types.UID]*Problem{a.Problems, a.HeldBack} {
 		for _, p := range problems {
 			if len(p.Message) > maxMessage {
-				p.Message = strings.ToValidUTF8(p.Message[:maxMessage], "") + " … (cut)"
+				p.Message = strings.ToValidUTF8(p.Message[:maxMessage], "") + " … (truncated)"
 			}
 		}
 	}
 }
 
-// decision is one resolution under way.
+// decision is the state of one resolution.
 type decision struct {
 	in       Input
 	answer   Answer
 	subjects []Subject
-	// others are the versions that no Subscription has brought, read once for all rounds of solve.
+	// others are the versions that do not belong to a Subscription. They are read once for all rounds of solve.
 	others []*operator
 
 	meter *meter
-	// last is the problem that was solved last; nil where there was none.
+	// last is the problem that was solved last, or nil.
 	last *problem
 
-	// indexes are the catalogs that can be used, in the order of preference of the namespace; sick are those that
-	// it could use if they had content.
-	indexes []*index
-	sick    []types.NamespacedName
-	// roots are the Subscriptions that are to be served.
+	// indexes are the available catalogs in the namespace's order of preference; unavailable are visible catalogs whose
+	// content is not available.
+	indexes     []*index
+	unavailable []types.NamespacedName
+	// roots are the Subscriptions to serve.
 	roots []*root
 }
 
-// root is a Subscription with the versions that would serve it, the best first.
+// root is a Subscription and the versions that satisfy it, the best first.
 type root struct {
 	Subject
 	candidates []*operator
-	// loose says that what is there breaks the rules already: it stays, and they are not held against it.
-	loose bool
-	// must is the only candidate that will do; nil where each will.
-	must *operator
+	// relaxed means that the existing versions already violate the constraints: they stay, and the Subscription adds no
+	// constraint.
+	relaxed bool
+	// only is the only acceptable candidate; nil if every candidate is acceptable.
+	only *operator
 }
 
 func (r *root) name() string { return r.Subscription.Name }
 
-// openCatalogs finds the catalogs that the namespace may use: those of higher priority first, its own before
-// the global ones, then by name (contract 1.3).
+// openCatalogs finds the catalogs that the namespace can use. Their order is by descending priority, then the
+// namespace's own before global ones, then by name (contract 1.3).
 func (d *decision) openCatalogs() {
 	type ranked struct {
 		*index
 		priority int
 	}
-	d.in.Indexes.drop(d.in.Catalogs)
+	d.in.Indexes.prune(d.in.Catalogs)
 	var all []ranked
 	for _, key := range d.in.Visible {
-		if !d.in.sees(key) {
+		if !d.in.canUse(key) {
 			continue
 		}
 		snapshot, ok := d.in.Catalogs.Get(key)
 		if !ok {
-			d.sick = append(d.sick, key)
+			d.unavailable = append(d.unavailable, key)
 			continue
 		}
 		x := d.in.Indexes.get(d.meter, snapshot)
@@ -176,7 +178,7 @@ func (d *decision) openCatalogs() {
 	for _, r := range all {
 		d.indexes = append(d.indexes, r.index)
 	}
-	slices.SortFunc(d.sick, func(a, b types.NamespacedName) int { return strings.Compare(a.String(), b.String()) })
+	slices.SortFunc(d.unavailable, func(a, b types.NamespacedName) int { return strings.Compare(a.String(), b.String()) })
 }
 
 func (d *decision) indexOf(key types.NamespacedName) *index {
@@ -188,13 +190,13 @@ func (d *decision) indexOf(key types.NamespacedName) *index {
 	return nil
 }
 
-// findRoots finds, for each Subscription, the versions that would satisfy it. It stops when the meter is spent.
+// findRoots finds the versions that satisfy each Subscription. It stops when the meter has an error.
 func (d *decision) findRoots() {
 	for _, s := range d.subjects {
-		if d.meter.Spend(1) != nil || d.meter.look() != nil {
+		if d.meter.Spend(1) != nil || d.meter.checkContext() != nil {
 			return
 		}
-		found, problem := d.lookUp(s)
+		found, problem := d.findChannel(s)
 		if problem == nil && found.chain.err == nil {
 			d.answer.Heads[s.Subscription.UID] = found.chain.entries[0].Name
 		}
@@ -208,8 +210,8 @@ func (d *decision) findRoots() {
 	}
 }
 
-// candidatesOf returns the versions that would satisfy a Subscription, the best first; none if the Subscription adds
-// nothing to the resolution. The problem is to be reported on the Subscription, also where there are candidates.
+// candidatesOf returns the versions that satisfy a Subscription, the best first, or none if the Subscription adds
+// nothing to the resolution. The problem is reported on the Subscription even if there are candidates.
 func (d *decision) candidatesOf(s Subject, found *found, problem *Problem) ([]*operator, *Problem) {
 	switch {
 	case s.Planned != nil:
@@ -217,7 +219,7 @@ func (d *decision) candidatesOf(s Subject, found *found, problem *Problem) ([]*o
 	case s.Installed != nil:
 		candidates := d.successors(s, found, problem)
 		if problem == nil && found.chain.err == nil {
-			d.holdInChannel(s, found, candidates)
+			d.explainNoUpgrade(s, found, candidates)
 		}
 		if problem != nil && problem.Reason != ConstraintsNotSatisfiable {
 			problem = nil
@@ -226,13 +228,14 @@ func (d *decision) candidatesOf(s Subject, found *found, problem *Problem) ([]*o
 	case problem != nil || s.Optional:
 		return nil, problem
 	}
-	if d.meter.Spend(costOfCandidate*len(found.chain.fresh)) != nil {
+	if d.meter.Spend(costOfCandidate*len(found.chain.installable)) != nil {
 		return nil, nil
 	}
-	return fresh(s.Subscription, found)
+	return installable(s.Subscription, found)
 }
 
-// planned is the version that a plan in flight brings: as its catalog has it, else all that is known of it.
+// planned returns the version that a plan in progress installs: from its catalog if available, otherwise from the pin
+// alone.
 func (d *decision) planned(s Subject) *operator {
 	p := s.Planned
 	x := d.indexOf(p.CatalogKey())
@@ -244,15 +247,15 @@ func (d *decision) planned(s Subject) *operator {
 		f = &facts{name: p.Bundle, pkg: p.Package}
 	}
 	o := x.newOperator(p.Channel, f)
-	o.settled = true
+	o.planned = true
 	return o
 }
 
-// successors are what may take the place of the installed version, and, last, that version itself.
+// successors returns the versions that can replace the installed version, and last that version itself.
 func (d *decision) successors(s Subject, found *found, problem *Problem) []*operator {
-	there := d.in.existing(d.factsOf(s))
+	current := d.in.existing(d.factsOf(s))
 	if s.Keep || problem != nil || found.chain.err != nil {
-		return []*operator{there}
+		return []*operator{current}
 	}
 	bundles := found.index.bundles[s.Subscription.Spec.Package]
 	versionOf := func(name string) (v *semver.Version) {
@@ -262,21 +265,21 @@ func (d *decision) successors(s Subject, found *found, problem *Problem) []*oper
 		return v
 	}
 	if d.meter.Spend(found.chain.cost) != nil {
-		return []*operator{there}
+		return []*operator{current}
 	}
 	var out []*operator
-	for _, name := range found.chain.successors(s.Installed.Name, there.version, versionOf) {
+	for _, name := range found.chain.successors(s.Installed.Name, current.version, versionOf) {
 		if f := bundles[name]; f != nil && !f.deprecated {
 			o := found.index.newOperator(found.channel, f)
 			o.replaces = s.Installed.Name
 			out = append(out, o)
 		}
 	}
-	return append(out, there)
+	return append(out, current)
 }
 
-// factsOf are those of what a Subscription has installed: as it was installed, whatever its catalog says by now. Of one
-// that does not note that, its catalog knows best, if it still has that version.
+// factsOf returns the facts of a Subscription's installed version. Facts recorded at installation take precedence over
+// the catalog, which may have changed since; without them, the catalog takes precedence over the ClusterServiceVersion.
 func (d *decision) factsOf(s Subject) *facts {
 	spec := s.Subscription.Spec
 	var published *facts
@@ -284,9 +287,9 @@ func (d *decision) factsOf(s Subject) *facts {
 		published = x.bundles[spec.Package][s.Installed.Name]
 	}
 	if published != nil && published.note() == s.Installed.Annotations[names.AnnotationProperties] {
-		return published // the same, and read already
+		return published // equal, and already parsed
 	}
-	_ = d.meter.Spend(costOfReading(s.Installed)) // the error stays
+	_ = d.meter.Spend(costOfReading(s.Installed)) // the meter keeps the error
 	if f := notedFacts(s.Installed, spec.Package); f != nil {
 		return f
 	}

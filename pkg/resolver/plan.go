@@ -10,12 +10,12 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 )
 
-// NamePrefix is that of every InstallPlan (contract 1.4).
+// NamePrefix is the prefix of every InstallPlan's name (contract 1.4).
 const NamePrefix = "install-"
 
-// Pin is one bundle as it was resolved for one Subscription.
+// Pin is a bundle that was resolved for one Subscription.
 type Pin struct {
-	// Subscription that asked for it, with its UID: a Subscription made anew makes a new plan.
+	// Subscription is the one that requested it. The UID makes a recreated Subscription get a new plan.
 	Subscription    string    `json:"subscription"`
 	SubscriptionUID types.UID `json:"subscriptionUID"`
 	// CatalogNamespace and Catalog name the CatalogSource.
@@ -25,18 +25,18 @@ type Pin struct {
 	Channel          string `json:"channel"`
 	// Bundle is the name of the ClusterServiceVersion.
 	Bundle string `json:"bundle"`
-	// Digest is that of the bundle's content.
+	// Digest identifies the bundle's content.
 	Digest string `json:"digest"`
-	// Replaces names the installed ClusterServiceVersion whose place the bundle takes; "" where there is none.
+	// Replaces names the installed ClusterServiceVersion that the bundle replaces, if any.
 	Replaces string `json:"replaces,omitempty"`
-	// StartingCSV is what the Subscription starts with, where nothing of its package is installed.
+	// StartingCSV is the Subscription's startingCSV if nothing of its package is installed.
 	StartingCSV string `json:"startingCSV,omitempty"`
-	// Again names the spent InstallPlan of the same content that this one follows: what that made was deleted, or it was
-	// superseded. "" where there is none.
+	// Again names the earlier InstallPlan with the same content if it completed and its objects were deleted, or if
+	// it was superseded.
 	Again string `json:"again,omitempty"`
 }
 
-// CatalogKey names the pin's CatalogSource.
+// CatalogKey returns the name of the pin's CatalogSource.
 func (p Pin) CatalogKey() types.NamespacedName {
 	return types.NamespacedName{Namespace: p.CatalogNamespace, Name: p.Catalog}
 }
@@ -47,7 +47,7 @@ type Plan struct {
 	Pins      []Pin
 }
 
-// Name is that of the plan's InstallPlan: a commitment to namespace and pins.
+// Name returns the name of the plan's InstallPlan: a hash of the namespace and the pins.
 func (p Plan) Name() (string, error) {
 	text, err := p.Encode()
 	if err != nil {
@@ -56,7 +56,7 @@ func (p Plan) Name() (string, error) {
 	return NamePrefix + ownerutil.Hash(p.Namespace, text), nil
 }
 
-// Encode is the canonical text of the pins.
+// Encode returns the canonical encoding of the pins.
 func (p Plan) Encode() (string, error) {
 	text, err := json.Marshal(p.Pins)
 	if err != nil {
@@ -65,14 +65,14 @@ func (p Plan) Encode() (string, error) {
 	return string(text), nil
 }
 
-// Decode reads the pins of an InstallPlan and holds them against its name.
+// Decode parses the pins of an InstallPlan and verifies that its name commits to them.
 func Decode(namespace, name, text string) (Plan, error) {
 	plan := Plan{Namespace: namespace}
 	if text == "" {
-		return plan, fmt.Errorf("it does not say what it installs: it was not made by Remit, or was edited")
+		return plan, fmt.Errorf("its pins are missing: it was edited, or was not created by Remit")
 	}
 	if err := json.Unmarshal([]byte(text), &plan.Pins); err != nil {
-		return plan, fmt.Errorf("what it installs cannot be read: %w", err)
+		return plan, fmt.Errorf("its pins cannot be parsed: %w", err)
 	}
 	if len(plan.Pins) == 0 {
 		return plan, fmt.Errorf("it installs nothing")
@@ -82,12 +82,12 @@ func Decode(namespace, name, text string) (Plan, error) {
 		return plan, err
 	}
 	if name != want {
-		return plan, fmt.Errorf("what it says it installs is not what its name commits to: it was edited")
+		return plan, fmt.Errorf("its pins do not match its name: it was edited")
 	}
 	return plan, nil
 }
 
-// CSVNames are the names of the plan's ClusterServiceVersions, sorted.
+// CSVNames returns the names of the plan's ClusterServiceVersions, sorted.
 func (p Plan) CSVNames() []string {
 	out := make([]string, 0, len(p.Pins))
 	for _, pin := range p.Pins {
@@ -97,7 +97,7 @@ func (p Plan) CSVNames() []string {
 	return slices.Compact(out)
 }
 
-// SharesSubscription says whether both plans were made for one and the same Subscription.
+// SharesSubscription reports whether both plans contain a pin for the same Subscription.
 func (p Plan) SharesSubscription(other Plan) bool {
 	for _, a := range p.Pins {
 		for _, b := range other.Pins {

@@ -14,39 +14,39 @@ import (
 )
 
 const (
-	// MaxOperators bounds the versions that are looked at for one namespace.
+	// MaxOperators bounds the versions that are considered for one namespace.
 	MaxOperators = 50_000
-	// maxCandidates bounds what the requirements of one version may be met by, together, and maxAllCandidates what
-	// those of all versions may.
+	// maxCandidates bounds the candidates for all requirements of one version, and maxAllCandidates those for the
+	// requirements of all versions.
 	maxCandidates    = 100_000
 	maxAllCandidates = 2_000_000
 )
 
-// problem is a namespace's rules as constraints.
+// problem expresses a namespace's rules as constraints.
 type problem struct {
 	in        Input
 	meter     *meter
 	sat       sat.Problem
 	operators map[sat.ID]*operator
 	order     []sat.ID
-	// inPlace are the versions that are there or on their way; others those of them that no Subscription brought.
+	// inPlace contains installed and planned versions; others marks those that do not belong to a Subscription.
 	inPlace []*operator
 	others  map[sat.ID]bool
-	// needs are the requirements of a version, by its ID; candidates counts what there is for them.
+	// needs contains the requirements of a version, by its ID; candidates counts the candidates of all of them.
 	needs      map[sat.ID][]*need
 	candidates int
-	// sick are the catalogs that have no content.
-	sick []types.NamespacedName
+	// unavailable are the catalogs whose content is not available.
+	unavailable []types.NamespacedName
 }
 
-// need is a requirement of an operator with the candidates for it, the best first.
+// need is a requirement of an operator and its candidates, the best first.
 type need struct {
-	of         *operator
+	owner      *operator
 	what       requirement
 	candidates []*operator
 }
 
-// note says, in a clash, what a constraint is about.
+// note describes a constraint in the explanation of a clash.
 type note struct {
 	root  *root
 	op    *operator
@@ -58,9 +58,9 @@ type note struct {
 	other *operator
 }
 
-// open begins a problem with what is in place.
-func (d *decision) open() *problem {
-	p := &problem{in: d.in, meter: d.meter, operators: map[sat.ID]*operator{}, others: map[sat.ID]bool{}, needs: map[sat.ID][]*need{}, sick: d.sick}
+// newProblem returns a problem that contains the installed and planned versions.
+func (d *decision) newProblem() *problem {
+	p := &problem{in: d.in, meter: d.meter, operators: map[sat.ID]*operator{}, others: map[sat.ID]bool{}, needs: map[sat.ID][]*need{}, unavailable: d.unavailable}
 	for _, r := range d.roots {
 		for _, o := range r.candidates {
 			if o.inPlace() {
@@ -75,18 +75,18 @@ func (d *decision) open() *problem {
 	return p
 }
 
-func (o *operator) inPlace() bool { return o.installed || o.settled }
+func (o *operator) inPlace() bool { return o.installed || o.planned }
 
-// build makes the whole problem of the roots.
+// build builds the complete problem of the roots.
 func (d *decision) build() (*problem, error) {
-	p := d.open()
+	p := d.newProblem()
 	for _, r := range d.roots {
 		ids := p.addAll(r.candidates)
-		if r.loose {
+		if r.relaxed {
 			continue
 		}
-		if r.must != nil {
-			ids = []sat.ID{r.must.id}
+		if r.only != nil {
+			ids = []sat.ID{r.only.id}
 		}
 		p.sat.Variables = append(p.sat.Variables, sat.Variable{ID: rootID(r), Constraints: []sat.Constraint{
 			{Kind: sat.Mandatory, Note: &note{root: r}},
@@ -97,22 +97,22 @@ func (d *decision) build() (*problem, error) {
 	for i := 0; i < len(p.order) && d.meter.Spend(1) == nil; i++ {
 		id := p.order[i]
 		if len(p.order) > MaxOperators || p.candidates > maxAllCandidates {
-			return nil, fmt.Errorf("more than %d versions are to be looked at, or %d that meet a requirement", MaxOperators, maxAllCandidates)
+			return nil, fmt.Errorf("there are more than %d versions to consider, or more than %d candidates for requirements", MaxOperators, maxAllCandidates)
 		}
-		variable := sat.Variable{ID: id, Constraints: d.demands(p, p.operators[id])}
+		variable := sat.Variable{ID: id, Constraints: d.constraintsOf(p, p.operators[id])}
 		if p.others[id] {
 			variable.Constraints = append(variable.Constraints, sat.Constraint{Kind: sat.Mandatory, Note: &note{other: p.operators[id]}})
 		}
 		p.sat.Variables = append(p.sat.Variables, variable)
 	}
-	d.meter.blame(nil)
-	p.unique()
+	d.meter.attribute(nil)
+	p.addUniqueness()
 	return p, d.meter.err
 }
 
 func rootID(r *root) sat.ID { return sat.ID("subscription:" + r.name()) }
 
-// readOthers reads the ClusterServiceVersions that no Subscription has brought.
+// readOthers reads the ClusterServiceVersions that do not belong to a Subscription.
 func (d *decision) readOthers(csvs []*operatorsv1alpha1.ClusterServiceVersion) {
 	csvs = slices.Clone(csvs)
 	slices.SortFunc(csvs, func(a, b *operatorsv1alpha1.ClusterServiceVersion) int { return strings.Compare(a.Name, b.Name) })
@@ -126,7 +126,7 @@ func (d *decision) readOthers(csvs []*operatorsv1alpha1.ClusterServiceVersion) {
 	}
 }
 
-// statedPackage is the package that an installed version says it is of; "" where it does not say.
+// statedPackage returns the package that an installed version's properties name, or "".
 func (f *facts) statedPackage() string {
 	for _, p := range f.properties {
 		if v, err := packageProperty(p); err == nil && p.Type == property.TypePackage {
@@ -152,8 +152,8 @@ func (p *problem) addAll(all []*operator) []sat.ID {
 	return ids
 }
 
-// demands are the constraints of a version's own.
-func (d *decision) demands(p *problem, o *operator) []sat.Constraint {
+// constraintsOf returns the constraints that a version's requirements add.
+func (d *decision) constraintsOf(p *problem, o *operator) []sat.Constraint {
 	needs, err := d.needsOf(p, o)
 	if err != nil {
 		return []sat.Constraint{{Kind: sat.Prohibited, Note: &note{op: o, bad: err}}}
@@ -166,10 +166,10 @@ func (d *decision) demands(p *problem, o *operator) []sat.Constraint {
 	return out
 }
 
-// needsOf are the requirements of a version. What is in place keeps what it needs, if it has that, and asks for
-// nothing else.
+// needsOf returns the requirements of a version. Requirements of installed and planned versions count only if
+// installed or planned versions meet them now; others of theirs are ignored.
 func (d *decision) needsOf(p *problem, o *operator) ([]*need, error) {
-	p.meter.blame(o)
+	p.meter.attribute(o)
 	asked, err := o.requirements(p.meter)
 	if err != nil {
 		if o.inPlace() {
@@ -179,40 +179,40 @@ func (d *decision) needsOf(p *problem, o *operator) ([]*need, error) {
 	}
 	var out []*need
 	before := p.candidates
-	for _, r := range p.unmetBy(o, asked) {
+	for _, r := range p.withoutOwnAPIs(o, asked) {
 		if err := p.meter.Spend(1 + r.cost + len(p.inPlace)); err != nil {
 			return nil, err
 		}
-		n := &need{of: o, what: r}
-		for _, there := range p.inPlace {
-			if there.id != o.id && r.match(p.meter, there.facts) && !slices.Contains(n.candidates, there) {
-				n.candidates = append(n.candidates, there)
+		n := &need{owner: o, what: r}
+		for _, present := range p.inPlace {
+			if present.id != o.id && r.match(p.meter, present.facts) && !slices.Contains(n.candidates, present) {
+				n.candidates = append(n.candidates, present)
 			}
 		}
 		if o.inPlace() && len(n.candidates) == 0 {
 			continue
 		}
-		d.offers(n)
-		d.served(n)
+		d.addFromCatalogs(n)
+		d.addServed(n)
 		out = append(out, n)
 		if err := p.meter.Spend(costOfCandidate * len(n.candidates)); err != nil {
 			return nil, err
 		}
 		if p.candidates += len(n.candidates); p.candidates-before > maxCandidates {
-			return nil, fmt.Errorf("its requirements are met by more than %d versions", maxCandidates)
+			return nil, fmt.Errorf("its requirements have more than %d candidates", maxCandidates)
 		}
 	}
 	return out, nil
 }
 
-// unmetBy leaves out the kinds that a version requires and owns itself.
-func (p *problem) unmetBy(o *operator, asked []requirement) []requirement {
+// withoutOwnAPIs removes required kinds that the version itself owns.
+func (p *problem) withoutOwnAPIs(o *operator, asked []requirement) []requirement {
 	return slices.DeleteFunc(slices.Clone(asked), func(r requirement) bool { return r.api != nil && r.match(p.meter, o.facts) })
 }
 
-// served adds, as the last resort, what the cluster serves whoever brought it: an operator of another namespace, or
-// a person. OLM v0 does not know this one.
-func (d *decision) served(n *need) {
+// addServed adds, as the last candidate, a kind that the cluster already serves, regardless of where it comes from:
+// an operator in another namespace, or a manually created CRD. OLM v0 does not do this.
+func (d *decision) addServed(n *need) {
 	a := n.what.api
 	if a == nil || d.in.Serves == nil || !d.in.Serves(schema.GroupVersionKind(*a)) {
 		return
@@ -222,21 +222,21 @@ func (d *decision) served(n *need) {
 	})
 }
 
-// offers adds what the catalogs have for a need: the operator's own one first, then the others in order.
-func (d *decision) offers(n *need) {
-	there := len(n.candidates)
+// addFromCatalogs adds candidates from the catalogs: the operator's own catalog first, then the others in order.
+func (d *decision) addFromCatalogs(n *need) {
+	known := len(n.candidates)
 	from := func(x *index) {
 		for _, o := range x.search(d.meter, n.what) {
-			if d.meter.Spend(1+there) != nil {
+			if d.meter.Spend(1+known) != nil {
 				return
 			}
-			own := o.name == n.of.name && o.pkg == n.of.pkg
-			if !own && !slices.ContainsFunc(n.candidates[:there], func(c *operator) bool { return c.id == o.id }) {
+			own := o.name == n.owner.name && o.pkg == n.owner.pkg
+			if !own && !slices.ContainsFunc(n.candidates[:known], func(c *operator) bool { return c.id == o.id }) {
 				n.candidates = append(n.candidates, o)
 			}
 		}
 	}
-	own := d.indexOf(n.of.catalog)
+	own := d.indexOf(n.owner.catalog)
 	if own != nil {
 		from(own)
 	}
@@ -247,9 +247,9 @@ func (d *decision) offers(n *need) {
 	}
 }
 
-// unique says that there is one version of a package, and one owner of a kind. What is in place is there
-// together: only the first of it counts beside what is new.
-func (p *problem) unique() {
+// addUniqueness adds the rules that a package has one version and a kind has one owner. Installed and planned versions
+// already coexist, so that these rules apply only between them and new versions.
+func (p *problem) addUniqueness() {
 	byPackage, byAPI := map[string][]sat.ID{}, map[api][]sat.ID{}
 	var packages []string
 	var apis []api
@@ -278,7 +278,7 @@ func (p *problem) unique() {
 	}
 }
 
-// samePackage says that a rule on a package holds for all of them already.
+// samePackage reports whether the uniqueness rule of a package already covers all of them.
 func (p *problem) samePackage(ids []sat.ID) bool {
 	first := p.operators[ids[0]].pkg
 	return first != "" && !slices.ContainsFunc(ids, func(id sat.ID) bool { return p.operators[id].pkg != first })
@@ -289,16 +289,16 @@ func (p *problem) atMostOne(ids []sat.ID, n *note) {
 		return
 	}
 	counted := make([]sat.ID, 0, len(ids))
-	var beside []sat.ID
-	there := false
+	var coexisting []sat.ID
+	seen := false
 	for _, id := range ids {
 		o := p.operators[id]
 		switch {
-		case o.inPlace() && there:
-			beside = append(beside, id)
+		case o.inPlace() && seen:
+			coexisting = append(coexisting, id)
 			continue
 		case o.inPlace():
-			there = true
+			seen = true
 		}
 		counted = append(counted, id)
 	}
@@ -306,7 +306,7 @@ func (p *problem) atMostOne(ids []sat.ID, n *note) {
 	if len(counted) > 1 {
 		p.sat.Global = append(p.sat.Global, sat.Constraint{Kind: sat.AtMost, N: 1, IDs: counted, Note: n})
 	}
-	for _, one := range beside {
+	for _, one := range coexisting {
 		if p.meter.Spend(costOfCandidate*len(counted)) != nil {
 			return
 		}

@@ -13,32 +13,32 @@ import (
 	"github.com/remit-olm/remit/pkg/catalog"
 )
 
-// Limits on what one bundle may ask for.
+// Limits on the requirements of one bundle.
 const (
 	// MaxRequirements bounds the requirements of one bundle.
 	MaxRequirements = 1_000
-	// maxNesting bounds how deep an olm.constraint may nest.
+	// maxNesting bounds the nesting of an olm.constraint.
 	maxNesting = 16
 )
 
-// requirement is something that one other operator has to offer.
+// requirement is something that one other operator must provide.
 type requirement struct {
-	// text ends the sentence "requires an operator ...", message is the author's own word, if any.
+	// text completes the sentence "requires an operator ..."; message is the author's own text, if any.
 	text    string
 	message string
-	// key is the same for the same question only, of whichever bundle: texts are the authors' words in part.
+	// key is unique to the question, across bundles. text is not, because authors control parts of it.
 	key   string
 	match func(*meter, *facts) bool
-	// rules counts its CEL rules, and cost is that of compiling them.
+	// rules counts the CEL rules, and cost is the cost of compiling them.
 	rules, cost int
-	// pkgs or apis, where one is set, bound who can match: they are looked up, not searched for.
+	// pkgs and apis, if set, restrict which operators can match, so that an index lookup replaces a search.
 	pkgs []string
 	apis []api
-	// api is set where nothing but that kind is asked for.
+	// api is set if the requirement is for that kind alone.
 	api *api
 }
 
-// requirementsOf reads the properties by which a bundle asks for others.
+// requirementsOf parses the properties that declare requirements.
 func requirementsOf(m *meter, properties []catalog.Property) ([]requirement, error) {
 	var out []requirement
 	for _, p := range properties {
@@ -66,13 +66,13 @@ func requirementsIn(m *meter, p catalog.Property) ([]requirement, error) {
 		if err := json.Unmarshal(p.Value, &v); err != nil {
 			return nil, err
 		}
-		return one(packageRequired(v.PackageName, v.VersionRange))
+		return single(packageRequired(v.PackageName, v.VersionRange))
 	case property.TypeGVKRequired:
 		var v api
 		if err := json.Unmarshal(p.Value, &v); err != nil {
 			return nil, err
 		}
-		return one(apiRequired(v), nil)
+		return single(apiRequired(v), nil)
 	case typeLabelRequired:
 		var v struct {
 			Label string `json:"label"`
@@ -80,7 +80,7 @@ func requirementsIn(m *meter, p catalog.Property) ([]requirement, error) {
 		if err := json.Unmarshal(p.Value, &v); err != nil {
 			return nil, err
 		}
-		return one(labelRequired(v.Label), nil)
+		return single(labelRequired(v.Label), nil)
 	case property.TypeConstraint:
 		c, err := constraints.Parse(p.Value)
 		if err != nil {
@@ -91,7 +91,7 @@ func requirementsIn(m *meter, p catalog.Property) ([]requirement, error) {
 	return nil, nil
 }
 
-func one(r requirement, err error) ([]requirement, error) { return []requirement{r}, err }
+func single(r requirement, err error) ([]requirement, error) { return []requirement{r}, err }
 
 func packageRequired(pkg, versions string) (requirement, error) {
 	inRange, err := semver.ParseRange(versions)
@@ -128,9 +128,9 @@ func labelRequired(label string) requirement {
 	}
 }
 
-// constrained turns an olm.constraint into requirements. all, any and not are about one operator, as in OLM v0,
-// but for an all that names several packages: as no operator is of two, each of its members is a requirement of
-// its own.
+// constrained turns an olm.constraint into requirements. all, any and not apply to one operator, as in OLM v0, except
+// an all that names several packages: because no operator belongs to two, each member becomes a requirement of its
+// own.
 func constrained(m *meter, c constraints.Constraint) ([]requirement, error) {
 	if c.All == nil || len(packagesNamed(c.All.Constraints)) < 2 {
 		r, err := predicate(m, c, 0)
@@ -170,10 +170,10 @@ func predicate(m *meter, c constraints.Constraint, depth int) (requirement, erro
 
 func predicateOf(m *meter, c constraints.Constraint, depth int) (requirement, error) {
 	if depth > maxNesting {
-		return requirement{}, fmt.Errorf("it nests deeper than %d", maxNesting)
+		return requirement{}, fmt.Errorf("it is nested more than %d levels deep", maxNesting)
 	}
 	if n := kindsSet(c); n != 1 {
-		return requirement{}, fmt.Errorf("it has %d kinds of constraint instead of one", n)
+		return requirement{}, fmt.Errorf("it has %d kinds of constraint; exactly one is required", n)
 	}
 	switch {
 	case c.Package != nil:
@@ -247,7 +247,7 @@ func compoundOf(word string, parts []requirement, texts []string) (requirement, 
 	}}, nil
 }
 
-// narrow bounds a conjunction by the first member that is bounded.
+// narrow restricts a conjunction to the operators that its first restricted member allows.
 func narrow(out *requirement, parts []requirement) {
 	for _, r := range parts {
 		if len(r.pkgs)+len(r.apis) > 0 {
@@ -257,7 +257,7 @@ func narrow(out *requirement, parts []requirement) {
 	}
 }
 
-// widen bounds a disjunction where all of its members are bounded.
+// widen restricts a disjunction if all of its members are restricted.
 func widen(out *requirement, parts []requirement) {
 	var pkgs []string
 	var apis []api

@@ -21,28 +21,29 @@ import (
 	"github.com/remit-olm/remit/pkg/step/build"
 )
 
-// Catalogs gives published content; catalog.Store does.
+// Catalogs provides published content. catalog.Store implements it.
 type Catalogs interface {
 	Get(key types.NamespacedName) (*catalog.Snapshot, bool)
 }
 
-// Input is all that resolution of one namespace looks at.
+// Input contains everything that the resolution of one namespace reads.
 type Input struct {
 	// Namespace of the Subscriptions.
 	Namespace string
 	// GlobalCatalogNamespace is the one whose CatalogSources every namespace may use.
 	GlobalCatalogNamespace string
-	// ExcludeGlobal leaves the global ones out of resolution (OperatorGroup annotation
+	// ExcludeGlobal excludes the global catalogs from resolution (OperatorGroup annotation
 	// olm.operatorframework.io/exclude-global-namespace-resolution).
 	ExcludeGlobal bool
 	Catalogs      Catalogs
-	// Visible names the CatalogSources of both namespaces. Only Resolve looks at it, and at the two that follow.
+	// Visible names the CatalogSources of both namespaces. Only Resolve reads it and the next two fields.
 	Visible []types.NamespacedName
 	Indexes *Indexes
-	// Serves says whether the cluster serves a kind already, whoever brought it; nil stands for no kind.
+	// Serves reports whether the cluster already serves a kind, regardless of where it comes from. nil means that it
+	// serves none.
 	Serves func(schema.GroupVersionKind) bool
-	// Account bounds what is installed in the namespace; Group is the name of its OperatorGroup and Targets
-	// are that one's.
+	// Account limits what is installed in the namespace. Group is the name of its OperatorGroup, and Targets are the
+	// namespaces that the OperatorGroup targets.
 	Account scoped.Account
 	Group   string
 	Targets []string
@@ -53,19 +54,18 @@ type Input struct {
 	ClusterRoleBindings rbacv1listers.ClusterRoleBindingLister
 }
 
-// ErrContent says that a catalog cannot give a bundle's content now, or gives another one than the
-// plan was made for.
+// ErrContent means that a catalog cannot provide a bundle's content now, or provides different content than the plan
+// was made for.
 var ErrContent = errors.New("bundle content")
 
-// Unread is an ErrContent where the reading of it failed: nobody tells when that is over, so it has to be tried
-// again.
-type Unread struct{ error }
+// ReadError is an ErrContent caused by a failed read. No event announces recovery, so callers must retry.
+type ReadError struct{ error }
 
-// Unwrap returns what failed.
-func (e *Unread) Unwrap() error { return e.error }
+// Unwrap returns the cause.
+func (e *ReadError) Unwrap() error { return e.error }
 
-// pin reads the content of a choice and pins it for the Subscription that asks for it. It fails with
-// ErrContent where the catalog does not give it.
+// pin reads the content of a choice and pins it for its Subscription. The error wraps ErrContent if the catalog does
+// not provide the content.
 func (in Input) pin(ctx context.Context, c Choice) (Pin, error) {
 	snapshot, ok := in.Catalogs.Get(c.Catalog)
 	if !ok {
@@ -93,8 +93,8 @@ func (in Input) pin(ctx context.Context, c Choice) (Pin, error) {
 	}, nil
 }
 
-// ResolveSteps pins the choices that are installed together, each of which has its Subscription, and makes
-// their steps. The error wraps ErrContent where a catalog fails, and else says what is wrong with a bundle.
+// ResolveSteps pins choices that are installed together and returns the plan and its steps. Each choice must have a
+// Subscription. The error wraps ErrContent if a catalog fails, and otherwise describes what is wrong with a bundle.
 func ResolveSteps(ctx context.Context, in Input, choices []Choice) (Plan, []step.Step, error) {
 	plan := Plan{Namespace: in.Namespace}
 	for _, c := range choices {
@@ -111,14 +111,15 @@ func ResolveSteps(ctx context.Context, in Input, choices []Choice) (Plan, []step
 	return plan, steps, err
 }
 
-// StepsOf makes the steps of a plan again from its pins. It fails with ErrContent where a catalog does
-// not have the pinned content any more.
+// StepsOf computes the steps of a plan from its pins. The error wraps ErrContent if a catalog no longer has the pinned
+// content.
 func StepsOf(ctx context.Context, in Input, plan Plan) ([]step.Step, []build.Excess, error) {
 	var steps []step.Step
 	var excess []build.Excess
 	for _, pin := range plan.Pins {
-		// Whoever may create InstallPlans can make one whose name commits to any catalog.
-		if !in.sees(pin.CatalogKey()) {
+		// The name of an InstallPlan does not prove that its catalog is visible: any user who can create InstallPlans
+		// can compute a valid name.
+		if !in.canUse(pin.CatalogKey()) {
 			return nil, nil, fmt.Errorf("catalogsource %s is not visible from namespace %s", pin.CatalogKey(), in.Namespace)
 		}
 		snapshot, ok := in.Catalogs.Get(pin.CatalogKey())
@@ -130,7 +131,7 @@ func StepsOf(ctx context.Context, in Input, plan Plan) ([]step.Step, []build.Exc
 			return nil, nil, err
 		}
 		if digest := content.Digest(); digest != pin.Digest {
-			return nil, nil, fmt.Errorf("%w: catalogsource %s now has %s for bundle %q, and this plan was made for %s",
+			return nil, nil, fmt.Errorf("%w: catalogsource %s now has digest %s for bundle %q, but this plan was made for %s",
 				ErrContent, pin.CatalogKey(), digest, pin.Bundle, pin.Digest)
 		}
 		more, err := in.steps(pin, content)
@@ -148,11 +149,11 @@ func read(ctx context.Context, snapshot *catalog.Snapshot, pkg, channel, name st
 	if err == nil {
 		return content, nil
 	}
-	said := fmt.Errorf("%w: bundle %q of catalogsource %s: %w", ErrContent, name, snapshot.Key, err)
+	wrapped := fmt.Errorf("%w: bundle %q of catalogsource %s: %w", ErrContent, name, snapshot.Key, err)
 	if errors.Is(err, catalog.ErrNoContent) {
-		return nil, said
+		return nil, wrapped
 	}
-	return nil, &Unread{said}
+	return nil, &ReadError{wrapped}
 }
 
 func (in Input) steps(pin Pin, content *catalog.Content) (*build.Steps, error) {
@@ -173,7 +174,7 @@ func (in Input) steps(pin Pin, content *catalog.Content) (*build.Steps, error) {
 	}, checker)
 }
 
-// propertiesOf are those that the catalog states of a pinned bundle, as a ClusterServiceVersion notes them.
+// propertiesOf returns the catalog's properties of a pinned bundle in the form that a ClusterServiceVersion records.
 func (in Input) propertiesOf(pin Pin) string {
 	snapshot, ok := in.Catalogs.Get(pin.CatalogKey())
 	if !ok || snapshot.Packages[pin.Package] == nil || snapshot.Packages[pin.Package].Bundles[pin.Bundle] == nil {

@@ -18,14 +18,14 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 )
 
-// anyContent has a ClusterServiceVersion for every name.
+// anyContent returns a ClusterServiceVersion for every name.
 type anyContent struct{}
 
 func (anyContent) Content(_ context.Context, _, _, name string) (*catalog.Content, error) {
 	return &catalog.Content{Manifests: [][]byte{[]byte(csvText(name))}}, nil
 }
 
-// contents is a reader of bundles by name.
+// contents is a reader that returns bundles by name.
 type contents map[string]string
 
 func (c contents) Content(_ context.Context, _, _, name string) (*catalog.Content, error) {
@@ -36,21 +36,21 @@ func (c contents) Content(_ context.Context, _, _, name string) (*catalog.Conten
 	return &catalog.Content{Manifests: [][]byte{[]byte(text)}}, nil
 }
 
-// failing is a registry that is away for a moment.
+// failing is a registry that is temporarily unavailable.
 type failing struct{}
 
 func (failing) Content(context.Context, string, string, string) (*catalog.Content, error) {
 	return nil, errors.New("connection refused")
 }
 
-// csvText asks for pods for an account "op".
+// csvText returns a CSV that requests permissions on Pods for a ServiceAccount "op".
 func csvText(name string) string {
 	return `{"kind": "ClusterServiceVersion", "metadata": {"name": "` + name + `"}, "spec": {"install": {"strategy": "deployment", "spec": {
 		"deployments": [{"name": "op"}], "permissions": [{"serviceAccountName": "op", "rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]}]}}}}`
 }
 
-// published is package "op": a stable channel v1 <- v2, one with two heads, one with an entry that is no
-// bundle; v3 has an image only and v4 the wrong CSV.
+// published returns a catalog with package "op": a stable channel v1 <- v2, a channel with two heads, and a channel whose
+// entry has no bundle. v3 has only an image, and v4 contains the wrong CSV.
 func published(namespace string) *catalog.Snapshot {
 	channel := func(name string, entries ...catalog.Entry) *catalog.Channel {
 		c := &catalog.Channel{Name: name, Entries: map[string]catalog.Entry{}}
@@ -77,7 +77,7 @@ func published(namespace string) *catalog.Snapshot {
 	}
 }
 
-// input is that of namespace "ns", with catalogs there, in "global" and in "foreign".
+// input returns the Input of namespace "ns", with catalogs in "ns", "global" and "foreign".
 func input() Input {
 	store := &catalog.Store{}
 	for _, namespace := range []string{"ns", "global", "foreign"} {
@@ -97,7 +97,7 @@ func input() Input {
 	}
 }
 
-// subscription reads "<catalog namespace>/<catalog>/<package>/<channel>/<startingCSV>".
+// subscription parses "<catalog namespace>/<catalog>/<package>/<channel>/<startingCSV>".
 func subscription(text string) *operatorsv1alpha1.Subscription {
 	f := strings.Split(text, "/")
 	return &operatorsv1alpha1.Subscription{
@@ -108,7 +108,7 @@ func subscription(text string) *operatorsv1alpha1.Subscription {
 	}
 }
 
-// choose is what Resolve makes of one Subscription with nothing installed.
+// choose resolves one Subscription with nothing installed.
 func choose(in Input, text string) ([]Choice, *Problem) {
 	sub := subscription(text)
 	got := in.resolve(Namespace{Subjects: []Subject{{Subscription: sub}}})
@@ -125,13 +125,13 @@ func chosen(t *testing.T, text string) []Choice {
 	return choices
 }
 
-func TestASubscriptionChoosesABundle(t *testing.T) {
+func TestChoosesABundle(t *testing.T) {
 	for _, row := range []struct{ name, sub, channel, bundle string }{
 		{"the head of its channel", "ns/cat/op/stable/", "stable", "op.v2"},
-		{"of the default channel where it names none", "ns/cat/op//", "stable", "op.v2"},
+		{"the head of the default channel if it names none", "ns/cat/op//", "stable", "op.v2"},
 		{"from a global catalog", "global/cat/op/stable/", "stable", "op.v2"},
-		{"the version that it starts with", "ns/cat/op/stable/op.v1", "stable", "op.v1"},
-		{"the version that it starts with where there are two heads", "ns/cat/op/split/op.v1", "split", "op.v1"},
+		{"startingCSV", "ns/cat/op/stable/op.v1", "stable", "op.v1"},
+		{"startingCSV in a channel with two heads", "ns/cat/op/split/op.v1", "split", "op.v1"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			plan, steps, err := ResolveSteps(t.Context(), input(), chosen(t, row.sub))
@@ -146,19 +146,19 @@ func TestASubscriptionChoosesABundle(t *testing.T) {
 	}
 }
 
-func TestASubscriptionThatCannotBeResolvedIsAProblem(t *testing.T) {
+func TestReportsProblemsOfSubscriptions(t *testing.T) {
 	const unsatisfiable = "constraints not satisfiable: "
 	for _, row := range []struct{ name, sub, reason, message string }{
 		{"a catalog of another namespace", "foreign/cat/op/stable/", ConstraintsNotSatisfiable,
 			unsatisfiable + "catalog cat in namespace foreign is not visible from namespace ns: only catalogs of the namespace itself and of global are, subscription sub exists"},
-		{"a catalog that is not there", "ns/dog/op/stable/", ErrorPreventedResolution, "error using catalogsource ns/dog: its content is not available"},
+		{"a missing catalog", "ns/dog/op/stable/", ErrorPreventedResolution, "error using catalogsource ns/dog: its content is not available"},
 		{"an unknown package", "ns/cat/po/stable/", ConstraintsNotSatisfiable,
 			unsatisfiable + "no operators found in package po in the catalog referenced by subscription sub, subscription sub exists"},
 		{"an unknown channel", "ns/cat/op/beta/", ConstraintsNotSatisfiable,
 			unsatisfiable + "no operators found in channel beta of package op in the catalog referenced by subscription sub (its channels are stable, broken, image and 2 more), subscription sub exists"},
 		{"no channel and no default", "ns/cat/undecided//", ConstraintsNotSatisfiable,
-			unsatisfiable + "package undecided in the catalog referenced by subscription sub has no default channel: name one in spec.channel (its channels are a, b), subscription sub exists"},
-		{"a channel of two heads", "ns/cat/op/split/", ConstraintsNotSatisfiable,
+			unsatisfiable + "package undecided in the catalog referenced by subscription sub has no default channel: set spec.channel (its channels are a, b), subscription sub exists"},
+		{"a channel with two heads", "ns/cat/op/split/", ConstraintsNotSatisfiable,
 			unsatisfiable + `package op: channel "split" has 2 heads: ["op.v1" "op.v2"], subscription sub exists`},
 		{"an unknown version", "ns/cat/op/stable/op.v7", ConstraintsNotSatisfiable,
 			unsatisfiable + "no operators found with name op.v7 in channel stable of package op in the catalog referenced by subscription sub, subscription sub exists"},
@@ -174,7 +174,7 @@ func TestASubscriptionThatCannotBeResolvedIsAProblem(t *testing.T) {
 	}
 }
 
-func TestABundleWhoseContentIsNoGoodIsAnError(t *testing.T) {
+func TestRefusesABundleWithTheWrongCSV(t *testing.T) {
 	_, _, err := ResolveSteps(t.Context(), input(), chosen(t, "ns/cat/op/image/"))
 	require.ErrorIs(t, err, ErrContent)
 	require.ErrorIs(t, err, catalog.ErrNoContent)
@@ -183,7 +183,7 @@ func TestABundleWhoseContentIsNoGoodIsAnError(t *testing.T) {
 	require.EqualError(t, err, `bundle "op.v4": its ClusterServiceVersion is named "other"`)
 }
 
-func TestHeadIsThatOfTheChannelWhateverASubscriptionStartsWith(t *testing.T) {
+func TestReportsTheChannelHeadRegardlessOfStartingCSV(t *testing.T) {
 	for text, want := range map[string]string{"ns/cat/op/stable/op.v1": "op.v2", "ns/cat/op/split/op.v1": "", "foreign/cat/op/stable/": ""} {
 		sub := subscription(text)
 		got := input().resolve(Namespace{Subjects: []Subject{{Subscription: sub}}})
@@ -198,7 +198,7 @@ func resolved(t *testing.T) Plan {
 	return plan
 }
 
-func TestThePlansNameCommitsToAllThatItInstalls(t *testing.T) {
+func TestPlanNameCommitsToItsPins(t *testing.T) {
 	base := resolved(t)
 	name, err := base.Name()
 	require.NoError(t, err)
@@ -230,7 +230,7 @@ func TestThePlansNameCommitsToAllThatItInstalls(t *testing.T) {
 	}
 }
 
-func TestDecodeReadsWhatEncodeWroteAndNothingElse(t *testing.T) {
+func TestDecodeAcceptsOnlyWhatEncodeWrote(t *testing.T) {
 	plan := resolved(t)
 	text, err := plan.Encode()
 	require.NoError(t, err)
@@ -243,8 +243,8 @@ func TestDecodeReadsWhatEncodeWroteAndNothingElse(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, plan, got)
 	for _, row := range []struct{ what, namespace, name, text, want string }{
-		{"no text", "ns", name, "", "it does not say what it installs"},
-		{"no JSON", "ns", name, "{", "cannot be read"},
+		{"no text", "ns", name, "", "its pins are missing"},
+		{"invalid JSON", "ns", name, "{", "its pins cannot be parsed"},
 		{"another digest", "ns", name, strings.Replace(text, "sha256:", "sha256:0", 1), "it was edited"},
 		{"another name", "ns", name + "x", text, "it was edited"},
 		{"a copy in another namespace", "other", name, text, "it was edited"},
@@ -258,26 +258,26 @@ func TestDecodeReadsWhatEncodeWroteAndNothingElse(t *testing.T) {
 	}
 }
 
-func TestStepsOfAPlanAreThoseOfItsResolution(t *testing.T) {
+func TestStepsOfAPlanMatchItsResolution(t *testing.T) {
 	plan, want, err := ResolveSteps(t.Context(), input(), chosen(t, "ns/cat/op/stable/"))
 	require.NoError(t, err)
 	steps, excess, err := StepsOf(t.Context(), input(), plan)
 	require.NoError(t, err)
 	require.Equal(t, want, steps)
-	require.Len(t, excess, 1, "the account holds nothing")
+	require.Len(t, excess, 1, "the account has no permissions")
 }
 
-func TestStepsOfAPlanWhoseContentIsGone(t *testing.T) {
+func TestStepsOfAPlanWithoutItsContent(t *testing.T) {
 	for _, row := range []struct {
 		name   string
 		change func(*Input, *Pin)
 		want   string
-		// again says that it has to be tried again, as nobody tells when it would come out differently.
+		// again is true if the caller must retry because no event announces recovery.
 		again bool
 	}{
 		{"the catalog", func(in *Input, _ *Pin) { in.Catalogs = &catalog.Store{} }, "bundle content: catalogsource ns/cat is not available", false},
-		{"the bundle", func(_ *Input, p *Pin) { p.Bundle = "op.v0" }, `bundle content: bundle "op.v0" of catalogsource ns/cat: the catalog carries no manifests`, false},
-		{"its bytes", func(_ *Input, p *Pin) { p.Digest = "sha256:0" }, "and this plan was made for sha256:0", false},
+		{"the bundle", func(_ *Input, p *Pin) { p.Bundle = "op.v0" }, `bundle content: bundle "op.v0" of catalogsource ns/cat: the catalog contains no manifests`, false},
+		{"its bytes", func(_ *Input, p *Pin) { p.Digest = "sha256:0" }, "but this plan was made for sha256:0", false},
 		{"its registry", func(in *Input, p *Pin) {
 			snapshot, _ := in.Catalogs.Get(p.CatalogKey())
 			away := *snapshot
@@ -293,24 +293,24 @@ func TestStepsOfAPlanWhoseContentIsGone(t *testing.T) {
 			_, _, err := StepsOf(t.Context(), in, plan)
 			require.ErrorIs(t, err, ErrContent)
 			require.ErrorContains(t, err, row.want)
-			var unread *Unread
+			var unread *ReadError
 			require.Equal(t, row.again, errors.As(err, &unread))
 		})
 	}
 }
 
-func TestAPlanOfAForeignCatalogIsRefusedWithoutAWordOfItsContent(t *testing.T) {
+func TestRefusesAPlanOfAForeignCatalogWithoutRevealingItsContent(t *testing.T) {
 	plan := resolved(t)
 	plan.Pins[0].CatalogNamespace = "foreign"
 	for _, digest := range []string{plan.Pins[0].Digest, "sha256:0"} {
 		plan.Pins[0].Digest = digest
 		_, _, err := StepsOf(t.Context(), input(), plan)
 		require.EqualError(t, err, "catalogsource foreign/cat is not visible from namespace ns")
-		require.False(t, errors.Is(err, ErrContent), "no change of the catalog mends it")
+		require.False(t, errors.Is(err, ErrContent), "no change of the catalog can fix it")
 	}
 }
 
-func TestPlansShareASubscriptionByItsUID(t *testing.T) {
+func TestPlansShareSubscriptionsByUID(t *testing.T) {
 	a, b := resolved(t), resolved(t)
 	b.Pins[0].Bundle = "op.v3"
 	require.True(t, a.SharesSubscription(b))
@@ -319,7 +319,7 @@ func TestPlansShareASubscriptionByItsUID(t *testing.T) {
 	require.Equal(t, []string{"op.v2", "op.v3"}, Plan{Pins: []Pin{b.Pins[0], a.Pins[0], a.Pins[0]}}.CSVNames())
 }
 
-func TestAQuestionThatReadsLikeAnotherIsNotAnsweredForIt(t *testing.T) {
+func TestRequirementsWithTheSameTextAreNotConfused(t *testing.T) {
 	constraint := func(v any) string {
 		text, err := json.Marshal(v)
 		require.NoError(t, err)

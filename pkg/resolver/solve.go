@@ -17,11 +17,10 @@ func packageProperty(p catalog.Property) (v property.Package, err error) {
 	return v, json.Unmarshal(p.Value, &v)
 }
 
-// solve finds what serves the roots. Those that a clash is about get a problem and are left out, until what
-// is left can be served.
+// solve finds versions for the roots. Roots that clash get a problem and are removed until the rest can be satisfied.
 func (d *decision) solve() {
 	for len(d.roots) > 0 && d.meter.Spend(len(d.roots)) == nil {
-		if p, taken, ok := d.straight(); ok {
+		if p, taken, ok := d.solveGreedily(); ok {
 			d.choose(p, taken)
 			return
 		}
@@ -39,7 +38,7 @@ func (d *decision) solve() {
 			d.choose(p, taken)
 			return
 		case errors.As(err, &clash):
-			d.leaveOut(p, clash.Core)
+			d.dropClashing(p, clash.Core)
 		default:
 			for _, r := range d.roots {
 				d.answer.Problems[r.Subscription.UID] = &Problem{Reason: ErrorPreventedResolution, Message: err.Error()}
@@ -49,9 +48,9 @@ func (d *decision) solve() {
 	}
 }
 
-// leaveOut takes the Subscriptions that a clash is about out of the problem: those that would bring something
-// new, as what is there can stay as it is.
-func (d *decision) leaveOut(p *problem, core []sat.Applied) {
+// dropClashing removes the clashing Subscriptions that would install something new. Without any, it relaxes the
+// clashing Subscriptions, because existing versions can stay as they are.
+func (d *decision) dropClashing(p *problem, core []sat.Applied) {
 	var new, all []*root
 	for _, r := range rootsIn(core) {
 		all = append(all, r)
@@ -61,9 +60,9 @@ func (d *decision) leaveOut(p *problem, core []sat.Applied) {
 	}
 	if len(new) == 0 {
 		for _, r := range all {
-			r.loose = true
+			r.relaxed = true
 		}
-		if len(all) == 0 { // what was brought by no Subscription: it is there, whatever the rules say
+		if len(all) == 0 { // only others clash: they exist, whatever the rules require
 			d.others = nil
 		}
 		return
@@ -71,7 +70,7 @@ func (d *decision) leaveOut(p *problem, core []sat.Applied) {
 	c := p.clashOf(core)
 	leaving := map[*root]bool{}
 	for _, r := range new {
-		if d.meter.Spend(c.cost) != nil || d.meter.look() != nil {
+		if d.meter.Spend(c.cost) != nil || d.meter.checkContext() != nil {
 			return
 		}
 		leaving[r] = true
@@ -92,7 +91,7 @@ func rootsIn(core []sat.Applied) []*root {
 	return out
 }
 
-// choose turns a solution into the changes that it asks for.
+// choose turns a solution into changes.
 func (d *decision) choose(p *problem, taken []sat.ID) {
 	c := &changes{problem: p, taken: map[sat.ID]bool{}, neededBy: map[sat.ID][]*operatorsv1alpha1.Subscription{}, set: map[sat.ID]sat.ID{}}
 	for _, id := range taken {
@@ -109,7 +108,7 @@ func (d *decision) choose(p *problem, taken []sat.ID) {
 			return
 		}
 		choices[id] = Choice{
-			Catalog: o.catalog, Package: o.pkg, Channel: o.channel, Bundle: o.name, Replaces: o.replaces, Subscription: d.made(o),
+			Catalog: o.catalog, Package: o.pkg, Channel: o.channel, Bundle: o.name, Replaces: o.replaces, Subscription: d.dependencySubscription(o),
 		}
 	}
 	for _, r := range d.roots {
@@ -120,10 +119,10 @@ func (d *decision) choose(p *problem, taken []sat.ID) {
 			choice := choices[id]
 			choice.Subscription = r.Subscription
 			choices[id] = choice
-			c.visit(id, r.Subscription)
+			c.recordNeed(id, r.Subscription)
 		}
 	}
-	d.hold(c.taken)
+	d.explainHeldBack(c.taken)
 	c.join()
 	byRoot := map[sat.ID]int{}
 	for _, id := range c.ids {
@@ -140,8 +139,8 @@ func (d *decision) choose(p *problem, taken []sat.ID) {
 	}
 }
 
-// made finds the Subscription that was made before for what others need.
-func (d *decision) made(o *operator) *operatorsv1alpha1.Subscription {
+// dependencySubscription finds the Subscription that old created earlier for a dependency.
+func (d *decision) dependencySubscription(o *operator) *operatorsv1alpha1.Subscription {
 	for _, s := range d.subjects {
 		spec := s.Subscription.Spec
 		if s.Optional && spec.Package == o.pkg && spec.Channel == o.channel && spec.StartingCSV == o.name &&
@@ -152,25 +151,25 @@ func (d *decision) made(o *operator) *operatorsv1alpha1.Subscription {
 	return nil
 }
 
-// changes are the new versions of a solution, and which of them belong together.
+// changes contains the new versions of a solution and how they are grouped.
 type changes struct {
 	*problem
 	taken    map[sat.ID]bool
 	ids      []sat.ID
 	neededBy map[sat.ID][]*operatorsv1alpha1.Subscription
-	// set leads from each change to another one of its set, and in the end to one that leads to itself.
+	// set is a union-find forest: each change points to another change of its set or, if it is the root, to itself.
 	set map[sat.ID]sat.ID
 }
 
 func (c *changes) firstOf(all []*operator) (sat.ID, bool) {
-	if o := given(all, c.taken); o != nil {
+	if o := firstTaken(all, c.taken); o != nil {
 		return o.id, true
 	}
 	return "", false
 }
 
-// visit notes who needs a change, and what that needs in turn.
-func (c *changes) visit(id sat.ID, sub *operatorsv1alpha1.Subscription) {
+// recordNeed records that a Subscription needs a change and, transitively, what the change needs.
+func (c *changes) recordNeed(id sat.ID, sub *operatorsv1alpha1.Subscription) {
 	if c.meter.Spend(1+len(c.neededBy[id])) != nil || slices.Contains(c.neededBy[id], sub) {
 		return
 	}
@@ -180,13 +179,13 @@ func (c *changes) visit(id sat.ID, sub *operatorsv1alpha1.Subscription) {
 			return
 		}
 		if other, ok := c.firstOf(n.candidates); ok && c.set[other] != "" {
-			c.visit(other, sub)
+			c.recordNeed(other, sub)
 		}
 	}
 }
 
-// join puts changes together one of which needs the other, or that swap something between the versions whose
-// place they take.
+// join groups changes that need each other, or where one takes over something that the version replaced by another
+// owned or needed.
 func (c *changes) join() {
 	for _, id := range c.ids {
 		if c.meter.Spend(len(c.ids)) != nil {
@@ -197,19 +196,19 @@ func (c *changes) join() {
 				c.union(id, other)
 			}
 		}
-		was := c.replaced(id)
-		if was == nil {
+		old := c.replaced(id)
+		if old == nil {
 			continue
 		}
 		for _, other := range c.ids {
-			if other != id && c.touches(was, other) {
+			if other != id && c.touches(old, other) {
 				c.union(id, other)
 			}
 		}
 	}
 }
 
-// replaced is the version whose place a change takes.
+// replaced returns the version that a change replaces, or nil.
 func (c *changes) replaced(id sat.ID) *operator {
 	o := c.operators[id]
 	if o.replaces == "" {
@@ -218,22 +217,21 @@ func (c *changes) replaced(id sat.ID) *operator {
 	return c.operators[c.in.existingID(o.replaces)]
 }
 
-// touches says whether a change brings a kind that the version owned which another one replaces, or takes the
-// place of what that one needed.
-func (c *changes) touches(was *operator, change sat.ID) bool {
-	if c.meter.Spend(1+len(was.apis)*len(c.operators[change].apis)/10) != nil {
+// touches reports whether a change provides a kind that the version old owned, or replaces a version that old needed.
+func (c *changes) touches(old *operator, change sat.ID) bool {
+	if c.meter.Spend(1+len(old.apis)*len(c.operators[change].apis)/10) != nil {
 		return false
 	}
-	if slices.ContainsFunc(c.operators[change].apis, func(a api) bool { return slices.Contains(was.apis, a) }) {
+	if slices.ContainsFunc(c.operators[change].apis, func(a api) bool { return slices.Contains(old.apis, a) }) {
 		return true
 	}
-	gone := c.replaced(change)
-	if gone == nil {
+	removed := c.replaced(change)
+	if removed == nil {
 		return false
 	}
-	asked, err := was.requirements(c.meter)
+	asked, err := old.requirements(c.meter)
 	return err == nil && slices.ContainsFunc(asked, func(r requirement) bool {
-		return c.meter.Spend(1+r.cost) == nil && r.match(c.meter, gone.facts)
+		return c.meter.Spend(1+r.cost) == nil && r.match(c.meter, removed.facts)
 	})
 }
 

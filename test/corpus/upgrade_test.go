@@ -50,7 +50,7 @@ var walks = []walk{
 	{name: "kuadrant", packages: []string{"kuadrant-operator"}, brought: map[string]string{
 		"authorino-operator": "authorino-operator.v0.13.0", "limitador-operator": "limitador-operator.v0.11.0", "dns-operator": "dns-operator.v0.6.0",
 	}, held: map[string]string{
-		"authorino-operator": "authorino-operator.v0.13.1 of channel stable does not take the place of authorino-operator.v0.13.0: bundle kuadrant-operator.v0.11.1 requires " +
+		"authorino-operator": "authorino-operator.v0.13.1 of channel stable cannot replace authorino-operator.v0.13.0: bundle kuadrant-operator.v0.11.1 requires " +
 			"an operator with package: authorino-operator and with version in range: 0.13.0",
 	}},
 }

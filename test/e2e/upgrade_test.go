@@ -121,7 +121,7 @@ func TestAnOperatorFollowsItsChannelWithWhatItNeeds(t *testing.T) {
 		"b.v2.0.0 stable replaces=b.v1.1.0")
 	settles(tn, "a.v3.0.0", "b.v1.1.0")
 	inState(tn, made.Name, operatorsv1alpha1.SubscriptionStateUpgradeAvailable, "b.v1.1.0", "b.v1.1.0")
-	says(tn, made.Name, names.ConditionUpgradeHeldBack, resolver.UpgradeClashes, "b.v2.0.0 of channel stable does not take the place of b.v1.1.0: bundle a.v3.0.0 requires")
+	says(tn, made.Name, names.ConditionUpgradeHeldBack, resolver.UpgradeClashes, "b.v2.0.0 of channel stable cannot replace b.v1.1.0: bundle a.v3.0.0 requires")
 	require.Empty(t, subscriptions(t, tn)[made.Name].Status.GetCondition(operatorsv1alpha1.SubscriptionResolutionFailed).Reason)
 
 	noted := &operatorsv1alpha1.ClusterServiceVersion{}
@@ -215,7 +215,7 @@ func TestASickCatalogConcernsOnlyWhoNeedsIt(t *testing.T) {
 	tn.Subscribe("lying", "h", "stable")
 	settles(tn, "a.v1.0.0", "d.v1.0.0", "e.v1.0.0")
 	const failed = operatorsv1alpha1.SubscriptionResolutionFailed
-	says(tn, "c", failed, resolver.ErrorPreventedResolution, "is not available, and it may be there")
+	says(tn, "c", failed, resolver.ErrorPreventedResolution, "is not available, and may include it")
 	says(tn, "g", failed, resolver.ErrorPreventedResolution, "error using catalogsource "+tn.Namespace+"/dead")
 	says(tn, "h", failed, resolver.ErrorPreventedResolution, "error using catalogsource "+tn.Namespace+"/lying")
 	for _, name := range []string{"a", "d"} {

@@ -24,7 +24,7 @@ const (
 	resolvers = 4
 	// pigeons is how many packages find no place: so many that no solver shows it.
 	pigeons = 15
-	stopped = "which is what a namespace may take"
+	stopped = "the limit for one namespace"
 )
 
 // resolutions are rows about catalogs that no solver is done with.

@@ -199,10 +199,10 @@ func TestWhatIsBlocked(t *testing.T) {
 
 func TestAnUpgradeThatIsHeldBackIsNotedAndBlocksNothing(t *testing.T) {
 	text, r := shown(t, givenWorld(t, func(w *world) {
-		w.subscriptions = []operatorsv1alpha1.Subscription{subscription(isTrue(names.ConditionUpgradeHeldBack, "UpgradeClashes", "a.v2 does not take the place of a.v1: why"))}
+		w.subscriptions = []operatorsv1alpha1.Subscription{subscription(isTrue(names.ConditionUpgradeHeldBack, "UpgradeClashes", "a.v2 cannot replace a.v1: why"))}
 	}))
 	require.Contains(t, text, "  Blocked: nothing\n")
-	require.Contains(t, text, "  Note: Subscription sub: a.v2 does not take the place of a.v1: why\n")
+	require.Contains(t, text, "  Note: Subscription sub: a.v2 cannot replace a.v1: why\n")
 	require.False(t, r.blocked())
 }
 

@@ -181,7 +181,7 @@ func makeSteps(ctx context.Context, s *run) (flow.Outcome, error) {
 		ClusterRoleBindings:    r.RBAC.ClusterRoleBindings,
 	}, s.content)
 	s.lookups(err)
-	var unread *resolver.Unread
+	var unread *resolver.ReadError
 	switch {
 	case errors.As(err, &unread):
 		return flow.Outcome{}, &refused{reasonContent, err.Error()}

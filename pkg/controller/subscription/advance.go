@@ -32,7 +32,7 @@ func (r *Reconciler) advance(ctx context.Context, w *world) (map[types.UID]*view
 		}
 	}
 	for uid, v := range views {
-		v.head, v.problem, v.held = known.Answer.Heads[uid], known.Answer.Problems[uid], known.Answer.Held[uid]
+		v.head, v.problem, v.held = known.Answer.Heads[uid], known.Answer.Problems[uid], known.Answer.HeldBack[uid]
 	}
 	var errs []error
 	for _, set := range known.Answer.Sets {
@@ -216,7 +216,7 @@ func refuse(views map[types.UID]*view, concerned []*operatorsv1alpha1.Subscripti
 			}
 		}
 	}
-	var unread *resolver.Unread
+	var unread *resolver.ReadError
 	if errors.As(err, &unread) {
 		return fmt.Errorf("resolve: %w", err)
 	}

@@ -4,24 +4,24 @@ import (
 	"github.com/go-air/gini/inter"
 )
 
-// Budget bounds what a Problem may cost. Spend returns an error once the budget is used up, or the caller has lost
-// interest: then the search ends with that error, which is the same for every later Spend.
+// Budget bounds the cost of a Problem. Spend returns an error if the budget is exhausted or the caller has canceled;
+// the search then ends with that error, which every later Spend returns as well.
 type Budget interface {
 	Spend(cost int) error
 }
 
-// Costs, in the unit of a Budget: one is about 50 nanoseconds: a look at one candidate, for instance.
+// Costs in the unit of a Budget. One unit is about 50 nanoseconds, such as the examination of one candidate.
 const (
-	// costOfTick is that of what the solver does between two moments at which it can be stopped: it propagates
-	// 20,000 literals (github.com/go-air/gini, PropTick), and learns the clauses that follow from them.
+	// costOfTick is the cost of the solver's work between two points at which it can be stopped: it propagates 20,000
+	// literals (github.com/go-air/gini, PropTick) and learns the clauses that follow from them.
 	costOfTick = 200_000
-	// costOfStart is that of asking the solver at all.
+	// costOfStart is the cost of each call of the solver.
 	costOfStart = 100
 )
 
-// solve runs the solver from tick to tick for as long as the budget lasts. What it answers does not depend on the
-// ticks. The cost is counted and not timed, so that it is the same on every machine, up to the last ticks of a solver
-// that finds nobody waiting when it offers to pause.
+// solve runs the solver from tick to tick while the budget lasts. Ticks do not affect the result. The cost is counted
+// rather than timed, so that it is the same on every machine, except for the last ticks of a solver that offers to
+// pause when no caller is waiting.
 func (e *encoding) solve() (int, error) {
 	if err := e.budget.Spend(costOfStart); err != nil {
 		return 0, err
@@ -40,7 +40,7 @@ func (e *encoding) solve() (int, error) {
 	}
 }
 
-// stop ends a solver. That it found something in the meantime does not count.
+// stop stops a solver and discards any result that it found in the meantime.
 func stop(running inter.Solve, why error) (int, error) {
 	running.Stop()
 	return 0, why

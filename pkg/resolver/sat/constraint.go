@@ -3,25 +3,25 @@ package sat
 // ID names a variable.
 type ID string
 
-// Kind is that of a Constraint.
+// Kind is the kind of a Constraint.
 type Kind int
 
-// The kinds of constraints. The first four are about the variable that has them, as long as it is in the
-// solution; AtMost holds always.
+// The kinds of constraints. The first four concern the variable that has them, and apply while it is in the solution;
+// AtMost always applies.
 const (
-	// Mandatory: the variable is in the solution.
+	// Mandatory requires the variable to be in the solution.
 	Mandatory Kind = iota
-	// Prohibited: it is not.
+	// Prohibited requires the variable not to be in the solution.
 	Prohibited
-	// Dependency: with it, at least one of IDs is, the earlier the better.
+	// Dependency requires at least one of IDs to be in the solution. Earlier ones are preferred.
 	Dependency
-	// Conflict: with it, none of IDs is.
+	// Conflict requires none of IDs to be in the solution.
 	Conflict
-	// AtMost: no more than N of IDs are in the solution.
+	// AtMost allows at most N of IDs in the solution.
 	AtMost
 )
 
-// Constraint is one rule. Note is the caller's: it comes back with a clash.
+// Constraint is one rule. Note belongs to the caller, who finds it in Unsatisfiable.
 type Constraint struct {
 	Kind Kind
 	IDs  []ID
@@ -29,20 +29,20 @@ type Constraint struct {
 	Note any
 }
 
-// Variable is what may be in a solution, with its constraints. The order of variables, constraints and
-// candidates is that of preference.
+// Variable is a possible member of a solution, with its constraints. Variables, constraints and candidates are in order
+// of preference.
 type Variable struct {
 	ID          ID
 	Constraints []Constraint
 }
 
-// Applied is a constraint and the variable that has it; "" for one of the whole problem.
+// Applied is a constraint and the variable that has it; Variable is "" for a constraint on the whole problem.
 type Applied struct {
 	Variable   ID
 	Constraint Constraint
 }
 
-// Unsatisfiable is an error that holds constraints of which no subset clashes already.
+// Unsatisfiable is an error with a minimal set of clashing constraints: every proper subset can be satisfied.
 type Unsatisfiable struct{ Core []Applied }
 
 func (e *Unsatisfiable) Error() string { return "the constraints cannot be satisfied" }

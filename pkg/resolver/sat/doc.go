@@ -1,9 +1,8 @@
-// Package sat finds the preferred subset of variables that satisfies constraints, or says which
-// constraints clash. It knows nothing of operators or catalogs; the solver underneath is gini.
+// Package sat finds the preferred subset of variables that satisfies constraints, or reports which constraints clash.
+// It knows nothing about operators or catalogs. It uses the SAT solver gini.
 //
-// The preferred solution is defined without reference to how it is found. Take the mandatory variables in
-// the order of the input, and their dependencies in order: of the candidates of a dependency none of which is
-// taken yet, the first is taken with which, and with all that was taken before, there is a solution at all.
-// What is taken joins the end of the row, and its dependencies come in turn. What was taken in the end is the
-// solution: nothing is in it but what is mandatory or was needed.
+// The preferred solution does not depend on how it is found. It is defined as follows: take the mandatory variables in
+// input order. For each taken variable in turn, consider its dependencies in order. If no candidate of a dependency is
+// taken yet, take the first candidate for which a solution exists that includes everything taken so far. The solution
+// is the set of taken variables: it contains only what is mandatory or needed.
 package sat

@@ -9,7 +9,7 @@ import (
 	"github.com/go-air/gini/z"
 )
 
-// Problem is a set of variables, and of constraints on all of them (Kind AtMost).
+// Problem is a set of variables and of constraints on all of them (Kind AtMost).
 type Problem struct {
 	Variables []Variable
 	Global    []Constraint
@@ -20,8 +20,8 @@ const (
 	unsatisfiable = -1
 )
 
-// Solve returns the preferred solution in the order in which its variables were taken. The error is
-// *Unsatisfiable where there is none, and the budget's where that was not enough to tell.
+// Solve returns the preferred solution, in the order in which its variables were taken. The error is *Unsatisfiable if
+// there is none, or the budget's if the budget did not suffice.
 func (p Problem) Solve(budget Budget) ([]ID, error) {
 	e, err := p.encode(budget, false)
 	if err != nil {
@@ -38,10 +38,10 @@ func (p Problem) Solve(budget Budget) ([]ID, error) {
 	return nil, errUndecided
 }
 
-var errUndecided = errors.New("sat: the solver gave up")
+var errUndecided = errors.New("sat: the solver found no answer")
 
-// encoding is a problem as clauses. Where guards are asked for, each constraint holds only as long as its
-// guard is assumed.
+// encoding is a problem in conjunctive normal form. If it is guarded, each constraint applies only while its guard is
+// assumed.
 type encoding struct {
 	problem Problem
 	budget  Budget
@@ -61,8 +61,8 @@ func (p Problem) encode(budget Budget, guarded bool) (*encoding, error) {
 		lits: make(map[ID]z.Lit, len(p.Variables)), index: make(map[ID]int, len(p.Variables)),
 	}
 	for i, v := range p.Variables {
-		if _, twice := e.lits[v.ID]; twice {
-			return nil, fmt.Errorf("sat: variable %q is there twice", v.ID)
+		if _, exists := e.lits[v.ID]; exists {
+			return nil, fmt.Errorf("sat: duplicate variable %q", v.ID)
 		}
 		e.lits[v.ID], e.index[v.ID] = e.g.Lit(), i
 	}
@@ -75,7 +75,7 @@ func (p Problem) encode(budget Budget, guarded bool) (*encoding, error) {
 	}
 	for _, c := range p.Global {
 		if c.Kind != AtMost {
-			return nil, errors.New("sat: only AtMost is a constraint of the whole problem")
+			return nil, errors.New("sat: only AtMost can constrain the whole problem")
 		}
 		if err := e.add("", c, guarded); err != nil {
 			return nil, err
@@ -92,37 +92,37 @@ func (e *encoding) add(id ID, c Constraint, guarded bool) error {
 	for _, other := range c.IDs {
 		m, ok := e.lits[other]
 		if !ok {
-			return fmt.Errorf("sat: variable %q is not there", other)
+			return fmt.Errorf("sat: unknown variable %q", other)
 		}
 		others = append(others, m)
 	}
-	var unless []z.Lit
+	var negatedGuard []z.Lit
 	if guarded {
 		guard := e.g.Lit()
-		unless = []z.Lit{guard.Not()}
+		negatedGuard = []z.Lit{guard.Not()}
 		e.guards = append(e.guards, guard)
 		e.applied = append(e.applied, Applied{Variable: id, Constraint: c})
 	}
-	self := e.lits[id]
+	lit := e.lits[id]
 	switch c.Kind {
 	case Mandatory:
-		e.clause(unless, self)
+		e.clause(negatedGuard, lit)
 	case Prohibited:
-		e.clause(unless, self.Not())
+		e.clause(negatedGuard, lit.Not())
 	case Dependency:
-		e.clause(unless, append([]z.Lit{self.Not()}, others...)...)
+		e.clause(negatedGuard, append([]z.Lit{lit.Not()}, others...)...)
 	case Conflict:
 		for _, m := range others {
-			e.clause(unless, self.Not(), m.Not())
+			e.clause(negatedGuard, lit.Not(), m.Not())
 		}
 	case AtMost:
-		e.atMost(unless, others, c.N)
+		e.atMost(negatedGuard, others, c.N)
 	}
 	return nil
 }
 
-func (e *encoding) clause(unless []z.Lit, lits ...z.Lit) {
-	for _, m := range unless {
+func (e *encoding) clause(negatedGuard []z.Lit, lits ...z.Lit) {
+	for _, m := range negatedGuard {
 		e.g.Add(m)
 	}
 	for _, m := range lits {
@@ -131,12 +131,12 @@ func (e *encoding) clause(unless []z.Lit, lits ...z.Lit) {
 	e.g.Add(z.LitNull)
 }
 
-// atMost counts with one row of new variables for each literal: counter j of row i is true if more than j of
-// the literals up to i are (Sinz 2005).
-func (e *encoding) atMost(unless, lits []z.Lit, n int) {
+// atMost uses a sequential counter (Sinz 2005): row i has n new variables, of which variable j is true if more than j
+// of the literals up to i are true.
+func (e *encoding) atMost(negatedGuard, lits []z.Lit, n int) {
 	if n <= 0 {
 		for _, m := range lits {
-			e.clause(unless, m.Not())
+			e.clause(negatedGuard, m.Not())
 		}
 		return
 	}
@@ -146,7 +146,7 @@ func (e *encoding) atMost(unless, lits []z.Lit, n int) {
 	before := []z.Lit(nil)
 	for i, m := range lits {
 		if before != nil {
-			e.clause(unless, m.Not(), before[n-1].Not())
+			e.clause(negatedGuard, m.Not(), before[n-1].Not())
 		}
 		if i == len(lits)-1 {
 			return
@@ -168,7 +168,7 @@ func (e *encoding) atMost(unless, lits []z.Lit, n int) {
 	}
 }
 
-// prefer takes one variable after the other, as the package's definition says.
+// prefer takes variables in order, as the package documentation defines.
 func (e *encoding) prefer() ([]ID, error) {
 	taken := map[ID]bool{}
 	var row []ID
@@ -202,8 +202,8 @@ func (e *encoding) prefer() ([]ID, error) {
 	return row, nil
 }
 
-// first finds the first candidate that can be taken with what was taken before. The solver's last solution has
-// all of that; where it has the candidate too, there is nothing to ask.
+// first finds the first candidate that can be taken together with everything taken before. The solver's last solution
+// includes all of that, so that a candidate in it needs no query.
 func (e *encoding) first(row []z.Lit, candidates []ID) (ID, error) {
 	current := true
 	for _, id := range candidates {
@@ -227,10 +227,10 @@ func (e *encoding) first(row []z.Lit, candidates []ID) (ID, error) {
 			return "", errUndecided
 		}
 	}
-	return "", errUndecided // there was a solution, so one of the candidates fits
+	return "", errUndecided // unreachable: a solution exists, so that one candidate fits
 }
 
-// explain finds a smallest set of constraints that clash: none of them can be left out.
+// explain finds a minimal set of clashing constraints: none of them can be removed.
 func (p Problem) explain(budget Budget) error {
 	e, err := p.encode(budget, true)
 	if err != nil {
@@ -265,7 +265,7 @@ func (p Problem) explain(budget Budget) error {
 			continue
 		}
 		smaller := e.core(byGuard)
-		// What came before i is needed, and so is still there.
+		// Constraints before i are needed, and therefore remain.
 		core = slices.DeleteFunc(without, func(k int) bool {
 			_, still := slices.BinarySearch(smaller, k)
 			return !still
@@ -278,7 +278,7 @@ func (p Problem) explain(budget Budget) error {
 	return out
 }
 
-// core are the guards to blame for the last answer, in the order of the constraints.
+// core returns the guards that caused the last result, in the order of the constraints.
 func (e *encoding) core(byGuard map[z.Lit]int) []int {
 	var out []int
 	for _, m := range e.g.Why(nil) {

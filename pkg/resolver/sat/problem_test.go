@@ -12,27 +12,27 @@ func v(id ID, cs ...Constraint) Variable { return Variable{ID: id, Constraints: 
 func must() Constraint                   { return Constraint{Kind: Mandatory, Note: "must"} }
 func never() Constraint                  { return Constraint{Kind: Prohibited, Note: "never"} }
 func needs(ids ...ID) Constraint         { return Constraint{Kind: Dependency, IDs: ids, Note: "needs"} }
-func hates(ids ...ID) Constraint         { return Constraint{Kind: Conflict, IDs: ids, Note: "hates"} }
+func conflicts(ids ...ID) Constraint     { return Constraint{Kind: Conflict, IDs: ids, Note: "conflicts"} }
 func atMost(n int, ids ...ID) Constraint {
 	return Constraint{Kind: AtMost, N: n, IDs: ids, Note: "at most"}
 }
 
-func TestThePreferredSolution(t *testing.T) {
+func TestPreferredSolution(t *testing.T) {
 	for _, row := range []struct {
 		name string
 		p    Problem
 		want []ID
 	}{
-		{"nothing is wanted", Problem{Variables: []Variable{v("a"), v("b")}}, nil},
-		{"what is mandatory", Problem{Variables: []Variable{v("a"), v("b", must())}}, []ID{"b"}},
+		{"nothing is mandatory", Problem{Variables: []Variable{v("a"), v("b")}}, nil},
+		{"a mandatory variable", Problem{Variables: []Variable{v("a"), v("b", must())}}, []ID{"b"}},
 		{"the first candidate", Problem{Variables: []Variable{v("a", must(), needs("c", "b")), v("b"), v("c")}}, []ID{"a", "c"}},
-		{"the next where the first is prohibited", Problem{Variables: []Variable{v("a", must(), needs("c", "b")), v("b"), v("c", never())}}, []ID{"a", "b"}},
-		{"the next where the first lacks something further down", Problem{Variables: []Variable{
-			v("a", must(), needs("b", "c")), v("b", needs("d")), v("c"), v("d", needs("e")), v("e", hates("a")),
+		{"the next candidate if the first is prohibited", Problem{Variables: []Variable{v("a", must(), needs("c", "b")), v("b"), v("c", never())}}, []ID{"a", "b"}},
+		{"the next candidate if an indirect dependency of the first clashes", Problem{Variables: []Variable{
+			v("a", must(), needs("b", "c")), v("b", needs("d")), v("c"), v("d", needs("e")), v("e", conflicts("a")),
 		}}, []ID{"a", "c"}},
-		{"what is there already rather than what is preferred", Problem{Variables: []Variable{v("a", must(), needs("b")), v("b", needs("c", "a")), v("c")}}, []ID{"a", "b"}},
+		{"a taken candidate rather than the preferred one", Problem{Variables: []Variable{v("a", must(), needs("b")), v("b", needs("c", "a")), v("c")}}, []ID{"a", "b"}},
 		{"a cycle", Problem{Variables: []Variable{v("a", must(), needs("b")), v("b", needs("a"))}}, []ID{"a", "b"}},
-		{"what the first wants comes before what the second wants", Problem{
+		{"preferences of the first variable over those of the second", Problem{
 			Variables: []Variable{v("a", must(), needs("x", "y")), v("b", must(), needs("y", "x")), v("x"), v("y")},
 			Global:    []Constraint{atMost(1, "x", "y")},
 		}, []ID{"a", "b", "x"}},
@@ -49,7 +49,7 @@ func TestThePreferredSolution(t *testing.T) {
 	}
 }
 
-func TestAClashIsNamedByTheFewestConstraints(t *testing.T) {
+func TestExplainsAClashWithMinimalConstraints(t *testing.T) {
 	innocent := []Variable{v("i", must(), needs("j")), v("j")}
 	for _, row := range []struct {
 		name string
@@ -57,15 +57,15 @@ func TestAClashIsNamedByTheFewestConstraints(t *testing.T) {
 		want []string
 	}{
 		{"mandatory and prohibited", Problem{Variables: []Variable{v("a", must(), never())}}, []string{"a must", "a never"}},
-		{"a dependency on nothing", Problem{Variables: []Variable{v("a", must(), needs())}}, []string{"a must", "a needs"}},
-		{"two that need what there is one of", Problem{
+		{"a dependency without candidates", Problem{Variables: []Variable{v("a", must(), needs())}}, []string{"a must", "a needs"}},
+		{"two dependencies on a limited set", Problem{
 			Variables: []Variable{v("a", must(), needs("x")), v("b", must(), needs("y")), v("x"), v("y")},
 			Global:    []Constraint{atMost(1, "x", "y")},
 		}, []string{"a must", "a needs", "b must", "b needs", " at most"}},
-		{"none of anything", Problem{
+		{"at most zero", Problem{
 			Variables: []Variable{v("a", must(), needs("x")), v("x")}, Global: []Constraint{atMost(0, "x")},
 		}, []string{"a must", "a needs", " at most"}},
-		{"a conflict", Problem{Variables: []Variable{v("a", must(), hates("b")), v("b", must())}}, []string{"a must", "a hates", "b must"}},
+		{"a conflict", Problem{Variables: []Variable{v("a", must(), conflicts("b")), v("b", must())}}, []string{"a must", "a conflicts", "b must"}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			row.p.Variables = append(innocent, row.p.Variables...)
@@ -81,7 +81,7 @@ func TestAClashIsNamedByTheFewestConstraints(t *testing.T) {
 	}
 }
 
-func TestAProblemThatIsNoneIsAnError(t *testing.T) {
+func TestRejectsInvalidProblems(t *testing.T) {
 	for _, p := range []Problem{
 		{Variables: []Variable{v("a"), v("a")}},
 		{Variables: []Variable{v("a", needs("b"))}},
@@ -93,24 +93,24 @@ func TestAProblemThatIsNoneIsAnError(t *testing.T) {
 	}
 }
 
-// unlimited is a budget that lasts.
+// unlimited is a budget without a limit.
 type unlimited struct{}
 
 func (unlimited) Spend(int) error { return nil }
 
-// purse is a budget of a cost.
-type purse struct{ left int }
+// limitedBudget is a budget with a total cost.
+type limitedBudget struct{ left int }
 
 var errSpent = errors.New("spent")
 
-func (p *purse) Spend(cost int) error {
+func (p *limitedBudget) Spend(cost int) error {
 	if p.left -= cost; p.left < 0 {
 		return errSpent
 	}
 	return nil
 }
 
-// pigeonhole puts n+1 pigeons into n holes, which takes a solver that learns clauses exponential time to refute.
+// pigeonhole puts n+1 pigeons into n holes, which a clause-learning solver needs exponential time to refute.
 func pigeonhole(n int) Problem {
 	var p Problem
 	holes := make([][]ID, n)
@@ -129,12 +129,12 @@ func pigeonhole(n int) Problem {
 	return p
 }
 
-func TestASearchEndsWithItsBudget(t *testing.T) {
+func TestStopsWhenTheBudgetIsExhausted(t *testing.T) {
 	for _, cost := range []int{0, 1_000, 100_000, 10_000_000} {
-		_, err := pigeonhole(14).Solve(&purse{left: cost})
+		_, err := pigeonhole(14).Solve(&limitedBudget{left: cost})
 		require.ErrorIs(t, err, errSpent, "a budget of %d", cost)
 	}
-	_, err := pigeonhole(5).Solve(&purse{left: 10_000_000})
+	_, err := pigeonhole(5).Solve(&limitedBudget{left: 10_000_000})
 	var clash *Unsatisfiable
-	require.ErrorAs(t, err, &clash, "a small one is decided")
+	require.ErrorAs(t, err, &clash, "a small problem is decided")
 }

@@ -8,69 +8,70 @@ import (
 	"github.com/remit-olm/remit/pkg/resolver/sat"
 )
 
-// Reasons of why a newer version does not take the place of an installed one.
+// Reasons why a newer version does not replace an installed one.
 const (
-	// NoUpgradeInChannel: nothing in the channel replaces it.
+	// NoUpgradeInChannel means that nothing in the channel replaces it.
 	NoUpgradeInChannel = "NoUpgradeInChannel"
-	// UpgradeClashes: what does cannot stand beside what else is asked for in the namespace, or lacks something.
+	// UpgradeClashes means that its replacement conflicts with other versions in the namespace, or has unmet
+	// requirements.
 	UpgradeClashes = "UpgradeClashes"
 )
 
-// maxExplained bounds the Subscriptions of one namespace of which it is found out what an upgrade clashes with: each
-// takes the solver up to twice.
+// maxExplained bounds the Subscriptions of one namespace whose conflicts are analyzed: each may run the solver
+// twice.
 const maxExplained = 5
 
-// hold notes of Subscriptions with something installed, at the end, why it stays although their channel has
-// something else.
-func (d *decision) hold(taken map[sat.ID]bool) {
+// explainHeldBack records why Subscriptions keep their installed version although their channel has a replacement.
+func (d *decision) explainHeldBack(taken map[sat.ID]bool) {
 	explained := 0
 	for _, r := range d.roots {
 		if r.Installed == nil || r.Planned != nil || r.Keep || len(r.candidates) < 2 {
 			continue
 		}
-		best, there := r.candidates[0], r.candidates[len(r.candidates)-1]
+		best, current := r.candidates[0], r.candidates[len(r.candidates)-1]
 		if slices.ContainsFunc(r.candidates[:len(r.candidates)-1], func(o *operator) bool { return taken[o.id] }) {
 			continue
 		}
-		why := "what else is asked for in the namespace comes first"
+		why := "other requirements in the namespace take precedence"
 		if explained < maxExplained {
 			explained++
 			if causes := d.causes(r, best, taken); len(causes) > 0 {
-				why = some(causes)
+				why = abbreviate(causes)
 			}
 		}
-		d.answer.Held[r.Subscription.UID] = &Problem{Reason: UpgradeClashes, Message: fmt.Sprintf(
-			"%s of channel %s does not take the place of %s: %s", best.name, best.channel, there.name, why)}
+		d.answer.HeldBack[r.Subscription.UID] = &Problem{Reason: UpgradeClashes, Message: fmt.Sprintf(
+			"%s of channel %s cannot replace %s: %s", best.name, best.channel, current.name, why)}
 	}
 }
 
-// holdInChannel is hold for an installed version that nothing in the channel takes the place of.
-func (d *decision) holdInChannel(s Subject, f *found, candidates []*operator) {
+// explainNoUpgrade records why a Subscription keeps its installed version if nothing in the channel replaces it.
+func (d *decision) explainNoUpgrade(s Subject, f *found, candidates []*operator) {
 	head := f.chain.entries[0].Name
 	if s.Keep || len(candidates) > 1 || head == s.Installed.Name {
 		return
 	}
-	message := fmt.Sprintf("nothing in channel %s, which leads to %s, takes the place of %s", f.channel, head, s.Installed.Name)
+	message := fmt.Sprintf("nothing in channel %s, whose head is %s, replaces %s", f.channel, head, s.Installed.Name)
 	if facts := f.index.bundles[s.Subscription.Spec.Package][head]; facts != nil && facts.deprecated {
-		message = fmt.Sprintf("%s of channel %s is deprecated and may not be installed: %s stays", head, f.channel, s.Installed.Name)
+		message = fmt.Sprintf("%s of channel %s is deprecated and cannot be installed; %s stays installed", head, f.channel, s.Installed.Name)
 	}
-	d.answer.Held[s.Subscription.UID] = &Problem{Reason: NoUpgradeInChannel, Message: message}
+	d.answer.HeldBack[s.Subscription.UID] = &Problem{Reason: NoUpgradeInChannel, Message: message}
 }
 
-// causes are why a version cannot be had: of all that is asked for, or else beside what the others were given.
+// causes returns why a version cannot be installed: because of the requirements alone, or else because of the versions
+// selected for the other Subscriptions.
 func (d *decision) causes(r *root, best *operator, taken map[sat.ID]bool) []string {
 	for _, fixed := range []bool{false, true} {
 		other := *d
 		other.answer, other.roots = newAnswer(), nil
 		for _, old := range d.roots {
-			insisting := *old
+			modified := *old
 			switch {
 			case old == r:
-				insisting.loose, insisting.must = false, best
+				modified.relaxed, modified.only = false, best
 			case fixed:
-				insisting.must = given(old.candidates, taken)
+				modified.only = firstTaken(old.candidates, taken)
 			}
-			other.roots = append(other.roots, &insisting)
+			other.roots = append(other.roots, &modified)
 		}
 		p, err := other.build()
 		if err == nil {
@@ -87,8 +88,8 @@ func (d *decision) causes(r *root, best *operator, taken map[sat.ID]bool) []stri
 	return nil
 }
 
-// given is the first of them that is taken; nil where none is.
-func given(all []*operator, taken map[sat.ID]bool) *operator {
+// firstTaken returns the first operator that is taken, or nil.
+func firstTaken(all []*operator, taken map[sat.ID]bool) *operator {
 	for _, o := range all {
 		if taken[o.id] {
 			return o
@@ -97,8 +98,8 @@ func given(all []*operator, taken map[sat.ID]bool) *operator {
 	return nil
 }
 
-// causes words what in a clash an upgrade meets: what somebody needs, and of what there may be one; where that is all
-// about its own package, what the others that ask for it have.
+// causes describes the unmet needs and uniqueness conflicts of a clash. If there are none, the clash is about the
+// package itself, and causes describes what the other Subscriptions to it have.
 func (p *problem) causes(core []sat.Applied, r *root) []string {
 	involved := involved(core)
 	var causes, others []string
@@ -106,7 +107,7 @@ func (p *problem) causes(core []sat.Applied, r *root) []string {
 		n := a.Constraint.Note.(*note)
 		switch {
 		case n.need != nil && len(a.Constraint.IDs) == 0:
-			causes = append(causes, p.words(a.Constraint, involved)+", which no catalog that may be used offers"+p.perhaps())
+			causes = append(causes, p.words(a.Constraint, involved)+", which no visible catalog provides"+p.unavailableCatalogs())
 		case n.need != nil, n.bad != nil, n.api != nil:
 			causes = append(causes, p.words(a.Constraint, involved))
 		case n.root != nil && n.root.Subscription.UID != r.Subscription.UID && a.Constraint.Kind == sat.Dependency:
@@ -126,12 +127,12 @@ func (p *problem) causes(core []sat.Applied, r *root) []string {
 	return slices.Compact(causes)
 }
 
-// perhaps names the catalogs that have no content now.
-func (p *problem) perhaps() string {
-	if len(p.sick) == 0 {
+// unavailableCatalogs names the catalogs whose content is not available.
+func (p *problem) unavailableCatalogs() string {
+	if len(p.unavailable) == 0 {
 		return ""
 	}
-	return fmt.Sprintf(" (the content of catalogsource %s is not available)", some(keys(p.sick)))
+	return fmt.Sprintf(" (the content of catalogsource %s is not available)", abbreviate(keys(p.unavailable)))
 }
 
 func (p *problem) namesOf(ids []sat.ID) []string {
