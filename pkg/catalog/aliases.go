@@ -10,10 +10,9 @@ import (
 	yamlv3 "go.yaml.in/yaml/v3"
 )
 
-// CheckAliases refuses YAML whose aliases add more than limit bytes to a document, in which a value counts for as many as it takes
-// in memory. The YAML library counts
-// nodes, not bytes, so a document of 1 MiB could otherwise become 80 GiB of JSON. Text without both an
-// anchor and an alias, which is nearly all, is only scanned.
+// CheckAliases refuses YAML whose aliases add more than limit bytes to a document, where the size of a value is its
+// estimated size in memory. The YAML library limits nodes, not bytes, so that a document of 1 MiB could otherwise
+// expand to 80 GiB of JSON. Text without both an anchor and an alias, which is nearly all text, is only scanned.
 func CheckAliases(data []byte, limit int) error {
 	if !hasIndicator(data, '&') || !hasIndicator(data, '*') || isJSON(data) {
 		return nil
@@ -33,8 +32,8 @@ func CheckAliases(data []byte, limit int) error {
 	}
 }
 
-// hasIndicator looks for a character where YAML may take it for an indicator: anywhere but within a
-// word. Too many hits only cost time.
+// hasIndicator looks for a character where YAML could interpret it as an indicator: anywhere except within a word.
+// False positives only cost time.
 func hasIndicator(data []byte, indicator byte) bool {
 	for start := 0; ; {
 		i := bytes.IndexByte(data[start:], indicator)
@@ -53,7 +52,7 @@ func isWordByte(b byte) bool {
 	return b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' || b >= '0' && b <= '9' || b == '_'
 }
 
-// isJSON says whether data is a sequence of JSON values, in which there are no aliases.
+// isJSON reports whether data is a sequence of JSON values, which cannot contain aliases.
 func isJSON(data []byte) bool {
 	for dec := json.NewDecoder(bytes.NewReader(data)); ; {
 		var v json.RawMessage
@@ -79,7 +78,7 @@ func checkDocument(doc []byte, limit int) error {
 	return err
 }
 
-// expansion remembers the size of each node with an anchor; zero is one that is being measured.
+// expansion caches the size of each node with an anchor; zero marks a node that is being measured.
 type expansion struct{ sizes map[*yamlv3.Node]int }
 
 func (e expansion) size(n *yamlv3.Node) (int, error) {

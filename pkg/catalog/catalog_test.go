@@ -17,8 +17,8 @@ func TestCheckName(t *testing.T) {
 		"too long":                   strings.Repeat("a", MaxNameBytes+1),
 		"not UTF-8":                  "a\xff",
 		"a path":                     "a/b",
-		"a path on other systems":    `a\b`,
-		"the parent":                 "..",
+		"a path on Windows":          `a\b`,
+		"the parent directory":       "..",
 		"two words":                  "a b",
 		"with a control character":   "a\x1bb",
 		"with an invisible override": "a\u202eb",
@@ -40,7 +40,7 @@ func pkg(change func(*Package)) map[string]*Package {
 	return map[string]*Package{"a": p}
 }
 
-func TestDigestSeesEveryChange(t *testing.T) {
+func TestDigestChangesWithTheContent(t *testing.T) {
 	none := func(*Package) {}
 	base := Digest(pkg(none), nil)
 	require.Equal(t, base, Digest(pkg(none), nil))
@@ -61,7 +61,7 @@ func TestDigestSeesEveryChange(t *testing.T) {
 	require.NotEqual(t, base, Digest(pkg(none), func(string, string) string { return "content" }))
 }
 
-func TestTheStoreTellsOfChangesAndKeepsTheNewestReader(t *testing.T) {
+func TestStoreNotifiesOfChangesAndKeepsTheNewestReader(t *testing.T) {
 	var s Store
 	var told []string
 	s.Watch(func(k types.NamespacedName) { told = append(told, k.Name) })
@@ -91,12 +91,12 @@ func TestHead(t *testing.T) {
 		{"one entry", []Entry{{Name: "v1"}}, "v1", ""},
 		{"a chain", []Entry{{Name: "v1"}, {Name: "v2", Replaces: "v1"}, {Name: "v3", Replaces: "v2"}}, "v3", ""},
 		{"a skipped entry", []Entry{{Name: "v1"}, {Name: "v1.1", Replaces: "v1"}, {Name: "v2", Replaces: "v1", Skips: []string{"v1.1"}}}, "v2", ""},
-		{"replacing what is not there", []Entry{{Name: "v2", Replaces: "v1"}}, "v2", ""},
+		{"replacing a missing entry", []Entry{{Name: "v2", Replaces: "v1"}}, "v2", ""},
 		{"replacing itself", []Entry{{Name: "v1", Replaces: "v1"}}, "v1", ""},
 		{"skipping itself", []Entry{{Name: "v1", Skips: []string{"v1"}}}, "v1", ""},
 		{"two heads", []Entry{{Name: "v3", Replaces: "v1"}, {Name: "v2", Replaces: "v1"}}, "", `channel "c" has 2 heads: ["v2" "v3"]`},
 		{"a cycle", []Entry{{Name: "v1", Replaces: "v2"}, {Name: "v2", Replaces: "v1"}}, "", `channel "c" has no head`},
-		{"nothing", nil, "", `channel "c" has no head`},
+		{"no entries", nil, "", `channel "c" has no head`},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			c := &Channel{Name: "c", Entries: map[string]Entry{}}
@@ -114,7 +114,7 @@ func TestHead(t *testing.T) {
 	}
 }
 
-func TestADeletionIsToldOnceAndPutAgainIsAChange(t *testing.T) {
+func TestStoreNotifiesOfDeletionOnce(t *testing.T) {
 	var s Store
 	told := 0
 	k := types.NamespacedName{Namespace: "n", Name: "c"}
@@ -129,7 +129,7 @@ func TestADeletionIsToldOnceAndPutAgainIsAChange(t *testing.T) {
 	require.Equal(t, 3, told)
 }
 
-func TestTheDigestOfContentIsThatOfItsManifestsInOrder(t *testing.T) {
+func TestContentDigestDependsOnManifestsInOrder(t *testing.T) {
 	digest := func(manifests ...string) string {
 		c := &Content{}
 		for _, m := range manifests {

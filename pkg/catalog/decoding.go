@@ -8,45 +8,45 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// What decoding takes for each byte and for each value of a document, measured: two bytes of "[]," are a value, too.
+// Measured memory use of decoding, for each byte and for each value of a document. Even two bytes of "[]," are a value.
 const (
 	jsonBytes, jsonValue = 4, 128
 	yamlBytes, yamlValue = 16, 320
 )
 
-// DecodingLimits bound what is decoded of one catalog.
+// DecodingLimits limits what is decoded of one catalog.
 type DecodingLimits struct {
-	// JSONBytes and YAMLBytes bound one document. YAML is the expensive one.
+	// JSONBytes and YAMLBytes limit the size of one document. YAML is more expensive to decode.
 	JSONBytes, YAMLBytes int64
-	// AllYAMLBytes bounds all YAML of a catalog.
+	// AllYAMLBytes limits the total size of a catalog's YAML.
 	AllYAMLBytes int64
-	// Cost bounds what decoding one document takes in memory, estimated.
+	// Cost limits the estimated memory for decoding one document.
 	Cost int64
-	// Kept bounds what stays in memory of the catalog, estimated; manifests aside.
+	// Kept limits the estimated memory that the catalog retains, without manifests.
 	Kept int64
 }
 
-// GlobalDecoding are the limits for those who speak for the whole cluster, or for themselves at a command line.
+// GlobalDecoding returns the limits for global catalogs and for users of the command line.
 func GlobalDecoding() DecodingLimits {
 	return DecodingLimits{JSONBytes: 32 << 20, YAMLBytes: 8 << 20, AllYAMLBytes: MaxCatalogBytes, Cost: DecodingMemory, Kept: 128 << 20}
 }
 
-// TenantDecoding are those for everybody else.
+// TenantDecoding returns the limits for all other catalogs.
 func TenantDecoding() DecodingLimits {
 	return DecodingLimits{JSONBytes: 24 << 20, YAMLBytes: 4 << 20, AllYAMLBytes: 128 << 20, Cost: DecodingMemory / 2, Kept: 64 << 20}
 }
 
-// DecodingMemory is what all documents that are decoded at one time may take, estimated.
+// DecodingMemory is the total estimated memory for documents that are being decoded.
 const DecodingMemory = 256 << 20
 
-// Decoding is shared by all who decode: a document is decoded once there is memory for it, a large one alone. The nil Decoding lets
-// all begin at once.
+// Decoding limits the memory of concurrent decoding: a document waits until there is memory for it, and a large one is
+// decoded alone. A nil Decoding never waits.
 type Decoding struct{ memory *semaphore.Weighted }
 
-// NewDecoding makes one of DecodingMemory.
+// NewDecoding returns a Decoding with DecodingMemory.
 func NewDecoding() *Decoding { return &Decoding{memory: semaphore.NewWeighted(DecodingMemory)} }
 
-// Begin waits until there is memory; end gives it back.
+// Begin waits until memory is available. The caller must call end to release it.
 func (d *Decoding) Begin(ctx context.Context, cost int64) (end func(), err error) {
 	if d == nil {
 		return func() {}, nil
@@ -58,30 +58,30 @@ func (d *Decoding) Begin(ctx context.Context, cost int64) (end func(), err error
 	return func() { d.memory.Release(cost) }, nil
 }
 
-// JSONCost estimates what decoding a JSON text takes in memory.
+// JSONCost estimates the memory for decoding a JSON text.
 func JSONCost(text []byte) int64 {
 	return jsonBytes*int64(len(text)) + jsonValue*count(text, ",:[{")
 }
 
-// YAMLCost estimates what decoding a YAML text takes in memory.
+// YAMLCost estimates the memory for decoding a YAML text.
 func YAMLCost(text []byte) int64 {
 	return yamlBytes*int64(len(text)) + yamlValue*count(text, ",:[{\n-?")
 }
 
-// CheckCost refuses a YAML or JSON text whose decoding would take more than the limit.
+// CheckCost refuses a YAML or JSON text whose decoding would need more memory than the limit.
 func CheckCost(text []byte, limit int64) error {
 	cost := YAMLCost(text)
 	if cost > limit && isJSON(text) {
 		cost = JSONCost(text)
 	}
 	if cost > limit {
-		return fmt.Errorf("it would take about %d MiB of memory to decode, more than the %d that are allowed; JSON takes less than YAML",
+		return fmt.Errorf("decoding it would need about %d MiB of memory, but at most %d MiB are allowed; JSON needs less than YAML",
 			cost>>20, limit>>20)
 	}
 	return nil
 }
 
-// count is how many values a text has at most, by the characters that begin or part them.
+// count returns an upper bound for the number of values, based on the characters that start or separate them.
 func count(text []byte, indicators string) int64 {
 	n := 1
 	for i := range len(indicators) {

@@ -9,11 +9,11 @@ import (
 	"slices"
 )
 
-// ContentDigests returns the digest of a bundle's manifests, "" where the catalog has none.
+// ContentDigests returns the digest of a bundle's manifests, or "" if the catalog does not contain them.
 type ContentDigests func(pkg, bundle string) string
 
-// Digest is "sha256:<hex>" over packages in a fixed order. It does not depend on how a catalog was
-// cut into files, nor on the order within them. A nil content stands for a catalog without manifests.
+// Digest returns "sha256:<hex>" over the packages. It depends neither on how a catalog is split into files nor on the
+// order within them. A nil content means that the catalog contains no manifests.
 func Digest(packages map[string]*Package, content ContentDigests) string {
 	d := digester{sha256.New()}
 	for _, name := range slices.Sorted(maps.Keys(packages)) {
@@ -24,7 +24,7 @@ func Digest(packages map[string]*Package, content ContentDigests) string {
 
 type digester struct{ hash.Hash }
 
-// words writes each word with its length, and their number, so that no two sequences write the same.
+// words writes the number of words and each word with its length, so that the encoding is unambiguous.
 func (d digester) words(words ...string) {
 	fmt.Fprintf(d, "%d\n", len(words))
 	for _, w := range words {

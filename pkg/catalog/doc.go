@@ -1,5 +1,5 @@
-// Package catalog is the content model: what a catalog offers, as immutable values that the
-// resolver reads without locks, and the Store in which the catalogsource controller publishes them.
+// Package catalog defines the content of catalogs as immutable values, which the resolver reads without locks, and the
+// Store in which the catalogsource controller publishes them.
 //
-// Loading lives in the packages below it (fbc, configmap, grpc); nothing here does I/O.
+// The packages below it (fbc, configmap, grpc) load catalogs; this package does no I/O.
 package catalog

@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The API machinery's reader loses a last line of 4,096 bytes, or of a multiple, that has no end.
-func TestADocumentOfAnyLengthIsRead(t *testing.T) {
+// The API machinery's reader loses an unterminated last line whose length is a multiple of 4,096 bytes.
+func TestReadsDocumentsOfAnyLength(t *testing.T) {
 	for _, length := range []int{1, 4095, 4096, 4097, 7 * 4096} {
 		want := strings.Repeat("x", length)
 		for _, text := range []string{want, want + "\n"} {
@@ -19,7 +19,7 @@ func TestADocumentOfAnyLengthIsRead(t *testing.T) {
 	}
 }
 
-func TestAliasesOfALastLineOfAnyLengthAreCounted(t *testing.T) {
+func TestCountsAliasesInALastLineOfAnyLength(t *testing.T) {
 	const head = "{a: &a [xxxxxxxx], b: ["
 	for length := 4090; length < 4100; length++ {
 		text := head + strings.Repeat("*a,", (length-len(head)-2)/3)
@@ -29,7 +29,7 @@ func TestAliasesOfALastLineOfAnyLengthAreCounted(t *testing.T) {
 	}
 }
 
-func TestEndLineLeavesTheTextAlone(t *testing.T) {
+func TestEndLineDoesNotModifyTheText(t *testing.T) {
 	text := []byte("ab")
 	require.Equal(t, "a\n", string(EndLine(text[:1])))
 	require.Equal(t, "ab", string(text))

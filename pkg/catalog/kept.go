@@ -2,24 +2,25 @@ package catalog
 
 import "fmt"
 
-// keepStep is what Kept.Take is asked for at a time.
+// keepStep is the granularity of Kept.Take.
 const keepStep = 64 << 10
 
-// Kept counts what a loader keeps in memory of one catalog, manifests aside. It is used by one goroutine at a time.
+// Kept counts the memory that a loader retains for one catalog, without manifests. It is not safe for concurrent use.
 type Kept struct {
-	// Max is the most that may be kept, estimated.
+	// Max is the maximum, estimated.
 	Max int64
-	// Take is asked for all that is kept, whenever that grows; nil allows it. It is asked no more after an error.
+	// Take reserves memory for everything retained so far, whenever that grows; nil means that no reservation is needed.
+	// After an error it is not called again.
 	Take func(kept int64) error
 
 	kept, taken int64
 	full        error
 }
 
-// Add counts what is about to be kept. The error says that it may not be.
+// Add reserves memory before the caller retains it. If it returns an error, the caller must not retain it.
 func (k *Kept) Add(n int64) error {
 	if k.kept += n; k.kept > k.Max {
-		return fmt.Errorf("the catalog takes more than %d MiB of memory, manifests aside", k.Max>>20)
+		return fmt.Errorf("the catalog uses more than %d MiB of memory, without manifests", k.Max>>20)
 	}
 	if k.full != nil || k.Take == nil || k.kept <= k.taken {
 		return k.full
@@ -29,5 +30,5 @@ func (k *Kept) Add(n int64) error {
 	return k.full
 }
 
-// Full is the error of Take, if it had one.
+// Full returns the error that Take returned, if any.
 func (k *Kept) Full() error { return k.full }

@@ -7,9 +7,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestWhatIsKeptIsAskedForInSteps(t *testing.T) {
+func TestReservesMemoryInSteps(t *testing.T) {
 	var asked []int64
-	full := errors.New("it is full")
+	full := errors.New("no memory is left")
 	k := Kept{Max: 1 << 20, Take: func(kept int64) error {
 		if asked = append(asked, kept); kept > 4*keepStep {
 			return full
@@ -23,11 +23,11 @@ func TestWhatIsKeptIsAskedForInSteps(t *testing.T) {
 	require.Equal(t, []int64{keepStep, 2 * keepStep, 3 * keepStep}, asked)
 	require.NoError(t, k.Full())
 	require.ErrorIs(t, k.Add(2*keepStep), full)
-	require.ErrorIs(t, k.Add(0), full, "what had no room stays without")
+	require.ErrorIs(t, k.Add(0), full, "the error is permanent")
 	require.ErrorIs(t, k.Full(), full)
-	require.Len(t, asked, 4, "nobody is asked again")
+	require.Len(t, asked, 4, "nothing is reserved after an error")
 
 	k = Kept{Max: 1 << 20}
 	require.NoError(t, k.Add(1<<20))
-	require.EqualError(t, k.Add(1), "the catalog takes more than 1 MiB of memory, manifests aside")
+	require.EqualError(t, k.Add(1), "the catalog uses more than 1 MiB of memory, without manifests")
 }

@@ -8,9 +8,9 @@ import (
 	"unicode/utf8"
 )
 
-// Limits on what one catalog may hold. Every loader keeps to them: a catalog is hostile bytes.
+// Limits for one catalog. Every loader enforces them, because catalogs are untrusted input.
 const (
-	// MaxCatalogBytes bounds all that is read for one catalog.
+	// MaxCatalogBytes bounds the total size of one catalog.
 	MaxCatalogBytes = 512 << 20
 	// MaxFileBytes bounds one file of a catalog, or one key of a ConfigMap.
 	MaxFileBytes = 256 << 20
@@ -22,17 +22,17 @@ const (
 	MaxPackages = 100_000
 	// MaxChannels bounds the channels of one catalog.
 	MaxChannels = 100_000
-	// MaxBundles bounds the bundles of one catalog, of which some 2 kB each are in memory: the largest published
-	// ones have 7,000.
+	// MaxBundles bounds the bundles of one catalog, each of which uses about 2 kB of memory. The largest published
+	// catalogs have 7,000.
 	MaxBundles = 100_000
-	// MaxEntries bounds the channel entries of one catalog, skips included.
+	// MaxEntries bounds the channel entries of one catalog, including skips.
 	MaxEntries = 1_000_000
 	// MaxNameBytes bounds the name of a package, channel or bundle.
 	MaxNameBytes = 253
 )
 
-// CheckName refuses a name of a package, channel or bundle that is not fit to be a path element, a
-// map key or a word in a message: empty, too long, not UTF-8, with a slash, space or control character.
+// CheckName refuses a name of a package, channel or bundle that cannot safely be used as a path element, map key or word
+// in a message: it must not be empty, too long or invalid UTF-8, or contain a slash, space or control character.
 func CheckName(name string) error {
 	switch {
 	case name == "":
@@ -42,7 +42,7 @@ func CheckName(name string) error {
 	case !utf8.ValidString(name):
 		return fmt.Errorf("name %q is not valid UTF-8", name)
 	case name == "." || name == ".." || strings.ContainsAny(name, `/\`):
-		return fmt.Errorf("name %q may not contain a slash or be a relative path", name)
+		return fmt.Errorf("name %q must not contain a slash or be a relative path", name)
 	case strings.ContainsFunc(name, unprintable):
 		return fmt.Errorf("name %q contains a space or control character", name)
 	}

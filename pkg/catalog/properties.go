@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// MaxPropertiesText bounds what an installed ClusterServiceVersion notes of its bundle's properties: an API server
-// takes 256 KiB of annotations.
+// MaxPropertiesText bounds the properties that a ClusterServiceVersion records: the API server accepts at most 256 KiB of
+// annotations.
 const MaxPropertiesText = 64 << 10
 
-// PropertiesText is how a ClusterServiceVersion notes the properties of its bundle, in the annotation
-// operatorframework.io/properties (contract 1.3); "" where there are none, or more than fit there.
+// PropertiesText returns a bundle's properties in the form that its ClusterServiceVersion records in the annotation
+// operatorframework.io/properties (contract 1.3), or "" if there are none or they are too large.
 func PropertiesText(properties []Property) string {
 	size := 0
 	for _, p := range properties {
@@ -22,7 +22,7 @@ func PropertiesText(properties []Property) string {
 	}
 	var out bytes.Buffer
 	encoder := json.NewEncoder(&out)
-	encoder.SetEscapeHTML(false) // people read ranges of versions
+	encoder.SetEscapeHTML(false) // keep version ranges readable
 	err := encoder.Encode(struct {
 		Properties []Property `json:"properties"`
 	}{properties})

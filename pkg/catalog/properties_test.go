@@ -15,7 +15,7 @@ func TestPropertiesText(t *testing.T) {
 	require.JSONEq(t, `{"properties":[{"type":"a","value":{"b":1}}]}`,
 		catalog.PropertiesText([]catalog.Property{{Type: "a", Value: json.RawMessage(`{"b": 1}`)}}))
 	require.Contains(t, catalog.PropertiesText([]catalog.Property{{Type: "a", Value: json.RawMessage(`"<2.0.0"`)}}), `"<2.0.0"`)
-	require.Empty(t, catalog.PropertiesText([]catalog.Property{{Type: "a", Value: json.RawMessage(`{`)}}), "no JSON, no note")
+	require.Empty(t, catalog.PropertiesText([]catalog.Property{{Type: "a", Value: json.RawMessage(`{`)}}), "invalid JSON is not recorded")
 	for _, large := range []string{strings.Repeat("x", catalog.MaxPropertiesText), strings.Repeat("x", catalog.MaxPropertiesText-10)} {
 		require.Empty(t, catalog.PropertiesText([]catalog.Property{{Type: "a", Value: json.RawMessage(`"` + large + `"`)}}))
 	}

@@ -1,13 +1,13 @@
 package catalog
 
-// What the parts of a Snapshot take in memory beside their texts: headers, map entries, what resolution makes of them.
+// Estimated memory of the parts of a Snapshot in addition to their texts: headers, map entries and resolution indexes.
 const (
 	BundleOverhead   = 512
 	EntryOverhead    = 128
 	PropertyOverhead = 64
 )
 
-// Size is about how many bytes a Snapshot takes in memory, the manifests that its Reader may keep there aside.
+// Size estimates the memory of a Snapshot, in bytes, without manifests that its Reader may keep in memory.
 func (s *Snapshot) Size() int64 {
 	size := 0
 	for name, p := range s.Packages {
@@ -25,7 +25,7 @@ func (s *Snapshot) Size() int64 {
 	return int64(size)
 }
 
-// Size is about how many bytes an Entry takes in memory.
+// Size estimates the memory of an Entry, in bytes.
 func (e Entry) Size() int64 {
 	size := EntryOverhead + len(e.Name) + len(e.Replaces) + len(e.SkipRange)
 	for _, skipped := range e.Skips {
@@ -34,7 +34,7 @@ func (e Entry) Size() int64 {
 	return int64(size)
 }
 
-// Size is about how many bytes a Bundle takes in memory.
+// Size estimates the memory of a Bundle, in bytes.
 func (b *Bundle) Size() int64 {
 	size := BundleOverhead + len(b.Name) + len(b.Version) + len(b.Image) + len(b.Deprecation)
 	for _, property := range b.Properties {

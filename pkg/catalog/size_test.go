@@ -10,8 +10,8 @@ import (
 	"github.com/remit-olm/remit/pkg/catalog"
 )
 
-// What is estimated is what is taken, give or take a half.
-func TestTheSizeOfASnapshotIsAboutWhatItTakes(t *testing.T) {
+// The estimate is within 50% of the measured memory.
+func TestSizeOfASnapshotIsAboutItsMemory(t *testing.T) {
 	taken := func() int64 {
 		runtime.GC()
 		var m runtime.MemStats

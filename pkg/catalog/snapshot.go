@@ -12,26 +12,26 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Snapshot is one catalog's content at one moment. It is never changed after it was published:
-// two Snapshots of one CatalogSource with the same Digest have the same content.
+// Snapshot is the content of a catalog at one time. It is immutable once published: two Snapshots of a CatalogSource with
+// the same Digest have the same content.
 type Snapshot struct {
 	// Key names the CatalogSource.
 	Key types.NamespacedName
 	// Digest is "sha256:<hex>" over the content.
 	Digest string
-	// Priority orders catalogs in resolution; higher is preferred (CatalogSource spec.priority).
+	// Priority orders catalogs in resolution, higher first (CatalogSource spec.priority).
 	Priority int
 	// Packages by name.
 	Packages map[string]*Package
 	// Reader fetches the manifests of one bundle. It is nil in a Snapshot made only to be searched.
 	Reader ContentReader
-	// Warnings say which files of the catalog could not be read, and which packages are not offered for that. They are
-	// no part of the digest.
+	// Warnings describe files that could not be read, and packages that are therefore not included. They are not part of
+	// the digest.
 	Warnings []string
 }
 
-// Lacks says whether the Snapshot has warnings and not every package of another.
-func (s *Snapshot) Lacks(other *Snapshot) bool {
+// IsMissingPackagesOf reports whether the Snapshot has warnings and does not contain every package of another.
+func (s *Snapshot) IsMissingPackagesOf(other *Snapshot) bool {
 	if other == nil || len(s.Warnings) == 0 {
 		return false
 	}
@@ -49,19 +49,19 @@ type Package struct {
 	DefaultChannel string
 	Channels       map[string]*Channel
 	Bundles        map[string]*Bundle
-	// Deprecation is the author's message where the package is deprecated, else "".
+	// Deprecation is the author's message if the package is deprecated.
 	Deprecation string
 }
 
-// Channel is an upgrade graph: its entries by bundle name.
+// Channel is an upgrade graph: entries by bundle name.
 type Channel struct {
 	Name    string
 	Entries map[string]Entry
-	// Deprecation is the author's message where the channel is deprecated, else "".
+	// Deprecation is the author's message if the channel is deprecated.
 	Deprecation string
 }
 
-// Entry is a node of a channel with its incoming edges (file-based catalog schema olm.channel).
+// Entry is a node of a channel and its incoming edges (file-based catalog schema olm.channel).
 type Entry struct {
 	Name      string
 	Replaces  string
@@ -69,17 +69,17 @@ type Entry struct {
 	SkipRange string
 }
 
-// Bundle is what a catalog says of one version without its manifests.
+// Bundle is a version's metadata in a catalog, without its manifests.
 type Bundle struct {
 	// Name is the name of the bundle's ClusterServiceVersion.
 	Name    string
 	Package string
-	// Version is the value of its olm.package property, a semantic version; "" where it has none.
+	// Version is the value of its olm.package property, a semantic version, or "".
 	Version string
-	// Image is the bundle image reference; "" where the catalog carries the manifests inline.
+	// Image is the bundle image reference; "" if the catalog contains the manifests.
 	Image      string
 	Properties []Property
-	// Deprecation is the author's message where the bundle is deprecated, else "".
+	// Deprecation is the author's message if the bundle is deprecated.
 	Deprecation string
 }
 
@@ -89,10 +89,9 @@ type Property struct {
 	Value json.RawMessage `json:"value"`
 }
 
-// ContentReader reads a bundle's manifests from where the catalog keeps them.
+// ContentReader reads a bundle's manifests from the catalog's storage.
 type ContentReader interface {
-	// Content returns the manifests of one bundle. It returns ErrNoContent where the catalog
-	// names only an image.
+	// Content returns the manifests of one bundle, or ErrNoContent if the catalog contains only an image reference.
 	Content(ctx context.Context, pkg, channel, bundle string) (*Content, error)
 }
 
@@ -100,12 +99,12 @@ type ContentReader interface {
 type Content struct {
 	// Manifests are single objects, JSON or YAML; the ClusterServiceVersion is one of them.
 	Manifests [][]byte
-	// Names are the files that the manifests are from, for messages; empty where nobody knows. They are no part of
-	// the digest.
+	// Names are the files that contain the manifests, for messages. They are empty if unknown, and are not part of the
+	// digest.
 	Names []string
 }
 
-// Name is the file that a manifest is from, "" where nobody knows.
+// Name returns the file that contains a manifest, or "" if unknown.
 func (c *Content) Name(manifest int) string {
 	if len(c.Names) != len(c.Manifests) {
 		return ""
@@ -113,7 +112,7 @@ func (c *Content) Name(manifest int) string {
 	return c.Names[manifest]
 }
 
-// Digest is "sha256:<hex>" over the manifests in order, each preceded by its length.
+// Digest returns "sha256:<hex>" over the manifests in order, each preceded by its length.
 func (c *Content) Digest() string {
 	h := sha256.New()
 	for _, m := range c.Manifests {
@@ -133,8 +132,8 @@ func (p *Package) ChannelNames() []string {
 	return slices.Sorted(maps.Keys(p.Channels))
 }
 
-// Head returns the entry of the channel that no other entry replaces or skips: the newest version.
-// It fails where there is none (a cycle) or more than one.
+// Head returns the newest version: the entry that no other entry replaces or skips. It fails if there is none (a cycle) or
+// more than one.
 func (c *Channel) Head() (Entry, error) {
 	heads := c.heads()
 	switch len(heads) {

@@ -8,21 +8,21 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// ErrNoContent says that a catalog knows a bundle only by its image.
-var ErrNoContent = errors.New("the catalog carries no manifests for this bundle, only an image reference")
+// ErrNoContent means that a catalog references a bundle only by its image.
+var ErrNoContent = errors.New("the catalog contains no manifests for this bundle, only an image reference")
 
-// NotUnpacked is why the content of a bundle that a catalog names by image is not there now. Nobody has to ask
-// again: the Store's watchers are told of the catalog once there is news. It is an ErrNoContent until then.
+// NotUnpacked means that the content of a bundle image is not available yet. Callers need not poll: the Store notifies its
+// watchers of changes. NotUnpacked is an ErrNoContent.
 type NotUnpacked struct {
 	// Catalog names the CatalogSource, Bundle the bundle, Image its image.
 	Catalog types.NamespacedName
 	Bundle  string
 	Image   string
-	// Failure of the last try; nil while the first one is under way.
+	// Failure is the error of the last attempt; nil during the first one.
 	Failure error
 }
 
-// Error says it in one sentence.
+// Error implements error.
 func (e *NotUnpacked) Error() string {
 	if e.Failure == nil {
 		return fmt.Sprintf("bundle image %q is being unpacked", e.Image)
@@ -33,11 +33,11 @@ func (e *NotUnpacked) Error() string {
 // Is implements errors.Is.
 func (e *NotUnpacked) Is(target error) bool { return target == ErrNoContent }
 
-// Unwrap is the failure.
+// Unwrap returns the failure.
 func (e *NotUnpacked) Unwrap() error { return e.Failure }
 
-// Store holds the newest Snapshot of every CatalogSource. The catalogsource controller is its only
-// writer; everybody else reads. The zero value is ready to use.
+// Store contains the newest Snapshot of every CatalogSource. Only the catalogsource controller writes to it. The zero value
+// is ready to use.
 type Store struct {
 	mu        sync.RWMutex
 	snapshots map[types.NamespacedName]*Snapshot
@@ -52,9 +52,8 @@ func (s *Store) Get(key types.NamespacedName) (*Snapshot, bool) {
 	return snap, ok
 }
 
-// Put publishes a Snapshot and tells the watchers, unless its content is already there by digest and
-// priority. It says whether anything changed. The Snapshot takes the other's place in any case: its
-// Reader may be the one that still has a connection.
+// Put publishes a Snapshot. It notifies the watchers and returns true unless the digest and priority are unchanged. The new
+// Snapshot always replaces the old one, because only its Reader may still have a connection.
 func (s *Store) Put(snap *Snapshot) bool {
 	s.mu.Lock()
 	old := s.snapshots[snap.Key]
@@ -73,7 +72,7 @@ func (s *Store) Put(snap *Snapshot) bool {
 	return true
 }
 
-// Delete withdraws a CatalogSource's content and tells the watchers if there was any.
+// Delete removes a CatalogSource's content and notifies the watchers if there was any.
 func (s *Store) Delete(key types.NamespacedName) {
 	s.mu.Lock()
 	_, existed := s.snapshots[key]
@@ -88,7 +87,7 @@ func (s *Store) Delete(key types.NamespacedName) {
 	}
 }
 
-// Touch tells the watchers that the content of a bundle of a CatalogSource's arrived, or failed to.
+// Touch notifies the watchers that the content of one of the CatalogSource's bundles arrived or failed to arrive.
 func (s *Store) Touch(key types.NamespacedName) {
 	s.mu.RLock()
 	watchers := s.watchers
@@ -98,7 +97,7 @@ func (s *Store) Touch(key types.NamespacedName) {
 	}
 }
 
-// Watch registers a function that is called, without locks held, after each change. It must not block.
+// Watch registers a function that is called after each change, without locks held. It must not block.
 func (s *Store) Watch(notify func(types.NamespacedName)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// Validate says what is wrong with a package, naming the channel and entry. It reports the first
-// problem in name order, so that the message does not change from one load to the next.
+// Validate describes the first problem of a package, with its channel and entry. Problems are ordered by name, so that the
+// message is stable across loads.
 func (p *Package) Validate() error {
 	if err := CheckName(p.Name); err != nil {
 		return fmt.Errorf("package: %w", err)
@@ -37,7 +37,7 @@ func (p *Package) validateChannel(c *Channel) error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Entries)) {
 		if _, ok := p.Bundles[name]; !ok {
-			return fmt.Errorf("channel %q: there is no bundle for its entry %q", c.Name, name)
+			return fmt.Errorf("channel %q: no bundle found for entry %q", c.Name, name)
 		}
 	}
 	return nil

@@ -242,7 +242,7 @@ func (x *theft) pods(registry server.Registry) {
 	made, err := registry.Pod()
 	require.NoError(x.T, err)
 	require.NoError(x.T, x.self.Create(x.T.Context(), made.DeepCopy()), "what Remit writes is admitted")
-	require.NoError(x.T, x.self.Create(x.T.Context(), server.Updating(made)), "an update Pod is admitted")
+	require.NoError(x.T, x.self.Create(x.T.Context(), server.AsUpdate(made)), "an update Pod is admitted")
 	for what, edit := range hostilePods() {
 		x.tried("a Pod with "+what, made.DeepCopy(), func(o client.Object) { edit(o.(*corev1.Pod)) })
 	}

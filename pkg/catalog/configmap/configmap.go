@@ -14,15 +14,15 @@ import (
 	"github.com/remit-olm/remit/pkg/catalog/fbc"
 )
 
-// Keys of the legacy format. Each holds a YAML list.
+// Keys of the legacy format. The value of each is a YAML list.
 const (
 	KeyCRDs     = "customResourceDefinitions"
 	KeyCSVs     = "clusterServiceVersions"
 	KeyPackages = "packages"
 )
 
-// Load reads the catalog that a ConfigMap holds, within the limits of a Loader. The caller sets Key and Priority of the Snapshot
-// before it publishes it.
+// Load reads the catalog in a ConfigMap, within the limits of a Loader. The caller sets Key and Priority of the
+// Snapshot before publishing it.
 func Load(ctx context.Context, cm *corev1.ConfigMap, loader fbc.Loader) (*catalog.Snapshot, error) {
 	keys := keysOf(cm)
 	files := map[string][]byte{}
@@ -38,13 +38,13 @@ func Load(ctx context.Context, cm *corev1.ConfigMap, loader fbc.Loader) (*catalo
 	slices.Sort(legacy)
 	switch {
 	case len(files) > 0 && len(legacy) > 0:
-		return nil, fmt.Errorf("holds both file-based catalog files and the legacy keys %s: use one format", strings.Join(legacy, ", "))
+		return nil, fmt.Errorf("it contains both file-based catalog files and the legacy keys %s: use only one format", strings.Join(legacy, ", "))
 	case len(files) > 0:
 		return loader.FromFiles(ctx, files)
 	case len(legacy) > 0:
 		return decodeLegacy(ctx, keys, loader)
 	}
-	return nil, errors.New("holds no catalog: it has neither a key that ends in .yaml, .yml or .json nor the legacy keys " +
+	return nil, errors.New("it contains no catalog: it has neither a key that ends in .yaml, .yml or .json nor the legacy keys " +
 		strings.Join([]string{KeyCSVs, KeyCRDs, KeyPackages}, ", "))
 }
 
@@ -68,7 +68,7 @@ func isLegacy(key string) bool {
 	return key == KeyCRDs || key == KeyCSVs || key == KeyPackages
 }
 
-// keysOf merges data and binaryData; the API server keeps their keys apart.
+// keysOf merges data and binaryData; the API server ensures that their keys are distinct.
 func keysOf(cm *corev1.ConfigMap) map[string][]byte {
 	out := make(map[string][]byte, len(cm.Data)+len(cm.BinaryData))
 	maps.Copy(out, cm.BinaryData)

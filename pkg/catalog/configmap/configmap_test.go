@@ -55,7 +55,7 @@ name: a.v1
 `
 )
 
-func TestLoadTakesFileBasedContentInAnyKey(t *testing.T) {
+func TestLoadReadsFileBasedContentInAnyKey(t *testing.T) {
 	fromData, err := Load(t.Context(), &corev1.ConfigMap{Data: map[string]string{"x.yml": fbcText, "notes": "ignored"}}, fbc.Loader{Limits: catalog.TenantDecoding()})
 	require.NoError(t, err)
 	fromBinary, err := Load(t.Context(), &corev1.ConfigMap{BinaryData: map[string][]byte{"y.yaml": []byte(fbcText)}}, fbc.Loader{Limits: catalog.TenantDecoding()})
@@ -64,7 +64,7 @@ func TestLoadTakesFileBasedContentInAnyKey(t *testing.T) {
 	require.Contains(t, fromData.Packages, "a")
 }
 
-func TestLoadTakesTheLegacyKeys(t *testing.T) {
+func TestLoadReadsTheLegacyKeys(t *testing.T) {
 	snap, err := Load(t.Context(), &corev1.ConfigMap{Data: map[string]string{
 		KeyCSVs: legacyCSVs, KeyCRDs: legacyCRDs, KeyPackages: legacyPackages,
 	}}, fbc.Loader{Limits: catalog.TenantDecoding()})
@@ -81,23 +81,23 @@ func TestLoadTakesTheLegacyKeys(t *testing.T) {
 
 	content, err := snap.Reader.Content(t.Context(), "a", "stable", "a.v2")
 	require.NoError(t, err)
-	require.Len(t, content.Manifests, 2, "the CSV and the CRD that it owns, no other")
+	require.Len(t, content.Manifests, 2, "only the CSV and the CRD that it owns")
 }
 
-func TestMalformedConfigMapsAreRefused(t *testing.T) {
+func TestRefusesMalformedConfigMaps(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		data map[string]string
 		want string
 	}{
-		{"with no key of either format", map[string]string{"a": "b"}, "holds no catalog"},
-		{"with both formats", map[string]string{"a.yaml": fbcText, KeyPackages: "[]"}, "use one format"},
-		{"naming the file-based key", map[string]string{"a.yaml": "["}, `file "a.yaml"`},
-		{"naming the legacy key", map[string]string{KeyCSVs: "a: b"}, `key "clusterServiceVersions": not a list`},
-		{"with no packages", map[string]string{KeyCSVs: legacyCSVs}, "the catalog is empty"},
+		{"without a key of either format", map[string]string{"a": "b"}, "contains no catalog"},
+		{"with both formats", map[string]string{"a.yaml": fbcText, KeyPackages: "[]"}, "use only one format"},
+		{"malformed file-based content", map[string]string{"a.yaml": "["}, `file "a.yaml"`},
+		{"malformed legacy content", map[string]string{KeyCSVs: "a: b"}, `key "clusterServiceVersions": it is not a list`},
+		{"without packages", map[string]string{KeyCSVs: legacyCSVs}, "the catalog is empty"},
 		{"with a channel whose CSV is missing", map[string]string{KeyPackages: legacyPackages},
-			`key "packages", package "a": channel "stable": there is no ClusterServiceVersion "a.v2"`},
-		{"with a CSV twice", map[string]string{KeyCSVs: legacyCSVs + legacyCSVs[1:]}, `"a.v2" is there twice`},
+			`key "packages", package "a": channel "stable": ClusterServiceVersion "a.v2" not found`},
+		{"with a duplicate CSV", map[string]string{KeyCSVs: legacyCSVs + legacyCSVs[1:]}, `duplicate "a.v2"`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			_, err := Load(t.Context(), &corev1.ConfigMap{Data: tt.data}, fbc.Loader{Limits: catalog.TenantDecoding()})
@@ -106,7 +106,7 @@ func TestMalformedConfigMapsAreRefused(t *testing.T) {
 	}
 }
 
-func TestAReplacesCycleEnds(t *testing.T) {
+func TestRefusesAReplacesCycle(t *testing.T) {
 	csvs := `
 - {kind: ClusterServiceVersion, metadata: {name: a.v1}, spec: {version: 1.0.0, replaces: a.v2}}
 - {kind: ClusterServiceVersion, metadata: {name: a.v2}, spec: {version: 2.0.0, replaces: a.v1}}

@@ -1,7 +1,6 @@
-// Package configmap takes a ConfigMap as a catalog: file-based catalog content in any key that ends
-// in .yaml, .yml or .json, or OLM's legacy keys (customResourceDefinitions, clusterServiceVersions,
-// packages), which carry the manifests themselves. It reads a ConfigMap that the caller has fetched
-// and never changes it.
+// Package configmap reads a catalog from a ConfigMap: file-based catalog content in any key that ends in .yaml, .yml or
+// .json, or OLM's legacy keys (customResourceDefinitions, clusterServiceVersions, packages), which contain the manifests
+// themselves. It never changes the ConfigMap.
 //
-// The catalogsource controller calls it for source types configmap and internal.
+// The catalogsource controller uses it for source types configmap and internal.
 package configmap

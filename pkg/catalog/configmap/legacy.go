@@ -23,14 +23,14 @@ type pkgManifest struct {
 	} `json:"channels"`
 }
 
-// legacy is a ConfigMap's content by name.
+// legacy is a ConfigMap's content, by object name, and the file-based catalog built from it.
 type legacy struct {
 	csvs map[string][]byte
 	crds map[string][]byte
 	cfg  declcfg.DeclarativeConfig
 }
 
-// loadLegacy writes the old format as a file-based catalog, so that both are checked alike.
+// loadLegacy converts the legacy format to a file-based catalog, so that both are validated in the same way.
 func loadLegacy(keys map[string][]byte) (*catalog.Snapshot, error) {
 	var l legacy
 	var err error
@@ -77,7 +77,7 @@ func byName(keys map[string][]byte, key string) (map[string][]byte, error) {
 		}
 		// The format allows a CRD that two CSVs own to be listed with each of them.
 		if _, ok := out[name]; ok && key == KeyCSVs {
-			return nil, fmt.Errorf("key %q: %q is there twice", key, name)
+			return nil, fmt.Errorf("key %q: duplicate %q", key, name)
 		}
 		out[name] = data
 	}
@@ -86,7 +86,7 @@ func byName(keys map[string][]byte, key string) (map[string][]byte, error) {
 
 func (l *legacy) addPackage(p *pkgManifest) error {
 	if len(p.Channels) == 0 {
-		return errors.New("has no channels")
+		return errors.New("it has no channels")
 	}
 	if p.Default == "" && len(p.Channels) == 1 {
 		p.Default = p.Channels[0].Name
@@ -112,11 +112,10 @@ func (l *legacy) addPackage(p *pkgManifest) error {
 	return nil
 }
 
-// chain follows spec.replaces from a channel's head. A replaced version that is not in the ConfigMap
-// ends it.
+// chain follows spec.replaces from a channel's head. It ends at a replaced version that is not in the ConfigMap.
 func (l *legacy) chain(pkg, head string, described map[string]*manifest.Description) ([]declcfg.ChannelEntry, error) {
 	if _, ok := l.csvs[head]; !ok {
-		return nil, fmt.Errorf("there is no ClusterServiceVersion %q", head)
+		return nil, fmt.Errorf("ClusterServiceVersion %q not found", head)
 	}
 	var entries []declcfg.ChannelEntry
 	inChain := map[string]bool{}
@@ -141,7 +140,7 @@ func (l *legacy) chain(pkg, head string, described map[string]*manifest.Descript
 	return entries, nil
 }
 
-// addBundle makes a bundle of a CSV and those CRDs that it owns.
+// addBundle builds a bundle from a CSV and the CRDs that it owns.
 func (l *legacy) addBundle(pkg, name string) (*manifest.Description, error) {
 	alone, err := manifest.Describe(pkg, &catalog.Content{Manifests: [][]byte{l.csvs[name]}})
 	if err != nil {

@@ -9,13 +9,13 @@ import (
 	"github.com/remit-olm/remit/pkg/catalog"
 )
 
-// PutBundle keeps the manifests of a bundle image.
+// PutBundle stores the manifests of a bundle image.
 func (s *Store) PutBundle(key string, content *catalog.Content) error {
 	file, err := s.temp()
 	if err != nil {
 		return err
 	}
-	defer os.Remove(file.Name()) //nolint:errcheck // gone, once it is in its place
+	defer os.Remove(file.Name()) //nolint:errcheck // fails if the file was moved into place
 	for _, part := range [][]byte{[]byte(content.Digest()), {'\n'}, encode(content)} {
 		if _, err := file.Write(part); err != nil {
 			_ = file.Close()
@@ -28,7 +28,7 @@ func (s *Store) PutBundle(key string, content *catalog.Content) error {
 	return s.Sweep()
 }
 
-// Bundle reads the manifests of a bundle image. One that is not there, or is damaged, is fs.ErrNotExist.
+// Bundle reads the manifests of a bundle image. The error is fs.ErrNotExist if they are missing or damaged.
 func (s *Store) Bundle(key string) (*catalog.Content, error) {
 	path := s.path(dirBundles, key)
 	data, err := os.ReadFile(path)

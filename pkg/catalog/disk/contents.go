@@ -17,14 +17,14 @@ import (
 	"github.com/remit-olm/remit/pkg/catalog"
 )
 
-// Contents are the manifests that a catalog carries, in one file. What is in memory of a bundle's is where they
-// are and their digest. It stays readable when its file is deleted, until nobody uses it any more.
+// Contents stores the manifests of a catalog in one file. Only their positions and digests are in memory. The file remains
+// readable after its deletion, until it is closed.
 type Contents struct {
 	file *os.File
-	// max bounds the size; zero does not. take is asked for bytes before they are written.
+	// max bounds the size; zero means no limit. take reserves bytes before they are written.
 	max  int64
 	take func(int64) error
-	// unuse takes the file from those in use; drop deletes it where nobody else uses it.
+	// unuse marks the file as unused; with drop, it deletes the file unless it has other users.
 	unuse func(drop bool)
 
 	mu    sync.RWMutex
@@ -35,7 +35,7 @@ type Contents struct {
 
 type bundleKey struct{ pkg, name string }
 
-// span is a bundle's place in the file.
+// span is the position of a bundle's manifests in the file.
 type span struct {
 	offset, length int64
 	digest         [32]byte
@@ -45,11 +45,11 @@ const digestPrefix = "sha256:"
 
 func (s span) sum() string { return digestPrefix + hex.EncodeToString(s.digest[:]) }
 
-// ErrTooLarge says that a catalog carries more manifests than it may.
+// ErrTooLarge means that the manifests of a catalog are too large.
 var ErrTooLarge = errors.New("its manifests are larger than allowed")
 
-// NewContents makes an empty one, which takes at most so many bytes; zero is any number. take is asked for bytes before they are
-// written; nil has any number.
+// NewContents returns empty contents of at most limit bytes; zero means no limit. take reserves bytes before they are
+// written; nil means that no reservation is needed.
 func (s *Store) NewContents(limit int64, take func(bytes int64) error) (*Contents, error) {
 	file, err := s.temp()
 	if err != nil {
@@ -63,30 +63,30 @@ func (s *Store) NewContents(limit int64, take func(bytes int64) error) (*Content
 	return c, nil
 }
 
-// contentsOf is of a file that is not yet in use.
+// contentsOf returns contents for a file that is not marked as used.
 func contentsOf(file *os.File) *Contents {
 	return &Contents{file: file, unuse: func(bool) {}, spans: map[bundleKey]span{}}
 }
 
-// Discard lets go of one that nothing came of.
+// Discard closes and deletes contents that are not needed.
 func (c *Contents) Discard() {
 	_ = c.Close()
 	_ = os.Remove(c.file.Name())
 }
 
-// Close lets go of the file: it may be swept. Who reads after that has an error, and finds the catalog's newer content, if any.
+// Close closes the file, which Sweep may then delete. Later reads fail; readers must use the catalog's newer content.
 func (c *Contents) Close() error {
 	c.unuse(false)
 	return c.file.Close()
 }
 
-// Drop lets go of a catalog that is not to be kept: where nobody else uses it, its files are deleted.
+// Drop closes the file of a catalog that is no longer needed, and deletes it unless it has other users.
 func (c *Contents) Drop() {
 	_ = c.file.Close()
 	c.unuse(true)
 }
 
-// Size is how many bytes the manifests take.
+// Size returns the size of the manifests, in bytes.
 func (c *Contents) Size() int64 {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -103,7 +103,7 @@ func (c *Contents) Put(pkg, bundle string, content *catalog.Content) error {
 	c.mu.Lock()
 	if c.max > 0 && c.size+int64(len(data)) > c.max {
 		c.mu.Unlock()
-		return fmt.Errorf("%w: more than %d MiB altogether; have the bundles name images instead", ErrTooLarge, c.max>>20)
+		return fmt.Errorf("%w: more than %d MiB in total; reference bundle images instead", ErrTooLarge, c.max>>20)
 	}
 	at := span{offset: c.size, length: int64(len(data)), digest: sum}
 	c.size += at.length
@@ -121,10 +121,10 @@ func (c *Contents) Put(pkg, bundle string, content *catalog.Content) error {
 	return err
 }
 
-// ErrWrite says that the disk, and not what is written there, is at fault.
+// ErrWrite means that the disk failed, not the content.
 var ErrWrite = errors.New("cannot be written to disk")
 
-// unwritten leaves out where the directory is.
+// unwritten wraps an error in ErrWrite and removes the path from it.
 func unwritten(err error) error {
 	var file *fs.PathError
 	var link *os.LinkError
@@ -137,14 +137,14 @@ func unwritten(err error) error {
 	return fmt.Errorf("%w: %w", ErrWrite, err)
 }
 
-// Err is why a bundle's manifests could not be written, nil where all were.
+// Err returns the error of writing a bundle's manifests, if any.
 func (c *Contents) Err() error {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return c.err
 }
 
-// Digest is that of a bundle's manifests, "" where there are none.
+// Digest returns the digest of a bundle's manifests, or "" if there are none.
 func (c *Contents) Digest(pkg, bundle string) string {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -169,7 +169,7 @@ func (c *Contents) Content(_ context.Context, pkg, _, bundle string) (*catalog.C
 	return decode(data, at.sum())
 }
 
-var errDamaged = errors.New("what is on disk is damaged")
+var errDamaged = errors.New("the data on disk is damaged")
 
 func parseDigest(text string) (out [32]byte, err error) {
 	raw, err := hex.DecodeString(strings.TrimPrefix(text, digestPrefix))
@@ -179,7 +179,7 @@ func parseDigest(text string) (out [32]byte, err error) {
 	return [32]byte(raw), nil
 }
 
-// encode writes each manifest and the name of its file, with their lengths before them.
+// encode writes each manifest and its file name, each preceded by its length.
 func encode(content *catalog.Content) []byte {
 	var out []byte
 	for i, m := range content.Manifests {
@@ -191,7 +191,7 @@ func encode(content *catalog.Content) []byte {
 	return out
 }
 
-// decode reads what encode wrote, and holds it against its digest.
+// decode reads the output of encode and verifies its digest.
 func decode(data []byte, digest string) (*catalog.Content, error) {
 	out := &catalog.Content{}
 	named := false
@@ -214,7 +214,7 @@ func decode(data []byte, digest string) (*catalog.Content, error) {
 	return out, nil
 }
 
-// part reads bytes with their length before them.
+// part reads length-prefixed bytes.
 func part(in *bytes.Reader) ([]byte, error) {
 	n, err := binary.ReadUvarint(in)
 	if err != nil || n > uint64(in.Len()) {

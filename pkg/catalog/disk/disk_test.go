@@ -26,7 +26,7 @@ func open(t *testing.T, dir string, limit int64) *Store {
 	return s
 }
 
-// files are a catalog with inline manifests.
+// files returns a catalog with inline manifests.
 func files(manifest string) fstest.MapFS {
 	return fstest.MapFS{"a.yaml": {Data: fmt.Appendf(nil, `
 schema: olm.package
@@ -64,7 +64,7 @@ func load(t *testing.T, s *Store, manifest string) (*catalog.Snapshot, *Contents
 	return snap, contents
 }
 
-func TestACatalogIsTheSameAfterARestart(t *testing.T) {
+func TestRestoresACatalogAfterARestart(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, 0)
 	snap, contents := load(t, s, "kind: X")
@@ -72,7 +72,7 @@ func TestACatalogIsTheSameAfterARestart(t *testing.T) {
 	require.NoError(t, s.PutSnapshot("key", snap, contents))
 	direct, err := fbc.Load(t.Context(), files("kind: X"))
 	require.NoError(t, err)
-	require.Equal(t, direct.Digest, snap.Digest, "wherever the manifests are")
+	require.Equal(t, direct.Digest, snap.Digest, "the digest does not depend on where manifests are stored")
 	require.Equal(t, direct.Packages, snap.Packages)
 	require.NoError(t, s.Close())
 
@@ -81,7 +81,7 @@ func TestACatalogIsTheSameAfterARestart(t *testing.T) {
 	require.Equal(t, snap.Digest, again.Digest)
 	require.Equal(t, snap.Warnings, again.Warnings)
 	require.Equal(t, snap.Packages, again.Packages)
-	require.Len(t, again.Packages["a"].Bundles["a.v1"].Properties, 2, "what is for people to read is not in memory")
+	require.Len(t, again.Packages["a"].Bundles["a.v1"].Properties, 2, "informational properties are not in memory")
 	for _, r := range []catalog.ContentReader{snap.Reader, again.Reader, direct.Reader} {
 		content, err := r.Content(t.Context(), "a", "stable", "a.v2")
 		require.NoError(t, err)
@@ -93,11 +93,11 @@ func TestACatalogIsTheSameAfterARestart(t *testing.T) {
 	require.ErrorIs(t, err, fs.ErrNotExist)
 }
 
-func TestWhatIsDamagedIsReadAgain(t *testing.T) {
+func TestIgnoresDamagedData(t *testing.T) {
 	for name, damage := range map[string]func(index []byte) []byte{
-		"cut off":         func(index []byte) []byte { return index[:len(index)-10] },
+		"truncated":       func(index []byte) []byte { return index[:len(index)-10] },
 		"empty":           func([]byte) []byte { return nil },
-		"another word":    func(index []byte) []byte { return []byte(strings.Replace(string(index), "stable", "strange", 1)) },
+		"modified":        func(index []byte) []byte { return []byte(strings.Replace(string(index), "stable", "strange", 1)) },
 		"another version": func(index []byte) []byte { return []byte(strings.Replace(string(index), format, "x", 1)) },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -113,7 +113,7 @@ func TestWhatIsDamagedIsReadAgain(t *testing.T) {
 			require.NoFileExists(t, path)
 		})
 	}
-	t.Run("contents cut off", func(t *testing.T) {
+	t.Run("truncated contents", func(t *testing.T) {
 		s := open(t, t.TempDir(), 0)
 		snap, contents := load(t, s, "kind: X")
 		require.NoError(t, s.PutSnapshot("key", snap, contents))
@@ -121,7 +121,7 @@ func TestWhatIsDamagedIsReadAgain(t *testing.T) {
 		_, err := s.Snapshot("key")
 		require.ErrorIs(t, err, fs.ErrNotExist)
 	})
-	t.Run("nothing could be written", func(t *testing.T) {
+	t.Run("failed writes", func(t *testing.T) {
 		contents, err := open(t, t.TempDir(), 0).NewContents(0, nil)
 		require.NoError(t, err)
 		require.NoError(t, contents.file.Close())
@@ -129,7 +129,7 @@ func TestWhatIsDamagedIsReadAgain(t *testing.T) {
 		require.Error(t, err)
 		require.ErrorIs(t, contents.Err(), fs.ErrClosed)
 	})
-	t.Run("contents", func(t *testing.T) {
+	t.Run("modified contents", func(t *testing.T) {
 		s := open(t, t.TempDir(), 0)
 		snap, contents := load(t, s, "kind: X")
 		require.NoError(t, s.PutSnapshot("key", snap, contents))
@@ -141,11 +141,11 @@ func TestWhatIsDamagedIsReadAgain(t *testing.T) {
 	})
 }
 
-func TestBundlesAreKeptByTheirKey(t *testing.T) {
+func TestStoresBundlesByKey(t *testing.T) {
 	s := open(t, t.TempDir(), 0)
 	content := &catalog.Content{Manifests: [][]byte{[]byte("a"), {}, []byte(strings.Repeat("b", 300))}}
 	key := Key("example.com/a", "sha256:1")
-	require.NotEqual(t, key, Key("example.com/b", "sha256:1"), "another repository is another's")
+	require.NotEqual(t, key, Key("example.com/b", "sha256:1"), "the key depends on the repository")
 	_, err := s.Bundle(key)
 	require.ErrorIs(t, err, fs.ErrNotExist)
 	require.NoError(t, s.PutBundle(key, content))
@@ -168,7 +168,7 @@ func TestBundlesAreKeptByTheirKey(t *testing.T) {
 	require.ErrorIs(t, err, fs.ErrNotExist)
 }
 
-func TestTheOldestGoBeyondTheLimit(t *testing.T) {
+func TestDeletesTheOldestBeyondTheLimit(t *testing.T) {
 	s := open(t, t.TempDir(), 2500)
 	content := &catalog.Content{Manifests: [][]byte{[]byte(strings.Repeat("x", 1000))}}
 	for i, key := range []string{"a", "b"} {
@@ -177,7 +177,7 @@ func TestTheOldestGoBeyondTheLimit(t *testing.T) {
 		require.NoError(t, os.Chtimes(s.path(dirBundles, key), at, at))
 	}
 	_, err := s.Bundle("a")
-	require.NoError(t, err, "a is used now")
+	require.NoError(t, err, "a is now the most recently used")
 	require.NoError(t, s.PutBundle("c", content))
 	_, err = s.Bundle("b")
 	require.ErrorIs(t, err, fs.ErrNotExist)
@@ -185,11 +185,11 @@ func TestTheOldestGoBeyondTheLimit(t *testing.T) {
 		_, err = s.Bundle(key)
 		require.NoError(t, err)
 	}
-	t.Run("and a catalog in use stays readable", func(t *testing.T) {
+	t.Run("a catalog in use stays readable", func(t *testing.T) {
 		s := open(t, t.TempDir(), 10)
 		snap, contents := load(t, s, "kind: X")
 		require.NoError(t, s.PutSnapshot("key", snap, contents))
-		require.FileExists(t, s.path(dirCatalogs, "key"+suffixContents), "its space would not be free")
+		require.FileExists(t, s.path(dirCatalogs, "key"+suffixContents), "deleting it would not free space")
 		_, err := snap.Reader.Content(t.Context(), "a", "", "a.v2")
 		require.NoError(t, err)
 		require.NoError(t, contents.Close())
@@ -200,7 +200,7 @@ func TestTheOldestGoBeyondTheLimit(t *testing.T) {
 	})
 }
 
-func TestADirectoryIsOneProgramsOwn(t *testing.T) {
+func TestADirectoryHasOneUser(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "cache")
 	s := open(t, dir, 0)
 	work, _, err := s.Work()
@@ -209,12 +209,12 @@ func TestADirectoryIsOneProgramsOwn(t *testing.T) {
 	require.ErrorContains(t, err, "used by another program")
 	require.NoError(t, s.Close())
 	again := open(t, dir, 0)
-	require.NoDirExists(t, work, "what was being read is thrown away")
+	require.NoDirExists(t, work, "temporary files are deleted")
 	require.NoError(t, again.Close())
 
 	require.NoError(t, os.Chmod(dir, 0o777))
 	_, err = Open(dir, 0)
-	require.ErrorContains(t, err, "may be written by everybody")
+	require.ErrorContains(t, err, "is world-writable")
 
 	passing := open(t, "", 0)
 	require.DirExists(t, passing.dir)
@@ -222,16 +222,16 @@ func TestADirectoryIsOneProgramsOwn(t *testing.T) {
 	require.NoDirExists(t, passing.dir)
 }
 
-func TestContentsAreBounded(t *testing.T) {
+func TestLimitsContents(t *testing.T) {
 	contents, err := open(t, t.TempDir(), 0).NewContents(100, nil)
 	require.NoError(t, err)
 	_, err = fbc.Loader{Contents: contents}.Load(t.Context(), files(strings.Repeat("a", 200)))
 	require.ErrorContains(t, err, "larger than allowed")
-	require.NoError(t, contents.Err(), "it is the catalog's fault")
+	require.NoError(t, contents.Err(), "it is not a disk error")
 	require.Zero(t, contents.Size())
 }
 
-func TestACatalogThatTwoReadIsInUseUntilBothLetGo(t *testing.T) {
+func TestACatalogIsInUseUntilAllReadersCloseIt(t *testing.T) {
 	s := open(t, t.TempDir(), 1)
 	snap, contents := load(t, s, "kind: X")
 	require.NoError(t, s.PutSnapshot("key", snap, contents))
@@ -245,7 +245,7 @@ func TestACatalogThatTwoReadIsInUseUntilBothLetGo(t *testing.T) {
 	require.NoFileExists(t, s.path(dirCatalogs, "key"+suffixContents))
 }
 
-func TestADroppedCatalogIsDeletedOnceNobodyUsesIt(t *testing.T) {
+func TestDeletesADroppedCatalogAfterItsLastUse(t *testing.T) {
 	s := open(t, t.TempDir(), 0)
 	snap, contents := load(t, s, "kind: X")
 	require.NoError(t, s.PutSnapshot("key", snap, contents))
@@ -254,7 +254,7 @@ func TestADroppedCatalogIsDeletedOnceNobodyUsesIt(t *testing.T) {
 	other := again.Reader.(*Contents)
 	contents.Drop()
 	contents.Drop()
-	require.FileExists(t, s.path(dirCatalogs, "key"+suffixContents), "the other one uses it")
+	require.FileExists(t, s.path(dirCatalogs, "key"+suffixContents), "another reader uses it")
 	_, err = other.Content(t.Context(), "a", "", "a.v2")
 	require.NoError(t, err)
 	other.Drop()
@@ -264,9 +264,9 @@ func TestADroppedCatalogIsDeletedOnceNobodyUsesIt(t *testing.T) {
 	require.ErrorIs(t, err, fs.ErrNotExist)
 }
 
-func TestContentsAskBeforeTheyWrite(t *testing.T) {
+func TestContentsReserveSpaceBeforeWriting(t *testing.T) {
 	taken := int64(0)
-	full := errors.New("others have it")
+	full := errors.New("no space is left")
 	contents, err := open(t, t.TempDir(), 0).NewContents(0, func(n int64) error {
 		if taken += n; taken > 100 {
 			return full
@@ -277,7 +277,7 @@ func TestContentsAskBeforeTheyWrite(t *testing.T) {
 	one := &catalog.Content{Manifests: [][]byte{[]byte(strings.Repeat("a", 80))}}
 	require.NoError(t, contents.Put("a", "a.v1", one))
 	require.ErrorIs(t, contents.Put("a", "a.v2", one), full)
-	require.ErrorIs(t, contents.Err(), full, "it is not the catalog's fault")
+	require.ErrorIs(t, contents.Err(), full, "it is a disk error")
 	info, err := contents.file.Stat()
 	require.NoError(t, err)
 	require.EqualValues(t, taken/2, info.Size())

@@ -16,7 +16,7 @@ import (
 	"github.com/remit-olm/remit/test/env/tmpfs"
 )
 
-// put keeps a catalog under a key, as the catalogsource controller does.
+// put stores a catalog under a key, as the catalogsource controller does.
 func put(t *testing.T, s *Store, key, manifest string) error {
 	t.Helper()
 	contents, err := s.NewContents(0, nil)
@@ -44,8 +44,8 @@ func names(t *testing.T, dir string) []string {
 	return out
 }
 
-// Whatever is left of the disk, a catalog is kept whole or not at all, and what was there stays.
-func TestAFullDisk(t *testing.T) {
+// A catalog is stored completely or not at all, however much space is left, and existing catalogs stay.
+func TestFullDisk(t *testing.T) {
 	full := tmpfs.New(t, "1m")
 	s := open(t, filepath.Join(full.Dir, "store"), 0)
 	require.NoError(t, put(t, s, "old", "kind: X"))

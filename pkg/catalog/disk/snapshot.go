@@ -19,11 +19,11 @@ import (
 const (
 	suffixIndex    = ".index"
 	suffixContents = ".contents"
-	// format is that of the index. It changes whenever what is written, or what loading makes of the same image, does.
+	// format is the version of the index. It changes whenever the format, or the result of loading the same image, changes.
 	format = "remit-catalog-2"
 )
 
-// header is the index's first line, footer its last.
+// header is the first line of the index, footer the last.
 type header struct {
 	Format   string   `json:"format"`
 	Digest   string   `json:"digest"`
@@ -31,14 +31,14 @@ type header struct {
 }
 
 type footer struct {
-	// Sum is a hash over all lines before it.
+	// Sum is a hash of all preceding lines.
 	Sum string `json:"sum"`
 }
 
-// line is one package.
+// line is one package in the index.
 type line struct {
 	*catalog.Package
-	// Contents are the places of bundles' manifests by bundle.
+	// Contents contains the positions of manifests, by bundle.
 	Contents map[string]place `json:",omitempty"`
 }
 
@@ -48,13 +48,13 @@ type place struct {
 	Digest string `json:"d"`
 }
 
-// PutSnapshot keeps a catalog that was loaded with contents, which go on being its Reader.
+// PutSnapshot stores a catalog that was loaded into contents, which remain its Reader.
 func (s *Store) PutSnapshot(key string, snap *catalog.Snapshot, contents *Contents) error {
 	file, err := s.temp()
 	if err != nil {
 		return err
 	}
-	defer os.Remove(file.Name()) //nolint:errcheck // gone, once it is in its place
+	defer os.Remove(file.Name()) //nolint:errcheck // fails if the file was moved into place
 	if err = writeIndex(file, snap, contents); err == nil {
 		err = s.placeSnapshot(key, file, contents)
 	}
@@ -65,8 +65,8 @@ func (s *Store) PutSnapshot(key string, snap *catalog.Snapshot, contents *Conten
 	return s.Sweep()
 }
 
-// placeSnapshot puts both files in their places, so that nobody finds one of them with another's. The contents
-// first: an index without them is of no use. Their file stays open.
+// placeSnapshot moves both files into place atomically for readers. The contents are moved first, because an index is
+// useless without them. Their file stays open.
 func (s *Store) placeSnapshot(key string, index *os.File, contents *Contents) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -106,8 +106,8 @@ func writeIndex(to io.Writer, snap *catalog.Snapshot, contents *Contents) error 
 	return out.Flush()
 }
 
-// Snapshot reads a catalog that was kept. One that is not there, is damaged or was written by another version of
-// the program is fs.ErrNotExist.
+// Snapshot reads a stored catalog. The error is fs.ErrNotExist if the catalog is missing, damaged or was written by a
+// different version of the program.
 func (s *Store) Snapshot(key string) (*catalog.Snapshot, error) {
 	index, contents, err := s.openSnapshot(key)
 	if err != nil {
@@ -116,7 +116,7 @@ func (s *Store) Snapshot(key string) (*catalog.Snapshot, error) {
 	defer index.Close()
 	snap, err := readIndex(index, contents)
 	if err == nil {
-		err = contents.whole()
+		err = contents.checkSize()
 	}
 	if err != nil {
 		_ = contents.Close()
@@ -130,7 +130,7 @@ func (s *Store) Snapshot(key string) (*catalog.Snapshot, error) {
 	return snap, nil
 }
 
-// openSnapshot has the files in use from now on: nobody deletes them while they are read.
+// openSnapshot marks the files as used before they are read, so that Sweep does not delete them.
 func (s *Store) openSnapshot(key string) (index *os.File, contents *Contents, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -148,14 +148,14 @@ func (s *Store) openSnapshot(key string) (index *os.File, contents *Contents, er
 	return index, contents, nil
 }
 
-// whole says whether the file is as long as the index says. Each bundle is held against its digest when it is read.
-func (c *Contents) whole() error {
+// checkSize verifies that the file is as long as the index requires. Digests are verified when bundles are read.
+func (c *Contents) checkSize() error {
 	info, err := c.file.Stat()
 	if err != nil {
 		return err
 	}
 	if info.Size() < c.size {
-		return fmt.Errorf("%w: the contents break off", errDamaged)
+		return fmt.Errorf("%w: the contents are truncated", errDamaged)
 	}
 	return nil
 }
@@ -164,7 +164,7 @@ func (s *Store) dropSnapshot(key string) error {
 	return errors.Join(os.Remove(s.path(dirCatalogs, key+suffixIndex)), os.Remove(s.path(dirCatalogs, key+suffixContents)))
 }
 
-// readIndex reads line by line: of a catalog nothing is in memory but what stays there, and one package as text.
+// readIndex reads line by line, so that only one package is in memory as text.
 func readIndex(from io.Reader, contents *Contents) (*catalog.Snapshot, error) {
 	in := &lines{in: bufio.NewReaderSize(from, 1<<16), sum: sha256.New()}
 	first, err := in.next()
@@ -214,7 +214,7 @@ func (c *Contents) place(l *line) error {
 	return nil
 }
 
-// share has the few words that a catalog repeats for each bundle in memory once.
+// share deduplicates strings that a catalog repeats for each bundle.
 func share(p *catalog.Package, words map[string]string) {
 	one := func(text string) string {
 		if known, ok := words[text]; ok {
@@ -239,7 +239,7 @@ type lines struct {
 func (l *lines) next() ([]byte, error) {
 	text, err := l.in.ReadBytes('\n')
 	if errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("%w: it breaks off", errDamaged)
+		return nil, fmt.Errorf("%w: the file is truncated", errDamaged)
 	}
 	l.sum.Write(text)
 	return text, err

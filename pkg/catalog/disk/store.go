@@ -22,28 +22,28 @@ const (
 	dirBundles  = "bundles"
 	dirWork     = "work"
 
-	// DefaultLimit is how many bytes are kept.
+	// DefaultLimit is the default size limit, in bytes.
 	DefaultLimit = 2 << 30
 	mode         = 0o700
 )
 
-// Store is a directory of this program's own.
+// Store is a directory that only this program uses.
 type Store struct {
 	dir   string
 	limit int64
-	// temporary says that the directory goes with the program.
+	// temporary means that the directory is removed when the store is closed.
 	temporary bool
-	// lock is held for as long as the program runs.
+	// lock is an exclusive lock on the directory while the program runs.
 	lock *os.File
 
-	// mu is held while files are put in their places, taken from there or swept.
+	// mu protects moving files into place, removing them and sweeping.
 	mu sync.Mutex
-	// inUse counts who has a catalog open, by its key: its space is not free while somebody has.
+	// inUse counts the users of a catalog, by key: deleting its files would not free their space.
 	inUse map[string]int
 }
 
-// OpenDefault opens the one in the machine's, or the container's, folder for temporary files, which stays there
-// when the program ends: or, where another has it, a new one for this run.
+// OpenDefault opens a store in the directory for temporary files, which persists across restarts. If another program uses
+// that store, OpenDefault creates one for this run.
 func OpenDefault() (*Store, error) {
 	s, err := Open(filepath.Join(os.TempDir(), fmt.Sprintf("remit-catalog-%d", os.Getuid())), 0)
 	if err != nil {
@@ -52,8 +52,8 @@ func OpenDefault() (*Store, error) {
 	return s, nil
 }
 
-// Open makes the directory where it is not there yet, and empties what was being read when the program ended. An
-// empty dir stands for a new one, which Close removes. A limit of zero is DefaultLimit.
+// Open creates the directory if needed and deletes its temporary files. With an empty dir, it creates a new directory,
+// which Close removes. A limit of zero means DefaultLimit.
 func Open(dir string, limit int64) (*Store, error) {
 	s := &Store{dir: dir, limit: limit, inUse: map[string]int{}}
 	if limit == 0 {
@@ -86,7 +86,7 @@ func Open(dir string, limit int64) (*Store, error) {
 	return s, nil
 }
 
-// isOurs refuses a directory into which somebody else may have put what would be believed.
+// isOurs refuses a directory in which another user could have created files.
 func isOurs(dir string) error {
 	info, err := os.Stat(dir)
 	if err != nil {
@@ -94,15 +94,15 @@ func isOurs(dir string) error {
 	}
 	owner, ok := info.Sys().(*syscall.Stat_t)
 	if ok && int(owner.Uid) != os.Getuid() {
-		return fmt.Errorf("directory %s belongs to user %d, not to this program's", dir, owner.Uid)
+		return fmt.Errorf("directory %s is owned by user %d instead of this program's user", dir, owner.Uid)
 	}
 	if info.Mode().Perm()&0o002 != 0 {
-		return fmt.Errorf("directory %s may be written by everybody", dir)
+		return fmt.Errorf("directory %s is world-writable", dir)
 	}
 	return nil
 }
 
-// claim keeps the directory to this program: another would empty what is being read.
+// claim locks the directory: another program would delete the temporary files of this one.
 func (s *Store) claim() error {
 	lock, err := os.OpenFile(filepath.Join(s.dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -116,7 +116,7 @@ func (s *Store) claim() error {
 	return nil
 }
 
-// Close lets go of the directory, and removes one that was made for this run only.
+// Close releases the directory, and removes it if it is temporary.
 func (s *Store) Close() error {
 	err := s.lock.Close()
 	if s.temporary {
@@ -125,7 +125,8 @@ func (s *Store) Close() error {
 	return err
 }
 
-// Key is that of an image: of its digest in its repository, and of what else decides what is read of it.
+// Key returns the key of an image: a hash of its repository, its digest, and everything else that affects the result of
+// reading it.
 func Key(repository, digest string, more ...string) string {
 	h := sha256.New()
 	for _, word := range append([]string{repository, digest}, more...) {
@@ -134,7 +135,7 @@ func Key(repository, digest string, more ...string) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// Work makes an empty directory, which remove takes away.
+// Work creates an empty temporary directory, which remove deletes.
 func (s *Store) Work() (dir string, remove func(), err error) {
 	dir, err = os.MkdirTemp(filepath.Join(s.dir, dirWork), "")
 	if err != nil {
@@ -143,7 +144,7 @@ func (s *Store) Work() (dir string, remove func(), err error) {
 	return dir, func() { _ = os.RemoveAll(dir) }, nil
 }
 
-// use notes that a catalog's files are open, until the contents are closed or nobody has them any more. The caller holds the lock.
+// use marks a catalog's files as used until the contents are closed or garbage collected. The caller must hold the lock.
 func (s *Store) use(key string, contents *Contents) {
 	s.inUse[key]++
 	ended := false
@@ -159,7 +160,7 @@ func (s *Store) use(key string, contents *Contents) {
 		}
 		delete(s.inUse, key)
 		if drop {
-			_ = s.dropSnapshot(key) // what cannot be deleted is swept some day
+			_ = s.dropSnapshot(key) // if this fails, Sweep deletes the files later
 		}
 	}
 	contents.unuse = unuse
@@ -168,14 +169,14 @@ func (s *Store) use(key string, contents *Contents) {
 
 func (s *Store) path(dir, name string) string { return filepath.Join(s.dir, dir, name) }
 
-// used marks a file as needed, so that others go first.
+// used updates a file's modification time, so that Sweep deletes other files first.
 func used(path string) {
 	now := time.Now()
 	_ = os.Chtimes(path, now, now)
 }
 
-// Sweep deletes what was not used for longest until the rest is within the limit. A catalog that is in use stays: deleting its
-// files would free nothing.
+// Sweep deletes the least recently used files until the total size is within the limit. It skips catalogs in use, because
+// deleting their files would not free space.
 func (s *Store) Sweep() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -218,7 +219,7 @@ func (s *Store) Sweep() error {
 	return nil
 }
 
-// replace puts a file that was written elsewhere in its place, whole or not at all.
+// replace moves a completely written file into place atomically.
 func replace(from *os.File, to string) error {
 	if err := from.Close(); err != nil {
 		return err

@@ -12,7 +12,7 @@ import (
 	"github.com/remit-olm/remit/pkg/catalog"
 )
 
-// builder collects a catalog's parts, which come in any order and from several goroutines.
+// builder collects the parts of a catalog, which arrive in any order and from several goroutines.
 type builder struct {
 	mu           sync.Mutex
 	packages     map[string]*catalog.Package
@@ -20,16 +20,16 @@ type builder struct {
 	bundles      map[bundleKey]*catalog.Bundle
 	contents     Contents
 	deprecations []declcfg.Deprecation
-	// problems are what could not be used, and lost the packages that this costs.
+	// problems describes unusable parts; lost contains the packages that are excluded because of them.
 	problems problems
 	lost     map[string]bool
 	bytes    int64
 	entries  int
-	// kept is about what stays in memory.
+	// kept estimates the retained memory.
 	kept catalog.Kept
-	// files are the names of those that bundles' manifests are from, where they are known.
+	// files contains the file names of bundles' manifests, if known.
 	files map[bundleKey][]string
-	// yamlBytes is how much YAML was read.
+	// yamlBytes counts the YAML that was read.
 	yamlBytes atomic.Int64
 }
 
@@ -46,8 +46,7 @@ func newBuilder(contents Contents) *builder {
 	}
 }
 
-// addDocument takes one object of a file, and returns the package that it is about. Schemas that Remit has no use for are
-// ignored.
+// addDocument adds one object of a file and returns its package. It ignores schemas that Remit does not use.
 func (b *builder) addDocument(document []byte) (pkg string, err error) {
 	if err := b.count(len(document)); err != nil {
 		return "", err
@@ -77,7 +76,7 @@ func (b *builder) addDocument(document []byte) (pkg string, err error) {
 	return clip(head.Package), err
 }
 
-// unreadable is an error of the decoder, which does not say of which object.
+// unreadable is a decoding error, which does not name the object.
 type unreadable struct{ error }
 
 func isNamed(err error) bool {
@@ -87,17 +86,17 @@ func isNamed(err error) bool {
 
 func clip(s string) string { return s[:min(len(s), catalog.MaxNameBytes)] }
 
-// count bounds the objects after YAML aliases were expanded; the files are bounded where they are read.
+// count limits the size of the objects after the expansion of YAML aliases. Readers limit the size of files.
 func (b *builder) count(n int) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.bytes += int64(n); b.bytes > catalog.MaxCatalogBytes {
-		return tooMuch("the objects of the catalog are larger than %d bytes altogether", catalog.MaxCatalogBytes)
+		return tooMuch("the objects of the catalog are larger than %d bytes in total", catalog.MaxCatalogBytes)
 	}
 	return nil
 }
 
-// full is why there is no room for more, whatever the catalog has.
+// full returns the error of the memory reservation, which is independent of the catalog's content.
 func (b *builder) full() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -122,7 +121,7 @@ func (b *builder) addPackage(p *declcfg.Package) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if _, ok := b.packages[p.Name]; ok {
-		b.lose(p.Name, fmt.Errorf("package %q is there twice", p.Name))
+		b.lose(p.Name, fmt.Errorf("duplicate package %q", p.Name))
 		return nil
 	}
 	if len(b.packages) == catalog.MaxPackages {
@@ -160,8 +159,7 @@ func (b *builder) addChannel(c *declcfg.Channel) error {
 	return nil
 }
 
-// addBundle decodes the inline objects and lets go of their encoded form, so that a catalog's
-// manifests are in memory once.
+// addBundle decodes the inline objects and releases their encoded form, so that manifests are in memory only once.
 func (b *builder) addBundle(in *declcfg.Bundle) error {
 	out, content, err := convertBundle(in)
 	if err != nil {
@@ -171,7 +169,7 @@ func (b *builder) addBundle(in *declcfg.Bundle) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if _, ok := b.bundles[key]; ok {
-		b.lose(in.Package, fmt.Errorf("package %q, bundle %q is there twice", in.Package, in.Name))
+		b.lose(in.Package, fmt.Errorf("package %q: duplicate bundle %q", in.Package, in.Name))
 		return nil
 	}
 	if len(b.bundles) == catalog.MaxBundles {

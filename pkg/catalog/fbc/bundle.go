@@ -14,8 +14,7 @@ import (
 	"github.com/remit-olm/remit/pkg/catalog"
 )
 
-// convertBundle parts a bundle's inline manifests from what else is said of it. The content is nil
-// where there are none.
+// convertBundle separates a bundle's inline manifests from its metadata. The content is nil if there are none.
 func convertBundle(in *declcfg.Bundle) (*catalog.Bundle, *catalog.Content, error) {
 	if err := catalog.CheckName(in.Name); err != nil {
 		return nil, nil, err
@@ -33,7 +32,7 @@ func convertBundle(in *declcfg.Bundle) (*catalog.Bundle, *catalog.Content, error
 			err = content.add(p.Value)
 			p.Value = nil
 		case property.TypeCSVMetadata:
-			// For people to read, and most of what a catalog weighs: it is in the bundle, too.
+			// It is informational, large, and also contained in the bundle.
 		case property.TypePackage:
 			err = setVersion(out, p.Value)
 			fallthrough
@@ -47,8 +46,8 @@ func convertBundle(in *declcfg.Bundle) (*catalog.Bundle, *catalog.Content, error
 	return out, content.content, nil
 }
 
-// canonical is JSON with sorted keys and without the spaces that a file has between its words: what is read of YAML and of JSON
-// has the same digest.
+// canonical returns JSON with sorted keys and without insignificant whitespace, so that content from YAML and from JSON has
+// the same digest.
 func canonical(value json.RawMessage) json.RawMessage {
 	var v any
 	if err := json.Unmarshal(value, &v); err != nil {
@@ -70,9 +69,9 @@ func setVersion(b *catalog.Bundle, value json.RawMessage) error {
 	}
 	switch {
 	case p.PackageName != b.Package:
-		return fmt.Errorf("names package %q", p.PackageName)
+		return fmt.Errorf("it names package %q", p.PackageName)
 	case b.Version != "":
-		return errors.New("a bundle has only one version")
+		return errors.New("a bundle must have only one version")
 	}
 	if _, err := semver.Parse(p.Version); err != nil {
 		return fmt.Errorf("version %q: %w", p.Version, err)
@@ -95,13 +94,13 @@ func (c *contentBuilder) add(value json.RawMessage) error {
 		return err
 	}
 	if object.Ref != "" {
-		return fmt.Errorf("refers to file %q, but only inline data is supported", object.Ref)
+		return fmt.Errorf("it refers to file %q, but only inline data is supported", object.Ref)
 	}
 	if len(object.Data) == 0 {
-		return errors.New("has no data")
+		return errors.New("it has no data")
 	}
 	if c.bytes += len(object.Data); c.bytes > catalog.MaxContentBytes {
-		return fmt.Errorf("the manifests are larger than %d bytes altogether", catalog.MaxContentBytes)
+		return fmt.Errorf("the manifests are larger than %d bytes in total", catalog.MaxContentBytes)
 	}
 	if c.content == nil {
 		c.content = &catalog.Content{}

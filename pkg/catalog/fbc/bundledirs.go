@@ -26,7 +26,7 @@ const (
 	annotationDefaultChannel = "operators.operatorframework.io.bundle.channel.default.v1"
 )
 
-// authored is one bundle directory, read.
+// authored is the content of one bundle directory.
 type authored struct {
 	dir            string
 	pkg            string
@@ -36,10 +36,10 @@ type authored struct {
 	*manifest.Description
 }
 
-// FromBundles renders the bundle directories found below the root of fsys: each directory that
-// holds metadata/annotations.yaml and manifests/. The usual layouts are <package>/<version>/ and the
-// root itself. Upgrade edges come from each ClusterServiceVersion; an edge to a version that is not
-// in the folder stays an edge, so a folder of newest versions only is a good catalog. All of them must be good.
+// FromBundles renders the bundle directories below the root of fsys: the directories that contain
+// metadata/annotations.yaml and manifests/. The usual layouts are <package>/<version>/ and the root itself. Upgrade edges
+// come from each ClusterServiceVersion. Edges to versions that are not in the folder are kept, so that a folder can contain
+// only the newest versions. It fails if any bundle is invalid.
 func FromBundles(fsys fs.FS) (*declcfg.DeclarativeConfig, error) {
 	bundles, broken, err := readBundles(fsys)
 	if err != nil {
@@ -52,7 +52,7 @@ func FromBundles(fsys fs.FS) (*declcfg.DeclarativeConfig, error) {
 	return cfg, nil
 }
 
-// readBundles reads the bundle directories below a root; broken says which of them cannot be used.
+// readBundles reads the bundle directories below a root. broken describes those that cannot be used.
 func readBundles(fsys fs.FS) (bundles []*authored, broken []error, err error) {
 	limited := newLimitedFS(fsys)
 	dirs, err := bundleDirs(limited)
@@ -60,7 +60,7 @@ func readBundles(fsys fs.FS) (bundles []*authored, broken []error, err error) {
 		return nil, nil, err
 	}
 	if len(dirs) == 0 {
-		return nil, nil, fmt.Errorf("no bundle found: no directory holds %s and %s/", fileAnnotations, dirManifests)
+		return nil, nil, fmt.Errorf("no bundle found: no directory contains %s and %s/", fileAnnotations, dirManifests)
 	}
 	for _, dir := range dirs {
 		b, err := readBundle(limited, dir)
@@ -142,19 +142,19 @@ func (b *authored) readAnnotations(fsys fs.FS) error {
 	}
 	switch {
 	case b.pkg == "":
-		return fmt.Errorf("has no %s", annotationPackage)
+		return fmt.Errorf("it has no %s", annotationPackage)
 	case len(b.channels) == 0:
-		return fmt.Errorf("has no %s", annotationChannels)
+		return fmt.Errorf("it has no %s", annotationChannels)
 	}
 	return nil
 }
 
-// IsCatalogFile says by a file's name whether it is YAML or JSON.
+// IsCatalogFile reports whether a file is YAML or JSON according to its name.
 func IsCatalogFile(name string) bool {
 	return slices.Contains([]string{".yaml", ".yml", ".json"}, strings.ToLower(path.Ext(name)))
 }
 
-// readFile reads a small file: one that is part of a single bundle.
+// readFile reads a small file that is part of a single bundle.
 func readFile(fsys fs.FS, name string) ([]byte, error) {
 	f, err := fsys.Open(name)
 	if err != nil {
@@ -168,5 +168,5 @@ func readFile(fsys fs.FS, name string) ([]byte, error) {
 	return data, err
 }
 
-// notThere tells an optional file that is absent from one that cannot be read.
-func notThere(err error) bool { return errors.Is(err, fs.ErrNotExist) }
+// isMissing distinguishes a missing optional file from one that cannot be read.
+func isMissing(err error) bool { return errors.Is(err, fs.ErrNotExist) }

@@ -52,11 +52,11 @@ func propertyTypes(b *catalog.Bundle) []string {
 	return out
 }
 
-func TestFromBundlesTakesTheRootItself(t *testing.T) {
+func TestFromBundlesReadsABundleAtTheRoot(t *testing.T) {
 	cfg, err := FromBundles(os.DirFS("testdata/bundles/hello/1.1.0"))
 	require.NoError(t, err)
 	snap, err := FromConfig(cfg)
-	require.NoError(t, err, "the replaced version need not be there")
+	require.NoError(t, err, "the replaced version may be missing")
 	head, err := snap.Packages["hello"].Channels["stable"].Head()
 	require.NoError(t, err)
 	require.Equal(t, "hello.v1.0.0", head.Replaces)
@@ -77,7 +77,7 @@ func TestFromBundlesJoinsSeveralHeads(t *testing.T) {
 	require.Equal(t, catalog.Entry{Name: "a.v2", Replaces: "a.v1"}, head)
 }
 
-func TestConnectKeepsWhatAuthorsSay(t *testing.T) {
+func TestConnectKeepsDeclaredEdges(t *testing.T) {
 	entry := func(name, replaces string, skips ...string) declcfg.ChannelEntry {
 		return declcfg.ChannelEntry{Name: name, Replaces: replaces, Skips: skips}
 	}
@@ -87,7 +87,7 @@ func TestConnectKeepsWhatAuthorsSay(t *testing.T) {
 	}{
 		{"a chain", []declcfg.ChannelEntry{entry("c", "b"), entry("b", "a"), entry("a", "")}, []declcfg.ChannelEntry{entry("c", "b"), entry("b", "a"), entry("a", "")}},
 		{"no edges", []declcfg.ChannelEntry{entry("c", ""), entry("b", ""), entry("a", "")}, []declcfg.ChannelEntry{entry("c", "b"), entry("b", "a"), entry("a", "")}},
-		{"what it replaces is not there", []declcfg.ChannelEntry{entry("c", "x"), entry("a", "")}, []declcfg.ChannelEntry{entry("c", "a"), entry("a", "")}},
+		{"a missing replaced version", []declcfg.ChannelEntry{entry("c", "x"), entry("a", "")}, []declcfg.ChannelEntry{entry("c", "a"), entry("a", "")}},
 		{"a branch", []declcfg.ChannelEntry{entry("d", "a"), entry("c", "b"), entry("b", "a"), entry("a", "")},
 			[]declcfg.ChannelEntry{entry("d", "a", "c", "b"), entry("c", "b"), entry("b", "a"), entry("a", "")}},
 	} {
@@ -95,31 +95,31 @@ func TestConnectKeepsWhatAuthorsSay(t *testing.T) {
 	}
 }
 
-func TestMalformedBundleDirectoriesAreNamed(t *testing.T) {
+func TestNamesMalformedBundleDirectories(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		files fstest.MapFS
 		want  string
 	}{
-		{"no bundle at all", fstest.MapFS{"x/README.md": {}}, "no bundle found"},
+		{"no bundle", fstest.MapFS{"x/README.md": {}}, "no bundle found"},
 		{"no package", fstest.MapFS{
 			"x/metadata/annotations.yaml": {Data: []byte("annotations: {}")},
 			"x/manifests/csv.yaml":        csvFile("a.v1", "1.0.0"),
-		}, `bundle directory "x": metadata/annotations.yaml: has no ` + annotationPackage},
+		}, `bundle directory "x": metadata/annotations.yaml: it has no ` + annotationPackage},
 		{"no CSV", fstest.MapFS{
 			"x/metadata/annotations.yaml": annotations("a", "stable"),
 			"x/manifests/sa.yaml":         {Data: []byte("kind: ServiceAccount")},
-		}, `bundle directory "x": a bundle has exactly one ClusterServiceVersion, found 0`},
+		}, `bundle directory "x": a bundle must have exactly one ClusterServiceVersion, but found 0`},
 		{"broken YAML", fstest.MapFS{
 			"x/metadata/annotations.yaml": annotations("a", "stable"),
 			"x/manifests/sa.yaml":         {Data: []byte("a: [")},
 		}, `bundle directory "x": manifests/sa.yaml: document 1: `},
-		{"one bundle twice", fstest.MapFS{
+		{"duplicate bundle", fstest.MapFS{
 			"x/metadata/annotations.yaml": annotations("a", "stable"),
 			"x/manifests/csv.yaml":        csvFile("a.v1", "1.0.0"),
 			"y/metadata/annotations.yaml": annotations("a", "stable"),
 			"y/manifests/csv.yaml":        csvFile("a.v1", "1.0.0"),
-		}, `package "a": directories "x" and "y" hold the same bundle "a.v1"`},
+		}, `package "a": directories "x" and "y" contain the same bundle "a.v1"`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			_, err := FromBundles(tt.files)
@@ -128,7 +128,7 @@ func TestMalformedBundleDirectoriesAreNamed(t *testing.T) {
 	}
 }
 
-func TestABrokenBundleDirectoryIsLeftOut(t *testing.T) {
+func TestOmitsABrokenBundleDirectory(t *testing.T) {
 	files := fstest.MapFS{
 		"a/1/metadata/annotations.yaml": annotations("a", "stable"),
 		"a/1/manifests/csv.yaml":        csvFile("a.v1", "1.0.0"),

@@ -6,15 +6,15 @@ import (
 	"github.com/operator-framework/operator-registry/alpha/declcfg"
 )
 
-// connect joins the ends of a channel that has more than one: authors who let a catalog order their versions (the
-// community catalogs' semver mode) do not say what replaces what. Entries are the newest first; each end but the
-// newest comes to be replaced by the next newer entry or, where that one replaces another already, skipped by it
-// with all that only leads to it. What authors say themselves stays.
+// connect joins the heads of a channel that has more than one. Authors who let a catalog order their versions (the semver
+// mode of community catalogs) do not declare upgrade edges. Entries are sorted, the newest first. Each head except the newest
+// is replaced by the next newer entry; if that entry already replaces another one, it skips the head and everything that
+// leads only to the head. Edges that authors declare are kept.
 func connect(entries []declcfg.ChannelEntry) []declcfg.ChannelEntry {
-	there, superseders := map[string]*declcfg.ChannelEntry{}, map[string]int{}
+	byName, superseders := map[string]*declcfg.ChannelEntry{}, map[string]int{}
 	for i := range entries {
 		e := &entries[i]
-		there[e.Name] = e
+		byName[e.Name] = e
 		for _, older := range append(slices.Clip(e.Skips), e.Replaces) {
 			if older != e.Name {
 				superseders[older]++
@@ -26,12 +26,12 @@ func connect(entries []declcfg.ChannelEntry) []declcfg.ChannelEntry {
 			continue
 		}
 		newer := &entries[i-1]
-		if there[newer.Replaces] == nil {
+		if byName[newer.Replaces] == nil {
 			newer.Replaces = entries[i].Name
 			continue
 		}
 		newer.Skips = slices.Clip(newer.Skips)
-		for e := &entries[i]; e != nil && superseders[e.Name] < 2 && !slices.Contains(newer.Skips, e.Name); e = there[e.Replaces] {
+		for e := &entries[i]; e != nil && superseders[e.Name] < 2 && !slices.Contains(newer.Skips, e.Name); e = byName[e.Replaces] {
 			newer.Skips = append(newer.Skips, e.Name)
 		}
 	}

@@ -8,16 +8,16 @@ import (
 	"github.com/remit-olm/remit/pkg/catalog"
 )
 
-// Contents is where a loader leaves the manifests that a catalog carries, and becomes the Reader of its Snapshot.
-// Put may be called from several goroutines.
+// Contents stores the manifests of a catalog during the load and becomes the Reader of its Snapshot. Put may be called
+// concurrently.
 type Contents interface {
 	catalog.ContentReader
 	Put(pkg, bundle string, content *catalog.Content) error
-	// Digest is that of a bundle's manifests, "" where there are none.
+	// Digest returns the digest of a bundle's manifests, or "" if there are none.
 	Digest(pkg, bundle string) string
 }
 
-// memory holds them as they are. The builder's lock is held where it is filled.
+// memory stores manifests in memory. The builder's lock protects Put.
 type memory map[bundleKey]*catalog.Content
 
 var _ Contents = memory(nil)
@@ -28,8 +28,7 @@ func (c memory) Put(pkg, bundle string, content *catalog.Content) error {
 	return nil
 }
 
-// Content returns the manifests of a bundle, whatever the channel. The bytes are shared: callers
-// must not change them.
+// Content returns the manifests of a bundle, regardless of the channel. The bytes are shared; callers must not modify them.
 func (c memory) Content(_ context.Context, pkg, _, bundle string) (*catalog.Content, error) {
 	content, ok := c[bundleKey{pkg, bundle}]
 	if !ok {

@@ -11,7 +11,7 @@ import (
 	"github.com/remit-olm/remit/test/env/corpus"
 )
 
-func TestCorpusCatalogsLoad(t *testing.T) {
+func TestLoadsCorpusCatalogs(t *testing.T) {
 	fsys := os.DirFS(corpus.Dir(t, "catalogs/v4.20"))
 	snap, err := Load(t.Context(), fsys)
 	require.NoError(t, err)
@@ -34,7 +34,7 @@ func TestCorpusCatalogsLoad(t *testing.T) {
 	}
 }
 
-func TestCorpusBundlesMakeACatalog(t *testing.T) {
+func TestRendersCorpusBundles(t *testing.T) {
 	cfg, err := FromBundles(os.DirFS(corpus.Dir(t, "bundles")))
 	require.NoError(t, err)
 	require.Len(t, cfg.Packages, 49)
@@ -52,7 +52,7 @@ func TestCorpusBundlesMakeACatalog(t *testing.T) {
 	}
 	require.Len(t, snap.Packages["prometheus"].Channels["beta"].Entries, len(snap.Packages["prometheus"].Bundles))
 	_, err = snap.Packages["prometheus"].Channels["beta"].Head()
-	require.NoError(t, err, "a package with all its versions has one head")
+	require.NoError(t, err, "a package with all of its versions has one head")
 }
 
 func BenchmarkLoad(b *testing.B) {

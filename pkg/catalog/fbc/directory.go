@@ -7,9 +7,8 @@ import (
 	"github.com/remit-olm/remit/pkg/catalog"
 )
 
-// LoadDirectory reads a directory that holds either a file-based catalog (see Load) or bundle
-// directories (see FromBundles): where there is any bundle directory, it is the latter. A bundle that cannot be read is left
-// out, with a warning.
+// LoadDirectory reads a directory with either bundle directories (see FromBundles), if there are any, or a file-based catalog
+// (see Load). Bundles that cannot be read are omitted with a warning.
 func LoadDirectory(ctx context.Context, fsys fs.FS) (*catalog.Snapshot, error) {
 	dirs, err := bundleDirs(newLimitedFS(fsys))
 	if err != nil {
@@ -27,8 +26,8 @@ func LoadDirectory(ctx context.Context, fsys fs.FS) (*catalog.Snapshot, error) {
 	for _, problem := range append(broken, more...) {
 		b.problems.add(problem.Error())
 	}
-	for _, of := range bundles {
-		b.files[bundleKey{of.pkg, of.Name}] = of.content.Names
+	for _, bundle := range bundles {
+		b.files[bundleKey{bundle.pkg, bundle.Name}] = bundle.content.Names
 	}
 	return b.config(cfg)
 }

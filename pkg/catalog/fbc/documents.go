@@ -18,23 +18,23 @@ import (
 	"github.com/remit-olm/remit/pkg/catalog/manifest"
 )
 
-// smallDocument is the size of documents that are read without waiting for memory; larger ones are read one at a time.
+// smallDocument is the size up to which documents are read without waiting for memory. Larger ones are read one at a time.
 const smallDocument = 1 << 20
 
-// chunk is how much is read of a file of JSON at once.
+// chunk is the read size for JSON files.
 const chunk = 1 << 16
 
-// documents reads a file's, one after the other, each within the limits: of a file there is one document in memory.
+// documents reads the documents of a file in order, within the limits. Only one of them is in memory at a time.
 type documents struct {
 	Loader
 	// all counts the YAML of the whole catalog.
 	all *atomic.Int64
 	add func(document []byte) error
-	// in is what is read from.
+	// in is the underlying reader.
 	in *metered
 }
 
-// metered lets no document be longer than it may: allowed is how many bytes may have been read.
+// metered limits the length of documents: allowed is the number of bytes that may have been read so far.
 type metered struct {
 	io.Reader
 	read, begun, allowed int64
@@ -63,7 +63,7 @@ func (m *metered) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// read takes JSON documents for as long as there are any, and YAML from the first one on that is not.
+// read decodes JSON documents as long as there are any, and YAML from the first document that is not JSON.
 func (d *documents) read(ctx context.Context, file io.Reader) error {
 	buffered := bufio.NewReaderSize(file, 1<<16)
 	if first, err := firstByte(buffered); errors.Is(err, io.EOF) {
@@ -83,7 +83,7 @@ func (d *documents) read(ctx context.Context, file io.Reader) error {
 	return err
 }
 
-// firstByte is the first that is no space, which stays to be read.
+// firstByte peeks at the first byte that is not a space.
 func firstByte(r *bufio.Reader) (byte, error) {
 	for {
 		b, err := r.ReadByte()
@@ -96,7 +96,7 @@ func firstByte(r *bufio.Reader) (byte, error) {
 	}
 }
 
-// json returns what is left where that is not JSON.
+// json decodes JSON documents. rest is the unread input if it is not JSON.
 func (d *documents) json(ctx context.Context, file io.Reader) (rest *bufio.Reader, err error) {
 	d.in = &metered{Reader: file, allowed: d.Limits.JSONBytes, tooLong: func() error {
 		return fmt.Errorf("a document is larger than %d bytes", d.Limits.JSONBytes)
@@ -119,7 +119,7 @@ func (d *documents) json(ctx context.Context, file io.Reader) (rest *bufio.Reade
 		}
 		if cap(document) > smallDocument {
 			document = nil
-			values.letGo()
+			values.release()
 		}
 		end()
 		if err == nil {
@@ -133,11 +133,11 @@ func (d *documents) json(ctx context.Context, file io.Reader) (rest *bufio.Reade
 	}
 }
 
-// values are those of a file of JSON, one after the other.
+// values decodes the values of a JSON file in order.
 type values struct {
 	in      *metered
 	decoder *json.Decoder
-	// begun is where in the file the decoder began. It reads ahead first, and then from in.
+	// begun is the file offset at which the decoder started. It reads from ahead first, and then from in.
 	begun int64
 	ahead *bytes.Reader
 }
@@ -148,24 +148,24 @@ func newValues(in *metered) *values {
 
 func (v *values) offset() int64 { return v.begun + v.decoder.InputOffset() }
 
-// letGo leaves nothing in memory of what was decoded: a decoder keeps as much as its largest value took.
-func (v *values) letGo() {
+// release frees the decoder's buffer, which is as large as its largest value.
+func (v *values) release() {
 	v.begun = v.offset()
-	next, _ := io.ReadAll(io.MultiReader(v.decoder.Buffered(), v.ahead)) // reads memory
+	next, _ := io.ReadAll(io.MultiReader(v.decoder.Buffered(), v.ahead)) // reading memory cannot fail
 	v.ahead = bytes.NewReader(next)
 	v.decoder = json.NewDecoder(io.MultiReader(v.ahead, v.in))
 }
 
-// rest is what was not decoded, and counts anew.
+// rest returns the input that was not decoded, without the limits of in.
 func (v *values) rest() io.Reader {
 	return io.MultiReader(v.decoder.Buffered(), v.ahead, v.in.Reader)
 }
 
-// yaml reads documents between lines of "---".
+// yaml decodes documents separated by lines of "---".
 func (d *documents) yaml(ctx context.Context, file io.Reader) error {
-	const ahead = 1 << 12 // what the reader may have read of the next document
+	const ahead = 1 << 12 // the reader may have buffered this much of the next document
 	d.in = &metered{Reader: file, allowed: d.Limits.YAMLBytes + ahead, tooLong: func() error {
-		return fmt.Errorf("a document of YAML is larger than %d bytes; use JSON", d.Limits.YAMLBytes)
+		return fmt.Errorf("a YAML document is larger than %d bytes; use JSON", d.Limits.YAMLBytes)
 	}}
 	reader := utilyaml.NewYAMLReader(bufio.NewReaderSize(&lineEnded{in: d.in}, ahead))
 	for {
@@ -189,7 +189,7 @@ func (d *documents) yaml(ctx context.Context, file io.Reader) error {
 	}
 }
 
-// lineEnded gives the last line an end, without which the API machinery's reader of YAML may lose it (see catalog.EndLine).
+// lineEnded terminates the last line, which the API machinery's YAML reader could otherwise lose (see catalog.EndLine).
 type lineEnded struct {
 	in    *metered
 	ended bool
@@ -211,17 +211,17 @@ func (l *lineEnded) Read(p []byte) (int, error) {
 	return 1, nil
 }
 
-// whenLarge has memory for the next document waited for, if it is large, as much as one may take; end gives it back.
+// whenLarge makes the next document, if it is large, wait for the memory that one document may use; end releases it.
 func (d *documents) whenLarge(ctx context.Context) (end func()) {
-	held := func() {}
+	release := func() {}
 	d.in.large = func() error {
 		done, err := d.Decoding.Begin(ctx, d.Limits.Cost)
 		if err == nil {
-			held = done
+			release = done
 		}
 		return err
 	}
-	return func() { held() }
+	return func() { release() }
 }
 
 func (d *documents) convert(ctx context.Context, document []byte) error {
@@ -248,7 +248,7 @@ func (d *documents) decode(ctx context.Context, document []byte, cost int64) err
 	return d.decoding(ctx, cost, func() error { return d.add(document) })
 }
 
-// between is called while no memory is held: others may need it before it is our turn again.
+// between runs between documents, when no memory is reserved, so that other loads can proceed.
 func (d *documents) between(ctx context.Context) error {
 	if d.Between == nil {
 		return ctx.Err()
@@ -256,10 +256,10 @@ func (d *documents) between(ctx context.Context) error {
 	return d.Between(ctx)
 }
 
-// decoding calls do once there is memory. A large document has it already.
+// decoding calls do when memory is available. For a large document, it already is.
 func (d *documents) decoding(ctx context.Context, cost int64, do func() error) error {
 	if cost > d.Limits.Cost {
-		return fmt.Errorf("a document would take about %d MiB of memory to decode, more than %d: use JSON, and fewer values in one document",
+		return fmt.Errorf("decoding a document would need about %d MiB of memory, but at most %d MiB are allowed: use JSON, and fewer values per document",
 			cost>>20, d.Limits.Cost>>20)
 	}
 	if d.in.large != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/operator-framework/operator-registry/alpha/property"
 )
 
-// render makes a catalog of bundles; broken says which packages cannot be used.
+// render builds a catalog from bundles. broken describes packages that cannot be used.
 func render(bundles []*authored) (cfg *declcfg.DeclarativeConfig, broken []error) {
 	byPackage := map[string][]*authored{}
 	for _, b := range bundles {
@@ -42,14 +42,14 @@ func distinct(versions []*authored) error {
 	dirs := map[string]string{}
 	for _, b := range versions {
 		if other, ok := dirs[b.Name]; ok {
-			return fmt.Errorf("directories %q and %q hold the same bundle %q", other, b.dir, b.Name)
+			return fmt.Errorf("directories %q and %q contain the same bundle %q", other, b.dir, b.Name)
 		}
 		dirs[b.Name] = b.dir
 	}
 	return nil
 }
 
-// newestFirst orders by version; what has no semantic version comes last.
+// newestFirst orders by version. Versions that are not semantic come last.
 func newestFirst(a, b *authored) int {
 	va, errA := semver.Parse(a.Version)
 	vb, errB := semver.Parse(b.Version)
@@ -64,8 +64,8 @@ func newestFirst(a, b *authored) int {
 	return cmp.Compare(b.Name, a.Name)
 }
 
-// defaultChannel is what the newest bundle that names one says, as long as some bundle is in that
-// channel: in a folder of newest versions the author's default may have no bundle.
+// defaultChannel returns the default channel of the newest bundle that names an existing one. In a folder that contains only
+// the newest versions, the author's default channel may have no bundle.
 func defaultChannel(versions []*authored) string {
 	existing := map[string]bool{}
 	for _, b := range versions {

@@ -19,7 +19,7 @@ import (
 	"github.com/remit-olm/remit/pkg/catalog"
 )
 
-// repeated is a file of a text, many times over, that is nowhere whole.
+// repeated is a file that consists of a repeated text. It is generated while it is read.
 type repeated struct {
 	begin, text string
 	size        int64
@@ -58,7 +58,7 @@ func (r *repeated) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// peak is the greatest size of the heap while f runs, above what it was.
+// peak returns the maximum growth of the heap while f runs.
 func peak(f func()) uint64 {
 	var before, now runtime.MemStats
 	runtime.GC()
@@ -85,14 +85,14 @@ func peak(f func()) uint64 {
 	return most.Load() - min(most.Load(), before.HeapAlloc)
 }
 
-// TestHostileCatalogsTakeBoundedMemory reads 256 MiB of each shape.
-func TestHostileCatalogsTakeBoundedMemory(t *testing.T) {
+// Each shape has 256 MiB.
+func TestHostileCatalogsUseBoundedMemory(t *testing.T) {
 	const size = 256 << 20
 	for name, file := range map[string]*repeated{
 		"empty objects":                {text: "{},", size: size},
 		"empty objects of a YAML list": {begin: "schema: olm.bundle\nproperties: [", text: "{},", size: size},
 		"empty objects of a JSON list": {begin: `{"schema":"olm.bundle","properties":[`, text: "{},", size: size},
-		"a YAML list in lines":         {begin: "schema: olm.bundle\nproperties:\n", text: "- {}\n", size: size},
+		"a YAML block list":            {begin: "schema: olm.bundle\nproperties:\n", text: "- {}\n", size: size},
 		"nested lists":                 {text: "- ", size: size},
 		"nested flow lists":            {begin: "a: ", text: "[", size: size},
 		"nested JSON":                  {begin: `{"a":`, text: `{"a":`, size: size},
@@ -102,7 +102,7 @@ func TestHostileCatalogsTakeBoundedMemory(t *testing.T) {
 		"many tiny objects":            {text: `{"schema":"x"}`, size: 4 << 20},
 	} {
 		for _, limits := range []catalog.DecodingLimits{catalog.TenantDecoding(), catalog.GlobalDecoding()} {
-			limits.Kept = 4 << 20 // reached sooner
+			limits.Kept = 4 << 20 // so that the test reaches it sooner
 			t.Run(fmt.Sprintf("%s, at most %d MiB", name, limits.Cost>>20), func(t *testing.T) {
 				var err error
 				got := peak(func() {
@@ -116,7 +116,7 @@ func TestHostileCatalogsTakeBoundedMemory(t *testing.T) {
 	}
 }
 
-func TestYAMLThatIsTooExpensiveNamesTheWayOut(t *testing.T) {
+func TestExpensiveYAMLIsRefusedWithAHint(t *testing.T) {
 	for _, text := range []string{
 		"schema: x\nv: " + strings.Repeat("a", 5<<20),
 		"schema: x\nv: [" + strings.Repeat("{},", 1<<20) + "]",
@@ -131,7 +131,7 @@ func TestYAMLThatIsTooExpensiveNamesTheWayOut(t *testing.T) {
 	require.ErrorContains(t, err, "use JSON")
 }
 
-func TestAFileOfJSONMayGoOnAsYAML(t *testing.T) {
+func TestAJSONFileCanContinueAsYAML(t *testing.T) {
 	pkg := `{"schema":"olm.package","name":"a","defaultChannel":"stable"}`
 	for _, text := range []string{
 		pkg + "\n---\nschema: olm.channel\npackage: a\nname: stable\nentries: [{name: a.v1}]\n---\n" + `{"schema":"olm.bundle","package":"a","name":"a.v1","properties":[{"type":"olm.package","value":{"packageName":"a","version":"1.0.0"}}]}`,
@@ -144,7 +144,7 @@ func TestAFileOfJSONMayGoOnAsYAML(t *testing.T) {
 	}
 }
 
-func TestLargeDocumentsAreDecodedOneAtATime(t *testing.T) {
+func TestDecodesLargeDocumentsOneAtATime(t *testing.T) {
 	decoding := catalog.NewDecoding()
 	end, err := decoding.Begin(t.Context(), catalog.DecodingMemory)
 	require.NoError(t, err)
@@ -158,8 +158,8 @@ func TestLargeDocumentsAreDecodedOneAtATime(t *testing.T) {
 	require.ErrorContains(t, err, "the catalog is empty")
 }
 
-// A catalog may wait between two of its documents for as long as others are read.
-func TestNothingOfALargeDocumentStaysInMemory(t *testing.T) {
+// A load can wait between two documents while other catalogs are read.
+func TestReleasesTheMemoryOfALargeDocument(t *testing.T) {
 	large := `{"schema":"x","v":"` + strings.Repeat("a", 20<<20) + `"}`
 	for name, file := range map[string]string{
 		"a.json": large + "\n" + `{"schema":"x"}` + large + "\n---\nschema: x\n",
@@ -173,7 +173,7 @@ func TestNothingOfALargeDocumentStaysInMemory(t *testing.T) {
 			most, documents := uint64(0), 0
 			_, err := Loader{Decoding: catalog.NewDecoding(), Between: func(ctx context.Context) error {
 				runtime.GC()
-				runtime.GC() // what is in pools goes with the second
+				runtime.GC() // the second run frees the contents of pools
 				runtime.ReadMemStats(&now)
 				most, documents = max(most, now.HeapAlloc-min(now.HeapAlloc, before.HeapAlloc)), documents+1
 				return ctx.Err()
@@ -185,20 +185,20 @@ func TestNothingOfALargeDocumentStaysInMemory(t *testing.T) {
 	}
 }
 
-func TestRoomIsAskedForBeforeItIsTaken(t *testing.T) {
-	full := errors.New("it is full")
+func TestReservesMemoryBeforeUsingIt(t *testing.T) {
+	full := errors.New("no memory is left")
 	text := strings.Repeat("x", 100<<10)
 	for name, document := range map[string]string{
-		"bundles":         `{"schema":"olm.bundle","package":"p","name":"b%d","image":"` + text + `"}`,
-		"their packages":  `{"schema":"olm.bundle","package":"` + text + `","name":"b%d"}`,
-		"properties":      `{"schema":"olm.bundle","package":"p","name":"b%d","properties":[{"type":"x","value":"` + text + `"}]}`,
-		"packages":        `{"schema":"olm.package","name":"p%d","defaultChannel":"` + text + `"}`,
-		"channels":        `{"schema":"olm.channel","package":"p%d","name":"` + text + `"}`,
-		"their packages'": `{"schema":"olm.channel","package":"p%d` + text + `"}`,
-		"entries":         `{"schema":"olm.channel","package":"p%d","name":"c","entries":[{"name":"x","skips":["` + text + `"]}]}`,
-		"deprecations":    `{"schema":"olm.deprecations","package":"p%d","entries":[{"message":"` + text + `"}]}`,
-		"of packages":     `{"schema":"olm.deprecations","package":"p%d` + text + `"}`,
-		"of schemas":      `{"schema":"olm.deprecations","package":"p%d","entries":[{"reference":{"schema":"` + text + `"}}]}`,
+		"bundles":                       `{"schema":"olm.bundle","package":"p","name":"b%d","image":"` + text + `"}`,
+		"package names of bundles":      `{"schema":"olm.bundle","package":"` + text + `","name":"b%d"}`,
+		"properties":                    `{"schema":"olm.bundle","package":"p","name":"b%d","properties":[{"type":"x","value":"` + text + `"}]}`,
+		"packages":                      `{"schema":"olm.package","name":"p%d","defaultChannel":"` + text + `"}`,
+		"channels":                      `{"schema":"olm.channel","package":"p%d","name":"` + text + `"}`,
+		"package names of channels":     `{"schema":"olm.channel","package":"p%d` + text + `"}`,
+		"entries":                       `{"schema":"olm.channel","package":"p%d","name":"c","entries":[{"name":"x","skips":["` + text + `"]}]}`,
+		"deprecations":                  `{"schema":"olm.deprecations","package":"p%d","entries":[{"message":"` + text + `"}]}`,
+		"package names of deprecations": `{"schema":"olm.deprecations","package":"p%d` + text + `"}`,
+		"schemas of deprecations":       `{"schema":"olm.deprecations","package":"p%d","entries":[{"reference":{"schema":"` + text + `"}}]}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			files := fstest.MapFS{}
@@ -212,8 +212,8 @@ func TestRoomIsAskedForBeforeItIsTaken(t *testing.T) {
 				}
 				return nil
 			}}.Load(t.Context(), files)
-			require.Equal(t, full, err, "as it is")
-			require.LessOrEqual(t, asked, 1<<20/(100<<10)+1, "it is not asked for more after that")
+			require.Equal(t, full, err, "the error is not wrapped")
+			require.LessOrEqual(t, asked, 1<<20/(100<<10)+1, "nothing is reserved after an error")
 		})
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/remit-olm/remit/pkg/catalog"
 )
 
-// limitedFS bounds what is read through it, in one file and altogether. It also hides what a mounted
-// ConfigMap keeps beside its files: ".." directories that hold each of them a second time.
+// limitedFS limits what is read through it, per file and in total. It hides the ".." directories of a mounted ConfigMap, which
+// contain each file a second time.
 type limitedFS struct {
 	fs.FS
 	maxFile, maxTotal int64
@@ -30,7 +30,7 @@ func (l *limitedFS) Open(name string) (fs.File, error) {
 	return &limitedFile{File: f, fsys: l}, nil
 }
 
-// ReadDir lists directories, regular files and links; a pipe or device would block its reader.
+// ReadDir lists directories, regular files and links. Reading pipes and devices could block.
 func (l *limitedFS) ReadDir(name string) ([]fs.DirEntry, error) {
 	entries, err := fs.ReadDir(l.FS, name)
 	kept := entries[:0]
@@ -57,7 +57,7 @@ func (f *limitedFile) Read(p []byte) (int, error) {
 	case f.read > f.fsys.maxFile:
 		return 0, fmt.Errorf("file is larger than %d bytes", f.fsys.maxFile)
 	case total > f.fsys.maxTotal:
-		return 0, tooMuch("the files of the catalog are larger than %d bytes altogether", f.fsys.maxTotal)
+		return 0, tooMuch("the files of the catalog are larger than %d bytes in total", f.fsys.maxTotal)
 	}
 	return n, err
 }

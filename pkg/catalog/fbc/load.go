@@ -13,18 +13,18 @@ import (
 	"github.com/remit-olm/remit/pkg/catalog"
 )
 
-// maxProblems is how many malformed files and packages are named; the rest is counted.
+// maxProblems bounds the malformed files and packages that are named; the others are counted.
 const maxProblems = 10
 
-// maxProblem bounds the text of one, in bytes.
+// maxProblem bounds the text of one problem, in bytes.
 const maxProblem = 512
 
-// Load is Loader.Load with the zero Loader.
+// Load calls Loader.Load with the zero Loader.
 func Load(ctx context.Context, fsys fs.FS) (*catalog.Snapshot, error) {
 	return Loader{}.Load(ctx, fsys)
 }
 
-// FromConfig takes a catalog that is in memory already. The config is not kept.
+// FromConfig builds a Snapshot from a catalog in memory. It does not retain the config.
 func FromConfig(cfg *declcfg.DeclarativeConfig) (*catalog.Snapshot, error) {
 	return newBuilder(memory{}).config(cfg)
 }
@@ -53,15 +53,15 @@ func (b *builder) config(cfg *declcfg.DeclarativeConfig) (*catalog.Snapshot, err
 	return b.snapshot()
 }
 
-// wholeError is an error about the catalog as a whole: none of it is used.
+// wholeError is an error that makes the whole catalog unusable.
 type wholeError struct{ error }
 
 func (e wholeError) Unwrap() error { return e.error }
 
 func tooMuch(format string, args ...any) error { return wholeError{fmt.Errorf(format, args...)} }
 
-// broken notes a file that cannot be used, with the packages that it has a part of: half a package might install what its
-// author has replaced. It returns an error only where the load should end.
+// broken records a file that cannot be used, and the packages that it is a part of: an incomplete package could install a
+// version that its author has replaced. It returns an error only if the load must end.
 func (b *builder) broken(path string, err error, packages map[string]bool) error {
 	if err == nil || errors.As(err, new(wholeError)) {
 		return err
@@ -75,30 +75,29 @@ func (b *builder) broken(path string, err error, packages map[string]bool) error
 	return nil
 }
 
-// lose notes what is wrong with a package as a whole, of which nothing is used. The package may come later.
+// lose records a problem that makes a package unusable. The package itself may be added later.
 func (b *builder) lose(pkg string, err error) {
 	b.problems.add(err.Error())
 	b.lost[clip(pkg)] = true
 }
 
-// warnings are the problems, and which packages they cost.
+// warnings describes the problems and the packages that are excluded because of them.
 func (b *builder) warnings(lost []string) []string {
 	out := b.problems.lines()
 	if len(lost) > 0 {
-		out = append(out, "not offered for that: package "+strings.Join(some(lost), ", "))
+		out = append(out, "packages that are excluded for this reason: "+strings.Join(abbreviate(lost), ", "))
 	}
 	return out
 }
 
-func some(all []string) []string {
+func abbreviate(all []string) []string {
 	if len(all) <= maxProblems {
 		return all
 	}
 	return append(all[:maxProblems:maxProblems], fmt.Sprintf("and %d more", len(all)-maxProblems))
 }
 
-// problems are the first in the order of their texts, which is the same from one load to the next, and how many more
-// there are.
+// problems contains the first problems in alphabetical order, which is stable across loads, and the number of others.
 type problems struct {
 	first []string
 	more  int

@@ -33,7 +33,7 @@ func TestLoadSmallCatalog(t *testing.T) {
 	require.Equal(t, "use 1.1.0", older.Deprecation)
 	require.Equal(t, "quay.io/example/hello:1.0.0", older.Image)
 	require.Equal(t, "1.1.0", newer.Version)
-	require.Len(t, newer.Properties, 2, "all properties but the bundle objects are kept")
+	require.Len(t, newer.Properties, 2, "all properties except the bundle objects are kept")
 
 	content, err := snap.Reader.Content(t.Context(), "hello", "stable", "hello.v1.1.0")
 	require.NoError(t, err)
@@ -43,7 +43,7 @@ func TestLoadSmallCatalog(t *testing.T) {
 	require.ErrorIs(t, err, catalog.ErrNoContent)
 }
 
-func TestDigestIsOverContentNotFiles(t *testing.T) {
+func TestDigestDoesNotDependOnFiles(t *testing.T) {
 	split, err := Load(t.Context(), os.DirFS("testdata/small"))
 	require.NoError(t, err)
 
@@ -68,7 +68,7 @@ const (
 	bundleA  = "---\nschema: olm.bundle\npackage: a\nname: a.v1\nproperties: [{type: olm.package, value: {packageName: a, version: 1.0.0}}]\n"
 )
 
-func TestMalformedCatalogsAreNamed(t *testing.T) {
+func TestRefusesMalformedCatalogs(t *testing.T) {
 	withProperty := func(p string) string {
 		return pkgA + channelA + "---\nschema: olm.bundle\npackage: a\nname: a.v1\nproperties: [" + p + "]\n"
 	}
@@ -76,19 +76,19 @@ func TestMalformedCatalogsAreNamed(t *testing.T) {
 		name, text, want string
 	}{
 		{"refuses an empty catalog", "", "the catalog is empty"},
-		{"names the file that is no YAML", "a: [", `file "c.yaml": `},
-		{"names the file that is no catalog", "kind: Deployment", `file "c.yaml": an object has no schema`},
+		{"names a file that is not YAML", "a: [", `file "c.yaml": `},
+		{"names a file that is not a catalog", "kind: Deployment", `file "c.yaml": an object has no schema`},
 		{"refuses a default channel that does not exist", strings.Replace(pkgA, "stable", "fast", 1) + channelA + bundleA,
 			`package "a": its default channel "fast" does not exist`},
-		{"refuses a package without default channel", "schema: olm.package\nname: a\n", `package "a" has no default channel`},
-		{"refuses an entry without bundle", pkgA + channelA, `package "a", channel "stable": there is no bundle for its entry "a.v1"`},
+		{"refuses a package without a default channel", "schema: olm.package\nname: a\n", `package "a" has no default channel`},
+		{"refuses an entry without a bundle", pkgA + channelA, `package "a", channel "stable": no bundle found for entry "a.v1"`},
 		{"refuses a channel without entries", pkgA + "---\nschema: olm.channel\npackage: a\nname: stable\n" + bundleA,
 			`package "a", channel "stable" has no entries`},
-		{"refuses a package twice", pkgA + pkgA, `package "a" is there twice`},
-		{"refuses a channel twice", pkgA + channelA + channelA + bundleA, `package "a", channel "stable" is there twice`},
-		{"refuses a bundle twice", pkgA + channelA + bundleA + bundleA, `package "a", bundle "a.v1" is there twice`},
-		{"refuses a name with a slash", pkgA + channelA + strings.Replace(bundleA, "a.v1", "../a.v1", 1), `may not contain a slash`},
-		{"refuses a version that is none", withProperty("{type: olm.package, value: {packageName: a, version: one}}"),
+		{"refuses a duplicate package", pkgA + pkgA, `duplicate package "a"`},
+		{"refuses a duplicate channel", pkgA + channelA + channelA + bundleA, `package "a": duplicate channel "stable"`},
+		{"refuses a duplicate bundle", pkgA + channelA + bundleA + bundleA, `package "a": duplicate bundle "a.v1"`},
+		{"refuses a name with a slash", pkgA + channelA + strings.Replace(bundleA, "a.v1", "../a.v1", 1), `must not contain a slash`},
+		{"refuses an invalid version", withProperty("{type: olm.package, value: {packageName: a, version: one}}"),
 			`package "a", bundle "a.v1": property 1 (olm.package): version "one"`},
 		{"refuses another package's version", withProperty("{type: olm.package, value: {packageName: b, version: 1.0.0}}"),
 			`names package "b"`},
@@ -96,11 +96,11 @@ func TestMalformedCatalogsAreNamed(t *testing.T) {
 			`refers to file "objects/csv.yaml"`},
 		{"refuses an object that is not base64", withProperty("{type: olm.bundle.object, value: {data: '*'}}"),
 			`property 1 (olm.bundle.object): illegal base64`},
-		{"refuses a file whose aliases expand", pkgA + "x: &x " + strings.Repeat("x", 400_000) + "\ny: [" + strings.Repeat("*x,", 100) + "]\n",
+		{"refuses a file whose aliases expand too much", pkgA + "x: &x " + strings.Repeat("x", 400_000) + "\ny: [" + strings.Repeat("*x,", 100) + "]\n",
 			`file "c.yaml": document 1: its aliases expand to more than`},
-		{"refuses a deprecation of nothing", pkgA + channelA + bundleA +
+		{"refuses a deprecation of a missing bundle", pkgA + channelA + bundleA +
 			"---\nschema: olm.deprecations\npackage: a\nentries: [{reference: {schema: olm.bundle, name: a.v9}, message: m}]\n",
-			`there is no olm.bundle "a.v9"`},
+			`olm.bundle "a.v9" not found`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			_, err := Load(t.Context(), fstest.MapFS{"c.yaml": {Data: []byte(tt.text)}})
@@ -111,34 +111,34 @@ func TestMalformedCatalogsAreNamed(t *testing.T) {
 	}
 }
 
-func TestSeveralMalformedFilesAreReportedTogether(t *testing.T) {
+func TestReportsSeveralMalformedFilesTogether(t *testing.T) {
 	fsys := fstest.MapFS{"b.yaml": {Data: []byte("kind: B")}, "a.yaml": {Data: []byte("kind: A")}}
 	_, err := Load(t.Context(), fsys)
 	require.EqualError(t, err, `file "a.yaml": an object has no schema: this is not a file-based catalog; `+
 		`file "b.yaml": an object has no schema: this is not a file-based catalog`)
 }
 
-func TestABrokenFileCostsThatFile(t *testing.T) {
+func TestABrokenFileDoesNotAffectOthers(t *testing.T) {
 	good := &fstest.MapFile{Data: []byte(pkgA + channelA + bundleA)}
 	other := strings.NewReplacer("name: a", "name: b", "package: a", "package: b", "packageName: a", "packageName: b").Replace
 	b := other(pkgA + channelA + bundleA)
 	file := func(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text)} }
-	const lost = `not offered for that: package "b"`
+	const lost = `packages that are excluded for this reason: "b"`
 	for name, row := range map[string]struct {
 		files fstest.MapFS
 		want  []string
 	}{
 		"a README": {fstest.MapFS{"README.md": file("Not a catalog\n")},
 			[]string{`file "README.md": json: cannot unmarshal`}},
-		"a file that breaks off": {fstest.MapFS{"b.yaml": file(b + "---\na: [")}, []string{`file "b.yaml": `, lost}},
-		"a part of a package":    {fstest.MapFS{"b.yaml": file(other(pkgA + channelA)), "c.yaml": file(other(bundleA) + "---\nkind: X")}, []string{`file "c.yaml": an object has no schema`, lost}},
-		"a part that nobody knows of": {fstest.MapFS{"b.yaml": file(other(pkgA + channelA)), "c.yaml": file("[")},
-			[]string{`file "c.yaml": `, `package "b", channel "stable": there is no bundle for its entry "b.v1"`, lost}},
-		"a bundle that is malformed":      {fstest.MapFS{"b.yaml": file(strings.Replace(b, "1.0.0", "one", 1))}, []string{`file "b.yaml": package "b", bundle "b.v1": property 1`, lost}},
-		"a package twice":                 {fstest.MapFS{"b.yaml": file(b), "c.yaml": file(other(pkgA))}, []string{`package "b" is there twice`, lost}},
-		"a bundle twice":                  {fstest.MapFS{"b.yaml": file(b), "c.yaml": file(other(bundleA))}, []string{`package "b", bundle "b.v1" is there twice`, lost}},
-		"a channel of an unknown package": {fstest.MapFS{"b.yaml": file(other(channelA))}, []string{`channel "stable": there is no package "b"`}},
-		"a bundle of an unknown package":  {fstest.MapFS{"b.yaml": file(other(bundleA))}, []string{`bundle "b.v1": there is no package "b"`}},
+		"a truncated file":    {fstest.MapFS{"b.yaml": file(b + "---\na: [")}, []string{`file "b.yaml": `, lost}},
+		"a part of a package": {fstest.MapFS{"b.yaml": file(other(pkgA + channelA)), "c.yaml": file(other(bundleA) + "---\nkind: X")}, []string{`file "c.yaml": an object has no schema`, lost}},
+		"an unknown part": {fstest.MapFS{"b.yaml": file(other(pkgA + channelA)), "c.yaml": file("[")},
+			[]string{`file "c.yaml": `, `package "b", channel "stable": no bundle found for entry "b.v1"`, lost}},
+		"a malformed bundle":              {fstest.MapFS{"b.yaml": file(strings.Replace(b, "1.0.0", "one", 1))}, []string{`file "b.yaml": package "b", bundle "b.v1": property 1`, lost}},
+		"a duplicate package":             {fstest.MapFS{"b.yaml": file(b), "c.yaml": file(other(pkgA))}, []string{`duplicate package "b"`, lost}},
+		"a duplicate bundle":              {fstest.MapFS{"b.yaml": file(b), "c.yaml": file(other(bundleA))}, []string{`package "b": duplicate bundle "b.v1"`, lost}},
+		"a channel of an unknown package": {fstest.MapFS{"b.yaml": file(other(channelA))}, []string{`channel "stable": package "b" not found`}},
+		"a bundle of an unknown package":  {fstest.MapFS{"b.yaml": file(other(bundleA))}, []string{`bundle "b.v1": package "b" not found`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			alone, err := Load(t.Context(), fstest.MapFS{"a.yaml": good})
@@ -157,7 +157,7 @@ func TestABrokenFileCostsThatFile(t *testing.T) {
 	}
 }
 
-func TestManyBrokenFilesAreCounted(t *testing.T) {
+func TestCountsManyBrokenFiles(t *testing.T) {
 	files := fstest.MapFS{"a.yaml": {Data: []byte(pkgA + channelA + bundleA)}}
 	for i := range 300 {
 		files[fmt.Sprintf("%03d%s", i, strings.Repeat("x", 200))] = &fstest.MapFile{Data: []byte("[" + strings.Repeat("y", 2000))}
@@ -176,7 +176,7 @@ func TestLoadReadsAMountedConfigMapOnce(t *testing.T) {
 	require.NoError(t, err)
 }
 
-func TestLoadHonoursIndexIgnore(t *testing.T) {
+func TestLoadHonorsIndexIgnore(t *testing.T) {
 	_, err := Load(t.Context(), fstest.MapFS{
 		"catalog.yaml": {Data: []byte(pkgA + channelA + bundleA)},
 		"README.md":    {Data: []byte("# Not a catalog")},
@@ -194,7 +194,7 @@ func TestLimits(t *testing.T) {
 	}{
 		{"a file may be as large as the limit", 100, 200, ""},
 		{"a larger file is refused", 99, 200, "file is larger than 99 bytes"},
-		{"files that are larger altogether are refused", 100, 199, "larger than 199 bytes altogether"},
+		{"files that are larger in total are refused", 100, 199, "larger than 199 bytes in total"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			limited := &limitedFS{FS: files, maxFile: tt.maxFile, maxTotal: tt.maxAll}
@@ -210,7 +210,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-func TestLoadEndsWithItsContext(t *testing.T) {
+func TestLoadStopsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err := Load(ctx, os.DirFS("testdata/small"))

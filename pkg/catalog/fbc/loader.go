@@ -15,26 +15,26 @@ import (
 	"github.com/remit-olm/remit/pkg/catalog"
 )
 
-// fileIgnore names files that are not read, as git's does.
+// fileIgnore is the name of files that list files to ignore, in the format of .gitignore.
 const fileIgnore = ".indexignore"
 
-// Loader reads catalogs. Its zero value has the limits of the global catalog namespace, waits for nobody, and keeps manifests in
-// memory.
+// Loader reads catalogs. The zero value uses the limits of the global catalog namespace, never waits for memory, and stores
+// manifests in memory.
 type Loader struct {
 	Limits catalog.DecodingLimits
-	// Decoding is shared with others who decode.
+	// Decoding is shared by all loaders.
 	Decoding *catalog.Decoding
-	// Contents is where manifests are left.
+	// Contents stores the manifests.
 	Contents Contents
-	// Take is asked for all that is kept in memory, before it is, whenever that grows, by one goroutine at a time; nil allows it. Its
-	// error ends the load, which returns it.
+	// Take reserves memory for everything retained so far, before that grows. It is not called concurrently; nil means
+	// that no reservation is needed. Load returns its error.
 	Take func(kept int64) error
-	// Between is called between two documents, from several goroutines; nil is not. Its error ends the load.
+	// Between, if set, is called between documents, possibly concurrently. Its error ends the load.
 	Between func(context.Context) error
 }
 
-// Load reads all files below the root of fsys, except those that a .indexignore file names. The
-// caller sets Key and Priority of the Snapshot before it publishes it.
+// Load reads all files below the root of fsys, except those that .indexignore files match. The caller sets Key and Priority of
+// the Snapshot before publishing it.
 func (l Loader) Load(ctx context.Context, fsys fs.FS) (*catalog.Snapshot, error) {
 	limited := newLimitedFS(fsys)
 	matcher, err := ignore.NewMatcher(limited, fileIgnore)
@@ -92,7 +92,7 @@ func (l Loader) file(ctx context.Context, b *builder, fsys fs.FS, path string) e
 	return l.read(ctx, b, path, f)
 }
 
-// read takes the documents of a file. What is wrong with it is noted; the error is for what ends the load.
+// read adds the documents of a file. It records problems of the file; the error is for those that end the load.
 func (l Loader) read(ctx context.Context, b *builder, path string, file io.Reader) error {
 	packages := map[string]bool{}
 	d := &documents{Loader: l, all: &b.yamlBytes, add: func(document []byte) error {

@@ -13,8 +13,8 @@ import (
 	"github.com/remit-olm/remit/pkg/catalog/manifest"
 )
 
-// Manifests reads the objects in the files of a bundle directory's manifests/, in the order of their names, once there is
-// memory for each.
+// Manifests reads the objects in the manifests/ directory of a bundle, in the order of file names. It waits for the memory
+// that decoding each file needs.
 func Manifests(ctx context.Context, fsys fs.FS, bundle string, decoding *catalog.Decoding) (*catalog.Content, error) {
 	dir := path.Join(bundle, dirManifests)
 	entries, err := fs.ReadDir(fsys, dir)
@@ -23,7 +23,7 @@ func Manifests(ctx context.Context, fsys fs.FS, bundle string, decoding *catalog
 	}
 	objects := make([][][]byte, len(entries))
 	var group errgroup.Group
-	// YAML is slow to read: it takes as many processors as there are.
+	// Parsing YAML is slow, so that all processors are used.
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	size := int64(0)
 	for i, e := range entries {
@@ -34,7 +34,7 @@ func Manifests(ctx context.Context, fsys fs.FS, bundle string, decoding *catalog
 		if err != nil {
 			return nil, fmt.Errorf("%s/%s: %w", dirManifests, e.Name(), err)
 		}
-		// As text, it is no smaller than what comes of it; aliases are bounded by manifest.Split.
+		// Text is at least as large as its objects. manifest.Split limits aliases.
 		if size += int64(len(data)); size > 4*catalog.MaxContentBytes {
 			return nil, tooLarge()
 		}
@@ -67,7 +67,7 @@ func split(ctx context.Context, data []byte, decoding *catalog.Decoding) ([][]by
 	return manifest.Split(data)
 }
 
-// joined are the objects of all files, with the names of those.
+// joined concatenates the objects of all files and records their file names.
 func joined(files []string, objects [][][]byte) (*catalog.Content, error) {
 	out := &catalog.Content{}
 	size := 0

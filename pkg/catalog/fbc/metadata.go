@@ -16,17 +16,16 @@ const (
 	fileDependencies = "metadata/dependencies.yaml"
 	fileProperties   = "metadata/properties.yaml"
 
-	// typeLabel is what one operator offers and, as a dependency, another asks for (contract 1.3).
+	// typeLabel is provided by one operator and, as a dependency, required by another (contract 1.3).
 	typeLabel         = "olm.label"
 	typeLabelRequired = "olm.label.required"
 
-	// propertyMalformedDependencies marks a bundle whose dependencies file cannot be read. Such a
-	// file is otherwise treated as absent, which is how the published catalogs of OLM v0 treat it:
-	// one author's slip must not take a folder of bundles away.
+	// propertyMalformedDependencies marks a bundle whose dependencies file cannot be read. The file is otherwise treated as
+	// missing, as in the published catalogs of OLM v0: one author's mistake must not disable a folder of bundles.
 	propertyMalformedDependencies = "remit.dev/malformed-dependencies"
 )
 
-// readMetadataProperties returns what metadata/dependencies.yaml and metadata/properties.yaml add.
+// readMetadataProperties returns the properties from metadata/dependencies.yaml and metadata/properties.yaml.
 func readMetadataProperties(fsys fs.FS, dir string) ([]property.Property, error) {
 	out, err := readProperties(fsys, path.Join(dir, fileProperties))
 	if err != nil {
@@ -73,7 +72,7 @@ func readDependencies(fsys fs.FS, name string) ([]property.Property, error) {
 	return out, nil
 }
 
-// requirement turns a dependency, as authors write it, into the property that a catalog states.
+// requirement converts a dependency, as authors write it, to the property that a catalog contains.
 func requirement(d property.Property) (property.Property, error) {
 	if err := d.Validate(); err != nil {
 		return property.Property{}, err
@@ -100,10 +99,10 @@ func requirement(d property.Property) (property.Property, error) {
 	return d, nil
 }
 
-// readYAML leaves v alone where the file is absent.
+// readYAML does not change v if the file is missing.
 func readYAML(fsys fs.FS, name string, v any) error {
 	data, err := readFile(fsys, name)
-	if notThere(err) {
+	if isMissing(err) {
 		return nil
 	}
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/remit-olm/remit/pkg/catalog"
 )
 
-// snapshot puts the parts together. What is wrong with a package costs that package, and is a warning; where no package
-// is left, it is the error.
+// snapshot assembles the parts. A problem with a package excludes the package and becomes a warning; if no package is left, the
+// problems become the error.
 func (b *builder) snapshot() (*catalog.Snapshot, error) {
 	if len(b.packages) == 0 && b.problems.empty() {
 		return nil, errors.New("there is no olm.package: the catalog is empty")
@@ -45,7 +45,7 @@ func (b *builder) joinBundles() {
 	for _, key := range slices.SortedFunc(maps.Keys(b.bundles), compareKeys) {
 		pkg, ok := b.packages[key.pkg]
 		if !ok {
-			b.lose(key.pkg, fmt.Errorf("bundle %q: there is no package %q", key.name, clip(key.pkg)))
+			b.lose(key.pkg, fmt.Errorf("bundle %q: package %q not found", key.name, clip(key.pkg)))
 			continue
 		}
 		pkg.Bundles[key.name] = b.bundles[key]
@@ -70,10 +70,10 @@ func (b *builder) joinChannels() {
 func (b *builder) joinChannel(in *declcfg.Channel) error {
 	pkg, ok := b.packages[in.Package]
 	if !ok {
-		return fmt.Errorf("channel %q: there is no package %q", clip(in.Name), clip(in.Package))
+		return fmt.Errorf("channel %q: package %q not found", clip(in.Name), clip(in.Package))
 	}
 	if _, ok := pkg.Channels[in.Name]; ok {
-		return fmt.Errorf("package %q, channel %q is there twice", in.Package, clip(in.Name))
+		return fmt.Errorf("package %q: duplicate channel %q", in.Package, clip(in.Name))
 	}
 	out, err := convertChannel(in)
 	if err != nil {
@@ -87,7 +87,7 @@ func convertChannel(in *declcfg.Channel) (*catalog.Channel, error) {
 	out := &catalog.Channel{Name: in.Name, Entries: make(map[string]catalog.Entry, len(in.Entries))}
 	for _, e := range in.Entries {
 		if _, ok := out.Entries[e.Name]; ok {
-			return nil, fmt.Errorf("entry %q is there twice", e.Name)
+			return nil, fmt.Errorf("duplicate entry %q", e.Name)
 		}
 		out.Entries[e.Name] = catalog.Entry{Name: e.Name, Replaces: e.Replaces, Skips: e.Skips, SkipRange: e.SkipRange}
 	}
@@ -107,10 +107,10 @@ func (b *builder) joinDeprecations() {
 func (b *builder) joinDeprecation(d declcfg.Deprecation, again bool) error {
 	pkg, ok := b.packages[d.Package]
 	if !ok {
-		return fmt.Errorf("olm.deprecations: there is no package %q", clip(d.Package))
+		return fmt.Errorf("olm.deprecations: package %q not found", clip(d.Package))
 	}
 	if again {
-		return fmt.Errorf("olm.deprecations of package %q are there twice", d.Package)
+		return fmt.Errorf("duplicate olm.deprecations of package %q", d.Package)
 	}
 	for _, e := range d.Entries {
 		if err := deprecate(pkg, e); err != nil {
@@ -137,7 +137,7 @@ func deprecate(pkg *catalog.Package, e declcfg.DeprecationEntry) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("there is no %s %q", clip(e.Reference.Schema), clip(name))
+	return fmt.Errorf("%s %q not found", clip(e.Reference.Schema), clip(name))
 }
 
 func (b *builder) validate() {

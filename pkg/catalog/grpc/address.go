@@ -14,20 +14,20 @@ import (
 // DefaultClusterDomain is the DNS domain of Services in most clusters.
 const DefaultClusterDomain = "cluster.local"
 
-// Scope is where a CatalogSource's address is looked up.
+// Scope contains what the validation of a CatalogSource's address depends on.
 type Scope struct {
 	// Namespace of the CatalogSource.
 	Namespace string
-	// ClusterDomain is the DNS domain of Services; empty is DefaultClusterDomain.
+	// ClusterDomain is the DNS domain of Services; it defaults to DefaultClusterDomain.
 	ClusterDomain string
 }
 
-// Service is a port of a Service that an address names.
+// Service is a port of a Service.
 type Service struct{ Name, Port string }
 
-// Service checks spec.address of a CatalogSource outside the global catalog namespace. Only a Service of the CatalogSource's own
-// namespace is allowed, so that nobody can use this program to reach hosts that they could not reach themselves. Where such
-// a Service leads is for the caller to see.
+// Service validates spec.address of a CatalogSource outside the global catalog namespace. Only a Service in the
+// CatalogSource's own namespace is allowed, so that users cannot reach hosts through Remit that they cannot reach
+// themselves. The caller must check where the Service leads.
 func (s Scope) Service(address string) (Service, error) {
 	host, port, err := split(address)
 	if err != nil {
@@ -35,15 +35,15 @@ func (s Scope) Service(address string) (Service, error) {
 	}
 	name, ok := s.service(host)
 	if !ok {
-		return Service{}, fmt.Errorf("address %q: a CatalogSource in namespace %q may only name a Service of its own namespace "+
+		return Service{}, fmt.Errorf("address %q: a CatalogSource in namespace %q can only use a Service in its own namespace "+
 			"(<service>.%s.svc:<port>)", address, s.Namespace, s.Namespace)
 	}
 	return Service{Name: name, Port: port}, nil
 }
 
-// Target checks spec.address of a CatalogSource in the global catalog namespace and returns what to dial. A name of three
-// words and more, a Service's among them, is dialed as it is: with a final dot it is looked up in no search domain, where a tenant's
-// namespace "svc" or "com" could answer in its place.
+// Target validates spec.address of a CatalogSource in the global catalog namespace and returns the address to dial. A name
+// with at least three labels, such as a Service's, is made absolute with a final dot: search domains could otherwise
+// resolve it to a Service of a tenant whose namespace is named "svc" or "com".
 func (s Scope) Target(address string) (string, error) {
 	host, port, err := split(address)
 	if err != nil {
@@ -75,18 +75,18 @@ func (s Scope) service(host string) (string, bool) {
 	return "", false
 }
 
-// split takes only host:port, never a URL: gRPC gives meaning to unix:, passthrough: and others.
+// split accepts only host:port. It does not accept URLs, because gRPC interprets unix:, passthrough: and other schemes.
 func split(address string) (host, port string, err error) {
 	host, port, err = net.SplitHostPort(address)
 	if err != nil {
-		return "", "", errors.New("is not <host>:<port>")
+		return "", "", errors.New("must have the form <host>:<port>")
 	}
 	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
-		return "", "", errors.New("has no valid port")
+		return "", "", errors.New("invalid port")
 	}
 	name := strings.ToLower(strings.TrimSuffix(host, "."))
 	if net.ParseIP(host) == nil && len(validation.IsDNS1123Subdomain(name)) > 0 {
-		return "", "", errors.New("has no valid host")
+		return "", "", errors.New("invalid host")
 	}
 	return host, port, nil
 }

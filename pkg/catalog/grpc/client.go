@@ -20,35 +20,35 @@ import (
 	"github.com/remit-olm/remit/pkg/catalog"
 )
 
-// Limits on a registry, beside those of package catalog.
+// Limits for a registry, in addition to those of package catalog.
 const (
 	// DialTimeout bounds one attempt to connect.
 	DialTimeout = 10 * time.Second
-	// MaxReconnectDelay bounds the pause between attempts.
+	// MaxReconnectDelay bounds the delay between attempts.
 	MaxReconnectDelay = time.Minute
-	// StreamTimeout bounds the whole list of bundles with its packages.
+	// StreamTimeout bounds listing all bundles and packages.
 	StreamTimeout = 5 * time.Minute
 	// CallTimeout bounds one call.
 	CallTimeout = 30 * time.Second
-	// MaxMessageBytes bounds one message: a bundle with its manifests, twice (csvJson repeats one).
+	// MaxMessageBytes bounds one message: a bundle with its manifests, where csvJson repeats one of them.
 	MaxMessageBytes = 2*catalog.MaxContentBytes + 1<<20
-	// windowBytes is how much a registry may send ahead.
+	// windowBytes bounds the data that a registry can send ahead.
 	windowBytes = 1 << 20
 )
 
 //go:generate go run -modfile=../../../hack/tools/go.mod github.com/golang/mock/mockgen -source=client.go -destination=mock/registry_client.go -package=mock
 
-// RegistryClient is what Remit asks of a registry.
+// RegistryClient is the part of the Registry API that Remit uses.
 type RegistryClient interface {
-	// ListBundles calls each for every bundle of every channel, until it returns an error.
+	// ListBundles calls each for every bundle of every channel, until each returns an error.
 	ListBundles(ctx context.Context, each func(*api.Bundle) error) error
-	// GetPackage returns a package, for its default channel.
+	// GetPackage returns a package, which includes its default channel.
 	GetPackage(ctx context.Context, name string) (*api.Package, error)
 	// GetBundle returns a bundle with its manifests.
 	GetBundle(ctx context.Context, pkg, channel, name string) (*api.Bundle, error)
 }
 
-// Conn is a connection to a registry. gRPC reconnects it by itself once it was told to connect.
+// Conn is a connection to a registry. After Connect, gRPC reconnects automatically.
 type Conn struct {
 	conn *grpc.ClientConn
 	api  api.RegistryClient
@@ -56,18 +56,18 @@ type Conn struct {
 
 var _ RegistryClient = &Conn{}
 
-// NewConn makes a connection that is idle until Connect. The target comes from Scope.Target. A proxy
-// is taken from the environment (HTTPS_PROXY, NO_PROXY), as gRPC does.
+// NewConn returns a connection that is idle until Connect is called. The target comes from Scope.Target. Like gRPC, it
+// uses a proxy from the environment (HTTPS_PROXY, NO_PROXY).
 func NewConn(target string) (*Conn, error) {
 	options := []grpc.DialOption{
-		// Registries of OLM v0 serve plain text inside the cluster; there is no field for a CA.
+		// Registries of OLM v0 serve plain text inside the cluster; there is no field for a CA certificate.
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithConnectParams(grpc.ConnectParams{Backoff: reconnect(), MinConnectTimeout: DialTimeout}),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(MaxMessageBytes), grpc.ForceCodecV2(newCodec())),
-		// Going idle would look like a loss, and make the catalog load again for nothing.
+		// An idle connection would look lost, and the catalog would be reloaded unnecessarily.
 		grpc.WithIdleTimeout(0),
 		grpc.WithDisableServiceConfig(),
-		// Fixed windows bound what a registry may send ahead while it is another's turn; by itself gRPC lets them grow to 16 MiB.
+		// Fixed windows bound the data that a waiting registry can send ahead; gRPC's dynamic windows grow to 16 MiB.
 		grpc.WithInitialWindowSize(windowBytes), grpc.WithInitialConnWindowSize(windowBytes),
 	}
 	if !proxied(target) {
@@ -80,7 +80,8 @@ func NewConn(target string) (*Conn, error) {
 	return &Conn{conn: conn, api: api.NewRegistryClient(conn)}, nil
 }
 
-// proxied says whether the environment has a proxy for a target. A name's final dot is left out, which NO_PROXY does not have.
+// proxied reports whether the environment defines a proxy for a target. It ignores a final dot, which NO_PROXY does not
+// contain.
 func proxied(target string) bool {
 	host, port, err := net.SplitHostPort(target)
 	if err != nil {
@@ -97,18 +98,18 @@ func reconnect() backoff.Config {
 	return cfg
 }
 
-// Connect leaves the idle state; it does not wait.
+// Connect leaves the idle state. It does not wait for the connection.
 func (c *Conn) Connect() { c.conn.Connect() }
 
-// State is the state of the connection now.
+// State returns the current state of the connection.
 func (c *Conn) State() connectivity.State { return c.conn.GetState() }
 
-// WaitForStateChange returns when the state is no longer the given one, false if ctx ends first.
+// WaitForStateChange waits until the state differs from the given one. It returns false if ctx ends first.
 func (c *Conn) WaitForStateChange(ctx context.Context, state connectivity.State) bool {
 	return c.conn.WaitForStateChange(ctx, state)
 }
 
-// Close ends the connection and all calls under way.
+// Close closes the connection and cancels all calls.
 func (c *Conn) Close() error { return c.conn.Close() }
 
 // ListBundles implements RegistryClient.

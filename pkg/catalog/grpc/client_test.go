@@ -16,7 +16,7 @@ import (
 	"github.com/remit-olm/remit/pkg/catalog"
 )
 
-// server is a registry of fixed bundles.
+// server is a registry with fixed bundles.
 type server struct {
 	api.UnimplementedRegistryServer
 	bundles []*api.Bundle

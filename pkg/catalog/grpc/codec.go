@@ -9,10 +9,10 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// MaxMessageFields bounds the fields of one message: two bytes of an empty one become a hundred when they are decoded.
+// MaxMessageFields bounds the fields of one message: an empty field of two bytes uses a hundred bytes when decoded.
 const MaxMessageFields = 100_000
 
-// codec is gRPC's own, and refuses messages of too many fields before it decodes them.
+// codec wraps gRPC's codec and refuses messages with too many fields before decoding them.
 type codec struct{ encoding.CodecV2 }
 
 func newCodec() codec { return codec{encoding.GetCodecV2("proto")} }
@@ -27,11 +27,11 @@ func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 	return c.CodecV2.Unmarshal(mem.BufferSlice{whole}, v)
 }
 
-// checkFields counts the fields at the top, which is where those are that may repeat.
+// checkFields counts the top-level fields, because only those can be repeated.
 func checkFields(message []byte) error {
 	for n := 1; len(message) > 0; n++ {
 		if n > MaxMessageFields {
-			return fmt.Errorf("the registry sends a message of more than %d fields", MaxMessageFields)
+			return fmt.Errorf("the registry sent a message with more than %d fields", MaxMessageFields)
 		}
 		_, _, length := protowire.ConsumeField(message)
 		if length < 0 {

@@ -11,8 +11,8 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// Decoded, what this registry sends in one message would take a hundred times its size.
-func TestMessagesOfManyFieldsAreRefused(t *testing.T) {
+// The messages of this registry would use a hundred times their size when decoded.
+func TestRefusesMessagesWithManyFields(t *testing.T) {
 	for name, enlarge := range map[string]func(*api.Bundle){
 		"APIs":       func(b *api.Bundle) { b.ProvidedApis = empty[api.GroupVersionKind](MaxMessageFields) },
 		"properties": func(b *api.Bundle) { b.Properties = empty[api.Property](MaxMessageFields) },
@@ -39,7 +39,7 @@ func empty[T any](n int) []*T {
 	return out
 }
 
-func TestManyFieldsAreRefusedBeforeTheyAreDecoded(t *testing.T) {
+func TestRefusesManyFieldsBeforeDecoding(t *testing.T) {
 	field := protowire.AppendBytes(protowire.AppendTag(nil, 10, protowire.BytesType), nil)
 	message := bytes.Repeat(field, MaxMessageBytes/len(field))
 	var before, after runtime.MemStats
@@ -48,5 +48,5 @@ func TestManyFieldsAreRefusedBeforeTheyAreDecoded(t *testing.T) {
 	runtime.ReadMemStats(&after)
 	require.ErrorContains(t, err, "more than 100000 fields")
 	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(1<<20))
-	require.Error(t, checkFields([]byte{0xff}), "what is malformed is not decoded")
+	require.Error(t, checkFields([]byte{0xff}), "malformed messages are not decoded")
 }

@@ -1,7 +1,7 @@
-// Package grpc is the client of a registry that somebody else serves over gRPC (the Registry service
-// of operator-registry): which addresses may be dialled, the connection, a Snapshot from the stream
-// of bundles, and the manifests of one bundle on demand.
+// Package grpc is the client of registries that serve catalogs over gRPC (the Registry service of operator-registry). It
+// validates addresses, connects, builds a Snapshot from the stream of bundles, and reads the manifests of single bundles
+// on demand.
 //
-// A registry is hostile: what it streams is bounded in time, count and bytes, and names are checked.
-// The package does not watch connections nor retry; the catalogsource controller does.
+// Registries are not trusted: time, count and size of what they send are limited, and names are validated. The package
+// neither watches connections nor retries; the catalogsource controller does.
 package grpc

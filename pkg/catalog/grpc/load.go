@@ -15,16 +15,17 @@ import (
 	"github.com/remit-olm/remit/pkg/catalog"
 )
 
-// Room bounds what a Load keeps in memory.
+// Room bounds the memory that a loaded catalog retains.
 type Room struct {
-	// Max is the most, estimated; zero is that of catalog.GlobalDecoding.
+	// Max is the maximum, estimated; zero means that of catalog.GlobalDecoding.
 	Max int64
-	// Take is asked for all that is kept, whenever it grows; nil allows it.
+	// Take reserves memory for everything retained so far, whenever that grows; nil means that no reservation is
+	// needed.
 	Take func(kept int64) error
 }
 
-// Load lists a registry's bundles. The caller sets Key and Priority of the Snapshot before it
-// publishes it; the Snapshot's Reader goes on using the client.
+// Load lists a registry's bundles. The caller sets Key and Priority of the Snapshot before publishing it. The Snapshot's
+// Reader continues to use the client.
 func Load(ctx context.Context, client RegistryClient, room Room) (*catalog.Snapshot, error) {
 	ctx, cancel := context.WithTimeout(ctx, StreamTimeout)
 	defer cancel()
@@ -51,12 +52,12 @@ type bundleKey struct{ pkg, name string }
 
 type loader struct {
 	packages map[string]*catalog.Package
-	// contents are digests of manifests that the stream carried; the manifests are not kept.
+	// contents contains the digests of manifests in the stream; the manifests themselves are not retained.
 	contents                 map[bundleKey]string
 	bytes, entries, channels int
 	bundles                  int
 
-	// kept is about what stays in memory.
+	// kept estimates the retained memory.
 	kept catalog.Kept
 }
 
@@ -72,7 +73,7 @@ func newLoader(room Room) *loader {
 
 func (l *loader) digest(pkg, bundle string) string { return l.contents[bundleKey{pkg, bundle}] }
 
-// add takes one bundle of one channel; a bundle in several channels comes several times.
+// add adds one bundle of one channel. A bundle in several channels is received several times.
 func (l *loader) add(in *api.Bundle) error {
 	if err := l.count(in); err != nil {
 		return err
@@ -92,7 +93,7 @@ func (l *loader) add(in *api.Bundle) error {
 		return err
 	}
 	if _, ok := channel.Entries[in.GetCsvName()]; ok {
-		return fmt.Errorf("package %q, channel %q: entry %q is there twice", pkg.Name, channel.Name, in.GetCsvName())
+		return fmt.Errorf("package %q, channel %q: duplicate entry %q", pkg.Name, channel.Name, in.GetCsvName())
 	}
 	entry := catalog.Entry{
 		Name:      in.GetCsvName(),
@@ -114,10 +115,10 @@ func clip(s string) string { return s[:min(len(s), catalog.MaxNameBytes)] }
 
 func (l *loader) count(in *api.Bundle) error {
 	if l.bytes += proto.Size(in); l.bytes > catalog.MaxCatalogBytes {
-		return fmt.Errorf("the registry sends more than %d bytes", catalog.MaxCatalogBytes)
+		return fmt.Errorf("the registry sent more than %d bytes", catalog.MaxCatalogBytes)
 	}
 	if l.entries += 1 + len(in.GetSkips()); l.entries > catalog.MaxEntries {
-		return fmt.Errorf("the registry sends more than %d channel entries", catalog.MaxEntries)
+		return fmt.Errorf("the registry sent more than %d channel entries", catalog.MaxEntries)
 	}
 	return nil
 }
@@ -179,7 +180,7 @@ func (l *loader) addBundle(pkg *catalog.Package, in *api.Bundle) error {
 	return nil
 }
 
-// complete asks for what the list of bundles does not say of a package, and validates the whole.
+// complete requests the package's details, which the list of bundles does not contain, and validates the package.
 func (l *loader) complete(ctx context.Context, client RegistryClient, name string) error {
 	in, err := client.GetPackage(ctx, name)
 	if err != nil {

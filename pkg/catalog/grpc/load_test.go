@@ -14,7 +14,7 @@ import (
 	"github.com/remit-olm/remit/pkg/catalog/grpc/mock"
 )
 
-// registry returns a mock that streams the bundles and knows package "a" with default "stable".
+// registry returns a mock that streams the bundles and has package "a" with default channel "stable".
 func registry(t *testing.T, bundles ...*api.Bundle) *mock.MockRegistryClient {
 	client := mock.NewMockRegistryClient(gomock.NewController(t))
 	client.EXPECT().ListBundles(gomock.Any(), gomock.Any()).DoAndReturn(
@@ -62,7 +62,7 @@ func TestLoad(t *testing.T) {
 	require.Equal(t, catalog.Entry{Name: "a.v2", Replaces: "a.v1", Skips: []string{"a.v1.1"}, SkipRange: "<2.0.0"},
 		pkg.Channels["stable"].Entries["a.v2"])
 	require.Equal(t, "quay.io/example/a:1", pkg.Bundles["a.v1"].Image)
-	require.Len(t, pkg.Bundles["a.v1"].Properties, 1, "what a property says is not said again by an older field")
+	require.Len(t, pkg.Bundles["a.v1"].Properties, 1, "older fields do not duplicate properties")
 
 	var types []string
 	for _, p := range pkg.Bundles["a.v2"].Properties {
@@ -75,7 +75,7 @@ func TestLoad(t *testing.T) {
 	require.Equal(t, snap.Digest, again.Digest, "the order of the stream does not matter")
 }
 
-func TestLoadRefusesWhatIsMalformed(t *testing.T) {
+func TestLoadRefusesMalformedBundles(t *testing.T) {
 	with := func(change func(*api.Bundle)) *api.Bundle {
 		b := v1("stable")
 		change(b)
@@ -86,11 +86,11 @@ func TestLoadRefusesWhatIsMalformed(t *testing.T) {
 		bundle *api.Bundle
 		want   string
 	}{
-		{"a name with a slash", with(func(b *api.Bundle) { b.CsvName = "../a" }), "may not contain a slash"},
+		{"a name with a slash", with(func(b *api.Bundle) { b.CsvName = "../a" }), "must not contain a slash"},
 		{"a name that is not UTF-8", with(func(b *api.Bundle) { b.ChannelName = "\xff" }), "is not valid UTF-8"},
 		{"no package name", with(func(b *api.Bundle) { b.PackageName = "" }), "name is empty"},
 		{"a very long name", with(func(b *api.Bundle) { b.CsvName = strings.Repeat("a", 300) }), "more than 253"},
-		{"a property that is not JSON", with(func(b *api.Bundle) { b.Properties[0].Value = "{" }), "not a type with a JSON value"},
+		{"a property that is not JSON", with(func(b *api.Bundle) { b.Properties[0].Value = "{" }), "must have a type and a JSON value"},
 		{"an unknown default channel", with(func(b *api.Bundle) { b.ChannelName = "other" }), `its default channel "stable" does not exist`},
 		{"a malformed dependency", with(func(b *api.Bundle) { b.Dependencies = []*api.Dependency{{Type: "olm.gvk", Value: "["}} }), `dependency "olm.gvk"`},
 	} {
@@ -100,12 +100,12 @@ func TestLoadRefusesWhatIsMalformed(t *testing.T) {
 		})
 	}
 	_, err := Load(t.Context(), registry(t, v1("stable"), v1("stable")), Room{})
-	require.ErrorContains(t, err, `entry "a.v1" is there twice`)
+	require.ErrorContains(t, err, `duplicate entry "a.v1"`)
 	_, err = Load(t.Context(), registry(t), Room{})
 	require.ErrorContains(t, err, "has no bundles")
 }
 
-func TestLoadBoundsTheStream(t *testing.T) {
+func TestLoadLimitsTheStream(t *testing.T) {
 	l := newLoader(Room{})
 	l.bytes = catalog.MaxCatalogBytes
 	require.ErrorContains(t, l.add(v1("stable")), "more than 536870912 bytes")
@@ -124,13 +124,13 @@ func TestContent(t *testing.T) {
 		want   int
 		err    string
 	}{
-		{"objects are the manifests", &api.Bundle{PackageName: "a", CsvName: "a.v1", CsvJson: "{}", Object: []string{"{}", "[]"}}, 2, ""},
-		{"a CSV alone is one", &api.Bundle{PackageName: "a", CsvName: "a.v1", CsvJson: "{}"}, 1, ""},
-		{"a bundle with an image has none", &api.Bundle{PackageName: "a", CsvName: "a.v1", CsvJson: "{}", BundlePath: "img"}, 0, catalog.ErrNoContent.Error()},
-		{"an empty bundle has none", &api.Bundle{PackageName: "a", CsvName: "a.v1"}, 0, catalog.ErrNoContent.Error()},
-		{"another bundle is refused", &api.Bundle{PackageName: "a", CsvName: "a.v2", CsvJson: "{}"}, 0, `answers with package "a", bundle "a.v2"`},
+		{"objects are used as manifests", &api.Bundle{PackageName: "a", CsvName: "a.v1", CsvJson: "{}", Object: []string{"{}", "[]"}}, 2, ""},
+		{"a CSV alone is used as a manifest", &api.Bundle{PackageName: "a", CsvName: "a.v1", CsvJson: "{}"}, 1, ""},
+		{"a bundle with an image has no content", &api.Bundle{PackageName: "a", CsvName: "a.v1", CsvJson: "{}", BundlePath: "img"}, 0, catalog.ErrNoContent.Error()},
+		{"an empty bundle has no content", &api.Bundle{PackageName: "a", CsvName: "a.v1"}, 0, catalog.ErrNoContent.Error()},
+		{"another bundle is refused", &api.Bundle{PackageName: "a", CsvName: "a.v2", CsvJson: "{}"}, 0, `returned package "a", bundle "a.v2"`},
 		{"text that is not UTF-8 is refused", &api.Bundle{PackageName: "a", CsvName: "a.v1", CsvJson: "\xff"}, 0, "not valid UTF-8"},
-		{"too much is refused", &api.Bundle{PackageName: "a", CsvName: "a.v1", CsvJson: strings.Repeat(" ", catalog.MaxContentBytes+1)}, 0, "larger than"},
+		{"too large manifests are refused", &api.Bundle{PackageName: "a", CsvName: "a.v1", CsvJson: strings.Repeat(" ", catalog.MaxContentBytes+1)}, 0, "larger than"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			client := mock.NewMockRegistryClient(gomock.NewController(t))

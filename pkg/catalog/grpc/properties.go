@@ -11,13 +11,13 @@ import (
 	"github.com/remit-olm/remit/pkg/catalog"
 )
 
-// convertProperties takes a bundle's properties. Registries older than properties say the same in
-// other fields: those count for each type that no property has.
+// convertProperties returns a bundle's properties. Registries that predate properties use other fields instead: these
+// are used for each type without a property.
 func convertProperties(in *api.Bundle) ([]catalog.Property, error) {
 	var out []catalog.Property
 	for _, p := range in.GetProperties() {
 		if p.GetType() == "" || !json.Valid([]byte(p.GetValue())) {
-			return nil, fmt.Errorf("property %q is not a type with a JSON value", clip(p.GetType()))
+			return nil, fmt.Errorf("property %q must have a type and a JSON value", clip(p.GetType()))
 		}
 		if p.GetType() != property.TypeBundleObject {
 			out = append(out, catalog.Property{Type: p.GetType(), Value: json.RawMessage(p.GetValue())})
@@ -76,7 +76,7 @@ func dependency(d *api.Dependency) (property.Property, error) {
 		return property.MustBuildPackageRequired(value.PackageName, value.Version), nil
 	case property.TypeGVK:
 		return property.MustBuildGVKRequired(value.Group, value.Version, value.Kind), nil
-	case "olm.label": // what one operator offers and, as a dependency, another asks for
+	case "olm.label": // as a dependency, it requires the label of another operator
 		return property.Property{Type: "olm.label.required", Value: json.RawMessage(d.GetValue())}, nil
 	}
 	return property.Property{Type: d.GetType(), Value: json.RawMessage(d.GetValue())}, nil

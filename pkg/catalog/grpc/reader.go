@@ -10,20 +10,20 @@ import (
 	"github.com/remit-olm/remit/pkg/catalog"
 )
 
-// Reader reads manifests from a registry when they are asked for.
+// Reader reads manifests from a registry on demand.
 type Reader struct{ Client RegistryClient }
 
 var _ catalog.ContentReader = &Reader{}
 
-// Content returns ErrNoContent for a bundle with an image even where the registry sends a CSV with
-// it: registries make one up from the image's metadata, without its deployments.
+// Content returns ErrNoContent for a bundle with an image even if the registry sends a CSV, because registries generate
+// such a CSV from the image's metadata, without deployments.
 func (r *Reader) Content(ctx context.Context, pkg, channel, bundle string) (*catalog.Content, error) {
 	b, err := r.Client.GetBundle(ctx, pkg, channel, bundle)
 	if err != nil {
 		return nil, fmt.Errorf("package %q, bundle %q: %w", pkg, bundle, err)
 	}
 	if b.GetPackageName() != pkg || b.GetCsvName() != bundle {
-		return nil, fmt.Errorf("package %q, bundle %q: the registry answers with package %q, bundle %q",
+		return nil, fmt.Errorf("package %q, bundle %q: the registry returned package %q, bundle %q",
 			pkg, bundle, clip(b.GetPackageName()), clip(b.GetCsvName()))
 	}
 	content, err := contentOf(b)
@@ -48,7 +48,7 @@ func contentOf(b *api.Bundle) (*catalog.Content, error) {
 	size := 0
 	for i, o := range objects {
 		if size += len(o); size > catalog.MaxContentBytes {
-			return nil, fmt.Errorf("the manifests are larger than %d bytes altogether", catalog.MaxContentBytes)
+			return nil, fmt.Errorf("the manifests are larger than %d bytes in total", catalog.MaxContentBytes)
 		}
 		if !utf8.ValidString(o) {
 			return nil, fmt.Errorf("manifest %d is not valid UTF-8", i+1)

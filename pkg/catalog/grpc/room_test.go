@@ -14,7 +14,7 @@ import (
 	"github.com/remit-olm/remit/pkg/catalog/grpc/mock"
 )
 
-// large changes a bundle, so that it takes 1 MiB of memory in one of the ways that there are.
+// large returns changes that make a bundle use 1 MiB of memory, each in a different way.
 func large() map[string]func(*api.Bundle) {
 	text := strings.Repeat("x", 1<<20)
 	return map[string]func(*api.Bundle){
@@ -39,7 +39,7 @@ func large() map[string]func(*api.Bundle) {
 	}
 }
 
-// endless sends large bundles until it is stopped, and returns how many.
+// endless sends large bundles until the load stops, and returns their number.
 func endless(t *testing.T, room Room, enlarge func(*api.Bundle)) (int, error) {
 	t.Helper()
 	client, sent := mock.NewMockRegistryClient(gomock.NewController(t)), 0
@@ -55,23 +55,23 @@ func endless(t *testing.T, room Room, enlarge func(*api.Bundle)) (int, error) {
 		}
 		return nil
 	})
-	client.EXPECT().GetPackage(gomock.Any(), "a").Return(nil, errors.New("it has them all")).AnyTimes()
+	client.EXPECT().GetPackage(gomock.Any(), "a").Return(nil, errors.New("the stream ended")).AnyTimes()
 	_, err := Load(t.Context(), client, room)
 	return sent, err
 }
 
-func TestWhatIsListedIsBoundedInMemory(t *testing.T) {
+func TestLimitsTheMemoryOfBundles(t *testing.T) {
 	for name, enlarge := range large() {
 		t.Run(name, func(t *testing.T) {
 			sent, err := endless(t, Room{Max: 8 << 20}, enlarge)
-			require.ErrorContains(t, err, "takes more than 8 MiB of memory")
+			require.ErrorContains(t, err, "uses more than 8 MiB of memory")
 			require.LessOrEqual(t, sent, 8)
 		})
 	}
 }
 
-func TestRoomIsAskedForBeforeItIsTaken(t *testing.T) {
-	full, most := errors.New("it is full"), int64(0)
+func TestReservesMemoryBeforeUsingIt(t *testing.T) {
+	full, most := errors.New("no memory is left"), int64(0)
 	take := func(kept int64) error {
 		if most = kept; kept > 4<<20 {
 			return full
@@ -88,7 +88,7 @@ func TestRoomIsAskedForBeforeItIsTaken(t *testing.T) {
 	}
 }
 
-func TestWhatIsSaidOfPackagesIsBoundedInMemory(t *testing.T) {
+func TestLimitsTheMemoryOfPackages(t *testing.T) {
 	text := strings.Repeat("x", 1<<20)
 	for name, in := range map[string]*api.Package{
 		"deprecations":             {DefaultChannelName: "stable", Deprecation: &api.Deprecation{Message: text}},
@@ -99,12 +99,12 @@ func TestWhatIsSaidOfPackagesIsBoundedInMemory(t *testing.T) {
 			l, client := newLoader(Room{Max: 1 << 20}), mock.NewMockRegistryClient(gomock.NewController(t))
 			require.NoError(t, l.add(v1("stable")))
 			client.EXPECT().GetPackage(gomock.Any(), "a").Return(in, nil)
-			require.ErrorContains(t, l.complete(t.Context(), client, "a"), "takes more than 1 MiB of memory")
+			require.ErrorContains(t, l.complete(t.Context(), client, "a"), "uses more than 1 MiB of memory")
 		})
 	}
 }
 
-func TestWhatIsCountedIsTheSize(t *testing.T) {
+func TestCountedMemoryMatchesTheSize(t *testing.T) {
 	taken := int64(0)
 	snap, err := Load(t.Context(), registry(t, v1("stable"), v1("old"), v2()), Room{Take: func(kept int64) error { taken = kept; return nil }})
 	require.NoError(t, err)

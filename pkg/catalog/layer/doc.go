@@ -1,9 +1,8 @@
-// Package layer reads the file-based catalog in an image: which folder it is in, and the files below that
-// folder, written to a directory as the layers are sent. Nothing of an image is held in memory, and nothing
-// but those files is kept.
+// Package layer reads the file-based catalog in an image. It finds the catalog's folder and writes the files in it to a
+// directory while the layers are streamed. Image data is not buffered in memory, and other files are not stored.
 //
-// An image is a stranger's: what it may cost is bounded (see the limits), and what has no place in a catalog's
-// folder is refused. The files count only once every layer was held against its digest.
+// Images are untrusted input: their cost is limited (see the limits), and unexpected file types in the catalog's folder are
+// refused. The files are valid only after the digest of every layer has been verified.
 //
-// The catalogsource controller calls it; what the files mean is for pkg/catalog/fbc.
+// The catalogsource controller calls it; pkg/catalog/fbc interprets the files.
 package layer

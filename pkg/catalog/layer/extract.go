@@ -19,44 +19,44 @@ import (
 	"github.com/remit-olm/remit/pkg/image"
 )
 
-// LabelConfigs of an image names the folder of its file-based catalog.
+// LabelConfigs is the image label that names the folder of the file-based catalog.
 const LabelConfigs = "operators.operatorframework.io.index.configs.v1"
 
-// ErrNoCatalog says that an image has no file-based catalog: it is a registry to be run.
-var ErrNoCatalog = errors.New("the image carries no file-based catalog (label " + LabelConfigs + ", or spec.grpcPodConfig.extractContent)")
+// ErrNoCatalog means that an image contains no file-based catalog: it is a registry to run.
+var ErrNoCatalog = errors.New("the image contains no file-based catalog (label " + LabelConfigs + ", or spec.grpcPodConfig.extractContent)")
 
-// Folder is where an image's catalog is, from the image's root: what the label says, or else extract, the
+// Folder returns the folder of an image's catalog, relative to the image's root: the value of the label, or else extract, the
 // folder that a CatalogSource names (spec.grpcPodConfig.extractContent.catalogDir).
 func Folder(ctx context.Context, from *image.Image, extract string) (string, error) {
 	config, err := from.Config(ctx)
 	if err != nil {
 		return "", err
 	}
-	said := config.Config.Labels[LabelConfigs]
-	if said == "" {
-		said = extract
+	named := config.Config.Labels[LabelConfigs]
+	if named == "" {
+		named = extract
 	}
-	if said == "" {
+	if named == "" {
 		return "", ErrNoCatalog
 	}
-	folder := strings.TrimPrefix(path.Clean("/"+said), "/")
+	folder := strings.TrimPrefix(path.Clean("/"+named), "/")
 	if folder == "" {
-		return "", image.Refuse("its file-based catalog is said to be in %q", said)
+		return "", image.Refuse("%q is not a valid folder for its file-based catalog", named)
 	}
 	return folder, nil
 }
 
-// Target is where files are written.
+// Target is the destination of the files.
 type Target struct {
-	// Dir is empty and stays the caller's.
+	// Dir is an empty directory, which the caller removes.
 	Dir string
-	// Max bounds the bytes of all files; zero is catalog.MaxCatalogBytes.
+	// Max bounds the total size of the files; zero means catalog.MaxCatalogBytes.
 	Max int64
-	// Take is asked for bytes before they are written, as they come; nil has any number.
+	// Take reserves bytes as they are written; nil means that no reservation is needed.
 	Take func(bytes int64) error
 }
 
-// Extract writes the files of a folder of an image.
+// Extract writes the files in a folder of an image.
 func Extract(ctx context.Context, from *image.Image, folder string, to Target) error {
 	if err := from.CheckLayers(MaxLayers, MaxCompressedBytes); err != nil {
 		return err
@@ -71,7 +71,7 @@ func Extract(ctx context.Context, from *image.Image, folder string, to Target) e
 	if to.Max > 0 {
 		e.max = to.Max
 	}
-	// From the top: what a layer has counts over what those below it have.
+	// The topmost layer comes first, because upper layers hide the files of lower ones.
 	for _, d := range slices.Backward(from.Manifest.Layers) {
 		if err := e.layer(ctx, from, d); err != nil {
 			return fmt.Errorf("layer %s: %w", d.Digest, err)
@@ -87,9 +87,9 @@ type extraction struct {
 	root   *os.Root
 	take   func(int64) error
 	folder string
-	// hidden are the paths that layers above have, or take away with all below them.
+	// hidden contains the paths that upper layers provide, or remove with everything below them.
 	hidden map[string]bool
-	// hides are those that the layer at hand adds; they do not hide its own.
+	// hides contains the paths that the current layer adds to hidden. They do not hide its own files.
 	hides          []string
 	unpacked       image.Unpacked
 	kept, max      int64
@@ -100,8 +100,8 @@ func newExtraction(root *os.Root, folder string) *extraction {
 	return &extraction{root: root, folder: folder, unpacked: image.Unpacked{Max: MaxUnpackedBytes}, max: catalog.MaxCatalogBytes, hidden: map[string]bool{}}
 }
 
-// layer reads one layer to its end, where its digest is known. An error of the formats is the image's only if
-// the bytes are those of the digest: another read would then find the same.
+// layer reads one layer to its end, so that its digest is verified. A format error is permanent only if the digest matches,
+// because another read would then return the same bytes.
 func (e *extraction) layer(ctx context.Context, from *image.Image, d v1.Descriptor) error {
 	stream, err := from.Stream(ctx, d)
 	if err != nil {
@@ -147,7 +147,7 @@ func (e *extraction) read(layer io.Reader, size int64) error {
 			return err
 		}
 	}
-	// What follows the archive's end belongs to nothing, and is held to the limits all the same.
+	// Data after the end of the archive is ignored, but still subject to the limits.
 	_, err = io.Copy(io.Discard, stream)
 	return err
 }
@@ -157,7 +157,7 @@ const (
 	opaque   = ".wh..wh..opq"
 )
 
-// entry takes a file of the catalog, notes what hides others, and passes over the rest.
+// entry writes a file of the catalog, records paths that hide others, and ignores other entries.
 func (e *extraction) entry(header *tar.Header, content io.Reader) error {
 	name := path.Clean("/" + header.Name)[1:]
 	dir, base := path.Split(name)
@@ -172,23 +172,23 @@ func (e *extraction) entry(header *tar.Header, content io.Reader) error {
 	case header.Typeflag == tar.TypeDir || e.isHidden(name):
 		return nil
 	case name == e.folder || strings.HasPrefix(e.folder, name+"/"):
-		return image.Refuse("%q, which its catalog is said to be in, is no folder", name)
+		return image.Refuse("%q, which should contain its catalog, is not a folder", name)
 	}
 	rel, ok := strings.CutPrefix(name, e.folder+"/")
 	if !ok {
 		return nil
 	}
 	if !fs.ValidPath(rel) || strings.ContainsFunc(rel, unicode.IsControl) {
-		return image.Refuse("entry %q", header.Name)
+		return image.Refuse("entry %q has an invalid name", header.Name)
 	}
 	if header.Typeflag != tar.TypeReg {
-		return image.Refuse("%q is no regular file", header.Name)
+		return image.Refuse("%q is not a regular file", header.Name)
 	}
 	e.hide(name)
 	return e.keep(rel, header, content)
 }
 
-// hide remembers a path if it can matter: one that is, or is above, or is below the catalog's folder.
+// hide records a path if it is relevant: the catalog's folder, or a path above or below it.
 func (e *extraction) hide(name string) {
 	plain := strings.TrimSuffix(name, "/")
 	if plain == e.folder || strings.HasPrefix(plain, e.folder+"/") || strings.HasPrefix(e.folder, plain+"/") || plain == "" {
@@ -196,8 +196,7 @@ func (e *extraction) hide(name string) {
 	}
 }
 
-// isHidden says whether a layer above has a path or something in its place, or takes it away. "x/" hides what
-// is in x, and not x.
+// isHidden reports whether an upper layer provides, replaces or removes a path. "x/" hides the contents of x, but not x.
 func (e *extraction) isHidden(name string) bool {
 	if len(e.hidden) == 0 {
 		return false
@@ -210,7 +209,7 @@ func (e *extraction) isHidden(name string) bool {
 	return e.hidden["/"]
 }
 
-// errWrite tells our own disk's errors from an image's.
+// errWrite distinguishes local disk errors from errors in the image.
 var errWrite = errors.New("cannot be written to disk")
 
 func (e *extraction) keep(rel string, header *tar.Header, content io.Reader) error {
@@ -218,7 +217,7 @@ func (e *extraction) keep(rel string, header *tar.Header, content io.Reader) err
 		return image.Refuse("more than %d files", MaxFiles)
 	}
 	if header.Size > e.max-e.kept {
-		return image.Refuse("files of more than %d bytes in its folder %q", e.max, e.folder)
+		return image.Refuse("the files in its folder %q are larger than %d bytes", e.folder, e.max)
 	}
 	e.kept += header.Size
 	if dir := path.Dir(rel); dir != "." {
@@ -226,7 +225,7 @@ func (e *extraction) keep(rel string, header *tar.Header, content io.Reader) err
 			return wordWrite(header.Name, err)
 		}
 	}
-	// A file that is there twice in one layer, as a tool may write it, is the later one.
+	// If a layer contains a file twice, as some tools write it, the later one is used.
 	file, err := e.root.OpenFile(rel, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
 		return wordWrite(header.Name, err)
@@ -239,7 +238,7 @@ func (e *extraction) keep(rel string, header *tar.Header, content io.Reader) err
 	return nil
 }
 
-// wordWrite leaves out where the directory is. A name that cannot be a file's is the image's fault.
+// wordWrite removes the path of the directory from the error. An invalid file name is a problem of the image.
 func wordWrite(name string, err error) error {
 	if isNameError(err) {
 		var at *os.PathError
@@ -251,7 +250,7 @@ func wordWrite(name string, err error) error {
 	return unwritten(err)
 }
 
-// unwritten leaves out where the directory is.
+// unwritten wraps an error in errWrite and removes the path of the directory from it.
 func unwritten(err error) error {
 	var at *os.PathError
 	if errors.As(err, &at) {
@@ -260,7 +259,7 @@ func unwritten(err error) error {
 	return fmt.Errorf("%w: %w", errWrite, err)
 }
 
-// writer asks for what it writes, and marks errors of the disk.
+// writer reserves the bytes that it writes, and marks disk errors.
 type writer struct {
 	io.Writer
 	take func(int64) error

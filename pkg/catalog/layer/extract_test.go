@@ -20,7 +20,7 @@ import (
 	"github.com/remit-olm/remit/test/env/registry"
 )
 
-// layer is a layer of files, each NAME=TEXT; a name that ends in a slash is a folder's.
+// layer returns a layer of files, each written as NAME=TEXT; a name with a final slash is a directory.
 func layer(t *testing.T, names ...string) v1.Layer {
 	t.Helper()
 	var headers []tar.Header
@@ -57,7 +57,7 @@ func open(t *testing.T, s *registry.Server, labels map[string]string, layers ...
 	return opened
 }
 
-// extracted are the files by path.
+// extracted returns the extracted files by path.
 func extracted(t *testing.T, from *image.Image) (map[string]string, error) {
 	t.Helper()
 	dir := t.TempDir()
@@ -76,22 +76,22 @@ func extracted(t *testing.T, from *image.Image) (map[string]string, error) {
 	return out, nil
 }
 
-func TestLayersLieOverEachOther(t *testing.T) {
+func TestUpperLayersHideLowerOnes(t *testing.T) {
 	base := layer(t, "usr/", "usr/lib=os", "configs/a/catalog.yaml=a1", "configs/b/catalog.yaml=b1", "configs/b/more.yaml=b2", "configs/c=c1", "configs/d/x=d1")
 	for name, row := range map[string]struct {
 		over []v1.Layer
 		want map[string]string
 	}{
-		"nothing over it": {nil, map[string]string{"a/catalog.yaml": "a1", "b/catalog.yaml": "b1", "b/more.yaml": "b2", "c": "c1", "d/x": "d1"}},
-		"files over it":   {[]v1.Layer{layer(t, "./configs/c=c2", "configs/e=e2"), layer(t, "/configs/c=c3")}, map[string]string{"a/catalog.yaml": "a1", "b/catalog.yaml": "b1", "b/more.yaml": "b2", "c": "c3", "d/x": "d1", "e": "e2"}},
-		"a file taken away, and a folder": {[]v1.Layer{layer(t, "configs/b/.wh.more.yaml", "configs/.wh.d", "configs/.wh.c")},
+		"one layer":             {nil, map[string]string{"a/catalog.yaml": "a1", "b/catalog.yaml": "b1", "b/more.yaml": "b2", "c": "c1", "d/x": "d1"}},
+		"files in upper layers": {[]v1.Layer{layer(t, "./configs/c=c2", "configs/e=e2"), layer(t, "/configs/c=c3")}, map[string]string{"a/catalog.yaml": "a1", "b/catalog.yaml": "b1", "b/more.yaml": "b2", "c": "c3", "d/x": "d1", "e": "e2"}},
+		"a removed file and a removed folder": {[]v1.Layer{layer(t, "configs/b/.wh.more.yaml", "configs/.wh.d", "configs/.wh.c")},
 			map[string]string{"a/catalog.yaml": "a1", "b/catalog.yaml": "b1"}},
-		"a folder made anew":          {[]v1.Layer{layer(t, "configs/b/.wh..wh..opq", "configs/b/new=b3")}, map[string]string{"a/catalog.yaml": "a1", "b/new": "b3", "c": "c1", "d/x": "d1"}},
-		"the catalog made anew":       {[]v1.Layer{layer(t, ".wh.configs"), layer(t, "configs/x=x4")}, map[string]string{"x": "x4"}},
-		"the image made anew":         {[]v1.Layer{layer(t, ".wh..wh..opq", "configs/x=x4")}, map[string]string{"x": "x4"}},
-		"a file in a folder's place":  {[]v1.Layer{layer(t, "configs/d=file")}, map[string]string{"a/catalog.yaml": "a1", "b/catalog.yaml": "b1", "b/more.yaml": "b2", "c": "c1", "d": "file"}},
-		"taken away and there again":  {[]v1.Layer{layer(t, "configs/.wh.c"), layer(t, "configs/c=c9")}, map[string]string{"a/catalog.yaml": "a1", "b/catalog.yaml": "b1", "b/more.yaml": "b2", "c": "c9", "d/x": "d1"}},
-		"paths that lead out of root": {[]v1.Layer{layer(t, "../../configs/c=out", "configs/../../etc/passwd=x")}, map[string]string{"a/catalog.yaml": "a1", "b/catalog.yaml": "b1", "b/more.yaml": "b2", "c": "out", "d/x": "d1"}},
+		"a replaced folder":          {[]v1.Layer{layer(t, "configs/b/.wh..wh..opq", "configs/b/new=b3")}, map[string]string{"a/catalog.yaml": "a1", "b/new": "b3", "c": "c1", "d/x": "d1"}},
+		"a replaced catalog":         {[]v1.Layer{layer(t, ".wh.configs"), layer(t, "configs/x=x4")}, map[string]string{"x": "x4"}},
+		"a replaced image":           {[]v1.Layer{layer(t, ".wh..wh..opq", "configs/x=x4")}, map[string]string{"x": "x4"}},
+		"a file instead of a folder": {[]v1.Layer{layer(t, "configs/d=file")}, map[string]string{"a/catalog.yaml": "a1", "b/catalog.yaml": "b1", "b/more.yaml": "b2", "c": "c1", "d": "file"}},
+		"removed and added again":    {[]v1.Layer{layer(t, "configs/.wh.c"), layer(t, "configs/c=c9")}, map[string]string{"a/catalog.yaml": "a1", "b/catalog.yaml": "b1", "b/more.yaml": "b2", "c": "c9", "d/x": "d1"}},
+		"paths outside the root":     {[]v1.Layer{layer(t, "../../configs/c=out", "configs/../../etc/passwd=x")}, map[string]string{"a/catalog.yaml": "a1", "b/catalog.yaml": "b1", "b/more.yaml": "b2", "c": "out", "d/x": "d1"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := extracted(t, open(t, registry.New(t), nil, append([]v1.Layer{base}, row.over...)...))
@@ -101,7 +101,7 @@ func TestLayersLieOverEachOther(t *testing.T) {
 	}
 }
 
-func TestWhatHasNoPlaceInACatalogIsRefused(t *testing.T) {
+func TestRefusesUnexpectedEntries(t *testing.T) {
 	odd := func(name string, kind byte, link string) v1.Layer {
 		return archive(t, []tar.Header{{Name: name, Typeflag: kind, Linkname: link}}, nil)
 	}
@@ -109,17 +109,17 @@ func TestWhatHasNoPlaceInACatalogIsRefused(t *testing.T) {
 		layers []v1.Layer
 		want   string
 	}{
-		"113 a symlink":                {[]v1.Layer{odd("configs/x", tar.TypeSymlink, "/var/run/secrets/kubernetes.io/serviceaccount/token")}, "is no regular file"},
-		"113 a hard link":              {[]v1.Layer{odd("configs/x", tar.TypeLink, "etc/passwd")}, "is no regular file"},
-		"113 a device":                 {[]v1.Layer{odd("configs/x", tar.TypeChar, "")}, "is no regular file"},
-		"113 a pipe":                   {[]v1.Layer{odd("configs/x", tar.TypeFifo, "")}, "is no regular file"},
-		"113 a symlink for the folder": {[]v1.Layer{odd("configs", tar.TypeSymlink, "/etc")}, "is no folder"},
-		"a file for the folder":        {[]v1.Layer{layer(t, "configs=x")}, "is no folder"},
-		"an empty folder":              {[]v1.Layer{layer(t, "configs/", "other/x=y")}, "no files in its folder"},
-		"116 a name that is too long":  {[]v1.Layer{layer(t, "configs/"+strings.Repeat("n", 300)+"=x")}, "file name too long"},
-		"a folder in a file":           {[]v1.Layer{layer(t, "configs/a=x", "configs/a/b=y")}, "file exists"},
-		"a thousand layers":            {slicesOf(layer(t, "x"), MaxLayers+1), "more than 128 layers"},
-		"a bomb":                       {[]v1.Layer{layer(t, "x="+strings.Repeat("\x00", 64<<20))}, "times its size"},
+		"113 a symlink":                       {[]v1.Layer{odd("configs/x", tar.TypeSymlink, "/var/run/secrets/kubernetes.io/serviceaccount/token")}, "is not a regular file"},
+		"113 a hard link":                     {[]v1.Layer{odd("configs/x", tar.TypeLink, "etc/passwd")}, "is not a regular file"},
+		"113 a device":                        {[]v1.Layer{odd("configs/x", tar.TypeChar, "")}, "is not a regular file"},
+		"113 a pipe":                          {[]v1.Layer{odd("configs/x", tar.TypeFifo, "")}, "is not a regular file"},
+		"113 a symlink instead of the folder": {[]v1.Layer{odd("configs", tar.TypeSymlink, "/etc")}, "is not a folder"},
+		"a file instead of the folder":        {[]v1.Layer{layer(t, "configs=x")}, "is not a folder"},
+		"an empty folder":                     {[]v1.Layer{layer(t, "configs/", "other/x=y")}, "no files in its folder"},
+		"116 a too long name":                 {[]v1.Layer{layer(t, "configs/"+strings.Repeat("n", 300)+"=x")}, "file name too long"},
+		"a folder in a file":                  {[]v1.Layer{layer(t, "configs/a=x", "configs/a/b=y")}, "file exists"},
+		"a thousand layers":                   {slicesOf(layer(t, "x"), MaxLayers+1), "more than 128 layers"},
+		"a decompression bomb":                {[]v1.Layer{layer(t, "x="+strings.Repeat("\x00", 64<<20))}, "times its size"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := extracted(t, open(t, registry.New(t), nil, row.layers...))
@@ -129,21 +129,21 @@ func TestWhatHasNoPlaceInACatalogIsRefused(t *testing.T) {
 	}
 }
 
-func TestFilesAreBoundedBeforeTheyAreWritten(t *testing.T) {
+func TestLimitsFilesBeforeWritingThem(t *testing.T) {
 	from := open(t, registry.New(t), nil, layer(t, "configs/a="+strings.Repeat("a", 60), "configs/b="+strings.Repeat("b", 60)))
 	dir, taken := t.TempDir(), int64(0)
 	take := func(n int64) error { taken += n; return nil }
 	err := Extract(t.Context(), from, "configs", Target{Dir: dir, Max: 100, Take: take})
 	require.ErrorIs(t, err, image.ErrImage)
-	require.ErrorContains(t, err, "files of more than 100 bytes")
+	require.ErrorContains(t, err, "are larger than 100 bytes")
 	require.EqualValues(t, 60, taken)
 	require.NoFileExists(t, filepath.Join(dir, "b"))
 	require.NoError(t, Extract(t.Context(), from, "configs", Target{Dir: t.TempDir(), Max: 120}))
 }
 
-// What a header announces takes nothing from others before it comes.
-func TestBytesAreAskedForAsTheyCome(t *testing.T) {
-	dir, full := t.TempDir(), errors.New("it is full")
+// The size in a header does not reserve anything.
+func TestReservesBytesAsTheyArrive(t *testing.T) {
+	dir, full := t.TempDir(), errors.New("no space is left")
 	root, err := os.OpenRoot(dir)
 	require.NoError(t, err)
 	defer root.Close()
@@ -161,7 +161,7 @@ func TestBytesAreAskedForAsTheyCome(t *testing.T) {
 	require.EqualValues(t, len("a few bytes"), taken)
 
 	err = newExtraction(root, "configs").keep("b", &tar.Header{Name: "configs/b", Size: catalog.MaxCatalogBytes + 1}, strings.NewReader("b"))
-	require.ErrorIs(t, err, image.ErrImage, "the limit of one catalog is known by the header")
+	require.ErrorIs(t, err, image.ErrImage, "the limit of one catalog applies to the size in the header")
 	require.NoFileExists(t, filepath.Join(dir, "b"))
 
 	e.kept = 0
@@ -170,7 +170,7 @@ func TestBytesAreAskedForAsTheyCome(t *testing.T) {
 	require.NotErrorIs(t, err, image.ErrImage)
 	info, err := os.Stat(filepath.Join(dir, "c"))
 	require.NoError(t, err)
-	require.LessOrEqual(t, info.Size(), int64(1<<20), "what is refused is not written")
+	require.LessOrEqual(t, info.Size(), int64(1<<20), "refused bytes are not written")
 }
 
 func slicesOf(l v1.Layer, n int) []v1.Layer {
@@ -181,7 +181,7 @@ func slicesOf(l v1.Layer, n int) []v1.Layer {
 	return out
 }
 
-func TestALyingRegistryIsNotTheImagesFault(t *testing.T) {
+func TestWrongBytesAreNotAnImageError(t *testing.T) {
 	s := registry.New(t)
 	from := open(t, s, nil, layer(t, "configs/x=y"))
 	s.Answer(func(w http.ResponseWriter, r *http.Request) bool {
@@ -196,17 +196,17 @@ func TestALyingRegistryIsNotTheImagesFault(t *testing.T) {
 	require.NotErrorIs(t, err, image.ErrImage)
 }
 
-func TestWhereTheCatalogIs(t *testing.T) {
+func TestFolder(t *testing.T) {
 	for name, row := range map[string]struct {
 		label, extract, want string
 		err                  error
 	}{
-		"the label":             {label: "/configs/", want: "configs"},
-		"the label wins":        {label: "a/b", extract: "/c", want: "a/b"},
-		"what the spec says":    {extract: "/catalog", want: "catalog"},
-		"neither":               {err: ErrNoCatalog},
-		"the image's root":      {label: "/", err: image.ErrImage},
-		"a path that leads out": {label: "/../..", err: image.ErrImage},
+		"the label":                  {label: "/configs/", want: "configs"},
+		"the label takes precedence": {label: "a/b", extract: "/c", want: "a/b"},
+		"the value in the spec":      {extract: "/catalog", want: "catalog"},
+		"neither":                    {err: ErrNoCatalog},
+		"the image's root":           {label: "/", err: image.ErrImage},
+		"a path outside the root":    {label: "/../..", err: image.ErrImage},
 	} {
 		t.Run(name, func(t *testing.T) {
 			labels := map[string]string{}

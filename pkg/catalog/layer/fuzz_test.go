@@ -10,8 +10,7 @@ import (
 	"testing"
 )
 
-// FuzzRead reads any bytes as a layer of a catalog's image: nothing but regular files is written, and nothing
-// beside the directory.
+// FuzzRead reads arbitrary bytes as a layer of a catalog image: only regular files are written, and only in the directory.
 func FuzzRead(f *testing.F) {
 	seed := func(headers ...tar.Header) {
 		var out bytes.Buffer
@@ -42,11 +41,11 @@ func FuzzRead(f *testing.F) {
 		_ = e.read(bytes.NewReader(layer), int64(len(layer)))
 		entries, err := os.ReadDir(parent)
 		if err != nil || len(entries) != 1 {
-			t.Fatalf("something was written beside the directory: %v, %v", entries, err)
+			t.Fatalf("a file was written outside the directory: %v, %v", entries, err)
 		}
 		err = fs.WalkDir(os.DirFS(dir), ".", func(p string, d fs.DirEntry, err error) error {
 			if err == nil && !d.IsDir() && !d.Type().IsRegular() {
-				t.Fatalf("%q is no regular file", p)
+				t.Fatalf("%q is not a regular file", p)
 			}
 			return err
 		})

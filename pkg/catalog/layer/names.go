@@ -5,7 +5,7 @@ import (
 	"syscall"
 )
 
-// isNameError says whether the disk refused a name, not the write.
+// isNameError reports whether the file system refused a name rather than the write.
 func isNameError(err error) bool {
 	for _, e := range []error{syscall.ENAMETOOLONG, syscall.ENOTDIR, syscall.EISDIR, syscall.EEXIST, syscall.EINVAL, syscall.ELOOP} {
 		if errors.Is(err, e) {

@@ -17,11 +17,11 @@ import (
 const (
 	kindCSV = "ClusterServiceVersion"
 	kindCRD = "CustomResourceDefinition"
-	// annotationProperties on a CSV holds further properties as a JSON list.
+	// annotationProperties on a CSV contains additional properties as a JSON list.
 	annotationProperties = "olm.properties"
 )
 
-// Description is what a bundle's manifests say about the bundle.
+// Description is what a bundle's manifests state about the bundle.
 type Description struct {
 	// Name is the name of the ClusterServiceVersion.
 	Name    string
@@ -30,14 +30,14 @@ type Description struct {
 	Replaces  string
 	Skips     []string
 	SkipRange string
-	// OwnedCRDs are the names of the CRDs that the CSV owns, in its order.
+	// OwnedCRDs are the names of the CRDs that the CSV owns, in the CSV's order.
 	OwnedCRDs []string
-	// Properties are those that follow from the manifests, without duplicates.
+	// Properties are derived from the manifests, without duplicates.
 	Properties []property.Property
 }
 
-// Describe reads a bundle of the named package. Exactly one manifest must be a CSV, which may be there again as it is;
-// manifests must be JSON, as Split returns them.
+// Describe reads a bundle of the named package. Exactly one manifest must be a CSV, not counting identical copies.
+// Manifests must be JSON, as returned by Split.
 func Describe(pkg string, content *catalog.Content) (*Description, error) {
 	var csvs []csv
 	var crds []crd
@@ -66,7 +66,7 @@ func Describe(pkg string, content *catalog.Content) (*Description, error) {
 		}
 	}
 	if len(csvs) != 1 {
-		return nil, fmt.Errorf("a bundle has exactly one ClusterServiceVersion, found %d", len(csvs))
+		return nil, fmt.Errorf("a bundle must have exactly one ClusterServiceVersion, but found %d", len(csvs))
 	}
 	return describe(pkg, &csvs[0], crds)
 }
@@ -110,8 +110,8 @@ func describe(pkg string, c *csv, crds []crd) (*Description, error) {
 	return d, nil
 }
 
-// Only the fields that matter here are named, so that a mistake elsewhere in a CSV is reported by
-// the install of that CSV, not by the load of a catalog.
+// These types contain only the fields that are needed here, so that mistakes in other parts of a CSV are reported when it
+// is installed, not when the catalog is loaded.
 type header struct {
 	Kind string `json:"kind"`
 }
@@ -186,7 +186,7 @@ func concat(crds []crdReference, services []api) []api {
 	return append(out, services...)
 }
 
-// versionsOf lists every served version of the owned CRDs: a CSV often names only the newest.
+// versionsOf lists every served version of the owned CRDs, because CSVs often name only the newest.
 func versionsOf(crds []crd, owned []string) []api {
 	var out []api
 	for i := range crds {
@@ -202,7 +202,7 @@ func versionsOf(crds []crd, owned []string) []api {
 	return out
 }
 
-// dedupe keeps the first of each and drops those that are not complete.
+// dedupe removes duplicates and incomplete APIs.
 func dedupe(apis []api) []api {
 	var out []api
 	for _, a := range apis {
@@ -224,7 +224,7 @@ func (c *csv) extraProperties() ([]property.Property, error) {
 	}
 	for _, p := range extra {
 		if p.Type == "" || len(p.Value) == 0 {
-			return nil, errors.New("annotation " + annotationProperties + ": a property needs a type and a value")
+			return nil, errors.New("annotation " + annotationProperties + ": a property must have a type and a value")
 		}
 	}
 	return extra, nil

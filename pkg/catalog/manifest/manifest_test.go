@@ -13,10 +13,10 @@ func TestSplit(t *testing.T) {
 		name, text string
 		want       []string
 	}{
-		{"YAML documents, empty ones left out", "---\n# nothing\n---\na: 1\n---\nb: 2\n", []string{`{"a":1}`, `{"b":2}`}},
+		{"YAML documents, without empty ones", "---\n# nothing\n---\na: 1\n---\nb: 2\n", []string{`{"a":1}`, `{"b":2}`}},
 		{"JSON", `{"a": [1, 2]}`, []string{`{"a":[1,2]}`}},
-		{"nothing", "", nil},
-		{"large numbers as they are", "a: 9007199254740993", []string{`{"a":9007199254740993}`}},
+		{"an empty file", "", nil},
+		{"large numbers without loss", "a: 9007199254740993", []string{`{"a":9007199254740993}`}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			docs, err := Split([]byte(tt.text))
@@ -34,11 +34,11 @@ func TestSplit(t *testing.T) {
 
 func TestDescribeRefuses(t *testing.T) {
 	for name, tt := range map[string]struct{ text, want string }{
-		"no CSV":                    {`{"kind":"Secret"}`, "exactly one ClusterServiceVersion, found 0"},
+		"no CSV":                    {`{"kind":"Secret"}`, "exactly one ClusterServiceVersion, but found 0"},
 		"two CSVs":                  {"kind: ClusterServiceVersion\n---\nkind: ClusterServiceVersion\nspec: {}\n", "found 2"},
 		"a CSV without name":        {`{"kind":"ClusterServiceVersion"}`, "name is empty"},
 		"a manifest that is a list": {`[1]`, "manifest 1 is not an object"},
-		"properties that are none": {`{"kind":"ClusterServiceVersion","metadata":{"name":"a","annotations":{"olm.properties":"x"}}}`,
+		"invalid properties": {`{"kind":"ClusterServiceVersion","metadata":{"name":"a","annotations":{"olm.properties":"x"}}}`,
 			`ClusterServiceVersion "a": annotation olm.properties`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -50,7 +50,7 @@ func TestDescribeRefuses(t *testing.T) {
 	}
 }
 
-func TestDescribeTakesServicesAndExtraProperties(t *testing.T) {
+func TestDescribeIncludesAPIServicesAndExtraProperties(t *testing.T) {
 	docs, err := Split([]byte(`
 kind: ClusterServiceVersion
 metadata:

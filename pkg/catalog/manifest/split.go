@@ -12,7 +12,7 @@ import (
 	"github.com/remit-olm/remit/pkg/catalog"
 )
 
-// Split cuts a YAML or JSON file into its documents, each as JSON. Empty documents are left out.
+// Split splits a YAML or JSON file into documents, each converted to JSON. It drops empty documents.
 func Split(data []byte) ([][]byte, error) {
 	if err := CheckAliases(data); err != nil {
 		return nil, err
@@ -37,7 +37,7 @@ func Split(data []byte) ([][]byte, error) {
 	}
 }
 
-// List cuts a YAML or JSON list into its elements, each as JSON. An empty text is an empty list.
+// List splits a YAML or JSON list into elements, each converted to JSON. An empty text is an empty list.
 func List(data []byte) ([][]byte, error) {
 	if err := CheckAliases(data); err != nil {
 		return nil, err
@@ -48,7 +48,7 @@ func List(data []byte) ([][]byte, error) {
 	}
 	var elements []json.RawMessage
 	if err := json.Unmarshal(object, &elements); err != nil {
-		return nil, errors.New("not a list")
+		return nil, errors.New("it is not a list")
 	}
 	out := make([][]byte, 0, len(elements))
 	for _, e := range elements {

@@ -1,6 +1,6 @@
-// Package server says what runs a catalog image that is a registry itself, because it carries no file-based catalog: the
-// ServiceAccount, Service and Pod that OLM v0 makes for it (contract 1.1), and what the Pods that are there call for next.
+// Package server defines the objects that run a catalog image which is itself a registry, because it contains no
+// file-based catalog: the ServiceAccount, Service and Pod that OLM v0 creates for it (contract 1.1). It also decides the
+// next step from the existing Pods.
 //
-// It is pure. Content is never read through it: the catalogsource controller makes the objects, and reads the registry through
-// pkg/catalog/grpc.
+// It does no I/O: the catalogsource controller creates the objects and reads the registry through pkg/catalog/grpc.
 package server

@@ -22,35 +22,35 @@ import (
 )
 
 const (
-	// Port is where a registry serves gRPC.
+	// Port is the port on which a registry serves gRPC.
 	Port = 50051
-	// ContainerName is that of the registry in its Pod.
+	// ContainerName is the name of the registry's container.
 	ContainerName = "registry-server"
 
 	portName = "grpc"
-	// reserved is the name by which programs find the API server.
+	// reserved is the name of the API server's Service.
 	reserved = "kubernetes"
-	// lastApplied is kubectl's copy of the CatalogSource; it is nothing about a Pod.
+	// lastApplied is kubectl's copy of the CatalogSource, which does not apply to the Pod.
 	lastApplied = corev1.LastAppliedConfigAnnotation
 )
 
-// Registry is a catalog image that is to be run.
+// Registry is a catalog image to run.
 type Registry struct {
-	// Source is the CatalogSource that owns all that is made for it.
+	// Source is the CatalogSource that owns the objects.
 	Source *operatorsv1alpha1.CatalogSource
-	// Image names it by its digest.
+	// Image is the image reference by digest.
 	Image string
-	// Restricted says that the namespace enforces the restricted Pod Security Standard.
+	// Restricted means that the namespace enforces the restricted Pod Security Standard.
 	Restricted bool
 }
 
-// CheckName says whether objects can have the names and labels that a CatalogSource's name gives them.
+// CheckName reports whether a CatalogSource's name yields valid names and labels for its objects.
 func CheckName(name string) error {
 	if problems := validation.IsDNS1035Label(ServiceName(name)); len(problems) > 0 {
-		return fmt.Errorf("no Service can be named after CatalogSource %q: %s", name, strings.Join(problems, "; "))
+		return fmt.Errorf("the name of CatalogSource %q does not yield a valid Service name: %s", name, strings.Join(problems, "; "))
 	}
 	if ServiceName(name) == reserved {
-		return fmt.Errorf("no Service can be named after CatalogSource %q: the name is reserved for the API server", name)
+		return fmt.Errorf("the name of CatalogSource %q is reserved for the API server", name)
 	}
 	return nil
 }
@@ -58,19 +58,19 @@ func CheckName(name string) error {
 // ServiceName is the name of a CatalogSource's Service.
 func ServiceName(name string) string { return strings.ReplaceAll(name, ".", "-") }
 
-// Address is what the Service is reached at.
+// Address returns the address of a CatalogSource's Service.
 func Address(key types.NamespacedName) string {
 	return net.JoinHostPort(ServiceName(key.Name)+"."+key.Namespace+".svc", strconv.Itoa(Port))
 }
 
-// OwnedBy says whether an object was made for this very CatalogSource. One of that name that was deleted since does not count.
+// OwnedBy reports whether an object belongs to this CatalogSource, and not to a deleted one of the same name.
 func OwnedBy(obj metav1.Object, source types.UID) bool {
 	return slices.ContainsFunc(obj.GetOwnerReferences(), func(r metav1.OwnerReference) bool {
 		return r.Kind == operatorsv1alpha1.CatalogSourceKind && r.UID == source
 	})
 }
 
-// Owner is the name of the CatalogSource that an object was made for; empty where there is none.
+// Owner returns the name of the CatalogSource that owns an object, or "".
 func Owner(obj metav1.Object) string {
 	for _, r := range obj.GetOwnerReferences() {
 		if r.Kind == operatorsv1alpha1.CatalogSourceKind {
@@ -80,8 +80,8 @@ func Owner(obj metav1.Object) string {
 	return ""
 }
 
-// meta has the CatalogSource as the controller, or `kubectl drain` would not let a node go for want of one that makes the Pod
-// anew. It does not block the CatalogSource's deletion: that would take a right on its finalizers.
+// meta sets the CatalogSource as the controller: `kubectl drain` does not evict Pods without one. It does not block the
+// CatalogSource's deletion, which would require permissions on its finalizers.
 func (r Registry) meta(name string) metav1.ObjectMeta {
 	yes, no := true, false
 	return metav1.ObjectMeta{
@@ -93,7 +93,8 @@ func (r Registry) meta(name string) metav1.ObjectMeta {
 	}
 }
 
-// ServiceAccount holds the pull secrets, for the kubelet. It has no rights, and no token of it is mounted.
+// ServiceAccount returns the ServiceAccount with the pull secrets for the kubelet. It has no permissions, and its token is
+// not mounted.
 func (r Registry) ServiceAccount() (*corev1.ServiceAccount, error) {
 	no := false
 	out := &corev1.ServiceAccount{ObjectMeta: r.meta(r.Source.Name), AutomountServiceAccountToken: &no}
@@ -105,7 +106,7 @@ func (r Registry) ServiceAccount() (*corev1.ServiceAccount, error) {
 	return out, err
 }
 
-// Service is for others who ask the registry.
+// Service returns the Service for other clients of the registry.
 func (r Registry) Service() (*corev1.Service, error) {
 	out := &corev1.Service{
 		ObjectMeta: r.meta(ServiceName(r.Source.Name)),
@@ -120,10 +121,11 @@ func (r Registry) Service() (*corev1.Service, error) {
 	return out, err
 }
 
-// Pod serves the registry. Its hash covers the pull secrets too: a Pod has those that its ServiceAccount had when it was made.
+// Pod returns the Pod that serves the registry. Its hash includes the pull secrets, because a Pod uses those that its
+// ServiceAccount had when the Pod was created.
 func (r Registry) Pod() (*corev1.Pod, error) {
 	if !strings.Contains(r.Image, "@") {
-		return nil, errors.New("a registry's image is named by its digest")
+		return nil, errors.New("the image of a registry must be referenced by digest")
 	}
 	out := &corev1.Pod{ObjectMeta: r.meta(""), Spec: r.podSpec()}
 	out.GenerateName = r.Source.Name + "-"
@@ -142,15 +144,15 @@ func (r Registry) Pod() (*corev1.Pod, error) {
 	return out, err
 }
 
-// Updating is the Pod as one that is to take the place of another once it is ready: no Service selects it before.
-func Updating(pod *corev1.Pod) *corev1.Pod {
+// AsUpdate returns the Pod as an update, which no Service selects. It replaces the serving Pod when it is ready.
+func AsUpdate(pod *corev1.Pod) *corev1.Pod {
 	out := pod.DeepCopy()
 	out.Labels[names.LabelCatalogSourceUpdate] = out.Labels[names.LabelCatalogSource]
 	out.Labels[names.LabelCatalogSource] = ""
 	return out
 }
 
-// Promoted is the update Pod as the one that serves.
+// Promoted returns an update Pod as the serving Pod.
 func Promoted(pod *corev1.Pod) *corev1.Pod {
 	out := pod.DeepCopy()
 	out.Labels[names.LabelCatalogSource] = out.Labels[names.LabelCatalogSourceUpdate]

@@ -38,13 +38,13 @@ func requireOwned(t *testing.T, obj metav1.Object) {
 		Controller: ptr.To(true), BlockOwnerDeletion: ptr.To(false),
 	}}, obj.GetOwnerReferences())
 	require.True(t, OwnedBy(obj, "u1"))
-	require.False(t, OwnedBy(obj, "u2"), "one of that name before")
+	require.False(t, OwnedBy(obj, "u2"), "an earlier one of the same name")
 	require.Equal(t, "my.catalog", Owner(obj))
 	require.Empty(t, Owner(&metav1.ObjectMeta{}))
 	require.Equal(t, "remit", obj.GetNamespace())
 }
 
-func TestTheServiceAccountHoldsThePullSecretsAndNothingElse(t *testing.T) {
+func TestServiceAccountHasOnlyThePullSecrets(t *testing.T) {
 	got, err := given(func(cs *operatorsv1alpha1.CatalogSource) { cs.Spec.Secrets = []string{"a", "b"} }).ServiceAccount()
 	require.NoError(t, err)
 	requireOwned(t, got)
@@ -57,7 +57,7 @@ func TestTheServiceAccountHoldsThePullSecretsAndNothingElse(t *testing.T) {
 	require.NotEqual(t, bare.Labels[names.LabelPullSecretsHash], got.Labels[names.LabelPullSecretsHash])
 }
 
-func TestTheServiceSelectsThePodThatServes(t *testing.T) {
+func TestServiceSelectsTheServingPod(t *testing.T) {
 	r := given()
 	got, err := r.Service()
 	require.NoError(t, err)
@@ -73,19 +73,19 @@ func TestTheServiceSelectsThePodThatServes(t *testing.T) {
 	pod, err := r.Pod()
 	require.NoError(t, err)
 	require.Equal(t, "my.catalog", pod.Labels["olm.catalogSource"])
-	update := Updating(pod)
+	update := AsUpdate(pod)
 	require.Equal(t, "", update.Labels["olm.catalogSource"])
 	require.Equal(t, "my.catalog", update.Labels["catalogsource.operators.coreos.com/update"])
 	require.True(t, IsUpdate(update))
 	require.Equal(t, pod, Promoted(update))
 }
 
-func TestTheNameOfTheAPIServerIsTaken(t *testing.T) {
+func TestRefusesTheNameOfTheAPIServersService(t *testing.T) {
 	require.NoError(t, CheckName("my.catalog"))
 	require.ErrorContains(t, CheckName("kubernetes"), "reserved for the API server")
 }
 
-func TestThePodOfTheContract(t *testing.T) {
+func TestPodMatchesTheContract(t *testing.T) {
 	got, err := given(func(cs *operatorsv1alpha1.CatalogSource) {
 		cs.Annotations = map[string]string{"team": "a", corev1.LastAppliedConfigAnnotation: "{}"}
 	}).Pod()
@@ -148,7 +148,7 @@ func TestGrpcPodConfig(t *testing.T) {
 		"nodeSelector": {config: operatorsv1alpha1.GrpcPodConfig{NodeSelector: map[string]string{"disk": "ssd"}}, want: func(t *testing.T, spec corev1.PodSpec) {
 			require.Equal(t, map[string]string{"disk": "ssd", "kubernetes.io/os": "linux"}, spec.NodeSelector)
 		}},
-		"nodeSelector of another system": {config: operatorsv1alpha1.GrpcPodConfig{NodeSelector: map[string]string{"kubernetes.io/os": "windows"}},
+		"nodeSelector for another operating system": {config: operatorsv1alpha1.GrpcPodConfig{NodeSelector: map[string]string{"kubernetes.io/os": "windows"}},
 			want: func(t *testing.T, spec corev1.PodSpec) {
 				require.Equal(t, map[string]string{"kubernetes.io/os": "windows"}, spec.NodeSelector)
 			}},
@@ -168,10 +168,10 @@ func TestGrpcPodConfig(t *testing.T) {
 		"annotation without config": {annotation: "higher", want: func(t *testing.T, spec corev1.PodSpec) {
 			require.Equal(t, "higher", spec.PriorityClassName)
 		}},
-		"restricted":                         {config: operatorsv1alpha1.GrpcPodConfig{SecurityContextConfig: "restricted"}, want: restrictedPod},
-		"legacy":                             {config: operatorsv1alpha1.GrpcPodConfig{SecurityContextConfig: "legacy"}, restricted: true, want: legacyPod},
-		"neither, where it is enforced":      {restricted: true, want: restrictedPod},
-		"neither, where nothing is enforced": {want: legacyPod},
+		"restricted":                        {config: operatorsv1alpha1.GrpcPodConfig{SecurityContextConfig: "restricted"}, want: restrictedPod},
+		"legacy":                            {config: operatorsv1alpha1.GrpcPodConfig{SecurityContextConfig: "legacy"}, restricted: true, want: legacyPod},
+		"default in a restricted namespace": {restricted: true, want: restrictedPod},
+		"default in another namespace":      {want: legacyPod},
 		"memoryTarget": {config: operatorsv1alpha1.GrpcPodConfig{MemoryTarget: ptr.To(resource.MustParse("128Mi"))}, want: func(t *testing.T, spec corev1.PodSpec) {
 			require.Equal(t, "128Mi", spec.Containers[0].Resources.Requests.Memory().String())
 			require.Equal(t, "10m", spec.Containers[0].Resources.Requests.Cpu().String())
@@ -190,7 +190,7 @@ func TestGrpcPodConfig(t *testing.T) {
 	}
 }
 
-func TestTheHashTellsWhatThePodWasMadeFrom(t *testing.T) {
+func TestHashReflectsWhatThePodWasCreatedFrom(t *testing.T) {
 	hashOf := func(r Registry) string {
 		pod, err := r.Pod()
 		require.NoError(t, err)
@@ -200,7 +200,7 @@ func TestTheHashTellsWhatThePodWasMadeFrom(t *testing.T) {
 	require.Equal(t, first, hashOf(given()))
 	require.Equal(t, first, hashOf(given(func(cs *operatorsv1alpha1.CatalogSource) {
 		cs.Annotations, cs.Spec.Priority, cs.Spec.DisplayName = map[string]string{"team": "a"}, 7, "Mine"
-	})), "nothing that the Pod would have to be made anew for")
+	})), "none of these changes requires a new Pod")
 	other := given()
 	other.Image += "4"
 	require.NotEqual(t, first, hashOf(other))
@@ -208,14 +208,14 @@ func TestTheHashTellsWhatThePodWasMadeFrom(t *testing.T) {
 	require.NotEqual(t, first, hashOf(given(config(operatorsv1alpha1.GrpcPodConfig{NodeSelector: map[string]string{"a": "b"}}))))
 }
 
-func TestAnImageByTagIsNotRun(t *testing.T) {
+func TestRefusesAnImageReferencedByTag(t *testing.T) {
 	r := given()
 	r.Image = "quay.io/team/catalog:v1"
 	_, err := r.Pod()
 	require.ErrorContains(t, err, "digest")
 }
 
-func TestNamesThatNoServiceCanHave(t *testing.T) {
+func TestRefusesInvalidServiceNames(t *testing.T) {
 	for name, ok := range map[string]bool{"catalog": true, "my.catalog": true, "1st": false, "a123456789012345678901234567890123456789012345678901234567890123": false} {
 		require.Equal(t, ok, CheckName(name) == nil, name)
 	}

@@ -11,37 +11,37 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/names"
 )
 
-// Step is what the Pods of a registry call for. The Pods that it names are among those that it was decided on.
+// Step is the next step for the Pods of a registry.
 type Step struct {
-	// Promote is the update Pod that is to serve from now on.
+	// Promote is the update Pod that becomes the serving Pod.
 	Promote *corev1.Pod
-	// Create is the Pod that is to be made, one that serves or an update Pod.
+	// Create is the Pod to create: a serving Pod or an update Pod.
 	Create *corev1.Pod
-	// Delete are those that are dead or that nobody needs any more.
+	// Delete lists Pods that are dead or no longer needed.
 	Delete []*corev1.Pod
-	// Failed is the update Pod, as wanted, that is given up: it is one of those to delete.
+	// Failed is the up-to-date update Pod that failed. It is also in Delete.
 	Failed *corev1.Pod
 }
 
-// Nothing is to be done.
-func (s Step) Nothing() bool { return s.Promote == nil && s.Create == nil && len(s.Delete) == 0 }
+// IsEmpty reports whether there is nothing to do.
+func (s Step) IsEmpty() bool { return s.Promote == nil && s.Create == nil && len(s.Delete) == 0 }
 
-// Hold says which Pods are not to be made now, after earlier ones failed.
+// Hold defers the creation of Pods after earlier ones failed.
 type Hold struct{ Serving, Update bool }
 
-// Decide holds the Pods of a registry against the one that is wanted.
+// Decide compares the Pods of a registry with the wanted Pod.
 //
-//	the Pod that serves    update Pod as wanted
-//	none                   none            make one that serves
-//	none                   there           it serves: nobody else does
-//	of another hash        none            make one
-//	of another hash        not ready yet   wait
-//	of another hash        ready           it serves, the other goes
-//	of another hash        failed          it goes, the other serves on
-//	as wanted              any             that goes
+//	serving Pod            up-to-date update Pod    step
+//	none                   none                     create a serving Pod
+//	none                   exists                   promote it, because nothing else serves
+//	outdated               none                     create an update Pod
+//	outdated               not ready yet            wait
+//	outdated               ready                    promote it, delete the serving Pod
+//	outdated               failed                   delete it, keep the serving Pod
+//	up to date             any                      delete the update Pod
 //
-// What a Pod was made from is known by its hash alone: admission webhooks change Pods, and to undo that would make Pods without
-// end. Pods that are being deleted do not count, however long their node takes.
+// Only the hash tells what a Pod was created from: admission webhooks modify Pods, and reverting their changes would create
+// Pods endlessly. Pods that are being deleted do not count, however long that takes on their node.
 func Decide(want *corev1.Pod, pods []*corev1.Pod, hold Hold) Step {
 	step, serving, updates := sortOut(want, pods)
 	now, next := best(serving, hashOf(want)), best(updates, hashOf(want))
@@ -53,13 +53,14 @@ func Decide(want *corev1.Pod, pods []*corev1.Pod, hold Hold) Step {
 	case next == nil && now == nil && !hold.Serving:
 		step.Create = want
 	case next == nil && now != nil && !hold.Update && step.Failed == nil:
-		step.Create = Updating(want)
+		step.Create = AsUpdate(want)
 	}
 	step.Delete = slices.Concat(step.Delete, without(now, serving), without(next, updates))
 	return step
 }
 
-// sortOut has what is dead or outdated before it served deleted, and returns what is left: the Pods that serve, and those that may.
+// sortOut marks dead Pods and outdated update Pods for deletion, and returns the other Pods: those that serve and those
+// that are updates.
 func sortOut(want *corev1.Pod, pods []*corev1.Pod) (step Step, serving, updates []*corev1.Pod) {
 	name := want.Labels[names.LabelCatalogSource]
 	for _, p := range pods {
@@ -86,7 +87,7 @@ func without(one *corev1.Pod, pods []*corev1.Pod) []*corev1.Pod {
 
 func hashOf(p *corev1.Pod) string { return p.Labels[names.LabelPodSpecHash] }
 
-// best is the Pod of the hash before others, the ready one, the oldest.
+// best prefers Pods with the hash, then ready ones, then the oldest.
 func best(pods []*corev1.Pod, hash string) *corev1.Pod {
 	if len(pods) == 0 {
 		return nil
@@ -106,8 +107,8 @@ func best(pods []*corev1.Pod, hash string) *corev1.Pod {
 	})
 }
 
-// Serving is the Pod of a CatalogSource to read the registry from, or to wait for: of the hash if there is one, ready or not. It is
-// nil where there is none.
+// Serving returns the Pod of a CatalogSource from which to read the registry, or nil. It prefers ready Pods, and among
+// them one with the hash.
 func Serving(name, hash string, pods []*corev1.Pod) *corev1.Pod {
 	var ready, others []*corev1.Pod
 	for _, p := range pods {
@@ -125,7 +126,7 @@ func Serving(name, hash string, pods []*corev1.Pod) *corev1.Pod {
 	return best(others, hash)
 }
 
-// Waiting is the update Pod of the hash that has trouble on its way; nil where there is none.
+// Waiting returns the update Pod with the hash that cannot become ready yet, or nil.
 func Waiting(hash string, pods []*corev1.Pod) *corev1.Pod {
 	i := slices.IndexFunc(pods, func(p *corev1.Pod) bool {
 		lives := p.DeletionTimestamp == nil && !isDead(p) && !isCrashing(p)
@@ -137,17 +138,17 @@ func Waiting(hash string, pods []*corev1.Pod) *corev1.Pod {
 	return pods[i]
 }
 
-// IsReady says whether a Pod answers.
+// IsReady reports whether a Pod serves requests.
 func IsReady(p *corev1.Pod) bool {
 	return p.DeletionTimestamp == nil && p.Status.PodIP != "" && slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
 	})
 }
 
-// IsUpdate says whether a Pod is to take the place of another.
+// IsUpdate reports whether a Pod is an update.
 func IsUpdate(p *corev1.Pod) bool { return p.Labels[names.LabelCatalogSourceUpdate] != "" }
 
-// isDead says whether a Pod will never run again: it was evicted, or its node lost it.
+// isDead reports whether a Pod will never run again because it was evicted or its node lost it.
 func isDead(p *corev1.Pod) bool {
 	return p.Status.Phase == corev1.PodFailed || p.Status.Phase == corev1.PodSucceeded
 }
@@ -160,10 +161,10 @@ func isCrashing(p *corev1.Pod) bool {
 	})
 }
 
-// progress are the reasons for which containers wait on the way.
+// progress lists the reasons of containers that wait as part of a normal start.
 var progress = []string{"", "ContainerCreating", "PodInitializing"}
 
-// Trouble says why a Pod is not on its way to be ready; it is empty where nothing is known against it.
+// Trouble describes why a Pod cannot become ready, or returns "" if no problem is known.
 func Trouble(p *corev1.Pod) string {
 	if isDead(p) {
 		return sentence(string(p.Status.Phase), p.Status.Reason, p.Status.Message)

@@ -13,7 +13,7 @@ import (
 
 type change func(p *corev1.Pod)
 
-// pod is one of catalog cat: its name's first letter says when it was made.
+// pod returns a Pod of catalog cat. The first letter of its name determines its creation time.
 func pod(name, hash string, changes ...change) *corev1.Pod {
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Name: name, Labels: map[string]string{names.LabelCatalogSource: "cat", names.LabelPodSpecHash: hash},
@@ -61,34 +61,34 @@ func TestDecide(t *testing.T) {
 		delete  []string
 		failed  string
 	}{
-		"none":                               {create: serving},
-		"none, after too many":               {hold: Hold{Serving: true}, create: nothing},
-		"as wanted":                          {pods: []*corev1.Pod{pod("a", "new", ready)}},
-		"as wanted, on its way":              {pods: []*corev1.Pod{pod("a", "new")}},
-		"as wanted, crashing: the kubelet's": {pods: []*corev1.Pod{pod("a", "new", crashing)}},
-		"of another's label":                 {pods: []*corev1.Pod{pod("a", "new", func(p *corev1.Pod) { p.Labels[names.LabelCatalogSource] = "dog" })}, create: serving},
-		"evicted":                            {pods: []*corev1.Pod{pod("a", "new", evicted)}, create: serving, delete: []string{"a"}},
-		"evicted, after too many":            {pods: []*corev1.Pod{pod("a", "new", evicted)}, hold: Hold{Serving: true}, delete: []string{"a"}},
-		"completed":                          {pods: []*corev1.Pod{pod("a", "new", func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded })}, create: serving, delete: []string{"a"}},
-		"deleted, or taken from a node that is away": {pods: []*corev1.Pod{pod("a", "new", ready, leaving)}, create: serving},
-		"two: the ready one stays":                   {pods: []*corev1.Pod{pod("a", "new"), pod("b", "new", ready)}, delete: []string{"a"}},
-		"two ready: the older one stays":             {pods: []*corev1.Pod{pod("b", "new", ready), pod("a", "new", ready)}, delete: []string{"b"}},
-		"as wanted and older ones":                   {pods: []*corev1.Pod{pod("a", "old", ready), pod("b", "new"), pod("c", "old", update)}, delete: []string{"a", "c"}},
-		"outdated":                                   {pods: []*corev1.Pod{pod("a", "old", ready)}, create: updates},
-		"outdated, and the update was given up":      {pods: []*corev1.Pod{pod("a", "old", ready)}, hold: Hold{Update: true}},
-		"outdated, with an outdated update":          {pods: []*corev1.Pod{pod("a", "old", ready), pod("b", "older", update, ready)}, create: updates, delete: []string{"b"}},
-		"outdated twice":                             {pods: []*corev1.Pod{pod("a", "older"), pod("b", "old", ready)}, create: updates, delete: []string{"a"}},
-		"an update on its way":                       {pods: []*corev1.Pod{pod("a", "old", ready), pod("b", "new", update)}},
-		"an update that cannot be pulled":            {pods: []*corev1.Pod{pod("a", "old", ready), pod("b", "new", update, waits("ImagePullBackOff", ""))}},
-		"two updates on their way":                   {pods: []*corev1.Pod{pod("a", "old", ready), pod("b", "new", update), pod("c", "new", update)}, delete: []string{"c"}},
-		"an update that is ready":                    {pods: []*corev1.Pod{pod("a", "old", ready), pod("b", "new", update, ready)}, promote: "b", delete: []string{"a"}},
-		"an update that crashes":                     {pods: []*corev1.Pod{pod("a", "old", ready), pod("b", "new", update, crashing)}, delete: []string{"b"}, failed: "b"},
-		"an update that failed":                      {pods: []*corev1.Pod{pod("a", "old", ready), pod("b", "new", update, evicted)}, delete: []string{"b"}, failed: "b"},
-		"an outdated update that failed":             {pods: []*corev1.Pod{pod("a", "old", ready), pod("b", "older", update, evicted)}, create: updates, delete: []string{"b"}},
-		"an update that is deleted":                  {pods: []*corev1.Pod{pod("a", "old", ready), pod("b", "new", update, leaving)}, create: updates},
-		"an update, and nobody serves":               {pods: []*corev1.Pod{pod("b", "new", update)}, promote: "b"},
-		"an outdated update, and nobody serves":      {pods: []*corev1.Pod{pod("b", "old", update, ready)}, create: serving, delete: []string{"b"}},
-		"an update that crashes, and nobody serves":  {pods: []*corev1.Pod{pod("b", "new", update, crashing)}, create: serving, delete: []string{"b"}, failed: "b"},
+		"none":                          {create: serving},
+		"none, after too many failures": {hold: Hold{Serving: true}, create: nothing},
+		"up to date":                    {pods: []*corev1.Pod{pod("a", "new", ready)}},
+		"up to date, starting":          {pods: []*corev1.Pod{pod("a", "new")}},
+		"up to date, crashing: the kubelet restarts it": {pods: []*corev1.Pod{pod("a", "new", crashing)}},
+		"with another catalog's label":                  {pods: []*corev1.Pod{pod("a", "new", func(p *corev1.Pod) { p.Labels[names.LabelCatalogSource] = "dog" })}, create: serving},
+		"evicted":                                       {pods: []*corev1.Pod{pod("a", "new", evicted)}, create: serving, delete: []string{"a"}},
+		"evicted, after too many failures":              {pods: []*corev1.Pod{pod("a", "new", evicted)}, hold: Hold{Serving: true}, delete: []string{"a"}},
+		"completed":                                     {pods: []*corev1.Pod{pod("a", "new", func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded })}, create: serving, delete: []string{"a"}},
+		"being deleted, or on an unreachable node":      {pods: []*corev1.Pod{pod("a", "new", ready, leaving)}, create: serving},
+		"two: the ready one stays":                      {pods: []*corev1.Pod{pod("a", "new"), pod("b", "new", ready)}, delete: []string{"a"}},
+		"two ready: the older one stays":                {pods: []*corev1.Pod{pod("b", "new", ready), pod("a", "new", ready)}, delete: []string{"b"}},
+		"up to date and outdated ones":                  {pods: []*corev1.Pod{pod("a", "old", ready), pod("b", "new"), pod("c", "old", update)}, delete: []string{"a", "c"}},
+		"outdated":                                      {pods: []*corev1.Pod{pod("a", "old", ready)}, create: updates},
+		"outdated, after a failed update":               {pods: []*corev1.Pod{pod("a", "old", ready)}, hold: Hold{Update: true}},
+		"outdated, with an outdated update":             {pods: []*corev1.Pod{pod("a", "old", ready), pod("b", "older", update, ready)}, create: updates, delete: []string{"b"}},
+		"two outdated ones":                             {pods: []*corev1.Pod{pod("a", "older"), pod("b", "old", ready)}, create: updates, delete: []string{"a"}},
+		"a starting update":                             {pods: []*corev1.Pod{pod("a", "old", ready), pod("b", "new", update)}},
+		"an update that cannot be pulled":               {pods: []*corev1.Pod{pod("a", "old", ready), pod("b", "new", update, waits("ImagePullBackOff", ""))}},
+		"two starting updates":                          {pods: []*corev1.Pod{pod("a", "old", ready), pod("b", "new", update), pod("c", "new", update)}, delete: []string{"c"}},
+		"an update that is ready":                       {pods: []*corev1.Pod{pod("a", "old", ready), pod("b", "new", update, ready)}, promote: "b", delete: []string{"a"}},
+		"an update that crashes":                        {pods: []*corev1.Pod{pod("a", "old", ready), pod("b", "new", update, crashing)}, delete: []string{"b"}, failed: "b"},
+		"an update that failed":                         {pods: []*corev1.Pod{pod("a", "old", ready), pod("b", "new", update, evicted)}, delete: []string{"b"}, failed: "b"},
+		"an outdated update that failed":                {pods: []*corev1.Pod{pod("a", "old", ready), pod("b", "older", update, evicted)}, create: updates, delete: []string{"b"}},
+		"an update that is being deleted":               {pods: []*corev1.Pod{pod("a", "old", ready), pod("b", "new", update, leaving)}, create: updates},
+		"an update without a serving Pod":               {pods: []*corev1.Pod{pod("b", "new", update)}, promote: "b"},
+		"an outdated update without a serving Pod":      {pods: []*corev1.Pod{pod("b", "old", update, ready)}, create: serving, delete: []string{"b"}},
+		"an update that crashes, without a serving Pod": {pods: []*corev1.Pod{pod("b", "new", update, crashing)}, create: serving, delete: []string{"b"}, failed: "b"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			want := pod("", "new")
@@ -109,7 +109,7 @@ func TestDecide(t *testing.T) {
 				deleted = append(deleted, p.Name)
 			}
 			require.ElementsMatch(t, tt.delete, deleted)
-			require.Equal(t, tt.create == nothing && tt.promote == "" && tt.delete == nil, got.Nothing())
+			require.Equal(t, tt.create == nothing && tt.promote == "" && tt.delete == nil, got.IsEmpty())
 		})
 	}
 }
@@ -121,18 +121,18 @@ func nameOf(p *corev1.Pod) string {
 	return p.Name
 }
 
-func TestWhichPodIsRead(t *testing.T) {
+func TestServing(t *testing.T) {
 	for name, tt := range map[string]struct {
 		pods []*corev1.Pod
 		want string
 	}{
-		"none":                                {},
-		"one that is ready":                   {[]*corev1.Pod{pod("a", "old"), pod("b", "old", ready)}, "b"},
-		"the one that is wanted":              {[]*corev1.Pod{pod("a", "old", ready), pod("b", "new", ready)}, "b"},
-		"an older one while the other starts": {[]*corev1.Pod{pod("a", "old", ready), pod("b", "new")}, "a"},
-		"no update Pod":                       {[]*corev1.Pod{pod("a", "new", ready, update)}, ""},
-		"no Pod that is dead or leaves":       {[]*corev1.Pod{pod("a", "new", ready, leaving), pod("b", "new", evicted)}, ""},
-		"one to wait for":                     {[]*corev1.Pod{pod("a", "new")}, "a"},
+		"none":                                   {},
+		"the ready one":                          {[]*corev1.Pod{pod("a", "old"), pod("b", "old", ready)}, "b"},
+		"the up-to-date one":                     {[]*corev1.Pod{pod("a", "old", ready), pod("b", "new", ready)}, "b"},
+		"an outdated one while the other starts": {[]*corev1.Pod{pod("a", "old", ready), pod("b", "new")}, "a"},
+		"no update Pod":                          {[]*corev1.Pod{pod("a", "new", ready, update)}, ""},
+		"no Pod that is dead or being deleted":   {[]*corev1.Pod{pod("a", "new", ready, leaving), pod("b", "new", evicted)}, ""},
+		"one that is starting":                   {[]*corev1.Pod{pod("a", "new")}, "a"},
 	} {
 		t.Run(name, func(t *testing.T) { require.Equal(t, tt.want, nameOf(Serving("cat", "new", tt.pods))) })
 	}

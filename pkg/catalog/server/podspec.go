@@ -11,7 +11,7 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/names"
 )
 
-// What the contract says of the container, in seconds where it is a time.
+// Values of the container that the contract defines; times are in seconds.
 const (
 	requestedCPU    = "10m"
 	requestedMemory = "50Mi"
@@ -49,7 +49,7 @@ func (r Registry) podSpec() corev1.PodSpec {
 	return spec
 }
 
-// container pulls an image only where the node lacks it: its digest says which one it is.
+// container pulls the image only if the node does not have it, because its digest identifies it.
 func container(image string) corev1.Container {
 	return corev1.Container{
 		Name:                     ContainerName,
@@ -73,7 +73,7 @@ func probe(times corev1.Probe) *corev1.Probe {
 	return &times
 }
 
-// priorityClass is what the annotation says, or else the spec.
+// priorityClass returns the value of the annotation, or else that of the spec.
 func (r Registry) priorityClass() string {
 	if class := r.Source.Annotations[names.AnnotationPriorityClass]; class != "" {
 		return class
@@ -84,8 +84,8 @@ func (r Registry) priorityClass() string {
 	return ""
 }
 
-func (r Registry) isRestricted(said operatorsv1alpha1.SecurityConfig) bool {
-	switch said {
+func (r Registry) isRestricted(configured operatorsv1alpha1.SecurityConfig) bool {
+	switch configured {
 	case operatorsv1alpha1.Restricted:
 		return true
 	case operatorsv1alpha1.Legacy:
@@ -94,7 +94,7 @@ func (r Registry) isRestricted(said operatorsv1alpha1.SecurityConfig) bool {
 	return r.Restricted
 }
 
-// restrict is what the restricted Pod Security Standard asks for.
+// restrict applies the requirements of the restricted Pod Security Standard.
 func restrict(spec *corev1.PodSpec) {
 	yes, no := true, false
 	spec.SecurityContext = &corev1.PodSecurityContext{
@@ -107,7 +107,7 @@ func restrict(spec *corev1.PodSpec) {
 	}
 }
 
-// target has Go's runtime, in which registries are written, keep to a size, and asks the node for it.
+// target limits the memory of the Go runtime, in which registries are written, and requests it from the node.
 func target(c *corev1.Container, memory resource.Quantity) {
 	c.Resources.Requests[corev1.ResourceMemory] = memory
 	c.Env = append(c.Env, corev1.EnvVar{Name: "GOMEMLIMIT", Value: strconv.FormatInt(memory.Value(), 10)})

@@ -44,7 +44,7 @@ func (c *configMaps) load(ctx context.Context, key types.NamespacedName, cm *cor
 	if ctx.Err() != nil {
 		return content{good: now.good, err: ctx.Err()}
 	}
-	if err == nil && snap.Lacks(now.good) {
+	if err == nil && snap.IsMissingPackagesOf(now.good) {
 		err = now.with(snap).err
 	}
 	if err == nil {

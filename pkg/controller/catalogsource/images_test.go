@@ -283,6 +283,6 @@ func TestWhatChangesWhileItIsPulled(t *testing.T) {
 	cs.Spec.Image = "no image"
 	require.NoError(t, w.Update(t.Context(), cs))
 	got = w.visited(t, "cat")
-	require.Contains(t, got.Message, "want REGISTRY/NAME")
+	require.Contains(t, got.Message, "must have the form REGISTRY/NAME")
 	close(hold)
 }

@@ -58,7 +58,7 @@ func (i *images) newerAs(ctx context.Context, key types.NamespacedName, access i
 		found.registry, err = opened.Repository+"@"+opened.Named.String(), nil
 	case errors.As(err, &half):
 		over = oversize{digest: opened.Named.String(), memory: half.memory}
-	case err == nil && found.snapshot.Lacks(e.known()):
+	case err == nil && found.snapshot.IsMissingPackagesOf(e.known()):
 		letGo(found.snapshot)
 		err = refused{errors.New(warnings(found.snapshot))}
 	case err == nil:

@@ -119,7 +119,7 @@ func (s *servers) change(ctx context.Context, live, want client.Object, edit fun
 // what a node says; it must not be one of this machine's or its link's.
 func podTarget(pod *corev1.Pod) (target, trouble string) {
 	ip, err := netip.ParseAddr(pod.Status.PodIP)
-	if err != nil || image.IsNear(ip) {
+	if err != nil || image.IsLocal(ip) {
 		return "", fmt.Sprintf("Pod %s has the address %q, which is no Pod's", pod.Name, pod.Status.PodIP)
 	}
 	return net.JoinHostPort(ip.String(), strconv.Itoa(server.Port)), ""

@@ -180,7 +180,7 @@ func (s *servers) ensurePods(ctx context.Context, cs *operatorsv1alpha1.CatalogS
 	}
 	h := s.history(key)
 	hold, again := h.hold(hash, polled, s.clock.Now())
-	if !server.Decide(want, pods, hold).Nothing() {
+	if !server.Decide(want, pods, hold).IsEmpty() {
 		var live []*corev1.Pod
 		if live, err = s.list(ctx, s.live, cs); err == nil {
 			pods = live

@@ -152,7 +152,7 @@ func TestWhatIsDialled(t *testing.T) {
 func TestANameThatNoServiceCanHave(t *testing.T) {
 	s := newServers(Options{GlobalNamespace: "remit"})
 	got := s.ensure(t.Context(), catalogSource("1st", operatorsv1alpha1.CatalogSourceSpec{}), "quay.io/x@sha256:1", nil)
-	require.ErrorContains(t, got.err, `no Service can be named after CatalogSource "1st"`)
+	require.ErrorContains(t, got.err, `the name of CatalogSource "1st" does not yield a valid Service name`)
 	require.False(t, got.retry)
 }
 

@@ -85,7 +85,7 @@ type content struct {
 // lacks a package, what was good before stays as a whole: nobody loses a package since a file broke. Where nothing
 // was known before, the rest of the newer one is better than nothing.
 func (c content) with(newer *catalog.Snapshot) content {
-	if newer.Lacks(c.good) {
+	if newer.IsMissingPackagesOf(c.good) {
 		return content{good: c.good, err: errors.New(warnings(newer))}
 	}
 	return content{good: newer}
