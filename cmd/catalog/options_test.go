@@ -70,10 +70,10 @@ func TestHowImagesAreRead(t *testing.T) {
 
 	none := filepath.Join(t.TempDir(), "ca.pem")
 	for arg, want := range map[string]string{
-		"--registry-mirror=quay.io":          "want REGISTRY[/PREFIX]=REGISTRY[/PREFIX]",
-		"--registry-mirror=quay.io=":         "want REGISTRY[/PREFIX]=REGISTRY[/PREFIX]",
-		"--registry-mirror=team=example.com": "want REGISTRY[/PREFIX]=REGISTRY[/PREFIX]",
-		"--private-registry=10.0.0.0/33":     "want CIDR or HOST[:PORT]",
+		"--registry-mirror=quay.io":          "must have the form REGISTRY[/PREFIX]=REGISTRY[/PREFIX]",
+		"--registry-mirror=quay.io=":         "must have the form REGISTRY[/PREFIX]=REGISTRY[/PREFIX]",
+		"--registry-mirror=team=example.com": "must have the form REGISTRY[/PREFIX]=REGISTRY[/PREFIX]",
+		"--private-registry=10.0.0.0/33":     "must be a CIDR or HOST[:PORT]",
 		"--registry-ca=" + none:              "no such file",
 		"--registry-ca=options_test.go":      "holds no PEM certificate",
 	} {

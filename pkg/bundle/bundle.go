@@ -19,51 +19,51 @@ import (
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
-// Limits on a bundle's content (security model, rule 8; escape suite 29, 74, 109).
+// Limits for a bundle's content (security model, rule 8; escape suite 29, 74, 109).
 const (
-	// MaxManifestBytes is the largest manifest as JSON: more would not fit into etcd's request limit.
+	// MaxManifestBytes bounds a manifest as JSON: etcd limits the size of requests.
 	MaxManifestBytes = 3 << 19
-	// MaxManifestText is the largest manifest as its author wrote it, indented YAML for instance.
+	// MaxManifestText bounds a manifest as its author wrote it, for example as indented YAML.
 	MaxManifestText = 4 << 20
-	// MaxBundleBytes is the largest sum of all manifests.
+	// MaxBundleBytes bounds the total size of the manifests.
 	MaxBundleBytes = 32 << 20
-	// MaxManifests is the greatest number of manifests.
+	// MaxManifests bounds the number of manifests.
 	MaxManifests = 1_000
-	// MaxCRDVersions is the greatest number of versions of one CustomResourceDefinition: the API server
-	// keeps an endpoint, a schema and an APIService for each.
+	// MaxCRDVersions bounds the versions of one CustomResourceDefinition: the API server keeps an endpoint, a schema and
+	// an APIService for each.
 	MaxCRDVersions = 50
 )
 
 // Bundle is a parsed bundle.
 type Bundle struct {
-	// CSV is the ClusterServiceVersion, stripped.
+	// CSV is the ClusterServiceVersion, with disallowed metadata removed.
 	CSV *operatorsv1alpha1.ClusterServiceVersion
-	// Objects are all other manifests, stripped, in the order in which a plan applies them.
+	// Objects are all other manifests, with disallowed metadata removed, in the order in which a plan applies them.
 	Objects []*unstructured.Unstructured
-	// Warnings are sentences about what was left out of the bundle since it is wrong and nothing depends on it.
+	// Warnings describe parts of the bundle that were omitted because they are invalid and not needed.
 	Warnings []string
 }
 
-// UnsupportedKindError says that a manifest is of a kind that no plan may hold.
+// UnsupportedKindError reports a manifest of a kind that bundles cannot contain.
 type UnsupportedKindError struct {
 	GVK  schema.GroupVersionKind
 	Name string
 }
 
 func (e *UnsupportedKindError) Error() string {
-	return fmt.Sprintf("manifest %s %q: bundles may not contain objects of this kind", e.GVK, e.Name)
+	return fmt.Sprintf("manifest %s %q: bundles cannot contain objects of this kind", e.GVK, e.Name)
 }
 
-// Parse is ParseContent of manifests whose files nobody knows.
+// Parse calls ParseContent with manifests whose file names are unknown.
 func Parse(manifests [][]byte) (*Bundle, error) {
 	return ParseContent(&catalog.Content{Manifests: manifests})
 }
 
-// ParseContent reads the manifests of one bundle. Each must be one object of a supported kind; exactly one
-// must be a ClusterServiceVersion. An object may be there more than once if it is the same each time.
+// ParseContent parses the manifests of one bundle. Each must be one object of a supported kind, and exactly one must be a
+// ClusterServiceVersion. Identical duplicates of an object are ignored.
 func ParseContent(content *catalog.Content) (*Bundle, error) {
 	if n := len(content.Manifests); n > MaxManifests {
-		return nil, fmt.Errorf("bundle has %d manifests: at most %d are allowed", n, MaxManifests)
+		return nil, fmt.Errorf("bundle has %d manifests; at most %d are allowed", n, MaxManifests)
 	}
 	p := parser{content: content, seen: map[string]int{}, objects: map[int]*unstructured.Unstructured{}}
 	total := 0
@@ -79,7 +79,7 @@ func ParseContent(content *catalog.Content) (*Bundle, error) {
 	if b.CSV == nil {
 		return nil, fmt.Errorf("bundle has no ClusterServiceVersion")
 	}
-	if err := b.leaveOut(p.samples); err != nil {
+	if err := b.omitSamples(p.samples); err != nil {
 		return nil, err
 	}
 	for _, i := range slices.Sorted(maps.Keys(p.objects)) {
@@ -92,14 +92,14 @@ func ParseContent(content *catalog.Content) (*Bundle, error) {
 	return b, nil
 }
 
-// parser reads one bundle.
+// parser parses one bundle.
 type parser struct {
 	content *catalog.Content
 	bundle  Bundle
-	// objects are what was read, by the number of its manifest, and seen the numbers by kind and name.
+	// objects contains the parsed objects by manifest index; seen contains the indexes by kind and name.
 	objects map[int]*unstructured.Unstructured
 	seen    map[string]int
-	// samples are of kinds of the operator's own, for people to read.
+	// samples are examples of the operator's own kinds, which are not installed.
 	samples []*UnsupportedKindError
 }
 
@@ -117,13 +117,13 @@ func (p *parser) parse(i int, raw []byte) error {
 		if equality.Semantic.DeepEqual(p.objects[first].Object, obj.Object) {
 			return nil
 		}
-		return p.named(i, fmt.Errorf("bundle has two manifests of %s that differ; the other is %s", id, p.name(first)))
+		return p.named(i, fmt.Errorf("bundle has two different manifests of %s; the other is %s", id, p.name(first)))
 	}
 	p.seen[id], p.objects[i] = i, obj
 	return p.named(i, p.bundle.add(obj))
 }
 
-// named says which manifest an error is about.
+// named adds the name of the manifest to an error.
 func (p *parser) named(i int, err error) error {
 	if err == nil {
 		return nil
@@ -131,7 +131,7 @@ func (p *parser) named(i int, err error) error {
 	return fmt.Errorf("%s: %w", p.name(i), err)
 }
 
-// name is the file of a manifest, or where nobody knows it, its number and what it seems to be.
+// name returns the file of a manifest or, if unknown, its number, kind and name.
 func (p *parser) name(i int) string {
 	if name := p.content.Name(i); name != "" {
 		return fmt.Sprintf("manifest %q", name)
@@ -149,7 +149,7 @@ func (p *parser) name(i int) string {
 	return fmt.Sprintf("manifest %d (%s %q)", i+1, head.Kind, head.Metadata.Name)
 }
 
-// maxIdentity bounds, in bytes, what is repeated of a manifest to say which one it is.
+// maxIdentity bounds the kind and name of a manifest in messages, in bytes.
 const maxIdentity = 512
 
 func (b *Bundle) add(obj *unstructured.Unstructured) error {
@@ -175,8 +175,8 @@ func rank(obj *unstructured.Unstructured) int {
 	return kind.Rank
 }
 
-// serviceAccounts are the names of those that the bundle makes, by manifest or by permission: never
-// the one that every namespace has.
+// serviceAccounts returns the names of the ServiceAccounts that the bundle creates, by manifest or by permission, except
+// the default one.
 func (b *Bundle) serviceAccounts() []string {
 	out := ServiceAccountNames(b.CSV)
 	for _, obj := range b.Objects {
@@ -187,7 +187,7 @@ func (b *Bundle) serviceAccounts() []string {
 	return slices.DeleteFunc(out, func(name string) bool { return name == DefaultServiceAccount })
 }
 
-// checkRBAC refuses what the API server would refuse, when other steps have been done already.
+// checkRBAC refuses objects that the API server would refuse only after other steps of the plan were applied.
 func checkRBAC(obj *unstructured.Unstructured) error {
 	var err error
 	switch kind := obj.GetKind(); kind {
@@ -210,7 +210,7 @@ func checkRBAC(obj *unstructured.Unstructured) error {
 	return nil
 }
 
-// someNamespace is where there is one: which, an install decides.
+// someNamespace returns a placeholder: the install decides on the namespace.
 func someNamespace(namespaced bool) string {
 	if namespaced {
 		return "namespace"
@@ -227,7 +227,7 @@ func checkCRD(obj *unstructured.Unstructured) error {
 		return fmt.Errorf("CustomResourceDefinition %q: %w", obj.GetName(), err)
 	}
 	if versions, _ := field.([]any); len(versions) > MaxCRDVersions {
-		return fmt.Errorf("CustomResourceDefinition %q has %d versions: at most %d are allowed", obj.GetName(), len(versions), MaxCRDVersions)
+		return fmt.Errorf("CustomResourceDefinition %q has %d versions; at most %d are allowed", obj.GetName(), len(versions), MaxCRDVersions)
 	}
 	return nil
 }

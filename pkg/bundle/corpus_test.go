@@ -20,7 +20,7 @@ func realBundles(t *testing.T) []string {
 	return dirs
 }
 
-func TestEveryRealBundleParses(t *testing.T) {
+func TestParsesEveryRealBundle(t *testing.T) {
 	for _, dir := range realBundles(t) {
 		entries, err := os.ReadDir(dir)
 		require.NoError(t, err)

@@ -12,15 +12,15 @@ import (
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
-// DefaultServiceAccount is the one that every namespace has. Remit never creates it.
+// DefaultServiceAccount is the ServiceAccount that exists in every namespace. Remit never creates it.
 const DefaultServiceAccount = "default"
 
-// ValidateCSV says all that is wrong with a ClusterServiceVersion whoever wrote it, before anything
-// of it is acted upon: strategy, names, rules. Nil where nothing is.
+// ValidateCSV reports all problems with a ClusterServiceVersion's strategy, names and rules, regardless of its author, before
+// it is acted upon.
 func ValidateCSV(csv *operatorsv1alpha1.ClusterServiceVersion) error {
 	strategy := csv.Spec.InstallStrategy
 	if strategy.StrategyName != operatorsv1alpha1.InstallStrategyNameDeployment {
-		return fmt.Errorf("install strategy %q is not known: only %q is", strategy.StrategyName,
+		return fmt.Errorf("install strategy %q is not supported; it must be %q", strategy.StrategyName,
 			operatorsv1alpha1.InstallStrategyNameDeployment)
 	}
 	var errs []error
@@ -43,7 +43,7 @@ func ValidateCSV(csv *operatorsv1alpha1.ClusterServiceVersion) error {
 	return errors.Join(append(errs, validatePermissions(strategy.StrategySpec))...)
 }
 
-// validatePermissions looks at single rules only where all of them keep to the limits.
+// validatePermissions validates individual rules only if the limits are met.
 func validatePermissions(spec operatorsv1alpha1.StrategyDetailsDeployment) error {
 	var all []rbacv1.PolicyRule
 	for _, p := range slices.Concat(spec.Permissions, spec.ClusterPermissions) {
@@ -79,16 +79,16 @@ func checkServiceAccountName(where, name string) error {
 	return nil
 }
 
-// Rules are what a CSV asks for one ServiceAccount.
+// Rules are the permissions that a CSV requests for one ServiceAccount.
 type Rules struct {
 	ServiceAccount string
-	// Namespaced are for each target namespace, Cluster for the whole cluster.
+	// Namespaced rules apply in each target namespace, Cluster rules in the whole cluster.
 	Namespaced []rbacv1.PolicyRule
 	Cluster    []rbacv1.PolicyRule
 }
 
-// Permissions gathers the CSV's rules by ServiceAccount, sorted by its name. Deployments that name
-// no declared ServiceAccount add none.
+// Permissions returns the CSV's rules grouped by ServiceAccount and sorted by its name. Deployments whose ServiceAccount has
+// no declared permissions are not included.
 func Permissions(csv *operatorsv1alpha1.ClusterServiceVersion) []Rules {
 	byName := map[string]*Rules{}
 	get := func(name string) *Rules {
@@ -112,7 +112,7 @@ func Permissions(csv *operatorsv1alpha1.ClusterServiceVersion) []Rules {
 	return out
 }
 
-// ServiceAccountNames are the names that the CSV's permissions declare, sorted.
+// ServiceAccountNames returns the names of the ServiceAccounts with declared permissions, sorted.
 func ServiceAccountNames(csv *operatorsv1alpha1.ClusterServiceVersion) []string {
 	var out []string
 	for _, p := range csv.Spec.InstallStrategy.StrategySpec.Permissions {

@@ -15,7 +15,7 @@ import (
 
 type edit = func(*operatorsv1alpha1.NamedInstallStrategy)
 
-// csv is one with a deployment "op" after the edits.
+// csv returns a CSV with a deployment "op", after applying the edits.
 func csv(edits ...edit) *operatorsv1alpha1.ClusterServiceVersion {
 	out := &operatorsv1alpha1.ClusterServiceVersion{}
 	out.Spec.InstallStrategy.StrategyName = operatorsv1alpha1.InstallStrategyNameDeployment
@@ -53,7 +53,7 @@ func may(verb, resource string) rbacv1.PolicyRule {
 }
 
 func TestValidateCSV(t *testing.T) {
-	// Two of these are as many as can be looked at.
+	// Two of these reach the limit on combinations exactly.
 	huge := may("get", "secrets")
 	huge.Verbs = slices.Repeat([]string{"get"}, rbac.MaxAtoms/2)
 	named := may("get", "secrets")
@@ -68,26 +68,26 @@ func TestValidateCSV(t *testing.T) {
 		csv  *operatorsv1alpha1.ClusterServiceVersion
 		want []string
 	}{
-		{"a good one", csv(permission("op", may("get", "pods")), clusterPermission("op", url)), nil},
+		{"a valid CSV", csv(permission("op", may("get", "pods")), clusterPermission("op", url)), nil},
 		{"no ServiceAccount at all", csv(deployment("b", "")), nil},
 		{"no rules", csv(permission("default")), nil},
-		{"an unknown strategy", csv(func(s *operatorsv1alpha1.NamedInstallStrategy) { s.StrategyName = "helm" }), []string{`install strategy "helm" is not known`}},
+		{"an unknown strategy", csv(func(s *operatorsv1alpha1.NamedInstallStrategy) { s.StrategyName = "helm" }), []string{`install strategy "helm" is not supported`}},
 		{"no deployments", csv(func(s *operatorsv1alpha1.NamedInstallStrategy) { s.StrategySpec.DeploymentSpecs = nil }), []string{"has no deployments"}},
-		{"a deployment's name", csv(deployment("../x", "")), []string{`deployment name "../x"`}},
+		{"an invalid deployment name", csv(deployment("../x", "")), []string{`deployment name "../x"`}},
 		{"a deployment without a name", csv(deployment("", "")), []string{`deployment name ""`}},
-		{"two deployments of one name", csv(deployment("op", "")), []string{`two deployments are named "op"`}},
-		{"a deployment's ServiceAccount", csv(deployment("b", "A/B")), []string{`deployment "b": serviceAccountName "A/B"`}},
-		{"a permission without ServiceAccount", csv(permission("")), []string{`permissions[0]: serviceAccountName ""`}},
-		{"URLs in a namespace", csv(permission("op", url)), []string{"permissions[0]: rule", "for the whole cluster only"}},
-		{"as many combinations as can be looked at", csv(permission("op", huge), clusterPermission("op", huge)), nil},
-		{"more combinations than can be looked at", csv(permission("op", huge), clusterPermission("op", huge, may("get", "pods"))), []string{"permissions and clusterPermissions", rbac.ErrTooLarge.Error()}},
-		{"as many resourceNames as a rule may have", csv(permission("op", named, named)), nil},
-		{"more resourceNames than a rule may have", csv(permission("op", named), permission("op", tooNamed)), []string{"rule 2 has 1001 resourceNames: at most 1000 are allowed"}},
-		{"as many rules as there may be", csv(permission("op", many...)), nil},
-		{"more rules than there may be", csv(permission("op", many...), clusterPermission("op", may("get", "pods"))), []string{"10001 rules: at most 10000 are allowed"}},
-		{"as long rules as there may be", csv(permission("op", long)), nil},
-		{"longer rules than there may be", csv(permission("op", long, may("get", "pods"))), []string{"rules of 524295 bytes: at most 524288 are allowed"}},
-		{"all that is wrong at once", csv(permission("op", rbacv1.PolicyRule{}), clusterPermission("A", rbacv1.PolicyRule{Verbs: []string{"get"}})),
+		{"two deployments with the same name", csv(deployment("op", "")), []string{`two deployments are named "op"`}},
+		{"an invalid ServiceAccount of a deployment", csv(deployment("b", "A/B")), []string{`deployment "b": serviceAccountName "A/B"`}},
+		{"a permission without a ServiceAccount", csv(permission("")), []string{`permissions[0]: serviceAccountName ""`}},
+		{"URLs in namespaced permissions", csv(permission("op", url)), []string{"permissions[0]: rule", "for the whole cluster only"}},
+		{"the maximum number of combinations", csv(permission("op", huge), clusterPermission("op", huge)), nil},
+		{"too many combinations", csv(permission("op", huge), clusterPermission("op", huge, may("get", "pods"))), []string{"permissions and clusterPermissions", rbac.ErrTooLarge.Error()}},
+		{"the maximum number of resourceNames", csv(permission("op", named, named)), nil},
+		{"too many resourceNames", csv(permission("op", named), permission("op", tooNamed)), []string{"rule 2 has 1001 resourceNames; at most 1000 are allowed"}},
+		{"the maximum number of rules", csv(permission("op", many...)), nil},
+		{"too many rules", csv(permission("op", many...), clusterPermission("op", may("get", "pods"))), []string{"10001 rules; at most 10000 are allowed"}},
+		{"the maximum length of rules", csv(permission("op", long)), nil},
+		{"too long rules", csv(permission("op", long, may("get", "pods"))), []string{"the rules have 524295 bytes; at most 524288 are allowed"}},
+		{"several problems at once", csv(permission("op", rbacv1.PolicyRule{}), clusterPermission("A", rbacv1.PolicyRule{Verbs: []string{"get"}})),
 			[]string{"permissions[0]: rule", "has no verbs", `clusterPermissions[0]: serviceAccountName "A"`, "has no apiGroups"}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -102,7 +102,7 @@ func TestValidateCSV(t *testing.T) {
 	}
 }
 
-func TestPermissionsAreGatheredByServiceAccount(t *testing.T) {
+func TestGroupsPermissionsByServiceAccount(t *testing.T) {
 	got := bundle.Permissions(csv(
 		permission("z", may("get", "pods")), clusterPermission("a", may("get", "nodes")),
 		permission("z", may("list", "pods")), clusterPermission("z", may("list", "nodes")), permission("empty"),

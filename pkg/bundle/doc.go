@@ -1,6 +1,5 @@
-// Package bundle turns the manifests of a registry+v1 bundle into objects, purely: it parses, limits,
-// validates and strips, and asks nothing of a cluster. Everything in a bundle is hostile bytes
-// (security model, rule 8); what is wrong with it is said in an error that names the manifest.
+// Package bundle turns the manifests of a registry+v1 bundle into objects: it parses, limits, validates and strips them,
+// without access to a cluster. Bundles are untrusted input (security model, rule 8); errors name the manifest.
 //
-// The resolver calls it to make steps; the CLI calls it to explain a bundle.
+// The resolver uses it to build steps, and the CLI to describe bundles.
 package bundle

@@ -10,26 +10,27 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// reservedDomains are those by whose labels and annotations the cluster's own programs take orders: a ClusterRole's label
-// gives its rules to other roles, an annotation has a Secret read or written. "olm." begins such keys without a domain.
+// reservedDomains are the domains of labels and annotations that control the cluster's own programs: a ClusterRole label
+// aggregates its rules into other roles, and an annotation causes a Secret to be read or written. Keys without a domain
+// that begin with "olm." are reserved as well.
 func reservedDomains() []string {
 	return []string{
 		"k8s.io", "kubernetes.io", "openshift.io", "cert-manager.io", "operators.coreos.com", "operatorframework.io", "remit.dev",
 	}
 }
 
-// onAny, onCSV and onCRD are the keys of those domains that a bundle may set; one that ends in "/" stands for all that
-// begin so. Each confers nothing:
+// onAny, onCSV and onCRD are the keys of reserved domains that a bundle can set; a final "/" matches all keys with that
+// prefix. None of them grants anything:
 //
-//	app.kubernetes.io/                    recommended labels, for people and selectors
-//	kubernetes.io/description             for people
-//	kubectl.kubernetes.io/default-*       which container kubectl shows
-//	operatorframework.io/ and its kind    what tools and consoles show of an operator
-//	openshift.io/required-scc             only narrows what a Pod's ServiceAccount may use
-//	olm.*, on a CSV                       the upgrade graph, which the catalog decides, and what consoles show
-//	cert-manager.io/, service.*, on a CSV Remit itself reads and checks them (pkg/install/serving)
+//	app.kubernetes.io/                    recommended labels, for display and selectors
+//	kubernetes.io/description             for display
+//	kubectl.kubernetes.io/default-*       the container that kubectl selects
+//	operatorframework.io/ and similar     information about an operator for tools and consoles
+//	openshift.io/required-scc             only restricts the Pod's ServiceAccount
+//	olm.*, on a CSV                       the upgrade graph, which the catalog determines, and display
+//	cert-manager.io/, service.*, on a CSV read and validated by Remit (pkg/install/serving)
 //	kubernetes.io/service-account.name    on a Secret: Parse allows it only for a ServiceAccount of the bundle
-//	api-approved.kubernetes.io, on a CRD  the API server's word for a group that only the default account may write
+//	api-approved.kubernetes.io, on a CRD  required by the API server for a group that only the default account can write
 func onAny() []string {
 	return []string{
 		"app.kubernetes.io/", "kubernetes.io/description", "kubectl.kubernetes.io/default-container", "kubectl.kubernetes.io/default-logs-container",
@@ -49,8 +50,8 @@ func onCRD() []string { return []string{"api-approved.kubernetes.io"} }
 
 func onSecret() []string { return []string{"kubernetes.io/service-account.name"} }
 
-// Harmless says whether a bundle may set a label or annotation on an object of a kind: any that is of no reserved domain,
-// and those of these that are listed. On the Pods of a Deployment kind is "Pod".
+// Harmless reports whether a bundle can set a label or annotation on an object of a kind: any key outside reserved domains, and
+// the listed ones. For the Pod templates of a Deployment, kind is "Pod".
 func Harmless(kind, key string) bool {
 	if !reserved(key) || listed(onAny(), key) {
 		return true
@@ -69,7 +70,7 @@ func Harmless(kind, key string) bool {
 func reserved(key string) bool {
 	domain, _, prefixed := strings.Cut(strings.ToLower(key), "/")
 	if !prefixed {
-		// The API server's own are not always prefixed: api-approved.kubernetes.io.
+		// The API server's own keys do not always have a prefix: api-approved.kubernetes.io.
 		if strings.HasPrefix(domain, "olm.") {
 			return true
 		}
@@ -83,7 +84,7 @@ func listed(keys []string, key string) bool {
 	})
 }
 
-// Confine takes from an object the labels and annotations that a bundle may not set, and returns their keys, sorted.
+// Confine removes the labels and annotations that a bundle cannot set from an object, and returns their keys, sorted.
 func Confine(obj *unstructured.Unstructured) []string {
 	labels, dropped := Keep(obj.GetKind(), obj.GetLabels())
 	annotations, more := Keep(obj.GetKind(), obj.GetAnnotations())
@@ -98,7 +99,7 @@ func Confine(obj *unstructured.Unstructured) []string {
 	return slices.Compact(dropped)
 }
 
-// Keep are those labels or annotations of an object of a kind that a bundle may set, and the keys of the others.
+// Keep returns the labels or annotations that a bundle can set on an object of a kind, and the keys of the others.
 func Keep(kind string, all map[string]string) (kept map[string]string, dropped []string) {
 	kept = maps.Clone(all)
 	maps.DeleteFunc(kept, func(key, _ string) bool {
@@ -111,19 +112,19 @@ func Keep(kind string, all map[string]string) (kept map[string]string, dropped [
 	return kept, dropped
 }
 
-// maxNamed is how many keys LeftOut names.
+// maxNamed bounds the keys that LeftOut names.
 const maxNamed = 20
 
-// LeftOut tells people which labels and annotations an object does not get, given the sorted keys of them.
+// LeftOut returns a message about labels and annotations that are omitted from an object, given their sorted keys.
 func LeftOut(object string, keys []string) string {
-	return fmt.Sprintf("%s: left out these labels and annotations, which other programs of the cluster obey: %s", object, Named(keys))
+	return fmt.Sprintf("%s: omitted these labels and annotations, because they control other programs in the cluster: %s", object, Named(keys))
 }
 
-// Named lists words of a bundle, as many as people read, in one line.
+// Named lists keys of a bundle in one line, limited to a readable number.
 func Named(keys []string) string {
 	more := ""
 	if len(keys) > maxNamed {
 		keys, more = keys[:maxNamed], fmt.Sprintf(" and %d more", len(keys)-maxNamed)
 	}
-	return strings.Join(strings.Fields(strings.Join(keys, ", ")+more), " ") // a key may be any text
+	return strings.Join(strings.Fields(strings.Join(keys, ", ")+more), " ") // keys can contain any text
 }

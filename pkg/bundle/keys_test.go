@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-func TestWhatABundleMaySet(t *testing.T) {
+func TestHarmless(t *testing.T) {
 	for _, row := range []struct {
 		kind, key string
 		harmless  bool
@@ -46,7 +46,7 @@ func TestWhatABundleMaySet(t *testing.T) {
 	}
 }
 
-func TestConfineSaysWhatItDrops(t *testing.T) {
+func TestConfineReturnsRemovedKeys(t *testing.T) {
 	obj := &unstructured.Unstructured{Object: map[string]any{"kind": "ClusterRole"}}
 	obj.SetLabels(map[string]string{"rbac.authorization.k8s.io/aggregate-to-edit": "true", "a": "b"})
 	obj.SetAnnotations(map[string]string{"kubernetes.io/x": "y"})
@@ -56,7 +56,7 @@ func TestConfineSaysWhatItDrops(t *testing.T) {
 	require.Empty(t, Confine(obj))
 }
 
-func TestWhatIsLeftOutIsNamedInOneLine(t *testing.T) {
-	require.Equal(t, "Role t1/x: left out these labels and annotations, which other programs of the cluster obey: a --- kind: Role k8s.io/b",
+func TestNamesOmittedKeysInOneLine(t *testing.T) {
+	require.Equal(t, "Role t1/x: omitted these labels and annotations, because they control other programs in the cluster: a --- kind: Role k8s.io/b",
 		LeftOut("Role t1/x", []string{"a\n---\nkind: Role\nk8s.io/b"}))
 }

@@ -4,19 +4,19 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Kind is a supported kind of manifest.
+// Kind is a supported kind of object.
 type Kind struct {
 	schema.GroupKind
 	// Resource is the plural name, for rules and for clusters that do not serve the kind yet.
 	Resource string
-	// Namespaced says whether objects of the kind live in a namespace.
+	// Namespaced reports whether the kind is namespaced.
 	Namespaced bool
-	// Rank orders kinds within a plan: lower first. ServiceAccounts come before the Secrets that
-	// name them, roles before their bindings.
+	// Rank orders kinds within a plan, lower first. ServiceAccounts come before Secrets that reference them, and roles
+	// before their bindings.
 	Rank int
 }
 
-// Ranks of the kinds that other code has to place things around.
+// Ranks of kinds.
 const (
 	rankCSV = iota
 	rankCRD
@@ -27,7 +27,7 @@ const (
 	rankOther
 )
 
-// kinds is the list of the contract (1.4). Anything else is an UnsupportedResource.
+// kinds lists the supported kinds of the contract (1.4). Others are an UnsupportedResource.
 func kinds() []Kind {
 	namespaced := func(group, kind, resource string, rank int) Kind {
 		return Kind{schema.GroupKind{Group: group, Kind: kind}, resource, true, rank}
@@ -60,7 +60,7 @@ func kinds() []Kind {
 	}
 }
 
-// KindOf returns the supported kind of a group and kind.
+// KindOf returns the supported kind for a group and kind.
 func KindOf(gk schema.GroupKind) (Kind, bool) {
 	for _, k := range kinds() {
 		if k.GroupKind == gk {

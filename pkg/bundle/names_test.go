@@ -15,11 +15,11 @@ func TestErrorsNameTheFileOrTheObject(t *testing.T) {
 		return fstest.MapFS{"manifests/csv.yaml": {Data: []byte(csvText)}, "manifests/" + name: {Data: []byte(text)}}
 	}
 	for name, row := range map[string]struct{ text, want string }{
-		"malformed":       {"a: [", `manifest "x.yaml": not valid YAML: `},
-		"a kind":          {object("Pod", "metadata: {name: a}"), `manifest "x.yaml": `},
-		"a Secret":        {object("Secret", "metadata: {name: a}\ntype: kubernetes.io/service-account-token"), `manifest "x.yaml": Secret "a": `},
-		"a rule":          {"kind: Role\nmetadata: {name: a}\nrules: [{apiGroups: ['']}]", `manifest "x.yaml": Role "a": `},
-		"another version": {csvText + "  description: other\n", `manifest "x.yaml": bundle has two manifests of ClusterServiceVersion.operators.coreos.com op.v1 that differ; the other is manifest "csv.yaml"`},
+		"malformed":             {"a: [", `manifest "x.yaml": not valid YAML: `},
+		"a kind":                {object("Pod", "metadata: {name: a}"), `manifest "x.yaml": `},
+		"a Secret":              {object("Secret", "metadata: {name: a}\ntype: kubernetes.io/service-account-token"), `manifest "x.yaml": Secret "a": `},
+		"a rule":                {"kind: Role\nmetadata: {name: a}\nrules: [{apiGroups: ['']}]", `manifest "x.yaml": Role "a": `},
+		"a different duplicate": {csvText + "  description: other\n", `manifest "x.yaml": bundle has two different manifests of ClusterServiceVersion.operators.coreos.com op.v1; the other is manifest "csv.yaml"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := bundle.Read(files("x.yaml", row.text))
@@ -30,11 +30,11 @@ func TestErrorsNameTheFileOrTheObject(t *testing.T) {
 	require.ErrorContains(t, err, `manifest 1 (List "x"): `)
 }
 
-func TestTheSameManifestAgainIsAccepted(t *testing.T) {
+func TestAcceptsIdenticalDuplicates(t *testing.T) {
 	same := object("ConfigMap", "metadata: {name: a}\ndata: {b: c}")
 	b, err := parse(same, `{"apiVersion": "v1", "kind": "ConfigMap", "data": {"b": "c"}, "metadata": {"name": "a"}}`, csvText)
 	require.NoError(t, err)
 	require.Len(t, b.Objects, 1)
 	_, err = parse(same, object("ConfigMap", "metadata: {name: a}\ndata: {b: d}"))
-	require.ErrorContains(t, err, "that differ")
+	require.ErrorContains(t, err, "two different manifests")
 }

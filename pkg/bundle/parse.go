@@ -27,11 +27,11 @@ import (
 // maxDepth bounds the nesting of a manifest.
 const maxDepth = 200
 
-// parseManifest reads one object and removes from it whatever only the API server or an owner may
-// say (escape suite 85, 118, 119).
+// parseManifest parses one object and removes everything that only the API server or an owner can set (escape suite 85, 118,
+// 119).
 func parseManifest(raw []byte) (*unstructured.Unstructured, error) {
 	if len(raw) > MaxManifestText {
-		return nil, fmt.Errorf("%d bytes: at most %d are allowed", len(raw), MaxManifestText)
+		return nil, fmt.Errorf("it has %d bytes; at most %d are allowed", len(raw), MaxManifestText)
 	}
 	doc, err := onlyDocument(raw)
 	if err != nil {
@@ -45,27 +45,27 @@ func parseManifest(raw []byte) (*unstructured.Unstructured, error) {
 		return nil, fmt.Errorf("not valid YAML: %w", err)
 	}
 	if len(data) > MaxManifestBytes {
-		return nil, fmt.Errorf("%d bytes as JSON: at most %d are allowed", len(data), MaxManifestBytes)
+		return nil, fmt.Errorf("it has %d bytes as JSON; at most %d are allowed", len(data), MaxManifestBytes)
 	}
 	if err := checkDepth(data); err != nil {
 		return nil, err
 	}
 	obj := &unstructured.Unstructured{}
 	if err := utiljson.Unmarshal(data, &obj.Object); err != nil || obj.GetKind() == "" {
-		return nil, fmt.Errorf("not an object with a kind")
+		return nil, fmt.Errorf("it is not an object with a kind")
 	}
 	if obj.IsList() {
-		return nil, fmt.Errorf("a list (%s): each manifest must be one object", obj.GetKind())
+		return nil, fmt.Errorf("it is a list (%s); each manifest must be one object", obj.GetKind())
 	}
 	if name, odd := apply.OddName(obj.Object); odd {
-		return nil, fmt.Errorf("%s: the name of a field has control characters: %.100q", obj.GetKind(), name)
+		return nil, fmt.Errorf("%s: a field name contains control characters: %.100q", obj.GetKind(), name)
 	}
 	completeType(obj)
 	return obj, strip(obj)
 }
 
-// completeType sets the API version of a manifest whose kind can only mean one thing: published
-// bundles carry ClusterServiceVersions of invented groups, and roles with no apiVersion at all.
+// completeType sets the API version of a manifest whose kind is unambiguous: published bundles contain ClusterServiceVersions
+// of invented groups, and roles without apiVersion.
 func completeType(obj *unstructured.Unstructured) {
 	if obj.GetKind() == operatorsv1alpha1.ClusterServiceVersionKind {
 		obj.SetAPIVersion(operatorsv1alpha1.SchemeGroupVersion.String())
@@ -81,8 +81,7 @@ func completeType(obj *unstructured.Unstructured) {
 	}
 }
 
-// onlyDocument refuses several YAML documents in one manifest: dropping all but one would lose
-// something in silence.
+// onlyDocument refuses manifests with several YAML documents, because ignoring all but one would silently drop objects.
 func onlyDocument(raw []byte) ([]byte, error) {
 	reader := catalog.Documents(raw)
 	var only []byte
@@ -99,17 +98,17 @@ func onlyDocument(raw []byte) ([]byte, error) {
 			continue
 		}
 		if only != nil || !isBlank(rest) {
-			return nil, fmt.Errorf("several YAML documents: each manifest must be one object")
+			return nil, fmt.Errorf("it has several YAML documents; each manifest must be one object")
 		}
 		only = doc
 	}
 	if only == nil {
-		return nil, fmt.Errorf("empty")
+		return nil, fmt.Errorf("it is empty")
 	}
 	return only, nil
 }
 
-// cutAtEnd splits a document at the mark "...": the YAML library reads nothing after it.
+// cutAtEnd splits a document at the end marker "...": the YAML library ignores everything after it.
 func cutAtEnd(doc []byte) (before, after []byte) {
 	read := 0
 	for line := range bytes.Lines(doc) {
@@ -121,7 +120,7 @@ func cutAtEnd(doc []byte) (before, after []byte) {
 	return doc, nil
 }
 
-// isBlank says whether there is nothing but comments and marks.
+// isBlank reports whether a document contains only comments and markers.
 func isBlank(doc []byte) bool {
 	for line := range bytes.Lines(doc) {
 		trimmed := bytes.TrimSpace(line)
@@ -150,7 +149,7 @@ func checkDepth(data []byte) error {
 			depth--
 		}
 		if depth > maxDepth {
-			return fmt.Errorf("nested more than %d deep", maxDepth)
+			return fmt.Errorf("it is nested more than %d levels deep", maxDepth)
 		}
 	}
 }
@@ -186,18 +185,18 @@ func strip(obj *unstructured.Unstructured) error {
 	return nil
 }
 
-// checkName refuses names that the API server would refuse, and, for names that end up in paths,
-// whatever could change the path.
+// checkName refuses names that the API server would refuse and, because names are used in paths, names that could change a
+// path.
 func checkName(obj *unstructured.Unstructured) error {
 	name := obj.GetName()
 	if name == "" {
-		return fmt.Errorf("%s: metadata.name is not a text, or is missing", obj.GetKind())
+		return fmt.Errorf("%s: metadata.name is missing or not a string", obj.GetKind())
 	}
 	if _, _, err := unstructured.NestedString(obj.Object, "metadata", "namespace"); err != nil {
 		return fmt.Errorf("%s %q: %w", obj.GetKind(), name, err)
 	}
 	problems := content.IsPathSegmentName(name)
-	if isRBAC(obj) { // names that may hold colons and capitals
+	if isRBAC(obj) { // these names can contain colons and capital letters
 		problems = append(problems, isPlain(name)...)
 	} else {
 		problems = append(problems, validation.IsDNS1123Subdomain(name)...)
@@ -208,14 +207,14 @@ func checkName(obj *unstructured.Unstructured) error {
 	return nil
 }
 
-// isPlain keeps out of RBAC names what the API server allows there: spaces, new lines and what means something to a shell.
-// Messages repeat the names, beside manifests and commands that people paste.
+// isPlain refuses RBAC names that the API server allows, but that contain spaces, newlines or shell metacharacters. Messages
+// contain these names, in manifests and commands that users copy.
 func isPlain(name string) []string {
 	other := func(r rune) bool {
 		return r >= utf8.RuneSelf || !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune(":._@-", r)
 	}
 	if name[0] == '-' || strings.ContainsFunc(name, other) {
-		return []string{"it may contain only letters, digits and :._@-, and not begin with -"}
+		return []string{"it must contain only letters, digits and :._@-, and must not begin with -"}
 	}
 	return nil
 }
@@ -224,7 +223,7 @@ func isRBAC(obj *unstructured.Unstructured) bool {
 	return obj.GroupVersionKind().Group == "rbac.authorization.k8s.io"
 }
 
-// secretTypes are the types a bundle may ship besides tokens of its own ServiceAccounts.
+// secretTypes lists the Secret types that a bundle can contain, in addition to tokens of its own ServiceAccounts.
 func secretTypes() []corev1.SecretType {
 	return []corev1.SecretType{
 		"", corev1.SecretTypeOpaque, corev1.SecretTypeTLS, corev1.SecretTypeDockerConfigJson,
@@ -232,8 +231,8 @@ func secretTypes() []corev1.SecretType {
 	}
 }
 
-// checkSecret allows a token Secret only for a ServiceAccount that the bundle itself makes: for any
-// other, the API server would write that account's token into the tenant's Secret (escape suite 52).
+// checkSecret allows token Secrets only for ServiceAccounts that the bundle creates. For any other, the API server would write
+// that account's token into the tenant's Secret (escape suite 52).
 func (b *Bundle) checkSecret(obj *unstructured.Unstructured) error {
 	if obj.GroupVersionKind().GroupKind() != (schema.GroupKind{Kind: "Secret"}) {
 		return nil
@@ -250,6 +249,6 @@ func (b *Bundle) checkSecret(obj *unstructured.Unstructured) error {
 	if secretType == corev1.SecretTypeServiceAccountToken && slices.Contains(b.serviceAccounts(), owner) {
 		return nil
 	}
-	return fmt.Errorf("Secret %q: type %q is not allowed in a bundle (a token only of a ServiceAccount that the bundle makes)",
+	return fmt.Errorf("Secret %q: type %q is not allowed in a bundle (tokens are allowed only for ServiceAccounts that the bundle creates)",
 		obj.GetName(), secretType)
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/names"
 )
 
-// csvText is the least of a CSV, with permissions for a ServiceAccount "op".
+// csvText is a minimal CSV with permissions for a ServiceAccount "op".
 const csvText = `
 kind: ClusterServiceVersion
 metadata: {name: op.v1}
@@ -51,50 +51,50 @@ func TestParseRefuses(t *testing.T) {
 		{"comments only", "# nothing\n---\n# here\n", "empty"},
 		{"two documents", "kind: ConfigMap\n---\nkind: Secret\n", "several YAML documents"},
 		{"a document after the end mark", "kind: ConfigMap\n... \nkind: Secret\n", "several YAML documents"},
-		{"what is no YAML", "a: [", "not valid YAML"},
+		{"invalid YAML", "a: [", "not valid YAML"},
 		{"a scalar", "hello", "not an object with a kind"},
 		{"a sequence", "- kind: ConfigMap", "not an object with a kind"},
 		{"an object without a kind", "metadata: {name: a}", "not an object with a kind"},
 		{"a list", object("ConfigMapList", "items: []"), "each manifest must be one object"},
-		{"a key twice", object("ConfigMap", "metadata: {name: a}\nkind: Secret"), "already set in map"},
-		{"nesting beyond measure", object("ConfigMap", "metadata: {name: a}\ndata: "+deep(300)), "nested more than 200 deep"},
+		{"a duplicate key", object("ConfigMap", "metadata: {name: a}\nkind: Secret"), "already set in map"},
+		{"too deep nesting", object("ConfigMap", "metadata: {name: a}\ndata: "+deep(300)), "nested more than 200 levels deep"},
 		{"an alias bomb of nodes", "a: &a [x,x]\n" + laughs(40), "expand to more than"},
 		{"an alias bomb of bytes", "s: &s " + strings.Repeat("x", 1<<20) + "\nl: [" + strings.Repeat("*s,", 100_000) + "]", "expand to more than"},
 		{"too much text", object("ConfigMap", "metadata: {name: a}\n"+strings.Repeat("# "+strings.Repeat("x", 98)+"\n", 1<<16)), "at most 4194304 are allowed"},
 		{"too much as JSON", object("ConfigMap", "metadata: {name: a}\ndata: {a: "+strings.Repeat("x", 3<<19)+"}"), "bytes as JSON"},
-		{"an unsupported kind", object("Pod", "metadata: {name: a}"), `manifest /v1, Kind=Pod "a": bundles may not contain`},
-		{"a supported kind of a foreign group", "apiVersion: evil.io/v1\nkind: Secret\nmetadata: {name: a}", "bundles may not contain"},
+		{"an unsupported kind", object("Pod", "metadata: {name: a}"), `manifest /v1, Kind=Pod "a": bundles cannot contain`},
+		{"a supported kind in another group", "apiVersion: evil.io/v1\nkind: Secret\nmetadata: {name: a}", "bundles cannot contain"},
 		{"generateName", object("ConfigMap", "metadata: {generateName: a-}"), "generateName is not allowed"},
-		{"no name", object("ConfigMap", "data: {}"), "metadata.name is not a text, or is missing"},
-		{"a Role without a name", "kind: Role", "metadata.name is not a text, or is missing"},
-		{"a name that is a number", object("ConfigMap", "metadata: {name: 1}"), "metadata.name is not a text"},
+		{"no name", object("ConfigMap", "data: {}"), "metadata.name is missing or not a string"},
+		{"a Role without a name", "kind: Role", "metadata.name is missing or not a string"},
+		{"a name that is a number", object("ConfigMap", "metadata: {name: 1}"), "metadata.name is missing or not a string"},
 		{"a name that is a path", object("ConfigMap", "metadata: {name: ../x}"), `metadata.name "../x"`},
 		{"a Role's name that is a path", "kind: Role\nmetadata: {name: ../x}", `metadata.name "../x"`},
-		{"a Role's name that is the parent", "kind: Role\nmetadata: {name: ..}", `metadata.name ".."`},
+		{"a Role's name that is the parent directory", "kind: Role\nmetadata: {name: ..}", `metadata.name ".."`},
 		{"a Role's name with an escape", "kind: Role\nmetadata: {name: a%2fb}", `metadata.name "a%2fb"`},
 		{"a Role's name with a second document", "kind: Role\nmetadata: {name: \"a\\n---\\nkind: Role\"}", `metadata.name "a\n---\nkind: Role"`},
 		{"a Role's name that is a command", "kind: Role\nmetadata: {name: $(id)}", `metadata.name "$(id)"`},
 		{"a Role's name with a space", "kind: Role\nmetadata: {name: a b}", `metadata.name "a b"`},
 		{"a Role's name that is a flag", "kind: Role\nmetadata: {name: --all}", `metadata.name "--all"`},
-		{"a Role's name that no keyboard has", "kind: Role\nmetadata: {name: \"a\\u2028b\"}", `metadata.name "a\u2028b"`},
+		{"a Role's name with a line separator", "kind: Role\nmetadata: {name: \"a\\u2028b\"}", `metadata.name "a\u2028b"`},
 		{"capitals in a name", object("ConfigMap", "metadata: {name: A}"), `metadata.name "A"`},
-		{"a namespace that is a YAML truth", object("ConfigMap", "metadata: {name: a, namespace: n}"), `ConfigMap "a": .metadata.namespace`},
-		{"a field whose name has two lines", `{kind: Role, metadata: {name: a}, rules: [{"a\n.metadata.labels: field not declared in schema\nb": 1}]}`, `control characters: "a\n.metadata`},
-		{"data whose name has a control character", object("ConfigMap", "metadata: {name: a}\ndata: {\"a\\eb\": c}"), `control characters: "a\x1bb"`},
-		{"labels that are no texts", object("ConfigMap", "metadata: {name: a, labels: {b: true, c: d}}"), `ConfigMap "a": .metadata.labels`},
-		{"annotations that are no map", object("ConfigMap", "metadata: {name: a, annotations: [b]}"), `ConfigMap "a": .metadata.annotations`},
-		{"metadata that is no map", object("ConfigMap", "metadata: a"), "metadata.name is not a text"},
+		{"a namespace that is a YAML boolean", object("ConfigMap", "metadata: {name: a, namespace: n}"), `ConfigMap "a": .metadata.namespace`},
+		{"a field name with two lines", `{kind: Role, metadata: {name: a}, rules: [{"a\n.metadata.labels: field not declared in schema\nb": 1}]}`, `control characters: "a\n.metadata`},
+		{"a data key with a control character", object("ConfigMap", "metadata: {name: a}\ndata: {\"a\\eb\": c}"), `control characters: "a\x1bb"`},
+		{"labels that are not strings", object("ConfigMap", "metadata: {name: a, labels: {b: true, c: d}}"), `ConfigMap "a": .metadata.labels`},
+		{"annotations that are not a map", object("ConfigMap", "metadata: {name: a, annotations: [b]}"), `ConfigMap "a": .metadata.annotations`},
+		{"metadata that is not a map", object("ConfigMap", "metadata: a"), "metadata.name is missing or not a string"},
 		{"a second CSV", strings.Replace(csvText, "op.v1", "op.v2", 1), `two ClusterServiceVersions: "op.v1" and "op.v2"`},
-		{"the CSV twice and different", csvText + "  description: other\n", "two manifests of ClusterServiceVersion.operators.coreos.com op.v1 that differ; the other is manifest 1"},
+		{"a different second copy of the CSV", csvText + "  description: other\n", "two different manifests of ClusterServiceVersion.operators.coreos.com op.v1; the other is manifest 1"},
 		{"a Role with a rule that the API server refuses", "kind: Role\nmetadata: {name: a}\nrules: [{apiGroups: ['']}]", `Role "a": rule`},
-		{"a Role about URLs", "kind: Role\nmetadata: {name: a}\nrules: [{nonResourceURLs: [/a], verbs: [get]}]", `Role "a": rule`},
-		{"a ClusterRole that gathers by nothing", "kind: ClusterRole\nmetadata: {name: a}\naggregationRule: {}", "no clusterRoleSelectors"},
-		{"a RoleBinding of nothing", "kind: RoleBinding\nmetadata: {name: a}", `RoleBinding "a": roleRef is of kind ""`},
-		{"a ClusterRoleBinding of a Role", "kind: ClusterRoleBinding\nmetadata: {name: a}\nroleRef: {kind: Role, name: r}", `ClusterRoleBinding "a": roleRef is of kind "Role"`},
-		{"a ClusterRoleBinding whose subject lies nowhere", "kind: ClusterRoleBinding\nmetadata: {name: a}\nroleRef: {kind: ClusterRole, name: r}\nsubjects: [{kind: ServiceAccount, name: x}]", `"x" has no namespace`},
-		{"a CustomResourceDefinition of too many versions", "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: a}\n" +
-			"spec: {versions: [" + strings.Repeat("{name: v1}, ", bundle.MaxCRDVersions+1) + "]}", "has 51 versions: at most 50"},
-		{"a ClusterRole whose rules are no list", "kind: ClusterRole\nmetadata: {name: a}\nrules: a", `ClusterRole "a": `},
+		{"a Role with URLs", "kind: Role\nmetadata: {name: a}\nrules: [{nonResourceURLs: [/a], verbs: [get]}]", `Role "a": rule`},
+		{"a ClusterRole that aggregates without selectors", "kind: ClusterRole\nmetadata: {name: a}\naggregationRule: {}", "no clusterRoleSelectors"},
+		{"a RoleBinding without roleRef", "kind: RoleBinding\nmetadata: {name: a}", `RoleBinding "a": roleRef is of kind ""`},
+		{"a ClusterRoleBinding to a Role", "kind: ClusterRoleBinding\nmetadata: {name: a}\nroleRef: {kind: Role, name: r}", `ClusterRoleBinding "a": roleRef is of kind "Role"`},
+		{"a ClusterRoleBinding whose subject has no namespace", "kind: ClusterRoleBinding\nmetadata: {name: a}\nroleRef: {kind: ClusterRole, name: r}\nsubjects: [{kind: ServiceAccount, name: x}]", `"x" has no namespace`},
+		{"a CustomResourceDefinition with too many versions", "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: a}\n" +
+			"spec: {versions: [" + strings.Repeat("{name: v1}, ", bundle.MaxCRDVersions+1) + "]}", "has 51 versions; at most 50"},
+		{"a ClusterRole whose rules are not a list", "kind: ClusterRole\nmetadata: {name: a}\nrules: a", `ClusterRole "a": `},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			_, err := parse(row.manifest)
@@ -103,7 +103,7 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-// laughs doubles n times.
+// laughs returns YAML whose aliases double the size n times.
 func laughs(n int) string {
 	var b strings.Builder
 	last := "a"
@@ -136,17 +136,17 @@ func TestParseRefusesWholeBundles(t *testing.T) {
 	require.ErrorContains(t, err, `ClusterServiceVersion "a": `)
 }
 
-func TestAnIconIsAnImageOrNothing(t *testing.T) {
+func TestRefusesIconsThatAreNotImages(t *testing.T) {
 	for _, row := range []struct{ icon, want string }{
 		{`mediatype: image/png, base64data: iVBORw0KGgo=`, ""},
 		{`mediatype: image/svg+xml, base64data: "PHN2\n Zy8+"`, ""},
 		{`mediatype: "", base64data: ""`, ""},
 		{`mediatype: image/png`, ""},
-		{`mediatype: text/html, base64data: PHA+`, `spec.icon[0].mediatype "text/html" is not that of an image`},
+		{`mediatype: text/html, base64data: PHA+`, `spec.icon[0].mediatype "text/html" is not an image media type`},
 		{`mediatype: text/html`, `mediatype "text/html"`},
 		{`base64data: PHA+`, `mediatype "" is not`},
-		{`mediatype: 'image/png" onload="x()', base64data: PHA+`, "is not that of an image"},
-		{`mediatype: "image/png\n", base64data: PHA+`, "is not that of an image"},
+		{`mediatype: 'image/png" onload="x()', base64data: PHA+`, "is not an image media type"},
+		{`mediatype: "image/png\n", base64data: PHA+`, "is not an image media type"},
 	} {
 		_, err := bundle.Parse([][]byte{[]byte(csvText + "  icon: [{" + row.icon + "}]\n")})
 		if row.want == "" {
@@ -157,14 +157,14 @@ func TestAnIconIsAnImageOrNothing(t *testing.T) {
 	}
 }
 
-func TestAnIconThatIsNotBase64IsLeftOut(t *testing.T) {
+func TestOmitsIconsThatAreNotBase64(t *testing.T) {
 	b, err := bundle.Parse([][]byte{[]byte(csvText + `  icon: [{mediatype: image/png, base64data: '"><script>'}, {mediatype: image/png, base64data: iVBORw0KGgo=}]` + "\n")})
 	require.NoError(t, err)
 	require.Equal(t, []operatorsv1alpha1.Icon{{MediaType: "image/png", Data: "iVBORw0KGgo="}}, b.CSV.Spec.Icon)
-	require.Equal(t, []string{"left out spec.icon[0] of ClusterServiceVersion " + b.CSV.Name + ": its base64data is not base64"}, b.Warnings)
+	require.Equal(t, []string{"omitted spec.icon[0] of ClusterServiceVersion " + b.CSV.Name + ": its base64data is not valid base64"}, b.Warnings)
 }
 
-func TestASampleOfTheBundlesOwnKindIsLeftOut(t *testing.T) {
+func TestOmitsSamplesOfTheBundlesOwnKinds(t *testing.T) {
 	crd := func(kind string) string {
 		return "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: x.own.example.com}\nspec: {group: own.example.com, names: {kind: " + kind + "}}"
 	}
@@ -175,9 +175,9 @@ func TestASampleOfTheBundlesOwnKindIsLeftOut(t *testing.T) {
 		{"a Service", "Service", sample("own.example.com/v1", "Service"), ""},
 		{"a Secret", "Secret", sample("own.example.com/v1", "Secret"), ""},
 		{"a Role", "Role", sample("own.example.com/v1", "Role"), ""},
-		{"of somebody else's group", "Service", sample("other.example.com/v1", "Service"), "bundles may not contain objects of this kind"},
-		{"of another kind of the group", "Role", sample("own.example.com/v1", "Service"), "bundles may not contain objects of this kind"},
-		{"of a kind that is not like one of Kubernetes'", "Thing", sample("own.example.com/v1", "Thing"), "bundles may not contain objects of this kind"},
+		{"in another group", "Service", sample("other.example.com/v1", "Service"), "bundles cannot contain objects of this kind"},
+		{"another kind in the group", "Role", sample("own.example.com/v1", "Service"), "bundles cannot contain objects of this kind"},
+		{"a kind whose name is not a Kubernetes kind's", "Thing", sample("own.example.com/v1", "Thing"), "bundles cannot contain objects of this kind"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			b, err := bundle.Parse([][]byte{[]byte(row.sample), []byte(csvText), []byte(crd(row.kind))})
@@ -187,7 +187,7 @@ func TestASampleOfTheBundlesOwnKindIsLeftOut(t *testing.T) {
 			}
 			require.NoError(t, err)
 			require.Len(t, b.Objects, 1)
-			require.Equal(t, []string{"left out " + row.kind + ` "sample" of own.example.com/v1: it is a sample of a kind of the bundle's own`}, b.Warnings)
+			require.Equal(t, []string{"omitted " + row.kind + ` "sample" of own.example.com/v1: it is a sample of one of the bundle's own kinds`}, b.Warnings)
 		})
 	}
 }
@@ -200,13 +200,13 @@ func TestAnUnsupportedKindIsATypedError(t *testing.T) {
 	require.Equal(t, "a", unsupported.Name)
 }
 
-func TestParseAcceptsAnOddFormOfOneDocument(t *testing.T) {
+func TestParseAcceptsUnusualFormsOfOneDocument(t *testing.T) {
 	for name, manifest := range map[string]string{
-		"leading and trailing marks": "---\n# a\n" + object("ConfigMap", "metadata: {name: a}") + "\n---\n",
-		"an end mark":                object("ConfigMap", "metadata: {name: a}") + "\n...\n# nothing\n",
-		"JSON":                       `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"}}`,
-		"no apiVersion":              "kind: ConfigMap\nmetadata: {name: a}",
-		"modest aliases":             object("ConfigMap", "metadata: &m {name: a}\ndata: {<<: *m}"),
+		"leading and trailing separators": "---\n# a\n" + object("ConfigMap", "metadata: {name: a}") + "\n---\n",
+		"an end marker":                   object("ConfigMap", "metadata: {name: a}") + "\n...\n# nothing\n",
+		"JSON":                            `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"}}`,
+		"no apiVersion":                   "kind: ConfigMap\nmetadata: {name: a}",
+		"modest aliases":                  object("ConfigMap", "metadata: &m {name: a}\ndata: {<<: *m}"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			b, err := parse(manifest)
@@ -218,7 +218,7 @@ func TestParseAcceptsAnOddFormOfOneDocument(t *testing.T) {
 	}
 }
 
-func TestAManifestOfAnyLengthIsRead(t *testing.T) {
+func TestParsesManifestsOfAnyLength(t *testing.T) {
 	for _, length := range []int{4095, 4096, 8192} {
 		text := `{"apiVersion":"operators.coreos.com/v1alpha1","kind":"ClusterServiceVersion","metadata":{"name":"x","annotations":{"a":""}}}`
 		text = strings.Replace(text, `"a":""`, `"a":"`+strings.Repeat("x", length-len(text))+`"`, 1)
@@ -228,7 +228,7 @@ func TestAManifestOfAnyLengthIsRead(t *testing.T) {
 	}
 }
 
-func TestOnlyTheAuthorsMetadataIsKept(t *testing.T) {
+func TestKeepsOnlyTheAuthorsMetadata(t *testing.T) {
 	b, err := parse(object("ConfigMap", `
 metadata:
   name: a
@@ -275,7 +275,7 @@ status: {phase: Done}
 	}, b.Objects[0].Object)
 }
 
-func TestTheCSVIsStrippedTooAndOfTheOneKnownVersion(t *testing.T) {
+func TestStripsTheCSVAndSetsItsVersion(t *testing.T) {
 	b, err := bundle.Parse([][]byte{[]byte("apiVersion: invented/v7\nstatus: {phase: Succeeded}" +
 		strings.Replace(csvText, "{name: op.v1}", "{name: op.v1, uid: u, labels: {olm.copiedFrom: x}}", 1))})
 	require.NoError(t, err)
@@ -284,7 +284,7 @@ func TestTheCSVIsStrippedTooAndOfTheOneKnownVersion(t *testing.T) {
 	require.Empty(t, b.CSV.Status.Phase)
 }
 
-func TestObjectsComeInTheOrderOfApplication(t *testing.T) {
+func TestObjectsAreInTheOrderOfApplication(t *testing.T) {
 	b, err := parse(
 		"kind: PodDisruptionBudget\nmetadata: {name: z}",
 		"kind: ClusterRoleBinding\nmetadata: {name: 'sys:B'}\nroleRef: {kind: ClusterRole, name: r}",
@@ -316,14 +316,14 @@ func TestSecretsOfABundle(t *testing.T) {
 		{"opaque", typed("Opaque"), ""},
 		{"TLS", typed("kubernetes.io/tls"), ""},
 		{"docker", typed("kubernetes.io/dockerconfigjson"), ""},
-		{"a token of an account of the CSV", token("op"), ""},
-		{"a token of an account of a manifest", token("made"), ""},
-		{"a token of somebody else", token("boss"), refused},
-		{"a token of the account that every namespace has", token("default"), refused},
-		{"a token of nobody", typed("kubernetes.io/service-account-token"), refused},
+		{"a token of a ServiceAccount in the CSV", token("op"), ""},
+		{"a token of a ServiceAccount in a manifest", token("made"), ""},
+		{"a token of another ServiceAccount", token("boss"), refused},
+		{"a token of the default ServiceAccount", token("default"), refused},
+		{"a token without a ServiceAccount", typed("kubernetes.io/service-account-token"), refused},
 		{"a bootstrap token", typed("bootstrap.kubernetes.io/token"), refused},
 		{"an invented type", typed("evil.io/x"), refused},
-		{"a type that is no text", typed("[a]"), `Secret "s": `},
+		{"a type that is not a string", typed("[a]"), `Secret "s": `},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			_, err := parse(row.manifest, object("ServiceAccount", "metadata: {name: made}"), object("ServiceAccount", "metadata: {name: default}"))
@@ -336,8 +336,8 @@ func TestSecretsOfABundle(t *testing.T) {
 	}
 }
 
-// FuzzParse holds that whatever the bytes, Parse ends, and what it returns has only metadata that an
-// author may set, fits the limits and parses again to the same.
+// FuzzParse verifies that Parse terminates for any input, and that its result contains only metadata that an author can set,
+// is within the limits, and is unchanged when it is parsed again.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(csvText))
 	f.Add([]byte(object("ConfigMap", "metadata: {name: a, labels: {x: y}, uid: u}\ndata: {a: b}")))

@@ -8,7 +8,7 @@ import (
 	"github.com/remit-olm/remit/pkg/catalog"
 )
 
-// Read parses a bundle as its author publishes it: a file system with a folder "manifests".
+// Read parses a bundle in its published form: a file system with a directory "manifests".
 func Read(fsys fs.FS) (*Bundle, error) {
 	files, err := fs.Glob(fsys, "manifests/*")
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// asSample returns the error about a manifest that may be a sample: its kind has the name of one of Kubernetes' own (Service,
-// Role, Secret) and is of another group. Tools that make bundles take such samples for what an operator needs.
+// asSample returns the error of a manifest that may be a sample: its kind has the name of a Kubernetes kind (Service, Role,
+// Secret), but a different group. Tools that build bundles mistake such samples for objects that an operator needs.
 func asSample(err error) *UnsupportedKindError {
 	var unsupported *UnsupportedKindError
 	if !errors.As(err, &unsupported) {
@@ -25,13 +25,13 @@ func asSample(err error) *UnsupportedKindError {
 
 func isKubernetes(group string) bool { return group == "" || strings.HasSuffix(group, ".k8s.io") }
 
-// leaveOut warns about samples of the bundle's own kinds, which are for people to copy. Others are an error.
-func (b *Bundle) leaveOut(samples []*UnsupportedKindError) error {
+// omitSamples warns about samples of the bundle's own kinds, which are examples to copy. Other kinds are an error.
+func (b *Bundle) omitSamples(samples []*UnsupportedKindError) error {
 	for _, s := range samples {
 		if !b.defines(s.GVK.GroupKind()) {
 			return s
 		}
-		b.Warnings = append(b.Warnings, fmt.Sprintf("left out %s %.100q of %s: it is a sample of a kind of the bundle's own", s.GVK.Kind, s.Name, s.GVK.GroupVersion()))
+		b.Warnings = append(b.Warnings, fmt.Sprintf("omitted %s %.100q of %s: it is a sample of one of the bundle's own kinds", s.GVK.Kind, s.Name, s.GVK.GroupVersion()))
 	}
 	return nil
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/names"
 )
 
-// words reads the labels or annotations of a manifest but those that are not its author's to set. What
-// is no text is refused: the API server would refuse it later, and reading it leniently loses all.
+// words returns the labels or annotations of a manifest, except those that its author must not set. It refuses values that are
+// not strings: the API server would refuse them later, and lenient parsing would drop all of them.
 func words(obj *unstructured.Unstructured, field string, without func(key string) bool) (map[string]any, error) {
 	all, _, err := unstructured.NestedNullCoercingStringMap(obj.Object, "metadata", field)
 	if err != nil {
@@ -26,7 +26,7 @@ func words(obj *unstructured.Unstructured, field string, without func(key string
 	return kept, nil
 }
 
-// isOwnerLabel says whether an object could pass for another install's by this label.
+// isOwnerLabel reports whether a label could make an object look like part of another install.
 func isOwnerLabel(key string) bool {
 	switch key {
 	case names.LabelManaged, names.LabelOwner, names.LabelOwnerKind, names.LabelOwnerNamespace,
@@ -36,8 +36,8 @@ func isOwnerLabel(key string) bool {
 	return strings.HasPrefix(key, names.LabelComponentPrefix) || strings.HasPrefix(key, names.PrefixOwn)
 }
 
-// isOwnAnnotation says whether the annotation is written by Remit's controllers, which an author's value
-// would stand in the way of, or by kubectl.
+// isOwnAnnotation reports whether Remit's controllers, with which an author's value would interfere, or kubectl write the
+// annotation.
 func isOwnAnnotation(key string) bool {
 	switch key {
 	case names.AnnotationOperatorGroup, names.AnnotationOperatorNamespace, names.AnnotationTargetNamespaces,

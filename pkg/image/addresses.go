@@ -8,13 +8,13 @@ import (
 	"strings"
 )
 
-// Private are registries at private addresses from which images of tenants may be pulled.
+// Private lists registries at private addresses from which tenants can pull images.
 type Private struct {
 	networks []netip.Prefix
 	hosts    []string
 }
 
-// ParsePrivate reads CIDRs and HOST[:PORT]s.
+// ParsePrivate parses CIDRs and values of the form HOST[:PORT].
 func ParsePrivate(texts []string) (Private, error) {
 	var out Private
 	for _, text := range texts {
@@ -23,14 +23,14 @@ func ParsePrivate(texts []string) (Private, error) {
 			continue
 		}
 		if text == "" || strings.ContainsAny(text, "/ ") {
-			return out, fmt.Errorf("%q: want CIDR or HOST[:PORT]", text)
+			return out, fmt.Errorf("%q: must be a CIDR or HOST[:PORT]", text)
 		}
 		out.hosts = append(out.hosts, text)
 	}
 	return out, nil
 }
 
-// names says whether a registry is one of the hosts.
+// names reports whether a registry is one of the hosts.
 func (p Private) names(hostPort string) bool {
 	host, _, err := net.SplitHostPort(hostPort)
 	return slices.Contains(p.hosts, hostPort) || err == nil && slices.Contains(p.hosts, host)
@@ -40,21 +40,21 @@ func (p Private) contains(at netip.Addr) bool {
 	return slices.ContainsFunc(p.networks, func(n netip.Prefix) bool { return n.Contains(at) })
 }
 
-// refuse says why an address is not dialed for a tenant, if it is not.
+// refuse returns an error if tenants must not connect to an address.
 func (p Private) refuse(asked string, at netip.Addr) error {
 	at = withoutNAT64(at.Unmap().WithZone(""))
 	switch {
 	case p.contains(at):
 		return nil
-	case IsNear(at):
-		return fmt.Errorf("%s is an address of this machine or its link, where no registry is looked for", asked)
+	case IsLocal(at):
+		return fmt.Errorf("%s is a loopback or link-local address, from which images are not pulled", asked)
 	case isPrivate(at):
-		return fmt.Errorf("%s is at a private address; images of tenants are pulled from there only where --private-registry allows it", asked)
+		return fmt.Errorf("%s has a private address, from which tenants can pull images only if --private-registry allows it", asked)
 	}
 	return nil
 }
 
-// withoutNAT64 is the IPv4 address that one of NAT64's well-known prefix stands for.
+// withoutNAT64 returns the IPv4 address that an address with NAT64's well-known prefix contains.
 func withoutNAT64(at netip.Addr) netip.Addr {
 	if !netip.MustParsePrefix("64:ff9b::/96").Contains(at) {
 		return at
@@ -63,14 +63,15 @@ func withoutNAT64(at netip.Addr) netip.Addr {
 	return netip.AddrFrom4([4]byte(all[12:]))
 }
 
-// IsNear says whether an address is of this machine or its link, or of nobody: such a one is dialled for no stranger.
-func IsNear(at netip.Addr) bool {
+// IsLocal reports whether an address is loopback, link-local, multicast or unspecified. Remit never connects to such addresses
+// on behalf of a tenant.
+func IsLocal(at netip.Addr) bool {
 	ip := at.Unmap()
 	return ip.IsLoopback() || ip.IsLinkLocalUnicast() || ip.IsMulticast() || ip.IsUnspecified()
 }
 
-// isPrivate says whether an address is not one of the public internet: those of the IANA special-purpose registries, those that
-// carry an IPv4 address within, which may be a private one, and Azure's metadata service, which has a public address.
+// isPrivate reports whether an address is not on the public internet: it is in an IANA special-purpose registry, contains an
+// IPv4 address, which may be private, or is the public address of Azure's metadata service.
 func isPrivate(at netip.Addr) bool {
 	if !at.IsGlobalUnicast() || at.IsPrivate() {
 		return true

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestTenantsReachNoPrivateAddressUnlessItIsAllowed(t *testing.T) {
+func TestTenantsCannotReachPrivateAddressesUnlessAllowed(t *testing.T) {
 	allowed, err := ParsePrivate([]string{"10.8.0.0/16", "fd00:1::/32", "registry.local", "other.local:5000", "127.0.0.9/32"})
 	require.NoError(t, err)
 	for at, want := range map[string]string{
@@ -16,8 +16,8 @@ func TestTenantsReachNoPrivateAddressUnlessItIsAllowed(t *testing.T) {
 		"10.9.0.1": "private", "172.16.0.1": "private", "192.168.1.1": "private", "100.64.0.1": "private", "168.63.129.16": "private",
 		"fd00:2::1": "private", "fec0::1": "private", "64:ff9b::10.0.0.1": "private", "2002:0a00:0001::": "private", "::ffff:192.168.0.1": "private",
 		"::10.0.0.1": "private", "0.1.2.3": "private", "255.255.255.255": "private", "198.18.0.1": "private", "240.0.0.1": "private",
-		"127.0.0.1": "this machine", "169.254.169.254": "this machine", "::1": "this machine", "fe80::1%eth0": "this machine",
-		"64:ff9b::169.254.169.254": "this machine", "0.0.0.0": "this machine", "224.0.0.1": "this machine",
+		"127.0.0.1": "loopback", "169.254.169.254": "loopback", "::1": "loopback", "fe80::1%eth0": "loopback",
+		"64:ff9b::169.254.169.254": "loopback", "0.0.0.0": "loopback", "224.0.0.1": "loopback",
 	} {
 		err := allowed.refuse("registry", netip.MustParseAddr(at))
 		if want == "" {
@@ -35,12 +35,12 @@ func TestTenantsReachNoPrivateAddressUnlessItIsAllowed(t *testing.T) {
 	}
 }
 
-func TestPrivateAddressesAreLookedAtWhenTheyAreDialed(t *testing.T) {
+func TestChecksPrivateAddressesWhenDialing(t *testing.T) {
 	never := func(string) bool { return false }
 	check := guard(never, Private{})
 	require.ErrorContains(t, check(t.Context(), "registry.example.com:443", "10.0.0.1:443"), "--private-registry")
 	require.NoError(t, check(t.Context(), "registry.example.com:443", "8.8.8.8:443"))
 	c, err := New(Options{Mirrors: []Mirror{{Source: "quay.io", Target: "mirror.local:5000/quay"}}})
 	require.NoError(t, err)
-	require.True(t, c.guarded.allowed.names("mirror.local:5000"), "the installation has named its mirrors")
+	require.True(t, c.guarded.allowed.names("mirror.local:5000"), "mirrors are always allowed")
 }

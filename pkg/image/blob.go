@@ -12,21 +12,20 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// CheckLayers refuses layers that are too many, too large together, of no known kind, or to be read from
-// elsewhere than the registry.
+// CheckLayers refuses layers that are too many, too large in total, of an unknown type, or stored outside the registry.
 func (i *Image) CheckLayers(maxLayers int, maxBytes int64) error {
 	if len(i.Manifest.Layers) > maxLayers {
-		return Refuse("more than %d layers", maxLayers)
+		return Refuse("it has more than %d layers", maxLayers)
 	}
 	left := maxBytes
 	for _, d := range i.Manifest.Layers {
 		switch {
 		case len(d.URLs) > 0 || d.MediaType == types.DockerForeignLayer:
-			return Refuse("layer %s is to be read from elsewhere than the registry", d.Digest)
+			return Refuse("layer %s is not stored in the registry", d.Digest)
 		case !d.MediaType.IsLayer():
-			return Refuse("layer %s is of type %q", d.Digest, d.MediaType)
+			return Refuse("layer %s has the unsupported type %q", d.Digest, d.MediaType)
 		case d.Size < 0 || d.Size > left:
-			return Refuse("layers of more than %d bytes", maxBytes)
+			return Refuse("its layers are larger than %d bytes", maxBytes)
 		}
 		left -= d.Size
 	}
@@ -37,7 +36,7 @@ func (i *Image) CheckLayers(maxLayers int, maxBytes int64) error {
 func (i *Image) Config(ctx context.Context) (*v1.ConfigFile, error) {
 	d := i.Manifest.Config
 	if len(d.URLs) > 0 || d.Size < 0 || d.Size > MaxConfigBytes {
-		return nil, Refuse("a configuration of more than %d bytes, or from elsewhere than the registry", MaxConfigBytes)
+		return nil, Refuse("its configuration is larger than %d bytes or not stored in the registry", MaxConfigBytes)
 	}
 	data, err := i.Blob(ctx, d)
 	if err != nil {
@@ -50,8 +49,7 @@ func (i *Image) Config(ctx context.Context) (*v1.ConfigFile, error) {
 	return config, nil
 }
 
-// Blob reads a blob whole. Its digest is checked before anything of it is looked at. The caller has seen
-// that its size is within a limit.
+// Blob reads a whole blob and verifies its digest. The caller must have checked its size.
 func (i *Image) Blob(ctx context.Context, d v1.Descriptor) ([]byte, error) {
 	stream, err := i.Stream(ctx, d)
 	if err != nil {
@@ -61,8 +59,8 @@ func (i *Image) Blob(ctx context.Context, d v1.Descriptor) ([]byte, error) {
 	return io.ReadAll(stream)
 }
 
-// Stream reads a blob piece by piece, as it is sent. That its digest and size are what the manifest says is
-// known only once Read has returned io.EOF: nothing that was read may count before.
+// Stream returns a reader of a blob. The digest and size are verified only when Read returns io.EOF; callers must not use any
+// data before that.
 func (i *Image) Stream(ctx context.Context, d v1.Descriptor) (io.ReadCloser, error) {
 	layer, err := remote.Layer(i.at.Digest(d.Digest.String()), i.client.options(ctx, i.at, i.access)...)
 	if err != nil {
@@ -75,7 +73,7 @@ func (i *Image) Stream(ctx context.Context, d v1.Descriptor) (io.ReadCloser, err
 	return &sized{ReadCloser: stream, left: d.Size, size: d.Size}, nil
 }
 
-// sized refuses a blob that is not of the size that its manifest says.
+// sized refuses a blob whose size differs from the manifest's.
 type sized struct {
 	io.ReadCloser
 	left, size int64
@@ -89,7 +87,7 @@ func (s *sized) Read(p []byte) (int, error) {
 	n, err := s.ReadCloser.Read(p)
 	s.left -= int64(n)
 	if s.left < 0 || errors.Is(err, io.EOF) && s.left > 0 {
-		return 0, Refuse("it is not of the %d bytes that the manifest says", s.size)
+		return 0, Refuse("its size differs from the %d bytes in the manifest", s.size)
 	}
 	return n, err
 }

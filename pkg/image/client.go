@@ -15,38 +15,39 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 )
 
-// Options of New. The zero value asks registries where images' names say, by TLS with the system's authorities.
+// Options for New. With the zero value, registries are contacted by TLS, trusting the system's certificate authorities, and
+// mirrors are not used.
 type Options struct {
-	// Mirrors are asked first, in order.
+	// Mirrors are tried first, in order.
 	Mirrors []Mirror
-	// Authorities are PEM certificates that are trusted beside the system's.
+	// Authorities are PEM certificates that are trusted in addition to the system's.
 	Authorities [][]byte
-	// Plain are registries, as images' names give them, that may do without TLS.
+	// Plain lists registries that can use plain HTTP, in the form used in image names.
 	Plain []string
-	// AllPlain lets every registry do without TLS, Local those of this machine. They are for a person at a
-	// command line.
+	// AllPlain allows plain HTTP for every registry, and Local for registries on localhost. Both are for command-line
+	// use.
 	AllPlain, Local bool
-	// Private are registries at private addresses from which images of tenants may be pulled. Those of Plain and Mirrors
-	// need not be among them.
+	// Private lists registries at private addresses from which tenants can pull images. Plain registries and mirrors are
+	// always allowed.
 	Private Private
 }
 
-// Client reads images. It may be used from several goroutines.
+// Client reads images. It is safe for concurrent use.
 type Client struct {
 	mirrors []Mirror
 	plain   func(registry string) bool
-	// trusted reaches any address, guarded none of this machine or its link, and only private ones that are allowed.
+	// trusted can reach any address. guarded cannot reach local addresses, and private ones only if they are allowed.
 	trusted, guarded *transport
 }
 
-// New checks the options.
+// New returns a Client. It fails if the options are invalid.
 func New(o Options) (*Client, error) {
 	authorities, err := pool(o.Authorities)
 	if err != nil {
 		return nil, err
 	}
 	plain := func(registry string) bool {
-		return o.AllPlain || slices.Contains(o.Plain, registry) || o.Local && isThisMachine(registry)
+		return o.AllPlain || slices.Contains(o.Plain, registry) || o.Local && isLocalhost(registry)
 	}
 	allowed := o.Private
 	for _, m := range o.Mirrors {
@@ -69,31 +70,31 @@ func pool(authorities [][]byte) (*x509.CertPool, error) {
 	}
 	all, err := x509.SystemCertPool()
 	if err != nil {
-		return nil, fmt.Errorf("system's certificate authorities: %w", err)
+		return nil, fmt.Errorf("load the system's certificate authorities: %w", err)
 	}
 	for _, pem := range authorities {
 		if !all.AppendCertsFromPEM(pem) {
-			return nil, errors.New("a file of certificate authorities holds no PEM certificate")
+			return nil, errors.New("a file of certificate authorities contains no PEM certificate")
 		}
 	}
 	return all, nil
 }
 
-// Access is on whose behalf an image is read.
+// Access determines what a caller is allowed to reach.
 type Access struct {
-	// Keychain finds the credentials for a registry; nil has none.
+	// Keychain finds the credentials for a registry; nil means none.
 	Keychain authn.Keychain
-	// Anywhere allows registries at private addresses, at this machine's own and at its link's (where clouds keep the
-	// machine's credentials). A registry that may do without TLS is allowed to everybody: the installation
-	// has named it.
+	// Anywhere allows registries at private and local addresses, including link-local ones, where clouds serve the
+	// machine's credentials. Registries in Options.Plain are allowed for every caller, because the installation names
+	// them.
 	Anywhere bool
 }
 
-// Image is one whose manifest was read.
+// Image is an image whose manifest has been read.
 type Image struct {
-	// Repository is that of the image's name, whichever mirror it came from.
+	// Repository is the repository in the image's name, even if a mirror was used.
 	Repository string
-	// Digest is that of Manifest; Named that of what the name stands for, an index perhaps.
+	// Digest is the digest of Manifest. Named is the digest that the name resolves to, which can be an index's.
 	Digest, Named v1.Hash
 	Manifest      *v1.Manifest
 
@@ -102,7 +103,7 @@ type Image struct {
 	access Access
 }
 
-// Open reads the manifest of an image: of an index that of one of its images (see choose).
+// Open reads the manifest of an image or, for an index, of one of its images (see choose).
 func (c *Client) Open(ctx context.Context, text string, access Access) (*Image, error) {
 	ref, err := Reference(text)
 	if err != nil {
@@ -114,7 +115,7 @@ func (c *Client) Open(ctx context.Context, text string, access Access) (*Image, 
 	})
 }
 
-// Digest asks for what an image's name stands for now, without reading it.
+// Digest returns the digest that an image's name currently resolves to, without reading the image.
 func (c *Client) Digest(ctx context.Context, text string, access Access) (v1.Hash, error) {
 	ref, err := Reference(text)
 	if err != nil {
@@ -129,7 +130,8 @@ func (c *Client) Digest(ctx context.Context, text string, access Access) (v1.Has
 	})
 }
 
-// first is the first answer of an image's places. An image that is refused was found: no other place is asked.
+// first returns the first successful result of an image's locations. If an image is refused, it was found, and the remaining
+// locations are not tried.
 func first[T any](c *Client, ref name.Reference, ask func(at name.Reference) (T, error)) (T, error) {
 	var none T
 	at, err := places(ref, c.mirrors, c.plain)
@@ -150,9 +152,9 @@ func first[T any](c *Client, ref name.Reference, ask func(at name.Reference) (T,
 	return none, errors.Join(problems...)
 }
 
-// withoutURL leaves out where a request went in the end: a registry may have sent us on to a signed URL.
+// withoutURL removes the URL from an error, because a registry may have redirected the request to a signed URL.
 func withoutURL(err error) error {
-	if at, ok := err.(*url.Error); ok { //nolint:errorlint // one among several is of the registry itself
+	if at, ok := err.(*url.Error); ok { //nolint:errorlint // only the outermost error contains the redirected URL
 		return at.Err
 	}
 	return err
@@ -170,7 +172,7 @@ func (c *Client) options(ctx context.Context, at name.Repository, access Access)
 	return []remote.Option{remote.WithContext(ctx), remote.WithAuthFromKeychain(keychain), remote.WithTransport(through.to(at.RegistryStr()))}
 }
 
-// open reads the manifest of an image, or of one of the images of an index.
+// open reads the manifest of an image, or of one image of an index.
 func (i *Image) open(at name.Reference, options []remote.Option) error {
 	desc, err := remote.Get(at, options...)
 	if err != nil {
@@ -187,20 +189,20 @@ func (i *Image) open(at name.Reference, options []remote.Option) error {
 		}
 	}
 	if !desc.MediaType.IsImage() {
-		return Refuse("a manifest of type %q: want an image", desc.MediaType)
+		return Refuse("its manifest has type %q, which is not an image", desc.MediaType)
 	}
 	image, err := desc.Image()
 	if err != nil {
 		return err
 	}
 	if i.Manifest, err = image.Manifest(); err != nil {
-		return Refuse("its manifest: %w", err)
+		return Refuse("parse its manifest: %w", err)
 	}
 	i.Digest = desc.Digest
 	return nil
 }
 
-// choose takes the image of linux/amd64, or else the first: what is read here is the same for every platform.
+// choose selects the image for linux/amd64, or else the first one. The content that is read here is the same on all platforms.
 func choose(desc *remote.Descriptor) (v1.Hash, error) {
 	index, err := desc.ImageIndex()
 	if err != nil {
@@ -208,15 +210,15 @@ func choose(desc *remote.Descriptor) (v1.Hash, error) {
 	}
 	manifest, err := index.IndexManifest()
 	if err != nil {
-		return v1.Hash{}, Refuse("its index: %w", err)
+		return v1.Hash{}, Refuse("parse its index: %w", err)
 	}
 	if len(manifest.Manifests) > MaxImages {
-		return v1.Hash{}, Refuse("an index of more than %d images", MaxImages)
+		return v1.Hash{}, Refuse("its index has more than %d images", MaxImages)
 	}
 	var first *v1.Descriptor
 	for i, d := range manifest.Manifests {
 		if !d.MediaType.IsImage() || len(d.URLs) > 0 {
-			continue // another index among them, for one
+			continue // for example, a nested index
 		}
 		if d.Platform != nil && d.Platform.OS == "linux" && d.Platform.Architecture == "amd64" {
 			return d.Digest, nil
@@ -226,7 +228,7 @@ func choose(desc *remote.Descriptor) (v1.Hash, error) {
 		}
 	}
 	if first == nil {
-		return v1.Hash{}, Refuse("an index without an image")
+		return v1.Hash{}, Refuse("its index contains no image")
 	}
 	return first.Digest, nil
 }

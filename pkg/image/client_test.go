@@ -40,7 +40,7 @@ func open(t *testing.T, o image.Options, access image.Access, ref string) (*imag
 	return client.Open(t.Context(), ref, access)
 }
 
-func TestMirrorsAreAskedFirst(t *testing.T) {
+func TestTriesMirrorsFirst(t *testing.T) {
 	source, mirror := registry.New(t), registry.New(t)
 	ref, old := push(t, source, "team/op/bundle:v1", "source")
 	_, mirrored := push(t, mirror, "mirrored/op/bundle:v1", "mirror")
@@ -49,12 +49,12 @@ func TestMirrorsAreAskedFirst(t *testing.T) {
 		mirrors []image.Mirror
 		want    string
 	}{
-		"none":                            {nil, old},
-		"one":                             {[]image.Mirror{{Source: source.Host + "/team", Target: mirror.Host + "/mirrored"}}, mirrored},
-		"one of a repository alone":       {[]image.Mirror{{Source: source.Host + "/team/op/bundle", Target: mirror.Host + "/mirrored/op/bundle"}}, mirrored},
-		"one that does not have it":       {[]image.Mirror{{Source: source.Host, Target: mirror.Host}}, old},
-		"one of another part":             {[]image.Mirror{{Source: source.Host + "/tea", Target: mirror.Host + "/mirrored"}}, old},
-		"one that does not, one that has": {[]image.Mirror{{Source: source.Host, Target: "127.0.0.1:1"}, {Source: source.Host + "/team", Target: mirror.Host + "/mirrored"}}, mirrored},
+		"none":                                  {nil, old},
+		"a mirror":                              {[]image.Mirror{{Source: source.Host + "/team", Target: mirror.Host + "/mirrored"}}, mirrored},
+		"a mirror of one repository":            {[]image.Mirror{{Source: source.Host + "/team/op/bundle", Target: mirror.Host + "/mirrored/op/bundle"}}, mirrored},
+		"a mirror without the image":            {[]image.Mirror{{Source: source.Host, Target: mirror.Host}}, old},
+		"a mirror of another prefix":            {[]image.Mirror{{Source: source.Host + "/tea", Target: mirror.Host + "/mirrored"}}, old},
+		"an unavailable mirror and another one": {[]image.Mirror{{Source: source.Host, Target: "127.0.0.1:1"}, {Source: source.Host + "/team", Target: mirror.Host + "/mirrored"}}, mirrored},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := open(t, image.Options{Mirrors: row.mirrors, Plain: plain}, image.Access{}, ref)
@@ -65,10 +65,10 @@ func TestMirrorsAreAskedFirst(t *testing.T) {
 	}
 	_, err := open(t, image.Options{Mirrors: []image.Mirror{{Source: source.Host, Target: mirror.Host}}, Plain: plain}, image.Access{}, source.Host+"/gone/x:v1")
 	require.ErrorContains(t, err, source.Host+"/gone/x:v1")
-	require.ErrorContains(t, err, mirror.Host+"/gone/x:v1", "all places are named")
+	require.ErrorContains(t, err, mirror.Host+"/gone/x:v1", "the error names all locations")
 }
 
-// secure is a registry with a certificate of its own authority.
+// secure runs a registry whose certificate is signed by its own authority.
 func secure(t *testing.T) (host string, authority []byte) {
 	t.Helper()
 	server := httptest.NewTLSServer(ggcr.New(ggcr.Logger(log.New(io.Discard, "", 0))))
@@ -83,7 +83,7 @@ func secure(t *testing.T) (host string, authority []byte) {
 	return host, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
 }
 
-func TestAuthoritiesAreTheInstallations(t *testing.T) {
+func TestTrustsTheInstallationsAuthorities(t *testing.T) {
 	host, authority := secure(t)
 	anywhere := image.Access{Anywhere: true}
 	_, err := open(t, image.Options{}, anywhere, host+"/bundle:v1")
@@ -94,23 +94,23 @@ func TestAuthoritiesAreTheInstallations(t *testing.T) {
 	require.Error(t, err)
 }
 
-func TestATenantsRegistryIsNotThisMachineNorItsLink(t *testing.T) {
+func TestTenantsCannotReachLocalAddresses(t *testing.T) {
 	host, authority := secure(t)
 	_, port, _ := strings.Cut(host, ":")
 	trusting := image.Options{Authorities: [][]byte{authority}}
 	for _, at := range []string{host, "localhost:" + port, "[::1]:" + port, "0.0.0.0:" + port, "169.254.169.254", "169.254.169.254:80", "[fe80::1]:443", "[::ffff:127.0.0.1]:" + port} {
 		_, err := open(t, trusting, image.Access{}, at+"/bundle:v1")
-		require.ErrorContains(t, err, "address of this machine or its link", at)
+		require.ErrorContains(t, err, "is a loopback or link-local address", at)
 	}
 	s := registry.New(t)
 	ref, _ := push(t, s, "bundle:v1", "x")
 	_, err := open(t, image.Options{Plain: []string{s.Host}}, image.Access{}, ref)
-	require.NoError(t, err, "the installation has named it")
+	require.NoError(t, err, "the installation allows it")
 	_, err = open(t, image.Options{}, image.Access{Anywhere: true}, ref)
 	require.ErrorContains(t, err, "plain HTTP is not allowed")
 }
 
-func TestARegistrysWordsAreNotPassedOn(t *testing.T) {
+func TestHidesTheTextOfRegistryErrors(t *testing.T) {
 	s := registry.New(t)
 	for body, want := range map[string]string{
 		"<html>secret</html>": "403 Forbidden",
@@ -128,7 +128,7 @@ func TestARegistrysWordsAreNotPassedOn(t *testing.T) {
 	}
 }
 
-func TestWhereARegistrySendsUsOnToIsNotTold(t *testing.T) {
+func TestHidesTheURLsOfRedirects(t *testing.T) {
 	s := registry.New(t)
 	for _, to := range []string{"http://10.255.255.255:1/x?Signature=secret", "https://127.0.0.1:1/x?Signature=secret"} {
 		s.Answer(func(w http.ResponseWriter, r *http.Request) bool {
@@ -143,7 +143,7 @@ func TestWhereARegistrySendsUsOnToIsNotTold(t *testing.T) {
 	}
 }
 
-func TestEndlessAnswersEnd(t *testing.T) {
+func TestLimitsEndlessResponses(t *testing.T) {
 	s := registry.New(t)
 	s.Answer(func(w http.ResponseWriter, r *http.Request) bool {
 		w.Header().Set("Content-Type", "application/vnd.oci.image.manifest.v1+json")
@@ -158,7 +158,7 @@ func TestEndlessAnswersEnd(t *testing.T) {
 	require.ErrorIs(t, err, image.ErrImage)
 }
 
-func TestCredentialsOfPullSecrets(t *testing.T) {
+func TestCredentialsFromPullSecrets(t *testing.T) {
 	auth := func(user string) string { return base64.StdEncoding.EncodeToString([]byte(user + ":p")) }
 	secret := func(kind corev1.SecretType, key, text string) *corev1.Secret {
 		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "s"}, Type: kind, Data: map[string][]byte{key: []byte(text)}}

@@ -11,10 +11,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Credentials are those of pull secrets. The zero value has none.
+// Credentials are credentials from pull secrets. The zero value has none.
 type Credentials struct{ entries []credential }
 
-// credential is one entry: for a registry, or for those of its repositories that begin with a path.
+// credential is one entry, for a registry or for its repositories below a path.
 type credential struct {
 	host, path string
 	config     authn.AuthConfig
@@ -22,7 +22,7 @@ type credential struct {
 
 var _ authn.Keychain = &Credentials{}
 
-// Add takes a Secret's. Of several for the same place the first counts. Nothing of a Secret is in the error.
+// Add adds the credentials of a Secret. For the same location, the first entry is used. Errors contain no data of the Secret.
 func (c *Credentials) Add(secret *corev1.Secret) error {
 	var auths map[string]authn.AuthConfig
 	var err error
@@ -36,10 +36,10 @@ func (c *Credentials) Add(secret *corev1.Secret) error {
 	case corev1.SecretTypeDockercfg:
 		err = json.Unmarshal(secret.Data[corev1.DockerConfigKey], &auths)
 	default:
-		return fmt.Errorf("Secret %q is of type %q: want %s", secret.Name, secret.Type, corev1.SecretTypeDockerConfigJson)
+		return fmt.Errorf("Secret %q has type %q, but must have type %s", secret.Name, secret.Type, corev1.SecretTypeDockerConfigJson)
 	}
 	if err != nil {
-		return fmt.Errorf("Secret %q cannot be read as what its type says", secret.Name)
+		return fmt.Errorf("the data of Secret %q does not match its type", secret.Name)
 	}
 	for at, config := range auths {
 		host, below, _ := strings.Cut(withoutScheme(at), "/")
@@ -51,7 +51,7 @@ func (c *Credentials) Add(secret *corev1.Secret) error {
 func withoutScheme(at string) string {
 	at = strings.TrimPrefix(strings.TrimPrefix(at, "https://"), "http://")
 	at = strings.TrimSuffix(at, "/")
-	// Docker writes its own registry as https://index.docker.io/v1/.
+	// Docker refers to its own registry as https://index.docker.io/v1/.
 	return strings.TrimSuffix(strings.TrimSuffix(at, "/v1"), "/v2")
 }
 
@@ -62,8 +62,8 @@ func hostAlias(host string) string {
 	return host
 }
 
-// Resolve implements authn.Keychain: what is said of the longest part of a repository's name counts, of a host
-// as it is before that of a pattern.
+// Resolve implements authn.Keychain. The entry with the longest matching path is used; a literal host takes precedence over a
+// pattern.
 func (c *Credentials) Resolve(target authn.Resource) (authn.Authenticator, error) {
 	repository, _ := strings.CutPrefix(target.String(), target.RegistryStr())
 	repository = strings.Trim(repository, "/")

@@ -1,9 +1,9 @@
-// Package image reads images from registries: a manifest by its digest, and the layers as streams that are
-// held against theirs. It knows the installation's mirrors and authorities, pull secrets, and what a registry
-// may do to who asks it: nothing is read beyond a limit, nothing by plain HTTP but from where that is allowed,
-// nothing from elsewhere than a manifest says, and of what a registry answers in an error only the codes are
-// passed on.
+// Package image reads images from registries: manifests, and layers as streams whose digests are verified. It supports the
+// installation's mirrors and certificate authorities, and pull secrets.
 //
-// It does not know what is in an image: pkg/bundle/unpack (a bundle) and pkg/catalog/layer (a file-based
-// catalog) do, with limits of their own.
+// Registries are not trusted: all responses are limited in size, plain HTTP is used only if allowed, data outside the registry
+// is not read, and only the codes of error responses are reported.
+//
+// It does not interpret the content of images. pkg/bundle/unpack (bundles) and pkg/catalog/layer (file-based catalogs) do so,
+// with their own limits.
 package image

@@ -2,31 +2,30 @@ package image
 
 import "time"
 
-// Limits on a registry's answers, and on what they become.
+// Limits for the responses of a registry and for unpacked layers.
 const (
-	// MaxManifestBytes is the largest manifest of an image, or index of images, and the largest answer of any
-	// other kind but a blob.
+	// MaxManifestBytes bounds the manifest of an image, an index of images, and any other response that is not a blob.
 	MaxManifestBytes = 1 << 20
-	// MaxConfigBytes is the largest configuration of an image.
+	// MaxConfigBytes bounds the configuration of an image.
 	MaxConfigBytes = 1 << 20
-	// MaxImages is the greatest number of images in an index.
+	// MaxImages bounds the images in an index.
 	MaxImages = 100
-	// MaxRatio is how many times its size a layer may become. Text as repetitive as manifests are becomes 10 to 30
-	// times as large, what gzip can do at most is 1,032. It counts beyond the first FreeBytes of a layer.
+	// MaxRatio bounds the compression ratio of a layer, except for the first FreeBytes. Repetitive text such as manifests
+	// has a ratio of 10 to 30; the maximum of gzip is 1,032.
 	MaxRatio = 200
-	// FreeBytes of each layer are not held to MaxRatio: an archive of next to nothing is mostly zeros.
+	// FreeBytes of each layer are not subject to MaxRatio: a nearly empty archive consists mostly of zeros.
 	FreeBytes = 1 << 20
-	// maxWindow bounds the memory that a zstd layer may ask for.
+	// maxWindow bounds the memory that a zstd layer can request.
 	maxWindow = 8 << 20
-	// maxErrorBytes bounds what is read of an answer that is an error.
+	// maxErrorBytes bounds what is read of an error response.
 	maxErrorBytes = 64 << 10
-	// maxErrorCodes bounds the codes of an error that are passed on.
+	// maxErrorCodes bounds the error codes that are reported.
 	maxErrorCodes = 4
 
-	// DialTimeout bounds an attempt to connect, TLS included.
+	// DialTimeout bounds an attempt to connect, including TLS.
 	DialTimeout = 10 * time.Second
-	// HeaderTimeout bounds how long a registry may take to begin an answer.
+	// HeaderTimeout bounds the time until a response begins.
 	HeaderTimeout = 30 * time.Second
-	// StallTimeout bounds how long it may pause within one.
+	// StallTimeout bounds a pause within a response.
 	StallTimeout = 30 * time.Second
 )

@@ -8,24 +8,24 @@ import (
 	"github.com/google/go-containerregistry/pkg/name"
 )
 
-// ErrImage says that an image is not, or holds not, what it has to. No retry mends it.
+// ErrImage means that an image is invalid. Retrying does not help.
 var ErrImage = errors.New("refused image")
 
-// Refuse makes an ErrImage.
+// Refuse returns an ErrImage.
 func Refuse(format string, args ...any) error {
 	return fmt.Errorf("%w: %w", ErrImage, fmt.Errorf(format, args...))
 }
 
-// Reference reads the name of an image. It must name its registry: of a short name, two people mean two images.
+// Reference parses the name of an image, which must include the registry: the default registry of short names is ambiguous.
 func Reference(text string, options ...name.Option) (name.Reference, error) {
 	ref, err := name.ParseReference(text, append(options, name.StrictValidation)...)
 	if err != nil {
-		return nil, fmt.Errorf("image %q: want REGISTRY/NAME:TAG or REGISTRY/NAME@DIGEST", text)
+		return nil, fmt.Errorf("image %q: must have the form REGISTRY/NAME:TAG or REGISTRY/NAME@DIGEST", text)
 	}
 	return ref, nil
 }
 
-// Tagged adds the tag that Kubernetes means where an image has neither tag nor digest.
+// Tagged adds the default tag if an image has neither a tag nor a digest.
 func Tagged(text string) string {
 	last := text[strings.LastIndexByte(text, '/')+1:]
 	if strings.ContainsAny(last, ":@") {
@@ -34,25 +34,25 @@ func Tagged(text string) string {
 	return text + ":" + name.DefaultTag
 }
 
-// Mirror is a registry that has another's images, or those of a part of it.
+// Mirror is a registry that mirrors another, or a part of it.
 type Mirror struct {
-	// Source is what images are named by: a registry, or one with the first part of a repository's name.
+	// Source is the prefix of image names: a registry, optionally with the first part of a repository.
 	Source string
-	// Target is asked in its place, before it.
+	// Target replaces Source and is tried first.
 	Target string
 }
 
-// ParseMirror reads SOURCE=MIRROR.
+// ParseMirror parses SOURCE=MIRROR.
 func ParseMirror(text string) (Mirror, error) {
 	source, target, ok := strings.Cut(text, "=")
 	m := Mirror{Source: strings.TrimSuffix(source, "/"), Target: strings.TrimSuffix(target, "/")}
 	if !ok || !isPrefix(m.Source) || !isPrefix(m.Target) {
-		return m, fmt.Errorf("%q: want REGISTRY[/PREFIX]=REGISTRY[/PREFIX]", text)
+		return m, fmt.Errorf("%q: must have the form REGISTRY[/PREFIX]=REGISTRY[/PREFIX]", text)
 	}
 	return m, nil
 }
 
-// isPrefix says whether a text is the beginning of images' names: with a registry, without a tag.
+// isPrefix reports whether a text is a valid prefix of image names: it includes a registry and has no tag.
 func isPrefix(text string) bool {
 	if text == "" || strings.Contains(text, "@") {
 		return false
@@ -61,7 +61,7 @@ func isPrefix(text string) bool {
 	return err == nil
 }
 
-// places are where to look for an image: its mirrors in order, then where its name says.
+// places returns the locations of an image: its mirrors in order, then its own registry.
 func places(ref name.Reference, mirrors []Mirror, plain func(registry string) bool) ([]name.Reference, error) {
 	repository := ref.Context().Name()
 	var out []name.Reference
@@ -80,7 +80,7 @@ func places(ref name.Reference, mirrors []Mirror, plain func(registry string) bo
 	return append(out, at), err
 }
 
-// canonical is a prefix as the library writes it.
+// canonical returns a prefix in the form that the library uses.
 func canonical(prefix string) string {
 	if registry, rest, _ := strings.Cut(prefix, "/"); registry == "docker.io" {
 		return strings.TrimSuffix(name.DefaultRegistry+"/"+rest, "/")
@@ -88,7 +88,7 @@ func canonical(prefix string) string {
 	return prefix
 }
 
-// identified is the tag or digest of ref in another repository.
+// identified returns the tag or digest of ref in another repository.
 func identified(repository string, ref name.Reference, plain func(registry string) bool) (name.Reference, error) {
 	separator := ":"
 	if _, ok := ref.(name.Digest); ok {

@@ -23,24 +23,24 @@ import (
 	"golang.org/x/net/http/httpproxy"
 )
 
-// transport holds what a registry may do to who asks it: no plain HTTP, to which it could send us on, too,
-// unless that is allowed, no answer larger than one is, and no words of its own in an error.
+// transport enforces the rules for connections to registries: plain HTTP, including redirects to it, only if allowed, limited
+// response sizes, and no text of the registry in errors.
 type transport struct {
 	base  http.RoundTripper
 	plain func(registry string) bool
-	// registry is the one that was asked for an image.
+	// registry is the registry of the requested image.
 	registry string
-	// guarded refuses addresses of this machine and of its link, and private ones that are not allowed.
+	// guarded means that local addresses are refused, and private ones unless they are allowed.
 	guarded bool
 	allowed Private
 }
 
-// to is the transport for one registry.
+// to returns the transport for one registry.
 func (t *transport) to(registry string) *transport {
 	return &transport{base: t.base, plain: t.plain, registry: registry, guarded: t.guarded, allowed: t.allowed}
 }
 
-// control is asked about an address before it is dialled.
+// control checks an address before it is dialed.
 type control func(ctx context.Context, asked, address string) error
 
 func newTransport(authorities *x509.CertPool, plain func(string) bool, check control) *transport {
@@ -52,7 +52,7 @@ func newTransport(authorities *x509.CertPool, plain func(string) bool, check con
 		ForceAttemptHTTP2:     true,
 		MaxIdleConnsPerHost:   4,
 		IdleConnTimeout:       time.Minute,
-		// What is sent is what counts: a layer is compressed by itself.
+		// Digests apply to the transmitted bytes, and layers are already compressed.
 		DisableCompression:     true,
 		MaxResponseHeaderBytes: maxErrorBytes,
 	}
@@ -68,8 +68,8 @@ func newTransport(authorities *x509.CertPool, plain func(string) bool, check con
 	return &transport{base: base, plain: plain, guarded: check != nil}
 }
 
-// guard refuses addresses of this machine and of its link, and private ones, but for registries that the installation has
-// named and for its own proxy.
+// guard refuses local addresses, and private ones that are not allowed, except for registries and the proxy that the
+// installation has configured.
 func guard(plain func(registry string) bool, allowed Private) control {
 	from := httpproxy.FromEnvironment()
 	proxies := []string{hostPort(from.HTTPSProxy), hostPort(from.HTTPProxy)}
@@ -86,7 +86,7 @@ func guard(plain func(registry string) bool, allowed Private) control {
 	}
 }
 
-// hostPort is what is dialled for a proxy, as the environment names it.
+// hostPort returns the address to dial for a proxy from the environment.
 func hostPort(proxy string) string {
 	at, err := url.Parse(proxy)
 	if err != nil || at.Host == "" {
@@ -99,7 +99,7 @@ func hostPort(proxy string) string {
 	return net.JoinHostPort(at.Hostname(), cmp.Or(at.Port(), ports[at.Scheme]))
 }
 
-// checkName is guard for what a name says by itself: through a proxy, what is dialled is the proxy.
+// checkName applies guard to names and addresses in URLs, because connections through a proxy dial only the proxy.
 func (t *transport) checkName(at *url.URL) error {
 	if !t.guarded || t.plain(at.Host) || t.allowed.names(at.Host) {
 		return nil
@@ -109,15 +109,15 @@ func (t *transport) checkName(at *url.URL) error {
 	}
 	ip, err := netip.ParseAddr(at.Hostname())
 	if err != nil {
-		return nil // a name: dialled, or looked up by the proxy
+		return nil // a name, which is resolved when it is dialed or by the proxy
 	}
 	return t.allowed.refuse(at.Host, ip)
 }
 
 // RoundTrip implements http.RoundTripper.
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
-	if req.URL.Scheme != "https" && !t.mayBePlain(req.URL.Host) {
-		return nil, fmt.Errorf("%s: plain HTTP is not allowed there", req.URL.Host)
+	if req.URL.Scheme != "https" && !t.canBePlain(req.URL.Host) {
+		return nil, fmt.Errorf("%s: plain HTTP is not allowed for this host", req.URL.Host)
 	}
 	if err := t.checkName(req.URL); err != nil {
 		return nil, err
@@ -143,11 +143,11 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// mayBePlain allows the registry itself, and nobody it sends us on to.
-func (t *transport) mayBePlain(host string) bool { return host == t.registry && t.plain(host) }
+// canBePlain allows plain HTTP for the registry itself, but not for redirects to other hosts.
+func (t *transport) canBePlain(host string) bool { return host == t.registry && t.plain(host) }
 
-// isBlob says whether a blob was asked for, be it that the registry has sent us on for it. A registry names the
-// place where tokens are asked for; that request has a query, or is a POST.
+// isBlob reports whether a blob was requested, also after a redirect. Token requests, whose URL the registry chooses, have a
+// query or use POST.
 func isBlob(req *http.Request) bool {
 	for req.Response != nil && req.Response.Request != nil {
 		req = req.Response.Request
@@ -157,8 +157,8 @@ func isBlob(req *http.Request) bool {
 
 var errorCode = regexp.MustCompile(`^[A-Z_]{1,64}$`)
 
-// withoutWords leaves of an error its codes. Whoever names a registry reads its errors in a status: they must
-// not be another server's pages.
+// withoutWords reduces an error response to its codes. Users who name a registry can read its errors in a status, which must
+// not reveal the pages of another server.
 func withoutWords(resp *http.Response) error {
 	data, err := io.ReadAll(io.LimitReader(resp.Body, maxErrorBytes))
 	_ = resp.Body.Close()
@@ -187,7 +187,7 @@ func withoutWords(resp *http.Response) error {
 	return nil
 }
 
-func isThisMachine(host string) bool {
+func isLocalhost(host string) bool {
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h
 	}
@@ -195,7 +195,7 @@ func isThisMachine(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// limited fails beyond a number of bytes.
+// limited fails after a number of bytes.
 type limited struct {
 	io.ReadCloser
 	left int64
@@ -208,12 +208,12 @@ func (l *limited) Read(p []byte) (int, error) {
 	}
 	n, err := l.ReadCloser.Read(p)
 	if l.left -= int64(n); l.left < 0 {
-		return 0, Refuse("a manifest of more than %d bytes", MaxManifestBytes)
+		return 0, Refuse("its manifest is larger than %d bytes", MaxManifestBytes)
 	}
 	return n, err
 }
 
-// paced ends a request whose answer stalls.
+// paced cancels a request whose response stalls.
 type paced struct {
 	io.ReadCloser
 	cancel context.CancelFunc
@@ -233,7 +233,7 @@ func (p *paced) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// Close ends the request.
+// Close cancels the request.
 func (p *paced) Close() error {
 	p.timer.Stop()
 	defer p.cancel()

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestPlainHTTPIsForThisMachineOrByConsent(t *testing.T) {
+func TestAllowsPlainHTTPOnlyForLocalhostOrIfConfigured(t *testing.T) {
 	for host, want := range map[string]bool{
 		"localhost": true, "localhost:5000": true, "127.0.0.1:5000": true, "[::1]:5000": true,
 		"10.0.0.1:5000": false, "registry.local": false, "localhost.example.com": false, "quay.io": false,
@@ -16,16 +16,16 @@ func TestPlainHTTPIsForThisMachineOrByConsent(t *testing.T) {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+host+"/v2/", nil)
 		require.NoError(t, err)
 		for _, plain := range []bool{false, true} {
-			tr := &transport{base: answering{}, plain: func(at string) bool { return plain || isThisMachine(at) }, registry: host}
+			tr := &transport{base: answering{}, plain: func(at string) bool { return plain || isLocalhost(at) }, registry: host}
 			_, err = tr.RoundTrip(req)
 			require.Equal(t, want || plain, err == nil, "%s %v", host, plain)
 		}
 		_, err = (&transport{base: answering{}, plain: func(string) bool { return true }, registry: "other"}).RoundTrip(req)
-		require.Error(t, err, "the registry sends us on")
+		require.Error(t, err, "the request was redirected")
 	}
 }
 
-func TestOnlyABlobIsAsLargeAsItLikes(t *testing.T) {
+func TestOnlyBlobsAreUnlimited(t *testing.T) {
 	for at, want := range map[string]bool{
 		"GET https://quay.io/v2/team/op/blobs/sha256:1":              true,
 		"GET https://quay.io/v2/team/op/manifests/v1":                false,
@@ -45,7 +45,7 @@ func TestOnlyABlobIsAsLargeAsItLikes(t *testing.T) {
 	}
 }
 
-func TestAProxyIsDialledWhereverItIs(t *testing.T) {
+func TestProxiesCanHaveLocalAddresses(t *testing.T) {
 	t.Setenv("HTTPS_PROXY", "http://127.0.0.1:8080")
 	t.Setenv("HTTP_PROXY", "localhost")
 	check := guard(func(string) bool { return false }, Private{})
@@ -60,7 +60,7 @@ func (answering) RoundTrip(*http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
 }
 
-func TestAnImageNamesItsRegistry(t *testing.T) {
+func TestReferenceRequiresARegistry(t *testing.T) {
 	for _, text := range []string{"", "x", "bundle:v1", "team/bundle:v1", "quay.io/team/bundle", "./bundle", "/bundle", "quay.io/team/bundle@sha256:1"} {
 		_, err := Reference(text)
 		require.Error(t, err, text)

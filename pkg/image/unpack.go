@@ -10,15 +10,15 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// Unpacked counts the bytes of an image's layers, uncompressed.
+// Unpacked counts the uncompressed bytes of an image's layers.
 type Unpacked struct {
-	// Max is the largest sum of all layers.
+	// Max bounds the total of all layers.
 	Max  int64
 	read int64
 }
 
-// Layer reads a layer of size bytes uncompressed, whichever way its first bytes say it is compressed. It
-// refuses one that becomes more than MaxRatio times its size beyond FreeBytes, and layers beyond Max.
+// Layer decompresses a layer of size bytes, in the format that its first bytes indicate. It refuses layers that exceed MaxRatio
+// beyond FreeBytes, and layers that exceed Max in total.
 func (u *Unpacked) Layer(layer io.Reader, size int64) (io.ReadCloser, error) {
 	stream, err := decompress(layer)
 	if err != nil {
@@ -45,7 +45,7 @@ func decompress(layer io.Reader) (io.ReadCloser, error) {
 	return io.NopCloser(in), nil
 }
 
-// counter fails beyond the limits on unpacked bytes.
+// counter fails when the limits for unpacked bytes are exceeded.
 type counter struct {
 	io.ReadCloser
 	all  *Unpacked
@@ -59,9 +59,9 @@ func (c *counter) Read(p []byte) (int, error) {
 	c.all.read += int64(n)
 	switch {
 	case c.left < 0:
-		return 0, Refuse("a layer that becomes more than %d times its size", MaxRatio)
+		return 0, Refuse("a layer expands to more than %d times its size", MaxRatio)
 	case c.all.read > c.all.Max:
-		return 0, Refuse("layers of more than %d bytes unpacked", c.all.Max)
+		return 0, Refuse("its layers are larger than %d bytes unpacked", c.all.Max)
 	}
 	return n, err
 }

@@ -44,7 +44,7 @@ func leftOut(steps []step.Step) ([]string, error) {
 			lines = append(lines, bundle.LeftOut(apply.Describe(s.Object), s.Dropped))
 		}
 		if len(s.Pruned) > 0 {
-			lines = append(lines, fmt.Sprintf("%s: left out these fields, which the API server does not know: %s", apply.Describe(s.Object), bundle.Named(s.Pruned)))
+			lines = append(lines, fmt.Sprintf("%s: omitted these fields, which the API server does not know: %s", apply.Describe(s.Object), bundle.Named(s.Pruned)))
 		}
 		lines = append(lines, atMost(s.Warnings)...)
 		if !s.IsCSV() {

@@ -18,7 +18,7 @@ func TestAReportNotesWhatObjectsAndPodsAreLeftWithout(t *testing.T) {
  {name: ordering, label: {olm.catalogSource: c}, spec: {template: {metadata: {labels: {app: a, k8s.io/x: x}, annotations: {k8s.io/x: x, own.example.com/x: x}}}}},
  {name: plain, spec: {template: {metadata: {labels: {app: a}}}}}]}}}`)
 	csv.Install = &step.Install{Config: &operatorsv1alpha1.SubscriptionConfig{Annotations: map[string]string{"openshift.io/scc": "privileged", "cert-manager.io/inject-ca-from": "ns/x", "own": "x"}}}
-	const said = ": left out these labels and annotations, which other programs of the cluster obey: "
+	const said = ": omitted these labels and annotations, because they control other programs in the cluster: "
 	want := []string{
 		"ConfigMap ns/x" + said + "k8s.io/a, k8s.io/b",
 		"Deployment ns/ordering" + said + "k8s.io/x, olm.catalogSource, openshift.io/scc",

@@ -23,15 +23,15 @@ const shapePatience = 4 * time.Minute
 // installs, to what their InstallPlans warn of.
 var shapes = map[string][]string{
 	"core-kind-samples": {
-		`left out Service "example" of samples.shapes.remit.dev/v1`, `left out Role "example" of samples`, `left out Secret "example" of samples`,
+		`omitted Service "example" of samples.shapes.remit.dev/v1`, `omitted Role "example" of samples`, `omitted Secret "example" of samples`,
 	},
 	"undeclared-fields": {
-		"CustomResourceDefinition volumes.fields.shapes.remit.dev: left out these fields, which the API server does not know: " +
+		"CustomResourceDefinition volumes.fields.shapes.remit.dev: omitted these fields, which the API server does not know: " +
 			".spec.version, .spec.versions[].schema.openAPIV3Schema.properties.spec.properties.size.unit, " +
 			".spec.versions[].schema.openAPIV3Schema.properties.spec.properties.storage.class.nullabel",
-		`undeclared-fields-metrics: left out these fields, which the API server does not know: .spec.ports[].podPort`,
+		`undeclared-fields-metrics: omitted these fields, which the API server does not know: .spec.ports[].podPort`,
 	},
-	"odd-icon": {"left out spec.icon[0] of ClusterServiceVersion odd-icon.v1.0.0: its base64data is not base64"},
+	"odd-icon": {"omitted spec.icon[0] of ClusterServiceVersion odd-icon.v1.0.0: its base64data is not valid base64"},
 }
 
 // TestOddBundlesInstallInOneRound needs no corpus: the bundles are in testdata.

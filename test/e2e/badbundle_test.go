@@ -17,7 +17,7 @@ func TestABadBundleIsRefusedAsAWhole(t *testing.T) {
 		"rule-without-verbs":      "verbs",
 		"rule-without-groups":     "apiGroups",
 		"bad-serviceaccount-name": `serviceAccountName "Not_A_Name"`,
-		"unsupported-kind":        "bundles may not contain objects of this kind",
+		"unsupported-kind":        "bundles cannot contain objects of this kind",
 	} {
 		t.Run(catalog, func(t *testing.T) {
 			t.Parallel()

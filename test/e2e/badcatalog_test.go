@@ -48,7 +48,7 @@ func TestACatalogThatCannotBeReadSaysSo(t *testing.T) {
 		"an absent directory":       {image(catalogAbsent), "no such file or directory"},
 		"a malformed catalog":       {image(catalogMalformed), "catalog.yaml"},
 		"an image that nobody has":  {images.Host + "/nowhere:v1", "NAME_UNKNOWN"},
-		"an image without registry": {"nowhere", "want REGISTRY/NAME:TAG"},
+		"an image without registry": {"nowhere", "must have the form REGISTRY/NAME:TAG"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -25,7 +25,7 @@ func budgets() []row {
 			return forge.Catalog(bundleOf(csv().Permissions(forge.Entry(forge.ServiceAccount, reads("endpoints", 0, hugeNames)))))
 		}, play: func(s *scene) {
 			s.installDirectory()
-			s.refused("rule 1 has 40000 resourceNames: at most 1000 are allowed")
+			s.refused("rule 1 has 40000 resourceNames; at most 1000 are allowed")
 		}},
 		{number: "150a", title: "six CSVs with a rule of 40 000 resourceNames each", holds: p0(), play: func(s *scene) {
 			s.group(s.Namespace)

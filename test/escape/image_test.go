@@ -151,7 +151,7 @@ func imageRows() []row {
 			require.Zero(s.T, dialled.Load())
 		}},
 		{number: "91q", title: "a catalog image where a cloud keeps the machine's credentials", holds: p0(), play: func(s *scene) {
-			s.catalogImage("169.254.169.254:80/latest/meta-data:v1", "address of this machine or its link")
+			s.catalogImage("169.254.169.254:80/latest/meta-data:v1", "is a loopback or link-local address")
 		}},
 		{number: "91r", title: "a registry that answers with a page that is somebody's own business", holds: p0(), play: func(s *scene) {
 			ref := s.push(s.layerOf("configs/x=x"))
@@ -210,7 +210,7 @@ func imageRows() []row {
 		{number: "115", title: "an image with a layer from elsewhere", holds: p0(), play: func(s *scene) {
 			address, dialled := s.listening()
 			s.bundleImage(s.changed(func(m *v1.Manifest) { m.Layers[0].URLs = []string{"http://" + address + "/layer"} }))
-			s.refused("from elsewhere than the registry")
+			s.refused("is not stored in the registry")
 			require.Zero(s.T, dialled.Load())
 		}},
 		{number: "115a", title: "an image of 500 layers", holds: p0(), play: func(s *scene) {
@@ -249,10 +249,10 @@ func imageRows() []row {
 		}},
 	}
 	for i, r := range []struct{ title, entry, words string }{
-		{"a path that leads out of it", "manifests/../../../etc/x=x", "leads out of the image"},
+		{"a path that leads out of it", "manifests/../../../etc/x=x", "is outside the image"},
 		{"an absolute path", "/manifests/x=x", "entry"},
-		{"a link to a token", "manifests/x->/var/run/secrets/kubernetes.io/serviceaccount/token", "no regular file"},
-		{"a whiteout", "manifests/.wh.csv.yaml=", "takes something away"},
+		{"a link to a token", "manifests/x->/var/run/secrets/kubernetes.io/serviceaccount/token", "not a regular file"},
+		{"a whiteout", "manifests/.wh.csv.yaml=", "is a whiteout"},
 	} {
 		rows = append(rows, row{number: "113" + letter(i), title: "a bundle image with " + r.title, holds: p0(), play: func(s *scene) {
 			s.bundleImage(s.push(s.layerOf("manifests/csv.yaml="+csv().String(), r.entry)))
@@ -260,7 +260,7 @@ func imageRows() []row {
 		}})
 	}
 	rows = append(rows, row{number: "113z", title: "a catalog image with a link to a token", holds: p0(), play: func(s *scene) {
-		s.catalogImage(s.push(s.layerOf("configs/x->/var/run/secrets/kubernetes.io/serviceaccount/token")), "no regular file")
+		s.catalogImage(s.push(s.layerOf("configs/x->/var/run/secrets/kubernetes.io/serviceaccount/token")), "not a regular file")
 	}})
 	good := forge.Catalog(bundleOf(csv()))
 	for i, r := range []struct{ title, text, words string }{

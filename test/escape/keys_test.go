@@ -52,7 +52,7 @@ func (s *scene) harmless(all map[string]string, orders ...string) {
 // leftOut asserts that a message names what an object does not get.
 func (s *scene) leftOut(message, object string, keys ...string) {
 	s.T.Helper()
-	require.Contains(s.T, message, object+": left out these labels and annotations, which other programs of the cluster obey: "+strings.Join(keys, ", "))
+	require.Contains(s.T, message, object+": omitted these labels and annotations, because they control other programs in the cluster: "+strings.Join(keys, ", "))
 }
 
 // installed returns the message of the condition Installed of a plan that is complete.

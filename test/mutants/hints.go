@@ -7,27 +7,27 @@ func hints() []Mutant {
 			Name: "owner-labels-of-authors-kept", Rule: 3, File: "pkg/bundle/strip.go",
 			Old:    "	return strings.HasPrefix(key, names.LabelComponentPrefix) || strings.HasPrefix(key, names.PrefixOwn)",
 			New:    "	return strings.HasPrefix(key, names.LabelComponentPrefix)",
-			Killer: unit("pkg/bundle", "TestOnlyTheAuthorsMetadataIsKept"),
+			Killer: unit("pkg/bundle", "TestKeepsOnlyTheAuthorsMetadata"),
 		},
 		{
 			Name: "own-annotations-of-authors-kept", Rule: 3, File: "pkg/bundle/strip.go",
 			Old:    "	return strings.HasPrefix(key, names.AnnotationInstalledAlongsidePrefix) || strings.HasPrefix(key, names.PrefixOwn)",
 			New:    "	return false",
-			Killer: unit("pkg/bundle", "TestOnlyTheAuthorsMetadataIsKept"),
+			Killer: unit("pkg/bundle", "TestKeepsOnlyTheAuthorsMetadata"),
 		},
 		{
 			Name: "metadata-of-authors-kept", Rule: 3, File: "pkg/bundle/parse.go",
 			Old: `	obj.Object["metadata"] = metadata
 `,
 			New:    "",
-			Killer: unit("pkg/bundle", "TestOnlyTheAuthorsMetadataIsKept"),
+			Killer: unit("pkg/bundle", "TestKeepsOnlyTheAuthorsMetadata"),
 		},
 		{
 			Name: "status-of-authors-kept", Rule: 3, File: "pkg/bundle/parse.go",
 			Old: `	delete(obj.Object, "status")
 `,
 			New:    "",
-			Killer: unit("pkg/bundle", "TestTheCSVIsStrippedTooAndOfTheOneKnownVersion"),
+			Killer: unit("pkg/bundle", "TestStripsTheCSVAndSetsItsVersion"),
 		},
 		{
 			Name: "orders-to-other-programs-kept", Rule: 3, File: "pkg/step/build/bundle.go",
@@ -39,7 +39,7 @@ func hints() []Mutant {
 			Name: "edited-plan-is-carried-out", Rule: 3, File: "pkg/resolver/plan.go",
 			Old:    "	if name != want {",
 			New:    `	if name == "" && want != name {`,
-			Killer: unit("pkg/resolver", "TestDecodeReadsWhatEncodeWroteAndNothingElse"),
+			Killer: unit("pkg/resolver", "TestDecodeAcceptsOnlyWhatEncodeWrote"),
 		},
 		{
 			Name: "superseded-plan-is-carried-out", Rule: 3, File: "pkg/controller/installplan/run.go",

@@ -14,15 +14,15 @@ import (
 	"github.com/remit-olm/remit/pkg/image"
 )
 
-// Folders of a bundle.
+// Directories of a bundle.
 const (
 	dirManifests = "manifests"
 	dirMetadata  = "metadata"
 )
 
-// archive is what has been read of an image's layers.
+// archive collects the files of an image's layers.
 type archive struct {
-	// files is a file system in memory, which the standard library has for tests only by name.
+	// files is an in-memory file system. Despite its name, fstest is not limited to tests.
 	files    fstest.MapFS
 	unpacked image.Unpacked
 	entries  int
@@ -33,7 +33,7 @@ func newArchive() *archive {
 	return &archive{files: fstest.MapFS{}, unpacked: image.Unpacked{Max: MaxUnpackedBytes}}
 }
 
-// add reads one layer over those before it.
+// add reads one layer, whose files replace those of earlier layers.
 func (a *archive) add(layer []byte) error {
 	stream, err := a.unpacked.Layer(bytes.NewReader(layer), int64(len(layer)))
 	if err != nil {
@@ -57,12 +57,12 @@ func (a *archive) add(layer []byte) error {
 			return asRefusal(err)
 		}
 	}
-	// What follows the archive's end belongs to nothing, and is held to the limits all the same.
+	// Data after the end of the archive is ignored, but still subject to the limits.
 	_, err = io.Copy(io.Discard, stream)
 	return asRefusal(err)
 }
 
-// asRefusal marks errors of the formats: the bytes are those of the digest, so another read would find the same.
+// asRefusal marks format errors as permanent: the digest was verified, so that another read would return the same bytes.
 func asRefusal(err error) error {
 	if err == nil || errors.Is(err, image.ErrImage) {
 		return err
@@ -70,7 +70,7 @@ func asRefusal(err error) error {
 	return image.Refuse("%w", err)
 }
 
-// entry takes a file of a bundle, passes over what lies elsewhere, and refuses whatever else there is.
+// entry adds a file of a bundle, ignores entries outside of it, and refuses everything else.
 func (a *archive) entry(header *tar.Header, content io.Reader, seen map[string]bool) error {
 	name, err := clean(header.Name)
 	if err != nil {
@@ -83,17 +83,17 @@ func (a *archive) entry(header *tar.Header, content io.Reader, seen map[string]b
 		return nil
 	}
 	if isSparse(header) || header.Typeflag != tar.TypeReg {
-		return image.Refuse("%q is no regular file", header.Name)
+		return image.Refuse("%q is not a regular file", header.Name)
 	}
 	if name == dirManifests || name == dirMetadata {
-		return image.Refuse("%q is no folder", header.Name)
+		return image.Refuse("%q is not a directory", header.Name)
 	}
 	if seen[name] {
-		return image.Refuse("%q is there twice", header.Name)
+		return image.Refuse("duplicate file %q", header.Name)
 	}
 	seen[name] = true
 	if header.Size > MaxFileBytes-a.kept {
-		return image.Refuse("files of more than %d bytes", MaxFileBytes)
+		return image.Refuse("its files are larger than %d bytes", MaxFileBytes)
 	}
 	data, err := io.ReadAll(io.LimitReader(content, header.Size))
 	if err != nil {
@@ -106,20 +106,20 @@ func (a *archive) entry(header *tar.Header, content io.Reader, seen map[string]b
 	return nil
 }
 
-// clean is an entry's path from the image's root. One that leads elsewhere, or takes away what an earlier
-// layer has (a whiteout) where bundles are, is refused.
+// clean returns an entry's path relative to the image's root. It refuses paths outside the root, and whiteouts in the bundle's
+// directories.
 func clean(name string) (string, error) {
 	if strings.HasPrefix(name, "/") || !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl) || strings.Contains(name, `\`) {
-		return "", image.Refuse("entry %q", name)
+		return "", image.Refuse("entry %q has an invalid name", name)
 	}
 	for element := range strings.SplitSeq(name, "/") {
 		if element == ".." {
-			return "", image.Refuse("entry %q leads out of the image", name)
+			return "", image.Refuse("entry %q is outside the image", name)
 		}
 	}
 	cleaned := path.Clean(name)
 	if dir, base := path.Split(cleaned); strings.HasPrefix(base, ".wh.") && (dir == "" || inBundle(path.Clean(dir))) {
-		return "", image.Refuse("entry %q takes something away", name)
+		return "", image.Refuse("entry %q is a whiteout", name)
 	}
 	return cleaned, nil
 }

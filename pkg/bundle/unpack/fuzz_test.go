@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// FuzzArchive reads any bytes as a layer: what is kept lies in one of a bundle's folders, and within the limits.
+// FuzzArchive reads arbitrary bytes as a layer: files are kept only in a bundle's directories and within the limits.
 func FuzzArchive(f *testing.F) {
 	seed := func(headers ...tar.Header) {
 		var out bytes.Buffer

@@ -12,17 +12,17 @@ import (
 
 // Image is the content of a bundle image.
 type Image struct {
-	// Digest is that of the image's manifest.
+	// Digest is the digest of the image's manifest.
 	Digest string
-	// Files are those below manifests/ and metadata/.
+	// Files contains the files below manifests/ and metadata/.
 	Files fs.FS
 }
 
-// Puller reads bundles from registries, for a person at a command line. Its zero value has no credentials.
+// Puller reads bundles from registries for the command line. The zero value has no credentials.
 type Puller struct {
-	// Keychain finds the credentials for a registry; nil has none.
+	// Keychain finds the credentials for a registry; nil means none.
 	Keychain authn.Keychain
-	// PlainHTTP allows registries without TLS. Those of this machine (localhost) may always do without.
+	// PlainHTTP allows registries without TLS. Registries on localhost are always allowed to use plain HTTP.
 	PlainHTTP bool
 }
 

@@ -29,8 +29,7 @@ import (
 	pkgimage "github.com/remit-olm/remit/pkg/image"
 )
 
-// serve runs a registry on this machine. change, if any, sees each request first and says whether it
-// answered it.
+// serve runs a local registry. change, if set, receives each request first and reports whether it answered it.
 func serve(t *testing.T, change func(w http.ResponseWriter, r *http.Request) bool) string {
 	t.Helper()
 	inner := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
@@ -58,7 +57,7 @@ func pushImage(t *testing.T, host string, image v1.Image) string {
 	return ref.String()
 }
 
-// file is an entry of an archive.
+// file returns an entry of an archive.
 func file(path, text string) tar.Header {
 	return tar.Header{Name: path, Typeflag: tar.TypeReg, Size: int64(len(text)), Mode: 0o644, PAXRecords: map[string]string{"TEST.text": text}}
 }
@@ -109,7 +108,7 @@ func contents(t *testing.T, files fs.FS) map[string]string {
 	return out
 }
 
-func TestTheFilesOfABundleAreRead(t *testing.T) {
+func TestReadsTheFilesOfABundle(t *testing.T) {
 	base := archived(t,
 		tar.Header{Name: "manifests/", Typeflag: tar.TypeDir, Mode: 0o755},
 		file("./manifests/csv.yaml", "old"), file("manifests/crd.yaml", "crd"),
@@ -134,7 +133,7 @@ func TestTheFilesOfABundleAreRead(t *testing.T) {
 	}
 }
 
-func TestOfAnIndexOneImageIsRead(t *testing.T) {
+func TestReadsOneImageOfAnIndex(t *testing.T) {
 	host := serve(t, nil)
 	add := func(index v1.ImageIndex, text string, platform *v1.Platform) v1.ImageIndex {
 		image, err := mutate.AppendLayers(empty.Image, gzipped(t, archived(t, file("manifests/x", text))))
@@ -158,7 +157,7 @@ func TestOfAnIndexOneImageIsRead(t *testing.T) {
 
 	_, err = Puller{}.Pull(t.Context(), pushIndex(mutate.AppendManifests(empty.Index, mutate.IndexAddendum{Add: first})))
 	require.ErrorIs(t, err, pkgimage.ErrImage, "115 an index of indexes")
-	require.ErrorContains(t, err, "an index without an image")
+	require.ErrorContains(t, err, "its index contains no image")
 	var many v1.ImageIndex = empty.Index
 	for i := range pkgimage.MaxImages + 1 {
 		many = add(many, fmt.Sprint(i), arm)
@@ -167,7 +166,7 @@ func TestOfAnIndexOneImageIsRead(t *testing.T) {
 	require.ErrorContains(t, err, "more than 100 images")
 }
 
-func TestWhatHasNoPlaceInABundleIsRefused(t *testing.T) {
+func TestRefusesUnexpectedEntries(t *testing.T) {
 	entry := func(name string, typeflag byte, link string) []byte {
 		return archived(t, tar.Header{Name: name, Typeflag: typeflag, Linkname: link})
 	}
@@ -175,35 +174,35 @@ func TestWhatHasNoPlaceInABundleIsRefused(t *testing.T) {
 		layer []byte
 		want  string
 	}{
-		"113 a path that leads out":           {archived(t, file("manifests/../../etc/x", "x")), "leads out of the image"},
-		"113 a path that leads out elsewhere": {archived(t, file("../../etc/x", "x")), "leads out of the image"},
-		"113 an absolute path":                {archived(t, file("/manifests/x", "x")), `entry "/manifests/x"`},
-		"113 a backslash":                     {archived(t, file(`manifests\..\x`, "x")), "entry"},
-		"113 a PAX path that leads out":       {archived(t, tar.Header{Name: "manifests/" + strings.Repeat("a/", 120) + "../../x", Typeflag: tar.TypeReg}), "leads out"},
-		"116 a control character":             {archived(t, file("manifests/a\nb", "x")), "entry"},
-		"113 a symlink":                       {entry("manifests/x", tar.TypeSymlink, "/var/run/secrets/kubernetes.io/serviceaccount/token"), `"manifests/x" is no regular file`},
-		"113 a symlink for the folder":        {entry("manifests", tar.TypeSymlink, "/etc"), "is no regular file"},
-		"113 a hard link":                     {entry("manifests/x", tar.TypeLink, "etc/passwd"), "is no regular file"},
-		"113 a device":                        {entry("manifests/x", tar.TypeChar, ""), "is no regular file"},
-		"113 a block device":                  {entry("metadata/x", tar.TypeBlock, ""), "is no regular file"},
-		"113 a pipe":                          {entry("manifests/x", tar.TypeFifo, ""), "is no regular file"},
-		"113 a whiteout":                      {archived(t, file("manifests/.wh.csv.yaml", "")), "takes something away"},
-		"113 a whiteout of the folder":        {archived(t, file(".wh.manifests", "")), "takes something away"},
-		"113 an opaque folder":                {archived(t, file("metadata/.wh..wh..opq", "")), "takes something away"},
-		"113 a sparse file":                   {sparse(t), "is no regular file"},
-		"a file for the folder":               {archived(t, file("manifests", "x")), "is no folder"},
-		"a file twice":                        {archived(t, file("manifests/x", "a"), file("./manifests/x", "b")), "there twice"},
-		"no archive":                          {[]byte("manifests"), "unexpected EOF"},
-		"an archive that breaks off":          {archived(t, file("manifests/x", strings.Repeat("x", 4096)))[:2048], "unexpected EOF"},
-		"112 a million files":                 {manyEntries(t, "manifests/%d", MaxFiles+1), "more than 1100 files"},
-		"112 a million entries":               {manyEntries(t, "x/%d", MaxEntries+1), "more than 10000 entries"},
-		"112 a file beyond the limit":         {archived(t, file("manifests/x", strings.Repeat("0123456789abcdef", MaxFileBytes/16+1))), "files of more than"},
+		"113 a path outside the image":               {archived(t, file("manifests/../../etc/x", "x")), "is outside the image"},
+		"113 a path outside the image from the root": {archived(t, file("../../etc/x", "x")), "is outside the image"},
+		"113 an absolute path":                       {archived(t, file("/manifests/x", "x")), `entry "/manifests/x"`},
+		"113 a backslash":                            {archived(t, file(`manifests\..\x`, "x")), "entry"},
+		"113 a PAX path outside the image":           {archived(t, tar.Header{Name: "manifests/" + strings.Repeat("a/", 120) + "../../x", Typeflag: tar.TypeReg}), "is outside the image"},
+		"116 a control character":                    {archived(t, file("manifests/a\nb", "x")), "entry"},
+		"113 a symlink":                              {entry("manifests/x", tar.TypeSymlink, "/var/run/secrets/kubernetes.io/serviceaccount/token"), `"manifests/x" is not a regular file`},
+		"113 a symlink instead of the directory":     {entry("manifests", tar.TypeSymlink, "/etc"), "is not a regular file"},
+		"113 a hard link":                            {entry("manifests/x", tar.TypeLink, "etc/passwd"), "is not a regular file"},
+		"113 a device":                               {entry("manifests/x", tar.TypeChar, ""), "is not a regular file"},
+		"113 a block device":                         {entry("metadata/x", tar.TypeBlock, ""), "is not a regular file"},
+		"113 a pipe":                                 {entry("manifests/x", tar.TypeFifo, ""), "is not a regular file"},
+		"113 a whiteout":                             {archived(t, file("manifests/.wh.csv.yaml", "")), "is a whiteout"},
+		"113 a whiteout of the directory":            {archived(t, file(".wh.manifests", "")), "is a whiteout"},
+		"113 an opaque directory":                    {archived(t, file("metadata/.wh..wh..opq", "")), "is a whiteout"},
+		"113 a sparse file":                          {sparse(t), "is not a regular file"},
+		"a file instead of the directory":            {archived(t, file("manifests", "x")), "is not a directory"},
+		"a duplicate file":                           {archived(t, file("manifests/x", "a"), file("./manifests/x", "b")), "duplicate file"},
+		"not an archive":                             {[]byte("manifests"), "unexpected EOF"},
+		"a truncated archive":                        {archived(t, file("manifests/x", strings.Repeat("x", 4096)))[:2048], "unexpected EOF"},
+		"112 a million files":                        {manyEntries(t, "manifests/%d", MaxFiles+1), "more than 1100 files"},
+		"112 a million entries":                      {manyEntries(t, "x/%d", MaxEntries+1), "more than 10000 entries"},
+		"112 a file beyond the limit":                {archived(t, file("manifests/x", strings.Repeat("0123456789abcdef", MaxFileBytes/16+1))), "its files are larger than"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for form, layer := range map[string]v1.Layer{"gzip": gzipped(t, row.layer), "zstd": zstded(t, row.layer)} {
 				_, err := Puller{}.Pull(t.Context(), push(t, serve(t, nil), layer))
 				require.ErrorIs(t, err, pkgimage.ErrImage, form)
-				if form == "gzip" || !strings.Contains(row.want, "files of more") { // zstd is better at repetition
+				if form == "gzip" || !strings.Contains(row.want, "its files are larger") { // zstd exceeds the ratio limit first
 					require.ErrorContains(t, err, row.want, form)
 				}
 			}
@@ -211,7 +210,7 @@ func TestWhatHasNoPlaceInABundleIsRefused(t *testing.T) {
 	}
 }
 
-// sparse is what GNU tar writes for a file with holes.
+// sparse returns the format that GNU tar uses for a file with holes.
 func sparse(t *testing.T) []byte {
 	t.Helper()
 	data := archived(t, file("manifests/x", "x"))
@@ -238,7 +237,7 @@ func manyEntries(t *testing.T, pattern string, n int) []byte {
 	return archived(t, entries...)
 }
 
-func TestBombsAreNotUnpacked(t *testing.T) {
+func TestRefusesDecompressionBombs(t *testing.T) {
 	const size = 1 << 28
 	for name, bomb := range map[string]func() []byte{
 		"112 gzip": func() []byte {
@@ -266,7 +265,7 @@ func TestBombsAreNotUnpacked(t *testing.T) {
 			require.ErrorContains(t, err, "times its size")
 		})
 	}
-	t.Run("112 what follows the archive", func(t *testing.T) {
+	t.Run("112 data after the archive", func(t *testing.T) {
 		tail := append(archived(t, file("manifests/x", "x")), make([]byte, 64<<20)...)
 		_, err := Puller{}.Pull(t.Context(), push(t, serve(t, nil), gzipped(t, tail)))
 		require.ErrorContains(t, err, "times its size")
@@ -290,7 +289,7 @@ func (zeros) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// manifest answers for the image's manifest.
+// manifest returns the image's manifest, after applying change.
 func manifest(t *testing.T, change func(*v1.Manifest)) string {
 	t.Helper()
 	image, err := mutate.AppendLayers(empty.Image, gzipped(t, archived(t, file("manifests/x", "x"))))
@@ -312,27 +311,27 @@ func manifest(t *testing.T, change func(*v1.Manifest)) string {
 	return pushImage(t, host, image)
 }
 
-func TestOddImagesAreRefused(t *testing.T) {
+func TestRefusesInvalidImages(t *testing.T) {
 	for name, row := range map[string]struct {
 		change func(*v1.Manifest)
 		want   string
 	}{
-		"115 a layer from elsewhere": {func(m *v1.Manifest) { m.Layers[0].URLs = []string{"http://169.254.169.254/"} }, "from elsewhere than the registry"},
-		"115 a foreign layer":        {func(m *v1.Manifest) { m.Layers[0].MediaType = types.DockerForeignLayer }, "from elsewhere than the registry"},
+		"115 a layer outside the registry": {func(m *v1.Manifest) { m.Layers[0].URLs = []string{"http://169.254.169.254/"} }, "is not stored in the registry"},
+		"115 a foreign layer":              {func(m *v1.Manifest) { m.Layers[0].MediaType = types.DockerForeignLayer }, "is not stored in the registry"},
 		"115 500 layers": {func(m *v1.Manifest) {
 			for range 500 {
 				m.Layers = append(m.Layers, m.Layers[0])
 			}
 		}, "more than 100 layers"},
-		"a layer of another kind":    {func(m *v1.Manifest) { m.Layers[0].MediaType = "application/octet-stream" }, `of type "application/octet-stream"`},
-		"a layer beyond the limit":   {func(m *v1.Manifest) { m.Layers[0].Size = MaxCompressedBytes + 1 }, "layers of more than"},
-		"a layer of negative size":   {func(m *v1.Manifest) { m.Layers[0].Size = -1 }, "layers of more than"},
-		"a layer that is longer":     {func(m *v1.Manifest) { m.Layers[0].Size-- }, "the manifest says"},
-		"a layer that is shorter":    {func(m *v1.Manifest) { m.Layers[0].Size++ }, "the manifest says"},
-		"a manifest of another kind": {func(m *v1.Manifest) { m.MediaType = "application/vnd.example+json" }, "want an image"},
+		"a layer of an unknown type":    {func(m *v1.Manifest) { m.Layers[0].MediaType = "application/octet-stream" }, `has the unsupported type "application/octet-stream"`},
+		"a layer beyond the limit":      {func(m *v1.Manifest) { m.Layers[0].Size = MaxCompressedBytes + 1 }, "its layers are larger than"},
+		"a layer of negative size":      {func(m *v1.Manifest) { m.Layers[0].Size = -1 }, "its layers are larger than"},
+		"a layer that is longer":        {func(m *v1.Manifest) { m.Layers[0].Size-- }, "bytes in the manifest"},
+		"a layer that is shorter":       {func(m *v1.Manifest) { m.Layers[0].Size++ }, "bytes in the manifest"},
+		"a manifest of an unknown type": {func(m *v1.Manifest) { m.MediaType = "application/vnd.example+json" }, "which is not an image"},
 		"a manifest beyond the limit": {func(m *v1.Manifest) {
 			m.Annotations = map[string]string{"a": strings.Repeat("x", pkgimage.MaxManifestBytes)}
-		}, "a manifest of more than"},
+		}, "its manifest is larger than"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Puller{}.Pull(t.Context(), manifest(t, row.change))
@@ -340,13 +339,13 @@ func TestOddImagesAreRefused(t *testing.T) {
 			require.ErrorIs(t, err, pkgimage.ErrImage)
 		})
 	}
-	t.Run("115 a layer that is not there", func(t *testing.T) {
+	t.Run("115 a missing layer", func(t *testing.T) {
 		_, err := Puller{}.Pull(t.Context(), manifest(t, func(m *v1.Manifest) { m.Layers[0].Digest.Hex = strings.Repeat("0", 64) }))
 		require.Error(t, err)
 	})
 }
 
-func TestTheRegistryIsNotBelieved(t *testing.T) {
+func TestVerifiesTheRegistrysResponses(t *testing.T) {
 	layer := gzipped(t, archived(t, file("manifests/x", "x")))
 	other := gzipped(t, archived(t, file("manifests/x", "y")))
 	raw, err := layer.Compressed()
@@ -357,7 +356,7 @@ func TestTheRegistryIsNotBelieved(t *testing.T) {
 	digest, err := layer.Digest()
 	require.NoError(t, err)
 
-	t.Run("115 of a layer", func(t *testing.T) {
+	t.Run("115 the digest of a layer", func(t *testing.T) {
 		host := serve(t, func(w http.ResponseWriter, r *http.Request) bool {
 			if r.Method != http.MethodGet || !strings.HasSuffix(r.URL.Path, "/blobs/"+digest.String()) {
 				return false
@@ -368,7 +367,7 @@ func TestTheRegistryIsNotBelieved(t *testing.T) {
 		_, err := Puller{}.Pull(t.Context(), push(t, host, layer))
 		require.ErrorContains(t, err, "error verifying")
 	})
-	t.Run("115 of a manifest", func(t *testing.T) {
+	t.Run("115 the digest of a manifest", func(t *testing.T) {
 		image, err := mutate.AppendLayers(empty.Image, other)
 		require.NoError(t, err)
 		text, err := partial.Manifest(image)
@@ -387,7 +386,7 @@ func TestTheRegistryIsNotBelieved(t *testing.T) {
 		_, err = Puller{}.Pull(t.Context(), strings.TrimSuffix(ref, ":v1")+"@"+wanted.Digest)
 		require.ErrorContains(t, err, "does not match")
 	})
-	t.Run("115 when it sends us elsewhere without TLS", func(t *testing.T) {
+	t.Run("115 a redirect without TLS", func(t *testing.T) {
 		asked := false
 		elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked = true }))
 		defer elsewhere.Close()

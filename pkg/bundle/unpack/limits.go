@@ -1,18 +1,18 @@
 package unpack
 
-// Limits on an image. They are far above what operators publish: of 132 real bundles the largest has 4 MiB of
-// manifests, 104 of them, in a handful of layers.
+// Limits for a bundle image, far above published bundles: of 132 bundles, the largest has 4 MiB of manifests in 104 files and a
+// few layers.
 const (
-	// MaxLayers is the greatest number of layers.
+	// MaxLayers bounds the number of layers.
 	MaxLayers = 100
-	// MaxCompressedBytes is the largest sum of all layers as they are sent. They are held in memory.
+	// MaxCompressedBytes bounds the total compressed size of the layers, which are held in memory.
 	MaxCompressedBytes = 32 << 20
-	// MaxUnpackedBytes is the largest sum of all layers uncompressed, what is passed over included.
+	// MaxUnpackedBytes bounds the total uncompressed size of the layers, including ignored entries.
 	MaxUnpackedBytes = 128 << 20
-	// MaxEntries is the greatest number of entries in all archives.
+	// MaxEntries bounds the number of entries in all archives.
 	MaxEntries = 10_000
-	// MaxFiles and MaxFileBytes bound what is kept.
+	// MaxFiles bounds the number of files that are kept.
 	MaxFiles = 1_100
-	// MaxFileBytes is the largest sum of all files kept.
+	// MaxFileBytes bounds the total size of the files that are kept.
 	MaxFileBytes = 33 << 20
 )

@@ -47,7 +47,7 @@ func (f *Flags) load(ctx context.Context, arg string) (*Bundle, error) {
 		return nil, err
 	}
 	if _, err := image.Reference(arg); err != nil {
-		return nil, errors.New("no such directory, and not an image: want REGISTRY/NAME:TAG or REGISTRY/NAME@DIGEST")
+		return nil, errors.New("no such directory, and not an image: must have the form REGISTRY/NAME:TAG or REGISTRY/NAME@DIGEST")
 	}
 	pulled, err := unpack.Puller{Keychain: authn.DefaultKeychain, PlainHTTP: f.PlainHTTP}.Pull(ctx, arg)
 	if err != nil {
