@@ -102,7 +102,7 @@ func (g *gathering) add(taken map[placedRole]bool, ref *rbacv1.RoleRef, binding 
 	exists, known := taken[role]
 	if !known {
 		rules, err := g.listers.RulesOf(*ref, binding.Namespace)
-		exists = !apierrors.IsNotFound(err)
+		exists = err == nil || !apierrors.IsNotFound(err) // which allocates
 		if err != nil && exists {
 			g.ReadErrors = append(g.ReadErrors, err)
 		}

@@ -179,7 +179,10 @@ func (d *decision) needsOf(p *problem, o *operator) ([]*need, error) {
 	}
 	var out []*need
 	before := p.candidates
-	for _, r := range p.withoutOwnAPIs(o, asked) {
+	for _, r := range asked {
+		if r.api != nil && r.match(p.meter, o.facts) { // it owns the kind that it requires
+			continue
+		}
 		if err := p.meter.Spend(1 + r.cost + len(p.inPlace)); err != nil {
 			return nil, err
 		}
@@ -203,11 +206,6 @@ func (d *decision) needsOf(p *problem, o *operator) ([]*need, error) {
 		}
 	}
 	return out, nil
-}
-
-// withoutOwnAPIs removes required kinds that the version itself owns.
-func (p *problem) withoutOwnAPIs(o *operator, asked []requirement) []requirement {
-	return slices.DeleteFunc(slices.Clone(asked), func(r requirement) bool { return r.api != nil && r.match(p.meter, o.facts) })
 }
 
 // addServed adds, as the last candidate, a kind that the cluster already serves, regardless of where it comes from:
