@@ -20,6 +20,7 @@ import (
 
 	"github.com/remit-olm/remit/pkg/rbac"
 	"github.com/remit-olm/remit/test/env"
+	"github.com/remit-olm/remit/test/env/blockage"
 	"github.com/remit-olm/remit/test/operators/sample/bundle"
 )
 
@@ -30,6 +31,8 @@ const (
 	// the changes are made.
 	blockedFor     = time.Minute
 	blockedForTest = 3 * time.Second
+	// betweenRetries ends between the eighth and the ninth retry of what no watch can wake: 128 and 256 seconds after the first.
+	betweenRetries = 135 * time.Second
 )
 
 // TestNobodyIsWokenForOthers is the one figure here that is a promise on any machine: 0.
@@ -58,6 +61,54 @@ func BenchmarkBlocked(b *testing.B) {
 	b.ReportMetric(float64(len(sent)), "requests/minute-blocked")
 	b.ReportMetric(float64(looks), "reconciles/minute-blocked")
 	b.ReportMetric(0, "ns/op")
+}
+
+// BenchmarkBlockedBy counts what is sent in a minute for each install that waits, by what it waits for. Those that no watch can
+// wake are tried again after pauses that double up to five minutes: the minute lies between two of these.
+func BenchmarkBlockedBy(b *testing.B) {
+	sent := map[string]requests{}
+	for range b.N {
+		sent = blockedBy(b)
+	}
+	var lines []string
+	for _, source := range blockage.Findings() {
+		lines = append(lines, fmt.Sprintf("%-10s %d", source.Name, len(sent[source.Name])))
+		lines = append(lines, sent[source.Name].table()...)
+		b.ReportMetric(float64(len(sent[source.Name])), "requests/minute-by-"+source.Name)
+	}
+	report(fmt.Sprintf("Requests in %s while blocked, by source:", blockedFor), lines)
+	b.ReportMetric(0, "ns/op")
+}
+
+// blockedBy blocks an install for each finding, listens, and lets them go.
+func blockedBy(tb testing.TB) map[string]requests {
+	tb.Helper()
+	all := blockage.Findings()
+	tenants, releases, of := make([]*env.Tenant, len(all)), make([]func(), len(all)), map[string]string{}
+	for i, source := range all {
+		tenants[i] = cluster(tb).Tenant(tb)
+		releases[i] = source.Block(tenants[i])
+		of[tenants[i].Namespace] = source.Name
+	}
+	time.Sleep(betweenRetries)
+	from := mark(tb)
+	time.Sleep(blockedFor)
+	sent := map[string]requests{}
+	for _, e := range between(tb, from, mark(tb)) {
+		_, account, _ := strings.Cut(e.User.Username, "system:serviceaccount:")
+		namespace, _, _ := strings.Cut(account, ":")
+		if e.Object != nil && of[namespace] == "" {
+			namespace = e.Object.Namespace
+		}
+		if name := of[namespace]; name != "" {
+			sent[name] = append(sent[name], e)
+		}
+	}
+	for i, source := range all {
+		releases[i]()
+		tenants[i].Succeeded(source.Installs)
+	}
+	return sent
 }
 
 // blocked are a plan and a CSV that wait for rights, an OperatorGroup that waits for its enrolment, and an

@@ -13,6 +13,7 @@ import (
 
 	"github.com/remit-olm/remit/pkg/bundle"
 	"github.com/remit-olm/remit/test/env"
+	"github.com/remit-olm/remit/test/env/blockage"
 )
 
 // world is the cluster of this run. It starts when the first benchmark asks for it.
@@ -25,6 +26,9 @@ type world struct {
 	catalogs map[string]string
 	// tables are printed at the end: a benchmark's own log is cut at a few lines.
 	tables []string
+	// sent are the requests in the first bytes of the audit log, up to read.
+	sent requests
+	read int64
 }
 
 var shared world
@@ -95,5 +99,24 @@ func writeCatalogs(dir string) (map[string]string, error) {
 			return nil, err
 		}
 	}
-	return out, nil
+	return out, writeBlockages(dir, out)
+}
+
+// writeBlockages adds the catalogs that package blockage asks for.
+func writeBlockages(dir string, out map[string]string) error {
+	for image, edit := range map[string]func(v env.Variant){
+		blockage.Sample:      func(env.Variant) {},
+		blockage.UnknownKind: func(v env.Variant) { v.Add("vpa.yaml", blockage.UnknownKindManifest) },
+	} {
+		v, err := env.NewVariant()
+		if err != nil {
+			return err
+		}
+		edit(v)
+		out[image] = filepath.Join(dir, filepath.Base(image))
+		if err := v.Write(out[image]); err != nil {
+			return err
+		}
+	}
+	return nil
 }

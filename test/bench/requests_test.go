@@ -31,19 +31,21 @@ func ours(self audit.Self, e audit.Event) bool {
 // mark is the number of requests so far.
 func mark(b testing.TB) int {
 	b.Helper()
-	return len(sentSince(b, 0))
+	return len(sent(b))
 }
 
-func sentSince(b testing.TB, from int) requests {
+// sent returns all requests so far. The audit log is read once: only what was added is decoded.
+func sent(b testing.TB) requests {
 	b.Helper()
-	all, err := cluster(b).Audited(context.Background(), func(e audit.Event) bool { return ours(cluster(b).Self(), e) })
+	added, next, err := cluster(b).AuditedFrom(context.Background(), shared.read, func(e audit.Event) bool { return ours(cluster(b).Self(), e) })
 	require.NoError(b, err)
-	return all[from:]
+	shared.sent, shared.read = append(shared.sent, added...), next
+	return shared.sent
 }
 
 func between(b testing.TB, from, to int) requests {
 	b.Helper()
-	return sentSince(b, 0)[from:to]
+	return sent(b)[from:to]
 }
 
 // quiet waits until nothing is sent for a while.

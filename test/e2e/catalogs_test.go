@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/remit-olm/remit/test/env"
+	"github.com/remit-olm/remit/test/env/blockage"
 	"github.com/remit-olm/remit/test/env/corpus"
 )
 
@@ -65,7 +66,7 @@ var variants = map[string]func(v env.Variant){
 		v[env.FileService].Object["spec"] = map[string]any{"ports": []any{map[string]any{"port": int64(99_999)}}}
 	},
 	"unknown-kind": func(v env.Variant) {
-		v.Add("vpa.yaml", `{apiVersion: autoscaling.k8s.io/v1, kind: VerticalPodAutoscaler, metadata: {name: sample}, spec: {}}`)
+		v.Add("vpa.yaml", blockage.UnknownKindManifest)
 	},
 	"ten-thousand-rules": func(v env.Variant) {
 		v.Set([]any{map[string]any{"serviceAccountName": "sample-operator", "rules": manyRules()}}, "spec", "install", "spec", "permissions")
