@@ -1,9 +1,12 @@
 # Included by the root Makefile: the embedded control plane, a module of its own.
 
-.PHONY: controlplane controlplane-verify bin/differential
+.PHONY: controlplane controlplane-verify kubectl bin/differential
 
 controlplane: ## Build bin/controlplane (skipped when its sources and Go have not changed)
 	@controlplane/build.sh
+
+kubectl: ## Build bin/kubectl, of the control plane's version, for machines without one
+	cd controlplane && GOWORK=off CGO_ENABLED=0 go build -ldflags "$$(./build.sh ldflags)" -o ../bin/kubectl k8s.io/kubernetes/cmd/kubectl
 
 bin/differential: # Kubernetes' own RBAC code as a program, for test/differential.
 	cd controlplane && GOWORK=off CGO_ENABLED=0 go build -o ../bin/differential ./differential
