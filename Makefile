@@ -47,7 +47,7 @@ unit: build controlplane-verify ## Run the tests of the packages and of the cont
 
 # The go command does not see that these depend on bin/ and on other packages' files: never cached.
 .PHONY: e2e
-e2e: build controlplane bin/differential ## Run all under test/ but the escape suite: layers, the sample operator, user stories on the embedded control plane.
+e2e: build controlplane kubectl bin/differential ## Run all under test/ but the escape suite: layers, the sample operator, user stories on the embedded control plane.
 	$(GO) test -count=1 -timeout 40m $$($(GO) list ./test/... | grep -v '/test/escape$$')
 
 # Two processes share the rows; -v shows each row, with a count at the end of each process. ROWS names some, for one process.

@@ -44,6 +44,22 @@ func TestBlocksAreFound(t *testing.T) {
 	require.Equal(t, []command{{number: 4, line: "a", want: "x\ny\n"}, {number: 7, line: "b"}}, p.blocks[0].commands())
 }
 
+func TestABlockThatDoesNotRunIsListedAndItsPageSaysSo(t *testing.T) {
+	t.Parallel()
+	listed := unrun{page: "p.md", first: "make x", says: "elsewhere"}
+	const block = "\n```sh\nmake x\nmake y\n```\n"
+	for text, want := range map[string]bool{
+		"Run it\nelsewhere:\n" + block:        true,
+		"elsewhere\n\nRun it:\n" + block:      false,
+		"elsewhere\n\n```sh\nmake z\n```\n":   false,
+		"elsewhere\n\n```console\n$ a\n```\n": false,
+	} {
+		p := parsePage("p.md", text)
+		require.Len(t, p.blocks, 1)
+		require.Equal(t, want, listed.is(p.blocks[0]), text)
+	}
+}
+
 func TestWhatWouldStayUnrunIsAProblem(t *testing.T) {
 	t.Parallel()
 	for name, text := range map[string]string{

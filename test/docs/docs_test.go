@@ -1,75 +1,72 @@
 package docs
 
-// Every fenced block of README.md and docs/**/*.md is run or checked; its language says how.
+// Every fenced block of README.md and docs/**/*.md runs on the cluster that `kubectl remit run` starts, as a reader would run it. Its
+// language says how.
 //
-//	yaml     is given to `kubectl apply -f -`, as cluster administrator, with nothing substituted. A
-//	         kind that is not served yet is tried again for a while: API servers take seconds to.
+//	yaml     is given to `kubectl apply -f -` with nothing substituted.
 //	console  has lines of "$ command", each with the output that is expected below it, which has to
 //	         come whole and in order. "..." stands for anything: on a line of its own for any number of
 //	         lines, else for any text in the line. A command without output below it only has to end
-//	         with status 0. A shell runs the commands in the repository's root.
-//	sh       is not run, as it needs another machine or a person: its make targets, and the files
-//	         that it names, have to be there.
+//	         with status 0.
+//	sh       does not run. notRun lists these blocks with the words by which their pages say so. Their make
+//	         targets, and the files that they name, have to be there.
 //
-// Any other language, and an indented block that looks like one of these, fails the test: nothing
-// stays unrun in silence.
+// Any other language, and an indented block that looks like one of these, fails the test, as does a block of "sh" that is not
+// listed.
 //
-// The blocks of a page run in their order. Pages run at the same time, so each has namespaces of its
-// own, and cluster-scoped names of its own. The catalog program serves the sample bundle under the
-// image name that the pages use (catalogImage).
+// A shell runs each command after the line that `kubectl remit run` prints for readers, which sets its folder, KUBECONFIG and PATH:
+// "kubectl" is bin/kubectl of `make kubectl`, or else the machine's own.
 //
-// `kubectl` is this test's own program, which knows the few forms that the pages use (kubectl_test.go),
-// since a fresh machine has none; "kubectl remit" is bin/kubectl-remit. DOCS_KUBECTL=/usr/bin/kubectl runs the
-// pages with a real one.
+// The blocks of a page run in their order. Pages run at the same time, so each has namespaces of its own, and cluster-scoped names of
+// its own.
 
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
-	"testing/fstest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/remit-olm/remit/test/env"
-	"github.com/remit-olm/remit/test/env/registry"
-	"github.com/remit-olm/remit/test/operators/sample/bundle"
 )
 
 const (
 	root = "../.."
-	// catalogImage is the pages' name for a catalog with the sample operator.
-	catalogImage = "example.com/catalogs/sample:v1"
-	// pagesRegistry is the pages' name for a registry with an image of that catalog.
-	pagesRegistry = "docs-registry.example.com"
-	// registryPage uses a registry that this test serves, as Service "registry" of registryNamespace.
-	registryPage      = "docs/tasks/catalogs.md"
-	registryNamespace = "docs-catalogs"
-	// commandTimeout bounds one command, and servedWithin the time to serve a new kind.
+	// commandTimeout bounds one command.
 	commandTimeout = 3 * time.Minute
-	servedWithin   = 30 * time.Second
+	// parallel is how many pages run at once: they mostly wait.
+	parallel = "8"
 )
 
-var (
-	cluster *env.Cluster
-	// kubectlDir holds the kubectl of the pages and its plugin, and comes first in their PATH.
-	kubectlDir string
-)
+// notRun are the blocks that do not run, by page and first line, with words of the paragraph before them that tell the reader.
+var notRun = []unrun{
+	{"README.md", "make run ARGS=--exit", "builds everything"},
+	{"README.md", "make test", "run all tests"},
+	{"docs/tasks/try-it.md", "make run ARGS=--exit", "builds what is missing"},
+	{"docs/tasks/install-remit.md", "make build", "a cluster of your own"},
+	{"docs/tasks/install-remit.md", "kubectl apply --server-side -k manifests/compat", "a cluster of your own"},
+}
+
+type unrun struct{ page, first, says string }
+
+// is says whether it is this block, and the page tells its reader.
+func (n unrun) is(b block) bool {
+	first, _, _ := strings.Cut(b.text, "\n")
+	return n.page == b.path && n.first == first && strings.Contains(b.before, n.says)
+}
+
+// running is the cluster of all pages.
+var running *demo
 
 func TestMain(m *testing.M) {
-	if filepath.Base(os.Args[0]) == "kubectl" {
-		os.Exit(kubectlMain(os.Args[1:]))
-	}
 	code, err := run(m)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "docs:", err)
@@ -79,57 +76,43 @@ func TestMain(m *testing.M) {
 }
 
 func run(m *testing.M) (code int, err error) {
-	dir, err := os.MkdirTemp("", "remit-docs-")
+	flag.Parse()
+	dir, err := os.MkdirTemp("", "remit-docs-test-")
 	if err != nil {
 		return 1, err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	catalog := filepath.Join(dir, "catalog")
-	if err := os.CopyFS(catalog, bundle.FS()); err != nil {
+	if running, err = startDemo(dir); err != nil {
 		return 1, err
 	}
-	images := registry.Start()
-	defer images.Close()
-	if err := pushSample(images); err != nil {
+	defer func() { err = errors.Join(err, running.stop()) }()
+	if got, err := running.shell(context.Background(), "kubectl version --client", ""); err != nil {
+		return 1, fmt.Errorf("run make kubectl: %w: %s", err, got)
+	}
+	pages, err := readPages(root)
+	if err != nil {
 		return 1, err
 	}
-	if cluster, err = env.Start(context.Background(), env.Options{Catalogs: map[string]string{catalogImage: catalog}, CatalogArgs: []string{
-		"--registry-mirror=" + pagesRegistry + "=" + images.Host, "--registry-plain-http=" + images.Host}}); err != nil {
-		return 1, err
+	var elsewhere sync.WaitGroup
+	defer elsewhere.Wait()
+	for _, p := range pages {
+		p.startElsewhere(&elsewhere)
 	}
-	defer func() { err = errors.Join(err, cluster.Stop()) }()
-	if err := linkKubectl(dir); err != nil {
+	if err := flag.Set("test.parallel", parallel); err != nil {
 		return 1, err
 	}
 	return m.Run(), nil
 }
 
-func pushSample(to *registry.Server) error {
-	content, err := env.SampleFBC()
-	if err != nil {
-		return err
+// startElsewhere starts the page's commands that touch no cluster of ours: some of them start their own, which takes longest.
+func (p page) startElsewhere(started *sync.WaitGroup) {
+	for _, b := range p.blocks {
+		for _, c := range b.commands() {
+			if b.language == "console" && isElsewhere(c.line) {
+				started.Go(func() { _, _ = output(context.Background(), c.line) })
+			}
+		}
 	}
-	image, err := registry.Catalog(fstest.MapFS{"catalog.json": {Data: []byte(content)}})
-	if err != nil {
-		return err
-	}
-	_, _, err = to.Push("catalogs/sample:v1", image)
-	return err
-}
-
-func linkKubectl(dir string) error {
-	program, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	if given := os.Getenv("DOCS_KUBECTL"); given != "" {
-		program = given
-	}
-	kubectlDir = dir
-	return errors.Join(
-		os.Symlink(program, filepath.Join(dir, "kubectl")),
-		os.Symlink(filepath.Join(cluster.Bin, "kubectl-remit"), filepath.Join(dir, "kubectl-remit")),
-	)
 }
 
 func TestEveryExampleOfTheDocumentationRuns(t *testing.T) {
@@ -140,9 +123,6 @@ func TestEveryExampleOfTheDocumentationRuns(t *testing.T) {
 		t.Run(p.path, func(t *testing.T) {
 			t.Parallel()
 			require.Empty(t, p.problems)
-			if p.path == registryPage {
-				serveRegistry(t)
-			}
 			for _, b := range p.blocks {
 				b.run(t)
 			}
@@ -150,23 +130,16 @@ func TestEveryExampleOfTheDocumentationRuns(t *testing.T) {
 	}
 }
 
-// serveRegistry makes the namespace that the page applies again.
-func serveRegistry(t *testing.T) {
-	t.Helper()
-	tn := &env.Tenant{T: t, Cluster: cluster, Namespace: registryNamespace}
-	tn.Create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: registryNamespace}})
-	tn.Registry("registry")
-}
-
 func (b block) run(t *testing.T) {
 	t.Helper()
 	switch b.language {
 	case "yaml":
-		b.apply(t)
+		got, err := running.shell(t.Context(), "kubectl apply -f -", b.text)
+		require.NoErrorf(t, err, "%s:%d: %s", b.path, b.number, got)
 	case "console":
 		for _, c := range b.commands() {
 			start := time.Now()
-			got, err := output(t.Context(), c.line, "")
+			got, err := output(t.Context(), c.line)
 			t.Logf("%s $ %s", time.Since(start).Round(time.Millisecond), c.line)
 			require.NoErrorf(t, err, "%s:%d: $ %s\n%s", b.path, c.number, c.line, got)
 			if c.want != "" && !matches(c.want, got) {
@@ -174,6 +147,7 @@ func (b block) run(t *testing.T) {
 			}
 		}
 	case "sh":
+		assert.Truef(t, slices.ContainsFunc(notRun, func(n unrun) bool { return n.is(b) }), "%s:%d: neither run nor in notRun, with words of the text before it", b.path, b.number)
 		for _, problem := range b.checkNames(root) {
 			t.Error(problem)
 		}
@@ -182,46 +156,50 @@ func (b block) run(t *testing.T) {
 	}
 }
 
-func (b block) apply(t *testing.T) {
-	t.Helper()
-	require.EventuallyWithT(t, func(c *assert.CollectT) {
-		got, err := output(t.Context(), "kubectl apply -f -", b.text)
-		if err != nil && !strings.Contains(got, "no matches for kind") {
-			require.NoErrorf(t, err, "%s:%d: %s", b.path, b.number, got)
-		}
-		assert.NoErrorf(c, err, "%s:%d: %s", b.path, b.number, got)
-	}, servedWithin, 500*time.Millisecond)
-}
-
-// outputs remembers what commands printed that touch no cluster of ours: several pages show the same.
+// outputs remembers what the commands printed of which isElsewhere is true: several pages show the same.
 var outputs sync.Map
+
+// isElsewhere says whether a command touches no cluster of ours.
+func isElsewhere(line string) bool { return strings.HasPrefix(line, "bin/") }
 
 type result struct {
 	text string
 	err  error
 }
 
-func output(ctx context.Context, line, stdin string) (string, error) {
-	if !strings.HasPrefix(line, "bin/") {
-		return shell(ctx, line, stdin)
+func output(ctx context.Context, line string) (string, error) {
+	if !isElsewhere(line) {
+		return running.shell(ctx, line, "")
 	}
 	once, _ := outputs.LoadOrStore(line, sync.OnceValue(func() result {
-		text, err := shell(context.WithoutCancel(ctx), line, "")
+		text, err := running.shell(context.WithoutCancel(ctx), line, "")
 		return result{text, err}
 	}))
 	r := once.(func() result)()
 	return r.text, r.err
 }
 
-func shell(ctx context.Context, line, stdin string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, "sh", "-c", line)
-	cmd.Dir = root
-	cmd.Stdin = strings.NewReader(stdin)
-	cmd.Env = append(os.Environ(), "PATH="+kubectlDir+":"+os.Getenv("PATH"), "KUBECONFIG="+cluster.Kubeconfig, "OPERATOR_NAMESPACE=")
-	out, err := cmd.CombinedOutput()
-	return string(out), err
+func TestMakeRunIsTheCommandThatThePagesRun(t *testing.T) {
+	t.Parallel()
+	for words, want := range map[string]string{
+		"run":             "bin/kubectl-remit run",
+		"run ARGS=--exit": "bin/kubectl-remit run --exit",
+		"run BUNDLES=b":   `bin/kubectl-remit run --bundles "b"`,
+	} {
+		got, err := output(t.Context(), "make --no-print-directory -n "+words+" | tail -n 1")
+		require.NoError(t, err)
+		require.Equal(t, want, strings.Join(strings.Fields(got), " "))
+	}
+}
+
+func TestWhatDoesNotRunIsOnItsPage(t *testing.T) {
+	t.Parallel()
+	pages, err := readPages(root)
+	require.NoError(t, err)
+	for _, n := range notRun {
+		assert.Truef(t, slices.ContainsFunc(pages, func(p page) bool { return slices.ContainsFunc(p.blocks, n.is) }),
+			"%s has no block %q after %q", n.page, n.first, n.says)
+	}
 }
 
 func TestPagesMeetNowhere(t *testing.T) {

@@ -1,7 +1,6 @@
 package docs
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -21,11 +20,12 @@ type page struct {
 	problems []string
 }
 
-// block is a fenced block; number is the line of its fence.
+// block is a fenced block; number is the line of its fence, and before the paragraph above it.
 type block struct {
 	path     string
 	number   int
 	language string
+	before   string
 	text     string
 }
 
@@ -52,13 +52,13 @@ func readPages(root string) ([]page, error) {
 func parsePage(path, text string) page {
 	p := page{path: path, text: text}
 	var open *block
-	var body bytes.Buffer
-	number := 0
+	var body, paragraph strings.Builder
+	number, previous := 0, "\n"
 	for line := range strings.Lines(text) {
 		number++
 		switch info, isFence := strings.CutPrefix(line, fence); {
 		case isFence && open == nil:
-			open = &block{path: path, number: number, language: strings.TrimSpace(info)}
+			open = &block{path: path, number: number, language: strings.TrimSpace(info), before: paragraph.String()}
 		case isFence:
 			open.text = body.String()
 			p.blocks = append(p.blocks, *open)
@@ -71,7 +71,13 @@ func parsePage(path, text string) page {
 			body.WriteString(line)
 		case unfenced.MatchString(line):
 			p.problems = append(p.problems, fmt.Sprintf("%s:%d: an example that is not fenced is not run: %s", path, number, line))
+		case previous == "\n":
+			paragraph.Reset()
+			fallthrough
+		default:
+			paragraph.WriteString(line)
 		}
+		previous = line
 	}
 	if open != nil {
 		p.problems = append(p.problems, fmt.Sprintf("%s:%d: the block does not end", path, open.number))

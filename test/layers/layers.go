@@ -70,6 +70,7 @@ var table = []place{
 // exceptions are the upward imports that are meant, each with its reason.
 var exceptions = []struct{ from, to, reason string }{
 	{"cmd/kubectl-remit/...", "test/env/controlplane", "the demonstration starts the embedded control plane"},
+	{"cmd/kubectl-remit/...", "test/env/registry", "the demonstration serves the documentation's catalog from a registry of images"},
 	{"cmd/kubectl-remit/...", "test/operators/sample/bundle", "the demonstration installs the sample operator"},
 }
 

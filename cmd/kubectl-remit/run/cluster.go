@@ -22,9 +22,9 @@ const (
 	// Images of the manifests, which the stand-in for a node runs as the programs built here.
 	imageCatalog = "remit.dev/catalog:dev"
 	imageOLM     = "remit.dev/olm:dev"
-	// catalogImage is what the demonstration's CatalogSource names; it is served from a directory.
-	catalogImage = "remit.dev/demo-catalog:dev"
-	catalogName  = "demo"
+	// bundlesCatalog is the image of the catalog with the bundles of --bundles, which is served from their directory.
+	bundlesCatalog = "remit.dev/demo-catalog:dev"
+	catalogName    = "demo"
 	// pollInterval is how often the demonstration looks; only this command does, no controller.
 	pollInterval = 50 * time.Millisecond
 	// blockedFor is how long an install says that it is blocked until the demonstration goes on: the controllers may not
@@ -39,10 +39,45 @@ type demo struct {
 	programs programs
 	cluster  *controlplane.Instance
 	client   client.Client
+	// docs is what the documentation's pages need.
+	docs *documentation
 }
 
-// start brings up the control plane and installs Remit, serving the catalog from a directory.
-func (d *demo) start(ctx context.Context, catalogDir string) error {
+// start brings up the control plane and installs Remit. It serves the documentation's catalog and, from a directory, bundles; "" is none.
+func (d *demo) start(ctx context.Context, bundles string) error {
+	var err error
+	if d.docs, err = newDocumentation(d.programs); err != nil {
+		return err
+	}
+	if err := d.launch(ctx); err != nil {
+		return err
+	}
+	if d.WithCRDs {
+		if err := d.thirdParties(ctx); err != nil {
+			return err
+		}
+	}
+	image, args := docsCatalog, d.docs.args()
+	if bundles != "" {
+		image, args = bundlesCatalog, append(args, "--catalog-directory="+bundlesCatalog+"="+bundles)
+	}
+	err = d.progress.step("Install Remit: CRDs, its own bounded rights, catalog and olm as Pods", func() error {
+		ctx, cancel := context.WithTimeout(ctx, d.Timeout)
+		defer cancel()
+		const listen = "--health-probe-bind-address=" + controlplane.ListenIP
+		return manifests.Install(ctx, d.client, manifests.ProfileBounded,
+			manifests.Args{Deployment: names.ServiceAccountCatalog, Args: append([]string{listen + ":9441"}, args...)},
+			manifests.Args{Deployment: names.ServiceAccountOLM, Args: []string{listen + ":9442"}},
+		)
+	})
+	if err != nil {
+		return err
+	}
+	return d.progress.step("Serve the catalog", func() error { return d.serve(ctx, image) })
+}
+
+// launch brings up the control plane, whose node runs the programs built here.
+func (d *demo) launch(ctx context.Context) error {
 	err := d.progress.step("Start etcd, kube-apiserver, kube-controller-manager, kube-scheduler and a node", func() error {
 		var err error
 		d.cluster, err = controlplane.Launch(ctx, controlplane.Options{
@@ -52,6 +87,7 @@ func (d *demo) start(ctx context.Context, catalogDir string) error {
 				imageCatalog:               d.programs.path(programCatalog),
 				imageOLM:                   d.programs.path(programOLM),
 				samplebundle.OperatorImage: d.programs.path(programSample),
+				docsServer:                 d.docs.server(),
 			},
 		})
 		return err
@@ -66,34 +102,14 @@ func (d *demo) start(ctx context.Context, catalogDir string) error {
 	if d.client, err = client.New(d.cluster.Config(), client.Options{Scheme: scheme}); err != nil {
 		return fmt.Errorf("client: %w", err)
 	}
-	if d.WithCRDs {
-		if err := d.thirdParties(ctx); err != nil {
-			return err
-		}
-	}
-	err = d.progress.step("Install Remit: CRDs, its own bounded rights, catalog and olm as Pods", func() error {
-		ctx, cancel := context.WithTimeout(ctx, d.Timeout)
-		defer cancel()
-		const listen = "--health-probe-bind-address=" + controlplane.ListenIP
-		return manifests.Install(ctx, d.client, manifests.ProfileBounded,
-			manifests.Args{
-				Deployment: names.ServiceAccountCatalog,
-				Args:       []string{listen + ":9441", "--catalog-directory=" + catalogImage + "=" + catalogDir},
-			},
-			manifests.Args{Deployment: names.ServiceAccountOLM, Args: []string{listen + ":9442"}},
-		)
-	})
-	if err != nil {
-		return err
-	}
-	return d.progress.step("Serve the catalog", func() error { return d.serve(ctx) })
+	return nil
 }
 
 // serve makes the one CatalogSource, in the global catalog namespace, and waits for its content.
-func (d *demo) serve(ctx context.Context) error {
+func (d *demo) serve(ctx context.Context, image string) error {
 	source := &operatorsv1alpha1.CatalogSource{
 		ObjectMeta: metav1.ObjectMeta{Namespace: names.DefaultCatalogNamespace, Name: catalogName},
-		Spec:       operatorsv1alpha1.CatalogSourceSpec{SourceType: operatorsv1alpha1.SourceTypeGrpc, Image: catalogImage},
+		Spec:       operatorsv1alpha1.CatalogSourceSpec{SourceType: operatorsv1alpha1.SourceTypeGrpc, Image: image},
 	}
 	if err := d.client.Create(ctx, source); err != nil {
 		return err
@@ -110,6 +126,9 @@ func (d *demo) serve(ctx context.Context) error {
 }
 
 func (d *demo) stop() {
+	if d.docs != nil {
+		defer d.docs.close()
+	}
 	if d.cluster == nil {
 		return
 	}

@@ -90,6 +90,7 @@ func Run(ctx context.Context, o Options) error {
 	if o.Exit {
 		return nil
 	}
+	d.follow()
 	p.say("\nThe cluster stays up until Ctrl-C.")
 	select {
 	case <-ctx.Done():

@@ -15,6 +15,7 @@ const (
 	programCatalog      = "catalog"
 	programOLM          = "olm"
 	programSample       = "sample-operator"
+	programRegistry     = "sample-registry"
 )
 
 // programs is the directory that holds them: the one of this executable.
@@ -24,7 +25,7 @@ func (d programs) path(name string) string { return filepath.Join(string(d), nam
 
 func (d programs) missing() []string {
 	var out []string
-	for _, name := range []string{programControlPlane, programCatalog, programOLM, programSample} {
+	for _, name := range []string{programControlPlane, programCatalog, programOLM, programSample, programRegistry} {
 		if _, err := os.Stat(d.path(name)); err != nil {
 			out = append(out, name)
 		}

@@ -3,7 +3,6 @@ package run
 import (
 	"context"
 	"fmt"
-	"os"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -26,15 +25,7 @@ const (
 
 // sample shows the main job: blocked before the first write, reported, granted, carried out, working.
 func (d *demo) sample(ctx context.Context) error {
-	dir, err := os.MkdirTemp("", "remit-demo-catalog-")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	if err := os.CopyFS(dir, samplebundle.FS()); err != nil {
-		return fmt.Errorf("write the sample catalog: %w", err)
-	}
-	if err := d.start(ctx, dir); err != nil {
+	if err := d.start(ctx, ""); err != nil {
 		return err
 	}
 	t := &tenant{demo: d, namespace: sampleNamespace, pkg: samplebundle.Package, targets: []string{sampleNamespace}}

@@ -14,7 +14,6 @@ import (
 	"path"
 	"strings"
 	"sync"
-	"testing"
 
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/registry"
@@ -57,8 +56,13 @@ func Start() *Server {
 	return s
 }
 
+// TB is what New needs of a testing.TB. The package does not import testing, because the CLI uses it too.
+type TB interface {
+	Cleanup(func())
+}
+
 // New serves until the test ends.
-func New(t testing.TB) *Server {
+func New(t TB) *Server {
 	s := Start()
 	t.Cleanup(s.Close)
 	return s

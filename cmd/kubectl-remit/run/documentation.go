@@ -1,0 +1,112 @@
+package run
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"github.com/operator-framework/operator-registry/alpha/declcfg"
+
+	"github.com/remit-olm/remit/pkg/catalog/fbc"
+	"github.com/remit-olm/remit/test/env/registry"
+	samplebundle "github.com/remit-olm/remit/test/operators/sample/bundle"
+)
+
+// The names that the documentation's pages use, so that every example of them works on the demonstration's cluster.
+const (
+	// docsCatalog is a catalog with the sample operator. It is served from a directory.
+	docsCatalog = "example.com/catalogs/sample:v1"
+	// docsRegistry is a registry with an image of the same catalog, docsImage.
+	docsRegistry = "docs-registry.example.com"
+	docsImage    = "catalogs/sample:v1"
+	// docsServer is an image whose Pods serve the same catalog over gRPC, as `opm serve` does.
+	docsServer = "example.com/registries/sample:v1"
+)
+
+// documentation is what the pages need: a folder, and a registry in this process.
+type documentation struct {
+	dir      string
+	registry *registry.Server
+}
+
+func newDocumentation(programs programs) (_ *documentation, err error) {
+	d := &documentation{}
+	defer func() {
+		if err != nil {
+			d.close()
+		}
+	}()
+	if d.dir, err = os.MkdirTemp("", "remit-docs-"); err != nil {
+		return nil, err
+	}
+	catalog, err := sampleCatalog()
+	if err != nil {
+		return nil, fmt.Errorf("render the sample catalog: %w", err)
+	}
+	configs := filepath.Join(filepath.Dir(d.server()), "configs")
+	if err := errors.Join(
+		os.CopyFS(d.catalog(), samplebundle.FS()),
+		os.MkdirAll(configs, 0o700),
+		os.WriteFile(filepath.Join(configs, "catalog.json"), catalog, 0o600),
+		os.Symlink(programs.path(programRegistry), d.server()),
+	); err != nil {
+		return nil, fmt.Errorf("write the sample catalog: %w", err)
+	}
+	image, err := registry.Catalog(os.DirFS(configs))
+	if err != nil {
+		return nil, fmt.Errorf("build the image of the sample catalog: %w", err)
+	}
+	d.registry = registry.Start()
+	_, _, err = d.registry.Push(docsImage, image)
+	return d, err
+}
+
+// sampleCatalog is a file-based catalog with the sample operator.
+func sampleCatalog() ([]byte, error) {
+	config, err := fbc.FromBundles(samplebundle.FS())
+	if err != nil {
+		return nil, err
+	}
+	var out bytes.Buffer
+	err = declcfg.WriteJSON(*config, &out)
+	return out.Bytes(), err
+}
+
+// catalog is the directory of docsCatalog.
+func (d *documentation) catalog() string { return filepath.Join(d.dir, "catalog") }
+
+// server is the executable of docsServer, which serves the folder configs beside it.
+func (d *documentation) server() string { return filepath.Join(d.dir, "registry", "registry") }
+
+// args are the flags of the catalog program.
+func (d *documentation) args() []string {
+	return []string{
+		"--catalog-directory=" + docsCatalog + "=" + d.catalog(),
+		"--registry-mirror=" + docsRegistry + "=" + d.registry.Host,
+		"--registry-plain-http=" + d.registry.Host,
+	}
+}
+
+func (d *documentation) close() {
+	if d.registry != nil {
+		d.registry.Close()
+	}
+	if d.dir != "" {
+		_ = os.RemoveAll(d.dir)
+	}
+}
+
+// follow prints what makes a terminal ready for the commands of the pages.
+func (d *demo) follow() {
+	bin := string(d.programs)
+	d.progress.say("\nTo run the examples of the documentation (docs/README.md) on this cluster, run in another terminal:")
+	d.progress.say("  cd %q && export KUBECONFIG=%q PATH=\"%s:$PATH\"", filepath.Dir(bin), d.cluster.Kubeconfig, bin)
+	if _, err := exec.LookPath("kubectl"); err != nil {
+		if _, err := os.Stat(d.programs.path("kubectl")); err != nil {
+			d.progress.say("\nThey need kubectl, which is not in your PATH: make kubectl builds it.")
+		}
+	}
+}

@@ -1,0 +1,141 @@
+package docs
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+const (
+	// demoUp is the last line that `kubectl remit run` prints before it waits for Ctrl-C.
+	demoUp = "The cluster stays up until Ctrl-C."
+	// upWithin bounds its start, stoppedWithin its end.
+	upWithin      = 3 * time.Minute
+	stoppedWithin = time.Minute
+)
+
+// setUp is the line of what `kubectl remit run` prints that makes a terminal ready for the pages, and tried the commands to try.
+var (
+	setUp = regexp.MustCompile(`(?m)^  (cd .* && export .*)$`)
+	tried = regexp.MustCompile(`(?m)^  (kubectl .*)$`)
+)
+
+// demo is a running `kubectl remit run`.
+type demo struct {
+	cmd *exec.Cmd
+	// dir is for temporary files.
+	dir string
+	// printed is all up to demoUp.
+	printed string
+	// ended gets how it ended, once.
+	ended chan error
+}
+
+// startDemo runs `kubectl remit run` and returns once the cluster is up.
+func startDemo(dir string) (*demo, error) {
+	// The kernel interrupts the demonstration when the thread that started it ends. TestMain's goroutine keeps that thread for
+	// itself until the process ends, however it does.
+	runtime.LockOSThread()
+	d := &demo{dir: dir, cmd: exec.Command("bin/kubectl-remit", "run"), ended: make(chan error, 1)}
+	d.cmd.Dir = root
+	d.cmd.Env = append(os.Environ(), "TMPDIR="+dir)
+	d.cmd.Stderr = os.Stderr
+	d.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGINT, Setpgid: true}
+	out, err := d.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := d.cmd.Start(); err != nil {
+		return nil, fmt.Errorf("%w: run make build", err)
+	}
+	up := make(chan string, 1)
+	go func() {
+		d.read(out, up)
+		d.ended <- d.cmd.Wait()
+	}()
+	select {
+	case d.printed = <-up:
+	case <-time.After(upWithin):
+		return nil, errors.Join(fmt.Errorf("kubectl remit run is not up after %s", upWithin), d.stop())
+	}
+	if !strings.HasSuffix(d.printed, demoUp+"\n") {
+		return nil, fmt.Errorf("kubectl remit run: %w\n%s", <-d.ended, d.printed)
+	}
+	return d, nil
+}
+
+// read sends all that is printed up to demoUp, or the end, and reads on until the end.
+func (d *demo) read(out io.Reader, up chan<- string) {
+	var printed strings.Builder
+	sent := false
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		if sent {
+			continue
+		}
+		printed.WriteString(lines.Text() + "\n")
+		if lines.Text() == demoUp {
+			up <- printed.String()
+			sent = true
+		}
+	}
+	if !sent {
+		up <- printed.String()
+	}
+}
+
+// stop is Ctrl-C.
+func (d *demo) stop() error {
+	if err := d.cmd.Process.Signal(os.Interrupt); err != nil {
+		return err
+	}
+	select {
+	case err := <-d.ended:
+		return err
+	case <-time.After(stoppedWithin):
+		return errors.Join(fmt.Errorf("kubectl remit run did not stop in %s", stoppedWithin), d.cmd.Process.Kill())
+	}
+}
+
+// shell runs a line in a shell that is ready for the pages, and returns all output.
+func (d *demo) shell(ctx context.Context, line, stdin string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
+	defer cancel()
+	ready := setUp.FindStringSubmatch(d.printed)
+	if ready == nil {
+		return "", fmt.Errorf("kubectl remit run did not print how to go on:\n%s", d.printed)
+	}
+	cmd := exec.CommandContext(ctx, "sh", "-c", ready[1]+"\n"+line)
+	cmd.Stdin = strings.NewReader(stdin)
+	for _, v := range os.Environ() {
+		if name, _, _ := strings.Cut(v, "="); name != "KUBECONFIG" && name != "OPERATOR_NAMESPACE" && name != "GLOBAL_CATALOG_NAMESPACE" {
+			cmd.Env = append(cmd.Env, v)
+		}
+	}
+	cmd.Env = append(cmd.Env, "KUBECACHEDIR="+filepath.Join(d.dir, "kube-cache"))
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+func TestTheCommandsThatRunPrintsWork(t *testing.T) {
+	t.Parallel()
+	lines := tried.FindAllStringSubmatch(running.printed, -1)
+	require.Len(t, lines, 3, running.printed)
+	for _, line := range lines {
+		got, err := running.shell(t.Context(), line[1], "")
+		require.NoErrorf(t, err, "$ %s\n%s", line[1], got)
+		require.NotEmpty(t, got)
+	}
+}
