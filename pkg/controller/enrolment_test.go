@@ -35,7 +35,7 @@ func TestAHalfEnrolmentIsTold(t *testing.T) {
 		"another account": {[]string{names.ServiceAccountCatalog, names.ServiceAccountOLM}, "boss", []string{"system:serviceaccount:remit:remit-catalog", "system:serviceaccount:remit:remit-olm"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			objs := scoped.Enrolment(account.Key(), "remit")
+			objs := scoped.Enrollment(account.Key(), "remit")
 			objs[0].(*rbacv1.Role).Rules[0].ResourceNames = []string{row.named}
 			binding := objs[1].(*rbacv1.RoleBinding)
 			binding.Subjects = nil

@@ -132,7 +132,7 @@ func TestTheAccountIsOneOfTheOwnNamespace(t *testing.T) {
 	tn := subscribed(t, catalogSample)
 	tn.Group("remit/remit-catalog", tn.Namespace)
 
-	tn.SubscriptionSays(resolutionFailed, prevented, "is not a name")
-	tn.GroupSays("group", "AccountUsable", metav1.ConditionFalse, string(scoped.AccountNameInvalid), "is not a name")
+	tn.SubscriptionSays(resolutionFailed, prevented, "is not a valid name")
+	tn.GroupSays("group", "AccountUsable", metav1.ConditionFalse, string(scoped.AccountNameInvalid), "is not a valid name")
 	tn.NothingWritten()
 }

@@ -94,7 +94,7 @@ func (tn *Tenant) Get(name string, obj client.Object) error {
 // Enrol lets Remit request tokens of the account.
 func (tn *Tenant) Enrol() {
 	tn.T.Helper()
-	for _, obj := range scoped.Enrolment(tn.Account, tn.Cluster.Home) {
+	for _, obj := range scoped.Enrollment(tn.Account, tn.Cluster.Home) {
 		tn.Create(obj)
 	}
 }
@@ -102,7 +102,7 @@ func (tn *Tenant) Enrol() {
 // Withdraw takes the enrolment back.
 func (tn *Tenant) Withdraw() {
 	tn.T.Helper()
-	for _, obj := range scoped.Enrolment(tn.Account, tn.Cluster.Home) {
+	for _, obj := range scoped.Enrollment(tn.Account, tn.Cluster.Home) {
 		require.NoError(tn.T, tn.Cluster.Client.Delete(tn.T.Context(), obj))
 	}
 }

@@ -117,7 +117,7 @@ func operatorGroups() []row {
 			s.regroup(s.mallory(), names(name))
 			s.publish(bundleOf(csv()))
 			s.subscribe()
-			s.refused("is not a name")
+			s.refused("is not a valid name")
 		}})
 	}
 	for i, value := range []string{"0", "999999h", "\u00bd fortnight"} {

@@ -130,7 +130,7 @@ func tokenOfANeighbour(s *scene) {
 	victim := types.NamespacedName{Namespace: neighbour, Name: "victim"}
 	sa := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: victim.Namespace, Name: victim.Name}}
 	s.createOutside(sa)
-	for _, obj := range scoped.Enrolment(victim, names.DefaultNamespace) {
+	for _, obj := range scoped.Enrollment(victim, names.DefaultNamespace) {
 		s.createOutside(obj)
 	}
 	self := s.bearing(names.DefaultNamespace, names.ServiceAccountCatalog)

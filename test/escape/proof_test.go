@@ -142,7 +142,7 @@ func forgeries() []row {
 			s.succeededBy(left.CreationTimestamp.Time, p2())
 			s.install(bundleOf(owning("things."+group, "v2", "Thing"), crdOf(group, "things", "Thing", "",
 				servedVersion("v1", false, anything), servedVersion("v2", true, anything))))
-			s.planSays("CustomResourceDefinition things."+group, "exists and is not ours", "made for an earlier namespace of that name")
+			s.planSays("CustomResourceDefinition things."+group, "exists and is not ours", "created for an earlier namespace of that name")
 			s.nothingWritten()
 			after := &apiextensionsv1.CustomResourceDefinition{}
 			require.NoError(s.T, cluster.Client.Get(s.T.Context(), client.ObjectKey{Name: "things." + group}, after))

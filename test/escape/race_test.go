@@ -49,7 +49,7 @@ func races() []row {
 		{number: "104", title: "an OperatorGroup that names another account amid a plan", holds: p0(), play: func(s *scene) {
 			const second = "acct2"
 			s.account(second, p0())
-			for _, obj := range scoped.Enrolment(types.NamespacedName{Namespace: s.Namespace, Name: second}, names.DefaultNamespace) {
+			for _, obj := range scoped.Enrollment(types.NamespacedName{Namespace: s.Namespace, Name: second}, names.DefaultNamespace) {
 				s.Create(obj)
 			}
 			s.told.Accounts = append(s.told.Accounts, types.NamespacedName{Namespace: s.Namespace, Name: second})

@@ -142,7 +142,7 @@ func withWriter(t *testing.T) (*env.Cluster, *env.Tenant) {
 	require.NoError(t, client.IgnoreAlreadyExists(err))
 	writer.Enrol()
 	t.Cleanup(func() {
-		for _, obj := range scoped.Enrolment(writer.Account, c.Home) {
+		for _, obj := range scoped.Enrollment(writer.Account, c.Home) {
 			require.NoError(t, client.IgnoreNotFound(c.Client.Delete(context.Background(), obj)))
 		}
 	})

@@ -7,26 +7,26 @@ func adoption() []Mutant {
 			Name: "what-is-not-ours-is-written", Rule: 7, File: "pkg/lib/apply/apply.go",
 			Old:    "if why := owner.Check(live); why != nil {",
 			New:    "if why := owner.Check(live); false {",
-			Killer: unit("pkg/lib/apply", "TestEnsureNeverTouchesWhatIsNotOurs"),
+			Killer: unit("pkg/lib/apply", "TestEnsureRefusesObjectsOfOthers"),
 		},
 		{
 			Name: "applies-are-forced", Rule: 7, File: "pkg/lib/apply/apply.go",
 			Old:    "client.FieldOwner(Manager(obj.GetLabels())))",
 			New:    "client.FieldOwner(Manager(obj.GetLabels())), client.ForceOwnership)",
-			Killer: unit("pkg/lib/apply", "TestAFieldThatSomebodyElseHoldsIsACollisionAndNotForced"),
+			Killer: unit("pkg/lib/apply", "TestAFieldOfAnotherManagerIsACollision"),
 		},
 		{
 			Name: "writes-are-not-bound-to-what-was-read", Rule: 7, File: "pkg/lib/apply/apply.go",
 			Old: `	want.SetResourceVersion(live.GetResourceVersion())
 `,
 			New:    "",
-			Killer: unit("pkg/lib/apply", "TestAnObjectThatChangesAfterItWasReadIsAConflictToRetry"),
+			Killer: unit("pkg/lib/apply", "TestAConcurrentChangeIsAConflict"),
 		},
 		{
 			Name: "made-at-the-same-moment-is-taken", Rule: 7, File: "pkg/lib/apply/apply.go",
 			Old:    "		if f.Manager != manager || f.Operation != metav1.ManagedFieldsOperationApply {",
 			New:    `		if f.Manager == "" && f.Operation != metav1.ManagedFieldsOperationApply {`,
-			Killer: unit("pkg/lib/apply", "TestAnObjectThatSomebodyMakesAtTheSameMomentIsACollision"),
+			Killer: unit("pkg/lib/apply", "TestAConcurrentCreationIsACollision"),
 		},
 		{
 			Name: "one-field-manager-for-all-lineages", Rule: 7, File: "pkg/lib/apply/apply.go",
@@ -34,20 +34,20 @@ func adoption() []Mutant {
 `,
 			New: `		return names.FieldManager
 `,
-			Killer: unit("pkg/lib/apply", "TestAnObjectThatAnotherLineageMakesAtTheSameMomentIsACollision"),
+			Killer: unit("pkg/lib/apply", "TestAConcurrentCreationByAnotherLineageIsACollision"),
 		},
 		{
 			Name: "any-mark-is-ours", Rule: 7, File: "pkg/lib/ownerutil/ownerutil.go",
 			Old:    "	return obj.GetLabels()[names.LabelLineage] == l.Mark()",
 			New:    `	return obj.GetLabels()[names.LabelLineage] != ""`,
-			Killer: unit("pkg/lib/ownerutil", "TestMarksTellLineagesApart"),
+			Killer: unit("pkg/lib/ownerutil", "TestMarksDistinguishLineages"),
 		},
 		{
 			Name: "names-of-two-owners-meet", Rule: 7, File: "pkg/lib/ownerutil/ownerutil.go",
 			Old: `		h.Write([]byte{0})
 `,
 			New:    "",
-			Killer: unit("pkg/lib/ownerutil", "TestHashTellsPartsApart"),
+			Killer: unit("pkg/lib/ownerutil", "TestHashDistinguishesParts"),
 		},
 		{
 			Name: "protected-groups-are-anybody-s", Rule: 7, File: "pkg/step/execute/protected.go",
@@ -65,7 +65,7 @@ func adoption() []Mutant {
 			Name: "a-namespace-inherits-by-its-name", Rule: 7, File: "pkg/lib/proof/keys.go",
 			Old:    "	case created.Before(since.Add(-skew)):",
 			New:    "	case created.Before(time.Time{}.Add(0 * skew)):",
-			Killer: unit("pkg/lib/proof", "TestNothingIsInheritedFromAnEarlierNamespaceOfTheName"),
+			Killer: unit("pkg/lib/proof", "TestInheritsNothingFromAnEarlierNamespace"),
 		},
 		{
 			Name: "plans-inherit-by-the-namespaces-name", Rule: 7, File: "pkg/controller/installplan/run.go",
@@ -114,7 +114,7 @@ func adoption() []Mutant {
 			Name: "narrowed-rules-are-in-place", Rule: 7, File: "pkg/lib/apply/contains.go",
 			Old:    "(len(rules) == 0 || Contains(rules, live[\"rules\"]))",
 			New:    "len(rules) >= 0",
-			Killer: unit("pkg/lib/apply", "TestRulesAreComparedExactly"),
+			Killer: unit("pkg/lib/apply", "TestComparesRulesExactly"),
 		},
 		{
 			Name: "plans-fill-roles-of-waiting-bindings-later", Rule: 7, File: "pkg/step/execute/execute.go",
@@ -132,7 +132,7 @@ func adoption() []Mutant {
 			Name: "adoption-by-label", Rule: 7, File: "pkg/lib/ownerutil/ownerutil.go",
 			Old:    "	if err := o.Proofs.CheckSince(obj, o.Mark(), since); err != nil {",
 			New:    "	if err := o.Proofs.CheckSince(obj, o.Mark(), since); false {",
-			Killer: unit("pkg/lib/ownerutil", "TestOwnsTakesTheMarkAndTheProof"),
+			Killer: unit("pkg/lib/ownerutil", "TestOwnsRequiresTheMarkAndTheProof"),
 		},
 		{
 			Name: "gather-sees-no-collisions", Rule: 7, File: "pkg/step/execute/execute.go",

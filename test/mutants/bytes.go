@@ -11,15 +11,15 @@ func bytes() []Mutant {
 		},
 		{
 			Name: "marks-are-left-out-as-unknown-fields", Rule: 8, File: "pkg/lib/apply/undeclared.go",
-			Old:    "field == nil || field.says()",
+			Old:    "field == nil || field.isIdentity()",
 			New:    "field == nil",
-			Killer: unit("pkg/lib/apply", "TestAMessageIsBelievedAsAWholeOrNotAtAll"),
+			Killer: unit("pkg/lib/apply", "TestUsesAMessageCompletelyOrNotAtAll"),
 		},
 		{
 			Name: "unknown-fields-with-several-lines", Rule: 8, File: "pkg/lib/apply/undeclared.go",
 			Old:    "_, odd := OddName(sent); odd {",
 			New:    "false {",
-			Killer: unit("pkg/lib/apply", "TestAMessageIsBelievedAsAWholeOrNotAtAll"),
+			Killer: unit("pkg/lib/apply", "TestUsesAMessageCompletelyOrNotAtAll"),
 		},
 		{
 			Name: "misspelled-fields-make-rules-wider", Rule: 8, File: "pkg/step/execute/prune.go",
@@ -67,7 +67,7 @@ func bytes() []Mutant {
 			Name: "control-characters-are-shown", Rule: 8, File: "pkg/lib/status/status.go",
 			Old:    "r != utf8.RuneError && !unicode.In(",
 			New:    "r != utf8.RuneError || unicode.In(",
-			Killer: unit("pkg/lib/status", "TestTextMakesAnythingSafeToShow"),
+			Killer: unit("pkg/lib/status", "TestTextIsSafeToDisplay"),
 		},
 		{
 			Name: "tenants-registries-anywhere", Rule: 8, File: "pkg/image/client.go",
@@ -85,7 +85,7 @@ func bytes() []Mutant {
 			Name: "any-number-of-targets", Rule: 8, File: "pkg/lib/scoped/targets.go",
 			Old:    "; n > MaxTargets {",
 			New:    "; n < 0 {",
-			Killer: unit("pkg/lib/scoped", "TestTargetsAreLimited"),
+			Killer: unit("pkg/lib/scoped", "TestLimitsTargets"),
 		},
 		{
 			Name: "any-number-of-lookups-is-remembered", Rule: 8, File: "pkg/rbac/interest.go",
@@ -121,19 +121,19 @@ func bytes() []Mutant {
 			Name: "a-namespace-takes-all-workers", Rule: 8, File: "pkg/lib/fairqueue/turns.go",
 			Old:    "case len(g.waiting) == 0 || g.working >= t.limits.Share:",
 			New:    "case len(g.waiting) == 0:",
-			Killer: unit("pkg/lib/fairqueue", "TestANamespaceUsesNoMoreThanItsShare"),
+			Killer: unit("pkg/lib/fairqueue", "TestANamespaceUsesAtMostItsShare"),
 		},
 		{
 			Name: "strangers-take-all-workers", Rule: 8, File: "pkg/lib/fairqueue/turns.go",
 			Old:    "	case unknown:\n		return working < most",
 			New:    "	case unknown:\n		return true",
-			Killer: unit("pkg/lib/fairqueue", "TestTheLastQuarterIsForTheQuick"),
+			Killer: unit("pkg/lib/fairqueue", "TestTheLastQuarterIsForQuickNamespaces"),
 		},
 		{
 			Name: "slow-only-when-it-is-done", Rule: 8, File: "pkg/lib/fairqueue/turns.go",
 			Old:    "case took.class == slow || t.limits.Clock.Since(took.at) > Slow:",
 			New:    "case took.class == slow:",
-			Killer: unit("pkg/lib/fairqueue", "TestWhatTakesLongByNowCountsAsSlow"),
+			Killer: unit("pkg/lib/fairqueue", "TestRunningItemsCountAsSlow"),
 		},
 		{
 			Name: "plans-are-decoded-for-each-subscription", Rule: 8, File: "pkg/controller/subscription/findings.go",

@@ -35,7 +35,7 @@ func deletion() []Mutant {
 			return false`,
 			New: `		if !ok || !hasFields(part, below) {
 			return true`,
-			Killer: unit("pkg/lib/apply", "TestSurplusIsWhatWeSetAndWantNoMore"),
+			Killer: unit("pkg/lib/apply", "TestSurplusFieldsAreThoseNoLongerDesired"),
 		},
 		{
 			Name: "marks-are-enough-to-remove", Rule: 6, File: "pkg/controller/csv/children.go",

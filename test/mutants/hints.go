@@ -93,7 +93,7 @@ func hints() []Mutant {
 			Name: "proof-of-another-object-is-taken", Rule: 3, File: "pkg/lib/proof/keys.go",
 			Old:    "	case !has.isFor(of, key):",
 			New:    "	case key == nil:",
-			Killer: unit("pkg/lib/proof", "TestEveryBoundFieldIsVerified"),
+			Killer: unit("pkg/lib/proof", "TestVerifiesEveryBoundField"),
 		},
 		{
 			Name: "written-before-it-was-looked-at", Rule: 3, File: "pkg/install/warrant/warrant.go",

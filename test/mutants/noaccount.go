@@ -7,7 +7,7 @@ func noAccount() []Mutant {
 			Name: "default-account-applies-everywhere", Rule: 2, File: "pkg/lib/scoped/lookup.go",
 			Old:    `return d.Account.Name != "" && (len(d.Namespaces) == 0 || slices.Contains(d.Namespaces, namespace))`,
 			New:    `return d.Account.Name != ""`,
-			Killer: unit("pkg/lib/scoped", "TestTheAccountOfANamespace"),
+			Killer: unit("pkg/lib/scoped", "TestAccount"),
 		},
 		{
 			Name: "no-account-is-the-default-service-account", Rule: 2, File: "pkg/lib/scoped/lookup.go",
@@ -15,13 +15,13 @@ func noAccount() []Mutant {
 }`,
 			New: `	return types.NamespacedName{Namespace: og.Namespace, Name: "default"}, false
 }`,
-			Killer: unit("pkg/lib/scoped", "TestTheAccountOfANamespace"),
+			Killer: unit("pkg/lib/scoped", "TestAccount"),
 		},
 		{
 			Name: "default-account-before-the-named", Rule: 2, File: "pkg/lib/scoped/lookup.go",
 			Old:    `case og.Spec.ServiceAccountName != "":`,
 			New:    `case og.Spec.ServiceAccountName != "" && !d.appliesTo(og.Namespace):`,
-			Killer: unit("pkg/lib/scoped", "TestTheAccountOfANamespace"),
+			Killer: unit("pkg/lib/scoped", "TestAccount"),
 		},
 		{
 			Name: "first-of-several-operatorgroups", Rule: 2, File: "pkg/lib/scoped/lookup.go",
@@ -29,13 +29,13 @@ func noAccount() []Mutant {
 		return &list.Items[0], nil`,
 			New: `	case 1, 2:
 		return &list.Items[0], nil`,
-			Killer: unit("pkg/lib/scoped", "TestTheAccountOfANamespace"),
+			Killer: unit("pkg/lib/scoped", "TestAccount"),
 		},
 		{
 			Name: "names-of-accounts-unchecked", Rule: 2, File: "pkg/lib/scoped/lookup.go",
 			Old:    "	if errs := validation.ValidateServiceAccountName(key.Name, false); len(errs) > 0 {",
 			New:    "	if errs := validation.ValidateServiceAccountName(key.Name, false); false {",
-			Killer: unit("pkg/lib/scoped", "TestTheAccountOfANamespace"),
+			Killer: unit("pkg/lib/scoped", "TestAccount"),
 		},
 		{
 			Name: "accounts-of-flags-unchecked", Rule: 2, File: "pkg/lib/scoped/lookup.go",

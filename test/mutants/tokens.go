@@ -9,20 +9,20 @@ func tokens() []Mutant {
 `,
 			New: `			ObjectMeta: metav1.ObjectMeta{},
 `,
-			Killer: unit("pkg/lib/scoped", "TestAnAccountThatWasMadeAnewIsAnotherOne"),
+			Killer: unit("pkg/lib/scoped", "TestARecreatedAccountIsADifferentOne"),
 		},
 		{
 			Name: "token-is-never-refreshed", Rule: 5, File: "pkg/lib/scoped/token.go",
 			Old:    "	refreshAt = 0.8",
 			New:    "	refreshAt = 80",
-			Killer: unit("pkg/lib/scoped", "TestATokenIsRefreshedAtFourFifthsOfItsLife"),
+			Killer: unit("pkg/lib/scoped", "TestRefreshesATokenAfter80PercentOfItsLifetime"),
 		},
 		{
 			Name: "refused-token-is-kept", Rule: 5, File: "pkg/lib/scoped/token.go",
 			Old: `	t.source.drop(token)
 `,
 			New:    "",
-			Killer: unit("pkg/lib/scoped", "TestATokenThatTheAPIServerRefusesIsMintedAgainAndTheRequestSentWhole"),
+			Killer: unit("pkg/lib/scoped", "TestRetriesWithANewTokenAfterA401"),
 		},
 		{
 			Name: "forgotten-token-is-kept", Rule: 5, File: "pkg/lib/scoped/clients.go",
@@ -35,13 +35,13 @@ func tokens() []Mutant {
 			Name: "self-s-credentials-are-sent", Rule: 5, File: "pkg/lib/scoped/clients.go",
 			Old:    "config := rest.AnonymousClientConfig(c.options.Base)",
 			New:    "config := rest.CopyConfig(c.options.Base)",
-			Killer: unit("pkg/lib/scoped", "TestSelfsOwnCredentialsAreNotSentAsTheAccount"),
+			Killer: unit("pkg/lib/scoped", "TestDoesNotSendTheControllersCredentialsAsTheAccount"),
 		},
 		{
-			Name: "enrolment-of-one-is-of-all", Rule: 5, File: "pkg/lib/scoped/enrolment.go",
+			Name: "enrolment-of-one-is-of-all", Rule: 5, File: "pkg/lib/scoped/enrollment.go",
 			Old:    "ResourceNames: []string{account.Name}, ",
 			New:    "",
-			Killer: unit("pkg/lib/scoped", "TestEnrolmentOfOneAccountIsNoneOfAnother"),
+			Killer: unit("pkg/lib/scoped", "TestEnrollmentAppliesToOneAccountOnly"),
 		},
 		{
 			Name: "author-policy-audits", Rule: 5, File: "manifests/policy/author.yaml",

@@ -112,7 +112,7 @@ func (p Program) run(ctx context.Context, args []string) error {
 func (v *flagValues) checkNamespaces() error {
 	for flag, namespace := range map[string]string{"--namespace": v.namespace, "--global-catalog-namespace": v.catalogNamespace} {
 		if problems := validation.ValidateNamespaceName(namespace, false); len(problems) > 0 {
-			return fmt.Errorf("%s: %q is not the name of a namespace: %s", flag, namespace, problems[0])
+			return fmt.Errorf("%s: %q is not a valid namespace name: %s", flag, namespace, problems[0])
 		}
 	}
 	if v.catalogNamespace == v.namespace {
@@ -127,7 +127,7 @@ func (v *flagValues) byDefault() (scoped.Default, error) {
 	out := scoped.Default{Account: v.defaultAccount.Key()}
 	for _, namespace := range v.defaultNamespaces {
 		if problems := validation.ValidateNamespaceName(namespace, false); len(problems) > 0 {
-			return out, fmt.Errorf("--default-account-namespaces: %q is not the name of a namespace: %s", namespace, problems[0])
+			return out, fmt.Errorf("--default-account-namespaces: %q is not a valid namespace name: %s", namespace, problems[0])
 		}
 		out.Namespaces = append(out.Namespaces, namespace)
 	}

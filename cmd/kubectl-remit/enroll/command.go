@@ -127,7 +127,7 @@ func dryRuns() []string { return []string{dryRunNone, dryRunClient} }
 
 // objects are what enroll makes for an account: Roles before what binds them.
 func (o *Options) objects(account types.NamespacedName) []client.Object {
-	objs := scoped.Enrolment(account, o.RemitNamespace)
+	objs := scoped.Enrollment(account, o.RemitNamespace)
 	for kind, authors := range [][]string{o.Authors, o.AuthorGroups} {
 		for _, name := range authors {
 			author := rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: []string{rbacv1.UserKind, rbacv1.GroupKind}[kind], Name: name}

@@ -179,7 +179,7 @@ func TestAHalfEnrolmentIsCompleted(t *testing.T) {
 
 func TestWhatOthersMadeIsLeftAlone(t *testing.T) {
 	s := newSite(t)
-	objs := scoped.Enrolment(client.ObjectKey{Namespace: s.namespace, Name: "installer"}, names.DefaultNamespace)
+	objs := scoped.Enrollment(client.ObjectKey{Namespace: s.namespace, Name: "installer"}, names.DefaultNamespace)
 	role, binding := objs[0].(*rbacv1.Role), objs[1].(*rbacv1.RoleBinding)
 	role.Rules = append(role.Rules, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get"}})
 	binding.Subjects = append(binding.Subjects, user("mallory"))
@@ -238,7 +238,7 @@ func TestWhatCannotBeDoneIsSaid(t *testing.T) {
 	s := newSite(t)
 	for want, args := range map[string][]string{
 		`serviceaccounts "nobody" not found`:              {"nobody"},
-		`"A b" is not the name of a ServiceAccount`:       {"A b"},
+		`"A b" is not a valid ServiceAccount name`:        {"A b"},
 		"accepts 1 arg(s), received 0":                    {},
 		`--dry-run=server: want one of ["none" "client"]`: {"installer", "--dry-run=server"},
 		"--author: a name is empty":                       {"installer", "--author="},

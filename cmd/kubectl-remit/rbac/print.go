@@ -60,7 +60,7 @@ func accountObjects(account types.NamespacedName, remitNamespace string) []clien
 	return append([]client.Object{
 		&corev1.Namespace{TypeMeta: typed("Namespace"), ObjectMeta: metav1.ObjectMeta{Name: account.Namespace}},
 		&corev1.ServiceAccount{TypeMeta: typed("ServiceAccount"), ObjectMeta: metav1.ObjectMeta{Namespace: account.Namespace, Name: account.Name}},
-	}, scoped.Enrolment(account, remitNamespace)...)
+	}, scoped.Enrollment(account, remitNamespace)...)
 }
 
 // print writes the objects and, before them, the warning where there is one.

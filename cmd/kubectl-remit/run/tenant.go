@@ -52,7 +52,7 @@ func (t *tenant) prepare(ctx context.Context) error {
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: t.namespace}},
 		&corev1.ServiceAccount{ObjectMeta: t.meta(accountName)},
 	}
-	objs = append(objs, scoped.Enrolment(t.account(), names.DefaultNamespace)...)
+	objs = append(objs, scoped.Enrollment(t.account(), names.DefaultNamespace)...)
 	objs = append(objs,
 		&operatorsv1.OperatorGroup{
 			ObjectMeta: t.meta("demo"),

@@ -111,6 +111,6 @@ func oneLine(message string) string {
 	if len(text) <= maxMessage {
 		return text
 	}
-	const mark = " … (cut)"
+	const mark = " … (truncated)"
 	return strings.ToValidUTF8(text[:maxMessage-len(mark)], "") + mark
 }

@@ -121,5 +121,5 @@ func TestMessagesAreOneBoundedLine(t *testing.T) {
 	require.True(t, utf8.ValidString(got))
 	require.LessOrEqual(t, len(got), maxMessage)
 	require.True(t, strings.HasPrefix(got, "a b c\uFFFD[31m\uFFFD"), got[:20])
-	require.True(t, strings.HasSuffix(got, "(cut)"))
+	require.True(t, strings.HasSuffix(got, "(truncated)"))
 }

@@ -74,7 +74,7 @@ func TestReport(t *testing.T) {
 		{"is done for now", installing, flow.Done(), nil, installing, "", "", false, false},
 		{"fails and is retried", installing, flow.Next(), errors.New("no route"), installing, "InstallComponentFailed", "retrying execution due to error: no route", true, false},
 		{"is in the way of somebody", installing, flow.Next(), collision, installing, "InstallComponentFailed",
-			"retrying execution due to error: ConfigMap ns/x exists and is not ours: it is theirs; it was left as it is", true, false},
+			"retrying execution due to error: ConfigMap ns/x exists and is not ours: it is theirs; it was not changed", true, false},
 		{"was overtaken, which is no matter for people", installing, flow.Next(), conflict, installing, "", "", true, false},
 		{"cannot be mended", installing, flow.Next(), fmt.Errorf("decode: %w", fatal), failed, "PlanUnknown", "bad\uFFFDplan", false, true},
 	} {

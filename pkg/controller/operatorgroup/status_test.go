@@ -54,7 +54,7 @@ func selecting(targets ...string) func(*Facts) {
 }
 
 func tooMany(f *Facts) {
-	f.Targets, f.TooMany = nil, &scoped.Error{Reason: scoped.TooManyTargets, Message: "1001, and the limit is 1000"}
+	f.Targets, f.TooMany = nil, &scoped.Error{Reason: scoped.TooManyTargets, Message: "1001, but the limit is 1000"}
 }
 
 func uid(id types.UID) func(*Facts) { return func(f *Facts) { f.Account.UID = id } }

@@ -155,7 +155,7 @@ func TestAnAPIWhoseGroupSomebodyElseServesIsTaken(t *testing.T) {
 	err := apiservice.Taken(a, owner, all, nil)
 	var taken *apiservice.TakenError
 	require.ErrorAs(t, err, &taken)
-	require.ErrorContains(t, err, "pre-existing APIService v1.demo.acme.io is not adoptable: it does not carry the marks")
+	require.ErrorContains(t, err, "pre-existing APIService v1.demo.acme.io is not adoptable: it does not have the lineage label")
 	a.Version = "v9"
 	require.ErrorContains(t, apiservice.Taken(a, owner, all, nil), `pre-existing APIService v9.demo.acme.io is not adoptable: APIService "v1.demo.acme.io" serves its group`)
 	live.Spec.Group = "Demo.Acme.io"

@@ -14,7 +14,7 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/names"
 )
 
-// Result says what Ensure found or did.
+// Result is the outcome of Ensure.
 type Result string
 
 // Results of Ensure.
@@ -24,32 +24,32 @@ const (
 	Unchanged Result = "Unchanged"
 )
 
-// Verbs are those of a server-side apply that reads first.
+// Verbs returns the verbs that Ensure needs.
 func Verbs() []string { return []string{"create", "get", "patch"} }
 
-// CollisionError says that an object of the wanted name exists and is not ours. It wakes when
-// somebody removes the object; retrying before is pointless.
+// CollisionError reports that an object with the wanted name exists and is not managed by the owner. Retrying does not help
+// until the object is deleted.
 type CollisionError struct {
 	// Object is "<Kind> <namespace>/<name>".
 	Object string
-	// Found says what is the matter with it; "" for "exists and is not ours".
+	// Found describes the collision; "" means "exists and is not ours".
 	Found string
-	// Why says how that was recognized.
+	// Why describes how the collision was recognized.
 	Why string
 }
 
 func (e *CollisionError) Error() string {
-	return fmt.Sprintf("%s %s: %s; it was left as it is", e.Object, cmp.Or(e.Found, "exists and is not ours"), e.Why)
+	return fmt.Sprintf("%s %s: %s; it was not changed", e.Object, cmp.Or(e.Found, "exists and is not ours"), e.Why)
 }
 
-// IsCollision says whether the error is a CollisionError or a field conflict of server-side apply:
-// in both cases somebody else holds what we would write.
+// IsCollision reports whether the error is a CollisionError or a field conflict of server-side apply. In both cases, another
+// client manages what would be written.
 func IsCollision(err error) bool {
 	var collision *CollisionError
 	return errors.As(err, &collision) || IsFieldConflict(err)
 }
 
-// IsFieldConflict says whether server-side apply was refused because another field manager holds a field.
+// IsFieldConflict reports whether server-side apply was refused because another field manager owns a field.
 func IsFieldConflict(err error) bool {
 	if !apierrors.IsConflict(err) {
 		return false
@@ -74,21 +74,21 @@ func causes(err error) []string {
 	return types
 }
 
-// Owner decides about objects that exist and proves what is created. ownerutil.Owner is the owner for the objects of
-// an install.
+// Owner decides whether existing objects can be changed, and proves ownership of created ones. ownerutil.Owner implements it
+// for the objects of an install.
 type Owner interface {
-	// Check returns why a live object may not be changed, or nil.
+	// Check returns nil if a live object can be changed, or the reason why it cannot.
 	Check(live client.Object) error
-	// Prove adds the proof of ownership to desired. live is the object that is about to be changed and has passed
-	// Check, or that was just created, or nil before it is created.
+	// Prove adds the proof of ownership to desired. live is nil if the object does not exist yet. Otherwise, it has passed
+	// Check or was just created.
 	Prove(desired, live *unstructured.Unstructured) error
 }
 
-// Ensure creates the object as desired, or changes it, with the client's identity. It reads first and writes nothing
-// if the object already has every desired field. The write is bound to what was read: if somebody replaced or edited
-// the object in between, it returns a conflict error, to be retried.
+// Ensure creates or updates an object with the client's identity. It reads the object first, and writes nothing if it already
+// has every desired field. If the object is replaced or edited in between, the write fails with a conflict error, which the
+// caller should retry.
 //
-// It returns the resulting object, or a CollisionError if an object of this name is not the owner's.
+// It returns the resulting object, or a CollisionError if an existing object is not the owner's.
 func Ensure(ctx context.Context, c client.Client, desired *unstructured.Unstructured, owner Owner) (Result, *unstructured.Unstructured, error) {
 	live, err := Live(ctx, c, desired)
 	if err != nil {
@@ -97,7 +97,7 @@ func Ensure(ctx context.Context, c client.Client, desired *unstructured.Unstruct
 	return From(ctx, c, live, desired, owner)
 }
 
-// Check says, without writing, whether From would refuse: a CollisionError or nil.
+// Check returns the CollisionError that From would return, if any, without writing.
 func Check(live, desired *unstructured.Unstructured, owner Owner) error {
 	if live == nil {
 		return nil
@@ -108,7 +108,7 @@ func Check(live, desired *unstructured.Unstructured, owner Owner) error {
 	return nil
 }
 
-// From is Ensure for an object that was read before; live is nil where there was none.
+// From is like Ensure for an object that was already read; live is nil if it does not exist.
 func From(ctx context.Context, c client.Client, live, desired *unstructured.Unstructured, owner Owner) (Result, *unstructured.Unstructured, error) {
 	if live == nil {
 		made, err := create(ctx, c, desired, owner)
@@ -130,7 +130,7 @@ func From(ctx context.Context, c client.Client, live, desired *unstructured.Unst
 	return change(ctx, c, live, want)
 }
 
-// change applies to exactly the object that was read.
+// change updates exactly the object that was read.
 func change(ctx context.Context, c client.Client, live, want *unstructured.Unstructured) (Result, *unstructured.Unstructured, error) {
 	want.SetUID(live.GetUID())
 	want.SetResourceVersion(live.GetResourceVersion())
@@ -143,7 +143,7 @@ func change(ctx context.Context, c client.Client, live, want *unstructured.Unstr
 	return Updated, want, nil
 }
 
-// Live reads the object that desired names; nil where there is none.
+// Live reads the object that desired names, or returns nil if it does not exist.
 func Live(ctx context.Context, c client.Reader, desired *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	live := &unstructured.Unstructured{}
 	live.SetGroupVersionKind(desired.GroupVersionKind())
@@ -157,10 +157,10 @@ func Live(ctx context.Context, c client.Reader, desired *unstructured.Unstructur
 	return live, nil
 }
 
-// Manager is the field manager of what an install applies, given its labels: one for each lineage. Server-side apply has
-// no "only if absent", but it refuses to change what another manager has applied, and the lineage label
-// always differs: of two installs that make one object at the same moment, the second is refused.
-// The name proves nothing: clients choose their field managers.
+// Manager returns the field manager for objects that an install applies, given their labels. Each lineage has its own:
+// server-side apply has no "only if absent" option, but refuses to change fields that another manager applied, and the lineage
+// label always differs. If two installs create the same object concurrently, the second is therefore refused. The name is not
+// a proof, because clients choose their field managers.
 func Manager(labels map[string]string) string {
 	if mark := labels[names.LabelLineage]; mark != "" {
 		return names.FieldManager + "-" + mark
@@ -168,11 +168,11 @@ func Manager(labels map[string]string) string {
 	return names.FieldManager
 }
 
-// create applies an object that was absent when it was read. If somebody else created it in the meantime, their field
-// manager shows in the answer. Then create withdraws its fields, the proof above all, and returns a CollisionError.
+// create applies an object that did not exist when it was read. If another client created it in the meantime, its field manager
+// is in the response; create then withdraws its own fields, in particular the proof, and returns a CollisionError.
 //
-// Somebody may have applied an object of this name under the same field manager. It then has exactly the desired
-// fields, because an apply removes those that the manager applied before.
+// If another client applied the object under the same field manager, the object has exactly the desired fields, because an apply
+// removes other fields that the same manager applied.
 func create(ctx context.Context, c client.Client, desired *unstructured.Unstructured, owner Owner) (*unstructured.Unstructured, error) {
 	made := desired.DeepCopy()
 	if err := owner.Prove(made, nil); err != nil {
@@ -183,7 +183,7 @@ func create(ctx context.Context, c client.Client, desired *unstructured.Unstruct
 		return nil, err
 	}
 	if other := otherManager(made, Manager(desired.GetLabels())); other != "" {
-		collision := &CollisionError{Object: Describe(desired), Why: fmt.Sprintf("%q created it at the same moment", other)}
+		collision := &CollisionError{Object: Describe(desired), Why: fmt.Sprintf("%q created it at the same time", other)}
 		return nil, errors.Join(collision, withdraw(ctx, c, made, desired))
 	}
 	again := desired.DeepCopy()
@@ -194,11 +194,11 @@ func create(ctx context.Context, c client.Client, desired *unstructured.Unstruct
 	if isDryRun || again.GetAnnotations()[names.AnnotationProof] == sent {
 		return made, nil
 	}
-	_, made, err := change(ctx, c, made, again) // it took so long that the proof is for another time
+	_, made, err := change(ctx, c, made, again) // the creation took so long that the proof no longer fits its time
 	return made, err
 }
 
-// otherManager returns a field manager of a new object that is not an apply under this name; "" if there is none.
+// otherManager returns a field manager of a new object, other than applies under the given name, or "".
 func otherManager(made *unstructured.Unstructured, manager string) string {
 	for _, f := range made.GetManagedFields() {
 		if f.Manager != manager || f.Operation != metav1.ManagedFieldsOperationApply {
@@ -208,7 +208,7 @@ func otherManager(made *unstructured.Unstructured, manager string) string {
 	return ""
 }
 
-// withdraw removes what was applied to somebody else's object.
+// withdraw removes the fields that were applied to an object of another client.
 func withdraw(ctx context.Context, c client.Client, made, desired *unstructured.Unstructured) error {
 	nothing := &unstructured.Unstructured{}
 	nothing.SetGroupVersionKind(made.GroupVersionKind())
@@ -230,7 +230,7 @@ func send(ctx context.Context, c client.Client, obj *unstructured.Unstructured) 
 	return nil
 }
 
-// Describe names an object for people: "<Kind> <namespace>/<name>", or "<Kind> <name>".
+// Describe returns the name of an object for messages: "<Kind> <namespace>/<name>", or "<Kind> <name>".
 func Describe(obj *unstructured.Unstructured) string {
 	if obj.GetNamespace() == "" {
 		return obj.GetKind() + " " + obj.GetName()

@@ -36,7 +36,7 @@ func newWorld(t *testing.T) *world {
 	return &world{t: t, client: c, namespace: namespace.Name}
 }
 
-// configMap is one of ours with the data.
+// configMap returns a managed ConfigMap with the data.
 func (w *world) configMap(data map[string]any) *unstructured.Unstructured {
 	obj := &unstructured.Unstructured{Object: map[string]any{"data": data}}
 	obj.SetAPIVersion("v1")
@@ -47,12 +47,12 @@ func (w *world) configMap(data map[string]any) *unstructured.Unstructured {
 	return obj
 }
 
-// us is an owner that goes by a label, and by a proof that says which object it was made for.
+// us is an owner that uses a label, and a proof that names the object.
 type us struct{}
 
 func (us) Check(live client.Object) error {
 	if live.GetLabels()["owner"] != "us" {
-		return errors.New("it is not labelled")
+		return errors.New("it has no label")
 	}
 	return nil
 }
@@ -73,8 +73,8 @@ func (w *world) live() *unstructured.Unstructured {
 	return live
 }
 
-// somebody changes the ConfigMap, or makes it, as another field manager.
-func (w *world) somebody(labels map[string]string, data map[string]string) {
+// writeAsOther changes or creates the ConfigMap as another field manager.
+func (w *world) writeAsOther(labels map[string]string, data map[string]string) {
 	w.t.Helper()
 	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "cm", Labels: labels}, Data: data}
 	by := client.FieldOwner("somebody")
@@ -86,8 +86,8 @@ func (w *world) somebody(labels map[string]string, data map[string]string) {
 	}
 }
 
-// meddling calls what happens between a read and the write that follows.
-func (w *world) meddling(between func()) client.Client {
+// interfering returns a client that calls between before each write.
+func (w *world) interfering(between func()) client.Client {
 	return interceptor.NewClient(w.client, interceptor.Funcs{
 		Apply: func(ctx context.Context, c client.WithWatch, obj runtime.ApplyConfiguration, o ...client.ApplyOption) error {
 			between()
@@ -96,7 +96,7 @@ func (w *world) meddling(between func()) client.Client {
 	})
 }
 
-func TestEnsureWritesOnceAndOnlyWhatChanged(t *testing.T) {
+func TestEnsureWritesOnlyChanges(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	var version string
@@ -106,10 +106,10 @@ func TestEnsureWritesOnceAndOnlyWhatChanged(t *testing.T) {
 		want apply.Result
 	}{
 		{"creates", map[string]any{"a": "1", "b": "1"}, apply.Created},
-		{"leaves what is there", map[string]any{"a": "1", "b": "1"}, apply.Unchanged},
+		{"writes nothing", map[string]any{"a": "1", "b": "1"}, apply.Unchanged},
 		{"updates a value", map[string]any{"a": "2", "b": "1"}, apply.Updated},
-		{"removes what is wanted no more", map[string]any{"a": "2"}, apply.Updated},
-		{"leaves that, too", map[string]any{"a": "2"}, apply.Unchanged},
+		{"removes a value", map[string]any{"a": "2"}, apply.Updated},
+		{"writes nothing after a removal", map[string]any{"a": "2"}, apply.Unchanged},
 	} {
 		result, obj, err := w.ensure(w.client, w.configMap(row.data))
 		require.NoError(t, err, row.name)
@@ -122,12 +122,12 @@ func TestEnsureWritesOnceAndOnlyWhatChanged(t *testing.T) {
 	}
 }
 
-func TestEnsureKeepsWhatOthersAdd(t *testing.T) {
+func TestEnsureKeepsFieldsOfOthers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	_, _, err := w.ensure(w.client, w.configMap(map[string]any{"a": "1"}))
 	require.NoError(t, err)
-	w.somebody(map[string]string{"owner": "us", "more": "yes"}, map[string]string{"a": "1", "b": "theirs"})
+	w.writeAsOther(map[string]string{"owner": "us", "more": "yes"}, map[string]string{"a": "1", "b": "theirs"})
 
 	result, _, err := w.ensure(w.client, w.configMap(map[string]any{"a": "1"}))
 	require.NoError(t, err)
@@ -135,26 +135,26 @@ func TestEnsureKeepsWhatOthersAdd(t *testing.T) {
 	require.Equal(t, map[string]any{"a": "1", "b": "theirs"}, w.live().Object["data"])
 }
 
-func TestEnsureNeverTouchesWhatIsNotOurs(t *testing.T) {
+func TestEnsureRefusesObjectsOfOthers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.somebody(nil, map[string]string{"a": "theirs"})
+	w.writeAsOther(nil, map[string]string{"a": "theirs"})
 	before := w.live()
 
 	_, _, err := w.ensure(w.client, w.configMap(map[string]any{"a": "1"}))
 	var collision *apply.CollisionError
 	require.ErrorAs(t, err, &collision)
 	require.True(t, apply.IsCollision(err))
-	require.EqualError(t, err, "ConfigMap "+w.namespace+"/cm exists and is not ours: it is not labelled; it was left as it is")
+	require.EqualError(t, err, "ConfigMap "+w.namespace+"/cm exists and is not ours: it has no label; it was not changed")
 	require.Equal(t, before.GetResourceVersion(), w.live().GetResourceVersion())
 }
 
-func TestAFieldThatSomebodyElseHoldsIsACollisionAndNotForced(t *testing.T) {
+func TestAFieldOfAnotherManagerIsACollision(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	_, _, err := w.ensure(w.client, w.configMap(map[string]any{"a": "1"}))
 	require.NoError(t, err)
-	w.somebody(map[string]string{"owner": "us"}, map[string]string{"a": "theirs"})
+	w.writeAsOther(map[string]string{"owner": "us"}, map[string]string{"a": "theirs"})
 
 	_, _, err = w.ensure(w.client, w.configMap(map[string]any{"a": "1"}))
 	require.True(t, apierrors.IsConflict(err))
@@ -162,7 +162,7 @@ func TestAFieldThatSomebodyElseHoldsIsACollisionAndNotForced(t *testing.T) {
 	require.Equal(t, map[string]any{"a": "theirs"}, w.live().Object["data"])
 }
 
-func TestAnObjectThatChangesAfterItWasReadIsAConflictToRetry(t *testing.T) {
+func TestAConcurrentChangeIsAConflict(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	_, _, err := w.ensure(w.client, w.configMap(map[string]any{"a": "1"}))
@@ -171,13 +171,13 @@ func TestAnObjectThatChangesAfterItWasReadIsAConflictToRetry(t *testing.T) {
 		name    string
 		between func()
 	}{
-		{"edited", func() { w.somebody(map[string]string{"owner": "us", "n": "1"}, map[string]string{"a": "1"}) }},
-		{"made anew", func() {
+		{"edited", func() { w.writeAsOther(map[string]string{"owner": "us", "n": "1"}, map[string]string{"a": "1"}) }},
+		{"recreated", func() {
 			require.NoError(t, w.client.Delete(t.Context(), w.live()))
-			w.somebody(nil, map[string]string{"x": "theirs"})
+			w.writeAsOther(nil, map[string]string{"x": "theirs"})
 		}},
 	} {
-		_, _, err := w.ensure(w.meddling(row.between), w.configMap(map[string]any{"a": "2"}))
+		_, _, err := w.ensure(w.interfering(row.between), w.configMap(map[string]any{"a": "2"}))
 		require.True(t, apierrors.IsConflict(err), "%s: %v", row.name, err)
 		require.False(t, apply.IsCollision(err), "%s: %v", row.name, err)
 		require.NotContains(t, w.live().Object["data"], "a2")
@@ -185,7 +185,7 @@ func TestAnObjectThatChangesAfterItWasReadIsAConflictToRetry(t *testing.T) {
 	require.Equal(t, map[string]any{"x": "theirs"}, w.live().Object["data"])
 }
 
-func TestAnObjectThatSomebodyMakesAtTheSameMomentIsACollision(t *testing.T) {
+func TestAConcurrentCreationIsACollision(t *testing.T) {
 	t.Parallel()
 	for _, manager := range []string{"somebody", names.FieldManager} {
 		t.Run(manager, func(t *testing.T) {
@@ -196,22 +196,22 @@ func TestAnObjectThatSomebodyMakesAtTheSameMomentIsACollision(t *testing.T) {
 				cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "cm"}, Data: theirs}
 				require.NoError(t, w.client.Create(t.Context(), cm, client.FieldOwner(manager)))
 			})
-			_, _, err := w.ensure(w.meddling(once), w.configMap(map[string]any{"a": "1"}))
+			_, _, err := w.ensure(w.interfering(once), w.configMap(map[string]any{"a": "1"}))
 			var collision *apply.CollisionError
 			require.ErrorAs(t, err, &collision)
-			require.ErrorContains(t, err, `created it at the same moment`)
+			require.ErrorContains(t, err, `created it at the same time`)
 
 			left := w.live()
 			require.Equal(t, map[string]any{"b": "theirs"}, left.Object["data"])
 			require.Empty(t, left.GetLabels())
-			require.Empty(t, left.GetAnnotations(), "no proof is left on it")
+			require.Empty(t, left.GetAnnotations(), "the proof is withdrawn")
 			_, _, err = w.ensure(w.client, w.configMap(map[string]any{"a": "1"}))
-			require.ErrorContains(t, err, "exists and is not ours: it is not labelled", "nor is it adopted later")
+			require.ErrorContains(t, err, "exists and is not ours: it has no label", "it is not adopted later either")
 		})
 	}
 }
 
-// late is an owner whose first proof turns out to be for another time.
+// late is an owner whose first proof does not fit the creation time.
 type late struct{ us }
 
 func (late) Prove(desired, live *unstructured.Unstructured) error {
@@ -223,7 +223,7 @@ func (late) Prove(desired, live *unstructured.Unstructured) error {
 	return nil
 }
 
-func TestAnObjectThatWasCreatedTooLateForItsProofIsSignedAgain(t *testing.T) {
+func TestSignsAgainIfTheCreationTookTooLong(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	result, made, err := apply.Ensure(t.Context(), w.client, w.configMap(map[string]any{"a": "1"}), late{})
@@ -232,7 +232,7 @@ func TestAnObjectThatWasCreatedTooLateForItsProofIsSignedAgain(t *testing.T) {
 	require.Equal(t, "at "+made.GetCreationTimestamp().UTC().String(), w.live().GetAnnotations()[names.AnnotationProof])
 
 	dry, _, err := apply.Ensure(t.Context(), client.NewDryRunClient(w.client), w.other("dry"), late{})
-	require.NoError(t, err, "what a dry run creates cannot be signed again")
+	require.NoError(t, err, "a dry run does not sign again")
 	require.Equal(t, apply.Created, dry)
 }
 
@@ -242,9 +242,8 @@ func (w *world) other(name string) *unstructured.Unstructured {
 	return obj
 }
 
-// Both saw that the object is absent, and both apply it: without force, the lineage that came second
-// must not change what the first has made.
-func TestAnObjectThatAnotherLineageMakesAtTheSameMomentIsACollision(t *testing.T) {
+// Both lineages saw that the object does not exist, and both apply it: the second one must not change the object of the first.
+func TestAConcurrentCreationByAnotherLineageIsACollision(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	of := func(lineage string) *unstructured.Unstructured {
@@ -252,7 +251,7 @@ func TestAnObjectThatAnotherLineageMakesAtTheSameMomentIsACollision(t *testing.T
 		obj.SetLabels(map[string]string{"owner": "us", names.LabelLineage: lineage})
 		return obj
 	}
-	c := w.meddling(func() {
+	c := w.interfering(func() {
 		_, _, err := w.ensure(w.client, of("first"))
 		require.NoError(t, err)
 	})
@@ -261,7 +260,7 @@ func TestAnObjectThatAnotherLineageMakesAtTheSameMomentIsACollision(t *testing.T
 	require.Equal(t, "first", w.live().GetLabels()[names.LabelLineage])
 }
 
-func TestAnObjectThatIsBeingDeletedIsWaitedFor(t *testing.T) {
+func TestRefusesAnObjectThatIsBeingDeleted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	held := w.configMap(map[string]any{"a": "1"})

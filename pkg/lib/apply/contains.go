@@ -6,15 +6,16 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 )
 
-// Has is Contains for whole objects, and compares the rules of roles exactly: a rule with more fields, which are names, permits less.
+// Has is like Contains for whole objects, but compares the rules of roles exactly: an additional field, such as resourceNames,
+// makes a rule narrower.
 func Has(live, want map[string]any) bool {
 	rules, _ := want["rules"].([]any)
 	return Contains(live, want) && (len(rules) == 0 || Contains(rules, live["rules"]))
 }
 
-// Contains says whether live has every field of want with the same value. Fields that only live has
-// (defaults, status, others' labels) do not count; lists must have the same length, and their maps
-// are compared in the same way. A false "no" costs one apply that changes nothing.
+// Contains reports whether live has every field of want with the same value. Additional fields of live (defaults, status, other
+// labels) are ignored. Lists must have the same length; maps in them are compared in the same way. A false negative only causes
+// an apply without effect.
 func Contains(live, want any) bool {
 	switch w := want.(type) {
 	case map[string]any:
@@ -44,7 +45,7 @@ func Contains(live, want any) bool {
 	}
 }
 
-// sameNumber compares JSON numbers that were decoded to different Go types.
+// sameNumber compares JSON numbers that were decoded into different Go types.
 func sameNumber(a, b any) bool {
 	x, okX := number(a)
 	y, okY := number(b)

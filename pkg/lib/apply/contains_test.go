@@ -25,13 +25,13 @@ func TestContains(t *testing.T) {
 		{"deep defaults", "{a: {b: [{c: 1, d: x}]}}", "{a: {b: [{c: 1}]}}", true},
 		{"a longer list", "{a: [1, 2]}", "{a: [1]}", false},
 		{"a list in another order", "{a: [2, 1]}", "{a: [1, 2]}", false},
-		{"an empty list that is not kept", "{}", "{a: []}", true},
-		{"an empty map that is not kept", "{}", "{a: {}}", true},
+		{"an empty list that the server drops", "{}", "{a: []}", true},
+		{"an empty map that the server drops", "{}", "{a: {}}", true},
 		{"an empty list against items", "{a: [1]}", "{a: []}", false},
-		{"a map against a text", "{a: x}", "{a: {}}", false},
+		{"a map against a string", "{a: x}", "{a: {}}", false},
 		{"a list against a map", "{a: {}}", "{a: []}", false},
-		{"null against nothing", "{}", "{a: null}", true},
-		{"false against nothing", "{}", "{a: false}", false},
+		{"null against a missing field", "{}", "{a: null}", true},
+		{"false against a missing field", "{}", "{a: false}", false},
 		{"numbers of two types", "{a: 1.0}", "{a: 1}", true},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -48,7 +48,7 @@ func TestContains(t *testing.T) {
 	require.False(t, Contains(json.Number("x"), int64(0)))
 }
 
-func TestRulesAreComparedExactly(t *testing.T) {
+func TestComparesRulesExactly(t *testing.T) {
 	const want = "{metadata: {name: r}, rules: [{verbs: [get], apiGroups: [''], resources: [pods]}]}"
 	for live, has := range map[string]bool{
 		"{metadata: {name: r, uid: u}, rules: [{verbs: [get], apiGroups: [''], resources: [pods]}]}":             true,
@@ -60,11 +60,11 @@ func TestRulesAreComparedExactly(t *testing.T) {
 		require.NoError(t, yaml.Unmarshal([]byte(live), &l))
 		require.NoError(t, yaml.Unmarshal([]byte(want), &w))
 		require.Equal(t, has, Has(l, w), live)
-		require.True(t, Has(l, map[string]any{}), "rules that are not wanted")
+		require.True(t, Has(l, map[string]any{}), "rules are not in want")
 	}
 }
 
-func TestSurplusIsWhatWeSetAndWantNoMore(t *testing.T) {
+func TestSurplusFieldsAreThoseNoLongerDesired(t *testing.T) {
 	const deployment = `{"f:spec":{"f:template":{"f:spec":{"f:nodeSelector":{},"f:containers":{"k:{\"name\":\"c\"}":{".":{},"f:name":{},"f:env":{}}}}}}}`
 	const service = `{"f:spec":{"f:ports":{"k:{\"port\":80,\"protocol\":\"TCP\"}":{".":{},"f:port":{}}}}}`
 	for _, row := range []struct {
@@ -72,16 +72,16 @@ func TestSurplusIsWhatWeSetAndWantNoMore(t *testing.T) {
 		surplus                     bool
 	}{
 		{"a key of a map", names.FieldManager, `{"f:data":{"f:a":{},"f:b":{}}}`, "data: {a: x}", true},
-		{"all keys wanted", names.FieldManager, `{"f:data":{"f:a":{}}}`, "data: {a: x, b: y}", false},
-		{"a key of somebody else", "kubectl", `{"f:data":{"f:b":{}}}`, "data: {a: x}", false},
+		{"all keys desired", names.FieldManager, `{"f:data":{"f:a":{}}}`, "data: {a: x, b: y}", false},
+		{"a key of another manager", "kubectl", `{"f:data":{"f:b":{}}}`, "data: {a: x}", false},
 		{"a whole field", names.FieldManager, deployment, "spec: {template: {spec: {containers: [{name: c, env: []}]}}}", true},
-		{"a field of a list's item", names.FieldManager, deployment, "spec: {template: {spec: {nodeSelector: {}, containers: [{name: c}]}}}", true},
+		{"a field of a list item", names.FieldManager, deployment, "spec: {template: {spec: {nodeSelector: {}, containers: [{name: c}]}}}", true},
 		{"an item of a list", names.FieldManager, deployment, "spec: {template: {spec: {nodeSelector: {}, containers: [{name: d, env: []}]}}}", true},
-		{"all of it wanted", names.FieldManager, deployment, "spec: {template: {spec: {nodeSelector: {a: b}, containers: [{name: d}, {name: c, env: []}]}}}", false},
-		{"an item whose key is left to its default", names.FieldManager, service, "spec: {ports: [{port: 80}]}", false},
-		{"an item of another key", names.FieldManager, service, "spec: {ports: [{port: 81}]}", true},
-		{"items known by value", names.FieldManager, `{"f:a":{"v:\"x\"":{}}}`, "a: [x]", false},
-		{"what is no JSON", names.FieldManager, "{", "{}", false},
+		{"all of it desired", names.FieldManager, deployment, "spec: {template: {spec: {nodeSelector: {a: b}, containers: [{name: d}, {name: c, env: []}]}}}", false},
+		{"an item with a defaulted key", names.FieldManager, service, "spec: {ports: [{port: 80}]}", false},
+		{"an item with another key", names.FieldManager, service, "spec: {ports: [{port: 81}]}", true},
+		{"items identified by value", names.FieldManager, `{"f:a":{"v:\"x\"":{}}}`, "a: [x]", false},
+		{"invalid JSON", names.FieldManager, "{", "{}", false},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			live, want := &unstructured.Unstructured{}, &unstructured.Unstructured{}

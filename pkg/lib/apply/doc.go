@@ -1,5 +1,5 @@
-// Package apply writes one object by server-side apply, with a field manager of the install's
-// lineage and never by force, and refuses to touch what is not ours (security model, rule 7).
+// Package apply writes single objects by server-side apply, with a field manager for each lineage and never by force. It refuses
+// to change objects that the install does not own (security model, rule 7).
 //
-// The client decides whose authority is used; this package has none of its own.
+// The client determines whose permissions are used; this package has none.
 package apply

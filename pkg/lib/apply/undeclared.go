@@ -11,30 +11,30 @@ import (
 )
 
 const (
-	// notTyped begins the API server's message about an object that does not fit the schema of its kind.
+	// notTyped is the prefix of the API server's message about an object that does not match the schema of its kind.
 	notTyped = "failed to create typed patch object ("
-	// notDeclared ends each line of it about a field that the schema does not have.
+	// notDeclared is the suffix of each line about a field that is not in the schema.
 	notDeclared = ": field not declared in schema"
-	// severalMistakes is the line before the others where the message has several; each other begins with indent.
+	// severalMistakes precedes the lines of a message with several mistakes; each of them begins with indent.
 	severalMistakes = "errors:\n"
 	indent          = "  "
-	// maxPath is the greatest length of a path that is looked at.
+	// maxPath bounds the length of a path.
 	maxPath = 1 << 10
-	// maxNamed is the greatest number of lines of a message that is looked at.
+	// maxNamed bounds the lines of a message.
 	maxNamed = 1_000
-	// maxLookups is how often Undeclared looks for a name in an object, or at an element of a list, for one message.
+	// maxLookups bounds how often Undeclared looks up a name in an object or visits a list element for one message.
 	maxLookups = 1 << 16
 )
 
-// IsNotTyped reports whether the API server cannot read an object as what it says to be: fields have the wrong type, or are not
-// declared. It answers so before it looks at anything else, with the code of an internal error.
+// IsNotTyped reports whether the API server cannot decode an object: fields have the wrong type or are not declared. The API
+// server reports this as an internal error, before any other check.
 func IsNotTyped(err error) bool { return mistakes(err) != nil }
 
-// Undeclared returns the fields of the object that was sent that the API server refuses since their kind has no such fields,
-// and how many it named: of a list, it names the field of each element. There are none for any other error.
+// Undeclared returns the fields of a sent object that the API server refuses because they are not in the schema, and the number
+// of fields in the message, which names a field separately for each list element. For other errors it returns none.
 //
-// The message repeats names as they are, and a stranger chose them. So it is believed as a whole or not at all: each line
-// leads to a field of the object, in one way, and to none of what says what the object is and whose.
+// The message contains names that an untrusted author chose. Therefore it is used only if every line leads unambiguously to a
+// field of the object, and to none that determines the object's identity or owner.
 func Undeclared(err error, sent map[string]any) (fields []Field, named int) {
 	lines := mistakes(err)
 	if len(lines) > maxNamed {
@@ -47,10 +47,10 @@ func Undeclared(err error, sent map[string]any) (fields []Field, named int) {
 		if !ok || len(path) > maxPath {
 			return nil, 0
 		}
-		if short := shorten(path); !seen[short] { // what is left out though it is another field, the API server names again
+		if short := shorten(path); !seen[short] { // if this skips a different field, the API server reports it again
 			seen[short] = true
 			field := f.only(sent, path)
-			if field == nil || field.says() {
+			if field == nil || field.isIdentity() {
 				return nil, 0
 			}
 			fields = append(fields, field)
@@ -63,7 +63,7 @@ func Undeclared(err error, sent map[string]any) (fields []Field, named int) {
 	return slices.CompactFunc(fields, slices.Equal), len(lines)
 }
 
-// mistakes are the lines of the API server's message about an object that does not fit its schema.
+// mistakes returns the lines of the API server's message about an object that does not match its schema.
 func mistakes(err error) []string {
 	var st apierrors.APIStatus
 	if !errors.As(err, &st) {
@@ -81,8 +81,8 @@ func mistakes(err error) []string {
 	return strings.Split(several, "\n"+indent)
 }
 
-// OddName returns the first, in their order, of the names of fields, at any depth, that hold control characters: text that
-// repeats it has more lines than its author wrote. The nesting must be bounded.
+// OddName returns the alphabetically first field name, at any depth, that contains control characters: text that includes it
+// could have additional lines. The caller must limit the nesting.
 func OddName(value any) (name string, odd bool) {
 	found := func(n string) {
 		if !odd || n < name {
@@ -109,28 +109,28 @@ func OddName(value any) (name string, odd bool) {
 	return name, odd
 }
 
-// Field leads to a field: the names of the fields above it, each with a dot before it, and eachElement for a list on the way.
-// All elements of a list, which have one schema, are meant.
+// Field is the path of a field: the names of its parents and its own name, each preceded by a dot, and eachElement for a list.
+// It applies to all elements of a list, because they have the same schema.
 type Field []string
 
 const eachElement = "[]"
 
 func (f Field) String() string { return strings.Join(f, "") }
 
-// says reports whether the field is part of what says what the object is, and whose.
-func (f Field) says() bool {
+// isIdentity reports whether the field is part of the object's type or metadata.
+func (f Field) isIdentity() bool {
 	return slices.Contains([]string{".apiVersion", ".kind", ".metadata"}, f[0])
 }
 
-// Remove takes the field from an object, and reports whether there was one.
+// Remove removes the field from an object and reports whether it existed.
 func (f Field) Remove(obj map[string]any) bool { return f.remove(obj) }
 
 func (f Field) remove(value any) bool {
 	switch v := value.(type) {
 	case map[string]any:
 		name, ok := strings.CutPrefix(f[0], ".")
-		below, there := v[name]
-		if !ok || !there {
+		below, exists := v[name]
+		if !ok || !exists {
 			return false
 		}
 		if len(f) > 1 {
@@ -148,14 +148,13 @@ func (f Field) remove(value any) bool {
 	return false
 }
 
-// finder looks for fields by the paths that the API server writes.
+// finder finds fields by the paths in the API server's messages.
 type finder struct {
 	left int
 	ways map[string]Field
 }
 
-// only is the field that a path leads to; nil where there is none, or another way to read the path: names may contain dots and
-// brackets.
+// only returns the field at a path, or nil if there is none or the path is ambiguous: names can contain dots and brackets.
 func (f *finder) only(obj map[string]any, path string) Field {
 	f.ways = map[string]Field{}
 	f.find(obj, path, nil)
@@ -172,7 +171,7 @@ func (f *finder) find(value any, path string, way Field) {
 	case []any:
 		end := elementEnd(path)
 		for _, element := range v {
-			if end == 0 || f.over() {
+			if end == 0 || f.isExhausted() {
 				return
 			}
 			f.find(element, path[end:], append(way, eachElement))
@@ -180,7 +179,7 @@ func (f *finder) find(value any, path string, way Field) {
 	}
 }
 
-// findName tries all names that the path may begin with.
+// findName tries all names with which the path can begin.
 func (f *finder) findName(obj map[string]any, path string, way Field) {
 	if !strings.HasPrefix(path, ".") {
 		return
@@ -189,26 +188,26 @@ func (f *finder) findName(obj map[string]any, path string, way Field) {
 		if end < len(path) && path[end] != '.' && path[end] != '[' {
 			continue
 		}
-		if f.over() {
+		if f.isExhausted() {
 			return
 		}
-		below, there := obj[path[1:end]]
+		below, exists := obj[path[1:end]]
 		switch to := append(way, path[:end]); {
-		case there && end == len(path):
+		case exists && end == len(path):
 			f.ways[strings.Join(to, "\x00")] = slices.Clone(to)
-		case there:
+		case exists:
 			f.find(below, path[end:], to)
 		}
 	}
 }
 
-// over counts a lookup, and reports whether no more are worth it.
-func (f *finder) over() bool {
+// isExhausted counts a lookup and reports whether the search can stop.
+func (f *finder) isExhausted() bool {
 	f.left--
 	return f.left < 0 || len(f.ways) > 1
 }
 
-// shorten leaves out of a path what elements of lists say, as far as it can be told without the object.
+// shorten removes the identification of list elements from a path, as far as possible without the object.
 func shorten(path string) string {
 	var b strings.Builder
 	for {
@@ -225,7 +224,8 @@ func shorten(path string) string {
 	}
 }
 
-// elementEnd is where the name of a list's element ends: [3], [name="a"], [port=80,protocol="TCP"]; 0 where there is none.
+// elementEnd returns the length of the list element at the beginning of a path: [3], [name="a"], [port=80,protocol="TCP"]. It
+// returns 0 if there is none.
 func elementEnd(path string) int {
 	if !strings.HasPrefix(path, "[") {
 		return 0

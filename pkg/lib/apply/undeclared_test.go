@@ -16,8 +16,8 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/apply"
 )
 
-// The API server names fields in its own way: each path that it gives leads to the field.
-func TestFieldsThatTheAPIServerDoesNotKnowAreFoundAndRemoved(t *testing.T) {
+// Each path in the API server's message leads to a field.
+func TestFindsAndRemovesUndeclaredFields(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for name, text := range map[string]string{
@@ -102,8 +102,8 @@ func requireNone(t *testing.T, err error, sent map[string]any) {
 	require.Zero(t, named)
 }
 
-// A bundle chooses the names of fields, which the API server's message repeats as they are.
-func TestWhatAMessageSaysOfANameIsNoField(t *testing.T) {
+// A bundle chooses field names, which the API server's message repeats.
+func TestIgnoresFieldsThatAreOnlyPartOfNames(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	role := func(name string) *unstructured.Unstructured {
@@ -122,7 +122,7 @@ func TestWhatAMessageSaysOfANameIsNoField(t *testing.T) {
 		"a: field not declared in schema\n  .rules[0].resourceNames: field not declared in schema\n  .b",
 		"c\n  .rules[0].resourceNames",
 	} {
-		for range 10 { // it names one of siblings
+		for range 10 { // the message names one sibling at a time
 			obj := role(name)
 			err := client.NewDryRunClient(w.client).Apply(t.Context(), client.ApplyConfigurationFromUnstructured(obj.DeepCopy()), client.FieldOwner("x"))
 			require.True(t, apply.IsNotTyped(err), "%v", err)
@@ -131,7 +131,7 @@ func TestWhatAMessageSaysOfANameIsNoField(t *testing.T) {
 	}
 }
 
-// notTyped is the API server's message about fields that are not declared.
+// notTyped returns the API server's message about undeclared fields.
 func notTyped(paths ...string) error {
 	text := "failed to create typed patch object (a/b; v1, Kind=C): "
 	if len(paths) == 1 {
@@ -152,13 +152,13 @@ func parsed(t *testing.T, text string) map[string]any {
 	return obj
 }
 
-func TestAMessageIsBelievedAsAWholeOrNotAtAll(t *testing.T) {
+func TestUsesAMessageCompletelyOrNotAtAll(t *testing.T) {
 	t.Parallel()
 	const text = `{apiVersion: v1, kind: C, metadata: {name: b, labels: {x: y}}, a: {c: d}, "a.c": d, "a.b": {e: 1}, list: [{c: d}, text, {f.g: 1}, {f: {g: 1}}], "l[0]": {x: 1}, l: [{x: 1}]}`
 	for _, path := range []string{
 		"", ".", "a", ".b", ".a.b.c", ".list[", `.list[name="x`, ".list[0]", ".list[0].b", ".a[0]", ".a.", ".a: expected map, got &{x",
-		".kind", ".apiVersion", ".metadata", ".metadata.labels", ".metadata.labels.x", // what says what it is, and whose
-		".a.c", ".list[2].f.g", ".l[0].x", // two ways
+		".kind", ".apiVersion", ".metadata", ".metadata.labels", ".metadata.labels.x", // identity and owner
+		".a.c", ".list[2].f.g", ".l[0].x", // ambiguous
 		"." + strings.Repeat("a", 1025),
 	} {
 		requireNone(t, notTyped(path), parsed(t, text))
@@ -177,7 +177,7 @@ func TestAMessageIsBelievedAsAWholeOrNotAtAll(t *testing.T) {
 	requireNone(t, notTyped(".a"), odd)
 }
 
-func TestAFieldOfAListIsLookedForOnce(t *testing.T) {
+func TestLooksUpAFieldOfAListOnce(t *testing.T) {
 	t.Parallel()
 	obj := map[string]any{}
 	var list []any
@@ -194,14 +194,14 @@ func TestAFieldOfAListIsLookedForOnce(t *testing.T) {
 	require.False(t, fields[0].Remove(obj))
 	require.NotContains(t, fmt.Sprint(obj), "b:")
 	list[0].(map[string]any)["c"] = 1
-	requireNone(t, notTyped(append(paths, ".list[0].c")...), obj) // more than are looked at
+	requireNone(t, notTyped(append(paths, ".list[0].c")...), obj) // more than maxNamed
 
 	var others []string
 	for i := range 900 {
 		list[0].(map[string]any)[fmt.Sprint("x", i)] = 1
 		others = append(others, fmt.Sprint(".list[0].x", i))
 	}
-	requireNone(t, notTyped(others...), obj) // too much to look at
+	requireNone(t, notTyped(others...), obj) // more than maxLookups
 	fields, _ = apply.Undeclared(notTyped(others[:20]...), obj)
 	require.Len(t, fields, 20)
 }

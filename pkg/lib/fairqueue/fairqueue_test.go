@@ -28,7 +28,7 @@ func add(q workqueue.TypedInterface[string], items ...string) {
 	}
 }
 
-// take gets items without waiting: a Get would wait for ever where nothing may be taken.
+// take gets n items without waiting: Get would block if no item is available.
 func take(t *testing.T, q workqueue.TypedRateLimitingInterface[string], n int) []string {
 	t.Helper()
 	var out []string
@@ -47,14 +47,14 @@ func TestNamespacesTakeTurns(t *testing.T) {
 	require.Equal(t, []string{"a/1", "b/1", "c/1", "a/2", "c/2", "a/3", "a/4"}, take(t, q, 7))
 }
 
-func TestANamespaceUsesNoMoreThanItsShare(t *testing.T) {
+func TestANamespaceUsesAtMostItsShare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue(Limits{Workers: 8, Share: 2})
 		for i := range 10 {
 			q.Add(fmt.Sprintf("a/%d", i))
 		}
 		take(t, q, 2)
-		require.Equal(t, 8, q.Len(), "what may not be taken is counted as waiting")
+		require.Equal(t, 8, q.Len(), "unavailable items are counted as waiting")
 		got := make(chan string)
 		go func() {
 			item, _ := q.Get()
@@ -63,14 +63,14 @@ func TestANamespaceUsesNoMoreThanItsShare(t *testing.T) {
 		synctest.Wait()
 		require.Empty(t, got, "a third worker waits")
 		q.Add("b/1")
-		require.Equal(t, "b/1", <-got, "for somebody else")
+		require.Equal(t, "b/1", <-got, "another namespace gets the worker")
 		q.Done("a/0")
 		require.Equal(t, []string{"a/2"}, take(t, q, 1))
 		q.ShutDown()
 	})
 }
 
-func TestSlowNamespacesTogetherUseHalfOfTheWorkers(t *testing.T) {
+func TestSlowNamespacesUseHalfOfTheWorkers(t *testing.T) {
 	clock := clocktesting.NewFakeClock(time.Now())
 	turns := newTurns(groupOf, Limits{Workers: 4, Share: 2, Clock: clock})
 	turns.Push("d/0")
@@ -89,12 +89,12 @@ func TestSlowNamespacesTogetherUseHalfOfTheWorkers(t *testing.T) {
 	require.Zero(t, turns.Len(), "the others wait")
 	turns.Push("d/0")
 	turns.Push("d/1")
-	require.Equal(t, []string{"d/0", "d/1"}, []string{turns.Pop(), turns.Pop()}, "two workers are left for the quick")
+	require.Equal(t, []string{"d/0", "d/1"}, []string{turns.Pop(), turns.Pop()}, "two workers are left for quick namespaces")
 	turns.release("a/0")
 	require.Equal(t, "c/0", turns.Pop())
 }
 
-func TestASlowNamespaceIsForgiven(t *testing.T) {
+func TestASlowNamespaceRecovers(t *testing.T) {
 	clock := clocktesting.NewFakeClock(time.Now())
 	turns := newTurns(groupOf, Limits{Workers: 4, Share: 2, Clock: clock})
 	turns.Push("a/0")
@@ -107,7 +107,7 @@ func TestASlowNamespaceIsForgiven(t *testing.T) {
 	require.Equal(t, []string{"a/0", "a/1"}, []string{turns.Pop(), turns.Pop()})
 }
 
-func TestWhatTakesLongByNowCountsAsSlow(t *testing.T) {
+func TestRunningItemsCountAsSlow(t *testing.T) {
 	clock := clocktesting.NewFakeClock(time.Now())
 	turns := newTurns(groupOf, Limits{Workers: 8, Share: 1, Clock: clock})
 	turns.Push("slow/0")
@@ -119,15 +119,15 @@ func TestWhatTakesLongByNowCountsAsSlow(t *testing.T) {
 		turns.Pop()
 	}
 	turns.Push("slow/0")
-	require.Equal(t, 1, turns.Len(), "nobody is slow yet")
+	require.Equal(t, 1, turns.Len(), "no namespace is slow yet")
 	clock.Step(Slow + 1)
-	require.Zero(t, turns.Len(), "half of the workers are with slow items, though none of them is done")
+	require.Zero(t, turns.Len(), "running items occupy half of the workers")
 	turns.release("new0/0")
 	require.Equal(t, "slow/0", turns.Pop())
 }
 
-// Namespaces that begin anew, one after the other, and hold what they get for six minutes.
-func TestTheLastQuarterIsForTheQuick(t *testing.T) {
+// New namespaces, one after the other, whose items take six minutes.
+func TestTheLastQuarterIsForQuickNamespaces(t *testing.T) {
 	for workers, most := range map[int]int{1: 1, 2: 1, 4: 3, 8: 6, 16: 12} {
 		clock := clocktesting.NewFakeClock(time.Now())
 		turns := newTurns(groupOf, Limits{Workers: workers, Share: 1, Clock: clock})
@@ -156,7 +156,7 @@ func TestTheLastQuarterIsForTheQuick(t *testing.T) {
 	}
 }
 
-func TestASlowNamespaceIsSlowTenTimesAsLong(t *testing.T) {
+func TestANamespaceIsSlowForTenTimesTheDuration(t *testing.T) {
 	for took, want := range map[time.Duration]time.Duration{
 		2 * time.Second:  SlowFor,
 		6 * time.Minute:  time.Hour,
@@ -174,12 +174,12 @@ func TestASlowNamespaceIsSlowTenTimesAsLong(t *testing.T) {
 		turns.Push("a/0")
 		turns.release(turns.Pop())
 		clock.Step(2 * time.Second)
-		require.Equal(t, unknown, turns.classOf(&group[string]{name: "a"}), "a quick item of a slow namespace proves nothing")
+		require.Equal(t, unknown, turns.classOf(&group[string]{name: "a"}), "a quick item does not make a slow namespace quick")
 	}
 }
 
-// A release is followed by one Get: where it let two items be taken, one would wait while workers sleep.
-func TestAReleaseLetsOneMoreItemBeTaken(t *testing.T) {
+// A release is followed by one Get: if it made two items available, one would wait while workers are idle.
+func TestAReleaseMakesOneMoreItemAvailable(t *testing.T) {
 	turns := newTurns(groupOf, Limits{Workers: 4, Share: 1, Clock: clocktesting.NewFakeClock(time.Now())})
 	for _, item := range []string{"a/0", "b/0", "c/0", "a/1", "x/0"} {
 		turns.Push(item)
@@ -190,9 +190,9 @@ func TestAReleaseLetsOneMoreItemBeTaken(t *testing.T) {
 	require.Zero(t, turns.Len())
 	turns.release("a/0")
 	turns.Pop()
-	require.Zero(t, turns.Len(), "a is quick, and its next item waits in the place of its last")
+	require.Zero(t, turns.Len(), "a is quick, and its next item replaces its last one")
 	turns.Push("a/2")
-	require.Equal(t, 1, turns.Len(), "until somebody is woken for it")
+	require.Equal(t, 1, turns.Len(), "until a worker is woken for it")
 }
 
 func TestSlowAndQuickNamespacesTakeTurns(t *testing.T) {
@@ -207,10 +207,10 @@ func TestSlowAndQuickNamespacesTakeTurns(t *testing.T) {
 	}
 	turns.Push("slow/1")
 	first := []string{turns.Pop(), turns.Pop()}
-	require.Contains(t, first, "slow/1", "quick ones do not keep it waiting for ever")
+	require.Contains(t, first, "slow/1", "quick namespaces do not starve slow ones")
 }
 
-func TestNothingIsKeptOfNamespacesWithoutItems(t *testing.T) {
+func TestForgetsNamespacesWithoutItems(t *testing.T) {
 	turns := newTurns(groupOf, Limits{Workers: 4, Share: 2, Clock: clocktesting.NewFakeClock(time.Now())})
 	for i := range 100 {
 		turns.Push(fmt.Sprintf("n%d/0", i))
@@ -226,7 +226,7 @@ func TestNothingIsKeptOfNamespacesWithoutItems(t *testing.T) {
 	}
 }
 
-func TestAnItemThatIsAddedWhileItIsWorkedOnComesAgain(t *testing.T) {
+func TestAnItemAddedDuringProcessingIsProcessedAgain(t *testing.T) {
 	q := newQueue(Limits{Workers: 4, Share: 1})
 	defer q.ShutDown()
 	add(q, "a/1", "a/1", "a/2")
@@ -238,7 +238,7 @@ func TestAnItemThatIsAddedWhileItIsWorkedOnComesAgain(t *testing.T) {
 	require.Equal(t, []string{"a/1"}, take(t, q, 1))
 }
 
-func TestDelaysAndRateLimitsHold(t *testing.T) {
+func TestAppliesDelaysAndRateLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue(Limits{Workers: 4, Share: 1})
 		start := time.Now()
@@ -251,7 +251,7 @@ func TestDelaysAndRateLimitsHold(t *testing.T) {
 	})
 }
 
-func TestShutdownEndsWaitingWorkersAndLosesNothing(t *testing.T) {
+func TestShutdownDrainsTheQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue(Limits{Workers: 4, Share: 1})
 		add(q, "a/1", "a/2", "a/3")
@@ -280,8 +280,8 @@ func TestShutdownEndsWaitingWorkersAndLosesNothing(t *testing.T) {
 	})
 }
 
-// TestEverythingIsDoneWithinTheLimits works off random additions with as many workers as there are.
-func TestEverythingIsDoneWithinTheLimits(t *testing.T) {
+// Random additions are processed by as many workers as there are.
+func TestProcessesEverythingWithinTheLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := Limits{Workers: 6, Share: 2}
 		q := newQueue(l)

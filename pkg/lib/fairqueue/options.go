@@ -11,22 +11,22 @@ import (
 )
 
 const (
-	// shares is how many namespaces it takes to use all workers.
+	// shares is the number of namespaces that can use all workers together.
 	shares = 8
-	// Slow is how long an item takes that makes its namespace a slow one: for SlowFor or, where that is longer, slowTimes as long
-	// as it took, and at most SlowForMost.
+	// Slow is the duration beyond which an item makes its namespace slow: for SlowFor or slowTimes the item's duration,
+	// whichever is longer, but at most SlowForMost.
 	Slow        = time.Second
 	SlowFor     = 5 * time.Minute
 	SlowForMost = 2 * time.Hour
 	slowTimes   = 10
-	// QuickFor is how long a namespace counts as a quick one after an item that was.
+	// QuickFor is how long a namespace counts as quick after a quick item.
 	QuickFor = time.Hour
-	// ReconcileTimeout ends a reconcile that nothing else has ended. It is retried as a failure.
+	// ReconcileTimeout bounds a reconcile. A reconcile that times out is retried like a failed one.
 	ReconcileTimeout = 10 * time.Minute
 )
 
-// Options are those of a controller with a fair queue: one namespace uses an eighth of the workers, and at least one.
-// limiter delays what has failed; nil is controller-runtime's own.
+// Options returns the options of a controller with a fair queue. One namespace can use an eighth of the workers, and at least
+// one. limiter delays failed items; nil means controller-runtime's default.
 func Options(workers int, limiter workqueue.TypedRateLimiter[reconcile.Request]) controller.Options {
 	limits := Limits{Workers: workers, Share: max(workers/shares, 1)}
 	return controller.Options{
@@ -39,19 +39,18 @@ func Options(workers int, limiter workqueue.TypedRateLimiter[reconcile.Request])
 	}
 }
 
-// NamespaceOf is the group of a request. A key without a namespace is a group of its own: a namespace, or another
-// object of the whole cluster.
+// NamespaceOf returns the group of a request: its namespace or, for cluster-scoped objects, the object itself.
 func NamespaceOf(req reconcile.Request) string { return cmp.Or(req.Namespace, req.Name) }
 
-// Limits are how many workers there are, and how many of them work for one group of items.
+// Limits are the number of workers, and the number of them that one group of items can use.
 type Limits struct {
 	Workers, Share int
 	// Clock defaults to the real one.
 	Clock clock.Clock
 }
 
-// New returns a work queue in which the groups of items take turns. The caller has to ask for another item, by Get, after each
-// Done, as controllers do.
+// New returns a work queue in which groups of items take turns. After each Done, the caller must request another item with Get,
+// as controllers do.
 func New[T comparable](name string, limiter workqueue.TypedRateLimiter[T], groupOf func(T) string, l Limits) workqueue.TypedRateLimitingInterface[T] {
 	if l.Clock == nil {
 		l.Clock = clock.RealClock{}
@@ -69,7 +68,7 @@ func New[T comparable](name string, limiter workqueue.TypedRateLimiter[T], group
 	})
 }
 
-// queue tells the turns which items are done.
+// queue reports completed items to turns.
 type queue[T comparable] struct {
 	workqueue.TypedInterface[T]
 
@@ -82,5 +81,5 @@ func (q *queue[T]) Done(item T) {
 	q.TypedInterface.Done(item)
 }
 
-// Len implements workqueue.TypedInterface: all items that wait, whether a worker may take them now or not.
+// Len implements workqueue.TypedInterface. It counts all waiting items, including those that no worker can take now.
 func (q *queue[T]) Len() int { return q.turns.waiting() }

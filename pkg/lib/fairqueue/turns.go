@@ -8,47 +8,47 @@ import (
 	"k8s.io/apimachinery/pkg/util/cache"
 )
 
-// class is what is known of a group. Those of one class take turns in a ring, and the rings take turns.
+// class is the recent behavior of a group. Groups of one class take turns in a ring, and the rings take turns.
 type class int
 
 const (
-	// quick groups had a quick item lately, and no slow one.
+	// quick groups had a quick item recently, and no slow one.
 	quick class = iota
-	// unknown groups may be anything.
+	// unknown groups had no recent item.
 	unknown
-	// slow groups had a slow item lately.
+	// slow groups had a slow item recently.
 	slow
 	classes
 )
 
 // turns is the storage of a work queue: rings of groups that take turns.
 //
-// The work queue asks for Len before each Pop, under a lock of its own, and its Get waits while that is 0. What
-// makes it greater is a Push, which wakes a worker, or a release, after which the same worker asks: so neither may let more
-// than one item be taken that could not be before.
+// The work queue calls Len before each Pop, under its own lock, and Get waits while Len is 0. Len increases by a Push, which wakes
+// one worker, or by a release, after which the same worker calls Get. Therefore neither may make more than one additional item
+// available.
 type turns[T comparable] struct {
 	mu      sync.Mutex
 	groupOf func(T) string
 	limits  Limits
 
 	groups map[string]*group[T]
-	// rings hold, in the order of their turns, the groups of which an item may be taken.
+	// rings contains the groups with an available item, in the order of their turns.
 	rings [classes]*list.List
-	// turn is the ring whose turn it is.
+	// turn is the next ring.
 	turn class
-	// slowLately and quickLately have the names of groups.
+	// slowLately and quickLately contain the names of groups.
 	slowLately, quickLately *cache.Expiring
-	// taken is what is being worked on.
+	// taken contains the items being processed.
 	taken map[T]taken
 	items int
 }
 
-// group are the items of one group that wait, and how many are taken.
+// group contains the waiting items of one group and the number of items being processed.
 type group[T comparable] struct {
 	name    string
 	waiting []T
 	working int
-	// class is that of its ring, and place where it waits there for its turn; nil where it does not.
+	// class is the class of the group's ring, and place its position in it; nil if it is not in a ring.
 	class class
 	place *list.Element
 }
@@ -88,13 +88,13 @@ func (t *turns[T]) Push(item T) {
 	t.enter(g, t.classOf(g))
 }
 
-// Len implements workqueue.Queue: it is 0 where no item may be taken.
+// Len implements workqueue.Queue. It returns 0 if no item is available.
 func (t *turns[T]) Len() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	n := 0
 	for c, ring := range t.rings {
-		if t.mayWork(class(c)) {
+		if t.canWork(class(c)) {
 			n += ring.Len()
 		}
 	}
@@ -113,7 +113,7 @@ func (t *turns[T]) Pop() T {
 	defer t.mu.Unlock()
 	c := t.next()
 	t.turn = (c + 1) % classes
-	g, _ := t.rings[c].Front().Value.(*group[T]) // nothing else is put in
+	g, _ := t.rings[c].Front().Value.(*group[T]) // rings contain only groups
 	item := g.waiting[0]
 	g.waiting = g.waiting[1:]
 	g.working++
@@ -124,8 +124,8 @@ func (t *turns[T]) Pop() T {
 	return item
 }
 
-// next is the class of which an item is taken. Where the clock or a release has stopped all of them since Len, the work queue
-// gets one nevertheless.
+// next returns the class whose turn it is. If the clock or a release has blocked all classes since Len was called, it returns one
+// of them anyway, because the work queue requires an item.
 func (t *turns[T]) next() class {
 	waiting := class(0)
 	for i := range classes {
@@ -133,7 +133,7 @@ func (t *turns[T]) next() class {
 		if t.rings[c].Len() == 0 {
 			continue
 		}
-		if t.mayWork(c) {
+		if t.canWork(c) {
 			return c
 		}
 		waiting = c
@@ -141,7 +141,7 @@ func (t *turns[T]) next() class {
 	return waiting
 }
 
-// release says that an item is done.
+// release records that an item is done.
 func (t *turns[T]) release(item T) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -153,7 +153,7 @@ func (t *turns[T]) release(item T) {
 	g := t.groups[t.groupOf(item)]
 	g.working--
 	t.learn(g, t.limits.Clock.Since(took.at))
-	// What waits moves up with the next Push only: a worker is free for one of the class of the item, and one asks.
+	// The group moves to a better class only with the next Push: only one worker, which is free for an item of this class, calls Get.
 	c := max(took.class, t.classOf(g))
 	if c > g.class {
 		t.leave(g)
@@ -161,7 +161,7 @@ func (t *turns[T]) release(item T) {
 	t.enter(g, c)
 }
 
-// learn remembers a slow item for at least ten times as long as it took, so that its group cannot soon take as long again.
+// learn remembers a slow item for at least ten times its duration, which limits how often the group can be slow.
 func (t *turns[T]) learn(g *group[T], took time.Duration) {
 	if took > Slow {
 		t.quickLately.Delete(g.name)
@@ -181,9 +181,9 @@ func (t *turns[T]) classOf(g *group[T]) class {
 	return unknown
 }
 
-// mayWork says whether another worker may work for a group of the class: the slow have half of the workers, and the last quarter is
-// for the quick. What has taken long by now counts as slow, whatever its group was when it was taken.
-func (t *turns[T]) mayWork(c class) bool {
+// canWork reports whether another worker can process a group of the class: slow groups get half of the workers, and the last
+// quarter is reserved for quick groups. Items that already take long count as slow, regardless of their group's class.
+func (t *turns[T]) canWork(c class) bool {
 	working, slowly := 0, 0
 	for _, took := range t.taken {
 		switch {
@@ -205,7 +205,7 @@ func (t *turns[T]) mayWork(c class) bool {
 	return true
 }
 
-// enter puts a group at the end of the ring of its class, where it has an item that may be taken.
+// enter appends a group with an available item to the ring of its class.
 func (t *turns[T]) enter(g *group[T], c class) {
 	switch {
 	case g.place != nil:

@@ -1,3 +1,3 @@
-// Package flow runs a reconcile as a list of phases over one shared scope, and names the three ways
-// in which a phase can end: go on, wait (no error; a watch wakes it), or fail. Reconcilers call it.
+// Package flow runs a reconcile as a list of phases over a shared scope. A phase ends in one of three ways: it continues, waits (no
+// error; a watch wakes it), or fails.
 package flow

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestRunEndsAtTheFirstPhaseThatDoesNotGoOn(t *testing.T) {
+func TestRunEndsAtTheFirstPhaseThatDoesNotContinue(t *testing.T) {
 	failure := errors.New("no")
 	ends := func(out Outcome, err error) Step[*[]string] {
 		return func(_ context.Context, ran *[]string) (Outcome, error) {
@@ -25,7 +25,7 @@ func TestRunEndsAtTheFirstPhaseThatDoesNotGoOn(t *testing.T) {
 		ran   int
 	}{
 		{"no phases", nil, Next(), nil, 0},
-		{"all go on", []Step[*[]string]{goesOn, goesOn}, Next(), nil, 2},
+		{"all continue", []Step[*[]string]{goesOn, goesOn}, Next(), nil, 2},
 		{"one is done", []Step[*[]string]{goesOn, ends(Done(), nil), goesOn}, Done(), nil, 2},
 		{"one waits", []Step[*[]string]{ends(Wait("R", "m"), nil), goesOn}, Wait("R", "m"), nil, 1},
 		{"one fails", []Step[*[]string]{goesOn, ends(Next(), failure), goesOn}, Next(), failure, 2},

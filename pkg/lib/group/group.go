@@ -1,27 +1,27 @@
-// Package group says which API groups are nobody's to bring: those of Kubernetes and of this API, and what is below
-// them. It is asked of CustomResourceDefinitions, of APIServices and of what webhooks intercept.
+// Package group classifies API groups that tenants must not provide: those of Kubernetes and of this API, and their subdomains.
+// It applies to CustomResourceDefinitions, APIServices and the resources that webhooks intercept.
 package group
 
 import "strings"
 
-// Own says whether a group is one of this API's, or of OLM's later one, or below one. Below remit.dev there is none.
+// Own reports whether a group is one of this API's or OLM v1's, or a subdomain. Subdomains of remit.dev are not in use.
 func Own(name string) bool {
 	return normal(name) == "remit.dev" || within(name, []string{"operators.coreos.com", "olm.operatorframework.io"})
 }
 
-// Protected says whether a group belongs to Kubernetes or to this API, or is below one that does. Groups
-// without a dot are Kubernetes' alone.
+// Protected reports whether a group belongs to Kubernetes or to this API, or is a subdomain of such a group. Groups without a dot
+// belong to Kubernetes.
 func Protected(name string) bool {
 	return Own(name) || !strings.Contains(name, ".") || within(name, []string{"k8s.io", "kubernetes.io"})
 }
 
-// Community says whether a group is below k8s.io: Kubernetes' own programs have such groups, and so have projects beside
-// it, whose CustomResourceDefinitions say by an annotation that the group was agreed on.
+// Community reports whether a group is a subdomain of k8s.io. Such groups belong to Kubernetes or to related projects, whose
+// CustomResourceDefinitions have an annotation about the approval of the group.
 func Community(name string) bool {
 	return strings.HasSuffix(normal(name), ".k8s.io")
 }
 
-// Same says whether two names are of one group: the API server tells groups apart by lower-case names.
+// Same reports whether two names denote the same group: the API server compares groups in lower case.
 func Same(a, b string) bool { return normal(a) == normal(b) }
 
 func within(name string, parents []string) bool {

@@ -8,7 +8,7 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/group"
 )
 
-func TestWhoseAGroupIs(t *testing.T) {
+func TestClassifiesGroups(t *testing.T) {
 	for name, want := range map[string]struct{ own, protected bool }{
 		"operators.coreos.com":          {true, true},
 		"Operators.CoreOS.com":          {true, true},

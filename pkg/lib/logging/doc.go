@@ -1,4 +1,3 @@
-// Package logging makes the one structured stream that all of Remit logs into: logrus writes it, and
-// logr is what call sites see. controller-runtime and client-go (klog) are led into the same stream.
-// Both programs call it once, first thing.
+// Package logging sets up the structured log of Remit's programs: logrus writes it, call sites use logr, and controller-runtime and
+// client-go (klog) log to the same stream.
 package logging

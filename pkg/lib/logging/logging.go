@@ -11,8 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// Setup makes the logger and gives it to controller-runtime and klog. It writes JSON lines to
-// standard error, or text for people where debug is set, and then V(1) lines too.
+// Setup creates the logger and installs it in controller-runtime and klog. It writes JSON lines to standard error or, with debug,
+// readable text including V(1) lines.
 func Setup(debug bool) logr.Logger {
 	logger := New(os.Stderr, debug)
 	log.SetLogger(logger)
@@ -20,7 +20,7 @@ func Setup(debug bool) logr.Logger {
 	return logger
 }
 
-// New makes a logger that writes to w and touches nothing global.
+// New returns a logger that writes to w. It changes no global state.
 func New(w io.Writer, debug bool) logr.Logger {
 	sink := logrus.New()
 	sink.SetOutput(w)

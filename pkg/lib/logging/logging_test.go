@@ -10,7 +10,7 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/logging"
 )
 
-func TestInfoIsOneLineOfJSON(t *testing.T) {
+func TestInfoIsALineOfJSON(t *testing.T) {
 	var out bytes.Buffer
 	log := logging.New(&out, false)
 	log.Info("Creating Deployment", "Deployment", "ns/name")
@@ -22,7 +22,7 @@ func TestInfoIsOneLineOfJSON(t *testing.T) {
 	require.Equal(t, "ns/name", line["Deployment"])
 }
 
-func TestDebugShowsHow(t *testing.T) {
+func TestDebugShowsDetails(t *testing.T) {
 	var out bytes.Buffer
 	logging.New(&out, true).V(1).Info("Shown")
 	require.Contains(t, out.String(), "Shown")

@@ -17,17 +17,16 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/names"
 )
 
-// Lineage is the unit of ownership: the versions of one package that are installed through the
-// Subscriptions of one namespace.
+// Lineage is the unit of ownership: the versions of one package that are installed through the Subscriptions of one namespace.
 type Lineage struct {
 	Package   string
 	Namespace string
-	// Direct is set for the versions of a ClusterServiceVersion that somebody created directly, and not an InstallPlan.
-	// They share nothing with the package of the same name.
+	// Direct is set for the versions of a ClusterServiceVersion that a user rather than an InstallPlan created. They are
+	// separate from the package of the same name.
 	Direct bool
 }
 
-// Mark is the value of the lineage label.
+// Mark returns the value of the lineage label.
 func (l Lineage) Mark() string {
 	if l.Direct {
 		return Hash("direct", l.Package, l.Namespace)
@@ -35,9 +34,8 @@ func (l Lineage) Mark() string {
 	return Hash(l.Package, l.Namespace)
 }
 
-// ComponentLabel is the key operators.coreos.com/<package>.<namespace>, its name part cut to 63
-// characters (OLM v0 contract, 1.14). Catalogs may name packages as no label can be named: then it is
-// the mark.
+// ComponentLabel returns the label key operators.coreos.com/<package>.<namespace>, with the name part truncated to 63 characters
+// (OLM v0 contract, 1.14). If a package's name is not valid in a label, the mark is used instead.
 func (l Lineage) ComponentLabel() string {
 	name := l.Package + "." + l.Namespace
 	if len(name) > 63 {
@@ -49,68 +47,68 @@ func (l Lineage) ComponentLabel() string {
 	return names.LabelComponentPrefix + name
 }
 
-// Marks reports whether an object carries the label of this lineage. Anyone who can write the object can set the label,
-// so it finds candidates and explains; it decides nothing.
+// Marks reports whether an object has the label of this lineage. Anyone who can write the object can set the label, so that it only
+// identifies candidates; it does not prove anything.
 func (l Lineage) Marks(obj metav1.Object) bool {
 	return obj.GetLabels()[names.LabelLineage] == l.Mark()
 }
 
-// Stranger describes how an object without the lineage's label was recognized as such.
-func (l Lineage) Stranger() string {
-	return fmt.Sprintf("it does not carry the marks of package %q in namespace %q", l.Package, l.Namespace)
+// NotMarked describes an object without the lineage's label.
+func (l Lineage) NotMarked() string {
+	return fmt.Sprintf("it does not have the lineage label of package %q in namespace %q", l.Package, l.Namespace)
 }
 
-// Proofs makes and verifies proofs that Remit created an object; *proof.Keys is the implementation that programs use.
+// Proofs creates and verifies proofs that Remit created an object. *proof.Keys implements it.
 type Proofs interface {
 	Sign(desired *unstructured.Unstructured, holder string, live *unstructured.Unstructured) error
 	Check(obj client.Object, holder string) error
-	// CheckSince is Check for an object that cannot be older than its holder.
+	// CheckSince is like Check for an object that cannot be older than its holder.
 	CheckSince(obj client.Object, holder string, since time.Time) error
 }
 
-// Owner identifies the ClusterServiceVersion for which an object is made.
+// Owner identifies the ClusterServiceVersion that an object belongs to.
 type Owner struct {
 	Lineage
 	// CSV is the name of the ClusterServiceVersion in Lineage.Namespace.
 	CSV string
-	// UID is the CSV's, or "" before it exists; no owner reference is made without it.
+	// UID is the UID of the CSV, or "" before it exists; owner references require it.
 	UID types.UID
-	// Doubt says why the CSV, which carries the marks of an install, is taken for a direct one; "" otherwise. Messages
-	// about what it does not own include it.
+	// Doubt describes why a CSV with the marks of an install is treated as a direct one; otherwise it is "". Messages about
+	// objects that the CSV does not own include it.
 	Doubt string
-	// Since is when Lineage.Namespace was created: what is older, and outside of it, was made for an earlier namespace of
-	// that name, and whoever has the name now inherits nothing of it. Zero where all objects in question are in the namespace.
+	// Since is the creation time of Lineage.Namespace. Older objects outside of the namespace belong to an earlier namespace of
+	// the same name, which the current one does not inherit. It is zero if all objects are in the namespace.
 	Since time.Time
-	// Proofs proves ownership. Without it, Owner owns nothing and cannot create anything.
+	// Proofs verifies ownership. Without it, an Owner owns nothing and cannot create anything.
 	Proofs Proofs
 }
 
-const withoutProofs = "there is no key to prove ownership with"
+const withoutProofs = "no key is available to prove ownership"
 
 // Owns reports whether Remit created the object for this lineage.
 func (o Owner) Owns(obj client.Object) bool { return o.Check(obj) == nil }
 
-// Check returns why the object may not be changed on behalf of this lineage; nil if it may (security model, rule 7).
+// Check returns nil if the object can be changed on behalf of this lineage, or the reason why it cannot (security model, rule 7).
 func (o Owner) Check(obj client.Object) error {
 	switch {
 	case !o.Marks(obj) && o.Doubt != "":
-		return fmt.Errorf("%s; %s", o.Stranger(), o.Doubt)
+		return fmt.Errorf("%s; %s", o.NotMarked(), o.Doubt)
 	case !o.Marks(obj):
-		return errors.New(o.Stranger())
+		return errors.New(o.NotMarked())
 	case o.Proofs == nil:
 		return errors.New(withoutProofs)
 	}
 	since := o.Since
 	if obj.GetNamespace() == o.Namespace {
-		since = time.Time{} // it went with an earlier namespace
+		since = time.Time{} // objects in an earlier namespace were deleted with it
 	}
 	if err := o.Proofs.CheckSince(obj, o.Mark(), since); err != nil {
-		return fmt.Errorf("it carries the marks of package %q in namespace %q, but %w", o.Package, o.Namespace, err)
+		return fmt.Errorf("it has the lineage label of package %q in namespace %q, but %w", o.Package, o.Namespace, err)
 	}
 	return nil
 }
 
-// Prove puts the proof on desired; live is the object that it changes, or nil if it is to be created.
+// Prove adds the proof to desired; live is the existing object, or nil.
 func (o Owner) Prove(desired, live *unstructured.Unstructured) error {
 	if o.Proofs == nil {
 		return errors.New(withoutProofs)
@@ -118,7 +116,7 @@ func (o Owner) Prove(desired, live *unstructured.Unstructured) error {
 	return o.Proofs.Sign(desired, o.Mark(), live)
 }
 
-// Labels are the owner labels of the contract and the lineage mark.
+// Labels returns the owner labels of the contract and the lineage mark.
 func (o Owner) Labels() map[string]string {
 	return map[string]string{
 		names.LabelManaged:        "true",
@@ -130,8 +128,7 @@ func (o Owner) Labels() map[string]string {
 	}
 }
 
-// Reference is a non-blocking owner reference to the CSV. It is only meaningful on an object in the
-// CSV's own namespace.
+// Reference returns a non-blocking owner reference to the CSV. It is valid only on objects in the CSV's namespace.
 func (o Owner) Reference() metav1.OwnerReference {
 	no := false
 	return metav1.OwnerReference{
@@ -144,16 +141,14 @@ func (o Owner) Reference() metav1.OwnerReference {
 	}
 }
 
-// NamespaceReference is a non-blocking owner reference to a Namespace. On a cluster-scoped object, which
-// cannot be owned by the CSV, it lets garbage collection take the object away with the namespace of its
-// install, should nobody else do so before.
+// NamespaceReference returns a non-blocking owner reference to a Namespace. On a cluster-scoped object, which a CSV cannot own, it
+// makes garbage collection delete the object after the namespace of its install, if it still exists.
 func NamespaceReference(name string, uid types.UID) metav1.OwnerReference {
 	no := false
 	return metav1.OwnerReference{APIVersion: "v1", Kind: "Namespace", Name: name, UID: uid, Controller: &no, BlockOwnerDeletion: &no}
 }
 
-// LabelValue makes a name fit for a label value: names of CSVs may be longer than 63 characters, and
-// then a hash takes the place of the end.
+// LabelValue turns a name into a valid label value: names longer than 63 characters are truncated and end with a hash.
 func LabelValue(name string) string {
 	if len(name) <= 63 {
 		return name
@@ -161,7 +156,7 @@ func LabelValue(name string) string {
 	return name[:46] + "-" + Hash(name)
 }
 
-// Hash is 16 characters [a-z2-7] over the parts; distinct lists of parts give distinct input.
+// Hash returns 16 characters [a-z2-7]. Different lists of parts have different hash inputs.
 func Hash(parts ...string) string {
 	h := sha256.New()
 	for _, p := range parts {

@@ -16,7 +16,7 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/names"
 )
 
-func TestEveryMarkIsAValidLabel(t *testing.T) {
+func TestMarksAreValidLabels(t *testing.T) {
 	long := strings.Repeat("a.", 120) + "z"
 	for _, o := range []Owner{
 		{Lineage: Lineage{Package: "p", Namespace: "n"}, CSV: "p.v1"},
@@ -32,14 +32,14 @@ func TestEveryMarkIsAValidLabel(t *testing.T) {
 	}
 }
 
-func TestTheComponentLabelIsThatOfTheContractWhereItCanBe(t *testing.T) {
+func TestComponentLabelFollowsTheContractIfPossible(t *testing.T) {
 	require.Equal(t, "operators.coreos.com/etcd.team-a", Lineage{Package: "etcd", Namespace: "team-a"}.ComponentLabel())
 	require.Equal(t, "operators.coreos.com/"+strings.Repeat("a", 62), Lineage{Package: strings.Repeat("a", 62), Namespace: "n"}.ComponentLabel())
 	odd := Lineage{Package: "a:b", Namespace: "n"}
 	require.Equal(t, "operators.coreos.com/"+odd.Mark(), odd.ComponentLabel())
 }
 
-func TestMarksTellLineagesApart(t *testing.T) {
+func TestMarksDistinguishLineages(t *testing.T) {
 	mine := Lineage{Package: "p", Namespace: "n"}
 	obj := &metav1.ObjectMeta{Labels: Owner{Lineage: mine, CSV: "p.v2"}.Labels()}
 	require.True(t, mine.Marks(obj))
@@ -52,7 +52,7 @@ func TestMarksTellLineagesApart(t *testing.T) {
 	require.False(t, mine.Marks(&metav1.ObjectMeta{Labels: map[string]string{names.LabelOwner: "p.v2"}}), "the contract's labels are hints")
 }
 
-// known proves the objects of one holder.
+// known verifies the objects of one holder.
 type known string
 
 func (k known) Check(_ client.Object, holder string) error {
@@ -71,38 +71,38 @@ func (k known) CheckSince(obj client.Object, holder string, since time.Time) err
 
 func (k known) Sign(*unstructured.Unstructured, string, *unstructured.Unstructured) error { return nil }
 
-func TestOwnsTakesTheMarkAndTheProof(t *testing.T) {
+func TestOwnsRequiresTheMarkAndTheProof(t *testing.T) {
 	owner := Owner{Lineage: Lineage{Package: "p", Namespace: "n"}, CSV: "p.v2"}
 	obj := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Labels: owner.Labels()}}
-	require.False(t, owner.Owns(obj), "without anything that proves it")
+	require.False(t, owner.Owns(obj), "without Proofs")
 	require.Error(t, owner.Prove(&unstructured.Unstructured{}, nil))
 
 	owner.Proofs = known("another")
-	require.EqualError(t, owner.Check(obj), `it carries the marks of package "p" in namespace "n", but it has no proof`)
+	require.EqualError(t, owner.Check(obj), `it has the lineage label of package "p" in namespace "n", but it has no proof`)
 	owner.Proofs = known(owner.Mark())
 	require.True(t, owner.Owns(obj))
-	require.False(t, owner.Owns(&corev1.ConfigMap{}), "a proof alone")
+	require.False(t, owner.Owns(&corev1.ConfigMap{}), "a proof without the label")
 	owner.Since = time.Now()
-	require.EqualError(t, owner.Check(obj), `it carries the marks of package "p" in namespace "n", but it is older`)
+	require.EqualError(t, owner.Check(obj), `it has the lineage label of package "p" in namespace "n", but it is older`)
 	obj.Namespace = "n"
-	require.NoError(t, owner.Check(obj), "what is in a namespace goes with it")
+	require.NoError(t, owner.Check(obj), "objects are deleted with their namespace")
 }
 
-func TestLongNamesStayApartAsLabelValues(t *testing.T) {
+func TestLabelValuesOfLongNamesDiffer(t *testing.T) {
 	a, b := strings.Repeat("a", 70)+"1", strings.Repeat("a", 70)+"2"
 	require.NotEqual(t, LabelValue(a), LabelValue(b))
 	require.Len(t, LabelValue(a), 63)
 	require.Equal(t, "short", LabelValue("short"))
 }
 
-func TestTheReferenceBlocksNothing(t *testing.T) {
+func TestReferenceDoesNotBlockDeletion(t *testing.T) {
 	ref := Owner{CSV: "p.v1", UID: "u"}.Reference()
 	require.False(t, *ref.BlockOwnerDeletion)
 	require.False(t, *ref.Controller)
 	require.Equal(t, "p.v1", ref.Name)
 }
 
-func TestHashTellsPartsApart(t *testing.T) {
+func TestHashDistinguishesParts(t *testing.T) {
 	require.Regexp(t, "^[a-z2-7]{16}$", Hash("a", "b"))
 	require.NotEqual(t, Hash("a", "b"), Hash("ab"))
 	require.NotEqual(t, Hash("a", ""), Hash("a"))

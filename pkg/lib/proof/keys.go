@@ -21,13 +21,13 @@ type Options struct {
 	Scheme *runtime.Scheme
 	// Secret is the source of the keys; messages name it.
 	Secret types.NamespacedName
-	// Ahead is the API server's time, on which creationTimestamps are based, minus the clock's.
+	// Ahead is the difference between the API server's time, which determines creationTimestamps, and the local clock.
 	Ahead time.Duration
 	// Clock defaults to the real one.
 	Clock clock.PassiveClock
 }
 
-// Keys makes and verifies proofs. It is safe for concurrent use. A nil *Keys proves nothing.
+// Keys creates and verifies proofs. It is safe for concurrent use. A nil *Keys proves nothing.
 type Keys struct {
 	scheme *runtime.Scheme
 	secret types.NamespacedName
@@ -37,7 +37,7 @@ type Keys struct {
 	sightings
 }
 
-// New parses the data of the Secret.
+// New parses the data of the Secret and returns its keys.
 func New(o Options, data map[string][]byte) (*Keys, error) {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
@@ -46,7 +46,7 @@ func New(o Options, data map[string][]byte) (*Keys, error) {
 	return k, k.Update(data)
 }
 
-// Update takes the data of a changed Secret. Invalid data changes nothing.
+// Update replaces the keys by those of a changed Secret. Invalid data changes nothing.
 func (k *Keys) Update(data map[string][]byte) error {
 	r, err := parseRing(data)
 	if err != nil {
@@ -58,8 +58,8 @@ func (k *Keys) Update(data map[string][]byte) error {
 
 func (k *Keys) now() time.Time { return k.clock.Now().Add(k.ahead) }
 
-// Sign puts a proof for the holder on desired. live is the object as it exists, which must have passed Check or just
-// have been created by the caller, or nil. A valid proof under the current key is kept as it is.
+// Sign adds a proof for the holder to desired. live is the existing object, which must have passed Check or have just been created
+// by the caller, or nil. A valid proof under the current key is kept.
 func (k *Keys) Sign(desired *unstructured.Unstructured, holder string, live *unstructured.Unstructured) error {
 	of, err := k.subjectOf(desired, holder)
 	if err != nil {
@@ -72,7 +72,7 @@ func (k *Keys) Sign(desired *unstructured.Unstructured, holder string, live *uns
 		has, ok := parse(text)
 		if ok && has.key == r.current && has.isFor(of, r.keys[r.current]) && has.fits(at) {
 			annotate(desired, text)
-			k.isFirst(text, live.GetUID()) // so that a copy on another object is not
+			k.isFirst(text, live.GetUID()) // so that a copy of the proof on another object is refused
 			return nil
 		}
 	}
@@ -89,15 +89,14 @@ func annotate(obj *unstructured.Unstructured, proof string) {
 	obj.SetAnnotations(annotations)
 }
 
-// Check returns nil if Remit created the object for the holder, or the reason why this is not proven. An object older
-// than EntryUnprovenBefore passes without a proof, so the caller must also require the holder's label.
+// Check returns nil if Remit created the object for the holder, or the reason why this is not proven. Objects older than
+// EntryUnprovenBefore pass without a proof; the caller must therefore also require the holder's label.
 func (k *Keys) Check(obj client.Object, holder string) error {
 	return k.CheckSince(obj, holder, time.Time{})
 }
 
-// CheckSince is Check for an object whose holder has existed since an instant, by the API server's clock. An older object
-// was made for an earlier holder of that name. EntryTrustedBefore counts more: a restore may create holders after what
-// they hold.
+// CheckSince is like Check for a holder that has existed only since an instant, by the API server's clock. Older objects were created
+// for an earlier holder of the same name. EntryTrustedBefore takes precedence: a restore can create holders after their objects.
 func (k *Keys) CheckSince(obj client.Object, holder string, since time.Time) error {
 	of, err := k.subjectOf(obj, holder)
 	if err != nil {
@@ -119,7 +118,7 @@ func (k *Keys) check(r *ring, obj client.Object, of subject, since time.Time) er
 	case text == "":
 		return unproven("it has no proof that Remit created it (annotation %s)", names.AnnotationProof)
 	case !ok, keyNumber(has.key) == 0:
-		return unproven("its annotation %s is not a proof that Remit created it", names.AnnotationProof)
+		return unproven("its annotation %s is not a valid proof", names.AnnotationProof)
 	case !known:
 		return unproven("its annotation %s was made with %s, which Secret %s does not contain; an administrator can restore the Secret from a backup, or set %s in it",
 			names.AnnotationProof, has.key, k.secret, EntryUnprovenBefore)
@@ -128,10 +127,10 @@ func (k *Keys) check(r *ring, obj client.Object, of subject, since time.Time) er
 	case created.Before(r.trustedBefore):
 		return nil
 	case created.Before(since.Add(-skew)):
-		return unproven("it was made for an earlier namespace of that name; an administrator can delete it, or after a restore from a backup set %s in Secret %s",
+		return unproven("it was created for an earlier namespace of that name; an administrator can delete it, or after a restore from a backup set %s in Secret %s",
 			EntryTrustedBefore, k.secret)
 	case !has.fits(created):
-		return unproven("its annotation %s was made for an object created at another time; after a restore from a backup, an administrator can set %s in Secret %s",
+		return unproven("its annotation %s was made for an object that was created at another time; after a restore from a backup, an administrator can set %s in Secret %s",
 			names.AnnotationProof, EntryTrustedBefore, k.secret)
 	case !k.isFirst(text, obj.GetUID()):
 		return unproven("its annotation %s was made for an object that was deleted", names.AnnotationProof)
@@ -141,7 +140,7 @@ func (k *Keys) check(r *ring, obj client.Object, of subject, since time.Time) er
 
 func (k *Keys) subjectOf(obj client.Object, holder string) (subject, error) {
 	if k == nil {
-		return subject{}, unproven("there is no key to verify proofs with")
+		return subject{}, unproven("no key is available to verify proofs")
 	}
 	gvk, err := apiutil.GVKForObject(obj, k.scheme)
 	if err != nil {

@@ -14,9 +14,8 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/names"
 )
 
-// Load reads the Secret and creates it if it does not exist. The client must not read from a cache. The two programs
-// may do this at the same time: each applies with a field manager of its own, so the second to arrive has a conflict
-// and reads the key of the first.
+// Load reads the Secret, and creates it if it does not exist. The client must not read from a cache. If both programs create it
+// concurrently, the second gets a conflict, because each uses its own field manager, and then reads the first one's key.
 func Load(ctx context.Context, c client.Client, o Options) (*Keys, error) {
 	secret := &corev1.Secret{}
 	err := c.Get(ctx, o.Secret, secret)
@@ -31,7 +30,7 @@ func Load(ctx context.Context, c client.Client, o Options) (*Keys, error) {
 	return New(o, secret.Data)
 }
 
-// create applies because RBAC cannot limit other ways to create an object to one name.
+// create uses apply, because RBAC cannot restrict other ways of creating an object to one name.
 func create(ctx context.Context, c client.Client, o Options) error {
 	key, process := make([]byte, keySize), make([]byte, 4)
 	_, _ = rand.Read(key) // never fails

@@ -17,18 +17,18 @@ import (
 // version is the first part of every proof.
 const version = "v1"
 
-// early and late bound the creationTimestamp of an object relative to the time of its proof. Timestamps have whole
-// seconds, API servers may differ by a second or two, and a request takes a while. An object that is created outside
-// of these bounds is signed again at once, so narrow bounds cost a request and nothing else.
+// early and late bound the creationTimestamp of an object relative to the time of its proof. Timestamps have a resolution of one
+// second, the clocks of API servers differ by up to two seconds, and requests take time. Objects created outside of these bounds are
+// signed again immediately, so that narrow bounds cost only a request.
 const (
 	early = 5 * time.Second
 	late  = 15 * time.Second
 )
 
-// skew is how far apart the clocks of two API servers may be.
+// skew bounds the difference between the clocks of two API servers.
 const skew = 2 * time.Second
 
-// subject is everything that a proof is bound to, except its time.
+// subject is what a proof applies to, except for its time.
 type subject struct {
 	kind   schema.GroupKind
 	object types.NamespacedName
@@ -46,7 +46,7 @@ func (s signature) String() string {
 	return strings.Join([]string{version, s.key, strconv.FormatInt(s.at.UnixNano(), 10), s.mac}, ".")
 }
 
-// parse accepts only the output of String, so that each proof has one spelling.
+// parse accepts only the output of String, so that each proof has a unique encoding.
 func parse(text string) (signature, bool) {
 	parts := strings.Split(text, ".")
 	if len(parts) != 4 || parts[0] != version {
@@ -57,7 +57,7 @@ func parse(text string) (signature, bool) {
 	return out, err == nil && out.String() == text
 }
 
-// sign makes a proof. Every part is preceded by its length, so that distinct lists of parts are distinct inputs.
+// sign creates a proof. Each part is preceded by its length, so that different lists of parts have different inputs.
 func sign(id string, key []byte, of subject, at time.Time) signature {
 	mac := hmac.New(sha256.New, key)
 	for _, part := range []string{
@@ -76,12 +76,12 @@ func (s signature) isFor(of subject, key []byte) bool {
 	return hmac.Equal([]byte(sign(s.key, key, of, s.at).mac), []byte(s.mac))
 }
 
-// fits reports whether an object with this creationTimestamp can be the one that the proof was made for.
+// fits reports whether the proof can belong to an object with this creationTimestamp.
 func (s signature) fits(created time.Time) bool {
 	return !created.Before(s.at.Add(-early)) && !created.After(s.at.Add(late))
 }
 
-// Error is the reason why an object is not proven.
+// Error describes why an object's origin is not proven.
 type Error struct {
 	Reason string
 }

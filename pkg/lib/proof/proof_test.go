@@ -20,7 +20,7 @@ import (
 
 const holder = "mark"
 
-// born is the API server's time in every test.
+// born is the API server's time in all tests.
 var born = time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
 
 func key(fill string) []byte { return bytes.Repeat([]byte(fill), 32) }
@@ -35,7 +35,7 @@ func keysOf(t *testing.T, data map[string][]byte) *proof.Keys {
 	return keys
 }
 
-// role returns a Role as it is to be created.
+// role returns a Role to create.
 func role() *unstructured.Unstructured {
 	obj := &unstructured.Unstructured{Object: map[string]any{}}
 	obj.SetAPIVersion("rbac.authorization.k8s.io/v1")
@@ -58,7 +58,7 @@ func created(t *testing.T, keys *proof.Keys, edits ...func(*unstructured.Unstruc
 	return obj
 }
 
-func TestEveryBoundFieldIsVerified(t *testing.T) {
+func TestVerifiesEveryBoundField(t *testing.T) {
 	keys := keysOf(t, map[string][]byte{"key-1": key("a")})
 	text := created(t, keys).GetAnnotations()[names.AnnotationProof]
 	parts := strings.Split(text, ".")
@@ -79,7 +79,7 @@ func TestEveryBoundFieldIsVerified(t *testing.T) {
 		why  string
 	}{
 		{"unchanged", func(*unstructured.Unstructured) {}, ""},
-		{"a later version of the API", func(o *unstructured.Unstructured) { o.SetAPIVersion("rbac.authorization.k8s.io/v2") }, ""},
+		{"another API version", func(o *unstructured.Unstructured) { o.SetAPIVersion("rbac.authorization.k8s.io/v2") }, ""},
 		{"created within the bounds", at(15 * time.Second), ""},
 		{"another name", func(o *unstructured.Unstructured) { o.SetName("s") }, "made for another object"},
 		{"another namespace", func(o *unstructured.Unstructured) { o.SetNamespace("t2") }, "made for another object"},
@@ -90,13 +90,13 @@ func TestEveryBoundFieldIsVerified(t *testing.T) {
 		{"another MAC", replaced(3, strings.Repeat("A", 43)), "made for another object"},
 		{"no MAC", replaced(3, ""), "made for another object"},
 		{"another key", replaced(1, "key-2"), "made with key-2, which Secret remit/remit-proof does not contain; an administrator can restore the Secret"},
-		{"a key of the stranger's choice", replaced(1, "\x1b[31m"), "not a proof"},
-		{"another version", replaced(0, "v2"), "not a proof"},
-		{"a time in another spelling", replaced(2, "+"+parts[2]), "not a proof"},
-		{"more parts", annotation(text + ".x"), "not a proof"},
+		{"an invalid key name", replaced(1, "\x1b[31m"), "not a valid proof"},
+		{"another version", replaced(0, "v2"), "not a valid proof"},
+		{"a time in another format", replaced(2, "+"+parts[2]), "not a valid proof"},
+		{"more parts", annotation(text + ".x"), "not a valid proof"},
 		{"no proof", annotation(""), "has no proof"},
-		{"created before it was signed", at(-6 * time.Second), "created at another time; after a restore"},
-		{"created long after it was signed", at(16 * time.Second), "created at another time; after a restore"},
+		{"created before it was signed", at(-6 * time.Second), "was created at another time; after a restore"},
+		{"created long after it was signed", at(16 * time.Second), "was created at another time; after a restore"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			err := keys.Check(created(t, keys, row.edit), holder)
@@ -115,7 +115,7 @@ func TestEveryBoundFieldIsVerified(t *testing.T) {
 	require.Error(t, (*proof.Keys)(nil).Sign(role(), holder, nil))
 }
 
-func TestTypedObjectsAreOfTheirKind(t *testing.T) {
+func TestVerifiesTypedObjects(t *testing.T) {
 	keys := keysOf(t, map[string][]byte{"key-1": key("a")})
 	obj := created(t, keys)
 	meta := metav1.ObjectMeta{Namespace: "t1", Name: "r", UID: "1", CreationTimestamp: metav1.NewTime(born), Annotations: obj.GetAnnotations()}
@@ -123,7 +123,7 @@ func TestTypedObjectsAreOfTheirKind(t *testing.T) {
 	require.Error(t, keys.Check(&rbacv1.RoleBinding{ObjectMeta: meta}, holder))
 }
 
-func TestACopyOfAProofOnAnotherObjectOfTheSameNameIsRefused(t *testing.T) {
+func TestRefusesACopiedProofOnARecreatedObject(t *testing.T) {
 	keys := keysOf(t, map[string][]byte{"key-1": key("a")})
 	first := created(t, keys)
 	require.NoError(t, keys.Check(first, holder))
@@ -133,16 +133,16 @@ func TestACopyOfAProofOnAnotherObjectOfTheSameNameIsRefused(t *testing.T) {
 	require.NoError(t, keys.Check(first, holder))
 }
 
-func TestACopyOfAProofIsRefusedOnceItsObjectIsCreated(t *testing.T) {
+func TestRefusesACopiedProofAfterTheOriginalIsSigned(t *testing.T) {
 	keys := keysOf(t, map[string][]byte{"key-1": key("a")})
 	first := created(t, keys, func(o *unstructured.Unstructured) { o.SetUID("1") })
-	require.NoError(t, keys.Sign(role(), holder, first), "which looks at what was created")
+	require.NoError(t, keys.Sign(role(), holder, first), "which records the created object")
 	second := first.DeepCopy()
 	second.SetUID("2")
 	require.ErrorContains(t, keys.Check(second, holder), "made for an object that was deleted")
 }
 
-func TestAnObjectKeepsItsProofUntilThereIsANewerKey(t *testing.T) {
+func TestKeepsAProofUntilThereIsANewerKey(t *testing.T) {
 	keys := keysOf(t, map[string][]byte{"key-2": key("a")})
 	live := created(t, keys)
 	again := role()
@@ -160,7 +160,7 @@ func TestAnObjectKeepsItsProofUntilThereIsANewerKey(t *testing.T) {
 	require.ErrorContains(t, keys.Check(live, holder), "made with key-2, which Secret remit/remit-proof does not contain")
 }
 
-func TestRestoredObjectsAreTrustedUpToAnInstant(t *testing.T) {
+func TestTrustsRestoredObjectsBeforeAnInstant(t *testing.T) {
 	data := map[string][]byte{"key-1": key("a")}
 	keys := keysOf(t, data)
 	restored := created(t, keys, func(o *unstructured.Unstructured) { o.SetCreationTimestamp(metav1.NewTime(born.Add(time.Hour))) })
@@ -184,15 +184,15 @@ func TestRestoredObjectsAreTrustedUpToAnInstant(t *testing.T) {
 	require.NoError(t, keys.Check(again, holder), "its new proof is for the time of the restore")
 }
 
-// A namespace that is deleted and created again is another, whoever has its name.
-func TestNothingIsInheritedFromAnEarlierNamespaceOfTheName(t *testing.T) {
+// A recreated namespace is a different one with the same name.
+func TestInheritsNothingFromAnEarlierNamespace(t *testing.T) {
 	data := map[string][]byte{"key-1": key("a")}
 	keys := keysOf(t, data)
 	live := created(t, keys)
 	at := live.GetCreationTimestamp().Time
 	require.NoError(t, keys.CheckSince(live, holder, at.Add(-time.Hour)))
 	require.NoError(t, keys.CheckSince(live, holder, at.Add(time.Second)), "another API server's clock")
-	require.ErrorContains(t, keys.CheckSince(live, holder, at.Add(3*time.Second)), "made for an earlier namespace of that name")
+	require.ErrorContains(t, keys.CheckSince(live, holder, at.Add(3*time.Second)), "created for an earlier namespace of that name")
 
 	data[proof.EntryTrustedBefore] = []byte(at.Add(time.Minute).Format(time.RFC3339))
 	require.NoError(t, keys.Update(data))
@@ -200,7 +200,7 @@ func TestNothingIsInheritedFromAnEarlierNamespaceOfTheName(t *testing.T) {
 	require.Error(t, keys.CheckSince(live, "another", at.Add(time.Hour)))
 }
 
-func TestObjectsWithoutProofsAreTakenUpToAnInstant(t *testing.T) {
+func TestAcceptsObjectsWithoutProofsBeforeAnInstant(t *testing.T) {
 	keys := keysOf(t, map[string][]byte{"key-1": key("a"), proof.EntryUnprovenBefore: []byte(born.Format(time.RFC3339))})
 	old := role()
 	old.SetCreationTimestamp(metav1.NewTime(born.Add(-time.Second)))
@@ -212,23 +212,23 @@ func TestObjectsWithoutProofsAreTakenUpToAnInstant(t *testing.T) {
 	require.Error(t, keys.Check(old, holder))
 }
 
-func TestAnInvalidSecretIsRefusedAndChangesNothing(t *testing.T) {
+func TestRefusesAnInvalidSecret(t *testing.T) {
 	keys := keysOf(t, map[string][]byte{"key-1": key("a")})
 	live := created(t, keys)
 	for want, data := range map[string]map[string][]byte{
-		"it contains no key":          {},
-		"it contains no key ":         {proof.EntryTrustedBefore: []byte("2026-01-31T12:00:00Z")},
-		"at least 32 bytes":           {"key-1": key("a")[:31]},
-		`entry "key-0"`:               {"key-0": key("a"), "key-1": key("a")},
-		`entry "key-01"`:              {"key-01": key("a"), "key-1": key("a")},
-		`entry "password"`:            {"password": key("a"), "key-1": key("a")},
-		"want a time such as 2026-01": {proof.EntryTrustedBefore: []byte("yesterday"), "key-1": key("a")},
-		`entry "unproven-before"`:     {proof.EntryUnprovenBefore: []byte(""), "key-1": key("a")},
+		"it contains no key":             {},
+		"it contains no key ":            {proof.EntryTrustedBefore: []byte("2026-01-31T12:00:00Z")},
+		"at least 32 bytes":              {"key-1": key("a")[:31]},
+		`entry "key-0"`:                  {"key-0": key("a"), "key-1": key("a")},
+		`entry "key-01"`:                 {"key-01": key("a"), "key-1": key("a")},
+		`entry "password"`:               {"password": key("a"), "key-1": key("a")},
+		"must be a time such as 2026-01": {proof.EntryTrustedBefore: []byte("yesterday"), "key-1": key("a")},
+		`entry "unproven-before"`:        {proof.EntryUnprovenBefore: []byte(""), "key-1": key("a")},
 	} {
 		err := keys.Update(data)
 		require.ErrorContains(t, err, strings.TrimSpace(want))
 		require.ErrorContains(t, err, "Secret remit/remit-proof")
-		require.NotContains(t, err.Error(), "aaaa", "no key is shown")
+		require.NotContains(t, err.Error(), "aaaa", "the error contains no key")
 	}
 	require.NoError(t, keys.Check(live, holder))
 }

@@ -8,17 +8,17 @@ import (
 	"time"
 )
 
-// Entries of the Secret other than keys. Both are instants in RFC 3339.
+// Entries of the Secret in addition to keys. Both values are times in RFC 3339.
 const (
-	// EntryTrustedBefore makes proofs valid regardless of their time, on objects created before the instant: a restore
-	// from a backup creates objects anew.
+	// EntryTrustedBefore makes proofs valid regardless of their time for objects created before that time, because a restore
+	// from a backup recreates objects.
 	EntryTrustedBefore = "trusted-before"
-	// EntryUnprovenBefore makes objects created before the instant recognizable by their lineage label alone: they were
-	// created by a version without proofs, or under a key that is lost.
+	// EntryUnprovenBefore makes the lineage label sufficient for objects created before that time: they were created by a
+	// version without proofs, or under a lost key.
 	EntryUnprovenBefore = "unproven-before"
 )
 
-// The entry of a key is key-<number>. Remit creates the first; the key with the highest number signs, and all verify.
+// Keys have entries key-<number>. Remit creates the first one. The key with the highest number signs; all keys verify.
 const (
 	keyPrefix = "key-"
 	firstKey  = keyPrefix + "1"
@@ -33,7 +33,7 @@ type ring struct {
 	unprovenBefore time.Time
 }
 
-// parseRing fails on anything unexpected: a key that is skipped would disown the objects that it proves.
+// parseRing fails on unexpected data: if it skipped a key, Remit would no longer recognize the objects of that key.
 func parseRing(data map[string][]byte) (*ring, error) {
 	out := &ring{keys: map[string][]byte{}}
 	highest := 0
@@ -46,9 +46,9 @@ func parseRing(data map[string][]byte) (*ring, error) {
 		case entry == EntryUnprovenBefore:
 			out.unprovenBefore, err = parseInstant(value)
 		case n == 0:
-			err = fmt.Errorf("want %s<number>, %s or %s", keyPrefix, EntryTrustedBefore, EntryUnprovenBefore)
+			err = fmt.Errorf("must be %s<number>, %s or %s", keyPrefix, EntryTrustedBefore, EntryUnprovenBefore)
 		case len(value) < keySize:
-			err = fmt.Errorf("a key has at least %d bytes", keySize)
+			err = fmt.Errorf("a key must have at least %d bytes", keySize)
 		case n > highest:
 			highest, out.current = n, entry
 		}
@@ -68,12 +68,12 @@ func parseRing(data map[string][]byte) (*ring, error) {
 func parseInstant(value []byte) (time.Time, error) {
 	at, err := time.Parse(time.RFC3339, strings.TrimSpace(string(value)))
 	if err != nil {
-		return at, errors.New("want a time such as 2026-01-31T12:00:00Z")
+		return at, errors.New("must be a time such as 2026-01-31T12:00:00Z")
 	}
 	return at, nil
 }
 
-// keyNumber returns 0 if the entry is not that of a key.
+// keyNumber returns the number of a key's entry, or 0 for other entries.
 func keyNumber(entry string) int {
 	digits, isKey := strings.CutPrefix(entry, keyPrefix)
 	n, err := strconv.Atoi(digits)

@@ -6,11 +6,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// maxSightings limits the memory to some 20 MB. Only Remit can add to it: a sighting is of a valid proof.
+// maxSightings limits the memory to about 20 MB. Only valid proofs are recorded, so that only Remit's objects count.
 const maxSightings = 100_000
 
-// sightings remembers the first object seen with each proof. Somebody who deletes an object and immediately creates
-// another with a copy of its proof is within the time bounds of the proof, but the new object has another UID.
+// sightings records the first object seen with each proof. If an object is deleted and immediately replaced by one with a copy of its
+// proof, the copy is within the time bounds of the proof, but its UID differs.
 type sightings struct {
 	mu    sync.Mutex
 	first map[string]types.UID

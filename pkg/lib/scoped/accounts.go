@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// ServiceAccounts are the names of those of a namespace, sorted. r should be a cache.
+// ServiceAccounts returns the names of the ServiceAccounts in a namespace, sorted. r should be a cache.
 func ServiceAccounts(ctx context.Context, r client.Reader, namespace string) ([]string, error) {
 	list := &corev1.ServiceAccountList{}
 	if err := r.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {

@@ -19,19 +19,18 @@ import (
 
 // Options for NewClients. Base, Scheme and Mapper are required.
 type Options struct {
-	// Base reaches the API server with self's credentials, which are used to mint tokens only.
+	// Base connects to the API server with the controller identity, which is used only to request tokens.
 	Base   *rest.Config
 	Scheme *runtime.Scheme
-	// Mapper is shared by all accounts: discovery needs no authority of theirs.
+	// Mapper is shared by all accounts, because discovery does not require their permissions.
 	Mapper meta.RESTMapper
-	// UserAgent of what is sent as an account; the default is client-go's.
+	// UserAgent is sent with requests as an account; it defaults to client-go's.
 	UserAgent string
 	// Clock defaults to the real one.
 	Clock clock.PassiveClock
 }
 
-// Clients holds one client, with one transport and one token, for each account that was asked for.
-// It is safe for use by many goroutines.
+// Clients contains one client, with its own transport and token, for each account in use. It is safe for concurrent use.
 type Clients struct {
 	options Options
 	mint    corev1client.ServiceAccountsGetter
@@ -40,7 +39,7 @@ type Clients struct {
 	entries map[types.NamespacedName]*entry
 }
 
-// idleTimeout closes the connections of accounts that have nothing to do.
+// idleTimeout closes the idle connections of accounts.
 const idleTimeout = 90 * time.Second
 
 type entry struct {
@@ -50,7 +49,7 @@ type entry struct {
 	close   func()
 }
 
-// NewClients checks the options. It sends nothing.
+// NewClients validates the options. It sends no request.
 func NewClients(o Options) (*Clients, error) {
 	if o.Base == nil || o.Scheme == nil || o.Mapper == nil {
 		return nil, errors.New("scoped: Base, Scheme and Mapper are required")
@@ -65,13 +64,13 @@ func NewClients(o Options) (*Clients, error) {
 	return &Clients{options: o, mint: mint, entries: map[types.NamespacedName]*entry{}}, nil
 }
 
-// For returns a client that is authenticated as the account; its token is minted here if there is
-// none, so that an account that may not be used is an *Error before anything is sent as it.
+// For returns a client that is authenticated as the account. It requests a token if needed, so that an unusable account is reported
+// as an *Error before any request as the account.
 func (c *Clients) For(ctx context.Context, account Account) (client.Client, error) {
 	return c.ForWatch(ctx, account)
 }
 
-// ForWatch is For with a client that can watch.
+// ForWatch is like For, with a client that can watch.
 func (c *Clients) ForWatch(ctx context.Context, account Account) (client.WithWatch, error) {
 	e, err := c.entry(account)
 	if err != nil {
@@ -83,8 +82,7 @@ func (c *Clients) ForWatch(ctx context.Context, account Account) (client.WithWat
 	return e.client, nil
 }
 
-// Open is For without a token: it is minted with the first request, whose error tells where it cannot be.
-// Nothing is sent here.
+// Open is like For, but requests the token with the first request, which returns any error. Open sends no request.
 func (c *Clients) Open(account Account) (client.Client, error) {
 	e, err := c.entry(account)
 	if err != nil {
@@ -93,7 +91,7 @@ func (c *Clients) Open(account Account) (client.Client, error) {
 	return e.client, nil
 }
 
-// Forget drops the account's client and token: it was deleted, or lost.
+// Forget drops the cached client and token of an account that was deleted or is no longer usable.
 func (c *Clients) Forget(key types.NamespacedName) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -152,10 +150,10 @@ func (c *Clients) open(account Account) (*entry, error) {
 	return &entry{account: account, source: source, client: typed, close: base.CloseIdleConnections}, nil
 }
 
-// anonymous is the base configuration without any of self's credentials.
+// anonymous returns the base configuration without credentials.
 func (c *Clients) anonymous() *rest.Config {
 	config := rest.AnonymousClientConfig(c.options.Base)
-	config.QPS = -1 // the API server's priority and fairness decides, per account
+	config.QPS = -1 // the API server's priority and fairness limits each account
 	if c.options.UserAgent != "" {
 		config.UserAgent = c.options.UserAgent
 	}

@@ -26,15 +26,15 @@ import (
 	"github.com/remit-olm/remit/test/env/controlplane"
 )
 
-// world is a namespace of a real API server with the account "acct" in it, and Clients of a self that
-// has no right but, where enrolled, the one to that account's tokens.
+// world is a namespace of a real API server with the account "acct", and Clients of a controller identity whose only permission is
+// to request the account's tokens, if it is enrolled.
 type world struct {
 	t       *testing.T
 	admin   client.Client
 	clients *Clients
 	clock   *testclock.FakePassiveClock
 	account Account
-	// minted are the requests for tokens.
+	// minted lists the token requests.
 	mu     sync.Mutex
 	minted []string
 }
@@ -84,10 +84,10 @@ func (w *world) serviceAccount(namespace, name string) Account {
 	return Account{Namespace: namespace, Name: name, UID: sa.UID}
 }
 
-// enrol lets self request tokens of the account, and waits until the API server knows.
-func (w *world) enrol() *world {
+// enroll allows the controller identity to request tokens of the account, and waits until the API server applies it.
+func (w *world) enroll() *world {
 	w.t.Helper()
-	for _, obj := range Enrolment(w.account.Key(), w.account.Namespace) {
+	for _, obj := range Enrollment(w.account.Key(), w.account.Namespace) {
 		require.NoError(w.t, w.admin.Create(w.t.Context(), obj))
 	}
 	require.EventuallyWithT(w.t, func(c *assert.CollectT) {
@@ -119,9 +119,9 @@ func (w *world) mints() int {
 
 func (w *world) source() *tokenSource { return w.clients.entries[w.account.Key()].source }
 
-func TestAClientIsAuthenticatedAsTheAccountAndNothingElseIsSentAsSelf(t *testing.T) {
+func TestClientsAuthenticateAsTheAccount(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t).enrol()
+	w := newWorld(t).enroll()
 	for range 3 {
 		user, err := w.whoami()
 		require.NoError(t, err)
@@ -133,10 +133,10 @@ func TestAClientIsAuthenticatedAsTheAccountAndNothingElseIsSentAsSelf(t *testing
 	c, err := w.clients.For(t.Context(), w.account)
 	require.NoError(t, err)
 	err = c.Get(t.Context(), client.ObjectKey{Namespace: w.account.Namespace, Name: "x"}, &corev1.ConfigMap{})
-	require.ErrorContains(t, err, w.user(), "the account's rights count, not self's")
+	require.ErrorContains(t, err, w.user(), "the account's permissions apply, not the controller identity's")
 }
 
-func TestAnAccountThatIsNotEnrolledIsRefusedByTheAPIServer(t *testing.T) {
+func TestReportsAnAccountThatIsNotEnrolled(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	_, err := w.whoami()
@@ -144,34 +144,34 @@ func TestAnAccountThatIsNotEnrolledIsRefusedByTheAPIServer(t *testing.T) {
 	require.ErrorContains(t, err, "grant create on serviceaccounts/token with resourceNames [acct] in namespace "+w.account.Namespace)
 }
 
-func TestEnrolmentOfOneAccountIsNoneOfAnother(t *testing.T) {
+func TestEnrollmentAppliesToOneAccountOnly(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t).enrol()
+	w := newWorld(t).enroll()
 	w.account = w.serviceAccount(w.account.Namespace, "boss")
 	_, err := w.whoami()
 	require.Equal(t, AccountNotEnrolled, ReasonOf(err))
 }
 
-func TestAnAccountThatWasMadeAnewIsAnotherOne(t *testing.T) {
+func TestARecreatedAccountIsADifferentOne(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t).enrol()
+	w := newWorld(t).enroll()
 	w.account.UID = types.UID("11111111-2222-3333-4444-555555555555")
 	_, err := w.whoami()
 	require.Equal(t, AccountChanged, ReasonOf(err))
-	require.ErrorContains(t, err, "was deleted and created again")
+	require.ErrorContains(t, err, "was deleted and recreated")
 }
 
-func TestAnAccountThatIsGoneIsMissing(t *testing.T) {
+func TestADeletedAccountIsMissing(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t).enrol()
+	w := newWorld(t).enroll()
 	require.NoError(t, w.admin.Delete(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: w.account.Namespace, Name: "acct"}}))
 	_, err := w.whoami()
 	require.Equal(t, AccountMissing, ReasonOf(err))
 }
 
-func TestATokenIsRefreshedAtFourFifthsOfItsLife(t *testing.T) {
+func TestRefreshesATokenAfter80PercentOfItsLifetime(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t).enrol()
+	w := newWorld(t).enroll()
 	for _, row := range []struct {
 		after time.Duration
 		mints int
@@ -183,9 +183,9 @@ func TestATokenIsRefreshedAtFourFifthsOfItsLife(t *testing.T) {
 	}
 }
 
-func TestATokenThatTheAPIServerRefusesIsMintedAgainAndTheRequestSentWhole(t *testing.T) {
+func TestRetriesWithANewTokenAfterA401(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t).enrol()
+	w := newWorld(t).enroll()
 	_, err := w.whoami()
 	require.NoError(t, err)
 	w.source().token = "refused"
@@ -198,7 +198,7 @@ func TestATokenThatTheAPIServerRefusesIsMintedAgainAndTheRequestSentWhole(t *tes
 
 func TestForgetDropsTheToken(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t).enrol()
+	w := newWorld(t).enroll()
 	for range 2 {
 		_, err := w.whoami()
 		require.NoError(t, err)
@@ -209,9 +209,9 @@ func TestForgetDropsTheToken(t *testing.T) {
 	w.clients.Forget(types.NamespacedName{Namespace: "x", Name: "unknown"})
 }
 
-func TestRevokedEnrolmentEndsWithTheToken(t *testing.T) {
+func TestRevokedEnrollmentEndsWithTheToken(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t).enrol()
+	w := newWorld(t).enroll()
 	_, err := w.whoami()
 	require.NoError(t, err)
 	require.NoError(t, w.admin.DeleteAllOf(t.Context(), &rbacv1.RoleBinding{}, client.InNamespace(w.account.Namespace)))
@@ -223,7 +223,7 @@ func TestRevokedEnrolmentEndsWithTheToken(t *testing.T) {
 	require.Empty(t, w.source().token)
 }
 
-// answers is a transport of fixed answers.
+// answers is a transport with fixed responses.
 type answers []int
 
 func (a *answers) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -235,9 +235,9 @@ func (a *answers) RoundTrip(req *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: code, Body: io.NopCloser(strings.NewReader("{}")), Request: req}, nil
 }
 
-func TestATokenIsNeverPartOfAnError(t *testing.T) {
+func TestErrorsDoNotContainTokens(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t).enrol()
+	w := newWorld(t).enroll()
 	_, err := w.whoami()
 	require.NoError(t, err)
 	token := w.source().token
@@ -256,7 +256,7 @@ func TestATokenIsNeverPartOfAnError(t *testing.T) {
 	}
 }
 
-func TestSelfsOwnCredentialsAreNotSentAsTheAccount(t *testing.T) {
+func TestDoesNotSendTheControllersCredentialsAsTheAccount(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	config := w.clients.anonymous()
@@ -269,7 +269,7 @@ func TestSelfsOwnCredentialsAreNotSentAsTheAccount(t *testing.T) {
 	require.Equal(t, "test-agent", config.UserAgent)
 }
 
-func TestNewClientsChecksItsOptions(t *testing.T) {
+func TestNewClientsValidatesItsOptions(t *testing.T) {
 	_, err := NewClients(Options{})
 	require.EqualError(t, err, "scoped: Base, Scheme and Mapper are required")
 }

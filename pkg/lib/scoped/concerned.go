@@ -13,11 +13,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Concerned lists the OperatorGroups whose account or targets a change of a ServiceAccount or a Namespace
-// concerns: of the account, only that it came or went; of a Namespace, that it came where it is listed,
-// and that a selector began or ceased to match it. Other kinds concern none. before is nil for a new
-// object, after for one that is gone. It is for a Lookup of a cache; the OperatorGroups are not to be
-// changed.
+// Concerned lists the OperatorGroups whose account or targets a change of a ServiceAccount or a Namespace affects. Relevant changes
+// are: the account is created or deleted; a listed Namespace is created or deleted; a selector starts or stops matching a Namespace.
+// Other kinds affect none. before is nil for a new object, after for a deleted one. Use it with a Lookup on a cache; the caller
+// must not modify the OperatorGroups.
 func (l Lookup) Concerned(ctx context.Context, before, after client.Object) ([]operatorsv1.OperatorGroup, error) {
 	obj := after
 	if obj == nil {
@@ -37,7 +36,7 @@ func (l Lookup) Concerned(ctx context.Context, before, after client.Object) ([]o
 	return nil, nil
 }
 
-// boundedBy lists those whose account the ServiceAccount is, or would be if it existed.
+// boundedBy lists the OperatorGroups whose account is the ServiceAccount, even if it does not exist.
 func (l Lookup) boundedBy(ctx context.Context, account types.NamespacedName) ([]operatorsv1.OperatorGroup, error) {
 	named := func(og *operatorsv1.OperatorGroup) bool {
 		key, _ := l.Default.accountOf(og)
@@ -63,7 +62,7 @@ func (l Lookup) targeting(ctx context.Context, before, after *corev1.Namespace) 
 	})
 }
 
-// alive says that a Namespace is there and not on its way out.
+// alive reports whether a Namespace exists and is not being deleted.
 func alive(namespace *corev1.Namespace) bool {
 	return namespace != nil && namespace.DeletionTimestamp == nil
 }
@@ -75,7 +74,7 @@ func nameOf(before, after *corev1.Namespace) string {
 	return before.Name
 }
 
-// selects says whether the OperatorGroup's selector, if it has one, makes the Namespace a target.
+// selects reports whether the OperatorGroup has a selector that matches the Namespace.
 func selects(og *operatorsv1.OperatorGroup, namespace *corev1.Namespace) bool {
 	if namespace == nil || namespace.DeletionTimestamp != nil || og.Spec.Selector == nil || isEmptySelector(og.Spec.Selector) {
 		return false

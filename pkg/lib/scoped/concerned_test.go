@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-func TestTheOperatorGroupsThatAChangeConcerns(t *testing.T) {
+func TestConcerned(t *testing.T) {
 	boss := types.NamespacedName{Namespace: "remit", Name: "boss"}
 	with := func(name string, edit func(*operatorsv1.OperatorGroup)) client.Object {
 		og := group(name, "acct")
@@ -44,29 +44,29 @@ func TestTheOperatorGroupsThatAChangeConcerns(t *testing.T) {
 		before, after client.Object
 		want          []string
 	}{
-		{"an account comes", nil, serviceAccount("ns", "acct"), []string{"all", "selecting", "selecting-all"}},
-		{"another one comes", nil, serviceAccount("ns", "second"), []string{"listing"}},
-		{"one that nobody names comes", nil, serviceAccount("ns", "third"), nil},
-		{"its namesake comes", nil, serviceAccount("other", "acct"), []string{"elsewhere"}},
-		{"an account goes", serviceAccount("other", "acct"), nil, []string{"elsewhere"}},
-		{"an account is changed", serviceAccount("ns", "acct"), serviceAccount("ns", "acct"), nil},
-		{"the default account comes", nil, serviceAccount("remit", "boss"), []string{"default"}},
-		{"a namespace that is listed comes", nil, namespace("a", ""), []string{"listing"}},
-		{"it is changed", namespace("a", ""), namespace("a", "y"), nil},
-		{"it goes: its operators' webhooks are not to hold it up", namespace("a", ""), nil, []string{"listing"}},
-		{"the namespace of a group begins to go", namespace("ns", ""), func() client.Object {
+		{"an account is created", nil, serviceAccount("ns", "acct"), []string{"all", "selecting", "selecting-all"}},
+		{"another account is created", nil, serviceAccount("ns", "second"), []string{"listing"}},
+		{"an account that no OperatorGroup names is created", nil, serviceAccount("ns", "third"), nil},
+		{"an account with the same name is created in another namespace", nil, serviceAccount("other", "acct"), []string{"elsewhere"}},
+		{"an account is deleted", serviceAccount("other", "acct"), nil, []string{"elsewhere"}},
+		{"an account changes", serviceAccount("ns", "acct"), serviceAccount("ns", "acct"), nil},
+		{"the default account is created", nil, serviceAccount("remit", "boss"), []string{"default"}},
+		{"a listed namespace is created", nil, namespace("a", ""), []string{"listing"}},
+		{"a listed namespace changes", namespace("a", ""), namespace("a", "y"), nil},
+		{"a listed namespace is deleted: webhooks must not delay that", namespace("a", ""), nil, []string{"listing"}},
+		{"the deletion of a group's namespace begins", namespace("ns", ""), func() client.Object {
 			n := namespace("ns", "")
 			n.DeletionTimestamp = &metav1.Time{}
 			return n
 		}(), []string{"all", "default", "listing", "selecting", "selecting-all"}},
-		{"a namespace that is selected comes", nil, namespace("c", "x"), []string{"selecting"}},
-		{"it begins to match", namespace("c", "y"), namespace("c", "x"), []string{"selecting"}},
-		{"it ceases to match", namespace("c", "x"), namespace("c", "y"), []string{"selecting"}},
-		{"it still matches", namespace("c", "x"), namespace("c", "x"), nil},
-		{"it begins to go", namespace("c", "x"), ending, []string{"selecting"}},
-		{"it is gone", ending, nil, nil},
-		{"a namespace that nobody targets by name", nil, namespace("d", ""), nil},
-		{"something else", nil, &rbacv1.Role{}, nil},
+		{"a selected namespace is created", nil, namespace("c", "x"), []string{"selecting"}},
+		{"a namespace starts to match", namespace("c", "y"), namespace("c", "x"), []string{"selecting"}},
+		{"a namespace stops matching", namespace("c", "x"), namespace("c", "y"), []string{"selecting"}},
+		{"a namespace still matches", namespace("c", "x"), namespace("c", "x"), nil},
+		{"the deletion of a selected namespace begins", namespace("c", "x"), ending, []string{"selecting"}},
+		{"a selected namespace is removed", ending, nil, nil},
+		{"a namespace that no OperatorGroup lists", nil, namespace("d", ""), nil},
+		{"another kind", nil, &rbacv1.Role{}, nil},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			found, err := lookup.Concerned(t.Context(), row.before, row.after)

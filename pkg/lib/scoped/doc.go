@@ -1,12 +1,11 @@
-// Package scoped turns a namespace into the account that bounds it, and the account into a client.
+// Package scoped determines the account that bounds a namespace, and creates clients for accounts.
 //
 //	namespace --Lookup--> Account --Clients--> client.Client authenticated as that ServiceAccount
 //
-// The account is the ServiceAccount that the namespace's one OperatorGroup names, else the default
-// account of the installation's own configuration (security model, rule 2). Tokens come from
-// TokenRequest only, pinned to the ServiceAccount's UID, are held in memory, refreshed at 80 % of
-// their life and on 401, and dropped when the account goes (security model, closed list 4).
+// The account is the ServiceAccount that the namespace's only OperatorGroup names, or else the installation's default account
+// (security model, rule 2). Tokens are requested by TokenRequest, bound to the ServiceAccount's UID, kept in memory, refreshed after
+// 80% of their lifetime and on 401, and dropped when the account is deleted (security model, closed list 4).
 //
-// Whoever writes for an install asks here; nothing here grants a right: whether self may mint the
-// token is decided by the API server (enrolment, rule 5).
+// All writes for an install use these clients. This package grants no permissions: the API server decides whether the controller
+// identity is allowed to request a token (enrollment, rule 5).
 package scoped

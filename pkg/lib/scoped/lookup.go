@@ -15,25 +15,25 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Default is the installation's own default account, set by flags only.
+// Default is the installation's default account, which only flags can set.
 type Default struct {
-	// Account is empty where there is none.
+	// Account is empty if there is no default account.
 	Account types.NamespacedName
-	// Namespaces limits it to OperatorGroups in these; empty means all.
+	// Namespaces restricts it to OperatorGroups in these namespaces; empty means all.
 	Namespaces []string
 }
 
-// ParseKey reads "<namespace>/<name>" of a ServiceAccount.
+// ParseKey parses "<namespace>/<name>" of a ServiceAccount.
 func ParseKey(s string) (types.NamespacedName, error) {
 	namespace, name, ok := strings.Cut(s, "/")
 	if !ok || namespace == "" || name == "" || strings.Contains(name, "/") {
 		return types.NamespacedName{}, fmt.Errorf("%q is not of the form <namespace>/<name>", s)
 	}
 	if errs := validation.ValidateNamespaceName(namespace, false); len(errs) > 0 {
-		return types.NamespacedName{}, fmt.Errorf("%q is not the name of a namespace: %s", namespace, errs[0])
+		return types.NamespacedName{}, fmt.Errorf("%q is not a valid namespace name: %s", namespace, errs[0])
 	}
 	if errs := validation.ValidateServiceAccountName(name, false); len(errs) > 0 {
-		return types.NamespacedName{}, fmt.Errorf("%q is not the name of a ServiceAccount: %s", name, errs[0])
+		return types.NamespacedName{}, fmt.Errorf("%q is not a valid ServiceAccount name: %s", name, errs[0])
 	}
 	return types.NamespacedName{Namespace: namespace, Name: name}, nil
 }
@@ -42,7 +42,7 @@ func (d Default) appliesTo(namespace string) bool {
 	return d.Account.Name != "" && (len(d.Namespaces) == 0 || slices.Contains(d.Namespaces, namespace))
 }
 
-// accountOf is the ServiceAccount that an OperatorGroup names, or the default; empty where there is none.
+// accountOf returns the ServiceAccount that an OperatorGroup names, or the default account; empty if there is neither.
 func (d Default) accountOf(og *operatorsv1.OperatorGroup) (key types.NamespacedName, isDefault bool) {
 	switch {
 	case og.Spec.ServiceAccountName != "":
@@ -53,15 +53,14 @@ func (d Default) accountOf(og *operatorsv1.OperatorGroup) (key types.NamespacedN
 	return types.NamespacedName{}, false
 }
 
-// Lookup finds the account of a namespace. Decisions that lead to a write must give it a live
-// reader; for display a cached one serves.
+// Lookup finds the account of a namespace. Decisions about writes require a live reader; a cached one is sufficient for display.
 type Lookup struct {
 	Reader  client.Reader
 	Default Default
 }
 
-// OperatorGroup returns the one OperatorGroup of the namespace, counted by existence. The error is
-// an *Error where there is none or more than one.
+// OperatorGroup returns the only OperatorGroup of the namespace, regardless of its state. The error is an *Error if there is none or
+// more than one.
 func (l Lookup) OperatorGroup(ctx context.Context, namespace string) (*operatorsv1.OperatorGroup, error) {
 	list := &operatorsv1.OperatorGroupList{}
 	if err := l.Reader.List(ctx, list, client.InNamespace(namespace)); err != nil {
@@ -70,7 +69,7 @@ func (l Lookup) OperatorGroup(ctx context.Context, namespace string) (*operators
 	switch len(list.Items) {
 	case 0:
 		return nil, &Error{Reason: NoOperatorGroup, Namespace: namespace, Message: fmt.Sprintf(
-			"namespace %q has no OperatorGroup: create one that names a ServiceAccount in spec.serviceAccountName", namespace)}
+			"namespace %q has no OperatorGroup; create one with a ServiceAccount in spec.serviceAccountName", namespace)}
 	case 1:
 		return &list.Items[0], nil
 	}
@@ -80,11 +79,11 @@ func (l Lookup) OperatorGroup(ctx context.Context, namespace string) (*operators
 	}
 	slices.Sort(found)
 	return nil, &Error{Reason: TooManyOperatorGroups, Namespace: namespace, Message: fmt.Sprintf(
-		"namespace %q has %d OperatorGroups (%s): exactly one is needed", namespace, len(found), strings.Join(found, ", "))}
+		"namespace %q has %d OperatorGroups (%s); exactly one is required", namespace, len(found), strings.Join(found, ", "))}
 }
 
-// Account returns the account of the namespace and the OperatorGroup that gave it. The error is an
-// *Error where there is no usable account; the OperatorGroup is returned with it where it is known.
+// Account returns the account of the namespace and its OperatorGroup. The error is an *Error if there is no usable account; the
+// OperatorGroup is returned anyway if it is known.
 func (l Lookup) Account(ctx context.Context, namespace string) (Account, *operatorsv1.OperatorGroup, error) {
 	og, err := l.OperatorGroup(ctx, namespace)
 	if err != nil {
@@ -94,16 +93,16 @@ func (l Lookup) Account(ctx context.Context, namespace string) (Account, *operat
 	return account, og, err
 }
 
-// AccountOf returns the account of an OperatorGroup. The error is an *Error where there is none.
+// AccountOf returns the account of an OperatorGroup. The error is an *Error if there is no usable account.
 func (l Lookup) AccountOf(ctx context.Context, og *operatorsv1.OperatorGroup) (Account, error) {
 	key, isDefault := l.Default.accountOf(og)
 	if key.Name == "" {
 		return Account{}, problem(og, NoAccount, fmt.Sprintf("OperatorGroup %s/%s names no ServiceAccount "+
-			"(spec.serviceAccountName) and no default account is configured for its namespace: nothing can be installed",
+			"(spec.serviceAccountName) and no default account is configured for its namespace; nothing can be installed",
 			og.Namespace, og.Name))
 	}
 	if errs := validation.ValidateServiceAccountName(key.Name, false); len(errs) > 0 {
-		return Account{}, problem(og, AccountNameInvalid, fmt.Sprintf("OperatorGroup %s/%s: spec.serviceAccountName %q is not a name: %s",
+		return Account{}, problem(og, AccountNameInvalid, fmt.Sprintf("OperatorGroup %s/%s: spec.serviceAccountName %q is not a valid name: %s",
 			og.Namespace, og.Name, key.Name, strings.Join(errs, "; ")))
 	}
 	sa := &corev1.ServiceAccount{}
@@ -117,8 +116,8 @@ func (l Lookup) AccountOf(ctx context.Context, og *operatorsv1.OperatorGroup) (A
 	return Account{Namespace: key.Namespace, Name: key.Name, UID: sa.UID, Default: isDefault}, nil
 }
 
-// display keeps the contract's message for a named account ("ServiceAccount <n> not found") and says
-// the whole key for the default one, which lives elsewhere.
+// display returns the name as in the contract's message ("ServiceAccount <n> not found"), or the whole key of the default account,
+// which is in another namespace.
 func display(key types.NamespacedName, isDefault bool) string {
 	if isDefault {
 		return key.String() + " (the installation's default account)"

@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 )
 
-// reader holds the objects; for plain reads a fake serves.
+// reader returns a fake client with the objects.
 func reader(t *testing.T, objects ...client.Object) client.Reader {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -38,7 +38,7 @@ func serviceAccount(namespace, name string) *corev1.ServiceAccount {
 	return &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID(namespace + "-" + name)}}
 }
 
-func TestTheAccountOfANamespace(t *testing.T) {
+func TestAccount(t *testing.T) {
 	boss := types.NamespacedName{Namespace: "remit", Name: "boss"}
 	for _, row := range []struct {
 		name     string
@@ -48,25 +48,25 @@ func TestTheAccountOfANamespace(t *testing.T) {
 		reason   Reason
 		message  string
 	}{
-		{"the one that its OperatorGroup names", Default{}, []client.Object{group("og", "acct"), serviceAccount("ns", "acct")},
+		{"the account that the OperatorGroup names", Default{}, []client.Object{group("og", "acct"), serviceAccount("ns", "acct")},
 			Account{Namespace: "ns", Name: "acct", UID: "ns-acct"}, "", ""},
-		{"that one although there is a default", Default{Account: boss}, []client.Object{group("og", "acct"), serviceAccount("ns", "acct"), serviceAccount("remit", "boss")},
+		{"the named account takes precedence over the default", Default{Account: boss}, []client.Object{group("og", "acct"), serviceAccount("ns", "acct"), serviceAccount("remit", "boss")},
 			Account{Namespace: "ns", Name: "acct", UID: "ns-acct"}, "", ""},
-		{"the default where it names none", Default{Account: boss}, []client.Object{group("og", ""), serviceAccount("remit", "boss")},
+		{"the default account if none is named", Default{Account: boss}, []client.Object{group("og", ""), serviceAccount("remit", "boss")},
 			Account{Namespace: "remit", Name: "boss", UID: "remit-boss", Default: true}, "", ""},
-		{"the default in a namespace that may use it", Default{Account: boss, Namespaces: []string{"x", "ns"}}, []client.Object{group("og", ""), serviceAccount("remit", "boss")},
+		{"the default account in an allowed namespace", Default{Account: boss, Namespaces: []string{"x", "ns"}}, []client.Object{group("og", ""), serviceAccount("remit", "boss")},
 			Account{Namespace: "remit", Name: "boss", UID: "remit-boss", Default: true}, "", ""},
-		{"not the default elsewhere", Default{Account: boss, Namespaces: []string{"x"}}, []client.Object{group("og", ""), serviceAccount("remit", "boss")},
+		{"no default account in another namespace", Default{Account: boss, Namespaces: []string{"x"}}, []client.Object{group("og", ""), serviceAccount("remit", "boss")},
 			Account{}, NoAccount, "OperatorGroup ns/og names no ServiceAccount (spec.serviceAccountName) and no default account is configured"},
-		{"no default", Default{}, []client.Object{group("og", "")}, Account{}, NoAccount, "nothing can be installed"},
+		{"no default account", Default{}, []client.Object{group("og", "")}, Account{}, NoAccount, "nothing can be installed"},
 		{"no OperatorGroup", Default{Account: boss}, []client.Object{serviceAccount("remit", "boss")},
 			Account{}, NoOperatorGroup, `namespace "ns" has no OperatorGroup`},
-		{"two OperatorGroups, whatever they name", Default{Account: boss}, []client.Object{group("b", "acct"), group("a", "acct"), serviceAccount("ns", "acct")},
-			Account{}, TooManyOperatorGroups, `namespace "ns" has 2 OperatorGroups (a, b): exactly one is needed`},
-		{"a name that is none", Default{}, []client.Object{group("og", "../x")}, Account{}, AccountNameInvalid, `OperatorGroup ns/og: spec.serviceAccountName "../x" is not a name`},
+		{"two OperatorGroups", Default{Account: boss}, []client.Object{group("b", "acct"), group("a", "acct"), serviceAccount("ns", "acct")},
+			Account{}, TooManyOperatorGroups, `namespace "ns" has 2 OperatorGroups (a, b); exactly one is required`},
+		{"an invalid name", Default{}, []client.Object{group("og", "../x")}, Account{}, AccountNameInvalid, `OperatorGroup ns/og: spec.serviceAccountName "../x" is not a valid name`},
 		{"a ServiceAccount that does not exist", Default{}, []client.Object{group("og", "acct"), serviceAccount("other", "acct")},
 			Account{}, AccountMissing, "ServiceAccount acct not found"},
-		{"a default that does not exist", Default{Account: boss}, []client.Object{group("og", "")},
+		{"a default account that does not exist", Default{Account: boss}, []client.Object{group("og", "")},
 			Account{}, AccountMissing, "ServiceAccount remit/boss (the installation's default account) not found"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -83,7 +83,7 @@ func TestTheAccountOfANamespace(t *testing.T) {
 	}
 }
 
-func TestIdentityOfAnAccount(t *testing.T) {
+func TestUserNameAndGroupsOfAnAccount(t *testing.T) {
 	a := Account{Namespace: "ns", Name: "acct"}
 	require.Equal(t, "system:serviceaccount:ns:acct", Username(a.Namespace, a.Name))
 	require.Equal(t, []string{"system:serviceaccounts", "system:serviceaccounts:ns", "system:authenticated"}, Groups(a.Namespace))
@@ -98,8 +98,8 @@ func TestParseKey(t *testing.T) {
 		"/acct":    "is not of the form",
 		"ns/":      "is not of the form",
 		"ns/a/b":   "is not of the form",
-		"ns/A":     `"A" is not the name of a ServiceAccount`,
-		"n.s/acct": `"n.s" is not the name of a namespace`,
+		"ns/A":     `"A" is not a valid ServiceAccount name`,
+		"n.s/acct": `"n.s" is not a valid namespace name`,
 	} {
 		t.Run(text, func(t *testing.T) {
 			got, err := ParseKey(text)
@@ -130,13 +130,13 @@ func TestTargets(t *testing.T) {
 		selector *metav1.LabelSelector
 		want     string
 	}{
-		{"all namespaces where it says nothing", nil, nil, "[]"},
-		{"all namespaces where its selector is empty", nil, &metav1.LabelSelector{}, "[]"},
-		{"the listed, sorted and once", []string{"z", "a", "z"}, nil, "[a z]"},
-		{"the listed rather than the selected", []string{"x"}, team("a"), "[x]"},
-		{"all namespaces where that is listed", []string{"x", ""}, nil, "[]"},
-		{"the selected that the account may get, without those that are being deleted", nil, team("a"), "[b z]"},
-		{"a listed one, whether or not the account may get it", []string{"hidden"}, nil, "[hidden]"},
+		{"all namespaces without targets and selector", nil, nil, "[]"},
+		{"all namespaces with an empty selector", nil, &metav1.LabelSelector{}, "[]"},
+		{"the listed namespaces, sorted and unique", []string{"z", "a", "z"}, nil, "[a z]"},
+		{"listed namespaces take precedence over a selector", []string{"x"}, team("a"), "[x]"},
+		{"all namespaces if the list contains the empty name", []string{"x", ""}, nil, "[]"},
+		{"selected namespaces that the account can get and that are not being deleted", nil, team("a"), "[b z]"},
+		{"a listed namespace that the account cannot get", []string{"hidden"}, nil, "[hidden]"},
 		{"none", nil, team("nobody"), "none"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -158,7 +158,7 @@ func TestTargets(t *testing.T) {
 	require.ErrorContains(t, err, "selector of OperatorGroup ns/og")
 }
 
-func TestTargetsAreLimited(t *testing.T) {
+func TestLimitsTargets(t *testing.T) {
 	objects := []client.Object{serviceAccount("ns", "acct")}
 	var listed []string
 	for i := range MaxTargets + 1 {
@@ -181,11 +181,11 @@ func TestTargetsAreLimited(t *testing.T) {
 		set(MaxTargets + 1)
 		_, err = l.Targets(t.Context(), og, blindTo(""))
 		require.Equal(t, TooManyTargets, ReasonOf(err), does)
-		require.ErrorContains(t, err, "OperatorGroup ns/og "+does+" 1001 target namespaces, and the limit is 1000")
+		require.ErrorContains(t, err, "OperatorGroup ns/og "+does+" 1001 target namespaces, but the limit is 1000")
 	}
 }
 
-func TestASelectorIsOfNoUseWithoutAnAccount(t *testing.T) {
+func TestASelectorRequiresAnAccount(t *testing.T) {
 	l := Lookup{Reader: reader(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "a", Labels: map[string]string{"team": "a"}}})}
 	for account, reason := range map[string]Reason{"": NoAccount, "later": AccountMissing} {
 		og := group("og", account)
@@ -196,7 +196,7 @@ func TestASelectorIsOfNoUseWithoutAnAccount(t *testing.T) {
 	}
 }
 
-// blindTo is the sight of an account that may get all namespaces but one.
+// blindTo is the Sight of an account that can get all namespaces except one.
 type blindTo string
 
 func (b blindTo) Gettable(_ context.Context, _ Account, namespaces []string) ([]string, error) {

@@ -11,24 +11,23 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// AllNamespaces is the one target of an OperatorGroup that selects every namespace.
+// AllNamespaces is the only target of an OperatorGroup that targets every namespace.
 const AllNamespaces = metav1.NamespaceAll
 
-// MaxTargets is the number of namespaces that an OperatorGroup may have as targets. Each is looked at and remembered for each of
-// the operators. All namespaces are one target.
+// MaxTargets bounds the target namespaces of an OperatorGroup, each of which is evaluated and cached for each operator. All namespaces
+// together count as one target.
 const MaxTargets = 1000
 
-// Sight tells which namespaces an account may get; preflight.Sight does.
+// Sight reports which namespaces an account is allowed to get. preflight.Sight implements it.
 type Sight interface {
-	// Gettable returns, in their order, those of the namespaces that the account may get.
+	// Gettable returns those of the namespaces that the account is allowed to get, in the same order.
 	Gettable(ctx context.Context, account Account, namespaces []string) ([]string, error)
 }
 
-// Targets returns the target namespaces of an OperatorGroup from its spec, never from its status:
-// the listed ones (which win), those that its selector matches and its account may get, or
-// [AllNamespaces] where it has neither. They are sorted and without repetition. Listed namespaces that do
-// not exist are returned too. The result is empty where a selector selects nothing. The error is an *Error
-// where there are more than MaxTargets, or a selector and no account (docs/adr/0030).
+// Targets returns the target namespaces of an OperatorGroup's spec, ignoring its status: the listed ones if there are any, or those
+// that its selector matches and its account is allowed to get, or [AllNamespaces] if it has neither. They are sorted and unique.
+// Listed namespaces need not exist. If the selector matches nothing, the result is empty. The error is an *Error if there are more
+// than MaxTargets, or a selector without an account (docs/adr/0030).
 func (l Lookup) Targets(ctx context.Context, og *operatorsv1.OperatorGroup, sight Sight) ([]string, error) {
 	if n := len(og.Spec.TargetNamespaces); n > MaxTargets {
 		return nil, tooManyTargets(og, "lists", n)
@@ -64,11 +63,11 @@ func (l Lookup) Targets(ctx context.Context, og *operatorsv1.OperatorGroup, sigh
 }
 
 func tooManyTargets(og *operatorsv1.OperatorGroup, does string, n int) *Error {
-	return problem(og, TooManyTargets, fmt.Sprintf("OperatorGroup %s/%s %s %d target namespaces, and the limit is %d: nothing is "+
-		"installed for it; use fewer, or all namespaces (no targetNamespaces and no selector)", og.Namespace, og.Name, does, n, MaxTargets))
+	return problem(og, TooManyTargets, fmt.Sprintf("OperatorGroup %s/%s %s %d target namespaces, but the limit is %d: nothing is "+
+		"installed for it. Use fewer, or all namespaces (no targetNamespaces and no selector)", og.Namespace, og.Name, does, n, MaxTargets))
 }
 
-// matching lists the namespaces that the OperatorGroup's selector matches, whoever may get them.
+// matching lists the namespaces that the OperatorGroup's selector matches, whether or not the account is allowed to get them.
 func (l Lookup) matching(ctx context.Context, og *operatorsv1.OperatorGroup) ([]string, error) {
 	selector, err := metav1.LabelSelectorAsSelector(og.Spec.Selector)
 	if err != nil {
@@ -88,10 +87,10 @@ func (l Lookup) matching(ctx context.Context, og *operatorsv1.OperatorGroup) ([]
 	return out, nil
 }
 
-// NoTargets says that an OperatorGroup's selector selects no namespace. It does not say whether it matches some that the
-// account may not get.
+// NoTargets describes that an OperatorGroup's selector selects no namespace. It does not reveal whether it matches namespaces that
+// the account is not allowed to get.
 func NoTargets(og *operatorsv1.OperatorGroup, account Account) string {
-	return fmt.Sprintf("OperatorGroup %s/%s selects no namespaces: spec.selector matches none that ServiceAccount %s may get",
+	return fmt.Sprintf("OperatorGroup %s/%s selects no namespaces: spec.selector matches no namespace that ServiceAccount %s is allowed to get",
 		og.Namespace, og.Name, account.Key())
 }
 

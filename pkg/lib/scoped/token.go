@@ -16,14 +16,14 @@ import (
 )
 
 const (
-	// tokenLifetime is what is asked for; the API server may grant more or less. The closed list
-	// allows 10 to 60 minutes.
+	// tokenLifetime is the requested lifetime; the API server can grant another one. The closed list allows 10 to 60
+	// minutes.
 	tokenLifetime = 30 * time.Minute
-	// refreshAt is the part of a token's life after which it is replaced.
+	// refreshAt is the fraction of a token's lifetime after which it is replaced.
 	refreshAt = 0.8
 )
 
-// tokenSource holds one account's token. It never logs or returns it but to the transport.
+// tokenSource contains the token of one account. Only the transport receives it; it is never logged.
 type tokenSource struct {
 	account Account
 	mint    corev1client.ServiceAccountsGetter
@@ -34,7 +34,7 @@ type tokenSource struct {
 	refresh time.Time
 }
 
-// get returns a token that is not due for refresh, minting one where needed.
+// get returns a token that is not due for refresh, and requests a new one if needed.
 func (s *tokenSource) get(ctx context.Context) (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -57,7 +57,7 @@ func (s *tokenSource) get(ctx context.Context) (string, error) {
 	return s.token, nil
 }
 
-// drop forgets the token if it is still the one that was refused.
+// drop removes the token if it is still the refused one.
 func (s *tokenSource) drop(refused string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -74,14 +74,14 @@ func mintError(a Account, err error) error {
 	case apierrors.IsForbidden(err):
 		return NotEnrolled(a)
 	case apierrors.IsConflict(err):
-		return problem(AccountChanged, "ServiceAccount %s was deleted and created again", a.Key())
+		return problem(AccountChanged, "ServiceAccount %s was deleted and recreated", a.Key())
 	case apierrors.IsNotFound(err):
 		return problem(AccountMissing, "ServiceAccount %s not found", a.Name)
 	}
 	return fmt.Errorf("request a token for ServiceAccount %s: %w", a.Key(), err)
 }
 
-// transport authenticates requests as the account and asks once more, with a new token, after a 401.
+// transport authenticates requests as the account. After a 401, it retries once with a new token.
 type transport struct {
 	source *tokenSource
 	next   http.RoundTripper
@@ -104,7 +104,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	fresh, err := t.source.get(req.Context())
 	if err != nil {
-		return resp, nil // the 401 itself is the better answer
+		return resp, nil // the 401 is the more useful response
 	}
 	_ = resp.Body.Close()
 	return t.next.RoundTrip(authenticated(again, fresh))
@@ -116,7 +116,7 @@ func authenticated(req *http.Request, token string) *http.Request {
 	return out
 }
 
-// rewound returns the request with its body at the start, if that can be had again.
+// rewound returns the request with its body at the start, if the body can be read again.
 func rewound(req *http.Request) (*http.Request, bool) {
 	if req.Body == nil || req.Body == http.NoBody {
 		return req, true

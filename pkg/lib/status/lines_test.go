@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestLinesAreNeverCut(t *testing.T) {
+func TestLinesAreNotTruncated(t *testing.T) {
 	for _, row := range []struct {
 		name  string
 		lines []string

@@ -11,11 +11,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// MaxMessage is the greatest length in bytes of a message in a status or an event.
+// MaxMessage bounds the length of a message in a status or an event, in bytes.
 const MaxMessage = 32 * 1024
 
-// Patch sends the difference between before and after to the status subresource. It does nothing
-// where the two are equal. A concurrent change is a conflict error, for the caller to retry.
+// Patch sends the difference between before and after to the status subresource. It does nothing if they are equal. A concurrent
+// change causes a conflict error, which the caller should retry.
 func Patch[T client.Object](ctx context.Context, c client.Client, before, after T) error {
 	if equality.Semantic.DeepEqual(before, after) {
 		return nil
@@ -27,13 +27,13 @@ func Patch[T client.Object](ctx context.Context, c client.Client, before, after 
 	return nil
 }
 
-// Text is Clean, and cuts what exceeds MaxMessage at a line or word and marks it as cut.
+// Text cleans a message and truncates it to MaxMessage at a line or word.
 func Text(message string) string {
 	return cut(Clean(message), MaxMessage)
 }
 
-// Clean makes a text safe to show: invalid UTF-8, control characters (new lines and tabs aside), and characters that change
-// the direction of a text, break lines or are invisible are replaced.
+// Clean makes a text safe to display: it replaces invalid UTF-8, control characters except newlines and tabs, and characters that
+// are invisible, break lines or change the text direction.
 func Clean(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '\n' || r == '\t' || r != utf8.RuneError && !unicode.In(r, unicode.C, unicode.Zl, unicode.Zp) {
@@ -44,7 +44,7 @@ func Clean(text string) string {
 }
 
 func cut(s string, limit int) string {
-	const mark = " … (cut)"
+	const mark = " … (truncated)"
 	if len(s) <= limit {
 		return s
 	}

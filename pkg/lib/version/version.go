@@ -1,4 +1,4 @@
-// Package version says which build a program is. Programs print it; nothing decides by it.
+// Package version identifies the build of a program. It is for display only.
 package version
 
 import "runtime/debug"
@@ -6,7 +6,7 @@ import "runtime/debug"
 // number is set at link time for a release (-ldflags -X).
 var number = "v0.0.0-dev"
 
-// String is the version, and the commit where the build knows it.
+// String returns the version and, if known, the commit.
 func String() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

@@ -60,7 +60,7 @@ func newPulse(ctx context.Context, cluster *env.Cluster) (*pulse, error) {
 		&operatorsv1alpha1.CatalogSource{ObjectMeta: meta("catalog"),
 			Spec: operatorsv1alpha1.CatalogSourceSpec{SourceType: operatorsv1alpha1.SourceTypeConfigmap, ConfigMap: "catalog"}},
 	}
-	for _, obj := range append(objects, scoped.Enrolment(p.account, cluster.Home)...) {
+	for _, obj := range append(objects, scoped.Enrollment(p.account, cluster.Home)...) {
 		if err := c.Create(ctx, obj); err != nil {
 			return nil, err
 		}

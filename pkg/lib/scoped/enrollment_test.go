@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// The name of an author's Role says who may be bound to it: no two authors may share one.
-func TestEachAuthorHasARoleOfTheirOwn(t *testing.T) {
+// The name of an author's Role determines who can be bound to it, so that two authors must not share one.
+func TestEachAuthorHasADifferentRole(t *testing.T) {
 	roles := map[string]rbacv1.Subject{}
 	for want, author := range map[string]rbacv1.Subject{
 		"alice@example.com":                {Kind: rbacv1.UserKind, Name: "alice@example.com"},

@@ -12,10 +12,9 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/names"
 )
 
-// Enrolment is the Role and RoleBinding by which whoever administers an account lets Remit, installed
-// in the given namespace, request tokens of it: of this one ServiceAccount and no other (security
-// model, rule 5).
-func Enrolment(account types.NamespacedName, remitNamespace string) []client.Object {
+// Enrollment returns the Role and RoleBinding with which an administrator of an account allows Remit, installed in the given
+// namespace, to request tokens for this ServiceAccount only (security model, rule 5).
+func Enrollment(account types.NamespacedName, remitNamespace string) []client.Object {
 	self := func(name string) rbacv1.Subject {
 		return rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: remitNamespace, Name: name}
 	}
@@ -23,14 +22,14 @@ func Enrolment(account types.NamespacedName, remitNamespace string) []client.Obj
 		self(names.ServiceAccountCatalog), self(names.ServiceAccountOLM))
 }
 
-// Authorship is the Role and RoleBinding by which whoever administers an account lets a user or group
-// name it in an OperatorGroup (docs/adr/0008). Its name identifies the author: the policy remit-grant-bindings lets nobody else be
-// bound to it. The author check's refusals use the same names (manifests/policy/author.yaml).
+// Authorship returns the Role and RoleBinding with which an administrator of an account allows a user or group to name it in an
+// OperatorGroup (docs/adr/0008). The Role's name identifies the author: the policy remit-grant-bindings refuses bindings of other
+// subjects to it. The author check's refusals use the same names (manifests/policy/author.yaml).
 func Authorship(account types.NamespacedName, author rbacv1.Subject) []client.Object {
 	return grant("remit-author-"+account.Name+":"+authorName(author), account, "impersonate", "serviceaccounts", author)
 }
 
-// authorName differs for any two subjects, and is the plain name of most users. RBAC names may have neither / nor %.
+// authorName returns different names for different subjects, and the plain name for most users. RBAC names cannot contain / or %.
 func authorName(author rbacv1.Subject) string {
 	name := strings.NewReplacer("~", "~0", "/", "~1", "%", "~2").Replace(author.Name)
 	switch {
@@ -42,7 +41,7 @@ func authorName(author rbacv1.Subject) string {
 	return name
 }
 
-// grant is a Role for one verb on the one ServiceAccount, bound to the subjects.
+// grant returns a Role for one verb on the ServiceAccount and a RoleBinding for the subjects.
 func grant(name string, account types.NamespacedName, verb, resource string, subjects ...rbacv1.Subject) []client.Object {
 	meta := metav1.ObjectMeta{Name: name, Namespace: account.Namespace}
 	typed := func(kind string) metav1.TypeMeta {
