@@ -89,8 +89,8 @@ func TestParseRefuses(t *testing.T) {
 		{"a Role with a rule that the API server refuses", "kind: Role\nmetadata: {name: a}\nrules: [{apiGroups: ['']}]", `Role "a": rule`},
 		{"a Role with URLs", "kind: Role\nmetadata: {name: a}\nrules: [{nonResourceURLs: [/a], verbs: [get]}]", `Role "a": rule`},
 		{"a ClusterRole that aggregates without selectors", "kind: ClusterRole\nmetadata: {name: a}\naggregationRule: {}", "no clusterRoleSelectors"},
-		{"a RoleBinding without roleRef", "kind: RoleBinding\nmetadata: {name: a}", `RoleBinding "a": roleRef is of kind ""`},
-		{"a ClusterRoleBinding to a Role", "kind: ClusterRoleBinding\nmetadata: {name: a}\nroleRef: {kind: Role, name: r}", `ClusterRoleBinding "a": roleRef is of kind "Role"`},
+		{"a RoleBinding without roleRef", "kind: RoleBinding\nmetadata: {name: a}", `RoleBinding "a": roleRef has unsupported kind ""`},
+		{"a ClusterRoleBinding to a Role", "kind: ClusterRoleBinding\nmetadata: {name: a}\nroleRef: {kind: Role, name: r}", `ClusterRoleBinding "a": roleRef has unsupported kind "Role"`},
 		{"a ClusterRoleBinding whose subject has no namespace", "kind: ClusterRoleBinding\nmetadata: {name: a}\nroleRef: {kind: ClusterRole, name: r}\nsubjects: [{kind: ServiceAccount, name: x}]", `"x" has no namespace`},
 		{"a CustomResourceDefinition with too many versions", "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: a}\n" +
 			"spec: {versions: [" + strings.Repeat("{name: v1}, ", bundle.MaxCRDVersions+1) + "]}", "has 51 versions; at most 50"},

@@ -1,4 +1,3 @@
-// Package install holds what the resolver and the csv controller share about installing a
-// ClusterServiceVersion: the check of its permissions against a ServiceAccount. The installers for
-// its parts live in the packages below.
+// Package install has what the resolver and the csv controller share for installing a ClusterServiceVersion: the
+// check of its permissions for a ServiceAccount. The subpackages install its parts.
 package install

@@ -7,12 +7,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// AccountNotCovering starts the message of a requirement of kind ServiceAccount that does not hold all that
-// it should, in the contract's words (OLM v0, 1.7); what is missing where follows.
+// AccountNotCovering starts the message of a requirement of kind ServiceAccount with missing permissions, as the
+// contract specifies (OLM v0, 1.7). The missing permissions follow, by scope.
 const AccountNotCovering = "Policy rule not satisfied for service account: "
 
-// ExceedsAccount reads off a ClusterServiceVersion's status by what it exceeds the account of this UID; ""
-// where it does not.
+// ExceedsAccount returns, from a ClusterServiceVersion's status, which permissions the account with this UID is
+// missing; "" if none.
 func ExceedsAccount(csv *operatorsv1alpha1.ClusterServiceVersion, account types.UID) string {
 	for _, r := range csv.Status.RequirementStatus {
 		if r.Kind != "ServiceAccount" || r.UUID != string(account) {

@@ -12,20 +12,20 @@ import (
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
-// CSVRuleChecker answers whether a ServiceAccount holds the rules that a ClusterServiceVersion
-// states. The resolver asks it about the account of the OperatorGroup; the requirement status asks
-// it about the operator's own ServiceAccounts as well (seed 001).
+// CSVRuleChecker reports whether a ServiceAccount has the rules that a ClusterServiceVersion requires. The resolver
+// uses it for the account of the OperatorGroup, the requirement status for the operator's own ServiceAccounts (seed
+// 001).
 type CSVRuleChecker struct {
 	listers rbac.Listers
 	csv     *operatorsv1alpha1.ClusterServiceVersion
-	// held remembers the rules of an account in a namespace: a checker is made for one look at one
-	// CSV, and many rules are asked of the same account.
+	// held caches the rules of an account by namespace: a checker serves one evaluation of one CSV, which queries the
+	// same account many times.
 	held map[heldKey]rbac.Set
 }
 
 type heldKey struct{ accountNamespace, account, namespace string }
 
-// NewCSVRuleChecker makes a checker for one look at one CSV. It must not be kept: it remembers.
+// NewCSVRuleChecker returns a checker for one evaluation of one CSV. Do not reuse it: it caches rules.
 func NewCSVRuleChecker(
 	roleLister rbacv1listers.RoleLister,
 	roleBindingLister rbacv1listers.RoleBindingLister,
@@ -45,16 +45,16 @@ func NewCSVRuleChecker(
 	}
 }
 
-// RuleSatisfied says whether the ServiceAccount holds the rule in the namespace, or in the whole
-// cluster where namespace is "". A rule that the API server would refuse is an error, never satisfied.
+// RuleSatisfied reports whether the ServiceAccount has the rule in the namespace, or in the whole cluster if
+// namespace is "". It returns an error for a rule that the API server would reject.
 func (c *CSVRuleChecker) RuleSatisfied(sa *corev1.ServiceAccount, namespace string, rule rbacv1.PolicyRule) (bool, error) {
 	rules := []rbacv1.PolicyRule{rule}
 	held, err := c.heldFor(sa, namespace, rules)
 	return err == nil && held.Covers(rules), err
 }
 
-// MissingRules is RuleSatisfied for many rules: it returns those that the ServiceAccount lacks. Rules that
-// expand to more than rbac.MaxAtoms together are an error, too.
+// MissingRules returns the rules that the ServiceAccount is missing. It returns an error if the API server would
+// reject a rule, or if the rules expand to more than rbac.MaxAtoms.
 func (c *CSVRuleChecker) MissingRules(sa *corev1.ServiceAccount, namespace string, rules []rbacv1.PolicyRule) ([]rbacv1.PolicyRule, error) {
 	held, err := c.heldFor(sa, namespace, rules)
 	if err != nil {
@@ -63,7 +63,7 @@ func (c *CSVRuleChecker) MissingRules(sa *corev1.ServiceAccount, namespace strin
 	return held.Missing(rules), nil
 }
 
-// heldFor are the rules that the ServiceAccount holds, where these can be asked for.
+// heldFor returns the effective rules of the ServiceAccount after validating the queried rules.
 func (c *CSVRuleChecker) heldFor(sa *corev1.ServiceAccount, namespace string, rules []rbacv1.PolicyRule) (rbac.Set, error) {
 	if err := rbac.ValidateRules(rules, namespace != rbac.ClusterScope); err != nil {
 		return rbac.Set{}, fmt.Errorf("ClusterServiceVersion %q: %w", c.csv.Name, err)
@@ -74,7 +74,7 @@ func (c *CSVRuleChecker) heldFor(sa *corev1.ServiceAccount, namespace string, ru
 	}
 	gathered := c.listers.LowerBound(rbac.ServiceAccount(sa.Namespace, sa.Name), namespace)
 	if err := errors.Join(gathered.ReadErrors...); err != nil {
-		return rbac.Set{}, fmt.Errorf("rules held by ServiceAccount %s/%s: %w", sa.Namespace, sa.Name, err)
+		return rbac.Set{}, fmt.Errorf("effective rules of ServiceAccount %s/%s: %w", sa.Namespace, sa.Name, err)
 	}
 	c.held[key] = gathered.Set()
 	return c.held[key], nil

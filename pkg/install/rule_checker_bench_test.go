@@ -17,8 +17,8 @@ import (
 
 const benchmarkNamespaces = 1_000
 
-// crowd is a cluster with n ClusterRoleBindings and n RoleBindings in a thousand namespaces, indexed as the
-// controllers' informers are.
+// crowd is a cluster with n ClusterRoleBindings and n RoleBindings in a thousand namespaces, indexed like the
+// controllers' informers.
 type crowd struct{ roles, bindings, clusterRoles, clusterBindings cache.Indexer }
 
 func newCrowd(tb testing.TB, n int) crowd {
@@ -54,7 +54,7 @@ func (c crowd) checker() *CSVRuleChecker {
 		rbacv1listers.NewClusterRoleLister(c.clusterRoles), rbac.NewClusterRoleBindingLister(c.clusterBindings), csv)
 }
 
-// csvRules are 40 rules as operators have them: 480 combinations.
+// csvRules returns 40 rules, typical of operators, with 480 combinations.
 func csvRules() []rbacv1.PolicyRule {
 	rules := make([]rbacv1.PolicyRule, 40)
 	for i := range rules {
@@ -67,8 +67,8 @@ func csvRules() []rbacv1.PolicyRule {
 	return rules
 }
 
-// BenchmarkRuleSatisfied asks for all rules of a CSV, as the requirement status does: under 5 ms and 1 MB,
-// however many bindings others have.
+// BenchmarkRuleSatisfied checks all rules of a CSV, as the requirement status does: under 5 ms and 1 MB, regardless
+// of the number of other bindings.
 func BenchmarkRuleSatisfied(b *testing.B) {
 	sa, rules := serviceAccount("ns7", "acct0"), csvRules()
 	for _, n := range []int{100, 1_000, 10_000} {
@@ -87,7 +87,7 @@ func BenchmarkRuleSatisfied(b *testing.B) {
 	}
 }
 
-// BenchmarkHugeCSV has 10,000 rules, which the account holds, or not one of.
+// BenchmarkHugeCSV checks 10,000 rules, all or none of which the account has.
 func BenchmarkHugeCSV(b *testing.B) {
 	rules := make([]rbacv1.PolicyRule, 10_000)
 	for i := range rules {
@@ -124,7 +124,7 @@ func BenchmarkHugeCSV(b *testing.B) {
 	}
 }
 
-// BenchmarkIndex builds the index of subjects over 20,000 bindings, and says what it takes for each.
+// BenchmarkIndex builds the subject index over 20,000 bindings and reports the cost per binding.
 func BenchmarkIndex(b *testing.B) {
 	const n = 10_000
 	c := newCrowd(b, n)
@@ -142,7 +142,7 @@ func BenchmarkIndex(b *testing.B) {
 	})
 }
 
-// indexed fills a store for each list.
+// indexed returns a store for each list.
 func indexed(tb testing.TB, indexers cache.Indexers, lists ...[]any) []cache.Indexer {
 	tb.Helper()
 	var out []cache.Indexer
@@ -156,7 +156,7 @@ func indexed(tb testing.TB, indexers cache.Indexers, lists ...[]any) []cache.Ind
 	return out
 }
 
-// heapOf is what remains of the heap of what make returns, in bytes.
+// heapOf returns the heap size, in bytes, of the value that make returns.
 func heapOf(make func() any) int64 {
 	var before, after runtime.MemStats
 	runtime.GC()

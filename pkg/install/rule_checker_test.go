@@ -23,7 +23,7 @@ func serviceAccount(namespace, name string) *corev1.ServiceAccount {
 	return &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 }
 
-// world is an index in which t1/acct may get pods in t1, and every account may list nodes.
+// world has RBAC in which t1/acct may get pods in t1 and every account may list nodes.
 type world struct{ roles, bindings, clusterRoles, clusterBindings cache.Indexer }
 
 func newWorld(t *testing.T) world {
@@ -67,14 +67,14 @@ func TestRuleSatisfied(t *testing.T) {
 		want      bool
 		err       string
 	}{
-		{"what its Role gives, in the Role's namespace", acct, "t1", on("pods", "get"), true, ""},
-		{"but not in another", acct, "t2", on("pods", "get"), false, ""},
-		{"nor in the whole cluster", acct, rbac.ClusterScope, on("pods", "get"), false, ""},
-		{"what its group may in the cluster", acct, rbac.ClusterScope, on("nodes", "list"), true, ""},
-		{"and so in a namespace", acct, "t2", on("nodes", "list"), true, ""},
-		{"what is half covered", acct, "t1", on("pods", "get", "list"), false, ""},
+		{"rule of a Role in its namespace", acct, "t1", on("pods", "get"), true, ""},
+		{"rule of a Role in another namespace", acct, "t2", on("pods", "get"), false, ""},
+		{"rule of a Role in the whole cluster", acct, rbac.ClusterScope, on("pods", "get"), false, ""},
+		{"cluster-wide rule of a group", acct, rbac.ClusterScope, on("nodes", "list"), true, ""},
+		{"cluster-wide rule of a group in a namespace", acct, "t2", on("nodes", "list"), true, ""},
+		{"partly covered rule", acct, "t1", on("pods", "get", "list"), false, ""},
 		{"another account of the namespace", serviceAccount("t1", "other"), "t1", on("pods", "get"), false, ""},
-		{"an account of that name elsewhere", serviceAccount("t2", "acct"), "t1", on("pods", "get"), false, ""},
+		{"an account of the same name in another namespace", serviceAccount("t2", "acct"), "t1", on("pods", "get"), false, ""},
 		{"a rule without verbs", acct, "t1", on("pods"), false, `ClusterServiceVersion "op.v1": rule`},
 		{"a URL in a namespace", acct, "t1", url, false, "for the whole cluster only"},
 		{"a URL in the cluster", acct, rbac.ClusterScope, url, false, ""},
@@ -91,23 +91,23 @@ func TestRuleSatisfied(t *testing.T) {
 	}
 }
 
-func TestMissingRulesNamesAllThatIsMissing(t *testing.T) {
+func TestMissingRulesReturnsAllMissingRules(t *testing.T) {
 	missing, err := newWorld(t).checker().MissingRules(serviceAccount("t1", "acct"), "t1",
 		[]rbacv1.PolicyRule{on("pods", "get", "list"), on("nodes", "list"), on("secrets", "list")})
 	require.NoError(t, err)
-	lacks := on("pods", "list")
-	lacks.Resources = []string{"pods", "secrets"}
-	require.Equal(t, []rbacv1.PolicyRule{lacks}, missing)
+	want := on("pods", "list")
+	want.Resources = []string{"pods", "secrets"}
+	require.Equal(t, []rbacv1.PolicyRule{want}, missing)
 }
 
-func TestOneInvalidRuleMakesAllOfThemUnanswered(t *testing.T) {
+func TestAnInvalidRuleIsAnError(t *testing.T) {
 	missing, err := newWorld(t).checker().MissingRules(serviceAccount("t1", "acct"), "t1",
 		[]rbacv1.PolicyRule{on("pods", "get"), {Resources: []string{"x"}, Verbs: []string{"get"}}})
 	require.ErrorContains(t, err, "has no apiGroups")
 	require.Empty(t, missing)
 }
 
-func TestAHugeCSVIsAnsweredAndATooLargeOneIsNot(t *testing.T) {
+func TestRulesAreLimited(t *testing.T) {
 	rules := make([]rbacv1.PolicyRule, 10_000)
 	for i := range rules {
 		rules[i] = on(fmt.Sprint("things", i), "get", "list", "watch", "update", "delete")
@@ -115,7 +115,7 @@ func TestAHugeCSVIsAnsweredAndATooLargeOneIsNot(t *testing.T) {
 	c, acct := newWorld(t).checker(), serviceAccount("t1", "acct")
 	missing, err := c.MissingRules(acct, "t1", rules)
 	require.NoError(t, err)
-	require.Len(t, missing, 1, "they are alike but for their resource")
+	require.Len(t, missing, 1, "they differ only in their resource")
 	for _, rule := range rules {
 		ok, err := c.RuleSatisfied(acct, "t1", rule)
 		require.NoError(t, err)
@@ -126,7 +126,7 @@ func TestAHugeCSVIsAnsweredAndATooLargeOneIsNot(t *testing.T) {
 	require.Empty(t, missing)
 }
 
-func TestACheckerRemembersWhatIsHeldAndANewOneLooksAgain(t *testing.T) {
+func TestACheckerCachesRules(t *testing.T) {
 	w := newWorld(t)
 	c := w.checker()
 	ok, err := c.RuleSatisfied(serviceAccount("t1", "acct"), "t1", on("pods", "get"))
@@ -142,12 +142,12 @@ func TestACheckerRemembersWhatIsHeldAndANewOneLooksAgain(t *testing.T) {
 	require.False(t, ok)
 }
 
-func TestABindingThatCannotBeReadIsAnError(t *testing.T) {
+func TestAnUnreadableBindingIsAnError(t *testing.T) {
 	w := newWorld(t)
 	require.NoError(t, w.bindings.Add(&rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "t1", Name: "odd"}, RoleRef: rbacv1.RoleRef{Kind: "Robot"},
 		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: "acct"}},
 	}))
 	_, err := w.checker().MissingRules(serviceAccount("t1", "acct"), "t1", []rbacv1.PolicyRule{on("pods", "get")})
-	require.ErrorContains(t, err, "rules held by ServiceAccount t1/acct")
+	require.ErrorContains(t, err, "effective rules of ServiceAccount t1/acct")
 }

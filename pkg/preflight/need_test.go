@@ -164,7 +164,7 @@ func TestWhatTheAPIServerWouldRefuseIsRefusedAndTheRestIsReported(t *testing.T) 
 	}{
 		"no Role":                 {rbacObject(t, "Role", "ns", "rules: 1"), "decode Role ns/x"},
 		"no binding":              {rbacObject(t, "RoleBinding", "ns", "roleRef: 1"), "decode RoleBinding ns/x"},
-		"a roleRef of nothing":    {rbacObject(t, "RoleBinding", "ns", "roleRef: {kind: Robot}"), `roleRef is of kind "Robot"`},
+		"a roleRef of nothing":    {rbacObject(t, "RoleBinding", "ns", "roleRef: {kind: Robot}"), `roleRef has unsupported kind "Robot"`},
 		"33 a rule without verbs": {rbacObject(t, "Role", "ns", "rules: [{apiGroups: [''], resources: [pods]}]"), "has no verbs"},
 		"45 URLs in a Role":       {rbacObject(t, "Role", "ns", "rules: [{verbs: [get], nonResourceURLs: [/metrics]}]"), "for the whole cluster only"},
 	} {
@@ -193,7 +193,7 @@ func TestAReportSaysWhatARoleOnlySeemsToGive(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []string{
 		`Role ns/x: apiGroup "apps/v1" matches nothing: a group has no version`,
-		"Role ns/x: nodes is cluster-scoped: a namespaced rule gives nothing on it",
+		"Role ns/x: nodes is cluster-scoped: a namespaced rule grants nothing on it",
 		`Role ns/x: resource "pods/*" matches nothing: name the subresources, or use "*"`,
 	}, report.Notes)
 	require.Equal(t, []Refusal{{Object: "ClusterRole x", Message: "aggregationRule has no clusterRoleSelectors", Final: true}}, report.Refused)

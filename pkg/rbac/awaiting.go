@@ -7,9 +7,9 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// BindingsOf returns the bindings that refer to a role and name subjects, whether or not the role exists: RoleBindings of its
-// namespace, or for a ClusterRole bindings of all namespaces and the cluster. It looks at each of these: callers ask before they
-// create a role. A change of one that is returned concerns the asker.
+// BindingsOf returns the bindings that refer to a role and name subjects, whether or not the role exists:
+// RoleBindings of its namespace, or, for a ClusterRole, bindings of all namespaces and of the cluster. It examines
+// every such binding, so callers use it only before they create a role. Each returned binding is tracked as a lookup.
 func (l Listers) BindingsOf(ref rbacv1.RoleRef, namespace string) ([]Binding, error) {
 	quiet := l.Untracked()
 	refers := func(to rbacv1.RoleRef, subjects []rbacv1.Subject) bool {
@@ -26,7 +26,7 @@ func (l Listers) BindingsOf(ref rbacv1.RoleRef, namespace string) ([]Binding, er
 	var out []Binding
 	for _, b := range bindings {
 		if refers(b.RoleRef, b.Subjects) {
-			_, _ = l.RoleBindings.RoleBindings(b.Namespace).Get(b.Name) // notes the lookup
+			_, _ = l.RoleBindings.RoleBindings(b.Namespace).Get(b.Name) // tracks the lookup
 			out = append(out, b)
 		}
 	}

@@ -11,14 +11,14 @@ import (
 	"k8s.io/component-helpers/auth/rbac/validation"
 )
 
-// adversarial are shapes of held and wanted rules of about n values that nested scans cannot bear.
+// adversarial returns shapes of held and wanted rules with about n values that make nested scans quadratic.
 func adversarial() map[string]func(n int) (held, wanted []rbacv1.PolicyRule) {
 	return map[string]func(n int) (held, wanted []rbacv1.PolicyRule){
 		"many names": func(n int) (held, wanted []rbacv1.PolicyRule) {
 			one := on("get", "", "secrets", values("n", n)...)
 			return []rbacv1.PolicyRule{one}, []rbacv1.PolicyRule{one}
 		},
-		"many names, the other ones": func(n int) (held, wanted []rbacv1.PolicyRule) {
+		"many names, none in common": func(n int) (held, wanted []rbacv1.PolicyRule) {
 			return []rbacv1.PolicyRule{on("get", "", "secrets", values("n", n)...)}, []rbacv1.PolicyRule{on("get", "", "secrets", values("m", n)...)}
 		},
 		"many verbs and many resources": func(n int) (held, wanted []rbacv1.PolicyRule) {
@@ -38,13 +38,13 @@ func adversarial() map[string]func(n int) (held, wanted []rbacv1.PolicyRule) {
 			return held, wanted
 		},
 		"near misses": func(n int) (held, wanted []rbacv1.PolicyRule) {
-			// Of each wanted atom half of the rules have the verb, and the other half all else.
+			// For each wanted atom, half of the rules have the verb and the other half everything else.
 			for i := range n / 2 {
 				held = append(held, on("get", "", fmt.Sprint("r", i)), on("list", "", "secrets", "a"))
 			}
 			return held, []rbacv1.PolicyRule{on("get", "", "secrets", values("n", n-1)...), on("get", "", "secrets", "a")}
 		},
-		"URLs that begin alike": func(n int) (held, wanted []rbacv1.PolicyRule) {
+		"URLs with a common prefix": func(n int) (held, wanted []rbacv1.PolicyRule) {
 			for i := range n {
 				held = append(held, rbacv1.PolicyRule{Verbs: []string{"get"}, NonResourceURLs: []string{fmt.Sprintf("/%s/%d/*", strings.Repeat("a", 40), i)}})
 			}
@@ -59,7 +59,7 @@ func adversarial() map[string]func(n int) (held, wanted []rbacv1.PolicyRule) {
 			return []rbacv1.PolicyRule{{Verbs: []string{"get"}, NonResourceURLs: stars}}, []rbacv1.PolicyRule{{Verbs: []string{"get"}, NonResourceURLs: urls}}
 		},
 		"rules within rules": func(n int) (held, wanted []rbacv1.PolicyRule) {
-			// Each wanted rule is within many held ones, which are within the last.
+			// Each wanted rule is covered by many held ones, which are covered by the last one.
 			for i := range n / 2 {
 				held = append(held, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get", fmt.Sprint("v", i)}})
 				wanted = append(wanted, on("get", "", "pods", fmt.Sprint("n", i)))
@@ -89,8 +89,8 @@ func values(prefix string, n int) []string {
 	return out
 }
 
-// TestEachAtomLooksAtFewRules counts: what an atom takes is bounded by the number of rules through a small fraction.
-func TestEachAtomLooksAtFewRules(t *testing.T) {
+// TestEachAtomVisitsFewRules checks that the work per atom is a small fraction of the number of rules.
+func TestEachAtomVisitsFewRules(t *testing.T) {
 	for shape, of := range adversarial() {
 		t.Run(shape, func(t *testing.T) {
 			held, wanted := of(20_000)
@@ -104,7 +104,7 @@ func TestEachAtomLooksAtFewRules(t *testing.T) {
 					kept += len(p.list) + len(p.bits)
 				}
 			}
-			require.LessOrEqual(t, kept, 2*values, "memory is in proportion to the rules")
+			require.LessOrEqual(t, kept, 2*values, "memory is proportional to the rules")
 			visited := 0
 			for atom := range atomsOf(wanted) {
 				c.covering(atom, func(int) bool {
@@ -117,14 +117,14 @@ func TestEachAtomLooksAtFewRules(t *testing.T) {
 	}
 }
 
-// TestManyRulesAreCoveredAsTheAPIServerSays has so many rules that 64 of them are compared at a time.
-func TestManyRulesAreCoveredAsTheAPIServerSays(t *testing.T) {
+// TestCoverageOfManyRulesMatchesTheAPIServer uses enough rules for the comparison of 64 at a time.
+func TestCoverageOfManyRulesMatchesTheAPIServer(t *testing.T) {
 	for seed := range int64(20) {
 		random := rand.New(rand.NewSource(seed))
 		var held, wanted []rbacv1.PolicyRule
 		for range 20 + random.Intn(100) {
 			for _, r := range randomRules(random) {
-				// Near misses: most rules have the values of the wanted ones, and some other.
+				// Near misses: most rules have the values of the wanted ones, except for one.
 				if spare := fmt.Sprint("spare", random.Intn(50)); len(r.ResourceNames) > 0 && random.Intn(3) > 0 {
 					r.ResourceNames = []string{spare}
 				} else if random.Intn(3) > 0 {

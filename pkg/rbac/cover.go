@@ -6,22 +6,22 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// coverage finds the held rules that cover an atom. For every value it knows the rules that have it, and a rule
-// covers an atom if it is among those of each of the atom's values.
+// coverage finds the rules that cover an atom. It indexes rules by each of their values; a rule covers an atom if it
+// is listed under all of the atom's values.
 //
-// It takes memory in proportion to the rules, and an atom takes a few lookups and at most a few words for every 64
-// rules, whatever the rules are: lists of a hostile author are never searched.
+// Memory is proportional to the rules. A query takes a few lookups and at most a few machine words for every 64
+// rules, whatever the rules are, because the lists of a hostile author are never scanned.
 //
-// The semantics are those of Covers of component-helpers, the function of the API server's own escalation check. That
-// function compares an atom with the whole of a rule and is not used here; the property tests and make differential
+// The semantics are those of Covers in component-helpers, the function behind the API server's escalation check. That
+// function compares an atom with every whole rule, so it is not used here; the property tests and make differential
 // compare the two.
 type coverage struct {
-	// words is the length of a bit set of all rules.
+	// words is the length of a bit set with one bit per rule.
 	words                                 int
 	verbs, groups, resources, names, urls map[string]*posting
-	// unnamed are the rules for objects of all names.
+	// unnamed lists the rules without resource names.
 	unnamed *posting
-	// prefixes are the URLs that end in a star, without it; byPrefix are their rules.
+	// prefixes are the URLs that end in a star, without the star; byPrefix lists their rules.
 	prefixes prefixes
 	byPrefix map[string]*posting
 }
@@ -69,7 +69,7 @@ func addAll(to map[string]*posting, values []string, rule int) {
 	}
 }
 
-// missing are the atoms of the wanted rules that no held rule covers.
+// missing returns the atoms of the wanted rules that no rule covers.
 func (c *coverage) missing(wanted []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	var out []rbacv1.PolicyRule
 	for atom := range atomsOf(wanted) {
@@ -80,12 +80,12 @@ func (c *coverage) missing(wanted []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	return out
 }
 
-func (c *coverage) covers(atom rbacv1.PolicyRule) bool { return c.coveredBut(nobody, atom) }
+func (c *coverage) covers(atom rbacv1.PolicyRule) bool { return c.coveredBut(noRule, atom) }
 
-// nobody is the number of no rule.
-const nobody = -1
+// noRule is the index of no rule.
+const noRule = -1
 
-// coveredBut says whether a rule other than the one of a number covers the atom.
+// coveredBut reports whether a rule other than the one with index but covers the atom.
 func (c *coverage) coveredBut(but int, atom rbacv1.PolicyRule) bool {
 	covered := false
 	c.covering(atom, func(rule int) bool {
@@ -95,8 +95,8 @@ func (c *coverage) coveredBut(but int, atom rbacv1.PolicyRule) bool {
 	return covered
 }
 
-// covering calls visit for the number of each rule that covers the atom, until visit returns false. A rule may be
-// visited more than once.
+// covering calls visit with the index of each rule that covers the atom, until visit returns false. It may visit a
+// rule more than once.
 func (c *coverage) covering(atom rbacv1.PolicyRule, visit func(rule int) bool) {
 	verb := c.ofVerb(atom.Verbs[0])
 	if verb.size() == 0 {
@@ -113,8 +113,9 @@ func (c *coverage) covering(atom rbacv1.PolicyRule, visit func(rule int) bool) {
 	common(c.words, visit, verb, c.ofGroup(atom.APIGroups[0]), c.ofResource(atom.Resources[0]), name)
 }
 
-// coveringAll is covering for a whole rule: each visited rule covers all of its atoms. The rule is on resources or on
-// URLs, not on both, and none of its fields is empty but the names. but are rules that are not visited.
+// coveringAll is covering for a whole rule: each visited rule covers all of its atoms. The rule must be on resources
+// or on URLs, not both, and no field except ResourceNames may be empty. The sides in but further restrict which rules
+// are visited.
 func (c *coverage) coveringAll(r rbacv1.PolicyRule, visit func(rule int) bool, but ...side) {
 	sides := but
 	add := func(values []string, of func(string) side) {
@@ -151,7 +152,7 @@ func (c *coverage) ofResource(resource string) side {
 	return out
 }
 
-// matching are the rules on the URL: those that say it, and those that say what it begins with.
+// matching returns the rules with the URL itself and those with a prefix of it.
 func (c *coverage) matching(url string) side {
 	out := side{c.urls[url]}
 	c.prefixes.including(url, func(prefix string) bool {

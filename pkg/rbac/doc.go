@@ -1,7 +1,7 @@
-// Package rbac answers, from listers handed in, which rules a user holds in a scope and which of the
-// wanted rules are missing. It is the explainer: what it says is never a permission to write, since
-// the API server decides that at the moment of the write (security model, rule 1).
+// Package rbac computes, from listers, the rules that apply to a user in a scope and which of the wanted rules are
+// missing. Its answers explain; they never authorize a write, because the API server decides that at the moment of
+// the write (security model, rule 1).
 //
-// Coverage says what component-helpers' Covers does, the function of the API server's own escalation check, in time that
-// grows as the rules do; the semantics are those of the design page "Rule-check semantics".
+// Coverage matches Covers of component-helpers, the function behind the API server's own escalation check, but in
+// time proportional to the rules. The semantics are those of the design page "Rule-check semantics".
 package rbac

@@ -15,13 +15,13 @@ const ClusterScope = ""
 
 const serviceAccountPrefix = "system:serviceaccount:"
 
-// Subject is a user as the API server's authenticators name it.
+// Subject is a user as the API server's authenticators identify it.
 type Subject struct {
 	User   string
 	Groups []string
 }
 
-// ServiceAccount is the Subject of a ServiceAccount, with all groups that the API server gives it.
+// ServiceAccount returns the Subject of a ServiceAccount with all groups that the API server assigns to it.
 func ServiceAccount(namespace, name string) Subject {
 	return Subject{
 		User:   serviceAccountPrefix + namespace + ":" + name,
@@ -36,7 +36,7 @@ func (s Subject) home() (string, bool) {
 	return namespace, ok && separated
 }
 
-// isServiceAccount compares without making a name for every binding that is looked at.
+// isServiceAccount compares without allocating, because it runs for every binding.
 func (s Subject) isServiceAccount(namespace, name string) bool {
 	rest, ok := strings.CutPrefix(s.User, serviceAccountPrefix)
 	if ok {
@@ -53,15 +53,15 @@ type Listers struct {
 	ClusterRoleBindings rbacv1listers.ClusterRoleBindingLister
 }
 
-// Permissions is what a subject holds in one scope, and what of it could not be told.
+// Permissions are the effective rules of a subject in one scope, and what could not be determined about them.
 type Permissions struct {
 	// Namespace is the scope; ClusterScope for the whole cluster.
 	Namespace string
-	// Rules are those of all bindings that apply to the subject.
+	// Rules are the rules of all bindings that apply to the subject.
 	Rules []rbacv1.PolicyRule
-	// Dangling are bindings of the subject whose role does not exist: they give nothing until it does.
+	// Dangling are the subject's bindings to missing roles. They grant nothing until the role exists.
 	Dangling []Dangling
-	// ReadErrors are lookups that failed, or a *LimitError: the subject may hold more than Rules.
+	// ReadErrors are failed lookups or a *LimitError: the subject may have more than Rules.
 	ReadErrors []error
 
 	set *Set
@@ -76,20 +76,20 @@ type Dangling struct {
 
 func (d Dangling) String() string {
 	if d.Namespace == ClusterScope {
-		return fmt.Sprintf("ClusterRoleBinding %s names %s %q, which does not exist", d.Binding, d.Role.Kind, d.Role.Name)
+		return fmt.Sprintf("ClusterRoleBinding %s refers to %s %q, which does not exist", d.Binding, d.Role.Kind, d.Role.Name)
 	}
-	return fmt.Sprintf("RoleBinding %s/%s names %s %q, which does not exist", d.Namespace, d.Binding, d.Role.Kind, d.Role.Name)
+	return fmt.Sprintf("RoleBinding %s/%s refers to %s %q, which does not exist", d.Namespace, d.Binding, d.Role.Kind, d.Role.Name)
 }
 
-// EffectiveRules returns the rules that the subject holds in a namespace, those of the whole cluster included,
-// or only the latter for ClusterScope. A binding whose role does not exist gives nothing; the error is
-// of lookups that failed, or a *LimitError, and the rules may then be too few.
+// EffectiveRules returns all rules that apply to the subject in a namespace, including those of the whole cluster, or
+// only the latter for ClusterScope. A binding to a missing role grants nothing. If it returns an error (failed
+// lookups or a *LimitError), the rules may be incomplete.
 func (l Listers) EffectiveRules(s Subject, namespace string) ([]rbacv1.PolicyRule, error) {
 	h := l.gather(s, namespace, everyBinding)
 	return h.Rules, errors.Join(h.ReadErrors...)
 }
 
-// Permissions is Held with what could not be told remembered, made ready to be asked about many times.
+// Permissions returns the effective rules together with what could not be determined, prepared for many queries.
 func (l Listers) Permissions(s Subject, namespace string) Permissions {
 	h := l.gather(s, namespace, everyBinding)
 	set := NewSet(h.Rules)
@@ -97,9 +97,9 @@ func (l Listers) Permissions(s Subject, namespace string) Permissions {
 	return h
 }
 
-// LowerBound is Permissions for who asks whether the subject may do enough, never whether it may do too much. Whoever administers a
-// namespace binds roles there to whom they like: where those are too many, and the namespace is not the subject's own, the
-// subject counts as holding nothing by them, and only what it holds in the whole cluster.
+// LowerBound is Permissions for callers that ask whether the subject may do enough, never whether it may do too much.
+// The administrator of a namespace can bind any number of roles there to any account. If these exceed MaxValues and
+// the namespace is not the subject's own, they are ignored and only the cluster-wide rules are returned.
 func (l Listers) LowerBound(s Subject, namespace string) Permissions {
 	h := l.Permissions(s, namespace)
 	var limit *LimitError
@@ -111,7 +111,7 @@ func (l Listers) LowerBound(s Subject, namespace string) Permissions {
 	return h
 }
 
-// Set is that of the rules.
+// Set returns the rules as a Set.
 func (h Permissions) Set() Set {
 	if h.set == nil {
 		return NewSet(h.Rules)
@@ -119,8 +119,8 @@ func (h Permissions) Set() Set {
 	return *h.set
 }
 
-// RulesOf returns the rules of the role that a binding in the namespace refers to. The error is a
-// NotFound API error where the role does not exist.
+// RulesOf returns the rules of the role that a binding in the namespace refers to, or a NotFound API error if the
+// role does not exist.
 func (l Listers) RulesOf(ref rbacv1.RoleRef, namespace string) ([]rbacv1.PolicyRule, error) {
 	switch ref.Kind {
 	case "Role":
@@ -136,11 +136,11 @@ func (l Listers) RulesOf(ref rbacv1.RoleRef, namespace string) ([]rbacv1.PolicyR
 		}
 		return role.Rules, nil
 	}
-	return nil, fmt.Errorf("roleRef of unknown kind %q", ref.Kind)
+	return nil, fmt.Errorf("unknown kind %q in roleRef", ref.Kind)
 }
 
-// applies says whether one of a binding's subjects is the user. A ServiceAccount subject without a
-// namespace means that of its RoleBinding, and never applies in a ClusterRoleBinding.
+// applies reports whether the user is one of a binding's subjects. A ServiceAccount subject without a namespace is in
+// the RoleBinding's namespace, and never applies in a ClusterRoleBinding.
 func applies(subjects []rbacv1.Subject, s Subject, namespace string) bool {
 	return slices.ContainsFunc(subjects, func(b rbacv1.Subject) bool {
 		switch b.Kind {

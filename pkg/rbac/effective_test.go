@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// given makes listers of the objects.
+// given returns listers for the objects.
 func given(t *testing.T, objects ...any) Listers {
 	t.Helper()
 	indexer := func() cache.Indexer {
@@ -73,7 +73,7 @@ func group(name string) rbacv1.Subject {
 }
 
 // The numbers are those of the table in the design page "Rule-check semantics".
-func TestHeldFollowsTheBindingsThatApplyToTheAccount(t *testing.T) {
+func TestEffectiveRulesFollowBindings(t *testing.T) {
 	acct := account("t1", "acct")
 	pods := []any{role("t1", "pods", "get :pods"), clusterRole("pods", "get :pods")}
 	inT1 := func(to rbacv1.RoleRef, s ...rbacv1.Subject) any { return binding("t1", "b", to, s...) }
@@ -88,26 +88,26 @@ func TestHeldFollowsTheBindingsThatApplyToTheAccount(t *testing.T) {
 			role("t1", "a", "get :pods"), role("t1", "b", "list :pods"), clusterRole("c", "watch :pods"),
 			binding("t1", "1", ref("Role", "a"), acct), binding("t1", "2", ref("Role", "b"), acct), binding("t1", "3", ref("ClusterRole", "c"), acct),
 		}, "t1", rules("get,list,watch :pods")},
-		{"21 a ClusterRoleBinding counts in a namespace", []any{everywhere(acct)}, "t2", rules("get :pods")},
-		{"21 and in the whole cluster", []any{everywhere(acct)}, ClusterScope, rules("get :pods")},
-		{"22 a RoleBinding counts in its namespace only", []any{inT1(ref("Role", "pods"), acct)}, "t2", nil},
-		{"23 a RoleBinding does not count in the whole cluster", []any{inT1(ref("Role", "pods"), acct)}, ClusterScope, nil},
+		{"21 a ClusterRoleBinding applies in a namespace", []any{everywhere(acct)}, "t2", rules("get :pods")},
+		{"21 a ClusterRoleBinding applies in the whole cluster", []any{everywhere(acct)}, ClusterScope, rules("get :pods")},
+		{"22 a RoleBinding applies only in its namespace", []any{inT1(ref("Role", "pods"), acct)}, "t2", nil},
+		{"23 a RoleBinding does not apply in the whole cluster", []any{inT1(ref("Role", "pods"), acct)}, ClusterScope, nil},
 		{"24 a RoleBinding may bind a ClusterRole", []any{inT1(ref("ClusterRole", "pods"), acct)}, "t1", rules("get :pods")},
-		{"44 but not for the whole cluster", []any{inT1(ref("ClusterRole", "pods"), acct)}, ClusterScope, nil},
+		{"44 a RoleBinding to a ClusterRole does not apply in the whole cluster", []any{inT1(ref("ClusterRole", "pods"), acct)}, ClusterScope, nil},
 		{"27 the group of the namespace's accounts", []any{inT1(ref("Role", "pods"), group("system:serviceaccounts:t1"))}, "t1", rules("get :pods")},
 		{"27 the group of another namespace's accounts", []any{inT1(ref("Role", "pods"), group("system:serviceaccounts:t2"))}, "t1", nil},
 		{"27 the group of all accounts", []any{everywhere(group("system:serviceaccounts"))}, "t1", rules("get :pods")},
-		{"28 the group of everybody", []any{everywhere(group("system:authenticated"))}, "t1", rules("get :pods")},
-		{"28 the group of nobody", []any{everywhere(group("system:unauthenticated"))}, "t1", nil},
+		{"28 the group of all authenticated users", []any{everywhere(group("system:authenticated"))}, "t1", rules("get :pods")},
+		{"28 the group of unauthenticated users", []any{everywhere(group("system:unauthenticated"))}, "t1", nil},
 		{"29 no account is in system:masters", []any{everywhere(group("system:masters"))}, "t1", nil},
 		{"30 the account by its user name", []any{inT1(ref("Role", "pods"), user("system:serviceaccount:t1:acct"))}, "t1", rules("get :pods")},
-		{"30 a user of the account's plain name", []any{inT1(ref("Role", "pods"), user("acct"))}, "t1", nil},
-		{"31 a subject without a namespace is of the RoleBinding's", []any{inT1(ref("Role", "pods"), account("", "acct"))}, "t1", rules("get :pods")},
-		{"31 and of none in a ClusterRoleBinding", []any{everywhere(account("", "acct"))}, "t1", nil},
+		{"30 a user with the account's short name", []any{inT1(ref("Role", "pods"), user("acct"))}, "t1", nil},
+		{"31 a subject without a namespace is in the RoleBinding's", []any{inT1(ref("Role", "pods"), account("", "acct"))}, "t1", rules("get :pods")},
+		{"31 a subject without a namespace in a ClusterRoleBinding matches nothing", []any{everywhere(account("", "acct"))}, "t1", nil},
 		{"32 an account of another namespace", []any{inT1(ref("Role", "pods"), account("t2", "acct"))}, "t1", nil},
 		{"another account", []any{inT1(ref("Role", "pods"), account("t1", "other"))}, "t1", nil},
 		{"one of several subjects", []any{inT1(ref("Role", "pods"), user("x"), acct, group("y"))}, "t1", rules("get :pods")},
-		{"a subject of no known kind", []any{inT1(ref("Role", "pods"), rbacv1.Subject{Kind: "Robot", Name: "acct"})}, "t1", nil},
+		{"a subject of unknown kind", []any{inT1(ref("Role", "pods"), rbacv1.Subject{Kind: "Robot", Name: "acct"})}, "t1", nil},
 		{"a Role that does not exist", []any{inT1(ref("Role", "gone"), acct), everywhere(acct)}, "t1", rules("get :pods")},
 		{"a ClusterRole that does not exist", []any{
 			clusterBinding("a", ref("ClusterRole", "gone"), acct), inT1(ref("Role", "pods"), acct),
@@ -122,7 +122,7 @@ func TestHeldFollowsTheBindingsThatApplyToTheAccount(t *testing.T) {
 	}
 }
 
-func TestHeldDoesNotGuessWhereItCannotRead(t *testing.T) {
+func TestEffectiveRulesReportsReadErrors(t *testing.T) {
 	acct := ServiceAccount("t1", "acct")
 	robot := ref("Robot", "x")
 
@@ -145,7 +145,7 @@ func (broken) List(labels.Selector) ([]*rbacv1.ClusterRoleBinding, error) {
 	return nil, errors.New("no cache")
 }
 
-func TestRulesOfARoleThatDoesNotExistIsNotFound(t *testing.T) {
+func TestRulesOfAMissingRoleIsNotFound(t *testing.T) {
 	l := given(t, role("t1", "a", "get :pods"))
 	got, err := l.RulesOf(ref("Role", "a"), "t1")
 	require.NoError(t, err)

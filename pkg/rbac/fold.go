@@ -6,14 +6,14 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// folded leaves out the rules that another one covers, and joins those that differ in one field. It compares rules as
-// wholes, so that it takes time in proportion to what is written in them (and a few words for every 64 rules), not to
-// what they expand to.
+// folded removes rules that another rule covers, and joins rules that differ in one field. It compares whole rules,
+// so the time is proportional to the length of the rules (plus a few words for every 64 rules), not to the atoms that
+// they expand to.
 func folded(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	return sorted(notCovered(joined(notCovered(joined(plain(rules))))))
 }
 
-// plain splits rules so that each is on resources or on URLs, sorts their lists, and leaves out rules that say nothing.
+// plain splits rules so that each is on resources or on URLs, sorts their lists, and drops rules that grant nothing.
 func plain(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	var out []rbacv1.PolicyRule
 	for _, r := range rules {
@@ -38,7 +38,7 @@ func set(values []string) []string {
 	return slices.Compact(out)
 }
 
-// joined merges plain rules that are alike in all fields but one.
+// joined merges plain rules that differ in only one field.
 func joined(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	for _, field := range fields() {
 		rules = merge(rules, field)
@@ -49,7 +49,7 @@ func joined(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	return rules
 }
 
-// notCovered leaves out each plain rule that one of those that stay covers.
+// notCovered drops each plain rule that a remaining rule covers.
 func notCovered(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	c := coverageOf(rules)
 	stay := &posting{bits: make([]uint64, c.words)}
@@ -73,7 +73,8 @@ func notCovered(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	return out
 }
 
-// Uncovered is Missing whatever the size: of more than MaxAtoms, the rules that no rule of the set covers as a whole.
+// Uncovered is Missing without a size limit: above MaxAtoms it returns the rules that no single rule of the set
+// covers.
 func (s Set) Uncovered(wanted []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	if !TooLarge(wanted) {
 		return s.Missing(wanted)

@@ -10,7 +10,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// broad is a rule of ten thousand combinations.
+// broad returns a rule with ten thousand combinations.
 func broad(prefix string) rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{APIGroups: values("g", 10), Resources: values(prefix, 100), Verbs: values("v", 10)}
 }
@@ -26,13 +26,13 @@ func TestMinimalFoldsRulesOfAnySize(t *testing.T) {
 	more := broad("r1-")
 	more.Verbs = append(more.Verbs, "more")
 	for name, row := range map[string]struct{ in, want []rbacv1.PolicyRule }{
-		"what one rule covers":         {slices.Concat(many, everything), everything},
-		"the same twice":               {slices.Concat(many[:9], many[:9]), Minimal(many[:9])},
-		"a part of another":            {slices.Concat([]rbacv1.PolicyRule{narrower}, many[:9]), Minimal(many[:9])},
-		"what differs in one field":    {append(many[:9:9], more), Minimal(append(slices.Concat(many[:1], many[2:9]), more))},
-		"what is left is small":        {slices.Concat(many, everything, rules("get /x", "* /x,/y")), append(everything, rules("* /x,/y")...)},
-		"stars within":                 {slices.Concat(many, rules("* *:*,pods", "get /x*,/x**")), append(everything, rules("get /x*")...)},
-		"without verbs, they are none": {append(slices.Concat(many, everything), rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"x"}}), everything},
+		"all covered by one rule":  {slices.Concat(many, everything), everything},
+		"duplicates":               {slices.Concat(many[:9], many[:9]), Minimal(many[:9])},
+		"part of another rule":     {slices.Concat([]rbacv1.PolicyRule{narrower}, many[:9]), Minimal(many[:9])},
+		"difference in one field":  {append(many[:9:9], more), Minimal(append(slices.Concat(many[:1], many[2:9]), more))},
+		"small remainder":          {slices.Concat(many, everything, rules("get /x", "* /x,/y")), append(everything, rules("* /x,/y")...)},
+		"stars among other values": {slices.Concat(many, rules("* *:*,pods", "get /x*,/x**")), append(everything, rules("get /x*")...)},
+		"rule without verbs":       {append(slices.Concat(many, everything), rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"x"}}), everything},
 	} {
 		t.Run(name, func(t *testing.T) {
 			require.Greater(t, Size(row.in), MaxAtoms)
@@ -41,7 +41,7 @@ func TestMinimalFoldsRulesOfAnySize(t *testing.T) {
 	}
 }
 
-func TestFoldedRulesSayTheSameAndNoneIsCovered(t *testing.T) {
+func TestFoldedRulesAreEquivalentAndNoneIsCovered(t *testing.T) {
 	for seed := range int64(500) {
 		in := randomRules(rand.New(rand.NewSource(seed)))
 		got := folded(oneStar(in))
@@ -56,7 +56,7 @@ func TestFoldedRulesSayTheSameAndNoneIsCovered(t *testing.T) {
 	}
 }
 
-func TestBeyondLeavesOutWhatTheSetCoversWhateverTheSize(t *testing.T) {
+func TestUncoveredOmitsCoveredRulesOfAnySize(t *testing.T) {
 	var many []rbacv1.PolicyRule
 	for i := range 10 {
 		many = append(many, broad(fmt.Sprint("r", i, "-")))

@@ -9,18 +9,18 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// MaxValues bounds how many values (verbs, API groups, resources, names and URLs) the roles have that are gathered for one
-// subject. It is what MaxAtoms combinations take, each written as a rule of its own. Memory is taken for each value.
+// MaxValues bounds the number of values (verbs, API groups, resources, names and URLs) in the roles that are gathered
+// for one subject, because memory is taken for each value. It is enough for MaxAtoms atoms with a rule each.
 const MaxValues = 4 * MaxAtoms
 
-// LimitError says that the roles of a subject have more than MaxValues values: what it holds is not known. It is an
-// ErrUnreadable.
+// LimitError reports that the roles of a subject have more than MaxValues values, so its effective rules are unknown.
+// It matches ErrUnreadable.
 type LimitError struct {
-	// User is the subject's, or its groups.
+	// User is the user name of the subject, or its groups if it has none.
 	User string
 	// Namespace is the scope; ClusterScope for the whole cluster.
 	Namespace string
-	// AllNamespaces is set where it is all scopes together.
+	// AllNamespaces is true if the limit is exceeded by all scopes together.
 	AllNamespaces bool
 }
 
@@ -32,10 +32,10 @@ func (e *LimitError) Error() string {
 	case e.Namespace == ClusterScope:
 		where = "in the whole cluster"
 	}
-	return fmt.Sprintf("the roles that are bound to %s %s have more than %d verbs, API groups, resources, names and URLs, and no more are looked at", e.User, where, MaxValues)
+	return fmt.Sprintf("the roles bound to %s %s have more than %d verbs, API groups, resources, names and URLs; at most that many are supported", e.User, where, MaxValues)
 }
 
-// Is makes it an ErrUnreadable.
+// Is reports LimitError as ErrUnreadable.
 func (e *LimitError) Is(target error) bool { return target == ErrUnreadable }
 
 func limitError(s Subject, namespace string) *LimitError {
@@ -46,11 +46,11 @@ func limitError(s Subject, namespace string) *LimitError {
 	return &LimitError{User: user, Namespace: namespace}
 }
 
-// everyBinding counts all bindings.
+// everyBinding includes every binding.
 func everyBinding(Binding) bool { return true }
 
-// gather takes the rules of the roles to which bindings that count bind the subject, each role once: there may be very many
-// bindings of one role.
+// gather collects the rules of the roles that the included bindings give the subject. Each role is read once, because
+// there may be very many bindings of one role.
 func (l Listers) gather(s Subject, namespace string, counts func(Binding) bool) Permissions {
 	g := gathering{listers: l, Permissions: Permissions{Namespace: namespace}}
 	taken := map[placedRole]bool{}
@@ -78,22 +78,22 @@ func (l Listers) gather(s Subject, namespace string, counts func(Binding) bool) 
 	return g.result(s)
 }
 
-// placedRole is a role as a binding finds it: a Role in the namespace of the binding, a ClusterRole anywhere.
+// placedRole is a role as a binding refers to it: a Role in the binding's namespace, or a ClusterRole.
 type placedRole struct {
 	rbacv1.RoleRef
 	namespace string
 }
 
-// gathering is a Permissions on the way.
+// gathering collects Permissions.
 type gathering struct {
 	listers Listers
 	Permissions
-	// values is how many the taken rules have.
+	// values is the number of values in the collected rules.
 	values int
 }
 
-// add takes the rules of a binding's role, if that is not taken yet; the value in taken says whether there is one. What is not
-// looked at any more has nobody to wake: it is too much without.
+// add collects the rules of a binding's role, once per role; taken records whether the role exists. Roles beyond the
+// limit are not looked up: a change of them cannot bring the total below it.
 func (g *gathering) add(taken map[placedRole]bool, ref *rbacv1.RoleRef, binding *metav1.ObjectMeta) {
 	role := placedRole{RoleRef: *ref}
 	if ref.Kind == kindRole {
@@ -117,7 +117,7 @@ func (g *gathering) add(taken map[placedRole]bool, ref *rbacv1.RoleRef, binding 
 	}
 }
 
-// result has no rules where they are too many: which of them were taken is chance.
+// result drops the rules above the limit, because which of them were collected is arbitrary.
 func (g *gathering) result(s Subject) Permissions {
 	if g.values > MaxValues {
 		return Permissions{Namespace: g.Namespace, ReadErrors: []error{limitError(s, g.Namespace)}}
@@ -125,7 +125,7 @@ func (g *gathering) result(s Subject) Permissions {
 	return g.Permissions
 }
 
-// CountValues is that of all lists of rules together.
+// CountValues returns the total length of all lists in the rules.
 func CountValues(rules []rbacv1.PolicyRule) int {
 	n := 0
 	for i := range rules {

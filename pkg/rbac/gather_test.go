@@ -8,7 +8,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// large is a Role of so many rules of three values each.
+// large returns a Role with a number of rules of three values each.
 func large(namespace, name string, rules int) *rbacv1.Role {
 	out := role(namespace, name)
 	for i := range rules {
@@ -17,7 +17,7 @@ func large(namespace, name string, rules int) *rbacv1.Role {
 	return out
 }
 
-func TestARoleIsTakenOnceHoweverManyBindingsThereAre(t *testing.T) {
+func TestARoleWithManyBindingsIsReadOnce(t *testing.T) {
 	me := account("t1", "acct")
 	objects := []any{large("t1", "role", 1_000), clusterRole("everywhere", "get :pods"), large("t2", "role", 1)}
 	for i := range 200 {
@@ -27,13 +27,13 @@ func TestARoleIsTakenOnceHoweverManyBindingsThereAre(t *testing.T) {
 	l := given(t, objects...)
 	h := l.Permissions(ServiceAccount("t1", "acct"), "t1")
 	require.Len(t, h.Rules, 1_000+1)
-	require.Len(t, h.Dangling, 200, "each binding of a role that does not exist is told")
+	require.Len(t, h.Dangling, 200, "each binding to a missing role is reported")
 	uncovered, err := l.Uncovered(ServiceAccount("t1", "acct"), ServiceAccount("t1", "other"))
 	require.NoError(t, err)
 	require.Len(t, uncovered, 2)
 }
 
-func TestHowMuchIsGatheredIsLimited(t *testing.T) {
+func TestGatheredValuesAreLimited(t *testing.T) {
 	me, subject := account("t1", "acct"), ServiceAccount("t1", "acct")
 	most := MaxValues / 3
 	objects := []any{large("t1", "most", most), binding("t1", "most", ref(kindRole, "most"), me)}
@@ -55,16 +55,16 @@ func TestHowMuchIsGatheredIsLimited(t *testing.T) {
 	var limit *LimitError
 	require.ErrorAs(t, err, &limit)
 	require.Equal(t, LimitError{User: subject.User, Namespace: "t1"}, *limit)
-	require.ErrorContains(t, err, "the roles that are bound to system:serviceaccount:t1:acct in namespace t1 have more than 200000 verbs, ")
+	require.ErrorContains(t, err, "the roles bound to system:serviceaccount:t1:acct in namespace t1 have more than 200000 verbs, ")
 	_, err = l.EffectiveRules(subject, ClusterScope)
-	require.NoError(t, err, "the whole cluster's are another matter")
+	require.NoError(t, err, "cluster-wide rules are counted separately")
 	_, err = l.Uncovered(subject, ServiceAccount("t1", "other"))
 	require.ErrorAs(t, err, &limit)
 	_, err = l.Uncovered(ServiceAccount("t1", "other"), subject)
-	require.NoError(t, err, "the other one holds nothing")
+	require.NoError(t, err, "the other account has no rules")
 }
 
-func TestHowMuchIsUncoveredInAllNamespacesIsLimited(t *testing.T) {
+func TestUncoveredRulesOfAllNamespacesAreLimited(t *testing.T) {
 	subject, other := ServiceAccount("t1", "acct"), ServiceAccount("t1", "other")
 	objects := []any{}
 	for i := range 4 {
@@ -82,7 +82,7 @@ func TestHowMuchIsUncoveredInAllNamespacesIsLimited(t *testing.T) {
 	require.ErrorContains(t, err, "in all namespaces together have more than 200000")
 }
 
-func TestARoleOfNoNamespaceIsNotThatOfOne(t *testing.T) {
+func TestAClusterRoleBindingToARoleIsDangling(t *testing.T) {
 	me := account("t1", "acct")
 	h := given(t, role("t1", "r", "get :pods"), clusterBinding("b", ref(kindRole, "r"), me), binding("t1", "b", ref(kindRole, "r"), me)).
 		Permissions(ServiceAccount("t1", "acct"), "t1")

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestWhichNamespacesAnAccountMayGet(t *testing.T) {
+func TestGettableReturnsNamespacesTheAccountMayGet(t *testing.T) {
 	acct := account("t1", "acct")
 	const gets = "get :namespaces"
 	l := given(t,
@@ -34,14 +34,14 @@ func TestWhichNamespacesAnAccountMayGet(t *testing.T) {
 	require.Empty(t, none)
 }
 
-func TestWhoeverMayGetAllNamespacesGetsEach(t *testing.T) {
+func TestPermissionOnAllNamespacesIncludesEach(t *testing.T) {
 	l := given(t, clusterRole("gets", "get :namespaces"), clusterBinding("gets", ref("ClusterRole", "gets"), account("t1", "acct")))
 	got, err := l.Gettable(ServiceAccount("t1", "acct"), []string{"a", "b"})
 	require.NoError(t, err)
 	require.Equal(t, []string{"a", "b"}, got)
 }
 
-func TestWhatIsRememberedDoesNotGrowWithTheNamespaces(t *testing.T) {
+func TestTrackedLookupsDoNotGrowWithNamespaces(t *testing.T) {
 	w, i, me := newWorld(t), &Interests[string]{}, ServiceAccount("t1", "acct")
 	gettable := func(namespaces ...string) question {
 		return func(t testing.TB, l Listers) any {
@@ -55,7 +55,7 @@ func TestWhatIsRememberedDoesNotGrowWithTheNamespaces(t *testing.T) {
 	require.Len(t, i.looks["many"], len(i.looks["few"]))
 
 	before, after := w.put(t, role("a", "r", "get :namespaces"))
-	require.Empty(t, i.Concerned(before, after), "a role that nothing binds")
+	require.Empty(t, i.Concerned(before, after), "no binding refers to the role")
 	before, after = w.put(t, binding("a", "b", ref("Role", "r"), account("t1", "acct")))
 	require.ElementsMatch(t, []string{"few", "many"}, i.Concerned(before, after))
 	require.Equal(t, []string{"a"}, ask(t, i, "few", w, gettable("a", "b")))
@@ -63,7 +63,7 @@ func TestWhatIsRememberedDoesNotGrowWithTheNamespaces(t *testing.T) {
 	require.Equal(t, []string{"few"}, i.Concerned(before, after))
 }
 
-func TestANamespaceInWhichTooMuchIsBoundToTheAccountIsLeftOut(t *testing.T) {
+func TestGettableOmitsNamespacesOverTheLimit(t *testing.T) {
 	me := account("t1", "acct")
 	much := large("victim", "large", MaxValues/3+10)
 	much.Rules = append(much.Rules, rules("get :namespaces")...)
@@ -79,5 +79,5 @@ func TestANamespaceInWhichTooMuchIsBoundToTheAccountIsLeftOut(t *testing.T) {
 	everywhere.Rules = much.Rules
 	objects = append(objects, everywhere, clusterBinding("all", ref(kindClusterRole, "all"), me))
 	_, err = given(t, objects...).Gettable(ServiceAccount("t1", "acct"), []string{"a", "victim"})
-	require.ErrorIs(t, err, ErrUnreadable, "too much in the whole cluster")
+	require.ErrorIs(t, err, ErrUnreadable, "cluster-wide rules exceed the limit")
 }

@@ -5,36 +5,36 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// The verbs that stand for the rules of a role: who may escalate a role may write any rules into it,
-// who may bind a role may give it to anybody.
+// Verbs that replace the rules of a role in the escalation check: escalate on a role allows writing any rules into
+// it, bind on a role allows binding it to anyone.
 const (
 	verbEscalate = "escalate"
 	verbBind     = "bind"
 )
 
-// verbImpersonate lets its holder send requests as somebody else.
+// verbImpersonate allows sending requests as another user.
 const verbImpersonate = "impersonate"
 
-// Grant is what the API server asks of who writes a role or a binding, beside the write itself: to hold
-// the rules that it grants, or a verb that stands for them.
+// Grant is what the API server requires of the writer of a role or a binding in addition to the write itself: having
+// the granted rules, or a verb that replaces them.
 type Grant struct {
-	// Namespace is where the rules must be held; ClusterScope for ClusterRoles and ClusterRoleBindings.
+	// Namespace is the scope in which the rules are required; ClusterScope for ClusterRoles and ClusterRoleBindings.
 	Namespace string
 	Rules     []rbacv1.PolicyRule
-	// Alternative is the rule, escalate or bind on the role by name, that will do for Rules. A request which
-	// creates by POST has no name yet, so that escalate by name does not help it; server-side apply has.
+	// Alternative is the rule (escalate or bind on the role, by name) that satisfies the check without Rules. A POST
+	// request has no name yet, so escalate by name does not apply to it; server-side apply has a name.
 	Alternative rbacv1.PolicyRule
-	// Unresolved says that the binding's role does not exist: only Alternative will do.
+	// Unresolved is true if the binding's role does not exist, so only Alternative is sufficient.
 	Unresolved bool
-	// Aggregates says that the role gathers the rules of others, or did so: whoever writes it must hold everything.
+	// Aggregates is true if the role aggregates others, or did before: writing it requires all permissions.
 	Aggregates bool
-	// Invalid says why the API server refuses the rules whoever writes them.
+	// Invalid is the reason that the API server rejects the rules for every writer.
 	Invalid error
 }
 
-// RoleGrant is the Grant of writing a Role, or without a namespace a ClusterRole, over the one that is
-// there, if any. Who writes a ClusterRole with an aggregationRule, or takes it away, must hold everything
-// (k8s.io/kubernetes, pkg/registry/rbac/clusterrole/policybased).
+// RoleGrant returns the Grant for writing a Role, or a ClusterRole if there is no namespace, over the live one, if
+// any. Adding or removing an aggregationRule requires all permissions (k8s.io/kubernetes,
+// pkg/registry/rbac/clusterrole/policybased).
 func RoleGrant(role, live *rbacv1.ClusterRole) Grant {
 	resource := "clusterroles"
 	if role.Namespace != ClusterScope {
@@ -60,11 +60,11 @@ func everything() []rbacv1.PolicyRule {
 	}
 }
 
-// RoleRules resolves the role that a binding in the namespace names. The error is a NotFound API error
-// where there is none. Listers.RulesOf is one.
+// RoleRules returns the rules of the role that a binding in the namespace refers to, or a NotFound API error.
+// Listers.RulesOf implements it.
 type RoleRules func(ref rbacv1.RoleRef, namespace string) ([]rbacv1.PolicyRule, error)
 
-// BindingGrant is the Grant of writing a RoleBinding, or without a namespace a ClusterRoleBinding.
+// BindingGrant returns the Grant for writing a RoleBinding, or a ClusterRoleBinding if there is no namespace.
 func BindingGrant(binding *rbacv1.ClusterRoleBinding, rulesOf RoleRules) (Grant, error) {
 	ref := binding.RoleRef
 	g := Grant{Namespace: binding.Namespace, Alternative: named("roles", ref.Name, verbBind)}
@@ -88,7 +88,7 @@ func named(resource, name, verb string) rbacv1.PolicyRule {
 	}
 }
 
-// Wanted are the rules to ask for: those of the grant, or the verb bind where nothing else will do.
+// Wanted returns the rules to request: those of the grant, or the verb bind if only that is sufficient.
 func (g Grant) Wanted() []rbacv1.PolicyRule {
 	if g.Unresolved {
 		return []rbacv1.PolicyRule{g.Alternative}
@@ -96,7 +96,7 @@ func (g Grant) Wanted() []rbacv1.PolicyRule {
 	return g.Rules
 }
 
-// Check says whether who holds this in the grant's scope may write it.
+// Check reports whether a subject with these permissions in the grant's scope may write the object.
 func (g Grant) Check(held Permissions) Verdict {
 	if g.Invalid != nil {
 		return Verdict{Invalid: g.Invalid}

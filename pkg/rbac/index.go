@@ -10,21 +10,21 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 )
 
-// SubjectIndex is the name of the index from subjects to the bindings that name them. An informer keeps
-// it with its events, so that a question about one account looks at that account's bindings only,
-// however many others there are.
+// SubjectIndex is the name of the index from subjects to the bindings that name them. Informers maintain it with each
+// event, so a query about one account reads only that account's bindings.
 const SubjectIndex = "remit.dev/subject"
 
-// maxIndexed is how many subjects a binding may have to be found under each of them. A key takes several times the memory of a
-// subject, and a binding may have 40,000: one with more is found by whoever asks about its namespace.
+// maxIndexed is the number of subjects up to which a binding is indexed under each of them. An index key takes
+// several times the memory of a subject, and a binding may have 40,000. Larger bindings are indexed by namespace and
+// read by every query about it.
 const maxIndexed = 100
 
-// BindingIndexers are the indexes for informers of RoleBindings and ClusterRoleBindings.
+// BindingIndexers returns the indexers for informers of RoleBindings and ClusterRoleBindings.
 func BindingIndexers() toolscache.Indexers {
 	return toolscache.Indexers{SubjectIndex: indexKeys}
 }
 
-// NewRoleBindingLister is a lister of an informer's store which uses its SubjectIndex, if it has one.
+// NewRoleBindingLister returns a lister for an informer's store that uses its SubjectIndex, if it has one.
 func NewRoleBindingLister(store toolscache.Indexer) rbacv1listers.RoleBindingLister {
 	return roleBindings{rbacv1listers.NewRoleBindingLister(store), store}
 }
@@ -44,8 +44,8 @@ type clusterRoleBindings struct {
 	store toolscache.Indexer
 }
 
-// roleBindingsFor lists the RoleBindings of a namespace that may name the subject: by the index where the
-// lister has one, else all of them.
+// roleBindingsFor lists the RoleBindings of a namespace that may name the subject, or all of them if the lister has
+// no index.
 func roleBindingsFor(l rbacv1listers.RoleBindingLister, namespace string, s Subject) ([]*rbacv1.RoleBinding, error) {
 	switch l := l.(type) {
 	case notingRoleBindings:
@@ -70,7 +70,8 @@ func clusterRoleBindingsFor(l rbacv1listers.ClusterRoleBindingLister, s Subject)
 	return l.List(labels.Everything())
 }
 
-// roleBindingsAnywhere lists the RoleBindings of all namespaces that may name the subject. One may be listed twice.
+// roleBindingsAnywhere lists the RoleBindings of all namespaces that may name the subject. It may return a binding
+// twice.
 func roleBindingsAnywhere(l rbacv1listers.RoleBindingLister, s Subject) ([]*rbacv1.RoleBinding, error) {
 	switch l := l.(type) {
 	case notingRoleBindings:
@@ -96,8 +97,8 @@ func hasIndex(store toolscache.Indexer) bool {
 	return ok
 }
 
-// bySubject unites the bindings that name the user with those that name one of its groups, and those that have too many subjects
-// to tell. A binding that names several of them is returned once.
+// bySubject returns the bindings that name the user or one of its groups, and those with too many subjects to index.
+// It returns each binding once.
 func bySubject[T any](store toolscache.Indexer, namespace string, s Subject) ([]*T, error) {
 	seen := map[any]bool{}
 	var out []*T
@@ -118,23 +119,24 @@ func bySubject[T any](store toolscache.Indexer, namespace string, s Subject) ([]
 }
 
 func userKeys(namespace string, s Subject) []string {
-	keys := append(make([]string, 0, len(s.Groups)+2), subjectKey(namespace, rbacv1.UserKind, s.User)) // and room for largeKey
+	keys := append(make([]string, 0, len(s.Groups)+2), subjectKey(namespace, rbacv1.UserKind, s.User)) // with room for largeKey
 	for _, g := range s.Groups {
 		keys = append(keys, subjectKey(namespace, rbacv1.GroupKind, g))
 	}
 	return keys
 }
 
-// subjectKey tells users from groups; a ServiceAccount is the user that it is.
+// subjectKey distinguishes users from groups; a ServiceAccount counts as a user.
 func subjectKey(namespace, kind, name string) string {
 	return namespace + "\x00" + kind + "\x00" + name
 }
 
-// largeKey is that of the bindings with more than maxIndexed subjects.
+// largeKey is the key of the bindings with more than maxIndexed subjects.
 func largeKey(namespace string) string { return namespace + "\x00" }
 
-// indexKeys is the index function: the keys of all subjects of a binding, or the one of large bindings. A RoleBinding also has
-// those for all namespaces, except of the ServiceAccounts of its own namespace: most bindings have no others, and are found there.
+// indexKeys is the index function. It returns the keys of all subjects of a binding, or the single key of large
+// bindings. A RoleBinding also has keys across all namespaces, except for ServiceAccounts of its own namespace: most
+// bindings have no other subjects, and these are found by their namespace.
 func indexKeys(obj any) ([]string, error) {
 	b, ok := obj.(*rbacv1.RoleBinding)
 	if subjects := subjectsOf(obj); len(subjects) > maxIndexed {
@@ -161,7 +163,7 @@ func indexKeys(obj any) ([]string, error) {
 	return keys, nil
 }
 
-// isAtHome says whether the subject is found by who asks about the RoleBindings of its own namespace, which this is.
+// isAtHome reports whether the subject is a ServiceAccount of the RoleBinding's own namespace.
 func isAtHome(s rbacv1.Subject, namespace string) bool {
 	return s.Kind == rbacv1.ServiceAccountKind && (s.Namespace == "" || s.Namespace == namespace)
 }
@@ -176,7 +178,7 @@ func subjectsOf(obj any) []rbacv1.Subject {
 	return nil
 }
 
-// subjectKeys are the keys of all subjects of a binding.
+// subjectKeys returns the keys of all subjects of a binding.
 func subjectKeys(obj any) ([]string, error) {
 	namespace, subjects := ClusterScope, subjectsOf(obj)
 	if b, ok := obj.(*rbacv1.RoleBinding); ok {
@@ -194,7 +196,8 @@ func subjectKeys(obj any) ([]string, error) {
 	return keys, nil
 }
 
-// keyOf is the key within a scope of a subject of a binding of a namespace; "" if the subject is of no kind that RBAC knows.
+// keyOf returns the key, within a scope, of a subject of a binding in a namespace; "" if RBAC does not know the
+// subject's kind.
 func keyOf(scope, namespace string, s rbacv1.Subject) string {
 	switch s.Kind {
 	case rbacv1.UserKind, rbacv1.GroupKind:

@@ -12,7 +12,7 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 )
 
-// indexed copies listers' bindings into stores with the subject index.
+// indexed replaces the listers of bindings with indexed ones.
 func indexed(tb testing.TB, plain Listers, bindings []*rbacv1.RoleBinding, clusterBindings []*rbacv1.ClusterRoleBinding) Listers {
 	tb.Helper()
 	store := func() toolscache.Indexer {
@@ -31,7 +31,7 @@ func indexed(tb testing.TB, plain Listers, bindings []*rbacv1.RoleBinding, clust
 	return plain
 }
 
-func TestTheIndexFindsWhatListingFinds(t *testing.T) {
+func TestTheIndexMatchesListing(t *testing.T) {
 	random := rand.New(rand.NewSource(1))
 	for range 200 {
 		objects, bindings, clusterBindings := randomBindings(random)
@@ -55,7 +55,7 @@ func TestTheIndexFindsWhatListingFinds(t *testing.T) {
 	}
 }
 
-func TestTheIndexFollowsEveryChange(t *testing.T) {
+func TestTheIndexFollowsChanges(t *testing.T) {
 	random := rand.New(rand.NewSource(1))
 	store := func() toolscache.Indexer {
 		s := toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc})
@@ -71,7 +71,7 @@ func TestTheIndexFollowsEveryChange(t *testing.T) {
 	fast.RoleBindings, fast.ClusterRoleBindings = NewRoleBindingLister(bindings), NewClusterRoleBindingLister(clusterBindings)
 	given := 0
 	for range 500 {
-		// An object comes, is replaced by another of its name, or goes; a role may go before its bindings.
+		// Objects are created, replaced or deleted; a role may be deleted before its bindings.
 		objects, someBindings, someClusterBindings := randomBindings(random)
 		i := random.Intn(len(someBindings))
 		for _, change := range []struct {
@@ -94,8 +94,8 @@ func TestTheIndexFollowsEveryChange(t *testing.T) {
 	require.Greater(t, given, 1_000)
 }
 
-// A key takes several times the memory of a subject.
-func TestTheIndexDoesNotGrowWithTheSubjectsOfABinding(t *testing.T) {
+// An index key takes several times the memory of a subject.
+func TestTheIndexDoesNotGrowWithSubjectsOfABinding(t *testing.T) {
 	const many = 40_000
 	keysOf := func(n int, subject func(int) rbacv1.Subject) (of, ofCluster []string) {
 		var subjects []rbacv1.Subject
@@ -109,9 +109,9 @@ func TestTheIndexDoesNotGrowWithTheSubjectsOfABinding(t *testing.T) {
 		return of, ofCluster
 	}
 	for name, subject := range map[string]func(int) rbacv1.Subject{
-		"of its own namespace": func(i int) rbacv1.Subject { return account("t1", fmt.Sprint(i)) },
-		"of others":            func(i int) rbacv1.Subject { return account("t2", fmt.Sprint(i)) },
-		"users":                func(i int) rbacv1.Subject { return user(fmt.Sprint(i)) },
+		"own namespace":   func(i int) rbacv1.Subject { return account("t1", fmt.Sprint(i)) },
+		"other namespace": func(i int) rbacv1.Subject { return account("t2", fmt.Sprint(i)) },
+		"users":           func(i int) rbacv1.Subject { return user(fmt.Sprint(i)) },
 	} {
 		few, fewOfCluster := keysOf(maxIndexed, subject)
 		require.GreaterOrEqual(t, len(few), maxIndexed, name)
@@ -121,10 +121,10 @@ func TestTheIndexDoesNotGrowWithTheSubjectsOfABinding(t *testing.T) {
 		require.Len(t, ofCluster, 1, name)
 	}
 	home, _ := keysOf(many, func(i int) rbacv1.Subject { return account("", fmt.Sprint(i)) })
-	require.Len(t, home, 1, "nobody else looks at it")
+	require.Len(t, home, 1, "no other namespace reads it")
 }
 
-// randomBindings makes bindings of every kind of subject, with and without namespaces, some of them twice.
+// randomBindings returns bindings with subjects of every kind, with and without namespaces, some of them duplicates.
 func randomBindings(random *rand.Rand) (objects []any, bindings []*rbacv1.RoleBinding, clusterBindings []*rbacv1.ClusterRoleBinding) {
 	subjects := []rbacv1.Subject{
 		account("t1", "a"), account("t2", "a"), account("", "a"), user("u"), user("system:serviceaccount:t1:a"),
@@ -154,8 +154,8 @@ func randomBindings(random *rand.Rand) (objects []any, bindings []*rbacv1.RoleBi
 	return objects, bindings, clusterBindings
 }
 
-// BenchmarkHeld asks for one account's rules among many others' bindings.
-func BenchmarkHeld(b *testing.B) {
+// BenchmarkEffectiveRules measures one account's query among the bindings of many others.
+func BenchmarkEffectiveRules(b *testing.B) {
 	for _, n := range []int{100, 10_000} {
 		bindings, clusterBindings := make([]*rbacv1.RoleBinding, n), make([]*rbacv1.ClusterRoleBinding, n)
 		for i := range n {

@@ -2,31 +2,30 @@ package rbac
 
 import "sync"
 
-// maxLookups is how many lookups of one look are remembered one by one.
+// maxLookups is how many lookups of one reconcile are tracked individually.
 const maxLookups = 1000
 
-// Interests remembers what the last look of each of those that ask about RBAC rested on, and says whose
-// look a change concerns. It is exact, and nobody has to say what to wait for: an answer of Listers is
-// a function of what was looked up for it (the bindings that name a user in a scope, and the roles
-// that they refer to, whether they exist or not), so one whose lookups a change leaves as they were
-// would get the same answer again.
+// Interests tracks what the last reconcile of each key looked up in RBAC, and finds the keys that a change concerns.
+// It is exact without declarations by the caller: an answer of Listers depends only on what was looked up (the
+// bindings that name a user in a scope, and the roles that they refer to, existing or not), so a change that leaves
+// these lookups alone leaves the answer alone.
 //
-// The zero value is ready. It may be used by many goroutines, but each K looks once at a time, as the
-// keys of a work queue do.
+// The zero value is ready to use. It is safe for concurrent use, but each K may be tracked only once at a time, as
+// the keys of a work queue are.
 //
-// One that looks up very much, such as the rights in a thousand namespaces, is woken by more than that: what is remembered of
-// it, and of all others, has to fit in memory.
+// A key with very many lookups, such as the permissions in a thousand namespaces, is woken more often than necessary,
+// because the tracked lookups of all keys have to fit in memory.
 type Interests[K comparable] struct {
 	mu sync.Mutex
-	// looks has the lookups of each one's last look, waiting those whose last or present look has one.
+	// looks has the lookups of the last reconcile by key; waiting has the keys by lookup, of the last or the current
+	// reconcile.
 	looks   map[K]map[string]bool
 	waiting map[string]map[K]bool
 }
 
-// Track returns listers for one look, and a function to call when it is over. A lookup is remembered
-// before it is answered: a change that the answer does not show yet concerns the asker already. What the
-// look before this one rested on is forgotten at the end; with it goes all memory of one that asks for
-// nothing, since it is finished or waits for something else.
+// Track returns listers for one reconcile and a function to call when it ends. A lookup is recorded before it is
+// answered, so a change that the answer does not show yet already concerns the key. When the reconcile ends, its
+// lookups replace those of the previous one. A key without any lookups is forgotten.
 func (i *Interests[K]) Track(who K, l Listers) (Listers, func()) {
 	look := map[string]bool{}
 	return l.noting(func(lookups ...string) { i.note(who, look, lookups) }), func() { i.end(who, look) }
@@ -72,9 +71,9 @@ func (i *Interests[K]) end(who K, look map[string]bool) {
 	i.looks[who] = look
 }
 
-// Concerned returns those whose last look may come out differently after a change of a Role, ClusterRole,
-// RoleBinding or ClusterRoleBinding. before is nil for a new object, after for one that is gone. It
-// takes time for those that it returns, however many others there are.
+// Concerned returns the keys whose last reconcile may have another result after a change of a Role, ClusterRole,
+// RoleBinding or ClusterRoleBinding. before is nil for a new object, after for a deleted one. The time is
+// proportional to the number of returned keys.
 func (i *Interests[K]) Concerned(before, after any) []K {
 	lookups := touched(before, after)
 	i.mu.Lock()

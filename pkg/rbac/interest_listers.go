@@ -9,8 +9,7 @@ import (
 // note is called with each lookup before it is answered.
 type note func(lookups ...string)
 
-// noting returns listers that answer the same and note what they are asked, through whatever code that
-// takes listers it happens.
+// noting wraps the listers so that every lookup is recorded, whichever code uses them.
 func (l Listers) noting(n note) Listers {
 	return Listers{
 		Roles:               notingRoles{l.Roles, n},
@@ -20,7 +19,7 @@ func (l Listers) noting(n note) Listers {
 	}
 }
 
-// Untracked returns listers that answer the same and note nothing: for questions of which no change needs to wake who asks.
+// Untracked returns listers that record nothing, for queries whose result need not wake the key when it changes.
 func (l Listers) Untracked() Listers {
 	if roles, ok := l.Roles.(notingRoles); ok {
 		l.Roles = roles.in
@@ -37,7 +36,7 @@ func (l Listers) Untracked() Listers {
 	return l
 }
 
-// noting is a lister of one kind in one scope.
+// noting is a recording lister of one kind in one scope.
 type noting[T any] struct {
 	in interface {
 		List(selector labels.Selector) ([]*T, error)

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 )
 
-// Kinds of RBAC objects, as lookups name them.
+// Kinds of RBAC objects in lookups.
 const (
 	kindRole               = "Role"
 	kindRoleBinding        = "RoleBinding"
@@ -17,20 +17,20 @@ const (
 	kindClusterRoleBinding = "ClusterRoleBinding"
 )
 
-// anywhere stands, in a lookup, for every namespace or every name; no object can be called so.
+// anywhere stands for every namespace or every name in a lookup. No object can have this name.
 const anywhere = "*"
 
-// objectLookup is that of one object, there or not; with anywhere, of all that a lister would list.
+// objectLookup is the lookup of one object, existing or not; with anywhere, of a list.
 func objectLookup(kind, namespace, name string) string {
 	return kind + "\x00" + namespace + "\x00" + name
 }
 
-// subjectLookups are those of the bindings in a namespace, or anywhere in one, or of the cluster that
-// name the user or one of its groups.
+// subjectLookups are the lookups of the bindings that name the user or one of its groups, in a namespace, in any
+// namespace, or in the cluster.
 func subjectLookups(namespace string, s Subject) []string { return userKeys(namespace, s) }
 
-// wider is a lookup that all changes touch which touch the given one, and that it has in common with those of other namespaces
-// or objects.
+// wider returns a coarser lookup, shared by all namespaces or objects: every change that touches the given lookup
+// touches it too.
 func wider(lookup string) string {
 	first, rest, _ := strings.Cut(lookup, "\x00")
 	switch first {
@@ -42,8 +42,7 @@ func wider(lookup string) string {
 	return anywhere + "\x00" + rest
 }
 
-// touched are the lookups whose answers a change may alter, as far as rights go: labels and annotations
-// give none.
+// touched returns the lookups whose answers a change may alter. Labels and annotations grant nothing and are ignored.
 func touched(before, after any) []string {
 	obj := after
 	if obj == nil {
@@ -62,7 +61,7 @@ func touched(before, after any) []string {
 	return nil
 }
 
-// roleLookups are none where the role existed, exists and gives the same.
+// roleLookups returns none if the role existed before, still exists, and grants the same.
 func roleLookups(kind, namespace, name string, before, after any) []string {
 	if was, is := contentOf(before), contentOf(after); was != nil && is != nil && equality.Semantic.DeepEqual(was, is) {
 		return nil
@@ -76,7 +75,7 @@ func objectLookups(kind, namespace, name string) []string {
 	}
 }
 
-// contentOf is a role without its metadata; nil for none.
+// contentOf returns a role without its metadata, or nil.
 func contentOf(obj any) *rbacv1.ClusterRole {
 	switch o := obj.(type) {
 	case *rbacv1.Role:
@@ -87,8 +86,8 @@ func contentOf(obj any) *rbacv1.ClusterRole {
 	return nil
 }
 
-// bindingLookups are those of the subjects whom the change gives or takes something, wherever they were
-// looked for, and of the binding itself.
+// bindingLookups returns the lookups of the binding itself and of the subjects that gain or lose something, in every
+// scope in which they may have been looked up.
 func bindingLookups(kind, namespace, name string, before, after any) []string {
 	subjects := changedSubjects(before, after)
 	if len(subjects) == 0 {
@@ -103,10 +102,10 @@ func bindingLookups(kind, namespace, name string, before, after any) []string {
 	return out
 }
 
-// changedSubjects leaves out those that were and are bound to the same role. Anybody may write a binding of
-// very many subjects, again and again: it takes no longer than their number asks for.
+// changedSubjects omits subjects that were and still are bound to the same role. Tenants can repeatedly write
+// bindings with very many subjects, so the time is linear in their number.
 func changedSubjects(before, after any) []string {
-	was, _ := subjectKeys(before) // it has an error only to be an index function
+	was, _ := subjectKeys(before) // the error is always nil: index functions must return one
 	is, _ := subjectKeys(after)
 	if roleRefOf(before) != roleRefOf(after) {
 		all := slices.Concat(was, is)

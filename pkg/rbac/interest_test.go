@@ -16,7 +16,7 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 )
 
-// world is a cluster's RBAC in stores that can be changed.
+// world is a cluster's RBAC in modifiable stores.
 type world struct {
 	stores map[string]toolscache.Indexer
 	Listers
@@ -54,7 +54,7 @@ func (w *world) store(obj runtime.Object) toolscache.Indexer {
 	return w.stores[kindClusterRoleBinding]
 }
 
-// put creates or replaces an object and returns what was there, as an informer tells its handlers.
+// put creates or replaces an object and returns what an informer passes to its handlers.
 func (w *world) put(tb testing.TB, obj runtime.Object) (before, after any) {
 	tb.Helper()
 	before, found, err := w.store(obj).Get(obj)
@@ -77,10 +77,10 @@ func (w *world) remove(tb testing.TB, obj runtime.Object) (before, after any) {
 	return before, nil
 }
 
-// question is something that a controller asks of listers.
+// question is a query that a controller makes with listers.
 type question func(t testing.TB, l Listers) any
 
-func asksHeld(s Subject, namespace string) question {
+func askEffectiveRules(s Subject, namespace string) question {
 	return func(t testing.TB, l Listers) any {
 		rules, err := l.EffectiveRules(s, namespace)
 		require.NoError(t, err)
@@ -88,7 +88,7 @@ func asksHeld(s Subject, namespace string) question {
 	}
 }
 
-func asksReach(s Subject) question {
+func askScopes(s Subject) question {
 	return func(t testing.TB, l Listers) any {
 		scopes, err := l.Scopes(s)
 		require.NoError(t, err)
@@ -96,7 +96,7 @@ func asksReach(s Subject) question {
 	}
 }
 
-func asksRulesOf(kind, namespace, name string) question {
+func askRulesOf(kind, namespace, name string) question {
 	return func(t testing.TB, l Listers) any {
 		rules, err := l.RulesOf(ref(kind, name), namespace)
 		if apierrors.IsNotFound(err) {
@@ -107,87 +107,87 @@ func asksRulesOf(kind, namespace, name string) question {
 	}
 }
 
-// ask looks once and returns the answer.
+// ask tracks one query and returns its answer.
 func ask(t testing.TB, i *Interests[string], who string, w *world, q question) any {
 	t.Helper()
-	l, looked := i.Track(who, w.Listers)
-	defer looked()
+	l, done := i.Track(who, w.Listers)
+	defer done()
 	return q(t, l)
 }
 
-func TestAChangeConcernsThoseThatAskedAboutIt(t *testing.T) {
-	acct, everybody := account("t1", "acct"), group("system:authenticated")
+func TestAChangeConcernsKeysThatLookedItUp(t *testing.T) {
+	acct, allUsers := account("t1", "acct"), group("system:authenticated")
 	me := ServiceAccount("t1", "acct")
 	asked := map[string]question{
-		"account in t1":        asksHeld(me, "t1"),
-		"account in t2":        asksHeld(me, "t2"),
-		"account everywhere":   asksHeld(me, ClusterScope),
-		"other in t1":          asksHeld(ServiceAccount("t1", "other"), "t1"),
-		"stranger in t3":       asksHeld(ServiceAccount("t3", "acct"), "t3"),
-		"reach of account":     asksReach(me),
-		"Role r of t1":         asksRulesOf(kindRole, "t1", "r"),
-		"Role gone of t1":      asksRulesOf(kindRole, "t1", "gone"),
-		"ClusterRole c":        asksRulesOf(kindClusterRole, "t1", "c"),
-		"ClusterRole nobody's": asksRulesOf(kindClusterRole, "t1", "nobody's"),
+		"account in t1":        askEffectiveRules(me, "t1"),
+		"account in t2":        askEffectiveRules(me, "t2"),
+		"account cluster-wide": askEffectiveRules(me, ClusterScope),
+		"other in t1":          askEffectiveRules(ServiceAccount("t1", "other"), "t1"),
+		"unrelated in t3":      askEffectiveRules(ServiceAccount("t3", "acct"), "t3"),
+		"scopes of account":    askScopes(me),
+		"Role r of t1":         askRulesOf(kindRole, "t1", "r"),
+		"Role gone of t1":      askRulesOf(kindRole, "t1", "gone"),
+		"ClusterRole c":        askRulesOf(kindClusterRole, "t1", "c"),
+		"ClusterRole unbound":  askRulesOf(kindClusterRole, "t1", "unbound"),
 	}
 	start := []runtime.Object{
-		role("t1", "r", "get :pods"), clusterRole("c", "get :pods"), clusterRole("nobody's", "get :pods"), clusterRole("d", "list :pods"),
+		role("t1", "r", "get :pods"), clusterRole("c", "get :pods"), clusterRole("unbound", "get :pods"), clusterRole("d", "list :pods"),
 		binding("t1", "b", ref(kindRole, "r"), acct), binding("t2", "b", ref(kindClusterRole, "c"), acct),
 		binding("t1", "dangling", ref(kindRole, "gone"), acct), clusterBinding("cb", ref(kindClusterRole, "d"), acct),
 	}
-	inT1 := []string{"account in t1", "reach of account"}
-	ofAccount := []string{"account everywhere", "account in t1", "account in t2"}
-	labelled := role("t1", "r", "get :pods")
-	labelled.Labels = map[string]string{"a": "b"}
+	inT1 := []string{"account in t1", "scopes of account"}
+	ofAccount := []string{"account cluster-wide", "account in t1", "account in t2"}
+	labeled := role("t1", "r", "get :pods")
+	labeled.Labels = map[string]string{"a": "b"}
 	for _, row := range []struct {
 		name   string
 		change func(w *world) (before, after any)
 		want   []string
 	}{
-		{"a RoleBinding to the account", func(w *world) (any, any) { return w.put(t, binding("t1", "new", ref(kindRole, "r"), acct)) }, inT1},
-		{"by its user name", func(w *world) (any, any) { return w.put(t, binding("t1", "new", ref(kindRole, "r"), user(me.User))) }, inT1},
-		{"by its name alone", func(w *world) (any, any) {
+		{"a RoleBinding to the account is created", func(w *world) (any, any) { return w.put(t, binding("t1", "new", ref(kindRole, "r"), acct)) }, inT1},
+		{"by user name", func(w *world) (any, any) { return w.put(t, binding("t1", "new", ref(kindRole, "r"), user(me.User))) }, inT1},
+		{"by name without namespace", func(w *world) (any, any) {
 			return w.put(t, binding("t1", "new", ref(kindRole, "r"), account("", "acct")))
 		}, inT1},
 		{"to all accounts of its namespace", func(w *world) (any, any) {
 			return w.put(t, binding("t1", "new", ref(kindRole, "r"), group("system:serviceaccounts:t1")))
-		}, []string{"account in t1", "other in t1", "reach of account"}},
-		{"to everybody", func(w *world) (any, any) { return w.put(t, binding("t1", "new", ref(kindRole, "r"), everybody)) },
-			[]string{"account in t1", "other in t1", "reach of account"}},
-		{"to everybody in the cluster", func(w *world) (any, any) {
-			return w.put(t, clusterBinding("new", ref(kindClusterRole, "c"), everybody))
+		}, []string{"account in t1", "other in t1", "scopes of account"}},
+		{"to all users", func(w *world) (any, any) { return w.put(t, binding("t1", "new", ref(kindRole, "r"), allUsers)) },
+			[]string{"account in t1", "other in t1", "scopes of account"}},
+		{"to all users in the cluster", func(w *world) (any, any) {
+			return w.put(t, clusterBinding("new", ref(kindClusterRole, "c"), allUsers))
 		},
-			append(slices.Clone(ofAccount), "other in t1", "stranger in t3")},
-		{"to somebody else", func(w *world) (any, any) {
+			append(slices.Clone(ofAccount), "other in t1", "unrelated in t3")},
+		{"to another account", func(w *world) (any, any) {
 			return w.put(t, binding("t1", "new", ref(kindRole, "r"), account("t1", "third")))
 		}, nil},
-		{"to the account's namesake", func(w *world) (any, any) {
+		{"to an account of the same name in another namespace", func(w *world) (any, any) {
 			return w.put(t, binding("t1", "new", ref(kindRole, "r"), account("t2", "acct")))
 		}, nil},
-		{"to the account where nobody asked", func(w *world) (any, any) { return w.put(t, binding("t9", "new", ref(kindRole, "r"), acct)) }, []string{"reach of account"}},
-		{"a subject is added beside the account", func(w *world) (any, any) {
+		{"to the account in a namespace without lookups", func(w *world) (any, any) { return w.put(t, binding("t9", "new", ref(kindRole, "r"), acct)) }, []string{"scopes of account"}},
+		{"another subject is added", func(w *world) (any, any) {
 			return w.put(t, binding("t1", "b", ref(kindRole, "r"), acct, account("t1", "other")))
 		}, []string{"other in t1"}},
-		{"the account is taken out", func(w *world) (any, any) {
+		{"the account is removed", func(w *world) (any, any) {
 			return w.put(t, binding("t1", "b", ref(kindRole, "r"), account("t1", "third")))
 		}, inT1},
-		{"the binding is made anew, to another role", func(w *world) (any, any) { return w.put(t, binding("t1", "b", ref(kindRole, "x"), acct)) }, inT1},
-		{"the subjects change places", func(w *world) (any, any) {
-			w.put(t, binding("t1", "two", ref(kindRole, "r"), acct, everybody))
-			return w.put(t, binding("t1", "two", ref(kindRole, "r"), everybody, acct))
+		{"the binding is recreated with another role", func(w *world) (any, any) { return w.put(t, binding("t1", "b", ref(kindRole, "x"), acct)) }, inT1},
+		{"subjects reordered", func(w *world) (any, any) {
+			w.put(t, binding("t1", "two", ref(kindRole, "r"), acct, allUsers))
+			return w.put(t, binding("t1", "two", ref(kindRole, "r"), allUsers, acct))
 		}, nil},
-		{"the binding goes", func(w *world) (any, any) { return w.remove(t, binding("t1", "b", ref(kindRole, "r"))) }, inT1},
-		{"the ClusterRoleBinding goes", func(w *world) (any, any) { return w.remove(t, clusterBinding("cb", ref(kindClusterRole, "d"))) }, ofAccount},
-		{"a Role's rules", func(w *world) (any, any) { return w.put(t, role("t1", "r", "list :pods")) }, []string{"Role r of t1", "account in t1"}},
-		{"a Role's labels", func(w *world) (any, any) { return w.put(t, labelled) }, nil},
-		{"a Role of the same name elsewhere", func(w *world) (any, any) { return w.put(t, role("t2", "r", "list :pods")) }, nil},
-		{"a Role that was missing", func(w *world) (any, any) { return w.put(t, role("t1", "gone", "list :pods")) }, []string{"Role gone of t1", "account in t1"}},
-		{"a Role that was missing and gives nothing", func(w *world) (any, any) { return w.put(t, role("t1", "gone")) }, []string{"Role gone of t1", "account in t1"}},
-		{"a Role goes", func(w *world) (any, any) { return w.remove(t, role("t1", "r")) }, []string{"Role r of t1", "account in t1"}},
-		{"a ClusterRole in a RoleBinding", func(w *world) (any, any) { return w.put(t, clusterRole("c", "list :pods")) }, []string{"ClusterRole c", "account in t2"}},
-		{"a ClusterRole in a ClusterRoleBinding", func(w *world) (any, any) { return w.put(t, clusterRole("d", "get :pods")) }, ofAccount},
-		{"a ClusterRole that nobody is bound to", func(w *world) (any, any) { return w.put(t, clusterRole("nobody's", "list :pods")) }, []string{"ClusterRole nobody's"}},
-		{"something else", func(*world) (any, any) { return nil, &metav1.Status{} }, nil},
+		{"the RoleBinding is deleted", func(w *world) (any, any) { return w.remove(t, binding("t1", "b", ref(kindRole, "r"))) }, inT1},
+		{"the ClusterRoleBinding is deleted", func(w *world) (any, any) { return w.remove(t, clusterBinding("cb", ref(kindClusterRole, "d"))) }, ofAccount},
+		{"a Role's rules change", func(w *world) (any, any) { return w.put(t, role("t1", "r", "list :pods")) }, []string{"Role r of t1", "account in t1"}},
+		{"a Role's labels change", func(w *world) (any, any) { return w.put(t, labeled) }, nil},
+		{"a Role of the same name in another namespace", func(w *world) (any, any) { return w.put(t, role("t2", "r", "list :pods")) }, nil},
+		{"a missing Role is created", func(w *world) (any, any) { return w.put(t, role("t1", "gone", "list :pods")) }, []string{"Role gone of t1", "account in t1"}},
+		{"a missing Role is created without rules", func(w *world) (any, any) { return w.put(t, role("t1", "gone")) }, []string{"Role gone of t1", "account in t1"}},
+		{"a Role is deleted", func(w *world) (any, any) { return w.remove(t, role("t1", "r")) }, []string{"Role r of t1", "account in t1"}},
+		{"a ClusterRole of a RoleBinding changes", func(w *world) (any, any) { return w.put(t, clusterRole("c", "list :pods")) }, []string{"ClusterRole c", "account in t2"}},
+		{"a ClusterRole of a ClusterRoleBinding changes", func(w *world) (any, any) { return w.put(t, clusterRole("d", "get :pods")) }, ofAccount},
+		{"a ClusterRole without bindings changes", func(w *world) (any, any) { return w.put(t, clusterRole("unbound", "list :pods")) }, []string{"ClusterRole unbound"}},
+		{"an object of another kind", func(*world) (any, any) { return nil, &metav1.Status{} }, nil},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			w, i := newWorld(t, start...), &Interests[string]{}
@@ -199,7 +199,7 @@ func TestAChangeConcernsThoseThatAskedAboutIt(t *testing.T) {
 	}
 }
 
-func TestAListConcernsTheListed(t *testing.T) {
+func TestListsAreConcernedByTheirObjects(t *testing.T) {
 	asked := map[string]question{
 		"Roles":        func(_ testing.TB, l Listers) any { _, err := l.Roles.List(labels.Everything()); return err },
 		"Roles of t1":  func(_ testing.TB, l Listers) any { _, err := l.Roles.Roles("t1").List(labels.Everything()); return err },
@@ -231,34 +231,34 @@ func TestAListConcernsTheListed(t *testing.T) {
 	require.ElementsMatch(t, []string{"ClusterRoleBindings", "ClusterRoleBinding b"}, i.Concerned(clusterBinding("b", ref(kindClusterRole, "x"), acct), nil))
 }
 
-func TestALookThatIsOverReplacesTheOneBefore(t *testing.T) {
+func TestLookupsReplaceThoseOfThePreviousReconcile(t *testing.T) {
 	me := ServiceAccount("t1", "acct")
 	in := func(namespace string) runtime.Object {
 		return binding(namespace, "b", ref(kindRole, "r"), account("t1", "acct"))
 	}
 	w, i := newWorld(t), &Interests[string]{}
-	ask(t, i, "plan", w, asksHeld(me, "t1"))
+	ask(t, i, "plan", w, askEffectiveRules(me, "t1"))
 
-	l, looked := i.Track("plan", w.Listers)
-	require.Equal(t, []string{"plan"}, i.Concerned(nil, in("t1")), "until the next look is over")
+	l, done := i.Track("plan", w.Listers)
+	require.Equal(t, []string{"plan"}, i.Concerned(nil, in("t1")), "until the next reconcile ends")
 	_, err := l.EffectiveRules(me, "t2")
 	require.NoError(t, err)
-	require.Equal(t, []string{"plan"}, i.Concerned(nil, in("t2")), "from the moment at which it asked")
-	looked()
+	require.Equal(t, []string{"plan"}, i.Concerned(nil, in("t2")), "as soon as it is looked up")
+	done()
 	require.Empty(t, i.Concerned(nil, in("t1")))
 	require.Equal(t, []string{"plan"}, i.Concerned(nil, in("t2")))
 
-	_, looked = i.Track("plan", w.Listers)
-	looked()
+	_, done = i.Track("plan", w.Listers)
+	done()
 	require.Empty(t, i.Concerned(nil, in("t2")))
-	require.Empty(t, i.looks, "nothing is remembered of one that asks for nothing")
+	require.Empty(t, i.looks, "a key without lookups is forgotten")
 	require.Empty(t, i.waiting)
 }
 
-func TestOneThatLooksUpVeryMuchIsRememberedInAFixedSpace(t *testing.T) {
+func TestMemoryOfManyLookupsIsBounded(t *testing.T) {
 	me := ServiceAccount("t1", "acct")
 	in := func(n int) string { return fmt.Sprint("ns", n) }
-	remembered := func(n int) (*world, *Interests[string]) {
+	track := func(n int) (*world, *Interests[string]) {
 		w, i := newWorld(t), &Interests[string]{}
 		for k := range n {
 			w.put(t, binding(in(k), "b", ref(kindRole, "r"), account("t1", "acct")))
@@ -270,11 +270,11 @@ func TestOneThatLooksUpVeryMuchIsRememberedInAFixedSpace(t *testing.T) {
 			}
 			return nil
 		})
-		ask(t, i, "one", w, asksHeld(ServiceAccount("t9", "acct"), "t9"))
+		ask(t, i, "one", w, askEffectiveRules(ServiceAccount("t9", "acct"), "t9"))
 		return w, i
 	}
-	_, small := remembered(1_000)
-	w, large := remembered(10_000)
+	_, small := track(1_000)
+	w, large := track(10_000)
 	require.Equal(t, len(small.waiting), len(large.waiting))
 	require.LessOrEqual(t, len(large.looks["all"]), maxLookups+10)
 
@@ -282,20 +282,20 @@ func TestOneThatLooksUpVeryMuchIsRememberedInAFixedSpace(t *testing.T) {
 	require.Equal(t, []string{"all"}, large.Concerned(w.put(t, binding(last, "other", ref(kindRole, "r"), account("t1", "acct")))))
 	require.Equal(t, []string{"all"}, large.Concerned(w.put(t, binding(last, "group", ref(kindRole, "r"), group("system:serviceaccounts:t1")))))
 	require.Equal(t, []string{"all"}, large.Concerned(w.put(t, role(last, "r", "get :pods"))))
-	require.Empty(t, large.Concerned(w.put(t, binding(last, "stranger", ref(kindRole, "r"), account("t5", "acct")))))
+	require.Empty(t, large.Concerned(w.put(t, binding(last, "unrelated", ref(kindRole, "r"), account("t5", "acct")))))
 	ask(t, large, "all", w, func(testing.TB, Listers) any { return nil })
 	require.Len(t, large.looks, 1)
-	require.Len(t, large.waiting, len(large.looks["one"]), "nothing is left of it")
+	require.Len(t, large.waiting, len(large.looks["one"]), "its lookups are removed")
 }
 
-// A change that comes between a lookup and its answer is one that the answer may not show.
-func TestALookupIsRememberedBeforeItIsAnswered(t *testing.T) {
+// The answer may not show a change between the lookup and the answer.
+func TestALookupIsTrackedBeforeItIsAnswered(t *testing.T) {
 	me := ServiceAccount("t1", "acct")
 	w, i := newWorld(t), &Interests[string]{}
 	granted := binding("t1", "b", ref(kindRole, "r"), account("t1", "acct"))
 	var concerned []string
 	w.RoleBindings = answering{w.RoleBindings, func() { concerned = i.Concerned(nil, granted) }}
-	ask(t, i, "plan", w, asksHeld(me, "t1"))
+	ask(t, i, "plan", w, askEffectiveRules(me, "t1"))
 	require.Equal(t, []string{"plan"}, concerned)
 }
 
@@ -309,9 +309,9 @@ func (a answering) RoleBindings(namespace string) rbacv1listers.RoleBindingNames
 	return a.RoleBindingLister.RoleBindings(namespace)
 }
 
-// In random worlds and with random changes: whoever would get another answer is woken, and nobody is
-// whose bindings and roles, found by reading every one of them, the change leaves alone.
-func TestNoWakeUpIsLostAndNoneIsIdle(t *testing.T) {
+// With random objects and changes, every key whose answer changes is woken, and no key is woken whose bindings and
+// roles, found by reading all objects, are unchanged.
+func TestChangesWakeExactlyTheConcernedKeys(t *testing.T) {
 	random := rand.New(rand.NewSource(3))
 	var changes, altered, woken int
 	for range 300 {
@@ -321,18 +321,18 @@ func TestNoWakeUpIsLostAndNoneIsIdle(t *testing.T) {
 		}
 		questions := randomQuestions(random)
 		answers := map[int]any{}
-		look := func(n int) {
-			l, looked := i.Track(n, w.Listers)
-			defer looked()
+		reconcile := func(n int) {
+			l, done := i.Track(n, w.Listers)
+			defer done()
 			answers[n] = questions[n].ask(t, l)
 		}
 		for n := range questions {
-			look(n)
+			reconcile(n)
 		}
 		for range 30 {
-			rested := map[int][]string{}
+			dependencies := map[int][]string{}
 			for n, q := range questions {
-				rested[n] = q.restsOn(w)
+				dependencies[n] = q.dependsOn(w)
 			}
 			obj := randomObject(random)
 			change := w.put
@@ -353,20 +353,20 @@ func TestNoWakeUpIsLostAndNoneIsIdle(t *testing.T) {
 					altered++
 				}
 				name := objectName(obj)
-				require.True(t, slices.Contains(rested[n], name) || slices.Contains(q.restsOn(w), name), "%s was woken by %s", q.name, name)
-				look(n)
+				require.True(t, slices.Contains(dependencies[n], name) || slices.Contains(q.dependsOn(w), name), "%s was woken by %s", q.name, name)
+				reconcile(n)
 			}
 		}
 	}
-	t.Logf("%d changes woke %d times, for %d other answers", changes, woken, altered)
+	t.Logf("%d changes woke %d times and altered %d answers", changes, woken, altered)
 	require.Greater(t, altered, 1000)
 }
 
-// randomQuestion is a question and, by another way, the names of the objects that it rests on.
+// randomQuestion is a query and, computed independently, the names of the objects that its answer depends on.
 type randomQuestion struct {
-	name    string
-	ask     question
-	restsOn func(w *world) []string
+	name      string
+	ask       question
+	dependsOn func(w *world) []string
 }
 
 var (
@@ -380,12 +380,12 @@ func randomQuestions(random *rand.Rand) []randomQuestion {
 	for range 8 {
 		s := ServiceAccount(pick(randomNamespaces), pick(randomNames))
 		namespace := pick(append(randomNamespaces, ClusterScope))
-		out = append(out, randomQuestion{"held by " + s.User + " in " + namespace, asksHeld(s, namespace), func(w *world) []string {
+		out = append(out, randomQuestion{"rules of " + s.User + " in " + namespace, askEffectiveRules(s, namespace), func(w *world) []string {
 			return w.bindingsAndRoles(s, func(in string) bool { return in == ClusterScope || in == namespace })
 		}})
 	}
 	s := ServiceAccount(pick(randomNamespaces), pick(randomNames))
-	out = append(out, randomQuestion{"reach of " + s.User, asksReach(s), func(w *world) []string {
+	out = append(out, randomQuestion{"scopes of " + s.User, askScopes(s), func(w *world) []string {
 		return w.bindingsAndRoles(s, func(in string) bool { return in != ClusterScope })
 	}})
 	for _, kind := range []string{kindRole, kindClusterRole} {
@@ -394,12 +394,12 @@ func randomQuestions(random *rand.Rand) []randomQuestion {
 		if kind == kindClusterRole {
 			object = fmt.Sprint("*v1.ClusterRole /", name)
 		}
-		out = append(out, randomQuestion{"rules of " + object, asksRulesOf(kind, namespace, name), func(*world) []string { return []string{object} }})
+		out = append(out, randomQuestion{"rules of " + object, askRulesOf(kind, namespace, name), func(*world) []string { return []string{object} }})
 	}
 	return out
 }
 
-// bindingsAndRoles names all bindings of some scopes that apply to the subject, and their roles.
+// bindingsAndRoles returns the names of all bindings of the scopes that apply to the subject, and of their roles.
 func (w *world) bindingsAndRoles(s Subject, in func(namespace string) bool) []string {
 	var out []string
 	add := func(binding any, namespace string, subjects []rbacv1.Subject, to rbacv1.RoleRef) {
@@ -462,13 +462,13 @@ func randomObject(random *rand.Rand) runtime.Object {
 	return o
 }
 
-// BenchmarkConcerned is the price of one RBAC event, whatever the number of those that wait.
+// BenchmarkConcerned measures one RBAC event with different numbers of waiting keys.
 func BenchmarkConcerned(b *testing.B) {
 	for _, n := range []int{100, 10_000} {
 		w, i := newWorld(b), &Interests[string]{}
 		for k := range n {
 			namespace := fmt.Sprint("ns", k)
-			ask(b, i, namespace, w, asksHeld(ServiceAccount(namespace, "acct"), namespace))
+			ask(b, i, namespace, w, askEffectiveRules(ServiceAccount(namespace, "acct"), namespace))
 		}
 		grant := binding("ns7", "b", ref(kindRole, "r"), account("ns7", "acct"))
 		b.Run(fmt.Sprint(n, "-waiting"), func(b *testing.B) {

@@ -8,9 +8,9 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// Lint says what of rules that go into a Role of the namespace, or into a ClusterRole, gives less or more
-// than it seems to say. The API server accepts all of it, so that it is advice to the author and changes
-// no verdict. It is sorted and says nothing twice.
+// Lint describes rules that grant less or more than they appear to, for a Role of the namespace or a ClusterRole. The
+// API server accepts them all, so this is advice to the author and changes no verdict. The result is sorted and has
+// no duplicates.
 func Lint(namespace string, rules []rbacv1.PolicyRule) []string {
 	var out []string
 	for _, r := range rules {
@@ -45,16 +45,16 @@ func lintNames(r rbacv1.PolicyRule) []string {
 	}
 	if len(r.ResourceNames) > 0 && slices.Contains(r.Verbs, "create") {
 		for _, resource := range r.Resources {
-			if !strings.Contains(resource, "/") { // a subresource is created under a name
-				out = append(out, fmt.Sprintf("create of %s by name allows server-side apply and no POST", resource))
+			if !strings.Contains(resource, "/") { // creating a subresource has a name
+				out = append(out, fmt.Sprintf("create of %s by name allows server-side apply but not POST", resource))
 			}
 		}
 	}
 	return out
 }
 
-// clusterScoped are the well-known resources that have no namespace, and so are not reached by a Role.
-// namespaces are not among them: a namespace is requested as if it lay in itself.
+// clusterScoped are the well-known resources without a namespace, which a Role cannot grant. It does not include
+// namespaces, because a request for a Namespace is authorized in that namespace.
 var clusterScoped = map[string][]string{
 	"":                             {"nodes", "persistentvolumes"},
 	"admissionregistration.k8s.io": {"mutatingwebhookconfigurations", "validatingadmissionpolicies", "validatingadmissionpolicybindings", "validatingwebhookconfigurations"},
@@ -76,14 +76,14 @@ func lintScope(r rbacv1.PolicyRule) []string {
 		for _, resource := range r.Resources {
 			kind, _, _ := strings.Cut(resource, "/")
 			if slices.Contains(clusterScoped[group], kind) && !onlyBinds(r, resource) {
-				out = append(out, fmt.Sprintf("%s is cluster-scoped: a namespaced rule gives nothing on it", resource))
+				out = append(out, fmt.Sprintf("%s is cluster-scoped: a namespaced rule grants nothing on it", resource))
 			}
 		}
 	}
 	return out
 }
 
-// onlyBinds: to bind a ClusterRole in a namespace is asked in that namespace.
+// onlyBinds exempts binding a ClusterRole in a namespace, which is authorized in that namespace.
 func onlyBinds(r rbacv1.PolicyRule, resource string) bool {
 	return resource == "clusterroles" && slices.Equal(r.Verbs, []string{verbBind})
 }

@@ -7,11 +7,12 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// Minimal is Compact without what the other rules say already: of one name what they say of all, or of one
-// verb, resource or API group what they say of "*". Granting the result is granting the rules.
+// Minimal is Compact without redundant rules: those on one name that another rule covers for all names, and those on
+// one verb, resource or API group that another rule covers with "*". Granting the result is equivalent to granting
+// the rules.
 //
-// Of rules that come to more than MaxAtoms, those that another rule covers are left out first. If the rest is still too
-// large, a rule stays that several others cover together.
+// Above MaxAtoms, rules that a single other rule covers are removed first. If the rest is still too large, rules that
+// only several others together cover remain.
 func Minimal(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	rules = oneStar(rules)
 	if TooLarge(rules) {
@@ -36,8 +37,8 @@ func Minimal(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	return Compact(kept)
 }
 
-// oneStar writes prefixes of URLs in one way: of "/a*" and "/a**", which say the same, each includes the other,
-// and none would be left.
+// oneStar normalizes URL prefixes. "/a*" and "/a**" mean the same, so each would cover the other and both would be
+// removed.
 func oneStar(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	out := slices.Clone(rules)
 	for i := range out {
@@ -52,7 +53,7 @@ func oneStar(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	return out
 }
 
-// widest drops the values of each field that another of the same field includes.
+// widest drops the values of each field that another value of the field includes.
 func widest(r rbacv1.PolicyRule) rbacv1.PolicyRule {
 	for _, field := range []*[]string{&r.Verbs, &r.APIGroups, &r.Resources} {
 		if slices.Contains(*field, rbacv1.ResourceAll) {
@@ -84,7 +85,7 @@ func widest(r rbacv1.PolicyRule) rbacv1.PolicyRule {
 	return r
 }
 
-// without drops the values that another one includes.
+// without returns the values for which included is false.
 func without(values []string, included func(value string) bool) []string {
 	return slices.DeleteFunc(slices.Clone(values), included)
 }

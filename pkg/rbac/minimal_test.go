@@ -9,12 +9,12 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-func TestMinimalDropsWhatTheOtherRulesCover(t *testing.T) {
+func TestMinimalDropsCoveredRules(t *testing.T) {
 	rule := func(names []string, verbs ...string) rbacv1.PolicyRule {
 		return rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: names, Verbs: verbs}
 	}
 	for name, row := range map[string]struct{ in, want []rbacv1.PolicyRule }{
-		"a named rule beside the unnamed one": {
+		"a named rule covered by an unnamed one": {
 			[]rbacv1.PolicyRule{rule([]string{"a"}, "get"), rule(nil, "get", "list")},
 			[]rbacv1.PolicyRule{rule(nil, "get", "list")},
 		},
@@ -22,11 +22,11 @@ func TestMinimalDropsWhatTheOtherRulesCover(t *testing.T) {
 			[]rbacv1.PolicyRule{rule([]string{"a"}, "get", "patch"), rule(nil, "get")},
 			[]rbacv1.PolicyRule{rule(nil, "get"), rule([]string{"a"}, "patch")},
 		},
-		"one of two that say the same": {
+		"duplicate rules": {
 			[]rbacv1.PolicyRule{rule(nil, "get"), rule(nil, "get")},
 			[]rbacv1.PolicyRule{rule(nil, "get")},
 		},
-		"nothing where none covers another": {
+		"no rule covers another": {
 			[]rbacv1.PolicyRule{rule([]string{"a"}, "get"), rule([]string{"b"}, "patch")},
 			[]rbacv1.PolicyRule{rule([]string{"a"}, "get"), rule([]string{"b"}, "patch")},
 		},
@@ -40,7 +40,7 @@ func TestMinimalDropsWhatTheOtherRulesCover(t *testing.T) {
 	}
 }
 
-func TestMinimalDropsWhatAStarIncludes(t *testing.T) {
+func TestMinimalDropsRulesIncludedInAStar(t *testing.T) {
 	for name, row := range map[string]struct{ in, want []rbacv1.PolicyRule }{
 		"a verb":                   {rules("* :pods", "get,list :pods"), rules("* :pods")},
 		"a verb of a name":         {rules("* :pods", "get :pods [a]"), rules("* :pods")},
@@ -53,7 +53,7 @@ func TestMinimalDropsWhatAStarIncludes(t *testing.T) {
 		"a URL":                    {rules("get /a/*,/a/b,/a", "get /a/c"), rules("get /a,/a/*")},
 		"a URL with more stars":    {rules("get /a*,/a**", "get,list /b*", "get /b**"), rules("get,list /b*", "get /a*")},
 		"everything":               {rules("* *:*", "get :pods", "* *", "get /x"), rules("* *:*", "* *")},
-		"not what crosses":         {rules("* :pods", "get *:pods"), rules("* :pods", "get *:pods")},
+		"not overlapping rules":    {rules("* :pods", "get *:pods"), rules("* :pods", "get *:pods")},
 		"a star of another verb":   {rules("list :*", "get :pods"), rules("list :*", "get :pods")},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -63,7 +63,7 @@ func TestMinimalDropsWhatAStarIncludes(t *testing.T) {
 	}
 }
 
-func TestMinimalSaysTheSameAndNothingTwice(t *testing.T) {
+func TestMinimalIsEquivalentAndHasNoRedundancy(t *testing.T) {
 	for seed := range int64(500) {
 		in := randomRules(rand.New(rand.NewSource(seed)))
 		got := Minimal(in)

@@ -10,22 +10,22 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// MaxAtoms bounds the (group, resource, name, verb) combinations that one question may expand to.
+// MaxAtoms bounds the (group, resource, name, verb) combinations that one query may expand to.
 const MaxAtoms = 50_000
 
-// Missing returns what of the wanted rules the held ones do not cover: compacted, sorted, and empty
-// where all is covered. Of more than MaxAtoms nothing counts as covered: they are returned as they are.
+// Missing returns the parts of the wanted rules that the held rules do not cover, compacted and sorted. If the wanted
+// rules expand to more than MaxAtoms, it returns them unchanged.
 func Missing(held, wanted []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	return NewSet(held).Missing(wanted)
 }
 
-// Set is rules that are held, made ready to be asked about many times. The zero value is nothing held.
+// Set is a list of rules prepared for many queries. The zero value has no rules.
 type Set struct{ coverage coverage }
 
-// NewSet makes a Set. The rules must not be changed afterwards.
+// NewSet returns a Set. The rules must not be changed afterwards.
 func NewSet(held []rbacv1.PolicyRule) Set { return Set{coverageOf(held)} }
 
-// Missing is the function of that name for the rules of the set.
+// Missing is the function Missing for the rules of the set.
 func (s Set) Missing(wanted []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	if TooLarge(wanted) {
 		return wanted
@@ -33,7 +33,7 @@ func (s Set) Missing(wanted []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	return Compact(s.coverage.missing(wanted))
 }
 
-// Covers says whether nothing is missing; of more than MaxAtoms it says no.
+// Covers reports whether nothing is missing; it is false above MaxAtoms.
 func (s Set) Covers(wanted []rbacv1.PolicyRule) bool {
 	if TooLarge(wanted) {
 		return false
@@ -46,8 +46,7 @@ func (s Set) Covers(wanted []rbacv1.PolicyRule) bool {
 	return true
 }
 
-// Using returns, by number, which rules of the set cover some part of the wanted rules; of more than MaxAtoms it
-// returns none.
+// Using returns the indexes of the rules that cover some part of the wanted rules; none above MaxAtoms.
 func (s Set) Using(wanted []rbacv1.PolicyRule) map[int]bool {
 	used := map[int]bool{}
 	for _, atom := range Atoms(wanted) {
@@ -59,10 +58,10 @@ func (s Set) Using(wanted []rbacv1.PolicyRule) map[int]bool {
 	return used
 }
 
-// TooLarge says whether rules expand to more than MaxAtoms combinations together.
+// TooLarge reports whether rules together expand to more than MaxAtoms combinations.
 func TooLarge(rules []rbacv1.PolicyRule) bool { return Size(rules) > MaxAtoms }
 
-// Size is how many combinations rules expand to together. It stops counting above MaxAtoms.
+// Size returns the number of combinations that rules expand to. It stops counting above MaxAtoms.
 func Size(rules []rbacv1.PolicyRule) int {
 	total := 0
 	for i := 0; i < len(rules) && total <= MaxAtoms; i++ {
@@ -71,8 +70,8 @@ func Size(rules []rbacv1.PolicyRule) int {
 	return total
 }
 
-// atoms counts what a rule expands to. It stops above MaxAtoms: the product of four long lists is more
-// than an int can hold.
+// atoms returns the number of combinations that a rule expands to. It stops above MaxAtoms, because the product of
+// four long lists can overflow an int.
 func atoms(r rbacv1.PolicyRule) int {
 	product := func(lengths ...int) int {
 		n := 1
@@ -85,8 +84,8 @@ func atoms(r rbacv1.PolicyRule) int {
 		product(len(r.NonResourceURLs), len(r.Verbs))
 }
 
-// Compact merges rules that together say the same in fewer words, first by verbs, then by names,
-// then by resources, then by API groups, and sorts the result. More than MaxAtoms are left as they are.
+// Compact merges rules into fewer equivalent ones, first by verbs, then by names, resources and API groups, and sorts
+// the result. Above MaxAtoms it returns the rules unchanged.
 func Compact(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	if TooLarge(rules) {
 		return rules
@@ -109,7 +108,7 @@ func fields() []func(*rbacv1.PolicyRule) *[]string {
 	}
 }
 
-// sorted orders rules by what they say, and makes their lists their own.
+// sorted returns deep copies of the rules, ordered by content.
 func sorted(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	type keyed struct {
 		key  string
@@ -127,8 +126,8 @@ func sorted(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	return out
 }
 
-// Atoms breaks rules into those of one group, one resource, one verb and at most one name; of more than
-// MaxAtoms it returns none. Their fields are parts of the rules', and must not be changed.
+// Atoms splits rules into those of one group, one resource, one verb and at most one name; it returns none above
+// MaxAtoms. The fields share memory with the rules and must not be changed.
 func Atoms(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	if TooLarge(rules) {
 		return nil
@@ -138,7 +137,7 @@ func Atoms(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 
 func explode(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule { return slices.Collect(atomsOf(rules)) }
 
-// atomsOf yields what BreakdownRule of component-helpers makes of each rule.
+// atomsOf yields the result of BreakdownRule of component-helpers for each rule.
 func atomsOf(rules []rbacv1.PolicyRule) iter.Seq[rbacv1.PolicyRule] {
 	return func(yield func(rbacv1.PolicyRule) bool) {
 		for _, r := range rules {
@@ -150,7 +149,7 @@ func atomsOf(rules []rbacv1.PolicyRule) iter.Seq[rbacv1.PolicyRule] {
 }
 
 func onResources(r rbacv1.PolicyRule, yield func(rbacv1.PolicyRule) bool) bool {
-	names := [][]string{nil} // one atom for objects of all names
+	names := [][]string{nil} // one atom for all names
 	if len(r.ResourceNames) > 0 {
 		names = slices.Collect(each(r.ResourceNames))
 	}
@@ -179,11 +178,11 @@ func onURLs(r rbacv1.PolicyRule, yield func(rbacv1.PolicyRule) bool) bool {
 	return true
 }
 
-// each yields every value as a list of its own, to which nothing can be appended in place.
+// each yields every value as its own list, which cannot be appended to in place.
 func each(values []string) iter.Seq[[]string] { return slices.Chunk(values, 1) }
 
-// merge joins the rules that are alike in all but one field. It takes the rules' own lists, and changes
-// none that it has not made.
+// merge joins rules that differ in only one field. It reads the lists of the given rules and changes only lists that
+// it created.
 func merge(rules []rbacv1.PolicyRule, field func(*rbacv1.PolicyRule) *[]string) []rbacv1.PolicyRule {
 	index := make(map[string]int, len(rules))
 	var out []rbacv1.PolicyRule
@@ -191,7 +190,7 @@ func merge(rules []rbacv1.PolicyRule, field func(*rbacv1.PolicyRule) *[]string) 
 	for _, r := range rules {
 		values := *field(&r)
 		if len(values) == 0 {
-			out = append(out, r) // no names is not one name more
+			out = append(out, r) // an empty list means all names
 			continue
 		}
 		rest := r
@@ -215,7 +214,7 @@ func merge(rules []rbacv1.PolicyRule, field func(*rbacv1.PolicyRule) *[]string) 
 	return out
 }
 
-// appendKey tells any two rules apart, and is quick.
+// appendKey appends a key that is unique to the rule. It is faster than key.
 func appendKey(to []byte, r rbacv1.PolicyRule) []byte {
 	for _, list := range [...][]string{r.APIGroups, r.Resources, r.ResourceNames, r.Verbs, r.NonResourceURLs} {
 		to = binary.AppendUvarint(to, uint64(len(list)))
@@ -227,12 +226,12 @@ func appendKey(to []byte, r rbacv1.PolicyRule) []byte {
 	return to
 }
 
-// key quotes, so that no names (all objects) and one empty name (requests without one) differ.
+// key quotes values, so that no names (all objects) and one empty name (requests without a name) differ.
 func key(r rbacv1.PolicyRule) string {
 	return fmt.Sprintf("%q", [][]string{r.APIGroups, r.Resources, r.ResourceNames, r.Verbs, r.NonResourceURLs})
 }
 
-// Line is a rule on one line, as flow-style YAML that can be pasted into a Role.
+// Line formats a rule on one line, as flow-style YAML that can be pasted into a Role.
 func Line(r rbacv1.PolicyRule) string {
 	var parts []string
 	add := func(name string, values []string, always bool) {

@@ -18,25 +18,25 @@ func rule(text string) rbacv1.PolicyRule { return rows.Rule(text) }
 func rules(texts ...string) []rbacv1.PolicyRule { return rows.Rules(texts...) }
 
 // The numbers are those of the table in the design page "Rule-check semantics".
-func TestMissingIsWhatTheEscalationCheckOfTheAPIServerMisses(t *testing.T) {
+func TestMissingMatchesTheEscalationCheckOfTheAPIServer(t *testing.T) {
 	for _, row := range []struct {
 		name         string
 		held, wanted []rbacv1.PolicyRule
 		missing      []rbacv1.PolicyRule
 	}{
 		{"1 all verbs cover each verb", rules("* :pods"), rules("get,list :pods"), nil},
-		{"2 no list of verbs is all verbs", rules("get,list,watch,create,update,patch,delete,deletecollection :pods"), rules("* :pods"), rules("* :pods")},
+		{"2 a list of verbs is not all verbs", rules("get,list,watch,create,update,patch,delete,deletecollection :pods"), rules("* :pods"), rules("* :pods")},
 		{"3 all groups cover each group", rules("get *:deployments"), rules("get apps:deployments"), nil},
-		{"4 no list of groups is all groups", rules("get ,apps:deployments"), rules("get *:deployments"), rules("get *:deployments")},
+		{"4 a list of groups is not all groups", rules("get ,apps:deployments"), rules("get *:deployments"), rules("get *:deployments")},
 		{"5 all resources include subresources", rules("get :*"), rules("get :pods/log,pods/exec,serviceaccounts/token"), nil},
 		{"6 a resource is not its subresource", rules("get :pods"), rules("get :pods/log"), rules("get :pods/log")},
-		{"7 pods/* is no wildcard", rules("get :pods/*"), rules("get :pods/log"), rules("get :pods/log")},
+		{"7 pods/* is not a wildcard", rules("get :pods/*"), rules("get :pods/log"), rules("get :pods/log")},
 		{"8 */log covers pods/log", rules("get :*/log"), rules("get :pods/log"), nil},
 		{"9 */scale covers itself", rules("get apps:*/scale"), rules("get apps:*/scale"), nil},
-		{"10 no list of subresources is */scale", rules("get apps:deployments/scale,statefulsets/scale"), rules("get apps:*/scale"), rules("get apps:*/scale")},
+		{"10 a list of subresources is not */scale", rules("get apps:deployments/scale,statefulsets/scale"), rules("get apps:*/scale"), rules("get apps:*/scale")},
 		{"11 */* is literal", rules("get :*/*"), rules("get :pods/log"), rules("get :pods/log")},
 		{"12 */* covers pods/*", rules("get :*/*"), rules("get :pods/*"), nil},
-		{"13 no list of subresources is pods/*", rules("get :pods,pods/log,pods/exec"), rules("get :pods/*"), rules("get :pods/*")},
+		{"13 a list of subresources is not pods/*", rules("get :pods,pods/log,pods/exec"), rules("get :pods/*"), rules("get :pods/*")},
 		{"14 no names cover each name", rules("get :secrets"), rules("get :secrets [a]"), nil},
 		{"15 a list of names covers each", rules("get :secrets [a,b]"), rules("get :secrets [a]"), nil},
 		{"16 names are not all objects", rules("get :secrets [a]"), rules("get :secrets"), rules("get :secrets")},
@@ -46,7 +46,7 @@ func TestMissingIsWhatTheEscalationCheckOfTheAPIServerMisses(t *testing.T) {
 		{"38 a URL covers itself", rules("get /metrics"), rules("get /metrics"), nil},
 		{"39 a trailing star is a prefix", rules("get /metrics*"), rules("get /metrics/cadvisor,/metricsfoo"), nil},
 		{"40 the prefix includes its slash", rules("get /healthz/*"), rules("get /healthz"), rules("get /healthz")},
-		{"41 a URL is no prefix", rules("get /healthz"), rules("get /healthz/*"), rules("get /healthz/*")},
+		{"41 a URL is not a prefix", rules("get /healthz"), rules("get /healthz/*"), rules("get /healthz/*")},
 		{"42 all paths are not all URLs", rules("get /*"), rules("get *"), rules("get *")},
 		{"43 verbs count for URLs", rules("get *"), rules("post *"), rules("post *")},
 		{"46 create with a name covers itself", rules("create :secrets [x]"), rules("create :secrets [x]"), nil},
@@ -54,14 +54,14 @@ func TestMissingIsWhatTheEscalationCheckOfTheAPIServerMisses(t *testing.T) {
 		{"48 delete is not deletecollection", rules("delete :pods"), rules("deletecollection :pods"), rules("deletecollection :pods")},
 		{"49 list is not watch", rules("list :pods"), rules("watch :pods"), rules("watch :pods")},
 		{"50 the empty name is a name", rules("get :secrets [a]"), rules("get :secrets []"), rules("get :secrets []")},
-		{"51 verbs are compared by letter", rules("get :pods"), rules("GET :pods"), rules("GET :pods")},
-		{"60 resources are no URLs", rules("* *:*"), rules("* *:*", "* *"), rules("* *")},
+		{"51 verbs are case-sensitive", rules("get :pods"), rules("GET :pods"), rules("GET :pods")},
+		{"60 resources do not cover URLs", rules("* *:*"), rules("* *:*", "* *"), rules("* *")},
 		{"66 all of a group includes subresources", rules("* acme.io:*"), rules("update acme.io:widgets/status"), nil},
 		{"67 a resource is not its finalizers", rules("update apps:deployments"), rules("update apps:deployments/finalizers"), rules("update apps:deployments/finalizers")},
 		{"68 impersonating one is not impersonating all", rules("impersonate :serviceaccounts [x]"), rules("impersonate :serviceaccounts"), rules("impersonate :serviceaccounts")},
-		{"36 no rules ask for nothing", nil, nil, nil},
-		{"only what is missing of a rule is named", rules("get :pods"), rules("get,list :pods,secrets"), rules("list :pods", "get,list :secrets")},
-		{"what is missing is said once", nil, rules("get :pods", "get,list :pods"), rules("get,list :pods")},
+		{"36 no rules need nothing", nil, nil, nil},
+		{"only the missing part of a rule is returned", rules("get :pods"), rules("get,list :pods,secrets"), rules("list :pods", "get,list :secrets")},
+		{"missing rules are returned once", nil, rules("get :pods", "get,list :pods"), rules("get,list :pods")},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			require.Equal(t, row.missing, Missing(row.held, row.wanted))
@@ -71,7 +71,7 @@ func TestMissingIsWhatTheEscalationCheckOfTheAPIServerMisses(t *testing.T) {
 	}
 }
 
-func TestMissingOfTooManyCombinationsIsAllOfThem(t *testing.T) {
+func TestMissingAboveMaxAtomsReturnsAllRules(t *testing.T) {
 	all := rules("* *:*")
 	require.Empty(t, Missing(all, []rbacv1.PolicyRule{wide(36)}))
 	one := []rbacv1.PolicyRule{wide(37)}
@@ -81,7 +81,7 @@ func TestMissingOfTooManyCombinationsIsAllOfThem(t *testing.T) {
 	require.Equal(t, two, Missing(all, two))
 }
 
-// wide expands to n*n*n combinations.
+// wide returns a rule that expands to n*n*n combinations.
 func wide(n int) rbacv1.PolicyRule {
 	var values []string
 	for i := range n {
@@ -90,8 +90,8 @@ func wide(n int) rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{APIGroups: values, Resources: values, Verbs: values}
 }
 
-func TestValidateSaysWhatTheAPIServerWouldRefuse(t *testing.T) {
-	const overflow = 1 << 16 // to the power of four it is 0 in 64 bits
+func TestValidateRejectsWhatTheAPIServerRejects(t *testing.T) {
+	const overflow = 1 << 16 // its fourth power overflows to 0 in 64 bits
 	huge := make([]string, overflow)
 	for _, row := range []struct {
 		name       string
@@ -104,7 +104,7 @@ func TestValidateSaysWhatTheAPIServerWouldRefuse(t *testing.T) {
 		{"33 no verbs", rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods"}}, true, "has no verbs"},
 		{"34 no apiGroups", rbacv1.PolicyRule{Resources: []string{"pods"}, Verbs: []string{"get"}}, true, "has no apiGroups"},
 		{"35 no resources", rbacv1.PolicyRule{APIGroups: []string{""}, Verbs: []string{"get"}}, true, "has no resources"},
-		{"nothing at all", rbacv1.PolicyRule{}, false, "has no verbs"},
+		{"an empty rule", rbacv1.PolicyRule{}, false, "has no verbs"},
 		{"37 resources and URLs", rbacv1.PolicyRule{Resources: []string{"pods"}, NonResourceURLs: []string{"/a"}, Verbs: []string{"get"}}, false, "mixes"},
 		{"37 names and URLs", rbacv1.PolicyRule{ResourceNames: []string{"x"}, NonResourceURLs: []string{"/a"}, Verbs: []string{"get"}}, false, "mixes"},
 		{"45 URLs in a namespace", rule("get /metrics"), true, "for the whole cluster only"},
@@ -123,16 +123,16 @@ func TestValidateSaysWhatTheAPIServerWouldRefuse(t *testing.T) {
 	}
 }
 
-func TestCompactSaysTheSameInFewerWords(t *testing.T) {
+func TestCompactMergesRules(t *testing.T) {
 	for _, row := range []struct {
 		name     string
 		in, want []rbacv1.PolicyRule
 	}{
-		{"nothing", nil, nil},
+		{"no rules", nil, nil},
 		{"verbs", rules("list :pods", "get :pods"), rules("get,list :pods")},
 		{"names", rules("get :pods [b]", "get :pods [a]"), rules("get :pods [a,b]")},
-		{"no names are not one name more", rules("get :pods", "get :pods [a]"), rules("get :pods [a]", "get :pods")},
-		{"no names are not the empty name", rules("get :pods", "list :pods []"), rules("list :pods []", "get :pods")},
+		{"all names are not merged with a name", rules("get :pods", "get :pods [a]"), rules("get :pods [a]", "get :pods")},
+		{"all names are not merged with the empty name", rules("get :pods", "list :pods []"), rules("list :pods []", "get :pods")},
 		{"resources", rules("get :pods", "get :secrets"), rules("get :pods,secrets")},
 		{"groups", rules("get b:pods", "get a:pods"), rules("get a,b:pods")},
 		{"URLs", rules("get /b", "get /a"), rules("get /a,/b")},
@@ -144,7 +144,7 @@ func TestCompactSaysTheSameInFewerWords(t *testing.T) {
 	}
 }
 
-func TestCompactKeepsTheMeaningOfAnyRules(t *testing.T) {
+func TestCompactIsEquivalent(t *testing.T) {
 	for seed := range int64(300) {
 		random := rand.New(rand.NewSource(seed))
 		in := randomRules(random)
@@ -154,9 +154,9 @@ func TestCompactKeepsTheMeaningOfAnyRules(t *testing.T) {
 		ok, missing = validation.Covers(in, out)
 		require.True(t, ok, "seed %d added %v", seed, missing)
 		require.ElementsMatch(t, distinct(in), distinct(out), "seed %d: the same combinations", seed)
-		require.Equal(t, out, Compact(out), "seed %d: once is enough", seed)
+		require.Equal(t, out, Compact(out), "seed %d: idempotent", seed)
 		random.Shuffle(len(in), func(i, j int) { in[i], in[j] = in[j], in[i] })
-		require.Equal(t, out, Compact(in), "seed %d: in any order", seed)
+		require.Equal(t, out, Compact(in), "seed %d: independent of the order", seed)
 	}
 }
 
@@ -166,14 +166,14 @@ func TestCoverageIsReflexiveAndMonotone(t *testing.T) {
 		wanted, held, more := randomRules(random), randomRules(random), randomRules(random)
 		require.Empty(t, Missing(wanted, wanted), "seed %d", seed)
 		missing := Missing(held, wanted)
-		require.Empty(t, Missing(append(held, missing...), wanted), "seed %d: granting what is missing is enough", seed)
-		require.Empty(t, Missing(missing, Missing(append(held, more...), wanted)), "seed %d: more rights, less missing", seed)
+		require.Empty(t, Missing(append(held, missing...), wanted), "seed %d: granting the missing rules is sufficient", seed)
+		require.Empty(t, Missing(missing, Missing(append(held, more...), wanted)), "seed %d: more permissions, fewer missing rules", seed)
 		covered, _ := validation.Covers(held, wanted)
 		require.Equal(t, covered, len(missing) == 0, "seed %d: the API server's own function", seed)
 	}
 }
 
-// distinct are the lines of all combinations.
+// distinct returns the keys of all combinations, each once.
 func distinct(in []rbacv1.PolicyRule) []string {
 	seen := map[string]bool{}
 	var out []string
@@ -205,12 +205,12 @@ func randomRules(random *rand.Rand) []rbacv1.PolicyRule {
 	return out
 }
 
-func TestALineIsYAMLThatReadsBackAsTheRule(t *testing.T) {
+func TestLineRoundTripsThroughYAML(t *testing.T) {
 	for name, r := range map[string]rbacv1.PolicyRule{
-		"resources":                   rule("get,list ,apps:pods,pods/log [a]"),
-		"URLs":                        rule("get /metrics,/a*"),
-		"words that YAML gives types": rule("on,null,1 ~:true,- [{},[]"),
-		"quotes and controls":         rule("get \"a\\:p\x07\x7f\u2028\u00e9 [\t]"),
+		"resources":                  rule("get,list ,apps:pods,pods/log [a]"),
+		"URLs":                       rule("get /metrics,/a*"),
+		"words that YAML interprets": rule("on,null,1 ~:true,- [{},[]"),
+		"quotes and controls":        rule("get \"a\\:p\x07\x7f\u2028\u00e9 [\t]"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got rbacv1.PolicyRule

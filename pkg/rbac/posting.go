@@ -5,15 +5,15 @@ import (
 	"slices"
 )
 
-// posting lists the rules that have one value, by number and ascending. A nil posting lists none.
+// posting lists the indexes of the rules with one value, ascending. A nil posting is empty.
 type posting struct {
 	list []int32
-	// bits are the same as a bit set. Only postings longer than a bit set have them, so that all postings together
-	// take memory in proportion to the rules.
+	// bits has the same indexes as a bit set. Only postings longer than a bit set have it, so that the memory of all
+	// postings is proportional to the rules.
 	bits []uint64
 }
 
-// slack is how many entries more than a bit set has words are still searched one by one.
+// slack is how many entries more than the words of a bit set a list may have and still be searched entry by entry.
 const slack = 8
 
 func (p *posting) add(rule int) {
@@ -22,7 +22,7 @@ func (p *posting) add(rule int) {
 	}
 }
 
-// finish adds the bit set where it is smaller than the list.
+// finish adds the bit set if it is smaller than the list.
 func (p *posting) finish(words int) {
 	if len(p.list) <= words+slack {
 		return
@@ -71,8 +71,8 @@ func (s side) has(rule int32) bool {
 	return false
 }
 
-// common calls visit for each rule that is on all sides, until visit returns false. A rule may be visited more than
-// once. It takes time in proportion to the shortest side, or to a 64th of all rules where that is less.
+// common calls visit for each rule that is on all sides, until visit returns false. It may visit a rule more than
+// once. The time is proportional to the shortest side, or to a 64th of all rules if that is less.
 func common(words int, visit func(rule int) bool, sides ...side) {
 	shortest := 0
 	for k, s := range sides {
@@ -133,7 +133,7 @@ func commonWords(words int, visit func(rule int) bool, sides []side) {
 	}
 }
 
-// reader gives the words of a posting in order.
+// reader reads the words of a posting in order.
 type reader struct {
 	*posting
 	next int

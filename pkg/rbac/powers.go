@@ -10,11 +10,11 @@ import (
 // ClusterAdmin is the ClusterRole of Kubernetes that allows everything.
 const ClusterAdmin = "cluster-admin"
 
-// Powers says which parts of rules in the whole cluster amount to cluster-admin: whoever holds one of them can obtain
-// everything. It is empty where none does, and says only that of rules that allow everything.
+// Powers describes cluster-wide rules that amount to cluster-admin, because their holder can obtain every permission.
+// For rules that already allow everything it returns only that.
 //
-// escalate counts by name too, since the named role may be given any rules. bind and impersonate by name give what the
-// named one has, which counts for the ClusterRole cluster-admin and the group system:masters only.
+// escalate counts by name as well, because any rules can be written into the named role. bind and impersonate by name
+// grant what the named object has, so they count only for the ClusterRole cluster-admin and the group system:masters.
 func Powers(rules []rbacv1.PolicyRule) []string {
 	var out []string
 	for _, r := range rules {
@@ -36,9 +36,9 @@ func hasStar(values []string) bool { return slices.Contains(values, rbacv1.VerbA
 // power is a verb on a resource that amounts to cluster-admin.
 type power struct {
 	verb, group, resource string
-	// names are those by which it does so; without any it does by no name.
+	// names are the resource names that amount to cluster-admin; empty if only rules without names do.
 	names []string
-	// anyName says that it does by every name.
+	// anyName is true if every resource name does.
 	anyName bool
 }
 

@@ -6,24 +6,24 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestPowersNamesWhatAmountsToClusterAdmin(t *testing.T) {
+func TestPowersFindsRulesThatAmountToClusterAdmin(t *testing.T) {
 	const group = "rbac.authorization.k8s.io"
 	for name, row := range map[string]struct {
 		rules []string
 		want  []string
 	}{
-		"everything":                          {[]string{"* *:*", "bind " + group + ":clusterroles"}, []string{"every verb on every resource"}},
-		"escalate":                            {[]string{"escalate " + group + ":clusterroles,roles"}, []string{`"escalate" on clusterroles`, `"escalate" on roles`}},
-		"escalate by name":                    {[]string{"escalate " + group + ":clusterroles [x]"}, []string{`"escalate" on clusterroles`}},
-		"bind":                                {[]string{"bind " + group + ":clusterroles"}, []string{`"bind" on clusterroles`}},
-		"bind cluster-admin":                  {[]string{"bind " + group + ":clusterroles [cluster-admin]"}, []string{`"bind" on clusterroles`}},
-		"bind another role":                   {[]string{"bind " + group + ":clusterroles [view]"}, nil},
-		"bind Roles, which exist":             {[]string{"bind " + group + ":roles"}, nil},
-		"impersonate":                         {[]string{"impersonate :users"}, []string{`"impersonate" on users`}},
-		"impersonate a name":                  {[]string{"impersonate :users,serviceaccounts [x]"}, nil},
-		"impersonate system:masters":          {[]string{"impersonate :groups [system:masters]"}, []string{`"impersonate" on groups`}},
-		"every verb on roles":                 {[]string{"* " + group + ":clusterroles"}, []string{`"bind" on clusterroles`, `"escalate" on clusterroles`}},
-		"every verb on a group of everything": {[]string{"* apps:*", "get *:*", "* *:pods"}, nil},
+		"everything":                        {[]string{"* *:*", "bind " + group + ":clusterroles"}, []string{"every verb on every resource"}},
+		"escalate":                          {[]string{"escalate " + group + ":clusterroles,roles"}, []string{`"escalate" on clusterroles`, `"escalate" on roles`}},
+		"escalate by name":                  {[]string{"escalate " + group + ":clusterroles [x]"}, []string{`"escalate" on clusterroles`}},
+		"bind":                              {[]string{"bind " + group + ":clusterroles"}, []string{`"bind" on clusterroles`}},
+		"bind cluster-admin":                {[]string{"bind " + group + ":clusterroles [cluster-admin]"}, []string{`"bind" on clusterroles`}},
+		"bind another role":                 {[]string{"bind " + group + ":clusterroles [view]"}, nil},
+		"bind existing Roles":               {[]string{"bind " + group + ":roles"}, nil},
+		"impersonate":                       {[]string{"impersonate :users"}, []string{`"impersonate" on users`}},
+		"impersonate a name":                {[]string{"impersonate :users,serviceaccounts [x]"}, nil},
+		"impersonate system:masters":        {[]string{"impersonate :groups [system:masters]"}, []string{`"impersonate" on groups`}},
+		"every verb on roles":               {[]string{"* " + group + ":clusterroles"}, []string{`"bind" on clusterroles`, `"escalate" on clusterroles`}},
+		"every verb on part of the cluster": {[]string{"* apps:*", "get *:*", "* *:pods"}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			require.Equal(t, row.want, Powers(rules(row.rules...)))

@@ -9,15 +9,15 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// prefixes finds the URLs with a trailing star that include another URL. Each entry knows the next shorter entry that
-// it begins with, so that a lookup is one binary search and a walk.
+// prefixes finds the URLs with a trailing star that include another URL. Each entry refers to its longest prefix
+// among the entries, so a lookup is one binary search and a walk.
 type prefixes struct {
 	sorted []string
-	// parent is the index of the longest other entry that an entry begins with; -1 where there is none.
+	// parent is the index of the longest other entry that is a prefix of an entry, or -1.
 	parent []int
 }
 
-// prefixOf returns what a URL of a rule has to begin with to be included; ok is false for a URL without a star.
+// prefixOf returns the prefix that a URL pattern matches; ok is false for a URL without a star.
 func prefixOf(url string) (prefix string, ok bool) {
 	return strings.TrimRight(url, "*"), strings.HasSuffix(url, rbacv1.NonResourceAll)
 }
@@ -35,7 +35,7 @@ func newPrefixes(distinct map[string]bool) prefixes {
 	return p
 }
 
-// including calls visit for each entry that the URL begins with, the longest first, until visit returns false.
+// including calls visit for each entry that is a prefix of the URL, longest first, until visit returns false.
 func (p prefixes) including(url string, visit func(prefix string) bool) {
 	after := sort.Search(len(p.sorted), func(i int) bool { return p.sorted[i] > url })
 	for i := after - 1; i >= 0; i = p.parent[i] {

@@ -11,7 +11,7 @@ import (
 	"github.com/remit-olm/remit/test/differential/rows"
 )
 
-func TestTheSixtyNineRows(t *testing.T) {
+func TestRuleSemanticsTable(t *testing.T) {
 	seen := map[int]bool{}
 	for _, row := range rows.All() {
 		seen[row.Number] = true
@@ -21,9 +21,9 @@ func TestTheSixtyNineRows(t *testing.T) {
 			for i := 0; i < len(row.Writes) && v.Covered(); i++ {
 				v = writing(t, l, row.Writes[i])
 			}
-			require.Equal(t, row.Verdict, said(v), "%+v", v)
+			require.Equal(t, row.Verdict, label(v), "%+v", v)
 			if !v.Covered() && v.Invalid == nil {
-				require.NotEmpty(t, v.Missing, "what is missing has a name")
+				require.NotEmpty(t, v.Missing, "missing rules are listed")
 			}
 		})
 	}
@@ -33,7 +33,7 @@ func TestTheSixtyNineRows(t *testing.T) {
 	require.Equal(t, MaxAtoms, rows.MaxAtoms)
 }
 
-// writing is the verdict on the account's making of the object.
+// writing returns the verdict on the account creating the object.
 func writing(t *testing.T, l Listers, obj any) Verdict {
 	t.Helper()
 	var g Grant
@@ -52,8 +52,8 @@ func writing(t *testing.T, l Listers, obj any) Verdict {
 	return g.Check(l.Permissions(ServiceAccount("t1", "acct"), g.Namespace))
 }
 
-// said is a verdict in the words of the table.
-func said(v Verdict) string {
+// label returns the verdict in the words of the table.
+func label(v Verdict) string {
 	switch {
 	case errors.Is(v.Invalid, ErrTooLarge):
 		return rows.TooLarge

@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// Scopes returns the scopes in which bindings may give the subject something: the whole cluster, and each
-// namespace with a RoleBinding that names the subject, since a ServiceAccount's reach does not end at
-// its own. They are sorted.
+// Scopes returns the scopes in which bindings may grant the subject something, sorted: the whole cluster, and each
+// namespace with a RoleBinding that names the subject. A ServiceAccount may have permissions outside its own
+// namespace.
 func (l Listers) Scopes(s Subject) ([]string, error) {
 	bindings, err := roleBindingsAnywhere(l.RoleBindings, s)
 	if err != nil {

@@ -22,13 +22,15 @@ type Scoped struct {
 	Rules     []rbacv1.PolicyRule
 }
 
-// Uncovered lists what one subject holds and another does not, scope by scope, wherever bindings give it something.
+// Uncovered returns the effective rules of subject that by does not have, for every scope in which bindings grant
+// subject something.
 func (l Listers) Uncovered(subject, by Subject) ([]Scoped, error) {
 	return l.UncoveredOf(subject, by, everyBinding)
 }
 
-// UncoveredOf is Uncovered of what those bindings give that count. Groups that both are in give both the same. The error is a
-// *LimitError where there is more than MaxValues of it, in one scope or in all.
+// UncoveredOf is Uncovered restricted to the bindings for which counts is true. Groups that both subjects are in
+// grant both the same and are ignored. The error is a *LimitError if the result exceeds MaxValues, in one scope or in
+// total.
 func (l Listers) UncoveredOf(subject, by Subject, counts func(Binding) bool) ([]Scoped, error) {
 	subject.Groups = slices.DeleteFunc(slices.Clone(subject.Groups), func(g string) bool { return slices.Contains(by.Groups, g) })
 	scopes, err := l.Scopes(subject)

@@ -9,10 +9,10 @@ import (
 	rbacv1listers "k8s.io/client-go/listers/rbac/v1"
 )
 
-// ErrUnreadable is in the chain of every answer of Unreadable listers.
+// ErrUnreadable is wrapped by every error of Unreadable listers.
 var ErrUnreadable = errors.New("RBAC may not be read")
 
-// Unreadable are listers for a program that may not read RBAC: nothing that they are asked is known.
+// Unreadable returns listers for a program that may not read RBAC. Every query fails.
 func Unreadable(why error) Listers {
 	err := fmt.Errorf("%w: %w", ErrUnreadable, why)
 	return Listers{
@@ -23,7 +23,7 @@ func Unreadable(why error) Listers {
 	}
 }
 
-// Readable reports whether the listers are others than Unreadable ones.
+// Readable reports whether RBAC may be read, so the listers are not Unreadable.
 func (l Listers) Readable() bool {
 	_, is := l.ClusterRoles.(unreadable[rbacv1.ClusterRole])
 	if noting, ok := l.ClusterRoles.(noting[rbacv1.ClusterRole]); ok {

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-func TestOfRBACThatMayNotBeReadNothingIsKnown(t *testing.T) {
+func TestUnreadableListersFailEveryQuery(t *testing.T) {
 	l := Unreadable(errors.New("roles is forbidden"))
 	look, done := (&Interests[string]{}).Track("asker", l)
 	defer done()
@@ -30,7 +30,7 @@ func TestOfRBACThatMayNotBeReadNothingIsKnown(t *testing.T) {
 	}
 }
 
-func TestOtherListersAreReadable(t *testing.T) {
+func TestReadableListersAreReportedAsReadable(t *testing.T) {
 	w := newWorld(t)
 	look, done := (&Interests[string]{}).Track("asker", w.Listers)
 	defer done()

@@ -9,9 +9,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// ValidateRole says what is wrong with a Role, or without a namespace a ClusterRole, beside its metadata;
-// nil where nothing is. It says what the API server says, whose refusal would come when other things have
-// been written already (k8s.io/kubernetes, pkg/apis/rbac/validation).
+// ValidateRole validates a Role, or a ClusterRole if there is no namespace, apart from its metadata. It follows the
+// API server (k8s.io/kubernetes, pkg/apis/rbac/validation), whose rejection would come after other objects have been
+// written.
 func ValidateRole(role *rbacv1.ClusterRole) error {
 	namespaced := role.Namespace != ClusterScope
 	if err := ValidateRules(role.Rules, namespaced); err != nil || namespaced || role.AggregationRule == nil {
@@ -28,8 +28,8 @@ func ValidateRole(role *rbacv1.ClusterRole) error {
 	return nil
 }
 
-// ValidateRules says what is wrong with the rules of one Role (namespaced) or ClusterRole; nil where
-// nothing is. Of rules that expand to more than MaxAtoms together it is ErrTooLarge.
+// ValidateRules validates the rules of one Role (namespaced) or ClusterRole. It returns ErrTooLarge if they together
+// expand to more than MaxAtoms.
 func ValidateRules(rules []rbacv1.PolicyRule, namespaced bool) error {
 	if TooLarge(rules) {
 		return ErrTooLarge
@@ -42,9 +42,8 @@ func ValidateRules(rules []rbacv1.PolicyRule, namespaced bool) error {
 	return nil
 }
 
-// Validate says, as the API server does, what is wrong with a rule that is to go into a Role
-// (namespaced) or a ClusterRole; nil where nothing is. A rule that fails here covers nothing and is
-// covered by nothing.
+// Validate validates one rule of a Role (namespaced) or a ClusterRole, as the API server does. An invalid rule covers
+// nothing and is covered by nothing.
 func Validate(rule rbacv1.PolicyRule, namespaced bool) error {
 	if atoms(rule) > MaxAtoms {
 		return fmt.Errorf("a rule expands to more than %d combinations", MaxAtoms)
@@ -70,15 +69,15 @@ func Validate(rule rbacv1.PolicyRule, namespaced bool) error {
 	return nil
 }
 
-// ValidateBinding is ValidateRole for a RoleBinding, or without a namespace a ClusterRoleBinding. API groups
-// that are left out count as the API server's defaults.
+// ValidateBinding validates a RoleBinding, or a ClusterRoleBinding if there is no namespace. Empty API groups stand
+// for the API server's defaults.
 func ValidateBinding(binding *rbacv1.ClusterRoleBinding) error {
 	namespaced, ref := binding.Namespace != ClusterScope, binding.RoleRef
 	switch {
 	case ref.APIGroup != "" && ref.APIGroup != rbacv1.GroupName:
-		return fmt.Errorf("roleRef has the apiGroup %q: only %q is", ref.APIGroup, rbacv1.GroupName)
+		return fmt.Errorf("roleRef has apiGroup %q, want %q", ref.APIGroup, rbacv1.GroupName)
 	case ref.Kind != kindClusterRole && (ref.Kind != kindRole || !namespaced):
-		return fmt.Errorf("roleRef is of kind %q, which it cannot name", ref.Kind)
+		return fmt.Errorf("roleRef has unsupported kind %q", ref.Kind)
 	case ref.Name == "":
 		return fmt.Errorf("roleRef has no name")
 	}
@@ -93,7 +92,7 @@ func ValidateBinding(binding *rbacv1.ClusterRoleBinding) error {
 	return nil
 }
 
-// subjectProblem is "" where there is none.
+// subjectProblem returns what is wrong with the subject, or "".
 func subjectProblem(s rbacv1.Subject, namespaced bool) string {
 	group := rbacv1.GroupName
 	switch s.Kind {
@@ -101,19 +100,19 @@ func subjectProblem(s rbacv1.Subject, namespaced bool) string {
 	case rbacv1.ServiceAccountKind:
 		group = ""
 		if problems := apivalidation.ValidateServiceAccountName(s.Name, false); len(problems) > 0 {
-			return "is no name: " + problems[0]
+			return "has an invalid name: " + problems[0]
 		}
 		if s.Namespace == "" && !namespaced {
 			return "has no namespace"
 		}
 	default:
-		return "is of no kind that can be bound"
+		return "has an unsupported kind"
 	}
 	switch {
 	case s.Name == "":
 		return "has no name"
 	case s.APIGroup != "" && s.APIGroup != group:
-		return fmt.Sprintf("has the apiGroup %q", s.APIGroup)
+		return fmt.Sprintf("has unsupported apiGroup %q", s.APIGroup)
 	}
 	return ""
 }

@@ -8,8 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-func TestValidateRoleLooksAtAllOfItsRulesAndAtWhatItGathers(t *testing.T) {
-	gathers := func(selectors ...metav1.LabelSelector) *rbacv1.ClusterRole {
+func TestValidateRoleChecksRulesAndAggregation(t *testing.T) {
+	aggregating := func(selectors ...metav1.LabelSelector) *rbacv1.ClusterRole {
 		r := clusterRole("r")
 		r.AggregationRule = &rbacv1.AggregationRule{ClusterRoleSelectors: selectors}
 		return r
@@ -25,19 +25,19 @@ func TestValidateRoleLooksAtAllOfItsRulesAndAtWhatItGathers(t *testing.T) {
 		role *rbacv1.ClusterRole
 		want string
 	}{
-		"no rules":                  {clusterRole("r"), ""},
-		"URLs in the cluster":       {in(all, "get /a"), ""},
-		"URLs in a namespace":       {in(t1, "get :pods", "get /a"), "for the whole cluster only"},
-		"69 too large together":     {large, ErrTooLarge.Error()},
-		"gathers by a label":        {gathers(metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}), ""},
-		"gathers by nothing":        {gathers(), "no clusterRoleSelectors"},
-		"gathers by what is no way": {gathers(metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Near"}}}), "aggregationRule: "},
+		"no rules":                          {clusterRole("r"), ""},
+		"URLs in the cluster":               {in(all, "get /a"), ""},
+		"URLs in a namespace":               {in(t1, "get :pods", "get /a"), "for the whole cluster only"},
+		"69 too large together":             {large, ErrTooLarge.Error()},
+		"aggregates by a label":             {aggregating(metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}), ""},
+		"aggregates without selectors":      {aggregating(), "no clusterRoleSelectors"},
+		"aggregates by an invalid selector": {aggregating(metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Near"}}}), "aggregationRule: "},
 	} {
 		t.Run(name, func(t *testing.T) { requireProblem(t, row.want, ValidateRole(row.role)) })
 	}
 }
 
-func TestValidateBindingSaysWhatTheAPIServerWouldRefuse(t *testing.T) {
+func TestValidateBindingRejectsWhatTheAPIServerRejects(t *testing.T) {
 	of := func(kind, group, name string) rbacv1.Subject {
 		return rbacv1.Subject{Kind: kind, APIGroup: group, Name: name}
 	}
@@ -48,22 +48,22 @@ func TestValidateBindingSaysWhatTheAPIServerWouldRefuse(t *testing.T) {
 		subject   rbacv1.Subject
 		want      string
 	}{
-		"a Role in its namespace":             {t1, toRole, account("", "a"), ""},
-		"a ClusterRole in a namespace":        {t1, toClusterRole, user("u"), ""},
-		"a ClusterRole in the cluster":        {all, toClusterRole, account(t1, "a"), ""},
-		"a Role in the cluster":               {all, toRole, user("u"), `kind "Role"`},
-		"what is no role":                     {t1, ref("Robot", "r"), user("u"), `kind "Robot"`},
-		"a role of another group":             {t1, rbacv1.RoleRef{APIGroup: "x", Kind: "Role", Name: "r"}, user("u"), `apiGroup "x"`},
-		"a role of the default group":         {t1, rbacv1.RoleRef{Kind: "Role", Name: "r"}, user("u"), ""},
-		"a role without a name":               {t1, ref("Role", ""), user("u"), "no name"},
-		"a role by a path":                    {t1, ref("Role", "a/b"), user("u"), `roleRef "a/b"`},
-		"an account of nowhere, in a cluster": {all, toClusterRole, account("", "a"), "has no namespace"},
-		"an account whose name is none":       {t1, toRole, account("", "A b"), "is no name"},
-		"an account of a group":               {t1, toRole, of("ServiceAccount", rbacv1.GroupName, "a"), "has the apiGroup"},
-		"a user of the default group":         {t1, toRole, of("User", "", "u"), ""},
-		"a user of another group":             {t1, toRole, of("User", "x", "u"), `has the apiGroup "x"`},
-		"a group without a name":              {t1, toRole, of("Group", "", ""), "has no name"},
-		"a robot":                             {t1, toRole, of("Robot", "", "r"), "of no kind that can be bound"},
+		"a Role in its namespace":                      {t1, toRole, account("", "a"), ""},
+		"a ClusterRole in a namespace":                 {t1, toClusterRole, user("u"), ""},
+		"a ClusterRole in the cluster":                 {all, toClusterRole, account(t1, "a"), ""},
+		"a Role in the cluster":                        {all, toRole, user("u"), `kind "Role"`},
+		"an unknown role kind":                         {t1, ref("Robot", "r"), user("u"), `kind "Robot"`},
+		"a role of another group":                      {t1, rbacv1.RoleRef{APIGroup: "x", Kind: "Role", Name: "r"}, user("u"), `apiGroup "x"`},
+		"a role of the default group":                  {t1, rbacv1.RoleRef{Kind: "Role", Name: "r"}, user("u"), ""},
+		"a role without a name":                        {t1, ref("Role", ""), user("u"), "no name"},
+		"a role by a path":                             {t1, ref("Role", "a/b"), user("u"), `roleRef "a/b"`},
+		"an account without namespace, in the cluster": {all, toClusterRole, account("", "a"), "has no namespace"},
+		"an account with an invalid name":              {t1, toRole, account("", "A b"), "has an invalid name"},
+		"an account with an API group":                 {t1, toRole, of("ServiceAccount", rbacv1.GroupName, "a"), "has unsupported apiGroup"},
+		"a user of the default group":                  {t1, toRole, of("User", "", "u"), ""},
+		"a user of another group":                      {t1, toRole, of("User", "x", "u"), `has unsupported apiGroup "x"`},
+		"a group without a name":                       {t1, toRole, of("Group", "", ""), "has no name"},
+		"an unknown subject kind":                      {t1, toRole, of("Robot", "", "r"), "has an unsupported kind"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: row.namespace}, RoleRef: row.ref, Subjects: []rbacv1.Subject{row.subject}}

@@ -7,34 +7,34 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// ErrTooLarge says that rules expand to more than MaxAtoms combinations. Nothing is said of them.
+// ErrTooLarge reports that rules expand to more than MaxAtoms combinations. They are not evaluated.
 var ErrTooLarge = fmt.Errorf("the rules expand to more than %d combinations", MaxAtoms)
 
-// Verdict is what the API server's checks would say of rules that somebody wants to grant or to have.
+// Verdict predicts the API server's checks for rules that a subject wants to grant or needs.
 type Verdict struct {
-	// Invalid says why the API server would refuse the rules whoever asks, or why they were not looked
-	// at (ErrTooLarge); Missing is then empty and says nothing.
+	// Invalid is the reason that the API server would reject the rules for every user, or ErrTooLarge. Missing is then
+	// meaningless.
 	Invalid error
-	// Missing are the rules that are not held, compacted and sorted: they can be pasted into a Role.
+	// Missing are the rules that the subject does not have, compacted and sorted. They can be pasted into a Role.
 	Missing []rbacv1.PolicyRule
-	// Via is the verb, escalate or bind, that makes the missing rules unnecessary; "" where none does.
-	// Who holds such a verb has no bound in its scope.
+	// Via is the verb, escalate or bind, that replaces the missing rules, or "". A subject with such a verb is
+	// unbounded in its scope.
 	Via string
-	// Unknown is set where rules are missing and a lookup failed: they may be held all the same.
+	// Unknown is true if rules are missing but a lookup failed, so the subject may have them.
 	Unknown bool
-	// Unresolved is set for a binding whose role does not exist.
+	// Unresolved is true for a binding whose role does not exist.
 	Unresolved bool
-	// Notes are for people: bindings that give nothing, because their role does not exist.
+	// Notes are explanations for users, such as bindings to missing roles.
 	Notes []string
 }
 
-// Covered says whether the API server's check would pass.
+// Covered reports whether the API server's check would pass.
 func (v Verdict) Covered() bool {
 	return v.Invalid == nil && (v.Via != "" || len(v.Missing) == 0)
 }
 
-// Check says whether rules are held. It does not ask whether they can be held in such a scope: that is
-// Validate, for rules that are to be written.
+// Check reports whether the subject has the wanted rules. It does not check whether they are valid in the scope; see
+// Validate.
 func (h Permissions) Check(wanted []rbacv1.PolicyRule) Verdict {
 	if TooLarge(wanted) {
 		return Verdict{Invalid: ErrTooLarge}

@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-func TestWhatCouldNotBeToldIsRemembered(t *testing.T) {
+func TestPermissionsReportDanglingBindingsAndReadErrors(t *testing.T) {
 	l := given(t,
 		role(t1, "pods", "get :pods"), binding(t1, "a", ref("Role", "pods"), account(t1, "acct")),
 		binding(t1, "b", ref("Role", "gone"), account(t1, "acct")),
@@ -24,35 +24,35 @@ func TestWhatCouldNotBeToldIsRemembered(t *testing.T) {
 	require.Len(t, h.ReadErrors, 1)
 
 	v := h.Check(rules("get :pods"))
-	require.Equal(t, Verdict{}, v, "what is held is held, whatever else could not be told")
+	require.Equal(t, Verdict{}, v, "covered rules are covered despite read errors")
 	v = h.Check(rules("get,list :pods"))
 	require.False(t, v.Covered())
 	require.True(t, v.Unknown)
 	require.Equal(t, rules("list :pods"), v.Missing)
 	require.ElementsMatch(t, []string{
-		`RoleBinding t1/b names Role "gone", which does not exist`,
-		`ClusterRoleBinding d names ClusterRole "gone", which does not exist`,
+		`RoleBinding t1/b refers to Role "gone", which does not exist`,
+		`ClusterRoleBinding d refers to ClusterRole "gone", which does not exist`,
 	}, v.Notes)
 	require.False(t, Permissions{}.Check(rules("get :pods")).Unknown)
 }
 
-func TestARoleThatGathersOthersTakesEverythingToChange(t *testing.T) {
-	gatherer := clusterRole("r")
-	gatherer.AggregationRule = &rbacv1.AggregationRule{ClusterRoleSelectors: []metav1.LabelSelector{{}}}
+func TestWritingAnAggregatingRoleRequiresEverything(t *testing.T) {
+	aggregating := clusterRole("r")
+	aggregating.AggregationRule = &rbacv1.AggregationRule{ClusterRoleSelectors: []metav1.LabelSelector{{}}}
 	plain := clusterRole("r", "get :pods")
 	held := Permissions{Rules: rules("get :pods")}
 	require.True(t, RoleGrant(plain, nil).Check(held).Covered())
-	require.True(t, RoleGrant(plain, clusterRole("r", "* *:*")).Check(held).Covered(), "what it gave before does not matter")
+	require.True(t, RoleGrant(plain, clusterRole("r", "* *:*")).Check(held).Covered(), "previous rules do not matter")
 	for name, g := range map[string]Grant{
-		"to make":       RoleGrant(gatherer, nil),
-		"to change":     RoleGrant(gatherer, gatherer),
-		"to make plain": RoleGrant(plain, gatherer),
+		"create":             RoleGrant(aggregating, nil),
+		"update":             RoleGrant(aggregating, aggregating),
+		"remove aggregation": RoleGrant(plain, aggregating),
 	} {
 		v := g.Check(held)
 		require.Equal(t, rules("* *:*", "* *"), v.Missing, name)
 		v = g.Check(Permissions{Rules: rules("escalate rbac.authorization.k8s.io:clusterroles [r]")})
 		require.True(t, v.Covered(), name)
 		require.Equal(t, "escalate", v.Via, name)
-		require.NotEmpty(t, v.Missing, "what is given without being held is said all the same")
+		require.NotEmpty(t, v.Missing, "missing rules are listed even if escalate replaces them")
 	}
 }

@@ -1,3 +1,3 @@
-// Package step is one object of an InstallPlan: what is to be applied, how it is shown, and the order
-// of a plan. Package build makes steps from bundles; package execute applies them as an account.
+// Package step defines one object of an InstallPlan: its desired state, how it is displayed, and its position in the
+// plan. Package build creates steps from bundles; package execute applies them as an account.
 package step

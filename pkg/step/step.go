@@ -7,12 +7,12 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 )
 
-// Step is one object that a plan makes.
+// Step is one object that a plan creates or updates.
 type Step struct {
-	// Object is the desired state, with owner labels and without an owner reference: that is set when
-	// the ClusterServiceVersion exists.
+	// Object is the desired state, with owner labels but without an owner reference, which is set when the
+	// ClusterServiceVersion exists.
 	Object *unstructured.Unstructured
-	// Owner is the install that the object belongs to.
+	// Owner is the install to which the object belongs.
 	Owner ownerutil.Owner
 	// Dropped are the keys of labels and annotations that the bundle may not set (bundle.Harmless).
 	Dropped []string
@@ -20,25 +20,25 @@ type Step struct {
 	Pruned []string
 	// Warnings, on a ClusterServiceVersion, are those of its bundle.
 	Warnings []string
-	// Install is how a ClusterServiceVersion is to be installed; nil for other objects, and where a plan no
-	// longer tells.
+	// Install describes how a ClusterServiceVersion is to be installed. It is nil for other objects, and if the plan
+	// no longer has this information.
 	Install *Install
 }
 
-// Install is for whom, and with which config, an operator is installed.
+// Install has the targets and the config with which an operator is installed.
 type Install struct {
 	// Targets are those of the OperatorGroup.
 	Targets []string
-	// Unbounded says that the installation's default account stands in for one that the group would name.
+	// Unbounded is true if the OperatorGroup names no account and the installation's default account is used.
 	Unbounded bool
-	// Config is the Subscription's; nil where there is none.
+	// Config is the Subscription's config, or nil.
 	Config *operatorsv1alpha1.SubscriptionConfig
 }
 
-// KindBundleSecret is how the contract shows Secrets that come from a bundle.
+// KindBundleSecret is the kind under which the contract displays Secrets from a bundle.
 const KindBundleSecret = "BundleSecret"
 
-// ShownKind is the kind in the InstallPlan's status.
+// ShownKind returns the kind for the InstallPlan's status.
 func (s Step) ShownKind() string {
 	if s.Object.GetKind() == "Secret" {
 		return KindBundleSecret
@@ -46,10 +46,10 @@ func (s Step) ShownKind() string {
 	return s.Object.GetKind()
 }
 
-// IsCSV says whether the step makes the ClusterServiceVersion itself.
+// IsCSV reports whether the object is the ClusterServiceVersion itself.
 func (s Step) IsCSV() bool {
 	return s.Object.GetKind() == operatorsv1alpha1.ClusterServiceVersionKind
 }
 
-// IsCRD says whether the step makes a CustomResourceDefinition.
+// IsCRD reports whether the object is a CustomResourceDefinition.
 func (s Step) IsCRD() bool { return s.Object.GetKind() == "CustomResourceDefinition" }

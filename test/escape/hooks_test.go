@@ -173,7 +173,7 @@ func webhooks() []row {
 		invalid("36", "two webhooks of one name", hooked(csv(), harmless(), harmless()), "CSV contains repeated WebhookDescription name"),
 		invalid("36a", "a webhook of a Deployment that there is not", hooked(csv(), forge.Value(strings.Replace(`{type: ValidatingAdmissionWebhook, generateName: probe.escape.test,
  deploymentName: elsewhere, containerPort: 443, admissionReviewVersions: [v1], sideEffects: None}`, "\n", "", 1))),
-			`deployment "elsewhere" is not one of the install strategy`, "there are no rules"),
+			`deployment "elsewhere" is not part of the install strategy`, "there are no rules"),
 		{number: "36c", title: "a webhook on a port that is none", holds: calling(p0()), play: func(s *scene) {
 			d := harmless()
 			s.install(bundleOf(hooked(csv(), d).Set([]any{withPort(d, 99999)}, "spec", "webhookdefinitions")))
@@ -245,7 +245,7 @@ func apis() []row {
 		{number: "40a", title: "an API of nobody's operator", holds: serving(p1()), play: func(s *scene) {
 			rival(s, "v1.free.escape.test", owningAPI(csv(), "free.escape.test", "v1"), apiOf("free.escape.test", nil))
 		}},
-		invalid("41", "an API whose version is a path", owningAPI(csv(), "evil.io", "v1/../x"), "is none"),
+		invalid("41", "an API whose version is a path", owningAPI(csv(), "evil.io", "v1/../x"), "is invalid"),
 		{number: "41a", title: "a Deployment whose bindings would meet somebody else's", holds: serving(p1()), play: func(s *scene) {
 			s.allow(s.madeByOurs)
 			theirs := s.bindingOf("operator-service-system:auth-delegator")

@@ -91,19 +91,19 @@ func bytes() []Mutant {
 			Name: "any-number-of-lookups-is-remembered", Rule: 8, File: "pkg/rbac/interest.go",
 			Old:    "if !look[lookup] && len(look) >= maxLookups {",
 			New:    "if false {",
-			Killer: unit("pkg/rbac", "TestOneThatLooksUpVeryMuchIsRememberedInAFixedSpace"),
+			Killer: unit("pkg/rbac", "TestMemoryOfManyLookupsIsBounded"),
 		},
 		{
 			Name: "a-role-is-taken-for-each-binding", Rule: 8, File: "pkg/rbac/gather.go",
 			Old:    "	if !known {",
 			New:    "	if !known || true {",
-			Killer: unit("pkg/rbac", "TestARoleIsTakenOnceHoweverManyBindingsThereAre"),
+			Killer: unit("pkg/rbac", "TestARoleWithManyBindingsIsReadOnce"),
 		},
 		{
 			Name: "any-number-of-rules-is-gathered", Rule: 8, File: "pkg/rbac/gather.go",
 			Old:    "g.values += CountValues(rules); g.values > MaxValues {",
 			New:    "g.values += 0 * CountValues(rules); g.values > MaxValues {",
-			Killer: unit("pkg/rbac", "TestHowMuchIsGatheredIsLimited"),
+			Killer: unit("pkg/rbac", "TestGatheredValuesAreLimited"),
 		},
 		{
 			Name: "any-number-of-rules-of-others-is-kept", Rule: 8, File: "pkg/preflight/identities.go",
@@ -115,7 +115,7 @@ func bytes() []Mutant {
 			Name: "every-subject-of-a-binding-is-a-key", Rule: 8, File: "pkg/rbac/index.go",
 			Old:    "len(subjects) > maxIndexed {",
 			New:    "false && len(subjects) > maxIndexed {",
-			Killer: unit("pkg/rbac", "TestTheIndexDoesNotGrowWithTheSubjectsOfABinding"),
+			Killer: unit("pkg/rbac", "TestTheIndexDoesNotGrowWithSubjectsOfABinding"),
 		},
 		{
 			Name: "a-namespace-takes-all-workers", Rule: 8, File: "pkg/lib/fairqueue/turns.go",

@@ -7,7 +7,7 @@ func deletion() []Mutant {
 			Name: "conversion-of-others-is-reset", Rule: 6, File: "pkg/install/webhook/conversion.go",
 			Old:    "return ok && service.Namespace == namespace && crd.Annotations[names.AnnotationConversion] == service.String()",
 			New:    `return ok && service.Name != ""`,
-			Killer: unit("pkg/install/hooks", "TestAConversionThatSomebodyElseHasTakenOverIsNotReset"),
+			Killer: unit("pkg/install/hooks", "TestAConversionTakenOverByAnotherOwnerIsNotReset"),
 		},
 		{
 			Name: "another-lineage-s-versions-are-replaced", Rule: 6, File: "pkg/controller/csv/siblings.go",
@@ -45,15 +45,15 @@ func deletion() []Mutant {
 		},
 		{
 			Name: "what-stays-is-removed", Rule: 6, File: "pkg/install/warrant/warrant.go",
-			Old:    "		if f.Goes {",
+			Old:    "		if f.Obsolete {",
 			New:    "		if true {",
-			Killer: unit("pkg/install/warrant", "TestWhatEachFindingBars"),
+			Killer: unit("pkg/install/warrant", "TestFindingsDenyOperations"),
 		},
 		{
 			Name: "client-is-given-out-for-anything", Rule: 6, File: "pkg/install/warrant/warrant.go",
 			Old:    "	if err := f.Err(d); err != nil {",
 			New:    "	if err := f.Err(d); false {",
-			Killer: unit("pkg/install/warrant", "TestTheClientIsGivenOutOnlyForWhatIsAllowed"),
+			Killer: unit("pkg/install/warrant", "TestForReturnsTheClientOnlyIfAllowed"),
 		},
 	}
 }

@@ -57,7 +57,7 @@ func hints() []Mutant {
 			Name: "what-is-bound-before-counts-as-given", Rule: 3, File: "pkg/install/deployment/identity.go",
 			Old:    "!b.GetCreationTimestamp().After(at) && !by.Owner.Owns(b)",
 			New:    "b == nil",
-			Killer: unit("pkg/install/deployment", "TestAMadeServiceAccountIsHeldAgainstWhatItFound"),
+			Killer: unit("pkg/install/deployment", "TestExistingBindingsOfANewServiceAccountCount"),
 		},
 		{
 			Name: "strangers-labels-wake", Rule: 3, File: "pkg/controller/csv/wake.go",
@@ -97,15 +97,15 @@ func hints() []Mutant {
 		},
 		{
 			Name: "written-before-it-was-looked-at", Rule: 3, File: "pkg/install/warrant/warrant.go",
-			Old:    "	case !f.Judged:",
+			Old:    "	case !f.Evaluated:",
 			New:    "	case false:",
-			Killer: unit("pkg/install/warrant", "TestWhatEachFindingBars"),
+			Killer: unit("pkg/install/warrant", "TestFindingsDenyOperations"),
 		},
 		{
 			Name: "pods-carry-orders-to-other-programs", Rule: 3, File: "pkg/install/deployment/desired.go",
 			Old:    `	kept, _ := bundle.Keep("Pod", all)`,
 			New:    "	kept, _ := all, bundle.Keep",
-			Killer: unit("pkg/install/deployment", "TestPodsCarryNoOrdersToTheClustersPrograms"),
+			Killer: unit("pkg/install/deployment", "TestPodsHaveNoKeysThatClusterProgramsActOn"),
 		},
 		{
 			Name: "labels-are-left-out-in-silence", Rule: 3, File: "pkg/preflight/leftout.go",

@@ -198,7 +198,7 @@ func TestBadDescriptionsAreRefused(t *testing.T) {
 		"all groups": {func(d *hook) { d.Rules[0].APIGroups = []string{"*"} }, "webhook rules cannot include all groups"},
 		"OLM":        {func(d *hook) { d.Rules[0].APIGroups = []string{"operators.coreos.com"} }, "webhook rules cannot include the OLM group"},
 		"no rules":   {func(d *hook) { d.Rules = nil }, "there are no rules"},
-		"deployment": {func(d *hook) { d.DeploymentName = "x" }, `deployment "x" is not one of the install strategy`},
+		"deployment": {func(d *hook) { d.DeploymentName = "x" }, `deployment "x" is not part of the install strategy`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tn := cluster.Tenant(t)

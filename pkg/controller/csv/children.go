@@ -107,7 +107,7 @@ func (r *Reconciler) prune(ctx context.Context, s *scope, account client.Client,
 		if err != nil {
 			return err
 		}
-		s.facts.Settling = true
+		s.facts.Unsynced = true
 	}
 	return nil
 }

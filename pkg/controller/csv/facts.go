@@ -42,10 +42,10 @@ type Facts struct {
 	Excess *LacksError
 	// Prepared says why the operator's ServiceAccounts, roles and certificates could not be made.
 	Prepared error
-	// Settling says that some of them were just written: their watches bring this CSV back.
-	Settling bool
-	// Judged says that the full check was made, and Goes that all that is left is to remove what belongs to the CSV.
-	Judged, Goes bool
+	// Unsynced says that some of them were just written: their watches bring this CSV back.
+	Unsynced bool
+	// Evaluated says that the full check was made, and Obsolete that all that is left is to remove what belongs to the CSV.
+	Evaluated, Obsolete bool
 	// Same says that the Deployments are, apart from certificates, what was written from this spec.
 	Same bool
 	// Unmet says that a requirement is missing.

@@ -24,7 +24,7 @@ func failed(f Facts) Transition {
 
 func failedByRequirements(f Facts) Transition {
 	switch {
-	case f.Settling:
+	case f.Unsynced:
 		return stay(f)
 	case f.Unmet:
 		message := messageStillNotMet

@@ -165,7 +165,7 @@ func (r *Reconciler) cleaner(ctx context.Context, s *scope) (client.Client, erro
 	if err != nil {
 		return nil, err
 	}
-	return s.writer(warrant.Bury)
+	return s.writer(warrant.CleanUp)
 }
 
 // actAs opens the client of an account.

@@ -173,7 +173,7 @@ func (r *Reconciler) call(ctx context.Context, s *scope, name string) (bool, err
 		changed, err := r.installer(s, account).Ensure(ctx, s.hooks, s.live, name)
 		if len(changed) > 0 {
 			log.FromContext(ctx).Info("Installed", "changes", changed, "account", s.account.Key().String())
-			s.facts.Settling = true
+			s.facts.Unsynced = true
 		}
 		if ok, err := s.refusedCall(err); !ok {
 			return false, err
@@ -214,7 +214,7 @@ func asHook(err error) bool {
 // pruneHooks removes what an earlier version was called by and this one is not, once this one is installed.
 func (r *Reconciler) pruneHooks(ctx context.Context, s *scope) error {
 	surplus, err := s.live.Surplus(s.hooks)
-	account, barred := s.writer(warrant.Tidy)
+	account, barred := s.writer(warrant.Retire)
 	if err != nil || !surplus || barred != nil {
 		return err
 	}

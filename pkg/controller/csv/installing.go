@@ -27,11 +27,11 @@ func installing(f Facts) Transition {
 	case f.CallRefused != nil:
 		return to(phaseFailed, reasonNoRetry, fmt.Sprintf(messageStrategyFailed, f.CallRefused))
 	}
-	if f.Due && !f.Settling && !f.installs() {
+	if f.Due && !f.Unsynced && !f.installs() {
 		return pending(f)
 	}
 	t := to(phaseInstalling, reasonWaiting, fmt.Sprintf(messageInstalling, problem))
-	t.Install = f.Due && !f.Settling
+	t.Install = f.Due && !f.Unsynced
 	t.After = left
 	return t
 }

@@ -33,7 +33,7 @@ func TestOneVisitGoesAsFarAsItsFactsAllow(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			tt.facts.CSV, tt.facts.Judged = csv.DeepCopy(), true
+			tt.facts.CSV, tt.facts.Evaluated = csv.DeepCopy(), true
 			s := &scope{csv: csv, facts: tt.facts}
 			last, err := (&Reconciler{}).move(t.Context(), s)
 			require.NoError(t, err)

@@ -27,7 +27,7 @@ func given(phase operatorsv1alpha1.ClusterServiceVersionPhase, reason operatorsv
 	if phase != phaseNone {
 		csv.SetPhase(phase, reason, "before", &start)
 	}
-	f := Facts{CSV: csv, Now: start.Add(100 * time.Millisecond), Judged: true}
+	f := Facts{CSV: csv, Now: start.Add(100 * time.Millisecond), Evaluated: true}
 	for _, e := range edit {
 		e(&f)
 	}
@@ -52,7 +52,7 @@ var (
 
 func TestNextInEveryPhase(t *testing.T) {
 	unmet := func(f *Facts) { f.Unmet = true }
-	settling := func(f *Facts) { f.Settling = true }
+	settling := func(f *Facts) { f.Unsynced = true }
 	noted := func(f *Facts) { f.Notes = []string{"ExceedsAccount: x"} }
 	noAccount := func(f *Facts) { f.Account = &scoped.Error{Reason: scoped.NoAccount, Message: "names none"} }
 	for _, tc := range []struct {
@@ -110,7 +110,7 @@ func TestNextInEveryPhase(t *testing.T) {
 			to(phasePending, reasonRequirementsNotMet, "one or more requirements couldn't be found: ServiceAccount t1/acct does not hold in namespace t1 {…}")},
 		{"says that it is being installed, and may not be", given(phaseInstalling, "", deployments(missing), func(f *Facts) { f.Excess = lacking }),
 			to(phasePending, reasonRequirementsNotMet, "one or more requirements couldn't be found: ServiceAccount t1/acct does not hold in namespace t1 {…}")},
-		{"says that it is being installed, and was not looked at", given(phaseInstalling, "", deployments(missing), func(f *Facts) { f.Judged = false }),
+		{"says that it is being installed, and was not looked at", given(phaseInstalling, "", deployments(missing), func(f *Facts) { f.Evaluated = false }),
 			to(phaseInstalling, "", "before")},
 
 		{"waits", given(phaseInstalling, "", deployments(waitingD), after(time.Minute)), Transition{Phase: phaseInstalling, Reason: reasonWaiting,

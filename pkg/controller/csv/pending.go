@@ -19,7 +19,7 @@ func pending(f Facts) Transition {
 		t := to(phasePending, reasonRequirementsNotMet, messageNotMet+": "+oneLine(f.Prepared))
 		t.After = again(f, f.Prepared)
 		return t
-	case f.Settling || !f.Judged:
+	case f.Unsynced || !f.Evaluated:
 		return stay(f)
 	case f.Excess != nil:
 		return to(phasePending, reasonRequirementsNotMet, messageNotMet+": "+f.Excess.Error())

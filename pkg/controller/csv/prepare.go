@@ -165,7 +165,7 @@ func (r *Reconciler) ensure(ctx context.Context, s *scope, account client.Client
 		}
 		s.hasMade(obj, live)
 		changed = changed || result != apply.Unchanged
-		s.facts.Settling = s.facts.Settling || changed
+		s.facts.Unsynced = s.facts.Unsynced || changed
 	}
 	return changed, nil
 }
@@ -204,7 +204,7 @@ func (r *Reconciler) annotate(ctx context.Context, s *scope, account client.Clie
 	if maps.Equal(after.Annotations, s.csv.Annotations) && slices.Equal(after.Finalizers, s.csv.Finalizers) {
 		return true, nil
 	}
-	s.facts.Settling = true
+	s.facts.Unsynced = true
 	err = account.Patch(ctx, after, client.MergeFromWithOptions(s.csv, client.MergeFromWithOptimisticLock{}), client.FieldOwner(fieldManager))
 	switch {
 	case apierrors.IsConflict(err):

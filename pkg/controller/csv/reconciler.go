@@ -130,11 +130,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, err
 	}
 	if csv.DeletionTimestamp != nil { // a copy, too: that it is one is for anyone to say
-		s.facts.Goes = true
+		s.facts.Obsolete = true
 		return ctrl.Result{}, r.finalize(ctx, s)
 	}
 	if s.namespace.DeletionTimestamp != nil {
-		s.facts.Goes = true
+		s.facts.Obsolete = true
 		return ctrl.Result{}, r.leave(ctx, s)
 	}
 	if err := r.gather(ctx, s); err != nil {

@@ -23,7 +23,7 @@ import (
 // succeeded: those of versions that have stepped back, and those that a version which is gone has left
 // behind. What the account may not remove is noted with the commands that do.
 func (r *Reconciler) retire(ctx context.Context, s *scope) error {
-	account, barred := s.writer(warrant.Tidy)
+	account, barred := s.writer(warrant.Retire)
 	if barred != nil || s.csv.Status.Phase != phaseSucceeded {
 		return nil
 	}

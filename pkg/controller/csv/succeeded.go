@@ -8,7 +8,7 @@ import (
 // succeeded watches over what is installed.
 func succeeded(f Facts) Transition {
 	switch {
-	case f.Settling:
+	case f.Unsynced:
 		return stay(f)
 	case f.Unmet:
 		return to(phaseFailed, reasonRequirementsNotMet, messageNoLongerMet)

@@ -21,10 +21,10 @@ import (
 // and its annotations have no part in them.
 func (f Facts) findings() warrant.Findings {
 	return warrant.Findings{
-		Unfit: f.unfit(), Excess: asError(f.Excess), Prepared: f.Prepared, Settling: f.Settling,
-		Judged: f.Judged, Unmet: f.Unmet, Refused: f.Refused,
+		Ineligible: f.unfit(), Excess: asError(f.Excess), Prepared: f.Prepared, Unsynced: f.Unsynced,
+		Evaluated: f.Evaluated, Unmet: f.Unmet, Refused: f.Refused,
 		Same: f.Same, Ready: f.Deployments.Ready && !f.Calls.Missing,
-		Goes: f.Goes || f.ReplacedBy != "" && f.Replaced,
+		Obsolete: f.Obsolete || f.ReplacedBy != "" && f.Replaced,
 	}
 }
 
@@ -59,7 +59,7 @@ func (f Facts) renews() bool {
 }
 
 // writer gives out the account's client for what this look's findings allow.
-func (s *scope) writer(d warrant.Deed) (client.Client, error) {
+func (s *scope) writer(d warrant.Operation) (client.Client, error) {
 	return s.acting.For(d, s.facts.findings())
 }
 
@@ -86,7 +86,7 @@ func (r *Reconciler) judge(ctx context.Context, s *scope) error {
 	if err := r.refused(ctx, s); err != nil {
 		return err
 	}
-	s.facts.Judged = true
+	s.facts.Evaluated = true
 	return nil
 }
 

@@ -18,7 +18,7 @@ import (
 	"github.com/remit-olm/remit/test/env/proofs"
 )
 
-var update = flag.Bool("update", false, "write golden files anew")
+var update = flag.Bool("update", false, "rewrite golden files")
 
 type (
 	csv         = operatorsv1alpha1.ClusterServiceVersion
@@ -52,7 +52,7 @@ func input(c *csv) apiservice.Input {
 	}
 }
 
-func TestWhatNobodyMayAskForIsRefused(t *testing.T) {
+func TestInvalidAPIsAreRejected(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		edit func(*description)
@@ -65,23 +65,23 @@ func TestWhatNobodyMayAskForIsRefused(t *testing.T) {
 		{"OLM's packages", func(d *description) { d.Group = "packages.operators.coreos.com" }, "is reserved"},
 		{"a group below OLM's", func(d *description) { d.Group = "x.operators.coreos.com" }, "is reserved"},
 		{"another version of a group of Kubernetes", func(d *description) { d.Group, d.Version = "apps", "v9" }, `API group "apps" is reserved`},
-		{"no group", func(d *description) { d.Group = "" }, `group "" is none`},
-		{"a group with a slash", func(d *description) { d.Group = "a/b" }, `group "a/b" is none`},
-		{"a version that is a name of something else", func(d *description) { d.Version = "system:foo" }, `version "system:foo" is none`},
-		{"no version", func(d *description) { d.Version = "" }, `version "" is none`},
-		{"an unknown deployment", func(d *description) { d.DeploymentName = "x" }, `deployment "x" is not one of the install strategy`},
-		{"a port out of range", func(d *description) { d.ContainerPort = 70000 }, "containerPort 70000 is no port"},
+		{"no group", func(d *description) { d.Group = "" }, `group "" is invalid`},
+		{"a group with a slash", func(d *description) { d.Group = "a/b" }, `group "a/b" is invalid`},
+		{"an invalid version", func(d *description) { d.Version = "system:foo" }, `version "system:foo" is invalid`},
+		{"no version", func(d *description) { d.Version = "" }, `version "" is invalid`},
+		{"an unknown deployment", func(d *description) { d.DeploymentName = "x" }, `deployment "x" is not part of the install strategy`},
+		{"a port out of range", func(d *description) { d.ContainerPort = 70000 }, "containerPort 70000 is not a valid port"},
 	} {
 		t.Run(tc.name, func(t *testing.T) { require.ErrorContains(t, apiservice.Validate(newCSV(api(tc.edit))), tc.want) })
 	}
 	require.NoError(t, apiservice.Validate(newCSV(api(), api(func(d *description) { d.Kind = "Other" }))))
 	require.ErrorContains(t, apiservice.Validate(newCSV(api(), api(func(d *description) { d.DeploymentName = "other" }))), "different deployments or ports")
-	require.ErrorContains(t, apiservice.Validate(newCSV(make([]description, 101)...)), "more than 100")
+	require.ErrorContains(t, apiservice.Validate(newCSV(make([]description, 101)...)), "at most 100")
 	var reserved *apiservice.ReservedError
 	require.ErrorAs(t, apiservice.Validate(newCSV(api(func(d *description) { d.Group = "a.k8s.io" }))), &reserved)
 }
 
-func TestEachAPIIsOneAPIService(t *testing.T) {
+func TestOwnedReturnsEachAPIOnce(t *testing.T) {
 	c := newCSV(api(), api(func(d *description) { d.Kind = "Other" }), api(func(d *description) { d.Version, d.ContainerPort = "v2", 0 }))
 	require.Equal(t, []apiservice.API{
 		{Group: "demo.acme.io", Version: "v1", Deployment: "mgr", Port: 5443},
@@ -90,7 +90,7 @@ func TestEachAPIIsOneAPIService(t *testing.T) {
 	require.Equal(t, "v1.demo.acme.io", apiservice.Owned(c)[0].Name())
 }
 
-func TestObjectsHaveTheContractsMarks(t *testing.T) {
+func TestObjectsHaveTheLabelsOfTheContract(t *testing.T) {
 	in := input(newCSV(api()))
 	service, err := in.Desired(apiservice.Owned(in.CSV)[0])
 	require.NoError(t, err)
@@ -113,7 +113,7 @@ func TestObjectsHaveTheContractsMarks(t *testing.T) {
 	require.Equal(t, string(want), got)
 }
 
-func TestACertificateToolOfTheClusterGetsTheCABundleToItself(t *testing.T) {
+func TestACertificateToolManagesTheCABundle(t *testing.T) {
 	in := input(newCSV(api()))
 	in.Trust, in.Annotations = nil, map[string]string{"a": "b"}
 	service, err := in.Desired(apiservice.Owned(in.CSV)[0])
@@ -122,7 +122,7 @@ func TestACertificateToolOfTheClusterGetsTheCABundleToItself(t *testing.T) {
 	require.Equal(t, map[string]string{"a": "b"}, service.GetAnnotations())
 }
 
-func TestBindingsOfTwoInstallsNeverMeet(t *testing.T) {
+func TestBindingsOfTwoInstallsNeverCollide(t *testing.T) {
 	seen := map[string]bool{}
 	for _, in := range []apiservice.Input{
 		input(newCSV()), input(func() *csv { c := newCSV(); c.Namespace = "t2"; return c }()),
@@ -144,7 +144,7 @@ func TestBindingsOfTwoInstallsNeverMeet(t *testing.T) {
 	require.True(t, seen[access[0].GetName()], "the next version takes over")
 }
 
-func TestAnAPIWhoseGroupSomebodyElseServesIsTaken(t *testing.T) {
+func TestAnAPIGroupServedByAnotherOwnerIsTaken(t *testing.T) {
 	owner := input(newCSV()).Owner
 	a := apiservice.API{Group: "demo.acme.io", Version: "v1"}
 	require.NoError(t, apiservice.Taken(a, owner, nil, nil))
@@ -159,9 +159,9 @@ func TestAnAPIWhoseGroupSomebodyElseServesIsTaken(t *testing.T) {
 	a.Version = "v9"
 	require.ErrorContains(t, apiservice.Taken(a, owner, all, nil), `pre-existing APIService v9.demo.acme.io is not adoptable: APIService "v1.demo.acme.io" serves its group`)
 	live.Spec.Group = "Demo.Acme.io"
-	require.Error(t, apiservice.Taken(a, owner, all, nil), "in whatever case")
+	require.Error(t, apiservice.Taken(a, owner, all, nil), "in any letter case")
 	live.Spec.Service = nil
-	require.ErrorContains(t, apiservice.Taken(a, owner, all, nil), "the API server serves it itself")
+	require.ErrorContains(t, apiservice.Taken(a, owner, all, nil), "the API server itself serves it")
 	require.NoError(t, apiservice.Taken(apiservice.API{Group: "x.demo.acme.io", Version: "v1"}, owner, all, nil), "another group")
 	owner.Proofs = proofs.Keys()
 	proofs.Mark(live, owner)
@@ -175,7 +175,7 @@ func TestAnAPIWhoseGroupSomebodyElseServesIsTaken(t *testing.T) {
 	crd.Spec.Versions = []apiextensionsv1.CustomResourceDefinitionVersion{{Name: "v2"}}
 	for _, services := range [][]*apiregistrationv1.APIService{nil, all, {{Spec: apiregistrationv1.APIServiceSpec{Group: "demo.acme.io"}}}} {
 		require.ErrorContains(t, apiservice.Taken(a, owner, services, []apiextensionsv1.CustomResourceDefinition{crd}),
-			`CustomResourceDefinition "things.demo.acme.io" serves its group`, "in whatever version")
+			`CustomResourceDefinition "things.demo.acme.io" serves its group`, "in any version")
 	}
 }
 

@@ -17,14 +17,14 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 )
 
-// The contract's priorities (1.12).
+// Priorities of the contract (1.12).
 const (
 	groupPriorityMinimum = 2000
 	versionPriority      = 15
 )
 
-// Roles of Kubernetes that an API server needs: to ask who is calling and what they may do, and to know
-// the front proxy's authority.
+// Roles of Kubernetes that an API server needs to authenticate and authorize callers and to read the front proxy's
+// CA.
 const (
 	delegator  = "system:auth-delegator"
 	authReader = "extension-apiserver-authentication-reader"
@@ -34,15 +34,15 @@ const (
 type Input struct {
 	CSV   *operatorsv1alpha1.ClusterServiceVersion
 	Owner ownerutil.Owner
-	// NamespaceUID is that of the CSV's namespace.
+	// NamespaceUID is the UID of the CSV's namespace.
 	NamespaceUID types.UID
-	// Trust gives the caBundle by which a Deployment's APIs are called; an empty answer leaves it to others.
+	// Trust returns the caBundle for a Deployment's APIs. If it is empty, the field is left to other managers.
 	Trust func(deployment string) []byte
-	// Annotations hand the caBundle to somebody else's certificate tool.
+	// Annotations ask another certificate tool to inject the caBundle.
 	Annotations map[string]string
 }
 
-// Desired is the APIService of one API.
+// Desired returns the APIService of one API.
 func (in Input) Desired(api API) (*unstructured.Unstructured, error) {
 	meta := in.meta(api.Name())
 	meta.Annotations = in.Annotations
@@ -62,8 +62,8 @@ func (in Input) Desired(api API) (*unstructured.Unstructured, error) {
 	return encode(obj)
 }
 
-// Access are the bindings that a Deployment needs to serve APIs. Their names hold a hash of the
-// namespace and the owner, so that those of another install are never met.
+// Access returns the bindings that a Deployment needs to serve APIs. Their names contain a hash of the namespace and
+// the owner, so they never collide with those of another install.
 func (in Input) Access(deployment string) ([]*unstructured.Unstructured, error) {
 	service := cert.ServiceName(deployment)
 	hash := ownerutil.Hash(in.Owner.Namespace, in.Owner.Package, service)

@@ -1,6 +1,6 @@
-// Package apiservice turns the APIs that a ClusterServiceVersion owns into APIServices and the bindings
-// that an API server needs to ask who is calling and what they may do (contract 1.12).
+// Package apiservice renders the APIs that a ClusterServiceVersion owns as APIServices and the bindings that an API
+// server needs to authenticate and authorize callers (contract 1.12).
 //
-// [Validate] refuses what no author may ask for. [Desired] is pure. [Taken] says whether somebody else serves
-// an API already, and [Status] how an APIService fares.
+// [Validate] rejects APIs that no operator may serve. [Desired] is pure. [Taken] reports whether another owner
+// already serves an API, and [Status] whether an APIService is available.
 package apiservice

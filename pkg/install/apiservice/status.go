@@ -10,21 +10,21 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 )
 
-// messageNotAdoptable is the contract's (1.12).
+// messageNotAdoptable is the message of the contract (1.12).
 const messageNotAdoptable = "pre-existing APIService %s is not adoptable"
 
-// TakenError says that an API is served by somebody else.
+// TakenError reports that another owner serves an API.
 type TakenError struct {
 	Name string
-	// Why says by whom.
+	// Why describes the other owner.
 	Why string
 }
 
 func (e *TakenError) Error() string { return fmt.Sprintf(messageNotAdoptable, e.Name) + ": " + e.Why }
 
-// Taken says whether somebody else serves an API's group, whatever the version: with an APIService that is not of this
-// lineage, or by a CustomResourceDefinition. Who serves one version of a group decides, by its priorities, what clients
-// take for the group's own. all are the cluster's APIServices. The error is a *TakenError.
+// Taken returns a *TakenError if another owner serves the API's group in any version: with an APIService of another
+// lineage, or with a CustomResourceDefinition. Every version counts, because the priorities of one APIService
+// determine the preferred version of the whole group. all are the cluster's APIServices.
 func Taken(api API, owner ownerutil.Owner, all []*apiregistrationv1.APIService, crds []apiextensionsv1.CustomResourceDefinition) error {
 	for _, live := range all {
 		if !group.Same(live.Spec.Group, api.Group) && live.Name != api.Name() || owner.Owns(live) {
@@ -38,7 +38,7 @@ func Taken(api API, owner ownerutil.Owner, all []*apiregistrationv1.APIService, 
 	return nil
 }
 
-// by says who serves the group by an APIService.
+// by describes who serves the group through an APIService.
 func by(api API, owner ownerutil.Owner, live *apiregistrationv1.APIService, crds []apiextensionsv1.CustomResourceDefinition) string {
 	crd := definitionOf(api, crds)
 	switch {
@@ -49,10 +49,10 @@ func by(api API, owner ownerutil.Owner, live *apiregistrationv1.APIService, crds
 	case crd != "":
 		return fmt.Sprintf("CustomResourceDefinition %q serves its group", crd)
 	}
-	return "the API server serves it itself"
+	return "the API server itself serves it"
 }
 
-// definitionOf is the first CustomResourceDefinition of an API's group; "" where there is none.
+// definitionOf returns the name of the first CustomResourceDefinition of an API's group, or "".
 func definitionOf(api API, crds []apiextensionsv1.CustomResourceDefinition) string {
 	for i := range crds {
 		if group.Same(crds[i].Spec.Group, api.Group) {
@@ -62,7 +62,7 @@ func definitionOf(api API, crds []apiextensionsv1.CustomResourceDefinition) stri
 	return ""
 }
 
-// Status says whether an APIService is available, and if not, why.
+// Status reports whether an APIService is available, or why not.
 func Status(live *apiregistrationv1.APIService) (available bool, why string) {
 	for _, c := range live.Status.Conditions {
 		if c.Type == apiregistrationv1.Available {

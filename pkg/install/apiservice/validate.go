@@ -18,11 +18,11 @@ const (
 	defaultPort     = 443
 )
 
-// ReservedError says that an API group is not an operator's to serve.
+// ReservedError reports an API group that operators may not serve.
 type ReservedError struct{ Group string }
 
 func (e *ReservedError) Error() string {
-	return fmt.Sprintf("API group %q is reserved: an operator may not serve it", e.Group)
+	return fmt.Sprintf("API group %q is reserved: operators may not serve it", e.Group)
 }
 
 // API is a group and version that the CSV owns, with all its kinds.
@@ -32,10 +32,10 @@ type API struct {
 	Port           int32
 }
 
-// Name of its APIService.
+// Name returns the name of its APIService.
 func (a API) Name() string { return a.Version + "." + a.Group }
 
-// Owned are the CSV's APIs, each once, in its order.
+// Owned returns the CSV's APIs in order, each once.
 func Owned(csv *operatorsv1alpha1.ClusterServiceVersion) []API {
 	var out []API
 	for _, d := range csv.Spec.APIServiceDefinitions.Owned {
@@ -47,11 +47,11 @@ func Owned(csv *operatorsv1alpha1.ClusterServiceVersion) []API {
 	return out
 }
 
-// Validate says all that is wrong with the APIs that a CSV owns, whoever installs it; nil where nothing
-// is. Only the CSV's author can mend it.
+// Validate returns all errors in the APIs that a CSV owns, regardless of who installs it. Only the CSV's author can
+// fix them.
 func Validate(csv *operatorsv1alpha1.ClusterServiceVersion) error {
 	if n := len(csv.Spec.APIServiceDefinitions.Owned); n > maxDescriptions {
-		return fmt.Errorf("CSV owns %d APIs: more than %d are not taken", n, maxDescriptions)
+		return fmt.Errorf("CSV owns %d APIs; at most %d are supported", n, maxDescriptions)
 	}
 	var errs []error
 	by := map[string]API{}
@@ -69,21 +69,21 @@ func Validate(csv *operatorsv1alpha1.ClusterServiceVersion) error {
 func validate(csv *operatorsv1alpha1.ClusterServiceVersion, d operatorsv1alpha1.APIServiceDescription, api API) []error {
 	var errs []error
 	if len(validation.IsDNS1035Label(d.Version)) > 0 {
-		errs = append(errs, fmt.Errorf("version %q is none", d.Version))
+		errs = append(errs, fmt.Errorf("version %q is invalid", d.Version))
 	}
 	if len(validation.IsDNS1123Subdomain(d.Group)) > 0 {
-		errs = append(errs, fmt.Errorf("group %q is none", d.Group))
+		errs = append(errs, fmt.Errorf("group %q is invalid", d.Group))
 	}
 	if group.Protected(d.Group) {
 		errs = append(errs, &ReservedError{d.Group})
 	}
 	if d.ContainerPort != 0 && len(validation.IsValidPortNum(int(d.ContainerPort))) > 0 {
-		errs = append(errs, fmt.Errorf("containerPort %d is no port", d.ContainerPort))
+		errs = append(errs, fmt.Errorf("containerPort %d is not a valid port", d.ContainerPort))
 	}
 	known := slices.ContainsFunc(csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs,
 		func(s operatorsv1alpha1.StrategyDeploymentSpec) bool { return s.Name == d.DeploymentName })
 	if !known {
-		errs = append(errs, fmt.Errorf("deployment %q is not one of the install strategy", d.DeploymentName))
+		errs = append(errs, fmt.Errorf("deployment %q is not part of the install strategy", d.DeploymentName))
 	}
 	if d.DeploymentName != api.Deployment || cmp.Or(d.ContainerPort, defaultPort) != api.Port {
 		errs = append(errs, errors.New("its kinds are served by different deployments or ports"))

@@ -29,7 +29,7 @@ func issue(t *testing.T) cert.Pair {
 	return pair
 }
 
-// serves says whether a caller that trusts the bundle takes what the pair serves, by name, at a time.
+// serves reports whether a caller that trusts the bundle accepts the pair's certificate for a host at a time.
 func serves(bundle, certificate []byte, host string, now time.Time) error {
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(bundle)
@@ -42,7 +42,7 @@ func serves(bundle, certificate []byte, host string, now time.Time) error {
 	return err
 }
 
-func TestNamesAreTheContracts(t *testing.T) {
+func TestNamesFollowTheContract(t *testing.T) {
 	require.Equal(t, "demo-operator-service", cert.ServiceName("demo.operator"))
 	require.Equal(t, "demo-operator-service-cert", cert.SecretName("demo.operator"))
 	require.Equal(t, []string{"demo-service.t1", "demo-service.t1.svc", "demo-service.t1.svc.cluster.local"}, hosts)
@@ -51,7 +51,7 @@ func TestNamesAreTheContracts(t *testing.T) {
 	require.NotEqual(t, cert.ServiceName(long+"b"), cert.ServiceName(long+"c"))
 }
 
-func TestACallerThatTrustsTheAuthorityTakesTheCertificate(t *testing.T) {
+func TestACallerThatTrustsTheCAAcceptsTheCertificate(t *testing.T) {
 	pair := issue(t)
 	for _, host := range hosts {
 		require.NoError(t, serves(pair.CA, pair.Certificate, host, start))
@@ -65,7 +65,7 @@ func TestACallerThatTrustsTheAuthorityTakesTheCertificate(t *testing.T) {
 	require.IsType(t, &ecdsa.PrivateKey{}, both.PrivateKey)
 }
 
-func TestAnAuthoritySignsItsOneCertificateOnly(t *testing.T) {
+func TestACASignsOnlyOneCertificate(t *testing.T) {
 	pair := issue(t)
 	block, _ := pem.Decode(pair.CA)
 	ca, err := x509.ParseCertificate(block.Bytes)
@@ -108,13 +108,13 @@ func TestAPrivateKeyIsNeverPrinted(t *testing.T) {
 	require.Empty(t, cert.PrivateKey{}.PEM())
 }
 
-func TestTheSecretHasTheContractsKeys(t *testing.T) {
+func TestTheSecretHasTheKeysOfTheContract(t *testing.T) {
 	pair := issue(t)
 	data := cert.Set{Current: pair}.Data()
 	require.Equal(t, map[string][]byte{"tls.crt": pair.Certificate, "tls.key": pair.Key.PEM(), "olmCAKey": pair.CA}, data)
 }
 
-func TestHashIsOfTheCertificateAndNotOfItsForm(t *testing.T) {
+func TestHashIgnoresThePEMForm(t *testing.T) {
 	ca := issue(t).CA
 	require.Len(t, cert.Hash(ca), 64)
 	require.Equal(t, cert.Hash(ca), cert.Hash(append([]byte("# a note\n"), ca...)))

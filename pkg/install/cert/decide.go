@@ -7,74 +7,74 @@ import (
 	"time"
 )
 
-// Action is what is to be done with a Deployment's set.
+// Action is the next step for a Deployment's certificate set.
 type Action string
 
 // Actions, in the order of a rotation.
 const (
 	// Keep changes nothing.
 	Keep Action = "Keep"
-	// Replace issues a pair that is used at once: there is none that could be used meanwhile.
+	// Replace issues a pair that is used immediately, because no usable pair exists.
 	Replace Action = "Replace"
-	// Stage issues a pair that is trusted first and used later.
+	// Stage issues a pair that is first trusted and used later.
 	Stage Action = "Stage"
 	// Promote makes the staged pair the one in use.
 	Promote Action = "Promote"
-	// Retire forgets authorities by which nobody serves any more.
+	// Retire drops CAs that no Pod uses any longer.
 	Retire Action = "Retire"
 )
 
-// Reason says why a set is not kept as it is.
+// Reason is why a set is not kept.
 type Reason string
 
-// Reasons, in the order in which they are looked for.
+// Reasons, in the order in which they are checked.
 const (
 	// Missing: there is no Secret.
 	Missing Reason = "Missing"
-	// Tampered: the parts of a pair do not fit each other.
+	// Tampered: the parts of a pair do not match.
 	Tampered Reason = "Tampered"
-	// NotIssuedHere: the authority is not of the form that Remit issues.
+	// NotIssuedHere: the CA does not have the form that Remit issues.
 	NotIssuedHere Reason = "NotIssuedHere"
-	// CAChanged: the authority is not one that was recorded when it was issued.
+	// CAChanged: the CA is not one that was recorded when it was issued.
 	CAChanged Reason = "CAChanged"
-	// HostNames: the certificate is not for the hosts that are called.
+	// HostNames: the certificate is not valid for the hosts that are called.
 	HostNames Reason = "HostNames"
-	// Expired: the certificate is not valid at present.
+	// Expired: the certificate is not valid now.
 	Expired Reason = "Expired"
-	// NearExpiry: two thirds of the certificate's life are over.
+	// NearExpiry: two thirds of the certificate's lifetime have passed.
 	NearExpiry Reason = "NearExpiry"
-	// Rolled: nobody serves by the previous authorities any more.
+	// Rolled: no Pod uses the previous CAs any longer.
 	Rolled Reason = "Rolled"
 )
 
 const (
-	// DefaultLife is how long a serving certificate is valid (contract 1.12: 730 days).
+	// DefaultLife is the lifetime of a serving certificate (contract 1.12: 730 days).
 	DefaultLife = 730 * 24 * time.Hour
-	// DefaultBackdate is more than the clocks of a cluster differ by.
+	// DefaultBackdate exceeds the clock skew within a cluster.
 	DefaultBackdate = time.Hour
-	// DefaultSettle is how long API servers get to notice what they are to trust.
+	// DefaultSettle is the time that API servers get to observe a new caBundle.
 	DefaultSettle = 10 * time.Second
-	// maxPrevious bounds the authorities that are trusted besides the current one and the next.
+	// maxPrevious bounds the CAs that are trusted in addition to the current and the next one.
 	maxPrevious = 4
 )
 
-// Observed is all that a decision depends on.
+// Observed is the input of a decision.
 type Observed struct {
 	Now time.Time
 	// Hosts by which the Deployment is called.
 	Hosts []string
-	// Data is the Secret's; nil where there is none.
+	// Data of the Secret; nil if it does not exist.
 	Data map[string][]byte
-	// Recorded are the hashes of the authorities that Remit issued, as they were noted outside the Secret.
+	// Recorded are the hashes of the CAs that Remit issued, as recorded outside the Secret.
 	Recorded []string
-	// Bundles are the caBundles of all configurations by which the Deployment is called.
+	// Bundles are the caBundles of all configurations that call the Deployment.
 	Bundles [][]byte
-	// TrustedFor is for how long all of Bundles have been seen to trust the staged pair.
+	// TrustedFor is how long all Bundles have been observed to trust the staged pair.
 	TrustedFor time.Duration
-	// Running says that every Pod serves by the pair in use.
+	// Running is true if every Pod uses the current pair.
 	Running bool
-	// Unstored is a pair that was issued and could not be stored; nil where there is none. It is what is issued
-	// next, so that what has recorded and trusted it already need not be written again.
+	// Unstored is a pair that was issued but could not be stored, or nil. It is issued next, so that what already
+	// records and trusts it need not be written again.
 	Unstored *Pair
 }
 
@@ -82,37 +82,36 @@ type Observed struct {
 type Policy struct {
 	// Life of a certificate; zero means DefaultLife.
 	Life time.Duration
-	// Backdate is by how much certificates seem to be older than they are, so that they are valid at once where
-	// clocks differ; zero means DefaultBackdate.
+	// Backdate is how far in the past a certificate's validity begins, so that it is valid at once despite clock skew;
+	// zero means DefaultBackdate.
 	Backdate time.Duration
-	// Settle is how long the next authority is trusted before somebody serves by it; zero means DefaultSettle.
+	// Settle is how long the next CA is trusted before a Pod uses it; zero means DefaultSettle.
 	Settle time.Duration
 }
 
-// Decision says what to do next.
+// Decision is the next step.
 type Decision struct {
 	Action Action
 	Reason Reason
-	// Message tells people more than the Reason; it quotes nothing of the Secret.
+	// Message explains the Reason. It quotes nothing from the Secret.
 	Message string
-	// Set is as it is before the action, without what does not count.
+	// Set is the set before the action, without entries that do not count.
 	Set Set
-	// Times are those of the pair in use; zero where there is none.
+	// Times are those of the pair in use; zero if there is none.
 	Times
-	// After is when to decide again though nothing has happened; zero means never.
+	// After is when to decide again without an event; zero means never.
 	After time.Duration
 }
 
 // Times of a pair.
 type Times struct {
 	Issued time.Time
-	// RotateAt is when the next pair is staged: a third of the life is left to those who may have to do
-	// something about it.
+	// RotateAt is when the next pair is staged. It leaves a third of the lifetime for fixing problems.
 	RotateAt time.Time
 	Expires  time.Time
 }
 
-// Times are zero for what is no pair.
+// Times returns zero values for an invalid pair.
 func (p Policy) Times(pair Pair) Times {
 	leaf, err := parseOne(pair.Certificate)
 	if err != nil {
@@ -122,7 +121,7 @@ func (p Policy) Times(pair Pair) Times {
 	return Times{Issued: issued, RotateAt: issued.Add(leaf.NotAfter.Sub(issued) / 3 * 2), Expires: leaf.NotAfter}
 }
 
-// Decide says what to do with a Deployment's set. It is a pure function; [Policy.Carry] does it.
+// Decide returns the next step for a Deployment's set. It is pure; [Policy.Carry] executes the step.
 func (p Policy) Decide(o Observed) Decision {
 	if o.Data == nil {
 		return p.replace(o, Set{}, Missing, "there is no Secret")
@@ -130,7 +129,7 @@ func (p Policy) Decide(o Observed) Decision {
 	s := parse(o.Data)
 	reason, message := s.Current.check(o.Hosts)
 	if reason == "" && !o.issued(s.Current.CA) {
-		reason, message = CAChanged, "the authority is not the one that was issued"
+		reason, message = CAChanged, "the CA is not the one that was issued"
 	}
 	t := p.Times(s.Current)
 	if reason == "" && (!o.Now.Before(t.Expires) || o.Now.Before(t.Issued.Add(-p.backdate()))) {
@@ -155,15 +154,15 @@ func (p Policy) Decide(o Observed) Decision {
 	return d
 }
 
-// rotating waits until the staged pair is trusted wherever the Deployment is called.
+// rotating waits until every caller of the Deployment trusts the staged pair.
 func (p Policy) rotating(o Observed, d Decision) Decision {
 	d.Reason = NearExpiry
 	reason, message := d.Set.Next.check(o.Hosts)
 	if reason == "" && !o.issued(d.Set.Next.CA) {
-		reason, message = CAChanged, "the staged authority is not the one that was issued"
+		reason, message = CAChanged, "the staged CA is not the one that was issued"
 	}
 	if reason == "" && !o.Now.Before(p.Times(*d.Set.Next).RotateAt) {
-		reason, message = NearExpiry, "the staged certificate has grown old"
+		reason, message = NearExpiry, "the staged certificate is near expiry"
 	}
 	if reason != "" {
 		d.Action, d.Reason, d.Message, d.Set.Next = Stage, reason, message, nil
@@ -172,7 +171,7 @@ func (p Policy) rotating(o Observed, d Decision) Decision {
 	untrusting := slices.ContainsFunc(o.Bundles, func(b []byte) bool { return !Trusts(b, d.Set.Next.CA) })
 	switch {
 	case untrusting:
-		d.Message = "the next authority is not trusted everywhere yet"
+		d.Message = "not all callers trust the next CA yet"
 	case o.TrustedFor < p.settle():
 		d.After = p.settle() - o.TrustedFor
 	default:
@@ -181,7 +180,7 @@ func (p Policy) rotating(o Observed, d Decision) Decision {
 	return d
 }
 
-// replace keeps the trust in authorities by which Pods may serve until they are rolled.
+// replace keeps trust in the CAs that Pods may use until they are rolled.
 func (p Policy) replace(o Observed, s Set, reason Reason, message string) Decision {
 	again, _ := p.unstored(o)
 	kept := append([][]byte{s.Current.CA}, s.Previous...)
@@ -212,15 +211,15 @@ func (o Observed) issued(ca []byte) bool {
 	return hash != "" && slices.Contains(o.Recorded, hash)
 }
 
-// usable says of an authority that it was issued here and has not expired.
+// usable reports whether a CA was issued here and has not expired.
 func (o Observed) usable(ca []byte) bool {
 	parsed, err := parseOne(ca)
 	return err == nil && o.issued(ca) && o.Now.Before(parsed.NotAfter)
 }
 
-// Carry does what a decision asks for, and returns the set to be stored. It makes keys and writes
-// nothing. The caller then, in this order, records the set's Hashes, gives its Trust to all that call the
-// Deployment, stores it, and rolls the Pods by its Hash: whoever is interrupted has broken nothing.
+// Carry executes a decision and returns the set to be stored. It generates keys but writes nothing. The caller then,
+// in this order, records the set's Hashes, adds its Trust to all callers of the Deployment, stores the set, and rolls
+// the Pods by its Hash. An interruption at any point breaks nothing.
 func (p Policy) Carry(d Decision, o Observed) (Set, error) {
 	s := d.Set
 	switch d.Action {
@@ -249,7 +248,7 @@ func (p Policy) Carry(d Decision, o Observed) (Set, error) {
 	return s, nil
 }
 
-// unstored is the pair that could not be stored, unless a new one is due in its place.
+// unstored returns the pair that could not be stored, unless a new one is due instead.
 func (p Policy) unstored(o Observed) (Pair, bool) {
 	if o.Unstored == nil {
 		return Pair{}, false
@@ -275,7 +274,7 @@ func (p Policy) backdate() time.Duration {
 	return p.Backdate
 }
 
-// settle is shorter for certificates of a short life, which only tests have.
+// settle is shorter for certificates with a short lifetime, which only tests use.
 func (p Policy) settle() time.Duration {
 	if p.Settle == 0 {
 		return min(DefaultSettle, p.life()/10)

@@ -16,7 +16,7 @@ import (
 	"github.com/remit-olm/remit/pkg/install/cert"
 )
 
-// settled is what there is some time after an install.
+// settled returns the state some time after an install.
 func settled(t *testing.T) (cert.Set, cert.Observed) {
 	t.Helper()
 	set := cert.Set{Current: issue(t)}
@@ -33,7 +33,7 @@ func TestDecide(t *testing.T) {
 		action cert.Action
 		reason cert.Reason
 	}{
-		{"all is well", func(*cert.Observed) {}, cert.Keep, ""},
+		{"valid", func(*cert.Observed) {}, cert.Keep, ""},
 		{"no Secret", func(o *cert.Observed) { o.Data = nil }, cert.Replace, cert.Missing},
 		{"an empty Secret", func(o *cert.Observed) { o.Data = map[string][]byte{} }, cert.Replace, cert.Tampered},
 		{"no key", func(o *cert.Observed) { delete(o.Data, cert.KeyPrivate) }, cert.Replace, cert.Tampered},
@@ -47,13 +47,13 @@ func TestDecide(t *testing.T) {
 		{"garbage", func(o *cert.Observed) { o.Data[cert.KeyCertificate] = []byte("garbage") }, cert.Replace, cert.Tampered},
 		{"two authorities", func(o *cert.Observed) { o.Data[cert.KeyCA] = append(issue(t).CA, o.Data[cert.KeyCA]...) }, cert.Replace, cert.Tampered},
 		{"a megabyte", func(o *cert.Observed) { o.Data[cert.KeyCertificate] = make([]byte, 1<<20) }, cert.Replace, cert.Tampered},
-		{"a whole pair of somebody else", func(o *cert.Observed) { o.Data = cert.Set{Current: foreign}.Data() }, cert.Replace, cert.NotIssuedHere},
-		{"a whole pair that looks like ours", func(o *cert.Observed) { o.Data = cert.Set{Current: issue(t)}.Data() }, cert.Replace, cert.CAChanged},
+		{"a consistent pair of another issuer", func(o *cert.Observed) { o.Data = cert.Set{Current: foreign}.Data() }, cert.Replace, cert.NotIssuedHere},
+		{"a consistent pair that looks like Remit's", func(o *cert.Observed) { o.Data = cert.Set{Current: issue(t)}.Data() }, cert.Replace, cert.CAChanged},
 		{"nothing recorded", func(o *cert.Observed) { o.Recorded = nil }, cert.Replace, cert.CAChanged},
 		{"an empty record", func(o *cert.Observed) { o.Recorded = []string{""} }, cert.Replace, cert.CAChanged},
 		{"other hosts", func(o *cert.Observed) { o.Hosts = cert.Hosts("demo", "t2") }, cert.Replace, cert.HostNames},
-		{"one host more", func(o *cert.Observed) { o.Hosts = append(cert.Hosts("demo", "t1"), "x") }, cert.Replace, cert.HostNames},
-		{"before its time", func(o *cert.Observed) { o.Now = start.Add(-2 * time.Hour) }, cert.Replace, cert.Expired},
+		{"an additional host", func(o *cert.Observed) { o.Hosts = append(cert.Hosts("demo", "t1"), "x") }, cert.Replace, cert.HostNames},
+		{"not valid yet", func(o *cert.Observed) { o.Now = start.Add(-2 * time.Hour) }, cert.Replace, cert.Expired},
 		{"at expiry", func(o *cert.Observed) { o.Now = start.Add(cert.DefaultLife) }, cert.Replace, cert.Expired},
 		{"just before two thirds", func(o *cert.Observed) { o.Now = start.Add(cert.DefaultLife/3*2 - time.Second) }, cert.Keep, ""},
 		{"at two thirds", func(o *cert.Observed) { o.Now = start.Add(cert.DefaultLife / 3 * 2) }, cert.Stage, cert.NearExpiry},
@@ -76,7 +76,7 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// foreignPair is one that fits together, and whose authority is somebody's.
+// foreignPair returns a consistent pair of another CA.
 func foreignPair(t *testing.T) cert.Pair {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -91,7 +91,7 @@ func foreignPair(t *testing.T) cert.Pair {
 	return cert.Pair{CA: certificate, Certificate: certificate, Key: issue(t).Key}
 }
 
-func TestWhenToLookAgain(t *testing.T) {
+func TestDecideReportsWhenToDecideAgain(t *testing.T) {
 	_, o := settled(t)
 	d := cert.Policy{}.Decide(o)
 	require.Equal(t, start.Add(cert.DefaultLife), d.Expires)
@@ -104,7 +104,7 @@ func TestARotationTakesItsStepsInOrder(t *testing.T) {
 	old, o := settled(t)
 	o.Now = start.Add(cert.DefaultLife / 3 * 2)
 	staged := carry(t, p, o)
-	require.Equal(t, old.Hash(), staged.Hash(), "the pair in use stays")
+	require.Equal(t, old.Hash(), staged.Hash(), "the pair in use is kept")
 	require.NotNil(t, staged.Next)
 	require.Len(t, staged.Hashes(), 2)
 
@@ -112,7 +112,7 @@ func TestARotationTakesItsStepsInOrder(t *testing.T) {
 	d := p.Decide(o)
 	require.Equal(t, cert.Keep, d.Action, "not trusted yet")
 	require.NotEmpty(t, d.Message)
-	require.Equal(t, string(staged.Trust()), string(d.Set.Trust()), "what configurations are to trust")
+	require.Equal(t, string(staged.Trust()), string(d.Set.Trust()), "what configurations must trust")
 
 	o.Bundles = [][]byte{staged.Trust(), old.Trust()}
 	require.Equal(t, cert.Keep, p.Decide(o).Action, "not trusted by all")
@@ -130,7 +130,7 @@ func TestARotationTakesItsStepsInOrder(t *testing.T) {
 	require.ElementsMatch(t, staged.Hashes(), promoted.Hashes())
 
 	o.Data, o.Running = promoted.Data(), false
-	require.Equal(t, cert.Keep, p.Decide(o).Action, "Pods are rolled")
+	require.Equal(t, cert.Keep, p.Decide(o).Action, "Pods are being rolled")
 	o.Running = true
 	d = p.Decide(o)
 	require.Equal(t, cert.Retire, d.Action)
@@ -147,7 +147,7 @@ func carry(t *testing.T, p cert.Policy, o cert.Observed) cert.Set {
 	return set
 }
 
-func TestAStagedPairThatWasEditedIsStagedAnew(t *testing.T) {
+func TestAnEditedStagedPairIsReplaced(t *testing.T) {
 	old, o := settled(t)
 	next := issue(t)
 	staged := cert.Set{Current: old.Current, Next: &next}
@@ -157,14 +157,14 @@ func TestAStagedPairThatWasEditedIsStagedAnew(t *testing.T) {
 		reason cert.Reason
 	}{
 		{"a key missing", func() { delete(o.Data, "next.tls.key") }, cert.Tampered},
-		{"an authority that was not recorded", func() { o.Recorded = old.Hashes() }, cert.CAChanged},
+		{"a CA that was not recorded", func() { o.Recorded = old.Hashes() }, cert.CAChanged},
 		{"other hosts", func() {
 			pair, err := cert.Policy{}.Issue(start, []string{"x"})
 			require.NoError(t, err)
 			o.Data = cert.Set{Current: old.Current, Next: &pair}.Data()
 			o.Recorded = append(o.Recorded, cert.Hash(pair.CA))
 		}, cert.HostNames},
-		{"grown old", func() {
+		{"near expiry", func() {
 			pair, err := cert.Policy{Life: time.Hour}.Issue(start.Add(-time.Hour), hosts)
 			require.NoError(t, err)
 			o.Data = cert.Set{Current: old.Current, Next: &pair}.Data()
@@ -178,31 +178,31 @@ func TestAStagedPairThatWasEditedIsStagedAnew(t *testing.T) {
 			d := cert.Policy{}.Decide(o)
 			require.Equal(t, cert.Stage, d.Action)
 			require.Equal(t, tc.reason, d.Reason)
-			require.Equal(t, old.Hash(), carry(t, cert.Policy{}, o).Hash(), "the pair in use stays")
+			require.Equal(t, old.Hash(), carry(t, cert.Policy{}, o).Hash(), "the pair in use is kept")
 		})
 	}
 }
 
-func TestAReplacedPairIsStillTrustedWhilePodsServeByIt(t *testing.T) {
+func TestAReplacedPairIsTrustedWhilePodsUseIt(t *testing.T) {
 	old, o := settled(t)
 	trusted := func() []byte { return carry(t, cert.Policy{}, o).Trust() }
-	o.Data = nil // deleted by hand: Pods have it in memory
+	o.Data = nil // deleted manually: Pods have it in memory
 	require.True(t, cert.Trusts(trusted(), old.Current.CA))
 	require.Equal(t, cert.Replace, cert.Policy{}.Decide(o).Action)
 
 	foreign := foreignPair(t)
 	o.Data = cert.Set{Current: foreign}.Data()
 	require.True(t, cert.Trusts(trusted(), old.Current.CA))
-	require.False(t, cert.Trusts(trusted(), foreign.CA), "an authority that was not issued here never reaches a caBundle")
+	require.False(t, cert.Trusts(trusted(), foreign.CA), "a CA that was not issued here never reaches a caBundle")
 
 	o.Bundles = append(o.Bundles, foreign.CA)
-	require.False(t, cert.Trusts(trusted(), foreign.CA), "not even where somebody put it there")
+	require.False(t, cert.Trusts(trusted(), foreign.CA), "even if it was added to the previous CAs")
 
 	o.Now = start.Add(cert.DefaultLife)
 	require.False(t, cert.Trusts(trusted(), old.Current.CA), "it has expired")
 }
 
-func TestPreviousAuthoritiesThatWereAddedByHandDoNotCount(t *testing.T) {
+func TestManuallyAddedPreviousCAsAreIgnored(t *testing.T) {
 	_, o := settled(t)
 	evil := issue(t)
 	o.Data["previous.olmCAKey"] = evil.CA
@@ -212,11 +212,11 @@ func TestPreviousAuthoritiesThatWereAddedByHandDoNotCount(t *testing.T) {
 	require.False(t, cert.Trusts(d.Set.Trust(), evil.CA))
 }
 
-func TestWhatCouldNotBeStoredIsIssuedNext(t *testing.T) {
+func TestAnUnstoredPairIsIssuedNext(t *testing.T) {
 	old, o := settled(t)
 	o.Data = nil
 	first := carry(t, cert.Policy{}, o)
-	// The Service records it and callers trust it; the Secret was refused.
+	// The Service records it and callers trust it; the write of the Secret was rejected.
 	o.Unstored, o.Recorded, o.Bundles = &first.Current, first.Hashes(), [][]byte{first.Trust()}
 	again := carry(t, cert.Policy{}, o)
 	require.Equal(t, first.Data(), again.Data())
@@ -231,12 +231,12 @@ func TestWhatCouldNotBeStoredIsIssuedNext(t *testing.T) {
 	o.Unstored = &young
 	require.Equal(t, string(young.Certificate), string(carry(t, cert.Policy{}, o).Next.Certificate))
 	o.Hosts = cert.Hosts("demo", "t2")
-	require.NotEqual(t, cert.Hash(young.CA), carry(t, cert.Policy{}, o).Hash(), "it is for others")
+	require.NotEqual(t, cert.Hash(young.CA), carry(t, cert.Policy{}, o).Hash(), "its hosts differ")
 	o.Hosts, o.Unstored = hosts, &old.Current
-	require.NotEqual(t, old.Hash(), cert.Hash(carry(t, cert.Policy{}, o).Next.CA), "it is due itself")
+	require.NotEqual(t, old.Hash(), cert.Hash(carry(t, cert.Policy{}, o).Next.CA), "it is near expiry itself")
 }
 
-func TestCarryNeedsSomethingToPromote(t *testing.T) {
+func TestCarryRequiresAStagedPairToPromote(t *testing.T) {
 	_, err := cert.Policy{}.Carry(cert.Decision{Action: cert.Promote}, cert.Observed{})
 	require.Error(t, err)
 	set, err := cert.Policy{}.Carry(cert.Decision{Action: cert.Keep}, cert.Observed{})

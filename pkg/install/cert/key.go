@@ -2,16 +2,16 @@ package cert
 
 import "fmt"
 
-// hidden is all that a PrivateKey ever prints as.
+// hidden is printed instead of any PrivateKey.
 const hidden = "[private key]"
 
-// PrivateKey holds a private key as PEM. No way of formatting, logging or encoding shows it, and no
-// reflection either: only [PrivateKey.PEM] does.
+// PrivateKey holds a private key as PEM. No formatting, logging, encoding or reflection reveals it; only
+// [PrivateKey.PEM] does.
 type PrivateKey struct{ reveal func() []byte }
 
 func newPrivateKey(pem []byte) PrivateKey { return PrivateKey{reveal: func() []byte { return pem }} }
 
-// PEM is the key itself, for the Secret and nowhere else.
+// PEM returns the key. Use it only for the Secret.
 func (k PrivateKey) PEM() []byte {
 	if k.reveal == nil {
 		return nil

@@ -19,24 +19,24 @@ import (
 )
 
 const (
-	// organization and commonName tell authorities that Remit issued from others'. Neither proves anything.
+	// organization and commonName distinguish CAs issued by Remit from others. They prove nothing.
 	organization = "Remit"
 	commonName   = "olm-selfsigned-"
-	// maxPEM bounds what is parsed of a Secret.
+	// maxPEM bounds what is parsed from a Secret.
 	maxPEM = 64 << 10
 
 	blockCertificate = "CERTIFICATE"
 	blockKey         = "EC PRIVATE KEY"
 )
 
-// Pair is a serving certificate with its key, and the authority that signed it; all PEM.
+// Pair is a serving certificate with its key and the CA that signed it, all as PEM.
 type Pair struct {
 	CA          []byte
 	Certificate []byte
 	Key         PrivateKey
 }
 
-// Issue makes a pair for the hosts, which is valid from now for the policy's life.
+// Issue returns a new pair for the hosts, valid from now for the policy's lifetime.
 func (p Policy) Issue(now time.Time, hosts []string) (Pair, error) {
 	authority, err := p.newTemplate(now)
 	if err != nil {
@@ -64,11 +64,11 @@ func (p Policy) newTemplate(now time.Time) (*x509.Certificate, error) {
 	return &x509.Certificate{SerialNumber: serial, NotBefore: now.Add(-p.backdate()), NotAfter: now.Add(p.life())}, nil
 }
 
-// sign signs the authority by itself and the leaf by the authority, whose key ends here.
+// sign signs the CA with its own key and the leaf with the CA. The CA's key is discarded afterwards.
 func sign(authority, leaf *x509.Certificate) (Pair, error) {
 	authorityKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return Pair{}, fmt.Errorf("key of the authority: %w", err)
+		return Pair{}, fmt.Errorf("CA key: %w", err)
 	}
 	leafKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -76,11 +76,11 @@ func sign(authority, leaf *x509.Certificate) (Pair, error) {
 	}
 	ca, err := x509.CreateCertificate(rand.Reader, authority, authority, authorityKey.Public(), authorityKey)
 	if err != nil {
-		return Pair{}, fmt.Errorf("sign the authority: %w", err)
+		return Pair{}, fmt.Errorf("sign the CA: %w", err)
 	}
 	signer, err := x509.ParseCertificate(ca)
 	if err != nil {
-		return Pair{}, fmt.Errorf("parse the authority: %w", err)
+		return Pair{}, fmt.Errorf("parse the CA: %w", err)
 	}
 	certificate, err := x509.CreateCertificate(rand.Reader, leaf, signer, leafKey.Public(), authorityKey)
 	if err != nil {
@@ -88,7 +88,7 @@ func sign(authority, leaf *x509.Certificate) (Pair, error) {
 	}
 	key, err := x509.MarshalECPrivateKey(leafKey)
 	if err != nil {
-		return Pair{}, errors.New("encode the serving key") // the cause might quote it
+		return Pair{}, errors.New("encode the serving key") // the cause might contain the key
 	}
 	return Pair{CA: encode(blockCertificate, ca), Certificate: encode(blockCertificate, certificate), Key: newPrivateKey(encode(blockKey, key))}, nil
 }
@@ -97,7 +97,8 @@ func encode(kind string, der []byte) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
 }
 
-// Hash names an authority: SHA-256 of its certificate, in hex; "" of what is no single certificate.
+// Hash identifies a CA by the hex SHA-256 of its certificate. It is "" unless the PEM contains exactly one
+// certificate.
 func Hash(ca []byte) string {
 	parsed, err := parseOne(ca)
 	if err != nil {
@@ -111,16 +112,16 @@ func hashOf(c *x509.Certificate) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// parseOne reads exactly one certificate.
+// parseOne parses exactly one certificate.
 func parseOne(data []byte) (*x509.Certificate, error) {
 	all := parseAll(data)
 	if len(all) != 1 {
-		return nil, errors.New("it is not one certificate")
+		return nil, errors.New("expected exactly one certificate")
 	}
 	return all[0], nil
 }
 
-// parseAll reads the certificates of a bundle; what is none is passed over.
+// parseAll returns the certificates of a bundle and skips everything else.
 func parseAll(data []byte) []*x509.Certificate {
 	if len(data) > maxPEM {
 		return nil
@@ -134,45 +135,45 @@ func parseAll(data []byte) []*x509.Certificate {
 	return out
 }
 
-// check says what keeps a pair from being one that Remit issued for the hosts: a reason, and for people
-// which part of it. It quotes nothing of the content.
+// check returns why a pair is not one that Remit issued for the hosts: a reason, and a message about the affected
+// part. It quotes nothing from the content.
 func (p Pair) check(hosts []string) (Reason, string) {
 	ca, err := parseOne(p.CA)
 	if err != nil {
-		return Tampered, "the authority is not one certificate"
+		return Tampered, "the CA does not contain exactly one certificate"
 	}
 	if !slices.Equal(ca.Subject.Organization, []string{organization}) || !strings.HasPrefix(ca.Subject.CommonName, commonName) {
-		return NotIssuedHere, "the authority is not one that Remit issues"
+		return NotIssuedHere, "the CA was not issued by Remit"
 	}
 	leaf, err := parseOne(p.Certificate)
 	if err != nil {
-		return Tampered, "the serving certificate is not one certificate"
+		return Tampered, "the serving certificate does not contain exactly one certificate"
 	}
 	if len(p.Key.PEM()) > maxPEM {
 		return Tampered, "the private key is too long"
 	}
 	if _, err := tls.X509KeyPair(p.Certificate, p.Key.PEM()); err != nil {
-		return Tampered, "the private key is not that of the serving certificate"
+		return Tampered, "the private key does not match the serving certificate"
 	}
 	roots := x509.NewCertPool()
 	roots.AddCert(ca)
-	// The time is looked at elsewhere: expiry is no tampering.
+	// Expiry is checked separately, because it is not tampering.
 	if _, err := leaf.Verify(x509.VerifyOptions{Roots: roots, CurrentTime: leaf.NotBefore}); err != nil {
-		return Tampered, "the authority did not sign the serving certificate"
+		return Tampered, "the serving certificate is not signed by the CA"
 	}
 	if ca.NotAfter.Before(leaf.NotAfter) {
-		return Tampered, "the authority expires before the serving certificate"
+		return Tampered, "the CA expires before the serving certificate"
 	}
 	if !slices.Equal(leaf.DNSNames, hosts) {
-		return HostNames, fmt.Sprintf("the serving certificate is not for %s", strings.Join(hosts, ", "))
+		return HostNames, fmt.Sprintf("the serving certificate is not valid for %s", strings.Join(hosts, ", "))
 	}
 	return "", ""
 }
 
-// Trusts says whether a caBundle holds an authority.
+// Trusts reports whether a caBundle contains a CA.
 func Trusts(bundle, ca []byte) bool { return TrustsHash(bundle, Hash(ca)) }
 
-// TrustsHash says whether a caBundle holds the authority of a hash.
+// TrustsHash reports whether a caBundle contains the CA with this hash.
 func TrustsHash(bundle []byte, hash string) bool {
 	return slices.ContainsFunc(parseAll(bundle), func(c *x509.Certificate) bool { return hashOf(c) == hash })
 }

@@ -9,8 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Keys of the Secret. The first three are the contract's (1.12); olmCAKey holds the authority's
-// certificate, in spite of its name.
+// Keys of the Secret. The first three are those of the contract (1.12); olmCAKey contains the CA certificate, despite
+// its name.
 const (
 	KeyCertificate     = corev1.TLSCertKey
 	KeyPrivate         = corev1.TLSPrivateKeyKey
@@ -21,17 +21,17 @@ const (
 	keyPreviousCA      = "previous." + KeyCA
 )
 
-// Set is what the Secret of a Deployment holds.
+// Set is the content of a Deployment's Secret.
 type Set struct {
-	// Current is the pair that Pods serve by, or are to be rolled to.
+	// Current is the pair that Pods use or are being rolled to.
 	Current Pair
-	// Next is staged, in a rotation.
+	// Next is the staged pair during a rotation.
 	Next *Pair
-	// Previous are authorities by which Pods that are not rolled yet may still serve.
+	// Previous are CAs that Pods which are not rolled yet may still use.
 	Previous [][]byte
 }
 
-// Data is the Secret's.
+// Data returns the data of the Secret.
 func (s Set) Data() map[string][]byte {
 	data := map[string][]byte{KeyCertificate: s.Current.Certificate, KeyPrivate: s.Current.Key.PEM(), KeyCA: s.Current.CA}
 	if s.Next != nil {
@@ -45,18 +45,18 @@ func (s Set) Data() map[string][]byte {
 	return data
 }
 
-// Trust is the caBundle with which the Deployment is to be called. It is sorted, so that a pair which
-// takes over changes no configuration.
+// Trust returns the caBundle for calling the Deployment. It is sorted, so that promoting a pair changes no
+// configuration.
 func (s Set) Trust() []byte {
 	all := s.authorities()
 	slices.SortFunc(all, func(a, b []byte) int { return strings.Compare(Hash(a), Hash(b)) })
 	return bytes.Join(slices.CompactFunc(all, bytes.Equal), nil)
 }
 
-// Hash is that of the authority of the pair in use: Pods carry it, so that they are rolled when it changes.
+// Hash is the hash of the current pair's CA. Pods carry it as an annotation, so that a change rolls them.
 func (s Set) Hash() string { return Hash(s.Current.CA) }
 
-// Hashes are those of all authorities of the set, sorted: what is to be recorded before the set is stored.
+// Hashes returns the sorted hashes of all CAs in the set, which must be recorded before the set is stored.
 func (s Set) Hashes() []string {
 	var out []string
 	for _, ca := range s.authorities() {
@@ -66,10 +66,10 @@ func (s Set) Hashes() []string {
 	return slices.Compact(out)
 }
 
-// NextHash is that of the authority of the staged pair in a Secret's data; "" where none is staged.
+// NextHash returns the hash of the staged pair's CA in a Secret's data; "" if none is staged.
 func NextHash(data map[string][]byte) string { return Hash(data[keyNextCA]) }
 
-// IsZero says that there is no usable pair.
+// IsZero reports whether there is no usable pair.
 func (s Set) IsZero() bool { return len(s.Current.Certificate) == 0 }
 
 func (s Set) authorities() [][]byte {
@@ -83,7 +83,7 @@ func (s Set) authorities() [][]byte {
 	return append(out, s.Previous...)
 }
 
-// parse reads a Secret's data as it is, without judging it.
+// parse decodes a Secret's data without validation.
 func parse(data map[string][]byte) Set {
 	s := Set{Current: Pair{CA: data[KeyCA], Certificate: data[KeyCertificate], Key: newPrivateKey(data[KeyPrivate])}}
 	next := Pair{CA: data[keyNextCA], Certificate: data[keyNextCertificate], Key: newPrivateKey(data[keyNextPrivate])}

@@ -11,8 +11,8 @@ import (
 	"github.com/remit-olm/remit/pkg/install/cert"
 )
 
-// world is a Deployment with its Secret, its callers and a controller that may die between any two of
-// its writes. Callers notice a new caBundle with a lag.
+// world simulates a Deployment with its Secret, its callers and a controller that may crash between any two of its
+// writes. Callers observe a new caBundle with a lag.
 type world struct {
 	t      *testing.T
 	rand   *rand.Rand
@@ -26,7 +26,7 @@ type world struct {
 	pods     []pod
 	callers  []caller
 
-	trustedSince time.Time // the controller's memory, lost when it dies
+	trustedSince time.Time // the controller's memory, lost when it crashes
 	writes       int
 }
 
@@ -37,7 +37,7 @@ type pod struct {
 
 type caller struct {
 	bundle []byte
-	// seen is what the caller goes by; it takes note of changes in order, each with a lag.
+	// seen is what the caller uses; it observes changes in order, each with a lag.
 	seen    []byte
 	pending []change
 }
@@ -47,7 +47,7 @@ type change struct {
 	at     time.Time
 }
 
-// die is the chance that the controller dies before a write.
+// die is the probability that the controller crashes before a write.
 const die = 0.1
 
 func (w *world) dies() bool {
@@ -72,7 +72,7 @@ func (w *world) observe() cert.Observed {
 	return o
 }
 
-// visit is what the controller does each time, in the order of Policy.Carry.
+// visit simulates one reconcile, in the order of Policy.Carry.
 func (w *world) visit() {
 	o := w.observe()
 	d := w.policy.Decide(o)
@@ -122,7 +122,8 @@ func (c *caller) write(w *world, bundle []byte) {
 	c.pending = append(c.pending, change{bundle, w.now.Add(time.Duration(w.rand.Int64N(int64(w.lag))))})
 }
 
-// others do what they do: callers notice, Pods are rolled one by one and load the Secret anew.
+// others simulates the other components: callers observe changes, Pods are rolled one at a time and reload the
+// Secret.
 func (w *world) others() {
 	for i := range w.callers {
 		c := &w.callers[i]
@@ -133,7 +134,7 @@ func (w *world) others() {
 	i := w.rand.IntN(len(w.pods))
 	certificate := w.data[cert.KeyCertificate]
 	switch {
-	case certificate == nil: // a Pod does not start without
+	case certificate == nil: // a Pod does not start without a Secret
 	case w.rand.Float64() < 0.5:
 		w.pods[i] = pod{w.hash, certificate}
 	case w.rand.Float64() < 0.2:
@@ -149,7 +150,7 @@ func (w *world) call() {
 	}
 }
 
-// newWorld is one in which the install is over.
+// newWorld returns a world after the install.
 func newWorld(t *testing.T, seed uint64, lag time.Duration) *world {
 	w := &world{t: t, rand: rand.New(rand.NewPCG(seed, 0)), policy: cert.Policy{Life: 90 * 24 * time.Hour}, now: start, lag: lag}
 	for w.hash == "" {
@@ -164,8 +165,8 @@ func newWorld(t *testing.T, seed uint64, lag time.Duration) *world {
 	return w
 }
 
-// Ten expiries go by, in small steps while a rotation is under way and in large ones between.
-func TestNoCallFailsThroughTenExpiriesHoweverOftenTheControllerDies(t *testing.T) {
+// Ten expiries pass, in small steps during a rotation and in large steps in between.
+func TestNoCallFailsThroughTenExpiriesDespiteCrashes(t *testing.T) {
 	for seed := range uint64(5) {
 		w := newWorld(t, seed, cert.DefaultSettle)
 		for w.now.Before(start.Add(10 * w.policy.Life)) {
@@ -180,12 +181,12 @@ func TestNoCallFailsThroughTenExpiriesHoweverOftenTheControllerDies(t *testing.T
 			w.now = w.now.Add(step)
 		}
 		require.GreaterOrEqual(t, w.writes, 3*10, "each rotation has three writes")
-		require.Less(t, w.writes, 3*15*3, "and not many more")
+		require.Less(t, w.writes, 3*15*3, "and few more")
 	}
 }
 
-// A Secret that is deleted while Pods serve by what it held costs no call either, if callers take note of
-// a new caBundle before a Pod starts.
+// Deleting the Secret while Pods use it causes no failed call either, if callers observe a new caBundle before a Pod
+// starts.
 func TestADeletedSecretIsReplacedWithoutAFailedCall(t *testing.T) {
 	for seed := range uint64(4) {
 		w := newWorld(t, seed, 1)
@@ -197,7 +198,7 @@ func TestADeletedSecretIsReplacedWithoutAFailedCall(t *testing.T) {
 				w.others()
 				w.call()
 			}
-			require.Len(t, w.recorded, 1, "it has come to rest")
+			require.Len(t, w.recorded, 1, "the rotation is complete")
 		}
 	}
 }

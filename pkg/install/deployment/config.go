@@ -10,8 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 )
 
-// configure lays a Subscription's config over a Deployment (contract 1.2). config.selector is
-// ignored there and here.
+// configure applies a Subscription's config to a Deployment (contract 1.2). config.selector is ignored, as in OLM.
 func configure(d *appsv1.Deployment, config *operatorsv1alpha1.SubscriptionConfig) {
 	if config == nil {
 		return
@@ -62,7 +61,7 @@ func withVolume(list []corev1.Volume, v corev1.Volume) []corev1.Volume {
 	return append(list, *v.DeepCopy())
 }
 
-// withMount replaces a mount of the same path: a container cannot have two.
+// withMount replaces a mount with the same path, because a container cannot have two.
 func withMount(list []corev1.VolumeMount, m corev1.VolumeMount) []corev1.VolumeMount {
 	if i := slices.IndexFunc(list, func(have corev1.VolumeMount) bool { return have.MountPath == m.MountPath }); i >= 0 {
 		list[i] = m
@@ -71,8 +70,8 @@ func withMount(list []corev1.VolumeMount, m corev1.VolumeMount) []corev1.VolumeM
 	return append(list, m)
 }
 
-// withAffinity replaces each part that the config has; an empty part erases it, and an empty
-// affinity erases all.
+// withAffinity replaces each part that the config sets; an empty part removes it, and an empty affinity removes all
+// of them.
 func withAffinity(have, config *corev1.Affinity) *corev1.Affinity {
 	if config == nil {
 		return have
@@ -85,13 +84,13 @@ func withAffinity(have, config *corev1.Affinity) *corev1.Affinity {
 		out = &corev1.Affinity{}
 	}
 	if a := config.NodeAffinity; a != nil {
-		out.NodeAffinity = unlessEmpty(a, corev1.NodeAffinity{})
+		out.NodeAffinity = nilIfEmpty(a, corev1.NodeAffinity{})
 	}
 	if a := config.PodAffinity; a != nil {
-		out.PodAffinity = unlessEmpty(a, corev1.PodAffinity{})
+		out.PodAffinity = nilIfEmpty(a, corev1.PodAffinity{})
 	}
 	if a := config.PodAntiAffinity; a != nil {
-		out.PodAntiAffinity = unlessEmpty(a, corev1.PodAntiAffinity{})
+		out.PodAntiAffinity = nilIfEmpty(a, corev1.PodAntiAffinity{})
 	}
 	if *out == (corev1.Affinity{}) {
 		return nil
@@ -99,7 +98,7 @@ func withAffinity(have, config *corev1.Affinity) *corev1.Affinity {
 	return out
 }
 
-func unlessEmpty[T any](value *T, empty T) *T {
+func nilIfEmpty[T any](value *T, empty T) *T {
 	if equality.Semantic.DeepEqual(*value, empty) {
 		return nil
 	}
@@ -107,7 +106,7 @@ func unlessEmpty[T any](value *T, empty T) *T {
 	return &out
 }
 
-// withMissing adds what is not there and overrides nothing.
+// withMissing adds missing keys and overrides nothing.
 func withMissing(have, more map[string]string) map[string]string {
 	for k, v := range more {
 		if _, taken := have[k]; taken {

@@ -26,7 +26,7 @@ import (
 	"github.com/remit-olm/remit/test/env/proofs"
 )
 
-var update = flag.Bool("update", false, "write golden files anew")
+var update = flag.Bool("update", false, "rewrite golden files")
 
 func csv(edit ...func(*operatorsv1alpha1.ClusterServiceVersion)) *operatorsv1alpha1.ClusterServiceVersion {
 	c := &operatorsv1alpha1.ClusterServiceVersion{}
@@ -90,11 +90,11 @@ func golden(t *testing.T, name string, in deployment.Input) {
 	require.Equal(t, string(want), string(raw))
 }
 
-func TestDesiredHasTheContractsMarks(t *testing.T) {
+func TestDesiredHasTheLabelsOfTheContract(t *testing.T) {
 	golden(t, "plain.yaml", deployment.Input{CSV: csv(), Owner: owner(), Group: group()})
 }
 
-func TestDesiredLaysTheSubscriptionsConfigOver(t *testing.T) {
+func TestDesiredAppliesTheSubscriptionsConfig(t *testing.T) {
 	golden(t, "config.yaml", deployment.Input{CSV: csv(), Owner: owner(), Group: group(), Config: &operatorsv1alpha1.SubscriptionConfig{
 		Env:          []corev1.EnvVar{{Name: "LEVEL", Value: "debug"}, {Name: "OPERATOR_CONDITION_NAME", Value: "forged"}},
 		EnvFrom:      []corev1.EnvFromSource{{ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "cm"}}}},
@@ -107,7 +107,7 @@ func TestDesiredLaysTheSubscriptionsConfigOver(t *testing.T) {
 	}})
 }
 
-func TestTheHashFollowsWhatPodsGet(t *testing.T) {
+func TestTheHashCoversThePodTemplate(t *testing.T) {
 	hash := func(in deployment.Input) string {
 		got, err := deployment.Desired(in)
 		require.NoError(t, err)
@@ -137,13 +137,13 @@ func TestStatusTexts(t *testing.T) {
 			deployment.Progress{Stuck: true, Text: `deployment "d" exceeded its progress deadline`}},
 		{"outdated", 1, appsv1.DeploymentStatus{ObservedGeneration: 1, Replicas: 3, UpdatedReplicas: 1},
 			deployment.Progress{Text: `deployment "d" waiting for 2 outdated replica(s) to be terminated`}},
-		{"one of two lost, as maxUnavailable allows", 1, appsv1.DeploymentStatus{ObservedGeneration: 1, Replicas: 1, UpdatedReplicas: 1, AvailableReplicas: 1,
+		{"one of two replicas missing, as maxUnavailable allows", 1, appsv1.DeploymentStatus{ObservedGeneration: 1, Replicas: 1, UpdatedReplicas: 1, AvailableReplicas: 1,
 			Conditions: []appsv1.DeploymentCondition{available(corev1.ConditionTrue, "")}},
 			deployment.Progress{Ready: true, Text: `deployment "d" is up-to-date and available`}},
-		{"none left, as maxUnavailable allows", 1, appsv1.DeploymentStatus{ObservedGeneration: 1, Replicas: 2, UpdatedReplicas: 2,
+		{"no replicas, as maxUnavailable allows", 1, appsv1.DeploymentStatus{ObservedGeneration: 1, Replicas: 2, UpdatedReplicas: 2,
 			Conditions: []appsv1.DeploymentCondition{available(corev1.ConditionTrue, "")}},
 			deployment.Progress{Text: `deployment "d" not available: no replica is available`}},
-		{"available, and one replica never came", 1, appsv1.DeploymentStatus{ObservedGeneration: 1, Replicas: 2, UpdatedReplicas: 2, AvailableReplicas: 1,
+		{"available, although one replica is missing", 1, appsv1.DeploymentStatus{ObservedGeneration: 1, Replicas: 2, UpdatedReplicas: 2, AvailableReplicas: 1,
 			Conditions: []appsv1.DeploymentCondition{available(corev1.ConditionTrue, ""), {Type: appsv1.DeploymentProgressing, Reason: "ProgressDeadlineExceeded"}}},
 			deployment.Progress{Ready: true, Text: `deployment "d" is up-to-date and available`}},
 		{"not available", 1, appsv1.DeploymentStatus{ObservedGeneration: 1, Conditions: []appsv1.DeploymentCondition{
@@ -161,7 +161,7 @@ func TestStatusTexts(t *testing.T) {
 	}
 }
 
-func TestNoReplicasAreReadyOnlyIfTheCSVAsksForNone(t *testing.T) {
+func TestZeroReplicasAreReadyOnlyIfTheCSVRequestsZero(t *testing.T) {
 	d := &appsv1.Deployment{Spec: appsv1.DeploymentSpec{Replicas: ptr.To(int32(0))}, Status: appsv1.DeploymentStatus{
 		Conditions: []appsv1.DeploymentCondition{{Type: appsv1.DeploymentAvailable, Status: corev1.ConditionTrue}}}}
 	d.Name, d.Namespace = "d", "t1"
@@ -170,7 +170,7 @@ func TestNoReplicasAreReadyOnlyIfTheCSVAsksForNone(t *testing.T) {
 	require.True(t, deployment.Status(d, ptr.To(int32(0))).Ready)
 }
 
-func TestEditsAreImagesThatSomebodyElseSet(t *testing.T) {
+func TestEditsAreImagesSetByOtherManagers(t *testing.T) {
 	in := deployment.Input{CSV: csv(), Owner: owner(), Group: group()}
 	all, err := deployment.Desired(in)
 	require.NoError(t, err)
@@ -181,7 +181,7 @@ func TestEditsAreImagesThatSomebodyElseSet(t *testing.T) {
 	live.Spec.Template.Spec.Containers[0].Image = "other:1"
 	live.Spec.Template.Spec.Containers = append(live.Spec.Template.Spec.Containers, corev1.Container{Name: "sidecar", Image: "sidecar:1"})
 	require.NotEmpty(t, deployment.OtherImages(live, want))
-	require.Empty(t, deployment.Edits(live, want), "a webhook may have chosen it as Remit wrote")
+	require.Empty(t, deployment.Edits(live, want), "a webhook may have set it during Remit's write")
 
 	manages := func(manager, container string) metav1.ManagedFieldsEntry {
 		raw := `{"f:spec":{"f:template":{"f:spec":{"f:containers":{"k:{\"name\":\"` + container + `\"}":{"f:image":{}}}}}}}`
@@ -194,7 +194,7 @@ func TestEditsAreImagesThatSomebodyElseSet(t *testing.T) {
 	require.Equal(t, []deployment.Edit{{Container: "manager", Image: "other:1", Wanted: "demo:1", Manager: "kubectl-set"}}, deployment.Edits(live, want))
 }
 
-func TestNamesThatNoServiceAccountCanHaveAreRefused(t *testing.T) {
+func TestInvalidServiceAccountNamesAreRejected(t *testing.T) {
 	for _, name := range []string{"../x", "ünicode", string(make([]byte, 300)), "a b", "a/b"} {
 		c := csv(func(c *operatorsv1alpha1.ClusterServiceVersion) {
 			c.Spec.InstallStrategy.StrategySpec.DeploymentSpecs[0].Spec.Template.Spec.DeprecatedServiceAccount = name
@@ -204,7 +204,8 @@ func TestNamesThatNoServiceAccountCanHaveAreRefused(t *testing.T) {
 	require.NoError(t, deployment.CheckNames(csv()))
 }
 
-// listers hold one RoleBinding per entry of held: the ServiceAccount of t1 gets the rule in the namespace.
+// listers returns listers with one RoleBinding per entry of held: the ServiceAccount of t1 gets the rule in the
+// namespace.
 func listers(t *testing.T, held map[string]map[string]rbacv1.PolicyRule) rbac.Listers {
 	t.Helper()
 	index := func() toolscache.Indexer {
@@ -227,7 +228,7 @@ func listers(t *testing.T, held map[string]map[string]rbacv1.PolicyRule) rbac.Li
 	}
 }
 
-func TestIdentitiesAreHeldAgainstTheAccount(t *testing.T) {
+func TestIdentitiesMustNotExceedTheAccount(t *testing.T) {
 	read := rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get"}}
 	runAs := func(name string) func(*operatorsv1alpha1.ClusterServiceVersion) {
 		return func(c *operatorsv1alpha1.ClusterServiceVersion) {
@@ -248,15 +249,15 @@ func TestIdentitiesAreHeldAgainstTheAccount(t *testing.T) {
 		held  given
 		wrong string
 	}{
-		{"declared and made", csv(runAs("made"), declare("made")), nil, ""},
-		{"made for another version, and not declared", csv(runAs("made")), given{"made": {"t1": read}}, "does not declare it"},
-		{"declared, covered and not made", csv(runAs("op"), declare("op")), given{"op": {"t1": read}, "acct": {"t1": read}}, ""},
-		{"declared, stronger and not made", csv(runAs("boss"), declare("boss")), given{"boss": {"t1": read}}, "its install did not make it"},
+		{"declared and created", csv(runAs("made"), declare("made")), nil, ""},
+		{"created for another version, not declared", csv(runAs("made")), given{"made": {"t1": read}}, "does not declare it"},
+		{"declared, covered, not created", csv(runAs("op"), declare("op")), given{"op": {"t1": read}, "acct": {"t1": read}}, ""},
+		{"declared, stronger, not created", csv(runAs("boss"), declare("boss")), given{"boss": {"t1": read}}, "its install did not create it"},
 		{"the account itself", csv(runAs("acct"), declare("acct")), nil, "it is the account"},
-		{"undeclared without rights", csv(runAs("op")), nil, ""},
+		{"undeclared without permissions", csv(runAs("op")), nil, ""},
 		{"undeclared and covered", csv(runAs("op")), given{"op": {"t1": read}, "acct": {"t1": read}}, ""},
 		{"undeclared and stronger", csv(runAs("boss")), given{"boss": {"t1": read}}, `in namespace t1 {apiGroups: [""]`},
-		{"undeclared and stronger elsewhere", csv(runAs("boss")), given{"boss": {"t9": read}, "acct": {"t1": read}}, "permissions outside of namespace t1"},
+		{"undeclared and stronger in another namespace", csv(runAs("boss")), given{"boss": {"t9": read}, "acct": {"t1": read}}, "permissions outside of namespace t1"},
 		{"default and stronger", csv(runAs("")), given{"default": {"t1": read}}, "in namespace t1"},
 		{"default, declared and stronger", csv(runAs(""), declare("default")), given{"default": {"t1": read}}, "in namespace t1"},
 	} {
@@ -275,8 +276,8 @@ func TestIdentitiesAreHeldAgainstTheAccount(t *testing.T) {
 	}
 }
 
-// A ServiceAccount that an install makes has, from its first moment, what was bound to its name before.
-func TestAMadeServiceAccountIsHeldAgainstWhatItFound(t *testing.T) {
+// A new ServiceAccount immediately has the permissions of bindings that already existed for its name.
+func TestExistingBindingsOfANewServiceAccountCount(t *testing.T) {
 	made := time.Now().Truncate(time.Second)
 	read := rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get"}}
 	owner := ownerutil.Owner{Lineage: ownerutil.Lineage{Package: "demo", Namespace: "t1"}, CSV: "demo.v1.0.0", Proofs: proofs.Keys()}
@@ -294,8 +295,8 @@ func TestAMadeServiceAccountIsHeldAgainstWhatItFound(t *testing.T) {
 		wrong string
 	}{
 		{"older", "t1", func(b *rbacv1.RoleBinding) { b.CreationTimestamp = metav1.NewTime(made.Add(-time.Hour)) }, "in namespace t1"},
-		{"older, elsewhere", "t9", func(b *rbacv1.RoleBinding) { b.CreationTimestamp = metav1.NewTime(made.Add(-time.Hour)) }, "outside of namespace t1"},
-		{"older, to all of the namespace", "t1", func(b *rbacv1.RoleBinding) {
+		{"older, in another namespace", "t9", func(b *rbacv1.RoleBinding) { b.CreationTimestamp = metav1.NewTime(made.Add(-time.Hour)) }, "outside of namespace t1"},
+		{"older, for all ServiceAccounts of the namespace", "t1", func(b *rbacv1.RoleBinding) {
 			b.CreationTimestamp = metav1.NewTime(made.Add(-time.Hour))
 			b.Subjects = []rbacv1.Subject{{Kind: "Group", APIGroup: rbacv1.GroupName, Name: "system:serviceaccounts:t1"}}
 		}, "in namespace t1"},
@@ -304,11 +305,11 @@ func TestAMadeServiceAccountIsHeldAgainstWhatItFound(t *testing.T) {
 			b.Subjects = append(b.Subjects, rbacv1.Subject{Kind: "ServiceAccount", Namespace: "t2", Name: "acct"})
 		}, ""},
 		{"of the same second", "t1", func(b *rbacv1.RoleBinding) { b.CreationTimestamp = metav1.NewTime(made) }, "in namespace t1"},
-		{"of the same second, and made by the install", "t1", func(b *rbacv1.RoleBinding) {
+		{"of the same second, created by the install", "t1", func(b *rbacv1.RoleBinding) {
 			b.CreationTimestamp = metav1.NewTime(made)
 			proofs.Mark(b, owner)
 		}, ""},
-		{"made by another install", "t1", func(b *rbacv1.RoleBinding) {
+		{"created by another install", "t1", func(b *rbacv1.RoleBinding) {
 			b.CreationTimestamp = metav1.NewTime(made)
 			proofs.Mark(b, other)
 		}, "in namespace t1"},
@@ -316,7 +317,7 @@ func TestAMadeServiceAccountIsHeldAgainstWhatItFound(t *testing.T) {
 			b.CreationTimestamp = metav1.NewTime(made.Add(-time.Hour))
 			b.Labels = owner.Labels()
 		}, "in namespace t1"},
-		{"newer, by people", "t1", func(b *rbacv1.RoleBinding) { b.CreationTimestamp = metav1.NewTime(made.Add(time.Second)) }, ""},
+		{"newer, created by a user", "t1", func(b *rbacv1.RoleBinding) { b.CreationTimestamp = metav1.NewTime(made.Add(time.Second)) }, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			l := listers(t, map[string]map[string]rbacv1.PolicyRule{"op": {tc.in: read}})
@@ -335,8 +336,8 @@ func TestAMadeServiceAccountIsHeldAgainstWhatItFound(t *testing.T) {
 	}
 }
 
-// The program that takes orders by such a label or annotation is not the account.
-func TestPodsCarryNoOrdersToTheClustersPrograms(t *testing.T) {
+// Programs that act on such a label or annotation do so with their own permissions, not the account's.
+func TestPodsHaveNoKeysThatClusterProgramsActOn(t *testing.T) {
 	const order, other = "olm.catalogSource", "cluster-autoscaler.kubernetes.io/safe-to-evict"
 	got, err := deployment.Desired(deployment.Input{CSV: csv(func(c *operatorsv1alpha1.ClusterServiceVersion) {
 		d := &c.Spec.InstallStrategy.StrategySpec.DeploymentSpecs[0]

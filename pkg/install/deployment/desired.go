@@ -20,7 +20,7 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 )
 
-// maxAnnotation is the greatest length of an annotation that is copied to pods.
+// maxAnnotation is the maximum length of an annotation that is copied to Pods.
 const maxAnnotation = 4 << 10
 
 // Input is what the Deployments of one install are derived from. CSV and Owner are required.
@@ -29,13 +29,13 @@ type Input struct {
 	Owner ownerutil.Owner
 	// Group are the annotations that tell an operator its OperatorGroup and targets.
 	Group map[string]string
-	// Config is the Subscription's; nil where there is none.
+	// Config is the Subscription's config, or nil.
 	Config *operatorsv1alpha1.SubscriptionConfig
-	// Pods may add to the template of a Deployment's Pods, last; nil adds nothing.
+	// Pods may modify the Pod template of a Deployment as the last step; nil changes nothing.
 	Pods func(deployment string, pod *corev1.PodTemplateSpec)
 }
 
-// GroupAnnotations tell people, tools and, through its pods, an operator where it runs and for whom.
+// GroupAnnotations tell users, tools and, through its Pods, the operator which namespaces it serves.
 func GroupAnnotations(group, namespace string, targets []string) map[string]string {
 	return map[string]string{
 		names.AnnotationOperatorGroup:     group,
@@ -44,8 +44,8 @@ func GroupAnnotations(group, namespace string, targets []string) map[string]stri
 	}
 }
 
-// Desired are the Deployments of the install strategy, in the CSV's order. The error says what is
-// wrong with the CSV; nobody but its author can mend it.
+// Desired returns the Deployments of the install strategy, in the CSV's order. An error is a defect in the CSV, which
+// only its author can fix.
 func Desired(in Input) ([]*appsv1.Deployment, error) {
 	specs := in.CSV.Spec.InstallStrategy.StrategySpec.DeploymentSpecs
 	out := make([]*appsv1.Deployment, 0, len(specs))
@@ -75,7 +75,7 @@ func render(in Input, spec *operatorsv1alpha1.StrategyDeploymentSpec) (*appsv1.D
 	d.Spec.RevisionHistoryLimit = ptr.To(int32(1))
 	pod := &d.Spec.Template
 	pod.ObjectMeta = metav1.ObjectMeta{Annotations: podAnnotations(in, pod.Annotations), Labels: ofPods(pod.Labels)}
-	if d.Spec.Selector != nil { // what Pods do not carry, nobody selects them by
+	if d.Spec.Selector != nil { // a selector must not use labels that the Pods do not have
 		d.Spec.Selector.MatchLabels = ofPods(d.Spec.Selector.MatchLabels)
 	}
 	pod.Spec.ServiceAccountName = ServiceAccountName(&pod.Spec)
@@ -92,13 +92,13 @@ func render(in Input, spec *operatorsv1alpha1.StrategyDeploymentSpec) (*appsv1.D
 	if err != nil {
 		return nil, fmt.Errorf("deployment %q: %w", spec.Name, err)
 	}
-	maps.Copy(d.Labels, in.Owner.Labels()) // last: a CSV does not choose its marks
+	maps.Copy(d.Labels, in.Owner.Labels()) // last: a CSV must not override owner labels
 	d.Labels[names.LabelDeploymentSpecHash] = ownerutil.Hash(string(encoded))
 	return d, nil
 }
 
-// ServiceAccountName is the one that pods of this spec run as. The API server reads the deprecated
-// field where the other is empty, so it may not be overlooked.
+// ServiceAccountName returns the ServiceAccount that Pods with this spec run as. The API server uses the deprecated
+// field if the other is empty, so both count.
 func ServiceAccountName(pod *corev1.PodSpec) string {
 	switch {
 	case pod.ServiceAccountName != "":
@@ -109,7 +109,8 @@ func ServiceAccountName(pod *corev1.PodSpec) string {
 	return bundle.DefaultServiceAccount
 }
 
-// podAnnotations are the template's, with the CSV's over them and the OperatorGroup's over those.
+// podAnnotations merges the annotations of the template, the CSV and the OperatorGroup; later ones override earlier
+// ones.
 func podAnnotations(in Input, template map[string]string) map[string]string {
 	out := map[string]string{}
 	maps.Copy(out, ofPods(template))
@@ -125,14 +126,14 @@ func podAnnotations(in Input, template map[string]string) map[string]string {
 	return out
 }
 
-// ofPods leaves out the labels and annotations by which the cluster's own programs take orders.
+// ofPods drops the labels and annotations that the cluster's own programs act on.
 func ofPods(all map[string]string) map[string]string {
 	kept, _ := bundle.Keep("Pod", all)
 	return kept
 }
 
-// copiedPrefixes are whose annotations go from the CSV to the pods: those of the operator framework and of
-// the consoles that show operators.
+// copiedPrefixes are the prefixes of annotations that are copied from the CSV to the Pods: those of the operator
+// framework and of consoles that display operators.
 func copiedPrefixes() []string {
 	return []string{
 		"operatorframework.io", "operators.operatorframework.io", "olm.operatorframework.io",
@@ -140,9 +141,9 @@ func copiedPrefixes() []string {
 	}
 }
 
-// copied says whether an annotation of the CSV goes to the pods. One without a prefix is for people and
-// catalogs. Any other prefix may be an order to the node, the network or a mesh (escape suite 50), and
-// belongs into the pod template, where a reader looks for such.
+// copied reports whether an annotation of the CSV is copied to the Pods. Annotations without a prefix are for users
+// and catalogs. Any other prefix may instruct the node, the network or a mesh (escape suite 50) and belongs in the
+// Pod template, where a reviewer expects it.
 func copied(key, value string) bool {
 	prefix, _, prefixed := strings.Cut(key, "/")
 	return (!prefixed || slices.Contains(copiedPrefixes(), prefix)) && len(value) <= maxAnnotation
@@ -154,7 +155,7 @@ func setEnv(pod *corev1.PodSpec, env corev1.EnvVar) {
 	}
 }
 
-// withEnv sets one variable in its place, or appends it.
+// withEnv replaces a variable in place, or appends it.
 func withEnv(list []corev1.EnvVar, env corev1.EnvVar) []corev1.EnvVar {
 	for i := range list {
 		if list[i].Name == env.Name {
@@ -165,8 +166,8 @@ func withEnv(list []corev1.EnvVar, env corev1.EnvVar) []corev1.EnvVar {
 	return append(list, env)
 }
 
-// uniqueEnv leaves the last of several variables of one name, which is the one that a container gets:
-// real bundles have such lists, and server-side apply refuses them.
+// uniqueEnv keeps the last of several variables with the same name, which is the one that takes effect. Real bundles
+// have such lists, and server-side apply rejects them.
 func uniqueEnv(pod *corev1.PodSpec) {
 	unique := func(c *corev1.Container) {
 		var out []corev1.EnvVar
@@ -183,7 +184,7 @@ func uniqueEnv(pod *corev1.PodSpec) {
 	}
 }
 
-// containers are the pod's containers; init containers are done before an operator runs.
+// containers returns the Pod's containers without init containers, which finish before the operator runs.
 func containers(pod *corev1.PodSpec) []*corev1.Container {
 	out := make([]*corev1.Container, 0, len(pod.Containers))
 	for i := range pod.Containers {
@@ -192,7 +193,7 @@ func containers(pod *corev1.PodSpec) []*corev1.Container {
 	return out
 }
 
-// Object is the Deployment as it is applied: without what only a typed encoding adds.
+// Object returns the Deployment in the form that is applied, without fields that only the typed encoding adds.
 func Object(d *appsv1.Deployment) (*unstructured.Unstructured, error) {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(d)
 	if err != nil {

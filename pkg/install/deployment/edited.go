@@ -10,15 +10,16 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/apply"
 )
 
-// An Edit is an image that somebody else has set.
+// An Edit is an image that another field manager has set.
 type Edit struct {
 	Container, Image, Wanted string
 	// Manager is the field manager that set it.
 	Manager string
 }
 
-// Edits lists the wanted containers whose image another field manager than the install's has set. live must have its managed
-// fields, which caches leave out. What a mutating webhook changes as Remit writes is Remit's field, and no edit.
+// Edits returns the wanted containers whose image was set by a field manager other than the install's. live must have
+// managed fields, which caches omit. Changes that a mutating webhook makes to Remit's write are managed by Remit and
+// are not edits.
 func Edits(live, want *appsv1.Deployment) []Edit {
 	own := apply.Manager(want.Labels)
 	var out []Edit
@@ -34,8 +35,8 @@ func Edits(live, want *appsv1.Deployment) []Edit {
 	return out
 }
 
-// OtherImages lists the wanted containers of a live Deployment, as a cache holds it, that have another image. A mutating webhook may
-// have chosen it; Edits tells the two apart. A container that is not there at all is no edit of an image.
+// OtherImages returns the wanted containers of a live, cached Deployment that have another image. A mutating webhook
+// may have set it; Edits distinguishes the two. A missing container is not an edit.
 func OtherImages(live, want *appsv1.Deployment) []Edit {
 	var out []Edit
 	wanted, have := &want.Spec.Template.Spec, &live.Spec.Template.Spec
@@ -50,7 +51,7 @@ func OtherImages(live, want *appsv1.Deployment) []Edit {
 	return out
 }
 
-// managesImage reports whether an entry of managed fields has the image of a container.
+// managesImage reports whether managed fields include the image of a container.
 func managesImage(fields []byte, container string) bool {
 	key, err := json.Marshal(map[string]string{"name": container})
 	if err != nil {

@@ -16,15 +16,14 @@ import (
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
-// maxExcess bounds, in bytes, the list of what a ServiceAccount holds in an IdentityError.
+// maxExcess bounds, in bytes, the list of excess permissions in an IdentityError.
 const maxExcess = 700
 
-// IdentityError says that a Deployment would run as a ServiceAccount that it may not have (security
-// model, D3).
+// IdentityError reports that a Deployment would run as a ServiceAccount that it may not use (security model, D3).
 type IdentityError struct {
 	Deployment     string
 	ServiceAccount string
-	// Why says what is wrong; where the account lacks rules, which.
+	// Why is the reason, including the permissions that the account is missing.
 	Why string
 }
 
@@ -32,8 +31,8 @@ func (e *IdentityError) Error() string {
 	return fmt.Sprintf("deployment %q may not run as ServiceAccount %q: %s", e.Deployment, e.ServiceAccount, e.Why)
 }
 
-// CheckNames refuses what the API server would refuse of the ServiceAccount names of the CSV's
-// Deployments, in both fields that can name one, before anything is written or looked up by it.
+// CheckNames rejects invalid ServiceAccount names in the CSV's Deployments, in both fields, before anything is
+// written or looked up by them.
 func CheckNames(csv *operatorsv1alpha1.ClusterServiceVersion) error {
 	specs := csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs
 	for i := range specs {
@@ -50,23 +49,23 @@ func CheckNames(csv *operatorsv1alpha1.ClusterServiceVersion) error {
 	return nil
 }
 
-// Bound is by what CheckIdentities holds ServiceAccounts.
+// Bound is what CheckIdentities compares ServiceAccounts with.
 type Bound struct {
 	Account types.NamespacedName
-	// Made returns when this install made a ServiceAccount of the namespace, by the API server's clock; ok is false if it
-	// did not: a name alone says nothing.
+	// Made returns when this install created a ServiceAccount of the namespace, by the API server's clock. ok is false
+	// if it did not: the name alone proves nothing.
 	Made func(name string) (at time.Time, ok bool)
-	// Owner tells which bindings this install made.
+	// Owner identifies the bindings that this install created.
 	Owner ownerutil.Owner
 	RBAC  rbac.Listers
 }
 
-// CheckIdentities holds the ServiceAccounts that the CSV's Deployments run as against the account. Each of them,
-// `default` included, passes where the account holds all that it holds, everywhere; the account itself never does. For
-// those that the CSV declares and its install has made, two kinds of bindings do not count: those that the install has
-// made, as the account, and those that were created later, by people who are not bounded by it. What
-// was bound to the name before there was such a ServiceAccount was not meant for this operator. The error is an
-// *IdentityError.
+// CheckIdentities compares the ServiceAccounts that the CSV's Deployments run as with the account. Each of them,
+// including `default`, is allowed if the account has all of its permissions in every scope; the account itself is
+// never allowed. For a ServiceAccount that the CSV declares and its install created, two kinds of bindings are
+// ignored: those that the install created, as the account, and those that users created later, who are not bounded by
+// the account. Bindings that existed before the ServiceAccount were not meant for this operator and count. The error
+// is an *IdentityError.
 func CheckIdentities(csv *operatorsv1alpha1.ClusterServiceVersion, by Bound) error {
 	declared := bundle.ServiceAccountNames(csv)
 	specs := csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs
@@ -90,16 +89,16 @@ func CheckIdentities(csv *operatorsv1alpha1.ClusterServiceVersion, by Bound) err
 	return nil
 }
 
-// judge returns why a ServiceAccount exceeds the account; "" if it does not. own says that the CSV declares it.
+// judge returns why a ServiceAccount exceeds the account, or "". own is true if the CSV declares it.
 func (by Bound) judge(key types.NamespacedName, own bool) (string, error) {
 	why, advice := "the ClusterServiceVersion does not declare it", ""
 	counts := func(rbac.Binding) bool { return true }
 	if own {
-		why = "its install did not make it"
+		why = "its install did not create it"
 		if at, made := by.Made(key.Name); made {
-			why, advice = "bindings that are not newer than it name it", "; delete them, or create them again if they are meant for this operator"
+			why, advice = "bindings that are not newer than it refer to it", "; delete them, or recreate them if they are meant for this operator"
 			counts = by.inherited(at)
-			// What others bind to it from now on does not count, and need not wake this install.
+			// Later bindings to it do not count and need not wake this install.
 			if excess, err := by.excessOf(key, by.RBAC.Untracked(), counts); err != nil || len(excess) == 0 {
 				return "", err
 			}
@@ -109,22 +108,23 @@ func (by Bound) judge(key types.NamespacedName, own bool) (string, error) {
 	if err != nil || len(excess) == 0 {
 		return "", err
 	}
-	return fmt.Sprintf("%s, and it holds what ServiceAccount %s does not: %s%s", why, by.Account, status.Lines(excess, maxExcess), advice), nil
+	return fmt.Sprintf("%s, and it has permissions that ServiceAccount %s does not have: %s%s", why, by.Account, status.Lines(excess, maxExcess), advice), nil
 }
 
-// inherited counts the bindings that a ServiceAccount made at a time has found, and that the install did not make. Times
-// have whole seconds; in doubt a binding counts.
+// inherited includes bindings that existed before a ServiceAccount was created and that the install did not create.
+// Timestamps have a resolution of one second; in doubt a binding is included.
 func (by Bound) inherited(at time.Time) func(rbac.Binding) bool {
 	return func(b rbac.Binding) bool { return !b.GetCreationTimestamp().After(at) && !by.Owner.Owns(b) }
 }
 
-// excessOf lists what one ServiceAccount holds by bindings that count, and the account does not. Only the rules that it has by bindings of its own
-// namespace are shown: whoever reads the error may not know what is elsewhere, and rules name objects.
+// excessOf returns the permissions that bindings grant one ServiceAccount and that the account does not have. It
+// lists only rules granted in the ServiceAccount's own namespace: readers of the error may not know about others, and
+// rules contain object names.
 func (by Bound) excessOf(key types.NamespacedName, listers rbac.Listers, counts func(rbac.Binding) bool) ([]string, error) {
 	subject := rbac.ServiceAccount(key.Namespace, key.Name)
 	uncovered, err := listers.UncoveredOf(subject, rbac.ServiceAccount(by.Account.Namespace, by.Account.Name), counts)
 	if limit := (*rbac.LimitError)(nil); errors.As(err, &limit) {
-		return []string{fmt.Sprintf("roles of more than %d verbs, API groups, resources, names and URLs, which are not looked at", rbac.MaxValues)}, nil
+		return []string{fmt.Sprintf("roles with more than %d verbs, API groups, resources, names and URLs, which are not supported", rbac.MaxValues)}, nil
 	}
 	if err != nil {
 		return nil, err

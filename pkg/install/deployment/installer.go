@@ -18,18 +18,18 @@ import (
 
 // Installer writes the Deployments of one install.
 type Installer struct {
-	// Account is authenticated as the account: it does all writes.
+	// Account is authenticated as the account and performs all writes.
 	Account client.Client
-	// Facts reads Deployments, from a cache for choice; it decides only what need not be written.
+	// Facts reads Deployments, preferably from a cache; it only decides what need not be written.
 	Facts client.Reader
-	// Before is called before a Deployment that exists is changed; it may be nil.
+	// Before is called before an existing Deployment is changed; it may be nil.
 	Before func(ctx context.Context, d *appsv1.Deployment) error
-	// Hold says that what comes after a Deployment has to wait for it; nil means that nothing has to.
+	// Hold reports whether the Deployments that follow must wait for this one; nil means that none must.
 	Hold func(d *appsv1.Deployment) bool
 }
 
-// Install makes the wanted Deployments be as they should, in order, and removes those that the CSV's
-// UID owns and its spec no longer has. It returns the keys of what it changed.
+// Install applies the wanted Deployments in order, and deletes those that the CSV's UID owns but its spec no longer
+// contains. It returns the keys of the changed Deployments.
 func (i Installer) Install(ctx context.Context, owner ownerutil.Owner, want []*appsv1.Deployment) ([]string, error) {
 	var changed []string
 	for _, d := range want {
@@ -57,8 +57,8 @@ func (i Installer) Install(ctx context.Context, owner ownerutil.Owner, want []*a
 	return changed, nil
 }
 
-// Ensure makes one Deployment be as it should. One that was written from the same spec stays as it is where somebody else manages
-// a field since, an image or the number of replicas: that is said, and not fought over.
+// Ensure applies one Deployment. If it was written from the same spec and another manager has changed a field since,
+// such as an image or the number of replicas, it is left alone and reported instead.
 func (i Installer) Ensure(ctx context.Context, owner ownerutil.Owner, d *appsv1.Deployment) (apply.Result, error) {
 	obj, err := Object(d)
 	if err != nil {
@@ -86,20 +86,21 @@ func (i Installer) Ensure(ctx context.Context, owner ownerutil.Owner, d *appsv1.
 	return result, WithRemedy(err, obj)
 }
 
-// WithRemedy adds to a refusal of a Deployment, over a field that somebody else manages, the command that ends it.
+// WithRemedy adds, to a conflict over a field of a Deployment that another manager owns, the command that resolves
+// it.
 func WithRemedy(err error, obj *unstructured.Unstructured) error {
 	if !apply.IsFieldConflict(err) {
 		return err
 	}
-	return fmt.Errorf("%w; to have it made again without what was edited: kubectl delete deployment %s -n %s", err, obj.GetName(), obj.GetNamespace())
+	return fmt.Errorf("%w; to recreate it without the edits: kubectl delete deployment %s -n %s", err, obj.GetName(), obj.GetNamespace())
 }
 
-// asWritten spares the comparison of all fields, which defaults and ways to write a quantity stand in the way of.
+// asWritten avoids comparing all fields, which defaults and equivalent quantities make unreliable.
 func asWritten(live *unstructured.Unstructured, want *appsv1.Deployment, owner ownerutil.Owner) bool {
 	return isWritten(live, want, owner) && live.GetGeneration() == 1
 }
 
-// isWritten says whether a Deployment was written from just this spec, whatever others have changed since.
+// isWritten reports whether a Deployment was written from exactly this spec, regardless of later changes by others.
 func isWritten(live *unstructured.Unstructured, want *appsv1.Deployment, owner ownerutil.Owner) bool {
 	d := &appsv1.Deployment{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(live.Object, d); err != nil {
@@ -108,10 +109,10 @@ func isWritten(live *unstructured.Unstructured, want *appsv1.Deployment, owner o
 	return d.DeletionTimestamp == nil && installed(d, want, owner)
 }
 
-// Ours is the owner for package apply.
+// Ours returns the owner for package apply.
 func Ours(owner ownerutil.Owner) apply.Owner { return owner }
 
-// InPlace says whether a live object, as a cache holds it, is this lineage's and has every wanted field.
+// InPlace reports whether a live, cached object belongs to this lineage and has every wanted field.
 func InPlace(live client.Object, want *unstructured.Unstructured, owner ownerutil.Owner) bool {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(live)
 	if err != nil {
@@ -123,7 +124,7 @@ func InPlace(live client.Object, want *unstructured.Unstructured, owner owneruti
 	return owner.Owns(live) && live.GetDeletionTimestamp() == nil && apply.Has(content, expected.Object)
 }
 
-// Orphans are the Deployments that the CSV's UID owns and that are not wanted.
+// Orphans returns the Deployments that the CSV's UID owns and that are not wanted.
 func Orphans(ctx context.Context, r client.Reader, owner ownerutil.Owner, want []*appsv1.Deployment) ([]*appsv1.Deployment, error) {
 	if owner.UID == "" {
 		return nil, nil
@@ -153,7 +154,7 @@ func ownedBy(d *appsv1.Deployment, uid types.UID) bool {
 	return false
 }
 
-// remove deletes just the object that was looked at.
+// remove deletes exactly the object that was read.
 func (i Installer) remove(ctx context.Context, d *appsv1.Deployment) error {
 	err := i.Account.Delete(ctx, d, client.Preconditions{UID: &d.UID}, client.PropagationPolicy("Background"))
 	if client.IgnoreNotFound(err) != nil {

@@ -12,22 +12,22 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 )
 
-// State is how an install's Deployments stand, taken together.
+// State is the combined state of an install's Deployments.
 type State struct {
-	// Installed says that all are there as they should be; Problem says why not.
+	// Installed is true if all are in the desired state; otherwise Problem is the reason.
 	Installed bool
-	// Untouched says that all are installed and that nobody has changed a spec since it was written.
+	// Untouched is true if all are installed and no spec has changed since it was written.
 	Untouched bool
-	// Ready says that all are installed and available; Problem says which is not.
+	// Ready is true if all are installed and available; otherwise Problem names one that is not.
 	Ready bool
-	// Stuck says that one has passed its own progress deadline.
+	// Stuck is true if one has exceeded its progress deadline.
 	Stuck bool
-	// Problem is for people, in the contract's words; "" where all is well.
+	// Problem is the message for users, as the contract specifies; "" if there is none.
 	Problem string
 }
 
-// Check compares the wanted Deployments with those that exist, without writing. The first in the
-// CSV's order that is not as it should be is the one that is named.
+// Check compares the wanted Deployments with the live ones without writing. It reports the first one, in the CSV's
+// order, that is not in the desired state.
 func Check(ctx context.Context, r client.Reader, owner ownerutil.Owner, want []*appsv1.Deployment) (State, error) {
 	state := State{Installed: true, Untouched: true, Ready: true}
 	for _, d := range want {
@@ -58,7 +58,7 @@ func CheckOne(ctx context.Context, r client.Reader, owner ownerutil.Owner, d *ap
 		return State{}, fmt.Errorf("get Deployment %s/%s: %w", d.Namespace, d.Name, err)
 	}
 	if live.DeletionTimestamp != nil || !installed(live, d, owner) {
-		return State{Problem: fmt.Sprintf("deployment %q is not as the ClusterServiceVersion wants it", d.Name)}, nil
+		return State{Problem: fmt.Sprintf("deployment %q does not match the ClusterServiceVersion", d.Name)}, nil
 	}
 	state := State{Installed: true, Untouched: untouched(live), Ready: true}
 	if progress := Status(live, d.Spec.Replicas); !progress.Ready {
@@ -68,16 +68,16 @@ func CheckOne(ctx context.Context, r client.Reader, owner ownerutil.Owner, d *ap
 	return state, nil
 }
 
-// untouched says that the spec is the one with which the Deployment was created.
+// untouched reports whether the spec is the one with which the Deployment was created.
 func untouched(live *appsv1.Deployment) bool { return live.Generation == 1 }
 
-// Of says whether a Deployment is of this install, and of no other version.
+// Of reports whether a Deployment belongs to this version of the install.
 func Of(live *appsv1.Deployment, owner ownerutil.Owner) bool {
 	return owner.Owns(live) && ownedBy(live, owner.UID)
 }
 
-// installed goes by the hash of what was written, as OLM does: what others change afterwards (a scale,
-// a sidecar, a mutating webhook) is theirs, and a comparison of all fields would fight them for ever.
+// installed compares the hash of what was written, as OLM does. Later changes by others (a scale, a sidecar, a
+// mutating webhook) are theirs; comparing all fields would overwrite them forever.
 func installed(live, want *appsv1.Deployment, owner ownerutil.Owner) bool {
 	return Of(live, owner) && live.Labels[names.LabelDeploymentSpecHash] == want.Labels[names.LabelDeploymentSpecHash]
 }

@@ -8,21 +8,21 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// progressDeadlineExceeded is the reason that the Deployment controller gives.
+// progressDeadlineExceeded is a reason that the Deployment controller sets.
 const progressDeadlineExceeded = "ProgressDeadlineExceeded"
 
-// Progress is how a Deployment fares.
+// Progress is the progress of a Deployment.
 type Progress struct {
 	Ready bool
-	// Stuck says that it passed its own progress deadline.
+	// Stuck is true if it exceeded its progress deadline.
 	Stuck bool
-	// Text is for people, in the contract's words.
+	// Text is the message for users, as the contract specifies.
 	Text string
 }
 
-// Status reads a Deployment's status. It is ready while the Deployment controller calls it available, however many of its replicas
-// maxUnavailable allows to be missing, if at least one is there and none is outdated. wanted is the number of replicas that the
-// ClusterServiceVersion asks for; nil means 1.
+// Status evaluates a Deployment's status. It is ready while the Deployment controller reports it available, even if
+// maxUnavailable allows some replicas to be missing, as long as at least one is available and none is outdated.
+// wanted is the number of replicas in the ClusterServiceVersion; nil means 1.
 func Status(d *appsv1.Deployment, wanted *int32) Progress {
 	s := d.Status
 	if d.Generation > s.ObservedGeneration {
@@ -54,7 +54,7 @@ func unavailable(d *appsv1.Deployment) string {
 	case c.Status != corev1.ConditionTrue:
 		return fmt.Sprintf("deployment %q not available: %s", d.Name, c.Message)
 	case s.AvailableReplicas == 0 && ptr.Deref(d.Spec.Replicas, 1) > 0:
-		return fmt.Sprintf("deployment %q not available: no replica is available", d.Name) // maxUnavailable may allow that
+		return fmt.Sprintf("deployment %q not available: no replica is available", d.Name) // maxUnavailable may allow this
 	}
 	return ""
 }

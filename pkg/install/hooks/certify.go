@@ -25,38 +25,38 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/names"
 )
 
-// Installer makes a plan come true, as the account.
+// Installer executes a plan as the account.
 type Installer struct {
-	// Account is authenticated as the account: it does all writes, and reads Secrets.
+	// Account is authenticated as the account: it performs all writes, and reads Secrets.
 	Account client.Client
 	// Policy is how certificates are issued.
 	Policy cert.Policy
 	Now    time.Time
-	// Memory may be shared; it is lost with the program.
+	// Memory may be shared; it is lost when the program exits.
 	Memory *Memory
 }
 
-// Certificate is how a Deployment's certificate stands.
+// Certificate is the state of a Deployment's certificate.
 type Certificate struct {
 	Deployment string
-	// Hash is what the Deployment's Pods are to carry; "" where a tool of the cluster issues certificates.
+	// Hash is what the Deployment's Pods must carry; "" if a certificate tool issues certificates.
 	Hash string
-	// Times are zero where there is no certificate, or where it is a tool's.
+	// Times are zero if there is no certificate or a tool issues it.
 	cert.Times
-	// After is when to look again though nothing has happened; zero means never.
+	// After is when to check again without an event; zero means never.
 	After time.Duration
-	// Done is what was done, and why; Keep where nothing was.
+	// Done is the executed action, and Reason why; Keep if there was none.
 	Done   cert.Action
 	Reason cert.Reason
-	// Blocked says why a rotation would not be permitted at present. Due is an action that is due and was
-	// not done for that.
+	// Blocked is the reason that a rotation would not be permitted now. Due is an action that is due and was not
+	// executed because of this.
 	Blocked error
 	Due     cert.Action
 }
 
-// Certify makes a Deployment's Service and certificate be as they should, and takes the next step of a
-// rotation where one is due. permit says, before anything is written and long before anything is due, whether
-// the account may write what that needs; its error becomes Blocked. The error of a write is returned.
+// Certify applies a Deployment's Service and certificate, and executes the next step of a rotation if one is due.
+// Before anything is written, and long before anything is due, permit reports whether the account may make the
+// necessary writes; its error becomes Blocked. An error of a write is returned.
 func (i Installer) Certify(ctx context.Context, p *Plan, live *Live, d serving.Deployment, permit func(...Need) error) (Certificate, error) {
 	if p.tool != nil {
 		return Certificate{Deployment: d.Name, Done: cert.Keep}, i.service(ctx, p, live, d, nil)
@@ -78,12 +78,12 @@ func (i Installer) Certify(ctx context.Context, p *Plan, live *Live, d serving.D
 	if err != nil {
 		return c, err
 	}
-	// Whatever follows may fail: then the same is tried again, and nothing is written twice.
+	// If a later step fails, the same pair is used again, and nothing is written twice.
 	i.Memory.keep(p.served(d.Name), issued(decision.Action, set))
 	if err := i.serve(ctx, p, live, d, set, slices.Concat(set.Hashes(), decision.Set.Hashes())); err != nil {
 		return c, err
 	}
-	// A Secret that stayed with the version before would go with it.
+	// A Secret that is still owned by the previous version would be deleted with it.
 	if decision.Action != cert.Keep || c.Blocked == nil && !ownedBy(secret, p.in.Owner.UID) {
 		if err := i.store(ctx, p, d, secret, set); err != nil {
 			return c, err
@@ -91,7 +91,7 @@ func (i Installer) Certify(ctx context.Context, p *Plan, live *Live, d serving.D
 		i.Memory.keep(p.served(d.Name), nil)
 	}
 	if decision.Action != cert.Keep {
-		// The next step is decided on what was written, once the cache shows it.
+		// The next step is decided from what was written, once the cache shows it.
 		c.After = time.Second
 		c.Times = i.Policy.Times(set.Current)
 	}
@@ -106,7 +106,7 @@ func (i Installer) decide(ctx context.Context, p *Plan, live *Live, d serving.De
 	if decision.Action == cert.Keep {
 		return o, decision, nil
 	}
-	// The cache may be behind, and what was just issued is not to be issued again.
+	// The cache may be outdated, and a pair that was just issued must not be issued again.
 	if err := i.refresh(ctx, p, live, d.Name); err != nil {
 		return o, decision, err
 	}
@@ -118,7 +118,7 @@ func ownedBy(obj metav1.Object, uid types.UID) bool {
 	return slices.ContainsFunc(obj.GetOwnerReferences(), func(ref metav1.OwnerReference) bool { return ref.UID == uid })
 }
 
-// issued is the pair that an action has made; nil where it makes none.
+// issued returns the pair that an action has issued, or nil.
 func issued(action cert.Action, set cert.Set) *cert.Pair {
 	switch action {
 	case cert.Replace:
@@ -129,7 +129,7 @@ func issued(action cert.Action, set cert.Set) *cert.Pair {
 	return nil
 }
 
-// unchanged goes on with what there is. Without a usable certificate the Pods stay as they are.
+// unchanged continues with the existing set. Without a usable certificate the Pods are left alone.
 func (i Installer) unchanged(c Certificate, p *Plan, live *Live, d cert.Decision) (Certificate, error) {
 	if d.Set.IsZero() {
 		c.Hash = running(live.deployments[c.Deployment])
@@ -140,7 +140,7 @@ func (i Installer) unchanged(c Certificate, p *Plan, live *Live, d cert.Decision
 	return c, nil
 }
 
-// serve writes, in the order that cert.Policy.Carry asks for, what comes before the Secret.
+// serve writes everything that comes before the Secret, in the order of cert.Policy.Carry.
 func (i Installer) serve(ctx context.Context, p *Plan, live *Live, d serving.Deployment, set cert.Set, recorded []string) error {
 	if err := i.service(ctx, p, live, d, recorded); err != nil {
 		return err
@@ -148,8 +148,8 @@ func (i Installer) serve(ctx context.Context, p *Plan, live *Live, d serving.Dep
 	return i.trust(ctx, p, live, d.Name, set.Trust())
 }
 
-// store writes the Secret. One that is there is patched, bound to what was read, and not applied: what
-// somebody edited by hand is taken back, for which an apply would have to be forced.
+// store writes the Secret. An existing one is patched, with its UID and resource version, and not applied: manual
+// edits are reverted, which an apply could do only by force.
 func (i Installer) store(ctx context.Context, p *Plan, d serving.Deployment, have *corev1.Secret, set cert.Set) error {
 	want, err := p.serving().Secret(d, set)
 	if err != nil {
@@ -181,7 +181,7 @@ func (i Installer) store(ctx context.Context, p *Plan, d serving.Deployment, hav
 	return nil
 }
 
-// service writes the Service unless the cache shows it in place.
+// service applies the Service unless the cache shows it in the desired state.
 func (i Installer) service(ctx context.Context, p *Plan, live *Live, d serving.Deployment, recorded []string) error {
 	want, err := p.serving().Service(d, slices.Compact(slices.Sorted(slices.Values(recorded))))
 	if err != nil {
@@ -194,7 +194,7 @@ func (i Installer) service(ctx context.Context, p *Plan, live *Live, d serving.D
 	return err
 }
 
-// secret reads a Deployment's Secret; nil where there is none. Self may not read it.
+// secret reads a Deployment's Secret; nil if it does not exist. Remit's own identity may not read it.
 func (i Installer) secret(ctx context.Context, p *Plan, name string) (*corev1.Secret, error) {
 	key := types.NamespacedName{Namespace: p.in.Owner.Namespace, Name: cert.SecretName(name)}
 	secret := &corev1.Secret{}
@@ -232,7 +232,7 @@ func (i Installer) observe(p *Plan, live *Live, d serving.Deployment, secret *co
 	return o
 }
 
-// refresh reads the Service past the cache.
+// refresh reads the Service directly from the API server.
 func (i Installer) refresh(ctx context.Context, p *Plan, live *Live, name string) error {
 	service := &corev1.Service{}
 	err := i.Account.Get(ctx, p.service(name), service)
@@ -247,22 +247,22 @@ func (i Installer) refresh(ctx context.Context, p *Plan, live *Live, name string
 	return nil
 }
 
-// Rolling says that the Pods of a Deployment were made for another authority than that of its certificate.
+// Rolling reports whether the Pods of a Deployment were created for another CA than that of its certificate.
 func (l *Live) Rolling(c Certificate) bool {
 	hash := running(l.deployments[c.Deployment])
 	return hash != "" && c.Hash != "" && hash != c.Hash
 }
 
-// Running is the authority that a Deployment's Pods were made for; "" where none is noted.
+// Running returns the hash of the CA that a Deployment's Pods were created for; "" if none is recorded.
 func (l *Live) Running(deployment string) string { return running(l.deployments[deployment]) }
 
-// Current says that a Deployment is of the plan's version already, and of no earlier one.
+// Current reports whether a Deployment belongs to the plan's version and not to an earlier one.
 func (l *Live) Current(p *Plan, deployment string) bool {
 	d := l.deployments[deployment]
 	return d != nil && ownedBy(d, p.in.Owner.UID)
 }
 
-// running is the authority that a Deployment's Pods were made for; "" where none is noted.
+// running returns the hash of the CA that a Deployment's Pods were created for; "" if none is recorded.
 func running(d *appsv1.Deployment) string {
 	if d == nil {
 		return ""
@@ -270,7 +270,7 @@ func running(d *appsv1.Deployment) string {
 	return d.Spec.Template.Annotations[names.AnnotationCAHash]
 }
 
-// writes is what the steps of a rotation need of the account.
+// writes returns what the account needs for the steps of a rotation.
 func (p *Plan) writes(live *Live, d serving.Deployment) []Need {
 	named := func(apiVersion, kind, name string) *unstructured.Unstructured {
 		obj := &unstructured.Unstructured{}
@@ -296,7 +296,7 @@ func (p *Plan) writes(live *Live, d serving.Deployment) []Need {
 	return needs
 }
 
-// trust gives a caBundle to all that calls the Deployment already.
+// trust sets a caBundle on everything that already calls the Deployment.
 func (i Installer) trust(ctx context.Context, p *Plan, live *Live, name string, bundle []byte) error {
 	for _, obj := range live.callers(p, name) {
 		if !distrusts(obj, p.service(name), bundle) {
@@ -321,7 +321,7 @@ func (i Installer) trust(ctx context.Context, p *Plan, live *Live, name string, 
 	return nil
 }
 
-// patch patches a CustomResourceDefinition, and keeps what comes back for what follows.
+// patch patches a CustomResourceDefinition and keeps the response for later steps.
 func (i Installer) patch(ctx context.Context, live *Live, crd *apiextensionsv1.CustomResourceDefinition, patch client.Patch) error {
 	patched := crd.DeepCopy()
 	if err := i.Account.Patch(ctx, patched, patch, client.FieldOwner(names.FieldManager)); err != nil {
@@ -339,15 +339,15 @@ func distrusts(obj client.Object, service types.NamespacedName, bundle []byte) b
 	return slices.ContainsFunc(calls(obj), func(c call) bool { return c.service == service && string(c.bundle) != string(bundle) })
 }
 
-// Memory notes since when a staged pair has been seen to be trusted everywhere, and what was issued and could
-// not be stored. What is forgotten is only waited for or issued anew.
+// Memory records since when a staged pair has been trusted everywhere, and pairs that were issued but could not be
+// stored. If it is lost, these pairs are waited for or issued again.
 type Memory struct {
 	mu       sync.Mutex
 	since    map[types.UID]noted
 	unstored map[served]cert.Pair
 }
 
-// served is a Deployment of a ClusterServiceVersion.
+// served identifies a Deployment of a ClusterServiceVersion.
 type served struct {
 	csv        types.NamespacedName
 	deployment string
@@ -357,7 +357,7 @@ func (p *Plan) served(deployment string) served {
 	return served{types.NamespacedName{Namespace: p.in.Owner.Namespace, Name: p.in.Owner.CSV}, deployment}
 }
 
-// keep takes a pair to be stored; nil where there is none any more.
+// keep records a pair to be stored, or nil if there is none any longer.
 func (m *Memory) keep(of served, pair *cert.Pair) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -380,7 +380,7 @@ func (m *Memory) kept(of served) *cert.Pair {
 	return nil
 }
 
-// Forget drops what was kept for a ClusterServiceVersion that is gone.
+// Forget drops what is recorded for a deleted ClusterServiceVersion.
 func (m *Memory) Forget(csv types.NamespacedName) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -21,7 +21,7 @@ func rule(group, resource string, resourceNames []string, verbs ...string) rbacv
 	return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{resource}, ResourceNames: resourceNames, Verbs: verbs}
 }
 
-// converted has a conversion webhook for a CustomResourceDefinition, which is of the lineage unless foreign.
+// converted has a conversion webhook for a CustomResourceDefinition, which belongs to the lineage unless foreign.
 func converted(t *testing.T, foreign bool) (*world, *apiextensionsv1.CustomResourceDefinition) {
 	t.Helper()
 	crd := &apiextensionsv1.CustomResourceDefinition{}
@@ -62,7 +62,7 @@ func TestAConversionIsSetRotatedAndReset(t *testing.T) {
 	require.True(t, ok)
 	require.Equal(t, w.Namespace+"/demo-service", service.String())
 	require.Equal(t, string(w.secret().Data[cert.KeyCA]), string(webhook.Bundle(got)))
-	require.NotNil(t, got.Spec.Versions[0].Schema, "the rest is as it was")
+	require.NotNil(t, got.Spec.Versions[0].Schema, "the rest is unchanged")
 
 	w.now = w.now.Add(cert.DefaultLife/3*2 + time.Hour)
 	require.Equal(t, cert.Stage, w.visit().Done)
@@ -82,7 +82,7 @@ func TestAConversionIsSetRotatedAndReset(t *testing.T) {
 	require.NotContains(t, got.Annotations, "remit.dev/conversion")
 }
 
-func TestARotationThatMayNotChangeAConversionIsNotPermitted(t *testing.T) {
+func TestARotationRequiresPermissionToPatchConversions(t *testing.T) {
 	t.Parallel()
 	w, crd := converted(t, false)
 	w.visit()
@@ -99,7 +99,7 @@ func TestARotationThatMayNotChangeAConversionIsNotPermitted(t *testing.T) {
 	require.Contains(t, asked, rule("apps", "deployments", []string{name}, "create", "get", "patch"))
 }
 
-func TestTheConversionOfAnothersIsNeverTouched(t *testing.T) {
+func TestAForeignConversionIsNeverChanged(t *testing.T) {
 	t.Parallel()
 	w, crd := converted(t, true)
 	w.csv.Spec.WebhookDefinitions = append(w.csv.Spec.WebhookDefinitions, w.hook("a.demo.acme.io"))
@@ -114,7 +114,7 @@ func TestTheConversionOfAnothersIsNeverTouched(t *testing.T) {
 	require.Empty(t, w.conversion(crd).Annotations)
 }
 
-func TestAConversionThatSomebodyElseHasTakenOverIsNotReset(t *testing.T) {
+func TestAConversionTakenOverByAnotherOwnerIsNotReset(t *testing.T) {
 	t.Parallel()
 	w, crd := converted(t, false)
 	w.visit()

@@ -1,16 +1,14 @@
-// Package hooks installs all by which an API server calls an operator: its webhooks, conversions and
-// APIs, with the Services and certificates that they are served by. It brings together the packages
-// webhook, apiservice, serving and cert.
+// Package hooks installs everything through which an API server calls an operator: its webhooks, conversions and
+// APIs, with their Services and certificates. It combines the packages webhook, apiservice, serving and cert.
 //
-// [New] makes a [Plan] of a ClusterServiceVersion, which is pure. [Gather] reads, from a cache, what there
-// is of it. [Installer] makes the difference go away, one Deployment at a time, with a client that is
-// authenticated as the account:
+// [New] derives a [Plan] from a ClusterServiceVersion and is pure. [Gather] reads the live objects from a cache.
+// [Installer] applies the difference, one Deployment at a time, with a client that is authenticated as the account:
 //
 //	Certify   before the Deployment: its Service and certificates, and their rotation
-//	Off       before the Deployment is rolled: nobody calls what is about to change its address
-//	Ensure    once the Deployment is ready: its webhooks, conversions and APIs
-//	Prune     once all are: what the version before had and this one has not
-//	Remove    when the ClusterServiceVersion goes
+//	Off       before the Deployment is rolled: switches off webhooks whose address changes
+//	Ensure    when the Deployment is ready: its webhooks, conversions and APIs
+//	Prune     when all are ready: deletes what only the previous version had
+//	Remove    when the ClusterServiceVersion is deleted
 //
-// [Plan.Needs] says what an account must hold for all that.
+// [Plan.Needs] returns what the account must be allowed to do for all of this.
 package hooks

@@ -18,7 +18,7 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 )
 
-// Ensure makes a Deployment, which is ready, be called as it should. It returns what it changed.
+// Ensure applies everything through which a ready Deployment is called. It returns what it changed.
 func (i Installer) Ensure(ctx context.Context, p *Plan, live *Live, name string) ([]string, error) {
 	var changed []string
 	hooks, err := p.hooks(name)
@@ -51,7 +51,7 @@ func note(changed []string, result apply.Result, h hook) []string {
 	return append(changed, string(result)+" "+apply.Describe(h.Unstructured))
 }
 
-// convert points CustomResourceDefinitions of the lineage at the Deployment.
+// convert sets the conversion of the lineage's CustomResourceDefinitions to the Deployment.
 func (i Installer) convert(ctx context.Context, p *Plan, live *Live, name string) ([]string, error) {
 	var changed []string
 	for _, c := range p.conversions(name) {
@@ -74,11 +74,11 @@ func (i Installer) convert(ctx context.Context, p *Plan, live *Live, name string
 	return changed, nil
 }
 
-// convertible refuses what is not this lineage's to convert.
+// convertible rejects CustomResourceDefinitions that this lineage may not convert.
 func convertible(p *Plan, c webhook.Conversion, crd *apiextensionsv1.CustomResourceDefinition) error {
 	switch {
 	case crd == nil:
-		return fmt.Errorf("CustomResourceDefinition %q is not there", c.CRD)
+		return fmt.Errorf("CustomResourceDefinition %q does not exist", c.CRD)
 	case crd.Spec.PreserveUnknownFields && p.in.Owner.Owns(crd):
 		return &PreservedError{CRD: c.CRD}
 	}
@@ -88,19 +88,18 @@ func convertible(p *Plan, c webhook.Conversion, crd *apiextensionsv1.CustomResou
 	return nil
 }
 
-// PreservedError says that a CustomResourceDefinition cannot be converted by a webhook.
+// PreservedError reports that a CustomResourceDefinition cannot be converted by a webhook.
 type PreservedError struct{ CRD string }
 
 func (e *PreservedError) Error() string {
-	return fmt.Sprintf("CustomResourceDefinition %q keeps unknown fields (spec.preserveUnknownFields): it cannot have a conversion webhook", e.CRD)
+	return fmt.Sprintf("CustomResourceDefinition %q preserves unknown fields (spec.preserveUnknownFields), so it cannot have a conversion webhook", e.CRD)
 }
 
 func (l *Live) taken(p *Plan, api apiservice.API) error {
 	return apiservice.Taken(api, p.in.Owner, l.apiservices, l.served)
 }
 
-// Taken says which of the CSV's APIs somebody else serves; nil where none. The error is a
-// *apiservice.TakenError.
+// Taken returns an error if another owner serves one of the CSV's APIs. The error wraps an *apiservice.TakenError.
 func (l *Live) Taken(p *Plan) error {
 	for _, api := range p.apis {
 		if err := l.taken(p, api); err != nil {
@@ -110,9 +109,9 @@ func (l *Live) Taken(p *Plan) error {
 	return nil
 }
 
-// Off is called before a Deployment is rolled. Webhooks of the lineage that call it now and will be called
-// otherwise are switched off, and those that are no longer wanted are removed: in between, their address
-// may not answer. Conversions stay: stored objects could not be read without.
+// Off prepares a Deployment for a rollout, during which the address of its webhooks may not answer. It empties
+// webhook configurations of the lineage that will change, and deletes those that are no longer wanted. Conversions
+// are kept, because stored objects could not be read without them.
 func (i Installer) Off(ctx context.Context, p *Plan, live *Live, name string) ([]string, error) {
 	hooks, err := p.hooks("")
 	if err != nil {
@@ -138,7 +137,7 @@ func (i Installer) Off(ctx context.Context, p *Plan, live *Live, name string) ([
 	return changed, nil
 }
 
-// Prune is called once all Deployments are ready. It removes what the lineage has and the plan has not.
+// Prune deletes what the lineage has but the plan does not contain. It is called when all Deployments are ready.
 func (i Installer) Prune(ctx context.Context, p *Plan, live *Live) ([]string, error) {
 	objs, crds, err := live.surplus(p)
 	if err != nil {
@@ -155,7 +154,7 @@ func (i Installer) Prune(ctx context.Context, p *Plan, live *Live) ([]string, er
 	return append(changed, more...), err
 }
 
-// surplus is what the lineage has and the plan has not.
+// surplus returns what the lineage has but the plan does not contain.
 func (l *Live) surplus(p *Plan) ([]client.Object, []*apiextensionsv1.CustomResourceDefinition, error) {
 	hooks, err := p.hooks("")
 	if err != nil {
@@ -178,7 +177,7 @@ func (l *Live) surplus(p *Plan) ([]client.Object, []*apiextensionsv1.CustomResou
 	return objs, l.converting(p), nil
 }
 
-// converting are the CustomResourceDefinitions of the lineage that Remit had converted and the plan has not.
+// converting returns the lineage's CustomResourceDefinitions that Remit had converted but the plan does not contain.
 func (l *Live) converting(p *Plan) []*apiextensionsv1.CustomResourceDefinition {
 	var out []*apiextensionsv1.CustomResourceDefinition
 	for _, crd := range l.crds {
@@ -190,8 +189,8 @@ func (l *Live) converting(p *Plan) []*apiextensionsv1.CustomResourceDefinition {
 	return out
 }
 
-// Remains are the objects of a deleted CSV that no owner reference to it reaches: those that carry its own
-// marks, webhooks and APIs first, and the CustomResourceDefinitions that it had converted.
+// Remains returns the objects of a deleted CSV that owner references do not cover: those with its own labels,
+// webhooks and APIs first, and the CustomResourceDefinitions whose conversion it had set.
 func Remains(ctx context.Context, r client.Reader, owner ownerutil.Owner, by ...client.ListOption) ([]client.Object, []*apiextensionsv1.CustomResourceDefinition, error) {
 	p := &Plan{in: Input{Owner: owner, CSV: &operatorsv1alpha1.ClusterServiceVersion{}}}
 	live, err := Gather(ctx, r, p, by...)
@@ -206,7 +205,7 @@ func Remains(ctx context.Context, r client.Reader, owner ownerutil.Owner, by ...
 	return objs, crds, err
 }
 
-// Reset takes their webhooks out of CustomResourceDefinitions.
+// Reset removes the webhooks from CustomResourceDefinitions.
 func (i Installer) Reset(ctx context.Context, crds []*apiextensionsv1.CustomResourceDefinition) ([]string, error) {
 	var changed []string
 	for _, crd := range crds {
@@ -232,7 +231,7 @@ func (i Installer) remove(ctx context.Context, obj client.Object) error {
 	return nil
 }
 
-// reference is the kind and name of a webhook configuration or APIService.
+// reference returns only the kind and name of a webhook configuration or APIService.
 func reference(obj client.Object) *unstructured.Unstructured {
 	out := &unstructured.Unstructured{}
 	out.SetAPIVersion("admissionregistration.k8s.io/v1")

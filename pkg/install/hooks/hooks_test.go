@@ -25,7 +25,7 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/apply"
 )
 
-func TestAnInstallWritesOnceAndThenNothing(t *testing.T) {
+func TestAnInstallWritesOnlyOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	c := w.visit()
@@ -49,7 +49,7 @@ func TestAnInstallWritesOnceAndThenNothing(t *testing.T) {
 	require.Equal(t, before, w.versions())
 }
 
-// versions are the resource versions of all that was made, apart from the Deployment.
+// versions returns the resource versions of all created objects except the Deployment.
 func (w *world) versions() map[string]string {
 	w.t.Helper()
 	out := map[string]string{}
@@ -64,7 +64,7 @@ func (w *world) versions() map[string]string {
 	return out
 }
 
-func TestACertificateIsRotatedByTheClock(t *testing.T) {
+func TestACertificateIsRotatedNearExpiry(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	first := w.visit()
@@ -72,10 +72,10 @@ func TestACertificateIsRotatedByTheClock(t *testing.T) {
 
 	w.now = w.now.Add(cert.DefaultLife/3*2 + time.Hour)
 	require.Equal(t, cert.Stage, w.visit().Done)
-	require.Equal(t, string(old), string(w.secret().Data[cert.KeyCA]), "the pair in use stays")
+	require.Equal(t, string(old), string(w.secret().Data[cert.KeyCA]), "the pair in use is kept")
 	require.True(t, w.trusts(old))
 	next := w.secret().Data["next.olmCAKey"]
-	require.True(t, w.trusts(next), "whoever calls trusts it before anybody serves by it")
+	require.True(t, w.trusts(next), "callers trust it before Pods use it")
 
 	c := w.visit()
 	require.Equal(t, cert.Keep, c.Done)
@@ -85,7 +85,7 @@ func TestACertificateIsRotatedByTheClock(t *testing.T) {
 	require.Equal(t, string(next), string(w.secret().Data[cert.KeyCA]))
 	require.NotEqual(t, first.Hash, cert.Hash(next))
 	require.True(t, w.has(cert.Hash(next)), "Pods were rolled")
-	require.True(t, w.trusts(old), "some may still serve by it")
+	require.True(t, w.trusts(old), "some Pods may still use it")
 
 	require.Equal(t, cert.Retire, w.visit().Done)
 	require.False(t, w.trusts(old))
@@ -94,7 +94,7 @@ func TestACertificateIsRotatedByTheClock(t *testing.T) {
 	require.Len(t, w.secret().Data, 3)
 }
 
-func TestWhatWasEditedIsReplaced(t *testing.T) {
+func TestEditedCertificatesAreReplaced(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	first := w.visit()
@@ -123,7 +123,7 @@ func TestWhatWasEditedIsReplaced(t *testing.T) {
 			c := w.visit()
 			require.Equal(t, cert.Replace, c.Done)
 			require.Equal(t, tc.reason, c.Reason)
-			require.False(t, w.trusts(other.CA), "an authority that Remit did not issue reaches no caBundle")
+			require.False(t, w.trusts(other.CA), "a CA that Remit did not issue never reaches a caBundle")
 			require.True(t, w.trusts(before) || w.trusts(old), "Pods that are not rolled yet are still trusted")
 			require.NotEqual(t, first.Hash, c.Hash)
 			require.Equal(t, cert.Retire, w.visit().Done)
@@ -133,7 +133,7 @@ func TestWhatWasEditedIsReplaced(t *testing.T) {
 	}
 }
 
-func TestACacheThatIsBehindIssuesNothingTwice(t *testing.T) {
+func TestAnOutdatedCacheDoesNotIssueTwice(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	p, stale := w.plan()
@@ -145,7 +145,7 @@ func TestACacheThatIsBehindIssuesNothingTwice(t *testing.T) {
 	require.Equal(t, first.Hash, second.Hash)
 }
 
-func TestWhatIsNotOursIsLeftAsItIs(t *testing.T) {
+func TestForeignObjectsAreNotChanged(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		name string
@@ -184,7 +184,7 @@ func TestWhatIsNotOursIsLeftAsItIs(t *testing.T) {
 	})
 }
 
-func TestAnUpgradeSwitchesOffOnlyWhatChanges(t *testing.T) {
+func TestAnUpgradeSwitchesOffOnlyChangedWebhooks(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(w *world) {
 		w.csv.Spec.WebhookDefinitions = append(w.csv.Spec.WebhookDefinitions, w.hook("c.demo.acme.io"))
@@ -200,10 +200,10 @@ func TestAnUpgradeSwitchesOffOnlyWhatChanges(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, changed, 2)
 	off := w.configurations()
-	require.Equal(t, before["a.demo.acme.io"], off["a.demo.acme.io"], "what stays the same stays on")
-	require.Empty(t, off["b.demo.acme.io"].Webhooks, "what changes is switched off")
+	require.Equal(t, before["a.demo.acme.io"], off["a.demo.acme.io"], "unchanged webhooks stay on")
+	require.Empty(t, off["b.demo.acme.io"].Webhooks, "changed webhooks are switched off")
 	require.Equal(t, before["b.demo.acme.io"].UID, off["b.demo.acme.io"].UID)
-	require.NotContains(t, off, "c.demo.acme.io", "what is no longer wanted is gone")
+	require.NotContains(t, off, "c.demo.acme.io", "unwanted webhooks are deleted")
 	require.NotContains(t, off, "d.demo.acme.io")
 
 	w.visit()
@@ -226,7 +226,7 @@ func TestWebhooksFollowTheTargets(t *testing.T) {
 	require.Empty(t, w.configurations()["a.demo.acme.io"].Webhooks)
 }
 
-func TestACertificateToolOfTheClusterKeepsWhatItInjects(t *testing.T) {
+func TestInjectedCABundlesAreKept(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.config = &operatorsv1alpha1.SubscriptionConfig{Annotations: map[string]string{serving.InjectCAFrom: w.Namespace + "/demo"}}
@@ -257,7 +257,7 @@ func TestACertificateToolOfTheClusterKeepsWhatItInjects(t *testing.T) {
 	require.Equal(t, string(pair.CA), string(config.Webhooks[0].ClientConfig.CABundle))
 }
 
-func TestARotationThatIsNotPermittedWritesNothing(t *testing.T) {
+func TestADeniedRotationWritesNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	first := w.visit()
@@ -283,7 +283,7 @@ func TestARotationThatIsNotPermittedWritesNothing(t *testing.T) {
 	require.Equal(t, before, w.versions())
 }
 
-func TestAnAccountWithJustWhatThePlanNeedsDoesAllOfIt(t *testing.T) {
+func TestThePlansNeedsAreSufficient(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(w *world) {
 		w.csv.Spec.APIServiceDefinitions.Owned = []operatorsv1alpha1.APIServiceDescription{{Group: "api." + w.api, Version: "v1", Kind: "Thing", DeploymentName: name, ContainerPort: 5443}}
@@ -325,11 +325,11 @@ func TestAnAccountWithJustWhatThePlanNeedsDoesAllOfIt(t *testing.T) {
 	require.Empty(t, w.configurations())
 }
 
-// A look that fails is followed by another. A new pair in each would change the Service and all callers each
-// time, and the Service's event would bring the next look at once.
-func TestAPairThatCannotBeStoredIsNotIssuedAnew(t *testing.T) {
+// A failed reconcile is retried. A new pair in each retry would change the Service and all callers each time, and the
+// Service's event would immediately trigger the next reconcile.
+func TestAnUnstoredPairIsNotIssuedAgain(t *testing.T) {
 	t.Parallel()
-	t.Run("from the start", func(t *testing.T) {
+	t.Run("initial install", func(t *testing.T) {
 		w := newWorld(t)
 		w.Grant(w.Namespace, rule("", "services", nil, "get", "create", "patch"), rule("", "secrets", nil, "get"))
 		w.account = w.asAccount()
@@ -348,7 +348,7 @@ func TestAPairThatCannotBeStoredIsNotIssuedAnew(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, cert.Replace, c.Done)
 		require.Equal(t, first, w.versions()["*v1.Service"])
-		require.Len(t, w.secret().Data, 3, "it never served, and is no authority of before")
+		require.Len(t, w.secret().Data, 3, "it was never used and is not a previous CA")
 	})
 	t.Run("in a rotation", func(t *testing.T) {
 		w := newWorld(t)
@@ -372,11 +372,11 @@ func TestAPairThatCannotBeStoredIsNotIssuedAnew(t *testing.T) {
 		require.Equal(t, cert.Retire, w.visit().Done)
 		w.now = w.now.Add(cert.DefaultLife/3*2 + time.Hour)
 		require.Equal(t, cert.Stage, w.visit().Done)
-		require.NotEqual(t, string(kept), string(w.secret().Data["next.olmCAKey"]), "what was stored is not kept")
+		require.NotEqual(t, string(kept), string(w.secret().Data["next.olmCAKey"]), "a stored pair is not kept in memory")
 	})
 }
 
-// What is owned by the version before alone goes with it, and Pods would have to be rolled once more.
+// A Secret that is owned only by the previous version is deleted with it, and the Pods would have to be rolled again.
 func TestASecretIsHandedOverToTheNextVersion(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -395,7 +395,7 @@ func TestASecretIsHandedOverToTheNextVersion(t *testing.T) {
 	require.Equal(t, versions, w.versions())
 }
 
-func TestADeploymentIsCertifiedOnceItIsKnownWhatToTrust(t *testing.T) {
+func TestADeploymentIsCertifiedOnceItsCAIsKnown(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	p, live := w.plan()
@@ -409,14 +409,14 @@ func TestADeploymentIsCertifiedOnceItIsKnownWhatToTrust(t *testing.T) {
 	require.True(t, live.Current(p, name))
 	w.replace(func(*csv) {})
 	p, live = w.plan()
-	require.False(t, live.Current(p, name), "it is of the version before")
+	require.False(t, live.Current(p, name), "it belongs to the previous version")
 	w.config = &operatorsv1alpha1.SubscriptionConfig{Annotations: map[string]string{serving.InjectCAFrom: w.Namespace + "/demo"}}
 	p, _ = w.plan()
-	require.True(t, p.Certified(name), "that is left to a tool")
+	require.True(t, p.Certified(name), "the caBundle is left to a tool")
 }
 
-// Whether an answer changes or cannot be had: what was demanded of the account is what is written.
-func TestAPlanAsksOnceWhereObjectsLive(t *testing.T) {
+// Even if the answer changes or fails later, the written rules match what was required of the account.
+func TestAPlanAsksForEachScopeOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	asked, answer := 0, webhook.Either
@@ -444,8 +444,8 @@ func TestAPlanAsksOnceWhereObjectsLive(t *testing.T) {
 	require.Equal(t, 1, asked)
 }
 
-// A CSV may have 500 webhooks, and each is shown.
-func TestWebhooksAreRenderedOnceForAllWhoLook(t *testing.T) {
+// A CSV may have 500 webhooks, and each is displayed.
+func TestWebhooksAreRenderedOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.csv.Spec.WebhookDefinitions = nil
@@ -474,14 +474,14 @@ func TestWebhooksAreRenderedOnceForAllWhoLook(t *testing.T) {
 	_, err = w.installer().Certify(t.Context(), p, live, p.Served[0], permitted)
 	require.NoError(t, err)
 	look()
-	require.Equal(t, 100, rendered, "anew, with what is to be trusted")
+	require.Equal(t, 100, rendered, "again, with the caBundle")
 	_, err = w.installer().Ensure(t.Context(), p, live, name)
 	require.NoError(t, err)
 	require.True(t, w.trusts(w.secret().Data[cert.KeyCA]))
 	require.Equal(t, 100, rendered)
 }
 
-func TestWhatIsOutsideGoesWithTheNamespaceIfNobodyRemovesIt(t *testing.T) {
+func TestClusterScopedObjectsAreOwnedByTheNamespace(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.visit()

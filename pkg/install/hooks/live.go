@@ -20,22 +20,22 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/names"
 )
 
-// Live is what there is of a plan, and what an earlier version left of its own, as a cache shows it.
+// Live is the live state of a plan, and what an earlier version left behind, as a cache shows it.
 type Live struct {
 	services    map[string]*corev1.Service
 	deployments map[string]*appsv1.Deployment
 	// configurations are the webhook configurations of the lineage, by kind and name.
 	configurations []client.Object
-	// apiservices are those of the plan's groups, whosever they are, and all of the lineage.
+	// apiservices are those of the plan's groups, regardless of owner, and all of the lineage.
 	apiservices []*apiregistrationv1.APIService
-	// crds are those of the plan's conversions and those of the lineage; served are all.
+	// crds are those of the plan's conversions and of the lineage; served are all.
 	crds   []*apiextensionsv1.CustomResourceDefinition
 	served []apiextensionsv1.CustomResourceDefinition
 	by     []client.ListOption
 }
 
-// Gather reads what there is of a plan. It changes nothing, and r should be a cache. by finds the objects of
-// a lineage, where r has an index; else they are found by label.
+// Gather reads the live state of a plan. r should be a cache. by selects the objects of a lineage through an index,
+// if r has one; otherwise labels are used.
 func Gather(ctx context.Context, r client.Reader, p *Plan, by ...client.ListOption) (*Live, error) {
 	if len(by) == 0 {
 		by = []client.ListOption{client.MatchingLabels{names.LabelLineage: p.in.Owner.Mark()}}
@@ -91,7 +91,7 @@ func (l *Live) gatherConfigurations(ctx context.Context, r client.Reader, p *Pla
 	return nil
 }
 
-// gatherAPIServices needs all of them only where the operator serves an API of its own.
+// gatherAPIServices reads all of them only if the operator serves its own API.
 func (l *Live) gatherAPIServices(ctx context.Context, r client.Reader, p *Plan) error {
 	list := &apiregistrationv1.APIServiceList{}
 	opts := l.by
@@ -111,8 +111,8 @@ func (l *Live) gatherAPIServices(ctx context.Context, r client.Reader, p *Plan) 
 	return nil
 }
 
-// gatherCRDs needs all of them only where the operator serves an API of its own, which no
-// CustomResourceDefinition may serve already.
+// gatherCRDs reads all of them only if the operator serves its own API, which no CustomResourceDefinition may already
+// serve.
 func (l *Live) gatherCRDs(ctx context.Context, r client.Reader, p *Plan) error {
 	list := &apiextensionsv1.CustomResourceDefinitionList{}
 	opts := []client.ListOption{client.UnsafeDisableDeepCopy}
@@ -160,7 +160,7 @@ func (l *Live) crd(name string) *apiextensionsv1.CustomResourceDefinition {
 	return nil
 }
 
-// object finds the live one of a hook; nil where there is none.
+// object returns the live object of a hook, or nil.
 func (l *Live) object(h hook) client.Object {
 	switch h.GetKind() {
 	case "APIService":
@@ -193,7 +193,7 @@ type call struct {
 	bundle  []byte
 }
 
-// calls are those of a webhook configuration or APIService; none where it is switched off.
+// calls returns the calls of a webhook configuration or APIService; none if it is switched off.
 func calls(obj client.Object) []call {
 	var out []call
 	add := func(c admissionregistrationv1.WebhookClientConfig) {
@@ -218,7 +218,7 @@ func calls(obj client.Object) []call {
 	return out
 }
 
-// callers are the webhook configurations and APIServices of the lineage that call a Deployment.
+// callers returns the lineage's webhook configurations and APIServices that call a Deployment.
 func (l *Live) callers(p *Plan, deployment string) []client.Object {
 	var out []client.Object
 	for _, obj := range l.configurations {
@@ -242,7 +242,7 @@ func (p *Plan) service(deployment string) types.NamespacedName {
 	return types.NamespacedName{Namespace: p.in.Owner.Namespace, Name: cert.ServiceName(deployment)}
 }
 
-// converted are the CustomResourceDefinitions of the lineage that a Deployment converts.
+// converted returns the lineage's CustomResourceDefinitions that a Deployment converts.
 func (l *Live) converted(p *Plan, deployment string) []*apiextensionsv1.CustomResourceDefinition {
 	var out []*apiextensionsv1.CustomResourceDefinition
 	for _, crd := range l.crds {
@@ -253,7 +253,7 @@ func (l *Live) converted(p *Plan, deployment string) []*apiextensionsv1.CustomRe
 	return out
 }
 
-// bundles are the caBundles by which a Deployment is called.
+// bundles returns the caBundles that are used to call a Deployment.
 func (l *Live) bundles(p *Plan, deployment string) [][]byte {
 	var out [][]byte
 	for _, obj := range l.callers(p, deployment) {

@@ -15,25 +15,25 @@ import (
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
-// Need is what one thing that is done for a plan requires of the account.
+// Need is what one action of a plan requires of the account.
 type Need struct {
-	// Namespace is the scope in which the rules must be held; rbac.ClusterScope for the whole cluster.
+	// Namespace is the scope in which the rules are required; rbac.ClusterScope for the whole cluster.
 	Namespace string
 	Rules     []rbacv1.PolicyRule
-	// Object is the one concerned, as "Service t1/x"; Cause says what for.
+	// Object is the affected object, as "Service t1/x"; Cause is the purpose.
 	Object, Cause string
-	// Grants is a role or binding, of which the API server asks the writer to hold what it grants.
+	// Grants is a role or binding; the API server requires its writer to have the rules that it grants.
 	Grants *unstructured.Unstructured
-	// Identities says that the account must hold, besides Rules, what every ServiceAccount of Namespace holds:
-	// whoever knows them says what that is ([rbac.Listers.Uncovered]).
+	// Identities is true if the account also needs all permissions of every ServiceAccount in Namespace, which the
+	// caller determines ([rbac.Listers.Uncovered]).
 	Identities bool
-	// Refused says that no bounded group may have this, whatever its account holds.
+	// Refused is the reason that no bounded group may have this, regardless of its account's permissions.
 	Refused error
-	// Later says that it is not needed yet, as long as this version is installed.
+	// Later is true if it is not needed while this version is installed.
 	Later bool
 }
 
-// resources are those of the kinds that a plan has.
+// resources are the resources of the kinds in a plan.
 var resources = map[string]string{
 	"Service": "services", "Secret": "secrets", "Deployment": "deployments", "Role": "roles", "RoleBinding": "rolebindings",
 	"ClusterRoleBinding": "clusterrolebindings", "APIService": "apiservices",
@@ -41,8 +41,8 @@ var resources = map[string]string{
 	"MutatingWebhookConfiguration":   "mutatingwebhookconfigurations",
 }
 
-// Needs are what the account needs for all of a plan as long as it lives: its installation, rotation,
-// change and removal, by name. Where it lacks one of them, nothing is installed.
+// Needs returns what the account needs during the whole life of a plan, by name: for its installation, rotation,
+// change and removal. If one is missing, nothing is installed.
 func (p *Plan) Needs() ([]Need, error) {
 	var needs []Need
 	for _, d := range p.Served {
@@ -80,7 +80,7 @@ func (p *Plan) Needs() ([]Need, error) {
 	return append(needs, p.Demands()...), nil
 }
 
-// parts are the Service and, where Remit issues the certificate, the Secret of a Deployment.
+// parts returns the Service and, if Remit issues the certificate, the Secret of a Deployment.
 func (p *Plan) parts(d serving.Deployment) ([]*unstructured.Unstructured, error) {
 	service, err := p.serving().Service(d, nil)
 	if err != nil || p.tool != nil {
@@ -90,7 +90,8 @@ func (p *Plan) parts(d serving.Deployment) ([]*unstructured.Unstructured, error)
 	return []*unstructured.Unstructured{service, secret}, err
 }
 
-// conversion is for the change of one CustomResourceDefinition's conversion, which is a patch and no apply.
+// conversion returns the Need for changing the conversion of one CustomResourceDefinition, which is a patch and not
+// an apply.
 func conversion(crd string) Need {
 	return Need{
 		Object: "CustomResourceDefinition " + crd, Cause: "convert CustomResourceDefinition " + crd,
@@ -104,8 +105,8 @@ func (p *Plan) removal(obj *unstructured.Unstructured) Need {
 	return request(obj, fmt.Sprintf("remove %s with ClusterServiceVersion %s/%s", apply.Describe(obj), p.in.Owner.Namespace, p.in.Owner.CSV), "delete")
 }
 
-// handover is for the next version, whose owner reference replaces this one's: some API servers let
-// only those change it who may delete the object (OwnerReferencesPermissionEnforcement).
+// handover returns the Need of the next version, whose owner reference replaces this one's: with
+// OwnerReferencesPermissionEnforcement, only users who may delete the object may change it.
 func handover(obj *unstructured.Unstructured) Need {
 	n := request(obj, "hand "+apply.Describe(obj)+" over to the next version", "delete")
 	n.Later = true
@@ -122,13 +123,13 @@ func request(obj *unstructured.Unstructured, cause string, verbs ...string) Need
 	}
 }
 
-// Intercepts is what the rules of one of the CSV's admission webhooks demand.
+// Intercepts returns what the rules of one of the CSV's admission webhooks require.
 func (p *Plan) Intercepts(d *operatorsv1alpha1.WebhookDescription) webhook.Demand {
 	return webhook.Intercepts(d, p.in.Scopes)
 }
 
-// Demands are what the account of a bounded group must be able to write and read itself, so that its operator may
-// intercept it, in each target; and what it may not intercept at all.
+// Demands returns what the account of a bounded group must itself be able to write and read, in each target, so that
+// its operator may intercept it, and what it may not intercept at all.
 func (p *Plan) Demands() []Need {
 	if !p.in.Group.Bounded {
 		return nil
@@ -147,12 +148,12 @@ func (p *Plan) Demands() []Need {
 	return needs
 }
 
-// demands are those of one webhook. What runs as any ServiceAccount of all namespaces takes the right to act as any of
-// them, as there is no telling who comes.
+// demands returns the Needs of one webhook. A webhook that can make something run as any ServiceAccount of all
+// namespaces requires permission to act as any of them, because future ServiceAccounts are unknown.
 func (p *Plan) demands(d *operatorsv1alpha1.WebhookDescription) []Need {
 	need := Need{
 		Object: fmt.Sprintf("webhook %q", d.GenerateName),
-		Cause:  fmt.Sprintf("intercept by webhook %q: nobody intercepts what it could not itself read and write", d.GenerateName),
+		Cause:  fmt.Sprintf("intercept by webhook %q: an operator may intercept only what its account can read and write", d.GenerateName),
 	}
 	runs := need
 	runs.Cause = fmt.Sprintf("intercept by webhook %q, which may make Pods run as any ServiceAccount", d.GenerateName)

@@ -16,32 +16,32 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 )
 
-// Input is what a plan is made of. CSV, Owner and Group are required.
+// Input is what a plan is derived from. CSV, Owner and Group are required.
 type Input struct {
 	CSV   *operatorsv1alpha1.ClusterServiceVersion
 	Owner ownerutil.Owner
 	Group webhook.Group
-	// NamespaceUID is that of the CSV's namespace.
+	// NamespaceUID is the UID of the CSV's namespace.
 	NamespaceUID types.UID
-	// Config is the Subscription's; nil where there is none.
+	// Config is the Subscription's config, or nil.
 	Config *operatorsv1alpha1.SubscriptionConfig
-	// Scopes and Holds as in webhook.Input. A plan asks Scopes about each resource once.
+	// Scopes and Holds are as in webhook.Input. A plan calls Scopes once per resource.
 	Scopes webhook.Scopes
 	Holds  func(rbacv1.PolicyRule) bool
 }
 
-// Plan is all by which an operator is to be called. Certificates are added to it as they are made.
+// Plan is everything through which an operator is called. Certificates are added to it as they are issued.
 type Plan struct {
 	in     Input
 	tool   *serving.Tool
 	Served []serving.Deployment
 	apis   []apiservice.API
 	sets   map[string]cert.Set
-	// rendered are all hooks with these sets; nil where they are to be rendered.
+	// rendered are all hooks for the current sets; nil if they have to be rendered.
 	rendered []hook
 }
 
-// New makes the plan of a CSV whose descriptions are valid ([Validate]).
+// New returns the plan of a CSV whose descriptions are valid ([Validate]).
 func New(in Input) (*Plan, error) {
 	p := &Plan{
 		in: in, Served: serving.Served(in.CSV), apis: apiservice.Owned(in.CSV),
@@ -59,24 +59,24 @@ func New(in Input) (*Plan, error) {
 	return p, err
 }
 
-// Empty says that nobody calls the operator.
+// Empty reports whether nothing calls the operator.
 func (p *Plan) Empty() bool { return len(p.Served) == 0 }
 
-// Outsourced says that a tool of the cluster issues the certificates.
+// Outsourced reports whether a certificate tool issues the certificates.
 func (p *Plan) Outsourced() bool { return p.tool != nil }
 
-// Serves says whether a Deployment is one that is called.
+// Serves reports whether a Deployment is called.
 func (p *Plan) Serves(deployment string) bool {
 	return slices.ContainsFunc(p.Served, func(d serving.Deployment) bool { return d.Name == deployment })
 }
 
-// Certified says whether it is known what a Deployment's callers are to trust, or left to a tool. What calls it
-// is not to be written before.
+// Certified reports whether the caBundle for a Deployment's callers is known, or left to a tool. Its callers must not
+// be written before.
 func (p *Plan) Certified(deployment string) bool {
 	return p.tool != nil || !p.sets[deployment].IsZero()
 }
 
-// certified is called once it is known.
+// certified records the set of a Deployment.
 func (p *Plan) certified(deployment string, set cert.Set) {
 	p.sets[deployment], p.rendered = set, nil
 }
@@ -105,8 +105,8 @@ func (p *Plan) serving() serving.Input {
 	return serving.Input{CSV: p.in.CSV, Owner: p.in.Owner, Tool: p.tool}
 }
 
-// Access are the roles and bindings by which Deployments read their certificates and serve APIs. They are
-// made before the Deployments.
+// Access returns the roles and bindings that Deployments need to read their certificates and serve APIs. They are
+// created before the Deployments.
 func (p *Plan) Access() ([]*unstructured.Unstructured, error) {
 	var out []*unstructured.Unstructured
 	for _, d := range p.Served {
@@ -128,17 +128,17 @@ func (p *Plan) Access() ([]*unstructured.Unstructured, error) {
 	return out, nil
 }
 
-// hook is one thing by which a Deployment is called, other than a conversion.
+// hook is an object through which a Deployment is called, other than a conversion.
 type hook struct {
 	*unstructured.Unstructured
 	deployment string
-	// hash is that of a webhook's description, api the API of an APIService.
+	// hash is the hash of a webhook's description, api the API of an APIService.
 	hash string
 	api  *apiservice.API
 }
 
-// hooks are the webhook configurations and APIServices of a Deployment, or of all for "". They are not to be
-// changed.
+// hooks returns the webhook configurations and APIServices of a Deployment, or of all for "". They must not be
+// modified.
 func (p *Plan) hooks(deployment string) ([]hook, error) {
 	if p.rendered == nil {
 		var err error
@@ -183,9 +183,8 @@ func (p *Plan) conversions(deployment string) []webhook.Conversion {
 	})
 }
 
-// Validate says what is wrong with a CSV's webhooks and APIs, and with the Subscription's config as far as
-// it is about them, whoever installs it. webhooks is about the former and all that both share, apis about
-// the latter.
+// Validate returns the errors in a CSV's webhooks and APIs, and in the related parts of the Subscription's config,
+// regardless of who installs it. webhooks is about webhooks and everything that both share, apis about APIs.
 func Validate(csv *operatorsv1alpha1.ClusterServiceVersion, config *operatorsv1alpha1.SubscriptionConfig) (webhooks, apis error) {
 	if webhooks = webhook.Validate(csv); webhooks != nil {
 		return webhooks, nil

@@ -13,8 +13,8 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/apply"
 )
 
-// retrust applies the live object again, with another caBundle where it calls the Deployment: what else
-// is in it may be of a version that is on its way out, or in.
+// retrust applies the live object with another caBundle in the parts that call the Deployment. Other parts may belong
+// to the previous or the next version and are not changed.
 func (i Installer) retrust(ctx context.Context, p *Plan, obj client.Object, name string, bundle []byte) error {
 	desired := reference(obj)
 	live, err := apply.Live(ctx, i.Account, desired)

@@ -11,18 +11,18 @@ import (
 	"github.com/remit-olm/remit/pkg/install/webhook"
 )
 
-// State is how a Deployment's webhooks, conversions and APIs stand, as a cache shows them. The zero value
-// is that all is well.
+// State is the cached state of a Deployment's webhooks, conversions and APIs. The zero value means that there are no
+// problems.
 type State struct {
-	// Missing says that one is not there as it should be.
+	// Missing is true if one does not exist in the desired state.
 	Missing bool
-	// Unavailable says that an API that is there does not answer.
+	// Unavailable is true if an existing API does not answer.
 	Unavailable bool
-	// Problem is for people; "" where all is well.
+	// Problem is the message for users; "" if there is none.
 	Problem string
 }
 
-// Check compares a Deployment's hooks with those that exist, without writing.
+// Check compares a Deployment's hooks with the live ones without writing.
 func (l *Live) Check(p *Plan, name string) (State, error) {
 	hooks, err := p.hooks(name)
 	if err != nil {
@@ -32,7 +32,7 @@ func (l *Live) Check(p *Plan, name string) (State, error) {
 	for _, h := range hooks {
 		have := l.object(h)
 		if have == nil || !deployment.InPlace(have, h.Unstructured, p.in.Owner) {
-			return State{Missing: true, Problem: fmt.Sprintf("%s %q is not as the ClusterServiceVersion wants it", h.GetKind(), h.GetName())}, nil
+			return State{Missing: true, Problem: fmt.Sprintf("%s %q does not match the ClusterServiceVersion", h.GetKind(), h.GetName())}, nil
 		}
 		if h.api == nil {
 			continue
@@ -44,13 +44,13 @@ func (l *Live) Check(p *Plan, name string) (State, error) {
 	for _, c := range p.conversions(name) {
 		crd := l.crd(c.CRD)
 		if convertible(p, c, crd) != nil || !c.InPlace(crd) {
-			return State{Missing: true, Problem: fmt.Sprintf("the conversion of CustomResourceDefinition %q is not as the ClusterServiceVersion wants it", c.CRD)}, nil
+			return State{Missing: true, Problem: fmt.Sprintf("the conversion of CustomResourceDefinition %q does not match the ClusterServiceVersion", c.CRD)}, nil
 		}
 	}
 	return state, nil
 }
 
-// Has says whether a webhook of the CSV is there as it should be.
+// Has reports whether a webhook of the CSV exists in the desired state.
 func (l *Live) Has(p *Plan, d *operatorsv1alpha1.WebhookDescription) bool {
 	if d.Type == operatorsv1alpha1.ConversionWebhook {
 		for _, c := range p.conversions(d.DeploymentName) {
@@ -74,7 +74,7 @@ func (l *Live) Has(p *Plan, d *operatorsv1alpha1.WebhookDescription) bool {
 	})
 }
 
-// Surplus says that the lineage has something that the plan has not.
+// Surplus reports whether the lineage has something that the plan does not contain.
 func (l *Live) Surplus(p *Plan) (bool, error) {
 	objs, crds, err := l.surplus(p)
 	return len(objs)+len(crds) > 0, err

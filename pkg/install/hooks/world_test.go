@@ -31,7 +31,7 @@ import (
 	"github.com/remit-olm/remit/test/env/proofs"
 )
 
-// cluster has the CustomResourceDefinitions of OLM, and neither of Remit's programs.
+// cluster has the CustomResourceDefinitions of OLM, but none of Remit's programs.
 var cluster *env.Cluster
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
@@ -56,7 +56,7 @@ type (
 	description = operatorsv1alpha1.WebhookDescription
 )
 
-// world is one install of an operator with one Deployment, at a time of its own.
+// world is one install of an operator with one Deployment and its own clock.
 type world struct {
 	*env.Tenant
 	t       *testing.T
@@ -90,12 +90,12 @@ func newWorld(t *testing.T, edits ...func(*world)) *world {
 	for _, e := range edits {
 		e(w)
 	}
-	w.Group(env.AccountName, w.Namespace) // without one nobody creates a ClusterServiceVersion
+	w.Group(env.AccountName, w.Namespace) // a ClusterServiceVersion requires one
 	w.store(w.csv.Name)
 	return w
 }
 
-// store makes a ClusterServiceVersion that the API server knows, for owner references.
+// store creates the ClusterServiceVersion in the API server, for owner references.
 func (w *world) store(name string) {
 	w.t.Helper()
 	stored := &csv{ObjectMeta: w.Meta(name)}
@@ -120,7 +120,7 @@ func (w *world) hook(generateName string) description {
 	}
 }
 
-// replace makes the next version of the operator the one that is installed.
+// replace installs the next version of the operator.
 func (w *world) replace(edit func(*csv)) {
 	w.store("demo.v2.0.0")
 	edit(w.csv)
@@ -143,14 +143,14 @@ func (w *world) installer() hooks.Installer {
 
 func permitted(...hooks.Need) error { return nil }
 
-// certify is the first half of a visit.
+// certify is the first half of a reconcile.
 func (w *world) certify() (hooks.Certificate, error) {
 	w.t.Helper()
 	p, live := w.plan()
 	return w.installer().Certify(w.t.Context(), p, live, p.Served[0], permitted)
 }
 
-// visit does what the csv controller does, and returns what was done about the certificate.
+// visit does what the csv controller does, and returns the state of the certificate.
 func (w *world) visit() hooks.Certificate {
 	w.t.Helper()
 	ctx := w.t.Context()
@@ -185,7 +185,7 @@ func (w *world) apply(obj *unstructured.Unstructured) {
 	require.NoError(w.t, w.account.Apply(w.t.Context(), client.ApplyConfigurationFromUnstructured(obj), client.FieldOwner("test")))
 }
 
-// has says whether the Pods are those of an authority.
+// has reports whether the Pods are those of a CA.
 func (w *world) has(hash string) bool {
 	d := &appsv1.Deployment{}
 	return w.Get(name, d) == nil && d.Spec.Template.Annotations["olmcahash"] == hash
@@ -206,7 +206,7 @@ func (w *world) secret() *corev1.Secret {
 	return secret
 }
 
-// configurations are the tenant's validating ones, by the name of their description.
+// configurations returns the tenant's validating configurations, by the name of their description.
 func (w *world) configurations() map[string]*admissionregistrationv1.ValidatingWebhookConfiguration {
 	w.t.Helper()
 	list := &admissionregistrationv1.ValidatingWebhookConfigurationList{}
@@ -218,7 +218,7 @@ func (w *world) configurations() map[string]*admissionregistrationv1.ValidatingW
 	return out
 }
 
-// trusts says whether all configurations trust an authority.
+// trusts reports whether all configurations trust a CA.
 func (w *world) trusts(ca []byte) bool {
 	w.t.Helper()
 	for _, c := range w.configurations() {
@@ -229,7 +229,7 @@ func (w *world) trusts(ca []byte) bool {
 	return true
 }
 
-// asAccount is a client that the API server takes for the tenant's account.
+// asAccount returns a client that is authenticated as the tenant's account.
 func (w *world) asAccount() client.Client {
 	w.t.Helper()
 	config := rest.CopyConfig(cluster.Config())

@@ -22,12 +22,12 @@ import (
 type Input struct {
 	CSV   *operatorsv1alpha1.ClusterServiceVersion
 	Owner ownerutil.Owner
-	// Tool issues the certificates in Remit's place; nil where Remit does.
+	// Tool issues the certificates instead of Remit; nil if Remit issues them.
 	Tool *Tool
 }
 
-// Service is that of a Deployment. recorded are the hashes of the authorities that have been issued for
-// it: they stand here so that they can be told from what somebody puts into the Secret.
+// Service returns the Service of a Deployment. recorded are the hashes of the CAs issued for it. They are stored here
+// to distinguish these CAs from others that someone adds to the Secret.
 func (in Input) Service(d Deployment, recorded []string) (*unstructured.Unstructured, error) {
 	annotations := in.Tool.service(d.Name)
 	if len(recorded) > 0 {
@@ -42,12 +42,12 @@ func (in Input) Service(d Deployment, recorded []string) (*unstructured.Unstruct
 	})
 }
 
-// Recorded are the hashes that a Service carries.
+// Recorded returns the hashes recorded on a Service.
 func Recorded(service metav1.Object) []string {
 	return strings.FieldsFunc(service.GetAnnotations()[names.AnnotationCAHashes], func(r rune) bool { return r == ',' })
 }
 
-// Secret holds a set of certificates.
+// Secret returns the Secret with a set of certificates.
 func (in Input) Secret(d Deployment, set cert.Set) (*unstructured.Unstructured, error) {
 	meta := in.meta(cert.SecretName(d.Name))
 	meta.Annotations = map[string]string{names.AnnotationCAHash: set.Hash()}
@@ -59,7 +59,8 @@ func (in Input) Secret(d Deployment, set cert.Set) (*unstructured.Unstructured, 
 	})
 }
 
-// Access lets the ServiceAccount that a Deployment runs as read its Secret, as the contract says.
+// Access returns the objects that allow the ServiceAccount of a Deployment to read its Secret, as the contract
+// requires.
 func (in Input) Access(d Deployment) ([]*unstructured.Unstructured, error) {
 	name := cert.SecretName(d.Name)
 	role := &rbacv1.Role{
@@ -76,7 +77,7 @@ func (in Input) Access(d Deployment) ([]*unstructured.Unstructured, error) {
 	return encodeAll(role, binding)
 }
 
-// Subject is the ServiceAccount that a Deployment runs as.
+// Subject returns the ServiceAccount that a Deployment runs as.
 func Subject(csv *operatorsv1alpha1.ClusterServiceVersion, name string) rbacv1.Subject {
 	subject := rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: csv.Namespace}
 	specs := csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs
@@ -106,7 +107,7 @@ func encodeAll(objects ...runtime.Object) ([]*unstructured.Unstructured, error) 
 	return out, nil
 }
 
-// encode quotes nothing of the object in its error: it may hold a key.
+// encode quotes nothing from the object in its error, because it may contain a key.
 func encode(obj runtime.Object) (*unstructured.Unstructured, error) {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
 	if err != nil {

@@ -1,7 +1,6 @@
-// Package serving gives the Deployments of a ClusterServiceVersion that serve webhooks or APIs what they
-// are called through and served by: a Service, a Secret with certificates, and the right of the
-// operator's ServiceAccount to read that Secret (contract 1.12).
+// Package serving renders what a ClusterServiceVersion's Deployments need to serve webhooks or APIs: a Service, a
+// Secret with certificates, and the permission of the operator's ServiceAccount to read that Secret (contract 1.12).
 //
-// [Served] says which Deployments serve what; [Desired] renders the objects; [Mount] puts the certificates
-// where operators look for them. What the certificates are is decided by package cert.
+// [Served] lists the Deployments that serve something; [Desired] renders the objects; [Mount] mounts the certificates
+// where operators expect them. Package cert decides about the certificates.
 package serving

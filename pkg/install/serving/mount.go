@@ -9,8 +9,8 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/names"
 )
 
-// Where operators look for their certificate (contract 1.12): those built on the API server library in the
-// first place, those built on controller-runtime in the second.
+// Paths at which operators expect their certificate (contract 1.12): those built on the API server library at the
+// first, those built on controller-runtime at the second.
 const (
 	volumeAPI     = "apiservice-cert"
 	pathAPI       = "/apiserver.local.config/certificates"
@@ -18,9 +18,9 @@ const (
 	pathWebhook   = "/tmp/k8s-webhook-server/serving-certs"
 )
 
-// Mount puts a Deployment's certificates into the Pods of its template. The hash is that of their
-// authority, which rolls the Pods when it changes. Where a tool issues them there is none, and what the
-// template has in that place stays; else it is replaced.
+// Mount mounts a Deployment's certificates into the Pods of its template. The hash is that of their CA and rolls the
+// Pods when it changes. If a certificate tool issues them, the hash is empty and existing mounts at these paths are
+// kept; otherwise they are replaced.
 func Mount(pod *corev1.PodTemplateSpec, deployment, hash string) {
 	if hash != "" {
 		if pod.Annotations == nil {

@@ -14,15 +14,15 @@ import (
 	"github.com/remit-olm/remit/pkg/install/webhook"
 )
 
-// defaultPort is the contract's (1.13), for APIs as for webhooks.
+// defaultPort is the contract's default (1.13), for APIs and webhooks.
 const defaultPort = 443
 
-// Deployment is one that serves webhooks or APIs.
+// Deployment is a Deployment that serves webhooks or APIs.
 type Deployment struct {
 	Name string
 	// Ports of its Service, sorted.
 	Ports []Port
-	// APIs says that it serves an API, and not only webhooks.
+	// APIs is true if it serves an API and not only webhooks.
 	APIs bool
 }
 
@@ -32,7 +32,7 @@ type Port struct {
 	Target intstr.IntOrString
 }
 
-// Served are the Deployments that serve webhooks or APIs, in the order of the CSV.
+// Served returns the Deployments that serve webhooks or APIs, in the order of the CSV.
 func Served(csv *operatorsv1alpha1.ClusterServiceVersion) []Deployment {
 	by := map[string]*Deployment{}
 	add := func(name string, port, target int32, named *intstr.IntOrString) *Deployment {
@@ -68,31 +68,31 @@ func Served(csv *operatorsv1alpha1.ClusterServiceVersion) []Deployment {
 	return out
 }
 
-// Validate says what keeps a CSV's Deployments from being called: two that would have one Service, one
-// port of a Service with two meanings, no labels to find Pods by. Only the CSV's author can mend it.
+// Validate returns the errors that make a CSV's Deployments unreachable: two Deployments with the same Service, one
+// Service port with two targets, or no labels to select Pods by. Only the CSV's author can fix them.
 func Validate(csv *operatorsv1alpha1.ClusterServiceVersion) error {
 	var errs []error
 	services := map[string]string{}
 	for _, d := range Served(csv) {
 		name := cert.ServiceName(d.Name)
 		if other, taken := services[name]; taken {
-			errs = append(errs, fmt.Errorf("deployments %q and %q would have one Service %q", other, d.Name, name))
+			errs = append(errs, fmt.Errorf("deployments %q and %q would share Service %q", other, d.Name, name))
 		}
 		services[name] = d.Name
 		for i := 1; i < len(d.Ports); i++ {
 			if a, b := d.Ports[i-1], d.Ports[i]; a.Port == b.Port {
-				errs = append(errs, fmt.Errorf("port %d of deployment %q would lead to both %s and %s", a.Port, d.Name, a.Target.String(), b.Target.String()))
+				errs = append(errs, fmt.Errorf("port %d of deployment %q has two targets, %s and %s", a.Port, d.Name, a.Target.String(), b.Target.String()))
 			}
 		}
 		if len(selectorOf(csv, d.Name)) == 0 {
-			errs = append(errs, fmt.Errorf("deployment %q has no labels by which a Service could find its Pods", d.Name))
+			errs = append(errs, fmt.Errorf("deployment %q has no labels for a Service to select its Pods", d.Name))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// selectorOf are the labels by which a Deployment's Pods are found: its selector's, or where that has
-// only expressions, all that its Pods carry.
+// selectorOf returns the labels that select a Deployment's Pods: those of its selector or, if that has only
+// expressions, all labels of its Pods.
 func selectorOf(csv *operatorsv1alpha1.ClusterServiceVersion, deployment string) map[string]string {
 	for _, spec := range csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs {
 		if spec.Name != deployment {

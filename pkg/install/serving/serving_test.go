@@ -23,11 +23,11 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 )
 
-var update = flag.Bool("update", false, "write golden files anew")
+var update = flag.Bool("update", false, "rewrite golden files")
 
 type csv = operatorsv1alpha1.ClusterServiceVersion
 
-// newCSV has three Deployments, of which the second serves an API and webhooks and the third webhooks.
+// newCSV has three Deployments: the second serves an API and webhooks, the third serves webhooks.
 func newCSV(edits ...func(*csv)) *csv {
 	c := &csv{}
 	c.Name, c.Namespace, c.UID = "demo.v1.0.0", "t1", "csv-uid"
@@ -66,7 +66,7 @@ func TestServed(t *testing.T) {
 	require.Empty(t, serving.Served(&csv{}))
 }
 
-func TestATargetPortThatIsNoneIsThePortOfTheService(t *testing.T) {
+func TestAnEmptyTargetPortIsThePortOfTheService(t *testing.T) {
 	for _, none := range []intstr.IntOrString{intstr.FromInt32(0), intstr.FromString("")} {
 		got := serving.Served(newCSV(func(c *csv) {
 			c.Spec.WebhookDefinitions = c.Spec.WebhookDefinitions[1:2]
@@ -81,16 +81,16 @@ func TestValidate(t *testing.T) {
 	require.NoError(t, serving.Validate(newCSV()))
 	require.ErrorContains(t, serving.Validate(newCSV(func(c *csv) {
 		c.Spec.WebhookDefinitions[1].TargetPort = nil
-	})), `port 443 of deployment "hooks" would lead to both 443 and 9443`)
+	})), `port 443 of deployment "hooks" has two targets, 443 and 9443`)
 	require.ErrorContains(t, serving.Validate(newCSV(func(c *csv) {
 		c.Spec.InstallStrategy.StrategySpec.DeploymentSpecs[2].Name = "api-server"
 		for i := range c.Spec.WebhookDefinitions[:3] {
 			c.Spec.WebhookDefinitions[i].DeploymentName = "api-server"
 		}
-	})), `would have one Service "api-server-service"`)
+	})), `would share Service "api-server-service"`)
 	require.ErrorContains(t, serving.Validate(newCSV(func(c *csv) {
 		c.Spec.InstallStrategy.StrategySpec.DeploymentSpecs[2].Spec.Selector = nil
-	})), "has no labels by which a Service could find its Pods")
+	})), "has no labels for a Service to select its Pods")
 }
 
 func golden(t *testing.T, name string, objects ...*unstructured.Unstructured) {
@@ -112,7 +112,7 @@ func golden(t *testing.T, name string, objects ...*unstructured.Unstructured) {
 	require.Equal(t, string(want), got)
 }
 
-func TestObjectsHaveTheContractsNamesAndMarks(t *testing.T) {
+func TestObjectsHaveTheNamesAndLabelsOfTheContract(t *testing.T) {
 	in := input(newCSV())
 	hooks := serving.Served(in.CSV)[1]
 	service, err := in.Service(hooks, []string{"b", "a"})
@@ -137,7 +137,7 @@ func TestTheSecretHoldsTheSet(t *testing.T) {
 	require.Equal(t, cert.Hash(pair.CA), secret.GetAnnotations()["olmcahash"])
 }
 
-func TestPodsAreFoundByAllTheirLabelsWhereTheSelectorHasOnlyExpressions(t *testing.T) {
+func TestPodLabelsReplaceASelectorWithOnlyExpressions(t *testing.T) {
 	in := input(newCSV(func(c *csv) {
 		spec := &c.Spec.InstallStrategy.StrategySpec.DeploymentSpecs[2].Spec
 		spec.Selector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "app", Operator: "Exists"}}}
@@ -161,14 +161,14 @@ func TestToolOf(t *testing.T) {
 		want   map[string]string
 		wrong  string
 	}{
-		{"nobody says anything", nil, nil, nil, ""},
+		{"no annotations", nil, nil, nil, ""},
 		{"other annotations", map[string]string{"x": "y"}, annotated("a", "b"), nil, ""},
 		{"cert-manager by the Subscription", nil, annotated(serving.InjectCAFrom, "t1/demo"), map[string]string{serving.InjectCAFrom: "t1/demo"}, ""},
 		{"service-ca by the CSV", map[string]string{serving.InjectCABundle: "true"}, nil, map[string]string{serving.InjectCABundle: "true"}, ""},
-		{"the Subscription wins", map[string]string{serving.InjectCABundle: "true"}, annotated(serving.InjectCAFrom, "t1/demo"), map[string]string{serving.InjectCAFrom: "t1/demo"}, ""},
-		{"switched off", map[string]string{serving.InjectCABundle: "false"}, nil, nil, ""},
-		{"of another namespace", nil, annotated(serving.InjectCAFromSecret, "kube-system/crown"), nil, `is not of namespace "t1"`},
-		{"of a namespace of a like name", nil, annotated(serving.InjectCAFrom, "t11/demo"), nil, `is not of namespace "t1"`},
+		{"the Subscription takes precedence", map[string]string{serving.InjectCABundle: "true"}, annotated(serving.InjectCAFrom, "t1/demo"), map[string]string{serving.InjectCAFrom: "t1/demo"}, ""},
+		{"disabled", map[string]string{serving.InjectCABundle: "false"}, nil, nil, ""},
+		{"of another namespace", nil, annotated(serving.InjectCAFromSecret, "kube-system/crown"), nil, `is not in namespace "t1"`},
+		{"of a namespace with the same prefix", nil, annotated(serving.InjectCAFrom, "t11/demo"), nil, `is not in namespace "t1"`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			tool, err := serving.ToolOf(newCSV(func(c *csv) { c.Annotations = tc.csv }), tc.config)
@@ -205,7 +205,7 @@ func pod() *corev1.PodTemplateSpec {
 	}}
 }
 
-func TestMountReplacesWhatLiesInTheContractsPlaces(t *testing.T) {
+func TestMountReplacesMountsAtTheContractsPaths(t *testing.T) {
 	got := pod()
 	serving.Mount(got, "hooks", "hash")
 	require.Equal(t, "hash", got.Annotations["olmcahash"])
@@ -214,7 +214,7 @@ func TestMountReplacesWhatLiesInTheContractsPlaces(t *testing.T) {
 		volumes = append(volumes, v.Name+"="+v.Secret.SecretName)
 	}
 	require.Equal(t, []string{"own=own", "shared=shared", "apiservice-cert=hooks-service-cert", "webhook-cert=hooks-service-cert"}, volumes,
-		"a volume that nobody mounts any more is gone: its Secret may not exist")
+		"a volume without mounts is removed: its Secret may not exist")
 	certificates := []corev1.VolumeMount{
 		{Name: "apiservice-cert", MountPath: "/apiserver.local.config/certificates"},
 		{Name: "webhook-cert", MountPath: "/tmp/k8s-webhook-server/serving-certs"},
@@ -232,7 +232,7 @@ func TestMountReplacesWhatLiesInTheContractsPlaces(t *testing.T) {
 func TestMountYieldsToATool(t *testing.T) {
 	got, want := pod(), pod()
 	serving.Mount(got, "hooks", "")
-	require.Equal(t, want, got, "what the template has stays")
+	require.Equal(t, want, got, "existing mounts are kept")
 
 	bare := &corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "a"}}}}
 	serving.Mount(bare, "hooks", "")
@@ -240,7 +240,7 @@ func TestMountYieldsToATool(t *testing.T) {
 	require.Empty(t, bare.Annotations)
 }
 
-func TestAVolumeThatIsOnlyMountedIsDefined(t *testing.T) {
+func TestMountedVolumesAreDefined(t *testing.T) {
 	for _, hash := range []string{"hash", ""} {
 		got := &corev1.PodTemplateSpec{Spec: corev1.PodSpec{
 			InitContainers: []corev1.Container{{Name: "i", VolumeMounts: []corev1.VolumeMount{{Name: "webhook-cert", MountPath: "/x"}}}},

@@ -10,24 +10,24 @@ import (
 	"github.com/remit-olm/remit/pkg/install/cert"
 )
 
-// Annotations by which certificate tools are told to put their authority into a configuration.
+// Annotations that ask certificate tools to inject their CA into a configuration.
 const (
 	InjectCAFrom       = "cert-manager.io/inject-ca-from"
 	InjectCAFromSecret = "cert-manager.io/inject-ca-from-secret"
 	InjectCABundle     = "service.beta.openshift.io/inject-cabundle"
-	// servingCert on a Service asks the service-ca operator for a certificate.
+	// servingCert on a Service requests a certificate from the service-ca operator.
 	servingCert = "service.beta.openshift.io/serving-cert-secret-name"
 )
 
-// Tool is a certificate tool of the cluster that issues what Remit else would: the Secret with the
-// certificate, and the caBundle of every configuration. Remit then neither issues nor overwrites.
+// Tool is a certificate tool of the cluster that replaces Remit's certificates: it issues the Secret and the caBundle
+// of every configuration. Remit then neither issues nor overwrites them.
 type Tool struct {
-	// Annotations are copied to all that carries a caBundle.
+	// Annotations are copied to all objects with a caBundle.
 	Annotations map[string]string
 }
 
-// ToolOf finds the tool that a Subscription's config names, or else the CSV; nil where neither does. The
-// certificate must be of the operator's own namespace: a tool has rights that the account may not have.
+// ToolOf returns the tool that a Subscription's config or else the CSV selects; nil if neither does. The certificate
+// must be in the operator's own namespace, because a tool may have permissions that the account does not.
 func ToolOf(csv *operatorsv1alpha1.ClusterServiceVersion, config *operatorsv1alpha1.SubscriptionConfig) (*Tool, error) {
 	sources := []map[string]string{csv.Annotations, csv.Spec.Annotations}
 	if config != nil {
@@ -45,7 +45,7 @@ func ToolOf(csv *operatorsv1alpha1.ClusterServiceVersion, config *operatorsv1alp
 		}
 		for _, key := range []string{InjectCAFrom, InjectCAFromSecret} {
 			if value, ok := annotations[key]; ok && !strings.HasPrefix(value, csv.Namespace+"/") {
-				return nil, fmt.Errorf("annotation %s: %q is not of namespace %q", key, value, csv.Namespace)
+				return nil, fmt.Errorf("annotation %s: %q is not in namespace %q", key, value, csv.Namespace)
 			}
 		}
 		return &Tool{Annotations: annotations}, nil
@@ -53,7 +53,7 @@ func ToolOf(csv *operatorsv1alpha1.ClusterServiceVersion, config *operatorsv1alp
 	return nil, nil
 }
 
-// Configuration are the annotations of what carries a caBundle.
+// Configuration returns the annotations for objects with a caBundle.
 func (t *Tool) Configuration() map[string]string {
 	if t == nil {
 		return nil
@@ -61,7 +61,7 @@ func (t *Tool) Configuration() map[string]string {
 	return maps.Clone(t.Annotations)
 }
 
-// service asks for the certificate of a Deployment, where the tool does so by the Service.
+// service returns the annotations that request a Deployment's certificate, if the tool works through the Service.
 func (t *Tool) service(deployment string) map[string]string {
 	if t == nil || t.Annotations[InjectCABundle] == "" {
 		return nil

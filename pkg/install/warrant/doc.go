@@ -1,7 +1,9 @@
-// Package warrant keeps the door to an account's client. Who wants to write something that follows from a
-// ClusterServiceVersion states what it is and what was found of that ClusterServiceVersion in the same look, and gets
-// the client only if that allows it. The client itself cannot be had in another way, so that a new write cannot
-// forget the check (security model, rule 3): the phase of a ClusterServiceVersion is no part of what is found.
+// Package warrant guards access to an account's client. A caller that wants to write something because of a
+// ClusterServiceVersion names the operation and passes what the current reconcile found about that
+// ClusterServiceVersion; it gets the client only if these findings allow the operation. There is no other way to get
+// the client, so a new write cannot omit the check (security model, rule 3). The phase of a ClusterServiceVersion is
+// not part of the findings.
 //
-// It is an explanation and a second lock; the API server judges each write besides. The csv controller calls it.
+// This check explains and is a second lock; the API server still authorizes each write. The csv controller is the
+// caller.
 package warrant

@@ -7,120 +7,120 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Deed is a kind of write that follows from a ClusterServiceVersion.
-type Deed string
+// Operation is a kind of write that follows from a ClusterServiceVersion.
+type Operation string
 
-// Deeds.
+// The operations.
 const (
-	// Prepare makes what the requirements are looked at with: the operator's ServiceAccounts and their roles.
-	Prepare Deed = "prepare"
+	// Prepare creates what the requirement check needs: the operator's ServiceAccounts and their roles.
+	Prepare Operation = "prepare"
 	// Install writes what runs or is called: Deployments, Services, certificates, webhooks, APIs.
-	Install Deed = "install"
-	// Renew replaces certificates of what runs already, just as the ClusterServiceVersion has it.
-	Renew Deed = "renew the certificates"
-	// Tidy removes what earlier versions have left behind, once this one runs.
-	Tidy Deed = "remove what earlier versions have left"
-	// Bury removes what belongs to a ClusterServiceVersion that goes.
-	Bury Deed = "remove what is left"
+	Install Operation = "install"
+	// Renew replaces the certificates of an unchanged, running install.
+	Renew Operation = "renew the certificates"
+	// Retire removes what earlier versions left behind, once this version runs.
+	Retire Operation = "remove what earlier versions have left"
+	// CleanUp removes what belongs to a ClusterServiceVersion that is being removed.
+	CleanUp Operation = "remove what is left"
 )
 
-// Findings are what one look at a ClusterServiceVersion has found, on the spec that the write follows from.
-// Nothing in them may come from a status, label or annotation. The zero value allows nothing but to prepare.
+// Findings are the results of one reconcile of a ClusterServiceVersion, for the spec from which the write follows.
+// They must not be derived from a status, label or annotation. The zero value allows only Prepare.
 type Findings struct {
-	// Unfit says why it may not run here at all, whoever installs it: its content, the OperatorGroup, a version that
-	// replaces it, somebody else who serves its API.
-	Unfit error
-	// Excess are permissions that the account neither holds nor may grant.
+	// Ineligible is the reason that it may not run at all, regardless of who installs it: its content, the OperatorGroup, a
+	// version that replaces it, or another owner of its API.
+	Ineligible error
+	// Excess lists the permissions that the account neither has nor may grant.
 	Excess error
-	// Prepared says why its ServiceAccounts, roles or certificates could not be made.
+	// Prepared is the reason that its ServiceAccounts, roles or certificates could not be created.
 	Prepared error
-	// Settling says that some of them were just written, and are not seen yet.
-	Settling bool
-	// Judged says that the requirements and identities were looked at; Unmet that one is missing, and Refused
-	// which of its Deployments' identities or rights the account does not cover.
-	Judged  bool
-	Unmet   bool
-	Refused error
-	// Same says that its Deployments are, apart from certificates, what was written from this very spec, and
-	// Ready that they are available, too.
+	// Unsynced is true if some of them were just written and the cache does not show them yet.
+	Unsynced bool
+	// Evaluated is true if requirements and identities were evaluated. Unmet is true if a requirement is missing, and
+	// Refused names Deployments whose identities or permissions exceed the account.
+	Evaluated bool
+	Unmet     bool
+	Refused   error
+	// Same is true if its Deployments, apart from certificates, are as written from this spec. Ready is true if they
+	// are also available.
 	Same, Ready bool
-	// Goes says that it is being deleted, its namespace is, or one that runs has taken its place.
-	Goes bool
+	// Obsolete is true if it or its namespace is being deleted, or if a running version has replaced it.
+	Obsolete bool
 }
 
-// Err says why a deed is not allowed; nil where it is.
-func (f Findings) Err(d Deed) error {
+// Err returns the reason that an operation is not allowed, or nil.
+func (f Findings) Err(d Operation) error {
 	switch d {
 	case Prepare:
 		return f.prepare()
 	case Install:
 		return f.install()
 	case Renew:
-		if f.Unfit == nil && f.Judged && f.Same {
+		if f.Ineligible == nil && f.Evaluated && f.Same {
 			return nil
 		}
 		return f.install()
-	case Tidy:
-		if f.Unfit == nil && f.Judged && f.Ready {
+	case Retire:
+		if f.Ineligible == nil && f.Evaluated && f.Ready {
 			return nil
 		}
-		return errors.Join(f.Unfit, errors.New("its Deployments are not ready"))
-	case Bury:
-		if f.Goes {
+		return errors.Join(f.Ineligible, errors.New("its Deployments are not ready"))
+	case CleanUp:
+		if f.Obsolete {
 			return nil
 		}
-		return errors.New("it stays")
+		return errors.New("it is not being removed")
 	}
-	return errors.New("nobody knows what that is")
+	return errors.New("unknown operation")
 }
 
-func (f Findings) prepare() error { return errors.Join(f.Unfit, f.Excess) }
+func (f Findings) prepare() error { return errors.Join(f.Ineligible, f.Excess) }
 
 func (f Findings) install() error {
 	err := errors.Join(f.prepare(), f.Prepared, f.Refused)
 	switch {
 	case err != nil:
 		return err
-	case !f.Judged:
-		return errors.New("its requirements were not looked at")
+	case !f.Evaluated:
+		return errors.New("its requirements were not evaluated")
 	case f.Unmet:
 		return errors.New("a requirement is missing")
-	case f.Settling:
-		return errors.New("what was just written is not seen yet")
+	case f.Unsynced:
+		return errors.New("objects that were just written are not in the cache yet")
 	}
 	return nil
 }
 
-// BarredError says that a deed is not allowed by what was found.
-type BarredError struct {
-	Deed Deed
-	Why  error
+// DeniedError reports an operation that the findings do not allow.
+type DeniedError struct {
+	Operation Operation
+	Why       error
 }
 
-func (e *BarredError) Error() string { return fmt.Sprintf("may not %s: %v", e.Deed, e.Why) }
+func (e *DeniedError) Error() string { return fmt.Sprintf("may not %s: %v", e.Operation, e.Why) }
 
-// Unwrap is why.
-func (e *BarredError) Unwrap() error { return e.Why }
+// Unwrap returns the reason.
+func (e *DeniedError) Unwrap() error { return e.Why }
 
-// Account is one that may be acted as. The zero value is nobody.
+// Account is an account to act as. The zero value is no account.
 type Account struct{ client client.Client }
 
-// Of takes the client of an account into keeping.
+// Of returns an Account that guards the client.
 func Of(c client.Client) Account { return Account{client: c} }
 
-// Known says whether there is an account.
+// Known reports whether there is an account.
 func (a Account) Known() bool { return a.client != nil }
 
-// For gives out the client for a deed, or a *BarredError.
-func (a Account) For(d Deed, f Findings) (client.Client, error) {
+// For returns the client for an operation, or a *DeniedError.
+func (a Account) For(d Operation, f Findings) (client.Client, error) {
 	if a.client == nil {
-		return nil, &BarredError{Deed: d, Why: errors.New("there is no account to act as")}
+		return nil, &DeniedError{Operation: d, Why: errors.New("there is no account to act as")}
 	}
 	if err := f.Err(d); err != nil {
-		return nil, &BarredError{Deed: d, Why: err}
+		return nil, &DeniedError{Operation: d, Why: err}
 	}
 	return a.client, nil
 }
 
-// Dry gives out a client that writes nothing.
+// Dry returns a client that only sends dry-run requests.
 func (a Account) Dry() client.Client { return client.NewDryRunClient(a.client) }

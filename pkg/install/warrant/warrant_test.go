@@ -8,31 +8,31 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-func TestWhatEachFindingBars(t *testing.T) {
-	all := []Deed{Prepare, Install, Renew, Tidy, Bury}
+func TestFindingsDenyOperations(t *testing.T) {
+	all := []Operation{Prepare, Install, Renew, Retire, CleanUp}
 	bad := errors.New("bad")
-	sound := Findings{Judged: true}
+	sound := Findings{Evaluated: true}
 	for _, tc := range []struct {
 		name    string
 		edit    func(*Findings)
-		allowed []Deed
+		allowed []Operation
 	}{
-		{"all is well", func(*Findings) {}, []Deed{Prepare, Install, Renew}},
-		{"not looked at yet", func(f *Findings) { f.Judged = false }, []Deed{Prepare}},
-		{"unfit", func(f *Findings) { f.Unfit, f.Same, f.Ready = bad, true, true }, nil},
+		{"all findings allow it", func(*Findings) {}, []Operation{Prepare, Install, Renew}},
+		{"not evaluated", func(f *Findings) { f.Evaluated = false }, []Operation{Prepare}},
+		{"unfit", func(f *Findings) { f.Ineligible, f.Same, f.Ready = bad, true, true }, nil},
 		{"excess", func(f *Findings) { f.Excess = bad }, nil},
-		{"not prepared", func(f *Findings) { f.Prepared = bad }, []Deed{Prepare}},
-		{"settling", func(f *Findings) { f.Settling = true }, []Deed{Prepare}},
-		{"unmet", func(f *Findings) { f.Unmet = true }, []Deed{Prepare}},
-		{"refused", func(f *Findings) { f.Refused = bad }, []Deed{Prepare}},
-		{"it runs, and the account has shrunk", func(f *Findings) { f.Excess, f.Unmet, f.Same = bad, true, true }, []Deed{Renew}},
-		{"it is ready, and the account has shrunk", func(f *Findings) { f.Excess, f.Same, f.Ready = bad, true, true }, []Deed{Renew, Tidy}},
-		{"it goes", func(f *Findings) { f.Unfit, f.Goes = bad, true }, []Deed{Bury}},
+		{"not prepared", func(f *Findings) { f.Prepared = bad }, []Operation{Prepare}},
+		{"settling", func(f *Findings) { f.Unsynced = true }, []Operation{Prepare}},
+		{"unmet", func(f *Findings) { f.Unmet = true }, []Operation{Prepare}},
+		{"refused", func(f *Findings) { f.Refused = bad }, []Operation{Prepare}},
+		{"it runs, and the account lost permissions", func(f *Findings) { f.Excess, f.Unmet, f.Same = bad, true, true }, []Operation{Renew}},
+		{"it is ready, and the account lost permissions", func(f *Findings) { f.Excess, f.Same, f.Ready = bad, true, true }, []Operation{Renew, Retire}},
+		{"it is being removed", func(f *Findings) { f.Ineligible, f.Obsolete = bad, true }, []Operation{CleanUp}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			f := sound
 			tc.edit(&f)
-			var allowed []Deed
+			var allowed []Operation
 			for _, d := range all {
 				if f.Err(d) == nil {
 					allowed = append(allowed, d)
@@ -41,10 +41,10 @@ func TestWhatEachFindingBars(t *testing.T) {
 			require.Equal(t, tc.allowed, allowed)
 		})
 	}
-	require.Error(t, sound.Err("write what you like"))
+	require.Error(t, sound.Err("unknown"))
 }
 
-func TestTheClientIsGivenOutOnlyForWhatIsAllowed(t *testing.T) {
+func TestForReturnsTheClientOnlyIfAllowed(t *testing.T) {
 	_, err := Account{}.For(Prepare, Findings{})
 	require.ErrorContains(t, err, "no account")
 
@@ -56,7 +56,7 @@ func TestTheClientIsGivenOutOnlyForWhatIsAllowed(t *testing.T) {
 
 	got, err = a.For(Install, Findings{})
 	require.Nil(t, got)
-	var barred *BarredError
+	var barred *DeniedError
 	require.ErrorAs(t, err, &barred)
-	require.Equal(t, Install, barred.Deed)
+	require.Equal(t, Install, barred.Operation)
 }

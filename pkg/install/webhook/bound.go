@@ -9,20 +9,20 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// Demand is what an account must hold so that its operator may intercept something: nobody intercepts
-// what it could not itself write and read (security model).
+// Demand is what an account must be allowed to do so that its operator may intercept something: an operator
+// intercepts only what its account could itself write and read (security model).
 type Demand struct {
-	// Namespaced rules must be held in every target namespace of the OperatorGroup.
+	// Namespaced rules are required in every target namespace of the OperatorGroup.
 	Namespaced []rbacv1.PolicyRule
-	// Cluster rules must be held in the whole cluster.
+	// Cluster rules are required in the whole cluster.
 	Cluster []rbacv1.PolicyRule
-	// Identities says that the operator may make something run as any ServiceAccount of a target, so that the
-	// account must hold what each of them holds.
+	// Identities is true if the operator can make something run as any ServiceAccount of a target, so the account must
+	// have the permissions of each of them.
 	Identities bool
 }
 
-// Intercepts is what the rules of an admission webhook demand. Of a resource that may be of either scope
-// only the objects in namespaces are demanded: without the right to the others they are not intercepted
+// Intercepts returns what the rules of an admission webhook require. For a resource of either scope only the objects
+// in namespaces are required: without permission for cluster-scoped objects the webhook does not intercept them
 // ([Desired]).
 func Intercepts(d *operatorsv1alpha1.WebhookDescription, scopes Scopes) Demand {
 	out := Demand{Identities: runsAsAnybody(d)}
@@ -38,13 +38,13 @@ func Intercepts(d *operatorsv1alpha1.WebhookDescription, scopes Scopes) Demand {
 	return out
 }
 
-// part is a rule for resources whose objects live in the same place.
+// part is a rule for resources with the same scope.
 type part struct {
 	rule  admissionregistrationv1.RuleWithOperations
 	scope Scope
 }
 
-// split divides a rule by where the objects of its resources live, if it is for both.
+// split divides a rule by the scope of its resources, if it covers both scopes.
 func split(rule admissionregistrationv1.RuleWithOperations, scopes Scopes) []part {
 	by := map[Scope]map[string][]string{}
 	for _, group := range rule.APIGroups {
@@ -77,7 +77,7 @@ func scopeOf(rule admissionregistrationv1.RuleWithOperations, group, resource st
 	return scopes(group, base)
 }
 
-// parts makes rules again, one for the groups with the same resources.
+// parts recombines rules, one for the groups with the same resources.
 func parts(rule admissionregistrationv1.RuleWithOperations, s Scope, resources map[string][]string) []part {
 	var out []part
 	for _, group := range rule.APIGroups {
@@ -98,8 +98,8 @@ func parts(rule admissionregistrationv1.RuleWithOperations, s Scope, resources m
 	return out
 }
 
-// demand puts a rule of admission in terms of RBAC: the verbs that lead to it, and to read what is shown, the object
-// as it was before included. What goes through a subresource is the resource's own object.
+// demand translates an admission rule to RBAC: the verbs that trigger it, and those to read the objects it receives,
+// including the old object. A subresource request carries the object of the resource.
 func (p part) demand() []rbacv1.PolicyRule {
 	write := rbacv1.PolicyRule{APIGroups: slices.Clone(p.rule.APIGroups)}
 	read := rbacv1.PolicyRule{APIGroups: slices.Clone(p.rule.APIGroups), Verbs: []string{"get"}}
@@ -130,18 +130,18 @@ func sorted(rule rbacv1.PolicyRule) rbacv1.PolicyRule {
 	return rule
 }
 
-// rbacResource is the resource of RBAC that holds all that one of an admission rule does. What RBAC
-// cannot express (all subresources of one resource) is held only by whoever holds all.
+// rbacResource returns the RBAC resource that covers one of an admission rule. What RBAC cannot express (all
+// subresources of one resource) requires all resources.
 func rbacResource(resource string) string {
 	base, sub, has := strings.Cut(resource, "/")
 	switch {
 	case base == "*" && !has, sub == "*":
 		return rbacv1.ResourceAll
 	}
-	return resource // also "*/scale", which RBAC knows
+	return resource // also "*/scale", which RBAC supports
 }
 
-// verbs are those of RBAC that lead to an operation. One connects to a subresource by get or create.
+// verbs returns the RBAC verbs that trigger an operation. Connecting to a subresource is get or create.
 func verbs(o admissionregistrationv1.OperationType, subresources bool) []string {
 	switch o {
 	case admissionregistrationv1.Create:
@@ -160,9 +160,9 @@ func verbs(o admissionregistrationv1.OperationType, subresources bool) []string 
 	return all
 }
 
-// bounded are the rules as they are written for a bounded group. Cluster-scoped objects stay out unless
-// the demand says that the account holds them; holds answers for those that may be of either scope. A wildcard
-// never reaches those of Kubernetes' own: a rule has to name them.
+// bounded returns the rules as they are written for a bounded group. Cluster-scoped objects are excluded unless the
+// account has the required permissions; holds is asked for those of either scope. A wildcard never includes
+// cluster-scoped objects of Kubernetes itself: a rule has to name them.
 func bounded(d *operatorsv1alpha1.WebhookDescription, scopes Scopes, holds func(...rbacv1.PolicyRule) bool) []admissionregistrationv1.RuleWithOperations {
 	var out []admissionregistrationv1.RuleWithOperations
 	for _, rule := range d.Rules {
@@ -179,8 +179,7 @@ func bounded(d *operatorsv1alpha1.WebhookDescription, scopes Scopes, holds func(
 	return out
 }
 
-// reachesAdministrators says of a wildcard that there is something of Kubernetes' own among the objects of the whole
-// cluster which it would reach.
+// reachesAdministrators reports whether a wildcard would include cluster-scoped objects of Kubernetes itself.
 func reachesAdministrators(rule admissionregistrationv1.RuleWithOperations) bool {
 	return slices.ContainsFunc(rule.APIGroups, func(name string) bool { return len(clusterScoped[strings.ToLower(name)]) > 0 })
 }

@@ -18,18 +18,18 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/names"
 )
 
-// Conversion is how one CustomResourceDefinition is to be converted.
+// Conversion is the conversion webhook of one CustomResourceDefinition.
 type Conversion struct {
-	// CRD is the CustomResourceDefinition's name.
+	// CRD is the name of the CustomResourceDefinition.
 	CRD string
-	// Deployment serves it.
+	// Deployment serves the webhook.
 	Deployment string
 	Stanza     apiextensionsv1.CustomResourceConversion
-	// Annotations say who converts, and may hand the caBundle to somebody else's certificate tool.
+	// Annotations record the converter and may ask another certificate tool to inject the caBundle.
 	Annotations map[string]string
 }
 
-// Conversions are those of the CSV's conversion webhooks, in its order.
+// Conversions returns the CSV's conversion webhooks, in order.
 func Conversions(in Input) []Conversion {
 	var out []Conversion
 	for i := range in.CSV.Spec.WebhookDefinitions {
@@ -66,8 +66,8 @@ func (in Input) stanza(d *operatorsv1alpha1.WebhookDescription) apiextensionsv1.
 	}
 }
 
-// InPlace says that the CustomResourceDefinition is converted in this way. A caBundle that the stanza
-// leaves to others is not compared.
+// InPlace reports whether the CustomResourceDefinition has this conversion. It ignores a caBundle that is managed by
+// others.
 func (c Conversion) InPlace(crd *apiextensionsv1.CustomResourceDefinition) bool {
 	for k, v := range c.Annotations {
 		if crd.Annotations[k] != v {
@@ -84,8 +84,8 @@ func (c Conversion) InPlace(crd *apiextensionsv1.CustomResourceDefinition) bool 
 	return equality.Semantic.DeepEqual(*have, c.Stanza)
 }
 
-// SameCall says that the CustomResourceDefinition's webhook is called in this way already, whatever
-// authority it is trusted by.
+// SameCall reports whether the CustomResourceDefinition's webhook is already called in this way, regardless of its
+// caBundle.
 func (c Conversion) SameCall(crd *apiextensionsv1.CustomResourceDefinition) bool {
 	other := c
 	other.Stanza = *c.Stanza.DeepCopy()
@@ -93,7 +93,7 @@ func (c Conversion) SameCall(crd *apiextensionsv1.CustomResourceDefinition) bool
 	return other.InPlace(crd)
 }
 
-// CalledAt is the Service that a CustomResourceDefinition is converted by; ok is false where there is none.
+// CalledAt returns the Service that converts a CustomResourceDefinition; ok is false if there is none.
 func CalledAt(crd *apiextensionsv1.CustomResourceDefinition) (service types.NamespacedName, ok bool) {
 	c := crd.Spec.Conversion
 	if c == nil || c.Strategy != apiextensionsv1.WebhookConverter || c.Webhook == nil || c.Webhook.ClientConfig == nil || c.Webhook.ClientConfig.Service == nil {
@@ -103,14 +103,14 @@ func CalledAt(crd *apiextensionsv1.CustomResourceDefinition) (service types.Name
 	return types.NamespacedName{Namespace: s.Namespace, Name: s.Name}, true
 }
 
-// SetByRemit says that the Service by which a CustomResourceDefinition is converted is the one that
-// Remit gave it, and of the namespace.
+// SetByRemit reports whether Remit set the Service that converts a CustomResourceDefinition and it is in the
+// namespace.
 func SetByRemit(crd *apiextensionsv1.CustomResourceDefinition, namespace string) bool {
 	service, ok := CalledAt(crd)
 	return ok && service.Namespace == namespace && crd.Annotations[names.AnnotationConversion] == service.String()
 }
 
-// Bundle is the caBundle that a CustomResourceDefinition's webhook is trusted by.
+// Bundle returns the caBundle of a CustomResourceDefinition's webhook.
 func Bundle(crd *apiextensionsv1.CustomResourceDefinition) []byte {
 	if _, ok := CalledAt(crd); !ok {
 		return nil
@@ -118,11 +118,11 @@ func Bundle(crd *apiextensionsv1.CustomResourceDefinition) []byte {
 	return crd.Spec.Conversion.Webhook.ClientConfig.CABundle
 }
 
-// Patch changes just the conversion of just the CustomResourceDefinition that was looked at. It is a merge
-// patch and no apply: the CustomResourceDefinition's other fields belong to the plan that brought it.
+// Patch changes only the conversion of exactly the CustomResourceDefinition that was read. It is a merge patch and
+// not an apply, because the other fields belong to the plan that created the CustomResourceDefinition.
 func (c Conversion) Patch(crd *apiextensionsv1.CustomResourceDefinition) (client.Patch, error) {
 	stanza, err := runtime.DefaultUnstructuredConverter.ToUnstructured(c.Stanza.DeepCopy())
-	if err == nil { // a merge leaves what it does not name, and a webhook has a Service or a URL
+	if err == nil { // a merge keeps fields that it omits, and a webhook must not have both a Service and a URL
 		err = unstructured.SetNestedField(stanza, nil, "webhook", "clientConfig", "url")
 	}
 	if err != nil {
@@ -135,12 +135,12 @@ func (c Conversion) Patch(crd *apiextensionsv1.CustomResourceDefinition) (client
 	return conversionPatch(crd, stanza, annotations)
 }
 
-// Retrust is a patch of just the caBundle.
+// Retrust returns a patch of only the caBundle.
 func Retrust(crd *apiextensionsv1.CustomResourceDefinition, trust []byte) (client.Patch, error) {
 	return conversionPatch(crd, map[string]any{"webhook": map[string]any{"clientConfig": map[string]any{"caBundle": trust}}}, nil)
 }
 
-// Reset takes the webhook out of a CustomResourceDefinition.
+// Reset returns a patch that removes the webhook from a CustomResourceDefinition.
 func Reset(crd *apiextensionsv1.CustomResourceDefinition) (client.Patch, error) {
 	annotations := map[string]any{names.AnnotationConversion: nil}
 	return conversionPatch(crd, map[string]any{"strategy": apiextensionsv1.NoneConverter, "webhook": nil}, annotations)

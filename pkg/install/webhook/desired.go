@@ -31,29 +31,29 @@ type Input struct {
 	CSV   *operatorsv1alpha1.ClusterServiceVersion
 	Owner ownerutil.Owner
 	Group Group
-	// NamespaceUID is that of the CSV's namespace.
+	// NamespaceUID is the UID of the CSV's namespace.
 	NamespaceUID types.UID
-	// Trust gives the caBundle by which a Deployment's webhooks are called. Nil, or an empty answer, leaves
-	// the field to others.
+	// Trust returns the caBundle for a Deployment's webhooks. If it is nil or returns nothing, the field is left to
+	// other managers.
 	Trust func(deployment string) []byte
-	// Annotations hand the caBundle to somebody else's certificate tool.
+	// Annotations ask another certificate tool to inject the caBundle.
 	Annotations map[string]string
-	// Scopes tells where resources live; Builtin is asked besides.
+	// Scopes returns the scope of resources, in addition to Builtin.
 	Scopes Scopes
-	// Holds says whether the account holds a rule in the whole cluster; nil means that it does not.
+	// Holds reports whether the account has a rule in the whole cluster; nil means that it does not.
 	Holds func(rbacv1.PolicyRule) bool
 }
 
 // Configuration is one webhook configuration.
 type Configuration struct {
 	*unstructured.Unstructured
-	// Deployment serves it.
+	// Deployment serves the webhook.
 	Deployment string
-	// Hash tells versions of the description apart.
+	// Hash distinguishes versions of the description.
 	Hash string
 }
 
-// Desired are the configurations of the CSV's admission webhooks, in its order.
+// Desired returns the configurations of the CSV's admission webhooks, in order.
 func Desired(in Input) ([]Configuration, error) {
 	var out []Configuration
 	for i := range in.CSV.Spec.WebhookDefinitions {
@@ -73,8 +73,8 @@ func Desired(in Input) ([]Configuration, error) {
 	return out, nil
 }
 
-// Name of a webhook's configuration: that of the contract, with a hash in the place of random characters,
-// so that it is found again and two installs of one operator never meet.
+// Name returns the name of a webhook's configuration. It is the contract's, with a hash instead of random characters,
+// so that it can be found again and never collides with another install of the operator.
 func Name(d *operatorsv1alpha1.WebhookDescription, lineage ownerutil.Lineage) string {
 	return d.GenerateName + "-" + ownerutil.Hash(lineage.Namespace, lineage.Package, string(d.Type), d.GenerateName)
 }
@@ -121,7 +121,7 @@ func (in Input) configuration(d *operatorsv1alpha1.WebhookDescription, meta meta
 	}}}
 }
 
-// clientConfig points at the CSV's own Service and nowhere else.
+// clientConfig always refers to the CSV's own Service.
 func (in Input) clientConfig(d *operatorsv1alpha1.WebhookDescription) admissionregistrationv1.WebhookClientConfig {
 	return admissionregistrationv1.WebhookClientConfig{
 		Service: &admissionregistrationv1.ServiceReference{
@@ -138,7 +138,7 @@ func path(d *operatorsv1alpha1.WebhookDescription) string {
 	return *d.WebhookPath
 }
 
-// Port is that of the Service on which a webhook is called.
+// Port returns the Service port on which a webhook is called.
 func Port(d *operatorsv1alpha1.WebhookDescription) int32 {
 	if d.ContainerPort == 0 {
 		return defaultPort
@@ -146,8 +146,8 @@ func Port(d *operatorsv1alpha1.WebhookDescription) int32 {
 	return d.ContainerPort
 }
 
-// Target is the port of the Pods that a webhook names; nil where it names none, and the Service leads to the port on which
-// it is called. The API server takes 0 and "" for the same (contract 1.13).
+// Target returns the port of the Pods that a webhook specifies, or nil if the Service forwards to the port on which
+// it is called. The API server treats 0 and "" as unset (contract 1.13).
 func Target(d *operatorsv1alpha1.WebhookDescription) *intstr.IntOrString {
 	if t := d.TargetPort; t != nil && *t != intstr.FromInt32(0) && *t != intstr.FromString("") {
 		return t
@@ -173,7 +173,8 @@ func (in Input) holds(rules ...rbacv1.PolicyRule) bool {
 	return in.Holds != nil && !slices.ContainsFunc(rules, func(rule rbacv1.PolicyRule) bool { return !in.Holds(rule) })
 }
 
-// Off is the configuration without its webhook: nobody is asked, and nobody is refused for want of an answer.
+// Off returns the configuration without its webhook, so that no request is sent to it or rejected because it does not
+// answer.
 func Off(c Configuration) Configuration {
 	c.Unstructured = c.DeepCopy()
 	c.Object["webhooks"] = []any{}

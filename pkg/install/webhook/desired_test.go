@@ -18,9 +18,9 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 )
 
-var update = flag.Bool("update", false, "write golden files anew")
+var update = flag.Bool("update", false, "rewrite golden files")
 
-// typed are the webhooks of all configurations, in the form that both kinds share.
+// typed returns the webhooks of all configurations, in the type that covers both kinds.
 func typed(t *testing.T, in webhook.Input) []admissionregistrationv1.MutatingWebhook {
 	t.Helper()
 	list, err := webhook.Desired(in)
@@ -34,7 +34,7 @@ func typed(t *testing.T, in webhook.Input) []admissionregistrationv1.MutatingWeb
 	return out
 }
 
-// full has every field that the API type has.
+// full sets every field of the API type.
 func full(d *description) {
 	d.FailurePolicy = ptr.To(admissionregistrationv1.Ignore)
 	d.MatchPolicy = ptr.To(admissionregistrationv1.Exact)
@@ -47,7 +47,7 @@ func full(d *description) {
 	d.Rules[0].Scope = ptr.To(admissionregistrationv1.AllScopes)
 }
 
-func TestConfigurationsHaveEveryFieldAndTheContractsMarks(t *testing.T) {
+func TestConfigurationsHaveAllFieldsAndLabels(t *testing.T) {
 	got, err := webhook.Desired(input(csvWith(hook(mutating, "m.demo.acme.io", full), hook(validating, "v.demo.acme.io", full),
 		hook(validating, "plain.demo.acme.io", func(d *description) { d.ContainerPort = 0 }), hook(conversion, "c"))))
 	require.NoError(t, err)
@@ -67,7 +67,7 @@ func TestConfigurationsHaveEveryFieldAndTheContractsMarks(t *testing.T) {
 	}
 }
 
-func TestInstallsOfOneOperatorNeverMeet(t *testing.T) {
+func TestNamesOfTwoInstallsNeverCollide(t *testing.T) {
 	d := hook(validating, "a.b.c")
 	one := webhook.Name(&d, ownerutil.Lineage{Package: "demo", Namespace: "t1"})
 	require.Equal(t, one, webhook.Name(&d, ownerutil.Lineage{Package: "demo", Namespace: "t1"}))
@@ -78,7 +78,7 @@ func TestInstallsOfOneOperatorNeverMeet(t *testing.T) {
 	require.NotEqual(t, one, webhook.Name(&m, ownerutil.Lineage{Package: "demo", Namespace: "t1"}))
 }
 
-func TestTheHashFollowsTheDescriptionAlone(t *testing.T) {
+func TestTheHashDependsOnlyOnTheDescription(t *testing.T) {
 	hash := func(in webhook.Input) string {
 		got, err := webhook.Desired(in)
 		require.NoError(t, err)
@@ -92,7 +92,7 @@ func TestTheHashFollowsTheDescriptionAlone(t *testing.T) {
 	require.NotEqual(t, first, hash(input(csvWith(hook(validating, "a.b.c", func(d *description) { d.WebhookPath = ptr.To("/v2") })))))
 }
 
-func TestACertificateToolOfTheClusterGetsTheCABundleToItself(t *testing.T) {
+func TestACertificateToolManagesTheCABundle(t *testing.T) {
 	got, err := webhook.Desired(input(csvWith(hook(validating, "a.b.c")), func(in *webhook.Input) {
 		in.Trust = nil
 		in.Annotations = map[string]string{"cert-manager.io/inject-ca-from": "t1/demo"}
@@ -104,12 +104,12 @@ func TestACertificateToolOfTheClusterGetsTheCABundleToItself(t *testing.T) {
 	require.NotContains(t, hooks[0].(map[string]any)["clientConfig"], "caBundle")
 }
 
-func TestOffAsksNobody(t *testing.T) {
+func TestOffHasNoWebhooks(t *testing.T) {
 	got, err := webhook.Desired(input(csvWith(hook(validating, "a.b.c"))))
 	require.NoError(t, err)
 	off := webhook.Off(got[0])
 	require.Equal(t, []any{}, off.Object["webhooks"])
-	require.Len(t, got[0].Object["webhooks"], 1, "the original stays")
+	require.Len(t, got[0].Object["webhooks"], 1, "the original is unchanged")
 	require.Equal(t, got[0].GetLabels(), off.GetLabels())
 }
 
@@ -125,7 +125,7 @@ func TestConversions(t *testing.T) {
 	crd.Name, crd.UID, crd.ResourceVersion = "things.acme.io", "u", "7"
 	require.False(t, c.InPlace(crd))
 	crd.Spec.Conversion = c.Stanza.DeepCopy()
-	require.False(t, c.InPlace(crd), "it is not said who did")
+	require.False(t, c.InPlace(crd), "the annotation is missing")
 	require.False(t, webhook.SetByRemit(crd, "t1"))
 	crd.Annotations = map[string]string{"remit.dev/conversion": "t1/demo-operator-service"}
 	require.True(t, webhook.SetByRemit(crd, "t1"))
@@ -139,9 +139,9 @@ func TestConversions(t *testing.T) {
 
 	crd.Spec.Conversion.Webhook.ClientConfig.CABundle = []byte("other")
 	require.False(t, c.InPlace(crd))
-	require.True(t, c.SameCall(crd), "only the authority differs")
+	require.True(t, c.SameCall(crd), "only the CA differs")
 	in.Trust = nil
-	require.True(t, webhook.Conversions(in)[0].InPlace(crd), "it is left to others")
+	require.True(t, webhook.Conversions(in)[0].InPlace(crd), "the caBundle is managed by others")
 
 	crd.Spec.Conversion.Webhook.ClientConfig.Service.Path = ptr.To("/v2")
 	require.False(t, c.SameCall(crd))

@@ -1,14 +1,14 @@
-// Package webhook turns the webhook descriptions of a ClusterServiceVersion into webhook configurations
-// and conversions of CustomResourceDefinitions, and says what an account must hold for that.
+// Package webhook renders the webhook descriptions of a ClusterServiceVersion as webhook configurations and
+// conversions of CustomResourceDefinitions, and determines what an account must be allowed to do for them.
 //
-// [Validate] refuses what no author may ask for. [Intercepts] says what an account must be able to write
-// itself, so that its operator may intercept it. [Desired] and [Conversions] are pure. [Installer] writes
-// them with the client that it is given, which is authenticated as the account.
+// [Validate] rejects descriptions that no operator may have. [Intercepts] returns what an account must be able to
+// write itself, so that its operator may intercept it. [Desired] and [Conversions] are pure. [Installer] writes with
+// a client that is authenticated as the account.
 //
-// # Whom a webhook reaches
+// # Which requests a webhook receives
 //
-// A bounded OperatorGroup, one whose account was named, reaches its targets by name: the labels of a
-// namespace are no boundary. Cluster-scoped objects, for which the API server asks no namespace selector, it
-// reaches only where the account may write them itself. An unbounded group, for which the installation's
-// default account stands in, selects namespaces as tools know it from OLM (contract 1.13).
+// A webhook of a bounded OperatorGroup, one with a named account, selects its targets by namespace name: the labels
+// of a namespace are not a boundary. The API server ignores the namespace selector for cluster-scoped objects, so the
+// webhook covers them only if the account may write them itself. An unbounded group, which uses the installation's
+// default account, selects namespaces as OLM does (contract 1.13).
 package webhook

@@ -7,24 +7,24 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Group is what the OperatorGroup says about the reach of its operators.
+// Group describes which namespaces the webhooks of an OperatorGroup cover.
 type Group struct {
-	// Bounded is a group whose account was named, by its author.
+	// Bounded is true if the OperatorGroup names its account.
 	Bounded bool
 	// Targets are its namespaces, or [""] for all of them.
 	Targets []string
-	// Spared are namespaces that an operator of a bounded group with all namespaces does not reach, besides
-	// those that the cluster lives by: Remit's own.
+	// Spared are namespaces that the webhooks of a bounded group for all namespaces do not cover, in addition to the
+	// system namespaces: Remit's own.
 	Spared []string
 }
 
-// systemNamespaces are those that a cluster lives by: a webhook that fails there may stop it from healing.
+// systemNamespaces are the namespaces that a cluster depends on: a failing webhook there can prevent recovery.
 var systemNamespaces = []string{metav1.NamespaceSystem, metav1.NamespacePublic, corev1.NamespaceNodeLease}
 
-// reachesNothing says that there is no namespace left to reach.
+// reachesNothing reports whether no namespace is left.
 func (g Group) reachesNothing() bool { return len(g.Targets) == 0 }
 
-// namespaces is the selector of the group's webhooks (security model, "Bounds, object by object").
+// namespaces returns the namespace selector of the group's webhooks (security model, "Bounds, object by object").
 func (g Group) namespaces() *metav1.LabelSelector {
 	all := slices.Contains(g.Targets, metav1.NamespaceAll)
 	switch {

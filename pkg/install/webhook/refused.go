@@ -12,8 +12,8 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/group"
 )
 
-// RefusedError says that no webhook of a bounded group may intercept something, whatever the account holds:
-// the API server lets it say more when somebody else writes it (ADR 0021).
+// RefusedError reports that no webhook of a bounded group may intercept something, regardless of the account's
+// permissions: intercepting another user's write would grant more than the API server allows the account (ADR 0021).
 type RefusedError struct {
 	// Webhook is the name of its description.
 	Webhook         string
@@ -22,32 +22,32 @@ type RefusedError struct {
 }
 
 func (e *RefusedError) Error() string {
-	return fmt.Sprintf("webhook %q may not intercept %q in API group %q: %s; leave the rule out, or install by the installation's default account",
+	return fmt.Sprintf("webhook %q may not intercept %q in API group %q: %s; remove the rule, or install with the installation's default account",
 		e.Webhook, e.Resource, e.Group, e.Why)
 }
 
-// Reasons for which something is not intercepted.
+// Reasons for not intercepting something.
 const (
-	whyGrants    = "the API server asks whoever writes it, and not the operator, for what it grants"
-	whyIdentity  = "it shows or decides who somebody is and what they may do"
-	whyPlatform  = "it decides how the API server serves the whole cluster"
-	whyOwn       = "it decides what is installed, and for whom"
-	whyToken     = "whoever asks for a token gets it by rights of their own"
-	whyEnters    = "whoever connects does so by rights of their own"
-	whyContainer = "whoever puts a container into a Pod does so by rights of their own"
-	whyScheduled = "the scheduler alone says where Pods run"
-	whyCluster   = "a mutating webhook would write for administrators, who alone write it"
+	whyGrants    = "the API server checks the permissions of its writer, not of the operator"
+	whyIdentity  = "it reveals or decides who a user is and what they may do"
+	whyPlatform  = "it configures how the API server serves the whole cluster"
+	whyOwn       = "it decides what is installed, and for which namespaces"
+	whyToken     = "a token is issued with the permissions of its requester"
+	whyEnters    = "a connection uses the permissions of its requester"
+	whyContainer = "adding a container to a Pod uses the permissions of its requester"
+	whyScheduled = "only the scheduler decides where Pods run"
+	whyCluster   = "only administrators write it, and a mutating webhook would change their writes"
 )
 
-// kept is something of Kubernetes or this API that a bounded group's webhooks do not intercept.
+// kept describes resources of Kubernetes or this API that a bounded group's webhooks do not intercept.
 type kept struct {
-	// in says which groups it is in.
+	// in reports whether a group is included.
 	in func(group string) bool
-	// resources are "<resource>" or "<resource>/<subresource>"; none means all.
+	// resources are "<resource>" or "<resource>/<subresource>"; empty means all.
 	resources []string
-	// operations are those that are kept; none means all.
+	// operations are the excluded operations; empty means all.
 	operations []admissionregistrationv1.OperationType
-	// mutating says that it is kept from mutating webhooks alone.
+	// mutating is true if only mutating webhooks are excluded.
 	mutating bool
 	why      string
 }
@@ -58,8 +58,8 @@ func groups(names ...string) func(string) bool {
 	}
 }
 
-// table is what is kept from webhooks, one line for each reason: what an object confers by the rights of
-// who writes it, and what guards the bound itself. OpenShift has kinds of its own for the former.
+// table lists what webhooks may not intercept, one entry per reason: objects that grant something with the
+// permissions of their writer, and objects that enforce the bound itself. OpenShift has its own kinds of the former.
 func table() []kept {
 	core, connect := groups(""), []admissionregistrationv1.OperationType{admissionregistrationv1.Connect}
 	return []kept{
@@ -75,13 +75,13 @@ func table() []kept {
 	}
 }
 
-// writes are the operations by which a mutating webhook changes what is stored.
+// writes returns the operations in which a mutating webhook changes what is stored.
 func writes() []admissionregistrationv1.OperationType {
 	return []admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update}
 }
 
-// Refused says which of the CSV's admission webhooks no bounded group may have; nil where none. Each error is a
-// *RefusedError.
+// Refused returns an error for the CSV's admission webhooks that no bounded group may have. It joins a *RefusedError
+// for each.
 func Refused(csv *operatorsv1alpha1.ClusterServiceVersion) error {
 	var errs []error
 	all := table()
@@ -115,7 +115,7 @@ func refused(d *operatorsv1alpha1.WebhookDescription, all []kept) error {
 	return nil
 }
 
-// keptFrom says why a resource of a rule is kept from webhooks, and which; "" where it is not.
+// keptFrom returns the resource of a rule that webhooks may not intercept, and why; "" if there is none.
 func keptFrom(rule admissionregistrationv1.RuleWithOperations, name, resource string, all []kept) (what, why string) {
 	for _, k := range all {
 		if !k.in(name) && name != "*" || !intersects(rule.Operations, k.operations) {
@@ -133,8 +133,8 @@ func keptFrom(rule admissionregistrationv1.RuleWithOperations, name, resource st
 	return "", ""
 }
 
-// writtenByAdministrators says whether Kubernetes' own objects of the whole cluster are written. A wildcard does not
-// reach them ([bounded]), unless it asks for nothing else.
+// writtenByAdministrators reports whether a rule names cluster-scoped objects of Kubernetes itself. A wildcard does
+// not include them ([bounded]) unless the rule is for cluster-scoped objects only.
 func writtenByAdministrators(rule admissionregistrationv1.RuleWithOperations, name, resource string) bool {
 	if !intersects(rule.Operations, writes()) {
 		return false
@@ -146,21 +146,21 @@ func writtenByAdministrators(rule admissionregistrationv1.RuleWithOperations, na
 	return Builtin(strings.ToLower(name), strings.ToLower(base)) == Cluster
 }
 
-// covers says whether a resource of an admission rule reaches another. "*" is every resource and no subresource,
-// "x/*" is x and all below it, "*/*" everything.
+// covers reports whether a resource of an admission rule includes another. "*" is every resource without
+// subresources, "x/*" is x and its subresources, "*/*" is everything.
 func covers(pattern, target string) bool {
 	base, sub, _ := strings.Cut(strings.ToLower(pattern), "/")
 	toBase, toSub, _ := strings.Cut(target, "/")
 	return (base == "*" || base == toBase) && (sub == "*" || sub == toSub)
 }
 
-// intersects says whether operations of a rule are among some; none of those means all.
+// intersects reports whether a rule has one of some operations; an empty list means all.
 func intersects(operations, some []admissionregistrationv1.OperationType) bool {
 	return len(some) == 0 || slices.Contains(operations, admissionregistrationv1.OperationAll) ||
 		slices.ContainsFunc(operations, func(o admissionregistrationv1.OperationType) bool { return slices.Contains(some, o) })
 }
 
-// runs are the resources that hold what runs as a ServiceAccount of their namespace, or may become its token.
+// runs are the resources that contain what runs as a ServiceAccount of their namespace, or that may become its token.
 var runs = map[string][]string{
 	"":                   {"pods", "podtemplates", "replicationcontrollers", "secrets"},
 	"apps":               {"controllerrevisions", "daemonsets", "deployments", "replicasets", "statefulsets"},
@@ -170,8 +170,8 @@ var runs = map[string][]string{
 	"build.openshift.io": {"buildconfigs", "builds"},
 }
 
-// runsAsAnybody says whether a webhook may make something run as any ServiceAccount of its namespace: the API server
-// lets who writes a Pod, or a template of one, name whichever it likes, and asks nobody whether they may.
+// runsAsAnybody reports whether a webhook can make something run as any ServiceAccount of its namespace: the API
+// server lets the writer of a Pod, or of a Pod template, choose any of them without a permission check.
 func runsAsAnybody(d *operatorsv1alpha1.WebhookDescription) bool {
 	if d.Type != operatorsv1alpha1.MutatingAdmissionWebhook {
 		return false

@@ -4,22 +4,22 @@ import (
 	"slices"
 )
 
-// Scope says where the objects of a resource live.
+// Scope is where the objects of a resource are.
 type Scope int
 
 // Scopes of a resource.
 const (
-	// Either is said of a wildcard, and of what nobody knows.
+	// Either is the scope of wildcards and unknown resources.
 	Either Scope = iota
 	Namespaced
 	Cluster
 )
 
-// Scopes tells the scope of a resource of a group, without its subresource.
+// Scopes returns the scope of a resource of a group, without its subresource.
 type Scopes func(group, resource string) Scope
 
-// clusterScoped are the cluster-scoped resources that Kubernetes itself brings and that a webhook may
-// intercept, so that what an install needs can be said without a cluster.
+// clusterScoped are the cluster-scoped resources of Kubernetes itself that a webhook may intercept, so that the
+// permissions of an install can be computed without a cluster.
 var clusterScoped = map[string][]string{
 	"":                             {"namespaces", "nodes", "persistentvolumes", "componentstatuses"},
 	"apiextensions.k8s.io":         {"customresourcedefinitions"},
@@ -36,7 +36,7 @@ var clusterScoped = map[string][]string{
 	"storagemigration.k8s.io":      {"storageversionmigrations"},
 }
 
-// Builtin tells the scope of what Kubernetes itself serves: Either for what it does not know.
+// Builtin returns the scope of resources of Kubernetes itself, and Either for others.
 func Builtin(group, resource string) Scope {
 	if slices.Contains(clusterScoped[group], resource) {
 		return Cluster
@@ -44,8 +44,8 @@ func Builtin(group, resource string) Scope {
 	return Either
 }
 
-// Remembered asks about each resource once: what is decided by an answer and what is written by it are then the
-// same, whatever becomes of the resource in between. It is not for many goroutines.
+// Remembered caches the answer for each resource, so that the permission check and the written object use the same
+// scope even if the resource changes in between. It is not safe for concurrent use.
 func Remembered(ask Scopes) Scopes {
 	type key struct{ group, resource string }
 	known := map[key]Scope{}
@@ -58,7 +58,7 @@ func Remembered(ask Scopes) Scopes {
 	}
 }
 
-// First asks one after another until one knows.
+// First returns the answer of the first function that knows the resource.
 func First(all ...Scopes) Scopes {
 	return func(group, resource string) Scope {
 		for _, ask := range all {

@@ -13,28 +13,29 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// The contract's messages (OLM v0, 1.7 and 1.13). What is known besides is appended after ": ".
+// The contract's messages (OLM v0, 1.7 and 1.13). Details are appended after ": ".
 const (
 	messageRepeated  = "CSV contains repeated WebhookDescription name"
 	messageAllGroups = "webhook rules cannot include all groups"
 	messageOLMGroup  = "webhook rules cannot include the OLM group"
 	messageAdmission = "webhook rules cannot include MutatingWebhookConfiguration or ValidatingWebhookConfiguration resources"
-	// messageIdentity is Remit's own: who intercepts these sees other people's tokens, or decides for them.
+	// messageIdentity is Remit's own: intercepting these resources would reveal other users' tokens or decide for
+	// them.
 	messageIdentity = "webhook rules cannot include the groups of authentication and authorization"
 )
 
 const (
-	// maxDescriptions bounds the webhooks of one CSV. The greatest of the corpus has 87.
+	// maxDescriptions bounds the webhooks of one CSV. The largest of the corpus has 87.
 	maxDescriptions = 500
 	// maxNameLength leaves room for a hash in the name of a configuration.
 	maxNameLength = 200
 )
 
-// Validate says all that is wrong with a CSV's webhook descriptions, whoever installs it; nil where
-// nothing is. Only the CSV's author can mend it (reason InvalidWebhookDescription).
+// Validate returns all errors in a CSV's webhook descriptions, regardless of who installs it. Only the CSV's author
+// can fix them (reason InvalidWebhookDescription).
 func Validate(csv *operatorsv1alpha1.ClusterServiceVersion) error {
 	if n := len(csv.Spec.WebhookDefinitions); n > maxDescriptions {
-		return fmt.Errorf("CSV has %d webhook descriptions: more than %d are not taken", n, maxDescriptions)
+		return fmt.Errorf("CSV has %d webhook descriptions; at most %d are supported", n, maxDescriptions)
 	}
 	var errs []error
 	seen := map[string]bool{}
@@ -59,23 +60,23 @@ func validate(csv *operatorsv1alpha1.ClusterServiceVersion, d *operatorsv1alpha1
 	case operatorsv1alpha1.ConversionWebhook:
 		return append(errs, validateConversion(csv, d)...)
 	}
-	return append(errs, fmt.Errorf("webhook type %q is not known", d.Type))
+	return append(errs, fmt.Errorf("webhook type %q is unknown", d.Type))
 }
 
-// validateServing looks at where the webhook is called.
+// validateServing validates where the webhook is called.
 func validateServing(csv *operatorsv1alpha1.ClusterServiceVersion, d *operatorsv1alpha1.WebhookDescription) []error {
 	var errs []error
 	known := slices.ContainsFunc(csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs,
 		func(s operatorsv1alpha1.StrategyDeploymentSpec) bool { return s.Name == d.DeploymentName })
 	if !known {
-		errs = append(errs, fmt.Errorf("deployment %q is not one of the install strategy", d.DeploymentName))
+		errs = append(errs, fmt.Errorf("deployment %q is not part of the install strategy", d.DeploymentName))
 	}
 	if d.ContainerPort != 0 && len(validation.IsValidPortNum(int(d.ContainerPort))) > 0 {
-		errs = append(errs, fmt.Errorf("containerPort %d is no port", d.ContainerPort))
+		errs = append(errs, fmt.Errorf("containerPort %d is not a valid port", d.ContainerPort))
 	}
 	if t := Target(d); t != nil {
 		if t.Type == intstr.Int && len(validation.IsValidPortNum(t.IntValue())) > 0 || t.Type == intstr.String && len(validation.IsValidPortName(t.StrVal)) > 0 {
-			errs = append(errs, fmt.Errorf("targetPort %q is no port", t.String()))
+			errs = append(errs, fmt.Errorf("targetPort %q is not a valid port", t.String()))
 		}
 	}
 	if p := d.WebhookPath; p != nil && *p != "" && !strings.HasPrefix(*p, "/") {
@@ -87,7 +88,7 @@ func validateServing(csv *operatorsv1alpha1.ClusterServiceVersion, d *operatorsv
 func validateAdmission(d *operatorsv1alpha1.WebhookDescription) []error {
 	var errs []error
 	if len(validation.IsFullyQualifiedName(field.NewPath("generateName"), d.GenerateName)) > 0 || len(d.GenerateName) > maxNameLength {
-		errs = append(errs, fmt.Errorf("the name is none of at least three parts with dots between them, of at most %d characters", maxNameLength))
+		errs = append(errs, fmt.Errorf("the name must have at least three dot-separated parts and at most %d characters", maxNameLength))
 	}
 	if len(d.Rules) == 0 {
 		errs = append(errs, errors.New("there are no rules"))
@@ -98,7 +99,7 @@ func validateAdmission(d *operatorsv1alpha1.WebhookDescription) []error {
 	return slices.DeleteFunc(errs, func(err error) bool { return err == nil })
 }
 
-// refusedGroups are those that nobody intercepts.
+// refusedGroups are the groups that no webhook may intercept.
 var refusedGroups = map[string]string{
 	"*":                            messageAllGroups,
 	"operators.coreos.com":         messageOLMGroup,
@@ -123,7 +124,7 @@ func validateRule(rule admissionregistrationv1.RuleWithOperations) error {
 	}
 	for _, o := range rule.Operations {
 		if !slices.Contains(operations, o) {
-			return fmt.Errorf("operation %q is not known", o)
+			return fmt.Errorf("operation %q is unknown", o)
 		}
 	}
 	return nil
@@ -159,7 +160,7 @@ func onlyAllNamespaces(csv *operatorsv1alpha1.ClusterServiceVersion) bool {
 	return slices.Equal(slices.Compact(supported), []operatorsv1alpha1.InstallModeType{operatorsv1alpha1.InstallModeTypeAllNamespaces})
 }
 
-// validateOwners refuses two conversions of one CustomResourceDefinition.
+// validateOwners rejects two conversions of one CustomResourceDefinition.
 func validateOwners(csv *operatorsv1alpha1.ClusterServiceVersion) error {
 	by := map[string]bool{}
 	for i := range csv.Spec.WebhookDefinitions {

@@ -72,7 +72,7 @@ func owner() ownerutil.Owner {
 	return ownerutil.Owner{Lineage: ownerutil.Lineage{Package: "demo", Namespace: "t1"}, CSV: "demo.v1.0.0", UID: "csv-uid"}
 }
 
-func TestWhatNobodyMayAskForIsRefused(t *testing.T) {
+func TestInvalidDescriptionsAreRejected(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
 		hooks []description
@@ -89,21 +89,21 @@ func TestWhatNobodyMayAskForIsRefused(t *testing.T) {
 		{"access reviews", []description{hook(mutating, "a.b.c", rules(on("authorization.k8s.io", "*")))}, "authentication and authorization"},
 		{"no rules", []description{hook(validating, "a.b.c", rules())}, "there are no rules"},
 		{"an empty rule", []description{hook(validating, "a.b.c", rules(rule{}))}, "a rule needs apiGroups"},
-		{"an unknown operation", []description{hook(validating, "a.b.c", rules(on("acme.io", "things", "READ")))}, `operation "READ" is not known`},
-		{"an unknown deployment", []description{hook(validating, "a.b.c", func(d *description) { d.DeploymentName = "x" })}, `deployment "x" is not one of the install strategy`},
-		{"a port out of range", []description{hook(validating, "a.b.c", func(d *description) { d.ContainerPort = 65536 })}, "containerPort 65536 is no port"},
-		{"a negative port", []description{hook(validating, "a.b.c", func(d *description) { d.ContainerPort = -1 })}, "containerPort -1 is no port"},
-		{"a target port out of range", []description{hook(validating, "a.b.c", func(d *description) { d.TargetPort = ptr.To(intstr.FromInt32(-1)) })}, `targetPort "-1" is no port`},
-		{"a target port without a name", []description{hook(validating, "a.b.c", func(d *description) { d.TargetPort = ptr.To(intstr.FromString("A_b")) })}, `targetPort "A_b" is no port`},
-		{"a path elsewhere", []description{hook(validating, "a.b.c", func(d *description) { d.WebhookPath = ptr.To("@evil/") })}, "does not begin with /"},
-		{"an unknown type", []description{hook("Odd", "a.b.c")}, `webhook type "Odd" is not known`},
-		{"a name of two parts", []description{hook(validating, "a.b")}, "at least three parts"},
-		{"a very long name", []description{hook(validating, strings.Repeat("a.", 120)+"b")}, "at least three parts"},
-		{"conversion of nothing", []description{hook(conversion, "a", func(d *description) { d.ConversionCRDs = nil })}, "needs conversionCRDs"},
-		{"conversion of another's", []description{hook(conversion, "a", func(d *description) { d.ConversionCRDs = []string{"widgets.acme.io"} })}, `"widgets.acme.io" is not owned`},
+		{"an unknown operation", []description{hook(validating, "a.b.c", rules(on("acme.io", "things", "READ")))}, `operation "READ" is unknown`},
+		{"an unknown deployment", []description{hook(validating, "a.b.c", func(d *description) { d.DeploymentName = "x" })}, `deployment "x" is not part of the install strategy`},
+		{"a port out of range", []description{hook(validating, "a.b.c", func(d *description) { d.ContainerPort = 65536 })}, "containerPort 65536 is not a valid port"},
+		{"a negative port", []description{hook(validating, "a.b.c", func(d *description) { d.ContainerPort = -1 })}, "containerPort -1 is not a valid port"},
+		{"a target port out of range", []description{hook(validating, "a.b.c", func(d *description) { d.TargetPort = ptr.To(intstr.FromInt32(-1)) })}, `targetPort "-1" is not a valid port`},
+		{"a target port without a name", []description{hook(validating, "a.b.c", func(d *description) { d.TargetPort = ptr.To(intstr.FromString("A_b")) })}, `targetPort "A_b" is not a valid port`},
+		{"a path without a slash", []description{hook(validating, "a.b.c", func(d *description) { d.WebhookPath = ptr.To("@evil/") })}, "does not begin with /"},
+		{"an unknown type", []description{hook("Odd", "a.b.c")}, `webhook type "Odd" is unknown`},
+		{"a name of two parts", []description{hook(validating, "a.b")}, "at least three dot-separated parts"},
+		{"a very long name", []description{hook(validating, strings.Repeat("a.", 120)+"b")}, "at least three dot-separated parts"},
+		{"conversion without CustomResourceDefinitions", []description{hook(conversion, "a", func(d *description) { d.ConversionCRDs = nil })}, "needs conversionCRDs"},
+		{"conversion of another operator's CustomResourceDefinition", []description{hook(conversion, "a", func(d *description) { d.ConversionCRDs = []string{"widgets.acme.io"} })}, `"widgets.acme.io" is not owned`},
 		{"two conversions", []description{hook(conversion, "a"), hook(conversion, "b")}, "two conversion webhooks"},
 		{"conversion without versions", []description{hook(conversion, "a", func(d *description) { d.AdmissionReviewVersions = nil })}, "needs admissionReviewVersions"},
-		{"too many", make([]description, 501), "more than 500"},
+		{"too many", make([]description, 501), "at most 500"},
 	} {
 		t.Run(tc.name, func(t *testing.T) { require.ErrorContains(t, webhook.Validate(csvWith(tc.hooks...)), tc.want) })
 	}
@@ -113,7 +113,7 @@ func TestWhatNobodyMayAskForIsRefused(t *testing.T) {
 	}
 }
 
-func TestAConversionNeedsAllNamespacesAndNothingElse(t *testing.T) {
+func TestAConversionRequiresOnlyAllNamespaces(t *testing.T) {
 	c := csvWith(hook(conversion, "a"))
 	c.Spec.InstallModes[0].Supported = true
 	require.ErrorContains(t, webhook.Validate(c), "no other install mode")
@@ -121,7 +121,7 @@ func TestAConversionNeedsAllNamespacesAndNothingElse(t *testing.T) {
 	require.ErrorContains(t, webhook.Validate(c), "no other install mode")
 }
 
-// scopes knows three resources.
+// scopes returns the scope of three resources.
 func scopes(group, resource string) webhook.Scope {
 	switch group + "/" + resource {
 	case "acme.io/things", "/pods":
@@ -136,7 +136,7 @@ func held(group, resource string, verbs ...string) rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{resource}, Verbs: verbs}
 }
 
-func TestNobodyInterceptsWhatItCouldNotItselfReadAndWrite(t *testing.T) {
+func TestInterceptingRequiresPermissionToReadAndWrite(t *testing.T) {
 	const create, update, remove, connect, all = admissionregistrationv1.Create, admissionregistrationv1.Update,
 		admissionregistrationv1.Delete, admissionregistrationv1.Connect, admissionregistrationv1.OperationAll
 	scoped := func(r rule, s admissionregistrationv1.ScopeType) rule { r.Scope = &s; return r }
@@ -156,11 +156,11 @@ func TestNobodyInterceptsWhatItCouldNotItselfReadAndWrite(t *testing.T) {
 		{"operations twice", on("acme.io", "things", create, all), demands{held("acme.io", "things", "create", "delete", "get", "patch", "update")}, nil},
 		{"all resources", on("acme.io", "*", create), demands{held("acme.io", "*", "create", "get")}, nil},
 		{"all resources and subresources", on("acme.io", "*/*", create), demands{held("acme.io", "*", "create", "get")}, nil},
-		{"all subresources of one, which RBAC cannot say", on("acme.io", "things/*", create), demands{held("acme.io", "*", "create", "get")}, nil},
+		{"all subresources of one, which RBAC cannot express", on("acme.io", "things/*", create), demands{held("acme.io", "*", "create", "get")}, nil},
 		{"one subresource of all", on("acme.io", "*/scale", create), demands{held("acme.io", "*/scale", "create"), held("acme.io", "*", "get")}, nil},
 		{"cluster-scoped", on("acme.io", "planets", create), nil, demands{held("acme.io", "planets", "create", "get")}},
 		{"cluster-scoped, subresource", on("acme.io", "planets/status", update), nil, demands{held("acme.io", "planets/status", "patch", "update"), held("acme.io", "planets", "get")}},
-		{"cluster-scoped and asked for in namespaces", scoped(on("acme.io", "planets", create), "Namespaced"), demands{held("acme.io", "planets", "create", "get")}, nil},
+		{"cluster-scoped, with scope Namespaced", scoped(on("acme.io", "planets", create), "Namespaced"), demands{held("acme.io", "planets", "create", "get")}, nil},
 		{"all resources of the cluster", scoped(on("acme.io", "*", create), "Cluster"), nil, demands{held("acme.io", "*", "create", "get")}},
 		{"any scope", scoped(on("acme.io", "things", create), "*"), demands{held("acme.io", "things", "create", "get")}, nil},
 		{"namespaces", on("", "namespaces", remove), nil, demands{held("", "namespaces", "delete", "get")}},
@@ -178,13 +178,13 @@ func TestNobodyInterceptsWhatItCouldNotItselfReadAndWrite(t *testing.T) {
 	}
 }
 
-func TestWhatABoundedGroupNeverIntercepts(t *testing.T) {
+func TestABoundedGroupDoesNotInterceptKeptResources(t *testing.T) {
 	const create, update, remove, connect, all = admissionregistrationv1.Create, admissionregistrationv1.Update,
 		admissionregistrationv1.Delete, admissionregistrationv1.Connect, admissionregistrationv1.OperationAll
 	inCluster := func(r rule) rule { r.Scope = ptr.To(admissionregistrationv1.ClusterScope); return r }
 	for _, tc := range []struct {
 		rule rule
-		// validating and mutating name what is refused to each; "" where it is not.
+		// validating and mutating are the resource refused to each kind; "" if none is.
 		validating, mutating string
 	}{
 		{on("rbac.authorization.k8s.io", "rolebindings", create), "rolebindings", "rolebindings"},
@@ -236,7 +236,7 @@ func TestWhatABoundedGroupNeverIntercepts(t *testing.T) {
 	require.NoError(t, webhook.Refused(csvWith(hook(conversion, "a"))))
 }
 
-func TestWhatRunsAsAServiceAccountConfersIt(t *testing.T) {
+func TestInterceptingPodTemplatesRequiresIdentities(t *testing.T) {
 	for _, tc := range []struct {
 		rule rule
 		want bool
@@ -273,13 +273,13 @@ func input(c *csv, edits ...func(*webhook.Input)) webhook.Input {
 	return in
 }
 
-// selectorOf is the namespaceSelector of the one configuration.
+// selectorOf returns the namespaceSelector of the only configuration.
 func selectorOf(t *testing.T, in webhook.Input) *metav1.LabelSelector {
 	t.Helper()
 	return typed(t, in)[0].NamespaceSelector
 }
 
-func TestWhomAWebhookReaches(t *testing.T) {
+func TestNamespaceSelectorOfAWebhook(t *testing.T) {
 	byName := func(op metav1.LabelSelectorOperator, values ...string) *metav1.LabelSelector {
 		return &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "kubernetes.io/metadata.name", Operator: op, Values: values}}}
 	}
@@ -289,7 +289,7 @@ func TestWhomAWebhookReaches(t *testing.T) {
 		want  *metav1.LabelSelector
 	}{
 		{"bounded, listed", webhook.Group{Bounded: true, Targets: []string{"t2", "t1", "t2"}}, byName("In", "t1", "t2")},
-		{"bounded, all: never everywhere", webhook.Group{Bounded: true, Targets: []string{""}, Spared: []string{"remit"}},
+		{"bounded, all except system namespaces", webhook.Group{Bounded: true, Targets: []string{""}, Spared: []string{"remit"}},
 			byName("NotIn", "kube-node-lease", "kube-public", "kube-system", "remit")},
 		{"listed", webhook.Group{Targets: []string{"t2", "t1"}}, byName("In", "t1", "t2")},
 		{"all", webhook.Group{Targets: []string{""}}, nil},
@@ -300,7 +300,7 @@ func TestWhomAWebhookReaches(t *testing.T) {
 	}
 }
 
-func TestWhereObjectsLiveIsAskedOnce(t *testing.T) {
+func TestRememberedAsksForEachScopeOnce(t *testing.T) {
 	answer := webhook.Cluster
 	ask := webhook.Remembered(func(group, resource string) webhook.Scope {
 		if group+resource == "bc" {
@@ -314,10 +314,10 @@ func TestWhereObjectsLiveIsAskedOnce(t *testing.T) {
 	require.Equal(t, webhook.Namespaced, ask("b", "c"))
 	require.Equal(t, webhook.Either, ask("", "d"))
 	answer = webhook.Cluster
-	require.Equal(t, webhook.Either, ask("", "d"), "not even what nobody knew")
+	require.Equal(t, webhook.Either, ask("", "d"), "unknown scopes are cached too")
 }
 
-func TestTargetsThatHaveVanishedLeaveNobodyToReach(t *testing.T) {
+func TestWithoutTargetsNoNamespaceIsSelected(t *testing.T) {
 	for _, bounded := range []bool{true, false} {
 		got, err := webhook.Desired(input(csvWith(hook(validating, "a.b.c")), func(in *webhook.Input) { in.Group = webhook.Group{Bounded: bounded} }))
 		require.NoError(t, err)
@@ -325,7 +325,7 @@ func TestTargetsThatHaveVanishedLeaveNobodyToReach(t *testing.T) {
 	}
 }
 
-func TestABoundedGroupReachesObjectsOfTheClusterOnlyWhereTheAccountMayWriteThem(t *testing.T) {
+func TestABoundedGroupInterceptsClusterScopedObjectsOnlyIfPermitted(t *testing.T) {
 	ruleScope := func(holds bool, r rule) string {
 		in := input(csvWith(hook(validating, "a.b.c", rules(r))), func(in *webhook.Input) { in.Holds = func(rbacv1.PolicyRule) bool { return holds } })
 		out := typed(t, in)[0].Rules
@@ -339,8 +339,8 @@ func TestABoundedGroupReachesObjectsOfTheClusterOnlyWhereTheAccountMayWriteThem(
 	require.Equal(t, "Namespaced", ruleScope(false, on("acme.io", "*")))
 	require.Equal(t, "Namespaced", ruleScope(false, on("other.io", "unknown")))
 	require.Empty(t, ruleScope(true, on("acme.io", "*")))
-	require.Equal(t, "Cluster", ruleScope(false, on("acme.io", "planets")), "which is demanded")
-	require.Equal(t, "Namespaced", ruleScope(true, on("", "*")), "a wildcard never reaches Nodes")
+	require.Equal(t, "Cluster", ruleScope(false, on("acme.io", "planets")), "the demand includes it")
+	require.Equal(t, "Namespaced", ruleScope(true, on("", "*")), "a wildcard never includes Nodes")
 
 	mixed := on("acme.io", "things")
 	mixed.Resources = []string{"things", "planets"}
@@ -352,5 +352,5 @@ func TestABoundedGroupReachesObjectsOfTheClusterOnlyWhereTheAccountMayWriteThem(
 	require.EqualValues(t, "Cluster", *out[1].Scope)
 
 	out = typed(t, input(csvWith(hook(validating, "a.b.c", rules(mixed))), func(in *webhook.Input) { in.Group.Bounded = false }))[0].Rules
-	require.Equal(t, []rule{mixed}, out, "as it was asked for")
+	require.Equal(t, []rule{mixed}, out, "unchanged")
 }

@@ -12,7 +12,7 @@ import (
 
 type props = apiextensionsv1.JSONSchemaProps
 
-// admitsAll says whether a version's new schema takes every object that its old one takes.
+// admitsAll reports whether a version's new schema accepts every object that its old schema accepts.
 func admitsAll(old, next *apiextensionsv1.CustomResourceValidation) bool {
 	if old == nil || next == nil || old.OpenAPIV3Schema == nil || next.OpenAPIV3Schema == nil {
 		return apiequality.Semantic.DeepEqual(old, next)
@@ -25,7 +25,7 @@ func admitsAll(old, next *apiextensionsv1.CustomResourceValidation) bool {
 	return err == nil && admits(a, b, place{resource: true, free: true})
 }
 
-// canonical makes values that are kept as text, such as defaults, comparable.
+// canonical normalizes values that are stored as text, such as defaults, for comparison.
 func canonical(in *props) (*props, error) {
 	var tree any
 	out := &props{}
@@ -42,16 +42,16 @@ func canonical(in *props) (*props, error) {
 	return out, err
 }
 
-// place is where a node of a schema is.
+// place is the position of a node in a schema.
 type place struct {
-	// resource says that it is a whole one: the root, or one that is embedded.
+	// resource is true for a complete resource: the root or an embedded one.
 	resource bool
-	// free says that nothing around it asks for more than that each field fits its own schema: there a default,
-	// which the API server has held against that, can break nothing.
+	// free is true if enclosing nodes only require that each field matches its own schema. A default, which the API
+	// server validates by that schema, cannot break anything there.
 	free bool
 }
 
-// below is the place of a node in next.
+// below returns the place of a child node of next.
 func (p place) below(next, node *props) place {
 	bound := len(next.XValidations)+len(next.AllOf)+len(next.AnyOf)+len(next.OneOf) > 0 || next.Not != nil || next.MaxProperties != nil ||
 		ptr.Deref(next.XListType, listAtomic) != listAtomic
@@ -60,7 +60,7 @@ func (p place) below(next, node *props) place {
 
 const listAtomic = "atomic"
 
-// admits is for one node of a schema. What it does not know to be harmless is not.
+// admits compares one node of a schema. Changes that are not known to be harmless are not admitted.
 func admits(old, next *props, at place) bool {
 	return withinBounds(old, next) &&
 		sameOrGone(old, next) &&
@@ -72,7 +72,7 @@ func admits(old, next *props, at place) bool {
 		apiequality.Semantic.DeepEqual(rest(old), rest(next))
 }
 
-// withinBounds: a bound may go, or be moved outwards.
+// withinBounds reports whether bounds are unchanged, relaxed or removed.
 func withinBounds(old, next *props) bool {
 	return upTo(old.Maximum, old.ExclusiveMaximum, next.Maximum, next.ExclusiveMaximum) &&
 		upTo(negated(old.Minimum), old.ExclusiveMinimum, negated(next.Minimum), next.ExclusiveMinimum) &&
@@ -95,7 +95,7 @@ func negated(v *float64) *float64 {
 	return ptr.To(-*v)
 }
 
-// sameOrGone: what narrows may go altogether.
+// sameOrGone reports whether restrictions are unchanged or removed.
 func sameOrGone(old, next *props) bool {
 	return kept(old.Pattern, next.Pattern) && kept(old.Format, next.Format) && kept(old.MultipleOf, next.MultipleOf) &&
 		kept(old.AllOf, next.AllOf) && kept(old.AnyOf, next.AnyOf) && kept(old.OneOf, next.OneOf) && kept(old.Not, next.Not) &&
@@ -107,7 +107,7 @@ func kept[T any](old, next T) bool {
 	return apiequality.Semantic.DeepEqual(next, none) || apiequality.Semantic.DeepEqual(next, old)
 }
 
-// keepsRules: fields may become optional, values of an enumeration more, and rules fewer.
+// keepsRules reports whether there are no new required fields or rules, and no fewer enumerated values.
 func keepsRules(old, next *props) bool {
 	if len(next.Enum) > 0 && len(old.Enum) == 0 {
 		return false
@@ -135,23 +135,24 @@ func keepsRules(old, next *props) bool {
 	return true
 }
 
-// keepsDefault: a single value may come to have a default, and another one. Without the one that there was, a
-// required field can be missing.
+// keepsDefault reports whether a default is kept. A scalar may get a default or a different one. Removing a default
+// can leave a required field missing.
 func keepsDefault(old, next *props, at place) bool {
 	single := len(next.Properties) == 0 && next.Items == nil && next.AdditionalProperties == nil
 	return apiequality.Semantic.DeepEqual(old.Default, next.Default) || next.Default != nil && single && at.free
 }
 
-// implied are the fields that every resource has, whether its schema names them or not. Of metadata nothing is
-// pruned either way.
+// implied are the fields of every resource, whether or not its schema has them. Nothing in metadata is pruned in
+// either case.
 var implied = map[string]*props{
 	"apiVersion": {Type: "string"},
 	"kind":       {Type: "string"},
 	"metadata":   {Type: "object", XPreserveUnknownFields: ptr.To(true)},
 }
 
-// admitsProperties: properties may come. Objects do not have them, as they would have been pruned, unless the old
-// schema keeps what it does not know; nor get them, unless they have a default.
+// admitsProperties reports whether new properties are harmless. Existing objects do not have them, because they would
+// have been pruned, unless the old schema preserves unknown fields; and objects do not get them unless they have a
+// default.
 func admitsProperties(old, next *props, at place) bool {
 	for name, p := range next.Properties {
 		before, known := old.Properties[name]
@@ -169,7 +170,7 @@ func admitsProperties(old, next *props, at place) bool {
 	return keepsProperties(old, next, at)
 }
 
-// keepsProperties: what is no longer known would be lost.
+// keepsProperties reports whether no property is removed, because its values would be pruned.
 func keepsProperties(old, next *props, at place) bool {
 	for name := range old.Properties {
 		if _, known := next.Properties[name]; !known && (!at.resource || implied[name] == nil) {
@@ -190,19 +191,19 @@ func admitsItems(old, next *props, at place) bool {
 	return admits(old.Items.Schema, next.Items.Schema, at.below(next, next.Items.Schema))
 }
 
-// admitsValues is for the values of a map.
+// admitsValues compares the schema of a map's values.
 func admitsValues(old, next *props, at place) bool {
 	a, b := old.AdditionalProperties, next.AdditionalProperties
 	if a == nil || b == nil || a.Schema == nil || b.Schema == nil {
 		return apiequality.Semantic.DeepEqual(a, b)
 	}
 	below := at.below(next, b.Schema)
-	below.free = false // the API server takes no defaults there, and so does not hold them against anything
+	below.free = false // the API server ignores defaults here and does not validate them
 	return admits(a.Schema, b.Schema, below)
 }
 
-// rest is what has to stay as it is: a node without what is for people, or for merging, and without what was
-// compared already.
+// rest returns a node with only the fields that must be unchanged: without descriptive fields, merge options, and
+// fields that were already compared.
 func rest(in *props) props {
 	out := *in
 	out.Description, out.Title, out.Example, out.ExternalDocs, out.XMapType, out.Default = "", "", nil, nil, nil, nil

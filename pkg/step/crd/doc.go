@@ -1,4 +1,3 @@
-// Package crd says what a CustomResourceDefinition changes for the objects that exist of it: in which versions
-// it may refuse what the live one takes. It compares schemas and nothing else; package existing looks at the
-// objects.
+// Package crd determines which versions of a changed CustomResourceDefinition may reject existing objects. It only
+// compares schemas; package existing reads the objects.
 package crd

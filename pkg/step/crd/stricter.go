@@ -11,7 +11,7 @@ import (
 
 type definition = apiextensionsv1.CustomResourceDefinition
 
-// Decode reads a CustomResourceDefinition.
+// Decode converts an object to a CustomResourceDefinition.
 func Decode(obj *unstructured.Unstructured) (*apiextensionsv1.CustomResourceDefinition, error) {
 	out := &definition{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, out); err != nil {
@@ -20,12 +20,12 @@ func Decode(obj *unstructured.Unstructured) (*apiextensionsv1.CustomResourceDefi
 	return out, nil
 }
 
-// Stricter names the versions that the live CustomResourceDefinition serves, that the wanted one goes on to serve,
-// and in which it might refuse an object that the live one takes, in the order of the wanted one. Unless a change
-// is known to be harmless it counts.
+// Stricter returns the versions, in the order of the wanted CustomResourceDefinition, that both the live and the
+// wanted one serve and in which the wanted one might reject an object that the live one accepts. A change counts
+// unless it is known to be harmless.
 //
-// Left out is a version whose objects a webhook may convert: what the next version's webhook makes of them is
-// not known before it runs.
+// Versions whose objects a webhook may convert are omitted: the result of the next version's webhook is unknown
+// before it runs.
 func Stricter(live, want *apiextensionsv1.CustomResourceDefinition) []string {
 	var out []string
 	for _, v := range want.Spec.Versions {
@@ -48,8 +48,8 @@ func served(d *definition, version string) *apiextensionsv1.CustomResourceDefini
 	return &d.Spec.Versions[i]
 }
 
-// converts says whether a webhook, of now or of then, may have a part in what is read in a version. It has none
-// where all objects are stored in that version.
+// converts reports whether a webhook, live or wanted, may convert the objects of a version. It does not if all
+// objects are stored in that version.
 func converts(live, want *definition, version string) bool {
 	return (byWebhook(live) || byWebhook(want)) && !slices.Equal(live.Status.StoredVersions, []string{version})
 }

@@ -8,7 +8,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// schema reads one as a bundle has it.
+// schema decodes a schema as written in a bundle.
 func schema(t *testing.T, text string) *props {
 	t.Helper()
 	out := &props{}
@@ -16,7 +16,7 @@ func schema(t *testing.T, text string) *props {
 	return out
 }
 
-// of is a CustomResourceDefinition of v1, with the schema for .spec.
+// of returns a CustomResourceDefinition with version v1 and the schema for .spec.
 func of(t *testing.T, spec string) *definition {
 	t.Helper()
 	return whole(t, "{type: object, properties: {spec: "+spec+"}}")
@@ -29,73 +29,73 @@ func whole(t *testing.T, text string) *definition {
 	}}}}
 }
 
-func TestOnlyAChangeThatIsKnownToBeHarmlessNeedsNoLook(t *testing.T) {
+func TestStricterIgnoresHarmlessChanges(t *testing.T) {
 	for _, row := range []struct {
 		name, old, next string
 		harmless        bool
 	}{
 		{"the same", "{type: object}", "{type: object}", true},
-		{"the same, written otherwise", `{default: {"a": 1, "b": 2}, type: object}`, `{type: object, default: {"b":2,"a":1}}`, true},
-		{"words for people", "{type: string, description: a}", "{type: string, description: b, title: c, example: d, externalDocs: {url: e}}", true},
+		{"the same, formatted differently", `{default: {"a": 1, "b": 2}, type: object}`, `{type: object, default: {"b":2,"a":1}}`, true},
+		{"descriptive fields", "{type: string, description: a}", "{type: string, description: b, title: c, example: d, externalDocs: {url: e}}", true},
 		{"how maps are merged", "{type: object}", "{type: object, x-kubernetes-map-type: atomic}", true},
 		{"another type", "{type: integer}", "{type: string}", false},
 		{"a wider type", "{type: integer}", "{type: number}", false},
 
 		{"an optional property", "{type: object}", "{type: object, properties: {a: {type: string, maxLength: 1}}}", true},
-		{"one that has required ones", "{type: object}", "{type: object, properties: {a: {type: object, required: [b], properties: {b: {type: string, default: x}}}}}", true},
-		{"one with a default", "{type: object}", "{type: object, properties: {a: {type: string, default: x}}}", true},
-		{"one with a default, which may be one too many", "{type: object, maxProperties: 1}", "{type: object, maxProperties: 1, properties: {a: {type: string, default: x}}}", false},
-		{"one with a default, where a rule may count", "{type: object, x-kubernetes-validations: [{rule: self.size() < 2}]}",
+		{"an optional property with required children", "{type: object}", "{type: object, properties: {a: {type: object, required: [b], properties: {b: {type: string, default: x}}}}}", true},
+		{"an optional property with a default", "{type: object}", "{type: object, properties: {a: {type: string, default: x}}}", true},
+		{"a default that may exceed maxProperties", "{type: object, maxProperties: 1}", "{type: object, maxProperties: 1, properties: {a: {type: string, default: x}}}", false},
+		{"a default that a rule may count", "{type: object, x-kubernetes-validations: [{rule: self.size() < 2}]}",
 			"{type: object, x-kubernetes-validations: [{rule: self.size() < 2}], properties: {a: {type: string, default: x}}}", false},
-		{"one with a default, where a rule above may", "{type: object, properties: {b: {type: object}}, not: {required: [c]}}",
+		{"a default that an enclosing rule may count", "{type: object, properties: {b: {type: object}}, not: {required: [c]}}",
 			"{type: object, properties: {b: {type: object, properties: {a: {type: string, default: x}}}}, not: {required: [c]}}", false},
-		{"one with a default, by which others are told apart", "{type: array, x-kubernetes-list-type: set, items: {type: object, x-kubernetes-map-type: atomic}}",
+		{"a default in items of a set", "{type: array, x-kubernetes-list-type: set, items: {type: object, x-kubernetes-map-type: atomic}}",
 			"{type: array, x-kubernetes-list-type: set, items: {type: object, x-kubernetes-map-type: atomic, properties: {a: {type: string, default: x}}}}", false},
-		{"one that is required", "{type: object}", "{type: object, required: [a], properties: {a: {type: string}}}", false},
-		{"one where unknown ones were kept", "{type: object, x-kubernetes-preserve-unknown-fields: true}",
+		{"a required property", "{type: object}", "{type: object, required: [a], properties: {a: {type: string}}}", false},
+		{"a property where unknown ones were preserved", "{type: object, x-kubernetes-preserve-unknown-fields: true}",
 			"{type: object, x-kubernetes-preserve-unknown-fields: true, properties: {a: {type: string}}}", false},
-		{"one where there was a map", "{type: object, additionalProperties: {type: string}}", "{type: object, properties: {a: {type: string}}}", false},
-		{"a property less", "{type: object, properties: {a: {type: string}}}", "{type: object}", false},
+		{"a property in place of a map", "{type: object, additionalProperties: {type: string}}", "{type: object, properties: {a: {type: string}}}", false},
+		{"a removed property", "{type: object, properties: {a: {type: string}}}", "{type: object}", false},
 		{"a property that becomes required", "{type: object, properties: {a: {type: string}}}", "{type: object, required: [a], properties: {a: {type: string}}}", false},
 		{"a property that becomes optional", "{type: object, required: [a], properties: {a: {type: string}}}", "{type: object, properties: {a: {type: string}}}", true},
-		{"a property below", "{type: object, properties: {a: {type: string}}}", "{type: object, properties: {a: {type: string, maxLength: 3}}}", false},
-		{"no longer keeps unknown ones", "{type: object, x-kubernetes-preserve-unknown-fields: true}", "{type: object}", false},
+		{"a changed child property", "{type: object, properties: {a: {type: string}}}", "{type: object, properties: {a: {type: string, maxLength: 3}}}", false},
+		{"unknown properties no longer preserved", "{type: object, x-kubernetes-preserve-unknown-fields: true}", "{type: object}", false},
 		{"a default", "{type: string}", "{type: string, default: b}", true},
 		{"another default", "{type: string, default: a}", "{type: string, default: b}", true},
 		{"a default for several fields", "{type: object, properties: {a: {type: string}}}", "{type: object, default: {}, properties: {a: {type: string}}}", false},
 		{"a default in a map", "{type: object, additionalProperties: {type: string}}", "{type: object, additionalProperties: {type: string, default: a}}", false},
-		{"no default", "{type: string, default: a}", "{type: string}", false},
-		{"a default, where a rule may count", "{type: object, x-kubernetes-validations: [{rule: '!has(self.a)'}], properties: {a: {type: string}}}",
+		{"a removed default", "{type: string, default: a}", "{type: string}", false},
+		{"a default that a rule may check", "{type: object, x-kubernetes-validations: [{rule: '!has(self.a)'}], properties: {a: {type: string}}}",
 			"{type: object, x-kubernetes-validations: [{rule: '!has(self.a)'}], properties: {a: {type: string, default: x}}}", false},
 
-		{"a bound", "{type: integer}", "{type: integer, maximum: 3}", false},
+		{"a new bound", "{type: integer}", "{type: integer, maximum: 3}", false},
 		{"a lower maximum", "{type: integer, maximum: 4}", "{type: integer, maximum: 3}", false},
 		{"a higher maximum", "{type: integer, maximum: 3}", "{type: integer, maximum: 4}", true},
-		{"no maximum", "{type: integer, maximum: 3, exclusiveMaximum: true}", "{type: integer}", true},
-		{"a maximum that is left out", "{type: integer, maximum: 3}", "{type: integer, maximum: 3, exclusiveMaximum: true}", false},
-		{"one that was left out", "{type: integer, maximum: 3, exclusiveMaximum: true}", "{type: integer, maximum: 3}", true},
-		{"a higher one that is left out", "{type: integer, maximum: 3}", "{type: integer, maximum: 4, exclusiveMaximum: true}", true},
+		{"a removed maximum", "{type: integer, maximum: 3, exclusiveMaximum: true}", "{type: integer}", true},
+		{"a maximum that becomes exclusive", "{type: integer, maximum: 3}", "{type: integer, maximum: 3, exclusiveMaximum: true}", false},
+		{"a maximum that becomes inclusive", "{type: integer, maximum: 3, exclusiveMaximum: true}", "{type: integer, maximum: 3}", true},
+		{"a higher, exclusive maximum", "{type: integer, maximum: 3}", "{type: integer, maximum: 4, exclusiveMaximum: true}", true},
 		{"a higher minimum", "{type: integer, minimum: 3}", "{type: integer, minimum: 4}", false},
 		{"a lower minimum", "{type: integer, minimum: 4}", "{type: integer, minimum: 3}", true},
-		{"a minimum that is left out", "{type: integer, minimum: 3}", "{type: integer, minimum: 3, exclusiveMinimum: true}", false},
+		{"a minimum that becomes exclusive", "{type: integer, minimum: 3}", "{type: integer, minimum: 3, exclusiveMinimum: true}", false},
 		{"a divisor", "{type: integer, multipleOf: 2}", "{type: integer, multipleOf: 4}", false},
 		{"shorter", "{type: string, maxLength: 4}", "{type: string, maxLength: 3}", false},
 		{"longer", "{type: string, maxLength: 3}", "{type: string, maxLength: 4}", true},
-		{"at least longer", "{type: string, minLength: 3}", "{type: string, minLength: 4}", false},
-		{"at least shorter", "{type: string, minLength: 4}", "{type: string, minLength: 3}", true},
+		{"a longer minimum", "{type: string, minLength: 3}", "{type: string, minLength: 4}", false},
+		{"a shorter minimum", "{type: string, minLength: 4}", "{type: string, minLength: 3}", true},
 		{"fewer items", "{type: array, maxItems: 4, items: {type: string}}", "{type: array, maxItems: 3, items: {type: string}}", false},
-		{"more items at least", "{type: array, items: {type: string}}", "{type: array, minItems: 3, items: {type: string}}", false},
-		{"fewer entries", "{type: object}", "{type: object, maxProperties: 3}", false},
-		{"more entries at least", "{type: object}", "{type: object, minProperties: 3}", false},
+		{"a new minimum of items", "{type: array, items: {type: string}}", "{type: array, minItems: 3, items: {type: string}}", false},
+		{"a new maximum of properties", "{type: object}", "{type: object, maxProperties: 3}", false},
+		{"a new minimum of properties", "{type: object}", "{type: object, minProperties: 3}", false},
 
 		{"a pattern", "{type: string}", "{type: string, pattern: a}", false},
 		{"another pattern", "{type: string, pattern: a}", "{type: string, pattern: a|b}", false},
-		{"no pattern", "{type: string, pattern: a}", "{type: string}", true},
+		{"a removed pattern", "{type: string, pattern: a}", "{type: string}", true},
 		{"a format", "{type: string}", "{type: string, format: date}", false},
-		{"no format", "{type: string, format: date}", "{type: string}", true},
+		{"a removed format", "{type: string, format: date}", "{type: string}", true},
 		{"null", "{type: string}", "{type: string, nullable: true}", true},
-		{"no null", "{type: string, nullable: true}", "{type: string}", false},
-		{"values", "{type: string}", "{type: string, enum: [a]}", false},
+		{"null no longer allowed", "{type: string, nullable: true}", "{type: string}", false},
+		{"a new enumeration", "{type: string}", "{type: string, enum: [a]}", false},
 		{"more values", "{type: string, enum: [a]}", "{type: string, enum: [b, a]}", true},
 		{"fewer values", "{type: string, enum: [b, a]}", "{type: string, enum: [a]}", false},
 		{"any value", "{type: string, enum: [a]}", "{type: string}", true},
@@ -103,7 +103,7 @@ func TestOnlyAChangeThatIsKnownToBeHarmlessNeedsNoLook(t *testing.T) {
 		{"items", "{type: array, items: {type: string}}", "{type: array, items: {type: string, maxLength: 3}}", false},
 		{"items, wider", "{type: array, items: {type: string, maxLength: 3}}", "{type: array, items: {type: string}}", true},
 		{"a set", "{type: array, items: {type: string}}", "{type: array, items: {type: string}, x-kubernetes-list-type: set}", false},
-		{"other keys", "{type: array, x-kubernetes-list-type: map, x-kubernetes-list-map-keys: [a], items: {type: object}}",
+		{"other list map keys", "{type: array, x-kubernetes-list-type: map, x-kubernetes-list-map-keys: [a], items: {type: object}}",
 			"{type: array, x-kubernetes-list-type: map, x-kubernetes-list-map-keys: [b], items: {type: object}}", false},
 		{"values of a map", "{type: object, additionalProperties: {type: string}}", "{type: object, additionalProperties: {type: string, maxLength: 3}}", false},
 		{"values of a map, wider", "{type: object, additionalProperties: {type: string, maxLength: 3}}", "{type: object, additionalProperties: {type: string}}", true},
@@ -152,7 +152,7 @@ func TestFieldsThatEveryResourceHasAreThereWithoutASchema(t *testing.T) {
 	}
 }
 
-func TestOnlyVersionsThatStayServedAreLookedAt(t *testing.T) {
+func TestStricterReportsOnlyVersionsThatRemainServed(t *testing.T) {
 	const wide, narrow = "{type: string}", "{type: string, maxLength: 3}"
 	with := func(d *definition, edits ...func(*definition)) *definition {
 		for _, e := range edits {
@@ -179,15 +179,15 @@ func TestOnlyVersionsThatStayServedAreLookedAt(t *testing.T) {
 	}{
 		{"one", of(t, wide), of(t, narrow), []string{"v1"}},
 		{"both", with(of(t, wide), alsoV2), with(of(t, narrow), alsoV2), []string{"v1", "v2"}},
-		{"a new one", of(t, narrow), with(of(t, narrow), alsoV2), nil},
-		{"one that goes", with(of(t, wide), alsoV2), of(t, wide), nil},
-		{"one that is no longer served", with(of(t, wide), alsoV2), with(of(t, narrow), alsoV2, unserved), []string{"v2"}},
-		{"one that was not served", with(of(t, wide), alsoV2, unserved), with(of(t, narrow), alsoV2), []string{"v2"}},
-		{"by a webhook", with(of(t, wide), alsoV2, converted, storedIn("v1", "v2")), with(of(t, narrow), alsoV2), nil},
-		{"by a webhook from now on", with(of(t, wide), alsoV2, storedIn("v2", "v1")), with(of(t, narrow), alsoV2, converted), nil},
-		{"by a webhook, all stored in one", with(of(t, wide), alsoV2, converted, storedIn("v2")), with(of(t, narrow), alsoV2, converted), []string{"v2"}},
-		{"one that pruned nothing", with(of(t, wide), func(d *definition) { d.Spec.PreserveUnknownFields = true }), of(t, wide), []string{"v1"}},
-		{"a schema that is new", with(of(t, wide), func(d *definition) { d.Spec.Versions[0].Schema = nil }), of(t, wide), []string{"v1"}},
+		{"a new version", of(t, narrow), with(of(t, narrow), alsoV2), nil},
+		{"a removed version", with(of(t, wide), alsoV2), of(t, wide), nil},
+		{"a version that is no longer served", with(of(t, wide), alsoV2), with(of(t, narrow), alsoV2, unserved), []string{"v2"}},
+		{"a version that was not served", with(of(t, wide), alsoV2, unserved), with(of(t, narrow), alsoV2), []string{"v2"}},
+		{"converted by a webhook", with(of(t, wide), alsoV2, converted, storedIn("v1", "v2")), with(of(t, narrow), alsoV2), nil},
+		{"newly converted by a webhook", with(of(t, wide), alsoV2, storedIn("v2", "v1")), with(of(t, narrow), alsoV2, converted), nil},
+		{"converted by a webhook, all stored in one version", with(of(t, wide), alsoV2, converted, storedIn("v2")), with(of(t, narrow), alsoV2, converted), []string{"v2"}},
+		{"previously without pruning", with(of(t, wide), func(d *definition) { d.Spec.PreserveUnknownFields = true }), of(t, wide), []string{"v1"}},
+		{"a new schema", with(of(t, wide), func(d *definition) { d.Spec.Versions[0].Schema = nil }), of(t, wide), []string{"v1"}},
 	} {
 		t.Run(row.name, func(t *testing.T) { require.Equal(t, row.versions, Stricter(row.live, row.want)) })
 	}

@@ -21,15 +21,15 @@ import (
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 )
 
-// Check is for the objects of one version.
+// Check validates the objects of one version.
 type Check struct {
-	// Version is that in which they are read.
+	// Version is the version in which they are read.
 	Version string
-	// before is nil where the live schema is one that the API server would not take today.
+	// before is nil if the API server would no longer accept the live schema.
 	before, after *validator
 }
 
-// New prepares a Check. Both have the version. The error says that the new schema cannot be used.
+// New returns a Check for a version that both definitions have. It returns an error if the new schema cannot be used.
 func New(live, want *apiextensionsv1.CustomResourceDefinition, version string) (*Check, error) {
 	c := &Check{Version: version}
 	var err error
@@ -51,18 +51,18 @@ func schemaOf(crd *apiextensionsv1.CustomResourceDefinition, version string) *ap
 	return &apiextensionsv1.JSONSchemaProps{}
 }
 
-// Violation is one way in which an object breaks a schema, without its values.
+// Violation is one way in which an object violates a schema, without its values.
 type Violation struct {
-	// Field is its path; "" for the object as a whole.
+	// Field is the path of the field; "" for the object as a whole.
 	Field string
-	// Kind is what is wrong with it, as "Required value".
+	// Kind is the type of violation, as "Required value".
 	Kind string
-	// rule tells apart what several rules find wrong with one field; "" for what no rule found.
+	// rule distinguishes violations of several rules by one field; "" if it is not a rule's.
 	rule string
 }
 
-// Violations are those of an object by the new schema that it does not have by the old one, sorted. The object is
-// left as it is.
+// Violations returns the violations of the new schema that an object does not have with the old one, sorted. It does
+// not modify the object.
 func (c *Check) Violations(ctx context.Context, object map[string]any) []Violation {
 	now := c.after.violations(ctx, object)
 	if len(now) == 0 || c.before == nil {
@@ -71,11 +71,11 @@ func (c *Check) Violations(ctx context.Context, object map[string]any) []Violati
 	before := c.before.violations(ctx, object)
 	unruled := slices.ContainsFunc(before, func(v Violation) bool { return v.rule == "" })
 	return slices.DeleteFunc(now, func(v Violation) bool {
-		return slices.Contains(before, v) || unruled && v.rule != "" // no rule was looked at before
+		return slices.Contains(before, v) || unruled && v.rule != "" // rules were not evaluated before
 	})
 }
 
-// validator does what the API server does with an object of a CustomResourceDefinition.
+// validator processes an object of a CustomResourceDefinition as the API server does.
 type validator struct {
 	structural *structural.Structural
 	schema     validation.SchemaValidator
@@ -115,21 +115,21 @@ func (v *validator) violations(ctx context.Context, object map[string]any) []Vio
 	add(validation.ValidateCustomResource(nil, obj, v.schema), none)
 	add(objectmeta.Validate(nil, obj, v.structural, false), none)
 	add(listtype.ValidateListSetsAndMaps(nil, v.structural, obj), none)
-	if len(out) == 0 { // as the API server does: rules may count on the schema
+	if len(out) == 0 { // as in the API server: rules may rely on the schema
 		errs, _ := v.rules.Validate(ctx, nil, v.structural, obj, nil, celconfig.RuntimeCELCostBudget)
 		add(slices.DeleteFunc(errs, isOurs), func(err *field.Error) string { return err.Detail })
 	}
 	return sorted(out)
 }
 
-// isOurs tells what is wrong with a rule for us from what is wrong with the object. The API server has taken the
-// rule: it may be newer than what is built in here.
+// isOurs reports whether an error concerns evaluating a rule and not the object. The API server has accepted the rule
+// and may be newer than the library used here.
 func isOurs(err *field.Error) bool {
 	return err.Type == field.ErrorTypeInternal ||
 		strings.HasPrefix(err.Detail, "rule compile error: ") || strings.HasPrefix(err.Detail, "rule compiler initialization error: ")
 }
 
-// fieldOf is a path; there is none where something is wrong with the object as a whole.
+// fieldOf returns the path, or "" if the error concerns the object as a whole.
 func fieldOf(err *field.Error) string {
 	if err.Field == (*field.Path)(nil).String() {
 		return ""

@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// things is a CustomResourceDefinition of v1, with the schema for .spec.
+// things returns a CustomResourceDefinition with version v1 and the schema for .spec.
 func things(t *testing.T, spec string) *apiextensionsv1.CustomResourceDefinition {
 	t.Helper()
 	schema := &apiextensionsv1.JSONSchemaProps{}
@@ -40,7 +40,7 @@ func thing(t *testing.T, spec string) map[string]any {
 	return out
 }
 
-func TestObjectsAreHeldAgainstTheNewSchema(t *testing.T) {
+func TestObjectsAreValidatedWithTheNewSchema(t *testing.T) {
 	const open = "{type: object, properties: {a: {type: string}, c: {type: integer}, l: {type: array, items: {type: string}}, m: {type: object, additionalProperties: {type: string}}}}"
 	for _, row := range []struct {
 		name, old, next, object string
@@ -58,25 +58,25 @@ func TestObjectsAreHeldAgainstTheNewSchema(t *testing.T) {
 			[]string{"spec.a: Too long", "spec.c: Invalid value"}},
 		{"none of", open, "{type: object, properties: {a: {type: string}, c: {type: integer}}, oneOf: [{required: [a]}, {required: [c]}]}", "{a: s3cr3t, c: 9}",
 			[]string{"Invalid value"}},
-		{"what is no longer known is pruned", open, "{type: object, maxProperties: 1, properties: {c: {type: integer}}}", "{a: s3cr3t, c: 9}", nil},
+		{"unknown fields are pruned", open, "{type: object, maxProperties: 1, properties: {c: {type: integer}}}", "{a: s3cr3t, c: 9}", nil},
 		{"a set", open, "{type: object, properties: {l: {type: array, x-kubernetes-list-type: set, items: {type: string}}}}", "{l: [s3cr3t, s3cr3t]}",
 			[]string{"spec.l[1]: Duplicate value"}},
 		{"a rule", open, `{type: object, properties: {a: {type: string}}, x-kubernetes-validations: [{rule: "self.a != 's3cr3t'", messageExpression: "'it is ' + self.a"}]}`,
 			"{a: s3cr3t}", []string{"spec: Invalid value"}},
-		{"a rule that is kept", open, `{type: object, properties: {a: {type: string}}, x-kubernetes-validations: [{rule: "self.a == 's3cr3t'"}]}`, "{a: s3cr3t}", nil},
-		{"a rule for changes", open, `{type: object, properties: {a: {type: string}}, x-kubernetes-validations: [{rule: "self.a != oldSelf.a"}]}`, "{a: s3cr3t}", nil},
+		{"a rule that is satisfied", open, `{type: object, properties: {a: {type: string}}, x-kubernetes-validations: [{rule: "self.a == 's3cr3t'"}]}`, "{a: s3cr3t}", nil},
+		{"a transition rule", open, `{type: object, properties: {a: {type: string}}, x-kubernetes-validations: [{rule: "self.a != oldSelf.a"}]}`, "{a: s3cr3t}", nil},
 		{"a rule that cannot be compiled here", open, `{type: object, properties: {a: {type: string}}, x-kubernetes-validations: [{rule: "self.a.fromTheFuture()"}]}`,
 			"{a: s3cr3t}", nil},
 		{"a rule that fails", open, `{type: object, properties: {l: {type: array, items: {type: string}}}, x-kubernetes-validations: [{rule: "self.l[7] == 'x'"}]}`,
 			"{l: [s3cr3t]}", []string{"spec: Invalid value"}},
 
-		{"invalid already", "{type: object, properties: {a: {type: string, maxLength: 4}}}", "{type: object, properties: {a: {type: string, maxLength: 3}}}", "{a: s3cr3t}", nil},
-		{"invalid already, and in another way", "{type: object, properties: {a: {type: string, maxLength: 4}, c: {type: integer}}}",
+		{"already invalid", "{type: object, properties: {a: {type: string, maxLength: 4}}}", "{type: object, properties: {a: {type: string, maxLength: 3}}}", "{a: s3cr3t}", nil},
+		{"already invalid, and newly in another way", "{type: object, properties: {a: {type: string, maxLength: 4}, c: {type: integer}}}",
 			"{type: object, required: [c], properties: {a: {type: string, maxLength: 4}, c: {type: integer}}}", "{a: s3cr3t}", []string{"spec.c: Required value"}},
-		{"invalid by a rule already", `{type: object, properties: {c: {type: integer}}, x-kubernetes-validations: [{rule: "self.c < 3", message: less}]}`,
+		{"already violates a rule", `{type: object, properties: {c: {type: integer}}, x-kubernetes-validations: [{rule: "self.c < 3", message: less}]}`,
 			`{type: object, properties: {c: {type: integer}}, x-kubernetes-validations: [{rule: "self.c < 3", message: less}, {rule: "self.c < 4", message: more}]}`,
 			"{c: 9}", []string{"spec: Invalid value"}},
-		{"no longer invalid, so that a rule is looked at", `{type: object, properties: {c: {type: integer, maximum: 3}}, x-kubernetes-validations: [{rule: "self.c < 3"}]}`,
+		{"newly valid by the schema, so that a rule is evaluated", `{type: object, properties: {c: {type: integer, maximum: 3}}, x-kubernetes-validations: [{rule: "self.c < 3"}]}`,
 			`{type: object, properties: {c: {type: integer}}, x-kubernetes-validations: [{rule: "self.c < 3"}]}`, "{c: 9}", nil},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -97,7 +97,7 @@ func TestObjectsAreHeldAgainstTheNewSchema(t *testing.T) {
 	}
 }
 
-func TestASchemaThatIsNoneIsAnErrorWhereItIsNew(t *testing.T) {
+func TestAnInvalidNewSchemaIsAnError(t *testing.T) {
 	const broken, open = "{type: object, properties: {a: {type: string, oneOf: [{type: integer}]}}, $ref: x}", "{type: object, required: [a], properties: {a: {type: string}}}"
 	_, err := New(things(t, open), things(t, broken), "v1")
 	require.ErrorContains(t, err, `schema of version "v1" of CustomResourceDefinition things.example.com`)

@@ -1,9 +1,8 @@
-// Package existing holds the objects that exist of a CustomResourceDefinition against the schema that it is to
-// have, as the API server will hold them when they are written next: pruned, with defaults, by the schema, by the
-// kinds of its lists and by its rules.
+// Package existing validates the existing objects of a CustomResourceDefinition with its new schema, as the API
+// server will do on their next write: after pruning and defaulting, by the schema, list types and rules.
 //
 //	New(live, want, version) -> Read(client) -> Result.Err
 //
-// It reads page by page with a client that the caller gives it, keeps of each page only what is to be told, and
-// tells no values, and of objects that are not the caller's to tell of only their number.
+// It reads page by page with the caller's client and keeps only what is reported. It reports no values, and of
+// objects that the caller may not report it reports only the number.
 package existing

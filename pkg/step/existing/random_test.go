@@ -13,12 +13,12 @@ import (
 	"github.com/remit-olm/remit/pkg/step/crd"
 )
 
-// random makes schemas and objects that are often, but not always, in each other's way.
+// random generates schemas and objects that often, but not always, conflict.
 type random struct{ *rand.Rand }
 
 func (r random) oneIn(n int) bool { return r.IntN(n) == 0 }
 
-// schema is a node; depth bounds what is below.
+// schema returns a node; depth bounds its children.
 func (r random) schema(depth int) map[string]any {
 	kinds := []string{"string", "integer", "object", "array", "map"}
 	if depth == 0 {
@@ -48,7 +48,7 @@ func (r random) schema(depth int) map[string]any {
 	return s
 }
 
-// narrow changes what a node asks for, or asks for less.
+// narrow makes the restrictions of a node stricter, or relaxes them.
 func (r random) narrow(s map[string]any) {
 	n := r.IntN(4)
 	words := map[string][]string{
@@ -92,7 +92,7 @@ func (r random) narrow(s map[string]any) {
 	}
 }
 
-// change narrows a node, or one below.
+// change narrows a node or one of its children.
 func (r random) change(s map[string]any) {
 	var below []map[string]any
 	for _, key := range []string{"items", "additionalProperties"} {
@@ -113,7 +113,7 @@ func (r random) change(s map[string]any) {
 	r.change(below[r.IntN(len(below))])
 }
 
-// value is one for the schema, mostly.
+// value returns a value that usually matches the schema.
 func (r random) value(s map[string]any) any {
 	child := func(key string) map[string]any { out, _ := s[key].(map[string]any); return out }
 	switch {
@@ -144,9 +144,8 @@ func (r random) value(s map[string]any) any {
 	return out
 }
 
-// What needs no look has nothing to be found: where package crd calls a change harmless, no object that the old
-// schema takes is refused by the new one.
-func TestAHarmlessChangeRefusesNothing(t *testing.T) {
+// If package crd classifies a change as harmless, the new schema rejects no object that the old schema accepts.
+func TestAHarmlessChangeRejectsNothing(t *testing.T) {
 	r := random{rand.New(rand.NewPCG(5, 18))}
 	text := func(v any) string {
 		out, err := json.Marshal(v)
@@ -166,7 +165,7 @@ func TestAHarmlessChangeRefusesNothing(t *testing.T) {
 		check, err := New(live, want, "v1")
 		require.NoError(t, err)
 		if errs, err := defaulting.ValidateDefaults(t.Context(), nil, check.after.structural, true, true); len(errs) > 0 || err != nil {
-			continue // the API server would not take it
+			continue // the API server would not accept it
 		}
 		for range 10 {
 			object := map[string]any{"apiVersion": "example.com/v1", "kind": "Thing", "metadata": map[string]any{"name": "x"}, "spec": r.value(spec)}
@@ -190,7 +189,7 @@ func TestAHarmlessChangeRefusesNothing(t *testing.T) {
 			harmless++
 		}
 	}
-	summary := fmt.Sprintf("%d harmless changes, %d others of which %d objects were refused", harmless, strict, found)
+	summary := fmt.Sprintf("%d harmless changes, %d others, which rejected %d objects", harmless, strict, found)
 	t.Log(summary)
 	require.Greater(t, harmless, 200, summary)
 	require.Greater(t, found, 200, summary)

@@ -14,23 +14,24 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Limits of what is read.
+// Limits of reading.
 const (
-	// PageSize is how many objects are in memory at once. Each may have about a mebibyte and a half, and of a page
-	// only the number can be asked for.
+	// PageSize is the number of objects in memory at once. Each may be about 1.5 MiB, and a page can be limited only
+	// by its number of objects.
 	PageSize = 20
-	// MaxObjects is how many one Read reads; of more than these only the first are looked at.
+	// MaxObjects is the number of objects that one Read validates; further objects are ignored.
 	MaxObjects = 10_000
-	// ReadTimeout is how long all Reads for a plan together may take: a bundle chooses how much work its schemas
-	// make, and others wait.
+	// ReadTimeout limits all Reads for a plan together: a bundle determines how expensive its schemas are, and other
+	// plans are waiting.
 	ReadTimeout = 30 * time.Second
 )
 
-// ErrSlow is the cause of a context that ends a Read early, with what was found until then.
+// ErrSlow is the cause of a context that ends a Read early with what was found until then.
 var ErrSlow = fmt.Errorf("not done within %s", ReadTimeout)
 
-// Read reads the objects of the CustomResourceDefinition as the client's identity, in the version of the Check. A
-// version that is not served yet has none. How long it may take is the context's: ErrSlow as its cause is no error.
+// Read reads the objects of the CustomResourceDefinition with the client's identity, in the version of the Check. A
+// version that is not served yet has none. The context limits the time; if its cause is ErrSlow, Read returns no
+// error.
 func (c *Check) Read(ctx context.Context, r client.Reader, crd *apiextensionsv1.CustomResourceDefinition) (*Result, error) {
 	result := &Result{CRD: crd.Name, Version: c.Version}
 	gvk := schema.GroupVersionKind{Group: crd.Spec.Group, Version: c.Version, Kind: crd.Spec.Names.Kind}
@@ -54,8 +55,8 @@ func (c *Check) Read(ctx context.Context, r client.Reader, crd *apiextensionsv1.
 		}
 		for i := range list.Items {
 			violations := c.Violations(ctx, list.Items[i].Object)
-			if err := ctx.Err(); err != nil { // then they are not all of them, nor only them
-				return ended("look at", err)
+			if err := ctx.Err(); err != nil { // then the violations may be incomplete or wrong
+				return ended("validate", err)
 			}
 			result.add(&list.Items[i], violations)
 		}
@@ -67,8 +68,8 @@ func (c *Check) Read(ctx context.Context, r client.Reader, crd *apiextensionsv1.
 	}
 }
 
-// reason is the same for the same failure: an error with the address of a page, which is another one each time,
-// would change the status that it is shown in, and that would be a reason to try again at once.
+// reason returns the same error for the same failure. An error with the URL of a page differs each time, so it would
+// change the status that displays it and trigger another reconcile immediately.
 func reason(ctx context.Context, err error) error {
 	var request *url.Error
 	switch {

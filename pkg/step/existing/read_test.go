@@ -44,7 +44,7 @@ func TestObjectsAreReadPageByPage(t *testing.T) {
 	even := func(namespace string) bool { return namespace == "even" }
 
 	none, err := check.Read(t.Context(), counting, live)
-	require.NoError(t, err, "it is not served yet")
+	require.NoError(t, err, "the version is not served yet")
 	require.NoError(t, none.Err(even))
 
 	require.NoError(t, c.Create(t.Context(), live))
@@ -70,13 +70,13 @@ func TestObjectsAreReadPageByPage(t *testing.T) {
 	require.ErrorContains(t, found.Err(even), "2 more, 7 outside of")
 }
 
-// endless has one page of many objects, again and again.
+// endless returns the same page of many objects repeatedly.
 type endless struct {
 	client.Reader
 	read int
-	// pages are read before it is stuck.
+	// pages are read before it blocks.
 	pages int
-	// refuses is the answer, stuck says that there is none.
+	// refuses is the error, stuck makes it block instead.
 	refuses error
 	stuck   bool
 }
@@ -99,7 +99,7 @@ func (e *endless) List(ctx context.Context, list client.ObjectList, _ ...client.
 	return nil
 }
 
-func TestOnlySoManyObjectsAreRead(t *testing.T) {
+func TestTheNumberOfObjectsIsLimited(t *testing.T) {
 	crd := things(t, "{type: object}")
 	check, err := New(crd, crd, "v1")
 	require.NoError(t, err)
@@ -119,7 +119,7 @@ func TestOnlySoManyObjectsAreRead(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
-func TestReadingEndsInTimeWithWhatWasFoundUntilThen(t *testing.T) {
+func TestReadEndsAtTheTimeoutWithAPartialResult(t *testing.T) {
 	live, want := things(t, "{type: object}"), things(t, "{type: object, required: [a]}")
 	check, err := New(live, want, "v1")
 	require.NoError(t, err)
@@ -134,7 +134,7 @@ func TestReadingEndsInTimeWithWhatWasFoundUntilThen(t *testing.T) {
 		require.ErrorContains(t, found.Err(func(string) bool { return false }), "at least 40 object(s) would be invalid")
 
 		found, err = check.Read(ctx, &endless{}, live)
-		require.NoError(t, err, "nor has the next one more time")
+		require.NoError(t, err, "the next Read has no more time either")
 		require.True(t, found.Unread)
 		require.NoError(t, found.Err(nil))
 	})

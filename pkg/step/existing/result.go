@@ -7,32 +7,32 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Limits of what a Result tells.
+// Limits of what a Result reports.
 const (
-	// MaxNamed is how many objects it names.
+	// MaxNamed is the number of objects that it names.
 	MaxNamed = 5
-	// MaxViolations is how many it tells of each, MaxField how many bytes of a field's path.
+	// MaxViolations is the number of violations per object, MaxField the length of a field's path in bytes.
 	MaxViolations = 3
 	MaxField      = 120
 )
 
-// Tells says whether objects of a namespace may be told of by name; "" is for objects of the whole cluster.
+// Tells reports whether objects of a namespace may be named; "" stands for cluster-scoped objects.
 type Tells func(namespace string) bool
 
-// Result is what was found of one version's objects, whoever may be told of it.
+// Result is what was found in one version's objects, before it is filtered for a reader.
 type Result struct {
 	CRD, Version string
-	// Unread says that not all objects were looked at.
+	// Unread is true if not all objects were validated.
 	Unread bool
 
 	broken []broken
 }
 
-// broken are objects that the new schema would refuse, all of one namespace.
+// broken are objects of one namespace that the new schema would reject.
 type broken struct {
 	namespace string
 	count     int
-	// first are words for the first MaxNamed of them.
+	// first describes the first MaxNamed of them.
 	first []string
 }
 
@@ -40,7 +40,7 @@ func (r *Result) add(obj *unstructured.Unstructured, violations []Violation) {
 	if len(violations) == 0 {
 		return
 	}
-	if n := len(r.broken); n == 0 || r.broken[n-1].namespace != obj.GetNamespace() { // they come namespace by namespace
+	if n := len(r.broken); n == 0 || r.broken[n-1].namespace != obj.GetNamespace() { // they are listed by namespace
 		r.broken = append(r.broken, broken{namespace: obj.GetNamespace()})
 	}
 	last := &r.broken[len(r.broken)-1]
@@ -50,11 +50,11 @@ func (r *Result) add(obj *unstructured.Unstructured, violations []Violation) {
 	}
 }
 
-// Refuses says that there is something in the way of the new schema.
+// Refuses reports whether existing objects violate the new schema.
 func (r *Result) Refuses() bool { return len(r.broken) > 0 }
 
-// Err says what is in the way of the new schema, as far as it may be told; nil where nothing is. It begins in the
-// words of the contract (1.5).
+// Err returns an error that describes the violations as far as they may be reported, or nil. It begins with the words
+// of the contract (1.5).
 func (r *Result) Err(tells Tells) error {
 	if !r.Refuses() {
 		return nil
@@ -83,7 +83,7 @@ func (r *Result) Err(tells Tells) error {
 		"%s%d object(s) would be invalid in version %s: %s", r.CRD, least, told+untold, r.Version, strings.Join(parts, ", "))
 }
 
-// describe names an object and says what is wrong with it.
+// describe returns an object's name and its violations.
 func describe(obj *unstructured.Unstructured, violations []Violation) string {
 	name := obj.GetName()
 	if namespace := obj.GetNamespace(); namespace != "" {

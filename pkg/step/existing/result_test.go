@@ -11,7 +11,7 @@ import (
 
 const head = `error validating existing CRs against new CRD's schema for "things.example.com": updated validation is too restrictive: `
 
-func TestAResultTellsOnlyOfWhatMayBeTold(t *testing.T) {
+func TestAResultNamesOnlyPermittedObjects(t *testing.T) {
 	own := func(namespace string) bool { return namespace == "own" }
 	long := strings.Repeat("x", 2*MaxField)
 	broken := []Violation{{Field: "spec.a", Kind: "Required value"}}
@@ -29,7 +29,7 @@ func TestAResultTellsOnlyOfWhatMayBeTold(t *testing.T) {
 		want          string
 	}{
 		{"none", 0, 0, true, broken, ""},
-		{"mine", 1, 0, false, broken, "1 object(s) would be invalid in version v1: own/thing-0 (spec.a: Required value)"},
+		{"own", 1, 0, false, broken, "1 object(s) would be invalid in version v1: own/thing-0 (spec.a: Required value)"},
 		{"others'", 0, 2, false, broken, "2 object(s) would be invalid in version v1: 2 outside of the namespaces that the OperatorGroup selects and its account may read"},
 		{"both", 1, 1, true, broken, "at least 2 object(s) would be invalid in version v1: own/thing-0 (spec.a: Required value), " +
 			"1 outside of the namespaces that the OperatorGroup selects and its account may read"},
@@ -61,8 +61,8 @@ func TestAResultTellsOnlyOfWhatMayBeTold(t *testing.T) {
 	}
 }
 
-// What is kept is told anew when more may be told.
-func TestAResultIsToldAsFarAsItMayBeThen(t *testing.T) {
+// A stored Result is filtered again when more may be reported.
+func TestAStoredResultIsFilteredOnEachCall(t *testing.T) {
 	r := &Result{CRD: "things.example.com", Version: "v1"}
 	for _, namespace := range []string{"a", "b", "c"} {
 		for n := range 4 {
@@ -83,7 +83,7 @@ func TestAResultIsToldAsFarAsItMayBeThen(t *testing.T) {
 	}
 }
 
-func TestAnObjectOfTheWholeClusterHasNoNamespace(t *testing.T) {
+func TestAClusterScopedObjectIsNamedWithoutNamespace(t *testing.T) {
 	obj := &unstructured.Unstructured{Object: map[string]any{}}
 	obj.SetName("a")
 	require.Equal(t, "a (K)", describe(obj, []Violation{{Kind: "K"}}))
