@@ -29,8 +29,8 @@ func TestCutTruncatesAtWords(t *testing.T) {
 		want     string
 	}{
 		{"short text", "one two", 20, "one two"},
-		{"at a word", "one two three four five", 28, "one two … (truncated)"},
-		{"at a line", "one\ntwo\nthree\nfour\nfive", 28, "one\ntwo … (truncated)"},
+		{"at a word", "one two three four five six seven", 28, "one two … (truncated)"},
+		{"at a line", "one\ntwo\nthree\nfour\nfive\nsix\nseven", 28, "one\ntwo … (truncated)"},
 		{"within a long word", "a " + strings.Repeat("b", 40), 36, "a " + strings.Repeat("b", 18) + " … (truncated)"},
 		{"not within a character", strings.Repeat("ü", 20), 27, "üüüüü … (truncated)"},
 	} {
