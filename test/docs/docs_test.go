@@ -202,6 +202,17 @@ func TestWhatDoesNotRunIsOnItsPage(t *testing.T) {
 	}
 }
 
+func TestPagesSayWhereTheirExamplesRun(t *testing.T) {
+	t.Parallel()
+	pages, err := readPages(root)
+	require.NoError(t, err)
+	for _, p := range pages {
+		if slices.ContainsFunc(p.blocks, func(b block) bool { return b.language != "sh" }) {
+			assert.Containsf(t, p.text, "README.md#the-examples)", "%s does not link to how its examples run", p.path)
+		}
+	}
+}
+
 func TestPagesMeetNowhere(t *testing.T) {
 	t.Parallel()
 	pages, err := readPages(root)
