@@ -48,7 +48,7 @@ func (c *cluster) apiServerOptions() (component.APIServerOptions, error) {
 	}, nil
 }
 
-// waitReady waits for the API server's own opinion, or for its end.
+// waitReady waits until the API server reports that it is ready, or ends.
 func waitReady(ctx context.Context, client kubernetes.Interface, server *component.Running) error {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()

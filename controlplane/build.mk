@@ -1,4 +1,4 @@
-# Included by the root Makefile: the embedded control plane, a module of its own.
+# Included by the root Makefile: the embedded control plane, which is a separate module.
 
 .PHONY: controlplane controlplane-verify kubectl bin/differential
 

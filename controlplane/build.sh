@@ -1,5 +1,5 @@
 #!/bin/sh
-# Builds bin/controlplane unless it is there already for exactly these sources and this Go version.
+# Builds bin/controlplane unless it already exists for exactly these sources and this Go version.
 #
 # A cold build compiles Kubernetes (about eight CPU-minutes), so the binary is kept under a content key: the hash of its files in
 # the nested module and the Go version. CI may restore bin/controlplane and bin/controlplane.key from a cache by the same key, which
@@ -22,7 +22,7 @@ key() {
 	} | sha256sum | cut -d' ' -f1
 }
 
-# The version is stamped, or the server would call itself v0.0.0-master+$Format:%H$, which no client can parse.
+# The version is stamped; otherwise the server would report v0.0.0-master+$Format:%H$, which clients cannot parse.
 ldflags() {
 	version=$(cd "$here" && "$go" list -m -f '{{.Version}}' k8s.io/kubernetes)
 	minor=${version#v1.}

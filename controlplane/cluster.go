@@ -21,30 +21,31 @@ import (
 )
 
 const (
-	// stopTimeout bounds the clean stop of each component; the process ends then whatever is left.
+	// stopTimeout bounds the clean stop of each component. Afterwards the process exits regardless.
 	stopTimeout = 10 * time.Second
 	// maxSocketDir leaves room for a file name in the 108 bytes of a unix socket's path.
 	maxSocketDir = 90
 )
 
-// cluster is the control plane of this process: one, since feature gates and logging are process-wide.
+// cluster is the control plane of this process. There is only one, because feature gates and logging are
+// process-wide.
 type cluster struct {
 	options options
 
 	net       network.PodNet
 	api       net.Listener
 	sockets   string
-	ownSocks  bool // sockets is a directory made for the purpose
+	ownSocks  bool // sockets is a directory created for this cluster
 	id        *identities
 	listers   atomic.Pointer[network.Services]
 	client    kubernetes.Interface
 	pods      *node.Pods
-	running   []*component.Running // in the order of starting
+	running   []*component.Running // in start order
 	cancelled context.CancelFunc   // of informers and heartbeat
-	closers   []net.Listener       // not the API server's, which panics when somebody else closes it
+	closers   []net.Listener       // without the API server's, which panics if it is closed elsewhere
 }
 
-// start brings everything up, in the order in which one thing needs the other, and returns when the cluster is usable.
+// start starts all components in order of their dependencies and returns when the cluster is usable.
 func (c *cluster) start(ctx context.Context) error {
 	background, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	c.cancelled = cancel
@@ -69,11 +70,11 @@ func (c *cluster) start(ctx context.Context) error {
 		}
 		klog.InfoS("Started", "step", s.name, "sinceStart", time.Since(began).Round(time.Millisecond))
 	}
-	// Last: whoever waits for the file finds a usable cluster.
+	// Last: users that wait for this file find a usable cluster.
 	return c.id.writeAdmin(c.options.dir)
 }
 
-// stop ends everything in the opposite order: Pods first, as long as they can still be reported, etcd last.
+// stop stops everything in reverse order: Pods first, while they can still be reported, etcd last.
 func (c *cluster) stop() {
 	if c.pods != nil {
 		c.pods.Stop()
@@ -89,8 +90,9 @@ func (c *cluster) stop() {
 	c.release()
 }
 
-// abandon ends a cluster that did not start. The API server must not be stopped while it starts: its start hooks then fail, and it
-// ends the process with an exit code and a message of its own. It just dies with the process; etcd is what has files to close.
+// abandon stops a cluster that failed to start. The API server must not be stopped while it starts: its start hooks
+// would fail and end the process with their own exit code and message. It ends with the process; only etcd has files
+// to close.
 func (c *cluster) abandon() {
 	if c.pods != nil {
 		c.pods.Stop()
@@ -112,7 +114,7 @@ func (c *cluster) release() {
 	}
 }
 
-// failed yields the first component that ends on its own.
+// failed yields the first component that ends unexpectedly.
 func (c *cluster) failed() <-chan error {
 	out := make(chan error, len(c.running))
 	for _, r := range c.running {
@@ -157,7 +159,7 @@ func (c *cluster) makeIdentities(context.Context) (err error) {
 
 func (c *cluster) startProxy(context.Context) error {
 	socket := c.egressSocket()
-	_ = os.Remove(socket) // left by a crash; nobody else can be here, the directory is locked
+	_ = os.Remove(socket) // left by a crash; the locked directory has no other users
 	for _, where := range [][2]string{{"unix", socket}, {"tcp", c.net.ProxyAddr().String()}} {
 		l, err := net.Listen(where[0], where[1])
 		if err != nil {

@@ -52,7 +52,7 @@ func newIdentities(dir string, podNet network.PodNet) (*identities, error) {
 	return id, id.writeComponents()
 }
 
-// issue makes the certificates of servers and of the API server's own clients.
+// issue creates the certificates of servers and of the API server's own clients.
 func (id *identities) issue(podNet network.PodNet) error {
 	apiIPs := ips(netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr(network.ServiceAddr), podNet.APIAddr().Addr(), podNet.APIPodAddr())
 	leaves := []struct {
@@ -67,7 +67,7 @@ func (id *identities) issue(podNet network.PodNet) error {
 		{id.ca, "kubelet", pki.Subject{
 			User: "system:node:" + node.Name, IPs: ips(podNet.NodeAddr(), podNet.KubeletAddr().Addr()), Names: []string{node.Name},
 		}, &id.kubeletServing},
-		// The group lets it proxy to nodes and Pods without further rules.
+		// The group allows proxying to nodes and Pods without further rules.
 		{id.ca, "kubelet-client", pki.Subject{User: component.KubeletClientUser, Groups: []string{mastersGroup}}, &id.kubeletClient},
 		{id.front, "front-proxy", pki.Subject{User: component.FrontProxyUser}, &id.frontProxy},
 	}
@@ -80,8 +80,8 @@ func (id *identities) issue(podNet network.PodNet) error {
 	return nil
 }
 
-// writeComponents writes the kubeconfigs of the components. The node stand-in may do everything: its permissions are not what is
-// tested here, only its name matters, which the audit policy leaves out.
+// writeComponents writes the kubeconfigs of the components. The node stand-in may do everything: its permissions are
+// not tested, and only its user name matters, which the audit policy excludes.
 func (id *identities) writeComponents() error {
 	for _, k := range []struct {
 		file    *string

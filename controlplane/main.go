@@ -18,12 +18,13 @@ import (
 
 const readyFile = "ready.json"
 
-// readyLine is the one line on stdout, and the content of DIR/ready.json: what a user of the control plane has to know.
+// readyLine is the only line on stdout, and the content of DIR/ready.json: what users of the control plane need to
+// know.
 type readyLine struct {
 	Ready      bool   `json:"ready"`
 	Kubeconfig string `json:"kubeconfig"`
 	Server     string `json:"server"`
-	// PodNet is the Pods' network in CIDR notation, Proxy the URL of the proxy that reaches Pods and Services.
+	// PodNet is the Pod network in CIDR notation, Proxy the URL of the proxy that reaches Pods and Services.
 	PodNet   string `json:"podNet"`
 	Proxy    string `json:"proxy"`
 	Dir      string `json:"dir"`
@@ -53,18 +54,18 @@ func run(o options) error {
 	if err != nil {
 		return err
 	}
-	_ = os.Remove(filepath.Join(o.dir, readyFile)) // of an earlier life
+	_ = os.Remove(filepath.Join(o.dir, readyFile)) // of an earlier run
 	err = serve(o)
 	klog.Flush()
 	if o.ephemeral {
 		removeData(o)
 	}
-	// Errors are for people; the log has the rest.
+	// Errors are printed for the user; the log has the details.
 	os.Stderr = console
 	return err
 }
 
-// serve runs the control plane until somebody or something ends it.
+// serve runs the control plane until a signal or a failure ends it, or it has no users left.
 func serve(o options) error {
 	ctx, stopSignals := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stopSignals()
@@ -77,7 +78,7 @@ func serve(o options) error {
 	if err := c.start(ctx); err != nil {
 		c.abandon()
 		if ctx.Err() != nil {
-			return nil // told to end while starting
+			return nil // stopped while starting
 		}
 		return err
 	}
@@ -94,8 +95,8 @@ func serve(o options) error {
 	}
 }
 
-// announce writes DIR/ready.json, for those who join later, and the line on stdout. Nothing is ever written there again: the
-// reader may be gone by then.
+// announce writes DIR/ready.json, for processes that join later, and the line on stdout. Nothing else is written to
+// stdout, because its reader may have exited.
 func announce(line readyLine) error {
 	content, err := json.Marshal(line)
 	if err != nil {
@@ -113,7 +114,7 @@ func announce(line readyLine) error {
 	return err
 }
 
-// watchUsers cancels when nobody is left that wants this control plane.
+// watchUsers cancels when no users of this control plane are left.
 func watchUsers(ctx context.Context, o options, cancel context.CancelCauseFunc) error {
 	end := func(gone <-chan struct{}, cause string) {
 		select {
@@ -135,8 +136,8 @@ func watchUsers(ctx context.Context, o options, cancel context.CancelCauseFunc) 
 	return nil
 }
 
-// redirectStderr sends everything that any component writes to stderr, crash traces of the runtime included, to a file, and returns
-// the real stderr.
+// redirectStderr redirects everything that components write to stderr, including crash traces of the runtime, to a
+// file, and returns the original stderr.
 func redirectStderr(file string) (*os.File, error) {
 	log, err := os.OpenFile(file, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
@@ -154,7 +155,7 @@ func redirectStderr(file string) (*os.File, error) {
 	return console, log.Close()
 }
 
-// removeData leaves only the logs of a control plane that was not meant to be started again.
+// removeData removes everything but the logs of an ephemeral control plane.
 func removeData(o options) {
 	gone := []string{filepath.Join(o.dir, "etcd"), filepath.Join(o.dir, "pki")}
 	for _, d := range []string{"volumes", "roots", "home", "tmp"} {
@@ -162,6 +163,6 @@ func removeData(o options) {
 		gone = append(gone, found...)
 	}
 	for _, d := range gone {
-		_ = os.RemoveAll(d) // a leftover is harmless, and there is nobody left to tell
+		_ = os.RemoveAll(d) // leftover files are harmless
 	}
 }

@@ -18,7 +18,8 @@ import (
 	"github.com/remit-olm/remit/controlplane/internal/process"
 )
 
-// startNode registers the node and runs its Pods. What goes on until the end of the cluster gets the background context.
+// startNode registers the node and runs its Pods. Tasks that last until the end of the cluster get the background
+// context.
 func (c *cluster) startNode(ctx, background context.Context) error {
 	if err := node.Register(ctx, c.client, c.net); err != nil {
 		return err
@@ -55,13 +56,13 @@ func (c *cluster) serveLogs() error {
 	return nil
 }
 
-// waitUsable waits for what a first Pod needs: a ServiceAccount, the trust bundle of its namespace, and a node to run on.
+// waitUsable waits for what a first Pod needs: a ServiceAccount, the trust bundle of its namespace, and a node.
 func (c *cluster) waitUsable(ctx context.Context) error {
 	var missing error
 	err := wait.PollUntilContextTimeout(ctx, readyPoll, readyTimeout, true, func(ctx context.Context) (bool, error) {
 		for _, r := range c.running {
 			select {
-			case <-r.Done(): // it would never become usable
+			case <-r.Done(): // it cannot become usable any more
 				return false, r.Err()
 			default:
 			}

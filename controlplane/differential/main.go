@@ -1,8 +1,9 @@
-// Command differential answers questions about RBAC with Kubernetes' own code: the escalation check of the API server's storage and
-// the RBAC authorizer. It reads one JSON world a line from stdin and writes one JSON answer a line to stdout, until stdin ends.
+// Command differential answers RBAC queries with Kubernetes' own code: the escalation check of the API server's
+// storage and the RBAC authorizer. It reads one JSON world per line from stdin and writes one JSON answer per line to
+// stdout, until stdin ends.
 //
-// test/differential asks it and compares. It lies in this module, because no other may import k8s.io/kubernetes, and is a program,
-// because nothing imports this module.
+// test/differential compares its answers with Remit's. It is in this module, because no other may import
+// k8s.io/kubernetes, and is a program, because nothing imports this module.
 package main
 
 import (
@@ -22,7 +23,7 @@ import (
 	"k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac"
 )
 
-// world is a cluster's RBAC and what is asked about it.
+// world is a cluster's RBAC with queries about it.
 type world struct {
 	Roles               []*rbacv1.Role
 	RoleBindings        []*rbacv1.RoleBinding
@@ -31,8 +32,8 @@ type world struct {
 	Questions           []question
 }
 
-// question is whether a user may grant rules in a namespace, "" being the whole cluster, and of some requests whether the rules and
-// whether the user may do them.
+// question asks whether a user may grant rules in a namespace ("" for the whole cluster), and of some requests
+// whether the rules allow them and whether the user may make them.
 type question struct {
 	User      string
 	Groups    []string
@@ -43,12 +44,12 @@ type question struct {
 
 type request struct {
 	Verb, Group, Resource, Subresource, Name, Namespace string
-	// Path is set for requests that are for no resource.
+	// Path is set for non-resource requests.
 	Path string
 	URL  bool
 }
 
-// answer is one for each question of a world. Wanted and Allowed are strings of 0 and 1, one for each request.
+// answer answers one question of a world. Wanted and Allowed have one 0 or 1 for each request.
 type answer struct {
 	Covered         bool
 	Wanted, Allowed string

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestServeAnswersEachWorldOnALine(t *testing.T) {
+func TestServeAnswersEachWorldWithALine(t *testing.T) {
 	const world = `{
 		"ClusterRoles": [{"metadata": {"name": "r"}, "rules": [{"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]}]}],
 		"RoleBindings": [{

@@ -16,11 +16,12 @@ import (
 // Pair is a certificate and its key in two files.
 type Pair struct{ Cert, Key string }
 
-// APIServerOptions says where the API server finds everything. All fields but Authorizer are required.
+// APIServerOptions are the files, addresses and keys of the API server. All fields but Authorizer are required.
 type APIServerOptions struct {
-	// Listener is open already, which leaves no moment in which somebody else can take the port.
+	// Listener is already open, so that no other process can take the port in between.
 	Listener net.Listener
-	// Advertise is the address in the Endpoints of Service kubernetes: never a loopback address, the API refuses those.
+	// Advertise is the address in the Endpoints of Service kubernetes. It is never a loopback address, which the API
+	// rejects.
 	Advertise   string
 	EtcdServer  string
 	ServiceCIDR string
@@ -37,7 +38,7 @@ type APIServerOptions struct {
 	ServiceAccountKey string
 }
 
-// APIServer starts kube-apiserver; it listens when its readyz endpoint says so.
+// APIServer starts kube-apiserver. Its readyz endpoint reports when it serves requests.
 func APIServer(ctx context.Context, o APIServerOptions) (*Running, error) {
 	s := options.NewServerRunOptions()
 	if err := parse("kube-apiserver", s.Flags(), apiServerFlags(o)); err != nil {
@@ -49,7 +50,7 @@ func APIServer(ctx context.Context, o APIServerOptions) (*Running, error) {
 	}
 	// In-process clients would otherwise repeat deprecation warnings in the log.
 	rest.SetDefaultWarningHandler(rest.NoWarnings{})
-	// Once per process: it is an error for the second component to do it.
+	// Once per process: applying it for a second component is an error.
 	if err := logsapi.ValidateAndApply(s.Logs, utilfeature.DefaultFeatureGate); err != nil {
 		return nil, err
 	}
@@ -66,7 +67,8 @@ func APIServer(ctx context.Context, o APIServerOptions) (*Running, error) {
 	return start(ctx, "kube-apiserver", run), nil
 }
 
-// authorizationFlags let a webhook, if any, allow what RBAC does not. Its answers are not kept: tests change its mind.
+// authorizationFlags let a webhook, if any, allow what RBAC does not. Its answers are not cached, because tests
+// change them.
 func authorizationFlags(webhook string) []string {
 	if webhook == "" {
 		return []string{"--authorization-mode=Node,RBAC"}
@@ -108,7 +110,7 @@ func apiServerFlags(o APIServerOptions) []string {
 		"--proxy-client-cert-file=" + o.FrontProxy.Cert,
 		"--proxy-client-key-file=" + o.FrontProxy.Key,
 
-		// The aggregator and webhooks dial endpoints, not cluster IPs, and they do it through the proxy.
+		// The aggregator and webhooks dial endpoints through the proxy, not cluster IPs.
 		"--enable-aggregator-routing=true",
 		"--egress-selector-config-file=" + o.Egress,
 
@@ -119,7 +121,7 @@ func apiServerFlags(o APIServerOptions) []string {
 
 		"--audit-policy-file=" + o.AuditPolicy,
 		"--audit-log-path=" + o.AuditLog,
-		// One file for the life of a control plane: readers follow it by offset.
+		// A single file for the lifetime of a control plane: readers follow it by offset.
 		"--audit-log-maxsize=4096",
 	}...)
 }

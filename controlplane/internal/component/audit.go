@@ -2,7 +2,7 @@ package component
 
 import "strings"
 
-// Users of the components, as their certificates name them. The audit policy and RBAC know them by these names.
+// Users of the components, as in their certificates. The audit policy and RBAC refer to these names.
 const (
 	AdminUser             = "remit-admin"
 	NodeUser              = "system:remit-node"
@@ -12,11 +12,12 @@ const (
 	FrontProxyUser        = "front-proxy-client"
 )
 
-// AuditPolicy keeps the metadata of every completed request, except what the components themselves only read: that is nine tenths of
-// the traffic and says nothing about the product. Requests of ServiceAccounts outside kube-system are kept without exception, reads
-// included, since tests prove with them that an operator never asked for more than its account may have. A watch appears when it ends.
-// Of two kinds of writes by ServiceAccounts the objects are kept too, as nothing else tells what they did: changes of
-// ClusterServiceVersions by Remit itself, and what runs Pods, which may be deleted before anybody looks.
+// AuditPolicy records the metadata of every completed request, except reads by the components themselves, which are
+// nine tenths of the traffic and irrelevant for the product. Requests of ServiceAccounts outside kube-system are all
+// recorded, including reads: tests use them to prove that an operator never requested more than its account is
+// allowed. A watch is recorded when it ends. Two kinds of writes by ServiceAccounts are recorded with their objects,
+// because there is no other record: changes of ClusterServiceVersions by Remit, and objects that run Pods, which may
+// be deleted before a test reads them.
 func AuditPolicy() string {
 	components := []string{"system:apiserver", NodeUser, ControllerManagerUser, SchedulerUser}
 	return `apiVersion: audit.k8s.io/v1
@@ -48,8 +49,8 @@ rules:
 `
 }
 
-// EgressSelector sends everything the API server opens towards the cluster through the proxy on a unix socket. Only "cluster" is
-// listed: an "etcd" entry breaks etcd on a unix socket.
+// EgressSelector sends all connections of the API server into the cluster through the proxy on a unix socket. It has
+// only "cluster": an "etcd" entry breaks etcd on a unix socket.
 func EgressSelector(socket string) string {
 	return `apiVersion: apiserver.k8s.io/v1beta1
 kind: EgressSelectorConfiguration

@@ -9,7 +9,7 @@ import (
 	scheduleroptions "k8s.io/kubernetes/cmd/kube-scheduler/app/options"
 )
 
-// ControllerManagerOptions says where kube-controller-manager finds its identity and keys. All fields are required.
+// ControllerManagerOptions are the identity and keys of kube-controller-manager. All fields are required.
 type ControllerManagerOptions struct {
 	Kubeconfig        string
 	ServiceAccountKey string
@@ -17,8 +17,8 @@ type ControllerManagerOptions struct {
 	Signing           Pair
 }
 
-// sharedFlags are the same for both: no election (who loses one calls os.Exit), no port, and no client-side rate limit that
-// would slow tests down (the default is 20 requests a second).
+// sharedFlags are common to both: no leader election (losing one calls os.Exit), no port, and no client-side rate
+// limit, which would slow down tests (the default is 20 requests per second).
 func sharedFlags(kubeconfig string) []string {
 	return []string{
 		"--kubeconfig=" + kubeconfig,

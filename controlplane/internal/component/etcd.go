@@ -24,13 +24,13 @@ func Etcd(ctx context.Context, dir, sockets string) (*Running, string, error) {
 	cfg.Dir = filepath.Join(dir, "etcd")
 	cfg.ListenClientUrls = []url.URL{{Scheme: "unix", Path: client}}
 	cfg.ListenPeerUrls = []url.URL{{Scheme: "unix", Path: peer}}
-	// Nobody dials the advertised addresses of a single member, but they must look like host:port.
+	// The advertised addresses of a single member are not dialed, but must look like host:port.
 	advertised := []url.URL{{Scheme: "http", Host: "127.0.0.1:1"}}
 	cfg.AdvertiseClientUrls, cfg.AdvertisePeerUrls = advertised, advertised
 	cfg.InitialCluster = cfg.InitialClusterFromName(cfg.Name)
 	cfg.TickMs, cfg.ElectionMs = 10, 100
 	cfg.UnsafeNoFsync = true
-	// Closing logs four errors every time; what matters comes back as an error.
+	// Closing logs four errors every time; relevant errors are returned.
 	cfg.LogLevel = "fatal"
 	cfg.AutoCompactionMode, cfg.AutoCompactionRetention = "revision", "10000"
 	server, err := embed.StartEtcd(cfg)

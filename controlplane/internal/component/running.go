@@ -16,13 +16,13 @@ type Running struct {
 	err    error
 }
 
-// Done is closed when the component has ended, by itself or by Stop.
+// Done is closed when the component has ended, unexpectedly or through Stop.
 func (r *Running) Done() <-chan struct{} { return r.done }
 
-// Err tells why the component ended; it is valid once Done is closed.
+// Err returns why the component ended; it is valid once Done is closed.
 func (r *Running) Err() error { return fmt.Errorf("%s ended: %w", r.name, r.err) }
 
-// Stop ends the component and waits for it, or for the context.
+// Stop stops the component and waits until it has ended, or for the context.
 func (r *Running) Stop(ctx context.Context) {
 	r.cancel()
 	select {
@@ -31,8 +31,8 @@ func (r *Running) Stop(ctx context.Context) {
 	}
 }
 
-// start runs the function under a context of its own. The parent's values are kept but not its cancellation: the order of stopping
-// is decided by the caller, not by whoever sees the signal first.
+// start runs the function with its own context, which keeps the parent's values but not its cancellation: the caller
+// determines the stop order, not the first receiver of a signal.
 func start(ctx context.Context, name string, run func(context.Context) error) *Running {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	r := &Running{name: name, cancel: cancel, done: make(chan struct{})}
@@ -43,7 +43,7 @@ func start(ctx context.Context, name string, run func(context.Context) error) *R
 	return r
 }
 
-// parse sets flags the way a command line does.
+// parse sets flags as a command line does.
 func parse(name string, sets cliflag.NamedFlagSets, args []string) error {
 	all := pflag.NewFlagSet(name, pflag.ContinueOnError)
 	for _, set := range sets.FlagSets {

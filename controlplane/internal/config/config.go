@@ -1,7 +1,7 @@
 // Package config reads the Secrets and ConfigMaps that Pods refer to.
 //
-// Reads go to the API server rather than to a cache: a Pod that was created right after its Secret must see it, and must see the
-// newest content. Informers elsewhere only tell when it is worth reading again.
+// It reads from the API server and not from a cache: a Pod that was created right after its Secret must see the
+// Secret with its latest content. Informers only indicate when to read again.
 package config
 
 import (
@@ -16,10 +16,10 @@ import (
 // Data is the content of a Secret or ConfigMap.
 type Data map[string][]byte
 
-// Missing says that something a Pod needs is not there (yet).
+// Missing reports that something a Pod needs does not exist (yet).
 type Missing struct{ Kind, Namespace, Name, Key string }
 
-// Error reads like the kubelet's, which people know from `kubectl describe`.
+// Error uses the wording of the kubelet, which users know from `kubectl describe`.
 func (m *Missing) Error() string {
 	if m.Key != "" {
 		return fmt.Sprintf("couldn't find key %s in %s %s/%s", m.Key, m.Kind, m.Namespace, m.Name)

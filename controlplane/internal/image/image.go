@@ -12,8 +12,8 @@ import (
 type Map struct {
 	// Fixed entries come from the command line.
 	Fixed map[string]string
-	// File holds more entries, one IMAGE=EXECUTABLE a line or one JSON object. It is read at each look-up, so that tests can
-	// map further images later, and it wins over Fixed. It need not exist.
+	// File has more entries, one IMAGE=EXECUTABLE per line or one JSON object. It is read for each lookup, so that
+	// tests can map images later, and overrides Fixed. It need not exist.
 	File string
 }
 
@@ -53,7 +53,8 @@ func (m Map) read() (map[string]string, error) {
 	return decode(string(content))
 }
 
-// decode reads either format; blank lines and lines that begin with # are skipped, later lines win.
+// decode parses either format. Blank lines and lines that begin with # are skipped, and later lines override earlier
+// ones.
 func decode(content string) (map[string]string, error) {
 	entries := map[string]string{}
 	if content = strings.TrimSpace(content); strings.HasPrefix(content, "{") {

@@ -13,9 +13,9 @@ func TestLookup(t *testing.T) {
 		name, file, image, want string
 	}{
 		{name: "finds a fixed image", image: "a", want: "/fixed"},
-		{name: "knows nothing of others", image: "b"},
+		{name: "does not find other images", image: "b"},
 		{name: "prefers the file", file: "a=/file", image: "a", want: "/file"},
-		{name: "takes the last line", file: "a=/one\n# a=/no\n\na=/two\n", image: "a", want: "/two"},
+		{name: "uses the last line", file: "a=/one\n# a=/no\n\na=/two\n", image: "a", want: "/two"},
 		{name: "keeps equal signs of the path", file: "a=/x=y", image: "a", want: "/x=y"},
 		{name: "reads JSON", file: `{"reg.example/x@sha256:1": "/json"}`, image: "reg.example/x@sha256:1", want: "/json"},
 	} {
@@ -32,7 +32,7 @@ func TestLookup(t *testing.T) {
 	}
 }
 
-func TestParseRefusesHalfEntries(t *testing.T) {
+func TestParseRejectsIncompleteEntries(t *testing.T) {
 	for _, entry := range []string{"", "a", "a=", "=b"} {
 		_, _, err := Parse(entry)
 		require.Error(t, err, entry)

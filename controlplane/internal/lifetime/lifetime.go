@@ -1,13 +1,14 @@
-// Package lifetime decides when a control plane has no more users, and keeps two of them out of one directory.
+// Package lifetime detects when a control plane has no users left, and keeps two control planes out of one directory.
 //
-// Sharing needs no reference counts: every user holds a shared lock (flock) on one file until its process ends, however it
-// ends, so the kernel always knows whether anybody is left. The control plane asks by trying for the exclusive lock.
+// Sharing needs no reference counts: every user holds a shared lock (flock) on one file until its process ends, in
+// whatever way, so the kernel always knows whether there are users. The control plane checks by trying to take the
+// exclusive lock.
 //
-//	users: shared lock held ... process ends
-//	control plane: exclusive lock refused ... granted for the whole linger time: keeps it and exits
+//	users: hold the shared lock ... process ends
+//	control plane: exclusive lock denied ... granted for the whole linger time: keeps it and exits
 //
-// It keeps the exclusive lock until it is gone, so that a process which wants to join at that moment waits, finds nobody at home
-// and starts a new one, rather than joining a control plane that is about to leave.
+// It keeps the exclusive lock until it has exited. A process that wants to join at that moment waits, finds no
+// control plane and starts a new one, instead of joining one that is about to exit.
 package lifetime
 
 import (
@@ -27,12 +28,12 @@ func Exclusive(file string) error {
 		return err
 	}
 	if err := syscall.Flock(fd, syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		return fmt.Errorf("lock %s: held by another control plane: %w", file, err)
+		return fmt.Errorf("lock %s: used by another control plane: %w", file, err)
 	}
 	return nil
 }
 
-// Unused closes the returned channel once nobody has held a lock on the file for the time given.
+// Unused closes the returned channel when the file has not been locked by others for the linger time.
 func Unused(ctx context.Context, file string, linger time.Duration) (<-chan struct{}, error) {
 	fd, err := open(file)
 	if err != nil {
@@ -56,7 +57,7 @@ func Unused(ctx context.Context, file string, linger time.Duration) (<-chan stru
 				since = time.Now()
 			case time.Since(since) >= linger:
 				close(unused)
-				return // with the lock: see the package comment
+				return // keeps the lock: see the package comment
 			}
 			_ = syscall.Flock(fd, syscall.LOCK_UN)
 		}
@@ -64,7 +65,7 @@ func Unused(ctx context.Context, file string, linger time.Duration) (<-chan stru
 	return unused, nil
 }
 
-// Closed closes the returned channel when the reader ends, which for a pipe means that its owner has gone.
+// Closed closes the returned channel when the reader ends; for a pipe this means that its owner has exited.
 func Closed(r io.Reader) <-chan struct{} {
 	closed := make(chan struct{})
 	go func() {

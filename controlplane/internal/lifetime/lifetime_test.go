@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestUnusedWaitsForTheLastUserAndThenKeepsTheLock(t *testing.T) {
+func TestUnusedWaitsForTheLastUserAndKeepsTheLock(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "users")
 	user, err := open(file)
 	require.NoError(t, err)
@@ -30,7 +30,7 @@ func TestUnusedWaitsForTheLastUserAndThenKeepsTheLock(t *testing.T) {
 	require.NoError(t, syscall.Close(late))
 }
 
-func TestExclusiveIsHeldOnce(t *testing.T) {
+func TestExclusiveLocksOnce(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "lock")
 	require.NoError(t, Exclusive(file))
 	require.Error(t, Exclusive(file))

@@ -19,7 +19,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-func TestClaimedNetworksDifferAndAreFoundAgain(t *testing.T) {
+func TestClaimedNetworksDifferAndAreReused(t *testing.T) {
 	dir := t.TempDir()
 	first, l, err := Claim(dir)
 	require.NoError(t, err)
@@ -38,17 +38,17 @@ func TestResolve(t *testing.T) {
 	r := &Resolver{Net: PodNet{n: 7}, Listers: fakeServices(t)}
 	for _, test := range []struct{ name, address, want, wantErr string }{
 		{name: "maps a Pod", address: "10.7.1.2:80", want: "127.7.1.2:80"},
-		{name: "leaves the Pods of others alone", address: "10.8.1.2:80", want: "10.8.1.2:80"},
-		{name: "leaves loopback alone", address: "127.0.0.1:80", want: "127.0.0.1:80"},
-		{name: "knows the API server's cluster IP", address: "10.96.0.1:443", want: "127.7.255.254:6443"},
-		{name: "knows the API server's name", address: "kubernetes.default.svc:443", want: "127.7.255.254:6443"},
+		{name: "does not map the Pods of others", address: "10.8.1.2:80", want: "10.8.1.2:80"},
+		{name: "does not map loopback", address: "127.0.0.1:80", want: "127.0.0.1:80"},
+		{name: "maps the API server's cluster IP", address: "10.96.0.1:443", want: "127.7.255.254:6443"},
+		{name: "maps the API server's name", address: "kubernetes.default.svc:443", want: "127.7.255.254:6443"},
 		{name: "resolves a Service's name to a ready endpoint", address: "web.ns.svc:443", want: "127.7.0.1:8443"},
 		{name: "resolves the long name", address: "web.ns.svc.cluster.local:443", want: "127.7.0.1:8443"},
 		{name: "resolves a cluster IP", address: "10.96.1.1:443", want: "127.7.0.1:8443"},
-		{name: "refuses a port the Service does not have", address: "web.ns.svc:80", wantErr: "has no port 80"},
-		{name: "refuses an unknown Service", address: "no.ns.svc:80", wantErr: "not found"},
-		{name: "refuses an unknown cluster IP", address: "10.96.9.9:80", wantErr: "no Service has"},
-		{name: "leaves the world alone", address: "example.com:443", want: "example.com:443"},
+		{name: "rejects an unknown port of the Service", address: "web.ns.svc:80", wantErr: "has no port 80"},
+		{name: "rejects an unknown Service", address: "no.ns.svc:80", wantErr: "not found"},
+		{name: "rejects an unknown cluster IP", address: "10.96.9.9:80", wantErr: "no Service has"},
+		{name: "does not map external hosts", address: "example.com:443", want: "example.com:443"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			got, err := r.Resolve(test.address)
@@ -118,7 +118,7 @@ func fakeServices(t *testing.T) func() *Services {
 	return func() *Services { return found }
 }
 
-func TestSpecialAddressesAreOutsideOfThePodRange(t *testing.T) {
+func TestSpecialAddressesAreOutsideThePodRange(t *testing.T) {
 	p := PodNet{n: 9}
 	require.Equal(t, "10.9.0.0/16", p.CIDR())
 	require.Equal(t, netip.MustParseAddrPort("127.9.255.254:6443"), p.APIAddr())

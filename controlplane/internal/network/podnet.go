@@ -32,8 +32,8 @@ const (
 // PodNet is the network 10.N.0.0/16 of one control plane.
 type PodNet struct{ n byte }
 
-// Claim picks a free network and holds it by listening on its API server's address until the listener is closed. The choice is
-// kept in dir, so that a restart gets the same addresses again unless somebody else took them meanwhile.
+// Claim picks a free network and reserves it by listening on its API server's address until the listener is closed.
+// The choice is stored in dir, so that a restart gets the same addresses unless they were taken in the meantime.
 func Claim(dir string) (PodNet, net.Listener, error) {
 	file := filepath.Join(dir, netFile)
 	candidates := rand.Perm(lastPodNet)
@@ -56,19 +56,19 @@ func Claim(dir string) (PodNet, net.Listener, error) {
 	return PodNet{}, nil, errors.New("no free network: 127.N.255.254 is taken for every N")
 }
 
-// CIDR is the network in CIDR notation.
+// CIDR returns the network in CIDR notation.
 func (p PodNet) CIDR() string { return fmt.Sprintf("10.%d.0.0/16", p.n) }
 
-// Pod is the address 10.N.x.y, as the API shows it.
+// Pod returns the address 10.N.x.y, as the API shows it.
 func (p PodNet) Pod(x, y byte) netip.Addr { return netip.AddrFrom4([4]byte{10, p.n, x, y}) }
 
-// Contains says whether the address is a Pod address of this network.
+// Contains reports whether the address is a Pod address of this network.
 func (p PodNet) Contains(a netip.Addr) bool {
 	b, ok := quad(a)
 	return ok && b[0] == 10 && b[1] == p.n
 }
 
-// Local maps 10.N.x.y to the loopback address 127.N.x.y where the Pod's process listens.
+// Local maps 10.N.x.y to the loopback address 127.N.x.y on which the Pod's process listens.
 func (p PodNet) Local(a netip.Addr) netip.Addr {
 	b, ok := quad(a)
 	if !ok {
@@ -77,7 +77,7 @@ func (p PodNet) Local(a netip.Addr) netip.Addr {
 	return netip.AddrFrom4([4]byte{127, p.n, b[2], b[3]})
 }
 
-// APIAddr is where the API server listens, APIPodAddr the address that it advertises.
+// APIAddr is the address on which the API server listens, APIPodAddr the address that it advertises.
 func (p PodNet) APIAddr() netip.AddrPort     { return p.local(apiSuffix, APIPort) }
 func (p PodNet) APIPodAddr() netip.Addr      { return p.Pod(255, apiSuffix) }
 func (p PodNet) NodeAddr() netip.Addr        { return p.Pod(255, kubeletSuffix) }

@@ -16,7 +16,7 @@ import (
 
 const dialTimeout = 5 * time.Second
 
-// Dialer opens a connection to an address as a Pod would name it.
+// Dialer opens a connection to an address as seen by a Pod.
 type Dialer func(ctx context.Context, network, address string) (net.Conn, error)
 
 // Proxy forwards CONNECT tunnels and plain HTTP requests over a Dialer.
@@ -25,12 +25,12 @@ type Proxy struct {
 	forward http.Handler
 }
 
-// NewProxy makes a Proxy whose targets are opened by dial.
+// NewProxy returns a Proxy that connects to targets with dial.
 func NewProxy(dial Dialer) *Proxy {
 	return &Proxy{dial: dial, forward: &httputil.ReverseProxy{
-		// The request line of a proxied request carries the absolute URL: there is nothing to rewrite.
+		// The request line of a proxied request has the absolute URL, so there is nothing to rewrite.
 		Rewrite: func(*httputil.ProxyRequest) {},
-		// Event streams and watches must not wait in a buffer.
+		// Event streams and watches must not be buffered.
 		FlushInterval: -1,
 		Transport:     &http.Transport{DialContext: dial},
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
@@ -40,7 +40,7 @@ func NewProxy(dial Dialer) *Proxy {
 	}}
 }
 
-// Serve answers on the listeners until they are closed.
+// Serve handles requests on the listeners until they are closed.
 func (p *Proxy) Serve(listeners ...net.Listener) {
 	server := &http.Server{Handler: p, ReadHeaderTimeout: dialTimeout}
 	for _, l := range listeners {
@@ -61,7 +61,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (p *Proxy) connect(w http.ResponseWriter, r *http.Request) {
-	// The target is in the request URI; the API server's Host header says 127.0.0.1 whatever it wants.
+	// The target is in the request URI; the API server's Host header is always 127.0.0.1.
 	target := r.RequestURI
 	upstream, err := p.dial(r.Context(), "tcp", target)
 	client, buffered, hijackErr := http.NewResponseController(w).Hijack()
@@ -72,7 +72,7 @@ func (p *Proxy) connect(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if err != nil {
-		// Only the status line reaches the API server's error message: the reason has to be in it.
+		// Only the status line appears in the API server's error message, so it must contain the reason.
 		reason := strings.Join(strings.Fields(err.Error()), " ")
 		_, _ = fmt.Fprintf(client, "HTTP/1.1 502 %s\r\n\r\n", reason)
 		_ = client.Close()
@@ -85,7 +85,8 @@ func (p *Proxy) connect(w http.ResponseWriter, r *http.Request) {
 	join(client, buffered.Reader, upstream)
 }
 
-// join copies both ways and passes on half-closes, so that protocols which end their request by closing still get the answer.
+// join copies in both directions and forwards half-closes, so that protocols that end their request by closing still
+// get the answer.
 func join(client net.Conn, fromClient *bufio.Reader, upstream net.Conn) {
 	done := make(chan struct{})
 	go func() {

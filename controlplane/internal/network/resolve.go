@@ -22,14 +22,14 @@ type Services struct {
 	Slices   discoverylisters.EndpointSliceLister
 }
 
-// Resolver turns an address as a Pod would name it into one that can be dialled here.
+// Resolver maps an address as seen by a Pod to one that can be dialed on this machine.
 type Resolver struct {
 	Net PodNet
-	// Listers is nil until the API server runs: without it only Pod and loopback addresses are known.
+	// Listers is nil until the API server runs; until then only Pod and loopback addresses are resolved.
 	Listers func() *Services
 }
 
-// Dial is a Dialer over the resolver.
+// Dial is a Dialer that resolves addresses.
 func (r *Resolver) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	target, err := r.Resolve(address)
 	if err != nil {
@@ -62,7 +62,7 @@ func (r *Resolver) Resolve(address string) (string, error) {
 	}
 	listers := r.Listers()
 	if listers == nil {
-		return "", fmt.Errorf("%s: the API server does not run yet", host)
+		return "", fmt.Errorf("%s: the API server is not running yet", host)
 	}
 	service, err := listers.Services.Services(namespace).Get(name)
 	if err != nil {
@@ -82,7 +82,7 @@ func (r *Resolver) resolveAddr(addr netip.Addr, port, address string) (string, e
 	}
 	listers := r.Listers()
 	if listers == nil {
-		return "", fmt.Errorf("%s: the API server does not run yet", address)
+		return "", fmt.Errorf("%s: the API server is not running yet", address)
 	}
 	services, err := listers.Services.List(labels.Everything())
 	if err != nil {
@@ -93,7 +93,7 @@ func (r *Resolver) resolveAddr(addr netip.Addr, port, address string) (string, e
 			return r.endpoint(listers, s, port)
 		}
 	}
-	return "", fmt.Errorf("no Service has the cluster IP %s", addr)
+	return "", fmt.Errorf("no Service has cluster IP %s", addr)
 }
 
 // endpoint picks a ready endpoint of the Service for one of its ports.

@@ -10,11 +10,11 @@ import (
 	"github.com/remit-olm/remit/controlplane/internal/network"
 )
 
-// lastPodOctet leaves the upper part of the network to tests that play Pods themselves, see package network.
+// lastPodOctet leaves the upper part of the network to tests that simulate Pods; see package network.
 const lastPodOctet = 199
 
-// addresses hands out Pod IPs. A freed address is used again as late as possible: endpoints that still show it then lead nowhere
-// rather than to a stranger.
+// addresses assigns Pod IPs. A released address is reused as late as possible, so that outdated endpoints lead
+// nowhere rather than to another Pod.
 type addresses struct {
 	net network.PodNet
 
@@ -28,8 +28,8 @@ func newAddresses(net network.PodNet) *addresses {
 	return &addresses{net: net, byPod: map[types.UID]netip.Addr{}, inUse: map[netip.Addr]bool{}}
 }
 
-// assign returns the address of the Pod: the one it has, the one its status claims (after a restart, if the network is still the
-// same), or a new one.
+// assign returns the address of the Pod: the current one, the one in its status (after a restart with the same
+// network), or a new one.
 func (a *addresses) assign(uid types.UID, claimed string) (netip.Addr, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -24,14 +24,14 @@ const (
 // container spans its restarts; previous=true and timestamps are therefore not distinguished.
 type LogServer struct {
 	Pods *Pods
-	// Certificate is the server's own.
+	// Certificate is the server's certificate.
 	Certificate tls.Certificate
-	// ClientCAs vouch for clients; Client is the only user that is let in.
+	// ClientCAs are the CAs of clients; Client is the only user with access.
 	ClientCAs *x509.CertPool
 	Client    string
 }
 
-// Serve answers on the listener until it is closed.
+// Serve handles requests on the listener until it is closed.
 func (s *LogServer) Serve(l net.Listener) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /containerLogs/{namespace}/{pod}/{container}", s.logs)
@@ -46,7 +46,7 @@ func (s *LogServer) Serve(l net.Listener) {
 func (s *LogServer) authenticated(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.TLS == nil || len(r.TLS.PeerCertificates) == 0 || r.TLS.PeerCertificates[0].Subject.CommonName != s.Client {
-			http.Error(w, "only the API server may ask", http.StatusForbidden)
+			http.Error(w, "only the API server has access", http.StatusForbidden)
 			return
 		}
 		next.ServeHTTP(w, r)
@@ -63,7 +63,7 @@ func (s *LogServer) logs(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/plain")
 	f, err := os.Open(s.Pods.host.LogFile(pod, r.PathValue("container")))
 	if os.IsNotExist(err) {
-		return // pretended, or not started yet
+		return // simulated, or not started yet
 	}
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
@@ -90,7 +90,7 @@ func (s *LogServer) logs(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// stream copies what is there, and if asked what comes, while the Pod lives and the reader stays.
+// stream copies the existing log and, if follow is set, what is added while the Pod runs and the reader is connected.
 func (s *LogServer) stream(ctx context.Context, w http.ResponseWriter, f io.Reader, follow bool, live func() bool) error {
 	flusher := http.NewResponseController(w)
 	for tick := time.Tick(followInterval); ; {
@@ -109,7 +109,7 @@ func (s *LogServer) stream(ctx context.Context, w http.ResponseWriter, f io.Read
 	}
 }
 
-// seekTail moves to the beginning of the last lines, reading the file backwards in blocks.
+// seekTail seeks to the beginning of the last lines, reading the file backwards in blocks.
 func seekTail(f *os.File, lines int) error {
 	size, err := f.Seek(0, io.SeekEnd)
 	if err != nil || lines <= 0 {
@@ -124,7 +124,7 @@ func seekTail(f *os.File, lines int) error {
 			return err
 		}
 		if end == size {
-			part = bytes.TrimSuffix(part, []byte("\n")) // it ends the last line, it does not begin another
+			part = bytes.TrimSuffix(part, []byte("\n")) // it ends the last line and does not begin another
 		}
 		for i := len(part) - 1; i >= 0; i-- {
 			if part[i] != '\n' {

@@ -39,12 +39,12 @@ func TestSeekTail(t *testing.T) {
 		name, content, want string
 		lines               int
 	}{
-		{name: "gives the last lines", content: "a\nb\nc\n", lines: 2, want: "b\nc\n"},
+		{name: "returns the last lines", content: "a\nb\nc\n", lines: 2, want: "b\nc\n"},
 		{name: "counts an unfinished line", content: "a\nb\nc", lines: 2, want: "b\nc"},
-		{name: "gives all there is", content: "a\n", lines: 5, want: "a\n"},
-		{name: "gives nothing for none", content: "a\n", lines: 0, want: ""},
-		{name: "looks beyond one block", content: "a\n" + long + "\nc\n", lines: 2, want: long + "\nc\n"},
-		{name: "takes an empty file", lines: 3},
+		{name: "returns all lines", content: "a\n", lines: 5, want: "a\n"},
+		{name: "returns nothing for zero lines", content: "a\n", lines: 0, want: ""},
+		{name: "reads more than one block", content: "a\n" + long + "\nc\n", lines: 2, want: long + "\nc\n"},
+		{name: "accepts an empty file", lines: 3},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "log")

@@ -32,25 +32,26 @@ type Pods struct {
 	ctx     context.Context // of all workers; nil before Start and after Stop
 	cancel  context.CancelFunc
 	running map[types.UID]*run
-	// finished keeps a late event, older than our last report, from starting a Pod again. An entry goes with its Pod.
+	// finished prevents a late event, older than the last report, from starting a Pod again. An entry is removed with
+	// its Pod.
 	finished map[types.UID]struct{}
 	ending   sync.WaitGroup
 }
 
-// run is a worker with its end.
+// run is a worker and the signal of its end.
 type run struct {
 	worker *pod.Worker
 	cancel context.CancelFunc
 }
 
-// NewPods makes the set; Start starts it.
+// NewPods returns a set that is not started.
 func NewPods(host *pod.Host) *Pods {
 	return &Pods{host: host, addresses: newAddresses(host.Net), running: map[types.UID]*run{}, finished: map[types.UID]struct{}{}}
 }
 
-// Start begins to watch and run Pods.
+// Start starts watching and running Pods.
 func (p *Pods) Start(ctx context.Context) error {
-	// The context that Stop ends must not end with the caller's: a signal stops the Pods in order, not at once.
+	// Stop cancels this context. It must not end with the caller's: a signal stops the Pods in order, not at once.
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	p.ctx, p.cancel = ctx, cancel
 	ours := informers.NewSharedInformerFactoryWithOptions(p.host.Client, 0, informers.WithTweakListOptions(func(o *metav1.ListOptions) {
@@ -80,7 +81,7 @@ func (p *Pods) Start(ctx context.Context) error {
 	return nil
 }
 
-// Stop kills all processes and returns when they are gone.
+// Stop kills all processes and returns when they have ended.
 func (p *Pods) Stop() {
 	p.mu.Lock()
 	for _, r := range p.running {
@@ -128,11 +129,11 @@ func (p *Pods) observe(obj any) {
 	}
 }
 
-// start runs a new Pod; the caller holds the lock.
+// start runs a new Pod; the caller must hold the lock.
 func (p *Pods) start(current *corev1.Pod) {
 	ip, err := p.addresses.assign(current.UID, current.Status.PodIP)
 	if err != nil {
-		klog.ErrorS(err, "Pod has to stay pending", "pod", klog.KObj(current))
+		klog.ErrorS(err, "Pod stays pending", "pod", klog.KObj(current))
 		return
 	}
 	ctx, cancel := context.WithCancel(p.ctx)
@@ -145,7 +146,7 @@ func (p *Pods) start(current *corev1.Pod) {
 	})
 }
 
-// ended tidies up after a worker, and completes the deletion that may have ended it.
+// ended cleans up after a worker, and completes the deletion that may have caused its end.
 func (p *Pods) ended(r *run) {
 	last := r.worker.Pod()
 	p.mu.Lock()
@@ -154,7 +155,7 @@ func (p *Pods) ended(r *run) {
 	stopping := p.ctx.Err() != nil
 	p.mu.Unlock()
 	if stopping {
-		return // the next start needs the address and the volumes again
+		return // the next start needs the address and the volumes
 	}
 	r.worker.Clean()
 	p.addresses.release(last.UID)
@@ -163,7 +164,7 @@ func (p *Pods) ended(r *run) {
 	}
 }
 
-// remove deletes a Pod whose containers are gone. The UID keeps it from hitting a new Pod of the same name.
+// remove deletes a Pod whose containers have ended. The UID precondition protects a new Pod of the same name.
 func (p *Pods) remove(ctx context.Context, gone *corev1.Pod) {
 	options := metav1.DeleteOptions{GracePeriodSeconds: ptr.To(int64(0)), Preconditions: metav1.NewUIDPreconditions(string(gone.UID))}
 	err := wait.PollUntilContextCancel(ctx, deleteRetry, true, func(ctx context.Context) (bool, error) {
@@ -175,7 +176,7 @@ func (p *Pods) remove(ctx context.Context, gone *corev1.Pod) {
 	}
 }
 
-// forget stops what was deleted without asking the node first.
+// forget stops Pods that were deleted without waiting for the node.
 func (p *Pods) forget(obj any) {
 	if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 		obj = tombstone.Obj

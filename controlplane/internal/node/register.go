@@ -26,8 +26,8 @@ const (
 	heartbeat    = 10 * time.Second
 )
 
-// Register creates the Node or brings it up to date, and makes it Ready. The Node is born with the taint of an unready node, which
-// admission puts on it; node-lifecycle would remove it a moment later, doing it here saves that moment.
+// Register creates or updates the Node and makes it Ready. Admission adds the taint of an unready node to a new Node;
+// node-lifecycle would remove it a moment later, and removing it here saves that time.
 func Register(ctx context.Context, client kubernetes.Interface, net network.PodNet) error {
 	nodes := client.CoreV1().Nodes()
 	want := desired(net)
@@ -55,7 +55,7 @@ func Register(ctx context.Context, client kubernetes.Interface, net network.PodN
 	return nil
 }
 
-// Heartbeat renews the node's Lease until the context ends. The node-lifecycle controller looks at nothing else.
+// Heartbeat renews the node's Lease until the context ends. The node-lifecycle controller checks nothing else.
 func Heartbeat(ctx context.Context, client kubernetes.Interface) {
 	wait.UntilWithContext(ctx, func(ctx context.Context) {
 		if err := renew(ctx, client); err != nil && ctx.Err() == nil {
@@ -85,8 +85,8 @@ func renew(ctx context.Context, client kubernetes.Interface) error {
 	return err
 }
 
-// LabelControlPlane is the label by which Pods choose nodes of the control plane, as kubeadm and kind set it. The stand-in has no
-// taint, as the one node of such a cluster has none.
+// LabelControlPlane is the label that selects control plane nodes, as kubeadm and kind set it. The stand-in has no
+// taint, like the only node of such a cluster.
 const LabelControlPlane = "node-role.kubernetes.io/control-plane"
 
 func desired(net network.PodNet) *corev1.Node {
@@ -129,7 +129,7 @@ func desiredStatus(net network.PodNet) corev1.NodeStatus {
 	}
 }
 
-// Allocatable is more than any test asks for: scheduling by resources is not what this node is for.
+// Allocatable exceeds what any test requests: scheduling by resources is out of scope.
 func Allocatable() corev1.ResourceList {
 	return corev1.ResourceList{
 		corev1.ResourceCPU:              resource.MustParse("1000"),

@@ -11,11 +11,11 @@ import (
 	"github.com/remit-olm/remit/controlplane/internal/network"
 )
 
-// Operators choose nodes of the control plane by the label that kubeadm and kind set.
-func TestTheNodeHasTheLabelOfTheControlPlane(t *testing.T) {
+// Operators select control plane nodes by the label that kubeadm and kind set.
+func TestTheNodeHasTheControlPlaneLabel(t *testing.T) {
 	for name, existing := range map[string][]*corev1.Node{
-		"a new one":               nil,
-		"one of an earlier start": {{ObjectMeta: metav1.ObjectMeta{Name: Name}}},
+		"new node":      nil,
+		"existing node": {{ObjectMeta: metav1.ObjectMeta{Name: Name}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			client := fake.NewClientset()

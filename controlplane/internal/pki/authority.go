@@ -18,13 +18,13 @@ import (
 )
 
 const (
-	// validity outlives any test run or demo; there is no rotation.
+	// validity exceeds the duration of any test run or demo; there is no rotation.
 	validity = 365 * 24 * time.Hour
-	// skew tolerates a clock that was set back after the certificate was made.
+	// skew tolerates a clock that was set back after the certificate was issued.
 	skew = time.Hour
 )
 
-// Authority is a certificate authority whose certificate and key lie in two files.
+// Authority is a certificate authority whose certificate and key are stored in two files.
 type Authority struct {
 	CertFile, KeyFile string
 
@@ -33,7 +33,8 @@ type Authority struct {
 	certPEM []byte
 }
 
-// Subject says who a leaf certificate stands for. A certificate with addresses or names serves, one without is a client's.
+// Subject is the identity in a leaf certificate. Certificates with addresses or names are for servers, others for
+// clients.
 type Subject struct {
 	User   string
 	Groups []string
@@ -41,7 +42,7 @@ type Subject struct {
 	Names  []string
 }
 
-// OpenAuthority loads the authority called name from dir, or makes it there.
+// OpenAuthority loads the authority called name from dir, or creates it there.
 func OpenAuthority(dir, name string) (*Authority, error) {
 	a := &Authority{CertFile: filepath.Join(dir, name+".crt"), KeyFile: filepath.Join(dir, name+".key")}
 	err := a.load()
@@ -54,7 +55,7 @@ func OpenAuthority(dir, name string) (*Authority, error) {
 	return a, nil
 }
 
-// CertPEM is the authority's certificate, for kubeconfigs and trust bundles.
+// CertPEM returns the authority's certificate, for kubeconfigs and trust bundles.
 func (a *Authority) CertPEM() []byte { return a.certPEM }
 
 // Issue signs a certificate for the subject with a new key and returns both as PEM.
@@ -89,7 +90,7 @@ func (a *Authority) IssueFiles(dir, name string, s Subject) (certFile, keyFile s
 	return certFile, keyFile, writePair(certFile, certPEM, keyFile, keyPEM)
 }
 
-// OpenKey returns the path of a private key file dir/name.key and makes the key if there is none.
+// OpenKey returns the path of the private key file dir/name.key and creates the key if it does not exist.
 func OpenKey(dir, name string) (string, error) {
 	file := filepath.Join(dir, name+".key")
 	if _, err := os.Stat(file); err == nil {
@@ -155,7 +156,7 @@ func (a *Authority) create(name string) error {
 }
 
 func newTemplate(name pkix.Name) *x509.Certificate {
-	// 62 random bits: serials need not be guessed here, only differ.
+	// 62 random bits: serial numbers have to differ but need not be unpredictable here.
 	serial, err := rand.Int(rand.Reader, big.NewInt(1<<62))
 	if err != nil {
 		serial = big.NewInt(time.Now().UnixNano())
@@ -168,7 +169,8 @@ func newTemplate(name pkix.Name) *x509.Certificate {
 	}
 }
 
-// newKey makes a P-256 key: fifty times faster to make than RSA, and every component accepts it, ServiceAccount tokens included.
+// newKey generates a P-256 key: fifty times faster than RSA, and accepted by every component, including for
+// ServiceAccount tokens.
 func newKey() (*ecdsa.PrivateKey, error) {
 	return ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 }

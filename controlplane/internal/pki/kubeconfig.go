@@ -7,10 +7,10 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// contextName is the one cluster, user and context in every kubeconfig written here.
+// contextName is the name of the only cluster, user and context in every kubeconfig written here.
 const contextName = "remit"
 
-// Cluster says how to reach and trust an API server.
+// Cluster is the address of an API server and its CA.
 type Cluster struct {
 	Server string
 	CAPEM  []byte
@@ -26,7 +26,7 @@ func (a *Authority) WriteClientKubeconfig(file string, cluster Cluster, s Subjec
 	return writeKubeconfig(file, cluster, user, "")
 }
 
-// WriteTokenKubeconfig writes a kubeconfig that reads its bearer token from tokenFile, again and again: the token may be replaced
+// WriteTokenKubeconfig writes a kubeconfig that rereads its bearer token from tokenFile, so the token can be replaced
 // at any time. The namespace becomes the context's.
 func WriteTokenKubeconfig(file string, cluster Cluster, tokenFile, namespace string) error {
 	return writeKubeconfig(file, cluster, &clientcmdapi.AuthInfo{TokenFile: tokenFile}, namespace)
@@ -42,7 +42,7 @@ func writeKubeconfig(file string, cluster Cluster, user *clientcmdapi.AuthInfo, 
 	if err != nil {
 		return err
 	}
-	// A reader that waits for the file must never see half of it.
+	// Readers that wait for the file must never see partial content.
 	if err := os.WriteFile(file+".tmp", content, 0o600); err != nil {
 		return err
 	}

@@ -11,7 +11,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-func TestAnAuthorityIsKeptAndVouchesForItsCertificates(t *testing.T) {
+func TestAnAuthorityIsKeptAndVerifiesItsCertificates(t *testing.T) {
 	dir := t.TempDir()
 	first, err := OpenAuthority(dir, "ca")
 	require.NoError(t, err)
@@ -32,7 +32,7 @@ func TestAnAuthorityIsKeptAndVouchesForItsCertificates(t *testing.T) {
 	}
 }
 
-func TestATokenKubeconfigNamesItsNamespaceAndFile(t *testing.T) {
+func TestATokenKubeconfigHasItsNamespaceAndFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "kubeconfig")
 	require.NoError(t, WriteTokenKubeconfig(file, Cluster{Server: "https://127.0.0.1:1"}, "/token", "ns"))
 	config := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(
@@ -45,7 +45,7 @@ func TestATokenKubeconfigNamesItsNamespaceAndFile(t *testing.T) {
 	require.Equal(t, "/token", raw.AuthInfos[contextName].TokenFile)
 }
 
-func TestAKeyIsMadeOnce(t *testing.T) {
+func TestAKeyIsGeneratedOnce(t *testing.T) {
 	dir := t.TempDir()
 	first, err := OpenKey(dir, "sa")
 	require.NoError(t, err)

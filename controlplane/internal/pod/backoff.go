@@ -3,10 +3,10 @@ package pod
 import "time"
 
 const (
-	// firstBackoff to maxBackoff: the kubelet's 10 s to 5 min would be the length of a test.
+	// firstBackoff to maxBackoff: the kubelet's 10 s to 5 min would exceed the duration of a test.
 	firstBackoff = time.Second
 	maxBackoff   = 30 * time.Second
-	// goodRun is how long a container has to run for its past to be forgotten.
+	// goodRun is how long a container has to run for the delay to be reset.
 	goodRun = time.Minute
 )
 

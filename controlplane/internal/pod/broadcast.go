@@ -2,7 +2,8 @@ package pod
 
 import "sync"
 
-// broadcast wakes everybody who waits. Take C before looking at what may change, wait on it afterwards: nothing is missed.
+// broadcast wakes all waiters. To miss nothing, call C before reading the state that may change, and wait on it
+// afterwards.
 type broadcast struct {
 	mu sync.Mutex
 	ch chan struct{}
@@ -17,7 +18,7 @@ func (b *broadcast) C() <-chan struct{} {
 	return b.ch
 }
 
-// Fire wakes all.
+// Fire wakes all waiters.
 func (b *broadcast) Fire() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

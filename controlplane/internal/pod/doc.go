@@ -1,7 +1,7 @@
 // Package pod runs one Pod: a Worker turns its spec into container states and reports them as the kubelet would.
 //
-// A container whose image is not mapped to an executable is only pretended: it is Running and Ready at once, or, in a Pod of a Job
-// that is not restarted always, completed at once. A container with a mapped image is a process:
+// A container whose image is not mapped to an executable is simulated: it is Running and Ready at once, or, in a Pod
+// of a Job whose restart policy is not Always, completed at once. A container with a mapped image is a process:
 //
 //	arguments     command without its first word, then args; the executable is the entrypoint
 //	directory     REMIT_ROOT, under which every volumeMount /a/b is found as REMIT_ROOT/a/b
@@ -11,8 +11,8 @@
 //	output        <dir>/pods/NAMESPACE_NAME_UID/CONTAINER.log, appended over restarts
 //	ends          with SIGTERM, the grace period, SIGKILL to the group; never outlives the control plane
 //
-// Annotations of a Pod ask for trouble, so that tests can show what a real node does. They are read again when they change, and
-// the first two are only for pretended containers:
+// Annotations of a Pod request faults, so that tests can show what a real node does. They are reread when they
+// change, and the first two only apply to simulated containers:
 //
 //	standin.test/start-after: 3s     its containers run that long before they are ready
 //	standin.test/ready: "false"      its containers are not ready
@@ -23,5 +23,5 @@
 //	Waiting ContainerCreating -> Running -> Terminated Completed|Error               (final by the restart policy)
 //	Waiting CreateContainerConfigError   -> Waiting CrashLoopBackOff -> Running ...  (otherwise)
 //
-// Not here: exec, attach, port-forward, resource limits, users and capabilities, network namespaces.
+// Not supported: exec, attach, port-forward, resource limits, users and capabilities, network namespaces.
 package pod

@@ -16,10 +16,10 @@ import (
 	"github.com/remit-olm/remit/controlplane/internal/process"
 )
 
-// TokenMount is where the ServiceAccount token is mounted, in every Pod that has one.
+// TokenMount is the path at which every Pod with a ServiceAccount token has it mounted.
 const TokenMount = "/var/run/secrets/kubernetes.io/serviceaccount"
 
-// Host is what all Pods of the node share. All fields are required.
+// Host has what all Pods of the node share. All fields are required.
 type Host struct {
 	Client      kubernetes.Interface
 	Images      image.Map
@@ -30,17 +30,17 @@ type Host struct {
 	Allocatable corev1.ResourceList
 }
 
-// PodDir is the directory of one Pod.
+// PodDir returns the directory of one Pod.
 func (h *Host) PodDir(pod *corev1.Pod) string {
 	return filepath.Join(h.Dir, pod.Namespace+"_"+pod.Name+"_"+string(pod.UID))
 }
 
-// LogFile is where a container of the Pod writes.
+// LogFile returns the path of a container's log.
 func (h *Host) LogFile(pod *corev1.Pod, container string) string {
 	return filepath.Join(h.PodDir(pod), filepath.Base(container)+".log")
 }
 
-// baseEnv is the environment that every process Pod gets; the Pod spec may override all of it.
+// baseEnv returns the environment that every process gets; the Pod spec may override all of it.
 func (h *Host) baseEnv(pod *corev1.Pod, ip netip.Addr) podenv.Env {
 	dir := h.PodDir(pod)
 	api, proxy := h.Net.APIAddr(), "http://"+h.Net.ProxyAddr().String()
@@ -56,7 +56,7 @@ func (h *Host) baseEnv(pod *corev1.Pod, ip netip.Addr) podenv.Env {
 		"HTTPS_PROXY":             proxy,
 		"NO_PROXY":                "127.0.0.0/8,localhost",
 	}
-	// Coverage of product binaries that run as Pods, when somebody collects it.
+	// Coverage data of product binaries that run as Pods, if it is collected.
 	if dir, ok := os.LookupEnv("GOCOVERDIR"); ok {
 		env["GOCOVERDIR"] = dir
 	}

@@ -17,11 +17,11 @@ import (
 	"github.com/remit-olm/remit/controlplane/internal/process"
 )
 
-// configRetry is the longest wait before something missing is looked for again; usually a watch says so at once.
+// configRetry is the maximum wait before a missing object is read again; usually a watch triggers this immediately.
 const configRetry = 5 * time.Second
 
-// prepare finds the executable and everything it needs, and waits as long as some of it is missing. It reports false for an image
-// that is not mapped.
+// prepare finds the executable and everything it needs, and waits while some of it is missing. It returns false for
+// an image that is not mapped.
 func (r *runner) prepare(ctx context.Context) (*process.Spec, bool) {
 	for {
 		woken := r.worker.woken.C()
@@ -38,7 +38,7 @@ func (r *runner) prepare(ctx context.Context) (*process.Spec, bool) {
 		if ctx.Err() != nil {
 			return nil, true
 		}
-		klog.V(2).InfoS("Container has to wait", "pod", klog.KObj(r.worker.Pod()), "container", r.spec.Name, "err", err)
+		klog.V(2).InfoS("Container is waiting", "pod", klog.KObj(r.worker.Pod()), "container", r.spec.Name, "err", err)
 		r.state.waiting(reasonConfigError, err.Error())
 		select {
 		case <-ctx.Done():
@@ -82,8 +82,8 @@ func (r *runner) processSpec(ctx context.Context, exe string) (*process.Spec, er
 	return &process.Spec{Path: exe, Args: podenv.Args(env, r.spec), Env: env.Strings(), Dir: root, Log: log}, nil
 }
 
-// addKubeconfig gives the process what in-cluster configuration would: it cannot be used as is, since the token is not at its
-// well-known absolute path. A Pod without the token mounted gets none, like anywhere.
+// addKubeconfig replaces in-cluster configuration, which does not work because the token is not at its well-known
+// absolute path. A Pod without a mounted token gets no kubeconfig.
 func (r *runner) addKubeconfig(env podenv.Env, root string) error {
 	if !mountsToken(r.spec) {
 		return nil

@@ -19,7 +19,7 @@ const (
 	reportRetry   = time.Second
 )
 
-// touch asks for a report; requests made while one is pending are one.
+// touch requests a report; further requests while one is pending are merged with it.
 func (w *Worker) touch() {
 	select {
 	case w.touched <- struct{}{}:
@@ -47,8 +47,9 @@ func (w *Worker) report(ctx context.Context) {
 	}
 }
 
-// reportOnce patches the status and reports whether there is nothing left to do. The UID in the patch is a precondition: a Pod of
-// the same name that came later is not touched. Conditions are merged by type, so those of others (readiness gates) stay.
+// reportOnce patches the status and reports whether there is nothing left to do. The UID in the patch is a
+// precondition that protects a later Pod of the same name. Conditions are merged by type, so those of others
+// (readiness gates) are kept.
 func (w *Worker) reportOnce(ctx context.Context) bool {
 	pod := w.Pod()
 	status := w.status(pod)
@@ -65,14 +66,14 @@ func (w *Worker) reportOnce(ctx context.Context) bool {
 	_, err = w.host.Client.CoreV1().Pods(pod.Namespace).Patch(
 		ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
 	if err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		return true // gone, or replaced by another Pod of that name
+		return true // deleted, or replaced by another Pod of this name
 	}
 	klog.V(1).InfoS("Reporting a status failed", "pod", klog.KObj(pod), "err", err)
 	return false
 }
 
-// statusPatch encodes a strategic merge patch. Conditions merge field by field, so empty ones must be spelled out as null, or the
-// reason of the last failure would stay for ever.
+// statusPatch encodes a strategic merge patch. Conditions are merged field by field, so empty fields must be an
+// explicit null, or the reason of the last failure would remain.
 func statusPatch(uid types.UID, status corev1.PodStatus) ([]byte, error) {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&status)
 	if err != nil {
@@ -103,7 +104,7 @@ func (w *Worker) status(pod *corev1.Pod) corev1.PodStatus {
 	return v.status()
 }
 
-// same compares what this node reports, as the API would store it: times have no fractions there.
+// same compares what this node reports in the form the API stores it, where times have no fractions.
 func same(old, new corev1.PodStatus) bool {
 	if old.Phase != new.Phase || old.PodIP != new.PodIP || old.HostIP != new.HostIP || old.ObservedGeneration != new.ObservedGeneration {
 		return false

@@ -13,10 +13,10 @@ import (
 	"github.com/remit-olm/remit/controlplane/internal/process"
 )
 
-// livenessGrace is how long a process that failed its liveness probe has between SIGTERM and SIGKILL, at most.
+// livenessGrace is the maximum time between SIGTERM and SIGKILL for a process that failed its liveness probe.
 const livenessGrace = 5 * time.Second
 
-// runner keeps one container in the state that its spec asks for.
+// runner keeps one container in the state that its spec requires.
 type runner struct {
 	worker *Worker
 	spec   *corev1.Container
@@ -40,7 +40,7 @@ func newRunner(w *Worker, spec *corev1.Container, init bool) *runner {
 	}
 }
 
-// restartPolicy is the Pod's, except that init containers run to completion and sidecars for ever.
+// restartPolicy is the Pod's, except that init containers run to completion and sidecars indefinitely.
 func restartPolicy(pod *corev1.Pod, c *corev1.Container, init bool) corev1.RestartPolicy {
 	switch {
 	case init && isSidecar(c):
@@ -51,7 +51,7 @@ func restartPolicy(pod *corev1.Pod, c *corev1.Container, init bool) corev1.Resta
 	return pod.Spec.RestartPolicy
 }
 
-// run ends when the container will not run again or the context ends, and reports whether it completed.
+// run returns when the container will not run again or the context ends, and reports whether it completed.
 func (r *runner) run(ctx context.Context) bool {
 	var pauses backoff
 	for {
@@ -82,7 +82,7 @@ func (r *runner) again(end *corev1.ContainerStateTerminated) bool {
 	return false
 }
 
-// once runs the container one time.
+// once runs the container once.
 func (r *runner) once(ctx context.Context) *corev1.ContainerStateTerminated {
 	spec, mapped := r.prepare(ctx)
 	if ctx.Err() != nil {
@@ -103,7 +103,7 @@ func (r *runner) once(ctx context.Context) *corev1.ContainerStateTerminated {
 	return r.watch(ctx, p, began)
 }
 
-// watch follows a started process until it is gone.
+// watch follows a started process until it has ended.
 func (r *runner) watch(ctx context.Context, p *process.Process, began time.Time) *corev1.ContainerStateTerminated {
 	r.state.running(fmt.Sprintf("remit://%d-%d", p.Pid(), began.UnixNano()))
 	probes, cancel := context.WithCancel(ctx)
@@ -152,7 +152,7 @@ func (r *runner) probe(ctx context.Context, kill func()) {
 	}
 	if p := r.spec.ReadinessProbe; p != nil {
 		probe.Watch(ctx, target, p, func(ok bool) bool {
-			// The context is looked at last: a late answer must not revive a stopped container.
+			// The context is checked last: a late answer must not revive a stopped container.
 			if ctx.Err() == nil {
 				r.state.ready(ok)
 			}
@@ -163,7 +163,7 @@ func (r *runner) probe(ctx context.Context, kill func()) {
 	r.state.ready(true)
 }
 
-// pretend plays a container whose image means nothing here.
+// pretend simulates a container whose image is not mapped.
 func (r *runner) pretend(ctx context.Context) *corev1.ContainerStateTerminated {
 	began := time.Now()
 	if (r.init && !isSidecar(r.spec)) || completes(r.worker.Pod()) {
@@ -184,7 +184,8 @@ func (r *runner) pretend(ctx context.Context) *corev1.ContainerStateTerminated {
 	}
 }
 
-// completes says whether pretended containers of the Pod should end: those of a Job's, whose success is what everybody waits for.
+// completes reports whether simulated containers of the Pod should end: those of a Job, which waits for their
+// success.
 func completes(pod *corev1.Pod) bool {
 	owner := metav1.GetControllerOf(pod)
 	return owner != nil && owner.Kind == "Job" && pod.Spec.RestartPolicy != corev1.RestartPolicyAlways

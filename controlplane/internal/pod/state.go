@@ -21,7 +21,7 @@ const (
 	reasonStartError  = "StartError"
 )
 
-// state is how one container looks: written by its runner and probes, read for the Pod's status.
+// state is the status of one container: written by its runner and probes, read for the Pod's status.
 type state struct {
 	changed func()
 
@@ -29,7 +29,7 @@ type state struct {
 	status corev1.ContainerStatus
 }
 
-// newState begins where an earlier life of this node left off: restarts are counted over the whole life of the Pod.
+// newState continues where an earlier run of this node stopped: restarts are counted over the whole life of the Pod.
 func newState(c *corev1.Container, before []corev1.ContainerStatus, reason string, changed func()) *state {
 	s := &state{changed: changed, status: corev1.ContainerStatus{
 		Name: c.Name, Image: c.Image, ImageID: c.Image, Started: ptr.To(false),
@@ -77,7 +77,7 @@ func (s *state) running(id string) {
 	})
 }
 
-// pretended is running without a process, from the first call on.
+// pretended sets the container to running without a process, from the first call on.
 func (s *state) pretended(uid string, ready bool) {
 	s.set(func(c *corev1.ContainerStatus) {
 		if c.ContainerID == "" {
@@ -94,16 +94,16 @@ func (s *state) started() {
 	s.set(func(c *corev1.ContainerStatus) { c.Started = ptr.To(true) })
 }
 
-// ready ignores a probe that answers after the container has ended.
+// ready ignores the answer of a probe after the container has ended.
 func (s *state) ready(ready bool) {
 	s.set(func(c *corev1.ContainerStatus) { c.Ready = ready && c.State.Running != nil })
 }
 
-// terminated is final: the container will not run again.
+// terminated is final: the container does not run again.
 func (s *state) terminated(t *corev1.ContainerStateTerminated) {
 	s.set(func(c *corev1.ContainerStatus) {
 		c.Started = ptr.To(false)
-		// A container that completed is ready only if it is an init container, whose readiness means just that.
+		// A completed container is ready only if it is an init container, whose readiness means completion.
 		c.Ready = false
 		t.ContainerID = c.ContainerID
 		c.State = corev1.ContainerState{Terminated: t}

@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// view is everything a Pod's status is made of.
+// view is the input of a Pod's status.
 type view struct {
 	pod        *corev1.Pod
 	podIP      string
@@ -69,7 +69,7 @@ func (v view) phase() corev1.PodPhase {
 	return corev1.PodPending
 }
 
-// initFailed overlooks sidecars: they are stopped at the end, however that looks.
+// initFailed ignores sidecars: their exit code does not matter when they are stopped at the end.
 func (v view) initFailed() bool {
 	for i, c := range v.init {
 		if t := c.State.Terminated; t != nil && t.ExitCode != 0 && !isSidecar(&v.pod.Spec.InitContainers[i]) {
@@ -115,7 +115,7 @@ func (v view) containersReady(phase corev1.PodPhase) corev1.PodCondition {
 	return v.condition(corev1.ContainersReady, "", "")
 }
 
-// readyToServe is what Services and Deployments look at: the containers and the readiness gates.
+// readyToServe is the condition that Services and Deployments use: the containers and the readiness gates.
 func (v view) readyToServe(containers corev1.PodCondition) corev1.PodCondition {
 	if containers.Status != corev1.ConditionTrue {
 		return v.failing(corev1.PodReady, containers.Reason, containers.Message)
@@ -154,7 +154,7 @@ func (v view) find(kind corev1.PodConditionType) *corev1.PodCondition {
 	return nil
 }
 
-// isSidecar says whether an init container runs beside the main ones.
+// isSidecar reports whether an init container runs alongside the main ones.
 func isSidecar(c *corev1.Container) bool {
 	return c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
 }

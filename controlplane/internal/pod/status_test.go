@@ -62,7 +62,7 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-func TestReadinessGatesHoldBackReadyAndTransitionTimesStay(t *testing.T) {
+func TestReadinessGatesDelayReadyAndTransitionTimesAreKept(t *testing.T) {
 	long := metav1.NewTime(time.Now().Add(-time.Hour))
 	pod := &corev1.Pod{
 		Spec: corev1.PodSpec{ReadinessGates: []corev1.PodReadinessGate{{ConditionType: "example.com/gate"}}},
@@ -85,7 +85,7 @@ func TestStatusPatchClearsOldReasons(t *testing.T) {
 	require.Contains(t, string(patch), `"uid":"u"`)
 }
 
-func TestBackoffDoublesToItsMaximumAndForgets(t *testing.T) {
+func TestBackoffDoublesToItsMaximumAndIsReset(t *testing.T) {
 	var b backoff
 	var got []time.Duration
 	for range 7 {

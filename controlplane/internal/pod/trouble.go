@@ -6,7 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// The trouble that a Pod may ask for by its annotations; see the package doc.
+// Faults that a Pod may request by annotation; see the package doc.
 const (
 	annotationStartAfter = "standin.test/start-after"
 	annotationReady      = "standin.test/ready"
@@ -15,10 +15,10 @@ const (
 
 const (
 	reasonEvicted  = "Evicted"
-	messageEvicted = "The annotation " + annotationLost + " asks for it."
+	messageEvicted = "Requested by annotation " + annotationLost + "."
 )
 
-// startAfter is how long a pretended container runs before it is ready.
+// startAfter returns how long a simulated container runs before it is ready.
 func startAfter(pod *corev1.Pod) time.Duration {
 	delay, err := time.ParseDuration(pod.Annotations[annotationStartAfter])
 	if err != nil {
@@ -27,8 +27,8 @@ func startAfter(pod *corev1.Pod) time.Duration {
 	return delay
 }
 
-// isReadyAsked reports whether pretended containers may be ready.
+// isReadyAsked reports whether simulated containers may be ready.
 func isReadyAsked(pod *corev1.Pod) bool { return pod.Annotations[annotationReady] != "false" }
 
-// isLost reports whether the Pod is to end as if it was evicted.
+// isLost reports whether the Pod must end as if it were evicted.
 func isLost(pod *corev1.Pod) bool { return pod.Annotations[annotationLost] == "true" }

@@ -18,9 +18,9 @@ import (
 )
 
 const (
-	// refresh is how often volumes are looked at without a reason: tokens are renewed then.
+	// refresh is how often volumes are refreshed without a change; tokens are renewed then.
 	refresh = time.Minute
-	// shutdownGrace is what Pods get when the whole control plane stops.
+	// shutdownGrace is the grace period of Pods when the whole control plane stops.
 	shutdownGrace = 2 * time.Second
 	defaultGrace  = 30 * time.Second
 )
@@ -33,8 +33,8 @@ type Worker struct {
 
 	woken   *broadcast    // something the Pod refers to may have changed
 	touched chan struct{} // some container state has changed
-	mapped  atomic.Bool   // some container is a process: the volumes matter
-	lost    chan struct{} // closed when the Pod is to end as if it was evicted
+	mapped  atomic.Bool   // some container is a process, so volumes are needed
+	lost    chan struct{} // closed when the Pod must end as if it were evicted
 
 	init, main []*runner
 
@@ -44,7 +44,7 @@ type Worker struct {
 	isLost   bool
 }
 
-// NewWorker makes the worker of a Pod that got the address ip.
+// NewWorker returns the worker of a Pod with the address ip.
 func NewWorker(host *Host, pod *corev1.Pod, ip netip.Addr) *Worker {
 	w := &Worker{host: host, ip: ip, pod: pod, woken: newBroadcast(), touched: make(chan struct{}, 1), lost: make(chan struct{})}
 	w.volumes = volume.NewSet(config.Reader{Client: host.Client, Namespace: pod.Namespace}, host.PodDir(pod))
@@ -57,7 +57,8 @@ func NewWorker(host *Host, pod *corev1.Pod, ip netip.Addr) *Worker {
 	return w
 }
 
-// Run returns when all containers have ended for good, or, once the context ends or the Pod is lost, when all processes are gone.
+// Run returns when all containers have ended permanently or, once the context ends or the Pod is lost, when all
+// processes have ended.
 func (w *Worker) Run(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -85,7 +86,7 @@ func (w *Worker) Run(ctx context.Context) {
 	sidecars.Wait()
 	stopReports()
 	reporter.Wait()
-	// The last word; except at shutdown, when the Pods are meant to look alive to the next start.
+	// The final report, except on shutdown: the next start then finds the Pods running.
 	if !w.isShutdown() {
 		w.reportOnce(context.WithoutCancel(ctx))
 	}
@@ -98,7 +99,7 @@ func (w *Worker) Clean() {
 	}
 }
 
-// Update hands in a newer version of the Pod.
+// Update passes a newer version of the Pod.
 func (w *Worker) Update(pod *corev1.Pod) {
 	w.mu.Lock()
 	old := w.pod
@@ -109,30 +110,30 @@ func (w *Worker) Update(pod *corev1.Pod) {
 	}
 	w.mu.Unlock()
 	w.touch()
-	// Only these may show up in volumes; our own status updates must not have them read again.
+	// Only these may appear in volumes; the worker's own status updates must not trigger a refresh.
 	if !maps.Equal(old.Labels, pod.Labels) || !maps.Equal(old.Annotations, pod.Annotations) {
 		w.woken.Fire()
 	}
 }
 
-// Wake says that a Secret or ConfigMap of the namespace has changed.
+// Wake reports that a Secret or ConfigMap of the namespace has changed.
 func (w *Worker) Wake() { w.woken.Fire() }
 
-// Shutdown shortens the grace period and keeps the end out of the status.
+// Shutdown shortens the grace period and suppresses the final status.
 func (w *Worker) Shutdown() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.shutdown = true
 }
 
-// Pod is the newest version known.
+// Pod returns the latest known version.
 func (w *Worker) Pod() *corev1.Pod {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.pod
 }
 
-// runInit runs the init containers one after the other; a sidecar only has to have started.
+// runInit runs the init containers in sequence; it only waits until a sidecar has started.
 func (w *Worker) runInit(ctx context.Context, sidecars *sync.WaitGroup) bool {
 	for _, r := range w.init {
 		if !isSidecar(r.spec) {
@@ -160,7 +161,7 @@ func (w *Worker) await(ctx context.Context, r *runner) bool {
 	return true
 }
 
-// refresh keeps the volumes current once some process uses them.
+// refresh keeps the volumes current once a process uses them.
 func (w *Worker) refresh(ctx context.Context) {
 	woken := w.woken.C()
 	for tick := time.Tick(refresh); ; {
@@ -170,7 +171,7 @@ func (w *Worker) refresh(ctx context.Context) {
 		case <-woken:
 		case <-tick:
 		}
-		woken = w.woken.C() // before reading: a change that comes meanwhile is not missed
+		woken = w.woken.C() // before reading, so that no change is missed
 		if !w.mapped.Load() {
 			continue
 		}

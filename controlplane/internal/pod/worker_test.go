@@ -53,7 +53,7 @@ func reported(t require.TestingT, h *Host) corev1.PodStatus {
 	return pod.Status
 }
 
-func TestInitContainersRunInOrderBesideSidecarsBeforeTheMainOne(t *testing.T) {
+func TestInitContainersAndSidecarsRunInOrderBeforeTheMainOne(t *testing.T) {
 	t.Parallel()
 	sidecar := shell("sidecar", "echo sidecar >>shared/order; sleep 600")
 	sidecar.RestartPolicy = new(corev1.ContainerRestartPolicyAlways)
@@ -121,7 +121,7 @@ func TestStoppingAWorkerEndsItsProcessAndCleaningKeepsTheLog(t *testing.T) {
 	require.NoDirExists(t, filepath.Join(h.PodDir(pod), "volumes"))
 }
 
-// pretended starts a Pod of an unmapped image; annotate changes its annotations.
+// pretended starts a Pod with an unmapped image; annotate changes its annotations.
 func pretended(t *testing.T, annotations map[string]string) (h *Host, annotate func(key, value string)) {
 	t.Helper()
 	pod := newPod(corev1.RestartPolicyAlways, corev1.Container{Name: "main", Image: "example.com/none"})
@@ -151,7 +151,7 @@ func eventually(t *testing.T, h *Host, check func(c *assert.CollectT, s corev1.P
 	}, 10*time.Second, 10*time.Millisecond)
 }
 
-func TestAPretendedPodIsReadyWhenItsAnnotationsSaySo(t *testing.T) {
+func TestASimulatedPodIsReadyAsAnnotated(t *testing.T) {
 	t.Parallel()
 	began := time.Now()
 	h, annotate := pretended(t, map[string]string{annotationStartAfter: "300ms"})
@@ -169,7 +169,7 @@ func TestAPretendedPodIsReadyWhenItsAnnotationsSaySo(t *testing.T) {
 	eventually(t, h, func(c *assert.CollectT, s corev1.PodStatus) { require.True(c, s.ContainerStatuses[0].Ready) })
 }
 
-func TestALostPodEndsAsIfItWasEvicted(t *testing.T) {
+func TestALostPodEndsAsIfEvicted(t *testing.T) {
 	t.Parallel()
 	h, annotate := pretended(t, nil)
 	eventually(t, h, func(c *assert.CollectT, s corev1.PodStatus) { require.True(c, s.ContainerStatuses[0].Ready) })

@@ -16,7 +16,7 @@ import (
 	"github.com/remit-olm/remit/controlplane/internal/config"
 )
 
-// Facts are what the environment may ask about.
+// Facts is the state that the environment may refer to.
 type Facts struct {
 	Pod         *corev1.Pod
 	PodIP       string
@@ -24,10 +24,10 @@ type Facts struct {
 	Allocatable corev1.ResourceList // stands in for limits that are not set
 }
 
-// Env is an environment: names are unique, later settings win.
+// Env is an environment: names are unique, later settings override earlier ones.
 type Env map[string]string
 
-// Strings is the environment as a process wants it, sorted.
+// Strings returns the environment in the form that processes need, sorted.
 func (e Env) Strings() []string {
 	out := make([]string, 0, len(e))
 	for _, name := range slices.Sorted(maps.Keys(e)) {
@@ -36,10 +36,10 @@ func (e Env) Strings() []string {
 	return out
 }
 
-// Expand replaces $(NAME); what is unknown stays as it is and $$ is a dollar sign.
+// Expand replaces $(NAME); unknown references are kept, and $$ is a dollar sign.
 func (e Env) Expand(text string) string { return expansion.Expand(text, expansion.MappingFuncFor(e)) }
 
-// Build adds the container's own variables to those given, which references may use too.
+// Build adds the container's own variables to the base, which references may use as well.
 func Build(ctx context.Context, base Env, r config.Reader, f Facts, c *corev1.Container) (Env, error) {
 	env := maps.Clone(base)
 	for _, from := range c.EnvFrom {
@@ -63,8 +63,8 @@ func Build(ctx context.Context, base Env, r config.Reader, f Facts, c *corev1.Co
 	return env, nil
 }
 
-// Args are the arguments of the executable that stands for the image: its entrypoint is the executable itself, therefore the first
-// word of a command is dropped and the rest precedes the args.
+// Args returns the arguments of the executable that replaces the image. The executable is the entrypoint, so the
+// first word of a command is dropped and the rest precedes the args.
 func Args(env Env, c *corev1.Container) []string {
 	words := c.Args
 	if len(c.Command) > 0 {
@@ -87,7 +87,7 @@ func readAll(ctx context.Context, r config.Reader, from corev1.EnvFromSource) (c
 	return nil, nil
 }
 
-// valueOf computes one variable. An optional reference to nothing leaves it unset.
+// valueOf computes one variable. An optional reference to a missing object leaves it unset.
 func valueOf(
 	ctx context.Context, env Env, r config.Reader, f Facts, c *corev1.Container, v corev1.EnvVar,
 ) (value string, set bool, err error) {
@@ -142,7 +142,8 @@ func Field(f Facts, path string) (string, error) {
 	return fieldpath.ExtractFieldPathAsString(f.Pod, path)
 }
 
-// Resource resolves a resourceFieldRef, by default of the container named. Limits that are not set are the node's, as everywhere.
+// Resource resolves a resourceFieldRef, by default of the named container. Unset limits default to the node's, as in
+// Kubernetes.
 func Resource(f Facts, ref *corev1.ResourceFieldSelector, container string) (string, error) {
 	if ref.ContainerName != "" {
 		container = ref.ContainerName

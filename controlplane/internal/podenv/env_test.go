@@ -30,7 +30,7 @@ func TestBuild(t *testing.T) {
 		{name: "keeps the base", want: Env{"BASE": "b"}},
 		{name: "lets the spec win", env: []corev1.EnvVar{{Name: "BASE", Value: "own"}}, want: Env{"BASE": "own"}},
 		{
-			name: "expands what came before", env: []corev1.EnvVar{{Name: "A", Value: "$(BASE)$(LATER)$$(BASE)"}, {Name: "LATER", Value: "1"}},
+			name: "expands earlier variables", env: []corev1.EnvVar{{Name: "A", Value: "$(BASE)$(LATER)$$(BASE)"}, {Name: "LATER", Value: "1"}},
 			want: Env{"BASE": "b", "A": "b$(LATER)$(BASE)", "LATER": "1"},
 		},
 		{
@@ -42,7 +42,7 @@ func TestBuild(t *testing.T) {
 			want: Env{"BASE": "b", "P_k": "secret"},
 		},
 		{
-			name: "skips what is optional",
+			name: "skips optional references",
 			from: []corev1.EnvFromSource{{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: none, Optional: new(true)}}},
 			env: []corev1.EnvVar{{Name: "A", ValueFrom: &corev1.EnvVarSource{
 				ConfigMapKeyRef: &corev1.ConfigMapKeySelector{LocalObjectReference: ref, Key: "no", Optional: new(true)},
@@ -50,14 +50,14 @@ func TestBuild(t *testing.T) {
 			want: Env{"BASE": "b"},
 		},
 		{
-			name: "misses a key",
+			name: "reports a missing key",
 			env: []corev1.EnvVar{{Name: "A", ValueFrom: &corev1.EnvVarSource{
 				ConfigMapKeyRef: &corev1.ConfigMapKeySelector{LocalObjectReference: ref, Key: "no"},
 			}}},
 			missing: true,
 		},
 		{
-			name:    "misses a Secret",
+			name:    "reports a missing Secret",
 			from:    []corev1.EnvFromSource{{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: none}}},
 			missing: true,
 		},

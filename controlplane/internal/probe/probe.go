@@ -1,7 +1,8 @@
-// Package probe asks a Pod process whether it has started, is ready and is alive.
+// Package probe checks whether a Pod process has started, is ready and is alive.
 //
-// It is the kubelet's rules with one addition: until the first success a probe is also tried several times a second, since a default
-// period of 10 s would otherwise be most of a test's time. Those extra tries can only succeed, they never count as failures.
+// It follows the kubelet's rules with one addition: until the first success a probe is also tried several times a
+// second, because a default period of 10 s would dominate a test's duration. These extra tries can only succeed and
+// never count as failures.
 package probe
 
 import (
@@ -22,12 +23,12 @@ const eagerPeriod = 200 * time.Millisecond
 // Target is the process of a container.
 type Target struct {
 	Container *corev1.Container
-	// Host is the loopback address where it listens.
+	// Host is the loopback address on which it listens.
 	Host string
 }
 
-// Watch probes until the context ends or changed returns false. changed hears every verdict: true after successThreshold successes,
-// false after failureThreshold failures, in a row.
+// Watch probes until the context ends or changed returns false. changed is called with true after successThreshold
+// and with false after failureThreshold consecutive results.
 func Watch(ctx context.Context, t Target, p *corev1.Probe, changed func(healthy bool) bool) {
 	if !pause(ctx, seconds(p.InitialDelaySeconds, 0)) {
 		return
@@ -62,7 +63,7 @@ func Watch(ctx context.Context, t Target, p *corev1.Probe, changed func(healthy 
 	}
 }
 
-// try runs the probe once. What cannot be run here (exec: there is no container to run it in) counts as passed.
+// try runs the probe once. An exec probe counts as passed, because there is no container to run it in.
 func try(ctx context.Context, t Target, p *corev1.Probe) bool {
 	timeout := seconds(p.TimeoutSeconds, time.Second)
 	var result k8sprobe.Result

@@ -13,16 +13,16 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-func TestTrackerCountsInARow(t *testing.T) {
+func TestTrackerCountsConsecutiveResults(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		probe   corev1.Probe
 		results string // + and -
-		want    string // what the tracker says to each: h, u or a dot
+		want    string // the verdict for each: h, u or a dot
 	}{
 		{name: "defaults to one success and three failures", results: "+--+---", want: "h..h..u"},
 		{name: "waits for the success threshold", probe: corev1.Probe{SuccessThreshold: 2}, results: "+-++", want: "...h"},
-		{name: "fails at once if told so", probe: corev1.Probe{FailureThreshold: 1}, results: "-+", want: "uh"},
+		{name: "fails after one failure if configured", probe: corev1.Probe{FailureThreshold: 1}, results: "-+", want: "uh"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			tracker, got := newTracker(&test.probe), ""

@@ -10,7 +10,7 @@ const (
 	unhealthy
 )
 
-// tracker counts results in a row against the thresholds.
+// tracker counts consecutive results up to the thresholds.
 type tracker struct {
 	successes, failures int32
 	needed, tolerated   int32

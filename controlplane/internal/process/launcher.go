@@ -1,12 +1,12 @@
 // Package process starts local processes that never outlive this one.
 //
-// Three nets catch a process, since each has a hole:
+// Three mechanisms end a process, because each has a gap:
 //
-//   - a clean stop asks the process with SIGTERM and kills its whole group after the grace period, as a container runtime does;
-//   - Pdeathsig kills the process itself when this one dies in any way, kill -9 included. The kernel ties it to the thread that
-//     forked, and Go ends idle threads as it likes, so all forking happens on one goroutine locked to a thread for ever;
-//   - Pdeathsig does not reach grandchildren. A tiny shell (the warden) in a session of its own is told every process group and
-//     reads from a pipe that only this process holds open: when the pipe ends, it kills the groups that are left.
+//   - a clean stop sends SIGTERM to the process and kills its whole group after the grace period, as a container runtime does;
+//   - Pdeathsig kills the process itself when this one dies in any way, including kill -9. The kernel ties it to the thread that
+//     forked, and Go ends idle threads at any time, so all forking happens on one goroutine that stays locked to a thread;
+//   - Pdeathsig does not reach grandchildren. A small shell (the warden) in its own session is told every process group and
+//     reads from a pipe that only this process holds open: when the pipe ends, it kills the remaining groups.
 package process
 
 import (
@@ -25,12 +25,12 @@ import (
 type Spec struct {
 	Path string
 	Args []string // without the name of the program
-	Env  []string // the whole environment
+	Env  []string // the complete environment
 	Dir  string
 	Log  *os.File // stdout and stderr
 }
 
-// Exit is how a process ended.
+// Exit describes how a process ended.
 type Exit struct {
 	// Code is the exit code, or 128 + the signal as in a container runtime.
 	Code   int32
@@ -67,7 +67,7 @@ func New() (*Launcher, error) {
 	return l, nil
 }
 
-// Start runs the spec in a process group of its own.
+// Start runs the spec in its own process group.
 func (l *Launcher) Start(s Spec) (*Process, error) {
 	cmd := &exec.Cmd{
 		Path: s.Path, Args: append([]string{s.Path}, s.Args...), Env: s.Env, Dir: s.Dir, Stdout: s.Log, Stderr: s.Log,
@@ -94,7 +94,7 @@ func (l *Launcher) fork() {
 	}
 }
 
-// Pid is the process's and its group's number.
+// Pid returns the ID of the process and its group.
 func (p *Process) Pid() int { return p.cmd.Process.Pid }
 
 // Done is closed when the process has ended and its Exit is known.
@@ -103,10 +103,10 @@ func (p *Process) Done() <-chan struct{} { return p.done }
 // Exit is valid once Done is closed.
 func (p *Process) Exit() Exit { return p.exit }
 
-// Stop ends the process and its group: SIGTERM to the process, the grace period, SIGKILL to what is left. It returns when the
-// process is gone.
+// Stop ends the process and its group: SIGTERM to the process, the grace period, then SIGKILL to the group. It
+// returns when the process has ended.
 func (p *Process) Stop(grace time.Duration) {
-	_ = p.cmd.Process.Signal(syscall.SIGTERM) // it may be gone already
+	_ = p.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
 	timer := time.NewTimer(grace)
 	defer timer.Stop()
 	select {
@@ -120,7 +120,7 @@ func (p *Process) Stop(grace time.Duration) {
 func (p *Process) wait() {
 	defer close(p.done)
 	err := p.cmd.Wait()
-	// A container's processes end with its first one.
+	// The processes of a container end with its first one.
 	p.killGroup()
 	p.launcher.warden.release(p.Pid())
 	var exited *exec.ExitError
@@ -140,7 +140,7 @@ func exitOf(status syscall.WaitStatus) Exit {
 	return Exit{Code: int32(status.ExitStatus())}
 }
 
-// killGroup ignores a group that is gone already.
+// killGroup ignores a group that has already ended.
 func (p *Process) killGroup() {
 	if err := syscall.Kill(-p.Pid(), syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
 		klog.V(2).InfoS("Killing a process group failed", "group", p.Pid(), "err", err)

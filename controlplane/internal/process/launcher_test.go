@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestExitCodesAreAContainers(t *testing.T) {
+func TestExitCodesFollowContainerRuntimes(t *testing.T) {
 	l, err := New()
 	require.NoError(t, err)
 	for script, want := range map[string]Exit{
@@ -45,7 +45,7 @@ func TestStopKillsTheWholeGroupAfterTheGracePeriod(t *testing.T) {
 	require.EventuallyWithT(t, func(c *collect) { require.False(c, alive(child)) }, 10*time.Second, 10*time.Millisecond)
 }
 
-// alive does not count a zombie: nobody here collects a grandchild.
+// alive ignores zombies, because nothing here reaps a grandchild.
 func alive(pid int) bool {
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	return err == nil && syscall.Kill(pid, 0) == nil && !strings.Contains(string(stat), ") Z ")

@@ -23,7 +23,8 @@ type file struct {
 
 type payload map[string]file
 
-// publish makes dir show exactly the payload, in one step for whoever reads through the links. Nothing happens if it does already.
+// publish makes dir show exactly the payload, atomically for readers that use the links. It does nothing if it
+// already does.
 //
 //	dir/..rev-1234/key    the content
 //	dir/..data            -> ..rev-1234, replaced by rename
@@ -96,7 +97,7 @@ func write(dir string, files payload) error {
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			return err
 		}
-		// The owner is the reader here: a mode meant for another user must not lock it out.
+		// The owner is the reader here, so a mode for another user must not deny access.
 		if err := os.WriteFile(path, f.data, f.mode|0o400); err != nil {
 			return err
 		}
@@ -104,8 +105,8 @@ func write(dir string, files payload) error {
 	return nil
 }
 
-// link makes the top-level names point into the current revision and removes those that are no longer there. Names that are not
-// ours (mounts nested in this one) stay.
+// link points the top-level names to the current revision and removes obsolete ones. Other names (mounts nested in
+// this one) are kept.
 func link(dir string, files payload) error {
 	top := map[string]bool{}
 	for name := range files {

@@ -29,7 +29,7 @@ func TestPublishReplacesTheWholeContent(t *testing.T) {
 	require.DirExists(t, filepath.Join(dir, "nested"), "a mount inside this one stays")
 }
 
-func TestPublishRefusesPathsThatLeaveTheVolume(t *testing.T) {
+func TestPublishRejectsPathsOutsideTheVolume(t *testing.T) {
 	require.Error(t, publish(t.TempDir(), payload{"../x": {data: []byte("1")}}))
 }
 

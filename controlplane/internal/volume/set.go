@@ -15,7 +15,7 @@ import (
 	"github.com/remit-olm/remit/controlplane/internal/podenv"
 )
 
-// Set is the volumes of one Pod.
+// Set has the volumes of one Pod.
 type Set struct {
 	reader config.Reader
 	dir    string
@@ -24,12 +24,12 @@ type Set struct {
 	tokens map[tokenKey]*token
 }
 
-// NewSet makes the set of a Pod whose files live in dir.
+// NewSet returns the set of a Pod whose files are in dir.
 func NewSet(reader config.Reader, dir string) *Set {
 	return &Set{reader: reader, dir: dir, tokens: map[tokenKey]*token{}}
 }
 
-// Sync brings every volume up to date. Something the Pod refers to that is not there comes back as *config.Missing.
+// Sync updates every volume. If an object that the Pod refers to does not exist, it returns a *config.Missing.
 func (s *Set) Sync(ctx context.Context, f podenv.Facts) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -44,7 +44,7 @@ func (s *Set) Sync(ctx context.Context, f podenv.Facts) error {
 			return fmt.Errorf("volume %q: %w", v.Name, err)
 		}
 		if want == nil {
-			continue // a directory is all it is
+			continue // only a directory
 		}
 		if err := publish(dir, want); err != nil {
 			return fmt.Errorf("volume %q: %w", v.Name, err)
@@ -53,11 +53,11 @@ func (s *Set) Sync(ctx context.Context, f podenv.Facts) error {
 	return nil
 }
 
-// Mount links the container's mounts into a directory of its own, which is returned. Outer mounts come first, so that /a/b is
-// found inside /a.
+// Mount links the container's mounts into a directory, which it returns. Outer mounts come first, so that /a/b is
+// inside /a.
 func (s *Set) Mount(c *corev1.Container, env podenv.Env) (string, error) {
 	root := filepath.Join(s.dir, "roots", c.Name)
-	// Rebuilt at each start: links only, the content is in the volumes.
+	// Rebuilt at each start: it has only links, the content is in the volumes.
 	if err := os.RemoveAll(root); err != nil {
 		return "", err
 	}
@@ -96,12 +96,12 @@ func (s *Set) mount(root string, m corev1.VolumeMount, env podenv.Env) error {
 		return err
 	}
 	if current, err := os.Readlink(target); err == nil && current == source {
-		return nil // a nested mount made by another container of the Pod
+		return nil // a nested mount created for another container of the Pod
 	}
 	return os.Symlink(source, target)
 }
 
-// Remove deletes what the Pod had on disk, except its logs.
+// Remove deletes the Pod's files, except its logs.
 func (s *Set) Remove() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

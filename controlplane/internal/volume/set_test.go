@@ -13,7 +13,7 @@ import (
 	"github.com/remit-olm/remit/controlplane/internal/podenv"
 )
 
-func TestMountsHonourItemsSubPathsAndNesting(t *testing.T) {
+func TestMountsHonorItemsSubPathsAndNesting(t *testing.T) {
 	client := fake.NewClientset(&corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "s"}, Data: map[string][]byte{"k": []byte("v"), "other": nil},
 	})
@@ -52,7 +52,7 @@ func TestMountsHonourItemsSubPathsAndNesting(t *testing.T) {
 	require.NoError(t, s.Remove())
 }
 
-func TestSyncNamesWhatIsMissing(t *testing.T) {
+func TestSyncReportsMissingObjects(t *testing.T) {
 	pod := &corev1.Pod{Spec: corev1.PodSpec{Volumes: []corev1.Volume{{
 		Name: "v", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
 			LocalObjectReference: corev1.LocalObjectReference{Name: "gone"},

@@ -13,7 +13,7 @@ import (
 
 const defaultMode = 0o644
 
-// payload computes the content of a volume; nil means that the volume has none of its own.
+// payload computes the content of a volume; nil means that the volume has no content of its own.
 func (s *Set) payload(ctx context.Context, f podenv.Facts, v *corev1.Volume) (payload, error) {
 	switch {
 	case v.Secret != nil:
@@ -87,7 +87,7 @@ func (s *Set) projectOne(ctx context.Context, f podenv.Facts, source *corev1.Vol
 	return errors.New("unsupported projected source")
 }
 
-// selection is which keys of an object are wanted, and as what.
+// selection lists the selected keys of an object and their paths.
 type selection struct {
 	kind, name string
 	items      []corev1.KeyToPath
@@ -133,7 +133,7 @@ func downward(out payload, f podenv.Facts, items []corev1.DownwardAPIVolumeFile,
 	return out, nil
 }
 
-// modeOf is the first mode that is set.
+// modeOf returns the first mode that is set.
 func modeOf(modes ...*int32) fs.FileMode {
 	for _, m := range modes {
 		if m != nil {

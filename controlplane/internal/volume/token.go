@@ -20,8 +20,8 @@ type token struct {
 	renew time.Time
 }
 
-// token returns a ServiceAccount token bound to the Pod: it is worthless once the Pod is gone. It is renewed after four fifths of
-// its life, as the kubelet does, at the next Sync.
+// token returns a ServiceAccount token bound to the Pod, so it becomes invalid when the Pod is deleted. Like the
+// kubelet, it renews the token after four fifths of its lifetime, at the next Sync.
 func (s *Set) token(ctx context.Context, pod *corev1.Pod, p *corev1.ServiceAccountTokenProjection) (string, error) {
 	key := tokenKey{audience: p.Audience}
 	if p.ExpirationSeconds != nil {
@@ -43,7 +43,7 @@ func (s *Set) token(ctx context.Context, pod *corev1.Pod, p *corev1.ServiceAccou
 	if err != nil {
 		return "", fmt.Errorf("request token of ServiceAccount %q: %w", account, err)
 	}
-	// Counted from the request's own duration: the server may hand out longer-lived tokens than it says.
+	// Based on the requested duration: the server may issue tokens that live longer than it reports.
 	life := reply.Status.ExpirationTimestamp.Sub(asked)
 	s.tokens[key] = &token{text: reply.Status.Token, renew: asked.Add(life / 5 * 4)}
 	return reply.Status.Token, nil
