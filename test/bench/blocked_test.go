@@ -262,6 +262,6 @@ func (b *blocked) unblock() {
 	b.csv.Eventually(func(c *assert.CollectT) {
 		assert.NotContains(c, b.csv.CSV(c, bundle.CSV).Status.Message, "does not hold")
 	})
-	b.group.Enrol()
+	b.group.Enroll()
 	b.group.GroupSays("group", "AccountUsable", metav1.ConditionTrue, "Enrolled", "")
 }

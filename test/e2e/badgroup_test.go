@@ -90,7 +90,7 @@ func TestAnAccountThatIsNotEnrolledIsNotUsed(t *testing.T) {
 	tn.GroupSays("group", "AccountUsable", metav1.ConditionFalse, "AccountNotEnrolled", "remit-enrolment-"+env.AccountName)
 	tn.NothingWritten()
 
-	tn.Enrol()
+	tn.Enroll()
 	tn.Complete()
 	tn.GroupSays("group", "AccountUsable", metav1.ConditionTrue, "Enrolled", "")
 }

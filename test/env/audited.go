@@ -23,10 +23,10 @@ import (
 	"github.com/remit-olm/remit/test/env/audit"
 )
 
-// auditLag bounds how long the API server may take to write a request down.
+// auditLag bounds how long the API server may take to log a request.
 const auditLag = 30 * time.Second
 
-// Self are Remit's own identities on this cluster.
+// Self returns Remit's own identities on this cluster.
 func (c *Cluster) Self() audit.Self {
 	return audit.Self{Namespace: c.Home, Catalogs: c.Catalogs, Users: []string{
 		scoped.Username(c.Home, names.ServiceAccountCatalog),
@@ -34,13 +34,13 @@ func (c *Cluster) Self() audit.Self {
 	}}
 }
 
-// Audited returns the requests that match, of all that were answered up to now.
+// Audited returns the matching requests among all that were answered so far.
 func (c *Cluster) Audited(ctx context.Context, match func(audit.Event) bool) ([]audit.Event, error) {
 	out, _, err := c.AuditedFrom(ctx, 0, match)
 	return out, err
 }
 
-// AuditedFrom is Audited from an offset of the audit log on; it returns the offset to go on from.
+// AuditedFrom is Audited from an offset of the audit log; it returns the offset at which to continue.
 func (c *Cluster) AuditedFrom(ctx context.Context, offset int64, match func(audit.Event) bool) ([]audit.Event, int64, error) {
 	mark, err := c.mark(ctx)
 	if err != nil {
@@ -66,8 +66,8 @@ func (c *Cluster) AuditedFrom(ctx context.Context, offset int64, match func(audi
 	return out, next, nil
 }
 
-// CheckSelf holds all that was sent as Remit's own identities up to now to the closed list of the
-// security model. It returns how many requests there were, by identity; none at all is an error, too.
+// CheckSelf checks all requests sent so far by Remit's own identities against the closed list of the security model.
+// It returns the number of requests by identity; it is an error if there are none.
 func (c *Cluster) CheckSelf(ctx context.Context) ([]string, error) {
 	self := c.Self()
 	counts, outside := map[string]int{}, map[string]bool{}
@@ -94,15 +94,15 @@ func (c *Cluster) CheckSelf(ctx context.Context) ([]string, error) {
 	}
 	switch {
 	case len(outside) > 0:
-		err = fmt.Errorf("requests outside of what Remit's own identities may do: %q", slices.Sorted(maps.Keys(outside)))
+		err = fmt.Errorf("requests that Remit's own identities may not send: %q", slices.Sorted(maps.Keys(outside)))
 	case len(out) == 0:
 		err = fmt.Errorf("the audit log has no request of %q", self.Users)
 	}
 	return out, err
 }
 
-// RunTests runs a package's tests, holds self to the closed list, says how much there was, and stops the cluster. It
-// returns what the process is to exit with.
+// RunTests runs a package's tests, checks Remit's requests against the closed list, prints their number, and stops
+// the cluster. It returns the exit code of the process.
 func (c *Cluster) RunTests(m *testing.M) int {
 	code := m.Run()
 	counts, err := c.CheckSelf(context.Background())
@@ -116,8 +116,8 @@ func (c *Cluster) RunTests(m *testing.M) int {
 	return code
 }
 
-// mark sends a request of a name that no other has. What was answered before stands before it in the
-// log, or beside it.
+// mark sends a request with a unique name. All requests that were answered before precede it in the log, or are next
+// to it.
 func (c *Cluster) mark(ctx context.Context) (string, error) {
 	name := "audit-mark-" + rand.String(10)
 	err := c.Client.Get(ctx, client.ObjectKey{Namespace: c.Home, Name: name}, &corev1.ConfigMap{})
@@ -127,7 +127,7 @@ func (c *Cluster) mark(ctx context.Context) (string, error) {
 	return "/" + name, nil
 }
 
-// Writes are the write requests that were sent as the tenant's account, refused ones included.
+// Writes returns the write requests sent as the tenant's account, including rejected ones.
 func (tn *Tenant) Writes() []audit.Event {
 	tn.T.Helper()
 	user := scoped.Username(tn.Account.Namespace, tn.Account.Name)
@@ -138,8 +138,8 @@ func (tn *Tenant) Writes() []audit.Event {
 	return events
 }
 
-// NothingWritten asserts that nothing was sent as the account that could have changed anything. Nobody
-// else may write for an install, which a test over the whole audit log holds Remit's own identities to.
+// NothingWritten asserts that no request sent as the account could have changed anything. No other identity may write
+// for an install, which a test over the whole audit log verifies for Remit's own identities.
 func (tn *Tenant) NothingWritten() {
 	tn.T.Helper()
 	require.Empty(tn.T, tn.Writes())

@@ -18,10 +18,10 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 )
 
-// blockedByTest is what the API server answers while a Blocker stands.
+// blockedByTest is the API server's message while a Blocker exists.
 const blockedByTest = "blocked by the test"
 
-// Blocker makes the API server refuse to create one object of the tenant's namespace.
+// Blocker makes the API server reject the creation of one object in the tenant's namespace.
 type Blocker struct {
 	tn      *Tenant
 	obj     client.Object
@@ -29,16 +29,15 @@ type Blocker struct {
 	binding *admissionregistrationv1.ValidatingAdmissionPolicyBinding
 }
 
-// Block lets dry runs of the account through, so that a plan stops at a step of the test's choice: a real
-// refusal that no dry run foresees. It returns when the refusal is in force. The object is a valid one that could
-// be created.
+// Block allows dry runs of the account, so that a plan stops at a chosen step: a real rejection that no dry run
+// predicts. It returns when the rejection is in force. The object must be valid.
 func (tn *Tenant) Block(obj client.Object) *Blocker {
 	tn.T.Helper()
 	return tn.block(obj, fmt.Sprintf("request.?dryRun.orValue(false) && request.userInfo.username == %q",
 		scoped.Username(tn.Account.Namespace, tn.Account.Name)), ptr.To(metav1.StatusReasonForbidden))
 }
 
-// Refuse is Block with dry runs refused too, as the policies of administrators do.
+// Refuse is Block that also rejects dry runs, as administrators' policies do.
 func (tn *Tenant) Refuse(obj client.Object) *Blocker {
 	tn.T.Helper()
 	return tn.block(obj, "false", nil)
@@ -94,7 +93,7 @@ func (tn *Tenant) mapping(obj client.Object) *meta.RESTMapping {
 	return mapping
 }
 
-// try is a dry run of the creation; nil where the object is there already, for it was let through.
+// try sends a dry run of the creation. It returns nil if the object already exists, because it was allowed.
 func (b *Blocker) try() error {
 	obj, _ := b.obj.DeepCopyObject().(client.Object)
 	err := b.tn.Cluster.Client.Create(b.tn.T.Context(), obj, client.DryRunAll)

@@ -23,17 +23,17 @@ import (
 const (
 	// startTimeout covers the control plane and Remit on a busy machine.
 	startTimeout = 3 * time.Minute
-	// imageCatalog and imageOLM are those of the manifests.
+	// imageCatalog and imageOLM are the images of the manifests.
 	imageCatalog = "remit.dev/catalog:dev"
 	imageOLM     = "remit.dev/olm:dev"
 )
 
-// Cluster is a control plane of the test's own, with Remit installed.
+// Cluster is a test's own control plane with Remit installed.
 type Cluster struct {
 	*controlplane.Instance
-	// Client is the cluster's administrator.
+	// Client is authenticated as the cluster's administrator.
 	Client client.WithWatch
-	// Bin holds the programs.
+	// Bin is the directory with the programs.
 	Bin string
 	// Home is the namespace of Remit, Catalogs that of the global catalogs.
 	Home, Catalogs string
@@ -43,26 +43,26 @@ type Cluster struct {
 type Options struct {
 	// Profile of manifests; the default is bounded.
 	Profile string
-	// Render makes the objects to install in place of the profile's.
+	// Render returns the objects to install instead of the profile's.
 	Render func() ([]*unstructured.Unstructured, error)
-	// Namespace is where those install Remit; the default is names.DefaultNamespace. CatalogNamespace is that of the global
-	// catalogs; the default is names.DefaultCatalogNamespace.
+	// Namespace is the namespace in which Remit is installed; the default is names.DefaultNamespace. CatalogNamespace
+	// is that of the global catalogs; the default is names.DefaultCatalogNamespace.
 	Namespace, CatalogNamespace string
 	// Catalogs maps images to directories for the catalog program.
 	Catalogs map[string]string
-	// CatalogArgs are more flags for the catalog program.
+	// CatalogArgs are additional flags for the catalog program.
 	CatalogArgs []string
-	// Without leaves out some of Remit's programs (names.ServiceAccountCatalog, -OLM): their Deployments
-	// are there, and their Pods do nothing.
+	// Without lists programs of Remit (names.ServiceAccountCatalog, -OLM) to leave out: their Deployments exist, but
+	// their Pods do nothing.
 	Without []string
-	// Args are more flags for the programs.
+	// Args are additional flags for the programs.
 	Args []manifests.Args
-	// Authorizer is the URL of a webhook that is asked to authorize what RBAC does not allow; "" is none.
+	// Authorizer is the URL of a webhook that authorizes requests which RBAC does not allow; "" is none.
 	Authorizer string
 }
 
-// Start brings up a control plane and installs Remit. The caller stops it. Its state and logs stay in
-// a folder of the directory that the environment variable E2E_DIR names, if any, to be looked at.
+// Start starts a control plane and installs Remit. The caller must stop it. For debugging, its state and logs are
+// kept in a subdirectory of the directory in the environment variable E2E_DIR, if set.
 func Start(ctx context.Context, o Options) (*Cluster, error) {
 	bin, err := binaries()
 	if err != nil {
@@ -96,7 +96,7 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 	return c, nil
 }
 
-// keptDir is a new folder of E2E_DIR; "" where that is not set.
+// keptDir returns a new subdirectory of E2E_DIR, or "" if that is not set.
 func keptDir() (string, error) {
 	parent := os.Getenv("E2E_DIR")
 	if parent == "" {
@@ -133,8 +133,8 @@ func (c *Cluster) install(ctx context.Context, o Options) error {
 	return manifests.Apply(ctx, c.Client, objs, append([]manifests.Args{catalog, olm}, o.Args...)...)
 }
 
-// listen overrides the manifests' flags: a program listens at its Pod's address only, also for what it
-// counts.
+// listen overrides the flags of the manifests: a program must listen only on the address of its Pod, also for
+// metrics.
 func listen(port int) []string {
 	return []string{
 		fmt.Sprintf("--health-probe-bind-address=%s:%d", controlplane.ListenIP, port),
@@ -142,8 +142,8 @@ func listen(port int) []string {
 	}
 }
 
-// binaries is the folder that the environment variable REMIT_BIN names, or the repository's bin folder,
-// which `make build` fills.
+// binaries returns the directory in the environment variable REMIT_BIN, or the repository's bin directory, which
+// `make build` fills.
 func binaries() (string, error) {
 	if given := os.Getenv("REMIT_BIN"); given != "" {
 		return given, nil

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// CRD is a CustomResourceDefinition of one served version, v1, that takes any object.
+// CRD returns a CustomResourceDefinition with one served version, v1, that accepts any object.
 func CRD(plural, group, kind string) *apiextensionsv1.CustomResourceDefinition {
 	return &apiextensionsv1.CustomResourceDefinition{
 		ObjectMeta: metav1.ObjectMeta{Name: plural + "." + group},
@@ -26,8 +26,8 @@ func CRD(plural, group, kind string) *apiextensionsv1.CustomResourceDefinition {
 	}
 }
 
-// Gadgets is a CustomResourceDefinition of one version, v1, with the optional fields owner and size of .spec,
-// after the edits of the schema of that.
+// Gadgets returns a CustomResourceDefinition with one version, v1, the optional fields owner and size in .spec, and
+// the given edits of the schema of .spec.
 func Gadgets(group string, edits ...func(spec *apiextensionsv1.JSONSchemaProps)) *apiextensionsv1.CustomResourceDefinition {
 	crd := CRD("gadgets", group, "Gadget")
 	spec := apiextensionsv1.JSONSchemaProps{Type: "object", Properties: map[string]apiextensionsv1.JSONSchemaProps{
@@ -42,22 +42,22 @@ func Gadgets(group string, edits ...func(spec *apiextensionsv1.JSONSchemaProps))
 	return crd
 }
 
-// Requiring requires a field.
+// Requiring adds a required field.
 func Requiring(name string) func(*apiextensionsv1.JSONSchemaProps) {
 	return func(spec *apiextensionsv1.JSONSchemaProps) { spec.Required = append(spec.Required, name) }
 }
 
-// Optional adds a field that need not be there.
+// Optional adds an optional field.
 func Optional(name string) func(*apiextensionsv1.JSONSchemaProps) {
 	return func(spec *apiextensionsv1.JSONSchemaProps) {
 		spec.Properties[name] = apiextensionsv1.JSONSchemaProps{Type: "string", Description: "new", MaxLength: ptr.To(int64(9))}
 	}
 }
 
-// GadgetOwner is the owner of every Gadget, and nobody else's business.
+// GadgetOwner is the owner of every Gadget. It must not be disclosed.
 const GadgetOwner = "s3cr3t-owner"
 
-// Gadget makes one without a size, as the cluster's administrator.
+// Gadget creates a Gadget without a size, as the cluster's administrator.
 func (tn *Tenant) Gadget(group, version, namespace, name string) *unstructured.Unstructured {
 	tn.T.Helper()
 	obj := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"owner": GadgetOwner}}}
@@ -68,7 +68,7 @@ func (tn *Tenant) Gadget(group, version, namespace, name string) *unstructured.U
 	return obj
 }
 
-// SetSize gives a Gadget a size.
+// SetSize sets the size of a Gadget.
 func (tn *Tenant) SetSize(gadget *unstructured.Unstructured) {
 	tn.T.Helper()
 	before := gadget.DeepCopy()

@@ -13,13 +13,13 @@ import (
 // A Piece is a way to give the tenant's account rules in its namespace, in two parts.
 type Piece struct {
 	Name string
-	// Before does all but the last change: the account holds none of the rules after it.
+	// Before makes all but the last change. Afterwards the account does not have any of the rules yet.
 	Before func(tn *Tenant, rules []rbacv1.PolicyRule)
-	// Last is the one change that is then missing.
+	// Last makes the last change.
 	Last func(tn *Tenant, rules []rbacv1.PolicyRule)
 }
 
-// Pieces are the changes by which an account may come to hold what it lacked.
+// Pieces are the changes by which an account may get missing permissions.
 func Pieces() []Piece {
 	return []Piece{
 		{"a Role", binds("Role"), creates(role)},
@@ -32,7 +32,7 @@ func Pieces() []Piece {
 		{"the rules of a Role", then(binds("Role"), creates(withoutRules(role))), changes(role)},
 		{"a subject of a RoleBinding", then(creates(role), bindsTo("Role")), changes(binding("Role", account))},
 		{"a RoleBinding to the namespace's accounts", creates(role), bindsTo("Role", namespaceGroup)},
-		{"a RoleBinding to everybody", creates(role), bindsTo("Role", everybody)},
+		{"a RoleBinding to all users", creates(role), bindsTo("Role", everybody)},
 		{"a Role that was deleted", then(binds("Role"), creates(role), deletes(role)), creates(role)},
 	}
 }
@@ -43,8 +43,8 @@ type (
 	subject = func(tn *Tenant) rbacv1.Subject
 )
 
-// GrantAllButNamespaced grants what a bundle needs in the whole cluster, and returns the rules that are
-// still missing in the tenant's namespace.
+// GrantAllButNamespaced grants a bundle's cluster-wide permissions, and returns the rules that are still missing in
+// the tenant's namespace.
 func (tn *Tenant) GrantAllButNamespaced(b *bundle.Bundle, pkg string) []rbacv1.PolicyRule {
 	tn.T.Helper()
 	var rest []rbacv1.PolicyRule
@@ -94,7 +94,7 @@ func bindsEverywhere(tn *Tenant, _ []rbacv1.PolicyRule) {
 		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: pieceName(tn)}})
 }
 
-// aggregates binds the account to a ClusterRole that unites those with a label of the tenant's.
+// aggregates binds the account to a ClusterRole that aggregates those with a label of the tenant.
 func aggregates(tn *Tenant, rules []rbacv1.PolicyRule) {
 	tn.Create(&rbacv1.ClusterRole{
 		ObjectMeta:      metav1.ObjectMeta{Name: pieceName(tn)},
@@ -133,7 +133,7 @@ func clusterRole(tn *Tenant, rules []rbacv1.PolicyRule) client.Object {
 	return &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: pieceName(tn)}, Rules: rules}
 }
 
-// part is a ClusterRole for the aggregated one.
+// part returns a ClusterRole for the aggregated one.
 func part(tn *Tenant, rules []rbacv1.PolicyRule) client.Object {
 	return &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: pieceName(tn) + "-part"}, Rules: rules}
 }

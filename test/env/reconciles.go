@@ -16,13 +16,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// metricsPort is where the programs' own counters are served.
+// metricsPort is the port of the programs' metrics.
 const metricsPort = 9440
 
-// reconciled is a line of controller-runtime's counter of reconciles.
+// reconciled matches controller-runtime's counter of reconciles.
 var reconciled = regexp.MustCompile(`^controller_runtime_reconcile_total\{controller="([^"]+)",result="[^"]+"\} (\S+)$`)
 
-// Reconciles returns how often each of Remit's controllers has looked at something, whatever came of it.
+// Reconciles returns the number of reconciles of each of Remit's controllers, regardless of the result.
 func (c *Cluster) Reconciles(ctx context.Context) (map[string]int, error) {
 	counted, err := c.Measured(ctx, "", reconciled)
 	if err == nil && len(counted) == 0 {
@@ -35,8 +35,8 @@ func (c *Cluster) Reconciles(ctx context.Context) (map[string]int, error) {
 	return out, err
 }
 
-// Measured adds up, by the first group of a pattern, the numbers that its second group finds in the metrics of
-// one of Remit's programs, or of both for "".
+// Measured sums up, by the first group of a pattern, the numbers in its second group in the metrics of one of Remit's
+// programs, or of both for "".
 func (c *Cluster) Measured(ctx context.Context, program string, line *regexp.Regexp) (map[string]float64, error) {
 	pods := &corev1.PodList{}
 	if err := c.Client.List(ctx, pods, client.InNamespace(c.Home)); err != nil {

@@ -50,7 +50,7 @@ func newRegistry() (*registry, error) {
 	return &registry{bundle: out}, nil
 }
 
-// ListBundles implements api.RegistryServer; it leaves the manifests out, as servers do.
+// ListBundles implements api.RegistryServer; it omits the manifests, as servers do.
 func (r *registry) ListBundles(_ *api.ListBundlesRequest, stream api.Registry_ListBundlesServer) error {
 	return stream.Send(&api.Bundle{
 		PackageName: r.bundle.PackageName, ChannelName: r.bundle.ChannelName, CsvName: r.bundle.CsvName,
@@ -72,11 +72,11 @@ func (r *registry) GetBundle(_ context.Context, in *api.GetBundleRequest) (*api.
 	return r.bundle, nil
 }
 
-// played counts the Pods that tests play.
+// played counts the Pods that tests simulate.
 var played atomic.Int32
 
-// Registry serves the sample's bundle from a Pod that this process plays, behind a Service of the
-// namespace, and returns the Service's address.
+// Registry serves the sample's bundle from a Pod that this process simulates, behind a Service in the namespace, and
+// returns the Service's address.
 func (tn *Tenant) Registry(name string) string {
 	tn.T.Helper()
 	r, err := newRegistry()
@@ -101,7 +101,7 @@ func (tn *Tenant) Serve(name string, r api.RegistryServer) string {
 	tn.T.Cleanup(server.Stop)
 
 	port := corev1.ServicePort{Name: "grpc", Port: registryPort}
-	// The selector finds nothing: no controller touches the slice below.
+	// The selector matches nothing, so no controller changes the slice below.
 	tn.Create(&corev1.Service{ObjectMeta: tn.Meta(name), Spec: corev1.ServiceSpec{
 		Selector: map[string]string{"played-by": "test"}, Ports: []corev1.ServicePort{port}}})
 	meta := tn.Meta(name)

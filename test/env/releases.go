@@ -17,19 +17,19 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Releases is a file-based catalog, as JSON, of small operators that do nothing, a version a line:
+// Releases returns a file-based catalog, as JSON, of small operators that do nothing, with one version per line:
 //
 //	a.v2.0.0 stable,beta replaces=a.v1.0.0 skips=a.v1.5.0 range=<2.0.0 needs=b:>=1.0.0 reads=secrets global deprecated=why
 //
-// The package is what stands before ".v"; the first channel of its first line is its default. What it reads is a
-// permission beyond reading ConfigMaps, which each asks for. One that is global supports no OperatorGroup with
-// targets, so that it fails there.
+// The package is the part before ".v"; its default channel is the first channel of its first line. "reads" adds a
+// permission to reading ConfigMaps, which every operator requests. A version with "global" does not support
+// OperatorGroups with targets, so it fails there.
 func Releases(lines ...string) string { return ReleasesWith(nil, lines...) }
 
-// Brings are CustomResourceDefinitions, by the version that brings and owns them.
+// Brings are CustomResourceDefinitions by the version that contains and owns them.
 type Brings map[string]*apiextensionsv1.CustomResourceDefinition
 
-// ReleasesWith is Releases of operators that bring CustomResourceDefinitions.
+// ReleasesWith is Releases for operators with CustomResourceDefinitions.
 func ReleasesWith(brings Brings, lines ...string) string {
 	var out strings.Builder
 	encode := json.NewEncoder(&out)
@@ -167,7 +167,7 @@ func (r *release) csv() *operatorsv1alpha1.ClusterServiceVersion {
 	return csv
 }
 
-// owned are the versions of what it brings that are served.
+// owned returns the served versions of its CustomResourceDefinition.
 func (r *release) owned() []apiextensionsv1.CustomResourceDefinitionVersion {
 	if r.brings == nil {
 		return nil
@@ -175,10 +175,10 @@ func (r *release) owned() []apiextensionsv1.CustomResourceDefinitionVersion {
 	return slices.DeleteFunc(slices.Clone(r.brings.Spec.Versions), func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return !v.Served })
 }
 
-// Publish makes, or changes, a catalog of a ConfigMap's.
+// Publish creates or updates a catalog in a ConfigMap.
 func (tn *Tenant) Publish(name string, lines ...string) { tn.PublishWith(name, nil, lines...) }
 
-// PublishWith is Publish for operators that bring CustomResourceDefinitions.
+// PublishWith is Publish for operators with CustomResourceDefinitions.
 func (tn *Tenant) PublishWith(name string, brings Brings, lines ...string) {
 	tn.T.Helper()
 	cm := &corev1.ConfigMap{ObjectMeta: tn.Meta(name), Data: map[string]string{"catalog.json": ReleasesWith(brings, lines...)}}
@@ -193,7 +193,7 @@ func (tn *Tenant) PublishWith(name string, brings Brings, lines ...string) {
 	}})
 }
 
-// GrantReleases gives the account what Releases need, upgrades included, but the reading of anything beyond
+// GrantReleases grants the account what Releases need, including upgrades, except reading anything other than
 // ConfigMaps.
 func (tn *Tenant) GrantReleases() {
 	tn.T.Helper()

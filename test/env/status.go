@@ -19,7 +19,7 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/names"
 )
 
-// Subscription reads the namespace's one Subscription.
+// Subscription reads the namespace's only Subscription.
 func (tn *Tenant) Subscription(c assert.TestingT) *operatorsv1alpha1.Subscription {
 	list := &operatorsv1alpha1.SubscriptionList{}
 	assert.NoError(c, tn.Cluster.Client.List(tn.T.Context(), list, client.InNamespace(tn.Namespace)))
@@ -36,8 +36,8 @@ func (tn *Tenant) CSV(c assert.TestingT, name string) *operatorsv1alpha1.Cluster
 	return csv
 }
 
-// SubscriptionSays waits for a condition of the Subscription that is True, for this reason and with
-// this text in its message.
+// SubscriptionSays waits for a condition of the Subscription to be True with this reason and a message that contains
+// the text.
 func (tn *Tenant) SubscriptionSays(condition operatorsv1alpha1.SubscriptionConditionType, reason, text string) {
 	tn.T.Helper()
 	tn.Eventually(func(c *assert.CollectT) {
@@ -48,8 +48,8 @@ func (tn *Tenant) SubscriptionSays(condition operatorsv1alpha1.SubscriptionCondi
 	})
 }
 
-// PlanSays waits for the InstallPlan's condition Installed to be False, for this reason and with this
-// text in its message.
+// PlanSays waits for the InstallPlan's condition Installed to be False with this reason and a message that contains
+// the text.
 func (tn *Tenant) PlanSays(reason, text string) {
 	tn.T.Helper()
 	tn.Eventually(func(c *assert.CollectT) {
@@ -76,14 +76,14 @@ func (tn *Tenant) GroupSays(group, condition string, status metav1.ConditionStat
 	})
 }
 
-// PermissionsMissing waits until the InstallPlan and the Subscription say what the account lacks, in
-// the same words, and returns them.
+// PermissionsMissing waits until the InstallPlan and the Subscription report missing permissions with the same
+// message, and returns it.
 func (tn *Tenant) PermissionsMissing() string {
 	tn.T.Helper()
 	return tn.found(names.ConditionPermissionsMissing, names.ReasonAccountLacksPermissions)
 }
 
-// ObjectsRefused is PermissionsMissing for the objects that the API server does not take.
+// ObjectsRefused is PermissionsMissing for objects that the API server rejects.
 func (tn *Tenant) ObjectsRefused() string {
 	tn.T.Helper()
 	return tn.found(names.ConditionObjectsRefused, names.ReasonRefusedByAPIServer)
@@ -105,7 +105,7 @@ func (tn *Tenant) found(condition, reason string) string {
 	return message
 }
 
-// Report is the ConfigMap with the InstallPlan's report.
+// Report returns the ConfigMap with the InstallPlan's report.
 func (tn *Tenant) Report() *corev1.ConfigMap {
 	tn.T.Helper()
 	cm := &corev1.ConfigMap{}
@@ -113,7 +113,7 @@ func (tn *Tenant) Report() *corev1.ConfigMap {
 	return cm
 }
 
-// Complete waits until the InstallPlan is.
+// Complete waits until the InstallPlan is complete.
 func (tn *Tenant) Complete() *operatorsv1alpha1.InstallPlan {
 	tn.T.Helper()
 	var ip *operatorsv1alpha1.InstallPlan
@@ -124,7 +124,7 @@ func (tn *Tenant) Complete() *operatorsv1alpha1.InstallPlan {
 	return ip
 }
 
-// Succeeded waits until the ClusterServiceVersion has, and the Subscription says so.
+// Succeeded waits until the ClusterServiceVersion has succeeded and the Subscription reports it.
 func (tn *Tenant) Succeeded(name string) *operatorsv1alpha1.ClusterServiceVersion {
 	tn.T.Helper()
 	var csv *operatorsv1alpha1.ClusterServiceVersion
@@ -138,8 +138,7 @@ func (tn *Tenant) Succeeded(name string) *operatorsv1alpha1.ClusterServiceVersio
 	return csv
 }
 
-// UntilComplete does something and returns how long after it the InstallPlan was complete, as a watch
-// saw it.
+// UntilComplete calls do and returns the time from then until a watch saw that the InstallPlan was complete.
 func (tn *Tenant) UntilComplete(do func()) time.Duration {
 	tn.T.Helper()
 	list := &operatorsv1alpha1.InstallPlanList{}
@@ -169,11 +168,11 @@ func isComplete(e watch.Event) bool {
 	return ok && ip.Status.Phase == operatorsv1alpha1.InstallPlanPhaseComplete
 }
 
-// grantFollows is the line after which a PermissionsMissing message has RBAC to paste.
+// grantFollows is the line of a PermissionsMissing message that precedes the RBAC to paste.
 const grantFollows = "To grant all of it, apply:\n"
 
-// Paste applies what a PermissionsMissing message says to apply, as the cluster's administrator does
-// with kubectl apply -f -.
+// Paste applies the RBAC in a PermissionsMissing message, as the cluster's administrator does with kubectl apply -f
+// -.
 func (tn *Tenant) Paste(message string) {
 	tn.T.Helper()
 	_, text, found := strings.Cut(message, grantFollows)
@@ -206,7 +205,7 @@ func strict(scheme *runtime.Scheme) runtime.Decoder {
 	return serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDeserializer()
 }
 
-// Approve approves the newest InstallPlan of the namespace once it is for a version and waits.
+// Approve approves the newest InstallPlan of the namespace once it installs a version and requires approval.
 func (tn *Tenant) Approve(version string) {
 	tn.T.Helper()
 	tn.Eventually(func(c *assert.CollectT) {

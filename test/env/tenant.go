@@ -25,14 +25,14 @@ import (
 )
 
 const (
-	// Patience is how long Eventually waits; a busy machine needs more than a quiet one.
+	// Patience is how long Eventually waits; a busy machine needs more time than an idle one.
 	Patience = 60 * time.Second
 	tick     = 50 * time.Millisecond
 	// AccountName is the ServiceAccount of every tenant.
 	AccountName = "installer"
 )
 
-// Tenant is a namespace of one test with an account in it.
+// Tenant is a test's namespace with an account in it.
 type Tenant struct {
 	T         testing.TB
 	Cluster   *Cluster
@@ -40,7 +40,7 @@ type Tenant struct {
 	Account   types.NamespacedName
 }
 
-// Tenant makes a namespace of a unique name, with the account in it, enrolled and without any rights.
+// Tenant creates a namespace with a unique name and an account, which is enrolled but has no permissions.
 func (c *Cluster) Tenant(t testing.TB) *Tenant {
 	t.Helper()
 	name := strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(t.Name()))
@@ -51,11 +51,11 @@ func (c *Cluster) Tenant(t testing.TB) *Tenant {
 	tn.Account = types.NamespacedName{Namespace: tn.Namespace, Name: AccountName}
 	tn.Create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: tn.Namespace}})
 	tn.Create(&corev1.ServiceAccount{ObjectMeta: tn.Meta(AccountName)})
-	tn.Enrol()
+	tn.Enroll()
 	return tn
 }
 
-// Other makes another namespace for the tenant, without anything in it.
+// Other creates another, empty namespace for the tenant.
 func (tn *Tenant) Other(labels map[string]string) string {
 	tn.T.Helper()
 	name := tn.Namespace + "-" + rand.String(3)
@@ -63,7 +63,7 @@ func (tn *Tenant) Other(labels map[string]string) string {
 	return name
 }
 
-// Meta is metadata in the tenant's namespace.
+// Meta returns metadata in the tenant's namespace.
 func (tn *Tenant) Meta(name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: tn.Namespace, Name: name}
 }
@@ -74,8 +74,8 @@ func (tn *Tenant) Create(obj client.Object) {
 	require.NoError(tn.T, tn.CreateAs(tn.Cluster.Client, obj))
 }
 
-// CreateAs makes an object as somebody. The API server may not have seen yet, for its admission policies, an
-// OperatorGroup that was just made: then it is asked again.
+// CreateAs creates an object with the client. The API server's admission policies may not have observed a new
+// OperatorGroup yet; then the request is repeated.
 func (tn *Tenant) CreateAs(c client.Client, obj client.Object) error {
 	tn.T.Helper()
 	var err error
@@ -91,15 +91,15 @@ func (tn *Tenant) Get(name string, obj client.Object) error {
 	return tn.Cluster.Client.Get(tn.T.Context(), client.ObjectKey{Namespace: tn.Namespace, Name: name}, obj)
 }
 
-// Enrol lets Remit request tokens of the account.
-func (tn *Tenant) Enrol() {
+// Enroll enrolls the account, so that Remit may request its tokens.
+func (tn *Tenant) Enroll() {
 	tn.T.Helper()
 	for _, obj := range scoped.Enrollment(tn.Account, tn.Cluster.Home) {
 		tn.Create(obj)
 	}
 }
 
-// Withdraw takes the enrolment back.
+// Withdraw reverts the enrollment.
 func (tn *Tenant) Withdraw() {
 	tn.T.Helper()
 	for _, obj := range scoped.Enrollment(tn.Account, tn.Cluster.Home) {
@@ -107,7 +107,7 @@ func (tn *Tenant) Withdraw() {
 	}
 }
 
-// Group makes the namespace's OperatorGroup. Without targets it selects all namespaces.
+// Group creates the namespace's OperatorGroup. Without targets it selects all namespaces.
 func (tn *Tenant) Group(account string, targets ...string) *operatorsv1.OperatorGroup {
 	tn.T.Helper()
 	og := &operatorsv1.OperatorGroup{
@@ -118,7 +118,7 @@ func (tn *Tenant) Group(account string, targets ...string) *operatorsv1.Operator
 	return og
 }
 
-// Catalog makes a CatalogSource of an image that is served from a directory.
+// Catalog creates a CatalogSource with an image that is served from a directory.
 func (tn *Tenant) Catalog(name, image string) {
 	tn.T.Helper()
 	tn.Create(&operatorsv1alpha1.CatalogSource{
@@ -127,7 +127,7 @@ func (tn *Tenant) Catalog(name, image string) {
 	})
 }
 
-// Subscribe makes a Subscription to a package of a catalog in the same namespace.
+// Subscribe creates a Subscription to a package of a catalog in the same namespace.
 func (tn *Tenant) Subscribe(catalog, pkg, channel string, edit ...func(*operatorsv1alpha1.SubscriptionSpec)) *operatorsv1alpha1.Subscription {
 	tn.T.Helper()
 	spec := &operatorsv1alpha1.SubscriptionSpec{
@@ -141,8 +141,8 @@ func (tn *Tenant) Subscribe(catalog, pkg, channel string, edit ...func(*operator
 	return sub
 }
 
-// Grant gives the account rules in a namespace, or in the whole cluster for rbac.ClusterScope. Who deletes
-// the binding that it returns takes them away.
+// Grant grants the account rules in a namespace, or in the whole cluster for rbac.ClusterScope. Deleting the returned
+// binding revokes them.
 func (tn *Tenant) Grant(namespace string, rules ...rbacv1.PolicyRule) client.Object {
 	tn.T.Helper()
 	name := "grant-" + tn.Namespace + "-" + rand.String(5)
@@ -159,7 +159,7 @@ func (tn *Tenant) Grant(namespace string, rules ...rbacv1.PolicyRule) client.Obj
 	return binding
 }
 
-// GrantAll gives the account all that a report of Needs lists.
+// GrantAll grants the account everything in a report of Needs.
 func (tn *Tenant) GrantAll(report preflight.Report) {
 	tn.T.Helper()
 	for _, s := range report.Scopes() {
@@ -167,7 +167,8 @@ func (tn *Tenant) GrantAll(report preflight.Report) {
 	}
 }
 
-// Needs is what an account without any rights lacks for installing a bundle into the namespace.
+// Needs returns the missing permissions of an account without any permissions for installing a bundle into the
+// namespace.
 func (tn *Tenant) Needs(b *bundle.Bundle, pkg string, targets ...string) preflight.Report {
 	tn.T.Helper()
 	report, err := preflight.Required(tn.Account, b, build.Scope{Namespace: tn.Namespace, Package: pkg, Targets: targets})
@@ -181,7 +182,7 @@ func (tn *Tenant) Eventually(check func(c *assert.CollectT)) {
 	require.EventuallyWithT(tn.T, check, Patience, tick)
 }
 
-// Plan returns the one InstallPlan of the namespace.
+// Plan returns the only InstallPlan of the namespace.
 func (tn *Tenant) Plan(c assert.TestingT) *operatorsv1alpha1.InstallPlan {
 	list := &operatorsv1alpha1.InstallPlanList{}
 	assert.NoError(c, tn.Cluster.Client.List(tn.T.Context(), list, client.InNamespace(tn.Namespace)))
@@ -191,5 +192,5 @@ func (tn *Tenant) Plan(c assert.TestingT) *operatorsv1alpha1.InstallPlan {
 	return &list.Items[0]
 }
 
-// ReadBundle is bundle.Read, for stories in which "bundle" is the sample's.
+// ReadBundle is bundle.Read, for stories in which "bundle" is the sample's package.
 func ReadBundle(fsys fs.FS) (*bundle.Bundle, error) { return bundle.Read(fsys) }

@@ -27,7 +27,7 @@ const (
 	FileService   = "sample-operator-health_v1_service.yaml"
 )
 
-// Variant is the sample's bundle, to be changed: its manifests by file.
+// Variant is a modifiable copy of the sample's bundle: its manifests by file.
 type Variant map[string]*unstructured.Unstructured
 
 // NewVariant reads the sample's bundle.
@@ -60,7 +60,7 @@ func (v Variant) Add(file, manifest string) {
 	v[file] = obj
 }
 
-// Set changes a field of the ClusterServiceVersion; a value of nil removes it.
+// Set sets a field of the ClusterServiceVersion; nil removes it.
 func (v Variant) Set(value any, fields ...string) {
 	csv := v[FileCSV].Object
 	if value == nil {
@@ -72,14 +72,13 @@ func (v Variant) Set(value any, fields ...string) {
 	}
 }
 
-// SetPermissions makes the ClusterServiceVersion ask for one rule, for one ServiceAccount.
+// SetPermissions makes the ClusterServiceVersion request one rule for one ServiceAccount.
 func (v Variant) SetPermissions(serviceAccount string, rule map[string]any) {
 	v.Set([]any{map[string]any{"serviceAccountName": serviceAccount, "rules": []any{rule}}},
 		"spec", "install", "spec", "permissions")
 }
 
-// SetGroup gives it a CustomResourceDefinition of its own, greetings.<group>, which its operator does not
-// know.
+// SetGroup adds its own CustomResourceDefinition, greetings.<group>, which its operator does not use.
 func (v Variant) SetGroup(group string) {
 	name := "greetings." + group
 	v[FileCRD].SetName(name)
@@ -101,7 +100,7 @@ func (v Variant) SetImage(image string) {
 	}
 }
 
-// Write makes a bundle directory of it.
+// Write writes the bundle to a directory.
 func (v Variant) Write(dir string) error {
 	if err := os.CopyFS(dir, bundle.FS()); err != nil {
 		return err
@@ -118,10 +117,10 @@ func (v Variant) Write(dir string) error {
 	return nil
 }
 
-// SampleFBC is a file-based catalog, as JSON, with the sample's bundle inline.
+// SampleFBC returns a file-based catalog, as JSON, with the sample's bundle inline.
 func SampleFBC() (string, error) { return sampleFBC(func(*declcfg.Bundle) {}) }
 
-// SampleFBCByImage is SampleFBC with its bundle in an image.
+// SampleFBCByImage is SampleFBC with the bundle in an image.
 func SampleFBCByImage(image string) (string, error) {
 	return sampleFBC(func(b *declcfg.Bundle) {
 		b.Image = image

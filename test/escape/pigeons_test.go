@@ -69,7 +69,7 @@ func (s *scene) beside(i int) *scene {
 		Account: types.NamespacedName{Namespace: namespace, Name: accountName}}}
 	other.Create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
 	other.account(accountName, p0())
-	other.Enrol()
+	other.Enroll()
 	s.told.Beside = append(s.told.Beside, other.Account)
 	s.T.Cleanup(other.leave)
 	return other

@@ -374,7 +374,7 @@ func (s *scene) succeededBy(created time.Time, holds profile) {
 	})
 	s.Create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.Namespace}})
 	s.account(accountName, profile{own: holds.own})
-	s.Enrol()
+	s.Enroll()
 	var err error
 	_, s.audited, err = cluster.AuditedFrom(s.T.Context(), 0, func(audit.Event) bool { return false })
 	require.NoError(s.T, err)

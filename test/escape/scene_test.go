@@ -116,7 +116,7 @@ func newScene(t testing.TB, r row) *scene {
 		s.account(bossName, profile{cluster: []rbacv1.PolicyRule{everything(), {NonResourceURLs: []string{"*"}, Verbs: []string{"*"}}}})
 		s.told.Stronger = []string{bossName}
 	}
-	s.Enrol()
+	s.Enroll()
 	require.NoError(t, judge.Look(t.Context(), &s.told))
 	var err error
 	_, s.audited, err = cluster.AuditedFrom(t.Context(), 0, func(audit.Event) bool { return false })

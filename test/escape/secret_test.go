@@ -81,7 +81,7 @@ func secretsAndTokens() []row {
 			s.planSays("not enrolled")
 			blocker.Remove()
 			s.halted()
-			s.Enrol()
+			s.Enroll()
 			s.Complete()
 		}},
 	}

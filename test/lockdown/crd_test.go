@@ -50,7 +50,7 @@ func TestTheCRDAccountWritesNewCRDsForAccountsThatMayNot(t *testing.T) {
 	writer.Create(&corev1.ServiceAccount{ObjectMeta: writer.Meta(crdWriter)})
 	tn.PlanSays("InstallCheckFailed", "ServiceAccount remit/crd-writer is not enrolled")
 	tn.NothingWritten()
-	writer.Enrol()
+	writer.Enroll()
 	tn.PlanSays("InstallComponentFailed", `User "system:serviceaccount:remit:crd-writer" cannot`)
 	writer.Grant(rbac.ClusterScope, held)
 
@@ -140,7 +140,7 @@ func withWriter(t *testing.T) (*env.Cluster, *env.Tenant) {
 	writer := &env.Tenant{T: t, Cluster: c, Namespace: names.DefaultNamespace, Account: types.NamespacedName{Namespace: names.DefaultNamespace, Name: crdWriter}}
 	err = c.Client.Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: writer.Meta(crdWriter)})
 	require.NoError(t, client.IgnoreAlreadyExists(err))
-	writer.Enrol()
+	writer.Enroll()
 	t.Cleanup(func() {
 		for _, obj := range scoped.Enrollment(writer.Account, c.Home) {
 			require.NoError(t, client.IgnoreNotFound(c.Client.Delete(context.Background(), obj)))

@@ -81,7 +81,7 @@ func TestTheStateOfTheAccountIsShown(t *testing.T) {
 	require.Contains(t, help.Message, "remit/remit-catalog and remit/remit-olm may not request a token")
 
 	tn.Account.Name = "later"
-	tn.Enrol()
+	tn.Enroll()
 	requireCondition(tn, "group", "AccountUsable", metav1.ConditionTrue, "Enrolled")
 
 	og := &operatorsv1.OperatorGroup{}

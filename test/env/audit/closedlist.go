@@ -9,16 +9,16 @@ import (
 
 // Self are Remit's own identities.
 type Self struct {
-	// Namespace is where Remit is installed, Catalogs the namespace of the global catalogs.
+	// Namespace is where Remit is installed, Catalogs is the namespace of the global catalogs.
 	Namespace, Catalogs string
-	// Users are the names of its users.
+	// Users are their user names.
 	Users []string
 }
 
-// Is says whether the request was sent as self.
+// Is reports whether the request was sent as one of Remit's own identities.
 func (s Self) Is(e Event) bool { return slices.Contains(s.Users, e.User.Username) }
 
-// permit is one entry of the closed list; an empty field other than the group means any.
+// permit is one entry of the closed list; an empty field other than the group matches anything.
 type permit struct {
 	group       string
 	resources   []string
@@ -26,16 +26,16 @@ type permit struct {
 	verbs       []string
 	// in limits the entry to one of Remit's namespaces.
 	in func(Self) string
-	// prefix is that of the names of the objects.
+	// prefix is a prefix of the objects' names.
 	prefix string
-	// like limits the entry to some requests; nil is no limit.
+	// like restricts the entry to some requests; nil means no restriction.
 	like func(Event) bool
 }
 
 const operators = "operators.coreos.com"
 
-// closedList are the writes of the security model's list "what self may do", with its numbers. An
-// attempt that the API server refuses is outside of it too, and so is a dry run.
+// closedList are the writes that the security model allows Remit's own identities, with its numbers. Attempts that
+// the API server rejects and dry runs must be on it as well.
 var closedList = []permit{
 	// 2. status and finalizers; events; leases
 	{group: operators, subresource: "status", verbs: []string{"patch", "update"}},
@@ -44,14 +44,14 @@ var closedList = []permit{
 	{group: "", resources: []string{"events"}, verbs: []string{"create", "patch"}},
 	{group: "events.k8s.io", resources: []string{"events"}, verbs: []string{"create", "patch"}},
 	{group: "coordination.k8s.io", resources: []string{"leases"}, verbs: []string{"update"}, in: own},
-	// 3. inert objects of the own API, copied CSVs among them
+	// 3. inert objects of its own API, including copied CSVs
 	{group: operators, resources: []string{"clusterserviceversions", "installplans", "operatorconditions", "operators", "subscriptions"},
 		verbs: []string{"create"}},
 	// reports of InstallPlans
 	{group: "", resources: []string{"configmaps"}, verbs: []string{"create", "patch"}, prefix: names.ReportPrefix},
 	// 4. tokens of enrolled accounts
 	{group: "", resources: []string{"serviceaccounts"}, subresource: "token", verbs: []string{"create"}},
-	// 5. registries of catalog images; admission holds them to what a CatalogSource owns
+	// 5. registries of catalog images; admission restricts them to objects that a CatalogSource owns
 	{group: "", resources: []string{"pods", "serviceaccounts", "services"}, verbs: []string{"create", "delete", "patch"}, in: catalogs},
 	// the keys of proofs
 	{group: "", resources: []string{"secrets"}, verbs: []string{"patch"}, in: own, prefix: names.SecretProof},
@@ -64,8 +64,8 @@ func own(s Self) string { return s.Namespace }
 
 func catalogs(s Self) string { return s.Catalogs }
 
-// Allows says whether the closed list covers a request that was sent as self. Of reads it refuses only
-// those of Secrets, but for the keys of proofs and a single one of the global catalogs' namespace.
+// Allows reports whether the closed list covers a request of Remit's own identities. Reads are allowed except those
+// of Secrets, but the keys of proofs and single Secrets of the global catalogs' namespace may be read.
 func (s Self) Allows(e Event) bool {
 	if !e.AsksToWrite() {
 		return e.Object == nil || e.Object.Resource != "secrets" || s.reads(*e.Object, e.Verb)
@@ -73,7 +73,7 @@ func (s Self) Allows(e Event) bool {
 	return e.Object != nil && slices.ContainsFunc(closedList, func(p permit) bool { return p.covers(e, s) })
 }
 
-// reads says whether self reads that Secret, by its name.
+// reads reports whether Remit's own identities may read the Secret by name.
 func (s Self) reads(secret Object, verb string) bool {
 	return secret.Namespace == s.Catalogs && verb == "get" || secret.Namespace == s.Namespace && secret.Name == names.SecretProof
 }

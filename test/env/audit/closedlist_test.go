@@ -48,9 +48,9 @@ func TestTheClosedListAllows(t *testing.T) {
 		"a global pull secret":         request("get", "", "secrets", "", "remit-catalogs"),
 		"the keys of proofs": {Verb: "patch", User: User{Username: catalog},
 			Object: &Object{Resource: "secrets", Namespace: "remit", Name: "remit-proof"}},
-		"the keys of proofs, to follow them": {Verb: "watch", User: User{Username: catalog},
+		"watching the keys of proofs": {Verb: "watch", User: User{Username: catalog},
 			Object: &Object{Resource: "secrets", Namespace: "remit", Name: "remit-proof"}},
-		"a path that is not the API's": {Verb: "get", RequestURI: "/version"},
+		"a non-resource path": {Verb: "get", RequestURI: "/version"},
 	} {
 		t.Run(name, func(t *testing.T) { require.True(t, self.Allows(e), "%+v", e) })
 	}
@@ -62,42 +62,42 @@ func TestTheClosedListRefuses(t *testing.T) {
 		"a Deployment":                     request("patch", "apps", "deployments", "", "t1"),
 		"a Secret":                         request("update", "", "secrets", "", "remit"),
 		"another Secret of its own":        request("patch", "", "secrets", "", "remit"),
-		"a tenant's Secrets even to read":  request("list", "", "secrets", "", ""),
+		"reading a tenant's Secrets":       request("list", "", "secrets", "", ""),
 		"a tenant's ConfigMap":             request("create", "", "configmaps", "", "t1"),
-		"the Secrets beside it, to read":   request("get", "", "secrets", "", "remit"),
+		"reading other Secrets":            request("get", "", "secrets", "", "remit"),
 		"all global pull secrets":          request("list", "", "secrets", "", "remit-catalogs"),
 		"a ConfigMap of its own namespace": request("patch", "", "configmaps", "", "remit"),
 		"a Pod of its own namespace":       request("create", "", "pods", "", "remit"),
-		"a lease that is not there":        request("create", "coordination.k8s.io", "leases", "", "remit"),
+		"creating a lease":                 request("create", "coordination.k8s.io", "leases", "", "remit"),
 		"a tenant's lease":                 request("update", "coordination.k8s.io", "leases", "", "t1"),
 		"a tenant's Pod":                   request("create", "", "pods", "", "t1"),
 		"a tenant's Service":               request("patch", "", "services", "", "t1"),
 		"the status of a Pod of its own":   request("patch", "", "pods", "status", "remit-catalogs"),
-		"to get into a Pod of its own":     request("create", "", "pods", "exec", "remit-catalogs"),
+		"exec into a Pod of its own":       request("create", "", "pods", "exec", "remit-catalogs"),
 		"all Pods of its own":              request("deletecollection", "", "pods", "", "remit-catalogs"),
 		"a ServiceAccount":                 request("create", "", "serviceaccounts", "", "t1"),
 		"a token by another verb":          request("patch", "", "serviceaccounts", "token", "t1"),
 		"a CRD":                            request("patch", "apiextensions.k8s.io", "customresourcedefinitions", "", ""),
-		"to delete an InstallPlan":         request("delete", operators, "installplans", "", "t1"),
+		"deleting an InstallPlan":          request("delete", operators, "installplans", "", "t1"),
 		"the spec of an InstallPlan":       request("patch", operators, "installplans", "", "t1"),
 		"the spec of an OperatorGroup":     request("update", operators, "operatorgroups", "", "t1"),
 		"a status outside of its API":      request("patch", "apps", "deployments", "status", "t1"),
-		"a path that is not the API's":     {Verb: "post", RequestURI: "/x"},
+		"a write to a non-resource path":   {Verb: "post", RequestURI: "/x"},
 		"a dry run of a Role": with(request("create", "rbac.authorization.k8s.io", "roles", "", "t1"),
 			func(e *Event) { e.RequestURI = "/x?dryRun=All" }),
-		"a CSV of which nothing is known":   request("patch", operators, "clusterserviceversions", "", "t1"),
-		"a CSV that is not being deleted":   with(finalizers(), func(e *Event) { e.Returned = []byte(`{"metadata":{"name":"x"}}`) }),
-		"the spec of a CSV":                 with(finalizers(), func(e *Event) { e.Sent = []byte(`{"metadata":{"finalizers":null},"spec":{}}`) }),
-		"an annotation of a CSV":            with(finalizers(), func(e *Event) { e.Sent = []byte(`{"metadata":{"annotations":{"a":"b"}}}`) }),
-		"a JSON patch of a CSV":             with(finalizers(), func(e *Event) { e.Sent = []byte(`[{"op":"remove","path":"/metadata/finalizers"}]`) }),
-		"a finalizer that was refused":      with(finalizers(), func(e *Event) { e.Response.Code = 403 }),
-		"a verb that nobody has thought of": request("deletecollection", operators, "clusterserviceversions", "", "t1"),
+		"a CSV without recorded objects":  request("patch", operators, "clusterserviceversions", "", "t1"),
+		"a CSV that is not being deleted": with(finalizers(), func(e *Event) { e.Returned = []byte(`{"metadata":{"name":"x"}}`) }),
+		"the spec of a CSV":               with(finalizers(), func(e *Event) { e.Sent = []byte(`{"metadata":{"finalizers":null},"spec":{}}`) }),
+		"an annotation of a CSV":          with(finalizers(), func(e *Event) { e.Sent = []byte(`{"metadata":{"annotations":{"a":"b"}}}`) }),
+		"a JSON patch of a CSV":           with(finalizers(), func(e *Event) { e.Sent = []byte(`[{"op":"remove","path":"/metadata/finalizers"}]`) }),
+		"a finalizer that was refused":    with(finalizers(), func(e *Event) { e.Response.Code = 403 }),
+		"an unlisted verb":                request("deletecollection", operators, "clusterserviceversions", "", "t1"),
 	} {
 		t.Run(name, func(t *testing.T) { require.False(t, self.Allows(e), "%+v", e) })
 	}
 }
 
-func TestEachLeavesOutALineThatIsStillWritten(t *testing.T) {
+func TestEachOmitsAnIncompleteLine(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.log")
 	line := `{"verb":"patch","user":{"username":"u"},"objectRef":{"resource":"pods","name":"a"},"responseStatus":{"code":201}}`
 	require.NoError(t, os.WriteFile(path, []byte(line+"\n"+line[:20]), 0o600))

@@ -1,3 +1,3 @@
-// Package audit reads the API server's audit log and knows what Remit's own identities may do: the
-// closed list of the security model, as a rule over single requests.
+// Package audit reads the API server's audit log and checks requests of Remit's own identities against the closed
+// list of the security model.
 package audit

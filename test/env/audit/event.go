@@ -11,37 +11,37 @@ import (
 	"time"
 )
 
-// Event is what the tests look at of one completed request.
+// Event has the fields of one completed request that tests use.
 type Event struct {
 	AuditID    string `json:"auditID"`
 	Verb       string `json:"verb"`
 	RequestURI string `json:"requestURI"`
 	UserAgent  string `json:"userAgent"`
 	User       User   `json:"user"`
-	// Impersonated is whom the sender acted for, if anybody.
+	// Impersonated is the user that the sender impersonated, if any.
 	Impersonated *User   `json:"impersonatedUser"`
 	Object       *Object `json:"objectRef"`
 	Response     struct {
 		Code int `json:"code"`
 	} `json:"responseStatus"`
-	// Received and Answered are when the API server had the request and was done with it.
+	// Received and Answered are when the API server received the request and finished it.
 	Received time.Time `json:"requestReceivedTimestamp"`
 	Answered time.Time `json:"stageTimestamp"`
-	// Sent and Returned are the objects of the request and of its answer, of the few kinds of requests of which the
-	// control plane's audit policy keeps them.
+	// Sent and Returned are the objects of the request and its response, for the few kinds of requests for which the
+	// control plane's audit policy records them.
 	Sent     json.RawMessage `json:"requestObject"`
 	Returned json.RawMessage `json:"responseObject"`
-	// Annotations are what admission noted, among others that a webhook did not answer.
+	// Annotations are those of admission, for example that a webhook did not answer.
 	Annotations map[string]string `json:"annotations"`
 }
 
-// User is who the API server took the sender for.
+// User is the authenticated sender.
 type User struct {
 	Username string `json:"username"`
 	UID      string `json:"uid"`
 }
 
-// Object is what a request was about; nil for paths outside of the API.
+// Object is the object of a request; nil for non-resource paths.
 type Object struct {
 	APIGroup    string `json:"apiGroup"`
 	Resource    string `json:"resource"`
@@ -50,15 +50,15 @@ type Object struct {
 	Name        string `json:"name"`
 }
 
-// IsWrite says whether the request could have changed anything; a dry run cannot.
+// IsWrite reports whether the request could have changed anything; a dry run cannot.
 func (e Event) IsWrite() bool {
 	return e.AsksToWrite() && !strings.Contains(e.RequestURI, "dryRun=All")
 }
 
-// Wrote says whether the request has changed something.
+// Wrote reports whether the request changed something.
 func (e Event) Wrote() bool { return e.IsWrite() && e.Response.Code/100 == 2 }
 
-// AsksToWrite says whether the verb is one that writes: a dry run needs the same permissions.
+// AsksToWrite reports whether the verb is a write verb: a dry run needs the same permissions.
 func (e Event) AsksToWrite() bool {
 	switch e.Verb {
 	case "get", "list", "watch", "head", "options":
@@ -67,7 +67,7 @@ func (e Event) AsksToWrite() bool {
 	return true
 }
 
-// Created says whether the request made its object: a server-side apply that creates answers 201.
+// Created reports whether the request created its object: a server-side apply that creates returns 201.
 func (e Event) Created() bool { return e.Response.Code == 201 }
 
 func (e Event) String() string {
@@ -80,7 +80,7 @@ func Each(path string, do func(Event) error) error {
 	return err
 }
 
-// From calls do for every complete line of an audit log from an offset on, and returns where to go on.
+// From calls do for every complete line of an audit log from an offset, and returns where to continue.
 func From(path string, offset int64, do func(Event) error) (int64, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -93,7 +93,7 @@ func From(path string, offset int64, do func(Event) error) (int64, error) {
 	for r := bufio.NewReaderSize(f, 1<<16); ; {
 		line, err := r.ReadBytes('\n')
 		if errors.Is(err, io.EOF) {
-			return offset, nil // what is left is still being written
+			return offset, nil // the rest is still being written
 		}
 		if err != nil {
 			return offset, err

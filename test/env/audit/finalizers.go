@@ -6,15 +6,15 @@ import (
 	"slices"
 )
 
-// meta is what removesFinalizers looks at of an answered object.
+// meta has the fields of a returned object that removesFinalizers uses.
 type meta struct {
 	Metadata struct {
 		DeletionTimestamp string `json:"deletionTimestamp"`
 	} `json:"metadata"`
 }
 
-// removesFinalizers says whether a patch names nothing but finalizers, of an object that is being deleted: the API
-// server lets nobody add one to such an object (docs/adr/0006). A patch that came too late has done nothing.
+// removesFinalizers reports whether a patch changes only the finalizers of an object that is being deleted: the API
+// server does not allow adding any to such an object (docs/adr/0006). A patch that came too late has changed nothing.
 func removesFinalizers(e Event) bool {
 	var patch map[string]json.RawMessage
 	if json.Unmarshal(e.Sent, &patch) != nil || len(patch) != 1 {

@@ -1,5 +1,5 @@
-// Package blockage has the reasons for which an install waits, so that the stories and the benchmarks hold the same ones
-// against their rule: what waits sends nothing.
+// Package blockage has the reasons for which an install waits. The stories and the benchmarks share them to verify
+// the same rule: a waiting install sends no requests.
 package blockage
 
 import (
@@ -20,29 +20,29 @@ import (
 	"github.com/remit-olm/remit/test/operators/sample/bundle"
 )
 
-// The images of the catalogs that the cluster must serve.
+// Images of the catalogs that the cluster must serve.
 const (
-	// Sample is that of the sample operator as it is.
+	// Sample is the image of the unmodified sample operator.
 	Sample = "catalogs.test/sample"
-	// UnknownKind is that of the sample with an object of UnknownKindManifest.
+	// UnknownKind is the image of the sample with an object of UnknownKindManifest.
 	UnknownKind = "catalogs.test/unknown-kind"
-	// UnknownKindManifest is of a kind that bundles may bring and that the cluster does not serve.
+	// UnknownKindManifest has a kind that bundles may contain and that the cluster does not serve.
 	UnknownKindManifest = `{apiVersion: autoscaling.k8s.io/v1, kind: VerticalPodAutoscaler, metadata: {name: sample}, spec: {}}`
 )
 
 // Blockage is a reason for which an install waits.
 type Blockage struct {
 	Name string
-	// Block returns when the status tells of the reason; the function that it returns removes the reason.
+	// Block returns when the status reports the reason; the returned function removes the reason.
 	Block func(tn *env.Tenant) (release func())
-	// Installs is the ClusterServiceVersion that succeeds in the end.
+	// Installs is the ClusterServiceVersion that finally succeeds.
 	Installs string
-	// Retried is true where no watch can wake the install: it is tried again after pauses that double up to five minutes.
+	// Retried is true if no watch can wake the install: it is retried after pauses that double up to five minutes.
 	Retried bool
 }
 
-// Findings are the reasons that a preflight finds: missing permissions, by RBAC or by a dry run; admission; a quota; a kind that
-// the cluster does not serve.
+// Findings are the reasons that a preflight finds: missing permissions, by RBAC or by a dry run; admission; a quota;
+// a kind that the cluster does not serve.
 func Findings() []Blockage {
 	return []Blockage{
 		{Name: "rbac", Block: byRBAC, Installs: bundle.CSV},
@@ -53,7 +53,7 @@ func Findings() []Blockage {
 	}
 }
 
-// All are the Findings and what else an install waits for.
+// All are the Findings and all other reasons for which an install waits.
 func All() []Blockage {
 	return append(Findings(),
 		Blockage{Name: "no-account", Block: byAMissingAccount, Installs: bundle.CSV},
@@ -71,7 +71,7 @@ func grant(tn *env.Tenant, targets ...string) {
 	tn.GrantAll(tn.Needs(b, bundle.Package, targets...))
 }
 
-// asks makes a Subscription to the sample of a catalog.
+// asks creates a Subscription to the sample of a catalog.
 func asks(tn *env.Tenant, image string, targets ...string) *operatorsv1.OperatorGroup {
 	tn.T.Helper()
 	tn.Catalog("catalog", image)
@@ -80,13 +80,13 @@ func asks(tn *env.Tenant, image string, targets ...string) *operatorsv1.Operator
 	return og
 }
 
-// refusedBy waits until the plan tells that objects are refused.
+// refusedBy waits until the plan reports that objects are refused.
 func refusedBy(tn *env.Tenant, text string) {
 	tn.T.Helper()
 	require.Contains(tn.T, tn.ObjectsRefused(), text)
 }
 
-// permitted has all rights for the sample and subscribes to it.
+// permitted grants all permissions for the sample and subscribes to it.
 func permitted(tn *env.Tenant) {
 	tn.T.Helper()
 	grant(tn, tn.Namespace)
@@ -99,8 +99,8 @@ func byRBAC(tn *env.Tenant) func() {
 	return func() { grant(tn, tn.Namespace) }
 }
 
-// byADryRun is an upgrade that hands objects over to another owner, for which some clusters ask for the
-// right to delete them.
+// byADryRun upgrades an operator, which transfers objects to another owner. Some clusters require the permission to
+// delete them for this.
 func byADryRun(tn *env.Tenant) func() {
 	rules := func(verbs ...string) []rbacv1.PolicyRule {
 		usual := func(group string, verbs []string, resources ...string) rbacv1.PolicyRule {
@@ -149,7 +149,7 @@ func byAQuota(tn *env.Tenant) func() {
 	}
 }
 
-// byATerminatingNamespace has a target in which nothing can be created any longer.
+// byATerminatingNamespace adds a target in which nothing can be created any longer.
 func byATerminatingNamespace(tn *env.Tenant) func() {
 	other := tn.Other(nil)
 	grant(tn, tn.Namespace, other)
@@ -201,10 +201,10 @@ func byEnrollment(tn *env.Tenant) func() {
 	tn.Withdraw()
 	permitted(tn)
 	tn.GroupSays("group", "AccountUsable", metav1.ConditionFalse, "AccountNotEnrolled", "")
-	return tn.Enrol
+	return tn.Enroll
 }
 
-// asACSV is a ClusterServiceVersion that a person makes, whose account lacks the operator's rights.
+// asACSV creates a ClusterServiceVersion manually, with an account that is missing the operator's permissions.
 func asACSV(tn *env.Tenant) func() {
 	v, err := env.NewVariant()
 	require.NoError(tn.T, err)
@@ -219,7 +219,7 @@ func asACSV(tn *env.Tenant) func() {
 	return func() { reinstall(tn) }
 }
 
-// touch wakes a plan for which nothing can be watched: what it waits for is tried again after minutes.
+// touch wakes a plan whose reason cannot be watched and which would be retried only after minutes.
 func touch(tn *env.Tenant) {
 	tn.T.Helper()
 	og := &operatorsv1.OperatorGroup{}
@@ -229,7 +229,7 @@ func touch(tn *env.Tenant) {
 	require.NoError(tn.T, tn.Cluster.Client.Patch(tn.T.Context(), og, client.MergeFrom(before)))
 }
 
-// reinstall replaces what is blocked by an install of the sample that is not.
+// reinstall replaces the blocked install with one of the sample that is not blocked.
 func reinstall(tn *env.Tenant) {
 	tn.T.Helper()
 	for _, kind := range []client.Object{&operatorsv1alpha1.Subscription{}, &operatorsv1alpha1.InstallPlan{}, &operatorsv1alpha1.ClusterServiceVersion{},

@@ -27,7 +27,7 @@ import (
 // agentMode in the environment of a Pod turns this test binary into the program of the Pod.
 const agentMode = "AGENT_MODE"
 
-// agentReport is what the agent tells about itself under /report.
+// agentReport is what the agent reports under /report.
 type agentReport struct {
 	PID, Child int
 	Args       []string
@@ -57,7 +57,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// joinAgent is a test process of its own: it joins, says what it got, and leaves when its stdin ends.
+// joinAgent runs as a separate test process: it joins, prints what it got, and exits when its stdin ends.
 func joinAgent() {
 	i, err := controlplane.Join(context.Background(), controlplane.Options{Linger: time.Millisecond})
 	if err != nil {
@@ -98,7 +98,7 @@ func serveAgent() error {
 			strings.TrimPrefix(r.URL.Path, "/apis/"))
 	})
 	mux.HandleFunc("/validate", validate)
-	// A restarted agent is well again.
+	// A restarted agent is healthy again.
 	_ = os.Remove(filepath.Join(os.TempDir(), "sick"))
 	ip := os.Getenv("REMIT_POD_LISTEN_IP")
 	if cert := mountPath("certs"); exists(cert) {
@@ -139,7 +139,7 @@ func newReport(ctx context.Context) agentReport {
 	return r
 }
 
-// validate denies everything that is labelled deny=true.
+// validate denies everything with the label deny=true.
 func validate(w http.ResponseWriter, r *http.Request) {
 	var review admissionv1.AdmissionReview
 	if err := json.NewDecoder(r.Body).Decode(&review); err != nil {

@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 )
 
-// errNoBinary tells people what to do.
+// errNoBinary includes the remedy.
 var errNoBinary = errors.New("no control plane binary: run make controlplane")
 
 // findBinary resolves Options.Binary.
@@ -30,7 +30,8 @@ func findBinary(given string) (string, error) {
 	return filepath.Abs(path)
 }
 
-// repositoryRoot is the nearest directory upwards that has the control plane's sources: go.mod alone would find nested modules.
+// repositoryRoot returns the closest parent directory with the control plane's sources; go.mod alone would also match
+// nested modules.
 func repositoryRoot() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {

@@ -12,15 +12,14 @@ type TB interface {
 	Cleanup(func())
 }
 
-// shared is this process's share in the shared control plane. It is held until the process ends, not until a test does: the next
-// test would only have to ask again.
+// shared is this process's share in the shared control plane. It is held until the process ends and not until a test
+// ends, because the next test would join again.
 var shared struct {
 	sync.Mutex
 	instance *Instance
 }
 
-// Shared returns the shared control plane. The test goes on with a cluster that others use at the same time: see the package
-// documentation.
+// Shared returns the shared control plane, which others use at the same time: see the package documentation.
 func Shared(tb TB) *Instance {
 	tb.Helper()
 	shared.Lock()
@@ -36,7 +35,7 @@ func Shared(tb TB) *Instance {
 	return shared.instance
 }
 
-// Start returns a control plane of the test's own, which is stopped at its end.
+// Start returns a control plane of the test's own, which is stopped when the test ends.
 func Start(tb TB) *Instance {
 	tb.Helper()
 	instance, err := Launch(context.Background(), Options{})

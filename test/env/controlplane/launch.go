@@ -23,24 +23,26 @@ const (
 	logTail      = 4096
 )
 
-// Options say how to start a control plane. The zero value is a temporary one from the repository's own binary.
+// Options are the options of a control plane. The zero value is a temporary one from the repository's own binary.
 type Options struct {
-	// Binary is the executable; by default that of the environment variable CONTROLPLANE, or bin/controlplane in the repository
-	// around the working directory.
+	// Binary is the executable. The default is the environment variable CONTROLPLANE, or bin/controlplane in the
+	// repository of the working directory.
 	Binary string
-	// Dir is the state directory, kept after Stop so that a later start finds its data again. By default a temporary one, which
-	// Stop removes.
+	// Dir is the state directory, which is kept after Stop so that a later start finds its data. The default is a
+	// temporary one, which Stop removes.
 	Dir string
-	// Images maps images to executables from the start.
+	// Images maps images to executables at the start.
 	Images map[string]string
-	// Authorizer is the URL of a webhook that is asked to authorize what RBAC does not allow; it gets SubjectAccessReviews.
+	// Authorizer is the URL of a webhook that authorizes requests which RBAC does not allow; it receives
+	// SubjectAccessReviews.
 	Authorizer string
-	// Linger is how long a shared control plane waits for a new user after the last has gone; by default 15 s, which bridges the
-	// pauses between the test binaries of one `go test ./...`. Who starts it decides.
+	// Linger is how long a shared control plane waits for a new user after the last has exited. The default is 15 s,
+	// which covers the pauses between the test binaries of one `go test ./...`. The process that starts it decides.
 	Linger time.Duration
 }
 
-// Launch starts a private control plane and waits until it is usable, or the context ends. It ends with this process at the latest.
+// Launch starts a private control plane and waits until it is usable or the context ends. It ends with this process
+// at the latest.
 func Launch(ctx context.Context, o Options) (*Instance, error) {
 	binary, err := findBinary(o.Binary)
 	if err != nil {
@@ -82,7 +84,7 @@ func Launch(ctx context.Context, o Options) (*Instance, error) {
 	return instance, nil
 }
 
-// writeAuthorizer writes the kubeconfig by which the API server reaches an authorizer.
+// writeAuthorizer writes the kubeconfig with which the API server calls an authorizer.
 func writeAuthorizer(dir, url string) (string, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", err
@@ -105,13 +107,13 @@ type process struct {
 	cleanUp func() error
 }
 
-// startProcess runs the binary in a session of its own: a Ctrl-C in the terminal is for us to handle, and a shared control
-// plane has to outlive us.
+// startProcess runs the binary in its own session: this process handles Ctrl-C in the terminal, and a shared control
+// plane must outlive it.
 func startProcess(binary, dir string, args []string) (*process, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
-	// It would tell about an earlier life.
+	// It would describe an earlier run.
 	if err := os.Remove(filepath.Join(dir, readyFile)); err != nil && !os.IsNotExist(err) {
 		return nil, err
 	}
@@ -157,7 +159,7 @@ func (p *process) await(ctx context.Context) (*Instance, error) {
 	}
 }
 
-// stop asks, waits, and kills what does not listen. Its Pods die with it in either case.
+// stop sends SIGTERM, waits, and kills the process if it does not exit. Its Pods end with it in either case.
 func (p *process) stop() error {
 	err := p.cmd.Process.Signal(syscall.SIGTERM)
 	if errors.Is(err, os.ErrProcessDone) {
@@ -179,7 +181,7 @@ func (p *process) stop() error {
 	return err
 }
 
-// tail is what people need when a start fails.
+// tail returns the end of the logs for the message of a failed start.
 func tail(dir string) string {
 	var out string
 	for _, name := range []string{"stderr.log", "controlplane.log"} {

@@ -45,16 +45,16 @@ func TestAPrivateControlPlaneKeepsItsDataAndStopsItsProcesses(t *testing.T) {
 	require.NoError(t, syscall.Kill(second.PID, syscall.SIGKILL))
 	<-second.Done()
 	again.gone(after.PID, after.Child)
-	require.Error(t, second.Stop(), "it did not end well")
+	require.Error(t, second.Stop(), "it was killed")
 }
 
-func TestALaunchThatIsGivenUpEndsItsProcess(t *testing.T) {
+func TestACanceledLaunchEndsItsProcess(t *testing.T) {
 	t.Parallel()
 	o := controlplane.Options{Dir: t.TempDir()}
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
 		defer cancel()
-		// The API server is starting then: the moment in which it takes a signal worst.
+		// The API server is starting: the worst moment for a signal.
 		_ = wait.PollUntilContextCancel(ctx, tick, true, func(context.Context) (bool, error) {
 			_, err := os.Stat(filepath.Join(o.Dir, "audit.log"))
 			return err == nil, nil
@@ -64,11 +64,11 @@ func TestALaunchThatIsGivenUpEndsItsProcess(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 	require.NotContains(t, err.Error(), "exit status")
 	again, err := controlplane.Launch(t.Context(), o)
-	require.NoError(t, err, "nobody holds the directory")
+	require.NoError(t, err, "the directory is not locked")
 	require.NoError(t, again.Stop())
 }
 
-func TestTwoProcessesShareOneControlPlaneThatLeavesAfterThem(t *testing.T) {
+func TestTwoProcessesShareOneControlPlaneThatExitsAfterThem(t *testing.T) {
 	t.Parallel()
 	tmp := t.TempDir()
 	first, closeFirst := join(t, tmp)
@@ -87,7 +87,8 @@ func TestTwoProcessesShareOneControlPlaneThatLeavesAfterThem(t *testing.T) {
 	w.gone(fourth)
 }
 
-// join starts a process that joins the shared control plane under tmp; it returns the control plane's PID and what ends the process.
+// join starts a process that joins the shared control plane under tmp; it returns the control plane's PID and a
+// function that ends the process.
 func join(t *testing.T, tmp string) (int, func()) {
 	t.Helper()
 	exe, err := os.Executable()

@@ -67,7 +67,7 @@ func joinOrStart(ctx context.Context, binary, base string, linger time.Duration)
 	return i, nil
 }
 
-// await waits for a control plane whose starter may have died before it was ready.
+// await waits for a control plane whose starter may have exited before it was ready.
 func await(ctx context.Context, dir string) (*Instance, error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
@@ -86,7 +86,7 @@ func await(ctx context.Context, dir string) (*Instance, error) {
 	}
 }
 
-// running says whether some control plane holds the lock of its state directory.
+// running reports whether a control plane holds the lock of its state directory.
 func running(dir string) bool {
 	l, err := tryLock(filepath.Join(dir, "lock"), syscall.LOCK_EX)
 	if err == nil {
@@ -95,8 +95,8 @@ func running(dir string) bool {
 	return errors.Is(err, syscall.EWOULDBLOCK)
 }
 
-// sharedDir is the directory for this user, checkout and build: a new binary gets a new control plane, and the old one leaves by
-// itself. Size and time tell builds apart without reading 120 MB.
+// sharedDir returns the directory for this user, checkout and build: a new binary gets a new control plane, and the
+// old one exits automatically. Size and time distinguish builds without reading 120 MB.
 func sharedDir(binary string) (string, error) {
 	info, err := os.Stat(binary)
 	if err != nil {
@@ -108,19 +108,19 @@ func sharedDir(binary string) (string, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", err
 	}
-	// The name can be guessed: make sure that nobody else prepared the directory.
+	// The name is predictable: make sure that no other user created the directory.
 	info, err = os.Lstat(dir)
 	if err != nil {
 		return "", err
 	}
 	owner, ok := info.Sys().(*syscall.Stat_t)
 	if !ok || !info.IsDir() || int(owner.Uid) != os.Getuid() || info.Mode().Perm()&0o077 != 0 {
-		return "", fmt.Errorf("%s does not belong to this user alone", dir)
+		return "", fmt.Errorf("%s is not owned and accessible by this user only", dir)
 	}
 	return dir, nil
 }
 
-// heldLock is a bare descriptor: an os.File would be closed, and the lock lost, when it is collected.
+// heldLock is a raw descriptor: an os.File would be closed, and the lock released, when it is garbage-collected.
 type heldLock int
 
 func (l heldLock) close() { _ = syscall.Close(int(l)) }
@@ -137,7 +137,7 @@ func tryLock(file string, how int) (heldLock, error) {
 	return heldLock(fd), nil
 }
 
-// lock waits for the lock as long as the context allows; a blocking flock could not be interrupted.
+// lock waits for the lock until the context ends; a blocking flock could not be interrupted.
 func lock(ctx context.Context, file string, how int) (heldLock, error) {
 	for tick := time.Tick(poll); ; {
 		l, err := tryLock(file, how)

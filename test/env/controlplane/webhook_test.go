@@ -62,7 +62,7 @@ func TestTheProxyReachesAServiceByName(t *testing.T) {
 
 func TestAnAPIServiceIsServedByAProcess(t *testing.T) {
 	t.Parallel()
-	// One of its own: an API whose server has gone holds up the deletion of every namespace.
+	// Its own control plane: an API without a running server delays the deletion of every namespace.
 	w := newWorld(t, controlplane.Start(t))
 	ca := w.serveTLS("api")
 	service := map[string]any{
@@ -84,7 +84,7 @@ func TestAnAPIServiceIsServedByAProcess(t *testing.T) {
 	})
 }
 
-// serveTLS runs the agent behind a Service of the name given, port 443, and returns its certificate.
+// serveTLS runs the agent behind a Service with the given name, port 443, and returns its certificate.
 func (w *world) serveTLS(name string) []byte {
 	w.t.Helper()
 	cert, key := servingCertificate(w.t, name+"."+w.namespace+".svc")
@@ -112,7 +112,7 @@ func (w *world) registerHook(ca []byte) {
 		Webhooks: []admissionregistrationv1.ValidatingWebhook{{
 			Name: "hook.example.com", AdmissionReviewVersions: []string{"v1"},
 			SideEffects: new(admissionregistrationv1.SideEffectClassNone),
-			// Others use this control plane, too.
+			// Others use this control plane as well.
 			NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: w.namespace}},
 			ClientConfig: admissionregistrationv1.WebhookClientConfig{
 				CABundle: ca,
@@ -130,7 +130,7 @@ func (w *world) registerHook(ca []byte) {
 	})
 }
 
-// servingCertificate is self-signed: its own authority.
+// servingCertificate returns a self-signed certificate.
 func servingCertificate(t *testing.T, name string) (certPEM, keyPEM []byte) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

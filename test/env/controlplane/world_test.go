@@ -67,7 +67,7 @@ func (w *world) configMap(name string, data map[string]string) {
 	require.NoError(w.t, err)
 }
 
-// mayReadConfigMaps makes a ServiceAccount with that single permission.
+// mayReadConfigMaps creates a ServiceAccount with only that permission.
 func (w *world) mayReadConfigMaps(account string) {
 	w.t.Helper()
 	ctx, meta := w.t.Context(), metav1.ObjectMeta{Name: account}
@@ -85,7 +85,7 @@ func (w *world) mayReadConfigMaps(account string) {
 	require.NoError(w.t, err)
 }
 
-// agentPod is a Pod of the agent in the mode given.
+// agentPod returns a Pod of the agent in the given mode.
 func agentPod(name, mode string, change ...func(*corev1.Pod)) *corev1.Pod {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"app": name}},
@@ -151,7 +151,7 @@ func (w *world) waitReady(name string) {
 	w.eventually(func(c *require.Assertions) { c.True(w.isReady(name), "ready") })
 }
 
-// report asks the agent through the API server, which proves the way to the Pod as well.
+// report queries the agent through the API server, which also proves that the Pod is reachable.
 func (w *world) report(name string) agentReport {
 	w.t.Helper()
 	var r agentReport
@@ -172,7 +172,7 @@ func (w *world) gone(pids ...int) {
 	})
 }
 
-// alive does not count a zombie, which only waits for a busy parent.
+// alive ignores zombies, which only wait for a busy parent.
 func alive(pid int) bool {
 	if syscall.Kill(pid, 0) != nil {
 		return false

@@ -1,4 +1,4 @@
-// Package corpus finds the real operators and catalogs that tests are held against, on machines that have them.
+// Package corpus finds the real operators and catalogs that tests use, on machines that have them.
 package corpus
 
 import (
@@ -15,8 +15,8 @@ const (
 	fallback = "../shared/corpus"
 )
 
-// Dir is a folder of the corpus. Where there is none, the test is skipped, and says so. CORPUS_DIR is the corpus'
-// own path, absolute or from the module's root.
+// Dir returns a directory of the corpus, or skips the test if there is none. CORPUS_DIR is the path of the corpus,
+// absolute or relative to the module's root.
 func Dir(t testing.TB, path ...string) string {
 	t.Helper()
 	dir, err := Find(path...)
@@ -26,7 +26,7 @@ func Dir(t testing.TB, path ...string) string {
 	return dir
 }
 
-// Find is Dir for where there is no test.
+// Find is Dir without a test.
 func Find(path ...string) (string, error) {
 	root := cmp.Or(os.Getenv(variable), fallback)
 	if !filepath.IsAbs(root) {
@@ -43,7 +43,7 @@ func Find(path ...string) (string, error) {
 	return dir, nil
 }
 
-// moduleRoot is the folder above the test's that has the go.mod.
+// moduleRoot returns the closest parent directory with a go.mod.
 func moduleRoot() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {

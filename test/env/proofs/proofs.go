@@ -1,4 +1,4 @@
-// Package proofs gives tests keys to prove objects with.
+// Package proofs provides tests with keys for proofs of objects.
 package proofs
 
 import (
@@ -33,7 +33,7 @@ func Scheme() *runtime.Scheme {
 	return scheme
 }
 
-// Keys are always the same, so that a test may call this wherever it needs them.
+// Keys always returns the same keys, so a test can call it wherever it needs them.
 func Keys() *proof.Keys {
 	keys, err := proof.New(proof.Options{Scheme: Scheme(), Secret: types.NamespacedName{Namespace: "remit", Name: names.SecretProof}},
 		map[string][]byte{"key-1": bytes.Repeat([]byte("k"), 32)})
@@ -43,8 +43,8 @@ func Keys() *proof.Keys {
 	return keys
 }
 
-// Mark puts the labels and the proof of the owner on an object, as if its install had created it; now, if the object has
-// no creationTimestamp yet.
+// Mark adds the labels and the proof of the owner to an object, as if its install had created it; the creation time
+// is now if the object has none.
 func Mark(obj client.Object, owner ownerutil.Owner) {
 	if created := obj.GetCreationTimestamp(); created.IsZero() {
 		obj.SetCreationTimestamp(metav1.Now())

@@ -1,5 +1,5 @@
-// Package registry is a registry of images in the test's own process, and builds what it serves: images of
-// bundles and of catalogs from folders.
+// Package registry is an in-process image registry for tests, and builds images of bundles and catalogs from
+// directories.
 package registry
 
 import (
@@ -25,10 +25,10 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// LabelConfigs of a catalog image names the folder of its file-based catalog.
+// LabelConfigs is the label of a catalog image with the directory of its file-based catalog.
 const LabelConfigs = "operators.operatorframework.io.index.configs.v1"
 
-// Server is a registry. It serves plain HTTP at this machine's loopback.
+// Server is a registry that serves plain HTTP on the loopback address.
 type Server struct {
 	// Host is <address>:<port>.
 	Host   string
@@ -68,20 +68,20 @@ func New(t TB) *Server {
 	return s
 }
 
-// Close ends it, with all requests under way.
+// Close stops the server and aborts all requests.
 func (s *Server) Close() {
 	s.server.CloseClientConnections()
 	s.server.Close()
 }
 
-// Answer lets a test answer requests in the registry's place: f says whether it did. Nil ends that.
+// Answer lets a test answer requests instead of the registry: f reports whether it did. Nil removes f.
 func (s *Server) Answer(f func(w http.ResponseWriter, r *http.Request) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.answer = f
 }
 
-// Requests are those so far, as "GET /v2/...", whose path contains a text.
+// Requests returns the requests so far, as "GET /v2/...", whose path contains a text.
 func (s *Server) Requests(containing string) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -94,7 +94,7 @@ func (s *Server) Requests(containing string) []string {
 	return out
 }
 
-// Push puts an image under NAME:TAG and returns its whole name and its digest.
+// Push pushes an image as NAME:TAG and returns its full name and its digest.
 func (s *Server) Push(named string, image v1.Image) (ref, digest string, err error) {
 	to, err := name.ParseReference(s.Host + "/" + named)
 	if err != nil {
@@ -107,7 +107,7 @@ func (s *Server) Push(named string, image v1.Image) (ref, digest string, err err
 	return to.String(), sum.String(), remote.Write(to, image)
 }
 
-// Catalog is an image with a file-based catalog in its folder /configs, and the label that says so.
+// Catalog returns an image with a file-based catalog in the directory /configs, and the corresponding label.
 func Catalog(files fs.FS) (v1.Image, error) {
 	layer, err := Layer(files, "configs")
 	if err != nil {
@@ -116,7 +116,7 @@ func Catalog(files fs.FS) (v1.Image, error) {
 	return Image(map[string]string{LabelConfigs: "/configs"}, layer)
 }
 
-// Bundle is an image of a bundle folder, with manifests/ and metadata/.
+// Bundle returns an image of a bundle directory with manifests/ and metadata/.
 func Bundle(files fs.FS) (v1.Image, error) {
 	layer, err := Layer(files, "")
 	if err != nil {
@@ -125,7 +125,7 @@ func Bundle(files fs.FS) (v1.Image, error) {
 	return Image(nil, layer)
 }
 
-// Image is made of labels and layers.
+// Image returns an image of labels and layers.
 func Image(labels map[string]string, layers ...v1.Layer) (v1.Image, error) {
 	image, err := mutate.AppendLayers(empty.Image, layers...)
 	if err != nil {
@@ -134,7 +134,7 @@ func Image(labels map[string]string, layers ...v1.Layer) (v1.Image, error) {
 	return mutate.Config(image, v1.Config{Labels: labels})
 }
 
-// Layer is a layer with all files below a folder of an image.
+// Layer returns a layer with all files under a directory of an image.
 func Layer(files fs.FS, below string) (v1.Layer, error) {
 	var entries []tar.Header
 	contents := map[string][]byte{}
@@ -157,7 +157,7 @@ func Layer(files fs.FS, below string) (v1.Layer, error) {
 	return Archive(entries, contents)
 }
 
-// Archive is a layer with entries as they are given, hostile ones too; contents are by name.
+// Archive returns a layer with exactly the given entries, including hostile ones; contents are by name.
 func Archive(entries []tar.Header, contents map[string][]byte) (v1.Layer, error) {
 	var out bytes.Buffer
 	zip := gzip.NewWriter(&out)

@@ -1,6 +1,6 @@
 //go:build linux
 
-// Package tmpfs gives tests a disk of a few MiB that can be full.
+// Package tmpfs provides tests with a small file system that can be filled up.
 package tmpfs
 
 import (
@@ -15,18 +15,18 @@ import (
 // Disk is a file system in memory.
 type Disk struct{ Dir string }
 
-// New mounts one of a size. It skips the test where it may not.
+// New mounts a file system of the given size. It skips the test if mounting is not permitted.
 func New(t testing.TB, size string) *Disk {
 	t.Helper()
 	d := &Disk{Dir: t.TempDir()}
 	if err := syscall.Mount("tmpfs", d.Dir, "tmpfs", 0, "size="+size+",mode=0700"); err != nil {
-		t.Skipf("no disk of its own can be mounted, which takes root: %v", err)
+		t.Skipf("mounting a tmpfs requires root: %v", err)
 	}
 	t.Cleanup(func() { _ = syscall.Unmount(d.Dir, syscall.MNT_DETACH) })
 	return d
 }
 
-// Fill leaves so many bytes free, rounded down to whole pages.
+// Fill leaves the given number of bytes free, rounded down to whole pages.
 func (d *Disk) Fill(t testing.TB, left int64) {
 	t.Helper()
 	d.Free(t)
@@ -36,7 +36,7 @@ func (d *Disk) Fill(t testing.TB, left int64) {
 	require.NoError(t, os.WriteFile(d.filler(), filler, 0o600))
 }
 
-// Free deletes what Fill has written.
+// Free deletes what Fill wrote.
 func (d *Disk) Free(t testing.TB) {
 	t.Helper()
 	require.NoError(t, os.RemoveAll(d.filler()))
