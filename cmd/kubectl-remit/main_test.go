@@ -2,8 +2,10 @@ package main
 
 import (
 	"bytes"
+	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
 
 	"github.com/remit-olm/remit/cmd/kubectl-remit/internal/cli"
@@ -24,4 +26,31 @@ func TestEveryCommandPrintsWithoutTerminalEscapes(t *testing.T) {
 		require.IsType(t, &cli.Writer{}, sub.OutOrStdout(), sub.Name())
 		require.IsType(t, &cli.Writer{}, sub.ErrOrStderr(), sub.Name())
 	}
+}
+
+func TestEveryCommandNamesTheArgumentThatIsMissingAndShowsItsUsage(t *testing.T) {
+	var visit func(cmd *cobra.Command)
+	visit = func(cmd *cobra.Command) {
+		for _, sub := range cmd.Commands() {
+			visit(sub)
+		}
+		if !cmd.Runnable() {
+			return
+		}
+		path := strings.Fields(cmd.CommandPath())[2:] // without "kubectl remit"
+		run := func(args ...string) string {
+			var stderr bytes.Buffer
+			require.Equal(t, cli.CodeError, execute(t.Context(), append(path, args...), &bytes.Buffer{}, &stderr), "%q %q", path, args)
+			return stderr.String()
+		}
+		_, operand, _ := strings.Cut(cmd.Use, " ")
+		operand, _, _ = strings.Cut(operand, " --")
+		var args []string
+		if operand != "" {
+			require.Contains(t, run(), "the argument "+operand+" is missing\n\nUsage:\n  kubectl remit "+strings.Join(path, " ")+" "+operand)
+			args = []string{"a"}
+		}
+		require.Contains(t, run(append(args, "surplus")...), "unexpected argument \"surplus\"\n\nUsage:\n  kubectl remit "+strings.Join(path, " "))
+	}
+	visit(root())
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
@@ -41,6 +42,7 @@ type Options struct {
 
 const enrollExample = `  # Let Remit act as the ServiceAccount installer of the namespace team-a
   kubectl remit enroll installer -n team-a
+  kubectl remit enroll team-a/installer
 
   # Let alice name it in an OperatorGroup, too
   kubectl remit enroll installer -n team-a --author alice@example.com
@@ -52,7 +54,7 @@ const enrollExample = `  # Let Remit act as the ServiceAccount installer of the 
 func NewCommand() *cobra.Command {
 	o := &Options{}
 	return o.command(&cobra.Command{
-		Use:   "enroll SERVICEACCOUNT",
+		Use:   "enroll [NAMESPACE/]SERVICEACCOUNT",
 		Short: "Let Remit act as a ServiceAccount",
 		Long: "Let Remit's programs request tokens of one ServiceAccount, so that an OperatorGroup which names it can be used: " +
 			"a Role and a RoleBinding in its namespace. With --author, let people name it in an OperatorGroup: the right to impersonate it.\n\n" +
@@ -72,7 +74,7 @@ const unenrollExample = `  # Remit may not act as the ServiceAccount any more
 func NewUnenrollCommand() *cobra.Command {
 	o := &Options{}
 	return o.command(&cobra.Command{
-		Use:   "unenroll SERVICEACCOUNT",
+		Use:   "unenroll [NAMESPACE/]SERVICEACCOUNT",
 		Short: "Take back that Remit may act as a ServiceAccount",
 		Long: "Remove what enroll makes, with the same flags. Operators that are installed go on running; nothing more is installed, " +
 			"upgraded or removed as the ServiceAccount. A token that was issued lives for up to 30 minutes, unless the ServiceAccount is deleted.",
@@ -82,18 +84,14 @@ func NewUnenrollCommand() *cobra.Command {
 
 func (o *Options) command(cmd *cobra.Command, run func(*cobra.Command, types.NamespacedName) error) *cobra.Command {
 	o.Cluster = cli.NewCluster()
-	cmd.Args = cobra.ExactArgs(1)
+	cmd.Args = cli.ExactArgs("[NAMESPACE/]SERVICEACCOUNT")
 	cmd.ValidArgsFunction = o.Cluster.CompleteNames(func() client.ObjectList { return &corev1.ServiceAccountList{} })
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		o.Out, o.ErrOut = cmd.OutOrStdout(), cmd.ErrOrStderr()
 		if err := o.check(); err != nil {
 			return err
 		}
-		namespace, err := o.Cluster.Namespace()
-		if err != nil {
-			return err
-		}
-		account, err := scoped.ParseKey(namespace + "/" + args[0])
+		account, err := o.account(args[0], cmd.Flags().Changed("namespace"))
 		if err != nil {
 			return err
 		}
@@ -108,6 +106,26 @@ func (o *Options) command(cmd *cobra.Command, run func(*cobra.Command, types.Nam
 	flags.StringVar(&o.DryRun, "dry-run", dryRunNone, "client: only print what would be sent, and ask nobody; none: do it")
 	_ = cmd.RegisterFlagCompletionFunc("dry-run", cobra.FixedCompletions(dryRuns(), cobra.ShellCompDirectiveNoFileComp)) // the flag is there
 	return cmd
+}
+
+// account is the ServiceAccount that an argument names, as NAME or NAMESPACE/NAME; isNamed says that --namespace is set.
+func (o *Options) account(arg string, isNamed bool) (types.NamespacedName, error) {
+	isKey := strings.Contains(arg, "/")
+	if isKey && !isNamed {
+		return scoped.ParseKey(arg)
+	}
+	namespace, err := o.Cluster.Namespace()
+	if err != nil {
+		return types.NamespacedName{}, err
+	}
+	if !isKey {
+		arg = namespace + "/" + arg
+	}
+	account, err := scoped.ParseKey(arg)
+	if err == nil && account.Namespace != namespace {
+		err = fmt.Errorf("%q is not in namespace %q, which --namespace names", arg, namespace)
+	}
+	return account, err
 }
 
 func (o *Options) check() error {

@@ -239,7 +239,9 @@ func TestWhatCannotBeDoneIsSaid(t *testing.T) {
 	for want, args := range map[string][]string{
 		`serviceaccounts "nobody" not found`:              {"nobody"},
 		`"A b" is not a valid ServiceAccount name`:        {"A b"},
-		"accepts 1 arg(s), received 0":                    {},
+		"SERVICEACCOUNT is missing":                       {},
+		"is not in namespace":                             {"elsewhere/installer"},
+		`"a/b/c" is not of the form <namespace>/<name>`:   {"a/b/c"},
 		`--dry-run=server: want one of ["none" "client"]`: {"installer", "--dry-run=server"},
 		"--author: a name is empty":                       {"installer", "--author="},
 		"--remit-namespace":                               {"installer", "--remit-namespace=A"},
@@ -264,6 +266,21 @@ func TestWhatCannotBeDoneIsSaid(t *testing.T) {
 	_, err = s.run(NewCommand(), "trudy", "installer")
 	require.ErrorContains(t, err, "is attempting to grant RBAC permissions not currently held")
 	require.ErrorContains(t, err, "Who enrols ServiceAccount")
+}
+
+func TestTheArgumentMayNameTheNamespace(t *testing.T) {
+	for args, want := range map[string]string{
+		"team-a/installer":             "  namespace: team-a\n",
+		"team-a/installer -n team-a":   "  namespace: team-a\n",
+		"installer --namespace=team-b": "  namespace: team-b\n",
+	} {
+		cmd := NewCommand()
+		var out bytes.Buffer
+		cmd.SetOut(&out)
+		cmd.SetArgs(append(strings.Fields(args), "--dry-run=client", "-o", "yaml", "--server=https://127.0.0.1:1"))
+		require.NoError(t, cmd.ExecuteContext(t.Context()), args)
+		require.Contains(t, out.String(), want, args)
+	}
 }
 
 func TestNamesAreCompleted(t *testing.T) {

@@ -51,7 +51,7 @@ func NewCommand() *cobra.Command {
 			"if allowed to ask for those. With --rbac-dir no cluster is asked.\n\n" +
 			"The exit status is 0 where nothing is missing, 1 where something is, and 2 where that could not be found out.",
 		Example: example,
-		Args:    cobra.ExactArgs(1),
+		Args:    cli.ExactArgs("BUNDLE | subscription/NAME | installplan/NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.Out, o.ErrOut = cmd.OutOrStdout(), cmd.ErrOrStderr()
 			if cmd.Flags().Changed("namespace") {

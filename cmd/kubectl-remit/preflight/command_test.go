@@ -100,7 +100,7 @@ func TestWhatCannotBeAnsweredIsAnErrorOfItsOwnCode(t *testing.T) {
 		"rbac.yaml: not an object":      {bundle, "--rbac-dir", folder(t, "[]"), "--account=a/b"},
 		"--rbac-dir is for bundles":     {"subscription/x", "--rbac-dir", empty},
 		"not a bundle":                  {empty, "--rbac-dir", empty, "--account=a/b"},
-		"accepts 1 arg(s)":              nil,
+		"the argument BUNDLE":           nil,
 		`install mode "x" is not known`: {bundle, "--rbac-dir", empty, "--account=a/b", "--install-mode=x"},
 	} {
 		_, code, err := remit(t, args...)

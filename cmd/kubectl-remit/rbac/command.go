@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/remit-olm/remit/cmd/kubectl-remit/internal/cli"
 	"github.com/remit-olm/remit/cmd/kubectl-remit/internal/source"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/preflight"
@@ -53,7 +54,7 @@ func NewCommand() *cobra.Command {
 			"If that amounts to cluster-admin, the first line says so, and why: as a comment, or with -o json on standard error.\n\n" +
 			"It needs no cluster. The names are hashes of what is granted: what is printed for another version of the bundle stands beside it.",
 		Example: example,
-		Args:    cobra.ExactArgs(1),
+		Args:    cli.ExactArgs("BUNDLE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.Out, o.ErrOut = cmd.OutOrStdout(), cmd.ErrOrStderr()
 			return o.Run(cmd.Context(), args[0])

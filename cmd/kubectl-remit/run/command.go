@@ -53,7 +53,7 @@ func NewCommand() *cobra.Command {
 			"and install an operator: first with an account that lacks two rules, which Remit reports before it writes anything, " +
 			"then with the rules granted.\n\nIt needs the programs of a source tree next to it; in one, it builds those that are missing.",
 		Example: example,
-		Args:    cobra.NoArgs,
+		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.Out = cmd.OutOrStdout()
 			if err := Run(cmd.Context(), o); err != nil {

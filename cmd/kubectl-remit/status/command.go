@@ -46,7 +46,7 @@ func NewCommand() *cobra.Command {
 			"It reads as you. What you may not read is said, and the rest is shown.\n\n" +
 			"The exit status is 0 where all is well, 1 where something is blocked, and 2 where that could not be found out.",
 		Example: example,
-		Args:    cobra.NoArgs,
+		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.Out, o.ErrOut = cmd.OutOrStdout(), cmd.ErrOrStderr()
 			if o.AllNamespaces && cmd.Flags().Changed("namespace") {
