@@ -1,8 +1,10 @@
 package run
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -18,6 +20,7 @@ import (
 	"github.com/remit-olm/remit/pkg/controller"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/resolver"
+	"github.com/remit-olm/remit/test/env/controlplane"
 )
 
 // installing is a tenant whose Subscription and InstallPlan say this.
@@ -82,5 +85,15 @@ func TestWellKnownKindsAreThoseThatBundlesMayContain(t *testing.T) {
 	}
 	for _, name := range []string{"servicemonitors.monitoring.coreos.com", "podmonitors.monitoring.coreos.com", "prometheusrules.monitoring.coreos.com"} {
 		require.True(t, seen[name], name)
+	}
+}
+
+func TestCommandsAreShownOnlyForAClusterThatStaysUp(t *testing.T) {
+	for _, exit := range []bool{false, true} {
+		out := &bytes.Buffer{}
+		d := &demo{Options: Options{Exit: exit, Out: out}, progress: newProgress(out), cluster: &controlplane.Instance{Kubeconfig: "/tmp/kubeconfig"}}
+		d.hints("demo", "pods")
+		require.Equal(t, !exit, strings.Contains(out.String(), "kubectl --kubeconfig /tmp/kubeconfig get pods -n demo"), out.String())
+		require.Equal(t, exit, out.Len() == 0)
 	}
 }

@@ -157,8 +157,11 @@ func (t *tenant) greeted(ctx context.Context, cr *unstructured.Unstructured) err
 	return fmt.Errorf("Greeting %q is not Ready yet", cr.GetName())
 }
 
-// hints ends the demonstration with where to go on.
+// hints ends the demonstration with commands for its cluster, unless that is stopped.
 func (d *demo) hints(namespace, kinds string) {
+	if d.Exit {
+		return
+	}
 	d.progress.say("\nKubeconfig: %s\n\nTry:", d.cluster.Kubeconfig)
 	for _, line := range []string{
 		"get subscriptions,installplans,clusterserviceversions -n " + namespace,
