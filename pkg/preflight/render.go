@@ -67,11 +67,8 @@ func (r Report) refusals(scopes []Scope) string {
 	}
 	end := strings.Join(tail, "\n")
 	var text string
-	if elsewhere := r.Elsewhere(); len(scopes)+len(elsewhere) > 0 {
-		lines := append(r.head(scopes), r.lines(scopes)...)
-		for _, line := range elsewhere {
-			lines = append(lines, fmt.Sprintf("- ServiceAccount %s does not hold %s", r.Account, line))
-		}
+	if len(scopes)+len(r.Elsewhere()) > 0 {
+		lines := append(append(r.head(scopes), r.lines(scopes)...), r.notHeld(r.Findings)...)
 		text = join(lines, MaxSummary-len(end)-1)
 	}
 	return strings.Trim(text+"\n"+end, "\n")
@@ -153,43 +150,55 @@ func (r Report) lines(scopes []Scope) []string {
 	var lines []string
 	for _, s := range scopes {
 		for _, rule := range s.Rules {
-			lines = append(lines, sentences(user, s.Namespace, rule)...)
+			lines = append(lines, sentence(user, s.Namespace, rule))
 		}
 	}
 	return lines
 }
 
-// sentences words a missing rule as the API server words a refusal, one for each verb; create comes
-// first, as it is what people look for.
-func sentences(user, namespace string, rule rbacv1.PolicyRule) []string {
+// notHeld are lines about what is missing where the rules are not for everyone to know.
+func (r Report) notHeld(findings []Finding) []string {
+	var lines []string
+	for _, what := range elsewhere(findings) {
+		lines = append(lines, fmt.Sprintf("- ServiceAccount %s does not hold %s", r.Account, what))
+	}
+	return lines
+}
+
+// sentence words a missing rule in one line, for its first verb as the API server words a refusal. create is first, as it is what
+// people look for.
+func sentence(user, namespace string, rule rbacv1.PolicyRule) string {
+	verbs := slices.Clone(rule.Verbs)
+	if i := slices.Index(verbs, "create"); i > 0 {
+		verbs = slices.Insert(slices.Delete(verbs, i, i+1), 0, "create")
+	}
+	first, others := "", ""
+	if len(verbs) > 0 {
+		first = verbs[0]
+	}
+	if len(verbs) > 1 {
+		others = ", nor " + alternatives(verbs[1:]) + " it"
+	}
+	if len(rule.NonResourceURLs) > 0 {
+		return fmt.Sprintf("- User %q cannot %s path %s%s", user, first, list(rule.NonResourceURLs), others)
+	}
 	scope := "at the cluster scope"
 	if namespace != rbac.ClusterScope {
 		scope = fmt.Sprintf("in the namespace %q", namespace)
 	}
-	verbs := slices.Clone(rule.Verbs)
-	slices.SortStableFunc(verbs, func(a, b string) int {
-		switch "create" {
-		case b:
-			return 1
-		case a:
-			return -1
-		}
-		return 0
-	})
-	var out []string
-	for _, verb := range verbs {
-		if len(rule.NonResourceURLs) > 0 {
-			out = append(out, fmt.Sprintf("- User %q cannot %s path %s", user, verb, list(rule.NonResourceURLs)))
-			continue
-		}
-		line := fmt.Sprintf("- User %q cannot %s resource %s in API group %s %s",
-			user, verb, list(rule.Resources), list(rule.APIGroups), scope)
-		if len(rule.ResourceNames) > 0 {
-			line += " (named " + list(rule.ResourceNames) + ")"
-		}
-		out = append(out, line)
+	if len(rule.ResourceNames) > 0 {
+		scope += " (named " + list(rule.ResourceNames) + ")"
 	}
-	return out
+	return fmt.Sprintf("- User %q cannot %s resource %s in API group %s %s%s", user, first, list(rule.Resources), list(rule.APIGroups), scope, others)
+}
+
+// alternatives are words as "a, b or c".
+func alternatives(words []string) string {
+	last := len(words) - 1
+	if last == 0 {
+		return words[0]
+	}
+	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
 
 func list(values []string) string {

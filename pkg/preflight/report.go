@@ -272,7 +272,9 @@ func linesOf(rules []rbacv1.PolicyRule) string {
 }
 
 // Elsewhere says, in words, what is missing and not shown.
-func (r Report) Elsewhere() []string {
+func (r Report) Elsewhere() []string { return elsewhere(r.Findings) }
+
+func elsewhere(findings []Finding) []string {
 	var out []string
 	for _, f := range r.Findings {
 		if f.Elsewhere {

@@ -188,18 +188,18 @@ func TestASummaryBeyondItsLimitIsCutByWholeLinesAndCounted(t *testing.T) {
 	require.Greater(t, len(shown), 200)
 }
 
-func TestRefusalsAreInTheWordsOfTheAPIServer(t *testing.T) {
+func TestEachMissingRuleIsOneLineInTheWordsOfTheAPIServer(t *testing.T) {
 	report := preflight.Report{Account: account(), Findings: []preflight.Finding{
 		{Namespace: "ns", Missing: []rbacv1.PolicyRule{{Verbs: []string{"get", "patch", "create"}, APIGroups: []string{"apps"}, Resources: []string{"deployments"}, ResourceNames: []string{"op"}}}},
-		{Missing: []rbacv1.PolicyRule{{Verbs: []string{"get"}, NonResourceURLs: []string{"/metrics"}}}},
+		{Namespace: "ns", Missing: []rbacv1.PolicyRule{{Verbs: []string{"get", "list"}, APIGroups: []string{""}, Resources: []string{"pods"}}}},
+		{Missing: []rbacv1.PolicyRule{{Verbs: []string{"get", "head", "post"}, NonResourceURLs: []string{"/metrics"}}}},
 	}}
 	const user = `- User "system:serviceaccount:team-a:installer" cannot `
 	require.Equal(t, strings.Join([]string{
-		"ServiceAccount team-a/installer lacks 2 rule(s); nothing was written.",
-		user + `get path "/metrics"`,
-		user + `create resource "deployments" in API group "apps" in the namespace "ns" (named "op")`,
-		user + `get resource "deployments" in API group "apps" in the namespace "ns" (named "op")`,
-		user + `patch resource "deployments" in API group "apps" in the namespace "ns" (named "op")`,
+		"ServiceAccount team-a/installer lacks 3 rule(s); nothing was written.",
+		user + `get path "/metrics", nor head or post it`,
+		user + `get resource "pods" in API group "" in the namespace "ns", nor list it`,
+		user + `create resource "deployments" in API group "apps" in the namespace "ns" (named "op"), nor get or patch it`,
 	}, "\n"), report.Refusals())
 }
 

@@ -119,7 +119,7 @@ func webhooks() []row {
 		needs("31a", "a webhook on what the account may not write", calling(p0()), hook("Validating", intercepting("", "endpoints", "CREATE")),
 			`cannot create resource "endpoints"`),
 		needs("31b", "a webhook on what the account may create and not update", calling(profile{own: append(p0().own, rule("", "endpoints", "create"))}),
-			hook("Validating", intercepting("", "endpoints", "'*'")), `cannot update resource "endpoints"`, `cannot delete resource "endpoints"`),
+			hook("Validating", intercepting("", "endpoints", "'*'")), `cannot delete resource "endpoints"`, "update"),
 		needs("31c", "a webhook on all resources of a group, of which the account holds some", calling(p0()),
 			hook("Validating", intercepting("", "'*'", "CREATE")), `cannot create resource "*"`),
 		needs("31d", "a webhook on evictions, which the account may not make", calling(p0()),
