@@ -49,6 +49,12 @@ func TestAManualPlanWaitsForApproval(t *testing.T) {
 		require.Equal(t, operatorsv1alpha1.StepStatusUnknown, step.Status)
 	}
 	tn.NothingWritten()
+	for _, command := range []string{
+		"kubectl remit plan show " + ip.Name + " -n " + tn.Namespace,
+		"kubectl patch installplan " + ip.Name + " -n " + tn.Namespace + ` --type merge --patch '{"spec":{"approved":true}}'`,
+	} {
+		require.Contains(t, ip.Status.Message, command)
+	}
 
 	approve(t, tn)
 	tn.Complete()

@@ -9,6 +9,8 @@ import (
 	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/preflight"
@@ -180,17 +182,55 @@ func groupBlocks(og *operatorsv1.OperatorGroup) []Block {
 }
 
 // subscriptionBlocks are the conditions that are True, as True is bad in all of them but the one that says why what is
-// installed stays. That the plan is pending is left out where it is said what for.
+// installed stays. What two of them say is shown once.
 func subscriptionBlocks(sub *operatorsv1alpha1.Subscription) []Block {
-	missing := sub.Status.GetCondition(names.ConditionPermissionsMissing).Status == corev1.ConditionTrue
 	var out []Block
 	for _, c := range sub.Status.Conditions {
-		if c.Status != corev1.ConditionTrue || c.Type == names.ConditionUpgradeHeldBack || missing && c.Type == operatorsv1alpha1.SubscriptionInstallPlanPending {
+		if c.Status != corev1.ConditionTrue || c.Type == names.ConditionUpgradeHeldBack {
 			continue
 		}
-		out = append(out, Block{"Subscription", sub.Name, string(c.Type), c.Reason, refusals(c.Message)})
+		out = append(out, Block{"Subscription", sub.Name, string(c.Type), c.Reason, cmp.Or(refusals(c.Message), approval(sub, c))})
 	}
-	return out
+	return distinct(out)
+}
+
+// approval says how a Subscription's plan is approved, if it waits for that: its condition has no message then.
+func approval(sub *operatorsv1alpha1.Subscription, c operatorsv1alpha1.SubscriptionCondition) string {
+	ref := sub.Status.InstallPlanRef
+	if c.Type != operatorsv1alpha1.SubscriptionInstallPlanPending || c.Reason != string(operatorsv1alpha1.InstallPlanPhaseRequiresApproval) || ref == nil {
+		return ""
+	}
+	return preflight.HowToApprove(types.NamespacedName{Namespace: sub.Namespace, Name: ref.Name})
+}
+
+// distinct leaves out blocks whose message is a part of another's: a plan tells why it waits, or has failed, in more than one
+// condition.
+func distinct(blocks []Block) []Block {
+	return slices.DeleteFunc(slices.Clone(blocks), func(b Block) bool {
+		return slices.ContainsFunc(blocks, func(other Block) bool {
+			return other.includes(b) && (!b.includes(other) || precedence(other) < precedence(b))
+		})
+	})
+}
+
+// includes reports whether each line of another message is among those of this one.
+func (b Block) includes(other Block) bool {
+	lines := map[string]bool{}
+	for _, line := range strings.Split(b.Message, "\n") {
+		lines[line] = true
+	}
+	return other.Message != "" && !slices.ContainsFunc(strings.Split(other.Message, "\n"), func(line string) bool { return !lines[line] })
+}
+
+// precedence orders conditions with the same message by how much their names tell, the most first.
+func precedence(b Block) int {
+	switch b.Condition {
+	case string(operatorsv1alpha1.SubscriptionInstallPlanPending):
+		return 2
+	case names.ConditionPermissionsMissing, names.ConditionObjectsRefused:
+		return 1
+	}
+	return 0
 }
 
 // refusals leaves out the RBAC to paste, which "kubectl remit preflight" prints.
@@ -202,7 +242,7 @@ func planBlocks(plan *operatorsv1alpha1.InstallPlan) []Block {
 	case operatorsv1alpha1.InstallPlanPhaseComplete:
 		return nil
 	case operatorsv1alpha1.InstallPlanPhaseRequiresApproval:
-		return []Block{{"InstallPlan", plan.Name, string(plan.Status.Phase), "", "set spec.approved to true to approve it"}}
+		return []Block{{"InstallPlan", plan.Name, string(plan.Status.Phase), "", preflight.HowToApprove(client.ObjectKeyFromObject(plan))}}
 	}
 	c := plan.Status.GetCondition(operatorsv1alpha1.InstallPlanInstalled)
 	if c.Reason == reasonSuperseded || plan.Status.Phase == "" {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
+	"github.com/remit-olm/remit/pkg/preflight"
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
@@ -153,9 +154,15 @@ func plan(name string, phase operatorsv1alpha1.InstallPlanPhase, reason, message
 	return ip
 }
 
+func saying(c operatorsv1alpha1.SubscriptionCondition, message string) operatorsv1alpha1.SubscriptionCondition {
+	c.Message = message
+	return c
+}
+
 func TestWhatIsBlocked(t *testing.T) {
 	missing := isTrue(names.ConditionPermissionsMissing, "AccountLacksPermissions", "lacks 2 rule(s)\n- a\n- b\nTo grant all of it, apply:\n---\nkind: Role\n")
 	pending := isTrue(operatorsv1alpha1.SubscriptionInstallPlanPending, "Installing", "lacks 2 rule(s)")
+	refused := isTrue(names.ConditionObjectsRefused, "RefusedByAPIServer", "2 object(s) are refused; nothing was written.\n- Service ns/a: x\n- Service ns/b: x")
 	healthy := operatorsv1alpha1.SubscriptionCondition{Type: operatorsv1alpha1.SubscriptionCatalogSourcesUnhealthy, Status: corev1.ConditionFalse}
 	for name, c := range map[string]struct {
 		edit func(*world)
@@ -172,7 +179,29 @@ func TestWhatIsBlocked(t *testing.T) {
 		}, []Block{{"InstallPlan", "install-2", "Installing", "InstallCheckFailed", "why"}}},
 		"approval": {func(w *world) {
 			w.plans = []operatorsv1alpha1.InstallPlan{plan("install-2", operatorsv1alpha1.InstallPlanPhaseRequiresApproval, "", "")}
-		}, []Block{{"InstallPlan", "install-2", "RequiresApproval", "", "set spec.approved to true to approve it"}}},
+		}, []Block{{"InstallPlan", "install-2", "RequiresApproval", "", "InstallPlan ns/install-2 waits for approval.\n" +
+			"To see what it writes: kubectl remit plan show install-2 -n ns\n" +
+			`To approve it: kubectl patch installplan install-2 -n ns --type merge --patch '{"spec":{"approved":true}}'`}}},
+		"approval, by the Subscription": {func(w *world) {
+			w.subscriptions = []operatorsv1alpha1.Subscription{subscription(isTrue(operatorsv1alpha1.SubscriptionInstallPlanPending, "RequiresApproval", ""))}
+			w.plans = []operatorsv1alpha1.InstallPlan{plan("install-1", operatorsv1alpha1.InstallPlanPhaseRequiresApproval, "", "")}
+		}, []Block{{"Subscription", "sub", "InstallPlanPending", "RequiresApproval", preflight.HowToApprove(types.NamespacedName{Namespace: "ns", Name: "install-1"})}}},
+		"refused objects, once": {func(w *world) {
+			w.subscriptions = []operatorsv1alpha1.Subscription{subscription(saying(pending, refused.Message), refused)}
+		}, []Block{{"Subscription", "sub", "ObjectsRefused", "RefusedByAPIServer", refused.Message}}},
+		"refused objects beside permissions": {func(w *world) {
+			both := "lacks 1 rule(s)\n- a\n" + refused.Message
+			w.subscriptions = []operatorsv1alpha1.Subscription{subscription(refused, saying(pending, both), saying(missing, both))}
+		}, []Block{{"Subscription", "sub", "PermissionsMissing", "AccountLacksPermissions", "lacks 1 rule(s)\n- a\n" + refused.Message}}},
+		"refused objects of a plan that has failed": {func(w *world) {
+			w.subscriptions = []operatorsv1alpha1.Subscription{subscription(refused, isTrue(operatorsv1alpha1.SubscriptionInstallPlanFailed, "InstallComponentFailed", refused.Message))}
+		}, []Block{{"Subscription", "sub", "InstallPlanFailed", "InstallComponentFailed", refused.Message}}},
+		"another reason than refused objects": {func(w *world) {
+			w.subscriptions = []operatorsv1alpha1.Subscription{subscription(refused, saying(pending, "ServiceAccount ns/acct not found"))}
+		}, []Block{
+			{"Subscription", "sub", "ObjectsRefused", "RefusedByAPIServer", refused.Message},
+			{"Subscription", "sub", "InstallPlanPending", "Installing", "ServiceAccount ns/acct not found"},
+		}},
 		"what is over": {func(w *world) {
 			w.plans = []operatorsv1alpha1.InstallPlan{
 				plan("install-2", operatorsv1alpha1.InstallPlanPhaseComplete, "", ""),

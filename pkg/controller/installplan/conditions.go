@@ -16,6 +16,7 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/flow"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/status"
+	"github.com/remit-olm/remit/pkg/preflight"
 	"github.com/remit-olm/remit/pkg/step"
 )
 
@@ -70,7 +71,7 @@ func (s *run) report(out flow.Outcome, err error) error {
 		return nil
 	}
 	if st.Phase == operatorsv1alpha1.InstallPlanPhaseRequiresApproval {
-		st.Message = "waiting for approval: set spec.approved to true"
+		st.Message = preflight.HowToApprove(s.key())
 	}
 	return nil
 }

@@ -70,7 +70,9 @@ func TestReport(t *testing.T) {
 		retried, event  bool
 	}{
 		{"waits for something", installing, flow.Wait("Why", "what for"), nil, installing, "Why", "what for", false, false},
-		{"waits for approval", approval, flow.Done(), nil, approval, "", "waiting for approval: set spec.approved to true", false, false},
+		{"waits for approval", approval, flow.Done(), nil, approval, "", `InstallPlan ns/install-a waits for approval.
+To see what it writes: kubectl remit plan show install-a -n ns
+To approve it: kubectl patch installplan install-a -n ns --type merge --patch '{"spec":{"approved":true}}'`, false, false},
 		{"is done for now", installing, flow.Done(), nil, installing, "", "", false, false},
 		{"fails and is retried", installing, flow.Next(), errors.New("no route"), installing, "InstallComponentFailed", "retrying execution due to error: no route", true, false},
 		{"is in the way of somebody", installing, flow.Next(), collision, installing, "InstallComponentFailed",
