@@ -1,6 +1,8 @@
 package e2e
 
 import (
+	"strconv"
+	"strings"
 	"testing"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
@@ -11,8 +13,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/test/env"
 	samplev1 "github.com/remit-olm/remit/test/operators/sample/api/v1"
@@ -141,4 +145,42 @@ func TestAnAccountWithoutRightsIsToldAllThatItLacksAndWritesNothing(t *testing.T
 	}
 	tn.SubscriptionSays(operatorsv1alpha1.SubscriptionInstallPlanPending, string(operatorsv1alpha1.InstallPlanPhaseInstalling), "cannot create resource")
 	tn.NothingWritten()
+}
+
+// What was granted is no longer reported as missing while the plan writes.
+func TestAPlanThatResumesSaysSoBeforeItsFirstWrite(t *testing.T) {
+	t.Parallel()
+	tn := subscribed(t, catalogSample)
+	tn.Group(env.AccountName, tn.Namespace)
+	message := tn.PermissionsMissing()
+	plans, err := cluster.Client.Watch(t.Context(), &operatorsv1alpha1.InstallPlanList{}, client.InNamespace(tn.Namespace))
+	require.NoError(t, err)
+	defer plans.Stop()
+	csvs, err := cluster.Client.Watch(t.Context(), &operatorsv1alpha1.ClusterServiceVersionList{}, client.InNamespace(tn.Namespace))
+	require.NoError(t, err)
+	defer csvs.Stop()
+	tn.Paste(message)
+	tn.Complete()
+
+	said := next(t, plans, func(ip *operatorsv1alpha1.InstallPlan) bool {
+		installed := ip.Status.GetCondition(operatorsv1alpha1.InstallPlanInstalled)
+		return !strings.Contains(ip.Status.Message+installed.Message, "lacks") &&
+			ip.Status.GetCondition(names.ConditionPermissionsMissing).Status == corev1.ConditionFalse
+	})
+	first := next(t, csvs, func(*operatorsv1alpha1.ClusterServiceVersion) bool { return true })
+	require.Less(t, said, first, "the API server numbers all writes")
+}
+
+// next is the resource version of the next object of a watch that matches.
+func next[T client.Object](t *testing.T, w watch.Interface, matches func(T) bool) int {
+	t.Helper()
+	for event := range w.ResultChan() {
+		if obj, ok := event.Object.(T); ok && matches(obj) {
+			version, err := strconv.Atoi(obj.GetResourceVersion())
+			require.NoError(t, err)
+			return version
+		}
+	}
+	require.Fail(t, "the watch has ended")
+	return 0
 }

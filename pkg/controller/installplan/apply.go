@@ -98,12 +98,35 @@ func gather(ctx context.Context, s *run) (flow.Outcome, error) {
 // and only people need it: a restart gathers again and goes on at the first step that is not done.
 const saveInterval = 500 * time.Millisecond
 
+// resume replaces, before the first write, a status that says what a plan waits for.
+func (s *run) resume(ctx context.Context) error {
+	if !s.hasWaited() {
+		return nil
+	}
+	s.plan.Status.Message = ""
+	s.setInstalled(corev1.ConditionUnknown, reasonInstalling, "The plan's objects are being written")
+	return s.save(ctx)
+}
+
+// hasWaited reports whether the saved status says that something has to be granted, changed or approved first.
+func (s *run) hasWaited() bool {
+	was := &s.saved.Status
+	switch string(was.GetCondition(operatorsv1alpha1.InstallPlanInstalled).Reason) {
+	case reasonPermissions, reasonCheckFailed, reasonContent:
+		return true
+	}
+	return was.GetCondition(typeObjectsRefused).Status == corev1.ConditionTrue || was.Phase == operatorsv1alpha1.InstallPlanPhaseRequiresApproval
+}
+
 // applySteps does one step after the other and saves the plan now and then, so that people see how far
 // it is.
 func applySteps(ctx context.Context, s *run) (flow.Outcome, error) {
 	if s.plan.Status.StartTime == nil {
 		now := s.now()
 		s.plan.Status.StartTime = &now
+	}
+	if err := s.resume(ctx); err != nil {
+		return flow.Outcome{}, err
 	}
 	saved := s.reconciler.Clock.Now()
 	for i, state := range s.states {

@@ -28,6 +28,7 @@ const (
 
 	reasonCheckFailed   = string(operatorsv1alpha1.InstallPlanReasonInstallCheckFailed)
 	reasonFailed        = operatorsv1alpha1.InstallPlanReasonComponentFailed
+	reasonInstalling    = operatorsv1alpha1.InstallPlanConditionReason(operatorsv1alpha1.InstallPlanPhaseInstalling)
 	reasonContent       = names.ReasonBundleContentUnavailable
 	reasonSuperseded    = names.ReasonSuperseded
 	reasonPermissions   = names.ReasonAccountLacksPermissions
