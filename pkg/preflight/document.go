@@ -32,6 +32,8 @@ type Document struct {
 	Missing []ScopeDocument `json:"missing,omitempty"`
 	// Elsewhere says what the account lacks besides, where the rules are not for everyone to know.
 	Elsewhere []string `json:"elsewhere,omitempty"`
+	// Later are rules that the account lacks and that need not be granted before the cluster serves all kinds of the plan.
+	Later []ScopeDocument `json:"later,omitempty"`
 	// Unknown are rules of which nobody could say whether the account has them.
 	Unknown []ScopeDocument `json:"unknown,omitempty"`
 	// Allowed are requests that RBAC does not allow and another authorizer does.
@@ -66,7 +68,7 @@ type RuleDocument struct {
 func (r Report) Document() Document {
 	d := Document{
 		Account: r.Account.String(), ClusterAdmin: r.ClusterAdmin(),
-		Missing: explain(visible(r.Findings)), Elsewhere: r.Elsewhere(), Unknown: explain(r.Unknown), Allowed: explain(r.Allowed),
+		Missing: explain(visible(r.Findings)), Elsewhere: r.Elsewhere(), Later: explain(visible(r.Later)), Unknown: explain(r.Unknown), Allowed: explain(r.Allowed),
 		InUse: r.InUse, Refused: r.Refused, Notes: slices.Clone(r.Notes), Changes: r.Changes,
 	}
 	for _, f := range r.Unknown {
@@ -203,7 +205,7 @@ func (d Document) limited(limit int) Document {
 		return true
 	}
 	d.Refused = slices.DeleteFunc(slices.Clone(d.Refused), func(f Refusal) bool { return !fits(f) })
-	for _, list := range []*[]ScopeDocument{&d.Missing, &d.Unknown, &d.Allowed} {
+	for _, list := range []*[]ScopeDocument{&d.Missing, &d.Later, &d.Unknown, &d.Allowed} {
 		var kept []ScopeDocument
 		for _, s := range *list {
 			s.Rules = slices.DeleteFunc(slices.Clone(s.Rules), func(rule RuleDocument) bool { return !fits(rule) })

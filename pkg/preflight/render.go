@@ -97,6 +97,20 @@ func (r Report) RefusedText() string {
 	return strings.TrimSuffix(join(r.refusedLines(), MaxRefusals)+"\n"+r.Details, "\n")
 }
 
+// LaterText says, to those who have to approve a plan, what is missing once the cluster serves all kinds and what changes; there is
+// no RBAC to paste.
+func (r Report) LaterText() string {
+	scopes := scopesOf(r.Later)
+	n := count(scopes) + len(elsewhere(r.Later))
+	lines := []string{fmt.Sprintf("The cluster does not serve all kinds of the plan. Once it does, ServiceAccount %s lacks %d rule(s), which need not be granted before.",
+		r.Account, n)}
+	lines = append(append(lines, r.lines(scopes)...), r.notHeld(r.Later)...)
+	if n == 0 {
+		lines = []string{fmt.Sprintf("The cluster does not serve all kinds of the plan. ServiceAccount %s lacks no permissions for it.", r.Account)}
+	}
+	return strings.TrimSuffix(join(lines, MaxSummary)+"\n"+r.ChangedText(), "\n")
+}
+
 // Undecided says which rights nobody could decide about; "" where there are none.
 func (r Report) Undecided() string {
 	var lines []string

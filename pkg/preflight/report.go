@@ -62,6 +62,8 @@ type Report struct {
 	Allowed []Finding
 	// Unknown is what could not be decided. It never stops a plan: the writes decide.
 	Unknown []Finding
+	// Later are missing too, and need not be granted as long as the cluster does not serve a kind.
+	Later []Finding
 	// Refused are objects that the API server does not take, whoever sends them.
 	Refused []Refusal
 	// Notes are what an administrator should know besides.
@@ -169,14 +171,14 @@ func (r *Report) Refuse(object string, why error) {
 	r.refuse(Refusal{Object: object, Message: message(why), Unserved: errors.As(why, &unserved)})
 }
 
-// ServedFirst leaves out what is missing while a kind is not served, so that nobody grants permissions for what cannot be installed;
-// it says whether that is so.
+// ServedFirst puts off what is missing while a kind is not served, so that nobody grants permissions for what cannot be installed;
+// it reports whether that is so.
 func (r *Report) ServedFirst() bool {
 	if !slices.ContainsFunc(r.Refused, func(f Refusal) bool { return f.Unserved }) {
 		return false
 	}
-	r.Findings, r.Allowed, r.Unknown = nil, nil, nil
-	r.Notes = append(r.Notes, "what the account lacks is looked at once the cluster serves all kinds")
+	r.Later, r.Findings, r.Allowed, r.Unknown = r.Findings, nil, nil, nil
+	r.Notes = append(r.Notes, "permissions need not be granted before the cluster serves all kinds")
 	return true
 }
 
@@ -276,7 +278,7 @@ func (r Report) Elsewhere() []string { return elsewhere(r.Findings) }
 
 func elsewhere(findings []Finding) []string {
 	var out []string
-	for _, f := range r.Findings {
+	for _, f := range findings {
 		if f.Elsewhere {
 			out = append(out, oneLine(f.Cause))
 		}

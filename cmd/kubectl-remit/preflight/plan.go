@@ -124,7 +124,7 @@ func reportOf(account types.NamespacedName, d preflight.Document) *preflight.Rep
 		missing = append(missing, preflight.Finding{Elsewhere: true, Cause: cause})
 	}
 	return &preflight.Report{
-		Account: account, Findings: missing, Unknown: findings(d.Unknown), Allowed: findings(d.Allowed),
+		Account: account, Findings: missing, Later: findings(d.Later), Unknown: findings(d.Unknown), Allowed: findings(d.Allowed),
 		Refused: d.Refused, Notes: d.Notes,
 	}
 }

@@ -98,6 +98,8 @@ func (s *run) setComplete(message string) {
 func (s *run) setFindings() {
 	f := s.findings
 	switch undecided := f.Undecided(); {
+	case s.unserved && s.plan.Status.Phase == operatorsv1alpha1.InstallPlanPhaseRequiresApproval:
+		s.setCondition(typePermissionsMissing, corev1.ConditionUnknown, reasonNotTried, status.Text(f.LaterText()))
 	case s.unserved:
 		s.setCondition(typePermissionsMissing, corev1.ConditionUnknown, reasonNotTried, "")
 	case !f.Empty():

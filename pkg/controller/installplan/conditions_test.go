@@ -11,10 +11,12 @@ import (
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	testclock "k8s.io/utils/clock/testing"
 
@@ -22,6 +24,7 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/lib/flow"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
+	"github.com/remit-olm/remit/pkg/preflight"
 	"github.com/remit-olm/remit/pkg/resolver"
 	"github.com/remit-olm/remit/pkg/step"
 )
@@ -96,6 +99,37 @@ To approve it: kubectl patch installplan install-a -n ns --type merge --patch '{
 			require.Equal(t, row.reason, string(c.Reason))
 			require.Equal(t, row.message, c.Message)
 		})
+	}
+}
+
+// Nobody is to grant permissions for what cannot be installed. Who approves a plan has to know what they approve.
+func TestWhileAKindIsNotServedOnlyTheApproverIsToldWhatIsMissing(t *testing.T) {
+	rules := []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get", "list"}}}
+	for phase, want := range map[operatorsv1alpha1.InstallPlanPhase]string{
+		operatorsv1alpha1.InstallPlanPhaseInstalling: "",
+		operatorsv1alpha1.InstallPlanPhaseRequiresApproval: `The cluster does not serve all kinds of the plan. Once it does, ServiceAccount ns/acct lacks 1 rule(s), which need not be granted before.
+- User "system:serviceaccount:ns:acct" cannot get resource "pods" in API group "" in the namespace "ns", nor list it
+a.v2 asks for more than a.v1:
++ {apiGroups: [""], resources: ["pods"], verbs: ["get", "list"]} in namespace "ns"`,
+	} {
+		s, _, _ := newRun(phase)
+		s.findings = preflight.Report{
+			Account:  types.NamespacedName{Namespace: "ns", Name: "acct"},
+			Findings: []preflight.Finding{{Namespace: "ns", Missing: rules, Cause: "why"}},
+			Refused:  []preflight.Refusal{{Object: "ServiceMonitor ns/m", Message: "not served", Unserved: true}},
+			Changes:  []preflight.Change{{From: "a.v1", To: "a.v2", Namespace: "ns", Added: rules}},
+		}
+		s.unserved = s.findings.ServedFirst()
+		s.setFindings()
+		c := s.plan.Status.GetCondition(typePermissionsMissing)
+		require.Equal(t, corev1.ConditionUnknown, c.Status)
+		require.Equal(t, reasonNotTried, string(c.Reason))
+		require.Equal(t, want, c.Message)
+		files, err := s.findings.Files()
+		require.NoError(t, err)
+		require.NotContains(t, files[preflight.FileGrant], "kind: Role")
+		require.Contains(t, files[preflight.FileReport], "later:\n- namespace: ns\n")
+		require.Contains(t, files[preflight.FileReport], "changes:\n")
 	}
 }
 
