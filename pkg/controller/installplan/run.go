@@ -48,6 +48,8 @@ type run struct {
 	// deployments are those of the plan's ClusterServiceVersions as they are before it, by what apply.Describe
 	// says; nil where there is none.
 	deployments map[string]*unstructured.Unstructured
+	// carriedOut are the steps, by stepID, that the namespace's other plans have done; nil before they are needed.
+	carriedOut map[string]bool
 	// done are the steps of this run, in order; wrote says that one of them changed something.
 	done  []execute.Done
 	wrote bool

@@ -2,7 +2,6 @@ package installplan
 
 import (
 	"context"
-	"slices"
 	"strings"
 	"sync"
 
@@ -50,18 +49,34 @@ func (s *run) belongsTo(ctx context.Context, st step.Step, version string) bool 
 	return err == nil && st.Owner.Owns(live) && preflight.Belongs(live, st.Owner.CSV)
 }
 
-// wasShown says whether a plan that was carried out shows the object among those of a version.
+// wasShown reports whether a plan that was carried out shows the object among those of a version.
 func (s *run) wasShown(ctx context.Context, st step.Step, version string) bool {
+	if s.carriedOut == nil {
+		s.carriedOut = s.shownByOthers(ctx)
+	}
+	return s.carriedOut[stepID(&operatorsv1alpha1.Step{Resolving: version, Resource: operatorsv1alpha1.StepResource{
+		Group: st.Object.GroupVersionKind().Group, Kind: st.ShownKind(), Name: st.Object.GetName(),
+	}})]
+}
+
+// shownByOthers are the steps, by stepID, that the namespace's Complete plans show.
+func (s *run) shownByOthers(ctx context.Context) map[string]bool {
+	out := map[string]bool{}
 	list := &operatorsv1alpha1.InstallPlanList{}
 	if s.reconciler.Client.List(ctx, list, client.InNamespace(s.plan.Namespace), client.UnsafeDisableDeepCopy) != nil {
-		return false
+		return out
 	}
-	return slices.ContainsFunc(list.Items, func(ip operatorsv1alpha1.InstallPlan) bool {
-		return ip.Status.Phase == operatorsv1alpha1.InstallPlanPhaseComplete && slices.ContainsFunc(ip.Status.Plan, func(shown *operatorsv1alpha1.Step) bool {
-			r := shown.Resource
-			return shown.Resolving == version && r.Kind == st.ShownKind() && r.Group == st.Object.GroupVersionKind().Group && r.Name == st.Object.GetName()
-		})
-	})
+	for i := range list.Items {
+		if list.Items[i].Status.Phase != operatorsv1alpha1.InstallPlanPhaseComplete {
+			continue
+		}
+		for _, shown := range list.Items[i].Status.Plan {
+			if shown != nil {
+				out[stepID(shown)] = true
+			}
+		}
+	}
+	return out
 }
 
 func (s *run) guarded(ctx context.Context) bool {

@@ -7,12 +7,14 @@ import (
 	"testing"
 	"time"
 
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"github.com/stretchr/testify/require"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	testclock "k8s.io/utils/clock/testing"
@@ -57,6 +59,31 @@ func TestWhetherOwnersAreGuardedIsAskedUntilItIsKnown(t *testing.T) {
 			require.Equal(t, tc.requests, requests)
 		})
 	}
+}
+
+func TestPlansAreListedOnceHoweverManyStepsAreLookedFor(t *testing.T) {
+	scheme := runtime.NewScheme()
+	require.NoError(t, operatorsv1alpha1.AddToScheme(scheme))
+	done := &operatorsv1alpha1.InstallPlan{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "done"}}
+	done.Status.Phase = operatorsv1alpha1.InstallPlanPhaseComplete
+	done.Status.Plan = []*operatorsv1alpha1.Step{{Resolving: "a.v1", Resource: operatorsv1alpha1.StepResource{Version: "v1", Kind: "ConfigMap", Name: "x"}}}
+	waiting := done.DeepCopy()
+	waiting.Name, waiting.Status.Phase, waiting.Status.Plan[0].Resource.Name = "waiting", operatorsv1alpha1.InstallPlanPhaseInstalling, "y"
+	lists := 0
+	s, _, _ := newRun("")
+	s.reconciler.Client = fake.NewClientBuilder().WithScheme(scheme).WithObjects(done, waiting).WithInterceptorFuncs(interceptor.Funcs{
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+			lists++
+			return c.List(ctx, list, opts...)
+		},
+	}).Build()
+	for range 3 {
+		require.True(t, s.wasShown(t.Context(), object("a.v2", "ConfigMap", "x", ""), "a.v1"))
+		require.False(t, s.wasShown(t.Context(), object("a.v2", "ConfigMap", "y", ""), "a.v1"), "it was not carried out")
+		require.False(t, s.wasShown(t.Context(), object("a.v2", "Secret", "x", ""), "a.v1"))
+		require.False(t, s.wasShown(t.Context(), object("a.v2", "ConfigMap", "x", ""), "a.v0"))
+	}
+	require.Equal(t, 1, lists)
 }
 
 // counting is a RESTMapper that counts what it is asked about kinds that it does not know.
