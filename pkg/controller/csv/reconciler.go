@@ -16,6 +16,7 @@ import (
 	"github.com/remit-olm/remit/pkg/install"
 	"github.com/remit-olm/remit/pkg/install/cert"
 	"github.com/remit-olm/remit/pkg/install/hooks"
+	"github.com/remit-olm/remit/pkg/lib/kinds"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/lib/status"
@@ -74,6 +75,7 @@ type Reconciler struct {
 	interests     *rbac.Interests[ctrl.Request]
 	recorder      events.EventRecorder
 	serverVersion func() (string, error)
+	unserved      *kinds.Unserved
 	spared        []string
 	certificates  cert.Policy
 	memory        *hooks.Memory
@@ -102,6 +104,7 @@ func New(o Options) (*Reconciler, error) {
 		interests:     &rbac.Interests[ctrl.Request]{},
 		recorder:      o.Recorder,
 		serverVersion: o.ServerVersion,
+		unserved:      kinds.NewUnserved(o.Clock),
 		spared:        o.Spared,
 		certificates:  o.Certificates,
 		memory:        &hooks.Memory{},

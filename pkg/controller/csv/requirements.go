@@ -10,7 +10,7 @@ import (
 
 // gatherRequirements fills the requirement statuses, in a fixed order, and says whether one is unmet.
 func (r *Reconciler) gatherRequirements(ctx context.Context, s *scope) error {
-	world := requirement.World{Reader: r.client, Mapper: r.client.RESTMapper(), ServerVersion: r.serverVersion}
+	world := requirement.World{Reader: r.client, Mapper: r.client.RESTMapper(), ServerVersion: r.serverVersion, Unserved: r.unserved}
 	common, err := world.Of(ctx, s.csv)
 	if err != nil {
 		return err

@@ -95,7 +95,7 @@ func (s *run) straight(ctx context.Context, csv *operatorsv1alpha1.ClusterServic
 		return err
 	}
 	r := s.reconciler
-	all, err := requirement.World{Reader: r.Client, Mapper: r.Client.RESTMapper(), ServerVersion: r.ServerVersion}.Of(ctx, csv)
+	all, err := requirement.World{Reader: r.Client, Mapper: r.Client.RESTMapper(), ServerVersion: r.ServerVersion, Unserved: r.unserved}.Of(ctx, csv)
 	if err != nil {
 		return err
 	}

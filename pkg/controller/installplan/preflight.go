@@ -16,6 +16,7 @@ import (
 
 	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/lib/flow"
+	"github.com/remit-olm/remit/pkg/lib/kinds"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/preflight"
 	"github.com/remit-olm/remit/pkg/rbac"
@@ -187,7 +188,7 @@ func (s *run) refuseUnserved(ctx context.Context) error {
 		case planned[gvk.GroupKind()]:
 			continue
 		case unserved[gvk]:
-		case len(unserved) >= maxUnservedOfPlan:
+		case len(unserved) >= kinds.MaxUnserved:
 			unseen++
 			continue
 		default:
@@ -204,7 +205,7 @@ func (s *run) refuseUnserved(ctx context.Context) error {
 	}
 	if unseen > 0 {
 		s.findings.Notes = append(s.findings.Notes, fmt.Sprintf("%d kinds are not served: whether those of %d more objects are is not looked at",
-			maxUnservedOfPlan, unseen))
+			kinds.MaxUnserved, unseen))
 	}
 	return nil
 }
@@ -212,7 +213,7 @@ func (s *run) refuseUnserved(ctx context.Context) error {
 // isServed lists the CustomResourceDefinitions once.
 func (s *run) isServed(ctx context.Context, gvk schema.GroupVersionKind, crds **apiextensionsv1.CustomResourceDefinitionList) (bool, error) {
 	if s.reconciler.Client.Scheme().IsGroupRegistered(gvk.Group) {
-		return s.reconciler.builtin.serves(s.reconciler.Client.RESTMapper(), gvk)
+		return s.reconciler.unserved.Serves(s.reconciler.Client.RESTMapper(), gvk, "")
 	}
 	if *crds == nil {
 		list := &apiextensionsv1.CustomResourceDefinitionList{}

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/pkg/lib/flow"
+	"github.com/remit-olm/remit/pkg/lib/kinds"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/lib/status"
@@ -68,7 +69,7 @@ type Reconciler struct {
 	schemas   *schemas
 	waits     *waits
 	owners    *owners
-	builtin   *builtin
+	unserved  *kinds.Unserved
 	interests *rbac.Interests[ctrl.Request]
 }
 
@@ -84,7 +85,7 @@ func New(o Options) (*Reconciler, error) {
 	return &Reconciler{
 		Options: o, interests: &rbac.Interests[ctrl.Request]{},
 		confirmer: &preflight.Confirmer{Ask: preflight.Reviews(o.Client)}, reports: &reports{}, schemas: &schemas{}, waits: &waits{},
-		owners: &owners{}, builtin: &builtin{clock: o.Clock},
+		owners: &owners{}, unserved: kinds.NewUnserved(o.Clock),
 	}, nil
 }
 

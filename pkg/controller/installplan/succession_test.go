@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"testing"
-	"time"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"github.com/stretchr/testify/require"
@@ -17,11 +16,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
-	testclock "k8s.io/utils/clock/testing"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"github.com/remit-olm/remit/pkg/lib/kinds"
 	"github.com/remit-olm/remit/pkg/step"
 )
 
@@ -97,44 +97,9 @@ func (c *counting) RESTMapping(kind schema.GroupKind, versions ...string) (*meta
 	return c.RESTMapper.RESTMapping(kind, versions...)
 }
 
-func TestAKindThatKubernetesNoLongerServesIsAskedForRarely(t *testing.T) {
-	clock := testclock.NewFakePassiveClock(time.Now())
-	b := &builtin{clock: clock}
-	mapper := &counting{RESTMapper: meta.NewDefaultRESTMapper(nil)}
-	gvk := schema.GroupVersionKind{Group: "policy", Version: "v1beta1", Kind: "PodDisruptionBudget"}
-	for range 3 {
-		isServed, err := b.serves(mapper, gvk)
-		require.NoError(t, err)
-		require.False(t, isServed)
-	}
-	require.Equal(t, 1, mapper.asked)
-	clock.SetTime(clock.Now().Add(unservedFor))
-	_, err := b.serves(mapper, gvk)
-	require.NoError(t, err)
-	require.Equal(t, 2, mapper.asked)
-}
-
 func TestInventedVersionsCostFewRequests(t *testing.T) {
-	clock := testclock.NewFakePassiveClock(time.Now())
-	b := &builtin{clock: clock}
 	mapper := &counting{RESTMapper: meta.NewDefaultRESTMapper(nil)}
-	asks := func(version string) int {
-		before := mapper.asked
-		isServed, err := b.serves(mapper, schema.GroupVersionKind{Group: "policy", Version: version, Kind: "PodDisruptionBudget"})
-		require.NoError(t, err)
-		require.False(t, isServed)
-		return mapper.asked - before
-	}
-	require.Zero(t, asks("v1.x/y"), "no version")
-	for i := range 1001 {
-		clock.SetTime(clock.Now().Add(time.Millisecond))
-		require.Equal(t, 1, asks(fmt.Sprint("v", i)))
-	}
-	require.Zero(t, asks("v1"), "only the oldest is forgotten")
-	require.Equal(t, 1, asks("v0"))
-
-	mapper.asked = 0
-	s := &run{reconciler: &Reconciler{builtin: &builtin{clock: clock}, Options: Options{
+	s := &run{reconciler: &Reconciler{unserved: kinds.NewUnserved(clock.RealClock{}), Options: Options{
 		Client: fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithRESTMapper(mapper).Build()}}}
 	for i := range 100 {
 		obj := &unstructured.Unstructured{}

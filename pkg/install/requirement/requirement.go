@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/version"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/pkg/lib/kinds"
 )
 
 // Statuses of requirements.
@@ -25,20 +27,23 @@ const (
 
 // World is what requirements are looked up in.
 type World struct {
-	// Reader reads CustomResourceDefinitions, from a cache for choice.
+	// Reader reads CustomResourceDefinitions and APIServices, from a cache for choice.
 	Reader client.Reader
 	// Mapper knows what the API server serves.
 	Mapper meta.RESTMapper
 	// ServerVersion is the API server's version, as discovery tells it.
 	ServerVersion func() (string, error)
+	// Unserved remembers what it does not serve.
+	Unserved *kinds.Unserved
 }
 
 // Of lists the requirements of a ClusterServiceVersion that do not depend on who installs it, in a fixed
 // order, with what is missing of each.
 func (w World) Of(ctx context.Context, csv *operatorsv1alpha1.ClusterServiceVersion) ([]operatorsv1alpha1.RequirementStatus, error) {
 	var out []operatorsv1alpha1.RequirementStatus
+	l := &lookups{World: w}
 	for _, look := range []func(context.Context, *operatorsv1alpha1.ClusterServiceVersion) ([]operatorsv1alpha1.RequirementStatus, error){
-		w.version, w.crds, w.nativeAPIs, w.apiServices,
+		w.version, w.crds, l.nativeAPIs, l.apiServices,
 	} {
 		more, err := look(ctx, csv)
 		if err != nil {
@@ -139,18 +144,14 @@ func established(crd *apiextensionsv1.CustomResourceDefinition) bool {
 	return false
 }
 
-func (w World) nativeAPIs(_ context.Context, csv *operatorsv1alpha1.ClusterServiceVersion) ([]operatorsv1alpha1.RequirementStatus, error) {
+func (l *lookups) nativeAPIs(ctx context.Context, csv *operatorsv1alpha1.ClusterServiceVersion) ([]operatorsv1alpha1.RequirementStatus, error) {
 	var out []operatorsv1alpha1.RequirementStatus
 	for _, api := range csv.Spec.NativeAPIs {
-		status := operatorsv1alpha1.RequirementStatus{
-			Group: api.Group, Version: api.Version, Kind: api.Kind, Status: Present, Message: "Native API exists",
-		}
-		ok, err := w.serves(schema.GroupVersionKind{Group: api.Group, Version: api.Version, Kind: api.Kind})
+		status := operatorsv1alpha1.RequirementStatus{Group: api.Group, Version: api.Version, Kind: api.Kind}
+		err := l.require(ctx, &status, schema.GroupVersionKind{Group: api.Group, Version: api.Version, Kind: api.Kind},
+			"Native API exists", "Native API does not exist")
 		if err != nil {
 			return nil, err
-		}
-		if !ok {
-			status.Status, status.Message = NotPresent, "Native API does not exist"
 		}
 		out = append(out, status)
 	}
@@ -158,17 +159,14 @@ func (w World) nativeAPIs(_ context.Context, csv *operatorsv1alpha1.ClusterServi
 }
 
 // apiServices looks only at those that the CSV needs from others.
-func (w World) apiServices(_ context.Context, csv *operatorsv1alpha1.ClusterServiceVersion) ([]operatorsv1alpha1.RequirementStatus, error) {
+func (l *lookups) apiServices(ctx context.Context, csv *operatorsv1alpha1.ClusterServiceVersion) ([]operatorsv1alpha1.RequirementStatus, error) {
 	var out []operatorsv1alpha1.RequirementStatus
 	for _, api := range csv.Spec.APIServiceDefinitions.Required {
 		status := APIService(api)
-		ok, err := w.serves(schema.GroupVersionKind{Group: api.Group, Version: api.Version, Kind: api.Kind})
+		err := l.require(ctx, &status, schema.GroupVersionKind{Group: api.Group, Version: api.Version, Kind: api.Kind},
+			"APIService is present and serves the kind", "APIService does not serve the kind")
 		if err != nil {
 			return nil, err
-		}
-		status.Status, status.Message = Present, "APIService is present and serves the kind"
-		if !ok {
-			status.Status, status.Message = NotPresent, "APIService does not serve the kind"
 		}
 		out = append(out, status)
 	}
@@ -178,18 +176,9 @@ func (w World) apiServices(_ context.Context, csv *operatorsv1alpha1.ClusterServ
 // APIService is the requirement of an APIService, without its state.
 func APIService(api operatorsv1alpha1.APIServiceDescription) operatorsv1alpha1.RequirementStatus {
 	return operatorsv1alpha1.RequirementStatus{
-		Group: "apiregistration.k8s.io", Version: "v1", Kind: "APIService", Name: api.Version + "." + api.Group,
+		Group: "apiregistration.k8s.io", Version: "v1", Kind: "APIService", Name: apiServiceName(api.Group, api.Version),
 	}
 }
 
-// serves asks the API server's discovery, through the mapper that remembers what it has found.
-func (w World) serves(gvk schema.GroupVersionKind) (bool, error) {
-	_, err := w.Mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
-	if meta.IsNoMatchError(err) {
-		return false, nil
-	}
-	if err != nil {
-		return false, fmt.Errorf("discover %s: %w", gvk, err)
-	}
-	return true, nil
-}
+// apiServiceName is that of the APIService which every version of an API group has, whoever serves it.
+func apiServiceName(group, version string) string { return version + "." + group }

@@ -1,10 +1,25 @@
 package requirement
 
 import (
+	"context"
+	"fmt"
 	"testing"
+	"time"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"github.com/stretchr/testify/require"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/remit-olm/remit/pkg/lib/kinds"
+	"github.com/remit-olm/remit/test/env/controlplane"
 )
 
 func TestRequirementOfAVersion(t *testing.T) {
@@ -31,4 +46,94 @@ func TestRequirementsAreMetWhereAllArePresent(t *testing.T) {
 	for _, s := range []operatorsv1alpha1.StatusReason{NotPresent, NotSatisfied, NotAvailable, ""} {
 		require.False(t, Met(of(Present, s)), s)
 	}
+}
+
+// counting is a RESTMapper that counts what it is asked.
+type counting struct {
+	meta.RESTMapper
+	asked int
+}
+
+func (c *counting) RESTMapping(kind schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
+	c.asked++
+	return c.RESTMapper.RESTMapping(kind, versions...)
+}
+
+func newScheme(t *testing.T) *runtime.Scheme {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	require.NoError(t, apiextensionsv1.AddToScheme(scheme))
+	require.NoError(t, apiregistrationv1.AddToScheme(scheme))
+	return scheme
+}
+
+func TestInventedKindsCostFewRequests(t *testing.T) {
+	api := &apiregistrationv1.APIService{ObjectMeta: metav1.ObjectMeta{Name: "v1.apps", UID: "a"}}
+	c := fake.NewClientBuilder().WithScheme(newScheme(t)).WithObjects(api).Build()
+	mapper := &counting{RESTMapper: meta.NewDefaultRESTMapper(nil)}
+	w := World{Reader: c, Mapper: mapper, Unserved: kinds.NewUnserved(clock.RealClock{})}
+	csv := &operatorsv1alpha1.ClusterServiceVersion{}
+	for i := range 1000 {
+		csv.Spec.NativeAPIs = append(csv.Spec.NativeAPIs,
+			metav1.GroupVersionKind{Group: "apps", Version: "v1", Kind: fmt.Sprint("Invented", i)})
+		csv.Spec.APIServiceDefinitions.Required = append(csv.Spec.APIServiceDefinitions.Required,
+			operatorsv1alpha1.APIServiceDescription{Group: fmt.Sprint("invented", i), Version: "v1", Kind: "Thing"})
+	}
+	look := func() int {
+		before := mapper.asked
+		all, err := w.Of(t.Context(), csv)
+		require.NoError(t, err)
+		require.Len(t, all, 2000)
+		for _, status := range all {
+			require.Equal(t, NotPresent, status.Status)
+		}
+		require.Equal(t, "Native API does not exist", all[0].Message)
+		require.Equal(t, "Not looked at before fewer than 20 other kinds are missing", all[1999].Message)
+		return mapper.asked - before
+	}
+	require.Equal(t, kinds.MaxUnserved, look())
+	require.Zero(t, look(), "another wake costs nothing")
+
+	api.Labels = map[string]string{"changed": "yes"}
+	require.NoError(t, c.Update(t.Context(), api))
+	require.Equal(t, kinds.MaxUnserved, look(), "the APIService has changed")
+
+	csv.Spec.NativeAPIs = nil
+	mapper.asked = 0
+	all, err := w.Of(t.Context(), csv)
+	require.NoError(t, err)
+	require.Equal(t, "APIService does not serve the kind", all[0].Message)
+	require.Zero(t, mapper.asked, "there is no APIService to ask")
+}
+
+func TestKindsThatTheAPIServerServes(t *testing.T) {
+	config := controlplane.Shared(t).Config()
+	c, err := client.New(config, client.Options{Scheme: newScheme(t)})
+	require.NoError(t, err)
+	crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "things.served.example.com"},
+		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
+			Group: "served.example.com", Scope: apiextensionsv1.NamespaceScoped, Names: apiextensionsv1.CustomResourceDefinitionNames{Kind: "Thing", Plural: "things"},
+			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{Name: "v1", Served: true, Storage: true,
+				Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object"}}}},
+		}}
+	w := World{Reader: c, Mapper: c.RESTMapper(), Unserved: kinds.NewUnserved(clock.RealClock{})}
+	serves := func(group, version, kind string) bool {
+		csv := &operatorsv1alpha1.ClusterServiceVersion{}
+		csv.Spec.NativeAPIs = []metav1.GroupVersionKind{{Group: group, Version: version, Kind: kind}}
+		csv.Spec.APIServiceDefinitions.Required = []operatorsv1alpha1.APIServiceDescription{{Group: group, Version: version, Kind: kind}}
+		all, err := w.Of(t.Context(), csv)
+		require.NoError(t, err)
+		require.Equal(t, all[0].Status, all[1].Status)
+		return Met(all)
+	}
+	require.True(t, serves("", "v1", "Pod"))
+	require.True(t, serves("apps", "v1", "Deployment"))
+	require.False(t, serves("apps", "v1", "Invented"))
+	require.False(t, serves("apps", "v9", "Deployment"))
+	require.False(t, serves("served.example.com", "v1", "Thing"))
+
+	require.NoError(t, c.Create(t.Context(), crd))
+	t.Cleanup(func() { _ = c.Delete(context.Background(), crd) })
+	require.Eventually(t, func() bool { return serves("served.example.com", "v1", "Thing") }, 30*time.Second, 50*time.Millisecond)
+	require.False(t, serves("served.example.com", "v2", "Thing"))
 }

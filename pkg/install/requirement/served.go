@@ -1,0 +1,73 @@
+package requirement
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/pkg/lib/kinds"
+)
+
+// lookups are those for one ClusterServiceVersion.
+type lookups struct {
+	World
+	// crds are the cluster's CustomResourceDefinitions; nil before they are needed.
+	crds *apiextensionsv1.CustomResourceDefinitionList
+	// unserved counts the kinds that were found not to be served.
+	unserved int
+}
+
+// require completes the status of a kind. Of a ClusterServiceVersion with many kinds that are not served, the first are looked at.
+func (l *lookups) require(ctx context.Context, status *operatorsv1alpha1.RequirementStatus, gvk schema.GroupVersionKind, present, absent string) error {
+	if l.unserved >= kinds.MaxUnserved {
+		status.Status = NotPresent
+		status.Message = fmt.Sprintf("Not looked at before fewer than %d other kinds are missing", kinds.MaxUnserved)
+		return nil
+	}
+	isServed, err := l.serves(ctx, gvk)
+	switch {
+	case err != nil:
+		return err
+	case isServed:
+		status.Status, status.Message = Present, present
+	default:
+		status.Status, status.Message = NotPresent, absent
+		l.unserved++
+	}
+	return nil
+}
+
+// serves reports whether the API server serves a kind: by an established CustomResourceDefinition, or else, where the version of
+// the group has an APIService, by what discovery says as long as that APIService does not change.
+func (l *lookups) serves(ctx context.Context, gvk schema.GroupVersionKind) (bool, error) {
+	if l.crds == nil {
+		list := &apiextensionsv1.CustomResourceDefinitionList{}
+		if err := l.Reader.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+			return false, fmt.Errorf("list CustomResourceDefinitions: %w", err)
+		}
+		l.crds = list
+	}
+	if slices.ContainsFunc(l.crds.Items, func(crd apiextensionsv1.CustomResourceDefinition) bool { return brings(&crd, gvk) }) {
+		return true, nil
+	}
+	api := &apiregistrationv1.APIService{}
+	err := l.Reader.Get(ctx, client.ObjectKey{Name: apiServiceName(gvk.Group, gvk.Version)}, api)
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("get APIService of %s: %w", gvk.GroupVersion(), err)
+	}
+	return l.Unserved.Serves(l.Mapper, gvk, string(api.UID)+"/"+api.ResourceVersion)
+}
+
+func brings(crd *apiextensionsv1.CustomResourceDefinition, gvk schema.GroupVersionKind) bool {
+	return crd.Spec.Group == gvk.Group && crd.Spec.Names.Kind == gvk.Kind && gvk.Version != "" && serves(crd, gvk.Version) && established(crd)
+}

@@ -1,0 +1,60 @@
+package kinds
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	testclock "k8s.io/utils/clock/testing"
+)
+
+// counting is a RESTMapper that counts what it is asked about kinds that it does not know.
+type counting struct {
+	meta.RESTMapper
+	asked int
+}
+
+func (c *counting) RESTMapping(kind schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
+	c.asked++
+	return c.RESTMapper.RESTMapping(kind, versions...)
+}
+
+// asking returns how many requests it costs to be told that a version of PodDisruptionBudget is not served.
+func asking(t *testing.T) (asks func(version, since string) int, clock *testclock.FakePassiveClock) {
+	clock = testclock.NewFakePassiveClock(time.Now())
+	u := NewUnserved(clock)
+	mapper := &counting{RESTMapper: meta.NewDefaultRESTMapper(nil)}
+	return func(version, since string) int {
+		t.Helper()
+		before := mapper.asked
+		isServed, err := u.Serves(mapper, schema.GroupVersionKind{Group: "policy", Version: version, Kind: "PodDisruptionBudget"}, since)
+		require.NoError(t, err)
+		require.False(t, isServed)
+		return mapper.asked - before
+	}, clock
+}
+
+func TestAKindThatIsNotServedIsAskedForRarely(t *testing.T) {
+	asks, clock := asking(t)
+	require.Equal(t, 1, asks("v1beta1", ""))
+	for range 3 {
+		require.Zero(t, asks("v1beta1", ""))
+	}
+	require.Equal(t, 1, asks("v1beta1", "another state of the cluster"))
+	clock.SetTime(clock.Now().Add(unservedFor))
+	require.Equal(t, 1, asks("v1beta1", ""))
+}
+
+func TestInventedVersionsCostFewRequests(t *testing.T) {
+	asks, clock := asking(t)
+	require.Zero(t, asks("v1.x/y", ""), "no version")
+	for i := range maxRemembered + 1 {
+		clock.SetTime(clock.Now().Add(time.Millisecond))
+		require.Equal(t, 1, asks(fmt.Sprint("v", i), ""))
+	}
+	require.Zero(t, asks("v1", ""), "only the oldest is forgotten")
+	require.Equal(t, 1, asks("v0", ""))
+}
