@@ -117,9 +117,9 @@ func adoption() []Mutant {
 			Killer: unit("pkg/lib/apply", "TestComparesRulesExactly"),
 		},
 		{
-			Name: "plans-fill-roles-of-waiting-bindings-later", Rule: 7, File: "pkg/step/execute/execute.go",
-			Old:    "	if err := e.awaited(ctx, s); err != nil {",
-			New:    "	if err := e.awaited(ctx, s); err != nil && s.Live != nil {",
+			Name: "plans-fill-roles-of-waiting-bindings-later", Rule: 7, File: "pkg/step/execute/awaited.go",
+			Old:    "	if err := r.Awaited(ctx, live, obj); err != nil {",
+			New:    "	if err := r.Awaited(ctx, live, obj); err != nil && live != nil {",
 			Killer: unit("pkg/step/execute", "TestNobodyWaitsForAnOperatorsRole"),
 		},
 		{

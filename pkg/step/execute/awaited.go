@@ -7,8 +7,6 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/clock"
@@ -42,18 +40,31 @@ func (r Roles) Ensure(ctx context.Context, c client.Client, role *unstructured.U
 	if err := apply.Check(live, role, r.Owner); err != nil {
 		return "", nil, err
 	}
-	if err := r.Awaited(ctx, live, role); err != nil {
-		return "", nil, err
+	var result apply.Result
+	var written *unstructured.Unstructured
+	err = r.guard(ctx, c, live, role, func(live *unstructured.Unstructured) (err error) {
+		result, written, err = apply.From(ctx, c, live, role, r.Owner)
+		return err
+	})
+	return result, written, err
+}
+
+// guard writes a role or a binding by a function that is given what is there then: nobody waits for the role, and it has no rules
+// that somebody else may have bound.
+func (r Roles) guard(ctx context.Context, c client.Client, live, obj *unstructured.Unstructured, write func(live *unstructured.Unstructured) error) error {
+	if err := r.Awaited(ctx, live, obj); err != nil {
+		return err
 	}
-	if live, err = r.refill(ctx, c, live, role); err != nil {
-		return "", nil, err
+	live, err := r.refill(ctx, c, live, obj)
+	if err != nil {
+		return err
 	}
-	result, written, err := apply.From(ctx, c, live, role, r.Owner)
-	if IsBinding(role) && apierrors.HasStatusCause(err, metav1.CauseTypeFieldManagerConflict) {
-		return "", nil, &apply.CollisionError{Object: apply.Describe(role), Found: "is not as this install created it",
+	err = write(live)
+	if IsBinding(obj) && apply.IsFieldConflict(err) {
+		return &apply.CollisionError{Object: apply.Describe(obj), Found: "is not as this install created it",
 			Why: "its subjects were changed by another field manager: delete it, and it is created again"}
 	}
-	return result, written, err
+	return err
 }
 
 // Awaited returns an *apply.CollisionError if a binding, other than the install's own as it is rendered, would grant its

@@ -24,8 +24,8 @@ type Executor struct {
 	// CRDs writes CustomResourceDefinitions: the account, or the installation's own CRD account. What is Approved it writes
 	// for the default account only.
 	CRDs client.Client
-	// IsDefault says that Account is the installation's default account, which alone may write
-	// CustomResourceDefinitions of protected groups.
+	// IsDefault says that Account is the installation's default account, which alone may write CustomResourceDefinitions that
+	// are Reserved, or whose groups are Taken.
 	IsDefault bool
 	// Facts reads CustomResourceDefinitions, which an account need not be allowed to read.
 	Facts client.Reader
@@ -141,16 +141,16 @@ type Done struct {
 
 // Do makes the step's object be as desired. It looks again at who waits for a role: steps before it may have taken long.
 func (e *Executor) Do(ctx context.Context, s State) (Done, error) {
-	if err := e.awaited(ctx, s); err != nil {
-		return Done{Status: operatorsv1alpha1.StepStatusUnknown}, err
+	if !rendered(s) {
+		return e.write(ctx, s)
 	}
-	if rendered(s) {
-		var err error
-		if s.Live, err = e.roles(s).refill(ctx, e.Account, s.Live, e.owned(s.Step)); err != nil {
-			return Done{Status: operatorsv1alpha1.StepStatusUnknown}, err
-		}
-	}
-	return e.write(ctx, s)
+	done := Done{Status: operatorsv1alpha1.StepStatusUnknown}
+	err := e.roles(s).guard(ctx, e.Account, s.Live, e.owned(s.Step), func(live *unstructured.Unstructured) (err error) {
+		s.Live = live
+		done, err = e.write(ctx, s)
+		return err
+	})
+	return done, err
 }
 
 func (e *Executor) write(ctx context.Context, s State) (Done, error) {

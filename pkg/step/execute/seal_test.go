@@ -21,8 +21,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/remit-olm/remit/pkg/lib/apply"
+	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 	"github.com/remit-olm/remit/pkg/rbac"
+	"github.com/remit-olm/remit/pkg/step"
 	"github.com/remit-olm/remit/pkg/step/execute"
 	"github.com/remit-olm/remit/test/env/controlplane"
 	"github.com/remit-olm/remit/test/env/proofs"
@@ -189,4 +191,36 @@ func TestASealedRoleIsSealedAgainOnlyAfterAPause(t *testing.T) {
 	require.NoError(t, s.client.Update(t.Context(), stranger, client.FieldOwner(apply.Manager(s.role.GetLabels()))))
 	_, _, err = s.roles.Ensure(t.Context(), s.client, s.role)
 	require.True(t, apply.IsFieldConflict(err), "a time that has not come is not Remit's: %v", err)
+}
+
+// The API server's conflict has no remedy. Both who write an install's bindings say what to do.
+func TestABindingOfOursThatSomebodyChangedIsACollision(t *testing.T) {
+	s := newSealing(t)
+	binding := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
+		"roleRef":  map[string]any{"apiGroup": rbacv1.GroupName, "kind": "Role", "name": "r"},
+		"subjects": []any{map[string]any{"kind": rbacv1.ServiceAccountKind, "namespace": s.role.GetNamespace(), "name": "operator"}},
+	}}
+	binding.SetNamespace(s.role.GetNamespace())
+	binding.SetName("own")
+	labels := s.roles.Owner.Labels()
+	labels[names.LabelPermissionsHash] = "x"
+	binding.SetLabels(labels)
+	_, _, err := s.roles.Ensure(t.Context(), s.client, binding)
+	require.NoError(t, err)
+
+	changed := &rbacv1.RoleBinding{}
+	require.NoError(t, s.client.Get(t.Context(), client.ObjectKeyFromObject(binding), changed))
+	changed.Subjects = s.theirs.Subjects
+	require.NoError(t, s.client.Update(t.Context(), changed, client.FieldOwner("stranger")))
+	const remedy = "/own is not as this install created it: its subjects were changed by another field manager: delete it, and it is created again"
+	_, _, err = s.roles.Ensure(t.Context(), s.client, binding)
+	require.ErrorContains(t, err, remedy)
+
+	executor := &execute.Executor{Account: s.client, Facts: s.client, Cluster: s.client, RBAC: s.roles.RBAC}
+	states, err := executor.Gather(t.Context(), []step.Step{{Object: binding, Owner: s.roles.Owner}})
+	require.NoError(t, err)
+	require.NoError(t, states[0].Problem)
+	_, err = executor.Do(t.Context(), states[0])
+	require.ErrorContains(t, err, remedy)
 }
