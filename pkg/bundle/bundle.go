@@ -167,7 +167,7 @@ func (b *Bundle) add(obj *unstructured.Unstructured) error {
 	b.CSV = csv
 	warnings, err := checkIcons(csv)
 	b.Warnings = append(b.Warnings, warnings...)
-	return err
+	return errors.Join(err, checkPermissionFields(obj))
 }
 
 func rank(obj *unstructured.Unstructured) int {
@@ -193,13 +193,13 @@ func checkRBAC(obj *unstructured.Unstructured) error {
 	switch kind := obj.GetKind(); kind {
 	case "Role", "ClusterRole":
 		role := &rbacv1.ClusterRole{} // a Role has the same fields
-		if err = runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, role); err == nil {
+		if err = decodeStrictly("", obj.Object, role); err == nil {
 			role.Namespace = someNamespace(kind == "Role")
 			err = cmp.Or(checkRules(role.Rules), rbac.ValidateRole(role))
 		}
 	case "RoleBinding", "ClusterRoleBinding":
 		binding := &rbacv1.ClusterRoleBinding{} // a RoleBinding has the same fields
-		if err = runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, binding); err == nil {
+		if err = decodeStrictly("", obj.Object, binding); err == nil {
 			binding.Namespace = someNamespace(kind == "RoleBinding")
 			err = rbac.ValidateBinding(binding)
 		}

@@ -28,6 +28,12 @@ func bytes() []Mutant {
 			Killer: unit("pkg/step/execute", "TestNothingIsRemovedFromWhatItCouldMakeWider"),
 		},
 		{
+			Name: "misspelled-fields-make-permissions-wider", Rule: 8, File: "pkg/bundle/strict.go",
+			Old:    "FromUnstructuredWithValidation(from, into, true)",
+			New:    "FromUnstructuredWithValidation(from, into, false)",
+			Killer: unit("pkg/bundle", "TestUnknownFieldsInPermissionsAreRefused"),
+		},
+		{
 			Name: "any-secret", Rule: 8, File: "pkg/bundle/parse.go",
 			Old:    "	if slices.Contains(secretTypes(), secretType) {",
 			New:    "	if true {",

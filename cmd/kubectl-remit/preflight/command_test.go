@@ -108,3 +108,23 @@ func TestWhatCannotBeAnsweredIsAnErrorOfItsOwnCode(t *testing.T) {
 		require.Equal(t, cli.CodeError, code)
 	}
 }
+
+// The controllers refuse it when they read the bundle.
+func TestAMisspelledFieldInPermissionsIsRefused(t *testing.T) {
+	dir := sampleDir(t)
+	files, err := filepath.Glob(filepath.Join(dir, "manifests", "*clusterserviceversion*"))
+	require.NoError(t, err)
+	require.Len(t, files, 1)
+	text, err := os.ReadFile(files[0])
+	require.NoError(t, err)
+	changed := strings.Replace(string(text), "verbs:", "resourceName: [mine]\n          verbs:", 1)
+	require.NoError(t, os.WriteFile(files[0], []byte(changed), 0o600))
+	const want = "unknown fields, which may be misspelled ones that narrow the permissions: spec.install.spec.permissions[0].rules[0].resourceName"
+	_, code, err := remit(t, dir, "--account=team-a/installer", "--rbac-dir", t.TempDir())
+	require.ErrorContains(t, err, want)
+	require.Equal(t, cli.CodeError, code)
+	print := rbac.NewCommand()
+	print.SilenceUsage, print.SilenceErrors = true, true
+	print.SetArgs([]string{dir, "--account=team-a/installer"})
+	require.ErrorContains(t, print.ExecuteContext(t.Context()), want)
+}

@@ -1,0 +1,52 @@
+package bundle
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// permissions are the parts of an install strategy that become RBAC.
+type permissions struct {
+	Permissions        []operatorsv1alpha1.StrategyDeploymentPermissions `json:"permissions,omitempty"`
+	ClusterPermissions []operatorsv1alpha1.StrategyDeploymentPermissions `json:"clusterPermissions,omitempty"`
+}
+
+// checkPermissionFields refuses unknown fields in the permissions of a ClusterServiceVersion. Elsewhere they are left out. Here a
+// misspelled field, such as resourceName, would make a rule wider than its author wrote it.
+func checkPermissionFields(csv *unstructured.Unstructured) error {
+	spec, ok, err := unstructured.NestedFieldNoCopy(csv.Object, "spec", "install", "spec")
+	strategy, isMap := spec.(map[string]any)
+	if err != nil || !ok || !isMap {
+		return nil // the strategy is checked where it is used
+	}
+	parts := map[string]any{}
+	for _, name := range []string{"permissions", "clusterPermissions"} {
+		if value, ok := strategy[name]; ok {
+			parts[name] = value
+		}
+	}
+	if err := decodeStrictly("spec.install.spec.", parts, &permissions{}); err != nil {
+		return fmt.Errorf("ClusterServiceVersion %q: %w", csv.GetName(), err)
+	}
+	return nil
+}
+
+// decodeStrictly refuses fields that the type does not have, and names their paths below a prefix.
+func decodeStrictly(prefix string, from map[string]any, into any) error {
+	err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(from, into, true)
+	strict, isStrict := runtime.AsStrictDecodingError(err)
+	if !isStrict {
+		return err
+	}
+	var paths []string
+	for _, problem := range strict.Errors() {
+		text := strings.TrimSuffix(strings.TrimPrefix(problem.Error(), `unknown field "`), `"`)
+		paths = append(paths, prefix+text)
+	}
+	return errors.New("unknown fields, which may be misspelled ones that narrow the permissions: " + Named(paths))
+}
