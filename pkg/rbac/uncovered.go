@@ -2,6 +2,7 @@ package rbac
 
 import (
 	"errors"
+	"maps"
 	"slices"
 
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -60,4 +61,48 @@ func (l Listers) UncoveredOf(subject, by Subject, counts func(Binding) bool) ([]
 		}
 	}
 	return out, nil
+}
+
+// maxBindings bounds how many bindings UncoveredBindings looks at.
+const maxBindings = 10_000
+
+// UncoveredBindings returns, sorted, the bindings for which counts is true and by which subject has permissions that by does not have.
+func (l Listers) UncoveredBindings(subject, by Subject, counts func(Binding) bool) []Binding {
+	known, held := map[placedRole]bool{}, map[string]Set{}
+	exceeds := func(b Binding) bool {
+		role := placedRole{roleRefOf(b), b.GetNamespace()}
+		if is, ok := known[role]; ok {
+			return is
+		}
+		if _, ok := held[role.namespace]; !ok {
+			held[role.namespace] = l.LowerBound(by, role.namespace).Set()
+		}
+		rules, err := l.RulesOf(role.RoleRef, role.namespace)
+		known[role] = err == nil && (TooLarge(rules) || len(held[role.namespace].Missing(rules)) > 0)
+		return known[role]
+	}
+	found := map[string]Binding{}
+	looked := 0
+	_, _ = l.UncoveredOf(subject, by, func(b Binding) bool {
+		if !counts(b) {
+			return false
+		}
+		if looked++; looked <= maxBindings && exceeds(b) {
+			found[DescribeBinding(b)] = b
+		}
+		return true
+	})
+	var out []Binding
+	for _, name := range slices.Sorted(maps.Keys(found)) {
+		out = append(out, found[name])
+	}
+	return out
+}
+
+// DescribeBinding returns "RoleBinding <namespace>/<name>" or "ClusterRoleBinding <name>".
+func DescribeBinding(b Binding) string {
+	if b.GetNamespace() == ClusterScope {
+		return "ClusterRoleBinding " + b.GetName()
+	}
+	return "RoleBinding " + b.GetNamespace() + "/" + b.GetName()
 }

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/remit-olm/remit/pkg/install/deployment"
 	"github.com/remit-olm/remit/pkg/install/serving"
@@ -118,7 +119,9 @@ func (r *Reconciler) refused(ctx context.Context, s *scope) error {
 		at, ok := s.made[name]
 		return at, ok
 	}
-	err := deployment.CheckIdentities(s.csv, deployment.Bound{Account: s.account.Key(), Made: made, Owner: s.owner, RBAC: r.rbac})
+	err := deployment.CheckIdentities(s.csv, deployment.Bound{
+		Account: s.account.Key(), Made: made, Owner: s.owner, RBAC: r.rbac, Log: log.FromContext(ctx),
+	})
 	if err == nil {
 		err = together(r.lacks(ctx, s, forInstall, objs), s.uncalled)
 	}

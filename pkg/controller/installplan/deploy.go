@@ -105,7 +105,9 @@ func (s *run) straight(ctx context.Context, csv *operatorsv1alpha1.ClusterServic
 	if err := deployment.CheckNames(csv); err != nil {
 		return err
 	}
-	return deployment.CheckIdentities(csv, deployment.Bound{Account: s.account.Key(), Made: s.hasMade, Owner: owner, RBAC: r.RBAC})
+	return deployment.CheckIdentities(csv, deployment.Bound{
+		Account: s.account.Key(), Made: s.hasMade, Owner: owner, RBAC: r.RBAC, Log: log.FromContext(ctx),
+	})
 }
 
 // hasMade returns when a ServiceAccount was created that a step of this run has made, or found to be the install's own.

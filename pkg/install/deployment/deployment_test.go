@@ -4,9 +4,11 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
@@ -324,8 +326,17 @@ func TestExistingBindingsOfANewServiceAccountCount(t *testing.T) {
 			binding, err := l.RoleBindings.RoleBindings(tc.in).Get("op")
 			require.NoError(t, err)
 			tc.edit(binding)
+			var logged strings.Builder
+			log := funcr.New(func(_, line string) { logged.WriteString(line) }, funcr.Options{})
 			err = deployment.CheckIdentities(c, deployment.Bound{Account: types.NamespacedName{Namespace: "t2", Name: "acct"}, Owner: owner,
-				Made: func(string) (time.Time, bool) { return made, true }, RBAC: l})
+				Made: func(string) (time.Time, bool) { return made, true }, RBAC: l, Log: log})
+			if tc.in == "t9" { // the author may not know what is there
+				require.Contains(t, logged.String(), `"serviceAccount"="t1/op" "account"="t2/acct" "bindings"=["RoleBinding t9/op"]`)
+				require.NotContains(t, err.Error(), "t9")
+				require.ErrorContains(t, err, "; an administrator finds the bindings outside of namespace t1 in the log of remit-olm")
+			} else {
+				require.Empty(t, logged.String())
+			}
 			if tc.wrong == "" {
 				require.NoError(t, err)
 				return

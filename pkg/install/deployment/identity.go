@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/go-logr/logr"
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/types"
@@ -58,6 +59,8 @@ type Bound struct {
 	// Owner identifies the bindings that this install created.
 	Owner ownerutil.Owner
 	RBAC  rbac.Listers
+	// Log names the bindings that the error does not name.
+	Log logr.Logger
 }
 
 // CheckIdentities compares the ServiceAccounts that the CSV's Deployments run as with the account. Each of them,
@@ -108,7 +111,26 @@ func (by Bound) judge(key types.NamespacedName, own bool) (string, error) {
 	if err != nil || len(excess) == 0 {
 		return "", err
 	}
+	if bindings := by.outside(key, counts); len(bindings) > 0 {
+		by.Log.Info("Bindings outside of its namespace keep a ServiceAccount from being used", "serviceAccount", key.String(), "account", by.Account.String(), "bindings", bindings)
+		advice += fmt.Sprintf("; an administrator finds the bindings outside of namespace %s in the log of remit-olm", key.Namespace)
+	}
 	return fmt.Sprintf("%s, and it has permissions that ServiceAccount %s does not have: %s%s", why, by.Account, status.Lines(excess, maxExcess), advice), nil
+}
+
+// maxBindings bounds how many bindings one line of the log names.
+const maxBindings = 20
+
+// outside describes the bindings outside of a ServiceAccount's namespace by which it exceeds the account. They are logged: users who
+// read the error may not know what is in other namespaces.
+func (by Bound) outside(key types.NamespacedName, counts func(rbac.Binding) bool) []string {
+	bindings := by.RBAC.Untracked().UncoveredBindings(rbac.ServiceAccount(key.Namespace, key.Name), rbac.ServiceAccount(by.Account.Namespace, by.Account.Name),
+		func(b rbac.Binding) bool { return b.GetNamespace() != key.Namespace && counts(b) })
+	var out []string
+	for _, b := range bindings[:min(len(bindings), maxBindings)] {
+		out = append(out, rbac.DescribeBinding(b))
+	}
+	return out
 }
 
 // inherited includes bindings that existed before a ServiceAccount was created and that the install did not create.

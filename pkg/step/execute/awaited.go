@@ -92,7 +92,7 @@ func (r Roles) judge(ctx context.Context, b rbac.Binding, role *unstructured.Uns
 	if own && r.asRendered(b) {
 		return nil
 	}
-	log.FromContext(ctx).Info("Binding in the way of an operator's role", "binding", describe(b), "role", apply.Describe(role))
+	log.FromContext(ctx).Info("Binding in the way of an operator's role", "binding", rbac.DescribeBinding(b), "role", apply.Describe(role))
 	return r.collision(b, role, own)
 }
 
@@ -144,7 +144,7 @@ func (r Roles) asRendered(b rbac.Binding) bool {
 		ref, subjects = b.RoleRef, b.Subjects
 	}
 	return slices.ContainsFunc(r.Rendered, func(obj *unstructured.Unstructured) bool {
-		if !IsBinding(obj) || apply.Describe(obj) != describe(b) {
+		if !IsBinding(obj) || apply.Describe(obj) != rbac.DescribeBinding(b) {
 			return false
 		}
 		want := &rbacv1.RoleBinding{} // a ClusterRoleBinding has the same fields
@@ -153,20 +153,10 @@ func (r Roles) asRendered(b rbac.Binding) bool {
 	})
 }
 
-func describe(b rbac.Binding) string {
-	obj := &unstructured.Unstructured{Object: map[string]any{"kind": "ClusterRoleBinding"}}
-	if b.GetNamespace() != "" {
-		obj.SetKind("RoleBinding")
-	}
-	obj.SetNamespace(b.GetNamespace())
-	obj.SetName(b.GetName())
-	return apply.Describe(obj)
-}
-
 // collision names the binding to readers of the install's namespace, unless it is in another namespace: they may not know what
 // is there (docs/adr/0021). The log names it.
 func (r Roles) collision(b rbac.Binding, role *unstructured.Unstructured, own bool) error {
-	out := &apply.CollisionError{Object: describe(b)}
+	out := &apply.CollisionError{Object: rbac.DescribeBinding(b)}
 	remedy := "delete it"
 	if b.GetNamespace() != "" && b.GetNamespace() != r.Owner.Namespace {
 		out.Object = "a RoleBinding of another namespace"
