@@ -7,6 +7,7 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -36,11 +37,13 @@ type directory struct {
 	// loaded is the version that content is from, plus one; zero is never.
 	loaded uint64
 	content
-	// seen is the mark of the files that were read, if they are unwatched.
-	seen mark
+	// seen is the mark of the files that were read, if they are unwatched, and compareAt when it may be compared with them again.
+	seen      mark
+	compareAt time.Time
 
 	usersMu sync.Mutex
-	users   map[types.NamespacedName]bool
+	// users are the CatalogSources that use the directory, each with the state in which it last had unwatched files compared.
+	users map[types.NamespacedName]string
 }
 
 func newDirectories(paths map[string]string) *directories {
@@ -48,7 +51,7 @@ func newDirectories(paths map[string]string) *directories {
 	byPath := map[string]*directory{}
 	for image, path := range paths {
 		if byPath[path] == nil {
-			byPath[path] = &directory{path: path, users: map[types.NamespacedName]bool{}}
+			byPath[path] = &directory{path: path, users: map[types.NamespacedName]string{}}
 			d.all = append(d.all, byPath[path])
 		}
 		d.byImage[image] = byPath[path]
@@ -67,7 +70,9 @@ func (d *directories) use(key types.NamespacedName, image string) (*directory, b
 	if ok {
 		dir.usersMu.Lock()
 		defer dir.usersMu.Unlock()
-		dir.users[key] = true
+		if _, uses := dir.users[key]; !uses {
+			dir.users[key] = ""
+		}
 	}
 	return dir, ok
 }
@@ -84,6 +89,20 @@ func (d *directory) drop(key types.NamespacedName) {
 	delete(d.users, key)
 }
 
+func (d *directory) isCompared(user types.NamespacedName, state string) bool {
+	d.usersMu.Lock()
+	defer d.usersMu.Unlock()
+	return d.users[user] == state
+}
+
+func (d *directory) setCompared(user types.NamespacedName, state string) {
+	d.usersMu.Lock()
+	defer d.usersMu.Unlock()
+	if _, uses := d.users[user]; uses {
+		d.users[user] = state
+	}
+}
+
 func (d *directory) userKeys() []types.NamespacedName {
 	d.usersMu.Lock()
 	defer d.usersMu.Unlock()
@@ -94,35 +113,44 @@ func (d *directory) userKeys() []types.NamespacedName {
 	return keys
 }
 
+// comparing is the part of the time that may be spent with comparing the files of a directory, of which all users wait for each
+// other: one twentieth.
+const comparing = 20
+
 // load reads the files unless they are as they were. It keeps the last good content of a directory
-// that is malformed or gone, for as long as the program runs.
-func (d *directory) load(ctx context.Context) content {
+// that is malformed or gone, for as long as the program runs. It is asked for a CatalogSource in some state: files that nobody
+// watches are compared once for each state. again is when to ask again, if it is too early to compare them.
+func (d *directory) load(ctx context.Context, user types.NamespacedName, state string) (seen content, again time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	version := d.version.Load() + 1
-	if d.loaded == version && !d.isChanged() {
-		return d.content
+	if d.loaded == version {
+		isChanged, again := d.isChanged(user, state)
+		if !isChanged {
+			return d.content, again
+		}
 	}
 	if d.loaded == 0 || d.unwatched.Load() { // before the files are read, so that no change is lost in between
 		d.follow(ctx)
 	}
-	var seen mark
+	var now mark
 	if d.unwatched.Load() {
-		seen = markOf(d.path)
+		now = d.compare()
 	}
 	snap, err := d.read(ctx)
 	if ctx.Err() != nil {
-		return content{good: d.good, err: ctx.Err()}
+		return content{good: d.good, err: ctx.Err()}, 0
 	}
 	if d.err = err; err == nil {
 		d.content = d.with(snap)
 	}
-	d.loaded, d.seen = version, seen
-	return d.content
+	d.loaded, d.seen = version, now
+	d.setCompared(user, state)
+	return d.content, 0
 }
 
-// follow begins to watch the files. Where that is not possible, they are compared with what was read each time that a
-// CatalogSource which uses them is reconciled: after a change of it or of the labels of its namespace, for instance.
+// follow begins to watch the files. Where that is not possible, they are compared with what was read once for each change of a
+// CatalogSource which uses them.
 func (d *directory) follow(ctx context.Context) {
 	if d.watch == nil {
 		return
@@ -134,8 +162,25 @@ func (d *directory) follow(ctx context.Context) {
 	}
 }
 
-// isChanged says whether files that nobody watches have changed since they were read.
-func (d *directory) isChanged() bool { return d.unwatched.Load() && markOf(d.path) != d.seen }
+// isChanged reports whether files that nobody watches have changed since they were read, or when they may be compared again.
+func (d *directory) isChanged(user types.NamespacedName, state string) (changed bool, again time.Duration) {
+	if !d.unwatched.Load() || d.isCompared(user, state) {
+		return false, 0
+	}
+	if wait := time.Until(d.compareAt); wait > 0 {
+		return false, wait
+	}
+	d.setCompared(user, state)
+	return d.compare() != d.seen, 0
+}
+
+// compare takes the mark of the files.
+func (d *directory) compare() mark {
+	start := time.Now()
+	now := markOf(d.path)
+	d.compareAt = time.Now().Add(comparing * time.Since(start))
+	return now
+}
 
 func (d *directory) read(ctx context.Context) (*catalog.Snapshot, error) {
 	info, err := os.Stat(d.path)

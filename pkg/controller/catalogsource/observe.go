@@ -2,6 +2,7 @@ package catalogsource
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -13,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	cataloggrpc "github.com/remit-olm/remit/pkg/catalog/grpc"
+	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 )
 
 // observe reads the content that a spec names. What an earlier spec named is let go.
@@ -64,7 +66,10 @@ func (r *Reconciler) observeImage(ctx context.Context, cs *operatorsv1alpha1.Cat
 		r.images.drop(key)
 		r.connections.drop(key)
 		where := fmt.Sprintf("couldn't ensure registry server - image %q, directory %q", cs.Spec.Image, dir.path)
-		return r.withoutServer(ctx, cs, inProcess(dir.load(ctx), reason, where))
+		loaded, again := dir.load(ctx, key, stateOf(cs))
+		seen := inProcess(loaded, reason, where)
+		seen.again = again
+		return r.withoutServer(ctx, cs, seen)
 	}
 	version, err := r.version(cs)
 	if err != nil {
@@ -91,6 +96,12 @@ func (r *Reconciler) observeImage(ctx context.Context, cs *operatorsv1alpha1.Cat
 		return seen
 	}
 	return r.observeServer(ctx, cs, spec, view, seen)
+}
+
+// stateOf tells states of a CatalogSource apart, but for its status.
+func stateOf(cs *operatorsv1alpha1.CatalogSource) string {
+	text, _ := json.Marshal([]any{cs.UID, cs.Generation, cs.Labels, cs.Annotations}) // these can be encoded
+	return ownerutil.Hash(string(text))
 }
 
 // version is the API server's, where the CatalogSource's image depends on it.

@@ -29,7 +29,7 @@ type watcher struct {
 }
 
 // newWatcher returns nil where the machine gives no watch, because its limit of inotify instances is reached for instance. The
-// directories are then compared with what was read whenever a CatalogSource that uses them is reconciled.
+// directories are then compared with what was read whenever a CatalogSource that uses them is changed.
 func newWatcher(d *directories, wake func(types.NamespacedName), open func() (*fsnotify.Watcher, error)) *watcher {
 	notify, err := open()
 	if err != nil {

@@ -43,8 +43,13 @@ func TestTheWatcherNoticesChanges(t *testing.T) {
 
 			dir, ok := dirs.use(key("c"), "img")
 			require.True(t, ok)
-			before := dir.load(t.Context())
-			require.Same(t, before.good, dir.load(t.Context()).good, "nothing is read again when nothing changed")
+			load := func() content {
+				seen, again := dir.load(t.Context(), key("c"), "state")
+				require.Zero(t, again)
+				return seen
+			}
+			before := load()
+			require.Same(t, before.good, load().good, "nothing is read again when nothing changed")
 			tt.change(t, root)
 
 			// Several changes may wake several times; the last one must find the new content.
@@ -52,7 +57,7 @@ func TestTheWatcherNoticesChanges(t *testing.T) {
 				for len(woken) > 0 {
 					require.Equal(c, key("c"), <-woken)
 				}
-				after := dir.load(t.Context())
+				after := load()
 				require.NoError(c, after.err)
 				require.Len(c, after.good.Packages["a"].Bundles, 2)
 			}, 10*time.Second, 50*time.Millisecond)
@@ -81,15 +86,29 @@ func TestADirectoryThatCannotBeWatchedIsReadAgainWhenItIsLookedAt(t *testing.T) 
 			require.Equal(t, name == "no instance", w == nil)
 			dir, ok := dirs.use(key("c"), "img")
 			require.True(t, ok)
-			before := dir.load(t.Context())
+			load := func(state string) content {
+				dir.compareAt = time.Time{}
+				seen, again := dir.load(t.Context(), key("c"), state)
+				require.Zero(t, again)
+				return seen
+			}
+			before := load("first")
 			require.NoError(t, before.err)
-			require.Same(t, before.good, dir.load(t.Context()).good, "nothing is read again when nothing changed")
+			require.Same(t, before.good, load("second").good, "nothing is read again when nothing changed")
 
 			write(t, file, otherCatalog)
-			after := dir.load(t.Context())
+			require.Same(t, before.good, load("second").good, "the CatalogSource has not changed")
+			after := load("third")
 			require.NoError(t, after.err)
 			require.Len(t, after.good.Packages["a"].Bundles, 2)
-			require.Same(t, after.good, dir.load(t.Context()).good)
+			require.Same(t, after.good, load("fourth").good)
+
+			write(t, file, goodCatalog)
+			dir.compareAt = time.Now().Add(time.Hour)
+			seen, again := dir.load(t.Context(), key("c"), "fifth")
+			require.Same(t, after.good, seen.good, "comparing the files takes a twentieth of the time")
+			require.Positive(t, again)
+			require.Len(t, load("fifth").good.Packages["a"].Bundles, 1, "which a pause does not forget")
 		})
 	}
 }
