@@ -203,7 +203,7 @@ func TestACRDOfSomebodyElseIsInTheWayWhereItDoesNotServe(t *testing.T) {
 	owner := ownerutil.Owner{Lineage: ownerutil.Lineage{Package: "p", Namespace: "n"}, CSV: "p.v1", Proofs: proofs.Keys()}
 	want := step.Step{Object: crd(serving("v1", "v2")), Owner: owner}
 
-	require.ErrorContains(t, (&Executor{}).check(t.Context(), State{Step: want, Live: crd()}), `does not carry the marks of package "p" in namespace "n"`)
+	require.ErrorContains(t, (&Executor{}).check(t.Context(), State{Step: want, Live: crd()}), `does not have the lineage label of package "p" in namespace "n"`)
 	mine := crd()
 	proofs.Mark(mine, owner)
 	require.NoError(t, (&Executor{}).check(t.Context(), State{Step: want, Live: mine}))
