@@ -28,6 +28,8 @@ func TestExpectedOutputMatchesLineByLine(t *testing.T) {
 		"dots after part of a line":       {"a\n...\n", "ab\n", false},
 		"signs of patterns":               {"a.b (*)\n", "a.b (*)\n", true},
 		"signs of patterns mean nothing":  {"a.b\n", "axb\n", false},
+		"what kubectl logs":               {"a\n", "I1122 17:04:42.598202   23775 reflector.go:664] \"Warning: watch ended\" err=\"x\"\na\n", true},
+		"no more than it logs":            {"a\n", "Warning: b\na\n", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

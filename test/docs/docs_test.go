@@ -6,8 +6,8 @@ package docs
 //	yaml     is given to `kubectl apply -f -` with nothing substituted.
 //	console  has lines of "$ command", each with the output that is expected below it, which has to
 //	         come whole and in order. "..." stands for anything: on a line of its own for any number of
-//	         lines, else for any text in the line. A command without output below it only has to end
-//	         with status 0.
+//	         lines, else for any text in the line. Lines that kubectl logs do not count. A command without
+//	         output below it only has to end with status 0.
 //	sh       does not run. notRun lists these blocks with the words by which their pages say so. Their make
 //	         targets, and the files that they name, have to be there.
 //

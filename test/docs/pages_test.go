@@ -134,9 +134,12 @@ func (b block) commands() []command {
 
 const anything = "..."
 
-// matches says whether an output is as expected; new lines at its end do not count.
+// logged is a line that a program logs as Kubernetes' do: kubectl sometimes does when the watch ends by which it waits.
+var logged = regexp.MustCompile(`(?m)^[IWEF]\d{4} \d{2}:\d{2}:\d{2}\.\d{6} +\d+ [^ ]+\.go:\d+\] .*\n`)
+
+// matches says whether an output is as expected; what was logged, and new lines at its end, do not count.
 func matches(want, got string) bool {
-	return pattern(want).MatchString(strings.TrimRight(got, "\n") + "\n")
+	return pattern(want).MatchString(logged.ReplaceAllString(strings.TrimRight(got, "\n")+"\n", ""))
 }
 
 func pattern(want string) *regexp.Regexp {
