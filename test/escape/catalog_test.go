@@ -55,7 +55,7 @@ func catalogs() []row {
 			s.catalogSource("catalog", operatorsv1alpha1.CatalogSourceSpec{SourceType: operatorsv1alpha1.SourceTypeGrpc, Image: ref, Secrets: []string{"pull"},
 				GrpcPodConfig: &operatorsv1alpha1.GrpcPodConfig{PriorityClassName: ptr.To("system-node-critical"), SecurityContextConfig: operatorsv1alpha1.Legacy}})
 			s.subscribe()
-			s.catalogSays("it is a registry, which is run in the global catalog namespace")
+			s.catalogSays("It is a registry, and registries run only in the global catalog namespace")
 			s.refused("its content is not available")
 			pods, services := &corev1.PodList{}, &corev1.ServiceList{}
 			s.list(pods)
@@ -99,7 +99,7 @@ func catalogs() []row {
 		}},
 		{number: "91h", title: "a catalog at a Service that stands for a name elsewhere", holds: p0(), play: func(s *scene) {
 			s.Create(elsewhere(s))
-			s.unreachable(fmt.Sprintf("elsewhere.%s.svc:443", s.Namespace), "outside of the cluster")
+			s.unreachable(fmt.Sprintf("elsewhere.%s.svc:443", s.Namespace), "outside the cluster")
 		}},
 		{number: "91i", title: "a catalog at a Service that comes to stand for one", holds: p0(), play: func(s *scene) {
 			where := s.Serve("elsewhere", &hostileRegistry{send: []*api.Bundle{entry("a", "")}})
@@ -114,7 +114,7 @@ func catalogs() []row {
 			})
 			require.NoError(s.T, cluster.Client.Delete(s.T.Context(), &corev1.Service{ObjectMeta: s.Meta("elsewhere")}))
 			s.Create(elsewhere(s))
-			s.catalogSays("outside of the cluster")
+			s.catalogSays("outside the cluster")
 		}},
 	}
 	for i, where := range []string{"169.254.169.254:80", "kubernetes.default.svc:443", "10.96.0.1:443", "unix:///var/run/secrets/token",

@@ -267,9 +267,9 @@ func (s *scene) bounded(c assert.TestingT, tn *env.Tenant, ready int) {
 		case strings.HasPrefix(name, "fits") && status.GRPCConnectionState != nil && status.GRPCConnectionState.LastObservedState == "READY":
 			ready--
 		case strings.HasPrefix(name, "fits"):
-			assert.Contains(c, status.Message, "together at most 512 are allowed")
+			assert.Contains(c, status.Message, "together, at most 512 MiB are allowed")
 		default:
-			assert.Regexp(c, "files in its folder .* are larger than|has 50 catalogs in images, and no more are allowed", status.Message)
+			assert.Regexp(c, "files in its folder .* are larger than|already has 50 catalogs in images, the maximum", status.Message)
 		}
 	}
 	assert.Zero(c, ready)

@@ -271,7 +271,7 @@ func bytes() []Mutant {
 			Name: "any-disk-while-catalogs-are-read", Rule: 8, File: "pkg/controller/catalogsource/space.go",
 			Old:    "	if err := r.work.take(r.h, r.taken+n); err != nil {",
 			New:    "	if err := error(nil); err != nil {",
-			Killer: unit("pkg/controller/catalogsource", "TestReadingLeavesRoomForOthers"),
+			Killer: unit("pkg/controller/catalogsource", "TestReadingLeavesSpaceForOthers"),
 		},
 		{
 			Name: "half-listed-registries-do-not-count", Rule: 8, File: "pkg/controller/catalogsource/connections.go",
@@ -283,13 +283,13 @@ func bytes() []Mutant {
 			Name: "any-number-of-connections", Rule: 8, File: "pkg/controller/catalogsource/places.go",
 			Old:    "	if !of.taken[key] && len(of.taken) >= p.max {",
 			New:    "	if false {",
-			Killer: unit("pkg/controller/catalogsource", "TestANamespaceHasSoManyConnections"),
+			Killer: unit("pkg/controller/catalogsource", "TestLimitsConnectionsOfANamespace"),
 		},
 		{
 			Name: "any-number-of-images", Rule: 8, File: "pkg/controller/catalogsource/images.go",
 			Old:    "	if err := i.places.take(key); err != nil {",
 			New:    "	if err := error(nil); err != nil {",
-			Killer: unit("pkg/controller/catalogsource", "TestANamespaceHasSoManyCatalogsInImages"),
+			Killer: unit("pkg/controller/catalogsource", "TestLimitsCatalogsInImagesOfANamespace"),
 		},
 		{
 			Name: "half-parsed-images-do-not-count", Rule: 8, File: "pkg/controller/catalogsource/pulls.go",
@@ -301,7 +301,7 @@ func bytes() []Mutant {
 			Name: "no-room-is-the-images-fault", Rule: 8, File: "pkg/controller/catalogsource/pulls.go",
 			Old:    "	case errors.As(err, new(crowded)):",
 			New:    "	case false:",
-			Killer: unit("pkg/controller/catalogsource", "TestAnImageThatIsOverTheBudgetIsTriedAgainWhenThereIsRoom"),
+			Killer: unit("pkg/controller/catalogsource", "TestRetriesAnImageThatExceededTheBudget"),
 		},
 		{
 			Name: "large-documents-stay-in-memory", Rule: 8, File: "pkg/catalog/fbc/documents.go",
@@ -313,7 +313,7 @@ func bytes() []Mutant {
 			Name: "the-least-of-namespaces-without-end", Rule: 8, File: "pkg/controller/catalogsource/budget.go",
 			Old:    "	if all+size > most {",
 			New:    "	if all+size > most && others+size > b.least {",
-			Killer: unit("pkg/controller/catalogsource", "TestWhatIsEveryNamespacesHasAnEnd"),
+			Killer: unit("pkg/controller/catalogsource", "TestTheMinimumsOfNamespacesAreLimitedInTotal"),
 		},
 		{
 			Name: "messages-of-any-number-of-fields", Rule: 8, File: "pkg/catalog/grpc/codec.go",
@@ -343,7 +343,7 @@ func bytes() []Mutant {
 			Name: "a-full-disk-is-the-images-fault", Rule: 8, File: "pkg/controller/catalogsource/pulls.go",
 			Old:    "	case contents.Err() != nil:",
 			New:    "	case false:",
-			Killer: unit("pkg/controller/catalogsource", "TestAnImageIsReadOnceTheDiskHasRoom"),
+			Killer: unit("pkg/controller/catalogsource", "TestReadsAnImageWhenTheDiskHasSpace"),
 		},
 		{
 			Name: "statuses-command-the-terminal", Rule: 8, File: "cmd/kubectl-remit/main.go",
@@ -355,7 +355,7 @@ func bytes() []Mutant {
 			Name: "tenants-services-lead-anywhere", Rule: 8, File: "pkg/controller/catalogsource/services.go",
 			Old:    "	case len(service.Spec.Selector) == 0:",
 			New:    "	case false:",
-			Killer: unit("pkg/controller/catalogsource", "TestWhereAServiceLeads"),
+			Killer: unit("pkg/controller/catalogsource", "TestLeadsElsewhere"),
 		},
 		{
 			Name: "services-are-looked-up-in-search-domains", Rule: 8, File: "pkg/catalog/grpc/address.go",

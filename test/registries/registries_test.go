@@ -204,7 +204,7 @@ func TestANewImageTakesThePlaceOfTheOldOneOnceItIsReady(t *testing.T) {
 
 	// The tag is moved to an image that does not run.
 	push(t, "updates", "v1", "")
-	got := s.says("update Pod updates-", "failed: CrashLoopBackOff", "exit code 1", "next poll", "serves on")
+	got := s.says("update Pod updates-", "failed: CrashLoopBackOff", "exit code 1", "next poll", "continues to serve")
 	require.Equal(t, "READY", got.Status.GRPCConnectionState.LastObservedState)
 	require.Equal(t, first.UID, s.pod(v1).UID)
 
@@ -275,12 +275,12 @@ func TestWhatIsSomebodyElsesIsLeftAlone(t *testing.T) {
 	require.NoError(t, cluster.Client.Create(t.Context(), strangers))
 
 	s := create(t, "taken", operatorsv1alpha1.CatalogSourceSpec{Image: ref})
-	got := s.says("ServiceAccount remit-catalogs/taken exists and was not made for this CatalogSource").Status
+	got := s.says("ServiceAccount remit-catalogs/taken already exists and does not belong to this CatalogSource").Status
 	require.Equal(t, "TRANSIENT_FAILURE", got.GRPCConnectionState.LastObservedState)
 	require.Empty(t, got.RegistryServiceStatus.ServiceName, "it is somebody else's")
 	require.Empty(t, s.pods(t))
 	require.NoError(t, cluster.Client.Delete(t.Context(), account))
-	s.says("Service remit-catalogs/taken exists and was not made for this CatalogSource")
+	s.says("Service remit-catalogs/taken already exists and does not belong to this CatalogSource")
 	require.Empty(t, s.pods(t))
 	require.NoError(t, cluster.Client.Delete(t.Context(), service))
 	s.pod(pinned)

@@ -15,15 +15,15 @@ import (
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
-// accessFunc is Reconciler.access.
+// accessFunc is the type of Reconciler.access.
 type accessFunc func(ctx context.Context, key types.NamespacedName, secrets []string, pull retry) (image.Access, error)
 
-// access is on whose behalf a CatalogSource's image is read: with the pull secrets that it names, and those of
-// the ServiceAccount of its name (contract 1.1). The error says which could not be read; the image may be
-// public all the same. A change of RBAC after which they may be has the pull tried again.
+// access returns the credentials for a CatalogSource's image: the pull secrets that it names, and those of the ServiceAccount with
+// the same name (contract 1.1). The error lists secrets that could not be read; the image may be public anyway. A change of RBAC that
+// could make them readable retries the pull.
 func (r *Reconciler) access(ctx context.Context, key types.NamespacedName, secrets []string, pull retry) (image.Access, error) {
-	listers, looked := r.interests.Track(pull, r.RBAC)
-	defer looked()
+	listers, done := r.interests.Track(pull, r.RBAC)
+	defer done()
 	credentials := &image.Credentials{}
 	out := image.Access{Keychain: credentials, Anywhere: key.Namespace == r.GlobalNamespace}
 	var problems []error
@@ -50,16 +50,16 @@ func (r *Reconciler) access(ctx context.Context, key types.NamespacedName, secre
 	return out, errors.Join(problems...)
 }
 
-// forgetAccess lets go of what the access of a pull rested on.
+// forgetAccess forgets the dependencies of a pull's access.
 func (r *Reconciler) forgetAccess(pull retry) {
-	_, looked := r.interests.Track(pull, r.RBAC)
-	looked()
+	_, done := r.interests.Track(pull, r.RBAC)
+	done()
 	r.watches.forget(pull)
 }
 
 func (r *Reconciler) addSecret(ctx context.Context, listers rbac.Listers, to *image.Credentials, key types.NamespacedName) (version string, err error) {
 	if r.Secrets == nil {
-		return "", fmt.Errorf("Secret %q: this program reads no Secrets", key.Name)
+		return "", fmt.Errorf("Secret %q: reading Secrets is not configured", key.Name)
 	}
 	secret, err := r.Secrets(ctx, listers, key)
 	if err != nil {

@@ -28,13 +28,13 @@ import (
 )
 
 const (
-	// largeCatalog is how many bundles the large catalog has: as many as the largest published ones.
+	// largeCatalog is the number of bundles in the large catalog, as in the largest published ones.
 	largeCatalog = 7_000
-	// loadEnv has the benchmark's own program load a catalog: image, cache directory.
+	// loadEnv makes the benchmark's program load a catalog: image, cache directory.
 	loadEnv = "REMIT_BENCH_LOAD"
 )
 
-// loaded is what a program that loads a catalog measures of itself.
+// loaded contains the measurements of a program that loads a catalog.
 type loaded struct {
 	Seconds, PeakMB float64
 	Bundles         int
@@ -89,7 +89,7 @@ func heap() uint64 {
 	return m.HeapAlloc
 }
 
-// peak is the largest resident set so far, in MB.
+// peak returns the maximum resident set size so far, in MB.
 func peak() float64 {
 	data, err := os.ReadFile("/proc/self/status")
 	if err != nil {
@@ -106,7 +106,7 @@ func peak() float64 {
 
 var packageName = regexp.MustCompile(`(?m)^package: (\S+)$`)
 
-// large is the corpus of published catalogs as often as it takes.
+// large returns copies of the corpus of published catalogs, up to the number of bundles.
 func large(b *testing.B) (fstest.MapFS, int) {
 	b.Helper()
 	files, err := filepath.Glob(filepath.Join(corpus.Dir(b, "catalogs/v4.20"), "*/catalog.yaml"))
@@ -142,8 +142,8 @@ func load(b *testing.B, ref, cache string) loaded {
 	return out
 }
 
-// BenchmarkCatalogImage loads a catalog of 7,000 bundles from a registry on this machine, each time in a program of its
-// own: cold, and with what the program before has left on disk.
+// BenchmarkCatalogImage loads a catalog of 7,000 bundles from a local registry, each time in a separate program: cold, and with the data on
+// disk from the previous program.
 func BenchmarkCatalogImage(b *testing.B) {
 	files, bundles := large(b)
 	s := registry.New(b)
@@ -172,7 +172,7 @@ func BenchmarkCatalogImage(b *testing.B) {
 	})
 }
 
-// BenchmarkBundleImage unpacks an image with the largest bundle of the corpus, of 4 MB, from a registry on this machine.
+// BenchmarkBundleImage unpacks an image with the largest bundle of the corpus, of 4 MB, from a local registry.
 func BenchmarkBundleImage(b *testing.B) {
 	dir := corpus.Dir(b, "bundles/argocd-operator")
 	versions, err := os.ReadDir(dir)

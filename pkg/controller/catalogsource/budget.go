@@ -12,40 +12,41 @@ import (
 	"github.com/remit-olm/remit/pkg/catalog/fbc"
 )
 
-// Limits on what tenants' catalogs take together. Those of the global catalog namespace, whose authors speak for the whole
-// cluster, and directories, which the installation maps, do not count.
+// Limits for the catalogs of tenants. They do not apply to catalogs in the global catalog namespace, whose authors act for the whole
+// cluster, and to directories, which the installation configures.
 const (
-	// maxNamespaceBytes bounds the memory of one namespace's, estimated: what the largest one may, or four of the largest that are
-	// published; maxTenantBytes that of all. leastNamespaceBytes are a namespace's beyond that, until all take mostBytes.
+	// maxNamespaceBytes bounds the estimated memory of one namespace's catalogs: the maximum of one catalog, or four of the
+	// largest published ones. maxTenantBytes bounds the total. Beyond that, each namespace still gets leastNamespaceBytes, until
+	// the total reaches mostBytes.
 	maxNamespaceBytes, maxTenantBytes, leastNamespaceBytes, mostBytes = 64 << 20, 384 << 20, 4 << 20, 512 << 20
-	// The same for the manifests that they carry, on disk.
+	// The same limits for manifests on disk.
 	maxNamespaceDisk, maxTenantDisk, leastNamespaceDisk, mostDisk = 512 << 20, 1 << 30, 32 << 20, 1536 << 20
-	// The same for what is on disk while catalogs are read: a namespace's are as large as maxPulls can be.
+	// The same limits for temporary files while catalogs are read. The limit of a namespace is sufficient for maxPulls catalogs.
 	maxNamespaceWork, maxTenantWork, leastNamespaceWork, mostWork = maxPulls * (maxTenantFiles + maxTenantContents), 3 << 30, 64 << 20, 4 << 30
 )
 
-// budget keeps to that. What is over is refused, and its CatalogSource woken when another one of the namespace is
-// smaller or gone.
+// budget enforces such limits. If content exceeds them, it is refused, and its CatalogSource is woken when another one of the namespace
+// shrinks or is deleted.
 type budget struct {
 	max int64
-	// total bounds all namespaces together, beyond what is the least of each; most with it.
+	// total bounds all namespaces together, except for the least that each gets; most bounds all of it.
 	total, least, most int64
-	// of is what is counted.
+	// of names the resource in messages.
 	of string
-	// decoding is shared by all that is decoded.
+	// decoding is shared by all loaders.
 	decoding *catalog.Decoding
-	// exempt is the namespace that is not bounded.
+	// exempt is the namespace without limits.
 	exempt string
 	wake   func(types.NamespacedName)
 
 	mu   sync.Mutex
-	held map[holder]int64
-	// refused says whether it was for the total.
+	used map[holder]int64
+	// refused contains the CatalogSources that were refused, and whether the total was the reason.
 	refused map[types.NamespacedName]bool
 }
 
-// holder is a CatalogSource with what keeps its content. The serial tells what its spec named before from what it
-// names now.
+// holder identifies content of a CatalogSource and its kind of source. The serial distinguishes the content of an earlier spec from that
+// of the current one.
 type holder struct {
 	by     keeper
 	key    types.NamespacedName
@@ -60,31 +61,31 @@ const (
 	fromConfigMap keeper = "configmap"
 )
 
-// newDiskBudget counts manifests on disk.
+// newDiskBudget returns the budget for manifests on disk.
 func newDiskBudget(exempt string) *budget {
 	b := newBudget(exempt)
 	b.max, b.total, b.least, b.most, b.of = maxNamespaceDisk, maxTenantDisk, leastNamespaceDisk, mostDisk, "disk"
 	return b
 }
 
-// newWorkBudget counts what is on disk while catalogs are read. It wakes nobody: those that are refused would take turns at being it.
+// newWorkBudget returns the budget for temporary files. It wakes no CatalogSource, because refused ones would wake each other in turn.
 func newWorkBudget(exempt string) *budget {
 	b := newBudget(exempt)
 	b.max, b.total, b.least, b.most, b.of = maxNamespaceWork, maxTenantWork, leastNamespaceWork, mostWork, "disk while it is read"
 	return b
 }
 
-// newBudget has nobody to wake yet.
+// newBudget returns the budget for memory. The caller sets wake.
 func newBudget(exempt string) *budget {
-	return &budget{max: maxNamespaceBytes, total: maxTenantBytes, least: leastNamespaceBytes, most: mostBytes, of: "memory", decoding: catalog.NewDecoding(), exempt: exempt, wake: func(types.NamespacedName) {}, held: map[holder]int64{}, refused: map[types.NamespacedName]bool{}}
+	return &budget{max: maxNamespaceBytes, total: maxTenantBytes, least: leastNamespaceBytes, most: mostBytes, of: "memory", decoding: catalog.NewDecoding(), exempt: exempt, wake: func(types.NamespacedName) {}, used: map[holder]int64{}, refused: map[types.NamespacedName]bool{}}
 }
 
-// loader reads catalogs of a namespace.
+// loader returns a loader for catalogs of a namespace.
 func (b *budget) loader(namespace string) fbc.Loader {
 	return fbc.Loader{Limits: b.limits(namespace), Decoding: b.decoding}
 }
 
-// limits are those on one catalog of a namespace.
+// limits returns the limits for one catalog of a namespace.
 func (b *budget) limits(namespace string) catalog.DecodingLimits {
 	if namespace == b.exempt {
 		return catalog.GlobalDecoding()
@@ -92,7 +93,7 @@ func (b *budget) limits(namespace string) catalog.DecodingLimits {
 	return catalog.TenantDecoding()
 }
 
-// take notes the size of new content. The error says that it does not fit: then what was there before counts on.
+// take records the size of new content. If it returns an error, the content exceeds a limit, and the previous size still counts.
 func (b *budget) take(h holder, size int64) error {
 	if h.key.Namespace == b.exempt {
 		return nil
@@ -102,15 +103,15 @@ func (b *budget) take(h holder, size int64) error {
 	if err := b.check(h, size); err != nil {
 		return err
 	}
-	if size < b.held[h] {
+	if size < b.used[h] {
 		defer b.wakeRefused(h.key)
 	}
-	b.held[h] = size
+	b.used[h] = size
 	delete(b.refused, h.key)
 	return nil
 }
 
-// fits returns the error that take would, and counts nothing.
+// fits returns the error that take would return, without recording anything.
 func (b *budget) fits(h holder, size int64) error {
 	if h.key.Namespace == b.exempt {
 		return nil
@@ -120,13 +121,13 @@ func (b *budget) fits(h holder, size int64) error {
 	return b.check(h, size)
 }
 
-// check notes who is refused. The caller holds the lock.
+// check returns an error if the size exceeds a limit, and records the refusal. The caller must hold the lock.
 func (b *budget) check(h holder, size int64) error {
 	others, all := b.others(h)
 	same := b.same(h)
 	if others+size > b.max {
 		b.refused[h.key] = false
-		return fmt.Errorf("its content takes %d MiB of %s, and the other catalogs of namespace %s take %d: together at most %d are allowed",
+		return fmt.Errorf("its content needs %d MiB of %s, and the other catalogs of namespace %s use %d MiB; together, at most %d MiB are allowed",
 			mib(size+same), b.of, h.key.Namespace, mib(others-same), mib(b.max))
 	}
 	most := b.total
@@ -135,34 +136,34 @@ func (b *budget) check(h holder, size int64) error {
 	}
 	if all+size > most {
 		b.refused[h.key] = true
-		return fmt.Errorf("its content takes %d MiB of %s, and the catalogs of all tenants may take at most %d together", mib(size+same), b.of, mib(most))
+		return fmt.Errorf("its content needs %d MiB of %s, but the catalogs of all tenants together can use at most %d MiB", mib(size+same), b.of, mib(most))
 	}
 	return nil
 }
 
-// holds is what counts of a holder.
+// holds returns the recorded size of a holder.
 func (b *budget) holds(h holder) int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.held[h]
+	return b.used[h]
 }
 
-// restore counts what a holder had before. Unlike release, it leaves a refusal to be woken, by others.
+// restore sets a holder's size to its previous value. Unlike release, it does not clear a refusal.
 func (b *budget) restore(h holder, size int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	smaller := size < b.held[h]
-	if b.held[h] = size; size == 0 {
-		delete(b.held, h)
+	smaller := size < b.used[h]
+	if b.used[h] = size; size == 0 {
+		delete(b.used, h)
 	}
 	if smaller {
 		b.wakeRefused(h.key)
 	}
 }
 
-// others is what the namespace's other catalogs take, and those of all namespaces. The caller holds the lock.
+// others returns the usage of the namespace's other catalogs, and that of all namespaces. The caller must hold the lock.
 func (b *budget) others(h holder) (namespace, all int64) {
-	for other, n := range b.held {
+	for other, n := range b.used {
 		if other == h {
 			continue
 		}
@@ -173,9 +174,9 @@ func (b *budget) others(h holder) (namespace, all int64) {
 	return namespace, all
 }
 
-// same is what else the CatalogSource holds: the content that this is to replace. The caller holds the lock.
+// same returns the usage of other content of the same CatalogSource, which the new content replaces. The caller must hold the lock.
 func (b *budget) same(h holder) (n int64) {
-	for other, size := range b.held {
+	for other, size := range b.used {
 		if other != h && other.key == h.key {
 			n += size
 		}
@@ -183,18 +184,18 @@ func (b *budget) same(h holder) (n int64) {
 	return n
 }
 
-// release is for content that is let go.
+// release removes the usage of a holder.
 func (b *budget) release(h holder) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.refused, h.key)
-	if _, ok := b.held[h]; ok {
-		delete(b.held, h)
+	if _, ok := b.used[h]; ok {
+		delete(b.used, h)
 		b.wakeRefused(h.key)
 	}
 }
 
-// wakeRefused wakes, except who gives something back, while the lock is held: who is woken only notes that.
+// wakeRefused wakes refused CatalogSources except by. The caller must hold the lock; wake must not block.
 func (b *budget) wakeRefused(by types.NamespacedName) {
 	for _, key := range slices.Collect(maps.Keys(b.refused)) {
 		if key != by && (key.Namespace == by.Namespace || b.refused[key]) {
@@ -203,5 +204,5 @@ func (b *budget) wakeRefused(by types.NamespacedName) {
 	}
 }
 
-// mib rounds up.
+// mib converts bytes to MiB, rounded up.
 func mib(n int64) int64 { return (n + 1<<20 - 1) >> 20 }

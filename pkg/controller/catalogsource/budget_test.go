@@ -15,7 +15,7 @@ import (
 	"github.com/remit-olm/remit/test/env/registry"
 )
 
-func TestTheCatalogsOfANamespaceShareABudget(t *testing.T) {
+func TestCatalogsOfANamespaceShareABudget(t *testing.T) {
 	at := func(namespace, name string) types.NamespacedName {
 		return types.NamespacedName{Namespace: namespace, Name: name}
 	}
@@ -25,11 +25,11 @@ func TestTheCatalogsOfANamespaceShareABudget(t *testing.T) {
 	bound.max, bound.total = 10<<20, 1<<30
 	bound.wake = func(key types.NamespacedName) { woken = append(woken, key) }
 	require.NoError(t, bound.take(a, 6<<20))
-	require.EqualError(t, bound.take(b, 4<<20+1), "its content takes 5 MiB of memory, and the other catalogs of namespace t1 take 6: together at most 10 are allowed")
+	require.EqualError(t, bound.take(b, 4<<20+1), "its content needs 5 MiB of memory, and the other catalogs of namespace t1 use 6 MiB; together, at most 10 MiB are allowed")
 	require.NoError(t, bound.take(other, 10<<20))
-	require.NoError(t, bound.take(global, 100<<20), "whose authors speak for all")
+	require.NoError(t, bound.take(global, 100<<20), "the global catalog namespace has no limit")
 	require.Error(t, bound.take(a, 11<<20))
-	require.Error(t, bound.take(b, 5<<20), "what was there before counts on")
+	require.Error(t, bound.take(b, 5<<20), "the previous size still counts")
 	require.Empty(t, woken)
 
 	require.NoError(t, bound.take(a, 5<<20))
@@ -42,11 +42,11 @@ func TestTheCatalogsOfANamespaceShareABudget(t *testing.T) {
 	require.Equal(t, []types.NamespacedName{b.key, b.key}, woken)
 	bound.release(b)
 	require.Len(t, woken, 2)
-	require.Equal(t, map[holder]int64{}, bound.held)
+	require.Equal(t, map[holder]int64{}, bound.used)
 	require.Empty(t, bound.refused)
 }
 
-func TestTheCatalogsOfAllTenantsShareABudget(t *testing.T) {
+func TestCatalogsOfAllTenantsShareABudget(t *testing.T) {
 	at := func(namespace string) holder {
 		return holder{by: fromImage, key: types.NamespacedName{Namespace: namespace, Name: "a"}}
 	}
@@ -56,10 +56,10 @@ func TestTheCatalogsOfAllTenantsShareABudget(t *testing.T) {
 	bound.wake = func(key types.NamespacedName) { woken = append(woken, key) }
 	require.NoError(t, bound.take(at("t1"), 10<<20))
 	require.NoError(t, bound.take(at("t2"), 10<<20))
-	require.EqualError(t, bound.take(at("t3"), 2<<20), "its content takes 2 MiB of disk, and the catalogs of all tenants may take at most 20 together")
-	require.NoError(t, bound.take(at("t4"), 1<<20), "what is every namespace's")
+	require.EqualError(t, bound.take(at("t3"), 2<<20), "its content needs 2 MiB of disk, but the catalogs of all tenants together can use at most 20 MiB")
+	require.NoError(t, bound.take(at("t4"), 1<<20), "the minimum of every namespace")
 	require.NoError(t, bound.take(at("t5"), 1<<20))
-	require.EqualError(t, bound.take(at("t6"), 1<<20), "its content takes 1 MiB of disk, and the catalogs of all tenants may take at most 22 together")
+	require.EqualError(t, bound.take(at("t6"), 1<<20), "its content needs 1 MiB of disk, but the catalogs of all tenants together can use at most 22 MiB")
 	require.NoError(t, bound.take(at("global"), 1<<40))
 	bound.release(at("t1"))
 	require.ElementsMatch(t, []types.NamespacedName{at("t3").key, at("t6").key}, woken)
@@ -67,8 +67,8 @@ func TestTheCatalogsOfAllTenantsShareABudget(t *testing.T) {
 	require.NoError(t, bound.take(at("t6"), 1<<20))
 }
 
-// However many namespaces there are, and whatever is counted.
-func TestWhatIsEveryNamespacesHasAnEnd(t *testing.T) {
+// For any number of namespaces and every kind of budget.
+func TestTheMinimumsOfNamespacesAreLimitedInTotal(t *testing.T) {
 	for _, bound := range []*budget{newBudget("global"), newDiskBudget("global"), newWorkBudget("global")} {
 		for n := range 1000 {
 			h := holder{by: fromImage, key: types.NamespacedName{Namespace: fmt.Sprint(n), Name: "a"}}
@@ -82,8 +82,8 @@ func TestWhatIsEveryNamespacesHasAnEnd(t *testing.T) {
 	}
 }
 
-// What is over says so, and is served once another one is gone; the others are served all along.
-func TestACatalogThatIsOverTheBudgetOfItsNamespace(t *testing.T) {
+// A refused catalog reports the reason, and is served when another one is deleted. The others are not affected.
+func TestACatalogThatExceedsTheBudgetOfItsNamespace(t *testing.T) {
 	s := registry.New(t)
 	ref, _ := push(t, s, "catalog:v1", goodCatalog)
 	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "remit", Name: "c", UID: "u"},
@@ -95,7 +95,7 @@ func TestACatalogThatIsOverTheBudgetOfItsNamespace(t *testing.T) {
 	requireReady(t, w.reconcile(t, "first"))
 	got := w.reconcile(t, "second")
 	require.Equal(t, operatorsv1alpha1.CatalogSourceConfigMapError, got.Reason)
-	require.Contains(t, got.Message, "together at most 2 are allowed")
+	require.Contains(t, got.Message, "together, at most 2 MiB are allowed")
 	_, ok := w.Store.Get(key("second"))
 	require.False(t, ok)
 	requireReady(t, w.visited(t, "image"))
@@ -107,7 +107,7 @@ func TestACatalogThatIsOverTheBudgetOfItsNamespace(t *testing.T) {
 	require.True(t, ok)
 }
 
-func TestAnImageThatIsOverTheBudgetIsTriedAgainWhenThereIsRoom(t *testing.T) {
+func TestRetriesAnImageThatExceededTheBudget(t *testing.T) {
 	s := registry.New(t)
 	ref, _ := push(t, s, "catalog:v1", goodCatalog)
 	w := running(t, catalogSource("image", operatorsv1alpha1.CatalogSourceSpec{SourceType: "grpc", Image: ref}))
@@ -115,7 +115,7 @@ func TestAnImageThatIsOverTheBudgetIsTriedAgainWhenThereIsRoom(t *testing.T) {
 	bound.exempt, bound.max = "", 1<<20
 	large := holder{by: fromConfigMap, key: key("large")}
 	require.NoError(t, bound.take(large, 1<<20))
-	require.Contains(t, w.visited(t, "image").Message, "couldn't ensure registry server: its content takes 1 MiB of memory")
+	require.Contains(t, w.visited(t, "image").Message, "couldn't ensure registry server: its content needs 1 MiB of memory")
 
 	bound.release(large)
 	require.True(t, w.soon(t, true))

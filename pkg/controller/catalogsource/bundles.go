@@ -22,14 +22,14 @@ import (
 )
 
 const (
-	// maxUnpacks bounds how many bundles of one namespace's catalogs are unpacked at once.
+	// maxUnpacks bounds the bundles of one namespace's catalogs that are unpacked concurrently.
 	maxUnpacks = 4
-	// unpackTimeout bounds one try.
+	// unpackTimeout bounds one attempt.
 	unpackTimeout = 2 * time.Minute
 )
 
-// bundles is a manager.Runnable that unpacks bundles which catalogs name by image, once somebody asks for them:
-// one goroutine for each that is under way or failed. Whoever asked is woken through the Store.
+// bundles is a manager.Runnable that unpacks bundle images on demand. It has one goroutine for each image that is being unpacked or has
+// failed. Callers are woken through the Store.
 type bundles struct {
 	client   *image.Client
 	decoding *catalog.Decoding
@@ -47,8 +47,7 @@ type bundles struct {
 	slots   map[string]chan struct{}
 }
 
-// bundleImage is a bundle of a catalog. A tag is looked up again with each new content of the catalog, and
-// never in between.
+// bundleImage identifies the image of a bundle in a catalog. A tag is resolved once for each content of the catalog.
 type bundleImage struct {
 	catalog types.NamespacedName
 	image   string
@@ -57,10 +56,10 @@ type bundleImage struct {
 
 type unpacking struct {
 	secrets []string
-	// key is that on the disk; empty until the image was read.
+	// key is the image's key on disk; empty until the image has been read.
 	key     string
 	failure error
-	// asked says that somebody wanted it since the last try.
+	// asked means that the image was requested since the last attempt.
 	asked  bool
 	retry  retry
 	cancel context.CancelFunc
@@ -71,7 +70,7 @@ func newBundles(client *image.Client, store *disk.Store, decoding *catalog.Decod
 		byImage: map[bundleImage]*unpacking{}, slots: map[string]chan struct{}{}}
 }
 
-// Start lets the goroutines run until ctx ends.
+// Start runs the goroutines until ctx ends.
 func (b *bundles) Start(ctx context.Context) error {
 	b.mu.Lock()
 	b.running = ctx
@@ -84,7 +83,7 @@ func (b *bundles) Start(ctx context.Context) error {
 	return nil
 }
 
-// reader is a Snapshot's Reader with the contents of bundle images.
+// reader is a Snapshot's Reader that includes the contents of bundle images.
 type reader struct {
 	*bundles
 	inline   catalog.ContentReader
@@ -94,7 +93,7 @@ type reader struct {
 	packages map[string]*catalog.Package
 }
 
-// Content implements catalog.ContentReader. The error is a *catalog.NotUnpacked until the image was read.
+// Content implements catalog.ContentReader. The error is a *catalog.NotUnpacked until the image has been read.
 func (r *reader) Content(ctx context.Context, pkg, channel, bundle string) (*catalog.Content, error) {
 	content, err := r.inline.Content(ctx, pkg, channel, bundle)
 	if err == nil || !errors.Is(err, catalog.ErrNoContent) {
@@ -136,7 +135,7 @@ func (b *bundles) get(of bundleImage, secrets []string) (*catalog.Content, error
 	}
 	content, err := b.disk.Bundle(key)
 	if errors.Is(err, fs.ErrNotExist) {
-		// It was deleted to make room for others.
+		// It was deleted to make space for others.
 		b.mu.Lock()
 		if b.byImage[of] == u && u.key == key {
 			u.key = ""
@@ -148,7 +147,7 @@ func (b *bundles) get(of bundleImage, secrets []string) (*catalog.Content, error
 	return content, err
 }
 
-// drop forgets what a CatalogSource has asked for.
+// drop removes the images that a CatalogSource requested.
 func (b *bundles) drop(key types.NamespacedName) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -159,7 +158,7 @@ func (b *bundles) drop(key types.NamespacedName) {
 	}
 }
 
-// keep forgets what an older content of the CatalogSource's catalog has asked for by tag.
+// keep removes the images that an earlier content of the CatalogSource's catalog requested by tag.
 func (b *bundles) keep(key types.NamespacedName, content string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -170,7 +169,7 @@ func (b *bundles) keep(key types.NamespacedName, content string) {
 	}
 }
 
-// remove ends the goroutine of an image. The caller holds the lock.
+// remove stops the goroutine of an image. The caller must hold the lock.
 func (b *bundles) remove(of bundleImage) {
 	if u := b.byImage[of]; u != nil && u.cancel != nil {
 		u.cancel()
@@ -178,7 +177,7 @@ func (b *bundles) remove(of bundleImage) {
 	delete(b.byImage, of)
 }
 
-// launch starts the goroutine of an image once there is a context to run it under. The caller holds the lock.
+// launch starts the goroutine of an image if bundles has been started. The caller must hold the lock.
 func (b *bundles) launch(of bundleImage, u *unpacking) {
 	if b.running == nil || b.running.Err() != nil {
 		return
@@ -196,8 +195,8 @@ func (b *bundles) launch(of bundleImage, u *unpacking) {
 	})
 }
 
-// follow tries until an image was read, with pauses that double or are cut short by what may mend it, for as long as
-// somebody asks for it. One that is named by its digest and holds no bundle never will.
+// follow tries to read an image, with exponential backoff that relevant changes interrupt, as long as the image is requested. If the
+// image is referenced by digest and is not a bundle, it does not retry.
 func (b *bundles) follow(ctx context.Context, of bundleImage, u *unpacking, slots chan struct{}) {
 	defer b.done(u.retry)
 	for pause := firstReload; ; {
@@ -231,7 +230,7 @@ func (b *bundles) follow(ctx context.Context, of bundleImage, u *unpacking, slot
 	}
 }
 
-// try reads an image, or finds on disk what was read of it before.
+// try reads an image, or finds its content on disk.
 func (b *bundles) try(ctx context.Context, of bundleImage, u *unpacking, slots chan struct{}) (key string, err error) {
 	select {
 	case slots <- struct{}{}:
@@ -270,14 +269,14 @@ func contentOf(ctx context.Context, opened *image.Image, decoding *catalog.Decod
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, image.Refuse("it has no manifests/: it is no bundle")
+		return nil, image.Refuse("it is not a bundle: it has no directory manifests/")
 	case err != nil:
 		return nil, image.Refuse("%w", err)
 	case len(content.Manifests) == 0:
-		return nil, image.Refuse("there are no manifests in its manifests/")
+		return nil, image.Refuse("its directory manifests/ contains no manifests")
 	}
 	return content, nil
 }
 
-// isDigest says whether an image is named by its digest.
+// isDigest reports whether an image is referenced by digest.
 func isDigest(text string) bool { return strings.Contains(text, "@") }

@@ -27,7 +27,7 @@ func pushBundle(t *testing.T, s *registry.Server, named, text string) (ref, byDi
 	return ref, ref[:strings.LastIndexByte(ref, ':')] + "@" + digest
 }
 
-// withBundle is a published catalog whose one bundle is in an image; touched says that there is news of it.
+// withBundle publishes a catalog with one bundle in an image. touched receives notifications about it.
 func withBundle(t *testing.T, s *registry.Server, image string) (*world, chan types.NamespacedName) {
 	t.Helper()
 	ref, _ := push(t, s, "catalog:v1", goodCatalog+"image: "+image+"\n")
@@ -58,11 +58,11 @@ func told(t *testing.T, touched chan types.NamespacedName) {
 	case got := <-touched:
 		require.Equal(t, key("cat"), got)
 	case <-time.After(time.Minute):
-		require.FailNow(t, "nobody was told")
+		require.FailNow(t, "no notification was received")
 	}
 }
 
-func TestABundleInAnImageIsUnpackedOnce(t *testing.T) {
+func TestUnpacksABundleImageOnce(t *testing.T) {
 	s := registry.New(t)
 	_, byDigest := pushBundle(t, s, "bundle:v1", csvText)
 	w, touched := withBundle(t, s, byDigest)
@@ -81,7 +81,7 @@ func TestABundleInAnImageIsUnpackedOnce(t *testing.T) {
 	require.Empty(t, touched)
 }
 
-func TestAnUnpackThatFailedIsTriedAgain(t *testing.T) {
+func TestRetriesAFailedUnpack(t *testing.T) {
 	s := registry.New(t)
 	_, byDigest := pushBundle(t, s, "bundle:v1", csvText)
 	w, touched := withBundle(t, s, byDigest)
@@ -111,7 +111,7 @@ func TestAnUnpackThatFailedIsTriedAgain(t *testing.T) {
 	require.NoError(t, err)
 }
 
-func TestAnUnpackThatFailedIsTriedAgainAtOnceWhereSomethingMayMendIt(t *testing.T) {
+func TestRetriesAFailedUnpackImmediatelyAfterARelevantChange(t *testing.T) {
 	s := registry.New(t)
 	_, byDigest := pushBundle(t, s, "bundle:v1", csvText)
 	w, touched := withBundle(t, s, byDigest)
@@ -125,7 +125,7 @@ func TestAnUnpackThatFailedIsTriedAgainAtOnceWhereSomethingMayMendIt(t *testing.
 	_, err = w.content(t)
 	require.ErrorContains(t, err, "401")
 	s.Answer(nil)
-	w.again(ofNamespace("remit"))
+	w.retryPulls(inNamespace("remit"))
 	require.Eventually(t, func() bool {
 		w.clock.Step(shortestRetry / 10)
 		return len(touched) > 0
@@ -134,7 +134,7 @@ func TestAnUnpackThatFailedIsTriedAgainAtOnceWhereSomethingMayMendIt(t *testing.
 	require.NoError(t, err)
 }
 
-func TestAnUnpackThatNobodyWantsIsGivenUp(t *testing.T) {
+func TestStopsRetryingAnUnpackThatIsNotRequested(t *testing.T) {
 	s := registry.New(t)
 	w, touched := withBundle(t, s, s.Host+"/gone:v1")
 	_, err := w.content(t)
@@ -149,7 +149,7 @@ func TestAnUnpackThatNobodyWantsIsGivenUp(t *testing.T) {
 	require.Empty(t, touched)
 }
 
-func TestAnImageThatIsNoBundleIsNotTriedAgain(t *testing.T) {
+func TestDoesNotRetryAnImageThatIsNotABundle(t *testing.T) {
 	s := registry.New(t)
 	made, err := registry.Bundle(fstest.MapFS{"etc/passwd": {Data: []byte("x")}})
 	require.NoError(t, err)
@@ -160,12 +160,12 @@ func TestAnImageThatIsNoBundleIsNotTriedAgain(t *testing.T) {
 	require.Error(t, err)
 	told(t, touched)
 	_, err = w.content(t)
-	require.ErrorContains(t, err, "it is no bundle")
+	require.ErrorContains(t, err, "it is not a bundle")
 	require.False(t, w.clock.HasWaiters())
 }
 
-// Escape suite 95: what a tag stands for is looked up once for a content of a catalog.
-func TestATagThatMovesStaysWhatItWas(t *testing.T) {
+// Escape suite 95: a tag is resolved once for each content of a catalog.
+func TestAMovedTagDoesNotChangeABundle(t *testing.T) {
 	s := registry.New(t)
 	ref, _ := pushBundle(t, s, "bundle:v1", csvText)
 	w, touched := withBundle(t, s, ref)
@@ -180,7 +180,7 @@ func TestATagThatMovesStaysWhatItWas(t *testing.T) {
 	require.Equal(t, before.Digest(), after.Digest())
 }
 
-func TestWhatWasDeletedToMakeRoomIsUnpackedAgain(t *testing.T) {
+func TestUnpacksAgainAfterTheContentWasDeleted(t *testing.T) {
 	s := registry.New(t)
 	ref, _ := pushBundle(t, s, "bundle:v1", csvText)
 	w, touched := withBundle(t, s, ref)

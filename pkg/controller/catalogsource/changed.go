@@ -13,16 +13,15 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 )
 
-// Changed has those pulls that failed tried again at once which may come out differently after a change: of RBAC
-// that the reading of their pull secrets rested on, of the ServiceAccount that names pull secrets, of the namespace's
-// OperatorGroup, or of its account. before is nil for a new object, after for one that is gone. It costs nothing
-// where nothing has failed.
+// Changed immediately retries failed pulls that a change may fix: a change of the RBAC on which reading their pull secrets depends, of
+// the ServiceAccount that names pull secrets, of the namespace's OperatorGroup, or of its account. before is nil for a new object, after
+// for a deleted one. If nothing has failed, it costs nothing.
 func (r *Reconciler) Changed(ctx context.Context, before, after client.Object) {
 	for _, pull := range r.interests.Concerned(before, after) {
 		pull.ask()
 	}
 	for _, key := range r.follows.interests.Concerned(before, after) {
-		r.follows.again(func(other types.NamespacedName) bool { return other == key })
+		r.follows.wakeUnwatched(func(other types.NamespacedName) bool { return other == key })
 	}
 	obj := after
 	if obj == nil {
@@ -30,28 +29,28 @@ func (r *Reconciler) Changed(ctx context.Context, before, after client.Object) {
 	}
 	switch obj.(type) {
 	case *operatorsv1.OperatorGroup:
-		was, _ := before.(*operatorsv1.OperatorGroup)
-		is, _ := after.(*operatorsv1.OperatorGroup)
-		if was == nil || is == nil || was.Spec.ServiceAccountName != is.Spec.ServiceAccountName {
-			r.again(ofNamespace(obj.GetNamespace()))
+		old, _ := before.(*operatorsv1.OperatorGroup)
+		current, _ := after.(*operatorsv1.OperatorGroup)
+		if old == nil || current == nil || old.Spec.ServiceAccountName != current.Spec.ServiceAccountName {
+			r.retryPulls(inNamespace(obj.GetNamespace()))
 		}
 	case *corev1.ServiceAccount:
-		was, _ := before.(*corev1.ServiceAccount)
-		is, _ := after.(*corev1.ServiceAccount)
-		if !equality.Semantic.DeepEqual(pullSecretsOf(was), pullSecretsOf(is)) {
-			r.again(func(key types.NamespacedName) bool { return key == client.ObjectKeyFromObject(obj) })
+		old, _ := before.(*corev1.ServiceAccount)
+		current, _ := after.(*corev1.ServiceAccount)
+		if !equality.Semantic.DeepEqual(pullSecretsOf(old), pullSecretsOf(current)) {
+			r.retryPulls(func(key types.NamespacedName) bool { return key == client.ObjectKeyFromObject(obj) })
 		}
 		groups, err := scoped.Lookup{Reader: r.Client, Default: r.Default}.Concerned(ctx, before, after)
 		if err != nil {
-			return // the cache is not there yet: nothing has failed
+			return // the cache is not synced yet, so that no pull has failed
 		}
 		for i := range groups {
-			r.again(ofNamespace(groups[i].Namespace))
+			r.retryPulls(inNamespace(groups[i].Namespace))
 		}
 	}
 }
 
-func ofNamespace(namespace string) func(types.NamespacedName) bool {
+func inNamespace(namespace string) func(types.NamespacedName) bool {
 	return func(key types.NamespacedName) bool { return key.Namespace == namespace }
 }
 
@@ -62,9 +61,9 @@ func pullSecretsOf(sa *corev1.ServiceAccount) []corev1.LocalObjectReference {
 	return sa.ImagePullSecrets
 }
 
-// again has the pulls of CatalogSources tried again, and ConfigMaps that are not watched.
-func (r *Reconciler) again(match func(types.NamespacedName) bool) {
-	r.follows.again(match)
+// retryPulls retries the pulls of matching CatalogSources, and wakes those whose ConfigMaps are not watched.
+func (r *Reconciler) retryPulls(match func(types.NamespacedName) bool) {
+	r.follows.wakeUnwatched(match)
 	for _, pull := range slices.Concat(r.images.pullsOf(match), r.bundles.pullsOf(match)) {
 		pull.ask()
 	}

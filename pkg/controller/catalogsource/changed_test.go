@@ -25,7 +25,7 @@ import (
 	"github.com/remit-olm/remit/test/env/registry"
 )
 
-func TestAPauseIsCutShortButNotBelowTheShortest(t *testing.T) {
+func TestARequestShortensThePauseToTheMinimum(t *testing.T) {
 	clock := clocktesting.NewFakeClock(time.Unix(0, 0))
 	r := newRetry()
 	type end struct{ asked, ok bool }
@@ -50,7 +50,7 @@ func TestAPauseIsCutShortButNotBelowTheShortest(t *testing.T) {
 	r.ask()
 	r.begin()
 	sleep(t.Context())
-	require.Empty(t, ended, "what was asked before the try is forgotten")
+	require.Empty(t, ended, "earlier requests are discarded")
 	clock.Step(shortestRetry / 2)
 	r.ask()
 	require.Eventually(t, func() bool { return len(r) == 0 }, time.Minute, time.Millisecond)
@@ -71,7 +71,7 @@ func TestAPauseIsCutShortButNotBelowTheShortest(t *testing.T) {
 	require.Equal(t, shortestRetry, nextPause(time.Minute, true))
 }
 
-// locked is a registry that wants a login, and a Secret with it that nobody may read, until a binding names "may".
+// locked returns a registry that requires a login, and a Secret with it that cannot be read until a binding names "may".
 func locked(t *testing.T) (w *world, grant func() *rbacv1.RoleBinding) {
 	t.Helper()
 	s := registry.New(t)
@@ -104,8 +104,8 @@ func locked(t *testing.T) (w *world, grant func() *rbacv1.RoleBinding) {
 	}
 }
 
-// soon lets less time pass than any failure is left alone for, unless somebody asks; it says whether a pull was tried
-// again, for which it waits where that is wanted.
+// soon waits for less time than the delay after a failure, and reports whether a pull was retried. If wanted is true, it waits for the
+// retry.
 func (w *world) soon(t *testing.T, wanted bool) bool {
 	t.Helper()
 	left := firstReload / 2
@@ -123,19 +123,19 @@ func (w *world) soon(t *testing.T, wanted bool) bool {
 	return true
 }
 
-func TestAGrantHasAPullThatFailedTriedAgain(t *testing.T) {
+func TestAGrantRetriesAFailedPull(t *testing.T) {
 	w, grant := locked(t)
 	require.Contains(t, w.visited(t, "cat").Message, "forbidden")
 	early := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "remit", Name: "other"},
 		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "reads"},
 		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: "remit", Name: "other"}}}
 	w.Changed(t.Context(), nil, early)
-	require.False(t, w.soon(t, false), "it is of another account")
+	require.False(t, w.soon(t, false), "it is for another account")
 
 	early.Subjects[0].Name = "acct"
 	w.Changed(t.Context(), nil, early)
 	require.True(t, w.soon(t, true))
-	require.Contains(t, w.visited(t, "cat").Message, "forbidden", "the API server may know of it later than we do")
+	require.Contains(t, w.visited(t, "cat").Message, "forbidden", "the API server may apply it later than the cache shows it")
 
 	w.Changed(t.Context(), nil, grant())
 	require.Eventually(t, func() bool {
@@ -145,7 +145,7 @@ func TestAGrantHasAPullThatFailedTriedAgain(t *testing.T) {
 	w.forgotten(t)
 }
 
-// forgotten waits until nobody is woken by RBAC any more.
+// forgotten waits until RBAC changes no longer wake any pull.
 func (w *world) forgotten(t *testing.T) {
 	t.Helper()
 	binding := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "remit"},
@@ -153,7 +153,7 @@ func (w *world) forgotten(t *testing.T) {
 	require.Eventually(t, func() bool { return len(w.interests.Concerned(nil, binding)) == 0 }, time.Minute, time.Millisecond)
 }
 
-func TestACatalogThatGoesIsForgotten(t *testing.T) {
+func TestForgetsADeletedCatalog(t *testing.T) {
 	w, _ := locked(t)
 	require.Contains(t, w.visited(t, "cat").Message, "forbidden")
 	cs := catalogSource("cat", operatorsv1alpha1.CatalogSourceSpec{})
@@ -163,7 +163,7 @@ func TestACatalogThatGoesIsForgotten(t *testing.T) {
 	w.forgotten(t)
 }
 
-func TestWhatElseHasAPullThatFailedTriedAgain(t *testing.T) {
+func TestOtherChangesThatRetryAFailedPull(t *testing.T) {
 	group := func(account string) *operatorsv1.OperatorGroup {
 		return &operatorsv1.OperatorGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "remit", Name: "og"},
 			Spec: operatorsv1.OperatorGroupSpec{ServiceAccountName: account}}
@@ -180,11 +180,11 @@ func TestWhatElseHasAPullThatFailedTriedAgain(t *testing.T) {
 	}{
 		{"another account", group("a"), group("b"), true},
 		{"an OperatorGroup", nil, group("a"), true},
-		{"an OperatorGroup elsewhere", nil, elsewhere, false},
+		{"an OperatorGroup in another namespace", nil, elsewhere, false},
 		{"an OperatorGroup's status", group("a"), group("a"), false},
 		{"pull secrets of its ServiceAccount", account("cat"), account("cat", corev1.LocalObjectReference{Name: "x"}), true},
-		{"a new ServiceAccount of its name with one", nil, account("cat", corev1.LocalObjectReference{Name: "x"}), true},
-		{"pull secrets of another one", account("other"), account("other", corev1.LocalObjectReference{Name: "x"}), false},
+		{"a new ServiceAccount of the same name with a pull secret", nil, account("cat", corev1.LocalObjectReference{Name: "x"}), true},
+		{"pull secrets of another ServiceAccount", account("other"), account("other", corev1.LocalObjectReference{Name: "x"}), false},
 		{"labels", account("cat"), account("cat"), false},
 	} {
 		t.Run(row.name, func(t *testing.T) {

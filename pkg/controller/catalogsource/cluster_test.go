@@ -31,7 +31,7 @@ import (
 	"github.com/remit-olm/remit/test/env/controlplane"
 )
 
-// cluster is a namespace on a real API server in which the controller runs.
+// cluster is a namespace on a real API server with a running controller.
 type cluster struct {
 	client.Client
 	store     *catalog.Store
@@ -60,7 +60,7 @@ func givenCluster(t *testing.T, directories map[string]string) *cluster {
 	return out
 }
 
-// run starts a manager that sees the test's own namespace only.
+// run starts a manager that is restricted to the test's namespace.
 func (c *cluster) run(t *testing.T, cp *controlplane.Instance, scheme *runtime.Scheme, directories map[string]string) {
 	t.Helper()
 	mgr, err := ctrl.NewManager(cp.Config(), ctrl.Options{
@@ -92,7 +92,7 @@ func (c *cluster) run(t *testing.T, cp *controlplane.Instance, scheme *runtime.S
 	})
 }
 
-// create takes a spec as a user writes it, which the typed object could not hold.
+// create creates a CatalogSource from a spec that the typed object cannot represent.
 func (c *cluster) create(t *testing.T, name string, spec map[string]any) {
 	t.Helper()
 	u := newObject()
@@ -106,7 +106,7 @@ func (c *cluster) key(name string) types.NamespacedName {
 	return types.NamespacedName{Namespace: c.namespace, Name: name}
 }
 
-// eventually waits until a catalog has this reason and connection state, and its content this many bundles.
+// eventually waits until a catalog has this reason, connection state and number of bundles.
 func (c *cluster) eventually(t *testing.T, name, reason, state string, bundles int) {
 	t.Helper()
 	require.EventuallyWithT(t, func(col *assert.CollectT) {
@@ -132,7 +132,7 @@ func TestCatalogSourcesOnAnAPIServer(t *testing.T) {
 	address, _ := listen(t, "127.0.0.1:0")
 	c := givenCluster(t, map[string]string{"img:1": dir})
 
-	t.Run("an empty updateStrategy ends nothing, and a directory is read again when it changes", func(t *testing.T) {
+	t.Run("an empty updateStrategy is harmless, and a changed directory is read again", func(t *testing.T) {
 		c.create(t, "dir", map[string]any{"sourceType": "grpc", "image": "img:1", "updateStrategy": map[string]any{}})
 		c.eventually(t, "dir", "", "READY", 1)
 		write(t, file, otherCatalog)
@@ -144,7 +144,7 @@ func TestCatalogSourcesOnAnAPIServer(t *testing.T) {
 		c.create(t, "address", map[string]any{"sourceType": "grpc", "address": address})
 		c.eventually(t, "address", "", "READY", 1)
 	})
-	t.Run("a ConfigMap may come later and change", func(t *testing.T) {
+	t.Run("a ConfigMap can be created later and change", func(t *testing.T) {
 		c.create(t, "internal", map[string]any{"sourceType": "internal", "configMap": "content"})
 		c.eventually(t, "internal", "ConfigMapError", "", 0)
 		cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: "content"},
@@ -156,7 +156,7 @@ func TestCatalogSourcesOnAnAPIServer(t *testing.T) {
 		c.eventually(t, "internal", "", "READY", 2)
 		require.Empty(t, cm.OwnerReferences)
 	})
-	t.Run("a bad poll interval is named, and the catalog is served", func(t *testing.T) {
+	t.Run("an invalid poll interval is reported, and the catalog is served", func(t *testing.T) {
 		write(t, file, goodCatalog)
 		c.create(t, "poll", map[string]any{"sourceType": "grpc", "image": "img:1",
 			"updateStrategy": map[string]any{"registryPoll": map[string]any{"interval": "often"}}})

@@ -11,7 +11,7 @@ import (
 	"github.com/remit-olm/remit/pkg/catalog/configmap"
 )
 
-// configMaps remembers what was loaded from which version of a ConfigMap, per CatalogSource.
+// configMaps caches the content that was loaded from a version of a ConfigMap, by CatalogSource.
 type configMaps struct {
 	budget *budget
 
@@ -26,7 +26,7 @@ type configMapLoad struct {
 	content
 }
 
-// load reads a ConfigMap unless this version of it was read before.
+// load reads a ConfigMap unless this version was already read.
 func (c *configMaps) load(ctx context.Context, key types.NamespacedName, cm *corev1.ConfigMap) content {
 	c.mu.Lock()
 	old := c.loads[key]
@@ -49,7 +49,7 @@ func (c *configMaps) load(ctx context.Context, key types.NamespacedName, cm *cor
 	}
 	if err == nil {
 		if err = c.budget.take(holder{by: fromConfigMap, key: key}, snap.Size()+sizeOf(cm)); err != nil {
-			now.uid = "" // it may fit when it is looked at again
+			now.uid = "" // it may fit in a later reconcile
 		}
 	}
 	if now.err = err; err == nil {
@@ -64,7 +64,7 @@ func (c *configMaps) load(ctx context.Context, key types.NamespacedName, cm *cor
 	return now.content
 }
 
-// sizeOf is what the manifests take that a Snapshot of the ConfigMap keeps.
+// sizeOf returns the size of the manifests that a Snapshot of the ConfigMap retains.
 func sizeOf(cm *corev1.ConfigMap) int64 {
 	size := 0
 	for _, text := range cm.Data {

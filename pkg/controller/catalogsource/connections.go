@@ -14,16 +14,16 @@ import (
 )
 
 const (
-	// A registry whose content was refused is asked again after a pause that doubles.
+	// Reloads of a registry with invalid content are delayed with exponential backoff.
 	firstReload = 10 * time.Second
 	lastReload  = 5 * time.Minute
-	// One that was too slow is left alone for longer, even where it connects again.
+	// Reloads of a slow registry are delayed longer, even if it reconnects.
 	firstSlowReload = time.Minute
 	lastSlowReload  = 15 * time.Minute
 )
 
-// connections is a manager.Runnable that owns the connections to registries: one goroutine each,
-// which sleeps in WaitForStateChange and wakes the CatalogSource when there is something to say.
+// connections is a manager.Runnable that owns the connections to registries. Each has a goroutine, which waits in WaitForStateChange
+// and wakes the CatalogSource when its status may change.
 type connections struct {
 	budget *budget
 	wake   func(types.NamespacedName)
@@ -40,11 +40,12 @@ type connections struct {
 type connection struct {
 	origin, target string
 	holder         holder
-	// conn is nil where nobody is to be dialled.
+	// conn is nil if there is no address to connect to.
 	conn *cataloggrpc.Conn
-	// cancel ends the goroutine; nil until it is launched.
+	// cancel stops the goroutine; nil until it is launched.
 	cancel context.CancelFunc
-	// pause is the one after the last load, which failed; resume its end, where it was too slow. They are the goroutine's.
+	// pause is the delay after the last failed load, and resume its end if the registry was too slow. Only the goroutine uses
+	// them.
 	pause  time.Duration
 	resume time.Time
 
@@ -64,7 +65,7 @@ func newConnections(budget *budget, wake func(types.NamespacedName)) *connection
 	return c
 }
 
-// Start lets the goroutines run until ctx ends.
+// Start runs the goroutines until ctx ends.
 func (c *connections) Start(ctx context.Context) error {
 	c.mu.Lock()
 	c.running = ctx
@@ -82,8 +83,8 @@ func (c *connections) Start(ctx context.Context) error {
 	return nil
 }
 
-// ensure returns the state and content of a CatalogSource's connection, which it makes if there is none to this target yet.
-// Content stays while the origin is the same: another target is then another server of it. An empty target dials nobody.
+// ensure returns the state and content of a CatalogSource's connection, and creates it if needed. Content is kept while the origin is the
+// same: a different target is then another server of the same content. An empty target creates no connection.
 func (c *connections) ensure(key types.NamespacedName, origin, target string) (connectivity.State, content, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -99,7 +100,7 @@ func (c *connections) ensure(key types.NamespacedName, origin, target string) (c
 	return e.state, e.content, nil
 }
 
-// replace ends the connection of a CatalogSource, if any, and makes one to a target where there is a place. The caller holds the lock.
+// replace replaces the connection of a CatalogSource, if the limit allows it. The caller must hold the lock.
 func (c *connections) replace(key types.NamespacedName, origin, target string) (*connection, error) {
 	old := c.byKey[key]
 	c.remove(key)
@@ -131,7 +132,7 @@ func newConnection(origin, target string) (*connection, error) {
 	return out, err
 }
 
-// inherit has the content that an earlier connection listed be read through this one.
+// inherit keeps the content that an earlier connection listed, and reads it through this one.
 func (e *connection) inherit(old *connection) {
 	old.mu.Lock()
 	defer old.mu.Unlock()
@@ -149,7 +150,7 @@ func (c *connections) drop(key types.NamespacedName) {
 	c.remove(key)
 }
 
-// remove ends a connection; its goroutine follows. The caller holds the lock.
+// remove closes a connection, which ends its goroutine. The caller must hold the lock.
 func (c *connections) remove(key types.NamespacedName) {
 	c.places.leave(key)
 	e, ok := c.byKey[key]
@@ -166,8 +167,7 @@ func (c *connections) remove(key types.NamespacedName) {
 	}
 }
 
-// launch starts the goroutine of a connection once there is a context to run it under. The caller
-// holds the lock.
+// launch starts the goroutine of a connection if connections has been started. The caller must hold the lock.
 func (c *connections) launch(key types.NamespacedName, e *connection) {
 	if e.conn == nil || c.running == nil || c.running.Err() != nil {
 		return
@@ -180,7 +180,7 @@ func (c *connections) launch(key types.NamespacedName, e *connection) {
 	})
 }
 
-// follow acts on each state of a connection and returns when the connection is closed.
+// follow handles each state of a connection until it is closed.
 func (c *connections) follow(ctx context.Context, key types.NamespacedName, e *connection) {
 	for ctx.Err() == nil {
 		state := e.conn.State()
@@ -199,8 +199,7 @@ func (c *connections) follow(ctx context.Context, key types.NamespacedName, e *c
 	}
 }
 
-// show notes a state. While gRPC tries again after a failure, the failure stays on show: a status
-// that flaps with every attempt tells nobody anything.
+// show records a state. While gRPC retries after a failure, the failure remains visible, so that the status does not flap.
 func (c *connections) show(key types.NamespacedName, e *connection, state connectivity.State) {
 	e.mu.Lock()
 	trying := state == connectivity.Idle || state == connectivity.Connecting
@@ -213,8 +212,8 @@ func (c *connections) show(key types.NamespacedName, e *connection, state connec
 	c.wake(key)
 }
 
-// loadUntilGood lists the registry's content, again after a pause where it was refused, for as long
-// as the connection stands. The connection counts as ready once its content is there.
+// loadUntilGood lists the registry's content, with retries after failures, as long as the connection is ready. The state becomes Ready
+// when the content is loaded.
 func (c *connections) loadUntilGood(ctx context.Context, key types.NamespacedName, e *connection) {
 	for ctx.Err() == nil {
 		if rest := time.Until(e.resume); rest > 0 && c.changesWithin(ctx, e, rest) {
@@ -240,7 +239,7 @@ func (c *connections) loadUntilGood(ctx context.Context, key types.NamespacedNam
 	}
 }
 
-// pauseAfter notes how long a registry is left alone after a load, and says whether it was too slow.
+// pauseAfter records the delay after a load and reports whether the registry was too slow.
 func (e *connection) pauseAfter(err error) bool {
 	var why slow
 	switch {
@@ -256,8 +255,8 @@ func (e *connection) pauseAfter(err error) bool {
 	return false
 }
 
-// list lists a registry. What is listed counts while it grows, where it is more than the content that it replaces, and while it
-// waits for its turn.
+// list lists a registry. The listed content counts toward the budget as soon as it exceeds the content that it replaces, even while the
+// load waits for its turn.
 func (c *connections) list(ctx context.Context, key types.NamespacedName, e *connection, client cataloggrpc.RegistryClient) (*catalog.Snapshot, error) {
 	before := c.budget.holds(e.holder)
 	snap, err := c.lanes.load(ctx, key.Namespace, client, cataloggrpc.Room{
@@ -271,7 +270,7 @@ func (c *connections) list(ctx context.Context, key types.NamespacedName, e *con
 	defer c.mu.Unlock()
 	switch {
 	case c.byKey[key] != e:
-		c.budget.release(e.holder) // it was let go meanwhile
+		c.budget.release(e.holder) // it was removed in the meantime
 	case err != nil:
 		c.budget.restore(e.holder, before)
 	}

@@ -15,8 +15,8 @@ import (
 	"github.com/remit-olm/remit/test/env/registry"
 )
 
-// Every catalog and every bundle of the corpus is served from an image, and after a restart from disk.
-func TestTheCorpusIsServedFromImages(t *testing.T) {
+// Every catalog and bundle of the corpus is served from an image and, after a restart, from disk.
+func TestServesTheCorpusFromImages(t *testing.T) {
 	publishedDir, bundleDir := corpus.Dir(t, "catalogs/v4.20"), corpus.Dir(t, "bundles")
 	s := registry.New(t)
 	published, err := registry.Catalog(os.DirFS(publishedDir))
@@ -47,7 +47,7 @@ func TestTheCorpusIsServedFromImages(t *testing.T) {
 	pulled := len(s.Requests("GET /v2/bundles/blobs/"))
 
 	requireReady(t, w.visited(t, "again"))
-	require.Len(t, s.Requests("GET /v2/bundles/blobs/"), pulled+1, "its configuration: the layers are on disk")
+	require.Len(t, s.Requests("GET /v2/bundles/blobs/"), pulled+1, "only its configuration, because the layers are on disk")
 	again, ok := w.Store.Get(key("again"))
 	require.True(t, ok)
 	require.Equal(t, snap.Digest, again.Digest)

@@ -16,33 +16,33 @@ import (
 	"github.com/remit-olm/remit/pkg/catalog/fbc"
 )
 
-// directories are the catalogs that the installation's own configuration keeps in directories.
+// directories are the catalogs in directories that the installation configures.
 type directories struct {
 	byImage map[string]*directory
-	// all are the same without repetition: two images may share a directory.
+	// all contains each directory once, because several images can use the same one.
 	all []*directory
 }
 
-// directory is one of them, read once and again after a change.
+// directory is one of them. It is read when it is first used and after each change.
 type directory struct {
 	path string
-	// watch begins to watch the files; nil where nobody does.
+	// watch starts watching the files; nil if they are not watched.
 	watch func(path string) error
-	// version grows with each change of the files.
+	// version increases with each change of the files.
 	version atomic.Uint64
-	// unwatched says that changes of the files are not noticed.
+	// unwatched means that changes of the files are not detected.
 	unwatched atomic.Bool
 
 	mu sync.Mutex
-	// loaded is the version that content is from, plus one; zero is never.
+	// loaded is the version of the content plus one, or zero if nothing was loaded.
 	loaded uint64
 	content
-	// seen is the mark of the files that were read, if they are unwatched, and compareAt when it may be compared with them again.
+	// seen is the mark of the files that were read, if they are unwatched. compareAt is the earliest time of the next comparison.
 	seen      mark
 	compareAt time.Time
 
 	usersMu sync.Mutex
-	// users are the CatalogSources that use the directory, each with the state in which it last had unwatched files compared.
+	// users contains the CatalogSources that use the directory, and the state of each at its last comparison of unwatched files.
 	users map[types.NamespacedName]string
 }
 
@@ -59,7 +59,7 @@ func newDirectories(paths map[string]string) *directories {
 	return d
 }
 
-// use returns the directory of an image for a CatalogSource, which is woken by its changes from now on.
+// use returns the directory of an image for a CatalogSource, which its changes wake from now on.
 func (d *directories) use(key types.NamespacedName, image string) (*directory, bool) {
 	dir, ok := d.byImage[image]
 	for _, other := range d.all {
@@ -113,13 +113,12 @@ func (d *directory) userKeys() []types.NamespacedName {
 	return keys
 }
 
-// comparing is the part of the time that may be spent with comparing the files of a directory, of which all users wait for each
-// other: one twentieth.
+// comparing limits the time for comparing the files of a directory to one twentieth, because its users wait for each other.
 const comparing = 20
 
-// load reads the files unless they are as they were. It keeps the last good content of a directory
-// that is malformed or gone, for as long as the program runs. It is asked for a CatalogSource in some state: files that nobody
-// watches are compared once for each state. again is when to ask again, if it is too early to compare them.
+// load reads the files unless they are unchanged. If a directory is malformed or missing, its last good content is kept as long as
+// the program runs. Unwatched files are compared once for each state of a CatalogSource. again is the delay after which to call load
+// again if it is too early to compare them.
 func (d *directory) load(ctx context.Context, user types.NamespacedName, state string) (seen content, again time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -130,7 +129,7 @@ func (d *directory) load(ctx context.Context, user types.NamespacedName, state s
 			return d.content, again
 		}
 	}
-	if d.loaded == 0 || d.unwatched.Load() { // before the files are read, so that no change is lost in between
+	if d.loaded == 0 || d.unwatched.Load() { // before reading the files, so that no change is missed
 		d.follow(ctx)
 	}
 	var now mark
@@ -149,20 +148,20 @@ func (d *directory) load(ctx context.Context, user types.NamespacedName, state s
 	return d.content, 0
 }
 
-// follow begins to watch the files. Where that is not possible, they are compared with what was read once for each change of a
-// CatalogSource which uses them.
+// follow starts watching the files. If that fails, the files are compared with the content once for each change of a CatalogSource
+// that uses them.
 func (d *directory) follow(ctx context.Context) {
 	if d.watch == nil {
 		return
 	}
 	err := d.watch(d.path)
-	if was := d.unwatched.Swap(err != nil); err != nil && !was {
-		ctrl.LoggerFrom(ctx).Info("Warning: cannot watch a catalog directory; it is read again when a CatalogSource that uses it changes. "+
-			"Raise fs.inotify.max_user_instances or fs.inotify.max_user_watches of the machine", "directory", d.path, "reason", err.Error())
+	if old := d.unwatched.Swap(err != nil); err != nil && !old {
+		ctrl.LoggerFrom(ctx).Info("Warning: cannot watch a catalog directory; it is read again only when a CatalogSource that uses it changes. "+
+			"Raise the machine's fs.inotify.max_user_instances or fs.inotify.max_user_watches", "directory", d.path, "reason", err.Error())
 	}
 }
 
-// isChanged reports whether files that nobody watches have changed since they were read, or when they may be compared again.
+// isChanged reports whether unwatched files have changed since they were read, or after which delay they can be compared again.
 func (d *directory) isChanged(user types.NamespacedName, state string) (changed bool, again time.Duration) {
 	if !d.unwatched.Load() || d.isCompared(user, state) {
 		return false, 0
@@ -174,7 +173,7 @@ func (d *directory) isChanged(user types.NamespacedName, state string) (changed 
 	return d.compare() != d.seen, 0
 }
 
-// compare takes the mark of the files.
+// compare returns the current mark of the files.
 func (d *directory) compare() mark {
 	start := time.Now()
 	now := markOf(d.path)

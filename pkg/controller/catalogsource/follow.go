@@ -13,22 +13,22 @@ import (
 )
 
 const (
-	// maxFollowed bounds the ConfigMaps of one namespace that are watched at once.
+	// maxFollowed bounds the ConfigMaps of one namespace that are watched concurrently.
 	maxFollowed = 32
-	// followAgain is the pause before a watch that ended is opened again.
+	// followAgain is the delay before a closed watch is reopened.
 	followAgain = 10 * time.Second
 )
 
-// openFunc is Options.WatchConfigMap.
+// openFunc is the type of Options.WatchConfigMap.
 type openFunc func(ctx context.Context, listers rbac.Listers, key types.NamespacedName) (watch.Interface, error)
 
-// follows notices changes of the ConfigMaps that CatalogSources name, one watch for each, as whoever may watch it: the
-// account of the namespace, for a tenant's. It is a manager.Runnable that ends them.
+// follows watches the ConfigMaps that CatalogSources name, one watch each. It uses an identity that is allowed to watch them: for tenants,
+// the account of the namespace. As a manager.Runnable, it stops the watches.
 type follows struct {
-	// open watches the metadata of one ConfigMap; nil watches none.
+	// open watches the metadata of one ConfigMap; nil disables watches.
 	open openFunc
 	wake func(types.NamespacedName)
-	// interests are what the right to watch rested on, where there is none.
+	// interests tracks the RBAC that watching depends on, if it is not allowed.
 	interests *rbac.Interests[types.NamespacedName]
 	rbac      rbac.Listers
 
@@ -36,24 +36,24 @@ type follows struct {
 	byKey map[types.NamespacedName]*followed
 }
 
-// followed is the ConfigMap of one CatalogSource.
+// followed is the watched ConfigMap of one CatalogSource.
 type followed struct {
 	name string
-	// events is nil where changes are not noticed, and begun says that they are read.
+	// events is nil if changes are not watched; begun means that a goroutine reads the events.
 	events watch.Interface
 	begun  bool
 	cancel context.CancelFunc
 }
 
-// prepare opens the watch of a CatalogSource's ConfigMap, before it is read. It returns when to read it again although nobody
-// wakes the CatalogSource: zero where changes are noticed. One reconcile at a time calls it for a CatalogSource.
+// prepare opens the watch of a CatalogSource's ConfigMap before it is read. It returns the delay after which to read it again, or zero if
+// it is watched. It must not be called concurrently for the same CatalogSource.
 func (f *follows) prepare(ctx context.Context, key types.NamespacedName, name string) time.Duration {
 	open := f.start(key, name)
 	if open == nil {
 		return f.pause(key)
 	}
-	listers, looked := f.interests.Track(key, f.rbac)
-	defer looked()
+	listers, done := f.interests.Track(key, f.rbac)
+	defer done()
 	own, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	events, err := open(own, listers, types.NamespacedName{Namespace: key.Namespace, Name: name})
 	if err != nil {
@@ -70,7 +70,7 @@ func (f *follows) prepare(ctx context.Context, key types.NamespacedName, name st
 	return 0
 }
 
-// start notes the name, and returns what opens the watch where that is to be tried.
+// start records the name, and returns the function that opens the watch, or nil if no watch should be opened.
 func (f *follows) start(key types.NamespacedName, name string) openFunc {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -88,7 +88,7 @@ func (f *follows) start(key types.NamespacedName, name string) openFunc {
 	return f.open
 }
 
-// pause is that of a CatalogSource for which no watch is opened.
+// pause returns the delay for a CatalogSource for which no watch is opened.
 func (f *follows) pause(key types.NamespacedName) time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -98,7 +98,7 @@ func (f *follows) pause(key types.NamespacedName) time.Duration {
 	return lastReload
 }
 
-// watched counts the watches of a namespace.
+// watched returns the number of watches in a namespace.
 func (f *follows) watched(namespace string) int {
 	n := 0
 	for key, one := range f.byKey {
@@ -109,7 +109,7 @@ func (f *follows) watched(namespace string) int {
 	return n
 }
 
-// begin wakes the CatalogSource once its ConfigMap is no longer of the version that was read; "" is none.
+// begin wakes the CatalogSource when its ConfigMap differs from the version that was read; "" means that it does not exist.
 func (f *follows) begin(key types.NamespacedName, version string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -125,7 +125,7 @@ func (f *follows) read(key types.NamespacedName, one *followed, version string) 
 	for event := range one.events.ResultChan() {
 		obj, ok := event.Object.(metav1.Object)
 		if !ok {
-			break // the watch has failed
+			break // the watch failed
 		}
 		if event.Type == watch.Bookmark || event.Type != watch.Deleted && obj.GetResourceVersion() == version {
 			continue
@@ -141,7 +141,7 @@ func (f *follows) read(key types.NamespacedName, one *followed, version string) 
 	}
 }
 
-// remove ends the watch of a CatalogSource; the caller holds the lock.
+// remove stops the watch of a CatalogSource. The caller must hold the lock.
 func (f *follows) remove(key types.NamespacedName) {
 	if one := f.byKey[key]; one != nil {
 		delete(f.byKey, key)
@@ -158,8 +158,8 @@ func (f *follows) drop(key types.NamespacedName) {
 	f.remove(key)
 }
 
-// again wakes the CatalogSources that match and whose ConfigMaps are not watched.
-func (f *follows) again(match func(types.NamespacedName) bool) {
+// wakeUnwatched wakes matching CatalogSources whose ConfigMaps are not watched.
+func (f *follows) wakeUnwatched(match func(types.NamespacedName) bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for key, one := range f.byKey {

@@ -15,7 +15,7 @@ import (
 	"github.com/remit-olm/remit/test/env/tmpfs"
 )
 
-// heavyCatalog carries 3 MiB of manifests that do not compress.
+// heavyCatalog returns a catalog with 3 MiB of incompressible manifests.
 func heavyCatalog() string {
 	noise := make([]byte, 3<<20)
 	_, _ = rand.NewChaCha8([32]byte{}).Read(noise)
@@ -24,10 +24,10 @@ properties: [{type: olm.bundle.object, value: {data: ` + base64.StdEncoding.Enco
 `
 }
 
-// A full disk is not the image's fault: the last good content stays, and the image is read once there is room.
-func TestAnImageIsReadOnceTheDiskHasRoom(t *testing.T) {
+// A full disk is not an error of the image: the last good content is kept, and the image is read when space is available.
+func TestReadsAnImageWhenTheDiskHasSpace(t *testing.T) {
 	for name, left := range map[string]int64{"nothing": 0, "its files": 1 << 20, "its manifests": 5 << 20} {
-		t.Run("no room for "+name, func(t *testing.T) {
+		t.Run("no space for "+name, func(t *testing.T) {
 			full, s := tmpfs.New(t, "12m"), registry.New(t)
 			store, err := disk.Open(filepath.Join(full.Dir, "store"), 0)
 			require.NoError(t, err)
@@ -48,7 +48,7 @@ func TestAnImageIsReadOnceTheDiskHasRoom(t *testing.T) {
 			require.Equal(t, 1, w.offered(t, "cat"))
 			work, err := os.ReadDir(filepath.Join(full.Dir, "store", "work"))
 			require.NoError(t, err)
-			require.Empty(t, work, "nothing is left half done")
+			require.Empty(t, work, "no temporary files are left")
 
 			full.Free(t)
 			w.pass(t, 2*firstReload)

@@ -9,20 +9,20 @@ import (
 	"github.com/remit-olm/remit/pkg/catalog/server"
 )
 
-// history is what a CatalogSource's Pods went through since this program started. One worker at a time uses it.
+// history records events of a CatalogSource's Pods since the program started. It is not safe for concurrent use.
 type history struct {
-	// made is when the last Pod to serve was made, pause how long after that the next one may be.
+	// made is the creation time of the last serving Pod; pause is the minimum delay before the next one.
 	made  time.Time
 	pause time.Duration
-	// failed is the hash of the update Pod that was given up last, why what was wrong with it.
+	// failed is the hash of the last failed update Pod, and why describes the failure.
 	failed, why string
-	// polled is when the image's registry had been asked then: another try comes with another poll; or, where
-	// there are none, at until.
+	// polled is the time of the last poll before the failure: the next poll allows another attempt. Without polls, until is the
+	// time of the next attempt.
 	polled *metav1.Time
 	until  time.Time
 }
 
-// hold says which Pods are not to be made now, and when to look again on that account.
+// hold reports which Pods must not be created now, and after which time to check again.
 func (h *history) hold(hash string, polled *metav1.Time, now time.Time) (out server.Hold, again time.Duration) {
 	if due := h.made.Add(h.pause); h.pause > 0 && now.Before(due) {
 		out.Serving, again = true, due.Sub(now)
@@ -40,12 +40,12 @@ func (h *history) hold(hash string, polled *metav1.Time, now time.Time) (out ser
 	return out, again
 }
 
-// gaveUp remembers an update Pod of the hash that is wanted.
-func (h *history) gaveUp(pod *corev1.Pod, hash string, polled *metav1.Time, now time.Time) {
+// recordFailure records the failure of an update Pod with the wanted hash.
+func (h *history) recordFailure(pod *corev1.Pod, hash string, polled *metav1.Time, now time.Time) {
 	if pod == nil {
 		return
 	}
-	h.failed, h.why = hash, "update Pod "+pod.Name+" failed: "+server.Trouble(pod)+"; another is tried "
+	h.failed, h.why = hash, "update Pod "+pod.Name+" failed: "+server.Trouble(pod)+"; the next attempt is "
 	if h.polled, h.until = polled, now.Add(lastReload); polled != nil {
 		h.why += "at the next poll"
 	} else {
@@ -53,9 +53,9 @@ func (h *history) gaveUp(pod *corev1.Pod, hash string, polled *metav1.Time, now 
 	}
 }
 
-// created remembers a Pod that is to serve. The first one in the place of one that did not last is made at once, each further one
-// after a pause that doubles.
-func (h *history) created(pod *corev1.Pod, now time.Time) {
+// recordCreation records the creation of a serving Pod. The first replacement is created immediately, and later ones with exponential
+// backoff.
+func (h *history) recordCreation(pod *corev1.Pod, now time.Time) {
 	if pod == nil || server.IsUpdate(pod) {
 		return
 	}
@@ -70,7 +70,7 @@ func (h *history) created(pod *corev1.Pod, now time.Time) {
 	h.made = now
 }
 
-// update says what became of the last update Pod, where it was the one that is wanted.
+// update describes the failure of the last update Pod, if it had the wanted hash.
 func (h *history) update(hash string) string {
 	if h.failed != hash {
 		return ""

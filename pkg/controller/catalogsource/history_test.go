@@ -12,13 +12,13 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/names"
 )
 
-func TestPodsThatDoNotLastAreReplacedMoreAndMoreSlowly(t *testing.T) {
+func TestReplacesShortLivedPodsWithBackoff(t *testing.T) {
 	h, at := &history{}, now.Time
 	made := func() (wait time.Duration) {
 		hold, again := h.hold("x", nil, at)
 		require.Equal(t, again > 0, hold.Serving)
 		at = at.Add(again)
-		h.created(&corev1.Pod{}, at)
+		h.recordCreation(&corev1.Pod{}, at)
 		return again
 	}
 	var waits []time.Duration
@@ -28,20 +28,20 @@ func TestPodsThatDoNotLastAreReplacedMoreAndMoreSlowly(t *testing.T) {
 	require.Equal(t, []time.Duration{0, 0, 10 * time.Second, 20 * time.Second, 40 * time.Second, 80 * time.Second, 160 * time.Second,
 		lastReload, lastReload}, waits)
 	at = at.Add(goodRun)
-	require.Zero(t, made(), "the last one lasted")
+	require.Zero(t, made(), "the last Pod ran long enough")
 	require.Zero(t, made())
 	require.Equal(t, firstReload, made())
 }
 
-func TestAnUpdateThatFailedIsTriedAtTheNextPoll(t *testing.T) {
+func TestRetriesAFailedUpdateAtTheNextPoll(t *testing.T) {
 	failed := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}}
 	first, second := now, metav1.NewTime(now.Add(time.Minute))
 	h := &history{}
-	h.gaveUp(nil, "x", &first, now.Time)
+	h.recordFailure(nil, "x", &first, now.Time)
 	require.Empty(t, h.update("x"))
-	h.gaveUp(failed, "x", &first, now.Time)
+	h.recordFailure(failed, "x", &first, now.Time)
 	require.Contains(t, h.update("x"), "update Pod p failed")
-	require.Empty(t, h.update("y"), "of another image nothing is known")
+	require.Empty(t, h.update("y"), "another image has no failure")
 	for _, tt := range []struct {
 		hash   string
 		polled *metav1.Time
@@ -49,17 +49,17 @@ func TestAnUpdateThatFailedIsTriedAtTheNextPoll(t *testing.T) {
 	}{{"x", &first, true}, {"x", &second, false}, {"y", &first, false}} {
 		hold, again := h.hold(tt.hash, tt.polled, now.Add(time.Hour))
 		require.Equal(t, server.Hold{Update: tt.want}, hold)
-		require.Zero(t, again, "a poll wakes us")
+		require.Zero(t, again, "a poll triggers the next attempt")
 	}
 
-	h.gaveUp(failed, "x", nil, now.Time)
+	h.recordFailure(failed, "x", nil, now.Time)
 	hold, again := h.hold("x", nil, now.Add(time.Minute))
 	require.Equal(t, server.Hold{Update: true}, hold)
-	require.Equal(t, lastReload-time.Minute, again, "nobody polls")
+	require.Equal(t, lastReload-time.Minute, again, "there are no polls")
 	hold, again = h.hold("x", nil, now.Add(lastReload))
 	require.Equal(t, server.Hold{}, hold)
 	require.Zero(t, again)
 
-	h.created(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{names.LabelCatalogSourceUpdate: "cat"}}}, now.Time)
-	require.True(t, h.made.IsZero(), "that one does not serve")
+	h.recordCreation(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{names.LabelCatalogSourceUpdate: "cat"}}}, now.Time)
+	require.True(t, h.made.IsZero(), "an update Pod does not serve")
 }

@@ -19,26 +19,25 @@ import (
 )
 
 const (
-	// maxPulls bounds how many images of one namespace are pulled at once: the slow registries of one tenant
-	// hold up nobody else.
+	// maxPulls bounds the concurrent pulls of one namespace, so that slow registries of one tenant do not delay others.
 	maxPulls = 2
-	// pullTimeout bounds a pull.
+	// pullTimeout bounds one pull.
 	pullTimeout = 15 * time.Minute
-	// pollJitter spreads polls: a tenth more at most.
+	// pollJitter extends poll intervals by up to a tenth, to spread them.
 	pollJitter = 0.1
-	// shortestPoll is the shortest time between polls, whatever a spec says.
+	// shortestPoll is the minimum poll interval, regardless of the spec.
 	shortestPoll = 30 * time.Second
 )
 
-// imageSpec is what a CatalogSource says of its image.
+// imageSpec is the part of a CatalogSource's spec about its image.
 type imageSpec struct {
-	// image is its name, with a tag or digest, all templates filled in.
+	// image is the reference, with a tag or digest and all templates resolved.
 	image string
-	// folder of the file-based catalog, where the image has no label that says so.
+	// folder is the folder of the file-based catalog, if no label of the image names it.
 	folder string
 	// secrets are the names of its pull secrets.
 	secrets []string
-	// interval between polls; zero is never.
+	// interval is the poll interval; zero disables polling.
 	interval time.Duration
 }
 
@@ -46,22 +45,22 @@ func (s imageSpec) equal(other imageSpec) bool {
 	return s.image == other.image && s.folder == other.folder && s.interval == other.interval && slices.Equal(s.secrets, other.secrets)
 }
 
-// images is a manager.Runnable that owns the catalogs in images: one goroutine each, which pulls, sleeps until
-// the next poll or try, and wakes the CatalogSource when there is something to say.
+// images is a manager.Runnable that owns the catalogs in images. Each has a goroutine, which pulls the image, sleeps until the next poll or
+// retry, and wakes the CatalogSource when its status may change.
 type images struct {
 	client *image.Client
-	// access is on whose behalf a CatalogSource's image is read; done forgets what that rested on.
+	// access returns the credentials for a CatalogSource's image; done forgets their dependencies.
 	access accessFunc
 	done   func(retry)
-	// watch has a pull that pauses tried again when a Secret changes, until the function that it returns is called.
+	// watch retries a failed pull when a Secret changes, until end is called.
 	watch  func(ctx context.Context, namespace string, pull retry) (end func())
 	disk   *disk.Store
 	budget *budget
-	// space counts what the catalogs have on disk, work what those take there that are being read.
+	// space counts the stored content of catalogs, and work their temporary files.
 	space, work *budget
 	wake        func(types.NamespacedName)
 	clock       clock.Clock
-	// parses are the turns in which catalogs are read from files.
+	// parses limits the concurrent parsing of catalogs.
 	parses   *lanes
 	decoding *catalog.Decoding
 
@@ -74,14 +73,14 @@ type images struct {
 	pulls   map[string]chan struct{}
 }
 
-// imageView is what is to be said of an image.
+// imageView is the observed state of an image.
 type imageView struct {
 	content
-	// registry is the image by its digest where it carries no file-based catalog: it is a registry to be run. Then
-	// good is what an earlier image of that name held, if anything.
+	// registry is the image reference by digest if the image contains no file-based catalog, so that it has to run as a registry.
+	// good is then the content of an earlier image with the same name, if any.
 	registry string
 	state    connectivity.State
-	// polled is when the registry was last asked, successfully, for the image's digest.
+	// polled is when the image's digest was last requested successfully.
 	polled *metav1.Time
 }
 
@@ -93,13 +92,12 @@ type imageEntry struct {
 
 	mu sync.Mutex
 	imageView
-	// loaded is the digest that good or registry is from, refused the one that was found to hold no good catalog, for
-	// refusal.
+	// loaded is the digest of good or registry. refused is the digest of an image without a valid catalog, and refusal the reason.
 	loaded, refused string
 	refusal         error
-	// over is what was read and had no place.
+	// over is content that was read, but exceeded the budget.
 	over oversize
-	// gone says that another entry, or none, has taken this one's place.
+	// gone means that the entry was replaced or removed.
 	gone bool
 }
 
@@ -112,7 +110,7 @@ func newImages(client *image.Client, store *disk.Store, budget *budget, wake fun
 	return i
 }
 
-// Start lets the goroutines run until ctx ends.
+// Start runs the goroutines until ctx ends.
 func (i *images) Start(ctx context.Context) error {
 	i.mu.Lock()
 	i.running = ctx
@@ -125,23 +123,23 @@ func (i *images) Start(ctx context.Context) error {
 	return nil
 }
 
-// ensure returns what there is of a CatalogSource's image, and sees to it that somebody looks after it, once there is a place.
-// Content stays while the image is the same, whatever else of the spec changes.
+// ensure returns the observed state of a CatalogSource's image, and starts its goroutine if the limit allows it. Content is kept while the
+// image is the same, regardless of other changes of the spec.
 func (i *images) ensure(key types.NamespacedName, spec imageSpec) imageView {
 	e, old, err := i.entry(key, spec)
 	if err != nil {
 		return imageView{content: content{err: err}, state: connectivity.TransientFailure}
 	}
 	if old != nil && old.holder != e.holder {
-		i.release(old.holder) // which wakes others of us
-		old.letGo()
+		i.release(old.holder) // this can wake other CatalogSources, so that i.mu must not be held
+		old.discard()
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.imageView
 }
 
-// entry is the one for a spec, and the one that it took the place of, if any.
+// entry returns the entry for a spec, and the entry that it replaced, if any.
 func (i *images) entry(key types.NamespacedName, spec imageSpec) (e, old *imageEntry, err error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -173,7 +171,7 @@ func (e *imageEntry) inherit(old *imageEntry) {
 	defer old.mu.Unlock()
 	e.imageView, e.loaded, e.refused, e.refusal = old.imageView, old.loaded, old.refused, old.refusal
 	e.holder, e.over = old.holder, old.over
-	old.good, old.gone = nil, true // it is closed by whoever has it now
+	old.good, old.gone = nil, true // the new entry closes it
 }
 
 func (i *images) drop(key types.NamespacedName) {
@@ -184,11 +182,11 @@ func (i *images) drop(key types.NamespacedName) {
 	i.mu.Unlock()
 	if e != nil {
 		i.release(e.holder)
-		e.letGo()
+		e.discard()
 	}
 }
 
-// remove ends an entry's goroutine. The caller holds the lock.
+// remove stops an entry's goroutine. The caller must hold the lock.
 func (i *images) remove(key types.NamespacedName) {
 	e, ok := i.byKey[key]
 	if !ok {
@@ -200,7 +198,7 @@ func (i *images) remove(key types.NamespacedName) {
 	}
 }
 
-// launch starts the goroutine of an entry once there is a context to run it under. The caller holds the lock.
+// launch starts the goroutine of an entry if images has been started. The caller must hold the lock.
 func (i *images) launch(key types.NamespacedName, e *imageEntry) {
 	if i.running == nil || i.running.Err() != nil {
 		return
@@ -218,14 +216,13 @@ func (i *images) launch(key types.NamespacedName, e *imageEntry) {
 	})
 }
 
-// follow looks at an image, again after each poll interval, and after a pause that doubles where it failed, or is cut
-// short by what may mend it.
+// follow checks an image after each poll interval or, after failures, with exponential backoff that relevant changes interrupt.
 func (i *images) follow(ctx context.Context, key types.NamespacedName, e *imageEntry, slots chan struct{}) {
 	defer i.done(e.retry)
 	pause := firstReload
 	for ctx.Err() == nil {
 		e.retry.begin()
-		view, found, err := i.look(ctx, key, e, slots)
+		view, found, err := i.check(ctx, key, e, slots)
 		if ctx.Err() != nil || !e.show(view) {
 			i.abandon(found.snapshot)
 			return
@@ -248,7 +245,7 @@ func (i *images) follow(ctx context.Context, key types.NamespacedName, e *imageE
 	}
 }
 
-// nextPoll is how long to leave an image alone; zero is for ever: one that is named by its digest does not change.
+// nextPoll returns the time until the next poll, or zero for none: images referenced by digest do not change.
 func (e *imageEntry) nextPoll() time.Duration {
 	if e.spec.interval == 0 || isDigest(e.spec.image) {
 		return 0
@@ -271,7 +268,7 @@ func (i *images) sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// show reports false where the entry is no longer the CatalogSource's.
+// show updates the view. It returns false if the entry no longer belongs to the CatalogSource.
 func (e *imageEntry) show(v imageView) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -279,15 +276,15 @@ func (e *imageEntry) show(v imageView) bool {
 		return false
 	}
 	if e.good != v.good {
-		letGo(e.good)
+		dropContents(e.good)
 	}
 	e.imageView = v
 	return true
 }
 
-// look is one visit: it asks for the digest, and pulls what is new. The error is one that another try may mend;
-// what is wrong with the image itself is in the view only, and ends with another image.
-func (i *images) look(ctx context.Context, key types.NamespacedName, e *imageEntry, slots chan struct{}) (imageView, finding, error) {
+// check requests the digest, and pulls the image if it is new. It returns an error only if retrying may help; errors of the image itself
+// are in the view and remain until the image changes.
+func (i *images) check(ctx context.Context, key types.NamespacedName, e *imageEntry, slots chan struct{}) (imageView, finding, error) {
 	select {
 	case slots <- struct{}{}:
 		defer func() { <-slots }()

@@ -30,7 +30,7 @@ func push(t *testing.T, s *registry.Server, named, content string) (ref, digest 
 	return ref, digest
 }
 
-// running has the goroutines of images run.
+// running starts the goroutines of images.
 func running(t *testing.T, objects ...client.Object) *world {
 	t.Helper()
 	w := given(t, nil, objects...)
@@ -44,7 +44,7 @@ func running(t *testing.T, objects ...client.Object) *world {
 	return w
 }
 
-// visited reconciles until the image was looked at once more.
+// visited reconciles until the image was checked once more.
 func (w *world) visited(t *testing.T, name string) operatorsv1alpha1.CatalogSourceStatus {
 	t.Helper()
 	_, err := w.Reconcile(t.Context(), ctrl.Request{NamespacedName: key(name)})
@@ -53,12 +53,12 @@ func (w *world) visited(t *testing.T, name string) operatorsv1alpha1.CatalogSour
 	case got := <-w.woken:
 		require.Equal(t, key(name), got)
 	case <-time.After(time.Minute):
-		require.FailNow(t, "nobody looked")
+		require.FailNow(t, "the image was not checked")
 	}
 	return w.reconcile(t, name)
 }
 
-// pass lets the clock go on once somebody waits for it.
+// pass advances the clock when a goroutine waits for it.
 func (w *world) pass(t *testing.T, d time.Duration) {
 	t.Helper()
 	require.Eventually(t, w.clock.HasWaiters, time.Minute, time.Millisecond)
@@ -77,7 +77,7 @@ func (w *world) offered(t *testing.T, name string) int {
 	return len(snap.Packages["a"].Bundles)
 }
 
-func TestACatalogInAnImageIsPolledByItsDigest(t *testing.T) {
+func TestPollsTheDigestOfAnImage(t *testing.T) {
 	s := registry.New(t)
 	ref, _ := push(t, s, "team/catalog:v1", goodCatalog)
 	w := running(t, catalogSource("cat", polled(ref, "10m")))
@@ -92,8 +92,8 @@ func TestACatalogInAnImageIsPolledByItsDigest(t *testing.T) {
 	w.pass(t, 12*time.Minute)
 	got = w.visited(t, "cat")
 	requireReady(t, got)
-	require.Equal(t, loads, s.Requests("GET /v2/team/catalog/blobs/"), "unchanged: nothing is pulled")
-	require.Len(t, s.Requests("HEAD /v2/team/catalog/manifests/v1"), 2, "one by the test's own push")
+	require.Equal(t, loads, s.Requests("GET /v2/team/catalog/blobs/"), "an unchanged image is not pulled")
+	require.Len(t, s.Requests("HEAD /v2/team/catalog/manifests/v1"), 2, "one of them is from the test's push")
 	require.True(t, got.LatestImageRegistryPoll.Time.Equal(now.Add(12*time.Minute)))
 
 	push(t, s, "team/catalog:v1", otherCatalog)
@@ -112,7 +112,7 @@ func TestACatalogInAnImageIsPolledByItsDigest(t *testing.T) {
 	pulled := len(s.Requests("GET /v2/team/catalog/blobs/"))
 	w.pass(t, 12*time.Minute)
 	require.Equal(t, got.Message, w.visited(t, "cat").Message)
-	require.Len(t, s.Requests("GET /v2/team/catalog/blobs/"), pulled, "a bad image is not pulled again")
+	require.Len(t, s.Requests("GET /v2/team/catalog/blobs/"), pulled, "an invalid image is not pulled again")
 
 	s.Answer(func(w http.ResponseWriter, _ *http.Request) bool {
 		w.WriteHeader(http.StatusBadGateway)
@@ -122,7 +122,7 @@ func TestACatalogInAnImageIsPolledByItsDigest(t *testing.T) {
 	require.Contains(t, w.visited(t, "cat").Message, "502 Bad Gateway")
 	s.Answer(nil)
 	w.pass(t, 2*firstReload)
-	require.Equal(t, got.Message, w.visited(t, "cat").Message, "what is wrong with the image is told again")
+	require.Equal(t, got.Message, w.visited(t, "cat").Message, "the error of the image is reported again")
 
 	push(t, s, "team/catalog:v1", goodCatalog)
 	w.pass(t, 12*time.Minute)
@@ -130,7 +130,7 @@ func TestACatalogInAnImageIsPolledByItsDigest(t *testing.T) {
 	require.Equal(t, 1, w.offered(t, "cat"))
 }
 
-func TestABrokenFileOfAnImageCostsNoPackageThatWasOffered(t *testing.T) {
+func TestABrokenFileOfAnImageRemovesNoPackages(t *testing.T) {
 	s := registry.New(t)
 	other := strings.NewReplacer("name: a", "name: b", "package: a", "package: b").Replace(goodCatalog)
 	pushed := func(files map[string]string) string {
@@ -165,12 +165,12 @@ func TestABrokenFileOfAnImageCostsNoPackageThatWasOffered(t *testing.T) {
 	require.Equal(t, "TRANSIENT_FAILURE", got.GRPCConnectionState.LastObservedState)
 	require.Contains(t, got.Message, `file "b.yaml": `)
 	require.Equal(t, []string{"a", "b"}, packages())
-	require.Equal(t, 2, w.offered(t, "cat"), "as a whole")
+	require.Equal(t, 2, w.offered(t, "cat"), "the previous content is kept as a whole")
 	w.pass(t, 12*time.Minute)
-	require.Equal(t, got.Message, w.visited(t, "cat").Message, "it is told again, and not read again")
+	require.Equal(t, got.Message, w.visited(t, "cat").Message, "the error is reported again without reading the image")
 }
 
-func TestAnImageByDigestIsAskedForOnce(t *testing.T) {
+func TestRequestsAnImageByDigestOnce(t *testing.T) {
 	s := registry.New(t)
 	ref, digest := push(t, s, "catalog:v1", goodCatalog)
 	w := running(t, catalogSource("cat", polled(strings.TrimSuffix(ref, ":v1")+"@"+digest, "10m")))
@@ -178,7 +178,7 @@ func TestAnImageByDigestIsAskedForOnce(t *testing.T) {
 	require.Eventually(t, func() bool { return !w.clock.HasWaiters() }, time.Second, time.Millisecond)
 }
 
-func TestARegistryThatIsDownIsTriedAgain(t *testing.T) {
+func TestRetriesAnUnavailableRegistry(t *testing.T) {
 	s := registry.New(t)
 	ref, _ := push(t, s, "catalog:v1", goodCatalog)
 	s.Answer(func(w http.ResponseWriter, _ *http.Request) bool {
@@ -200,7 +200,7 @@ func TestARegistryThatIsDownIsTriedAgain(t *testing.T) {
 	requireReady(t, w.visited(t, "cat"))
 }
 
-// login has a registry want the user u with the password p.
+// login makes a registry require the user u with the password p.
 func login(w http.ResponseWriter, r *http.Request) bool {
 	if user, password, _ := r.BasicAuth(); user == "u" && password == "p" {
 		return false
@@ -255,15 +255,15 @@ func TestImageTemplates(t *testing.T) {
 	require.Contains(t, resolved.Message, "{phase_of_the_moon}")
 }
 
-func TestAnImageWithoutATagIsTheLatest(t *testing.T) {
+func TestAnImageWithoutATagDefaultsToLatest(t *testing.T) {
 	s := registry.New(t)
 	push(t, s, "catalog:latest", goodCatalog)
 	w := running(t, catalogSource("cat", operatorsv1alpha1.CatalogSourceSpec{SourceType: "grpc", Image: s.Host + "/catalog"}))
 	requireReady(t, w.visited(t, "cat"))
 }
 
-// A catalog whose image says no more where it is, and one that goes away while it is pulled.
-func TestWhatChangesWhileItIsPulled(t *testing.T) {
+// An image whose label is removed, and a CatalogSource whose spec changes during a pull.
+func TestChangesDuringAPull(t *testing.T) {
 	s := registry.New(t)
 	ref, _ := push(t, s, "catalog:v1", goodCatalog)
 	hold := make(chan struct{})

@@ -22,8 +22,8 @@ const (
 	reasonUnableToResolve = "UnableToResolve"
 )
 
-// imageSpecOf is what is to be read for a CatalogSource; serverVersion is the API server's, as discovery
-// tells it. The conditions are those of a template, if it has one.
+// imageSpecOf returns the image spec of a CatalogSource. serverVersion is the API server's version from discovery. The conditions are those
+// of an image template, if there is one.
 func imageSpecOf(cs *operatorsv1alpha1.CatalogSource, serverVersion string) (imageSpec, []metav1.Condition) {
 	named, conditions := resolveTemplate(cs, serverVersion)
 	spec := imageSpec{image: image.Tagged(named), secrets: slices.Clone(cs.Spec.Secrets)}
@@ -36,8 +36,8 @@ func imageSpecOf(cs *operatorsv1alpha1.CatalogSource, serverVersion string) (ima
 	return spec, conditions
 }
 
-// resolveTemplate is the image's name with the parts of the API server's version filled in. One that cannot be
-// filled in leaves spec.image to be used.
+// resolveTemplate returns the image reference with the API server's version filled in. If a template cannot be resolved, spec.image is
+// used.
 func resolveTemplate(cs *operatorsv1alpha1.CatalogSource, serverVersion string) (string, []metav1.Condition) {
 	template := cs.Annotations[annotationTemplate]
 	if template == "" {
@@ -54,7 +54,7 @@ func resolveTemplate(cs *operatorsv1alpha1.CatalogSource, serverVersion string) 
 	if strings.ContainsAny(named, "{}") {
 		return cs.Spec.Image, []metav1.Condition{
 			{Type: typeTemplatesResolved, Status: metav1.ConditionFalse, Reason: reasonUnableToResolve,
-				Message: fmt.Sprintf("cannot construct catalog image reference: %q is left of template %q; spec.image is used", named, template)},
+				Message: fmt.Sprintf("cannot construct catalog image reference: template %q resolves to %q; spec.image is used", template, named)},
 			{Type: typeResolvedImage, Status: metav1.ConditionFalse, Reason: reasonUnableToResolve,
 				Message: cs.Spec.Image},
 		}

@@ -7,17 +7,17 @@ import (
 )
 
 const (
-	// parseSlice is how long a catalog's files are read while others wait, parseGrace how long one document may take then.
+	// parseSlice is how long a catalog is parsed while others wait, and parseGrace how long its current document may then take.
 	parseSlice, parseGrace = 2 * time.Second, time.Minute
 )
 
-// newParseLanes has catalogs read from files one at a time, and those of the global catalog namespace beside.
+// newParseLanes parses one tenant catalog and one global catalog at a time.
 func newParseLanes(global string) *lanes {
 	one := func() *turns { return &turns{slots: 1, share: 1, slice: parseSlice, grace: parseGrace} }
 	return &lanes{reserved: global, global: one(), tenants: one()}
 }
 
-// yieldTogether is yield for several goroutines that share a turn: all of them wait.
+// yieldTogether is like yield for several goroutines that share a turn: all of them wait.
 func (w *turn) yieldTogether() func(context.Context) error {
 	var mu sync.Mutex
 	return func(ctx context.Context) error {
@@ -27,8 +27,7 @@ func (w *turn) yieldTogether() func(context.Context) error {
 	}
 }
 
-// lanes are turns for tenants' catalogs, and others in reserve for the global catalog namespace: tenants never wait for it, nor
-// it for them.
+// lanes contains separate turns for tenants and for the global catalog namespace, so that neither waits for the other.
 type lanes struct {
 	// reserved is the global catalog namespace.
 	reserved        string

@@ -14,18 +14,18 @@ import (
 	cataloggrpc "github.com/remit-olm/remit/pkg/catalog/grpc"
 )
 
-// Limits on the listing of registries, beside those of package grpc.
+// Limits for listing registries, in addition to those of package grpc.
 const (
-	// tenantLoads and globalLoads bound how many registries are listed at once, of tenants and of the global catalog namespace,
-	// and with it the memory that takes; namespaceLoads those of one tenant.
+	// tenantLoads and globalLoads bound the registries that are listed concurrently, and thereby the memory, for tenants and for
+	// the global catalog namespace. namespaceLoads bounds those of one tenant.
 	tenantLoads, globalLoads, namespaceLoads = 4, 2, 2
-	// loadSlice is how long a registry is listed while others wait, yieldGrace how long its next message may then take.
+	// loadSlice is how long a registry is listed while others wait, and yieldGrace how long its next message may then take.
 	loadSlice, yieldGrace = 2 * time.Second, 2 * time.Second
-	// idleTimeout bounds how long a message may take while nobody waits.
+	// idleTimeout bounds the time for a message while no other registry waits.
 	idleTimeout = 15 * time.Second
 )
 
-const errIdle = slow("it takes longer than 15s for a message")
+const errIdle = slow("a message took longer than 15s")
 
 func newLoadLanes(global string) *lanes {
 	return &lanes{
@@ -35,13 +35,13 @@ func newLoadLanes(global string) *lanes {
 	}
 }
 
-// listing is a RegistryClient that is asked while it is its turn, and stopped where a message takes too long.
+// listing is a RegistryClient that makes requests only during its turn, and is stopped if a message takes too long.
 type listing struct {
 	cataloggrpc.RegistryClient
 	turn *turn
 }
 
-// load lists a registry.
+// load lists a registry when it is its turn.
 func (l *lanes) load(ctx context.Context, namespace string, client cataloggrpc.RegistryClient, room cataloggrpc.Room) (*catalog.Snapshot, error) {
 	turn, ctx, err := l.of(namespace).join(ctx, namespace)
 	if err != nil {
@@ -50,20 +50,20 @@ func (l *lanes) load(ctx context.Context, namespace string, client cataloggrpc.R
 	defer turn.leave()
 	snap, err := cataloggrpc.Load(ctx, &listing{client, turn}, room)
 	if err != nil {
-		return nil, ofSlow(ctx, err)
+		return nil, asSlow(ctx, err)
 	}
 	snap.Reader = &cataloggrpc.Reader{Client: client}
 	return snap, nil
 }
 
-// ofSlow names what ended a listing that took too long.
-func ofSlow(ctx context.Context, err error) error {
+// asSlow returns the reason why a slow listing was stopped.
+func asSlow(ctx context.Context, err error) error {
 	var why slow
 	if errors.As(context.Cause(ctx), &why) {
 		return why
 	}
 	if errors.Is(err, context.DeadlineExceeded) || status.Code(err) == codes.DeadlineExceeded {
-		return fmt.Errorf("%w: %w", slow("it takes too long"), err)
+		return fmt.Errorf("%w: %w", slow("it took too long"), err)
 	}
 	return err
 }

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// greedy is a registry that sends bundles of 100 KiB, the last of which never comes, and counts what was taken of it.
+// greedy is a registry that sends bundles of 100 KiB, but never the last one, and counts the bundles received.
 type greedy struct {
 	paced
 	bundles int
@@ -38,7 +38,7 @@ func (g *greedy) ListBundles(ctx context.Context, each func(*api.Bundle) error) 
 	return ctx.Err()
 }
 
-// Registries take turns, and keep what they have listed while they wait: all of it is the namespace's.
+// Registries take turns and retain what they have listed while they wait, which counts toward the budget of their namespace.
 func TestHalfListedRegistriesShareTheBudgetOfTheirNamespace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bound := newBudget("global")
@@ -52,14 +52,14 @@ func TestHalfListedRegistriesShareTheBudgetOfTheirNamespace(t *testing.T) {
 			c.byKey[key] = e
 			go func() {
 				for ctx.Err() == nil {
-					if _, err := c.list(ctx, key, e, &greedy{bundles: 200, taken: &taken}); err != nil && strings.Contains(err.Error(), "together at most 4 are allowed") {
+					if _, err := c.list(ctx, key, e, &greedy{bundles: 200, taken: &taken}); err != nil && strings.Contains(err.Error(), "together, at most 4 MiB are allowed") {
 						refused.Add(1)
 					}
 					time.Sleep(time.Second)
 				}
 			}()
 		}
-		// A minute, in which each of them has had turns.
+		// Within a minute, each of them gets turns.
 		for range 600 {
 			time.Sleep(100 * time.Millisecond)
 			synctest.Wait()
@@ -69,11 +69,11 @@ func TestHalfListedRegistriesShareTheBudgetOfTheirNamespace(t *testing.T) {
 		cancel()
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		require.Empty(t, bound.held, "what is no longer listed does not count")
+		require.Empty(t, bound.used, "stopped listings do not count")
 	})
 }
 
-func TestContentCountsOnWhereItsSuccessorIsRefused(t *testing.T) {
+func TestContentStillCountsIfItsSuccessorIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bound := newBudget("global")
 		bound.max = 4 << 20
@@ -84,16 +84,16 @@ func TestContentCountsOnWhereItsSuccessorIsRefused(t *testing.T) {
 		require.NoError(t, bound.take(e.holder, 3<<20))
 		var taken atomic.Int64
 		_, err := c.list(t.Context(), key, e, &greedy{bundles: 200, taken: &taken})
-		require.ErrorContains(t, err, "together at most 4 are allowed")
+		require.ErrorContains(t, err, "together, at most 4 MiB are allowed")
 		require.EqualValues(t, 3<<20, bound.holds(e.holder))
 
 		_, err = c.list(t.Context(), key, e, &paced{bundles: 1})
-		require.NoError(t, err, "what it replaces is not in its way")
+		require.NoError(t, err, "the replaced content does not count in addition")
 		require.Less(t, bound.holds(e.holder), int64(1<<20))
 
 		delete(c.byKey, key)
 		_, err = c.list(t.Context(), key, e, &paced{bundles: 1})
 		require.NoError(t, err)
-		require.Zero(t, bound.holds(e.holder), "a CatalogSource that is deleted meanwhile holds nothing")
+		require.Zero(t, bound.holds(e.holder), "a CatalogSource that was deleted in the meantime uses nothing")
 	})
 }

@@ -7,10 +7,10 @@ import (
 	"os"
 )
 
-// mark tells states of a directory tree apart by the names, sizes and times of its files. It costs no reading of them.
+// mark identifies the state of a directory tree by the names, sizes and times of its files, without reading them.
 type mark [sha256.Size]byte
 
-// maxMarked is how many files a mark looks at. Changes of others are noticed when one of these changes, too.
+// maxMarked bounds the files of a mark. Changes of other files are detected only if one of these changes, too.
 const maxMarked = 100_000
 
 func markOf(root string) (out mark) {

@@ -21,8 +21,7 @@ func newObjects() *unstructured.UnstructuredList {
 	return u
 }
 
-// decode leaves out an updateStrategy that names no registryPoll: it means nothing, and the type's
-// own decoder panics on it.
+// decode drops an updateStrategy without registryPoll: it has no meaning, and the type's decoder panics on it.
 func decode(u *unstructured.Unstructured) (*operatorsv1alpha1.CatalogSource, error) {
 	content := u.UnstructuredContent()
 	if poll, ok, _ := unstructured.NestedMap(content, "spec", "updateStrategy", "registryPoll"); !ok || poll == nil {
@@ -36,7 +35,7 @@ func decode(u *unstructured.Unstructured) (*operatorsv1alpha1.CatalogSource, err
 	return cs, nil
 }
 
-// withStatus is a copy of u with another status.
+// withStatus returns a copy of u with another status.
 func withStatus(u *unstructured.Unstructured, status *operatorsv1alpha1.CatalogSourceStatus) (*unstructured.Unstructured, error) {
 	data, err := json.Marshal(status)
 	if err != nil {
@@ -52,7 +51,7 @@ func withStatus(u *unstructured.Unstructured, status *operatorsv1alpha1.CatalogS
 	return out, nil
 }
 
-// dropNulls removes what a zero time is encoded as.
+// dropNulls removes null values, as which zero times are encoded.
 func dropNulls(m map[string]any) {
 	for key, v := range m {
 		switch v := v.(type) {

@@ -25,7 +25,7 @@ func TestDecodeSurvivesEveryUpdateStrategy(t *testing.T) {
 			cs, err := decode(u)
 			require.NoError(t, err)
 			require.Equal(t, tt.poll, cs.Poll())
-			require.Equal(t, before, u, "what was read from the cache is not changed")
+			require.Equal(t, before, u, "the cached object is not modified")
 		})
 	}
 }

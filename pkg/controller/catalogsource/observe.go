@@ -17,7 +17,7 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 )
 
-// observe reads the content that a spec names. What an earlier spec named is let go.
+// observe reads the content that a spec names, and releases the content of an earlier spec.
 func (r *Reconciler) observe(ctx context.Context, cs *operatorsv1alpha1.CatalogSource) observation {
 	key := client.ObjectKeyFromObject(cs)
 	spec := &cs.Spec
@@ -50,7 +50,7 @@ func (r *Reconciler) observe(ctx context.Context, cs *operatorsv1alpha1.CatalogS
 	return r.withoutServer(ctx, cs, seen)
 }
 
-// withoutServer takes away the registry that ran for what the spec or the image was before.
+// withoutServer removes the registry that ran for an earlier spec or image.
 func (r *Reconciler) withoutServer(ctx context.Context, cs *operatorsv1alpha1.CatalogSource, seen observation) observation {
 	if err := r.servers.remove(ctx, cs); err != nil {
 		seen.retry = errors.Join(seen.retry, fmt.Errorf("remove registry: %w", err))
@@ -58,7 +58,7 @@ func (r *Reconciler) withoutServer(ctx context.Context, cs *operatorsv1alpha1.Ca
 	return seen
 }
 
-// observeImage is for images that the installation maps to a directory, and for all others, which are pulled.
+// observeImage observes an image: one that is mapped to a directory, or one that is pulled.
 func (r *Reconciler) observeImage(ctx context.Context, cs *operatorsv1alpha1.CatalogSource) observation {
 	const reason = operatorsv1alpha1.CatalogSourceRegistryServerError
 	key := client.ObjectKeyFromObject(cs)
@@ -98,13 +98,13 @@ func (r *Reconciler) observeImage(ctx context.Context, cs *operatorsv1alpha1.Cat
 	return r.observeServer(ctx, cs, spec, view, seen)
 }
 
-// stateOf tells states of a CatalogSource apart, but for its status.
+// stateOf identifies the state of a CatalogSource, excluding its status.
 func stateOf(cs *operatorsv1alpha1.CatalogSource) string {
-	text, _ := json.Marshal([]any{cs.UID, cs.Generation, cs.Labels, cs.Annotations}) // these can be encoded
+	text, _ := json.Marshal([]any{cs.UID, cs.Generation, cs.Labels, cs.Annotations}) // encoding these cannot fail
 	return ownerutil.Hash(string(text))
 }
 
-// version is the API server's, where the CatalogSource's image depends on it.
+// version returns the API server's version if the CatalogSource's image depends on it.
 func (r *Reconciler) version(cs *operatorsv1alpha1.CatalogSource) (string, error) {
 	if cs.Annotations[annotationTemplate] == "" || r.ServerVersion == nil {
 		return "", nil
@@ -112,7 +112,7 @@ func (r *Reconciler) version(cs *operatorsv1alpha1.CatalogSource) (string, error
 	return r.ServerVersion()
 }
 
-// inProcess is what is seen of content that was loaded here.
+// inProcess returns the observation of content that was loaded in process.
 func inProcess(c content, reason operatorsv1alpha1.ConditionReason, where string) observation {
 	seen := observation{state: connectivity.Ready.String(), address: addressInProcess, snapshot: c.good, problem: c.warned(reason, where)}
 	if c.err != nil {
@@ -148,7 +148,7 @@ func (r *Reconciler) observeAddress(ctx context.Context, key types.NamespacedNam
 	return seen
 }
 
-// target is what to dial for an address.
+// target returns the address to dial.
 func (r *Reconciler) target(ctx context.Context, namespace, address string) (string, error) {
 	scope := cataloggrpc.Scope{Namespace: namespace, ClusterDomain: r.ClusterDomain}
 	if namespace == r.GlobalNamespace {

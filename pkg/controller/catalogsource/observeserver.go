@@ -14,18 +14,18 @@ import (
 	"github.com/remit-olm/remit/pkg/catalog/server"
 )
 
-// ensureServer begins what is said of trouble with an image, in the words that tools know from OLM v0.
+// ensureServer is the prefix of messages about an image, as in OLM v0, which tools match.
 const ensureServer = "couldn't ensure registry server"
 
-// notRunHere says what to do about an image that would have to be run for a tenant (security model, D6).
+// notRunHere returns an error that explains what to do about a tenant's image that would have to run (security model, D6).
 func notRunHere(image, global string) error {
-	return fmt.Errorf("image %q: %w: it is a registry, which is run in the global catalog namespace %q only. "+
-		"Use an image with file-based catalogs (opm render makes them), or have the CatalogSource made in namespace %q", image, layer.ErrNoCatalog, global, global)
+	return fmt.Errorf("image %q: %w. It is a registry, and registries run only in the global catalog namespace %q. "+
+		"Use an image with a file-based catalog (see opm render), or ask for the CatalogSource to be created in namespace %q", image, layer.ErrNoCatalog, global, global)
 }
 
-// observeServer is for images of the global catalog namespace that are registries, and for those of which nobody knows yet what they
-// are: then what runs is read and nothing is changed, so that a registry of images that is away takes no catalog along. seen is what
-// the image itself has to be said of.
+// observeServer observes images in the global catalog namespace that are registries, and images that could not be read yet. For the latter
+// it reads what already runs and changes nothing, so that an outage of the image registry does not affect running catalogs. seen is the
+// observation of the image itself.
 func (r *Reconciler) observeServer(ctx context.Context, cs *operatorsv1alpha1.CatalogSource, spec imageSpec, view imageView, seen observation) observation {
 	key := client.ObjectKeyFromObject(cs)
 	var run serving
@@ -46,13 +46,13 @@ func (r *Reconciler) observeServer(ctx context.Context, cs *operatorsv1alpha1.Ca
 		if view.registry != "" {
 			seen.state = connectivity.Connecting.String()
 		}
-		return seen.unlessKnown(run.err)
+		return seen.withError(run.err)
 	}
 	seen.service = types.NamespacedName{Namespace: key.Namespace, Name: server.ServiceName(key.Name)}
 	seen.address = server.Address(key)
 	state, listed, err := r.connections.ensure(key, "Pods of "+string(cs.UID), run.target)
 	if err != nil {
-		return seen.unlessKnown(err)
+		return seen.withError(err)
 	}
 	if listed.good != nil {
 		seen.snapshot = listed.good
@@ -72,8 +72,8 @@ func (r *Reconciler) observeServer(ctx context.Context, cs *operatorsv1alpha1.Ca
 	return seen
 }
 
-// unlessKnown adds an error to what is seen, unless there is a problem before it.
-func (o observation) unlessKnown(err error) observation {
+// withError adds an error to the observation, unless it already has a problem.
+func (o observation) withError(err error) observation {
 	if err != nil && o.problem == nil {
 		o.problem = problemf(operatorsv1alpha1.CatalogSourceRegistryServerError, ensureServer+" - %v", err)
 		o.state = connectivity.TransientFailure.String()
@@ -81,7 +81,7 @@ func (o observation) unlessKnown(err error) observation {
 	return o
 }
 
-// problem is the first thing that is wrong with a registry that is run, if anything; c is what is known of its content.
+// problem returns the most important problem of a running registry, or nil. c is its known content.
 func (s serving) problem(state connectivity.State, c content) *problem {
 	const reason = operatorsv1alpha1.CatalogSourceRegistryServerError
 	where := ensureServer
@@ -93,7 +93,7 @@ func (s serving) problem(state connectivity.State, c content) *problem {
 	case s.trouble != "":
 		c.err = errors.New(s.trouble)
 	case s.update != "":
-		return problemf(reason, "%s - %s; the Pod that it is to replace serves on", ensureServer, s.update)
+		return problemf(reason, "%s - %s; the current Pod continues to serve", ensureServer, s.update)
 	case s.target != "" && state == connectivity.TransientFailure:
 		c.err = errors.New("its Pod does not answer")
 		where = "couldn't connect to registry"

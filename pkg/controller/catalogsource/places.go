@@ -6,17 +6,17 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// maxConnections bounds the connections of one tenant namespace, maxImages its catalogs in images: each takes memory and
-// goroutines, whether or not a registry answers.
+// maxConnections bounds the connections of one tenant namespace, and maxImages its catalogs in images: each uses memory and goroutines,
+// even if its registry does not respond.
 const maxConnections, maxImages = 50, 50
 
-// places bound what each namespace has of something. A CatalogSource that finds no place waits, holds nothing, and is woken once
-// there is one. Whoever calls its methods holds the lock of who has them.
+// places limits the number of items per namespace. A CatalogSource without a place waits without using resources, and is woken when a place
+// becomes available. Callers must hold the lock of the owner.
 type places struct {
-	// max is how many a namespace has, has says so, and then what comes of a CatalogSource that has waited.
+	// max is the number per namespace. has and then are phrases of the message: what the namespace has, and what happens next.
 	max       int
 	has, then string
-	// exempt is the namespace that is not bounded.
+	// exempt is the namespace without a limit.
 	exempt string
 	wake   func(types.NamespacedName)
 	of     map[string]*placesOf
@@ -26,14 +26,14 @@ func newPlaces(exempt string, wake func(types.NamespacedName)) *places {
 	return &places{exempt: exempt, wake: wake, of: map[string]*placesOf{}}
 }
 
-// placesForConnections has those of connections to registries.
+// placesForConnections returns the places for connections to registries.
 func placesForConnections(exempt string, wake func(types.NamespacedName)) *places {
 	p := newPlaces(exempt, wake)
 	p.max, p.has, p.then = maxConnections, fmt.Sprintf("connections to %d registries", maxConnections), "connects"
 	return p
 }
 
-// placesForImages has those of catalogs in images.
+// placesForImages returns the places for catalogs in images.
 func placesForImages(exempt string, wake func(types.NamespacedName)) *places {
 	p := newPlaces(exempt, wake)
 	p.max, p.has, p.then = maxImages, fmt.Sprintf("%d catalogs in images", maxImages), "is pulled"
@@ -42,7 +42,7 @@ func placesForImages(exempt string, wake func(types.NamespacedName)) *places {
 
 type placesOf struct{ taken, waiting map[types.NamespacedName]bool }
 
-// take has a CatalogSource take a place, or wait for one.
+// take takes a place for a CatalogSource, or makes it wait for one.
 func (p *places) take(key types.NamespacedName) error {
 	if key.Namespace == p.exempt {
 		return nil
@@ -54,7 +54,7 @@ func (p *places) take(key types.NamespacedName) error {
 	}
 	if !of.taken[key] && len(of.taken) >= p.max {
 		of.waiting[key] = true
-		return fmt.Errorf("namespace %s has %s, and no more are allowed; it %s once one of those CatalogSources is deleted", key.Namespace, p.has, p.then)
+		return fmt.Errorf("namespace %s already has %s, the maximum; this one %s when one of those CatalogSources is deleted", key.Namespace, p.has, p.then)
 	}
 	of.taken[key] = true
 	delete(of.waiting, key)
@@ -62,7 +62,7 @@ func (p *places) take(key types.NamespacedName) error {
 	return nil
 }
 
-// leave gives back the place of a CatalogSource, or has it wait no longer.
+// leave releases the place of a CatalogSource, or stops its waiting.
 func (p *places) leave(key types.NamespacedName) {
 	of := p.of[key.Namespace]
 	if of == nil {
@@ -76,7 +76,7 @@ func (p *places) leave(key types.NamespacedName) {
 	p.wakeNext(of)
 }
 
-// wakeNext wakes one that waits where there is a place. That one takes it, or leaves, and either wakes the next.
+// wakeNext wakes a waiting CatalogSource if a place is available. It takes the place or leaves, and either wakes the next one.
 func (p *places) wakeNext(of *placesOf) {
 	if len(of.taken) >= p.max {
 		return

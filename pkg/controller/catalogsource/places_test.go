@@ -11,7 +11,7 @@ import (
 	"k8s.io/utils/clock"
 )
 
-func TestANamespaceHasSoManyConnections(t *testing.T) {
+func TestLimitsConnectionsOfANamespace(t *testing.T) {
 	woken := map[types.NamespacedName]bool{}
 	c := newConnections(newBudget("global"), func(key types.NamespacedName) { woken[key] = true })
 	at := func(namespace string, n int) types.NamespacedName {
@@ -31,30 +31,30 @@ func TestANamespaceHasSoManyConnections(t *testing.T) {
 	}
 	for n := range 10 {
 		state, _, err := c.ensure(at("t1", maxConnections+n), "10.0.0.1:1", "10.0.0.1:1")
-		require.EqualError(t, err, "namespace t1 has connections to 50 registries, and no more are allowed; it connects once one of those CatalogSources is deleted")
+		require.EqualError(t, err, "namespace t1 already has connections to 50 registries, the maximum; this one connects when one of those CatalogSources is deleted")
 		require.Equal(t, connectivity.TransientFailure, state)
 	}
-	require.Len(t, c.byKey, maxConnections, "nothing is made for those that wait")
-	require.NoError(t, connect(at("t2", 0), "10.0.0.1:1"), "other namespaces have their own")
+	require.Len(t, c.byKey, maxConnections, "waiting CatalogSources use no resources")
+	require.NoError(t, connect(at("t2", 0), "10.0.0.1:1"), "other namespaces have their own limit")
 	for n := range maxConnections + 1 {
 		require.NoError(t, connect(at("global", n), "10.0.0.1:1"))
 	}
-	require.NoError(t, connect(at("t1", 3), "10.0.0.2:1"), "another target takes the same place")
+	require.NoError(t, connect(at("t1", 3), "10.0.0.2:1"), "a new target uses the same place")
 	require.Error(t, connect(at("t1", maxConnections), "10.0.0.1:1"))
 
 	clear(woken)
 	c.drop(at("t1", 0))
-	require.Len(t, woken, 1, "one is woken for one place")
+	require.Len(t, woken, 1, "one CatalogSource is woken for one place")
 	for key := range maps.Clone(woken) {
-		c.drop(key) // it is deleted instead
+		c.drop(key) // the woken CatalogSource is deleted
 	}
-	require.Len(t, woken, 2, "and then the next")
+	require.Len(t, woken, 2, "then the next one is woken")
 	c.drop(at("t1", 1))
 	clear(woken)
 	for n := range 10 {
 		_ = connect(at("t1", maxConnections+n), "10.0.0.1:1")
 	}
-	require.NotEmpty(t, woken, "where there are two places the first that takes one wakes another")
+	require.NotEmpty(t, woken, "with two places, the first one woken wakes another")
 	require.Len(t, c.places.of["t1"].taken, maxConnections)
 	for key := range c.byKey {
 		c.drop(key)
@@ -65,7 +65,7 @@ func TestANamespaceHasSoManyConnections(t *testing.T) {
 	require.Empty(t, c.places.of)
 }
 
-func TestANamespaceHasSoManyCatalogsInImages(t *testing.T) {
+func TestLimitsCatalogsInImagesOfANamespace(t *testing.T) {
 	woken := map[types.NamespacedName]bool{}
 	i := newImages(nil, nil, newBudget("global"), func(key types.NamespacedName) { woken[key] = true }, clock.RealClock{})
 	at := func(namespace string, n int) types.NamespacedName {
@@ -77,16 +77,16 @@ func TestANamespaceHasSoManyCatalogsInImages(t *testing.T) {
 	}
 	for n := range 10 {
 		view := i.ensure(at("t1", maxImages+n), spec)
-		require.EqualError(t, view.err, "namespace t1 has 50 catalogs in images, and no more are allowed; it is pulled once one of those CatalogSources is deleted")
+		require.EqualError(t, view.err, "namespace t1 already has 50 catalogs in images, the maximum; this one is pulled when one of those CatalogSources is deleted")
 		require.Equal(t, connectivity.TransientFailure, view.state)
 	}
-	require.Len(t, i.byKey, maxImages, "nothing is made for those that wait")
+	require.Len(t, i.byKey, maxImages, "waiting CatalogSources use no resources")
 	for n := range maxImages + 1 {
 		require.NoError(t, i.ensure(at("global", n), spec).err)
 	}
-	require.NoError(t, i.ensure(at("t1", 3), imageSpec{image: "registry.example.com/catalog:v2"}).err, "another image takes the same place")
+	require.NoError(t, i.ensure(at("t1", 3), imageSpec{image: "registry.example.com/catalog:v2"}).err, "a new image uses the same place")
 	i.drop(at("t1", 0))
-	require.Len(t, woken, 1, "one is woken for one place")
+	require.Len(t, woken, 1, "one CatalogSource is woken for one place")
 	for key := range woken {
 		require.NoError(t, i.ensure(key, spec).err)
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/remit-olm/remit/pkg/image"
 )
 
-// errRefused says that it is the image that is bad: it is not pulled again until it is another.
+// errRefused means that the image is invalid. It is not pulled again until it changes.
 var errRefused = errors.New("refused")
 
 type refused struct{ error }
@@ -23,15 +23,14 @@ type refused struct{ error }
 func (r refused) Is(target error) bool { return target == errRefused }
 func (r refused) Unwrap() error        { return r.error }
 
-// finding is what a new image is: one with a catalog, or a registry to be run, by its digest. The zero value is for one that is
+// finding is the content of a new image: a catalog, or the reference by digest of a registry to run. The zero value means that the image is
 // not new.
 type finding struct {
 	snapshot *catalog.Snapshot
 	registry string
 }
 
-// newer pulls an image unless its digest is the one that is loaded already. Of one that was found to be bad, the
-// error is the same as then.
+// newer pulls an image unless its digest is already loaded. For an image that was refused, it returns the same error again.
 func (i *images) newer(ctx context.Context, key types.NamespacedName, e *imageEntry) (finding, error) {
 	access, unread := i.access(ctx, key, e.spec.secrets, e.retry)
 	found, err := i.newerAs(ctx, key, access, e)
@@ -54,12 +53,12 @@ func (i *images) newerAs(ctx context.Context, key types.NamespacedName, access i
 	over, half := oversize{}, crowded{}
 	switch {
 	case errors.Is(err, layer.ErrNoCatalog):
-		// By the digest of the index where there is one: the kubelet chooses the platform.
+		// Use the digest of the index, if any, because the kubelet selects the platform.
 		found.registry, err = opened.Repository+"@"+opened.Named.String(), nil
 	case errors.As(err, &half):
 		over = oversize{digest: opened.Named.String(), memory: half.memory}
 	case err == nil && found.snapshot.IsMissingPackagesOf(e.known()):
-		letGo(found.snapshot)
+		dropContents(found.snapshot)
 		err = refused{errors.New(warnings(found.snapshot))}
 	case err == nil:
 		over, err = i.hold(key, e, opened.Named.String(), found.snapshot)
@@ -77,15 +76,15 @@ func (i *images) newerAs(ctx context.Context, key types.NamespacedName, access i
 	return finding{}, err
 }
 
-// known is the content that is served, if any.
+// known returns the current content, if any.
 func (e *imageEntry) known() *catalog.Snapshot {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.good
 }
 
-// isKnown reports whether the image of an entry is the one that is loaded already. The error is that of an image that was
-// refused, or that still exceeds its budget; neither is read again.
+// isKnown reports whether the image of an entry is already loaded. It returns an error if the image was refused or still exceeds its budget;
+// neither is read again.
 func (i *images) isKnown(ctx context.Context, access image.Access, e *imageEntry) (bool, error) {
 	if e.loaded == "" && e.refused == "" && e.over.digest == "" {
 		return false, nil
@@ -105,11 +104,11 @@ func (i *images) isKnown(ctx context.Context, access image.Access, e *imageEntry
 	return false, nil
 }
 
-// pull reads the catalog in an image by way of files, unless it was read before and is on disk. It may replace what a holder has.
+// pull reads the catalog in an image through temporary files, unless it is already on disk. It can replace the content of a holder.
 func (i *images) pull(ctx context.Context, of holder, from *image.Image, extract string) (*catalog.Snapshot, error) {
 	folder, err := layer.Folder(ctx, from, extract)
 	if err != nil {
-		return nil, ofImage(err)
+		return nil, asRefused(err)
 	}
 	key := disk.Key(from.Repository, from.Digest.String(), folder)
 	snap, err := i.disk.Snapshot(key)
@@ -125,7 +124,7 @@ func (i *images) pull(ctx context.Context, of holder, from *image.Image, extract
 	defer room.release()
 	limits := i.limits(of.key.Namespace)
 	if err := layer.Extract(ctx, from, folder, layer.Target{Dir: dir, Max: limits.files, Take: room.take}); err != nil {
-		return nil, ofImage(err)
+		return nil, asRefused(err)
 	}
 	turn, ctx, err := i.parses.of(of.key.Namespace).join(ctx, of.key.Namespace)
 	if err != nil {
@@ -139,7 +138,7 @@ func (i *images) pull(ctx context.Context, of holder, from *image.Image, extract
 	return i.parse(ctx, files{key, dir, room}, contents, turn)
 }
 
-// files are a catalog's in a directory, their key on disk, and the room for what is read of them.
+// files describes the temporary files of a catalog: their key on disk, directory and reservation.
 type files struct {
 	key, dir string
 	room     *room
@@ -153,8 +152,8 @@ func (i *images) parse(ctx context.Context, from files, contents *disk.Contents,
 	case ctx.Err() != nil:
 		err = context.Cause(ctx)
 	case contents.Err() != nil:
-		err = contents.Err() // our disk's fault, not the image's
-	case errors.As(err, new(crowded)): // the other catalogs'
+		err = contents.Err() // an error of the local disk, not of the image
+	case errors.As(err, new(crowded)): // caused by the other catalogs
 	case err != nil:
 		err = refused{fmt.Errorf("its file-based catalog: %w", err)}
 	default:
@@ -167,8 +166,8 @@ func (i *images) parse(ctx context.Context, from files, contents *disk.Contents,
 	return snap, nil
 }
 
-// ofImage tells what is the image's fault, and stays so, from what is not.
-func ofImage(err error) error {
+// asRefused marks permanent errors of the image.
+func asRefused(err error) error {
 	if errors.Is(err, image.ErrImage) {
 		return refused{err}
 	}

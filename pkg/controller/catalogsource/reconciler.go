@@ -36,50 +36,48 @@ import (
 
 const (
 	controllerName = "catalogsource"
-	// workers is how many catalogs may be looked at at once, so that a slow one holds up no other.
+	// workers bounds concurrent reconciles, so that slow catalogs do not delay others.
 	workers = 4
-	// firstRetry is the pause after a failure that nobody wakes us from, which doubles up to lastReload.
+	// firstRetry is the delay after a failure without a wake-up event. It doubles up to lastReload.
 	firstRetry = 50 * time.Millisecond
 )
 
-// Options of a Reconciler. Client, Cache, Live, Store, Images and Disk are required.
+// Options for New. Client, Cache, Live, Store, Images and Disk are required.
 type Options struct {
-	// Client writes status, and what runs registries in the global catalog namespace.
+	// Client writes statuses, and the objects of registries in the global catalog namespace.
 	Client client.Client
-	// Cache reads CatalogSources: the manager's GetCache, because its client does not cache
-	// unstructured objects.
+	// Cache reads CatalogSources. It is the manager's GetCache, because the manager's client does not cache unstructured objects.
 	Cache client.Reader
-	// Live reads what is not cached, as the contents of ConfigMaps: the manager's GetAPIReader.
+	// Live reads uncached objects, such as ConfigMaps. It is the manager's GetAPIReader.
 	Live client.Reader
 	// Store is where content is published. The Reconciler must be its only writer.
 	Store *catalog.Store
-	// GlobalNamespace is the global catalog namespace; empty is names.DefaultCatalogNamespace.
+	// GlobalNamespace is the global catalog namespace; it defaults to names.DefaultCatalogNamespace.
 	GlobalNamespace string
-	// ClusterDomain is the DNS domain of Services; empty is cluster.local.
+	// ClusterDomain is the DNS domain of Services; it defaults to cluster.local.
 	ClusterDomain string
-	// Directories maps images, exactly as spec.image names them, to directories that hold their
-	// content: a file-based catalog, or bundle directories.
+	// Directories maps images, exactly as in spec.image, to directories with a file-based catalog or bundle directories.
 	Directories map[string]string
 	// Images reads images from registries.
 	Images *image.Client
-	// Disk keeps what was read of images.
+	// Disk stores the content of images.
 	Disk *disk.Store
-	// Secrets reads a pull secret of a CatalogSource's namespace as whoever may be trusted to; nil reads none. What
-	// of RBAC that rests on it looks up through the listers.
+	// Secrets reads a pull secret in a CatalogSource's namespace as an identity that is allowed to; nil disables pull secrets. It uses
+	// the listers for RBAC, so that relevant changes are tracked.
 	Secrets func(ctx context.Context, listers rbac.Listers, key types.NamespacedName) (*corev1.Secret, error)
-	// WatchSecret returns when such a Secret is not of a version ("" where there is none) any more, which it tells
-	// through the function, when the context ends, or when the Secret may not be watched; nil watches none.
+	// WatchSecret watches such a Secret. It calls changed and returns when the Secret differs from the version ("" means that it does
+	// not exist). It also returns when the context ends or the Secret cannot be watched; nil disables watches.
 	WatchSecret func(ctx context.Context, key types.NamespacedName, version string, changed func())
-	// WatchConfigMap watches the metadata of one ConfigMap as whoever may be trusted to; it returns nil where that one may
-	// not, by what it looks up through the listers. nil watches none.
+	// WatchConfigMap watches the metadata of one ConfigMap as an identity that is allowed to. It uses the listers for RBAC, and returns
+	// nil if watching is not allowed. A nil function disables watches.
 	WatchConfigMap func(ctx context.Context, listers rbac.Listers, key types.NamespacedName) (watch.Interface, error)
-	// RBAC is what Secrets is given.
+	// RBAC contains the listers for Secrets and WatchConfigMap.
 	RBAC rbac.Listers
 	// Default is the installation's default account, if any.
 	Default scoped.Default
-	// ServerVersion is the API server's version, as discovery tells it, for image templates; nil has none.
+	// ServerVersion returns the API server's version from discovery, for image templates; nil means that it is unknown.
 	ServerVersion func() (string, error)
-	// Clock tells the times in a status and of polls; nil is the real one.
+	// Clock is used for times in statuses and for polls; it defaults to the real clock.
 	Clock clock.WithTicker
 }
 
@@ -95,13 +93,13 @@ type Reconciler struct {
 	images      *images
 	bundles     *bundles
 	servers     *servers
-	// interests are what the reading of pull secrets rested on, for pulls that failed.
+	// interests tracks the RBAC that reading pull secrets depends on, for failed pulls.
 	interests *rbac.Interests[retry]
 	watches   *secretWatches
 	services  *services
 }
 
-// New checks the options.
+// New returns a Reconciler. It fails if the options are invalid.
 func New(o Options) (*Reconciler, error) {
 	if o.Client == nil || o.Cache == nil || o.Live == nil || o.Store == nil || o.Images == nil || o.Disk == nil {
 		return nil, errors.New("catalogsource: Client, Cache, Live, Store, Images and Disk are required")
@@ -138,7 +136,7 @@ func New(o Options) (*Reconciler, error) {
 	r.images.watch, r.bundles.watch = r.watches.begin, r.watches.begin
 	wakeRefused := func(key types.NamespacedName) {
 		wake.wake(key)
-		r.again(func(other types.NamespacedName) bool { return other == key })
+		r.retryPulls(func(other types.NamespacedName) bool { return other == key })
 	}
 	bound.wake, r.images.space.wake = wakeRefused, wakeRefused
 	return r, nil
@@ -181,7 +179,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Complete(r)
 }
 
-// Reconcile finds out about one CatalogSource, publishes its content and then says so in its status.
+// Reconcile reads one CatalogSource, publishes its content and updates its status.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	u := newObject()
 	err := r.Cache.Get(ctx, req.NamespacedName, u)
@@ -229,7 +227,7 @@ func (r *Reconciler) withdraw(ctx context.Context, key types.NamespacedName) {
 	}
 }
 
-// publish takes a copy, because CatalogSources may share the content of a directory.
+// publish publishes a copy, because CatalogSources can share the content of a directory.
 func (r *Reconciler) publish(ctx context.Context, cs *operatorsv1alpha1.CatalogSource, snap *catalog.Snapshot) {
 	key := client.ObjectKeyFromObject(cs)
 	if snap == nil {
@@ -245,8 +243,8 @@ func (r *Reconciler) publish(ctx context.Context, cs *operatorsv1alpha1.CatalogS
 	}
 }
 
-// writeStatus sends one patch, or nothing where nothing changed. A conflict means that a newer
-// CatalogSource is on its way to us, which wakes us again.
+// writeStatus sends one patch if the status changed. A conflict means that the cached CatalogSource is outdated; the pending watch event
+// triggers another reconcile.
 func (r *Reconciler) writeStatus(ctx context.Context, u *unstructured.Unstructured, cs *operatorsv1alpha1.CatalogSource, seen observation) error {
 	want := desired(cs, seen, metav1.NewTime(r.Clock.Now()).Rfc3339Copy())
 	if equality.Semantic.DeepEqual(&cs.Status, want) {

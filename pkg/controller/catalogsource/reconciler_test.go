@@ -52,7 +52,7 @@ name: a.v2
 `
 )
 
-// world is a Reconciler over a fake API server.
+// world is a Reconciler with a fake API server.
 type world struct {
 	*Reconciler
 	client.Client
@@ -83,7 +83,7 @@ func given(t *testing.T, directories map[string]string, objects ...client.Object
 		Live:        w.Client,
 		Store:       &catalog.Store{},
 		Directories: directories,
-		// What they watch is of this namespace.
+		// They watch only this namespace.
 		GlobalNamespace: "remit",
 		Clock:           w.clock,
 		Images:          images,
@@ -116,7 +116,7 @@ func key(name string) types.NamespacedName {
 	return types.NamespacedName{Namespace: "remit", Name: name}
 }
 
-// reconcile runs until nothing more is written, and returns the status.
+// reconcile reconciles until nothing more is written, and returns the status.
 func (w *world) reconcile(t *testing.T, name string) operatorsv1alpha1.CatalogSourceStatus {
 	t.Helper()
 	_, err := w.Reconcile(t.Context(), ctrl.Request{NamespacedName: key(name)})
@@ -188,7 +188,7 @@ func TestACatalogInADirectory(t *testing.T) {
 	require.True(t, ok)
 }
 
-func TestABrokenFileCostsNoPackageThatWasOffered(t *testing.T) {
+func TestABrokenFileRemovesNoPackages(t *testing.T) {
 	dir := t.TempDir()
 	other := strings.NewReplacer("name: a", "name: b", "package: a", "package: b").Replace(goodCatalog)
 	write(t, filepath.Join(dir, "a.yaml"), goodCatalog)
@@ -221,11 +221,11 @@ func TestABrokenFileCostsNoPackageThatWasOffered(t *testing.T) {
 	fresh := given(t, map[string]string{"img:1": dir}, catalogSource("cat", operatorsv1alpha1.CatalogSourceSpec{SourceType: "grpc", Image: "img:1"}))
 	require.Contains(t, fresh.reconcile(t, "cat").Message, `file "b.yaml": `)
 	snap, ok := fresh.Store.Get(key("cat"))
-	require.True(t, ok, "a program that knows nothing better serves what there is")
+	require.True(t, ok, "without previous content, the readable part is served")
 	require.Equal(t, []string{"a"}, snap.PackageNames())
 }
 
-func TestCatalogsThatCannotBeServedSayWhy(t *testing.T) {
+func TestReportsWhyACatalogCannotBeServed(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		spec   operatorsv1alpha1.CatalogSourceSpec
@@ -233,13 +233,13 @@ func TestCatalogsThatCannotBeServedSayWhy(t *testing.T) {
 		want   string
 		state  string
 	}{
-		{"a directory that is absent", operatorsv1alpha1.CatalogSourceSpec{SourceType: "grpc", Image: "gone"},
+		{"a missing directory", operatorsv1alpha1.CatalogSourceSpec{SourceType: "grpc", Image: "gone"},
 			"RegistryServerError", `image "gone", directory "/does/not/exist"`, "TRANSIENT_FAILURE"},
-		{"an address that is none", operatorsv1alpha1.CatalogSourceSpec{SourceType: "grpc", Address: "unix:/x"},
+		{"an invalid address", operatorsv1alpha1.CatalogSourceSpec{SourceType: "grpc", Address: "unix:/x"},
 			"RegistryServerError", `couldn't connect to registry - address "unix:/x"`, ""},
-		{"a ConfigMap that is absent", operatorsv1alpha1.CatalogSourceSpec{SourceType: "internal", ConfigMap: "c"},
+		{"a missing ConfigMap", operatorsv1alpha1.CatalogSourceSpec{SourceType: "internal", ConfigMap: "c"},
 			"ConfigMapError", `failed to get catalog config map c: `, ""},
-		{"a spec without source", operatorsv1alpha1.CatalogSourceSpec{SourceType: "grpc"},
+		{"a spec without a source", operatorsv1alpha1.CatalogSourceSpec{SourceType: "grpc"},
 			"SpecInvalidError", "image and address unset: at least one must be set for sourcetype: grpc", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -282,7 +282,7 @@ func TestACatalogInAConfigMap(t *testing.T) {
 	require.False(t, ok)
 }
 
-// registryServer serves one bundle, or none.
+// registryServer serves one bundle.
 type registryServer struct {
 	api.UnimplementedRegistryServer
 }
@@ -306,7 +306,7 @@ func listen(t *testing.T, address string) (string, *grpc.Server) {
 	return lis.Addr().String(), s
 }
 
-// until reconciles whenever the connection wakes the controller, until its state is shown.
+// until reconciles whenever the connection wakes the controller, until the status shows the state.
 func (w *world) until(t *testing.T, name, state string) operatorsv1alpha1.CatalogSourceStatus {
 	t.Helper()
 	deadline := time.After(20 * time.Second)
@@ -343,7 +343,7 @@ func TestACatalogAtAnAddress(t *testing.T) {
 	got = w.until(t, "cat", "TRANSIENT_FAILURE")
 	require.Contains(t, got.Message, "does not answer")
 	_, ok = w.Store.Get(key("cat"))
-	require.True(t, ok, "what was read stays while the registry is away")
+	require.True(t, ok, "content is kept while the registry is unavailable")
 
 	listen(t, address)
 	requireReady(t, w.until(t, "cat", "READY"))
@@ -352,7 +352,7 @@ func TestACatalogAtAnAddress(t *testing.T) {
 	require.NoError(t, <-done)
 }
 
-func TestNewChecksItsOptions(t *testing.T) {
+func TestNewValidatesItsOptions(t *testing.T) {
 	_, err := New(Options{})
 	require.ErrorContains(t, err, "required")
 	c := fake.NewClientBuilder().Build()

@@ -7,17 +7,16 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// shortestRetry is the shortest time from a try that failed to the next, whatever happens in between, and the first
-// pause after one that somebody asked for: the API server may know of a grant later than we do.
+// shortestRetry is the minimum time between a failed attempt and the next one, and the first delay after a requested attempt fails: the API
+// server may apply a grant later than the cache shows it.
 const shortestRetry = time.Second
 
-// retry cuts short the pause after a pull that failed. It is asked by those who know of a change after which the
-// pull may come out differently.
+// retry interrupts the delay after a failed pull. Callers request it after a change that may affect the pull.
 type retry chan struct{}
 
 func newRetry() retry { return make(retry, 1) }
 
-// ask never blocks. It counts once, however often it is asked before the next try.
+// ask requests an attempt. It never blocks; several requests before the next attempt count once.
 func (r retry) ask() {
 	select {
 	case r <- struct{}{}:
@@ -25,7 +24,7 @@ func (r retry) ask() {
 	}
 }
 
-// begin forgets what was asked before a try.
+// begin discards requests from before an attempt.
 func (r retry) begin() {
 	select {
 	case <-r:
@@ -33,8 +32,8 @@ func (r retry) begin() {
 	}
 }
 
-// sleep is over after a pause, or after shortestRetry where a try is asked for, which asked says; ok is false where
-// ctx has ended.
+// sleep waits for the delay or, if an attempt is requested, for at least shortestRetry. asked reports such a request; ok is false if ctx
+// has ended.
 func (r retry) sleep(ctx context.Context, clock clock.Clock, pause time.Duration) (asked, ok bool) {
 	begun := clock.Now()
 	if asked, ok = r.until(ctx, clock, pause); !asked {
@@ -48,7 +47,7 @@ func (r retry) sleep(ctx context.Context, clock clock.Clock, pause time.Duration
 	return true, ok
 }
 
-// until is sleep without a shortest time. Nobody asks the nil one.
+// until is sleep without a minimum time. A nil retry receives no requests.
 func (r retry) until(ctx context.Context, clock clock.Clock, pause time.Duration) (asked, ok bool) {
 	timer := clock.NewTimer(pause)
 	defer timer.Stop()
@@ -62,7 +61,7 @@ func (r retry) until(ctx context.Context, clock clock.Clock, pause time.Duration
 	}
 }
 
-// nextPause is the one after one that was asked to end, or was not.
+// nextPause returns the next delay, depending on whether the last one was interrupted.
 func nextPause(pause time.Duration, asked bool) time.Duration {
 	if asked {
 		return shortestRetry

@@ -7,27 +7,26 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// maxWatches bounds the Secrets of one namespace that are watched at once; pulls beyond it wait for their next try.
+// maxWatches bounds the Secrets of one namespace that are watched concurrently. Further pulls wait for their next attempt.
 const maxWatches = 8
 
-// secretReads are the pull secrets that a try was made with, by name, each with its version; "" is one that was not
-// there. Those that could not be read are left out: RBAC tells when they can be.
+// secretReads contains the versions of the pull secrets that an attempt used, by name; "" means that the Secret does not exist. Unreadable
+// Secrets are not included, because RBAC changes trigger a retry.
 type secretReads map[string]string
 
-// secretWatches notice changes of pull secrets while a pull that failed pauses, and only then, as whoever may read
-// them: self may not.
+// secretWatches watches pull secrets while a failed pull waits for its retry. It uses an identity that is allowed to read them; the
+// controller identity is not.
 type secretWatches struct {
-	// watch returns when the Secret is not of that version any more, which it tells, when ctx ends, or when it may
-	// or can not be watched; nil watches none.
+	// watch is Options.WatchSecret.
 	watch func(ctx context.Context, key types.NamespacedName, version string, changed func())
 
 	mu    sync.Mutex
 	reads map[retry]secretReads
-	// running counts those of a namespace.
+	// running counts the watches by namespace.
 	running map[string]int
 }
 
-// note remembers what a try was made with.
+// note records the Secrets that an attempt used.
 func (w *secretWatches) note(pull retry, reads secretReads) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -43,8 +42,7 @@ func (w *secretWatches) forget(pull retry) {
 	delete(w.reads, pull)
 }
 
-// begin watches the Secrets that a pull was tried with, and has it tried again when one of them changes. The
-// function that it returns ends that.
+// begin watches the Secrets of a pull, and retries the pull when one of them changes. The returned function stops the watches.
 func (w *secretWatches) begin(ctx context.Context, namespace string, pull retry) (end func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -17,8 +17,8 @@ import (
 	"github.com/remit-olm/remit/test/env/registry"
 )
 
-// Watched are the Secrets that could be read, or are not there, while a pull pauses that failed with them.
-func TestPullSecretsAreWatchedWhileAPullPauses(t *testing.T) {
+// While a failed pull waits for its retry, its readable and missing Secrets are watched.
+func TestWatchesPullSecretsAfterAFailedPull(t *testing.T) {
 	s := registry.New(t)
 	ref, _ := push(t, s, "catalog:v1", goodCatalog)
 	s.Answer(func(w http.ResponseWriter, _ *http.Request) bool {
@@ -60,14 +60,14 @@ func TestPullSecretsAreWatchedWhileAPullPauses(t *testing.T) {
 	require.Empty(t, watches)
 }
 
-// visitedNow is the status after a look that was made already.
+// visitedNow returns the status after a check that was already made.
 func (w *world) visitedNow(t *testing.T, name string) operatorsv1alpha1.CatalogSourceStatus {
 	t.Helper()
 	require.Equal(t, key(name), <-w.woken)
 	return w.reconcile(t, name)
 }
 
-func TestTheWatchesOfANamespaceAreBounded(t *testing.T) {
+func TestLimitsTheWatchesOfANamespace(t *testing.T) {
 	var running atomic.Int32
 	w := &secretWatches{watch: func(ctx context.Context, _ types.NamespacedName, _ string, _ func()) {
 		running.Add(1)

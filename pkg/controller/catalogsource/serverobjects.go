@@ -19,11 +19,11 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/names"
 )
 
-// takenError says that an object of the name that is wanted is somebody else's. The end of that object wakes us.
+// takenError reports a collision: an object with the wanted name belongs to another owner. Its deletion triggers another reconcile.
 type takenError struct{ kind, namespace, name string }
 
 func (e *takenError) Error() string {
-	return fmt.Sprintf("%s %s/%s exists and was not made for this CatalogSource: it was left as it is; delete it, or name the CatalogSource otherwise",
+	return fmt.Sprintf("%s %s/%s already exists and does not belong to this CatalogSource; it was not changed. Delete it, or rename the CatalogSource",
 		e.kind, e.namespace, e.name)
 }
 
@@ -32,7 +32,7 @@ func isTaken(err error) bool {
 	return errors.As(err, &taken)
 }
 
-// ensureOthers sees to the ServiceAccount, which has to be there before the Pod, and to the Service.
+// ensureOthers creates or updates the ServiceAccount, which must exist before the Pod, and the Service.
 func (s *servers) ensureOthers(ctx context.Context, want objects) error {
 	account := &corev1.ServiceAccount{}
 	live, err := s.find(ctx, s.client, want.account, account, want.owner)
@@ -60,8 +60,8 @@ func (s *servers) ensureOthers(ctx context.Context, want objects) error {
 	return nil
 }
 
-// find reads an object as it is into found, or makes it; live says that it was there. One that is there and is not ours, whatever
-// our cache says, is never touched.
+// find reads an existing object into found, or creates it. live reports whether it existed. Objects of other owners are never changed,
+// regardless of the cache.
 func (s *servers) find(ctx context.Context, from client.Reader, want, found client.Object, owner types.UID) (live bool, err error) {
 	key := client.ObjectKeyFromObject(want)
 	err = from.Get(ctx, key, found)
@@ -96,11 +96,11 @@ func kindOf(obj client.Object) string {
 	return "ServiceAccount"
 }
 
-// change patches an object that is ours and was made from something else.
+// change patches an owned object whose desired state has changed.
 func (s *servers) change(ctx context.Context, live, want client.Object, edit func()) error {
 	before, ok := live.DeepCopyObject().(client.Object)
 	if !ok {
-		return fmt.Errorf("%T is no object", live)
+		return fmt.Errorf("%T is not an object", live)
 	}
 	labels := live.GetLabels()
 	if labels == nil {
@@ -115,12 +115,12 @@ func (s *servers) change(ctx context.Context, live, want client.Object, edit fun
 	return nil
 }
 
-// podTarget is where a Pod's registry is dialled: at the Pod itself, since a Service leads to whoever has its labels. The address is
-// what a node says; it must not be one of this machine's or its link's.
+// podTarget returns the address of a Pod's registry. It dials the Pod itself, because any Pod with the same labels can be behind a Service.
+// The address comes from a node and must not be local to this machine.
 func podTarget(pod *corev1.Pod) (target, trouble string) {
 	ip, err := netip.ParseAddr(pod.Status.PodIP)
 	if err != nil || image.IsLocal(ip) {
-		return "", fmt.Sprintf("Pod %s has the address %q, which is no Pod's", pod.Name, pod.Status.PodIP)
+		return "", fmt.Sprintf("Pod %s has the address %q, which is not a valid Pod address", pod.Name, pod.Status.PodIP)
 	}
 	return net.JoinHostPort(ip.String(), strconv.Itoa(server.Port)), ""
 }

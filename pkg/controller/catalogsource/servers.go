@@ -24,48 +24,48 @@ import (
 )
 
 const (
-	// goodRun is how long a Pod has to have been there for the next one to be made without a pause.
+	// goodRun is the age of a Pod after which its replacement is created without a delay.
 	goodRun = 10 * time.Minute
-	// conflictPause is how long our cache may take to show who changed an object.
+	// conflictPause is how long the cache may take to show a concurrent change.
 	conflictPause = time.Second
-	// labelEnforce of a Namespace is the Pod Security Standard that it holds Pods to.
+	// labelEnforce is the Namespace label with the enforced Pod Security Standard.
 	labelEnforce = "pod-security.kubernetes.io/enforce"
 	restricted   = "restricted"
 )
 
-// servers runs the registries of images that are ones, in the global catalog namespace only: what a CatalogSource owns there, and
-// nothing else, is made, changed and deleted, as self (docs/adr/0017).
+// servers runs registry images, only in the global catalog namespace and with the controller identity. It creates, changes and deletes only
+// objects that the CatalogSource owns (docs/adr/0017).
 //
-// The ServiceAccount is made first and deleted last: while there is none that the CatalogSource owns there is nothing at all, and
-// nobody looks for Pods.
+// The ServiceAccount is created first and deleted last: if the CatalogSource owns no ServiceAccount, there are no other objects, and Pods
+// need not be listed.
 type servers struct {
 	client    client.Client
 	live      client.Reader
 	namespace string
 	clock     clock.Clock
-	// cached reads the Pods and Services of the namespace once watch has returned.
+	// cached reads the Pods and Services of the namespace after watch has returned.
 	cached client.Reader
-	// watch sees to it that whoever owns a Pod or Service is woken by it; it begins with its first call.
+	// watch makes Pods and Services wake their owners. It starts with the first call.
 	watch func(context.Context) error
 
 	mu    sync.Mutex
 	byKey map[types.NamespacedName]*history
 }
 
-// serving is what is to be said of a registry that is run, or is to be.
+// serving is the observed state of a registry.
 type serving struct {
-	// any says that there is something to read the registry from, or will be.
+	// any means that there is a Pod to read the registry from, or will be.
 	any bool
-	// target is the address of the Pod that answers; empty where none does.
+	// target is the address of the ready Pod, or empty.
 	target string
-	// trouble says why none does, beyond that it takes its time.
+	// trouble describes why no Pod is ready, except for a normal start.
 	trouble string
-	// update says what became of the Pod that was to take the place of the one that serves.
+	// update describes a failed or delayed update Pod.
 	update string
-	// err is why something could not be done; retry that it is worth another try although nobody wakes us.
+	// err is the error of the last change; retry means that no event announces when it can succeed.
 	err   error
 	retry bool
-	// again is when to look again, if nobody wakes us before; zero is never.
+	// again is when to check again without an event; zero means never.
 	again time.Duration
 }
 
@@ -76,7 +76,7 @@ func newServers(o Options) *servers {
 	}
 }
 
-// running is what runs for a CatalogSource, whatever its image may be now: nothing is made or changed.
+// running returns the state of the existing Pods, regardless of the current image. It changes nothing.
 func (s *servers) running(ctx context.Context, cs *operatorsv1alpha1.CatalogSource) serving {
 	account := &corev1.ServiceAccount{}
 	err := s.client.Get(ctx, client.ObjectKeyFromObject(cs), account)
@@ -94,16 +94,16 @@ func (s *servers) running(ctx context.Context, cs *operatorsv1alpha1.CatalogSour
 	return out
 }
 
-// seen is what the Pods say; those of the hash are wanted.
+// seen returns the state of the Pods; those with the hash are up to date.
 func (s *servers) seen(ctx context.Context, cs *operatorsv1alpha1.CatalogSource, hash string) serving {
 	pods, err := s.list(ctx, s.cached, cs)
 	out := serving{any: len(pods) > 0, err: err, retry: err != nil}
-	out.look(server.Serving(cs.Name, hash, pods))
+	out.observePod(server.Serving(cs.Name, hash, pods))
 	return out
 }
 
-// look notes which Pod answers.
-func (s *serving) look(pod *corev1.Pod) {
+// observePod records the Pod to read from.
+func (s *serving) observePod(pod *corev1.Pod) {
 	switch {
 	case pod == nil:
 	case !server.IsReady(pod):
@@ -115,8 +115,8 @@ func (s *serving) look(pod *corev1.Pod) {
 	}
 }
 
-// ensure makes what it takes to run an image, named by its digest, and says how that goes. The image's registry was last polled at a
-// time that is nil where it is not asked again and again.
+// ensure creates or updates the objects that run an image, which is referenced by digest, and returns the state. polled is the time of the
+// last poll, or nil if the image is not polled.
 func (s *servers) ensure(ctx context.Context, cs *operatorsv1alpha1.CatalogSource, image string, polled *metav1.Time) serving {
 	if err := server.CheckName(cs.Name); err != nil {
 		return serving{err: err}
@@ -131,20 +131,20 @@ func (s *servers) ensure(ctx context.Context, cs *operatorsv1alpha1.CatalogSourc
 	if err := s.ensureOthers(ctx, want); err != nil {
 		out := s.seen(ctx, cs, want.pod.Labels[names.LabelPodSpecHash])
 		out.err, out.retry = err, !isTaken(err)
-		return out.unlessConflict()
+		return out.ignoreConflict()
 	}
-	return s.ensurePods(ctx, cs, want.pod, polled).unlessConflict()
+	return s.ensurePods(ctx, cs, want.pod, polled).ignoreConflict()
 }
 
-// unlessConflict leaves out that somebody changed an object meanwhile: it is looked at again.
-func (s serving) unlessConflict() serving {
+// ignoreConflict drops errors caused by concurrent changes: the CatalogSource is checked again.
+func (s serving) ignoreConflict() serving {
 	if apierrors.IsConflict(s.err) {
 		s.err, s.retry, s.again = nil, false, conflictPause
 	}
 	return s
 }
 
-// objects are those of a registry.
+// objects contains the objects of a registry.
 type objects struct {
 	owner   types.UID
 	account *corev1.ServiceAccount
@@ -170,8 +170,8 @@ func (s *servers) wanted(ctx context.Context, cs *operatorsv1alpha1.CatalogSourc
 	return out, err
 }
 
-// ensurePods does the next step that the Pods call for. It decides by the cache that there is one, and by the API server which:
-// a cache that lags would have Pods made twice.
+// ensurePods performs the next step for the Pods. It uses the cache to decide whether a step is needed, and the API server to decide which:
+// with an outdated cache, Pods would be created twice.
 func (s *servers) ensurePods(ctx context.Context, cs *operatorsv1alpha1.CatalogSource, want *corev1.Pod, polled *metav1.Time) serving {
 	key, hash := client.ObjectKeyFromObject(cs), want.Labels[names.LabelPodSpecHash]
 	pods, err := s.list(ctx, s.cached, cs)
@@ -185,9 +185,9 @@ func (s *servers) ensurePods(ctx context.Context, cs *operatorsv1alpha1.CatalogS
 		if live, err = s.list(ctx, s.live, cs); err == nil {
 			pods = live
 			step := server.Decide(want, pods, hold)
-			h.gaveUp(step.Failed, hash, polled, s.clock.Now())
-			if err = s.do(ctx, step); err == nil {
-				h.created(step.Create, s.clock.Now())
+			h.recordFailure(step.Failed, hash, polled, s.clock.Now())
+			if err = s.execute(ctx, step); err == nil {
+				h.recordCreation(step.Create, s.clock.Now())
 			}
 			_, again = h.hold(hash, polled, s.clock.Now())
 		}
@@ -196,12 +196,12 @@ func (s *servers) ensurePods(ctx context.Context, cs *operatorsv1alpha1.CatalogS
 	if p := server.Waiting(hash, pods); p != nil {
 		out.update = fmt.Sprintf("catalog polling: %s not ready for update: update pod %s has not yet reported ready: %s", cs.Name, p.Name, server.Trouble(p))
 	}
-	out.look(server.Serving(cs.Name, hash, pods))
+	out.observePod(server.Serving(cs.Name, hash, pods))
 	return out
 }
 
-// do sends what a step says. The Pod that is promoted serves before others go.
-func (s *servers) do(ctx context.Context, step server.Step) error {
+// execute performs a step. It promotes a Pod before deleting others.
+func (s *servers) execute(ctx context.Context, step server.Step) error {
 	log := ctrl.LoggerFrom(ctx)
 	if step.Promote != nil {
 		log.Info("Promoting registry Pod", "pod", step.Promote.Name)
@@ -223,7 +223,8 @@ func (s *servers) do(ctx context.Context, step server.Step) error {
 	return s.create(ctx, step.Create)
 }
 
-// create makes a Pod. One that admission took the labels from would not be found again, and another be made, and another.
+// create creates a Pod. If admission removes its labels, the Pod is deleted, because it would not be found again, and Pods would be created
+// endlessly.
 func (s *servers) create(ctx context.Context, pod *corev1.Pod) error {
 	made := pod.DeepCopy()
 	if err := s.client.Create(ctx, made); err != nil {
@@ -241,8 +242,7 @@ func (s *servers) create(ctx context.Context, pod *corev1.Pod) error {
 	return nil
 }
 
-// unnamed leaves out the name that was generated for a Pod that was refused. It is another one each time, and what is told
-// would never be the same.
+// unnamed removes the generated name of a refused Pod from an error. It differs for each attempt, so that the status would change endlessly.
 func unnamed(err error) error {
 	var refused *apierrors.StatusError
 	if !errors.As(err, &refused) || refused.ErrStatus.Details == nil || refused.ErrStatus.Details.Name == "" {
@@ -262,7 +262,7 @@ func (s *servers) delete(ctx context.Context, obj client.Object) error {
 	return fmt.Errorf("delete %s %s: %w", kindOf(obj), obj.GetName(), err)
 }
 
-// list returns the Pods that a CatalogSource owns.
+// list lists the Pods that a CatalogSource owns.
 func (s *servers) list(ctx context.Context, from client.Reader, cs *operatorsv1alpha1.CatalogSource) ([]*corev1.Pod, error) {
 	list := &corev1.PodList{}
 	if err := from.List(ctx, list, client.InNamespace(s.namespace), client.HasLabels{names.LabelCatalogSource}); err != nil {
@@ -277,8 +277,7 @@ func (s *servers) list(ctx context.Context, from client.Reader, cs *operatorsv1a
 	return out, nil
 }
 
-// remove deletes all that was made for a CatalogSource, where there is anything: where its ServiceAccount is there, or was
-// when we last made something.
+// remove deletes all objects of a CatalogSource, if there are any: if its ServiceAccount exists, or did when an object was last created.
 func (s *servers) remove(ctx context.Context, cs *operatorsv1alpha1.CatalogSource) error {
 	if cs.Namespace != s.namespace {
 		return nil

@@ -26,7 +26,7 @@ import (
 	"github.com/remit-olm/remit/test/env/registry"
 )
 
-// pushRegistry puts an image without a file-based catalog; Pods of it are ready and serve nothing.
+// pushRegistry pushes an image without a file-based catalog. Its Pods become ready, but serve nothing.
 func pushRegistry(t *testing.T, s *registry.Server, named, text string) (ref, pinned string) {
 	t.Helper()
 	layer, err := registry.Layer(fstest.MapFS{"index.db": {Data: []byte(text)}}, "database")
@@ -38,7 +38,7 @@ func pushRegistry(t *testing.T, s *registry.Server, named, text string) (ref, pi
 	return ref, s.Host + "/" + named + "@" + digest
 }
 
-// onePod waits until one Pod serves, an image, and no other Pod is there.
+// onePod waits until exactly one Pod exists and serves the image.
 func (c *cluster) onePod(t *testing.T, name, image string) *corev1.Pod {
 	t.Helper()
 	var out *corev1.Pod
@@ -68,7 +68,7 @@ func (c *cluster) edit(t *testing.T, name, patch string) {
 	require.NoError(t, c.Patch(t.Context(), u, client.RawPatch("application/merge-patch+json", []byte(patch))))
 }
 
-func TestWhatTheSpecSaysOfThePodIsDoneByAnUpdatePod(t *testing.T) {
+func TestAppliesChangesOfThePodSpecByAnUpdatePod(t *testing.T) {
 	images := registry.New(t)
 	ref, pinned := pushRegistry(t, images, "catalog", "1")
 	c := givenCluster(t, nil)
@@ -84,7 +84,7 @@ func TestWhatTheSpecSaysOfThePodIsDoneByAnUpdatePod(t *testing.T) {
 		require.Equal(col, []corev1.LocalObjectReference{{Name: "pull"}}, second.Spec.ImagePullSecrets)
 	}, time.Minute, 100*time.Millisecond)
 
-	// What others make of it is theirs.
+	// Changes by other clients are kept.
 	second.Spec.Tolerations = append(second.Spec.Tolerations, corev1.Toleration{Key: "added", Operator: "Exists"})
 	second.Annotations["added"] = "yes"
 	require.NoError(t, c.Update(t.Context(), second))
@@ -115,8 +115,8 @@ func TestWhatTheSpecSaysOfThePodIsDoneByAnUpdatePod(t *testing.T) {
 	}, 2*time.Minute, 100*time.Millisecond)
 }
 
-// A Pod that admission takes the labels from would not be found again.
-func TestAPodThatLosesItsLabelsIsDeleted(t *testing.T) {
+// A Pod whose labels admission removes would not be found again.
+func TestDeletesAPodThatLosesItsLabels(t *testing.T) {
 	made := 0
 	c := fake.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{
 		Create: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
@@ -140,7 +140,7 @@ func TestAPodThatLosesItsLabelsIsDeleted(t *testing.T) {
 	require.Empty(t, list.Items)
 }
 
-func TestWhatIsDialled(t *testing.T) {
+func TestPodTarget(t *testing.T) {
 	for ip, want := range map[string]string{"10.1.2.3": "10.1.2.3:50051", "fd00::1": "[fd00::1]:50051",
 		"127.0.0.1": "", "::1": "", "169.254.169.254": "", "0.0.0.0": "", "": "", "kubernetes.default.svc": ""} {
 		target, trouble := podTarget(&corev1.Pod{Status: corev1.PodStatus{PodIP: ip}})
@@ -149,15 +149,15 @@ func TestWhatIsDialled(t *testing.T) {
 	}
 }
 
-func TestANameThatNoServiceCanHave(t *testing.T) {
+func TestRefusesInvalidServiceNames(t *testing.T) {
 	s := newServers(Options{GlobalNamespace: "remit"})
 	got := s.ensure(t.Context(), catalogSource("1st", operatorsv1alpha1.CatalogSourceSpec{}), "quay.io/x@sha256:1", nil)
 	require.ErrorContains(t, got.err, `the name of CatalogSource "1st" does not yield a valid Service name`)
 	require.False(t, got.retry)
 }
 
-// A refusal that names another Pod each time would be another status each time, which wakes the CatalogSource at once.
-func TestAPodThatIsRefusedIsToldTheSameOfEachTry(t *testing.T) {
+// If each refusal named a different Pod, each would change the status, which triggers another reconcile.
+func TestReportsARefusedPodConsistently(t *testing.T) {
 	images := registry.New(t)
 	ref, pinned := pushRegistry(t, images, "catalog", "1")
 	c := givenCluster(t, nil)
@@ -181,7 +181,7 @@ func TestAPodThatIsRefusedIsToldTheSameOfEachTry(t *testing.T) {
 	c.onePod(t, "cat", pinned)
 }
 
-func TestARefusalIsToldWithoutTheNameOfTheTry(t *testing.T) {
+func TestRemovesGeneratedNamesFromRefusals(t *testing.T) {
 	err := unnamed(fmt.Errorf("x: %w", apierrors.NewForbidden(corev1.Resource("pods"), "cat-x7k2p", errors.New("exceeded quota"))))
 	require.EqualError(t, err, `pods is forbidden: exceeded quota`)
 	require.True(t, apierrors.IsForbidden(err))

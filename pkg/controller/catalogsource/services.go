@@ -19,21 +19,21 @@ import (
 	cataloggrpc "github.com/remit-olm/remit/pkg/catalog/grpc"
 )
 
-// services tells what tenants' addresses lead to. A Service may stand for a name elsewhere, or for addresses that its author
-// wrote: by such a Service nobody may reach what its address may not name (docs/adr/0025).
+// services resolves tenants' addresses. A Service can refer to an external name or to arbitrary addresses; such Services must not be used to
+// reach hosts that an address cannot name (docs/adr/0025).
 type services struct {
-	// reader has the Services once watch has returned; watch begins with its first call: most clusters have no such catalog.
+	// reader reads Services after watch has returned. watch starts with the first call, because most clusters have no such catalog.
 	reader client.Reader
 	watch  func(context.Context) error
 }
 
-// unread is an error of reading a Service, which no watch wakes us from.
+// unread is an error of reading a Service, for which no watch event occurs.
 type unread struct{ error }
 
-// Unwrap returns the error.
+// Unwrap returns the cause.
 func (u unread) Unwrap() error { return u.error }
 
-// target is what to dial for a port of a Service: the Service's own address, so that no name is looked up.
+// target returns the address to dial for a port of a Service. It is the Service's IP address, so that no name has to be resolved.
 func (s *services) target(ctx context.Context, namespace string, at cataloggrpc.Service) (string, error) {
 	if err := s.watch(ctx); err != nil {
 		return "", unread{err}
@@ -52,20 +52,20 @@ func (s *services) target(ctx context.Context, namespace string, at cataloggrpc.
 	return net.JoinHostPort(service.Spec.ClusterIP, at.Port), nil
 }
 
-// leadsElsewhere says why what answers at a Service need not be a Pod of its namespace, "" where it is.
+// leadsElsewhere explains why a Service may lead to something other than Pods of its namespace, or returns "".
 func leadsElsewhere(service *corev1.Service) string {
 	switch {
 	case service.Spec.Type == corev1.ServiceTypeExternalName:
-		return "stands for a name outside of the cluster (type ExternalName)"
+		return "refers to a name outside the cluster (type ExternalName)"
 	case len(service.Spec.Selector) == 0:
-		return "has no spec.selector: the address of a catalog may only name a Service that selects Pods of its namespace"
+		return "has no spec.selector; the address of a catalog must name a Service that selects Pods in its namespace"
 	case net.ParseIP(service.Spec.ClusterIP) == nil:
-		return "has no cluster IP: the address of a catalog may not name a headless Service"
+		return "has no cluster IP; the address of a catalog must not name a headless Service"
 	}
 	return ""
 }
 
-// watchServices prepares a cache of Services, of which it keeps no more than where they lead.
+// watchServices prepares a cache of Services that contains only the fields that services needs.
 func (r *Reconciler) watchServices(mgr ctrl.Manager) error {
 	cached, err := cache.New(mgr.GetConfig(), cache.Options{
 		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
@@ -113,7 +113,7 @@ func whereItLeads(obj any) (any, error) {
 	return out, nil
 }
 
-// wakesNamespace wakes the CatalogSources of a Service's namespace.
+// wakesNamespace wakes the CatalogSources in a Service's namespace.
 func (r *Reconciler) wakesNamespace() toolscache.ResourceEventHandler {
 	wake := func(obj any) {
 		if gone, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
@@ -134,7 +134,7 @@ func (r *Reconciler) wakesNamespace() toolscache.ResourceEventHandler {
 	}}
 }
 
-// all are the CatalogSources of a namespace.
+// all returns the CatalogSources in a namespace.
 func (r *Reconciler) all(ctx context.Context, namespace string) []reconcile.Request {
 	list := newObjects()
 	if err := r.Cache.List(ctx, list, client.InNamespace(namespace)); err != nil {

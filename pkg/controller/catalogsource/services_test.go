@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-func TestWhereAServiceLeads(t *testing.T) {
+func TestLeadsElsewhere(t *testing.T) {
 	selects := map[string]string{"app": "registry"}
 	for _, tt := range []struct {
 		name string
@@ -16,10 +16,10 @@ func TestWhereAServiceLeads(t *testing.T) {
 	}{
 		{"to Pods", corev1.ServiceSpec{Selector: selects, ClusterIP: "10.96.0.9"}, ""},
 		{"to Pods, on IPv6", corev1.ServiceSpec{Selector: selects, ClusterIP: "fd00::9"}, ""},
-		{"to a name elsewhere", corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "x.example.com", Selector: selects}, "outside of the cluster"},
-		{"to what its author wrote", corev1.ServiceSpec{ClusterIP: "10.96.0.9"}, "has no spec.selector"},
+		{"to an external name", corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "x.example.com", Selector: selects}, "outside the cluster"},
+		{"to manual Endpoints", corev1.ServiceSpec{ClusterIP: "10.96.0.9"}, "has no spec.selector"},
 		{"headless", corev1.ServiceSpec{Selector: selects, ClusterIP: corev1.ClusterIPNone}, "has no cluster IP"},
-		{"nowhere yet", corev1.ServiceSpec{Selector: selects}, "has no cluster IP"},
+		{"without a cluster IP", corev1.ServiceSpec{Selector: selects}, "has no cluster IP"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got := leadsElsewhere(&corev1.Service{Spec: tt.spec})

@@ -13,7 +13,7 @@ import (
 	"github.com/remit-olm/remit/pkg/catalog"
 )
 
-// problem is why a catalog is not as its author wants it.
+// problem is a status reason and message.
 type problem struct {
 	reason  operatorsv1alpha1.ConditionReason
 	message string
@@ -23,7 +23,7 @@ func problemf(reason operatorsv1alpha1.ConditionReason, format string, args ...a
 	return &problem{reason: reason, message: fmt.Sprintf(format, args...)}
 }
 
-// invalid says what is wrong with a spec, in the words that tools know from OLM v0.
+// invalid returns the problem of an invalid spec, in OLM v0's words, which tools match.
 func invalid(spec *operatorsv1alpha1.CatalogSourceSpec) *problem {
 	const reason = operatorsv1alpha1.CatalogSourceSpecInvalidError
 	switch spec.SourceType {
@@ -41,7 +41,7 @@ func invalid(spec *operatorsv1alpha1.CatalogSourceSpec) *problem {
 	return nil
 }
 
-// invalidInterval says what is wrong with the poll interval of a catalog whose image could be polled.
+// invalidInterval returns the problem of an invalid poll interval, if the image can be polled.
 func invalidInterval(cs *operatorsv1alpha1.CatalogSource) *problem {
 	if !cs.Poll() || cs.Spec.UpdateStrategy.ParsingError == "" {
 		return nil
@@ -52,38 +52,38 @@ func invalidInterval(cs *operatorsv1alpha1.CatalogSource) *problem {
 	}
 }
 
-// observation is what was found out about a catalog in one reconcile.
+// observation is the observed state of a catalog.
 type observation struct {
 	problem *problem
-	// state is a gRPC connectivity state by name; empty where there is nothing to connect to.
+	// state is the name of a gRPC connectivity state; empty if there is no connection.
 	state string
-	// address is where the content comes from.
+	// address is the source of the content.
 	address string
-	// snapshot is the content to publish; nil withdraws.
+	// snapshot is the content to publish; nil withdraws the catalog.
 	snapshot *catalog.Snapshot
 	// configMap is the ConfigMap that was read.
 	configMap *operatorsv1alpha1.ConfigMapResourceReference
-	// polled is when the image's registry was last asked; nil where there is none.
+	// polled is the time of the last successful poll, or nil.
 	polled *metav1.Time
-	// conditions are those of an image's template.
+	// conditions are the conditions of an image template.
 	conditions []metav1.Condition
-	// service is that of a registry that Remit runs; empty where there is none.
+	// service is the Service of a registry that Remit runs, or empty.
 	service types.NamespacedName
-	// retry is an error that no watch would wake us from.
+	// retry is an error for which no watch event occurs.
 	retry error
-	// again is when to look again, if nobody wakes us before; zero is never.
+	// again is when to check again without an event; zero means never.
 	again time.Duration
 }
 
-// content is a load's result: the last good snapshot, if any, and what is wrong with a newer one.
+// content is the result of a load: the last good snapshot, if any, and the error of a newer one.
 type content struct {
 	good *catalog.Snapshot
 	err  error
 }
 
-// with is the content after another load of the same catalog. Where files of the newer one cannot be read, and it therefore
-// lacks a package, what was good before stays as a whole: nobody loses a package since a file broke. Where nothing
-// was known before, the rest of the newer one is better than nothing.
+// with returns the content after another load of the same catalog. If the newer one has unreadable files and therefore does not contain all
+// packages, the previous content is kept as a whole, so that a broken file removes no packages. Without previous content, the readable part
+// is used.
 func (c content) with(newer *catalog.Snapshot) content {
 	if newer.IsMissingPackagesOf(c.good) {
 		return content{good: c.good, err: errors.New(warnings(newer))}
@@ -93,7 +93,7 @@ func (c content) with(newer *catalog.Snapshot) content {
 
 func warnings(s *catalog.Snapshot) string { return strings.Join(s.Warnings, "; ") }
 
-// warned is the problem of content that is served though files of it cannot be read, if it is that.
+// warned returns the problem of content that is served although some files cannot be read.
 func (c content) warned(reason operatorsv1alpha1.ConditionReason, where string) *problem {
 	if c.err != nil || c.good == nil || len(c.good.Warnings) == 0 {
 		return nil
@@ -101,7 +101,7 @@ func (c content) warned(reason operatorsv1alpha1.ConditionReason, where string) 
 	return problemf(reason, "%s: %s; the rest of the catalog is served", where, warnings(c.good))
 }
 
-// message says what is wrong, and what that means for users of the catalog.
+// message describes the error and whether content is still served.
 func (c content) message(where string) string {
 	if c.good == nil {
 		return fmt.Sprintf("%s: %v", where, c.err)

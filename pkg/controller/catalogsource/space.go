@@ -9,11 +9,10 @@ import (
 	"github.com/remit-olm/remit/pkg/catalog/disk"
 )
 
-// maxTenantContents bounds the manifests that a tenant's catalog carries, maxTenantFiles its files: the same manifests in base64, and
-// what else there is.
+// maxTenantContents bounds the manifests of a tenant's catalog, and maxTenantFiles its files: the manifests in base64 and other content.
 const maxTenantContents, maxTenantFiles = 256 << 20, 384 << 20
 
-// imageLimits bound what is read of one image; zero does not.
+// imageLimits limits what is read of one image; zero means no limit.
 type imageLimits struct{ files, contents int64 }
 
 func (i *images) limits(namespace string) imageLimits {
@@ -23,14 +22,14 @@ func (i *images) limits(namespace string) imageLimits {
 	return imageLimits{files: maxTenantFiles, contents: maxTenantContents}
 }
 
-// oversize is content that was read and had no place beside the namespace's other catalogs.
+// oversize is content that was read, but exceeded the budget of the namespace or of all tenants.
 type oversize struct {
-	// digest is that of the image.
+	// digest is the image's digest.
 	digest       string
 	memory, disk int64
 }
 
-// fits returns why content still has no place, if so.
+// fits returns the error if content still exceeds the budget.
 func (i *images) fits(h holder, o oversize) error {
 	if err := i.budget.fits(h, o.memory); err != nil {
 		return err
@@ -38,7 +37,8 @@ func (i *images) fits(h holder, o oversize) error {
 	return i.space.fits(h, o.disk)
 }
 
-// hold counts new content, unless it was let go meanwhile. Content that has no place is let go; what was there before counts on.
+// hold records the size of new content, unless its entry was removed in the meantime. If the content exceeds the budget, it is dropped, and
+// the size of the previous content still counts.
 func (i *images) hold(key types.NamespacedName, e *imageEntry, digest string, snap *catalog.Snapshot) (oversize, error) {
 	size := oversize{digest: digest, memory: snap.Size()}
 	if contents, ok := snap.Reader.(*disk.Contents); ok {
@@ -52,13 +52,13 @@ func (i *images) hold(key types.NamespacedName, e *imageEntry, digest string, sn
 		i.release(e.holder)
 	}
 	if err != nil {
-		letGo(snap)
+		dropContents(snap)
 		return size, err
 	}
 	return oversize{}, nil
 }
 
-// takeBoth counts content in memory and on disk, or neither.
+// takeBoth records the size of content in memory and on disk, or neither.
 func (i *images) takeBoth(h holder, size oversize) error {
 	if err := i.fits(h, size); err != nil {
 		return err
@@ -74,15 +74,15 @@ func (i *images) takeBoth(h holder, size oversize) error {
 	return err
 }
 
-// release stops counting content.
+// release removes the usage of a holder.
 func (i *images) release(h holder) {
 	i.budget.release(h)
 	i.space.release(h)
 	i.work.release(h)
 }
 
-// letGo deletes what a catalog has on disk, unless another CatalogSource uses it.
-func letGo(snap *catalog.Snapshot) {
+// dropContents deletes a catalog's content on disk, unless another CatalogSource uses it.
+func dropContents(snap *catalog.Snapshot) {
 	if snap == nil {
 		return
 	}
@@ -91,34 +91,33 @@ func letGo(snap *catalog.Snapshot) {
 	}
 }
 
-// letGo is for an entry that is no longer a CatalogSource's.
-func (e *imageEntry) letGo() {
+// discard marks an entry as removed and drops its content.
+func (e *imageEntry) discard() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.gone = true
-	letGo(e.good)
+	dropContents(e.good)
 }
 
-// abandon lets go of content that came too late. It stays on disk where the program ends: the next one begins with it.
+// abandon drops content that arrived too late. When the program ends, the content stays on disk for the next start.
 func (i *images) abandon(snap *catalog.Snapshot) {
 	if i.running.Err() == nil {
-		letGo(snap)
+		dropContents(snap)
 	}
 }
 
-// room counts what is written, and kept in memory, of one image while it is read, also while that waits. Its methods may be
-// called from several goroutines.
+// room counts the disk space and memory of one image while it is read, even while reading waits. It is safe for concurrent use.
 type room struct {
 	work, memory *budget
 	h            holder
-	// before is what the content that is to be replaced takes in memory.
+	// before is the memory of the content that will be replaced.
 	before int64
 
 	mu    sync.Mutex
 	taken int64
 }
 
-// crowded says that there was no room for what is kept in memory of an image, once that was so many bytes.
+// crowded means that the memory budget was exceeded after the given number of bytes.
 type crowded struct {
 	error
 	memory int64
@@ -126,16 +125,16 @@ type crowded struct {
 
 func (c crowded) Unwrap() error { return c.error }
 
-// room makes one that has nothing yet, for what may replace content.
+// room returns an empty room for content that may replace other content.
 func (i *images) room(replaced holder) *room {
-	before := i.budget.holds(replaced) // not under our lock: it wakes us under its own
+	before := i.budget.holds(replaced) // not under our lock, because the budget calls wake under its own
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.serial++
 	return &room{work: i.work, memory: i.budget, h: holder{fromImage, replaced.key, i.serial}, before: before}
 }
 
-// take counts bytes before they are written. The error says that others have them.
+// take reserves bytes before they are written. It returns an error if the budget is exceeded.
 func (r *room) take(n int64) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -146,7 +145,7 @@ func (r *room) take(n int64) error {
 	return nil
 }
 
-// keep counts what is kept in memory by now, as far as it is more than what it replaces.
+// keep records the memory in use, as far as it exceeds the memory of the replaced content.
 func (r *room) keep(kept int64) error {
 	if err := r.memory.take(r.h, max(kept-r.before, 0)); err != nil {
 		return crowded{err, kept}
@@ -154,7 +153,7 @@ func (r *room) keep(kept int64) error {
 	return nil
 }
 
-// release gives all of it back.
+// release releases everything.
 func (r *room) release() {
 	r.work.restore(r.h, 0)
 	r.memory.restore(r.h, 0)

@@ -20,7 +20,7 @@ import (
 	"github.com/remit-olm/remit/test/env/registry"
 )
 
-// counted has what images have on disk counted, and returns what is there.
+// counted enables the budget for images on disk, and returns a function that lists the files.
 func (w *world) counted(t *testing.T) (kept func() []string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -36,23 +36,23 @@ func (w *world) counted(t *testing.T) (kept func() []string) {
 	}
 }
 
-// carrying is a catalog with a manifest.
+// carrying is a catalog with an inline manifest.
 const carrying = goodCatalog + "\nproperties: [{type: olm.bundle.object, value: {data: eyJraW5kIjoiWCJ9}}]\n"
 
-func TestAnImageThatDoesNotFitIsNotReadAgainInVain(t *testing.T) {
+func TestDoesNotReadAnImageThatExceedsTheBudgetAgain(t *testing.T) {
 	s := registry.New(t)
 	ref, _ := push(t, s, "catalog:v1", carrying)
 	w := running(t, catalogSource("cat", operatorsv1alpha1.CatalogSourceSpec{SourceType: "grpc", Image: ref}))
 	kept := w.counted(t)
 	other := holder{by: fromImage, key: key("other")}
 	require.NoError(t, w.images.space.take(other, maxNamespaceDisk))
-	require.Contains(t, w.visited(t, "cat").Message, "together at most 512 are allowed")
-	require.Empty(t, kept(), "what has no place is deleted")
-	require.Zero(t, w.images.budget.holds(holder{fromImage, key("cat"), 1}), "what is not kept does not count")
+	require.Contains(t, w.visited(t, "cat").Message, "together, at most 512 MiB are allowed")
+	require.Empty(t, kept(), "refused content is deleted")
+	require.Zero(t, w.images.budget.holds(holder{fromImage, key("cat"), 1}), "refused content does not count")
 
 	read := s.Requests("GET /v2/catalog/blobs/")
 	w.pass(t, 2*firstReload)
-	require.Contains(t, w.visited(t, "cat").Message, "together at most 512 are allowed")
+	require.Contains(t, w.visited(t, "cat").Message, "together, at most 512 MiB are allowed")
 	require.Equal(t, read, s.Requests("GET /v2/catalog/blobs/"))
 
 	w.images.space.release(other)
@@ -60,7 +60,7 @@ func TestAnImageThatDoesNotFitIsNotReadAgainInVain(t *testing.T) {
 	require.Eventually(t, func() bool { return w.reconcile(t, "cat").Message == "" }, time.Minute, 10*time.Millisecond)
 	require.Len(t, kept(), 2)
 	w.forget(t.Context(), key("cat"))
-	require.Empty(t, kept(), "what is dropped is deleted")
+	require.Empty(t, kept(), "dropped content is deleted")
 }
 
 func TestReplacedContentIsDeleted(t *testing.T) {
@@ -80,7 +80,7 @@ func TestReplacedContentIsDeleted(t *testing.T) {
 	}
 }
 
-func TestReadingLeavesRoomForOthers(t *testing.T) {
+func TestReadingLeavesSpaceForOthers(t *testing.T) {
 	work := newWorkBudget("global")
 	of := func(namespace, name string) *room {
 		return &room{work: work, memory: newBudget("global"), h: holder{by: fromImage, key: types.NamespacedName{Namespace: namespace, Name: name}}}
@@ -90,10 +90,10 @@ func TestReadingLeavesRoomForOthers(t *testing.T) {
 			require.NoError(t, of(namespace, name).take(maxTenantFiles+maxTenantContents))
 		}
 	}
-	require.ErrorContains(t, of("t1", "c").take(1), "of disk while it is read", "a namespace has its share")
+	require.ErrorContains(t, of("t1", "c").take(1), "of disk while it is read", "a namespace is limited to its share")
 	late := of("t3", "a")
-	require.NoError(t, late.take(leastNamespaceWork), "each namespace has a little")
-	require.NoError(t, of("global", "a").take(8<<30), "the global catalog namespace has all it needs")
+	require.NoError(t, late.take(leastNamespaceWork), "each namespace has a minimum")
+	require.NoError(t, of("global", "a").take(8<<30), "the global catalog namespace has no limit")
 	for _, name := range []string{"a", "b", "c", "d"} {
 		_ = of("t4", name).take(maxTenantContents)
 	}
@@ -103,13 +103,13 @@ func TestReadingLeavesRoomForOthers(t *testing.T) {
 	require.Zero(t, work.holds(late.h))
 }
 
-func TestTenantsCatalogsAreSmaller(t *testing.T) {
+func TestLimitsForTenantsAreLower(t *testing.T) {
 	i := &images{budget: newBudget("global")}
 	require.Equal(t, imageLimits{}, i.limits("global"))
 	require.Equal(t, imageLimits{files: maxTenantFiles, contents: maxTenantContents}, i.limits("t1"))
 }
 
-// A catalog that lets others go first counts while it waits.
+// A catalog that yields its turn still counts while it waits.
 func TestHalfParsedImagesShareTheBudgetOfTheirNamespace(t *testing.T) {
 	store, dir := onDisk(t), t.TempDir()
 	text := goodCatalog
@@ -134,25 +134,25 @@ func TestHalfParsedImagesShareTheBudgetOfTheirNamespace(t *testing.T) {
 			mine.leave()
 		}()
 		synctest.Wait()
-		require.NotNil(t, other, "it is the other's turn")
+		require.NotNil(t, other, "the other catalog has its turn")
 		require.Nil(t, snap)
 		half := i.budget.holds(parsed.h)
 		require.Positive(t, half)
 		late := i.room(holder{key: types.NamespacedName{Namespace: "t1", Name: "b"}})
 		require.NoError(t, late.keep(maxNamespaceBytes-half))
-		require.ErrorContains(t, late.keep(maxNamespaceBytes-half+1), "together at most 64 are allowed")
+		require.ErrorContains(t, late.keep(maxNamespaceBytes-half+1), "together, at most 64 MiB are allowed")
 		late.release()
 		other.leave()
 		synctest.Wait()
 		require.NoError(t, err)
 		require.GreaterOrEqual(t, i.budget.holds(parsed.h), snap.Size())
 		parsed.release()
-		require.Empty(t, i.budget.held)
-		letGo(snap)
+		require.Empty(t, i.budget.used)
+		dropContents(snap)
 	})
 }
 
-func TestWhatIsParsedCountsAsFarAsItIsMoreThanWhatItReplaces(t *testing.T) {
+func TestParsedContentCountsOnlyBeyondTheReplacedContent(t *testing.T) {
 	i := newImages(nil, nil, newBudget("global"), func(types.NamespacedName) {}, clock.RealClock{})
 	served := holder{fromImage, types.NamespacedName{Namespace: "t1", Name: "a"}, 0}
 	i.budget.max = 4 << 20
@@ -165,9 +165,9 @@ func TestWhatIsParsedCountsAsFarAsItIsMoreThanWhatItReplaces(t *testing.T) {
 	require.NoError(t, next.keep(4<<20))
 	require.EqualValues(t, 1<<20, i.budget.holds(next.h))
 	err := next.keep(5 << 20)
-	require.EqualError(t, err, "its content takes 5 MiB of memory, and the other catalogs of namespace t1 take 0: together at most 4 are allowed")
+	require.EqualError(t, err, "its content needs 5 MiB of memory, and the other catalogs of namespace t1 use 0 MiB; together, at most 4 MiB are allowed")
 	require.Equal(t, crowded{errors.Unwrap(err), 5 << 20}, err)
 	next.release()
-	require.Empty(t, woken, "who gives back its own is not to try again for that")
-	require.Equal(t, map[holder]int64{served: 3 << 20}, i.budget.held)
+	require.Empty(t, woken, "releasing its own usage does not wake a CatalogSource")
+	require.Equal(t, map[holder]int64{served: 3 << 20}, i.budget.used)
 }

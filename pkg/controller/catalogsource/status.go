@@ -14,14 +14,14 @@ import (
 )
 
 const (
-	// addressInProcess stands for the address of a catalog that no server serves.
+	// addressInProcess is the address in the status of a catalog that is loaded in process.
 	addressInProcess = "in-process"
 	protocolGRPC     = "grpc"
-	// maxMessage bounds status.message in bytes.
+	// maxMessage bounds status.message, in bytes.
 	maxMessage = 2048
 )
 
-// desired is the status that an observation calls for. Fields that Remit does not use stay as they are.
+// desired returns the status for an observation. Fields that Remit does not use are unchanged.
 func desired(cs *operatorsv1alpha1.CatalogSource, seen observation, now metav1.Time) *operatorsv1alpha1.CatalogSourceStatus {
 	out := cs.Status.DeepCopy()
 	out.Reason, out.Message = "", ""
@@ -41,7 +41,7 @@ func desired(cs *operatorsv1alpha1.CatalogSource, seen observation, now metav1.T
 	return out
 }
 
-// setConditions sets those of an image's template, and takes them away with it.
+// setConditions sets the conditions of an image template, or removes them.
 func setConditions(out *operatorsv1alpha1.CatalogSourceStatus, want []metav1.Condition, now metav1.Time) {
 	for _, t := range []string{typeTemplatesResolved, typeResolvedImage} {
 		if len(want) == 0 {
@@ -55,8 +55,7 @@ func setConditions(out *operatorsv1alpha1.CatalogSourceStatus, want []metav1.Con
 	}
 }
 
-// registryService names the Service of a registry that Remit runs. Otherwise there is none to name: in process there is none, and an
-// address is not ours.
+// registryService names the Service of a registry that Remit runs. Catalogs in process and catalogs at an address have none.
 func registryService(old *operatorsv1alpha1.RegistryServiceStatus, seen observation, now metav1.Time) *operatorsv1alpha1.RegistryServiceStatus {
 	if seen.state == "" {
 		return nil
@@ -71,7 +70,7 @@ func registryService(old *operatorsv1alpha1.RegistryServiceStatus, seen observat
 	return out
 }
 
-// connectionState moves lastConnect when the catalog becomes ready, or ready at another address.
+// connectionState updates lastConnect when the catalog becomes ready, or is ready at another address.
 func connectionState(old *operatorsv1alpha1.GRPCConnectionState, seen observation, now metav1.Time) *operatorsv1alpha1.GRPCConnectionState {
 	if seen.state == "" {
 		return nil
@@ -100,7 +99,7 @@ func configMapReference(old, seen *operatorsv1alpha1.ConfigMapResourceReference,
 	return &out
 }
 
-// oneLine makes a message safe for a status: valid UTF-8 without control characters, bounded.
+// oneLine makes a message suitable for a status: one line of valid UTF-8 without control characters, with a limited length.
 func oneLine(message string) string {
 	text := strings.Map(func(r rune) rune {
 		if r == '\n' || r == '\t' {

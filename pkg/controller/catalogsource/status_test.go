@@ -16,7 +16,7 @@ var (
 	now     = metav1.Date(2026, 11, 21, 11, 0, 0, 0, time.UTC)
 )
 
-func TestInvalidSpecsAreNamedAsToolsKnowIt(t *testing.T) {
+func TestReportsInvalidSpecsInOLMsWords(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		spec operatorsv1alpha1.CatalogSourceSpec
@@ -66,14 +66,14 @@ func TestDesired(t *testing.T) {
 			want: with(func(s *operatorsv1alpha1.CatalogSourceStatus) {
 				s.RegistryServiceStatus.CreatedAt, s.GRPCConnectionState.LastConnectTime = now, now
 			})},
-		{name: "a ready catalog stays as it is", old: readyStatus, seen: ready, want: readyStatus},
+		{name: "a ready catalog is unchanged", old: readyStatus, seen: ready, want: readyStatus},
 		{name: "a catalog that turns malformed keeps its last connect", old: readyStatus,
 			seen: observation{state: "TRANSIENT_FAILURE", address: "in-process", problem: &problem{"RegistryServerError", "bad"}},
 			want: with(func(s *operatorsv1alpha1.CatalogSourceStatus) {
 				s.Reason, s.Message = "RegistryServerError", "bad"
 				s.GRPCConnectionState.LastObservedState = "TRANSIENT_FAILURE"
 			})},
-		{name: "a catalog that recovers connects again, and its problem goes", seen: ready,
+		{name: "a catalog that recovers connects again, and its problem is cleared", seen: ready,
 			old: with(func(s *operatorsv1alpha1.CatalogSourceStatus) {
 				s.Reason, s.Message = "RegistryServerError", "bad"
 				s.GRPCConnectionState.LastObservedState = "TRANSIENT_FAILURE"
@@ -86,7 +86,7 @@ func TestDesired(t *testing.T) {
 		{name: "an invalid spec has neither registry nor connection", old: readyStatus,
 			seen: observation{problem: &problem{"SpecInvalidError", "unknown sourcetype: x"}},
 			want: operatorsv1alpha1.CatalogSourceStatus{Reason: "SpecInvalidError", Message: "unknown sourcetype: x"}},
-		{name: "a ConfigMap is referred to, with the time its version was first seen",
+		{name: "a ConfigMap reference has the time at which its version was first seen",
 			old: with(func(s *operatorsv1alpha1.CatalogSourceStatus) {
 				s.ConfigMapResource = &operatorsv1alpha1.ConfigMapResourceReference{Name: "c", UID: "u", ResourceVersion: "1", LastUpdateTime: earlier}
 			}),
@@ -101,12 +101,12 @@ func TestDesired(t *testing.T) {
 			got := desired(cs, tt.seen, now)
 			require.Equal(t, &tt.want, got)
 			cs.Status = *got
-			require.Equal(t, got, desired(cs, tt.seen, metav1.NewTime(now.Add(time.Hour))), "nothing changes the second time")
+			require.Equal(t, got, desired(cs, tt.seen, metav1.NewTime(now.Add(time.Hour))), "a second reconcile changes nothing")
 		})
 	}
 }
 
-func TestABadPollIntervalIsReportedOnlyForImages(t *testing.T) {
+func TestReportsAnInvalidPollIntervalOnlyForImages(t *testing.T) {
 	poll := &operatorsv1alpha1.RegistryPoll{RawInterval: "x", ParsingError: "error parsing"}
 	cs := &operatorsv1alpha1.CatalogSource{Spec: operatorsv1alpha1.CatalogSourceSpec{
 		SourceType: "grpc", Image: "i", UpdateStrategy: &operatorsv1alpha1.UpdateStrategy{RegistryPoll: poll}}}
@@ -116,7 +116,7 @@ func TestABadPollIntervalIsReportedOnlyForImages(t *testing.T) {
 	require.Empty(t, desired(cs, seen, now).Reason)
 }
 
-func TestMessagesAreOneBoundedLine(t *testing.T) {
+func TestMessagesAreOneLimitedLine(t *testing.T) {
 	got := oneLine("a\nb\tc\x1b[31m\xff" + strings.Repeat("é", maxMessage))
 	require.True(t, utf8.ValidString(got))
 	require.LessOrEqual(t, len(got), maxMessage)

@@ -7,46 +7,46 @@ import (
 	"time"
 )
 
-// maxServed is how many namespaces turns remembers as served.
+// maxServed bounds the namespaces that turns remembers.
 const maxServed = 4096
 
-// slow is an error of a registry, or of a catalog, that takes too long.
+// slow is the error of a registry or catalog that takes too long.
 type slow string
 
 func (s slow) Error() string { return string(s) }
 
-const errInTheWay = slow("it is slow, and catalogs of other namespaces wait")
+const errYieldTimeout = slow("it is slow, and catalogs of other namespaces are waiting")
 
-// turns shares slots between namespaces. A namespace holds at most share of them. Free slots go to the namespace that was
-// served least recently, and within a namespace to who has waited longest.
+// turns shares slots between namespaces. A namespace uses at most share of them. Free slots go to the namespace that was served least recently
+// and, within a namespace, to the turn that has waited longest.
 //
-// Who has held a slot for a slice while another could have it is asked to yield, which loses nothing: it waits until it is its
-// turn again. Who does not within the grace is stopped with errInTheWay. A slice of zero asks nobody.
+// A turn that has used a slot for a slice while another one waits is asked to yield, without losing its progress. If it does not yield within
+// the grace period, it is stopped with errYieldTimeout. A slice of zero disables this.
 type turns struct {
 	slots, share int
 	slice, grace time.Duration
 
-	mu            sync.Mutex
-	held, waiting []*turn
-	// served has the serial of each namespace's last slot.
+	mu              sync.Mutex
+	active, waiting []*turn
+	// served contains the serial of each namespace's last slot.
 	served map[string]int
 	serial int
 }
 
-// turn is one that waits for a slot or holds one. Its fields are guarded by the lock of its turns.
+// turn waits for a slot or uses one. The lock of its turns protects its fields.
 type turn struct {
 	of        *turns
 	namespace string
 	stop      context.CancelCauseFunc
-	// granted is closed when it holds a slot.
+	// granted is closed when the turn gets a slot.
 	granted chan struct{}
-	// timer ends the slice and then the grace.
+	// timer ends the slice, and then the grace period.
 	timer *time.Timer
-	// over says that the slice is, asked that somebody else is to have the slot.
+	// over means that the slice has ended; asked means that the turn was asked to yield.
 	over, asked bool
 }
 
-// join returns once there is a slot. The context that it returns ends early where the turn is stopped; leave must be called.
+// join waits for a slot. The returned context ends early if the turn is stopped. The caller must call leave.
 func (t *turns) join(ctx context.Context, namespace string) (*turn, context.Context, error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	w := &turn{of: t, namespace: namespace, stop: stop}
@@ -74,7 +74,7 @@ func (w *turn) wait(ctx context.Context) error {
 	}
 }
 
-// yield lets others go first where that was asked, and returns once there is a slot again.
+// yield releases the slot if another turn should have it, and waits for a new one.
 func (w *turn) yield(ctx context.Context) error {
 	w.of.mu.Lock()
 	asked := w.asked
@@ -88,7 +88,7 @@ func (w *turn) yield(ctx context.Context) error {
 	return w.wait(ctx)
 }
 
-// leave gives the slot back, or the place in the queue.
+// leave releases the slot, or the position in the queue.
 func (w *turn) leave() {
 	w.stop(nil)
 	w.of.mu.Lock()
@@ -97,25 +97,25 @@ func (w *turn) leave() {
 	w.of.advance()
 }
 
-// remove takes a turn out. The caller holds the lock.
+// remove removes a turn. The caller must hold the lock.
 func (t *turns) remove(w *turn) {
 	is := func(other *turn) bool { return other == w }
-	t.held, t.waiting = slices.DeleteFunc(t.held, is), slices.DeleteFunc(t.waiting, is)
+	t.active, t.waiting = slices.DeleteFunc(t.active, is), slices.DeleteFunc(t.waiting, is)
 	w.over, w.asked = false, false
 	if w.timer != nil {
 		w.timer.Stop()
 	}
 }
 
-// advance gives free slots to those whose turn it is, and sees to it that the others get theirs. The caller holds the lock.
+// advance assigns free slots, and asks turns to yield if others wait. The caller must hold the lock.
 func (t *turns) advance() {
-	for len(t.held) < t.slots {
+	for len(t.active) < t.slots {
 		w := t.next()
 		if w == nil {
 			break
 		}
 		t.remove(w)
-		t.held = append(t.held, w)
+		t.active = append(t.active, w)
 		t.noteServed(w.namespace)
 		if t.slice > 0 {
 			w.timer = time.AfterFunc(t.slice, func() { t.sliceOver(w) })
@@ -125,20 +125,20 @@ func (t *turns) advance() {
 	t.makeRoom()
 }
 
-// next is who has the next slot, if anybody may.
+// next returns the turn that gets the next slot, or nil.
 func (t *turns) next() *turn {
 	var best *turn
 	for _, w := range t.waiting {
-		if t.holds(w.namespace) < t.share && (best == nil || t.served[w.namespace] < t.served[best.namespace]) {
+		if t.activeIn(w.namespace) < t.share && (best == nil || t.served[w.namespace] < t.served[best.namespace]) {
 			best = w
 		}
 	}
 	return best
 }
 
-func (t *turns) holds(namespace string) int {
+func (t *turns) activeIn(namespace string) int {
 	n := 0
-	for _, h := range t.held {
+	for _, h := range t.active {
 		if h.namespace == namespace {
 			n++
 		}
@@ -157,22 +157,22 @@ func (t *turns) noteServed(namespace string) {
 func (t *turns) sliceOver(w *turn) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if slices.Contains(t.held, w) {
+	if slices.Contains(t.active, w) {
 		w.over = true
 		t.makeRoom()
 	}
 }
 
-// makeRoom asks those whose slice is over, the longest first, as many as could be replaced by one that waits. The caller holds
-// the lock.
+// makeRoom asks turns whose slice has ended to yield, the longest first, but at most as many as there are waiting turns that could use their
+// slots. The caller must hold the lock.
 func (t *turns) makeRoom() {
 	left := len(t.waiting)
-	for _, h := range t.held {
+	for _, h := range t.active {
 		if h.asked {
 			left--
 		}
 	}
-	for _, h := range t.held {
+	for _, h := range t.active {
 		if left > 0 && h.over && !h.asked && t.blocks(h) {
 			left--
 			t.ask(h)
@@ -180,10 +180,10 @@ func (t *turns) makeRoom() {
 	}
 }
 
-// blocks says whether one that waits could have a turn's slot.
+// blocks reports whether a waiting turn could use a turn's slot.
 func (t *turns) blocks(h *turn) bool {
 	return slices.ContainsFunc(t.waiting, func(w *turn) bool {
-		return w.namespace == h.namespace || t.holds(w.namespace) < t.share
+		return w.namespace == h.namespace || t.activeIn(w.namespace) < t.share
 	})
 }
 
@@ -193,7 +193,7 @@ func (t *turns) ask(h *turn) {
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		if h.asked {
-			h.stop(errInTheWay)
+			h.stop(errYieldTimeout)
 		}
 	})
 }

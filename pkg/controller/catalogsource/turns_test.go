@@ -13,7 +13,7 @@ import (
 	cataloggrpc "github.com/remit-olm/remit/pkg/catalog/grpc"
 )
 
-// paced is a registry that takes a while for each of its bundles; it never ends where bundles is zero.
+// paced is a registry with a delay before each bundle. If bundles is zero, it never ends.
 type paced struct {
 	each    time.Duration
 	bundles int
@@ -45,7 +45,7 @@ func (*paced) GetBundle(context.Context, string, string, string) (*api.Bundle, e
 	return nil, nil
 }
 
-// besides lists a registry while others of the namespaces are listed, again and again, and returns how long that takes.
+// besides lists a registry while registries of other namespaces are listed repeatedly, and returns the duration.
 func besides(t *testing.T, namespace string, p *paced, namespaces []string, others *paced) (took time.Duration, err error) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -79,7 +79,7 @@ func twenty(format string) []string {
 	return out
 }
 
-func TestTricklingRegistriesKeepNobodyFromTheirTurn(t *testing.T) {
+func TestSlowRegistriesDoNotBlockOthers(t *testing.T) {
 	small := &paced{each: time.Millisecond, bundles: 10}
 	trickling := &paced{each: 1900 * time.Millisecond}
 	for name, namespaces := range map[string][]string{"of one namespace": twenty("hostile"), "of twenty namespaces": twenty("")} {
@@ -93,26 +93,26 @@ func TestTricklingRegistriesKeepNobodyFromTheirTurn(t *testing.T) {
 	}
 }
 
-func TestTheGlobalNamespaceWaitsForNoTenant(t *testing.T) {
+func TestTheGlobalNamespaceDoesNotWaitForTenants(t *testing.T) {
 	took, err := besides(t, "remit", &paced{each: time.Millisecond, bundles: 10}, twenty(""), &paced{each: time.Hour})
 	require.NoError(t, err)
 	require.Less(t, took, time.Second)
 }
 
-func TestASlowRegistryIsListedInTurnsAndLosesNothing(t *testing.T) {
+func TestASlowRegistryIsListedInTurns(t *testing.T) {
 	took, err := besides(t, "neighbor", &paced{each: time.Second, bundles: 20}, twenty(""), &paced{each: time.Second})
 	require.NoError(t, err)
-	require.Greater(t, took, time.Minute, "it yields")
+	require.Greater(t, took, time.Minute, "it yields to others")
 }
 
-func TestARegistryThatIsSilentIsStopped(t *testing.T) {
+func TestStopsASilentRegistry(t *testing.T) {
 	_, err := besides(t, "a", &paced{each: time.Hour}, nil, nil)
 	require.ErrorIs(t, err, errIdle)
 	_, err = besides(t, "a", &paced{each: 10 * time.Second}, twenty(""), &paced{each: time.Second})
-	require.ErrorIs(t, err, errInTheWay)
+	require.ErrorIs(t, err, errYieldTimeout)
 }
 
-func TestASlowRegistryIsLeftAloneForLonger(t *testing.T) {
+func TestASlowRegistryHasALongerDelay(t *testing.T) {
 	e := &connection{}
 	require.True(t, e.pauseAfter(errIdle))
 	require.Equal(t, firstSlowReload, e.pause)

@@ -9,14 +9,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// waker puts CatalogSources in the controller's queue from outside of a reconcile. It never blocks.
+// waker adds CatalogSources to the controller's queue from outside of reconciles. It never blocks.
 type waker struct {
 	mu      sync.Mutex
 	queue   workqueue.TypedRateLimitingInterface[reconcile.Request]
 	waiting []types.NamespacedName
 }
 
-// start is a source.Func: the controller hands over its queue.
+// start is a source.Func: the controller passes its queue.
 func (w *waker) start(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

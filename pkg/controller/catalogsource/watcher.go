@@ -15,12 +15,10 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// settle is how long files must be left alone before they are read again: a catalog is copied file
-// by file, and a half of it is malformed.
+// settle is how long files must be unchanged before they are read again: catalogs are copied file by file, and an incomplete one is malformed.
 const settle = 250 * time.Millisecond
 
-// watcher is a manager.Runnable that notices changes of the directories' files. A directory is
-// watched from its first load on.
+// watcher is a manager.Runnable that detects changes of the directories' files. It watches a directory from its first load on.
 type watcher struct {
 	dirs   []*directory
 	wake   func(types.NamespacedName)
@@ -28,8 +26,8 @@ type watcher struct {
 	dirty  map[*directory]bool
 }
 
-// newWatcher returns nil where the machine gives no watch, because its limit of inotify instances is reached for instance. The
-// directories are then compared with what was read whenever a CatalogSource that uses them is changed.
+// newWatcher returns nil if no watch can be created, for example because the limit of inotify instances is reached. Directories are
+// then compared with their content whenever a CatalogSource that uses them changes.
 func newWatcher(d *directories, wake func(types.NamespacedName), open func() (*fsnotify.Watcher, error)) *watcher {
 	notify, err := open()
 	if err != nil {
@@ -59,7 +57,7 @@ func (w *watcher) Start(ctx context.Context) error {
 				timer.Reset(settle)
 			}
 		case err := <-w.notify.Errors:
-			// Events were lost: anything may have changed.
+			// Events were lost, so that any directory may have changed.
 			ctrl.LoggerFrom(ctx).Error(err, "Missed changes of catalog directories")
 			for _, dir := range w.dirs {
 				w.dirty[dir] = true
@@ -71,7 +69,7 @@ func (w *watcher) Start(ctx context.Context) error {
 	}
 }
 
-// mark notes which directories an event is about: those that it lies in, and those that lie in it.
+// mark marks the directories that contain the path of an event, or are below it.
 func (w *watcher) mark(event fsnotify.Event) bool {
 	if event.Op == fsnotify.Chmod {
 		return false
@@ -91,7 +89,7 @@ func within(path, root string) bool {
 	return err == nil && rel != ".." && !strings.HasPrefix(rel, ".."+string(filepath.Separator))
 }
 
-// flush wakes the users of what changed. It watches first, so that no change is lost in between.
+// flush wakes the users of changed directories. It renews the watches first, so that no change is missed.
 func (w *watcher) flush(ctx context.Context) {
 	for dir := range w.dirty {
 		dir.follow(ctx)
@@ -103,8 +101,7 @@ func (w *watcher) flush(ctx context.Context) {
 	clear(w.dirty)
 }
 
-// watch covers a directory tree and the nearest directory above it that exists, where the tree
-// itself may appear, disappear or be exchanged by a link.
+// watch watches a directory tree and its nearest existing parent, in which the tree itself can be created, deleted or replaced by a link.
 func (w *watcher) watch(root string) error {
 	above := filepath.Dir(root)
 	for above != filepath.Dir(above) && !exists(above) {
@@ -113,7 +110,7 @@ func (w *watcher) watch(root string) error {
 	if err := w.notify.Add(above); err != nil {
 		return fmt.Errorf("watch %s: %w", above, err)
 	}
-	// A path that was a link may now be another directory.
+	// A path that was a link may refer to another directory now.
 	_ = w.notify.Remove(root)
 	err := fs.WalkDir(os.DirFS(root), ".", func(p string, d fs.DirEntry, err error) error {
 		if err != nil || !d.IsDir() {

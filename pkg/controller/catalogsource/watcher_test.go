@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-func TestTheWatcherNoticesChanges(t *testing.T) {
+func TestWatcherDetectsChanges(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		prepare func(t *testing.T, root string)
@@ -23,7 +23,7 @@ func TestTheWatcherNoticesChanges(t *testing.T) {
 			func(t *testing.T, root string) { write(t, filepath.Join(root, "cat", "a", "f.yaml"), otherCatalog) }},
 		{"of a directory that appears", func(*testing.T, string) {},
 			func(t *testing.T, root string) { write(t, filepath.Join(root, "cat", "a", "f.yaml"), otherCatalog) }},
-		{"of a link that is exchanged", func(t *testing.T, root string) {
+		{"of a replaced link", func(t *testing.T, root string) {
 			write(t, filepath.Join(root, "v1", "f.yaml"), goodCatalog)
 			write(t, filepath.Join(root, "v2", "f.yaml"), otherCatalog)
 			require.NoError(t, os.Symlink("v1", filepath.Join(root, "cat")))
@@ -49,10 +49,10 @@ func TestTheWatcherNoticesChanges(t *testing.T) {
 				return seen
 			}
 			before := load()
-			require.Same(t, before.good, load().good, "nothing is read again when nothing changed")
+			require.Same(t, before.good, load().good, "unchanged files are not read again")
 			tt.change(t, root)
 
-			// Several changes may wake several times; the last one must find the new content.
+			// Several changes can cause several wake-ups; the last one must find the new content.
 			require.EventuallyWithT(t, func(c *assert.CollectT) {
 				for len(woken) > 0 {
 					require.Equal(c, key("c"), <-woken)
@@ -65,14 +65,14 @@ func TestTheWatcherNoticesChanges(t *testing.T) {
 	}
 }
 
-// The machine's limit of inotify instances, or of watches, is no reason to serve no catalog.
-func TestADirectoryThatCannotBeWatchedIsReadAgainWhenItIsLookedAt(t *testing.T) {
+// Catalogs are served even if the machine's limit of inotify instances or watches is reached.
+func TestReadsAnUnwatchedDirectoryAgainWhenReconciled(t *testing.T) {
 	for name, open := range map[string]func() (*fsnotify.Watcher, error){
 		"no instance": func() (*fsnotify.Watcher, error) { return nil, syscall.EMFILE },
 		"no watch": func() (*fsnotify.Watcher, error) {
 			w, err := fsnotify.NewWatcher()
 			if err == nil {
-				err = w.Close() // it then takes no directory
+				err = w.Close() // adding directories then fails
 			}
 			return w, err
 		},
@@ -94,7 +94,7 @@ func TestADirectoryThatCannotBeWatchedIsReadAgainWhenItIsLookedAt(t *testing.T) 
 			}
 			before := load("first")
 			require.NoError(t, before.err)
-			require.Same(t, before.good, load("second").good, "nothing is read again when nothing changed")
+			require.Same(t, before.good, load("second").good, "unchanged files are not read again")
 
 			write(t, file, otherCatalog)
 			require.Same(t, before.good, load("second").good, "the CatalogSource has not changed")
@@ -108,7 +108,7 @@ func TestADirectoryThatCannotBeWatchedIsReadAgainWhenItIsLookedAt(t *testing.T) 
 			seen, again := dir.load(t.Context(), key("c"), "fifth")
 			require.Same(t, after.good, seen.good, "comparing the files takes a twentieth of the time")
 			require.Positive(t, again)
-			require.Len(t, load("fifth").good.Packages["a"].Bundles, 1, "which a pause does not forget")
+			require.Len(t, load("fifth").good.Packages["a"].Bundles, 1, "the change is detected after the pause")
 		})
 	}
 }

@@ -22,11 +22,11 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/names"
 )
 
-// watchTimeout bounds how long the first one that needs it waits for the first list of Pods and Services.
+// watchTimeout bounds the wait for the initial list of Pods and Services.
 const watchTimeout = 20 * time.Second
 
-// watchServers prepares a cache of the global catalog namespace's Services and registry Pods. Nothing is watched before the first
-// image is found that has to be run: most clusters have none, and the Role that it takes may be missing.
+// watchServers prepares a cache of the global catalog namespace's Services and registry Pods. Nothing is watched until an image has to be run:
+// most clusters have none, and the required Role may be missing.
 func (r *Reconciler) watchServers(mgr ctrl.Manager) error {
 	ours, err := labels.NewRequirement(names.LabelCatalogSource, selection.Exists, nil)
 	if err != nil {
@@ -49,8 +49,7 @@ func (r *Reconciler) watchServers(mgr ctrl.Manager) error {
 	return nil
 }
 
-// watchOnce is servers.watch. Whether Pods may be listed at all is asked before: a watch that is refused says nothing, and is tried
-// for ever.
+// watchOnce returns servers.watch. It first checks whether Pods can be listed: a refused watch is not reported, and retried forever.
 func (r *Reconciler) watchOnce(cached cache.Cache) func(context.Context) error {
 	var mu sync.Mutex
 	missing := []client.Object{&corev1.Pod{}, &corev1.Service{}}
@@ -79,7 +78,7 @@ func (r *Reconciler) watchOnce(cached cache.Cache) func(context.Context) error {
 	}
 }
 
-// wakesOwner wakes the CatalogSource that owns an object, and those that want a Service of its name.
+// wakesOwner wakes the CatalogSource that owns an object, and those whose Service has the same name.
 func (r *Reconciler) wakesOwner() toolscache.ResourceEventHandler {
 	wake := func(obj any) {
 		if gone, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
@@ -99,7 +98,7 @@ func (r *Reconciler) wakesOwner() toolscache.ResourceEventHandler {
 	return toolscache.ResourceEventHandlerFuncs{AddFunc: wake, UpdateFunc: func(_, obj any) { wake(obj) }, DeleteFunc: wake}
 }
 
-// wakeNamed wakes the CatalogSources in whose way a Service is or was.
+// wakeNamed wakes the CatalogSources whose Service has, or had, a collision with this one.
 func (r *Reconciler) wakeNamed(service metav1.Object) {
 	for _, req := range r.all(context.Background(), service.GetNamespace()) {
 		if server.ServiceName(req.Name) == service.GetName() {
@@ -108,7 +107,7 @@ func (r *Reconciler) wakeNamed(service metav1.Object) {
 	}
 }
 
-// sameName wakes the CatalogSource that has the name of a ServiceAccount of the global catalog namespace.
+// sameName wakes the CatalogSource with the name of a ServiceAccount in the global catalog namespace.
 func (r *Reconciler) sameName() handler.EventHandler {
 	return handler.EnqueueRequestsFromMapFunc(func(_ context.Context, account client.Object) []reconcile.Request {
 		if account.GetNamespace() != r.GlobalNamespace {
@@ -118,7 +117,7 @@ func (r *Reconciler) sameName() handler.EventHandler {
 	})
 }
 
-// inside wakes the CatalogSources of the global catalog namespace by its labels, which say what its Pods have to be like.
+// inside wakes the CatalogSources in the global catalog namespace when its labels change, which define requirements for Pods.
 func (r *Reconciler) inside() handler.EventHandler {
 	return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, namespace client.Object) []reconcile.Request {
 		if namespace.GetName() != r.GlobalNamespace {
