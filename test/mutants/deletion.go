@@ -13,21 +13,21 @@ func deletion() []Mutant {
 			Name: "another-lineage-s-versions-are-replaced", Rule: 6, File: "pkg/controller/csv/siblings.go",
 			Old:    "return other == s.owner.Lineage || other.Direct && s.owner.Direct",
 			New:    "return other.Direct || true",
-			Killer: unit("pkg/controller/csv", "TestOnlyALineageReplacesItsVersions"),
+			Killer: unit("pkg/controller/csv", "TestOnlyVersionsOfALineageReplaceEachOther"),
 		},
 		{
 			Name: "replaced-before-the-next-succeeded", Rule: 6, File: "pkg/controller/csv/siblings.go",
 			Old:    "succeeded = succeeded || c.Status.Phase == phaseSucceeded && c.DeletionTimestamp == nil",
 			New:    "succeeded = true",
-			Killer: unit("pkg/controller/csv", "TestAVersionIsReplacedByWhatFollowsIt"),
+			Killer: unit("pkg/controller/csv", "TestReplacing"),
 		},
 		{
 			Name: "what-is-missing-is-retried-in-a-namespace-that-goes", Rule: 6, File: "pkg/controller/csv/finalize.go",
 			Old: `	case scoped.ReasonOf(err) != "":
-		return nil // nobody is left to remove it as`,
+		return nil // there is no account left to remove it`,
 			New: `	case false:
-		return nil // nobody is left to remove it as`,
-			Killer: unit("pkg/controller/csv", "TestInANamespaceThatGoesNobodyIsLeftToRemoveAs"),
+		return nil // there is no account left to remove it`,
+			Killer: unit("pkg/controller/csv", "TestLeaveWithoutAnAccountIsNotAnError"),
 		},
 		{
 			Name: "fields-of-others-are-surplus", Rule: 6, File: "pkg/lib/apply/surplus.go",

@@ -63,13 +63,13 @@ func hints() []Mutant {
 			Name: "strangers-labels-wake", Rule: 3, File: "pkg/controller/csv/wake.go",
 			Old:    `if namespace == "" || owner == "" || !r.proven(obj) {`,
 			New:    `if namespace == "" || owner == "" {`,
-			Killer: unit("pkg/controller/csv", "TestAChangeWakesTheCSVsThatItConcerns"),
+			Killer: unit("pkg/controller/csv", "TestChangesWakeTheConcernedCSVs"),
 		},
 		{
 			Name: "labels-of-another-lineage-wake", Rule: 3, File: "pkg/controller/csv/wake.go",
 			Old:    "		return mayBe(csv, mark) && (",
 			New:    `		return (mayBe(csv, mark) || mark != "") && (`,
-			Killer: unit("pkg/controller/csv", "TestAChangeWakesTheCSVsThatItConcerns"),
+			Killer: unit("pkg/controller/csv", "TestChangesWakeTheConcernedCSVs"),
 		},
 		{
 			Name: "status-makes-a-copy", Rule: 3, File: "pkg/controller/csv/owner.go",
@@ -81,13 +81,13 @@ func hints() []Mutant {
 			Name: "webhooks-beyond-the-limits-are-unchecked", Rule: 1, File: "pkg/controller/csv/lacks.go",
 			Old:    "	if report.Clear() {",
 			New:    "	if report.Empty() {",
-			Killer: unit("pkg/controller/csv", "TestNoWebhookIsWrittenWithoutAnAnswer"),
+			Killer: unit("pkg/controller/csv", "TestNoWebhookIsWrittenIfTheCheckIsIncomplete"),
 		},
 		{
 			Name: "undecided-webhooks-are-written", Rule: 1, File: "pkg/controller/csv/lacks.go",
 			Old:    "	if purpose == forHooks && len(report.Unknown) > 0 {",
 			New:    "	if false {",
-			Killer: unit("pkg/controller/csv", "TestNoWebhookIsWrittenWithoutAnAnswer"),
+			Killer: unit("pkg/controller/csv", "TestNoWebhookIsWrittenIfTheCheckIsIncomplete"),
 		},
 		{
 			Name: "proof-of-another-object-is-taken", Rule: 3, File: "pkg/lib/proof/keys.go",
@@ -177,7 +177,7 @@ func hints() []Mutant {
 			Name: "commands-are-not-quoted", Rule: 8, File: "pkg/controller/csv/retire.go",
 			Old:    "		return \"'\" + strings.ReplaceAll",
 			New:    "		return text + strings.ReplaceAll",
-			Killer: unit("pkg/controller/csv", "TestACommandSurvivesAShell"),
+			Killer: unit("pkg/controller/csv", "TestCommandsAreQuotedForAShell"),
 		},
 		{
 			Name: "webhooks-times-targets-are-not-counted", Rule: 8, File: "pkg/step/build/rbac.go",

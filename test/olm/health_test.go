@@ -140,7 +140,7 @@ func TestAnImageThatSomebodyHasSetIsToldWithItsRemedy(t *testing.T) {
 		got := &csv{}
 		assert.NoError(c, tn.Get("demo.v1.0.0", got))
 		assert.Equal(c, operatorsv1alpha1.CSVPhaseSucceeded, got.Status.Phase, got.Status.Message)
-		assert.Contains(c, got.Status.Message, `container manager runs image "images.test/other:2", which "kubectl-set" set, in the place of "images.test/demo:1"`)
+		assert.Contains(c, got.Status.Message, `container manager runs image "images.test/other:2", which "kubectl-set" set, instead of "images.test/demo:1"`)
 		assert.Contains(c, got.Status.Message, "kubectl delete deployment demo -n "+tn.Namespace)
 	})
 

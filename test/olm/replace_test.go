@@ -179,7 +179,7 @@ func TestWhatTheAccountMayNotRemoveIsNotedWithTheCommand(t *testing.T) {
 	newCSV(tn, replacing)
 	role := operatorRoles(tn, other)[0].Name
 
-	got := requireNewer(tn, "; what an earlier version owned remains (ServiceAccount "+tn.Account.String()+" does not hold")
+	got := requireNewer(tn, "; objects of an earlier version remain (ServiceAccount "+tn.Account.String()+" does not hold")
 	require.Contains(t, got.Status.Message, "kubectl delete clusterrolebinding demo.v1.0.0-")
 	require.Contains(t, got.Status.Message, "kubectl delete role "+role+" -n "+other)
 	tn.Eventually(func(c *assert.CollectT) {

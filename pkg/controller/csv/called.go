@@ -18,8 +18,8 @@ const (
 	deploymentNotFound operatorsv1alpha1.StatusReason = "DeploymentNotFound"
 )
 
-// requireHooks shows by what the operator is called, and with which certificates. None of it is waited
-// for by what comes before it: the CSV's phase says what is wrong.
+// requireHooks reports the webhooks and APIs of the operator and their certificates as requirements. Earlier steps do
+// not wait for any of them: problems are reported in the CSV's phase.
 func (r *Reconciler) requireHooks(s *scope) error {
 	s.requireOwnAPIs()
 	for i := range s.csv.Spec.WebhookDefinitions {
@@ -48,8 +48,8 @@ func (s *scope) requireOwnAPIs() {
 	}
 }
 
-// requireWebhook shows, for one of a bounded group, what the account must hold so that its operator may
-// intercept it.
+// requireWebhook reports, for a webhook of a bounded group, what the account must be allowed to do so that its
+// operator may intercept it.
 func (r *Reconciler) requireWebhook(s *scope, d *operatorsv1alpha1.WebhookDescription) (operatorsv1alpha1.RequirementStatus, error) {
 	status := operatorsv1alpha1.RequirementStatus{
 		Group: "admissionregistration.k8s.io", Version: "v1", Kind: string(d.Type), Name: d.GenerateName,
@@ -60,7 +60,7 @@ func (r *Reconciler) requireWebhook(s *scope, d *operatorsv1alpha1.WebhookDescri
 		status.Status, status.Message = requirement.NotSatisfied, oneLine(s.facts.Webhooks)
 		return status, nil
 	case s.live == nil || !s.live.Has(s.hooks, d):
-		status.Status, status.Message = requirement.NotPresent, fmt.Sprintf("Webhook is not present: it is made once deployment %q is ready", d.DeploymentName)
+		status.Status, status.Message = requirement.NotPresent, fmt.Sprintf("Webhook is not present: it is created when deployment %q is ready", d.DeploymentName)
 	}
 	if !s.acting.Known() || s.account.Default || d.Type == operatorsv1alpha1.ConversionWebhook {
 		return status, nil
@@ -83,14 +83,14 @@ func (r *Reconciler) requireWebhook(s *scope, d *operatorsv1alpha1.WebhookDescri
 			status.Dependents = append(status.Dependents, dependent)
 			if !held {
 				status.Status, status.Message = requirement.NotSatisfied,
-					"Nobody intercepts what it could not itself write: ServiceAccount "+s.account.Key().String()+" does not hold a rule"
+					"An operator may intercept only what its account can write: ServiceAccount "+s.account.Key().String()+" does not hold a rule"
 			}
 		}
 	}
 	return status, nil
 }
 
-// holds says whether the account holds a rule in all of some scopes.
+// holds reports whether the account has a rule in all of the scopes.
 func (r *Reconciler) holds(s *scope, rule rbacv1.PolicyRule, scopes []string) bool {
 	for _, namespace := range scopes {
 		if _, known := s.holdings[namespace]; !known {
@@ -106,13 +106,13 @@ func (r *Reconciler) holds(s *scope, rule rbacv1.PolicyRule, scopes []string) bo
 	return true
 }
 
-// requireCertificates shows how long the certificates last.
+// requireCertificates reports when the certificates expire.
 func (s *scope) requireCertificates() {
 	for _, c := range s.certificates {
 		status := operatorsv1alpha1.RequirementStatus{Version: "v1", Kind: "Secret", Name: cert.SecretName(c.Deployment), Status: requirement.Present}
 		switch {
 		case s.hooks.Outsourced():
-			status.Message = "The certificate is left to a tool of the cluster"
+			status.Message = "The certificate is managed by a certificate tool"
 		case c.Expires.IsZero():
 			status.Status, status.Message = requirement.NotPresent, "There is no certificate yet"
 		default:

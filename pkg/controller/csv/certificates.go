@@ -16,15 +16,15 @@ import (
 	"github.com/remit-olm/remit/pkg/install/warrant"
 )
 
-// secretLook is how often the Secrets with certificates are looked at. Somebody may edit them, and self may
-// not watch them.
+// secretLook is how often the Secrets with certificates are checked. Users may edit them, and Remit's own identity
+// may not watch them.
 const secretLook = 10 * time.Minute
 
-// noteRotation starts what is said of a certificate that could not be rotated.
+// noteRotation is the prefix of notes on certificates that could not be rotated.
 const noteRotation = "CertificateRotationBlocked: "
 
-// certify makes the certificates that the operator's Deployments serve with, and takes the next steps of
-// their rotation; then it renders the Deployments anew, with them. A refusal is a fact, not an error.
+// certify issues the certificates for the operator's Deployments and executes the next steps of their rotation. Then
+// it renders the Deployments again with them. A refusal is a fact, not an error.
 func (r *Reconciler) certify(ctx context.Context, s *scope) error {
 	if s.hooks.Empty() {
 		return nil
@@ -67,7 +67,7 @@ func (r *Reconciler) certifyOne(ctx context.Context, s *scope, d serving.Deploym
 	return c, nil
 }
 
-// notCertified takes a refusal for a fact. What runs goes on, and what would take its place waits.
+// notCertified records a refusal as a fact. Running Deployments are kept, and their replacements wait.
 func (s *scope) notCertified(deployment string, first bool, err error) error {
 	if !refusal(err) && !asLacks(err) {
 		return err
@@ -80,7 +80,7 @@ func (s *scope) notCertified(deployment string, first bool, err error) error {
 	return nil
 }
 
-// render renders the Deployments with the certificates that they are to serve by.
+// render renders the Deployments with their certificates.
 func (s *scope) render() error {
 	hashes := map[string]string{}
 	for _, c := range s.certificates {
@@ -95,7 +95,7 @@ func (s *scope) render() error {
 	return err
 }
 
-// certificateStatus are the contract's fields: when a certificate was last made, and when the next is due.
+// certificateStatus sets the contract's fields: when a certificate was last issued, and when the next one is due.
 func (s *scope) certificateStatus(status *operatorsv1alpha1.ClusterServiceVersionStatus) {
 	var issued, rotate time.Time
 	for _, c := range s.certificates {

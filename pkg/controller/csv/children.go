@@ -25,11 +25,11 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 )
 
-// lineageIndex finds an operator's objects by the mark of their lineage, however many others there are.
+// lineageIndex indexes objects by the label of their lineage.
 const lineageIndex = "remit.dev/lineage"
 
-// rbacLists are the kinds that belong to an operator besides its Deployments and ServiceAccounts, bindings
-// first: that is the order of removal.
+// rbacLists are the kinds of an operator's objects other than Deployments and ServiceAccounts, in the order of
+// removal: bindings first.
 func rbacLists() []client.ObjectList {
 	return []client.ObjectList{
 		&rbacv1.ClusterRoleBindingList{}, &rbacv1.RoleBindingList{}, &rbacv1.ClusterRoleList{}, &rbacv1.RoleList{},
@@ -78,7 +78,7 @@ func (r *Reconciler) ofLineage(ctx context.Context, owner ownerutil.Owner) ([]cl
 	return out, nil
 }
 
-// children are those of the lineage that were made for this CSV.
+// children returns the objects of the lineage that were created for this CSV.
 func (r *Reconciler) children(ctx context.Context, owner ownerutil.Owner) ([]client.Object, error) {
 	all, err := r.ofLineage(ctx, owner)
 	return slices.DeleteFunc(all, func(o client.Object) bool {
@@ -86,9 +86,9 @@ func (r *Reconciler) children(ctx context.Context, owner ownerutil.Owner) ([]cli
 	}), err
 }
 
-// prune removes the roles and bindings that were rendered from the CSV's permissions and are wanted no
-// more: a namespace that is no target any longer is not the operator's to work in. Where the account
-// may not, that is noted: an install does not stop for it.
+// prune deletes the roles and bindings that were rendered from the CSV's permissions and are no longer wanted,
+// because the operator may only work in current targets. If the account may not delete one, this is noted and the
+// install continues.
 func (r *Reconciler) prune(ctx context.Context, s *scope, account client.Client, want []*unstructured.Unstructured) error {
 	have, err := r.children(ctx, s.owner)
 	if err != nil {
@@ -119,14 +119,14 @@ func (r *Reconciler) same(want *unstructured.Unstructured, obj client.Object) bo
 func (r *Reconciler) kind(obj client.Object) string { return r.gvk(obj).Kind }
 
 func (r *Reconciler) gvk(obj client.Object) schema.GroupVersionKind {
-	gvk, _ := apiutil.GVKForObject(obj, r.client.Scheme()) // all that is looked at is in the scheme
+	gvk, _ := apiutil.GVKForObject(obj, r.client.Scheme()) // all these kinds are in the scheme
 	return gvk
 }
 
-// describe names an object as people do.
+// describe returns an object's kind and name for users.
 func (r *Reconciler) describe(obj client.Object) string { return apply.Describe(r.reference(obj)) }
 
-// reference is an object's kind and name.
+// reference returns an object's kind and name.
 func (r *Reconciler) reference(obj client.Object) *unstructured.Unstructured {
 	u := &unstructured.Unstructured{}
 	u.SetGroupVersionKind(r.gvk(obj))
@@ -135,11 +135,11 @@ func (r *Reconciler) reference(obj client.Object) *unstructured.Unstructured {
 	return u
 }
 
-// mayNot says that it is the account's rights that are in the way.
+// mayNot reports whether an error is due to missing permissions of the account.
 func mayNot(err error) bool { return asLacks(err) || apierrors.IsForbidden(err) }
 
-// remove deletes just the object that was looked at, as the account; one that is gone is no error. What
-// the account is not allowed is a *LacksError and not tried.
+// remove deletes exactly the object that was read, as the account. It ignores objects that no longer exist. If the
+// account is known to be missing the permission, it returns a *LacksError without sending a request.
 func (r *Reconciler) remove(ctx context.Context, s *scope, account client.Client, obj client.Object) error {
 	if err := r.lacks(ctx, s, forRemoval, []*unstructured.Unstructured{r.reference(obj)}, "delete"); err != nil {
 		return err

@@ -26,24 +26,24 @@ const (
 	ruleCluster    = "cluster"
 )
 
-// demand is rules of the CSV that somebody is to hold in each of some scopes.
+// demand is rules of the CSV that a ServiceAccount must have in each of some scopes.
 type demand struct {
 	kind   string
 	scopes []string
 	rules  []rbacv1.PolicyRule
 }
 
-// coverage is how a ServiceAccount covers what is demanded of it. Only what it holds counts: that it may
-// escalate covers nothing.
+// coverage is how a ServiceAccount covers demands. Only its effective rules count: permission to escalate covers
+// nothing.
 type coverage struct {
-	// dependents has one entry for each rule, in the CSV's order, satisfied where the rule is held
-	// wherever it is to be.
+	// dependents has one entry per rule, in the CSV's order, satisfied if the ServiceAccount has the rule in every
+	// scope.
 	dependents []operatorsv1alpha1.DependentStatus
-	// missing says what is not held where, as sorted lines of "in namespace <ns> <rule>".
+	// missing lists the missing rules, as sorted lines of "in namespace <ns> <rule>".
 	missing []string
 }
 
-// cover holds demands against a ServiceAccount, with all groups that the API server gives it.
+// cover compares demands with the effective rules of a ServiceAccount, including those of its groups.
 func (s *scope) cover(sa *corev1.ServiceAccount, demands []demand) (coverage, error) {
 	var out coverage
 	for _, d := range demands {
@@ -106,7 +106,7 @@ func dependent(held bool, message string) operatorsv1alpha1.DependentStatus {
 	}
 }
 
-// demandsOn are what a ServiceAccount of the operator is to hold.
+// demandsOn returns what a ServiceAccount of the operator must have.
 func (s *scope) demandsOn(p bundle.Rules) []demand {
 	return []demand{
 		{kind: ruleNamespaced, scopes: s.ruleScopes(), rules: p.Namespaced},
@@ -114,8 +114,8 @@ func (s *scope) demandsOn(p bundle.Rules) []demand {
 	}
 }
 
-// demandsOnAccount are what the account has to hold to give all that: as build.Grants, reading of Namespaces
-// for an operator that serves all of them included.
+// demandsOnAccount returns what the account must have in order to grant all of this. As in build.Grants, this
+// includes reading Namespaces for an operator that serves all of them.
 func (s *scope) demandsOnAccount() []demand {
 	var out []demand
 	everywhere := false
@@ -129,7 +129,7 @@ func (s *scope) demandsOnAccount() []demand {
 	return out
 }
 
-// ruleScopes are where namespaced rules are to hold.
+// ruleScopes returns the scopes of namespaced rules.
 func (s *scope) ruleScopes() []string {
 	if slices.Contains(s.targets, rbac.ClusterScope) {
 		return []string{rbac.ClusterScope}
@@ -139,9 +139,9 @@ func (s *scope) ruleScopes() []string {
 	return slices.Compact(scopes)
 }
 
-// gatherCoverage holds the CSV's permissions against the account. What it does not hold and may not grant
-// by another right (escalate and bind) keeps a CSV from being installed; one that is installed is left
-// alone and reported (security model, D4).
+// gatherCoverage compares the CSV's permissions with the account's. If the account neither has them nor may grant
+// them otherwise (escalate and bind), the CSV is not installed; one that is already installed is left alone and
+// reported (security model, D4).
 func (s *scope) gatherCoverage(l rbac.Listers, want []*unstructured.Unstructured) error {
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: s.account.Namespace, Name: s.account.Name}}
 	var err error
@@ -157,7 +157,7 @@ func (s *scope) gatherCoverage(l rbac.Listers, want []*unstructured.Unstructured
 	return err
 }
 
-// mayGrant says whether the API server would let the account write the operator's roles and bindings.
+// mayGrant reports whether the API server would let the account write the operator's roles and bindings.
 func mayGrant(l rbac.Listers, account scoped.Account, want []*unstructured.Unstructured) (bool, error) {
 	rules := map[string][]rbacv1.PolicyRule{} // by kind, namespace and name of a role
 	key := func(kind, namespace, name string) string { return kind + " " + namespace + "/" + name }
@@ -180,7 +180,7 @@ func mayGrant(l rbac.Listers, account scoped.Account, want []*unstructured.Unstr
 	return true, nil
 }
 
-// grantOf is what the API server asks of who writes a role or a binding: nothing where it is neither.
+// grantOf returns what the API server requires of the writer of a role or a binding; an empty Grant for other kinds.
 func grantOf(obj *unstructured.Unstructured, rulesOf rbac.RoleRules) (rbac.Grant, error) {
 	var err error
 	switch obj.GetKind() {

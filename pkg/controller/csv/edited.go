@@ -14,9 +14,9 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/apply"
 )
 
-// noteEdits notes the images that somebody else has set in the operator's Deployments, with the command that brings the
-// ClusterServiceVersion's back. Remit does not set them back: whoever set one manages that field, Remit forces none
-// (docs/adr/0005), and two who insist would write for ever.
+// noteEdits reports the images in the operator's Deployments that another field manager has set, with the command
+// that restores the ClusterServiceVersion's. Remit does not restore them: the other manager owns that field, Remit
+// forces none (docs/adr/0005), and two managers that insist would overwrite each other forever.
 func (r *Reconciler) noteEdits(ctx context.Context, s *scope) error {
 	answers := map[string]edited{}
 	for _, want := range s.deployments {
@@ -33,7 +33,7 @@ func (r *Reconciler) noteEdits(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// noteEdit notes who has edited a Deployment, and adds the answer to those that are kept.
+// noteEdit reports who edited a Deployment, and adds the answer to those that are kept.
 func (r *Reconciler) noteEdit(ctx context.Context, s *scope, cached, want *appsv1.Deployment, answers map[string]edited) error {
 	if len(deployment.OtherImages(cached, want)) == 0 {
 		return nil
@@ -50,11 +50,11 @@ func (r *Reconciler) noteEdit(ctx context.Context, s *scope, cached, want *appsv
 	if len(answer.edits) == 0 {
 		return nil
 	}
-	var said []string
+	var changes []string
 	for _, e := range answer.edits {
-		said = append(said, fmt.Sprintf("container %s runs image %q, which %q set, in the place of %q", e.Container, e.Image, e.Manager, e.Wanted))
+		changes = append(changes, fmt.Sprintf("container %s runs image %q, which %q set, instead of %q", e.Container, e.Image, e.Manager, e.Wanted))
 	}
-	note := fmt.Sprintf("Deployment %s/%s was edited: %s; to have it made again as it was: %s", want.Namespace, want.Name, lines(said), r.command(want))
+	note := fmt.Sprintf("Deployment %s/%s was edited: %s; to recreate it: %s", want.Namespace, want.Name, lines(changes), r.command(want))
 	s.facts.Notes = append(s.facts.Notes, note)
 	if state := &s.facts.Deployments; state.Problem != "" {
 		state.Problem += "; " + note
@@ -62,10 +62,10 @@ func (r *Reconciler) noteEdit(ctx context.Context, s *scope, cached, want *appsv
 	return nil
 }
 
-// maxEdited bounds the Deployments of a ClusterServiceVersion whose answers are kept.
+// maxEdited bounds the Deployments of a ClusterServiceVersion for which answers are kept.
 const maxEdited = 100
 
-// edited is the answer to who has edited a Deployment, and what it is the answer for.
+// edited is the answer to who edited a Deployment, for one version of it.
 type edited struct {
 	uid              types.UID
 	version, manager string
@@ -79,8 +79,9 @@ func newEdited(live, want *appsv1.Deployment) edited {
 	}
 }
 
-// edits keeps, for each ClusterServiceVersion that exists, who has edited its Deployments: the cache does not keep who manages
-// their fields, and where a webhook replaces images, each Deployment would be read live in each reconcile.
+// edits caches, for each existing ClusterServiceVersion, who edited its Deployments: the informer cache omits managed
+// fields, and without edits a webhook that replaces images would cause a live read of each Deployment in each
+// reconcile.
 type edits struct {
 	mu    sync.Mutex
 	known map[client.ObjectKey]map[string]edited
@@ -96,7 +97,7 @@ func (e *edits) of(csv client.ObjectKey, live, want *appsv1.Deployment) (edited,
 	return answer, ok
 }
 
-// keep replaces the answers of a ClusterServiceVersion.
+// keep replaces the answers for a ClusterServiceVersion.
 func (e *edits) keep(csv client.ObjectKey, answers map[string]edited) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

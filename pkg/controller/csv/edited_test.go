@@ -19,7 +19,7 @@ import (
 )
 
 // A webhook of the cluster may replace the image of each Deployment.
-func TestWhoEditedADeploymentIsReadOnceForEachOfItsVersions(t *testing.T) {
+func TestEditsAreReadOncePerVersionOfADeployment(t *testing.T) {
 	csv := &operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "op.v1", UID: "1"}}
 	owner := ownerutil.Owner{Lineage: ownerutil.Lineage{Package: "op", Namespace: "ns"}, CSV: csv.Name, UID: csv.UID, Proofs: proofs.Keys()}
 	image := func(image string) *appsv1.Deployment {
@@ -48,8 +48,8 @@ func TestWhoEditedADeploymentIsReadOnceForEachOfItsVersions(t *testing.T) {
 	for range 3 {
 		require.Len(t, note("op:1"), 1)
 	}
-	require.Equal(t, 1, reads, "the answer is known")
-	require.Contains(t, note("op:2")[0], `in the place of "op:2"`)
+	require.Equal(t, 1, reads, "the answer is cached")
+	require.Contains(t, note("op:2")[0], `instead of "op:2"`)
 	require.Equal(t, 2, reads, "the answer was for another image")
 
 	require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(live), live))
@@ -60,7 +60,7 @@ func TestWhoEditedADeploymentIsReadOnceForEachOfItsVersions(t *testing.T) {
 	require.Equal(t, 3, reads, "the answer was for another version")
 
 	require.Empty(t, note("mirror/op:1"))
-	require.Empty(t, r.edits.known, "nothing is kept of what is as it should be")
+	require.Empty(t, r.edits.known, "nothing is cached for an unedited Deployment")
 	note("op:1")
 	require.NotEmpty(t, r.edits.known)
 	r.edits.keep(client.ObjectKeyFromObject(csv), nil)

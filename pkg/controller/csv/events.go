@@ -8,16 +8,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Event reasons besides those of the CSV's transitions.
+// Event reasons other than those of the CSV's transitions.
 const (
 	eventLeftBehind     = "LeftBehind"
 	eventFinalizerStuck = "FinalizerStuck"
 )
 
-// maxNote is what the events API takes.
+// maxNote is the limit of the events API.
 const maxNote = 1000
 
-// transitioned says, once, where a CSV has gone.
+// transitioned emits one event for a transition of a CSV.
 func (r *Reconciler) transitioned(csv *operatorsv1alpha1.ClusterServiceVersion, t Transition) {
 	kind := corev1.EventTypeNormal
 	if t.Phase == phaseFailed {
@@ -26,24 +26,24 @@ func (r *Reconciler) transitioned(csv *operatorsv1alpha1.ClusterServiceVersion, 
 	r.recorder.Eventf(csv, nil, kind, string(t.Reason), "Reconcile", "%s", note(t.Message))
 }
 
-// leftBehind says which objects of a deleted CSV remain, and how to remove them: on the CSV, whose
-// namespace may be going too, and on each object, whose event outlives it.
+// leftBehind reports the remaining objects of a deleted CSV and how to remove them: on the CSV, whose namespace may
+// also be terminating, and on each object, whose event outlives the CSV.
 func (r *Reconciler) leftBehind(csv *operatorsv1alpha1.ClusterServiceVersion, objs []client.Object, why string) {
 	var commands []string
 	for _, obj := range objs {
 		command := r.command(obj)
 		commands = append(commands, command)
 		r.recorder.Eventf(obj, nil, corev1.EventTypeWarning, eventLeftBehind, "Finalize", "%s",
-			note("belonged to ClusterServiceVersion "+csv.Namespace+"/"+csv.Name+", which is deleted: "+command))
+			note("belonged to ClusterServiceVersion "+csv.Namespace+"/"+csv.Name+", which was deleted: "+command))
 	}
 	r.recorder.Eventf(csv, nil, corev1.EventTypeWarning, eventLeftBehind, "Finalize", "%s",
 		note("these objects remain ("+why+"): "+lines(commands)))
 }
 
-// stuck says how a person lets a CSV go whose finalizer neither the account nor self may remove.
+// stuck reports how a user can release a CSV whose finalizer neither the account nor Remit's own identity may remove.
 func (r *Reconciler) stuck(csv *operatorsv1alpha1.ClusterServiceVersion) {
 	r.recorder.Eventf(csv, nil, corev1.EventTypeWarning, eventFinalizerStuck, "Finalize",
-		"nothing is left to be done, but Remit may not remove the finalizer: kubectl patch clusterserviceversion %s -n %s --type=merge -p '%s'",
+		"cleanup is complete, but Remit may not remove the finalizer: kubectl patch clusterserviceversion %s -n %s --type=merge -p '%s'",
 		csv.Name, csv.Namespace, `{"metadata":{"finalizers":null}}`)
 }
 

@@ -10,59 +10,60 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 )
 
-// Facts are all that Next decides by.
+// Facts is the input of Next.
 type Facts struct {
-	// CSV is as it was read, and as its status has become since: phase, reason, message and history of that
+	// CSV is as it was read, with the status changes made since. The phase, reason, message and history of its status
 	// are input.
 	CSV *operatorsv1alpha1.ClusterServiceVersion
 	Now time.Time
 
-	// ReplacedBy names a ClusterServiceVersion that replaces this one. Replaced says that one which came
-	// after it has succeeded.
+	// ReplacedBy names a ClusterServiceVersion that replaces this one. Replaced is true if a later version has
+	// succeeded.
 	ReplacedBy string
 	Replaced   bool
-	// Forward says that the OperatorGroup lets a version that has failed be replaced.
+	// Forward is true if the OperatorGroup allows replacing a failed version.
 	Forward bool
 	// Older names the ClusterServiceVersion that this one replaces, while it exists.
 	Older string
-	// Waits says for whom a CSV that was never installed waits before anything of it is looked at: the
-	// older one, until that steps back, or the plan that brings it.
+	// Waits is what a CSV that was never installed waits for before it is evaluated: the older version, until that is
+	// being replaced, or the InstallPlan that installs it.
 	Waits string
-	// Group says why the namespace's OperatorGroups do not allow this CSV to run.
+	// Group is the reason that the namespace's OperatorGroups do not allow this CSV to run.
 	Group *Problem
-	// Strategy says what is wrong with the install strategy; only its author can mend it.
+	// Strategy is an error in the install strategy, which only its author can fix.
 	Strategy error
-	// Webhooks and APIs say what is wrong with the CSV's webhooks and APIs; only its author can mend it.
+	// Webhooks and APIs are errors in the CSV's webhooks and APIs, which only its author can fix.
 	Webhooks, APIs error
-	// Taken says which of its APIs somebody else serves.
+	// Taken is the error if another owner serves one of its APIs.
 	Taken error
-	// Account says why there is no account to act as.
+	// Account is the reason that there is no account to act as.
 	Account *scoped.Error
-	// Excess are the CSV's permissions that the account does not hold and may not grant either.
+	// Excess lists the CSV's permissions that the account neither has nor may grant.
 	Excess *LacksError
-	// Prepared says why the operator's ServiceAccounts, roles and certificates could not be made.
+	// Prepared is the reason that the operator's ServiceAccounts, roles or certificates could not be created.
 	Prepared error
-	// Unsynced says that some of them were just written: their watches bring this CSV back.
+	// Unsynced is true if some of them were just written: their watches trigger another reconcile.
 	Unsynced bool
-	// Evaluated says that the full check was made, and Obsolete that all that is left is to remove what belongs to the CSV.
+	// Evaluated is true if the full check was made, and Obsolete if only cleanup is left to do.
 	Evaluated, Obsolete bool
-	// Same says that the Deployments are, apart from certificates, what was written from this spec.
+	// Same is true if the Deployments, apart from certificates, are as written from this spec.
 	Same bool
-	// Unmet says that a requirement is missing.
+	// Unmet is true if a requirement is missing.
 	Unmet bool
-	// Refused says why the Deployments would not be written, without trying.
+	// Refused is the reason that writing the Deployments would fail, determined without trying.
 	Refused error
-	// Probe is the answer to a dry run of the Deployments that were refused before.
+	// Probe is the result of a dry run of Deployments that were refused before.
 	Probe error
-	// Deployments is how they stand. Due says that one may be written now.
+	// Deployments is their state. Due is true if one may be written now.
 	Deployments deployment.State
 	Due         bool
-	// Rolling says that Pods serve by an authority that is being replaced.
+	// Rolling is true if Pods use a CA that is being replaced.
 	Rolling bool
-	// Calls is how the operator's webhooks and APIs stand, and CallRefused why they could not be written.
+	// Calls is the state of the operator's webhooks and APIs, and CallRefused the reason that they could not be
+	// written.
 	Calls       hooks.State
 	CallRefused error
-	// Notes are said with a success: what is not as it should be and yet no reason to fail.
+	// Notes are appended to the message of a success: deviations that are not failures.
 	Notes []string
 }
 
@@ -72,16 +73,16 @@ type Problem struct {
 	Message string
 }
 
-// Transition is where a ClusterServiceVersion goes, or that it stays.
+// Transition is the next phase of a ClusterServiceVersion, or the current one.
 type Transition struct {
 	Phase   operatorsv1alpha1.ClusterServiceVersionPhase
 	Reason  operatorsv1alpha1.ConditionReason
 	Message string
-	// Install asks for the Deployments to be written first; the transition holds if they are.
+	// Install requests writing the Deployments first; the transition applies if this succeeds.
 	Install bool
-	// Remove asks for the CSV itself to be deleted.
+	// Remove requests deleting the CSV itself.
 	Remove bool
-	// After asks to be woken though nothing may happen.
+	// After requests another reconcile without an event.
 	After time.Duration
 }
 

@@ -2,7 +2,7 @@ package csv
 
 import "fmt"
 
-// failed looks whether what it failed by is gone.
+// failed checks whether the reason of the failure no longer applies.
 func failed(f Facts) Transition {
 	switch f.CSV.Status.Reason {
 	case reasonUnsupportedGroup:
@@ -36,9 +36,8 @@ func failedByRequirements(f Facts) Transition {
 	return to(phasePending, reasonRequirementsUnknown, messageUnknown)
 }
 
-// failedByRefusal goes on only after a dry run has shown that the Deployments would be taken now.
-// What a CSV's author must mend is never retried; what nobody announces (a quota, a policy) is,
-// rarely.
+// failedByRefusal continues only after a dry run has shown that the Deployments would now be accepted. Errors that
+// the CSV's author must fix are never retried; those that no watch reports (a quota, a policy) are retried rarely.
 func failedByRefusal(f Facts) Transition {
 	why := f.Refused
 	if why == nil {
@@ -64,7 +63,7 @@ func failedByFailure(f Facts) Transition {
 	return to(phasePending, reasonNeedsReinstall, messageReinstall)
 }
 
-// failedByWaiting does not try again by itself: what was written is as it should be.
+// failedByWaiting does not retry automatically, because what was written is correct.
 func failedByWaiting(f Facts) Transition {
 	switch {
 	case running(f):
@@ -85,5 +84,5 @@ func failedByHealth(f Facts) Transition {
 	return to(phasePending, reasonNeedsReinstall, fmt.Sprintf(messageInstalling, f.Deployments.Problem))
 }
 
-// running says that the operator is available, and called as it should be.
+// running reports whether the operator is available, and its webhooks and APIs are in the desired state.
 func running(f Facts) bool { return f.Deployments.Ready && !f.Calls.Missing && !f.Calls.Unavailable }

@@ -20,10 +20,10 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 )
 
-// finalize removes, as-account, what garbage collection cannot: the cluster-scoped objects of a deleted
-// CSV and those in other namespaces. Where nobody is left to do it as, what remains is reported, by
-// name and with the commands that remove it, and the finalizer goes all the same, so that no namespace
-// hangs (security model, rule 6).
+// finalize deletes, as the account, what garbage collection does not: cluster-scoped objects of a deleted CSV and
+// objects in other namespaces. If there is no account left, it reports the remaining objects by name with the
+// commands that delete them, and removes the finalizer nevertheless, so that no namespace remains terminating
+// (security model, rule 6).
 func (r *Reconciler) finalize(ctx context.Context, s *scope) error {
 	if !controllerutil.ContainsFinalizer(s.csv, names.FinalizerCSV) {
 		return nil
@@ -59,8 +59,8 @@ func (r *Reconciler) finalize(ctx context.Context, s *scope) error {
 	return r.dropFinalizer(ctx, s, account)
 }
 
-// goneAlready says that the cache is behind: nothing of a CSV that is gone is to be removed once more. What is
-// still converted then is converted by the version that took its place.
+// goneAlready reports whether the cache is outdated: the objects of a CSV that no longer exists must not be removed
+// again. What is still converted is converted by the version that replaced it.
 func (r *Reconciler) goneAlready(ctx context.Context, s *scope) (bool, error) {
 	live := r.reference(s.csv)
 	err := r.lookup.Reader.Get(ctx, client.ObjectKeyFromObject(s.csv), live)
@@ -70,8 +70,8 @@ func (r *Reconciler) goneAlready(ctx context.Context, s *scope) (bool, error) {
 	return live.GetUID() != s.csv.UID, nil
 }
 
-// callers are, in the order of removal, what makes the API server call the operator: webhooks and APIs of
-// this CSV, and the CustomResourceDefinitions that it had converted. What replaces it converts them on.
+// callers returns, in the order of removal, what makes the API server call the operator: this CSV's webhooks and
+// APIs, and the CustomResourceDefinitions whose conversion it had set. A replacing version continues to convert them.
 func (r *Reconciler) callers(ctx context.Context, s *scope) ([]client.Object, error) {
 	out, converted, err := hooks.Remains(ctx, r.client, s.owner, client.MatchingFields{lineageIndex: s.owner.Mark()})
 	if s.facts.ReplacedBy == "" {
@@ -82,8 +82,8 @@ func (r *Reconciler) callers(ctx context.Context, s *scope) ([]client.Object, er
 	return out, err
 }
 
-// leave lets nobody call an operator whose namespace is going, so that it can go: there are seconds before
-// the account is gone, too. What cannot be removed is reported when the CSV itself goes.
+// leave removes what calls an operator whose namespace is terminating, so that the termination can complete. The
+// account is deleted seconds later as well. What cannot be removed is reported when the CSV itself is deleted.
 func (r *Reconciler) leave(ctx context.Context, s *scope) error {
 	if err := r.gatherSiblings(ctx, s); err != nil {
 		return err
@@ -95,7 +95,7 @@ func (r *Reconciler) leave(ctx context.Context, s *scope) error {
 	account, err := r.cleaner(ctx, s)
 	switch {
 	case scoped.ReasonOf(err) != "":
-		return nil // nobody is left to remove it as
+		return nil // there is no account left to remove it
 	case err != nil:
 		return client.IgnoreNotFound(err)
 	}
@@ -107,7 +107,7 @@ func (r *Reconciler) leave(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// removeOrReset removes an object, or where it is a CustomResourceDefinition the webhook in it.
+// removeOrReset deletes an object or, for a CustomResourceDefinition, removes its webhook.
 func (r *Reconciler) removeOrReset(ctx context.Context, s *scope, account client.Client, obj client.Object) error {
 	crd, ok := obj.(*apiextensionsv1.CustomResourceDefinition)
 	if !ok {
@@ -120,9 +120,9 @@ func (r *Reconciler) removeOrReset(ctx context.Context, s *scope, account client
 	return err
 }
 
-// removeAll keeps the finalizer, and says what remains, while there is an account that may be granted what
-// it lacks. What is refused although the account holds it is tried again: the API server may not know
-// of a grant yet.
+// removeAll keeps the finalizer, and reports what remains, while there is an account that can be granted the missing
+// permissions. If the API server refuses although the account has the permissions, it retries: the API server may not
+// have observed a grant yet.
 func (r *Reconciler) removeAll(ctx context.Context, s *scope, account client.Client, left []client.Object) (waiting bool, err error) {
 	var remain []client.Object
 	var why, again error
@@ -142,12 +142,12 @@ func (r *Reconciler) removeAll(ctx context.Context, s *scope, account client.Cli
 	if len(remain) == 0 {
 		return false, nil
 	}
-	log.FromContext(ctx).Info("Waiting to be allowed to remove", "objects", len(remain), "why", why.Error())
+	log.FromContext(ctx).Info("Waiting for permission to remove objects", "objects", len(remain), "why", why.Error())
 	r.leftBehind(s.csv, remain, oneLine(why))
 	return true, again
 }
 
-// cleaner finds a client for the removal: the account's, or else the default account's.
+// cleaner returns a client for the removal: the account's or else the default account's.
 func (r *Reconciler) cleaner(ctx context.Context, s *scope) (client.Client, error) {
 	account, _, err := r.lookup.Account(ctx, s.csv.Namespace)
 	if err == nil {
@@ -178,8 +178,7 @@ func (r *Reconciler) actAs(ctx context.Context, s *scope, account scoped.Account
 	return err
 }
 
-// dropFinalizer removes the one finalizer that is ours: as-account where there is one that may, and
-// else as self.
+// dropFinalizer removes Remit's finalizer: as the account if it may, and otherwise as Remit's own identity.
 func (r *Reconciler) dropFinalizer(ctx context.Context, s *scope, account client.Client) error {
 	after := s.csv.DeepCopy()
 	controllerutil.RemoveFinalizer(after, names.FinalizerCSV)

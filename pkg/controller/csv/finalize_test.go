@@ -20,8 +20,8 @@ import (
 	"github.com/remit-olm/remit/test/env/proofs"
 )
 
-// An error would be tried again and again, as long as the namespace takes to go.
-func TestInANamespaceThatGoesNobodyIsLeftToRemoveAs(t *testing.T) {
+// An error would be retried repeatedly while the namespace is terminating.
+func TestLeaveWithoutAnAccountIsNotAnError(t *testing.T) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
 		clientgoscheme.AddToScheme, operatorsv1.AddToScheme, operatorsv1alpha1.AddToScheme, apiextensionsv1.AddToScheme, apiregistrationv1.AddToScheme,
@@ -45,11 +45,11 @@ func TestInANamespaceThatGoesNobodyIsLeftToRemoveAs(t *testing.T) {
 	left, err := r.callers(t.Context(), &scope{csv: csv, owner: owner})
 	require.NoError(t, err)
 	require.Len(t, left, 1)
-	require.NoError(t, r.leave(t.Context(), s), "the OperatorGroup has gone before")
+	require.NoError(t, r.leave(t.Context(), s), "the OperatorGroup was deleted before")
 	require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(config), config))
 }
 
-func TestACommandSurvivesAShell(t *testing.T) {
+func TestCommandsAreQuotedForAShell(t *testing.T) {
 	for name, want := range map[string]string{
 		"plain:Name.v1_2@x": "plain:Name.v1_2@x", "$(id)": "'$(id)'", "a b": "'a b'", "it's": `'it'\''s'`, "a\nb": "'a\nb'", "é": "'é'",
 	} {

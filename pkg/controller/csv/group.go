@@ -21,7 +21,7 @@ import (
 	"github.com/remit-olm/remit/pkg/step/build"
 )
 
-// gatherGroup finds the OperatorGroup, in the cache: the guarded client looks again before it writes.
+// gatherGroup finds the OperatorGroup in the cache; the guarded client verifies it before it writes.
 func (r *Reconciler) gatherGroup(ctx context.Context, s *scope) error {
 	group, err := r.cached.OperatorGroup(ctx, s.csv.Namespace)
 	switch reason := scoped.ReasonOf(err); {
@@ -66,7 +66,7 @@ func supported(csv *operatorsv1alpha1.ClusterServiceVersion, targets []string) *
 	return nil
 }
 
-// gatherStrategy judges the CSV's own content and renders its Deployments.
+// gatherStrategy validates the CSV's content and renders its Deployments.
 func (r *Reconciler) gatherStrategy(s *scope) {
 	s.facts.Strategy = errors.Join(bundle.ValidateCSV(s.csv), deployment.CheckNames(s.csv),
 		build.CheckScopes(s.csv, s.csv.Namespace, s.targets))
@@ -80,13 +80,12 @@ func (r *Reconciler) gatherStrategy(s *scope) {
 	s.facts.Notes = append(s.facts.Notes, deployment.LeftOut(s.csv, s.config())...)
 }
 
-// desired renders the Deployments. pods may add to the templates of their Pods.
+// desired renders the Deployments. pods may modify their Pod templates.
 func (s *scope) desired(pods func(string, *corev1.PodTemplateSpec)) ([]*appsv1.Deployment, error) {
 	return deployment.Desired(deployment.Input{CSV: s.csv, Owner: s.owner, Group: deployment.GroupAnnotations(s.group.Name, s.csv.Namespace, s.targets), Config: s.config(), Pods: pods})
 }
 
-// gatherAccount finds the account, in the cache, and a client that acts as it and looks again, live,
-// before it writes.
+// gatherAccount finds the account in the cache, and a client that acts as it and verifies it live before it writes.
 func (r *Reconciler) gatherAccount(ctx context.Context, s *scope) error {
 	account, err := r.cached.AccountOf(ctx, s.group)
 	if err == nil {
@@ -115,9 +114,9 @@ func (r *Reconciler) openClient(s *scope) error {
 	return nil
 }
 
-// clientFor opens a client of the account. Where the API server refuses the token, the cache is asked too: a
-// change of the enrolment then wakes the CSV, and one that the API server does not know of yet is no
-// reason to wait.
+// clientFor opens a client of the account. If the API server refuses the token, it also checks the cache: a change of
+// the enrollment then wakes the CSV, and an enrollment that the API server has not observed yet is not a reason to
+// wait.
 func (r *Reconciler) clientFor(ctx context.Context, account scoped.Account) (client.Client, error) {
 	own, err := r.accounts.For(ctx, account)
 	if scoped.ReasonOf(err) != scoped.AccountNotEnrolled {
@@ -126,5 +125,5 @@ func (r *Reconciler) clientFor(ctx context.Context, account scoped.Account) (cli
 	if err := r.enrolment.Own(r.rbac, account); err != nil {
 		return nil, err
 	}
-	return nil, fmt.Errorf("the cache shows an enrolment that the API server does not know of yet: %s", err)
+	return nil, fmt.Errorf("the API server has not observed the account's enrollment yet: %s", err)
 }

@@ -11,10 +11,10 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 )
 
-// guarded is a client that acts as an account found in the cache. Before its first write it looks the
-// account up again, live: a decision may rest on a cache, what is written may not. Single objects it reads
-// live as self, which may, but for Secrets, which are for the account alone to read. So a visit that finds all as
-// it should be, and has no certificate to look at, costs no request but such reads, and no token.
+// guarded is a client that acts as an account found in the cache. Before its first write it verifies the account
+// live: a decision may be based on a cache, a write may not. It reads single objects live as Remit's own identity,
+// except Secrets, which only the account may read. So a reconcile without changes and without certificates costs no
+// requests other than such reads, and no token.
 type guarded struct {
 	client.Client
 	// mint opens the client with a token.

@@ -23,8 +23,8 @@ import (
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
-// gatherNamespace finds the CSV's namespace, in the cache. Where that is behind, it is read again: without the namespace
-// nobody can tell what is of an earlier one.
+// gatherNamespace finds the CSV's namespace in the cache, or reads it live if the cache is outdated: without the
+// namespace, objects of an earlier namespace with the same name cannot be recognized.
 func (r *Reconciler) gatherNamespace(ctx context.Context, s *scope) error {
 	if err := r.client.Get(ctx, types.NamespacedName{Name: s.csv.Namespace}, &s.namespace); err != nil {
 		return fmt.Errorf("get Namespace %q: %w", s.csv.Namespace, err)
@@ -32,7 +32,7 @@ func (r *Reconciler) gatherNamespace(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// gatherHooks plans by what the operator is to be called, and finds what there is of it.
+// gatherHooks plans how the operator is called, and finds the live objects.
 func (r *Reconciler) gatherHooks(ctx context.Context, s *scope) error {
 	group, err := r.reach(ctx, s)
 	if err != nil {
@@ -60,8 +60,8 @@ func (r *Reconciler) gatherHooks(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// reach is whom the operator's webhooks reach: targets as far as they exist. One that goes is not to wait
-// for an operator's answer, and one that comes is looked at before it is reached.
+// reach returns which namespaces the operator's webhooks cover: the existing targets. A terminating target does not
+// wait for an operator's answer, and a new one is checked before it is covered.
 func (r *Reconciler) reach(ctx context.Context, s *scope) (webhook.Group, error) {
 	group := webhook.Group{Bounded: !s.account.Default, Spared: r.spared}
 	for _, target := range s.targets {
@@ -80,9 +80,9 @@ func (r *Reconciler) reach(ctx context.Context, s *scope) (webhook.Group, error)
 	return group, nil
 }
 
-// scopeOf asks the API server's discovery, through the mapper that remembers what it has found.
+// scopeOf uses the API server's discovery, through a mapper that caches the result.
 func (r *Reconciler) scopeOf(group, resource string) webhook.Scope {
-	if group == corev1.GroupName { // a mapper takes "" for any group; what is of the cluster is built in
+	if group == corev1.GroupName { // a mapper treats "" as any group; cluster-scoped resources of the core group are built in
 		return webhook.Namespaced
 	}
 	mapper := r.client.RESTMapper()
@@ -100,8 +100,8 @@ func (r *Reconciler) scopeOf(group, resource string) webhook.Scope {
 	return webhook.Namespaced
 }
 
-// hooksRefused says what the account lacks for being called as the CSV wants: to write webhooks and APIs,
-// and to write itself what its operator is to intercept.
+// hooksRefused returns what the account is missing for the CSV's webhooks and APIs: permissions to write them, and to
+// write what its operator intercepts.
 func (r *Reconciler) hooksRefused(ctx context.Context, s *scope) error {
 	needs, err := s.hooks.Needs()
 	if err != nil {
@@ -115,7 +115,7 @@ func (r *Reconciler) hooksRefused(ctx context.Context, s *scope) error {
 	return err
 }
 
-// lackingNow is lacking for those needs that are not later ones.
+// lackingNow is lacking for needs that are not Later.
 func (r *Reconciler) lackingNow(ctx context.Context, s *scope, purpose string, needs []hooks.Need) error {
 	var now []preflight.Need
 	for _, n := range needs {
@@ -133,8 +133,8 @@ func (r *Reconciler) lackingNow(ctx context.Context, s *scope, purpose string, n
 	return r.lacking(ctx, s, purpose, now)
 }
 
-// gatherCalls looks, Deployment by Deployment, whether the operator is called as the CSV wants, and makes
-// it so once a Deployment is ready. What comes after one that is not complete has to wait for it.
+// gatherCalls checks, for each Deployment, whether its webhooks and APIs are in the desired state, and applies them
+// when the Deployment is ready. Later Deployments wait for an incomplete one.
 func (r *Reconciler) gatherCalls(ctx context.Context, s *scope) error {
 	s.facts.Due = !s.facts.Deployments.Installed
 	if s.hooks.Empty() {
@@ -160,14 +160,14 @@ func (r *Reconciler) gatherCalls(ctx context.Context, s *scope) error {
 		}
 	}
 	if s.held == "" {
-		// What is no longer part of the CSV is removed last.
+		// Objects that the CSV no longer contains are removed last.
 		s.facts.Due = s.facts.Due || !s.facts.Deployments.Installed
 		return r.pruneHooks(ctx, s)
 	}
 	return nil
 }
 
-// call makes a Deployment, which is ready, be called, and says whether it is.
+// call applies the webhooks and APIs of a ready Deployment, and reports whether they are in the desired state.
 func (r *Reconciler) call(ctx context.Context, s *scope, name string) (bool, error) {
 	if account, barred := s.writer(warrant.Install); barred == nil && s.hooks.Certified(name) {
 		changed, err := r.installer(s, account).Ensure(ctx, s.hooks, s.live, name)
@@ -190,12 +190,12 @@ func (r *Reconciler) call(ctx context.Context, s *scope, name string) (bool, err
 	return !state.Missing, err
 }
 
-// refusedCall takes a refusal for a fact. ok says that there was no error at all.
+// refusedCall records a refusal as a fact. ok is true if there was no error.
 func (s *scope) refusedCall(err error) (ok bool, failure error) {
 	switch {
 	case err == nil:
 		return true, nil
-	case apierrors.IsConflict(err) && !refusal(err): // the cache is behind, and its event comes
+	case apierrors.IsConflict(err) && !refusal(err): // the cache is outdated; an event follows
 		return false, nil
 	case refusal(err) || asLacks(err) || asHook(err):
 		s.facts.CallRefused = err
@@ -211,7 +211,7 @@ func asHook(err error) bool {
 	return errors.As(err, &preserved)
 }
 
-// pruneHooks removes what an earlier version was called by and this one is not, once this one is installed.
+// pruneHooks deletes webhooks and APIs that only an earlier version had, once this version is installed.
 func (r *Reconciler) pruneHooks(ctx context.Context, s *scope) error {
 	surplus, err := s.live.Surplus(s.hooks)
 	account, barred := s.writer(warrant.Retire)

@@ -14,7 +14,7 @@ import (
 	"github.com/remit-olm/remit/pkg/install/warrant"
 )
 
-// gatherDeployments says how the Deployments stand, and of those that were refused before, whether they still would be.
+// gatherDeployments finds the state of the Deployments and, if they were refused before, whether they still would be.
 func (r *Reconciler) gatherDeployments(ctx context.Context, s *scope) error {
 	if !s.runnable() {
 		return nil
@@ -32,7 +32,7 @@ func (r *Reconciler) gatherDeployments(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// together makes one error of what is lacked for two things.
+// together merges the missing permissions of two actions into one error.
 func together(a, b error) error {
 	var one, other *LacksError
 	if !errors.As(a, &one) || !errors.As(b, &other) {
@@ -43,8 +43,7 @@ func together(a, b error) error {
 	return &LacksError{Account: one.Account, Missing: slices.Compact(missing)}
 }
 
-// probe sends the Deployments as a dry run, so that a CSV which was refused leaves Failed only when it
-// would be taken.
+// probe sends the Deployments as a dry run, so that a refused CSV leaves Failed only if they would be accepted.
 func (r *Reconciler) probe(ctx context.Context, s *scope) error {
 	dry := deployment.Installer{Account: s.acting.Dry(), Facts: r.client}
 	_, err := dry.Install(ctx, s.owner, s.deployments)
@@ -73,11 +72,11 @@ func (r *Reconciler) install(ctx context.Context, s *scope) error {
 	return err
 }
 
-// switchOff lets nobody call what a Deployment that is about to be changed will not answer.
+// switchOff disables the webhooks of a Deployment that is about to change and may not answer.
 func (r *Reconciler) switchOff(ctx context.Context, s *scope, account client.Client, name string) error {
 	changed, err := r.installer(s, account).Off(ctx, s.hooks, s.live, name)
 	if len(changed) > 0 {
-		log.FromContext(ctx).Info("Switched off before a change", "deployment", name, "changes", changed)
+		log.FromContext(ctx).Info("Switched off webhooks before a change", "deployment", name, "changes", changed)
 	}
 	return err
 }

@@ -2,8 +2,8 @@ package csv
 
 import "fmt"
 
-// installing waits for the Deployments to be available. One that is missing or not as it should be is
-// written again on the spot: mostly the cache has not seen it yet, and then nothing is written.
+// installing waits until the Deployments are available. A Deployment that is missing or differs is written again
+// immediately: usually the cache has not observed it yet, and then nothing is written.
 func installing(f Facts) Transition {
 	d := f.Deployments
 	if running(f) {

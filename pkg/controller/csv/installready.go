@@ -2,8 +2,7 @@ package csv
 
 import "fmt"
 
-// installReady writes the Deployments, unless they are as they were written, or it is known that they would be
-// refused.
+// installReady writes the Deployments, unless they are unchanged or known to be refused.
 func installReady(f Facts) Transition {
 	if f.Refused != nil {
 		return to(phaseFailed, reasonNoRetry, fmt.Sprintf(messageStrategyFailed, f.Refused))

@@ -17,14 +17,14 @@ import (
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
-// LacksError says which rights the account needs for the writes at hand and does not hold: all of
-// them, before any is tried. It is an explanation from the cache, so that what is known to be refused
-// costs no request; that it is nil permits nothing.
+// LacksError lists all permissions that the account is missing for the intended writes, before any is tried. It is
+// derived from the cache, so that writes that are known to fail cost no request; its absence permits nothing.
 type LacksError struct {
 	Account scoped.Account
 	// Missing are lines of "in namespace <ns> <rule>".
 	Missing []string
-	// Refused says what cannot be checked, whatever the account holds: rules beyond the limits, for instance.
+	// Refused lists what cannot be checked, regardless of the account's permissions: rules beyond the limits, for
+	// instance.
 	Refused []string
 }
 
@@ -35,28 +35,28 @@ func (e *LacksError) Error() string {
 	return fmt.Sprintf("ServiceAccount %s does not hold %s", e.Account.Key(), lines(e.Missing))
 }
 
-// maxLines bounds, in bytes, the list of a message: the message then fits into an event too. All of it is in
-// the requirement status.
+// maxLines bounds, in bytes, the list in a message, so that the message also fits into an event. The requirement
+// status has the complete list.
 const maxLines = 700
 
-// noteExceeds starts what is said of an installed operator that exceeds its account.
+// noteExceeds is the prefix of notes on an installed operator that exceeds its account.
 const noteExceeds = names.ConditionExceedsAccount + ": "
 
-// lines are as many of a list as fit into a message.
+// lines joins as many entries as fit into a message.
 func lines(list []string) string { return status.Lines(list, maxLines) }
 
-// What of a CSV the account may lack rights for; each has its own questions to the API server.
+// Purposes for which the account may be missing permissions; each has its own questions to the API server.
 const (
 	forPreparing = "prepare"
 	forInstall   = "install"
 	forRemoval   = "remove"
 	forHooks     = "be called"
-	forRotation  = "rotate " // and a Deployment
+	forRotation  = "rotate " // followed by a Deployment
 )
 
-// lacks holds the writes of the objects against the account: server-side applies, or what verbs says. What
-// RBAC does not give is missing only if the API server says so too: another authorizer may allow it. It is
-// asked about the same once.
+// lacks checks the account's permissions for writing the objects: server-side applies, or the given verbs. A
+// permission that RBAC does not grant is missing only if the API server confirms it, because another authorizer may
+// allow it. Each question is asked only once.
 func (r *Reconciler) lacks(ctx context.Context, s *scope, purpose string, objs []*unstructured.Unstructured, verbs ...string) error {
 	if len(verbs) == 0 {
 		verbs = apply.Verbs()
@@ -102,22 +102,22 @@ func (r *Reconciler) lacking(ctx context.Context, s *scope, purpose string, need
 	return &LacksError{Account: s.account, Missing: missing, Refused: refused}
 }
 
-// undecided is the error for webhooks while the API server cannot say whether the account may read and write what they
-// intercept. Other writes are tried then, and the API server decides; nothing but this check bounds what a webhook sees
-// (docs/adr/0013).
+// undecided returns an error for webhooks if the API server cannot determine whether the account may read and write
+// what they intercept. Other writes are tried in this case, and the API server decides; but only this check bounds
+// what a webhook receives (docs/adr/0013).
 func undecided(report preflight.Report) error {
 	f := report.Unknown[0]
-	return fmt.Errorf("whether ServiceAccount %s may %s is not known: %s", report.Account, f.Cause, f.Why)
+	return fmt.Errorf("cannot determine whether ServiceAccount %s may %s: %s", report.Account, f.Cause, f.Why)
 }
 
-// forget drops what was asked and kept for a CSV that is gone.
+// forget drops the answers that were kept for a deleted CSV.
 func (r *Reconciler) forget(key client.ObjectKey) {
 	r.confirmer.ForgetAll(key.String() + " ")
 	r.memory.Forget(key)
 	r.edits.keep(key, nil)
 }
 
-// inScope words what is not held where. A rule of many resources becomes several, which together say the same.
+// inScope describes a missing rule and its scope. A rule with many resources is split into several equivalent ones.
 func inScope(namespace string, rule rbacv1.PolicyRule) []string {
 	where := "in the whole cluster "
 	if namespace != rbac.ClusterScope {
@@ -130,7 +130,7 @@ func inScope(namespace string, rule rbacv1.PolicyRule) []string {
 	return out
 }
 
-// pieces halves the longest list of a rule until each can be shown whole.
+// pieces halves the longest list of a rule until each piece can be displayed completely.
 func pieces(rule rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	const fits = maxLines / 2
 	if len(rbac.Line(rule)) <= fits {

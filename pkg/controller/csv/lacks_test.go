@@ -26,8 +26,8 @@ import (
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
-// No API server checks what a webhook intercepts, so that a webhook is written only if the check has found everything.
-func TestNoWebhookIsWrittenWithoutAnAnswer(t *testing.T) {
+// The API server does not check what a webhook intercepts, so a webhook is written only if the check is complete.
+func TestNoWebhookIsWrittenIfTheCheckIsIncomplete(t *testing.T) {
 	t.Parallel()
 	no := func(context.Context, rbac.Subject, string, rbacv1.PolicyRule) (bool, error) { return false, nil }
 	down := func(context.Context, rbac.Subject, string, rbacv1.PolicyRule) (bool, error) {
@@ -41,7 +41,7 @@ func TestNoWebhookIsWrittenWithoutAnAnswer(t *testing.T) {
 	}{
 		"permissions that the account does not have": {0, no, "does not hold in namespace t1", true},
 		"rules beyond the limits":                    {100, no, "refused: ", true},
-		"an authorizer that does not answer":         {0, down, "is not known: the authorizer is down", false},
+		"an authorizer that does not answer":         {0, down, ": the authorizer is down", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -71,8 +71,8 @@ func TestNoWebhookIsWrittenWithoutAnAnswer(t *testing.T) {
 	}
 }
 
-// Whoever administers a target binds there what they like: it is their namespace that the operator does not work in.
-func TestTooMuchInATargetCountsAsNothingThere(t *testing.T) {
+// The administrator of a target can bind anything there. Exceeding the limit only affects that namespace.
+func TestATargetOverTheLimitGrantsNothing(t *testing.T) {
 	t.Parallel()
 	index := func(objects ...any) cache.Indexer {
 		out := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})

@@ -10,8 +10,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// metrics are what an administrator may want to be warned by. The days are counted when they are asked for: a
-// certificate that nobody can look at any more expires all the same.
+// metrics are for administrators' alerts. The remaining days are computed when the metrics are collected, because a
+// certificate also expires if it can no longer be read.
 type metrics struct {
 	clock    clock.PassiveClock
 	daysLeft *prometheus.Desc
@@ -25,13 +25,13 @@ func newMetrics(c clock.PassiveClock) *metrics {
 	return &metrics{
 		clock: c,
 		daysLeft: prometheus.NewDesc("csv_serving_certificate_days_left",
-			"Days until the certificate expires by which a Deployment of a ClusterServiceVersion serves webhooks or APIs.",
+			"Days until the expiry of the certificate that a Deployment of a ClusterServiceVersion uses for webhooks or APIs.",
 			[]string{"namespace", "name", "deployment"}, nil),
 		expires: map[types.NamespacedName]map[string]time.Time{},
 	}
 }
 
-// RegisterMetrics makes the metrics known.
+// RegisterMetrics registers the metrics.
 func (r *Reconciler) RegisterMetrics(to prometheus.Registerer) error {
 	return to.Register(r.metrics)
 }
@@ -52,8 +52,8 @@ func (m *metrics) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// set notes when the certificates expire. One that could not be looked at is as it was; a ClusterServiceVersion
-// that is replaced, or has them from a tool of the cluster, has none.
+// set records when the certificates expire. A certificate that could not be read keeps its value; a
+// ClusterServiceVersion that is being replaced, or whose certificates a tool issues, has none.
 func (m *metrics) set(s *scope) {
 	key := client.ObjectKeyFromObject(s.csv)
 	if s.facts.ReplacedBy != "" || s.hooks != nil && (s.hooks.Empty() || s.hooks.Outsourced()) {
@@ -77,7 +77,7 @@ func (m *metrics) set(s *scope) {
 	}
 }
 
-// forget drops those of a ClusterServiceVersion that is gone.
+// forget drops the values of a deleted ClusterServiceVersion.
 func (m *metrics) forget(csv types.NamespacedName) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -17,7 +17,7 @@ import (
 
 const day = 24 * time.Hour
 
-func TestTheDaysThatACertificateLastsRunOnThoughNobodyCanLookAtIt(t *testing.T) {
+func TestDaysUntilExpiryAreCountedWithoutReadingTheCertificate(t *testing.T) {
 	clock := testclock.NewFakePassiveClock(start.Time)
 	m := newMetrics(clock)
 	s := &scope{csv: &operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: "t1", Name: "demo.v1"}}}
@@ -48,7 +48,7 @@ func TestTheDaysThatACertificateLastsRunOnThoughNobodyCanLookAtIt(t *testing.T) 
 	shows(7)
 	look(time.Time{}) // it cannot be read
 	shows(7)
-	s.certificates = nil // nothing was looked at
+	s.certificates = nil // nothing was read
 	m.set(s)
 	shows(7)
 	look(start.Add(13 * day))
@@ -63,7 +63,7 @@ func TestTheDaysThatACertificateLastsRunOnThoughNobodyCanLookAtIt(t *testing.T) 
 	s.hooks, err = hooks.New(hooks.Input{CSV: s.csv})
 	require.NoError(t, err)
 	m.set(s)
-	shows() // the operator is called no more
+	shows() // the operator is no longer called
 
 	s.hooks = nil
 	look(start.Add(13 * day))

@@ -10,25 +10,25 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 )
 
-func TestOneVisitGoesAsFarAsItsFactsAllow(t *testing.T) {
+func TestMoveAdvancesAsFarAsTheFactsAllow(t *testing.T) {
 	csv := &operatorsv1alpha1.ClusterServiceVersion{}
 	for name, tt := range map[string]struct {
 		facts Facts
 		moves []operatorsv1alpha1.ConditionReason
 		last  operatorsv1alpha1.ClusterServiceVersionPhase
 	}{
-		"a plan has written all of it": {
+		"everything already written": {
 			Facts{Deployments: deployment.State{Untouched: true, Installed: true}},
 			[]operatorsv1alpha1.ConditionReason{reasonRequirementsUnknown, reasonRequirementsMet, reasonInstallSuccessful, reasonWaiting}, phaseInstalling,
 		},
-		"a plan is about to": {
+		"waits for a plan": {
 			Facts{Waits: "a plan"}, []operatorsv1alpha1.ConditionReason{reasonRequirementsUnknown}, phasePending,
 		},
-		"something is missing": {
+		"requirement missing": {
 			Facts{Unmet: true}, []operatorsv1alpha1.ConditionReason{reasonRequirementsUnknown, reasonRequirementsNotMet}, phasePending,
 		},
-		// Without a client nothing can be written: a failure ends the visit.
-		"writing fails": {
+		// Without a client nothing can be written: a failure ends the reconcile.
+		"write fails": {
 			Facts{}, []operatorsv1alpha1.ConditionReason{reasonRequirementsUnknown, reasonRequirementsMet, reasonComponentFailed}, phaseFailed,
 		},
 	} {
@@ -49,7 +49,7 @@ func TestOneVisitGoesAsFarAsItsFactsAllow(t *testing.T) {
 	}
 }
 
-func TestAVisitThatGoesBackEnds(t *testing.T) {
+func TestMoveEndsWhenAPhaseGoesBack(t *testing.T) {
 	csv := &operatorsv1alpha1.ClusterServiceVersion{}
 	csv.Status.Phase = phaseInstallReady
 	s := &scope{csv: csv, facts: Facts{CSV: csv.DeepCopy(), Account: &scoped.Error{Reason: scoped.AccountMissing}}}

@@ -17,12 +17,12 @@ import (
 const (
 	// installTimeout is the contract's.
 	installTimeout = 5 * time.Minute
-	// Bounds on the time to another try.
+	// Bounds of the delay before a retry.
 	minBackoff = time.Second
 	maxBackoff = 5 * time.Minute
 )
 
-// Next decides. What concerns every phase comes first, in the order in which a user sees it.
+// Next decides the transition. Checks for all phases come first, in the order in which users see their reasons.
 func Next(f Facts) Transition {
 	if f.ReplacedBy != "" {
 		return replaced(f)
@@ -46,13 +46,13 @@ func Next(f Facts) Transition {
 		return succeeded(f)
 	case phaseFailed:
 		return failed(f)
-	case phaseReplacing, phaseDeleting: // what replaced it is gone
+	case phaseReplacing, phaseDeleting: // the replacing version was deleted
 		return to(phasePending, reasonRequirementsUnknown, messageUnknown)
 	}
 	return stay(f)
 }
 
-// cannotRun is what is wrong with the CSV itself, or with where it is, whoever installs it.
+// cannotRun returns what is wrong with the CSV itself or its namespace, regardless of who installs it.
 func cannotRun(f Facts) (Transition, bool) {
 	switch {
 	case f.Group != nil:
@@ -69,8 +69,8 @@ func cannotRun(f Facts) (Transition, bool) {
 	return Transition{}, false
 }
 
-// Failed is where a ClusterServiceVersion goes whose Deployments could not be written. ok is false for
-// a failure that says nothing about the install: it is to be retried as it is.
+// Failed returns the transition of a ClusterServiceVersion whose Deployments could not be written. ok is false for a
+// failure that does not concern the install and is simply retried.
 func Failed(err error) (t Transition, ok bool) {
 	var account *scoped.Error
 	switch {
@@ -84,15 +84,15 @@ func Failed(err error) (t Transition, ok bool) {
 	return to(phaseFailed, reasonComponentFailed, fmt.Sprintf(messageStrategyFailed, err)), true
 }
 
-// refusal says whether trying again is pointless until somebody changes something: rights, the
-// object in the way, a namespace that is not there, or the CSV itself.
+// refusal reports whether a retry is pointless until something changes: permissions, a colliding object, a missing
+// namespace, or the CSV itself.
 func refusal(err error) bool {
 	return apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) ||
 		apierrors.IsNotFound(err) || apply.IsCollision(err)
 }
 
-// backoff is the time until the next round of install, failure and repair: as long after the last
-// failure as the trouble had lasted by then, so that rounds become rarer without a counter.
+// backoff returns the delay before the next round of install, failure and repair: as long as the problem had lasted
+// at the last failure, so that rounds become rarer without a counter.
 func backoff(f Facts) time.Duration {
 	last := f.CSV.Status.LastTransitionTime
 	if last == nil {
@@ -102,9 +102,8 @@ func backoff(f Facts) time.Duration {
 	return max(0, last.Add(delay).Sub(f.Now))
 }
 
-// again is the time until another look at what refuses without a reason that a watch could see gone
-// (a quota, a policy): as long as the phase has lasted. What only a person can mend is not looked at
-// again: 0.
+// again returns the delay before checking again a refusal that no watch reports as resolved (a quota, a policy): as
+// long as the phase has lasted. It is 0 for what only a user can fix, which is not checked again.
 func again(f Facts, err error) time.Duration {
 	var lacks *LacksError
 	last := f.CSV.Status.LastTransitionTime
@@ -116,7 +115,7 @@ func again(f Facts, err error) time.Duration {
 
 func clamp(d time.Duration) time.Duration { return min(max(d, minBackoff), maxBackoff) }
 
-// troubleSince is the time of the oldest condition since the last success, as far as is remembered.
+// troubleSince returns the time of the oldest recorded condition since the last success.
 func troubleSince(csv *operatorsv1alpha1.ClusterServiceVersion) time.Time {
 	since := csv.Status.LastTransitionTime.Time
 	for i := len(csv.Status.Conditions) - 1; i >= 0; i-- {
@@ -131,7 +130,7 @@ func troubleSince(csv *operatorsv1alpha1.ClusterServiceVersion) time.Time {
 	return since
 }
 
-// oneLine is an error for a message: of many lines as many as fit.
+// oneLine formats an error for a message, with as many of its lines as fit.
 func oneLine(err error) string {
 	parts := strings.Split(err.Error(), "\n")
 	return status.Lines(parts, max(maxLines, len(parts[0])))

@@ -20,7 +20,7 @@ import (
 
 var start = metav1.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
 
-// given makes facts: a CSV in a phase since start, looked at a moment later.
+// given returns the facts of a CSV that has been in a phase since start, a moment later.
 func given(phase operatorsv1alpha1.ClusterServiceVersionPhase, reason operatorsv1alpha1.ConditionReason, edit ...func(*Facts)) Facts {
 	csv := &operatorsv1alpha1.ClusterServiceVersion{}
 	csv.Name, csv.Namespace = "demo.v1.0.0", "t1"
@@ -63,15 +63,15 @@ func TestNextInEveryPhase(t *testing.T) {
 		{"new", given(phaseNone, ""), to(phasePending, reasonRequirementsUnknown, "requirements not yet checked")},
 		{"replaced", given(phaseSucceeded, reasonInstallSuccessful, func(f *Facts) { f.ReplacedBy = "demo.v2" }),
 			to(phaseReplacing, reasonBeingReplaced, "being replaced by csv: demo.v2")},
-		{"replaced though it had failed", given(phaseFailed, reasonComponentFailed, func(f *Facts) { f.ReplacedBy, f.Forward = "demo.v2", true }),
+		{"replaced although it had failed", given(phaseFailed, reasonComponentFailed, func(f *Facts) { f.ReplacedBy, f.Forward = "demo.v2", true }),
 			to(phaseReplacing, reasonBeingReplaced, "Fail Forward is enabled, allowing Failed csv to be replaced by csv: demo.v2")},
 		{"replaced by one that has succeeded", given(phaseReplacing, reasonBeingReplaced, func(f *Facts) { f.ReplacedBy, f.Replaced = "demo.v2", true }),
 			to(phaseDeleting, reasonReplaced, "has been replaced by a newer ClusterServiceVersion that has successfully installed.")},
-		{"goes", given(phaseDeleting, reasonReplaced, func(f *Facts) { f.ReplacedBy, f.Replaced = "demo.v2", true }),
+		{"deleted", given(phaseDeleting, reasonReplaced, func(f *Facts) { f.ReplacedBy, f.Replaced = "demo.v2", true }),
 			Transition{Phase: phaseDeleting, Reason: reasonReplaced, Message: "before", Remove: true}},
-		{"goes after the one before it", given(phaseDeleting, reasonReplaced, func(f *Facts) { f.ReplacedBy, f.Replaced, f.Older = "demo.v2", true, "demo.v0" }),
+		{"deleted after the older one", given(phaseDeleting, reasonReplaced, func(f *Facts) { f.ReplacedBy, f.Replaced, f.Older = "demo.v2", true, "demo.v0" }),
 			to(phaseDeleting, reasonReplaced, "before")},
-		{"what replaced it is gone", given(phaseDeleting, reasonReplaced), to(phasePending, reasonRequirementsUnknown, "requirements not yet checked")},
+		{"the replacing version was deleted", given(phaseDeleting, reasonReplaced), to(phasePending, reasonRequirementsUnknown, "requirements not yet checked")},
 		{"no group", given(phaseSucceeded, reasonInstallSuccessful, func(f *Facts) { f.Group = &Problem{reasonNoOperatorGroup, messageNoGroup} }),
 			to(phaseFailed, reasonNoOperatorGroup, "csv in namespace with no operatorgroups")},
 		{"bad strategy", given(phasePending, "", func(f *Facts) { f.Strategy = errors.New("a\nb") }),
@@ -81,7 +81,7 @@ func TestNextInEveryPhase(t *testing.T) {
 			to(phaseSucceeded, reasonInstallSuccessful, "install strategy completed with no errors; ExceedsAccount: x")},
 
 		{"requirements missing", given(phasePending, "", unmet), to(phasePending, reasonRequirementsNotMet, "one or more requirements couldn't be found")},
-		{"account too small", given(phasePending, "", func(f *Facts) { f.Excess = lacking }, unmet),
+		{"account is missing permissions", given(phasePending, "", func(f *Facts) { f.Excess = lacking }, unmet),
 			to(phasePending, reasonRequirementsNotMet, "one or more requirements couldn't be found: ServiceAccount t1/acct does not hold in namespace t1 {…}")},
 		{"just written", given(phasePending, reasonRequirementsUnknown, settling), to(phasePending, reasonRequirementsUnknown, "before")},
 		{"roles not allowed", given(phasePending, "", func(f *Facts) { f.Prepared = lacking }),
@@ -89,28 +89,28 @@ func TestNextInEveryPhase(t *testing.T) {
 		{"roles refused by a policy", given(phasePending, "", func(f *Facts) { f.Prepared = forbidden }, after(10*time.Second)),
 			Transition{Phase: phasePending, Reason: reasonRequirementsNotMet, After: 10 * time.Second,
 				Message: `one or more requirements couldn't be found: deployments.apps "d" is forbidden: no`}},
-		{"rolled though a role could not be made", given(phasePending, reasonNeedsCertRotation, func(f *Facts) { f.Prepared, f.Rolling, f.Same = lacking, true, true }),
+		{"rolled although a role could not be created", given(phasePending, reasonNeedsCertRotation, func(f *Facts) { f.Prepared, f.Rolling, f.Same = lacking, true, true }),
 			to(phaseInstallReady, reasonRequirementsMet, "all requirements found, attempting install")},
-		{"rolled though the account is too small", given(phasePending, reasonNeedsCertRotation, func(f *Facts) { f.Excess, f.Unmet, f.Rolling, f.Same = lacking, true, true, true }),
+		{"rolled although the account is missing permissions", given(phasePending, reasonNeedsCertRotation, func(f *Facts) { f.Excess, f.Unmet, f.Rolling, f.Same = lacking, true, true, true }),
 			to(phaseInstallReady, reasonRequirementsMet, "all requirements found, attempting install")},
-		{"says that it is only rolled, and is not what was written", given(phasePending, reasonNeedsCertRotation, func(f *Facts) { f.Excess, f.Rolling = lacking, true }),
+		{"claims to be rolled, but differs from what was written", given(phasePending, reasonNeedsCertRotation, func(f *Facts) { f.Excess, f.Rolling = lacking, true }),
 			to(phasePending, reasonRequirementsNotMet, "one or more requirements couldn't be found: ServiceAccount t1/acct does not hold in namespace t1 {…}")},
 		{"waits for the older version", given(phasePending, reasonRequirementsUnknown, func(f *Facts) { f.Older, f.Waits = "demo.v0", "x" }), to(phasePending, reasonRequirementsUnknown, "requirements not yet checked: x")},
 		{"waits from the start", given(phaseNone, "", func(f *Facts) { f.Waits = "x" }), to(phasePending, reasonRequirementsUnknown, "requirements not yet checked: x")},
-		{"the older version has stepped back", given(phasePending, "", func(f *Facts) { f.Older = "demo.v0" }),
+		{"the older version is being replaced", given(phasePending, "", func(f *Facts) { f.Older = "demo.v0" }),
 			to(phaseInstallReady, reasonRequirementsMet, "all requirements found, attempting install")},
-		{"all there", given(phasePending, ""), to(phaseInstallReady, reasonRequirementsMet, "all requirements found, attempting install")},
+		{"all requirements met", given(phasePending, ""), to(phaseInstallReady, reasonRequirementsMet, "all requirements found, attempting install")},
 
 		{"install", given(phaseInstallReady, ""), Transition{Phase: phaseInstalling, Reason: reasonInstallSuccessful, Install: true,
 			Message: "waiting for install components to report healthy"}},
 		{"install not allowed", given(phaseInstallReady, "", func(f *Facts) { f.Refused = lacking }),
 			to(phaseFailed, reasonNoRetry, "install strategy failed: ServiceAccount t1/acct does not hold in namespace t1 {…}")},
 
-		{"says that it is ready to be installed, and is not", given(phaseInstallReady, "", func(f *Facts) { f.Prepared = lacking }),
+		{"claims to be ready for the install, but is not", given(phaseInstallReady, "", func(f *Facts) { f.Prepared = lacking }),
 			to(phasePending, reasonRequirementsNotMet, "one or more requirements couldn't be found: ServiceAccount t1/acct does not hold in namespace t1 {…}")},
-		{"says that it is being installed, and may not be", given(phaseInstalling, "", deployments(missing), func(f *Facts) { f.Excess = lacking }),
+		{"claims to be installing, but may not be", given(phaseInstalling, "", deployments(missing), func(f *Facts) { f.Excess = lacking }),
 			to(phasePending, reasonRequirementsNotMet, "one or more requirements couldn't be found: ServiceAccount t1/acct does not hold in namespace t1 {…}")},
-		{"says that it is being installed, and was not looked at", given(phaseInstalling, "", deployments(missing), func(f *Facts) { f.Evaluated = false }),
+		{"claims to be installing, but was not evaluated", given(phaseInstalling, "", deployments(missing), func(f *Facts) { f.Evaluated = false }),
 			to(phaseInstalling, "", "before")},
 
 		{"waits", given(phaseInstalling, "", deployments(waitingD), after(time.Minute)), Transition{Phase: phaseInstalling, Reason: reasonWaiting,
@@ -137,23 +137,23 @@ func TestNextOutOfFailed(t *testing.T) {
 		facts Facts
 		want  Transition
 	}{
-		{"group suits now", given(phaseFailed, reasonUnsupportedGroup), to(phasePending, reasonRequirementsUnknown, "InstallModes now support target namespaces")},
-		{"group is there now", given(phaseFailed, reasonNoOperatorGroup), to(phasePending, reasonRequirementsUnknown, "requirements not yet checked")},
-		{"strategy is good now", given(phaseFailed, reasonInvalidStrategy), to(phasePending, reasonRequirementsUnknown, "requirements not yet checked")},
+		{"group is suitable now", given(phaseFailed, reasonUnsupportedGroup), to(phasePending, reasonRequirementsUnknown, "InstallModes now support target namespaces")},
+		{"group exists now", given(phaseFailed, reasonNoOperatorGroup), to(phasePending, reasonRequirementsUnknown, "requirements not yet checked")},
+		{"strategy is valid now", given(phaseFailed, reasonInvalidStrategy), to(phasePending, reasonRequirementsUnknown, "requirements not yet checked")},
 		{"still not met", given(phaseFailed, reasonRequirementsNotMet, func(f *Facts) { f.Unmet = true }), to(phaseFailed, reasonRequirementsNotMet, "requirements not met")},
-		{"not met while a role cannot be made", given(phaseFailed, reasonRequirementsNotMet, func(f *Facts) { f.Unmet, f.Prepared = true, lacking }),
+		{"not met while a role cannot be created", given(phaseFailed, reasonRequirementsNotMet, func(f *Facts) { f.Unmet, f.Prepared = true, lacking }),
 			to(phaseFailed, reasonRequirementsNotMet, "requirements not met: ServiceAccount t1/acct does not hold in namespace t1 {…}")},
 		{"met again", given(phaseFailed, reasonRequirementsNotMet), to(phasePending, reasonRequirementsUnknown, "requirements not yet checked")},
 		{"still not allowed", given(phaseFailed, reasonNoRetry, func(f *Facts) { f.Refused = lacking }),
 			to(phaseFailed, reasonNoRetry, "install strategy failed: ServiceAccount t1/acct does not hold in namespace t1 {…}")},
-		{"still invalid: only its author can mend it", given(phaseFailed, reasonNoRetry, probe(invalid)),
+		{"still invalid: only its author can fix it", given(phaseFailed, reasonNoRetry, probe(invalid)),
 			to(phaseFailed, reasonNoRetry, "install strategy failed: "+invalid.Error())},
-		{"still forbidden: nobody will say when it is not", given(phaseFailed, reasonNoRetry, probe(forbidden), after(time.Hour)),
+		{"still forbidden: no watch reports when this changes", given(phaseFailed, reasonNoRetry, probe(forbidden), after(time.Hour)),
 			Transition{Phase: phaseFailed, Reason: reasonNoRetry, After: 5 * time.Minute, Message: "install strategy failed: " + forbidden.Error()}},
 		{"allowed now", given(phaseFailed, reasonNoRetry), to(phasePending, reasonClusterChange, "Cluster resources changed state")},
 		{"failed just now", given(phaseFailed, reasonComponentFailed), Transition{Phase: phaseFailed, Reason: reasonComponentFailed, Message: "before",
 			After: 900 * time.Millisecond}},
-		{"try again", given(phaseFailed, reasonComponentFailed, after(time.Second)), to(phasePending, reasonNeedsReinstall, "calculated deployment install is bad")},
+		{"retry", given(phaseFailed, reasonComponentFailed, after(time.Second)), to(phasePending, reasonNeedsReinstall, "calculated deployment install is bad")},
 		{"timeout, still waiting", given(phaseFailed, reasonInstallCheckFailed, deployments(waitingD)), to(phaseFailed, reasonInstallCheckFailed, "before")},
 		{"timeout, ready after all", given(phaseFailed, reasonInstallCheckFailed, deployments(ready)), to(phaseSucceeded, reasonInstallSuccessful, "install strategy completed with no errors")},
 		{"timeout, deleted", given(phaseFailed, reasonInstallCheckFailed, deployments(missing)), to(phasePending, reasonNeedsReinstall, "calculated deployment install is bad")},
@@ -186,15 +186,15 @@ func TestFailuresOfAnInstall(t *testing.T) {
 		})
 	}
 	_, ok := Failed(apierrors.NewConflict(schema.GroupResource{}, "d", errors.New("edited")))
-	require.False(t, ok, "a conflict says nothing about the install")
+	require.False(t, ok, "a conflict does not concern the install")
 }
 
-func TestRoundsOfRepairBecomeRarer(t *testing.T) {
+func TestRepairsAreRetriedWithBackoff(t *testing.T) {
 	csv := &operatorsv1alpha1.ClusterServiceVersion{}
 	next := start
 	var waits []time.Duration
 	for range 12 {
-		now := next // its address is kept
+		now := next // the address is kept
 		csv.SetPhase(phasePending, reasonNeedsReinstall, "", &now)
 		csv.SetPhase(phaseInstallReady, reasonRequirementsMet, "", &now)
 		csv.SetPhase(phaseFailed, reasonComponentFailed, "", &now)
@@ -208,7 +208,7 @@ func TestRoundsOfRepairBecomeRarer(t *testing.T) {
 	require.LessOrEqual(t, len(csv.Status.Conditions), 20)
 }
 
-func TestTheLineageIsTheOneThatTheInstallPlanProves(t *testing.T) {
+func TestTheLineageIsTheProvenOne(t *testing.T) {
 	r := &Reconciler{proofs: proofs.Keys()}
 	csv := &operatorsv1alpha1.ClusterServiceVersion{}
 	csv.Name, csv.Namespace = "demo.v1.0.0", "t1"
@@ -220,7 +220,7 @@ func TestTheLineageIsTheOneThatTheInstallPlanProves(t *testing.T) {
 	owner := r.ownerOf(csv, nil)
 	owner.Package, owner.Direct = pkg, false
 	csv.Labels = owner.Labels()
-	require.Equal(t, direct, r.ownerOf(csv, sub).Lineage, "a mark without a proof")
+	require.Equal(t, direct, r.ownerOf(csv, sub).Lineage, "a label without a proof")
 	proofs.Mark(csv, owner)
 	require.Equal(t, pkg, r.ownerOf(csv, sub).Package)
 	require.Equal(t, pkg, r.ownerOf(csv, nil).Package, "by the component label")

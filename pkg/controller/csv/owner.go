@@ -39,7 +39,7 @@ func (r *Reconciler) ownerOf(csv *operatorsv1alpha1.ClusterServiceVersion, sub *
 	return owner
 }
 
-// directLineage is that of a CSV that somebody created directly.
+// directLineage returns the lineage of a CSV that a user created directly.
 func directLineage(csv *operatorsv1alpha1.ClusterServiceVersion) ownerutil.Lineage {
 	return ownerutil.Lineage{Package: nameWithoutVersion(csv.Name), Namespace: csv.Namespace, Direct: true}
 }
@@ -62,7 +62,7 @@ func packages(csv *operatorsv1alpha1.ClusterServiceVersion, sub *operatorsv1alph
 			} `json:"value"`
 		} `json:"properties"`
 	}
-	// Whatever is not of this form has no package to tell.
+	// Other content does not state a package.
 	if json.Unmarshal([]byte(csv.Annotations[names.AnnotationProperties]), &properties) == nil {
 		for _, p := range properties.Properties {
 			if p.Type == "olm.package" {

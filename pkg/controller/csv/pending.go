@@ -1,6 +1,6 @@
 package csv
 
-// waiting says for whom.
+// waiting reports what the CSV waits for.
 func waiting(f Facts) Transition {
 	message := messageUnknown
 	if f.Waits != "" {
@@ -9,7 +9,7 @@ func waiting(f Facts) Transition {
 	return to(phasePending, reasonRequirementsUnknown, message)
 }
 
-// pending waits for the requirements, the operator's own ServiceAccounts and roles among them.
+// pending waits for the requirements, including the operator's own ServiceAccounts and roles.
 func pending(f Facts) Transition {
 	switch {
 	case f.Waits != "":

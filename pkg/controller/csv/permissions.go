@@ -16,7 +16,7 @@ import (
 	"github.com/remit-olm/remit/pkg/install/requirement"
 )
 
-// requireServiceAccounts looks at the operator's own ServiceAccounts and what they hold.
+// requireServiceAccounts checks the operator's own ServiceAccounts and their permissions.
 func (r *Reconciler) requireServiceAccounts(ctx context.Context, s *scope) error {
 	for _, p := range bundle.Permissions(s.csv) {
 		sa := &corev1.ServiceAccount{}
@@ -42,14 +42,14 @@ func (r *Reconciler) requireServiceAccounts(ctx context.Context, s *scope) error
 		case len(covered.missing) > 0:
 			status.Status, status.Message = requirement.NotSatisfied, install.AccountNotCovering+lines(covered.missing)
 		case p.ServiceAccount == bundle.DefaultServiceAccount:
-			status.Message = "every pod of the namespace that names no ServiceAccount gets what this one is given"
+			status.Message = "all Pods in the namespace without a serviceAccountName get the permissions of this ServiceAccount"
 		}
 		s.require(status)
 	}
 	return nil
 }
 
-// ownedByAnother looks at references to CSVs: one of this CSV's, or the mark of its lineage, makes the
+// ownedByAnother checks owner references to CSVs. A reference to this CSV, or the label of its lineage, makes the
 // ServiceAccount its own.
 func ownedByAnother(s *scope, sa *corev1.ServiceAccount) bool {
 	another := false
@@ -65,15 +65,15 @@ func ownedByAnother(s *scope, sa *corev1.ServiceAccount) bool {
 	return another && !s.owner.Owns(sa)
 }
 
-// requireAccount shows how the account covers the CSV's permissions (seed 001). It is no requirement
-// of what is installed already, which is left alone (D4), and Next does not treat it as one.
+// requireAccount reports how the account covers the CSV's permissions (seed 001). It is not a requirement of an
+// installed CSV, which is left alone (D4), and Next does not treat it as one.
 func (s *scope) requireAccount() {
 	if !s.acting.Known() {
 		return
 	}
 	status := operatorsv1alpha1.RequirementStatus{
 		Version: "v1", Kind: "ServiceAccount", Name: s.account.Name, UUID: string(s.account.UID), Status: requirement.Present,
-		Message:    "the operator is bounded by ServiceAccount " + s.account.Key().String() + ", which holds all that its permissions ask for",
+		Message:    "the operator is bounded by ServiceAccount " + s.account.Key().String() + ", which has all permissions that it requests",
 		Dependents: s.covered.dependents,
 	}
 	if over := s.exceeding(); len(over) > 0 {
@@ -82,8 +82,8 @@ func (s *scope) requireAccount() {
 	s.requirements = append(s.requirements, status)
 }
 
-// exceeding is by what the operator exceeds the account: permissions and, besides, what the account would
-// have to hold to write the operator's Deployments.
+// exceeding lists by what the operator exceeds the account: the CSV's permissions, and those for writing the
+// operator's Deployments.
 func (s *scope) exceeding() []string {
 	out := slices.Clone(s.covered.missing)
 	var lacks *LacksError

@@ -21,13 +21,12 @@ import (
 	"github.com/remit-olm/remit/pkg/step/execute"
 )
 
-// fieldManager owns only the annotations and the finalizer that this controller puts on a CSV.
+// fieldManager owns only the annotations and the finalizer that this controller sets on a CSV.
 const fieldManager = names.FieldManager + "-operatorgroup"
 
-// prepare makes, as-account, what an operator needs besides its Deployments: the annotations of its
-// OperatorGroup, and its ServiceAccounts and roles for the targets as they are now. Nothing is
-// written, and nothing read live, where the cache shows all of it in place. A refusal is a fact, not
-// an error.
+// prepare writes, as the account, what an operator needs in addition to its Deployments: the annotations of its
+// OperatorGroup, and its ServiceAccounts and roles for the current targets. If the cache shows all of it in the
+// desired state, nothing is written or read live. A refusal is a fact, not an error.
 func (r *Reconciler) prepare(ctx context.Context, s *scope) error {
 	if !s.acting.Known() || s.facts.unfit() != nil {
 		return nil
@@ -73,7 +72,7 @@ func (r *Reconciler) operatorRBAC(s *scope) ([]*unstructured.Unstructured, error
 	return want, err
 }
 
-// notInPlace are those objects that the cache does not show as they should be.
+// notInPlace returns the objects that the cache does not show in the desired state.
 func (r *Reconciler) notInPlace(ctx context.Context, s *scope, want []*unstructured.Unstructured) ([]*unstructured.Unstructured, error) {
 	var due []*unstructured.Unstructured
 	for _, obj := range want {
@@ -82,7 +81,7 @@ func (r *Reconciler) notInPlace(ctx context.Context, s *scope, want []*unstructu
 			return nil, err
 		}
 		if live == nil {
-			_ = r.follow(obj) // all that matters is that it asks
+			_ = r.follow(obj) // only to track the lookup
 			due = append(due, obj)
 			continue
 		}
@@ -91,8 +90,8 @@ func (r *Reconciler) notInPlace(ctx context.Context, s *scope, want []*unstructu
 	return due, nil
 }
 
-// follow has the next change of a role or a binding wake the CSV, or its removal: it may be somebody else's, and in the way.
-// The error is NotFound where there is none.
+// follow tracks a role or a binding, so that its next change or deletion wakes the CSV: it may be a collision with
+// another owner's. It returns a NotFound error if there is none.
 func (r *Reconciler) follow(obj *unstructured.Unstructured) (err error) {
 	switch obj.GetKind() {
 	case "Role":
@@ -107,7 +106,7 @@ func (r *Reconciler) follow(obj *unstructured.Unstructured) (err error) {
 	return err
 }
 
-// hasMade notes that an object is there and this install's own. live need not tell its kind.
+// hasMade records that this install owns an existing object. live need not have its kind set.
 func (s *scope) hasMade(obj *unstructured.Unstructured, live metav1.Object) {
 	if obj.GetKind() != "ServiceAccount" {
 		return
@@ -118,19 +117,19 @@ func (s *scope) hasMade(obj *unstructured.Unstructured, live metav1.Object) {
 	s.made[obj.GetName()] = live.GetCreationTimestamp().Time
 }
 
-// write annotates the CSV, applies, in order, what is due, and then removes the roles of namespaces that are no longer
-// targets.
+// write annotates the CSV, applies the due objects in order, and then deletes the roles of namespaces that are no
+// longer targets.
 func (r *Reconciler) write(ctx context.Context, s *scope, account client.Client, want, due []*unstructured.Unstructured) error {
 	if err := r.lacks(ctx, s, forPreparing, due); err != nil {
 		return err
 	}
-	// The finalizer comes before what it is for.
+	// The finalizer comes before the objects for which it is needed.
 	if done, err := r.annotate(ctx, s, account); !done {
 		return err
 	}
 	bindings, rest := r.restorable(due)
 	if changed, err := r.ensure(ctx, s, account, want, bindings); err != nil || changed {
-		return err // the event of the binding brings the CSV back for its role
+		return err // the event of the binding triggers the reconcile for its role
 	}
 	if _, err := r.ensure(ctx, s, account, want, rest); err != nil {
 		return err
@@ -138,8 +137,8 @@ func (r *Reconciler) write(ctx context.Context, s *scope, account client.Client,
 	return r.prune(ctx, s, account, want)
 }
 
-// restorable takes the bindings that exist, and whose roles do, from what is due: they are made as they should be before their
-// roles are, so that nobody else has what the roles then grant.
+// restorable separates the existing bindings to existing roles from what is due. They are restored before their
+// roles, so that no other subject gets what the roles then grant.
 func (r *Reconciler) restorable(due []*unstructured.Unstructured) (bindings, rest []*unstructured.Unstructured) {
 	roles := map[string]bool{}
 	for _, obj := range due {
@@ -155,7 +154,7 @@ func (r *Reconciler) restorable(due []*unstructured.Unstructured) (bindings, res
 	return bindings, rest
 }
 
-// ensure applies objects in order, and says whether that changed any.
+// ensure applies objects in order, and reports whether this changed any.
 func (r *Reconciler) ensure(ctx context.Context, s *scope, account client.Client, want, objs []*unstructured.Unstructured) (changed bool, err error) {
 	roles := execute.Roles{RBAC: r.rbac, Owner: s.owner, Rendered: want, Live: r.lookup.Reader}
 	for _, obj := range objs {
@@ -170,8 +169,8 @@ func (r *Reconciler) ensure(ctx context.Context, s *scope, account client.Client
 	return changed, nil
 }
 
-// inPlace returns the object as the cache has it; nil where it is not as it should be. A stale cache costs one live read,
-// or is corrected by its next event.
+// inPlace returns the cached object, or nil if it is not in the desired state. A stale cache costs one live read, or
+// is corrected by its next event.
 func (r *Reconciler) inPlace(ctx context.Context, s *scope, want *unstructured.Unstructured) (client.Object, error) {
 	typed, err := r.client.Scheme().New(want.GroupVersionKind())
 	if err != nil {
@@ -179,7 +178,7 @@ func (r *Reconciler) inPlace(ctx context.Context, s *scope, want *unstructured.U
 	}
 	live, ok := typed.(client.Object)
 	if !ok {
-		return nil, fmt.Errorf("%s is no object of the API", apply.Describe(want))
+		return nil, fmt.Errorf("%s is not an API object", apply.Describe(want))
 	}
 	if err := r.client.Get(ctx, client.ObjectKeyFromObject(want), live); err != nil {
 		return nil, client.IgnoreNotFound(err)
@@ -190,8 +189,8 @@ func (r *Reconciler) inPlace(ctx context.Context, s *scope, want *unstructured.U
 	return live, nil
 }
 
-// annotate puts the OperatorGroup's annotations on the CSV, which are Remit's alone to set, and the finalizer
-// where something outside its namespace is to belong to it. What a plan has made has both from the start.
+// annotate sets the OperatorGroup's annotations on the CSV, which only Remit may set, and the finalizer if it will
+// own objects outside its namespace. A CSV that a plan created has both from the start.
 func (r *Reconciler) annotate(ctx context.Context, s *scope, account client.Client) (done bool, err error) {
 	after := s.csv.DeepCopy()
 	if after.Annotations == nil {
@@ -208,7 +207,7 @@ func (r *Reconciler) annotate(ctx context.Context, s *scope, account client.Clie
 	err = account.Patch(ctx, after, client.MergeFromWithOptions(s.csv, client.MergeFromWithOptimisticLock{}), client.FieldOwner(fieldManager))
 	switch {
 	case apierrors.IsConflict(err):
-		return false, nil // the event of the newer one brings it back
+		return false, nil // the event of the newer version triggers another reconcile
 	case err != nil:
 		return false, fmt.Errorf("annotate ClusterServiceVersion %s/%s: %w", s.csv.Namespace, s.csv.Name, err)
 	}

@@ -41,7 +41,7 @@ const (
 	reasonReplaced            = operatorsv1alpha1.CSVReasonReplaced
 )
 
-// The contract's messages (OLM v0, 1.7). Where more is known, it is appended after ": ".
+// Messages of the contract (OLM v0, 1.7). Details are appended after ": ".
 const (
 	messageUnknown         = "requirements not yet checked"
 	messageNotMet          = "one or more requirements couldn't be found"

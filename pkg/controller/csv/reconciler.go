@@ -24,36 +24,36 @@ import (
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
-// accounts opens clients that act as an account; *scoped.Clients is the one that programs use.
+// accounts opens clients that act as an account; programs use *scoped.Clients.
 type accounts interface {
 	For(ctx context.Context, account scoped.Account) (client.Client, error)
 	Open(account scoped.Account) (client.Client, error)
 }
 
-// enrolment says, by an *scoped.Error, that this program may not request an account's token.
+// enrolment returns a *scoped.Error if this program may not request an account's token.
 type enrolment interface {
 	Own(l rbac.Listers, account scoped.Account) error
 }
 
 // Options for New. All but Default and Clock are required.
 type Options struct {
-	// Client reads from the cache and writes the status, as self.
+	// Client reads from the cache and writes the status, as Remit's own identity.
 	Client client.Client
-	// Live reads OperatorGroups and accounts past the cache.
+	// Live reads OperatorGroups and accounts directly from the API server.
 	Live client.Reader
-	// Accounts does everything else.
+	// Accounts performs all other writes.
 	Accounts accounts
-	// Enrolment says whether they may be opened.
+	// Enrolment reports whether they may be opened.
 	Enrolment enrolment
 	RBAC      rbac.Listers
 	Recorder  events.EventRecorder
-	// ServerVersion is the API server's version, as discovery tells it.
+	// ServerVersion is the API server's version according to discovery.
 	ServerVersion func() (string, error)
 	// Proofs proves which objects an install created.
 	Proofs ownerutil.Proofs
-	// Default is the installation's default account; none where it is zero.
+	// Default is the installation's default account; the zero value is none.
 	Default scoped.Default
-	// Spared are Remit's namespaces, which no operator of a bounded group reaches.
+	// Spared are Remit's namespaces, which the webhooks of a bounded group do not cover.
 	Spared []string
 	// Certificates is how serving certificates are issued; the zero value is the contract's.
 	Certificates cert.Policy
@@ -61,10 +61,10 @@ type Options struct {
 	Clock clock.PassiveClock
 }
 
-// Reconciler drives ClusterServiceVersions.
+// Reconciler moves ClusterServiceVersions through their phases.
 type Reconciler struct {
 	client client.Client
-	// lookup reads live, cached from the cache.
+	// lookup reads live, cached reads from the cache.
 	lookup        scoped.Lookup
 	cached        scoped.Lookup
 	accounts      accounts
@@ -84,7 +84,7 @@ type Reconciler struct {
 	clock         clock.PassiveClock
 }
 
-// New checks the options.
+// New returns a Reconciler, or an error if required options are missing.
 func New(o Options) (*Reconciler, error) {
 	if o.Client == nil || o.Live == nil || o.Accounts == nil || o.Enrolment == nil || o.Recorder == nil || o.ServerVersion == nil || o.RBAC.Roles == nil || o.Proofs == nil {
 		return nil, errors.New("csv: Client, Live, Accounts, Enrolment, RBAC, Recorder, ServerVersion and Proofs are required")
@@ -114,8 +114,8 @@ func New(o Options) (*Reconciler, error) {
 	}, nil
 }
 
-// Reconcile implements reconcile.Reconciler. A conflict means that the cache was behind: the event
-// that it is waiting for comes back here.
+// Reconcile implements reconcile.Reconciler. A conflict means that the cache is outdated: the pending event triggers
+// another reconcile.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	r, looked := r.looking(req)
 	defer looked()
@@ -132,7 +132,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.gatherNamespace(ctx, s); err != nil {
 		return ctrl.Result{}, err
 	}
-	if csv.DeletionTimestamp != nil { // a copy, too: that it is one is for anyone to say
+	if csv.DeletionTimestamp != nil { // copies as well: any user can label a CSV as a copy
 		s.facts.Obsolete = true
 		return ctrl.Result{}, r.finalize(ctx, s)
 	}
@@ -158,8 +158,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{RequeueAfter: s.after}, nil
 }
 
-// gather finds the facts. What the operator needs besides its Deployments is made on the way
-// (prepare), since the requirements are looked at with it in place.
+// gather finds the facts. It also creates what the operator needs in addition to its Deployments (prepare), because
+// the requirements include it.
 func (r *Reconciler) gather(ctx context.Context, s *scope) error {
 	if err := r.gatherSiblings(ctx, s); err != nil {
 		return err
@@ -190,13 +190,13 @@ func (r *Reconciler) gather(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// onward is the way of an install. It is gone in one visit as far as the facts that were gathered allow, and never
-// back: a status that would be left at once is a write, and an event for every watcher, that nobody has anything
-// of. The conditions tell of each phase.
-var onward = []operatorsv1alpha1.ClusterServiceVersionPhase{phasePending, phaseInstallReady, phaseInstalling}
+// installPhases lists the phases of an install in order. One reconcile advances through as many as the gathered facts
+// allow and never moves back, so phases that would be left immediately are not written to the API. The conditions
+// record each phase.
+var installPhases = []operatorsv1alpha1.ClusterServiceVersionPhase{phasePending, phaseInstallReady, phaseInstalling}
 
-// move goes from phase to phase and returns the last transition. Whatever was written ends it: the facts are of
-// before.
+// move advances through the phases and returns the last transition. It ends after a write, because the facts are then
+// outdated.
 func (r *Reconciler) move(ctx context.Context, s *scope) (Transition, error) {
 	for {
 		next := Next(s.facts)
@@ -206,13 +206,13 @@ func (r *Reconciler) move(ctx context.Context, s *scope) (Transition, error) {
 		}
 		before := s.facts.CSV.Status.Phase
 		s.pass(t)
-		if next.Install || s.facts.Waits != "" || slices.Index(onward, t.Phase) <= slices.Index(onward, before) {
+		if next.Install || s.facts.Waits != "" || slices.Index(installPhases, t.Phase) <= slices.Index(installPhases, before) {
 			return t, nil
 		}
 	}
 }
 
-// act does what the transition asks for; where that fails, the CSV goes elsewhere or says so.
+// act executes a transition. If this fails, the CSV gets another transition or an error message.
 func (r *Reconciler) act(ctx context.Context, s *scope, t Transition) (Transition, error) {
 	switch {
 	case t.Remove:
@@ -228,11 +228,11 @@ func (r *Reconciler) act(ctx context.Context, s *scope, t Transition) (Transitio
 	if !ok {
 		return t, err
 	}
-	log.FromContext(ctx).Info("Installing was refused or failed", "reason", failed.Reason, "error", err.Error())
+	log.FromContext(ctx).Info("Install failed", "reason", failed.Reason, "error", err.Error())
 	return failed, nil
 }
 
-// finish writes the status, once, and says what happened.
+// finish patches the status once and emits one event per transition.
 func (r *Reconciler) finish(ctx context.Context, s *scope) error {
 	after := s.facts.CSV
 	if s.looked {
@@ -243,7 +243,7 @@ func (r *Reconciler) finish(ctx context.Context, s *scope) error {
 		return err
 	}
 	for _, m := range s.moves {
-		log.FromContext(ctx).Info("Moved", "from", m.from, "phase", m.Phase, "reason", m.Reason)
+		log.FromContext(ctx).Info("Changed phase", "from", m.from, "phase", m.Phase, "reason", m.Reason)
 		r.transitioned(s.csv, m.Transition)
 	}
 	return nil

@@ -7,9 +7,9 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 )
 
-// replaced leaves the field to the CSV that replaces this one, and goes once one that came after it has
-// succeeded, the oldest first: a version is found through the one that replaces it. It says so before, and
-// goes when that can be read.
+// replaced stops managing the operator in favor of the replacing CSV, and removes this CSV once a later version has
+// succeeded, oldest first: a version is found through the one that replaces it. The phase is written before the CSV
+// is deleted.
 func replaced(f Facts) Transition {
 	switch {
 	case !f.Replaced:
@@ -22,7 +22,7 @@ func replaced(f Facts) Transition {
 	return t
 }
 
-// beingReplaced says so, and of one that had failed that its OperatorGroup lets it (contract 1.7).
+// beingReplaced returns the message, which for a failed CSV says that its OperatorGroup allows it (contract 1.7).
 func beingReplaced(f Facts) string {
 	forward := fmt.Sprintf(messageFailForward, f.ReplacedBy)
 	if f.Forward && f.CSV.Status.Phase == phaseFailed || f.CSV.Status.Message == forward {
@@ -31,8 +31,8 @@ func beingReplaced(f Facts) string {
 	return fmt.Sprintf(messageBeingReplaced, f.ReplacedBy)
 }
 
-// removeReplaced deletes, as the account, a CSV that was replaced; finalize and garbage collection follow.
-// Where nobody may, the message says how a person does it.
+// removeReplaced deletes, as the account, a CSV that was replaced; finalize and garbage collection follow. If this is
+// not permitted, the message has the command for users.
 func (r *Reconciler) removeReplaced(ctx context.Context, s *scope) (Transition, error) {
 	t := to(phaseDeleting, reasonReplaced, messageReplaced)
 	account, err := r.cleaner(ctx, s)

@@ -19,9 +19,9 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 )
 
-// retire removes, as the account, the roles and bindings that earlier versions owned, once this one has
-// succeeded: those of versions that have stepped back, and those that a version which is gone has left
-// behind. What the account may not remove is noted with the commands that do.
+// retire deletes, as the account, the roles and bindings of earlier versions once this one has succeeded: those of
+// versions that are being replaced, and those that deleted versions have left behind. Objects that the account may
+// not delete are noted with the commands that do.
 func (r *Reconciler) retire(ctx context.Context, s *scope) error {
 	account, barred := s.writer(warrant.Retire)
 	if barred != nil || s.csv.Status.Phase != phaseSucceeded {
@@ -37,7 +37,7 @@ func (r *Reconciler) retire(ctx context.Context, s *scope) error {
 		err := r.remove(ctx, s, account, obj)
 		switch {
 		case err == nil:
-			log.FromContext(ctx).Info("Removed what an earlier version owned", "object", r.describe(obj))
+			log.FromContext(ctx).Info("Removed an object of an earlier version", "object", r.describe(obj))
 		case !mayNot(err):
 			return err
 		case !collected(obj, s.csv.Namespace):
@@ -46,14 +46,13 @@ func (r *Reconciler) retire(ctx context.Context, s *scope) error {
 		}
 	}
 	if len(remain) > 0 {
-		s.facts.Notes = append(s.facts.Notes, fmt.Sprintf("what an earlier version owned remains (%s): %s", why, lines(remain)))
+		s.facts.Notes = append(s.facts.Notes, fmt.Sprintf("objects of an earlier version remain (%s): %s", why, lines(remain)))
 	}
 	return nil
 }
 
-// earlier lists the RBAC objects of the lineage that were made for versions before this one. An object
-// may be seen before the CSV that it is made for, so that nothing is taken for left behind unless the API
-// server itself knows of no such CSV.
+// earlier lists the lineage's RBAC objects that were created for versions before this one. An object may be observed
+// before its CSV, so it counts as left behind only if the API server itself does not know the CSV.
 func (r *Reconciler) earlier(ctx context.Context, s *scope) ([]client.Object, error) {
 	all, err := r.ofLineage(ctx, s.owner)
 	if err != nil {
@@ -87,7 +86,7 @@ func (r *Reconciler) earlier(ctx context.Context, s *scope) ([]client.Object, er
 	return out, nil
 }
 
-// liveOwners are the owner labels of the CSVs that exist in a namespace.
+// liveOwners returns the owner labels of the CSVs that exist in a namespace.
 func (r *Reconciler) liveOwners(ctx context.Context, namespace string) (map[string]bool, error) {
 	list := &operatorsv1alpha1.ClusterServiceVersionList{}
 	if err := r.lookup.Reader.List(ctx, list, client.InNamespace(namespace)); err != nil {
@@ -100,17 +99,17 @@ func (r *Reconciler) liveOwners(ctx context.Context, namespace string) (map[stri
 	return out, nil
 }
 
-// collected says that an object goes with the CSV that it names as its owner, whoever deletes that.
+// collected reports whether garbage collection deletes an object together with the CSV that owns it.
 func collected(obj client.Object, namespace string) bool {
 	return obj.GetNamespace() == namespace && slices.ContainsFunc(obj.GetOwnerReferences(), func(ref metav1.OwnerReference) bool {
 		return ref.Kind == operatorsv1alpha1.ClusterServiceVersionKind
 	})
 }
 
-// command is how a person removes an object. It is for a shell, and a name may be any text: bundles may not have others than
-// plain ones, and who may write an object of the lineage may.
+// command returns the shell command that removes an object. The name is quoted: bundles may contain only plain names,
+// but other writers of a lineage's objects may use any text.
 func (r *Reconciler) command(obj client.Object) string {
-	if _, ok := obj.(*apiextensionsv1.CustomResourceDefinition); ok { // it stays; the webhook in it goes
+	if _, ok := obj.(*apiextensionsv1.CustomResourceDefinition); ok { // it is kept; only its webhook is removed
 		return "kubectl patch customresourcedefinition " + word(obj.GetName()) + ` --type=merge -p '{"spec":{"conversion":{"strategy":"None","webhook":null}}}'`
 	}
 	out := "kubectl delete " + strings.ToLower(r.kind(obj)) + " " + word(obj.GetName())
@@ -120,7 +119,7 @@ func (r *Reconciler) command(obj client.Object) string {
 	return out
 }
 
-// word is a text as one word of a shell.
+// word quotes a text as one word of a shell.
 func word(text string) string {
 	plain := func(r rune) bool {
 		return r < utf8.RuneSelf && (unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune(":._@-", r))

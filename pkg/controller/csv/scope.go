@@ -18,9 +18,9 @@ import (
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
-// scope is what the steps of one reconcile share. The facts grow from step to step.
+// scope has what the steps of one reconcile share. Each step adds facts.
 type scope struct {
-	// csv is as the API server has it; that of the facts as its status is to become.
+	// csv is as the API server has it; the status of facts.CSV is the one to be written.
 	csv   *operatorsv1alpha1.ClusterServiceVersion
 	facts Facts
 	moves []moved
@@ -31,44 +31,44 @@ type scope struct {
 	namespace    corev1.Namespace
 	group        *operatorsv1.OperatorGroup
 	targets      []string
-	// account and acting are set where there is an account to act as; acting keeps the client.
+	// account and acting are set if there is an account to act as; acting guards the client.
 	account scoped.Account
 	acting  warrant.Account
-	// holdings is what the account holds, by scope, as far as it was asked for.
+	// holdings are the account's permissions by scope, as far as they were queried.
 	holdings map[string]rbac.Permissions
-	// made are the ServiceAccounts that this install has made, and when.
+	// made are the ServiceAccounts that this install created, and when.
 	made    map[string]time.Time
 	checker *install.CSVRuleChecker
 	// covered is how the account covers the CSV's permissions.
 	covered coverage
 
-	// hooks is by what the operator is to be called, and live what there is of it. uncalled says what the
-	// account lacks for it.
+	// hooks is how the operator is to be called, and live the corresponding live objects. uncalled lists the
+	// permissions that the account is missing for it.
 	hooks        *hooks.Plan
 	live         *hooks.Live
 	uncalled     error
 	certificates []hooks.Certificate
-	// uncertified says why a certificate could not be had.
+	// uncertified is the reason that a certificate could not be issued.
 	uncertified error
-	// held names the Deployment for which those after it wait; "" where none does.
+	// held names the Deployment for which later ones wait, or "".
 	held string
-	// after is when to look again though nothing may happen; 0 means never.
+	// after is when to reconcile again without an event; 0 means never.
 	after time.Duration
 
 	deployments  []*appsv1.Deployment
 	requirements []operatorsv1alpha1.RequirementStatus
-	// looked says that all facts were gathered.
+	// looked is true if all facts were gathered.
 	looked bool
-	// gone says that the CSV itself was deleted in this look.
+	// gone is true if the CSV itself was deleted in this reconcile.
 	gone bool
 }
 
-// runnable says whether the CSV may run as far as its author and the OperatorGroup are concerned.
+// runnable reports whether the CSV may run as far as its author and the OperatorGroup are concerned.
 func (s *scope) runnable() bool {
 	return s.facts.Group == nil && s.facts.Strategy == nil && s.facts.Webhooks == nil && s.facts.APIs == nil && s.facts.ReplacedBy == ""
 }
 
-// config is the Subscription's; nil where there is none.
+// config returns the Subscription's config, or nil.
 func (s *scope) config() *operatorsv1alpha1.SubscriptionConfig {
 	if s.subscription == nil || s.subscription.Spec == nil {
 		return nil
@@ -76,7 +76,7 @@ func (s *scope) config() *operatorsv1alpha1.SubscriptionConfig {
 	return s.subscription.Spec.Config
 }
 
-// wakeAfter asks to be woken after a time, or sooner; 0 asks for nothing.
+// wakeAfter requests another reconcile after a time or earlier; 0 requests none.
 func (s *scope) wakeAfter(d time.Duration) {
 	if d > 0 && (s.after == 0 || d < s.after) {
 		s.after = d
@@ -90,7 +90,7 @@ type moved struct {
 	from operatorsv1alpha1.ClusterServiceVersionPhase
 }
 
-// pass puts a transition into the status that is to be.
+// pass applies a transition to the status to be written.
 func (s *scope) pass(t Transition) {
 	before := s.facts.CSV.Status
 	message := status.Text(t.Message)

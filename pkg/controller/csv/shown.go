@@ -8,18 +8,18 @@ import (
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 )
 
-// Bounds, in bytes, on what dependents may add to a ClusterServiceVersion. The API server stores no object
-// beyond 1.5 MiB; a CSV of many thousand rules is near that by itself.
+// Bounds, in bytes, on the dependents in the status of a ClusterServiceVersion. The API server stores no object
+// larger than 1.5 MiB, and a CSV with many thousand rules is close to this without them.
 const (
 	maxObject     = 1_400_000
 	maxDependents = 256 << 10
 	minDependents = 16 << 10
-	// dependentWeight is what an entry weighs besides its message.
+	// dependentWeight is the size of an entry without its message.
 	dependentWeight = 100
 )
 
-// shown are the requirements as the status has them: where there are more dependents than fit, those of
-// rules that are not satisfied come first, and how many are left out is said. Rules are never cut.
+// shown returns the requirements for the status. If there are more dependents than fit, unsatisfied rules come first,
+// and the number of omitted ones is reported. Rules are never truncated.
 func (s *scope) shown() []operatorsv1alpha1.RequirementStatus {
 	total, with := 0, 0
 	for _, r := range s.requirements {
@@ -38,20 +38,20 @@ func (s *scope) shown() []operatorsv1alpha1.RequirementStatus {
 	return out
 }
 
-// room is what dependents may weigh together.
+// room returns the total size available for dependents.
 func (s *scope) room() int {
 	spec, err := json.Marshal(s.csv.Spec)
 	if err != nil {
-		return minDependents // it was decoded from JSON: this does not happen
+		return minDependents // impossible, because it was decoded from JSON
 	}
 	return min(max(maxObject-len(spec), minDependents), maxDependents)
 }
 
-// weigh is what they add to an object, as JSON in which all that can be escaped is.
+// weigh returns the size that dependents add to an object as JSON with maximal escaping.
 func weigh(dependents []operatorsv1alpha1.DependentStatus) int {
 	total := 0
 	for i := range dependents {
-		message, _ := json.Marshal(dependents[i].Message) // a string always has an encoding
+		message, _ := json.Marshal(dependents[i].Message) // encoding a string cannot fail
 		total += dependentWeight + len(message)
 	}
 	return total
@@ -82,7 +82,7 @@ func fit(dependents []operatorsv1alpha1.DependentStatus, limit int) []operatorsv
 	return out
 }
 
-// rank orders what is not satisfied before what is.
+// rank orders unsatisfied entries before satisfied ones.
 func rank(d operatorsv1alpha1.DependentStatus) int {
 	if d.Status == operatorsv1alpha1.DependentStatusReasonSatisfied {
 		return 1

@@ -13,7 +13,7 @@ import (
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
-// given every third is not held, of n.
+// dependents returns n entries, of which every third is not satisfied.
 func dependents(n int) []operatorsv1alpha1.DependentStatus {
 	var out []operatorsv1alpha1.DependentStatus
 	for i := range n {
@@ -22,18 +22,18 @@ func dependents(n int) []operatorsv1alpha1.DependentStatus {
 	return out
 }
 
-func TestDependentsThatFitAreInTheCSVsOrder(t *testing.T) {
+func TestDependentsThatFitKeepTheirOrder(t *testing.T) {
 	s := &scope{csv: csvOf("v1"), requirements: []operatorsv1alpha1.RequirementStatus{{Dependents: dependents(300)}, {Name: "crd"}}}
 	require.Equal(t, s.requirements, s.shown())
 }
 
-func TestOfTooManyDependentsThoseThatAreMissingComeFirst(t *testing.T) {
+func TestUnsatisfiedDependentsComeFirst(t *testing.T) {
 	s := &scope{csv: csvOf("v1"), requirements: []operatorsv1alpha1.RequirementStatus{
 		{Name: "a", Dependents: dependents(6_000)}, {Name: "crd"}, {Name: "b", Dependents: dependents(10)},
 	}}
 	got := s.shown()
 	require.Equal(t, s.requirements[1:], got[1:])
-	require.Len(t, s.requirements[0].Dependents, 6_000, "what was gathered is left as it is")
+	require.Len(t, s.requirements[0].Dependents, 6_000, "the gathered requirements are unchanged")
 	shown := got[0].Dependents
 	last := shown[len(shown)-2:]
 	require.Equal(t, []operatorsv1alpha1.DependentStatus{
@@ -47,7 +47,7 @@ func TestOfTooManyDependentsThoseThatAreMissingComeFirst(t *testing.T) {
 	require.Less(t, len(raw), maxDependents)
 }
 
-func TestALargeCSVLeavesLessRoom(t *testing.T) {
+func TestALargeCSVHasLessRoomForDependents(t *testing.T) {
 	csv := csvOf("v1")
 	csv.Spec.Description = strings.Repeat("x", maxObject-100_000)
 	room := (&scope{csv: csv}).room()
@@ -57,7 +57,7 @@ func TestALargeCSVLeavesLessRoom(t *testing.T) {
 	require.Equal(t, minDependents, (&scope{csv: csv}).room())
 }
 
-func TestARuleOfManyResourcesIsSaidInPieces(t *testing.T) {
+func TestARuleWithManyResourcesIsSplit(t *testing.T) {
 	wide := rbacv1.PolicyRule{APIGroups: []string{"g"}, Verbs: []string{"get"}}
 	for i := range 1_000 {
 		wide.Resources = append(wide.Resources, fmt.Sprint("r", i))

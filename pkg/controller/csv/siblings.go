@@ -15,15 +15,15 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 )
 
-// maxFollowers bounds how many versions that came after a ClusterServiceVersion are looked at. An upgrade removes what it has
-// replaced, so that only what people make by hand has more: the oldest of those wait until some of the newer ones are gone.
+// maxFollowers bounds how many later versions of a ClusterServiceVersion are examined. An upgrade deletes what it has
+// replaced, so only manually created CSVs exceed this: the oldest of them wait until some of the newer ones are
+// deleted.
 const maxFollowers = 100
 
 // siblings are the live ClusterServiceVersions of a namespace that may replace one another, by name.
 type siblings map[string]*operatorsv1alpha1.ClusterServiceVersion
 
-// gatherSiblings finds the Subscription that brought the CSV, and its place among the versions of its
-// lineage.
+// gatherSiblings finds the Subscription that installed the CSV, and its position among the versions of its lineage.
 func (r *Reconciler) gatherSiblings(ctx context.Context, s *scope) error {
 	subs := &operatorsv1alpha1.SubscriptionList{}
 	if err := r.client.List(ctx, subs, client.InNamespace(s.csv.Namespace)); err != nil {
@@ -59,11 +59,11 @@ func (r *Reconciler) gatherSiblings(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// waitsFor says who is to be done before a CSV is installed. The plan that brings it makes the same objects
-// as this controller would, and is about to.
+// waitsFor returns what must be done before a CSV is installed. The plan that installs it is about to create the same
+// objects as this controller.
 func waitsFor(s *scope, older *operatorsv1alpha1.ClusterServiceVersion) string {
 	if older != nil && !steppedBack(older) {
-		return fmt.Sprintf("ClusterServiceVersion %s has not stepped back yet", older.Name)
+		return fmt.Sprintf("ClusterServiceVersion %s is not being replaced yet", older.Name)
 	}
 	sub := s.subscription
 	if sub == nil || sub.Status.CurrentCSV != s.csv.Name || sub.Status.InstallPlanRef == nil {
@@ -73,7 +73,7 @@ func waitsFor(s *scope, older *operatorsv1alpha1.ClusterServiceVersion) string {
 	if pending.Status != corev1.ConditionTrue || pending.Reason == string(operatorsv1alpha1.InstallPlanPhaseRequiresApproval) {
 		return ""
 	}
-	return fmt.Sprintf("InstallPlan %s is being carried out", sub.Status.InstallPlanRef.Name)
+	return fmt.Sprintf("InstallPlan %s is in progress", sub.Status.InstallPlanRef.Name)
 }
 
 // subscriptionOf returns the Subscription that a CSV was installed for; nil if there is none. Its status only suggests it:
@@ -100,10 +100,9 @@ func (r *Reconciler) related(s *scope, c *operatorsv1alpha1.ClusterServiceVersio
 	return other == s.owner.Lineage || other.Direct && s.owner.Direct
 }
 
-// replacing names the CSV that replaces this one, the first by name where several do, and says whether
-// one that came after it has succeeded: it, or another that replaced it in turn. One that is being
-// deleted counts only if that is because it was replaced itself. What a version says of its success, anybody may have
-// written: runs looks.
+// replacing returns the CSV that replaces this one, the first by name if there are several, and reports whether a
+// later version has succeeded: that one, or one that replaced it in turn. A CSV that is being deleted counts only if
+// it was itself replaced. Any user may have written the status, so runs verifies it.
 func (all siblings) replacing(csv *operatorsv1alpha1.ClusterServiceVersion, runs func(*operatorsv1alpha1.ClusterServiceVersion) bool) (next string, succeeded bool) {
 	followers := all.followers()
 	seen := map[string]bool{csv.Name: true}
@@ -121,7 +120,7 @@ func (all siblings) replacing(csv *operatorsv1alpha1.ClusterServiceVersion, runs
 	return next, succeeded
 }
 
-// followers are the versions that replace another, by the name of that one, in the order of their names.
+// followers returns the versions that replace another, by the name of that one, ordered by name.
 func (all siblings) followers() map[string][]*operatorsv1alpha1.ClusterServiceVersion {
 	out := map[string][]*operatorsv1alpha1.ClusterServiceVersion{}
 	for _, name := range slices.Sorted(maps.Keys(all)) {
@@ -132,7 +131,7 @@ func (all siblings) followers() map[string][]*operatorsv1alpha1.ClusterServiceVe
 	return out
 }
 
-// isBefore says whether name is one of the versions that led to this CSV, as far as they still exist.
+// isBefore reports whether name is one of the versions that led to this CSV, as far as they still exist.
 func (all siblings) isBefore(name string, csv *operatorsv1alpha1.ClusterServiceVersion) bool {
 	seen := map[string]bool{csv.Name: true}
 	for older := csv.Spec.Replaces; older != "" && !seen[older]; {
@@ -149,7 +148,7 @@ func (all siblings) isBefore(name string, csv *operatorsv1alpha1.ClusterServiceV
 	return false
 }
 
-// byOwner finds the CSV that an object's owner label means.
+// byOwner returns the CSV that an object's owner label refers to.
 func (all siblings) byOwner(label string) *operatorsv1alpha1.ClusterServiceVersion {
 	for _, c := range all {
 		if ownerutil.LabelValue(c.Name) == label {
@@ -159,7 +158,7 @@ func (all siblings) byOwner(label string) *operatorsv1alpha1.ClusterServiceVersi
 	return nil
 }
 
-// steppedBack says that a CSV leaves the field to the one that replaces it.
+// steppedBack reports whether a CSV is being replaced.
 func steppedBack(csv *operatorsv1alpha1.ClusterServiceVersion) bool {
 	return csv.Status.Phase == phaseReplacing || csv.Status.Phase == phaseDeleting || csv.DeletionTimestamp != nil
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/remit-olm/remit/test/env/proofs"
 )
 
-// csvOf reads "<name> [replaces <name>] [<phase>] [gone]".
+// csvOf parses "<name> [replaces <name>] [<phase>] [gone]".
 func csvOf(text string) *operatorsv1alpha1.ClusterServiceVersion {
 	words := strings.Fields(text)
 	csv := &operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: "t1", Name: words[0]}}
@@ -40,7 +40,7 @@ func family(texts ...string) siblings {
 	return out
 }
 
-func TestALongChainIsLookedAtInPart(t *testing.T) {
+func TestALongChainIsExaminedUpToALimit(t *testing.T) {
 	chain := func(n int) siblings {
 		var texts []string
 		for i := range n {
@@ -55,10 +55,10 @@ func TestALongChainIsLookedAtInPart(t *testing.T) {
 	require.True(t, succeeded)
 	next, succeeded = chain(10*maxFollowers).replacing(csvOf("v1"), looks)
 	require.Equal(t, "v2", next)
-	require.False(t, succeeded, "what comes after so many is not looked at")
+	require.False(t, succeeded, "later versions are not examined")
 
 	forged := siblings{}
-	for i := range 10 * maxFollowers { // each of which says that it has succeeded
+	for i := range 10 * maxFollowers { // each of which claims to have succeeded
 		c := csvOf(fmt.Sprintf("w%d replaces w%d Succeeded", i+1, i))
 		forged[c.Name] = c
 	}
@@ -68,7 +68,7 @@ func TestALongChainIsLookedAtInPart(t *testing.T) {
 	require.LessOrEqual(t, looked, maxFollowers)
 }
 
-func TestAVersionIsReplacedByWhatFollowsIt(t *testing.T) {
+func TestReplacing(t *testing.T) {
 	for _, row := range []struct {
 		name      string
 		all       siblings
@@ -76,11 +76,11 @@ func TestAVersionIsReplacedByWhatFollowsIt(t *testing.T) {
 		succeeded bool
 	}{
 		{"nothing", family("x Succeeded"), "", false},
-		{"one that is not there yet", family("v2 replaces v1 Installing"), "v2", false},
+		{"one that is not installed yet", family("v2 replaces v1 Installing"), "v2", false},
 		{"one that has succeeded", family("v2 replaces v1 Succeeded"), "v2", true},
 		{"one that was replaced itself", family("v2 replaces v1 Replacing", "v3 replaces v2 Succeeded"), "v2", true},
-		{"one that goes since it was replaced", family("v2 replaces v1 Deleting gone", "v3 replaces v2 Succeeded"), "v2", true},
-		{"one that somebody deletes", family("v2 replaces v1 Succeeded gone"), "", false},
+		{"one that is deleted because it was replaced", family("v2 replaces v1 Deleting gone", "v3 replaces v2 Succeeded"), "v2", true},
+		{"one that a user deletes", family("v2 replaces v1 Succeeded gone"), "", false},
 		{"two of which one has succeeded", family("v2b replaces v1 Succeeded", "v2a replaces v1 Failed"), "v2a", true},
 		{"a circle", family("v2 replaces v1 Replacing", "v0 replaces v2 Replacing", "v1 replaces v0"), "v2", false},
 	} {
@@ -100,12 +100,12 @@ func TestIsBeforeFollowsWhatWasReplaced(t *testing.T) {
 	for name, want := range map[string]bool{"v1": true, "v2": true, "v3": false, "x": false, "": false} {
 		require.Equal(t, want, all.isBefore(name, v3), name)
 	}
-	require.False(t, family("v1").isBefore("v1", v3), "v2 is gone, so nobody knows")
-	require.True(t, family("v1").isBefore("v2", v3), "what a version says it replaces")
+	require.False(t, family("v1").isBefore("v1", v3), "v2 does not exist any more")
+	require.True(t, family("v1").isBefore("v2", v3), "the version that it replaces")
 	require.False(t, all.isBefore("x", csvOf("v replaces loop")))
 }
 
-func TestOnlyALineageReplacesItsVersions(t *testing.T) {
+func TestOnlyVersionsOfALineageReplaceEachOther(t *testing.T) {
 	r := &Reconciler{proofs: proofs.Keys()}
 	of := func(pkg string) *operatorsv1alpha1.ClusterServiceVersion {
 		csv := csvOf("demo.v" + fmt.Sprint(len(pkg)))
@@ -125,7 +125,7 @@ func TestOnlyALineageReplacesItsVersions(t *testing.T) {
 	}
 }
 
-func TestACSVWaitsForThePlanThatBringsIt(t *testing.T) {
+func TestACSVWaitsForItsInstallPlan(t *testing.T) {
 	sub := func(current, reason string, status corev1.ConditionStatus) *operatorsv1alpha1.Subscription {
 		out := &operatorsv1alpha1.Subscription{}
 		out.Status.CurrentCSV = current
@@ -139,10 +139,10 @@ func TestACSVWaitsForThePlanThatBringsIt(t *testing.T) {
 		want string
 	}{
 		{"no Subscription", nil, ""},
-		{"a plan that begins", sub("v1", "InstallPlanNotYetReconciled", corev1.ConditionTrue), "InstallPlan install-x is being carried out"},
-		{"a plan that goes on", sub("v1", "Installing", corev1.ConditionTrue), "InstallPlan install-x is being carried out"},
+		{"a new plan", sub("v1", "InstallPlanNotYetReconciled", corev1.ConditionTrue), "InstallPlan install-x is in progress"},
+		{"a plan in progress", sub("v1", "Installing", corev1.ConditionTrue), "InstallPlan install-x is in progress"},
 		{"a plan that waits for approval", sub("v1", "RequiresApproval", corev1.ConditionTrue), ""},
-		{"a plan that is done", sub("v1", "", corev1.ConditionFalse), ""},
+		{"a completed plan", sub("v1", "", corev1.ConditionFalse), ""},
 		{"a plan of another version", sub("v2", "Installing", corev1.ConditionTrue), ""},
 		{"no plan", &operatorsv1alpha1.Subscription{Status: operatorsv1alpha1.SubscriptionStatus{CurrentCSV: "v1"}}, ""},
 	} {
@@ -151,7 +151,7 @@ func TestACSVWaitsForThePlanThatBringsIt(t *testing.T) {
 		})
 	}
 	s := &scope{csv: csvOf("v1")}
-	require.Equal(t, "ClusterServiceVersion v0 has not stepped back yet", waitsFor(s, csvOf("v0 Succeeded")))
+	require.Equal(t, "ClusterServiceVersion v0 is not being replaced yet", waitsFor(s, csvOf("v0 Succeeded")))
 	for _, back := range []string{"v0 Replacing", "v0 Deleting", "v0 Succeeded gone"} {
 		require.Empty(t, waitsFor(s, csvOf(back)), back)
 	}

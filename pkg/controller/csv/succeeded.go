@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// succeeded watches over what is installed.
+// succeeded monitors an installed operator.
 func succeeded(f Facts) Transition {
 	switch {
 	case f.Unsynced:

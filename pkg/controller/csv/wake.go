@@ -30,7 +30,7 @@ type match func(csv *operatorsv1alpha1.ClusterServiceVersion) bool
 func (r *Reconciler) matching(ctx context.Context, m match, opts ...client.ListOption) []reconcile.Request {
 	list := &operatorsv1alpha1.ClusterServiceVersionList{}
 	if err := r.client.List(ctx, list, append(opts, client.UnsafeDisableDeepCopy)...); err != nil {
-		return nil // the cache is not there yet: its first list brings every one of them anyway
+		return nil // the cache is not synced yet: its first list enqueues all of them
 	}
 	var out []reconcile.Request
 	for i := range list.Items {
@@ -41,7 +41,7 @@ func (r *Reconciler) matching(ctx context.Context, m match, opts ...client.ListO
 	return out
 }
 
-// settled says that nothing is waited for: it is installed, and there is nothing to note.
+// settled reports whether a CSV waits for nothing: it is installed, and there is nothing to note.
 func settled(csv *operatorsv1alpha1.ClusterServiceVersion) bool {
 	return csv.DeletionTimestamp == nil && csv.Status.Phase == phaseSucceeded && csv.Status.Message == messageSucceeded
 }
@@ -52,7 +52,7 @@ func (r *Reconciler) inNamespace(ctx context.Context, obj client.Object) []recon
 	return r.matching(ctx, func(*operatorsv1alpha1.ClusterServiceVersion) bool { return true }, client.InNamespace(obj.GetNamespace()))
 }
 
-// subscribed wakes what a Subscription brought: its config goes into the Deployments.
+// subscribed wakes the CSV of a Subscription, whose config is part of the Deployments.
 func (r *Reconciler) subscribed(_ context.Context, obj client.Object) []reconcile.Request {
 	sub, ok := obj.(*operatorsv1alpha1.Subscription)
 	if !ok {
@@ -65,7 +65,8 @@ func (r *Reconciler) subscribed(_ context.Context, obj client.Object) []reconcil
 	return out
 }
 
-// deployed wakes the owner of a Deployment, and whoever waits for a stranger's of that name to go.
+// deployed wakes the owner of a Deployment, and CSVs that wait for the deletion of another owner's Deployment with
+// that name.
 func (r *Reconciler) deployed(ctx context.Context, obj client.Object) []reconcile.Request {
 	var out []reconcile.Request
 	for _, ref := range obj.GetOwnerReferences() {
@@ -82,7 +83,7 @@ func (r *Reconciler) deployed(ctx context.Context, obj client.Object) []reconcil
 	}, client.InNamespace(obj.GetNamespace()))
 }
 
-// naming wakes those that own or require a CustomResourceDefinition, or wait for a kind that it may bring.
+// naming wakes CSVs that own or require a CustomResourceDefinition, or wait for a kind that it may define.
 func (r *Reconciler) naming(ctx context.Context, obj client.Object) []reconcile.Request {
 	return r.matching(ctx, func(csv *operatorsv1alpha1.ClusterServiceVersion) bool {
 		defs := csv.Spec.CustomResourceDefinitions
@@ -92,14 +93,14 @@ func (r *Reconciler) naming(ctx context.Context, obj client.Object) []reconcile.
 	})
 }
 
-// serving wakes the owner of an APIService, whoever waits for its name, and those that wait for an API.
+// serving wakes the owner of an APIService, CSVs that wait for its name, and those that wait for an API.
 func (r *Reconciler) serving(ctx context.Context, obj client.Object) []reconcile.Request {
 	return append(r.owning(ctx, obj), r.matching(ctx, func(csv *operatorsv1alpha1.ClusterServiceVersion) bool {
 		return waits(csv) && (len(csv.Spec.NativeAPIs)+len(csv.Spec.APIServiceDefinitions.Required) > 0 || csv.OwnsAPIService(obj.GetName()))
 	})...)
 }
 
-// calledThrough wakes the owner of a Service, and whoever waits for its name.
+// calledThrough wakes the owner of a Service, and CSVs that wait for its name.
 func (r *Reconciler) calledThrough(ctx context.Context, obj client.Object) []reconcile.Request {
 	return append(r.owning(ctx, obj), r.matching(ctx, func(csv *operatorsv1alpha1.ClusterServiceVersion) bool {
 		return waits(csv) && slices.ContainsFunc(serving.Served(csv), func(d serving.Deployment) bool {
@@ -108,7 +109,7 @@ func (r *Reconciler) calledThrough(ctx context.Context, obj client.Object) []rec
 	}, client.InNamespace(obj.GetNamespace()))...)
 }
 
-// calling wakes the owner of a webhook configuration, or else whoever waits for its name.
+// calling wakes the owner of a webhook configuration, or else CSVs that wait for its name.
 func (r *Reconciler) calling(ctx context.Context, obj client.Object) []reconcile.Request {
 	if r.proven(obj) {
 		return r.owning(ctx, obj)
@@ -120,10 +121,10 @@ func (r *Reconciler) calling(ctx context.Context, obj client.Object) []reconcile
 	})
 }
 
-// owning finds the ClusterServiceVersion that an object was made for, and those of its lineage that wait: what an earlier
-// version has left may be what they note. Anybody can write the labels of a stranger's ClusterServiceVersion on an object
-// of their own, so it takes the proof, and a lineage that the proof is for. One whose object is changed or loses its proof
-// is woken by the object as it was.
+// owning finds the ClusterServiceVersion for which an object was created, and waiting ones of its lineage, which may
+// have noted objects of an earlier version. Any user can put the labels of another ClusterServiceVersion on an
+// object, so the object needs a proof for the lineage. If an object is changed or loses its proof, the old object
+// wakes its ClusterServiceVersion.
 func (r *Reconciler) owning(ctx context.Context, obj client.Object) []reconcile.Request {
 	labels := obj.GetLabels()
 	namespace, owner, mark := labels[names.LabelOwnerNamespace], labels[names.LabelOwner], labels[names.LabelLineage]
@@ -135,13 +136,13 @@ func (r *Reconciler) owning(ctx context.Context, obj client.Object) []reconcile.
 	}, client.InNamespace(namespace))
 }
 
-// proven says whether Remit made the object for the lineage that its label names.
+// proven reports whether Remit created the object for the lineage in its label.
 func (r *Reconciler) proven(obj client.Object) bool {
 	mark := obj.GetLabels()[names.LabelLineage]
 	return mark != "" && r.proofs.Check(obj, mark) == nil
 }
 
-// mayBe says whether a ClusterServiceVersion is of a lineage, or claims to be: ownerOf decides.
+// mayBe reports whether a ClusterServiceVersion may belong to a lineage; ownerOf decides.
 func mayBe(csv *operatorsv1alpha1.ClusterServiceVersion, mark string) bool {
 	return csv.Labels[names.LabelLineage] == mark || directLineage(csv).Mark() == mark
 }
@@ -153,8 +154,8 @@ func request(namespace, name string) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}}}
 }
 
-// looking returns the reconciler for one look at a ClusterServiceVersion: changes of what it asks of RBAC
-// then wake it.
+// looking returns the reconciler for one reconcile of a ClusterServiceVersion, whose RBAC lookups are tracked: their
+// changes wake it.
 func (r *Reconciler) looking(req ctrl.Request) (*Reconciler, func()) {
 	look := *r
 	var looked func()
@@ -162,8 +163,8 @@ func (r *Reconciler) looking(req ctrl.Request) (*Reconciler, func()) {
 	return &look, looked
 }
 
-// followRights lets changes of what the account holds, where the operator runs or works, wake the CSV,
-// whatever else it asks: where the API server refused something, the answer did not come from listers.
+// followRights lets changes of the account's permissions, where the operator runs or works, wake the CSV, regardless
+// of other lookups: if the API server refused something, the answer did not come from listers.
 func (r *Reconciler) followRights(s *scope) error {
 	for _, namespace := range append(s.ruleScopes(), s.csv.Namespace) {
 		held := r.rbac.LowerBound(rbac.ServiceAccount(s.account.Namespace, s.account.Name), namespace)
@@ -174,8 +175,8 @@ func (r *Reconciler) followRights(s *scope) error {
 	return nil
 }
 
-// Concerned lists the ClusterServiceVersions that a change of RBAC, of a ServiceAccount or of a Namespace
-// concerns. before is nil for a new object, after for one that is gone.
+// Concerned lists the ClusterServiceVersions that a change of RBAC, a ServiceAccount or a Namespace concerns. before
+// is nil for a new object, after for a deleted one.
 func (r *Reconciler) Concerned(ctx context.Context, before, after client.Object) []reconcile.Request {
 	groups, err := r.cached.Concerned(ctx, before, after)
 	if err != nil {
@@ -188,8 +189,8 @@ func (r *Reconciler) Concerned(ctx context.Context, before, after client.Object)
 	return out
 }
 
-// marked finds those that made the object, and may have to again, and those that declare a ServiceAccount
-// and look at its marks.
+// marked finds the CSVs that created the object and may have to do so again, and those that declare a ServiceAccount
+// and check its labels.
 func (r *Reconciler) marked(ctx context.Context, before, after client.Object) []reconcile.Request {
 	obj := after
 	if obj == nil {
@@ -224,7 +225,7 @@ func sameMarks(a, b client.Object) bool {
 		a.GetAnnotations()[names.AnnotationProof] == b.GetAnnotations()[names.AnnotationProof]
 }
 
-// sameContent says that an update changed nothing but what the API server writes itself.
+// sameContent reports whether an update changed only fields that the API server sets.
 func sameContent(before, after client.Object) bool {
 	was, ok := before.DeepCopyObject().(client.Object)
 	if !ok {
@@ -236,8 +237,8 @@ func sameContent(before, after client.Object) bool {
 	return equality.Semantic.DeepEqual(was, after)
 }
 
-// intercepting wakes those who might make something run as a ServiceAccount that came or went. One of another target
-// is met at the next look.
+// intercepting wakes CSVs whose webhooks could make something run as a ServiceAccount that was created or deleted.
+// ServiceAccounts of other targets are found in the next reconcile.
 func (r *Reconciler) intercepting(ctx context.Context, sa client.Object) []reconcile.Request {
 	return r.matching(ctx, func(csv *operatorsv1alpha1.ClusterServiceVersion) bool {
 		return slices.ContainsFunc(csv.Spec.WebhookDefinitions, func(d operatorsv1alpha1.WebhookDescription) bool {

@@ -21,7 +21,7 @@ import (
 	"github.com/remit-olm/remit/test/env/proofs"
 )
 
-func TestAChangeWakesTheCSVsThatItConcerns(t *testing.T) {
+func TestChangesWakeTheConcernedCSVs(t *testing.T) {
 	scheme := runtime.NewScheme()
 	require.NoError(t, operatorsv1.AddToScheme(scheme))
 	require.NoError(t, operatorsv1alpha1.AddToScheme(scheme))
@@ -64,29 +64,29 @@ func TestAChangeWakesTheCSVsThatItConcerns(t *testing.T) {
 		before, after client.Object
 		want          []ctrl.Request
 	}{
-		{"its account comes", nil, account("acct", nil), woken},
-		{"its account goes", account("acct", nil), nil, woken},
-		{"its account is labelled", account("acct", nil), account("acct", marked), nil},
-		{"its operator's ServiceAccount comes", nil, account("op", nil), woken},
-		{"its operator's ServiceAccount loses its marks", account("op", marked), account("op", nil), woken},
+		{"its account is created", nil, account("acct", nil), woken},
+		{"its account is deleted", account("acct", nil), nil, woken},
+		{"its account is labeled", account("acct", nil), account("acct", marked), nil},
+		{"its operator's ServiceAccount is created", nil, account("op", nil), woken},
+		{"its operator's ServiceAccount loses its labels", account("op", marked), account("op", nil), woken},
 		{"its operator's ServiceAccount gets a Secret", account("op", nil), withSecrets, nil},
-		{"another ServiceAccount comes", nil, account("other", nil), nil},
-		{"a target comes", nil, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "target-of-a"}}, woken},
-		{"another namespace comes", nil, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "x"}}, nil},
-		{"a role of its own goes", own(owner), nil, woken},
-		{"a role of its own is edited", own(owner), own(owner, func(r *rbacv1.Role) { r.Rules = []rbacv1.PolicyRule{{}} }), woken},
-		{"a role of its own loses its marks", own(owner), own(owner, func(r *rbacv1.Role) { r.Labels = nil }), woken},
-		{"a role of its own loses its proof", own(owner), own(owner, unproven), woken},
-		{"a role of its own gets its proof back", own(owner, unproven), own(owner), woken},
-		{"a role of its own is written as it was", own(owner), own(owner, revised), nil},
-		{"a role of an earlier version goes, while it waits", own(earlier), nil, woken},
-		{"a stranger's role with its marks comes", nil, role(marked), nil},
-		{"a stranger's role with its marks is edited", role(marked), own(owner, unproven), nil},
-		{"a stranger's role with its marks goes", role(marked), nil, nil},
-		{"a role of another install takes its labels", own(other), own(other, func(r *rbacv1.Role) {
+		{"another ServiceAccount is created", nil, account("other", nil), nil},
+		{"a target is created", nil, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "target-of-a"}}, woken},
+		{"another namespace is created", nil, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "x"}}, nil},
+		{"its own role is deleted", own(owner), nil, woken},
+		{"its own role is edited", own(owner), own(owner, func(r *rbacv1.Role) { r.Rules = []rbacv1.PolicyRule{{}} }), woken},
+		{"its own role loses its labels", own(owner), own(owner, func(r *rbacv1.Role) { r.Labels = nil }), woken},
+		{"its own role loses its proof", own(owner), own(owner, unproven), woken},
+		{"its own role gets its proof back", own(owner, unproven), own(owner), woken},
+		{"its own role is written without a change", own(owner), own(owner, revised), nil},
+		{"a role of an earlier version is deleted while it waits", own(earlier), nil, woken},
+		{"another owner's role with its labels is created", nil, role(marked), nil},
+		{"another owner's role with its labels is edited", role(marked), own(owner, unproven), nil},
+		{"another owner's role with its labels is deleted", role(marked), nil, nil},
+		{"a role of another install gets its labels", own(other), own(other, func(r *rbacv1.Role) {
 			r.Labels[names.LabelOwnerNamespace], r.Labels[names.LabelOwner] = "a", "op.v1"
 		}), request("b", "op.v1")},
-		{"another role goes", role(nil), nil, nil},
+		{"another role is deleted", role(nil), nil, nil},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			require.ElementsMatch(t, row.want, r.Concerned(t.Context(), row.before, row.after))

@@ -18,8 +18,8 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 )
 
-// findings are what this look has found, for the keeper of the account's client. The status of the CSV, its labels
-// and its annotations have no part in them.
+// findings returns the findings of this reconcile for package warrant. They do not depend on the CSV's status, labels
+// or annotations.
 func (f Facts) findings() warrant.Findings {
 	return warrant.Findings{
 		Ineligible: f.unfit(), Excess: asError(f.Excess), Prepared: f.Prepared, Unsynced: f.Unsynced,
@@ -29,7 +29,7 @@ func (f Facts) findings() warrant.Findings {
 	}
 }
 
-// unfit says why the CSV may not run here, whoever installs it.
+// unfit returns the reason that the CSV may not run here, regardless of who installs it.
 func (f Facts) unfit() error {
 	if t, wrong := cannotRun(f); wrong {
 		return errors.New(t.Message)
@@ -40,7 +40,7 @@ func (f Facts) unfit() error {
 	return nil
 }
 
-// asError keeps a nil pointer from becoming an error.
+// asError prevents a nil pointer from becoming a non-nil error.
 func asError(e *LacksError) error {
 	if e == nil {
 		return nil
@@ -48,25 +48,25 @@ func asError(e *LacksError) error {
 	return e
 }
 
-// installs says whether the CSV's Deployments may be written as they are to be.
+// installs reports whether the CSV's Deployments may be written as desired.
 func (f Facts) installs() bool {
 	return f.findings().Err(warrant.Install) == nil || f.renews()
 }
 
-// renews says that Deployments are only rolled, for another certificate: what runs goes on even where it would not be
-// installed any more (security model, D4).
+// renews reports whether Deployments are only rolled for another certificate: this continues even if they would no
+// longer be installed (security model, D4).
 func (f Facts) renews() bool {
 	return f.Rolling && f.Refused == nil && f.findings().Err(warrant.Renew) == nil
 }
 
-// writer gives out the account's client for what this look's findings allow.
+// writer returns the account's client if this reconcile's findings allow the operation.
 func (s *scope) writer(d warrant.Operation) (client.Client, error) {
 	return s.acting.For(d, s.facts.findings())
 }
 
-// judge ends the full check: once the requirements are known, it holds the identities that the Deployments run as,
-// and the rights that writing them takes, against the account. It sees, too, whether what runs is just what the
-// spec has, apart from certificates.
+// judge completes the evaluation: when the requirements are known, it compares the identities of the Deployments, and
+// the permissions for writing them, with the account. It also determines whether the running Deployments match the
+// spec, apart from certificates.
 func (r *Reconciler) judge(ctx context.Context, s *scope) error {
 	asItRuns, err := s.desired(func(name string, pod *corev1.PodTemplateSpec) {
 		if hash := s.live.Running(name); hash != "" {
@@ -91,8 +91,8 @@ func (r *Reconciler) judge(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// runs says whether all Deployments of a version are there, its own and available: what its status says is for anyone
-// to write.
+// runs reports whether all Deployments of a version exist, belong to it and are available. Its status is not used,
+// because users may have written it.
 func (r *Reconciler) runs(ctx context.Context, csv *operatorsv1alpha1.ClusterServiceVersion, owner ownerutil.Owner) bool {
 	specs := csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs
 	for i := range specs {
@@ -105,7 +105,7 @@ func (r *Reconciler) runs(ctx context.Context, csv *operatorsv1alpha1.ClusterSer
 	return true
 }
 
-// refused says whether the Deployments may run as whom they name, and be written.
+// refused returns the reason that the Deployments may not run as their ServiceAccounts, or may not be written.
 func (r *Reconciler) refused(ctx context.Context, s *scope) error {
 	var objs []*unstructured.Unstructured
 	for _, d := range s.deployments {

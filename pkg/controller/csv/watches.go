@@ -17,11 +17,11 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/fairqueue"
 )
 
-// workers is how many ClusterServiceVersions are looked at at once: mostly a worker waits for answers.
+// workers is how many ClusterServiceVersions are reconciled concurrently; workers mostly wait for responses.
 const workers = 16
 
-// SetupWithManager registers the watches: whatever a ClusterServiceVersion can wait for. changes wakes those
-// that Concerned names.
+// SetupWithManager registers watches of everything that a ClusterServiceVersion can wait for. changes wakes those
+// that Concerned returns.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, changes source.Source) error {
 	if err := indexLineage(context.Background(), mgr.GetFieldIndexer()); err != nil {
 		return err
