@@ -63,7 +63,7 @@ func (l Listers) UncoveredOf(subject, by Subject, counts func(Binding) bool) ([]
 	return out, nil
 }
 
-// maxBindings bounds how many bindings UncoveredBindings looks at.
+// maxBindings bounds how many bindings UncoveredBindings examines.
 const maxBindings = 10_000
 
 // UncoveredBindings returns, sorted, the bindings for which counts is true and by which subject has permissions that by does not have.

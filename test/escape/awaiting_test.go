@@ -27,7 +27,7 @@ func awaitings() []row {
 			s.persistently(func() bool {
 				return s.empty(stranger, role) == nil && stranger.Create(s.T.Context(), theirs.DeepCopy()) == nil
 			})
-			s.hindered("RoleBinding "+s.Namespace+"/"+theirs.Name, role.Name, "would grant its subjects what is for the operator", "delete it")
+			s.hindered("RoleBinding "+s.Namespace+"/"+theirs.Name, role.Name, "would grant its subjects the operator's permissions", "delete it")
 			s.keptFromMaps()
 			require.NoError(s.T, cluster.Client.Delete(s.T.Context(), theirs))
 			s.csvSays(succeeded)

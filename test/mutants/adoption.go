@@ -59,7 +59,7 @@ func adoption() []Mutant {
 			Name: "definitions-claim-others-groups", Rule: 7, File: "pkg/step/execute/protected.go",
 			Old:    "group.Same(api.Spec.Group, name) && Claims(api)",
 			New:    "api.Spec.Group == name+name && Claims(api)",
-			Killer: unit("pkg/step/execute", "TestACRDKeepsOutOfTheGroupOfSomebodyElsesAPIService"),
+			Killer: unit("pkg/step/execute", "TestACRDIsNotWrittenIntoAGroupOfAnotherAPIService"),
 		},
 		{
 			Name: "a-namespace-inherits-by-its-name", Rule: 7, File: "pkg/lib/proof/keys.go",
@@ -84,31 +84,31 @@ func adoption() []Mutant {
 			Name: "bindings-wait-for-operators-roles", Rule: 7, File: "pkg/step/execute/awaited.go",
 			Old:    "	if own && r.asRendered(b) {",
 			New:    `	if own || b.GetName() != "" {`,
-			Killer: unit("pkg/step/execute", "TestNobodyWaitsForAnOperatorsRole"),
+			Killer: unit("pkg/step/execute", "TestBindingsToAnUnfilledRoleAreCollisions"),
 		},
 		{
 			Name: "a-proven-binding-passes-with-any-subjects", Rule: 7, File: "pkg/step/execute/awaited.go",
 			Old:    "err == nil && want.RoleRef == ref && equality.Semantic.DeepEqual(want.Subjects, subjects)",
 			New:    "err == nil && want.RoleRef == ref && subjects != nil",
-			Killer: unit("pkg/step/execute", "TestNobodyWaitsForAnOperatorsRole"),
+			Killer: unit("pkg/step/execute", "TestBindingsToAnUnfilledRoleAreCollisions"),
 		},
 		{
 			Name: "an-emptied-role-is-filled-unchecked", Rule: 7, File: "pkg/step/execute/awaited.go",
 			Old:    "!r.RBAC.Readable() || live != nil && sameRules(live, role)",
 			New:    "!r.RBAC.Readable() || live != nil",
-			Killer: unit("pkg/step/execute", "TestNobodyWaitsForAnOperatorsRole"),
+			Killer: unit("pkg/step/execute", "TestBindingsToAnUnfilledRoleAreCollisions"),
 		},
 		{
 			Name: "a-role-is-filled-by-a-cache-that-is-behind", Rule: 7, File: "pkg/step/execute/seal.go",
 			Old:    "	if r.Live == nil || role.GetKind()",
 			New:    "	if r.Live != nil || role.GetKind()",
-			Killer: unit("pkg/step/execute", "TestARoleIsFilledOnlyWhenNobodyElseIsBoundToIt"),
+			Killer: unit("pkg/step/execute", "TestARoleWithForeignBindingsIsNotFilled"),
 		},
 		{
 			Name: "a-seal-is-used-twice", Rule: 7, File: "pkg/step/execute/seal.go",
 			Old:    `":" + rand.Text()`,
 			New:    `":" + rand.Text()[:0]`,
-			Killer: unit("pkg/step/execute", "TestARoleIsFilledOnlyWhenNobodyElseIsBoundToIt"),
+			Killer: unit("pkg/step/execute", "TestARoleWithForeignBindingsIsNotFilled"),
 		},
 		{
 			Name: "narrowed-rules-are-in-place", Rule: 7, File: "pkg/lib/apply/contains.go",
@@ -120,7 +120,7 @@ func adoption() []Mutant {
 			Name: "plans-fill-roles-of-waiting-bindings-later", Rule: 7, File: "pkg/step/execute/awaited.go",
 			Old:    "	if err := r.Awaited(ctx, live, obj); err != nil {",
 			New:    "	if err := r.Awaited(ctx, live, obj); err != nil && live != nil {",
-			Killer: unit("pkg/step/execute", "TestNobodyWaitsForAnOperatorsRole"),
+			Killer: unit("pkg/step/execute", "TestBindingsToAnUnfilledRoleAreCollisions"),
 		},
 		{
 			Name: "a-certificates-role-is-not-looked-at", Rule: 7, File: "pkg/step/execute/awaited.go",
@@ -138,7 +138,7 @@ func adoption() []Mutant {
 			Name: "gather-sees-no-collisions", Rule: 7, File: "pkg/step/execute/execute.go",
 			Old:    "	if err := apply.Check(s.Live, s.Step.Object, s.Step.Owner); err != nil {",
 			New:    "	if err := apply.Check(s.Live, s.Step.Object, s.Step.Owner); false {",
-			Killer: unit("pkg/step/execute", "TestAnObjectWithTheLabelsOfAnotherInstallIsInTheWay"),
+			Killer: unit("pkg/step/execute", "TestAnObjectWithLabelsOfAnotherInstallIsACollision"),
 		},
 	}
 }

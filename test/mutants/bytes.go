@@ -25,7 +25,7 @@ func bytes() []Mutant {
 			Name: "misspelled-fields-make-rules-wider", Rule: 8, File: "pkg/step/execute/prune.go",
 			Old:    "p == nil || !removable(obj)",
 			New:    "p == nil",
-			Killer: unit("pkg/step/execute", "TestNothingIsRemovedFromWhatItCouldMakeWider"),
+			Killer: unit("pkg/step/execute", "TestFieldsOfRestrictingObjectsAreNotRemoved"),
 		},
 		{
 			Name: "misspelled-fields-make-permissions-wider", Rule: 8, File: "pkg/bundle/strict.go",

@@ -33,7 +33,7 @@ func hints() []Mutant {
 			Name: "orders-to-other-programs-kept", Rule: 3, File: "pkg/step/build/bundle.go",
 			Old:    "		drops[own] = bundle.Confine(own)",
 			New:    "		drops[own] = nil",
-			Killer: unit("pkg/step/build", "TestAStepSaysWhichLabelsAndAnnotationsItLeavesOut"),
+			Killer: unit("pkg/step/build", "TestAStepListsDroppedLabelsAndAnnotations"),
 		},
 		{
 			Name: "edited-plan-is-carried-out", Rule: 3, File: "pkg/resolver/plan.go",

@@ -1,4 +1,4 @@
-// Package requirement looks up what a ClusterServiceVersion needs to be there before it is installed, whoever
-// installs it: the API server's version, CustomResourceDefinitions, APIs. The csv controller shows it and
-// waits for it; a plan asks it before it gives an install a head start.
+// Package requirement determines what a ClusterServiceVersion requires before it is installed, regardless of who
+// installs it: the API server's version, CustomResourceDefinitions, APIs. The csv controller reports it and waits for
+// it; a plan checks it before it starts an install early.
 package requirement

@@ -25,20 +25,20 @@ const (
 	NotAvailable = operatorsv1alpha1.RequirementStatusReasonNotAvailable
 )
 
-// World is what requirements are looked up in.
+// World provides the state of the cluster.
 type World struct {
-	// Reader reads CustomResourceDefinitions and APIServices, from a cache for choice.
+	// Reader reads CustomResourceDefinitions and APIServices, preferably from a cache.
 	Reader client.Reader
 	// Mapper knows what the API server serves.
 	Mapper meta.RESTMapper
-	// ServerVersion is the API server's version, as discovery tells it.
+	// ServerVersion returns the API server's version according to discovery.
 	ServerVersion func() (string, error)
-	// Unserved remembers what it does not serve.
+	// Unserved caches kinds that are not served.
 	Unserved *kinds.Unserved
 }
 
-// Of lists the requirements of a ClusterServiceVersion that do not depend on who installs it, in a fixed
-// order, with what is missing of each.
+// Of returns the requirements of a ClusterServiceVersion that do not depend on who installs it, in a fixed order,
+// with what is missing of each.
 func (w World) Of(ctx context.Context, csv *operatorsv1alpha1.ClusterServiceVersion) ([]operatorsv1alpha1.RequirementStatus, error) {
 	var out []operatorsv1alpha1.RequirementStatus
 	l := &lookups{World: w}
@@ -54,7 +54,7 @@ func (w World) Of(ctx context.Context, csv *operatorsv1alpha1.ClusterServiceVers
 	return out, nil
 }
 
-// Met says whether all requirements are.
+// Met reports whether all requirements are met.
 func Met(all []operatorsv1alpha1.RequirementStatus) bool {
 	return !slices.ContainsFunc(all, func(r operatorsv1alpha1.RequirementStatus) bool { return r.Status != Present })
 }
@@ -78,11 +78,11 @@ func (w World) version(_ context.Context, csv *operatorsv1alpha1.ClusterServiceV
 func compareVersions(want, server string) (operatorsv1alpha1.StatusReason, string) {
 	least, err := version.ParseGeneric(want)
 	if err != nil {
-		return NotPresent, fmt.Sprintf("CSV version parsing error: %q is no version", want)
+		return NotPresent, fmt.Sprintf("CSV version parsing error: %q is not a valid version", want)
 	}
 	have, err := version.ParseGeneric(server)
 	if err != nil {
-		return NotPresent, fmt.Sprintf("Server version parsing error: %q is no version", server)
+		return NotPresent, fmt.Sprintf("Server version parsing error: %q is not a valid version", server)
 	}
 	if have.LessThan(least) {
 		return NotPresent, fmt.Sprintf("CSV version requirement not met: minKubeVersion (%s) > server version (%s)", want, server)
@@ -158,7 +158,7 @@ func (l *lookups) nativeAPIs(ctx context.Context, csv *operatorsv1alpha1.Cluster
 	return out, nil
 }
 
-// apiServices looks only at those that the CSV needs from others.
+// apiServices checks only those that the CSV requires from others.
 func (l *lookups) apiServices(ctx context.Context, csv *operatorsv1alpha1.ClusterServiceVersion) ([]operatorsv1alpha1.RequirementStatus, error) {
 	var out []operatorsv1alpha1.RequirementStatus
 	for _, api := range csv.Spec.APIServiceDefinitions.Required {
@@ -173,12 +173,12 @@ func (l *lookups) apiServices(ctx context.Context, csv *operatorsv1alpha1.Cluste
 	return out, nil
 }
 
-// APIService is the requirement of an APIService, without its state.
+// APIService returns the requirement of an APIService, without its state.
 func APIService(api operatorsv1alpha1.APIServiceDescription) operatorsv1alpha1.RequirementStatus {
 	return operatorsv1alpha1.RequirementStatus{
 		Group: "apiregistration.k8s.io", Version: "v1", Kind: "APIService", Name: apiServiceName(api.Group, api.Version),
 	}
 }
 
-// apiServiceName is that of the APIService which every version of an API group has, whoever serves it.
+// apiServiceName returns the name of the APIService for a version of an API group, regardless of its owner.
 func apiServiceName(group, version string) string { return version + "." + group }

@@ -33,7 +33,7 @@ func TestRequirementOfAVersion(t *testing.T) {
 	require.Equal(t, NotPresent, status)
 }
 
-func TestRequirementsAreMetWhereAllArePresent(t *testing.T) {
+func TestRequirementsAreMetIfAllArePresent(t *testing.T) {
 	of := func(all ...operatorsv1alpha1.StatusReason) []operatorsv1alpha1.RequirementStatus {
 		var out []operatorsv1alpha1.RequirementStatus
 		for _, s := range all {
@@ -48,7 +48,7 @@ func TestRequirementsAreMetWhereAllArePresent(t *testing.T) {
 	}
 }
 
-// counting is a RESTMapper that counts what it is asked.
+// counting is a RESTMapper that counts its calls.
 type counting struct {
 	meta.RESTMapper
 	asked int
@@ -88,11 +88,11 @@ func TestInventedKindsCostFewRequests(t *testing.T) {
 			require.Equal(t, NotPresent, status.Status)
 		}
 		require.Equal(t, "Native API does not exist", all[0].Message)
-		require.Equal(t, "Not looked at before fewer than 20 other kinds are missing", all[1999].Message)
+		require.Equal(t, "Not checked until fewer than 20 other kinds are missing", all[1999].Message)
 		return mapper.asked - before
 	}
 	require.Equal(t, kinds.MaxUnserved, look())
-	require.Zero(t, look(), "another wake costs nothing")
+	require.Zero(t, look(), "another reconcile sends no requests")
 
 	api.Labels = map[string]string{"changed": "yes"}
 	require.NoError(t, c.Update(t.Context(), api))
@@ -103,10 +103,10 @@ func TestInventedKindsCostFewRequests(t *testing.T) {
 	all, err := w.Of(t.Context(), csv)
 	require.NoError(t, err)
 	require.Equal(t, "APIService does not serve the kind", all[0].Message)
-	require.Zero(t, mapper.asked, "there is no APIService to ask")
+	require.Zero(t, mapper.asked, "there is no APIService for the group")
 }
 
-func TestKindsThatTheAPIServerServes(t *testing.T) {
+func TestServedKinds(t *testing.T) {
 	config := controlplane.Shared(t).Config()
 	c, err := client.New(config, client.Options{Scheme: newScheme(t)})
 	require.NoError(t, err)

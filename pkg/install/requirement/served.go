@@ -15,20 +15,20 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/kinds"
 )
 
-// lookups are those for one ClusterServiceVersion.
+// lookups are the lookups for one ClusterServiceVersion.
 type lookups struct {
 	World
-	// crds are the cluster's CustomResourceDefinitions; nil before they are needed.
+	// crds are the cluster's CustomResourceDefinitions; nil until they are needed.
 	crds *apiextensionsv1.CustomResourceDefinitionList
-	// unserved counts the kinds that were found not to be served.
+	// unserved counts the kinds that are not served.
 	unserved int
 }
 
-// require completes the status of a kind. Of a ClusterServiceVersion with many kinds that are not served, the first are looked at.
+// require completes the status of a kind. Of many kinds that are not served, only the first are checked.
 func (l *lookups) require(ctx context.Context, status *operatorsv1alpha1.RequirementStatus, gvk schema.GroupVersionKind, present, absent string) error {
 	if l.unserved >= kinds.MaxUnserved {
 		status.Status = NotPresent
-		status.Message = fmt.Sprintf("Not looked at before fewer than %d other kinds are missing", kinds.MaxUnserved)
+		status.Message = fmt.Sprintf("Not checked until fewer than %d other kinds are missing", kinds.MaxUnserved)
 		return nil
 	}
 	isServed, err := l.serves(ctx, gvk)
@@ -44,8 +44,8 @@ func (l *lookups) require(ctx context.Context, status *operatorsv1alpha1.Require
 	return nil
 }
 
-// serves reports whether the API server serves a kind: by an established CustomResourceDefinition, or else, where the version of
-// the group has an APIService, by what discovery says as long as that APIService does not change.
+// serves reports whether the API server serves a kind: through an established CustomResourceDefinition or, if the
+// group version has an APIService, according to discovery, cached until that APIService changes.
 func (l *lookups) serves(ctx context.Context, gvk schema.GroupVersionKind) (bool, error) {
 	if l.crds == nil {
 		list := &apiextensionsv1.CustomResourceDefinitionList{}

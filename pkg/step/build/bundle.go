@@ -18,55 +18,55 @@ import (
 	"github.com/remit-olm/remit/pkg/step"
 )
 
-// MaxSteps is the greatest number of steps of one bundle (escape suite 74).
+// MaxSteps is the maximum number of steps of one bundle (escape suite 74).
 const MaxSteps = 1_000
 
 //go:generate go run -modfile=../../../hack/tools/go.mod github.com/golang/mock/mockgen -source=bundle.go -destination=mock/rule_checker.go -package=mock
 
-// RuleChecker answers which rules a ServiceAccount lacks in a namespace ("" for the whole cluster).
-// install.CSVRuleChecker is the one that programs use.
+// RuleChecker returns the rules that a ServiceAccount is missing in a namespace ("" for the whole cluster). Programs
+// use install.CSVRuleChecker.
 type RuleChecker interface {
 	MissingRules(sa *corev1.ServiceAccount, namespace string, rules []rbacv1.PolicyRule) ([]rbacv1.PolicyRule, error)
 }
 
-// Scope is where, for whom and for which targets a bundle is installed.
+// Scope defines the namespace, the account and the targets of an installed bundle.
 type Scope struct {
-	// Namespace is that of the Subscription.
+	// Namespace is the namespace of the Subscription.
 	Namespace string
-	// Package is the bundle's; with Namespace it is the lineage.
+	// Package is the bundle's package; together with Namespace it is the lineage.
 	Package string
-	// Group is the name of the OperatorGroup; "" where there is none yet.
+	// Group is the name of the OperatorGroup; "" if there is none yet.
 	Group string
-	// Targets are the OperatorGroup's, as scoped.Targets returns them.
+	// Targets are the OperatorGroup's targets, as scoped.Targets returns them.
 	Targets []string
-	// Replaces names the installed version whose place the bundle takes, whatever its author thought that would
-	// be; "" where there is none.
+	// Replaces names the installed version that the bundle replaces, regardless of the bundle's own spec.replaces; ""
+	// if there is none.
 	Replaces string
-	// Properties are the bundle's, as its ClusterServiceVersion is to note them (catalog.PropertiesText): what is
-	// installed offers and needs the same from then on, whatever becomes of the catalog. "" leaves them out.
+	// Properties are the bundle's properties for the ClusterServiceVersion (catalog.PropertiesText), so that what the
+	// installed version provides and requires does not depend on later changes of the catalog. "" omits them.
 	Properties string
-	// Account is what the CSV's permissions are held against.
+	// Account is the account with which the CSV's permissions are compared.
 	Account *corev1.ServiceAccount
-	// Unbounded says that the account is the installation's default account.
+	// Unbounded is true if the account is the installation's default account.
 	Unbounded bool
 }
 
-// Excess are rules of a CSV that the account does not hold in a scope.
+// Excess are rules of a CSV that the account is missing in a scope.
 type Excess struct {
 	Namespace      string
 	ServiceAccount string
 	Missing        []rbacv1.PolicyRule
 }
 
-// Steps are the steps of one bundle in order of application.
+// Steps are the steps of one bundle in the order of application.
 type Steps struct {
 	Steps []step.Step
-	// Excess is empty where the account covers all of the CSV's permissions.
+	// Excess is empty if the account has all of the CSV's permissions.
 	Excess []Excess
 }
 
-// NewStepResourceFromBundle makes all steps of a bundle. The error says what is wrong with the
-// bundle itself; that the account lacks something is no error.
+// NewStepResourceFromBundle returns all steps of a bundle. An error is a defect of the bundle itself; missing
+// permissions of the account are not an error.
 func NewStepResourceFromBundle(b *bundle.Bundle, scope Scope, checker RuleChecker) (*Steps, error) {
 	if err := bundle.ValidateCSV(b.CSV); err != nil {
 		return nil, fmt.Errorf("ClusterServiceVersion %q: %w", b.CSV.Name, err)
@@ -116,8 +116,8 @@ func NewStepResourceFromBundle(b *bundle.Bundle, scope Scope, checker RuleChecke
 	return out, nil
 }
 
-// NewServiceAccountStepResources makes the objects of the operator's own ServiceAccounts, their roles
-// and bindings, and holds the roles against the account.
+// NewServiceAccountStepResources returns the operator's own ServiceAccounts with their roles and bindings, and the
+// roles' rules that the account is missing.
 func NewServiceAccountStepResources(csv *operatorsv1alpha1.ClusterServiceVersion, owner ownerutil.Owner,
 	scope Scope, checker RuleChecker,
 ) ([]*unstructured.Unstructured, []Excess, error) {
@@ -129,8 +129,8 @@ func NewServiceAccountStepResources(csv *operatorsv1alpha1.ClusterServiceVersion
 	return objects, excess, err
 }
 
-// RBACForClusterServiceVersion returns which of the CSV's permissions the account does not hold: the
-// namespaced ones in each target, the cluster ones in the whole cluster.
+// RBACForClusterServiceVersion returns the CSV's permissions that the account is missing: namespaced ones in each
+// target, cluster permissions in the whole cluster.
 func RBACForClusterServiceVersion(csv *operatorsv1alpha1.ClusterServiceVersion, scope Scope, checker RuleChecker) ([]Excess, error) {
 	var excess []Excess
 	for _, g := range Grants(csv, scope.Namespace, scope.Targets) {
@@ -148,28 +148,28 @@ func RBACForClusterServiceVersion(csv *operatorsv1alpha1.ClusterServiceVersion, 
 	return excess, nil
 }
 
-// place puts a manifest into the install's namespace. A manifest that names another namespace is
-// refused, not moved in silence (escape suite 118).
+// place sets a manifest's namespace to the install's. A manifest with another namespace is rejected and not silently
+// moved (escape suite 118).
 func place(obj *unstructured.Unstructured, scope Scope) (*unstructured.Unstructured, error) {
 	own := obj.DeepCopy()
 	kind, _ := bundle.KindOf(obj.GroupVersionKind().GroupKind())
 	if !kind.Namespaced {
 		own.SetNamespace("")
 		if _, aggregates := own.Object["aggregationRule"]; aggregates && own.GetKind() == "ClusterRole" {
-			delete(own.Object, "rules") // the control plane fills them in, and holds them from then on
+			delete(own.Object, "rules") // the control plane sets and manages them
 		}
 		return own, nil
 	}
 	if ns := obj.GetNamespace(); ns != "" && ns != scope.Namespace {
-		return nil, fmt.Errorf("%s %q names the namespace %q: objects of a bundle go into the Subscription's, %q",
+		return nil, fmt.Errorf("%s %q has namespace %q: objects of a bundle are created in the Subscription's namespace %q",
 			obj.GetKind(), obj.GetName(), ns, scope.Namespace)
 	}
 	own.SetNamespace(scope.Namespace)
 	return own, nil
 }
 
-// withManifest adds a bundle's object. Some bundles ship the manifest of a ServiceAccount that their
-// CSV's permissions make already: then the author's manifest takes its place, with what it adds.
+// withManifest adds a bundle's object. Some bundles contain the manifest of a ServiceAccount that their CSV's
+// permissions already create; then the manifest, with its additional fields, replaces the rendered one.
 func withManifest(objects []*unstructured.Unstructured, obj *unstructured.Unstructured) []*unstructured.Unstructured {
 	i := slices.IndexFunc(objects, func(o *unstructured.Unstructured) bool {
 		return o.GetKind() == obj.GetKind() && o.GetName() == obj.GetName() && o.GetNamespace() == obj.GetNamespace()
@@ -186,8 +186,8 @@ func rankOf(obj *unstructured.Unstructured) int {
 	return kind.Rank
 }
 
-// mark puts the owner's labels on an object. A CustomResourceDefinition outlives the CSV and may
-// serve several, so it names them in annotations instead of one in labels (contract 1.5).
+// mark sets the owner's labels on an object. A CustomResourceDefinition outlives the CSV and may serve several, so
+// annotations instead of a label name them (contract 1.5).
 func mark(obj *unstructured.Unstructured, owner ownerutil.Owner) {
 	labels := obj.GetLabels()
 	if labels == nil {
@@ -217,8 +217,7 @@ func dropOwnerLabels(labels map[string]string) {
 	}
 }
 
-// AlongsideKey is the annotation by which a CustomResourceDefinition names one CSV that it was
-// installed with.
+// AlongsideKey returns the annotation with which a CustomResourceDefinition names a CSV that it was installed with.
 func AlongsideKey(owner ownerutil.Owner) string {
 	return names.AnnotationInstalledAlongsidePrefix + ownerutil.Hash(owner.Namespace, owner.CSV)
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/remit-olm/remit/pkg/step/build/mock"
 )
 
-// csvText asks for pods, and for nodes in the whole cluster, for a ServiceAccount "op".
+// csvText requests pods, and nodes in the whole cluster, for a ServiceAccount "op".
 const csvText = `
 kind: ClusterServiceVersion
 metadata: {name: op.v1, namespace: placeholder}
@@ -59,7 +59,7 @@ func parse(t *testing.T, manifests ...string) *bundle.Bundle {
 	return b
 }
 
-// generous is a checker whose account holds everything.
+// generous returns a checker whose account has all permissions.
 func generous(t *testing.T) *mock.MockRuleChecker {
 	c := mock.NewMockRuleChecker(gomock.NewController(t))
 	c.EXPECT().MissingRules(gomock.Any(), gomock.Any(), gomock.Any()).Return(nil, nil).AnyTimes()
@@ -79,7 +79,7 @@ func steps(t *testing.T, s build.Scope, manifests ...string) []*unstructured.Uns
 	return objects
 }
 
-func TestStepsComeInOrderEachInItsPlace(t *testing.T) {
+func TestStepsAreOrderedAndPlaced(t *testing.T) {
 	objects := steps(t, scope("own", "other"),
 		"kind: PodDisruptionBudget\nmetadata: {name: pdb}",
 		"kind: ClusterRole\nmetadata: {name: cr, namespace: nonsense}",
@@ -95,8 +95,8 @@ func TestStepsComeInOrderEachInItsPlace(t *testing.T) {
 	}, got)
 }
 
-// The control plane holds the rules of such a role as soon as it has filled them in.
-func TestTheRulesOfAnAggregatingClusterRoleAreLeftToTheControlPlane(t *testing.T) {
+// The control plane manages the rules of such a role as soon as it has set them.
+func TestRulesOfAnAggregatingClusterRoleAreOmitted(t *testing.T) {
 	objects := steps(t, scope("own"), csvText, `{kind: ClusterRole, metadata: {name: sum}, rules: [{apiGroups: [""], resources: [pods], verbs: [get]}],
   aggregationRule: {clusterRoleSelectors: [{matchLabels: {a: b}}]}}`)
 	i := slices.IndexFunc(objects, func(o *unstructured.Unstructured) bool { return o.GetName() == "sum" })
@@ -104,19 +104,19 @@ func TestTheRulesOfAnAggregatingClusterRoleAreLeftToTheControlPlane(t *testing.T
 	require.Contains(t, objects[i].Object, "aggregationRule")
 }
 
-func TestAManifestOfAForeignNamespaceIsRefused(t *testing.T) {
+func TestAManifestWithAnotherNamespaceIsRejected(t *testing.T) {
 	b := parse(t, csvText, "kind: ConfigMap\nmetadata: {name: cm, namespace: kube-system}")
 	_, err := build.NewStepResourceFromBundle(b, scope("own"), generous(t))
-	require.EqualError(t, err, `ConfigMap "cm" names the namespace "kube-system": objects of a bundle go into the Subscription's, "own"`)
+	require.EqualError(t, err, `ConfigMap "cm" has namespace "kube-system": objects of a bundle are created in the Subscription's namespace "own"`)
 }
 
-func TestABundleWithAnInvalidCSVIsRefused(t *testing.T) {
+func TestABundleWithAnInvalidCSVIsRejected(t *testing.T) {
 	b := parse(t, "kind: ClusterServiceVersion\nmetadata: {name: op.v1}\nspec: {install: {strategy: deployment}}")
 	_, err := build.NewStepResourceFromBundle(b, scope("own"), generous(t))
 	require.EqualError(t, err, `ClusterServiceVersion "op.v1": the install strategy has no deployments`)
 }
 
-func TestABundleOfTooManyStepsIsRefused(t *testing.T) {
+func TestABundleWithTooManyStepsIsRejected(t *testing.T) {
 	manifests := []string{csvText}
 	for i := range build.MaxSteps - 1 {
 		manifests = append(manifests, fmt.Sprintf("kind: ConfigMap\nmetadata: {name: c%d}", i))
@@ -125,7 +125,7 @@ func TestABundleOfTooManyStepsIsRefused(t *testing.T) {
 	require.EqualError(t, err, `bundle "op.v1" has 1003 steps: at most 1000 are allowed`)
 }
 
-func TestTheFinalizerIsThereWhereSomethingIsOutsideOfTheNamespace(t *testing.T) {
+func TestTheFinalizerIsSetIfObjectsAreOutsideTheNamespace(t *testing.T) {
 	for _, row := range []struct {
 		name      string
 		scope     build.Scope
@@ -136,7 +136,7 @@ func TestTheFinalizerIsThereWhereSomethingIsOutsideOfTheNamespace(t *testing.T) 
 		{"another target", scope("other"), []string{csvText}, true},
 		{"all namespaces", scope(rbac.ClusterScope), []string{csvText}, true},
 		{"cluster permissions", scope("own"), []string{csvText + clusterPermissions}, true},
-		{"a CRD stays anyway", scope("own"), []string{csvText, crd}, false},
+		{"a CRD is never deleted", scope("own"), []string{csvText, crd}, false},
 		{"a ClusterRole of the bundle", scope("own"), []string{csvText, "kind: ClusterRole\nmetadata: {name: cr}"}, true},
 		{"a webhook", scope("own"), []string{csvText + "  webhookdefinitions: [{type: ValidatingAdmissionWebhook}]\n"}, true},
 		{"an API", scope("own"), []string{csvText + "  apiservicedefinitions: {owned: [{group: g.example.com, version: v1, kind: G}]}\n"}, true},
@@ -152,13 +152,13 @@ func TestTheFinalizerIsThereWhereSomethingIsOutsideOfTheNamespace(t *testing.T) 
 	}
 }
 
-func TestTheAuthorsServiceAccountTakesThePlaceOfTheRenderedOne(t *testing.T) {
+func TestTheBundlesServiceAccountReplacesTheRenderedOne(t *testing.T) {
 	objects := steps(t, scope("own"), csvText, "kind: ServiceAccount\nmetadata: {name: op}\nimagePullSecrets: [{name: pull}]")
 	require.Len(t, objects, 4)
 	require.Equal(t, []any{map[string]any{"name": "pull"}}, objects[1].Object["imagePullSecrets"])
 }
 
-func TestMarks(t *testing.T) {
+func TestOwnerLabels(t *testing.T) {
 	objects := steps(t, scope("own"), csvText, crd+"\n", "kind: ConfigMap\nmetadata: {name: cm, labels: {mine: x}}")
 	csv, definition, configMap := objects[0], objects[1], objects[3]
 
@@ -166,7 +166,7 @@ func TestMarks(t *testing.T) {
 	require.Equal(t, "x", configMap.GetLabels()["mine"])
 	require.Empty(t, configMap.GetAnnotations())
 	for _, obj := range []*unstructured.Unstructured{csv, definition} {
-		require.NotContains(t, obj.GetLabels(), names.LabelOwner, "it belongs to nobody, or to several")
+		require.NotContains(t, obj.GetLabels(), names.LabelOwner, "it may belong to several CSVs")
 		require.Equal(t, "true", obj.GetLabels()[names.LabelManaged])
 		require.Contains(t, obj.GetLabels(), "operators.coreos.com/op.own")
 		require.NotEmpty(t, obj.GetLabels()[names.LabelLineage])
@@ -178,7 +178,7 @@ func TestMarks(t *testing.T) {
 	}
 }
 
-func TestABundleIsNotChangedByBuildingItsSteps(t *testing.T) {
+func TestBuildingStepsDoesNotModifyTheBundle(t *testing.T) {
 	b := parse(t, csvText, crd)
 	before := b.CSV.DeepCopy()
 	crdBefore := b.Objects[0].DeepCopy()
@@ -188,7 +188,7 @@ func TestABundleIsNotChangedByBuildingItsSteps(t *testing.T) {
 	require.Equal(t, crdBefore, b.Objects[0])
 }
 
-func TestExcessNamesTheScopeInWhichTheAccountLacksSomething(t *testing.T) {
+func TestExcessListsMissingRulesByScope(t *testing.T) {
 	pods := []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get"}}}
 	nodes := []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"get"}}}
 	s := scope("t1", "t2")
@@ -204,17 +204,17 @@ func TestExcessNamesTheScopeInWhichTheAccountLacksSomething(t *testing.T) {
 		{Namespace: "t2", ServiceAccount: "op", Missing: pods},
 		{Namespace: rbac.ClusterScope, ServiceAccount: "op", Missing: nodes},
 	}, out.Excess)
-	require.NotEmpty(t, out.Steps, "what the account lacks is for the preflight to say")
+	require.NotEmpty(t, out.Steps, "the preflight reports missing permissions")
 }
 
-func TestACheckerThatCannotTellIsAnError(t *testing.T) {
+func TestAnErrorOfTheCheckerIsReturned(t *testing.T) {
 	checker := mock.NewMockRuleChecker(gomock.NewController(t))
 	checker.EXPECT().MissingRules(gomock.Any(), gomock.Any(), gomock.Any()).Return(nil, errors.New("no cache"))
 	_, err := build.NewStepResourceFromBundle(parse(t, csvText), scope("own"), checker)
 	require.EqualError(t, err, "no cache")
 }
 
-func TestACSVNotesItsBundlesPropertiesUnlessItsAuthorDid(t *testing.T) {
+func TestACSVHasItsBundlesProperties(t *testing.T) {
 	properties := func(text, stated string) string {
 		s := scope()
 		s.Properties = stated
@@ -231,8 +231,8 @@ func TestACSVNotesItsBundlesPropertiesUnlessItsAuthorDid(t *testing.T) {
 	require.Equal(t, "own", properties(own, stated))
 }
 
-// What a bundle may not set is left out of each of its objects, and each step says so; Remit's own marks stay.
-func TestAStepSaysWhichLabelsAndAnnotationsItLeavesOut(t *testing.T) {
+// Keys that a bundle may not set are removed from each of its objects and listed in the step; Remit's own are kept.
+func TestAStepListsDroppedLabelsAndAnnotations(t *testing.T) {
 	const role = "kind: ClusterRole\napiVersion: rbac.authorization.k8s.io/v1\nmetadata: {name: r, labels: {rbac.authorization.k8s.io/aggregate-to-admin: \"true\", team: a}}"
 	csv := strings.Replace(csvText, "metadata: {", `metadata: {annotations: {olm.anything: x, olm.skipRange: "<1.0.0"}, `, 1)
 	out, err := build.NewStepResourceFromBundle(parse(t, csv, role), scope("own"), generous(t))

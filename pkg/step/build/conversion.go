@@ -12,13 +12,14 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 )
 
-// convert has a CustomResourceDefinition converted, from the start, by the webhook that the CSV declares for
-// it. Until that answers, nobody can read or write in another version than an object is stored in: the
-// alternative, a conversion that renames the version and loses the fields which only one has, would do it
-// in silence. Whom the webhook is trusted by comes with its certificate.
+// convert sets the conversion of a CustomResourceDefinition, from the start, to the webhook that the CSV declares for
+// it. Until the webhook answers, objects can only be read and written in the version in which they are stored. The
+// alternative, a conversion that only changes the version, would silently lose fields that one version does not have.
+// The caBundle is set together with the certificate.
 //
-// No other webhook converts what a bundle brings, wherever its author says that it is: the API server would call it
-// for everybody's objects, and whoever writes the CustomResourceDefinition may have more rights than the account (ADR 0022).
+// A bundle's CustomResourceDefinition never gets another conversion webhook: the API server would call it for the
+// objects of all users, and the writer of the CustomResourceDefinition may have more permissions than the account
+// (ADR 0022).
 func convert(objects []*unstructured.Unstructured, csv *operatorsv1alpha1.ClusterServiceVersion, owner ownerutil.Owner) error {
 	declared := map[string]webhook.Conversion{}
 	if webhook.Validate(csv) == nil {
@@ -33,7 +34,7 @@ func convert(objects []*unstructured.Unstructured, csv *operatorsv1alpha1.Cluste
 			continue
 		}
 		annotations := obj.GetAnnotations()
-		delete(annotations, names.AnnotationConversion) // who set it was not Remit
+		delete(annotations, names.AnnotationConversion) // it was not set by Remit
 		c, ok := declared[obj.GetName()]
 		if !ok {
 			obj.SetAnnotations(annotations)
@@ -56,7 +57,7 @@ func convert(objects []*unstructured.Unstructured, csv *operatorsv1alpha1.Cluste
 	return nil
 }
 
-// dropWebhook leaves the conversion to who has it now, or to the API server, which then asks nobody.
+// dropWebhook leaves the conversion to its current manager or to the API server's default.
 func dropWebhook(crd *unstructured.Unstructured) {
 	stanza, found, err := unstructured.NestedMap(crd.Object, "spec", "conversion")
 	if none := err == nil && len(stanza) == 1 && stanza["strategy"] == "None"; found && !none || err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 )
 
-func TestABundleIsConvertedAsItsCSVDeclaresOrNotAtAll(t *testing.T) {
+func TestOnlyDeclaredConversionsAreSet(t *testing.T) {
 	none := map[string]any{"strategy": "None"}
 	for name, tc := range map[string]struct{ ships, want any }{
 		"nothing":     {nil, nil},
@@ -19,7 +19,7 @@ func TestABundleIsConvertedAsItsCSVDeclaresOrNotAtAll(t *testing.T) {
 		"a Service":   {map[string]any{"strategy": "Webhook", "webhook": map[string]any{"clientConfig": map[string]any{"service": map[string]any{"namespace": "ns", "name": "n"}}}}, nil},
 		"a mixture":   {map[string]any{"strategy": "None", "webhook": map[string]any{}}, nil},
 		"no strategy": {map[string]any{}, nil},
-		"no map":      {[]any{"Webhook"}, nil},
+		"not a map":   {[]any{"Webhook"}, nil},
 	} {
 		crd := &unstructured.Unstructured{Object: map[string]any{"kind": "CustomResourceDefinition", "spec": map[string]any{}}}
 		if tc.ships != nil {

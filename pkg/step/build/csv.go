@@ -15,8 +15,8 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/names"
 )
 
-// csvObject is the ClusterServiceVersion in the Subscription's namespace. It carries the annotations of its
-// OperatorGroup and its bundle's properties from the start, and the finalizer where something outside that namespace will belong to it.
+// csvObject returns the ClusterServiceVersion in the Subscription's namespace. From the start it has the annotations
+// of its OperatorGroup, its bundle's properties and, if it will own objects outside that namespace, the finalizer.
 // dropped are the keys of labels and annotations that the bundle may not set.
 func csvObject(b *bundle.Bundle, scope Scope) (obj *unstructured.Unstructured, dropped []string, err error) {
 	if obj, err = encodeCSV(b.CSV); err != nil {
@@ -36,7 +36,7 @@ func csvObject(b *bundle.Bundle, scope Scope) (obj *unstructured.Unstructured, d
 	if scope.Group != "" {
 		maps.Copy(annotations, deployment.GroupAnnotations(scope.Group, scope.Namespace, scope.Targets))
 	}
-	if annotations[names.AnnotationProperties] == "" && scope.Properties != "" { // its author knows best
+	if annotations[names.AnnotationProperties] == "" && scope.Properties != "" { // the author's annotation takes precedence
 		annotations[names.AnnotationProperties] = scope.Properties
 	}
 	if len(annotations) > 0 {
@@ -48,23 +48,22 @@ func csvObject(b *bundle.Bundle, scope Scope) (obj *unstructured.Unstructured, d
 	return obj, dropped, nil
 }
 
-// Outside says whether something is made for a CSV that lies outside its namespace: roles in other targets,
-// and by what it is called.
+// Outside reports whether a CSV needs objects outside its namespace: roles in other targets, or webhooks and APIs.
 func Outside(csv *operatorsv1alpha1.ClusterServiceVersion, namespace string, targets []string) bool {
 	return len(csv.Spec.WebhookDefinitions)+len(csv.Spec.APIServiceDefinitions.Owned) > 0 ||
 		slices.ContainsFunc(Grants(csv, namespace, targets), func(g Grant) bool { return g.Namespace != namespace })
 }
 
-// leavesWithCSV says of a manifest that it is cluster-scoped, so that no garbage collection removes it,
-// and is to go with its CSV, as CustomResourceDefinitions are not.
+// leavesWithCSV reports whether a manifest is cluster-scoped, so that garbage collection does not delete it, and must
+// be deleted with its CSV. CustomResourceDefinitions are kept.
 func leavesWithCSV(obj *unstructured.Unstructured) bool {
 	kind, _ := bundle.KindOf(obj.GroupVersionKind().GroupKind())
 	return !kind.Namespaced && obj.GetKind() != "CustomResourceDefinition"
 }
 
-// encodeCSV writes a ClusterServiceVersion as its Go type does. Published ones leave out fields that
-// their CustomResourceDefinition requires and that the type writes even where they are empty, such as
-// the name of a resource of an owned CRD: OLM v0 installs them because it sends the type, not the file.
+// encodeCSV encodes a ClusterServiceVersion by its Go type. Published CSVs omit fields that their
+// CustomResourceDefinition requires and that the type encodes even if they are empty, such as the name of a resource
+// of an owned CRD: OLM v0 installs them because it sends the type, not the file.
 func encodeCSV(csv *operatorsv1alpha1.ClusterServiceVersion) (*unstructured.Unstructured, error) {
 	data, err := json.Marshal(csv)
 	if err != nil {
@@ -80,7 +79,7 @@ func encodeCSV(csv *operatorsv1alpha1.ClusterServiceVersion) (*unstructured.Unst
 	return obj, nil
 }
 
-// dropNulls removes what unset times and lists are encoded as.
+// dropNulls removes the encoding of unset times and lists.
 func dropNulls(value any) {
 	switch v := value.(type) {
 	case map[string]any:

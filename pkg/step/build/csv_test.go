@@ -27,7 +27,7 @@ spec:
           template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: i}]}}
 `
 
-func TestACSVIsSentAsItsTypeWritesIt(t *testing.T) {
+func TestACSVIsEncodedByItsType(t *testing.T) {
 	b, err := bundle.Parse([][]byte{[]byte(sloppy)})
 	require.NoError(t, err)
 
@@ -40,7 +40,7 @@ func TestACSVIsSentAsItsTypeWritesIt(t *testing.T) {
 	require.Equal(t, map[string]any{"name": "sloppy.v1", "namespace": "t1"}, obj.Object["metadata"])
 }
 
-func TestACSVComesWithTheAnnotationsOfItsOperatorGroup(t *testing.T) {
+func TestACSVHasTheAnnotationsOfItsOperatorGroup(t *testing.T) {
 	b, err := bundle.Parse([][]byte{[]byte(sloppy)})
 	require.NoError(t, err)
 	obj, _, err := csvObject(b, Scope{Namespace: "t1", Group: "team", Targets: []string{"t2", "t1"}})

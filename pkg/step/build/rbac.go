@@ -19,7 +19,7 @@ import (
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
-// maxRoleName keeps generated names usable as label values too (contract 1.3).
+// maxRoleName keeps generated names usable as label values (contract 1.3).
 const maxRoleName = 63
 
 // Grant is a set of rules for one ServiceAccount of the operator in one scope.
@@ -30,9 +30,9 @@ type Grant struct {
 	Rules          []rbacv1.PolicyRule
 }
 
-// Grants lists what the CSV's permissions come to for an OperatorGroup with these targets: the
-// namespaced ones in the operator's own namespace and in every target, or in the whole cluster
-// where the group selects all namespaces; the cluster ones in the whole cluster.
+// Grants returns the CSV's permissions for an OperatorGroup with these targets: namespaced ones in the operator's own
+// namespace and in every target, or in the whole cluster if the group selects all namespaces; cluster permissions in
+// the whole cluster.
 func Grants(csv *operatorsv1alpha1.ClusterServiceVersion, operatorNamespace string, targets []string) []Grant {
 	var grants []Grant
 	for _, p := range bundle.Permissions(csv) {
@@ -52,15 +52,15 @@ func Grants(csv *operatorsv1alpha1.ClusterServiceVersion, operatorNamespace stri
 	return grants
 }
 
-// MaxCombinations bounds what a ClusterServiceVersion's permissions, and what its webhooks intercept, expand to in all scopes of a
-// plan together: the combinations of their rules, times the namespaces in which they apply.
+// MaxCombinations bounds what a ClusterServiceVersion's permissions, and the rules of its webhooks, expand to in all
+// scopes of a plan together: the combinations of their rules, multiplied by the namespaces in which they apply.
 const MaxCombinations = 500_000
 
-// webhookWeight is what a webhook counts in each namespace beside its rules.
+// webhookWeight is what a webhook counts in each namespace in addition to its rules.
 const webhookWeight = 50
 
-// CheckScopes says whether the permissions and webhooks expand to more than MaxCombinations for an OperatorGroup with these
-// targets.
+// CheckScopes returns an error if the permissions and webhooks expand to more than MaxCombinations for an
+// OperatorGroup with these targets.
 func CheckScopes(csv *operatorsv1alpha1.ClusterServiceVersion, operatorNamespace string, targets []string) error {
 	total := 0
 	for _, g := range Grants(csv, operatorNamespace, targets) {
@@ -77,7 +77,7 @@ func CheckScopes(csv *operatorsv1alpha1.ClusterServiceVersion, operatorNamespace
 	return nil
 }
 
-// ReadNamespaces is what an operator that serves all namespaces gets besides its own rules.
+// ReadNamespaces returns the rule that an operator for all namespaces gets in addition to its own.
 func ReadNamespaces() rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"namespaces"}, Verbs: []string{"get", "list", "watch"}}
 }
@@ -88,15 +88,14 @@ func withOwn(own string, targets []string) []string {
 	return slices.Compact(out)
 }
 
-// OperatorRBAC renders the ServiceAccounts that the CSV declares and a role with its binding for each
-// of its Grants, in the order of application and with the owner's marks. Names are deterministic: a
-// hash of namespace, owner and rules, so that another namespace's install of the same operator never
-// meets them and changed rules make a new role.
+// OperatorRBAC renders the ServiceAccounts that the CSV declares, and a role with its binding for each of its Grants,
+// in the order of application and with the owner's labels. Names contain a hash of namespace, owner and rules, so
+// that installs of the same operator in other namespaces never collide and changed rules create a new role.
 func OperatorRBAC(csv *operatorsv1alpha1.ClusterServiceVersion, owner ownerutil.Owner, targets []string) ([]*unstructured.Unstructured, error) {
 	var accounts, roles, bindings []runtime.Object
 	for _, name := range bundle.ServiceAccountNames(csv) {
 		if name == bundle.DefaultServiceAccount {
-			continue // every namespace has it; it is not ours
+			continue // every namespace has it, and Remit does not manage it
 		}
 		accounts = append(accounts, &corev1.ServiceAccount{
 			TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ServiceAccount"},
@@ -140,7 +139,7 @@ func rbacType(kind string) metav1.TypeMeta {
 	return metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: kind}
 }
 
-// roleName is <csv>-<serviceaccount>-<hash>, or <csv>-<hash> for the whole cluster, cut to fit.
+// roleName returns <csv>-<serviceaccount>-<hash>, or <csv>-<hash> for the whole cluster, shortened to fit.
 func roleName(csv string, g Grant, hash string) string {
 	prefix := csv
 	if g.Namespace != rbac.ClusterScope {

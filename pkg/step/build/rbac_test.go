@@ -24,7 +24,7 @@ func seeNamespaces() rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"namespaces"}, Verbs: []string{"get", "list", "watch"}}
 }
 
-// csvOf asks for what is given, all for one ServiceAccount.
+// csvOf requests the given rules, all for one ServiceAccount.
 func csvOf(account string, namespaced, cluster []rbacv1.PolicyRule) *operatorsv1alpha1.ClusterServiceVersion {
 	csv := &operatorsv1alpha1.ClusterServiceVersion{}
 	csv.Name = "op.v1"
@@ -48,14 +48,14 @@ func TestGrantsFollowTheTargets(t *testing.T) {
 		want                []Grant
 	}{
 		{"the own namespace", pods, nil, []string{"own"}, []Grant{in("own", pods...)}},
-		{"the own namespace is always one", pods, nil, []string{"b", "a"}, []Grant{in("a", pods...), in("b", pods...), in("own", pods...)}},
-		{"all namespaces are the cluster, with a look at namespaces", pods, nil, []string{""}, []Grant{in("", pods[0], seeNamespaces())}},
+		{"the own namespace is always included", pods, nil, []string{"b", "a"}, []Grant{in("a", pods...), in("b", pods...), in("own", pods...)}},
+		{"all namespaces are the cluster, with reading namespaces", pods, nil, []string{""}, []Grant{in("", pods[0], seeNamespaces())}},
 		{"cluster permissions are the cluster", nil, nodes, []string{"own"}, []Grant{in("", nodes...)}},
-		{"cluster permissions need no look at namespaces", nil, nodes, []string{""}, []Grant{in("", nodes...)}},
+		{"cluster permissions do not need reading namespaces", nil, nodes, []string{""}, []Grant{in("", nodes...)}},
 		{"both", pods, nodes, []string{"own"}, []Grant{in("own", pods...), in("", nodes...)}},
 		{"both in the whole cluster are one", pods, nodes, []string{""}, []Grant{in("", nodes[0], pods[0], seeNamespaces())}},
-		{"no rules are no grant", []rbacv1.PolicyRule{}, nil, []string{"own"}, nil},
-		{"nothing asked for", nil, nil, []string{""}, nil},
+		{"no grant without rules", []rbacv1.PolicyRule{}, nil, []string{"own"}, nil},
+		{"no permissions", nil, nil, []string{""}, nil},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			require.Equal(t, row.want, Grants(csvOf("op", row.namespaced, row.cluster), "own", row.targets))
@@ -96,7 +96,7 @@ func TestOperatorRBACRendersAccountsRolesAndBindings(t *testing.T) {
 	}
 }
 
-func TestTheDefaultServiceAccountIsBoundAndNotMade(t *testing.T) {
+func TestTheDefaultServiceAccountIsBoundButNotCreated(t *testing.T) {
 	objects := render(t, csvOf("default", []rbacv1.PolicyRule{may("get", "pods")}, nil), "own", "own")
 	require.Len(t, objects, 2)
 	require.Equal(t, "Role", objects[0].GetKind())
@@ -139,13 +139,13 @@ func TestRoleNamesAreStableShortAndDifferent(t *testing.T) {
 	require.True(t, strings.HasPrefix(names(small, "own", "own")[0], "op.v1-op-"), "<csv>-<serviceaccount>-<hash>")
 }
 
-func TestRBACForClusterServiceVersionWithoutPermissionsAsksNobody(t *testing.T) {
+func TestRBACForClusterServiceVersionWithoutPermissions(t *testing.T) {
 	excess, err := RBACForClusterServiceVersion(csvOf("op", nil, nil), Scope{Namespace: "own", Targets: []string{rbac.ClusterScope}}, nil)
 	require.NoError(t, err)
 	require.Empty(t, excess)
 }
 
-// What a plan is examined by grows with both: the rules, and the namespaces in which they apply.
+// The cost of checking a plan grows with both the rules and the namespaces in which they apply.
 func TestRulesTimesTargetsAreLimited(t *testing.T) {
 	var targets []string
 	for i := range 1000 {
@@ -162,10 +162,10 @@ func TestRulesTimesTargetsAreLimited(t *testing.T) {
 		require.NoError(t, CheckScopes(csv, "t0", targets[:50]), name)
 	}
 	many := hooked(500, wide.Resources...)
-	require.ErrorContains(t, CheckScopes(many, "t0", targets[:1]), "with fewer targets", "each webhook is below the limits")
+	require.ErrorContains(t, CheckScopes(many, "t0", targets[:1]), "with fewer targets", "each webhook alone is below the limits")
 }
 
-// hooked is a CSV with so many webhooks on these resources.
+// hooked returns a CSV with a number of webhooks on these resources.
 func hooked(webhooks int, resources ...string) *operatorsv1alpha1.ClusterServiceVersion {
 	csv := csvOf("sa", nil, nil)
 	for range webhooks {

@@ -18,20 +18,21 @@ import (
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
-// Roles checks, before Remit writes a role that it renders itself, who would have what the role grants (docs/adr/0039).
+// Roles checks, before Remit writes a role that it renders itself, which subjects would get what the role grants
+// (docs/adr/0039).
 type Roles struct {
 	RBAC  rbac.Listers
 	Owner ownerutil.Owner
-	// Rendered are the objects of the install, its bindings among them.
+	// Rendered are the objects of the install, including its bindings.
 	Rendered []*unstructured.Unstructured
-	// Live reads past the cache, as the controller.
+	// Live reads directly from the API server, as the controller identity.
 	Live client.Reader
 	// Clock defaults to the real one.
 	Clock clock.PassiveClock
 }
 
-// Ensure is apply.Ensure for a role. The role is read first and the bindings then: while there is no role, the API server
-// refuses new bindings.
+// Ensure is apply.Ensure for a role. It reads the role before the bindings: while there is no role, the API server
+// rejects new bindings.
 func (r Roles) Ensure(ctx context.Context, c client.Client, role *unstructured.Unstructured) (apply.Result, *unstructured.Unstructured, error) {
 	live, err := apply.Live(ctx, c, role)
 	if err != nil {
@@ -49,8 +50,8 @@ func (r Roles) Ensure(ctx context.Context, c client.Client, role *unstructured.U
 	return result, written, err
 }
 
-// guard writes a role or a binding by a function that is given what is there then: nobody waits for the role, and it has no rules
-// that somebody else may have bound.
+// guard writes a role or a binding with a function that gets the live object. It first verifies that no foreign
+// binding refers to the role, and that the role has no rules that another subject may already have.
 func (r Roles) guard(ctx context.Context, c client.Client, live, obj *unstructured.Unstructured, write func(live *unstructured.Unstructured) error) error {
 	if err := r.Awaited(ctx, live, obj); err != nil {
 		return err
@@ -62,14 +63,15 @@ func (r Roles) guard(ctx context.Context, c client.Client, live, obj *unstructur
 	err = write(live)
 	if IsBinding(obj) && apply.IsFieldConflict(err) {
 		return &apply.CollisionError{Object: apply.Describe(obj), Found: "is not as this install created it",
-			Why: "its subjects were changed by another field manager: delete it, and it is created again"}
+			Why: "its subjects were changed by another field manager: delete it, and it will be recreated"}
 	}
 	return err
 }
 
-// Awaited returns an *apply.CollisionError if a binding, other than the install's own as it is rendered, would grant its
-// subjects rules that live does not have; live is nil where there is no role. The names of these roles can be known before. Whoever
-// may write Roles and RoleBindings can bind an empty role of any name, and then delete it or let it be filled.
+// Awaited returns an *apply.CollisionError if a binding other than the install's own, as it is rendered, would grant
+// its subjects rules that live does not have; live is nil if there is no role. The names of these roles are
+// predictable: a user who may write Roles and RoleBindings can bind an empty role of any name, and then delete it or
+// wait until it is filled.
 func (r Roles) Awaited(ctx context.Context, live, role *unstructured.Unstructured) error {
 	if !IsRole(role) || !r.RBAC.Readable() || live != nil && sameRules(live, role) {
 		return nil
@@ -122,7 +124,8 @@ func RoleOf(obj *unstructured.Unstructured) string {
 	return apply.Describe(role)
 }
 
-// sameRules compares rules exactly: apply.Contains takes a rule that is narrowed by resourceNames for the wanted one.
+// sameRules compares rules exactly: apply.Contains accepts a rule that is narrowed by resourceNames as the wanted
+// one.
 func sameRules(live, role *unstructured.Unstructured) bool {
 	var have, want rbacv1.ClusterRole // a Role has the same fields
 	for obj, into := range map[*unstructured.Unstructured]*rbacv1.ClusterRole{live: &have, role: &want} {
@@ -133,7 +136,7 @@ func sameRules(live, role *unstructured.Unstructured) bool {
 	return equality.Semantic.DeepEqual(have.Rules, want.Rules) && have.AggregationRule == nil
 }
 
-// asRendered reports whether a binding has the role and the subjects of the rendered one of its name.
+// asRendered reports whether a binding has the role and the subjects of the rendered binding with its name.
 func (r Roles) asRendered(b rbac.Binding) bool {
 	var ref rbacv1.RoleRef
 	var subjects []rbacv1.Subject
@@ -153,8 +156,8 @@ func (r Roles) asRendered(b rbac.Binding) bool {
 	})
 }
 
-// collision names the binding to readers of the install's namespace, unless it is in another namespace: they may not know what
-// is there (docs/adr/0021). The log names it.
+// collision names the binding to readers of the install's namespace, unless it is in another namespace, about which
+// they may not know (docs/adr/0021). The log names it.
 func (r Roles) collision(b rbac.Binding, role *unstructured.Unstructured, own bool) error {
 	out := &apply.CollisionError{Object: rbac.DescribeBinding(b)}
 	remedy := "delete it"
@@ -163,12 +166,12 @@ func (r Roles) collision(b rbac.Binding, role *unstructured.Unstructured, own bo
 		if role.GetNamespace() != "" {
 			out.Object = "a RoleBinding of namespace " + role.GetNamespace()
 		}
-		remedy = fmt.Sprintf("an administrator finds it by its roleRef (kubectl get rolebindings -A -o wide, ROLE %s/%s) and deletes it", role.GetKind(), role.GetName())
+		remedy = fmt.Sprintf("an administrator can find it by its roleRef (kubectl get rolebindings -A -o wide, ROLE %s/%s) and delete it", role.GetKind(), role.GetName())
 	}
-	out.Why = fmt.Sprintf("it refers to %s, and would grant its subjects what is for the operator: %s", apply.Describe(role), remedy)
+	out.Why = fmt.Sprintf("it refers to %s, and would grant its subjects the operator's permissions: %s", apply.Describe(role), remedy)
 	if own {
 		out.Found = "is not as this install created it"
-		out.Why = fmt.Sprintf("its subjects were changed, and %s would grant them what is for the operator: %s, and it is created again", apply.Describe(role), remedy)
+		out.Why = fmt.Sprintf("its subjects were changed, and %s would grant them the operator's permissions: %s, and it will be recreated", apply.Describe(role), remedy)
 	}
 	return out
 }

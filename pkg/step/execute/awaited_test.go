@@ -18,7 +18,7 @@ import (
 	"github.com/remit-olm/remit/test/env/proofs"
 )
 
-func TestNobodyWaitsForAnOperatorsRole(t *testing.T) {
+func TestBindingsToAnUnfilledRoleAreCollisions(t *testing.T) {
 	owner := ownerutil.Owner{Lineage: ownerutil.Lineage{Package: "p", Namespace: "n"}, CSV: "p.v1", Proofs: proofs.Keys()}
 	role := func(kind, namespace string, labels map[string]string) *unstructured.Unstructured {
 		out := &unstructured.Unstructured{}
@@ -63,25 +63,25 @@ func TestNobodyWaitsForAnOperatorsRole(t *testing.T) {
 		by         any
 		wrong      string
 	}{
-		{"a Role that a stranger's binding waits for", role("Role", "n", rendered), nil, binding("n", "Role"),
-			"RoleBinding n/theirs exists and is not ours: it refers to Role n/r, and would grant its subjects what is for the operator: delete it"},
+		{"a Role with another owner's binding", role("Role", "n", rendered), nil, binding("n", "Role"),
+			"RoleBinding n/theirs exists and is not ours: it refers to Role n/r, and would grant its subjects the operator's permissions: delete it"},
 		{"a Role of a target", role("Role", "t", rendered), nil, binding("t", "Role"), "a RoleBinding of namespace t exists and is not ours: it refers to Role t/r, and would"},
-		{"a Role of a target, to be found", role("Role", "t", rendered), nil, binding("t", "Role"), elsewhere + "Role/r)"},
-		{"a Role of that name elsewhere", role("Role", "n", rendered), nil, binding("t", "Role"), ""},
+		{"a Role of a target, with a remedy", role("Role", "t", rendered), nil, binding("t", "Role"), elsewhere + "Role/r)"},
+		{"a Role of the same name in another namespace", role("Role", "n", rendered), nil, binding("t", "Role"), ""},
 		{"a ClusterRole of that name", role("Role", "n", rendered), nil, binding("n", "ClusterRole"), ""},
 		{"a ClusterRole, from another namespace", role("ClusterRole", "", rendered), nil, binding("t", "ClusterRole"), "a RoleBinding of another namespace exists"},
-		{"one to be found", role("ClusterRole", "", rendered), nil, binding("t", "ClusterRole"), elsewhere + "ClusterRole/r)"},
+		{"a ClusterRole, with a remedy", role("ClusterRole", "", rendered), nil, binding("t", "ClusterRole"), elsewhere + "ClusterRole/r)"},
 		{"a ClusterRole, from its own", role("ClusterRole", "", rendered), nil, binding("n", "ClusterRole"), "RoleBinding n/theirs exists"},
 		{"a ClusterRole, in the whole cluster", role("ClusterRole", "", rendered), nil,
 			&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "theirs"}, Subjects: someone, RoleRef: binding("", "ClusterRole").RoleRef}, "ClusterRoleBinding theirs"},
-		{"a binding of nobody", role("Role", "n", rendered), nil, binding("n", "Role", func(b *rbacv1.RoleBinding) { b.Subjects = nil }), ""},
+		{"a binding without subjects", role("Role", "n", rendered), nil, binding("n", "Role", func(b *rbacv1.RoleBinding) { b.Subjects = nil }), ""},
 		{"the install's own", role("Role", "n", rendered), nil, own(), ""},
 		{"its own with other subjects", role("Role", "n", rendered), nil, own(func(b *rbacv1.RoleBinding) { b.Subjects = someone }),
-			"RoleBinding n/own is not as this install created it: its subjects were changed, and Role n/r would grant them what is for the operator: delete it, and it is created again"},
-		{"its own with one more", role("Role", "n", rendered), nil, own(func(b *rbacv1.RoleBinding) { b.Subjects = append(someone, operators...) }), "its subjects were changed"},
+			"RoleBinding n/own is not as this install created it: its subjects were changed, and Role n/r would grant them the operator's permissions: delete it, and it will be recreated"},
+		{"its own with one more subject", role("Role", "n", rendered), nil, own(func(b *rbacv1.RoleBinding) { b.Subjects = append(someone, operators...) }), "its subjects were changed"},
 		{"its own, which this version does not render", role("Role", "n", rendered), nil, own(func(b *rbacv1.RoleBinding) { b.Name = "earlier" }), "RoleBinding n/earlier"},
-		{"one with its labels", role("Role", "n", rendered), nil, own(func(b *rbacv1.RoleBinding) { b.Annotations = nil }), "RoleBinding n/own exists"},
-		{"a Role that the bundle brings", role("Role", "n", nil), nil, binding("n", "Role"), ""},
+		{"another with its labels", role("Role", "n", rendered), nil, own(func(b *rbacv1.RoleBinding) { b.Annotations = nil }), "RoleBinding n/own exists"},
+		{"a Role of the bundle", role("Role", "n", nil), nil, binding("n", "Role"), ""},
 		{"a Role that is emptied", full, rules(role("Role", "n", rendered), "nothing"), binding("n", "Role"), "RoleBinding n/theirs exists"},
 		{"a Role that is narrowed", full, rules(role("Role", "n", rendered), "pods", "mine"), binding("n", "Role"), "RoleBinding n/theirs exists"},
 		{"a Role that has its rules", full, rules(role("Role", "n", rendered), "pods"), binding("n", "Role"), ""},
@@ -107,7 +107,7 @@ func TestNobodyWaitsForAnOperatorsRole(t *testing.T) {
 				}
 				require.ErrorContains(t, err, tc.wrong)
 				_, err = e.Do(t.Context(), state)
-				require.ErrorContains(t, err, tc.wrong, "nor is it written later")
+				require.ErrorContains(t, err, tc.wrong, "it is not written later either")
 			})
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/remit-olm/remit/pkg/step"
 )
 
-// PlannedKinds are the kinds that the plan's own CustomResourceDefinitions make.
+// PlannedKinds returns the kinds that the plan's own CustomResourceDefinitions define.
 func PlannedKinds(steps []step.Step) map[schema.GroupKind]bool {
 	kinds := map[schema.GroupKind]bool{}
 	for _, s := range steps {
@@ -20,14 +20,14 @@ func PlannedKinds(steps []step.Step) map[schema.GroupKind]bool {
 	return kinds
 }
 
-// kindOf is the kind that a CustomResourceDefinition makes.
+// kindOf returns the kind that a CustomResourceDefinition defines.
 func kindOf(crd *unstructured.Unstructured) schema.GroupKind {
 	group, _, _ := unstructured.NestedString(crd.Object, "spec", "group")
 	kind, _, _ := unstructured.NestedString(crd.Object, "spec", "names", "kind")
 	return schema.GroupKind{Group: group, Kind: kind}
 }
 
-// UnservedError says, in the contract's words, that the cluster does not serve a step's kind.
+// UnservedError reports, in the contract's words, that the cluster does not serve a step's kind.
 type UnservedError struct {
 	GVK  schema.GroupVersionKind
 	Name string
@@ -39,8 +39,8 @@ func (e *UnservedError) Error() string {
 		"for more information", e.GVK.Kind, e.Name, e.GVK)
 }
 
-// Serves says whether an existing CustomResourceDefinition serves what a bundle's needs: the same
-// kind in the same scope, and each version that the bundle's serves (security model, D1).
+// Serves reports whether an existing CustomResourceDefinition serves what the bundle's needs: the same kind in the
+// same scope, and each version that the bundle's serves (security model, D1).
 func Serves(live, want *unstructured.Unstructured) bool {
 	for _, path := range [][]string{{"spec", "group"}, {"spec", "scope"}, {"spec", "names", "kind"}, {"spec", "names", "plural"}} {
 		a, _, _ := unstructured.NestedString(live.Object, path...)
@@ -58,9 +58,9 @@ func Serves(live, want *unstructured.Unstructured) bool {
 	return true
 }
 
-// losesVersion says, in the contract's words (1.5), that a CustomResourceDefinition has stored objects in a version
-// that the new one does not know. Somebody has to store them anew and take the version from
-// status.storedVersions: then the plan goes on.
+// losesVersion returns an error, in the contract's words (1.5), if a CustomResourceDefinition has stored objects in a
+// version that the new one does not have. When a user has migrated the objects and removed the version from
+// status.storedVersions, the plan resumes.
 func losesVersion(live, want *unstructured.Unstructured) error {
 	known := map[string]bool{}
 	versions, _, _ := unstructured.NestedSlice(want.Object, "spec", "versions")

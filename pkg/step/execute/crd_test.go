@@ -17,7 +17,7 @@ import (
 
 type edit func(spec map[string]any)
 
-// crd is one of "things" that serves v1, after the edits.
+// crd returns a CustomResourceDefinition of "things" that serves v1, with edits.
 func crd(edits ...edit) *unstructured.Unstructured {
 	spec := map[string]any{
 		"group": "example.com", "scope": "Namespaced",
@@ -57,12 +57,12 @@ func TestServes(t *testing.T) {
 		{"the same", crd(), crd(), true},
 		{"more versions", crd(serving("v1", "v2")), crd(), true},
 		{"fewer versions", crd(), crd(serving("v1", "v2")), false},
-		{"a version that is there and not served", crd(), crd(serving("v0")), false},
+		{"an existing version that is not served", crd(), crd(serving("v0")), false},
 		{"another scope", crd(with("Cluster", "scope")), crd(), false},
 		{"another group", crd(with("other.com", "group")), crd(), false},
 		{"another kind", crd(with("Other", "names", "kind")), crd(), false},
 		{"another plural", crd(with("others", "names", "plural")), crd(), false},
-		{"versions that are none", crd(), crd(func(spec map[string]any) { spec["versions"] = []any{"v1"} }), true},
+		{"invalid versions", crd(), crd(func(spec map[string]any) { spec["versions"] = []any{"v1"} }), true},
 	} {
 		t.Run(row.name, func(t *testing.T) { require.Equal(t, row.serves, Serves(row.live, row.want)) })
 	}
@@ -85,11 +85,11 @@ func TestOnlyTheDefaultAccountWritesProtectedGroups(t *testing.T) {
 		}
 		require.ErrorContains(t, err, "CustomResourceDefinition things.example.com is of a protected API group", group)
 		s.Live = want
-		require.NoError(t, (&Executor{}).check(t.Context(), s), "what is served already is not written")
+		require.NoError(t, (&Executor{}).check(t.Context(), s), "a served CustomResourceDefinition is not written")
 	}
 }
 
-// approvedCRD is of a group below k8s.io, with the annotation by which its author says that this was agreed on.
+// approvedCRD has a group below k8s.io and the annotation with its author's approval.
 func approvedCRD(group string) *unstructured.Unstructured {
 	obj := crd(with(group, "group"))
 	obj.SetName("things." + group)
@@ -97,7 +97,7 @@ func approvedCRD(group string) *unstructured.Unstructured {
 	return obj
 }
 
-func TestAnApprovedGroupIsForWhoMayWriteItAndNobodyElseServesIt(t *testing.T) {
+func TestAnApprovedGroupRequiresThatNoOtherOwnerServesIt(t *testing.T) {
 	owner := ownerutil.Owner{Lineage: ownerutil.Lineage{Package: "p", Namespace: "n"}, CSV: "p.v1", Proofs: proofs.Keys()}
 	other := owner
 	other.Namespace = "m"
@@ -115,15 +115,15 @@ func TestAnApprovedGroupIsForWhoMayWriteItAndNobodyElseServesIt(t *testing.T) {
 		served Served
 		want   string
 	}{
-		"nobody serves it":              {app, Served{}, ""},
-		"another group's":               {app, Served{CRDs: []apiextensionsv1.CustomResourceDefinition{inGroup("x.app.k8s.io", &other)}}, ""},
-		"the operator itself":           {app, Served{CRDs: []apiextensionsv1.CustomResourceDefinition{inGroup(app, &owner)}}, ""},
-		"another operator":              {app, Served{CRDs: []apiextensionsv1.CustomResourceDefinition{inGroup(app, &other)}}, `CustomResourceDefinition "others.app.k8s.io" is not of this operator`},
-		"a person":                      {app, Served{CRDs: []apiextensionsv1.CustomResourceDefinition{inGroup("App.k8s.io", nil)}}, "is not of this operator"},
-		"another API server":            {app, Served{APIs: []apiregistrationv1.APIService{{Spec: apiregistrationv1.APIServiceSpec{Group: app, Service: &apiregistrationv1.ServiceReference{}}}}}, "which APIService"},
-		"Kubernetes, though not here":   {"resource.k8s.io", Served{}, "which is Kubernetes' own"},
-		"k8s.io itself":                 {"k8s.io", Served{}, "is of a protected API group"},
-		"a group that no annotation is": {"x.kubernetes.io", Served{}, "is of a protected API group"},
+		"nobody serves it":                {app, Served{}, ""},
+		"another group's":                 {app, Served{CRDs: []apiextensionsv1.CustomResourceDefinition{inGroup("x.app.k8s.io", &other)}}, ""},
+		"the operator itself":             {app, Served{CRDs: []apiextensionsv1.CustomResourceDefinition{inGroup(app, &owner)}}, ""},
+		"another operator":                {app, Served{CRDs: []apiextensionsv1.CustomResourceDefinition{inGroup(app, &other)}}, `CustomResourceDefinition "others.app.k8s.io" does not belong to this operator`},
+		"a person":                        {app, Served{CRDs: []apiextensionsv1.CustomResourceDefinition{inGroup("App.k8s.io", nil)}}, "does not belong to this operator"},
+		"another API server":              {app, Served{APIs: []apiregistrationv1.APIService{{Spec: apiregistrationv1.APIServiceSpec{Group: app, Service: &apiregistrationv1.ServiceReference{}}}}}, "which APIService"},
+		"Kubernetes, but not served":      {"resource.k8s.io", Served{}, "which is Kubernetes' own"},
+		"k8s.io itself":                   {"k8s.io", Served{}, "is of a protected API group"},
+		"a group that cannot be approved": {"x.kubernetes.io", Served{}, "is of a protected API group"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := State{Step: step.Step{Object: approvedCRD(row.group), Owner: owner}}
@@ -140,13 +140,13 @@ func TestAnApprovedGroupIsForWhoMayWriteItAndNobodyElseServesIt(t *testing.T) {
 	writer := func(obj *unstructured.Unstructured, byDefault bool) client.Client {
 		return (&Executor{Account: account, CRDs: crds, IsDefault: byDefault}).Writer(step.Step{Object: obj})
 	}
-	require.Same(t, account, writer(approvedCRD(app), false), "the CRD account writes it for nobody else")
+	require.Same(t, account, writer(approvedCRD(app), false), "the CRD account writes it only for the default account")
 	require.Same(t, crds, writer(approvedCRD(app), true))
 	require.Same(t, crds, writer(crd(), false))
 }
 
-// Whoever serves one version of a group decides, by its priority, what clients take for the group's own.
-func TestACRDKeepsOutOfTheGroupOfSomebodyElsesAPIService(t *testing.T) {
+// The priority of one version's APIService determines the preferred version of the whole group.
+func TestACRDIsNotWrittenIntoAGroupOfAnotherAPIService(t *testing.T) {
 	owner := ownerutil.Owner{Lineage: ownerutil.Lineage{Package: "p", Namespace: "n"}, CSV: "p.v1", Proofs: proofs.Keys()}
 	other := owner
 	other.Namespace = "m"
@@ -171,7 +171,7 @@ func TestACRDKeepsOutOfTheGroupOfSomebodyElsesAPIService(t *testing.T) {
 		reserved bool
 	}{
 		{"another API server's", aggregated("example.com"), true},
-		{"in another case", aggregated("Example.com."), true},
+		{"in another letter case", aggregated("Example.com."), true},
 		{"of another group", aggregated("x.example.com"), false},
 		{"the API server's own", local("onstart"), true},
 		{"of a CustomResourceDefinition", local("true"), false},
@@ -192,14 +192,14 @@ func TestACRDKeepsOutOfTheGroupOfSomebodyElsesAPIService(t *testing.T) {
 				require.ErrorContains(t, e.check(t.Context(), s), "which APIService \""+tc.api.Name+"\" serves: only the installation's default account")
 			}
 			s.Live = crd(serving("v1", "v2"))
-			require.NoError(t, e.check(t.Context(), s), "what is served already is not written")
+			require.NoError(t, e.check(t.Context(), s), "a served CustomResourceDefinition is not written")
 			s.Live, e.IsDefault = nil, true
 			require.NoError(t, e.check(t.Context(), s))
 		})
 	}
 }
 
-func TestACRDOfSomebodyElseIsInTheWayWhereItDoesNotServe(t *testing.T) {
+func TestAForeignCRDThatDoesNotServeIsACollision(t *testing.T) {
 	owner := ownerutil.Owner{Lineage: ownerutil.Lineage{Package: "p", Namespace: "n"}, CSV: "p.v1", Proofs: proofs.Keys()}
 	want := step.Step{Object: crd(serving("v1", "v2")), Owner: owner}
 
@@ -209,7 +209,7 @@ func TestACRDOfSomebodyElseIsInTheWayWhereItDoesNotServe(t *testing.T) {
 	require.NoError(t, (&Executor{}).check(t.Context(), State{Step: want, Live: mine}))
 }
 
-func TestACRDDoesNotLoseAVersionThatObjectsAreStoredIn(t *testing.T) {
+func TestACRDKeepsVersionsWithStoredObjects(t *testing.T) {
 	owner := ownerutil.Owner{Lineage: ownerutil.Lineage{Package: "op", Namespace: "ns"}, CSV: "op.v2", Proofs: proofs.Keys()}
 	live := crd(serving("v1", "v2"))
 	proofs.Mark(live, owner)
@@ -224,8 +224,8 @@ func TestACRDDoesNotLoseAVersionThatObjectsAreStoredIn(t *testing.T) {
 		spec["versions"] = append(spec["versions"].([]any), map[string]any{"name": "v1", "served": false})
 	})
 	stored("v1", "v2")
-	require.NoError(t, (&Executor{}).check(t.Context(), s), "one that is no longer served is not lost")
+	require.NoError(t, (&Executor{}).check(t.Context(), s), "a version that is no longer served is not lost")
 	stored("v1")
 	live.SetLabels(nil)
-	require.NoError(t, (&Executor{}).check(t.Context(), s), "somebody else's is not written")
+	require.NoError(t, (&Executor{}).check(t.Context(), s), "a foreign CustomResourceDefinition is not written")
 }

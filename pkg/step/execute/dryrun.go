@@ -12,9 +12,9 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/apply"
 )
 
-// DryRun sends the write that Do would send as a dry run: the API server checks rights, admission,
-// quota and schema, and keeps nothing. It costs one request at most, and none where Do would write nothing; and one more each
-// time that fields are removed from the step's object.
+// DryRun sends the write of Do as a dry run: the API server checks permissions, admission, quota and schema, and
+// stores nothing. It costs at most one request, none if Do would write nothing, and one more each time that fields
+// are removed from the step's object.
 func (e *Executor) DryRun(ctx context.Context, s State) error {
 	dry := &Executor{
 		Account: client.NewDryRunClient(e.Account), CRDs: client.NewDryRunClient(e.CRDs), IsDefault: e.IsDefault,
@@ -24,8 +24,8 @@ func (e *Executor) DryRun(ctx context.Context, s State) error {
 	return err
 }
 
-// ChangesOwners says whether doing the step would change the owners of an object that exists, as a later
-// version of an operator does. Some clusters ask who does that for the right to delete the object.
+// ChangesOwners reports whether executing the step would change the owners of an existing object, as a later version
+// of an operator does. Some clusters require the permission to delete the object for this.
 func (e *Executor) ChangesOwners(s State) bool {
 	if s.Live == nil {
 		return false
@@ -40,9 +40,9 @@ func (e *Executor) ChangesOwners(s State) bool {
 	return !maps.Equal(uids(s.Live), uids(e.owned(s.Step)))
 }
 
-// Tryable are those of a plan's steps that the API server can judge before the others are done: not the
-// bindings of roles that the plan makes, nor objects of kinds that it makes, nor what is being deleted. What
-// has a Problem is judged already.
+// Tryable returns the steps of a plan that the API server can evaluate before the others are executed: without
+// bindings to roles that the plan creates, objects of kinds that it creates, and objects that are being deleted.
+// States with a Problem are already evaluated.
 func Tryable(states []State) []State {
 	made := map[string]bool{}
 	kinds := map[schema.GroupKind]bool{}

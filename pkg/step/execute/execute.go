@@ -17,47 +17,47 @@ import (
 	"github.com/remit-olm/remit/pkg/step"
 )
 
-// Executor does the steps of one plan. It is made for one run.
+// Executor executes the steps of one plan. Create one for each run.
 type Executor struct {
-	// Account writes everything but CustomResourceDefinitions.
+	// Account writes everything except CustomResourceDefinitions.
 	Account client.Client
-	// CRDs writes CustomResourceDefinitions: the account, or the installation's own CRD account. What is Approved it writes
-	// for the default account only.
+	// CRDs writes CustomResourceDefinitions: the account or the installation's own CRD account. It writes Approved
+	// ones only for the default account.
 	CRDs client.Client
-	// IsDefault says that Account is the installation's default account, which alone may write CustomResourceDefinitions that
-	// are Reserved, or whose groups are Taken.
+	// IsDefault is true if Account is the installation's default account. Only that account may write
+	// CustomResourceDefinitions that are Reserved, or whose groups are Taken.
 	IsDefault bool
 	// Facts reads CustomResourceDefinitions, which an account need not be allowed to read.
 	Facts client.Reader
-	// Cluster reads APIServices and lists CustomResourceDefinitions, from a cache for choice.
+	// Cluster reads APIServices and lists CustomResourceDefinitions, preferably from a cache.
 	Cluster client.Reader
 
-	// RBAC tells which bindings wait for a role of an operator.
+	// RBAC finds the bindings that refer to a role of an operator.
 	RBAC rbac.Listers
-	// Pruned notes what was removed from the objects of steps; nil removes nothing.
+	// Pruned records the fields that were removed from the objects of steps; nil removes nothing.
 	Pruned Pruned
 
 	// rendered are the bindings of the plan.
 	rendered []*unstructured.Unstructured
 
-	// served is who serves API groups, where the plan has CustomResourceDefinitions.
+	// served has the owners of API groups, if the plan has CustomResourceDefinitions.
 	served Served
-	// csvs are the UIDs of the plan's ClusterServiceVersions that exist, for owner references.
+	// csvs are the UIDs of the plan's existing ClusterServiceVersions, for owner references.
 	csvs map[types.NamespacedName]types.UID
 }
 
-// State is what is known of a step's object.
+// State is the observed state of a step's object.
 type State struct {
 	Step step.Step
-	// Live is nil where the object does not exist.
+	// Live is nil if the object does not exist.
 	Live *unstructured.Unstructured
-	// Problem says what is in the way of the step: a collision, a kind that the cluster does not serve, or
+	// Problem is the reason that the step cannot be executed: a collision, a kind that the cluster does not serve, or
 	// one that the account may not have.
 	Problem error
 }
 
-// Gather reads the objects of all steps, and says of each what is in its way: all of it is known before
-// the first write.
+// Gather reads the objects of all steps and determines their problems, so that all of them are known before the first
+// write.
 func (e *Executor) Gather(ctx context.Context, steps []step.Step) ([]State, error) {
 	e.csvs = map[types.NamespacedName]types.UID{}
 	if err := e.gatherAPIs(ctx, steps); err != nil {
@@ -118,7 +118,7 @@ func (e *Executor) check(ctx context.Context, s State) error {
 	return e.awaited(ctx, s)
 }
 
-// awaited looks at the roles that are rendered from a CSV's permissions. Those that a bundle brings are for people to bind.
+// awaited checks roles that are rendered from a CSV's permissions. Roles in a bundle are meant to be bound by users.
 func (e *Executor) awaited(ctx context.Context, s State) error {
 	if !rendered(s) {
 		return nil
@@ -132,14 +132,15 @@ func (e *Executor) roles(s State) Roles {
 	return Roles{RBAC: e.RBAC, Owner: s.Step.Owner, Rendered: e.rendered, Live: e.Facts}
 }
 
-// Done is a step that is done: the status to show, Present where nothing had to be written and Created where
-// it was, and the object as it is then.
+// Done is the result of a step: the status to display (Present if nothing had to be written, Created otherwise) and
+// the resulting object.
 type Done struct {
 	Status operatorsv1alpha1.StepStatus
 	Live   *unstructured.Unstructured
 }
 
-// Do makes the step's object be as desired. It looks again at who waits for a role: steps before it may have taken long.
+// Do applies the step's object. It checks the bindings of a role again, because the steps before it may have taken
+// long.
 func (e *Executor) Do(ctx context.Context, s State) (Done, error) {
 	if !rendered(s) {
 		return e.write(ctx, s)
@@ -175,7 +176,7 @@ func (e *Executor) write(ctx context.Context, s State) (Done, error) {
 	return Done{operatorsv1alpha1.StepStatusCreated, live}, nil
 }
 
-// Writer is who writes the object of a step.
+// Writer returns the client that writes the object of a step.
 func (e *Executor) Writer(s step.Step) client.Client {
 	if s.IsCRD() && (e.IsDefault || !Approved(s)) {
 		return e.CRDs
@@ -183,8 +184,8 @@ func (e *Executor) Writer(s step.Step) client.Client {
 	return e.Account
 }
 
-// owned adds the owner reference to the CSV where the API gives one a meaning: on objects of the
-// CSV's own namespace.
+// owned adds an owner reference to the CSV on objects in the CSV's namespace, the only ones for which the API
+// supports it.
 func (e *Executor) owned(s step.Step) *unstructured.Unstructured {
 	desired := s.Object.DeepCopy()
 	uid, ok := e.csvs[types.NamespacedName{Namespace: s.Owner.Namespace, Name: s.Owner.CSV}]

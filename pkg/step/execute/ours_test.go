@@ -11,8 +11,8 @@ import (
 	"github.com/remit-olm/remit/pkg/step"
 )
 
-// Labels of OLM, or of another install, make no object ours.
-func TestAnObjectWithTheLabelsOfAnotherInstallIsInTheWay(t *testing.T) {
+// An object with labels of OLM or of another install is not Remit's.
+func TestAnObjectWithLabelsOfAnotherInstallIsACollision(t *testing.T) {
 	object := func(labels map[string]string) *unstructured.Unstructured {
 		obj := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap"}}
 		obj.SetNamespace("ns")

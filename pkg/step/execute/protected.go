@@ -17,21 +17,21 @@ import (
 	"github.com/remit-olm/remit/pkg/step"
 )
 
-// The label by which the API server marks the APIServices that it keeps itself, and its value for those of the APIs that it
-// is built with. Those of CustomResourceDefinitions have another.
+// Label with which the API server marks the APIServices that it manages, and its value for APIs that are built in.
+// Those of CustomResourceDefinitions have another value.
 const (
 	labelAutomanaged = "kube-aggregator.kubernetes.io/automanaged"
 	builtIn          = "onstart"
 )
 
-// Claims says whether an APIService reserves its group: another API server serves it, or the API server does so without a
-// CustomResourceDefinition. Whoever serves one version of a group decides, by its priority, what clients take for the
-// group's own, so no other version of it is free.
+// Claims reports whether an APIService reserves its group: another API server serves it, or the API server does so
+// without a CustomResourceDefinition. The priority of one version determines the preferred version of the whole
+// group, so the other versions are reserved as well.
 func Claims(api *apiregistrationv1.APIService) bool {
 	return api.Spec.Service != nil || api.Labels[labelAutomanaged] == builtIn
 }
 
-// gatherAPIs reads who serves which groups where one of the steps may have to keep out of them.
+// gatherAPIs reads the owners of API groups if one of the steps depends on them.
 func (e *Executor) gatherAPIs(ctx context.Context, steps []step.Step) error {
 	e.served = Served{}
 	if !slices.ContainsFunc(steps, step.Step.IsCRD) {
@@ -42,14 +42,14 @@ func (e *Executor) gatherAPIs(ctx context.Context, steps []step.Step) error {
 	return err
 }
 
-// Served is who serves API groups: what the CustomResourceDefinitions of a plan have to keep out of.
+// Served has the owners of API groups that the CustomResourceDefinitions of a plan must not collide with.
 type Served struct {
 	APIs []apiregistrationv1.APIService
-	// CRDs are those of the cluster. They are read only where the plan has one that is Approved.
+	// CRDs are the cluster's CustomResourceDefinitions. They are only read if the plan has one that is Approved.
 	CRDs []apiextensionsv1.CustomResourceDefinition
 }
 
-// ReadServed reads it, from a cache for choice. The objects must not be changed.
+// ReadServed reads the owners, preferably from a cache. The objects must not be modified.
 func ReadServed(ctx context.Context, from client.Reader, steps []step.Step) (Served, error) {
 	apis := &apiregistrationv1.APIServiceList{}
 	if err := from.List(ctx, apis, client.UnsafeDisableDeepCopy); err != nil {
@@ -65,9 +65,9 @@ func ReadServed(ctx context.Context, from client.Reader, steps []step.Step) (Ser
 	return Served{APIs: apis.Items, CRDs: crds.Items}, nil
 }
 
-// Approved says whether a step is a CustomResourceDefinition of a group below k8s.io that says by the annotation which the API
-// server asks for that the group was agreed on. An account writes it by permissions of its own only: the installation's CRD
-// account does not write it for others (docs/adr/0022).
+// Approved reports whether a step is a CustomResourceDefinition of a group below k8s.io with the annotation, which
+// the API server requires, that the group was approved. An account may only write it with its own permissions: the
+// installation's CRD account does not write it for others (docs/adr/0022).
 func Approved(s step.Step) bool {
 	return s.IsCRD() && group.Community(groupOf(s)) && s.Object.GetAnnotations()[apiextensionsv1.KubeAPIApprovedAnnotation] != ""
 }
@@ -77,8 +77,9 @@ func groupOf(s step.Step) string {
 	return name
 }
 
-// Reserved says why only the default account may write a CustomResourceDefinition, whatever the cluster serves: its group
-// belongs to Kubernetes or to this API, or is below one that does (security model, D1), and it is not Approved.
+// Reserved returns the reason that only the default account may write a CustomResourceDefinition, regardless of what
+// the cluster serves: its group is, or is below, one of Kubernetes or this API (security model, D1), and it is not
+// Approved.
 func Reserved(s step.Step) error {
 	if s.IsCRD() && isProtected(groupOf(s)) && !Approved(s) {
 		return fmt.Errorf("%s is of a protected API group: only the installation's default account may write it", apply.Describe(s.Object))
@@ -86,8 +87,8 @@ func Reserved(s step.Step) error {
 	return nil
 }
 
-// Taken says why only the default account may write a CustomResourceDefinition: somebody else serves its group
-// (docs/adr/0022 and 0037).
+// Taken returns the reason that only the default account may write a CustomResourceDefinition: another owner serves
+// its group (docs/adr/0022 and 0037).
 func (served Served) Taken(s step.Step) error {
 	name := groupOf(s)
 	for i := range served.APIs {
@@ -104,7 +105,7 @@ func (served Served) Taken(s step.Step) error {
 	}
 	for i := range served.CRDs {
 		if other := &served.CRDs[i]; group.Same(other.Spec.Group, name) && !s.Owner.Owns(other) {
-			return fmt.Errorf("%s is of API group %q, in which CustomResourceDefinition %q is not of this operator: only the installation's default account may write it",
+			return fmt.Errorf("%s is of API group %q, in which CustomResourceDefinition %q does not belong to this operator: only the installation's default account may write it",
 				apply.Describe(s.Object), name, other.Name)
 		}
 	}

@@ -12,14 +12,15 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/apply"
 )
 
-// Limits on what is removed from the objects of one plan. Each time that one is sent again costs a request; of fields that are
-// siblings, the API server names one at a time.
+// Limits on removing fields from the objects of one plan. Each retry costs a request, and of sibling fields the API
+// server reports only one at a time.
 const (
-	// MaxPrunings is how many times one object is sent again.
+	// MaxPrunings is the number of retries for one object.
 	MaxPrunings = 20
-	// MaxAllPrunings is how many times all objects are, together.
+	// MaxAllPrunings is the number of retries for all objects together.
 	MaxAllPrunings = 200
-	// MaxPruned is how many fields of all objects the API server may name; of a list, it names the field of each element.
+	// MaxPruned is the number of fields in all objects that the API server may report. In a list it reports the field
+	// of each element.
 	MaxPruned = 1_000
 )
 
@@ -32,7 +33,7 @@ type pruned struct {
 	named  int
 }
 
-// Of returns the paths of the fields that were removed from a step's object, sorted.
+// Of returns the sorted paths of the fields that were removed from a step's object.
 func (p Pruned) Of(obj *unstructured.Unstructured) []string {
 	if p[obj] == nil {
 		return nil
@@ -45,14 +46,14 @@ func (p Pruned) Of(obj *unstructured.Unstructured) []string {
 	return slices.Compact(paths)
 }
 
-// removable reports whether fields that nobody knows may be removed from an object. A field that is misspelled may be what
-// makes the object narrower: resourceName in a rule, form in a NetworkPolicy.
+// removable reports whether unknown fields may be removed from an object. They must not be if a misspelled field may
+// be what restricts the object: resourceName in a rule, form in a NetworkPolicy.
 func removable(obj *unstructured.Unstructured) bool {
 	kind := obj.GroupVersionKind().GroupKind()
 	return kind.Group != rbacv1.GroupName && kind != networkingv1.SchemeGroupVersion.WithKind("NetworkPolicy").GroupKind()
 }
 
-// remove takes the fields that an answer of the API server names from a step's object and from what is sent of it. It reports
+// remove removes the fields in an API server's error from a step's object and from the object to be sent. It reports
 // whether there were any, within the limits.
 func (p Pruned) remove(obj, sent *unstructured.Unstructured, answer error) bool {
 	if p == nil || !removable(obj) {
@@ -73,7 +74,7 @@ func (p Pruned) remove(obj, sent *unstructured.Unstructured, answer error) bool 
 	return removed
 }
 
-// count notes that an object is sent again, and reports whether that is within the limits.
+// count records that an object is sent again, and reports whether this is within the limits.
 func (p Pruned) count(obj *unstructured.Unstructured, named int) bool {
 	times, all := 1, named
 	for _, is := range p {
@@ -93,8 +94,9 @@ func (p Pruned) count(obj *unstructured.Unstructured, named int) bool {
 	return true
 }
 
-// send writes an object. Fields that the API server does not know are removed, from the step's object too, as it removes them
-// from what is not applied but created: an operator's author meant them for another version of Kubernetes, or misspelled them.
+// send writes an object. Fields that the API server does not know are removed, also from the step's object, as the
+// API server does when objects are created without apply: the operator's author intended them for another version of
+// Kubernetes, or misspelled them.
 func (e *Executor) send(ctx context.Context, writer client.Client, s State, desired *unstructured.Unstructured) (apply.Result, *unstructured.Unstructured, error) {
 	for {
 		result, live, err := apply.From(ctx, writer, s.Live, desired, s.Step.Owner)

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// undeclared is the API server's answer about fields.
+// undeclared returns the API server's error about fields.
 func undeclared(paths ...string) error {
 	text := strings.Join(paths, ": field not declared in schema\n  ") + ": field not declared in schema"
 	if len(paths) > 1 {
@@ -32,7 +32,7 @@ func TestFieldsAreRemovedWithinLimits(t *testing.T) {
 	obj, sent := object(MaxPrunings+1), object(MaxPrunings+1)
 	p := Pruned{}
 	require.False(t, p.remove(obj, sent, nil))
-	require.False(t, p.remove(obj, sent, undeclared(".absent")), "what cannot be found is not tried again")
+	require.False(t, p.remove(obj, sent, undeclared(".absent")), "an unknown path is not retried")
 	p = Pruned{}
 	for i := range MaxPrunings {
 		require.True(t, p.remove(obj, sent, undeclared(fmt.Sprint(".f", i))))
@@ -53,8 +53,8 @@ func TestFieldsAreRemovedWithinLimits(t *testing.T) {
 	require.False(t, Pruned(nil).remove(other, other.DeepCopy(), undeclared(".f0")))
 }
 
-// Of a list, the API server names the field of each element: all of them count.
-func TestWhatTheAPIServerNamesCounts(t *testing.T) {
+// In a list, the API server reports the field of each element: all of them count.
+func TestAllReportedFieldsCount(t *testing.T) {
 	p := Pruned{}
 	obj := &unstructured.Unstructured{Object: map[string]any{"kind": "X"}}
 	var list []any
@@ -70,7 +70,7 @@ func TestWhatTheAPIServerNamesCounts(t *testing.T) {
 	require.False(t, p.remove(obj, obj.DeepCopy(), undeclared(most[0])))
 }
 
-func TestNothingIsRemovedFromWhatItCouldMakeWider(t *testing.T) {
+func TestFieldsOfRestrictingObjectsAreNotRemoved(t *testing.T) {
 	for kind, never := range map[schema.GroupVersionKind]bool{
 		{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "Role"}:               true,
 		{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "ClusterRole"}:        true,

@@ -16,31 +16,31 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/apply"
 )
 
-// maxBindings bounds how many RoleBindings of a namespace are looked at before a Role is filled, and maxUnseen how many of them
-// the cache may not know yet.
+// maxBindings bounds how many RoleBindings of a namespace are examined before a Role is filled, and maxUnseen how
+// many of them may be missing from the cache.
 const (
 	maxBindings = 10_000
 	maxUnseen   = 100
 	pageSize    = 100
 )
 
-// sealPrefix begins the names that no object has. The time of the seal and a random text follow.
+// sealPrefix is the prefix of names that no object has. The time of the seal and a random text follow.
 const sealPrefix = "remit:sealed:"
 
-// resealAfter is how long a sealed Role stays as it is after filling it has failed. The write of the seal wakes whoever fills the
-// Role, so that without a pause each failure would cause the next attempt.
+// resealAfter is how long a sealed Role is left alone after filling it has failed. Writing the seal triggers another
+// reconcile, so without a pause each failure would cause the next attempt.
 const resealAfter = 10 * time.Second
 
-// refill gives a Role back the rules that somebody took from it. While it had none, anyone could bind it. So it first gets rules
-// for an object that does not exist, which nobody else may bind either; then all bindings are known, and the check is final.
-// Nothing is written unless the same checks, and a dry run of the rules, have passed before.
+// refill restores the rules of a Role from which they were removed. While it had no rules, any user could bind it. So
+// it first gets rules for an object that does not exist, which no other user may bind either; then all bindings are
+// known and the check is final. Nothing is written unless the same checks and a dry run of the rules have succeeded.
 func (r Roles) refill(ctx context.Context, c client.Client, live, role *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	if r.Live == nil || role.GetKind() != "Role" || live == nil || !r.RBAC.Readable() || sameRules(live, role) {
 		return live, nil
 	}
 	now := r.now()
 	if age := now.Sub(sealedAt(live)); age >= 0 && age < resealAfter {
-		return nil, fmt.Errorf("%s could not be filled: its rules are restored at the earliest %s later", apply.Describe(role), resealAfter)
+		return nil, fmt.Errorf("%s could not be filled: its rules will be restored after %s at the earliest", apply.Describe(role), resealAfter)
 	}
 	if err := r.judgeLive(ctx, live, role); err != nil {
 		return nil, err
@@ -66,7 +66,7 @@ func (r Roles) now() time.Time {
 	return r.Clock.Now()
 }
 
-// judgeLive is Awaited, also for the bindings that the cache does not have as they are now.
+// judgeLive is Awaited that also includes bindings which the cache does not have in their current version.
 func (r Roles) judgeLive(ctx context.Context, live, role *unstructured.Unstructured) error {
 	if err := r.judgeUnseen(ctx, role); err != nil {
 		return err
@@ -74,14 +74,14 @@ func (r Roles) judgeLive(ctx context.Context, live, role *unstructured.Unstructu
 	return r.Awaited(ctx, live, role)
 }
 
-// judgeUnseen judges the bindings of a Role that the cache does not have as they are now.
+// judgeUnseen judges the bindings of a Role that the cache does not have in their current version.
 func (r Roles) judgeUnseen(ctx context.Context, role *unstructured.Unstructured) error {
 	unseen, err := r.unseen(ctx, role.GetNamespace())
 	if err != nil {
 		return err
 	}
 	for _, b := range unseen {
-		_, _ = r.RBAC.RoleBindings.RoleBindings(b.Namespace).Get(b.Name) // its event wakes who asks
+		_, _ = r.RBAC.RoleBindings.RoleBindings(b.Namespace).Get(b.Name) // tracks the lookup
 		if b.RoleRef.Kind == "Role" && b.RoleRef.Name == role.GetName() && len(b.Subjects) > 0 {
 			if err := r.judge(ctx, b, role); err != nil {
 				return err
@@ -91,7 +91,8 @@ func (r Roles) judgeUnseen(ctx context.Context, role *unstructured.Unstructured)
 	return nil
 }
 
-// sealedAt returns when a Role was sealed; the zero time if it is not. Who may write the Role can write any time here, too.
+// sealedAt returns when a Role was sealed; the zero time if it is not. Users who may write the Role can also set any
+// time.
 func sealedAt(live *unstructured.Unstructured) time.Time {
 	rules, _, _ := unstructured.NestedSlice(live.Object, "rules")
 	if len(rules) == 0 {
@@ -111,8 +112,8 @@ func sealedAt(live *unstructured.Unstructured) time.Time {
 	return time.Unix(seconds, 0)
 }
 
-// sealedFor narrows all rules of a role to a name that nobody has permissions for. ok is false where nothing is left: rules with
-// names of their own cannot be narrowed.
+// sealedFor restricts all rules of a role to a name for which no user has permissions. ok is false if nothing is
+// left: rules with resource names cannot be restricted.
 func sealedFor(role *unstructured.Unstructured, now time.Time) (sealed *unstructured.Unstructured, ok bool) {
 	sealed = role.DeepCopy()
 	rules, _, _ := unstructured.NestedSlice(sealed.Object, "rules")
@@ -130,7 +131,7 @@ func sealedFor(role *unstructured.Unstructured, now time.Time) (sealed *unstruct
 	return sealed, len(narrow) > 0
 }
 
-// unseen returns the RoleBindings of a namespace that the cache does not have as they are now.
+// unseen returns the RoleBindings of a namespace that the cache does not have in their current version.
 func (r Roles) unseen(ctx context.Context, namespace string) ([]*rbacv1.RoleBinding, error) {
 	var out []*rbacv1.RoleBinding
 	known := r.RBAC.Untracked().RoleBindings.RoleBindings(namespace)
@@ -152,7 +153,7 @@ func (r Roles) unseen(ctx context.Context, namespace string) ([]*rbacv1.RoleBind
 			out = append(out, b)
 		}
 		if len(out) > maxUnseen || n > maxBindings {
-			return nil, fmt.Errorf("namespace %q has too many RoleBindings, or they change too fast, to look at all of them", namespace)
+			return nil, fmt.Errorf("namespace %q has too many RoleBindings, or they change too fast, to check all of them", namespace)
 		}
 	}
 	return out, nil

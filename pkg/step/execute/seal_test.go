@@ -30,7 +30,7 @@ import (
 	"github.com/remit-olm/remit/test/env/proofs"
 )
 
-// nothingCached are listers of a cache that has seen nothing yet.
+// nothingCached returns listers of an empty cache.
 func nothingCached() rbac.Listers {
 	index := func() toolscache.Indexer {
 		return toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc})
@@ -41,13 +41,13 @@ func nothingCached() rbac.Listers {
 	}
 }
 
-// sealing is a namespace with an empty Role of ours, and what fills it.
+// sealing is a namespace with an empty Role of an install, and the objects to fill it.
 type sealing struct {
 	t      *testing.T
 	client client.WithWatch
 	clock  *testingclock.FakeClock
 	roles  execute.Roles
-	role   *unstructured.Unstructured // as it is wanted
+	role   *unstructured.Unstructured // the desired state
 	theirs *rbacv1.RoleBinding
 }
 
@@ -85,7 +85,7 @@ func (s *sealing) live() *rbacv1.Role {
 	return live
 }
 
-// listing reads live, and calls what happens instead of a list, or after it.
+// listing returns a reader that calls a function instead of a list, or after it.
 func (s *sealing) listing(err error, after func()) client.Reader {
 	return interceptor.NewClient(s.client, interceptor.Funcs{
 		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, o ...client.ListOption) error {
@@ -98,7 +98,7 @@ func (s *sealing) listing(err error, after func()) client.Reader {
 	})
 }
 
-// refusing is an API server with an admission policy for the wanted rules, which may know a dry run.
+// refusing returns an API server with an admission policy that rejects the wanted rules, optionally also in dry runs.
 func (s *sealing) refusing(dryRuns bool) client.Client {
 	return interceptor.NewClient(s.client, interceptor.Funcs{
 		Apply: func(ctx context.Context, c client.WithWatch, obj runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
@@ -113,8 +113,9 @@ func (s *sealing) refusing(dryRuns bool) client.Client {
 	})
 }
 
-// The cache may be behind: somebody may have emptied a role and bound it a moment ago, and may still do so until it is sealed.
-func TestARoleIsFilledOnlyWhenNobodyElseIsBoundToIt(t *testing.T) {
+// The cache may be outdated: another user may have emptied a role and bound it a moment ago, and may do so until it
+// is sealed.
+func TestARoleWithForeignBindingsIsNotFilled(t *testing.T) {
 	s := newSealing(t)
 	require.NoError(t, s.client.Create(t.Context(), s.theirs.DeepCopy()))
 	_, _, err := s.roles.Ensure(t.Context(), s.client, s.role)
@@ -133,12 +134,12 @@ func TestARoleIsFilledOnlyWhenNobodyElseIsBoundToIt(t *testing.T) {
 		_, _, err = late.Ensure(t.Context(), s.client, s.role)
 		require.True(t, apply.IsCollision(err), "%v", err)
 		sealed := s.live().Rules
-		require.Len(t, sealed, 1, "rules with names of their own cannot be narrowed")
+		require.Len(t, sealed, 1, "rules with resource names cannot be restricted")
 		require.Len(t, sealed[0].ResourceNames, 1)
 		name := sealed[0].ResourceNames[0]
 		seals[name[strings.LastIndex(name, ":")+1:]] = true
 	}
-	require.Len(t, seals, 2, "whoever has been bound to it may bind a seal that is used twice, and knows the time")
+	require.Len(t, seals, 2, "a subject bound to a seal could bind it again, and knows the time")
 
 	require.NoError(t, s.client.Delete(t.Context(), s.theirs))
 	s.clock.Step(time.Minute)
@@ -151,8 +152,8 @@ func TestARoleIsFilledOnlyWhenNobodyElseIsBoundToIt(t *testing.T) {
 	}
 }
 
-// The write of a seal wakes whoever fills the Role.
-func TestARoleIsNotSealedOnlyToFail(t *testing.T) {
+// Writing a seal triggers another reconcile.
+func TestARoleIsNotSealedIfFillingItWouldFail(t *testing.T) {
 	s := newSealing(t)
 	unlisted := s.roles
 	unlisted.Live = s.listing(errors.New("too many"), nil)
@@ -193,8 +194,8 @@ func TestASealedRoleIsSealedAgainOnlyAfterAPause(t *testing.T) {
 	require.True(t, apply.IsFieldConflict(err), "a time that has not come is not Remit's: %v", err)
 }
 
-// The API server's conflict has no remedy. Both who write an install's bindings say what to do.
-func TestABindingOfOursThatSomebodyChangedIsACollision(t *testing.T) {
+// The API server's conflict has no remedy. Both writers of an install's bindings report it.
+func TestAnOwnBindingChangedByOthersIsACollision(t *testing.T) {
 	s := newSealing(t)
 	binding := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
@@ -213,7 +214,7 @@ func TestABindingOfOursThatSomebodyChangedIsACollision(t *testing.T) {
 	require.NoError(t, s.client.Get(t.Context(), client.ObjectKeyFromObject(binding), changed))
 	changed.Subjects = s.theirs.Subjects
 	require.NoError(t, s.client.Update(t.Context(), changed, client.FieldOwner("stranger")))
-	const remedy = "/own is not as this install created it: its subjects were changed by another field manager: delete it, and it is created again"
+	const remedy = "/own is not as this install created it: its subjects were changed by another field manager: delete it, and it will be recreated"
 	_, _, err = s.roles.Ensure(t.Context(), s.client, binding)
 	require.ErrorContains(t, err, remedy)
 
