@@ -13,8 +13,8 @@ import (
 	"github.com/remit-olm/remit/pkg/resolver"
 )
 
-// advance finds out where the Subscriptions are, decides for all of them at once, and makes the plans that are
-// missing. The error is to be retried; the views hold in any case.
+// advance determines the state of the Subscriptions, resolves the whole namespace, and creates missing plans. The views are valid even if it
+// returns an error, which is retried.
 func (r *Reconciler) advance(ctx context.Context, w *world) (map[types.UID]*view, error) {
 	views := w.views()
 	if w.blocked != nil {
@@ -45,8 +45,8 @@ func (r *Reconciler) advance(ctx context.Context, w *world) (map[types.UID]*view
 	return views, nil
 }
 
-// views describes each Subscription of the namespace before anything is resolved. If the whole namespace is blocked, that
-// is the problem of each Subscription that has nothing installed or planned yet.
+// views describes each Subscription before the resolution. If the namespace is blocked, that is the problem of each Subscription that has
+// nothing installed or planned.
 func (w *world) views() map[types.UID]*view {
 	views := map[types.UID]*view{}
 	for i := range w.subscriptions {
@@ -54,7 +54,7 @@ func (w *world) views() map[types.UID]*view {
 		if sub.DeletionTimestamp != nil || sub.Spec == nil {
 			continue
 		}
-		v := w.look(sub)
+		v := w.viewOf(sub)
 		if w.blocked != nil && v.installed == nil && v.resolved == "" {
 			v.problem = w.blocked
 		}
@@ -63,10 +63,10 @@ func (w *world) views() map[types.UID]*view {
 	return views
 }
 
-// resolve decides for a namespace, if it may be resolved now and keeps to the light limits; else it returns why that has
-// to wait.
+// resolve resolves a namespace within the light limits. If it cannot be resolved now, or the limits are exceeded, it returns why it has to
+// wait.
 func (r *Reconciler) resolve(ctx context.Context, w *world, ns resolver.Namespace, known *known) (*parked, error) {
-	if later := r.long.look(w.namespace, known.key, w.served); later != nil {
+	if later := r.long.check(w.namespace, known.key, w.served); later != nil {
 		return later, nil
 	}
 	answer, err := w.input.Resolve(ctx, resolver.Light(), ns)
@@ -82,8 +82,8 @@ func (r *Reconciler) resolve(ctx context.Context, w *world, ns resolver.Namespac
 	return nil, nil
 }
 
-// views are what there is to say of the Subscriptions of a namespace that is not resolved now. While that goes on there is
-// nothing new to say.
+// views returns the views of a namespace that is not resolved now. While its resolution is queued or running, it returns none, so that
+// statuses are unchanged.
 func (p *parked) views(of map[types.UID]*view, w *world) map[types.UID]*view {
 	if p == nil || p.problem == nil {
 		return nil
@@ -95,20 +95,20 @@ func (p *parked) views(of map[types.UID]*view, w *world) map[types.UID]*view {
 	return of
 }
 
-// look is what there is to say of a Subscription before anything is decided.
-func (w *world) look(sub *operatorsv1alpha1.Subscription) *view {
+// viewOf describes a Subscription before the resolution.
+func (w *world) viewOf(sub *operatorsv1alpha1.Subscription) *view {
 	made := w.planOf(sub)
 	v := &view{
 		installed: w.installedFor(sub), catalog: w.catalogOf(sub), account: w.input.Account, forward: w.forward,
 		deprecated: w.deprecationsOf(sub), plan: made.plan,
 	}
 	switch {
-	case v.plan != nil && inFlight(v.plan) && settled(v.plan) && !asksOtherwise(sub, v.installed != nil, made):
+	case v.plan != nil && inFlight(v.plan) && isFixed(v.plan) && !asksOtherwise(sub, v.installed != nil, made):
 		v.resolved = made.pin.Bundle
 	case v.installed != nil:
 		v.resolved = v.installed.Name
 		if v.plan != nil && inFlight(v.plan) {
-			v.plan = nil // what waits for approval is decided anew
+			v.plan = nil // a plan that waits for approval is resolved again
 		}
 	default:
 		v.plan = nil
@@ -116,11 +116,11 @@ func (w *world) look(sub *operatorsv1alpha1.Subscription) *view {
 	return v
 }
 
-// toResolve is the namespace as the resolver sees it.
+// toResolve returns the resolver's input for the namespace.
 func (w *world) toResolve(views map[types.UID]*view) (ns resolver.Namespace) {
 	brought := w.brought()
 	for i := range w.subscriptions {
-		if v := views[w.subscriptions[i].UID]; v != nil && !w.madeBeside(&w.subscriptions[i]) {
+		if v := views[w.subscriptions[i].UID]; v != nil && !w.isDuplicate(&w.subscriptions[i]) {
 			ns.Subjects = append(ns.Subjects, w.subject(&w.subscriptions[i], v))
 		}
 	}
@@ -134,7 +134,7 @@ func (w *world) toResolve(views map[types.UID]*view) (ns resolver.Namespace) {
 
 func (w *world) subject(sub *operatorsv1alpha1.Subscription, v *view) resolver.Subject {
 	s := resolver.Subject{Subscription: sub, Installed: v.installed}
-	if v.plan != nil && inFlight(v.plan) && settled(v.plan) { // look has dropped what the Subscription no longer asks for
+	if v.plan != nil && inFlight(v.plan) && isFixed(v.plan) { // viewOf has dropped plans that no longer match the Subscription
 		s.Planned = w.planOf(sub).pin
 	}
 	if v.installed != nil {
@@ -144,14 +144,14 @@ func (w *world) subject(sub *operatorsv1alpha1.Subscription, v *view) resolver.S
 	return s
 }
 
-// replaceable says whether another version may take the place of this one: it is well, or has failed and the
-// OperatorGroup says that this is no reason to keep it.
+// replaceable reports whether another version can replace this one: it succeeded, or it failed and the OperatorGroup allows replacing failed
+// versions.
 func (w *world) replaceable(csv *operatorsv1alpha1.ClusterServiceVersion) bool {
 	phase := csv.Status.Phase
 	return phase == operatorsv1alpha1.CSVPhaseSucceeded || w.forward && phase == operatorsv1alpha1.CSVPhaseFailed
 }
 
-// install makes the plan of a set of changes, and before it the Subscriptions that the set needs.
+// install creates the plan for a set of changes, after creating the Subscriptions that the set needs.
 func (r *Reconciler) install(ctx context.Context, w *world, known *known, set []resolver.Choice, views map[types.UID]*view) error {
 	concerned := subscriptionsOf(set)
 	complete := true
@@ -165,7 +165,7 @@ func (r *Reconciler) install(ctx context.Context, w *world, known *known, set []
 		}
 	}
 	if !complete {
-		return nil // the events of those that were made bring us back
+		return nil // the events of the created Subscriptions trigger another reconcile
 	}
 	name := nameOf(set)
 	plan, ok := known.plans[name]
@@ -176,10 +176,10 @@ func (r *Reconciler) install(ctx context.Context, w *world, known *known, set []
 		}
 		known.plans[name] = plan
 	}
-	if going := w.going(plan); going != "" {
+	if pending := w.deletionPending(plan); pending != "" {
 		for _, sub := range concerned {
 			if v := views[sub.UID]; v != nil {
-				v.going = going
+				v.deleting = pending
 			}
 		}
 		return nil
@@ -196,8 +196,8 @@ func (r *Reconciler) install(ctx context.Context, w *world, known *known, set []
 	return nil
 }
 
-// refuse says of Subscriptions that their bundles cannot be had. What a registry does not give is asked for
-// again; that a catalog has no content for a bundle, or a bundle is no good, only a new catalog mends.
+// refuse reports on Subscriptions that their bundles are not available. Failed reads are retried. If a catalog has no content for a bundle, or
+// the bundle is invalid, only a new catalog can fix it.
 func refuse(views map[types.UID]*view, concerned []*operatorsv1alpha1.Subscription, err error) error {
 	var waiting *catalog.NotUnpacked
 	if errors.As(err, &waiting) && waiting.Failure == nil {
@@ -206,7 +206,7 @@ func refuse(views map[types.UID]*view, concerned []*operatorsv1alpha1.Subscripti
 				v.unpacking = waiting.Error()
 			}
 		}
-		return nil // the catalog's Store tells when it is there
+		return nil // the catalog's Store announces when it is available
 	}
 	for _, sub := range concerned {
 		if v := views[sub.UID]; v != nil {
@@ -223,8 +223,8 @@ func refuse(views map[types.UID]*view, concerned []*operatorsv1alpha1.Subscripti
 	return nil
 }
 
-// notMade says of Subscriptions that what is made for them (a plan, a Subscription of what they need) was refused, by a
-// quota or a policy for instance. It is tried again.
+// notMade reports on Subscriptions that a plan or Subscription for them could not be created, for example because of a quota or a policy.
+// The creation is retried.
 func notMade(ctx context.Context, views map[types.UID]*view, concerned []*operatorsv1alpha1.Subscription, err error) error {
 	if ctx.Err() != nil {
 		return err
@@ -237,7 +237,7 @@ func notMade(ctx context.Context, views map[types.UID]*view, concerned []*operat
 	return err
 }
 
-// subscriptionsOf are those that a set of changes is made for, each once.
+// subscriptionsOf returns the Subscriptions that need a set of changes, without duplicates.
 func subscriptionsOf(set []resolver.Choice) []*operatorsv1alpha1.Subscription {
 	var out []*operatorsv1alpha1.Subscription
 	seen := map[types.UID]bool{}

@@ -21,7 +21,7 @@ import (
 
 var catalogKey = types.NamespacedName{Namespace: "ns", Name: "cat"}
 
-// offering is a world with a catalog that has package op in version 1, and 2, which needs package dep.
+// offering returns a world with a catalog that contains package op in versions 1 and 2. Version 2 requires package dep.
 func offering(subs ...*operatorsv1alpha1.Subscription) *world {
 	bundle := func(name, pkg, version string, properties ...catalog.Property) *catalog.Bundle {
 		return &catalog.Bundle{Name: name, Package: pkg, Version: version, Properties: properties}
@@ -50,7 +50,7 @@ func offering(subs ...*operatorsv1alpha1.Subscription) *world {
 	return w
 }
 
-// creating is a client that does nothing but note what it is to create.
+// creating is a client that only records created objects.
 type creating struct {
 	client.Client
 	made []client.Object
@@ -62,13 +62,13 @@ func (c *creating) Create(_ context.Context, obj client.Object, _ ...client.Crea
 	return c.err
 }
 
-func TestWhatOthersNeedGetsASubscriptionWithTheStrictestApproval(t *testing.T) {
+func TestCreatesASubscriptionForADependency(t *testing.T) {
 	c := &creating{}
 	r := &Reconciler{Options: Options{Client: c}, indexes: &resolver.Indexes{}, answers: &answers{}, long: newLong(clock.RealClock{}, &answers{})}
 	w := offering(subscription("a", operatorsv1alpha1.ApprovalManual))
 	views, err := r.advance(t.Context(), w)
 	require.NoError(t, err)
-	require.Nil(t, views["a"].plan, "the Subscription comes first")
+	require.Nil(t, views["a"].plan, "the Subscription is created first")
 	require.Len(t, c.made, 1)
 	made, ok := c.made[0].(*operatorsv1alpha1.Subscription)
 	require.True(t, ok)
@@ -76,18 +76,18 @@ func TestWhatOthersNeedGetsASubscriptionWithTheStrictestApproval(t *testing.T) {
 	require.Equal(t, "sub", made.Annotations[names.AnnotationGeneratedBy])
 	require.Equal(t, &operatorsv1alpha1.SubscriptionSpec{CatalogSource: "cat", CatalogSourceNamespace: "ns", Package: "dep", Channel: "stable",
 		StartingCSV: "dep.v1", InstallPlanApproval: operatorsv1alpha1.ApprovalManual}, made.Spec)
-	require.Empty(t, made.OwnerReferences, "it stays when the other one goes")
+	require.Empty(t, made.OwnerReferences, "it is not deleted with the other Subscription")
 }
 
-func TestThatWhatIsMadeForASubscriptionIsRefusedIsSaidThere(t *testing.T) {
+func TestReportsARefusedCreationOnTheSubscription(t *testing.T) {
 	r := &Reconciler{Options: Options{Client: &creating{err: errors.New("exceeded quota")}}, indexes: &resolver.Indexes{}, answers: &answers{}, long: newLong(clock.RealClock{}, &answers{})}
 	views, err := r.advance(t.Context(), offering(subscription("a", "")))
 	require.ErrorContains(t, err, "exceeded quota")
 	require.Equal(t, &reasoned{"EnsureInstallPlanFailed", "create Subscription dep-stable-cat-ns: exceeded quota"}, views["a"].unpackFailed)
-	require.Empty(t, r.answers.of, "it is tried again")
+	require.Empty(t, r.answers.byNamespace, "the creation is retried")
 }
 
-func TestAGeneratedNameIsOneThatAnObjectCanHave(t *testing.T) {
+func TestGeneratedNamesAreValid(t *testing.T) {
 	needed := []*operatorsv1alpha1.Subscription{subscription("a", "")}
 	choice := resolver.Choice{Catalog: catalogKey, Package: "Dep_x", Channel: "4.x+", Bundle: "dep.v1", NeededBy: needed}
 	require.Regexp(t, "^dep-x-4-x--cat-ns-[a-z2-7]{16}$", generatedName(&world{}, choice))
@@ -98,20 +98,20 @@ func TestAGeneratedNameIsOneThatAnObjectCanHave(t *testing.T) {
 	require.Regexp(t, "^dep-stable-cat-ns-[a-z2-7]{16}$", generatedName(&world{subscriptions: []operatorsv1alpha1.Subscription{*taken}}, choice))
 }
 
-// The key of an answer is the same for the same world, and another one for each thing that a resolution looks at.
-func TestAnAnswerIsKnownWhileNothingHasChanged(t *testing.T) {
+// The key depends on all inputs of a resolution, and on nothing else.
+func TestAnAnswerIsKnownUntilAnInputChanges(t *testing.T) {
 	of := func(change func(*world)) [32]byte {
 		w := offering(subscription("a", ""))
 		change(w)
 		views := map[types.UID]*view{}
 		for i := range w.subscriptions {
-			views[w.subscriptions[i].UID] = w.look(&w.subscriptions[i])
+			views[w.subscriptions[i].UID] = w.viewOf(&w.subscriptions[i])
 		}
 		return key(w, w.toResolve(views))
 	}
 	base := of(func(*world) {})
 	require.Equal(t, base, of(func(*world) {}))
-	require.Equal(t, base, of(func(w *world) { w.subscriptions[0].ResourceVersion = "7" }), "a status is nothing to resolve anew for")
+	require.Equal(t, base, of(func(w *world) { w.subscriptions[0].ResourceVersion = "7" }), "a status change does not require another resolution")
 	owned := operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "op.v1"}}
 	proofs.Mark(&owned, ownerutil.Owner{Lineage: ownerutil.Lineage{Package: "op", Namespace: "ns"}, Proofs: proofs.Keys()})
 	succeeded := owned
@@ -124,19 +124,19 @@ func TestAnAnswerIsKnownWhileNothingHasChanged(t *testing.T) {
 			changed.Digest = "b"
 			w.input.Catalogs.(*catalog.Store).Put(&changed)
 		},
-		"a catalog that is gone": func(w *world) { w.input.Catalogs.(*catalog.Store).Delete(catalogKey) },
-		"a catalog more":         func(w *world) { w.input.Visible = append(w.input.Visible, types.NamespacedName{Name: "x"}) },
-		"a spec":                 func(w *world) { w.subscriptions[0].Spec.Channel = "beta" },
-		"a Subscription":         func(w *world) { w.subscriptions = nil },
-		"a version that comes":   func(w *world) { w.csvs = append(w.csvs, owned) },
-		"and is well":            func(w *world) { w.csvs = append(w.csvs, succeeded) },
-		"a version of nobody's": func(w *world) {
+		"a removed catalog":                   func(w *world) { w.input.Catalogs.(*catalog.Store).Delete(catalogKey) },
+		"an additional catalog":               func(w *world) { w.input.Visible = append(w.input.Visible, types.NamespacedName{Name: "x"}) },
+		"a spec":                              func(w *world) { w.subscriptions[0].Spec.Channel = "beta" },
+		"a Subscription":                      func(w *world) { w.subscriptions = nil },
+		"an installed version":                func(w *world) { w.csvs = append(w.csvs, owned) },
+		"an installed version that succeeded": func(w *world) { w.csvs = append(w.csvs, succeeded) },
+		"a version without a Subscription": func(w *world) {
 			w.csvs = append(w.csvs, operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Name: "x"}})
 		},
-		"the account":                func(w *world) { w.input.Account.Name = "other" },
-		"the targets":                func(w *world) { w.input.Targets = []string{"x"} },
-		"that global ones are out":   func(w *world) { w.input.ExcludeGlobal = true },
-		"what others are needed for": func(w *world) { w.subscriptions[0].Annotations = map[string]string{names.AnnotationGeneratedBy: "x"} },
+		"the account":                 func(w *world) { w.input.Account.Name = "other" },
+		"the targets":                 func(w *world) { w.input.Targets = []string{"x"} },
+		"excluded global catalogs":    func(w *world) { w.input.ExcludeGlobal = true },
+		"a dependency's Subscription": func(w *world) { w.subscriptions[0].Annotations = map[string]string{names.AnnotationGeneratedBy: "x"} },
 	} {
 		got := of(change)
 		require.NotContains(t, seen, got, "%s and %s", what, seen[got])
@@ -144,21 +144,21 @@ func TestAnAnswerIsKnownWhileNothingHasChanged(t *testing.T) {
 	}
 }
 
-func TestNothingIsDecidedTwice(t *testing.T) {
+func TestReusesTheAnswer(t *testing.T) {
 	r := &Reconciler{Options: Options{Client: &creating{}}, indexes: &resolver.Indexes{}, answers: &answers{}, long: newLong(clock.RealClock{}, &answers{})}
 	sub := subscription("a", "")
 	sub.Spec.Package = "nothing"
 	w := offering(sub)
 	_, err := r.advance(t.Context(), w)
 	require.NoError(t, err)
-	first := r.answers.of["ns"]
+	first := r.answers.byNamespace["ns"]
 	views, err := r.advance(t.Context(), offering(sub))
 	require.NoError(t, err)
-	require.Same(t, first, r.answers.of["ns"])
+	require.Same(t, first, r.answers.byNamespace["ns"])
 	require.Same(t, first.Answer.Problems["a"], views["a"].problem)
 }
 
-func TestASubscriptionThatWasMadeYieldsToAPersons(t *testing.T) {
+func TestUserSubscriptionsTakePrecedenceOverDependencies(t *testing.T) {
 	made, person := subscription("a", ""), subscription("b", "")
 	made.Annotations = map[string]string{names.AnnotationGeneratedBy: "x"}
 	w := offering(made, person)

@@ -11,14 +11,13 @@ import (
 	"github.com/remit-olm/remit/pkg/resolver"
 )
 
-// answers remember what was decided for a namespace, for as long as all that it was decided by is the same: then
-// nothing is solved, and no content is read.
+// answers caches the result of resolving a namespace as long as all inputs are unchanged, so that nothing is solved and no content is read.
 type answers struct {
-	mu sync.Mutex
-	of map[string]*known
+	mu          sync.Mutex
+	byNamespace map[string]*known
 }
 
-// known is an answer with the plans that were made of its sets, by nameOf.
+// known is an answer with the plans for its sets, by nameOf.
 type known struct {
 	key    [sha256.Size]byte
 	told   told
@@ -26,11 +25,11 @@ type known struct {
 	plans  map[string]resolver.Plan
 }
 
-// get returns what is known under the key: nothing, where the answer was another one's, or would be told otherwise what is served.
+// get returns the cached answer for the key, or an empty one if the key or the served kinds that it depends on have changed.
 func (a *answers) get(namespace string, key [sha256.Size]byte, now served) *known {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if k := a.of[namespace]; k != nil && k.key == key && k.told.holds(now) {
+	if k := a.byNamespace[namespace]; k != nil && k.key == key && k.told.holds(now) {
 		return k
 	}
 	return &known{key: key, plans: map[string]resolver.Plan{}}
@@ -39,13 +38,13 @@ func (a *answers) get(namespace string, key [sha256.Size]byte, now served) *know
 func (a *answers) put(namespace string, k *known) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.of == nil {
-		a.of = map[string]*known{}
+	if a.byNamespace == nil {
+		a.byNamespace = map[string]*known{}
 	}
-	a.of[namespace] = k
+	a.byNamespace[namespace] = k
 }
 
-// key is a hash over all that a resolution looks at, but for what is served (told).
+// key returns a hash of all inputs of a resolution, except for the served kinds (told).
 func key(w *world, ns resolver.Namespace) (out [sha256.Size]byte) {
 	h := sha256.New()
 	word := func(parts ...any) {
@@ -64,7 +63,7 @@ func key(w *world, ns resolver.Namespace) (out [sha256.Size]byte) {
 		word(key, digest, priority)
 	}
 	for _, s := range ns.Subjects {
-		spec, _ := json.Marshal(s.Subscription.Spec) // encodes: it was decoded
+		spec, _ := json.Marshal(s.Subscription.Spec) // cannot fail, because it was decoded
 		word(s.Subscription.Name, s.Subscription.UID, string(spec), s.Keep, s.Optional, s.Planned != nil)
 		if s.Planned != nil {
 			word(*s.Planned)
@@ -81,7 +80,7 @@ func key(w *world, ns resolver.Namespace) (out [sha256.Size]byte) {
 	return out
 }
 
-// nameOf tells the sets of one answer apart.
+// nameOf identifies a set within one answer.
 func nameOf(set []resolver.Choice) string {
 	var words []string
 	for _, c := range set {

@@ -17,8 +17,8 @@ import (
 	"github.com/remit-olm/remit/pkg/resolver"
 )
 
-// ensureSubscription makes the Subscription of what others need, as self: it grants nothing, and what it installs
-// is written as the account like all else. That it is there already is no conflict: its name says what it is for.
+// ensureSubscription creates the Subscription for a dependency with the controller identity. That grants nothing: what it installs is written as
+// the account. An existing Subscription is not a conflict, because its name identifies its purpose.
 func (r *Reconciler) ensureSubscription(ctx context.Context, w *world, c resolver.Choice) error {
 	sub := desiredSubscription(w, c)
 	err := r.Client.Create(ctx, sub)
@@ -28,11 +28,11 @@ func (r *Reconciler) ensureSubscription(ctx context.Context, w *world, c resolve
 	case err != nil:
 		return fmt.Errorf("create Subscription %s: %w", sub.Name, err)
 	}
-	log.FromContext(ctx).Info("Created Subscription for what others need", "Subscription", client.ObjectKeyFromObject(sub).String(), "bundle", c.Bundle)
+	log.FromContext(ctx).Info("Created Subscription for a dependency", "Subscription", client.ObjectKeyFromObject(sub).String(), "bundle", c.Bundle)
 	return nil
 }
 
-// desiredSubscription is named as the contract says (1.2). Its approval is the strictest of those that need it.
+// desiredSubscription returns the Subscription with the name that the contract defines (1.2). Its approval is the strictest of those that need it.
 func desiredSubscription(w *world, c resolver.Choice) *operatorsv1alpha1.Subscription {
 	return &operatorsv1alpha1.Subscription{
 		ObjectMeta: metav1.ObjectMeta{
@@ -48,8 +48,8 @@ func desiredSubscription(w *world, c resolver.Choice) *operatorsv1alpha1.Subscri
 	}
 }
 
-// generatedName is <package>-<channel>-<catalog>-<catalog's namespace>. Where no object can be named so, or another
-// Subscription is, a hash of the version goes with it.
+// generatedName returns <package>-<channel>-<catalog>-<catalog's namespace>. If that is not a valid name, or another Subscription has it, a hash
+// that includes the version is appended.
 func generatedName(w *world, c resolver.Choice) string {
 	name := strings.Join([]string{c.Package, c.Channel, c.Catalog.Name, c.Catalog.Namespace}, "-")
 	taken := false
@@ -69,10 +69,10 @@ func generatedName(w *world, c resolver.Choice) string {
 	return strings.Trim(safe[:min(len(safe), maxGenerated)], "-") + "-" + hash
 }
 
-// maxGenerated leaves room for the hash in a name of 253 bytes, the longest that an object may have.
+// maxGenerated leaves space for the hash in a name of at most 253 bytes.
 const maxGenerated = 200
 
-// strictest is Manual where one of them is.
+// strictest returns Manual if any of the Subscriptions requires it.
 func strictest(subs []*operatorsv1alpha1.Subscription) operatorsv1alpha1.Approval {
 	for _, sub := range subs {
 		if sub.GetInstallPlanApproval() == operatorsv1alpha1.ApprovalManual {

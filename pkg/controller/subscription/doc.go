@@ -1,7 +1,6 @@
-// Package subscription resolves the Subscriptions of a namespace into InstallPlans, creates those, and
-// reports back on the Subscriptions, of whose status it is the only writer.
+// Package subscription resolves the Subscriptions of a namespace into InstallPlans, creates the InstallPlans, and reports on the Subscriptions. It is
+// the only writer of the Subscriptions' status.
 //
-// One request is one namespace. A Subscription with nothing installed gets a plan; the plan's name is a
-// hash of what it installs, so that a crash between creating it and writing a status finds it again.
-// A problem of one Subscription is written on that one only.
+// A request is a namespace. A Subscription with nothing installed gets a plan. The plan's name is a hash of what it installs, so that a plan
+// created before a crash is found again. A problem of one Subscription is reported only on that one.
 package subscription

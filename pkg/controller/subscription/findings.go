@@ -8,19 +8,18 @@ import (
 	"github.com/remit-olm/remit/pkg/resolver"
 )
 
-// findings are what is asked of a world for each Subscription, found out once: each plan is decoded and each mark is checked
-// one time, however many Subscriptions there are.
+// findings caches derived data of a world: each plan is decoded and each mark is verified once, regardless of the number of Subscriptions.
 type findings struct {
-	// marked are the ClusterServiceVersions by the mark that they carry, which proves nothing; owned those of a package.
+	// marked contains the ClusterServiceVersions by their mark, which is not a proof; owned contains those of a package.
 	marked map[string][]*operatorsv1alpha1.ClusterServiceVersion
 	owned  map[string][]*operatorsv1alpha1.ClusterServiceVersion
-	// asked are the packages of the Subscriptions: true where one of them is a person's and stays.
+	// asked contains the packages of the Subscriptions; the value is true if a user created one of them and it is not being deleted.
 	asked map[string]bool
-	// planned are the newest plans by the UID of a Subscription.
+	// planned contains the newest plan for each Subscription, by UID.
 	planned map[types.UID]planned
 }
 
-// planned is a plan that was made for a Subscription, with what it makes of that. The zero value is none.
+// planned is a plan for a Subscription and the pin for it. The zero value means that there is none.
 type planned struct {
 	plan *operatorsv1alpha1.InstallPlan
 	pin  *resolver.Pin
@@ -50,7 +49,7 @@ func (w *world) findings() *findings {
 	return w.found
 }
 
-// readPlan notes for whom a plan was made, by what its name commits to.
+// readPlan records the Subscriptions of a plan, according to the content that its name commits to.
 func (f *findings) readPlan(ip *operatorsv1alpha1.InstallPlan) {
 	if ip.DeletionTimestamp != nil {
 		return
@@ -67,12 +66,12 @@ func (f *findings) readPlan(ip *operatorsv1alpha1.InstallPlan) {
 	}
 }
 
-// planOf is the newest plan that was made for the Subscription.
+// planOf returns the newest plan for the Subscription.
 func (w *world) planOf(sub *operatorsv1alpha1.Subscription) planned {
 	return w.findings().planned[sub.UID]
 }
 
-// ownedBy are the ClusterServiceVersions of the lineage of a package.
+// ownedBy returns the ClusterServiceVersions of the lineage of a package.
 func (w *world) ownedBy(pkg string) []*operatorsv1alpha1.ClusterServiceVersion {
 	f := w.findings()
 	if owned, ok := f.owned[pkg]; ok {
@@ -89,8 +88,7 @@ func (w *world) ownedBy(pkg string) []*operatorsv1alpha1.ClusterServiceVersion {
 	return owned
 }
 
-// installedFor is the CSV of the Subscription's package in its namespace. Where a Subscription with
-// the same package stands beside it, both see the same one.
+// installedFor returns the installed CSV of the Subscription's package. Several Subscriptions to a package share it.
 func (w *world) installedFor(sub *operatorsv1alpha1.Subscription) *operatorsv1alpha1.ClusterServiceVersion {
 	var newest *operatorsv1alpha1.ClusterServiceVersion
 	for _, csv := range w.ownedBy(sub.Spec.Package) {
@@ -104,7 +102,7 @@ func (w *world) installedFor(sub *operatorsv1alpha1.Subscription) *operatorsv1al
 	return newest
 }
 
-// newer says whether a CSV came after another of its lineage. Several may be of one second.
+// newer reports whether a CSV is newer than another of its lineage. Creation times can be equal.
 func newer(a, b *operatorsv1alpha1.ClusterServiceVersion) bool {
 	if a.Spec.Replaces == b.Name || b.Spec.Replaces == a.Name {
 		return a.Spec.Replaces == b.Name
@@ -112,7 +110,7 @@ func newer(a, b *operatorsv1alpha1.ClusterServiceVersion) bool {
 	return b.CreationTimestamp.Before(&a.CreationTimestamp)
 }
 
-// brought are the CSVs that are of the lineage of a Subscription: that one speaks for them, and for what they have replaced.
+// brought returns the CSVs that belong to the lineage of a Subscription, including replaced versions.
 func (w *world) brought() map[*operatorsv1alpha1.ClusterServiceVersion]bool {
 	out := map[*operatorsv1alpha1.ClusterServiceVersion]bool{}
 	for pkg := range w.findings().asked {
@@ -123,8 +121,8 @@ func (w *world) brought() map[*operatorsv1alpha1.ClusterServiceVersion]bool {
 	return out
 }
 
-// madeBeside says that a Subscription was made for what others need, and a person's for the same package stands
-// beside it: that one counts.
-func (w *world) madeBeside(sub *operatorsv1alpha1.Subscription) bool {
+// isDuplicate reports whether a Subscription was created for a dependency although a user has a Subscription to the same package, which takes
+// precedence.
+func (w *world) isDuplicate(sub *operatorsv1alpha1.Subscription) bool {
 	return sub.Annotations[names.AnnotationGeneratedBy] != "" && w.findings().asked[sub.Spec.Package]
 }

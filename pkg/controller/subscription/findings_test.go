@@ -16,7 +16,7 @@ import (
 	"github.com/remit-olm/remit/pkg/resolver"
 )
 
-// counted believes what it is shown, and counts.
+// counted accepts all proofs and counts the checks.
 type counted struct {
 	ownerutil.Proofs
 	checks int
@@ -27,7 +27,7 @@ func (c *counted) CheckSince(client.Object, string, time.Time) error {
 	return nil
 }
 
-// crowd is a namespace with Subscriptions, versions and plans none of which were made for another.
+// crowd returns a namespace with unrelated Subscriptions, versions and plans.
 func crowd(subs, csvs, plans int, proofs ownerutil.Proofs) *world {
 	w := &world{namespace: "ns", proofs: proofs}
 	for i := range subs {
@@ -53,7 +53,7 @@ func crowd(subs, csvs, plans int, proofs ownerutil.Proofs) *world {
 	return w
 }
 
-func TestPlansAreDecodedOnceForAllSubscriptions(t *testing.T) {
+func TestDecodesPlansOnceForAllSubscriptions(t *testing.T) {
 	allocated := func(subs int) float64 {
 		w := crowd(subs, 0, 100, nil)
 		return testing.AllocsPerRun(2, func() {
@@ -64,11 +64,11 @@ func TestPlansAreDecodedOnceForAllSubscriptions(t *testing.T) {
 	require.Less(t, allocated(100), 3*allocated(1), "100 times as many Subscriptions, the same plans")
 }
 
-func TestMarksAreCheckedOnceForAllSubscriptions(t *testing.T) {
+func TestChecksMarksOnceForAllSubscriptions(t *testing.T) {
 	checks := &counted{}
 	w := crowd(200, 100, 0, checks)
 	views := w.views()
 	require.NotNil(t, views["u0"].installed)
 	require.Len(t, w.toResolve(views).Others, 49, "the others have no Subscription")
-	require.Equal(t, 51, checks.checks, "those that carry the mark of a package that is asked for")
+	require.Equal(t, 51, checks.checks, "those with the mark of a requested package")
 }

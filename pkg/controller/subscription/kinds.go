@@ -10,16 +10,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// maxTold bounds the kinds that are remembered of a resolution. One that asks for more depends on all that are served.
+// maxTold bounds the recorded kinds of a resolution. A resolution that requests more depends on all served kinds.
 const maxTold = 10_000
 
-// served are the kinds of the cluster's CustomResourceDefinitions that are served, in one version of them. Nobody changes it.
+// served contains the served kinds of the cluster's CustomResourceDefinitions, and a version number. It is immutable.
 type served struct {
 	kinds   map[schema.GroupVersionKind]bool
 	version int
 }
 
-// kinds finds out what is served, once for each change. The zero value is ready to use.
+// kinds determines the served kinds once after each change. The zero value is ready to use.
 type kinds struct {
 	mu      sync.Mutex
 	found   bool
@@ -27,7 +27,7 @@ type kinds struct {
 	kinds   map[schema.GroupVersionKind]bool
 }
 
-// changed is for a CustomResourceDefinition that comes, changes or goes.
+// changed records that a CustomResourceDefinition was created, changed or deleted.
 func (k *kinds) changed() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -65,16 +65,15 @@ func servedKinds(ctx context.Context, c client.Reader) (map[schema.GroupVersionK
 	return out, nil
 }
 
-// told is what a resolution was told of the kinds that it asked for. While it would be told the same it comes out the same,
-// whatever else the cluster serves.
+// told contains the kinds that a resolution requested, and whether they were served. The resolution depends only on these, not on other kinds.
 type told struct {
 	kinds map[schema.GroupVersionKind]bool
-	// more says that there were more kinds than are remembered, in this version of what was served.
+	// more means that not all requested kinds were recorded; the result then depends on this version of the served kinds.
 	more    bool
 	version int
 }
 
-// holds says whether the same would be told now.
+// holds reports whether the served kinds are still the same for the resolution.
 func (t told) holds(now served) bool {
 	if t.more && t.version != now.version {
 		return false
@@ -87,7 +86,7 @@ func (t told) holds(now served) bool {
 	return true
 }
 
-// asking answers one resolution.
+// asking answers one resolution's questions about served kinds, and records them.
 type asking struct {
 	served served
 	told   told
@@ -97,7 +96,7 @@ func newAsking(now served) *asking {
 	return &asking{served: now, told: told{kinds: map[schema.GroupVersionKind]bool{}, version: now.version}}
 }
 
-// serves is what a resolution asks (resolver.Input).
+// serves implements resolver.Input.Serves.
 func (a *asking) serves(gvk schema.GroupVersionKind) bool {
 	is := a.served.kinds[gvk]
 	switch _, known := a.told.kinds[gvk]; {
@@ -110,7 +109,7 @@ func (a *asking) serves(gvk schema.GroupVersionKind) bool {
 	return is
 }
 
-// all is what was told by now.
+// all returns the recorded kinds.
 func (a *asking) all() told {
 	if a == nil {
 		return told{}

@@ -19,7 +19,7 @@ import (
 	"github.com/remit-olm/remit/pkg/resolver"
 )
 
-// listing is a client that lists CustomResourceDefinitions, and counts how often.
+// listing is a client that lists CustomResourceDefinitions and counts the requests.
 type listing struct {
 	client.Client
 	crds  []apiextensionsv1.CustomResourceDefinition
@@ -44,7 +44,7 @@ func kind(name string) schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: "g", Version: "v1", Kind: name}
 }
 
-// serving is what is served with these kinds.
+// serving returns served kinds with these names.
 func serving(version int, names ...string) served {
 	out := served{kinds: map[schema.GroupVersionKind]bool{}, version: version}
 	for _, name := range names {
@@ -53,7 +53,7 @@ func serving(version int, names ...string) served {
 	return out
 }
 
-func TestWhatIsServedIsFoundOutOnceForEachChange(t *testing.T) {
+func TestListsServedKindsOnceForEachChange(t *testing.T) {
 	c := &listing{crds: []apiextensionsv1.CustomResourceDefinition{definition("K", true), definition("Off", false)}, err: errors.New("not yet")}
 	k := &kinds{}
 	_, err := k.served(t.Context(), c)
@@ -73,7 +73,7 @@ func TestWhatIsServedIsFoundOutOnceForEachChange(t *testing.T) {
 	require.Equal(t, 2, c.lists)
 }
 
-// needing is a world in which package op needs kind K, which only the cluster has.
+// needing returns a world in which package op requires kind K, which no catalog provides.
 func needing(t *testing.T, now served) *world {
 	t.Helper()
 	w := offering(subscription("a", ""))
@@ -87,8 +87,8 @@ func needing(t *testing.T, now served) *world {
 	return w
 }
 
-// TestAnAnswerHoldsWhileItWouldBeToldTheSame: whatever else comes to be served.
-func TestAnAnswerHoldsWhileItWouldBeToldTheSame(t *testing.T) {
+// Changes of other kinds do not matter.
+func TestAnAnswerIsValidWhileItsKindsAreUnchanged(t *testing.T) {
 	r := &Reconciler{Options: Options{Client: &creating{}}, indexes: &resolver.Indexes{}, answers: &answers{}, long: newLong(clock.RealClock{}, &answers{})}
 	advance := func(now served) *known {
 		w := needing(t, now)
@@ -104,14 +104,14 @@ func TestAnAnswerHoldsWhileItWouldBeToldTheSame(t *testing.T) {
 	}
 	first := advance(serving(1))
 	require.Len(t, first.Answer.Problems, 1)
-	require.Same(t, first, advance(serving(2, "Other")), "nobody has asked for that")
+	require.Same(t, first, advance(serving(2, "Other")), "this kind was not requested")
 	second := advance(serving(3, "Other", "K"))
 	require.Empty(t, second.Answer.Problems)
 	require.Same(t, second, advance(serving(4, "K")))
 	require.Len(t, advance(serving(5)).Answer.Problems, 1, "it is no longer served")
 }
 
-func TestOneThatAsksForVeryMuchDependsOnAll(t *testing.T) {
+func TestAnAnswerWithManyKindsDependsOnAll(t *testing.T) {
 	a := newAsking(serving(1, "K"))
 	for n := range maxTold + 1 {
 		require.False(t, a.serves(kind(fmt.Sprint(n))))
@@ -122,8 +122,8 @@ func TestOneThatAsksForVeryMuchDependsOnAll(t *testing.T) {
 	require.False(t, a.all().holds(serving(2, "K")))
 }
 
-// TestWhatIsServedCancelsNoLongResolution: anybody on the cluster may change it.
-func TestWhatIsServedCancelsNoLongResolution(t *testing.T) {
+// Any user of the cluster can change the served kinds.
+func TestChangesOfServedKindsDoNotCancelALongResolution(t *testing.T) {
 	known := &answers{}
 	l := newLong(clocktesting.NewFakePassiveClock(time.Unix(0, 0)), known)
 	now := serving(1)
@@ -132,24 +132,24 @@ func TestWhatIsServedCancelsNoLongResolution(t *testing.T) {
 	ns := w.toResolve(w.views())
 	l.enqueue("ns", keyed(1), &job{input: w.input, ns: ns, asking: w.asking})
 	for n := range 100 {
-		require.Equal(t, &parked{}, l.look("ns", keyed(1), serving(n, fmt.Sprint("Other", n))), "it waits on")
+		require.Equal(t, &parked{}, l.check("ns", keyed(1), serving(n, fmt.Sprint("Other", n))), "it continues to wait")
 	}
 	now = serving(100, "K")
 	require.True(t, l.next(t.Context()))
-	require.Len(t, l.of["ns"].tries, 1)
-	require.Empty(t, l.of["ns"].canceled)
+	require.Len(t, l.byNamespace["ns"].tries, 1)
+	require.Empty(t, l.byNamespace["ns"].canceled)
 	got := known.get("ns", keyed(1), serving(101, "K", "Other"))
 	require.NotNil(t, got.Answer)
-	require.Empty(t, got.Answer.Problems, "it was told what is served when it began")
-	require.Nil(t, known.get("ns", keyed(1), serving(102)).Answer, "that holds no more")
+	require.Empty(t, got.Answer.Problems, "it uses the kinds served when it began")
+	require.Nil(t, known.get("ns", keyed(1), serving(102)).Answer, "the answer is no longer valid")
 }
 
-func TestANamespaceThatRestsIsTriedAgainWhenItWouldBeToldSomethingElse(t *testing.T) {
+func TestRetriesADelayedNamespaceWhenItsKindsChange(t *testing.T) {
 	l := newLong(clocktesting.NewFakePassiveClock(time.Unix(0, 0)), &answers{})
 	a := newAsking(serving(1))
 	l.enqueue("ns", keyed(1), &job{asking: a})
 	require.False(t, a.serves(kind("K")))
-	l.finish("ns", keyed(1), l.of["ns"].job, resolver.Answer{}, &resolver.LimitError{Namespace: "ns"})
-	require.Equal(t, firstPause, l.look("ns", keyed(1), serving(2, "Other")).after)
-	require.Nil(t, l.look("ns", keyed(1), serving(3, "K")))
+	l.finish("ns", keyed(1), l.byNamespace["ns"].job, resolver.Answer{}, &resolver.LimitError{Namespace: "ns"})
+	require.Equal(t, firstPause, l.check("ns", keyed(1), serving(2, "Other")).after)
+	require.Nil(t, l.check("ns", keyed(1), serving(3, "K")))
 }

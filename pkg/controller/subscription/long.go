@@ -19,49 +19,48 @@ import (
 )
 
 const (
-	// reasonLimitExceeded is that of ResolutionFailed where a resolution was stopped.
+	// reasonLimitExceeded is the reason of ResolutionFailed if a resolution exceeded its limits.
 	reasonLimitExceeded = "ResolutionLimitExceeded"
-	// firstPause is how long a namespace waits whose resolution was stopped, lastPause how long it does in the end.
+	// firstPause is the delay after a resolution that exceeded the limits. It doubles up to lastPause.
 	firstPause = 10 * time.Minute
 	lastPause  = 6 * time.Hour
-	// maxTries is how many long resolutions a namespace gets in a tryWindow, however often its inputs change.
+	// maxTries bounds the long resolutions of a namespace within tryWindow, even if its inputs change more often.
 	maxTries  = 3
 	tryWindow = 10 * time.Minute
-	// maxCanceled is how many of them in a tryWindow count as no try because its inputs changed before they ended.
+	// maxCanceled bounds how many of them within tryWindow do not count because they were canceled after a change of the inputs.
 	maxCanceled = 5
 )
 
-// digest is a key of answers.
+// digest is the type of a key of answers.
 type digest = [sha256.Size]byte
 
-// long runs the resolutions that do not keep to the light limits: one after the other, outside of the workers, so
-// that others are not kept waiting, and with at most one CPU. It knows which namespaces have exceeded the full limits,
-// and lets them rest.
+// long runs resolutions that exceed the light limits, one at a time and outside of the workers, so that they do not delay others and use at most
+// one CPU. It delays further resolutions of namespaces that exceeded the full limits.
 type long struct {
 	clock   clock.PassiveClock
 	answers *answers
-	// served is what is served when a resolution begins; nil leaves it with what was served when it was put in line.
+	// served returns the served kinds when a resolution begins; if it is nil, those at the time of queuing are used.
 	served func(context.Context) (served, error)
 	begin  chan struct{}
 
-	mu    sync.Mutex
-	queue workqueue.TypedRateLimitingInterface[reconcile.Request]
-	of    map[string]*rest
-	line  []string
+	mu          sync.Mutex
+	queue       workqueue.TypedRateLimitingInterface[reconcile.Request]
+	byNamespace map[string]*rest
+	line        []string
 }
 
-// rest is what is known of a namespace that has exceeded the light limits.
+// rest is the state of a namespace that has exceeded the light limits.
 type rest struct {
 	key digest
-	// job is what waits or runs for the key; nil where nothing does.
+	// job is the queued or running resolution for the key, or nil.
 	job *job
-	// tries are the long resolutions of the last tryWindow, the oldest first.
+	// tries contains the start times of long resolutions within tryWindow, the oldest first.
 	tries []time.Time
-	// canceled are those that do not count as tries, ran the times that long resolutions took, also of the last tryWindow.
+	// canceled contains those that do not count as tries, and ran the durations of long resolutions, both within tryWindow.
 	canceled []time.Time
 	ran      []ran
-	// stopped says by what the last one exceeded the full limits, for the key and what it was told, until a moment; failed
-	// counts in a row.
+	// stopped is the error of the last resolution, if it exceeded the full limits. It applies to the key and to told, until the given
+	// time. failed counts consecutive failures.
 	stopped *resolver.LimitError
 	told    told
 	heads   map[types.UID]string
@@ -69,7 +68,7 @@ type rest struct {
 	failed  int
 }
 
-// ran is how long something took, until a moment.
+// ran is the duration and end time of a resolution.
 type ran struct {
 	until time.Time
 	took  time.Duration
@@ -79,30 +78,29 @@ type job struct {
 	input  resolver.Input
 	ns     resolver.Namespace
 	asking *asking
-	// cancel ends it once it runs.
+	// cancel cancels the job once it is running.
 	cancel context.CancelFunc
 }
 
 func newLong(c clock.PassiveClock, a *answers) *long {
-	return &long{clock: c, answers: a, begin: make(chan struct{}, 1), of: map[string]*rest{}}
+	return &long{clock: c, answers: a, begin: make(chan struct{}, 1), byNamespace: map[string]*rest{}}
 }
 
-// parked says why a namespace is not resolved now, and when that may be tried again.
+// parked describes why a namespace is not resolved now, and when it can be retried.
 type parked struct {
 	problem *resolver.Problem
-	// heads are those of an Answer.
+	// heads are the Heads of an Answer.
 	heads map[types.UID]string
-	// after is 0 where an event tells.
+	// after is the delay, or 0 if an event triggers the retry.
 	after time.Duration
 }
 
-// look says whether a namespace may be resolved: it may where it gets nil. What runs for other inputs than these is
-// canceled; but not for what comes to be served meanwhile, which anybody on the cluster may change: whether it was told
-// otherwise is seen when it has ended.
-func (l *long) look(namespace string, key digest, now served) *parked {
+// check returns nil if a namespace can be resolved, or why it has to wait. It cancels a job for other inputs, but not because of a change of the
+// served kinds, which any user of the cluster can cause: whether they affect the result is checked when the job has ended.
+func (l *long) check(namespace string, key digest, now served) *parked {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	r := l.of[namespace]
+	r := l.byNamespace[namespace]
 	if r == nil {
 		return nil
 	}
@@ -115,8 +113,8 @@ func (l *long) look(namespace string, key digest, now served) *parked {
 	at := l.clock.Now()
 	r.prune(at)
 	switch {
-	case r.stopped == nil && r.forgotten():
-		delete(l.of, namespace)
+	case r.stopped == nil && r.isEmpty():
+		delete(l.byNamespace, namespace)
 	case r.stopped != nil && r.key == key && r.told.holds(now) && at.Before(r.until):
 		return &parked{problemOf(r.stopped), r.heads, r.until.Sub(at)}
 	case len(r.tries) >= maxTries:
@@ -127,12 +125,12 @@ func (l *long) look(namespace string, key digest, now served) *parked {
 
 func problemOf(stopped *resolver.LimitError) *resolver.Problem {
 	if stopped == nil {
-		return &resolver.Problem{Reason: resolver.ErrorPreventedResolution, Message: fmt.Sprintf("the resolution of the namespace takes long, and "+
-			"Subscriptions, catalogs or versions changed too often for it to end. This is tried again within %d minutes", int(tryWindow.Minutes()))}
+		return &resolver.Problem{Reason: resolver.ErrorPreventedResolution, Message: fmt.Sprintf("resolving the namespace takes long, and "+
+			"Subscriptions, catalogs or versions changed before it finished. The next attempt is within %d minutes", int(tryWindow.Minutes()))}
 	}
 	return &resolver.Problem{Reason: reasonLimitExceeded, Message: fmt.Sprintf("%s. Nothing more is installed in the namespace: delete the Subscriptions "+
-		"that lead there, or use a catalog whose packages ask for less. This is tried again when Subscriptions, catalogs or versions change, at most %d "+
-		"times in %d minutes, and else after a pause", stopped, maxTries, int(tryWindow.Minutes()))}
+		"that cause this, or use a catalog whose packages have fewer requirements. The next attempt is after a change of Subscriptions, catalogs or "+
+		"versions, at most %d times in %d minutes, or after a delay", stopped, maxTries, int(tryWindow.Minutes()))}
 }
 
 func (r *rest) prune(now time.Time) {
@@ -141,10 +139,10 @@ func (r *rest) prune(now time.Time) {
 	r.ran = slices.DeleteFunc(r.ran, func(x ran) bool { return over(x.until) })
 }
 
-// forgotten says that nothing of the last tryWindow is known.
-func (r *rest) forgotten() bool { return len(r.tries)+len(r.canceled)+len(r.ran) == 0 }
+// isEmpty reports whether nothing happened within tryWindow.
+func (r *rest) isEmpty() bool { return len(r.tries)+len(r.canceled)+len(r.ran) == 0 }
 
-// used is how long the resolutions of the last tryWindow took.
+// used returns the total duration of the resolutions within tryWindow.
 func (r *rest) used(now time.Time) (out time.Duration) {
 	for _, x := range r.ran {
 		if now.Before(x.until.Add(tryWindow)) {
@@ -154,8 +152,8 @@ func (r *rest) used(now time.Time) (out time.Duration) {
 	return out
 }
 
-// cancel ends what waits or runs. It counts as a try only where that happens often: then it is the inputs that cost. The
-// lock is held.
+// cancel cancels a queued or running job. Only frequent cancellations count as tries, because changing inputs are costly, too. The caller must hold
+// the lock.
 func (l *long) cancel(namespace string, r *rest) {
 	now := l.clock.Now()
 	r.prune(now)
@@ -169,12 +167,11 @@ func (l *long) cancel(namespace string, r *rest) {
 	l.line = slices.DeleteFunc(l.line, func(other string) bool { return other == namespace })
 }
 
-// drop cancels what waits or runs for a namespace in which there is nothing to resolve any more. How often it was tried
-// stays known.
+// drop cancels the job of a namespace that has nothing to resolve. The number of tries is kept.
 func (l *long) drop(namespace string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	r := l.of[namespace]
+	r := l.byNamespace[namespace]
 	if r == nil {
 		return
 	}
@@ -182,19 +179,19 @@ func (l *long) drop(namespace string) {
 		l.cancel(namespace, r)
 	}
 	r.until = time.Time{}
-	if r.prune(l.clock.Now()); r.forgotten() {
-		delete(l.of, namespace)
+	if r.prune(l.clock.Now()); r.isEmpty() {
+		delete(l.byNamespace, namespace)
 	}
 }
 
-// enqueue has a namespace wait for its turn.
+// enqueue adds a namespace to the queue.
 func (l *long) enqueue(namespace string, key digest, j *job) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	r := l.of[namespace]
+	r := l.byNamespace[namespace]
 	if r == nil {
 		r = &rest{}
-		l.of[namespace] = r
+		l.byNamespace[namespace] = r
 	}
 	if r.key != key {
 		r.key, r.failed = key, 0
@@ -204,11 +201,11 @@ func (l *long) enqueue(namespace string, key digest, j *job) {
 	l.line = append(l.line, namespace)
 	select {
 	case l.begin <- struct{}{}:
-	default: // it was told already
+	default: // it is already notified
 	}
 }
 
-// Start runs what is in line until the context ends. It implements manager.Runnable.
+// Start runs queued jobs until the context ends. It implements manager.Runnable.
 func (l *long) Start(ctx context.Context) error {
 	for {
 		select {
@@ -221,7 +218,7 @@ func (l *long) Start(ctx context.Context) error {
 	}
 }
 
-// next runs what is first; false where nothing is in line.
+// next runs the first job. It returns false if the queue is empty.
 func (l *long) next(ctx context.Context) bool {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -233,7 +230,7 @@ func (l *long) next(ctx context.Context) bool {
 	at, began := l.first(), l.clock.Now()
 	namespace := l.line[at]
 	l.line = slices.Delete(l.line, at, at+1)
-	r := l.of[namespace]
+	r := l.byNamespace[namespace]
 	j, key := r.job, r.key
 	j.cancel = cancel
 	l.mu.Unlock()
@@ -246,7 +243,7 @@ func (l *long) next(ctx context.Context) bool {
 	return true
 }
 
-// refresh has a job be told what is served now: it may have waited for long.
+// refresh updates the served kinds of a job, which may have waited long.
 func (l *long) refresh(ctx context.Context, j *job) {
 	if l.served == nil {
 		return
@@ -257,33 +254,33 @@ func (l *long) refresh(ctx context.Context, j *job) {
 	}
 }
 
-// first is the place in line of the namespace that has used the least time lately; of several, of the one that waits longest.
-// The lock is held.
+// first returns the position of the namespace with the least recent usage or, among several, of the one that has waited longest. The caller must
+// hold the lock.
 func (l *long) first() int {
 	now := l.clock.Now()
 	best, least := 0, time.Duration(-1)
 	for i, namespace := range l.line {
-		if used := l.of[namespace].used(now); least < 0 || used < least {
+		if used := l.byNamespace[namespace].used(now); least < 0 || used < least {
 			best, least = i, used
 		}
 	}
 	return best
 }
 
-// account notes how long a resolution took, whatever came of it.
+// account records the duration of a resolution, regardless of its result.
 func (l *long) account(namespace string, took time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if r := l.of[namespace]; r != nil {
+	if r := l.byNamespace[namespace]; r != nil {
 		r.ran = append(r.ran, ran{l.clock.Now(), took})
 	}
 }
 
-// finish keeps what came of a job, unless that was canceled, and wakes the namespace.
+// finish stores the result of a job unless it was canceled, and wakes the namespace.
 func (l *long) finish(namespace string, key digest, j *job, answer resolver.Answer, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	r := l.of[namespace]
+	r := l.byNamespace[namespace]
 	if r == nil || r.job != j {
 		return
 	}
@@ -295,7 +292,7 @@ func (l *long) finish(namespace string, key digest, j *job, answer resolver.Answ
 		r.stopped, r.heads, r.until = exceeded, answer.Heads, l.clock.Now().Add(min(firstPause<<min(r.failed, 8), lastPause))
 		r.failed++
 	case err != nil:
-		return // the program ends
+		return // the program is ending
 	default:
 		r.stopped, r.failed = nil, 0
 		l.answers.put(namespace, &known{key: key, told: j.asking.all(), Answer: &answer, plans: map[string]resolver.Plan{}})
@@ -305,7 +302,7 @@ func (l *long) finish(namespace string, key digest, j *job, answer resolver.Answ
 	}
 }
 
-// wakes is a source: it wakes a namespace when its long resolution has ended.
+// wakes is a source.Func: it wakes a namespace when its long resolution has ended.
 func (l *long) wakes(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -17,7 +17,7 @@ import (
 	"github.com/remit-olm/remit/pkg/resolver"
 )
 
-// pigeons asks for one more package than there are kinds to own: too many for any budget.
+// pigeons requests one more package than there are kinds to own, which exceeds any budget.
 func pigeons() (resolver.Input, resolver.Namespace) {
 	const holes = 14
 	s := &catalog.Snapshot{Key: types.NamespacedName{Namespace: "ns", Name: "cat"}, Digest: "d", Packages: map[string]*catalog.Package{}}
@@ -47,79 +47,79 @@ func pigeons() (resolver.Input, resolver.Namespace) {
 
 func keyed(b byte) digest { return digest{b} }
 
-func TestANamespaceThatExceedsItsLimitsRests(t *testing.T) {
+func TestDelaysANamespaceThatExceedsItsLimits(t *testing.T) {
 	clock := clocktesting.NewFakePassiveClock(time.Unix(0, 0))
 	l := newLong(clock, &answers{})
 	stop := func(key digest) {
 		l.enqueue("ns", key, &job{})
-		j := l.of["ns"].job
+		j := l.byNamespace["ns"].job
 		l.line = nil
 		l.finish("ns", key, j, resolver.Answer{}, &resolver.LimitError{Namespace: "ns"})
 	}
-	require.Nil(t, l.look("ns", keyed(1), served{}), "nothing is known of it")
+	require.Nil(t, l.check("ns", keyed(1), served{}), "it has no state yet")
 
 	stop(keyed(1))
-	got := l.look("ns", keyed(1), served{})
+	got := l.check("ns", keyed(1), served{})
 	require.Equal(t, firstPause, got.after)
 	require.Equal(t, reasonLimitExceeded, got.problem.Reason)
 	require.Contains(t, got.problem.Message, "resolution of namespace ns was stopped")
 
 	clock.SetTime(clock.Now().Add(firstPause))
-	require.Nil(t, l.look("ns", keyed(1), served{}), "the pause is over")
+	require.Nil(t, l.check("ns", keyed(1), served{}), "the delay is over")
 	stop(keyed(1))
-	require.Equal(t, 2*firstPause, l.look("ns", keyed(1), served{}).after, "and is longer the next time")
+	require.Equal(t, 2*firstPause, l.check("ns", keyed(1), served{}).after, "the next delay is longer")
 
-	require.Nil(t, l.look("ns", keyed(2), served{}), "its inputs have changed")
+	require.Nil(t, l.check("ns", keyed(2), served{}), "its inputs changed")
 	stop(keyed(2))
 	stop(keyed(3))
-	require.Equal(t, tryWindow, l.look("ns", keyed(4), served{}).after, "they change too often")
+	require.Equal(t, tryWindow, l.check("ns", keyed(4), served{}).after, "its inputs change too often")
 	l.drop("ns")
-	require.Equal(t, tryWindow, l.look("ns", keyed(4), served{}).after, "deleting all does not help")
+	require.Equal(t, tryWindow, l.check("ns", keyed(4), served{}).after, "deleting all Subscriptions does not help")
 	clock.SetTime(clock.Now().Add(tryWindow))
-	require.Nil(t, l.look("ns", keyed(4), served{}))
+	require.Nil(t, l.check("ns", keyed(4), served{}))
 }
 
-func TestPausesGrowToABound(t *testing.T) {
+func TestDelaysAreLimited(t *testing.T) {
 	clock := clocktesting.NewFakePassiveClock(time.Unix(0, 0))
 	l := newLong(clock, &answers{})
 	for range 100 {
 		l.enqueue("ns", keyed(1), &job{})
-		l.finish("ns", keyed(1), l.of["ns"].job, resolver.Answer{}, &resolver.LimitError{})
+		l.finish("ns", keyed(1), l.byNamespace["ns"].job, resolver.Answer{}, &resolver.LimitError{})
 	}
-	require.Equal(t, lastPause, l.look("ns", keyed(1), served{}).after)
+	require.Equal(t, lastPause, l.check("ns", keyed(1), served{}).after)
 }
 
-// TestWhatIsNoLongerAskedForIsCanceled: a resolution that is running ends with what it was made for.
-func TestWhatIsNoLongerAskedForIsCanceled(t *testing.T) {
+// A running resolution is canceled when its inputs change or disappear.
+func TestCancelsOutdatedResolutions(t *testing.T) {
 	for name, change := range map[string]func(l *long){
 		"all Subscriptions are deleted": func(l *long) { l.drop("ns") },
-		"one of them is":                func(l *long) { require.Nil(t, l.look("ns", keyed(2), served{})) },
+		"one Subscription is deleted":   func(l *long) { require.Nil(t, l.check("ns", keyed(2), served{})) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			in, ns := pigeons()
 			l := newLong(clocktesting.NewFakePassiveClock(time.Unix(0, 0)), &answers{})
 			l.enqueue("ns", keyed(1), &job{input: in, ns: ns})
-			require.Equal(t, &parked{}, l.look("ns", keyed(1), served{}), "it waits for its turn")
+			require.Equal(t, &parked{}, l.check("ns", keyed(1), served{}), "it waits for its turn")
 			done := make(chan struct{})
 			go func() {
 				defer close(done)
 				l.next(context.Background())
 			}()
-			require.Eventually(t, func() bool { l.mu.Lock(); defer l.mu.Unlock(); return l.of["ns"].job.cancel != nil }, time.Minute, time.Millisecond)
+			require.Eventually(t, func() bool { l.mu.Lock(); defer l.mu.Unlock(); return l.byNamespace["ns"].job.cancel != nil }, time.Minute, time.Millisecond)
 			change(l)
 			<-done
-			r := l.of["ns"]
+			r := l.byNamespace["ns"]
 			require.Nil(t, r.job)
-			require.Nil(t, r.stopped, "it was not stopped by its limits")
-			require.Empty(t, r.tries, "and does not count as a try")
-			require.Len(t, r.canceled, 1, "unless that happens often")
+			require.Nil(t, r.stopped, "it did not exceed its limits")
+			require.Empty(t, r.tries, "it does not count as a try")
+			require.Len(t, r.canceled, 1, "it is recorded as canceled")
 			require.Len(t, r.ran, 1)
 		})
 	}
 }
 
-// TestTheNextIsWhoHasUsedTheLeastTimeLately: be it the last in line.
-func TestTheNextIsWhoHasUsedTheLeastTimeLately(t *testing.T) {
+// It can be the last one in the queue.
+func TestTheNextNamespaceIsTheLeastRecentUser(t *testing.T) {
 	clock := clocktesting.NewFakePassiveClock(time.Unix(0, 0))
 	l := newLong(clock, &answers{})
 	for _, namespace := range []string{"much", "little", "none"} {
@@ -136,23 +136,23 @@ func TestTheNextIsWhoHasUsedTheLeastTimeLately(t *testing.T) {
 	require.Equal(t, []string{"none", "little", "much"}, order)
 	l.line = []string{"much", "little", "none"}
 	clock.SetTime(clock.Now().Add(tryWindow))
-	require.Zero(t, l.first(), "that was long ago: who waits longest is first")
+	require.Zero(t, l.first(), "old usage does not count: the one that has waited longest is first")
 }
 
-// TestInputsThatAlwaysChangeAreTries: what is canceled before its turn has taken a worker's time already.
-func TestInputsThatAlwaysChangeAreTries(t *testing.T) {
+// A canceled resolution has already used a worker's time.
+func TestFrequentCancellationsCountAsTries(t *testing.T) {
 	l := newLong(clocktesting.NewFakePassiveClock(time.Unix(0, 0)), &answers{})
 	for i := range byte(maxTries + maxCanceled) {
-		require.Nil(t, l.look("ns", keyed(i), served{}))
+		require.Nil(t, l.check("ns", keyed(i), served{}))
 		l.enqueue("ns", keyed(i), &job{})
 	}
-	got := l.look("ns", keyed(maxTries+maxCanceled), served{})
+	got := l.check("ns", keyed(maxTries+maxCanceled), served{})
 	require.Equal(t, tryWindow, got.after)
 	require.Equal(t, resolver.ErrorPreventedResolution, got.problem.Reason, "no limit was exceeded")
 	require.Empty(t, l.line)
 }
 
-func TestALongResolutionIsKept(t *testing.T) {
+func TestCachesALongResolution(t *testing.T) {
 	in, ns := pigeons()
 	ns.Subjects = ns.Subjects[:3]
 	known := &answers{}
@@ -161,5 +161,5 @@ func TestALongResolutionIsKept(t *testing.T) {
 	require.True(t, l.next(context.Background()))
 	require.False(t, l.next(context.Background()))
 	require.NotNil(t, known.get("ns", keyed(1), served{}).Answer)
-	require.Nil(t, l.look("ns", keyed(1), served{}))
+	require.Nil(t, l.check("ns", keyed(1), served{}))
 }

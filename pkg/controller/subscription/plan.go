@@ -16,8 +16,8 @@ import (
 	"github.com/remit-olm/remit/pkg/resolver"
 )
 
-// ensurePlan returns the InstallPlan of a resolution, creating it if it is not there or is spent. That another
-// replica, or this one before a crash, made it is no conflict: its name says what it installs.
+// ensurePlan returns the InstallPlan of a resolution, and creates it if it does not exist or is spent. If another replica, or this one before a
+// crash, created it, that is not a conflict: its name identifies what it installs.
 func (r *Reconciler) ensurePlan(ctx context.Context, w *world, subs []*operatorsv1alpha1.Subscription, plan resolver.Plan) (*operatorsv1alpha1.InstallPlan, error) {
 	for {
 		ip, err := desiredPlan(w, subs, plan)
@@ -34,7 +34,7 @@ func (r *Reconciler) ensurePlan(ctx context.Context, w *world, subs []*operators
 				return existing, err
 			}
 		}
-		plan = next // each has a name of its own, so that the plans of the namespace bound this
+		plan = next // each name differs, so that the number of plans in the namespace limits this loop
 	}
 }
 
@@ -68,7 +68,7 @@ func (r *Reconciler) createPlan(ctx context.Context, w *world, ip *operatorsv1al
 	return ip, nil
 }
 
-// desiredPlan is owned by all the Subscriptions that it is made for, and waits for approval where one of them says so.
+// desiredPlan returns the plan. All of its Subscriptions own it, and it requires approval if one of them does.
 func desiredPlan(w *world, subs []*operatorsv1alpha1.Subscription, plan resolver.Plan) (*operatorsv1alpha1.InstallPlan, error) {
 	name, err := plan.Name()
 	if err != nil {
@@ -117,7 +117,7 @@ func owners(subs []*operatorsv1alpha1.Subscription) []metav1.OwnerReference {
 	return out
 }
 
-// nextGeneration is one more than that of any plan in the namespace (contract 1.4).
+// nextGeneration returns one more than the highest generation of the plans in the namespace (contract 1.4).
 func (w *world) nextGeneration() int {
 	highest := 0
 	for i := range w.plans {

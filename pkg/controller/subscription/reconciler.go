@@ -22,18 +22,18 @@ import (
 	"github.com/remit-olm/remit/pkg/resolver"
 )
 
-// Options of New. All but Clock and Default are required.
+// Options for New. All fields except Clock and Default are required.
 type Options struct {
-	// Client reads from the cache and writes InstallPlans and statuses, as self.
+	// Client reads from the cache, and writes InstallPlans and statuses with the controller identity.
 	Client client.Client
-	// Live reads ClusterServiceVersions and Subscriptions past the cache, as self.
+	// Live reads ClusterServiceVersions and Subscriptions with the controller identity, bypassing the cache.
 	Live     client.Reader
 	Catalogs resolver.Catalogs
 	RBAC     rbac.Listers
 	Recorder events.EventRecorder
-	// Proofs proves which ClusterServiceVersions an InstallPlan created.
+	// Proofs verifies which ClusterServiceVersions an InstallPlan created.
 	Proofs ownerutil.Proofs
-	// GlobalCatalogNamespace is the one whose CatalogSources every namespace may use.
+	// GlobalCatalogNamespace is the namespace whose CatalogSources every namespace can use.
 	GlobalCatalogNamespace string
 	// Default is the installation's default account, if any.
 	Default scoped.Default
@@ -52,7 +52,7 @@ type Reconciler struct {
 	interests *rbac.Interests[ctrl.Request]
 }
 
-// New checks the options.
+// New returns a Reconciler. It fails if the options are invalid.
 func New(o Options) (*Reconciler, error) {
 	if o.Client == nil || o.Live == nil || o.Catalogs == nil || o.RBAC.Roles == nil || o.Recorder == nil || o.Proofs == nil || o.GlobalCatalogNamespace == "" {
 		return nil, errors.New("subscription: Client, Live, Catalogs, RBAC, Recorder, Proofs and GlobalCatalogNamespace are required")
@@ -69,7 +69,7 @@ func New(o Options) (*Reconciler, error) {
 	return r, nil
 }
 
-// Reconcile brings all Subscriptions of the namespace that the request names up to date.
+// Reconcile updates all Subscriptions in the namespace that the request names.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	world, err := r.gather(ctx, req.Name)
 	if err != nil {
@@ -93,56 +93,56 @@ func (r *Reconciler) save(ctx context.Context, sub *operatorsv1alpha1.Subscripti
 	after := sub.DeepCopy()
 	r.write(after, v)
 	err := status.Patch(ctx, r.Client, sub, after)
-	if err != nil && !apierrors.IsConflict(err) { // the event of the newer one wakes us
+	if err != nil && !apierrors.IsConflict(err) { // the event of the newer version triggers another reconcile
 		return fmt.Errorf("Subscription %s: %w", client.ObjectKeyFromObject(sub), err)
 	}
 	return nil
 }
 
-// view is what there is to say of a Subscription.
+// view is the observed state of a Subscription.
 type view struct {
-	// installed is the CSV of the Subscription's package that exists, head the newest of its channel.
+	// installed is the existing CSV of the Subscription's package; head is the newest version in its channel.
 	installed *operatorsv1alpha1.ClusterServiceVersion
 	head      string
-	// plan is the InstallPlan that installs, or installed, it.
+	// plan is the InstallPlan that installs, or installed, the CSV.
 	plan *operatorsv1alpha1.InstallPlan
-	// resolved is the CSV that the plan is for.
+	// resolved is the name of the CSV that the plan installs.
 	resolved string
-	// problem says why there is no plan; unpackFailed that the bundle's content could not be read, or the plan not made.
+	// problem is why there is no plan. unpackFailed means that the bundle's content could not be read, or the plan not be created.
 	problem      *resolver.Problem
 	unpackFailed *reasoned
-	// held says why the installed version stays although there is another.
+	// held is why the installed version is kept although another one is available.
 	held *resolver.Problem
-	// going says which version is still being deleted before it is installed again; "" where none is.
-	going string
-	// unpacking says which bundle is being unpacked; "" where none is.
+	// deleting describes a version that is still being deleted before it is installed again, or is "".
+	deleting string
+	// unpacking describes a bundle that is being unpacked, or is "".
 	unpacking string
-	// forward says that a version which has failed may be replaced.
+	// forward means that failed versions can be replaced.
 	forward bool
-	// deprecated are the notes of the catalog's author, "" where there are none.
+	// deprecated contains the deprecation messages of the catalog's author.
 	deprecated deprecations
 	catalog    catalogView
-	// account bounds what is installed.
+	// account limits what is installed.
 	account scoped.Account
 }
 
-// inFlight says whether a plan is still to be carried out.
+// inFlight reports whether a plan is neither complete nor failed.
 func inFlight(ip *operatorsv1alpha1.InstallPlan) bool {
 	return ip.Status.Phase != operatorsv1alpha1.InstallPlanPhaseComplete &&
 		ip.Status.Phase != operatorsv1alpha1.InstallPlanPhaseFailed
 }
 
-// settled says whether a plan in flight is to be left alone. One that still waits for approval, or whose
-// content its catalog has no more, is resolved again: nobody shall approve or wait for what is gone.
-func settled(ip *operatorsv1alpha1.InstallPlan) bool {
+// isFixed reports whether a plan in flight must not be replaced. A plan that waits for approval, or whose catalog no longer has the content, is
+// resolved again, because it may be outdated.
+func isFixed(ip *operatorsv1alpha1.InstallPlan) bool {
 	if ip.Status.GetCondition(operatorsv1alpha1.InstallPlanInstalled).Reason == names.ReasonBundleContentUnavailable {
 		return false
 	}
 	return ip.Spec.Approved || ip.Spec.Approval != operatorsv1alpha1.ApprovalManual
 }
 
-// asksOtherwise says whether a Subscription has changed since a plan was made for it, of which nothing is written yet: then it is
-// resolved again, and a newer plan takes the place of that one.
+// asksOtherwise reports whether a Subscription has changed since its plan was created and the plan has not written anything yet. It is then
+// resolved again, and a newer plan replaces the existing one.
 func asksOtherwise(sub *operatorsv1alpha1.Subscription, isInstalled bool, made planned) bool {
 	begun := slices.ContainsFunc(made.plan.Status.Plan, func(s *operatorsv1alpha1.Step) bool { return s.Status == operatorsv1alpha1.StepStatusCreated })
 	if begun {

@@ -29,18 +29,18 @@ import (
 const (
 	firstRetry = 50 * time.Millisecond
 	lastRetry  = 2 * time.Minute
-	// workers is how many namespaces are resolved at once.
+	// workers bounds the namespaces that are resolved concurrently.
 	workers = 4
-	// unreadablePause is the time to another look at what an account may get, where RBAC may not be read.
+	// unreadablePause is the delay before checking again which namespaces an account can get, if RBAC cannot be read.
 	unreadablePause = time.Minute
 )
 
-// SetupWithManager registers the controller. catalogs says, through a source of ours, that published
-// content changed, changes wakes those that Concerned names.
+// SetupWithManager registers the controller. catalogs is a source of changes of published content; changes wakes the requests that Concerned
+// returns.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, catalogs, changes source.Source) error {
 	own := handler.EnqueueRequestsFromMapFunc(ownNamespace)
 	if err := mgr.Add(r.long); err != nil {
-		return fmt.Errorf("resolutions that take long: %w", err)
+		return fmt.Errorf("add long resolutions: %w", err)
 	}
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("subscription").
@@ -71,7 +71,7 @@ func ownNamespace(_ context.Context, obj client.Object) []reconcile.Request {
 	return []reconcile.Request{request(obj.GetNamespace())}
 }
 
-// users are the namespaces that may use a CatalogSource: its own one or, where that is the global one, all.
+// users returns the namespaces that can use a CatalogSource: its own or, for a global one, all namespaces.
 func (r *Reconciler) users(ctx context.Context, source client.Object) []reconcile.Request {
 	namespace := source.GetNamespace()
 	if namespace == r.GlobalCatalogNamespace {
@@ -80,14 +80,14 @@ func (r *Reconciler) users(ctx context.Context, source client.Object) []reconcil
 	return r.Namespaces(ctx, namespace)
 }
 
-// another passes over changes of a CatalogSource: that it exists is all that is read of it here. Its content and priority come
-// from the catalog's Store, which tells of them.
+// another ignores updates of a CatalogSource: this controller only uses its existence. Its content and priority come from the catalog's Store, which
+// announces their changes.
 func another() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool { return e.ObjectOld.GetUID() != e.ObjectNew.GetUID() }}
 }
 
-// needy are the namespaces in which a Subscription could not be resolved, or an upgrade is held back: a kind that the
-// cluster comes to serve may be what it needs.
+// needy returns the namespaces in which a Subscription could not be resolved or an upgrade is held back, because they may need a newly served
+// kind.
 func (r *Reconciler) needy(ctx context.Context, _ client.Object) []reconcile.Request {
 	r.kinds.changed()
 	return r.namespaces(ctx, func(sub *operatorsv1alpha1.Subscription) bool {
@@ -95,26 +95,25 @@ func (r *Reconciler) needy(ctx context.Context, _ client.Object) []reconcile.Req
 	})
 }
 
-// Namespaces lists those that have Subscriptions, be it one or all that are asked about.
+// Namespaces returns requests for a namespace, or for all namespaces, if it has Subscriptions.
 func (r *Reconciler) Namespaces(ctx context.Context, namespace string) []reconcile.Request {
 	return r.namespaces(ctx, func(*operatorsv1alpha1.Subscription) bool { return true }, client.InNamespace(namespace))
 }
 
-// looking returns what the account of a namespace may get, and a function to call when all was asked: changes of the
-// answers then wake the namespace. Nothing else is asked of RBAC on behalf of a namespace: that a plan may be carried out
-// is for the plan to find out.
-func (r *Reconciler) looking(namespace string) (scoped.Sight, func()) {
-	listers, looked := r.interests.Track(request(namespace), r.RBAC)
-	return preflight.Sight{RBAC: listers, Ask: r.ask}, looked
+// trackSight returns a Sight for the account of a namespace, and a function to call after using it. Changes of its answers then wake the namespace.
+// Other permissions are not tracked here, because the plan checks them.
+func (r *Reconciler) trackSight(namespace string) (scoped.Sight, func()) {
+	listers, done := r.interests.Track(request(namespace), r.RBAC)
+	return preflight.Sight{RBAC: listers, Ask: r.ask}, done
 }
 
-// Concerned lists the namespaces in which a Subscription could not be resolved and whose account a
-// ServiceAccount, or whose target a Namespace, begins or ceases to be, the latter also because of what the account may
-// get. before is nil for a new object, after for one that is gone.
+// Concerned returns the namespaces with a Subscription that could not be resolved, if a change affects their account or targets: a ServiceAccount
+// or Namespace is created or deleted, a selector starts or stops matching, or the account's permission to get a target changes. before is nil for
+// a new object, after for a deleted one.
 func (r *Reconciler) Concerned(ctx context.Context, before, after client.Object) []reconcile.Request {
 	groups, err := scoped.Lookup{Reader: r.Client, Default: r.Default}.Concerned(ctx, before, after)
 	if err != nil {
-		return nil // the cache is not there yet: its first list brings every Subscription anyway
+		return nil // the cache is not synced yet, and its initial list triggers a reconcile of every namespace
 	}
 	var out []reconcile.Request
 	for i := range groups {

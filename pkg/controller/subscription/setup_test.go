@@ -17,7 +17,7 @@ import (
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
-func TestAnAccountOrATargetWakesWhatCouldNotBeResolved(t *testing.T) {
+func TestAccountsAndTargetsWakeUnresolvedNamespaces(t *testing.T) {
 	scheme := runtime.NewScheme()
 	require.NoError(t, operatorsv1.AddToScheme(scheme))
 	require.NoError(t, operatorsv1alpha1.AddToScheme(scheme))
@@ -41,13 +41,13 @@ func TestAnAccountOrATargetWakesWhatCouldNotBeResolved(t *testing.T) {
 		before, after client.Object
 		want          []ctrl.Request
 	}{
-		{"its account comes", nil, account("waits", "acct"), waits},
-		{"its account is changed", account("waits", "acct"), account("waits", "acct"), nil},
-		{"another account comes", nil, account("waits", "other"), nil},
-		{"the account of one that was resolved", nil, account("fine", "acct"), nil},
-		{"a target comes", nil, target, waits},
-		{"a target is changed", target, target, nil},
-		{"another namespace comes", nil, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "u"}}, nil},
+		{"its account is created", nil, account("waits", "acct"), waits},
+		{"its account changes", account("waits", "acct"), account("waits", "acct"), nil},
+		{"another account is created", nil, account("waits", "other"), nil},
+		{"the account of a resolved namespace", nil, account("fine", "acct"), nil},
+		{"a target is created", nil, target, waits},
+		{"a target changes", target, target, nil},
+		{"another namespace is created", nil, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "u"}}, nil},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			require.Equal(t, row.want, r.Concerned(t.Context(), row.before, row.after))
@@ -55,7 +55,7 @@ func TestAnAccountOrATargetWakesWhatCouldNotBeResolved(t *testing.T) {
 	}
 }
 
-func TestAKindWakesWhatMayHaveWaitedForIt(t *testing.T) {
+func TestAKindWakesNamespacesThatMayNeedIt(t *testing.T) {
 	scheme := runtime.NewScheme()
 	require.NoError(t, operatorsv1alpha1.AddToScheme(scheme))
 	var objects []client.Object
@@ -71,7 +71,7 @@ func TestAKindWakesWhatMayHaveWaitedForIt(t *testing.T) {
 	require.ElementsMatch(t, []ctrl.Request{request("unresolved"), request("held")}, r.needy(t.Context(), nil))
 }
 
-func TestACatalogSourceWakesOnlyThoseWhoMayUseIt(t *testing.T) {
+func TestACatalogSourceWakesOnlyNamespacesThatCanUseIt(t *testing.T) {
 	scheme := runtime.NewScheme()
 	require.NoError(t, operatorsv1alpha1.AddToScheme(scheme))
 	var objects []client.Object
@@ -85,7 +85,7 @@ func TestACatalogSourceWakesOnlyThoseWhoMayUseIt(t *testing.T) {
 		return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "cat", UID: "1"}}
 	}
 	require.Equal(t, []ctrl.Request{request("a")}, r.users(t.Context(), source("a")))
-	require.Empty(t, r.users(t.Context(), source("c")), "it has no Subscriptions")
+	require.Empty(t, r.users(t.Context(), source("c")), "the namespace has no Subscriptions")
 	require.ElementsMatch(t, []ctrl.Request{request("a"), request("b")}, r.users(t.Context(), source("global")))
 
 	labeled, anew := source("global"), source("global")

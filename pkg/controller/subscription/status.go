@@ -15,7 +15,7 @@ import (
 	"github.com/remit-olm/remit/pkg/resolver"
 )
 
-// Reasons of the contract (1.2) that the API module has no constants for.
+// Reasons of the contract (1.2) without constants in the API module.
 const (
 	reasonNoCatalogs       = "NoCatalogSourcesFound"
 	reasonCatalogsHealthy  = "AllCatalogSourcesHealthy"
@@ -27,7 +27,7 @@ const (
 	reasonEnsureFailed     = "EnsureInstallPlanFailed"
 	reasonBeingDeleted     = "ClusterServiceVersionBeingDeleted"
 
-	// reasonVersionFailed, of UpgradeHeldBack, stands beside those of the resolver.
+	// reasonVersionFailed is a reason of UpgradeHeldBack, in addition to those of the resolver.
 	reasonVersionFailed = "InstalledVersionFailed"
 
 	typePermissionsMissing = operatorsv1alpha1.SubscriptionConditionType(names.ConditionPermissionsMissing)
@@ -36,7 +36,7 @@ const (
 	typeObjectsRefused     = operatorsv1alpha1.SubscriptionConditionType(names.ConditionObjectsRefused)
 )
 
-// write puts a view into the status. Times move only when something else does.
+// write updates the status from a view. Timestamps change only with other fields.
 func (r *Reconciler) write(sub *operatorsv1alpha1.Subscription, v view) {
 	before := sub.Status.DeepCopy()
 	st := &sub.Status
@@ -59,7 +59,7 @@ func writeInstall(st *operatorsv1alpha1.SubscriptionStatus, v view) {
 	}
 	if v.installed == nil {
 		st.InstalledCSV = ""
-		if v.plan != nil || v.going != "" {
+		if v.plan != nil || v.deleting != "" {
 			st.State = operatorsv1alpha1.SubscriptionStateUpgradePending
 		}
 		return
@@ -70,8 +70,8 @@ func writeInstall(st *operatorsv1alpha1.SubscriptionStatus, v view) {
 	st.State = upgradeState(st, v)
 }
 
-// upgradeState says where a Subscription with something installed is. UpgradeFailed is only said where another
-// version may take the place of the failed one (contract 1.2).
+// upgradeState returns the state of a Subscription with an installed version. The state is UpgradeFailed only if a failed version can be replaced
+// (contract 1.2).
 func upgradeState(st *operatorsv1alpha1.SubscriptionStatus, v view) operatorsv1alpha1.SubscriptionState {
 	planFailed := v.plan != nil && v.plan.Status.Phase == operatorsv1alpha1.InstallPlanPhaseFailed && v.resolved != v.installed.Name
 	switch {
@@ -170,14 +170,14 @@ func (r *Reconciler) writeConditions(st *operatorsv1alpha1.SubscriptionStatus, v
 	}
 }
 
-// setHeldBack says why an installed version stays although its channel has another. Nothing is wrong with what is
-// installed, so that this is a condition of its own.
+// setHeldBack sets the condition that an installed version is kept although its channel has another one. It is a separate condition, because
+// the installed version itself has no problem.
 func setHeldBack(set setter, st *operatorsv1alpha1.SubscriptionStatus, v view) {
 	held := v.held
 	if failed := v.installed != nil && v.installed.Status.Phase == operatorsv1alpha1.CSVPhaseFailed; failed && !v.forward &&
 		v.resolved == v.installed.Name && v.head != "" && v.head != v.installed.Name {
-		held = &resolver.Problem{Reason: reasonVersionFailed, Message: fmt.Sprintf("%s does not take the place of %s while that has failed: "+
-			"mend it, or let the OperatorGroup say upgradeStrategy %s", v.head, v.installed.Name, operatorsv1.UpgradeStrategyUnsafeFailForward)}
+		held = &resolver.Problem{Reason: reasonVersionFailed, Message: fmt.Sprintf("%s cannot replace %s, which has failed: "+
+			"fix it, or set upgradeStrategy %s in the OperatorGroup", v.head, v.installed.Name, operatorsv1.UpgradeStrategyUnsafeFailForward)}
 	}
 	if held == nil {
 		st.RemoveConditions(typeUpgradeHeldBack)
@@ -186,7 +186,7 @@ func setHeldBack(set setter, st *operatorsv1alpha1.SubscriptionStatus, v view) {
 	set(typeUpgradeHeldBack, corev1.ConditionTrue, held.Reason, held.Message)
 }
 
-// setUnpacking says how the bundle's content stands, where it is not there.
+// setUnpacking sets the conditions about the bundle's content, if it is not available.
 func setUnpacking(set setter, st *operatorsv1alpha1.SubscriptionStatus, v view) {
 	if v.unpacking != "" {
 		set(operatorsv1alpha1.SubscriptionBundleUnpacking, corev1.ConditionTrue, reasonUnpacking, v.unpacking)
@@ -200,7 +200,7 @@ func setUnpacking(set setter, st *operatorsv1alpha1.SubscriptionStatus, v view) 
 	}
 }
 
-// exceeds says by what the CSV exceeds the account, which has lost rights since it was installed.
+// exceeds describes how the CSV exceeds the account, which has lost permissions since the installation.
 func exceeds(v view) string {
 	if v.installed == nil {
 		return ""
@@ -209,7 +209,7 @@ func exceeds(v view) string {
 	if excess == "" {
 		return ""
 	}
-	return fmt.Sprintf("ClusterServiceVersion %s exceeds ServiceAccount %s, which does not hold %s", v.installed.Name, v.account.Key(), excess)
+	return fmt.Sprintf("ClusterServiceVersion %s exceeds ServiceAccount %s, which does not have %s", v.installed.Name, v.account.Key(), excess)
 }
 
 type setter func(t operatorsv1alpha1.SubscriptionConditionType, value corev1.ConditionStatus, reason, message string)
@@ -230,10 +230,10 @@ func setCatalogCondition(set setter, v view) {
 
 type reasoned struct{ reason, message string }
 
-// planConditions says how the plan stands: it is pending with its phase as the reason, or has failed.
+// planConditions returns the condition of the plan: it is pending, with its phase as the reason, or it has failed.
 func planConditions(v view) (pending, failed *reasoned) {
-	if v.going != "" {
-		return &reasoned{reasonBeingDeleted, v.going}, nil
+	if v.deleting != "" {
+		return &reasoned{reasonBeingDeleted, v.deleting}, nil
 	}
 	if v.plan == nil {
 		return nil, nil
@@ -255,8 +255,8 @@ func planConditions(v view) (pending, failed *reasoned) {
 	}
 }
 
-// found repeats what the plan's preflight found, with the RBAC to paste, where the person who asked for the
-// operator looks; ok is false where there is no plan, or it did not look yet.
+// found repeats a condition of the plan's preflight, with the RBAC to apply, on the Subscription, where its author looks. ok is false if there is no
+// plan or no preflight yet.
 func found(v view, t operatorsv1alpha1.SubscriptionConditionType) (c operatorsv1alpha1.InstallPlanCondition, ok bool) {
 	if v.plan == nil {
 		return c, false

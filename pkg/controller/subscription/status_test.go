@@ -20,7 +20,7 @@ type (
 	planPhase = operatorsv1alpha1.InstallPlanPhase
 )
 
-// given is a view after the edits, with a healthy catalog.
+// given returns a view with a healthy catalog, after applying the edits.
 func given(edits ...func(*view)) view {
 	v := view{catalog: catalogView{
 		key: types.NamespacedName{Namespace: "ns", Name: "cat"}, source: &metav1.PartialObjectMetadata{}, healthy: true,
@@ -41,7 +41,7 @@ func installed(name string, phase csvPhase) func(*view) {
 
 func head(name string) func(*view) { return func(v *view) { v.head = name } }
 
-// plan is one for a CSV in a phase, with its conditions.
+// plan adds a plan for a CSV in a phase, with conditions.
 func plan(csv string, phase planPhase, conditions ...operatorsv1alpha1.InstallPlanCondition) func(*view) {
 	return func(v *view) {
 		v.plan = &operatorsv1alpha1.InstallPlan{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "install-a", UID: "u"}}
@@ -58,7 +58,7 @@ func because(reason, message string) operatorsv1alpha1.InstallPlanCondition {
 	}
 }
 
-func lacks(status corev1.ConditionStatus, message string) operatorsv1alpha1.InstallPlanCondition {
+func permissionsMissing(status corev1.ConditionStatus, message string) operatorsv1alpha1.InstallPlanCondition {
 	return operatorsv1alpha1.InstallPlanCondition{
 		Type: names.ConditionPermissionsMissing, Status: status, Reason: names.ReasonAccountLacksPermissions, Message: message,
 	}
@@ -80,7 +80,7 @@ func TestWriteInstall(t *testing.T) {
 	)
 	for _, row := range []struct {
 		name string
-		// before is the installedCSV that the status shows.
+		// before is the installedCSV in the status.
 		before             string
 		view               view
 		current, installed string
@@ -91,13 +91,13 @@ func TestWriteInstall(t *testing.T) {
 		{"a plan in flight", "", given(plan("op.v1", operatorsv1alpha1.InstallPlanPhaseInstalling)), "op.v1", "", pending},
 		{"a CSV that is being installed", "", given(installed("op.v1", installing), head("op.v1")), "op.v1", "", pending},
 		{"a CSV at the head", "", given(installed("op.v1", succeeded), head("op.v1")), "op.v1", "op.v1", latest},
-		{"a CSV of a channel that cannot be read", "", given(installed("op.v1", succeeded)), "op.v1", "op.v1", latest},
+		{"a CSV of an unknown channel", "", given(installed("op.v1", succeeded)), "op.v1", "op.v1", latest},
 		{"a CSV behind the head", "", given(installed("op.v1", succeeded), head("op.v2")), "op.v1", "op.v1", available},
 		{"a CSV that fails later stays the installed one", "op.v1", given(installed("op.v1", failed), head("op.v1")), "op.v1", "op.v1", latest},
 		{"its successor, while it is installed", "op.v1", given(installed("op.v2", installing), head("op.v2")), "op.v2", "op.v1", pending},
 		{"a CSV that was deleted, and a problem", "op.v1", given(problem), "", "", none},
 		{"a CSV that was deleted, and its new plan", "op.v1", given(plan("op.v1", operatorsv1alpha1.InstallPlanPhaseNone)), "op.v1", "", pending},
-		{"an installed CSV is no matter of a problem", "op.v1", given(installed("op.v1", succeeded), problem), "op.v1", "op.v1", latest},
+		{"a problem does not affect an installed CSV", "op.v1", given(installed("op.v1", succeeded), problem), "op.v1", "op.v1", latest},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			st := &operatorsv1alpha1.SubscriptionStatus{CurrentCSV: row.before, InstalledCSV: row.before}
@@ -121,9 +121,9 @@ func TestPlanConditions(t *testing.T) {
 		{"no plan", given(), nil, nil},
 		{"a new plan", given(plan("op.v1", operatorsv1alpha1.InstallPlanPhaseNone)), &reasoned{"InstallPlanNotYetReconciled", ""}, nil},
 		{"a plan that waits for approval", given(plan("op.v1", operatorsv1alpha1.InstallPlanPhaseRequiresApproval)), &reasoned{"RequiresApproval", ""}, nil},
-		{"a plan that waits for rights", given(plan("op.v1", operatorsv1alpha1.InstallPlanPhaseInstalling, because("X", "lacks"))), &reasoned{"Installing", "lacks"}, nil},
+		{"a plan that waits for permissions", given(plan("op.v1", operatorsv1alpha1.InstallPlanPhaseInstalling, because("X", "lacks"))), &reasoned{"Installing", "lacks"}, nil},
 		{"a plan that failed", given(plan("op.v1", operatorsv1alpha1.InstallPlanPhaseFailed, because("InstallComponentFailed", "bad"))), nil, &reasoned{"InstallComponentFailed", "bad"}},
-		{"a plan that failed without a word", given(plan("op.v1", operatorsv1alpha1.InstallPlanPhaseFailed)), nil, &reasoned{"InstallPlanFailed", ""}},
+		{"a plan that failed without a reason", given(plan("op.v1", operatorsv1alpha1.InstallPlanPhaseFailed)), nil, &reasoned{"InstallPlanFailed", ""}},
 		{"a complete plan", given(plan("op.v1", operatorsv1alpha1.InstallPlanPhaseComplete)), nil, nil},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -134,7 +134,7 @@ func TestPlanConditions(t *testing.T) {
 	}
 }
 
-// conditions are "<type>=<status> <reason>: <message>", in the order of the status.
+// conditions returns the conditions as "<type>=<status> <reason>: <message>", in the order of the status.
 func conditions(st operatorsv1alpha1.SubscriptionStatus) []string {
 	var out []string
 	for _, c := range st.Conditions {
@@ -151,25 +151,25 @@ func TestConditions(t *testing.T) {
 		view view
 		want []string
 	}{
-		{"all is well", given(), []string{healthy}},
+		{"no problem", given(), []string{healthy}},
 		{"no catalog", given(func(v *view) { v.catalog.source = nil }), []string{"CatalogSourcesUnhealthy=True UnhealthyCatalogSourceFound: targeted catalogsource ns/cat missing"}},
-		{"no catalog at all", given(func(v *view) { v.catalog.source, v.catalog.none = nil, true }),
+		{"no visible catalog", given(func(v *view) { v.catalog.source, v.catalog.none = nil, true }),
 			[]string{"CatalogSourcesUnhealthy=True NoCatalogSourcesFound: dependency resolution requires at least one catalogsource"}},
 		{"an upgrade that is held back", given(installed("op.v1", operatorsv1alpha1.CSVPhaseSucceeded), head("op.v2"), func(v *view) {
 			v.held = &resolver.Problem{Reason: resolver.UpgradeClashes, Message: "why"}
 		}), []string{healthy, "UpgradeHeldBack=True UpgradeClashes: why"}},
-		{"what has failed holds the upgrade back", given(installed("op.v1", operatorsv1alpha1.CSVPhaseFailed), head("op.v2")),
-			[]string{healthy, "UpgradeHeldBack=True InstalledVersionFailed: op.v2 does not take the place of op.v1 while that has failed: mend it, or let the OperatorGroup say upgradeStrategy TechPreviewUnsafeFailForward"}},
-		{"unless it may", given(installed("op.v1", operatorsv1alpha1.CSVPhaseFailed), head("op.v2"), func(v *view) { v.forward = true }), []string{healthy}},
-		{"what has failed at the head", given(installed("op.v1", operatorsv1alpha1.CSVPhaseFailed), head("op.v1")), []string{healthy}},
-		{"content that cannot be had", given(func(v *view) { v.unpackFailed = &reasoned{"BundleUnpackFailed", "404"} }), []string{healthy, "BundleUnpackFailed=True BundleUnpackFailed: 404"}},
-		{"a sick catalog", given(func(v *view) { v.catalog.healthy = false }), []string{"CatalogSourcesUnhealthy=True UnhealthyCatalogSourceFound: targeted catalogsource ns/cat unhealthy"}},
+		{"a failed version holds back the upgrade", given(installed("op.v1", operatorsv1alpha1.CSVPhaseFailed), head("op.v2")),
+			[]string{healthy, "UpgradeHeldBack=True InstalledVersionFailed: op.v2 cannot replace op.v1, which has failed: fix it, or set upgradeStrategy TechPreviewUnsafeFailForward in the OperatorGroup"}},
+		{"a failed version that can be replaced", given(installed("op.v1", operatorsv1alpha1.CSVPhaseFailed), head("op.v2"), func(v *view) { v.forward = true }), []string{healthy}},
+		{"a failed version at the head", given(installed("op.v1", operatorsv1alpha1.CSVPhaseFailed), head("op.v1")), []string{healthy}},
+		{"unavailable content", given(func(v *view) { v.unpackFailed = &reasoned{"BundleUnpackFailed", "404"} }), []string{healthy, "BundleUnpackFailed=True BundleUnpackFailed: 404"}},
+		{"an unhealthy catalog", given(func(v *view) { v.catalog.healthy = false }), []string{"CatalogSourcesUnhealthy=True UnhealthyCatalogSourceFound: targeted catalogsource ns/cat unhealthy"}},
 		{"a problem", given(problem), []string{healthy, "ResolutionFailed=True ConstraintsNotSatisfiable: no such package"}},
-		{"a plan that lacks rights", given(plan("op.v1", inFlight, because("X", "lacks"), lacks(corev1.ConditionTrue, "grant it"))),
+		{"a plan with missing permissions", given(plan("op.v1", inFlight, because("X", "lacks"), permissionsMissing(corev1.ConditionTrue, "grant it"))),
 			[]string{healthy, "InstallPlanPending=True Installing: lacks", "PermissionsMissing=True AccountLacksPermissions: grant it"}},
-		{"a plan that got its rights", given(plan("op.v1", operatorsv1alpha1.InstallPlanPhaseComplete, lacks(corev1.ConditionFalse, ""))),
+		{"a plan that received its permissions", given(plan("op.v1", operatorsv1alpha1.InstallPlanPhaseComplete, permissionsMissing(corev1.ConditionFalse, ""))),
 			[]string{healthy, "PermissionsMissing=False AccountLacksPermissions: "}},
-		{"text that is no good for a status", given(func(v *view) { v.problem = &resolver.Problem{Reason: "R", Message: "a\x1bb"} }), []string{healthy, "ResolutionFailed=True R: a\uFFFDb"}},
+		{"text with control characters", given(func(v *view) { v.problem = &resolver.Problem{Reason: "R", Message: "a\x1bb"} }), []string{healthy, "ResolutionFailed=True R: a\uFFFDb"}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			r := &Reconciler{Options: Options{Clock: testclock.NewFakePassiveClock(time.Now())}}
@@ -180,15 +180,15 @@ func TestConditions(t *testing.T) {
 	}
 }
 
-func TestConditionsThatDoNotHoldAnyMoreGo(t *testing.T) {
+func TestRemovesOutdatedConditions(t *testing.T) {
 	r := &Reconciler{Options: Options{Clock: testclock.NewFakePassiveClock(time.Now())}}
 	sub := &operatorsv1alpha1.Subscription{}
-	r.write(sub, given(plan("op.v1", operatorsv1alpha1.InstallPlanPhaseInstalling, lacks(corev1.ConditionTrue, "grant it"))))
+	r.write(sub, given(plan("op.v1", operatorsv1alpha1.InstallPlanPhaseInstalling, permissionsMissing(corev1.ConditionTrue, "grant it"))))
 	require.Len(t, sub.Status.Conditions, 3)
 	require.Equal(t, "install-a", sub.Status.InstallPlanRef.Name)
 
 	r.write(sub, given(problem))
-	require.Len(t, sub.Status.Conditions, 2, "what a plan that is gone lacked is nobody's matter: %v", conditions(sub.Status))
+	require.Len(t, sub.Status.Conditions, 2, "the conditions of a deleted plan are removed: %v", conditions(sub.Status))
 	require.Nil(t, sub.Status.InstallPlanRef)
 	require.Nil(t, sub.Status.Install)
 	require.Zero(t, sub.Status.InstallPlanGeneration)
@@ -199,11 +199,11 @@ func TestConditionsThatDoNotHoldAnyMoreGo(t *testing.T) {
 	require.Equal(t, types.UID("u"), sub.Status.InstallPlanRef.UID)
 }
 
-func TestTimesMoveOnlyWhenSomethingElseDoes(t *testing.T) {
+func TestTimestampsChangeOnlyWithOtherFields(t *testing.T) {
 	clock := testclock.NewFakePassiveClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
 	r := &Reconciler{Options: Options{Clock: clock}}
 	sub := &operatorsv1alpha1.Subscription{}
-	v := given(plan("op.v1", operatorsv1alpha1.InstallPlanPhaseInstalling, because("X", "lacks"), lacks(corev1.ConditionTrue, "grant it")))
+	v := given(plan("op.v1", operatorsv1alpha1.InstallPlanPhaseInstalling, because("X", "lacks"), permissionsMissing(corev1.ConditionTrue, "grant it")))
 	r.write(sub, v)
 	first := sub.Status.DeepCopy()
 	require.Equal(t, clock.Now(), first.LastUpdated.Time)

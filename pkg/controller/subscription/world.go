@@ -21,7 +21,7 @@ import (
 	"github.com/remit-olm/remit/pkg/resolver"
 )
 
-// world is all that is looked at for one namespace, read once from the cache.
+// world contains all inputs for one namespace, read once from the cache.
 type world struct {
 	namespace     string
 	proofs        ownerutil.Proofs
@@ -29,17 +29,17 @@ type world struct {
 	csvs          []operatorsv1alpha1.ClusterServiceVersion
 	plans         []operatorsv1alpha1.InstallPlan
 	sources       map[types.NamespacedName]*metav1.PartialObjectMetadata
-	// served are the kinds of the cluster's CustomResourceDefinitions, asking what the input says of them.
+	// served contains the served kinds; asking answers the resolver's questions about them.
 	served served
 	asking *asking
-	// forward says that a failed version may be replaced.
+	// forward means that failed versions can be replaced.
 	forward bool
 	input   resolver.Input
-	// blocked says why nothing can be resolved in the namespace: it has no usable account or targets.
+	// blocked is why nothing can be resolved in the namespace: it has no usable account or targets.
 	blocked *resolver.Problem
-	// after is when to look again though nothing may happen; 0 means never.
+	// after is the delay before the next reconcile without an event; 0 means none.
 	after time.Duration
-	// found is made when it is first asked for something.
+	// found is computed on first use.
 	found *findings
 }
 
@@ -78,8 +78,8 @@ func (r *Reconciler) gatherServed(ctx context.Context, w *world) error {
 	return nil
 }
 
-// gatherSources reads metadata only: a spec is the catalogsource controller's matter, and there are
-// specs that the API module's types cannot decode (contract 1.1, trap).
+// gatherSources reads only metadata: specs belong to the catalogsource controller, and the API module's types cannot decode all of them
+// (contract 1.1).
 func (r *Reconciler) gatherSources(ctx context.Context, w *world) error {
 	w.sources = map[types.NamespacedName]*metav1.PartialObjectMetadata{}
 	for _, namespace := range []string{w.namespace, r.GlobalCatalogNamespace} {
@@ -96,15 +96,15 @@ func (r *Reconciler) gatherSources(ctx context.Context, w *world) error {
 }
 
 func (r *Reconciler) gatherInput(ctx context.Context, w *world) error {
-	sight, looked := r.looking(w.namespace)
-	defer looked()
+	sight, done := r.trackSight(w.namespace)
+	defer done()
 	w.input = resolver.Input{
 		Namespace:              w.namespace,
 		GlobalCatalogNamespace: r.GlobalCatalogNamespace,
 		Catalogs:               r.Catalogs,
 		Visible:                slices.SortedFunc(maps.Keys(w.sources), compareKeys),
 		Indexes:                r.indexes,
-		Serves:                 w.asking.serves, // and nothing of the world, which nothing that waits for its turn is to keep
+		Serves:                 w.asking.serves, // does not reference the world, so that queued jobs do not keep it in memory
 		Roles:                  r.RBAC.Roles,
 		RoleBindings:           r.RBAC.RoleBindings,
 		ClusterRoles:           r.RBAC.ClusterRoles,
@@ -142,7 +142,7 @@ type catalogView struct {
 	key     types.NamespacedName
 	source  *metav1.PartialObjectMetadata
 	healthy bool
-	// none says that there is no CatalogSource at all that the namespace may use.
+	// none means that no CatalogSource is visible to the namespace.
 	none bool
 }
 

@@ -26,7 +26,7 @@ func pins(uid, bundle string) resolver.Plan {
 	return resolver.Plan{Namespace: "ns", Pins: []resolver.Pin{{SubscriptionUID: types.UID(uid), Package: "op", Bundle: bundle}}}
 }
 
-// made is the InstallPlan of the pins with a generation.
+// made returns the InstallPlan of the pins with a generation.
 func made(t *testing.T, p resolver.Plan, generation int) operatorsv1alpha1.InstallPlan {
 	t.Helper()
 	ip, err := desiredPlan(&world{namespace: "ns"}, []*operatorsv1alpha1.Subscription{subscription("a", operatorsv1alpha1.ApprovalAutomatic)}, p)
@@ -50,11 +50,11 @@ func TestDesiredPlan(t *testing.T) {
 		require.Equal(t, types.UID("a"), ip.OwnerReferences[0].UID)
 		require.False(t, *ip.OwnerReferences[0].BlockOwnerDeletion)
 		_, err = resolver.Decode("ns", ip.Name, ip.Annotations[names.AnnotationPlan])
-		require.NoError(t, err, "its name commits to what it says")
+		require.NoError(t, err, "its name commits to its content")
 	}
 }
 
-func TestThePlanOfASubscriptionIsTheNewestThatWasMadeForIt(t *testing.T) {
+func TestPlanOfReturnsTheNewestPlan(t *testing.T) {
 	old, newest, other := made(t, pins("a", "op.v1"), 1), made(t, pins("a", "op.v2"), 2), made(t, pins("b", "op.v3"), 3)
 	edited, leaving := made(t, pins("a", "op.v4"), 4), made(t, pins("a", "op.v5"), 5)
 	edited.Annotations[names.AnnotationPlan] = old.Annotations[names.AnnotationPlan]
@@ -64,7 +64,7 @@ func TestThePlanOfASubscriptionIsTheNewestThatWasMadeForIt(t *testing.T) {
 	require.Nil(t, w.planOf(subscription("c", "")).plan)
 }
 
-func TestTheInstalledCSVIsTheNewestOfThePackage(t *testing.T) {
+func TestInstalledForReturnsTheNewestCSV(t *testing.T) {
 	csv := func(name, pkg string, age time.Duration) operatorsv1alpha1.ClusterServiceVersion {
 		owner := ownerutil.Owner{Lineage: ownerutil.Lineage{Package: pkg, Namespace: "ns"}, CSV: name, Proofs: proofs.Keys()}
 		out := operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{
@@ -85,7 +85,7 @@ func TestTheInstalledCSVIsTheNewestOfThePackage(t *testing.T) {
 	require.Nil(t, (&world{namespace: "ns"}).installedFor(subscription("a", "")))
 }
 
-func TestAPlanInFlightIsLeftAloneUnlessItWaitsForApprovalOrContent(t *testing.T) {
+func TestAPlanInFlightIsFixedUnlessItWaitsForApprovalOrContent(t *testing.T) {
 	gone := because(names.ReasonBundleContentUnavailable, "")
 	for _, row := range []struct {
 		name     string
@@ -98,7 +98,7 @@ func TestAPlanInFlightIsLeftAloneUnlessItWaitsForApprovalOrContent(t *testing.T)
 		{"automatic", operatorsv1alpha1.ApprovalAutomatic, true, operatorsv1alpha1.InstallPlanPhaseInstalling, because("X", ""), true},
 		{"manual and approved", operatorsv1alpha1.ApprovalManual, true, operatorsv1alpha1.InstallPlanPhaseInstalling, because("X", ""), true},
 		{"manual and not approved", operatorsv1alpha1.ApprovalManual, false, operatorsv1alpha1.InstallPlanPhaseRequiresApproval, because("X", ""), false},
-		{"its content is gone", operatorsv1alpha1.ApprovalAutomatic, true, operatorsv1alpha1.InstallPlanPhaseInstalling, gone, false},
+		{"its content is unavailable", operatorsv1alpha1.ApprovalAutomatic, true, operatorsv1alpha1.InstallPlanPhaseInstalling, gone, false},
 		{"complete", operatorsv1alpha1.ApprovalAutomatic, true, operatorsv1alpha1.InstallPlanPhaseComplete, because("X", ""), false},
 		{"failed", operatorsv1alpha1.ApprovalAutomatic, true, operatorsv1alpha1.InstallPlanPhaseFailed, because("X", ""), false},
 	} {
@@ -106,7 +106,7 @@ func TestAPlanInFlightIsLeftAloneUnlessItWaitsForApprovalOrContent(t *testing.T)
 			ip := made(t, pins("a", "op.v1"), 1)
 			ip.Spec.Approval, ip.Spec.Approved = row.approval, row.approved
 			ip.Status.Phase, ip.Status.Conditions = row.phase, []operatorsv1alpha1.InstallPlanCondition{row.reason}
-			require.Equal(t, row.want, inFlight(&ip) && settled(&ip))
+			require.Equal(t, row.want, inFlight(&ip) && isFixed(&ip))
 			w := &world{namespace: "ns", plans: []operatorsv1alpha1.InstallPlan{ip}}
 			require.Equal(t, "op.v1", w.planOf(subscription("a", "")).pin.Bundle)
 		})

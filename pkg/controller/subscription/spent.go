@@ -16,13 +16,13 @@ import (
 	"github.com/remit-olm/remit/pkg/resolver"
 )
 
-// A plan that was carried out, or superseded, is no answer to a resolution that has the same content again: what it made was
-// deleted, or the Subscription has changed back. Then a plan of that content is made anew, whose pins name the spent one.
-// So its name differs, still follows from the content alone, and somebody approves again where somebody has to.
+// A plan that is complete or superseded does not satisfy a later resolution with the same content: its objects were deleted, or the
+// Subscription was changed back. A new plan is then created, whose pins name the spent one. Its name therefore differs, but still depends only
+// on the content, and it must be approved again if approval is required.
 
-// isSpent says whether an existing plan does nothing any more for a resolution of the same content. A plan may be seen as
-// complete before the ClusterServiceVersions that it has made, and a ClusterServiceVersion as deleted before its Subscription, which was
-// deleted first: whether these exist is read live, unless the cache has the ClusterServiceVersion.
+// isSpent reports whether an existing plan has no further effect for a resolution with the same content. The cache may show a plan as complete
+// before it shows its ClusterServiceVersions, and a deleted ClusterServiceVersion before its Subscription, which was deleted first. Therefore
+// their existence is read live, unless the cache has the ClusterServiceVersion.
 func (r *Reconciler) isSpent(ctx context.Context, w *world, ip *operatorsv1alpha1.InstallPlan, plan resolver.Plan) (bool, error) {
 	if ip.DeletionTimestamp != nil {
 		return false, nil
@@ -35,31 +35,31 @@ func (r *Reconciler) isSpent(ctx context.Context, w *world, ip *operatorsv1alpha
 		return false, nil
 	}
 	if slices.ContainsFunc(plan.Pins, w.isCached) {
-		return false, nil // the event of its deletion comes
+		return false, nil // the event of its deletion is pending
 	}
 	for _, pin := range plan.Pins {
 		exists, err := r.exists(ctx, w, pin)
 		if err != nil || exists {
-			return false, err // its event comes
+			return false, err // its event is pending
 		}
-		stands, err := r.stands(ctx, w, pin)
-		if err != nil || !stands {
-			return false, err // its event comes
+		subscribed, err := r.hasSubscription(ctx, w, pin)
+		if err != nil || !subscribed {
+			return false, err // its event is pending
 		}
 	}
 	return true, nil
 }
 
-// isCached reports whether the cache has a pin's ClusterServiceVersion, of its lineage. One that its tenant has labelled as a copy
-// counts: it is not the installed one then, but it is there.
+// isCached reports whether the cache has a pin's ClusterServiceVersion and it belongs to the lineage. One that the tenant has labeled as a copy
+// counts: it exists, although it is not treated as installed.
 func (w *world) isCached(pin resolver.Pin) bool {
 	return slices.ContainsFunc(w.csvs, func(csv operatorsv1alpha1.ClusterServiceVersion) bool {
 		return csv.Name == pin.Bundle && w.owner(pin.Package).Owns(&csv)
 	})
 }
 
-// stands reads, past the cache, whether a pin's Subscription is still there.
-func (r *Reconciler) stands(ctx context.Context, w *world, pin resolver.Pin) (bool, error) {
+// hasSubscription reads, bypassing the cache, whether a pin's Subscription still exists.
+func (r *Reconciler) hasSubscription(ctx context.Context, w *world, pin resolver.Pin) (bool, error) {
 	live := &metav1.PartialObjectMetadata{}
 	live.SetGroupVersionKind(operatorsv1alpha1.SchemeGroupVersion.WithKind(operatorsv1alpha1.SubscriptionKind))
 	err := r.Live.Get(ctx, types.NamespacedName{Namespace: w.namespace, Name: pin.Subscription}, live)
@@ -69,8 +69,8 @@ func (r *Reconciler) stands(ctx context.Context, w *world, pin resolver.Pin) (bo
 	return err == nil && live.UID == pin.SubscriptionUID && live.DeletionTimestamp == nil, nil
 }
 
-// exists reads, past the cache, whether a pin's ClusterServiceVersion is there and of its lineage. One that is somebody else's is
-// in the way, which a plan finds out.
+// exists reads, bypassing the cache, whether a pin's ClusterServiceVersion exists and belongs to the lineage. Other ones are collisions, which
+// the plan reports.
 func (r *Reconciler) exists(ctx context.Context, w *world, pin resolver.Pin) (bool, error) {
 	live := &metav1.PartialObjectMetadata{}
 	live.SetGroupVersionKind(operatorsv1alpha1.SchemeGroupVersion.WithKind(operatorsv1alpha1.ClusterServiceVersionKind))
@@ -88,7 +88,7 @@ func (w *world) owner(pkg string) ownerutil.Owner {
 	return ownerutil.Owner{Lineage: ownerutil.Lineage{Package: pkg, Namespace: w.namespace}, Proofs: w.proofs}
 }
 
-// again is the content of a plan that follows a spent one of the same content.
+// again returns the content of a plan that follows a spent one with the same content.
 func again(plan resolver.Plan, spent client.Object) resolver.Plan {
 	out := resolver.Plan{Namespace: plan.Namespace}
 	for _, pin := range plan.Pins {
@@ -98,14 +98,14 @@ func again(plan resolver.Plan, spent client.Object) resolver.Plan {
 	return out
 }
 
-// going returns what is said while a ClusterServiceVersion of the plan is still being deleted; "" if none is. Its last event
-// brings the namespace back.
-func (w *world) going(plan resolver.Plan) string {
+// deletionPending describes a ClusterServiceVersion of the plan that is still being deleted, or returns "". The event of its removal triggers
+// another reconcile.
+func (w *world) deletionPending(plan resolver.Plan) string {
 	for _, pin := range plan.Pins {
 		for i := range w.csvs {
 			if csv := &w.csvs[i]; csv.Name == pin.Bundle && csv.DeletionTimestamp != nil {
-				return fmt.Sprintf("ClusterServiceVersion %s is being deleted (finalizers: %v); it is installed again once it is gone, "+
-					"as Subscription %s asks for it", csv.Name, csv.Finalizers, pin.Subscription)
+				return fmt.Sprintf("ClusterServiceVersion %s is being deleted (finalizers: %v); it is installed again after the deletion, "+
+					"because Subscription %s requests it", csv.Name, csv.Finalizers, pin.Subscription)
 			}
 		}
 	}

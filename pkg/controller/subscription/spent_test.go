@@ -16,7 +16,7 @@ import (
 	"github.com/remit-olm/remit/test/env/proofs"
 )
 
-func TestAPlanIsSpentOnlyWhenItsVersionsAreGoneAndItsSubscriptionsAreNot(t *testing.T) {
+func TestAPlanIsSpentWhenOnlyItsVersionsAreDeleted(t *testing.T) {
 	csv := operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "op.v1"}}
 	proofs.Mark(&csv, ownerutil.Owner{Lineage: ownerutil.Lineage{Package: "op", Namespace: "ns"}, CSV: csv.Name, Proofs: proofs.Keys()})
 	copied, foreign := *csv.DeepCopy(), *csv.DeepCopy()
@@ -30,13 +30,13 @@ func TestAPlanIsSpentOnlyWhenItsVersionsAreGoneAndItsSubscriptionsAreNot(t *test
 		spent  bool
 		reads  int
 	}{
-		{"both are gone", nil, nil, false, 2},
-		{"the version is gone", nil, []client.Object{sub}, true, 2},
+		{"both are deleted", nil, nil, false, 2},
+		{"the version is deleted", nil, []client.Object{sub}, true, 2},
 		{"the cache has the version", []operatorsv1alpha1.ClusterServiceVersion{csv}, []client.Object{sub, &csv}, false, 0},
 		{"the cache has the version, labelled as a copy", []operatorsv1alpha1.ClusterServiceVersion{copied}, []client.Object{sub, &copied}, false, 0},
 		{"the cache does not have the version yet", nil, []client.Object{sub, &csv}, false, 1},
-		{"the cache has a stranger's of its name", []operatorsv1alpha1.ClusterServiceVersion{foreign}, []client.Object{sub, &foreign}, true, 2},
-		{"the cache still has a stranger's of its name", []operatorsv1alpha1.ClusterServiceVersion{foreign}, []client.Object{sub, &csv}, false, 1},
+		{"the cache has another owner's version of the same name", []operatorsv1alpha1.ClusterServiceVersion{foreign}, []client.Object{sub, &foreign}, true, 2},
+		{"the cache still has another owner's version of the same name", []operatorsv1alpha1.ClusterServiceVersion{foreign}, []client.Object{sub, &csv}, false, 1},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			var live []client.Object
