@@ -14,6 +14,7 @@ import (
 
 	"github.com/remit-olm/remit/cmd/kubectl-remit/enroll"
 	"github.com/remit-olm/remit/cmd/kubectl-remit/internal/cli"
+	"github.com/remit-olm/remit/cmd/kubectl-remit/plan"
 	"github.com/remit-olm/remit/cmd/kubectl-remit/preflight"
 	"github.com/remit-olm/remit/cmd/kubectl-remit/rbac"
 	"github.com/remit-olm/remit/cmd/kubectl-remit/run"
@@ -57,6 +58,6 @@ func root() *cobra.Command {
 		SilenceErrors: true,
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl remit"},
 	}
-	cmd.AddCommand(enroll.NewCommand(), enroll.NewUnenrollCommand(), preflight.NewCommand(), rbac.NewCommand(), run.NewCommand(), status.NewCommand())
+	cmd.AddCommand(enroll.NewCommand(), enroll.NewUnenrollCommand(), plan.NewCommand(), preflight.NewCommand(), rbac.NewCommand(), run.NewCommand(), status.NewCommand())
 	return cmd
 }

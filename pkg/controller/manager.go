@@ -37,7 +37,7 @@ type ManagerOptions struct {
 	LeaderElection bool
 }
 
-// NewManager makes a manager whose cache holds no managed fields and no schemas: nobody reads them,
+// NewManager makes a manager whose cache holds no managed fields, no schemas and no content of InstallPlans: nobody reads them,
 // and they are most of what the objects weigh.
 func NewManager(config *rest.Config, o ManagerOptions) (ctrl.Manager, error) {
 	scheme, err := NewScheme()
@@ -59,6 +59,7 @@ func NewManager(config *rest.Config, o ManagerOptions) (ctrl.Manager, error) {
 			DefaultTransform: cache.TransformStripManagedFields(),
 			ByObject: map[client.Object]cache.ByObject{
 				&apiextensionsv1.CustomResourceDefinition{}: {Transform: withoutSchemas},
+				&operatorsv1alpha1.InstallPlan{}:            {Transform: withoutContent},
 				&corev1.Secret{}: { // no other is readable (docs/adr/0019)
 					Namespaces: map[string]cache.Config{o.Namespace: {FieldSelector: fields.OneTermEqualSelector("metadata.name", names.SecretProof)}},
 				},
@@ -108,6 +109,16 @@ func withoutSchemas(obj any) (any, error) {
 		crd.Spec.Versions[i].Schema = nil
 	}
 	return crd, nil
+}
+
+func withoutContent(obj any) (any, error) {
+	plan, ok := obj.(*operatorsv1alpha1.InstallPlan)
+	if !ok {
+		return obj, nil
+	}
+	plan.ManagedFields = nil
+	delete(plan.Annotations, names.AnnotationContent)
+	return plan, nil
 }
 
 // OwnNamespace is where a program runs: OPERATOR_NAMESPACE, else the namespace of its Pod, else the

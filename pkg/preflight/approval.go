@@ -8,7 +8,15 @@ import (
 
 // HowToApprove says how people see what an InstallPlan writes, and how they approve it.
 func HowToApprove(plan types.NamespacedName) string {
-	return fmt.Sprintf("InstallPlan %s waits for approval.\n"+
-		"To see what it writes: kubectl remit plan show %[3]s -n %[2]s\n"+
-		`To approve it: kubectl patch installplan %[3]s -n %[2]s --type merge --patch '{"spec":{"approved":true}}'`, plan, plan.Namespace, plan.Name)
+	return fmt.Sprintf("InstallPlan %s waits for approval.\nTo see what it writes: %s\nTo approve it: %s", plan, ShowCommand(plan), ApproveCommand(plan))
+}
+
+// ShowCommand is the command that shows what an InstallPlan writes.
+func ShowCommand(plan types.NamespacedName) string {
+	return fmt.Sprintf("kubectl remit plan show %s -n %s", plan.Name, plan.Namespace)
+}
+
+// ApproveCommand is the command that approves an InstallPlan.
+func ApproveCommand(plan types.NamespacedName) string {
+	return fmt.Sprintf(`kubectl patch installplan %s -n %s --type merge --patch '{"spec":{"approved":true}}'`, plan.Name, plan.Namespace)
 }

@@ -19,6 +19,15 @@ import (
 type called struct {
 	needs  []hooks.Need
 	grants []step.Step
+	// parts are the Services and Secrets that they are served with.
+	parts []*unstructured.Unstructured
+}
+
+// Serving returns what the csv controller writes for the webhooks and APIs of a plan's ClusterServiceVersions, beside the steps:
+// the roles and bindings by which their Deployments serve, and the Services and Secrets that they are served with.
+func Serving(steps []step.Step) (access []step.Step, parts []*unstructured.Unstructured, err error) {
+	c, err := calls(steps, func(step.Step) bool { return false })
+	return c.grants, c.parts, err
 }
 
 // calledBy finds them. What is wrong with the ClusterServiceVersion, whoever installs it, is a need that nothing meets. What is
@@ -45,6 +54,9 @@ func calledBy(s step.Step, scopes webhook.Scopes) (called, error) {
 	}
 	var out called
 	if out.needs, err = p.Needs(); err != nil {
+		return called{}, err
+	}
+	if out.parts, err = p.Parts(); err != nil {
 		return called{}, err
 	}
 	for _, n := range out.needs {
@@ -77,6 +89,7 @@ func calls(steps []step.Step, skip func(step.Step) bool) (called, error) {
 			return called{}, err
 		}
 		out.needs, out.grants = append(out.needs, more.needs...), append(out.grants, more.grants...)
+		out.parts = append(out.parts, more.parts...)
 	}
 	return out, nil
 }

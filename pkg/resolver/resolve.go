@@ -117,22 +117,9 @@ func StepsOf(ctx context.Context, in Input, plan Plan) ([]step.Step, []build.Exc
 	var steps []step.Step
 	var excess []build.Excess
 	for _, pin := range plan.Pins {
-		// The name of an InstallPlan does not prove that its catalog is visible: any user who can create InstallPlans
-		// can compute a valid name.
-		if !in.canUse(pin.CatalogKey()) {
-			return nil, nil, fmt.Errorf("catalogsource %s is not visible from namespace %s", pin.CatalogKey(), in.Namespace)
-		}
-		snapshot, ok := in.Catalogs.Get(pin.CatalogKey())
-		if !ok {
-			return nil, nil, fmt.Errorf("%w: catalogsource %s is not available", ErrContent, pin.CatalogKey())
-		}
-		content, err := read(ctx, snapshot, pin.Package, pin.Channel, pin.Bundle)
+		content, err := in.content(ctx, pin)
 		if err != nil {
 			return nil, nil, err
-		}
-		if digest := content.Digest(); digest != pin.Digest {
-			return nil, nil, fmt.Errorf("%w: catalogsource %s now has digest %s for bundle %q, but this plan was made for %s",
-				ErrContent, pin.CatalogKey(), digest, pin.Bundle, pin.Digest)
 		}
 		more, err := in.steps(pin, content)
 		if err != nil {
@@ -142,6 +129,28 @@ func StepsOf(ctx context.Context, in Input, plan Plan) ([]step.Step, []build.Exc
 		excess = append(excess, more.Excess...)
 	}
 	return steps, excess, nil
+}
+
+// content reads the content that a pin commits to.
+func (in Input) content(ctx context.Context, pin Pin) (*catalog.Content, error) {
+	// The name of an InstallPlan does not prove that its catalog is visible: any user who can create InstallPlans
+	// can compute a valid name.
+	if !in.canUse(pin.CatalogKey()) {
+		return nil, fmt.Errorf("catalogsource %s is not visible from namespace %s", pin.CatalogKey(), in.Namespace)
+	}
+	snapshot, ok := in.Catalogs.Get(pin.CatalogKey())
+	if !ok {
+		return nil, fmt.Errorf("%w: catalogsource %s is not available", ErrContent, pin.CatalogKey())
+	}
+	content, err := read(ctx, snapshot, pin.Package, pin.Channel, pin.Bundle)
+	if err != nil {
+		return nil, err
+	}
+	if digest := content.Digest(); digest != pin.Digest {
+		return nil, fmt.Errorf("%w: catalogsource %s now has digest %s for bundle %q, but this plan was made for %s",
+			ErrContent, pin.CatalogKey(), digest, pin.Bundle, pin.Digest)
+	}
+	return content, nil
 }
 
 func read(ctx context.Context, snapshot *catalog.Snapshot, pkg, channel, name string) (*catalog.Content, error) {
@@ -176,6 +185,9 @@ func (in Input) steps(pin Pin, content *catalog.Content) (*build.Steps, error) {
 
 // propertiesOf returns the catalog's properties of a pinned bundle in the form that a ClusterServiceVersion records.
 func (in Input) propertiesOf(pin Pin) string {
+	if in.Catalogs == nil {
+		return ""
+	}
 	snapshot, ok := in.Catalogs.Get(pin.CatalogKey())
 	if !ok || snapshot.Packages[pin.Package] == nil || snapshot.Packages[pin.Package].Bundles[pin.Bundle] == nil {
 		return ""

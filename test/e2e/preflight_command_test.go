@@ -13,7 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/test/env"
 	"github.com/remit-olm/remit/test/operators/sample/bundle"
@@ -100,14 +102,33 @@ func TestPreflightListsKindsThatTheClusterDoesNotKnow(t *testing.T) {
 	require.NotContains(t, out, "cannot create resource", "nobody grants anything for what cannot be installed")
 }
 
-func TestPreflightOfAPlanTooLargeToShowItsSteps(t *testing.T) {
+func TestPreflightOfAPlanOfAnySize(t *testing.T) {
 	t.Parallel()
 	tn := subscribed(t, catalogLarge)
 	tn.Group(env.AccountName, tn.Namespace)
 	message := tn.PermissionsMissing()
 	sub := "subscription/" + tn.Subscription(t).Name
+	_, notes := preflightOf(t, missing, sub, "-n", tn.Namespace)
+	require.Empty(t, notes)
+	preflightOf(t, missing, sub, "-n", tn.Namespace, "--account", tn.Namespace+"/default")
+	tn.Paste(message)
+	tn.Succeeded(bundle.CSV)
+	_, notes = preflightOf(t, held, sub, "-n", tn.Namespace)
+	require.Empty(t, notes)
+}
+
+func TestPreflightOfAPlanThatDoesNotCarryItsContent(t *testing.T) {
+	t.Parallel()
+	tn := subscribed(t, catalogLarge)
+	tn.Group(env.AccountName, tn.Namespace)
+	message := tn.PermissionsMissing()
+	ip := tn.Plan(t)
+	before := ip.DeepCopy()
+	delete(ip.Annotations, names.AnnotationContent)
+	require.NoError(t, cluster.Client.Patch(t.Context(), ip, client.MergeFrom(before)))
+	sub := "subscription/" + tn.Subscription(t).Name
 	out, notes := preflightOf(t, missing, sub, "-n", tn.Namespace)
-	require.Contains(t, notes, "too large to show its steps: this is the report in ConfigMap "+tn.Namespace+"/remit-report-"+tn.Plan(t).Name)
+	require.Contains(t, notes, "it does not carry its content: this is the report in ConfigMap "+tn.Namespace+"/remit-report-"+ip.Name)
 	_, grant, _ := strings.Cut(out, "\n---\n")
 	_, want, _ := strings.Cut(message, "\n---\n")
 	require.Contains(t, want, strings.TrimSpace(grant[strings.Index(grant, "kind: Role\n"):]))
@@ -119,7 +140,7 @@ func TestPreflightOfAPlanTooLargeToShowItsSteps(t *testing.T) {
 	tn.Succeeded(bundle.CSV)
 	out, notes = preflightOf(t, held, sub, "-n", tn.Namespace)
 	require.Contains(t, out, "holds all that")
-	require.Contains(t, notes, "too large to show its steps")
+	require.Contains(t, notes, "it does not carry its content")
 }
 
 func TestPreflightOfOneWhoMayNotReadRBAC(t *testing.T) {

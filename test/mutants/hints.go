@@ -42,6 +42,12 @@ func hints() []Mutant {
 			Killer: unit("pkg/resolver", "TestDecodeAcceptsOnlyWhatEncodeWrote"),
 		},
 		{
+			Name: "forged-content-is-shown", Rule: 3, File: "pkg/resolver/kept.go",
+			Old:    "		if content.Digest() != p.Pins[i].Digest {",
+			New:    `		if content.Digest() == "" && p.Pins[i].Digest != "" {`,
+			Killer: unit("pkg/resolver", "TestForgedContentIsRefused"),
+		},
+		{
 			Name: "superseded-plan-is-carried-out", Rule: 3, File: "pkg/controller/installplan/run.go",
 			Old:    "if err == nil && content.SharesSubscription(s.content) {",
 			New:    "if err != nil && content.SharesSubscription(s.content) {",

@@ -33,7 +33,7 @@ import (
 const (
 	// fromBundle: a bundle's manifests.
 	fromBundle = "bundle"
-	// fromSteps: the steps that an InstallPlan shows.
+	// fromSteps: the steps of an InstallPlan, made from the content that it carries.
 	fromSteps = "steps"
 	// fromReport: what the controller reported of an InstallPlan.
 	fromReport = "report"
@@ -46,9 +46,11 @@ type about struct {
 	from      string
 	account   types.NamespacedName
 	namespace string
-	targets   []string
-	steps     []step.Step
-	rights    *grants.Rights
+	// group is the name of the OperatorGroup that the targets are from, if they are.
+	group   string
+	targets []string
+	steps   []step.Step
+	rights  *grants.Rights
 	// client is nil where no cluster is asked.
 	client client.Client
 	// crds are the cluster's CustomResourceDefinitions that were asked for, by name.
@@ -93,11 +95,15 @@ func (o *Options) aboutBundle(ctx context.Context, arg string) (*about, error) {
 	if err != nil {
 		return nil, fmt.Errorf("bundle %q: %w", arg, err)
 	}
-	for i := range steps.Steps {
-		steps.Steps[i].Owner.Proofs = unverified{}
-	}
-	a.steps = steps.Steps
+	a.setSteps(steps.Steps)
 	return a, o.findRights(ctx, a.client, a)
+}
+
+func (a *about) setSteps(steps []step.Step) {
+	for i := range steps {
+		steps[i].Owner.Proofs = unverified{}
+	}
+	a.steps = steps
 }
 
 // unasked is the rule checker of steps whose rights are asked for later, all at once.
@@ -143,24 +149,12 @@ func (o *Options) findAccount(ctx context.Context, c client.Client, a *about) er
 	if err != nil {
 		return fmt.Errorf("account of namespace %q: %w; or say which, by --account", a.namespace, err)
 	}
-	a.account = account.Key()
-	a.targets, err = lookup.Targets(ctx, group, sight{c})
+	a.account, a.group = account.Key(), group.Name
+	a.targets, err = lookup.Targets(ctx, group, grants.Sight{Client: c})
 	if err == nil && len(a.targets) == 0 {
 		err = errors.New(scoped.NoTargets(group, account))
 	}
 	return err
-}
-
-// sight tells which namespaces an account may get, by what the user may read or ask of its rights.
-type sight struct{ client client.Client }
-
-// Gettable implements scoped.Sight.
-func (s sight) Gettable(ctx context.Context, account scoped.Account, namespaces []string) ([]string, error) {
-	rights, err := grants.Cluster(ctx, s.client, account.Key(), namespaces)
-	if err != nil {
-		return nil, err
-	}
-	return rights.Report(ctx, preflight.Gets(namespaces)).Without(namespaces), nil
 }
 
 func (o *Options) findRights(ctx context.Context, c client.Client, a *about) error {
@@ -270,7 +264,6 @@ func (a *about) refuseReserved(ctx context.Context, report *preflight.Report) {
 		}
 	}
 	for _, s := range written {
-		s.Owner.Proofs = unverified{} // a plan's steps come without
 		if err := cmp.Or(execute.Reserved(s), served.Taken(s)); err != nil {
 			report.Refuse(apply.Describe(s.Object), err)
 		}

@@ -12,9 +12,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	"github.com/remit-olm/remit/cmd/kubectl-remit/internal/grants"
 	"github.com/remit-olm/remit/cmd/kubectl-remit/internal/source"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/preflight"
+	"github.com/remit-olm/remit/pkg/resolver"
+	"github.com/remit-olm/remit/pkg/step"
 )
 
 // aboutObject is about an InstallPlan, or about that of a Subscription.
@@ -48,15 +51,28 @@ func (o *Options) aboutObject(ctx context.Context, obj client.Object, name strin
 	if err := o.findAccount(ctx, c, a); err != nil {
 		return nil, err
 	}
-	a.steps, err = source.PlanSteps(plan)
-	if errors.Is(err, source.ErrTooLarge) {
+	steps, err := planSteps(ctx, c, a, plan)
+	if errors.Is(err, resolver.ErrNotKept) {
 		a.from = fromReport
 		return a, o.useReport(ctx, a, plan, err)
 	}
 	if err != nil {
 		return nil, err
 	}
+	a.setSteps(steps)
 	return a, o.findRights(ctx, c, a)
+}
+
+// planSteps makes the steps of a plan for the targets of its namespace's OperatorGroup, whichever account is asked about.
+func planSteps(ctx context.Context, c client.Client, a *about, plan *operatorsv1alpha1.InstallPlan) ([]step.Step, error) {
+	if a.group == "" {
+		group, targets, err := grants.Group(ctx, c, a.namespace)
+		if err != nil {
+			return nil, err
+		}
+		a.group, a.targets = group.Name, targets
+	}
+	return source.PlanSteps(plan, source.Target{Group: a.group, Targets: a.targets})
 }
 
 func planOf(ctx context.Context, c client.Client, sub *operatorsv1alpha1.Subscription) (*operatorsv1alpha1.InstallPlan, error) {
@@ -71,7 +87,7 @@ func planOf(ctx context.Context, c client.Client, sub *operatorsv1alpha1.Subscri
 	return plan, c.Get(ctx, client.ObjectKey{Namespace: sub.Namespace, Name: ref.Name}, plan)
 }
 
-// useReport takes what the controller says of a plan that is too large to show its steps. It speaks of the
+// useReport takes what the controller says of a plan that does not carry its content. It speaks of the
 // account of the namespace's OperatorGroup only.
 func (o *Options) useReport(ctx context.Context, a *about, plan *operatorsv1alpha1.InstallPlan, why error) error {
 	if o.Account != "" {

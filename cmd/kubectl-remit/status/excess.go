@@ -53,7 +53,7 @@ func (w *world) fillHeld(g *Group, account string) {
 	if w.rbac == nil || !w.complete {
 		return // the report's notes say why
 	}
-	needs, err := w.needs(g.Namespace)
+	needs, err := w.needs(g)
 	if err != nil {
 		g.Notes = append(g.Notes, fmt.Sprintf("what of the account's rules is not needed is not known: %v", err))
 		return
@@ -73,37 +73,52 @@ func (w *world) fillHeld(g *Group, account string) {
 }
 
 // needs are those of what is installed and of the plans that are to be carried out.
-func (w *world) needs(namespace string) ([]preflight.Need, error) {
+func (w *world) needs(g *Group) ([]preflight.Need, error) {
 	installed := map[string]bool{}
 	for i := range w.csvs {
-		if w.csvs[i].Namespace == namespace {
+		if w.csvs[i].Namespace == g.Namespace {
 			installed[w.csvs[i].Name] = true
 		}
 	}
-	var steps []step.Step
+	steps, err := w.steps(g, installed)
+	if err != nil {
+		return nil, err
+	}
 	unshown := maps.Clone(installed)
+	for _, s := range steps {
+		delete(unshown, s.Owner.CSV)
+	}
+	for _, name := range slices.Sorted(maps.Keys(unshown)) {
+		return nil, fmt.Errorf("no InstallPlan carries the content that ClusterServiceVersion %s was installed from", name)
+	}
+	needs, err := preflight.NeedsOf(steps, w.rbac.RulesOf, func(step.Step) bool { return false })
+	return append(needs, handovers(steps, g.Namespace)...), err
+}
+
+// steps are those of the plans that are to be carried out, and of those that were, as far as they are of what is installed.
+func (w *world) steps(g *Group, installed map[string]bool) (steps []step.Step, err error) {
 	for i := range w.plans {
 		plan := &w.plans[i]
 		done := plan.Status.Phase == operatorsv1alpha1.InstallPlanPhaseComplete
-		if plan.Namespace != namespace || plan.Status.Phase == operatorsv1alpha1.InstallPlanPhaseFailed {
+		if plan.Namespace != g.Namespace || plan.Status.Phase == operatorsv1alpha1.InstallPlanPhaseFailed || done && !installsAny(plan, installed) {
 			continue
 		}
-		more, err := source.PlanSteps(plan)
+		more, err := source.PlanSteps(plan, source.Target{Group: g.Name, Targets: g.Targets})
 		if err != nil && !done {
 			return nil, err
 		}
 		for _, s := range more {
-			delete(unshown, s.Owner.CSV)
 			if !done || installed[s.Owner.CSV] {
 				steps = append(steps, s)
 			}
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(unshown)) {
-		return nil, fmt.Errorf("no InstallPlan shows what ClusterServiceVersion %s was installed with", name)
-	}
-	needs, err := preflight.NeedsOf(steps, w.rbac.RulesOf, func(step.Step) bool { return false })
-	return append(needs, handovers(steps, namespace)...), err
+	return steps, nil
+}
+
+// installsAny reports whether a plan says that it installs one of these ClusterServiceVersions. The content of others is not read.
+func installsAny(plan *operatorsv1alpha1.InstallPlan, names map[string]bool) bool {
+	return slices.ContainsFunc(plan.Spec.ClusterServiceVersionNames, func(name string) bool { return names[name] })
 }
 
 // handovers are what the next version may need of the objects that belong to this one.

@@ -265,7 +265,7 @@ func TestWhatIsInstalled(t *testing.T) {
 	} {
 		text, r := shown(t, givenWorld(t, func(w *world) { w.csvs = []operatorsv1alpha1.ClusterServiceVersion{c} }))
 		require.Contains(t, text, "  Installed:\n"+want+"  Blocked: nothing\n")
-		require.Contains(t, text, "Note: what of the account's rules is not needed is not known: no InstallPlan shows what ClusterServiceVersion demo.v1")
+		require.Contains(t, text, "Note: what of the account's rules is not needed is not known: no InstallPlan carries the content that ClusterServiceVersion demo.v1")
 		require.Equal(t, c.Status.Phase != operatorsv1alpha1.CSVPhaseSucceeded, r.blocked())
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
@@ -17,6 +18,7 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/status"
 	"github.com/remit-olm/remit/pkg/preflight"
+	"github.com/remit-olm/remit/pkg/resolver"
 	"github.com/remit-olm/remit/pkg/step"
 )
 
@@ -230,15 +232,17 @@ func (s *run) shown(st step.Step) (*operatorsv1alpha1.Step, error) {
 	}, nil
 }
 
-// reference stands for a manifest that is too large to show.
+// reference stands for a manifest that is too large to show: the pin that it comes from, and the command that shows it.
 func (s *run) reference(st *operatorsv1alpha1.Step) string {
-	for _, p := range s.content.Pins {
-		if p.Bundle == st.Resolving {
-			text, _ := json.Marshal(p) // a Pin is strings only
-			return string(text)
-		}
+	i := slices.IndexFunc(s.content.Pins, func(p resolver.Pin) bool { return p.Bundle == st.Resolving })
+	if i < 0 {
+		return "{}"
 	}
-	return "{}"
+	text, _ := json.Marshal(struct {
+		resolver.Pin
+		Show string `json:"show"`
+	}{s.content.Pins[i], preflight.ShowCommand(s.key())}) // strings only
+	return string(text)
 }
 
 func (s *run) now() metav1.Time { return metav1.NewTime(s.reconciler.Clock.Now()) }

@@ -191,6 +191,7 @@ func TestShowSaysWhereLargeManifestsComeFrom(t *testing.T) {
 		require.Less(t, len(st.Resource.Manifest), 500)
 		require.Contains(t, st.Resource.Manifest, s.content.Pins[i].Bundle)
 		require.Contains(t, st.Resource.Manifest, s.content.Pins[i].Catalog)
+		require.Contains(t, st.Resource.Manifest, `"show":"kubectl remit plan show `+s.plan.Name+" -n "+s.plan.Namespace+`"`)
 	}
 }
 

@@ -226,6 +226,9 @@ func refuse(views map[types.UID]*view, concerned []*operatorsv1alpha1.Subscripti
 // notMade reports on Subscriptions that a plan or Subscription for them could not be created, for example because of a quota or a policy.
 // The creation is retried.
 func notMade(ctx context.Context, views map[types.UID]*view, concerned []*operatorsv1alpha1.Subscription, err error) error {
+	if errors.Is(err, resolver.ErrContent) {
+		return refuse(views, concerned, err)
+	}
 	if ctx.Err() != nil {
 		return err
 	}

@@ -16,6 +16,10 @@ import (
 	"github.com/remit-olm/remit/pkg/resolver"
 )
 
+// maxAnnotations bounds what is written into the annotations of a plan, in bytes: the API server allows 256 KiB for all of them
+// together, and the rest is left for people.
+const maxAnnotations = 240 << 10
+
 // ensurePlan returns the InstallPlan of a resolution, and creates it if it does not exist or is spent. If another replica, or this one before a
 // crash, created it, that is not a conflict: its name identifies what it installs.
 func (r *Reconciler) ensurePlan(ctx context.Context, w *world, subs []*operatorsv1alpha1.Subscription, plan resolver.Plan) (*operatorsv1alpha1.InstallPlan, error) {
@@ -26,6 +30,9 @@ func (r *Reconciler) ensurePlan(ctx context.Context, w *world, subs []*operators
 		}
 		existing := w.planNamed(ip.Name)
 		if existing == nil {
+			if err := keep(ctx, w, ip, plan); err != nil {
+				return nil, err
+			}
 			return r.createPlan(ctx, w, ip)
 		}
 		next := again(plan, existing)
@@ -36,6 +43,17 @@ func (r *Reconciler) ensurePlan(ctx context.Context, w *world, subs []*operators
 		}
 		plan = next // each name differs, so that the number of plans in the namespace limits this loop
 	}
+}
+
+// keep puts the content of the bundles into a plan that is to be created, if it fits, so that people can see what they approve.
+// No program of Remit's reads it there (docs/adr/0040).
+func keep(ctx context.Context, w *world, ip *operatorsv1alpha1.InstallPlan, plan resolver.Plan) error {
+	text, err := w.input.Keep(ctx, plan, maxAnnotations-len(ip.Annotations[names.AnnotationPlan]))
+	if err != nil || text == "" {
+		return err
+	}
+	ip.Annotations[names.AnnotationContent] = text
+	return nil
 }
 
 func (w *world) hasPlan(plan resolver.Plan) bool {

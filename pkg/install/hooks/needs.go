@@ -45,14 +45,12 @@ var resources = map[string]string{
 // change and removal. If one is missing, nothing is installed.
 func (p *Plan) Needs() ([]Need, error) {
 	var needs []Need
-	for _, d := range p.Served {
-		objs, err := p.parts(d)
-		if err != nil {
-			return nil, err
-		}
-		for _, obj := range objs {
-			needs = append(needs, request(obj, "apply "+apply.Describe(obj), apply.Verbs()...), handover(obj))
-		}
+	parts, err := p.Parts()
+	if err != nil {
+		return nil, err
+	}
+	for _, obj := range parts {
+		needs = append(needs, request(obj, "apply "+apply.Describe(obj), apply.Verbs()...), handover(obj))
 	}
 	access, err := p.Access()
 	if err != nil {
@@ -78,6 +76,19 @@ func (p *Plan) Needs() ([]Need, error) {
 		needs = append(needs, conversion(c.CRD))
 	}
 	return append(needs, p.Demands()...), nil
+}
+
+// Parts returns the Services and Secrets of all Deployments that are called. No Secret has a certificate yet.
+func (p *Plan) Parts() ([]*unstructured.Unstructured, error) {
+	var out []*unstructured.Unstructured
+	for _, d := range p.Served {
+		objs, err := p.parts(d)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, objs...)
+	}
+	return out, nil
 }
 
 // parts returns the Service and, if Remit issues the certificate, the Secret of a Deployment.

@@ -87,6 +87,9 @@ const (
 	AnnotationProof = "remit.dev/proof"
 	// AnnotationPlan on an InstallPlan lists the bundles that it installs; its name commits to the value.
 	AnnotationPlan = "remit.dev/plan"
+	// AnnotationContent on an InstallPlan has the content of those bundles, compressed, for people to see what they approve. Its
+	// name commits to that, too (docs/adr/0040).
+	AnnotationContent = "remit.dev/content"
 )
 
 // EnvOperatorConditionName is set in every container of an operator's Deployments.

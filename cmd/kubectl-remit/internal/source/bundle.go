@@ -21,6 +21,8 @@ import (
 type Bundle struct {
 	*bundle.Bundle
 	Package string
+	// Content is what it was read from.
+	Content *catalog.Content
 }
 
 // parts of a bundle directory.
@@ -81,7 +83,7 @@ func read(ctx context.Context, fsys fs.FS) (*Bundle, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Bundle{Bundle: b, Package: pkg}, nil
+	return &Bundle{Bundle: b, Package: pkg, Content: content}, nil
 }
 
 // only is the one bundle of a directory.

@@ -1,0 +1,114 @@
+package plan
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/cmd/kubectl-remit/internal/cli"
+	"github.com/remit-olm/remit/cmd/kubectl-remit/internal/source"
+)
+
+// Options of "plan show".
+type Options struct {
+	// Bundles are directories or images with the content of plans that do not carry it.
+	Bundles []string
+	// PlainHTTP allows a registry without TLS.
+	PlainHTTP bool
+	Format    cli.Format
+	Cluster   *cli.Cluster
+	Out       io.Writer
+	ErrOut    io.Writer
+}
+
+const example = `  # What would this plan install? Who gets which permissions?
+  kubectl remit plan show install-abcde -n team-a
+
+  # All manifests, permissions first
+  kubectl remit plan show install-abcde -n team-a -o yaml
+
+  # A plan that is too large to carry its content: from the bundle, whose digest has to be the plan's
+  kubectl remit plan show install-abcde -n team-a --bundle registry.example.com/my-operator-bundle:v1.2.3`
+
+// NewCommand makes "plan" with its one subcommand.
+func NewCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "plan",
+		Short: "Show what an InstallPlan writes",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newShowCommand())
+	return cmd
+}
+
+func newShowCommand() *cobra.Command {
+	o := &Options{Cluster: cli.NewCluster()}
+	cmd := &cobra.Command{
+		Use:   "show NAME",
+		Short: "Show what an InstallPlan writes, permissions first",
+		Long: "Show what an InstallPlan writes: first the permissions that it grants, then what extends the API server " +
+			"(CustomResourceDefinitions, webhooks and APIServices), the Deployments, and all other objects. It ends with what is missing, as the " +
+			"plan reports it, and with the command that approves the plan if it waits for that.\n\n" +
+			"The objects are rendered from the content of the bundles that the plan carries. Its name commits to that content: content that " +
+			"was changed is refused. The target namespaces are those of the OperatorGroup now.\n\n" +
+			"The exit status is 0 if nothing is missing, 1 if the plan reports that something is, and 2 if the plan cannot be shown.",
+		Example: example,
+		Args:    cli.ExactArgs("NAME"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.Out, o.ErrOut = cmd.OutOrStdout(), cmd.ErrOrStderr()
+			return o.Run(cmd.Context(), args[0])
+		},
+		ValidArgsFunction: o.Cluster.CompleteNames(func() client.ObjectList { return &operatorsv1alpha1.InstallPlanList{} }),
+	}
+	o.Format.AddFlag(cmd)
+	o.Cluster.AddFlags(cmd)
+	flags := cmd.Flags()
+	flags.StringSliceVar(&o.Bundles, "bundle", nil, "directory or image of a bundle of the plan, for a plan that does not carry its content")
+	flags.BoolVar(&o.PlainHTTP, "plain-http", false, "read an image from a registry without TLS; one on this machine needs no flag")
+	return cmd
+}
+
+// Run shows one plan.
+func (o *Options) Run(ctx context.Context, name string) error {
+	namespace, err := o.Cluster.Namespace()
+	if err != nil {
+		return err
+	}
+	c, err := o.Cluster.Client(o.ErrOut)
+	if err != nil {
+		return err
+	}
+	var given []*source.Bundle
+	for _, arg := range o.Bundles {
+		b, err := (&source.Flags{PlainHTTP: o.PlainHTTP}).Load(ctx, arg)
+		if err != nil {
+			return err
+		}
+		given = append(given, b)
+	}
+	plan := &operatorsv1alpha1.InstallPlan{}
+	if err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, plan); err != nil {
+		return err
+	}
+	v, err := gather(ctx, c, plan, given)
+	if err != nil {
+		return err
+	}
+	for _, note := range v.notes {
+		fmt.Fprintln(o.ErrOut, "note:", note)
+	}
+	if o.Format == cli.Text {
+		err = v.text(o.Out)
+	} else {
+		err = o.Format.EncodeObjects(o.Out, v.objects())
+	}
+	if err == nil && len(v.missing) > 0 {
+		return cli.Missing()
+	}
+	return err
+}

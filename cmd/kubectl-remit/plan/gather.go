@@ -1,0 +1,159 @@
+package plan
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/cmd/kubectl-remit/internal/grants"
+	"github.com/remit-olm/remit/cmd/kubectl-remit/internal/source"
+	"github.com/remit-olm/remit/pkg/lib/apply"
+	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/lib/scoped"
+	"github.com/remit-olm/remit/pkg/preflight"
+	"github.com/remit-olm/remit/pkg/resolver"
+	"github.com/remit-olm/remit/pkg/step"
+)
+
+// view is what there is to show of a plan.
+type view struct {
+	plan  *operatorsv1alpha1.InstallPlan
+	pins  []resolver.Pin
+	group *operatorsv1.OperatorGroup
+	// targets are the namespaces that the operators are for.
+	targets []string
+	// steps are those of the plan, and the roles and bindings that its webhooks and APIServices take, permissions first.
+	steps []step.Step
+	// csvs are the ClusterServiceVersions among them.
+	csvs []*operatorsv1alpha1.ClusterServiceVersion
+	// parts are Services and Secrets that are written for webhooks and APIServices, beside the steps.
+	parts []string
+	// missing is what the plan's status reports, which others can write.
+	missing []string
+	notes   []string
+}
+
+// gather reads, and renders the content that the plan's name commits to.
+func gather(ctx context.Context, c client.Client, plan *operatorsv1alpha1.InstallPlan, given []*source.Bundle) (*view, error) {
+	v := &view{plan: plan}
+	pins, _, err := source.PlanContent(plan, given...)
+	if errors.Is(err, resolver.ErrNotKept) {
+		return nil, fmt.Errorf("%w: name its bundles by --bundle", err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	v.pins = pins.Pins
+	if err := v.findGroup(ctx, c); err != nil {
+		return nil, err
+	}
+	steps, err := source.PlanSteps(plan, source.Target{Group: v.group.Name, Targets: v.targets, Unbounded: v.isUnbounded()}, given...)
+	if err != nil {
+		return nil, err
+	}
+	if err := v.setSteps(steps); err != nil {
+		return nil, err
+	}
+	v.missing = missing(plan)
+	return v, nil
+}
+
+// isUnbounded reports whether the OperatorGroup names no account, so that only the installation's default account can act.
+func (v *view) isUnbounded() bool { return v.group.Spec.ServiceAccountName == "" }
+
+// findGroup finds the OperatorGroup and its targets. This command does not know the installation's default account, by which a
+// selector is evaluated: then the targets are those that Remit found.
+func (v *view) findGroup(ctx context.Context, c client.Client) error {
+	var err error
+	v.group, v.targets, err = grants.Group(ctx, c, v.plan.Namespace)
+	if scoped.ReasonOf(err) == scoped.NoAccount {
+		v.targets, err = v.group.Status.Namespaces, nil
+		v.notes = append(v.notes, fmt.Sprintf("the target namespaces are those in the status of OperatorGroup %s/%s", v.group.Namespace, v.group.Name))
+	}
+	if err != nil {
+		return err
+	}
+	if len(v.targets) == 0 {
+		return fmt.Errorf("OperatorGroup %s/%s selects no namespaces", v.group.Namespace, v.group.Name)
+	}
+	return nil
+}
+
+func (v *view) setSteps(steps []step.Step) error {
+	access, parts, err := preflight.Serving(steps)
+	if err != nil {
+		return err
+	}
+	for _, obj := range parts {
+		v.parts = append(v.parts, apply.Describe(obj))
+	}
+	v.steps = append(slices.Clone(steps), access...)
+	slices.SortStableFunc(v.steps, func(a, b step.Step) int { return cmp.Compare(sectionOf(a), sectionOf(b)) })
+	for _, s := range steps {
+		if !s.IsCSV() {
+			continue
+		}
+		csv := &operatorsv1alpha1.ClusterServiceVersion{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(s.Object.Object, csv); err != nil {
+			return fmt.Errorf("decode %s: %w", apply.Describe(s.Object), err)
+		}
+		v.csvs = append(v.csvs, csv)
+	}
+	return nil
+}
+
+// objects are what is written, in the order of the text.
+func (v *view) objects() []client.Object {
+	out := make([]client.Object, 0, len(v.steps))
+	for _, s := range v.steps {
+		out = append(out, s.Object)
+	}
+	return out
+}
+
+// Sections of the text. The Deployments of an operator are in its ClusterServiceVersion.
+const (
+	sectionPermissions = iota
+	sectionAPI
+	sectionDeployments
+	sectionOther
+)
+
+func sectionOf(s step.Step) int {
+	switch {
+	case isRBAC(s.Object):
+		return sectionPermissions
+	case s.IsCRD():
+		return sectionAPI
+	case s.IsCSV():
+		return sectionDeployments
+	}
+	return sectionOther
+}
+
+func isRBAC(obj *unstructured.Unstructured) bool {
+	return obj.GroupVersionKind().Group == rbacv1.GroupName
+}
+
+// missing is what the conditions of the plan report, without the RBAC to paste.
+func missing(plan *operatorsv1alpha1.InstallPlan) []string {
+	var out []string
+	for _, t := range []operatorsv1alpha1.InstallPlanConditionType{names.ConditionPermissionsMissing, names.ConditionObjectsRefused} {
+		c := plan.Status.GetCondition(t)
+		if c.Status == corev1.ConditionTrue {
+			out = append(out, strings.TrimSpace(preflight.WithoutPaste(c.Message)))
+		}
+	}
+	return out
+}

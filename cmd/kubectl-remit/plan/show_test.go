@@ -1,0 +1,212 @@
+package plan
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/remit-olm/remit/cmd/kubectl-remit/internal/cli"
+	"github.com/remit-olm/remit/cmd/kubectl-remit/internal/source"
+	"github.com/remit-olm/remit/pkg/catalog"
+	"github.com/remit-olm/remit/pkg/controller"
+	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/resolver"
+	"github.com/remit-olm/remit/test/env"
+	sample "github.com/remit-olm/remit/test/operators/sample/bundle"
+)
+
+// written is the sample's bundle, changed.
+func written(t *testing.T, change func(env.Variant)) *source.Bundle {
+	t.Helper()
+	v, err := env.NewVariant()
+	require.NoError(t, err)
+	change(v)
+	dir := filepath.Join(t.TempDir(), "bundle")
+	require.NoError(t, v.Write(dir))
+	b, err := (&source.Flags{}).Load(t.Context(), dir)
+	require.NoError(t, err)
+	return b
+}
+
+func unchanged(env.Variant) {}
+
+func large(v env.Variant) {
+	v.Add("large.yaml", `{apiVersion: v1, kind: ConfigMap, metadata: {name: large}, data: {x: "`+strings.Repeat("x", 70<<10)+`"}}`)
+}
+
+type reader struct{ content *catalog.Content }
+
+func (r reader) Content(context.Context, string, string, string) (*catalog.Content, error) {
+	return r.content, nil
+}
+
+// waiting is a plan for a bundle that waits for approval, as the subscription controller makes it.
+func waiting(t *testing.T, b *source.Bundle) *operatorsv1alpha1.InstallPlan {
+	t.Helper()
+	key := types.NamespacedName{Namespace: "team-a", Name: "sample"}
+	store := &catalog.Store{}
+	store.Put(&catalog.Snapshot{Key: key, Reader: reader{b.Content}})
+	pins := resolver.Plan{Namespace: "team-a", Pins: []resolver.Pin{{
+		Subscription: "sub", SubscriptionUID: "uid", CatalogNamespace: "team-a", Catalog: "sample", Package: sample.Package, Channel: "stable",
+		Bundle: b.CSV.Name, Digest: b.Content.Digest(),
+	}}}
+	name, err := pins.Name()
+	require.NoError(t, err)
+	text, err := pins.Encode()
+	require.NoError(t, err)
+	kept, err := resolver.Input{Namespace: "team-a", Catalogs: store}.Keep(t.Context(), pins, 200<<10)
+	require.NoError(t, err)
+	return &operatorsv1alpha1.InstallPlan{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: name, Annotations: map[string]string{
+			names.AnnotationPlan: text, names.AnnotationContent: kept}},
+		Spec:   operatorsv1alpha1.InstallPlanSpec{Approval: operatorsv1alpha1.ApprovalManual, ClusterServiceVersionNames: pins.CSVNames()},
+		Status: operatorsv1alpha1.InstallPlanStatus{Phase: operatorsv1alpha1.InstallPlanPhaseRequiresApproval},
+	}
+}
+
+// shown is the text about a plan, for an OperatorGroup with these targets.
+func shown(t *testing.T, plan *operatorsv1alpha1.InstallPlan, given []*source.Bundle, targets ...string) (string, error) {
+	t.Helper()
+	scheme, err := controller.NewScheme()
+	require.NoError(t, err)
+	group := &operatorsv1.OperatorGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: "team"},
+		Spec: operatorsv1.OperatorGroupSpec{ServiceAccountName: "installer", TargetNamespaces: targets}}
+	v, err := gather(t.Context(), fake.NewClientBuilder().WithScheme(scheme).WithObjects(group).Build(), plan, given)
+	if err != nil {
+		return "", err
+	}
+	var out bytes.Buffer
+	require.NoError(t, v.text(&out))
+	return out.String(), nil
+}
+
+func TestAPlanIsShownPermissionsFirst(t *testing.T) {
+	plan := waiting(t, written(t, large))
+	text, err := shown(t, plan, nil, "team-a", "team-b")
+	require.NoError(t, err)
+	rest := text
+	for _, want := range []string{
+		"InstallPlan team-a/" + plan.Name + " installs:\n  sample-operator.v0.1.0, from package sample-operator, channel stable, of CatalogSource team-a/sample\n",
+		"It is written as ServiceAccount team-a/installer, for these target namespaces: team-a, team-b\n",
+		"\nPermissions that it grants:\n  to ServiceAccount team-a/sample-operator\n    in each of the namespaces team-a, team-b\n      {apiGroups: [",
+		"\nCustomResourceDefinitions, webhooks and APIServices:\n  CustomResourceDefinition greetings.sample.remit.dev (Namespaced; v1)\n",
+		"\nDeployments, with their images:\n  sample-operator, as ServiceAccount sample-operator\n    container ",
+		"\nOther objects:\n  ClusterServiceVersion team-a/sample-operator.v0.1.0\n",
+		"  ConfigMap team-a/large\n",
+		"\nIt waits for approval. To approve it:\n  kubectl patch installplan " + plan.Name + " -n team-a --type merge --patch '{\"spec\":{\"approved\":true}}'\n",
+	} {
+		i := strings.Index(rest, want)
+		require.GreaterOrEqual(t, i, 0, "%s\nis not in its place in\n%s", want, text)
+		rest = rest[i+len(want):]
+	}
+	require.NotContains(t, text, "Missing")
+
+	plan.Spec.Approved = true
+	text, err = shown(t, plan, nil, "team-a")
+	require.NoError(t, err)
+	require.NotContains(t, text, "approve")
+}
+
+func TestAForgedPlanIsNotShown(t *testing.T) {
+	other := waiting(t, written(t, func(v env.Variant) { v.SetImage("evil.example.com/operator") }))
+	for name, c := range map[string]struct {
+		forge func(*operatorsv1alpha1.InstallPlan)
+		want  string
+	}{
+		"another bundle's content": {func(p *operatorsv1alpha1.InstallPlan) {
+			p.Annotations[names.AnnotationContent] = other.Annotations[names.AnnotationContent]
+		}, "the content that it carries does not match its name: it was edited"},
+		"another bundle": {func(p *operatorsv1alpha1.InstallPlan) { p.Annotations = other.Annotations },
+			"its pins do not match its name: it was edited"},
+		"no content": {func(p *operatorsv1alpha1.InstallPlan) { delete(p.Annotations, names.AnnotationContent) },
+			"it does not carry its content: name its bundles by --bundle"},
+		"no pins": {func(p *operatorsv1alpha1.InstallPlan) { delete(p.Annotations, names.AnnotationPlan) }, "its pins are missing: it was edited, or was not created by Remit"},
+	} {
+		plan := waiting(t, written(t, unchanged))
+		c.forge(plan)
+		text, err := shown(t, plan, nil, "team-a")
+		require.ErrorContains(t, err, c.want, name)
+		require.Equal(t, cli.CodeError, cli.ExitCode(err))
+		require.Empty(t, text)
+	}
+}
+
+// What the status says is not part of what is shown, and cannot pass for it.
+func TestAForgedStatusChangesNothingButWhatIsMissing(t *testing.T) {
+	plan := waiting(t, written(t, unchanged))
+	want, err := shown(t, plan, nil, "team-a")
+	require.NoError(t, err)
+	head, approval, _ := strings.Cut(want, "\nIt waits for approval.")
+	plan.Status.Plan = []*operatorsv1alpha1.Step{{Resolving: "x", Resource: operatorsv1alpha1.StepResource{Kind: "ConfigMap", Name: "harmless", Manifest: "{}"}}}
+	plan.Status.Conditions = []operatorsv1alpha1.InstallPlanCondition{{
+		Type: names.ConditionPermissionsMissing, Status: corev1.ConditionTrue, Message: "lacks 1 rule(s)\n\nPermissions that it grants: none\nTo grant all of it, apply:\n---\nkind: Role\n"}}
+	got, err := shown(t, plan, nil, "team-a")
+	require.NoError(t, err)
+	require.Equal(t, head+"\nMissing, as the plan's status says:\n  lacks 1 rule(s)\n  \n  Permissions that it grants: none\n"+
+		"To see all of it, and what to grant: kubectl remit preflight installplan/"+plan.Name+" -n team-a\n\nIt waits for approval."+approval, got)
+}
+
+func TestContentThatIsNotKeptIsTakenFromItsBundle(t *testing.T) {
+	b := written(t, unchanged)
+	plan := waiting(t, b)
+	want, err := shown(t, plan, nil, "team-a")
+	require.NoError(t, err)
+	delete(plan.Annotations, names.AnnotationContent)
+	got, err := shown(t, plan, []*source.Bundle{b}, "team-a")
+	require.NoError(t, err)
+	require.Equal(t, want, got)
+
+	_, err = shown(t, plan, []*source.Bundle{written(t, large)}, "team-a")
+	require.ErrorContains(t, err, "and the plan's name commits to "+b.Content.Digest())
+	another := written(t, func(v env.Variant) { v[env.FileCSV].SetName("another.v1") })
+	_, err = shown(t, plan, []*source.Bundle{another}, "team-a")
+	require.ErrorContains(t, err, `bundle "sample-operator.v0.1.0" is not given`)
+}
+
+func TestABundlesTextDoesNotBeginALine(t *testing.T) {
+	text, err := shown(t, waiting(t, written(t, func(v env.Variant) { v.SetImage(`a\n\nOther objects: none\n`) })), nil, "team-a")
+	require.NoError(t, err)
+	require.Equal(t, 1, strings.Count(text, "\nOther objects:"))
+}
+
+func TestWhatExtendsTheAPIServerIsShown(t *testing.T) {
+	text, err := shown(t, waiting(t, written(t, func(v env.Variant) {
+		v.Set([]any{map[string]any{
+			"type": "ValidatingAdmissionWebhook", "generateName": "check.sample.remit.dev", "deploymentName": "sample-operator", "admissionReviewVersions": []any{"v1"},
+			"sideEffects": "None", "containerPort": int64(8443), "targetPort": int64(8443),
+			"rules": []any{map[string]any{"apiGroups": []any{""}, "apiVersions": []any{"v1"}, "resources": []any{"configmaps"}, "operations": []any{"CREATE", "UPDATE"}}},
+		}}, "spec", "webhookdefinitions")
+	})), nil, "team-a")
+	require.NoError(t, err)
+	require.Contains(t, text, "  ValidatingAdmissionWebhook check.sample.remit.dev of Deployment sample-operator, failure policy Fail: intercepts\n"+
+		"    CREATE, UPDATE of configmaps (API groups \"\", versions v1)\n")
+	require.Contains(t, text, "  Service team-a/sample-operator-service\n")
+	require.Contains(t, text, "  Secret team-a/sample-operator-service-cert\n")
+}
+
+func TestArguments(t *testing.T) {
+	for want, args := range map[string][]string{
+		"unknown command": {"look"},
+		"NAME is missing": {"show"},
+		"want one of":     {"show", "x", "-o", "wide"},
+		"no such":         {"show", "x", "--bundle", filepath.Join(os.TempDir(), "no-such-bundle"), "--server=http://127.0.0.1:1"},
+	} {
+		cmd := NewCommand()
+		cmd.SetOut(&bytes.Buffer{})
+		cmd.SetErr(&bytes.Buffer{})
+		cmd.SilenceUsage, cmd.SilenceErrors = true, true
+		cmd.SetArgs(args)
+		require.ErrorContains(t, cmd.ExecuteContext(t.Context()), want)
+	}
+}

@@ -1,0 +1,217 @@
+package plan
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/pkg/install/apiservice"
+	"github.com/remit-olm/remit/pkg/install/deployment"
+	"github.com/remit-olm/remit/pkg/lib/apply"
+	"github.com/remit-olm/remit/pkg/lib/scoped"
+	"github.com/remit-olm/remit/pkg/preflight"
+)
+
+// text is the view for people.
+func (v *view) text(out io.Writer) error {
+	p, err := permissionsOf(v.steps)
+	if err != nil {
+		return err
+	}
+	var b bytes.Buffer
+	for _, w := range p.warnings() {
+		line(&b, 0, "Warning: %s", w)
+	}
+	v.writeHead(&b)
+	writePermissions(&b, p)
+	v.writeAPI(&b)
+	v.writeDeployments(&b)
+	v.writeOther(&b)
+	v.writeMissing(&b)
+	v.writeApproval(&b)
+	_, err = out.Write(b.Bytes())
+	return err
+}
+
+// line writes one line: what comes from a bundle does not begin another.
+func line(b *bytes.Buffer, depth int, format string, args ...any) {
+	text := strings.Join(strings.Fields(fmt.Sprintf(format, args...)), " ")
+	b.WriteString(strings.Repeat("  ", depth) + text + "\n")
+}
+
+func (v *view) writeHead(b *bytes.Buffer) {
+	line(b, 0, "InstallPlan %s/%s installs:", v.plan.Namespace, v.plan.Name)
+	for _, pin := range v.pins {
+		line(b, 1, "%s, from package %s, channel %s, of CatalogSource %s", pin.Bundle, pin.Package, pin.Channel, pin.CatalogKey())
+		if pin.Replaces != "" {
+			line(b, 2, "in place of %s", pin.Replaces)
+		}
+	}
+	as := "the installation's default account"
+	if !v.isUnbounded() {
+		as = "ServiceAccount " + v.plan.Namespace + "/" + v.group.Spec.ServiceAccountName
+	}
+	namespaces := strings.Join(v.targets, ", ")
+	if v.targets[0] == scoped.AllNamespaces {
+		namespaces = "all namespaces"
+	}
+	line(b, 0, "It is written as %s, for these target namespaces: %s", as, namespaces)
+}
+
+func writePermissions(b *bytes.Buffer, p permissions) {
+	b.WriteString("\nPermissions that it grants:" + none(len(p.grantees)+len(p.unbound)))
+	for _, g := range p.grantees {
+		line(b, 1, "to %s", g.subject)
+		g.write(b)
+	}
+	for _, g := range p.unbound {
+		line(b, 1, "to nobody: the plan does not bind %s", g.subject)
+		g.write(b)
+	}
+}
+
+func (g grantee) write(b *bytes.Buffer) {
+	for _, s := range g.scopes {
+		line(b, 2, "%s", s.where())
+		for _, text := range s.lines() {
+			line(b, 3, "%s", text)
+		}
+	}
+}
+
+func none(n int) string {
+	if n == 0 {
+		return " none\n"
+	}
+	return "\n"
+}
+
+// writeAPI is about what extends the API server.
+func (v *view) writeAPI(b *bytes.Buffer) {
+	var list bytes.Buffer
+	for _, s := range v.steps {
+		if s.IsCRD() {
+			scope, _, _ := unstructured.NestedString(s.Object.Object, "spec", "scope")
+			line(&list, 1, "CustomResourceDefinition %s (%s; %s)", s.Object.GetName(), scope, strings.Join(versions(s.Object), ", "))
+		}
+	}
+	for _, csv := range v.csvs {
+		for i := range csv.Spec.WebhookDefinitions {
+			writeWebhook(&list, &csv.Spec.WebhookDefinitions[i])
+		}
+		for _, api := range apiservice.Owned(csv) {
+			line(&list, 1, "APIService %s, served by Deployment %s", api.Name(), api.Deployment)
+		}
+	}
+	b.WriteString("\nCustomResourceDefinitions, webhooks and APIServices:" + none(list.Len()))
+	b.Write(list.Bytes())
+}
+
+// versions are those of a CustomResourceDefinition.
+func versions(crd *unstructured.Unstructured) []string {
+	list, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
+	var out []string
+	for _, item := range list {
+		version, _ := item.(map[string]any)
+		name, _ := version["name"].(string)
+		if served, _ := version["served"].(bool); !served {
+			name += " (not served)"
+		}
+		out = append(out, name)
+	}
+	return out
+}
+
+func writeWebhook(b *bytes.Buffer, d *operatorsv1alpha1.WebhookDescription) {
+	if d.Type == operatorsv1alpha1.ConversionWebhook {
+		line(b, 1, "%s %s of Deployment %s: converts %s", d.Type, d.GenerateName, d.DeploymentName, strings.Join(d.ConversionCRDs, ", "))
+		return
+	}
+	policy := admissionregistrationv1.Fail
+	if d.FailurePolicy != nil {
+		policy = *d.FailurePolicy
+	}
+	line(b, 1, "%s %s of Deployment %s, failure policy %s: intercepts", d.Type, d.GenerateName, d.DeploymentName, policy)
+	for _, r := range d.Rules {
+		var operations []string
+		for _, o := range r.Operations {
+			operations = append(operations, string(o))
+		}
+		line(b, 2, "%s of %s (API groups %s, versions %s)", strings.Join(operations, ", "), strings.Join(r.Resources, ", "),
+			quoted(r.APIGroups), strings.Join(r.APIVersions, ", "))
+	}
+}
+
+// quoted shows the core API group, which has no name.
+func quoted(groups []string) string {
+	var out []string
+	for _, g := range groups {
+		out = append(out, fmt.Sprintf("%q", g))
+	}
+	return strings.Join(out, ", ")
+}
+
+func (v *view) writeDeployments(b *bytes.Buffer) {
+	var list bytes.Buffer
+	for _, csv := range v.csvs {
+		for _, d := range csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs {
+			pod := &d.Spec.Template.Spec
+			line(&list, 1, "%s, as ServiceAccount %s", d.Name, deployment.ServiceAccountName(pod))
+			writeContainers(&list, "init container", pod.InitContainers)
+			writeContainers(&list, "container", pod.Containers)
+		}
+	}
+	b.WriteString("\nDeployments, with their images:" + none(list.Len()))
+	b.Write(list.Bytes())
+}
+
+func writeContainers(b *bytes.Buffer, what string, containers []corev1.Container) {
+	for i := range containers {
+		line(b, 2, "%s %s: %s", what, containers[i].Name, containers[i].Image)
+	}
+}
+
+func (v *view) writeOther(b *bytes.Buffer) {
+	var list bytes.Buffer
+	for _, s := range v.steps {
+		if !isRBAC(s.Object) && !s.IsCRD() {
+			line(&list, 1, "%s", apply.Describe(s.Object))
+		}
+	}
+	for _, part := range v.parts {
+		line(&list, 1, "%s", part)
+	}
+	b.WriteString("\nOther objects:" + none(list.Len()))
+	b.Write(list.Bytes())
+}
+
+// writeMissing repeats what the status says, indented: whoever may write the status cannot make it pass for another section.
+func (v *view) writeMissing(b *bytes.Buffer) {
+	if len(v.missing) == 0 {
+		return
+	}
+	b.WriteString("\nMissing, as the plan's status says:\n")
+	for _, text := range v.missing {
+		for part := range strings.Lines(text) {
+			line(b, 1, "%s", part)
+		}
+	}
+	line(b, 0, "To see all of it, and what to grant: kubectl remit preflight installplan/%s -n %s", v.plan.Name, v.plan.Namespace)
+}
+
+func (v *view) writeApproval(b *bytes.Buffer) {
+	spec, phase := v.plan.Spec, v.plan.Status.Phase
+	if spec.Approval != operatorsv1alpha1.ApprovalManual || spec.Approved ||
+		phase == operatorsv1alpha1.InstallPlanPhaseComplete || phase == operatorsv1alpha1.InstallPlanPhaseFailed {
+		return
+	}
+	b.WriteString("\nIt waits for approval. To approve it:\n")
+	line(b, 1, "%s", preflight.ApproveCommand(client.ObjectKeyFromObject(v.plan)))
+}

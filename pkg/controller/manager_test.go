@@ -1,0 +1,26 @@
+package controller
+
+import (
+	"testing"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/remit-olm/remit/pkg/lib/names"
+)
+
+func TestTheCacheHoldsNoContentOfInstallPlans(t *testing.T) {
+	plan := &operatorsv1alpha1.InstallPlan{ObjectMeta: metav1.ObjectMeta{
+		ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "x"}},
+		Annotations:   map[string]string{names.AnnotationPlan: "[]", names.AnnotationContent: "KLUv"},
+	}}
+	got, err := withoutContent(plan)
+	require.NoError(t, err)
+	require.Equal(t, &operatorsv1alpha1.InstallPlan{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{names.AnnotationPlan: "[]"}}}, got)
+	_, err = withoutContent(&operatorsv1alpha1.InstallPlan{})
+	require.NoError(t, err)
+	other, err := withoutContent("a tombstone")
+	require.NoError(t, err)
+	require.Equal(t, "a tombstone", other)
+}

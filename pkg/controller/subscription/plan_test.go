@@ -1,0 +1,65 @@
+package subscription
+
+import (
+	"context"
+	"crypto/rand"
+	"testing"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/remit-olm/remit/pkg/catalog"
+	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/resolver"
+	"github.com/remit-olm/remit/test/env/proofs"
+)
+
+type reader struct{ content *catalog.Content }
+
+func (r reader) Content(context.Context, string, string, string) (*catalog.Content, error) {
+	return r.content, nil
+}
+
+// pinned is a world whose catalog has a bundle of these bytes, and the plan of it.
+func pinned(manifest []byte) (*world, resolver.Plan) {
+	content := &catalog.Content{Manifests: [][]byte{manifest}}
+	plan := pins("a", "op.v1")
+	plan.Pins[0].CatalogNamespace, plan.Pins[0].Catalog, plan.Pins[0].Digest = "ns", "cat", content.Digest()
+	store := &catalog.Store{}
+	store.Put(&catalog.Snapshot{Key: types.NamespacedName{Namespace: "ns", Name: "cat"}, Reader: reader{content}})
+	return &world{namespace: "ns", input: resolver.Input{Namespace: "ns", Catalogs: store}}, plan
+}
+
+func TestAPlanCarriesItsContentIfThatFits(t *testing.T) {
+	noise := make([]byte, maxAnnotations)
+	_, err := rand.Read(noise)
+	require.NoError(t, err)
+	for name, row := range map[string]struct {
+		manifest []byte
+		fits     bool
+	}{"a large bundle": {make([]byte, 4<<20), true}, "noise": {noise, false}} {
+		t.Run(name, func(t *testing.T) {
+			w, plan := pinned(row.manifest)
+			r := &Reconciler{Options: Options{Client: fake.NewClientBuilder().WithScheme(proofs.Scheme()).Build()}}
+			ip, err := r.ensurePlan(t.Context(), w, []*operatorsv1alpha1.Subscription{subscription("a", "")}, plan)
+			require.NoError(t, err)
+			_, err = plan.Restore(ip.Annotations[names.AnnotationContent])
+			if row.fits {
+				require.NoError(t, err)
+				return
+			}
+			require.ErrorIs(t, err, resolver.ErrNotKept)
+		})
+	}
+}
+
+func TestNoPlanIsMadeOfContentThatTheCatalogNoLongerHas(t *testing.T) {
+	w, plan := pinned([]byte("{}"))
+	plan.Pins[0].Digest = "sha256:0"
+	r := &Reconciler{Options: Options{Client: fake.NewClientBuilder().WithScheme(proofs.Scheme()).Build()}}
+	_, err := r.ensurePlan(t.Context(), w, []*operatorsv1alpha1.Subscription{subscription("a", "")}, plan)
+	require.ErrorIs(t, err, resolver.ErrContent)
+	require.Empty(t, w.plans)
+}

@@ -1,0 +1,134 @@
+package e2e
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/test/env"
+	"github.com/remit-olm/remit/test/operators/sample/bundle"
+)
+
+// planShow runs "kubectl remit plan show" as a user, and returns what goes to standard output and to standard error.
+func planShow(t *testing.T, code int, args ...string) (out, notes string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), filepath.Join(cluster.Bin, "kubectl-remit"), append([]string{"plan", "show"}, args...)...)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+cluster.Kubeconfig)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) {
+		require.NoError(t, err)
+	}
+	require.Equal(t, code, cmd.ProcessState.ExitCode(), "%s\n%s", stdout.String(), stderr.String())
+	return stdout.String(), stderr.String()
+}
+
+// largePlan is a tenant whose plan for a bundle of more than 64 KiB waits for approval.
+func largePlan(t *testing.T) (*env.Tenant, *operatorsv1alpha1.InstallPlan) {
+	t.Helper()
+	tn := cluster.Tenant(t)
+	tn.Group(env.AccountName, tn.Namespace)
+	tn.Catalog("catalog", image(catalogLarge))
+	subscribe(tn, func(s *operatorsv1alpha1.SubscriptionSpec) { s.InstallPlanApproval = operatorsv1alpha1.ApprovalManual })
+	var ip *operatorsv1alpha1.InstallPlan
+	tn.Eventually(func(c *assert.CollectT) {
+		ip = tn.Plan(c)
+		assert.Equal(c, operatorsv1alpha1.InstallPlanPhaseRequiresApproval, ip.Status.Phase)
+		assert.NotEmpty(c, ip.Status.Plan)
+		assert.Equal(c, corev1.ConditionTrue, ip.Status.GetCondition(names.ConditionPermissionsMissing).Status)
+	})
+	return tn, ip
+}
+
+func TestAPlanOfAnySizeIsShownToWhoeverApprovesIt(t *testing.T) {
+	t.Parallel()
+	tn, ip := largePlan(t)
+	for _, step := range ip.Status.Plan {
+		require.Contains(t, step.Resource.Manifest, `"show":"kubectl remit plan show `+ip.Name+` -n `+tn.Namespace+`"`)
+	}
+	out, notes := planShow(t, missing, ip.Name, "-n", tn.Namespace)
+	require.Empty(t, notes)
+	require.Contains(t, out, "Permissions that it grants:\n  to ServiceAccount "+tn.Namespace+"/sample-operator\n    in namespace "+tn.Namespace+"\n")
+	require.Contains(t, out, `{apiGroups: ["sample.remit.dev"], resources: ["greetings"], verbs: ["get", "list", "watch"]}`)
+	require.Contains(t, out, "ConfigMap "+tn.Namespace+"/large\n")
+	require.Contains(t, out, "Missing, as the plan's status says:\n  ServiceAccount "+tn.Account.String()+" lacks ")
+	require.Contains(t, out, "kubectl patch installplan "+ip.Name+" -n "+tn.Namespace)
+
+	tn.Paste(ip.Status.GetCondition(names.ConditionPermissionsMissing).Message)
+	approve(t, tn)
+	tn.Complete()
+	tn.Succeeded(bundle.CSV)
+	out, _ = planShow(t, held, ip.Name, "-n", tn.Namespace)
+	require.NotContains(t, out, "Missing")
+	require.NotContains(t, out, "approve")
+
+	// What is shown is what was written.
+	out, _ = planShow(t, held, ip.Name, "-n", tn.Namespace, "-o", "json")
+	var list struct{ Items []rbacv1.Role }
+	require.NoError(t, json.Unmarshal([]byte(out), &list))
+	written := &rbacv1.Role{}
+	require.Equal(t, "Role", list.Items[0].Kind, "permissions come first")
+	require.NoError(t, tn.Get(list.Items[0].Name, written))
+	require.Equal(t, written.Rules, list.Items[0].Rules)
+
+	// Rules that the account does not need are known, too.
+	surplus := rbacv1.PolicyRule{APIGroups: []string{"batch"}, Resources: []string{"jobs"}, Verbs: []string{"create"}}
+	tn.Grant(tn.Namespace, surplus)
+	status, _, err := statusOf(t, "-n", tn.Namespace)
+	require.NoError(t, err)
+	require.Contains(t, status, "needed by nothing:\n        {apiGroups: [\"batch\"], resources: [\"jobs\"], verbs: [\"create\"]}\n")
+	require.NotContains(t, status, "needed in part")
+}
+
+// Whoever may change an InstallPlan can change what it carries: nobody is shown that, and nothing of it is written.
+func TestContentThatATenantForgedIsNeitherShownNorWritten(t *testing.T) {
+	t.Parallel()
+	tn, ip := largePlan(t)
+	other, another := awaitingApproval(t)
+	require.NotEmpty(t, another.Annotations[names.AnnotationContent])
+	_, _ = planShow(t, held, another.Name, "-n", other.Namespace)
+
+	before := ip.DeepCopy()
+	ip.Annotations[names.AnnotationContent] = another.Annotations[names.AnnotationContent]
+	require.NoError(t, cluster.Client.Patch(t.Context(), ip, client.MergeFrom(before)))
+	before = ip.DeepCopy()
+	ip.Status.Plan[0].Resource.Manifest = `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"forged"}}`
+	require.NoError(t, cluster.Client.Status().Patch(t.Context(), ip, client.MergeFrom(before)))
+	out, notes := planShow(t, failed, ip.Name, "-n", tn.Namespace)
+	require.Empty(t, out)
+	require.Contains(t, notes, "error: InstallPlan "+ip.Name+": the content that it carries does not match its name: it was edited")
+	_, notes = preflightOf(t, failed, "installplan/"+ip.Name, "-n", tn.Namespace)
+	require.Contains(t, notes, "it was edited")
+	status, _, err := statusOf(t, "-n", tn.Namespace)
+	require.Error(t, err)
+	require.Contains(t, status, "what of the account's rules is not needed is not known: InstallPlan "+ip.Name+": the content that it carries")
+
+	// Its bundle shows it all the same, and only its bundle.
+	out, _ = planShow(t, missing, ip.Name, "-n", tn.Namespace, "--bundle", bundleDir(t, variants[catalogLarge]))
+	require.Contains(t, out, "ConfigMap "+tn.Namespace+"/large\n")
+	_, notes = planShow(t, failed, ip.Name, "-n", tn.Namespace, "--bundle", bundleDir(t, unchanged))
+	require.Contains(t, notes, "the plan's name commits to sha256:")
+
+	// The controller installs what the name commits to.
+	tn.Paste(ip.Status.GetCondition(names.ConditionPermissionsMissing).Message)
+	approve(t, tn)
+	tn.Complete()
+	tn.Succeeded(bundle.CSV)
+	require.NoError(t, tn.Get("large", &corev1.ConfigMap{}))
+	require.True(t, apierrors.IsNotFound(tn.Get("forged", &corev1.ConfigMap{})))
+}
