@@ -18,12 +18,12 @@ import (
 type CSVRuleChecker struct {
 	listers rbac.Listers
 	csv     *operatorsv1alpha1.ClusterServiceVersion
-	// held caches the rules of an account by namespace: a checker serves one evaluation of one CSV, which queries the
+	// known caches the rules of an account by namespace: a checker serves one evaluation of one CSV, which queries the
 	// same account many times.
-	held map[heldKey]rbac.Set
+	known map[rulesKey]rbac.Set
 }
 
-type heldKey struct{ accountNamespace, account, namespace string }
+type rulesKey struct{ accountNamespace, account, namespace string }
 
 // NewCSVRuleChecker returns a checker for one evaluation of one CSV. Do not reuse it: it caches rules.
 func NewCSVRuleChecker(
@@ -40,8 +40,8 @@ func NewCSVRuleChecker(
 			ClusterRoles:        clusterRoleLister,
 			ClusterRoleBindings: clusterRoleBindingLister,
 		},
-		csv:  csv,
-		held: map[heldKey]rbac.Set{},
+		csv:   csv,
+		known: map[rulesKey]rbac.Set{},
 	}
 }
 
@@ -49,33 +49,33 @@ func NewCSVRuleChecker(
 // namespace is "". It returns an error for a rule that the API server would reject.
 func (c *CSVRuleChecker) RuleSatisfied(sa *corev1.ServiceAccount, namespace string, rule rbacv1.PolicyRule) (bool, error) {
 	rules := []rbacv1.PolicyRule{rule}
-	held, err := c.heldFor(sa, namespace, rules)
+	held, err := c.effectiveRules(sa, namespace, rules)
 	return err == nil && held.Covers(rules), err
 }
 
 // MissingRules returns the rules that the ServiceAccount is missing. It returns an error if the API server would
 // reject a rule, or if the rules expand to more than rbac.MaxAtoms.
 func (c *CSVRuleChecker) MissingRules(sa *corev1.ServiceAccount, namespace string, rules []rbacv1.PolicyRule) ([]rbacv1.PolicyRule, error) {
-	held, err := c.heldFor(sa, namespace, rules)
+	held, err := c.effectiveRules(sa, namespace, rules)
 	if err != nil {
 		return nil, err
 	}
 	return held.Missing(rules), nil
 }
 
-// heldFor returns the effective rules of the ServiceAccount after validating the queried rules.
-func (c *CSVRuleChecker) heldFor(sa *corev1.ServiceAccount, namespace string, rules []rbacv1.PolicyRule) (rbac.Set, error) {
+// effectiveRules returns the effective rules of the ServiceAccount after validating the queried rules.
+func (c *CSVRuleChecker) effectiveRules(sa *corev1.ServiceAccount, namespace string, rules []rbacv1.PolicyRule) (rbac.Set, error) {
 	if err := rbac.ValidateRules(rules, namespace != rbac.ClusterScope); err != nil {
 		return rbac.Set{}, fmt.Errorf("ClusterServiceVersion %q: %w", c.csv.Name, err)
 	}
-	key := heldKey{accountNamespace: sa.Namespace, account: sa.Name, namespace: namespace}
-	if held, ok := c.held[key]; ok {
+	key := rulesKey{accountNamespace: sa.Namespace, account: sa.Name, namespace: namespace}
+	if held, ok := c.known[key]; ok {
 		return held, nil
 	}
 	gathered := c.listers.LowerBound(rbac.ServiceAccount(sa.Namespace, sa.Name), namespace)
 	if err := errors.Join(gathered.ReadErrors...); err != nil {
 		return rbac.Set{}, fmt.Errorf("effective rules of ServiceAccount %s/%s: %w", sa.Namespace, sa.Name, err)
 	}
-	c.held[key] = gathered.Set()
-	return c.held[key], nil
+	c.known[key] = gathered.Set()
+	return c.known[key], nil
 }

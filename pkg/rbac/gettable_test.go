@@ -52,7 +52,7 @@ func TestTrackedLookupsDoNotGrowWithNamespaces(t *testing.T) {
 	}
 	require.Empty(t, ask(t, i, "few", w, gettable("a", "b")))
 	require.Empty(t, ask(t, i, "many", w, gettable(slices.Repeat([]string{"a", "b"}, 500)...)))
-	require.Len(t, i.looks["many"], len(i.looks["few"]))
+	require.Len(t, i.lookups["many"], len(i.lookups["few"]))
 
 	before, after := w.put(t, role("a", "r", "get :namespaces"))
 	require.Empty(t, i.Concerned(before, after), "no binding refers to the role")

@@ -17,9 +17,9 @@ const maxLookups = 1000
 // because the tracked lookups of all keys have to fit in memory.
 type Interests[K comparable] struct {
 	mu sync.Mutex
-	// looks has the lookups of the last reconcile by key; waiting has the keys by lookup, of the last or the current
+	// lookups has the lookups of the last reconcile by key; waiting has the keys by lookup, of the last or the current
 	// reconcile.
-	looks   map[K]map[string]bool
+	lookups map[K]map[string]bool
 	waiting map[string]map[K]bool
 }
 
@@ -27,24 +27,24 @@ type Interests[K comparable] struct {
 // answered, so a change that the answer does not show yet already concerns the key. When the reconcile ends, its
 // lookups replace those of the previous one. A key without any lookups is forgotten.
 func (i *Interests[K]) Track(who K, l Listers) (Listers, func()) {
-	look := map[string]bool{}
-	return l.noting(func(lookups ...string) { i.note(who, look, lookups) }), func() { i.end(who, look) }
+	current := map[string]bool{}
+	return l.noting(func(lookups ...string) { i.note(who, current, lookups) }), func() { i.end(who, current) }
 }
 
-func (i *Interests[K]) note(who K, look map[string]bool, lookups []string) {
+func (i *Interests[K]) note(who K, current map[string]bool, lookups []string) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.waiting == nil {
-		i.looks, i.waiting = map[K]map[string]bool{}, map[string]map[K]bool{}
+		i.lookups, i.waiting = map[K]map[string]bool{}, map[string]map[K]bool{}
 	}
 	for _, lookup := range lookups {
-		if !look[lookup] && len(look) >= maxLookups {
+		if !current[lookup] && len(current) >= maxLookups {
 			lookup = wider(lookup)
 		}
-		if look[lookup] {
+		if current[lookup] {
 			continue
 		}
-		look[lookup] = true
+		current[lookup] = true
 		if i.waiting[lookup] == nil {
 			i.waiting[lookup] = map[K]bool{}
 		}
@@ -52,11 +52,11 @@ func (i *Interests[K]) note(who K, look map[string]bool, lookups []string) {
 	}
 }
 
-func (i *Interests[K]) end(who K, look map[string]bool) {
+func (i *Interests[K]) end(who K, current map[string]bool) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	for lookup := range i.looks[who] {
-		if look[lookup] {
+	for lookup := range i.lookups[who] {
+		if current[lookup] {
 			continue
 		}
 		delete(i.waiting[lookup], who)
@@ -64,11 +64,11 @@ func (i *Interests[K]) end(who K, look map[string]bool) {
 			delete(i.waiting, lookup)
 		}
 	}
-	if len(look) == 0 {
-		delete(i.looks, who)
+	if len(current) == 0 {
+		delete(i.lookups, who)
 		return
 	}
-	i.looks[who] = look
+	i.lookups[who] = current
 }
 
 // Concerned returns the keys whose last reconcile may have another result after a change of a Role, ClusterRole,

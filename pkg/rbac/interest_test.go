@@ -251,7 +251,7 @@ func TestLookupsReplaceThoseOfThePreviousReconcile(t *testing.T) {
 	_, done = i.Track("plan", w.Listers)
 	done()
 	require.Empty(t, i.Concerned(nil, in("t2")))
-	require.Empty(t, i.looks, "a key without lookups is forgotten")
+	require.Empty(t, i.lookups, "a key without lookups is forgotten")
 	require.Empty(t, i.waiting)
 }
 
@@ -276,7 +276,7 @@ func TestMemoryOfManyLookupsIsBounded(t *testing.T) {
 	_, small := track(1_000)
 	w, large := track(10_000)
 	require.Equal(t, len(small.waiting), len(large.waiting))
-	require.LessOrEqual(t, len(large.looks["all"]), maxLookups+10)
+	require.LessOrEqual(t, len(large.lookups["all"]), maxLookups+10)
 
 	last := in(9_999)
 	require.Equal(t, []string{"all"}, large.Concerned(w.put(t, binding(last, "other", ref(kindRole, "r"), account("t1", "acct")))))
@@ -284,8 +284,8 @@ func TestMemoryOfManyLookupsIsBounded(t *testing.T) {
 	require.Equal(t, []string{"all"}, large.Concerned(w.put(t, role(last, "r", "get :pods"))))
 	require.Empty(t, large.Concerned(w.put(t, binding(last, "unrelated", ref(kindRole, "r"), account("t5", "acct")))))
 	ask(t, large, "all", w, func(testing.TB, Listers) any { return nil })
-	require.Len(t, large.looks, 1)
-	require.Len(t, large.waiting, len(large.looks["one"]), "its lookups are removed")
+	require.Len(t, large.lookups, 1)
+	require.Len(t, large.waiting, len(large.lookups["one"]), "its lookups are removed")
 }
 
 // The answer may not show a change between the lookup and the answer.

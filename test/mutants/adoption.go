@@ -118,8 +118,8 @@ func adoption() []Mutant {
 		},
 		{
 			Name: "plans-fill-roles-of-waiting-bindings-later", Rule: 7, File: "pkg/step/execute/awaited.go",
-			Old:    "	if err := r.Awaited(ctx, live, obj); err != nil {",
-			New:    "	if err := r.Awaited(ctx, live, obj); err != nil && live != nil {",
+			Old:    "	if err := r.CheckBindings(ctx, live, obj); err != nil {",
+			New:    "	if err := r.CheckBindings(ctx, live, obj); err != nil && live != nil {",
 			Killer: unit("pkg/step/execute", "TestBindingsToAnUnfilledRoleAreCollisions"),
 		},
 		{

@@ -95,7 +95,7 @@ func bytes() []Mutant {
 		},
 		{
 			Name: "any-number-of-lookups-is-remembered", Rule: 8, File: "pkg/rbac/interest.go",
-			Old:    "if !look[lookup] && len(look) >= maxLookups {",
+			Old:    "if !current[lookup] && len(current) >= maxLookups {",
 			New:    "if false {",
 			Killer: unit("pkg/rbac", "TestMemoryOfManyLookupsIsBounded"),
 		},

@@ -84,8 +84,8 @@ func enforcer() []Mutant {
 		},
 		{
 			Name: "webhooks-run-pods-as-anybody", Rule: 1, File: "pkg/install/webhook/bound.go",
-			Old:    "out := Demand{Identities: runsAsAnybody(d)}",
-			New:    "out := Demand{Identities: runsAsAnybody(d) && false}",
+			Old:    "out := Demand{Identities: runsAsAnyServiceAccount(d)}",
+			New:    "out := Demand{Identities: runsAsAnyServiceAccount(d) && false}",
 			Killer: unit("pkg/install/webhook", "TestInterceptingPodTemplatesRequiresIdentities"),
 		},
 		{

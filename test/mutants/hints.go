@@ -84,13 +84,13 @@ func hints() []Mutant {
 			Killer: row("80a"),
 		},
 		{
-			Name: "webhooks-beyond-the-limits-are-unchecked", Rule: 1, File: "pkg/controller/csv/lacks.go",
+			Name: "webhooks-beyond-the-limits-are-unchecked", Rule: 1, File: "pkg/controller/csv/missing.go",
 			Old:    "	if report.Clear() {",
 			New:    "	if report.Empty() {",
 			Killer: unit("pkg/controller/csv", "TestNoWebhookIsWrittenIfTheCheckIsIncomplete"),
 		},
 		{
-			Name: "undecided-webhooks-are-written", Rule: 1, File: "pkg/controller/csv/lacks.go",
+			Name: "undecided-webhooks-are-written", Rule: 1, File: "pkg/controller/csv/missing.go",
 			Old:    "	if purpose == forHooks && len(report.Unknown) > 0 {",
 			New:    "	if false {",
 			Killer: unit("pkg/controller/csv", "TestNoWebhookIsWrittenIfTheCheckIsIncomplete"),

@@ -27,13 +27,13 @@ func (m *Missing) Error() string {
 	return fmt.Sprintf("%s %q not found", m.Kind, m.Name)
 }
 
-// Reader reads in one namespace.
+// Reader reads Secrets and ConfigMaps in one namespace.
 type Reader struct {
 	Client    kubernetes.Interface
 	Namespace string
 }
 
-// Secret returns the content of a Secret. One that is missing but optional gives nil.
+// Secret returns the content of a Secret, or nil for a missing optional one.
 func (r Reader) Secret(ctx context.Context, name string, optional *bool) (Data, error) {
 	s, err := r.Client.CoreV1().Secrets(r.Namespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
@@ -42,7 +42,7 @@ func (r Reader) Secret(ctx context.Context, name string, optional *bool) (Data, 
 	return Data(s.Data), nil
 }
 
-// ConfigMap returns the content of a ConfigMap, both of its halves. One that is missing but optional gives nil.
+// ConfigMap returns the content of a ConfigMap, including binaryData, or nil for a missing optional one.
 func (r Reader) ConfigMap(ctx context.Context, name string, optional *bool) (Data, error) {
 	m, err := r.Client.CoreV1().ConfigMaps(r.Namespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
@@ -68,5 +68,5 @@ func (r Reader) missing(err error, kind, name string, optional *bool) error {
 	return &Missing{Kind: kind, Namespace: r.Namespace, Name: name}
 }
 
-// IsTrue reads an optional flag.
+// IsTrue returns the value of an optional flag.
 func IsTrue(b *bool) bool { return b != nil && *b }

@@ -26,7 +26,7 @@ func TestAddressesAreKeptClaimedAndReusedLate(t *testing.T) {
 	require.Equal(t, net.Pod(3, 4), claimed)
 	other, err := a.assign("c", net.Pod(3, 4).String())
 	require.NoError(t, err)
-	require.NotEqual(t, claimed, other, "somebody has it")
+	require.NotEqual(t, claimed, other, "the address is in use")
 	a.release(types.UID("a"))
 	next, err := a.assign("d", "")
 	require.NoError(t, err)

@@ -16,9 +16,9 @@ import (
 	"github.com/remit-olm/remit/pkg/install/warrant"
 )
 
-// secretLook is how often the Secrets with certificates are checked. Users may edit them, and Remit's own identity
+// secretCheckInterval is how often the Secrets with certificates are checked. Users may edit them, and Remit's own identity
 // may not watch them.
-const secretLook = 10 * time.Minute
+const secretCheckInterval = 10 * time.Minute
 
 // noteRotation is the prefix of notes on certificates that could not be rotated.
 const noteRotation = "CertificateRotationBlocked: "
@@ -38,7 +38,7 @@ func (r *Reconciler) certify(ctx context.Context, s *scope) error {
 		s.facts.Rolling = s.facts.Rolling || s.live.Rolling(c)
 		s.wakeAfter(c.After)
 		if !s.hooks.Outsourced() {
-			s.wakeAfter(secretLook)
+			s.wakeAfter(secretCheckInterval)
 		}
 		if c.Blocked != nil && !c.Expires.IsZero() {
 			s.facts.Notes = append(s.facts.Notes, fmt.Sprintf("%sthe certificate of deployment %q, which expires on %s, cannot be rotated: %s",
@@ -56,7 +56,7 @@ func (r *Reconciler) certifyOne(ctx context.Context, s *scope, d serving.Deploym
 		return asItIs, nil
 	}
 	c, err := r.installer(s, account).Certify(ctx, s.hooks, s.live, d, func(needs ...hooks.Need) error {
-		return r.lackingNow(ctx, s, forRotation+d.Name, needs)
+		return r.missingNow(ctx, s, forRotation+d.Name, needs)
 	})
 	if err != nil {
 		return asItIs, s.notCertified(d.Name, first, err)
@@ -69,7 +69,7 @@ func (r *Reconciler) certifyOne(ctx context.Context, s *scope, d serving.Deploym
 
 // notCertified records a refusal as a fact. Running Deployments are kept, and their replacements wait.
 func (s *scope) notCertified(deployment string, first bool, err error) error {
-	if !refusal(err) && !asLacks(err) {
+	if !refusal(err) && !isMissingPermissions(err) {
 		return err
 	}
 	s.uncertified = err

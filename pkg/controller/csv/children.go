@@ -100,7 +100,7 @@ func (r *Reconciler) prune(ctx context.Context, s *scope, account client.Client,
 			continue
 		}
 		err := r.remove(ctx, s, account, obj)
-		if err != nil && refusal(err) || asLacks(err) {
+		if err != nil && refusal(err) || isMissingPermissions(err) {
 			s.facts.Notes = append(s.facts.Notes, oneLine(err)+": "+r.command(obj))
 			continue
 		}
@@ -135,13 +135,13 @@ func (r *Reconciler) reference(obj client.Object) *unstructured.Unstructured {
 	return u
 }
 
-// mayNot reports whether an error is due to missing permissions of the account.
-func mayNot(err error) bool { return asLacks(err) || apierrors.IsForbidden(err) }
+// isDenied reports whether an error is due to missing permissions of the account.
+func isDenied(err error) bool { return isMissingPermissions(err) || apierrors.IsForbidden(err) }
 
 // remove deletes exactly the object that was read, as the account. It ignores objects that no longer exist. If the
-// account is known to be missing the permission, it returns a *LacksError without sending a request.
+// account is known to be missing the permission, it returns a *MissingPermissionsError without sending a request.
 func (r *Reconciler) remove(ctx context.Context, s *scope, account client.Client, obj client.Object) error {
-	if err := r.lacks(ctx, s, forRemoval, []*unstructured.Unstructured{r.reference(obj)}, "delete"); err != nil {
+	if err := r.missingPermissions(ctx, s, forRemoval, []*unstructured.Unstructured{r.reference(obj)}, "delete"); err != nil {
 		return err
 	}
 	uid := obj.GetUID()
@@ -152,9 +152,9 @@ func (r *Reconciler) remove(ctx context.Context, s *scope, account client.Client
 	return nil
 }
 
-func asLacks(err error) bool {
-	var lacks *LacksError
-	return errors.As(err, &lacks)
+func isMissingPermissions(err error) bool {
+	var denied *MissingPermissionsError
+	return errors.As(err, &denied)
 }
 
 func asIdentity(err error) bool {

@@ -65,7 +65,7 @@ func (s *scope) cover(sa *corev1.ServiceAccount, demands []demand) (coverage, er
 				continue
 			}
 			for _, rule := range missing {
-				out.missing = append(out.missing, inScope(namespace, rule)...)
+				out.missing = append(out.missing, describeMissing(namespace, rule)...)
 			}
 			for i, rule := range d.rules {
 				ok, err := s.checker.RuleSatisfied(sa, namespace, rule)
@@ -148,7 +148,7 @@ func (s *scope) gatherCoverage(l rbac.Listers, want []*unstructured.Unstructured
 	if s.covered, err = s.cover(account, s.demandsOnAccount()); err != nil || len(s.covered.missing) == 0 {
 		return err
 	}
-	excess := &LacksError{Account: s.account, Missing: s.covered.missing}
+	excess := &MissingPermissionsError{Account: s.account, Missing: s.covered.missing}
 	s.facts.Notes = append(s.facts.Notes, noteExceeds+excess.Error())
 	may, err := mayGrant(l, s.account, want)
 	if !may {

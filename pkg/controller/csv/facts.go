@@ -39,7 +39,7 @@ type Facts struct {
 	// Account is the reason that there is no account to act as.
 	Account *scoped.Error
 	// Excess lists the CSV's permissions that the account neither has nor may grant.
-	Excess *LacksError
+	Excess *MissingPermissionsError
 	// Prepared is the reason that the operator's ServiceAccounts, roles or certificates could not be created.
 	Prepared error
 	// Unsynced is true if some of them were just written: their watches trigger another reconcile.

@@ -50,7 +50,7 @@ func failedByRefusal(f Facts) Transition {
 		return to(phasePending, reasonClusterChange, messageClusterChange)
 	}
 	t := to(phaseFailed, reasonNoRetry, fmt.Sprintf(messageStrategyFailed, why))
-	t.After = again(f, why)
+	t.After = recheckAfter(f, why)
 	return t
 }
 

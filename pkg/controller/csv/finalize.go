@@ -28,7 +28,7 @@ func (r *Reconciler) finalize(ctx context.Context, s *scope) error {
 	if !controllerutil.ContainsFinalizer(s.csv, names.FinalizerCSV) {
 		return nil
 	}
-	if gone, err := r.goneAlready(ctx, s); gone || err != nil {
+	if gone, err := r.isGone(ctx, s); gone || err != nil {
 		return err
 	}
 	if err := r.gatherSiblings(ctx, s); err != nil {
@@ -59,9 +59,9 @@ func (r *Reconciler) finalize(ctx context.Context, s *scope) error {
 	return r.dropFinalizer(ctx, s, account)
 }
 
-// goneAlready reports whether the cache is outdated: the objects of a CSV that no longer exists must not be removed
+// isGone reports whether the cache is outdated: the objects of a CSV that no longer exists must not be removed
 // again. What is still converted is converted by the version that replaced it.
-func (r *Reconciler) goneAlready(ctx context.Context, s *scope) (bool, error) {
+func (r *Reconciler) isGone(ctx context.Context, s *scope) (bool, error) {
 	live := r.reference(s.csv)
 	err := r.lookup.Reader.Get(ctx, client.ObjectKeyFromObject(s.csv), live)
 	if err != nil {
@@ -100,7 +100,7 @@ func (r *Reconciler) leave(ctx context.Context, s *scope) error {
 		return client.IgnoreNotFound(err)
 	}
 	for _, obj := range left {
-		if err := r.removeOrReset(ctx, s, account, obj); err != nil && !mayNot(err) {
+		if err := r.removeOrReset(ctx, s, account, obj); err != nil && !isDenied(err) {
 			return err
 		}
 	}
@@ -113,7 +113,7 @@ func (r *Reconciler) removeOrReset(ctx context.Context, s *scope, account client
 	if !ok {
 		return r.remove(ctx, s, account, obj)
 	}
-	if err := r.lacks(ctx, s, forRemoval, []*unstructured.Unstructured{r.reference(crd)}, "patch"); err != nil {
+	if err := r.missingPermissions(ctx, s, forRemoval, []*unstructured.Unstructured{r.reference(crd)}, "patch"); err != nil {
 		return err
 	}
 	_, err := r.installer(s, account).Reset(ctx, []*apiextensionsv1.CustomResourceDefinition{crd})
@@ -131,9 +131,9 @@ func (r *Reconciler) removeAll(ctx context.Context, s *scope, account client.Cli
 		switch {
 		case err == nil:
 			continue
-		case !mayNot(err):
+		case !isDenied(err):
 			return false, err
-		case !asLacks(err):
+		case !isMissingPermissions(err):
 			again = err
 		}
 		why = err

@@ -53,6 +53,6 @@ func TestCommandsAreQuotedForAShell(t *testing.T) {
 	for name, want := range map[string]string{
 		"plain:Name.v1_2@x": "plain:Name.v1_2@x", "$(id)": "'$(id)'", "a b": "'a b'", "it's": `'it'\''s'`, "a\nb": "'a\nb'", "é": "'é'",
 	} {
-		require.Equal(t, want, word(name))
+		require.Equal(t, want, shellWord(name))
 	}
 }

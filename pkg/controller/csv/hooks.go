@@ -107,16 +107,16 @@ func (r *Reconciler) hooksRefused(ctx context.Context, s *scope) error {
 	if err != nil {
 		return err
 	}
-	err = r.lackingNow(ctx, s, forHooks, needs)
-	if asLacks(err) {
+	err = r.missingNow(ctx, s, forHooks, needs)
+	if isMissingPermissions(err) {
 		s.uncalled = err
 		return nil
 	}
 	return err
 }
 
-// lackingNow is lacking for needs that are not Later.
-func (r *Reconciler) lackingNow(ctx context.Context, s *scope, purpose string, needs []hooks.Need) error {
+// missingNow is missingForNeeds for needs that are not Later.
+func (r *Reconciler) missingNow(ctx context.Context, s *scope, purpose string, needs []hooks.Need) error {
 	var now []preflight.Need
 	for _, n := range needs {
 		if !n.Later {
@@ -130,7 +130,7 @@ func (r *Reconciler) lackingNow(ctx context.Context, s *scope, purpose string, n
 	if err != nil {
 		return err
 	}
-	return r.lacking(ctx, s, purpose, now)
+	return r.missingForNeeds(ctx, s, purpose, now)
 }
 
 // gatherCalls checks, for each Deployment, whether its webhooks and APIs are in the desired state, and applies them
@@ -154,12 +154,12 @@ func (r *Reconciler) gatherCalls(ctx context.Context, s *scope) error {
 		}
 		s.facts.Due = s.facts.Due || !one.Installed
 		if !complete {
-			s.held = d.Name
+			s.blockedBy = d.Name
 			s.facts.Calls.Missing = true
 			break
 		}
 	}
-	if s.held == "" {
+	if s.blockedBy == "" {
 		// Objects that the CSV no longer contains are removed last.
 		s.facts.Due = s.facts.Due || !s.facts.Deployments.Installed
 		return r.pruneHooks(ctx, s)
@@ -197,7 +197,7 @@ func (s *scope) refusedCall(err error) (ok bool, failure error) {
 		return true, nil
 	case apierrors.IsConflict(err) && !refusal(err): // the cache is outdated; an event follows
 		return false, nil
-	case refusal(err) || asLacks(err) || asHook(err):
+	case refusal(err) || isMissingPermissions(err) || asHook(err):
 		s.facts.CallRefused = err
 		s.facts.Calls.Problem = oneLine(err)
 		s.facts.Notes = append(s.facts.Notes, oneLine(err))

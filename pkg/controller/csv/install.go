@@ -32,15 +32,15 @@ func (r *Reconciler) gatherDeployments(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// together merges the missing permissions of two actions into one error.
-func together(a, b error) error {
-	var one, other *LacksError
+// joinMissing merges the missing permissions of two actions into one error.
+func joinMissing(a, b error) error {
+	var one, other *MissingPermissionsError
 	if !errors.As(a, &one) || !errors.As(b, &other) {
 		return cmp.Or(a, b)
 	}
 	missing := slices.Concat(one.Missing, other.Missing)
 	slices.Sort(missing)
-	return &LacksError{Account: one.Account, Missing: slices.Compact(missing)}
+	return &MissingPermissionsError{Account: one.Account, Missing: slices.Compact(missing)}
 }
 
 // probe sends the Deployments as a dry run, so that a refused CSV leaves Failed only if they would be accepted.
@@ -63,7 +63,7 @@ func (r *Reconciler) install(ctx context.Context, s *scope) error {
 	installer := deployment.Installer{
 		Account: account, Facts: r.client,
 		Before: func(ctx context.Context, d *appsv1.Deployment) error { return r.switchOff(ctx, s, account, d.Name) },
-		Hold:   func(d *appsv1.Deployment) bool { return s.held == d.Name },
+		Hold:   func(d *appsv1.Deployment) bool { return s.blockedBy == d.Name },
 	}
 	changed, err := installer.Install(ctx, s.owner, s.deployments)
 	if len(changed) > 0 {

@@ -102,12 +102,12 @@ func backoff(f Facts) time.Duration {
 	return max(0, last.Add(delay).Sub(f.Now))
 }
 
-// again returns the delay before checking again a refusal that no watch reports as resolved (a quota, a policy): as
+// recheckAfter returns the delay before checking again a refusal that no watch reports as resolved (a quota, a policy): as
 // long as the phase has lasted. It is 0 for what only a user can fix, which is not checked again.
-func again(f Facts, err error) time.Duration {
-	var lacks *LacksError
+func recheckAfter(f Facts, err error) time.Duration {
+	var denied *MissingPermissionsError
 	last := f.CSV.Status.LastTransitionTime
-	if last == nil || errors.As(err, &lacks) || !apierrors.IsForbidden(err) {
+	if last == nil || errors.As(err, &denied) || !apierrors.IsForbidden(err) {
 		return 0
 	}
 	return clamp(f.Now.Sub(last.Time))

@@ -47,7 +47,7 @@ var (
 	stuck     = deployment.State{Installed: true, Stuck: true, Problem: `waiting for deployment d to become ready: deployment "d" exceeded its progress deadline`}
 	forbidden = apierrors.NewForbidden(schema.GroupResource{Group: "apps", Resource: "deployments"}, "d", errors.New("no"))
 	invalid   = apierrors.NewInvalid(schema.GroupKind{Group: "apps", Kind: "Deployment"}, "d", nil)
-	lacking   = &LacksError{Account: scoped.Account{Namespace: "t1", Name: "acct"}, Missing: []string{"in namespace t1 {…}"}}
+	denied    = &MissingPermissionsError{Account: scoped.Account{Namespace: "t1", Name: "acct"}, Missing: []string{"in namespace t1 {…}"}}
 )
 
 func TestNextInEveryPhase(t *testing.T) {
@@ -81,19 +81,19 @@ func TestNextInEveryPhase(t *testing.T) {
 			to(phaseSucceeded, reasonInstallSuccessful, "install strategy completed with no errors; ExceedsAccount: x")},
 
 		{"requirements missing", given(phasePending, "", unmet), to(phasePending, reasonRequirementsNotMet, "one or more requirements couldn't be found")},
-		{"account is missing permissions", given(phasePending, "", func(f *Facts) { f.Excess = lacking }, unmet),
+		{"account is missing permissions", given(phasePending, "", func(f *Facts) { f.Excess = denied }, unmet),
 			to(phasePending, reasonRequirementsNotMet, "one or more requirements couldn't be found: ServiceAccount t1/acct does not hold in namespace t1 {…}")},
 		{"just written", given(phasePending, reasonRequirementsUnknown, settling), to(phasePending, reasonRequirementsUnknown, "before")},
-		{"roles not allowed", given(phasePending, "", func(f *Facts) { f.Prepared = lacking }),
+		{"roles not allowed", given(phasePending, "", func(f *Facts) { f.Prepared = denied }),
 			to(phasePending, reasonRequirementsNotMet, "one or more requirements couldn't be found: ServiceAccount t1/acct does not hold in namespace t1 {…}")},
 		{"roles refused by a policy", given(phasePending, "", func(f *Facts) { f.Prepared = forbidden }, after(10*time.Second)),
 			Transition{Phase: phasePending, Reason: reasonRequirementsNotMet, After: 10 * time.Second,
 				Message: `one or more requirements couldn't be found: deployments.apps "d" is forbidden: no`}},
-		{"rolled although a role could not be created", given(phasePending, reasonNeedsCertRotation, func(f *Facts) { f.Prepared, f.Rolling, f.Same = lacking, true, true }),
+		{"rolled although a role could not be created", given(phasePending, reasonNeedsCertRotation, func(f *Facts) { f.Prepared, f.Rolling, f.Same = denied, true, true }),
 			to(phaseInstallReady, reasonRequirementsMet, "all requirements found, attempting install")},
-		{"rolled although the account is missing permissions", given(phasePending, reasonNeedsCertRotation, func(f *Facts) { f.Excess, f.Unmet, f.Rolling, f.Same = lacking, true, true, true }),
+		{"rolled although the account is missing permissions", given(phasePending, reasonNeedsCertRotation, func(f *Facts) { f.Excess, f.Unmet, f.Rolling, f.Same = denied, true, true, true }),
 			to(phaseInstallReady, reasonRequirementsMet, "all requirements found, attempting install")},
-		{"claims to be rolled, but differs from what was written", given(phasePending, reasonNeedsCertRotation, func(f *Facts) { f.Excess, f.Rolling = lacking, true }),
+		{"claims to be rolled, but differs from what was written", given(phasePending, reasonNeedsCertRotation, func(f *Facts) { f.Excess, f.Rolling = denied, true }),
 			to(phasePending, reasonRequirementsNotMet, "one or more requirements couldn't be found: ServiceAccount t1/acct does not hold in namespace t1 {…}")},
 		{"waits for the older version", given(phasePending, reasonRequirementsUnknown, func(f *Facts) { f.Older, f.Waits = "demo.v0", "x" }), to(phasePending, reasonRequirementsUnknown, "requirements not yet checked: x")},
 		{"waits from the start", given(phaseNone, "", func(f *Facts) { f.Waits = "x" }), to(phasePending, reasonRequirementsUnknown, "requirements not yet checked: x")},
@@ -103,12 +103,12 @@ func TestNextInEveryPhase(t *testing.T) {
 
 		{"install", given(phaseInstallReady, ""), Transition{Phase: phaseInstalling, Reason: reasonInstallSuccessful, Install: true,
 			Message: "waiting for install components to report healthy"}},
-		{"install not allowed", given(phaseInstallReady, "", func(f *Facts) { f.Refused = lacking }),
+		{"install not allowed", given(phaseInstallReady, "", func(f *Facts) { f.Refused = denied }),
 			to(phaseFailed, reasonNoRetry, "install strategy failed: ServiceAccount t1/acct does not hold in namespace t1 {…}")},
 
-		{"claims to be ready for the install, but is not", given(phaseInstallReady, "", func(f *Facts) { f.Prepared = lacking }),
+		{"claims to be ready for the install, but is not", given(phaseInstallReady, "", func(f *Facts) { f.Prepared = denied }),
 			to(phasePending, reasonRequirementsNotMet, "one or more requirements couldn't be found: ServiceAccount t1/acct does not hold in namespace t1 {…}")},
-		{"claims to be installing, but may not be", given(phaseInstalling, "", deployments(missing), func(f *Facts) { f.Excess = lacking }),
+		{"claims to be installing, but may not be", given(phaseInstalling, "", deployments(missing), func(f *Facts) { f.Excess = denied }),
 			to(phasePending, reasonRequirementsNotMet, "one or more requirements couldn't be found: ServiceAccount t1/acct does not hold in namespace t1 {…}")},
 		{"claims to be installing, but was not evaluated", given(phaseInstalling, "", deployments(missing), func(f *Facts) { f.Evaluated = false }),
 			to(phaseInstalling, "", "before")},
@@ -141,10 +141,10 @@ func TestNextOutOfFailed(t *testing.T) {
 		{"group exists now", given(phaseFailed, reasonNoOperatorGroup), to(phasePending, reasonRequirementsUnknown, "requirements not yet checked")},
 		{"strategy is valid now", given(phaseFailed, reasonInvalidStrategy), to(phasePending, reasonRequirementsUnknown, "requirements not yet checked")},
 		{"still not met", given(phaseFailed, reasonRequirementsNotMet, func(f *Facts) { f.Unmet = true }), to(phaseFailed, reasonRequirementsNotMet, "requirements not met")},
-		{"not met while a role cannot be created", given(phaseFailed, reasonRequirementsNotMet, func(f *Facts) { f.Unmet, f.Prepared = true, lacking }),
+		{"not met while a role cannot be created", given(phaseFailed, reasonRequirementsNotMet, func(f *Facts) { f.Unmet, f.Prepared = true, denied }),
 			to(phaseFailed, reasonRequirementsNotMet, "requirements not met: ServiceAccount t1/acct does not hold in namespace t1 {…}")},
 		{"met again", given(phaseFailed, reasonRequirementsNotMet), to(phasePending, reasonRequirementsUnknown, "requirements not yet checked")},
-		{"still not allowed", given(phaseFailed, reasonNoRetry, func(f *Facts) { f.Refused = lacking }),
+		{"still not allowed", given(phaseFailed, reasonNoRetry, func(f *Facts) { f.Refused = denied }),
 			to(phaseFailed, reasonNoRetry, "install strategy failed: ServiceAccount t1/acct does not hold in namespace t1 {…}")},
 		{"still invalid: only its author can fix it", given(phaseFailed, reasonNoRetry, probe(invalid)),
 			to(phaseFailed, reasonNoRetry, "install strategy failed: "+invalid.Error())},

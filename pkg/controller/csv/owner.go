@@ -12,8 +12,9 @@ import (
 )
 
 // isCopy reports whether this is a copy that informs another namespace of an operator. A copy is never live. Only the
-// label counts, which remit-csv-author-check guards. The status does not: whoever may write it could otherwise remove an
-// operator from all supervision. Nor do the annotations that OLM considers: bundles ship CSVs with them.
+// label counts, which remit-csv-author-check guards. The status does not count: a user with access to it could
+// otherwise hide an operator from all checks. Nor do the annotations that OLM considers, because bundles contain CSVs
+// with them.
 func isCopy(csv *operatorsv1alpha1.ClusterServiceVersion) bool {
 	_, copied := csv.Labels[names.LabelCopiedFrom]
 	return copied

@@ -17,7 +17,7 @@ func pending(f Facts) Transition {
 	case f.renews():
 	case f.Prepared != nil:
 		t := to(phasePending, reasonRequirementsNotMet, messageNotMet+": "+oneLine(f.Prepared))
-		t.After = again(f, f.Prepared)
+		t.After = recheckAfter(f, f.Prepared)
 		return t
 	case f.Unsynced || !f.Evaluated:
 		return stay(f)

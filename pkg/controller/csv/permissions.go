@@ -86,10 +86,10 @@ func (s *scope) requireAccount() {
 // operator's Deployments.
 func (s *scope) exceeding() []string {
 	out := slices.Clone(s.covered.missing)
-	var lacks *LacksError
+	var denied *MissingPermissionsError
 	switch {
-	case errors.As(s.facts.Refused, &lacks):
-		out = append(out, lacks.Missing...)
+	case errors.As(s.facts.Refused, &denied):
+		out = append(out, denied.Missing...)
 	case s.facts.Refused != nil:
 		out = append(out, s.facts.Refused.Error())
 	}

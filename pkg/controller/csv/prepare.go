@@ -54,7 +54,7 @@ func (r *Reconciler) prepare(ctx context.Context, s *scope) error {
 		return nil // the API server would refuse these roles
 	}
 	err = r.write(ctx, s, account, want, due)
-	if err != nil && refusal(err) || asLacks(err) {
+	if err != nil && refusal(err) || isMissingPermissions(err) {
 		s.facts.Prepared = err
 		s.facts.Notes = append(s.facts.Notes, oneLine(err))
 		return nil
@@ -120,7 +120,7 @@ func (s *scope) hasMade(obj *unstructured.Unstructured, live metav1.Object) {
 // write annotates the CSV, applies the due objects in order, and then deletes the roles of namespaces that are no
 // longer targets.
 func (r *Reconciler) write(ctx context.Context, s *scope, account client.Client, want, due []*unstructured.Unstructured) error {
-	if err := r.lacks(ctx, s, forPreparing, due); err != nil {
+	if err := r.missingPermissions(ctx, s, forPreparing, due); err != nil {
 		return err
 	}
 	// The finalizer comes before the objects for which it is needed.

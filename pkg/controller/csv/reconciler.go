@@ -117,8 +117,8 @@ func New(o Options) (*Reconciler, error) {
 // Reconcile implements reconcile.Reconciler. A conflict means that the cache is outdated: the pending event triggers
 // another reconcile.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	r, looked := r.looking(req)
-	defer looked()
+	r, done := r.track(req)
+	defer done()
 	csv := &operatorsv1alpha1.ClusterServiceVersion{}
 	if err := r.client.Get(ctx, req.NamespacedName, csv); err != nil {
 		r.metrics.forget(req.NamespacedName)
@@ -171,13 +171,13 @@ func (r *Reconciler) gather(ctx context.Context, s *scope) error {
 		r.gatherStrategy(s)
 	}
 	if s.facts.Webhooks != nil || s.facts.APIs != nil {
-		s.looked = true
+		s.evaluated = true
 		return r.requireHooks(s)
 	}
 	if !s.runnable() || s.facts.Waits != "" {
 		return nil
 	}
-	s.looked = true
+	s.evaluated = true
 	s.checker = install.NewCSVRuleChecker(r.rbac.Roles, r.rbac.RoleBindings, r.rbac.ClusterRoles, r.rbac.ClusterRoleBindings, s.csv)
 	for _, step := range []func(context.Context, *scope) error{
 		r.gatherAccount, r.gatherHooks, r.prepare, r.gatherRequirements, r.judge,
@@ -235,7 +235,7 @@ func (r *Reconciler) act(ctx context.Context, s *scope, t Transition) (Transitio
 // finish patches the status once and emits one event per transition.
 func (r *Reconciler) finish(ctx context.Context, s *scope) error {
 	after := s.facts.CSV
-	if s.looked {
+	if s.evaluated {
 		after.SetRequirementStatus(s.shown())
 		s.certificateStatus(&after.Status)
 	}

@@ -42,7 +42,7 @@ func (r *Reconciler) removeReplaced(ctx context.Context, s *scope) (Transition, 
 	switch {
 	case err == nil:
 		s.gone = true
-	case mayNot(err) || scoped.ReasonOf(err) != "":
+	case isDenied(err) || scoped.ReasonOf(err) != "":
 		t.Message += " " + oneLine(err) + ": " + r.command(s.csv)
 	default:
 		return t, err

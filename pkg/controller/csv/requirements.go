@@ -8,7 +8,7 @@ import (
 	"github.com/remit-olm/remit/pkg/install/requirement"
 )
 
-// gatherRequirements fills the requirement statuses, in a fixed order, and says whether one is unmet.
+// gatherRequirements sets the requirement statuses, in a fixed order, and whether one is unmet.
 func (r *Reconciler) gatherRequirements(ctx context.Context, s *scope) error {
 	world := requirement.World{Reader: r.client, Mapper: r.client.RESTMapper(), ServerVersion: r.serverVersion, Unserved: r.unserved}
 	common, err := world.Of(ctx, s.csv)
@@ -21,13 +21,13 @@ func (r *Reconciler) gatherRequirements(ctx context.Context, s *scope) error {
 	return r.requireServiceAccounts(ctx, s)
 }
 
-// showBound shows how the account covers the operator, and by what the operator is called.
+// showBound reports how the account covers the operator, and how the operator is called.
 func (r *Reconciler) showBound(_ context.Context, s *scope) error {
 	s.requireAccount()
 	return r.requireHooks(s)
 }
 
-// require adds a requirement. One that is not present as it should be keeps the CSV from going on.
+// require adds a requirement. If it is not present, the CSV is not installed.
 func (s *scope) require(status operatorsv1alpha1.RequirementStatus) {
 	s.requirements = append(s.requirements, status)
 	s.facts.Unmet = s.facts.Unmet || status.Status != requirement.Present

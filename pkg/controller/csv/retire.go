@@ -38,9 +38,9 @@ func (r *Reconciler) retire(ctx context.Context, s *scope) error {
 		switch {
 		case err == nil:
 			log.FromContext(ctx).Info("Removed an object of an earlier version", "object", r.describe(obj))
-		case !mayNot(err):
+		case !isDenied(err):
 			return err
-		case !collected(obj, s.csv.Namespace):
+		case !isGarbageCollected(obj, s.csv.Namespace):
 			remain = append(remain, r.command(obj))
 			why = oneLine(err)
 		}
@@ -71,7 +71,7 @@ func (r *Reconciler) earlier(ctx context.Context, s *scope) ([]client.Object, er
 			}
 			continue
 		}
-		if collected(obj, s.csv.Namespace) {
+		if isGarbageCollected(obj, s.csv.Namespace) {
 			continue
 		}
 		if live == nil {
@@ -99,8 +99,8 @@ func (r *Reconciler) liveOwners(ctx context.Context, namespace string) (map[stri
 	return out, nil
 }
 
-// collected reports whether garbage collection deletes an object together with the CSV that owns it.
-func collected(obj client.Object, namespace string) bool {
+// isGarbageCollected reports whether garbage collection deletes an object together with the CSV that owns it.
+func isGarbageCollected(obj client.Object, namespace string) bool {
 	return obj.GetNamespace() == namespace && slices.ContainsFunc(obj.GetOwnerReferences(), func(ref metav1.OwnerReference) bool {
 		return ref.Kind == operatorsv1alpha1.ClusterServiceVersionKind
 	})
@@ -110,17 +110,17 @@ func collected(obj client.Object, namespace string) bool {
 // but other writers of a lineage's objects may use any text.
 func (r *Reconciler) command(obj client.Object) string {
 	if _, ok := obj.(*apiextensionsv1.CustomResourceDefinition); ok { // it is kept; only its webhook is removed
-		return "kubectl patch customresourcedefinition " + word(obj.GetName()) + ` --type=merge -p '{"spec":{"conversion":{"strategy":"None","webhook":null}}}'`
+		return "kubectl patch customresourcedefinition " + shellWord(obj.GetName()) + ` --type=merge -p '{"spec":{"conversion":{"strategy":"None","webhook":null}}}'`
 	}
-	out := "kubectl delete " + strings.ToLower(r.kind(obj)) + " " + word(obj.GetName())
+	out := "kubectl delete " + strings.ToLower(r.kind(obj)) + " " + shellWord(obj.GetName())
 	if obj.GetNamespace() != "" {
 		out += " -n " + obj.GetNamespace()
 	}
 	return out
 }
 
-// word quotes a text as one word of a shell.
-func word(text string) string {
+// shellWord quotes a text as one word of a shell.
+func shellWord(text string) string {
 	plain := func(r rune) bool {
 		return r < utf8.RuneSelf && (unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune(":._@-", r))
 	}

@@ -50,15 +50,15 @@ type scope struct {
 	certificates []hooks.Certificate
 	// uncertified is the reason that a certificate could not be issued.
 	uncertified error
-	// held names the Deployment for which later ones wait, or "".
-	held string
+	// blockedBy names the Deployment for which later ones wait, or "".
+	blockedBy string
 	// after is when to reconcile again without an event; 0 means never.
 	after time.Duration
 
 	deployments  []*appsv1.Deployment
 	requirements []operatorsv1alpha1.RequirementStatus
-	// looked is true if all facts were gathered.
-	looked bool
+	// evaluated is true if all facts were gathered.
+	evaluated bool
 	// gone is true if the CSV itself was deleted in this reconcile.
 	gone bool
 }

@@ -63,11 +63,11 @@ func TestARuleWithManyResourcesIsSplit(t *testing.T) {
 		wide.Resources = append(wide.Resources, fmt.Sprint("r", i))
 	}
 	var all []rbacv1.PolicyRule
-	for _, p := range pieces(wide) {
+	for _, p := range splitRule(wide) {
 		require.LessOrEqual(t, len(rbac.Line(p)), maxLines/2)
 		all = append(all, p)
 	}
 	require.Equal(t, rbac.Compact([]rbacv1.PolicyRule{wide}), rbac.Compact(all))
 	huge := rbacv1.PolicyRule{APIGroups: []string{strings.Repeat("g", maxLines)}, Resources: []string{"r"}, Verbs: []string{"get"}}
-	require.Equal(t, []rbacv1.PolicyRule{huge}, pieces(huge))
+	require.Equal(t, []rbacv1.PolicyRule{huge}, splitRule(huge))
 }

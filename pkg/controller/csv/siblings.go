@@ -62,7 +62,7 @@ func (r *Reconciler) gatherSiblings(ctx context.Context, s *scope) error {
 // waitsFor returns what must be done before a CSV is installed. The plan that installs it is about to create the same
 // objects as this controller.
 func waitsFor(s *scope, older *operatorsv1alpha1.ClusterServiceVersion) string {
-	if older != nil && !steppedBack(older) {
+	if older != nil && !isBeingReplaced(older) {
 		return fmt.Sprintf("ClusterServiceVersion %s is not being replaced yet", older.Name)
 	}
 	sub := s.subscription
@@ -158,13 +158,13 @@ func (all siblings) byOwner(label string) *operatorsv1alpha1.ClusterServiceVersi
 	return nil
 }
 
-// steppedBack reports whether a CSV is being replaced.
-func steppedBack(csv *operatorsv1alpha1.ClusterServiceVersion) bool {
+// isBeingReplaced reports whether a CSV is being replaced.
+func isBeingReplaced(csv *operatorsv1alpha1.ClusterServiceVersion) bool {
 	return csv.Status.Phase == phaseReplacing || csv.Status.Phase == phaseDeleting || csv.DeletionTimestamp != nil
 }
 
-// neighbours wakes the CSV that this one replaces, and those that replace it.
-func (r *Reconciler) neighbours(ctx context.Context, obj client.Object) []reconcile.Request {
+// neighbors wakes the CSV that this one replaces, and those that replace it.
+func (r *Reconciler) neighbors(ctx context.Context, obj client.Object) []reconcile.Request {
 	csv, ok := obj.(*operatorsv1alpha1.ClusterServiceVersion)
 	if !ok {
 		return nil

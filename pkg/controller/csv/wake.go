@@ -41,12 +41,12 @@ func (r *Reconciler) matching(ctx context.Context, m match, opts ...client.ListO
 	return out
 }
 
-// settled reports whether a CSV waits for nothing: it is installed, and there is nothing to note.
-func settled(csv *operatorsv1alpha1.ClusterServiceVersion) bool {
+// isComplete reports whether a CSV waits for nothing: it is installed, and there is nothing to note.
+func isComplete(csv *operatorsv1alpha1.ClusterServiceVersion) bool {
 	return csv.DeletionTimestamp == nil && csv.Status.Phase == phaseSucceeded && csv.Status.Message == messageSucceeded
 }
 
-func waits(csv *operatorsv1alpha1.ClusterServiceVersion) bool { return !settled(csv) }
+func isWaiting(csv *operatorsv1alpha1.ClusterServiceVersion) bool { return !isComplete(csv) }
 
 func (r *Reconciler) inNamespace(ctx context.Context, obj client.Object) []reconcile.Request {
 	return r.matching(ctx, func(*operatorsv1alpha1.ClusterServiceVersion) bool { return true }, client.InNamespace(obj.GetNamespace()))
@@ -78,7 +78,7 @@ func (r *Reconciler) deployed(ctx context.Context, obj client.Object) []reconcil
 		return out
 	}
 	return r.matching(ctx, func(csv *operatorsv1alpha1.ClusterServiceVersion) bool {
-		return waits(csv) && slices.ContainsFunc(csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs,
+		return isWaiting(csv) && slices.ContainsFunc(csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs,
 			func(d operatorsv1alpha1.StrategyDeploymentSpec) bool { return d.Name == obj.GetName() })
 	}, client.InNamespace(obj.GetNamespace()))
 }
@@ -89,21 +89,21 @@ func (r *Reconciler) naming(ctx context.Context, obj client.Object) []reconcile.
 		defs := csv.Spec.CustomResourceDefinitions
 		named := func(d operatorsv1alpha1.CRDDescription) bool { return d.Name == obj.GetName() }
 		return slices.ContainsFunc(defs.Owned, named) || slices.ContainsFunc(defs.Required, named) ||
-			len(csv.Spec.NativeAPIs) > 0 && waits(csv)
+			len(csv.Spec.NativeAPIs) > 0 && isWaiting(csv)
 	})
 }
 
 // serving wakes the owner of an APIService, CSVs that wait for its name, and those that wait for an API.
 func (r *Reconciler) serving(ctx context.Context, obj client.Object) []reconcile.Request {
 	return append(r.owning(ctx, obj), r.matching(ctx, func(csv *operatorsv1alpha1.ClusterServiceVersion) bool {
-		return waits(csv) && (len(csv.Spec.NativeAPIs)+len(csv.Spec.APIServiceDefinitions.Required) > 0 || csv.OwnsAPIService(obj.GetName()))
+		return isWaiting(csv) && (len(csv.Spec.NativeAPIs)+len(csv.Spec.APIServiceDefinitions.Required) > 0 || csv.OwnsAPIService(obj.GetName()))
 	})...)
 }
 
 // calledThrough wakes the owner of a Service, and CSVs that wait for its name.
 func (r *Reconciler) calledThrough(ctx context.Context, obj client.Object) []reconcile.Request {
 	return append(r.owning(ctx, obj), r.matching(ctx, func(csv *operatorsv1alpha1.ClusterServiceVersion) bool {
-		return waits(csv) && slices.ContainsFunc(serving.Served(csv), func(d serving.Deployment) bool {
+		return isWaiting(csv) && slices.ContainsFunc(serving.Served(csv), func(d serving.Deployment) bool {
 			return cert.ServiceName(d.Name) == obj.GetName()
 		})
 	}, client.InNamespace(obj.GetNamespace()))...)
@@ -115,7 +115,7 @@ func (r *Reconciler) calling(ctx context.Context, obj client.Object) []reconcile
 		return r.owning(ctx, obj)
 	}
 	return r.matching(ctx, func(csv *operatorsv1alpha1.ClusterServiceVersion) bool {
-		return waits(csv) && slices.ContainsFunc(csv.Spec.WebhookDefinitions, func(d operatorsv1alpha1.WebhookDescription) bool {
+		return isWaiting(csv) && slices.ContainsFunc(csv.Spec.WebhookDefinitions, func(d operatorsv1alpha1.WebhookDescription) bool {
 			return strings.HasPrefix(obj.GetName(), d.GenerateName+"-")
 		})
 	})
@@ -132,7 +132,7 @@ func (r *Reconciler) owning(ctx context.Context, obj client.Object) []reconcile.
 		return nil
 	}
 	return r.matching(ctx, func(csv *operatorsv1alpha1.ClusterServiceVersion) bool {
-		return mayBe(csv, mark) && (ownerutil.LabelValue(csv.Name) == owner || waits(csv))
+		return mayBe(csv, mark) && (ownerutil.LabelValue(csv.Name) == owner || isWaiting(csv))
 	}, client.InNamespace(namespace))
 }
 
@@ -154,13 +154,13 @@ func request(namespace, name string) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}}}
 }
 
-// looking returns the reconciler for one reconcile of a ClusterServiceVersion, whose RBAC lookups are tracked: their
+// track returns the reconciler for one reconcile of a ClusterServiceVersion, whose RBAC lookups are tracked: their
 // changes wake it.
-func (r *Reconciler) looking(req ctrl.Request) (*Reconciler, func()) {
-	look := *r
-	var looked func()
-	look.rbac, looked = r.interests.Track(req, r.rbac)
-	return &look, looked
+func (r *Reconciler) track(req ctrl.Request) (*Reconciler, func()) {
+	tracked := *r
+	var done func()
+	tracked.rbac, done = r.interests.Track(req, r.rbac)
+	return &tracked, done
 }
 
 // followRights lets changes of the account's permissions, where the operator runs or works, wake the CSV, regardless

@@ -41,7 +41,7 @@ func (f Facts) unfit() error {
 }
 
 // asError prevents a nil pointer from becoming a non-nil error.
-func asError(e *LacksError) error {
+func asError(e *MissingPermissionsError) error {
 	if e == nil {
 		return nil
 	}
@@ -123,9 +123,9 @@ func (r *Reconciler) refused(ctx context.Context, s *scope) error {
 		Account: s.account.Key(), Made: made, Owner: s.owner, RBAC: r.rbac, Log: log.FromContext(ctx),
 	})
 	if err == nil {
-		err = together(r.lacks(ctx, s, forInstall, objs), s.uncalled)
+		err = joinMissing(r.missingPermissions(ctx, s, forInstall, objs), s.uncalled)
 	}
-	if asLacks(err) || asIdentity(err) {
+	if isMissingPermissions(err) || asIdentity(err) {
 		s.facts.Refused = err
 		s.facts.Notes = append(s.facts.Notes, noteExceeds+oneLine(err))
 		return nil

@@ -25,7 +25,7 @@ type Demand struct {
 // in namespaces are required: without permission for cluster-scoped objects the webhook does not intercept them
 // ([Desired]).
 func Intercepts(d *operatorsv1alpha1.WebhookDescription, scopes Scopes) Demand {
-	out := Demand{Identities: runsAsAnybody(d)}
+	out := Demand{Identities: runsAsAnyServiceAccount(d)}
 	for _, rule := range d.Rules {
 		for _, part := range split(rule, scopes) {
 			if part.scope == Cluster {

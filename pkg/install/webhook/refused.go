@@ -39,8 +39,8 @@ const (
 	whyCluster   = "only administrators write it, and a mutating webhook would change their writes"
 )
 
-// kept describes resources of Kubernetes or this API that a bounded group's webhooks do not intercept.
-type kept struct {
+// exclusion describes resources of Kubernetes or this API that a bounded group's webhooks do not intercept.
+type exclusion struct {
 	// in reports whether a group is included.
 	in func(group string) bool
 	// resources are "<resource>" or "<resource>/<subresource>"; empty means all.
@@ -60,9 +60,9 @@ func groups(names ...string) func(string) bool {
 
 // table lists what webhooks may not intercept, one entry per reason: objects that grant something with the
 // permissions of their writer, and objects that enforce the bound itself. OpenShift has its own kinds of the former.
-func table() []kept {
+func table() []exclusion {
 	core, connect := groups(""), []admissionregistrationv1.OperationType{admissionregistrationv1.Connect}
-	return []kept{
+	return []exclusion{
 		{in: groups("rbac.authorization.k8s.io", "authorization.openshift.io", "security.openshift.io"), why: whyGrants},
 		{in: groups("certificates.k8s.io"), why: whyGrants},
 		{in: groups("authentication.k8s.io", "authorization.k8s.io", "oauth.openshift.io", "user.openshift.io"), why: whyIdentity},
@@ -93,16 +93,16 @@ func Refused(csv *operatorsv1alpha1.ClusterServiceVersion) error {
 	return errors.Join(errs...)
 }
 
-func refused(d *operatorsv1alpha1.WebhookDescription, all []kept) error {
+func refused(d *operatorsv1alpha1.WebhookDescription, all []exclusion) error {
 	if d.Type == operatorsv1alpha1.ConversionWebhook {
 		return nil
 	}
 	mutates := d.Type == operatorsv1alpha1.MutatingAdmissionWebhook
-	all = slices.DeleteFunc(slices.Clone(all), func(k kept) bool { return k.mutating && !mutates })
+	all = slices.DeleteFunc(slices.Clone(all), func(k exclusion) bool { return k.mutating && !mutates })
 	for _, rule := range d.Rules {
 		for _, name := range rule.APIGroups {
 			for _, resource := range rule.Resources {
-				what, why := keptFrom(rule, name, resource, all)
+				what, why := excludedBy(rule, name, resource, all)
 				if why == "" && mutates && writtenByAdministrators(rule, name, resource) {
 					what, why = resource, whyCluster
 				}
@@ -115,8 +115,8 @@ func refused(d *operatorsv1alpha1.WebhookDescription, all []kept) error {
 	return nil
 }
 
-// keptFrom returns the resource of a rule that webhooks may not intercept, and why; "" if there is none.
-func keptFrom(rule admissionregistrationv1.RuleWithOperations, name, resource string, all []kept) (what, why string) {
+// excludedBy returns the resource of a rule that webhooks may not intercept, and why; "" if there is none.
+func excludedBy(rule admissionregistrationv1.RuleWithOperations, name, resource string, all []exclusion) (what, why string) {
 	for _, k := range all {
 		if !k.in(name) && name != "*" || !intersects(rule.Operations, k.operations) {
 			continue
@@ -170,9 +170,9 @@ var runs = map[string][]string{
 	"build.openshift.io": {"buildconfigs", "builds"},
 }
 
-// runsAsAnybody reports whether a webhook can make something run as any ServiceAccount of its namespace: the API
+// runsAsAnyServiceAccount reports whether a webhook can make something run as any ServiceAccount of its namespace: the API
 // server lets the writer of a Pod, or of a Pod template, choose any of them without a permission check.
-func runsAsAnybody(d *operatorsv1alpha1.WebhookDescription) bool {
+func runsAsAnyServiceAccount(d *operatorsv1alpha1.WebhookDescription) bool {
 	if d.Type != operatorsv1alpha1.MutatingAdmissionWebhook {
 		return false
 	}

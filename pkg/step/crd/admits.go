@@ -63,7 +63,7 @@ const listAtomic = "atomic"
 // admits compares one node of a schema. Changes that are not known to be harmless are not admitted.
 func admits(old, next *props, at place) bool {
 	return withinBounds(old, next) &&
-		sameOrGone(old, next) &&
+		unchangedOrRemoved(old, next) &&
 		keepsRules(old, next) &&
 		keepsDefault(old, next, at) &&
 		admitsProperties(old, next, at) &&
@@ -95,8 +95,8 @@ func negated(v *float64) *float64 {
 	return ptr.To(-*v)
 }
 
-// sameOrGone reports whether restrictions are unchanged or removed.
-func sameOrGone(old, next *props) bool {
+// unchangedOrRemoved reports whether restrictions are unchanged or removed.
+func unchangedOrRemoved(old, next *props) bool {
 	return kept(old.Pattern, next.Pattern) && kept(old.Format, next.Format) && kept(old.MultipleOf, next.MultipleOf) &&
 		kept(old.AllOf, next.AllOf) && kept(old.AnyOf, next.AnyOf) && kept(old.OneOf, next.OneOf) && kept(old.Not, next.Not) &&
 		(next.Nullable || !old.Nullable)

@@ -53,7 +53,7 @@ func (r Roles) Ensure(ctx context.Context, c client.Client, role *unstructured.U
 // guard writes a role or a binding with a function that gets the live object. It first verifies that no foreign
 // binding refers to the role, and that the role has no rules that another subject may already have.
 func (r Roles) guard(ctx context.Context, c client.Client, live, obj *unstructured.Unstructured, write func(live *unstructured.Unstructured) error) error {
-	if err := r.Awaited(ctx, live, obj); err != nil {
+	if err := r.CheckBindings(ctx, live, obj); err != nil {
 		return err
 	}
 	live, err := r.refill(ctx, c, live, obj)
@@ -68,11 +68,11 @@ func (r Roles) guard(ctx context.Context, c client.Client, live, obj *unstructur
 	return err
 }
 
-// Awaited returns an *apply.CollisionError if a binding other than the install's own, as it is rendered, would grant
+// CheckBindings returns an *apply.CollisionError if a binding other than the install's own, as it is rendered, would grant
 // its subjects rules that live does not have; live is nil if there is no role. The names of these roles are
 // predictable: a user who may write Roles and RoleBindings can bind an empty role of any name, and then delete it or
 // wait until it is filled.
-func (r Roles) Awaited(ctx context.Context, live, role *unstructured.Unstructured) error {
+func (r Roles) CheckBindings(ctx context.Context, live, role *unstructured.Unstructured) error {
 	if !IsRole(role) || !r.RBAC.Readable() || live != nil && sameRules(live, role) {
 		return nil
 	}
@@ -94,7 +94,7 @@ func (r Roles) judge(ctx context.Context, b rbac.Binding, role *unstructured.Uns
 	if own && r.asRendered(b) {
 		return nil
 	}
-	log.FromContext(ctx).Info("Binding in the way of an operator's role", "binding", rbac.DescribeBinding(b), "role", apply.Describe(role))
+	log.FromContext(ctx).Info("Foreign binding refers to an operator's role", "binding", rbac.DescribeBinding(b), "role", apply.Describe(role))
 	return r.collision(b, role, own)
 }
 

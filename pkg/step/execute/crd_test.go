@@ -115,7 +115,7 @@ func TestAnApprovedGroupRequiresThatNoOtherOwnerServesIt(t *testing.T) {
 		served Served
 		want   string
 	}{
-		"nobody serves it":                {app, Served{}, ""},
+		"no other owner serves it":        {app, Served{}, ""},
 		"another group's":                 {app, Served{CRDs: []apiextensionsv1.CustomResourceDefinition{inGroup("x.app.k8s.io", &other)}}, ""},
 		"the operator itself":             {app, Served{CRDs: []apiextensionsv1.CustomResourceDefinition{inGroup(app, &owner)}}, ""},
 		"another operator":                {app, Served{CRDs: []apiextensionsv1.CustomResourceDefinition{inGroup(app, &other)}}, `CustomResourceDefinition "others.app.k8s.io" does not belong to this operator`},

@@ -115,15 +115,15 @@ func (e *Executor) check(ctx context.Context, s State) error {
 	if err := apply.Check(s.Live, s.Step.Object, s.Step.Owner); err != nil {
 		return err
 	}
-	return e.awaited(ctx, s)
+	return e.checkBindings(ctx, s)
 }
 
-// awaited checks roles that are rendered from a CSV's permissions. Roles in a bundle are meant to be bound by users.
-func (e *Executor) awaited(ctx context.Context, s State) error {
+// checkBindings checks roles that are rendered from a CSV's permissions. Roles in a bundle are meant to be bound by users.
+func (e *Executor) checkBindings(ctx context.Context, s State) error {
 	if !rendered(s) {
 		return nil
 	}
-	return e.roles(s).Awaited(ctx, s.Live, s.Step.Object)
+	return e.roles(s).CheckBindings(ctx, s.Live, s.Step.Object)
 }
 
 func rendered(s State) bool { return s.Step.Object.GetLabels()[names.LabelPermissionsHash] != "" }

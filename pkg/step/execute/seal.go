@@ -66,12 +66,12 @@ func (r Roles) now() time.Time {
 	return r.Clock.Now()
 }
 
-// judgeLive is Awaited that also includes bindings which the cache does not have in their current version.
+// judgeLive is CheckBindings that also includes bindings which the cache does not have in their current version.
 func (r Roles) judgeLive(ctx context.Context, live, role *unstructured.Unstructured) error {
 	if err := r.judgeUnseen(ctx, role); err != nil {
 		return err
 	}
-	return r.Awaited(ctx, live, role)
+	return r.CheckBindings(ctx, live, role)
 }
 
 // judgeUnseen judges the bindings of a Role that the cache does not have in their current version.

@@ -12,7 +12,7 @@ type TB interface {
 	Cleanup(func())
 }
 
-// shared is this process's share in the shared control plane. It is held until the process ends and not until a test
+// shared is this process's share in the shared control plane. It is kept until the process ends and not until a test
 // ends, because the next test would join again.
 var shared struct {
 	sync.Mutex

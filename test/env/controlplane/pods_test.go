@@ -78,7 +78,7 @@ func TestAProcessPodSeesItsEnvironmentAndOnlyItsOwnPermissions(t *testing.T) {
 	})
 }
 
-func TestAProcessPodIsReadyWhenItsProbeSaysSoAndItsLogsCanBeRead(t *testing.T) {
+func TestAProcessPodFollowsItsProbeAndItsLogsCanBeRead(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, controlplane.Shared(t))
 	w.configMap("gate", map[string]string{"open": "no"})
@@ -118,7 +118,7 @@ func TestDeletingAPodEndsItsProcesses(t *testing.T) {
 	})
 }
 
-func TestACrashingPodIsRestartedWithPauses(t *testing.T) {
+func TestACrashingPodIsRestartedWithBackoff(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, controlplane.Shared(t))
 	w.create(agentPod("a", "crash"))
@@ -155,7 +155,7 @@ func TestAPodThatFailsItsLivenessProbeIsRestarted(t *testing.T) {
 	require.NotEqual(t, first.PID, w.report("a").PID)
 }
 
-func TestAPodWaitsForASecretThatIsMissing(t *testing.T) {
+func TestAPodWaitsForAMissingSecret(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, controlplane.Shared(t))
 	w.create(agentPod("a", "serve", mount("login", "/secret", secretSource("late"))))
@@ -199,14 +199,14 @@ func (w *world) setGate(open string) {
 	require.NoError(w.t, err)
 }
 
-// auditEvent is the part of a line of the audit log that is looked at here.
+// auditEvent has the fields of a line in the audit log that tests use.
 type auditEvent struct {
 	Stage, Verb string
 	User        struct{ Username string }
 	ObjectRef   struct{ Resource string }
 }
 
-// audited looks for a request of the namespace's ServiceAccount.
+// audited reports whether the audit log has a request of the namespace's ServiceAccount.
 func audited(c *require.Assertions, w *world, account, verb, resource string) bool {
 	f, err := os.Open(w.cp.AuditLog)
 	c.NoError(err)
@@ -214,7 +214,7 @@ func audited(c *require.Assertions, w *world, account, verb, resource string) bo
 	for d := json.NewDecoder(f); d.More(); {
 		var e auditEvent
 		if d.Decode(&e) != nil {
-			return false // a line that is just being written
+			return false // an incomplete line
 		}
 		if e.User.Username == "system:serviceaccount:"+w.namespace+":"+account && e.Verb == verb &&
 			e.ObjectRef.Resource == resource && e.Stage == "ResponseComplete" {

@@ -13,8 +13,8 @@ import (
 
 const defaultLinger = 15 * time.Second
 
-// Join returns the one control plane that all processes of this user share for this repository and binary, and starts it if it does
-// not run. Of the options, Dir and Images have no meaning here. Stop gives up this process's share.
+// Join returns the control plane that all processes of this user share for this repository and binary, and starts it
+// if it is not running. The options Dir and Images are ignored. Stop releases this process's share.
 func Join(ctx context.Context, o Options) (*Instance, error) {
 	binary, err := findBinary(o.Binary)
 	if err != nil {
@@ -29,7 +29,7 @@ func Join(ctx context.Context, o Options) (*Instance, error) {
 		return nil, err
 	}
 	defer starting.close()
-	// Taken before looking whether one runs: from here on it stays.
+	// Locked before checking whether one is running, so that it keeps running from here on.
 	users, err := lock(ctx, filepath.Join(base, "users"), syscall.LOCK_SH)
 	if err != nil {
 		return nil, err
@@ -48,7 +48,8 @@ func joinOrStart(ctx context.Context, binary, base string, linger time.Duration)
 	if running(dir) {
 		return await(ctx, dir)
 	}
-	// Nobody is there: what a crash or an earlier run has left is of no use, a shared control plane always begins empty.
+	// No control plane is running: files of a crash or an earlier run are useless, because a shared one always starts
+	// empty.
 	if err := os.RemoveAll(dir); err != nil {
 		return nil, err
 	}

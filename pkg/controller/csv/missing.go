@@ -17,9 +17,9 @@ import (
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
-// LacksError lists all permissions that the account is missing for the intended writes, before any is tried. It is
+// MissingPermissionsError lists all permissions that the account is missing for the intended writes, before any is tried. It is
 // derived from the cache, so that writes that are known to fail cost no request; its absence permits nothing.
-type LacksError struct {
+type MissingPermissionsError struct {
 	Account scoped.Account
 	// Missing are lines of "in namespace <ns> <rule>".
 	Missing []string
@@ -28,7 +28,7 @@ type LacksError struct {
 	Refused []string
 }
 
-func (e *LacksError) Error() string {
+func (e *MissingPermissionsError) Error() string {
 	if len(e.Refused) > 0 {
 		return "refused: " + lines(e.Refused)
 	}
@@ -54,10 +54,10 @@ const (
 	forRotation  = "rotate " // followed by a Deployment
 )
 
-// lacks checks the account's permissions for writing the objects: server-side applies, or the given verbs. A
+// missingPermissions checks the account's permissions for writing the objects: server-side applies, or the given verbs. A
 // permission that RBAC does not grant is missing only if the API server confirms it, because another authorizer may
 // allow it. Each question is asked only once.
-func (r *Reconciler) lacks(ctx context.Context, s *scope, purpose string, objs []*unstructured.Unstructured, verbs ...string) error {
+func (r *Reconciler) missingPermissions(ctx context.Context, s *scope, purpose string, objs []*unstructured.Unstructured, verbs ...string) error {
 	if len(verbs) == 0 {
 		verbs = apply.Verbs()
 	}
@@ -73,11 +73,11 @@ func (r *Reconciler) lacks(ctx context.Context, s *scope, purpose string, objs [
 			ResourceNames: []string{obj.GetName()}, Verbs: verbs,
 		}}})
 	}
-	return r.lacking(ctx, s, purpose, needs)
+	return r.missingForNeeds(ctx, s, purpose, needs)
 }
 
-// lacking is lacks for needs.
-func (r *Reconciler) lacking(ctx context.Context, s *scope, purpose string, needs []preflight.Need) error {
+// missingForNeeds is missingPermissions for needs.
+func (r *Reconciler) missingForNeeds(ctx context.Context, s *scope, purpose string, needs []preflight.Need) error {
 	subject := rbac.ServiceAccount(s.account.Namespace, s.account.Name)
 	report := preflight.Examine(s.account.Key(), needs, func(namespace string) rbac.Permissions { return r.rbac.LowerBound(subject, namespace) })
 	report = r.confirmer.Confirm(ctx, client.ObjectKeyFromObject(s.csv).String()+" "+purpose, report)
@@ -94,12 +94,12 @@ func (r *Reconciler) lacking(ctx context.Context, s *scope, purpose string, need
 	var missing []string
 	for _, scope := range report.Scopes() {
 		for _, rule := range scope.Rules {
-			missing = append(missing, inScope(scope.Namespace, rule)...)
+			missing = append(missing, describeMissing(scope.Namespace, rule)...)
 		}
 	}
 	missing = append(missing, report.Elsewhere()...)
 	slices.Sort(missing)
-	return &LacksError{Account: s.account, Missing: missing, Refused: refused}
+	return &MissingPermissionsError{Account: s.account, Missing: missing, Refused: refused}
 }
 
 // undecided returns an error for webhooks if the API server cannot determine whether the account may read and write
@@ -117,21 +117,21 @@ func (r *Reconciler) forget(key client.ObjectKey) {
 	r.edits.keep(key, nil)
 }
 
-// inScope describes a missing rule and its scope. A rule with many resources is split into several equivalent ones.
-func inScope(namespace string, rule rbacv1.PolicyRule) []string {
+// describeMissing describes a missing rule and its scope. A rule with many resources is split into several equivalent ones.
+func describeMissing(namespace string, rule rbacv1.PolicyRule) []string {
 	where := "in the whole cluster "
 	if namespace != rbac.ClusterScope {
 		where = "in namespace " + namespace + " "
 	}
 	var out []string
-	for _, piece := range pieces(rule) {
+	for _, piece := range splitRule(rule) {
 		out = append(out, where+rbac.Line(piece))
 	}
 	return out
 }
 
-// pieces halves the longest list of a rule until each piece can be displayed completely.
-func pieces(rule rbacv1.PolicyRule) []rbacv1.PolicyRule {
+// splitRule halves the longest list of a rule until each piece can be displayed completely.
+func splitRule(rule rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	const fits = maxLines / 2
 	if len(rbac.Line(rule)) <= fits {
 		return []rbacv1.PolicyRule{rule}
@@ -153,5 +153,5 @@ func pieces(rule rbacv1.PolicyRule) []rbacv1.PolicyRule {
 		return []rbacv1.PolicyRule{rule}
 	}
 	*l, *r = longest[:len(longest)/2], longest[len(longest)/2:]
-	return append(pieces(left), pieces(right)...)
+	return append(splitRule(left), splitRule(right)...)
 }

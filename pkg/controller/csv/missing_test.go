@@ -64,9 +64,9 @@ func TestNoWebhookIsWrittenIfTheCheckIsIncomplete(t *testing.T) {
 				Roles: rbacv1listers.NewRoleLister(none), RoleBindings: rbacv1listers.NewRoleBindingLister(none),
 				ClusterRoles: rbacv1listers.NewClusterRoleLister(none), ClusterRoleBindings: rbacv1listers.NewClusterRoleBindingLister(none)}}
 			s := &scope{csv: csv, hooks: plan, account: scoped.Account{Namespace: "t1", Name: "acct"}}
-			err = r.lackingNow(t.Context(), s, forHooks, plan.Demands())
+			err = r.missingNow(t.Context(), s, forHooks, plan.Demands())
 			require.ErrorContains(t, err, tc.says)
-			require.Equal(t, tc.lacks, asLacks(err))
+			require.Equal(t, tc.lacks, isMissingPermissions(err))
 		})
 	}
 }
@@ -107,7 +107,7 @@ func TestATargetOverTheLimitGrantsNothing(t *testing.T) {
 	covered, err := s.cover(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "t1", Name: "acct"}},
 		[]demand{{kind: ruleNamespaced, scopes: s.ruleScopes(), rules: []rbacv1.PolicyRule{pods}}})
 	require.NoError(t, err)
-	require.Equal(t, inScope("victim", pods), covered.missing)
+	require.Equal(t, describeMissing("victim", pods), covered.missing)
 
 	r, s = given(role("t1", rbac.MaxValues))
 	require.Equal(t, scoped.AccountHoldsTooMuch, scoped.ReasonOf(r.followRights(s)), "in its own namespace")
