@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"bytes"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -81,4 +82,14 @@ func TestWhatAmountsToClusterAdminIsSaid(t *testing.T) {
 	bounded, err := permissionsOf(objects(t, star, `{kind: RoleBinding, metadata: {namespace: ns, name: c}, roleRef: {kind: ClusterRole, name: c}, `+operator+`}`))
 	require.NoError(t, err)
 	require.Empty(t, bounded.warnings())
+}
+
+// A ClusterRole of the cluster may gather the rules of a role that the plan does not bind.
+func TestARoleThatIsNotBoundIsNotCalledHarmless(t *testing.T) {
+	p, err := permissionsOf(objects(t, `{kind: ClusterRole, metadata: {name: c}, rules: [{apiGroups: [""], resources: [nodes], verbs: [get]}]}`))
+	require.NoError(t, err)
+	var b bytes.Buffer
+	writePermissions(&b, p)
+	require.Equal(t, "\nPermissions that it grants:\n  not bound by the plan: ClusterRole c\n    in the whole cluster\n"+
+		`      {apiGroups: [""], resources: ["nodes"], verbs: ["get"]}`+"\n", b.String())
 }

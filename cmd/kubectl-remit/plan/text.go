@@ -72,7 +72,7 @@ func writePermissions(b *bytes.Buffer, p permissions) {
 		g.write(b)
 	}
 	for _, g := range p.unbound {
-		line(b, 1, "to nobody: the plan does not bind %s", g.subject)
+		line(b, 1, "not bound by the plan: %s", g.subject)
 		g.write(b)
 	}
 }
