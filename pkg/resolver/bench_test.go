@@ -27,7 +27,7 @@ func catalogsOf(clash bool) []*catalog.Snapshot {
 					line += fmt.Sprintf(" needs=c%dp%02d:>=1.%d.0 api=C%dK%d", c, p+5, v/2, (c+1)%5, p+10)
 				}
 				if clash && c == 0 && p == 40 && v == 19 {
-					line += " needs=nobody:>=1.0.0"
+					line += " needs=missing:>=1.0.0"
 				}
 				lines = append(lines, line)
 			}

@@ -134,7 +134,7 @@ func TestEveryUserOfAnIndexPaysForIt(t *testing.T) {
 	require.Zero(t, m.spent)
 }
 
-// However often and for whatever it is searched.
+// However often it is searched, and for whatever requirement.
 func TestAnIndexHasOneOperatorPerEntry(t *testing.T) {
 	s := graph("ns/cat", "a.v1.0.0 stable,fast", "b.v1.0.0 stable")
 	in := world(s)

@@ -243,8 +243,8 @@ func (b brute) offered(c int) (out []pick) {
 }
 
 // fits reports whether a version can coexist with others.
-func fits(p pick, beside []pick) bool {
-	return !slices.ContainsFunc(beside, func(q pick) bool {
+func fits(p pick, others []pick) bool {
+	return !slices.ContainsFunc(others, func(q pick) bool {
 		switch {
 		case p.same(q) || p.installed && q.installed:
 			return false

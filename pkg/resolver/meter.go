@@ -149,7 +149,7 @@ func (m *meter) Spend(cost int) error {
 	return m.err
 }
 
-// checkContext checks for cancellation and timeout immediately. Call it before work that takes long in few steps.
+// checkContext checks for cancellation and timeout immediately. Call it before work that can take a long time in few steps.
 func (m *meter) checkContext() error {
 	switch err := m.ctx.Err(); {
 	case m.err != nil || err == nil:

@@ -17,7 +17,7 @@ import (
 //
 //	publish <catalog> <release>; <release>; …    replaces the content of a catalog
 //	ask <Subscription, see parseSubject>         creates or changes a Subscription
-//	fail <Subscription>, mend <Subscription>     its installed version fails, or recovers
+//	fail <Subscription>, recover <Subscription>     its installed version fails, or recovers
 //	forward                                      failed versions may be replaced from now on
 //
 // In the result, "held" means that the installed version is not replaced although the channel has a replacement.
@@ -40,7 +40,7 @@ var stories = []story{
 	{"a switch of channels", [][]string{{"publish ns/c a.v1.0.0 s,t; a.v2.0.0 t replaces=a.v1.0.0", "ask s ns/c/a/s", "ask s ns/c/a/t"}}, []string{"s a.v2.0.0"}},
 	{"no downgrade", [][]string{{"publish ns/c a.v1.0.0 s,t; a.v2.0.0 t replaces=a.v1.0.0", "ask s ns/c/a/t", "ask s ns/c/a/s"}}, []string{"s a.v2.0.0 held"}},
 	{"keeps a failed version", [][]string{{"publish ns/c a.v1.0.0 s", "ask s ns/c/a/s", "fail s", "publish ns/c a.v1.0.0 s; a.v2.0.0 s replaces=a.v1.0.0"}}, []string{"s a.v1.0.0"}},
-	{"until it recovers", [][]string{{"publish ns/c a.v1.0.0 s", "ask s ns/c/a/s", "fail s", "publish ns/c a.v1.0.0 s; a.v2.0.0 s replaces=a.v1.0.0", "mend s"}}, []string{"s a.v2.0.0"}},
+	{"until it recovers", [][]string{{"publish ns/c a.v1.0.0 s", "ask s ns/c/a/s", "fail s", "publish ns/c a.v1.0.0 s; a.v2.0.0 s replaces=a.v1.0.0", "recover s"}}, []string{"s a.v2.0.0"}},
 	{"fail forward", [][]string{{"publish ns/c a.v1.0.0 s", "ask s ns/c/a/s", "fail s", "publish ns/c a.v1.0.0 s; a.v2.0.0 s replaces=a.v1.0.0"}, {"forward"}}, []string{"s a.v2.0.0"}},
 	{"startingCSV", [][]string{{"publish ns/c a.v1.0.0 s; a.v2.0.0 s replaces=a.v1.0.0; a.v3.0.0 s replaces=a.v2.0.0", "ask s ns/c/a/s/a.v1.0.0"}}, []string{"s a.v3.0.0"}},
 	{"startingCSV that is not there yet", [][]string{{"publish ns/c a.v1.0.0 s", "publish ns/c a.v1.0.0 s; a.v2.0.0 s replaces=a.v1.0.0"}, {"ask s ns/c/a/s/a.v2.0.0"}}, []string{"s a.v2.0.0"}},
@@ -93,7 +93,7 @@ func (p *simulation) apply(event string) {
 		p.subjects[s.Subscription.Name] = s
 	case "fail":
 		p.failed[rest] = true
-	case "mend":
+	case "recover":
 		p.failed[rest] = false
 	case "forward":
 		p.forward = true

@@ -83,12 +83,12 @@ func Owner(obj metav1.Object) string {
 // meta sets the CatalogSource as the controller: `kubectl drain` does not evict Pods without one. It does not block the
 // CatalogSource's deletion, which would require permissions on its finalizers.
 func (r Registry) meta(name string) metav1.ObjectMeta {
-	yes, no := true, false
+	enabled, disabled := true, false
 	return metav1.ObjectMeta{
 		Namespace: r.Source.Namespace, Name: name, Labels: map[string]string{names.LabelManaged: "true"},
 		OwnerReferences: []metav1.OwnerReference{{
 			APIVersion: operatorsv1alpha1.SchemeGroupVersion.String(), Kind: operatorsv1alpha1.CatalogSourceKind,
-			Name: r.Source.Name, UID: r.Source.UID, Controller: &yes, BlockOwnerDeletion: &no,
+			Name: r.Source.Name, UID: r.Source.UID, Controller: &enabled, BlockOwnerDeletion: &disabled,
 		}},
 	}
 }
@@ -96,8 +96,8 @@ func (r Registry) meta(name string) metav1.ObjectMeta {
 // ServiceAccount returns the ServiceAccount with the pull secrets for the kubelet. It has no permissions, and its token is
 // not mounted.
 func (r Registry) ServiceAccount() (*corev1.ServiceAccount, error) {
-	no := false
-	out := &corev1.ServiceAccount{ObjectMeta: r.meta(r.Source.Name), AutomountServiceAccountToken: &no}
+	disabled := false
+	out := &corev1.ServiceAccount{ObjectMeta: r.meta(r.Source.Name), AutomountServiceAccountToken: &disabled}
 	for _, name := range r.Source.Spec.Secrets {
 		out.ImagePullSecrets = append(out.ImagePullSecrets, corev1.LocalObjectReference{Name: name})
 	}

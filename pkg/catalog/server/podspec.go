@@ -24,11 +24,11 @@ const (
 )
 
 func (r Registry) podSpec() corev1.PodSpec {
-	no := false
+	disabled := false
 	spec := corev1.PodSpec{
 		ServiceAccountName:           r.Source.Name,
-		AutomountServiceAccountToken: &no,
-		EnableServiceLinks:           &no,
+		AutomountServiceAccountToken: &disabled,
+		EnableServiceLinks:           &disabled,
 		NodeSelector:                 map[string]string{corev1.LabelOSStable: string(corev1.Linux)},
 		Containers:                   []corev1.Container{container(r.Image)},
 		PriorityClassName:            r.priorityClass(),
@@ -96,13 +96,13 @@ func (r Registry) isRestricted(configured operatorsv1alpha1.SecurityConfig) bool
 
 // restrict applies the requirements of the restricted Pod Security Standard.
 func restrict(spec *corev1.PodSpec) {
-	yes, no := true, false
+	enabled, disabled := true, false
 	spec.SecurityContext = &corev1.PodSecurityContext{
-		RunAsNonRoot:   &yes,
+		RunAsNonRoot:   &enabled,
 		SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 	}
 	spec.Containers[0].SecurityContext = &corev1.SecurityContext{
-		AllowPrivilegeEscalation: &no,
+		AllowPrivilegeEscalation: &disabled,
 		Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
 	}
 }

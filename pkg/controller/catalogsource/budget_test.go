@@ -98,7 +98,7 @@ func TestACatalogThatExceedsTheBudgetOfItsNamespace(t *testing.T) {
 	require.Contains(t, got.Message, "together, at most 2 MiB are allowed")
 	_, ok := w.Store.Get(key("second"))
 	require.False(t, ok)
-	requireReady(t, w.visited(t, "image"))
+	requireReady(t, w.afterCheck(t, "image"))
 	requireReady(t, w.reconcile(t, "first"))
 
 	w.forget(t.Context(), key("first"))
@@ -115,7 +115,7 @@ func TestRetriesAnImageThatExceededTheBudget(t *testing.T) {
 	bound.exempt, bound.max = "", 1<<20
 	large := holder{by: fromConfigMap, key: key("large")}
 	require.NoError(t, bound.take(large, 1<<20))
-	require.Contains(t, w.visited(t, "image").Message, "couldn't ensure registry server: its content needs 1 MiB of memory")
+	require.Contains(t, w.afterCheck(t, "image").Message, "couldn't ensure registry server: its content needs 1 MiB of memory")
 
 	bound.release(large)
 	require.True(t, w.soon(t, true))

@@ -39,7 +39,7 @@ func withBundle(t *testing.T, s *registry.Server, image string) (*world, chan ty
 		cancel()
 		require.NoError(t, <-ended)
 	})
-	requireReady(t, w.visited(t, "cat"))
+	requireReady(t, w.afterCheck(t, "cat"))
 	touched := make(chan types.NamespacedName, 10)
 	w.Store.Watch(func(key types.NamespacedName) { touched <- key })
 	return w, touched

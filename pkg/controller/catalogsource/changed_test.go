@@ -125,7 +125,7 @@ func (w *world) soon(t *testing.T, wanted bool) bool {
 
 func TestAGrantRetriesAFailedPull(t *testing.T) {
 	w, grant := locked(t)
-	require.Contains(t, w.visited(t, "cat").Message, "forbidden")
+	require.Contains(t, w.afterCheck(t, "cat").Message, "forbidden")
 	early := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "remit", Name: "other"},
 		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "reads"},
 		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: "remit", Name: "other"}}}
@@ -135,7 +135,7 @@ func TestAGrantRetriesAFailedPull(t *testing.T) {
 	early.Subjects[0].Name = "acct"
 	w.Changed(t.Context(), nil, early)
 	require.True(t, w.soon(t, true))
-	require.Contains(t, w.visited(t, "cat").Message, "forbidden", "the API server may apply it later than the cache shows it")
+	require.Contains(t, w.afterCheck(t, "cat").Message, "forbidden", "the API server may apply it later than the cache shows it")
 
 	w.Changed(t.Context(), nil, grant())
 	require.Eventually(t, func() bool {
@@ -155,7 +155,7 @@ func (w *world) forgotten(t *testing.T) {
 
 func TestForgetsADeletedCatalog(t *testing.T) {
 	w, _ := locked(t)
-	require.Contains(t, w.visited(t, "cat").Message, "forbidden")
+	require.Contains(t, w.afterCheck(t, "cat").Message, "forbidden")
 	cs := catalogSource("cat", operatorsv1alpha1.CatalogSourceSpec{})
 	require.NoError(t, w.Delete(t.Context(), cs))
 	_, err := w.Reconcile(t.Context(), ctrl.Request{NamespacedName: key("cat")})
@@ -190,7 +190,7 @@ func TestOtherChangesThatRetryAFailedPull(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			w, _ := locked(t)
 			require.NoError(t, operatorsv1.AddToScheme(w.Client.Scheme()))
-			require.Contains(t, w.visited(t, "cat").Message, "forbidden")
+			require.Contains(t, w.afterCheck(t, "cat").Message, "forbidden")
 			w.Changed(t.Context(), row.before, row.after)
 			require.Equal(t, row.want, w.soon(t, row.want))
 		})

@@ -61,7 +61,7 @@ func newConnections(budget *budget, wake func(types.NamespacedName)) *connection
 		lanes:  newLoadLanes(budget.exempt),
 		byKey:  map[types.NamespacedName]*connection{},
 	}
-	c.places = placesForConnections(budget.exempt, func(key types.NamespacedName) { c.wake(key) })
+	c.places = newConnectionPlaces(budget.exempt, func(key types.NamespacedName) { c.wake(key) })
 	return c
 }
 

@@ -36,8 +36,8 @@ func TestServesTheCorpusFromImages(t *testing.T) {
 		return operatorsv1alpha1.CatalogSourceSpec{SourceType: "grpc", Image: image}
 	}
 	w := running(t, catalogSource("published", spec(catalogs)), catalogSource("bundles", spec(bundles)), catalogSource("again", spec(bundles)))
-	requireReady(t, w.visited(t, "published"))
-	requireReady(t, w.visited(t, "bundles"))
+	requireReady(t, w.afterCheck(t, "published"))
+	requireReady(t, w.afterCheck(t, "bundles"))
 	snap, ok := w.Store.Get(key("published"))
 	require.True(t, ok)
 	require.Len(t, snap.Packages, 37)
@@ -46,7 +46,7 @@ func TestServesTheCorpusFromImages(t *testing.T) {
 	require.Len(t, snap.Packages, 49)
 	pulled := len(s.Requests("GET /v2/bundles/blobs/"))
 
-	requireReady(t, w.visited(t, "again"))
+	requireReady(t, w.afterCheck(t, "again"))
 	require.Len(t, s.Requests("GET /v2/bundles/blobs/"), pulled+1, "only its configuration, because the layers are on disk")
 	again, ok := w.Store.Get(key("again"))
 	require.True(t, ok)

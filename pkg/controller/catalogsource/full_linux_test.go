@@ -35,12 +35,12 @@ func TestReadsAnImageWhenTheDiskHasSpace(t *testing.T) {
 			ref, _ := push(t, s, "catalog:v1", goodCatalog)
 			w := running(t, catalogSource("cat", polled(ref, "10m")))
 			w.images.disk, w.bundles.disk = store, store
-			requireReady(t, w.visited(t, "cat"))
+			requireReady(t, w.afterCheck(t, "cat"))
 
 			push(t, s, "catalog:v1", heavyCatalog())
 			full.Fill(t, left)
 			w.pass(t, 12*time.Minute)
-			got := w.visited(t, "cat")
+			got := w.afterCheck(t, "cat")
 			require.Contains(t, got.Message, "cannot be written to disk: no space left on device")
 			require.Contains(t, got.Message, "is still served")
 			require.NotContains(t, got.Message, full.Dir)
@@ -52,7 +52,7 @@ func TestReadsAnImageWhenTheDiskHasSpace(t *testing.T) {
 
 			full.Free(t)
 			w.pass(t, 2*firstReload)
-			requireReady(t, w.visited(t, "cat"))
+			requireReady(t, w.afterCheck(t, "cat"))
 			snap, _ := w.Store.Get(key("cat"))
 			content, err := snap.Reader.Content(t.Context(), "a", "stable", "a.v1")
 			require.NoError(t, err)

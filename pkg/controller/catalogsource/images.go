@@ -106,7 +106,7 @@ func newImages(client *image.Client, store *disk.Store, budget *budget, wake fun
 		client: client, disk: store, budget: budget, space: newDiskBudget(budget.exempt), work: newWorkBudget(budget.exempt), wake: wake, clock: clock, parses: newParseLanes(budget.exempt), decoding: budget.decoding,
 		byKey: map[types.NamespacedName]*imageEntry{}, pulls: map[string]chan struct{}{},
 	}
-	i.places = placesForImages(budget.exempt, func(key types.NamespacedName) { i.wake(key) })
+	i.places = newImagePlaces(budget.exempt, func(key types.NamespacedName) { i.wake(key) })
 	return i
 }
 

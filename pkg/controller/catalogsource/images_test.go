@@ -44,8 +44,8 @@ func running(t *testing.T, objects ...client.Object) *world {
 	return w
 }
 
-// visited reconciles until the image was checked once more.
-func (w *world) visited(t *testing.T, name string) operatorsv1alpha1.CatalogSourceStatus {
+// afterCheck reconciles until the image was checked once more.
+func (w *world) afterCheck(t *testing.T, name string) operatorsv1alpha1.CatalogSourceStatus {
 	t.Helper()
 	_, err := w.Reconcile(t.Context(), ctrl.Request{NamespacedName: key(name)})
 	require.NoError(t, err)
@@ -82,7 +82,7 @@ func TestPollsTheDigestOfAnImage(t *testing.T) {
 	ref, _ := push(t, s, "team/catalog:v1", goodCatalog)
 	w := running(t, catalogSource("cat", polled(ref, "10m")))
 
-	got := w.visited(t, "cat")
+	got := w.afterCheck(t, "cat")
 	requireReady(t, got)
 	require.Equal(t, 1, w.offered(t, "cat"))
 	require.Equal(t, "in-process", got.GRPCConnectionState.Address)
@@ -90,7 +90,7 @@ func TestPollsTheDigestOfAnImage(t *testing.T) {
 
 	loads := s.Requests("GET /v2/team/catalog/blobs/")
 	w.pass(t, 12*time.Minute)
-	got = w.visited(t, "cat")
+	got = w.afterCheck(t, "cat")
 	requireReady(t, got)
 	require.Equal(t, loads, s.Requests("GET /v2/team/catalog/blobs/"), "an unchanged image is not pulled")
 	require.Len(t, s.Requests("HEAD /v2/team/catalog/manifests/v1"), 2, "one of them is from the test's push")
@@ -98,12 +98,12 @@ func TestPollsTheDigestOfAnImage(t *testing.T) {
 
 	push(t, s, "team/catalog:v1", otherCatalog)
 	w.pass(t, 12*time.Minute)
-	requireReady(t, w.visited(t, "cat"))
+	requireReady(t, w.afterCheck(t, "cat"))
 	require.Equal(t, 2, w.offered(t, "cat"))
 
 	push(t, s, "team/catalog:v1", "schema: olm.package\nname: [")
 	w.pass(t, 12*time.Minute)
-	got = w.visited(t, "cat")
+	got = w.afterCheck(t, "cat")
 	require.Equal(t, operatorsv1alpha1.CatalogSourceRegistryServerError, got.Reason)
 	require.Contains(t, got.Message, `file "a/catalog.yaml"`)
 	require.Contains(t, got.Message, "is still served")
@@ -111,7 +111,7 @@ func TestPollsTheDigestOfAnImage(t *testing.T) {
 	require.Equal(t, 2, w.offered(t, "cat"))
 	pulled := len(s.Requests("GET /v2/team/catalog/blobs/"))
 	w.pass(t, 12*time.Minute)
-	require.Equal(t, got.Message, w.visited(t, "cat").Message)
+	require.Equal(t, got.Message, w.afterCheck(t, "cat").Message)
 	require.Len(t, s.Requests("GET /v2/team/catalog/blobs/"), pulled, "an invalid image is not pulled again")
 
 	s.Answer(func(w http.ResponseWriter, _ *http.Request) bool {
@@ -119,14 +119,14 @@ func TestPollsTheDigestOfAnImage(t *testing.T) {
 		return true
 	})
 	w.pass(t, 12*time.Minute)
-	require.Contains(t, w.visited(t, "cat").Message, "502 Bad Gateway")
+	require.Contains(t, w.afterCheck(t, "cat").Message, "502 Bad Gateway")
 	s.Answer(nil)
 	w.pass(t, 2*firstReload)
-	require.Equal(t, got.Message, w.visited(t, "cat").Message, "the error of the image is reported again")
+	require.Equal(t, got.Message, w.afterCheck(t, "cat").Message, "the error of the image is reported again")
 
 	push(t, s, "team/catalog:v1", goodCatalog)
 	w.pass(t, 12*time.Minute)
-	requireReady(t, w.visited(t, "cat"))
+	requireReady(t, w.afterCheck(t, "cat"))
 	require.Equal(t, 1, w.offered(t, "cat"))
 }
 
@@ -145,7 +145,7 @@ func TestABrokenFileOfAnImageRemovesNoPackages(t *testing.T) {
 		return ref
 	}
 	w := running(t, catalogSource("cat", polled(pushed(map[string]string{"a.yaml": goodCatalog, "b.yaml": other}), "10m")))
-	requireReady(t, w.visited(t, "cat"))
+	requireReady(t, w.afterCheck(t, "cat"))
 	packages := func() []string {
 		snap, ok := w.Store.Get(key("cat"))
 		require.True(t, ok)
@@ -154,27 +154,27 @@ func TestABrokenFileOfAnImageRemovesNoPackages(t *testing.T) {
 
 	pushed(map[string]string{"a.yaml": otherCatalog, "b.yaml": other, "README.md": "Not a catalog"})
 	w.pass(t, 12*time.Minute)
-	got := w.visited(t, "cat")
+	got := w.afterCheck(t, "cat")
 	require.Equal(t, "READY", got.GRPCConnectionState.LastObservedState)
 	require.Contains(t, got.Message, `file "README.md": `)
 	require.Equal(t, 2, w.offered(t, "cat"))
 
 	pushed(map[string]string{"a.yaml": goodCatalog, "b.yaml": "["})
 	w.pass(t, 12*time.Minute)
-	got = w.visited(t, "cat")
+	got = w.afterCheck(t, "cat")
 	require.Equal(t, "TRANSIENT_FAILURE", got.GRPCConnectionState.LastObservedState)
 	require.Contains(t, got.Message, `file "b.yaml": `)
 	require.Equal(t, []string{"a", "b"}, packages())
 	require.Equal(t, 2, w.offered(t, "cat"), "the previous content is kept as a whole")
 	w.pass(t, 12*time.Minute)
-	require.Equal(t, got.Message, w.visited(t, "cat").Message, "the error is reported again without reading the image")
+	require.Equal(t, got.Message, w.afterCheck(t, "cat").Message, "the error is reported again without reading the image")
 }
 
 func TestRequestsAnImageByDigestOnce(t *testing.T) {
 	s := registry.New(t)
 	ref, digest := push(t, s, "catalog:v1", goodCatalog)
 	w := running(t, catalogSource("cat", polled(strings.TrimSuffix(ref, ":v1")+"@"+digest, "10m")))
-	requireReady(t, w.visited(t, "cat"))
+	requireReady(t, w.afterCheck(t, "cat"))
 	require.Eventually(t, func() bool { return !w.clock.HasWaiters() }, time.Second, time.Millisecond)
 }
 
@@ -186,7 +186,7 @@ func TestRetriesAnUnavailableRegistry(t *testing.T) {
 		return true
 	})
 	w := running(t, catalogSource("cat", operatorsv1alpha1.CatalogSourceSpec{SourceType: "grpc", Image: ref, Secrets: []string{"gone"}}))
-	got := w.visited(t, "cat")
+	got := w.afterCheck(t, "cat")
 	require.Equal(t, operatorsv1alpha1.CatalogSourceRegistryServerError, got.Reason)
 	require.Contains(t, got.Message, "403 Forbidden")
 	require.Contains(t, got.Message, `Secret "gone"`)
@@ -197,7 +197,7 @@ func TestRetriesAnUnavailableRegistry(t *testing.T) {
 
 	s.Answer(nil)
 	w.pass(t, 2*firstReload)
-	requireReady(t, w.visited(t, "cat"))
+	requireReady(t, w.afterCheck(t, "cat"))
 }
 
 // login makes a registry require the user u with the password p.
@@ -226,9 +226,9 @@ func TestPullSecrets(t *testing.T) {
 		return operatorsv1alpha1.CatalogSourceSpec{SourceType: "grpc", Image: ref, Secrets: secrets}
 	}
 	w := running(t, good, other, account, catalogSource("byspec", spec("other", "good")), catalogSource("byaccount", spec("gone")), catalogSource("none", spec("other")))
-	requireReady(t, w.visited(t, "byspec"))
-	requireReady(t, w.visited(t, "byaccount"))
-	require.Contains(t, w.visited(t, "none").Message, "401")
+	requireReady(t, w.afterCheck(t, "byspec"))
+	requireReady(t, w.afterCheck(t, "byaccount"))
+	require.Contains(t, w.afterCheck(t, "none").Message, "401")
 }
 
 func TestImageTemplates(t *testing.T) {
@@ -241,13 +241,13 @@ func TestImageTemplates(t *testing.T) {
 	bad.Annotations = map[string]string{annotationTemplate: s.Host + "/catalog:v{kube_minor_version}.{phase_of_the_moon}"}
 	w := running(t, good, bad)
 
-	got := w.visited(t, "good")
+	got := w.afterCheck(t, "good")
 	requireReady(t, got)
 	require.Equal(t, 1, w.offered(t, "good"))
 	require.True(t, meta.IsStatusConditionTrue(got.Conditions, "TemplatesHaveResolved"))
 	require.Equal(t, s.Host+"/catalog:v1.36", meta.FindStatusCondition(got.Conditions, "ResolvedImage").Message)
 
-	got = w.visited(t, "bad")
+	got = w.afterCheck(t, "bad")
 	requireReady(t, got)
 	require.Equal(t, 2, w.offered(t, "bad"))
 	resolved := meta.FindStatusCondition(got.Conditions, "TemplatesHaveResolved")
@@ -259,7 +259,7 @@ func TestAnImageWithoutATagDefaultsToLatest(t *testing.T) {
 	s := registry.New(t)
 	push(t, s, "catalog:latest", goodCatalog)
 	w := running(t, catalogSource("cat", operatorsv1alpha1.CatalogSourceSpec{SourceType: "grpc", Image: s.Host + "/catalog"}))
-	requireReady(t, w.visited(t, "cat"))
+	requireReady(t, w.afterCheck(t, "cat"))
 }
 
 // An image whose label is removed, and a CatalogSource whose spec changes during a pull.
@@ -282,7 +282,7 @@ func TestChangesDuringAPull(t *testing.T) {
 	require.NoError(t, w.Get(t.Context(), key("cat"), cs))
 	cs.Spec.Image = "no image"
 	require.NoError(t, w.Update(t.Context(), cs))
-	got = w.visited(t, "cat")
+	got = w.afterCheck(t, "cat")
 	require.Contains(t, got.Message, "must have the form REGISTRY/NAME")
 	close(hold)
 }

@@ -78,7 +78,7 @@ func (r *Reconciler) observeImage(ctx context.Context, cs *operatorsv1alpha1.Cat
 	spec, conditions := imageSpecOf(cs, version)
 	view := r.images.ensure(key, spec)
 	if view.err == nil && view.registry != "" && key.Namespace != r.GlobalNamespace {
-		view.err, view.state = notRunHere(view.registry, r.GlobalNamespace), connectivity.TransientFailure
+		view.err, view.state = registryNotRun(view.registry, r.GlobalNamespace), connectivity.TransientFailure
 	}
 	seen := observation{state: view.state.String(), address: addressInProcess, snapshot: view.good, polled: view.polled, conditions: conditions}
 	if view.registry == "" {

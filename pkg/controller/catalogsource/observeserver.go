@@ -17,8 +17,8 @@ import (
 // ensureServer is the prefix of messages about an image, as in OLM v0, which tools match.
 const ensureServer = "couldn't ensure registry server"
 
-// notRunHere returns an error that explains what to do about a tenant's image that would have to run (security model, D6).
-func notRunHere(image, global string) error {
+// registryNotRun returns an error that explains what to do about a tenant's image that would have to run (security model, D6).
+func registryNotRun(image, global string) error {
 	return fmt.Errorf("image %q: %w. It is a registry, and registries run only in the global catalog namespace %q. "+
 		"Use an image with a file-based catalog (see opm render), or ask for the CatalogSource to be created in namespace %q", image, layer.ErrNoCatalog, global, global)
 }

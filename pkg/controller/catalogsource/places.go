@@ -26,15 +26,15 @@ func newPlaces(exempt string, wake func(types.NamespacedName)) *places {
 	return &places{exempt: exempt, wake: wake, of: map[string]*placesOf{}}
 }
 
-// placesForConnections returns the places for connections to registries.
-func placesForConnections(exempt string, wake func(types.NamespacedName)) *places {
+// newConnectionPlaces returns the places for connections to registries.
+func newConnectionPlaces(exempt string, wake func(types.NamespacedName)) *places {
 	p := newPlaces(exempt, wake)
 	p.max, p.has, p.then = maxConnections, fmt.Sprintf("connections to %d registries", maxConnections), "connects"
 	return p
 }
 
-// placesForImages returns the places for catalogs in images.
-func placesForImages(exempt string, wake func(types.NamespacedName)) *places {
+// newImagePlaces returns the places for catalogs in images.
+func newImagePlaces(exempt string, wake func(types.NamespacedName)) *places {
 	p := newPlaces(exempt, wake)
 	p.max, p.has, p.then = maxImages, fmt.Sprintf("%d catalogs in images", maxImages), "is pulled"
 	return p

@@ -172,8 +172,8 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named(controllerName).
 		For(newObject()).
-		Watches(&corev1.ServiceAccount{}, r.sameName()).
-		Watches(&corev1.Namespace{}, r.inside(), builder.WithPredicates(predicate.LabelChangedPredicate{})).
+		Watches(&corev1.ServiceAccount{}, r.enqueueForServiceAccount()).
+		Watches(&corev1.Namespace{}, r.enqueueForNamespace(), builder.WithPredicates(predicate.LabelChangedPredicate{})).
 		WatchesRawSource(source.Func(r.waker.start)).
 		WithOptions(fairqueue.Options(workers, workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastReload))).
 		Complete(r)

@@ -38,7 +38,7 @@ func TestWatchesPullSecretsAfterAFailedPull(t *testing.T) {
 		watches <- watched{key.Name, version, changed, ctx}
 		<-ctx.Done()
 	}
-	require.Contains(t, w.visited(t, "cat").Message, "401")
+	require.Contains(t, w.afterCheck(t, "cat").Message, "401")
 	seen := map[string]watched{}
 	for range 2 {
 		got := <-watches
@@ -50,7 +50,7 @@ func TestWatchesPullSecretsAfterAFailedPull(t *testing.T) {
 	s.Answer(nil)
 	seen["gone"].changed()
 	require.True(t, w.soon(t, true))
-	requireReady(t, w.visitedNow(t, "cat"))
+	requireReady(t, w.statusNow(t, "cat"))
 	require.ErrorIs(t, seen["there"].ctx.Err(), context.Canceled)
 	require.Eventually(t, func() bool {
 		w.watches.mu.Lock()
@@ -60,8 +60,8 @@ func TestWatchesPullSecretsAfterAFailedPull(t *testing.T) {
 	require.Empty(t, watches)
 }
 
-// visitedNow returns the status after a check that was already made.
-func (w *world) visitedNow(t *testing.T, name string) operatorsv1alpha1.CatalogSourceStatus {
+// statusNow returns the status after a check that was already made.
+func (w *world) statusNow(t *testing.T, name string) operatorsv1alpha1.CatalogSourceStatus {
 	t.Helper()
 	require.Equal(t, key(name), <-w.woken)
 	return w.reconcile(t, name)

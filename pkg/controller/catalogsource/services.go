@@ -69,7 +69,7 @@ func leadsElsewhere(service *corev1.Service) string {
 func (r *Reconciler) watchServices(mgr ctrl.Manager) error {
 	cached, err := cache.New(mgr.GetConfig(), cache.Options{
 		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
-		ByObject: map[client.Object]cache.ByObject{&corev1.Service{}: {Transform: whereItLeads}},
+		ByObject: map[client.Object]cache.ByObject{&corev1.Service{}: {Transform: stripService}},
 	})
 	if err != nil {
 		return fmt.Errorf("cache of Services: %w", err)
@@ -90,7 +90,7 @@ func (r *Reconciler) watchServices(mgr ctrl.Manager) error {
 		defer cancel()
 		informer, err := cached.GetInformer(ctx, &corev1.Service{})
 		if err == nil {
-			_, err = informer.AddEventHandler(r.wakesNamespace())
+			_, err = informer.AddEventHandler(r.serviceHandler())
 		}
 		if err != nil {
 			return fmt.Errorf("watch Services: %w", err)
@@ -101,7 +101,7 @@ func (r *Reconciler) watchServices(mgr ctrl.Manager) error {
 	return nil
 }
 
-func whereItLeads(obj any) (any, error) {
+func stripService(obj any) (any, error) {
 	service, ok := obj.(*corev1.Service)
 	if !ok {
 		return obj, nil
@@ -113,11 +113,11 @@ func whereItLeads(obj any) (any, error) {
 	return out, nil
 }
 
-// wakesNamespace wakes the CatalogSources in a Service's namespace.
-func (r *Reconciler) wakesNamespace() toolscache.ResourceEventHandler {
+// serviceHandler wakes the CatalogSources in a Service's namespace.
+func (r *Reconciler) serviceHandler() toolscache.ResourceEventHandler {
 	wake := func(obj any) {
-		if gone, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
-			obj = gone.Obj
+		if deleted, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
+			obj = deleted.Obj
 		}
 		if service, ok := obj.(*corev1.Service); ok {
 			for _, req := range r.all(context.Background(), service.Namespace) {
@@ -127,8 +127,8 @@ func (r *Reconciler) wakesNamespace() toolscache.ResourceEventHandler {
 	}
 	return toolscache.ResourceEventHandlerFuncs{AddFunc: wake, DeleteFunc: wake, UpdateFunc: func(old, now any) {
 		before, ok := old.(*corev1.Service)
-		after, is := now.(*corev1.Service)
-		if !ok || !is || leadsElsewhere(before) != leadsElsewhere(after) || before.Spec.ClusterIP != after.Spec.ClusterIP {
+		after, isService := now.(*corev1.Service)
+		if !ok || !isService || leadsElsewhere(before) != leadsElsewhere(after) || before.Spec.ClusterIP != after.Spec.ClusterIP {
 			wake(now)
 		}
 	}}

@@ -46,13 +46,13 @@ func TestDoesNotReadAnImageThatExceedsTheBudgetAgain(t *testing.T) {
 	kept := w.counted(t)
 	other := holder{by: fromImage, key: key("other")}
 	require.NoError(t, w.images.space.take(other, maxNamespaceDisk))
-	require.Contains(t, w.visited(t, "cat").Message, "together, at most 512 MiB are allowed")
+	require.Contains(t, w.afterCheck(t, "cat").Message, "together, at most 512 MiB are allowed")
 	require.Empty(t, kept(), "refused content is deleted")
 	require.Zero(t, w.images.budget.holds(holder{fromImage, key("cat"), 1}), "refused content does not count")
 
 	read := s.Requests("GET /v2/catalog/blobs/")
 	w.pass(t, 2*firstReload)
-	require.Contains(t, w.visited(t, "cat").Message, "together, at most 512 MiB are allowed")
+	require.Contains(t, w.afterCheck(t, "cat").Message, "together, at most 512 MiB are allowed")
 	require.Equal(t, read, s.Requests("GET /v2/catalog/blobs/"))
 
 	w.images.space.release(other)
@@ -68,11 +68,11 @@ func TestReplacedContentIsDeleted(t *testing.T) {
 	ref, _ := push(t, s, "catalog:v1", carrying)
 	w := running(t, catalogSource("cat", polled(ref, "10m")))
 	kept := w.counted(t)
-	requireReady(t, w.visited(t, "cat"))
+	requireReady(t, w.afterCheck(t, "cat"))
 	first := kept()
 	push(t, s, "catalog:v1", otherCatalog)
 	w.pass(t, 12*time.Minute)
-	requireReady(t, w.visited(t, "cat"))
+	requireReady(t, w.afterCheck(t, "cat"))
 	require.Len(t, kept(), 2)
 	for _, path := range first {
 		_, err := os.Stat(path)

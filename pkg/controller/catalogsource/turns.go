@@ -99,8 +99,8 @@ func (w *turn) leave() {
 
 // remove removes a turn. The caller must hold the lock.
 func (t *turns) remove(w *turn) {
-	is := func(other *turn) bool { return other == w }
-	t.active, t.waiting = slices.DeleteFunc(t.active, is), slices.DeleteFunc(t.waiting, is)
+	matches := func(other *turn) bool { return other == w }
+	t.active, t.waiting = slices.DeleteFunc(t.active, matches), slices.DeleteFunc(t.waiting, matches)
 	w.over, w.asked = false, false
 	if w.timer != nil {
 		w.timer.Stop()

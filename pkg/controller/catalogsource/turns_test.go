@@ -45,8 +45,8 @@ func (*paced) GetBundle(context.Context, string, string, string) (*api.Bundle, e
 	return nil, nil
 }
 
-// besides lists a registry while registries of other namespaces are listed repeatedly, and returns the duration.
-func besides(t *testing.T, namespace string, p *paced, namespaces []string, others *paced) (took time.Duration, err error) {
+// listAlongside lists a registry while registries of other namespaces are listed repeatedly, and returns the duration.
+func listAlongside(t *testing.T, namespace string, p *paced, namespaces []string, others *paced) (took time.Duration, err error) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -85,7 +85,7 @@ func TestSlowRegistriesDoNotBlockOthers(t *testing.T) {
 	for name, namespaces := range map[string][]string{"of one namespace": twenty("hostile"), "of twenty namespaces": twenty("")} {
 		for _, namespace := range []string{"neighbor", "remit"} {
 			t.Run(name+", and namespace "+namespace, func(t *testing.T) {
-				took, err := besides(t, namespace, small, namespaces, trickling)
+				took, err := listAlongside(t, namespace, small, namespaces, trickling)
 				require.NoError(t, err)
 				require.Less(t, took, time.Minute)
 			})
@@ -94,21 +94,21 @@ func TestSlowRegistriesDoNotBlockOthers(t *testing.T) {
 }
 
 func TestTheGlobalNamespaceDoesNotWaitForTenants(t *testing.T) {
-	took, err := besides(t, "remit", &paced{each: time.Millisecond, bundles: 10}, twenty(""), &paced{each: time.Hour})
+	took, err := listAlongside(t, "remit", &paced{each: time.Millisecond, bundles: 10}, twenty(""), &paced{each: time.Hour})
 	require.NoError(t, err)
 	require.Less(t, took, time.Second)
 }
 
 func TestASlowRegistryIsListedInTurns(t *testing.T) {
-	took, err := besides(t, "neighbor", &paced{each: time.Second, bundles: 20}, twenty(""), &paced{each: time.Second})
+	took, err := listAlongside(t, "neighbor", &paced{each: time.Second, bundles: 20}, twenty(""), &paced{each: time.Second})
 	require.NoError(t, err)
 	require.Greater(t, took, time.Minute, "it yields to others")
 }
 
 func TestStopsASilentRegistry(t *testing.T) {
-	_, err := besides(t, "a", &paced{each: time.Hour}, nil, nil)
+	_, err := listAlongside(t, "a", &paced{each: time.Hour}, nil, nil)
 	require.ErrorIs(t, err, errIdle)
-	_, err = besides(t, "a", &paced{each: 10 * time.Second}, twenty(""), &paced{each: time.Second})
+	_, err = listAlongside(t, "a", &paced{each: 10 * time.Second}, twenty(""), &paced{each: time.Second})
 	require.ErrorIs(t, err, errYieldTimeout)
 }
 

@@ -69,7 +69,7 @@ func (r *Reconciler) watchOnce(cached cache.Cache) func(context.Context) error {
 			if err != nil {
 				return fmt.Errorf("watch %ss of namespace %s: %w", kindOf(missing[0]), r.GlobalNamespace, err)
 			}
-			if _, err := informer.AddEventHandler(r.wakesOwner()); err != nil {
+			if _, err := informer.AddEventHandler(r.ownedObjectHandler()); err != nil {
 				return fmt.Errorf("watch %ss: %w", kindOf(missing[0]), err)
 			}
 			missing = missing[1:]
@@ -78,11 +78,11 @@ func (r *Reconciler) watchOnce(cached cache.Cache) func(context.Context) error {
 	}
 }
 
-// wakesOwner wakes the CatalogSource that owns an object, and those whose Service has the same name.
-func (r *Reconciler) wakesOwner() toolscache.ResourceEventHandler {
+// ownedObjectHandler wakes the CatalogSource that owns an object, and those whose Service has the same name.
+func (r *Reconciler) ownedObjectHandler() toolscache.ResourceEventHandler {
 	wake := func(obj any) {
-		if gone, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
-			obj = gone.Obj
+		if deleted, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
+			obj = deleted.Obj
 		}
 		changed, ok := obj.(client.Object)
 		if !ok {
@@ -107,8 +107,8 @@ func (r *Reconciler) wakeNamed(service metav1.Object) {
 	}
 }
 
-// sameName wakes the CatalogSource with the name of a ServiceAccount in the global catalog namespace.
-func (r *Reconciler) sameName() handler.EventHandler {
+// enqueueForServiceAccount wakes the CatalogSource with the name of a ServiceAccount in the global catalog namespace.
+func (r *Reconciler) enqueueForServiceAccount() handler.EventHandler {
 	return handler.EnqueueRequestsFromMapFunc(func(_ context.Context, account client.Object) []reconcile.Request {
 		if account.GetNamespace() != r.GlobalNamespace {
 			return nil
@@ -117,8 +117,8 @@ func (r *Reconciler) sameName() handler.EventHandler {
 	})
 }
 
-// inside wakes the CatalogSources in the global catalog namespace when its labels change, which define requirements for Pods.
-func (r *Reconciler) inside() handler.EventHandler {
+// enqueueForNamespace wakes the CatalogSources in the global catalog namespace when its labels change, which define requirements for Pods.
+func (r *Reconciler) enqueueForNamespace() handler.EventHandler {
 	return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, namespace client.Object) []reconcile.Request {
 		if namespace.GetName() != r.GlobalNamespace {
 			return nil

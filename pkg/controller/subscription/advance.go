@@ -32,7 +32,7 @@ func (r *Reconciler) advance(ctx context.Context, w *world) (map[types.UID]*view
 		}
 	}
 	for uid, v := range views {
-		v.head, v.problem, v.held = known.Answer.Heads[uid], known.Answer.Problems[uid], known.Answer.HeldBack[uid]
+		v.head, v.problem, v.heldBack = known.Answer.Heads[uid], known.Answer.Problems[uid], known.Answer.HeldBack[uid]
 	}
 	var errs []error
 	for _, set := range known.Answer.Sets {
@@ -78,7 +78,7 @@ func (r *Reconciler) resolve(ctx context.Context, w *world, ns resolver.Namespac
 	case err != nil:
 		return nil, err
 	}
-	known.Answer, known.told = &answer, w.asking.all()
+	known.Answer, known.used = &answer, w.asking.usedKinds()
 	return nil, nil
 }
 
@@ -103,7 +103,7 @@ func (w *world) viewOf(sub *operatorsv1alpha1.Subscription) *view {
 		deprecated: w.deprecationsOf(sub), plan: made.plan,
 	}
 	switch {
-	case v.plan != nil && inFlight(v.plan) && isFixed(v.plan) && !asksOtherwise(sub, v.installed != nil, made):
+	case v.plan != nil && inFlight(v.plan) && isFixed(v.plan) && !hasChanged(sub, v.installed != nil, made):
 		v.resolved = made.pin.Bundle
 	case v.installed != nil:
 		v.resolved = v.installed.Name
@@ -118,14 +118,14 @@ func (w *world) viewOf(sub *operatorsv1alpha1.Subscription) *view {
 
 // toResolve returns the resolver's input for the namespace.
 func (w *world) toResolve(views map[types.UID]*view) (ns resolver.Namespace) {
-	brought := w.brought()
+	subscribed := w.subscribedCSVs()
 	for i := range w.subscriptions {
 		if v := views[w.subscriptions[i].UID]; v != nil && !w.isDuplicate(&w.subscriptions[i]) {
 			ns.Subjects = append(ns.Subjects, w.subject(&w.subscriptions[i], v))
 		}
 	}
 	for i := range w.csvs {
-		if csv := &w.csvs[i]; csv.Labels[names.LabelCopiedFrom] == "" && csv.DeletionTimestamp == nil && !brought[csv] {
+		if csv := &w.csvs[i]; csv.Labels[names.LabelCopiedFrom] == "" && csv.DeletionTimestamp == nil && !subscribed[csv] {
 			ns.Others = append(ns.Others, csv)
 		}
 	}
@@ -161,7 +161,7 @@ func (r *Reconciler) install(ctx context.Context, w *world, known *known, set []
 		}
 		complete = false
 		if err := r.ensureSubscription(ctx, w, set[i]); err != nil {
-			return notMade(ctx, views, concerned, err)
+			return reportNotCreated(ctx, views, concerned, err)
 		}
 	}
 	if !complete {
@@ -172,7 +172,7 @@ func (r *Reconciler) install(ctx context.Context, w *world, known *known, set []
 	if !ok {
 		var err error
 		if plan, _, err = resolver.ResolveSteps(ctx, w.input, set); err != nil {
-			return refuse(views, concerned, err)
+			return reportUnavailable(views, concerned, err)
 		}
 		known.plans[name] = plan
 	}
@@ -186,7 +186,7 @@ func (r *Reconciler) install(ctx context.Context, w *world, known *known, set []
 	}
 	ip, err := r.ensurePlan(ctx, w, concerned, plan)
 	if err != nil {
-		return notMade(ctx, views, concerned, err)
+		return reportNotCreated(ctx, views, concerned, err)
 	}
 	for _, pin := range plan.Pins {
 		if v := views[pin.SubscriptionUID]; v != nil {
@@ -196,9 +196,9 @@ func (r *Reconciler) install(ctx context.Context, w *world, known *known, set []
 	return nil
 }
 
-// refuse reports on Subscriptions that their bundles are not available. Failed reads are retried. If a catalog has no content for a bundle, or
+// reportUnavailable records that the bundles of Subscriptions are not available. Failed reads are retried. If a catalog has no content for a bundle, or
 // the bundle is invalid, only a new catalog can fix it.
-func refuse(views map[types.UID]*view, concerned []*operatorsv1alpha1.Subscription, err error) error {
+func reportUnavailable(views map[types.UID]*view, concerned []*operatorsv1alpha1.Subscription, err error) error {
 	var waiting *catalog.NotUnpacked
 	if errors.As(err, &waiting) && waiting.Failure == nil {
 		for _, sub := range concerned {
@@ -223,11 +223,11 @@ func refuse(views map[types.UID]*view, concerned []*operatorsv1alpha1.Subscripti
 	return nil
 }
 
-// notMade reports on Subscriptions that a plan or Subscription for them could not be created, for example because of a quota or a policy.
+// reportNotCreated records that a plan or Subscription could not be created, for example because of a quota or a policy.
 // The creation is retried.
-func notMade(ctx context.Context, views map[types.UID]*view, concerned []*operatorsv1alpha1.Subscription, err error) error {
+func reportNotCreated(ctx context.Context, views map[types.UID]*view, concerned []*operatorsv1alpha1.Subscription, err error) error {
 	if errors.Is(err, resolver.ErrContent) {
-		return refuse(views, concerned, err)
+		return reportUnavailable(views, concerned, err)
 	}
 	if ctx.Err() != nil {
 		return err

@@ -20,7 +20,7 @@ type answers struct {
 // known is an answer with the plans for its sets, by nameOf.
 type known struct {
 	key    [sha256.Size]byte
-	told   told
+	used   usedKinds
 	Answer *resolver.Answer
 	plans  map[string]resolver.Plan
 }
@@ -29,7 +29,7 @@ type known struct {
 func (a *answers) get(namespace string, key [sha256.Size]byte, now served) *known {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if k := a.byNamespace[namespace]; k != nil && k.key == key && k.told.holds(now) {
+	if k := a.byNamespace[namespace]; k != nil && k.key == key && k.used.isCurrent(now) {
 		return k
 	}
 	return &known{key: key, plans: map[string]resolver.Plan{}}
@@ -44,7 +44,7 @@ func (a *answers) put(namespace string, k *known) {
 	a.byNamespace[namespace] = k
 }
 
-// key returns a hash of all inputs of a resolution, except for the served kinds (told).
+// key returns a hash of all inputs of a resolution, except for the served kinds (usedKinds).
 func key(w *world, ns resolver.Namespace) (out [sha256.Size]byte) {
 	h := sha256.New()
 	word := func(parts ...any) {

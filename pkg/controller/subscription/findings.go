@@ -39,8 +39,8 @@ func (w *world) findings() *findings {
 	}
 	for i := range w.subscriptions {
 		if sub := &w.subscriptions[i]; sub.Spec != nil {
-			persons := sub.DeletionTimestamp == nil && sub.Annotations[names.AnnotationGeneratedBy] == ""
-			w.found.asked[sub.Spec.Package] = w.found.asked[sub.Spec.Package] || persons
+			userCreated := sub.DeletionTimestamp == nil && sub.Annotations[names.AnnotationGeneratedBy] == ""
+			w.found.asked[sub.Spec.Package] = w.found.asked[sub.Spec.Package] || userCreated
 		}
 	}
 	for i := range w.plans {
@@ -110,8 +110,8 @@ func newer(a, b *operatorsv1alpha1.ClusterServiceVersion) bool {
 	return b.CreationTimestamp.Before(&a.CreationTimestamp)
 }
 
-// brought returns the CSVs that belong to the lineage of a Subscription, including replaced versions.
-func (w *world) brought() map[*operatorsv1alpha1.ClusterServiceVersion]bool {
+// subscribedCSVs returns the CSVs that belong to the lineage of a Subscription, including replaced versions.
+func (w *world) subscribedCSVs() map[*operatorsv1alpha1.ClusterServiceVersion]bool {
 	out := map[*operatorsv1alpha1.ClusterServiceVersion]bool{}
 	for pkg := range w.findings().asked {
 		for _, csv := range w.ownedBy(pkg) {

@@ -10,8 +10,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// maxTold bounds the recorded kinds of a resolution. A resolution that requests more depends on all served kinds.
-const maxTold = 10_000
+// maxUsedKinds bounds the recorded kinds of a resolution. A resolution that requests more depends on all served kinds.
+const maxUsedKinds = 10_000
 
 // served contains the served kinds of the cluster's CustomResourceDefinitions, and a version number. It is immutable.
 type served struct {
@@ -65,21 +65,21 @@ func servedKinds(ctx context.Context, c client.Reader) (map[schema.GroupVersionK
 	return out, nil
 }
 
-// told contains the kinds that a resolution requested, and whether they were served. The resolution depends only on these, not on other kinds.
-type told struct {
+// usedKinds contains the kinds that a resolution requested, and whether they were served. The resolution depends only on these, not on other kinds.
+type usedKinds struct {
 	kinds map[schema.GroupVersionKind]bool
 	// more means that not all requested kinds were recorded; the result then depends on this version of the served kinds.
 	more    bool
 	version int
 }
 
-// holds reports whether the served kinds are still the same for the resolution.
-func (t told) holds(now served) bool {
+// isCurrent reports whether the served kinds are still the same for the resolution.
+func (t usedKinds) isCurrent(now served) bool {
 	if t.more && t.version != now.version {
 		return false
 	}
-	for gvk, is := range t.kinds {
-		if now.kinds[gvk] != is {
+	for gvk, isServed := range t.kinds {
+		if now.kinds[gvk] != isServed {
 			return false
 		}
 	}
@@ -89,30 +89,30 @@ func (t told) holds(now served) bool {
 // asking answers one resolution's questions about served kinds, and records them.
 type asking struct {
 	served served
-	told   told
+	used   usedKinds
 }
 
 func newAsking(now served) *asking {
-	return &asking{served: now, told: told{kinds: map[schema.GroupVersionKind]bool{}, version: now.version}}
+	return &asking{served: now, used: usedKinds{kinds: map[schema.GroupVersionKind]bool{}, version: now.version}}
 }
 
 // serves implements resolver.Input.Serves.
 func (a *asking) serves(gvk schema.GroupVersionKind) bool {
-	is := a.served.kinds[gvk]
-	switch _, known := a.told.kinds[gvk]; {
+	isServed := a.served.kinds[gvk]
+	switch _, known := a.used.kinds[gvk]; {
 	case known:
-	case len(a.told.kinds) < maxTold:
-		a.told.kinds[gvk] = is
+	case len(a.used.kinds) < maxUsedKinds:
+		a.used.kinds[gvk] = isServed
 	default:
-		a.told.more = true
+		a.used.more = true
 	}
-	return is
+	return isServed
 }
 
-// all returns the recorded kinds.
-func (a *asking) all() told {
+// usedKinds returns the recorded kinds.
+func (a *asking) usedKinds() usedKinds {
 	if a == nil {
-		return told{}
+		return usedKinds{}
 	}
-	return a.told
+	return a.used
 }

@@ -113,13 +113,13 @@ func TestAnAnswerIsValidWhileItsKindsAreUnchanged(t *testing.T) {
 
 func TestAnAnswerWithManyKindsDependsOnAll(t *testing.T) {
 	a := newAsking(serving(1, "K"))
-	for n := range maxTold + 1 {
+	for n := range maxUsedKinds + 1 {
 		require.False(t, a.serves(kind(fmt.Sprint(n))))
 	}
 	require.True(t, a.serves(kind("K")))
-	require.Len(t, a.all().kinds, maxTold)
-	require.True(t, a.all().holds(serving(1, "K")))
-	require.False(t, a.all().holds(serving(2, "K")))
+	require.Len(t, a.usedKinds().kinds, maxUsedKinds)
+	require.True(t, a.usedKinds().isCurrent(serving(1, "K")))
+	require.False(t, a.usedKinds().isCurrent(serving(2, "K")))
 }
 
 // Any user of the cluster can change the served kinds.

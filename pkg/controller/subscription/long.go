@@ -59,10 +59,10 @@ type rest struct {
 	// canceled contains those that do not count as tries, and ran the durations of long resolutions, both within tryWindow.
 	canceled []time.Time
 	ran      []ran
-	// stopped is the error of the last resolution, if it exceeded the full limits. It applies to the key and to told, until the given
+	// stopped is the error of the last resolution, if it exceeded the full limits. It applies to the key and the used kinds, until the given
 	// time. failed counts consecutive failures.
 	stopped *resolver.LimitError
-	told    told
+	used    usedKinds
 	heads   map[types.UID]string
 	until   time.Time
 	failed  int
@@ -115,7 +115,7 @@ func (l *long) check(namespace string, key digest, now served) *parked {
 	switch {
 	case r.stopped == nil && r.isEmpty():
 		delete(l.byNamespace, namespace)
-	case r.stopped != nil && r.key == key && r.told.holds(now) && at.Before(r.until):
+	case r.stopped != nil && r.key == key && r.used.isCurrent(now) && at.Before(r.until):
 		return &parked{problemOf(r.stopped), r.heads, r.until.Sub(at)}
 	case len(r.tries) >= maxTries:
 		return &parked{problemOf(r.stopped), r.heads, r.tries[0].Add(tryWindow).Sub(at)}
@@ -125,7 +125,7 @@ func (l *long) check(namespace string, key digest, now served) *parked {
 
 func problemOf(stopped *resolver.LimitError) *resolver.Problem {
 	if stopped == nil {
-		return &resolver.Problem{Reason: resolver.ErrorPreventedResolution, Message: fmt.Sprintf("resolving the namespace takes long, and "+
+		return &resolver.Problem{Reason: resolver.ErrorPreventedResolution, Message: fmt.Sprintf("resolving the namespace takes a long time, and "+
 			"Subscriptions, catalogs or versions changed before it finished. The next attempt is within %d minutes", int(tryWindow.Minutes()))}
 	}
 	return &resolver.Problem{Reason: reasonLimitExceeded, Message: fmt.Sprintf("%s. Nothing more is installed in the namespace: delete the Subscriptions "+
@@ -142,8 +142,8 @@ func (r *rest) prune(now time.Time) {
 // isEmpty reports whether nothing happened within tryWindow.
 func (r *rest) isEmpty() bool { return len(r.tries)+len(r.canceled)+len(r.ran) == 0 }
 
-// used returns the total duration of the resolutions within tryWindow.
-func (r *rest) used(now time.Time) (out time.Duration) {
+// usage returns the total duration of the resolutions within tryWindow.
+func (r *rest) usage(now time.Time) (out time.Duration) {
 	for _, x := range r.ran {
 		if now.Before(x.until.Add(tryWindow)) {
 			out += x.took
@@ -243,7 +243,7 @@ func (l *long) next(ctx context.Context) bool {
 	return true
 }
 
-// refresh updates the served kinds of a job, which may have waited long.
+// refresh updates the served kinds of a job, which may have waited for a long time.
 func (l *long) refresh(ctx context.Context, j *job) {
 	if l.served == nil {
 		return
@@ -260,7 +260,7 @@ func (l *long) first() int {
 	now := l.clock.Now()
 	best, least := 0, time.Duration(-1)
 	for i, namespace := range l.line {
-		if used := l.byNamespace[namespace].used(now); least < 0 || used < least {
+		if used := l.byNamespace[namespace].usage(now); least < 0 || used < least {
 			best, least = i, used
 		}
 	}
@@ -288,14 +288,14 @@ func (l *long) finish(namespace string, key digest, j *job, answer resolver.Answ
 	var exceeded *resolver.LimitError
 	switch {
 	case errors.As(err, &exceeded):
-		r.told = j.asking.all()
+		r.used = j.asking.usedKinds()
 		r.stopped, r.heads, r.until = exceeded, answer.Heads, l.clock.Now().Add(min(firstPause<<min(r.failed, 8), lastPause))
 		r.failed++
 	case err != nil:
 		return // the program is ending
 	default:
 		r.stopped, r.failed = nil, 0
-		l.answers.put(namespace, &known{key: key, told: j.asking.all(), Answer: &answer, plans: map[string]resolver.Plan{}})
+		l.answers.put(namespace, &known{key: key, used: j.asking.usedKinds(), Answer: &answer, plans: map[string]resolver.Plan{}})
 	}
 	if l.queue != nil {
 		l.queue.Add(request(namespace))

@@ -35,7 +35,7 @@ func (r *Reconciler) ensurePlan(ctx context.Context, w *world, subs []*operators
 			}
 			return r.createPlan(ctx, w, ip)
 		}
-		next := again(plan, existing)
+		next := followUp(plan, existing)
 		if !w.hasPlan(next) {
 			if isSpent, err := r.isSpent(ctx, w, existing, plan); err != nil || !isSpent {
 				return existing, err

@@ -111,8 +111,8 @@ type view struct {
 	// problem is why there is no plan. unpackFailed means that the bundle's content could not be read, or the plan not be created.
 	problem      *resolver.Problem
 	unpackFailed *reasoned
-	// held is why the installed version is kept although another one is available.
-	held *resolver.Problem
+	// heldBack is why the installed version is kept although another one is available.
+	heldBack *resolver.Problem
 	// deleting describes a version that is still being deleted before it is installed again, or is "".
 	deleting string
 	// unpacking describes a bundle that is being unpacked, or is "".
@@ -141,9 +141,9 @@ func isFixed(ip *operatorsv1alpha1.InstallPlan) bool {
 	return ip.Spec.Approved || ip.Spec.Approval != operatorsv1alpha1.ApprovalManual
 }
 
-// asksOtherwise reports whether a Subscription has changed since its plan was created and the plan has not written anything yet. It is then
+// hasChanged reports whether a Subscription has changed since its plan was created and the plan has not written anything yet. It is then
 // resolved again, and a newer plan replaces the existing one.
-func asksOtherwise(sub *operatorsv1alpha1.Subscription, isInstalled bool, made planned) bool {
+func hasChanged(sub *operatorsv1alpha1.Subscription, isInstalled bool, made planned) bool {
 	begun := slices.ContainsFunc(made.plan.Status.Plan, func(s *operatorsv1alpha1.Step) bool { return s.Status == operatorsv1alpha1.StepStatusCreated })
 	if begun {
 		return false

@@ -48,8 +48,8 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, catalogs, changes source
 		Watches(&operatorsv1alpha1.ClusterServiceVersion{}, own).
 		Watches(&operatorsv1alpha1.InstallPlan{}, own).
 		Watches(&operatorsv1.OperatorGroup{}, own).
-		Watches(catalogSource(), handler.EnqueueRequestsFromMapFunc(r.users), builder.WithPredicates(another())).
-		Watches(&apiextensionsv1.CustomResourceDefinition{}, handler.EnqueueRequestsFromMapFunc(r.needy)).
+		Watches(catalogSource(), handler.EnqueueRequestsFromMapFunc(r.catalogUsers), builder.WithPredicates(ignoreUpdates())).
+		Watches(&apiextensionsv1.CustomResourceDefinition{}, handler.EnqueueRequestsFromMapFunc(r.namespacesInNeed)).
 		WatchesRawSource(catalogs).
 		WatchesRawSource(changes).
 		WatchesRawSource(source.Func(r.long.wakes)).
@@ -71,8 +71,8 @@ func ownNamespace(_ context.Context, obj client.Object) []reconcile.Request {
 	return []reconcile.Request{request(obj.GetNamespace())}
 }
 
-// users returns the namespaces that can use a CatalogSource: its own or, for a global one, all namespaces.
-func (r *Reconciler) users(ctx context.Context, source client.Object) []reconcile.Request {
+// catalogUsers returns the namespaces that can use a CatalogSource: its own or, for a global one, all namespaces.
+func (r *Reconciler) catalogUsers(ctx context.Context, source client.Object) []reconcile.Request {
 	namespace := source.GetNamespace()
 	if namespace == r.GlobalCatalogNamespace {
 		namespace = metav1.NamespaceAll
@@ -80,15 +80,15 @@ func (r *Reconciler) users(ctx context.Context, source client.Object) []reconcil
 	return r.Namespaces(ctx, namespace)
 }
 
-// another ignores updates of a CatalogSource: this controller only uses its existence. Its content and priority come from the catalog's Store, which
+// ignoreUpdates ignores updates of a CatalogSource: this controller only uses its existence. Its content and priority come from the catalog's Store, which
 // announces their changes.
-func another() predicate.Predicate {
+func ignoreUpdates() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool { return e.ObjectOld.GetUID() != e.ObjectNew.GetUID() }}
 }
 
-// needy returns the namespaces in which a Subscription could not be resolved or an upgrade is held back, because they may need a newly served
+// namespacesInNeed returns the namespaces in which a Subscription could not be resolved or an upgrade is held back, because they may need a newly served
 // kind.
-func (r *Reconciler) needy(ctx context.Context, _ client.Object) []reconcile.Request {
+func (r *Reconciler) namespacesInNeed(ctx context.Context, _ client.Object) []reconcile.Request {
 	r.kinds.changed()
 	return r.namespaces(ctx, func(sub *operatorsv1alpha1.Subscription) bool {
 		return unresolved(sub) || sub.Status.GetCondition(typeUpgradeHeldBack).Status == corev1.ConditionTrue

@@ -68,7 +68,7 @@ func TestAKindWakesNamespacesThatMayNeedIt(t *testing.T) {
 		objects = append(objects, sub)
 	}
 	r := &Reconciler{Options: Options{Client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build()}, kinds: &kinds{}}
-	require.ElementsMatch(t, []ctrl.Request{request("unresolved"), request("held")}, r.needy(t.Context(), nil))
+	require.ElementsMatch(t, []ctrl.Request{request("unresolved"), request("held")}, r.namespacesInNeed(t.Context(), nil))
 }
 
 func TestACatalogSourceWakesOnlyNamespacesThatCanUseIt(t *testing.T) {
@@ -84,16 +84,16 @@ func TestACatalogSourceWakesOnlyNamespacesThatCanUseIt(t *testing.T) {
 	source := func(namespace string) client.Object {
 		return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "cat", UID: "1"}}
 	}
-	require.Equal(t, []ctrl.Request{request("a")}, r.users(t.Context(), source("a")))
-	require.Empty(t, r.users(t.Context(), source("c")), "the namespace has no Subscriptions")
-	require.ElementsMatch(t, []ctrl.Request{request("a"), request("b")}, r.users(t.Context(), source("global")))
+	require.Equal(t, []ctrl.Request{request("a")}, r.catalogUsers(t.Context(), source("a")))
+	require.Empty(t, r.catalogUsers(t.Context(), source("c")), "the namespace has no Subscriptions")
+	require.ElementsMatch(t, []ctrl.Request{request("a"), request("b")}, r.catalogUsers(t.Context(), source("global")))
 
-	labeled, anew := source("global"), source("global")
+	labeled, recreated := source("global"), source("global")
 	labeled.SetLabels(map[string]string{"x": "y"})
-	anew.SetUID("2")
-	for after, want := range map[client.Object]bool{labeled: false, anew: true} {
-		require.Equal(t, want, another().Update(event.UpdateEvent{ObjectOld: source("global"), ObjectNew: after}))
+	recreated.SetUID("2")
+	for after, want := range map[client.Object]bool{labeled: false, recreated: true} {
+		require.Equal(t, want, ignoreUpdates().Update(event.UpdateEvent{ObjectOld: source("global"), ObjectNew: after}))
 	}
-	require.True(t, another().Create(event.CreateEvent{Object: anew}))
-	require.True(t, another().Delete(event.DeleteEvent{Object: anew}))
+	require.True(t, ignoreUpdates().Create(event.CreateEvent{Object: recreated}))
+	require.True(t, ignoreUpdates().Delete(event.DeleteEvent{Object: recreated}))
 }

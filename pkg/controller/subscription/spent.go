@@ -88,8 +88,8 @@ func (w *world) owner(pkg string) ownerutil.Owner {
 	return ownerutil.Owner{Lineage: ownerutil.Lineage{Package: pkg, Namespace: w.namespace}, Proofs: w.proofs}
 }
 
-// again returns the content of a plan that follows a spent one with the same content.
-func again(plan resolver.Plan, spent client.Object) resolver.Plan {
+// followUp returns the content of a plan that follows a spent one with the same content.
+func followUp(plan resolver.Plan, spent client.Object) resolver.Plan {
 	out := resolver.Plan{Namespace: plan.Namespace}
 	for _, pin := range plan.Pins {
 		pin.Again = spent.GetName()

@@ -173,17 +173,17 @@ func (r *Reconciler) writeConditions(st *operatorsv1alpha1.SubscriptionStatus, v
 // setHeldBack sets the condition that an installed version is kept although its channel has another one. It is a separate condition, because
 // the installed version itself has no problem.
 func setHeldBack(set setter, st *operatorsv1alpha1.SubscriptionStatus, v view) {
-	held := v.held
+	heldBack := v.heldBack
 	if failed := v.installed != nil && v.installed.Status.Phase == operatorsv1alpha1.CSVPhaseFailed; failed && !v.forward &&
 		v.resolved == v.installed.Name && v.head != "" && v.head != v.installed.Name {
-		held = &resolver.Problem{Reason: reasonVersionFailed, Message: fmt.Sprintf("%s cannot replace %s, which has failed: "+
+		heldBack = &resolver.Problem{Reason: reasonVersionFailed, Message: fmt.Sprintf("%s cannot replace %s, which has failed: "+
 			"fix it, or set upgradeStrategy %s in the OperatorGroup", v.head, v.installed.Name, operatorsv1.UpgradeStrategyUnsafeFailForward)}
 	}
-	if held == nil {
+	if heldBack == nil {
 		st.RemoveConditions(typeUpgradeHeldBack)
 		return
 	}
-	set(typeUpgradeHeldBack, corev1.ConditionTrue, held.Reason, held.Message)
+	set(typeUpgradeHeldBack, corev1.ConditionTrue, heldBack.Reason, heldBack.Message)
 }
 
 // setUnpacking sets the conditions about the bundle's content, if it is not available.

@@ -121,7 +121,7 @@ func TestPlanConditions(t *testing.T) {
 		{"no plan", given(), nil, nil},
 		{"a new plan", given(plan("op.v1", operatorsv1alpha1.InstallPlanPhaseNone)), &reasoned{"InstallPlanNotYetReconciled", ""}, nil},
 		{"a plan that waits for approval", given(plan("op.v1", operatorsv1alpha1.InstallPlanPhaseRequiresApproval)), &reasoned{"RequiresApproval", ""}, nil},
-		{"a plan that waits for permissions", given(plan("op.v1", operatorsv1alpha1.InstallPlanPhaseInstalling, because("X", "lacks"))), &reasoned{"Installing", "lacks"}, nil},
+		{"a plan that waits for permissions", given(plan("op.v1", operatorsv1alpha1.InstallPlanPhaseInstalling, because("X", "missing"))), &reasoned{"Installing", "missing"}, nil},
 		{"a plan that failed", given(plan("op.v1", operatorsv1alpha1.InstallPlanPhaseFailed, because("InstallComponentFailed", "bad"))), nil, &reasoned{"InstallComponentFailed", "bad"}},
 		{"a plan that failed without a reason", given(plan("op.v1", operatorsv1alpha1.InstallPlanPhaseFailed)), nil, &reasoned{"InstallPlanFailed", ""}},
 		{"a complete plan", given(plan("op.v1", operatorsv1alpha1.InstallPlanPhaseComplete)), nil, nil},
@@ -156,7 +156,7 @@ func TestConditions(t *testing.T) {
 		{"no visible catalog", given(func(v *view) { v.catalog.source, v.catalog.none = nil, true }),
 			[]string{"CatalogSourcesUnhealthy=True NoCatalogSourcesFound: dependency resolution requires at least one catalogsource"}},
 		{"an upgrade that is held back", given(installed("op.v1", operatorsv1alpha1.CSVPhaseSucceeded), head("op.v2"), func(v *view) {
-			v.held = &resolver.Problem{Reason: resolver.UpgradeClashes, Message: "why"}
+			v.heldBack = &resolver.Problem{Reason: resolver.UpgradeClashes, Message: "why"}
 		}), []string{healthy, "UpgradeHeldBack=True UpgradeClashes: why"}},
 		{"a failed version holds back the upgrade", given(installed("op.v1", operatorsv1alpha1.CSVPhaseFailed), head("op.v2")),
 			[]string{healthy, "UpgradeHeldBack=True InstalledVersionFailed: op.v2 cannot replace op.v1, which has failed: fix it, or set upgradeStrategy TechPreviewUnsafeFailForward in the OperatorGroup"}},
@@ -165,8 +165,8 @@ func TestConditions(t *testing.T) {
 		{"unavailable content", given(func(v *view) { v.unpackFailed = &reasoned{"BundleUnpackFailed", "404"} }), []string{healthy, "BundleUnpackFailed=True BundleUnpackFailed: 404"}},
 		{"an unhealthy catalog", given(func(v *view) { v.catalog.healthy = false }), []string{"CatalogSourcesUnhealthy=True UnhealthyCatalogSourceFound: targeted catalogsource ns/cat unhealthy"}},
 		{"a problem", given(problem), []string{healthy, "ResolutionFailed=True ConstraintsNotSatisfiable: no such package"}},
-		{"a plan with missing permissions", given(plan("op.v1", inFlight, because("X", "lacks"), permissionsMissing(corev1.ConditionTrue, "grant it"))),
-			[]string{healthy, "InstallPlanPending=True Installing: lacks", "PermissionsMissing=True AccountLacksPermissions: grant it"}},
+		{"a plan with missing permissions", given(plan("op.v1", inFlight, because("X", "missing"), permissionsMissing(corev1.ConditionTrue, "grant it"))),
+			[]string{healthy, "InstallPlanPending=True Installing: missing", "PermissionsMissing=True AccountLacksPermissions: grant it"}},
 		{"a plan that received its permissions", given(plan("op.v1", operatorsv1alpha1.InstallPlanPhaseComplete, permissionsMissing(corev1.ConditionFalse, ""))),
 			[]string{healthy, "PermissionsMissing=False AccountLacksPermissions: "}},
 		{"text with control characters", given(func(v *view) { v.problem = &resolver.Problem{Reason: "R", Message: "a\x1bb"} }), []string{healthy, "ResolutionFailed=True R: a\uFFFDb"}},
@@ -203,7 +203,7 @@ func TestTimestampsChangeOnlyWithOtherFields(t *testing.T) {
 	clock := testclock.NewFakePassiveClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
 	r := &Reconciler{Options: Options{Clock: clock}}
 	sub := &operatorsv1alpha1.Subscription{}
-	v := given(plan("op.v1", operatorsv1alpha1.InstallPlanPhaseInstalling, because("X", "lacks"), permissionsMissing(corev1.ConditionTrue, "grant it")))
+	v := given(plan("op.v1", operatorsv1alpha1.InstallPlanPhaseInstalling, because("X", "missing"), permissionsMissing(corev1.ConditionTrue, "grant it")))
 	r.write(sub, v)
 	first := sub.Status.DeepCopy()
 	require.Equal(t, clock.Now(), first.LastUpdated.Time)

@@ -77,7 +77,7 @@ func (w *world) live() *unstructured.Unstructured {
 func (w *world) writeAsOther(labels map[string]string, data map[string]string) {
 	w.t.Helper()
 	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "cm", Labels: labels}, Data: data}
-	by := client.FieldOwner("somebody")
+	by := client.FieldOwner("other")
 	if err := w.client.Create(w.t.Context(), cm, by); apierrors.IsAlreadyExists(err) {
 		cm.SetAnnotations(w.live().GetAnnotations())
 		require.NoError(w.t, w.client.Update(w.t.Context(), cm, by))
@@ -187,7 +187,7 @@ func TestAConcurrentChangeIsAConflict(t *testing.T) {
 
 func TestAConcurrentCreationIsACollision(t *testing.T) {
 	t.Parallel()
-	for _, manager := range []string{"somebody", names.FieldManager} {
+	for _, manager := range []string{"other", names.FieldManager} {
 		t.Run(manager, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)

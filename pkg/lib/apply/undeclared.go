@@ -95,13 +95,13 @@ func OddName(value any) (name string, odd bool) {
 			if strings.ContainsFunc(key, unicode.IsControl) {
 				found(key)
 			}
-			if n, is := OddName(below); is {
+			if n, isOdd := OddName(below); isOdd {
 				found(n)
 			}
 		}
 	case []any:
 		for _, element := range v {
-			if n, is := OddName(element); is {
+			if n, isOdd := OddName(element); isOdd {
 				found(n)
 			}
 		}

@@ -182,7 +182,7 @@ func (t *turns[T]) classOf(g *group[T]) class {
 }
 
 // canWork reports whether another worker can process a group of the class: slow groups get half of the workers, and the last
-// quarter is reserved for quick groups. Items that already take long count as slow, regardless of their group's class.
+// quarter is reserved for quick groups. Items that have already run for a long time count as slow, regardless of their group's class.
 func (t *turns[T]) canWork(c class) bool {
 	working, slowly := 0, 0
 	for _, took := range t.taken {

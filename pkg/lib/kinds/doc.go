@@ -1,3 +1,3 @@
-// Package kinds knows which kinds an API server does not serve. Bundles and ClusterServiceVersions name kinds as their authors
-// like, and discovery costs a request for each that is not there.
+// Package kinds caches which kinds an API server does not serve. Authors of bundles and ClusterServiceVersions can name arbitrary
+// kinds, and discovery costs a request for each unknown kind.
 package kinds

@@ -11,17 +11,17 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// MaxUnserved is how many kinds of one plan or ClusterServiceVersion may be unserved before no more of it are looked at.
+// MaxUnserved bounds the unserved kinds of one plan or ClusterServiceVersion. Beyond that, its other kinds are not checked.
 const MaxUnserved = 20
 
 const (
-	// unservedFor is how long a kind counts as not served.
+	// unservedFor is how long the result for an unserved kind is cached.
 	unservedFor = 10 * time.Minute
-	// maxRemembered is how many such kinds are remembered.
+	// maxRemembered bounds the cached kinds.
 	maxRemembered = 1000
 )
 
-// Unserved remembers the kinds that the cluster does not serve; the mapper remembers the others. It is for many goroutines.
+// Unserved caches the kinds that the cluster does not serve; the mapper caches the others. It is safe for concurrent use.
 type Unserved struct {
 	clock clock.PassiveClock
 
@@ -29,20 +29,20 @@ type Unserved struct {
 	until map[question]time.Time
 }
 
-// question is about a kind, as long as what the answer depends on is the same.
+// question is a kind and the state that the answer depends on.
 type question struct {
 	kind  schema.GroupVersionKind
 	since string
 }
 
-// NewUnserved makes one that knows nothing.
+// NewUnserved returns an empty cache.
 func NewUnserved(c clock.PassiveClock) *Unserved {
 	return &Unserved{clock: c, until: map[question]time.Time{}}
 }
 
-// Serves reports whether the cluster serves a kind. What it does not serve is asked for again after ten minutes, or at once for
-// another since, which stands for what the answer depends on: so an object that waits for a kind costs no request. What can be no
-// version is not asked for. Requests are made outside of the lock, so that nobody waits for another's.
+// Serves reports whether the cluster serves a kind. An unserved kind is requested again after ten minutes, or immediately if since,
+// which identifies the state that the answer depends on, differs: an object that waits for a kind therefore costs no requests. Invalid
+// versions are not requested. Requests are made without holding the lock, so that callers do not wait for each other.
 func (u *Unserved) Serves(mapper meta.RESTMapper, gvk schema.GroupVersionKind, since string) (bool, error) {
 	q := question{gvk, since}
 	if len(validation.IsDNS1035Label(gvk.Version)) > 0 || u.isKnown(q) {
@@ -66,7 +66,7 @@ func (u *Unserved) isKnown(q question) bool {
 	return ok && u.clock.Now().Before(until)
 }
 
-// remember forgets the oldest where there are too many.
+// remember adds a question, and removes the oldest one if there are too many.
 func (u *Unserved) remember(q question) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

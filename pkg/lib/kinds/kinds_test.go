@@ -11,7 +11,7 @@ import (
 	testclock "k8s.io/utils/clock/testing"
 )
 
-// counting is a RESTMapper that counts what it is asked about kinds that it does not know.
+// counting is a RESTMapper that counts requests for unknown kinds.
 type counting struct {
 	meta.RESTMapper
 	asked int
@@ -22,7 +22,7 @@ func (c *counting) RESTMapping(kind schema.GroupKind, versions ...string) (*meta
 	return c.RESTMapper.RESTMapping(kind, versions...)
 }
 
-// asking returns how many requests it costs to be told that a version of PodDisruptionBudget is not served.
+// asking returns a function that counts the requests for an unserved version of PodDisruptionBudget.
 func asking(t *testing.T) (asks func(version, since string) int, clock *testclock.FakePassiveClock) {
 	clock = testclock.NewFakePassiveClock(time.Now())
 	u := NewUnserved(clock)
@@ -37,7 +37,7 @@ func asking(t *testing.T) (asks func(version, since string) int, clock *testcloc
 	}, clock
 }
 
-func TestAKindThatIsNotServedIsAskedForRarely(t *testing.T) {
+func TestRequestsAnUnservedKindRarely(t *testing.T) {
 	asks, clock := asking(t)
 	require.Equal(t, 1, asks("v1beta1", ""))
 	for range 3 {
@@ -48,9 +48,9 @@ func TestAKindThatIsNotServedIsAskedForRarely(t *testing.T) {
 	require.Equal(t, 1, asks("v1beta1", ""))
 }
 
-func TestInventedVersionsCostFewRequests(t *testing.T) {
+func TestInventedVersionsCauseFewRequests(t *testing.T) {
 	asks, clock := asking(t)
-	require.Zero(t, asks("v1.x/y", ""), "no version")
+	require.Zero(t, asks("v1.x/y", ""), "an invalid version is not requested")
 	for i := range maxRemembered + 1 {
 		clock.SetTime(clock.Now().Add(time.Millisecond))
 		require.Equal(t, 1, asks(fmt.Sprint("v", i), ""))

@@ -48,10 +48,10 @@ func newWorld(t *testing.T) *world {
 	require.NoError(t, admin.Create(t.Context(), namespace))
 	w := &world{t: t, admin: admin, clock: testclock.NewFakePassiveClock(time.Now())}
 	w.account = w.serviceAccount(namespace.Name, "acct")
-	self := w.serviceAccount(namespace.Name, names.ServiceAccountCatalog)
+	controller := w.serviceAccount(namespace.Name, names.ServiceAccountCatalog)
 
 	base := rest.CopyConfig(config)
-	base.Impersonate = rest.ImpersonationConfig{UserName: Username(self.Namespace, self.Name)}
+	base.Impersonate = rest.ImpersonationConfig{UserName: Username(controller.Namespace, controller.Name)}
 	base.WrapTransport = func(next http.RoundTripper) http.RoundTripper { return &recorder{w, next} }
 	w.clients, err = NewClients(Options{Base: base, Scheme: clientgoscheme.Scheme, Mapper: mapper(), Clock: w.clock, UserAgent: "test-agent"})
 	require.NoError(t, err)

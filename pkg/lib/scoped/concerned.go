@@ -29,9 +29,9 @@ func (l Lookup) Concerned(ctx context.Context, before, after client.Object) ([]o
 		}
 		return l.boundedBy(ctx, client.ObjectKeyFromObject(obj))
 	case *corev1.Namespace:
-		was, _ := before.(*corev1.Namespace)
-		is, _ := after.(*corev1.Namespace)
-		return l.targeting(ctx, was, is)
+		old, _ := before.(*corev1.Namespace)
+		current, _ := after.(*corev1.Namespace)
+		return l.targeting(ctx, old, current)
 	}
 	return nil, nil
 }

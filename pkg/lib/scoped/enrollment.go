@@ -15,11 +15,11 @@ import (
 // Enrollment returns the Role and RoleBinding with which an administrator of an account allows Remit, installed in the given
 // namespace, to request tokens for this ServiceAccount only (security model, rule 5).
 func Enrollment(account types.NamespacedName, remitNamespace string) []client.Object {
-	self := func(name string) rbacv1.Subject {
+	identity := func(name string) rbacv1.Subject {
 		return rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: remitNamespace, Name: name}
 	}
 	return grant("remit-enrolment-"+account.Name, account, "create", "serviceaccounts/token",
-		self(names.ServiceAccountCatalog), self(names.ServiceAccountOLM))
+		identity(names.ServiceAccountCatalog), identity(names.ServiceAccountOLM))
 }
 
 // Authorship returns the Role and RoleBinding with which an administrator of an account allows a user or group to name it in an
