@@ -74,7 +74,7 @@ func subscribed(t *testing.T, o opinion) *env.Tenant {
 func reviews(t *testing.T) int {
 	t.Helper()
 	asked, err := cluster.Audited(t.Context(), func(e audit.Event) bool {
-		return cluster.Self().Is(e) && e.Object != nil && e.Object.Resource == "subjectaccessreviews"
+		return cluster.ControllerIdentities().Is(e) && e.Object != nil && e.Object.Resource == "subjectaccessreviews"
 	})
 	require.NoError(t, err)
 	return len(asked)

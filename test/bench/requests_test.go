@@ -21,7 +21,7 @@ type requests []audit.Event
 // stillness is how long nothing is sent until an install counts as over.
 const stillness = 1500 * time.Millisecond
 
-func ours(self audit.Self, e audit.Event) bool {
+func ours(self audit.Identities, e audit.Event) bool {
 	if e.Verb == "watch" || e.Object != nil && e.Object.Resource == "leases" {
 		return false
 	}
@@ -37,7 +37,7 @@ func mark(b testing.TB) int {
 // sent returns all requests so far. The audit log is read once: only what was added is decoded.
 func sent(b testing.TB) requests {
 	b.Helper()
-	added, next, err := cluster(b).AuditedFrom(context.Background(), shared.read, func(e audit.Event) bool { return ours(cluster(b).Self(), e) })
+	added, next, err := cluster(b).AuditedFrom(context.Background(), shared.read, func(e audit.Event) bool { return ours(cluster(b).ControllerIdentities(), e) })
 	require.NoError(b, err)
 	shared.sent, shared.read = append(shared.sent, added...), next
 	return shared.sent

@@ -174,7 +174,7 @@ func (w *world) checkAudit(t *testing.T, table []outcome) {
 	for _, line := range l.lines() {
 		fmt.Println("corpus:", line)
 	}
-	counts, err := w.CheckSelf(t.Context())
+	counts, err := w.CheckIdentities(t.Context())
 	for _, c := range counts {
 		fmt.Println("audit:", c)
 	}

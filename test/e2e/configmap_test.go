@@ -48,7 +48,7 @@ func TestAConfigMapThatChangesWakesItsCatalogAsTheAccount(t *testing.T) {
 	readsVersion(unnoticed, contentVersion(unnoticed))
 
 	listed, err := cluster.Audited(t.Context(), func(e audit.Event) bool {
-		return cluster.Self().Is(e) && e.Object != nil && e.Object.Resource == "configmaps" && e.Object.Namespace != cluster.Catalogs &&
+		return cluster.ControllerIdentities().Is(e) && e.Object != nil && e.Object.Resource == "configmaps" && e.Object.Namespace != cluster.Catalogs &&
 			(e.Verb == "list" || e.Verb == "watch")
 	})
 	require.NoError(t, err)

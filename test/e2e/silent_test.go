@@ -45,7 +45,7 @@ func TestABlockedInstallIsSilent(t *testing.T) {
 		if b := users[e.User.Username]; b != "" {
 			return b
 		}
-		if cluster.Self().Is(e) && e.Object != nil {
+		if cluster.ControllerIdentities().Is(e) && e.Object != nil {
 			return namespaces[e.Object.Namespace]
 		}
 		return ""

@@ -26,9 +26,9 @@ import (
 // auditLag bounds how long the API server may take to log a request.
 const auditLag = 30 * time.Second
 
-// Self returns Remit's own identities on this cluster.
-func (c *Cluster) Self() audit.Self {
-	return audit.Self{Namespace: c.Home, Catalogs: c.Catalogs, Users: []string{
+// ControllerIdentities returns the controller identities on this cluster.
+func (c *Cluster) ControllerIdentities() audit.Identities {
+	return audit.Identities{Namespace: c.Home, Catalogs: c.Catalogs, Users: []string{
 		scoped.Username(c.Home, names.ServiceAccountCatalog),
 		scoped.Username(c.Home, names.ServiceAccountOLM),
 	}}
@@ -66,13 +66,13 @@ func (c *Cluster) AuditedFrom(ctx context.Context, offset int64, match func(audi
 	return out, next, nil
 }
 
-// CheckSelf checks all requests sent so far by Remit's own identities against the closed list of the security model.
+// CheckIdentities checks all requests sent so far by the controller identities against the closed list of the security model.
 // It returns the number of requests by identity; it is an error if there are none.
-func (c *Cluster) CheckSelf(ctx context.Context) ([]string, error) {
-	self := c.Self()
+func (c *Cluster) CheckIdentities(ctx context.Context) ([]string, error) {
+	identities := c.ControllerIdentities()
 	counts, outside := map[string]int{}, map[string]bool{}
 	_, err := c.Audited(ctx, func(e audit.Event) bool {
-		if !self.Is(e) {
+		if !identities.Is(e) {
 			return false
 		}
 		kind := "reads"
@@ -80,7 +80,7 @@ func (c *Cluster) CheckSelf(ctx context.Context) ([]string, error) {
 			kind = "writes"
 		}
 		counts[e.User.Username+" "+kind]++
-		if !self.Allows(e) {
+		if !identities.Allows(e) {
 			outside[e.String()] = true
 		}
 		return false
@@ -94,9 +94,9 @@ func (c *Cluster) CheckSelf(ctx context.Context) ([]string, error) {
 	}
 	switch {
 	case len(outside) > 0:
-		err = fmt.Errorf("requests that Remit's own identities may not send: %q", slices.Sorted(maps.Keys(outside)))
+		err = fmt.Errorf("requests that the controller identities may not send: %q", slices.Sorted(maps.Keys(outside)))
 	case len(out) == 0:
-		err = fmt.Errorf("the audit log has no request of %q", self.Users)
+		err = fmt.Errorf("the audit log has no request of %q", identities.Users)
 	}
 	return out, err
 }
@@ -105,7 +105,7 @@ func (c *Cluster) CheckSelf(ctx context.Context) ([]string, error) {
 // the cluster. It returns the exit code of the process.
 func (c *Cluster) RunTests(m *testing.M) int {
 	code := m.Run()
-	counts, err := c.CheckSelf(context.Background())
+	counts, err := c.CheckIdentities(context.Background())
 	for _, line := range counts {
 		fmt.Println("audit:", line)
 	}
@@ -139,7 +139,7 @@ func (tn *Tenant) Writes() []audit.Event {
 }
 
 // NothingWritten asserts that no request sent as the account could have changed anything. No other identity may write
-// for an install, which a test over the whole audit log verifies for Remit's own identities.
+// for an install, which a test over the whole audit log verifies for the controller identities.
 func (tn *Tenant) NothingWritten() {
 	tn.T.Helper()
 	require.Empty(tn.T, tn.Writes())

@@ -72,7 +72,7 @@ func installPlans() []row {
 			r.Manifest = `{"kind":"ConfigMap","name":"y","namespace":"kube-system","catalogSourceName":"catalog"}`
 		}), func(s *scene) {
 			require.Empty(s.T, s.requests(func(e audit.Event) bool {
-				return e.Object != nil && e.Object.Namespace == "kube-system" && e.Object.Name == "y" && (cluster.Self().Is(e) || strings.HasSuffix(e.User.Username, ":"+accountName))
+				return e.Object != nil && e.Object.Namespace == "kube-system" && e.Object.Name == "y" && (cluster.ControllerIdentities().Is(e) || strings.HasSuffix(e.User.Username, ":"+accountName))
 			}))
 		}),
 		forged("70", "steps that are marked as there", marked(operatorsv1alpha1.StepStatusPresent), nil),

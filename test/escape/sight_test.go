@@ -210,7 +210,7 @@ func (s *scene) aboutScene() []audit.Event {
 	require.NoError(s.T, err)
 	s.settle()
 	sent, _, err := cluster.AuditedFrom(s.T.Context(), from, func(e audit.Event) bool {
-		return e.Verb != "watch" && (e.Object != nil && e.Object.Namespace == s.Namespace && cluster.Self().Is(e) ||
+		return e.Verb != "watch" && (e.Object != nil && e.Object.Namespace == s.Namespace && cluster.ControllerIdentities().Is(e) ||
 			e.User.Username == "system:serviceaccount:"+s.Namespace+":"+accountName)
 	})
 	require.NoError(s.T, err)

@@ -45,7 +45,7 @@ func TestTenExpiriesByTheClock(t *testing.T) {
 	c, err := env.Start(t.Context(), env.Options{Without: []string{names.ServiceAccountCatalog, names.ServiceAccountOLM}})
 	require.NoError(t, err)
 	t.Cleanup(func() {
-		_, err := c.CheckSelf(context.Background())
+		_, err := c.CheckIdentities(context.Background())
 		assert.NoError(t, err)
 		assert.NoError(t, c.Stop())
 	})

@@ -66,7 +66,7 @@ func startCluster(t *testing.T, options env.Options) *env.Cluster {
 	c, err := env.Start(t.Context(), options)
 	require.NoError(t, err)
 	t.Cleanup(func() {
-		_, err := c.CheckSelf(context.Background())
+		_, err := c.CheckIdentities(context.Background())
 		assert.NoError(t, err)
 		assert.NoError(t, c.Stop())
 	})

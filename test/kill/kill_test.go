@@ -45,7 +45,7 @@ func newWorld(t *testing.T) *world {
 	cluster, err := env.Start(context.Background(), env.Options{Without: []string{names.ServiceAccountCatalog, names.ServiceAccountOLM}})
 	require.NoError(t, err)
 	t.Cleanup(func() {
-		_, err := cluster.CheckSelf(context.Background())
+		_, err := cluster.CheckIdentities(context.Background())
 		assert.NoError(t, err)
 		assert.NoError(t, cluster.Stop())
 	})

@@ -48,7 +48,7 @@ func TestAnInstallationInOtherNamespacesInstallsAnOperator(t *testing.T) {
 	tn.Succeeded(bundle.CSV)
 	tn.GroupSays("group", "AccountUsable", metav1.ConditionTrue, "Enrolled", env.AccountName)
 
-	for _, program := range c.Self().Users {
+	for _, program := range c.ControllerIdentities().Users {
 		sent, err := c.Audited(t.Context(), func(e audit.Event) bool { return e.User.Username == program && e.Object != nil })
 		require.NoError(t, err)
 		require.NotEmpty(t, sent, program)

@@ -96,7 +96,7 @@ func start(o env.Options) func() (*env.Cluster, error) {
 			return nil, errors.Join(err, os.RemoveAll(dir))
 		}
 		running = append(running, func() error {
-			_, err := c.CheckSelf(context.Background())
+			_, err := c.CheckIdentities(context.Background())
 			return errors.Join(err, c.Stop(), os.RemoveAll(dir))
 		})
 		return c, nil

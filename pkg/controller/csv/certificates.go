@@ -16,7 +16,7 @@ import (
 	"github.com/remit-olm/remit/pkg/install/warrant"
 )
 
-// secretCheckInterval is how often the Secrets with certificates are checked. Users may edit them, and Remit's own identity
+// secretCheckInterval is how often the Secrets with certificates are checked. Users may edit them, and the controller identity
 // may not watch them.
 const secretCheckInterval = 10 * time.Minute
 

@@ -40,7 +40,7 @@ func (r *Reconciler) leftBehind(csv *operatorsv1alpha1.ClusterServiceVersion, ob
 		note("these objects remain ("+why+"): "+lines(commands)))
 }
 
-// stuck reports how a user can release a CSV whose finalizer neither the account nor Remit's own identity may remove.
+// stuck reports how a user can release a CSV whose finalizer neither the account nor the controller identity may remove.
 func (r *Reconciler) stuck(csv *operatorsv1alpha1.ClusterServiceVersion) {
 	r.recorder.Eventf(csv, nil, corev1.EventTypeWarning, eventFinalizerStuck, "Finalize",
 		"cleanup is complete, but Remit may not remove the finalizer: kubectl patch clusterserviceversion %s -n %s --type=merge -p '%s'",

@@ -178,7 +178,7 @@ func (r *Reconciler) actAs(ctx context.Context, s *scope, account scoped.Account
 	return err
 }
 
-// dropFinalizer removes Remit's finalizer: as the account if it may, and otherwise as Remit's own identity.
+// dropFinalizer removes Remit's finalizer: as the account if it may, and otherwise as the controller identity.
 func (r *Reconciler) dropFinalizer(ctx context.Context, s *scope, account client.Client) error {
 	after := s.csv.DeepCopy()
 	controllerutil.RemoveFinalizer(after, names.FinalizerCSV)

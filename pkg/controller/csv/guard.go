@@ -12,7 +12,7 @@ import (
 )
 
 // guarded is a client that acts as an account found in the cache. Before its first write it verifies the account
-// live: a decision may be based on a cache, a write may not. It reads single objects live as Remit's own identity,
+// live: a decision may be based on a cache, a write may not. It reads single objects live as the controller identity,
 // except Secrets, which only the account may read. So a reconcile without changes and without certificates costs no
 // requests other than such reads, and no token.
 type guarded struct {

@@ -37,7 +37,7 @@ type enrolment interface {
 
 // Options for New. All but Default and Clock are required.
 type Options struct {
-	// Client reads from the cache and writes the status, as Remit's own identity.
+	// Client reads from the cache and writes the status, as the controller identity.
 	Client client.Client
 	// Live reads OperatorGroups and accounts directly from the API server.
 	Live client.Reader

@@ -194,7 +194,7 @@ func (i Installer) service(ctx context.Context, p *Plan, live *Live, d serving.D
 	return err
 }
 
-// secret reads a Deployment's Secret; nil if it does not exist. Remit's own identity may not read it.
+// secret reads a Deployment's Secret; nil if it does not exist. The controller identity may not read it.
 func (i Installer) secret(ctx context.Context, p *Plan, name string) (*corev1.Secret, error) {
 	key := types.NamespacedName{Namespace: p.in.Owner.Namespace, Name: cert.SecretName(name)}
 	secret := &corev1.Secret{}

@@ -7,16 +7,16 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/names"
 )
 
-// Self are Remit's own identities.
-type Self struct {
+// Identities are the controller identities.
+type Identities struct {
 	// Namespace is where Remit is installed, Catalogs is the namespace of the global catalogs.
 	Namespace, Catalogs string
 	// Users are their user names.
 	Users []string
 }
 
-// Is reports whether the request was sent as one of Remit's own identities.
-func (s Self) Is(e Event) bool { return slices.Contains(s.Users, e.User.Username) }
+// Is reports whether the request was sent as one of the controller identities.
+func (i Identities) Is(e Event) bool { return slices.Contains(i.Users, e.User.Username) }
 
 // permit is one entry of the closed list; an empty field other than the group matches anything.
 type permit struct {
@@ -25,7 +25,7 @@ type permit struct {
 	subresource string
 	verbs       []string
 	// in limits the entry to one of Remit's namespaces.
-	in func(Self) string
+	in func(Identities) string
 	// prefix is a prefix of the objects' names.
 	prefix string
 	// like restricts the entry to some requests; nil means no restriction.
@@ -34,7 +34,7 @@ type permit struct {
 
 const operators = "operators.coreos.com"
 
-// closedList are the writes that the security model allows Remit's own identities, with its numbers. Attempts that
+// closedList are the writes that the security model allows the controller identities, with its numbers. Attempts that
 // the API server rejects and dry runs must be on it as well.
 var closedList = []permit{
 	// 2. status and finalizers; events; leases
@@ -60,30 +60,30 @@ var closedList = []permit{
 	{group: "authentication.k8s.io", resources: []string{"selfsubjectreviews"}, verbs: []string{"create"}},
 }
 
-func own(s Self) string { return s.Namespace }
+func own(i Identities) string { return i.Namespace }
 
-func catalogs(s Self) string { return s.Catalogs }
+func catalogs(i Identities) string { return i.Catalogs }
 
-// Allows reports whether the closed list covers a request of Remit's own identities. Reads are allowed except those
+// Allows reports whether the closed list covers a request of the controller identities. Reads are allowed except those
 // of Secrets, but the keys of proofs and single Secrets of the global catalogs' namespace may be read.
-func (s Self) Allows(e Event) bool {
+func (i Identities) Allows(e Event) bool {
 	if !e.AsksToWrite() {
-		return e.Object == nil || e.Object.Resource != "secrets" || s.reads(*e.Object, e.Verb)
+		return e.Object == nil || e.Object.Resource != "secrets" || i.reads(*e.Object, e.Verb)
 	}
-	return e.Object != nil && slices.ContainsFunc(closedList, func(p permit) bool { return p.covers(e, s) })
+	return e.Object != nil && slices.ContainsFunc(closedList, func(p permit) bool { return p.covers(e, i) })
 }
 
-// reads reports whether Remit's own identities may read the Secret by name.
-func (s Self) reads(secret Object, verb string) bool {
-	return secret.Namespace == s.Catalogs && verb == "get" || secret.Namespace == s.Namespace && secret.Name == names.SecretProof
+// reads reports whether the controller identities may read the Secret by name.
+func (i Identities) reads(secret Object, verb string) bool {
+	return secret.Namespace == i.Catalogs && verb == "get" || secret.Namespace == i.Namespace && secret.Name == names.SecretProof
 }
 
-func (p permit) covers(e Event, self Self) bool {
+func (p permit) covers(e Event, identities Identities) bool {
 	o := e.Object
 	return o.APIGroup == p.group && o.Subresource == p.subresource &&
 		(len(p.resources) == 0 || slices.Contains(p.resources, o.Resource)) &&
 		slices.Contains(p.verbs, e.Verb) &&
-		(p.in == nil || o.Namespace == p.in(self)) &&
+		(p.in == nil || o.Namespace == p.in(identities)) &&
 		strings.HasPrefix(o.Name, p.prefix) &&
 		(p.like == nil || p.like(e))
 }

@@ -10,7 +10,7 @@ import (
 
 const catalog = "system:serviceaccount:remit:remit-catalog"
 
-var self = Self{Namespace: "remit", Catalogs: "remit-catalogs", Users: []string{catalog}}
+var identities = Identities{Namespace: "remit", Catalogs: "remit-catalogs", Users: []string{catalog}}
 
 func request(verb, group, resource, subresource, namespace string) Event {
 	return Event{Verb: verb, User: User{Username: catalog},
@@ -52,7 +52,7 @@ func TestTheClosedListAllows(t *testing.T) {
 			Object: &Object{Resource: "secrets", Namespace: "remit", Name: "remit-proof"}},
 		"a non-resource path": {Verb: "get", RequestURI: "/version"},
 	} {
-		t.Run(name, func(t *testing.T) { require.True(t, self.Allows(e), "%+v", e) })
+		t.Run(name, func(t *testing.T) { require.True(t, identities.Allows(e), "%+v", e) })
 	}
 }
 
@@ -93,7 +93,7 @@ func TestTheClosedListRefuses(t *testing.T) {
 		"a finalizer that was refused":    with(finalizers(), func(e *Event) { e.Response.Code = 403 }),
 		"an unlisted verb":                request("deletecollection", operators, "clusterserviceversions", "", "t1"),
 	} {
-		t.Run(name, func(t *testing.T) { require.False(t, self.Allows(e), "%+v", e) })
+		t.Run(name, func(t *testing.T) { require.False(t, identities.Allows(e), "%+v", e) })
 	}
 }
 

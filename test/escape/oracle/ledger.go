@@ -16,11 +16,11 @@ const accountPrefix = "system:serviceaccount:"
 
 // ledger tells who wrote what between two looks, by the audit log.
 type ledger struct {
-	self   audit.Self
+	self   audit.Identities
 	writes map[Key][]audit.Event
 }
 
-func newLedger(self audit.Self, requests []audit.Event) *ledger {
+func newLedger(self audit.Identities, requests []audit.Event) *ledger {
 	l := &ledger{self: self, writes: map[Key][]audit.Event{}}
 	for _, e := range requests {
 		if e.Wrote() && e.Object != nil {

@@ -158,7 +158,7 @@ func (o *Oracle) Check(ctx context.Context, scene *Scene) error {
 		return err
 	}
 	o.audited = next
-	log := newLedger(o.cluster.Self(), requests)
+	log := newLedger(o.cluster.ControllerIdentities(), requests)
 	unbound, runs, err := o.checkAuthority(ctx, scene, before, after, log)
 	if err != nil {
 		return err
@@ -244,7 +244,7 @@ const Thief = "thief"
 
 // checkSelf is I2.
 func (o *Oracle) checkSelf(requests []audit.Event) []string {
-	self := o.cluster.Self()
+	self := o.cluster.ControllerIdentities()
 	var out []string
 	for _, e := range requests {
 		if !self.Is(e) || e.UserAgent == Thief {
