@@ -43,6 +43,10 @@ func TestEveryCommandNamesTheArgumentThatIsMissingAndShowsItsUsage(t *testing.T)
 			require.Equal(t, cli.CodeError, execute(t.Context(), append(path, args...), &bytes.Buffer{}, &stderr), "%q %q", path, args)
 			return stderr.String()
 		}
+		if cmd.HasSubCommands() {
+			require.Contains(t, run("surplus"), "unknown command \"surplus\" for \"kubectl remit "+strings.Join(path, " ")+"\"")
+			return
+		}
 		_, operand, _ := strings.Cut(cmd.Use, " ")
 		operand, _, _ = strings.Cut(operand, " --")
 		var args []string
