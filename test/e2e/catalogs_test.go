@@ -65,6 +65,10 @@ var variants = map[string]func(v env.Variant){
 	"bad-port": func(v env.Variant) {
 		v[env.FileService].Object["spec"] = map[string]any{"ports": []any{map[string]any{"port": int64(99_999)}}}
 	},
+	// A version of its own: other stories need the kind to stay unserved while this one makes it served.
+	"unknown-version": func(v env.Variant) {
+		v.Add("vpa.yaml", strings.Replace(blockage.UnknownKindManifest, "/v1,", "/v2,", 1))
+	},
 	"unknown-kind": func(v env.Variant) {
 		v.Add("vpa.yaml", blockage.UnknownKindManifest)
 	},

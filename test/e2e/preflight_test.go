@@ -112,10 +112,10 @@ func TestAnObjectThatTheSchemaForbidsFailsThePlanBeforeTheFirstWrite(t *testing.
 
 func TestAKindThatTheClusterDoesNotKnowIsNamedBeforeAnybodyGrantsAnything(t *testing.T) {
 	t.Parallel()
-	tn := subscribed(t, "unknown-kind")
+	tn := subscribed(t, "unknown-version")
 	tn.Group(env.AccountName, tn.Namespace)
 
-	const unknown = "GroupVersionKind autoscaling.k8s.io/v1, Kind=VerticalPodAutoscaler not found on the cluster"
+	const unknown = "GroupVersionKind autoscaling.k8s.io/v2, Kind=VerticalPodAutoscaler not found on the cluster"
 	refused := tn.ObjectsRefused()
 	require.Contains(t, refused, unknown)
 	require.NotContains(t, refused, "cannot create resource")
@@ -130,7 +130,7 @@ func TestAKindThatTheClusterDoesNotKnowIsNamedBeforeAnybodyGrantsAnything(t *tes
 		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
 			Group: "autoscaling.k8s.io", Scope: apiextensionsv1.NamespaceScoped,
 			Names: apiextensionsv1.CustomResourceDefinitionNames{Kind: "VerticalPodAutoscaler", Plural: "verticalpodautoscalers", Singular: "verticalpodautoscaler"},
-			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{Name: "v1", Served: true, Storage: true,
+			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{Name: "v2", Served: true, Storage: true,
 				Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{
 					Type: "object", XPreserveUnknownFields: &keep}}}},
 		},
