@@ -16,24 +16,24 @@ import (
 )
 
 const (
-	// maxContent bounds the manifests of a plan that are kept with it, in bytes before they are compressed.
+	// maxContent bounds the uncompressed size of the manifests that are kept with a plan.
 	maxContent = 16 << 20
-	// maxLengths bounds what the kept text says about them.
+	// maxLengths bounds the encoded lengths of the manifests, in bytes.
 	maxLengths = 1 << 20
-	// minWindow and maxWindow bound how far back the compression looks for repetitions, and so the memory that it takes.
+	// minWindow and maxWindow bound the window of the compression, and thereby its memory.
 	minWindow, maxWindow = 1 << 20, 8 << 20
 )
 
 var (
-	// ErrNotKept reports that an InstallPlan carries no content.
+	// ErrNotKept means that an InstallPlan contains no content.
 	ErrNotKept = errors.New("it does not carry its content")
-	// ErrForged reports that the content that an InstallPlan carries is not the content that its name commits to.
+	// ErrForged means that the content in an InstallPlan differs from the content that its name commits to.
 	ErrForged = errors.New("the content that it carries does not match its name: it was edited")
 )
 
-// Keep returns the pinned content of a plan as text, from which [Plan.Restore] reads it back. The text proves itself: it has the
-// manifests as the catalog has them, and the plan's name commits to their digest. Keep returns "" if they do not fit into limit
-// bytes of text, and fails with ErrContent as StepsOf does.
+// Keep returns the pinned content of a plan as text, from which [Plan.Restore] reads it back. The text needs no other
+// proof, because the plan's name commits to the digest of the manifests. Keep returns "" if they do not fit into limit
+// bytes of text. Like StepsOf, it returns ErrContent if the content is not available.
 func (in Input) Keep(ctx context.Context, plan Plan, limit int) (string, error) {
 	lengths := make([][]int, 0, len(plan.Pins))
 	var all bytes.Buffer
@@ -42,15 +42,15 @@ func (in Input) Keep(ctx context.Context, plan Plan, limit int) (string, error) 
 		if err != nil {
 			return "", err
 		}
-		var of []int
+		var sizes []int
 		for _, m := range content.Manifests {
 			if all.Len()+len(m) > maxContent {
 				return "", nil
 			}
-			of = append(of, len(m))
+			sizes = append(sizes, len(m))
 			all.Write(m)
 		}
-		lengths = append(lengths, of)
+		lengths = append(lengths, sizes)
 	}
 	head, err := json.Marshal(lengths)
 	if err != nil {
@@ -94,8 +94,8 @@ func decompress(text string) ([]byte, error) {
 	return decoder.DecodeAll(packed, nil)
 }
 
-// Restore reads what Keep returned: the content of each pin. It fails with ErrNotKept for an empty text, and with ErrForged for any
-// content but the one that the plan's pins, and so its name, commit to.
+// Restore decodes the text from Keep into the content of each pin. It returns ErrNotKept for an empty text, and
+// ErrForged for content that differs from the content that the plan's pins, and thereby its name, commit to.
 func (p Plan) Restore(text string) ([]*catalog.Content, error) {
 	if text == "" {
 		return nil, ErrNotKept
@@ -110,9 +110,9 @@ func (p Plan) Restore(text string) ([]*catalog.Content, error) {
 		return nil, ErrForged
 	}
 	out := make([]*catalog.Content, 0, len(p.Pins))
-	for i, of := range lengths {
+	for i, sizes := range lengths {
 		content := &catalog.Content{}
-		for _, n := range of {
+		for _, n := range sizes {
 			if n < 0 || n > len(rest) {
 				return nil, ErrForged
 			}
@@ -127,8 +127,9 @@ func (p Plan) Restore(text string) ([]*catalog.Content, error) {
 	return out, nil
 }
 
-// StepsFrom makes the steps of a plan from the content of its pins, as StepsOf does. Of the input it needs the namespace, the
-// account, the group and the listers. What only a catalog states of a bundle, its properties, is in no step.
+// StepsFrom computes the steps of a plan from the content of its pins, like StepsOf. Of the input, it uses the
+// namespace, the account, the group and the listers. The steps do not contain properties that only a catalog states for
+// a bundle.
 func StepsFrom(in Input, plan Plan, contents []*catalog.Content) ([]step.Step, error) {
 	if len(contents) != len(plan.Pins) {
 		return nil, ErrNotKept

@@ -15,7 +15,7 @@ import (
 
 const room = 240 << 10
 
-// kept is a plan and what is kept of its content.
+// kept returns a plan and its encoded content.
 func kept(t *testing.T) (Plan, string) {
 	t.Helper()
 	plan, _, err := ResolveSteps(t.Context(), input(), chosen(t, "ns/cat/op/stable/"))
@@ -26,7 +26,7 @@ func kept(t *testing.T) (Plan, string) {
 	return plan, text
 }
 
-func TestStepsAreMadeAgainFromKeptContent(t *testing.T) {
+func TestComputesStepsFromKeptContent(t *testing.T) {
 	plan, text := kept(t)
 	contents, err := plan.Restore(text)
 	require.NoError(t, err)
@@ -39,7 +39,7 @@ func TestStepsAreMadeAgainFromKeptContent(t *testing.T) {
 	require.Equal(t, want, got)
 }
 
-// pack is a kept text of somebody's own making.
+// pack encodes arbitrary data like Keep.
 func pack(t *testing.T, data string) string {
 	t.Helper()
 	encoder, err := zstd.NewWriter(nil)
@@ -47,18 +47,18 @@ func pack(t *testing.T, data string) string {
 	return base64.StdEncoding.EncodeToString(encoder.EncodeAll([]byte(data), nil))
 }
 
-func TestForgedContentIsRefused(t *testing.T) {
+func TestRefusesForgedContent(t *testing.T) {
 	plan, text := kept(t)
 	for name, forged := range map[string]string{
 		"another bundle":          pack(t, "[[2]]\n{}"),
 		"no bundle":               pack(t, "[]\n"),
-		"one bundle more":         pack(t, "[[2],[2]]\n{}{}"),
+		"an additional bundle":    pack(t, "[[2],[2]]\n{}{}"),
 		"lengths beyond the text": pack(t, "[[9]]\n{}"),
-		"a length below zero":     pack(t, "[[-1]]\n{}"),
-		"lengths that are none":   pack(t, "{}\n"),
+		"a negative length":       pack(t, "[[-1]]\n{}"),
+		"invalid lengths":         pack(t, "{}\n"),
 		"no lengths":              pack(t, ""),
 		"very many lengths":       pack(t, "[["+strings.Repeat("0,", maxLengths)+"0]]\n"),
-		"a bomb":                  pack(t, "[[1]]\n"+strings.Repeat("a", maxContent+maxLengths)),
+		"a decompression bomb":    pack(t, "[[1]]\n"+strings.Repeat("a", maxContent+maxLengths)),
 		"cut":                     text[:len(text)/8*4],
 		"not compressed":          base64.StdEncoding.EncodeToString([]byte("[[2]]\n{}")),
 		"not text":                "\x00",
@@ -74,7 +74,7 @@ func TestForgedContentIsRefused(t *testing.T) {
 	require.ErrorIs(t, err, ErrNotKept)
 }
 
-func TestContentThatDoesNotFitIsNotKept(t *testing.T) {
+func TestDoesNotKeepTooLargeContent(t *testing.T) {
 	plan, text := kept(t)
 	short, err := input().Keep(t.Context(), plan, len(text)-1)
 	require.NoError(t, err)
@@ -98,21 +98,21 @@ func TestContentThatDoesNotFitIsNotKept(t *testing.T) {
 	}
 }
 
-func TestContentThatIsNoLongerThePinnedOneIsNotKept(t *testing.T) {
+func TestDoesNotKeepContentThatDiffersFromThePin(t *testing.T) {
 	in, pins := holding(&catalog.Content{Manifests: [][]byte{[]byte("{}")}})
 	pins.Pins[0].Digest = "sha256:0"
 	_, err := in.Keep(t.Context(), pins, room)
 	require.ErrorIs(t, err, ErrContent)
 }
 
-// onlyBundle is a reader of one bundle.
+// onlyBundle is a reader with one bundle.
 type onlyBundle struct{ content *catalog.Content }
 
 func (o onlyBundle) Content(context.Context, string, string, string) (*catalog.Content, error) {
 	return o.content, nil
 }
 
-// holding is an input whose catalog has this content, and a plan that is pinned to it.
+// holding returns an Input whose catalog has this content, and a plan that pins it.
 func holding(content *catalog.Content) (Input, Plan) {
 	in := input()
 	store := &catalog.Store{}

@@ -45,7 +45,7 @@ func hints() []Mutant {
 			Name: "forged-content-is-shown", Rule: 3, File: "pkg/resolver/kept.go",
 			Old:    "		if content.Digest() != p.Pins[i].Digest {",
 			New:    `		if content.Digest() == "" && p.Pins[i].Digest != "" {`,
-			Killer: unit("pkg/resolver", "TestForgedContentIsRefused"),
+			Killer: unit("pkg/resolver", "TestRefusesForgedContent"),
 		},
 		{
 			Name: "superseded-plan-is-carried-out", Rule: 3, File: "pkg/controller/installplan/run.go",

@@ -18,9 +18,9 @@ import (
 // accessFunc is the type of Reconciler.access.
 type accessFunc func(ctx context.Context, key types.NamespacedName, secrets []string, pull retry) (image.Access, error)
 
-// access returns the credentials for a CatalogSource's image: the pull secrets that it names, and those of the ServiceAccount with
-// the same name (contract 1.1). The error lists secrets that could not be read; the image may be public anyway. A change of RBAC that
-// could make them readable retries the pull.
+// access returns the credentials for a CatalogSource's image: the pull secrets that it names, and those of the
+// ServiceAccount with the same name (contract 1.1). The error lists secrets that could not be read; the image may be
+// public anyway. A change of RBAC that could make them readable retries the pull.
 func (r *Reconciler) access(ctx context.Context, key types.NamespacedName, secrets []string, pull retry) (image.Access, error) {
 	listers, done := r.interests.Track(pull, r.RBAC)
 	defer done()

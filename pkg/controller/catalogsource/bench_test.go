@@ -142,8 +142,8 @@ func load(b *testing.B, ref, cache string) loaded {
 	return out
 }
 
-// BenchmarkCatalogImage loads a catalog of 7,000 bundles from a local registry, each time in a separate program: cold, and with the data on
-// disk from the previous program.
+// BenchmarkCatalogImage loads a catalog of 7,000 bundles from a local registry, each time in a separate program: cold,
+// and with the data on disk from the previous program.
 func BenchmarkCatalogImage(b *testing.B) {
 	files, bundles := large(b)
 	s := registry.New(b)

@@ -12,8 +12,8 @@ import (
 	"github.com/remit-olm/remit/pkg/catalog/fbc"
 )
 
-// Limits for the catalogs of tenants. They do not apply to catalogs in the global catalog namespace, whose authors act for the whole
-// cluster, and to directories, which the installation configures.
+// Limits for the catalogs of tenants. They do not apply to catalogs in the global catalog namespace, whose authors act
+// for the whole cluster, and to directories, which the installation configures.
 const (
 	// maxNamespaceBytes bounds the estimated memory of one namespace's catalogs: the maximum of one catalog, or four of the
 	// largest published ones. maxTenantBytes bounds the total. Beyond that, each namespace still gets leastNamespaceBytes, until
@@ -25,8 +25,8 @@ const (
 	maxNamespaceWork, maxTenantWork, leastNamespaceWork, mostWork = maxPulls * (maxTenantFiles + maxTenantContents), 3 << 30, 64 << 20, 4 << 30
 )
 
-// budget enforces such limits. If content exceeds them, it is refused, and its CatalogSource is woken when another one of the namespace
-// shrinks or is deleted.
+// budget enforces such limits. If content exceeds them, it is refused, and its CatalogSource is woken when another one
+// of the namespace shrinks or is deleted.
 type budget struct {
 	max int64
 	// total bounds all namespaces together, except for the least that each gets; most bounds all of it.
@@ -45,8 +45,8 @@ type budget struct {
 	refused map[types.NamespacedName]bool
 }
 
-// holder identifies content of a CatalogSource and its kind of source. The serial distinguishes the content of an earlier spec from that
-// of the current one.
+// holder identifies content of a CatalogSource and its kind of source. The serial distinguishes the content of an
+// earlier spec from that of the current one.
 type holder struct {
 	by     keeper
 	key    types.NamespacedName
@@ -68,7 +68,8 @@ func newDiskBudget(exempt string) *budget {
 	return b
 }
 
-// newWorkBudget returns the budget for temporary files. It wakes no CatalogSource, because refused ones would wake each other in turn.
+// newWorkBudget returns the budget for temporary files. It wakes no CatalogSource, because refused ones would wake each
+// other in turn.
 func newWorkBudget(exempt string) *budget {
 	b := newBudget(exempt)
 	b.max, b.total, b.least, b.most, b.of = maxNamespaceWork, maxTenantWork, leastNamespaceWork, mostWork, "disk while it is read"
@@ -174,7 +175,8 @@ func (b *budget) others(h holder) (namespace, all int64) {
 	return namespace, all
 }
 
-// same returns the usage of other content of the same CatalogSource, which the new content replaces. The caller must hold the lock.
+// same returns the usage of other content of the same CatalogSource, which the new content replaces. The caller must
+// hold the lock.
 func (b *budget) same(h holder) (n int64) {
 	for other, size := range b.used {
 		if other != h && other.key == h.key {

@@ -28,8 +28,8 @@ const (
 	unpackTimeout = 2 * time.Minute
 )
 
-// bundles is a manager.Runnable that unpacks bundle images on demand. It has one goroutine for each image that is being unpacked or has
-// failed. Callers are woken through the Store.
+// bundles is a manager.Runnable that unpacks bundle images on demand. It has one goroutine for each image that is being
+// unpacked or has failed. Callers are woken through the Store.
 type bundles struct {
 	client   *image.Client
 	decoding *catalog.Decoding
@@ -195,8 +195,8 @@ func (b *bundles) launch(of bundleImage, u *unpacking) {
 	})
 }
 
-// follow tries to read an image, with exponential backoff that relevant changes interrupt, as long as the image is requested. If the
-// image is referenced by digest and is not a bundle, it does not retry.
+// follow tries to read an image, with exponential backoff that relevant changes interrupt, as long as the image is
+// requested. If the image is referenced by digest and is not a bundle, it does not retry.
 func (b *bundles) follow(ctx context.Context, of bundleImage, u *unpacking, slots chan struct{}) {
 	defer b.done(u.retry)
 	for pause := firstReload; ; {

@@ -13,9 +13,9 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 )
 
-// Changed immediately retries failed pulls that a change may fix: a change of the RBAC on which reading their pull secrets depends, of
-// the ServiceAccount that names pull secrets, of the namespace's OperatorGroup, or of its account. before is nil for a new object, after
-// for a deleted one. If nothing has failed, it costs nothing.
+// Changed immediately retries failed pulls that a change may fix: a change of the RBAC on which reading their pull
+// secrets depends, of the ServiceAccount that names pull secrets, of the namespace's OperatorGroup, or of its account.
+// before is nil for a new object, after for a deleted one. If nothing has failed, it costs nothing.
 func (r *Reconciler) Changed(ctx context.Context, before, after client.Object) {
 	for _, pull := range r.interests.Concerned(before, after) {
 		pull.ask()

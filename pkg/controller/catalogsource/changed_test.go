@@ -104,8 +104,8 @@ func locked(t *testing.T) (w *world, grant func() *rbacv1.RoleBinding) {
 	}
 }
 
-// soon waits for less time than the delay after a failure, and reports whether a pull was retried. If wanted is true, it waits for the
-// retry.
+// soon waits for less time than the delay after a failure, and reports whether a pull was retried. If wanted is true,
+// it waits for the retry.
 func (w *world) soon(t *testing.T, wanted bool) bool {
 	t.Helper()
 	left := firstReload / 2

@@ -22,8 +22,8 @@ const (
 	lastSlowReload  = 15 * time.Minute
 )
 
-// connections is a manager.Runnable that owns the connections to registries. Each has a goroutine, which waits in WaitForStateChange
-// and wakes the CatalogSource when its status may change.
+// connections is a manager.Runnable that owns the connections to registries. Each has a goroutine, which waits in
+// WaitForStateChange and wakes the CatalogSource when its status may change.
 type connections struct {
 	budget *budget
 	wake   func(types.NamespacedName)
@@ -83,8 +83,9 @@ func (c *connections) Start(ctx context.Context) error {
 	return nil
 }
 
-// ensure returns the state and content of a CatalogSource's connection, and creates it if needed. Content is kept while the origin is the
-// same: a different target is then another server of the same content. An empty target creates no connection.
+// ensure returns the state and content of a CatalogSource's connection, and creates it if needed. Content is kept while
+// the origin is the same: a different target is then another server of the same content. An empty target creates no
+// connection.
 func (c *connections) ensure(key types.NamespacedName, origin, target string) (connectivity.State, content, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -212,8 +213,8 @@ func (c *connections) show(key types.NamespacedName, e *connection, state connec
 	c.wake(key)
 }
 
-// loadUntilGood lists the registry's content, with retries after failures, as long as the connection is ready. The state becomes Ready
-// when the content is loaded.
+// loadUntilGood lists the registry's content, with retries after failures, as long as the connection is ready. The
+// state becomes Ready when the content is loaded.
 func (c *connections) loadUntilGood(ctx context.Context, key types.NamespacedName, e *connection) {
 	for ctx.Err() == nil {
 		if rest := time.Until(e.resume); rest > 0 && c.changesWithin(ctx, e, rest) {
@@ -255,8 +256,8 @@ func (e *connection) pauseAfter(err error) bool {
 	return false
 }
 
-// list lists a registry. The listed content counts toward the budget as soon as it exceeds the content that it replaces, even while the
-// load waits for its turn.
+// list lists a registry. The listed content counts toward the budget as soon as it exceeds the content that it
+// replaces, even while the load waits for its turn.
 func (c *connections) list(ctx context.Context, key types.NamespacedName, e *connection, client cataloggrpc.RegistryClient) (*catalog.Snapshot, error) {
 	before := c.budget.holds(e.holder)
 	snap, err := c.lanes.load(ctx, key.Namespace, client, cataloggrpc.Room{

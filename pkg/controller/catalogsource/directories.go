@@ -116,9 +116,9 @@ func (d *directory) userKeys() []types.NamespacedName {
 // comparing limits the time for comparing the files of a directory to one twentieth, because its users wait for each other.
 const comparing = 20
 
-// load reads the files unless they are unchanged. If a directory is malformed or missing, its last good content is kept as long as
-// the program runs. Unwatched files are compared once for each state of a CatalogSource. again is the delay after which to call load
-// again if it is too early to compare them.
+// load reads the files unless they are unchanged. If a directory is malformed or missing, its last good content is kept
+// as long as the program runs. Unwatched files are compared once for each state of a CatalogSource. again is the delay
+// after which to call load again if it is too early to compare them.
 func (d *directory) load(ctx context.Context, user types.NamespacedName, state string) (seen content, again time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -148,8 +148,8 @@ func (d *directory) load(ctx context.Context, user types.NamespacedName, state s
 	return d.content, 0
 }
 
-// follow starts watching the files. If that fails, the files are compared with the content once for each change of a CatalogSource
-// that uses them.
+// follow starts watching the files. If that fails, the files are compared with the content once for each change of a
+// CatalogSource that uses them.
 func (d *directory) follow(ctx context.Context) {
 	if d.watch == nil {
 		return

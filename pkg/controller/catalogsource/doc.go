@@ -1,5 +1,5 @@
-// Package catalogsource loads the content of every CatalogSource and publishes it in a catalog.Store. It is the only writer of the status
-// of CatalogSources and of the Store.
+// Package catalogsource loads the content of every CatalogSource and publishes it in a catalog.Store. It is the only
+// writer of the status of CatalogSources and of the Store.
 //
 //	source                         content                          woken by
 //	grpc, spec.image in a mapping  a directory, in process          fsnotify
@@ -8,9 +8,9 @@
 //	grpc, spec.address             a registry, over gRPC            the connection's state
 //	configmap, internal            a ConfigMap in the namespace     a watch on its metadata
 //
-// If a catalog becomes malformed, its last good content is kept, and its status reports the problem. Catalogs do not affect each other:
-// each registry or image has its own goroutine, and each directory its own lock. Pods run only in the global catalog namespace
-// (docs/adr/0017). ConfigMaps of users are never written.
+// If a catalog becomes malformed, its last good content is kept, and its status reports the problem. Catalogs do not
+// affect each other: each registry or image has its own goroutine, and each directory its own lock. Pods run only in
+// the global catalog namespace (docs/adr/0017). ConfigMaps of users are never written.
 //
 // CatalogSources are read as unstructured objects, because decoding `updateStrategy: {}` into the type panics
 // (operator-framework/api v0.45.0), which would allow any author to crash the program.

@@ -22,8 +22,8 @@ const (
 // openFunc is the type of Options.WatchConfigMap.
 type openFunc func(ctx context.Context, listers rbac.Listers, key types.NamespacedName) (watch.Interface, error)
 
-// follows watches the ConfigMaps that CatalogSources name, one watch each. It uses an identity that is allowed to watch them: for tenants,
-// the account of the namespace. As a manager.Runnable, it stops the watches.
+// follows watches the ConfigMaps that CatalogSources name, one watch each. It uses an identity that is allowed to watch
+// them: for tenants, the account of the namespace. As a manager.Runnable, it stops the watches.
 type follows struct {
 	// open watches the metadata of one ConfigMap; nil disables watches.
 	open openFunc
@@ -45,8 +45,8 @@ type followed struct {
 	cancel context.CancelFunc
 }
 
-// prepare opens the watch of a CatalogSource's ConfigMap before it is read. It returns the delay after which to read it again, or zero if
-// it is watched. It must not be called concurrently for the same CatalogSource.
+// prepare opens the watch of a CatalogSource's ConfigMap before it is read. It returns the delay after which to read it
+// again, or zero if it is watched. It must not be called concurrently for the same CatalogSource.
 func (f *follows) prepare(ctx context.Context, key types.NamespacedName, name string) time.Duration {
 	open := f.start(key, name)
 	if open == nil {

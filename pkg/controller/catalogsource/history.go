@@ -53,8 +53,8 @@ func (h *history) recordFailure(pod *corev1.Pod, hash string, polled *metav1.Tim
 	}
 }
 
-// recordCreation records the creation of a serving Pod. The first replacement is created immediately, and later ones with exponential
-// backoff.
+// recordCreation records the creation of a serving Pod. The first replacement is created immediately, and later ones
+// with exponential backoff.
 func (h *history) recordCreation(pod *corev1.Pod, now time.Time) {
 	if pod == nil || server.IsUpdate(pod) {
 		return

@@ -45,8 +45,8 @@ func (s imageSpec) equal(other imageSpec) bool {
 	return s.image == other.image && s.folder == other.folder && s.interval == other.interval && slices.Equal(s.secrets, other.secrets)
 }
 
-// images is a manager.Runnable that owns the catalogs in images. Each has a goroutine, which pulls the image, sleeps until the next poll or
-// retry, and wakes the CatalogSource when its status may change.
+// images is a manager.Runnable that owns the catalogs in images. Each has a goroutine, which pulls the image, sleeps
+// until the next poll or retry, and wakes the CatalogSource when its status may change.
 type images struct {
 	client *image.Client
 	// access returns the credentials for a CatalogSource's image; done forgets their dependencies.
@@ -92,7 +92,8 @@ type imageEntry struct {
 
 	mu sync.Mutex
 	imageView
-	// loaded is the digest of good or registry. refused is the digest of an image without a valid catalog, and refusal the reason.
+	// loaded is the digest of good or registry. refused is the digest of an image without a valid catalog, and refusal
+	// the reason.
 	loaded, refused string
 	refusal         error
 	// over is content that was read, but exceeded the budget.
@@ -123,8 +124,8 @@ func (i *images) Start(ctx context.Context) error {
 	return nil
 }
 
-// ensure returns the observed state of a CatalogSource's image, and starts its goroutine if the limit allows it. Content is kept while the
-// image is the same, regardless of other changes of the spec.
+// ensure returns the observed state of a CatalogSource's image, and starts its goroutine if the limit allows it.
+// Content is kept while the image is the same, regardless of other changes of the spec.
 func (i *images) ensure(key types.NamespacedName, spec imageSpec) imageView {
 	e, old, err := i.entry(key, spec)
 	if err != nil {
@@ -282,8 +283,8 @@ func (e *imageEntry) show(v imageView) bool {
 	return true
 }
 
-// check requests the digest, and pulls the image if it is new. It returns an error only if retrying may help; errors of the image itself
-// are in the view and remain until the image changes.
+// check requests the digest, and pulls the image if it is new. It returns an error only if retrying may help; errors of
+// the image itself are in the view and remain until the image changes.
 func (i *images) check(ctx context.Context, key types.NamespacedName, e *imageEntry, slots chan struct{}) (imageView, finding, error) {
 	select {
 	case slots <- struct{}{}:

@@ -22,8 +22,8 @@ const (
 	reasonUnableToResolve = "UnableToResolve"
 )
 
-// imageSpecOf returns the image spec of a CatalogSource. serverVersion is the API server's version from discovery. The conditions are those
-// of an image template, if there is one.
+// imageSpecOf returns the image spec of a CatalogSource. serverVersion is the API server's version from discovery. The
+// conditions are those of an image template, if there is one.
 func imageSpecOf(cs *operatorsv1alpha1.CatalogSource, serverVersion string) (imageSpec, []metav1.Condition) {
 	named, conditions := resolveTemplate(cs, serverVersion)
 	spec := imageSpec{image: image.Tagged(named), secrets: slices.Clone(cs.Spec.Secrets)}
@@ -36,8 +36,8 @@ func imageSpecOf(cs *operatorsv1alpha1.CatalogSource, serverVersion string) (ima
 	return spec, conditions
 }
 
-// resolveTemplate returns the image reference with the API server's version filled in. If a template cannot be resolved, spec.image is
-// used.
+// resolveTemplate returns the image reference with the API server's version filled in. If a template cannot be
+// resolved, spec.image is used.
 func resolveTemplate(cs *operatorsv1alpha1.CatalogSource, serverVersion string) (string, []metav1.Condition) {
 	template := cs.Annotations[annotationTemplate]
 	if template == "" {

@@ -23,9 +23,9 @@ func registryNotRun(image, global string) error {
 		"Use an image with a file-based catalog (see opm render), or ask for the CatalogSource to be created in namespace %q", image, layer.ErrNoCatalog, global, global)
 }
 
-// observeServer observes images in the global catalog namespace that are registries, and images that could not be read yet. For the latter
-// it reads what already runs and changes nothing, so that an outage of the image registry does not affect running catalogs. seen is the
-// observation of the image itself.
+// observeServer observes images in the global catalog namespace that are registries, and images that could not be read
+// yet. For the latter it reads what already runs and changes nothing, so that an outage of the image registry does not
+// affect running catalogs. seen is the observation of the image itself.
 func (r *Reconciler) observeServer(ctx context.Context, cs *operatorsv1alpha1.CatalogSource, spec imageSpec, view imageView, seen observation) observation {
 	key := client.ObjectKeyFromObject(cs)
 	var run serving

@@ -6,12 +6,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// maxConnections bounds the connections of one tenant namespace, and maxImages its catalogs in images: each uses memory and goroutines,
-// even if its registry does not respond.
+// maxConnections bounds the connections of one tenant namespace, and maxImages its catalogs in images: each uses memory
+// and goroutines, even if its registry does not respond.
 const maxConnections, maxImages = 50, 50
 
-// places limits the number of items per namespace. A CatalogSource without a place waits without using resources, and is woken when a place
-// becomes available. Callers must hold the lock of the owner.
+// places limits the number of items per namespace. A CatalogSource without a place waits without using resources, and
+// is woken when a place becomes available. Callers must hold the lock of the owner.
 type places struct {
 	// max is the number per namespace. has and then are phrases of the message: what the namespace has, and what happens next.
 	max       int

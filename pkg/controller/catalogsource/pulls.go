@@ -23,8 +23,8 @@ type refused struct{ error }
 func (r refused) Is(target error) bool { return target == errRefused }
 func (r refused) Unwrap() error        { return r.error }
 
-// finding is the content of a new image: a catalog, or the reference by digest of a registry to run. The zero value means that the image is
-// not new.
+// finding is the content of a new image: a catalog, or the reference by digest of a registry to run. The zero value
+// means that the image is not new.
 type finding struct {
 	snapshot *catalog.Snapshot
 	registry string
@@ -83,8 +83,8 @@ func (e *imageEntry) known() *catalog.Snapshot {
 	return e.good
 }
 
-// isKnown reports whether the image of an entry is already loaded. It returns an error if the image was refused or still exceeds its budget;
-// neither is read again.
+// isKnown reports whether the image of an entry is already loaded. It returns an error if the image was refused or
+// still exceeds its budget; neither is read again.
 func (i *images) isKnown(ctx context.Context, access image.Access, e *imageEntry) (bool, error) {
 	if e.loaded == "" && e.refused == "" && e.over.digest == "" {
 		return false, nil
@@ -104,7 +104,8 @@ func (i *images) isKnown(ctx context.Context, access image.Access, e *imageEntry
 	return false, nil
 }
 
-// pull reads the catalog in an image through temporary files, unless it is already on disk. It can replace the content of a holder.
+// pull reads the catalog in an image through temporary files, unless it is already on disk. It can replace the content
+// of a holder.
 func (i *images) pull(ctx context.Context, of holder, from *image.Image, extract string) (*catalog.Snapshot, error) {
 	folder, err := layer.Folder(ctx, from, extract)
 	if err != nil {

@@ -62,14 +62,15 @@ type Options struct {
 	Images *image.Client
 	// Disk stores the content of images.
 	Disk *disk.Store
-	// Secrets reads a pull secret in a CatalogSource's namespace as an identity that is allowed to; nil disables pull secrets. It uses
-	// the listers for RBAC, so that relevant changes are tracked.
+	// Secrets reads a pull secret in a CatalogSource's namespace as an identity that is allowed to; nil disables pull
+	// secrets. It uses the listers for RBAC, so that relevant changes are tracked.
 	Secrets func(ctx context.Context, listers rbac.Listers, key types.NamespacedName) (*corev1.Secret, error)
-	// WatchSecret watches such a Secret. It calls changed and returns when the Secret differs from the version ("" means that it does
-	// not exist). It also returns when the context ends or the Secret cannot be watched; nil disables watches.
+	// WatchSecret watches such a Secret. It calls changed and returns when the Secret differs from the version (""
+	// means that it does not exist). It also returns when the context ends or the Secret cannot be watched; nil
+	// disables watches.
 	WatchSecret func(ctx context.Context, key types.NamespacedName, version string, changed func())
-	// WatchConfigMap watches the metadata of one ConfigMap as an identity that is allowed to. It uses the listers for RBAC, and returns
-	// nil if watching is not allowed. A nil function disables watches.
+	// WatchConfigMap watches the metadata of one ConfigMap as an identity that is allowed to. It uses the listers for
+	// RBAC, and returns nil if watching is not allowed. A nil function disables watches.
 	WatchConfigMap func(ctx context.Context, listers rbac.Listers, key types.NamespacedName) (watch.Interface, error)
 	// RBAC contains the listers for Secrets and WatchConfigMap.
 	RBAC rbac.Listers
@@ -243,8 +244,8 @@ func (r *Reconciler) publish(ctx context.Context, cs *operatorsv1alpha1.CatalogS
 	}
 }
 
-// writeStatus sends one patch if the status changed. A conflict means that the cached CatalogSource is outdated; the pending watch event
-// triggers another reconcile.
+// writeStatus sends one patch if the status changed. A conflict means that the cached CatalogSource is outdated; the
+// pending watch event triggers another reconcile.
 func (r *Reconciler) writeStatus(ctx context.Context, u *unstructured.Unstructured, cs *operatorsv1alpha1.CatalogSource, seen observation) error {
 	want := desired(cs, seen, metav1.NewTime(r.Clock.Now()).Rfc3339Copy())
 	if equality.Semantic.DeepEqual(&cs.Status, want) {

@@ -7,8 +7,8 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// shortestRetry is the minimum time between a failed attempt and the next one, and the first delay after a requested attempt fails: the API
-// server may apply a grant later than the cache shows it.
+// shortestRetry is the minimum time between a failed attempt and the next one, and the first delay after a requested
+// attempt fails: the API server may apply a grant later than the cache shows it.
 const shortestRetry = time.Second
 
 // retry interrupts the delay after a failed pull. Callers request it after a change that may affect the pull.
@@ -32,8 +32,8 @@ func (r retry) begin() {
 	}
 }
 
-// sleep waits for the delay or, if an attempt is requested, for at least shortestRetry. asked reports such a request; ok is false if ctx
-// has ended.
+// sleep waits for the delay or, if an attempt is requested, for at least shortestRetry. asked reports such a request;
+// ok is false if ctx has ended.
 func (r retry) sleep(ctx context.Context, clock clock.Clock, pause time.Duration) (asked, ok bool) {
 	begun := clock.Now()
 	if asked, ok = r.until(ctx, clock, pause); !asked {

@@ -10,12 +10,12 @@ import (
 // maxWatches bounds the Secrets of one namespace that are watched concurrently. Further pulls wait for their next attempt.
 const maxWatches = 8
 
-// secretReads contains the versions of the pull secrets that an attempt used, by name; "" means that the Secret does not exist. Unreadable
-// Secrets are not included, because RBAC changes trigger a retry.
+// secretReads contains the versions of the pull secrets that an attempt used, by name; "" means that the Secret does
+// not exist. Unreadable Secrets are not included, because RBAC changes trigger a retry.
 type secretReads map[string]string
 
-// secretWatches watches pull secrets while a failed pull waits for its retry. It uses an identity that is allowed to read them; the
-// controller identity is not.
+// secretWatches watches pull secrets while a failed pull waits for its retry. It uses an identity that is allowed to
+// read them; the controller identity is not.
 type secretWatches struct {
 	// watch is Options.WatchSecret.
 	watch func(ctx context.Context, key types.NamespacedName, version string, changed func())

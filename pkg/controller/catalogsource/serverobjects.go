@@ -19,7 +19,8 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/names"
 )
 
-// takenError reports a collision: an object with the wanted name belongs to another owner. Its deletion triggers another reconcile.
+// takenError reports a collision: an object with the wanted name belongs to another owner. Its deletion triggers
+// another reconcile.
 type takenError struct{ kind, namespace, name string }
 
 func (e *takenError) Error() string {
@@ -60,8 +61,8 @@ func (s *servers) ensureOthers(ctx context.Context, want objects) error {
 	return nil
 }
 
-// find reads an existing object into found, or creates it. live reports whether it existed. Objects of other owners are never changed,
-// regardless of the cache.
+// find reads an existing object into found, or creates it. live reports whether it existed. Objects of other owners are
+// never changed, regardless of the cache.
 func (s *servers) find(ctx context.Context, from client.Reader, want, found client.Object, owner types.UID) (live bool, err error) {
 	key := client.ObjectKeyFromObject(want)
 	err = from.Get(ctx, key, found)
@@ -115,8 +116,8 @@ func (s *servers) change(ctx context.Context, live, want client.Object, edit fun
 	return nil
 }
 
-// podTarget returns the address of a Pod's registry. It dials the Pod itself, because any Pod with the same labels can be behind a Service.
-// The address comes from a node and must not be local to this machine.
+// podTarget returns the address of a Pod's registry. It dials the Pod itself, because any Pod with the same labels can
+// be behind a Service. The address comes from a node and must not be local to this machine.
 func podTarget(pod *corev1.Pod) (target, trouble string) {
 	ip, err := netip.ParseAddr(pod.Status.PodIP)
 	if err != nil || image.IsLocal(ip) {

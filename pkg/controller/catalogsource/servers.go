@@ -33,11 +33,11 @@ const (
 	restricted   = "restricted"
 )
 
-// servers runs registry images, only in the global catalog namespace and with the controller identity. It creates, changes and deletes only
-// objects that the CatalogSource owns (docs/adr/0017).
+// servers runs registry images, only in the global catalog namespace and with the controller identity. It creates,
+// changes and deletes only objects that the CatalogSource owns (docs/adr/0017).
 //
-// The ServiceAccount is created first and deleted last: if the CatalogSource owns no ServiceAccount, there are no other objects, and Pods
-// need not be listed.
+// The ServiceAccount is created first and deleted last: if the CatalogSource owns no ServiceAccount, there are no other
+// objects, and Pods need not be listed.
 type servers struct {
 	client    client.Client
 	live      client.Reader
@@ -115,8 +115,8 @@ func (s *serving) observePod(pod *corev1.Pod) {
 	}
 }
 
-// ensure creates or updates the objects that run an image, which is referenced by digest, and returns the state. polled is the time of the
-// last poll, or nil if the image is not polled.
+// ensure creates or updates the objects that run an image, which is referenced by digest, and returns the state. polled
+// is the time of the last poll, or nil if the image is not polled.
 func (s *servers) ensure(ctx context.Context, cs *operatorsv1alpha1.CatalogSource, image string, polled *metav1.Time) serving {
 	if err := server.CheckName(cs.Name); err != nil {
 		return serving{err: err}
@@ -170,8 +170,8 @@ func (s *servers) wanted(ctx context.Context, cs *operatorsv1alpha1.CatalogSourc
 	return out, err
 }
 
-// ensurePods performs the next step for the Pods. It uses the cache to decide whether a step is needed, and the API server to decide which:
-// with an outdated cache, Pods would be created twice.
+// ensurePods performs the next step for the Pods. It uses the cache to decide whether a step is needed, and the API
+// server to decide which: with an outdated cache, Pods would be created twice.
 func (s *servers) ensurePods(ctx context.Context, cs *operatorsv1alpha1.CatalogSource, want *corev1.Pod, polled *metav1.Time) serving {
 	key, hash := client.ObjectKeyFromObject(cs), want.Labels[names.LabelPodSpecHash]
 	pods, err := s.list(ctx, s.cached, cs)
@@ -223,8 +223,8 @@ func (s *servers) execute(ctx context.Context, step server.Step) error {
 	return s.create(ctx, step.Create)
 }
 
-// create creates a Pod. If admission removes its labels, the Pod is deleted, because it would not be found again, and Pods would be created
-// endlessly.
+// create creates a Pod. If admission removes its labels, the Pod is deleted, because it would not be found again, and
+// Pods would be created endlessly.
 func (s *servers) create(ctx context.Context, pod *corev1.Pod) error {
 	made := pod.DeepCopy()
 	if err := s.client.Create(ctx, made); err != nil {
@@ -242,7 +242,8 @@ func (s *servers) create(ctx context.Context, pod *corev1.Pod) error {
 	return nil
 }
 
-// unnamed removes the generated name of a refused Pod from an error. It differs for each attempt, so that the status would change endlessly.
+// unnamed removes the generated name of a refused Pod from an error. It differs for each attempt, so that the status
+// would change endlessly.
 func unnamed(err error) error {
 	var refused *apierrors.StatusError
 	if !errors.As(err, &refused) || refused.ErrStatus.Details == nil || refused.ErrStatus.Details.Name == "" {
@@ -277,7 +278,8 @@ func (s *servers) list(ctx context.Context, from client.Reader, cs *operatorsv1a
 	return out, nil
 }
 
-// remove deletes all objects of a CatalogSource, if there are any: if its ServiceAccount exists, or did when an object was last created.
+// remove deletes all objects of a CatalogSource, if there are any: if its ServiceAccount exists, or did when an object
+// was last created.
 func (s *servers) remove(ctx context.Context, cs *operatorsv1alpha1.CatalogSource) error {
 	if cs.Namespace != s.namespace {
 		return nil

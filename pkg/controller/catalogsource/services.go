@@ -19,10 +19,11 @@ import (
 	cataloggrpc "github.com/remit-olm/remit/pkg/catalog/grpc"
 )
 
-// services resolves tenants' addresses. A Service can refer to an external name or to arbitrary addresses; such Services must not be used to
-// reach hosts that an address cannot name (docs/adr/0025).
+// services resolves tenants' addresses. A Service can refer to an external name or to arbitrary addresses; such
+// Services must not be used to reach hosts that an address cannot name (docs/adr/0025).
 type services struct {
-	// reader reads Services after watch has returned. watch starts with the first call, because most clusters have no such catalog.
+	// reader reads Services after watch has returned. watch starts with the first call, because most clusters have no
+	// such catalog.
 	reader client.Reader
 	watch  func(context.Context) error
 }

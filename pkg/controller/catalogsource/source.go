@@ -81,9 +81,9 @@ type content struct {
 	err  error
 }
 
-// with returns the content after another load of the same catalog. If the newer one has unreadable files and therefore does not contain all
-// packages, the previous content is kept as a whole, so that a broken file removes no packages. Without previous content, the readable part
-// is used.
+// with returns the content after another load of the same catalog. If the newer one has unreadable files and therefore
+// does not contain all packages, the previous content is kept as a whole, so that a broken file removes no packages.
+// Without previous content, the readable part is used.
 func (c content) with(newer *catalog.Snapshot) content {
 	if newer.IsMissingPackagesOf(c.good) {
 		return content{good: c.good, err: errors.New(warnings(newer))}

@@ -9,7 +9,8 @@ import (
 	"github.com/remit-olm/remit/pkg/catalog/disk"
 )
 
-// maxTenantContents bounds the manifests of a tenant's catalog, and maxTenantFiles its files: the manifests in base64 and other content.
+// maxTenantContents bounds the manifests of a tenant's catalog, and maxTenantFiles its files: the manifests in base64
+// and other content.
 const maxTenantContents, maxTenantFiles = 256 << 20, 384 << 20
 
 // imageLimits limits what is read of one image; zero means no limit.
@@ -37,8 +38,8 @@ func (i *images) fits(h holder, o oversize) error {
 	return i.space.fits(h, o.disk)
 }
 
-// hold records the size of new content, unless its entry was removed in the meantime. If the content exceeds the budget, it is dropped, and
-// the size of the previous content still counts.
+// hold records the size of new content, unless its entry was removed in the meantime. If the content exceeds the
+// budget, it is dropped, and the size of the previous content still counts.
 func (i *images) hold(key types.NamespacedName, e *imageEntry, digest string, snap *catalog.Snapshot) (oversize, error) {
 	size := oversize{digest: digest, memory: snap.Size()}
 	if contents, ok := snap.Reader.(*disk.Contents); ok {

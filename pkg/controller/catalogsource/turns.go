@@ -17,11 +17,11 @@ func (s slow) Error() string { return string(s) }
 
 const errYieldTimeout = slow("it is slow, and catalogs of other namespaces are waiting")
 
-// turns shares slots between namespaces. A namespace uses at most share of them. Free slots go to the namespace that was served least recently
-// and, within a namespace, to the turn that has waited longest.
+// turns shares slots between namespaces. A namespace uses at most share of them. Free slots go to the namespace that
+// was served least recently and, within a namespace, to the turn that has waited longest.
 //
-// A turn that has used a slot for a slice while another one waits is asked to yield, without losing its progress. If it does not yield within
-// the grace period, it is stopped with errYieldTimeout. A slice of zero disables this.
+// A turn that has used a slot for a slice while another one waits is asked to yield, without losing its progress. If it
+// does not yield within the grace period, it is stopped with errYieldTimeout. A slice of zero disables this.
 type turns struct {
 	slots, share int
 	slice, grace time.Duration
@@ -163,8 +163,8 @@ func (t *turns) sliceOver(w *turn) {
 	}
 }
 
-// makeRoom asks turns whose slice has ended to yield, the longest first, but at most as many as there are waiting turns that could use their
-// slots. The caller must hold the lock.
+// makeRoom asks turns whose slice has ended to yield, the longest first, but at most as many as there are waiting turns
+// that could use their slots. The caller must hold the lock.
 func (t *turns) makeRoom() {
 	left := len(t.waiting)
 	for _, h := range t.active {

@@ -15,7 +15,8 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// settle is how long files must be unchanged before they are read again: catalogs are copied file by file, and an incomplete one is malformed.
+// settle is how long files must be unchanged before they are read again: catalogs are copied file by file, and an
+// incomplete one is malformed.
 const settle = 250 * time.Millisecond
 
 // watcher is a manager.Runnable that detects changes of the directories' files. It watches a directory from its first load on.
@@ -26,8 +27,8 @@ type watcher struct {
 	dirty  map[*directory]bool
 }
 
-// newWatcher returns nil if no watch can be created, for example because the limit of inotify instances is reached. Directories are
-// then compared with their content whenever a CatalogSource that uses them changes.
+// newWatcher returns nil if no watch can be created, for example because the limit of inotify instances is reached.
+// Directories are then compared with their content whenever a CatalogSource that uses them changes.
 func newWatcher(d *directories, wake func(types.NamespacedName), open func() (*fsnotify.Watcher, error)) *watcher {
 	notify, err := open()
 	if err != nil {
@@ -101,7 +102,8 @@ func (w *watcher) flush(ctx context.Context) {
 	clear(w.dirty)
 }
 
-// watch watches a directory tree and its nearest existing parent, in which the tree itself can be created, deleted or replaced by a link.
+// watch watches a directory tree and its nearest existing parent, in which the tree itself can be created, deleted or
+// replaced by a link.
 func (w *watcher) watch(root string) error {
 	above := filepath.Dir(root)
 	for above != filepath.Dir(above) && !exists(above) {

@@ -25,8 +25,8 @@ import (
 // watchTimeout bounds the wait for the initial list of Pods and Services.
 const watchTimeout = 20 * time.Second
 
-// watchServers prepares a cache of the global catalog namespace's Services and registry Pods. Nothing is watched until an image has to be run:
-// most clusters have none, and the required Role may be missing.
+// watchServers prepares a cache of the global catalog namespace's Services and registry Pods. Nothing is watched until
+// an image has to be run: most clusters have none, and the required Role may be missing.
 func (r *Reconciler) watchServers(mgr ctrl.Manager) error {
 	ours, err := labels.NewRequirement(names.LabelCatalogSource, selection.Exists, nil)
 	if err != nil {
@@ -49,7 +49,8 @@ func (r *Reconciler) watchServers(mgr ctrl.Manager) error {
 	return nil
 }
 
-// watchOnce returns servers.watch. It first checks whether Pods can be listed: a refused watch is not reported, and retried forever.
+// watchOnce returns servers.watch. It first checks whether Pods can be listed: a refused watch is not reported, and
+// retried forever.
 func (r *Reconciler) watchOnce(cached cache.Cache) func(context.Context) error {
 	var mu sync.Mutex
 	missing := []client.Object{&corev1.Pod{}, &corev1.Service{}}
@@ -117,7 +118,8 @@ func (r *Reconciler) enqueueForServiceAccount() handler.EventHandler {
 	})
 }
 
-// enqueueForNamespace wakes the CatalogSources in the global catalog namespace when its labels change, which define requirements for Pods.
+// enqueueForNamespace wakes the CatalogSources in the global catalog namespace when its labels change, which define
+// requirements for Pods.
 func (r *Reconciler) enqueueForNamespace() handler.EventHandler {
 	return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, namespace client.Object) []reconcile.Request {
 		if namespace.GetName() != r.GlobalNamespace {

@@ -13,8 +13,8 @@ import (
 	"github.com/remit-olm/remit/pkg/resolver"
 )
 
-// advance determines the state of the Subscriptions, resolves the whole namespace, and creates missing plans. The views are valid even if it
-// returns an error, which is retried.
+// advance determines the state of the Subscriptions, resolves the whole namespace, and creates missing plans. The views
+// are valid even if it returns an error, which is retried.
 func (r *Reconciler) advance(ctx context.Context, w *world) (map[types.UID]*view, error) {
 	views := w.views()
 	if w.blocked != nil {
@@ -45,8 +45,8 @@ func (r *Reconciler) advance(ctx context.Context, w *world) (map[types.UID]*view
 	return views, nil
 }
 
-// views describes each Subscription before the resolution. If the namespace is blocked, that is the problem of each Subscription that has
-// nothing installed or planned.
+// views describes each Subscription before the resolution. If the namespace is blocked, that is the problem of each
+// Subscription that has nothing installed or planned.
 func (w *world) views() map[types.UID]*view {
 	views := map[types.UID]*view{}
 	for i := range w.subscriptions {
@@ -63,8 +63,8 @@ func (w *world) views() map[types.UID]*view {
 	return views
 }
 
-// resolve resolves a namespace within the light limits. If it cannot be resolved now, or the limits are exceeded, it returns why it has to
-// wait.
+// resolve resolves a namespace within the light limits. If it cannot be resolved now, or the limits are exceeded, it
+// returns why it has to wait.
 func (r *Reconciler) resolve(ctx context.Context, w *world, ns resolver.Namespace, known *known) (*parked, error) {
 	if later := r.long.check(w.namespace, known.key, w.served); later != nil {
 		return later, nil
@@ -82,8 +82,8 @@ func (r *Reconciler) resolve(ctx context.Context, w *world, ns resolver.Namespac
 	return nil, nil
 }
 
-// views returns the views of a namespace that is not resolved now. While its resolution is queued or running, it returns none, so that
-// statuses are unchanged.
+// views returns the views of a namespace that is not resolved now. While its resolution is queued or running, it
+// returns none, so that statuses are unchanged.
 func (p *parked) views(of map[types.UID]*view, w *world) map[types.UID]*view {
 	if p == nil || p.problem == nil {
 		return nil
@@ -144,8 +144,8 @@ func (w *world) subject(sub *operatorsv1alpha1.Subscription, v *view) resolver.S
 	return s
 }
 
-// replaceable reports whether another version can replace this one: it succeeded, or it failed and the OperatorGroup allows replacing failed
-// versions.
+// replaceable reports whether another version can replace this one: it succeeded, or it failed and the OperatorGroup
+// allows replacing failed versions.
 func (w *world) replaceable(csv *operatorsv1alpha1.ClusterServiceVersion) bool {
 	phase := csv.Status.Phase
 	return phase == operatorsv1alpha1.CSVPhaseSucceeded || w.forward && phase == operatorsv1alpha1.CSVPhaseFailed
@@ -196,8 +196,8 @@ func (r *Reconciler) install(ctx context.Context, w *world, known *known, set []
 	return nil
 }
 
-// reportUnavailable records that the bundles of Subscriptions are not available. Failed reads are retried. If a catalog has no content for a bundle, or
-// the bundle is invalid, only a new catalog can fix it.
+// reportUnavailable records that the bundles of Subscriptions are not available. Failed reads are retried. If a catalog
+// has no content for a bundle, or the bundle is invalid, only a new catalog can fix it.
 func reportUnavailable(views map[types.UID]*view, concerned []*operatorsv1alpha1.Subscription, err error) error {
 	var waiting *catalog.NotUnpacked
 	if errors.As(err, &waiting) && waiting.Failure == nil {

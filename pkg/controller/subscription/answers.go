@@ -11,7 +11,8 @@ import (
 	"github.com/remit-olm/remit/pkg/resolver"
 )
 
-// answers caches the result of resolving a namespace as long as all inputs are unchanged, so that nothing is solved and no content is read.
+// answers caches the result of resolving a namespace as long as all inputs are unchanged, so that nothing is solved and
+// no content is read.
 type answers struct {
 	mu          sync.Mutex
 	byNamespace map[string]*known

@@ -17,8 +17,9 @@ import (
 	"github.com/remit-olm/remit/pkg/resolver"
 )
 
-// ensureSubscription creates the Subscription for a dependency with the controller identity. That grants nothing: what it installs is written as
-// the account. An existing Subscription is not a conflict, because its name identifies its purpose.
+// ensureSubscription creates the Subscription for a dependency with the controller identity. That grants nothing: what
+// it installs is written as the account. An existing Subscription is not a conflict, because its name identifies its
+// purpose.
 func (r *Reconciler) ensureSubscription(ctx context.Context, w *world, c resolver.Choice) error {
 	sub := desiredSubscription(w, c)
 	err := r.Client.Create(ctx, sub)
@@ -32,7 +33,8 @@ func (r *Reconciler) ensureSubscription(ctx context.Context, w *world, c resolve
 	return nil
 }
 
-// desiredSubscription returns the Subscription with the name that the contract defines (1.2). Its approval is the strictest of those that need it.
+// desiredSubscription returns the Subscription with the name that the contract defines (1.2). Its approval is the
+// strictest of those that need it.
 func desiredSubscription(w *world, c resolver.Choice) *operatorsv1alpha1.Subscription {
 	return &operatorsv1alpha1.Subscription{
 		ObjectMeta: metav1.ObjectMeta{
@@ -48,8 +50,8 @@ func desiredSubscription(w *world, c resolver.Choice) *operatorsv1alpha1.Subscri
 	}
 }
 
-// generatedName returns <package>-<channel>-<catalog>-<catalog's namespace>. If that is not a valid name, or another Subscription has it, a hash
-// that includes the version is appended.
+// generatedName returns <package>-<channel>-<catalog>-<catalog's namespace>. If that is not a valid name, or another
+// Subscription has it, a hash that includes the version is appended.
 func generatedName(w *world, c resolver.Choice) string {
 	name := strings.Join([]string{c.Package, c.Channel, c.Catalog.Name, c.Catalog.Namespace}, "-")
 	taken := false

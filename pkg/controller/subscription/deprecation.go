@@ -8,8 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// deprecations contains the catalog author's deprecation messages for the package, channel and installed bundle of a Subscription; "" if there is
-// none (file-based catalog schema olm.deprecations).
+// deprecations contains the catalog author's deprecation messages for the package, channel and installed bundle of a
+// Subscription; "" if there is none (file-based catalog schema olm.deprecations).
 type deprecations struct{ pkg, channel, bundle string }
 
 func (w *world) deprecationsOf(sub *operatorsv1alpha1.Subscription) (d deprecations) {
@@ -46,7 +46,8 @@ func (w *world) deprecationsOf(sub *operatorsv1alpha1.Subscription) (d deprecati
 	return d
 }
 
-// conditions returns the messages of the contract's conditions (1.2), which have no reasons and are True or absent. Deprecated summarizes the others.
+// conditions returns the messages of the contract's conditions (1.2), which have no reasons and are True or absent.
+// Deprecated summarizes the others.
 func (d deprecations) conditions() map[operatorsv1alpha1.SubscriptionConditionType]string {
 	var all []string
 	for _, text := range []string{d.pkg, d.channel, d.bundle} {

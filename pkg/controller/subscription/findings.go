@@ -8,12 +8,14 @@ import (
 	"github.com/remit-olm/remit/pkg/resolver"
 )
 
-// findings caches derived data of a world: each plan is decoded and each mark is verified once, regardless of the number of Subscriptions.
+// findings caches derived data of a world: each plan is decoded and each mark is verified once, regardless of the
+// number of Subscriptions.
 type findings struct {
 	// marked contains the ClusterServiceVersions by their mark, which is not a proof; owned contains those of a package.
 	marked map[string][]*operatorsv1alpha1.ClusterServiceVersion
 	owned  map[string][]*operatorsv1alpha1.ClusterServiceVersion
-	// asked contains the packages of the Subscriptions; the value is true if a user created one of them and it is not being deleted.
+	// asked contains the packages of the Subscriptions; the value is true if a user created one of them and it is not
+	// being deleted.
 	asked map[string]bool
 	// planned contains the newest plan for each Subscription, by UID.
 	planned map[types.UID]planned
@@ -121,8 +123,8 @@ func (w *world) subscribedCSVs() map[*operatorsv1alpha1.ClusterServiceVersion]bo
 	return out
 }
 
-// isDuplicate reports whether a Subscription was created for a dependency although a user has a Subscription to the same package, which takes
-// precedence.
+// isDuplicate reports whether a Subscription was created for a dependency although a user has a Subscription to the
+// same package, which takes precedence.
 func (w *world) isDuplicate(sub *operatorsv1alpha1.Subscription) bool {
 	return sub.Annotations[names.AnnotationGeneratedBy] != "" && w.findings().asked[sub.Spec.Package]
 }

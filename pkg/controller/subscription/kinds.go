@@ -65,7 +65,8 @@ func servedKinds(ctx context.Context, c client.Reader) (map[schema.GroupVersionK
 	return out, nil
 }
 
-// usedKinds contains the kinds that a resolution requested, and whether they were served. The resolution depends only on these, not on other kinds.
+// usedKinds contains the kinds that a resolution requested, and whether they were served. The resolution depends only
+// on these, not on other kinds.
 type usedKinds struct {
 	kinds map[schema.GroupVersionKind]bool
 	// more means that not all requested kinds were recorded; the result then depends on this version of the served kinds.

@@ -34,8 +34,8 @@ const (
 // digest is the type of a key of answers.
 type digest = [sha256.Size]byte
 
-// long runs resolutions that exceed the light limits, one at a time and outside of the workers, so that they do not delay others and use at most
-// one CPU. It delays further resolutions of namespaces that exceeded the full limits.
+// long runs resolutions that exceed the light limits, one at a time and outside of the workers, so that they do not
+// delay others and use at most one CPU. It delays further resolutions of namespaces that exceeded the full limits.
 type long struct {
 	clock   clock.PassiveClock
 	answers *answers
@@ -59,8 +59,8 @@ type rest struct {
 	// canceled contains those that do not count as tries, and ran the durations of long resolutions, both within tryWindow.
 	canceled []time.Time
 	ran      []ran
-	// stopped is the error of the last resolution, if it exceeded the full limits. It applies to the key and the used kinds, until the given
-	// time. failed counts consecutive failures.
+	// stopped is the error of the last resolution, if it exceeded the full limits. It applies to the key and the used
+	// kinds, until the given time. failed counts consecutive failures.
 	stopped *resolver.LimitError
 	used    usedKinds
 	heads   map[types.UID]string
@@ -95,8 +95,9 @@ type parked struct {
 	after time.Duration
 }
 
-// check returns nil if a namespace can be resolved, or why it has to wait. It cancels a job for other inputs, but not because of a change of the
-// served kinds, which any user of the cluster can cause: whether they affect the result is checked when the job has ended.
+// check returns nil if a namespace can be resolved, or why it has to wait. It cancels a job for other inputs, but not
+// because of a change of the served kinds, which any user of the cluster can cause: whether they affect the result is
+// checked when the job has ended.
 func (l *long) check(namespace string, key digest, now served) *parked {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -152,8 +153,8 @@ func (r *rest) usage(now time.Time) (out time.Duration) {
 	return out
 }
 
-// cancel cancels a queued or running job. Only frequent cancellations count as tries, because changing inputs are costly, too. The caller must hold
-// the lock.
+// cancel cancels a queued or running job. Only frequent cancellations count as tries, because changing inputs are
+// costly, too. The caller must hold the lock.
 func (l *long) cancel(namespace string, r *rest) {
 	now := l.clock.Now()
 	r.prune(now)
@@ -254,8 +255,8 @@ func (l *long) refresh(ctx context.Context, j *job) {
 	}
 }
 
-// first returns the position of the namespace with the least recent usage or, among several, of the one that has waited longest. The caller must
-// hold the lock.
+// first returns the position of the namespace with the least recent usage or, among several, of the one that has waited
+// longest. The caller must hold the lock.
 func (l *long) first() int {
 	now := l.clock.Now()
 	best, least := 0, time.Duration(-1)

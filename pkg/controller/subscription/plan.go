@@ -16,12 +16,12 @@ import (
 	"github.com/remit-olm/remit/pkg/resolver"
 )
 
-// maxAnnotations bounds what is written into the annotations of a plan, in bytes: the API server allows 256 KiB for all of them
-// together, and the rest is left for people.
+// maxAnnotations bounds the annotations that Remit writes to a plan, in bytes. The API server allows 256 KiB in total;
+// the rest is left for users.
 const maxAnnotations = 240 << 10
 
-// ensurePlan returns the InstallPlan of a resolution, and creates it if it does not exist or is spent. If another replica, or this one before a
-// crash, created it, that is not a conflict: its name identifies what it installs.
+// ensurePlan returns the InstallPlan of a resolution, and creates it if it does not exist or is spent. If another
+// replica, or this one before a crash, created it, that is not a conflict: its name identifies what it installs.
 func (r *Reconciler) ensurePlan(ctx context.Context, w *world, subs []*operatorsv1alpha1.Subscription, plan resolver.Plan) (*operatorsv1alpha1.InstallPlan, error) {
 	for {
 		ip, err := desiredPlan(w, subs, plan)
@@ -45,8 +45,8 @@ func (r *Reconciler) ensurePlan(ctx context.Context, w *world, subs []*operators
 	}
 }
 
-// keep puts the content of the bundles into a plan that is to be created, if it fits, so that people can see what they approve.
-// No program of Remit's reads it there (docs/adr/0040).
+// keep adds the content of the bundles to a new plan, if it fits, so that users can see what they approve. Remit's
+// controllers do not read it there (docs/adr/0040).
 func keep(ctx context.Context, w *world, ip *operatorsv1alpha1.InstallPlan, plan resolver.Plan) error {
 	text, err := w.input.Keep(ctx, plan, maxAnnotations-len(ip.Annotations[names.AnnotationPlan]))
 	if err != nil || text == "" {

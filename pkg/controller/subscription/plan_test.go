@@ -22,7 +22,7 @@ func (r reader) Content(context.Context, string, string, string) (*catalog.Conte
 	return r.content, nil
 }
 
-// pinned is a world whose catalog has a bundle of these bytes, and the plan of it.
+// pinned returns a world whose catalog has a bundle with this manifest, and a plan that pins it.
 func pinned(manifest []byte) (*world, resolver.Plan) {
 	content := &catalog.Content{Manifests: [][]byte{manifest}}
 	plan := pins("a", "op.v1")
@@ -32,7 +32,7 @@ func pinned(manifest []byte) (*world, resolver.Plan) {
 	return &world{namespace: "ns", input: resolver.Input{Namespace: "ns", Catalogs: store}}, plan
 }
 
-func TestAPlanCarriesItsContentIfThatFits(t *testing.T) {
+func TestAddsTheContentToAPlanIfItFits(t *testing.T) {
 	noise := make([]byte, maxAnnotations)
 	_, err := rand.Read(noise)
 	require.NoError(t, err)
@@ -55,7 +55,7 @@ func TestAPlanCarriesItsContentIfThatFits(t *testing.T) {
 	}
 }
 
-func TestNoPlanIsMadeOfContentThatTheCatalogNoLongerHas(t *testing.T) {
+func TestCreatesNoPlanIfTheContentHasChanged(t *testing.T) {
 	w, plan := pinned([]byte("{}"))
 	plan.Pins[0].Digest = "sha256:0"
 	r := &Reconciler{Options: Options{Client: fake.NewClientBuilder().WithScheme(proofs.Scheme()).Build()}}

@@ -108,7 +108,8 @@ type view struct {
 	plan *operatorsv1alpha1.InstallPlan
 	// resolved is the name of the CSV that the plan installs.
 	resolved string
-	// problem is why there is no plan. unpackFailed means that the bundle's content could not be read, or the plan not be created.
+	// problem is why there is no plan. unpackFailed means that the bundle's content could not be read, or the plan not
+	// be created.
 	problem      *resolver.Problem
 	unpackFailed *reasoned
 	// heldBack is why the installed version is kept although another one is available.
@@ -132,8 +133,8 @@ func inFlight(ip *operatorsv1alpha1.InstallPlan) bool {
 		ip.Status.Phase != operatorsv1alpha1.InstallPlanPhaseFailed
 }
 
-// isFixed reports whether a plan in flight must not be replaced. A plan that waits for approval, or whose catalog no longer has the content, is
-// resolved again, because it may be outdated.
+// isFixed reports whether a plan in flight must not be replaced. A plan that waits for approval, or whose catalog no
+// longer has the content, is resolved again, because it may be outdated.
 func isFixed(ip *operatorsv1alpha1.InstallPlan) bool {
 	if ip.Status.GetCondition(operatorsv1alpha1.InstallPlanInstalled).Reason == names.ReasonBundleContentUnavailable {
 		return false
@@ -141,8 +142,8 @@ func isFixed(ip *operatorsv1alpha1.InstallPlan) bool {
 	return ip.Spec.Approved || ip.Spec.Approval != operatorsv1alpha1.ApprovalManual
 }
 
-// hasChanged reports whether a Subscription has changed since its plan was created and the plan has not written anything yet. It is then
-// resolved again, and a newer plan replaces the existing one.
+// hasChanged reports whether a Subscription has changed since its plan was created and the plan has not written
+// anything yet. It is then resolved again, and a newer plan replaces the existing one.
 func hasChanged(sub *operatorsv1alpha1.Subscription, isInstalled bool, made planned) bool {
 	begun := slices.ContainsFunc(made.plan.Status.Plan, func(s *operatorsv1alpha1.Step) bool { return s.Status == operatorsv1alpha1.StepStatusCreated })
 	if begun {

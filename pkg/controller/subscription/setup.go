@@ -35,8 +35,8 @@ const (
 	unreadablePause = time.Minute
 )
 
-// SetupWithManager registers the controller. catalogs is a source of changes of published content; changes wakes the requests that Concerned
-// returns.
+// SetupWithManager registers the controller. catalogs is a source of changes of published content; changes wakes the
+// requests that Concerned returns.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, catalogs, changes source.Source) error {
 	own := handler.EnqueueRequestsFromMapFunc(ownNamespace)
 	if err := mgr.Add(r.long); err != nil {
@@ -80,14 +80,14 @@ func (r *Reconciler) catalogUsers(ctx context.Context, source client.Object) []r
 	return r.Namespaces(ctx, namespace)
 }
 
-// ignoreUpdates ignores updates of a CatalogSource: this controller only uses its existence. Its content and priority come from the catalog's Store, which
-// announces their changes.
+// ignoreUpdates ignores updates of a CatalogSource: this controller only uses its existence. Its content and priority
+// come from the catalog's Store, which announces their changes.
 func ignoreUpdates() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool { return e.ObjectOld.GetUID() != e.ObjectNew.GetUID() }}
 }
 
-// namespacesInNeed returns the namespaces in which a Subscription could not be resolved or an upgrade is held back, because they may need a newly served
-// kind.
+// namespacesInNeed returns the namespaces in which a Subscription could not be resolved or an upgrade is held back,
+// because they may need a newly served kind.
 func (r *Reconciler) namespacesInNeed(ctx context.Context, _ client.Object) []reconcile.Request {
 	r.kinds.changed()
 	return r.namespaces(ctx, func(sub *operatorsv1alpha1.Subscription) bool {
@@ -100,16 +100,16 @@ func (r *Reconciler) Namespaces(ctx context.Context, namespace string) []reconci
 	return r.namespaces(ctx, func(*operatorsv1alpha1.Subscription) bool { return true }, client.InNamespace(namespace))
 }
 
-// trackSight returns a Sight for the account of a namespace, and a function to call after using it. Changes of its answers then wake the namespace.
-// Other permissions are not tracked here, because the plan checks them.
+// trackSight returns a Sight for the account of a namespace, and a function to call after using it. Changes of its
+// answers then wake the namespace. Other permissions are not tracked here, because the plan checks them.
 func (r *Reconciler) trackSight(namespace string) (scoped.Sight, func()) {
 	listers, done := r.interests.Track(request(namespace), r.RBAC)
 	return preflight.Sight{RBAC: listers, Ask: r.ask}, done
 }
 
-// Concerned returns the namespaces with a Subscription that could not be resolved, if a change affects their account or targets: a ServiceAccount
-// or Namespace is created or deleted, a selector starts or stops matching, or the account's permission to get a target changes. before is nil for
-// a new object, after for a deleted one.
+// Concerned returns the namespaces with a Subscription that could not be resolved, if a change affects their account or
+// targets: a ServiceAccount or Namespace is created or deleted, a selector starts or stops matching, or the account's
+// permission to get a target changes. before is nil for a new object, after for a deleted one.
 func (r *Reconciler) Concerned(ctx context.Context, before, after client.Object) []reconcile.Request {
 	groups, err := scoped.Lookup{Reader: r.Client, Default: r.Default}.Concerned(ctx, before, after)
 	if err != nil {

@@ -16,13 +16,14 @@ import (
 	"github.com/remit-olm/remit/pkg/resolver"
 )
 
-// A plan that is complete or superseded does not satisfy a later resolution with the same content: its objects were deleted, or the
-// Subscription was changed back. A new plan is then created, whose pins name the spent one. Its name therefore differs, but still depends only
-// on the content, and it must be approved again if approval is required.
+// A plan that is complete or superseded does not satisfy a later resolution with the same content: its objects were
+// deleted, or the Subscription was changed back. A new plan is then created, whose pins name the spent one. Its name
+// therefore differs, but still depends only on the content, and it must be approved again if approval is required.
 
-// isSpent reports whether an existing plan has no further effect for a resolution with the same content. The cache may show a plan as complete
-// before it shows its ClusterServiceVersions, and a deleted ClusterServiceVersion before its Subscription, which was deleted first. Therefore
-// their existence is read live, unless the cache has the ClusterServiceVersion.
+// isSpent reports whether an existing plan has no further effect for a resolution with the same content. The cache may
+// show a plan as complete before it shows its ClusterServiceVersions, and a deleted ClusterServiceVersion before its
+// Subscription, which was deleted first. Therefore their existence is read live, unless the cache has the
+// ClusterServiceVersion.
 func (r *Reconciler) isSpent(ctx context.Context, w *world, ip *operatorsv1alpha1.InstallPlan, plan resolver.Plan) (bool, error) {
 	if ip.DeletionTimestamp != nil {
 		return false, nil
@@ -50,8 +51,8 @@ func (r *Reconciler) isSpent(ctx context.Context, w *world, ip *operatorsv1alpha
 	return true, nil
 }
 
-// isCached reports whether the cache has a pin's ClusterServiceVersion and it belongs to the lineage. One that the tenant has labeled as a copy
-// counts: it exists, although it is not treated as installed.
+// isCached reports whether the cache has a pin's ClusterServiceVersion and it belongs to the lineage. One that the
+// tenant has labeled as a copy counts: it exists, although it is not treated as installed.
 func (w *world) isCached(pin resolver.Pin) bool {
 	return slices.ContainsFunc(w.csvs, func(csv operatorsv1alpha1.ClusterServiceVersion) bool {
 		return csv.Name == pin.Bundle && w.owner(pin.Package).Owns(&csv)
@@ -69,8 +70,8 @@ func (r *Reconciler) hasSubscription(ctx context.Context, w *world, pin resolver
 	return err == nil && live.UID == pin.SubscriptionUID && live.DeletionTimestamp == nil, nil
 }
 
-// exists reads, bypassing the cache, whether a pin's ClusterServiceVersion exists and belongs to the lineage. Other ones are collisions, which
-// the plan reports.
+// exists reads, bypassing the cache, whether a pin's ClusterServiceVersion exists and belongs to the lineage. Other
+// ones are collisions, which the plan reports.
 func (r *Reconciler) exists(ctx context.Context, w *world, pin resolver.Pin) (bool, error) {
 	live := &metav1.PartialObjectMetadata{}
 	live.SetGroupVersionKind(operatorsv1alpha1.SchemeGroupVersion.WithKind(operatorsv1alpha1.ClusterServiceVersionKind))
@@ -98,8 +99,8 @@ func followUp(plan resolver.Plan, spent client.Object) resolver.Plan {
 	return out
 }
 
-// deletionPending describes a ClusterServiceVersion of the plan that is still being deleted, or returns "". The event of its removal triggers
-// another reconcile.
+// deletionPending describes a ClusterServiceVersion of the plan that is still being deleted, or returns "". The event
+// of its removal triggers another reconcile.
 func (w *world) deletionPending(plan resolver.Plan) string {
 	for _, pin := range plan.Pins {
 		for i := range w.csvs {

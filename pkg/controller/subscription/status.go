@@ -70,8 +70,8 @@ func writeInstall(st *operatorsv1alpha1.SubscriptionStatus, v view) {
 	st.State = upgradeState(st, v)
 }
 
-// upgradeState returns the state of a Subscription with an installed version. The state is UpgradeFailed only if a failed version can be replaced
-// (contract 1.2).
+// upgradeState returns the state of a Subscription with an installed version. The state is UpgradeFailed only if a
+// failed version can be replaced (contract 1.2).
 func upgradeState(st *operatorsv1alpha1.SubscriptionStatus, v view) operatorsv1alpha1.SubscriptionState {
 	planFailed := v.plan != nil && v.plan.Status.Phase == operatorsv1alpha1.InstallPlanPhaseFailed && v.resolved != v.installed.Name
 	switch {
@@ -170,8 +170,8 @@ func (r *Reconciler) writeConditions(st *operatorsv1alpha1.SubscriptionStatus, v
 	}
 }
 
-// setHeldBack sets the condition that an installed version is kept although its channel has another one. It is a separate condition, because
-// the installed version itself has no problem.
+// setHeldBack sets the condition that an installed version is kept although its channel has another one. It is a
+// separate condition, because the installed version itself has no problem.
 func setHeldBack(set setter, st *operatorsv1alpha1.SubscriptionStatus, v view) {
 	heldBack := v.heldBack
 	if failed := v.installed != nil && v.installed.Status.Phase == operatorsv1alpha1.CSVPhaseFailed; failed && !v.forward &&
@@ -255,8 +255,8 @@ func planConditions(v view) (pending, failed *reasoned) {
 	}
 }
 
-// found repeats a condition of the plan's preflight, with the RBAC to apply, on the Subscription, where its author looks. ok is false if there is no
-// plan or no preflight yet.
+// found repeats a condition of the plan's preflight, with the RBAC to apply, on the Subscription, where its author
+// looks. ok is false if there is no plan or no preflight yet.
 func found(v view, t operatorsv1alpha1.SubscriptionConditionType) (c operatorsv1alpha1.InstallPlanCondition, ok bool) {
 	if v.plan == nil {
 		return c, false

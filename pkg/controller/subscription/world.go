@@ -78,8 +78,8 @@ func (r *Reconciler) gatherServed(ctx context.Context, w *world) error {
 	return nil
 }
 
-// gatherSources reads only metadata: specs belong to the catalogsource controller, and the API module's types cannot decode all of them
-// (contract 1.1).
+// gatherSources reads only metadata: specs belong to the catalogsource controller, and the API module's types cannot
+// decode all of them (contract 1.1).
 func (r *Reconciler) gatherSources(ctx context.Context, w *world) error {
 	w.sources = map[types.NamespacedName]*metav1.PartialObjectMetadata{}
 	for _, namespace := range []string{w.namespace, r.GlobalCatalogNamespace} {

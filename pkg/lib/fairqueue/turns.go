@@ -23,9 +23,9 @@ const (
 
 // turns is the storage of a work queue: rings of groups that take turns.
 //
-// The work queue calls Len before each Pop, under its own lock, and Get waits while Len is 0. Len increases by a Push, which wakes
-// one worker, or by a release, after which the same worker calls Get. Therefore neither may make more than one additional item
-// available.
+// The work queue calls Len before each Pop, under its own lock, and Get waits while Len is 0. Len increases by a Push,
+// which wakes one worker, or by a release, after which the same worker calls Get. Therefore neither may make more than
+// one additional item available.
 type turns[T comparable] struct {
 	mu      sync.Mutex
 	groupOf func(T) string
@@ -153,7 +153,8 @@ func (t *turns[T]) release(item T) {
 	g := t.groups[t.groupOf(item)]
 	g.working--
 	t.learn(g, t.limits.Clock.Since(took.at))
-	// The group moves to a better class only with the next Push: only one worker, which is free for an item of this class, calls Get.
+	// The group moves to a better class only with the next Push: only one worker, which is free for an item of this
+	// class, calls Get.
 	c := max(took.class, t.classOf(g))
 	if c > g.class {
 		t.leave(g)
@@ -181,8 +182,9 @@ func (t *turns[T]) classOf(g *group[T]) class {
 	return unknown
 }
 
-// canWork reports whether another worker can process a group of the class: slow groups get half of the workers, and the last
-// quarter is reserved for quick groups. Items that have already run for a long time count as slow, regardless of their group's class.
+// canWork reports whether another worker can process a group of the class: slow groups get half of the workers, and the
+// last quarter is reserved for quick groups. Items that have already run for a long time count as slow, regardless of
+// their group's class.
 func (t *turns[T]) canWork(c class) bool {
 	working, slowly := 0, 0
 	for _, took := range t.taken {

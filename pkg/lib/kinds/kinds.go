@@ -40,9 +40,10 @@ func NewUnserved(c clock.PassiveClock) *Unserved {
 	return &Unserved{clock: c, until: map[question]time.Time{}}
 }
 
-// Serves reports whether the cluster serves a kind. An unserved kind is requested again after ten minutes, or immediately if since,
-// which identifies the state that the answer depends on, differs: an object that waits for a kind therefore costs no requests. Invalid
-// versions are not requested. Requests are made without holding the lock, so that callers do not wait for each other.
+// Serves reports whether the cluster serves a kind. An unserved kind is requested again after ten minutes, or
+// immediately if since, which identifies the state that the answer depends on, differs: an object that waits for a kind
+// therefore costs no requests. Invalid versions are not requested. Requests are made without holding the lock, so that
+// callers do not wait for each other.
 func (u *Unserved) Serves(mapper meta.RESTMapper, gvk schema.GroupVersionKind, since string) (bool, error) {
 	q := question{gvk, since}
 	if len(validation.IsDNS1035Label(gvk.Version)) > 0 || u.isKnown(q) {

@@ -87,8 +87,8 @@ const (
 	AnnotationProof = "remit.dev/proof"
 	// AnnotationPlan on an InstallPlan lists the bundles that it installs; its name commits to the value.
 	AnnotationPlan = "remit.dev/plan"
-	// AnnotationContent on an InstallPlan has the content of those bundles, compressed, for people to see what they approve. Its
-	// name commits to that, too (docs/adr/0040).
+	// AnnotationContent on an InstallPlan contains the compressed content of those bundles, so that users can see what they
+	// approve. The plan's name commits to it, too (docs/adr/0040).
 	AnnotationContent = "remit.dev/content"
 )
 

@@ -47,8 +47,8 @@ func (l Lineage) ComponentLabel() string {
 	return names.LabelComponentPrefix + name
 }
 
-// Marks reports whether an object has the label of this lineage. Anyone who can write the object can set the label, so that it only
-// identifies candidates; it does not prove anything.
+// Marks reports whether an object has the label of this lineage. Anyone who can write the object can set the label, so
+// that it only identifies candidates; it does not prove anything.
 func (l Lineage) Marks(obj metav1.Object) bool {
 	return obj.GetLabels()[names.LabelLineage] == l.Mark()
 }
@@ -141,8 +141,8 @@ func (o Owner) Reference() metav1.OwnerReference {
 	}
 }
 
-// NamespaceReference returns a non-blocking owner reference to a Namespace. On a cluster-scoped object, which a CSV cannot own, it
-// makes garbage collection delete the object after the namespace of its install, if it still exists.
+// NamespaceReference returns a non-blocking owner reference to a Namespace. On a cluster-scoped object, which a CSV
+// cannot own, it makes garbage collection delete the object after the namespace of its install, if it still exists.
 func NamespaceReference(name string, uid types.UID) metav1.OwnerReference {
 	blocks := false
 	return metav1.OwnerReference{APIVersion: "v1", Kind: "Namespace", Name: name, UID: uid, Controller: &blocks, BlockOwnerDeletion: &blocks}

@@ -58,8 +58,8 @@ func (k *Keys) Update(data map[string][]byte) error {
 
 func (k *Keys) now() time.Time { return k.clock.Now().Add(k.ahead) }
 
-// Sign adds a proof for the holder to desired. live is the existing object, which must have passed Check or have just been created
-// by the caller, or nil. A valid proof under the current key is kept.
+// Sign adds a proof for the holder to desired. live is the existing object, which must have passed Check or have just
+// been created by the caller, or nil. A valid proof under the current key is kept.
 func (k *Keys) Sign(desired *unstructured.Unstructured, holder string, live *unstructured.Unstructured) error {
 	of, err := k.subjectOf(desired, holder)
 	if err != nil {
@@ -95,8 +95,9 @@ func (k *Keys) Check(obj client.Object, holder string) error {
 	return k.CheckSince(obj, holder, time.Time{})
 }
 
-// CheckSince is like Check for a holder that has existed only since an instant, by the API server's clock. Older objects were created
-// for an earlier holder of the same name. EntryTrustedBefore takes precedence: a restore can create holders after their objects.
+// CheckSince is like Check for a holder that has existed only since an instant, by the API server's clock. Older
+// objects were created for an earlier holder of the same name. EntryTrustedBefore takes precedence: a restore can
+// create holders after their objects.
 func (k *Keys) CheckSince(obj client.Object, holder string, since time.Time) error {
 	of, err := k.subjectOf(obj, holder)
 	if err != nil {

@@ -17,9 +17,9 @@ import (
 // version is the first part of every proof.
 const version = "v1"
 
-// early and late bound the creationTimestamp of an object relative to the time of its proof. Timestamps have a resolution of one
-// second, the clocks of API servers differ by up to two seconds, and requests take time. Objects created outside of these bounds are
-// signed again immediately, so that narrow bounds cost only a request.
+// early and late bound the creationTimestamp of an object relative to the time of its proof. Timestamps have a
+// resolution of one second, the clocks of API servers differ by up to two seconds, and requests take time. Objects
+// created outside of these bounds are signed again immediately, so that narrow bounds cost only a request.
 const (
 	early = 5 * time.Second
 	late  = 15 * time.Second

@@ -9,8 +9,8 @@ import (
 // maxSightings limits the memory to about 20 MB. Only valid proofs are recorded, so that only Remit's objects count.
 const maxSightings = 100_000
 
-// sightings records the first object seen with each proof. If an object is deleted and immediately replaced by one with a copy of its
-// proof, the copy is within the time bounds of the proof, but its UID differs.
+// sightings records the first object seen with each proof. If an object is deleted and immediately replaced by one with
+// a copy of its proof, the copy is within the time bounds of the proof, but its UID differs.
 type sightings struct {
 	mu    sync.Mutex
 	first map[string]types.UID

@@ -64,8 +64,8 @@ func NewClients(o Options) (*Clients, error) {
 	return &Clients{options: o, mint: mint, entries: map[types.NamespacedName]*entry{}}, nil
 }
 
-// For returns a client that is authenticated as the account. It requests a token if needed, so that an unusable account is reported
-// as an *Error before any request as the account.
+// For returns a client that is authenticated as the account. It requests a token if needed, so that an unusable account
+// is reported as an *Error before any request as the account.
 func (c *Clients) For(ctx context.Context, account Account) (client.Client, error) {
 	return c.ForWatch(ctx, account)
 }

@@ -26,8 +26,8 @@ import (
 	"github.com/remit-olm/remit/test/env/controlplane"
 )
 
-// world is a namespace of a real API server with the account "acct", and Clients of a controller identity whose only permission is
-// to request the account's tokens, if it is enrolled.
+// world is a namespace of a real API server with the account "acct", and Clients of a controller identity whose only
+// permission is to request the account's tokens, if it is enrolled.
 type world struct {
 	t       *testing.T
 	admin   client.Client

@@ -13,10 +13,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Concerned lists the OperatorGroups whose account or targets a change of a ServiceAccount or a Namespace affects. Relevant changes
-// are: the account is created or deleted; a listed Namespace is created or deleted; a selector starts or stops matching a Namespace.
-// Other kinds affect none. before is nil for a new object, after for a deleted one. Use it with a Lookup on a cache; the caller
-// must not modify the OperatorGroups.
+// Concerned lists the OperatorGroups whose account or targets a change of a ServiceAccount or a Namespace affects.
+// Relevant changes are: the account is created or deleted; a listed Namespace is created or deleted; a selector starts
+// or stops matching a Namespace. Other kinds affect none. before is nil for a new object, after for a deleted one. Use
+// it with a Lookup on a cache; the caller must not modify the OperatorGroups.
 func (l Lookup) Concerned(ctx context.Context, before, after client.Object) ([]operatorsv1.OperatorGroup, error) {
 	obj := after
 	if obj == nil {

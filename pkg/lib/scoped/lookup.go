@@ -59,8 +59,8 @@ type Lookup struct {
 	Default Default
 }
 
-// OperatorGroup returns the only OperatorGroup of the namespace, regardless of its state. The error is an *Error if there is none or
-// more than one.
+// OperatorGroup returns the only OperatorGroup of the namespace, regardless of its state. The error is an *Error if
+// there is none or more than one.
 func (l Lookup) OperatorGroup(ctx context.Context, namespace string) (*operatorsv1.OperatorGroup, error) {
 	list := &operatorsv1.OperatorGroupList{}
 	if err := l.Reader.List(ctx, list, client.InNamespace(namespace)); err != nil {
@@ -116,8 +116,8 @@ func (l Lookup) AccountOf(ctx context.Context, og *operatorsv1.OperatorGroup) (A
 	return Account{Namespace: key.Namespace, Name: key.Name, UID: sa.UID, Default: isDefault}, nil
 }
 
-// display returns the name as in the contract's message ("ServiceAccount <n> not found"), or the whole key of the default account,
-// which is in another namespace.
+// display returns the name as in the contract's message ("ServiceAccount <n> not found"), or the whole key of the
+// default account, which is in another namespace.
 func display(key types.NamespacedName, isDefault bool) string {
 	if isDefault {
 		return key.String() + " (the installation's default account)"

@@ -14,8 +14,8 @@ import (
 // AllNamespaces is the only target of an OperatorGroup that targets every namespace.
 const AllNamespaces = metav1.NamespaceAll
 
-// MaxTargets bounds the target namespaces of an OperatorGroup, each of which is evaluated and cached for each operator. All namespaces
-// together count as one target.
+// MaxTargets bounds the target namespaces of an OperatorGroup, each of which is evaluated and cached for each operator.
+// All namespaces together count as one target.
 const MaxTargets = 1000
 
 // Sight reports which namespaces an account is allowed to get. preflight.Sight implements it.
@@ -24,10 +24,10 @@ type Sight interface {
 	Gettable(ctx context.Context, account Account, namespaces []string) ([]string, error)
 }
 
-// Targets returns the target namespaces of an OperatorGroup's spec, ignoring its status: the listed ones if there are any, or those
-// that its selector matches and its account is allowed to get, or [AllNamespaces] if it has neither. They are sorted and unique.
-// Listed namespaces need not exist. If the selector matches nothing, the result is empty. The error is an *Error if there are more
-// than MaxTargets, or a selector without an account (docs/adr/0030).
+// Targets returns the target namespaces of an OperatorGroup's spec, ignoring its status: the listed ones if there are
+// any, or those that its selector matches and its account is allowed to get, or [AllNamespaces] if it has neither. They
+// are sorted and unique. Listed namespaces need not exist. If the selector matches nothing, the result is empty. The
+// error is an *Error if there are more than MaxTargets, or a selector without an account (docs/adr/0030).
 func (l Lookup) Targets(ctx context.Context, og *operatorsv1.OperatorGroup, sight Sight) ([]string, error) {
 	if n := len(og.Spec.TargetNamespaces); n > MaxTargets {
 		return nil, tooManyTargets(og, "lists", n)
@@ -87,8 +87,8 @@ func (l Lookup) matching(ctx context.Context, og *operatorsv1.OperatorGroup) ([]
 	return out, nil
 }
 
-// NoTargets describes that an OperatorGroup's selector selects no namespace. It does not reveal whether it matches namespaces that
-// the account is not allowed to get.
+// NoTargets describes that an OperatorGroup's selector selects no namespace. It does not reveal whether it matches
+// namespaces that the account is not allowed to get.
 func NoTargets(og *operatorsv1.OperatorGroup, account Account) string {
 	return fmt.Sprintf("OperatorGroup %s/%s selects no namespaces: spec.selector matches no namespace that ServiceAccount %s is allowed to get",
 		og.Namespace, og.Name, account.Key())

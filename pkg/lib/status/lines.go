@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Lines joins whole lines with "; ", as many as fit into about limit bytes, and reports the number of omitted ones. It keeps their
-// order.
+// Lines joins whole lines with "; ", as many as fit into about limit bytes, and reports the number of omitted ones. It
+// keeps their order.
 func Lines(lines []string, limit int) string {
 	var out strings.Builder
 	for i, line := range lines {
