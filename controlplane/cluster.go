@@ -32,23 +32,23 @@ const (
 type cluster struct {
 	options options
 
-	net       network.PodNet
-	api       net.Listener
-	sockets   string
-	ownSocks  bool // sockets is a directory created for this cluster
-	id        *identities
-	listers   atomic.Pointer[network.Services]
-	client    kubernetes.Interface
-	pods      *node.Pods
-	running   []*component.Running // in start order
-	cancelled context.CancelFunc   // of informers and heartbeat
-	closers   []net.Listener       // without the API server's, which panics if it is closed elsewhere
+	net      network.PodNet
+	api      net.Listener
+	sockets  string
+	ownSocks bool // sockets is a directory created for this cluster
+	id       *identities
+	listers  atomic.Pointer[network.Services]
+	client   kubernetes.Interface
+	pods     *node.Pods
+	running  []*component.Running // in start order
+	cancel   context.CancelFunc   // of informers and heartbeat
+	closers  []net.Listener       // without the API server's, which panics if it is closed elsewhere
 }
 
 // start starts all components in order of their dependencies and returns when the cluster is usable.
 func (c *cluster) start(ctx context.Context) error {
 	background, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	c.cancelled = cancel
+	c.cancel = cancel
 	steps := []struct {
 		name string
 		do   func(context.Context) error
@@ -79,8 +79,8 @@ func (c *cluster) stop() {
 	if c.pods != nil {
 		c.pods.Stop()
 	}
-	if c.cancelled != nil {
-		c.cancelled()
+	if c.cancel != nil {
+		c.cancel()
 	}
 	for i := len(c.running) - 1; i >= 0; i-- {
 		ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)

@@ -26,8 +26,8 @@ func Pieces() []Piece {
 		{"a RoleBinding", creates(role), binds("Role")},
 		{"a ClusterRole", bindsEverywhere, creates(clusterRole)},
 		{"a ClusterRoleBinding", creates(clusterRole), bindsEverywhere},
-		{"a ClusterRole by aggregation", aggregates, creates(labelled(part))},
-		{"a label of a ClusterRole that aggregation selects by", then(aggregates, creates(part)), changes(labelled(part))},
+		{"a ClusterRole by aggregation", aggregates, creates(labeled(part))},
+		{"a label of a ClusterRole that aggregation selects by", then(aggregates, creates(part)), changes(labeled(part))},
 		{"a RoleBinding to a ClusterRole", creates(clusterRole), binds("ClusterRole")},
 		{"the rules of a Role", then(binds("Role"), creates(withoutRules(role))), changes(role)},
 		{"a subject of a RoleBinding", then(creates(role), bindsTo("Role")), changes(binding("Role", account))},
@@ -138,7 +138,7 @@ func part(tn *Tenant, rules []rbacv1.PolicyRule) client.Object {
 	return &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: pieceName(tn) + "-part"}, Rules: rules}
 }
 
-func labelled(o object) object {
+func labeled(o object) object {
 	return func(tn *Tenant, rules []rbacv1.PolicyRule) client.Object {
 		obj := o(tn, rules)
 		obj.SetLabels(aggregated(tn))

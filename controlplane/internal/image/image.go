@@ -1,4 +1,4 @@
-// Package image maps container images to local executables. An image without an entry is not run at all: the node stand-in pretends.
+// Package image maps container images to local executables. An image without an entry is not run; the node stand-in simulates it.
 package image
 
 import (

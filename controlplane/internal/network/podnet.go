@@ -26,7 +26,7 @@ const (
 
 	netFile    = "net"
 	lastPodNet = 254
-	serviceNet = 96 // 10.96/16 holds the Services
+	serviceNet = 96 // Service IPs are in 10.96/16
 )
 
 // PodNet is the network 10.N.0.0/16 of one control plane.

@@ -7,7 +7,7 @@
 //	directory     REMIT_ROOT, under which every volumeMount /a/b is found as REMIT_ROOT/a/b
 //	environment   PATH, HOSTNAME, HOME, TMPDIR, REMIT_ROOT, REMIT_POD_LISTEN_IP (bind here to be reachable as the Pod's IP),
 //	              KUBERNETES_SERVICE_HOST and _PORT, HTTP_PROXY, HTTPS_PROXY, NO_PROXY, and KUBECONFIG if the ServiceAccount
-//	              token is mounted; then what the Pod spec says, which wins
+//	              token is mounted; then the variables of the Pod spec, which take precedence
 //	output        <dir>/pods/NAMESPACE_NAME_UID/CONTAINER.log, appended over restarts
 //	ends          with SIGTERM, the grace period, SIGKILL to the group; never outlives the control plane
 //

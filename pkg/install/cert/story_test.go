@@ -72,8 +72,8 @@ func (w *world) observe() cert.Observed {
 	return o
 }
 
-// visit simulates one reconcile, in the order of Policy.Carry.
-func (w *world) visit() {
+// reconcile simulates one reconcile, in the order of Policy.Carry.
+func (w *world) reconcile() {
 	o := w.observe()
 	d := w.policy.Decide(o)
 	set, err := w.policy.Carry(d, o)
@@ -154,7 +154,7 @@ func (w *world) call() {
 func newWorld(t *testing.T, seed uint64, lag time.Duration) *world {
 	w := &world{t: t, rand: rand.New(rand.NewPCG(seed, 0)), policy: cert.Policy{Life: 90 * 24 * time.Hour}, now: start, lag: lag}
 	for w.hash == "" {
-		w.visit()
+		w.reconcile()
 	}
 	certificate := w.data[cert.KeyCertificate]
 	w.pods = []pod{{w.hash, certificate}, {w.hash, certificate}}
@@ -170,7 +170,7 @@ func TestNoCallFailsThroughTenExpiriesDespiteCrashes(t *testing.T) {
 	for seed := range uint64(5) {
 		w := newWorld(t, seed, cert.DefaultSettle)
 		for w.now.Before(start.Add(10 * w.policy.Life)) {
-			w.visit()
+			w.reconcile()
 			w.others()
 			w.call()
 			step := time.Duration(w.rand.Int64N(int64(15 * time.Second)))
@@ -193,7 +193,7 @@ func TestADeletedSecretIsReplacedWithoutAFailedCall(t *testing.T) {
 		for range 5 {
 			w.data = nil
 			for range 60 {
-				w.visit()
+				w.reconcile()
 				w.now = w.now.Add(time.Second)
 				w.others()
 				w.call()

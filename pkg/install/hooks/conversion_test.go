@@ -56,7 +56,7 @@ func (w *world) conversion(crd client.Object) *apiextensionsv1.CustomResourceDef
 func TestAConversionIsSetRotatedAndReset(t *testing.T) {
 	t.Parallel()
 	w, crd := converted(t, false)
-	w.visit()
+	w.reconcile()
 	got := w.conversion(crd)
 	service, ok := webhook.CalledAt(got)
 	require.True(t, ok)
@@ -65,7 +65,7 @@ func TestAConversionIsSetRotatedAndReset(t *testing.T) {
 	require.NotNil(t, got.Spec.Versions[0].Schema, "the rest is unchanged")
 
 	w.now = w.now.Add(cert.DefaultLife/3*2 + time.Hour)
-	require.Equal(t, cert.Stage, w.visit().Done)
+	require.Equal(t, cert.Stage, w.reconcile().Done)
 	require.True(t, cert.Trusts(webhook.Bundle(w.conversion(crd)), w.secret().Data["next.olmCAKey"]))
 
 	p, live := w.plan()
@@ -85,7 +85,7 @@ func TestAConversionIsSetRotatedAndReset(t *testing.T) {
 func TestARotationRequiresPermissionToPatchConversions(t *testing.T) {
 	t.Parallel()
 	w, crd := converted(t, false)
-	w.visit()
+	w.reconcile()
 	p, live := w.plan()
 	var asked []rbacv1.PolicyRule
 	_, err := w.installer().Certify(t.Context(), p, live, p.Served[0], func(needs ...hooks.Need) error {
@@ -117,7 +117,7 @@ func TestAForeignConversionIsNeverChanged(t *testing.T) {
 func TestAConversionTakenOverByAnotherOwnerIsNotReset(t *testing.T) {
 	t.Parallel()
 	w, crd := converted(t, false)
-	w.visit()
+	w.reconcile()
 	got := w.conversion(crd)
 	got.Spec.Conversion.Webhook.ClientConfig.Service.Name = "another"
 	require.NoError(t, cluster.Client.Update(t.Context(), got))

@@ -28,7 +28,7 @@ import (
 func TestAnInstallWritesOnlyOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	c := w.visit()
+	c := w.reconcile()
 	require.Equal(t, cert.Replace, c.Done)
 	require.Equal(t, cert.Missing, c.Reason)
 	secret := w.secret()
@@ -43,7 +43,7 @@ func TestAnInstallWritesOnlyOnce(t *testing.T) {
 		require.Equal(t, []string{w.Namespace}, hook.NamespaceSelector.MatchExpressions[0].Values)
 	}
 	before := w.versions()
-	c = w.visit()
+	c = w.reconcile()
 	require.Equal(t, cert.Keep, c.Done)
 	require.Greater(t, c.After, 400*24*time.Hour)
 	require.Equal(t, before, w.versions())
@@ -67,37 +67,37 @@ func (w *world) versions() map[string]string {
 func TestACertificateIsRotatedNearExpiry(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	first := w.visit()
+	first := w.reconcile()
 	old := w.secret().Data[cert.KeyCA]
 
 	w.now = w.now.Add(cert.DefaultLife/3*2 + time.Hour)
-	require.Equal(t, cert.Stage, w.visit().Done)
+	require.Equal(t, cert.Stage, w.reconcile().Done)
 	require.Equal(t, string(old), string(w.secret().Data[cert.KeyCA]), "the pair in use is kept")
 	require.True(t, w.trusts(old))
 	next := w.secret().Data["next.olmCAKey"]
 	require.True(t, w.trusts(next), "callers trust it before Pods use it")
 
-	c := w.visit()
+	c := w.reconcile()
 	require.Equal(t, cert.Keep, c.Done)
 	require.Equal(t, cert.DefaultSettle, c.After)
 	w.now = w.now.Add(cert.DefaultSettle)
-	require.Equal(t, cert.Promote, w.visit().Done)
+	require.Equal(t, cert.Promote, w.reconcile().Done)
 	require.Equal(t, string(next), string(w.secret().Data[cert.KeyCA]))
 	require.NotEqual(t, first.Hash, cert.Hash(next))
 	require.True(t, w.has(cert.Hash(next)), "Pods were rolled")
 	require.True(t, w.trusts(old), "some Pods may still use it")
 
-	require.Equal(t, cert.Retire, w.visit().Done)
+	require.Equal(t, cert.Retire, w.reconcile().Done)
 	require.False(t, w.trusts(old))
 	require.True(t, w.trusts(next))
-	require.Equal(t, cert.Keep, w.visit().Done)
+	require.Equal(t, cert.Keep, w.reconcile().Done)
 	require.Len(t, w.secret().Data, 3)
 }
 
 func TestEditedCertificatesAreReplaced(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	first := w.visit()
+	first := w.reconcile()
 	old := w.secret().Data[cert.KeyCA]
 	edit := func(data map[string][]byte) {
 		secret := w.secret()
@@ -120,14 +120,14 @@ func TestEditedCertificatesAreReplaced(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			before := w.configurations()["a.demo.acme.io"].Webhooks[0].ClientConfig.CABundle
 			tc.edit()
-			c := w.visit()
+			c := w.reconcile()
 			require.Equal(t, cert.Replace, c.Done)
 			require.Equal(t, tc.reason, c.Reason)
 			require.False(t, w.trusts(other.CA), "a CA that Remit did not issue never reaches a caBundle")
 			require.True(t, w.trusts(before) || w.trusts(old), "Pods that are not rolled yet are still trusted")
 			require.NotEqual(t, first.Hash, c.Hash)
-			require.Equal(t, cert.Retire, w.visit().Done)
-			require.Equal(t, cert.Keep, w.visit().Done)
+			require.Equal(t, cert.Retire, w.reconcile().Done)
+			require.Equal(t, cert.Keep, w.reconcile().Done)
 			old = w.secret().Data[cert.KeyCA]
 		})
 	}
@@ -173,7 +173,7 @@ func TestForeignObjectsAreNotChanged(t *testing.T) {
 	t.Run("a configuration", func(t *testing.T) {
 		w := newWorld(t)
 		foreign := &admissionregistrationv1.ValidatingWebhookConfiguration{}
-		w.visit()
+		w.reconcile()
 		foreign.Name = w.configurations()["a.demo.acme.io"].Name
 		require.NoError(t, cluster.Client.Delete(t.Context(), foreign))
 		foreign.UID, foreign.ResourceVersion = "", ""
@@ -189,7 +189,7 @@ func TestAnUpgradeSwitchesOffOnlyChangedWebhooks(t *testing.T) {
 	w := newWorld(t, func(w *world) {
 		w.csv.Spec.WebhookDefinitions = append(w.csv.Spec.WebhookDefinitions, w.hook("c.demo.acme.io"))
 	})
-	w.visit()
+	w.reconcile()
 	before := w.configurations()
 	w.replace(func(c *csv) {
 		c.Spec.WebhookDefinitions = []description{w.hook("a.demo.acme.io"), w.hook("b.demo.acme.io"), w.hook("d.demo.acme.io")}
@@ -206,7 +206,7 @@ func TestAnUpgradeSwitchesOffOnlyChangedWebhooks(t *testing.T) {
 	require.NotContains(t, off, "c.demo.acme.io", "unwanted webhooks are deleted")
 	require.NotContains(t, off, "d.demo.acme.io")
 
-	w.visit()
+	w.reconcile()
 	after := w.configurations()
 	require.Len(t, after, 3)
 	require.Equal(t, "/v2", *after["b.demo.acme.io"].Webhooks[0].ClientConfig.Service.Path)
@@ -216,13 +216,13 @@ func TestAnUpgradeSwitchesOffOnlyChangedWebhooks(t *testing.T) {
 func TestWebhooksFollowTheTargets(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.visit()
+	w.reconcile()
 	w.group.Targets = append(w.group.Targets, "another")
-	w.visit()
+	w.reconcile()
 	got := w.configurations()["a.demo.acme.io"].Webhooks[0].NamespaceSelector.MatchExpressions[0].Values
 	require.ElementsMatch(t, []string{w.Namespace, "another"}, got)
 	w.group.Targets = nil
-	w.visit()
+	w.reconcile()
 	require.Empty(t, w.configurations()["a.demo.acme.io"].Webhooks)
 }
 
@@ -260,7 +260,7 @@ func TestInjectedCABundlesAreKept(t *testing.T) {
 func TestADeniedRotationWritesNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	first := w.visit()
+	first := w.reconcile()
 	before := w.versions()
 	w.now = w.now.Add(cert.DefaultLife / 10 * 9)
 	p, live := w.plan()
@@ -305,14 +305,14 @@ func TestThePlansNeedsAreSufficient(t *testing.T) {
 	}
 	w.Grant(w.Namespace, rule("apps", "deployments", []string{name}, "create", "get", "patch", "delete"))
 	w.account = w.asAccount()
-	w.visit()
+	w.reconcile()
 	w.now = w.now.Add(cert.DefaultLife/3*2 + time.Hour)
-	require.Equal(t, cert.Stage, w.visit().Done)
-	require.Equal(t, cert.Keep, w.visit().Done)
+	require.Equal(t, cert.Stage, w.reconcile().Done)
+	require.Equal(t, cert.Keep, w.reconcile().Done)
 	w.now = w.now.Add(cert.DefaultSettle)
-	require.Equal(t, cert.Promote, w.visit().Done)
+	require.Equal(t, cert.Promote, w.reconcile().Done)
 	w.replace(func(c *csv) { c.Spec.WebhookDefinitions[0].WebhookPath = ptr.To("/v2") })
-	require.Equal(t, cert.Retire, w.visit().Done)
+	require.Equal(t, cert.Retire, w.reconcile().Done)
 
 	objs, crds, err := hooks.Remains(t.Context(), cluster.Client, w.owner)
 	require.NoError(t, err)
@@ -352,7 +352,7 @@ func TestAnUnstoredPairIsNotIssuedAgain(t *testing.T) {
 	})
 	t.Run("in a rotation", func(t *testing.T) {
 		w := newWorld(t)
-		w.visit()
+		w.reconcile()
 		secret := w.secret()
 		secret.Immutable = ptr.To(true)
 		require.NoError(t, cluster.Client.Update(t.Context(), secret))
@@ -367,11 +367,11 @@ func TestAnUnstoredPairIsNotIssuedAgain(t *testing.T) {
 		require.Equal(t, first, versions())
 
 		require.NoError(t, cluster.Client.Delete(t.Context(), secret))
-		require.Equal(t, cert.Replace, w.visit().Done)
+		require.Equal(t, cert.Replace, w.reconcile().Done)
 		kept := w.secret().Data[cert.KeyCA]
-		require.Equal(t, cert.Retire, w.visit().Done)
+		require.Equal(t, cert.Retire, w.reconcile().Done)
 		w.now = w.now.Add(cert.DefaultLife/3*2 + time.Hour)
-		require.Equal(t, cert.Stage, w.visit().Done)
+		require.Equal(t, cert.Stage, w.reconcile().Done)
 		require.NotEqual(t, string(kept), string(w.secret().Data["next.olmCAKey"]), "a stored pair is not kept in memory")
 	})
 }
@@ -380,10 +380,10 @@ func TestAnUnstoredPairIsNotIssuedAgain(t *testing.T) {
 func TestASecretIsHandedOverToTheNextVersion(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.visit()
+	w.reconcile()
 	before := w.secret()
 	w.replace(func(*csv) {})
-	require.Equal(t, cert.Keep, w.visit().Done)
+	require.Equal(t, cert.Keep, w.reconcile().Done)
 	after := w.secret()
 	require.Equal(t, before.UID, after.UID)
 	require.Equal(t, before.Data, after.Data)
@@ -391,7 +391,7 @@ func TestASecretIsHandedOverToTheNextVersion(t *testing.T) {
 	require.Equal(t, w.owner.UID, after.OwnerReferences[0].UID)
 	require.Equal(t, w.csv.Name, after.Labels["olm.owner"])
 	versions := w.versions()
-	w.visit()
+	w.reconcile()
 	require.Equal(t, versions, w.versions())
 }
 
@@ -404,7 +404,7 @@ func TestADeploymentIsCertifiedOnceItsCAIsKnown(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, p.Certified(name))
 	require.False(t, live.Current(p, name))
-	w.visit()
+	w.reconcile()
 	p, live = w.plan()
 	require.True(t, live.Current(p, name))
 	w.replace(func(*csv) {})
@@ -484,7 +484,7 @@ func TestWebhooksAreRenderedOnce(t *testing.T) {
 func TestClusterScopedObjectsAreOwnedByTheNamespace(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.visit()
+	w.reconcile()
 	namespace := &corev1.Namespace{}
 	require.NoError(t, cluster.Client.Get(t.Context(), client.ObjectKey{Name: w.Namespace}, namespace))
 	for _, c := range w.configurations() {

@@ -150,8 +150,8 @@ func (w *world) certify() (hooks.Certificate, error) {
 	return w.installer().Certify(w.t.Context(), p, live, p.Served[0], permitted)
 }
 
-// visit does what the csv controller does, and returns the state of the certificate.
-func (w *world) visit() hooks.Certificate {
+// reconcile does what the csv controller does, and returns the state of the certificate.
+func (w *world) reconcile() hooks.Certificate {
 	w.t.Helper()
 	ctx := w.t.Context()
 	p, live := w.plan()

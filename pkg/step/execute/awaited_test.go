@@ -30,7 +30,7 @@ func TestBindingsToAnUnfilledRoleAreCollisions(t *testing.T) {
 		return out
 	}
 	rendered := map[string]string{names.LabelPermissionsHash: "x"}
-	someone := []rbacv1.Subject{{Kind: "User", Name: "stranger"}}
+	someone := []rbacv1.Subject{{Kind: "User", Name: "other"}}
 	rules := func(r *unstructured.Unstructured, resource string, names ...any) *unstructured.Unstructured {
 		rule := map[string]any{"apiGroups": []any{""}, "resources": []any{resource}, "verbs": []any{"get"}}
 		if len(names) > 0 {

@@ -74,7 +74,7 @@ func newSealing(t *testing.T) *sealing {
 		t: t, client: c, clock: clock, role: role(rule, named), roles: execute.Roles{RBAC: nothingCached(), Owner: owner, Live: c, Clock: clock},
 		theirs: &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: ns.Name, Name: "theirs"},
 			RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "r"},
-			Subjects: []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "stranger"}}},
+			Subjects: []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "other"}}},
 	}
 }
 
@@ -187,9 +187,9 @@ func TestASealedRoleIsSealedAgainOnlyAfterAPause(t *testing.T) {
 	require.Equal(t, apply.Updated, result)
 	require.Len(t, s.live().Rules, 2)
 
-	stranger := s.live()
-	stranger.Rules = []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get"}, ResourceNames: []string{"remit:sealed:99999999999:x"}}}
-	require.NoError(t, s.client.Update(t.Context(), stranger, client.FieldOwner(apply.Manager(s.role.GetLabels()))))
+	other := s.live()
+	other.Rules = []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get"}, ResourceNames: []string{"remit:sealed:99999999999:x"}}}
+	require.NoError(t, s.client.Update(t.Context(), other, client.FieldOwner(apply.Manager(s.role.GetLabels()))))
 	_, _, err = s.roles.Ensure(t.Context(), s.client, s.role)
 	require.True(t, apply.IsFieldConflict(err), "a time that has not come is not Remit's: %v", err)
 }
@@ -213,7 +213,7 @@ func TestAnOwnBindingChangedByOthersIsACollision(t *testing.T) {
 	changed := &rbacv1.RoleBinding{}
 	require.NoError(t, s.client.Get(t.Context(), client.ObjectKeyFromObject(binding), changed))
 	changed.Subjects = s.theirs.Subjects
-	require.NoError(t, s.client.Update(t.Context(), changed, client.FieldOwner("stranger")))
+	require.NoError(t, s.client.Update(t.Context(), changed, client.FieldOwner("other")))
 	const remedy = "/own is not as this install created it: its subjects were changed by another field manager: delete it, and it will be recreated"
 	_, _, err = s.roles.Ensure(t.Context(), s.client, binding)
 	require.ErrorContains(t, err, remedy)

@@ -33,8 +33,8 @@ type agentReport struct {
 	Args       []string
 	Env        map[string]string
 	Secret     string // content of the mounted Secret
-	OwnMap     string // what the API says about a ConfigMap that the Pod's account may read
-	Secrets    string // what it says about Secrets, which it may not list
+	OwnMap     string // response for a ConfigMap that the Pod's account may read
+	Secrets    string // response for Secrets, which the account may not list
 }
 
 func TestMain(m *testing.M) {
