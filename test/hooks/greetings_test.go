@@ -146,6 +146,14 @@ func TestAnOperatorWithEveryKindOfWebhookAndAnAPI(t *testing.T) {
 			require.Empty(t, ofTenant(t, c, tn.Namespace, kind), kind)
 		}
 	})
+	t.Run("it is installed again", func(t *testing.T) {
+		tn.Subscribe("catalog", bundle.Package, bundle.Channel)
+		tn.Succeeded(bundlev2.CSV)
+		crd := &apiextensionsv1.CustomResourceDefinition{}
+		require.NoError(t, c.Client.Get(t.Context(), client.ObjectKey{Name: "greetings.sample.remit.dev"}, crd))
+		require.Equal(t, apiextensionsv1.WebhookConverter, crd.Spec.Conversion.Strategy)
+		tn.Eventually(func(ct *assert.CollectT) { assert.Equal(ct, "Hello", said(ct, c.Client, "v2", tn.Namespace, "hello", "text")) })
+	})
 }
 
 // ofTenant lists what carries the owner labels of the tenant's CSVs outside its namespace.

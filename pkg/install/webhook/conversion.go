@@ -140,9 +140,10 @@ func Retrust(crd *apiextensionsv1.CustomResourceDefinition, trust []byte) (clien
 	return conversionPatch(crd, map[string]any{"webhook": map[string]any{"clientConfig": map[string]any{"caBundle": trust}}}, nil)
 }
 
-// Reset returns a patch that removes the webhook from a CustomResourceDefinition.
+// Reset returns a patch that removes the webhook from a CustomResourceDefinition. It leaves a note for the next install:
+// the patch owns the strategy from then on, with which an apply of another one would conflict.
 func Reset(crd *apiextensionsv1.CustomResourceDefinition) (client.Patch, error) {
-	annotations := map[string]any{names.AnnotationConversion: nil}
+	annotations := map[string]any{names.AnnotationConversion: names.ConversionReset}
 	return conversionPatch(crd, map[string]any{"strategy": apiextensionsv1.NoneConverter, "webhook": nil}, annotations)
 }
 

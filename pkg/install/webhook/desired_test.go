@@ -158,7 +158,7 @@ func TestConversions(t *testing.T) {
 	require.NoError(t, err)
 	raw, err = patch.Data(crd)
 	require.NoError(t, err)
-	require.JSONEq(t, `{"metadata":{"uid":"u","resourceVersion":"7","annotations":{"remit.dev/conversion":null}},
+	require.JSONEq(t, `{"metadata":{"uid":"u","resourceVersion":"7","annotations":{"remit.dev/conversion":"none"}},
 		"spec":{"conversion":{"strategy":"None","webhook":null}}}`, string(raw))
 
 	crd.Spec.Conversion = &apiextensionsv1.CustomResourceConversion{Strategy: apiextensionsv1.NoneConverter}

@@ -17,6 +17,15 @@ func converted(service, mark string) *unstructured.Unstructured {
 	return out
 }
 
+// removed is a CustomResourceDefinition without a webhook.
+func removed(mark string) *unstructured.Unstructured {
+	out := crd(with("None", "conversion", "strategy"))
+	if mark != "" {
+		out.SetAnnotations(map[string]string{"remit.dev/conversion": mark})
+	}
+	return out
+}
+
 func TestTheConversionThatAnswersIsKept(t *testing.T) {
 	for _, row := range []struct {
 		name          string
@@ -31,13 +40,19 @@ func TestTheConversionThatAnswersIsKept(t *testing.T) {
 		{"somebody else's", converted("other", ""), converted("v2", "ns/v2"), "v2"},
 		{"one that somebody took over", converted("other", "ns/v1"), converted("v2", "ns/v2"), "v2"},
 		{"none at all", crd(), crd(), ""},
+		{"one that Remit removed", removed("none"), converted("v2", "ns/v2"), ""},
+		{"one that Remit removed, with no next one", removed("none"), crd(), ""},
+		{"none, without Remit", removed(""), converted("v2", "ns/v2"), "v2"},
+		{"a webhook that claims to be removed", converted("v1", "none"), converted("v2", "ns/v2"), "v2"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			keepConversion(row.desired, row.live)
 			got, _, err := unstructured.NestedString(row.desired.Object, "spec", "conversion", "webhook", "clientConfig", "service", "name")
 			require.NoError(t, err)
 			require.Equal(t, row.want, got)
-			if mark := row.desired.GetAnnotations()["remit.dev/conversion"]; mark != "" {
+			if mark := row.desired.GetAnnotations()["remit.dev/conversion"]; mark == "none" {
+				require.NotContains(t, row.desired.Object["spec"], "conversion", "the strategy is another manager's")
+			} else if mark != "" {
 				require.Equal(t, "ns/"+row.want, mark)
 			}
 		})
