@@ -285,7 +285,7 @@ func (s *run) onlyUnserved() bool {
 func (s *run) trySteps(ctx context.Context) error {
 	for _, state := range execute.Tryable(s.states) {
 		answer := s.executor.DryRun(ctx, state)
-		if apierrors.IsForbidden(answer) && s.handsOver(state) {
+		if apierrors.IsForbidden(answer) && (s.isLeftOver(ctx, state) || s.handsOver(state)) {
 			continue
 		}
 		final, err := s.findings.Judge(apply.Describe(state.Step.Object), answer)
@@ -298,6 +298,27 @@ func (s *run) trySteps(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// isLeftOver reports whether a step's object belonged to a ClusterServiceVersion that was deleted, and refuses the step if so:
+// the garbage collector is about to remove the object, and no permission is missing to create it afterwards.
+func (s *run) isLeftOver(ctx context.Context, state execute.State) bool {
+	if state.Live == nil || !state.Step.Owner.Owns(state.Live) || len(state.Live.GetOwnerReferences()) == 0 {
+		return false
+	}
+	csvs := &operatorsv1alpha1.ClusterServiceVersionList{}
+	if s.reconciler.Client.List(ctx, csvs, client.InNamespace(s.plan.Namespace), client.UnsafeDisableDeepCopy) != nil {
+		return false
+	}
+	for _, ref := range state.Live.GetOwnerReferences() {
+		exists := slices.ContainsFunc(csvs.Items, func(csv operatorsv1alpha1.ClusterServiceVersion) bool { return csv.UID == ref.UID })
+		if ref.Kind != operatorsv1alpha1.ClusterServiceVersionKind || exists {
+			return false
+		}
+	}
+	s.refuse(state.Step, fmt.Errorf("it belongs to ClusterServiceVersion %s, which was deleted: the install continues when the garbage collector has removed it",
+		state.Live.GetOwnerReferences()[0].Name))
+	return true
 }
 
 // handsOver looks whether a refusal can be about a change of owners, for which some clusters ask for the
