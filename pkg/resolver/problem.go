@@ -179,10 +179,7 @@ func (d *decision) needsOf(p *problem, o *operator) ([]*need, error) {
 	}
 	var out []*need
 	before := p.candidates
-	for _, r := range asked {
-		if r.api != nil && r.match(p.meter, o.facts) { // it owns the kind that it requires
-			continue
-		}
+	for _, r := range p.withoutOwnAPIs(o, asked) {
 		if err := p.meter.Spend(1 + r.cost + len(p.inPlace)); err != nil {
 			return nil, err
 		}
@@ -314,4 +311,13 @@ func (p *problem) atMostOne(ids []sat.ID, n *note) {
 			}
 		}
 	}
+}
+
+// withoutOwnAPIs removes required kinds that the version itself owns.
+func (p *problem) withoutOwnAPIs(o *operator, asked []requirement) []requirement {
+	own := func(r requirement) bool { return r.api != nil && r.match(p.meter, o.facts) }
+	if !slices.ContainsFunc(asked, own) {
+		return asked
+	}
+	return slices.DeleteFunc(slices.Clone(asked), own)
 }
