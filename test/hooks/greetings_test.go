@@ -152,7 +152,9 @@ func TestAnOperatorWithEveryKindOfWebhookAndAnAPI(t *testing.T) {
 		crd := &apiextensionsv1.CustomResourceDefinition{}
 		require.NoError(t, c.Client.Get(t.Context(), client.ObjectKey{Name: "greetings.sample.remit.dev"}, crd))
 		require.Equal(t, apiextensionsv1.WebhookConverter, crd.Spec.Conversion.Strategy)
-		tn.Eventually(func(ct *assert.CollectT) { assert.Equal(ct, "Hello", said(ct, c.Client, "v2", tn.Namespace, "hello", "text")) })
+		tn.Eventually(func(ct *assert.CollectT) {
+			assert.Equal(ct, "Hello", said(ct, c.Client, "v2", tn.Namespace, "hello", "text"))
+		})
 	})
 }
 

@@ -82,6 +82,9 @@ func (o *Options) Run(ctx context.Context) error {
 		return err
 	}
 	report := newReport(w, o.RemitNamespace)
+	if err := w.fillDeleted(ctx, c, report); err != nil {
+		return err
+	}
 	if err := o.print(report, namespace); err != nil {
 		return err
 	}

@@ -80,7 +80,7 @@ func (w *world) needs(g *Group) ([]preflight.Need, error) {
 			installed[w.csvs[i].Name] = true
 		}
 	}
-	steps, err := w.steps(g, installed)
+	steps, err := w.steps(g, installed, false)
 	if err != nil {
 		return nil, err
 	}
@@ -96,11 +96,12 @@ func (w *world) needs(g *Group) ([]preflight.Need, error) {
 }
 
 // steps are those of the plans that are to be carried out, and of those that were, as far as they are of what is installed.
-func (w *world) steps(g *Group, installed map[string]bool) (steps []step.Step, err error) {
+func (w *world) steps(g *Group, installed map[string]bool, onlyDone bool) (steps []step.Step, err error) {
 	for i := range w.plans {
 		plan := &w.plans[i]
 		done := plan.Status.Phase == operatorsv1alpha1.InstallPlanPhaseComplete
-		if plan.Namespace != g.Namespace || plan.Status.Phase == operatorsv1alpha1.InstallPlanPhaseFailed || done && !installsAny(plan, installed) {
+		if plan.Namespace != g.Namespace || plan.Status.Phase == operatorsv1alpha1.InstallPlanPhaseFailed ||
+			done && !installsAny(plan, installed) || onlyDone && !done {
 			continue
 		}
 		more, err := source.PlanSteps(plan, source.Target{Group: g.Name, Targets: g.Targets})

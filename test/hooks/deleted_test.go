@@ -1,0 +1,144 @@
+package hooks
+
+import (
+	"cmp"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/pkg/rbac"
+	"github.com/remit-olm/remit/test/env"
+	"github.com/remit-olm/remit/test/operators/sample/bundle"
+	"github.com/remit-olm/remit/test/operators/sample/bundlev2"
+)
+
+// atOnce is how long what comes back by itself may take before the status has to tell.
+const atOnce = 5 * time.Second
+
+// made are the kinds of objects that an install makes, in the order of deletion: without the plan, the status does not know of what
+// else is missing until the version is installed again.
+var made = []schema.GroupVersionKind{
+	{Group: "operators.coreos.com", Version: "v1alpha1", Kind: "InstallPlan"},
+	{Group: "operators.coreos.com", Version: "v1alpha1", Kind: "ClusterServiceVersion"},
+	{Group: "operators.coreos.com", Version: "v2", Kind: "OperatorCondition"},
+	{Group: "apps", Version: "v1", Kind: "Deployment"},
+	{Version: "v1", Kind: "Service"},
+	{Version: "v1", Kind: "Secret"},
+	{Version: "v1", Kind: "ConfigMap"},
+	{Version: "v1", Kind: "ServiceAccount"},
+	{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "Role"},
+	{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "RoleBinding"},
+	{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "ClusterRole"},
+	{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "ClusterRoleBinding"},
+	{Group: "admissionregistration.k8s.io", Version: "v1", Kind: "ValidatingWebhookConfiguration"},
+	{Group: "admissionregistration.k8s.io", Version: "v1", Kind: "MutatingWebhookConfiguration"},
+	{Group: "apiregistration.k8s.io", Version: "v1", Kind: "APIService"},
+	{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"},
+}
+
+// existing lists the objects of these kinds, by UID.
+func existing(tn *env.Tenant) map[types.UID]metav1.PartialObjectMetadata {
+	tn.T.Helper()
+	out := map[types.UID]metav1.PartialObjectMetadata{}
+	for _, kind := range made {
+		list := &metav1.PartialObjectMetadataList{}
+		list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+		require.NoError(tn.T, tn.Cluster.Client.List(tn.T.Context(), list))
+		for _, obj := range list.Items {
+			obj.SetGroupVersionKind(kind)
+			out[obj.UID] = obj
+		}
+	}
+	return out
+}
+
+// TestWhatIsDeletedComesBackOrTheStatusSaysWhyNot deletes each object of an operator, one at a time.
+func TestWhatIsDeletedComesBackOrTheStatusSaysWhyNot(t *testing.T) {
+	c := ownCluster(t)
+	tn := c.Tenant(t)
+	needsOf(tn, bundlev2.FS(), rbac.ClusterScope)
+	tn.Catalog("catalog", image(catalogBoth))
+	tn.Group(env.AccountName)
+	before := existing(tn)
+	tn.Subscribe("catalog", bundle.Package, bundle.Channel)
+	tn.Succeeded(bundlev2.CSV)
+	objects := existing(tn)
+	maps.DeleteFunc(objects, func(uid types.UID, _ metav1.PartialObjectMetadata) bool { _, was := before[uid]; return was })
+	seen := map[string]bool{}
+	for _, obj := range slices.SortedFunc(maps.Values(objects), byKind) {
+		seen[obj.Kind] = true
+		t.Logf("%-32s %-60s %s", obj.Kind, obj.Name, afterDeletion(tn, obj))
+	}
+	for _, kind := range []string{"ClusterServiceVersion", "InstallPlan", "Deployment", "Service", "Secret", "ConfigMap", "ServiceAccount", "Role", "RoleBinding",
+		"ClusterRole", "ClusterRoleBinding", "ValidatingWebhookConfiguration", "MutatingWebhookConfiguration", "APIService", "CustomResourceDefinition"} {
+		require.True(t, seen[kind], kind)
+	}
+}
+
+// byKind sorts as the kinds in made.
+func byKind(a, b metav1.PartialObjectMetadata) int {
+	return cmp.Or(cmp.Compare(slices.Index(made, a.GroupVersionKind()), slices.Index(made, b.GroupVersionKind())), strings.Compare(a.Name, b.Name))
+}
+
+// afterDeletion deletes an object and tells when it was back, or else what the status says. Then it does what that asks for.
+func afterDeletion(tn *env.Tenant, obj metav1.PartialObjectMetadata) string {
+	tn.T.Helper()
+	begun := time.Now()
+	require.NoError(tn.T, tn.Cluster.Client.Get(tn.T.Context(), client.ObjectKeyFromObject(&obj), &obj))
+	require.NoError(tn.T, tn.Cluster.Client.Delete(tn.T.Context(), &obj))
+	back := func() bool { return isBack(tn, obj) && succeededNow(tn) }
+	for time.Since(begun) < atOnce {
+		if back() {
+			return "comes back in " + time.Since(begun).Round(100*time.Millisecond).String()
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	lines := slices.DeleteFunc(strings.Split(status(tn), "\n"), func(line string) bool {
+		return !strings.Contains(line, obj.Name) || !strings.Contains(line, "was deleted")
+	})
+	require.NotEmpty(tn.T, lines, "%s %s: %s", obj.Kind, obj.Name, status(tn))
+	if strings.Contains(lines[0], "kubectl delete csv") {
+		require.NoError(tn.T, tn.Cluster.Client.Delete(tn.T.Context(), tn.CSV(tn.T, bundlev2.CSV)))
+	}
+	if obj.Kind == "Secret" {
+		wake := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"test":"wake"}}}`))
+		require.NoError(tn.T, tn.Cluster.Client.Patch(tn.T.Context(), tn.CSV(tn.T, bundlev2.CSV), wake))
+	}
+	if obj.Kind != "InstallPlan" {
+		tn.Eventually(func(c *assert.CollectT) { assert.True(c, back(), status(tn)) })
+	}
+	return strings.TrimSpace(lines[0])
+}
+
+func isBack(tn *env.Tenant, obj metav1.PartialObjectMetadata) bool {
+	now := &metav1.PartialObjectMetadata{}
+	now.SetGroupVersionKind(obj.GroupVersionKind())
+	err := tn.Cluster.Client.Get(tn.T.Context(), client.ObjectKeyFromObject(&obj), now)
+	return err == nil && now.UID != obj.UID && now.DeletionTimestamp == nil
+}
+
+func succeededNow(tn *env.Tenant) bool {
+	got := &operatorsv1alpha1.ClusterServiceVersion{}
+	return tn.Get(bundlev2.CSV, got) == nil && got.Status.Phase == operatorsv1alpha1.CSVPhaseSucceeded
+}
+
+// status is what "kubectl remit status" prints of the namespace.
+func status(tn *env.Tenant) string {
+	cmd := exec.CommandContext(tn.T.Context(), filepath.Join(tn.Cluster.Bin, "kubectl-remit"), "status", "-n", tn.Namespace)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+tn.Cluster.Kubeconfig)
+	out, _ := cmd.CombinedOutput()
+	return string(out)
+}
