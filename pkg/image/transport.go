@@ -131,7 +131,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	resp.Request = req
 	resp.Body = newPaced(resp.Body, cancel)
 	if resp.StatusCode >= http.StatusBadRequest {
-		if err := withoutWords(resp); err != nil {
+		if err := redactError(resp); err != nil {
 			cancel()
 			return nil, err
 		}
@@ -157,9 +157,9 @@ func isBlob(req *http.Request) bool {
 
 var errorCode = regexp.MustCompile(`^[A-Z_]{1,64}$`)
 
-// withoutWords reduces an error response to its codes. Users who name a registry can read its errors in a status, which must
+// redactError reduces an error response to its codes. Users who name a registry can read its errors in a status, which must
 // not reveal the pages of another server.
-func withoutWords(resp *http.Response) error {
+func redactError(resp *http.Response) error {
 	data, err := io.ReadAll(io.LimitReader(resp.Body, maxErrorBytes))
 	_ = resp.Body.Close()
 	if err != nil {

@@ -246,7 +246,7 @@ func (c *chain) successors(current string, version *semver.Version, versionOf fu
 	return out
 }
 
-// inSkipRange reports whether the entry's skipRange contains the version from and the entry is newer. It is false if
+// inSkipRange reports whether the entry's skipRange contains the version "from" and the entry is newer. It is false if
 // either version is unknown (escape suite 101).
 func inSkipRange(e catalog.Entry, from, to *semver.Version) bool {
 	if e.SkipRange == "" || from == nil || to == nil || to.LTE(*from) {

@@ -184,8 +184,8 @@ func (c *changes) recordNeed(id sat.ID, sub *operatorsv1alpha1.Subscription) {
 	}
 }
 
-// join groups changes that need each other, or where one takes over something that the version replaced by another
-// owned or needed.
+// join groups changes that need each other, and changes of which one provides or replaces something that the version
+// replaced by the other owned or needed.
 func (c *changes) join() {
 	for _, id := range c.ids {
 		if c.meter.Spend(len(c.ids)) != nil {

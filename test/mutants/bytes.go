@@ -355,7 +355,7 @@ func bytes() []Mutant {
 			Name: "tenants-services-lead-anywhere", Rule: 8, File: "pkg/controller/catalogsource/services.go",
 			Old:    "	case len(service.Spec.Selector) == 0:",
 			New:    "	case false:",
-			Killer: unit("pkg/controller/catalogsource", "TestLeadsElsewhere"),
+			Killer: unit("pkg/controller/catalogsource", "TestTargetProblem"),
 		},
 		{
 			Name: "services-are-looked-up-in-search-domains", Rule: 8, File: "pkg/catalog/grpc/address.go",

@@ -19,11 +19,11 @@ func (s *Store) PutBundle(key string, content *catalog.Content) error {
 	for _, part := range [][]byte{[]byte(content.Digest()), {'\n'}, encode(content)} {
 		if _, err := file.Write(part); err != nil {
 			_ = file.Close()
-			return unwritten(err)
+			return wrapWriteError(err)
 		}
 	}
 	if err := replace(file, s.path(dirBundles, key)); err != nil {
-		return unwritten(err)
+		return wrapWriteError(err)
 	}
 	return s.Sweep()
 }

@@ -60,7 +60,7 @@ func (s *Store) PutSnapshot(key string, snap *catalog.Snapshot, contents *Conten
 	}
 	if err != nil {
 		_ = file.Close()
-		return unwritten(err)
+		return wrapWriteError(err)
 	}
 	return s.Sweep()
 }

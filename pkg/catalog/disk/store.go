@@ -139,7 +139,7 @@ func Key(repository, digest string, more ...string) string {
 func (s *Store) Work() (dir string, remove func(), err error) {
 	dir, err = os.MkdirTemp(filepath.Join(s.dir, dirWork), "")
 	if err != nil {
-		return "", nil, unwritten(err)
+		return "", nil, wrapWriteError(err)
 	}
 	return dir, func() { _ = os.RemoveAll(dir) }, nil
 }
@@ -230,7 +230,7 @@ func replace(from *os.File, to string) error {
 func (s *Store) temp() (*os.File, error) {
 	file, err := os.CreateTemp(filepath.Join(s.dir, dirWork), "")
 	if err != nil {
-		return nil, unwritten(err)
+		return nil, wrapWriteError(err)
 	}
 	return file, nil
 }

@@ -222,13 +222,13 @@ func (e *extraction) keep(rel string, header *tar.Header, content io.Reader) err
 	e.kept += header.Size
 	if dir := path.Dir(rel); dir != "." {
 		if err := e.root.MkdirAll(dir, 0o700); err != nil {
-			return wordWrite(header.Name, err)
+			return describeWriteError(header.Name, err)
 		}
 	}
 	// If a layer contains a file twice, as some tools write it, the later one is used.
 	file, err := e.root.OpenFile(rel, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
-		return wordWrite(header.Name, err)
+		return describeWriteError(header.Name, err)
 	}
 	defer file.Close()
 	to := &writer{Writer: file, take: e.take}
@@ -238,8 +238,8 @@ func (e *extraction) keep(rel string, header *tar.Header, content io.Reader) err
 	return nil
 }
 
-// wordWrite removes the path of the directory from the error. An invalid file name is a problem of the image.
-func wordWrite(name string, err error) error {
+// describeWriteError removes the path of the directory from the error. An invalid file name is a problem of the image.
+func describeWriteError(name string, err error) error {
 	if isNameError(err) {
 		var at *os.PathError
 		if errors.As(err, &at) {
@@ -247,11 +247,11 @@ func wordWrite(name string, err error) error {
 		}
 		return image.Refuse("entry %q: %w", name, err)
 	}
-	return unwritten(err)
+	return wrapWriteError(err)
 }
 
-// unwritten wraps an error in errWrite and removes the path of the directory from it.
-func unwritten(err error) error {
+// wrapWriteError wraps an error in errWrite and removes the path of the directory from it.
+func wrapWriteError(err error) error {
 	var at *os.PathError
 	if errors.As(err, &at) {
 		err = at.Err
@@ -274,7 +274,7 @@ func (w *writer) Write(p []byte) (int, error) {
 	}
 	n, err := w.Writer.Write(p)
 	if err != nil {
-		err = unwritten(err)
+		err = wrapWriteError(err)
 	}
 	return n, err
 }

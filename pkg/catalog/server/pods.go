@@ -43,7 +43,7 @@ type Hold struct{ Serving, Update bool }
 // Only the hash tells what a Pod was created from: admission webhooks modify Pods, and reverting their changes would create
 // Pods endlessly. Pods that are being deleted do not count, however long that takes on their node.
 func Decide(want *corev1.Pod, pods []*corev1.Pod, hold Hold) Step {
-	step, serving, updates := sortOut(want, pods)
+	step, serving, updates := classify(want, pods)
 	now, next := best(serving, hashOf(want)), best(updates, hashOf(want))
 	switch {
 	case now != nil && hashOf(now) == hashOf(want):
@@ -59,9 +59,9 @@ func Decide(want *corev1.Pod, pods []*corev1.Pod, hold Hold) Step {
 	return step
 }
 
-// sortOut marks dead Pods and outdated update Pods for deletion, and returns the other Pods: those that serve and those
+// classify marks dead Pods and outdated update Pods for deletion, and returns the other Pods: those that serve and those
 // that are updates.
-func sortOut(want *corev1.Pod, pods []*corev1.Pod) (step Step, serving, updates []*corev1.Pod) {
+func classify(want *corev1.Pod, pods []*corev1.Pod) (step Step, serving, updates []*corev1.Pod) {
 	name := want.Labels[names.LabelCatalogSource]
 	for _, p := range pods {
 		isUpdate, asWanted := p.Labels[names.LabelCatalogSourceUpdate] == name, hashOf(p) == hashOf(want)

@@ -125,7 +125,7 @@ func (b *budget) fits(h holder, size int64) error {
 // check returns an error if the size exceeds a limit, and records the refusal. The caller must hold the lock.
 func (b *budget) check(h holder, size int64) error {
 	others, all := b.others(h)
-	same := b.same(h)
+	same := b.replacedUsage(h)
 	if others+size > b.max {
 		b.refused[h.key] = false
 		return fmt.Errorf("its content needs %d MiB of %s, and the other catalogs of namespace %s use %d MiB; together, at most %d MiB are allowed",
@@ -175,9 +175,9 @@ func (b *budget) others(h holder) (namespace, all int64) {
 	return namespace, all
 }
 
-// same returns the usage of other content of the same CatalogSource, which the new content replaces. The caller must
+// replacedUsage returns the usage of other content of the same CatalogSource, which the new content replaces. The caller must
 // hold the lock.
-func (b *budget) same(h holder) (n int64) {
+func (b *budget) replacedUsage(h holder) (n int64) {
 	for other, size := range b.used {
 		if other != h && other.key == h.key {
 			n += size

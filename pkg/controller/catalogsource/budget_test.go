@@ -118,7 +118,7 @@ func TestRetriesAnImageThatExceededTheBudget(t *testing.T) {
 	require.Contains(t, w.afterCheck(t, "image").Message, "couldn't ensure registry server: its content needs 1 MiB of memory")
 
 	bound.release(large)
-	require.True(t, w.soon(t, true))
+	require.True(t, w.isRetried(t, true))
 	require.Eventually(t, func() bool { return w.reconcile(t, "image").Message == "" }, time.Minute, 10*time.Millisecond)
 	_, ok := w.Store.Get(key("image"))
 	require.True(t, ok)

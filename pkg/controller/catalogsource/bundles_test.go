@@ -52,7 +52,7 @@ func (w *world) content(t *testing.T) (*catalog.Content, error) {
 	return snap.Reader.Content(t.Context(), "a", "stable", "a.v1")
 }
 
-func told(t *testing.T, touched chan types.NamespacedName) {
+func awaitNotification(t *testing.T, touched chan types.NamespacedName) {
 	t.Helper()
 	select {
 	case got := <-touched:
@@ -70,7 +70,7 @@ func TestUnpacksABundleImageOnce(t *testing.T) {
 	_, err := w.content(t)
 	require.ErrorIs(t, err, catalog.ErrNoContent)
 	require.EqualError(t, err, `bundle image "`+byDigest+`" is being unpacked`)
-	told(t, touched)
+	awaitNotification(t, touched)
 	for range 3 {
 		content, err := w.content(t)
 		require.NoError(t, err)
@@ -94,7 +94,7 @@ func TestRetriesAFailedUnpack(t *testing.T) {
 	})
 	_, err := w.content(t)
 	require.Error(t, err)
-	told(t, touched)
+	awaitNotification(t, touched)
 	_, err = w.content(t)
 	require.ErrorIs(t, err, catalog.ErrNoContent)
 	require.ErrorContains(t, err, "could not be unpacked")
@@ -106,7 +106,7 @@ func TestRetriesAFailedUnpack(t *testing.T) {
 
 	s.Answer(nil)
 	w.pass(t, 2*firstReload)
-	told(t, touched)
+	awaitNotification(t, touched)
 	_, err = w.content(t)
 	require.NoError(t, err)
 }
@@ -121,7 +121,7 @@ func TestRetriesAFailedUnpackImmediatelyAfterARelevantChange(t *testing.T) {
 	})
 	_, err := w.content(t)
 	require.Error(t, err)
-	told(t, touched)
+	awaitNotification(t, touched)
 	_, err = w.content(t)
 	require.ErrorContains(t, err, "401")
 	s.Answer(nil)
@@ -139,7 +139,7 @@ func TestStopsRetryingAnUnpackThatIsNotRequested(t *testing.T) {
 	w, touched := withBundle(t, s, s.Host+"/gone:v1")
 	_, err := w.content(t)
 	require.Error(t, err)
-	told(t, touched)
+	awaitNotification(t, touched)
 	w.pass(t, 2*firstReload)
 	require.Eventually(t, func() bool {
 		w.bundles.mu.Lock()
@@ -158,7 +158,7 @@ func TestDoesNotRetryAnImageThatIsNotABundle(t *testing.T) {
 	w, touched := withBundle(t, s, strings.TrimSuffix(ref, ":v1")+"@"+digest)
 	_, err = w.content(t)
 	require.Error(t, err)
-	told(t, touched)
+	awaitNotification(t, touched)
 	_, err = w.content(t)
 	require.ErrorContains(t, err, "it is not a bundle")
 	require.False(t, w.clock.HasWaiters())
@@ -171,7 +171,7 @@ func TestAMovedTagDoesNotChangeABundle(t *testing.T) {
 	w, touched := withBundle(t, s, ref)
 	_, err := w.content(t)
 	require.Error(t, err)
-	told(t, touched)
+	awaitNotification(t, touched)
 	before, err := w.content(t)
 	require.NoError(t, err)
 	pushBundle(t, s, "bundle:v1", strings.Replace(csvText, "a.v1", "evil", 1))
@@ -186,7 +186,7 @@ func TestUnpacksAgainAfterTheContentWasDeleted(t *testing.T) {
 	w, touched := withBundle(t, s, ref)
 	_, err := w.content(t)
 	require.Error(t, err)
-	told(t, touched)
+	awaitNotification(t, touched)
 	w.bundles.mu.Lock()
 	for _, u := range w.bundles.byImage {
 		u.key = "gone"
@@ -194,7 +194,7 @@ func TestUnpacksAgainAfterTheContentWasDeleted(t *testing.T) {
 	w.bundles.mu.Unlock()
 	_, err = w.content(t)
 	require.ErrorContains(t, err, "is being unpacked")
-	told(t, touched)
+	awaitNotification(t, touched)
 	_, err = w.content(t)
 	require.NoError(t, err)
 }

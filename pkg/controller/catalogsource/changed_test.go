@@ -104,9 +104,9 @@ func locked(t *testing.T) (w *world, grant func() *rbacv1.RoleBinding) {
 	}
 }
 
-// soon waits for less time than the delay after a failure, and reports whether a pull was retried. If wanted is true,
+// isRetried waits for less time than the delay after a failure, and reports whether a pull was retried. If wanted is true,
 // it waits for the retry.
-func (w *world) soon(t *testing.T, wanted bool) bool {
+func (w *world) isRetried(t *testing.T, wanted bool) bool {
 	t.Helper()
 	left := firstReload / 2
 	if !wanted {
@@ -130,11 +130,11 @@ func TestAGrantRetriesAFailedPull(t *testing.T) {
 		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "reads"},
 		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: "remit", Name: "other"}}}
 	w.Changed(t.Context(), nil, early)
-	require.False(t, w.soon(t, false), "it is for another account")
+	require.False(t, w.isRetried(t, false), "it is for another account")
 
 	early.Subjects[0].Name = "acct"
 	w.Changed(t.Context(), nil, early)
-	require.True(t, w.soon(t, true))
+	require.True(t, w.isRetried(t, true))
 	require.Contains(t, w.afterCheck(t, "cat").Message, "forbidden", "the API server may apply it later than the cache shows it")
 
 	w.Changed(t.Context(), nil, grant())
@@ -192,7 +192,7 @@ func TestOtherChangesThatRetryAFailedPull(t *testing.T) {
 			require.NoError(t, operatorsv1.AddToScheme(w.Client.Scheme()))
 			require.Contains(t, w.afterCheck(t, "cat").Message, "forbidden")
 			w.Changed(t.Context(), row.before, row.after)
-			require.Equal(t, row.want, w.soon(t, row.want))
+			require.Equal(t, row.want, w.isRetried(t, row.want))
 		})
 	}
 }

@@ -22,9 +22,9 @@ const (
 // openFunc is the type of Options.WatchConfigMap.
 type openFunc func(ctx context.Context, listers rbac.Listers, key types.NamespacedName) (watch.Interface, error)
 
-// follows watches the ConfigMaps that CatalogSources name, one watch each. It uses an identity that is allowed to watch
+// configMapWatches watches the ConfigMaps that CatalogSources name, one watch each. It uses an identity that is allowed to watch
 // them: for tenants, the account of the namespace. As a manager.Runnable, it stops the watches.
-type follows struct {
+type configMapWatches struct {
 	// open watches the metadata of one ConfigMap; nil disables watches.
 	open openFunc
 	wake func(types.NamespacedName)
@@ -47,7 +47,7 @@ type followed struct {
 
 // prepare opens the watch of a CatalogSource's ConfigMap before it is read. It returns the delay after which to read it
 // again, or zero if it is watched. It must not be called concurrently for the same CatalogSource.
-func (f *follows) prepare(ctx context.Context, key types.NamespacedName, name string) time.Duration {
+func (f *configMapWatches) prepare(ctx context.Context, key types.NamespacedName, name string) time.Duration {
 	open := f.start(key, name)
 	if open == nil {
 		return f.pause(key)
@@ -71,7 +71,7 @@ func (f *follows) prepare(ctx context.Context, key types.NamespacedName, name st
 }
 
 // start records the name, and returns the function that opens the watch, or nil if no watch should be opened.
-func (f *follows) start(key types.NamespacedName, name string) openFunc {
+func (f *configMapWatches) start(key types.NamespacedName, name string) openFunc {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if old := f.byKey[key]; old != nil && old.name == name && old.events != nil {
@@ -89,7 +89,7 @@ func (f *follows) start(key types.NamespacedName, name string) openFunc {
 }
 
 // pause returns the delay for a CatalogSource for which no watch is opened.
-func (f *follows) pause(key types.NamespacedName) time.Duration {
+func (f *configMapWatches) pause(key types.NamespacedName) time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.byKey[key].events != nil {
@@ -99,7 +99,7 @@ func (f *follows) pause(key types.NamespacedName) time.Duration {
 }
 
 // watched returns the number of watches in a namespace.
-func (f *follows) watched(namespace string) int {
+func (f *configMapWatches) watched(namespace string) int {
 	n := 0
 	for key, one := range f.byKey {
 		if key.Namespace == namespace && one.events != nil {
@@ -110,7 +110,7 @@ func (f *follows) watched(namespace string) int {
 }
 
 // begin wakes the CatalogSource when its ConfigMap differs from the version that was read; "" means that it does not exist.
-func (f *follows) begin(key types.NamespacedName, version string) {
+func (f *configMapWatches) begin(key types.NamespacedName, version string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	one := f.byKey[key]
@@ -121,7 +121,7 @@ func (f *follows) begin(key types.NamespacedName, version string) {
 	go f.read(key, one, version)
 }
 
-func (f *follows) read(key types.NamespacedName, one *followed, version string) {
+func (f *configMapWatches) read(key types.NamespacedName, one *followed, version string) {
 	for event := range one.events.ResultChan() {
 		obj, ok := event.Object.(metav1.Object)
 		if !ok {
@@ -142,7 +142,7 @@ func (f *follows) read(key types.NamespacedName, one *followed, version string) 
 }
 
 // remove stops the watch of a CatalogSource. The caller must hold the lock.
-func (f *follows) remove(key types.NamespacedName) {
+func (f *configMapWatches) remove(key types.NamespacedName) {
 	if one := f.byKey[key]; one != nil {
 		delete(f.byKey, key)
 		one.cancel()
@@ -152,14 +152,14 @@ func (f *follows) remove(key types.NamespacedName) {
 	}
 }
 
-func (f *follows) drop(key types.NamespacedName) {
+func (f *configMapWatches) drop(key types.NamespacedName) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.remove(key)
 }
 
 // wakeUnwatched wakes matching CatalogSources whose ConfigMaps are not watched.
-func (f *follows) wakeUnwatched(match func(types.NamespacedName) bool) {
+func (f *configMapWatches) wakeUnwatched(match func(types.NamespacedName) bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for key, one := range f.byKey {
@@ -170,7 +170,7 @@ func (f *follows) wakeUnwatched(match func(types.NamespacedName) bool) {
 }
 
 // Start implements manager.Runnable.
-func (f *follows) Start(ctx context.Context) error {
+func (f *configMapWatches) Start(ctx context.Context) error {
 	<-ctx.Done()
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -90,7 +90,7 @@ type Reconciler struct {
 	watcher     *watcher
 	connections *connections
 	configMaps  *configMaps
-	follows     *follows
+	follows     *configMapWatches
 	images      *images
 	bundles     *bundles
 	servers     *servers
@@ -124,7 +124,7 @@ func New(o Options) (*Reconciler, error) {
 		directories: newDirectories(o.Directories),
 		connections: newConnections(bound, wake.wake),
 		configMaps:  &configMaps{budget: bound},
-		follows:     &follows{open: o.WatchConfigMap, wake: wake.wake, interests: &rbac.Interests[types.NamespacedName]{}, rbac: o.RBAC},
+		follows:     &configMapWatches{open: o.WatchConfigMap, wake: wake.wake, interests: &rbac.Interests[types.NamespacedName]{}, rbac: o.RBAC},
 		interests:   &rbac.Interests[retry]{},
 		watches:     &secretWatches{watch: o.WatchSecret},
 		images:      newImages(o.Images, o.Disk, bound, wake.wake, o.Clock),

@@ -49,7 +49,7 @@ func TestWatchesPullSecretsAfterAFailedPull(t *testing.T) {
 
 	s.Answer(nil)
 	seen["gone"].changed()
-	require.True(t, w.soon(t, true))
+	require.True(t, w.isRetried(t, true))
 	requireReady(t, w.statusNow(t, "cat"))
 	require.ErrorIs(t, seen["there"].ctx.Err(), context.Canceled)
 	require.Eventually(t, func() bool {

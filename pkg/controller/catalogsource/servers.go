@@ -89,13 +89,13 @@ func (s *servers) running(ctx context.Context, cs *operatorsv1alpha1.CatalogSour
 	if err != nil {
 		return serving{any: true, err: err, retry: true}
 	}
-	out := s.seen(ctx, cs, "")
+	out := s.observePods(ctx, cs, "")
 	out.any = true
 	return out
 }
 
-// seen returns the state of the Pods; those with the hash are up to date.
-func (s *servers) seen(ctx context.Context, cs *operatorsv1alpha1.CatalogSource, hash string) serving {
+// observePods returns the state of the Pods; those with the hash are up to date.
+func (s *servers) observePods(ctx context.Context, cs *operatorsv1alpha1.CatalogSource, hash string) serving {
 	pods, err := s.list(ctx, s.cached, cs)
 	out := serving{any: len(pods) > 0, err: err, retry: err != nil}
 	out.observePod(server.Serving(cs.Name, hash, pods))
@@ -129,7 +129,7 @@ func (s *servers) ensure(ctx context.Context, cs *operatorsv1alpha1.CatalogSourc
 		return serving{err: err, retry: true}
 	}
 	if err := s.ensureOthers(ctx, want); err != nil {
-		out := s.seen(ctx, cs, want.pod.Labels[names.LabelPodSpecHash])
+		out := s.observePods(ctx, cs, want.pod.Labels[names.LabelPodSpecHash])
 		out.err, out.retry = err, !isTaken(err)
 		return out.ignoreConflict()
 	}

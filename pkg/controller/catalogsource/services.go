@@ -47,14 +47,14 @@ func (s *services) target(ctx context.Context, namespace string, at cataloggrpc.
 	if err != nil {
 		return "", unread{fmt.Errorf("get Service %s/%s: %w", namespace, at.Name, err)}
 	}
-	if why := leadsElsewhere(service); why != "" {
+	if why := targetProblem(service); why != "" {
 		return "", fmt.Errorf("Service %s/%s %s", namespace, at.Name, why)
 	}
 	return net.JoinHostPort(service.Spec.ClusterIP, at.Port), nil
 }
 
-// leadsElsewhere explains why a Service may lead to something other than Pods of its namespace, or returns "".
-func leadsElsewhere(service *corev1.Service) string {
+// targetProblem explains why a Service may lead to something other than Pods of its namespace, or returns "".
+func targetProblem(service *corev1.Service) string {
 	switch {
 	case service.Spec.Type == corev1.ServiceTypeExternalName:
 		return "refers to a name outside the cluster (type ExternalName)"
@@ -129,7 +129,7 @@ func (r *Reconciler) serviceHandler() toolscache.ResourceEventHandler {
 	return toolscache.ResourceEventHandlerFuncs{AddFunc: wake, DeleteFunc: wake, UpdateFunc: func(old, now any) {
 		before, ok := old.(*corev1.Service)
 		after, isService := now.(*corev1.Service)
-		if !ok || !isService || leadsElsewhere(before) != leadsElsewhere(after) || before.Spec.ClusterIP != after.Spec.ClusterIP {
+		if !ok || !isService || targetProblem(before) != targetProblem(after) || before.Spec.ClusterIP != after.Spec.ClusterIP {
 			wake(now)
 		}
 	}}

@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-func TestLeadsElsewhere(t *testing.T) {
+func TestTargetProblem(t *testing.T) {
 	selects := map[string]string{"app": "registry"}
 	for _, tt := range []struct {
 		name string
@@ -22,7 +22,7 @@ func TestLeadsElsewhere(t *testing.T) {
 		{"without a cluster IP", corev1.ServiceSpec{Selector: selects}, "has no cluster IP"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got := leadsElsewhere(&corev1.Service{Spec: tt.spec})
+			got := targetProblem(&corev1.Service{Spec: tt.spec})
 			if tt.want == "" {
 				require.Empty(t, got)
 				return

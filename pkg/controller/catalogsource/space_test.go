@@ -56,7 +56,7 @@ func TestDoesNotReadAnImageThatExceedsTheBudgetAgain(t *testing.T) {
 	require.Equal(t, read, s.Requests("GET /v2/catalog/blobs/"))
 
 	w.images.space.release(other)
-	require.True(t, w.soon(t, true))
+	require.True(t, w.isRetried(t, true))
 	require.Eventually(t, func() bool { return w.reconcile(t, "cat").Message == "" }, time.Minute, 10*time.Millisecond)
 	require.Len(t, kept(), 2)
 	w.forget(t.Context(), key("cat"))

@@ -64,7 +64,7 @@ func (c *creating) Create(_ context.Context, obj client.Object, _ ...client.Crea
 
 func TestCreatesASubscriptionForADependency(t *testing.T) {
 	c := &creating{}
-	r := &Reconciler{Options: Options{Client: c}, indexes: &resolver.Indexes{}, answers: &answers{}, long: newLong(clock.RealClock{}, &answers{})}
+	r := &Reconciler{Options: Options{Client: c}, indexes: &resolver.Indexes{}, answers: &answers{}, long: newLongQueue(clock.RealClock{}, &answers{})}
 	w := offering(subscription("a", operatorsv1alpha1.ApprovalManual))
 	views, err := r.advance(t.Context(), w)
 	require.NoError(t, err)
@@ -80,7 +80,7 @@ func TestCreatesASubscriptionForADependency(t *testing.T) {
 }
 
 func TestReportsARefusedCreationOnTheSubscription(t *testing.T) {
-	r := &Reconciler{Options: Options{Client: &creating{err: errors.New("exceeded quota")}}, indexes: &resolver.Indexes{}, answers: &answers{}, long: newLong(clock.RealClock{}, &answers{})}
+	r := &Reconciler{Options: Options{Client: &creating{err: errors.New("exceeded quota")}}, indexes: &resolver.Indexes{}, answers: &answers{}, long: newLongQueue(clock.RealClock{}, &answers{})}
 	views, err := r.advance(t.Context(), offering(subscription("a", "")))
 	require.ErrorContains(t, err, "exceeded quota")
 	require.Equal(t, &reasoned{"EnsureInstallPlanFailed", "create Subscription dep-stable-cat-ns: exceeded quota"}, views["a"].unpackFailed)
@@ -145,7 +145,7 @@ func TestAnAnswerIsKnownUntilAnInputChanges(t *testing.T) {
 }
 
 func TestReusesTheAnswer(t *testing.T) {
-	r := &Reconciler{Options: Options{Client: &creating{}}, indexes: &resolver.Indexes{}, answers: &answers{}, long: newLong(clock.RealClock{}, &answers{})}
+	r := &Reconciler{Options: Options{Client: &creating{}}, indexes: &resolver.Indexes{}, answers: &answers{}, long: newLongQueue(clock.RealClock{}, &answers{})}
 	sub := subscription("a", "")
 	sub.Spec.Package = "nothing"
 	w := offering(sub)

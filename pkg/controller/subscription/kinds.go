@@ -87,18 +87,18 @@ func (t usedKinds) isCurrent(now served) bool {
 	return true
 }
 
-// asking answers one resolution's questions about served kinds, and records them.
-type asking struct {
+// kindRecorder answers one resolution's questions about served kinds, and records them.
+type kindRecorder struct {
 	served served
 	used   usedKinds
 }
 
-func newAsking(now served) *asking {
-	return &asking{served: now, used: usedKinds{kinds: map[schema.GroupVersionKind]bool{}, version: now.version}}
+func newKindRecorder(now served) *kindRecorder {
+	return &kindRecorder{served: now, used: usedKinds{kinds: map[schema.GroupVersionKind]bool{}, version: now.version}}
 }
 
 // serves implements resolver.Input.Serves.
-func (a *asking) serves(gvk schema.GroupVersionKind) bool {
+func (a *kindRecorder) serves(gvk schema.GroupVersionKind) bool {
 	isServed := a.served.kinds[gvk]
 	switch _, known := a.used.kinds[gvk]; {
 	case known:
@@ -111,7 +111,7 @@ func (a *asking) serves(gvk schema.GroupVersionKind) bool {
 }
 
 // usedKinds returns the recorded kinds.
-func (a *asking) usedKinds() usedKinds {
+func (a *kindRecorder) usedKinds() usedKinds {
 	if a == nil {
 		return usedKinds{}
 	}

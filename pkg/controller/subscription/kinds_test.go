@@ -82,14 +82,14 @@ func needing(t *testing.T, now served) *world {
 	for _, b := range s.Packages["op"].Bundles {
 		b.Properties = []catalog.Property{{Type: "olm.gvk.required", Value: json.RawMessage(`{"group": "g", "version": "v1", "kind": "K"}`)}}
 	}
-	w.served, w.asking = now, newAsking(now)
+	w.served, w.asking = now, newKindRecorder(now)
 	w.input.Serves = w.asking.serves
 	return w
 }
 
 // Changes of other kinds do not matter.
 func TestAnAnswerIsValidWhileItsKindsAreUnchanged(t *testing.T) {
-	r := &Reconciler{Options: Options{Client: &creating{}}, indexes: &resolver.Indexes{}, answers: &answers{}, long: newLong(clock.RealClock{}, &answers{})}
+	r := &Reconciler{Options: Options{Client: &creating{}}, indexes: &resolver.Indexes{}, answers: &answers{}, long: newLongQueue(clock.RealClock{}, &answers{})}
 	advance := func(now served) *known {
 		w := needing(t, now)
 		ns := w.toResolve(w.views())
@@ -112,7 +112,7 @@ func TestAnAnswerIsValidWhileItsKindsAreUnchanged(t *testing.T) {
 }
 
 func TestAnAnswerWithManyKindsDependsOnAll(t *testing.T) {
-	a := newAsking(serving(1, "K"))
+	a := newKindRecorder(serving(1, "K"))
 	for n := range maxUsedKinds + 1 {
 		require.False(t, a.serves(kind(fmt.Sprint(n))))
 	}
@@ -125,7 +125,7 @@ func TestAnAnswerWithManyKindsDependsOnAll(t *testing.T) {
 // Any user of the cluster can change the served kinds.
 func TestChangesOfServedKindsDoNotCancelALongResolution(t *testing.T) {
 	known := &answers{}
-	l := newLong(clocktesting.NewFakePassiveClock(time.Unix(0, 0)), known)
+	l := newLongQueue(clocktesting.NewFakePassiveClock(time.Unix(0, 0)), known)
 	now := serving(1)
 	l.served = func(context.Context) (served, error) { return now, nil }
 	w := needing(t, now)
@@ -145,8 +145,8 @@ func TestChangesOfServedKindsDoNotCancelALongResolution(t *testing.T) {
 }
 
 func TestRetriesADelayedNamespaceWhenItsKindsChange(t *testing.T) {
-	l := newLong(clocktesting.NewFakePassiveClock(time.Unix(0, 0)), &answers{})
-	a := newAsking(serving(1))
+	l := newLongQueue(clocktesting.NewFakePassiveClock(time.Unix(0, 0)), &answers{})
+	a := newKindRecorder(serving(1))
 	l.enqueue("ns", keyed(1), &job{asking: a})
 	require.False(t, a.serves(kind("K")))
 	l.finish("ns", keyed(1), l.byNamespace["ns"].job, resolver.Answer{}, &resolver.LimitError{Namespace: "ns"})

@@ -34,9 +34,9 @@ const (
 // digest is the type of a key of answers.
 type digest = [sha256.Size]byte
 
-// long runs resolutions that exceed the light limits, one at a time and outside of the workers, so that they do not
+// longQueue runs resolutions that exceed the light limits, one at a time and outside of the workers, so that they do not
 // delay others and use at most one CPU. It delays further resolutions of namespaces that exceeded the full limits.
-type long struct {
+type longQueue struct {
 	clock   clock.PassiveClock
 	answers *answers
 	// served returns the served kinds when a resolution begins; if it is nil, those at the time of queuing are used.
@@ -45,12 +45,12 @@ type long struct {
 
 	mu          sync.Mutex
 	queue       workqueue.TypedRateLimitingInterface[reconcile.Request]
-	byNamespace map[string]*rest
+	byNamespace map[string]*longState
 	line        []string
 }
 
-// rest is the state of a namespace that has exceeded the light limits.
-type rest struct {
+// longState is the state of a namespace that has exceeded the light limits.
+type longState struct {
 	key digest
 	// job is the queued or running resolution for the key, or nil.
 	job *job
@@ -77,13 +77,13 @@ type ran struct {
 type job struct {
 	input  resolver.Input
 	ns     resolver.Namespace
-	asking *asking
+	asking *kindRecorder
 	// cancel cancels the job once it is running.
 	cancel context.CancelFunc
 }
 
-func newLong(c clock.PassiveClock, a *answers) *long {
-	return &long{clock: c, answers: a, begin: make(chan struct{}, 1), byNamespace: map[string]*rest{}}
+func newLongQueue(c clock.PassiveClock, a *answers) *longQueue {
+	return &longQueue{clock: c, answers: a, begin: make(chan struct{}, 1), byNamespace: map[string]*longState{}}
 }
 
 // parked describes why a namespace is not resolved now, and when it can be retried.
@@ -98,7 +98,7 @@ type parked struct {
 // check returns nil if a namespace can be resolved, or why it has to wait. It cancels a job for other inputs, but not
 // because of a change of the served kinds, which any user of the cluster can cause: whether they affect the result is
 // checked when the job has ended.
-func (l *long) check(namespace string, key digest, now served) *parked {
+func (l *longQueue) check(namespace string, key digest, now served) *parked {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	r := l.byNamespace[namespace]
@@ -134,17 +134,17 @@ func problemOf(stopped *resolver.LimitError) *resolver.Problem {
 		"versions, at most %d times in %d minutes, or after a delay", stopped, maxTries, int(tryWindow.Minutes()))}
 }
 
-func (r *rest) prune(now time.Time) {
+func (r *longState) prune(now time.Time) {
 	over := func(t time.Time) bool { return !now.Before(t.Add(tryWindow)) }
 	r.tries, r.canceled = slices.DeleteFunc(r.tries, over), slices.DeleteFunc(r.canceled, over)
 	r.ran = slices.DeleteFunc(r.ran, func(x ran) bool { return over(x.until) })
 }
 
 // isEmpty reports whether nothing happened within tryWindow.
-func (r *rest) isEmpty() bool { return len(r.tries)+len(r.canceled)+len(r.ran) == 0 }
+func (r *longState) isEmpty() bool { return len(r.tries)+len(r.canceled)+len(r.ran) == 0 }
 
 // usage returns the total duration of the resolutions within tryWindow.
-func (r *rest) usage(now time.Time) (out time.Duration) {
+func (r *longState) usage(now time.Time) (out time.Duration) {
 	for _, x := range r.ran {
 		if now.Before(x.until.Add(tryWindow)) {
 			out += x.took
@@ -155,7 +155,7 @@ func (r *rest) usage(now time.Time) (out time.Duration) {
 
 // cancel cancels a queued or running job. Only frequent cancellations count as tries, because changing inputs are
 // costly, too. The caller must hold the lock.
-func (l *long) cancel(namespace string, r *rest) {
+func (l *longQueue) cancel(namespace string, r *longState) {
 	now := l.clock.Now()
 	r.prune(now)
 	if n := len(r.tries); n > 0 && len(r.canceled) < maxCanceled {
@@ -169,7 +169,7 @@ func (l *long) cancel(namespace string, r *rest) {
 }
 
 // drop cancels the job of a namespace that has nothing to resolve. The number of tries is kept.
-func (l *long) drop(namespace string) {
+func (l *longQueue) drop(namespace string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	r := l.byNamespace[namespace]
@@ -186,12 +186,12 @@ func (l *long) drop(namespace string) {
 }
 
 // enqueue adds a namespace to the queue.
-func (l *long) enqueue(namespace string, key digest, j *job) {
+func (l *longQueue) enqueue(namespace string, key digest, j *job) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	r := l.byNamespace[namespace]
 	if r == nil {
-		r = &rest{}
+		r = &longState{}
 		l.byNamespace[namespace] = r
 	}
 	if r.key != key {
@@ -207,7 +207,7 @@ func (l *long) enqueue(namespace string, key digest, j *job) {
 }
 
 // Start runs queued jobs until the context ends. It implements manager.Runnable.
-func (l *long) Start(ctx context.Context) error {
+func (l *longQueue) Start(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
@@ -220,7 +220,7 @@ func (l *long) Start(ctx context.Context) error {
 }
 
 // next runs the first job. It returns false if the queue is empty.
-func (l *long) next(ctx context.Context) bool {
+func (l *longQueue) next(ctx context.Context) bool {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	l.mu.Lock()
@@ -245,19 +245,19 @@ func (l *long) next(ctx context.Context) bool {
 }
 
 // refresh updates the served kinds of a job, which may have waited for a long time.
-func (l *long) refresh(ctx context.Context, j *job) {
+func (l *longQueue) refresh(ctx context.Context, j *job) {
 	if l.served == nil {
 		return
 	}
 	if now, err := l.served(ctx); err == nil {
-		j.asking = newAsking(now)
+		j.asking = newKindRecorder(now)
 		j.input.Serves = j.asking.serves
 	}
 }
 
 // first returns the position of the namespace with the least recent usage or, among several, of the one that has waited
 // longest. The caller must hold the lock.
-func (l *long) first() int {
+func (l *longQueue) first() int {
 	now := l.clock.Now()
 	best, least := 0, time.Duration(-1)
 	for i, namespace := range l.line {
@@ -269,7 +269,7 @@ func (l *long) first() int {
 }
 
 // account records the duration of a resolution, regardless of its result.
-func (l *long) account(namespace string, took time.Duration) {
+func (l *longQueue) account(namespace string, took time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if r := l.byNamespace[namespace]; r != nil {
@@ -278,7 +278,7 @@ func (l *long) account(namespace string, took time.Duration) {
 }
 
 // finish stores the result of a job unless it was canceled, and wakes the namespace.
-func (l *long) finish(namespace string, key digest, j *job, answer resolver.Answer, err error) {
+func (l *longQueue) finish(namespace string, key digest, j *job, answer resolver.Answer, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	r := l.byNamespace[namespace]
@@ -304,7 +304,7 @@ func (l *long) finish(namespace string, key digest, j *job, answer resolver.Answ
 }
 
 // wakes is a source.Func: it wakes a namespace when its long resolution has ended.
-func (l *long) wakes(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+func (l *longQueue) wakes(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.queue = queue

@@ -49,7 +49,7 @@ func keyed(b byte) digest { return digest{b} }
 
 func TestDelaysANamespaceThatExceedsItsLimits(t *testing.T) {
 	clock := clocktesting.NewFakePassiveClock(time.Unix(0, 0))
-	l := newLong(clock, &answers{})
+	l := newLongQueue(clock, &answers{})
 	stop := func(key digest) {
 		l.enqueue("ns", key, &job{})
 		j := l.byNamespace["ns"].job
@@ -81,7 +81,7 @@ func TestDelaysANamespaceThatExceedsItsLimits(t *testing.T) {
 
 func TestDelaysAreLimited(t *testing.T) {
 	clock := clocktesting.NewFakePassiveClock(time.Unix(0, 0))
-	l := newLong(clock, &answers{})
+	l := newLongQueue(clock, &answers{})
 	for range 100 {
 		l.enqueue("ns", keyed(1), &job{})
 		l.finish("ns", keyed(1), l.byNamespace["ns"].job, resolver.Answer{}, &resolver.LimitError{})
@@ -91,13 +91,13 @@ func TestDelaysAreLimited(t *testing.T) {
 
 // A running resolution is canceled when its inputs change or disappear.
 func TestCancelsOutdatedResolutions(t *testing.T) {
-	for name, change := range map[string]func(l *long){
-		"all Subscriptions are deleted": func(l *long) { l.drop("ns") },
-		"one Subscription is deleted":   func(l *long) { require.Nil(t, l.check("ns", keyed(2), served{})) },
+	for name, change := range map[string]func(l *longQueue){
+		"all Subscriptions are deleted": func(l *longQueue) { l.drop("ns") },
+		"one Subscription is deleted":   func(l *longQueue) { require.Nil(t, l.check("ns", keyed(2), served{})) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			in, ns := pigeons()
-			l := newLong(clocktesting.NewFakePassiveClock(time.Unix(0, 0)), &answers{})
+			l := newLongQueue(clocktesting.NewFakePassiveClock(time.Unix(0, 0)), &answers{})
 			l.enqueue("ns", keyed(1), &job{input: in, ns: ns})
 			require.Equal(t, &parked{}, l.check("ns", keyed(1), served{}), "it waits for its turn")
 			done := make(chan struct{})
@@ -121,7 +121,7 @@ func TestCancelsOutdatedResolutions(t *testing.T) {
 // It can be the last one in the queue.
 func TestTheNextNamespaceIsTheLeastRecentUser(t *testing.T) {
 	clock := clocktesting.NewFakePassiveClock(time.Unix(0, 0))
-	l := newLong(clock, &answers{})
+	l := newLongQueue(clock, &answers{})
 	for _, namespace := range []string{"much", "little", "none"} {
 		l.enqueue(namespace, keyed(1), &job{})
 	}
@@ -141,7 +141,7 @@ func TestTheNextNamespaceIsTheLeastRecentUser(t *testing.T) {
 
 // A canceled resolution has already used a worker's time.
 func TestFrequentCancellationsCountAsTries(t *testing.T) {
-	l := newLong(clocktesting.NewFakePassiveClock(time.Unix(0, 0)), &answers{})
+	l := newLongQueue(clocktesting.NewFakePassiveClock(time.Unix(0, 0)), &answers{})
 	for i := range byte(maxTries + maxCanceled) {
 		require.Nil(t, l.check("ns", keyed(i), served{}))
 		l.enqueue("ns", keyed(i), &job{})
@@ -156,7 +156,7 @@ func TestCachesALongResolution(t *testing.T) {
 	in, ns := pigeons()
 	ns.Subjects = ns.Subjects[:3]
 	known := &answers{}
-	l := newLong(clocktesting.NewFakePassiveClock(time.Unix(0, 0)), known)
+	l := newLongQueue(clocktesting.NewFakePassiveClock(time.Unix(0, 0)), known)
 	l.enqueue("ns", keyed(1), &job{input: in, ns: ns})
 	require.True(t, l.next(context.Background()))
 	require.False(t, l.next(context.Background()))

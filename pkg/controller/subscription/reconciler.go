@@ -47,7 +47,7 @@ type Reconciler struct {
 	indexes   *resolver.Indexes
 	answers   *answers
 	kinds     *kinds
-	long      *long
+	long      *longQueue
 	ask       preflight.Reviewer
 	interests *rbac.Interests[ctrl.Request]
 }
@@ -62,7 +62,7 @@ func New(o Options) (*Reconciler, error) {
 	}
 	known := &answers{}
 	r := &Reconciler{
-		Options: o, indexes: &resolver.Indexes{}, answers: known, kinds: &kinds{}, long: newLong(o.Clock, known),
+		Options: o, indexes: &resolver.Indexes{}, answers: known, kinds: &kinds{}, long: newLongQueue(o.Clock, known),
 		ask: preflight.Reviews(o.Client), interests: &rbac.Interests[ctrl.Request]{},
 	}
 	r.long.served = func(ctx context.Context) (served, error) { return r.kinds.served(ctx, o.Client) }

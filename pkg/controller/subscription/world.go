@@ -31,7 +31,7 @@ type world struct {
 	sources       map[types.NamespacedName]*metav1.PartialObjectMetadata
 	// served contains the served kinds; asking answers the resolver's questions about them.
 	served served
-	asking *asking
+	asking *kindRecorder
 	// forward means that failed versions can be replaced.
 	forward bool
 	input   resolver.Input
@@ -74,7 +74,7 @@ func (r *Reconciler) gatherServed(ctx context.Context, w *world) error {
 	if w.served, err = r.kinds.served(ctx, r.Client); err != nil {
 		return err
 	}
-	w.asking = newAsking(w.served)
+	w.asking = newKindRecorder(w.served)
 	return nil
 }
 
