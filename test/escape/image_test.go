@@ -146,7 +146,7 @@ func imageRows() []row {
 	rows := []row{
 		{number: "91p", title: "a catalog image at the machine's own loopback", holds: p0(), play: func(s *scene) {
 			address, dialled := s.listening()
-			s.catalogImage(address+"/catalog:v1", "address of this machine")
+			s.catalogImage(address+"/catalog:v1", "is a loopback or link-local address")
 			s.settle()
 			require.Zero(s.T, dialled.Load())
 		}},
@@ -164,7 +164,7 @@ func imageRows() []row {
 		{number: "91s", title: "a bundle image at the machine's own loopback", holds: p0(), play: func(s *scene) {
 			address, dialled := s.listening()
 			s.bundleImage(address + "/bundle:v1")
-			s.refused("address of this machine")
+			s.refused("is a loopback or link-local address")
 			s.settle()
 			require.Zero(s.T, dialled.Load())
 		}},
@@ -244,7 +244,7 @@ func imageRows() []row {
 				return false
 			})
 			s.bundleImage(ref)
-			s.refused("address of this machine")
+			s.refused("is a loopback or link-local address")
 			require.Zero(s.T, dialled.Load())
 		}},
 	}
@@ -264,7 +264,7 @@ func imageRows() []row {
 	}})
 	good := forge.Catalog(bundleOf(csv()))
 	for i, r := range []struct{ title, text, words string }{
-		{"a package twice", good + good, "twice"},
+		{"a package twice", good + good, "duplicate package"},
 		{"an entry without a bundle", strings.Replace(good, `"entries":[{"name":"`+probeCSV, `"entries":[{"name":"missing"},{"name":"`+probeCSV, 1), "missing"},
 		{"a version that is none", strings.Replace(good, `"version":"1.0.0"`, `"version":"one"`, 1), "one"},
 		{"a default channel that is not there", strings.Replace(good, `"defaultChannel":"`+forge.Channel, `"defaultChannel":"gone`, 1), "gone"},
