@@ -182,7 +182,7 @@ func webhooks() []row {
 			s.uncalled()
 		}},
 		invalid("36b", "a certificate tool that is to read another namespace's authority", hooked(csv(), harmless()).
-			Set(map[string]any{"cert-manager.io/inject-ca-from-secret": "kube-system/crown"}, "metadata", "annotations"), `is not of namespace`),
+			Set(map[string]any{"cert-manager.io/inject-ca-from-secret": "kube-system/crown"}, "metadata", "annotations"), `is not in namespace`),
 		{number: "37", title: "an OperatorGroup whose selector matches what a tenant labels", holds: calling(seesItself()), play: func(s *scene) {
 			s.allow(func(c oracle.Change) bool {
 				return s.madeByOurs(c) || c.Name == neighbour && c.Resource == "namespaces"
