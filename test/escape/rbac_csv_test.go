@@ -88,7 +88,7 @@ func rbacInCSV() []row {
 			s.install(bundleOf(csv().Permissions(forge.Entry("default", readMaps)).PodSpec("default", "serviceAccountName")))
 			s.Succeeded(probeCSV)
 			s.Eventually(func(c *assert.CollectT) {
-				assert.Contains(c, statusText(c, s.CSV(c, probeCSV)), "every pod of the namespace")
+				assert.Contains(c, statusText(c, s.CSV(c, probeCSV)), "all Pods in the namespace")
 			})
 			bindings := &rbacv1.RoleBindingList{}
 			s.list(bindings)
