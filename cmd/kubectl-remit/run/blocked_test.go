@@ -97,3 +97,34 @@ func TestCommandsAreShownOnlyForAClusterThatStaysUp(t *testing.T) {
 		require.Equal(t, exit, out.Len() == 0)
 	}
 }
+
+func TestAClusterStaysUpIfPackagesAreNotInstalled(t *testing.T) {
+	ended, end := context.WithCancel(t.Context())
+	end()
+	notInstalled := notInstalledError{errors.New("1 of 2 packages are not installed: op")}
+	for name, row := range map[string]struct {
+		exit    bool
+		result  error
+		staysUp bool
+	}{
+		"all went well":                        {result: nil, staysUp: true},
+		"a package is not installed":           {result: notInstalled, staysUp: true},
+		"a package is not installed, --exit":   {result: notInstalled, exit: true},
+		"the cluster itself could not start":   {result: errors.New("no etcd")},
+		"all went well, and it ends by --exit": {exit: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			out := &bytes.Buffer{}
+			d := &demo{Options: Options{Exit: row.exit, Out: out}, progress: newProgress(out), cluster: &controlplane.Instance{Kubeconfig: "/tmp/kubeconfig"}}
+			require.Equal(t, row.result, d.finish(ended, row.result))
+			require.Equal(t, row.staysUp, strings.Contains(out.String(), "stays up until Ctrl-C"), out.String())
+			require.Equal(t, row.staysUp && row.result != nil, strings.Contains(out.String(), "1 of 2 packages are not installed: op"), out.String())
+		})
+	}
+}
+
+func TestWithCRDsIsSuggestedForWellKnownKinds(t *testing.T) {
+	require.True(t, namesWellKnown("GroupVersionKind monitoring.coreos.com/v1, Kind=PrometheusRule not found on the cluster. More"))
+	require.False(t, namesWellKnown("GroupVersionKind example.com/v1, Kind=PrometheusRule not found on the cluster."))
+	require.False(t, namesWellKnown("monitoring.coreos.com/v1, Kind=PrometheusRule is invalid"))
+}

@@ -51,6 +51,9 @@ func (d *demo) bundles(ctx context.Context) error {
 		}
 		if err != nil {
 			d.progress.quote(err.Error())
+			if !d.WithCRDs && namesWellKnown(err.Error()) {
+				d.progress.say("    To serve this kind, run the command again with --with-crds.")
+			}
 			failed = append(failed, name)
 			continue
 		}
@@ -60,10 +63,13 @@ func (d *demo) bundles(ctx context.Context) error {
 		d.hints(last.namespace, "pods,deployments")
 	}
 	if len(failed) > 0 {
-		return fmt.Errorf("%d of %d packages are not installed: %s", len(failed), len(snapshot.Packages), strings.Join(failed, ", "))
+		return notInstalledError{fmt.Errorf("%d of %d packages are not installed: %s", len(failed), len(snapshot.Packages), strings.Join(failed, ", "))}
 	}
 	return nil
 }
+
+// notInstalledError reports packages that were not installed. The cluster works, and shows why.
+type notInstalledError struct{ error }
 
 func (d *demo) install(ctx context.Context, snapshot *catalog.Snapshot, pkg *catalog.Package) (*tenant, error) {
 	channel, newest := newestOf(pkg)

@@ -4,6 +4,7 @@ package run
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -84,18 +85,25 @@ func Run(ctx context.Context, o Options) error {
 	if o.Bundles != "" {
 		show = d.bundles
 	}
-	if err := d.try(ctx, show); err != nil {
-		return err
+	return d.finish(ctx, d.try(ctx, show))
+}
+
+// finish returns the result of the demonstration. If the cluster is to stay up, it first waits for the context's end: packages
+// that are not installed leave a cluster that shows why, other errors end it at once.
+func (d *demo) finish(ctx context.Context, result error) error {
+	notInstalled := errors.As(result, new(notInstalledError))
+	if d.Exit || result != nil && !notInstalled {
+		return result
 	}
-	if o.Exit {
-		return nil
+	if notInstalled {
+		d.progress.say("\nSome packages are not installed: %v.\nkubectl remit status -n demo-<package> shows what blocks one.", result)
 	}
 	d.follow()
-	p.say("\nThe cluster stays up until Ctrl-C.")
+	d.progress.say("\nThe cluster stays up until Ctrl-C.")
 	select {
 	case <-ctx.Done():
 	case <-d.cluster.Done():
-		return fmt.Errorf("the control plane ended by itself: see %s", d.cluster.Dir)
+		return fmt.Errorf("the control plane ended unexpectedly: see %s", d.cluster.Dir)
 	}
-	return nil
+	return result
 }

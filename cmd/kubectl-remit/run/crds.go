@@ -77,6 +77,15 @@ func (k thirdParty) crd() *apiextensionsv1.CustomResourceDefinition {
 	return out
 }
 
+// namesWellKnown reports whether a message says that the cluster does not serve a kind of --with-crds.
+func namesWellKnown(message string) bool {
+	return slices.ContainsFunc(wellKnown(), func(k thirdParty) bool {
+		return slices.ContainsFunc(k.versions, func(version string) bool {
+			return strings.Contains(message, k.group+"/"+version+", Kind="+k.kind+" not found on the cluster")
+		})
+	})
+}
+
 // thirdParties makes the CustomResourceDefinitions of --with-crds and waits until they are served.
 func (d *demo) thirdParties(ctx context.Context) error {
 	return d.progress.step("Create well-known third-party CRDs: ServiceMonitor, PrometheusRule and others", func() error {
