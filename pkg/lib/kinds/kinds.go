@@ -17,8 +17,9 @@ const MaxUnserved = 20
 const (
 	// unservedFor is how long the result for an unserved kind is cached.
 	unservedFor = 10 * time.Minute
-	// maxRemembered bounds the cached kinds.
+	// maxRemembered bounds the cached kinds, and maxName the length of their names, which can fill a whole object.
 	maxRemembered = 1000
+	maxName       = validation.DNS1123SubdomainMaxLength
 )
 
 // Unserved caches the kinds that the cluster does not serve; the mapper caches the others. It is safe for concurrent use.
@@ -46,7 +47,7 @@ func NewUnserved(c clock.PassiveClock) *Unserved {
 // callers do not wait for each other.
 func (u *Unserved) Serves(mapper meta.RESTMapper, gvk schema.GroupVersionKind, since string) (bool, error) {
 	q := question{gvk, since}
-	if len(validation.IsDNS1035Label(gvk.Version)) > 0 || u.isKnown(q) {
+	if len(gvk.Group) > maxName || len(gvk.Kind) > maxName || len(validation.IsDNS1035Label(gvk.Version)) > 0 || u.isKnown(q) {
 		return false, nil
 	}
 	_, err := mapper.RESTMapping(gvk.GroupKind(), gvk.Version)

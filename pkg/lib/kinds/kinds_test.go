@@ -2,6 +2,7 @@ package kinds
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -57,4 +58,18 @@ func TestInventedVersionsCauseFewRequests(t *testing.T) {
 	}
 	require.Zero(t, asks("v1", ""), "only the oldest is forgotten")
 	require.Equal(t, 1, asks("v0", ""))
+}
+
+// A ClusterServiceVersion can name kinds of a megabyte each, and its author can change them often.
+func TestOverlongKindsAreNotRemembered(t *testing.T) {
+	u := NewUnserved(testclock.NewFakePassiveClock(time.Now()))
+	mapper := &counting{RESTMapper: meta.NewDefaultRESTMapper(nil)}
+	long := strings.Repeat("k", 1<<20)
+	for _, gvk := range []schema.GroupVersionKind{{Group: "policy", Version: "v1", Kind: long}, {Group: long, Version: "v1", Kind: "Pod"}} {
+		isServed, err := u.Serves(mapper, gvk, "")
+		require.NoError(t, err)
+		require.False(t, isServed)
+	}
+	require.Zero(t, mapper.asked)
+	require.Empty(t, u.until)
 }
