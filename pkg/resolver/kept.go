@@ -2,12 +2,14 @@ package resolver
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"math/bits"
+	"slices"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -36,21 +38,21 @@ var (
 // bytes of text. Like StepsOf, it returns ErrContent if the content is not available.
 func (in Input) Keep(ctx context.Context, plan Plan, limit int) (string, error) {
 	lengths := make([][]int, 0, len(plan.Pins))
-	var all bytes.Buffer
+	var manifests [][]byte
+	total := 0
 	for _, pin := range plan.Pins {
 		content, err := in.content(ctx, pin)
 		if err != nil {
 			return "", err
 		}
-		var sizes []int
+		var of []int
 		for _, m := range content.Manifests {
-			if all.Len()+len(m) > maxContent {
+			if total += len(m); total > maxContent {
 				return "", nil
 			}
-			sizes = append(sizes, len(m))
-			all.Write(m)
+			of = append(of, len(m))
 		}
-		lengths = append(lengths, sizes)
+		lengths, manifests = append(lengths, of), append(manifests, content.Manifests...)
 	}
 	head, err := json.Marshal(lengths)
 	if err != nil {
@@ -59,25 +61,48 @@ func (in Input) Keep(ctx context.Context, plan Plan, limit int) (string, error) 
 	if len(head) > maxLengths {
 		return "", nil
 	}
-	text, err := compress(append(append(head, '\n'), all.Bytes()...))
-	if err != nil || len(text) > limit {
-		return "", err
+	text, err := compress(limit, len(head)+1+total, slices.Concat([][]byte{head, []byte("\n")}, manifests))
+	if errors.Is(err, errFull) || len(text) > limit {
+		return "", nil
 	}
-	return text, nil
+	return text, err
 }
 
-func compress(data []byte) (string, error) {
-	window := min(max(1<<bits.Len(uint(len(data))), minWindow), maxWindow)
-	encoder, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedBetterCompression),
+// errFull reports that a text is longer than it may be.
+var errFull = errors.New("it does not fit")
+
+// bounded is a buffer for a limited number of bytes.
+type bounded struct {
+	bytes.Buffer
+	limit int
+}
+
+func (b *bounded) Write(p []byte) (int, error) {
+	if b.Len()+len(p) > b.limit {
+		return 0, errFull
+	}
+	return b.Buffer.Write(p)
+}
+
+// compress fails with errFull as soon as the text is longer than limit: content that cannot be compressed takes no memory of its
+// size. size is that of all parts.
+func compress(limit, size int, parts [][]byte) (string, error) {
+	packed := &bounded{limit: base64.StdEncoding.DecodedLen(limit)}
+	window := min(max(1<<bits.Len(uint(size)), minWindow), maxWindow)
+	encoder, err := zstd.NewWriter(packed, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedBetterCompression),
 		zstd.WithWindowSize(window), zstd.WithLowerEncoderMem(true))
 	if err != nil {
 		return "", fmt.Errorf("compress content: %w", err)
 	}
-	packed := encoder.EncodeAll(data, nil)
-	if err := encoder.Close(); err != nil {
+	for _, part := range parts {
+		if _, err = encoder.Write(part); err != nil {
+			break
+		}
+	}
+	if err := cmp.Or(err, encoder.Close()); err != nil {
 		return "", fmt.Errorf("compress content: %w", err)
 	}
-	return base64.StdEncoding.EncodeToString(packed), nil
+	return base64.StdEncoding.EncodeToString(packed.Bytes()), nil
 }
 
 func decompress(text string) ([]byte, error) {

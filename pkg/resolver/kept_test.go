@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/base64"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -96,6 +97,21 @@ func TestDoesNotKeepTooLargeContent(t *testing.T) {
 		require.NoError(t, err, name)
 		require.Empty(t, got, name)
 	}
+}
+
+// Four workers keep content at the same time, beside the catalogs: what a bundle that does not fit costs is bounded too.
+func TestContentThatDoesNotFitCostsLittleMemory(t *testing.T) {
+	noise := make([]byte, maxContent)
+	_, err := rand.Read(noise)
+	require.NoError(t, err)
+	in, pins := holding(&catalog.Content{Manifests: [][]byte{noise}})
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	text, err := in.Keep(t.Context(), pins, room)
+	runtime.ReadMemStats(&after)
+	require.NoError(t, err)
+	require.Empty(t, text)
+	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(40<<20))
 }
 
 func TestDoesNotKeepContentThatDiffersFromThePin(t *testing.T) {
