@@ -47,13 +47,14 @@ type Plan struct {
 	Pins      []Pin
 }
 
-// Name returns the name of the plan's InstallPlan: a hash of the namespace and the pins.
+// Name returns the name of the plan's InstallPlan: a hash of the namespace and the pins. Who approves a plan by
+// its name trusts that nobody can make another plan with that name.
 func (p Plan) Name() (string, error) {
 	text, err := p.Encode()
 	if err != nil {
 		return "", err
 	}
-	return NamePrefix + ownerutil.Hash(p.Namespace, text), nil
+	return NamePrefix + ownerutil.Commitment(p.Namespace, text), nil
 }
 
 // Encode returns the canonical encoding of the pins.

@@ -156,13 +156,18 @@ func LabelValue(name string) string {
 	return name[:46] + "-" + Hash(name)
 }
 
-// Hash returns 16 characters [a-z2-7]. Different lists of parts have different hash inputs.
-func Hash(parts ...string) string {
+// Hash returns 16 characters [a-z2-7]. Different lists of parts have different hash inputs. Somebody who chooses the parts can
+// find two lists with the same hash, in some 2^40 attempts: where that matters, use Commitment.
+func Hash(parts ...string) string { return digest(10, parts) }
+
+// Commitment returns 32 characters [a-z2-7]. Nobody can find two lists of parts with the same one.
+func Commitment(parts ...string) string { return digest(20, parts) }
+
+func digest(size int, parts []string) string {
 	h := sha256.New()
 	for _, p := range parts {
 		h.Write([]byte(p))
 		h.Write([]byte{0})
 	}
-	sum := h.Sum(nil)
-	return strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(sum[:10]))
+	return strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(h.Sum(nil)[:size]))
 }

@@ -104,6 +104,7 @@ func TestReferenceDoesNotBlockDeletion(t *testing.T) {
 
 func TestHashDistinguishesParts(t *testing.T) {
 	require.Regexp(t, "^[a-z2-7]{16}$", Hash("a", "b"))
+	require.Regexp(t, "^[a-z2-7]{32}$", Commitment("a", "b"))
 	require.NotEqual(t, Hash("a", "b"), Hash("ab"))
 	require.NotEqual(t, Hash("a", ""), Hash("a"))
 	require.NotEqual(t, Hash("a", "b"), Hash("b", "a"))
