@@ -3,6 +3,7 @@ package status
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -12,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/pkg/lib/apply"
+	"github.com/remit-olm/remit/pkg/step"
 )
 
 // maxCompared bounds how many objects one report reads.
@@ -67,11 +69,29 @@ func (w *world) fillDeletedObjects(ctx context.Context, c client.Reader, g *Grou
 	if err != nil {
 		return nil // fillHeld notes why
 	}
+	return fillDeletedSteps(ctx, c, g, steps, budget)
+}
+
+// fillDeletedSteps adds one block per version, with the objects of its steps that were deleted.
+func fillDeletedSteps(ctx context.Context, c client.Reader, g *Group, steps []step.Step, budget *int) error {
+	var csvs []string
+	deleted := map[string][]string{}
 	for _, s := range steps {
-		remedy := fmt.Sprintf("To install it again: kubectl delete csv %s -n %s", s.Owner.CSV, g.Namespace)
-		if err := fillDeletedObject(ctx, c, g, s.Object, s.Owner.CSV, remedy, budget); err != nil {
+		isDeleted, err := readDeleted(ctx, c, s.Object, budget)
+		if err != nil {
 			return err
 		}
+		if !isDeleted {
+			continue
+		}
+		if deleted[s.Owner.CSV] == nil {
+			csvs = append(csvs, s.Owner.CSV)
+		}
+		deleted[s.Owner.CSV] = append(deleted[s.Owner.CSV], apply.Describe(s.Object))
+	}
+	for _, csv := range csvs {
+		g.Blocked = append(g.Blocked, deletedBlock(csv, deleted[csv], fmt.Sprintf("To restore what was deleted, delete the ClusterServiceVersion: "+
+			"Remit installs this version again, and the operator restarts: kubectl delete csv %s -n %s", csv, g.Namespace)))
 	}
 	return nil
 }
@@ -79,7 +99,7 @@ func (w *world) fillDeletedObjects(ctx context.Context, c client.Reader, g *Grou
 // fillDeletedSecrets reads the Secrets with certificates, which Remit may not watch.
 func (w *world) fillDeletedSecrets(ctx context.Context, c client.Reader, g *Group, csv *operatorsv1alpha1.ClusterServiceVersion, budget *int) error {
 	for _, r := range csv.Status.RequirementStatus {
-		if r.Kind != "Secret" || r.Group != "" {
+		if r.Kind != "Secret" || r.Group != "" || r.Name == "" { // an entry without a name is a required native API
 			continue
 		}
 		secret := &unstructured.Unstructured{}
@@ -87,28 +107,40 @@ func (w *world) fillDeletedSecrets(ctx context.Context, c client.Reader, g *Grou
 		secret.SetKind("Secret")
 		secret.SetNamespace(csv.Namespace)
 		secret.SetName(r.Name)
-		if err := fillDeletedObject(ctx, c, g, secret, csv.Name, "Remit creates it again within 10 minutes", budget); err != nil {
+		isDeleted, err := readDeleted(ctx, c, secret, budget)
+		if err != nil {
 			return err
+		}
+		if isDeleted {
+			g.Blocked = append(g.Blocked, deletedBlock(csv.Name, []string{apply.Describe(secret)}, "Remit creates it again within 10 minutes"))
 		}
 	}
 	return nil
 }
 
-// fillDeletedObject reads an object, unless the budget is used up or the user may not.
-func fillDeletedObject(ctx context.Context, c client.Reader, g *Group, obj *unstructured.Unstructured, csv, remedy string, budget *int) error {
+// deletedBlock reports the deleted objects of one version, with one remedy for all of them.
+func deletedBlock(csv string, objects []string, remedy string) Block {
+	verb := "was"
+	if len(objects) > 1 {
+		verb = "were"
+	}
+	return Block{Kind: operatorsv1alpha1.ClusterServiceVersionKind, Name: csv, Condition: "ObjectDeleted",
+		Message: fmt.Sprintf("%s %s deleted. %s", strings.Join(objects, ", "), verb, remedy)}
+}
+
+// readDeleted reports whether an object does not exist. It is false if the budget is used up or the user may not read the object.
+func readDeleted(ctx context.Context, c client.Reader, obj *unstructured.Unstructured, budget *int) (bool, error) {
 	if *budget--; *budget < 0 {
-		return nil
+		return false, nil
 	}
 	live := &metav1.PartialObjectMetadata{}
 	live.SetGroupVersionKind(obj.GroupVersionKind())
 	err := c.Get(ctx, client.ObjectKeyFromObject(obj), live)
 	switch {
 	case err == nil, apierrors.IsForbidden(err):
-		return nil
+		return false, nil
 	case apierrors.IsNotFound(err), meta.IsNoMatchError(err):
-		g.Blocked = append(g.Blocked, Block{Kind: operatorsv1alpha1.ClusterServiceVersionKind, Name: csv, Condition: "ObjectDeleted",
-			Message: apply.Describe(obj) + " was deleted. " + remedy})
-		return nil
+		return true, nil
 	}
-	return fmt.Errorf("get %s: %w", apply.Describe(obj), err)
+	return false, fmt.Errorf("get %s: %w", apply.Describe(obj), err)
 }

@@ -194,6 +194,14 @@ func subscriptionBlocks(sub *operatorsv1alpha1.Subscription) []Block {
 	return distinct(out)
 }
 
+// next is the command that prints what to grant, without what the text of the block leaves out.
+func (b Block) next(namespace string) string {
+	if b.Condition != names.ConditionPermissionsMissing && b.Reason != names.ReasonAccountLacksPermissions {
+		return ""
+	}
+	return fmt.Sprintf("To see all of it, and what to grant: kubectl remit preflight %s/%s -n %s", strings.ToLower(b.Kind), b.Name, namespace)
+}
+
 // approval says how a Subscription's plan is approved, if it waits for that: its condition has no message then.
 func approval(sub *operatorsv1alpha1.Subscription, c operatorsv1alpha1.SubscriptionCondition) string {
 	ref := sub.Status.InstallPlanRef

@@ -46,6 +46,7 @@ func (g *Group) write(b *bytes.Buffer) {
 	for _, x := range g.Blocked {
 		fmt.Fprintf(b, "    %s %s: %s\n", x.Kind, x.Name, joined(x.Condition, x.Reason))
 		indent(b, "      ", x.Message)
+		indent(b, "      ", x.next(g.Namespace))
 	}
 	if g.Held != nil {
 		g.Held.write(b)

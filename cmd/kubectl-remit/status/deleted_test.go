@@ -1,0 +1,67 @@
+package status
+
+import (
+	"bytes"
+	"testing"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/remit-olm/remit/pkg/lib/ownerutil"
+	"github.com/remit-olm/remit/pkg/step"
+)
+
+func TestOnlySecretsOfCertificatesAreReadForDeletions(t *testing.T) {
+	csv := operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: objectMeta("op.v1")}
+	csv.Status.RequirementStatus = []operatorsv1alpha1.RequirementStatus{
+		{Version: "v1", Kind: "Secret", Message: "Native API exists"},
+		{Version: "v1", Kind: "Secret", Name: "here"}, {Version: "v1", Kind: "Secret", Name: "op-cert"},
+	}
+	c := fake.NewClientBuilder().WithObjects(&corev1.Secret{ObjectMeta: objectMeta("here")}).Build()
+	g, budget := &Group{Namespace: "ns"}, maxCompared
+	require.NoError(t, (&world{}).fillDeletedSecrets(t.Context(), c, g, &csv, &budget))
+	require.Equal(t, []Block{{"ClusterServiceVersion", "op.v1", "ObjectDeleted", "", "Secret ns/op-cert was deleted. Remit creates it again within 10 minutes"}}, g.Blocked)
+}
+
+func TestTheDeletedObjectsOfAVersionHaveOneRemedy(t *testing.T) {
+	owned := func(csv, name string) step.Step {
+		obj := &unstructured.Unstructured{}
+		obj.SetAPIVersion("v1")
+		obj.SetKind("ConfigMap")
+		obj.SetNamespace("ns")
+		obj.SetName(name)
+		return step.Step{Object: obj, Owner: ownerutil.Owner{CSV: csv}}
+	}
+	c := fake.NewClientBuilder().WithObjects(&corev1.ConfigMap{ObjectMeta: objectMeta("here")}).Build()
+	g, budget := &Group{Namespace: "ns"}, maxCompared
+	steps := []step.Step{owned("a.v1", "one"), owned("b.v1", "two"), owned("a.v1", "here"), owned("a.v1", "three")}
+	require.NoError(t, fillDeletedSteps(t.Context(), c, g, steps, &budget))
+	const remedy = " deleted. To restore what was deleted, delete the ClusterServiceVersion: Remit installs this version again, and the operator restarts: kubectl delete csv "
+	require.Equal(t, []Block{
+		{"ClusterServiceVersion", "a.v1", "ObjectDeleted", "", "ConfigMap ns/one, ConfigMap ns/three were" + remedy + "a.v1 -n ns"},
+		{"ClusterServiceVersion", "b.v1", "ObjectDeleted", "", "ConfigMap ns/two was" + remedy + "b.v1 -n ns"},
+	}, g.Blocked)
+}
+
+func TestMissingPermissionsComeWithTheCommandThatPrintsWhatToGrant(t *testing.T) {
+	g := &Group{Namespace: "ns", Blocked: []Block{
+		{"Subscription", "sub", "PermissionsMissing", "AccountLacksPermissions", "lacks 2 rule(s)"},
+		{"Subscription", "sub", "ObjectsRefused", "RefusedByAPIServer", "1 object(s) are refused"},
+		{"InstallPlan", "install-1", "Installing", "AccountLacksPermissions", "lacks 2 rule(s)"},
+	}}
+	var b bytes.Buffer
+	g.write(&b)
+	require.Contains(t, b.String(), `  Blocked:
+    Subscription sub: PermissionsMissing: AccountLacksPermissions
+      lacks 2 rule(s)
+      To see all of it, and what to grant: kubectl remit preflight subscription/sub -n ns
+    Subscription sub: ObjectsRefused: RefusedByAPIServer
+      1 object(s) are refused
+    InstallPlan install-1: Installing: AccountLacksPermissions
+      lacks 2 rule(s)
+      To see all of it, and what to grant: kubectl remit preflight installplan/install-1 -n ns
+`)
+}
