@@ -93,7 +93,7 @@ func TestTheStatusSaysWhatADeletedClusterServiceVersionWaitsFor(t *testing.T) {
 	}
 	finalizers(`["test.example.com/stays"]`)
 	old := deleteCSV(tn, "a.v1.0.0")
-	statusSays(tn, "ClusterServiceVersionBeingDeleted", "it is installed again once it is gone")
+	statusSays(tn, "ClusterServiceVersionBeingDeleted", "it is installed again after the deletion")
 	finalizers(`null`)
 	statusSays(tn, "RequiresApproval")
 	tn.Approve("a.v1.0.0")

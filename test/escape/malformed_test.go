@@ -156,10 +156,10 @@ func malformed() []row {
 		broken("119", "a generated name", replaced(configMap, "name: broken", "generateName: broken-"), "generateName"),
 		broken("119a", "a generated name beside a name", replaced(configMap, "name: broken", "name: broken\n  generateName: broken-"), "generateName"),
 		broken("119b", "a name that leaves its place", replaced(configMap, "name: broken", "name: ../../secrets/crown"), "name"),
-		broken("119c", "a kind that bundles may not have", `{apiVersion: v1, kind: Pod, metadata: {name: broken}}`, "may not contain"),
-		broken("119d", "a webhook as a manifest", `{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingWebhookConfiguration, metadata: {name: broken}}`, "may not contain"),
-		broken("119e", "a Namespace as a manifest", `{apiVersion: v1, kind: Namespace, metadata: {name: broken}}`, "may not contain"),
-		broken("119f", "an OperatorGroup as a manifest", `{apiVersion: operators.coreos.com/v1, kind: OperatorGroup, metadata: {name: broken}}`, "may not contain"),
+		broken("119c", "a kind that bundles may not have", `{apiVersion: v1, kind: Pod, metadata: {name: broken}}`, "cannot contain"),
+		broken("119d", "a webhook as a manifest", `{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingWebhookConfiguration, metadata: {name: broken}}`, "cannot contain"),
+		broken("119e", "a Namespace as a manifest", `{apiVersion: v1, kind: Namespace, metadata: {name: broken}}`, "cannot contain"),
+		broken("119f", "an OperatorGroup as a manifest", `{apiVersion: operators.coreos.com/v1, kind: OperatorGroup, metadata: {name: broken}}`, "cannot contain"),
 		broken("119g", "labels that are no texts", replaced(configMap, "name: broken", "name: broken\n  labels: {a: [b]}"), "labels"),
 		{number: "119h", title: "metadata that only the API server may set", holds: p1(), play: func(s *scene) {
 			s.install(bundleOf(csv(), replaced(configMap, "name: broken", `name: broken

@@ -58,8 +58,8 @@ func (s *scene) waits(stranger client.Client, role string) {
 // pastes are rows about what people copy out of messages.
 func pastes() []row {
 	return []row{
-		broken("206", "a Role whose name is something to apply", called(hidden), "metadata.name", "may contain only letters"),
-		broken("206a", "a Role whose name is a command", called(`"probe$(touch${IFS}escaped)"`), "metadata.name", "may contain only letters"),
+		broken("206", "a Role whose name is something to apply", called(hidden), "metadata.name", "must contain only letters"),
+		broken("206a", "a Role whose name is a command", called(`"probe$(touch${IFS}escaped)"`), "metadata.name", "must contain only letters"),
 		{number: "207", title: "bindings that wait for the Roles of an enrolment and of an author", holds: p0(), play: func(s *scene) {
 			stranger := s.stranger()
 			for _, role := range []string{"remit-enrolment-later", "remit-author-acct:alice", "remit-author-acct:x:stranger", "remit-author-acct:group:stranger",

@@ -250,8 +250,8 @@ func TestATenantsRegistryIsNotRun(t *testing.T) {
 		cs := &operatorsv1alpha1.CatalogSource{}
 		assert.NoError(c, tn.Get("catalog", cs))
 		assert.Equal(c, operatorsv1alpha1.CatalogSourceRegistryServerError, cs.Status.Reason)
-		assert.Contains(c, cs.Status.Message, "is run in the global catalog namespace")
-		assert.Contains(c, cs.Status.Message, "file-based catalogs")
+		assert.Contains(c, cs.Status.Message, "registries run only in the global catalog namespace")
+		assert.Contains(c, cs.Status.Message, "file-based catalog")
 	})
 	list := &corev1.PodList{}
 	require.NoError(t, cluster.Client.List(t.Context(), list, client.InNamespace(tn.Namespace)))
