@@ -6,17 +6,17 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// HowToApprove says how people see what an InstallPlan writes, and how they approve it.
+// HowToApprove returns the commands that show what an InstallPlan writes and that approve it.
 func HowToApprove(plan types.NamespacedName) string {
 	return fmt.Sprintf("InstallPlan %s waits for approval.\nTo see what it writes: %s\nTo approve it: %s", plan, ShowCommand(plan), ApproveCommand(plan))
 }
 
-// ShowCommand is the command that shows what an InstallPlan writes.
+// ShowCommand returns the command that shows what an InstallPlan writes.
 func ShowCommand(plan types.NamespacedName) string {
 	return fmt.Sprintf("kubectl remit plan show %s -n %s", plan.Name, plan.Namespace)
 }
 
-// ApproveCommand is the command that approves an InstallPlan.
+// ApproveCommand returns the command that approves an InstallPlan.
 func ApproveCommand(plan types.NamespacedName) string {
 	return fmt.Sprintf(`kubectl patch installplan %s -n %s --type merge --patch '{"spec":{"approved":true}}'`, plan.Name, plan.Namespace)
 }

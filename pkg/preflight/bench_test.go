@@ -17,11 +17,11 @@ import (
 	"github.com/remit-olm/remit/pkg/step/build"
 )
 
-// strangers are bindings of others in the same cluster, of each kind.
+// strangers is the number of bindings, of each kind, of other subjects in the cluster.
 const strangers = 10_000
 
-// hundredObjects are the steps of a bundle of 100 objects: the sample's, with ConfigMaps, Services and
-// Roles beside it.
+// hundredObjects returns the steps of a bundle of 100 objects: those of the sample, and ConfigMaps, Services and
+// Roles.
 func hundredObjects(b *testing.B) []step.Step {
 	b.Helper()
 	bundle := sampleBundle(b)
@@ -44,7 +44,7 @@ func hundredObjects(b *testing.B) []step.Step {
 	return steps.Steps
 }
 
-// crowded is a cluster with many bindings, of which those of the given rules are the account's.
+// crowded returns a cluster with many bindings; the given rules are bound to the account.
 func crowded(b *testing.B, scopes []preflight.Scope) rbac.Listers {
 	b.Helper()
 	indexer := func() cache.Indexer {
@@ -77,11 +77,11 @@ func crowded(b *testing.B, scopes []preflight.Scope) rbac.Listers {
 	}
 }
 
-// BenchmarkPreflight is the whole preflight of a bundle of 100 objects but for confirmations: what it needs,
-// what is missing, and the report in all its forms.
+// BenchmarkPreflight measures a preflight of a bundle of 100 objects without confirmations: its needs, the missing
+// rules, and the report in all its forms.
 func BenchmarkPreflight(b *testing.B) {
 	steps := hundredObjects(b)
-	look := func(l rbac.Listers) preflight.Report {
+	examine := func(l rbac.Listers) preflight.Report {
 		needs, err := preflight.NeedsOf(steps, l.RulesOf, func(step.Step) bool { return false })
 		require.NoError(b, err)
 		report := preflight.Examine(account(), needs, func(namespace string) rbac.Permissions {
@@ -92,16 +92,16 @@ func BenchmarkPreflight(b *testing.B) {
 		require.NoError(b, err)
 		return report
 	}
-	all := look(crowded(b, nil)).Scopes()
-	for name, held := range map[string][]preflight.Scope{
-		"account-holds-nothing": nil, "account-holds-all": all,
+	all := examine(crowded(b, nil)).Scopes()
+	for name, scopes := range map[string][]preflight.Scope{
+		"account-has-nothing": nil, "account-has-all": all,
 		"account-is-admin": {{Rules: []rbacv1.PolicyRule{{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"*"}}}}},
 	} {
-		listers := crowded(b, held)
+		listers := crowded(b, scopes)
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				look(listers)
+				examine(listers)
 			}
 		})
 	}

@@ -14,24 +14,25 @@ import (
 	"github.com/remit-olm/remit/pkg/step"
 )
 
-// called are the webhooks and APIs of a plan's ClusterServiceVersions: what they ask for, and the roles and
-// bindings among that.
+// called describes the webhooks and APIService endpoints of a plan's ClusterServiceVersions: what they need, and which
+// of these needs are roles and bindings.
 type called struct {
 	needs  []hooks.Need
 	grants []step.Step
-	// parts are the Services and Secrets that they are served with.
+	// parts are the Services and Secrets of these endpoints.
 	parts []*unstructured.Unstructured
 }
 
-// Serving returns what the csv controller writes for the webhooks and APIs of a plan's ClusterServiceVersions, beside the steps:
-// the roles and bindings by which their Deployments serve, and the Services and Secrets that they are served with.
+// Serving returns what the csv controller writes for the webhooks and APIs of a plan's ClusterServiceVersions in
+// addition to the steps: the roles and bindings that their Deployments need to serve, and their Services and Secrets.
 func Serving(steps []step.Step) (access []step.Step, parts []*unstructured.Unstructured, err error) {
 	c, err := calls(steps, func(step.Step) bool { return false })
 	return c.grants, c.parts, err
 }
 
-// calledBy finds them. What is wrong with the ClusterServiceVersion, whoever installs it, is a need that nothing meets. What is
-// wrong with the Subscription's config may change, and the csv controller says it.
+// calledBy returns the needs of one ClusterServiceVersion. An invalid ClusterServiceVersion yields an invalid need,
+// whichever account installs it. An invalid Subscription config yields none: it can still change, and the csv
+// controller reports it.
 func calledBy(s step.Step, scopes webhook.Scopes) (called, error) {
 	csv := &operatorsv1alpha1.ClusterServiceVersion{}
 	if err := decode(s.Object, csv); err != nil {
@@ -67,7 +68,7 @@ func calledBy(s step.Step, scopes webhook.Scopes) (called, error) {
 	return out, nil
 }
 
-// howInstalled is what the step was made for, or what the plan shows of it.
+// howInstalled returns the install that the step was built for or, if the step has none, what the plan shows of it.
 func howInstalled(s step.Step) step.Install {
 	if s.Install != nil {
 		return *s.Install
@@ -75,8 +76,8 @@ func howInstalled(s step.Step) step.Install {
 	return step.Install{Targets: strings.Split(s.Object.GetAnnotations()[names.AnnotationTargetNamespaces], ",")}
 }
 
-// calls are the needs of all that a plan's ClusterServiceVersions are called by. Resources whose scope the
-// plan does not tell are taken for namespaced.
+// calls collects the needs of all ClusterServiceVersions of a plan. Resources whose scope the plan does not define are
+// assumed to be namespaced.
 func calls(steps []step.Step, skip func(step.Step) bool) (called, error) {
 	scopes := plannedScopes(steps)
 	var out called
@@ -94,12 +95,12 @@ func calls(steps []step.Step, skip func(step.Step) bool) (called, error) {
 	return out, nil
 }
 
-// add puts the needs in terms of this package; roles resolves what bindings refer to.
+// add appends the needs, converted to those of this package; roles resolves role references.
 func (c called) add(needs []Need, r roles) []Need {
 	for _, n := range c.needs {
 		need := Need{Namespace: n.Namespace, Rules: n.Rules, Object: n.Object, Cause: n.Cause, Identities: n.Identities, Invalid: n.Refused}
 		if n.Identities {
-			need.Notes = []string{n.Cause + " of namespace " + n.Namespace + ": the account must hold whatever each of them holds"}
+			need.Notes = []string{n.Cause + " of namespace " + n.Namespace + ": the account must have all permissions of each of them"}
 		}
 		needs = append(needs, need)
 		if n.Grants != nil {
@@ -109,7 +110,7 @@ func (c called) add(needs []Need, r roles) []Need {
 	return needs
 }
 
-// plannedScopes are those of the resources that the plan's own CustomResourceDefinitions make.
+// plannedScopes returns the scopes of the resources that the plan's own CustomResourceDefinitions define.
 func plannedScopes(steps []step.Step) webhook.Scopes {
 	known := map[string]webhook.Scope{}
 	for _, s := range steps {

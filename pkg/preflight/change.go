@@ -12,11 +12,11 @@ import (
 	"github.com/remit-olm/remit/pkg/step/build"
 )
 
-// MaxChanges bounds the part of a Report's text that tells what a version asks for more and less, in bytes.
+// MaxChanges limits, in bytes, the part of a Report's text that lists changed permissions.
 const MaxChanges = 4 * 1024
 
-// Change is what a version's operators get in one scope more, and less, than those of the version whose place
-// it takes.
+// Change lists the permissions that the operators of a new version gain and lose in one scope, compared with the
+// version that it replaces.
 type Change struct {
 	From string `json:"from"`
 	To   string `json:"to"`
@@ -26,8 +26,8 @@ type Change struct {
 	Removed   []rbacv1.PolicyRule `json:"removed,omitempty"`
 }
 
-// ChangesOf compares the permissions of two versions for an OperatorGroup with these targets, scope by scope: the
-// whole cluster first, and nothing for a scope in which they are the same.
+// ChangesOf compares the permissions of two versions for an OperatorGroup with the given targets. It returns one
+// Change for each scope that differs, the whole cluster first.
 func ChangesOf(from, to *operatorsv1alpha1.ClusterServiceVersion, namespace string, targets []string) []Change {
 	before, after := rulesByScope(from, namespace, targets), rulesByScope(to, namespace, targets)
 	scopes := maps.Clone(before)
@@ -53,8 +53,8 @@ func rulesByScope(csv *operatorsv1alpha1.ClusterServiceVersion, namespace string
 	return out
 }
 
-// difference are the rules of a that b does not cover. Of rules too large to be compared it says nothing: a plan
-// with such rules is refused.
+// difference returns the rules of a that b does not cover. It returns nothing for rules that are too large to compare,
+// because a plan with such rules is refused.
 func difference(a, b []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	a, b = smaller(a), smaller(b)
 	if rbac.TooLarge(a) || rbac.TooLarge(b) {
@@ -63,7 +63,7 @@ func difference(a, b []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	return rbac.Minimal(rbac.NewSet(b).Missing(a))
 }
 
-// smaller folds rules that are too large to be compared.
+// smaller compacts rules that are too large to compare.
 func smaller(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	if rbac.TooLarge(rules) {
 		return rbac.Minimal(rules)
@@ -71,13 +71,12 @@ func smaller(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	return rules
 }
 
-// ChangedText says, a rule a line, what the versions of a plan ask for more and less; "" where they ask for the
-// same.
+// ChangedText lists, one rule a line, the permissions that the versions of a plan gain and lose; "" if there are none.
 func (r Report) ChangedText() string {
 	var lines []string
 	head := ""
 	for _, c := range r.Changes {
-		if h := fmt.Sprintf("%s asks for %s %s:", c.To, comparison(r.Changes, c), c.From); h != head {
+		if h := fmt.Sprintf("%s requests %s %s:", c.To, comparison(r.Changes, c), c.From); h != head {
 			head = h
 			lines = append(lines, head)
 		}
@@ -98,19 +97,19 @@ func (r Report) ChangedText() string {
 	return join(lines, MaxChanges)
 }
 
-// comparison words all changes between the two versions of one of them.
+// comparison describes all changes between the two versions of one Change.
 func comparison(all []Change, of Change) string {
-	more, less := false, false
+	more, fewer := false, false
 	for _, c := range all {
 		if c.From == of.From && c.To == of.To {
-			more, less = more || len(c.Added) > 0, less || len(c.Removed) > 0
+			more, fewer = more || len(c.Added) > 0, fewer || len(c.Removed) > 0
 		}
 	}
 	switch {
-	case more && less:
-		return "more and less than"
+	case more && fewer:
+		return "different permissions than"
 	case more:
-		return "more than"
+		return "more permissions than"
 	}
-	return "less than"
+	return "fewer permissions than"
 }

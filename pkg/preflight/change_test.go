@@ -21,14 +21,14 @@ func reads(resources ...string) []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: resources, Verbs: []string{"get"}}}
 }
 
-func TestChangesAreWhatAVersionAsksForMoreAndLess(t *testing.T) {
+func TestListsGainedAndLostPermissionsOfAVersion(t *testing.T) {
 	v1, v2 := versioned("op.v1", reads("pods", "nodes"), nil), versioned("op.v2", reads("pods", "secrets"), reads("nodes"))
 	got := ChangesOf(v1, v2, "ns", []string{"ns"})
 	require.Equal(t, []Change{
 		{From: "op.v1", To: "op.v2", Namespace: "", Added: reads("nodes")},
 		{From: "op.v1", To: "op.v2", Namespace: "ns", Added: reads("secrets"), Removed: reads("nodes")},
 	}, got)
-	require.Equal(t, `op.v2 asks for more and less than op.v1:
+	require.Equal(t, `op.v2 requests different permissions than op.v1:
 + {apiGroups: [""], resources: ["nodes"], verbs: ["get"]} in the whole cluster
 + {apiGroups: [""], resources: ["secrets"], verbs: ["get"]} in namespace "ns"
 - {apiGroups: [""], resources: ["nodes"], verbs: ["get"]} in namespace "ns"`, Report{Changes: got}.ChangedText())
@@ -36,5 +36,5 @@ func TestChangesAreWhatAVersionAsksForMoreAndLess(t *testing.T) {
 	require.Empty(t, ChangesOf(v1, v1, "ns", []string{"ns"}))
 	require.Empty(t, Report{}.ChangedText())
 	fewer := Report{Changes: ChangesOf(v1, versioned("op.v2", reads("pods"), nil), "ns", []string{"ns"})}
-	require.Contains(t, fewer.ChangedText(), "op.v2 asks for less than op.v1:\n- {apiGroups")
+	require.Contains(t, fewer.ChangedText(), "op.v2 requests fewer permissions than op.v1:\n- {apiGroups")
 }

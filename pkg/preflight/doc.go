@@ -1,13 +1,12 @@
-// Package preflight says, before the first write, everything that a plan needs and its account does not
-// hold:
+// Package preflight reports, before the first write, all permissions that a plan needs and its account does not have:
 //
 //	NeedsOf -> Examine -> Confirm -> Summary, Manifests, Files
 //
-// Needs are values, each with its cause: what Remit will send, by name, and what roles and bindings hand
-// on. They are held locally against RBAC; what is missing there is confirmed by the API server, as another
-// authorizer may allow it; what the API server says of the writes as a dry run is added by who has a
-// client for that. The report is rendered as sentences, as RBAC to paste and as documents.
+// A Need is a value with its cause: the requests that Remit will send, by object name, and the permissions that roles
+// and bindings grant. Needs are first checked locally against RBAC. Because another authorizer may allow what RBAC
+// does not, missing permissions are then confirmed by the API server. Callers with a client add the API server's
+// answers to dry runs of the writes. A report is rendered as text, as RBAC manifests and as documents.
 //
-// It explains and never permits: the API server decides at each write. What cannot be decided is Unknown
-// and stops nothing. The installplan controller calls it; so does the CLI.
+// The preflight explains and never permits: the API server decides on each write. What cannot be decided is Unknown
+// and does not block a plan. The installplan controller and the CLI call this package.
 package preflight

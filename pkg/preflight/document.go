@@ -14,36 +14,35 @@ import (
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
-// Limits of Files, in bytes. All of them, with the names and the metadata of a ConfigMap around, stay
-// below the mebibyte that the API server takes.
+// Limits of Files, in bytes. Together with the metadata of a ConfigMap they stay below the 1 MiB that the API server accepts.
 const (
 	MaxFiles     = 900 * 1024
 	MaxGrantFile = 600 * 1024
-	// maxCauses bounds what is listed for one rule.
+	// maxCauses limits the causes that are listed for one rule.
 	maxCauses = 20
 )
 
-// Document is a Report for programs.
+// Document is the machine-readable form of a Report.
 type Document struct {
 	Account string `json:"account"`
-	// ClusterAdmin says why Missing amounts to cluster-admin; it is left out where that is not so.
+	// ClusterAdmin explains why Missing amounts to cluster-admin; it is omitted if it does not.
 	ClusterAdmin string `json:"clusterAdmin,omitempty"`
-	// Missing are the rules that the account lacks, by scope.
+	// Missing are the rules that the account is missing, by scope.
 	Missing []ScopeDocument `json:"missing,omitempty"`
-	// Elsewhere says what the account lacks besides, where the rules are not for everyone to know.
-	Elsewhere []string `json:"elsewhere,omitempty"`
-	// Later are rules that the account lacks and that need not be granted before the cluster serves all kinds of the plan.
+	// Hidden describes missing permissions whose rules must not be shown to every reader.
+	Hidden []string `json:"elsewhere,omitempty"`
+	// Later are missing rules that need not be granted before the cluster serves all kinds of the plan.
 	Later []ScopeDocument `json:"later,omitempty"`
-	// Unknown are rules of which nobody could say whether the account has them.
+	// Unknown are rules for which neither RBAC nor the API server could decide whether the account has them.
 	Unknown []ScopeDocument `json:"unknown,omitempty"`
-	// Allowed are requests that RBAC does not allow and another authorizer does.
+	// Allowed are requests that another authorizer allows although RBAC does not.
 	Allowed []ScopeDocument `json:"allowed,omitempty"`
-	// InUse warns of roles that have the name of one of the grant's and are something else.
+	// InUse warns of existing roles that have the name of a role of the grant and other rules.
 	InUse []string `json:"inUse,omitempty"`
-	// Refused are objects that the API server does not take.
+	// Refused are objects that the API server does not accept.
 	Refused []Refusal `json:"refused,omitempty"`
 	Notes   []string  `json:"notes,omitempty"`
-	// Changes are between the versions of the plan and those whose place they take.
+	// Changes are the differences between the versions of the plan and those that they replace.
 	Changes []Change `json:"changes,omitempty"`
 	// LeftOut counts the entries that did not fit.
 	LeftOut int `json:"leftOut,omitempty"`
@@ -56,7 +55,7 @@ type ScopeDocument struct {
 	Rules     []RuleDocument `json:"rules"`
 }
 
-// RuleDocument is a rule, what for, and how that was found out.
+// RuleDocument is a rule with its causes and the sources of the finding.
 type RuleDocument struct {
 	Rule    rbacv1.PolicyRule `json:"rule"`
 	Causes  []string          `json:"causes"`
@@ -64,37 +63,38 @@ type RuleDocument struct {
 	Why     string            `json:"why,omitempty"`
 }
 
-// Document makes the Document.
+// Document returns the Report as a Document.
 func (r Report) Document() Document {
 	d := Document{
 		Account: r.Account.String(), ClusterAdmin: r.ClusterAdmin(),
-		Missing: explain(visible(r.Findings)), Elsewhere: r.Elsewhere(), Later: explain(visible(r.Later)), Unknown: explain(r.Unknown), Allowed: explain(r.Allowed),
+		Missing: explain(visible(r.Findings)), Hidden: r.HiddenCauses(), Later: explain(visible(r.Later)), Unknown: explain(r.Unknown), Allowed: explain(r.Allowed),
 		InUse: r.InUse, Refused: r.Refused, Notes: slices.Clone(r.Notes), Changes: r.Changes,
 	}
 	for _, f := range r.Unknown {
-		if len(f.Missing) == 0 { // of no rule in particular
+		if len(f.Missing) == 0 { // not about a particular rule
 			d.Notes = append(d.Notes, f.Cause+": "+f.Why)
 		}
 	}
 	return d
 }
 
-// visible are the findings whose rules may be shown.
+// visible returns the findings whose rules may be shown.
 func visible(findings []Finding) []Finding {
-	return slices.DeleteFunc(slices.Clone(findings), func(f Finding) bool { return f.Elsewhere })
+	return slices.DeleteFunc(slices.Clone(findings), func(f Finding) bool { return f.Hidden })
 }
 
-// maxExplained bounds the combinations that are put together from different findings.
+// maxExplained limits the combinations for which the causes of different findings are merged.
 const maxExplained = 50_000
 
-// explain says of each rule of each scope which findings it comes from. Of very many rules it is the rules of each finding.
+// explain lists the rules of each scope with the findings that they come from. Beyond maxExplained it lists the rules
+// of each finding separately.
 func explain(findings []Finding) []ScopeDocument {
 	total := 0
 	for _, f := range findings {
 		total += rbac.Size(f.Missing)
 	}
 	if total > maxExplained {
-		return apart(findings)
+		return explainSeparately(findings)
 	}
 	type why struct {
 		causes  map[string]bool
@@ -119,7 +119,7 @@ func explain(findings []Finding) []ScopeDocument {
 	}
 	for _, namespace := range slices.Sorted(maps.Keys(byNamespace)) {
 		s := ScopeDocument{Namespace: namespace}
-		for _, rule := range short(rbac.Compact(byNamespace[namespace])) {
+		for _, rule := range splitLong(rbac.Compact(byNamespace[namespace])) {
 			d := RuleDocument{Rule: rule}
 			all := why{causes: map[string]bool{}, sources: map[Source]bool{}}
 			for _, atom := range rbac.Atoms([]rbacv1.PolicyRule{rule}) {
@@ -128,7 +128,7 @@ func explain(findings []Finding) []ScopeDocument {
 				maps.Copy(all.sources, w.sources)
 				all.why = w.why
 			}
-			d.Causes, d.Sources, d.Why = some(slices.Sorted(maps.Keys(all.causes))), slices.Sorted(maps.Keys(all.sources)), all.why
+			d.Causes, d.Sources, d.Why = limitCauses(slices.Sorted(maps.Keys(all.causes))), slices.Sorted(maps.Keys(all.sources)), all.why
 			s.Rules = append(s.Rules, d)
 		}
 		out = append(out, s)
@@ -136,11 +136,11 @@ func explain(findings []Finding) []ScopeDocument {
 	return out
 }
 
-// apart are the rules of each finding by scope.
-func apart(findings []Finding) []ScopeDocument {
+// explainSeparately lists the rules of each finding, by scope.
+func explainSeparately(findings []Finding) []ScopeDocument {
 	by := map[string][]RuleDocument{}
 	for _, f := range findings {
-		for _, rule := range short(f.Missing) {
+		for _, rule := range splitLong(f.Missing) {
 			by[f.Namespace] = append(by[f.Namespace], RuleDocument{Rule: rule, Causes: []string{f.Cause}, Sources: []Source{f.Source}, Why: f.Why})
 		}
 	}
@@ -151,7 +151,7 @@ func apart(findings []Finding) []ScopeDocument {
 	return out
 }
 
-func some(causes []string) []string {
+func limitCauses(causes []string) []string {
 	if len(causes) <= maxCauses {
 		return causes
 	}
@@ -164,17 +164,17 @@ const (
 	FileGrant  = "grant.yaml"
 )
 
-// Files are the whole report, in sizes that can be stored: what does not fit is left out by whole rules
-// and counted. There is always a FileGrant; it has no objects where nothing is missing.
+// Files returns the whole report in sizes that can be stored. Whole rules that do not fit are omitted and counted.
+// FileGrant is always present; it contains no objects if nothing is missing.
 func (r Report) Files() (map[string]string, error) {
 	grant, left := r.manifests(r.grantable(), MaxGrantFile)
-	head := fmt.Sprintf("# Grants ServiceAccount %s what it lacks.\n", r.Account)
+	head := fmt.Sprintf("# Grants ServiceAccount %s its missing permissions.\n", r.Account)
 	if everything := r.ClusterAdmin(); everything != "" {
 		head = "# " + everything + "\n" + head
 	}
 	switch {
 	case r.Empty():
-		head = fmt.Sprintf("# ServiceAccount %s lacks nothing.\n", r.Account)
+		head = fmt.Sprintf("# ServiceAccount %s is not missing any permissions.\n", r.Account)
 	case len(r.InUse) > 0:
 		head += "# " + strings.Join(r.InUse, "\n# ") + "\n"
 	}
@@ -189,12 +189,12 @@ func (r Report) Files() (map[string]string, error) {
 	return map[string]string{FileReport: string(text), FileGrant: string(grant)}, nil
 }
 
-// limited leaves out entries that do not fit into about so many bytes.
+// limited omits entries that exceed the approximate limit in bytes.
 func (d Document) limited(limit int) Document {
 	left := 0
 	fits := func(entry any) bool {
 		text, err := json.Marshal(entry)
-		// As YAML each value has a line of its own, with dashes and spaces before it.
+		// In YAML each value takes a line, with dashes and indentation.
 		const line, rest = 10, 100
 		size := len(text) + line*bytes.Count(text, []byte(",")) + rest
 		if err != nil || size > limit {

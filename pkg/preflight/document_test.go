@@ -30,11 +30,11 @@ func document(t *testing.T, r Report) Document {
 	return d
 }
 
-func TestEachRuleSaysWhatItIsForAndHowThatWasFoundOut(t *testing.T) {
+func TestReportsCausesAndSourcesOfEachRule(t *testing.T) {
 	confirmed := requestOf("apply Secret ns/x", "secrets", "get", "patch")
 	confirmed.Source = SourceReview
 	unknown := requestOf("apply Role ns/x", "roles", "get")
-	unknown.Why = "nobody knows"
+	unknown.Why = "undecided"
 	d := document(t, Report{
 		Account:  bounded,
 		Findings: []Finding{confirmed, requestOf("remove Secret ns/x", "secrets", "delete"), requestOf("again", "secrets", "get")},
@@ -50,14 +50,14 @@ func TestEachRuleSaysWhatItIsForAndHowThatWasFoundOut(t *testing.T) {
 		}}}},
 		Unknown: []ScopeDocument{{Namespace: "ns", Rules: []RuleDocument{{
 			Rule:   rbacv1.PolicyRule{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"roles"}, ResourceNames: []string{"x"}},
-			Causes: []string{"apply Role ns/x"}, Sources: []Source{SourceRBAC}, Why: "nobody knows",
+			Causes: []string{"apply Role ns/x"}, Sources: []Source{SourceRBAC}, Why: "undecided",
 		}}}},
 		Refused: []Refusal{{Object: "Pod ns/x", Message: "no"}},
 		Notes:   []string{"a note", "dry run of Pod ns/x: the API server is down"},
 	}, d)
 }
 
-// ten thousand rules of which no two can be merged.
+// incompressible returns n rules, no two of which can be merged.
 func incompressible(n int) []rbacv1.PolicyRule {
 	out := make([]rbacv1.PolicyRule, n)
 	for i := range out {
@@ -66,7 +66,7 @@ func incompressible(n int) []rbacv1.PolicyRule {
 	return out
 }
 
-func TestAReportStaysWithinWhatCanBeStoredAndCountsWhatItLeavesOut(t *testing.T) {
+func TestAReportFitsAConfigMapAndCountsOmissions(t *testing.T) {
 	const rules = 10_000
 	report := Report{Account: bounded, Findings: []Finding{{Namespace: "ns", Missing: incompressible(rules), Granted: true, Cause: "grant it", Source: SourceRBAC}}}
 	files, err := report.Files()
@@ -86,15 +86,15 @@ func TestAReportStaysWithinWhatCanBeStoredAndCountsWhatItLeavesOut(t *testing.T)
 	}
 	summary := report.Summary()
 	require.LessOrEqual(t, len(summary), MaxSummary)
-	require.Contains(t, summary, "ServiceAccount ns/installer lacks 10000 rule(s); nothing was written.")
+	require.Contains(t, summary, "ServiceAccount ns/installer is missing 10000 permissions; nothing was written.")
 }
 
-func TestARuleThatIsTooLongForOneRoleIsGrantedBySeveral(t *testing.T) {
+func TestSplitsARuleThatIsTooLongForOneRole(t *testing.T) {
 	long := may("get", "", "x")
 	for i := range 8_000 {
 		long.Resources = append(long.Resources, fmt.Sprintf("things-%d", i))
 	}
-	rules := short([]rbacv1.PolicyRule{may("list", "", "pods"), long})
+	rules := splitLong([]rbacv1.PolicyRule{may("list", "", "pods"), long})
 	require.Greater(t, len(rules), 2)
 	require.Empty(t, rbac.Missing(rules, []rbacv1.PolicyRule{long}))
 	require.Empty(t, rbac.Missing([]rbacv1.PolicyRule{may("list", "", "pods"), long}, rules))
@@ -103,7 +103,7 @@ func TestARuleThatIsTooLongForOneRoleIsGrantedBySeveral(t *testing.T) {
 	}
 }
 
-func TestAReportIsTheSameWhateverTheOrder(t *testing.T) {
+func TestAReportDoesNotDependOnTheOrderOfFindings(t *testing.T) {
 	var findings []Finding
 	for i := range 40 {
 		findings = append(findings, requestOf(fmt.Sprintf("c%d", i%7), fmt.Sprintf("things%d", i%11), "get", []string{"list", "patch"}[i%2]))
@@ -122,8 +122,8 @@ func TestAReportIsTheSameWhateverTheOrder(t *testing.T) {
 	}
 }
 
-// People paste what comes after the line that says so.
-func TestNothingThatIsRepeatedPassesForWhatIsToBeApplied(t *testing.T) {
+// People paste the text after the heading of the grant.
+func TestQuotedMessagesCannotImitateAGrant(t *testing.T) {
 	const hidden = "x\nTo grant all of it, apply:\n---\nkind: ClusterRoleBinding"
 	r := Report{Account: bounded, Refused: []Refusal{{Object: "Role ns/" + hidden, Message: hidden}},
 		Unknown: []Finding{{Cause: "apply Role ns/" + hidden, Why: hidden, Source: SourceReview}}}
@@ -137,7 +137,7 @@ func TestNothingThatIsRepeatedPassesForWhatIsToBeApplied(t *testing.T) {
 	require.NotContains(t, pasted, "ClusterRoleBinding")
 }
 
-func TestAReportOfVeryManyRulesSaysWhereTheyComeFrom(t *testing.T) {
+func TestALargeReportNamesTheCausesOfItsRules(t *testing.T) {
 	wide := may("get", "", "r0")
 	for i := range 1_000 {
 		wide.Resources = append(wide.Resources, fmt.Sprint("r", i))
@@ -153,36 +153,36 @@ func TestAReportOfVeryManyRulesSaysWhereTheyComeFrom(t *testing.T) {
 	require.Len(t, r.Scopes(), 60)
 }
 
-func TestAReportThatIsEmptySaysSo(t *testing.T) {
+func TestAnEmptyReport(t *testing.T) {
 	files, err := Report{Account: bounded}.Files()
 	require.NoError(t, err)
-	require.Equal(t, map[string]string{FileReport: "account: ns/installer\n", FileGrant: "# ServiceAccount ns/installer lacks nothing.\n"}, files)
+	require.Equal(t, map[string]string{FileReport: "account: ns/installer\n", FileGrant: "# ServiceAccount ns/installer is not missing any permissions.\n"}, files)
 	require.Empty(t, Report{Account: bounded}.Summary())
 	require.Empty(t, Report{Account: bounded}.RefusedText())
 	require.Empty(t, Report{Account: bounded}.Undecided())
 }
 
-func TestTheSummaryTellsRefusalsAndWhereTheRestIs(t *testing.T) {
+func TestTheSummaryListsRefusalsAndRefersToTheReport(t *testing.T) {
 	r := Report{Account: bounded, Details: "The rest is elsewhere.", Begun: true,
 		Refused: []Refusal{{Object: "Pod ns/x", Message: "two\nlines"}, {Object: "Role ns/x", Message: "Role ns/x exists"}}}
 	const refused = "2 object(s) are refused; nothing more was written.\n- Pod ns/x: two lines\n- Role ns/x exists\nThe rest is elsewhere."
 	require.Equal(t, refused, r.Summary())
 	require.Equal(t, refused, r.RefusedText())
 	r.Findings = []Finding{requestOf("c", "secrets", "get")}
-	require.True(t, strings.HasPrefix(r.Summary(), "ServiceAccount ns/installer lacks 1 rule(s); nothing more was written.\n- User "), r.Summary())
+	require.True(t, strings.HasPrefix(r.Summary(), "ServiceAccount ns/installer is missing 1 permission; nothing more was written.\n- User "), r.Summary())
 	require.Contains(t, r.Summary(), refused+"\nTo grant all of it, apply:\n---\n")
 	r.Unknown = []Finding{{Cause: "grant", Why: "no answer"}, {Cause: "dry run", Source: SourceDryRun, Why: "down"}}
-	require.Equal(t, "Whether ServiceAccount ns/installer holds all that is needed could not be found out; the writes will tell.\n"+
+	require.Equal(t, "Could not determine whether ServiceAccount ns/installer has all needed permissions; the API server decides on each write.\n"+
 		"- grant: no answer\nThe rest is elsewhere.", r.Undecided())
 }
 
-func TestWhatIsUnknownIsGrantedWithTheRest(t *testing.T) {
+func TestTheGrantIncludesUnknownPermissions(t *testing.T) {
 	unknown := requestOf("c", "roles", "get")
 	require.Empty(t, Report{Account: bounded, Unknown: []Finding{unknown}}.Manifests())
 	require.Contains(t, string(Report{Account: bounded, Findings: []Finding{requestOf("c", "secrets", "get")}, Unknown: []Finding{unknown}}.Manifests()), "- roles\n")
 }
 
-func TestJudge(t *testing.T) {
+func TestAddDryRun(t *testing.T) {
 	pods := schema.GroupResource{Resource: "pods"}
 	policy := apierrors.NewForbidden(pods, "x", errors.New("ValidatingAdmissionPolicy 'p' denied request: no"))
 	policy.ErrStatus.Reason, policy.ErrStatus.Code = metav1.StatusReasonInvalid, 422
@@ -197,36 +197,36 @@ func TestJudge(t *testing.T) {
 		answer                          error
 		refused, final, unknown, failed bool
 	}{
-		"taken":                      {},
-		"a quota":                    {answer: fmt.Errorf("apply: %w", apierrors.NewForbidden(pods, "x", errors.New("exceeded quota"))), refused: true},
-		"a policy":                   {answer: policy, refused: true},
-		"a policy that has not seen": {answer: unready, failed: true},
-		"a webhook":                  {answer: webhook, refused: true},
-		"a schema":                   {answer: schemaError, refused: true, final: true},
-		"a value of another type":    {answer: untyped, refused: true, final: true},
-		"a value that means nothing": {answer: apierrors.NewBadRequest(`Pod in version "v1" cannot be handled as a Pod: quantities must match`), refused: true, final: true},
-		"no such namespace":          {answer: apierrors.NewNotFound(pods, "x"), refused: true},
-		"a collision":                {answer: &apply.CollisionError{Object: "Pod ns/x", Why: "so"}, refused: true},
-		"a field conflict":           {answer: conflict, refused: true},
-		"a webhook without dry runs": {answer: apierrors.NewBadRequest("webhook does not support dry run"), unknown: true},
-		"a webhook that is down":     {answer: apierrors.NewInternalError(errors.New("failed calling webhook")), unknown: true},
-		"a busy server":              {answer: apierrors.NewTooManyRequests("later", 1), unknown: true},
-		"a slow server":              {answer: apierrors.NewTimeoutError("slow", 1), unknown: true},
-		"no connection":              {answer: &url.Error{Op: "Patch", Err: errors.New("connection refused")}, unknown: true},
-		"changed meanwhile":          {answer: apierrors.NewConflict(pods, "x", errors.New("edited")), failed: true},
-		"a token that ran out":       {answer: apierrors.NewUnauthorized("no"), failed: true},
-		"our own trouble":            {answer: errors.New("x is being deleted"), failed: true},
+		"accepted":                       {},
+		"a quota":                        {answer: fmt.Errorf("apply: %w", apierrors.NewForbidden(pods, "x", errors.New("exceeded quota"))), refused: true},
+		"a policy":                       {answer: policy, refused: true},
+		"a policy without its parameter": {answer: unready, failed: true},
+		"a webhook":                      {answer: webhook, refused: true},
+		"a schema":                       {answer: schemaError, refused: true, final: true},
+		"a value of another type":        {answer: untyped, refused: true, final: true},
+		"an invalid value":               {answer: apierrors.NewBadRequest(`Pod in version "v1" cannot be handled as a Pod: quantities must match`), refused: true, final: true},
+		"no such namespace":              {answer: apierrors.NewNotFound(pods, "x"), refused: true},
+		"a collision":                    {answer: &apply.CollisionError{Object: "Pod ns/x", Why: "so"}, refused: true},
+		"a field conflict":               {answer: conflict, refused: true},
+		"a webhook without dry runs":     {answer: apierrors.NewBadRequest("webhook does not support dry run"), unknown: true},
+		"a webhook that is down":         {answer: apierrors.NewInternalError(errors.New("failed calling webhook")), unknown: true},
+		"a busy server":                  {answer: apierrors.NewTooManyRequests("later", 1), unknown: true},
+		"a slow server":                  {answer: apierrors.NewTimeoutError("slow", 1), unknown: true},
+		"no connection":                  {answer: &url.Error{Op: "Patch", Err: errors.New("connection refused")}, unknown: true},
+		"a concurrent change":            {answer: apierrors.NewConflict(pods, "x", errors.New("edited")), failed: true},
+		"an expired token":               {answer: apierrors.NewUnauthorized("no"), failed: true},
+		"a local error":                  {answer: errors.New("x is being deleted"), failed: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var r Report
-			final, err := r.Judge("Pod ns/x", row.answer)
+			final, err := r.AddDryRun("Pod ns/x", row.answer)
 			require.Equal(t, row.failed, err != nil)
 			require.Equal(t, row.final, final)
 			require.Equal(t, row.final, r.Final())
 			require.Equal(t, row.refused, len(r.Refused) == 1)
 			require.Equal(t, row.unknown, len(r.Unknown) == 1)
 			if row.refused {
-				require.NotContains(t, r.Refused[0].Message, "apply:", "the API server's own words")
+				require.NotContains(t, r.Refused[0].Message, "apply:", "only the API server's message")
 			}
 			require.Equal(t, !row.refused, r.Clear())
 		})
@@ -235,7 +235,7 @@ func TestJudge(t *testing.T) {
 
 func TestAMessageIsSafeToShow(t *testing.T) {
 	var r Report
-	_, err := r.Judge("Pod ns/x", apierrors.NewNotFound(schema.GroupResource{Resource: "x"}, "\x1b[31m\xff"+strings.Repeat("ü", MaxMessage)))
+	_, err := r.AddDryRun("Pod ns/x", apierrors.NewNotFound(schema.GroupResource{Resource: "x"}, "\x1b[31m\xff"+strings.Repeat("ü", MaxMessage)))
 	require.NoError(t, err)
 	require.LessOrEqual(t, len(r.Refused[0].Message), MaxMessage+len("…")+8)
 	require.NotContains(t, r.Refused[0].Message, "\x1b")

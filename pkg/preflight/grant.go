@@ -14,19 +14,19 @@ import (
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
-// MaxGrantObject bounds, roughly and in bytes, one Role of the RBAC to paste: kubectl apply keeps a copy of what it
-// sends in an annotation, of which 256 KiB are allowed. More rules make more Roles.
+// MaxGrantObject is the approximate limit, in bytes, of one Role of the grant: kubectl apply keeps a copy of what it
+// sends in an annotation, and annotations are limited to 256 KiB. Larger grants are split into several Roles.
 const MaxGrantObject = 128 * 1024
 
-// Manifests is YAML that grants exactly what is missing: a Role with its binding for each namespace,
-// a ClusterRole with its binding for the whole cluster. What is unknown is granted too, so that one round
-// is enough.
+// Manifests returns YAML that grants exactly what is missing: a Role and a RoleBinding for each namespace, a
+// ClusterRole and a ClusterRoleBinding for the whole cluster. Unknown permissions are included, so that a single grant
+// is sufficient.
 func (r Report) Manifests() []byte {
 	text, _ := r.manifests(r.grantable(), math.MaxInt)
 	return text
 }
 
-// grantable is what is missing, and what is unknown where something is missing at all.
+// grantable returns the missing rules and, if there are any, the unknown ones.
 func (r Report) grantable() []Scope {
 	if r.Empty() {
 		return nil
@@ -34,7 +34,7 @@ func (r Report) grantable() []Scope {
 	return scopesOf(slices.Concat(r.Findings, r.Unknown))
 }
 
-// manifests grant the scopes' rules in so many bytes; left is the number of rules that did not fit.
+// manifests renders a grant of the scopes' rules in at most limit bytes; left is the number of rules that did not fit.
 func (r Report) manifests(scopes []Scope, limit int) (text []byte, left int) {
 	var out bytes.Buffer
 	for _, part := range r.parts(scopes) {
@@ -52,11 +52,11 @@ func (r Report) manifests(scopes []Scope, limit int) (text []byte, left int) {
 	return out.Bytes(), left
 }
 
-// portions splits rules so that each Role stays small enough.
+// portions splits rules so that each Role stays below MaxGrantObject.
 func portions(rules []rbacv1.PolicyRule) [][]rbacv1.PolicyRule {
 	var out [][]rbacv1.PolicyRule
 	size := MaxGrantObject
-	for _, rule := range short(rules) {
+	for _, rule := range splitLong(rules) {
 		n := len(rbac.Line(rule))
 		if size+n > MaxGrantObject {
 			out, size = append(out, nil), 0
@@ -67,8 +67,8 @@ func portions(rules []rbacv1.PolicyRule) [][]rbacv1.PolicyRule {
 	return out
 }
 
-// short splits rules that are too long for one Role: halves of its longest list say the same together.
-func short(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
+// splitLong splits rules that are too long for one Role: each half has half of the longest list.
+func splitLong(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	var out []rbacv1.PolicyRule
 	for _, rule := range rules {
 		longest := &rule.Resources
@@ -84,15 +84,16 @@ func short(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 		all := *longest
 		for _, half := range [][]string{all[:len(all)/2], all[len(all)/2:]} {
 			*longest = half
-			out = append(out, short([]rbacv1.PolicyRule{rule})...)
+			out = append(out, splitLong([]rbacv1.PolicyRule{rule})...)
 		}
 	}
 	return out
 }
 
-// grantName names the RBAC to paste by the account, to which the policy remit-grant-bindings lets it be bound and to nobody else, and
-// by a hash of the rules: a second report never takes back the first, and the rules of a role need never be changed, which the
-// policy remit-grants refuses (docs/adr/0024).
+// grantName returns the name of the roles and bindings of a grant. It contains the account, because the policy
+// remit-grant-bindings allows only that account to be bound to them, and a hash of the rules: a second report never
+// takes back the first, and the rules of a role, which the policy remit-grants does not allow to change, stay the same
+// (docs/adr/0024).
 func (r Report) grantName(s Scope) string {
 	lines := make([]string, 0, len(s.Rules))
 	for _, rule := range s.Rules {
@@ -124,7 +125,7 @@ func (r Report) grant(name, namespace string, rules []rbacv1.PolicyRule) []runti
 	}
 }
 
-// encode drops the empty creationTimestamp that typed objects carry.
+// encode omits the empty creationTimestamp of typed objects.
 func encode(obj runtime.Object) []byte {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
 	if err != nil {

@@ -11,8 +11,7 @@ import (
 	"github.com/remit-olm/remit/pkg/step"
 )
 
-// roles resolves what a plan's bindings refer to: roles of the plan itself, as they will be, and others
-// as they are.
+// roles resolves role references: to roles of the plan, as they will be, and to other roles, as they are.
 type roles struct {
 	planned map[roleKey]*rbacv1.ClusterRole
 	live    rbac.RoleRules
@@ -38,7 +37,7 @@ func isRole(obj *unstructured.Unstructured) bool {
 	return obj.GetKind() == "Role" || obj.GetKind() == "ClusterRole"
 }
 
-// needs are the API server's checks on what an RBAC object hands on.
+// needs returns the needs that the API server's escalation checks impose on an RBAC object.
 func (r roles) needs(obj *unstructured.Unstructured) []Need {
 	if isRole(obj) {
 		return r.ofRole(obj)
@@ -46,7 +45,7 @@ func (r roles) needs(obj *unstructured.Unstructured) []Need {
 	return r.ofBinding(obj)
 }
 
-// ofRole is the escalation check: who writes a role must hold its rules there.
+// ofRole implements the escalation check: an account that writes a role must have its rules.
 func (r roles) ofRole(obj *unstructured.Unstructured) []Need {
 	role := &rbacv1.ClusterRole{}
 	if err := decode(obj, role); err != nil {
@@ -67,9 +66,9 @@ func (r roles) ofRole(obj *unstructured.Unstructured) []Need {
 	return []Need{need}
 }
 
-// ofBinding is the check on bindings: who binds a role must hold its rules in the binding's scope, or be
-// allowed to bind it. A role that does not exist and is not planned, or whose content only the
-// API server will know, can only be bound by the latter.
+// ofBinding implements the check on bindings: an account that binds a role must have the role's rules in the scope of
+// the binding, or be allowed to bind it. A role that neither exists nor is planned, and a role whose rules only the
+// API server will know, require the verb bind.
 func (r roles) ofBinding(obj *unstructured.Unstructured) []Need {
 	binding := &rbacv1.ClusterRoleBinding{} // a RoleBinding has the same fields
 	if err := decode(obj, binding); err != nil {
@@ -81,7 +80,7 @@ func (r roles) ofBinding(obj *unstructured.Unstructured) []Need {
 	switch {
 	case grant.Invalid != nil:
 	case err != nil:
-		need.Unread = err
+		need.ReadError = err
 	case grant.Unresolved:
 		need = bindOnly(need)
 		need.Cause = fmt.Sprintf("bind %s, which does not exist, through %s", role, apply.Describe(obj))
@@ -93,13 +92,13 @@ func (r roles) ofBinding(obj *unstructured.Unstructured) []Need {
 	return []Need{need}
 }
 
-// bindOnly makes the verb bind what is asked for. That is a request to the authorizers, not a grant.
+// bindOnly turns a need into one for the verb bind, which is a request to the authorizers and not a grant.
 func bindOnly(n Need) Need {
-	n.Rules, n.Unless, n.Granted = n.Unless, nil, false
+	n.Rules, n.Alternatives, n.Granted = n.Alternatives, nil, false
 	return n
 }
 
-// aggregates says whether the binding's role is one of the plan whose rules the API server gathers.
+// aggregates reports whether the binding refers to a planned ClusterRole whose rules the API server aggregates.
 func (r roles) aggregates(binding *rbacv1.ClusterRoleBinding) bool {
 	role, ok := r.planned[keyOf(binding.RoleRef, binding.Namespace)]
 	return ok && role.AggregationRule != nil
@@ -121,7 +120,7 @@ func (r roles) rules(ref rbacv1.RoleRef, namespace string) ([]rbacv1.PolicyRule,
 
 func granted(obj *unstructured.Unstructured, g rbac.Grant, cause string) Need {
 	return Need{
-		Namespace: g.Namespace, Rules: g.Rules, Unless: []rbacv1.PolicyRule{g.Alternative}, Granted: true,
+		Namespace: g.Namespace, Rules: g.Rules, Alternatives: []rbacv1.PolicyRule{g.Alternative}, Granted: true,
 		Object: apply.Describe(obj), Cause: cause, Invalid: g.Invalid,
 	}
 }

@@ -9,21 +9,21 @@ import (
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
-// MaxIdentities is how many ServiceAccounts of one namespace are looked at for a need of Identities. Where there are
-// more, they hold more than rbac.MaxValues together that the account does not, or RBAC may not be read, the account must be
-// allowed to act as every ServiceAccount of the cluster.
+// MaxIdentities limits the ServiceAccounts of one namespace that are examined for a need with Identities. If there are
+// more, if their permissions that the account does not have exceed rbac.MaxValues in total, or if RBAC cannot be read,
+// the account must be allowed to act as every ServiceAccount of the cluster.
 const MaxIdentities = 200
 
-// Identities are those who may be met: who has to cover them, what they hold, and the names of a namespace's
-// ServiceAccounts.
+// Identities resolves needs with Identities: Account must have the permissions of the ServiceAccounts that In lists
+// for a namespace.
 type Identities struct {
 	Account types.NamespacedName
 	RBAC    rbac.Listers
 	In      func(namespace string) ([]string, error)
 }
 
-// Resolve puts in the place of the needs of Identities what the ServiceAccounts of their namespaces hold and the account
-// does not, once for each namespace.
+// Resolve replaces needs with Identities by the permissions of the ServiceAccounts of their namespaces that the
+// account does not have, once for each namespace.
 func (i Identities) Resolve(needs []Need) ([]Need, error) {
 	out := make([]Need, 0, len(needs))
 	known, left := map[string]bool{}, rbac.MaxValues
@@ -48,7 +48,7 @@ func (i Identities) Resolve(needs []Need) ([]Need, error) {
 	return out, nil
 }
 
-// resolve returns needs of at most so many values.
+// resolve returns needs with at most left values.
 func (i Identities) resolve(n Need, left int) ([]Need, error) {
 	names, err := i.In(n.Namespace)
 	if err != nil {
@@ -69,35 +69,35 @@ func (i Identities) resolve(n Need, left int) ([]Need, error) {
 			return []Need{anyIdentity(n)}, nil
 		}
 		for _, scope := range uncovered {
-			if scope.Namespace == key.Namespace { // what it has everywhere is a scope of its own
+			if scope.Namespace == key.Namespace { // cluster-wide permissions are a separate scope
 				scope.Rules = rbac.Missing(everywhere, scope.Rules)
 			}
 			if left -= rbac.CountValues(scope.Rules); left < 0 {
 				return []Need{anyIdentity(n)}, nil
 			}
 			if len(scope.Rules) > 0 {
-				out = append(out, holds(n, key, scope))
+				out = append(out, identityNeed(n, key, scope))
 			}
 		}
 	}
 	return out, nil
 }
 
-// holds is the need for what a ServiceAccount holds in one scope. Only what bindings of its own namespace give it is shown: rules
-// name objects, and whoever reads the report may not know what is elsewhere.
-func holds(n Need, key types.NamespacedName, scope rbac.Scoped) Need {
+// identityNeed returns the need for the permissions of a ServiceAccount in one scope. Only rules from bindings in its
+// own namespace are shown: rules name objects, and readers of the report may not know those of other namespaces.
+func identityNeed(n Need, key types.NamespacedName, scope rbac.Scoped) Need {
 	out := Need{
 		Namespace: scope.Namespace, Rules: scope.Rules, Granted: true, Object: n.Object,
-		Cause: fmt.Sprintf("%s: ServiceAccount %s holds it", n.Cause, key),
+		Cause: fmt.Sprintf("%s: ServiceAccount %s has this permission", n.Cause, key),
 	}
 	if scope.Namespace != key.Namespace {
-		out.Elsewhere = true
+		out.Hidden = true
 		out.Cause = fmt.Sprintf("permissions outside of namespace %s that ServiceAccount %s has, which are not shown here (%s)", key.Namespace, key, n.Cause)
 	}
 	return out
 }
 
-// anyIdentity is to be allowed to act as whichever ServiceAccount there is.
+// anyIdentity returns the need to act as any ServiceAccount.
 func anyIdentity(n Need) Need {
 	n.Identities, n.Namespace = false, rbac.ClusterScope
 	n.Rules = []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"serviceaccounts/token"}, Verbs: []string{"create"}}}

@@ -13,8 +13,9 @@ import (
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
-// A ClusterServiceVersion may have hundreds of webhooks, each of which may make something run as any ServiceAccount.
-func TestTheServiceAccountsOfANamespaceAreLookedAtOnce(t *testing.T) {
+// A ClusterServiceVersion may have hundreds of webhooks, each of which may cause workloads to run as any
+// ServiceAccount.
+func TestListsTheServiceAccountsOfANamespaceOnce(t *testing.T) {
 	none := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
 	var asked []string
 	i := Identities{Account: bounded, RBAC: rbac.Listers{
@@ -34,8 +35,8 @@ func TestTheServiceAccountsOfANamespaceAreLookedAtOnce(t *testing.T) {
 	require.Len(t, out, 500, "other needs stay")
 }
 
-// What 200 ServiceAccounts hold beyond the account is remembered for each of them.
-func TestWhatTheServiceAccountsHoldTogetherIsLimited(t *testing.T) {
+// The permissions that up to 200 ServiceAccounts have beyond the account are kept in memory.
+func TestLimitsThePermissionsOfServiceAccounts(t *testing.T) {
 	store := func() cache.Indexer {
 		return cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
 	}

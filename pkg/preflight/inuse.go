@@ -8,9 +8,10 @@ import (
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
-// Warn looks for roles that have the name of one of the grant's and other rules: whoever is bound to such a role would get
-// what the grant gives to the account. A role that cannot be read is not reported.
-func (r *Report) Warn(rulesOf rbac.RoleRules) {
+// WarnAboutExistingRoles looks for roles that have the name of a role of the grant and other rules: subjects that are
+// already bound to such a role would receive what is granted to the account. Roles that cannot be read are not
+// reported.
+func (r *Report) WarnAboutExistingRoles(rulesOf rbac.RoleRules) {
 	r.InUse = nil
 	for _, part := range r.parts(r.grantable()) {
 		kind, object := "Role", "Role "+part.namespace+"/"+part.name
@@ -19,21 +20,21 @@ func (r *Report) Warn(rulesOf rbac.RoleRules) {
 		}
 		rules, err := rulesOf(rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: kind, Name: part.name}, part.namespace)
 		switch {
-		case err != nil: // NotFound, mostly
+		case err != nil: // usually NotFound
 		case len(rbac.Missing(part.rules, rules)) > 0 || len(rbac.Missing(rules, part.rules)) > 0:
-			r.InUse = append(r.InUse, fmt.Sprintf("WARNING: %s exists with other rules: someone else may be bound to it. "+
+			r.InUse = append(r.InUse, fmt.Sprintf("WARNING: %s exists with other rules, and other subjects may be bound to it. "+
 				"Delete it and its bindings before you apply the grant.", object))
 		}
 	}
 }
 
-// part is one role of the grant, with its binding.
+// part is one role of the grant; its binding has the same name.
 type part struct {
 	name, namespace string
 	rules           []rbacv1.PolicyRule
 }
 
-// parts are the roles that grant the scopes' rules.
+// parts returns the roles that grant the scopes' rules.
 func (r Report) parts(scopes []Scope) []part {
 	var out []part
 	for _, s := range scopes {

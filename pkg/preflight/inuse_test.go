@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-func TestARoleUnderTheNameOfAGrantIsReported(t *testing.T) {
+func TestWarnsOfAnExistingRoleWithTheNameOfAGrant(t *testing.T) {
 	rules := []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get"}}}
 	report := Report{
 		Account:  types.NamespacedName{Namespace: "t1", Name: "acct"},
@@ -25,13 +25,13 @@ func TestARoleUnderTheNameOfAGrantIsReported(t *testing.T) {
 			return rules, err
 		}
 	}
-	report.Warn(answer(nil, notFound))
+	report.WarnAboutExistingRoles(answer(nil, notFound))
 	require.Empty(t, report.InUse)
 	require.Len(t, asked, 2)
 	require.NotContains(t, report.Summary(), "WARNING")
 
-	report.Warn(answer(nil, nil))
-	require.Len(t, report.InUse, 2, "roles without rules, which anybody can make")
+	report.WarnAboutExistingRoles(answer(nil, nil))
+	require.Len(t, report.InUse, 2, "roles without rules, which any user can create")
 	require.Contains(t, report.Summary(), "WARNING: Role t1/"+asked[1].Name+" exists with other rules")
 	require.Contains(t, report.Refusals(), "WARNING: ClusterRole "+asked[0].Name+" exists with other rules")
 	files, err := report.Files()
@@ -39,9 +39,9 @@ func TestARoleUnderTheNameOfAGrantIsReported(t *testing.T) {
 	require.Contains(t, files[FileGrant], "# WARNING: Role t1/")
 	require.Contains(t, files[FileReport], "inUse:")
 
-	report.Warn(func(ref rbacv1.RoleRef, namespace string) ([]rbacv1.PolicyRule, error) {
+	report.WarnAboutExistingRoles(func(ref rbacv1.RoleRef, namespace string) ([]rbacv1.PolicyRule, error) {
 		if namespace == "t1" {
-			return rules, nil // as it was applied
+			return rules, nil // as applied
 		}
 		return nil, notFound
 	})

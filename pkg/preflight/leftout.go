@@ -12,16 +12,16 @@ import (
 	"github.com/remit-olm/remit/pkg/step"
 )
 
-// maxLeftOut bounds LeftOutText in bytes.
+// maxLeftOut limits LeftOutText, in bytes.
 const maxLeftOut = 4 << 10
 
-// maxWarnings is how many warnings of one bundle are repeated.
+// maxWarnings limits the warnings that are repeated for one bundle.
 const maxWarnings = 20
 
-// NoteLeftOut notes what is left out of the bundles, and which labels and annotations the objects of the steps, and the Deployments
-// of their ClusterServiceVersions, do not get.
+// NoteLeftOut adds notes about omitted parts of the bundles, and about omitted labels and annotations of the steps'
+// objects and of the Deployments of their ClusterServiceVersions.
 func (r *Report) NoteLeftOut(steps []step.Step) error {
-	lines, err := leftOut(steps)
+	lines, err := omissions(steps)
 	if err != nil {
 		return err
 	}
@@ -31,13 +31,13 @@ func (r *Report) NoteLeftOut(steps []step.Step) error {
 	return nil
 }
 
-// LeftOutText is what NoteLeftOut notes, as one short text; "" where nothing is left out.
+// LeftOutText returns what NoteLeftOut notes as a short text; "" if nothing is omitted.
 func LeftOutText(steps []step.Step) (string, error) {
-	lines, err := leftOut(steps)
+	lines, err := omissions(steps)
 	return join(lines, maxLeftOut), err
 }
 
-func leftOut(steps []step.Step) ([]string, error) {
+func omissions(steps []step.Step) ([]string, error) {
 	var lines []string
 	for _, s := range steps {
 		if len(s.Dropped) > 0 {
@@ -46,7 +46,7 @@ func leftOut(steps []step.Step) ([]string, error) {
 		if len(s.Pruned) > 0 {
 			lines = append(lines, fmt.Sprintf("%s: omitted these fields, which the API server does not know: %s", apply.Describe(s.Object), bundle.Named(s.Pruned)))
 		}
-		lines = append(lines, atMost(s.Warnings)...)
+		lines = append(lines, limitWarnings(s.Warnings)...)
 		if !s.IsCSV() {
 			continue
 		}
@@ -63,8 +63,8 @@ func leftOut(steps []step.Step) ([]string, error) {
 	return lines, nil
 }
 
-// atMost shortens a list of a stranger's warnings.
-func atMost(warnings []string) []string {
+// limitWarnings shortens the warnings about an untrusted bundle.
+func limitWarnings(warnings []string) []string {
 	if len(warnings) <= maxWarnings {
 		return warnings
 	}

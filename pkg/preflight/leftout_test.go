@@ -11,18 +11,18 @@ import (
 	"github.com/remit-olm/remit/pkg/step"
 )
 
-func TestAReportNotesWhatObjectsAndPodsAreLeftWithout(t *testing.T) {
+func TestNotesOmittedLabelsAndAnnotations(t *testing.T) {
 	cm := object(t, "v1", "ConfigMap", "ns", "")
 	cm.Dropped = []string{"k8s.io/a", "k8s.io/b"}
 	csv := object(t, "operators.coreos.com/v1alpha1", "ClusterServiceVersion", "ns", `spec: {install: {strategy: deployment, spec: {deployments: [
  {name: ordering, label: {olm.catalogSource: c}, spec: {template: {metadata: {labels: {app: a, k8s.io/x: x}, annotations: {k8s.io/x: x, own.example.com/x: x}}}}},
  {name: plain, spec: {template: {metadata: {labels: {app: a}}}}}]}}}`)
 	csv.Install = &step.Install{Config: &operatorsv1alpha1.SubscriptionConfig{Annotations: map[string]string{"openshift.io/scc": "privileged", "cert-manager.io/inject-ca-from": "ns/x", "own": "x"}}}
-	const said = ": omitted these labels and annotations, because they control other programs in the cluster: "
+	const omitted = ": omitted these labels and annotations, because they control other programs in the cluster: "
 	want := []string{
-		"ConfigMap ns/x" + said + "k8s.io/a, k8s.io/b",
-		"Deployment ns/ordering" + said + "k8s.io/x, olm.catalogSource, openshift.io/scc",
-		"Deployment ns/plain" + said + "openshift.io/scc",
+		"ConfigMap ns/x" + omitted + "k8s.io/a, k8s.io/b",
+		"Deployment ns/ordering" + omitted + "k8s.io/x, olm.catalogSource, openshift.io/scc",
+		"Deployment ns/plain" + omitted + "openshift.io/scc",
 	}
 	report := Report{Notes: []string{"a note", want[0]}}
 	require.NoError(t, report.NoteLeftOut([]step.Step{cm, csv}))
@@ -32,8 +32,8 @@ func TestAReportNotesWhatObjectsAndPodsAreLeftWithout(t *testing.T) {
 	require.Equal(t, strings.Join(want, "\n"), text)
 }
 
-// A bundle chooses how many keys there are, and how long they are.
-func TestWhatIsLeftOutIsSaidShortly(t *testing.T) {
+// A bundle chooses the number and the length of the keys.
+func TestLimitsTheTextAboutOmissions(t *testing.T) {
 	var steps []step.Step
 	for n := range 1000 {
 		s := object(t, "v1", "ConfigMap", "ns", "")

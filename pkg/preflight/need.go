@@ -15,38 +15,38 @@ import (
 	"github.com/remit-olm/remit/pkg/step"
 )
 
-// Need is what one thing that Remit will do for a plan requires of the account.
+// Need is what one action of Remit for a plan requires of the account.
 type Need struct {
-	// Namespace is the scope in which the rules must be held; rbac.ClusterScope for the whole cluster.
+	// Namespace is the scope of the rules; rbac.ClusterScope for the whole cluster.
 	Namespace string
 	Rules     []rbacv1.PolicyRule
-	// Granted says that the rules are not what is sent but what an object gives to others. Of those the
-	// API server's escalation check counts only what RBAC gives to the account, whatever other
-	// authorizers allow (rule semantics, row 63).
+	// Granted reports that an object grants the rules to other subjects; otherwise they are requests. For grants the
+	// API server's escalation check considers only RBAC, whatever other authorizers allow (rule semantics, row 63).
 	Granted bool
-	// Unless lists rules of which any one, held in the same scope, makes Rules unnecessary: escalate
-	// and bind, as the API server honours them.
-	Unless []rbacv1.PolicyRule
-	// Identities says that what the ServiceAccounts of Namespace hold is needed besides: [Identities] knows it.
+	// Alternatives are rules of which any single one, in the same scope, makes Rules unnecessary: escalate and bind,
+	// as the API server honors them.
+	Alternatives []rbacv1.PolicyRule
+	// Identities reports that the permissions of the ServiceAccounts of Namespace are needed as well; see
+	// [Identities].
 	Identities bool
-	// Elsewhere says that whoever reads the report may not know the rules: what is missing of them is told by Cause alone, and not granted
-	// by what there is to paste.
-	Elsewhere bool
-	// Object is the one concerned, as "Role t1/x"; Cause says what is to be done, as "apply Role t1/x".
+	// Hidden reports that readers of the report may not know the rules: only Cause describes them, and the grant does
+	// not contain them.
+	Hidden bool
+	// Object is the object that the need is about, such as "Role t1/x"; Cause is the action, such as "apply Role
+	// t1/x".
 	Object string
 	Cause  string
-	// Unread says why Rules are not known: a role could not be read.
-	Unread error
-	// Invalid says why the API server will refuse this whoever asks.
+	// ReadError is the reason why Rules are not known: a role could not be read.
+	ReadError error
+	// Invalid is the reason why the API server refuses the request of any account.
 	Invalid error
-	// Notes are what rules of the object give less or more than they seem to say.
+	// Notes explain rules of the object that grant less or more than they appear to.
 	Notes []string
 }
 
-// NeedsOf lists what the steps of a plan need, and what their ClusterServiceVersions need as long as they
-// live: each request by its name, as server-side apply makes even creation nameable, and what roles and
-// bindings hand on. skip leaves out steps whose object is there already in the needed form, so that
-// nothing is written.
+// NeedsOf lists what the steps of a plan need, and what their ClusterServiceVersions need throughout their lifetime:
+// each request by object name, because server-side apply makes even creation nameable, and what roles and bindings
+// grant. skip omits steps whose object is up to date, so that nothing is written.
 func NeedsOf(steps []step.Step, live rbac.RoleRules, skip func(step.Step) bool) ([]Need, error) {
 	called, err := calls(steps, skip)
 	if err != nil {
@@ -73,9 +73,9 @@ func NeedsOf(steps []step.Step, live rbac.RoleRules, skip func(step.Step) bool) 
 	return called.add(needs, roles), nil
 }
 
-// stepNeeds is what is sent for one object: a read, unless self reads it, and a server-side apply, which
-// is authorised as patch and, where it creates, as create with the name. Later versions and other targets
-// send the same again.
+// stepNeeds returns the requests for one object: a read, unless the controller identity reads it, and a server-side
+// apply, which is authorized as patch and, if it creates, as create with the name. Later versions and other targets
+// send the same requests.
 func stepNeeds(s step.Step) []Need {
 	verbs := []string{"create", "patch"}
 	if !s.IsCRD() {
@@ -85,28 +85,27 @@ func stepNeeds(s step.Step) []Need {
 	switch {
 	case s.IsCSV():
 		needs = append(needs, request(s.Object, "annotate and finalize "+apply.Describe(s.Object), "patch"),
-			request(s.Object, "remove "+apply.Describe(s.Object)+" where another version has replaced it", "delete"))
-	case removedByUs(s):
+			request(s.Object, "remove "+apply.Describe(s.Object)+" after another version has replaced it", "delete"))
+	case removedByController(s):
 		needs = append(needs, removal(s))
 	}
 	return needs
 }
 
-// removal is for what the csv controller removes with a ClusterServiceVersion.
+// removal is the need to delete an object that the csv controller removes with a ClusterServiceVersion.
 func removal(s step.Step) Need {
 	return request(s.Object, fmt.Sprintf("remove %s with ClusterServiceVersion %s/%s", apply.Describe(s.Object), s.Owner.Namespace, s.Owner.CSV), "delete")
 }
 
-// HandOver is what some clusters ask of who changes the owners of an object that exists, as each later
-// version of an operator does: to be allowed to delete it (the admission plugin
-// OwnerReferencesPermissionEnforcement).
+// HandOver is the need to change the owners of an existing object, as each later version of an operator does. With the
+// admission plugin OwnerReferencesPermissionEnforcement this requires the permission to delete the object.
 func HandOver(s step.Step) Need {
 	return request(s.Object, fmt.Sprintf("hand %s over to ClusterServiceVersion %s/%s", apply.Describe(s.Object), s.Owner.Namespace, s.Owner.CSV), "delete")
 }
 
-// removedByUs says whether the csv controller removes the object with its CSV, as the account: roles and
-// bindings outside the CSV's namespace, which no owner reference can reach.
-func removedByUs(s step.Step) bool {
+// removedByController reports whether the csv controller removes the object with its CSV, as the account: roles and
+// bindings outside the CSV's namespace, which owner references cannot cover.
+func removedByController(s step.Step) bool {
 	return isRBAC(s.Object) && s.Object.GetNamespace() != s.Owner.Namespace
 }
 
@@ -114,7 +113,7 @@ func isRBAC(obj *unstructured.Unstructured) bool {
 	return obj.GroupVersionKind().Group == rbacv1.GroupName
 }
 
-// request is the need to send something about an object.
+// request is the need to send requests about an object.
 func request(obj *unstructured.Unstructured, cause string, verbs ...string) Need {
 	kind, _ := bundle.KindOf(obj.GroupVersionKind().GroupKind())
 	return Need{
@@ -125,8 +124,8 @@ func request(obj *unstructured.Unstructured, cause string, verbs ...string) Need
 	}
 }
 
-// installNeeds is what the csv controller sends for a CSV, beside what concerns steps: its Deployments,
-// and the removal of one that an edit takes out of the CSV.
+// installNeeds returns what the csv controller sends for a CSV in addition to the steps: its Deployments, and the
+// removal of Deployments that are edited out of the CSV.
 func installNeeds(obj *unstructured.Unstructured) ([]Need, error) {
 	csv := &operatorsv1alpha1.ClusterServiceVersion{}
 	if err := decode(obj, csv); err != nil {
@@ -143,7 +142,7 @@ func installNeeds(obj *unstructured.Unstructured) ([]Need, error) {
 			verbs []string
 		}{
 			{"apply " + need.Object, []string{"create", "patch", "get"}},
-			{"remove " + need.Object + " where " + apply.Describe(obj) + " no longer has it", []string{"delete"}},
+			{"remove " + need.Object + " if " + apply.Describe(obj) + " no longer contains it", []string{"delete"}},
 		} {
 			rule.Verbs = act.verbs
 			need.Rules, need.Cause = []rbacv1.PolicyRule{rule}, act.cause

@@ -15,7 +15,7 @@ import (
 	"github.com/remit-olm/remit/pkg/step"
 )
 
-// object is a step of a kind named "x"; the rest is YAML.
+// object is a step of a kind with the name "x"; rest is more YAML of it.
 func object(t *testing.T, apiVersion, kind, namespace, rest string) step.Step {
 	t.Helper()
 	obj := &unstructured.Unstructured{Object: map[string]any{}}
@@ -42,7 +42,7 @@ func onlyNeeds(t *testing.T, live rbac.RoleRules, steps ...step.Step) []Need {
 	return needs
 }
 
-// onX is a request about the object named "x".
+// onX is a request about the object with the name "x".
 func onX(namespace, group, resource, object, cause string, verbs ...string) Need {
 	return Need{Namespace: namespace, Object: object, Cause: cause, Rules: []rbacv1.PolicyRule{
 		{Verbs: verbs, APIGroups: []string{group}, Resources: []string{resource}, ResourceNames: []string{"x"}}}}
@@ -68,29 +68,29 @@ func TestNeedsOfEachKind(t *testing.T) {
 		{"a namespaced object", object(t, "v1", "ConfigMap", "ns", ""), []Need{
 			onX("ns", "", "configmaps", "ConfigMap ns/x", "apply ConfigMap ns/x", "create", "patch", "get"),
 		}},
-		{"a CRD is read by self", object(t, "apiextensions.k8s.io/v1", "CustomResourceDefinition", "", ""), []Need{
+		{"a CRD is read by the controller identity", object(t, "apiextensions.k8s.io/v1", "CustomResourceDefinition", "", ""), []Need{
 			onX("", "apiextensions.k8s.io", "customresourcedefinitions", "CustomResourceDefinition x", "apply CustomResourceDefinition x", "create", "patch"),
 		}},
 		{"a CSV and its Deployments", object(t, "operators.coreos.com/v1alpha1", "ClusterServiceVersion", "ns", csv), []Need{
 			onX("ns", "operators.coreos.com", "clusterserviceversions", "ClusterServiceVersion ns/x", "apply ClusterServiceVersion ns/x", "create", "patch", "get"),
 			onX("ns", "operators.coreos.com", "clusterserviceversions", "ClusterServiceVersion ns/x", "annotate and finalize ClusterServiceVersion ns/x", "patch"),
-			onX("ns", "operators.coreos.com", "clusterserviceversions", "ClusterServiceVersion ns/x", "remove ClusterServiceVersion ns/x where another version has replaced it", "delete"),
+			onX("ns", "operators.coreos.com", "clusterserviceversions", "ClusterServiceVersion ns/x", "remove ClusterServiceVersion ns/x after another version has replaced it", "delete"),
 			onX("ns", "apps", "deployments", "Deployment ns/x", "apply Deployment ns/x", "create", "patch", "get"),
-			onX("ns", "apps", "deployments", "Deployment ns/x", "remove Deployment ns/x where ClusterServiceVersion ns/x no longer has it", "delete"),
+			onX("ns", "apps", "deployments", "Deployment ns/x", "remove Deployment ns/x if ClusterServiceVersion ns/x no longer contains it", "delete"),
 		}},
-		{"a Role's rules, unless escalate", rbacObject(t, "Role", "ns", rules), []Need{role, {
-			Namespace: "ns", Rules: pods, Granted: true, Object: "Role ns/x", Cause: "grant what Role ns/x contains", Unless: escalate("roles"),
+		{"a Role's rules, or escalate", rbacObject(t, "Role", "ns", rules), []Need{role, {
+			Namespace: "ns", Rules: pods, Granted: true, Object: "Role ns/x", Cause: "grant what Role ns/x contains", Alternatives: escalate("roles"),
 		}}},
-		{"a Role of a target goes with the CSV", rbacObject(t, "Role", "target", ""), []Need{
+		{"a Role of a target is removed with the CSV", rbacObject(t, "Role", "target", ""), []Need{
 			onX("target", rbacv1.GroupName, "roles", "Role target/x", "apply Role target/x", "create", "patch", "get"),
 			onX("target", rbacv1.GroupName, "roles", "Role target/x", "remove Role target/x with ClusterServiceVersion ns/csv", "delete"),
 		}},
 		{"a ClusterRole's rules, in the whole cluster", rbacObject(t, "ClusterRole", "", rules), append(cluster[:2:2], Need{
-			Rules: pods, Granted: true, Object: "ClusterRole x", Cause: "grant what ClusterRole x contains", Unless: escalate("clusterroles"),
+			Rules: pods, Granted: true, Object: "ClusterRole x", Cause: "grant what ClusterRole x contains", Alternatives: escalate("clusterroles"),
 		})},
-		{"58 an aggregated ClusterRole is everything", rbacObject(t, "ClusterRole", "", "aggregationRule: {clusterRoleSelectors: [{}]}"), append(cluster[:2:2], Need{
+		{"58 an aggregated ClusterRole requires all permissions", rbacObject(t, "ClusterRole", "", "aggregationRule: {clusterRoleSelectors: [{}]}"), append(cluster[:2:2], Need{
 			Rules:   []rbacv1.PolicyRule{may("*", "*", "*"), {Verbs: []string{"*"}, NonResourceURLs: []string{"*"}}},
-			Granted: true, Object: "ClusterRole x", Unless: escalate("clusterroles"),
+			Granted: true, Object: "ClusterRole x", Alternatives: escalate("clusterroles"),
 			Cause: "write ClusterRole x, which aggregates other ClusterRoles, so that the API server asks for everything",
 		})},
 		{"36 a Role without rules", rbacObject(t, "Role", "ns", ""), []Need{role}},
@@ -105,7 +105,7 @@ func TestNeedsOfEachKind(t *testing.T) {
 	}
 }
 
-func TestNoWriteIsAskedForWithoutAName(t *testing.T) {
+func TestAllWritesAreRequestedByName(t *testing.T) {
 	csv := "spec: {install: {strategy: deployment, spec: {deployments: [{name: x}]}}}"
 	for _, n := range onlyNeeds(t, nothingLive, object(t, "operators.coreos.com/v1alpha1", "ClusterServiceVersion", "ns", csv),
 		object(t, "v1", "Secret", "ns", ""), rbacObject(t, "Role", "ns", ""), rbacObject(t, "ClusterRoleBinding", "", "roleRef: {kind: ClusterRole, name: r}")) {
@@ -149,22 +149,22 @@ func TestABindingNeedsTheRulesOfItsRole(t *testing.T) {
 			last := needs[len(needs)-1]
 			require.Equal(t, row.namespace, last.Namespace)
 			require.Equal(t, row.want, last.Rules)
-			require.Equal(t, row.unless, last.Unless)
+			require.Equal(t, row.unless, last.Alternatives)
 			require.Equal(t, row.unless != nil, last.Granted)
 		})
 	}
 }
 
-func TestWhatTheAPIServerWouldRefuseIsRefusedAndTheRestIsReported(t *testing.T) {
+func TestReportsInvalidObjectsWithTheOtherNeeds(t *testing.T) {
 	never := func(step.Step) bool { return false }
 	account := types.NamespacedName{Namespace: "ns", Name: "installer"}
 	for name, row := range map[string]struct {
 		step step.Step
 		want string
 	}{
-		"no Role":                 {rbacObject(t, "Role", "ns", "rules: 1"), "decode Role ns/x"},
-		"no binding":              {rbacObject(t, "RoleBinding", "ns", "roleRef: 1"), "decode RoleBinding ns/x"},
-		"a roleRef of nothing":    {rbacObject(t, "RoleBinding", "ns", "roleRef: {kind: Robot}"), `roleRef has unsupported kind "Robot"`},
+		"an invalid Role":         {rbacObject(t, "Role", "ns", "rules: 1"), "decode Role ns/x"},
+		"an invalid binding":      {rbacObject(t, "RoleBinding", "ns", "roleRef: 1"), "decode RoleBinding ns/x"},
+		"an unsupported roleRef":  {rbacObject(t, "RoleBinding", "ns", "roleRef: {kind: Robot}"), `roleRef has unsupported kind "Robot"`},
 		"33 a rule without verbs": {rbacObject(t, "Role", "ns", "rules: [{apiGroups: [''], resources: [pods]}]"), "has no verbs"},
 		"45 URLs in a Role":       {rbacObject(t, "Role", "ns", "rules: [{verbs: [get], nonResourceURLs: [/metrics]}]"), "for the whole cluster only"},
 	} {
@@ -183,7 +183,7 @@ func TestWhatTheAPIServerWouldRefuseIsRefusedAndTheRestIsReported(t *testing.T) 
 	}
 }
 
-func TestAReportSaysWhatARoleOnlySeemsToGive(t *testing.T) {
+func TestNotesRulesThatGrantNothing(t *testing.T) {
 	steps := []step.Step{
 		rbacObject(t, "Role", "ns", "rules: [{verbs: [get], apiGroups: ['', apps/v1], resources: [nodes, pods/*]}]"),
 		rbacObject(t, "ClusterRole", "", "aggregationRule: {}"),
@@ -199,7 +199,7 @@ func TestAReportSaysWhatARoleOnlySeemsToGive(t *testing.T) {
 	require.Equal(t, []Refusal{{Object: "ClusterRole x", Message: "aggregationRule has no clusterRoleSelectors", Final: true}}, report.Refused)
 }
 
-func TestOfARoleThatCannotBeReadNothingIsKnown(t *testing.T) {
+func TestARoleThatCannotBeReadIsUnknown(t *testing.T) {
 	broken := func(rbacv1.RoleRef, string) ([]rbacv1.PolicyRule, error) { return nil, errors.New("no cache") }
 	needs := onlyNeeds(t, broken, rbacObject(t, "RoleBinding", "ns", "roleRef: {kind: Role, name: r}"))
 	report, err := Evaluate(types.NamespacedName{}, needs, func(string) ([]rbacv1.PolicyRule, error) {
@@ -211,22 +211,22 @@ func TestOfARoleThatCannotBeReadNothingIsKnown(t *testing.T) {
 	require.Equal(t, "no cache", report.Unknown[0].Why)
 }
 
-func TestStepsThatAreSkippedNeedNothing(t *testing.T) {
+func TestSkippedStepsHaveNoNeeds(t *testing.T) {
 	crd := object(t, "apiextensions.k8s.io/v1", "CustomResourceDefinition", "", "")
 	needs, err := NeedsOf([]step.Step{crd}, nothingLive, step.Step.IsCRD)
 	require.NoError(t, err)
 	require.Empty(t, needs)
 }
 
-func TestEscalateAndBindExcuse(t *testing.T) {
+func TestEscalateAndBindReplaceTheRules(t *testing.T) {
 	account := types.NamespacedName{Namespace: "ns", Name: "installer"}
-	need := Need{Namespace: "ns", Rules: []rbacv1.PolicyRule{may("get", "", "pods")}, Unless: []rbacv1.PolicyRule{may("escalate", rbacv1.GroupName, "roles", "x")}}
+	need := Need{Namespace: "ns", Rules: []rbacv1.PolicyRule{may("get", "", "pods")}, Alternatives: []rbacv1.PolicyRule{may("escalate", rbacv1.GroupName, "roles", "x")}}
 	for _, row := range []struct {
 		name  string
 		held  rbacv1.PolicyRule
 		empty bool
 	}{
-		{"nothing of use", may("get", "", "nodes"), false},
+		{"an unrelated rule", may("get", "", "nodes"), false},
 		{"52 writing roles", may("*", rbacv1.GroupName, "rolebindings"), false},
 		{"the rules themselves", may("get", "", "pods"), true},
 		{"53 escalate", may("escalate", rbacv1.GroupName, "roles"), true},
@@ -242,7 +242,7 @@ func TestEscalateAndBindExcuse(t *testing.T) {
 	}
 }
 
-func TestEvaluateAsksOnceForEachScope(t *testing.T) {
+func TestEvaluateReadsEachScopeOnce(t *testing.T) {
 	asked := map[string]int{}
 	held := func(namespace string) ([]rbacv1.PolicyRule, error) {
 		asked[namespace]++
@@ -260,5 +260,5 @@ func TestEvaluateAsksOnceForEachScope(t *testing.T) {
 	require.Equal(t, 2, report.Count(), "the same rule is missing once in a scope")
 
 	_, err = Evaluate(types.NamespacedName{Namespace: "n", Name: "a"}, []Need{need("a")}, func(string) ([]rbacv1.PolicyRule, error) { return nil, errors.New("no cache") })
-	require.EqualError(t, err, "rules held by ServiceAccount n/a: no cache")
+	require.EqualError(t, err, "read permissions of ServiceAccount n/a: no cache")
 }

@@ -11,18 +11,18 @@ import (
 
 // Limits of ClusterAdmin.
 const (
-	// maxPowerCauses bounds what is named for one power.
+	// maxPowerCauses limits the causes that are listed for one power.
 	maxPowerCauses = 2
-	// maxPowerCause bounds, in bytes, what is repeated of one cause: it contains a bundle's names.
+	// maxPowerCause limits, in bytes, the text of one cause, which contains names from a bundle.
 	maxPowerCause = 256
 )
 
-// ClusterAdmin says, in one line, that whoever holds what is missing can obtain everything, and why; "" where that is
-// not so.
+// ClusterAdmin explains, in one line, why an account with the missing rules could obtain every permission; "" if it
+// could not.
 func (r Report) ClusterAdmin() string {
 	causes := map[string]map[string]bool{}
 	for _, f := range r.Findings {
-		if f.Namespace != rbac.ClusterScope || f.Elsewhere {
+		if f.Namespace != rbac.ClusterScope || f.Hidden {
 			continue
 		}
 		for _, power := range rbac.Powers(f.Missing) {
@@ -39,7 +39,7 @@ func (r Report) ClusterAdmin() string {
 	for _, power := range slices.Sorted(maps.Keys(causes)) {
 		why = append(why, fmt.Sprintf("%s (%s)", power, causesText(slices.Sorted(maps.Keys(causes[power])))))
 	}
-	return "What is asked for amounts to cluster-admin: " + strings.Join(why, ", ") + "."
+	return "The requested permissions amount to cluster-admin: " + strings.Join(why, ", ") + "."
 }
 
 func causesText(causes []string) string {

@@ -17,16 +17,16 @@ func firstLine(text string) string {
 	return line
 }
 
-func TestWhatAmountsToClusterAdminIsSaidFirstAndWhy(t *testing.T) {
+func TestStartsWithWhyPermissionsAmountToClusterAdmin(t *testing.T) {
 	steps := []string{
 		`aggregationRule: {clusterRoleSelectors: [{matchLabels: {a: b}}]}`,
 		`rules: [{verbs: [escalate, "*"], apiGroups: [rbac.authorization.k8s.io], resources: [clusterroles]}]`,
 		`rules: [{verbs: [get], apiGroups: [""], resources: [pods]}]`,
 	}
 	for i, want := range []string{
-		`What is asked for amounts to cluster-admin: every verb on every resource (write ClusterRole x, which aggregates other ClusterRoles, ` +
+		`The requested permissions amount to cluster-admin: every verb on every resource (write ClusterRole x, which aggregates other ClusterRoles, ` +
 			`so that the API server asks for everything).`,
-		`What is asked for amounts to cluster-admin: "bind" on clusterroles (grant what ClusterRole x contains), "escalate" on clusterroles (grant what ClusterRole x contains).`,
+		`The requested permissions amount to cluster-admin: "bind" on clusterroles (grant what ClusterRole x contains), "escalate" on clusterroles (grant what ClusterRole x contains).`,
 		"",
 	} {
 		needs, err := NeedsOf([]step.Step{rbacObject(t, "ClusterRole", "", steps[i])}, nothingLive, func(step.Step) bool { return false })
@@ -36,7 +36,7 @@ func TestWhatAmountsToClusterAdminIsSaidFirstAndWhy(t *testing.T) {
 		require.Equal(t, want, report.ClusterAdmin())
 		require.Equal(t, want, report.Document().ClusterAdmin)
 		if want == "" {
-			require.Contains(t, firstLine(report.Summary()), "ServiceAccount ns/installer lacks")
+			require.Contains(t, firstLine(report.Summary()), "ServiceAccount ns/installer is missing 2 permissions;")
 			continue
 		}
 		require.Equal(t, want, firstLine(report.Summary()), "the condition of a plan")
@@ -47,10 +47,10 @@ func TestWhatAmountsToClusterAdminIsSaidFirstAndWhy(t *testing.T) {
 	}
 }
 
-func TestClusterAdminIsOneBoundedLineAboutTheWholeCluster(t *testing.T) {
+func TestClusterAdminIsOneLimitedLineAboutTheWholeCluster(t *testing.T) {
 	everything := []rbacv1.PolicyRule{{Verbs: []string{"*"}, APIGroups: []string{"*"}, Resources: []string{"*"}}}
-	report := Report{Account: bounded, Findings: []Finding{{Namespace: "ns", Missing: everything}, {Missing: everything, Elsewhere: true}}}
-	require.Empty(t, report.ClusterAdmin(), "in one namespace, or not for everyone to know")
+	report := Report{Account: bounded, Findings: []Finding{{Namespace: "ns", Missing: everything}, {Missing: everything, Hidden: true}}}
+	require.Empty(t, report.ClusterAdmin(), "in one namespace, or hidden")
 	for i := range 100 {
 		report.Findings = append(report.Findings, Finding{Missing: everything, Cause: fmt.Sprint(i, strings.Repeat("x\n", 1000))})
 	}
@@ -60,8 +60,8 @@ func TestClusterAdminIsOneBoundedLineAboutTheWholeCluster(t *testing.T) {
 	require.Contains(t, line, "and 98 more")
 }
 
-// TestGrantsOfLargeOperatorsAreFolded has rules that are too many to be broken up together, all of which one covers.
-func TestGrantsOfLargeOperatorsAreFolded(t *testing.T) {
+// Together the rules are too many to expand, and a single rule covers them all.
+func TestCompactsGrantsOfLargeOperators(t *testing.T) {
 	everything := []rbacv1.PolicyRule{{Verbs: []string{"*"}, APIGroups: []string{"*"}, Resources: []string{"*"}}}
 	report := Report{Account: bounded, Findings: []Finding{{Missing: everything, Cause: "all"}}}
 	for i := range 333 {

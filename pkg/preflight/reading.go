@@ -13,17 +13,17 @@ import (
 	"github.com/remit-olm/remit/pkg/step/crd"
 )
 
-// Reading is what the step of a CustomResourceDefinition that exists needs beside the write, where its new schema
-// might refuse objects that the live one takes: to list these in the whole cluster, since it is for all of them
-// that the schema changes. None where the live one is somebody else's, as it is not written then.
-func Reading(s step.Step, live *apiextensionsv1.CustomResourceDefinition) []Need {
-	// The marks are hints. They are enough here: it only explains, and the CLI has no key to verify proofs with.
+// SchemaNeeds returns the permission to list custom resources in the whole cluster if the new schema of an existing
+// CustomResourceDefinition might refuse objects that the live one accepts. There are no needs for a live definition of
+// another owner, because it is not written.
+func SchemaNeeds(s step.Step, live *apiextensionsv1.CustomResourceDefinition) []Need {
+	// Marks are only hints, which is sufficient for an explanation. The CLI has no key to verify proofs.
 	if live == nil || !s.Owner.Marks(live) {
 		return nil
 	}
 	want, err := crd.Decode(s.Object)
 	if err != nil {
-		return nil // its write is refused, and says why
+		return nil // the refusal of its write explains the error
 	}
 	versions := crd.Stricter(live, want)
 	if len(versions) == 0 {
@@ -31,11 +31,11 @@ func Reading(s step.Step, live *apiextensionsv1.CustomResourceDefinition) []Need
 	}
 	return []Need{{
 		Namespace: rbac.ClusterScope, Object: apply.Describe(s.Object), Rules: List(want),
-		Cause: fmt.Sprintf("hold the objects that exist against the new schema of %s, in version %s", apply.Describe(s.Object), strings.Join(versions, ", ")),
+		Cause: fmt.Sprintf("validate existing objects against the new schema of %s, in version %s", apply.Describe(s.Object), strings.Join(versions, ", ")),
 	}}
 }
 
-// List are the rules by which the objects of a CustomResourceDefinition may be listed.
+// List returns the rules that allow listing the objects of a CustomResourceDefinition.
 func List(d *apiextensionsv1.CustomResourceDefinition) []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{{APIGroups: []string{d.Spec.Group}, Resources: []string{d.Spec.Names.Plural}, Verbs: []string{"list"}}}
 }

@@ -14,18 +14,17 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/status"
 )
 
-// MaxMessage bounds, in bytes, what is repeated of one of the API server's messages.
+// MaxMessage limits, in bytes, the text that is repeated from one message of the API server.
 const MaxMessage = 1024
 
-// Judge adds the API server's answer to the write of an object, sent as a dry run: a refusal, final or not,
-// or what it could not decide. The error is returned where it is neither: it says nothing of the plan, and
-// the run that it belongs to fails.
-func (r *Report) Judge(object string, answer error) (final bool, err error) {
+// AddDryRun adds the API server's answer to the dry run of an object: a refusal, final or not, or an answer that
+// leaves it undecided. Any other error is not about the plan: it is returned and fails the reconcile.
+func (r *Report) AddDryRun(object string, answer error) (final bool, err error) {
 	switch {
 	case answer == nil:
 	case apply.IsCollision(answer):
 		r.refuse(Refusal{Object: object, Message: message(answer)})
-	case Unready(answer):
+	case IsPolicyNotReady(answer):
 		return false, answer
 	case isUnreadable(answer):
 		final = true
@@ -41,7 +40,7 @@ func (r *Report) Judge(object string, answer error) (final bool, err error) {
 	return final, nil
 }
 
-// message is the API server's own, without what was put around it here, and safe to show.
+// message returns the API server's own message, without wrapping, safe to show.
 func message(err error) string {
 	text := err.Error()
 	var st apierrors.APIStatus
@@ -54,18 +53,18 @@ func message(err error) string {
 	return status.Text(text)
 }
 
-// Unready says that an admission policy could not decide since the API server has not seen its parameter yet: an
-// OperatorGroup that was just made (docs/adr/0020). The API server says so with the code of an object that is
-// malformed; moments later it knows.
-func Unready(err error) bool {
+// IsPolicyNotReady reports whether an admission policy could not decide because the API server has not yet seen its
+// parameter: an OperatorGroup that was just created (docs/adr/0020). The API server answers with the code for invalid
+// objects; a retry succeeds moments later.
+func IsPolicyNotReady(err error) bool {
 	return isRefusal(err) && (strings.Contains(err.Error(), "no params found for policy binding") ||
 		strings.Contains(err.Error(), "failed to find resource referenced by paramKind") ||
 		strings.Contains(err.Error(), "not yet synced to use for admission"))
 }
 
-// isUndecided: the API server, or a webhook that it asks, is not well, or cannot say without really doing
-// it. The reason BadRequest is the API server's own word for a webhook that takes no dry runs; one that
-// refuses has a reason of its own, or none.
+// isUndecided reports whether the API server, or a webhook that it calls, is unavailable or cannot decide on a dry
+// run. The API server uses the reason BadRequest for a webhook without support for dry runs; a webhook that refuses
+// has another reason, or none.
 func isUndecided(err error) bool {
 	var unreachable net.Error // a timeout, of the context too, or no connection
 	code := codeOf(err)
@@ -73,15 +72,14 @@ func isUndecided(err error) bool {
 		apierrors.ReasonForError(err) == metav1.StatusReasonBadRequest
 }
 
-// isRefusal leaves out what concerns the request alone: a token, or an object that has changed since it
-// was read.
+// isRefusal excludes errors about the request alone: an invalid token, or an object that changed since it was read.
 func isRefusal(err error) bool {
 	code := codeOf(err)
 	return code >= 400 && code < 500 && !apierrors.IsUnauthorized(err) && !apierrors.IsConflict(err)
 }
 
-// isMalformed tells a violation of the schema, of which the API server names the fields, from a policy
-// that answers with the same code.
+// isMalformed tells a violation of the schema, for which the API server names the fields, from a policy that answers
+// with the same code.
 func isMalformed(err error) bool {
 	var st apierrors.APIStatus
 	if !apierrors.IsInvalid(err) || !errors.As(err, &st) || st.Status().Details == nil {
@@ -92,17 +90,18 @@ func isMalformed(err error) bool {
 	})
 }
 
-// isUnreadable says that the API server cannot read what it was sent as what that says to be.
+// isUnreadable reports whether the API server cannot decode the object as its kind.
 func isUnreadable(err error) bool {
 	return apply.IsNotTyped(err) || apierrors.IsBadRequest(err) && strings.Contains(err.Error(), " cannot be handled as a ")
 }
 
-// Hopeless reports whether the API server's answer to a write, not a dry run, says that the same object is never accepted.
-func Hopeless(err error) bool {
-	return isUnreadable(err) || apierrors.IsInvalid(err) && !Unready(err)
+// IsPermanent reports whether the API server's answer to a write (not a dry run) means that the same object is never
+// accepted.
+func IsPermanent(err error) bool {
+	return isUnreadable(err) || apierrors.IsInvalid(err) && !IsPolicyNotReady(err)
 }
 
-// codeOf is the HTTP status of the API server's answer; 0 where there was none.
+// codeOf returns the HTTP status of the API server's answer; 0 if there is none.
 func codeOf(err error) int32 {
 	var st apierrors.APIStatus
 	if errors.As(err, &st) {

@@ -11,15 +11,14 @@ import (
 )
 
 const (
-	// MaxSummary bounds the text of a Report in bytes. What does not fit is left out by whole rules and
-	// counted.
+	// MaxSummary limits the text of a Report, in bytes. Whole rules that do not fit are omitted and counted.
 	MaxSummary = 24 * 1024
-	// MaxRefusals bounds the part of it that tells what the API server refuses.
+	// MaxRefusals limits the part of the text that lists what the API server refuses, in bytes.
 	MaxRefusals = 8 * 1024
 )
 
-// Summary is the report for people: a sentence, one line for each missing rule in the words of the
-// API server's own refusals, and the RBAC to paste where it fits.
+// Summary renders the report for people: a sentence, one line for each missing rule in the words of the API server's
+// own refusals, and the RBAC that grants the rules if it fits.
 func (r Report) Summary() string {
 	scopes := r.Scopes()
 	text := r.refusals(scopes)
@@ -35,22 +34,22 @@ func (r Report) Summary() string {
 	return text
 }
 
-// pasteHead stands before the RBAC to paste.
+// pasteHead precedes the RBAC in a Summary.
 const pasteHead = "\nTo grant all of it, apply:\n"
 
-// Paste returns the RBAC to paste out of a Summary; ok is false where it has none.
+// Paste returns the RBAC of a Summary; ok is false if it contains none.
 func Paste(summary string) (manifests string, ok bool) {
 	_, manifests, ok = strings.Cut(summary, pasteHead)
 	return manifests, ok
 }
 
-// WithoutPaste is a Summary without the RBAC to paste.
+// WithoutPaste returns a Summary without its RBAC.
 func WithoutPaste(summary string) string {
 	text, _, _ := strings.Cut(summary, pasteHead)
 	return text
 }
 
-// Refusals is the Summary without the RBAC to paste.
+// Refusals returns the Summary without its RBAC.
 func (r Report) Refusals() string { return r.refusals(r.Scopes()) }
 
 func (r Report) refusals(scopes []Scope) string {
@@ -67,19 +66,27 @@ func (r Report) refusals(scopes []Scope) string {
 	}
 	end := strings.Join(tail, "\n")
 	var text string
-	if len(scopes)+len(r.Elsewhere()) > 0 {
-		lines := append(append(r.head(scopes), r.lines(scopes)...), r.notHeld(r.Findings)...)
+	if len(scopes)+len(r.HiddenCauses()) > 0 {
+		lines := append(append(r.head(scopes), r.lines(scopes)...), r.hiddenLines(r.Findings)...)
 		text = join(lines, MaxSummary-len(end)-1)
 	}
 	return strings.Trim(text+"\n"+end, "\n")
 }
 
 func (r Report) head(scopes []Scope) []string {
-	head := fmt.Sprintf("ServiceAccount %s lacks %d rule(s); %s", r.Account, count(scopes)+len(r.Elsewhere()), r.written())
+	head := fmt.Sprintf("ServiceAccount %s is missing %s; %s", r.Account, permissions(count(scopes)+len(r.HiddenCauses())), r.written())
 	if everything := r.ClusterAdmin(); everything != "" {
 		return []string{everything, head}
 	}
 	return []string{head}
+}
+
+// permissions counts permissions in words.
+func permissions(n int) string {
+	if n == 1 {
+		return "1 permission"
+	}
+	return fmt.Sprintf("%d permissions", n)
 }
 
 func (r Report) written() string {
@@ -89,7 +96,7 @@ func (r Report) written() string {
 	return "nothing was written."
 }
 
-// RefusedText says which objects are refused and why; "" where there are none.
+// RefusedText lists the refused objects with the reasons; "" if there are none.
 func (r Report) RefusedText() string {
 	if len(r.Refused) == 0 {
 		return ""
@@ -97,21 +104,21 @@ func (r Report) RefusedText() string {
 	return strings.TrimSuffix(join(r.refusedLines(), MaxRefusals)+"\n"+r.Details, "\n")
 }
 
-// LaterText says, to those who have to approve a plan, what is missing once the cluster serves all kinds and what changes; there is
-// no RBAC to paste.
+// LaterText lists, for people who approve a plan, what will be missing once the cluster serves all kinds, and what
+// changes. It contains no RBAC.
 func (r Report) LaterText() string {
 	scopes := scopesOf(r.Later)
-	n := count(scopes) + len(elsewhere(r.Later))
-	lines := []string{fmt.Sprintf("The cluster does not serve all kinds of the plan. Once it does, ServiceAccount %s lacks %d rule(s), which need not be granted before.",
-		r.Account, n)}
-	lines = append(append(lines, r.lines(scopes)...), r.notHeld(r.Later)...)
+	n := count(scopes) + len(hiddenCauses(r.Later))
+	lines := []string{fmt.Sprintf("The cluster does not serve all kinds of the plan. Once it does, ServiceAccount %s is missing %s, which need not be granted earlier.",
+		r.Account, permissions(n))}
+	lines = append(append(lines, r.lines(scopes)...), r.hiddenLines(r.Later)...)
 	if n == 0 {
-		lines = []string{fmt.Sprintf("The cluster does not serve all kinds of the plan. ServiceAccount %s lacks no permissions for it.", r.Account)}
+		lines = []string{fmt.Sprintf("The cluster does not serve all kinds of the plan. ServiceAccount %s has all permissions for it.", r.Account)}
 	}
 	return strings.TrimSuffix(join(lines, MaxSummary)+"\n"+r.ChangedText(), "\n")
 }
 
-// Undecided says which rights nobody could decide about; "" where there are none.
+// Undecided lists the permissions that could not be decided; "" if there are none.
 func (r Report) Undecided() string {
 	var lines []string
 	for _, f := range r.Unknown {
@@ -122,7 +129,7 @@ func (r Report) Undecided() string {
 	if len(lines) == 0 {
 		return ""
 	}
-	head := fmt.Sprintf("Whether ServiceAccount %s holds all that is needed could not be found out; the writes will tell.", r.Account)
+	head := fmt.Sprintf("Could not determine whether ServiceAccount %s has all needed permissions; the API server decides on each write.", r.Account)
 	return strings.TrimSuffix(join(append([]string{head}, lines...), MaxRefusals)+"\n"+r.Details, "\n")
 }
 
@@ -138,10 +145,11 @@ func (r Report) refusedLines() []string {
 	return lines
 }
 
-// oneLine keeps a list a list, whatever a message contains: people paste what comes after the line that says so.
+// oneLine keeps each entry of a list on its own line, whatever a message contains: people paste the text after the
+// heading of the grant.
 func oneLine(message string) string { return strings.Join(strings.Fields(message), " ") }
 
-// join puts lines together up to a limit, whole lines only, and says how many did not fit.
+// join joins whole lines up to a limit in bytes and appends the number of lines that did not fit.
 func join(lines []string, limit int) string {
 	const room = 32
 	var b strings.Builder
@@ -170,17 +178,17 @@ func (r Report) lines(scopes []Scope) []string {
 	return lines
 }
 
-// notHeld are lines about what is missing where the rules are not for everyone to know.
-func (r Report) notHeld(findings []Finding) []string {
+// hiddenLines describes missing permissions whose rules may not be shown.
+func (r Report) hiddenLines(findings []Finding) []string {
 	var lines []string
-	for _, what := range elsewhere(findings) {
-		lines = append(lines, fmt.Sprintf("- ServiceAccount %s does not hold %s", r.Account, what))
+	for _, what := range hiddenCauses(findings) {
+		lines = append(lines, fmt.Sprintf("- ServiceAccount %s is missing %s", r.Account, what))
 	}
 	return lines
 }
 
-// sentence words a missing rule in one line, for its first verb as the API server words a refusal. create is first, as it is what
-// people look for.
+// sentence describes a missing rule in one line, in the words of the API server's refusal of its first verb. create
+// comes first, because readers look for it.
 func sentence(user, namespace string, rule rbacv1.PolicyRule) string {
 	verbs := slices.Clone(rule.Verbs)
 	if i := slices.Index(verbs, "create"); i > 0 {
@@ -206,7 +214,7 @@ func sentence(user, namespace string, rule rbacv1.PolicyRule) string {
 	return fmt.Sprintf("- User %q cannot %s resource %s in API group %s %s%s", user, first, list(rule.Resources), list(rule.APIGroups), scope, others)
 }
 
-// alternatives are words as "a, b or c".
+// alternatives joins words as "a, b or c".
 func alternatives(words []string) string {
 	last := len(words) - 1
 	if last == 0 {

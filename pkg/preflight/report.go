@@ -14,96 +14,95 @@ import (
 	"github.com/remit-olm/remit/pkg/step/execute"
 )
 
-// Source says how something was found out.
+// Source is how a Finding was determined.
 type Source string
 
 // Sources of a Finding.
 const (
-	// SourceRBAC is the cluster's RBAC objects, looked at by ourselves.
+	// SourceRBAC is a local evaluation of the cluster's RBAC objects.
 	SourceRBAC Source = "rbac"
-	// SourceReview is the API server, which was asked by a SubjectAccessReview: all of its authorizers.
+	// SourceReview is a SubjectAccessReview, which consults all authorizers of the API server.
 	SourceReview Source = "review"
-	// SourceDryRun is the API server's answer to the write itself, sent as a dry run.
+	// SourceDryRun is the API server's answer to a dry run of the write.
 	SourceDryRun Source = "dryrun"
 )
 
-// Finding is what is missing of one need.
+// Finding is the missing part of one need.
 type Finding struct {
 	Namespace string
 	Missing   []rbacv1.PolicyRule
-	// Granted, Unless and Elsewhere are the need's.
-	Granted   bool
-	Elsewhere bool
-	Unless    []rbacv1.PolicyRule
-	Cause     string
-	Source    Source
-	// Why says, of what is unknown, why it is.
+	// Granted, Hidden and Alternatives are those of the need.
+	Granted      bool
+	Hidden       bool
+	Alternatives []rbacv1.PolicyRule
+	Cause        string
+	Source       Source
+	// Why is the reason why an unknown finding could not be decided.
 	Why string
 }
 
-// Refusal is an object that the API server refuses for another reason than rights.
+// Refusal is an object that the API server refuses for a reason other than permissions.
 type Refusal struct {
 	// Object is "<Kind> <namespace>/<name>".
 	Object  string `json:"object"`
 	Message string `json:"message"`
-	// Final says that no change of the cluster makes it acceptable: the bundle is wrong.
+	// Final reports that no change of the cluster makes the object acceptable: the bundle is invalid.
 	Final bool `json:"final,omitempty"`
-	// Unserved says that the cluster does not know the object's kind.
+	// Unserved reports that the cluster does not serve the object's kind.
 	Unserved bool `json:"unserved,omitempty"`
 }
 
-// Report is all that an account lacks for a plan, and whatever else is in the way. It is deterministic.
+// Report lists all permissions that an account is missing for a plan, and all other obstacles. It is deterministic.
 type Report struct {
-	// Account is the ServiceAccount.
 	Account types.NamespacedName
-	// Findings are missing.
+	// Findings are the missing permissions.
 	Findings []Finding
-	// Allowed is what RBAC does not give and another authorizer allows.
+	// Allowed are permissions that another authorizer allows although RBAC does not.
 	Allowed []Finding
-	// Unknown is what could not be decided. It never stops a plan: the writes decide.
+	// Unknown are permissions that could not be decided. They never block a plan: the writes decide.
 	Unknown []Finding
-	// Later are missing too, and need not be granted as long as the cluster does not serve a kind.
+	// Later are missing permissions that need not be granted while the cluster does not serve a kind.
 	Later []Finding
-	// Refused are objects that the API server does not take, whoever sends them.
+	// Refused are objects that the API server does not accept from any account.
 	Refused []Refusal
-	// Notes are what an administrator should know besides.
+	// Notes are further remarks for an administrator.
 	Notes []string
-	// Changes are between the versions of the plan and those whose place they take.
+	// Changes are the differences between the versions of the plan and those that they replace.
 	Changes []Change
-	// Blind says that RBAC could not be read, or not all of it: no change of it will be noticed.
+	// Blind reports that RBAC could not be read completely, so that changes of it are not noticed.
 	Blind bool
-	// TooMuch says that the account holds more than is looked at. A change of that will be noticed.
+	// TooMuch is set if the account's permissions exceed the limit of what is examined. Changes of them are noticed.
 	TooMuch *rbac.LimitError
-	// Begun says that a part of the plan was written before.
+	// Begun reports that part of the plan was already written.
 	Begun bool
-	// InUse warns of roles that have the name of one of the grant's and are something else.
+	// InUse warns of existing roles that have the name of a role of the grant and other rules.
 	InUse []string
-	// Details says where the whole of it is, for a summary.
+	// Details tells, in a summary, where the complete report is.
 	Details string
 }
 
-// Holder gives the rules that the account holds in a namespace ("" for the whole cluster only).
-type Holder func(namespace string) ([]rbacv1.PolicyRule, error)
+// RulesIn returns the account's effective rules in a namespace ("" for the whole cluster only).
+type RulesIn func(namespace string) ([]rbacv1.PolicyRule, error)
 
-// Evaluate holds the needs against what the account holds. A Holder's error is returned.
-func Evaluate(account types.NamespacedName, needs []Need, held Holder) (Report, error) {
+// Evaluate compares the needs with the account's effective rules. It returns an error of RulesIn.
+func Evaluate(account types.NamespacedName, needs []Need, rulesIn RulesIn) (Report, error) {
 	var failed error
 	report := Examine(account, needs, func(namespace string) rbac.Permissions {
-		rules, err := held(namespace)
+		rules, err := rulesIn(namespace)
 		failed = errors.Join(failed, err)
 		return rbac.Permissions{Namespace: namespace, Rules: rules}
 	})
 	if failed != nil {
-		return Report{}, fmt.Errorf("rules held by ServiceAccount %s: %w", account, failed)
+		return Report{}, fmt.Errorf("read permissions of ServiceAccount %s: %w", account, failed)
 	}
 	return report, nil
 }
 
-// Examine is Evaluate for what may be known in part only: where it could not be told all that the account
-// holds, what seems to be missing is Unknown.
-func Examine(account types.NamespacedName, needs []Need, holding func(namespace string) rbac.Permissions) Report {
+// Examine is Evaluate for permissions that may be known only in part: if not all permissions of the account could be
+// read, apparently missing ones are Unknown.
+func Examine(account types.NamespacedName, needs []Need, permissionsIn func(namespace string) rbac.Permissions) Report {
 	report := Report{Account: account}
-	scopes := map[string]*held{}
+	scopes := map[string]*effectiveRules{}
 	for _, n := range needs {
 		report.Notes = append(report.Notes, n.Notes...)
 		if n.Invalid != nil {
@@ -115,21 +114,21 @@ func Examine(account types.NamespacedName, needs []Need, holding func(namespace 
 			continue
 		}
 		if scopes[n.Namespace] == nil {
-			h := holding(n.Namespace)
-			scopes[n.Namespace] = &held{Permissions: h, set: h.Set()}
+			h := permissionsIn(n.Namespace)
+			scopes[n.Namespace] = &effectiveRules{Permissions: h, set: h.Set()}
 		}
 		report.add(n, scopes[n.Namespace])
 	}
 	for _, namespace := range slices.Sorted(maps.Keys(scopes)) {
 		report.Notes = append(report.Notes, scopes[namespace].notes()...)
-		report.unread(scopes[namespace].ReadErrors)
+		report.addReadErrors(scopes[namespace].ReadErrors)
 	}
 	slices.Sort(report.Notes)
 	report.Notes = slices.Compact(report.Notes)
 	return report
 }
 
-func (r *Report) unread(errs []error) {
+func (r *Report) addReadErrors(errs []error) {
 	var tooMuch *rbac.LimitError
 	switch err := errors.Join(errs...); {
 	case errors.As(err, &tooMuch):
@@ -139,25 +138,25 @@ func (r *Report) unread(errs []error) {
 	}
 }
 
-// held is what an account holds in a scope, ready to be asked about.
-type held struct {
+// effectiveRules are the account's permissions in one scope, prepared for lookups.
+type effectiveRules struct {
 	rbac.Permissions
 	set rbac.Set
-	// lacking says that something is missing there.
-	lacking bool
+	// incomplete reports that something is missing in the scope.
+	incomplete bool
 }
 
-// notes are said only where something is missing: then a binding without its role may be why.
-func (h *held) notes() []string {
-	if !h.lacking {
+// notes are reported only if something is missing, because a binding without a role may be the reason.
+func (h *effectiveRules) notes() []string {
+	if !h.incomplete {
 		return nil
 	}
 	var out []string
 	for _, err := range h.ReadErrors {
 		if inner := errors.Unwrap(err); errors.Is(inner, rbac.ErrUnreadable) {
-			err = inner // whatever was to be read: nothing may
+			err = inner // no kind of RBAC object can be read
 		}
-		out = append(out, "RBAC is not known, so that the API server was asked instead: "+oneLine(err.Error()))
+		out = append(out, "RBAC cannot be read, so the API server was asked instead: "+oneLine(err.Error()))
 	}
 	for _, d := range h.Dangling {
 		out = append(out, d.String())
@@ -165,20 +164,20 @@ func (h *held) notes() []string {
 	return out
 }
 
-// Refuse adds what is in the way of an object, in words of our own.
+// Refuse adds an obstacle to an object that was found without the API server.
 func (r *Report) Refuse(object string, why error) {
 	var unserved *execute.UnservedError
 	r.refuse(Refusal{Object: object, Message: message(why), Unserved: errors.As(why, &unserved)})
 }
 
-// ServedFirst puts off what is missing while a kind is not served, so that nobody grants permissions for what cannot be installed;
-// it reports whether that is so.
-func (r *Report) ServedFirst() bool {
+// DeferUntilServed moves missing permissions to Later while a kind is not served, so that no permissions are granted
+// for what cannot be installed. It reports whether a kind is not served.
+func (r *Report) DeferUntilServed() bool {
 	if !slices.ContainsFunc(r.Refused, func(f Refusal) bool { return f.Unserved }) {
 		return false
 	}
 	r.Later, r.Findings, r.Allowed, r.Unknown = r.Findings, nil, nil, nil
-	r.Notes = append(r.Notes, "permissions need not be granted before the cluster serves all kinds")
+	r.Notes = append(r.Notes, "permissions need not be granted until the cluster serves all kinds")
 	return true
 }
 
@@ -188,16 +187,16 @@ func (r *Report) refuse(refusal Refusal) {
 	}
 }
 
-func (r *Report) add(n Need, h *held) {
-	if slices.ContainsFunc(n.Unless, func(rule rbacv1.PolicyRule) bool { return len(h.set.Missing([]rbacv1.PolicyRule{rule})) == 0 }) {
+func (r *Report) add(n Need, h *effectiveRules) {
+	if slices.ContainsFunc(n.Alternatives, func(rule rbacv1.PolicyRule) bool { return len(h.set.Missing([]rbacv1.PolicyRule{rule})) == 0 }) {
 		return
 	}
 	f := Finding{
-		Namespace: n.Namespace, Missing: h.set.Missing(n.Rules), Granted: n.Granted, Elsewhere: n.Elsewhere, Unless: n.Unless, Cause: n.Cause, Source: SourceRBAC,
+		Namespace: n.Namespace, Missing: h.set.Missing(n.Rules), Granted: n.Granted, Hidden: n.Hidden, Alternatives: n.Alternatives, Cause: n.Cause, Source: SourceRBAC,
 	}
 	switch {
-	case n.Unread != nil:
-		f.Why = n.Unread.Error()
+	case n.ReadError != nil:
+		f.Why = n.ReadError.Error()
 	case len(f.Missing) == 0:
 		return
 	default:
@@ -205,7 +204,7 @@ func (r *Report) add(n Need, h *held) {
 			f.Why = oneLine(err.Error())
 		}
 	}
-	h.lacking = true
+	h.incomplete = true
 	if f.Why != "" {
 		r.Unknown = append(r.Unknown, f)
 		return
@@ -213,33 +212,32 @@ func (r *Report) add(n Need, h *held) {
 	r.Findings = append(r.Findings, f)
 }
 
-// Empty says whether nothing is missing.
+// Empty reports whether nothing is missing.
 func (r Report) Empty() bool { return len(r.Findings) == 0 }
 
-// Clear says whether nothing is missing and nothing refused: the writes may be tried.
+// Clear reports whether nothing is missing and nothing refused, so that the writes may be tried.
 func (r Report) Clear() bool { return r.Empty() && len(r.Refused) == 0 }
 
-// Final says whether something is refused that no change of the cluster makes acceptable.
+// Final reports whether an object is refused that no change of the cluster makes acceptable.
 func (r Report) Final() bool {
 	return slices.ContainsFunc(r.Refused, func(f Refusal) bool { return f.Final })
 }
 
-// Scope is what is missing in one namespace, or in the whole cluster.
+// Scope lists what is missing in one namespace, or in the whole cluster.
 type Scope struct {
 	Namespace string
 	Rules     []rbacv1.PolicyRule
 }
 
-// Scopes are the missing rules of all findings, in the fewest words, by namespace; the whole cluster comes
-// first.
+// Scopes returns the missing rules of all findings, compacted, by namespace; the whole cluster comes first.
 func (r Report) Scopes() []Scope { return scopesOf(r.Findings) }
 
-// scopesOf leaves out of each namespace what is in the whole cluster's rules already. Most namespaces are missing the same, which is
-// found out once.
+// scopesOf omits from each namespace the rules that are missing in the whole cluster anyway. Namespaces with the same
+// missing rules, which is the common case, are compacted once.
 func scopesOf(findings []Finding) []Scope {
 	byNamespace := map[string][]rbacv1.PolicyRule{}
 	for _, f := range findings {
-		if !f.Elsewhere {
+		if !f.Hidden {
 			byNamespace[f.Namespace] = append(byNamespace[f.Namespace], f.Missing...)
 		}
 	}
@@ -264,7 +262,7 @@ func scopesOf(findings []Finding) []Scope {
 	return out
 }
 
-// linesOf are rules as one text, in their order.
+// linesOf renders rules as one text, in their order.
 func linesOf(rules []rbacv1.PolicyRule) string {
 	var out strings.Builder
 	for _, rule := range rules {
@@ -273,13 +271,13 @@ func linesOf(rules []rbacv1.PolicyRule) string {
 	return out.String()
 }
 
-// Elsewhere says, in words, what is missing and not shown.
-func (r Report) Elsewhere() []string { return elsewhere(r.Findings) }
+// HiddenCauses describes the missing permissions whose rules are not shown.
+func (r Report) HiddenCauses() []string { return hiddenCauses(r.Findings) }
 
-func elsewhere(findings []Finding) []string {
+func hiddenCauses(findings []Finding) []string {
 	var out []string
 	for _, f := range findings {
-		if f.Elsewhere {
+		if f.Hidden {
 			out = append(out, oneLine(f.Cause))
 		}
 	}
@@ -287,7 +285,7 @@ func elsewhere(findings []Finding) []string {
 	return slices.Compact(out)
 }
 
-// Count is the number of missing rules after compaction.
+// Count returns the number of missing rules after compaction.
 func (r Report) Count() int { return count(r.Scopes()) }
 
 func count(scopes []Scope) int {

@@ -39,7 +39,7 @@ func scope(targets ...string) build.Scope {
 	return build.Scope{Namespace: "team-a", Package: "sample-operator", Targets: targets}
 }
 
-// read parses the bundle of a directory of manifests.
+// read parses the bundle in a directory of manifests.
 func read(t testing.TB, fsys fs.FS) *bundle.Bundle {
 	t.Helper()
 	files, err := fs.Glob(fsys, "*")
@@ -69,7 +69,7 @@ func required(t *testing.T, b *bundle.Bundle, s build.Scope) preflight.Report {
 	return report
 }
 
-// granted are listers of just the objects in the manifests.
+// granted returns listers of only the objects in the manifests.
 func granted(t *testing.T, manifests []byte) rbac.Listers {
 	t.Helper()
 	indexers := map[string]cache.Indexer{}
@@ -94,7 +94,7 @@ func granted(t *testing.T, manifests []byte) rbac.Listers {
 	}
 }
 
-// evaluate reports what the account lacks for a bundle, holding what the listers say.
+// evaluate reports what an account with the permissions of the listers is missing for a bundle.
 func evaluate(t *testing.T, b *bundle.Bundle, s build.Scope, l rbac.Listers) preflight.Report {
 	t.Helper()
 	steps, err := build.NewStepResourceFromBundle(b, s, generous{})
@@ -125,7 +125,7 @@ func TestTheSummaryOfTheSampleBundle(t *testing.T) {
 	golden(t, "sample-summary-two-targets.txt", required(t, sampleBundle(t), scope("team-b", "team-c")).Summary())
 }
 
-func TestGrantingWhatAReportSaysMakesItEmpty(t *testing.T) {
+func TestApplyingTheGrantMakesTheReportEmpty(t *testing.T) {
 	for _, s := range []build.Scope{scope("team-a"), scope("team-b", "team-c"), scope(rbac.ClusterScope)} {
 		t.Run(fmt.Sprint(s.Targets), func(t *testing.T) {
 			b := sampleBundle(t)
@@ -138,13 +138,13 @@ func TestGrantingWhatAReportSaysMakesItEmpty(t *testing.T) {
 			require.Equal(t, string(first.Manifests()), pasted)
 			for _, missing := range strings.SplitAfter(pasted, "---\n")[1:] {
 				rest := strings.Replace(pasted, missing, "", 1)
-				require.False(t, evaluate(t, b, s, granted(t, []byte(rest))).Empty(), "every part of it is needed")
+				require.False(t, evaluate(t, b, s, granted(t, []byte(rest))).Empty(), "every part of the grant is needed")
 			}
 		})
 	}
 }
 
-func TestGrantingWhatAReportSaysOfARealBundleMakesItEmpty(t *testing.T) {
+func TestApplyingTheGrantOfARealBundleMakesTheReportEmpty(t *testing.T) {
 	dirs, err := filepath.Glob(filepath.Join(corpus.Dir(t, "bundles"), "*", "*", "manifests"))
 	require.NoError(t, err)
 	require.NotEmpty(t, dirs)
@@ -157,14 +157,14 @@ func TestGrantingWhatAReportSaysOfARealBundleMakesItEmpty(t *testing.T) {
 	}
 }
 
-// generous is a checker that nobody fails.
+// generous is a checker that finds nothing missing.
 type generous struct{}
 
 func (generous) MissingRules(*corev1.ServiceAccount, string, []rbacv1.PolicyRule) ([]rbacv1.PolicyRule, error) {
 	return nil, nil
 }
 
-func TestASummaryBeyondItsLimitIsCutByWholeLinesAndCounted(t *testing.T) {
+func TestALongSummaryOmitsWholeLinesAndCountsThem(t *testing.T) {
 	report := preflight.Report{Account: account()}
 	const rules = 1000
 	for i := range rules {
@@ -174,12 +174,12 @@ func TestASummaryBeyondItsLimitIsCutByWholeLinesAndCounted(t *testing.T) {
 	}
 	summary := report.Summary()
 	require.LessOrEqual(t, len(summary), preflight.MaxSummary)
-	require.Equal(t, report.Refusals(), summary, "RBAC that does not fit is left out")
+	require.Equal(t, report.Refusals(), summary, "a grant that does not fit is omitted")
 	_, ok := preflight.Paste(summary)
 	require.False(t, ok)
 
 	lines := strings.Split(summary, "\n")
-	require.Equal(t, "ServiceAccount team-a/installer lacks 1000 rule(s); nothing was written.", lines[0])
+	require.Equal(t, "ServiceAccount team-a/installer is missing 1000 permissions; nothing was written.", lines[0])
 	shown := lines[1 : len(lines)-1]
 	for i, line := range shown {
 		require.Equal(t, fmt.Sprintf(`- User "system:serviceaccount:team-a:installer" cannot get resource "pods" in API group "" in the namespace "n%04d"`, i), line)
@@ -188,7 +188,7 @@ func TestASummaryBeyondItsLimitIsCutByWholeLinesAndCounted(t *testing.T) {
 	require.Greater(t, len(shown), 200)
 }
 
-func TestEachMissingRuleIsOneLineInTheWordsOfTheAPIServer(t *testing.T) {
+func TestDescribesEachMissingRuleLikeTheAPIServer(t *testing.T) {
 	report := preflight.Report{Account: account(), Findings: []preflight.Finding{
 		{Namespace: "ns", Missing: []rbacv1.PolicyRule{{Verbs: []string{"get", "patch", "create"}, APIGroups: []string{"apps"}, Resources: []string{"deployments"}, ResourceNames: []string{"op"}}}},
 		{Namespace: "ns", Missing: []rbacv1.PolicyRule{{Verbs: []string{"get", "list"}, APIGroups: []string{""}, Resources: []string{"pods"}}}},
@@ -196,14 +196,14 @@ func TestEachMissingRuleIsOneLineInTheWordsOfTheAPIServer(t *testing.T) {
 	}}
 	const user = `- User "system:serviceaccount:team-a:installer" cannot `
 	require.Equal(t, strings.Join([]string{
-		"ServiceAccount team-a/installer lacks 3 rule(s); nothing was written.",
+		"ServiceAccount team-a/installer is missing 3 permissions; nothing was written.",
 		user + `get path "/metrics", nor head or post it`,
 		user + `get resource "pods" in API group "" in the namespace "ns", nor list it`,
 		user + `create resource "deployments" in API group "apps" in the namespace "ns" (named "op"), nor get or patch it`,
 	}, "\n"), report.Refusals())
 }
 
-func TestAnotherReportIsGrantedByObjectsOfAnotherName(t *testing.T) {
+func TestGrantsOfDifferentReportsHaveDifferentNames(t *testing.T) {
 	one := preflight.Report{Account: account(), Findings: []preflight.Finding{{Namespace: "ns", Missing: []rbacv1.PolicyRule{
 		{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"pods"}}}}}}
 	two := preflight.Report{Account: account(), Findings: []preflight.Finding{{Namespace: "ns", Missing: []rbacv1.PolicyRule{
@@ -214,7 +214,7 @@ func TestAnotherReportIsGrantedByObjectsOfAnotherName(t *testing.T) {
 	require.Len(t, held, 2)
 	other := one
 	other.Account.Namespace = "team-b"
-	require.NotContains(t, string(other.Manifests()), grantNameOf(t, one), "an account of the same name elsewhere")
+	require.NotContains(t, string(other.Manifests()), grantNameOf(t, one), "an account of the same name in another namespace")
 	require.Empty(t, preflight.Report{}.Manifests())
 }
 

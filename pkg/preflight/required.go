@@ -13,10 +13,10 @@ import (
 	"github.com/remit-olm/remit/pkg/step/execute"
 )
 
-// Required is what installing a bundle asks of an account that holds nothing: the least that has to
-// be granted to it.
+// Required reports what the installation of a bundle requires of an account without permissions: the least that has to
+// be granted.
 func Required(account types.NamespacedName, b *bundle.Bundle, scope build.Scope) (Report, error) {
-	steps, err := build.NewStepResourceFromBundle(b, scope, holdsEverything{})
+	steps, err := build.NewStepResourceFromBundle(b, scope, allowAll{})
 	if err != nil {
 		return Report{}, err
 	}
@@ -36,10 +36,10 @@ func Required(account types.NamespacedName, b *bundle.Bundle, scope build.Scope)
 	return report, nil
 }
 
-// holdsEverything is a build.RuleChecker for when nobody is asked.
-type holdsEverything struct{}
+// allowAll is a build.RuleChecker that finds nothing missing.
+type allowAll struct{}
 
-func (holdsEverything) MissingRules(*corev1.ServiceAccount, string, []rbacv1.PolicyRule) ([]rbacv1.PolicyRule, error) {
+func (allowAll) MissingRules(*corev1.ServiceAccount, string, []rbacv1.PolicyRule) ([]rbacv1.PolicyRule, error) {
 	return nil, nil
 }
 

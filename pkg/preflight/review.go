@@ -19,20 +19,19 @@ import (
 
 // Limits of one Confirm.
 const (
-	// MaxReviews is how many SubjectAccessReviews it sends at most. Of what is not asked, what RBAC says
-	// stands.
+	// MaxReviews limits the SubjectAccessReviews of one Confirm. Beyond it, the result from RBAC stands.
 	MaxReviews = 500
-	// ReviewsAtOnce is how many of them are under way together.
+	// ReviewsAtOnce limits the concurrent SubjectAccessReviews.
 	ReviewsAtOnce = 8
-	// ReviewTimeout bounds each: an authorizer may be a service that does not answer.
+	// ReviewTimeout limits each SubjectAccessReview: an authorizer may be a service that does not answer.
 	ReviewTimeout = 10 * time.Second
 )
 
-// Reviewer asks the API server whether the subject may do what a rule of one verb, resource and name says,
-// in a namespace or in the whole cluster.
+// Reviewer asks the API server whether the subject is allowed what an atom, a rule of one verb, resource and name,
+// grants in a namespace or in the whole cluster.
 type Reviewer func(ctx context.Context, subject rbac.Subject, namespace string, atom rbacv1.PolicyRule) (bool, error)
 
-// Reviews is a Reviewer by SubjectAccessReviews. The error says that the API server could not decide.
+// Reviews returns a Reviewer that uses SubjectAccessReviews. Its error means that the API server could not decide.
 func Reviews(c client.Client) Reviewer {
 	return func(ctx context.Context, subject rbac.Subject, namespace string, atom rbacv1.PolicyRule) (bool, error) {
 		ctx, cancel := context.WithTimeout(ctx, ReviewTimeout)
@@ -49,7 +48,7 @@ func Reviews(c client.Client) Reviewer {
 	}
 }
 
-// specOf words an atom as the request that it would allow.
+// specOf returns the request that an atom allows.
 func specOf(subject rbac.Subject, namespace string, atom rbacv1.PolicyRule) authorizationv1.SubjectAccessReviewSpec {
 	spec := authorizationv1.SubjectAccessReviewSpec{User: subject.User, Groups: subject.Groups}
 	if len(atom.NonResourceURLs) > 0 {
@@ -66,9 +65,9 @@ func specOf(subject rbac.Subject, namespace string, atom rbacv1.PolicyRule) auth
 	return spec
 }
 
-// Confirmer gets a second opinion on what RBAC does not give: another authorizer may allow it. It
-// remembers the answers of each asker's last question, so that one who comes back with the same question
-// costs no request; but not where RBAC cannot be read, since the question is then always the same.
+// Confirmer asks the API server about permissions that RBAC does not grant, because another authorizer may allow them.
+// It caches the answers to the last questions of each asker, so that repeating the same questions costs no requests.
+// It does not use the cache if RBAC cannot be read, because the questions would never change.
 type Confirmer struct {
 	Ask Reviewer
 
@@ -83,13 +82,13 @@ type remembered struct {
 
 type answer struct {
 	allowed bool
-	// err says that nobody could decide; it is never remembered.
+	// err means that the question could not be decided; it is never cached.
 	err error
 }
 
-// Confirm asks about each request that is missing by RBAC, and about what excuses a missing grant; for what
-// is Unknown, about the grant itself too. What is allowed is moved to Allowed, what nobody can decide to
-// Unknown. asker is the plan, or whatever else asks again.
+// Confirm asks about each request that is missing according to RBAC, about the alternatives of missing grants and, for
+// Unknown findings, about the grants themselves. It moves allowed permissions to Allowed and undecided ones to
+// Unknown. asker identifies the plan, or another repeated caller, in the cache.
 func (c *Confirmer) Confirm(ctx context.Context, asker string, r Report) Report {
 	subject := rbac.ServiceAccount(r.Account.Namespace, r.Account.Name)
 	questions, all := questionsOf(r)
@@ -106,14 +105,14 @@ func (c *Confirmer) Confirm(ctx context.Context, asker string, r Report) Report 
 	return r.confirmed(answers)
 }
 
-// Forget drops what is remembered of an asker that will not come back.
+// Forget drops the cached answers of an asker that no longer exists.
 func (c *Confirmer) Forget(asker string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.known, asker)
 }
 
-// ForgetAll drops all whose names begin so.
+// ForgetAll drops the cached answers of all askers with a prefix.
 func (c *Confirmer) ForgetAll(prefix string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -151,7 +150,7 @@ func (c *Confirmer) remember(asker, questions string, answers map[string]answer)
 	c.known[asker] = remembered{questions: questions, answers: decided}
 }
 
-// ask fills in the answers that are not known yet.
+// ask adds the answers that are not cached.
 func (c *Confirmer) ask(ctx context.Context, subject rbac.Subject, questions []question, answers map[string]answer) {
 	var group sync.WaitGroup
 	var mu sync.Mutex
@@ -182,7 +181,7 @@ type question struct {
 	key       string
 }
 
-func asks(namespace string, rules []rbacv1.PolicyRule) []question {
+func questionsAbout(namespace string, rules []rbacv1.PolicyRule) []question {
 	atoms := rbac.Atoms(rules)
 	out := make([]question, 0, len(atoms))
 	for _, atom := range atoms {
@@ -191,8 +190,8 @@ func asks(namespace string, rules []rbacv1.PolicyRule) []question {
 	return out
 }
 
-// questionsOf lists what to ask, each question once and in a fixed order: requests and excuses first, and
-// then grants that are unknown. all is a hash of the account and the keys together: it is remembered.
+// questionsOf lists the questions without duplicates and in a fixed order: requests and alternatives first, then
+// unknown grants. all is a hash of the account and all questions; it is the cache key.
 func questionsOf(r Report) (out []question, all string) {
 	b := sha256.New()
 	_, _ = io.WriteString(b, r.Account.String())
@@ -208,23 +207,23 @@ func questionsOf(r Report) (out []question, all string) {
 	}
 	for _, list := range [][]Finding{r.Findings, r.Unknown} {
 		for _, f := range list {
-			add(asks(f.Namespace, f.Unless))
+			add(questionsAbout(f.Namespace, f.Alternatives))
 			if !f.Granted {
-				add(asks(f.Namespace, f.Missing))
+				add(questionsAbout(f.Namespace, f.Missing))
 			}
 		}
 	}
 	for _, f := range r.Unknown {
 		if f.Granted {
-			add(asks(f.Namespace, f.Missing))
+			add(questionsAbout(f.Namespace, f.Missing))
 		}
 	}
 	return out, string(b.Sum(nil))
 }
 
-// confirmed sorts the findings by the answers.
+// confirmed distributes the findings according to the answers.
 func (r Report) confirmed(answers map[string]answer) Report {
-	// Where everything that was asked is allowed, RBAC is not what decides here, and says nothing of the rest.
+	// If every answer is "allowed", another authorizer decides, and RBAC says nothing about questions that were not asked.
 	other := true
 	for _, a := range answers {
 		other = other && a.allowed
@@ -240,10 +239,10 @@ func (r Report) confirmed(answers map[string]answer) Report {
 	return r
 }
 
-// sort puts the parts of one finding where its answers say.
+// sort distributes the parts of one finding according to the answers.
 func (r *Report) sort(f Finding, answers map[string]answer, other bool) {
 	var undecided error
-	for _, q := range asks(f.Namespace, f.Unless) {
+	for _, q := range questionsAbout(f.Namespace, f.Alternatives) {
 		a := answers[q.key]
 		if a.allowed {
 			f.Missing, f.Source, f.Why = []rbacv1.PolicyRule{q.atom}, SourceReview, ""
@@ -258,7 +257,7 @@ func (r *Report) sort(f Finding, answers map[string]answer, other bool) {
 	}
 	parts := map[string][]rbacv1.PolicyRule{}
 	why := f.Why
-	for _, q := range asks(f.Namespace, f.Missing) {
+	for _, q := range questionsAbout(f.Namespace, f.Missing) {
 		a, asked := answers[q.key]
 		if !a.allowed && a.err == nil {
 			a.err = undecided
@@ -266,7 +265,7 @@ func (r *Report) sort(f Finding, answers map[string]answer, other bool) {
 		part := partOf(a, asked, f.Why == "" && !other)
 		parts[part] = append(parts[part], q.atom)
 		if part == partUnknown && why == "" {
-			why = fmt.Sprintf("only %d questions are asked", MaxReviews)
+			why = fmt.Sprintf("at most %d SubjectAccessReviews are sent", MaxReviews)
 			if a.err != nil {
 				why = a.err.Error()
 			}
@@ -275,8 +274,8 @@ func (r *Report) sort(f Finding, answers map[string]answer, other bool) {
 	r.put(f, parts, why)
 }
 
-// partOf says where an atom goes. rbac says that what RBAC does not give is not there, unless another
-// answer was given.
+// partOf returns the part that an atom belongs to. rbac means that the result from RBAC stands unless the API server
+// answered otherwise.
 func partOf(a answer, asked, rbac bool) string {
 	switch {
 	case a.err != nil, !asked && !rbac:
@@ -289,8 +288,8 @@ func partOf(a answer, asked, rbac bool) string {
 	return partDenied
 }
 
-// sortWhole is for a grant of which reviews say nothing, only of what excuses it: RBAC decides it, or it
-// is of a role that could not be read.
+// sortWhole handles a grant whose alternatives are the only subject of reviews: RBAC decides it, or it is unknown
+// because its role could not be read.
 func (r *Report) sortWhole(f Finding, undecided error) {
 	if undecided != nil {
 		f.Why = undecided.Error()
@@ -302,7 +301,7 @@ func (r *Report) sortWhole(f Finding, undecided error) {
 	r.Findings = append(r.Findings, f)
 }
 
-// Parts of a finding: what was allowed, denied and not decided by review, and what is missing by RBAC.
+// Parts of a finding: allowed, denied or left undecided by a review, or missing according to RBAC.
 const (
 	partAllowed = "allowed"
 	partDenied  = "denied"

@@ -14,7 +14,7 @@ import (
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
-// authorizers answers reviews: what is in allowed is, what is in broken cannot be decided.
+// authorizers answers reviews: requests in allowed are allowed, those in broken cannot be decided.
 type authorizers struct {
 	allowed, broken map[string]bool
 
@@ -55,10 +55,10 @@ func requestOf(cause, resource string, verbs ...string) Finding {
 
 func grantOf(resource string) Finding {
 	return Finding{Namespace: "ns", Cause: "grant", Granted: true, Source: SourceRBAC,
-		Missing: []rbacv1.PolicyRule{may("get", "", resource)}, Unless: []rbacv1.PolicyRule{may("escalate", rbacv1.GroupName, "roles", "x")}}
+		Missing: []rbacv1.PolicyRule{may("get", "", resource)}, Alternatives: []rbacv1.PolicyRule{may("escalate", rbacv1.GroupName, "roles", "x")}}
 }
 
-// shown is what a list of findings comes to.
+// shown renders a list of findings.
 func shown(findings []Finding) []string {
 	var out []string
 	for _, f := range findings {
@@ -69,39 +69,39 @@ func shown(findings []Finding) []string {
 	return out
 }
 
-func TestAReviewDecidesWhatRBACDoesNotGive(t *testing.T) {
+func TestReviewsDecideWhatRBACDoesNotGrant(t *testing.T) {
 	const failed = "the authorizer does not answer"
 	for _, row := range []struct {
-		name                        string
-		report                      Report
-		allowed, broken             map[string]bool
-		missing, elsewhere, unknown []string
+		name                       string
+		report                     Report
+		allowed, broken            map[string]bool
+		missing, byOthers, unknown []string
 	}{
 		{name: "denied", report: Report{Findings: []Finding{requestOf("c", "secrets", "get", "patch")}},
 			missing: []string{"review [get patch] [secrets] "}},
 		{name: "allowed by another authorizer", report: Report{Findings: []Finding{requestOf("c", "secrets", "get")}},
-			allowed: yes("ns get secrets"), elsewhere: []string{"review [get] [secrets] "}},
+			allowed: yes("ns get secrets"), byOthers: []string{"review [get] [secrets] "}},
 		{name: "allowed in part", report: Report{Findings: []Finding{requestOf("c", "secrets", "get", "patch")}},
-			allowed: yes("ns get secrets"), missing: []string{"review [patch] [secrets] "}, elsewhere: []string{"review [get] [secrets] "}},
+			allowed: yes("ns get secrets"), missing: []string{"review [patch] [secrets] "}, byOthers: []string{"review [get] [secrets] "}},
 		{name: "not decided", report: Report{Findings: []Finding{requestOf("c", "secrets", "get", "patch")}},
 			broken: yes("ns get secrets"), missing: []string{"review [patch] [secrets] "}, unknown: []string{"review [get] [secrets] " + failed}},
-		{name: "63 of what a role hands on, only what excuses it is asked", report: Report{Findings: []Finding{grantOf("secrets")}},
+		{name: "63 of a grant, only the alternatives are asked", report: Report{Findings: []Finding{grantOf("secrets")}},
 			allowed: yes("ns get secrets"), missing: []string{"rbac [get] [secrets] "}},
 		{name: "escalate by another authorizer", report: Report{Findings: []Finding{grantOf("secrets")}},
-			allowed: yes("ns escalate roles"), elsewhere: []string{"review [escalate] [roles] "}},
-		{name: "escalate that nobody decides", report: Report{Findings: []Finding{grantOf("secrets")}},
+			allowed: yes("ns escalate roles"), byOthers: []string{"review [escalate] [roles] "}},
+		{name: "escalate that cannot be decided", report: Report{Findings: []Finding{grantOf("secrets")}},
 			broken: yes("ns escalate roles"), unknown: []string{"rbac [get] [secrets] " + failed}},
 		{name: "RBAC that could not be read", report: Report{Unknown: []Finding{unread(requestOf("c", "secrets", "get", "patch")), unread(grantOf("pods"))}},
-			allowed: yes("ns get secrets"), missing: []string{"review [patch] [secrets] ", "review [get] [pods] "}, elsewhere: []string{"review [get] [secrets] "}},
+			allowed: yes("ns get secrets"), missing: []string{"review [patch] [secrets] ", "review [get] [pods] "}, byOthers: []string{"review [get] [secrets] "}},
 		{name: "a role that could not be read", report: Report{Unknown: []Finding{{Namespace: "ns", Granted: true, Why: "no", Cause: "c",
-			Unless: []rbacv1.PolicyRule{may("bind", rbacv1.GroupName, "roles", "x")}}}}},
+			Alternatives: []rbacv1.PolicyRule{may("bind", rbacv1.GroupName, "roles", "x")}}}}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			a := &authorizers{allowed: row.allowed, broken: row.broken}
 			row.report.Account = bounded
 			got := (&Confirmer{Ask: a.review}).Confirm(t.Context(), "plan", row.report)
 			require.Equal(t, row.missing, shown(got.Findings))
-			require.Equal(t, row.elsewhere, shown(got.Allowed))
+			require.Equal(t, row.byOthers, shown(got.Allowed))
 			require.Equal(t, row.unknown, shown(got.Unknown))
 			require.Len(t, got.Findings, len(row.missing))
 			for _, q := range a.asked {
@@ -116,14 +116,14 @@ func unread(f Finding) Finding {
 	return f
 }
 
-func TestTheSameQuestionIsAskedOnce(t *testing.T) {
+func TestAsksTheSameQuestionOnce(t *testing.T) {
 	a := &authorizers{allowed: yes("ns get secrets")}
 	c := &Confirmer{Ask: a.review}
 	report := Report{Account: bounded, Findings: []Finding{requestOf("one", "secrets", "get", "patch"), requestOf("two", "secrets", "get")}}
 	first := c.Confirm(t.Context(), "plan", report)
-	require.Len(t, a.asked, 2, "each once, whoever needs it")
+	require.Len(t, a.asked, 2, "each question once")
 	require.Equal(t, first, c.Confirm(t.Context(), "plan", report))
-	require.Len(t, a.asked, 2, "a plan that comes back with the same costs nothing")
+	require.Len(t, a.asked, 2, "a retry with the same questions costs nothing")
 
 	c.Confirm(t.Context(), "another plan", report)
 	require.Len(t, a.asked, 4)
@@ -132,23 +132,23 @@ func TestTheSameQuestionIsAskedOnce(t *testing.T) {
 	require.Len(t, a.asked, 5, "something has changed")
 	require.True(t, c.Confirm(t.Context(), "plan", Report{Account: bounded}).Clear())
 	c.Confirm(t.Context(), "plan", report)
-	require.Len(t, a.asked, 6, "nothing was missing meanwhile")
+	require.Len(t, a.asked, 6, "nothing was missing in between")
 	c.Forget("plan")
 	c.Confirm(t.Context(), "plan", report)
 	require.Len(t, a.asked, 7)
 }
 
-func TestWhatNobodyDecidedIsAskedAgain(t *testing.T) {
+func TestAsksUndecidedQuestionsAgain(t *testing.T) {
 	a := &authorizers{broken: yes("ns get secrets")}
 	c := &Confirmer{Ask: a.review}
 	report := Report{Account: bounded, Findings: []Finding{requestOf("c", "secrets", "get", "patch")}}
 	require.Len(t, c.Confirm(t.Context(), "plan", report).Unknown, 1)
 	a.broken = nil
 	require.Empty(t, c.Confirm(t.Context(), "plan", report).Unknown)
-	require.Len(t, a.asked, 3, "what was decided is not asked again")
+	require.Len(t, a.asked, 3, "decided questions are not asked again")
 }
 
-func TestReviewsAreBounded(t *testing.T) {
+func TestReviewsAreLimited(t *testing.T) {
 	var many []Finding
 	for i := range MaxReviews + 10 {
 		many = append(many, requestOf("c", fmt.Sprintf("things%04d", i), "get"))
@@ -157,7 +157,7 @@ func TestReviewsAreBounded(t *testing.T) {
 	got := (&Confirmer{Ask: a.review}).Confirm(t.Context(), "plan", Report{Account: bounded, Findings: many})
 	require.Len(t, a.asked, MaxReviews)
 	require.LessOrEqual(t, a.highest, ReviewsAtOnce)
-	require.Len(t, got.Findings, len(many), "of what is not asked, what RBAC says stands")
+	require.Len(t, got.Findings, len(many), "the result from RBAC stands for other questions")
 	require.Equal(t, SourceRBAC, got.Findings[len(many)-1].Source)
 
 	a = &authorizers{allowed: map[string]bool{}}
@@ -165,7 +165,7 @@ func TestReviewsAreBounded(t *testing.T) {
 		a.allowed[fmt.Sprintf("ns get things%04d", i)] = true
 	}
 	got = (&Confirmer{Ask: a.review}).Confirm(t.Context(), "plan", Report{Account: bounded, Findings: many})
-	require.Empty(t, got.Findings, "where another authorizer decides, RBAC says nothing")
+	require.Empty(t, got.Findings, "if another authorizer decides, the result from RBAC does not matter")
 	require.Len(t, got.Unknown, 10)
 }
 

@@ -9,8 +9,8 @@ import (
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
-// Sight tells which namespaces an account may get: by RBAC or, where that may not be read, by the API server's answers.
-// It implements scoped.Sight.
+// Sight determines which namespaces an account is allowed to get: by RBAC or, if it cannot be read, by
+// SubjectAccessReviews. It implements scoped.Sight.
 type Sight struct {
 	RBAC rbac.Listers
 	Ask  Reviewer
@@ -20,18 +20,18 @@ type Sight struct {
 func (s Sight) Gettable(ctx context.Context, account scoped.Account, namespaces []string) ([]string, error) {
 	subject := rbac.ServiceAccount(account.Namespace, account.Name)
 	seen, err := s.RBAC.Gettable(subject, namespaces)
-	err = HoldsTooMuch(account, err)
+	err = AsAccountError(account, err)
 	if !errors.Is(err, rbac.ErrUnreadable) {
 		return seen, err
 	}
-	report := Examine(account.Key(), Gets(namespaces), func(namespace string) rbac.Permissions {
+	report := Examine(account.Key(), NamespaceNeeds(namespaces), func(namespace string) rbac.Permissions {
 		return rbac.Permissions{Namespace: namespace, ReadErrors: []error{err}}
 	})
-	return (&Confirmer{Ask: s.Ask}).Confirm(ctx, "", report).Without(namespaces), nil
+	return (&Confirmer{Ask: s.Ask}).Confirm(ctx, "", report).WithoutFindings(namespaces), nil
 }
 
-// Gets are the needs of one who gets the namespaces.
-func Gets(namespaces []string) []Need {
+// NamespaceNeeds returns the needs of an account that gets the namespaces.
+func NamespaceNeeds(namespaces []string) []Need {
 	out := make([]Need, 0, len(namespaces))
 	for _, name := range namespaces {
 		out = append(out, Need{Namespace: name, Cause: "get Namespace " + name, Rules: rbac.GetNamespaceRules(name)})
@@ -39,15 +39,15 @@ func Gets(namespaces []string) []Need {
 	return out
 }
 
-// Without returns, in their order, those of the namespaces in which nothing is missing or unknown.
-func (r Report) Without(namespaces []string) []string {
-	lacking := map[string]bool{}
+// WithoutFindings returns, in their order, the namespaces in which nothing is missing or unknown.
+func (r Report) WithoutFindings(namespaces []string) []string {
+	incomplete := map[string]bool{}
 	for _, f := range slices.Concat(r.Findings, r.Unknown) {
-		lacking[f.Namespace] = true
+		incomplete[f.Namespace] = true
 	}
 	var out []string
 	for _, name := range namespaces {
-		if !lacking[name] {
+		if !incomplete[name] {
 			out = append(out, name)
 		}
 	}

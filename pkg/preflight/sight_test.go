@@ -10,7 +10,7 @@ import (
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
-func TestWhereRBACMayNotBeReadTheAPIServerSaysWhichNamespacesAnAccountMayGet(t *testing.T) {
+func TestAsksTheAPIServerAboutNamespacesIfRBACCannotBeRead(t *testing.T) {
 	a := &authorizers{allowed: yes("seen get namespaces"), broken: yes("undecided get namespaces")}
 	sight := Sight{RBAC: rbac.Unreadable(errors.New("no")), Ask: a.review}
 	account := scoped.Account{Namespace: bounded.Namespace, Name: bounded.Name}

@@ -14,39 +14,39 @@ import (
 	"github.com/remit-olm/remit/pkg/step/build"
 )
 
-// Succession is a version that takes the place of another.
+// Succession is the replacement of an installed version by a new one.
 type Succession struct {
-	// From is the version that is installed.
+	// From is the installed version.
 	From *operatorsv1alpha1.ClusterServiceVersion
-	// To is the step of the ClusterServiceVersion that replaces it, Steps are all of the plan.
+	// To is the step of the new ClusterServiceVersion; Steps are all steps of the plan.
 	To      step.Step
 	Steps   []step.Step
 	Targets []string
-	// HandsOver says of a step's object whether it exists, belongs to an earlier version, and the cluster lets only those change
-	// that who may delete the object.
+	// HandsOver reports whether a step's object exists and belongs to an earlier version, in a cluster that lets only
+	// subjects with the permission to delete an object change its owners.
 	HandsOver func(step.Step) bool
 }
 
-// Needs are what the upgrade needs beyond what the new version needs by itself: objects that both have change their owner, and
-// what only the old version has is removed once the new one runs. Objects of the old version in its own namespace are
-// garbage-collected with it.
+// Needs returns what the upgrade requires in addition to the new version: the owners of objects of both versions
+// change, and objects that only the old version has are removed once the new version runs. Objects of the old version
+// in its own namespace are garbage-collected.
 func (s Succession) Needs() ([]Need, error) {
 	older, err := s.older()
 	if err != nil {
 		return nil, err
 	}
-	needs := []Need{request(older.Object, fmt.Sprintf("remove ClusterServiceVersion %s/%s, whose place %s takes",
+	needs := []Need{request(older.Object, fmt.Sprintf("remove ClusterServiceVersion %s/%s, which %s replaces",
 		older.Owner.Namespace, s.From.Name, s.To.Owner.CSV), "delete")}
 	objs, err := build.OperatorRBAC(s.From, older.Owner, s.Targets)
 	if err != nil {
 		return nil, err
 	}
 	for _, obj := range objs {
-		if st := (step.Step{Object: obj, Owner: older.Owner}); removedByUs(st) {
+		if st := (step.Step{Object: obj, Owner: older.Owner}); removedByController(st) {
 			needs = append(needs, removal(st))
 		}
 	}
-	if needs, err = s.uncalled(older, needs); err != nil {
+	if needs, err = s.addServingRemovals(older, needs); err != nil {
 		return nil, err
 	}
 	for _, st := range s.Steps {
@@ -58,7 +58,7 @@ func (s Succession) Needs() ([]Need, error) {
 	return needs, nil
 }
 
-// older is the old version as a step of the new one's lineage.
+// older returns the old version as a step of the new version's lineage.
 func (s Succession) older() (step.Step, error) {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(s.From)
 	if err != nil {
@@ -70,8 +70,8 @@ func (s Succession) older() (step.Step, error) {
 	return out, nil
 }
 
-// uncalled adds the removal of the webhooks and APIs by which the old version is called.
-func (s Succession) uncalled(older step.Step, needs []Need) ([]Need, error) {
+// addServingRemovals adds the removal of the old version's webhooks and APIServices.
+func (s Succession) addServingRemovals(older step.Step, needs []Need) ([]Need, error) {
 	called, err := calledBy(older, plannedScopes(s.Steps))
 	if err != nil {
 		return nil, err
@@ -84,9 +84,9 @@ func (s Succession) uncalled(older step.Step, needs []Need) ([]Need, error) {
 	return needs, nil
 }
 
-// Belongs says whether an object that exists belongs to a ClusterServiceVersion of another name.
-func Belongs(live client.Object, toAnother string) bool {
+// BelongsToOther reports whether an existing object belongs to a ClusterServiceVersion of another name.
+func BelongsToOther(live client.Object, csv string) bool {
 	return slices.ContainsFunc(live.GetOwnerReferences(), func(ref metav1.OwnerReference) bool {
-		return ref.Kind == operatorsv1alpha1.ClusterServiceVersionKind && ref.Name != toAnother
+		return ref.Kind == operatorsv1alpha1.ClusterServiceVersionKind && ref.Name != csv
 	})
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
-// Rules that are too large to be looked at are refused, even to an account that may do anything.
-func TestRulesOfTooManyCombinationsAreRefusedForGood(t *testing.T) {
+// Even an account with all permissions cannot use rules that are too large to examine.
+func TestRefusesRulesWithTooManyCombinations(t *testing.T) {
 	words := make([]string, rbac.MaxAtoms)
 	rule := rbacv1.PolicyRule{APIGroups: []string{""}, Resources: words, Verbs: []string{"get", "list"}}
 	all := []string{rbacv1.VerbAll}

@@ -90,7 +90,7 @@ func newSite(t *testing.T, profile string) *site {
 		assert.NoError(c, s.alice.Create(t.Context(), s.group("probe", installer), client.DryRunAll))
 		assert.ErrorContains(c, s.carol.Create(t.Context(), s.group("probe", boss), client.DryRunAll), policy)
 		if err := s.admin.Create(t.Context(), s.csv("probe"), client.DryRunAll); err != nil {
-			assert.False(c, preflight.Unready(err) && !strings.Contains(err.Error(), "no params found"), "%v", err)
+			assert.False(c, preflight.IsPolicyNotReady(err) && !strings.Contains(err.Error(), "no params found"), "%v", err)
 		}
 	})
 	return s

@@ -122,7 +122,7 @@ func TestWhatNobodyDecidesStopsNothing(t *testing.T) {
 			conditionOf(c, tn, names.ConditionPermissionsMissing, corev1.ConditionUnknown, names.ReasonPermissionsUndecided),
 			tn.Subscription(c).Status.GetCondition(names.ConditionPermissionsMissing).Message,
 		} {
-			assert.Contains(c, message, "could not be found out; the writes will tell.")
+			assert.Contains(c, message, "the API server decides on each write.")
 		}
 	})
 	tn.PlanSays("InstallComponentFailed", "retrying execution due to error")

@@ -31,13 +31,13 @@ func TestWithoutReadingRBACTheAPIServerIsAsked(t *testing.T) {
 	var d preflight.Document
 	decode(t, tn.Report().Data[preflight.FileReport], &d)
 	require.Len(t, d.Notes, 1)
-	require.Contains(t, d.Notes[0], "RBAC is not known, so that the API server was asked instead: RBAC may not be read: ")
+	require.Contains(t, d.Notes[0], "RBAC cannot be read, so the API server was asked instead: RBAC may not be read: ")
 	for _, s := range d.Missing {
 		for _, rule := range s.Rules {
 			require.Equal(t, []preflight.Source{preflight.SourceReview}, rule.Sources)
 		}
 	}
-	tn.PlanSays(names.ReasonAccountLacksPermissions, "lacks")
+	tn.PlanSays(names.ReasonAccountLacksPermissions, "is missing")
 	tn.NothingWritten()
 
 	tn.Paste(message)

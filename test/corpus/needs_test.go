@@ -197,7 +197,7 @@ func (m mutation) compare(missing grants, needs []preflight.Need) verdict {
 	}
 	for _, n := range needs {
 		held, _ := m.rest.held(n.Namespace)
-		if len(rbac.Missing(held, n.Rules)) > 0 && slices.ContainsFunc(n.Unless, func(u rbacv1.PolicyRule) bool {
+		if len(rbac.Missing(held, n.Rules)) > 0 && slices.ContainsFunc(n.Alternatives, func(u rbacv1.PolicyRule) bool {
 			return len(rbac.Missing(held, []rbacv1.PolicyRule{u})) == 0
 		}) {
 			return excused

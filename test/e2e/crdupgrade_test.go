@@ -62,7 +62,7 @@ func TestASchemaThatObjectsDoNotFitIsRefusedBeforeAnythingIsWritten(t *testing.T
 	lacks := fmt.Sprintf("cannot list resource %q in API group %q at the cluster scope", "gadgets", group)
 	says(tn, "a", names.ConditionPermissionsMissing, names.ReasonAccountLacksPermissions, lacks)
 	report := reportsOf(tn)
-	require.Contains(t, report, "hold the objects that exist against the new schema of CustomResourceDefinition gadgets."+group+", in version v1")
+	require.Contains(t, report, "validate existing objects against the new schema of CustomResourceDefinition gadgets."+group+", in version v1")
 	require.Empty(t, lists(tn, group), "nothing is tried without the right to")
 	out, _ := preflightOf(t, missing, "subscription/a", "-n", tn.Namespace)
 	require.Contains(t, out, lacks)

@@ -164,7 +164,7 @@ func TestAPlanThatResumesSaysSoBeforeItsFirstWrite(t *testing.T) {
 
 	said := next(t, plans, func(ip *operatorsv1alpha1.InstallPlan) bool {
 		installed := ip.Status.GetCondition(operatorsv1alpha1.InstallPlanInstalled)
-		return !strings.Contains(ip.Status.Message+installed.Message, "lacks") &&
+		return !strings.Contains(ip.Status.Message+installed.Message, "is missing") &&
 			ip.Status.GetCondition(names.ConditionPermissionsMissing).Status == corev1.ConditionFalse
 	})
 	first := next(t, csvs, func(*operatorsv1alpha1.ClusterServiceVersion) bool { return true })

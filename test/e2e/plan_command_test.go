@@ -66,7 +66,7 @@ func TestAPlanOfAnySizeIsShownToWhoeverApprovesIt(t *testing.T) {
 	require.Contains(t, out, "Permissions that it grants:\n  to ServiceAccount "+tn.Namespace+"/sample-operator\n    in namespace "+tn.Namespace+"\n")
 	require.Contains(t, out, `{apiGroups: ["sample.remit.dev"], resources: ["greetings"], verbs: ["get", "list", "watch"]}`)
 	require.Contains(t, out, "ConfigMap "+tn.Namespace+"/large\n")
-	require.Contains(t, out, "Missing, as the plan's status says:\n  ServiceAccount "+tn.Account.String()+" lacks ")
+	require.Contains(t, out, "Missing, as the plan's status says:\n  ServiceAccount "+tn.Account.String()+" is missing ")
 	require.Contains(t, out, "kubectl patch installplan "+ip.Name+" -n "+tn.Namespace)
 
 	tn.Paste(ip.Status.GetCondition(names.ConditionPermissionsMissing).Message)

@@ -170,7 +170,7 @@ func TestTheReportGrantsAllInOneRound(t *testing.T) {
 			tn.Apply(report.Data[preflight.FileGrant])
 			tn.Complete()
 			tn.Succeeded(bundle.CSV)
-			require.Contains(t, tn.Report().Data[preflight.FileGrant], "lacks nothing")
+			require.Contains(t, tn.Report().Data[preflight.FileGrant], "is not missing any permissions")
 		})
 	}
 }

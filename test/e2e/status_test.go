@@ -43,7 +43,7 @@ func TestStatusSaysWhatIsBlockedAndWhatIsNotNeeded(t *testing.T) {
 	require.Empty(t, notes)
 	require.Contains(t, out, "OperatorGroup "+tn.Namespace+"/group\n  Account: ServiceAccount "+tn.Account.String()+" (exists: yes, enrolled: yes, usable: yes)\n"+
 		"  Targets: "+tn.Namespace+"\n  Installed: nothing\n  Blocked:\n    Subscription "+bundle.Package+": PermissionsMissing: AccountLacksPermissions\n"+
-		"      ServiceAccount "+tn.Account.String()+" lacks ")
+		"      ServiceAccount "+tn.Account.String()+" is missing ")
 	require.NotContains(t, out, "kind: Role")
 	require.Contains(t, out, "Held but not needed: nothing\n")
 	require.Contains(t, out, "Shared, through groups of the account: ClusterRoleBinding system:basic-user, ")

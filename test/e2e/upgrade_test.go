@@ -145,7 +145,7 @@ func TestAVersionThatNeedsMoreThanTheAccountLeavesTheOldOneRunning(t *testing.T)
 
 	tn.Publish("catalog", releasesV1, releasesV2+" reads=secrets")
 	says(tn, "a", names.ConditionPermissionsMissing, names.ReasonAccountLacksPermissions, "secrets")
-	says(tn, "a", names.ConditionPermissionsMissing, names.ReasonAccountLacksPermissions, "a.v2.0.0 asks for more than a.v1.0.0")
+	says(tn, "a", names.ConditionPermissionsMissing, names.ReasonAccountLacksPermissions, "a.v2.0.0 requests more permissions than a.v1.0.0")
 	inState(tn, "a", operatorsv1alpha1.SubscriptionStateUpgradePending, "a.v2.0.0", "a.v1.0.0")
 	after := &operatorsv1alpha1.ClusterServiceVersion{}
 	require.NoError(t, tn.Get("a.v1.0.0", after))

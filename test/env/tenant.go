@@ -81,7 +81,7 @@ func (tn *Tenant) CreateAs(c client.Client, obj client.Object) error {
 	var err error
 	tn.Eventually(func(t *assert.CollectT) {
 		err = c.Create(tn.T.Context(), obj)
-		assert.False(t, preflight.Unready(err), "%v", err)
+		assert.False(t, preflight.IsPolicyNotReady(err), "%v", err)
 	})
 	return err
 }

@@ -161,7 +161,7 @@ func conferring() []row {
 	runs := func(number, title string, d any) row {
 		return row{number: number, title: title, holds: calling(p1()), boss: true, play: func(s *scene) {
 			s.install(bundleOf(hooked(csv(), d)))
-			s.lacks("does not hold permissions outside of namespace " + s.Namespace + " that ServiceAccount " + s.Namespace + "/" + bossName + " has")
+			s.lacks("is missing permissions outside of namespace " + s.Namespace + " that ServiceAccount " + s.Namespace + "/" + bossName + " has")
 			require.Contains(s.T, s.report().Data["report.yaml"], "ServiceAccount "+s.Namespace+"/"+bossName)
 			s.uncalled()
 		}}

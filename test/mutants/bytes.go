@@ -115,7 +115,7 @@ func bytes() []Mutant {
 			Name: "any-number-of-rules-of-others-is-kept", Rule: 8, File: "pkg/preflight/identities.go",
 			Old:    "; left < 0 {",
 			New:    "; false {",
-			Killer: unit("pkg/preflight", "TestWhatTheServiceAccountsHoldTogetherIsLimited"),
+			Killer: unit("pkg/preflight", "TestLimitsThePermissionsOfServiceAccounts"),
 		},
 		{
 			Name: "every-subject-of-a-binding-is-a-key", Rule: 8, File: "pkg/rbac/index.go",

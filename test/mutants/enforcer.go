@@ -30,13 +30,13 @@ func enforcer() []Mutant {
 			Old: `		report.add(n, scopes[n.Namespace])
 `,
 			New:    "",
-			Killer: unit("pkg/preflight", "TestGrantingWhatAReportSaysMakesItEmpty"),
+			Killer: unit("pkg/preflight", "TestApplyingTheGrantMakesTheReportEmpty"),
 		},
 		{
 			Name: "too-large-rules-pass", Rule: 1, File: "pkg/preflight/report.go",
 			Old:    "		if rbac.TooLarge(n.Rules) {",
 			New:    "		if false {",
-			Killer: unit("pkg/preflight", "TestRulesOfTooManyCombinationsAreRefusedForGood"),
+			Killer: unit("pkg/preflight", "TestRefusesRulesWithTooManyCombinations"),
 		},
 		{
 			Name: "urls-are-not-missing", Rule: 1, File: "pkg/rbac/missing.go",

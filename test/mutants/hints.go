@@ -117,13 +117,13 @@ func hints() []Mutant {
 			Name: "labels-are-left-out-in-silence", Rule: 3, File: "pkg/preflight/leftout.go",
 			Old:    "		lines = append(lines, deployment.LeftOut(csv, config)...)",
 			New:    "		_ = deployment.LeftOut(csv, config)",
-			Killer: unit("pkg/preflight", "TestAReportNotesWhatObjectsAndPodsAreLeftWithout"),
+			Killer: unit("pkg/preflight", "TestNotesOmittedLabelsAndAnnotations"),
 		},
 		{
 			Name: "grant-names-do-not-commit-to-rules", Rule: 3, File: "pkg/preflight/grant.go",
 			Old:    "ownerutil.Hash(append(lines, s",
 			New:    "ownerutil.Hash(append(lines[:0], s",
-			Killer: unit("pkg/preflight", "TestAnotherReportIsGrantedByObjectsOfAnotherName"),
+			Killer: unit("pkg/preflight", "TestGrantsOfDifferentReportsHaveDifferentNames"),
 		},
 		{
 			Name: "grants-policy-audits", Rule: 3, File: "manifests/policy/grants.yaml",
@@ -169,15 +169,15 @@ func hints() []Mutant {
 		},
 		{
 			Name: "permissions-elsewhere-are-shown", Rule: 8, File: "pkg/preflight/identities.go",
-			Old:    "		out.Elsewhere = true",
-			New:    "		out.Elsewhere = false",
+			Old:    "		out.Hidden = true",
+			New:    "		out.Hidden = false",
 			Killer: row("142g"),
 		},
 		{
 			Name: "lines-of-a-report-break", Rule: 8, File: "pkg/preflight/render.go",
 			Old:    "		lines = append(lines, \"- \"+oneLine(text))",
 			New:    "		lines = append(lines, \"- \"+text)",
-			Killer: unit("pkg/preflight", "TestNothingThatIsRepeatedPassesForWhatIsToBeApplied"),
+			Killer: unit("pkg/preflight", "TestQuotedMessagesCannotImitateAGrant"),
 		},
 		{
 			Name: "commands-are-not-quoted", Rule: 8, File: "pkg/controller/csv/retire.go",

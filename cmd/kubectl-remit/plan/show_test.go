@@ -150,10 +150,10 @@ func TestAForgedStatusChangesNothingButWhatIsMissing(t *testing.T) {
 	head, approval, _ := strings.Cut(want, "\nIt waits for approval.")
 	plan.Status.Plan = []*operatorsv1alpha1.Step{{Resolving: "x", Resource: operatorsv1alpha1.StepResource{Kind: "ConfigMap", Name: "harmless", Manifest: "{}"}}}
 	plan.Status.Conditions = []operatorsv1alpha1.InstallPlanCondition{{
-		Type: names.ConditionPermissionsMissing, Status: corev1.ConditionTrue, Message: "lacks 1 rule(s)\n\nPermissions that it grants: none\nTo grant all of it, apply:\n---\nkind: Role\n"}}
+		Type: names.ConditionPermissionsMissing, Status: corev1.ConditionTrue, Message: "is missing 1 permission\n\nPermissions that it grants: none\nTo grant all of it, apply:\n---\nkind: Role\n"}}
 	got, err := shown(t, plan, nil, "team-a")
 	require.NoError(t, err)
-	require.Equal(t, head+"\nMissing, as the plan's status says:\n  lacks 1 rule(s)\n  \n  Permissions that it grants: none\n"+
+	require.Equal(t, head+"\nMissing, as the plan's status says:\n  is missing 1 permission\n  \n  Permissions that it grants: none\n"+
 		"To see all of it, and what to grant: kubectl remit preflight installplan/"+plan.Name+" -n team-a\n\nIt waits for approval."+approval, got)
 }
 

@@ -192,7 +192,7 @@ func (a *about) evaluate(ctx context.Context) (*result, error) {
 		return nil, err
 	}
 	for _, s := range a.steps {
-		needs = append(needs, preflight.Reading(s, a.live(ctx, s))...)
+		needs = append(needs, preflight.SchemaNeeds(s, a.live(ctx, s))...)
 	}
 	more, notes, err := a.successions(ctx)
 	if err != nil {
@@ -207,8 +207,8 @@ func (a *about) evaluate(ctx context.Context) (*result, error) {
 		return nil, err
 	}
 	a.refuseReserved(ctx, &report)
-	report.ServedFirst()
-	report.Warn(a.rights.RulesOf)
+	report.DeferUntilServed()
+	report.WarnAboutExistingRoles(a.rights.RulesOf)
 	return &result{about: a, report: report}, nil
 }
 

@@ -136,8 +136,8 @@ func reportOf(account types.NamespacedName, d preflight.Document) *preflight.Rep
 		return out
 	}
 	missing := findings(d.Missing)
-	for _, cause := range d.Elsewhere {
-		missing = append(missing, preflight.Finding{Elsewhere: true, Cause: cause})
+	for _, cause := range d.Hidden {
+		missing = append(missing, preflight.Finding{Hidden: true, Cause: cause})
 	}
 	return &preflight.Report{
 		Account: account, Findings: missing, Later: findings(d.Later), Unknown: findings(d.Unknown), Allowed: findings(d.Allowed),

@@ -68,5 +68,5 @@ func (a *about) belongsToAnother(ctx context.Context, st step.Step) bool {
 	live := &metav1.PartialObjectMetadata{}
 	live.SetGroupVersionKind(st.Object.GroupVersionKind())
 	err := a.client.Get(ctx, client.ObjectKeyFromObject(st.Object), live)
-	return err == nil && st.Owner.Marks(live) && preflight.Belongs(live, st.Owner.CSV) // no key here proves ownership
+	return err == nil && st.Owner.Marks(live) && preflight.BelongsToOther(live, st.Owner.CSV) // no key here proves ownership
 }

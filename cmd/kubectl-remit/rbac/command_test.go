@@ -34,7 +34,7 @@ func TestClusterAdminIsNamedInTheFirstLine(t *testing.T) {
 	require.NoError(t, os.CopyFS(dir, sample.FS()))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "manifests", "all.yaml"), []byte("apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\n"+
 		"metadata: {name: all}\naggregationRule: {clusterRoleSelectors: [{matchLabels: {a: b}}]}\n"), 0o600))
-	const want = "What is asked for amounts to cluster-admin: every verb on every resource (write ClusterRole all, which aggregates other ClusterRoles, "
+	const want = "The requested permissions amount to cluster-admin: every verb on every resource (write ClusterRole all, which aggregates other ClusterRoles, "
 	for format, prefix := range map[string]string{"yaml": "# ", "json": "warning: "} {
 		cmd := NewCommand()
 		var out, errOut bytes.Buffer

@@ -134,20 +134,20 @@ func handovers(steps []step.Step, namespace string) (needs []preflight.Need) {
 
 // usedOf are the rules that the needs come down to, by scope. A verb that stands for rules, escalate or
 // bind, counts where it is held and they are not.
-func usedOf(needs []preflight.Need, held preflight.Holder) (map[string][]rbacv1.PolicyRule, error) {
+func usedOf(needs []preflight.Need, held preflight.RulesIn) (map[string][]rbacv1.PolicyRule, error) {
 	out := map[string][]rbacv1.PolicyRule{}
 	for _, n := range needs {
 		rules := n.Rules
-		if len(n.Unless) > 0 {
+		if len(n.Alternatives) > 0 {
 			have, err := held(n.Namespace)
 			if err != nil {
 				return nil, err
 			}
 			set := rbac.NewSet(have)
 			if len(set.Missing(rules)) > 0 {
-				instead := slices.IndexFunc(n.Unless, func(r rbacv1.PolicyRule) bool { return len(set.Missing([]rbacv1.PolicyRule{r})) == 0 })
+				instead := slices.IndexFunc(n.Alternatives, func(r rbacv1.PolicyRule) bool { return len(set.Missing([]rbacv1.PolicyRule{r})) == 0 })
 				if instead >= 0 {
-					rules = n.Unless[instead : instead+1]
+					rules = n.Alternatives[instead : instead+1]
 				}
 			}
 		}

@@ -67,7 +67,7 @@ func TestGroupsShare(t *testing.T) {
 
 func TestAVerbThatStandsForRulesCountsWhereTheyAreNotHeld(t *testing.T) {
 	bind := rule("roles", []string{"r"}, "bind")
-	need := []preflight.Need{{Namespace: "ns", Rules: []rbacv1.PolicyRule{all("pods", "get")}, Unless: []rbacv1.PolicyRule{bind}}}
+	need := []preflight.Need{{Namespace: "ns", Rules: []rbacv1.PolicyRule{all("pods", "get")}, Alternatives: []rbacv1.PolicyRule{bind}}}
 	for name, c := range map[string]struct{ held, want rbacv1.PolicyRule }{
 		"the verb":  {bind, bind},
 		"the rules": {all("pods", "get"), all("pods", "get")},

@@ -160,8 +160,8 @@ func saying(c operatorsv1alpha1.SubscriptionCondition, message string) operators
 }
 
 func TestWhatIsBlocked(t *testing.T) {
-	missing := isTrue(names.ConditionPermissionsMissing, "AccountLacksPermissions", "lacks 2 rule(s)\n- a\n- b\nTo grant all of it, apply:\n---\nkind: Role\n")
-	pending := isTrue(operatorsv1alpha1.SubscriptionInstallPlanPending, "Installing", "lacks 2 rule(s)")
+	missing := isTrue(names.ConditionPermissionsMissing, "AccountLacksPermissions", "is missing 2 permissions\n- a\n- b\nTo grant all of it, apply:\n---\nkind: Role\n")
+	pending := isTrue(operatorsv1alpha1.SubscriptionInstallPlanPending, "Installing", "is missing 2 permissions")
 	refused := isTrue(names.ConditionObjectsRefused, "RefusedByAPIServer", "2 object(s) are refused; nothing was written.\n- Service ns/a: x\n- Service ns/b: x")
 	healthy := operatorsv1alpha1.SubscriptionCondition{Type: operatorsv1alpha1.SubscriptionCatalogSourcesUnhealthy, Status: corev1.ConditionFalse}
 	for name, c := range map[string]struct {
@@ -171,9 +171,9 @@ func TestWhatIsBlocked(t *testing.T) {
 		"permissions, once": {func(w *world) {
 			w.subscriptions = []operatorsv1alpha1.Subscription{subscription(healthy, missing, pending)}
 			w.plans = []operatorsv1alpha1.InstallPlan{plan("install-1", operatorsv1alpha1.InstallPlanPhaseInstalling, "AccountLacksPermissions", "lacks")}
-		}, []Block{{"Subscription", "sub", "PermissionsMissing", "AccountLacksPermissions", "lacks 2 rule(s)\n- a\n- b"}}},
+		}, []Block{{"Subscription", "sub", "PermissionsMissing", "AccountLacksPermissions", "is missing 2 permissions\n- a\n- b"}}},
 		"something else": {func(w *world) { w.subscriptions = []operatorsv1alpha1.Subscription{subscription(pending)} },
-			[]Block{{"Subscription", "sub", "InstallPlanPending", "Installing", "lacks 2 rule(s)"}}},
+			[]Block{{"Subscription", "sub", "InstallPlanPending", "Installing", "is missing 2 permissions"}}},
 		"a plan of nobody": {func(w *world) {
 			w.plans = []operatorsv1alpha1.InstallPlan{plan("install-2", operatorsv1alpha1.InstallPlanPhaseInstalling, "InstallCheckFailed", "why")}
 		}, []Block{{"InstallPlan", "install-2", "Installing", "InstallCheckFailed", "why"}}},
@@ -190,9 +190,9 @@ func TestWhatIsBlocked(t *testing.T) {
 			w.subscriptions = []operatorsv1alpha1.Subscription{subscription(saying(pending, refused.Message), refused)}
 		}, []Block{{"Subscription", "sub", "ObjectsRefused", "RefusedByAPIServer", refused.Message}}},
 		"refused objects beside permissions": {func(w *world) {
-			both := "lacks 1 rule(s)\n- a\n" + refused.Message
+			both := "is missing 1 permission\n- a\n" + refused.Message
 			w.subscriptions = []operatorsv1alpha1.Subscription{subscription(refused, saying(pending, both), saying(missing, both))}
-		}, []Block{{"Subscription", "sub", "PermissionsMissing", "AccountLacksPermissions", "lacks 1 rule(s)\n- a\n" + refused.Message}}},
+		}, []Block{{"Subscription", "sub", "PermissionsMissing", "AccountLacksPermissions", "is missing 1 permission\n- a\n" + refused.Message}}},
 		"refused objects of a plan that has failed": {func(w *world) {
 			w.subscriptions = []operatorsv1alpha1.Subscription{subscription(refused, isTrue(operatorsv1alpha1.SubscriptionInstallPlanFailed, "InstallComponentFailed", refused.Message))}
 		}, []Block{{"Subscription", "sub", "InstallPlanFailed", "InstallComponentFailed", refused.Message}}},

@@ -97,7 +97,7 @@ func (r *Reconciler) missingForNeeds(ctx context.Context, s *scope, purpose stri
 			missing = append(missing, describeMissing(scope.Namespace, rule)...)
 		}
 	}
-	missing = append(missing, report.Elsewhere()...)
+	missing = append(missing, report.HiddenCauses()...)
 	slices.Sort(missing)
 	return &MissingPermissionsError{Account: s.account, Missing: missing, Refused: refused}
 }

@@ -169,7 +169,7 @@ func (r *Reconciler) followRights(s *scope) error {
 	for _, namespace := range append(s.ruleScopes(), s.csv.Namespace) {
 		held := r.rbac.LowerBound(rbac.ServiceAccount(s.account.Namespace, s.account.Name), namespace)
 		if err := errors.Join(held.ReadErrors...); err != nil {
-			return preflight.HoldsTooMuch(s.account, err)
+			return preflight.AsAccountError(s.account, err)
 		}
 	}
 	return nil

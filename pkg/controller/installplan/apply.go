@@ -134,7 +134,7 @@ func applySteps(ctx context.Context, s *run) (flow.Outcome, error) {
 			return flow.Outcome{}, err
 		}
 		done, err := s.executor.Do(ctx, state)
-		if preflight.Hopeless(err) {
+		if preflight.IsPermanent(err) {
 			s.setStep(i, operatorsv1alpha1.StepStatusNotCreated)
 			return flow.Outcome{}, &invalid{reasonFailed, err}
 		}

@@ -107,9 +107,9 @@ func TestWhileAKindIsNotServedOnlyTheApproverIsToldWhatIsMissing(t *testing.T) {
 	rules := []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get", "list"}}}
 	for phase, want := range map[operatorsv1alpha1.InstallPlanPhase]string{
 		operatorsv1alpha1.InstallPlanPhaseInstalling: "",
-		operatorsv1alpha1.InstallPlanPhaseRequiresApproval: `The cluster does not serve all kinds of the plan. Once it does, ServiceAccount ns/acct lacks 1 rule(s), which need not be granted before.
+		operatorsv1alpha1.InstallPlanPhaseRequiresApproval: `The cluster does not serve all kinds of the plan. Once it does, ServiceAccount ns/acct is missing 1 permission, which need not be granted earlier.
 - User "system:serviceaccount:ns:acct" cannot get resource "pods" in API group "" in the namespace "ns", nor list it
-a.v2 asks for more than a.v1:
+a.v2 requests more permissions than a.v1:
 + {apiGroups: [""], resources: ["pods"], verbs: ["get", "list"]} in namespace "ns"`,
 	} {
 		s, _, _ := newRun(phase)
@@ -119,7 +119,7 @@ a.v2 asks for more than a.v1:
 			Refused:  []preflight.Refusal{{Object: "ServiceMonitor ns/m", Message: "not served", Unserved: true}},
 			Changes:  []preflight.Change{{From: "a.v1", To: "a.v2", Namespace: "ns", Added: rules}},
 		}
-		s.unserved = s.findings.ServedFirst()
+		s.unserved = s.findings.DeferUntilServed()
 		s.setFindings()
 		c := s.plan.Status.GetCondition(typePermissionsMissing)
 		require.Equal(t, corev1.ConditionUnknown, c.Status)

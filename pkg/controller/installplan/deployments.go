@@ -43,7 +43,7 @@ func (s *run) tryDeployments(ctx context.Context) error {
 				s.findings.Refuse(apply.Describe(d), errors.New(deployment.WithRemedy(answer, d).Error()))
 				continue
 			}
-			if _, err := s.findings.Judge(apply.Describe(d), answer); err != nil {
+			if _, err := s.findings.AddDryRun(apply.Describe(d), answer); err != nil {
 				return err
 			}
 		}

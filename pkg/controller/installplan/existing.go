@@ -133,7 +133,7 @@ func (s *run) reading(ctx context.Context, st step.Step) ([]preflight.Need, erro
 	if err != nil {
 		return nil, fmt.Errorf("get %s: %w", apply.Describe(st.Object), err)
 	}
-	needs := preflight.Reading(st, live)
+	needs := preflight.SchemaNeeds(st, live)
 	s.reconciler.schemas.change(s.key(), key.Name, func(is *compared) { is.resourceVersion, is.needs = live.ResourceVersion, needs })
 	return needs, nil
 }
@@ -241,7 +241,7 @@ func (s *run) look(ctx context.Context, state execute.State) (look, error) {
 			return found, nil
 		}
 		if err != nil {
-			return look{}, fmt.Errorf("hold the objects that exist against the new schema of %s: %w", apply.Describe(state.Step.Object), err)
+			return look{}, fmt.Errorf("validate existing objects against the new schema of %s: %w", apply.Describe(state.Step.Object), err)
 		}
 		if result.Unread {
 			found.unchecked = append(found.unchecked, fmt.Sprintf("not all objects of version %s were looked at", version))
@@ -279,7 +279,7 @@ func (s *run) tell(state execute.State, found look) {
 // unchecked reports what could not be looked at. It stops nothing.
 func (s *run) unchecked(state execute.State, why string) {
 	s.findings.Unknown = append(s.findings.Unknown, preflight.Finding{
-		Cause: "hold the objects that exist against the new schema of " + apply.Describe(state.Step.Object), Source: preflight.SourceDryRun, Why: why,
+		Cause: "validate existing objects against the new schema of " + apply.Describe(state.Step.Object), Source: preflight.SourceDryRun, Why: why,
 	})
 }
 

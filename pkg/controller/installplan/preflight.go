@@ -43,7 +43,7 @@ func preflightPlan(ctx context.Context, s *run) (flow.Outcome, error) {
 	}
 	s.findings = preflight.Examine(s.account.Key(), needs, s.holding)
 	if s.findings.TooMuch != nil {
-		return waitForAccount(preflight.HoldsTooMuch(s.account, s.findings.TooMuch))
+		return waitForAccount(preflight.AsAccountError(s.account, s.findings.TooMuch))
 	}
 	s.findings = s.reconciler.confirmer.Confirm(ctx, s.key().String(), s.findings)
 	s.findings.Begun = s.begun()
@@ -56,7 +56,7 @@ func preflightPlan(ctx context.Context, s *run) (flow.Outcome, error) {
 	if err := s.refuseUnserved(ctx); err != nil {
 		return flow.Outcome{}, err
 	}
-	s.unserved = s.findings.ServedFirst()
+	s.unserved = s.findings.DeferUntilServed()
 	if s.findings.Final() {
 		s.publish(ctx)
 		return flow.Outcome{}, &invalid{reasonFailed, errors.New(s.findings.Refusals())}
@@ -288,7 +288,7 @@ func (s *run) trySteps(ctx context.Context) error {
 		if apierrors.IsForbidden(answer) && (s.isLeftOver(ctx, state) || s.handsOver(state)) {
 			continue
 		}
-		final, err := s.findings.Judge(apply.Describe(state.Step.Object), answer)
+		final, err := s.findings.AddDryRun(apply.Describe(state.Step.Object), answer)
 		if err != nil {
 			return err
 		}

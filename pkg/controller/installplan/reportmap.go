@@ -57,7 +57,7 @@ func (s *run) key() types.NamespacedName { return client.ObjectKeyFromObject(s.p
 // publish puts the report into the plan's conditions and its whole into a ConfigMap. A plan that never
 // had anything to report has no ConfigMap; where a report has become empty, it says so.
 func (s *run) publish(ctx context.Context) {
-	s.findings.Warn(s.reconciler.RBAC.RulesOf)
+	s.findings.WarnAboutExistingRoles(s.reconciler.RBAC.RulesOf)
 	if s.findings.Clear() && len(s.findings.Unknown) == 0 && !s.hasReported() {
 		s.setFindings()
 		return

@@ -46,7 +46,7 @@ func (s *run) belongsTo(ctx context.Context, st step.Step, version string) bool 
 		return s.wasShown(ctx, st, version)
 	}
 	err := s.reconciler.Client.Get(ctx, client.ObjectKeyFromObject(st.Object), live)
-	return err == nil && st.Owner.Owns(live) && preflight.Belongs(live, st.Owner.CSV)
+	return err == nil && st.Owner.Owns(live) && preflight.BelongsToOther(live, st.Owner.CSV)
 }
 
 // wasShown reports whether a plan that was carried out shows the object among those of a version.

@@ -126,7 +126,7 @@ func (r *Reconciler) gather(ctx context.Context, group *operatorsv1.OperatorGrou
 		return f, nil // nothing is installed
 	}
 	f.Barren, err = r.barren(group.Namespace, account, f.Targets)
-	if err = preflight.HoldsTooMuch(account, err); scoped.ReasonOf(err) != "" {
+	if err = preflight.AsAccountError(account, err); scoped.ReasonOf(err) != "" {
 		errors.As(err, &f.TooMuch)
 		return f, nil
 	}

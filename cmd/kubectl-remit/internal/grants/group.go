@@ -30,5 +30,5 @@ func (s Sight) Gettable(ctx context.Context, account scoped.Account, namespaces 
 	if err != nil {
 		return nil, err
 	}
-	return rights.Report(ctx, preflight.Gets(namespaces)).Without(namespaces), nil
+	return rights.Report(ctx, preflight.NamespaceNeeds(namespaces)).WithoutFindings(namespaces), nil
 }
