@@ -110,7 +110,7 @@ func TestWhatTheCRDAccountReadsIsToldAsFarAsTheAccountMayRead(t *testing.T) {
 			assert.NotContains(ct, text, env.GadgetOwner)
 		})
 	}
-	refused("the objects that exist have to be held against its new schema", `User "system:serviceaccount:remit:crd-writer" cannot list resource "gadgets"`)
+	refused("existing objects have to be validated against its new schema", `User "system:serviceaccount:remit:crd-writer" cannot list resource "gadgets"`)
 	reads := rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{"gadgets"}, Verbs: []string{"list"}}
 	writer.Grant(rbac.ClusterScope, reads)
 	refused("2 object(s) would be invalid in version v1: 2 outside of the namespaces that the OperatorGroup selects and its account may read")

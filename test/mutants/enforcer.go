@@ -7,7 +7,7 @@ func enforcer() []Mutant {
 			Name: "no-live-look-before-writes", Rule: 1, File: "pkg/controller/installplan/apply.go",
 			Old:    "account, _, err := s.lookup(r.Live).Account(ctx, s.plan.Namespace)",
 			New:    "account, _, err := s.lookup(r.Client).Account(ctx, s.plan.Namespace)",
-			Killer: unit("pkg/controller/installplan", "TestNothingIsSentAsAnAccountThatIsNoLongerTheOne"),
+			Killer: unit("pkg/controller/installplan", "TestSendsNothingAsAReplacedAccount"),
 		},
 		{
 			Name: "same-account-ignored", Rule: 1, File: "pkg/controller/installplan/apply.go",
@@ -15,7 +15,7 @@ func enforcer() []Mutant {
 		return fmt.Errorf("the account of namespace %q changed to`,
 			New: `	if false {
 		return fmt.Errorf("the account of namespace %q changed to`,
-			Killer: unit("pkg/controller/installplan", "TestNothingIsSentAsAnAccountThatIsNoLongerTheOne"),
+			Killer: unit("pkg/controller/installplan", "TestSendsNothingAsAReplacedAccount"),
 		},
 		{
 			Name: "account-may-change-while-it-is-opened", Rule: 1, File: "pkg/controller/installplan/apply.go",
@@ -23,7 +23,7 @@ func enforcer() []Mutant {
 		return flow.Outcome{},`,
 			New: `	if false {
 		return flow.Outcome{},`,
-			Killer: unit("pkg/controller/installplan", "TestNothingIsSentAsAnAccountThatIsNoLongerTheOne"),
+			Killer: unit("pkg/controller/installplan", "TestSendsNothingAsAReplacedAccount"),
 		},
 		{
 			Name: "preflight-says-all-covered", Rule: 1, File: "pkg/preflight/report.go",
@@ -155,19 +155,19 @@ func enforcer() []Mutant {
 			Name: "own-status-wakes-a-blocked-plan", Rule: 1, File: "pkg/controller/installplan/retry.go",
 			Old:    "		return !w.wrote(",
 			New:    "		return true || !w.wrote(",
-			Killer: unit("pkg/controller/installplan", "TestAStatusOfOurOwnWakesNobody"),
+			Killer: unit("pkg/controller/installplan", "TestOwnStatusDoesNotWakeAPlan"),
 		},
 		{
 			Name: "refusals-are-retried-at-once", Rule: 1, File: "pkg/controller/installplan/retry.go",
-			Old:    "min(max(is.delay*lookGrowth, firstLook), lastLook)",
+			Old:    "min(max(is.delay*retryFactor, minRetryDelay), maxRetryDelay)",
 			New:    "min(firstLook, lastLook)",
-			Killer: unit("pkg/controller/installplan", "TestRetriesOfARefusalBecomeRare"),
+			Killer: unit("pkg/controller/installplan", "TestRetriesARefusalWithGrowingDelays"),
 		},
 		{
 			Name: "a-blocked-plan-is-saved-again", Rule: 1, File: "pkg/controller/installplan/conditions.go",
 			Old:    "if was.Status != c.Status || was.LastTransitionTime == nil {",
 			New:    "if true {",
-			Killer: unit("pkg/controller/installplan", "TestAConditionThatComesBackKeepsItsTimes"),
+			Killer: unit("pkg/controller/installplan", "TestARestoredConditionKeepsItsTimes"),
 		},
 		{
 			Name: "refusals-name-other-namespaces", Rule: 1, File: "pkg/install/deployment/identity.go",

@@ -16,15 +16,15 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 )
 
-// The cache may show an account for long after it is no longer the one. No client is opened before the API server was
-// asked, and no step is done once the cache knows.
-func TestNothingIsSentAsAnAccountThatIsNoLongerTheOne(t *testing.T) {
+// The cache may show an account long after it was replaced. No client is created before the API server was asked, and
+// no step is executed once the cache shows the change.
+func TestSendsNothingAsAReplacedAccount(t *testing.T) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{operatorsv1.AddToScheme, operatorsv1alpha1.AddToScheme, corev1.AddToScheme} {
 		require.NoError(t, add(scheme))
 	}
 	plan := &operatorsv1alpha1.InstallPlan{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "a", ResourceVersion: "1"}}
-	// world is what a reader shows of a namespace whose account has a name and a UID.
+	// world returns a reader of a namespace whose account has a name and a UID.
 	world := func(name string, uid types.UID) client.Client {
 		return fake.NewClientBuilder().WithScheme(scheme).WithObjects(plan.DeepCopy(),
 			&operatorsv1.OperatorGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "og"},
@@ -36,13 +36,13 @@ func TestNothingIsSentAsAnAccountThatIsNoLongerTheOne(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			cached := &run{account: account, saved: plan, plan: plan.DeepCopy(),
 				reconciler: &Reconciler{Options: Options{Live: now, Client: world("acct", "1")}}}
-			require.NoError(t, cached.sameAccount(t.Context()), "the cache is behind")
-			// Without Accounts, opening a client panics: nothing may come as far as that.
+			require.NoError(t, cached.sameAccount(t.Context()), "the cache is outdated")
+			// Without Accounts, creating a client panics.
 			_, err := openClients(t.Context(), cached)
 			require.ErrorContains(t, err, "the account of namespace \"ns\" changed")
 
 			known := &run{account: account, saved: plan, plan: plan.DeepCopy(), reconciler: &Reconciler{Options: Options{Live: now, Client: now}}}
-			require.ErrorContains(t, known.sameAccount(t.Context()), "while the plan was carried out")
+			require.ErrorContains(t, known.sameAccount(t.Context()), "while the plan was executed")
 		})
 	}
 }

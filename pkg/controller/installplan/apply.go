@@ -25,12 +25,12 @@ import (
 	"github.com/remit-olm/remit/pkg/step/execute"
 )
 
-// openClients looks the account up again, live, and opens its client. From here on things are sent. That
-// the token is refused although the cache shows the enrolment is a failure like others: the API server's
-// own view trails ours by moments.
+// openClients looks the account up again, live, and creates its client. Requests as the account start here. A token
+// that is refused although the cache shows the enrollment is an ordinary failure, because the API server's own cache
+// may lag behind for moments.
 func openClients(ctx context.Context, s *run) (flow.Outcome, error) {
 	r := s.reconciler
-	if err := s.current(ctx); err != nil {
+	if err := s.checkCurrent(ctx); err != nil {
 		return flow.Outcome{}, err
 	}
 	account, _, err := s.lookup(r.Live).Account(ctx, s.plan.Namespace)
@@ -58,7 +58,8 @@ func openClients(ctx context.Context, s *run) (flow.Outcome, error) {
 	return flow.Next(), nil
 }
 
-// crdClient acts as the installation's CRD account where it has something to write.
+// crdClient returns the client of the installation's CRD account if there is one and a CustomResourceDefinition has to
+// be written.
 func (s *run) crdClient(ctx context.Context, own client.Client) (client.Client, error) {
 	key := s.reconciler.CRDAccount
 	written := func(st step.Step) bool { return st.IsCRD() && !s.served(st) }
@@ -77,14 +78,14 @@ func (s *run) crdClient(ctx context.Context, own client.Client) (client.Client, 
 	if err := s.reconciler.Enrolment.Own(s.reconciler.RBAC, account); err != nil {
 		return nil, err
 	}
-	// What it is refused is tried again, and again at once when it is granted something.
+	// Recording the lookup wakes the plan as soon as the CRD account's permissions change.
 	if _, err := s.reconciler.RBAC.EffectiveRules(rbac.ServiceAccount(key.Namespace, key.Name), rbac.ClusterScope); err != nil {
 		return nil, err
 	}
 	return s.reconciler.Accounts.For(ctx, account)
 }
 
-// gather reads every object that the plan makes, and what is in the way of it.
+// gather reads every object that the plan writes, and the collisions with them.
 func gather(ctx context.Context, s *run) (flow.Outcome, error) {
 	states, err := s.executor.Gather(ctx, s.steps)
 	if err != nil {
@@ -94,11 +95,11 @@ func gather(ctx context.Context, s *run) (flow.Outcome, error) {
 	return flow.Next(), nil
 }
 
-// saveInterval is how often the plan is saved while its steps are done. A save costs as much as a step,
-// and only people need it: a restart gathers again and goes on at the first step that is not done.
+// saveInterval limits how often the plan is saved while its steps are executed. A save costs as much as a step and is
+// only for people: after a restart the plan gathers again and resumes at the first step that is not done.
 const saveInterval = 500 * time.Millisecond
 
-// resume replaces, before the first write, a status that says what a plan waits for.
+// resume replaces, before the first write, a status that describes what a plan waits for.
 func (s *run) resume(ctx context.Context) error {
 	if !s.hasWaited() {
 		return nil
@@ -108,7 +109,7 @@ func (s *run) resume(ctx context.Context) error {
 	return s.save(ctx)
 }
 
-// hasWaited reports whether the saved status says that something has to be granted, changed or approved first.
+// hasWaited reports whether the saved status asks for a grant, a change or an approval.
 func (s *run) hasWaited() bool {
 	was := &s.saved.Status
 	switch string(was.GetCondition(operatorsv1alpha1.InstallPlanInstalled).Reason) {
@@ -118,8 +119,7 @@ func (s *run) hasWaited() bool {
 	return was.GetCondition(typeObjectsRefused).Status == corev1.ConditionTrue || was.Phase == operatorsv1alpha1.InstallPlanPhaseRequiresApproval
 }
 
-// applySteps does one step after the other and saves the plan now and then, so that people see how far
-// it is.
+// applySteps executes the steps in order and saves the plan at intervals, so that people see its progress.
 func applySteps(ctx context.Context, s *run) (flow.Outcome, error) {
 	if s.plan.Status.StartTime == nil {
 		now := s.now()
@@ -159,11 +159,11 @@ func applySteps(ctx context.Context, s *run) (flow.Outcome, error) {
 	return flow.Next(), nil
 }
 
-// sameAccount stops a plan as soon as it is seen, in the cache, that its namespace is bounded by
-// somebody else: no step is done as the old account after that, and the plan begins again. It stops one
-// that is gone, too: with it goes what it has made, and nobody would remove what comes later.
+// sameAccount stops a plan as soon as the cache shows that another account bounds its namespace: no further step is
+// executed as the old account, and the plan starts again. It also stops a deleted plan, because objects that are
+// written after the cleanup would never be removed.
 func (s *run) sameAccount(ctx context.Context) error {
-	if err := s.unlessGone(ctx); err != nil {
+	if err := s.checkNotDeleted(ctx); err != nil {
 		return err
 	}
 	account, _, err := s.lookup(s.reconciler.Client).Account(ctx, s.plan.Namespace)
@@ -171,12 +171,12 @@ func (s *run) sameAccount(ctx context.Context) error {
 		return err
 	}
 	if account != s.account {
-		return fmt.Errorf("the account of namespace %q changed to %s while the plan was carried out", s.plan.Namespace, account.Key())
+		return fmt.Errorf("the account of namespace %q changed to %s while the plan was executed", s.plan.Namespace, account.Key())
 	}
 	return nil
 }
 
-// awaitCRDs waits until the API server serves the plan's CustomResourceDefinitions.
+// awaitCRDs waits until the plan's CustomResourceDefinitions are established.
 func awaitCRDs(ctx context.Context, s *run) (flow.Outcome, error) {
 	for _, st := range s.steps {
 		if !st.IsCRD() {
@@ -194,7 +194,7 @@ func awaitCRDs(ctx context.Context, s *run) (flow.Outcome, error) {
 	return flow.Next(), nil
 }
 
-// complete ends the plan. What was left out of its objects is in the message of the condition Installed.
+// complete ends the plan. The message of the condition Installed lists what was omitted from its objects.
 func complete(ctx context.Context, s *run) (flow.Outcome, error) {
 	s.notePruned()
 	left, err := preflight.LeftOutText(s.steps)
@@ -215,15 +215,15 @@ func established(crd *apiextensionsv1.CustomResourceDefinition) bool {
 	return false
 }
 
-// servedAlready says, from the cache, that a CustomResourceDefinition needs no write, so that no
-// right to write it is asked for (security model, D1). Where another account writes them, none is
-// asked of this one either.
-func (s *run) servedAlready(st step.Step) bool {
-	return st.IsCRD() && (s.writtenForIt(st) || s.served(st))
+// needsNoWrite reports, from the cache, whether the account need not write a CustomResourceDefinition, so that it
+// needs no permission for that (security model, D1): the definition is up to date, or the CRD account writes it.
+func (s *run) needsNoWrite(st step.Step) bool {
+	return st.IsCRD() && (s.usesCRDAccount(st) || s.served(st))
 }
 
-// writtenForIt says whether the installation's CRD account writes a CustomResourceDefinition in place of the account.
-func (s *run) writtenForIt(st step.Step) bool {
+// usesCRDAccount reports whether the installation's CRD account writes a CustomResourceDefinition instead of the
+// account.
+func (s *run) usesCRDAccount(st step.Step) bool {
 	return s.reconciler.CRDAccount != (types.NamespacedName{}) && (s.account.Default || !execute.Approved(st))
 }
 

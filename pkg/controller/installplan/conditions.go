@@ -42,11 +42,11 @@ const (
 	reasonWaitingForAPI = "WaitingForApi"
 )
 
-// maxShownManifests bounds the sum of the manifests that a plan shows; a plan beyond it shows where
-// they come from instead: the whole list is sent again with each step that is done.
+// maxShownManifests limits the total size of the manifests in the status of a plan. A larger plan shows where they
+// come from instead, because the whole list is sent again with each executed step.
 const maxShownManifests = 64 << 10
 
-// report turns how the run ended into the plan's status, and an error that is to be retried.
+// report derives the plan's status from the outcome of the run, and returns an error that is to be retried.
 func (s *run) report(out flow.Outcome, err error) error {
 	st := &s.plan.Status
 	var fatal *invalid
@@ -63,7 +63,7 @@ func (s *run) report(out flow.Outcome, err error) error {
 		s.setInstalled(corev1.ConditionFalse, no.reason, st.Message)
 		return err
 	case apierrors.IsConflict(err) && !apply.IsCollision(err):
-		return err // somebody was faster: there is nothing in that for people
+		return err // a concurrent write; not for the status
 	case err != nil:
 		st.Message = status.Text("retrying execution due to error: " + err.Error())
 		s.setInstalled(corev1.ConditionFalse, reasonFailed, st.Message)
@@ -79,8 +79,8 @@ func (s *run) report(out flow.Outcome, err error) error {
 	return nil
 }
 
-// wordInvalid words what is wrong with a bundle; unsupported kinds as the contract does.
-func wordInvalid(err error) error {
+// describeInvalid describes what is invalid in a bundle; for unsupported kinds in the words of the contract.
+func describeInvalid(err error) error {
 	var unsupported *bundle.UnsupportedKindError
 	if errors.As(err, &unsupported) {
 		return fmt.Errorf("the InstallPlan contains invalid data: %w", err)
@@ -96,7 +96,7 @@ func (s *run) setComplete(message string) {
 	s.event(corev1.EventTypeNormal, "InstallSucceeded", "all steps are done")
 }
 
-// setFindings puts what preflight found into the two conditions for it.
+// setFindings sets the two conditions that report the preflight's findings.
 func (s *run) setFindings() {
 	f := s.findings
 	switch undecided := f.Undecided(); {
@@ -125,7 +125,7 @@ func (s *run) setInstalled(value corev1.ConditionStatus, reason operatorsv1alpha
 	s.setCondition(operatorsv1alpha1.InstallPlanInstalled, value, reason, message)
 }
 
-// setCondition changes a condition in place; the times move only when something else did.
+// setCondition changes a condition in place. Its times change only if another field does.
 func (s *run) setCondition(t operatorsv1alpha1.InstallPlanConditionType, value corev1.ConditionStatus,
 	reason operatorsv1alpha1.InstallPlanConditionReason, message string,
 ) {
@@ -149,7 +149,8 @@ func (s *run) setCondition(t operatorsv1alpha1.InstallPlanConditionType, value c
 	s.plan.Status.Conditions = append(s.plan.Status.Conditions, want)
 }
 
-// keepTimes gives conditions that are as they were saved the times of then: a run may change a condition, and change it back.
+// keepTimes restores the times of conditions that equal the saved ones: a run may change a condition and then change
+// it back.
 func (s *run) keepTimes() {
 	for i := range s.plan.Status.Conditions {
 		c := &s.plan.Status.Conditions[i]
@@ -166,14 +167,14 @@ func (s *run) keepTimes() {
 
 func (s *run) setStep(i int, value operatorsv1alpha1.StepStatus) {
 	shown := s.plan.Status.Plan[i]
-	// A step that was created and is found again later was still created by this plan.
+	// A step that is present now may have been created by an earlier run of this plan.
 	if shown.Status == operatorsv1alpha1.StepStatusCreated && value == operatorsv1alpha1.StepStatusPresent {
 		return
 	}
 	shown.Status = value
 }
 
-// show writes the steps into the status, keeping the states of those that are shown already.
+// show writes the steps into the status and keeps the states of those that it already contains.
 func (s *run) show(steps []step.Step) error {
 	known := map[string]operatorsv1alpha1.StepStatus{}
 	for _, st := range s.plan.Status.Plan {
@@ -232,7 +233,8 @@ func (s *run) shown(st step.Step) (*operatorsv1alpha1.Step, error) {
 	}, nil
 }
 
-// reference stands for a manifest that is too large to show: the pin that it comes from, and the command that shows it.
+// reference replaces a manifest that is too large for the status: it contains the pin that the manifest comes from and
+// the command that shows it.
 func (s *run) reference(st *operatorsv1alpha1.Step) string {
 	i := slices.IndexFunc(s.content.Pins, func(p resolver.Pin) bool { return p.Bundle == st.Resolving })
 	if i < 0 {
@@ -251,7 +253,7 @@ func (s *run) event(kind, reason, message string) {
 	s.reconciler.Recorder.Eventf(s.plan, nil, kind, reason, "Install", "%s", shorten(message))
 }
 
-// shorten keeps to the limit of an event's note.
+// shorten keeps a message within the limit of an event's note.
 func shorten(message string) string {
 	const limit = 1000
 	if len(message) <= limit {

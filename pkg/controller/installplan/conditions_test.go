@@ -38,7 +38,7 @@ const (
 	notCreated = operatorsv1alpha1.StepStatusNotCreated
 )
 
-// newRun is one of a plan for bundles "a.v1" and "b.v1" in a phase.
+// newRun returns a run of a plan in a phase, for the bundles "a.v1" and "b.v1".
 func newRun(phase operatorsv1alpha1.InstallPlanPhase) (*run, *events.FakeRecorder, *testclock.FakePassiveClock) {
 	recorder := events.NewFakeRecorder(10)
 	clock := testclock.NewFakePassiveClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
@@ -78,10 +78,10 @@ To see what it writes: kubectl remit plan show install-a -n ns
 To approve it: kubectl patch installplan install-a -n ns --type merge --patch '{"spec":{"approved":true}}'`, false, false},
 		{"is done for now", installing, flow.Done(), nil, installing, "", "", false, false},
 		{"fails and is retried", installing, flow.Next(), errors.New("no route"), installing, "InstallComponentFailed", "retrying execution due to error: no route", true, false},
-		{"is in the way of somebody", installing, flow.Next(), collision, installing, "InstallComponentFailed",
+		{"collides with an object", installing, flow.Next(), collision, installing, "InstallComponentFailed",
 			"retrying execution due to error: ConfigMap ns/x exists and is not ours: it is theirs; it was not changed", true, false},
-		{"was overtaken, which is no matter for people", installing, flow.Next(), conflict, installing, "", "", true, false},
-		{"cannot be mended", installing, flow.Next(), fmt.Errorf("decode: %w", fatal), failed, "PlanUnknown", "bad\uFFFDplan", false, true},
+		{"meets a concurrent write, which is not reported", installing, flow.Next(), conflict, installing, "", "", true, false},
+		{"cannot be fixed", installing, flow.Next(), fmt.Errorf("decode: %w", fatal), failed, "PlanUnknown", "bad\uFFFDplan", false, true},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			s, recorder, _ := newRun(row.phase)
@@ -102,8 +102,9 @@ To approve it: kubectl patch installplan install-a -n ns --type merge --patch '{
 	}
 }
 
-// Nobody is to grant permissions for what cannot be installed. Who approves a plan has to know what they approve.
-func TestWhileAKindIsNotServedOnlyTheApproverIsToldWhatIsMissing(t *testing.T) {
+// Permissions need not be granted for what cannot be installed, but people who approve a plan have to know what they
+// approve.
+func TestListsMissingPermissionsForApprovalWhileAKindIsUnserved(t *testing.T) {
 	rules := []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get", "list"}}}
 	for phase, want := range map[operatorsv1alpha1.InstallPlanPhase]string{
 		operatorsv1alpha1.InstallPlanPhaseInstalling: "",
@@ -133,13 +134,13 @@ a.v2 requests more permissions than a.v1:
 	}
 }
 
-func TestAnUnsupportedKindIsWordedAsInTheContract(t *testing.T) {
+func TestReportsAnUnsupportedKindAsInTheContract(t *testing.T) {
 	unsupported := &bundle.UnsupportedKindError{GVK: schema.GroupVersionKind{Version: "v1", Kind: "Pod"}, Name: "p"}
-	require.ErrorContains(t, wordInvalid(fmt.Errorf("bundle: %w", unsupported)), "the InstallPlan contains invalid data: bundle: manifest /v1, Kind=Pod")
-	require.EqualError(t, wordInvalid(errors.New("x")), "x")
+	require.ErrorContains(t, describeInvalid(fmt.Errorf("bundle: %w", unsupported)), "the InstallPlan contains invalid data: bundle: manifest /v1, Kind=Pod")
+	require.EqualError(t, describeInvalid(errors.New("x")), "x")
 }
 
-func TestSetStepKeepsThatAStepWasCreated(t *testing.T) {
+func TestSetStepKeepsCreated(t *testing.T) {
 	for _, row := range []struct{ before, set, want stepStatus }{
 		{unknown, present, present}, {unknown, created, created}, {present, created, created},
 		{created, present, created}, {created, notCreated, notCreated}, {created, unknown, unknown},
@@ -151,7 +152,7 @@ func TestSetStepKeepsThatAStepWasCreated(t *testing.T) {
 	}
 }
 
-// object is a step of a bundle.
+// object returns a step of a bundle.
 func object(csv, kind, name, data string) step.Step {
 	obj := &unstructured.Unstructured{Object: map[string]any{"data": map[string]any{"d": data}}}
 	obj.SetAPIVersion("v1")
@@ -180,10 +181,10 @@ func TestShow(t *testing.T) {
 	for _, st := range s.plan.Status.Plan {
 		states = append(states, st.Status)
 	}
-	require.Equal(t, []stepStatus{unknown, created, present}, states, "by what they are, not where they stand")
+	require.Equal(t, []stepStatus{unknown, created, present}, states, "by identity, not by position")
 }
 
-func TestShowSaysWhereLargeManifestsComeFrom(t *testing.T) {
+func TestShowReferencesLargeManifests(t *testing.T) {
 	s, _, _ := newRun("")
 	large := strings.Repeat("x", maxShownManifests/2)
 	require.NoError(t, s.show([]step.Step{object("a.v1", "ConfigMap", "x", large), object("b.v1", "ConfigMap", "y", large)}))
@@ -195,7 +196,7 @@ func TestShowSaysWhereLargeManifestsComeFrom(t *testing.T) {
 	}
 }
 
-func TestTheTimesOfAConditionMoveOnlyWithIt(t *testing.T) {
+func TestTheTimesOfAConditionChangeOnlyWithIt(t *testing.T) {
 	s, _, clock := newRun("")
 	start := metav1.NewTime(clock.Now())
 	get := func() operatorsv1alpha1.InstallPlanCondition {
@@ -215,7 +216,7 @@ func TestTheTimesOfAConditionMoveOnlyWithIt(t *testing.T) {
 	require.Len(t, s.plan.Status.Conditions, 1)
 }
 
-func TestACompletePlanSaysSoAndNothingElse(t *testing.T) {
+func TestACompletePlanHasNoMessage(t *testing.T) {
 	s, recorder, _ := newRun(operatorsv1alpha1.InstallPlanPhaseInstalling)
 	s.plan.Status.Message = "retrying"
 	s.setComplete("")
@@ -225,7 +226,7 @@ func TestACompletePlanSaysSoAndNothingElse(t *testing.T) {
 	require.Contains(t, <-recorder.Events, "Normal InstallSucceeded")
 }
 
-func TestTheNoteOfAnEventIsCutBetweenCharacters(t *testing.T) {
+func TestShortensEventNotesBetweenCharacters(t *testing.T) {
 	got := shorten(strings.Repeat("a", 999) + "üü")
 	require.True(t, utf8.ValidString(got))
 	require.Equal(t, strings.Repeat("a", 999)+"…", got)

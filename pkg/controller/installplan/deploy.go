@@ -19,20 +19,19 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 )
 
-// errLeft says that a CSV's Deployments are left to the csv controller.
-var errLeft = errors.New("left to the csv controller")
+// errDeferred means that the csv controller writes a CSV's Deployments.
+var errDeferred = errors.New("deferred to the csv controller")
 
-// deploy gives an install a head start: as its last act a plan writes the Deployments of its CSVs, rendered as
-// the csv controller renders them, where that one would go straight to writing them too. It then finds them
-// in place and needs no token of the account. It is no step of the plan: whatever is in the way is for the
-// csv controller to find and to say.
+// deploy speeds up an install: as its last action a plan writes the Deployments of its CSVs, rendered as by the csv
+// controller, if that controller would write them immediately. The csv controller then finds them up to date and needs
+// no token of the account. This is not a step of the plan: the csv controller detects and reports all obstacles.
 func deploy(ctx context.Context, s *run) (flow.Outcome, error) {
 	for i, st := range s.steps {
 		if !st.IsCSV() {
 			continue
 		}
 		if err := s.deployOne(ctx, st.Owner, s.done[i].Live); err != nil {
-			log.FromContext(ctx).Info("Leaving the Deployments", "ClusterServiceVersion", st.Owner.CSV, "why", err.Error())
+			log.FromContext(ctx).Info("Deferring the Deployments to the csv controller", "ClusterServiceVersion", st.Owner.CSV, "why", err.Error())
 		}
 	}
 	return flow.Next(), nil
@@ -43,7 +42,7 @@ func (s *run) deployOne(ctx context.Context, owner ownerutil.Owner, live *unstru
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(live.Object, csv); err != nil {
 		return fmt.Errorf("decode ClusterServiceVersion %q: %w", owner.CSV, err)
 	}
-	if err := s.straight(ctx, csv, owner); err != nil {
+	if err := s.checkDeployable(ctx, csv, owner); err != nil {
 		return err
 	}
 	owner.UID = csv.UID
@@ -59,9 +58,9 @@ func (s *run) deployOne(ctx context.Context, owner ownerutil.Owner, live *unstru
 		if err != nil {
 			return err
 		}
-		live, looked := s.deployments[apply.Describe(obj)]
-		if !looked {
-			return fmt.Errorf("%w: it has come to have %s", errLeft, apply.Describe(obj))
+		live, known := s.deployments[apply.Describe(obj)]
+		if !known {
+			return fmt.Errorf("%w: it now contains %s", errDeferred, apply.Describe(obj))
 		}
 		result, _, err := apply.From(ctx, s.executor.Account, live, obj, deployment.Ours(owner))
 		if err != nil {
@@ -74,17 +73,17 @@ func (s *run) deployOne(ctx context.Context, owner ownerutil.Owner, live *unstru
 	return nil
 }
 
-// straight says what keeps a CSV from being installed at once. That its ServiceAccounts and roles are there
-// is what the plan has just seen to.
-func (s *run) straight(ctx context.Context, csv *operatorsv1alpha1.ClusterServiceVersion, owner ownerutil.Owner) error {
+// checkDeployable returns an error if a CSV cannot be deployed immediately. The plan itself has just written its
+// ServiceAccounts and roles.
+func (s *run) checkDeployable(ctx context.Context, csv *operatorsv1alpha1.ClusterServiceVersion, owner ownerutil.Owner) error {
 	untouched := csv.Status.Phase == operatorsv1alpha1.CSVPhaseNone || csv.Status.Phase == operatorsv1alpha1.CSVPhasePending
 	if !untouched || csv.DeletionTimestamp != nil {
-		return fmt.Errorf("%w: it is in phase %q", errLeft, csv.Status.Phase)
+		return fmt.Errorf("%w: it is in phase %q", errDeferred, csv.Status.Phase)
 	}
 	if len(csv.Spec.WebhookDefinitions)+len(csv.Spec.APIServiceDefinitions.Owned) > 0 {
-		return fmt.Errorf("%w: it has webhooks or APIServices", errLeft)
+		return fmt.Errorf("%w: it has webhooks or APIServices", errDeferred)
 	}
-	if err := s.replacesNobody(ctx, csv); err != nil {
+	if err := s.checkReplacesNone(ctx, csv); err != nil {
 		return err
 	}
 	modes, err := operatorsv1alpha1.NewInstallModeSet(csv.Spec.InstallModes)
@@ -100,18 +99,19 @@ func (s *run) straight(ctx context.Context, csv *operatorsv1alpha1.ClusterServic
 		return err
 	}
 	if !requirement.Met(all) {
-		return fmt.Errorf("%w: it has requirements that are not met", errLeft)
+		return fmt.Errorf("%w: it has requirements that are not met", errDeferred)
 	}
 	if err := deployment.CheckNames(csv); err != nil {
 		return err
 	}
 	return deployment.CheckIdentities(csv, deployment.Bound{
-		Account: s.account.Key(), Made: s.hasMade, Owner: owner, RBAC: r.RBAC, Log: log.FromContext(ctx),
+		Account: s.account.Key(), Made: s.createdAt, Owner: owner, RBAC: r.RBAC, Log: log.FromContext(ctx),
 	})
 }
 
-// hasMade returns when a ServiceAccount was created that a step of this run has made, or found to be the install's own.
-func (s *run) hasMade(serviceAccount string) (time.Time, bool) {
+// createdAt returns the creation time of a ServiceAccount that a step of this run created, or found to belong to the
+// install.
+func (s *run) createdAt(serviceAccount string) (time.Time, bool) {
 	for i := range s.done {
 		obj := s.steps[i].Object
 		if obj.GetKind() == "ServiceAccount" && obj.GetNamespace() == s.plan.Namespace && obj.GetName() == serviceAccount {
@@ -121,15 +121,15 @@ func (s *run) hasMade(serviceAccount string) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// replacesNobody: an older version steps back first.
-func (s *run) replacesNobody(ctx context.Context, csv *operatorsv1alpha1.ClusterServiceVersion) error {
+// checkReplacesNone returns an error if an older version has to be replaced first.
+func (s *run) checkReplacesNone(ctx context.Context, csv *operatorsv1alpha1.ClusterServiceVersion) error {
 	if csv.Spec.Replaces == "" {
 		return nil
 	}
 	older := &operatorsv1alpha1.ClusterServiceVersion{}
 	err := s.reconciler.Client.Get(ctx, client.ObjectKey{Namespace: csv.Namespace, Name: csv.Spec.Replaces}, older)
 	if err == nil {
-		return fmt.Errorf("%w: it replaces %q", errLeft, older.Name)
+		return fmt.Errorf("%w: it replaces %q", errDeferred, older.Name)
 	}
 	return client.IgnoreNotFound(err)
 }

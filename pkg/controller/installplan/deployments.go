@@ -20,8 +20,8 @@ import (
 	"github.com/remit-olm/remit/pkg/step"
 )
 
-// tryDeployments sends, as a dry run, the Deployments that are made of the plan's
-// ClusterServiceVersions: what refuses them is told with all the rest.
+// tryDeployments sends the Deployments of the plan's ClusterServiceVersions as a dry run, so that refusals are
+// reported together with all others.
 func (s *run) tryDeployments(ctx context.Context) error {
 	dry := client.NewDryRunClient(s.executor.Account)
 	s.deployments = map[string]*unstructured.Unstructured{}
@@ -51,7 +51,7 @@ func (s *run) tryDeployments(ctx context.Context) error {
 	return nil
 }
 
-// deploymentsOf renders the Deployments of one ClusterServiceVersion. It has no UID yet, and they no owner.
+// deploymentsOf renders the Deployments of one ClusterServiceVersion. As it has no UID yet, they have no owner.
 func (s *run) deploymentsOf(ctx context.Context, st step.Step) ([]*unstructured.Unstructured, error) {
 	csv := &operatorsv1alpha1.ClusterServiceVersion{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(st.Object.Object, csv); err != nil {
@@ -78,10 +78,10 @@ func (s *run) deploymentsOf(ctx context.Context, st step.Step) ([]*unstructured.
 	return out, nil
 }
 
-// unrenderable is an error that only the bundle's author can mend.
+// unrenderable is an error that only the author of the bundle can fix.
 type unrenderable struct{ error }
 
-// render makes the Deployments of a ClusterServiceVersion as the csv controller makes them.
+// render renders the Deployments of a ClusterServiceVersion as the csv controller does.
 func (s *run) render(ctx context.Context, csv *operatorsv1alpha1.ClusterServiceVersion, owner ownerutil.Owner) ([]*appsv1.Deployment, error) {
 	in := deployment.Input{CSV: csv, Owner: owner, Group: deployment.GroupAnnotations(s.group.Name, csv.Namespace, s.targets)}
 	sub, err := s.subscriptionOf(ctx, csv.Name)
@@ -99,12 +99,12 @@ func (s *run) render(ctx context.Context, csv *operatorsv1alpha1.ClusterServiceV
 	return wanted, nil
 }
 
-// unissued stands for the hash of an authority that the csv controller has yet to make.
+// unissued is a placeholder for the hash of a CA that the csv controller has not yet created.
 const unissued = "unissued"
 
-// certificates returns what mounts certificates into the Pods of Deployments that serve webhooks or APIs, as the csv
-// controller does: containers may mount these volumes though the bundle defines none. If the Subscription's config names a
-// certificate tool that may not be used, that controller says so.
+// certificates returns a function that mounts certificates into the Pods of Deployments that serve webhooks or APIs,
+// as the csv controller does: containers may mount these volumes although the bundle does not define them. If the
+// Subscription's config names a certificate tool that is not allowed, the csv controller reports it.
 func certificates(csv *operatorsv1alpha1.ClusterServiceVersion, config *operatorsv1alpha1.SubscriptionConfig) func(string, *corev1.PodTemplateSpec) {
 	served := serving.Served(csv)
 	hash := unissued
@@ -118,7 +118,7 @@ func certificates(csv *operatorsv1alpha1.ClusterServiceVersion, config *operator
 	}
 }
 
-// configure gives the plan's ClusterServiceVersions the configs of their Subscriptions.
+// configure sets the Subscription configs in the steps of the plan's ClusterServiceVersions.
 func (s *run) configure(ctx context.Context) error {
 	for _, st := range s.steps {
 		if st.Install == nil {
@@ -135,7 +135,7 @@ func (s *run) configure(ctx context.Context) error {
 	return nil
 }
 
-// subscriptionOf is the Subscription that a ClusterServiceVersion of the plan is for; nil where it is gone.
+// subscriptionOf returns the Subscription of a ClusterServiceVersion of the plan; nil if it was deleted.
 func (s *run) subscriptionOf(ctx context.Context, csv string) (*operatorsv1alpha1.Subscription, error) {
 	for _, p := range s.content.Pins {
 		if p.Bundle != csv {

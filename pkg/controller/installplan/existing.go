@@ -25,48 +25,49 @@ import (
 	"github.com/remit-olm/remit/pkg/step/existing"
 )
 
-// schemas remembers, for each plan, what it takes to change a CustomResourceDefinition as it is, and what was found
-// of its objects: the cache has no schemas and no objects, and a plan that comes back sends nothing for either.
+// schemas caches, for each plan, the needs for a change of an existing CustomResourceDefinition and the result of
+// checking its objects. The informer cache contains neither schemas nor custom resources; with this cache a retried
+// plan does not request them again.
 type schemas struct {
 	mu    sync.Mutex
 	known map[types.NamespacedName]map[string]compared
 }
 
-// compared is for one CustomResourceDefinition.
+// compared is the entry of one CustomResourceDefinition.
 type compared struct {
-	// resourceVersion is the one that needs are for.
+	// resourceVersion is the version that needs applies to.
 	resourceVersion string
 	needs           []preflight.Need
-	look            look
+	inspection      inspection
 }
 
-// look is what was found of the objects of a CustomResourceDefinition.
-type look struct {
-	// resourceVersion is that of the CustomResourceDefinition, account the plan's.
+// inspection is the result of checking the objects of a CustomResourceDefinition.
+type inspection struct {
+	// resourceVersion is that of the CustomResourceDefinition; account is the plan's.
 	resourceVersion string
 	account         scoped.Account
-	// list are the rules by which the objects may be listed.
+	// list are the rules that allow listing the objects.
 	list    []rbacv1.PolicyRule
 	results []*existing.Result
-	// unchecked are reasons for which objects could not be looked at.
+	// unchecked are the reasons why objects could not be checked.
 	unchecked []string
-	// forbidden says that they may not be read. It is not kept: that it has changed is noticed.
+	// forbidden is set if the objects may not be read. It is not cached, because a grant has to be noticed.
 	forbidden error
-	// until is when it is too old to refuse, wait the least time until then.
+	// until is the time at which a refusal expires; wait is its minimum duration.
 	until time.Time
 	wait  time.Duration
 }
 
-// What is in the way stays for lookAgain at first, and where the same is found again for twice as long each time, at
-// last for lastRetry; and for at least lookShare times as long as it took to find. Who mends an object of a few sees
-// the plan go on, and many are not read all the time.
+// A refusal is cached for minRecheck at first, twice as long each time that the same is found, at most for lastRetry, and at
+// least for readShare times the duration of the check. With few objects a plan resumes soon after a fix, and many objects
+// are not read all the time.
 const (
-	lookAgain = time.Second
-	lookShare = 20
+	minRecheck = time.Second
+	readShare  = 20
 )
 
-func (l *look) refuses() bool {
-	return l.forbidden != nil || slices.ContainsFunc(l.results, (*existing.Result).Refuses)
+func (i *inspection) refuses() bool {
+	return i.forbidden != nil || slices.ContainsFunc(i.results, (*existing.Result).Refuses)
 }
 
 func (c *schemas) get(plan types.NamespacedName, crd string) compared {
@@ -95,15 +96,15 @@ func (c *schemas) forget(plan types.NamespacedName) {
 	delete(c.known, plan)
 }
 
-// readings are what the account needs for tryExisting. The installation's CRD account, where there is one, reads
-// in place of it, and is told by the API server what it lacks.
-func (s *run) readings(ctx context.Context) ([]preflight.Need, error) {
+// schemaNeeds returns what the account needs for tryExisting. If the installation has a CRD account, that account
+// reads instead, and the API server reports what it is missing.
+func (s *run) schemaNeeds(ctx context.Context) ([]preflight.Need, error) {
 	var needs []preflight.Need
 	for _, st := range s.steps {
-		if !st.IsCRD() || s.writtenForIt(st) {
+		if !st.IsCRD() || s.usesCRDAccount(st) {
 			continue
 		}
-		more, err := s.reading(ctx, st)
+		more, err := s.schemaNeedsOf(ctx, st)
 		if err != nil {
 			return nil, err
 		}
@@ -112,9 +113,9 @@ func (s *run) readings(ctx context.Context) ([]preflight.Need, error) {
 	return needs, nil
 }
 
-// reading asks the cache whether there is anything to compare, and once for each state of it the API server. There
-// is nothing where this very version has written it; should that not be so, tryExisting finds out.
-func (s *run) reading(ctx context.Context, st step.Step) ([]preflight.Need, error) {
+// schemaNeedsOf compares with the cached definition and, once for each of its versions, with the live one. There are
+// no needs if this very version wrote the definition; if that is wrong, tryExisting detects it.
+func (s *run) schemaNeedsOf(ctx context.Context, st step.Step) ([]preflight.Need, error) {
 	live := &apiextensionsv1.CustomResourceDefinition{}
 	key := client.ObjectKey{Name: st.Object.GetName()}
 	err := s.reconciler.Client.Get(ctx, key, live)
@@ -138,9 +139,9 @@ func (s *run) reading(ctx context.Context, st step.Step) ([]preflight.Need, erro
 	return needs, nil
 }
 
-// tryExisting holds the objects that exist against the schemas that the plan's CustomResourceDefinitions are to
-// have, as who writes these; Kubernetes does not. What was refused already is not looked at. What was found earlier
-// answers where the plan goes no further anyhow; before it writes, objects are always read.
+// tryExisting validates existing objects against the new schemas of the plan's CustomResourceDefinitions, as the
+// account that writes them, because Kubernetes does not. Definitions that are already refused are skipped. A cached
+// result is used if the plan cannot proceed anyway; before a write, objects are always read.
 func (s *run) tryExisting(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, existing.ReadTimeout, existing.ErrSlow)
 	defer cancel()
@@ -148,35 +149,35 @@ func (s *run) tryExisting(ctx context.Context) error {
 		return !state.Step.IsCRD() || state.Live == nil || !state.Step.Owner.Owns(state.Live) || s.isRefused(state)
 	})
 	only := s.findings.Clear()
-	looks, err := s.looks(ctx, states, !only)
+	inspections, err := s.inspectAll(ctx, states, !only)
 	if err != nil {
 		return err
 	}
 	for i, state := range states {
-		s.tell(state, looks[i])
+		s.reportInspection(state, inspections[i])
 	}
 	if only {
-		s.lookAt = next(looks)
+		s.recheckAt = nextCheck(inspections)
 	}
 	return nil
 }
 
-// looks has one for each state; stopped says that the plan goes no further whatever they show.
-func (s *run) looks(ctx context.Context, states []execute.State, stopped bool) ([]look, error) {
+// inspectAll returns one inspection for each state; stopped means that the plan cannot proceed whatever they show.
+func (s *run) inspectAll(ctx context.Context, states []execute.State, stopped bool) ([]inspection, error) {
 	now := s.reconciler.Clock.Now()
-	looks := make([]look, len(states))
-	var fit []int // as was found earlier
+	inspections := make([]inspection, len(states))
+	var fit []int // accepted according to the cache
 	for i, state := range states {
-		found, known := s.kept(state, now)
+		found, known := s.cachedInspection(state, now)
 		if !known {
 			var err error
-			if found, err = s.look(ctx, state); err != nil {
+			if found, err = s.inspect(ctx, state); err != nil {
 				return nil, err
 			}
 		} else if !found.refuses() {
 			fit = append(fit, i)
 		}
-		looks[i] = found
+		inspections[i] = found
 		stopped = stopped || found.refuses()
 	}
 	for _, i := range fit {
@@ -184,18 +185,19 @@ func (s *run) looks(ctx context.Context, states []execute.State, stopped bool) (
 			break
 		}
 		var err error
-		if looks[i], err = s.look(ctx, states[i]); err != nil {
+		if inspections[i], err = s.inspect(ctx, states[i]); err != nil {
 			return nil, err
 		}
-		stopped = looks[i].refuses()
+		stopped = inspections[i].refuses()
 	}
-	return looks, nil
+	return inspections, nil
 }
 
-// next is when to look again; zero where nothing is in the way, or where that is not for objects to show.
-func next(looks []look) time.Time {
+// nextCheck returns the time to read the objects again; zero if there is no obstacle, or one that is not about
+// objects.
+func nextCheck(inspections []inspection) time.Time {
 	var out time.Time
-	for _, l := range looks {
+	for _, l := range inspections {
 		switch {
 		case l.forbidden != nil:
 			return time.Time{}
@@ -206,9 +208,9 @@ func next(looks []look) time.Time {
 	return out
 }
 
-// kept is what was found earlier of the objects.
-func (s *run) kept(state execute.State, now time.Time) (look, bool) {
-	found := s.reconciler.schemas.get(s.key(), state.Live.GetName()).look
+// cachedInspection returns the cached result for the objects.
+func (s *run) cachedInspection(state execute.State, now time.Time) (inspection, bool) {
+	found := s.reconciler.schemas.get(s.key(), state.Live.GetName()).inspection
 	return found, found.resourceVersion == state.Live.GetResourceVersion() && found.account == s.account && (!found.refuses() || now.Before(found.until))
 }
 
@@ -217,18 +219,18 @@ func (s *run) isRefused(state execute.State) bool {
 	return slices.ContainsFunc(s.findings.Refused, func(f preflight.Refusal) bool { return f.Object == object })
 }
 
-// look reads the objects, and keeps what it finds.
-func (s *run) look(ctx context.Context, state execute.State) (look, error) {
+// inspect reads the objects and caches the result.
+func (s *run) inspect(ctx context.Context, state execute.State) (inspection, error) {
 	begun := s.reconciler.Clock.Now()
 	live, err := crd.Decode(state.Live)
 	if err != nil {
-		return look{}, err
+		return inspection{}, err
 	}
 	want, err := crd.Decode(state.Step.Object)
 	if err != nil {
-		return look{}, err
+		return inspection{}, err
 	}
-	found := look{resourceVersion: live.ResourceVersion, account: s.account, list: preflight.List(live)}
+	found := inspection{resourceVersion: live.ResourceVersion, account: s.account, list: preflight.List(live)}
 	for _, version := range crd.Stricter(live, want) {
 		check, err := existing.New(live, want, version)
 		if err != nil {
@@ -237,35 +239,35 @@ func (s *run) look(ctx context.Context, state execute.State) (look, error) {
 		}
 		result, err := check.Read(ctx, s.executor.Writer(state.Step), live)
 		if apierrors.IsForbidden(err) {
-			found.forbidden = fmt.Errorf("the objects that exist have to be held against its new schema: %v", err)
+			found.forbidden = fmt.Errorf("existing objects have to be validated against its new schema: %v", err)
 			return found, nil
 		}
 		if err != nil {
-			return look{}, fmt.Errorf("validate existing objects against the new schema of %s: %w", apply.Describe(state.Step.Object), err)
+			return inspection{}, fmt.Errorf("validate existing objects against the new schema of %s: %w", apply.Describe(state.Step.Object), err)
 		}
 		if result.Unread {
-			found.unchecked = append(found.unchecked, fmt.Sprintf("not all objects of version %s were looked at", version))
+			found.unchecked = append(found.unchecked, fmt.Sprintf("not all objects of version %s were checked", version))
 		}
 		found.results = append(found.results, result)
 	}
 	ended := s.reconciler.Clock.Now()
 	s.reconciler.schemas.change(s.key(), live.Name, func(is *compared) {
-		found.wait = lookAgain
-		if found.refuses() && reflect.DeepEqual(found.results, is.look.results) {
-			found.wait = min(2*is.look.wait, lastRetry)
+		found.wait = minRecheck
+		if found.refuses() && reflect.DeepEqual(found.results, is.inspection.results) {
+			found.wait = min(2*is.inspection.wait, lastRetry)
 		}
-		found.until = ended.Add(max(found.wait, lookShare*ended.Sub(begun)))
-		is.look = found
+		found.until = ended.Add(max(found.wait, readShare*ended.Sub(begun)))
+		is.inspection = found
 	})
 	return found, nil
 }
 
-// tell reports what was found, as far as the plan may tell of it by now.
-func (s *run) tell(state execute.State, found look) {
+// reportInspection reports a result, limited to what readers of the plan may know.
+func (s *run) reportInspection(state execute.State, found inspection) {
 	for _, why := range found.unchecked {
-		s.unchecked(state, why)
+		s.reportUnchecked(state, why)
 	}
-	tells := s.tells(found.list)
+	tells := s.reportable(found.list)
 	for _, result := range found.results {
 		if err := result.Err(tells); err != nil {
 			s.refuse(state.Step, err)
@@ -276,17 +278,17 @@ func (s *run) tell(state execute.State, found look) {
 	}
 }
 
-// unchecked reports what could not be looked at. It stops nothing.
-func (s *run) unchecked(state execute.State, why string) {
+// reportUnchecked reports objects that could not be checked, which blocks nothing.
+func (s *run) reportUnchecked(state execute.State, why string) {
 	s.findings.Unknown = append(s.findings.Unknown, preflight.Finding{
 		Cause: "validate existing objects against the new schema of " + apply.Describe(state.Step.Object), Source: preflight.SourceDryRun, Why: why,
 	})
 }
 
-// tells says which objects the plan may tell of: those in namespaces that its OperatorGroup selects, where its
-// account may read them by RBAC, whoever reads them now and whatever that one may see. Objects of the whole
-// cluster are told of where the group selects all of it.
-func (s *run) tells(list []rbacv1.PolicyRule) existing.Tells {
+// reportable returns which objects the plan may mention: those in namespaces that its OperatorGroup selects and that
+// its account may read by RBAC, whichever account reads them now. Cluster-scoped objects are mentioned if the group
+// selects all namespaces.
+func (s *run) reportable(list []rbacv1.PolicyRule) existing.Tells {
 	get := slices.Clone(list)
 	for i := range get {
 		get[i].Verbs = []string{"get"}
@@ -297,8 +299,8 @@ func (s *run) tells(list []rbacv1.PolicyRule) existing.Tells {
 		if !ok {
 			selected := slices.Contains(s.targets, rbac.ClusterScope) || slices.Contains(s.targets, namespace)
 			if selected {
-				held := s.holding(namespace).Set()
-				tell = held.Covers(list) || held.Covers(get)
+				rules := s.permissionsIn(namespace).Set()
+				tell = rules.Covers(list) || rules.Covers(get)
 			}
 			known[namespace] = tell
 		}

@@ -30,12 +30,12 @@ import (
 	"github.com/remit-olm/remit/test/env/proofs"
 )
 
-// stored are the objects of each kind; a read of them takes a while.
+// stored contains the objects of each kind; reading them takes a while.
 type stored struct {
 	client.Client
 	clock *testclock.FakePassiveClock
 	takes time.Duration
-	// namespaces are those of the objects that are in the way.
+	// namespaces are those of the invalid objects.
 	namespaces map[string][]string
 	reads      map[string]int
 	fails      error
@@ -58,7 +58,7 @@ func (s *stored) List(_ context.Context, list client.ObjectList, _ ...client.Lis
 	return nil
 }
 
-// retried is a plan that comes back, with the CustomResourceDefinitions of the kinds A and B.
+// retried is a plan that is retried, with the CustomResourceDefinitions of the kinds A and B.
 type retried struct {
 	t      *testing.T
 	stored *stored
@@ -108,10 +108,10 @@ func definition(t *testing.T, kind, schema string) *unstructured.Unstructured {
 	return out
 }
 
-// comes back, and has read A and B so often by then.
-func (p *retried) comes(a, b int) {
+// retry runs tryExisting again and expects the total number of reads of A and B.
+func (p *retried) retry(a, b int) {
 	p.t.Helper()
-	p.run.findings, p.run.lookAt = preflight.Report{}, time.Time{}
+	p.run.findings, p.run.recheckAt = preflight.Report{}, time.Time{}
 	require.NoError(p.t, p.run.tryExisting(p.t.Context()))
 	require.Equal(p.t, []int{a, b}, []int{p.stored.reads["A"], p.stored.reads["B"]})
 }
@@ -122,74 +122,74 @@ func (p *retried) says(words string) {
 	require.Contains(p.t, p.run.findings.Refused[0].Message, words)
 }
 
-// waits is how long until it looks again by itself.
+// waits expects the time until the next check.
 func (p *retried) waits(want time.Duration) {
 	p.t.Helper()
-	require.Equal(p.t, want, p.run.lookAt.Sub(p.stored.clock.Now()))
+	require.Equal(p.t, want, p.run.recheckAt.Sub(p.stored.clock.Now()))
 }
 
 func (p *retried) passes(d time.Duration) {
 	p.stored.clock.SetTime(p.stored.clock.Now().Add(d))
 }
 
-func TestObjectsInTheWayAreNotReadAgainAtEachRetry(t *testing.T) {
+func TestDoesNotReadInvalidObjectsAtEachRetry(t *testing.T) {
 	p := retries(t)
 	p.stored.namespaces["B"] = []string{"ns", "other"}
-	p.comes(1, 1)
+	p.retry(1, 1)
 	p.says("2 outside of")
-	p.comes(1, 1)
+	p.retry(1, 1)
 	p.says("2 outside of")
-	p.waits(lookAgain)
-	p.passes(lookAgain)
-	p.comes(1, 2)
-	p.waits(2 * lookAgain)
-	p.passes(lookAgain)
-	p.comes(1, 2)
+	p.waits(minRecheck)
+	p.passes(minRecheck)
+	p.retry(1, 2)
+	p.waits(2 * minRecheck)
+	p.passes(minRecheck)
+	p.retry(1, 2)
 	p.says("2 outside of")
-	p.waits(lookAgain)
+	p.waits(minRecheck)
 
 	t.Log("what may be told is told at once")
 	require.NoError(t, p.roles.Add(&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "reads"},
 		Rules: []rbacv1.PolicyRule{{APIGroups: []string{"x.io"}, Resources: []string{"B"}, Verbs: []string{"get"}}}}))
-	p.comes(1, 2)
+	p.retry(1, 2)
 	p.says("ns/broken (spec: Required value), 1 outside of")
 
-	t.Log("where something changes it looks again soon, at last rarely")
+	t.Log("checks soon after a change, and then ever more rarely")
 	p.stored.namespaces["B"] = []string{"ns"}
-	p.passes(lookAgain)
-	p.comes(1, 3)
+	p.passes(minRecheck)
+	p.retry(1, 3)
 	p.says("ns/broken (spec: Required value)")
-	p.waits(lookAgain)
+	p.waits(minRecheck)
 	for n := range 9 {
 		p.passes(lastRetry)
-		p.comes(1, 4+n)
+		p.retry(1, 4+n)
 	}
 	p.waits(lastRetry)
 
 	t.Log("what takes long is rarely read")
 	p.stored.takes = 10 * time.Second
 	p.passes(lastRetry)
-	p.comes(1, 13)
-	p.waits(lookShare * p.stored.takes)
+	p.retry(1, 13)
+	p.waits(readShare * p.stored.takes)
 
 	t.Log("another CustomResourceDefinition, or another account, is another question")
 	p.run.states[1].Live.SetResourceVersion("2")
-	p.comes(1, 14)
+	p.retry(1, 14)
 	p.run.account.UID = "2"
-	p.comes(2, 15)
+	p.retry(2, 15)
 
 	t.Log("what is mended is seen, and nothing is written on what was found earlier")
 	p.stored.namespaces["B"] = nil
 	p.passes(time.Hour)
-	p.comes(3, 16)
+	p.retry(3, 16)
 	require.True(t, p.run.findings.Clear())
-	p.comes(4, 17)
+	p.retry(4, 17)
 	require.True(t, p.run.findings.Clear())
 }
 
-func TestWhatFitsIsNotReadAgainWhereThePlanIsRefused(t *testing.T) {
+func TestDoesNotReadValidObjectsAgainWhileThePlanIsRefused(t *testing.T) {
 	p := retries(t)
-	p.comes(1, 1)
+	p.retry(1, 1)
 	for range 3 {
 		p.run.findings = preflight.Report{}
 		p.run.findings.Refuse("Deployment a", fmt.Errorf("exceeded quota"))
@@ -198,21 +198,21 @@ func TestWhatFitsIsNotReadAgainWhereThePlanIsRefused(t *testing.T) {
 	}
 	require.Equal(t, map[string]int{"A": 1, "B": 1}, p.stored.reads)
 	p.stored.namespaces["A"] = []string{"ns"}
-	p.comes(2, 1) // with A no longer as it was, B need not be read
+	p.retry(2, 1) // A has changed, so B need not be read
 	p.says("1 outside of")
 }
 
-func TestThatObjectsMayNotBeReadIsNotKept(t *testing.T) {
+func TestDoesNotCacheThatReadingIsForbidden(t *testing.T) {
 	p := retries(t)
 	p.stored.fails = apierrors.NewForbidden(schema.GroupResource{Group: "x.io", Resource: "A"}, "", fmt.Errorf("no"))
-	p.comes(0, 0)
+	p.retry(0, 0)
 	require.Len(t, p.run.findings.Refused, 2)
 	p.stored.fails = nil
-	p.comes(1, 1)
+	p.retry(1, 1)
 	require.True(t, p.run.findings.Clear())
 }
 
-func TestAPlanThatIsNotDoneInTimeGoesOnAndSaysSo(t *testing.T) {
+func TestContinuesAfterATimeoutAndReportsIt(t *testing.T) {
 	p := retries(t)
 	p.stored.namespaces = map[string][]string{"A": {"ns"}, "B": {"ns"}}
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -220,7 +220,7 @@ func TestAPlanThatIsNotDoneInTimeGoesOnAndSaysSo(t *testing.T) {
 	require.NoError(t, p.run.tryExisting(ctx))
 	require.True(t, p.run.findings.Clear())
 	require.Len(t, p.run.findings.Unknown, 2)
-	require.Equal(t, "not all objects of version v1 were looked at", p.run.findings.Unknown[0].Why)
+	require.Equal(t, "not all objects of version v1 were checked", p.run.findings.Unknown[0].Why)
 
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
@@ -229,7 +229,7 @@ func TestAPlanThatIsNotDoneInTimeGoesOnAndSaysSo(t *testing.T) {
 	require.ErrorIs(t, p.run.tryExisting(ctx), context.Canceled)
 }
 
-func TestTooMuchInATargetIsMissingThere(t *testing.T) {
+func TestTreatsATargetBeyondTheLimitAsMissing(t *testing.T) {
 	p := retries(t)
 	pods := []rbacv1.PolicyRule{{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"pods"}}}
 	role := func(namespace string, values int) {
@@ -237,7 +237,7 @@ func TestTooMuchInATargetIsMissingThere(t *testing.T) {
 		require.NoError(t, p.roles.Add(&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "reads"}, Rules: rules}))
 	}
 	examine := func() preflight.Report {
-		return preflight.Examine(p.run.account.Key(), []preflight.Need{{Namespace: "ns", Rules: pods}, {Namespace: "t", Rules: pods}}, p.run.holding)
+		return preflight.Examine(p.run.account.Key(), []preflight.Need{{Namespace: "ns", Rules: pods}, {Namespace: "t", Rules: pods}}, p.run.permissionsIn)
 	}
 	role("ns", 1)
 	role("t", rbac.MaxValues)

@@ -17,7 +17,7 @@ const (
 	reasonLookupFails = "JobFailed"
 )
 
-// lookups shows which bundle the plan waits for; nothing once its content is there.
+// lookups shows the bundle that the plan waits for; nothing once its content is available.
 func (s *run) lookups(err error) {
 	var waiting *catalog.NotUnpacked
 	if !errors.As(err, &waiting) {

@@ -24,8 +24,8 @@ import (
 	"github.com/remit-olm/remit/pkg/step/execute"
 )
 
-// refused is an error for what the report says. It is retried, at growing intervals, since no watch announces that a quota or
-// a policy has changed, or RBAC that may not be read.
+// refused is an error with the text of the report. It is retried at growing intervals, because no watch announces
+// changes of quotas, policies, or RBAC that this program cannot read.
 type refused struct {
 	reason operatorsv1alpha1.InstallPlanConditionReason
 	text   string
@@ -33,15 +33,15 @@ type refused struct {
 
 func (e *refused) Error() string { return e.text }
 
-// preflightPlan says everything that the account lacks, at once, before the first write, and where
-// somebody has to approve, before that too. It asks the cache, and the API server only about what is
-// missing there and was not asked before: a plan that waits here costs no request.
+// preflightPlan reports all missing permissions at once, before the first write and before a required approval. It
+// reads the cache and asks the API server only about missing permissions that it was not asked about before, so that a
+// waiting plan sends no requests.
 func preflightPlan(ctx context.Context, s *run) (flow.Outcome, error) {
 	needs, err := s.needs(ctx)
 	if err != nil {
 		return flow.Outcome{}, err
 	}
-	s.findings = preflight.Examine(s.account.Key(), needs, s.holding)
+	s.findings = preflight.Examine(s.account.Key(), needs, s.permissionsIn)
 	if s.findings.TooMuch != nil {
 		return waitForAccount(preflight.AsAccountError(s.account, s.findings.TooMuch))
 	}
@@ -74,7 +74,7 @@ func preflightPlan(ctx context.Context, s *run) (flow.Outcome, error) {
 		return flow.Wait(string(reasonFailed), s.findings.Refusals()), nil
 	case !s.findings.Empty():
 		s.publish(ctx)
-		return s.lacks(enrol)
+		return s.awaitPermissions(enrol)
 	case enrol != "":
 		s.publish(ctx)
 		return flow.Wait(reasonCheckFailed, enrol), nil
@@ -86,13 +86,13 @@ func preflightPlan(ctx context.Context, s *run) (flow.Outcome, error) {
 	return flow.Next(), nil
 }
 
-// needs are those of the steps, of what is read to compare, and of the upgrades.
+// needs returns the needs of the steps, of reading existing objects, and of upgrades.
 func (s *run) needs(ctx context.Context) ([]preflight.Need, error) {
-	steps, err := preflight.NeedsOf(s.steps, s.reconciler.RBAC.RulesOf, s.servedAlready)
+	steps, err := preflight.NeedsOf(s.steps, s.reconciler.RBAC.RulesOf, s.needsNoWrite)
 	if err != nil {
 		return nil, err
 	}
-	readings, err := s.readings(ctx)
+	schemas, err := s.schemaNeeds(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -100,11 +100,12 @@ func (s *run) needs(ctx context.Context) ([]preflight.Need, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.identities(ctx).Resolve(slices.Concat(steps, readings, upgrades))
+	return s.identities(ctx).Resolve(slices.Concat(steps, schemas, upgrades))
 }
 
-// lacks waits for the change of RBAC that wakes the plan, where there will be one.
-func (s *run) lacks(more string) (flow.Outcome, error) {
+// awaitPermissions waits for the change of RBAC that wakes the plan; if RBAC cannot be read, it returns an error so
+// that the plan is retried.
+func (s *run) awaitPermissions(more string) (flow.Outcome, error) {
 	text := strings.TrimSuffix(s.findings.Refusals()+"\n"+more, "\n")
 	if s.findings.Blind {
 		return flow.Outcome{}, &refused{reasonPermissions, text}
@@ -112,7 +113,8 @@ func (s *run) lacks(more string) (flow.Outcome, error) {
 	return flow.Wait(reasonPermissions, text), nil
 }
 
-// eachUpgrade calls f for each version of the plan that takes the place of one that is there, with the step that brings it.
+// eachUpgrade calls f for each installed version that the plan replaces, with the step of the version that replaces
+// it.
 func (s *run) eachUpgrade(ctx context.Context, f func(from *operatorsv1alpha1.ClusterServiceVersion, to step.Step) error) error {
 	for _, pin := range s.content.Pins {
 		i := slices.IndexFunc(s.steps, func(st step.Step) bool { return st.IsCSV() && st.Owner.CSV == pin.Bundle })
@@ -134,7 +136,7 @@ func (s *run) eachUpgrade(ctx context.Context, f func(from *operatorsv1alpha1.Cl
 	return nil
 }
 
-// changes compares the versions of the plan with those whose place they take.
+// changes compares the versions of the plan with those that they replace.
 func (s *run) changes(ctx context.Context) (out []preflight.Change, err error) {
 	err = s.eachUpgrade(ctx, func(from *operatorsv1alpha1.ClusterServiceVersion, st step.Step) error {
 		to := &operatorsv1alpha1.ClusterServiceVersion{}
@@ -147,38 +149,38 @@ func (s *run) changes(ctx context.Context) (out []preflight.Change, err error) {
 	return out, err
 }
 
-func (s *run) holding(namespace string) rbac.Permissions {
+func (s *run) permissionsIn(namespace string) rbac.Permissions {
 	return s.reconciler.RBAC.LowerBound(rbac.ServiceAccount(s.account.Namespace, s.account.Name), namespace)
 }
 
-// identities are those that the plan's operators might make something run as.
+// identities resolves the ServiceAccounts that the plan's operators could cause workloads to run as.
 func (s *run) identities(ctx context.Context) preflight.Identities {
 	return preflight.Identities{Account: s.account.Key(), RBAC: s.reconciler.RBAC, In: func(namespace string) ([]string, error) {
 		return scoped.ServiceAccounts(ctx, s.reconciler.Client, namespace)
 	}}
 }
 
-// begun says whether this plan has written something in an earlier run.
+// begun reports whether an earlier run of this plan has written something.
 func (s *run) begun() bool {
 	return slices.ContainsFunc(s.plan.Status.Plan, func(st *operatorsv1alpha1.Step) bool {
 		return st.Status == operatorsv1alpha1.StepStatusCreated
 	})
 }
 
-// enrolment says, for people, which of Remit's programs may not act as the account; "" where both may.
-// The OperatorGroup says what to apply.
+// enrolment names Remit's programs that are not allowed to act as the account; "" if both are. The OperatorGroup's
+// status contains the RBAC to apply.
 func (s *run) enrolment() (string, error) {
 	missing, err := s.reconciler.Enrolment.Missing(s.reconciler.RBAC, s.account)
 	if err != nil || len(missing) == 0 {
 		return "", err
 	}
-	return fmt.Sprintf("ServiceAccount %s is not enrolled: %s may not request a token for it; the condition AccountUsable of the "+
-		"namespace's OperatorGroup says what to apply", s.account.Key(), strings.Join(missing, " and ")), nil
+	return fmt.Sprintf("ServiceAccount %s is not enrolled: %s may not request a token for it; see the condition AccountUsable of the "+
+		"namespace's OperatorGroup for the RBAC to apply", s.account.Key(), strings.Join(missing, " and ")), nil
 }
 
-// refuseUnserved refuses objects of kinds that neither Kubernetes nor a CustomResourceDefinition of the cluster or of the plan
-// serves. CustomResourceDefinitions are looked up in the cache; for kinds of Kubernetes' groups discovery is asked, and
-// the answer remembered. The rest of the plan is looked at all the same.
+// refuseUnserved refuses objects of kinds that neither Kubernetes nor a CustomResourceDefinition of the cluster or of
+// the plan serves. CustomResourceDefinitions are looked up in the cache; kinds of Kubernetes' own groups in discovery,
+// whose answer is cached. The other objects are checked regardless.
 func (s *run) refuseUnserved(ctx context.Context) error {
 	var crds *apiextensionsv1.CustomResourceDefinitionList
 	planned, unserved, unseen := execute.PlannedKinds(s.steps), map[schema.GroupVersionKind]bool{}, 0
@@ -204,13 +206,13 @@ func (s *run) refuseUnserved(ctx context.Context) error {
 		s.refuse(st, &execute.UnservedError{GVK: gvk, Name: st.Object.GetName()})
 	}
 	if unseen > 0 {
-		s.findings.Notes = append(s.findings.Notes, fmt.Sprintf("%d kinds are not served: whether those of %d more objects are is not looked at",
+		s.findings.Notes = append(s.findings.Notes, fmt.Sprintf("%d kinds are not served; the kinds of %d more objects were not checked",
 			kinds.MaxUnserved, unseen))
 	}
 	return nil
 }
 
-// isServed lists the CustomResourceDefinitions once.
+// isServed lists the CustomResourceDefinitions once per reconcile.
 func (s *run) isServed(ctx context.Context, gvk schema.GroupVersionKind, crds **apiextensionsv1.CustomResourceDefinitionList) (bool, error) {
 	if s.reconciler.Client.Scheme().IsGroupRegistered(gvk.Group) {
 		return s.reconciler.unserved.Serves(s.reconciler.Client.RESTMapper(), gvk, "")
@@ -230,9 +232,9 @@ func serves(crd *apiextensionsv1.CustomResourceDefinition, gvk schema.GroupVersi
 		slices.ContainsFunc(crd.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return v.Served && v.Name == gvk.Version })
 }
 
-// tryPlan adds what is in the way of the objects, and what the API server says of each as a dry run:
-// admission, quota, schema; and what of the objects that exist would not fit a new schema. All of it is said at
-// once, before the first write.
+// tryPlan adds the obstacles to objects: collisions, the API server's answers to a dry run of each object (admission,
+// quota, schema), and existing objects that a new schema would not accept. All of them are reported at once, before
+// the first write.
 func tryPlan(ctx context.Context, s *run) (flow.Outcome, error) {
 	for _, state := range s.states {
 		if state.Problem != nil {
@@ -260,24 +262,24 @@ func tryPlan(ctx context.Context, s *run) (flow.Outcome, error) {
 	case s.findings.Final():
 		return flow.Outcome{}, &invalid{reasonFailed, errors.New(s.findings.Refusals())}
 	case !s.findings.Empty():
-		return s.lacks("")
+		return s.awaitPermissions("")
 	case s.onlyUnserved():
 		return flow.Wait(string(reasonFailed), s.findings.Refusals()), nil
 	}
 	return flow.Outcome{}, &refused{reasonFailed, s.findings.Refusals()}
 }
 
-// notePruned tells the steps what was removed from their objects.
+// notePruned records in the steps which fields were removed from their objects.
 func (s *run) notePruned() {
 	for i := range s.steps {
 		s.steps[i].Pruned = s.executor.Pruned.Of(s.steps[i].Object)
 	}
 }
 
-// refuse notes what is in the way of a step.
+// refuse records an obstacle to a step.
 func (s *run) refuse(st step.Step, why error) { s.findings.Refuse(apply.Describe(st.Object), why) }
 
-// onlyUnserved says that nothing but kinds is missing: their CustomResourceDefinitions wake the plan.
+// onlyUnserved reports whether unserved kinds are the only obstacle: their CustomResourceDefinitions wake the plan.
 func (s *run) onlyUnserved() bool {
 	return !slices.ContainsFunc(s.findings.Refused, func(f preflight.Refusal) bool { return !f.Unserved })
 }
@@ -285,7 +287,7 @@ func (s *run) onlyUnserved() bool {
 func (s *run) trySteps(ctx context.Context) error {
 	for _, state := range execute.Tryable(s.states) {
 		answer := s.executor.DryRun(ctx, state)
-		if apierrors.IsForbidden(answer) && (s.isLeftOver(ctx, state) || s.handsOver(state)) {
+		if apierrors.IsForbidden(answer) && (s.isLeftOver(ctx, state) || s.changesOwner(state)) {
 			continue
 		}
 		final, err := s.findings.AddDryRun(apply.Describe(state.Step.Object), answer)
@@ -321,13 +323,13 @@ func (s *run) isLeftOver(ctx context.Context, state execute.State) bool {
 	return true
 }
 
-// handsOver looks whether a refusal can be about a change of owners, for which some clusters ask for the
-// right to delete the object, and if so reports that right as missing.
-func (s *run) handsOver(state execute.State) bool {
+// changesOwner reports whether a refusal can be due to a change of owners, for which some clusters require the
+// permission to delete the object. If so, it adds that permission to the missing ones.
+func (s *run) changesOwner(state execute.State) bool {
 	if !s.executor.ChangesOwners(state) {
 		return false
 	}
-	report := preflight.Examine(s.account.Key(), []preflight.Need{preflight.HandOver(state.Step)}, s.holding)
+	report := preflight.Examine(s.account.Key(), []preflight.Need{preflight.HandOver(state.Step)}, s.permissionsIn)
 	for i := range report.Findings {
 		report.Findings[i].Source = preflight.SourceDryRun
 	}

@@ -16,14 +16,14 @@ import (
 )
 
 const (
-	// keptPlans is how many InstallPlans of a namespace are kept, the newest by generation, and prunedPlans how
-	// many are removed at once (contract 1.4).
+	// keptPlans is the number of InstallPlans that are kept in a namespace, the newest by generation; prunedPlans is
+	// the number that is removed at once (contract 1.4).
 	keptPlans   = 5
 	prunedPlans = 5
 )
 
-// prune removes old plans that are finished, as the account: where that may not, they stay. What they have
-// installed does not depend on them. It is no matter of this plan whether it works.
+// prune removes old finished plans, as the account; if it is not allowed to, they stay. Installed objects do not
+// depend on them, and a failure does not affect the current plan.
 func (s *run) prune(ctx context.Context) {
 	list := &operatorsv1alpha1.InstallPlanList{}
 	if err := s.reconciler.Client.List(ctx, list, client.InNamespace(s.plan.Namespace)); err != nil {
@@ -36,7 +36,7 @@ func (s *run) prune(ctx context.Context) {
 	for _, ip := range old {
 		err := s.executor.Account.Delete(ctx, ip, client.Preconditions{UID: &ip.UID, ResourceVersion: &ip.ResourceVersion})
 		if client.IgnoreNotFound(err) != nil {
-			log.FromContext(ctx).Info("Leaving an old InstallPlan", "InstallPlan", ip.Name, "why", err.Error())
+			log.FromContext(ctx).Info("Keeping an old InstallPlan", "InstallPlan", ip.Name, "why", err.Error())
 			return
 		}
 		log.FromContext(ctx).Info("Removed an old InstallPlan", "InstallPlan", ip.Name, "account", s.account.Key().String())
@@ -45,11 +45,11 @@ func (s *run) prune(ctx context.Context) {
 
 func (s *run) mayPrune() bool {
 	rule := rbacv1.PolicyRule{APIGroups: []string{operatorsv1alpha1.GroupName}, Resources: []string{"installplans"}, Verbs: []string{"delete"}}
-	return len(rbac.NewSet(s.holding(s.plan.Namespace).Rules).Missing([]rbacv1.PolicyRule{rule})) == 0
+	return len(rbac.NewSet(s.permissionsIn(s.plan.Namespace).Rules).Missing([]rbacv1.PolicyRule{rule})) == 0
 }
 
-// surplus are the oldest finished plans beyond those that are kept, but the one that is just completing and the
-// newest of each Subscription.
+// surplus returns the oldest finished plans beyond keptPlans, except the one that is just completing and the newest of
+// each Subscription.
 func surplus(all []operatorsv1alpha1.InstallPlan, current types.UID) []*operatorsv1alpha1.InstallPlan {
 	sorted := slices.Clone(all)
 	slices.SortFunc(sorted, func(a, b operatorsv1alpha1.InstallPlan) int { return b.Spec.Generation - a.Spec.Generation })
@@ -65,7 +65,7 @@ func surplus(all []operatorsv1alpha1.InstallPlan, current types.UID) []*operator
 	return out[:min(len(out), prunedPlans)]
 }
 
-// newestOf says whether one of the plan's Subscriptions was not seen with a newer one.
+// newestOf reports whether the plan is the newest of one of its Subscriptions, given the Subscriptions of newer plans.
 func newestOf(ip *operatorsv1alpha1.InstallPlan, seen map[types.UID]bool) bool {
 	plan, err := resolver.Decode(ip.Namespace, ip.Name, ip.Annotations[names.AnnotationPlan])
 	if err != nil {

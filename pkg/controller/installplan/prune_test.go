@@ -13,7 +13,7 @@ import (
 	"github.com/remit-olm/remit/pkg/resolver"
 )
 
-func TestSurplusPlansAreTheOldestThatAreFinished(t *testing.T) {
+func TestSurplusPlansAreTheOldestFinishedOnes(t *testing.T) {
 	plans := func(n int, unfinished ...int) (all []operatorsv1alpha1.InstallPlan) {
 		for g := 1; g <= n; g++ {
 			ip := operatorsv1alpha1.InstallPlan{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint(g), UID: types.UID(fmt.Sprint(g))}}
@@ -43,12 +43,12 @@ func TestSurplusPlansAreTheOldestThatAreFinished(t *testing.T) {
 		current types.UID
 		want    []string
 	}{
-		{"as many as are kept", plans(5), "5", nil},
-		{"one more", plans(6), "6", []string{"1"}},
-		{"never more than some at once", plans(20), "20", []string{"1", "2", "3", "5", "6"}},
-		{"what waits stays", plans(8, 2), "8", []string{"1", "3"}},
-		{"the newest of a Subscription stays", plans(9), "9", []string{"1", "2", "3"}},
-		{"what completes stays", plans(8), "1", []string{"2", "3"}},
+		{"no more than the limit", plans(5), "5", nil},
+		{"one more than the limit", plans(6), "6", []string{"1"}},
+		{"a limited number at once", plans(20), "20", []string{"1", "2", "3", "5", "6"}},
+		{"keeps waiting plans", plans(8, 2), "8", []string{"1", "3"}},
+		{"keeps the newest of a Subscription", plans(9), "9", []string{"1", "2", "3"}},
+		{"keeps the completing plan", plans(8), "1", []string{"2", "3"}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			var got []string

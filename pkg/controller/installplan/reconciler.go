@@ -24,44 +24,44 @@ import (
 	"github.com/remit-olm/remit/pkg/resolver"
 )
 
-// AccountClients gives a client that is authenticated as an account; scoped.Clients does.
+// AccountClients returns clients that are authenticated as an account; scoped.Clients implements it.
 type AccountClients interface {
 	For(ctx context.Context, account scoped.Account) (client.Client, error)
 }
 
-// Options of New. All but Clock, CRDAccount and Default are required.
+// Options configure New. All but Clock, CRDAccount and Default are required.
 type Options struct {
-	// Client reads from the cache and writes the status, as self.
+	// Client reads from the cache and writes the status, as the controller identity.
 	Client client.Client
-	// Live reads from the API server, as self.
+	// Live reads from the API server, as the controller identity.
 	Live     client.Reader
 	Accounts AccountClients
-	// Enrolment says which of Remit's users may not request an account's token, and whether the controller's
-	// own is one of them, by an *scoped.Error.
+	// Enrolment names Remit's users that may not request an account's token, and returns an *scoped.Error if the
+	// controller's own is one of them.
 	Enrolment interface {
 		Missing(l rbac.Listers, account scoped.Account) ([]string, error)
 		Own(l rbac.Listers, account scoped.Account) error
 	}
 	Catalogs resolver.Catalogs
-	// ServerVersion is the API server's version, as discovery tells it.
+	// ServerVersion returns the API server's version, from discovery.
 	ServerVersion func() (string, error)
 	RBAC          rbac.Listers
-	// Proofs makes and verifies the proofs of what plans create.
+	// Proofs signs and verifies the ownership of what plans create.
 	Proofs   ownerutil.Proofs
 	Recorder events.EventRecorder
-	// Home is the namespace of Remit.
+	// Home is Remit's own namespace.
 	Home string
-	// GlobalCatalogNamespace is the one whose CatalogSources every namespace may use.
+	// GlobalCatalogNamespace is the namespace whose CatalogSources every namespace may use.
 	GlobalCatalogNamespace string
 	// Default is the installation's default account, if any.
 	Default scoped.Default
-	// CRDAccount writes CustomResourceDefinitions where it is set (security model, D1).
+	// CRDAccount writes CustomResourceDefinitions, if set (security model, D1).
 	CRDAccount types.NamespacedName
-	// Clock defaults to the real one.
+	// Clock defaults to the real clock.
 	Clock clock.PassiveClock
 }
 
-// Reconciler carries out InstallPlans.
+// Reconciler executes InstallPlans.
 type Reconciler struct {
 	Options
 	confirmer *preflight.Confirmer
@@ -73,7 +73,7 @@ type Reconciler struct {
 	interests *rbac.Interests[ctrl.Request]
 }
 
-// New checks the options.
+// New returns a Reconciler. It returns an error if a required option is missing.
 func New(o Options) (*Reconciler, error) {
 	if o.Client == nil || o.Live == nil || o.Accounts == nil || o.Enrolment == nil || o.Catalogs == nil || o.ServerVersion == nil ||
 		o.RBAC.Roles == nil || o.Proofs == nil || o.Recorder == nil {
@@ -89,10 +89,10 @@ func New(o Options) (*Reconciler, error) {
 	}, nil
 }
 
-// Reconcile carries one InstallPlan as far as it goes.
+// Reconcile advances one InstallPlan as far as possible.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	r, looked := r.looking(req)
-	defer looked()
+	r, done := r.trackLookups(req)
+	defer done()
 	ip := &operatorsv1alpha1.InstallPlan{}
 	err := r.Client.Get(ctx, req.NamespacedName, ip)
 	if client.IgnoreNotFound(err) != nil {
@@ -112,7 +112,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		openClients,
 		gather,
 		tryPlan,
-		unlessSuperseded,
+		failIfSuperseded,
 		applySteps,
 		verify,
 		awaitCRDs,
@@ -120,36 +120,36 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		complete,
 	)
 	if errors.Is(err, errStale) {
-		return ctrl.Result{RequeueAfter: behind}, nil
+		return ctrl.Result{RequeueAfter: cacheLag}, nil
 	}
 	err = errors.Join(run.report(out, err), run.unpublished)
 	saveErr := run.save(ctx)
 	switch {
 	case errors.Is(saveErr, errStale):
-		return ctrl.Result{RequeueAfter: behind}, err
+		return ctrl.Result{RequeueAfter: cacheLag}, err
 	case saveErr != nil:
 		return ctrl.Result{}, errors.Join(err, saveErr)
 	case finished(run.plan):
-		r.forget(req) // its own event wakes nobody
+		r.forget(req) // its own event does not wake the plan
 		return ctrl.Result{}, err
 	}
-	return r.again(req, run, err)
+	return r.requeue(req, run, err)
 }
 
-// again says when a plan is reconciled again though no watch may wake it.
-func (r *Reconciler) again(req ctrl.Request, run *run, err error) (ctrl.Result, error) {
-	var no *refused
+// requeue schedules the next reconcile if no watch may announce a change.
+func (r *Reconciler) requeue(req ctrl.Request, run *run, err error) (ctrl.Result, error) {
+	var refusal *refused
 	switch {
-	case !errors.As(err, &no) || run.unpublished != nil:
+	case !errors.As(err, &refusal) || run.unpublished != nil:
 		r.waits.passed(req.NamespacedName)
 		return ctrl.Result{}, err
-	case !run.lookAt.IsZero():
-		return ctrl.Result{RequeueAfter: max(run.lookAt.Sub(r.Clock.Now()), firstRetry)}, nil
+	case !run.recheckAt.IsZero():
+		return ctrl.Result{RequeueAfter: max(run.recheckAt.Sub(r.Clock.Now()), firstRetry)}, nil
 	}
 	return ctrl.Result{RequeueAfter: r.waits.next(req.NamespacedName)}, nil
 }
 
-// forget drops what is remembered of a plan that is finished or deleted.
+// forget drops cached data of a plan that is finished or deleted.
 func (r *Reconciler) forget(req ctrl.Request) {
 	r.confirmer.Forget(req.String())
 	r.reports.forget(req.NamespacedName)
@@ -162,13 +162,13 @@ func finished(ip *operatorsv1alpha1.InstallPlan) bool {
 		ip.Status.Phase == operatorsv1alpha1.InstallPlanPhaseFailed
 }
 
-// errStale means that the cached InstallPlan is not the newest. The plan is reconciled again when the cache has caught up: the
-// event of the newer one does not wake it where this controller wrote that itself.
+// errStale means that the cached InstallPlan is outdated. The plan is reconciled again when the cache has caught up,
+// because the watch event does not wake it if this controller wrote the newer version.
 var errStale = errors.New("the InstallPlan was changed since it was read")
 
-// current looks at the plan again, live, before anything is sent: one that is finished already, or was
-// deleted with what it had made, must not be carried out once more by whoever sees it late.
-func (s *run) current(ctx context.Context) error {
+// checkCurrent reads the plan again, live, before anything is sent. A plan that is already finished, or was deleted
+// with what it created, must not be executed again because of an outdated cache.
+func (s *run) checkCurrent(ctx context.Context) error {
 	live := &metav1.PartialObjectMetadata{}
 	live.SetGroupVersionKind(operatorsv1alpha1.SchemeGroupVersion.WithKind(operatorsv1alpha1.InstallPlanKind))
 	err := s.reconciler.Live.Get(ctx, client.ObjectKeyFromObject(s.saved), live)
@@ -183,8 +183,8 @@ func (s *run) current(ctx context.Context) error {
 	return nil
 }
 
-// unlessGone looks, in the cache, whether the plan was deleted while it was carried out.
-func (s *run) unlessGone(ctx context.Context) error {
+// checkNotDeleted checks, in the cache, that the plan was not deleted while it is executed.
+func (s *run) checkNotDeleted(ctx context.Context) error {
 	now := &operatorsv1alpha1.InstallPlan{}
 	err := s.reconciler.Client.Get(ctx, client.ObjectKeyFromObject(s.saved), now)
 	switch {
@@ -198,7 +198,7 @@ func (s *run) unlessGone(ctx context.Context) error {
 	return nil
 }
 
-// save patches what has changed since the last save. The error is errStale where somebody was faster.
+// save patches what has changed since the last save. It returns errStale after a concurrent write.
 func (s *run) save(ctx context.Context) error {
 	if s.plan.Status.CatalogSources == nil {
 		s.plan.Status.CatalogSources = []string{}

@@ -21,14 +21,13 @@ import (
 	"github.com/remit-olm/remit/pkg/preflight"
 )
 
-// reports remembers what was last written of each plan, so that a plan which comes back with the same
-// report sends nothing.
+// reports caches the last written report of each plan, so that a retried plan with the same report sends nothing.
 type reports struct {
 	mu    sync.Mutex
 	known map[types.NamespacedName]published
 }
 
-// published is a report that was written, or that may not be: then where says why.
+// published is a report that was written, or that may not be; then where is the reason.
 type published struct{ hash, where string }
 
 func (r *reports) get(key types.NamespacedName) published {
@@ -54,8 +53,8 @@ func (r *reports) forget(key types.NamespacedName) {
 
 func (s *run) key() types.NamespacedName { return client.ObjectKeyFromObject(s.plan) }
 
-// publish puts the report into the plan's conditions and its whole into a ConfigMap. A plan that never
-// had anything to report has no ConfigMap; where a report has become empty, it says so.
+// publish sets the plan's conditions and writes the complete report to a ConfigMap. A plan that never had findings has
+// no ConfigMap; if a report becomes empty, an empty one is written.
 func (s *run) publish(ctx context.Context) {
 	s.findings.WarnAboutExistingRoles(s.reconciler.RBAC.RulesOf)
 	if s.findings.Clear() && len(s.findings.Unknown) == 0 && !s.hasReported() {
@@ -78,7 +77,7 @@ func (s *run) hasReported() bool {
 	return false
 }
 
-// writeReport returns where the report is, or why it is nowhere; the error is one to try again after.
+// writeReport returns the location of the report, or why there is none; an error is to be retried.
 func (s *run) writeReport(ctx context.Context) (where string, err error) {
 	files, err := s.findings.Files()
 	if err != nil {
@@ -103,7 +102,8 @@ func (s *run) writeReport(ctx context.Context) (where string, err error) {
 	return where, nil
 }
 
-// applyReport writes the ConfigMap as self: an account that lacks everything could not (docs/adr/0007).
+// applyReport writes the ConfigMap as the controller identity, because an account without permissions could not
+// (docs/adr/0007).
 func (s *run) applyReport(ctx context.Context, desired *unstructured.Unstructured) error {
 	live, err := apply.Live(ctx, s.reconciler.Live, desired)
 	if err != nil {
@@ -136,7 +136,7 @@ func (o reportOwner) Prove(desired, live *unstructured.Unstructured) error {
 	return o.proofs.Sign(desired, o.holder(), live)
 }
 
-// reportMap is the ConfigMap of a plan's report. It goes with the plan.
+// reportMap returns the ConfigMap of a plan's report, which the plan owns.
 func reportMap(namespace, plan string, uid types.UID, files map[string]string) *unstructured.Unstructured {
 	data := map[string]any{}
 	for name, text := range files {

@@ -16,17 +16,17 @@ import (
 )
 
 const (
-	// firstLook and lookGrowth give the delays between retries of what no watch announces (a quota, a policy, a webhook
-	// of somebody else, a registry): half a second, and twice as long each time, up to lastLook. So nobody who removes the cause
-	// waits longer than the plan has been blocked.
-	firstLook  = 500 * time.Millisecond
-	lookGrowth = 2
-	lastLook   = 5 * time.Minute
-	// behind is how long the cache is given to show a status that this controller wrote itself.
-	behind = 250 * time.Millisecond
+	// minRetryDelay and retryFactor define the delays between retries if no watch announces a change (a quota, a
+	// policy, another owner's webhook, a registry): half a second, and twice as long each time, up to maxRetryDelay. A
+	// plan therefore resumes, after its cause was removed, at most as much later as it was blocked before.
+	minRetryDelay = 500 * time.Millisecond
+	retryFactor   = 2
+	maxRetryDelay = 5 * time.Minute
+	// cacheLag is the time that the cache is given to show a status that this controller wrote.
+	cacheLag = 250 * time.Millisecond
 )
 
-// waits remembers, of each unfinished plan, how often it was refused and the status that was written last.
+// waits records, for each unfinished plan, the current retry delay and the last written status.
 type waits struct {
 	mu    sync.Mutex
 	known map[types.NamespacedName]waited
@@ -54,21 +54,21 @@ func (w *waits) forget(plan types.NamespacedName) {
 	delete(w.known, plan)
 }
 
-// next is the time to the next retry of a plan that was refused, longer each time.
+// next returns the delay until the next retry of a refused plan, longer each time.
 func (w *waits) next(plan types.NamespacedName) (delay time.Duration) {
 	w.change(plan, func(is *waited) {
-		is.delay = min(max(is.delay*lookGrowth, firstLook), lastLook)
+		is.delay = min(max(is.delay*retryFactor, minRetryDelay), maxRetryDelay)
 		delay = is.delay
 	})
 	return delay
 }
 
-// passed says that a plan was not refused: the next refusal is retried soon.
+// passed resets the delay of a plan that was not refused.
 func (w *waits) passed(plan types.NamespacedName) {
 	w.change(plan, func(is *waited) { is.delay = 0 })
 }
 
-// writes notes a status before it is written, since its event may come before the answer.
+// writes records a status before it is written, because its event may arrive before the response.
 func (w *waits) writes(plan types.NamespacedName, ip *operatorsv1alpha1.InstallPlan) error {
 	text, err := statusHash(ip)
 	if err == nil {
@@ -84,7 +84,7 @@ func (w *waits) wrote(plan types.NamespacedName, ip *operatorsv1alpha1.InstallPl
 	return err == nil && w.known[plan].status == text
 }
 
-// statusHash is of the status as the API server keeps it.
+// statusHash is the hash of the status as the API server stores it.
 func statusHash(ip *operatorsv1alpha1.InstallPlan) (string, error) {
 	text, err := json.Marshal(ip.Status)
 	if err != nil {
@@ -93,8 +93,8 @@ func statusHash(ip *operatorsv1alpha1.InstallPlan) (string, error) {
 	return ownerutil.Hash(string(text)), nil
 }
 
-// othersChanges drops the events of the status that this controller has just written: a message that differs each time,
-// as those of webhooks may, would otherwise wake the plan for ever. A status that somebody else wrote is reconciled.
+// othersChanges drops the events of a status that this controller has just written. Otherwise a message that differs
+// each time, as those of webhooks may, would wake the plan forever. Statuses of other writers are reconciled.
 func (w *waits) othersChanges() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		before, ok := e.ObjectOld.(*operatorsv1alpha1.InstallPlan)

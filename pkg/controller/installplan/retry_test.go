@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 )
 
-func TestRetriesOfARefusalBecomeRare(t *testing.T) {
+func TestRetriesARefusalWithGrowingDelays(t *testing.T) {
 	w, key := &waits{}, types.NamespacedName{Namespace: "ns", Name: "p"}
 	delays := func(n int) (out []time.Duration) {
 		for range n {
@@ -22,16 +22,16 @@ func TestRetriesOfARefusalBecomeRare(t *testing.T) {
 		return out
 	}
 	require.Equal(t, []time.Duration{500 * time.Millisecond, time.Second, 2 * time.Second}, delays(3))
-	require.Equal(t, lastLook, delays(10)[9])
+	require.Equal(t, maxRetryDelay, delays(10)[9])
 	w.passed(key)
-	require.Equal(t, []time.Duration{firstLook}, delays(1), "after something else came of it")
+	require.Equal(t, []time.Duration{minRetryDelay}, delays(1), "after another outcome")
 	w.forget(key)
 	require.Empty(t, w.known)
 }
 
-// TestAStatusOfOurOwnWakesNobody is about a loop: a plan whose message differs each time, as those of webhooks may,
-// would be reconciled for ever at once.
-func TestAStatusOfOurOwnWakesNobody(t *testing.T) {
+// Regression test for a loop: a plan whose message differs each time, as those of webhooks may, would be reconciled
+// immediately, forever.
+func TestOwnStatusDoesNotWakeAPlan(t *testing.T) {
 	w, key := &waits{}, types.NamespacedName{Namespace: "ns", Name: "p"}
 	before := &operatorsv1alpha1.InstallPlan{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "u", Generation: 1, ResourceVersion: "1"}}
 	change := func(edit func(*operatorsv1alpha1.InstallPlan)) *operatorsv1alpha1.InstallPlan {
@@ -45,7 +45,7 @@ func TestAStatusOfOurOwnWakesNobody(t *testing.T) {
 		return w.othersChanges().Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after})
 	}
 	own := change(func(*operatorsv1alpha1.InstallPlan) {})
-	require.True(t, passes(own), "it is not known whose it is")
+	require.True(t, passes(own), "its writer is unknown")
 	require.NoError(t, w.writes(key, own))
 	require.False(t, passes(own))
 	for name, edit := range map[string]func(*operatorsv1alpha1.InstallPlan){
@@ -54,15 +54,14 @@ func TestAStatusOfOurOwnWakesNobody(t *testing.T) {
 		"annotations":    func(ip *operatorsv1alpha1.InstallPlan) { ip.Annotations = map[string]string{"a": "b"} },
 		"labels":         func(ip *operatorsv1alpha1.InstallPlan) { ip.Labels = map[string]string{"a": "b"} },
 		"deletion":       func(ip *operatorsv1alpha1.InstallPlan) { ip.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} },
-		"made anew":      func(ip *operatorsv1alpha1.InstallPlan) { ip.UID = "v" },
+		"recreated":      func(ip *operatorsv1alpha1.InstallPlan) { ip.UID = "v" },
 	} {
 		require.True(t, passes(change(edit)), name)
 	}
 }
 
-// TestAConditionThatComesBackKeepsItsTimes is about a loop, too: preflight takes back what a dry run found the last time,
-// until the dry run finds it again.
-func TestAConditionThatComesBackKeepsItsTimes(t *testing.T) {
+// Regression test for a loop: the preflight resets a finding of the last dry run until the dry run reports it again.
+func TestARestoredConditionKeepsItsTimes(t *testing.T) {
 	s, _, clock := newRun("")
 	s.setCondition(typeObjectsRefused, corev1.ConditionTrue, reasonRefused, "quota")
 	s.setCondition(typePermissionsMissing, corev1.ConditionTrue, reasonPermissions, "one")
@@ -77,6 +76,6 @@ func TestAConditionThatComesBackKeepsItsTimes(t *testing.T) {
 	s.setCondition(typePermissionsMissing, corev1.ConditionTrue, reasonPermissions, "another")
 	s.keepTimes()
 	was, is := s.saved.Status.GetCondition(typePermissionsMissing), s.plan.Status.GetCondition(typePermissionsMissing)
-	require.Equal(t, was.LastTransitionTime, is.LastTransitionTime, "it was True all the time")
+	require.Equal(t, was.LastTransitionTime, is.LastTransitionTime, "it did not change")
 	require.NotEqual(t, was.LastUpdateTime, is.LastUpdateTime)
 }

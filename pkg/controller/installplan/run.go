@@ -24,7 +24,7 @@ import (
 // run is the scope that the phases of one reconcile share.
 type run struct {
 	reconciler *Reconciler
-	// saved is the plan as the API server has it, plan as it is to become.
+	// saved is the plan as the API server has it, plan the plan with the changes of this run.
 	saved, plan *operatorsv1alpha1.InstallPlan
 
 	content resolver.Plan
@@ -32,30 +32,30 @@ type run struct {
 	group   *operatorsv1.OperatorGroup
 	targets []string
 	steps   []step.Step
-	// findings say what is in the way of the steps, as far as is known; unpublished why they could not be
-	// written down, where that is worth another try.
+	// findings lists the known obstacles to the steps; unpublished is the error of writing the report, if a retry may
+	// succeed.
 	findings    preflight.Report
 	unpublished error
-	// unserved says that permissions were not looked at, because the cluster does not serve a kind of the plan.
+	// unserved reports that permissions were not checked because the cluster does not serve a kind of the plan.
 	unserved bool
-	// tried says that the API server was asked about the objects themselves, as a dry run.
+	// tried reports that the objects themselves were sent to the API server as a dry run.
 	tried bool
-	// lookAt is when to look again at objects that exist, where they are all that is in the way.
-	lookAt time.Time
+	// recheckAt is the time to read existing objects again, if they are the only obstacle.
+	recheckAt time.Time
 
 	executor *execute.Executor
 	states   []execute.State
-	// deployments are those of the plan's ClusterServiceVersions as they are before it, by what apply.Describe
-	// says; nil where there is none.
+	// deployments are the live Deployments of the plan's ClusterServiceVersions before the plan runs, by
+	// apply.Describe; nil if one does not exist.
 	deployments map[string]*unstructured.Unstructured
-	// carriedOut are the steps, by stepID, that the namespace's other plans have done; nil before they are needed.
-	carriedOut map[string]bool
-	// done are the steps of this run, in order; wrote says that one of them changed something.
+	// executed are the steps, by stepID, that other plans of the namespace have executed; nil until they are needed.
+	executed map[string]bool
+	// done are the executed steps of this run, in order; wrote reports that one of them changed an object.
 	done  []execute.Done
 	wrote bool
 }
 
-// invalid is an error that no retry can mend: the plan fails.
+// invalid is an error that no retry can resolve: the plan fails.
 type invalid struct {
 	reason operatorsv1alpha1.InstallPlanConditionReason
 	err    error
@@ -64,33 +64,34 @@ type invalid struct {
 func (e *invalid) Error() string { return e.err.Error() }
 func (e *invalid) Unwrap() error { return e.err }
 
-// decode reads what the plan installs. A plan whose name does not commit to that is not carried out.
+// decode reads what the plan installs. A plan whose name does not commit to that content is not executed.
 func decode(ctx context.Context, s *run) (flow.Outcome, error) {
 	content, err := resolver.Decode(s.plan.Namespace, s.plan.Name, s.plan.Annotations[names.AnnotationPlan])
 	if err != nil {
 		return flow.Outcome{}, &invalid{operatorsv1alpha1.InstallPlanReasonPlanUnknown,
-			fmt.Errorf("InstallPlan %q is not carried out: %w", s.plan.Name, err)}
+			fmt.Errorf("InstallPlan %q is not executed: %w", s.plan.Name, err)}
 	}
 	s.content = content
 	s.plan.Status.CatalogSources = catalogs(content)
-	return unlessSuperseded(ctx, s)
+	return failIfSuperseded(ctx, s)
 }
 
-// unlessSuperseded ends a plan whose place another took, as long as nothing is written. It looks again right before the first write.
-func unlessSuperseded(ctx context.Context, s *run) (flow.Outcome, error) {
+// failIfSuperseded ends a plan that a newer one supersedes, as long as nothing is written. It is called again right
+// before the first write.
+func failIfSuperseded(ctx context.Context, s *run) (flow.Outcome, error) {
 	newer, err := s.newerPlan(ctx)
 	if err != nil {
 		return flow.Outcome{}, err
 	}
 	if newer != "" {
 		return flow.Outcome{}, &invalid{reasonSuperseded,
-			fmt.Errorf("InstallPlan %q took its place before it was carried out", newer)}
+			fmt.Errorf("InstallPlan %q superseded it before it was executed", newer)}
 	}
 	return flow.Next(), nil
 }
 
-// newerPlan is the name of a later plan for the same Subscription: only the newest is carried out, so
-// that an old one never installs what the catalog has replaced since.
+// newerPlan returns the name of a newer plan for the same Subscription. Only the newest is executed, so that an old
+// one never installs a version that the catalog has since replaced.
 func (s *run) newerPlan(ctx context.Context) (string, error) {
 	list := &operatorsv1alpha1.InstallPlanList{}
 	if err := s.reconciler.Client.List(ctx, list, client.InNamespace(s.plan.Namespace)); err != nil {
@@ -121,8 +122,8 @@ func catalogs(p resolver.Plan) []string {
 	return out
 }
 
-// awaitApproval gates a plan that somebody has to approve. The approval is of this plan's name, and
-// so of its content.
+// awaitApproval sets the phase of a plan that requires approval. The approval covers this plan's name, and so its
+// content.
 func awaitApproval(_ context.Context, s *run) (flow.Outcome, error) {
 	if s.plan.Spec.Approved || s.plan.Spec.Approval != operatorsv1alpha1.ApprovalManual {
 		s.plan.Status.Phase = operatorsv1alpha1.InstallPlanPhaseInstalling
@@ -132,7 +133,7 @@ func awaitApproval(_ context.Context, s *run) (flow.Outcome, error) {
 	return flow.Next(), nil
 }
 
-// findAccount looks up who bounds the plan. The cache serves here: openClients looks again, live,
+// findAccount looks up the account that bounds the plan. The cache is sufficient here: openClients looks again, live,
 // before anything is sent.
 func findAccount(ctx context.Context, s *run) (flow.Outcome, error) {
 	account, og, err := s.lookup(s.reconciler.Client).Account(ctx, s.plan.Namespace)
@@ -149,7 +150,7 @@ func findAccount(ctx context.Context, s *run) (flow.Outcome, error) {
 	}
 	none := scoped.NoTargets(og, account)
 	if !s.reconciler.RBAC.Readable() {
-		return flow.Outcome{}, &refused{operatorsv1alpha1.InstallPlanReasonInstallCheckFailed, none} // no watch tells of a grant
+		return flow.Outcome{}, &refused{operatorsv1alpha1.InstallPlanReasonInstallCheckFailed, none} // no watch announces a grant
 	}
 	return flow.Wait(reasonCheckFailed, none), nil
 }
@@ -158,8 +159,8 @@ func (s *run) lookup(r client.Reader) scoped.Lookup {
 	return scoped.Lookup{Reader: r, Default: s.reconciler.Default}
 }
 
-// waitForAccount turns an account problem, which a watch on OperatorGroups, ServiceAccounts and RBAC
-// will show the end of, into a wait.
+// waitForAccount turns a problem of the account into a wait. Watches on OperatorGroups, ServiceAccounts and RBAC
+// announce its resolution.
 func waitForAccount(err error) (flow.Outcome, error) {
 	if scoped.ReasonOf(err) != "" {
 		return flow.Wait(reasonCheckFailed, err.Error()), nil
@@ -167,7 +168,7 @@ func waitForAccount(err error) (flow.Outcome, error) {
 	return flow.Outcome{}, err
 }
 
-// makeSteps recomputes the plan's steps from the pinned content, and shows them.
+// makeSteps recomputes the plan's steps from the pinned content and adds them to the status.
 func makeSteps(ctx context.Context, s *run) (flow.Outcome, error) {
 	r := s.reconciler
 	steps, _, err := resolver.StepsOf(ctx, resolver.Input{
@@ -191,7 +192,7 @@ func makeSteps(ctx context.Context, s *run) (flow.Outcome, error) {
 		return flow.Wait(reasonContent, err.Error()), nil
 	case err != nil:
 		s.plan.Status.Phase = operatorsv1alpha1.InstallPlanPhaseInstalling
-		return flow.Outcome{}, &invalid{operatorsv1alpha1.InstallPlanReasonComponentFailed, wordInvalid(err)}
+		return flow.Outcome{}, &invalid{operatorsv1alpha1.InstallPlanReasonComponentFailed, describeInvalid(err)}
 	}
 	namespace := &corev1.Namespace{}
 	if err := r.Client.Get(ctx, client.ObjectKey{Name: s.plan.Namespace}, namespace); err != nil {

@@ -21,17 +21,17 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/fairqueue"
 )
 
-// Retries of failures: quickly at first, as the API server's own view of a fresh grant trails ours by
-// moments, then rarely.
+// Delays between retries of failures: short at first, because the API server's authorizer may see a new grant moments later
+// than this program, then longer.
 const (
 	firstRetry = 50 * time.Millisecond
 	lastRetry  = 2 * time.Minute
-	// workers is how many plans are carried out at once.
+	// workers is the number of plans that are executed concurrently.
 	workers = 12
 )
 
-// SetupWithManager registers the controller. catalogs says, through a source of ours, that published
-// content changed, changes wakes those that Concerned names.
+// SetupWithManager registers the controller. catalogs enqueues plans when published content changes; changes enqueues
+// the plans that Concerned returns.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, catalogs, changes source.Source) error {
 	born := builder.WithPredicates(predicate.Funcs{
 		CreateFunc: func(e event.CreateEvent) bool { return !e.IsInInitialList },
@@ -51,16 +51,16 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, catalogs, changes source
 		Complete(r)
 }
 
-// Unfinished lists the plans of a namespace, or of all, that are neither complete nor failed.
+// Unfinished lists the plans of a namespace, or of all namespaces, that are neither complete nor failed.
 func (r *Reconciler) Unfinished(ctx context.Context, namespace string) []reconcile.Request {
 	return r.unfinished(ctx, func(*operatorsv1alpha1.InstallPlan) bool { return true }, client.InNamespace(namespace))
 }
 
-// unfinished reads the cache only; a plan for which nothing changed finds that out from the cache too.
+// unfinished reads only the cache.
 func (r *Reconciler) unfinished(ctx context.Context, match func(*operatorsv1alpha1.InstallPlan) bool, opts ...client.ListOption) []reconcile.Request {
 	list := &operatorsv1alpha1.InstallPlanList{}
 	if err := r.Client.List(ctx, list, append(opts, client.UnsafeDisableDeepCopy)...); err != nil {
-		return nil // the cache is not there yet: its first list brings every plan anyway
+		return nil // the cache is not ready: its first list enqueues every plan anyway
 	}
 	var out []reconcile.Request
 	for i := range list.Items {

@@ -12,9 +12,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 )
 
-// A plan that is complete may be woken once more before the cache knows that it is. By then its operator
-// may be uninstalled: carried out again, it would come back, with nobody to remove it.
-func TestAPlanThatChangedSinceItWasReadIsNotCarriedOut(t *testing.T) {
+// A complete plan may be reconciled once more before the cache shows that it is complete. By then its operator may be
+// uninstalled; executing the plan again would restore it, and nothing would remove it.
+func TestDoesNotExecuteAnOutdatedPlan(t *testing.T) {
 	scheme := runtime.NewScheme()
 	require.NoError(t, operatorsv1alpha1.AddToScheme(scheme))
 	plan := func(uid types.UID, version string) *operatorsv1alpha1.InstallPlan {
@@ -26,11 +26,11 @@ func TestAPlanThatChangedSinceItWasReadIsNotCarriedOut(t *testing.T) {
 		live              *operatorsv1alpha1.InstallPlan
 		started, goneOver error
 	}{
-		"as it was read": {plan("a", "1"), nil, nil},
-		"newer":          {plan("a", "2"), errStale, nil},
-		"made anew":      {plan("b", "1"), errStale, errStale},
-		"being deleted":  {deleted, errStale, errStale},
-		"not there":      {nil, errStale, errStale},
+		"unchanged":     {plan("a", "1"), nil, nil},
+		"newer":         {plan("a", "2"), errStale, nil},
+		"recreated":     {plan("b", "1"), errStale, errStale},
+		"being deleted": {deleted, errStale, errStale},
+		"deleted":       {nil, errStale, errStale},
 	} {
 		t.Run(name, func(t *testing.T) {
 			builder := fake.NewClientBuilder().WithScheme(scheme)
@@ -39,8 +39,8 @@ func TestAPlanThatChangedSinceItWasReadIsNotCarriedOut(t *testing.T) {
 			}
 			c := builder.Build()
 			s := &run{reconciler: &Reconciler{Options: Options{Live: c, Client: c}}, saved: plan("a", "1")}
-			require.ErrorIs(t, s.current(t.Context()), row.started)
-			require.ErrorIs(t, s.unlessGone(t.Context()), row.goneOver)
+			require.ErrorIs(t, s.checkCurrent(t.Context()), row.started)
+			require.ErrorIs(t, s.checkNotDeleted(t.Context()), row.goneOver)
 		})
 	}
 }

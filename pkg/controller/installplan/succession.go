@@ -18,7 +18,7 @@ import (
 	"github.com/remit-olm/remit/pkg/step"
 )
 
-// successions are what the plan's upgrades need beyond what its versions need by themselves.
+// successions returns what the plan's upgrades need in addition to the needs of its versions.
 func (s *run) successions(ctx context.Context) (out []preflight.Need, err error) {
 	err = s.eachUpgrade(ctx, func(from *operatorsv1alpha1.ClusterServiceVersion, to step.Step) error {
 		needs, err := preflight.Succession{From: from, To: to, Steps: s.steps, Targets: s.targets,
@@ -29,8 +29,8 @@ func (s *run) successions(ctx context.Context) (out []preflight.Need, err error)
 	return out, err
 }
 
-// belongsTo says whether a step's object is there and belongs to the version that is replaced: by the cache, or for kinds that it
-// does not have by what the plan of that version shows. It decides only what is reported early.
+// belongsTo reports whether a step's object exists and belongs to the replaced version: according to the cache or, for
+// kinds that it does not contain, to the status of that version's plan. It only decides what is reported early.
 func (s *run) belongsTo(ctx context.Context, st step.Step, version string) bool {
 	var live client.Object
 	switch st.Object.GetKind() {
@@ -49,17 +49,17 @@ func (s *run) belongsTo(ctx context.Context, st step.Step, version string) bool 
 	return err == nil && st.Owner.Owns(live) && preflight.BelongsToOther(live, st.Owner.CSV)
 }
 
-// wasShown reports whether a plan that was carried out shows the object among those of a version.
+// wasShown reports whether an executed plan lists the object among those of a version.
 func (s *run) wasShown(ctx context.Context, st step.Step, version string) bool {
-	if s.carriedOut == nil {
-		s.carriedOut = s.shownByOthers(ctx)
+	if s.executed == nil {
+		s.executed = s.shownByOthers(ctx)
 	}
-	return s.carriedOut[stepID(&operatorsv1alpha1.Step{Resolving: version, Resource: operatorsv1alpha1.StepResource{
+	return s.executed[stepID(&operatorsv1alpha1.Step{Resolving: version, Resource: operatorsv1alpha1.StepResource{
 		Group: st.Object.GroupVersionKind().Group, Kind: st.ShownKind(), Name: st.Object.GetName(),
 	}})]
 }
 
-// shownByOthers are the steps, by stepID, that the namespace's Complete plans show.
+// shownByOthers returns the steps, by stepID, in the status of the namespace's Complete plans.
 func (s *run) shownByOthers(ctx context.Context) map[string]bool {
 	out := map[string]bool{}
 	list := &operatorsv1alpha1.InstallPlanList{}
@@ -84,18 +84,18 @@ func (s *run) guarded(ctx context.Context) bool {
 	return r.owners.guarded(ctx, r.Live, r.Client, client.ObjectKey{Namespace: r.Home, Name: names.ServiceAccountCatalog})
 }
 
-// owners knows whether the cluster lets only those change the owners of an object who may delete it (the admission plugin
-// OwnerReferencesPermissionEnforcement). Nothing says so but a refusal.
+// owners knows whether the cluster requires the permission to delete an object in order to change its owners (the
+// admission plugin OwnerReferencesPermissionEnforcement). Only a refusal reveals that.
 type owners struct {
 	mu           sync.Mutex
 	known, holds bool
 }
 
-// tries bounds the attempts against whoever renews the Lease at the same time.
+// tries limits the attempts if the Lease is renewed concurrently.
 const tries = 5
 
-// guarded asks once, by a dry run that gives an owner to this program's own Lease, which it may update and not delete. As long as
-// the answer is not known it is no: then the dry run of the plan's objects finds out what is missing.
+// guarded asks once, by a dry run that adds an owner to this program's own Lease, which it may update but not delete.
+// Until the answer is known it is false; the dry run of the plan's objects then reveals what is missing.
 func (o *owners) guarded(ctx context.Context, live client.Reader, c client.Writer, lease client.ObjectKey) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -114,7 +114,7 @@ func (o *owners) guarded(ctx context.Context, live client.Reader, c client.Write
 		switch {
 		case err == nil:
 			o.known, o.holds = true, false
-		case apierrors.IsForbidden(err) && strings.Contains(err.Error(), "ownerRef"): // and not for lack of the right to update it
+		case apierrors.IsForbidden(err) && strings.Contains(err.Error(), "ownerRef"): // not because of a missing permission to update it
 			o.known, o.holds = true, true
 		case !apierrors.IsConflict(err):
 			return false

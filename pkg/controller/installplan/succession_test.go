@@ -25,7 +25,7 @@ import (
 	"github.com/remit-olm/remit/pkg/step"
 )
 
-func TestWhetherOwnersAreGuardedIsAskedUntilItIsKnown(t *testing.T) {
+func TestAsksWhetherOwnersAreGuardedUntilKnown(t *testing.T) {
 	leases := schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}
 	conflict := apierrors.NewConflict(leases, "remit-catalog", errors.New("renewed"))
 	forbidden := apierrors.NewForbidden(leases, "remit-catalog", errors.New("cannot set an ownerRef on a resource you can't delete"))
@@ -34,12 +34,12 @@ func TestWhetherOwnersAreGuardedIsAskedUntilItIsKnown(t *testing.T) {
 		first, again bool
 		requests     int
 	}{
-		"it is forbidden":             {[]error{forbidden}, true, true, 1},
-		"it may not be updated":       {[]error{apierrors.NewForbidden(leases, "remit-catalog", errors.New("no")), nil}, false, false, 2},
-		"it is allowed":               {[]error{nil}, false, false, 1},
-		"somebody renews the Lease":   {[]error{conflict, conflict, forbidden}, true, true, 3},
-		"the API server is not well":  {[]error{errors.New("down"), forbidden}, false, true, 2},
-		"somebody renews it for ever": {[]error{conflict, conflict, conflict, conflict, conflict, nil}, false, false, 6},
+		"it is forbidden":                {[]error{forbidden}, true, true, 1},
+		"it may not be updated":          {[]error{apierrors.NewForbidden(leases, "remit-catalog", errors.New("no")), nil}, false, false, 2},
+		"it is allowed":                  {[]error{nil}, false, false, 1},
+		"the Lease is renewed":           {[]error{conflict, conflict, forbidden}, true, true, 3},
+		"the API server is down":         {[]error{errors.New("down"), forbidden}, false, true, 2},
+		"the Lease is renewed each time": {[]error{conflict, conflict, conflict, conflict, conflict, nil}, false, false, 6},
 	} {
 		t.Run(name, func(t *testing.T) {
 			lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "remit", Name: "remit-catalog"}}
@@ -61,7 +61,7 @@ func TestWhetherOwnersAreGuardedIsAskedUntilItIsKnown(t *testing.T) {
 	}
 }
 
-func TestPlansAreListedOnceHoweverManyStepsAreLookedFor(t *testing.T) {
+func TestListsPlansOnceForAllSteps(t *testing.T) {
 	scheme := runtime.NewScheme()
 	require.NoError(t, operatorsv1alpha1.AddToScheme(scheme))
 	done := &operatorsv1alpha1.InstallPlan{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "done"}}
@@ -79,14 +79,14 @@ func TestPlansAreListedOnceHoweverManyStepsAreLookedFor(t *testing.T) {
 	}).Build()
 	for range 3 {
 		require.True(t, s.wasShown(t.Context(), object("a.v2", "ConfigMap", "x", ""), "a.v1"))
-		require.False(t, s.wasShown(t.Context(), object("a.v2", "ConfigMap", "y", ""), "a.v1"), "it was not carried out")
+		require.False(t, s.wasShown(t.Context(), object("a.v2", "ConfigMap", "y", ""), "a.v1"), "it was not executed")
 		require.False(t, s.wasShown(t.Context(), object("a.v2", "Secret", "x", ""), "a.v1"))
 		require.False(t, s.wasShown(t.Context(), object("a.v2", "ConfigMap", "x", ""), "a.v0"))
 	}
 	require.Equal(t, 1, lists)
 }
 
-// counting is a RESTMapper that counts what it is asked about kinds that it does not know.
+// counting is a RESTMapper that counts lookups of unknown kinds.
 type counting struct {
 	meta.RESTMapper
 	asked int
@@ -110,5 +110,5 @@ func TestInventedVersionsCostFewRequests(t *testing.T) {
 	require.NoError(t, s.refuseUnserved(t.Context()))
 	require.Equal(t, 20, mapper.asked)
 	require.Len(t, s.findings.Refused, 20)
-	require.Equal(t, []string{"20 kinds are not served: whether those of 80 more objects are is not looked at"}, s.findings.Notes)
+	require.Equal(t, []string{"20 kinds are not served; the kinds of 80 more objects were not checked"}, s.findings.Notes)
 }

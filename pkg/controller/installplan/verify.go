@@ -15,9 +15,9 @@ import (
 	"github.com/remit-olm/remit/pkg/step/execute"
 )
 
-// verify looks at every object again where this run wrote any: other controllers may have taken away
-// what was just made. The cache is believed where it shows the very object; the others are asked for. What is
-// gone fails this run, so that another makes it again, and so on until a look finds all in place.
+// verify checks every object again if this run wrote any, because other controllers may have removed what was just
+// created. The cache is trusted if it shows that very object; other objects are requested. A missing object fails this
+// run, and the next one creates it again, until all are present.
 func verify(ctx context.Context, s *run) (flow.Outcome, error) {
 	if !s.wrote {
 		return flow.Next(), nil
@@ -37,14 +37,14 @@ func verify(ctx context.Context, s *run) (flow.Outcome, error) {
 			return flow.Outcome{}, state.Problem
 		}
 		if state.Live == nil {
-			return flow.Outcome{}, fmt.Errorf("%s was created and is gone again", apply.Describe(state.Step.Object))
+			return flow.Outcome{}, fmt.Errorf("%s was deleted after it was created", apply.Describe(state.Step.Object))
 		}
 	}
 	return flow.Next(), nil
 }
 
-// cached says whether the cache has the object that a step has made. It knows the kinds that this program
-// watches for other reasons; no informer is started for those of a plan.
+// cached reports whether the cache contains the object that a step wrote. It covers the kinds that this program
+// watches anyway; no informer is started for a plan's kinds.
 func (s *run) cached(ctx context.Context, st step.Step, done execute.Done) bool {
 	if done.Live == nil {
 		return false
@@ -53,8 +53,8 @@ func (s *run) cached(ctx context.Context, st step.Step, done execute.Done) bool 
 	return err == nil && obj != nil && obj.GetUID() == done.Live.GetUID() && obj.GetDeletionTimestamp() == nil
 }
 
-// seen is a step's object in the cache; nil for kinds that are not watched. RBAC is read by the listers, which
-// know whether it is.
+// seen returns a step's object from the cache; nil for kinds that are not watched. RBAC is read through the listers,
+// which know whether it is watched.
 func (s *run) seen(ctx context.Context, st step.Step) (client.Object, error) {
 	key := client.ObjectKeyFromObject(st.Object)
 	var obj client.Object

@@ -19,27 +19,27 @@ import (
 	"github.com/remit-olm/remit/pkg/step/execute"
 )
 
-// looking returns the reconciler for one look at a plan: changes of what it asks of RBAC then wake the plan.
-func (r *Reconciler) looking(req ctrl.Request) (*Reconciler, func()) {
-	look := *r
-	var looked func()
-	look.RBAC, looked = r.interests.Track(req, r.RBAC)
-	return &look, looked
+// trackLookups returns the reconciler for one reconcile of a plan: changes of the RBAC that it looks up wake the plan.
+func (r *Reconciler) trackLookups(req ctrl.Request) (*Reconciler, func()) {
+	tracked := *r
+	var done func()
+	tracked.RBAC, done = r.interests.Track(req, r.RBAC)
+	return &tracked, done
 }
 
-// Concerned lists the unfinished plans that a change of RBAC, of a ServiceAccount or of a Namespace
-// concerns. before is nil for a new object, after for one that is gone.
+// Concerned lists the unfinished plans that a change of RBAC, of a ServiceAccount or of a Namespace affects. before is
+// nil for a new object, after for a deleted one.
 func (r *Reconciler) Concerned(ctx context.Context, before, after client.Object) []reconcile.Request {
 	if (before == nil || after == nil) && r.isCRDAccount(before, after) {
 		return r.Unfinished(ctx, metav1.NamespaceAll)
 	}
 	groups, err := scoped.Lookup{Reader: r.Client, Default: r.Default}.Concerned(ctx, before, after)
 	if err != nil {
-		return nil // as in unfinished
+		return nil // see unfinished
 	}
 	out := r.interests.Concerned(before, after)
 	if sa, ok := before.(*corev1.ServiceAccount); ok && after == nil && len(groups) == 0 {
-		out = append(out, r.inNamespace(ctx, sa)...) // a webhook of the plan could have made something run as it
+		out = append(out, r.inNamespace(ctx, sa)...) // a webhook of the plan could cause workloads to run as it
 	}
 	for i := range groups {
 		out = append(out, r.inNamespace(ctx, &groups[i])...)
@@ -47,7 +47,7 @@ func (r *Reconciler) Concerned(ctx context.Context, before, after client.Object)
 	return out
 }
 
-// isCRDAccount is for a ServiceAccount that came or went.
+// isCRDAccount reports whether a created or deleted object is the installation's CRD account.
 func (r *Reconciler) isCRDAccount(objs ...client.Object) bool {
 	return slices.ContainsFunc(objs, func(obj client.Object) bool {
 		sa, ok := obj.(*corev1.ServiceAccount)
@@ -59,8 +59,8 @@ func (r *Reconciler) inNamespace(ctx context.Context, obj client.Object) []recon
 	return r.unfinished(ctx, func(ip *operatorsv1alpha1.InstallPlan) bool { return ip.UID != obj.GetUID() }, client.InNamespace(obj.GetNamespace()))
 }
 
-// using wakes the plans that bring the CustomResourceDefinition or have an object of its kind. A plan whose steps the cache does
-// not show yet may be waiting for it: the event of its own status, which comes later, wakes nobody.
+// using enqueues the plans that install the CustomResourceDefinition or contain an object of its kind, and plans whose
+// steps the cache does not show yet: the later event of their own status does not wake them.
 func (r *Reconciler) using(ctx context.Context, obj client.Object) []reconcile.Request {
 	crd, ok := obj.(*apiextensionsv1.CustomResourceDefinition)
 	if !ok {
@@ -71,7 +71,7 @@ func (r *Reconciler) using(ctx context.Context, obj client.Object) []reconcile.R
 	})
 }
 
-// claiming wakes the plans that bring a CustomResourceDefinition of a group that an APIService reserves.
+// claiming enqueues the plans that install a CustomResourceDefinition of a group that an APIService reserves.
 func (r *Reconciler) claiming(ctx context.Context, obj client.Object) []reconcile.Request {
 	api, ok := obj.(*apiregistrationv1.APIService)
 	if !ok || !execute.Claims(api) {
@@ -88,7 +88,7 @@ func (r *Reconciler) claiming(ctx context.Context, obj client.Object) []reconcil
 func usedBy(crd *apiextensionsv1.CustomResourceDefinition, s *operatorsv1alpha1.Step) bool {
 	if s.Resource.Group == apiextensionsv1.GroupName {
 		_, of, _ := strings.Cut(s.Resource.Name, ".")
-		// In a group below k8s.io one CustomResourceDefinition keeps out those of others (execute.Served).
+		// In a group below k8s.io one CustomResourceDefinition excludes those of others (execute.Served).
 		return s.Resource.Name == crd.Name || group.Community(of) && group.Same(of, crd.Spec.Group)
 	}
 	return s.Resource.Group == crd.Spec.Group && s.Resource.Kind == crd.Spec.Names.Kind

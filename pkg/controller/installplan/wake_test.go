@@ -22,8 +22,8 @@ import (
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
-// waking has unfinished plans in the namespaces a and b, each with an OperatorGroup, and one that is
-// complete in a.
+// waking returns a reconciler with unfinished plans in the namespaces a and b, each with an OperatorGroup, and a
+// complete one in a.
 func waking(t *testing.T) *Reconciler {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -63,7 +63,7 @@ func keys(requests []reconcile.Request) []string {
 	return out
 }
 
-func TestAChangeWakesThePlansThatItConcerns(t *testing.T) {
+func TestChangesWakeTheAffectedPlans(t *testing.T) {
 	account := func(namespace, name string) client.Object {
 		return &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	}
@@ -75,17 +75,17 @@ func TestAChangeWakesThePlansThatItConcerns(t *testing.T) {
 		before, after client.Object
 		want          []string
 	}{
-		{"its account comes", nil, account("a", "acct"), []string{"a/waits"}},
-		{"its account goes", account("b", "acct"), nil, []string{"b/waits"}},
+		{"its account is created", nil, account("a", "acct"), []string{"a/waits"}},
+		{"its account is deleted", account("b", "acct"), nil, []string{"b/waits"}},
 		{"its account is changed", account("a", "acct"), account("a", "acct"), nil},
-		{"another account comes", nil, account("a", "other"), nil},
-		{"the account for CustomResourceDefinitions comes", nil, account("remit", "crds"), []string{"a/waits", "b/waits"}},
-		{"the account for CustomResourceDefinitions is changed", account("remit", "crds"), account("remit", "crds"), nil},
-		{"a target comes", nil, namespace("t", ""), []string{"a/waits"}},
+		{"another account is created", nil, account("a", "other"), nil},
+		{"the CRD account is created", nil, account("remit", "crds"), []string{"a/waits", "b/waits"}},
+		{"the CRD account is changed", account("remit", "crds"), account("remit", "crds"), nil},
+		{"a target is created", nil, namespace("t", ""), []string{"a/waits"}},
 		{"a target is changed", namespace("t", ""), namespace("t", "z"), nil},
 		{"a namespace becomes a target", namespace("u", ""), namespace("u", "y"), []string{"b/waits"}},
-		{"another namespace comes", nil, namespace("v", ""), nil},
-		{"a Role that nobody looked at", nil, &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "r"}}, nil},
+		{"another namespace is created", nil, namespace("v", ""), nil},
+		{"a Role that was not looked up", nil, &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "r"}}, nil},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			require.ElementsMatch(t, row.want, keys(waking(t).Concerned(t.Context(), row.before, row.after)))
@@ -99,29 +99,29 @@ func TestACustomResourceDefinitionWakesThePlansThatUseIt(t *testing.T) {
 			Spec: apiextensionsv1.CustomResourceDefinitionSpec{Group: group, Names: apiextensionsv1.CustomResourceDefinitionNames{Kind: kind}}}
 	}
 	r := waking(t)
-	require.Equal(t, []string{"a/waits"}, keys(r.using(t.Context(), crd("things", "x.io", "Thing"))), "one that it brings")
+	require.Equal(t, []string{"a/waits"}, keys(r.using(t.Context(), crd("things", "x.io", "Thing"))), "one that it installs")
 	require.Equal(t, []string{"b/waits"}, keys(r.using(t.Context(), crd("servicemonitors", "monitoring.coreos.com", "ServiceMonitor"))), "one of a step's kind")
 	require.Empty(t, r.using(t.Context(), crd("podmonitors", "monitoring.coreos.com", "PodMonitor")))
 
 	begun := &operatorsv1alpha1.InstallPlan{ObjectMeta: metav1.ObjectMeta{Namespace: "c", Name: "begun"}}
 	require.NoError(t, r.Client.Create(t.Context(), begun))
-	require.Equal(t, []string{"c/begun"}, keys(r.using(t.Context(), crd("podmonitors", "monitoring.coreos.com", "PodMonitor"))), "one whose steps are not shown yet")
+	require.Equal(t, []string{"c/begun"}, keys(r.using(t.Context(), crd("podmonitors", "monitoring.coreos.com", "PodMonitor"))), "one whose status has no steps yet")
 }
 
-func TestWhatAPlanAskedOfRBACWakesItUntilItAsksNoMore(t *testing.T) {
+func TestLookedUpRBACWakesAPlan(t *testing.T) {
 	r := waking(t)
 	req := ctrl.Request{NamespacedName: types.NamespacedName{Namespace: "a", Name: "waits"}}
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "c"}}
 	roles := toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{})
 	require.NoError(t, roles.Add(role))
 	r.RBAC.ClusterRoles = rbacv1listers.NewClusterRoleLister(roles)
-	look, looked := r.looking(req)
-	_, err := look.RBAC.ClusterRoles.Get("c")
+	tracked, done := r.trackLookups(req)
+	_, err := tracked.RBAC.ClusterRoles.Get("c")
 	require.NoError(t, err)
-	looked()
+	done()
 	require.Equal(t, []string{"a/waits"}, keys(r.Concerned(t.Context(), role, nil)))
 
-	_, looked = r.looking(req)
-	looked()
+	_, done = r.trackLookups(req)
+	done()
 	require.Empty(t, r.Concerned(t.Context(), role, nil))
 }
