@@ -19,18 +19,25 @@ import (
 // maxCompared bounds how many objects one report reads.
 const maxCompared = 2000
 
-// fillDeleted adds what was deleted of each group's installs, and of the InstallPlans that Subscriptions name.
+// fillDeleted adds what was deleted of each group's installs, and of the InstallPlans that Subscriptions name. Each group gets its
+// part of the requests: what one tenant's statuses and plans name does not keep another's objects from being read.
 func (w *world) fillDeleted(ctx context.Context, c client.Reader, r *Report) error {
-	budget := maxCompared
+	left := maxCompared
 	for i := range r.OperatorGroups {
 		g := &r.OperatorGroups[i]
 		w.fillDeletedPlans(g)
-		if err := w.fillDeletedObjects(ctx, c, g, &budget); err != nil {
-			return err
+		part := left / (len(r.OperatorGroups) - i)
+		budget := part
+		err := w.fillDeletedObjects(ctx, c, g, &budget)
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil:
+			g.Notes = append(g.Notes, fmt.Sprintf("whether objects were deleted is not known: %v", err))
+		case budget < 0:
+			g.Notes = append(g.Notes, fmt.Sprintf("only the first %d objects were read: whether others were deleted is not known; name the namespace with -n", part))
 		}
-	}
-	if budget < 0 {
-		r.Notes = append(r.Notes, fmt.Sprintf("only the first %d objects were read: whether others were deleted is not known; name a namespace with -n", maxCompared))
+		left -= part - max(budget, 0)
 	}
 	return nil
 }
