@@ -98,6 +98,7 @@ func TestAPlanIsShownPermissionsFirst(t *testing.T) {
 	rest := text
 	for _, want := range []string{
 		"InstallPlan team-a/" + plan.Name + " installs:\n  sample-operator.v0.1.0, from package sample-operator, channel stable, of CatalogSource team-a/sample\n",
+		"That its CatalogSources have this content is not proved here: nothing is written unless they do.\n",
 		"It is written as ServiceAccount team-a/installer, for these target namespaces: team-a, team-b\n",
 		"\nPermissions that it grants:\n  to ServiceAccount team-a/sample-operator\n    in each of the namespaces team-a, team-b\n      {apiGroups: [",
 		"\nCustomResourceDefinitions, webhooks and APIServices:\n  CustomResourceDefinition greetings.sample.remit.dev (Namespaced; v1)\n",

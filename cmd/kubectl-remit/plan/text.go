@@ -46,6 +46,9 @@ func line(b *bytes.Buffer, depth int, format string, args ...any) {
 	b.WriteString(strings.Repeat("  ", depth) + text + "\n")
 }
 
+// unproved is what a plan's name says nothing of. Whoever may create InstallPlans can make one with a name that is right.
+const unproved = "That its CatalogSources have this content is not proved here: nothing is written unless they do."
+
 func (v *view) writeHead(b *bytes.Buffer) {
 	line(b, 0, "InstallPlan %s/%s installs:", v.plan.Namespace, v.plan.Name)
 	for _, pin := range v.pins {
@@ -54,6 +57,7 @@ func (v *view) writeHead(b *bytes.Buffer) {
 			line(b, 2, "in place of %s", pin.Replaces)
 		}
 	}
+	line(b, 0, "%s", unproved)
 	as := "the installation's default account"
 	if !v.isUnbounded() {
 		as = "ServiceAccount " + v.plan.Namespace + "/" + v.group.Spec.ServiceAccountName
