@@ -137,7 +137,7 @@ func installPlans() []row {
 				ip := &operatorsv1alpha1.InstallPlan{}
 				assert.NoError(c, s.Get(old.Name, ip))
 				assert.Equal(c, operatorsv1alpha1.InstallPlanPhaseFailed, ip.Status.Phase)
-				assert.Contains(c, ip.Status.Message, "took its place")
+				assert.Contains(c, ip.Status.Message, "superseded it")
 			})
 			s.nothingWritten()
 		}},
