@@ -14,6 +14,7 @@ import (
 	"github.com/remit-olm/remit/pkg/install/hooks"
 	"github.com/remit-olm/remit/pkg/install/webhook"
 	"github.com/remit-olm/remit/pkg/lib/apply"
+	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/test/env/proofs"
 )
 
@@ -79,7 +80,7 @@ func TestAConversionIsSetRotatedAndReset(t *testing.T) {
 	require.NoError(t, err)
 	got = w.conversion(crd)
 	require.Equal(t, apiextensionsv1.NoneConverter, got.Spec.Conversion.Strategy)
-	require.NotContains(t, got.Annotations, "remit.dev/conversion")
+	require.Equal(t, names.ConversionReset, got.Annotations["remit.dev/conversion"], "a note for the next install")
 }
 
 func TestARotationRequiresPermissionToPatchConversions(t *testing.T) {
