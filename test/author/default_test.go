@@ -39,13 +39,18 @@ func (s *site) read(name string) *operatorsv1.OperatorGroup {
 	return og
 }
 
+// Not in parallel: the permission is alice's in all tests.
 func TestWhoMayImpersonateTheDefaultAccountClearsTheName(t *testing.T) {
-	t.Parallel()
 	s := newSite(t, manifests.ProfileCompat)
 	og := s.made(installer)
 	take := s.grantIn("remit", alice, impersonate("remit-default"))
-	defer take()
 	s.eventually(func(c *assert.CollectT) { assert.NoError(c, rename(og, "")(s, s.alice)) })
+	take()
+	require.NoError(t, rename(s.read("group"), installer)(s, s.admin))
+	s.eventually(func(c *assert.CollectT) {
+		empty := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"serviceAccountName":""}}`))
+		assert.Error(c, s.alice.Patch(t.Context(), s.group("group", ""), empty, client.DryRunAll), "the permission is gone for the other tests")
+	})
 }
 
 // As people know it from OLM, and what compat gives up (docs/adr/0008): to create an OperatorGroup is to
