@@ -55,7 +55,7 @@ func Catalog(ctx context.Context, mgr ctrl.Manager, o CatalogOptions) error {
 	if err != nil {
 		return err
 	}
-	enrolment, err := NewEnrolment(ctx, mgr.GetClient())
+	enrollment, err := NewEnrollment(ctx, mgr.GetClient())
 	if err != nil {
 		return err
 	}
@@ -74,7 +74,7 @@ func Catalog(ctx context.Context, mgr ctrl.Manager, o CatalogOptions) error {
 	if err := mgr.Add(closing(cache)); err != nil {
 		return err
 	}
-	keys, err := proofs(ctx, mgr, o.Namespace, enrolment.ahead)
+	keys, err := proofs(ctx, mgr, o.Namespace, enrollment.ahead)
 	if err != nil {
 		return err
 	}
@@ -82,8 +82,8 @@ func Catalog(ctx context.Context, mgr ctrl.Manager, o CatalogOptions) error {
 	sources, err := catalogsource.New(catalogsource.Options{
 		Client: mgr.GetClient(), Cache: mgr.GetCache(), Live: mgr.GetAPIReader(), Store: store,
 		GlobalNamespace: o.GlobalCatalogNamespace, ClusterDomain: o.ClusterDomain, Directories: o.Directories,
-		Images: images, Disk: cache, Secrets: pullSecrets(mgr, accounts, enrolment, o), ServerVersion: version,
-		WatchSecret: watchPullSecret(mgr, accounts, o), WatchConfigMap: watchConfigMap(mgr, accounts, enrolment, o), RBAC: listers, Default: o.Default,
+		Images: images, Disk: cache, Secrets: pullSecrets(mgr, accounts, enrollment, o), ServerVersion: version,
+		WatchSecret: watchPullSecret(mgr, accounts, o), WatchConfigMap: watchConfigMap(mgr, accounts, enrollment, o), RBAC: listers, Default: o.Default,
 	})
 	if err != nil {
 		return err
@@ -98,7 +98,7 @@ func Catalog(ctx context.Context, mgr ctrl.Manager, o CatalogOptions) error {
 	}
 	plans, err := installplan.New(installplan.Options{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Accounts: accounts, Catalogs: store, RBAC: listers,
-		Enrolment: enrolment, ServerVersion: version, Proofs: keys, Home: o.Namespace,
+		Enrollment: enrollment, ServerVersion: version, Proofs: keys, Home: o.Namespace,
 		Recorder:               mgr.GetEventRecorder(names.UserAgentCatalog),
 		GlobalCatalogNamespace: o.GlobalCatalogNamespace, Default: o.Default, CRDAccount: o.CRDAccount,
 	})

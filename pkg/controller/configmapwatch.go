@@ -21,14 +21,14 @@ type configMapWatcher = func(context.Context, rbac.Listers, types.NamespacedName
 // watchConfigMap watches the metadata of one ConfigMap: as self in the global catalog namespace, and elsewhere as the account
 // of its namespace, where that may. Self watches no tenant's ConfigMaps (docs/adr/0026). The result is nil where the account is
 // not enrolled, or holds no right to watch: nothing is sent then.
-func watchConfigMap(mgr ctrl.Manager, accounts *scoped.Clients, enrolment *Enrolment, o CatalogOptions) configMapWatcher {
+func watchConfigMap(mgr ctrl.Manager, accounts *scoped.Clients, enrollment *Enrollment, o CatalogOptions) configMapWatcher {
 	watcher := func(ctx context.Context, listers rbac.Listers, key types.NamespacedName) (client.WithWatch, error) {
 		if key.Namespace == o.GlobalCatalogNamespace {
 			return client.NewWithWatch(mgr.GetConfig(), client.Options{HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()})
 		}
 		account, _, err := scoped.Lookup{Reader: mgr.GetClient(), Default: o.Default}.Account(ctx, key.Namespace)
 		if err == nil {
-			err = enrolment.Own(listers, account)
+			err = enrollment.Own(listers, account)
 		}
 		if scoped.ReasonOf(err) != "" {
 			return nil, nil

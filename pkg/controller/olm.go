@@ -48,21 +48,21 @@ func OLM(ctx context.Context, mgr ctrl.Manager, o OLMOptions) error {
 	if err != nil {
 		return err
 	}
-	enrolment, err := NewEnrolment(ctx, mgr.GetClient())
+	enrollment, err := NewEnrollment(ctx, mgr.GetClient())
 	if err != nil {
 		return err
 	}
-	groups, err := operatorgroup.New(operatorgroup.Options{Client: mgr.GetClient(), RBAC: listers, Default: o.Default, Enrolment: enrolment})
+	groups, err := operatorgroup.New(operatorgroup.Options{Client: mgr.GetClient(), RBAC: listers, Default: o.Default, Enrollment: enrollment})
 	if err != nil {
 		return err
 	}
-	keys, err := proofs(ctx, mgr, o.Namespace, enrolment.ahead)
+	keys, err := proofs(ctx, mgr, o.Namespace, enrollment.ahead)
 	if err != nil {
 		return err
 	}
 	csvs, err := csv.New(csv.Options{
 		Proofs: keys,
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Accounts: accounts, Enrolment: enrolment, RBAC: listers, Default: o.Default,
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Accounts: accounts, Enrollment: enrollment, RBAC: listers, Default: o.Default,
 		Recorder: mgr.GetEventRecorder(names.UserAgentOLM), ServerVersion: version,
 		Spared: []string{o.Namespace, o.CatalogNamespace}, Certificates: o.Certificates, Clock: o.Clock,
 	})

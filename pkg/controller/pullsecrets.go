@@ -19,7 +19,7 @@ type secretReader = func(context.Context, rbac.Listers, types.NamespacedName) (*
 // pullSecrets reads a pull secret. Those of the global catalog namespace, whose authors speak for the whole
 // cluster, are read as self, which may in its own namespace only; a tenant's as the account of its namespace
 // (security model, closed list 1). What the account holds is looked up too, so that a grant wakes whoever waits for it.
-func pullSecrets(mgr ctrl.Manager, accounts *scoped.Clients, enrolment *Enrolment, o CatalogOptions) secretReader {
+func pullSecrets(mgr ctrl.Manager, accounts *scoped.Clients, enrollment *Enrollment, o CatalogOptions) secretReader {
 	return func(ctx context.Context, listers rbac.Listers, key types.NamespacedName) (*corev1.Secret, error) {
 		reader := mgr.GetAPIReader()
 		if key.Namespace != o.GlobalCatalogNamespace {
@@ -27,7 +27,7 @@ func pullSecrets(mgr ctrl.Manager, accounts *scoped.Clients, enrolment *Enrolmen
 			if err != nil {
 				return nil, err
 			}
-			if err := enrolment.Own(listers, account); err != nil {
+			if err := enrollment.Own(listers, account); err != nil {
 				return nil, err
 			}
 			_, _ = listers.EffectiveRules(rbac.ServiceAccount(account.Namespace, account.Name), key.Namespace) // the API server decides

@@ -111,7 +111,7 @@ func blockedBy(tb testing.TB) map[string]requests {
 	return sent
 }
 
-// blocked are a plan and a CSV that wait for rights, an OperatorGroup that waits for its enrolment, and an
+// blocked are a plan and a CSV that wait for rights, an OperatorGroup that waits for its enrollment, and an
 // operator that is installed.
 type blocked struct {
 	tb                          testing.TB
@@ -241,7 +241,7 @@ func (b *blocked) labelGrants(tn *env.Tenant, list client.ObjectList, value stri
 		obj, ok := o.(client.Object)
 		require.True(b.tb, ok)
 		own := obj.GetNamespace() == tn.Namespace || obj.GetNamespace() == rbac.ClusterScope && strings.Contains(obj.GetName(), tn.Namespace)
-		if own && slices.ContainsFunc([]string{"grant-", "remit-enrolment-"}, func(p string) bool { return strings.HasPrefix(obj.GetName(), p) }) {
+		if own && slices.ContainsFunc([]string{"grant-", "remit-enrollment-"}, func(p string) bool { return strings.HasPrefix(obj.GetName(), p) }) {
 			b.label(obj, value)
 		}
 		return nil

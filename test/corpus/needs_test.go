@@ -76,7 +76,7 @@ func noRole(ref rbacv1.RoleRef, _ string) ([]rbacv1.PolicyRule, error) {
 type grants map[string][]rbacv1.PolicyRule
 
 // granted reads the roles that were printed; each is bound to the account in its scope. Those of the
-// enrolment are for Remit itself.
+// enrollment are for Remit itself.
 func granted(printed []*unstructured.Unstructured) (grants, error) {
 	out := grants{}
 	for _, obj := range printed {
@@ -93,7 +93,7 @@ func granted(printed []*unstructured.Unstructured) (grants, error) {
 }
 
 func isGrant(obj *unstructured.Unstructured) bool {
-	return (obj.GetKind() == "Role" || obj.GetKind() == "ClusterRole") && obj.GetName() != "remit-enrolment-"+accountName
+	return (obj.GetKind() == "Role" || obj.GetKind() == "ClusterRole") && obj.GetName() != "remit-enrollment-"+accountName
 }
 
 // count is the number of rules.

@@ -87,7 +87,7 @@ func TestAnAccountThatIsNotEnrolledIsNotUsed(t *testing.T) {
 
 	tn.PlanSays(checkFailed, "not enrolled")
 	tn.SubscriptionSays(operatorsv1alpha1.SubscriptionInstallPlanPending, string(operatorsv1alpha1.InstallPlanPhaseInstalling), "not enrolled")
-	tn.GroupSays("group", "AccountUsable", metav1.ConditionFalse, "AccountNotEnrolled", "remit-enrolment-"+env.AccountName)
+	tn.GroupSays("group", "AccountUsable", metav1.ConditionFalse, "AccountNotEnrolled", "remit-enrollment-"+env.AccountName)
 	tn.NothingWritten()
 
 	tn.Enroll()

@@ -149,7 +149,7 @@ func (s *scene) bindings() []rbacv1.RoleBinding {
 	list := &rbacv1.RoleBindingList{}
 	s.list(list)
 	return slices.DeleteFunc(list.Items, func(b rbacv1.RoleBinding) bool {
-		return b.Name == accountName || b.Name == malloryName || strings.HasPrefix(b.Name, "remit-enrolment-")
+		return b.Name == accountName || b.Name == malloryName || strings.HasPrefix(b.Name, "remit-enrollment-")
 	})
 }
 

@@ -60,9 +60,9 @@ func pastes() []row {
 	return []row{
 		broken("206", "a Role whose name is something to apply", called(hidden), "metadata.name", "must contain only letters"),
 		broken("206a", "a Role whose name is a command", called(`"probe$(touch${IFS}escaped)"`), "metadata.name", "must contain only letters"),
-		{number: "207", title: "bindings that wait for the Roles of an enrolment and of an author", holds: p0(), play: func(s *scene) {
+		{number: "207", title: "bindings that wait for the Roles of an enrollment and of an author", holds: p0(), play: func(s *scene) {
 			stranger := s.stranger()
-			for _, role := range []string{"remit-enrolment-later", "remit-author-acct:alice", "remit-author-acct:x:stranger", "remit-author-acct:group:stranger",
+			for _, role := range []string{"remit-enrollment-later", "remit-author-acct:alice", "remit-author-acct:x:stranger", "remit-author-acct:group:stranger",
 				"remit-author-acct:user:stranger", "remit-author-acct:strang~0er",
 				fmt.Sprintf("remit-grant-%s:acct:aaaaaaaa", s.Namespace), "remit-grant-stranger", "remit-author-stranger"} {
 				s.waits(stranger, role)

@@ -85,12 +85,12 @@ func rbacManifests() []row {
 			s.planSays("Role "+s.Namespace+"/"+accountName, "exists and is not ours")
 			s.nothingWritten()
 		}},
-		manifests("17b", "an enrolment for somebody stronger", p0(), []string{
-			`{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: remit-enrolment-boss},
+		manifests("17b", "an enrollment for somebody stronger", p0(), []string{
+			`{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: remit-enrollment-boss},
 			 rules: [{apiGroups: [""], resources: [serviceaccounts/token], resourceNames: [boss], verbs: [create]}]}`,
-			`{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: remit-enrolment-boss},
+			`{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: remit-enrollment-boss},
 			 subjects: [{kind: ServiceAccount, namespace: remit, name: remit-catalog}],
-			 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: remit-enrolment-boss}}`,
+			 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: remit-enrollment-boss}}`,
 		}, "serviceaccounts/token"),
 		manifests("19", "a ClusterRole that aggregates everything", p3(), []string{
 			`{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: escape-everything},

@@ -75,7 +75,7 @@ func secretsAndTokens() []row {
 			blocker.Remove()
 			s.halted()
 		}},
-		{number: "56a", title: "an enrolment that is withdrawn amid a plan", holds: p0(), play: func(s *scene) {
+		{number: "56a", title: "an enrollment that is withdrawn amid a plan", holds: p0(), play: func(s *scene) {
 			blocker := s.stopped()
 			s.Withdraw()
 			s.planSays("not enrolled")

@@ -138,8 +138,8 @@ func hints() []Mutant {
 			Killer: row("207"),
 		},
 		{
-			Name: "an-enrolment-binds-anybody", Rule: 5, File: "manifests/policy/grants.yaml",
-			Old:    "!object.roleRef.name.startsWith('remit-enrolment-') ||",
+			Name: "an-enrollment-binds-anybody", Rule: 5, File: "manifests/policy/grants.yaml",
+			Old:    "!object.roleRef.name.startsWith('remit-enrollment-') ||",
 			New:    "true ||",
 			Killer: row("207"),
 		},

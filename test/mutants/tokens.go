@@ -38,7 +38,7 @@ func tokens() []Mutant {
 			Killer: unit("pkg/lib/scoped", "TestDoesNotSendTheControllersCredentialsAsTheAccount"),
 		},
 		{
-			Name: "enrolment-of-one-is-of-all", Rule: 5, File: "pkg/lib/scoped/enrollment.go",
+			Name: "enrollment-of-one-is-of-all", Rule: 5, File: "pkg/lib/scoped/enrollment.go",
 			Old:    "ResourceNames: []string{account.Name}, ",
 			New:    "",
 			Killer: unit("pkg/lib/scoped", "TestEnrollmentAppliesToOneAccountOnly"),

@@ -95,7 +95,7 @@ func TestTheStateOfTheAccountIsShown(t *testing.T) {
 	require.NotEqual(t, old, og.Status.ServiceAccountRef.UID)
 }
 
-func TestALostEnrolmentIsNoticed(t *testing.T) {
+func TestALostEnrollmentIsNoticed(t *testing.T) {
 	t.Parallel()
 	tn := cluster.Tenant(t)
 	tn.Group(env.AccountName, tn.Namespace)

@@ -41,7 +41,7 @@ func TestEveryGrantWakesAPendingCSV(t *testing.T) {
 }
 
 // Whatever change of RBAC it is by which Remit comes to be allowed to mint the account's tokens.
-func TestEveryEnrolmentWakesTheOperatorGroup(t *testing.T) {
+func TestEveryEnrollmentWakesTheOperatorGroup(t *testing.T) {
 	t.Parallel()
 	for _, piece := range env.Pieces() {
 		t.Run(piece.Name, func(t *testing.T) {

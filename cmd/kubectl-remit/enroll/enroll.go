@@ -182,8 +182,8 @@ func hint(err error, account types.NamespacedName) error {
 	if !apierrors.IsForbidden(err) {
 		return err
 	}
-	return fmt.Errorf("%w\nWho enrols ServiceAccount %s needs, in namespace %s, to get, create, update and delete Roles and RoleBindings, and "+
-		"what enrolment gives: create on serviceaccounts/token, resourceNames [%s]; for --author also impersonate on serviceaccounts, "+
+	return fmt.Errorf("%w\nWho enrolls ServiceAccount %s needs, in namespace %s, to get, create, update and delete Roles and RoleBindings, and "+
+		"what enrollment gives: create on serviceaccounts/token, resourceNames [%s]; for --author also impersonate on serviceaccounts, "+
 		"resourceNames [%[4]s]. A namespace's administrator (ClusterRole admin) has all of it", err, account, account.Namespace, account.Name)
 }
 

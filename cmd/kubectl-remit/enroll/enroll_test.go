@@ -34,9 +34,9 @@ const (
 	eve   = "eve"
 	alice = "alice@example.com"
 	// The users that Remit's programs are.
-	catalog   = "system:serviceaccount:remit:" + names.ServiceAccountCatalog
-	olm       = "system:serviceaccount:remit:" + names.ServiceAccountOLM
-	enrolment = "remit-enrolment-installer"
+	catalog    = "system:serviceaccount:remit:" + names.ServiceAccountCatalog
+	olm        = "system:serviceaccount:remit:" + names.ServiceAccountOLM
+	enrollment = "remit-enrollment-installer"
 )
 
 func newSite(t *testing.T) *site {
@@ -125,9 +125,9 @@ func (s *site) unenroll(as string, args ...string) string {
 	return out
 }
 
-func TestWhoAdministersTheNamespaceEnrols(t *testing.T) {
+func TestWhoAdministersTheNamespaceEnrolls(t *testing.T) {
 	s := newSite(t)
-	made := "role.rbac.authorization.k8s.io/" + enrolment + " created\nrolebinding.rbac.authorization.k8s.io/" + enrolment + " created\n"
+	made := "role.rbac.authorization.k8s.io/" + enrollment + " created\nrolebinding.rbac.authorization.k8s.io/" + enrollment + " created\n"
 	require.Equal(t, made, s.enroll(eve, "installer"))
 	for _, program := range []string{catalog, olm} {
 		s.may(program, "create", "serviceaccounts/token", "installer")
@@ -136,7 +136,7 @@ func TestWhoAdministersTheNamespaceEnrols(t *testing.T) {
 	}
 	require.Equal(t, strings.ReplaceAll(made, "created", "unchanged"), s.enroll(eve, "installer"), "again")
 
-	gone := "rolebinding.rbac.authorization.k8s.io/" + enrolment + " deleted\nrole.rbac.authorization.k8s.io/" + enrolment + " deleted\n"
+	gone := "rolebinding.rbac.authorization.k8s.io/" + enrollment + " deleted\nrole.rbac.authorization.k8s.io/" + enrollment + " deleted\n"
 	require.Equal(t, gone, s.unenroll(eve, "installer"))
 	s.mayNot(olm, "create", "serviceaccounts/token", "installer")
 	require.Equal(t, strings.ReplaceAll(gone, "deleted", "not found"), s.unenroll(eve, "installer"), "again")
@@ -145,7 +145,7 @@ func TestWhoAdministersTheNamespaceEnrols(t *testing.T) {
 func TestAuthorsMayImpersonateTheAccount(t *testing.T) {
 	s := newSite(t)
 	out := s.enroll(eve, "installer", "--author", alice, "--author", "o/dd", "--author-group", "team")
-	for _, name := range []string{enrolment, "remit-author-installer:" + alice, "remit-author-installer:o~1dd", "remit-author-installer:group:team"} {
+	for _, name := range []string{enrollment, "remit-author-installer:" + alice, "remit-author-installer:o~1dd", "remit-author-installer:group:team"} {
 		require.Contains(t, out, "role.rbac.authorization.k8s.io/"+name+" created\nrolebinding.rbac.authorization.k8s.io/"+name+" created\n")
 	}
 	for _, author := range []string{alice, "o/dd"} {
@@ -162,17 +162,17 @@ func TestAuthorsMayImpersonateTheAccount(t *testing.T) {
 	s.may("o/dd", "impersonate", "serviceaccounts", "installer")
 }
 
-func TestAHalfEnrolmentIsCompleted(t *testing.T) {
+func TestAHalfEnrollmentIsCompleted(t *testing.T) {
 	s := newSite(t)
 	s.enroll(eve, "installer")
 	binding := &rbacv1.RoleBinding{}
-	require.NoError(t, s.get(enrolment, binding))
+	require.NoError(t, s.get(enrollment, binding))
 	binding.Subjects = binding.Subjects[:1]
 	binding.Labels = map[string]string{"theirs": "kept"}
 	require.NoError(t, s.Update(t.Context(), binding))
 
-	require.Contains(t, s.enroll(eve, "installer"), "rolebinding.rbac.authorization.k8s.io/"+enrolment+" configured")
-	require.NoError(t, s.get(enrolment, binding))
+	require.Contains(t, s.enroll(eve, "installer"), "rolebinding.rbac.authorization.k8s.io/"+enrollment+" configured")
+	require.NoError(t, s.get(enrollment, binding))
 	require.Len(t, binding.Subjects, 2)
 	require.Contains(t, binding.Labels, "theirs")
 }
@@ -188,11 +188,11 @@ func TestWhatOthersMadeIsLeftAlone(t *testing.T) {
 
 	for _, cmd := range []*cobra.Command{NewCommand(), NewUnenrollCommand()} {
 		_, err := s.run(cmd, eve, "installer", "--author", alice)
-		require.ErrorContains(t, err, "Role "+s.namespace+"/"+enrolment+` was not made by enroll: it grants {apiGroups: [""], resources: ["secrets"], verbs: ["get"]}`)
-		require.ErrorContains(t, err, "RoleBinding "+s.namespace+"/"+enrolment+` was not made by enroll: it names User "mallory"`)
+		require.ErrorContains(t, err, "Role "+s.namespace+"/"+enrollment+` was not made by enroll: it grants {apiGroups: [""], resources: ["secrets"], verbs: ["get"]}`)
+		require.ErrorContains(t, err, "RoleBinding "+s.namespace+"/"+enrollment+` was not made by enroll: it names User "mallory"`)
 		require.Equal(t, cli.CodeError, cli.ExitCode(err))
 		live := &rbacv1.RoleBinding{}
-		require.NoError(t, s.get(enrolment, live))
+		require.NoError(t, s.get(enrollment, live))
 		require.Equal(t, binding.ResourceVersion, live.ResourceVersion)
 		require.Error(t, s.get("remit-author-installer:"+alice, live), "nothing was written")
 	}
@@ -208,7 +208,7 @@ func TestWhatOthersMadeIsLeftAlone(t *testing.T) {
 
 func TestABindingToAnotherRoleIsLeftAlone(t *testing.T) {
 	s := newSite(t)
-	s.create(&rbacv1.RoleBinding{ObjectMeta: s.meta(enrolment), RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "view"}})
+	s.create(&rbacv1.RoleBinding{ObjectMeta: s.meta(enrollment), RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "view"}})
 	_, err := s.run(NewCommand(), eve, "installer")
 	require.ErrorContains(t, err, `it binds ClusterRole "view"`)
 }
@@ -216,9 +216,9 @@ func TestABindingToAnotherRoleIsLeftAlone(t *testing.T) {
 func TestADryRunAsksNobody(t *testing.T) {
 	var out bytes.Buffer
 	for args, want := range map[string][]string{
-		"installer -n t --dry-run=client":                                 {"role.rbac.authorization.k8s.io/" + enrolment + " created (dry run)\n"},
+		"installer -n t --dry-run=client":                                 {"role.rbac.authorization.k8s.io/" + enrollment + " created (dry run)\n"},
 		"installer -n t --dry-run=client -o json":                         {`"kind": "List"`, `"remit-olm"`},
-		"installer -n t --dry-run=client -o yaml":                         {"---\napiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata:\n  name: " + enrolment + "\n  namespace: t\nrules:\n"},
+		"installer -n t --dry-run=client -o yaml":                         {"---\napiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata:\n  name: " + enrollment + "\n  namespace: t\nrules:\n"},
 		"x -n t --dry-run=client --author=a -o yaml":                      {"remit-author-x:a", "- impersonate\n"},
 		"installer -n t --dry-run=client -o yaml --remit-namespace=other": {"  namespace: other\n"},
 	} {
@@ -253,7 +253,7 @@ func TestWhatCannotBeDoneIsSaid(t *testing.T) {
 
 	out, err := s.run(NewCommand(), "mallory", "installer")
 	require.ErrorContains(t, err, `User "mallory" cannot get resource "roles"`)
-	require.ErrorContains(t, err, "Who enrols ServiceAccount "+s.namespace+"/installer needs")
+	require.ErrorContains(t, err, "Who enrolls ServiceAccount "+s.namespace+"/installer needs")
 	require.Contains(t, out, "warning: whether ServiceAccount")
 
 	// Roles alone are not enough: the API server holds who grants to what is granted.
@@ -265,7 +265,7 @@ func TestWhatCannotBeDoneIsSaid(t *testing.T) {
 	s.may("trudy", "create", "roles", "")
 	_, err = s.run(NewCommand(), "trudy", "installer")
 	require.ErrorContains(t, err, "is attempting to grant RBAC permissions not currently held")
-	require.ErrorContains(t, err, "Who enrols ServiceAccount")
+	require.ErrorContains(t, err, "Who enrolls ServiceAccount")
 }
 
 func TestTheArgumentMayNameTheNamespace(t *testing.T) {

@@ -23,9 +23,9 @@ type Options struct {
 	Namespace string
 	// Format is yaml or json.
 	Format string
-	// WithAccount adds the account itself: its Namespace, the ServiceAccount and its enrolment.
+	// WithAccount adds the account itself: its Namespace, the ServiceAccount and its enrollment.
 	WithAccount bool
-	// RemitNamespace is where Remit is installed, for the enrolment.
+	// RemitNamespace is where Remit is installed, for the enrollment.
 	RemitNamespace string
 	Out            io.Writer
 	ErrOut         io.Writer
@@ -67,7 +67,7 @@ func NewCommand() *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVarP(&o.Namespace, "namespace", "n", "", "namespace of the Subscription; without it the account's")
 	flags.StringVarP(&o.Format, "output", "o", formatYAML, "form of the output: yaml, json")
-	flags.BoolVar(&o.WithAccount, "with-account", false, "also print the account: its Namespace, the ServiceAccount, and the Role and binding that enrol it")
+	flags.BoolVar(&o.WithAccount, "with-account", false, "also print the account: its Namespace, the ServiceAccount, and the Role and binding that enroll it")
 	flags.StringVar(&o.RemitNamespace, "remit-namespace", names.DefaultNamespace, "namespace that Remit is installed in, for --with-account")
 	complete := cobra.FixedCompletions([]string{formatYAML, formatJSON}, cobra.ShellCompDirectiveNoFileComp)
 	_ = cmd.RegisterFlagCompletionFunc("output", complete) // fails only for a flag that is not there

@@ -43,12 +43,12 @@ var usable = condition(conditionUsable, metav1.ConditionTrue, "Enrolled", "insta
 // givenWorld is one in which acct exists, is enrolled and holds nothing.
 func givenWorld(t *testing.T, edit ...func(*world)) *world {
 	t.Helper()
-	enrolment := scoped.Enrollment(types.NamespacedName{Namespace: "ns", Name: "acct"}, names.DefaultNamespace)
+	enrollment := scoped.Enrollment(types.NamespacedName{Namespace: "ns", Name: "acct"}, names.DefaultNamespace)
 	w := &world{
 		groups:   []operatorsv1.OperatorGroup{group("acct", usable)},
 		accounts: map[types.NamespacedName]Answer{{Namespace: "ns", Name: "acct"}: Yes},
 		complete: true,
-		rbac:     listers(t, enrolment...),
+		rbac:     listers(t, enrollment...),
 	}
 	for _, e := range edit {
 		e(w)

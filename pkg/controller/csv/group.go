@@ -103,7 +103,7 @@ func (r *Reconciler) openClient(s *scope) error {
 	if err := r.followRights(s); err != nil {
 		return err
 	}
-	if err := r.enrolment.Own(r.rbac, s.account); err != nil {
+	if err := r.enrollment.Own(r.rbac, s.account); err != nil {
 		return err
 	}
 	own, err := r.accounts.Open(s.account)
@@ -122,7 +122,7 @@ func (r *Reconciler) clientFor(ctx context.Context, account scoped.Account) (cli
 	if scoped.ReasonOf(err) != scoped.AccountNotEnrolled {
 		return own, err
 	}
-	if err := r.enrolment.Own(r.rbac, account); err != nil {
+	if err := r.enrollment.Own(r.rbac, account); err != nil {
 		return nil, err
 	}
 	return nil, fmt.Errorf("the API server has not observed the account's enrollment yet: %s", err)

@@ -30,8 +30,8 @@ type accounts interface {
 	Open(account scoped.Account) (client.Client, error)
 }
 
-// enrolment returns a *scoped.Error if this program may not request an account's token.
-type enrolment interface {
+// enrollment returns a *scoped.Error if this program may not request an account's token.
+type enrollment interface {
 	Own(l rbac.Listers, account scoped.Account) error
 }
 
@@ -43,10 +43,10 @@ type Options struct {
 	Live client.Reader
 	// Accounts performs all other writes.
 	Accounts accounts
-	// Enrolment reports whether they may be opened.
-	Enrolment enrolment
-	RBAC      rbac.Listers
-	Recorder  events.EventRecorder
+	// Enrollment reports whether they may be opened.
+	Enrollment enrollment
+	RBAC       rbac.Listers
+	Recorder   events.EventRecorder
 	// ServerVersion is the API server's version according to discovery.
 	ServerVersion func() (string, error)
 	// Proofs proves which objects an install created.
@@ -68,7 +68,7 @@ type Reconciler struct {
 	lookup        scoped.Lookup
 	cached        scoped.Lookup
 	accounts      accounts
-	enrolment     enrolment
+	enrollment    enrollment
 	rbac          rbac.Listers
 	proofs        ownerutil.Proofs
 	confirmer     *preflight.Confirmer
@@ -86,8 +86,8 @@ type Reconciler struct {
 
 // New returns a Reconciler, or an error if required options are missing.
 func New(o Options) (*Reconciler, error) {
-	if o.Client == nil || o.Live == nil || o.Accounts == nil || o.Enrolment == nil || o.Recorder == nil || o.ServerVersion == nil || o.RBAC.Roles == nil || o.Proofs == nil {
-		return nil, errors.New("csv: Client, Live, Accounts, Enrolment, RBAC, Recorder, ServerVersion and Proofs are required")
+	if o.Client == nil || o.Live == nil || o.Accounts == nil || o.Enrollment == nil || o.Recorder == nil || o.ServerVersion == nil || o.RBAC.Roles == nil || o.Proofs == nil {
+		return nil, errors.New("csv: Client, Live, Accounts, Enrollment, RBAC, Recorder, ServerVersion and Proofs are required")
 	}
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
@@ -97,7 +97,7 @@ func New(o Options) (*Reconciler, error) {
 		lookup:        scoped.Lookup{Reader: o.Live, Default: o.Default},
 		cached:        scoped.Lookup{Reader: o.Client, Default: o.Default},
 		accounts:      o.Accounts,
-		enrolment:     o.Enrolment,
+		enrollment:    o.Enrollment,
 		rbac:          o.RBAC,
 		proofs:        o.Proofs,
 		confirmer:     &preflight.Confirmer{Ask: preflight.Reviews(o.Client)},

@@ -75,7 +75,7 @@ func (s *run) crdClient(ctx context.Context, own client.Client) (client.Client, 
 		return nil, fmt.Errorf("get ServiceAccount %s: %w", key, err)
 	}
 	account := scoped.Account{Namespace: key.Namespace, Name: key.Name, UID: sa.UID}
-	if err := s.reconciler.Enrolment.Own(s.reconciler.RBAC, account); err != nil {
+	if err := s.reconciler.Enrollment.Own(s.reconciler.RBAC, account); err != nil {
 		return nil, err
 	}
 	// Recording the lookup wakes the plan as soon as the CRD account's permissions change.

@@ -65,7 +65,7 @@ func preflightPlan(ctx context.Context, s *run) (flow.Outcome, error) {
 		s.publish(ctx)
 		return flow.Done(), nil
 	}
-	enrol, err := s.enrolment()
+	enroll, err := s.enrollment()
 	switch {
 	case err != nil:
 		return flow.Outcome{}, err
@@ -74,10 +74,10 @@ func preflightPlan(ctx context.Context, s *run) (flow.Outcome, error) {
 		return flow.Wait(string(reasonFailed), s.findings.Refusals()), nil
 	case !s.findings.Empty():
 		s.publish(ctx)
-		return s.awaitPermissions(enrol)
-	case enrol != "":
+		return s.awaitPermissions(enroll)
+	case enroll != "":
 		s.publish(ctx)
-		return flow.Wait(reasonCheckFailed, enrol), nil
+		return flow.Wait(reasonCheckFailed, enroll), nil
 	}
 	s.setFindings()
 	if len(s.findings.Unknown) > 0 {
@@ -167,10 +167,10 @@ func (s *run) begun() bool {
 	})
 }
 
-// enrolment names Remit's programs that are not allowed to act as the account; "" if both are. The OperatorGroup's
+// enrollment names Remit's programs that are not allowed to act as the account; "" if both are. The OperatorGroup's
 // status contains the RBAC to apply.
-func (s *run) enrolment() (string, error) {
-	missing, err := s.reconciler.Enrolment.Missing(s.reconciler.RBAC, s.account)
+func (s *run) enrollment() (string, error) {
+	missing, err := s.reconciler.Enrollment.Missing(s.reconciler.RBAC, s.account)
 	if err != nil || len(missing) == 0 {
 		return "", err
 	}

@@ -36,9 +36,9 @@ type Options struct {
 	// Live reads from the API server, as the controller identity.
 	Live     client.Reader
 	Accounts AccountClients
-	// Enrolment names Remit's users that may not request an account's token, and returns an *scoped.Error if the
+	// Enrollment names Remit's users that may not request an account's token, and returns an *scoped.Error if the
 	// controller's own is one of them.
-	Enrolment interface {
+	Enrollment interface {
 		Missing(l rbac.Listers, account scoped.Account) ([]string, error)
 		Own(l rbac.Listers, account scoped.Account) error
 	}
@@ -75,9 +75,9 @@ type Reconciler struct {
 
 // New returns a Reconciler. It returns an error if a required option is missing.
 func New(o Options) (*Reconciler, error) {
-	if o.Client == nil || o.Live == nil || o.Accounts == nil || o.Enrolment == nil || o.Catalogs == nil || o.ServerVersion == nil ||
+	if o.Client == nil || o.Live == nil || o.Accounts == nil || o.Enrollment == nil || o.Catalogs == nil || o.ServerVersion == nil ||
 		o.RBAC.Roles == nil || o.Proofs == nil || o.Recorder == nil {
-		return nil, errors.New("installplan: Client, Live, Accounts, Enrolment, Catalogs, ServerVersion, RBAC, Proofs and Recorder are required")
+		return nil, errors.New("installplan: Client, Live, Accounts, Enrollment, Catalogs, ServerVersion, RBAC, Proofs and Recorder are required")
 	}
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}

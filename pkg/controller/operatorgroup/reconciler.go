@@ -19,51 +19,51 @@ import (
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
-// enroller says which users may not request an account's token; controller.Enrolment does.
+// enroller says which users may not request an account's token; controller.Enrollment does.
 type enroller interface {
 	Missing(l rbac.Listers, account scoped.Account) ([]string, error)
 }
 
-// Options for New. Client, RBAC and Enrolment are required.
+// Options for New. Client, RBAC and Enrollment are required.
 type Options struct {
 	// Client reads from the cache and writes the status.
 	Client client.Client
 	RBAC   rbac.Listers
 	// Default is the installation's default account; none where it is zero.
 	Default scoped.Default
-	// Enrolment says who may request the account's token.
-	Enrolment enroller
+	// Enrollment says who may request the account's token.
+	Enrollment enroller
 	// Clock defaults to the real one.
 	Clock clock.PassiveClock
 }
 
 // Reconciler keeps the status of OperatorGroups.
 type Reconciler struct {
-	client    client.Client
-	rbac      rbac.Listers
-	interests *rbac.Interests[ctrl.Request]
-	lookup    scoped.Lookup
-	enrolment enroller
-	ask       preflight.Reviewer
-	clock     clock.PassiveClock
+	client     client.Client
+	rbac       rbac.Listers
+	interests  *rbac.Interests[ctrl.Request]
+	lookup     scoped.Lookup
+	enrollment enroller
+	ask        preflight.Reviewer
+	clock      clock.PassiveClock
 }
 
 // New checks the options.
 func New(o Options) (*Reconciler, error) {
-	if o.Client == nil || o.RBAC.Roles == nil || o.Enrolment == nil {
-		return nil, errors.New("operatorgroup: Client, RBAC and Enrolment are required")
+	if o.Client == nil || o.RBAC.Roles == nil || o.Enrollment == nil {
+		return nil, errors.New("operatorgroup: Client, RBAC and Enrollment are required")
 	}
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
 	return &Reconciler{
-		client:    o.Client,
-		rbac:      o.RBAC,
-		interests: &rbac.Interests[ctrl.Request]{},
-		lookup:    scoped.Lookup{Reader: o.Client, Default: o.Default},
-		enrolment: o.Enrolment,
-		ask:       preflight.Reviews(o.Client),
-		clock:     o.Clock,
+		client:     o.Client,
+		rbac:       o.RBAC,
+		interests:  &rbac.Interests[ctrl.Request]{},
+		lookup:     scoped.Lookup{Reader: o.Client, Default: o.Default},
+		enrollment: o.Enrollment,
+		ask:        preflight.Reviews(o.Client),
+		clock:      o.Clock,
 	}, nil
 }
 
@@ -119,7 +119,7 @@ func (r *Reconciler) gather(ctx context.Context, group *operatorsv1.OperatorGrou
 		return f, nil
 	}
 	f.Account = account
-	if f.NotEnrolled, err = r.enrolment.Missing(r.rbac, account); err != nil {
+	if f.NotEnrolled, err = r.enrollment.Missing(r.rbac, account); err != nil {
 		return f, err
 	}
 	if f.Siblings > 0 || f.TooMany != nil || f.TooMuch != nil {

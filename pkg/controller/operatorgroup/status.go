@@ -79,7 +79,7 @@ func usable(f Facts) metav1.Condition {
 	case f.TooMuch != nil:
 		return no(AccountUsable, ReasonTooMuch, f.TooMuch.Message)
 	case len(f.NotEnrolled) > 0:
-		return no(AccountUsable, ReasonNotEnrolled, enrolHelp(f.Account, f.NotEnrolled))
+		return no(AccountUsable, ReasonNotEnrolled, enrollHelp(f.Account, f.NotEnrolled))
 	case f.Account.Default:
 		return yes(AccountUsable, ReasonUsable, fmt.Sprintf(
 			"spec.serviceAccountName is empty: installs act as %s, the installation's default account", f.Account.Key()))

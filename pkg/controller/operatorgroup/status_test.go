@@ -172,7 +172,7 @@ func TestNothingIsWrittenWhenNothingChanged(t *testing.T) {
 	r, err := New(Options{Client: c, RBAC: rbac.Listers{
 		Roles: rbacv1listers.NewRoleLister(roles), RoleBindings: rbacv1listers.NewRoleBindingLister(bindings),
 		ClusterRoles: rbacv1listers.NewClusterRoleLister(store()), ClusterRoleBindings: rbacv1listers.NewClusterRoleBindingLister(store()),
-	}, Enrolment: enrolled{}, Clock: clock})
+	}, Enrollment: enrolled{}, Clock: clock})
 	require.NoError(t, err)
 
 	read := func() *operatorsv1.OperatorGroup {
@@ -226,7 +226,7 @@ func TestTooMuchInATargetConcernsThatTargetOnly(t *testing.T) {
 	r, err := New(Options{Client: c, RBAC: rbac.Listers{
 		Roles: rbacv1listers.NewRoleLister(roles), RoleBindings: rbacv1listers.NewRoleBindingLister(bindings),
 		ClusterRoles: rbacv1listers.NewClusterRoleLister(store()), ClusterRoleBindings: rbacv1listers.NewClusterRoleBindingLister(store()),
-	}, Enrolment: enrolled{}})
+	}, Enrollment: enrolled{}})
 	require.NoError(t, err)
 	f, err := r.gather(t.Context(), og)
 	require.NoError(t, err)
@@ -253,7 +253,7 @@ func TestRightsAreLookedAtForOneOperatorGroupOfFewTargetsOnly(t *testing.T) {
 	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(first, second, many,
 		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "t1", Name: "acct"}},
 		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "t3", Name: "acct"}}).Build()
-	r, err := New(Options{Client: c, RBAC: rbac.Listers{Roles: rbacv1listers.NewRoleLister(nil)}, Enrolment: enrolled{}})
+	r, err := New(Options{Client: c, RBAC: rbac.Listers{Roles: rbacv1listers.NewRoleLister(nil)}, Enrollment: enrolled{}})
 	require.NoError(t, err)
 	for _, og := range []*operatorsv1.OperatorGroup{first, many} {
 		f, err := r.gather(t.Context(), og)

@@ -18,7 +18,7 @@ func Enrollment(account types.NamespacedName, remitNamespace string) []client.Ob
 	identity := func(name string) rbacv1.Subject {
 		return rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: remitNamespace, Name: name}
 	}
-	return grant("remit-enrolment-"+account.Name, account, "create", "serviceaccounts/token",
+	return grant("remit-enrollment-"+account.Name, account, "create", "serviceaccounts/token",
 		identity(names.ServiceAccountCatalog), identity(names.ServiceAccountOLM))
 }
 

@@ -12,15 +12,15 @@ import (
 
 const serviceAccountPrefix = "system:serviceaccount:"
 
-// enrolHelp says what is missing, and what to run or to paste. Both programs are in what it says, even if
+// enrollHelp says what is missing, and what to run or to paste. Both programs are in what it says, even if
 // only one is missing: a RoleBinding that is applied again loses the subjects that are not named again.
-func enrolHelp(account scoped.Account, users []string) string {
+func enrollHelp(account scoped.Account, users []string) string {
 	shown := make([]string, 0, len(users))
 	namespace := ""
 	for _, user := range users {
 		key, ok := serviceAccountKey(user)
 		if !ok { // a program that a person runs, who is the one user then
-			return fmt.Sprintf(enrolText, account.Key(), user, "", account.Name, account.Namespace) +
+			return fmt.Sprintf(enrollText, account.Key(), user, "", account.Name, account.Namespace) +
 				fmt.Sprintf("- {kind: User, apiGroup: rbac.authorization.k8s.io, name: %q}\n", user)
 		}
 		shown = append(shown, key.String())
@@ -30,7 +30,7 @@ func enrolHelp(account scoped.Account, users []string) string {
 	if namespace != names.DefaultNamespace {
 		command += " --remit-namespace " + namespace
 	}
-	return fmt.Sprintf(enrolText, account.Key(), strings.Join(shown, " and "), "runs "+command+", or ", account.Name, account.Namespace) +
+	return fmt.Sprintf(enrollText, account.Key(), strings.Join(shown, " and "), "runs "+command+", or ", account.Name, account.Namespace) +
 		fmt.Sprintf("- {kind: ServiceAccount, namespace: %[1]s, name: %[2]s}\n- {kind: ServiceAccount, namespace: %[1]s, name: %[3]s}\n",
 			namespace, names.ServiceAccountCatalog, names.ServiceAccountOLM)
 }
@@ -41,16 +41,16 @@ func serviceAccountKey(user string) (types.NamespacedName, bool) {
 	return types.NamespacedName{Namespace: namespace, Name: name}, isServiceAccount && ok
 }
 
-const enrolText = `ServiceAccount %[1]s is not enrolled: %[2]s may not request a token for it. Whoever may grant that %[3]sapplies:
+const enrollText = `ServiceAccount %[1]s is not enrolled: %[2]s may not request a token for it. Whoever may grant that %[3]sapplies:
 apiVersion: rbac.authorization.k8s.io/v1
 kind: Role
-metadata: {name: remit-enrolment-%[4]s, namespace: %[5]s}
+metadata: {name: remit-enrollment-%[4]s, namespace: %[5]s}
 rules:
 - {apiGroups: [""], resources: [serviceaccounts/token], resourceNames: [%[4]s], verbs: [create]}
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: RoleBinding
-metadata: {name: remit-enrolment-%[4]s, namespace: %[5]s}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: remit-enrolment-%[4]s}
+metadata: {name: remit-enrollment-%[4]s, namespace: %[5]s}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: remit-enrollment-%[4]s}
 subjects:
 `

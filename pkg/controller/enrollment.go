@@ -18,9 +18,9 @@ import (
 
 const serviceAccountPrefix = "system:serviceaccount:"
 
-// Enrolment answers for which of Remit's programs an account is not enrolled. Enrolment is RBAC (security
+// Enrollment answers for which of Remit's programs an account is not enrolled. Enrollment is RBAC (security
 // model, rule 5), so the answer is in the cache: it costs no request, and never a token.
-type Enrolment struct {
+type Enrollment struct {
 	// own is the user that this program is, programs are those to answer for.
 	own      rbac.Subject
 	programs []rbac.Subject
@@ -28,16 +28,16 @@ type Enrolment struct {
 	ahead time.Duration
 }
 
-// NewEnrolment asks the API server, once, who this program is. Where it is one of Remit's two
-// ServiceAccounts, both are answered for from then on, so that a half enrolment is told; a program run
+// NewEnrollment asks the API server, once, who this program is. Where it is one of Remit's two
+// ServiceAccounts, both are answered for from then on, so that a half enrollment is told; a program run
 // by a person answers for that person.
-func NewEnrolment(ctx context.Context, c client.Client) (*Enrolment, error) {
+func NewEnrollment(ctx context.Context, c client.Client) (*Enrollment, error) {
 	review := &authenticationv1.SelfSubjectReview{}
 	if err := c.Create(ctx, review); err != nil {
 		return nil, fmt.Errorf("ask who this program is: %w", err)
 	}
 	self := review.Status.UserInfo
-	out := &Enrolment{own: rbac.Subject{User: self.Username, Groups: self.Groups}, programs: programs(self)}
+	out := &Enrollment{own: rbac.Subject{User: self.Username, Groups: self.Groups}, programs: programs(self)}
 	if !review.CreationTimestamp.IsZero() {
 		out.ahead = time.Until(review.CreationTimestamp.Time)
 	}
@@ -56,7 +56,7 @@ func programs(self authenticationv1.UserInfo) []rbac.Subject {
 }
 
 // Missing returns the users that may not request the account's token, in a fixed order.
-func (e *Enrolment) Missing(l rbac.Listers, account scoped.Account) ([]string, error) {
+func (e *Enrollment) Missing(l rbac.Listers, account scoped.Account) ([]string, error) {
 	var missing []string
 	for _, program := range e.programs {
 		ok, err := mayMint(l, program, account)
@@ -71,7 +71,7 @@ func (e *Enrolment) Missing(l rbac.Listers, account scoped.Account) ([]string, e
 }
 
 // Own returns an *scoped.Error where this program itself may not request the account's token.
-func (e *Enrolment) Own(l rbac.Listers, account scoped.Account) error {
+func (e *Enrollment) Own(l rbac.Listers, account scoped.Account) error {
 	ok, err := mayMint(l, e.own, account)
 	if err == nil && !ok {
 		return scoped.NotEnrolled(account)

@@ -23,7 +23,7 @@ func TestBothProgramsAreAnsweredFor(t *testing.T) {
 	require.Equal(t, []rbac.Subject{{User: "admin", Groups: []string{"people"}}}, person)
 }
 
-func TestAHalfEnrolmentIsTold(t *testing.T) {
+func TestAHalfEnrollmentIsTold(t *testing.T) {
 	account := scoped.Account{Namespace: "t1", Name: "acct"}
 	for name, row := range map[string]struct {
 		subjects []string
@@ -43,7 +43,7 @@ func TestAHalfEnrolmentIsTold(t *testing.T) {
 				binding.Subjects = append(binding.Subjects, rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: "remit", Name: s})
 			}
 			olm := rbac.ServiceAccount("remit", names.ServiceAccountOLM)
-			e := &Enrolment{own: olm, programs: programs(authenticationv1.UserInfo{Username: olm.User})}
+			e := &Enrollment{own: olm, programs: programs(authenticationv1.UserInfo{Username: olm.User})}
 			missing, err := e.Missing(listersOf(objs...), account)
 			require.NoError(t, err)
 			require.Equal(t, row.want, missing)
