@@ -27,19 +27,19 @@ import (
 
 // CatalogOptions configure the controllers of cmd/catalog.
 type CatalogOptions struct {
-	// Namespace is Remit's own.
+	// Namespace is where Remit is installed.
 	Namespace string
-	// GlobalCatalogNamespace is the one whose CatalogSources every namespace may use.
+	// GlobalCatalogNamespace is the namespace whose CatalogSources every namespace can use.
 	GlobalCatalogNamespace string
 	// Directories maps images of CatalogSources to directories with their content.
 	Directories map[string]string
-	// Images says how images of catalogs and bundles are read from registries.
+	// Images configures how images of catalogs and bundles are read from registries.
 	Images image.Options
-	// ClusterDomain is the DNS domain of Services; empty is cluster.local.
+	// ClusterDomain is the DNS domain of Services; empty means cluster.local.
 	ClusterDomain string
-	// CacheDirectory keeps what was read of images for the next start; empty is disk.OpenDefault.
+	// CacheDirectory keeps the content of images across restarts; empty means disk.OpenDefault.
 	CacheDirectory string
-	// Default is the installation's default account, CRDAccount the one that writes
+	// Default is the installation's default account, and CRDAccount the account that writes
 	// CustomResourceDefinitions; both may be empty.
 	Default    scoped.Default
 	CRDAccount types.NamespacedName
@@ -71,7 +71,7 @@ func Catalog(ctx context.Context, mgr ctrl.Manager, o CatalogOptions) error {
 	if err != nil {
 		return fmt.Errorf("cache directory: %w", err)
 	}
-	if err := mgr.Add(closing(cache)); err != nil {
+	if err := mgr.Add(closeAtExit(cache)); err != nil {
 		return err
 	}
 	keys, err := proofs(ctx, mgr, o.Namespace, enrollment.ahead)
@@ -106,10 +106,10 @@ func Catalog(ctx context.Context, mgr ctrl.Manager, o CatalogOptions) error {
 		return err
 	}
 	return errors.Join(
-		named("catalogsource", errors.Join(sources.SetupWithManager(mgr), onChange(ctx, mgr, append(worldOf(listers), &operatorsv1.OperatorGroup{}),
+		inSetup("catalogsource", errors.Join(sources.SetupWithManager(mgr), onChange(ctx, mgr, append(boundKinds(listers), &operatorsv1.OperatorGroup{}),
 			func(before, after client.Object) { sources.Changed(ctx, before, after) }))),
-		named("subscription", subscriptions.SetupWithManager(mgr, published(store, o.GlobalCatalogNamespace, subscriptions.Namespaces), changes(mgr, listers, subscriptions.Concerned))),
-		named("installplan", plans.SetupWithManager(mgr, published(store, o.GlobalCatalogNamespace, plans.Unfinished), changes(mgr, listers, plans.Concerned))),
+		inSetup("subscription", subscriptions.SetupWithManager(mgr, published(store, o.GlobalCatalogNamespace, subscriptions.Namespaces), changes(mgr, listers, subscriptions.Concerned))),
+		inSetup("installplan", plans.SetupWithManager(mgr, published(store, o.GlobalCatalogNamespace, plans.Unfinished), changes(mgr, listers, plans.Concerned))),
 	)
 }
 
@@ -120,8 +120,8 @@ func openCache(dir string) (*disk.Store, error) {
 	return disk.Open(dir, 0)
 }
 
-// closing lets go of the cache directory when the program ends.
-func closing(cache *disk.Store) manager.RunnableFunc {
+// closeAtExit closes the cache directory when the program ends.
+func closeAtExit(cache *disk.Store) manager.RunnableFunc {
 	return func(ctx context.Context) error {
 		<-ctx.Done()
 		return cache.Close()
@@ -135,11 +135,11 @@ func accountClients(ctx context.Context, mgr ctrl.Manager, userAgent string) (*s
 	if err != nil {
 		return nil, err
 	}
-	return accounts, forgetting(ctx, mgr, accounts)
+	return accounts, forgetDeleted(ctx, mgr, accounts)
 }
 
-// published is a source that wakes what a controller names whenever a catalog's content changes: in the
-// catalog's own namespace, or in all of them where it is in the global one.
+// published returns a source that enqueues a controller's requests when a catalog's content changes: those of the
+// catalog's namespace, or of all namespaces if it is the global one.
 func published(store *catalog.Store, global string, concerned func(ctx context.Context, namespace string) []reconcile.Request) source.Source {
 	return source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 		store.Watch(func(changed types.NamespacedName) {
@@ -155,7 +155,8 @@ func published(store *catalog.Store, global string, concerned func(ctx context.C
 	})
 }
 
-func named(name string, err error) error {
+// inSetup adds the name of a controller to an error.
+func inSetup(name string, err error) error {
 	if err != nil {
 		return fmt.Errorf("set up %s: %w", name, err)
 	}

@@ -18,13 +18,12 @@ import (
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
-// concerned names those of a controller whose last look at the cluster may come out differently after a
-// change. before is nil for a new object, after for one that is gone.
-type concerned func(ctx context.Context, before, after client.Object) []reconcile.Request
+// affected lists a controller's requests for which a change can make a difference. before is nil for a new object, after is
+// nil for a deleted one.
+type affected func(ctx context.Context, before, after client.Object) []reconcile.Request
 
-// worldOf are the kinds that the bound of an install is made of, besides OperatorGroups; RBAC only where it
-// may be read.
-func worldOf(listers rbac.Listers) []client.Object {
+// boundKinds returns the kinds that, together with OperatorGroups, bound an install. They include RBAC only if it can be read.
+func boundKinds(listers rbac.Listers) []client.Object {
 	kinds := []client.Object{&corev1.ServiceAccount{}, &corev1.Namespace{}}
 	if !listers.Readable() {
 		return kinds
@@ -32,15 +31,15 @@ func worldOf(listers rbac.Listers) []client.Object {
 	return append(kinds, &rbacv1.Role{}, &rbacv1.RoleBinding{}, &rbacv1.ClusterRole{}, &rbacv1.ClusterRoleBinding{})
 }
 
-// changes is a source that wakes, of one controller, exactly those whom a change of the RBAC, of a
-// ServiceAccount or of a Namespace concerns, and again after each of the delays. What is there when the
-// program starts wakes nobody: the workers start after it was read.
-func changes(mgr ctrl.Manager, listers rbac.Listers, whom concerned, again ...time.Duration) source.Source {
+// changes returns a source that enqueues exactly the requests of one controller that a change of RBAC, of a
+// ServiceAccount or of a Namespace affects, immediately and again after each of the delays. Objects that exist when the
+// program starts enqueue nothing, because the workers start after they were read.
+func changes(mgr ctrl.Manager, listers rbac.Listers, requests affected, delays ...time.Duration) source.Source {
 	return source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-		return onChange(ctx, mgr, worldOf(listers), func(before, after client.Object) {
-			for _, req := range whom(ctx, before, after) {
+		return onChange(ctx, mgr, boundKinds(listers), func(before, after client.Object) {
+			for _, req := range requests(ctx, before, after) {
 				queue.Add(req)
-				for _, delay := range again {
+				for _, delay := range delays {
 					queue.AddAfter(req, delay)
 				}
 			}
@@ -48,52 +47,52 @@ func changes(mgr ctrl.Manager, listers rbac.Listers, whom concerned, again ...ti
 	})
 }
 
-// onChange tells of changes of objects of these kinds.
-func onChange(ctx context.Context, mgr ctrl.Manager, kinds []client.Object, tell func(before, after client.Object)) error {
+// onChange calls notify for each change of an object of these kinds.
+func onChange(ctx context.Context, mgr ctrl.Manager, kinds []client.Object, notify func(before, after client.Object)) error {
 	for _, obj := range kinds {
 		informer, err := mgr.GetCache().GetInformer(ctx, obj)
 		if err != nil {
 			return fmt.Errorf("informer of %T: %w", obj, err)
 		}
-		if _, err := informer.AddEventHandler(handlers(tell)); err != nil {
+		if _, err := informer.AddEventHandler(handlers(notify)); err != nil {
 			return fmt.Errorf("informer of %T: %w", obj, err)
 		}
 	}
 	return nil
 }
 
-func handlers(wake func(before, after client.Object)) toolscache.ResourceEventHandler {
+func handlers(notify func(before, after client.Object)) toolscache.ResourceEventHandler {
 	return toolscache.ResourceEventHandlerDetailedFuncs{
 		AddFunc: func(obj any, initial bool) {
 			if after := object(obj); after != nil && !initial {
-				wake(nil, after)
+				notify(nil, after)
 			}
 		},
 		UpdateFunc: func(was, is any) {
 			before, after := object(was), object(is)
 			if before != nil && after != nil {
-				wake(before, after)
+				notify(before, after)
 			}
 		},
 		DeleteFunc: func(obj any) {
 			if before := object(obj); before != nil {
-				wake(before, nil)
+				notify(before, nil)
 			}
 		},
 	}
 }
 
-// object unwraps what an informer found gone when it listed again.
+// object returns the object of an event, and unwraps the tombstone of a deletion that the informer's watch missed.
 func object(obj any) client.Object {
-	if gone, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
-		obj = gone.Obj
+	if tombstone, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
+		obj = tombstone.Obj
 	}
 	o, _ := obj.(client.Object)
 	return o
 }
 
-// forgetting drops the tokens of ServiceAccounts that are gone.
-func forgetting(ctx context.Context, mgr ctrl.Manager, accounts *scoped.Clients) error {
+// forgetDeleted drops the tokens of ServiceAccounts that are deleted.
+func forgetDeleted(ctx context.Context, mgr ctrl.Manager, accounts *scoped.Clients) error {
 	informer, err := mgr.GetCache().GetInformer(ctx, &corev1.ServiceAccount{})
 	if err != nil {
 		return fmt.Errorf("informer of ServiceAccounts: %w", err)

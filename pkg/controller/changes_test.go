@@ -10,14 +10,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-func TestWhatAnInformerTellsIsAChangeFromOneStateToAnother(t *testing.T) {
+func TestInformerEventsBecomeChangesBetweenTwoStates(t *testing.T) {
 	was, is := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: "was"}}, &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: "is"}}
 	type seen struct{ before, after client.Object }
 	var got []seen
 	h := handlers(func(before, after client.Object) { got = append(got, seen{before, after}) })
 
 	h.OnAdd(is, true)
-	require.Empty(t, got, "what is there at the start wakes nobody")
+	require.Empty(t, got, "objects that exist at the start notify nobody")
 	h.OnAdd(is, false)
 	h.OnUpdate(was, is)
 	h.OnDelete(was)

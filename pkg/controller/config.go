@@ -7,8 +7,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// LoadConfig reads the kubeconfig at path, or where path is empty the one that KUBECONFIG names, or
-// else uses the Pod's own ServiceAccount.
+// LoadConfig reads the kubeconfig at path. If path is empty, it reads the one that KUBECONFIG names or, if there is none,
+// uses the Pod's ServiceAccount.
 func LoadConfig(path string) (*rest.Config, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = path

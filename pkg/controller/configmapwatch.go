@@ -18,9 +18,10 @@ import (
 
 type configMapWatcher = func(context.Context, rbac.Listers, types.NamespacedName) (watch.Interface, error)
 
-// watchConfigMap watches the metadata of one ConfigMap: as self in the global catalog namespace, and elsewhere as the account
-// of its namespace, where that may. Self watches no tenant's ConfigMaps (docs/adr/0026). The result is nil where the account is
-// not enrolled, or holds no right to watch: nothing is sent then.
+// watchConfigMap returns a function that watches the metadata of one ConfigMap: as the controller identity in the global
+// catalog namespace, and as the account of its namespace in all others, because the controller identity does not watch
+// tenants' ConfigMaps (docs/adr/0026). The watch is nil, and no request is sent, if the account is not enrolled or is not
+// allowed to watch.
 func watchConfigMap(mgr ctrl.Manager, accounts *scoped.Clients, enrollment *Enrollment, o CatalogOptions) configMapWatcher {
 	watcher := func(ctx context.Context, listers rbac.Listers, key types.NamespacedName) (client.WithWatch, error) {
 		if key.Namespace == o.GlobalCatalogNamespace {
@@ -36,8 +37,8 @@ func watchConfigMap(mgr ctrl.Manager, accounts *scoped.Clients, enrollment *Enro
 		if err != nil {
 			return nil, err
 		}
-		held, err := listers.EffectiveRules(rbac.ServiceAccount(account.Namespace, account.Name), key.Namespace)
-		if err == nil && len(rbac.Missing(held, []rbacv1.PolicyRule{{
+		rules, err := listers.EffectiveRules(rbac.ServiceAccount(account.Namespace, account.Name), key.Namespace)
+		if err == nil && len(rbac.Missing(rules, []rbacv1.PolicyRule{{
 			APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{key.Name}, Verbs: []string{"watch"},
 		}})) > 0 {
 			return nil, nil

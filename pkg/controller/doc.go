@@ -1,3 +1,3 @@
-// Package controller lists the controllers of the two programs and hands them what they share. It
-// decides nothing: each controller lives in the folder of its kind.
+// Package controller sets up the controllers of the two programs and their shared dependencies. The
+// controllers themselves are in the packages of their kinds.
 package controller

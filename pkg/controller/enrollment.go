@@ -18,23 +18,23 @@ import (
 
 const serviceAccountPrefix = "system:serviceaccount:"
 
-// Enrollment answers for which of Remit's programs an account is not enrolled. Enrollment is RBAC (security
-// model, rule 5), so the answer is in the cache: it costs no request, and never a token.
+// Enrollment determines for which of Remit's programs an account is not enrolled. Enrollment is RBAC (security
+// model, rule 5), so that it can be read from the cache, without a request and without a token.
 type Enrollment struct {
-	// own is the user that this program is, programs are those to answer for.
+	// own is the user that this program runs as, and programs are the users to check.
 	own      rbac.Subject
 	programs []rbac.Subject
-	// ahead is by how much the API server's clock is ahead of ours, to a second or so.
+	// ahead is the offset of the API server's clock from the local clock, to about a second.
 	ahead time.Duration
 }
 
-// NewEnrollment asks the API server, once, who this program is. Where it is one of Remit's two
-// ServiceAccounts, both are answered for from then on, so that a half enrollment is told; a program run
-// by a person answers for that person.
+// NewEnrollment asks the API server, once, which user this program runs as. If that is one of Remit's two
+// ServiceAccounts, both are checked, so that a partial enrollment is reported. A program that a person runs
+// checks that person.
 func NewEnrollment(ctx context.Context, c client.Client) (*Enrollment, error) {
 	review := &authenticationv1.SelfSubjectReview{}
 	if err := c.Create(ctx, review); err != nil {
-		return nil, fmt.Errorf("ask who this program is: %w", err)
+		return nil, fmt.Errorf("determine the user that this program runs as: %w", err)
 	}
 	self := review.Status.UserInfo
 	out := &Enrollment{own: rbac.Subject{User: self.Username, Groups: self.Groups}, programs: programs(self)}
@@ -55,11 +55,11 @@ func programs(self authenticationv1.UserInfo) []rbac.Subject {
 	}
 }
 
-// Missing returns the users that may not request the account's token, in a fixed order.
+// Missing returns the users that are not allowed to request the account's token, in a fixed order.
 func (e *Enrollment) Missing(l rbac.Listers, account scoped.Account) ([]string, error) {
 	var missing []string
 	for _, program := range e.programs {
-		ok, err := mayMint(l, program, account)
+		ok, err := canRequestToken(l, program, account)
 		if err != nil {
 			return nil, err
 		}
@@ -70,24 +70,24 @@ func (e *Enrollment) Missing(l rbac.Listers, account scoped.Account) ([]string, 
 	return missing, nil
 }
 
-// Own returns an *scoped.Error where this program itself may not request the account's token.
+// Own returns a *scoped.Error if this program is not allowed to request the account's token.
 func (e *Enrollment) Own(l rbac.Listers, account scoped.Account) error {
-	ok, err := mayMint(l, e.own, account)
+	ok, err := canRequestToken(l, e.own, account)
 	if err == nil && !ok {
 		return scoped.NotEnrolled(account)
 	}
 	return err
 }
 
-func mayMint(l rbac.Listers, program rbac.Subject, account scoped.Account) (bool, error) {
-	held, err := l.EffectiveRules(program, account.Namespace)
+func canRequestToken(l rbac.Listers, program rbac.Subject, account scoped.Account) (bool, error) {
+	rules, err := l.EffectiveRules(program, account.Namespace)
 	if errors.Is(err, rbac.ErrUnreadable) {
-		return true, nil // it will be seen when a token is requested
+		return true, nil // the token request is authorized anyway
 	}
 	if err != nil {
-		return false, fmt.Errorf("rules held by %s: %w", program.User, err)
+		return false, fmt.Errorf("rules of %s: %w", program.User, err)
 	}
-	return len(rbac.Missing(held, []rbacv1.PolicyRule{{
+	return len(rbac.Missing(rules, []rbacv1.PolicyRule{{
 		APIGroups: []string{""}, Resources: []string{"serviceaccounts/token"},
 		ResourceNames: []string{account.Name}, Verbs: []string{"create"},
 	}})) == 0, nil

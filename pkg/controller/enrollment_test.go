@@ -16,14 +16,14 @@ import (
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
-func TestBothProgramsAreAnsweredFor(t *testing.T) {
+func TestChecksBothPrograms(t *testing.T) {
 	both := programs(authenticationv1.UserInfo{Username: "system:serviceaccount:remit:remit-olm"})
 	require.Equal(t, []rbac.Subject{rbac.ServiceAccount("remit", "remit-catalog"), rbac.ServiceAccount("remit", "remit-olm")}, both)
 	person := programs(authenticationv1.UserInfo{Username: "admin", Groups: []string{"people"}})
 	require.Equal(t, []rbac.Subject{{User: "admin", Groups: []string{"people"}}}, person)
 }
 
-func TestAHalfEnrollmentIsTold(t *testing.T) {
+func TestReportsAPartialEnrollment(t *testing.T) {
 	account := scoped.Account{Namespace: "t1", Name: "acct"}
 	for name, row := range map[string]struct {
 		subjects []string
@@ -52,7 +52,7 @@ func TestAHalfEnrollmentIsTold(t *testing.T) {
 			if slices.Contains(missing, olm.User) {
 				require.Equal(t, scoped.AccountNotEnrolled, scoped.ReasonOf(own))
 			} else {
-				require.NoError(t, own, "what another program may not do is no reason to stop")
+				require.NoError(t, own, "only this program's own permission counts")
 			}
 		})
 	}

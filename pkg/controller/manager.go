@@ -24,16 +24,16 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/names"
 )
 
-// ManagerOptions are what the two programs' managers have in common.
+// ManagerOptions configure the managers of both programs.
 type ManagerOptions struct {
-	// UserAgent tells the programs apart in an audit log.
+	// UserAgent identifies the program in an audit log.
 	UserAgent string
-	// Namespace holds the lease.
+	// Namespace is where the lease is.
 	Namespace string
 	// MetricsAddress and HealthAddress are host:port; "0" or "" switches them off.
 	MetricsAddress string
 	HealthAddress  string
-	// LeaderElection lets several replicas stand by.
+	// LeaderElection allows several replicas, of which one is active.
 	LeaderElection bool
 }
 
@@ -46,7 +46,7 @@ func NewManager(config *rest.Config, o ManagerOptions) (ctrl.Manager, error) {
 	}
 	config = rest.CopyConfig(config)
 	config.UserAgent = o.UserAgent
-	config.QPS = -1 // the API server's priority and fairness decides
+	config.QPS = -1 // API priority and fairness limits the requests
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme:                        scheme,
 		Metrics:                       metricsserver.Options{BindAddress: off(o.MetricsAddress)},
@@ -78,7 +78,7 @@ func NewManager(config *rest.Config, o ManagerOptions) (ctrl.Manager, error) {
 	return mgr, nil
 }
 
-// NewScheme knows the kinds that the controllers read through types.
+// NewScheme returns a scheme with all kinds that the controllers read as Go types.
 func NewScheme() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
@@ -121,8 +121,8 @@ func withoutContent(obj any) (any, error) {
 	return plan, nil
 }
 
-// OwnNamespace is where a program runs: OPERATOR_NAMESPACE, else the namespace of its Pod, else the
-// one that the manifests use.
+// OwnNamespace returns the namespace that a program runs in: the value of OPERATOR_NAMESPACE or, if that is empty, the
+// namespace of its Pod or, outside of a Pod, the default of the manifests.
 func OwnNamespace() string {
 	if ns := os.Getenv("OPERATOR_NAMESPACE"); ns != "" {
 		return ns

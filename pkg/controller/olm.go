@@ -23,11 +23,11 @@ import (
 type OLMOptions struct {
 	// Default is the installation's default account; it may be empty.
 	Default scoped.Default
-	// Namespace is Remit's own, CatalogNamespace that of the global catalogs.
+	// Namespace is where Remit is installed, and CatalogNamespace that of the global catalogs.
 	Namespace, CatalogNamespace string
-	// Certificates is how serving certificates are issued; the zero value is the contract's.
+	// Certificates configures the serving certificates; the zero value follows the contract.
 	Certificates cert.Policy
-	// Clock defaults to the real one.
+	// Clock defaults to the system clock.
 	Clock clock.PassiveClock
 }
 
@@ -38,7 +38,7 @@ func OLM(ctx context.Context, mgr ctrl.Manager, o OLMOptions) error {
 		return err
 	}
 	if !listers.Readable() {
-		return fmt.Errorf("the roles and bindings of operators could not be kept and removed: %w", err)
+		return fmt.Errorf("permission to read RBAC is required, to maintain and remove the roles and bindings of operators: %w", err)
 	}
 	accounts, err := accountClients(ctx, mgr, names.UserAgentOLM)
 	if err != nil {
@@ -73,20 +73,20 @@ func OLM(ctx context.Context, mgr ctrl.Manager, o OLMOptions) error {
 		return fmt.Errorf("metrics: %w", err)
 	}
 	return errors.Join(
-		named("operatorgroup", groups.SetupWithManager(mgr, changes(mgr, listers, groups.Concerned))),
-		named("csv", csvs.SetupWithManager(mgr, changes(mgr, listers, csvs.Concerned, authorizerLag))),
+		inSetup("operatorgroup", groups.SetupWithManager(mgr, changes(mgr, listers, groups.Concerned))),
+		inSetup("csv", csvs.SetupWithManager(mgr, changes(mgr, listers, csvs.Concerned, authorizerLag))),
 	)
 }
 
-// authorizerLag is how long after a change CSVs are woken once more: the API server's authorizer reads RBAC
-// through informers too, and ours may be ahead of it.
+// authorizerLag is the delay after which a change wakes CSVs a second time: the API server's authorizer also reads RBAC
+// through informers, which can be behind this program's.
 const authorizerLag = time.Second
 
-// versionAge is how long the API server's version is believed: it may be upgraded while this program
-// runs, and CSVs are looked at far more often than that.
+// versionAge is how long the API server's version is cached. The server can be upgraded while this program runs, but CSVs are
+// reconciled far more often.
 const versionAge = 10 * time.Minute
 
-// serverVersion asks discovery, and remembers the answer for a while.
+// serverVersion returns a function that reads the version through discovery and caches it for versionAge.
 func serverVersion(mgr ctrl.Manager) (func() (string, error), error) {
 	disco, err := discovery.NewDiscoveryClientForConfig(mgr.GetConfig())
 	if err != nil {

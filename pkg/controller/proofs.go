@@ -14,8 +14,8 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/proof"
 )
 
-// proofs reads the keys of proofs, or creates the first one, and then follows their Secret: a new key is used without a
-// restart. A program without a key does not start.
+// proofs reads the keys of proofs, or creates the first one, and watches their Secret, so that a new key is used without
+// a restart. The program does not start without a key.
 func proofs(ctx context.Context, mgr ctrl.Manager, namespace string, ahead time.Duration) (*proof.Keys, error) {
 	live, err := client.New(mgr.GetConfig(), client.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()})
 	if err != nil {

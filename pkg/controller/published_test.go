@@ -12,7 +12,7 @@ import (
 	"github.com/remit-olm/remit/pkg/catalog"
 )
 
-func TestACatalogsNewsIsForItsNamespaceUnlessThatIsTheGlobalOne(t *testing.T) {
+func TestACatalogChangeWakesItsNamespaceOrAllIfItIsGlobal(t *testing.T) {
 	store := &catalog.Store{}
 	var asked []string
 	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())

@@ -16,9 +16,10 @@ import (
 
 type secretReader = func(context.Context, rbac.Listers, types.NamespacedName) (*corev1.Secret, error)
 
-// pullSecrets reads a pull secret. Those of the global catalog namespace, whose authors speak for the whole
-// cluster, are read as self, which may in its own namespace only; a tenant's as the account of its namespace
-// (security model, closed list 1). What the account holds is looked up too, so that a grant wakes whoever waits for it.
+// pullSecrets returns a function that reads a pull secret. In the global catalog namespace, whose authors act for the whole
+// cluster, it reads as the controller identity, which is allowed to do so in this namespace only. A tenant's secret
+// is read as the account of its namespace (security model, closed list 1). The account's rules are looked up as well, so
+// that a grant wakes the CatalogSources that wait for it.
 func pullSecrets(mgr ctrl.Manager, accounts *scoped.Clients, enrollment *Enrollment, o CatalogOptions) secretReader {
 	return func(ctx context.Context, listers rbac.Listers, key types.NamespacedName) (*corev1.Secret, error) {
 		reader := mgr.GetAPIReader()
@@ -40,8 +41,9 @@ func pullSecrets(mgr ctrl.Manager, accounts *scoped.Clients, enrollment *Enrollm
 	}
 }
 
-// watchPullSecret watches a tenant's pull secret as the account of its namespace, where that may; what is in it is not
-// sent. Of the global catalog namespace none is watched: self may get them by name, and no more.
+// watchPullSecret returns a function that watches the metadata of a tenant's pull secret as the account of its namespace, if
+// that is allowed to. Secrets of the global catalog namespace are not watched: the controller identity may only get them by
+// name.
 func watchPullSecret(mgr ctrl.Manager, accounts *scoped.Clients, o CatalogOptions) func(context.Context, types.NamespacedName, string, func()) {
 	return func(ctx context.Context, key types.NamespacedName, version string, changed func()) {
 		if key.Namespace == o.GlobalCatalogNamespace {
@@ -59,7 +61,7 @@ func watchPullSecret(mgr ctrl.Manager, accounts *scoped.Clients, o CatalogOption
 		list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("SecretList"))
 		events, err := reader.Watch(ctx, list, client.InNamespace(key.Namespace), client.MatchingFields{"metadata.name": key.Name})
 		if err != nil {
-			return // it may not, or cannot now: the next try comes all the same
+			return // the account is not allowed to watch, or a request failed; the secret is read again at the next retry
 		}
 		defer events.Stop()
 		for event := range events.ResultChan() {

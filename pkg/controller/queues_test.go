@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestEveryControllerHasAFairQueue reads the sources: a controller that is made without fairqueue.Options would let
-// one namespace use all of its workers.
+// TestEveryControllerHasAFairQueue reads the source code: a controller without fairqueue.Options would let one namespace use
+// all of its workers.
 func TestEveryControllerHasAFairQueue(t *testing.T) {
 	files, err := filepath.Glob("*/*.go")
 	require.NoError(t, err)

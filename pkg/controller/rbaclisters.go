@@ -14,7 +14,7 @@ import (
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
-// mayReadRBAC asks for one object of each kind.
+// mayReadRBAC lists one object of each kind, and returns the error of the first list that fails.
 func mayReadRBAC(ctx context.Context, r client.Reader) error {
 	for _, list := range []client.ObjectList{
 		&rbacv1.RoleList{}, &rbacv1.RoleBindingList{}, &rbacv1.ClusterRoleList{}, &rbacv1.ClusterRoleBindingList{},
@@ -26,14 +26,13 @@ func mayReadRBAC(ctx context.Context, r client.Reader) error {
 	return nil
 }
 
-// RBACListers reads RBAC through client-go listers on the manager's own informers: one cache serves
-// the rule checks and the watches. The informers are started with the manager, which waits for them
-// before it starts any controller. Where this program may not read RBAC there are none, and the listers
-// say so whatever they are asked.
+// RBACListers returns client-go listers on the manager's informers, so that one cache serves the rule checks
+// and the watches. The manager starts the informers and waits for them before it starts any controller. If
+// this program is not allowed to read RBAC, there are no informers, and every call of a lister returns an error.
 func RBACListers(ctx context.Context, mgr ctrl.Manager) (rbac.Listers, error) {
 	err := mayReadRBAC(ctx, mgr.GetAPIReader())
 	if apierrors.IsForbidden(err) {
-		mgr.GetLogger().Info("RBAC may not be read: what accounts hold is asked of the API server, again and again", "why", err.Error())
+		mgr.GetLogger().Info("This program is not allowed to read RBAC; using SubjectAccessReviews instead, and checking again periodically", "reason", err.Error())
 		return rbac.Unreadable(err), nil
 	}
 	if err != nil {

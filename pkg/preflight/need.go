@@ -48,11 +48,11 @@ type Need struct {
 // each request by object name, because server-side apply makes even creation nameable, and what roles and bindings
 // grant. skip omits steps whose object is up to date, so that nothing is written.
 func NeedsOf(steps []step.Step, live rbac.RoleRules, skip func(step.Step) bool) ([]Need, error) {
-	called, err := calls(steps, skip)
+	endpoints, err := collectEndpoints(steps, skip)
 	if err != nil {
 		return nil, err
 	}
-	roles := rolesOf(slices.Concat(steps, called.grants), live)
+	roles := rolesOf(slices.Concat(steps, endpoints.grants), live)
 	var needs []Need
 	for _, s := range steps {
 		if skip(s) {
@@ -70,7 +70,7 @@ func NeedsOf(steps []step.Step, live rbac.RoleRules, skip func(step.Step) bool) 
 			needs = append(needs, roles.needs(s.Object)...)
 		}
 	}
-	return called.add(needs, roles), nil
+	return endpoints.add(needs, roles), nil
 }
 
 // stepNeeds returns the requests for one object: a read, unless the controller identity reads it, and a server-side

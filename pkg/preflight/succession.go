@@ -72,11 +72,11 @@ func (s Succession) older() (step.Step, error) {
 
 // addServingRemovals adds the removal of the old version's webhooks and APIServices.
 func (s Succession) addServingRemovals(older step.Step, needs []Need) ([]Need, error) {
-	called, err := calledBy(older, plannedScopes(s.Steps))
+	endpoints, err := endpointsOf(older, plannedScopes(s.Steps))
 	if err != nil {
 		return nil, err
 	}
-	for _, n := range called.needs {
+	for _, n := range endpoints.needs {
 		if removes := len(n.Rules) == 1 && slices.Equal(n.Rules[0].Verbs, []string{"delete"}); removes && !n.Later {
 			needs = append(needs, Need{Namespace: n.Namespace, Rules: n.Rules, Object: n.Object, Cause: n.Cause})
 		}

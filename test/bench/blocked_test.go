@@ -137,7 +137,7 @@ func newBlocked(tb testing.TB) *blocked {
 	b.csv.Eventually(func(c *assert.CollectT) {
 		got := b.csv.CSV(c, bundle.CSV)
 		assert.Equal(c, operatorsv1alpha1.CSVPhasePending, got.Status.Phase)
-		assert.Contains(c, got.Status.Message, "does not hold")
+		assert.Contains(c, got.Status.Message, "is missing permissions")
 	})
 
 	b.group.Withdraw()
@@ -260,7 +260,7 @@ func (b *blocked) unblock() {
 	b.plan.Complete()
 	b.csv.Grant(b.csv.Namespace, rbacv1.PolicyRule{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"*"}})
 	b.csv.Eventually(func(c *assert.CollectT) {
-		assert.NotContains(c, b.csv.CSV(c, bundle.CSV).Status.Message, "does not hold")
+		assert.NotContains(c, b.csv.CSV(c, bundle.CSV).Status.Message, "is missing permissions")
 	})
 	b.group.Enroll()
 	b.group.GroupSays("group", "AccountUsable", metav1.ConditionTrue, "Enrolled", "")

@@ -39,7 +39,7 @@ func TestAnObjectThatIsNotOursIsNamedAndLeftAsItIs(t *testing.T) {
 	grantSample(tn, tn.Namespace)
 	tn.Group(env.AccountName, tn.Namespace)
 
-	named := "ConfigMap " + tn.Namespace + "/sample-operator-defaults exists and is not ours"
+	named := "ConfigMap " + tn.Namespace + "/sample-operator-defaults already exists and was not created by this install"
 	tn.PlanSays(componentFailed, named)
 	tn.SubscriptionSays(operatorsv1alpha1.SubscriptionInstallPlanPending, string(operatorsv1alpha1.InstallPlanPhaseInstalling), named)
 	tn.NothingWritten()

@@ -43,7 +43,7 @@ func TestAnOperatorThatExceedsItsAccountIsReportedUntilTheAccountGrowsAgain(t *t
 		assert.Contains(c, got.Message, "ClusterServiceVersion "+bundle.CSV+" exceeds ServiceAccount "+tn.Account.String()+", which does not have in namespace "+tn.Namespace+" {apiGroups: ")
 		csv := tn.CSV(c, bundle.CSV)
 		assert.Equal(c, operatorsv1alpha1.CSVPhaseSucceeded, csv.Status.Phase)
-		assert.Contains(c, csv.Status.Message, "; ExceedsAccount: ServiceAccount "+tn.Account.String()+" does not hold ")
+		assert.Contains(c, csv.Status.Message, "; ExceedsAccount: ServiceAccount "+tn.Account.String()+" is missing permissions: ")
 	})
 	greets(t, tn, tn.Namespace)
 

@@ -78,7 +78,7 @@ func TestAllThatPoliciesRefuseIsSaidAtOnce(t *testing.T) {
 		require.Contains(t, message, "- "+object+": ")
 	}
 	require.Equal(t, 2, strings.Count(message, "blocked by the test"))
-	require.Contains(t, message, "- ServiceAccount "+tn.Namespace+"/sample-operator exists and is not ours")
+	require.Contains(t, message, "- ServiceAccount "+tn.Namespace+"/sample-operator already exists and was not created by this install")
 	require.Contains(t, message, "ConfigMap "+tn.Namespace+"/"+tn.Report().Name)
 	tn.NothingWritten()
 	require.Equal(t, 3, strings.Count(tn.Report().Data[preflight.FileReport], "- message:"))
@@ -188,7 +188,7 @@ func TestAConfigMapThatIsNotOursIsNoReport(t *testing.T) {
 	tn.Grant(tn.Namespace, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"services"}, Verbs: []string{"get"}})
 	tn.Eventually(func(c *assert.CollectT) {
 		message := tn.Plan(c).Status.GetCondition(names.ConditionPermissionsMissing).Message
-		assert.Contains(c, message, "The whole report could not be written: ConfigMap "+tn.Namespace+"/"+theirs.Name+" exists and is not ours")
+		assert.Contains(c, message, "The whole report could not be written: ConfigMap "+tn.Namespace+"/"+theirs.Name+" already exists and was not created by this install")
 		assert.Contains(c, message, "To grant all of it, apply:")
 	})
 	require.Equal(t, theirs.ResourceVersion, tn.Report().ResourceVersion)

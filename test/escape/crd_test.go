@@ -92,11 +92,11 @@ func crds() []row {
 		present("25", "a CRD of somebody else, with a conversion to a Service of t1", p2(), widgets(conversion, v1)),
 		present("26", "a restrictive schema for a CRD of somebody else", p2(), widgets("", servedVersion("v1", true, fishing))),
 		refusedAs("25a", "a CRD of somebody else, with one more version and a conversion",
-			widgets(conversion, v1, servedVersion("v2", false, anything)), "CustomResourceDefinition widgets.acme.io exists and is not ours"),
+			widgets(conversion, v1, servedVersion("v2", false, anything)), "CustomResourceDefinition widgets.acme.io already exists and was not created by this install"),
 		refusedAs("26a", "a CRD of somebody else, with one more version and a restrictive schema",
-			widgets("", servedVersion("v1", false, fishing), servedVersion("v2", true, fishing)), "exists and is not ours"),
+			widgets("", servedVersion("v1", false, fishing), servedVersion("v2", true, fishing)), "already exists and was not created by this install"),
 		refusedAs("26b", "a CRD of somebody else for the whole cluster",
-			strings.Replace(widgets("", v1), "scope: Namespaced", "scope: Cluster", 1), "exists and is not ours"),
+			strings.Replace(widgets("", v1), "scope: Namespaced", "scope: Cluster", 1), "already exists and was not created by this install"),
 		{number: "26c", title: "a second version with a restrictive schema for its own CRD, to fish for what others keep", holds: lists("26c"), play: func(s *scene) {
 			s.fishes("26c")
 			s.Eventually(func(c *assert.CollectT) {
@@ -133,7 +133,7 @@ func crds() []row {
 			s.group()
 			s.publish(bundleOf(everywhere(converting(csv())), widgets("", v1)))
 			s.subscribe()
-			s.csvSays(failed, "CustomResourceDefinition widgets.acme.io exists and is not ours")
+			s.csvSays(failed, "CustomResourceDefinition widgets.acme.io already exists and was not created by this install")
 			s.removeCSV()
 			s.noCRDWrites()
 		}},

@@ -53,24 +53,24 @@ func deployments() []row {
 		[]row{
 			{number: "44c", title: "a CSV that declares the stronger ServiceAccount as its own", holds: p0(), boss: true, play: func(s *scene) {
 				s.install(bundleOf(declaresBoss()))
-				s.planSays("ServiceAccount "+s.Namespace+"/"+bossName, "exists and is not ours")
+				s.planSays("ServiceAccount "+s.Namespace+"/"+bossName, "already exists and was not created by this install")
 				s.nothingWritten()
 				s.noDeployments()
 			}},
 			{number: "44c-direct", title: "a CSV that declares it, and that a tenant makes", holds: p0(), boss: true, play: func(s *scene) {
 				s.group(s.Namespace)
 				require.NoError(s.T, s.apply(s.mallory(), declaresBoss().Object))
-				s.csvSays(pending, bossName, "exists and is not ours")
+				s.csvSays(pending, bossName, "already exists and was not created by this install")
 				s.noDeployments()
 			}},
 			{number: "44d", title: "a bundle that ships the stronger ServiceAccount", holds: p0(), boss: true, play: func(s *scene) {
 				s.install(bundleOf(runsAs(bossName)(), `{apiVersion: v1, kind: ServiceAccount, metadata: {name: boss}}`))
-				s.planSays("ServiceAccount "+s.Namespace+"/"+bossName, "exists and is not ours")
+				s.planSays("ServiceAccount "+s.Namespace+"/"+bossName, "already exists and was not created by this install")
 				s.nothingWritten()
 			}},
 			{number: "44e", title: "a CSV that declares the account itself", holds: p0(), play: func(s *scene) {
 				s.install(bundleOf(csv().Permissions(forge.Entry(accountName, readMaps)).PodSpec(accountName, "serviceAccountName")))
-				s.planSays("ServiceAccount "+s.Namespace+"/"+accountName, "exists and is not ours")
+				s.planSays("ServiceAccount "+s.Namespace+"/"+accountName, "already exists and was not created by this install")
 				s.nothingWritten()
 			}},
 			{number: "191", title: "a CSV that declares a ServiceAccount that is absent, and bound to more than the account holds", holds: p0(), play: func(s *scene) {
@@ -97,7 +97,7 @@ func deployments() []row {
 			{number: "46-direct", title: "an account that may not, and a CSV that a tenant makes", holds: withoutDeployments(), play: func(s *scene) {
 				s.group(s.Namespace)
 				require.NoError(s.T, s.apply(s.mallory(), csv().Object))
-				s.csvSays(failed, "does not hold", "deployments")
+				s.csvSays(failed, "is missing permissions", "deployments")
 				s.noDeployments()
 				s.Grant(s.Namespace, rule("apps", "deployments", "get", "create", "patch", "delete"))
 				s.csvSays(succeeded)
@@ -105,7 +105,7 @@ func deployments() []row {
 			{number: "47", title: "a Deployment of somebody else by that name", holds: p0(), play: func(s *scene) {
 				theirs := s.strangersDeployment()
 				s.install(bundleOf(csv()))
-				s.planSays("Deployment "+s.Namespace+"/"+forge.Deployment, "exists and is not ours")
+				s.planSays("Deployment "+s.Namespace+"/"+forge.Deployment, "already exists and was not created by this install")
 				s.nothingWritten()
 				s.untouched(theirs)
 			}},
@@ -113,7 +113,7 @@ func deployments() []row {
 				theirs := s.strangersDeployment()
 				s.group(s.Namespace)
 				require.NoError(s.T, s.apply(s.mallory(), csv().Object))
-				s.csvSays(failed, "Deployment "+s.Namespace+"/"+forge.Deployment, "exists and is not ours")
+				s.csvSays(failed, "Deployment "+s.Namespace+"/"+forge.Deployment, "already exists and was not created by this install")
 				s.untouched(theirs)
 			}},
 			{number: "49", title: "volumes, environment and tokens by a Subscription's config", holds: p0(), play: func(s *scene) {

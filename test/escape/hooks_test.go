@@ -287,7 +287,7 @@ func certificates() []row {
 			s.Eventually(func(c *assert.CollectT) {
 				csv := s.CSV(c, probeCSV)
 				assert.NotEqual(c, succeeded, csv.Status.Phase)
-				assert.Contains(c, csv.Status.Message, "exists and is not ours")
+				assert.Contains(c, csv.Status.Message, "already exists and was not created by this install")
 			})
 			after, ok := obj.DeepCopyObject().(client.Object)
 			require.True(s.T, ok)
@@ -319,7 +319,7 @@ func certificates() []row {
 			s.Complete()
 			s.Eventually(func(c *assert.CollectT) {
 				csv := s.CSV(c, probeCSV)
-				assert.Contains(c, csv.Status.Message, "Secret "+s.Namespace+"/operator-service-cert exists and is not ours")
+				assert.Contains(c, csv.Status.Message, "Secret "+s.Namespace+"/operator-service-cert already exists and was not created by this install")
 			})
 			s.settle()
 			for _, config := range s.configurations(s.T) {

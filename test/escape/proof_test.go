@@ -57,7 +57,7 @@ func forgeries() []row {
 			} else {
 				s.install(bundleOf(own, manifest))
 			}
-			s.planSays("exists and is not ours", "no proof that Remit created it")
+			s.planSays("already exists and was not created by this install", "no proof that Remit created it")
 			s.unchanged(theirs)
 			s.noDeployments()
 		}}
@@ -128,7 +128,7 @@ func forgeries() []row {
 			s.Succeeded(probeCSV)
 			theirs := s.replaced("kept")
 			s.republish(s.upgrade())
-			s.upgradeSays("exists and is not ours", "was made for an object") // that was deleted, or created at another time
+			s.upgradeSays("already exists and was not created by this install", "was made for an object") // that was deleted, or created at another time
 			s.unchanged(theirs)
 		}},
 		{number: "193", title: "a CRD that an install of an earlier namespace of that name has left", holds: p2(), play: func(s *scene) {
@@ -142,7 +142,7 @@ func forgeries() []row {
 			s.succeededBy(left.CreationTimestamp.Time, p2())
 			s.install(bundleOf(owning("things."+group, "v2", "Thing"), crdOf(group, "things", "Thing", "",
 				servedVersion("v1", false, anything), servedVersion("v2", true, anything))))
-			s.planSays("CustomResourceDefinition things."+group, "exists and is not ours", "created for an earlier namespace of that name")
+			s.planSays("CustomResourceDefinition things."+group, "already exists and was not created by this install", "created for an earlier namespace of that name")
 			s.nothingWritten()
 			after := &apiextensionsv1.CustomResourceDefinition{}
 			require.NoError(s.T, cluster.Client.Get(s.T.Context(), client.ObjectKey{Name: "things." + group}, after))
@@ -215,7 +215,7 @@ func forgeries() []row {
 			s.Succeeded(probeCSV)
 			s.replaced("kept")
 			s.republish(s.upgrade())
-			s.upgradeSays("exists and is not ours")
+			s.upgradeSays("already exists and was not created by this install")
 			keys := s.keys()
 			keys["trusted-before"] = []byte(time.Now().Add(time.Minute).UTC().Format(time.RFC3339))
 			s.setKeys(keys)

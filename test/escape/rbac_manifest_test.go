@@ -74,7 +74,7 @@ func rbacManifests() []row {
 			before := &rbacv1.RoleBinding{}
 			require.NoError(s.T, s.Get(accountName, before))
 			s.install(bundleOf(csv(), replaced(bindingTo, "NAME", accountName, "KIND", "Role")))
-			s.planSays("RoleBinding "+s.Namespace+"/"+accountName, "exists and is not ours")
+			s.planSays("RoleBinding "+s.Namespace+"/"+accountName, "already exists and was not created by this install")
 			s.nothingWritten()
 			after := &rbacv1.RoleBinding{}
 			require.NoError(s.T, s.Get(accountName, after))
@@ -82,7 +82,7 @@ func rbacManifests() []row {
 		}},
 		{number: "17a", title: "a Role named as the account's own", holds: p0(), play: func(s *scene) {
 			s.install(bundleOf(csv(), replaced(trivialRole, "NAME", accountName)))
-			s.planSays("Role "+s.Namespace+"/"+accountName, "exists and is not ours")
+			s.planSays("Role "+s.Namespace+"/"+accountName, "already exists and was not created by this install")
 			s.nothingWritten()
 		}},
 		manifests("17b", "an enrollment for somebody stronger", p0(), []string{
@@ -109,7 +109,7 @@ func rbacManifests() []row {
 			rule(rbacv1.GroupName, "clusterroles", "create", "patch", "get", "delete"),
 		}}, play: func(s *scene) {
 			s.install(bundleOf(csv(), `{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: view}, rules: []}`))
-			s.planSays("ClusterRole view exists and is not ours")
+			s.planSays("ClusterRole view already exists and was not created by this install")
 			s.nothingWritten()
 		}},
 		{number: "20", title: "a binding before its Role in the bundle", holds: p0(), play: func(s *scene) {
@@ -140,7 +140,7 @@ func rbacManifests() []row {
 		{number: "20c", title: "ServiceAccounts and Secrets of another bundle's name", holds: p0(), play: func(s *scene) {
 			s.Create(&corev1.ServiceAccount{ObjectMeta: s.Meta("theirs")})
 			s.install(bundleOf(csv(), `{apiVersion: v1, kind: ServiceAccount, metadata: {name: theirs}}`))
-			s.planSays("ServiceAccount "+s.Namespace+"/theirs", "exists and is not ours")
+			s.planSays("ServiceAccount "+s.Namespace+"/theirs", "already exists and was not created by this install")
 			s.nothingWritten()
 		}},
 	}

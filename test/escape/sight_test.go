@@ -60,7 +60,7 @@ func sights() []row {
 			s.label(neighbour, team)
 			s.settle()
 			require.Equal(s.T, without, s.traces(), "one that is not shown leaves no trace")
-			s.GroupSays(groupName, "TargetsKnown", metav1.ConditionTrue, "NamespacesSelected", "may get are selected")
+			s.GroupSays(groupName, "TargetsKnown", metav1.ConditionTrue, "NamespacesSelected", "spec.selector selects only namespaces that ServiceAccount")
 			require.Empty(s.T, s.aboutScene(), "what waits sends nothing")
 
 			s.grantSight()

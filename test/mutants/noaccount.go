@@ -51,8 +51,8 @@ func noAccount() []Mutant {
 		},
 		{
 			Name: "selectors-see-all-namespaces", Rule: 2, File: "pkg/lib/scoped/targets.go",
-			Old: "	targets, err := sight.Gettable(ctx, account, matching)",
-			New: `	_, err = sight.Gettable(ctx, account, matching)
+			Old: "	targets, err := filter.Gettable(ctx, account, matching)",
+			New: `	_, err = filter.Gettable(ctx, account, matching)
 	targets := matching`,
 			Killer: row("181"),
 		},

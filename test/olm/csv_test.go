@@ -141,14 +141,14 @@ func TestWhatIsForbiddenIsSaidAndGoesThroughOnceGranted(t *testing.T) {
 		got := &csv{}
 		assert.NoError(c, tn.Get("demo.v1.0.0", got))
 		assert.Equal(c, pending, got.Status.Phase)
-		assert.Contains(c, got.Status.Message, "one or more requirements couldn't be found: ServiceAccount "+tn.Account.String()+" does not hold in namespace")
+		assert.Contains(c, got.Status.Message, "one or more requirements couldn't be found: ServiceAccount "+tn.Account.String()+" is missing permissions: in namespace")
 	})
 	require.Empty(t, operatorRoles(tn, tn.Namespace))
 
 	grantAllButDeployments(tn)
 	got := requirePhase(tn, failed, operatorsv1alpha1.CSVReasonComponentFailedNoRetry)
 	require.Contains(t, got.Status.Message, `install strategy failed: ServiceAccount `+tn.Account.String()+
-		` does not hold in namespace `+tn.Namespace+` {apiGroups: ["apps"], resources: ["deployments"], resourceNames: ["demo"], verbs: ["create", "get", "patch"]}`)
+		` is missing permissions: in namespace `+tn.Namespace+` {apiGroups: ["apps"], resources: ["deployments"], resourceNames: ["demo"], verbs: ["create", "get", "patch"]}`)
 
 	granted := time.Now()
 	tn.Grant(tn.Namespace, manageDeployments())
@@ -277,7 +277,7 @@ func TestDeploymentsOfOthersAreLeftAlone(t *testing.T) {
 	tn.Create(theirs)
 	newCSV(tn)
 	got := requirePhase(tn, failed, operatorsv1alpha1.CSVReasonComponentFailedNoRetry)
-	require.Contains(t, got.Status.Message, "Deployment "+tn.Namespace+"/demo exists and is not ours")
+	require.Contains(t, got.Status.Message, "Deployment "+tn.Namespace+"/demo already exists and was not created by this install")
 
 	require.NoError(t, cluster.Client.Delete(t.Context(), theirs))
 	requireSucceeded(tn)

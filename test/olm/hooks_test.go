@@ -181,7 +181,7 @@ func TestWithoutTheRightToWebhooksNothingIsMadeAndOnceGrantedAllIs(t *testing.T)
 	grantHooks(tn, writes)
 	tn.Eventually(func(c *assert.CollectT) {
 		assert.NoError(c, tn.Get("demo.v1.0.0", got))
-		assert.Contains(c, got.Status.Message, `does not hold in namespace `+tn.Namespace+` {apiGroups: [""], resources: ["configmaps"], verbs: ["delete"]}`)
+		assert.Contains(c, got.Status.Message, `is missing permissions: in namespace `+tn.Namespace+` {apiGroups: [""], resources: ["configmaps"], verbs: ["delete"]}`)
 	})
 	require.Empty(t, configurations(tn, t), "nobody intercepts what it could not itself write")
 	grantHooks(tn, demands)
@@ -223,7 +223,7 @@ func TestWebhooksFollowTheTargets(t *testing.T) {
 	tn.Eventually(func(c *assert.CollectT) {
 		got := &csv{}
 		assert.NoError(c, tn.Get("demo.v1.0.0", got))
-		assert.Contains(c, got.Status.Message, "does not hold in namespace "+other)
+		assert.Contains(c, got.Status.Message, "is missing permissions: in namespace "+other)
 	})
 	require.Equal(t, []string{tn.Namespace}, targetsOf(configurations(tn, t)[0]), "it does not reach where the account does not")
 	tn.Grant(other, rule("", "configmaps", "delete"))
@@ -257,7 +257,7 @@ func TestWhatCallsAnOperatorKeepsItsTrustWhereTheCertificateCannotBeHad(t *testi
 	lineage := mark("another")
 	retarget(tn, &operatorsv1.OperatorGroup{ObjectMeta: tn.Meta("group")}, tn.Namespace, other)
 	got := requirePhase(tn, failed, operatorsv1alpha1.CSVReasonComponentFailedNoRetry)
-	require.Contains(t, got.Status.Message, "Secret "+tn.Namespace+"/demo-service-cert exists and is not ours")
+	require.Contains(t, got.Status.Message, "Secret "+tn.Namespace+"/demo-service-cert already exists and was not created by this install")
 	config := configurations(tn, t)[0]
 	require.Equal(t, string(trusted), string(config.Webhooks[0].ClientConfig.CABundle))
 	require.Equal(t, []string{tn.Namespace}, targetsOf(config))
@@ -327,7 +327,7 @@ func TestARotationThatIsNotPermittedIsToldLongBeforeItIsDue(t *testing.T) {
 		assert.Equal(c, operatorsv1alpha1.CSVPhaseSucceeded, got.Status.Phase)
 		assert.Contains(c, got.Status.Message, `CertificateRotationBlocked: the certificate of deployment "demo", which expires on `+
 			time.Now().Add(cert.DefaultLife).UTC().Format(time.DateOnly)+", cannot be rotated: ServiceAccount "+tn.Account.String()+
-			` does not hold in namespace `+tn.Namespace+` {apiGroups: [""], resources: ["secrets"], resourceNames: ["demo-service-cert"], verbs: [`)
+			` is missing permissions: in namespace `+tn.Namespace+` {apiGroups: [""], resources: ["secrets"], resourceNames: ["demo-service-cert"], verbs: [`)
 		for _, r := range got.Status.RequirementStatus {
 			if r.Kind == "Secret" {
 				assert.EqualValues(c, "PresentNotSatisfied", r.Status)

@@ -42,7 +42,7 @@ func TestAnAccountThatShrinksIsReportedAndNothingIsRemoved(t *testing.T) {
 
 	for range 2 {
 		require.NoError(t, cluster.Client.Delete(t.Context(), pods))
-		missing := `ServiceAccount ` + tn.Account.String() + ` does not hold in namespace ` + tn.Namespace + ` {apiGroups: [""], resources: ["pods"], verbs: ["list"]}`
+		missing := `ServiceAccount ` + tn.Account.String() + ` is missing permissions: in namespace ` + tn.Namespace + ` {apiGroups: [""], resources: ["pods"], verbs: ["list"]}`
 		tn.Eventually(func(c *assert.CollectT) {
 			assert.NoError(c, tn.Get("demo.v1.0.0", got))
 			assert.Equal(c, "install strategy completed with no errors; ExceedsAccount: "+missing, got.Status.Message)
@@ -100,7 +100,7 @@ func TestWhatIsGivenByEscalationIsReported(t *testing.T) {
 	tn.Group(env.AccountName, tn.Namespace)
 	newCSV(tn)
 	got := requireSucceeded(tn)
-	require.Contains(t, got.Status.Message, "; ExceedsAccount: ServiceAccount "+tn.Account.String()+" does not hold in namespace "+tn.Namespace)
+	require.Contains(t, got.Status.Message, "; ExceedsAccount: ServiceAccount "+tn.Account.String()+" is missing permissions: in namespace "+tn.Namespace)
 	require.EqualValues(t, "NotSatisfied", requirement(t, got, env.AccountName).Dependents[0].Status)
 	require.EqualValues(t, "Satisfied", requirement(t, got, "demo").Dependents[0].Status)
 }

@@ -179,13 +179,13 @@ func TestWhatTheAccountMayNotRemoveIsNotedWithTheCommand(t *testing.T) {
 	newCSV(tn, replacing)
 	role := operatorRoles(tn, other)[0].Name
 
-	got := requireNewer(tn, "; objects of an earlier version remain (ServiceAccount "+tn.Account.String()+" does not hold")
+	got := requireNewer(tn, "; objects of an earlier version remain (ServiceAccount "+tn.Account.String()+" is missing permissions")
 	require.Contains(t, got.Status.Message, "kubectl delete clusterrolebinding demo.v1.0.0-")
 	require.Contains(t, got.Status.Message, "kubectl delete role "+role+" -n "+other)
 	tn.Eventually(func(c *assert.CollectT) {
 		assert.NoError(c, tn.Get("demo.v1.0.0", got))
 		assert.Contains(c, got.Status.Message, "has been replaced by a newer ClusterServiceVersion that has successfully installed. ServiceAccount "+
-			tn.Account.String()+" does not hold in namespace "+tn.Namespace)
+			tn.Account.String()+" is missing permissions: in namespace "+tn.Namespace)
 	})
 	require.EqualValues(t, "Deleting", got.Status.Phase)
 	require.Contains(t, got.Status.Message, "kubectl delete clusterserviceversion demo.v1.0.0 -n "+tn.Namespace)

@@ -31,7 +31,7 @@ func TestEveryGrantWakesAPendingCSV(t *testing.T) {
 				got := &csv{}
 				assert.NoError(c, tn.Get("demo.v1.0.0", got))
 				assert.Equal(c, pending, got.Status.Phase)
-				assert.Contains(c, got.Status.Message, "does not hold in namespace "+tn.Namespace)
+				assert.Contains(c, got.Status.Message, "is missing permissions: in namespace "+tn.Namespace)
 			})
 
 			piece.Last(tn, rules)

@@ -150,7 +150,7 @@ func (o *Options) findAccount(ctx context.Context, c client.Client, a *about) er
 		return fmt.Errorf("account of namespace %q: %w; or say which, by --account", a.namespace, err)
 	}
 	a.account, a.group = account.Key(), group.Name
-	a.targets, err = lookup.Targets(ctx, group, grants.Sight{Client: c})
+	a.targets, err = lookup.Targets(ctx, group, grants.NamespaceFilter{Client: c})
 	if err == nil && len(a.targets) == 0 {
 		err = errors.New(scoped.NoTargets(group, account))
 	}

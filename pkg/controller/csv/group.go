@@ -40,7 +40,7 @@ func (r *Reconciler) gatherGroup(ctx context.Context, s *scope) error {
 		s.facts.Group = &Problem{reasonNoTargets, messageNoTargets + ": " + err.Error()}
 		return nil
 	}
-	s.targets, err = r.cached.Targets(ctx, group, preflight.Sight{RBAC: r.rbac, Ask: r.confirmer.Ask})
+	s.targets, err = r.cached.Targets(ctx, group, preflight.NamespaceFilter{RBAC: r.rbac, Ask: r.confirmer.Ask})
 	switch {
 	case scoped.ReasonOf(err) != "":
 		s.facts.Group = &Problem{reasonNoTargets, messageNoTargets + ": " + err.Error()}

@@ -32,7 +32,7 @@ func (e *MissingPermissionsError) Error() string {
 	if len(e.Refused) > 0 {
 		return "refused: " + lines(e.Refused)
 	}
-	return fmt.Sprintf("ServiceAccount %s does not hold %s", e.Account.Key(), lines(e.Missing))
+	return fmt.Sprintf("ServiceAccount %s is missing permissions: %s", e.Account.Key(), lines(e.Missing))
 }
 
 // maxLines bounds, in bytes, the list in a message, so that the message also fits into an event. The requirement
@@ -50,7 +50,7 @@ const (
 	forPreparing = "prepare"
 	forInstall   = "install"
 	forRemoval   = "remove"
-	forHooks     = "be called"
+	forHooks     = "hooks"
 	forRotation  = "rotate " // followed by a Deployment
 )
 

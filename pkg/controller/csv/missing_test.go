@@ -39,7 +39,7 @@ func TestNoWebhookIsWrittenIfTheCheckIsIncomplete(t *testing.T) {
 		says    string
 		lacks   bool
 	}{
-		"permissions that the account does not have": {0, no, "does not hold in namespace t1", true},
+		"permissions that the account does not have": {0, no, "is missing permissions: in namespace t1", true},
 		"rules beyond the limits":                    {100, no, "refused: ", true},
 		"an authorizer that does not answer":         {0, down, ": the authorizer is down", false},
 	} {

@@ -79,7 +79,7 @@ To approve it: kubectl patch installplan install-a -n ns --type merge --patch '{
 		{"is done for now", installing, flow.Done(), nil, installing, "", "", false, false},
 		{"fails and is retried", installing, flow.Next(), errors.New("no route"), installing, "InstallComponentFailed", "retrying execution due to error: no route", true, false},
 		{"collides with an object", installing, flow.Next(), collision, installing, "InstallComponentFailed",
-			"retrying execution due to error: ConfigMap ns/x exists and is not ours: it is theirs; it was not changed", true, false},
+			"retrying execution due to error: ConfigMap ns/x already exists and was not created by this install: it is theirs; it was not changed: delete it if nothing else needs it, or uninstall the operator that its labels olm.owner and olm.owner.namespace name", true, false},
 		{"meets a concurrent write, which is not reported", installing, flow.Next(), conflict, installing, "", "", true, false},
 		{"cannot be fixed", installing, flow.Next(), fmt.Errorf("decode: %w", fatal), failed, "PlanUnknown", "bad\uFFFDplan", false, true},
 	} {

@@ -141,8 +141,8 @@ func findAccount(ctx context.Context, s *run) (flow.Outcome, error) {
 		return waitForAccount(err)
 	}
 	s.account, s.group = account, og
-	sight := preflight.Sight{RBAC: s.reconciler.RBAC, Ask: s.reconciler.confirmer.Ask}
-	if s.targets, err = s.lookup(s.reconciler.Client).Targets(ctx, og, sight); err != nil {
+	filter := preflight.NamespaceFilter{RBAC: s.reconciler.RBAC, Ask: s.reconciler.confirmer.Ask}
+	if s.targets, err = s.lookup(s.reconciler.Client).Targets(ctx, og, filter); err != nil {
 		return waitForAccount(err)
 	}
 	if len(s.targets) > 0 {

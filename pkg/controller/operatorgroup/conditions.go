@@ -4,25 +4,24 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 )
 
-// Condition types. The first two are OLM v0's and are True where something is wrong; the others are
-// Remit's.
+// Condition types. The first two are defined by OLM v0 and are True if something is wrong; the others are specific to Remit.
 const (
-	// MultipleOperatorGroup is True where the namespace has more than one OperatorGroup.
+	// MultipleOperatorGroup is True if the namespace has more than one OperatorGroup.
 	MultipleOperatorGroup = "MultipleOperatorGroup"
-	// OperatorGroupServiceAccount is True where the named ServiceAccount does not exist.
+	// OperatorGroupServiceAccount is True if the named ServiceAccount does not exist.
 	OperatorGroupServiceAccount = "OperatorGroupServiceAccount"
-	// AccountUsable is True where there is an account and Remit may act as it.
+	// AccountUsable is True if the account exists and Remit is allowed to act as it.
 	AccountUsable = "AccountUsable"
-	// AccountChanged is True from the moment at which the named account was found to be another one of
-	// the same name until the OperatorGroup's spec is changed, and Unknown while the account is gone.
+	// AccountChanged is True after the named account was deleted and recreated, until the OperatorGroup's spec changes. It is
+	// Unknown while the account does not exist.
 	AccountChanged = "AccountChanged"
-	// TargetsKnown is False where the target namespaces cannot be told.
+	// TargetsKnown is False if the target namespaces cannot be determined.
 	TargetsKnown = "TargetsKnown"
-	// TargetNotAllowed is True where the account holds nothing in a target namespace.
+	// TargetNotAllowed is True if the account has no permissions of its own in a target namespace.
 	TargetNotAllowed = "TargetNotAllowed"
 )
 
-// Condition reasons besides those of scoped.Reason, which AccountUsable has where it is False.
+// Condition reasons, in addition to those of scoped.Reason, which AccountUsable has if it is False.
 const (
 	ReasonMultiple         = "MultipleOperatorGroupsFound"
 	ReasonOnly             = "OnlyOperatorGroup"

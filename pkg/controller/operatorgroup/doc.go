@@ -1,14 +1,14 @@
-// Package operatorgroup keeps the status of OperatorGroups: their target namespaces and the state of
+// Package operatorgroup maintains the status of OperatorGroups: their target namespaces and the state of
 // the account that they name. It is the only writer of that status, and writes nothing else.
 //
-// What it says is for people and for waking others. No write of Remit is decided by it: whoever acts
-// for a namespace reads the OperatorGroup's spec and the account live (pkg/lib/scoped).
+// The status informs users and wakes other controllers. No write of Remit depends on it: a controller that
+// acts for a namespace reads the OperatorGroup's spec and the account from the API server (pkg/lib/scoped).
 //
 //	facts                                     conditions
 //	more than one OperatorGroup               MultipleOperatorGroup
 //	the named ServiceAccount does not exist   OperatorGroupServiceAccount
-//	there is an account that Remit may use    AccountUsable
-//	it was deleted and created again          AccountChanged
-//	the targets can be told and are not many  TargetsKnown
-//	the account holds nothing in a target     TargetNotAllowed
+//	Remit is allowed to act as the account    AccountUsable
+//	the account was deleted and recreated     AccountChanged
+//	the targets are known, and within limits  TargetsKnown
+//	no permissions in a target namespace      TargetNotAllowed
 package operatorgroup

@@ -12,14 +12,14 @@ import (
 
 const serviceAccountPrefix = "system:serviceaccount:"
 
-// enrollHelp says what is missing, and what to run or to paste. Both programs are in what it says, even if
-// only one is missing: a RoleBinding that is applied again loses the subjects that are not named again.
+// enrollHelp describes what is missing, and the command or the manifest that adds it. The manifest names both
+// programs even if only one is missing: applying a RoleBinding removes the subjects that it does not list.
 func enrollHelp(account scoped.Account, users []string) string {
 	shown := make([]string, 0, len(users))
 	namespace := ""
 	for _, user := range users {
 		key, ok := serviceAccountKey(user)
-		if !ok { // a program that a person runs, who is the one user then
+		if !ok { // the program runs as a person, who is then the only user
 			return fmt.Sprintf(enrollText, account.Key(), user, "", account.Name, account.Namespace) +
 				fmt.Sprintf("- {kind: User, apiGroup: rbac.authorization.k8s.io, name: %q}\n", user)
 		}
@@ -30,7 +30,7 @@ func enrollHelp(account scoped.Account, users []string) string {
 	if namespace != names.DefaultNamespace {
 		command += " --remit-namespace " + namespace
 	}
-	return fmt.Sprintf(enrollText, account.Key(), strings.Join(shown, " and "), "runs "+command+", or ", account.Name, account.Namespace) +
+	return fmt.Sprintf(enrollText, account.Key(), strings.Join(shown, " and "), "run "+command+", or ", account.Name, account.Namespace) +
 		fmt.Sprintf("- {kind: ServiceAccount, namespace: %[1]s, name: %[2]s}\n- {kind: ServiceAccount, namespace: %[1]s, name: %[3]s}\n",
 			namespace, names.ServiceAccountCatalog, names.ServiceAccountOLM)
 }
@@ -41,7 +41,7 @@ func serviceAccountKey(user string) (types.NamespacedName, bool) {
 	return types.NamespacedName{Namespace: namespace, Name: name}, isServiceAccount && ok
 }
 
-const enrollText = `ServiceAccount %[1]s is not enrolled: %[2]s may not request a token for it. Whoever may grant that %[3]sapplies:
+const enrollText = `ServiceAccount %[1]s is not enrolled: %[2]s is not allowed to request tokens for it. An administrator of the namespace can %[3]sapply:
 apiVersion: rbac.authorization.k8s.io/v1
 kind: Role
 metadata: {name: remit-enrollment-%[4]s, namespace: %[5]s}

@@ -19,7 +19,7 @@ import (
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
-// enroller says which users may not request an account's token; controller.Enrollment does.
+// enroller lists the users that are not allowed to request an account's token. controller.Enrollment implements it.
 type enroller interface {
 	Missing(l rbac.Listers, account scoped.Account) ([]string, error)
 }
@@ -29,15 +29,15 @@ type Options struct {
 	// Client reads from the cache and writes the status.
 	Client client.Client
 	RBAC   rbac.Listers
-	// Default is the installation's default account; none where it is zero.
+	// Default is the installation's default account; zero means none.
 	Default scoped.Default
-	// Enrollment says who may request the account's token.
+	// Enrollment reports who is allowed to request the account's token.
 	Enrollment enroller
-	// Clock defaults to the real one.
+	// Clock defaults to the system clock.
 	Clock clock.PassiveClock
 }
 
-// Reconciler keeps the status of OperatorGroups.
+// Reconciler maintains the status of OperatorGroups.
 type Reconciler struct {
 	client     client.Client
 	rbac       rbac.Listers
@@ -48,7 +48,7 @@ type Reconciler struct {
 	clock      clock.PassiveClock
 }
 
-// New checks the options.
+// New returns a Reconciler, or an error if a required option is missing.
 func New(o Options) (*Reconciler, error) {
 	if o.Client == nil || o.RBAC.Roles == nil || o.Enrollment == nil {
 		return nil, errors.New("operatorgroup: Client, RBAC and Enrollment are required")
@@ -69,8 +69,8 @@ func New(o Options) (*Reconciler, error) {
 
 // Reconcile implements reconcile.Reconciler.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	r, looked := r.looking(req)
-	defer looked()
+	r, done := r.trackLookups(req)
+	defer done()
 	group := &operatorsv1.OperatorGroup{}
 	if err := r.client.Get(ctx, req.NamespacedName, group); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
@@ -91,8 +91,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	after.Status.LastUpdated = &metav1.Time{Time: r.clock.Now()}
 	err = status.Patch(ctx, r.client, group, after)
 	if apierrors.IsConflict(err) {
-		// The cache is behind. What it waits for may be a status of our own, which wakes nobody.
-		return ctrl.Result{RequeueAfter: behind}, nil
+		// The cache is outdated. The pending event may be a status written by this controller, which does not wake it.
+		return ctrl.Result{RequeueAfter: cacheLag}, nil
 	}
 	return ctrl.Result{}, err
 }
@@ -125,7 +125,7 @@ func (r *Reconciler) gather(ctx context.Context, group *operatorsv1.OperatorGrou
 	if f.Siblings > 0 || f.TooMany != nil || f.TooMuch != nil {
 		return f, nil // nothing is installed
 	}
-	f.Barren, err = r.barren(group.Namespace, account, f.Targets)
+	f.WithoutGrants, err = r.namespacesWithoutGrants(group.Namespace, account, f.Targets)
 	if err = preflight.AsAccountError(account, err); scoped.ReasonOf(err) != "" {
 		errors.As(err, &f.TooMuch)
 		return f, nil
@@ -133,34 +133,34 @@ func (r *Reconciler) gather(ctx context.Context, group *operatorsv1.OperatorGrou
 	return f, err
 }
 
-// barren are the targets in which the account holds no more than every ServiceAccount of its namespace, or in which too much is
-// bound to it.
-func (r *Reconciler) barren(own string, account scoped.Account, targets []string) ([]string, error) {
+// namespacesWithoutGrants lists the target namespaces in which the account has no permissions beyond those of every
+// ServiceAccount of its namespace, or in which it has more roles than Remit evaluates.
+func (r *Reconciler) namespacesWithoutGrants(own string, account scoped.Account, targets []string) ([]string, error) {
 	subject := rbac.ServiceAccount(account.Namespace, account.Name)
 	if _, err := r.rbac.EffectiveRules(subject, own); err != nil {
-		return nil, fmt.Errorf("rules held by %s: %w", subject.User, err)
+		return nil, fmt.Errorf("rules of %s: %w", subject.User, err)
 	}
 	var out []string
 	for _, namespace := range targets {
 		if namespace == own || namespace == scoped.AllNamespaces {
 			continue
 		}
-		holds := r.rbac.LowerBound(subject, namespace)
-		if err := errors.Join(holds.ReadErrors...); err != nil {
-			return nil, fmt.Errorf("rules held by %s: %w", subject.User, err)
+		granted := r.rbac.LowerBound(subject, namespace)
+		if err := errors.Join(granted.ReadErrors...); err != nil {
+			return nil, fmt.Errorf("rules of %s: %w", subject.User, err)
 		}
 		all := r.rbac.LowerBound(rbac.Subject{Groups: subject.Groups}, namespace)
 		if err := errors.Join(all.ReadErrors...); err != nil {
-			return nil, fmt.Errorf("rules held by all: %w", err)
+			return nil, fmt.Errorf("rules of all ServiceAccounts: %w", err)
 		}
-		if len(all.Set().Missing(holds.Rules)) == 0 {
+		if len(all.Set().Missing(granted.Rules)) == 0 {
 			out = append(out, namespace)
 		}
 	}
 	return out, nil
 }
 
-// gatherTargets tells a selector that is none, which only its author can mend, from a failed read.
+// gatherTargets distinguishes an invalid selector, which only its author can correct, from a failed read.
 func (r *Reconciler) gatherTargets(ctx context.Context, f *Facts) error {
 	if len(f.Group.Spec.TargetNamespaces) == 0 && f.Group.Spec.Selector != nil {
 		if _, err := metav1.LabelSelectorAsSelector(f.Group.Spec.Selector); err != nil {
@@ -169,7 +169,7 @@ func (r *Reconciler) gatherTargets(ctx context.Context, f *Facts) error {
 		}
 	}
 	var err error
-	f.Targets, err = r.lookup.Targets(ctx, f.Group, preflight.Sight{RBAC: r.rbac, Ask: r.ask})
+	f.Targets, err = r.lookup.Targets(ctx, f.Group, preflight.NamespaceFilter{RBAC: r.rbac, Ask: r.ask})
 	switch scoped.ReasonOf(err) {
 	case "":
 		return err
@@ -180,6 +180,6 @@ func (r *Reconciler) gatherTargets(ctx context.Context, f *Facts) error {
 		errors.As(err, &f.TooMuch)
 		return nil
 	default:
-		return nil // gather finds out the same of the account
+		return nil // gather finds the same problem with the account
 	}
 }

@@ -14,28 +14,28 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/status"
 )
 
-// Facts are what the status is derived from.
+// Facts are the inputs of the status.
 type Facts struct {
-	// Group is as it was read; of its status, only what is known of the account before is input.
+	// Group is the OperatorGroup as it was read. Of its status, only the known state of the account is an input.
 	Group *operatorsv1.OperatorGroup
 	// Siblings is the number of other OperatorGroups in the namespace.
 	Siblings int
-	// Targets are the target namespaces, or InvalidSelector or TooMany says why there are none.
+	// Targets are the target namespaces. If there are none, InvalidSelector or TooMany can be the reason.
 	Targets         []string
 	InvalidSelector error
 	TooMany         *scoped.Error
-	// Barren are the targets, beside the own namespace, in which the account holds nothing.
-	Barren []string
-	// Account is set where there is one; otherwise Problem says why there is none.
+	// WithoutGrants lists the targets, other than the OperatorGroup's namespace, in which the account has no permissions of its own.
+	WithoutGrants []string
+	// Account is set if it exists; otherwise Problem is the reason.
 	Account scoped.Account
 	Problem *scoped.Error
-	// TooMuch says that the account holds more than is looked at.
+	// TooMuch is set if the account has more rules than Remit evaluates.
 	TooMuch *scoped.Error
 	// NotEnrolled are the users of Remit's programs that may not request the account's token.
 	NotEnrolled []string
 }
 
-// Desired is the status that the facts come to. LastUpdated is as it was.
+// Desired returns the status that follows from the facts. LastUpdated is unchanged.
 func Desired(f Facts) operatorsv1.OperatorGroupStatus {
 	out := *f.Group.Status.DeepCopy()
 	out.Namespaces = slices.Clone(f.Targets)
@@ -49,63 +49,63 @@ func Desired(f Facts) operatorsv1.OperatorGroupStatus {
 	set(usable(f))
 	set(targets(f))
 	set(allowed(f))
-	set(changed(f)) // looks at the reference as it was
+	set(changed(f)) // reads the previous reference
 	out.ServiceAccountRef = reference(f)
 	return out
 }
 
 func multiple(f Facts) metav1.Condition {
 	if f.Siblings == 0 {
-		return no(MultipleOperatorGroup, ReasonOnly, "")
+		return conditionFalse(MultipleOperatorGroup, ReasonOnly, "")
 	}
-	return yes(MultipleOperatorGroup, ReasonMultiple, messageMultiple)
+	return conditionTrue(MultipleOperatorGroup, ReasonMultiple, messageMultiple)
 }
 
-// serviceAccount keeps the contract: it speaks of the account that the spec names, not of a default.
+// serviceAccount follows the contract: it is about the account that the spec names, not about a default account.
 func serviceAccount(f Facts) metav1.Condition {
 	switch {
 	case f.Group.Spec.ServiceAccountName == "":
-		return no(OperatorGroupServiceAccount, ReasonNotNamed, "")
+		return conditionFalse(OperatorGroupServiceAccount, ReasonNotNamed, "")
 	case f.Problem != nil:
-		return yes(OperatorGroupServiceAccount, ReasonMissing, fmt.Sprintf(messageAccountNotFound, f.Group.Spec.ServiceAccountName))
+		return conditionTrue(OperatorGroupServiceAccount, ReasonMissing, fmt.Sprintf(messageAccountNotFound, f.Group.Spec.ServiceAccountName))
 	}
-	return no(OperatorGroupServiceAccount, ReasonFound, "")
+	return conditionFalse(OperatorGroupServiceAccount, ReasonFound, "")
 }
 
 func usable(f Facts) metav1.Condition {
 	switch {
 	case f.Problem != nil:
-		return no(AccountUsable, string(f.Problem.Reason), f.Problem.Message)
+		return conditionFalse(AccountUsable, string(f.Problem.Reason), f.Problem.Message)
 	case f.TooMuch != nil:
-		return no(AccountUsable, ReasonTooMuch, f.TooMuch.Message)
+		return conditionFalse(AccountUsable, ReasonTooMuch, f.TooMuch.Message)
 	case len(f.NotEnrolled) > 0:
-		return no(AccountUsable, ReasonNotEnrolled, enrollHelp(f.Account, f.NotEnrolled))
+		return conditionFalse(AccountUsable, ReasonNotEnrolled, enrollHelp(f.Account, f.NotEnrolled))
 	case f.Account.Default:
-		return yes(AccountUsable, ReasonUsable, fmt.Sprintf(
+		return conditionTrue(AccountUsable, ReasonUsable, fmt.Sprintf(
 			"spec.serviceAccountName is empty: installs act as %s, the installation's default account", f.Account.Key()))
 	}
-	return yes(AccountUsable, ReasonUsable, fmt.Sprintf("installs act as ServiceAccount %s", f.Account.Key()))
+	return conditionTrue(AccountUsable, ReasonUsable, fmt.Sprintf("installs act as ServiceAccount %s", f.Account.Key()))
 }
 
 func targets(f Facts) metav1.Condition {
 	switch {
 	case f.InvalidSelector != nil:
-		return no(TargetsKnown, ReasonInvalidSelector, f.InvalidSelector.Error())
+		return conditionFalse(TargetsKnown, ReasonInvalidSelector, f.InvalidSelector.Error())
 	case f.TooMany != nil:
-		return no(TargetsKnown, ReasonTooManyTargets, f.TooMany.Message)
+		return conditionFalse(TargetsKnown, ReasonTooManyTargets, f.TooMany.Message)
 	case len(f.Group.Spec.TargetNamespaces) > 0:
-		return yes(TargetsKnown, ReasonListed, "")
+		return conditionTrue(TargetsKnown, ReasonListed, "")
 	case slices.Equal(f.Targets, []string{scoped.AllNamespaces}):
-		return yes(TargetsKnown, ReasonAll, "")
+		return conditionTrue(TargetsKnown, ReasonAll, "")
 	case f.Problem != nil:
-		return no(TargetsKnown, ReasonNoAccountYet, "spec.selector selects no namespaces, as there is no account that may get any: "+f.Problem.Message)
+		return conditionFalse(TargetsKnown, ReasonNoAccountYet, "spec.selector selects no namespaces because it needs an account that is allowed to get them: "+f.Problem.Message)
 	case f.TooMuch != nil && len(f.Targets) == 0:
-		return no(TargetsKnown, ReasonNoAccountYet, "spec.selector selects no namespaces: "+f.TooMuch.Message)
+		return conditionFalse(TargetsKnown, ReasonNoAccountYet, "spec.selector selects no namespaces: "+f.TooMuch.Message)
 	}
-	return yes(TargetsKnown, ReasonSelected, fmt.Sprintf("only namespaces that ServiceAccount %s may get are selected", f.Account.Key()))
+	return conditionTrue(TargetsKnown, ReasonSelected, fmt.Sprintf("spec.selector selects only namespaces that ServiceAccount %s is allowed to get", f.Account.Key()))
 }
 
-// allowed is for people only: what an account may do in a target the API server says at each write.
+// allowed informs users only: the API server authorizes each write in a target namespace.
 func allowed(f Facts) metav1.Condition {
 	switch {
 	case f.Problem != nil || f.TooMuch != nil:
@@ -114,28 +114,28 @@ func allowed(f Facts) metav1.Condition {
 		return metav1.Condition{Type: TargetNotAllowed, Status: metav1.ConditionUnknown, Reason: ReasonMultiple}
 	case f.TooMany != nil:
 		return metav1.Condition{Type: TargetNotAllowed, Status: metav1.ConditionUnknown, Reason: ReasonTooManyTargets}
-	case len(f.Barren) > 0:
-		return yes(TargetNotAllowed, ReasonNoRights, fmt.Sprintf("ServiceAccount %s holds nothing in %s: nothing can be installed for %s there",
-			f.Account.Key(), strings.Join(f.Barren, ", "), f.Group.Name))
+	case len(f.WithoutGrants) > 0:
+		return conditionTrue(TargetNotAllowed, ReasonNoRights, fmt.Sprintf("ServiceAccount %s has no permissions of its own in %s: grant them, or remove the namespaces from OperatorGroup %s",
+			f.Account.Key(), strings.Join(f.WithoutGrants, ", "), f.Group.Name))
 	}
-	return no(TargetNotAllowed, ReasonRights, "")
+	return conditionFalse(TargetNotAllowed, ReasonRights, "")
 }
 
-// changed is the one condition that remembers: that an account was replaced cannot be read off the
-// world afterwards. A person who sees a grant vanish needs to learn that the ServiceAccount is another
-// one, even hours later; changing the spec, which is how one vouches for the new one, clears it.
+// changed is the only condition that depends on the previous status, because the cluster does not show afterwards that an
+// account was replaced. A user whose grants have disappeared needs to learn, even hours later, that the ServiceAccount is a
+// different one. A change of the spec accepts the new one and resets the condition.
 func changed(f Facts) metav1.Condition {
 	name := f.Group.Spec.ServiceAccountName
 	if name == "" {
-		return no(AccountChanged, ReasonNotNamed, "")
+		return conditionFalse(AccountChanged, ReasonNotNamed, "")
 	}
 	ref := f.Group.Status.ServiceAccountRef
 	if ref != nil && ref.Name != name {
-		ref = nil // another account was named then
+		ref = nil // the spec named another account
 	}
 	before := meta.FindStatusCondition(f.Group.Status.Conditions, AccountChanged)
 	if before != nil && before.ObservedGeneration != f.Group.Generation {
-		before = nil // the spec was changed since
+		before = nil // the spec has changed since
 	}
 	if f.Problem != nil {
 		return changedWithout(f, ref, before)
@@ -143,7 +143,7 @@ func changed(f Facts) metav1.Condition {
 	return changedTo(f.Account, ref, before)
 }
 
-// changedWithout is for an account that cannot be looked at.
+// changedWithout returns the condition for an account that cannot be read.
 func changedWithout(f Facts, ref *corev1.ObjectReference, before *metav1.Condition) metav1.Condition {
 	switch {
 	case f.Problem.Reason == scoped.AccountMissing && ref != nil:
@@ -154,19 +154,19 @@ func changedWithout(f Facts, ref *corev1.ObjectReference, before *metav1.Conditi
 	case before != nil:
 		return *before.DeepCopy()
 	}
-	return no(AccountChanged, ReasonSame, "")
+	return conditionFalse(AccountChanged, ReasonSame, "")
 }
 
-// changedTo is for an account that is there.
+// changedTo returns the condition for an existing account.
 func changedTo(account scoped.Account, ref *corev1.ObjectReference, before *metav1.Condition) metav1.Condition {
 	switch {
 	case ref != nil && ref.UID != account.UID, before != nil && before.Reason == ReasonGone:
-		return yes(AccountChanged, ReasonRecreated, fmt.Sprintf("ServiceAccount %s was deleted and created again (UID %s): "+
-			"what is installed stays, and installs restart under the new account with the rights that it is given", account.Name, account.UID))
+		return conditionTrue(AccountChanged, ReasonRecreated, fmt.Sprintf("ServiceAccount %s was deleted and recreated (UID %s): "+
+			"installed operators stay, and installs restart with the permissions of the new account", account.Name, account.UID))
 	case before != nil && before.Status == metav1.ConditionTrue:
 		return *before.DeepCopy()
 	}
-	return no(AccountChanged, ReasonSame, "")
+	return conditionFalse(AccountChanged, ReasonSame, "")
 }
 
 func reference(f Facts) *corev1.ObjectReference {
@@ -179,10 +179,10 @@ func reference(f Facts) *corev1.ObjectReference {
 	}
 }
 
-func yes(kind, reason, message string) metav1.Condition {
+func conditionTrue(kind, reason, message string) metav1.Condition {
 	return metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: reason, Message: message}
 }
 
-func no(kind, reason, message string) metav1.Condition {
+func conditionFalse(kind, reason, message string) metav1.Condition {
 	return metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: reason, Message: message}
 }

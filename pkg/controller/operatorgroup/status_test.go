@@ -27,7 +27,7 @@ import (
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
-// given makes facts: a group that names acct, which exists and is enrolled.
+// given returns facts: a group that names acct, which exists and is enrolled.
 func given(edit ...func(*Facts)) Facts {
 	og := &operatorsv1.OperatorGroup{}
 	og.Name, og.Namespace, og.Generation = "og", "t1", 1
@@ -45,7 +45,7 @@ func gone(f *Facts) {
 	f.Problem = &scoped.Error{Reason: scoped.AccountMissing, Message: "ServiceAccount acct not found"}
 }
 
-// selecting is a group with a selector, and what that selects.
+// selecting gives the group a selector that selects the targets.
 func selecting(targets ...string) func(*Facts) {
 	return func(f *Facts) {
 		f.Group.Spec.TargetNamespaces, f.Targets = nil, targets
@@ -59,7 +59,7 @@ func tooMany(f *Facts) {
 
 func uid(id types.UID) func(*Facts) { return func(f *Facts) { f.Account.UID = id } }
 
-// then feeds a status back as the one that was read.
+// then returns facts in which the group has the given status.
 func then(status operatorsv1.OperatorGroupStatus, edit ...func(*Facts)) Facts {
 	f := given(edit...)
 	f.Group.Status = status
@@ -85,22 +85,22 @@ func TestConditions(t *testing.T) {
 		{"alone", given(), MultipleOperatorGroup, "False", ReasonOnly, ""},
 		{"two", given(func(f *Facts) { f.Siblings = 1 }), MultipleOperatorGroup, "True", "MultipleOperatorGroupsFound",
 			"Multiple OperatorGroup found in the same namespace"},
-		{"account there", given(), OperatorGroupServiceAccount, "False", ReasonFound, ""},
-		{"account missing", given(gone), OperatorGroupServiceAccount, "True", "ServiceAccountNotFound", "ServiceAccount acct not found"},
+		{"existing account", given(), OperatorGroupServiceAccount, "False", ReasonFound, ""},
+		{"missing account", given(gone), OperatorGroupServiceAccount, "True", "ServiceAccountNotFound", "ServiceAccount acct not found"},
 		{"usable", given(), AccountUsable, "True", ReasonUsable, "t1/acct"},
-		{"not usable: missing", given(gone), AccountUsable, "False", "ServiceAccountNotFound", "not found"},
+		{"a missing account is not usable", given(gone), AccountUsable, "False", "ServiceAccountNotFound", "not found"},
 		{"half enrolled", given(func(f *Facts) { f.NotEnrolled = []string{"system:serviceaccount:remit:remit-olm"} }), AccountUsable, "False",
-			"AccountNotEnrolled", "remit/remit-olm may not request a token"},
-		{"what to paste", given(func(f *Facts) { f.NotEnrolled = []string{"system:serviceaccount:remit:remit-olm"} }), AccountUsable, "False",
+			"AccountNotEnrolled", "remit/remit-olm is not allowed to request tokens"},
+		{"manifest to apply", given(func(f *Facts) { f.NotEnrolled = []string{"system:serviceaccount:remit:remit-olm"} }), AccountUsable, "False",
 			"AccountNotEnrolled", `resources: [serviceaccounts/token], resourceNames: [acct], verbs: [create]`},
-		{"what to run", given(func(f *Facts) { f.NotEnrolled = []string{"system:serviceaccount:remit:remit-olm"} }), AccountUsable, "False",
-			"AccountNotEnrolled", "Whoever may grant that runs kubectl remit enroll acct -n t1, or applies:\n"},
-		{"what to run where Remit is elsewhere", given(func(f *Facts) { f.NotEnrolled = []string{"system:serviceaccount:other:remit-olm"} }), AccountUsable, "False",
-			"AccountNotEnrolled", "runs kubectl remit enroll acct -n t1 --remit-namespace other, or applies:\n"},
-		{"both are bound, whichever is missing", given(func(f *Facts) { f.NotEnrolled = []string{"system:serviceaccount:remit:remit-olm"} }), AccountUsable, "False",
+		{"command to run", given(func(f *Facts) { f.NotEnrolled = []string{"system:serviceaccount:remit:remit-olm"} }), AccountUsable, "False",
+			"AccountNotEnrolled", "An administrator of the namespace can run kubectl remit enroll acct -n t1, or apply:\n"},
+		{"command to run if Remit is in another namespace", given(func(f *Facts) { f.NotEnrolled = []string{"system:serviceaccount:other:remit-olm"} }), AccountUsable, "False",
+			"AccountNotEnrolled", "run kubectl remit enroll acct -n t1 --remit-namespace other, or apply:\n"},
+		{"the manifest binds both programs", given(func(f *Facts) { f.NotEnrolled = []string{"system:serviceaccount:remit:remit-olm"} }), AccountUsable, "False",
 			"AccountNotEnrolled", "subjects:\n- {kind: ServiceAccount, namespace: remit, name: remit-catalog}\n- {kind: ServiceAccount, namespace: remit, name: remit-olm}"},
 		{"a person", given(func(f *Facts) { f.NotEnrolled = []string{"oidc:admin"} }), AccountUsable, "False",
-			"AccountNotEnrolled", "oidc:admin may not request a token for it. Whoever may grant that applies:\n"},
+			"AccountNotEnrolled", "oidc:admin is not allowed to request tokens for it. An administrator of the namespace can apply:\n"},
 		{"default account", given(func(f *Facts) {
 			f.Group.Spec.ServiceAccountName = ""
 			f.Account = scoped.Account{Namespace: "remit", Name: "default", Default: true}
@@ -108,15 +108,15 @@ func TestConditions(t *testing.T) {
 		{"bad selector", given(func(f *Facts) { f.InvalidSelector = errors.New("bad") }), TargetsKnown, "False", ReasonInvalidSelector, "bad"},
 		{"too many", given(tooMany), TargetsKnown, "False", "TooManyTargets", "the limit is"},
 		{"listed", given(), TargetsKnown, "True", ReasonListed, ""},
-		{"selected", given(selecting("t1")), TargetsKnown, "True", ReasonSelected, "only namespaces that ServiceAccount t1/acct may get are selected"},
-		{"none selected", given(selecting()), TargetsKnown, "True", ReasonSelected, "only namespaces that ServiceAccount t1/acct may get are selected"},
-		{"selected by nobody", given(selecting(), gone), TargetsKnown, "False", ReasonNoAccountYet, "there is no account that may get any: ServiceAccount acct not found"},
-		{"targets with rights", given(), TargetNotAllowed, "False", ReasonRights, ""},
-		{"targets without", given(func(f *Facts) { f.Barren = []string{"kube-system", "t2"} }), TargetNotAllowed, "True", ReasonNoRights,
-			"ServiceAccount t1/acct holds nothing in kube-system, t2"},
-		{"too many targets to look at", given(tooMany), TargetNotAllowed, "Unknown", "TooManyTargets", ""},
-		{"targets of one of two", given(func(f *Facts) { f.Siblings = 1 }), TargetNotAllowed, "Unknown", "MultipleOperatorGroupsFound", ""},
-		{"targets of nobody", given(gone), TargetNotAllowed, "Unknown", ReasonNoAccountYet, ""},
+		{"selected", given(selecting("t1")), TargetsKnown, "True", ReasonSelected, "spec.selector selects only namespaces that ServiceAccount t1/acct is allowed to get"},
+		{"none selected", given(selecting()), TargetsKnown, "True", ReasonSelected, "spec.selector selects only namespaces that ServiceAccount t1/acct is allowed to get"},
+		{"selected without an account", given(selecting(), gone), TargetsKnown, "False", ReasonNoAccountYet, "it needs an account that is allowed to get them: ServiceAccount acct not found"},
+		{"targets with permissions", given(), TargetNotAllowed, "False", ReasonRights, ""},
+		{"targets without permissions", given(func(f *Facts) { f.WithoutGrants = []string{"kube-system", "t2"} }), TargetNotAllowed, "True", ReasonNoRights,
+			"ServiceAccount t1/acct has no permissions of its own in kube-system, t2"},
+		{"too many targets to evaluate", given(tooMany), TargetNotAllowed, "Unknown", "TooManyTargets", ""},
+		{"targets of one of two OperatorGroups", given(func(f *Facts) { f.Siblings = 1 }), TargetNotAllowed, "Unknown", "MultipleOperatorGroupsFound", ""},
+		{"targets without an account", given(gone), TargetNotAllowed, "Unknown", ReasonNoAccountYet, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			got := condition(t, Desired(tc.facts), tc.kind)
@@ -128,39 +128,39 @@ func TestConditions(t *testing.T) {
 	}
 }
 
-func TestEveryConditionIsSetOnTheFirstVisit(t *testing.T) {
+func TestSetsEveryConditionOnTheFirstReconcile(t *testing.T) {
 	require.Len(t, Desired(given()).Conditions, 6)
 	require.Equal(t, &corev1.ObjectReference{APIVersion: "v1", Kind: "ServiceAccount", Namespace: "t1", Name: "acct", UID: "one"},
 		Desired(given()).ServiceAccountRef)
 }
 
-func TestARecreatedAccountIsReportedUntilTheSpecChanges(t *testing.T) {
+func TestReportsARecreatedAccountUntilTheSpecChanges(t *testing.T) {
 	first := Desired(given())
 	require.Equal(t, metav1.ConditionFalse, condition(t, first, AccountChanged).Status)
 
-	away := Desired(then(first, gone))
-	require.Nil(t, away.ServiceAccountRef)
-	require.Equal(t, metav1.ConditionUnknown, condition(t, away, AccountChanged).Status)
-	require.Equal(t, condition(t, away, AccountChanged), condition(t, Desired(then(away, gone)), AccountChanged), "stable while it is gone")
+	deleted := Desired(then(first, gone))
+	require.Nil(t, deleted.ServiceAccountRef)
+	require.Equal(t, metav1.ConditionUnknown, condition(t, deleted, AccountChanged).Status)
+	require.Equal(t, condition(t, deleted, AccountChanged), condition(t, Desired(then(deleted, gone)), AccountChanged), "stable while it is missing")
 
-	back := Desired(then(away, uid("two")))
+	back := Desired(then(deleted, uid("two")))
 	changed := condition(t, back, AccountChanged)
 	require.Equal(t, metav1.ConditionTrue, changed.Status)
 	require.Contains(t, changed.Message, "UID two")
 	require.Equal(t, changed, condition(t, Desired(then(back, uid("two"))), AccountChanged), "kept")
 
-	vouched := Desired(then(back, uid("two"), func(f *Facts) { f.Group.Generation = 2 }))
-	require.Equal(t, metav1.ConditionFalse, condition(t, vouched, AccountChanged).Status)
+	accepted := Desired(then(back, uid("two"), func(f *Facts) { f.Group.Generation = 2 }))
+	require.Equal(t, metav1.ConditionFalse, condition(t, accepted, AccountChanged).Status)
 
-	unseen := Desired(then(first, uid("two")))
-	require.Equal(t, metav1.ConditionTrue, condition(t, unseen, AccountChanged).Status, "between two looks")
+	missed := Desired(then(first, uid("two")))
+	require.Equal(t, metav1.ConditionTrue, condition(t, missed, AccountChanged).Status, "recreated between two reconciles")
 }
 
 type enrolled struct{ missing []string }
 
 func (e enrolled) Missing(rbac.Listers, scoped.Account) ([]string, error) { return e.missing, nil }
 
-func TestNothingIsWrittenWhenNothingChanged(t *testing.T) {
+func TestWritesNothingIfNothingChanged(t *testing.T) {
 	scheme := runtime.NewScheme()
 	require.NoError(t, clientgoscheme.AddToScheme(scheme))
 	require.NoError(t, operatorsv1.AddToScheme(scheme))
@@ -189,7 +189,7 @@ func TestNothingIsWrittenWhenNothingChanged(t *testing.T) {
 	require.Equal(t, first.ResourceVersion, read().ResourceVersion)
 	require.Equal(t, metav1.ConditionTrue, condition(t, first.Status, AccountUsable).Status)
 
-	// An account that holds more than is looked at is not usable until that changes.
+	// An account with more rules than Remit evaluates is not usable until that changes.
 	names := slices.Repeat([]string{"a"}, rbac.MaxValues)
 	require.NoError(t, roles.Add(&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: "t1", Name: "large"}, Rules: []rbacv1.PolicyRule{{
 		Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"pods"}, ResourceNames: names,
@@ -204,8 +204,8 @@ func TestNothingIsWrittenWhenNothingChanged(t *testing.T) {
 	require.Equal(t, metav1.ConditionTrue, condition(t, read().Status, AccountUsable).Status)
 }
 
-// Whoever administers a target binds there what they like: it is their namespace that nothing is installed for.
-func TestTooMuchInATargetConcernsThatTargetOnly(t *testing.T) {
+// The administrators of a target namespace control the bindings in it: too many of them only prevent installs for that namespace.
+func TestTooManyRulesInATargetAffectOnlyThatTarget(t *testing.T) {
 	scheme := runtime.NewScheme()
 	require.NoError(t, clientgoscheme.AddToScheme(scheme))
 	require.NoError(t, operatorsv1.AddToScheme(scheme))
@@ -220,7 +220,7 @@ func TestTooMuchInATargetConcernsThatTargetOnly(t *testing.T) {
 		require.NoError(t, bindings.Add(&rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "b"}, RoleRef: rbacv1.RoleRef{Kind: "Role", Name: "r"},
 			Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: "t1", Name: "acct"}}}))
 	}
-	// All ServiceAccounts hold it too, which is asked of their groups.
+	// All ServiceAccounts have the rule too, through their groups.
 	require.NoError(t, bindings.Add(&rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "victim", Name: "all"}, RoleRef: rbacv1.RoleRef{Kind: "Role", Name: "r"},
 		Subjects: []rbacv1.Subject{{Kind: rbacv1.GroupKind, Name: "system:authenticated"}}}))
 	r, err := New(Options{Client: c, RBAC: rbac.Listers{
@@ -231,15 +231,15 @@ func TestTooMuchInATargetConcernsThatTargetOnly(t *testing.T) {
 	f, err := r.gather(t.Context(), og)
 	require.NoError(t, err)
 	require.Nil(t, f.TooMuch)
-	require.Equal(t, []string{"victim"}, f.Barren)
+	require.Equal(t, []string{"victim"}, f.WithoutGrants)
 }
 
 func store() toolscache.Indexer {
 	return toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc})
 }
 
-// What a second OperatorGroup, or one of very many targets, would ask of RBAC is not asked: these listers would panic.
-func TestRightsAreLookedAtForOneOperatorGroupOfFewTargetsOnly(t *testing.T) {
+// RBAC is not evaluated for a second OperatorGroup or for one with too many targets: these listers would panic.
+func TestSkipsRBACForASecondGroupAndForTooManyTargets(t *testing.T) {
 	scheme := runtime.NewScheme()
 	require.NoError(t, clientgoscheme.AddToScheme(scheme))
 	require.NoError(t, operatorsv1.AddToScheme(scheme))
@@ -258,7 +258,7 @@ func TestRightsAreLookedAtForOneOperatorGroupOfFewTargetsOnly(t *testing.T) {
 	for _, og := range []*operatorsv1.OperatorGroup{first, many} {
 		f, err := r.gather(t.Context(), og)
 		require.NoError(t, err)
-		require.Empty(t, f.Barren)
+		require.Empty(t, f.WithoutGrants)
 	}
 	f, err := r.gather(t.Context(), many)
 	require.NoError(t, err)

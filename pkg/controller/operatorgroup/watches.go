@@ -18,27 +18,27 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/fairqueue"
 )
 
-// workers is how many OperatorGroups are reconciled at once.
+// workers is the number of OperatorGroups that are reconciled concurrently.
 const workers = 8
 
-// behind is how long the cache is given to catch up after a conflict.
-const behind = 100 * time.Millisecond
+// cacheLag is the delay after a conflict, during which the cache catches up.
+const cacheLag = 100 * time.Millisecond
 
-// SetupWithManager registers the watches. Nothing is polled or resynced. changes wakes those that
-// Concerned names.
+// SetupWithManager registers the watches. Nothing is polled or resynced. changes wakes the OperatorGroups that
+// Concerned returns.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, changes source.Source) error {
 	own := builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, statusChanged()))
-	born := builder.WithPredicates(predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool { return false }})
+	created := builder.WithPredicates(predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool { return false }})
 	return ctrl.NewControllerManagedBy(mgr).Named("operatorgroup").
 		WithOptions(fairqueue.Options(workers, nil)).
 		For(&operatorsv1.OperatorGroup{}, own).
-		Watches(&operatorsv1.OperatorGroup{}, handler.EnqueueRequestsFromMapFunc(r.siblings), born).
+		Watches(&operatorsv1.OperatorGroup{}, handler.EnqueueRequestsFromMapFunc(r.siblings), created).
 		WatchesRawSource(changes).
 		Complete(r)
 }
 
-// statusChanged lets a changed status pass: one that somebody else wrote is to be corrected. The look at one
-// of our own ends in the cache.
+// statusChanged accepts events that change the status, so that the controller corrects a status that another client wrote.
+// The reconcile after its own write only reads the cache.
 func statusChanged() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		before, ok := e.ObjectOld.(*operatorsv1.OperatorGroup)
@@ -47,7 +47,7 @@ func statusChanged() predicate.Predicate {
 	}}
 }
 
-// siblings wakes the other OperatorGroups of a namespace when one comes or goes.
+// siblings lists the other OperatorGroups of a namespace, to wake them when one is created or deleted.
 func (r *Reconciler) siblings(ctx context.Context, obj client.Object) []reconcile.Request {
 	return r.matching(ctx, func(og *operatorsv1.OperatorGroup) bool { return og.Name != obj.GetName() },
 		client.InNamespace(obj.GetNamespace()))
@@ -56,7 +56,7 @@ func (r *Reconciler) siblings(ctx context.Context, obj client.Object) []reconcil
 func (r *Reconciler) matching(ctx context.Context, match func(*operatorsv1.OperatorGroup) bool, opts ...client.ListOption) []reconcile.Request {
 	list := &operatorsv1.OperatorGroupList{}
 	if err := r.client.List(ctx, list, append(opts, client.UnsafeDisableDeepCopy)...); err != nil {
-		return nil // the cache is not there yet: its first list brings every OperatorGroup anyway
+		return nil // the cache is not synced yet, and its first list enqueues every OperatorGroup
 	}
 	var out []reconcile.Request
 	for i := range list.Items {
@@ -67,17 +67,17 @@ func (r *Reconciler) matching(ctx context.Context, match func(*operatorsv1.Opera
 	return out
 }
 
-// looking returns the reconciler for one look at an OperatorGroup: changes of what it asks of RBAC then
-// wake the OperatorGroup.
-func (r *Reconciler) looking(req ctrl.Request) (*Reconciler, func()) {
-	look := *r
-	var looked func()
-	look.rbac, looked = r.interests.Track(req, r.rbac)
-	return &look, looked
+// trackLookups returns the reconciler for one reconcile of an OperatorGroup: changes of the RBAC that it looks up wake the
+// OperatorGroup. The function ends the tracking.
+func (r *Reconciler) trackLookups(req ctrl.Request) (*Reconciler, func()) {
+	tracked := *r
+	var done func()
+	tracked.rbac, done = r.interests.Track(req, r.rbac)
+	return &tracked, done
 }
 
 // Concerned lists the OperatorGroups that a change of RBAC, of a ServiceAccount or of a Namespace
-// concerns. before is nil for a new object, after for one that is gone.
+// affects. before is nil for a new object, after is nil for a deleted one.
 func (r *Reconciler) Concerned(ctx context.Context, before, after client.Object) []reconcile.Request {
 	groups, err := r.lookup.Concerned(ctx, before, after)
 	if err != nil {

@@ -100,11 +100,11 @@ func (r *Reconciler) Namespaces(ctx context.Context, namespace string) []reconci
 	return r.namespaces(ctx, func(*operatorsv1alpha1.Subscription) bool { return true }, client.InNamespace(namespace))
 }
 
-// trackSight returns a Sight for the account of a namespace, and a function to call after using it. Changes of its
+// trackNamespaceFilter returns a NamespaceFilter for the account of a namespace, and a function to call after using it. Changes of its
 // answers then wake the namespace. Other permissions are not tracked here, because the plan checks them.
-func (r *Reconciler) trackSight(namespace string) (scoped.Sight, func()) {
+func (r *Reconciler) trackNamespaceFilter(namespace string) (scoped.NamespaceFilter, func()) {
 	listers, done := r.interests.Track(request(namespace), r.RBAC)
-	return preflight.Sight{RBAC: listers, Ask: r.ask}, done
+	return preflight.NamespaceFilter{RBAC: listers, Ask: r.ask}, done
 }
 
 // Concerned returns the namespaces with a Subscription that could not be resolved, if a change affects their account or

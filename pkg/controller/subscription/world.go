@@ -96,7 +96,7 @@ func (r *Reconciler) gatherSources(ctx context.Context, w *world) error {
 }
 
 func (r *Reconciler) gatherInput(ctx context.Context, w *world) error {
-	sight, done := r.trackSight(w.namespace)
+	filter, done := r.trackNamespaceFilter(w.namespace)
 	defer done()
 	w.input = resolver.Input{
 		Namespace:              w.namespace,
@@ -123,7 +123,7 @@ func (r *Reconciler) gatherInput(ctx context.Context, w *world) error {
 	w.input.Account, w.input.Group = account, og.Name
 	w.input.ExcludeGlobal = og.Annotations[names.AnnotationExcludeGlobal] == "true"
 	w.forward = og.UpgradeStrategy() == operatorsv1.UpgradeStrategyUnsafeFailForward
-	switch w.input.Targets, err = lookup.Targets(ctx, og, sight); {
+	switch w.input.Targets, err = lookup.Targets(ctx, og, filter); {
 	case err != nil:
 		w.blocked = &resolver.Problem{Reason: resolver.ErrorPreventedResolution, Message: err.Error()}
 	case len(w.input.Targets) == 0:

@@ -32,14 +32,19 @@ func Verbs() []string { return []string{"create", "get", "patch"} }
 type CollisionError struct {
 	// Object is "<Kind> <namespace>/<name>".
 	Object string
-	// Found describes the collision; "" means "exists and is not ours".
+	// Found describes the collision; "" means "already exists and was not created by this install".
 	Found string
 	// Why describes how the collision was recognized.
 	Why string
+	// Remedy describes what the user can do; "" means to delete the object or to uninstall the operator that owns it. Who owns it
+	// is not in the message: its labels can name a namespace that the reader must not learn about.
+	Remedy string
 }
 
 func (e *CollisionError) Error() string {
-	return fmt.Sprintf("%s %s: %s; it was not changed", e.Object, cmp.Or(e.Found, "exists and is not ours"), e.Why)
+	return fmt.Sprintf("%s %s: %s; it was not changed: %s", e.Object,
+		cmp.Or(e.Found, "already exists and was not created by this install"), e.Why,
+		cmp.Or(e.Remedy, "delete it if nothing else needs it, or uninstall the operator that its labels olm.owner and olm.owner.namespace name"))
 }
 
 // IsCollision reports whether the error is a CollisionError or a field conflict of server-side apply. In both cases, another

@@ -145,7 +145,7 @@ func TestEnsureRefusesObjectsOfOthers(t *testing.T) {
 	var collision *apply.CollisionError
 	require.ErrorAs(t, err, &collision)
 	require.True(t, apply.IsCollision(err))
-	require.EqualError(t, err, "ConfigMap "+w.namespace+"/cm exists and is not ours: it has no label; it was not changed")
+	require.EqualError(t, err, "ConfigMap "+w.namespace+"/cm already exists and was not created by this install: it has no label; it was not changed: delete it if nothing else needs it, or uninstall the operator that its labels olm.owner and olm.owner.namespace name")
 	require.Equal(t, before.GetResourceVersion(), w.live().GetResourceVersion())
 }
 
@@ -206,7 +206,7 @@ func TestAConcurrentCreationIsACollision(t *testing.T) {
 			require.Empty(t, left.GetLabels())
 			require.Empty(t, left.GetAnnotations(), "the proof is withdrawn")
 			_, _, err = w.ensure(w.client, w.configMap(map[string]any{"a": "1"}))
-			require.ErrorContains(t, err, "exists and is not ours: it has no label", "it is not adopted later either")
+			require.ErrorContains(t, err, "already exists and was not created by this install: it has no label", "it is not adopted later either")
 		})
 	}
 }

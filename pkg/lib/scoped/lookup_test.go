@@ -196,7 +196,7 @@ func TestASelectorRequiresAnAccount(t *testing.T) {
 	}
 }
 
-// blindTo is the Sight of an account that can get all namespaces except one.
+// blindTo is the NamespaceFilter of an account that can get all namespaces except one.
 type blindTo string
 
 func (b blindTo) Gettable(_ context.Context, _ Account, namespaces []string) ([]string, error) {

@@ -18,8 +18,8 @@ const AllNamespaces = metav1.NamespaceAll
 // All namespaces together count as one target.
 const MaxTargets = 1000
 
-// Sight reports which namespaces an account is allowed to get. preflight.Sight implements it.
-type Sight interface {
+// NamespaceFilter reports which namespaces an account is allowed to get. preflight.NamespaceFilter implements it.
+type NamespaceFilter interface {
 	// Gettable returns those of the namespaces that the account is allowed to get, in the same order.
 	Gettable(ctx context.Context, account Account, namespaces []string) ([]string, error)
 }
@@ -28,7 +28,7 @@ type Sight interface {
 // any, or those that its selector matches and its account is allowed to get, or [AllNamespaces] if it has neither. They
 // are sorted and unique. Listed namespaces need not exist. If the selector matches nothing, the result is empty. The
 // error is an *Error if there are more than MaxTargets, or a selector without an account (docs/adr/0030).
-func (l Lookup) Targets(ctx context.Context, og *operatorsv1.OperatorGroup, sight Sight) ([]string, error) {
+func (l Lookup) Targets(ctx context.Context, og *operatorsv1.OperatorGroup, filter NamespaceFilter) ([]string, error) {
 	if n := len(og.Spec.TargetNamespaces); n > MaxTargets {
 		return nil, tooManyTargets(og, "lists", n)
 	}
@@ -52,7 +52,7 @@ func (l Lookup) Targets(ctx context.Context, og *operatorsv1.OperatorGroup, sigh
 	if err != nil {
 		return nil, err
 	}
-	targets, err := sight.Gettable(ctx, account, matching)
+	targets, err := filter.Gettable(ctx, account, matching)
 	if err != nil {
 		return nil, fmt.Errorf("selector of OperatorGroup %s/%s: %w", og.Namespace, og.Name, err)
 	}

@@ -63,7 +63,7 @@ func (r Roles) guard(ctx context.Context, c client.Client, live, obj *unstructur
 	err = write(live)
 	if IsBinding(obj) && apply.IsFieldConflict(err) {
 		return &apply.CollisionError{Object: apply.Describe(obj), Found: "is not as this install created it",
-			Why: "its subjects were changed by another field manager: delete it, and it will be recreated"}
+			Why: "its subjects were changed by another field manager", Remedy: "delete it, and it will be recreated"}
 	}
 	return err
 }
@@ -159,19 +159,19 @@ func (r Roles) asRendered(b rbac.Binding) bool {
 // collision names the binding to readers of the install's namespace, unless it is in another namespace, about which
 // they may not know (docs/adr/0021). The log names it.
 func (r Roles) collision(b rbac.Binding, role *unstructured.Unstructured, own bool) error {
-	out := &apply.CollisionError{Object: rbac.DescribeBinding(b)}
-	remedy := "delete it"
+	out := &apply.CollisionError{Object: rbac.DescribeBinding(b), Remedy: "delete it"}
 	if b.GetNamespace() != "" && b.GetNamespace() != r.Owner.Namespace {
 		out.Object = "a RoleBinding of another namespace"
 		if role.GetNamespace() != "" {
 			out.Object = "a RoleBinding of namespace " + role.GetNamespace()
 		}
-		remedy = fmt.Sprintf("an administrator can find it by its roleRef (kubectl get rolebindings -A -o wide, ROLE %s/%s) and delete it", role.GetKind(), role.GetName())
+		out.Remedy = fmt.Sprintf("an administrator can find it by its roleRef (kubectl get rolebindings -A -o wide, ROLE %s/%s) and delete it", role.GetKind(), role.GetName())
 	}
-	out.Why = fmt.Sprintf("it refers to %s, and would grant its subjects the operator's permissions: %s", apply.Describe(role), remedy)
+	out.Why = fmt.Sprintf("it refers to %s, and would grant its subjects the operator's permissions", apply.Describe(role))
 	if own {
 		out.Found = "is not as this install created it"
-		out.Why = fmt.Sprintf("its subjects were changed, and %s would grant them the operator's permissions: %s, and it will be recreated", apply.Describe(role), remedy)
+		out.Why = fmt.Sprintf("its subjects were changed, and %s would grant them the operator's permissions", apply.Describe(role))
+		out.Remedy += ", and it will be recreated"
 	}
 	return out
 }

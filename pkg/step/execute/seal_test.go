@@ -120,7 +120,7 @@ func TestARoleWithForeignBindingsIsNotFilled(t *testing.T) {
 	require.NoError(t, s.client.Create(t.Context(), s.theirs.DeepCopy()))
 	_, _, err := s.roles.Ensure(t.Context(), s.client, s.role)
 	require.True(t, apply.IsCollision(err), "%v", err)
-	require.ErrorContains(t, err, "RoleBinding "+s.theirs.Namespace+"/theirs exists and is not ours")
+	require.ErrorContains(t, err, "RoleBinding "+s.theirs.Namespace+"/theirs already exists and was not created by this install")
 	require.Empty(t, s.live().Rules)
 
 	late := s.roles
@@ -214,7 +214,7 @@ func TestAnOwnBindingChangedByOthersIsACollision(t *testing.T) {
 	require.NoError(t, s.client.Get(t.Context(), client.ObjectKeyFromObject(binding), changed))
 	changed.Subjects = s.theirs.Subjects
 	require.NoError(t, s.client.Update(t.Context(), changed, client.FieldOwner("other")))
-	const remedy = "/own is not as this install created it: its subjects were changed by another field manager: delete it, and it will be recreated"
+	const remedy = "/own is not as this install created it: its subjects were changed by another field manager; it was not changed: delete it, and it will be recreated"
 	_, _, err = s.roles.Ensure(t.Context(), s.client, binding)
 	require.ErrorContains(t, err, remedy)
 

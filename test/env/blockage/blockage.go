@@ -174,7 +174,7 @@ func byACollision(tn *env.Tenant) func() {
 	theirs := &corev1.ServiceAccount{ObjectMeta: tn.Meta("sample-operator")}
 	tn.Create(theirs)
 	permitted(tn)
-	refusedBy(tn, "exists and is not ours")
+	refusedBy(tn, "already exists and was not created by this install")
 	return func() {
 		require.NoError(tn.T, tn.Cluster.Client.Delete(tn.T.Context(), theirs))
 		touch(tn)
@@ -214,7 +214,7 @@ func asACSV(tn *env.Tenant) func() {
 	tn.Group(env.AccountName, tn.Namespace)
 	tn.Create(csv)
 	tn.Eventually(func(c *assert.CollectT) {
-		assert.Contains(c, tn.CSV(c, bundle.CSV).Status.Message, "does not hold")
+		assert.Contains(c, tn.CSV(c, bundle.CSV).Status.Message, "is missing permissions")
 	})
 	return func() { reinstall(tn) }
 }

@@ -17,15 +17,15 @@ func Group(ctx context.Context, c client.Client, namespace string) (*operatorsv1
 	if err != nil {
 		return nil, nil, err
 	}
-	targets, err := lookup.Targets(ctx, group, Sight{c})
+	targets, err := lookup.Targets(ctx, group, NamespaceFilter{c})
 	return group, targets, err
 }
 
-// Sight tells which namespaces an account may get, by what the user may read or ask of its rights.
-type Sight struct{ Client client.Client }
+// NamespaceFilter tells which namespaces an account may get, by what the user may read or ask of its rights.
+type NamespaceFilter struct{ Client client.Client }
 
-// Gettable implements scoped.Sight.
-func (s Sight) Gettable(ctx context.Context, account scoped.Account, namespaces []string) ([]string, error) {
+// Gettable implements scoped.NamespaceFilter.
+func (s NamespaceFilter) Gettable(ctx context.Context, account scoped.Account, namespaces []string) ([]string, error) {
 	rights, err := Cluster(ctx, s.Client, account.Key(), namespaces)
 	if err != nil {
 		return nil, err

@@ -9,15 +9,15 @@ import (
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
-// Sight determines which namespaces an account is allowed to get: by RBAC or, if it cannot be read, by
-// SubjectAccessReviews. It implements scoped.Sight.
-type Sight struct {
+// NamespaceFilter determines which namespaces an account is allowed to get: by RBAC or, if it cannot be read, by
+// SubjectAccessReviews. It implements scoped.NamespaceFilter.
+type NamespaceFilter struct {
 	RBAC rbac.Listers
 	Ask  Reviewer
 }
 
-// Gettable implements scoped.Sight.
-func (s Sight) Gettable(ctx context.Context, account scoped.Account, namespaces []string) ([]string, error) {
+// Gettable implements scoped.NamespaceFilter.
+func (s NamespaceFilter) Gettable(ctx context.Context, account scoped.Account, namespaces []string) ([]string, error) {
 	subject := rbac.ServiceAccount(account.Namespace, account.Name)
 	seen, err := s.RBAC.Gettable(subject, namespaces)
 	err = AsAccountError(account, err)

@@ -83,7 +83,7 @@ func (r *Reconciler) requireWebhook(s *scope, d *operatorsv1alpha1.WebhookDescri
 			status.Dependents = append(status.Dependents, dependent)
 			if !held {
 				status.Status, status.Message = requirement.NotSatisfied,
-					"An operator may intercept only what its account can write: ServiceAccount "+s.account.Key().String()+" does not hold a rule"
+					"An operator may intercept only what its account can write: ServiceAccount "+s.account.Key().String()+" is missing permissions"
 			}
 		}
 	}

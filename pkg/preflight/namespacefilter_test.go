@@ -12,9 +12,9 @@ import (
 
 func TestAsksTheAPIServerAboutNamespacesIfRBACCannotBeRead(t *testing.T) {
 	a := &authorizers{allowed: yes("seen get namespaces"), broken: yes("undecided get namespaces")}
-	sight := Sight{RBAC: rbac.Unreadable(errors.New("no")), Ask: a.review}
+	filter := NamespaceFilter{RBAC: rbac.Unreadable(errors.New("no")), Ask: a.review}
 	account := scoped.Account{Namespace: bounded.Namespace, Name: bounded.Name}
-	got, err := sight.Gettable(t.Context(), account, []string{"hidden", "seen", "undecided"})
+	got, err := filter.Gettable(t.Context(), account, []string{"hidden", "seen", "undecided"})
 	require.NoError(t, err)
 	require.Equal(t, []string{"seen"}, got)
 	require.Len(t, a.asked, 3)

@@ -14,51 +14,51 @@ import (
 	"github.com/remit-olm/remit/pkg/step"
 )
 
-// called describes the webhooks and APIService endpoints of a plan's ClusterServiceVersions: what they need, and which
+// endpoints describes the webhooks and aggregated APIs of a plan's ClusterServiceVersions: what they need, and which
 // of these needs are roles and bindings.
-type called struct {
+type endpoints struct {
 	needs  []hooks.Need
 	grants []step.Step
-	// parts are the Services and Secrets of these endpoints.
+	// parts are their Services and Secrets.
 	parts []*unstructured.Unstructured
 }
 
 // Serving returns what the csv controller writes for the webhooks and APIs of a plan's ClusterServiceVersions in
 // addition to the steps: the roles and bindings that their Deployments need to serve, and their Services and Secrets.
 func Serving(steps []step.Step) (access []step.Step, parts []*unstructured.Unstructured, err error) {
-	c, err := calls(steps, func(step.Step) bool { return false })
+	c, err := collectEndpoints(steps, func(step.Step) bool { return false })
 	return c.grants, c.parts, err
 }
 
-// calledBy returns the needs of one ClusterServiceVersion. An invalid ClusterServiceVersion yields an invalid need,
+// endpointsOf returns the needs of one ClusterServiceVersion. An invalid ClusterServiceVersion yields an invalid need,
 // whichever account installs it. An invalid Subscription config yields none: it can still change, and the csv
 // controller reports it.
-func calledBy(s step.Step, scopes webhook.Scopes) (called, error) {
+func endpointsOf(s step.Step, scopes webhook.Scopes) (endpoints, error) {
 	csv := &operatorsv1alpha1.ClusterServiceVersion{}
 	if err := decode(s.Object, csv); err != nil {
-		return called{}, err
+		return endpoints{}, err
 	}
 	webhooks, apis := hooks.Validate(csv, nil)
 	if wrong := cmp.Or(webhooks, apis); wrong != nil {
-		return called{needs: []hooks.Need{{Object: apply.Describe(s.Object), Refused: wrong}}}, nil
+		return endpoints{needs: []hooks.Need{{Object: apply.Describe(s.Object), Refused: wrong}}}, nil
 	}
 	how := howInstalled(s)
 	if webhooks, apis := hooks.Validate(csv, how.Config); webhooks != nil || apis != nil {
-		return called{}, nil
+		return endpoints{}, nil
 	}
 	p, err := hooks.New(hooks.Input{
 		CSV: csv, Owner: s.Owner, Config: how.Config, Scopes: scopes,
 		Group: webhook.Group{Bounded: !how.Unbounded, Targets: how.Targets},
 	})
 	if err != nil || p.Empty() {
-		return called{}, err
+		return endpoints{}, err
 	}
-	var out called
+	var out endpoints
 	if out.needs, err = p.Needs(); err != nil {
-		return called{}, err
+		return endpoints{}, err
 	}
 	if out.parts, err = p.Parts(); err != nil {
-		return called{}, err
+		return endpoints{}, err
 	}
 	for _, n := range out.needs {
 		if n.Grants != nil {
@@ -76,18 +76,18 @@ func howInstalled(s step.Step) step.Install {
 	return step.Install{Targets: strings.Split(s.Object.GetAnnotations()[names.AnnotationTargetNamespaces], ",")}
 }
 
-// calls collects the needs of all ClusterServiceVersions of a plan. Resources whose scope the plan does not define are
+// collectEndpoints collects the needs of all ClusterServiceVersions of a plan. Resources whose scope the plan does not define are
 // assumed to be namespaced.
-func calls(steps []step.Step, skip func(step.Step) bool) (called, error) {
+func collectEndpoints(steps []step.Step, skip func(step.Step) bool) (endpoints, error) {
 	scopes := plannedScopes(steps)
-	var out called
+	var out endpoints
 	for _, s := range steps {
 		if !s.IsCSV() || skip(s) {
 			continue
 		}
-		more, err := calledBy(s, scopes)
+		more, err := endpointsOf(s, scopes)
 		if err != nil {
-			return called{}, err
+			return endpoints{}, err
 		}
 		out.needs, out.grants = append(out.needs, more.needs...), append(out.grants, more.grants...)
 		out.parts = append(out.parts, more.parts...)
@@ -96,7 +96,7 @@ func calls(steps []step.Step, skip func(step.Step) bool) (called, error) {
 }
 
 // add appends the needs, converted to those of this package; roles resolves role references.
-func (c called) add(needs []Need, r roles) []Need {
+func (c endpoints) add(needs []Need, r roles) []Need {
 	for _, n := range c.needs {
 		need := Need{Namespace: n.Namespace, Rules: n.Rules, Object: n.Object, Cause: n.Cause, Identities: n.Identities, Invalid: n.Refused}
 		if n.Identities {
