@@ -38,17 +38,34 @@ run: build controlplane ## Start everything and show a bounded install. ARGS=--e
 ## Testing
 ##
 
+# What `make test` runs under test/; `make test-rest` runs all other packages there.
+STORIES := ./test/docs ./test/e2e ./test/layers ./test/env/... ./test/operators/...
+REST = $(filter-out $(shell $(GO) list $(STORIES)) %/test/mutants %/test/escape,$(shell $(GO) list ./test/...))
+
+# The tests of these packages run at the same time. They mostly wait, so there are more of them than cores.
+PACKAGES ?= 4
+# The go command does not see that these depend on bin/ and on other packages' files: never cached.
+GO_STORIES = $(GO) test -count=1 -timeout 40m -p $(PACKAGES)
+
 .PHONY: test
-test: unit e2e escape ## Run the unit tests, the layers test, the e2e tests and the escape suite (needs nothing installed).
+test: unit stories ## Run what every change has to pass: unit tests, user stories, the documentation's examples, a sample of the escape suite.
+
+.PHONY: test-all
+test-all: test test-rest ## Run all tests.
 
 .PHONY: unit
 unit: build controlplane-verify ## Run the tests of the packages and of the control plane.
 	$(GO) test $$($(GO) list ./... | grep -v '^$(MODULE)/test/') ./test/mutants
 
-# The go command does not see that these depend on bin/ and on other packages' files: never cached.
-.PHONY: e2e
-e2e: build controlplane kubectl bin/differential ## Run all under test/ but the escape suite: layers, the sample operator, user stories on the embedded control plane.
-	$(GO) test -count=1 -timeout 40m $$($(GO) list ./test/... | grep -v '/test/escape$$')
+.PHONY: stories
+stories: build controlplane kubectl ## Run the user stories on the embedded control plane, the documentation's examples, a sample of the escape suite.
+	ESCAPE_ROWS=sample $(GO_STORIES) ./test/escape $(STORIES)
+
+# The package that takes the longest comes first.
+.PHONY: test-rest
+test-rest: build controlplane bin/differential ## Run what `make test` leaves out: all other escape rows, kills, registries, real operators, fuzzing.
+	ESCAPE_ROWS=rest $(GO_STORIES) ./test/escape $(REST)
+	$(MAKE) fuzz FUZZTIME=10s
 
 # Two processes share the rows; -v shows each row, with a count at the end of each process. ROWS names some, for one process.
 .PHONY: escape

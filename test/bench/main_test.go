@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -99,24 +100,7 @@ func writeCatalogs(dir string) (map[string]string, error) {
 			return nil, err
 		}
 	}
-	return out, writeBlockages(dir, out)
-}
-
-// writeBlockages adds the catalogs that package blockage asks for.
-func writeBlockages(dir string, out map[string]string) error {
-	for image, edit := range map[string]func(v env.Variant){
-		blockage.Sample:      func(env.Variant) {},
-		blockage.UnknownKind: func(v env.Variant) { v.Add("vpa.yaml", blockage.UnknownKindManifest) },
-	} {
-		v, err := env.NewVariant()
-		if err != nil {
-			return err
-		}
-		edit(v)
-		out[image] = filepath.Join(dir, filepath.Base(image))
-		if err := v.Write(out[image]); err != nil {
-			return err
-		}
-	}
-	return nil
+	blockages, err := blockage.WriteCatalogs(dir)
+	maps.Copy(out, blockages)
+	return out, err
 }

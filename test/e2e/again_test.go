@@ -35,7 +35,7 @@ func comesBack(tn *env.Tenant, old *operatorsv1alpha1.ClusterServiceVersion) {
 			assert.NotEqual(c, old.UID, now.UID)
 		}
 	})
-	settles(tn, old.Name)
+	tn.Installed(old.Name)
 }
 
 // statusText is what "kubectl remit status" prints of the namespace, whatever it ends with.
@@ -61,20 +61,20 @@ func TestAClusterServiceVersionThatIsDeletedAloneComesBack(t *testing.T) {
 	tn := following(t)
 	tn.Publish("catalog", releasesV1)
 	tn.Subscribe("catalog", "a", "stable", func(s *operatorsv1alpha1.SubscriptionSpec) { s.StartingCSV = "a.v1.0.0" })
-	settles(tn, "a.v1.0.0")
+	tn.Installed("a.v1.0.0")
 	for range 2 {
 		comesBack(tn, deleteCSV(tn, "a.v1.0.0"))
 		inState(tn, "a", operatorsv1alpha1.SubscriptionStateAtLatest, "a.v1.0.0", "a.v1.0.0")
 	}
 
 	tn.Publish("catalog", releasesV1, releasesV2)
-	settles(tn, "a.v2.0.0")
+	tn.Installed("a.v2.0.0")
 	deleteCSV(tn, "a.v2.0.0") // the one that it starts with comes back, and the same upgrade follows
 	tn.Eventually(func(c *assert.CollectT) {
 		s := subscriptions(t, tn)["a"]
 		assert.NotEqual(c, "a.v2.0.0", s.Status.InstalledCSV)
 	})
-	settles(tn, "a.v2.0.0")
+	tn.Installed("a.v2.0.0")
 	inState(tn, "a", operatorsv1alpha1.SubscriptionStateAtLatest, "a.v2.0.0", "a.v2.0.0")
 }
 
@@ -84,7 +84,7 @@ func TestTheStatusSaysWhatADeletedClusterServiceVersionWaitsFor(t *testing.T) {
 	tn.Publish("catalog", releasesV1)
 	tn.Subscribe("catalog", "a", "stable", func(s *operatorsv1alpha1.SubscriptionSpec) { s.InstallPlanApproval = operatorsv1alpha1.ApprovalManual })
 	tn.Approve("a.v1.0.0")
-	settles(tn, "a.v1.0.0")
+	tn.Installed("a.v1.0.0")
 
 	csv := tn.CSV(t, "a.v1.0.0")
 	finalizers := func(text string) {
@@ -129,7 +129,7 @@ func TestAnotherStartingCSVTakesThePlaceOfAPlanThatIsNotWritten(t *testing.T) {
 	lacks("a.v2.0.0", "secrets")
 	change("a.v1.0.0")
 	tn.Approve("a.v1.0.0")
-	settles(tn, "a.v1.0.0")
+	tn.Installed("a.v1.0.0")
 }
 
 // Somebody deletes the Subscription and then, at once, the ClusterServiceVersion: of the two events either may come first.
@@ -139,7 +139,7 @@ func TestWhatIsUninstalledStaysAway(t *testing.T) {
 	tn.Publish("catalog", releasesV1)
 	for range 5 {
 		sub := tn.Subscribe("catalog", "a", "stable")
-		settles(tn, "a.v1.0.0")
+		tn.Installed("a.v1.0.0")
 		require.NoError(t, cluster.Client.Delete(t.Context(), sub))
 		deleteCSV(tn, "a.v1.0.0")
 		tn.Eventually(func(c *assert.CollectT) {

@@ -52,7 +52,7 @@ func TestASchemaThatObjectsDoNotFitIsRefusedBeforeAnythingIsWritten(t *testing.T
 	}
 	tn.PublishWith("catalog", all, releasesV1)
 	tn.Subscribe("catalog", "a", "stable")
-	settles(tn, "a.v1.0.0")
+	tn.Installed("a.v1.0.0")
 	mine, foreign := tn.Gadget(group, "v1", tn.Namespace, "mine"), tn.Gadget(group, "v1", other, "foreign-gadget")
 	before := &apiextensionsv1.CustomResourceDefinition{}
 	require.NoError(t, cluster.Client.Get(t.Context(), client.ObjectKey{Name: "gadgets." + group}, before))
@@ -87,7 +87,7 @@ func TestASchemaThatObjectsDoNotFitIsRefusedBeforeAnythingIsWritten(t *testing.T
 	tn.SetSize(mine)
 	says(tn, "a", names.ConditionObjectsRefused, names.ReasonRefusedByAPIServer, "1 object(s) would be invalid in version v1: 1 outside of")
 	tn.SetSize(foreign)
-	settles(tn, "a.v2.0.0")
+	tn.Installed("a.v2.0.0")
 	require.NoError(t, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(before), now))
 	require.Greater(t, now.Generation, before.Generation)
 
@@ -95,9 +95,9 @@ func TestASchemaThatObjectsDoNotFitIsRefusedBeforeAnythingIsWritten(t *testing.T
 	read := len(lists(tn, group))
 	require.NotZero(t, read)
 	tn.PublishWith("catalog", all, releasesV1, releasesV2, releasesV3)
-	settles(tn, "a.v3.0.0")
+	tn.Installed("a.v3.0.0")
 	tn.PublishWith("catalog", all, releasesV1, releasesV2, releasesV3, "a.v4.0.0 stable replaces=a.v3.0.0")
-	settles(tn, "a.v4.0.0")
+	tn.Installed("a.v4.0.0")
 	require.Len(t, lists(tn, group), read)
 }
 
@@ -125,16 +125,16 @@ func TestAVersionMayBeUnservedButNotGoWhileObjectsAreStoredInIt(t *testing.T) {
 	}
 	tn.PublishWith("catalog", all, releasesV1)
 	tn.Subscribe("catalog", "a", "stable")
-	settles(tn, "a.v1.0.0")
+	tn.Installed("a.v1.0.0")
 	another := following(t)
 	another.PublishWith("catalog", all, releasesV1)
 	another.Subscribe("catalog", "a", "stable")
-	settles(another, "a.v1.0.0")
+	another.Installed("a.v1.0.0")
 	obj := tn.Gadget(group, "v1", tn.Namespace, "stored-in-v1")
 	obj.SetAPIVersion(group + "/v2")
 
 	tn.PublishWith("catalog", all, releasesV1, releasesV2)
-	settles(tn, "a.v2.0.0")
+	tn.Installed("a.v2.0.0")
 	require.NoError(t, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(obj), obj))
 	another.Eventually(func(c *assert.CollectT) { // who still needs it is told
 		csv := another.CSV(c, "a.v1.0.0")
@@ -151,7 +151,7 @@ func TestAVersionMayBeUnservedButNotGoWhileObjectsAreStoredInIt(t *testing.T) {
 	before := crd.DeepCopy()
 	crd.Status.StoredVersions = []string{"v2"}
 	require.NoError(t, cluster.Client.Status().Patch(t.Context(), crd, client.MergeFrom(before)))
-	settles(tn, "a.v3.0.0")
+	tn.Installed("a.v3.0.0")
 	require.Empty(t, lists(tn, group))
 }
 

@@ -67,7 +67,7 @@ func TestTheFirstReportOfAnUpgradeHasWhatItTakesFromTheOldVersion(t *testing.T) 
 	tn.Group(env.AccountName, tn.Namespace)
 	tn.Publish("catalog", releasesV1)
 	tn.Subscribe("catalog", "a", "stable")
-	settles(tn, "a.v1.0.0")
+	tn.Installed("a.v1.0.0")
 
 	require.NoError(t, cluster.Client.Delete(t.Context(), installs)) // and with it the removal of the old version
 	tn.Publish("catalog", releasesV1, releasesV2+" reads=secrets")
@@ -90,7 +90,7 @@ func TestTheFirstReportOfAnUpgradeHasWhatItTakesFromTheOldVersion(t *testing.T) 
 	}
 
 	tn.Paste(message)
-	settles(tn, "a.v2.0.0")
+	tn.Installed("a.v2.0.0")
 	list := &operatorsv1alpha1.InstallPlanList{}
 	require.NoError(t, cluster.Client.List(t.Context(), list, client.InNamespace(tn.Namespace)))
 	require.Len(t, list.Items, 2)

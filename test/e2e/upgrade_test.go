@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"slices"
 	"strings"
 	"testing"
 
@@ -38,23 +37,6 @@ func following(t *testing.T, edit ...func(*operatorsv1.OperatorGroup)) *env.Tena
 	}
 	tn.Create(og)
 	return tn
-}
-
-// settles waits until exactly these versions are installed and running, and every Subscription but those that
-// are named has no problem.
-func settles(tn *env.Tenant, versions ...string) {
-	tn.T.Helper()
-	tn.Eventually(func(c *assert.CollectT) {
-		list := &operatorsv1alpha1.ClusterServiceVersionList{}
-		assert.NoError(c, cluster.Client.List(tn.T.Context(), list, client.InNamespace(tn.Namespace)))
-		var got []string
-		for _, csv := range list.Items {
-			got = append(got, csv.Name)
-			assert.Equal(c, operatorsv1alpha1.CSVPhaseSucceeded, csv.Status.Phase, "%s: %s: %s", csv.Name, csv.Status.Reason, csv.Status.Message)
-		}
-		slices.Sort(got)
-		assert.Equal(c, versions, got)
-	})
 }
 
 func subscriptions(c require.TestingT, tn *env.Tenant) map[string]*operatorsv1alpha1.Subscription {
@@ -99,7 +81,7 @@ func TestAnOperatorFollowsItsChannelWithWhatItNeeds(t *testing.T) {
 	tn := following(t)
 	tn.Publish("catalog", releasesV1)
 	tn.Subscribe("catalog", "a", "stable")
-	settles(tn, "a.v1.0.0")
+	tn.Installed("a.v1.0.0")
 	inState(tn, "a", operatorsv1alpha1.SubscriptionStateAtLatest, "a.v1.0.0", "a.v1.0.0")
 
 	// Two steps at once in the catalog; the second one needs another package, for which a policy wants no Subscription
@@ -109,7 +91,7 @@ func TestAnOperatorFollowsItsChannelWithWhatItNeeds(t *testing.T) {
 	tn.Publish("catalog", releasesV1, releasesV2, releasesV3+" needs=b:<2.0.0", "b.v1.0.0 stable")
 	says(tn, "a", operatorsv1alpha1.SubscriptionBundleUnpackFailed, "EnsureInstallPlanFailed", "blocked by the test")
 	refused.Remove()
-	settles(tn, "a.v3.0.0", "b.v1.0.0")
+	tn.Installed("a.v3.0.0", "b.v1.0.0")
 	inState(tn, "a", operatorsv1alpha1.SubscriptionStateAtLatest, "a.v3.0.0", "a.v3.0.0")
 	made := subscriptions(t, tn)["b-stable-catalog-"+tn.Namespace]
 	require.NotNil(t, made)
@@ -119,7 +101,7 @@ func TestAnOperatorFollowsItsChannelWithWhatItNeeds(t *testing.T) {
 	// What is needed follows its own channel, as far as it is let: by what was installed, whatever the catalog says now.
 	tn.Publish("catalog", releasesV1, releasesV2, releasesV3, "b.v1.0.0 stable", "b.v1.1.0 stable replaces=b.v1.0.0",
 		"b.v2.0.0 stable replaces=b.v1.1.0")
-	settles(tn, "a.v3.0.0", "b.v1.1.0")
+	tn.Installed("a.v3.0.0", "b.v1.1.0")
 	inState(tn, made.Name, operatorsv1alpha1.SubscriptionStateUpgradeAvailable, "b.v1.1.0", "b.v1.1.0")
 	says(tn, made.Name, names.ConditionUpgradeHeldBack, resolver.UpgradeClashes, "b.v2.0.0 of channel stable cannot replace b.v1.1.0: bundle a.v3.0.0 requires")
 	require.Empty(t, subscriptions(t, tn)[made.Name].Status.GetCondition(operatorsv1alpha1.SubscriptionResolutionFailed).Reason)
@@ -129,7 +111,7 @@ func TestAnOperatorFollowsItsChannelWithWhatItNeeds(t *testing.T) {
 	require.Contains(t, noted.Annotations[names.AnnotationProperties], `{"type":"olm.package.required","value":{"packageName":"b","versionRange":"<2.0.0"}}`)
 
 	tn.Publish("catalog", releasesV3, "a.v4.0.0 stable replaces=a.v3.0.0", "b.v1.1.0 stable", "b.v2.0.0 stable replaces=b.v1.1.0")
-	settles(tn, "a.v4.0.0", "b.v2.0.0")
+	tn.Installed("a.v4.0.0", "b.v2.0.0")
 	inState(tn, made.Name, operatorsv1alpha1.SubscriptionStateAtLatest, "b.v2.0.0", "b.v2.0.0")
 	require.Empty(t, subscriptions(t, tn)[made.Name].Status.GetCondition(names.ConditionUpgradeHeldBack).Reason)
 }
@@ -139,7 +121,7 @@ func TestAVersionThatNeedsMoreThanTheAccountLeavesTheOldOneRunning(t *testing.T)
 	tn := following(t)
 	tn.Publish("catalog", releasesV1)
 	tn.Subscribe("catalog", "a", "stable")
-	settles(tn, "a.v1.0.0")
+	tn.Installed("a.v1.0.0")
 	before := &operatorsv1alpha1.ClusterServiceVersion{}
 	require.NoError(t, tn.Get("a.v1.0.0", before))
 
@@ -154,7 +136,7 @@ func TestAVersionThatNeedsMoreThanTheAccountLeavesTheOldOneRunning(t *testing.T)
 	require.True(t, apierrors.IsNotFound(tn.Get("a.v2.0.0", after)))
 
 	tn.Grant(tn.Namespace, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get"}})
-	settles(tn, "a.v2.0.0")
+	tn.Installed("a.v2.0.0")
 }
 
 func TestAFailedVersionIsReplacedOnlyWhereTheGroupSaysSo(t *testing.T) {
@@ -178,7 +160,7 @@ func TestAFailedVersionIsReplacedOnlyWhereTheGroupSaysSo(t *testing.T) {
 				})
 				return
 			}
-			settles(tn, "a.v2.0.0")
+			tn.Installed("a.v2.0.0")
 		})
 	}
 }
@@ -191,7 +173,7 @@ func TestEachManualStepIsApprovedByItself(t *testing.T) {
 		s.InstallPlanApproval, s.StartingCSV = operatorsv1alpha1.ApprovalManual, "a.v1.0.0"
 	})
 	tn.Approve("a.v1.0.0")
-	settles(tn, "a.v1.0.0")
+	tn.Installed("a.v1.0.0")
 	inState(tn, "a", operatorsv1alpha1.SubscriptionStateUpgradePending, "a.v2.0.0", "a.v1.0.0")
 	says(tn, "a", operatorsv1alpha1.SubscriptionInstallPlanPending, string(operatorsv1alpha1.InstallPlanPhaseRequiresApproval), "")
 
@@ -199,7 +181,7 @@ func TestEachManualStepIsApprovedByItself(t *testing.T) {
 	tn.Publish("catalog", releasesV1, "a.v2.0.1 stable replaces=a.v1.0.0 skips=a.v2.0.0", releasesV2)
 	inState(tn, "a", operatorsv1alpha1.SubscriptionStateUpgradePending, "a.v2.0.1", "a.v1.0.0")
 	tn.Approve("a.v2.0.1")
-	settles(tn, "a.v2.0.1")
+	tn.Installed("a.v2.0.1")
 }
 
 func TestASickCatalogConcernsOnlyWhoNeedsIt(t *testing.T) {
@@ -213,7 +195,7 @@ func TestASickCatalogConcernsOnlyWhoNeedsIt(t *testing.T) {
 	tn.Subscribe("good", "d", "stable")
 	tn.Subscribe("dead", "g", "stable")
 	tn.Subscribe("lying", "h", "stable")
-	settles(tn, "a.v1.0.0", "d.v1.0.0", "e.v1.0.0")
+	tn.Installed("a.v1.0.0", "d.v1.0.0", "e.v1.0.0")
 	const failed = operatorsv1alpha1.SubscriptionResolutionFailed
 	says(tn, "c", failed, resolver.ErrorPreventedResolution, "is not available, and may include it")
 	says(tn, "g", failed, resolver.ErrorPreventedResolution, "error using catalogsource "+tn.Namespace+"/dead")
@@ -228,7 +210,7 @@ func TestDeprecationsAndASwitchOfTheCatalog(t *testing.T) {
 	tn := following(t)
 	tn.Publish("catalog", releasesV1+" deprecated=old")
 	tn.Subscribe("catalog", "a", "stable")
-	settles(tn, "a.v1.0.0")
+	tn.Installed("a.v1.0.0")
 	says(tn, "a", operatorsv1alpha1.SubscriptionBundleDeprecated, "", "olm.bundle/a.v1.0.0: old")
 	says(tn, "a", operatorsv1alpha1.SubscriptionDeprecated, "", "olm.bundle/a.v1.0.0: old")
 
@@ -237,7 +219,7 @@ func TestDeprecationsAndASwitchOfTheCatalog(t *testing.T) {
 	before := sub.DeepCopy()
 	sub.Spec.CatalogSource = "other"
 	require.NoError(t, cluster.Client.Patch(t.Context(), sub, client.MergeFrom(before)))
-	settles(tn, "a.v2.0.0")
+	tn.Installed("a.v2.0.0")
 	tn.Eventually(func(c *assert.CollectT) {
 		for _, condition := range subscriptions(t, tn)["a"].Status.Conditions {
 			assert.False(c, strings.Contains(string(condition.Type), "Deprecated"), condition.Message)

@@ -131,7 +131,7 @@ func (c *Cluster) mark(ctx context.Context) (string, error) {
 func (tn *Tenant) Writes() []audit.Event {
 	tn.T.Helper()
 	user := scoped.Username(tn.Account.Namespace, tn.Account.Name)
-	events, err := tn.Cluster.Audited(tn.T.Context(), func(e audit.Event) bool {
+	events, _, err := tn.Cluster.AuditedFrom(tn.T.Context(), tn.Since, func(e audit.Event) bool {
 		return e.User.Username == user && e.IsWrite()
 	})
 	require.NoError(tn.T, err)

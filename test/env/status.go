@@ -224,3 +224,19 @@ func (tn *Tenant) Approve(version string) {
 		assert.NoError(c, tn.Cluster.Client.Patch(tn.T.Context(), &newest, client.MergeFrom(before)))
 	})
 }
+
+// Installed waits until the ClusterServiceVersions of the namespace are exactly these, and all have succeeded.
+func (tn *Tenant) Installed(versions ...string) {
+	tn.T.Helper()
+	tn.Eventually(func(c *assert.CollectT) {
+		list := &operatorsv1alpha1.ClusterServiceVersionList{}
+		assert.NoError(c, tn.Cluster.Client.List(tn.T.Context(), list, client.InNamespace(tn.Namespace)))
+		var got []string
+		for _, csv := range list.Items {
+			got = append(got, csv.Name)
+			assert.Equal(c, operatorsv1alpha1.CSVPhaseSucceeded, csv.Status.Phase, "%s: %s: %s", csv.Name, csv.Status.Reason, csv.Status.Message)
+		}
+		slices.Sort(got)
+		assert.Equal(c, versions, got)
+	})
+}

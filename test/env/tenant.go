@@ -22,6 +22,7 @@ import (
 	"github.com/remit-olm/remit/pkg/preflight"
 	"github.com/remit-olm/remit/pkg/rbac"
 	"github.com/remit-olm/remit/pkg/step/build"
+	"github.com/remit-olm/remit/test/env/audit"
 )
 
 const (
@@ -38,6 +39,8 @@ type Tenant struct {
 	Cluster   *Cluster
 	Namespace string
 	Account   types.NamespacedName
+	// Since is an offset of the audit log before which there is no request of the account; the default is its beginning.
+	Since int64
 }
 
 // Tenant creates a namespace with a unique name and an account, which is enrolled but has no permissions.
@@ -48,6 +51,9 @@ func (c *Cluster) Tenant(t testing.TB) *Tenant {
 		name = name[:40]
 	}
 	tn := &Tenant{T: t, Cluster: c, Namespace: strings.Trim(name, "-") + "-" + rand.String(5)}
+	var err error
+	tn.Since, err = audit.End(c.AuditLog)
+	require.NoError(t, err)
 	tn.Account = types.NamespacedName{Namespace: tn.Namespace, Name: AccountName}
 	tn.Create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: tn.Namespace}})
 	tn.Create(&corev1.ServiceAccount{ObjectMeta: tn.Meta(AccountName)})

@@ -30,7 +30,7 @@ var crowdFigure string
 // crowds are rows about many namespaces at once.
 func crowds() []row {
 	return []row{
-		{number: "190", title: "four namespaces that attack in every way, and twenty healthy installs", holds: p0(), play: func(s *scene) {
+		{number: "190", title: "four namespaces that attack in every way, and twenty healthy installs", holds: p0(), long: true, play: func(s *scene) {
 			healthy := s.crowd(0)
 			alone := s.installAll(healthy)
 

@@ -48,6 +48,9 @@ func TestMain(m *testing.M) { os.Exit(run(m)) }
 
 func run(m *testing.M) int {
 	flag.Parse()
+	if part() == partList {
+		return listRows()
+	}
 	if n := shardsToStart(); n > 0 {
 		return runShards(n)
 	}
@@ -111,7 +114,7 @@ func image(catalog string) string { return "catalogs.test/" + catalog }
 // writeCatalogs makes the directories of those rows whose catalogs no ConfigMap can hold.
 func writeCatalogs(dir string) (map[string]string, error) {
 	out := map[string]string{}
-	for _, r := range suite() {
+	for _, r := range chosen() {
 		if r.directory == nil {
 			continue
 		}

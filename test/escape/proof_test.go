@@ -28,7 +28,6 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 	"github.com/remit-olm/remit/pkg/lib/proof"
-	"github.com/remit-olm/remit/test/env/audit"
 	"github.com/remit-olm/remit/test/escape/forge"
 	"github.com/remit-olm/remit/test/escape/oracle"
 )
@@ -375,7 +374,5 @@ func (s *scene) succeededBy(created time.Time, holds profile) {
 	s.Create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.Namespace}})
 	s.account(accountName, profile{own: holds.own})
 	s.Enroll()
-	var err error
-	_, s.audited, err = cluster.AuditedFrom(s.T.Context(), 0, func(audit.Event) bool { return false })
-	require.NoError(s.T, err)
+	s.audited = auditedUntilNow(s.T)
 }

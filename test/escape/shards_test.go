@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"sync"
 )
 
@@ -16,9 +17,57 @@ var (
 	shard  = flag.Int("shard", 0, "the shard that this process runs, from 1 to -shards; 0 starts all of them")
 )
 
+// part is the environment variable ESCAPE_ROWS, which selects the rows to run. The default is all of them.
+func part() string { return os.Getenv("ESCAPE_ROWS") }
+
+// The values of ESCAPE_ROWS.
+const (
+	// partSample is the first row of every group that has another than long ones. `make test` runs it.
+	partSample = "sample"
+	// partRest is all other rows, which `make test-rest` runs.
+	partRest = "rest"
+	// partList prints all rows and runs none: that is a failure, so that the go command does not take it for a run.
+	partList = "list"
+)
+
+// isSample reports whether only the sample runs. It is small enough for one process.
+func isSample() bool { return part() == partSample }
+
+// listRows prints all rows, those of the sample with an S in front.
+func listRows() int {
+	for _, group := range groups() {
+		for i, r := range group {
+			mark := " "
+			if i == sampled(group) {
+				mark = "S"
+			}
+			fmt.Printf("%s %s %s\n", mark, r.number, r.title)
+		}
+	}
+	return 1
+}
+
+// sampled returns the index of the group's row that is in the sample, or -1.
+func sampled(group []row) int { return slices.IndexFunc(group, func(r row) bool { return !r.long }) }
+
+// chosen returns the rows that this process runs: those of its part of the suite, and of its shard.
+func chosen() []row {
+	var out []row
+	for _, group := range groups() {
+		for i, r := range group {
+			inSample := i == sampled(group)
+			if isSample() && !inSample || part() == partRest && inSample {
+				continue
+			}
+			out = append(out, r)
+		}
+	}
+	return rowsOfShard(out)
+}
+
 // shardsToStart returns how many processes the rows are divided between, or 0 if this process runs its rows itself.
 func shardsToStart() int {
-	if *shard != 0 || *shards < 2 || flag.Lookup("test.run").Value.String() != "" {
+	if *shard != 0 || *shards < 2 || isSample() || flag.Lookup("test.run").Value.String() != "" {
 		return 0
 	}
 	return *shards

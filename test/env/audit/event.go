@@ -2,6 +2,7 @@ package audit
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -107,4 +108,29 @@ func From(path string, offset int64, do func(Event) error) (int64, error) {
 			return offset, err
 		}
 	}
+}
+
+// End returns the offset behind the last complete line of an audit log: From it returns what is logged later.
+func End(path string) (int64, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = f.Close() }()
+	end, err := f.Seek(0, io.SeekEnd)
+	if err != nil {
+		return 0, err
+	}
+	for chunk := make([]byte, 1<<12); end > 0; {
+		from := max(0, end-int64(len(chunk)))
+		n, err := f.ReadAt(chunk[:end-from], from)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return 0, err
+		}
+		if i := bytes.LastIndexByte(chunk[:n], '\n'); i >= 0 {
+			return from + int64(i) + 1, nil
+		}
+		end = from
+	}
+	return 0, nil
 }

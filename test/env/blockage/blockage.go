@@ -3,6 +3,8 @@
 package blockage
 
 import (
+	"path/filepath"
+
 	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"github.com/stretchr/testify/assert"
@@ -29,6 +31,26 @@ const (
 	// UnknownKindManifest has a kind that bundles may contain and that the cluster does not serve.
 	UnknownKindManifest = `{apiVersion: autoscaling.k8s.io/v1, kind: VerticalPodAutoscaler, metadata: {name: sample}, spec: {}}`
 )
+
+// WriteCatalogs writes the catalogs of these images into a directory and returns their directories by image.
+func WriteCatalogs(dir string) (map[string]string, error) {
+	out := map[string]string{}
+	for image, edit := range map[string]func(v env.Variant){
+		Sample:      func(env.Variant) {},
+		UnknownKind: func(v env.Variant) { v.Add("vpa.yaml", UnknownKindManifest) },
+	} {
+		v, err := env.NewVariant()
+		if err != nil {
+			return nil, err
+		}
+		edit(v)
+		out[image] = filepath.Join(dir, filepath.Base(image))
+		if err := v.Write(out[image]); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
 
 // Blockage is a reason for which an install waits.
 type Blockage struct {
