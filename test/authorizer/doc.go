@@ -1,3 +1,3 @@
-// Package authorizer tells what becomes of the bound where RBAC is not all there is: on a cluster with a
-// second authorizer, a webhook that this test serves, and where Remit itself may not read RBAC.
+// Package authorizer tests the bound on clusters where RBAC is not the only authority: with a second authorizer, a
+// webhook that this test serves, and with programs that have no permission to read RBAC.
 package authorizer

@@ -1,7 +1,6 @@
-// Package escape has the escape suite: hostile bundles, catalogs, accounts and edits, each on a namespace of
-// its own, on a real API server. After every row the whole world is judged by package oracle, whatever the
-// row was about.
+// Package escape contains the escape suite: hostile bundles, catalogs, accounts and edits, each in its own namespace on
+// a real API server. After every row, package oracle checks the whole cluster, regardless of the row's subject.
 //
-// Rows carry the numbers of the suite's specification, which has gaps; a letter after a number is another way
-// to the same escape that the specification does not list. docs/escape-suite.md says how to add one.
+// Rows have the numbers of the suite's specification, which has gaps. A letter after a number marks another way to the
+// same escape that the specification does not list. docs/escape-suite.md explains how to add a row.
 package escape

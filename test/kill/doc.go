@@ -1,3 +1,3 @@
-// Package kill has the stories of a program that is killed at every point of its work: SIGKILL, after
-// the API server has done what it was asked and before the program learns of it.
+// Package kill tests that programs can be killed at every point of their work: with SIGKILL, after the API server has
+// processed a request and before the program receives the response.
 package kill

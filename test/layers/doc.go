@@ -1,7 +1,7 @@
-// Package layers holds the test that keeps imports going one way: each layer of docs/ARCHITECTURE.md
-// may import only the layers below it. It reads the product module's real imports from `go list`,
-// so what it says cannot drift from the code; depguard in .golangci.yml says the same while a line
-// is typed. A package that the table does not know fails too: a new folder needs a decision.
+// Package layers contains the test that enforces the direction of imports: each layer of docs/ARCHITECTURE.md may
+// import only the layers below it. It reads the product module's actual imports from `go list`, so it cannot diverge
+// from the code; depguard in .golangci.yml reports the same violations in an editor. A package that is not in the table
+// also fails: assign a layer to each new directory.
 //
-// Nothing imports this package. The rule itself is layers.go, proven on synthetic imports.
+// No other package imports this one. The rule itself is in layers.go, and is tested with synthetic imports.
 package layers

@@ -1,3 +1,3 @@
-// Package olm tests cmd/olm on a cluster of its own without cmd/catalog: ClusterServiceVersions are
-// made by hand, and every phase is seen by itself.
+// Package olm tests cmd/olm on a cluster of its own without cmd/catalog: the tests create ClusterServiceVersions
+// themselves, and observe each phase separately.
 package olm

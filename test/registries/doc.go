@@ -1,2 +1,3 @@
-// Package registries runs catalog images that are registries: Pods in the global catalog namespace that serve, are replaced and go.
+// Package registries tests catalog images that are registries: their Pods run in the global catalog namespace, are
+// replaced, and are deleted.
 package registries

@@ -1,4 +1,4 @@
-// Package rows is the table of corner cases of the design page "Rule-check semantics", section 5.4, as data: 69 rows
-// of what the account t1/acct holds, what it asks for, and the verdict. The unit test of pkg/rbac holds the engine
-// against it, and test/differential a real API server.
+// Package rows contains the corner cases of section 5.4 of the design page "Rule-check semantics" as data: 69 rows,
+// each with the permissions of the account t1/acct, the requested permissions, and the verdict. The unit test of
+// pkg/rbac runs them against the rule engine, and test/differential against a real API server.
 package rows

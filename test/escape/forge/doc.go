@@ -1,3 +1,3 @@
-// Package forge makes bundles and catalogs of any content, byte for byte: what an author of catalogs may
-// write, not what they should.
+// Package forge creates bundles and catalogs with arbitrary content, byte for byte: everything that a catalog's author
+// can write, valid or not.
 package forge

@@ -1,4 +1,4 @@
-// Package bundlev2 is the bundle of the sample operator's second version. It adds a version to the API of
-// Greetings with a conversion between the two, a validating and a mutating webhook, and an API server
-// for Echoes. A conversion webhook may only be shipped by an operator for all namespaces, so this one is.
+// Package bundlev2 is the bundle of the sample operator's second version. It adds a version of the Greeting API with a
+// conversion between the two, a validating and a mutating webhook, and an API server for Echoes. An operator with a
+// conversion webhook must support only AllNamespaces, so this one does.
 package bundlev2

@@ -1,5 +1,4 @@
-// Package greeter reconciles Greetings: each becomes a ConfigMap with its message and a Deployment of
-// greeters, both owned by it, and is Ready once the greeters are available. What is wanted is built
-// by pure functions (desired.go) and applied server-side without force. The sample operator's main
-// is its only caller.
+// Package greeter reconciles Greetings. Each one becomes a ConfigMap with its message and a Deployment of greeters,
+// both owned by it, and is Ready when the greeters are available. Pure functions build the desired objects
+// (desired.go), which are applied server-side without force. The sample operator's main is its only caller.
 package greeter
