@@ -12,9 +12,12 @@ import (
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	cliresource "k8s.io/cli-runtime/pkg/resource"
 	"k8s.io/client-go/rest"
@@ -134,12 +137,15 @@ func TestAnOperatorWithEveryKindOfWebhookAndAnAPI(t *testing.T) {
 		require.Equal(t, []string{"hello", "second"}, kubectlGet(t, c, tn.Namespace, echo.Resource))
 	})
 	t.Run("what is removed leaves nothing behind", func(t *testing.T) {
+		running := whenNotConverted(t, c, tn.Namespace)
 		require.NoError(t, c.Client.DeleteAllOf(t.Context(), &operatorsv1alpha1.Subscription{}, client.InNamespace(tn.Namespace)))
 		require.NoError(t, c.Client.Delete(t.Context(), got))
 		tn.Eventually(func(ct *assert.CollectT) { assert.True(ct, apierrors.IsNotFound(tn.Get(bundlev2.CSV, &csv{}))) })
 		crd := &apiextensionsv1.CustomResourceDefinition{}
 		require.NoError(t, c.Client.Get(t.Context(), client.ObjectKey{Name: "greetings.sample.remit.dev"}, crd))
 		require.Equal(t, apiextensionsv1.NoneConverter, crd.Spec.Conversion.Strategy)
+		require.Empty(t, <-running, "an operator that still runs loses the fields that are no longer converted")
+		require.Equal(t, "Hello", said(t, c.Client, "v2", tn.Namespace, "hello", "text"), "the stored version is readable")
 		for _, kind := range []string{
 			"ValidatingWebhookConfiguration", "MutatingWebhookConfiguration", "APIService", "ClusterRoleBinding", "RoleBinding", "ClusterRole",
 		} {
@@ -147,8 +153,10 @@ func TestAnOperatorWithEveryKindOfWebhookAndAnAPI(t *testing.T) {
 		}
 	})
 	t.Run("it is installed again", func(t *testing.T) {
+		converted := whenDeployed(t, c, tn.Namespace)
 		tn.Subscribe("catalog", bundle.Package, bundle.Channel)
 		tn.Succeeded(bundlev2.CSV)
+		require.Equal(t, apiextensionsv1.WebhookConverter, <-converted, "an operator that runs before the conversion is set loses fields")
 		crd := &apiextensionsv1.CustomResourceDefinition{}
 		require.NoError(t, c.Client.Get(t.Context(), client.ObjectKey{Name: "greetings.sample.remit.dev"}, crd))
 		require.Equal(t, apiextensionsv1.WebhookConverter, crd.Spec.Conversion.Strategy)
@@ -156,6 +164,54 @@ func TestAnOperatorWithEveryKindOfWebhookAndAnAPI(t *testing.T) {
 			assert.Equal(ct, "Hello", said(ct, c.Client, "v2", tn.Namespace, "hello", "text"))
 		})
 	})
+}
+
+// whenNotConverted returns the names of the operator's Pods that exist when the conversion of greetings is reset.
+func whenNotConverted(t *testing.T, c *env.Cluster, namespace string) <-chan []string {
+	t.Helper()
+	out := make(chan []string, 1)
+	watched, err := c.Client.Watch(t.Context(), &apiextensionsv1.CustomResourceDefinitionList{}, client.MatchingFields{"metadata.name": "greetings.sample.remit.dev"})
+	require.NoError(t, err)
+	go func() {
+		defer watched.Stop()
+		for event := range watched.ResultChan() {
+			crd, ok := event.Object.(*apiextensionsv1.CustomResourceDefinition)
+			if !ok || crd.Spec.Conversion.Strategy != apiextensionsv1.NoneConverter {
+				continue
+			}
+			pods := &corev1.PodList{}
+			assert.NoError(t, c.Client.List(context.Background(), pods, client.InNamespace(namespace), client.MatchingLabels{"name": "sample-operator"}))
+			var running []string
+			for _, pod := range pods.Items {
+				running = append(running, pod.Name)
+			}
+			out <- running
+			return
+		}
+	}()
+	return out
+}
+
+// whenDeployed returns the conversion strategy of greetings when the operator's Deployment is created.
+func whenDeployed(t *testing.T, c *env.Cluster, namespace string) <-chan apiextensionsv1.ConversionStrategyType {
+	t.Helper()
+	out := make(chan apiextensionsv1.ConversionStrategyType, 1)
+	watched, err := c.Client.Watch(t.Context(), &appsv1.DeploymentList{}, client.InNamespace(namespace))
+	require.NoError(t, err)
+	go func() {
+		defer watched.Stop()
+		for event := range watched.ResultChan() {
+			d, ok := event.Object.(*appsv1.Deployment)
+			if !ok || event.Type != watch.Added || d.Labels["olm.owner"] == "" {
+				continue
+			}
+			crd := &apiextensionsv1.CustomResourceDefinition{}
+			assert.NoError(t, c.Client.Get(context.Background(), client.ObjectKey{Name: "greetings.sample.remit.dev"}, crd))
+			out <- crd.Spec.Conversion.Strategy
+			return
+		}
+	}()
+	return out
 }
 
 // ofTenant lists what carries the owner labels of the tenant's CSVs outside its namespace.

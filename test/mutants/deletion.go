@@ -10,6 +10,18 @@ func deletion() []Mutant {
 			Killer: unit("pkg/install/hooks", "TestAConversionTakenOverByAnotherOwnerIsNotReset"),
 		},
 		{
+			Name: "conversion-is-reset-while-the-operator-runs", Rule: 6, File: "pkg/controller/csv/finalize.go",
+			Old:    "if s.running > 0 {",
+			New:    "if s.running > 100 {",
+			Killer: unit("pkg/controller/csv", "TestAConversionIsResetAfterTheOperatorHasStopped"),
+		},
+		{
+			Name: "deployments-of-others-are-stopped", Rule: 6, File: "pkg/controller/csv/finalize.go",
+			Old:    "if deployment.Of(&list.Items[i], s.owner) {",
+			New:    "if list.Items[i].Namespace == s.csv.Namespace {",
+			Killer: unit("pkg/controller/csv", "TestAConversionIsResetAfterTheOperatorHasStopped"),
+		},
+		{
 			Name: "another-lineage-s-versions-are-replaced", Rule: 6, File: "pkg/controller/csv/siblings.go",
 			Old:    "return other == s.owner.Lineage || other.Direct && s.owner.Direct",
 			New:    "return other.Direct || true",

@@ -160,7 +160,7 @@ func enforcer() []Mutant {
 		{
 			Name: "refusals-are-retried-at-once", Rule: 1, File: "pkg/controller/installplan/retry.go",
 			Old:    "min(max(is.delay*retryFactor, minRetryDelay), maxRetryDelay)",
-			New:    "min(firstLook, lastLook)",
+			New:    "min(minRetryDelay, maxRetryDelay)",
 			Killer: unit("pkg/controller/installplan", "TestRetriesARefusalWithGrowingDelays"),
 		},
 		{

@@ -140,12 +140,12 @@ func isDenied(err error) bool { return isMissingPermissions(err) || apierrors.Is
 
 // remove deletes exactly the object that was read, as the account. It ignores objects that no longer exist. If the
 // account is known to be missing the permission, it returns a *MissingPermissionsError without sending a request.
-func (r *Reconciler) remove(ctx context.Context, s *scope, account client.Client, obj client.Object) error {
+func (r *Reconciler) remove(ctx context.Context, s *scope, account client.Client, obj client.Object, opts ...client.DeleteOption) error {
 	if err := r.missingPermissions(ctx, s, forRemoval, []*unstructured.Unstructured{r.reference(obj)}, "delete"); err != nil {
 		return err
 	}
 	uid := obj.GetUID()
-	err := account.Delete(ctx, obj, client.Preconditions{UID: &uid})
+	err := account.Delete(ctx, obj, append(opts, client.Preconditions{UID: &uid})...)
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("delete %T %s: %w", obj, client.ObjectKeyFromObject(obj), err)
 	}

@@ -11,6 +11,7 @@ import (
 // Event reasons other than those of the CSV's transitions.
 const (
 	eventLeftBehind     = "LeftBehind"
+	eventStopping       = "Stopping"
 	eventFinalizerStuck = "FinalizerStuck"
 )
 

@@ -7,16 +7,21 @@ import (
 	"slices"
 
 	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/remit-olm/remit/pkg/install/deployment"
 	"github.com/remit-olm/remit/pkg/install/hooks"
 	"github.com/remit-olm/remit/pkg/install/warrant"
 	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 )
 
@@ -48,7 +53,11 @@ func (r *Reconciler) finalize(ctx context.Context, s *scope) error {
 		return why
 	}
 	if why == nil {
-		waiting, err := r.removeAll(ctx, s, account, left)
+		running, err := r.running(ctx, s, left)
+		if err != nil {
+			return err
+		}
+		waiting, err := r.removeAll(ctx, s, account, append(running, left...))
 		if waiting || err != nil {
 			return err
 		}
@@ -99,19 +108,71 @@ func (r *Reconciler) leave(ctx context.Context, s *scope) error {
 	case err != nil:
 		return client.IgnoreNotFound(err)
 	}
-	for _, obj := range left {
-		if err := r.removeOrReset(ctx, s, account, obj); err != nil && !isDenied(err) {
+	running, err := r.running(ctx, s, left)
+	if err != nil {
+		return err
+	}
+	for _, obj := range append(running, left...) {
+		if err := r.removeOrReset(ctx, s, account, obj); err != nil && !isDenied(err) && !isRunning(err) {
 			return err
 		}
 	}
 	return nil
 }
 
-// removeOrReset deletes an object or, for a CustomResourceDefinition, removes its webhook.
+// running returns the operator's Deployments if a conversion is to be reset, and records them in the scope. Without
+// the conversion, the API server drops the fields that the requested version does not have. An operator that still
+// runs would read objects without these fields and lose them with its next update. So the Deployments are deleted
+// first, and their Pods with them.
+func (r *Reconciler) running(ctx context.Context, s *scope, left []client.Object) ([]client.Object, error) {
+	resets := slices.ContainsFunc(left, func(obj client.Object) bool {
+		_, ok := obj.(*apiextensionsv1.CustomResourceDefinition)
+		return ok
+	})
+	if !resets {
+		return nil, nil
+	}
+	list := &appsv1.DeploymentList{}
+	labels := client.MatchingLabels{names.LabelOwner: ownerutil.LabelValue(s.csv.Name)}
+	if err := r.client.List(ctx, list, client.InNamespace(s.csv.Namespace), labels); err != nil {
+		return nil, fmt.Errorf("list Deployments of namespace %q: %w", s.csv.Namespace, err)
+	}
+	var out []client.Object
+	for i := range list.Items {
+		if deployment.Of(&list.Items[i], s.owner) {
+			out = append(out, &list.Items[i])
+		}
+	}
+	s.running = len(out)
+	return out, nil
+}
+
+// stop deletes a Deployment. The API server keeps the Deployment until the garbage collector has removed its Pods.
+func (r *Reconciler) stop(ctx context.Context, s *scope, account client.Client, d *appsv1.Deployment) error {
+	if d.DeletionTimestamp != nil {
+		return nil
+	}
+	r.recorder.Eventf(s.csv, d, corev1.EventTypeNormal, eventStopping, "Finalize", "%s",
+		note("deleting Deployment "+d.Namespace+"/"+d.Name+": conversions are reset when its Pods have terminated, so that the operator does not overwrite objects which are no longer converted"))
+	return r.remove(ctx, s, account, d, client.PropagationPolicy(metav1.DeletePropagationForeground))
+}
+
+// errRunning is returned instead of resetting a conversion while the operator may be running.
+var errRunning = errors.New("the operator's Pods have not terminated")
+
+func isRunning(err error) bool { return errors.Is(err, errRunning) }
+
+// removeOrReset deletes an object or, for a CustomResourceDefinition, removes its webhook once the operator is stopped.
 func (r *Reconciler) removeOrReset(ctx context.Context, s *scope, account client.Client, obj client.Object) error {
+	if d, ok := obj.(*appsv1.Deployment); ok {
+		return r.stop(ctx, s, account, d)
+	}
 	crd, ok := obj.(*apiextensionsv1.CustomResourceDefinition)
 	if !ok {
 		return r.remove(ctx, s, account, obj)
+	}
+	if s.running > 0 {
+		return errRunning // the deletion of the last Deployment triggers another reconcile
 	}
 	if err := r.missingPermissions(ctx, s, forRemoval, []*unstructured.Unstructured{r.reference(crd)}, "patch"); err != nil {
 		return err
@@ -121,7 +182,7 @@ func (r *Reconciler) removeOrReset(ctx context.Context, s *scope, account client
 }
 
 // removeAll keeps the finalizer, and reports what remains, while there is an account that can be granted the missing
-// permissions. If the API server refuses although the account has the permissions, it retries: the API server may not
+// permissions, or while the operator is being stopped. If the API server refuses although the account has the permissions, it retries: the API server may not
 // have observed a grant yet.
 func (r *Reconciler) removeAll(ctx context.Context, s *scope, account client.Client, left []client.Object) (waiting bool, err error) {
 	var remain []client.Object
@@ -130,6 +191,9 @@ func (r *Reconciler) removeAll(ctx context.Context, s *scope, account client.Cli
 		err := r.removeOrReset(ctx, s, account, obj)
 		switch {
 		case err == nil:
+			continue
+		case isRunning(err):
+			waiting = true
 			continue
 		case !isDenied(err):
 			return false, err
@@ -140,7 +204,7 @@ func (r *Reconciler) removeAll(ctx context.Context, s *scope, account client.Cli
 		remain = append(remain, obj)
 	}
 	if len(remain) == 0 {
-		return false, nil
+		return waiting, nil
 	}
 	log.FromContext(ctx).Info("Waiting for permission to remove objects", "objects", len(remain), "why", why.Error())
 	r.leftBehind(s.csv, remain, oneLine(why))

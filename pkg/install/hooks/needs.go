@@ -3,6 +3,7 @@ package hooks
 import (
 	"fmt"
 
+	appsv1 "k8s.io/api/apps/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -72,8 +73,12 @@ func (p *Plan) Needs() ([]Need, error) {
 	for _, h := range hooks {
 		needs = append(needs, request(h.Unstructured, "apply "+apply.Describe(h.Unstructured), apply.Verbs()...), p.removal(h.Unstructured))
 	}
-	for _, c := range p.conversions("") {
+	conversions := p.conversions("")
+	for _, c := range conversions {
 		needs = append(needs, conversion(c.CRD))
+	}
+	if len(conversions) > 0 {
+		needs = append(needs, p.stops()...)
 	}
 	return append(needs, p.Demands()...), nil
 }
@@ -110,6 +115,19 @@ func conversion(crd string) Need {
 			APIGroups: []string{"apiextensions.k8s.io"}, Resources: []string{"customresourcedefinitions"}, ResourceNames: []string{crd}, Verbs: []string{"patch"},
 		}},
 	}
+}
+
+// stops returns the Needs for deleting the operator's Deployments before the conversions are reset.
+func (p *Plan) stops() []Need {
+	var needs []Need
+	for _, d := range p.in.CSV.Spec.InstallStrategy.StrategySpec.DeploymentSpecs {
+		obj := &unstructured.Unstructured{}
+		obj.SetGroupVersionKind(appsv1.SchemeGroupVersion.WithKind("Deployment"))
+		obj.SetNamespace(p.in.Owner.Namespace)
+		obj.SetName(d.Name)
+		needs = append(needs, p.removal(obj))
+	}
+	return needs
 }
 
 func (p *Plan) removal(obj *unstructured.Unstructured) Need {

@@ -1,17 +1,23 @@
 package execute
 
 import (
+	"context"
+	"encoding/json"
+	"fmt"
+
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/pkg/lib/names"
 )
 
 // keepConversion keeps the conversion of a live CustomResourceDefinition that Remit configured: the webhook of the installed
 // version answers, and stored objects must stay readable until that of the next version does. The csv controller
-// changes it then. The same applies where Remit removed the webhook with the last version. A bundle's own conversion
-// is not replaced.
+// changes it then. Where Remit removed the webhook with an earlier install, the plan leaves the conversion out, because
+// applying it would conflict with the removal (see restoreConversion). A bundle's own conversion is not replaced.
 func keepConversion(desired, live *unstructured.Unstructured) {
 	if live == nil {
 		return
@@ -40,6 +46,33 @@ func keepConversion(desired, live *unstructured.Unstructured) {
 	}
 	annotations[names.AnnotationConversion] = mark
 	desired.SetAnnotations(annotations)
+}
+
+// restoreConversion sets the webhook that a plan declares on a live CustomResourceDefinition whose webhook Remit removed
+// with an earlier install. The operator must not run before that: it would read objects without the fields that
+// only another version has, and lose them with its next update. The patch has the field manager that removed the
+// webhook, because applying another strategy would conflict with it. The result is the live object.
+func (e *Executor) restoreConversion(ctx context.Context, s State) (*unstructured.Unstructured, error) {
+	declared, _, _ := unstructured.NestedMap(s.Step.Object.Object, "spec", "conversion")
+	mark := s.Step.Object.GetAnnotations()[names.AnnotationConversion]
+	if s.Live == nil || mark == "" || !s.Step.Owner.Owns(s.Live) || converter(s.Live) != names.ConversionReset ||
+		s.Live.GetAnnotations()[names.AnnotationConversion] != names.ConversionReset {
+		return s.Live, nil
+	}
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{
+			"uid": s.Live.GetUID(), "resourceVersion": s.Live.GetResourceVersion(), "annotations": map[string]any{names.AnnotationConversion: mark},
+		},
+		"spec": map[string]any{"conversion": declared},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("encode the conversion of CustomResourceDefinition %q: %w", s.Live.GetName(), err)
+	}
+	live := s.Live.DeepCopy()
+	if err := e.Writer(s.Step).Patch(ctx, live, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(names.FieldManager)); err != nil {
+		return nil, fmt.Errorf("restore the conversion of CustomResourceDefinition %q: %w", s.Live.GetName(), err)
+	}
+	return live, nil
 }
 
 // converter returns the value of AnnotationConversion that a CustomResourceDefinition has while its conversion is as

@@ -5,6 +5,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/remit-olm/remit/pkg/lib/ownerutil"
+	"github.com/remit-olm/remit/pkg/step"
+	"github.com/remit-olm/remit/test/env/proofs"
 )
 
 // converted is a CustomResourceDefinition whose webhook is a Service's, and says by annotation who set that.
@@ -54,6 +60,41 @@ func TestTheConversionThatAnswersIsKept(t *testing.T) {
 				require.NotContains(t, row.desired.Object["spec"], "conversion", "the strategy is another manager's")
 			} else if mark != "" {
 				require.Equal(t, "ns/"+row.want, mark)
+			}
+		})
+	}
+}
+
+// An operator that runs before its conversion is set loses the fields that only another version has.
+func TestAConversionThatRemitRemovedIsRestoredBeforeTheInstall(t *testing.T) {
+	owner := ownerutil.Owner{Lineage: ownerutil.Lineage{Package: "p", Namespace: "ns"}, CSV: "p.v1", Proofs: proofs.Keys()}
+	other := owner
+	other.Package = "q"
+	for _, row := range []struct {
+		name     string
+		live     *unstructured.Unstructured
+		by       ownerutil.Owner
+		desired  *unstructured.Unstructured
+		strategy string
+	}{
+		{"one that Remit removed", removed("none"), owner, converted("v2", "ns/v2"), "Webhook"},
+		{"the plan declares none", removed("none"), owner, crd(), "None"},
+		{"another owner's", removed("none"), other, converted("v2", "ns/v2"), "None"},
+		{"none, without Remit", removed(""), owner, converted("v2", "ns/v2"), "None"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			proofs.Mark(row.live, row.by)
+			c := fake.NewClientBuilder().WithObjects(row.live).Build()
+			require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(row.live), row.live))
+			e := &Executor{CRDs: c, Account: c}
+			got, err := e.restoreConversion(t.Context(), State{Step: step.Step{Object: row.desired, Owner: owner}, Live: row.live})
+			require.NoError(t, err)
+			strategy, _, err := unstructured.NestedString(got.Object, "spec", "conversion", "strategy")
+			require.NoError(t, err)
+			require.Equal(t, row.strategy, strategy)
+			if strategy == "Webhook" {
+				keepConversion(row.desired, got)
+				require.Equal(t, got.Object["spec"].(map[string]any)["conversion"], row.desired.Object["spec"].(map[string]any)["conversion"], "the same value does not conflict")
 			}
 		})
 	}

@@ -142,6 +142,13 @@ type Done struct {
 // Do applies the step's object. It checks the bindings of a role again, because the steps before it may have taken
 // long.
 func (e *Executor) Do(ctx context.Context, s State) (Done, error) {
+	if s.Step.IsCRD() {
+		live, err := e.restoreConversion(ctx, s)
+		if err != nil {
+			return Done{Status: operatorsv1alpha1.StepStatusUnknown}, err
+		}
+		s.Live = live
+	}
 	if !rendered(s) {
 		return e.write(ctx, s)
 	}
