@@ -37,8 +37,8 @@ type ManagerOptions struct {
 	LeaderElection bool
 }
 
-// NewManager makes a manager whose cache holds no managed fields, no schemas and no content of InstallPlans: nobody reads them,
-// and they are most of what the objects weigh.
+// NewManager returns a manager whose cache drops managed fields, schemas and the content of InstallPlans. No controller reads
+// them, and they take most of the memory.
 func NewManager(config *rest.Config, o ManagerOptions) (ctrl.Manager, error) {
 	scheme, err := NewScheme()
 	if err != nil {

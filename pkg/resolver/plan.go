@@ -47,8 +47,8 @@ type Plan struct {
 	Pins      []Pin
 }
 
-// Name returns the name of the plan's InstallPlan: a hash of the namespace and the pins. Who approves a plan by
-// its name trusts that nobody can make another plan with that name.
+// Name returns the name of the plan's InstallPlan: a hash of the namespace and the pins. Users approve a plan
+// by its name, so it must be infeasible to create another plan with the same name.
 func (p Plan) Name() (string, error) {
 	text, err := p.Encode()
 	if err != nil {

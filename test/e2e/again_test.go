@@ -1,9 +1,6 @@
 package e2e
 
 import (
-	"os"
-	"os/exec"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -39,17 +36,10 @@ func comesBack(tn *env.Tenant, old *operatorsv1alpha1.ClusterServiceVersion) {
 }
 
 // statusText is what "kubectl remit status" prints of the namespace, whatever it ends with.
-func statusText(tn *env.Tenant) string {
-	cmd := exec.CommandContext(tn.T.Context(), filepath.Join(cluster.Bin, "kubectl-remit"), "status", "-n", tn.Namespace)
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+cluster.Kubeconfig)
-	out, _ := cmd.CombinedOutput()
-	return string(out)
-}
-
 func statusSays(tn *env.Tenant, texts ...string) {
 	tn.T.Helper()
 	tn.Eventually(func(c *assert.CollectT) {
-		out := statusText(tn)
+		out := tn.RemitStatus()
 		for _, text := range texts {
 			assert.Contains(c, out, text)
 		}

@@ -1,12 +1,7 @@
 package e2e
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"testing"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
@@ -25,17 +20,9 @@ import (
 // planShow runs "kubectl remit plan show" as a user, and returns what goes to standard output and to standard error.
 func planShow(t *testing.T, code int, args ...string) (out, notes string) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), filepath.Join(cluster.Bin, "kubectl-remit"), append([]string{"plan", "show"}, args...)...)
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+cluster.Kubeconfig)
-	var stdout, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	err := cmd.Run()
-	var exit *exec.ExitError
-	if !errors.As(err, &exit) {
-		require.NoError(t, err)
-	}
-	require.Equal(t, code, cmd.ProcessState.ExitCode(), "%s\n%s", stdout.String(), stderr.String())
-	return stdout.String(), stderr.String()
+	out, notes, got := cluster.Remit(t, append([]string{"plan", "show"}, args...)...)
+	require.Equal(t, code, got, "%s\n%s", out, notes)
+	return out, notes
 }
 
 // largePlan is a tenant whose plan for a bundle of more than 64 KiB waits for approval.

@@ -1,11 +1,8 @@
 package e2e
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -31,17 +28,9 @@ const (
 // preflightOf runs it, and returns what goes to standard output and to standard error.
 func preflightOf(t *testing.T, code int, args ...string) (out, notes string) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), filepath.Join(cluster.Bin, "kubectl-remit"), append([]string{"preflight"}, args...)...)
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+cluster.Kubeconfig)
-	var stdout, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	err := cmd.Run()
-	var exit *exec.ExitError
-	if !errors.As(err, &exit) {
-		require.NoError(t, err)
-	}
-	require.Equal(t, code, cmd.ProcessState.ExitCode(), "%s\n%s", stdout.String(), stderr.String())
-	return stdout.String(), stderr.String()
+	out, notes, got := cluster.Remit(t, append([]string{"preflight"}, args...)...)
+	require.Equal(t, code, got, "%s\n%s", out, notes)
+	return out, notes
 }
 
 // bundleDir writes the sample's bundle, changed.

@@ -3,9 +3,6 @@ package hooks
 import (
 	"cmp"
 	"maps"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -109,7 +106,7 @@ func afterDeletion(tn *env.Tenant, obj metav1.PartialObjectMetadata) string {
 	var lines []string
 	comesBack := false
 	tn.Eventually(func(c *assert.CollectT) { // on a busy machine, objects take longer to come back
-		report := status(tn)
+		report := tn.RemitStatus()
 		lines = slices.DeleteFunc(strings.Split(report, "\n"), func(line string) bool {
 			return !strings.Contains(line, obj.Name) || !strings.Contains(line, "was deleted")
 		})
@@ -127,7 +124,7 @@ func afterDeletion(tn *env.Tenant, obj metav1.PartialObjectMetadata) string {
 		require.NoError(tn.T, tn.Cluster.Client.Patch(tn.T.Context(), tn.CSV(tn.T, bundlev2.CSV), wake))
 	}
 	if obj.Kind != "InstallPlan" {
-		tn.Eventually(func(c *assert.CollectT) { assert.True(c, back(), status(tn)) })
+		tn.Eventually(func(c *assert.CollectT) { assert.True(c, back(), tn.RemitStatus()) })
 	}
 	return strings.TrimSpace(lines[0])
 }
@@ -142,12 +139,4 @@ func isBack(tn *env.Tenant, obj metav1.PartialObjectMetadata) bool {
 func succeededNow(tn *env.Tenant) bool {
 	got := &operatorsv1alpha1.ClusterServiceVersion{}
 	return tn.Get(bundlev2.CSV, got) == nil && got.Status.Phase == operatorsv1alpha1.CSVPhaseSucceeded
-}
-
-// status is what "kubectl remit status" prints of the namespace.
-func status(tn *env.Tenant) string {
-	cmd := exec.CommandContext(tn.T.Context(), filepath.Join(tn.Cluster.Bin, "kubectl-remit"), "status", "-n", tn.Namespace)
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+tn.Cluster.Kubeconfig)
-	out, _ := cmd.CombinedOutput()
-	return string(out)
 }

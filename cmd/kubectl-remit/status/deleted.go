@@ -3,6 +3,8 @@ package status
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
@@ -74,9 +76,30 @@ func (w *world) fillDeletedObjects(ctx context.Context, c client.Reader, g *Grou
 	}
 	steps, err := w.steps(g, installed, true)
 	if err != nil {
-		return nil // fillHeld notes why
+		return err
 	}
+	w.noteUnreadable(g, installed, steps)
 	return fillDeletedSteps(ctx, c, g, steps, budget)
+}
+
+// noteUnreadable notes the installed versions whose plans do not carry their content. A version without a plan has no objects of its
+// own.
+func (w *world) noteUnreadable(g *Group, installed map[string]bool, steps []step.Step) {
+	unread := map[string]bool{}
+	for i := range w.plans {
+		for _, name := range w.plans[i].Spec.ClusterServiceVersionNames {
+			if w.plans[i].Namespace == g.Namespace && w.plans[i].Status.Phase == operatorsv1alpha1.InstallPlanPhaseComplete && installed[name] {
+				unread[name] = true
+			}
+		}
+	}
+	for _, s := range steps {
+		delete(unread, s.Owner.CSV)
+	}
+	if len(unread) > 0 {
+		g.Notes = append(g.Notes, fmt.Sprintf("whether objects of %s were deleted is not known: the InstallPlan does not carry its content",
+			listed(slices.Sorted(maps.Keys(unread)))))
+	}
 }
 
 // fillDeletedSteps adds one block per version, with the objects of its steps that were deleted.
@@ -105,6 +128,7 @@ func fillDeletedSteps(ctx context.Context, c client.Reader, g *Group, steps []st
 
 // fillDeletedSecrets reads the Secrets with certificates, which Remit may not watch.
 func (w *world) fillDeletedSecrets(ctx context.Context, c client.Reader, g *Group, csv *operatorsv1alpha1.ClusterServiceVersion, budget *int) error {
+	var deleted []string
 	for _, r := range csv.Status.RequirementStatus {
 		if r.Kind != "Secret" || r.Group != "" || r.Name == "" { // an entry without a name is a required native API
 			continue
@@ -119,8 +143,11 @@ func (w *world) fillDeletedSecrets(ctx context.Context, c client.Reader, g *Grou
 			return err
 		}
 		if isDeleted {
-			g.Blocked = append(g.Blocked, deletedBlock(csv.Name, []string{apply.Describe(secret)}, "Remit creates it again within 10 minutes"))
+			deleted = append(deleted, apply.Describe(secret))
 		}
+	}
+	if len(deleted) > 0 {
+		g.Blocked = append(g.Blocked, deletedBlock(csv.Name, deleted, "Remit creates it again within 10 minutes"))
 	}
 	return nil
 }
@@ -132,7 +159,17 @@ func deletedBlock(csv string, objects []string, remedy string) Block {
 		verb = "were"
 	}
 	return Block{Kind: operatorsv1alpha1.ClusterServiceVersionKind, Name: csv, Condition: "ObjectDeleted",
-		Message: fmt.Sprintf("%s %s deleted. %s", strings.Join(objects, ", "), verb, remedy)}
+		Message: fmt.Sprintf("%s %s deleted. %s", listed(objects), verb, remedy)}
+}
+
+// maxListed bounds how many deleted objects a message names.
+const maxListed = 20
+
+func listed(objects []string) string {
+	if more := len(objects) - maxListed; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(objects[:maxListed], ", "), more)
+	}
+	return strings.Join(objects, ", ")
 }
 
 // readDeleted reports whether an object does not exist. It is false if the budget is used up or the user may not read the object.

@@ -2,6 +2,7 @@ package status
 
 import (
 	"bytes"
+	"fmt"
 	"testing"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
@@ -44,6 +45,32 @@ func TestTheDeletedObjectsOfAVersionHaveOneRemedy(t *testing.T) {
 		{"ClusterServiceVersion", "a.v1", "ObjectDeleted", "", "ConfigMap ns/one, ConfigMap ns/three were" + remedy + "a.v1 -n ns"},
 		{"ClusterServiceVersion", "b.v1", "ObjectDeleted", "", "ConfigMap ns/two was" + remedy + "b.v1 -n ns"},
 	}, g.Blocked)
+}
+
+func TestAMessageNamesAtMostTwentyDeletedObjects(t *testing.T) {
+	var names []string
+	for i := range maxListed + 2 {
+		names = append(names, fmt.Sprintf("Secret ns/s%d", i))
+	}
+	require.Contains(t, deletedBlock("op.v1", names, "").Message, "Secret ns/s18, Secret ns/s19 and 2 more were deleted")
+	require.NotContains(t, deletedBlock("op.v1", names[:maxListed], "").Message, "more")
+}
+
+func TestAVersionWhosePlanDoesNotCarryItsContentIsNoted(t *testing.T) {
+	plan := func(namespace, csv string, phase operatorsv1alpha1.InstallPlanPhase) operatorsv1alpha1.InstallPlan {
+		out := operatorsv1alpha1.InstallPlan{}
+		out.Namespace, out.Spec.ClusterServiceVersionNames, out.Status.Phase = namespace, []string{csv}, phase
+		return out
+	}
+	w := &world{plans: []operatorsv1alpha1.InstallPlan{
+		plan("ns", "unread.v1", operatorsv1alpha1.InstallPlanPhaseComplete), plan("ns", "read.v1", operatorsv1alpha1.InstallPlanPhaseComplete),
+		plan("ns", "gone.v1", operatorsv1alpha1.InstallPlanPhaseComplete), plan("ns", "waits.v1", operatorsv1alpha1.InstallPlanPhaseRequiresApproval),
+		plan("other", "elsewhere.v1", operatorsv1alpha1.InstallPlanPhaseComplete),
+	}}
+	installed := map[string]bool{"unread.v1": true, "read.v1": true, "waits.v1": true, "elsewhere.v1": true}
+	g := &Group{Namespace: "ns"}
+	w.noteUnreadable(g, installed, []step.Step{{Owner: ownerutil.Owner{CSV: "read.v1"}}})
+	require.Equal(t, []string{"whether objects of unread.v1 were deleted is not known: the InstallPlan does not carry its content"}, g.Notes)
 }
 
 func TestMissingPermissionsComeWithTheCommandThatPrintsWhatToGrant(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -287,7 +288,7 @@ func (s *run) onlyUnserved() bool {
 func (s *run) trySteps(ctx context.Context) error {
 	for _, state := range execute.Tryable(s.states) {
 		answer := s.executor.DryRun(ctx, state)
-		if apierrors.IsForbidden(answer) && (s.isLeftOver(ctx, state) || s.changesOwner(state)) {
+		if apierrors.IsForbidden(answer) && (s.refuseLeftOver(ctx, state) || s.changesOwner(state)) {
 			continue
 		}
 		final, err := s.findings.AddDryRun(apply.Describe(state.Step.Object), answer)
@@ -302,25 +303,35 @@ func (s *run) trySteps(ctx context.Context) error {
 	return nil
 }
 
-// isLeftOver reports whether a step's object belonged to a ClusterServiceVersion that was deleted, and refuses the step if so:
-// the garbage collector is about to remove the object, and no permission is missing to create it afterwards.
-func (s *run) isLeftOver(ctx context.Context, state execute.State) bool {
-	if state.Live == nil || !state.Step.Owner.Owns(state.Live) || len(state.Live.GetOwnerReferences()) == 0 {
+// refuseLeftOver refuses a step whose object belonged to a ClusterServiceVersion that was deleted, and reports whether it did: the
+// garbage collector is about to remove the object, and no permission is missing to create it afterwards.
+func (s *run) refuseLeftOver(ctx context.Context, state execute.State) bool {
+	if state.Live == nil || !state.Step.Owner.Owns(state.Live) {
 		return false
 	}
 	csvs := &operatorsv1alpha1.ClusterServiceVersionList{}
 	if s.reconciler.Client.List(ctx, csvs, client.InNamespace(s.plan.Namespace), client.UnsafeDisableDeepCopy) != nil {
+		return false // the refusal is reported as it is
+	}
+	owner := deletedOwner(state.Live, csvs.Items)
+	if owner == "" {
 		return false
 	}
-	for _, ref := range state.Live.GetOwnerReferences() {
-		exists := slices.ContainsFunc(csvs.Items, func(csv operatorsv1alpha1.ClusterServiceVersion) bool { return csv.UID == ref.UID })
-		if ref.Kind != operatorsv1alpha1.ClusterServiceVersionKind || exists {
-			return false
-		}
-	}
-	s.refuse(state.Step, fmt.Errorf("it belongs to ClusterServiceVersion %s, which was deleted: the install continues when the garbage collector has removed it",
-		state.Live.GetOwnerReferences()[0].Name))
+	s.refuse(state.Step, fmt.Errorf("it belongs to ClusterServiceVersion %s, which was deleted: the install continues when the garbage collector has removed it", owner))
 	return true
+}
+
+// deletedOwner returns the name of a ClusterServiceVersion if all owners of an object are ones that no longer exist, or else "".
+func deletedOwner(obj metav1.Object, csvs []operatorsv1alpha1.ClusterServiceVersion) (name string) {
+	for _, ref := range obj.GetOwnerReferences() {
+		gv, err := schema.ParseGroupVersion(ref.APIVersion)
+		exists := slices.ContainsFunc(csvs, func(csv operatorsv1alpha1.ClusterServiceVersion) bool { return csv.UID == ref.UID })
+		if err != nil || gv.Group != operatorsv1alpha1.GroupName || ref.Kind != operatorsv1alpha1.ClusterServiceVersionKind || exists {
+			return ""
+		}
+		name = ref.Name
+	}
+	return name
 }
 
 // changesOwner reports whether a refusal can be due to a change of owners, for which some clusters require the

@@ -156,11 +156,11 @@ func LabelValue(name string) string {
 	return name[:46] + "-" + Hash(name)
 }
 
-// Hash returns 16 characters [a-z2-7]. Different lists of parts have different hash inputs. Somebody who chooses the parts can
-// find two lists with the same hash, in some 2^40 attempts: where that matters, use Commitment.
+// Hash returns 16 characters [a-z2-7]. Different lists of parts have different hash inputs. An attacker who chooses the parts
+// can find two lists with the same hash in about 2^40 attempts. Use Commitment where that matters.
 func Hash(parts ...string) string { return digest(10, parts) }
 
-// Commitment returns 32 characters [a-z2-7]. Nobody can find two lists of parts with the same one.
+// Commitment returns 32 characters [a-z2-7]. It is infeasible to find two lists of parts with the same one.
 func Commitment(parts ...string) string { return digest(20, parts) }
 
 func digest(size int, parts []string) string {
