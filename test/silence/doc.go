@@ -1,2 +1,3 @@
-// Package silence checks that an install which waits sends no requests. Its test waits for minutes, and it is not part of `make test`.
+// Package silence checks that an install sends no requests while it waits. Its test takes minutes, so `make test` does
+// not run it.
 package silence
