@@ -18,11 +18,11 @@ const (
 	operatorsGroup = "operators.coreos.com"
 )
 
-// write is one verb that self holds on one resource cluster-wide.
+// write is one verb that a controller identity has on one resource, cluster-wide.
 type write struct{ group, resource, verb string }
 
-// allowed is the closed list of the security model: every cluster-wide write that self may hold.
-// A line more here is a decision, with a record under docs/adr.
+// allowed is the closed list of the security model: every cluster-wide write that the controller identities may have. An
+// additional line requires a decision record in docs/adr.
 func allowed(w write) bool {
 	resource, subresource, _ := strings.Cut(w.resource, "/")
 	switch w.group {
@@ -49,8 +49,8 @@ func allowed(w write) bool {
 	return false
 }
 
-func TestSelfHoldsOnlyTheClosedList(t *testing.T) {
-	// Compat gives one thing more, and nothing else: the tokens of all ServiceAccounts.
+func TestControllerIdentitiesHaveOnlyTheClosedList(t *testing.T) {
+	// The profile compat adds only one permission: to request tokens of all ServiceAccounts.
 	mintAny := write{resource: "serviceaccounts/token", verb: "create"}
 	for profile, more := range map[string][]write{ProfileBounded: nil, ProfileCompat: {mintAny}} {
 		t.Run(profile, func(t *testing.T) {
@@ -70,7 +70,7 @@ func TestSelfHoldsOnlyTheClosedList(t *testing.T) {
 	}
 }
 
-func TestSelfWritesNothingOfThePowersWorthStealing(t *testing.T) {
+func TestControllerIdentitiesHaveNoWritesThatGrantPower(t *testing.T) {
 	for _, w := range []write{
 		{rbacGroup, "clusterroles", "create"},
 		{rbacGroup, "rolebindings", "bind"},
@@ -94,7 +94,7 @@ func TestSelfWritesNothingOfThePowersWorthStealing(t *testing.T) {
 	}
 }
 
-func TestSelfReadsNoSecrets(t *testing.T) {
+func TestControllerIdentitiesReadNoSecrets(t *testing.T) {
 	for _, profile := range Profiles() {
 		for _, rule := range clusterRules(t, render(t, profile)) {
 			require.NotContains(t, rule.Resources, "secrets", profile)
@@ -106,9 +106,9 @@ func TestSelfReadsNoSecrets(t *testing.T) {
 	}
 }
 
-// What each program holds in Remit's two namespaces, role by role; a line more is a decision, too. In its own namespace
-// everything is named: what has no name there is beside the other program's token and Lease.
-func TestSelfHoldsInItsNamespacesOnlyWhatItNeedsThere(t *testing.T) {
+// The permissions of each program in Remit's two namespaces, role by role; an additional line also requires a decision record. In
+// Remit's namespace, every rule has resourceNames, because the other program's token and Lease are there.
+func TestControllerIdentitiesHaveMinimalPermissionsInTheirNamespaces(t *testing.T) {
 	const own, catalogs = names.DefaultNamespace + "/", names.DefaultCatalogNamespace + "/"
 	for _, profile := range Profiles() {
 		got := map[string][]rbacv1.PolicyRule{}
@@ -150,8 +150,8 @@ func TestSelfHoldsInItsNamespacesOnlyWhatItNeedsThere(t *testing.T) {
 	}
 }
 
-// The rule of the Secret names it, with verbs that respect a name.
-func TestSelfWritesOneSecret(t *testing.T) {
+// The rule for the Secret has its name, and verbs that respect resourceNames.
+func TestControllerIdentitiesWriteOneSecret(t *testing.T) {
 	for _, profile := range Profiles() {
 		for _, obj := range ofKind(render(t, profile), "Role") {
 			for _, rule := range convert[rbacv1.Role](t, obj).Rules {
@@ -164,7 +164,7 @@ func TestSelfWritesOneSecret(t *testing.T) {
 	}
 }
 
-// clusterRules gathers the rules of every ClusterRole that a binding gives to self.
+// clusterRules collects the rules of all ClusterRoles that are bound to a controller identity.
 func clusterRules(t *testing.T, objs []*unstructured.Unstructured) []rbacv1.PolicyRule {
 	t.Helper()
 	var rules []rbacv1.PolicyRule

@@ -2,11 +2,10 @@
 // kustomize overlays, and renders a profile of it in process.
 //
 //	crds      the API, copied from github.com/operator-framework/api by make generate
-//	base      what both profiles share: the two programs and their closed list of rights
+//	base      what both profiles share: the two programs and the closed list of their permissions
 //	bounded   no default account; the default
 //	compat    a default account bound to cluster-admin, and tokens for any ServiceAccount
 //
-// The command line's run and the test environment call Render; everybody else may use
-// `kubectl apply -k manifests/bounded`. It does not talk to a cluster and knows nothing of the
-// controllers.
+// "kubectl remit run" and the test environment call Install. The alternative is
+// `kubectl apply -k manifests/bounded`. The package is independent of the controllers.
 package manifests

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 )
 
-// The install profiles that Render knows.
+// The install profiles.
 const (
 	ProfileBounded = "bounded"
 	ProfileCompat  = "compat"
@@ -27,17 +27,17 @@ func Profiles() []string {
 }
 
 // Render returns the objects of a profile in the order in which they can be applied: namespaces and
-// CRDs first, what needs them later.
+// CRDs before the objects that need them.
 func Render(profile string) ([]*unstructured.Unstructured, error) {
 	if !slices.Contains(Profiles(), profile) {
-		return nil, fmt.Errorf("unknown profile %q: want one of %q", profile, Profiles())
+		return nil, fmt.Errorf("unknown profile %q: must be one of %q", profile, Profiles())
 	}
 	memory, err := inMemory(files)
 	if err != nil {
 		return nil, err
 	}
 	options := krusty.MakeDefaultOptions()
-	options.Reorder = krusty.ReorderOptionUnspecified // as the profile's sortOptions say
+	options.Reorder = krusty.ReorderOptionUnspecified // the order of the profile's sortOptions
 	rendered, err := krusty.MakeKustomizer(options).Run(memory, profile)
 	if err != nil {
 		return nil, fmt.Errorf("render profile %q: %w", profile, err)
@@ -56,7 +56,7 @@ func RenderDirectory(path string) ([]*unstructured.Unstructured, error) {
 	return objects(rendered)
 }
 
-// inMemory copies the embedded files to where kustomize can read them.
+// inMemory copies the embedded files to a file system that kustomize can read.
 func inMemory(source fs.FS) (filesys.FileSystem, error) {
 	memory := filesys.MakeFsInMemory()
 	err := fs.WalkDir(source, ".", func(path string, entry fs.DirEntry, err error) error {
@@ -78,7 +78,7 @@ func inMemory(source fs.FS) (filesys.FileSystem, error) {
 func objects(rendered resmap.ResMap) ([]*unstructured.Unstructured, error) {
 	objs := make([]*unstructured.Unstructured, 0, rendered.Size())
 	for _, res := range rendered.Resources() {
-		// By way of JSON: unstructured wants int64 where kustomize's map has int.
+		// Convert through JSON, because unstructured objects need int64 and kustomize's map has int.
 		data, err := res.MarshalJSON()
 		if err != nil {
 			return nil, fmt.Errorf("read %s: %w", res.CurId(), err)

@@ -35,7 +35,7 @@ func TestEveryProfileRenders(t *testing.T) {
 	}
 }
 
-func TestUnknownProfileIsAnError(t *testing.T) {
+func TestRejectsAnUnknownProfile(t *testing.T) {
 	_, err := Render("base")
 	require.ErrorContains(t, err, `unknown profile "base"`)
 }
@@ -44,7 +44,7 @@ func TestOnlyCompatHasADefaultAccount(t *testing.T) {
 	for profile, want := range map[string]map[string][]string{
 		ProfileBounded: {},
 		ProfileCompat: {
-			// Only this one writes CustomResourceDefinitions.
+			// Only this program writes CustomResourceDefinitions.
 			names.ServiceAccountCatalog: {"--default-account=$(POD_NAMESPACE)/remit-default", "--crd-account=$(POD_NAMESPACE)/remit-default"},
 			names.ServiceAccountOLM:     {"--default-account=$(POD_NAMESPACE)/remit-default"},
 		},
@@ -57,8 +57,8 @@ func TestOnlyCompatHasADefaultAccount(t *testing.T) {
 	}
 }
 
-// Both programs refuse to start unless the policies are as their flags and their identity need them (docs/adr/0027).
-func TestThePoliciesAreThoseThatTheProgramsStartWith(t *testing.T) {
+// Both programs start only if the policies match their flags and their identity (docs/adr/0027).
+func TestThePoliciesMatchTheProgramsOfTheInstallation(t *testing.T) {
 	for name, objs := range map[string][]*unstructured.Unstructured{
 		ProfileBounded: render(t, ProfileBounded),
 		ProfileCompat:  render(t, ProfileCompat),
@@ -74,7 +74,7 @@ func TestThePoliciesAreThoseThatTheProgramsStartWith(t *testing.T) {
 	}
 }
 
-// A policy that only warns or audits, or lets pass what it cannot judge, takes nothing away.
+// A policy that only warns or audits, or that ignores evaluation errors, enforces nothing.
 func TestEveryPolicyDenies(t *testing.T) {
 	for _, profile := range Profiles() {
 		objs := render(t, profile)
@@ -83,7 +83,7 @@ func TestEveryPolicyDenies(t *testing.T) {
 			spec := convert[admissionregistrationv1.ValidatingAdmissionPolicyBinding](t, obj).Spec
 			require.Equal(t, []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny}, spec.ValidationActions, obj.GetName())
 			if spec.ParamRef != nil && *spec.ParamRef.ParameterNotFoundAction == admissionregistrationv1.DenyAction {
-				continue // it only adds to the binding of the same policy that lets pass what has no parameter
+				continue // it complements the policy's other binding, which allows requests without a parameter
 			}
 			require.Nil(t, spec.MatchResources, obj.GetName())
 			bound[spec.PolicyName]++
@@ -98,7 +98,7 @@ func TestEveryPolicyDenies(t *testing.T) {
 	}
 }
 
-// installation is what a program of a Deployment says of itself.
+// installation returns the installation that the flags of a Deployment's program describe.
 func installation(t *testing.T, deployment *unstructured.Unstructured) policy.Installation {
 	t.Helper()
 	out := policy.Installation{Namespace: deployment.GetNamespace()}
@@ -134,7 +134,7 @@ const (
 	kindBinding = "ValidatingAdmissionPolicyBinding"
 )
 
-// Every policy of an installation is among those that the programs look for, and may read by its name.
+// The programs check every policy of an installation, and are allowed to read it by name.
 func TestAllPoliciesAreChecked(t *testing.T) {
 	set, err := policy.Of(policy.Installation{Namespace: names.DefaultNamespace})
 	require.NoError(t, err)
@@ -165,8 +165,8 @@ func TestAllPoliciesAreChecked(t *testing.T) {
 	}
 }
 
-// Nothing keeps the names that the manifests have where an installation uses others.
-func TestOtherNamespacesAreNamedThroughout(t *testing.T) {
+// No object keeps the default namespaces if an installation uses others.
+func TestReplacesNamespacesEverywhere(t *testing.T) {
 	for _, path := range []string{"../docs/examples/other-namespaces", "testdata/other-namespaces-compat"} {
 		for _, obj := range renderDirectory(t, path) {
 			text, err := obj.MarshalJSON()
@@ -206,7 +206,7 @@ func render(t *testing.T, profile string) []*unstructured.Unstructured {
 	return objs
 }
 
-// crdFiles are all that make generate copied: one missing in crds/kustomization.yaml would not render.
+// crdFiles returns all files that make generate copied: one that is missing in crds/kustomization.yaml would not render.
 func crdFiles(t *testing.T) []string {
 	t.Helper()
 	paths, err := fs.Glob(files, "crds/operators.coreos.com_*.yaml")

@@ -14,21 +14,21 @@ import (
 )
 
 const (
-	// fieldManager is that of whoever installs Remit, not of Remit.
+	// fieldManager is the field manager of the installer, not of Remit.
 	fieldManager = "remit-install"
-	// pollInstall is how often Wait looks; only the installer's own program does.
+	// pollInstall is how often the installer polls. Remit itself does not poll.
 	pollInstall = 100 * time.Millisecond
 )
 
 // Args adds flags to the container of one of the Deployments.
 type Args struct {
-	// Deployment is names.ServiceAccountCatalog or names.ServiceAccountOLM: the names are the same.
+	// Deployment is names.ServiceAccountCatalog or names.ServiceAccountOLM, which are also the names of the Deployments.
 	Deployment string
 	Args       []string
 }
 
-// Install applies a profile to a cluster as the client's user, who must be its administrator, and
-// waits until Remit runs. Doing it again brings an installation up to date.
+// Install applies a profile to a cluster as the client's user, who must be a cluster administrator, and
+// waits until Remit runs. Applying it to an existing installation updates it.
 func Install(ctx context.Context, c client.Client, profile string, args ...Args) error {
 	objs, err := Render(profile)
 	if err != nil {
@@ -37,7 +37,7 @@ func Install(ctx context.Context, c client.Client, profile string, args ...Args)
 	return Apply(ctx, c, objs, args...)
 }
 
-// Apply is Install of objects that were rendered, as by an overlay of a profile.
+// Apply is like Install for objects that are already rendered, such as an overlay of a profile.
 func Apply(ctx context.Context, c client.Client, objs []*unstructured.Unstructured, args ...Args) error {
 	for _, obj := range objs {
 		if err := withArgs(obj, args); err != nil {
@@ -84,19 +84,19 @@ func withArgs(obj *unstructured.Unstructured, args []Args) error {
 	return unstructured.SetNestedSlice(obj.Object, containers, "spec", "template", "spec", "containers")
 }
 
-// ready waits for what others build upon: CustomResourceDefinitions and Deployments.
+// ready waits for objects that others depend on: CustomResourceDefinitions and Deployments.
 func ready(ctx context.Context, c client.Client, obj *unstructured.Unstructured) error {
-	var look func(ctx context.Context) (bool, error)
+	var check func(ctx context.Context) (bool, error)
 	key := client.ObjectKeyFromObject(obj)
 	switch obj.GetKind() {
 	case "CustomResourceDefinition":
-		look = func(ctx context.Context) (bool, error) { return established(ctx, c, key) }
+		check = func(ctx context.Context) (bool, error) { return established(ctx, c, key) }
 	case "Deployment":
-		look = func(ctx context.Context) (bool, error) { return available(ctx, c, key) }
+		check = func(ctx context.Context) (bool, error) { return available(ctx, c, key) }
 	default:
 		return nil
 	}
-	return wait.PollUntilContextCancel(ctx, pollInstall, true, look)
+	return wait.PollUntilContextCancel(ctx, pollInstall, true, check)
 }
 
 func established(ctx context.Context, c client.Client, key client.ObjectKey) (bool, error) {

@@ -1,5 +1,5 @@
-// Command catalog makes catalogs reachable, resolves Subscriptions and carries out InstallPlans, each
-// as the account of its namespace's OperatorGroup.
+// Command catalog serves catalogs, resolves Subscriptions and executes InstallPlans, each as the account
+// of its namespace's OperatorGroup.
 package main
 
 import (

@@ -13,7 +13,7 @@ import (
 	"github.com/remit-olm/remit/pkg/image"
 )
 
-// options are the flags that only this program has, as given.
+// options are the values of the flags that only this program has.
 type options struct {
 	directories   []string
 	crdAccount    program.Account
@@ -29,22 +29,22 @@ func (o *options) add(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&o.directories, "catalog-directory", nil,
 		"IMAGE=DIRECTORY: serve CatalogSources whose spec.image is IMAGE from a directory with a file-based catalog or bundles (repeatable)")
 	flags.StringVar(&o.cache, "cache-directory", "",
-		"keep what was read of catalogs' and bundles' images here for the next start, up to 2 GiB; empty: in the folder for temporary files")
+		"directory that keeps the content of catalog and bundle images across restarts, up to 2 GiB; empty: in the directory for temporary files")
 	flags.StringArrayVar(&o.mirrors, "registry-mirror", nil,
-		"REGISTRY[/PREFIX]=REGISTRY[/PREFIX]: ask the latter first for images that begin with the former (repeatable)")
+		"REGISTRY[/PREFIX]=REGISTRY[/PREFIX]: pull images that begin with the former from the latter first (repeatable)")
 	flags.StringArrayVar(&o.authorities, "registry-ca", nil,
-		"FILE: trust these certificate authorities (PEM) of registries beside the system's (repeatable)")
+		"FILE: trust these certificate authorities (PEM) for registries, in addition to the system's (repeatable)")
 	flags.StringArrayVar(&o.plain, "registry-plain-http", nil,
-		"HOST[:PORT] of a registry that may do without TLS, and be at any address (repeatable)")
+		"HOST[:PORT] of a registry that may be used without TLS and at any address (repeatable)")
 	flags.StringArrayVar(&o.private, "private-registry", nil,
-		"CIDR or HOST[:PORT] at private addresses from which images of tenants' catalogs and bundles may be pulled (repeatable)")
+		"CIDR or HOST[:PORT] at a private address from which images of tenants' catalogs and bundles may be pulled (repeatable)")
 	flags.StringVar(&o.clusterDomain, "cluster-domain", "",
 		"DNS domain of the cluster's Services; empty: the one in /etc/resolv.conf, or else cluster.local")
 	flags.Var(&o.crdAccount, "crd-account",
-		"<namespace>/<name> of a ServiceAccount that writes new CustomResourceDefinitions in place of the account")
+		"<namespace>/<name> of a ServiceAccount that writes new CustomResourceDefinitions instead of the account of the install")
 }
 
-// controllers reads the flags; an error names the one that is wrong.
+// controllers converts the flags to options; an error names the invalid flag.
 func (o *options) controllers(common program.Common) (controller.CatalogOptions, error) {
 	out := controller.CatalogOptions{
 		Namespace:              common.Namespace,
@@ -89,14 +89,15 @@ func (o *options) images() (image.Options, error) {
 			return out, fmt.Errorf("--registry-ca: %w", err)
 		}
 		if !x509.NewCertPool().AppendCertsFromPEM(pem) {
-			return out, fmt.Errorf("--registry-ca %s: holds no PEM certificate", file)
+			return out, fmt.Errorf("--registry-ca %s: contains no PEM certificate", file)
 		}
 		out.Authorities = append(out.Authorities, pem)
 	}
 	return out, nil
 }
 
-// clusterDomain is what Pods look up Services in: of their search list the entry svc.DOMAIN. It is empty where there is none.
+// clusterDomain returns DOMAIN of the entry svc.DOMAIN in the search list of a resolv.conf, in which Pods look up Services; "" if
+// there is none.
 func clusterDomain(file string) string {
 	data, err := os.ReadFile(file)
 	if err != nil {

@@ -21,7 +21,7 @@ func parsed(t *testing.T, args ...string) (*options, error) {
 	return o, flags.Parse(args)
 }
 
-func TestTheAccountThatWritesCustomResourceDefinitions(t *testing.T) {
+func TestParsesTheCRDAccount(t *testing.T) {
 	o, err := parsed(t, "--crd-account=remit/crds")
 	require.NoError(t, err)
 	got, err := o.controllers(program.Common{Namespace: "remit", CatalogNamespace: "remit-catalogs"})
@@ -35,7 +35,7 @@ func TestTheAccountThatWritesCustomResourceDefinitions(t *testing.T) {
 	}
 }
 
-func TestCatalogDirectories(t *testing.T) {
+func TestParsesCatalogDirectories(t *testing.T) {
 	o, err := parsed(t, "--catalog-directory=a=b", "--catalog-directory=c=d=e")
 	require.NoError(t, err)
 	got, err := o.controllers(program.Common{})
@@ -50,7 +50,7 @@ func TestCatalogDirectories(t *testing.T) {
 	}
 }
 
-func TestHowImagesAreRead(t *testing.T) {
+func TestParsesRegistryFlags(t *testing.T) {
 	o, err := parsed(t, "--registry-mirror=quay.io/team=mirror.example.com/quay/", "--registry-mirror=docker.io=localhost:5000", "--registry-plain-http=localhost:5000")
 	require.NoError(t, err)
 	got, err := o.controllers(program.Common{})
@@ -75,7 +75,7 @@ func TestHowImagesAreRead(t *testing.T) {
 		"--registry-mirror=team=example.com": "must have the form REGISTRY[/PREFIX]=REGISTRY[/PREFIX]",
 		"--private-registry=10.0.0.0/33":     "must be a CIDR or HOST[:PORT]",
 		"--registry-ca=" + none:              "no such file",
-		"--registry-ca=options_test.go":      "holds no PEM certificate",
+		"--registry-ca=options_test.go":      "contains no PEM certificate",
 	} {
 		o, err := parsed(t, arg)
 		require.NoError(t, err)
@@ -84,7 +84,7 @@ func TestHowImagesAreRead(t *testing.T) {
 	}
 }
 
-func TestTheClusterDomain(t *testing.T) {
+func TestReadsTheClusterDomainFromResolvConf(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "resolv.conf")
 	require.Empty(t, clusterDomain(file))
 	require.NoError(t, os.WriteFile(file, []byte("nameserver 10.96.0.10\nsearch remit.svc.k8s.example svc.k8s.example. k8s.example\noptions ndots:5\n"), 0o600))

@@ -1,4 +1,4 @@
-// Command kubectl-remit is the kubectl plugin "kubectl remit": what people do with Remit from a
+// Command kubectl-remit is the kubectl plugin "kubectl remit", with which users operate Remit from a
 // terminal.
 package main
 
@@ -30,7 +30,7 @@ func main() {
 	}
 }
 
-// execute returns the exit code.
+// execute runs the command line and returns the exit code.
 func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	cmd := printing(stdout, stderr)
 	cmd.SetArgs(args)
@@ -41,7 +41,7 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return cli.ExitCode(err)
 }
 
-// printing is the command of which whatever is printed goes through a cli.Writer.
+// printing returns the root command with all output going through a cli.Writer.
 func printing(stdout, stderr io.Writer) *cobra.Command {
 	cmd := root()
 	cmd.SetOut(cli.NewWriter(stdout))

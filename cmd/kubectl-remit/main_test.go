@@ -11,8 +11,8 @@ import (
 	"github.com/remit-olm/remit/cmd/kubectl-remit/internal/cli"
 )
 
-// An error repeats what a cluster, a file or a user says.
-func TestErrorsCarryNoTerminalEscapes(t *testing.T) {
+// Errors quote text from clusters, files and users.
+func TestErrorsHaveNoTerminalEscapes(t *testing.T) {
 	var stdout, stderr bytes.Buffer
 	code := execute(t.Context(), []string{"status", "--kubeconfig=/nonexistent/\x1b]0;owned\x07\u202e"}, &stdout, &stderr)
 	require.Equal(t, cli.CodeError, code)
@@ -20,7 +20,7 @@ func TestErrorsCarryNoTerminalEscapes(t *testing.T) {
 	require.NotContains(t, stderr.String(), "\x1b")
 }
 
-func TestEveryCommandPrintsWithoutTerminalEscapes(t *testing.T) {
+func TestEveryCommandPrintsNoTerminalEscapes(t *testing.T) {
 	var stdout, stderr bytes.Buffer
 	for _, sub := range printing(&stdout, &stderr).Commands() {
 		require.IsType(t, &cli.Writer{}, sub.OutOrStdout(), sub.Name())
@@ -28,7 +28,7 @@ func TestEveryCommandPrintsWithoutTerminalEscapes(t *testing.T) {
 	}
 }
 
-func TestEveryCommandNamesTheArgumentThatIsMissingAndShowsItsUsage(t *testing.T) {
+func TestEveryCommandNamesMissingArgumentsAndShowsItsUsage(t *testing.T) {
 	var visit func(cmd *cobra.Command)
 	visit = func(cmd *cobra.Command) {
 		for _, sub := range cmd.Commands() {

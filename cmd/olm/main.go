@@ -1,4 +1,4 @@
-// Command olm keeps OperatorGroups and drives ClusterServiceVersions to Succeeded, each as the account
+// Command olm maintains OperatorGroups and installs ClusterServiceVersions, each as the account
 // of its namespace's OperatorGroup.
 package main
 
@@ -23,11 +23,11 @@ func main() {
 		UserAgent: names.UserAgentOLM,
 		AddFlags: func(flags *pflag.FlagSet) {
 			flags.DurationVar(&life, "serving-certificate-life", cert.DefaultLife,
-				"how long the certificates are valid by which operators serve webhooks and APIs; they are rotated after two thirds of it")
+				"validity of the certificates with which operators serve webhooks and APIs; they are rotated after two thirds of it")
 		},
 		Setup: func(ctx context.Context, mgr ctrl.Manager, common program.Common) error {
 			if life <= 0 {
-				return errors.New("--serving-certificate-life: it has to be longer than nothing")
+				return errors.New("--serving-certificate-life must be positive")
 			}
 			return controller.OLM(ctx, mgr, controller.OLMOptions{
 				Default: common.Default, Namespace: common.Namespace, CatalogNamespace: common.CatalogNamespace, Certificates: cert.Policy{Life: life},

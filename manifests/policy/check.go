@@ -17,11 +17,11 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/status"
 )
 
-// maxValue bounds, in bytes, what an error shows of a policy.
+// maxValue bounds, in bytes, the values in an error.
 const maxValue = 300
 
-// Check compares the cluster's policies with those that an installation needs. The error names each one that is missing or
-// different, and what is different in it.
+// Check compares the cluster's policies with those that an installation needs. The error names each policy that is missing or
+// different, and the first difference.
 func Check(ctx context.Context, c client.Reader, i Installation) error {
 	want, err := Of(i)
 	if err != nil {
@@ -54,7 +54,7 @@ func unread(kind, name string, err error) error {
 	return fmt.Errorf("%s %s cannot be read: %w", kind, name, err)
 }
 
-// withDefaults sets what the API server sets.
+// withDefaults sets the API server's defaults.
 func withDefaults(spec admissionregistrationv1.ValidatingAdmissionPolicySpec) *admissionregistrationv1.ValidatingAdmissionPolicySpec {
 	out := spec.DeepCopy()
 	if out.FailurePolicy == nil {
@@ -99,7 +99,7 @@ func matchWithDefaults(m *admissionregistrationv1.MatchResources) {
 	}
 }
 
-// different describes the first difference of two specs; nil where there is none.
+// different describes the first difference of two specs; nil if there is none.
 func different(kind, name string, want, got any) error {
 	wanted, err := runtime.DefaultUnstructuredConverter.ToUnstructured(want)
 	if err != nil {
@@ -113,7 +113,7 @@ func different(kind, name string, want, got any) error {
 	if path == "" {
 		return nil
 	}
-	return fmt.Errorf("%s %s: %s is %s, and has to be %s", kind, name, path, shown(b), shown(a))
+	return fmt.Errorf("%s %s: %s is %s, but must be %s", kind, name, path, shown(b), shown(a))
 }
 
 func shown(value any) string {
@@ -127,7 +127,7 @@ func shown(value any) string {
 	return status.Text(text)
 }
 
-// firstDifference returns the path and both values; the path is empty where the values are equal.
+// firstDifference returns the path and both values; the path is empty if the values are equal.
 func firstDifference(path string, a, b any) (string, any, any) {
 	switch x := a.(type) {
 	case map[string]any:

@@ -1,6 +1,6 @@
-// Package policy holds the admission policies of an installation, and compares those of a cluster with them.
+// Package policy contains the admission policies of an installation, and compares a cluster's policies with them.
 //
-// The policies take away what RBAC cannot express: they limit Remit's own identities, and authors. An installation whose
-// policies name another identity, or do less than deny, is not bounded, so both programs call Check before they do anything
-// (docs/adr/0027). Kustomize reads the same files.
+// The policies enforce limits that RBAC cannot express, on the controller identities and on authors. An installation whose
+// policies name another identity, or do not deny requests, is not bounded. Both programs therefore call Check before they do
+// anything else (docs/adr/0027). Kustomize reads the same files.
 package policy

@@ -38,13 +38,13 @@ type Installation struct {
 	Default scoped.Default
 }
 
-// Set is the policies and bindings of one installation.
+// Set contains the policies and bindings of one installation.
 type Set struct {
 	Policies []*admissionregistrationv1.ValidatingAdmissionPolicy
 	Bindings []*admissionregistrationv1.ValidatingAdmissionPolicyBinding
 }
 
-// Of returns the policies as they have to be for an installation.
+// Of returns the policies that an installation needs.
 func Of(i Installation) (Set, error) {
 	var out Set
 	paths, err := fs.Glob(files, "*.yaml")
@@ -89,12 +89,12 @@ func (s *Set) add(i Installation, text []byte) error {
 			}
 			s.Bindings = append(s.Bindings, binding)
 		default:
-			return fmt.Errorf("it has an object of kind %q", policy.Kind)
+			return fmt.Errorf("unexpected object of kind %q", policy.Kind)
 		}
 	}
 }
 
-// adapt puts the installation's identities and accounts in place of those of the manifests.
+// adapt replaces the identities and accounts in the manifests with those of the installation.
 func (i Installation) adapt(policy *admissionregistrationv1.ValidatingAdmissionPolicy) {
 	for n := range policy.Spec.MatchConditions {
 		c := &policy.Spec.MatchConditions[n]
@@ -110,7 +110,7 @@ func (i Installation) adapt(policy *admissionregistrationv1.ValidatingAdmissionP
 	}
 }
 
-// defaultAccount is the author check's expression for the default account.
+// defaultAccount returns the author check's expression for the default account.
 func (i Installation) defaultAccount() string {
 	account := i.Default.Account
 	switch {

@@ -48,7 +48,7 @@ func find[T client.Object](t *testing.T, objs []client.Object, name string) T {
 	panic("unreachable")
 }
 
-func TestPoliciesOfTheSameInstallationPass(t *testing.T) {
+func TestAcceptsPoliciesOfTheSameInstallation(t *testing.T) {
 	compat := scoped.Default{Account: types.NamespacedName{Namespace: "remit", Name: "remit-default"}}
 	limited := compat
 	limited.Namespaces = []string{"a", "b"}
@@ -62,8 +62,8 @@ func TestPoliciesOfTheSameInstallationPass(t *testing.T) {
 	}
 }
 
-// As the API server stores them.
-func TestDefaultsAreNoDifference(t *testing.T) {
+// The API server stores the policies with defaults.
+func TestIgnoresDefaults(t *testing.T) {
 	i := Installation{Namespace: "remit"}
 	objs := objects(t, i)
 	for _, obj := range objs {
@@ -75,16 +75,16 @@ func TestDefaultsAreNoDifference(t *testing.T) {
 	require.NoError(t, check(t, i, objs...))
 }
 
-func TestWeakerPoliciesAreNamed(t *testing.T) {
+func TestNamesWeakerPolicies(t *testing.T) {
 	type policy = *admissionregistrationv1.ValidatingAdmissionPolicy
 	type binding = *admissionregistrationv1.ValidatingAdmissionPolicyBinding
 	const name = "remit-self-registries"
 	for want, weaken := range map[string]func(t *testing.T, objs []client.Object){
-		`spec.failurePolicy is "Ignore", and has to be "Fail"`: func(t *testing.T, objs []client.Object) {
+		`spec.failurePolicy is "Ignore", but must be "Fail"`: func(t *testing.T, objs []client.Object) {
 			ignore := admissionregistrationv1.Ignore
 			find[policy](t, objs, name).Spec.FailurePolicy = &ignore
 		},
-		`spec.validationActions[0] is "Audit", and has to be "Deny"`: func(t *testing.T, objs []client.Object) {
+		`spec.validationActions[0] is "Audit", but must be "Deny"`: func(t *testing.T, objs []client.Object) {
 			find[binding](t, objs, name).Spec.ValidationActions = []admissionregistrationv1.ValidationAction{"Audit"}
 		},
 		`spec.validationActions is`: func(t *testing.T, objs []client.Object) {
@@ -132,7 +132,7 @@ func TestWeakerPoliciesAreNamed(t *testing.T) {
 	}
 }
 
-func TestEachPolicyAndBindingIsNeeded(t *testing.T) {
+func TestRequiresEachPolicyAndBinding(t *testing.T) {
 	i := Installation{Namespace: "remit"}
 	objs := objects(t, i)
 	for n, obj := range objs {

@@ -53,7 +53,7 @@ func TestAPlanOfAnySizeIsShownToWhoeverApprovesIt(t *testing.T) {
 	require.Contains(t, out, "Permissions that it grants:\n  to ServiceAccount "+tn.Namespace+"/sample-operator\n    in namespace "+tn.Namespace+"\n")
 	require.Contains(t, out, `{apiGroups: ["sample.remit.dev"], resources: ["greetings"], verbs: ["get", "list", "watch"]}`)
 	require.Contains(t, out, "ConfigMap "+tn.Namespace+"/large\n")
-	require.Contains(t, out, "Missing, as the plan's status says:\n  ServiceAccount "+tn.Account.String()+" is missing ")
+	require.Contains(t, out, "Missing, according to the plan's status:\n  ServiceAccount "+tn.Account.String()+" is missing ")
 	require.Contains(t, out, "kubectl patch installplan "+ip.Name+" -n "+tn.Namespace)
 
 	tn.Paste(ip.Status.GetCondition(names.ConditionPermissionsMissing).Message)
@@ -78,7 +78,7 @@ func TestAPlanOfAnySizeIsShownToWhoeverApprovesIt(t *testing.T) {
 	tn.Grant(tn.Namespace, surplus)
 	status, _, err := statusOf(t, "-n", tn.Namespace)
 	require.NoError(t, err)
-	require.Contains(t, status, "needed by nothing:\n        {apiGroups: [\"batch\"], resources: [\"jobs\"], verbs: [\"create\"]}\n")
+	require.Contains(t, status, "not needed:\n        {apiGroups: [\"batch\"], resources: [\"jobs\"], verbs: [\"create\"]}\n")
 	require.NotContains(t, status, "needed in part")
 }
 
@@ -103,7 +103,7 @@ func TestContentThatATenantForgedIsNeitherShownNorWritten(t *testing.T) {
 	require.Contains(t, notes, "it was edited")
 	status, _, err := statusOf(t, "-n", tn.Namespace)
 	require.Error(t, err)
-	require.Contains(t, status, "what of the account's rules is not needed is not known: InstallPlan "+ip.Name+": the content that it carries")
+	require.Contains(t, status, "cannot determine which permissions of the account are not needed: InstallPlan "+ip.Name+": the content that it carries")
 
 	// Its bundle shows it all the same, and only its bundle.
 	out, _ = planShow(t, missing, ip.Name, "-n", tn.Namespace, "--bundle", bundleDir(t, variants[catalogLarge]))

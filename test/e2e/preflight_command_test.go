@@ -51,7 +51,7 @@ func TestPreflightSaysOfABundleWhatThePlanWouldSay(t *testing.T) {
 	tn := subscribed(t, catalogSample)
 	dir := bundleDir(t, unchanged)
 	_, notes := preflightOf(t, failed, dir, "-n", tn.Namespace)
-	require.Contains(t, notes, "or say which, by --account")
+	require.Contains(t, notes, "or name one with --account")
 
 	tn.Group(env.AccountName, tn.Namespace)
 	message := tn.PermissionsMissing()
@@ -72,7 +72,7 @@ func TestPreflightSaysOfABundleWhatThePlanWouldSay(t *testing.T) {
 	tn.Succeeded(bundle.CSV)
 	for _, arg := range []string{dir, sub} {
 		out, _ := preflightOf(t, held, arg, "-n", tn.Namespace)
-		require.Contains(t, out, "holds all that ")
+		require.Contains(t, out, "has all permissions that ")
 	}
 	// Another account holds nothing.
 	preflightOf(t, missing, sub, "-n", tn.Namespace, "--account", tn.Namespace+"/default")
@@ -117,18 +117,18 @@ func TestPreflightOfAPlanThatDoesNotCarryItsContent(t *testing.T) {
 	require.NoError(t, cluster.Client.Patch(t.Context(), ip, client.MergeFrom(before)))
 	sub := "subscription/" + tn.Subscription(t).Name
 	out, notes := preflightOf(t, missing, sub, "-n", tn.Namespace)
-	require.Contains(t, notes, "it does not carry its content: this is the report in ConfigMap "+tn.Namespace+"/remit-report-"+ip.Name)
+	require.Contains(t, notes, "it does not carry its content: using the report in ConfigMap "+tn.Namespace+"/remit-report-"+ip.Name)
 	_, grant, _ := strings.Cut(out, "\n---\n")
 	_, want, _ := strings.Cut(message, "\n---\n")
 	require.Contains(t, want, strings.TrimSpace(grant[strings.Index(grant, "kind: Role\n"):]))
 
 	_, notes = preflightOf(t, failed, sub, "-n", tn.Namespace, "--account", tn.Namespace+"/default")
-	require.Contains(t, notes, "ask about the bundle itself")
+	require.Contains(t, notes, "check the bundle instead")
 
 	tn.Paste(message)
 	tn.Succeeded(bundle.CSV)
 	out, notes = preflightOf(t, held, sub, "-n", tn.Namespace)
-	require.Contains(t, out, "holds all that")
+	require.Contains(t, out, "has all permissions that")
 	require.Contains(t, notes, "it does not carry its content")
 }
 
@@ -149,7 +149,7 @@ func TestPreflightOfOneWhoMayNotReadRBAC(t *testing.T) {
 	asAccount := append(args, "--as="+scoped.Username(tn.Account.Namespace, tn.Account.Name))
 	self, notes := preflightOf(t, held, asAccount...)
 	require.Equal(t, out, self)
-	require.Contains(t, notes, "the API server was asked about each rule, as RBAC could not be read")
+	require.Contains(t, notes, "the API server was asked about each rule, because RBAC could not be read")
 
 	// Somebody who may do neither is told so.
 	nobody := "nobody-" + tn.Namespace

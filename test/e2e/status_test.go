@@ -45,14 +45,14 @@ func TestStatusSaysWhatIsBlockedAndWhatIsNotNeeded(t *testing.T) {
 		"  Targets: "+tn.Namespace+"\n  Installed: nothing\n  Blocked:\n    Subscription "+bundle.Package+": PermissionsMissing: AccountLacksPermissions\n"+
 		"      ServiceAccount "+tn.Account.String()+" is missing ")
 	require.NotContains(t, out, "kind: Role")
-	require.Contains(t, out, "Held but not needed: nothing\n")
+	require.Contains(t, out, "Permissions that no install needs: nothing\n")
 	require.Contains(t, out, "Shared, through groups of the account: ClusterRoleBinding system:basic-user, ")
 
 	tn.Paste(message)
 	tn.Succeeded(bundle.CSV)
 	out, _, err = statusOf(t, "-n", tn.Namespace)
 	require.NoError(t, err)
-	require.Contains(t, out, "  Installed:\n    "+bundle.CSV+": Succeeded\n  Blocked: nothing\n  Held but not needed: nothing\n", "what the report said to grant is needed, all of it")
+	require.Contains(t, out, "  Installed:\n    "+bundle.CSV+": Succeeded\n  Blocked: nothing\n  Permissions that no install needs: nothing\n", "what the report said to grant is needed, all of it")
 
 	surplus := rbacv1.PolicyRule{APIGroups: []string{"batch"}, Resources: []string{"jobs"}, Verbs: []string{"create"}}
 	wide := rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"*"}}
@@ -93,7 +93,7 @@ func TestStatusSaysWhatItsUserMayNotRead(t *testing.T) {
 		return err == nil
 	}, env.Patience, env.Patience/100)
 	require.Contains(t, out, "(exists: unknown, enrolled: unknown, usable: yes)")
-	require.NotContains(t, out, "Held but not needed")
+	require.NotContains(t, out, "Permissions that no install needs")
 	for _, resource := range []string{"subscriptions", "installplans", "clusterserviceversions", "serviceaccounts", "clusterroles"} {
 		require.Contains(t, notes, `resource "`+resource+`"`)
 	}

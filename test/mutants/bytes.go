@@ -349,7 +349,7 @@ func bytes() []Mutant {
 			Name: "statuses-command-the-terminal", Rule: 8, File: "cmd/kubectl-remit/main.go",
 			Old:    "	cmd.SetOut(cli.NewWriter(stdout))",
 			New:    "	cmd.SetOut(stdout)",
-			Killer: unit("cmd/kubectl-remit", "TestEveryCommandPrintsWithoutTerminalEscapes"),
+			Killer: unit("cmd/kubectl-remit", "TestEveryCommandPrintsNoTerminalEscapes"),
 		},
 		{
 			Name: "tenants-services-lead-anywhere", Rule: 8, File: "pkg/controller/catalogsource/services.go",

@@ -9,13 +9,13 @@ func self() []Mutant {
   verbs: [get, list, watch]`,
 			New: `  resources: [deployments]
   verbs: [get, list, patch, watch]`,
-			Killer: unit("manifests", "TestSelfHoldsOnlyTheClosedList"),
+			Killer: unit("manifests", "TestControllerIdentitiesHaveOnlyTheClosedList"),
 		},
 		{
 			Name: "self-reads-secrets", Rule: 4, File: "manifests/base/olm-rbac.yaml",
 			Old:    "  resources: [namespaces, serviceaccounts, services]",
 			New:    "  resources: [namespaces, secrets, serviceaccounts, services]",
-			Killer: unit("manifests", "TestSelfReadsNoSecrets"),
+			Killer: unit("manifests", "TestControllerIdentitiesReadNoSecrets"),
 		},
 		{
 			Name: "self-mints-for-anybody", Rule: 4, File: "manifests/base/olm-rbac.yaml",
@@ -26,7 +26,7 @@ func self() []Mutant {
   verbs: [create]
 - apiGroups: [authorization.k8s.io]
 `,
-			Killer: unit("manifests", "TestSelfHoldsOnlyTheClosedList"),
+			Killer: unit("manifests", "TestControllerIdentitiesHaveOnlyTheClosedList"),
 		},
 		{
 			Name: "self-writes-any-status", Rule: 4, File: "manifests/base/olm-rbac.yaml",
@@ -35,7 +35,7 @@ func self() []Mutant {
 			New: `  - operators/status
   - "*"
 `,
-			Killer: unit("manifests", "TestSelfHoldsOnlyTheClosedList"),
+			Killer: unit("manifests", "TestControllerIdentitiesHaveOnlyTheClosedList"),
 		},
 		{
 			Name: "finalizer-policy-audits", Rule: 4, File: "manifests/policy/finalizers.yaml",
@@ -65,19 +65,19 @@ func self() []Mutant {
 			Name: "policies-are-not-checked", Rule: 4, File: "manifests/policy/check.go",
 			Old:    "withDefaults(policy.Spec), withDefaults(live.Spec)",
 			New:    "withDefaults(policy.Spec), withDefaults(policy.Spec)",
-			Killer: unit("manifests/policy", "TestWeakerPoliciesAreNamed"),
+			Killer: unit("manifests/policy", "TestNamesWeakerPolicies"),
 		},
 		{
 			Name: "bindings-of-policies-are-not-checked", Rule: 4, File: "manifests/policy/check.go",
 			Old:    "boundWithDefaults(live.Spec)",
 			New:    "boundWithDefaults(binding.Spec)",
-			Killer: unit("manifests/policy", "TestWeakerPoliciesAreNamed"),
+			Killer: unit("manifests/policy", "TestNamesWeakerPolicies"),
 		},
 		{
 			Name: "missing-policies-pass", Rule: 4, File: "manifests/policy/check.go",
 			Old:    `		return fmt.Errorf("%s %s does not exist", kind, name)`,
 			New:    "		return nil",
-			Killer: unit("manifests/policy", "TestEachPolicyAndBindingIsNeeded"),
+			Killer: unit("manifests/policy", "TestRequiresEachPolicyAndBinding"),
 		},
 		{
 			Name: "events-policy-audits", Rule: 4, File: "manifests/policy/events.yaml",

@@ -6,7 +6,7 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 )
 
-// Account is the value of a flag that names a ServiceAccount as <namespace>/<name>; "" is none.
+// Account is the value of a flag that names a ServiceAccount as <namespace>/<name>; "" means none.
 type Account types.NamespacedName
 
 // Set implements pflag.Value.
@@ -31,5 +31,5 @@ func (a *Account) String() string {
 // Type implements pflag.Value.
 func (a *Account) Type() string { return "string" }
 
-// Key is the ServiceAccount's; empty where there is none.
+// Key returns the ServiceAccount's key, which is empty if there is none.
 func (a Account) Key() types.NamespacedName { return types.NamespacedName(a) }

@@ -26,15 +26,15 @@ func checkPolicies(ctx context.Context, config *rest.Config, identity string, co
 	}
 	review := &authenticationv1.SelfSubjectReview{}
 	if err := c.Create(ctx, review); err != nil {
-		return fmt.Errorf("ask who this program is: %w", err)
+		return fmt.Errorf("determine the user that this program runs as: %w", err)
 	}
 	want := scoped.Username(common.Namespace, identity)
 	if got := review.Status.UserInfo.Username; got != want {
-		return fmt.Errorf("this program runs as user %q, and the admission policies limit %q: use the credentials of ServiceAccount %s of namespace %s, or set --namespace",
+		return fmt.Errorf("this program runs as user %q, but the admission policies limit %q: use the credentials of ServiceAccount %s in namespace %s, or set --namespace",
 			got, want, identity, common.Namespace)
 	}
 	if err := policy.Check(ctx, c, policy.Installation{Namespace: common.Namespace, Default: common.Default}); err != nil {
-		return fmt.Errorf("the admission policies of this cluster do not limit user %q as this version needs it; apply the manifests of this version, for namespace %s, and give both programs the default account that they name:\n%w",
+		return fmt.Errorf("the admission policies of this cluster do not limit user %q as this version requires; apply the manifests of this version, for namespace %s, and pass both programs the default account that the manifests name:\n%w",
 			want, common.Namespace, err)
 	}
 	return nil

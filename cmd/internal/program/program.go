@@ -1,5 +1,5 @@
-// Package program is what the two controller programs have in common: flags, logging, the manager and
-// how they start and end.
+// Package program contains the common parts of both controller programs: flags, logging, the manager, startup and
+// shutdown.
 package program
 
 import (
@@ -21,9 +21,10 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/version"
 )
 
-// Program is one of them.
+// Program describes one of the programs.
 type Program struct {
-	// Name is that of the executable, UserAgent how the API server's audit log shows it, and the name of its ServiceAccount.
+	// Name is the name of the executable. UserAgent identifies it in the API server's audit log, and is also the name of its
+	// ServiceAccount.
 	Name      string
 	UserAgent string
 	// AddFlags adds the program's own flags; it may be nil.
@@ -32,9 +33,9 @@ type Program struct {
 	Setup func(ctx context.Context, mgr ctrl.Manager, common Common) error
 }
 
-// Common are the flags of both programs, as read.
+// Common are the values of the flags that both programs have.
 type Common struct {
-	// Namespace of Remit itself, and CatalogNamespace of the global catalogs.
+	// Namespace is where Remit is installed, and CatalogNamespace is the namespace of the global catalogs.
 	Namespace, CatalogNamespace string
 	// Default is the installation's default account; it may be empty.
 	Default scoped.Default
@@ -54,22 +55,22 @@ type flagValues struct {
 }
 
 func (v *flagValues) add(flags *pflag.FlagSet) {
-	flags.StringVar(&v.kubeconfig, "kubeconfig", "", "path of a kubeconfig; the default is $KUBECONFIG, then the Pod's own ServiceAccount")
-	flags.StringVar(&v.namespace, "namespace", controller.OwnNamespace(), "namespace of Remit itself")
+	flags.StringVar(&v.kubeconfig, "kubeconfig", "", "path of a kubeconfig; the default is $KUBECONFIG, then the Pod's ServiceAccount")
+	flags.StringVar(&v.namespace, "namespace", controller.OwnNamespace(), "namespace where Remit is installed")
 	flags.StringVar(&v.catalogNamespace, "global-catalog-namespace", cmp.Or(os.Getenv("GLOBAL_CATALOG_NAMESPACE"), names.DefaultCatalogNamespace),
-		"namespace whose CatalogSources every namespace may use; it must not be --namespace")
+		"namespace whose CatalogSources every namespace can use; it must differ from --namespace")
 	flags.Var(&v.defaultAccount, "default-account",
-		"<namespace>/<name> of the ServiceAccount that bounds OperatorGroups which name none; empty: nothing is installed through such groups")
+		"<namespace>/<name> of the ServiceAccount for OperatorGroups that do not name one; empty: nothing is installed for such groups")
 	flags.StringSliceVar(&v.defaultNamespaces, "default-account-namespaces", nil,
-		"namespaces whose OperatorGroups may use --default-account; empty: all")
-	flags.StringVar(&v.metricsAddress, "metrics-bind-address", "0", "address of /metrics; 0 switches it off")
-	flags.StringVar(&v.healthAddress, "health-probe-bind-address", "0", "address of /healthz and /readyz; 0 switches them off")
-	flags.BoolVar(&v.leaderElect, "leader-elect", false, "let only one of several replicas work")
-	flags.BoolVar(&v.debug, "debug", false, "log for people, and more")
-	flags.BoolVar(&v.version, "version", false, "print the version and end")
+		"namespaces whose OperatorGroups can use --default-account; empty: all")
+	flags.StringVar(&v.metricsAddress, "metrics-bind-address", "0", "address of /metrics; 0 disables it")
+	flags.StringVar(&v.healthAddress, "health-probe-bind-address", "0", "address of /healthz and /readyz; 0 disables them")
+	flags.BoolVar(&v.leaderElect, "leader-elect", false, "elect a leader, so that only one of several replicas is active")
+	flags.BoolVar(&v.debug, "debug", false, "log human-readable text with more detail")
+	flags.BoolVar(&v.version, "version", false, "print the version and exit")
 }
 
-// Main runs the program until it is told to end. It sets the exit code.
+// Main runs the program until it receives a signal to end. It sets the exit code.
 func Main(p Program) {
 	if err := p.run(ctrl.SetupSignalHandler(), os.Args[1:]); err != nil {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", p.Name, err)
@@ -95,20 +96,20 @@ func (p Program) run(ctx context.Context, args []string) error {
 		return nil
 	}
 	if flags.NArg() > 0 {
-		return fmt.Errorf("%q is no flag: arguments are not taken", flags.Arg(0))
+		return fmt.Errorf("unexpected argument %q: only flags are accepted", flags.Arg(0))
 	}
 	common := Common{Namespace: v.namespace, CatalogNamespace: v.catalogNamespace}
 	if err := v.checkNamespaces(); err != nil {
 		return err
 	}
 	var err error
-	if common.Default, err = v.byDefault(); err != nil {
+	if common.Default, err = v.parseDefault(); err != nil {
 		return err
 	}
 	return p.start(ctx, v, common)
 }
 
-// checkNamespaces returns an error that names the flag that is wrong. In Remit's own namespace are its tokens (docs/adr/0026).
+// checkNamespaces validates the namespaces; an error names the invalid flag. Remit's namespace contains its tokens (docs/adr/0026).
 func (v *flagValues) checkNamespaces() error {
 	for flag, namespace := range map[string]string{"--namespace": v.namespace, "--global-catalog-namespace": v.catalogNamespace} {
 		if problems := validation.ValidateNamespaceName(namespace, false); len(problems) > 0 {
@@ -116,14 +117,14 @@ func (v *flagValues) checkNamespaces() error {
 		}
 	}
 	if v.catalogNamespace == v.namespace {
-		return fmt.Errorf("--global-catalog-namespace: %q is the namespace of Remit itself; global catalogs need another one", v.namespace)
+		return fmt.Errorf("--global-catalog-namespace: Remit is installed in %q; global catalogs need another namespace", v.namespace)
 	}
 	return nil
 }
 
-// byDefault is the default account; an error names the flag that is wrong. A limit without an account is
-// a mistake that would else show as nothing being installed.
-func (v *flagValues) byDefault() (scoped.Default, error) {
+// parseDefault returns the default account; an error names the invalid flag. Namespaces without an account are an
+// error, which would otherwise only show as installs that never start.
+func (v *flagValues) parseDefault() (scoped.Default, error) {
 	out := scoped.Default{Account: v.defaultAccount.Key()}
 	for _, namespace := range v.defaultNamespaces {
 		if problems := validation.ValidateNamespaceName(namespace, false); len(problems) > 0 {
@@ -132,7 +133,7 @@ func (v *flagValues) byDefault() (scoped.Default, error) {
 		out.Namespaces = append(out.Namespaces, namespace)
 	}
 	if len(out.Namespaces) > 0 && out.Account.Name == "" {
-		return out, errors.New("--default-account-namespaces limits --default-account, which is not given")
+		return out, errors.New("--default-account-namespaces requires --default-account")
 	}
 	return out, nil
 }
@@ -158,7 +159,7 @@ func (p Program) start(ctx context.Context, v *flagValues, common Common) error 
 		return err
 	}
 	if v.leaderElect {
-		// A replica may have waited for long.
+		// A replica can wait for a long time before it becomes the leader.
 		if err := mgr.Add(manager.RunnableFunc(check)); err != nil {
 			return err
 		}

@@ -10,21 +10,21 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 )
 
-// What is wrong with the flags is said before anything is looked for, a cluster for one.
-func TestFlagsThatAreWrongAreNamed(t *testing.T) {
+// Invalid flags are reported before the program reads a kubeconfig or connects to a cluster.
+func TestNamesInvalidFlags(t *testing.T) {
 	for want, args := range map[string][]string{
-		`"installer" is not of the form <namespace>/<name>`:                         {"--default-account=installer"},
-		`for "--default-account" flag: "A" is not a valid ServiceAccount name`:      {"--default-account=ns/A"},
-		`for "--default-account" flag: "n.s" is not a valid namespace name`:         {"--default-account=n.s/a"},
-		`--default-account-namespaces: "A" is not a valid namespace name`:           {"--default-account=ns/a", "--default-account-namespaces=b,A"},
-		`--default-account-namespaces: "" is not a valid namespace name`:            {"--default-account=ns/a", "--default-account-namespaces=b,,c"},
-		"--default-account-namespaces limits --default-account, which is not given": {"--default-account-namespaces=b"},
-		`--global-catalog-namespace: "x" is the namespace of Remit itself`:          {"--namespace=x", "--global-catalog-namespace=x"},
-		`--global-catalog-namespace: "" is not a valid namespace name`:              {"--global-catalog-namespace="},
-		`--namespace: "a:b" is not a valid namespace name`:                          {"--namespace=a:b"},
-		`"ns/a" is no flag`:              {"--default-account", "ns/a", "ns/a"},
-		"unknown flag: --default-acount": {"--default-acount=ns/a"},
-		"kubeconfig":                     {"--default-account=ns/a", "--default-account-namespaces=b,c", "--default-account-namespaces=d"},
+		`"installer" is not of the form <namespace>/<name>`:                    {"--default-account=installer"},
+		`for "--default-account" flag: "A" is not a valid ServiceAccount name`: {"--default-account=ns/A"},
+		`for "--default-account" flag: "n.s" is not a valid namespace name`:    {"--default-account=n.s/a"},
+		`--default-account-namespaces: "A" is not a valid namespace name`:      {"--default-account=ns/a", "--default-account-namespaces=b,A"},
+		`--default-account-namespaces: "" is not a valid namespace name`:       {"--default-account=ns/a", "--default-account-namespaces=b,,c"},
+		"--default-account-namespaces requires --default-account":              {"--default-account-namespaces=b"},
+		`--global-catalog-namespace: Remit is installed in "x"`:                {"--namespace=x", "--global-catalog-namespace=x"},
+		`--global-catalog-namespace: "" is not a valid namespace name`:         {"--global-catalog-namespace="},
+		`--namespace: "a:b" is not a valid namespace name`:                     {"--namespace=a:b"},
+		`unexpected argument "ns/a"`:                                           {"--default-account", "ns/a", "ns/a"},
+		"unknown flag: --default-acount":                                       {"--default-acount=ns/a"},
+		"kubeconfig":                                                           {"--default-account=ns/a", "--default-account-namespaces=b,c", "--default-account-namespaces=d"},
 	} {
 		t.Run(want, func(t *testing.T) {
 			args = append(args, "--kubeconfig="+filepath.Join(t.TempDir(), "none"))
@@ -33,24 +33,24 @@ func TestFlagsThatAreWrongAreNamed(t *testing.T) {
 	}
 }
 
-func TestTheDefaultAccountOfTheFlags(t *testing.T) {
+func TestParsesTheDefaultAccount(t *testing.T) {
 	account := types.NamespacedName{Namespace: "ns", Name: "a"}
-	got, err := (&flagValues{defaultAccount: Account(account), defaultNamespaces: []string{"b", "c"}}).byDefault()
+	got, err := (&flagValues{defaultAccount: Account(account), defaultNamespaces: []string{"b", "c"}}).parseDefault()
 	require.NoError(t, err)
 	require.Equal(t, scoped.Default{Account: account, Namespaces: []string{"b", "c"}}, got)
 
-	got, err = (&flagValues{}).byDefault()
+	got, err = (&flagValues{}).parseDefault()
 	require.NoError(t, err)
 	require.Equal(t, scoped.Default{}, got)
 }
 
-func TestAnAccountsFlag(t *testing.T) {
+func TestAccountIsAFlagValue(t *testing.T) {
 	var a Account
 	require.Equal(t, "", a.String())
 	require.NoError(t, a.Set("ns/a"))
 	require.Equal(t, "ns/a", a.String())
 	require.Equal(t, types.NamespacedName{Namespace: "ns", Name: "a"}, a.Key())
-	require.NoError(t, a.Set(""), "as an empty variable of a Deployment gives it")
+	require.NoError(t, a.Set(""), "the value of an empty variable in a Deployment")
 	require.Equal(t, Account{}, a)
 	require.Error(t, a.Set("a"))
 }

@@ -29,10 +29,10 @@ const (
 type Options struct {
 	// RemitNamespace is where Remit is installed.
 	RemitNamespace string
-	// Authors and AuthorGroups are those who may name the account in an OperatorGroup.
+	// Authors and AuthorGroups are the users and groups that may name the account in an OperatorGroup.
 	Authors      []string
 	AuthorGroups []string
-	// DryRun is dryRunNone or dryRunClient: print, and ask no API server for anything.
+	// DryRun is dryRunNone, or dryRunClient to print without sending any request.
 	DryRun  string
 	Format  cli.Format
 	Cluster *cli.Cluster
@@ -44,40 +44,40 @@ const enrollExample = `  # Let Remit act as the ServiceAccount installer of the 
   kubectl remit enroll installer -n team-a
   kubectl remit enroll team-a/installer
 
-  # Let alice name it in an OperatorGroup, too
+  # Let alice name it in an OperatorGroup as well
   kubectl remit enroll installer -n team-a --author alice@example.com
 
-  # Print what that comes to, for a repository
+  # Print the manifests, to store them in a repository
   kubectl remit enroll installer -n team-a --dry-run=client -o yaml`
 
-// NewCommand makes "enroll".
+// NewCommand returns the command "enroll".
 func NewCommand() *cobra.Command {
 	o := &Options{}
 	return o.command(&cobra.Command{
 		Use:   "enroll [NAMESPACE/]SERVICEACCOUNT",
 		Short: "Let Remit act as a ServiceAccount",
-		Long: "Let Remit's programs request tokens of one ServiceAccount, so that an OperatorGroup which names it can be used: " +
-			"a Role and a RoleBinding in its namespace. With --author, let people name it in an OperatorGroup: the right to impersonate it.\n\n" +
-			"It is done as you, and takes the rights that it gives: create on serviceaccounts/token of this ServiceAccount, and impersonate " +
-			"on it for --author. A namespace's administrator (ClusterRole admin) has both.",
+		Long: "Let Remit's programs request tokens of one ServiceAccount, so that OperatorGroups can name it. This creates " +
+			"a Role and a RoleBinding in its namespace. With --author, also let users name it in an OperatorGroup, by granting them permission to impersonate it.\n\n" +
+			"The command runs as you, and requires the permissions that it grants: create on serviceaccounts/token of this ServiceAccount and, for --author, " +
+			"impersonate on it. A namespace's administrator (ClusterRole admin) has both.",
 		Example: enrollExample,
 	}, o.enroll)
 }
 
-const unenrollExample = `  # Remit may not act as the ServiceAccount any more
+const unenrollExample = `  # Stop Remit from acting as the ServiceAccount
   kubectl remit unenroll installer -n team-a
 
-  # And alice may not name it any more
+  # Also stop alice from naming it
   kubectl remit unenroll installer -n team-a --author alice@example.com`
 
-// NewUnenrollCommand makes "unenroll".
+// NewUnenrollCommand returns the command "unenroll".
 func NewUnenrollCommand() *cobra.Command {
 	o := &Options{}
 	return o.command(&cobra.Command{
 		Use:   "unenroll [NAMESPACE/]SERVICEACCOUNT",
-		Short: "Take back that Remit may act as a ServiceAccount",
-		Long: "Remove what enroll makes, with the same flags. Operators that are installed go on running; nothing more is installed, " +
-			"upgraded or removed as the ServiceAccount. A token that was issued lives for up to 30 minutes, unless the ServiceAccount is deleted.",
+		Short: "Stop Remit from acting as a ServiceAccount",
+		Long: "Delete what enroll creates with the same flags. Installed operators continue to run, but nothing is installed, " +
+			"upgraded or removed as the ServiceAccount anymore. Tokens that were already issued are valid for up to 30 minutes, unless the ServiceAccount is deleted.",
 		Example: unenrollExample,
 	}, o.unenroll)
 }
@@ -102,13 +102,13 @@ func (o *Options) command(cmd *cobra.Command, run func(*cobra.Command, types.Nam
 	flags := cmd.Flags()
 	flags.StringVar(&o.RemitNamespace, "remit-namespace", names.DefaultNamespace, "namespace where Remit is installed")
 	flags.StringArrayVar(&o.Authors, "author", nil, "user who may name the ServiceAccount in an OperatorGroup (repeatable)")
-	flags.StringArrayVar(&o.AuthorGroups, "author-group", nil, "group whose users may (repeatable)")
-	flags.StringVar(&o.DryRun, "dry-run", dryRunNone, "client: only print what would be sent, and ask nobody; none: do it")
-	_ = cmd.RegisterFlagCompletionFunc("dry-run", cobra.FixedCompletions(dryRuns(), cobra.ShellCompDirectiveNoFileComp)) // the flag is there
+	flags.StringArrayVar(&o.AuthorGroups, "author-group", nil, "group whose users may name the ServiceAccount in an OperatorGroup (repeatable)")
+	flags.StringVar(&o.DryRun, "dry-run", dryRunNone, "\"none\", or \"client\" to only print the objects, without sending any request")
+	_ = cmd.RegisterFlagCompletionFunc("dry-run", cobra.FixedCompletions(dryRuns(), cobra.ShellCompDirectiveNoFileComp)) // fails only for an undefined flag
 	return cmd
 }
 
-// account is the ServiceAccount that an argument names, as NAME or NAMESPACE/NAME; isNamed says that --namespace is set.
+// account returns the ServiceAccount that an argument names, as NAME or NAMESPACE/NAME; isNamed is whether --namespace is set.
 func (o *Options) account(arg string, isNamed bool) (types.NamespacedName, error) {
 	isKey := strings.Contains(arg, "/")
 	if isKey && !isNamed {
@@ -123,17 +123,17 @@ func (o *Options) account(arg string, isNamed bool) (types.NamespacedName, error
 	}
 	account, err := scoped.ParseKey(arg)
 	if err == nil && account.Namespace != namespace {
-		err = fmt.Errorf("%q is not in namespace %q, which --namespace names", arg, namespace)
+		err = fmt.Errorf("%q is not in namespace %q of --namespace", arg, namespace)
 	}
 	return account, err
 }
 
 func (o *Options) check() error {
 	if !slices.Contains(dryRuns(), o.DryRun) {
-		return fmt.Errorf("--dry-run=%s: want one of %q", o.DryRun, dryRuns())
+		return fmt.Errorf("--dry-run=%s: must be one of %q", o.DryRun, dryRuns())
 	}
 	if slices.Contains(append(slices.Clone(o.Authors), o.AuthorGroups...), "") {
-		return errors.New("--author: a name is empty")
+		return errors.New("--author: a name must not be empty")
 	}
 	if problems := validation.ValidateNamespaceName(o.RemitNamespace, false); len(problems) > 0 {
 		return fmt.Errorf("--remit-namespace=%s: %s", o.RemitNamespace, problems[0])
@@ -143,7 +143,7 @@ func (o *Options) check() error {
 
 func dryRuns() []string { return []string{dryRunNone, dryRunClient} }
 
-// objects are what enroll makes for an account: Roles before what binds them.
+// objects returns what enroll creates for an account, each Role before its binding.
 func (o *Options) objects(account types.NamespacedName) []client.Object {
 	objs := scoped.Enrollment(account, o.RemitNamespace)
 	for kind, authors := range [][]string{o.Authors, o.AuthorGroups} {

@@ -11,9 +11,9 @@ import (
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
-// like says whether an object of the cluster is what enroll makes. One that lacks some of the wanted
-// subjects is: enroll completes it. The error names what else there is, which these commands leave alone.
-func like(live, want client.Object) (complete bool, err error) {
+// compare returns an error if an existing object differs from what enroll creates, in which case the commands do not change it.
+// A binding may be missing some of the wanted subjects, which enroll adds: then it is not complete.
+func compare(live, want client.Object) (complete bool, err error) {
 	switch want := want.(type) {
 	case *rbacv1.Role:
 		role, ok := live.(*rbacv1.Role)
@@ -28,15 +28,15 @@ func like(live, want client.Object) (complete bool, err error) {
 		}
 		return sameBinding(binding, want)
 	}
-	return false, fmt.Errorf("%T is nothing that enroll makes", want)
+	return false, fmt.Errorf("%T is not created by enroll", want)
 }
 
 func sameRules(live, want *rbacv1.Role) error {
 	if more := rbac.Missing(want.Rules, live.Rules); len(more) > 0 {
-		return notOurs(live, "grants "+lines(more))
+		return collision(live, "grants "+lines(more))
 	}
 	if less := rbac.Missing(live.Rules, want.Rules); len(less) > 0 {
-		return notOurs(live, "does not grant "+lines(less))
+		return collision(live, "does not grant "+lines(less))
 	}
 	return nil
 }
@@ -51,7 +51,7 @@ func lines(rules []rbacv1.PolicyRule) string {
 
 func sameBinding(live, want *rbacv1.RoleBinding) (complete bool, err error) {
 	if live.RoleRef.Kind != want.RoleRef.Kind || live.RoleRef.Name != want.RoleRef.Name {
-		return false, notOurs(live, fmt.Sprintf("binds %s %q", live.RoleRef.Kind, live.RoleRef.Name))
+		return false, collision(live, fmt.Sprintf("binds %s %q", live.RoleRef.Kind, live.RoleRef.Name))
 	}
 	wanted := subjects(want)
 	var more []string
@@ -61,12 +61,12 @@ func sameBinding(live, want *rbacv1.RoleBinding) (complete bool, err error) {
 		}
 	}
 	if len(more) > 0 {
-		return false, notOurs(live, "names "+strings.Join(more, ", "))
+		return false, collision(live, "names "+strings.Join(more, ", "))
 	}
 	return !slices.ContainsFunc(wanted, func(s string) bool { return !slices.Contains(subjects(live), s) }), nil
 }
 
-// subjects are those of a binding in words. A ServiceAccount without a namespace is of the binding's.
+// subjects describes the subjects of a binding. A ServiceAccount without a namespace is in the binding's namespace.
 func subjects(b *rbacv1.RoleBinding) []string {
 	out := make([]string, 0, len(b.Subjects))
 	for _, s := range b.Subjects {
@@ -83,8 +83,8 @@ func subjects(b *rbacv1.RoleBinding) []string {
 	return out
 }
 
-func notOurs(obj client.Object, has string) error {
-	return fmt.Errorf("%s was not made by enroll: it %s; nothing was changed: delete it or mend it first", describe(obj), has)
+func collision(obj client.Object, has string) error {
+	return fmt.Errorf("%s already exists and was not created by enroll: it %s; nothing was changed. Delete or correct it first", describe(obj), has)
 }
 
 func describe(obj client.Object) string {

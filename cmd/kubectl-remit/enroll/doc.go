@@ -1,5 +1,5 @@
-// Package enroll is "kubectl remit enroll" and "kubectl remit unenroll": whoever administers a
-// ServiceAccount says, or takes back, that Remit may act as it, and who may name it in an OperatorGroup.
-// Both write as the user who runs them. What they write grants no more than that user holds, which the
-// API server sees to.
+// Package enroll implements "kubectl remit enroll" and "kubectl remit unenroll": the administrator of a
+// ServiceAccount allows, or no longer allows, Remit to act as it and users to name it in an OperatorGroup.
+// Both commands write as the user who runs them. The API server ensures that they grant no more than that user
+// is allowed to.
 package enroll

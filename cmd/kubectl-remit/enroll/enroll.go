@@ -18,10 +18,10 @@ import (
 	"github.com/remit-olm/remit/cmd/kubectl-remit/internal/cli"
 )
 
-// fieldManager is that of what these commands write.
+// fieldManager is the field manager of both commands.
 const fieldManager = "kubectl-remit"
 
-// What happens to an object, in kubectl's words.
+// Results, in kubectl's terms.
 const (
 	created    = "created"
 	configured = "configured"
@@ -30,10 +30,10 @@ const (
 	notFound   = "not found"
 )
 
-// change is an object, as it is to be, and as it is; live is nil where it does not exist.
+// change is a wanted object and its current state; live is nil if it does not exist.
 type change struct {
 	want, live client.Object
-	// complete is set where live needs no change to be as wanted.
+	// complete is set if live needs no change.
 	complete bool
 }
 
@@ -65,17 +65,17 @@ func (o *Options) enroll(cmd *cobra.Command, account types.NamespacedName) error
 	return o.print(objs, func(i int) string { return done[i] })
 }
 
-// exists keeps people from enrolling a name that they mistyped, where they may look.
+// exists verifies that the ServiceAccount exists, so that a mistyped name is not enrolled. It only warns if the user is not allowed to get it.
 func (o *Options) exists(ctx context.Context, c client.Client, account types.NamespacedName) error {
 	err := c.Get(ctx, account, &corev1.ServiceAccount{})
 	if apierrors.IsForbidden(err) {
-		fmt.Fprintf(o.ErrOut, "warning: whether ServiceAccount %s exists is not known: %v\n", account, err)
+		fmt.Fprintf(o.ErrOut, "warning: cannot verify that ServiceAccount %s exists: %v\n", account, err)
 		return nil
 	}
 	return err
 }
 
-// gather reads what is there. All that these commands would have to leave alone is told at once, before
+// gather reads the current state. It reports all objects that the commands must not change before
 // anything is written.
 func gather(ctx context.Context, c client.Client, objs []client.Object) ([]change, error) {
 	changes := make([]change, 0, len(objs))
@@ -88,7 +88,7 @@ func gather(ctx context.Context, c client.Client, objs []client.Object) ([]chang
 		}
 		if live != nil {
 			x.live = live
-			if x.complete, err = like(live, want); err != nil {
+			if x.complete, err = compare(live, want); err != nil {
 				problems = append(problems, err)
 			}
 		}
@@ -100,7 +100,7 @@ func gather(ctx context.Context, c client.Client, objs []client.Object) ([]chang
 func read(ctx context.Context, c client.Client, want client.Object) (client.Object, error) {
 	live, ok := want.DeepCopyObject().(client.Object)
 	if !ok {
-		return nil, fmt.Errorf("%T is no object", want)
+		return nil, fmt.Errorf("%T is not an object", want)
 	}
 	err := c.Get(ctx, client.ObjectKeyFromObject(want), live)
 	switch {
@@ -113,7 +113,7 @@ func read(ctx context.Context, c client.Client, want client.Object) (client.Obje
 	return live, nil
 }
 
-// make brings the object about and says what it did.
+// make creates or completes the object and returns the result.
 func (x change) make(ctx context.Context, c client.Client) (string, error) {
 	switch {
 	case x.live == nil:
@@ -139,7 +139,7 @@ func (x change) make(ctx context.Context, c client.Client) (string, error) {
 
 func (o *Options) unenroll(cmd *cobra.Command, account types.NamespacedName) error {
 	objs := o.objects(account)
-	slices.Reverse(objs) // bindings first: a right is gone with the first request
+	slices.Reverse(objs) // bindings first, so that the first request removes the permissions
 	if o.DryRun == dryRunClient {
 		return o.print(objs, func(int) string { return deleted + " (dry run)" })
 	}
@@ -163,7 +163,7 @@ func (o *Options) unenroll(cmd *cobra.Command, account types.NamespacedName) err
 	return o.print(objs, func(i int) string { return done[i] })
 }
 
-// remove deletes the object as it was read.
+// remove deletes the object if it was not changed since it was read.
 func (x change) remove(ctx context.Context, c client.Client) (string, error) {
 	if x.live == nil {
 		return notFound, nil
@@ -177,17 +177,17 @@ func (x change) remove(ctx context.Context, c client.Client) (string, error) {
 	return deleted, nil
 }
 
-// hint adds who may, where the user may not.
+// hint adds the required permissions to a Forbidden error.
 func hint(err error, account types.NamespacedName) error {
 	if !apierrors.IsForbidden(err) {
 		return err
 	}
-	return fmt.Errorf("%w\nWho enrolls ServiceAccount %s needs, in namespace %s, to get, create, update and delete Roles and RoleBindings, and "+
-		"what enrollment gives: create on serviceaccounts/token, resourceNames [%s]; for --author also impersonate on serviceaccounts, "+
-		"resourceNames [%[4]s]. A namespace's administrator (ClusterRole admin) has all of it", err, account, account.Namespace, account.Name)
+	return fmt.Errorf("%w\nTo enroll ServiceAccount %s, you need these permissions in namespace %s: get, create, update and delete on roles and rolebindings, and "+
+		"the permissions that enrollment grants: create on serviceaccounts/token, resourceNames [%s]; for --author also impersonate on serviceaccounts, "+
+		"resourceNames [%[4]s]. A namespace's administrator (ClusterRole admin) has all of them", err, account, account.Namespace, account.Name)
 }
 
-// print shows the objects as the format says; as text, what was done to each.
+// print prints the objects in the requested format; as text, it prints the result for each.
 func (o *Options) print(objs []client.Object, done func(i int) string) error {
 	if o.Format != cli.Text {
 		return o.Format.EncodeObjects(o.Out, objs)

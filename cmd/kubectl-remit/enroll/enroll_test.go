@@ -22,7 +22,7 @@ import (
 	"github.com/remit-olm/remit/test/env/controlplane"
 )
 
-// site is a namespace with the ServiceAccount installer, and eve who administers it.
+// site is a namespace with the ServiceAccount installer and the administrator eve.
 type site struct {
 	*testing.T
 	client.Client
@@ -33,7 +33,7 @@ type site struct {
 const (
 	eve   = "eve"
 	alice = "alice@example.com"
-	// The users that Remit's programs are.
+	// The users that Remit's programs run as.
 	catalog    = "system:serviceaccount:remit:" + names.ServiceAccountCatalog
 	olm        = "system:serviceaccount:remit:" + names.ServiceAccountOLM
 	enrollment = "remit-enrollment-installer"
@@ -52,7 +52,7 @@ func newSite(t *testing.T) *site {
 	s.create(&corev1.ServiceAccount{ObjectMeta: s.meta("installer")})
 	s.create(&rbacv1.RoleBinding{ObjectMeta: s.meta("admin"), Subjects: []rbacv1.Subject{user(eve)},
 		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "admin"}})
-	// A young cluster puts its role admin together bit by bit.
+	// A new cluster aggregates its ClusterRole admin step by step.
 	s.may(eve, "create", "roles", "")
 	s.may(eve, "get", "serviceaccounts", "installer")
 	return s
@@ -125,24 +125,24 @@ func (s *site) unenroll(as string, args ...string) string {
 	return out
 }
 
-func TestWhoAdministersTheNamespaceEnrolls(t *testing.T) {
+func TestAnAdministratorOfTheNamespaceEnrolls(t *testing.T) {
 	s := newSite(t)
-	made := "role.rbac.authorization.k8s.io/" + enrollment + " created\nrolebinding.rbac.authorization.k8s.io/" + enrollment + " created\n"
-	require.Equal(t, made, s.enroll(eve, "installer"))
+	created := "role.rbac.authorization.k8s.io/" + enrollment + " created\nrolebinding.rbac.authorization.k8s.io/" + enrollment + " created\n"
+	require.Equal(t, created, s.enroll(eve, "installer"))
 	for _, program := range []string{catalog, olm} {
 		s.may(program, "create", "serviceaccounts/token", "installer")
 		require.False(t, s.allowed(program, "create", "serviceaccounts/token", "default"))
 		require.False(t, s.allowed(program, "impersonate", "serviceaccounts", "installer"))
 	}
-	require.Equal(t, strings.ReplaceAll(made, "created", "unchanged"), s.enroll(eve, "installer"), "again")
+	require.Equal(t, strings.ReplaceAll(created, "created", "unchanged"), s.enroll(eve, "installer"), "again")
 
-	gone := "rolebinding.rbac.authorization.k8s.io/" + enrollment + " deleted\nrole.rbac.authorization.k8s.io/" + enrollment + " deleted\n"
-	require.Equal(t, gone, s.unenroll(eve, "installer"))
+	deleted := "rolebinding.rbac.authorization.k8s.io/" + enrollment + " deleted\nrole.rbac.authorization.k8s.io/" + enrollment + " deleted\n"
+	require.Equal(t, deleted, s.unenroll(eve, "installer"))
 	s.mayNot(olm, "create", "serviceaccounts/token", "installer")
-	require.Equal(t, strings.ReplaceAll(gone, "deleted", "not found"), s.unenroll(eve, "installer"), "again")
+	require.Equal(t, strings.ReplaceAll(deleted, "deleted", "not found"), s.unenroll(eve, "installer"), "again")
 }
 
-func TestAuthorsMayImpersonateTheAccount(t *testing.T) {
+func TestLetsAuthorsImpersonateTheAccount(t *testing.T) {
 	s := newSite(t)
 	out := s.enroll(eve, "installer", "--author", alice, "--author", "o/dd", "--author-group", "team")
 	for _, name := range []string{enrollment, "remit-author-installer:" + alice, "remit-author-installer:o~1dd", "remit-author-installer:group:team"} {
@@ -156,13 +156,13 @@ func TestAuthorsMayImpersonateTheAccount(t *testing.T) {
 	require.NoError(t, s.get("remit-author-installer:group:team", binding))
 	require.Equal(t, []rbacv1.Subject{{Kind: "Group", APIGroup: rbacv1.GroupName, Name: "team"}}, binding.Subjects)
 
-	require.Contains(t, s.enroll(eve, "installer", "--author", "o-dd", "--author", "group:team"), "remit-author-installer:user:group:team created", "others, whose names differ")
+	require.Contains(t, s.enroll(eve, "installer", "--author", "o-dd", "--author", "group:team"), "remit-author-installer:user:group:team created", "other users, with different names")
 	require.Contains(t, s.unenroll(eve, "installer", "--author", alice), "deleted")
 	s.mayNot(alice, "impersonate", "serviceaccounts", "installer")
 	s.may("o/dd", "impersonate", "serviceaccounts", "installer")
 }
 
-func TestAHalfEnrollmentIsCompleted(t *testing.T) {
+func TestCompletesAPartialEnrollment(t *testing.T) {
 	s := newSite(t)
 	s.enroll(eve, "installer")
 	binding := &rbacv1.RoleBinding{}
@@ -177,7 +177,7 @@ func TestAHalfEnrollmentIsCompleted(t *testing.T) {
 	require.Contains(t, binding.Labels, "theirs")
 }
 
-func TestWhatOthersMadeIsLeftAlone(t *testing.T) {
+func TestDoesNotChangeObjectsOfOthers(t *testing.T) {
 	s := newSite(t)
 	objs := scoped.Enrollment(client.ObjectKey{Namespace: s.namespace, Name: "installer"}, names.DefaultNamespace)
 	role, binding := objs[0].(*rbacv1.Role), objs[1].(*rbacv1.RoleBinding)
@@ -188,8 +188,8 @@ func TestWhatOthersMadeIsLeftAlone(t *testing.T) {
 
 	for _, cmd := range []*cobra.Command{NewCommand(), NewUnenrollCommand()} {
 		_, err := s.run(cmd, eve, "installer", "--author", alice)
-		require.ErrorContains(t, err, "Role "+s.namespace+"/"+enrollment+` was not made by enroll: it grants {apiGroups: [""], resources: ["secrets"], verbs: ["get"]}`)
-		require.ErrorContains(t, err, "RoleBinding "+s.namespace+"/"+enrollment+` was not made by enroll: it names User "mallory"`)
+		require.ErrorContains(t, err, "Role "+s.namespace+"/"+enrollment+` already exists and was not created by enroll: it grants {apiGroups: [""], resources: ["secrets"], verbs: ["get"]}`)
+		require.ErrorContains(t, err, "RoleBinding "+s.namespace+"/"+enrollment+` already exists and was not created by enroll: it names User "mallory"`)
 		require.Equal(t, cli.CodeError, cli.ExitCode(err))
 		live := &rbacv1.RoleBinding{}
 		require.NoError(t, s.get(enrollment, live))
@@ -206,14 +206,14 @@ func TestWhatOthersMadeIsLeftAlone(t *testing.T) {
 	require.ErrorContains(t, err, `it grants {apiGroups: [""], resources: ["serviceaccounts/token"], resourceNames: ["other"], verbs: ["create"]}`)
 }
 
-func TestABindingToAnotherRoleIsLeftAlone(t *testing.T) {
+func TestDoesNotChangeABindingToAnotherRole(t *testing.T) {
 	s := newSite(t)
 	s.create(&rbacv1.RoleBinding{ObjectMeta: s.meta(enrollment), RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "view"}})
 	_, err := s.run(NewCommand(), eve, "installer")
 	require.ErrorContains(t, err, `it binds ClusterRole "view"`)
 }
 
-func TestADryRunAsksNobody(t *testing.T) {
+func TestADryRunSendsNoRequests(t *testing.T) {
 	var out bytes.Buffer
 	for args, want := range map[string][]string{
 		"installer -n t --dry-run=client":                                 {"role.rbac.authorization.k8s.io/" + enrollment + " created (dry run)\n"},
@@ -234,17 +234,17 @@ func TestADryRunAsksNobody(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeDoneIsSaid(t *testing.T) {
+func TestReportsWhyItCannotEnroll(t *testing.T) {
 	s := newSite(t)
 	for want, args := range map[string][]string{
-		`serviceaccounts "nobody" not found`:              {"nobody"},
-		`"A b" is not a valid ServiceAccount name`:        {"A b"},
-		"SERVICEACCOUNT is missing":                       {},
-		"is not in namespace":                             {"elsewhere/installer"},
-		`"a/b/c" is not of the form <namespace>/<name>`:   {"a/b/c"},
-		`--dry-run=server: want one of ["none" "client"]`: {"installer", "--dry-run=server"},
-		"--author: a name is empty":                       {"installer", "--author="},
-		"--remit-namespace":                               {"installer", "--remit-namespace=A"},
+		`serviceaccounts "missing" not found`:                {"missing"},
+		`"A b" is not a valid ServiceAccount name`:           {"A b"},
+		"SERVICEACCOUNT is missing":                          {},
+		"is not in namespace":                                {"other/installer"},
+		`"a/b/c" is not of the form <namespace>/<name>`:      {"a/b/c"},
+		`--dry-run=server: must be one of ["none" "client"]`: {"installer", "--dry-run=server"},
+		"--author: a name must not be empty":                 {"installer", "--author="},
+		"--remit-namespace":                                  {"installer", "--remit-namespace=A"},
 	} {
 		_, err := s.run(NewCommand(), eve, args...)
 		require.ErrorContains(t, err, want)
@@ -253,10 +253,10 @@ func TestWhatCannotBeDoneIsSaid(t *testing.T) {
 
 	out, err := s.run(NewCommand(), "mallory", "installer")
 	require.ErrorContains(t, err, `User "mallory" cannot get resource "roles"`)
-	require.ErrorContains(t, err, "Who enrolls ServiceAccount "+s.namespace+"/installer needs")
-	require.Contains(t, out, "warning: whether ServiceAccount")
+	require.ErrorContains(t, err, "To enroll ServiceAccount "+s.namespace+"/installer, you need")
+	require.Contains(t, out, "warning: cannot verify that ServiceAccount")
 
-	// Roles alone are not enough: the API server holds who grants to what is granted.
+	// Permissions on roles are not enough: the API server requires users to have the permissions that they grant.
 	s.create(&rbacv1.Role{ObjectMeta: s.meta("roles"), Rules: []rbacv1.PolicyRule{
 		{APIGroups: []string{rbacv1.GroupName}, Resources: []string{"roles", "rolebindings"}, Verbs: []string{"get", "create", "update", "delete"}},
 	}})
@@ -265,10 +265,10 @@ func TestWhatCannotBeDoneIsSaid(t *testing.T) {
 	s.may("trudy", "create", "roles", "")
 	_, err = s.run(NewCommand(), "trudy", "installer")
 	require.ErrorContains(t, err, "is attempting to grant RBAC permissions not currently held")
-	require.ErrorContains(t, err, "Who enrolls ServiceAccount")
+	require.ErrorContains(t, err, "To enroll ServiceAccount")
 }
 
-func TestTheArgumentMayNameTheNamespace(t *testing.T) {
+func TestTheArgumentCanNameTheNamespace(t *testing.T) {
 	for args, want := range map[string]string{
 		"team-a/installer":             "  namespace: team-a\n",
 		"team-a/installer -n team-a":   "  namespace: team-a\n",
@@ -283,7 +283,7 @@ func TestTheArgumentMayNameTheNamespace(t *testing.T) {
 	}
 }
 
-func TestNamesAreCompleted(t *testing.T) {
+func TestCompletesNames(t *testing.T) {
 	s := newSite(t)
 	cmd := NewCommand()
 	require.NoError(t, cmd.ParseFlags([]string{"--kubeconfig=" + s.cluster.Kubeconfig, "--namespace=" + s.namespace}))

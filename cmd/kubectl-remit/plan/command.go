@@ -31,10 +31,10 @@ const example = `  # What would this plan install? Who gets which permissions?
   # All manifests, permissions first
   kubectl remit plan show install-abcde -n team-a -o yaml
 
-  # A plan that is too large to carry its content: from the bundle, whose digest has to be the plan's
+  # A plan that is too large to carry its content: read the bundle, whose digest must match the plan
   kubectl remit plan show install-abcde -n team-a --bundle registry.example.com/my-operator-bundle:v1.2.3`
 
-// NewCommand makes "plan" with its one subcommand.
+// NewCommand returns the command "plan" with its subcommand.
 func NewCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "plan",
@@ -52,11 +52,11 @@ func newShowCommand() *cobra.Command {
 		Use:   "show NAME",
 		Short: "Show what an InstallPlan writes, permissions first",
 		Long: "Show what an InstallPlan writes: first the permissions that it grants, then what extends the API server " +
-			"(CustomResourceDefinitions, webhooks and APIServices), the Deployments, and all other objects. It ends with what is missing, as the " +
-			"plan reports it, and with the command that approves the plan if it waits for that.\n\n" +
-			"The objects are rendered from the content of the bundles that the plan carries. Its name commits to that content: content that " +
-			"was changed is refused. The target namespaces are those of the OperatorGroup now.\n\n" +
-			"The exit status is 0 if nothing is missing, 1 if the plan reports that something is, and 2 if the plan cannot be shown.",
+			"(CustomResourceDefinitions, webhooks and APIServices), the Deployments, and all other objects. The output ends with what is missing " +
+			"according to the plan, and with the command that approves the plan if it waits for approval.\n\n" +
+			"The objects are rendered from the content of the bundles that the plan carries. Its name commits to that content, so that modified " +
+			"content is rejected. The target namespaces are the current ones of the OperatorGroup.\n\n" +
+			"The exit status is 0 if nothing is missing, 1 if the plan reports something missing, and 2 if the plan cannot be shown.",
 		Example: example,
 		Args:    cli.ExactArgs("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -68,8 +68,8 @@ func newShowCommand() *cobra.Command {
 	o.Format.AddFlag(cmd)
 	o.Cluster.AddFlags(cmd)
 	flags := cmd.Flags()
-	flags.StringSliceVar(&o.Bundles, "bundle", nil, "directory or image of a bundle of the plan, for a plan that does not carry its content")
-	flags.BoolVar(&o.PlainHTTP, "plain-http", false, "read an image from a registry without TLS; one on this machine needs no flag")
+	flags.StringSliceVar(&o.Bundles, "bundle", nil, "directory or image of a bundle in the plan, for a plan that does not carry its content (repeatable)")
+	flags.BoolVar(&o.PlainHTTP, "plain-http", false, "allow a registry without TLS; not required for a registry on this machine")
 	return cmd
 }
 

@@ -1,3 +1,4 @@
-// Package plan is "kubectl remit plan": it shows what an InstallPlan writes, permissions first, to whoever approves it. The
-// content is read from the plan itself, which may have been edited since: what the plan's name does not commit to is not shown.
+// Package plan implements "kubectl remit plan", which shows what an InstallPlan writes, permissions first, to the user who
+// approves it. It reads the content from the plan, which may have been edited, and only shows content that the plan's name
+// commits to.
 package plan

@@ -26,30 +26,30 @@ import (
 	"github.com/remit-olm/remit/pkg/step"
 )
 
-// view is what there is to show of a plan.
+// view is the data to show about a plan.
 type view struct {
 	plan  *operatorsv1alpha1.InstallPlan
 	pins  []resolver.Pin
 	group *operatorsv1.OperatorGroup
-	// targets are the namespaces that the operators are for.
+	// targets are the target namespaces.
 	targets []string
-	// steps are those of the plan, and the roles and bindings that its webhooks and APIServices take, permissions first.
+	// steps are the plan's steps, and the roles and bindings for its webhooks and APIServices, permissions first.
 	steps []step.Step
-	// csvs are the ClusterServiceVersions among them.
+	// csvs are the ClusterServiceVersions among the steps.
 	csvs []*operatorsv1alpha1.ClusterServiceVersion
-	// parts are Services and Secrets that are written for webhooks and APIServices, beside the steps.
+	// parts are the Services and Secrets that are written for webhooks and APIServices, in addition to the steps.
 	parts []string
-	// missing is what the plan's status reports, which others can write.
+	// missing is what the plan's status reports. Others can write the status.
 	missing []string
 	notes   []string
 }
 
-// gather reads, and renders the content that the plan's name commits to.
+// gather reads the cluster and renders the content that the plan's name commits to.
 func gather(ctx context.Context, c client.Client, plan *operatorsv1alpha1.InstallPlan, given []*source.Bundle) (*view, error) {
 	v := &view{plan: plan}
 	pins, _, err := source.PlanContent(plan, given...)
 	if errors.Is(err, resolver.ErrNotKept) {
-		return nil, fmt.Errorf("%w: name its bundles by --bundle", err)
+		return nil, fmt.Errorf("%w: name its bundles with --bundle", err)
 	}
 	if err != nil {
 		return nil, err
@@ -72,8 +72,8 @@ func gather(ctx context.Context, c client.Client, plan *operatorsv1alpha1.Instal
 // isUnbounded reports whether the OperatorGroup names no account, so that only the installation's default account can act.
 func (v *view) isUnbounded() bool { return v.group.Spec.ServiceAccountName == "" }
 
-// findGroup finds the OperatorGroup and its targets. This command does not know the installation's default account, by which a
-// selector is evaluated: then the targets are those that Remit found.
+// findGroup finds the OperatorGroup and its targets. If a selector applies to the installation's default account, which this
+// command does not know, the targets are those in the OperatorGroup's status.
 func (v *view) findGroup(ctx context.Context, c client.Client) error {
 	var err error
 	v.group, v.targets, err = grants.Group(ctx, c, v.plan.Namespace)
@@ -113,7 +113,7 @@ func (v *view) setSteps(steps []step.Step) error {
 	return nil
 }
 
-// objects are what is written, in the order of the text.
+// objects returns what the plan writes, in the order of the text.
 func (v *view) objects() []client.Object {
 	out := make([]client.Object, 0, len(v.steps))
 	for _, s := range v.steps {
@@ -146,7 +146,7 @@ func isRBAC(obj *unstructured.Unstructured) bool {
 	return obj.GroupVersionKind().Group == rbacv1.GroupName
 }
 
-// missing is what the conditions of the plan report, without the RBAC to paste.
+// missing returns what the plan's conditions report as missing, without the RBAC to apply.
 func missing(plan *operatorsv1alpha1.InstallPlan) []string {
 	var out []string
 	for _, t := range []operatorsv1alpha1.InstallPlanConditionType{names.ConditionPermissionsMissing, names.ConditionObjectsRefused} {

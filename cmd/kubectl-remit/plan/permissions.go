@@ -15,7 +15,7 @@ import (
 	"github.com/remit-olm/remit/pkg/step"
 )
 
-// grantee is a subject of the plan's bindings and all that they grant to it.
+// grantee is a subject of the plan's bindings and everything that they grant to it.
 type grantee struct {
 	subject string
 	scopes  []scope
@@ -24,22 +24,22 @@ type grantee struct {
 // scope is what is granted in some namespaces, or in the whole cluster (rbac.ClusterScope).
 type scope struct {
 	namespaces []string
-	// rules are folded.
+	// rules are minimal.
 	rules []rbacv1.PolicyRule
-	// roles are bound too, and their rules are not in the plan.
+	// roles are bound roles whose rules are not in the plan.
 	roles []string
 }
 
 // permissions are the plan's roles and bindings.
 type permissions struct {
 	grantees []grantee
-	// unbound are roles that no binding of the plan refers to, by what apply.Describe says.
+	// unbound are roles that no binding of the plan refers to, as apply.Describe names them.
 	unbound []grantee
 }
 
 type roleKey struct{ kind, namespace, name string }
 
-// permissionsOf says who gets what by the plan's bindings. A bound role that is not in the plan is named.
+// permissionsOf returns what the plan's bindings grant to whom. Bound roles that are not in the plan are named.
 func permissionsOf(steps []step.Step) (permissions, error) {
 	roles, bound := map[roleKey]*rbacv1.ClusterRole{}, map[roleKey]bool{}
 	var bindings []*rbacv1.ClusterRoleBinding // RoleBindings and Roles have the same fields
@@ -89,7 +89,7 @@ func permissionsOf(steps []step.Step) (permissions, error) {
 
 func compareRoles(a, b roleKey) int { return cmp.Compare(a.String(), b.String()) }
 
-// String is how apply.Describe names the role.
+// String returns the role as apply.Describe names it.
 func (k roleKey) String() string {
 	if k.namespace == rbac.ClusterScope {
 		return k.kind + " " + k.name
@@ -123,7 +123,7 @@ func describe(s rbacv1.Subject, namespace string) string {
 	return s.Kind + " " + s.Name
 }
 
-// folded joins namespaces in which the same is granted, the whole cluster first.
+// folded combines namespaces with the same permissions. The whole cluster comes first.
 func folded(by map[string]*scope) []scope {
 	var out []scope
 	at := map[string]int{}
@@ -143,7 +143,7 @@ func folded(by map[string]*scope) []scope {
 	return out
 }
 
-// lines are the rules and roles of a scope.
+// lines returns the rules and roles of a scope.
 func (s scope) lines() []string {
 	var out []string
 	for _, r := range s.rules {
@@ -155,7 +155,7 @@ func (s scope) lines() []string {
 	return out
 }
 
-// where says where a scope is.
+// where describes the namespaces of a scope.
 func (s scope) where() string {
 	switch {
 	case s.namespaces[0] == rbac.ClusterScope:
@@ -166,7 +166,7 @@ func (s scope) where() string {
 	return "in each of the namespaces " + strings.Join(s.namespaces, ", ")
 }
 
-// warnings say which subjects get what amounts to cluster-admin.
+// warnings lists the subjects whose permissions amount to cluster-admin.
 func (p permissions) warnings() []string {
 	var out []string
 	for _, g := range p.grantees {

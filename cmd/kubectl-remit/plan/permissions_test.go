@@ -23,8 +23,8 @@ func objects(t *testing.T, texts ...string) []step.Step {
 	return out
 }
 
-// told are the permissions in a form that reads well: subject, place, lines.
-func told(all []grantee) map[string]map[string][]string {
+// readable returns the permissions in a readable form: subject, scope, lines.
+func readable(all []grantee) map[string]map[string][]string {
 	out := map[string]map[string][]string{}
 	for _, g := range all {
 		out[g.subject] = map[string][]string{}
@@ -37,7 +37,7 @@ func told(all []grantee) map[string]map[string][]string {
 
 const operator = "subjects: [{kind: ServiceAccount, namespace: ns, name: op}]"
 
-func TestWhoGetsWhat(t *testing.T) {
+func TestListsPermissionsBySubject(t *testing.T) {
 	got, err := permissionsOf(objects(t,
 		`{kind: Role, metadata: {namespace: ns, name: a}, rules: [{apiGroups: [""], resources: [pods], verbs: [get]}, {apiGroups: [""], resources: [pods], verbs: [list]}]}`,
 		`{kind: Role, metadata: {namespace: other, name: a}, rules: [{apiGroups: [""], resources: [pods], verbs: [list, get]}]}`,
@@ -62,14 +62,14 @@ func TestWhoGetsWhat(t *testing.T) {
 		"ServiceAccount ns/other":    {"in namespace ns": {"all rules of Role ns/missing, which is not part of the plan"}},
 		"User eve":                   {"in namespace ns": {"all rules of Role ns/missing, which is not part of the plan"}},
 		"Group system:authenticated": {"in the whole cluster": {"all rules of ClusterRole gathers, which gets the rules of other ClusterRoles of the cluster"}},
-	}, told(got.grantees))
+	}, readable(got.grantees))
 	require.Equal(t, map[string]map[string][]string{
 		"Role ns/idle": {"in namespace ns": {`{apiGroups: [""], resources: ["secrets"], verbs: ["get"]}`}},
-	}, told(got.unbound))
+	}, readable(got.unbound))
 	require.Empty(t, got.warnings())
 }
 
-func TestWhatAmountsToClusterAdminIsSaid(t *testing.T) {
+func TestWarnsAboutClusterAdmin(t *testing.T) {
 	star := `{kind: ClusterRole, metadata: {name: c}, rules: [{apiGroups: ["*"], resources: ["*"], verbs: ["*"]}]}`
 	for want, list := range map[string][]string{
 		"every verb on every resource": {star, `{kind: ClusterRoleBinding, metadata: {name: c}, roleRef: {kind: ClusterRole, name: c}, ` + operator + `}`},
@@ -84,8 +84,8 @@ func TestWhatAmountsToClusterAdminIsSaid(t *testing.T) {
 	require.Empty(t, bounded.warnings())
 }
 
-// A ClusterRole of the cluster may gather the rules of a role that the plan does not bind.
-func TestARoleThatIsNotBoundIsNotCalledHarmless(t *testing.T) {
+// A ClusterRole of the cluster can aggregate the rules of a role that the plan does not bind.
+func TestShowsUnboundRoles(t *testing.T) {
 	p, err := permissionsOf(objects(t, `{kind: ClusterRole, metadata: {name: c}, rules: [{apiGroups: [""], resources: [nodes], verbs: [get]}]}`))
 	require.NoError(t, err)
 	var b bytes.Buffer

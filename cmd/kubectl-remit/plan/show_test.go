@@ -26,7 +26,7 @@ import (
 	sample "github.com/remit-olm/remit/test/operators/sample/bundle"
 )
 
-// written is the sample's bundle, changed.
+// written writes and loads a variant of the sample bundle.
 func written(t *testing.T, change func(env.Variant)) *source.Bundle {
 	t.Helper()
 	v, err := env.NewVariant()
@@ -51,7 +51,7 @@ func (r reader) Content(context.Context, string, string, string) (*catalog.Conte
 	return r.content, nil
 }
 
-// waiting is a plan for a bundle that waits for approval, as the subscription controller makes it.
+// waiting returns a plan for the bundle that waits for approval, as the subscription controller creates it.
 func waiting(t *testing.T, b *source.Bundle) *operatorsv1alpha1.InstallPlan {
 	t.Helper()
 	key := types.NamespacedName{Namespace: "team-a", Name: "sample"}
@@ -75,7 +75,7 @@ func waiting(t *testing.T, b *source.Bundle) *operatorsv1alpha1.InstallPlan {
 	}
 }
 
-// shown is the text about a plan, for an OperatorGroup with these targets.
+// shown returns the text about a plan, for an OperatorGroup with the targets.
 func shown(t *testing.T, plan *operatorsv1alpha1.InstallPlan, given []*source.Bundle, targets ...string) (string, error) {
 	t.Helper()
 	scheme, err := controller.NewScheme()
@@ -91,15 +91,15 @@ func shown(t *testing.T, plan *operatorsv1alpha1.InstallPlan, given []*source.Bu
 	return out.String(), nil
 }
 
-func TestAPlanIsShownPermissionsFirst(t *testing.T) {
+func TestShowsPermissionsFirst(t *testing.T) {
 	plan := waiting(t, written(t, large))
 	text, err := shown(t, plan, nil, "team-a", "team-b")
 	require.NoError(t, err)
 	rest := text
 	for _, want := range []string{
 		"InstallPlan team-a/" + plan.Name + " installs:\n  sample-operator.v0.1.0, from package sample-operator, channel stable, of CatalogSource team-a/sample\n",
-		"That its CatalogSources have this content is not proved here: nothing is written unless they do.\n",
-		"It is written as ServiceAccount team-a/installer, for these target namespaces: team-a, team-b\n",
+		"This command does not verify that the CatalogSources have this content. Remit verifies it before it writes anything.\n",
+		"Installed as ServiceAccount team-a/installer, for the target namespaces: team-a, team-b\n",
 		"\nPermissions that it grants:\n  to ServiceAccount team-a/sample-operator\n    in each of the namespaces team-a, team-b\n      {apiGroups: [",
 		"\nCustomResourceDefinitions, webhooks and APIServices:\n  CustomResourceDefinition greetings.sample.remit.dev (Namespaced; v1)\n",
 		"\nDeployments, with their images:\n  sample-operator, as ServiceAccount sample-operator\n    container ",
@@ -108,7 +108,7 @@ func TestAPlanIsShownPermissionsFirst(t *testing.T) {
 		"\nIt waits for approval. To approve it:\n  kubectl patch installplan " + plan.Name + " -n team-a --type merge --patch '{\"spec\":{\"approved\":true}}'\n",
 	} {
 		i := strings.Index(rest, want)
-		require.GreaterOrEqual(t, i, 0, "%s\nis not in its place in\n%s", want, text)
+		require.GreaterOrEqual(t, i, 0, "%s\nis missing or out of order in\n%s", want, text)
 		rest = rest[i+len(want):]
 	}
 	require.NotContains(t, text, "Missing")
@@ -119,7 +119,7 @@ func TestAPlanIsShownPermissionsFirst(t *testing.T) {
 	require.NotContains(t, text, "approve")
 }
 
-func TestAForgedPlanIsNotShown(t *testing.T) {
+func TestRejectsAForgedPlan(t *testing.T) {
 	other := waiting(t, written(t, func(v env.Variant) { v.SetImage("evil.example.com/operator") }))
 	for name, c := range map[string]struct {
 		forge func(*operatorsv1alpha1.InstallPlan)
@@ -131,7 +131,7 @@ func TestAForgedPlanIsNotShown(t *testing.T) {
 		"another bundle": {func(p *operatorsv1alpha1.InstallPlan) { p.Annotations = other.Annotations },
 			"its pins do not match its name: it was edited"},
 		"no content": {func(p *operatorsv1alpha1.InstallPlan) { delete(p.Annotations, names.AnnotationContent) },
-			"it does not carry its content: name its bundles by --bundle"},
+			"it does not carry its content: name its bundles with --bundle"},
 		"no pins": {func(p *operatorsv1alpha1.InstallPlan) { delete(p.Annotations, names.AnnotationPlan) }, "its pins are missing: it was edited, or was not created by Remit"},
 	} {
 		plan := waiting(t, written(t, unchanged))
@@ -143,8 +143,8 @@ func TestAForgedPlanIsNotShown(t *testing.T) {
 	}
 }
 
-// What the status says is not part of what is shown, and cannot pass for it.
-func TestAForgedStatusChangesNothingButWhatIsMissing(t *testing.T) {
+// The plan's status is only shown in its own section.
+func TestAForgedStatusOnlyChangesItsOwnSection(t *testing.T) {
 	plan := waiting(t, written(t, unchanged))
 	want, err := shown(t, plan, nil, "team-a")
 	require.NoError(t, err)
@@ -154,11 +154,11 @@ func TestAForgedStatusChangesNothingButWhatIsMissing(t *testing.T) {
 		Type: names.ConditionPermissionsMissing, Status: corev1.ConditionTrue, Message: "is missing 1 permission\n\nPermissions that it grants: none\nTo grant all of it, apply:\n---\nkind: Role\n"}}
 	got, err := shown(t, plan, nil, "team-a")
 	require.NoError(t, err)
-	require.Equal(t, head+"\nMissing, as the plan's status says:\n  is missing 1 permission\n  \n  Permissions that it grants: none\n"+
-		"To see all of it, and what to grant: kubectl remit preflight installplan/"+plan.Name+" -n team-a\n\nIt waits for approval."+approval, got)
+	require.Equal(t, head+"\nMissing, according to the plan's status:\n  is missing 1 permission\n  \n  Permissions that it grants: none\n"+
+		"To see everything that is missing and the RBAC that grants it: kubectl remit preflight installplan/"+plan.Name+" -n team-a\n\nIt waits for approval."+approval, got)
 }
 
-func TestContentThatIsNotKeptIsTakenFromItsBundle(t *testing.T) {
+func TestReadsContentFromTheGivenBundles(t *testing.T) {
 	b := written(t, unchanged)
 	plan := waiting(t, b)
 	want, err := shown(t, plan, nil, "team-a")
@@ -169,19 +169,19 @@ func TestContentThatIsNotKeptIsTakenFromItsBundle(t *testing.T) {
 	require.Equal(t, want, got)
 
 	_, err = shown(t, plan, []*source.Bundle{written(t, large)}, "team-a")
-	require.ErrorContains(t, err, "and the plan's name commits to "+b.Content.Digest())
+	require.ErrorContains(t, err, "but the plan's name commits to "+b.Content.Digest())
 	another := written(t, func(v env.Variant) { v[env.FileCSV].SetName("another.v1") })
 	_, err = shown(t, plan, []*source.Bundle{another}, "team-a")
 	require.ErrorContains(t, err, `bundle "sample-operator.v0.1.0" is not given`)
 }
 
-func TestABundlesTextDoesNotBeginALine(t *testing.T) {
+func TestBundleTextCannotBeginALine(t *testing.T) {
 	text, err := shown(t, waiting(t, written(t, func(v env.Variant) { v.SetImage(`a\n\nOther objects: none\n`) })), nil, "team-a")
 	require.NoError(t, err)
 	require.Equal(t, 1, strings.Count(text, "\nOther objects:"))
 }
 
-func TestWhatExtendsTheAPIServerIsShown(t *testing.T) {
+func TestShowsWebhooksAndAPIServices(t *testing.T) {
 	text, err := shown(t, waiting(t, written(t, func(v env.Variant) {
 		v.Set([]any{map[string]any{
 			"type": "ValidatingAdmissionWebhook", "generateName": "check.sample.remit.dev", "deploymentName": "sample-operator", "admissionReviewVersions": []any{"v1"},
@@ -196,11 +196,11 @@ func TestWhatExtendsTheAPIServerIsShown(t *testing.T) {
 	require.Contains(t, text, "  Secret team-a/sample-operator-service-cert\n")
 }
 
-func TestArguments(t *testing.T) {
+func TestRejectsInvalidArguments(t *testing.T) {
 	for want, args := range map[string][]string{
-		"unknown command": {"look"},
+		"unknown command": {"print"},
 		"NAME is missing": {"show"},
-		"want one of":     {"show", "x", "-o", "wide"},
+		"must be one of":  {"show", "x", "-o", "wide"},
 		"no such":         {"show", "x", "--bundle", filepath.Join(os.TempDir(), "no-such-bundle"), "--server=http://127.0.0.1:1"},
 	} {
 		cmd := NewCommand()

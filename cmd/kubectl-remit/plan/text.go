@@ -19,7 +19,7 @@ import (
 	"github.com/remit-olm/remit/pkg/preflight"
 )
 
-// text is the view for people.
+// text writes the view as text.
 func (v *view) text(out io.Writer) error {
 	p, err := permissionsOf(v.steps)
 	if err != nil {
@@ -40,24 +40,24 @@ func (v *view) text(out io.Writer) error {
 	return err
 }
 
-// line writes one line: what comes from a bundle does not begin another.
+// line writes one line. Line breaks in text from a bundle are removed.
 func line(b *bytes.Buffer, depth int, format string, args ...any) {
 	text := strings.Join(strings.Fields(fmt.Sprintf(format, args...)), " ")
 	b.WriteString(strings.Repeat("  ", depth) + text + "\n")
 }
 
-// unproved is what a plan's name says nothing of. Whoever may create InstallPlans can make one with a name that is right.
-const unproved = "That its CatalogSources have this content is not proved here: nothing is written unless they do."
+// unverified notes what the plan's name does not prove: anyone who can create InstallPlans can create one with a valid name.
+const unverified = "This command does not verify that the CatalogSources have this content. Remit verifies it before it writes anything."
 
 func (v *view) writeHead(b *bytes.Buffer) {
 	line(b, 0, "InstallPlan %s/%s installs:", v.plan.Namespace, v.plan.Name)
 	for _, pin := range v.pins {
 		line(b, 1, "%s, from package %s, channel %s, of CatalogSource %s", pin.Bundle, pin.Package, pin.Channel, pin.CatalogKey())
 		if pin.Replaces != "" {
-			line(b, 2, "in place of %s", pin.Replaces)
+			line(b, 2, "replaces %s", pin.Replaces)
 		}
 	}
-	line(b, 0, "%s", unproved)
+	line(b, 0, "%s", unverified)
 	as := "the installation's default account"
 	if !v.isUnbounded() {
 		as = "ServiceAccount " + v.plan.Namespace + "/" + v.group.Spec.ServiceAccountName
@@ -66,7 +66,7 @@ func (v *view) writeHead(b *bytes.Buffer) {
 	if v.targets[0] == scoped.AllNamespaces {
 		namespaces = "all namespaces"
 	}
-	line(b, 0, "It is written as %s, for these target namespaces: %s", as, namespaces)
+	line(b, 0, "Installed as %s, for the target namespaces: %s", as, namespaces)
 }
 
 func writePermissions(b *bytes.Buffer, p permissions) {
@@ -97,7 +97,7 @@ func none(n int) string {
 	return "\n"
 }
 
-// writeAPI is about what extends the API server.
+// writeAPI writes what extends the API server.
 func (v *view) writeAPI(b *bytes.Buffer) {
 	var list bytes.Buffer
 	for _, s := range v.steps {
@@ -118,7 +118,7 @@ func (v *view) writeAPI(b *bytes.Buffer) {
 	b.Write(list.Bytes())
 }
 
-// versions are those of a CustomResourceDefinition.
+// versions returns the versions of a CustomResourceDefinition.
 func versions(crd *unstructured.Unstructured) []string {
 	list, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
 	var out []string
@@ -153,7 +153,7 @@ func writeWebhook(b *bytes.Buffer, d *operatorsv1alpha1.WebhookDescription) {
 	}
 }
 
-// quoted shows the core API group, which has no name.
+// quoted quotes API groups, so that the core group, whose name is empty, is visible.
 func quoted(groups []string) string {
 	var out []string
 	for _, g := range groups {
@@ -196,18 +196,18 @@ func (v *view) writeOther(b *bytes.Buffer) {
 	b.Write(list.Bytes())
 }
 
-// writeMissing repeats what the status says, indented: whoever may write the status cannot make it pass for another section.
+// writeMissing quotes the plan's status, indented, so that text in the status cannot look like another section.
 func (v *view) writeMissing(b *bytes.Buffer) {
 	if len(v.missing) == 0 {
 		return
 	}
-	b.WriteString("\nMissing, as the plan's status says:\n")
+	b.WriteString("\nMissing, according to the plan's status:\n")
 	for _, text := range v.missing {
 		for part := range strings.Lines(text) {
 			line(b, 1, "%s", part)
 		}
 	}
-	line(b, 0, "To see all of it, and what to grant: kubectl remit preflight installplan/%s -n %s", v.plan.Name, v.plan.Namespace)
+	line(b, 0, "To see everything that is missing and the RBAC that grants it: kubectl remit preflight installplan/%s -n %s", v.plan.Name, v.plan.Namespace)
 }
 
 func (v *view) writeApproval(b *bytes.Buffer) {

@@ -29,37 +29,37 @@ import (
 	"github.com/remit-olm/remit/pkg/step/execute"
 )
 
-// Where an answer is from.
+// Sources of an answer.
 const (
 	// fromBundle: a bundle's manifests.
 	fromBundle = "bundle"
-	// fromSteps: the steps of an InstallPlan, made from the content that it carries.
+	// fromSteps: the steps of an InstallPlan, built from the content that it carries.
 	fromSteps = "steps"
-	// fromReport: what the controller reported of an InstallPlan.
+	// fromReport: the controller's report about an InstallPlan.
 	fromReport = "report"
 )
 
-// about is one question: what of these steps may this account not do?
+// about is one question: which permissions is the account missing for the steps?
 type about struct {
 	what string
-	// from says where it was read that this would be installed.
+	// from is the source of the steps.
 	from      string
 	account   types.NamespacedName
 	namespace string
-	// group is the name of the OperatorGroup that the targets are from, if they are.
+	// group is the name of the OperatorGroup that the targets come from, if any.
 	group   string
 	targets []string
 	steps   []step.Step
 	rights  *grants.Rights
-	// client is nil where no cluster is asked.
+	// client is nil if no cluster is used.
 	client client.Client
-	// crds are the cluster's CustomResourceDefinitions that were asked for, by name.
+	// crds caches the cluster's CustomResourceDefinitions that were read, by name.
 	crds map[string]*apiextensionsv1.CustomResourceDefinition
-	// report is the answer, where somebody gave it already.
+	// report is the answer if the controller has already reported it.
 	report *preflight.Report
 }
 
-// about finds what an argument names.
+// about resolves the command's argument.
 func (o *Options) about(ctx context.Context, arg string) (*about, error) {
 	kind, name, isObject := strings.Cut(arg, "/")
 	if isObject {
@@ -91,7 +91,7 @@ func (o *Options) aboutBundle(ctx context.Context, arg string) (*about, error) {
 		return nil, err
 	}
 	scope := build.Scope{Namespace: a.namespace, Package: b.Package, Targets: a.targets}
-	steps, err := build.NewStepResourceFromBundle(b.Bundle, scope, unasked{})
+	steps, err := build.NewStepResourceFromBundle(b.Bundle, scope, noRuleCheck{})
 	if err != nil {
 		return nil, fmt.Errorf("bundle %q: %w", arg, err)
 	}
@@ -106,14 +106,14 @@ func (a *about) setSteps(steps []step.Step) {
 	a.steps = steps
 }
 
-// unasked is the rule checker of steps whose rights are asked for later, all at once.
-type unasked struct{}
+// noRuleCheck is a rule checker that checks nothing: the permissions are checked later, all at once.
+type noRuleCheck struct{}
 
-func (unasked) MissingRules(*corev1.ServiceAccount, string, []rbacv1.PolicyRule) ([]rbacv1.PolicyRule, error) {
+func (noRuleCheck) MissingRules(*corev1.ServiceAccount, string, []rbacv1.PolicyRule) ([]rbacv1.PolicyRule, error) {
 	return nil, nil
 }
 
-// unverified goes by an object's marks alone: the keys of proofs are for Remit's programs, and this command only reports.
+// unverified accepts every proof: only Remit's programs have the keys, and this command only reports.
 type unverified struct{}
 
 func (unverified) Check(client.Object, string) error { return nil }
@@ -124,8 +124,8 @@ func (unverified) Sign(*unstructured.Unstructured, string, *unstructured.Unstruc
 	return errors.New("this command creates nothing")
 }
 
-// findAccount takes the account of --account, or else that of the namespace's OperatorGroup with its
-// targets.
+// findAccount uses the account of --account or, by default, the account and the targets of the namespace's
+// OperatorGroup.
 func (o *Options) findAccount(ctx context.Context, c client.Client, a *about) error {
 	if o.Account != "" {
 		var err error
@@ -136,7 +136,7 @@ func (o *Options) findAccount(ctx context.Context, c client.Client, a *about) er
 		return err
 	}
 	if c == nil {
-		return errors.New("--account is required with --rbac-dir: the ServiceAccount that bounds the install, as NAMESPACE/NAME")
+		return errors.New("--account is required with --rbac-dir: the ServiceAccount whose permissions bound the install, as NAMESPACE/NAME")
 	}
 	if a.namespace == "" {
 		var err error
@@ -147,7 +147,7 @@ func (o *Options) findAccount(ctx context.Context, c client.Client, a *about) er
 	lookup := scoped.Lookup{Reader: c}
 	account, group, err := lookup.Account(ctx, a.namespace)
 	if err != nil {
-		return fmt.Errorf("account of namespace %q: %w; or say which, by --account", a.namespace, err)
+		return fmt.Errorf("account of namespace %q: %w; or name one with --account", a.namespace, err)
 	}
 	a.account, a.group = account.Key(), group.Name
 	a.targets, err = lookup.Targets(ctx, group, grants.NamespaceFilter{Client: c})
@@ -171,7 +171,7 @@ func (o *Options) findRights(ctx context.Context, c client.Client, a *about) err
 	return err
 }
 
-// namespaces are those in which the account needs anything.
+// namespaces returns the namespaces in which the account needs permissions.
 func (a *about) namespaces() []string {
 	out := []string{a.namespace}
 	for _, s := range a.steps {
@@ -212,14 +212,14 @@ func (a *about) evaluate(ctx context.Context) (*result, error) {
 	return &result{about: a, report: report}, nil
 }
 
-// servedAlready says of a CustomResourceDefinition that another install's stands for it, so that it is not
-// written.
+// servedAlready reports whether a step is a CustomResourceDefinition that another install already provides, so that it
+// is not written.
 func (a *about) servedAlready(ctx context.Context, s step.Step) bool {
 	live := a.live(ctx, s)
 	return live != nil && !s.Owner.Owns(live) && a.isServed(ctx, s)
 }
 
-// isServed says of a CustomResourceDefinition that the cluster has one which serves what it does.
+// isServed reports whether the cluster already serves everything that the step's CustomResourceDefinition serves.
 func (a *about) isServed(ctx context.Context, s step.Step) bool {
 	live := a.live(ctx, s)
 	if live == nil {
@@ -229,8 +229,8 @@ func (a *about) isServed(ctx context.Context, s step.Step) bool {
 	return err == nil && execute.Serves(&unstructured.Unstructured{Object: content}, s.Object)
 }
 
-// live is the cluster's CustomResourceDefinition of the name of a step's; nil for other steps. One that may not
-// be read counts as not there.
+// live returns the cluster's CustomResourceDefinition with the name of the step's; nil for other steps. One that
+// cannot be read counts as missing.
 func (a *about) live(ctx context.Context, s step.Step) *apiextensionsv1.CustomResourceDefinition {
 	if a.client == nil || !s.IsCRD() {
 		return nil
@@ -250,7 +250,7 @@ func (a *about) live(ctx context.Context, s step.Step) *apiextensionsv1.CustomRe
 	return live
 }
 
-// refuseReserved reports CustomResourceDefinitions that only the default account may write, as the controllers do.
+// refuseReserved reports CustomResourceDefinitions that only the default account is allowed to write, like the controllers.
 func (a *about) refuseReserved(ctx context.Context, report *preflight.Report) {
 	written := slices.DeleteFunc(slices.Clone(a.steps), func(s step.Step) bool { return !s.IsCRD() || a.isServed(ctx, s) })
 	if len(written) == 0 {
@@ -260,7 +260,7 @@ func (a *about) refuseReserved(ctx context.Context, report *preflight.Report) {
 	if a.client != nil {
 		var err error
 		if served, err = execute.ReadServed(ctx, a.client, written); err != nil {
-			report.Notes = append(report.Notes, "Who else serves the API groups of the bundle's CustomResourceDefinitions is not known: "+err.Error())
+			report.Notes = append(report.Notes, "Cannot determine what else serves the API groups of the bundle's CustomResourceDefinitions: "+err.Error())
 		}
 	}
 	for _, s := range written {
@@ -270,7 +270,7 @@ func (a *about) refuseReserved(ctx context.Context, report *preflight.Report) {
 	}
 }
 
-// refuseUnserved reports objects of kinds that neither the cluster serves nor the bundle brings.
+// refuseUnserved reports objects whose kind neither the cluster serves nor the bundle defines.
 func (a *about) refuseUnserved(report *preflight.Report) error {
 	if a.client == nil {
 		return nil
@@ -278,7 +278,7 @@ func (a *about) refuseUnserved(report *preflight.Report) error {
 	planned := execute.PlannedKinds(a.steps)
 	for _, s := range a.steps {
 		gvk := s.Object.GroupVersionKind()
-		if planned[gvk.GroupKind()] || s.IsCSV() { // to install Remit itself is not the bundle's matter
+		if planned[gvk.GroupKind()] || s.IsCSV() { // Remit's own CRD is not part of the bundle
 			continue
 		}
 		_, err := a.client.RESTMapper().RESTMapping(gvk.GroupKind(), gvk.Version)

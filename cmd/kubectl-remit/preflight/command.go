@@ -1,5 +1,5 @@
-// Package preflight is "kubectl remit preflight": it says, before anything is installed, all that an
-// account lacks for it, with the engine by which the controllers say it of an InstallPlan.
+// Package preflight implements "kubectl remit preflight", which lists, before anything is installed, all permissions
+// that an account is missing. It uses the same engine as the controllers.
 package preflight
 
 import (
@@ -15,41 +15,41 @@ import (
 // Options of the command.
 type Options struct {
 	source.Flags
-	// Namespace is that of the Subscription; "" is the account's.
+	// Namespace is the namespace of the Subscription; "" means the account's.
 	Namespace string
-	// RBACDir holds manifests to ask instead of a cluster.
+	// RBACDir contains manifests to check instead of a cluster.
 	RBACDir string
-	// Format is that of the output.
+	// Format is the output format.
 	Format  cli.Format
 	Cluster *cli.Cluster
 	Out     io.Writer
 	ErrOut  io.Writer
 }
 
-const example = `  # May the account of this namespace's OperatorGroup install the bundle of a directory?
+const example = `  # Is the account of this namespace's OperatorGroup allowed to install the bundle in a directory?
   kubectl remit preflight ./my-operator/1.2.3 -n team-a
 
-  # Without a cluster: the account's rights are in a folder of manifests
+  # Without a cluster: read the account's permissions from a directory of manifests
   kubectl remit preflight ./my-operator/1.2.3 --account team-a/installer --rbac-dir ./rbac
 
-  # What does the plan of a Subscription lack? Apply the RBAC that grants it
+  # What is missing for the plan of a Subscription? Apply the RBAC that grants it
   kubectl remit preflight subscription/my-operator -n team-a
   kubectl remit preflight subscription/my-operator -n team-a | sed -n '/^---/,$p' | kubectl apply -f -
 
-  # Would another account do for an InstallPlan?
+  # Is another account allowed to execute an InstallPlan?
   kubectl remit preflight installplan/install-abcde -n team-a --account team-a/other -o yaml`
 
-// NewCommand makes the command.
+// NewCommand returns the command.
 func NewCommand() *cobra.Command {
 	o := Options{Cluster: cli.NewCluster()}
 	cmd := &cobra.Command{
 		Use:   "preflight BUNDLE | subscription/NAME | installplan/NAME",
-		Short: "Say what an account lacks for an install",
-		Long: "Say all that an account lacks for installing a bundle, or for the InstallPlan that exists, and print the RBAC that grants it. " +
-			"The account and its namespaces are those of the namespace's OperatorGroup, unless flags say otherwise.\n\n" +
-			"Rights are read from the cluster as the user who asks. One who may not read RBAC is answered by the API server's access reviews, " +
-			"if allowed to ask for those. With --rbac-dir no cluster is asked.\n\n" +
-			"The exit status is 0 where nothing is missing, 1 where something is, and 2 where that could not be found out.",
+		Short: "List the permissions that an account is missing for an install",
+		Long: "List all permissions that an account is missing for installing a bundle, or for executing an existing InstallPlan, and print the RBAC that grants them. " +
+			"By default, the account and the target namespaces are those of the namespace's OperatorGroup.\n\n" +
+			"The command reads RBAC from the cluster as you. If you are not allowed to read RBAC, it sends access reviews to the API server, " +
+			"if you are allowed to create them. With --rbac-dir, it uses no cluster.\n\n" +
+			"The exit status is 0 if nothing is missing, 1 if something is missing, and 2 if the check could not be completed.",
 		Example: example,
 		Args:    cli.ExactArgs("BUNDLE | subscription/NAME | installplan/NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -69,12 +69,12 @@ func NewCommand() *cobra.Command {
 	o.AddFlags(cmd)
 	o.Format.AddFlag(cmd)
 	o.Cluster.AddFlags(cmd)
-	cmd.Flags().StringVar(&o.RBACDir, "rbac-dir", "", "ask the RBAC manifests below this folder instead of a cluster")
-	_ = cmd.MarkFlagDirname("rbac-dir") // fails only for a flag that is not there
+	cmd.Flags().StringVar(&o.RBACDir, "rbac-dir", "", "check the RBAC manifests below this directory instead of a cluster")
+	_ = cmd.MarkFlagDirname("rbac-dir") // fails only for an undefined flag
 	return cmd
 }
 
-// Run answers for one bundle or object.
+// Run checks one bundle or object.
 func (o *Options) Run(ctx context.Context, arg string) error {
 	a, err := o.about(ctx, arg)
 	if err != nil {

@@ -22,7 +22,7 @@ func sampleDir(t *testing.T) string {
 	return dir
 }
 
-// remit runs the command, which needs no cluster with these arguments.
+// remit runs the command, which needs no cluster with --rbac-dir.
 func remit(t *testing.T, args ...string) (out string, code int, err error) {
 	t.Helper()
 	cmd := NewCommand()
@@ -35,7 +35,7 @@ func remit(t *testing.T, args ...string) (out string, code int, err error) {
 	return buffer.String(), cli.ExitCode(err), err
 }
 
-// printed is what kubectl remit rbac prints.
+// printed returns the output of kubectl remit rbac.
 func printed(t *testing.T, bundle string) string {
 	t.Helper()
 	cmd := rbac.NewCommand()
@@ -53,15 +53,15 @@ func folder(t *testing.T, text string) string {
 	return dir
 }
 
-func TestWhatRBACPrintsIsEnough(t *testing.T) {
+func TestTheOutputOfRBACIsSufficient(t *testing.T) {
 	bundle := sampleDir(t)
 	out, code, err := remit(t, bundle, "--account=team-a/installer", "--rbac-dir", folder(t, printed(t, bundle)))
 	require.NoError(t, err)
 	require.Zero(t, code)
-	require.Equal(t, "ServiceAccount team-a/installer holds all that ClusterServiceVersion sample-operator.v0.1.0 needs in namespace \"team-a\".\n", out)
+	require.Equal(t, "ServiceAccount team-a/installer has all permissions that ClusterServiceVersion sample-operator.v0.1.0 needs in namespace \"team-a\".\n", out)
 }
 
-func TestWhatIsMissingIsNamedAndCanBeGranted(t *testing.T) {
+func TestListsWhatIsMissingAndTheGrant(t *testing.T) {
 	bundle := sampleDir(t)
 	all := printed(t, bundle)
 	less := strings.Replace(all, "  resources:\n  - greetings\n  verbs:\n  - get\n  - list\n", "  resources:\n  - greetings\n  verbs:\n  - get\n", 1)
@@ -90,18 +90,18 @@ func TestWhatIsMissingIsNamedAndCanBeGranted(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeAnsweredIsAnErrorOfItsOwnCode(t *testing.T) {
+func TestHasAnotherExitCodeIfItCannotCheck(t *testing.T) {
 	bundle := sampleDir(t)
 	empty := t.TempDir()
 	for want, args := range map[string][]string{
-		"--account is required":         {bundle, "--rbac-dir", empty},
-		`account "x"`:                   {bundle, "--rbac-dir", empty, "--account=x"},
-		"no such file or directory":     {bundle, "--rbac-dir", filepath.Join(empty, "none"), "--account=a/b"},
-		"rbac.yaml: not an object":      {bundle, "--rbac-dir", folder(t, "[]"), "--account=a/b"},
-		"--rbac-dir is for bundles":     {"subscription/x", "--rbac-dir", empty},
-		"not a bundle":                  {empty, "--rbac-dir", empty, "--account=a/b"},
-		"the argument BUNDLE":           nil,
-		`install mode "x" is not known`: {bundle, "--rbac-dir", empty, "--account=a/b", "--install-mode=x"},
+		"--account is required":            {bundle, "--rbac-dir", empty},
+		`account "x"`:                      {bundle, "--rbac-dir", empty, "--account=x"},
+		"no such file or directory":        {bundle, "--rbac-dir", filepath.Join(empty, "none"), "--account=a/b"},
+		"rbac.yaml: not an object":         {bundle, "--rbac-dir", folder(t, "[]"), "--account=a/b"},
+		"--rbac-dir supports only bundles": {"subscription/x", "--rbac-dir", empty},
+		"not a bundle":                     {empty, "--rbac-dir", empty, "--account=a/b"},
+		"the argument BUNDLE":              nil,
+		`unknown install mode "x"`:         {bundle, "--rbac-dir", empty, "--account=a/b", "--install-mode=x"},
 	} {
 		_, code, err := remit(t, args...)
 		require.ErrorContains(t, err, want)
@@ -109,8 +109,8 @@ func TestWhatCannotBeAnsweredIsAnErrorOfItsOwnCode(t *testing.T) {
 	}
 }
 
-// The controllers refuse it when they read the bundle.
-func TestAMisspelledFieldInPermissionsIsRefused(t *testing.T) {
+// The controllers reject the bundle in the same way.
+func TestRejectsAMisspelledFieldInPermissions(t *testing.T) {
 	dir := sampleDir(t)
 	files, err := filepath.Glob(filepath.Join(dir, "manifests", "*clusterserviceversion*"))
 	require.NoError(t, err)

@@ -20,10 +20,10 @@ import (
 	"github.com/remit-olm/remit/pkg/step"
 )
 
-// aboutObject is about an InstallPlan, or about that of a Subscription.
+// aboutObject returns the question about an InstallPlan, or about the InstallPlan of a Subscription.
 func (o *Options) aboutObject(ctx context.Context, obj client.Object, name string) (*about, error) {
 	if o.RBACDir != "" {
-		return nil, fmt.Errorf("--rbac-dir is for bundles: %T %q is in a cluster", obj, name)
+		return nil, fmt.Errorf("--rbac-dir supports only bundles: %T %q is in a cluster", obj, name)
 	}
 	c, err := o.Cluster.Client(o.ErrOut)
 	if err != nil {
@@ -42,7 +42,7 @@ func (o *Options) aboutObject(ctx context.Context, obj client.Object, name strin
 	if sub, isSub := obj.(*operatorsv1alpha1.Subscription); isSub {
 		plan, err = planOf(ctx, c, sub)
 	} else if !ok {
-		err = fmt.Errorf("%T is not known", obj)
+		err = fmt.Errorf("%T is not supported", obj)
 	}
 	if err != nil {
 		return nil, err
@@ -63,7 +63,7 @@ func (o *Options) aboutObject(ctx context.Context, obj client.Object, name strin
 	return a, o.findRights(ctx, c, a)
 }
 
-// planSteps makes the steps of a plan for the targets of its namespace's OperatorGroup, whichever account is asked about.
+// planSteps builds the steps of a plan for the targets of its namespace's OperatorGroup, regardless of the account.
 func planSteps(ctx context.Context, c client.Client, a *about, plan *operatorsv1alpha1.InstallPlan) ([]step.Step, error) {
 	if a.group == "" {
 		group, targets, err := grants.Group(ctx, c, a.namespace)
@@ -87,21 +87,21 @@ func planOf(ctx context.Context, c client.Client, sub *operatorsv1alpha1.Subscri
 	return plan, c.Get(ctx, client.ObjectKey{Namespace: sub.Namespace, Name: ref.Name}, plan)
 }
 
-// useReport takes what the controller says of a plan that does not carry its content. It speaks of the
-// account of the namespace's OperatorGroup only.
+// useReport uses the controller's report about a plan that does not carry its content. The report is only about the
+// account of the namespace's OperatorGroup.
 func (o *Options) useReport(ctx context.Context, a *about, plan *operatorsv1alpha1.InstallPlan, why error) error {
 	if o.Account != "" {
-		return fmt.Errorf("%w, and its report is about one account: leave out --account, or ask about the bundle itself", why)
+		return fmt.Errorf("%w, and its report is about one account: omit --account, or check the bundle instead", why)
 	}
 	missing := plan.Status.GetCondition(names.ConditionPermissionsMissing)
 	if missing.Status == corev1.ConditionFalse {
-		a.report = &preflight.Report{Account: a.account, Notes: []string{fmt.Sprintf("%v: this is what its condition %s says", why, missing.Type)}}
+		a.report = &preflight.Report{Account: a.account, Notes: []string{fmt.Sprintf("%v: using its condition %s", why, missing.Type)}}
 		return nil
 	}
 	stored := &corev1.ConfigMap{}
 	key := client.ObjectKey{Namespace: plan.Namespace, Name: names.ReportPrefix + plan.Name}
 	if err := a.client.Get(ctx, key, stored); err != nil {
-		return fmt.Errorf("%w, and its report cannot be read: %w; its condition %s says: %s", why, err, missing.Type, missing.Message)
+		return fmt.Errorf("%w, and its report cannot be read: %w; its condition %s is: %s", why, err, missing.Type, missing.Message)
 	}
 	var d preflight.Document
 	if err := yaml.UnmarshalStrict([]byte(stored.Data[preflight.FileReport]), &d); err != nil {
@@ -111,14 +111,14 @@ func (o *Options) useReport(ctx context.Context, a *about, plan *operatorsv1alph
 		return fmt.Errorf("%w, and its report in ConfigMap %s is about ServiceAccount %s, not %s", why, key, d.Account, a.account)
 	}
 	a.report = reportOf(a.account, d)
-	a.report.Notes = append(a.report.Notes, fmt.Sprintf("%v: this is the report in ConfigMap %s", why, key))
+	a.report.Notes = append(a.report.Notes, fmt.Sprintf("%v: using the report in ConfigMap %s", why, key))
 	if d.LeftOut > 0 {
-		a.report.Notes = append(a.report.Notes, fmt.Sprintf("%d entries did not fit into that report: ask about the bundle itself", d.LeftOut))
+		a.report.Notes = append(a.report.Notes, fmt.Sprintf("%d entries did not fit into that report: check the bundle instead", d.LeftOut))
 	}
 	return nil
 }
 
-// reportOf is the report that a document was made of, but for what it does not keep.
+// reportOf converts a document back to a report, without what the document does not contain.
 func reportOf(account types.NamespacedName, d preflight.Document) *preflight.Report {
 	findings := func(scopes []preflight.ScopeDocument) []preflight.Finding {
 		var out []preflight.Finding

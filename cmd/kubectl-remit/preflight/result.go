@@ -15,28 +15,28 @@ type result struct {
 	report preflight.Report
 }
 
-// document is the result for programs.
+// document is the result as YAML or JSON.
 type document struct {
-	// About is what would be installed, into Namespace and for Targets, if they are known.
+	// About is what would be installed, into Namespace and for Targets, if known.
 	About string `json:"about"`
-	// From is bundle, steps (of the InstallPlan's status) or report (of the controller).
+	// From is bundle, steps (of the InstallPlan) or report (of the controller).
 	From      string   `json:"from"`
 	Namespace string   `json:"namespace"`
 	Targets   []string `json:"targets,omitempty"`
-	// Held says that nothing is missing, and nothing is unknown.
+	// Held is true if nothing is missing and nothing is unknown.
 	Held               bool `json:"held"`
 	preflight.Document `json:",inline"`
-	// Grant is YAML that grants all that is missing.
+	// Grant is YAML that grants everything that is missing.
 	Grant string `json:"grant,omitempty"`
 }
 
-// err says how the command ends.
+// err returns the error that the command ends with.
 func (r *result) err() error {
 	switch {
 	case !r.report.Clear():
 		return cli.Missing()
 	case len(r.report.Unknown) > 0:
-		return fmt.Errorf("whether ServiceAccount %s holds all that %s needs could not be found out", r.account, r.what)
+		return fmt.Errorf("could not determine whether ServiceAccount %s has all permissions that %s needs", r.account, r.what)
 	}
 	return nil
 }
@@ -61,9 +61,9 @@ func (r *result) print(out, errOut io.Writer, format cli.Format) error {
 	case len(r.report.Unknown) > 0:
 		return nil
 	}
-	_, err := fmt.Fprintf(out, "ServiceAccount %s holds all that %s needs in namespace %q.\n", r.account, r.what, r.namespace)
+	_, err := fmt.Fprintf(out, "ServiceAccount %s has all permissions that %s needs in namespace %q.\n", r.account, r.what, r.namespace)
 	return err
 }
 
-// oneLine keeps a note, which may repeat a bundle's text, from passing for a manifest.
+// oneLine removes line breaks from a note, so that quoted text of a bundle cannot look like a manifest.
 func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }

@@ -14,8 +14,9 @@ import (
 	"github.com/remit-olm/remit/pkg/step"
 )
 
-// successions are what it needs besides where a version of the operator is installed already. That the cluster lets only those
-// change the owners of an object who may delete it cannot be seen from here, and is assumed. The notes say what could not be read.
+// successions returns the additional needs of an upgrade if another version of the operator is installed. It assumes that the
+// cluster requires permission to delete an object to change its owners, which cannot be determined from here. The notes list what
+// could not be read.
 func (a *about) successions(ctx context.Context) (needs []preflight.Need, notes []string, err error) {
 	if a.client == nil {
 		return nil, nil, nil
@@ -27,7 +28,7 @@ func (a *about) successions(ctx context.Context) (needs []preflight.Need, notes 
 		from, err := a.installed(ctx, st)
 		switch {
 		case apierrors.IsForbidden(err):
-			notes = append(notes, fmt.Sprintf("you may not list ClusterServiceVersions of namespace %s: what an upgrade of an installed version needs besides is not known", a.namespace))
+			notes = append(notes, fmt.Sprintf("you are not allowed to list ClusterServiceVersions in namespace %s: additional permissions that an upgrade needs are unknown", a.namespace))
 			continue
 		case err != nil:
 			return nil, nil, fmt.Errorf("list ClusterServiceVersions of namespace %s: %w", a.namespace, err)
@@ -44,7 +45,7 @@ func (a *about) successions(ctx context.Context) (needs []preflight.Need, notes 
 	return needs, notes, nil
 }
 
-// installed is the newest other version of the step's operator in the namespace; nil where there is none.
+// installed returns the newest other version of the step's operator in the namespace, or nil.
 func (a *about) installed(ctx context.Context, st step.Step) (*operatorsv1alpha1.ClusterServiceVersion, error) {
 	list := &operatorsv1alpha1.ClusterServiceVersionList{}
 	if err := a.client.List(ctx, list, client.InNamespace(a.namespace), client.MatchingLabels{names.LabelLineage: st.Owner.Mark()}); err != nil {
@@ -54,7 +55,7 @@ func (a *about) installed(ctx context.Context, st step.Step) (*operatorsv1alpha1
 	for i := range list.Items {
 		csv := &list.Items[i]
 		if csv.Name == st.Owner.CSV {
-			return nil, nil // this very version is there
+			return nil, nil // the same version is installed
 		}
 		if csv.DeletionTimestamp == nil && (newest == nil || newest.CreationTimestamp.Before(&csv.CreationTimestamp)) {
 			newest = csv
@@ -63,10 +64,10 @@ func (a *about) installed(ctx context.Context, st step.Step) (*operatorsv1alpha1
 	return newest, nil
 }
 
-// belongsToAnother says whether a step's object is there and another version's. One that may not be read counts as not there.
+// belongsToAnother reports whether a step's object exists and belongs to another version. One that cannot be read counts as missing.
 func (a *about) belongsToAnother(ctx context.Context, st step.Step) bool {
 	live := &metav1.PartialObjectMetadata{}
 	live.SetGroupVersionKind(st.Object.GroupVersionKind())
 	err := a.client.Get(ctx, client.ObjectKeyFromObject(st.Object), live)
-	return err == nil && st.Owner.Marks(live) && preflight.BelongsToOther(live, st.Owner.CSV) // no key here proves ownership
+	return err == nil && st.Owner.Marks(live) && preflight.BelongsToOther(live, st.Owner.CSV) // ownership cannot be verified without the key
 }

@@ -1,5 +1,5 @@
-// Package rbac is "kubectl remit rbac": it prints the least RBAC with which an account can install a
-// bundle and keep it, ready to be applied. It asks no cluster.
+// Package rbac implements "kubectl remit rbac", which prints the minimal RBAC that an account needs to install and
+// maintain a bundle, as manifests to apply. It uses no cluster.
 package rbac
 
 import (
@@ -19,11 +19,11 @@ import (
 // Options of the command.
 type Options struct {
 	source.Flags
-	// Namespace is that of the Subscription; "" is the account's.
+	// Namespace is the namespace of the Subscription; "" means the account's.
 	Namespace string
 	// Format is yaml or json.
 	Format string
-	// WithAccount adds the account itself: its Namespace, the ServiceAccount and its enrollment.
+	// WithAccount also prints the account: its Namespace, the ServiceAccount and its enrollment.
 	WithAccount bool
 	// RemitNamespace is where Remit is installed, for the enrollment.
 	RemitNamespace string
@@ -34,7 +34,7 @@ type Options struct {
 const example = `  # What the ServiceAccount "installer" needs to install a bundle into its own namespace
   kubectl remit rbac ./my-operator/1.2.3 --account team-a/installer
 
-  # The same, and the account itself, applied at once
+  # The same together with the account, and apply it
   kubectl remit rbac ./my-operator/1.2.3 --account team-a/installer --with-account | kubectl apply -f -
 
   # For an operator that watches two other namespaces
@@ -43,16 +43,16 @@ const example = `  # What the ServiceAccount "installer" needs to install a bund
   # For an operator that watches the whole cluster
   kubectl remit rbac ./my-operator/1.2.3 --account team-a/installer --install-mode AllNamespaces`
 
-// NewCommand makes the command.
+// NewCommand returns the command.
 func NewCommand() *cobra.Command {
 	o := Options{}
 	cmd := &cobra.Command{
 		Use:   "rbac BUNDLE --account NAMESPACE/NAME",
-		Short: "Print the least RBAC that installing a bundle needs",
-		Long: "Print the Roles, ClusterRoles and bindings with which an account can install a bundle, run it and remove it again, " +
-			"and nothing beyond: a Role for each namespace concerned and a ClusterRole where something of the bundle concerns the whole cluster.\n\n" +
-			"If that amounts to cluster-admin, the first line says so, and why: as a comment, or with -o json on standard error.\n\n" +
-			"It needs no cluster. The names are hashes of what is granted: what is printed for another version of the bundle stands beside it.",
+		Short: "Print the minimal RBAC that a bundle needs",
+		Long: "Print the Roles, ClusterRoles and bindings that an account needs to install, run and remove a bundle, " +
+			"and nothing more: a Role for each namespace, and a ClusterRole if something in the bundle is cluster-scoped.\n\n" +
+			"If the permissions amount to cluster-admin, the first line says so and why: as a comment, or with -o json on standard error.\n\n" +
+			"The command needs no cluster. The names contain hashes of the rules, so that the output for another version of the bundle does not overwrite them.",
 		Example: example,
 		Args:    cli.ExactArgs("BUNDLE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -65,19 +65,19 @@ func NewCommand() *cobra.Command {
 	}
 	o.AddFlags(cmd)
 	flags := cmd.Flags()
-	flags.StringVarP(&o.Namespace, "namespace", "n", "", "namespace of the Subscription; without it the account's")
-	flags.StringVarP(&o.Format, "output", "o", formatYAML, "form of the output: yaml, json")
+	flags.StringVarP(&o.Namespace, "namespace", "n", "", "namespace of the Subscription; by default the account's")
+	flags.StringVarP(&o.Format, "output", "o", formatYAML, "output format: yaml, json")
 	flags.BoolVar(&o.WithAccount, "with-account", false, "also print the account: its Namespace, the ServiceAccount, and the Role and binding that enroll it")
-	flags.StringVar(&o.RemitNamespace, "remit-namespace", names.DefaultNamespace, "namespace that Remit is installed in, for --with-account")
+	flags.StringVar(&o.RemitNamespace, "remit-namespace", names.DefaultNamespace, "namespace where Remit is installed, for --with-account")
 	complete := cobra.FixedCompletions([]string{formatYAML, formatJSON}, cobra.ShellCompDirectiveNoFileComp)
-	_ = cmd.RegisterFlagCompletionFunc("output", complete) // fails only for a flag that is not there
+	_ = cmd.RegisterFlagCompletionFunc("output", complete) // fails only for an undefined flag
 	return cmd
 }
 
 // Run prints the RBAC of one bundle.
 func (o *Options) Run(ctx context.Context, arg string) error {
 	if o.Account == "" {
-		return errors.New("--account is required: the ServiceAccount that bounds the install, as NAMESPACE/NAME")
+		return errors.New("--account is required: the ServiceAccount whose permissions bound the install, as NAMESPACE/NAME")
 	}
 	account, err := source.ParseAccount(o.Account)
 	if err != nil {
@@ -100,7 +100,7 @@ func (o *Options) Run(ctx context.Context, arg string) error {
 		return fmt.Errorf("bundle %q: %w", arg, err)
 	}
 	if len(report.Refused) > 0 {
-		return fmt.Errorf("bundle %q is installed by no account of an OperatorGroup's own: %s", arg, report.RefusedText())
+		return fmt.Errorf("bundle %q can only be installed by the installation's default account: %s", arg, report.RefusedText())
 	}
 	objects, err := o.objects(account, report)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	sample "github.com/remit-olm/remit/test/operators/sample/bundle"
 )
 
-// execute runs the command for the sample's bundle.
+// execute runs the command for the sample bundle.
 func execute(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	dir := t.TempDir()
@@ -29,7 +29,7 @@ func execute(t *testing.T, args ...string) (string, error) {
 	return out.String(), err
 }
 
-func TestClusterAdminIsNamedInTheFirstLine(t *testing.T) {
+func TestWarnsAboutClusterAdminInTheFirstLine(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.CopyFS(dir, sample.FS()))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "manifests", "all.yaml"), []byte("apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\n"+
@@ -52,7 +52,7 @@ func TestClusterAdminIsNamedInTheFirstLine(t *testing.T) {
 	}
 }
 
-func TestReservedGroupsAreRefusedUnlessApproved(t *testing.T) {
+func TestRejectsReservedGroupsWithoutApproval(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.CopyFS(dir, sample.FS()))
 	print := func(annotations string) (string, error) {
@@ -75,7 +75,7 @@ func TestReservedGroupsAreRefusedUnlessApproved(t *testing.T) {
 	require.Contains(t, text, "applications.app.k8s.io")
 }
 
-// kinds lists what a text of manifests holds.
+// kinds lists the kinds and namespaces of manifests.
 func kinds(t *testing.T, text string) []string {
 	t.Helper()
 	var out []string
@@ -103,7 +103,7 @@ func kinds(t *testing.T, text string) []string {
 
 var bare = []string{"ClusterRole", "ClusterRoleBinding", "Role team-a", "RoleBinding team-a"}
 
-func TestItPrintsWhatCanBeApplied(t *testing.T) {
+func TestPrintsManifestsToApply(t *testing.T) {
 	whole := []string{"Namespace", "ServiceAccount team-a", "Role team-a", "RoleBinding team-a"}
 	for name, row := range map[string]struct{ args, want []string }{
 		"the grants":            {nil, bare},
@@ -125,19 +125,19 @@ func TestItPrintsWhatCanBeApplied(t *testing.T) {
 	}
 }
 
-func TestWhatIsWrongWithTheFlagsIsSaid(t *testing.T) {
+func TestRejectsInvalidFlags(t *testing.T) {
 	for want, args := range map[string][]string{
-		"--account is required":         nil,
-		`account "x"`:                   {"--account", "x"},
-		`install mode "x" is not known`: {"--account", "a/b", "--install-mode", "x"},
-		`output "text"`:                 {"--account", "a/b", "-o", "text"},
+		"--account is required":    nil,
+		`account "x"`:              {"--account", "x"},
+		`unknown install mode "x"`: {"--account", "a/b", "--install-mode", "x"},
+		`output "text"`:            {"--account", "a/b", "-o", "text"},
 	} {
 		_, err := execute(t, args...)
 		require.ErrorContains(t, err, want)
 	}
 }
 
-func TestItsFlagsAreCompleted(t *testing.T) {
+func TestCompletesFlags(t *testing.T) {
 	for flag, want := range map[string][]string{
 		"--install-mode": {"OwnNamespace", "SingleNamespace", "MultiNamespace", "AllNamespaces", ":4"},
 		"--output":       {"yaml", "json", ":4"},

@@ -20,13 +20,13 @@ import (
 	"github.com/remit-olm/remit/pkg/preflight"
 )
 
-// Forms of the output, both of which kubectl apply reads.
+// Output formats; kubectl apply reads both.
 const (
 	formatYAML = "yaml"
 	formatJSON = "json"
 )
 
-// objects are what is printed, in an order in which it can be applied.
+// objects returns the objects to print, in an order in which they can be applied.
 func (o *Options) objects(account types.NamespacedName, report preflight.Report) ([]*unstructured.Unstructured, error) {
 	var out []*unstructured.Unstructured
 	if o.WithAccount {
@@ -36,7 +36,7 @@ func (o *Options) objects(account types.NamespacedName, report preflight.Report)
 				return nil, fmt.Errorf("encode %T: %w", obj, err)
 			}
 			unstructured.RemoveNestedField(content, "metadata", "creationTimestamp")
-			unstructured.RemoveNestedField(content, "spec") // of a Namespace, empty
+			unstructured.RemoveNestedField(content, "spec") // the empty one of a Namespace
 			unstructured.RemoveNestedField(content, "status")
 			out = append(out, &unstructured.Unstructured{Object: content})
 		}
@@ -63,7 +63,7 @@ func accountObjects(account types.NamespacedName, remitNamespace string) []clien
 	}, scoped.Enrollment(account, remitNamespace)...)
 }
 
-// print writes the objects and, before them, the warning where there is one.
+// print writes the warning, if any, and the objects.
 func (o *Options) print(warning string, objects []*unstructured.Unstructured) error {
 	var text bytes.Buffer
 	switch o.Format {
@@ -93,7 +93,7 @@ func (o *Options) print(warning string, objects []*unstructured.Unstructured) er
 		}
 		text.Write(append(doc, '\n'))
 	default:
-		return fmt.Errorf("output %q: want %s or %s", o.Format, formatYAML, formatJSON)
+		return fmt.Errorf("output %q: must be %s or %s", o.Format, formatYAML, formatJSON)
 	}
 	_, err := o.Out.Write(text.Bytes())
 	return err

@@ -23,7 +23,7 @@ import (
 	"github.com/remit-olm/remit/test/env/controlplane"
 )
 
-// installing is a tenant whose Subscription and InstallPlan say this.
+// installing returns a tenant whose Subscription and InstallPlan have the given status.
 func installing(t *testing.T, sub operatorsv1alpha1.SubscriptionStatus, plan operatorsv1alpha1.InstallPlanStatus) *tenant {
 	t.Helper()
 	scheme, err := controller.NewScheme()
@@ -36,7 +36,7 @@ func installing(t *testing.T, sub operatorsv1alpha1.SubscriptionStatus, plan ope
 	return &tenant{demo: &demo{Options: Options{Timeout: time.Hour}, client: c}, namespace: "ns", pkg: "op"}
 }
 
-func TestABlockedInstallIsGivenUpLongBeforeTheTimeout(t *testing.T) {
+func TestStopsWaitingForABlockedInstallBeforeTheTimeout(t *testing.T) {
 	condition := func(kind operatorsv1alpha1.InstallPlanConditionType) operatorsv1alpha1.InstallPlanStatus {
 		return operatorsv1alpha1.InstallPlanStatus{Phase: operatorsv1alpha1.InstallPlanPhaseInstalling, Message: "it is blocked",
 			Conditions: []operatorsv1alpha1.InstallPlanCondition{{Type: kind, Status: corev1.ConditionTrue}}}
@@ -61,12 +61,12 @@ func TestABlockedInstallIsGivenUpLongBeforeTheTimeout(t *testing.T) {
 	}
 }
 
-func TestWhatIsBlockedForAMomentIsWaitedFor(t *testing.T) {
+func TestWaitsForAnInstallThatIsBlockedBriefly(t *testing.T) {
 	d := &demo{Options: Options{Timeout: time.Minute}}
-	looks := 0
+	polls := 0
 	require.NoError(t, d.until(t.Context(), func(context.Context) error {
-		if looks++; looks < 5 {
-			return blockedError{errors.New("not seen yet")}
+		if polls++; polls < 5 {
+			return blockedError{errors.New("not observed yet")}
 		}
 		return nil
 	}))
@@ -88,7 +88,7 @@ func TestWellKnownKindsAreThoseThatBundlesMayContain(t *testing.T) {
 	}
 }
 
-func TestCommandsAreShownOnlyForAClusterThatStaysUp(t *testing.T) {
+func TestShowsCommandsOnlyForAClusterThatStaysUp(t *testing.T) {
 	for _, exit := range []bool{false, true} {
 		out := &bytes.Buffer{}
 		d := &demo{Options: Options{Exit: exit, Out: out}, progress: newProgress(out), cluster: &controlplane.Instance{Kubeconfig: "/tmp/kubeconfig"}}
@@ -107,11 +107,11 @@ func TestAClusterStaysUpIfPackagesAreNotInstalled(t *testing.T) {
 		result  error
 		staysUp bool
 	}{
-		"all went well":                        {result: nil, staysUp: true},
-		"a package is not installed":           {result: notInstalled, staysUp: true},
-		"a package is not installed, --exit":   {result: notInstalled, exit: true},
-		"the cluster itself could not start":   {result: errors.New("no etcd")},
-		"all went well, and it ends by --exit": {exit: true},
+		"success":                    {result: nil, staysUp: true},
+		"a package is not installed": {result: notInstalled, staysUp: true},
+		"a package is not installed, with --exit": {result: notInstalled, exit: true},
+		"the cluster could not start":             {result: errors.New("no etcd")},
+		"success, with --exit":                    {exit: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			out := &bytes.Buffer{}
@@ -123,7 +123,7 @@ func TestAClusterStaysUpIfPackagesAreNotInstalled(t *testing.T) {
 	}
 }
 
-func TestWithCRDsIsSuggestedForWellKnownKinds(t *testing.T) {
+func TestSuggestsWithCRDsForWellKnownKinds(t *testing.T) {
 	require.True(t, namesWellKnown("GroupVersionKind monitoring.coreos.com/v1, Kind=PrometheusRule not found on the cluster. More"))
 	require.False(t, namesWellKnown("GroupVersionKind example.com/v1, Kind=PrometheusRule not found on the cluster."))
 	require.False(t, namesWellKnown("monitoring.coreos.com/v1, Kind=PrometheusRule is invalid"))

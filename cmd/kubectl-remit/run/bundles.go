@@ -19,11 +19,11 @@ import (
 	"github.com/remit-olm/remit/pkg/step/build"
 )
 
-// maxNamespace is the API's limit on the length of a namespace's name.
+// maxNamespace is the maximum length of a namespace's name.
 const maxNamespace = 63
 
-// bundles installs the newest version of every package of a folder, each into a namespace of its own
-// under an account that holds just what the bundle needs.
+// bundles installs the newest version of every package in a directory, each into its own namespace with an account
+// that has exactly the permissions that the bundle needs.
 func (d *demo) bundles(ctx context.Context) error {
 	dir, err := filepath.Abs(d.Bundles)
 	if err != nil {
@@ -31,10 +31,10 @@ func (d *demo) bundles(ctx context.Context) error {
 	}
 	snapshot, err := fbc.LoadDirectory(ctx, os.DirFS(dir))
 	if err != nil {
-		return fmt.Errorf("folder %q: %w", d.Bundles, err)
+		return fmt.Errorf("directory %q: %w", d.Bundles, err)
 	}
 	if len(snapshot.Packages) == 0 {
-		return fmt.Errorf("folder %q holds no bundles", d.Bundles)
+		return fmt.Errorf("directory %q contains no bundles", d.Bundles)
 	}
 	if err := d.start(ctx, dir); err != nil {
 		return err
@@ -68,7 +68,7 @@ func (d *demo) bundles(ctx context.Context) error {
 	return nil
 }
 
-// notInstalledError reports packages that were not installed. The cluster works, and shows why.
+// notInstalledError reports packages that were not installed. The cluster itself works and shows the reasons.
 type notInstalledError struct{ error }
 
 func (d *demo) install(ctx context.Context, snapshot *catalog.Snapshot, pkg *catalog.Package) (*tenant, error) {
@@ -104,8 +104,8 @@ func (d *demo) install(ctx context.Context, snapshot *catalog.Snapshot, pkg *cat
 	})
 }
 
-// newestOf is the head of the package's default channel, or the highest version where authors left
-// out what replaces what.
+// newestOf returns the head of the package's default channel, or the highest version if the channel has no unique
+// head.
 func newestOf(pkg *catalog.Package) (channel, bundle string) {
 	c := pkg.Channels[pkg.DefaultChannel]
 	if c == nil {
@@ -136,8 +136,8 @@ func versionOf(pkg *catalog.Package, e catalog.Entry) semver.Version {
 	return v
 }
 
-// targetsFor is the narrowest choice that the CSV supports: its own namespace, or all of them. An
-// OperatorGroup without targets selects all.
+// targetsFor returns the narrowest targets that the CSV supports: its own namespace, or nil for all namespaces, which
+// an OperatorGroup without targets selects.
 func targetsFor(csv *operatorsv1alpha1.ClusterServiceVersion, namespace string) []string {
 	for _, mode := range csv.Spec.InstallModes {
 		if mode.Type == operatorsv1alpha1.InstallModeTypeOwnNamespace && mode.Supported {

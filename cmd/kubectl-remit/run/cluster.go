@@ -19,16 +19,16 @@ import (
 )
 
 const (
-	// Images of the manifests, which the stand-in for a node runs as the programs built here.
+	// Images in the manifests, which the simulated node replaces with the programs built here.
 	imageCatalog = "remit.dev/catalog:dev"
 	imageOLM     = "remit.dev/olm:dev"
 	// bundlesCatalog is the image of the catalog with the bundles of --bundles, which is served from their directory.
 	bundlesCatalog = "remit.dev/demo-catalog:dev"
 	catalogName    = "demo"
-	// pollInterval is how often the demonstration looks; only this command does, no controller.
+	// pollInterval is how often the demonstration polls. The controllers do not poll.
 	pollInterval = 50 * time.Millisecond
-	// blockedFor is how long an install says that it is blocked until the demonstration goes on: the controllers may not
-	// have seen yet what was granted.
+	// blockedFor is how long an install is blocked before the demonstration stops waiting for it: the controllers may not
+	// have observed a grant yet.
 	blockedFor = 3 * time.Second
 )
 
@@ -39,11 +39,11 @@ type demo struct {
 	programs programs
 	cluster  *controlplane.Instance
 	client   client.Client
-	// docs is what the documentation's pages need.
+	// docs serves what the examples in the documentation need.
 	docs *documentation
 }
 
-// start brings up the control plane and installs Remit. It serves the documentation's catalog and, from a directory, bundles; "" is none.
+// start starts the control plane and installs Remit. It serves the documentation's catalog and the bundles in a directory; "" means none.
 func (d *demo) start(ctx context.Context, bundles string) error {
 	var err error
 	if d.docs, err = newDocumentation(d.programs); err != nil {
@@ -61,7 +61,7 @@ func (d *demo) start(ctx context.Context, bundles string) error {
 	if bundles != "" {
 		image, args = bundlesCatalog, append(args, "--catalog-directory="+bundlesCatalog+"="+bundles)
 	}
-	err = d.progress.step("Install Remit: CRDs, its own bounded rights, catalog and olm as Pods", func() error {
+	err = d.progress.step("Install Remit: CRDs, its own bounded permissions, catalog and olm as Pods", func() error {
 		ctx, cancel := context.WithTimeout(ctx, d.Timeout)
 		defer cancel()
 		const listen = "--health-probe-bind-address=" + controlplane.ListenIP
@@ -76,7 +76,7 @@ func (d *demo) start(ctx context.Context, bundles string) error {
 	return d.progress.step("Serve the catalog", func() error { return d.serve(ctx, image) })
 }
 
-// launch brings up the control plane, whose node runs the programs built here.
+// launch starts the control plane, whose node runs the programs built here.
 func (d *demo) launch(ctx context.Context) error {
 	err := d.progress.step("Start etcd, kube-apiserver, kube-controller-manager, kube-scheduler and a node", func() error {
 		var err error
@@ -105,7 +105,7 @@ func (d *demo) launch(ctx context.Context) error {
 	return nil
 }
 
-// serve makes the one CatalogSource, in the global catalog namespace, and waits for its content.
+// serve creates the only CatalogSource, in the global catalog namespace, and waits for its content.
 func (d *demo) serve(ctx context.Context, image string) error {
 	source := &operatorsv1alpha1.CatalogSource{
 		ObjectMeta: metav1.ObjectMeta{Namespace: names.DefaultCatalogNamespace, Name: catalogName},
@@ -135,20 +135,20 @@ func (d *demo) stop() {
 	_ = d.progress.step("Stop the cluster", d.cluster.Stop)
 }
 
-// blockedError says that nothing changes unless somebody does something.
+// blockedError reports a state that only changes if the user does something.
 type blockedError struct{ error }
 
 func (e blockedError) Unwrap() error { return e.error }
 
-// until waits until look says that what it looks at is as it should be. On a time-out the error is
-// what look said last; so it is, without waiting for that, where look keeps saying that it is blocked.
-func (d *demo) until(ctx context.Context, look func(context.Context) error) error {
+// until polls until check returns nil. On a timeout, it returns the last error of check. If check returns a blockedError
+// for blockedFor, until returns it without waiting for the timeout.
+func (d *demo) until(ctx context.Context, check func(context.Context) error) error {
 	var last error
 	var blocked time.Time
 	err := wait.PollUntilContextTimeout(ctx, pollInterval, d.Timeout, true, func(ctx context.Context) (bool, error) {
-		err := look(ctx)
+		err := check(ctx)
 		if ctx.Err() == nil {
-			last = err // what was cut short by the time-out says nothing
+			last = err // an error caused by the timeout is ignored
 		}
 		switch {
 		case !errors.As(err, new(blockedError)):

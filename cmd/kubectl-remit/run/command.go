@@ -1,5 +1,5 @@
-// Package run is "kubectl remit run": it starts a whole cluster with Remit on it on this machine and
-// shows its main job, an install that is bounded by an account, blocked, granted and carried out.
+// Package run implements "kubectl remit run", which starts a cluster with Remit on this machine and demonstrates
+// an install that is bounded by an account: blocked, granted, completed.
 package run
 
 import (
@@ -14,7 +14,7 @@ import (
 	"github.com/remit-olm/remit/cmd/kubectl-remit/internal/cli"
 )
 
-// codeFailed is the exit code of a demonstration that did not go well.
+// codeFailed is the exit code of a failed demonstration.
 const codeFailed = 1
 
 // Options of the command.
@@ -23,36 +23,36 @@ type Options struct {
 	Exit bool
 	// Bundles is a directory of bundles to install instead of the sample operator.
 	Bundles string
-	// WithCRDs installs the CustomResourceDefinitions of well-known third parties.
+	// WithCRDs installs well-known third-party CustomResourceDefinitions.
 	WithCRDs bool
-	// Dir keeps the cluster's state; empty is a temporary directory that is removed at the end.
+	// Dir keeps the cluster's state; empty means a temporary directory that is removed at the end.
 	Dir string
 	// Timeout bounds each wait of the demonstration.
 	Timeout time.Duration
 	Out     io.Writer
 }
 
-const example = `  # Show a bounded install, then stay up until Ctrl-C
+const example = `  # Demonstrate a bounded install, then stay up until Ctrl-C
   kubectl remit run
 
-  # End with status 0 or 1 after it
+  # Exit with status 0 or 1 afterwards
   kubectl remit run --exit
 
-  # Install from a folder of your own bundles (<package>/<version>/manifests, metadata)
+  # Install your own bundles from a directory (<package>/<version>/manifests, metadata)
   kubectl remit run --bundles ./bundles
 
-  # The same where ServiceMonitor, PrometheusRule and the like are served
+  # The same, with kinds such as ServiceMonitor and PrometheusRule
   kubectl remit run --bundles ./bundles --with-crds`
 
-// NewCommand makes the command.
+// NewCommand returns the command.
 func NewCommand() *cobra.Command {
 	o := Options{}
 	cmd := &cobra.Command{
 		Use:   "run",
-		Short: "Start a cluster with Remit on this machine and show a bounded install",
-		Long: "Start etcd, the Kubernetes control plane, a stand-in for a node and Remit on this machine (no root, loopback only), " +
-			"and install an operator: first with an account that lacks two rules, which Remit reports before it writes anything, " +
-			"then with the rules granted.\n\nIt needs the programs of a source tree next to it; in one, it builds those that are missing.",
+		Short: "Start a cluster with Remit on this machine and demonstrate a bounded install",
+		Long: "Start etcd, the Kubernetes control plane, a simulated node and Remit on this machine (without root, on loopback only), " +
+			"and install an operator: first with an account that is missing two rules, which Remit reports before it writes anything, " +
+			"then with the rules granted.\n\nThe command needs the other programs of a source tree next to it. In a source tree, it builds those that are missing.",
 		Example: example,
 		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -64,15 +64,15 @@ func NewCommand() *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.BoolVar(&o.Exit, "exit", false, "end after the demonstration, with status 0 if it went well and 1 if not")
+	flags.BoolVar(&o.Exit, "exit", false, "exit after the demonstration, with status 0 if it succeeded and 1 if it failed")
 	flags.StringVar(&o.Bundles, "bundles", "", "directory of bundles to serve and install instead of the sample operator")
 	flags.BoolVar(&o.WithCRDs, "with-crds", false, "serve well-known third-party kinds, such as ServiceMonitor, PodMonitor and PrometheusRule")
-	flags.StringVar(&o.Dir, "dir", "", "directory for the cluster's state, which is kept; empty: a temporary one")
-	flags.DurationVar(&o.Timeout, "timeout", 2*time.Minute, "how long each step of the demonstration may take")
+	flags.StringVar(&o.Dir, "dir", "", "directory for the cluster's state, which is kept; empty: a temporary directory")
+	flags.DurationVar(&o.Timeout, "timeout", 2*time.Minute, "timeout of each step of the demonstration")
 	return cmd
 }
 
-// Run starts everything, shows the demonstration and, unless told to exit, waits for the context's end.
+// Run starts the cluster, runs the demonstration and, without Options.Exit, waits for the context's end.
 func Run(ctx context.Context, o Options) error {
 	p := newProgress(o.Out)
 	programs, err := findPrograms(ctx, p)
@@ -88,15 +88,15 @@ func Run(ctx context.Context, o Options) error {
 	return d.finish(ctx, d.try(ctx, show))
 }
 
-// finish returns the result of the demonstration. If the cluster is to stay up, it first waits for the context's end: packages
-// that are not installed leave a cluster that shows why, other errors end it at once.
+// finish returns the result of the demonstration. If the cluster stays up, finish first waits for the context's end. A cluster
+// with packages that are not installed stays up to show the reasons; other errors stop it immediately.
 func (d *demo) finish(ctx context.Context, result error) error {
 	notInstalled := errors.As(result, new(notInstalledError))
 	if d.Exit || result != nil && !notInstalled {
 		return result
 	}
 	if notInstalled {
-		d.progress.say("\nSome packages are not installed: %v.\nkubectl remit status -n demo-<package> shows what blocks one.", result)
+		d.progress.say("\nSome packages are not installed: %v.\nTo see what blocks a package: kubectl remit status -n demo-<package>", result)
 	}
 	d.follow()
 	d.progress.say("\nThe cluster stays up until Ctrl-C.")

@@ -20,7 +20,7 @@ type thirdParty struct {
 	versions []string
 }
 
-// wellKnown are the kinds of --with-crds. Their CustomResourceDefinitions take any object: nothing acts on the objects.
+// wellKnown returns the kinds of --with-crds. Their CustomResourceDefinitions accept any object, and no controller acts on the objects.
 func wellKnown() []thirdParty {
 	const monitoring, certManager, console = "monitoring.coreos.com", "cert-manager.io", "console.openshift.io"
 	v1 := []string{"v1"}
@@ -48,7 +48,7 @@ func wellKnown() []thirdParty {
 	}
 }
 
-// crd is a minimal CustomResourceDefinition of the kind.
+// crd returns a minimal CustomResourceDefinition of the kind.
 func (k thirdParty) crd() *apiextensionsv1.CustomResourceDefinition {
 	out := &apiextensionsv1.CustomResourceDefinition{
 		ObjectMeta: metav1.ObjectMeta{Name: k.plural + "." + k.group},
@@ -86,7 +86,7 @@ func namesWellKnown(message string) bool {
 	})
 }
 
-// thirdParties makes the CustomResourceDefinitions of --with-crds and waits until they are served.
+// thirdParties creates the CustomResourceDefinitions of --with-crds and waits until they are established.
 func (d *demo) thirdParties(ctx context.Context) error {
 	return d.progress.step("Create well-known third-party CRDs: ServiceMonitor, PrometheusRule and others", func() error {
 		for _, kind := range wellKnown() {

@@ -15,7 +15,7 @@ import (
 	samplebundle "github.com/remit-olm/remit/test/operators/sample/bundle"
 )
 
-// The names that the documentation's pages use, so that every example of them works on the demonstration's cluster.
+// Names that the documentation uses, so that all its examples work on the demonstration's cluster.
 const (
 	// docsCatalog is a catalog with the sample operator. It is served from a directory.
 	docsCatalog = "example.com/catalogs/sample:v1"
@@ -26,7 +26,7 @@ const (
 	docsServer = "example.com/registries/sample:v1"
 )
 
-// documentation is what the pages need: a folder, and a registry in this process.
+// documentation provides what the examples need: a directory, and a registry in this process.
 type documentation struct {
 	dir      string
 	registry *registry.Server
@@ -64,7 +64,7 @@ func newDocumentation(programs programs) (_ *documentation, err error) {
 	return d, err
 }
 
-// sampleCatalog is a file-based catalog with the sample operator.
+// sampleCatalog returns a file-based catalog with the sample operator.
 func sampleCatalog() ([]byte, error) {
 	config, err := fbc.FromBundles(samplebundle.FS())
 	if err != nil {
@@ -75,13 +75,13 @@ func sampleCatalog() ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// catalog is the directory of docsCatalog.
+// catalog returns the directory of docsCatalog.
 func (d *documentation) catalog() string { return filepath.Join(d.dir, "catalog") }
 
-// server is the executable of docsServer, which serves the folder configs beside it.
+// server returns the executable of docsServer, which serves the directory configs next to it.
 func (d *documentation) server() string { return filepath.Join(d.dir, "registry", "registry") }
 
-// args are the flags of the catalog program.
+// args returns the flags of the catalog program.
 func (d *documentation) args() []string {
 	return []string{
 		"--catalog-directory=" + docsCatalog + "=" + d.catalog(),
@@ -99,14 +99,14 @@ func (d *documentation) close() {
 	}
 }
 
-// follow prints what makes a terminal ready for the commands of the pages.
+// follow prints how to set up a terminal for the examples in the documentation.
 func (d *demo) follow() {
 	bin := string(d.programs)
 	d.progress.say("\nTo run the examples of the documentation (docs/README.md) on this cluster, run in another terminal:")
 	d.progress.say("  cd %q && export KUBECONFIG=%q PATH=\"%s:$PATH\"", filepath.Dir(bin), d.cluster.Kubeconfig, bin)
 	if _, err := exec.LookPath("kubectl"); err != nil {
 		if _, err := os.Stat(d.programs.path("kubectl")); err != nil {
-			d.progress.say("\nThey need kubectl, which is not in your PATH: make kubectl builds it.")
+			d.progress.say("\nThe examples need kubectl, which is not in your PATH. To build it: make kubectl")
 		}
 	}
 }

@@ -13,15 +13,15 @@ import (
 )
 
 const (
-	// maxFailing is how many Pods the demonstration shows when it gives up, tailLines how much of each container's log.
+	// maxFailing bounds the Pods that are shown after a failure, and tailLines the log lines of each container.
 	maxFailing = 5
 	tailLines  = 10
-	// showTimeout bounds the looking.
+	// showTimeout bounds how long reading them takes.
 	showTimeout = 10 * time.Second
 )
 
-// try does what show does. When that gives up, it prints the last log lines of the Pods that are not ready: what went wrong is
-// mostly said there.
+// try runs show. If show fails, try prints the last log lines of the Pods that are not ready, which usually explain the
+// failure.
 func (d *demo) try(ctx context.Context, show func(context.Context) error) error {
 	err := show(ctx)
 	switch {
@@ -35,7 +35,7 @@ func (d *demo) try(ctx context.Context, show func(context.Context) error) error 
 	return err
 }
 
-// showFailing has a time of its own. What cannot be read is left out: there is an error to return already.
+// showFailing has its own timeout. It ignores errors, because try already returns one.
 func (d *demo) showFailing() {
 	ctx, cancel := context.WithTimeout(context.Background(), showTimeout)
 	defer cancel()
@@ -69,7 +69,7 @@ func isReady(pod *corev1.Pod) bool {
 	})
 }
 
-// why is what the node says of a container, in brackets.
+// why returns the container's waiting reason, in parentheses.
 func why(status corev1.ContainerStatus) string {
 	if w := status.State.Waiting; w != nil && w.Reason != "" {
 		return fmt.Sprintf(" (%s, %d restarts)", w.Reason, status.RestartCount)

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A catalog program that ends at once, as where the machine's limit of inotify instances is reached, keeps Remit from becoming ready.
-func TestTheDemonstrationShowsTheLogOfAFailingPodWhenItGivesUp(t *testing.T) {
+// A catalog program that exits immediately, for example because the machine's limit of inotify instances is reached, keeps Remit from becoming ready.
+func TestShowsTheLogOfAFailingPod(t *testing.T) {
 	bin, err := filepath.Abs("../../../bin")
 	require.NoError(t, err)
 	dir := t.TempDir()

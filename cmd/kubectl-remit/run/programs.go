@@ -18,7 +18,7 @@ const (
 	programRegistry     = "sample-registry"
 )
 
-// programs is the directory that holds them: the one of this executable.
+// programs is the directory of the programs, which is the directory of this executable.
 type programs string
 
 func (d programs) path(name string) string { return filepath.Join(string(d), name) }
@@ -33,7 +33,7 @@ func (d programs) missing() []string {
 	return out
 }
 
-// findPrograms returns where the programs are and, in a source tree, builds what is missing.
+// findPrograms returns the directory of the programs. In a source tree, it builds those that are missing.
 func findPrograms(ctx context.Context, p *progress) (programs, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -46,7 +46,7 @@ func findPrograms(ctx context.Context, p *progress) (programs, error) {
 	}
 	root := filepath.Dir(string(dir))
 	if _, err := os.Stat(filepath.Join(root, "controlplane", "go.mod")); err != nil {
-		return "", fmt.Errorf("%s not found next to %s: run this from a source tree, by make run", strings.Join(missing, ", "), self)
+		return "", fmt.Errorf("%s not found next to %s: run this from a source tree, with make run", strings.Join(missing, ", "), self)
 	}
 	return dir, p.step("Building "+strings.Join(missing, ", ")+" (the control plane takes minutes the first time)", func() error {
 		build := exec.CommandContext(ctx, "make", "-C", root, "build", "controlplane")

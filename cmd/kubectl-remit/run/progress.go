@@ -12,11 +12,11 @@ import (
 	"github.com/remit-olm/remit/cmd/kubectl-remit/internal/cli"
 )
 
-// progress shows one line for each step. On a terminal the line of a step that runs is replaced by the
-// one that says how it ended; elsewhere only the latter is written.
+// progress prints one line for each step. On a terminal, it shows the running step and replaces its line with the
+// result; otherwise, it only prints the result.
 type progress struct {
 	out io.Writer
-	// terminal takes commands; nil where there is none.
+	// terminal receives control sequences; it is nil if the output is not a terminal.
 	terminal io.Writer
 }
 
@@ -58,7 +58,7 @@ func (p *progress) say(format string, args ...any) {
 	fmt.Fprintf(p.out, format+"\n", args...)
 }
 
-// quote shows text of somebody else's, set off from our own.
+// quote prints text from another source, visually set apart.
 func (p *progress) quote(text string) {
 	for line := range strings.Lines(strings.TrimRight(text, "\n") + "\n") {
 		fmt.Fprint(p.out, "    │ "+line)

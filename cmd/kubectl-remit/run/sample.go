@@ -19,11 +19,11 @@ const (
 	sampleNamespace = "demo"
 	greetingName    = "hello"
 	greetingMessage = "Hello from a bounded operator"
-	// rulesHeldBack is how many rules the account lacks at first.
+	// rulesHeldBack is the number of rules that the account is missing at first.
 	rulesHeldBack = 2
 )
 
-// sample shows the main job: blocked before the first write, reported, granted, carried out, working.
+// sample demonstrates an install that is blocked before the first write, reported, granted and completed.
 func (d *demo) sample(ctx context.Context) error {
 	if err := d.start(ctx, ""); err != nil {
 		return err
@@ -39,7 +39,7 @@ func (d *demo) sample(ctx context.Context) error {
 	return nil
 }
 
-// blockedFirst installs with an account that lacks something, shows the report and grants it.
+// blockedFirst installs with an account that is missing permissions, shows the report and grants them.
 func (t *tenant) blockedFirst(ctx context.Context) error {
 	b, err := bundle.Read(samplebundle.FS())
 	if err != nil {
@@ -49,20 +49,20 @@ func (t *tenant) blockedFirst(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	held := holdBack(all, t.namespace, rulesHeldBack)
-	what := fmt.Sprintf("Create namespace %q with the account %q, which holds all the sample operator needs but %d rules",
+	granted := holdBack(all, t.namespace, rulesHeldBack)
+	what := fmt.Sprintf("Create namespace %q with the account %q, which is missing %d rules that the sample operator needs",
 		t.namespace, accountName, rulesHeldBack)
 	err = t.progress.step(what, func() error {
 		if err := t.prepare(ctx); err != nil {
 			return err
 		}
-		return t.grant(ctx, held)
+		return t.grant(ctx, granted)
 	})
 	if err != nil {
 		return err
 	}
 	var report string
-	err = t.progress.step("Subscribe to the sample operator: Remit stops before its first write", func() error {
+	err = t.progress.step("Subscribe to the sample operator: Remit reports what is missing and writes nothing", func() error {
 		if err := t.subscribe(ctx); err != nil {
 			return err
 		}
@@ -74,18 +74,18 @@ func (t *tenant) blockedFirst(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	t.progress.say("\n  What the Subscription says (condition PermissionsMissing):\n")
+	t.progress.say("\n  The Subscription's condition PermissionsMissing:\n")
 	t.progress.quote(report)
 	t.progress.say("")
-	return t.goThrough(ctx, report)
+	return t.grantReported(ctx, report)
 }
 
-// goThrough grants what the report says, by applying what it says to apply.
-func (t *tenant) goThrough(ctx context.Context, report string) error {
-	err := t.progress.step("Grant it: apply what the report says", func() error {
+// grantReported applies the RBAC in the report and waits until the install completes.
+func (t *tenant) grantReported(ctx context.Context, report string) error {
+	err := t.progress.step("Apply the reported grant", func() error {
 		manifests, ok := preflight.Paste(report)
 		if !ok {
-			return fmt.Errorf("the report has no RBAC to apply")
+			return fmt.Errorf("the report contains no RBAC to apply")
 		}
 		return applyYAML(ctx, t.client, []byte(manifests))
 	})
@@ -93,7 +93,7 @@ func (t *tenant) goThrough(ctx context.Context, report string) error {
 		return err
 	}
 	granted := time.Now()
-	if err := t.progress.step("The InstallPlan goes through by itself", func() error { return t.until(ctx, t.planComplete) }); err != nil {
+	if err := t.progress.step("The InstallPlan resumes and completes", func() error { return t.until(ctx, t.planComplete) }); err != nil {
 		return err
 	}
 	complete := took(granted)
@@ -106,22 +106,22 @@ func (t *tenant) goThrough(ctx context.Context, report string) error {
 	return nil
 }
 
-// holdBack is the report without the last n rules of the namespace.
+// holdBack returns the report without the last n rules of the namespace.
 func holdBack(all preflight.Report, namespace string, n int) preflight.Report {
-	held := preflight.Report{Account: all.Account}
+	out := preflight.Report{Account: all.Account}
 	for _, s := range all.Scopes() {
 		keep := len(s.Rules)
 		if s.Namespace == namespace {
 			keep = max(0, keep-n)
 		}
 		if keep > 0 {
-			held.Findings = append(held.Findings, preflight.Finding{Namespace: s.Namespace, Missing: s.Rules[:keep]})
+			out.Findings = append(out.Findings, preflight.Finding{Namespace: s.Namespace, Missing: s.Rules[:keep]})
 		}
 	}
-	return held
+	return out
 }
 
-// greet gives the operator something to do and waits until it has done it.
+// greet creates a resource for the operator and waits until it is reconciled.
 func (t *tenant) greet(ctx context.Context) error {
 	cr := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "sample.remit.dev/v1",
@@ -130,7 +130,7 @@ func (t *tenant) greet(ctx context.Context) error {
 		"spec":       map[string]any{"message": greetingMessage, "replicas": int64(1)},
 	}}
 	err := t.progress.step(fmt.Sprintf("Create a Greeting %q: the operator, as its own bounded ServiceAccount, reconciles it", greetingName), func() error {
-		// The API server takes two seconds to serve a brand-new kind.
+		// The API server can take two seconds to serve a new kind.
 		if err := t.until(ctx, func(ctx context.Context) error { return client.IgnoreAlreadyExists(t.client.Create(ctx, cr)) }); err != nil {
 			return err
 		}
@@ -157,7 +157,7 @@ func (t *tenant) greeted(ctx context.Context, cr *unstructured.Unstructured) err
 	return fmt.Errorf("Greeting %q is not Ready yet", cr.GetName())
 }
 
-// hints ends the demonstration with commands for its cluster, unless that is stopped.
+// hints prints commands to try on the cluster, if it stays up.
 func (d *demo) hints(namespace, kinds string) {
 	if d.Exit {
 		return

@@ -23,7 +23,7 @@ import (
 	"github.com/remit-olm/remit/pkg/resolver"
 )
 
-// accountName is the ServiceAccount that bounds the demonstration's installs.
+// accountName is the ServiceAccount whose permissions bound the demonstration's installs.
 const accountName = "installer"
 
 // tenant is a namespace into which one package is installed.
@@ -31,9 +31,9 @@ type tenant struct {
 	*demo
 	namespace string
 	pkg       string
-	// targets are the OperatorGroup's; none selects all namespaces.
+	// targets are the OperatorGroup's targets; none means all namespaces.
 	targets []string
-	// channel and startingCSV go into the Subscription; empty leaves the choice to the catalog.
+	// channel and startingCSV are set in the Subscription; if empty, the catalog's defaults apply.
 	channel     string
 	startingCSV string
 }
@@ -46,7 +46,7 @@ func (t *tenant) meta(name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: t.namespace, Name: name}
 }
 
-// prepare makes the namespace with its account, enrolled, and the OperatorGroup that names it.
+// prepare creates the namespace with its enrolled account and the OperatorGroup that names it.
 func (t *tenant) prepare(ctx context.Context) error {
 	objs := []client.Object{
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: t.namespace}},
@@ -66,7 +66,7 @@ func (t *tenant) prepare(ctx context.Context) error {
 	return nil
 }
 
-// grant applies the RBAC that a report asks for, as the cluster's administrator.
+// grant applies the RBAC of a report as the cluster's administrator.
 func (t *tenant) grant(ctx context.Context, report preflight.Report) error {
 	return applyYAML(ctx, t.client, report.Manifests())
 }
@@ -100,7 +100,7 @@ func decodeAll(text []byte) ([]*unstructured.Unstructured, error) {
 	}
 }
 
-// subscribe asks for the package.
+// subscribe creates the Subscription to the package.
 func (t *tenant) subscribe(ctx context.Context) error {
 	return t.client.Create(ctx, &operatorsv1alpha1.Subscription{
 		ObjectMeta: t.meta(t.pkg),
@@ -130,7 +130,7 @@ func (t *tenant) blocked(ctx context.Context) (string, error) {
 	return c.Message, nil
 }
 
-// planComplete is nil when the InstallPlan of the Subscription is complete.
+// planComplete returns nil if the InstallPlan of the Subscription is complete.
 func (t *tenant) planComplete(ctx context.Context) error {
 	sub, err := t.subscription(ctx)
 	if err != nil {
@@ -160,7 +160,7 @@ func (t *tenant) planComplete(ctx context.Context) error {
 	return err
 }
 
-// isBlocked says whether a plan waits for somebody to change something, or has failed.
+// isBlocked reports whether a plan has failed or waits for the user to change something.
 func isBlocked(ip *operatorsv1alpha1.InstallPlan) bool {
 	isTrue := func(t operatorsv1alpha1.InstallPlanConditionType) bool {
 		return ip.Status.GetCondition(t).Status == corev1.ConditionTrue
@@ -168,7 +168,7 @@ func isBlocked(ip *operatorsv1alpha1.InstallPlan) bool {
 	return ip.Status.Phase == operatorsv1alpha1.InstallPlanPhaseFailed || isTrue(names.ConditionPermissionsMissing) || isTrue(names.ConditionObjectsRefused)
 }
 
-// installed is nil when the operator runs and the Subscription says so.
+// installed returns nil if the Subscription reports the operator as installed.
 func (t *tenant) installed(ctx context.Context) error {
 	sub, err := t.subscription(ctx)
 	if err != nil {
@@ -184,7 +184,7 @@ func (t *tenant) installed(ctx context.Context) error {
 	return fmt.Errorf("ClusterServiceVersion is %s, %s: %s%s", csv.Status.Phase, csv.Status.Reason, csv.Status.Message, unmet(csv))
 }
 
-// unmet lists the requirements that a ClusterServiceVersion still waits for.
+// unmet lists the requirements that a ClusterServiceVersion waits for.
 func unmet(csv *operatorsv1alpha1.ClusterServiceVersion) string {
 	var out strings.Builder
 	for _, r := range csv.Status.RequirementStatus {

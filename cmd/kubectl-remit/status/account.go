@@ -24,9 +24,9 @@ const (
 	reasonSuperseded  = names.ReasonSuperseded
 )
 
-// account is what can be said of a group's account.
+// account returns the state of a group's account.
 func (w *world) account(og *operatorsv1.OperatorGroup, remitNamespace string) Account {
-	out := Account{Usable: Unknown, Message: "Remit has not looked at the OperatorGroup yet"}
+	out := Account{Usable: Unknown, Message: "Remit has not reconciled the OperatorGroup yet"}
 	if c := meta.FindStatusCondition(og.Status.Conditions, conditionUsable); c != nil && c.ObservedGeneration == og.Generation {
 		out.Message = c.Message
 		switch c.Status {
@@ -50,20 +50,20 @@ func (w *world) account(og *operatorsv1.OperatorGroup, remitNamespace string) Ac
 	return out
 }
 
-// enrolled says whether both of Remit's programs may request tokens of the account.
+// enrolled reports whether both of Remit's programs are allowed to request tokens of the account.
 func (w *world) enrolled(account types.NamespacedName, remitNamespace string) Answer {
 	if w.rbac == nil {
 		return Unknown
 	}
-	mint := []rbacv1.PolicyRule{{
+	required := []rbacv1.PolicyRule{{
 		APIGroups: []string{""}, Resources: []string{"serviceaccounts/token"}, ResourceNames: []string{account.Name}, Verbs: []string{"create"},
 	}}
 	for _, program := range []string{names.ServiceAccountCatalog, names.ServiceAccountOLM} {
-		held, err := w.rbac.EffectiveRules(rbac.ServiceAccount(remitNamespace, program), account.Namespace)
+		rules, err := w.rbac.EffectiveRules(rbac.ServiceAccount(remitNamespace, program), account.Namespace)
 		if err != nil {
 			return Unknown
 		}
-		if len(rbac.Missing(held, mint)) > 0 {
+		if len(rbac.Missing(rules, required)) > 0 {
 			return No
 		}
 	}

@@ -15,9 +15,9 @@ import (
 
 // Options of the command.
 type Options struct {
-	// AllNamespaces reports all that there is.
+	// AllNamespaces reports all namespaces.
 	AllNamespaces bool
-	// RemitNamespace is where Remit is installed: its programs are those that have to be enrolled.
+	// RemitNamespace is where Remit is installed, whose programs must be enrolled.
 	RemitNamespace string
 	Format         cli.Format
 	Cluster        *cli.Cluster
@@ -31,20 +31,20 @@ const example = `  # The OperatorGroup of a namespace: its account, what is inst
   # All namespaces
   kubectl remit status -A
 
-  # What do accounts hold that no install needs?
+  # Which permissions of the accounts does no install need?
   kubectl remit status -A -o json | jq '.operatorGroups[] | {namespace, held}'`
 
-// NewCommand makes the command.
+// NewCommand returns the command.
 func NewCommand() *cobra.Command {
 	o := Options{Cluster: cli.NewCluster()}
 	cmd := &cobra.Command{
 		Use:   "status",
-		Short: "Show accounts, installs, what is blocked, and what is held but not needed",
+		Short: "Show accounts, installs, what is blocked, and permissions that no install needs",
 		Long: "Show, for each OperatorGroup, the ServiceAccount that bounds its installs and whether Remit can use it, what is installed, " +
-			"what is blocked and why, and which rules the account holds that no install needs. Rules that it holds through a group are " +
-			"shared with others, and listed apart.\n\n" +
-			"It reads as you. What you may not read is said, and the rest is shown.\n\n" +
-			"The exit status is 0 where all is well, 1 where something is blocked, and 2 where that could not be found out.",
+			"what is blocked and why, and which permissions of the account no install needs. Permissions that the account has through a group are " +
+			"shared with others and listed separately.\n\n" +
+			"The command reads as you. It lists what you are not allowed to read and reports the rest.\n\n" +
+			"The exit status is 0 if nothing is blocked, 1 if something is blocked, and 2 if the status could not be determined.",
 		Example: example,
 		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -64,7 +64,7 @@ func NewCommand() *cobra.Command {
 	return cmd
 }
 
-// Run reads, and prints the report.
+// Run prints the report.
 func (o *Options) Run(ctx context.Context) error {
 	namespace := metav1.NamespaceAll
 	if !o.AllNamespaces {

@@ -15,7 +15,7 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/names"
 )
 
-// requiring is a ClusterServiceVersion whose status names Secrets. Tenants can write it.
+// requiring returns a ClusterServiceVersion whose status, which tenants can write, names Secrets.
 func requiring(namespace string, secrets ...string) operatorsv1alpha1.ClusterServiceVersion {
 	csv := operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: objectMeta("demo.v1")}
 	csv.Namespace = namespace
@@ -25,8 +25,8 @@ func requiring(namespace string, secrets ...string) operatorsv1alpha1.ClusterSer
 	return csv
 }
 
-// An administrator reads the report about all namespaces.
-func TestATenantDoesNotKeepAnothersDeletedObjectsFromTheReport(t *testing.T) {
+// A report about all namespaces reads objects that tenants name.
+func TestATenantCannotHideDeletedObjectsOfAnother(t *testing.T) {
 	many := make([]string, 2*maxCompared)
 	for i := range many {
 		many[i] = fmt.Sprint("s", i)
@@ -35,8 +35,8 @@ func TestATenantDoesNotKeepAnothersDeletedObjectsFromTheReport(t *testing.T) {
 		secrets []string
 		note    string
 	}{
-		"a name that is none": {[]string{"a/b"}, "whether objects were deleted is not known: get Secret ns/a/b: invalid resource name"},
-		"very many names":     {many, "only the first 1000 objects were read"},
+		"an invalid name": {[]string{"a/b"}, "whether objects were deleted is not known: get Secret ns/a/b: invalid resource name"},
+		"too many names":  {many, "only the first 1000 objects were read"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := givenWorld(t, func(w *world) {
@@ -47,7 +47,7 @@ func TestATenantDoesNotKeepAnothersDeletedObjectsFromTheReport(t *testing.T) {
 			})
 			c := interceptor.NewClient(fake.NewClientBuilder().Build(), interceptor.Funcs{
 				Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
-					if key.Name == "a/b" { // as client-go says
+					if key.Name == "a/b" { // like client-go
 						return errors.New("invalid resource name")
 					}
 					return c.Get(ctx, key, obj, opts...)

@@ -15,7 +15,7 @@ import (
 	"github.com/remit-olm/remit/pkg/step"
 )
 
-func TestOnlySecretsOfCertificatesAreReadForDeletions(t *testing.T) {
+func TestReadsOnlyTheSecretsOfCertificates(t *testing.T) {
 	csv := operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: objectMeta("op.v1")}
 	csv.Status.RequirementStatus = []operatorsv1alpha1.RequirementStatus{
 		{Version: "v1", Kind: "Secret", Message: "Native API exists"},
@@ -27,7 +27,7 @@ func TestOnlySecretsOfCertificatesAreReadForDeletions(t *testing.T) {
 	require.Equal(t, []Block{{"ClusterServiceVersion", "op.v1", "ObjectDeleted", "", "Secret ns/op-cert was deleted. Remit creates it again within 10 minutes"}}, g.Blocked)
 }
 
-func TestTheDeletedObjectsOfAVersionHaveOneRemedy(t *testing.T) {
+func TestReportsOneRemedyForAllDeletedObjectsOfAVersion(t *testing.T) {
 	owned := func(csv, name string) step.Step {
 		obj := &unstructured.Unstructured{}
 		obj.SetAPIVersion("v1")
@@ -56,7 +56,7 @@ func TestAMessageNamesAtMostTwentyDeletedObjects(t *testing.T) {
 	require.NotContains(t, deletedBlock("op.v1", names[:maxListed], "").Message, "more")
 }
 
-func TestAVersionWhosePlanDoesNotCarryItsContentIsNoted(t *testing.T) {
+func TestNotesAVersionWhosePlanDoesNotCarryItsContent(t *testing.T) {
 	plan := func(namespace, csv string, phase operatorsv1alpha1.InstallPlanPhase) operatorsv1alpha1.InstallPlan {
 		out := operatorsv1alpha1.InstallPlan{}
 		out.Namespace, out.Spec.ClusterServiceVersionNames, out.Status.Phase = namespace, []string{csv}, phase
@@ -65,30 +65,30 @@ func TestAVersionWhosePlanDoesNotCarryItsContentIsNoted(t *testing.T) {
 	w := &world{plans: []operatorsv1alpha1.InstallPlan{
 		plan("ns", "unread.v1", operatorsv1alpha1.InstallPlanPhaseComplete), plan("ns", "read.v1", operatorsv1alpha1.InstallPlanPhaseComplete),
 		plan("ns", "gone.v1", operatorsv1alpha1.InstallPlanPhaseComplete), plan("ns", "waits.v1", operatorsv1alpha1.InstallPlanPhaseRequiresApproval),
-		plan("other", "elsewhere.v1", operatorsv1alpha1.InstallPlanPhaseComplete),
+		plan("other", "other.v1", operatorsv1alpha1.InstallPlanPhaseComplete),
 	}}
-	installed := map[string]bool{"unread.v1": true, "read.v1": true, "waits.v1": true, "elsewhere.v1": true}
+	installed := map[string]bool{"unread.v1": true, "read.v1": true, "waits.v1": true, "other.v1": true}
 	g := &Group{Namespace: "ns"}
 	w.noteUnreadable(g, installed, []step.Step{{Owner: ownerutil.Owner{CSV: "read.v1"}}})
 	require.Equal(t, []string{"whether objects of unread.v1 were deleted is not known: the InstallPlan does not carry its content"}, g.Notes)
 }
 
-func TestMissingPermissionsComeWithTheCommandThatPrintsWhatToGrant(t *testing.T) {
+func TestShowsTheCommandThatPrintsTheGrant(t *testing.T) {
 	g := &Group{Namespace: "ns", Blocked: []Block{
-		{"Subscription", "sub", "PermissionsMissing", "AccountLacksPermissions", "lacks 2 rule(s)"},
+		{"Subscription", "sub", "PermissionsMissing", "AccountLacksPermissions", "is missing 2 permissions"},
 		{"Subscription", "sub", "ObjectsRefused", "RefusedByAPIServer", "1 object(s) are refused"},
-		{"InstallPlan", "install-1", "Installing", "AccountLacksPermissions", "lacks 2 rule(s)"},
+		{"InstallPlan", "install-1", "Installing", "AccountLacksPermissions", "is missing 2 permissions"},
 	}}
 	var b bytes.Buffer
 	g.write(&b)
 	require.Contains(t, b.String(), `  Blocked:
     Subscription sub: PermissionsMissing: AccountLacksPermissions
-      lacks 2 rule(s)
-      To see all of it, and what to grant: kubectl remit preflight subscription/sub -n ns
+      is missing 2 permissions
+      To see everything that is missing and the RBAC that grants it: kubectl remit preflight subscription/sub -n ns
     Subscription sub: ObjectsRefused: RefusedByAPIServer
       1 object(s) are refused
     InstallPlan install-1: Installing: AccountLacksPermissions
-      lacks 2 rule(s)
-      To see all of it, and what to grant: kubectl remit preflight installplan/install-1 -n ns
+      is missing 2 permissions
+      To see everything that is missing and the RBAC that grants it: kubectl remit preflight installplan/install-1 -n ns
 `)
 }

@@ -1,8 +1,8 @@
-// Package status is "kubectl remit status": for each OperatorGroup its account and whether that can be
-// used, what is installed, what is blocked and why, and what the account holds but no install needs.
+// Package status implements "kubectl remit status": for each OperatorGroup, its account and whether that is usable,
+// what is installed, what is blocked and why, and permissions of the account that no install needs.
 //
-// It reads as the user who asks and writes nothing. What that user may not read is said, and the rest is
-// reported.
+// It reads as the user who runs it and writes nothing. It notes what that user is not allowed to read and reports the
+// rest.
 //
 //	gather (world.go) -> report (report.go: account, installs, blocked; excess.go) -> text or YAML or JSON
 package status

@@ -18,23 +18,23 @@ import (
 	"github.com/remit-olm/remit/pkg/step"
 )
 
-// Held is what an account holds beyond what its installs need.
+// Held lists permissions of an account that its installs do not need.
 type Held struct {
-	// Excess lists the bindings that name the account and give more than is needed.
+	// Excess lists the bindings that name the account and grant more than is needed.
 	Excess []Excess `json:"excess,omitempty"`
-	// Shared are bindings of a group of the account: what they give is everybody's in the group, and it is
-	// not for this account to go without.
+	// Shared lists bindings of groups that the account is in. They grant permissions to all members of the group, so
+	// they cannot be removed for this account alone.
 	Shared []Shared `json:"shared,omitempty"`
 }
 
-// Excess is what one binding gives that no install needs.
+// Excess lists what one binding grants that no install needs.
 type Excess struct {
-	// Binding and Role are "<Kind> <name>", Namespace is that of a RoleBinding.
+	// Binding and Role are "<Kind> <name>". Namespace is the namespace of a RoleBinding.
 	Binding   string `json:"binding"`
 	Role      string `json:"role"`
 	Namespace string `json:"namespace,omitempty"`
-	// Unused is needed by nothing: it can go. Wider is needed in part: by name, in one namespace, with
-	// other verbs; something narrower would do.
+	// Unused rules can be removed. Wider rules are needed in part, so that narrower ones are sufficient: for names, for one
+	// namespace or with fewer verbs.
 	Unused []rbacv1.PolicyRule `json:"unused,omitempty"`
 	Wider  []rbacv1.PolicyRule `json:"wider,omitempty"`
 }
@@ -47,32 +47,32 @@ type Shared struct {
 	Group     string `json:"group"`
 }
 
-// fillHeld compares what the account holds with what the namespace's plans need. Where one of the two is
-// not known, everything would look like too much, so that nothing is said but why.
+// fillHeld compares the account's permissions with the needs of the namespace's plans. If one of the two is unknown,
+// every permission would seem unneeded, so that only the reason is reported.
 func (w *world) fillHeld(g *Group, account string) {
 	if w.rbac == nil || !w.complete {
-		return // the report's notes say why
+		return // the report's notes contain the reason
 	}
 	needs, err := w.needs(g)
 	if err != nil {
-		g.Notes = append(g.Notes, fmt.Sprintf("what of the account's rules is not needed is not known: %v", err))
+		g.Notes = append(g.Notes, fmt.Sprintf("cannot determine which permissions of the account are not needed: %v", err))
 		return
 	}
 	subject := rbac.ServiceAccount(g.Namespace, account)
 	given, err := grantsOf(*w.rbac, subject)
 	if err != nil {
-		g.Notes = append(g.Notes, fmt.Sprintf("what the account holds is not known: %v", err))
+		g.Notes = append(g.Notes, fmt.Sprintf("cannot determine the permissions of the account: %v", err))
 		return
 	}
 	needed, err := usedOf(needs, func(namespace string) ([]rbacv1.PolicyRule, error) { return w.rbac.EffectiveRules(subject, namespace) })
 	if err != nil {
-		g.Notes = append(g.Notes, fmt.Sprintf("what the account holds is not known: %v", err))
+		g.Notes = append(g.Notes, fmt.Sprintf("cannot determine the permissions of the account: %v", err))
 		return
 	}
 	g.Held = excess(given, needed)
 }
 
-// needs are those of what is installed and of the plans that are to be carried out.
+// needs returns the needs of what is installed and of pending plans.
 func (w *world) needs(g *Group) ([]preflight.Need, error) {
 	installed := map[string]bool{}
 	for i := range w.csvs {
@@ -95,7 +95,7 @@ func (w *world) needs(g *Group) ([]preflight.Need, error) {
 	return append(needs, handovers(steps, g.Namespace)...), err
 }
 
-// steps are those of the plans that are to be carried out, and of those that were, as far as they are of what is installed.
+// steps returns the steps of pending plans, and those steps of completed plans that belong to what is installed.
 func (w *world) steps(g *Group, installed map[string]bool, onlyDone bool) (steps []step.Step, err error) {
 	for i := range w.plans {
 		plan := &w.plans[i]
@@ -117,12 +117,12 @@ func (w *world) steps(g *Group, installed map[string]bool, onlyDone bool) (steps
 	return steps, nil
 }
 
-// installsAny reports whether a plan says that it installs one of these ClusterServiceVersions. The content of others is not read.
+// installsAny reports whether a plan names one of these ClusterServiceVersions. The content of other plans is not read.
 func installsAny(plan *operatorsv1alpha1.InstallPlan, names map[string]bool) bool {
 	return slices.ContainsFunc(plan.Spec.ClusterServiceVersionNames, func(name string) bool { return names[name] })
 }
 
-// handovers are what the next version may need of the objects that belong to this one.
+// handovers returns what the next version may need for objects that belong to this one.
 func handovers(steps []step.Step, namespace string) (needs []preflight.Need) {
 	for _, s := range steps {
 		if s.Object.GetNamespace() == namespace && !s.IsCSV() {
@@ -132,22 +132,22 @@ func handovers(steps []step.Step, namespace string) (needs []preflight.Need) {
 	return needs
 }
 
-// usedOf are the rules that the needs come down to, by scope. A verb that stands for rules, escalate or
-// bind, counts where it is held and they are not.
-func usedOf(needs []preflight.Need, held preflight.RulesIn) (map[string][]rbacv1.PolicyRule, error) {
+// usedOf returns the rules that the needs require, by scope. An alternative, such as the verb escalate or bind, replaces
+// the rules of a need if the account has the alternative but not the rules.
+func usedOf(needs []preflight.Need, rulesIn preflight.RulesIn) (map[string][]rbacv1.PolicyRule, error) {
 	out := map[string][]rbacv1.PolicyRule{}
 	for _, n := range needs {
 		rules := n.Rules
 		if len(n.Alternatives) > 0 {
-			have, err := held(n.Namespace)
+			have, err := rulesIn(n.Namespace)
 			if err != nil {
 				return nil, err
 			}
 			set := rbac.NewSet(have)
 			if len(set.Missing(rules)) > 0 {
-				instead := slices.IndexFunc(n.Alternatives, func(r rbacv1.PolicyRule) bool { return len(set.Missing([]rbacv1.PolicyRule{r})) == 0 })
-				if instead >= 0 {
-					rules = n.Alternatives[instead : instead+1]
+				alternative := slices.IndexFunc(n.Alternatives, func(r rbacv1.PolicyRule) bool { return len(set.Missing([]rbacv1.PolicyRule{r})) == 0 })
+				if alternative >= 0 {
+					rules = n.Alternatives[alternative : alternative+1]
 				}
 			}
 		}
@@ -156,16 +156,16 @@ func usedOf(needs []preflight.Need, held preflight.RulesIn) (map[string][]rbacv1
 	return out, nil
 }
 
-// given is a binding that gives the account something, by name or through a group.
+// given is a binding that grants permissions to the account, by name or through a group.
 type given struct {
 	binding, role, namespace string
-	// group is "" where the binding names the account itself.
+	// group is "" if the binding names the account.
 	group string
 	rules []rbacv1.PolicyRule
 }
 
-// grantsOf finds the bindings of a user, in the order of their scopes and names. One whose role does not
-// exist gives nothing.
+// grantsOf returns the bindings of a user, sorted by scope and name. It ignores bindings whose role does not
+// exist.
 func grantsOf(l rbac.Listers, user rbac.Subject) ([]given, error) {
 	clusterBindings, err := l.ClusterRoleBindings.List(labels.Everything())
 	if err != nil {
@@ -204,7 +204,7 @@ func grantsOf(l rbac.Listers, user rbac.Subject) ([]given, error) {
 	return out, nil
 }
 
-// through says whether a binding applies to a user, and by which group; "" by its own name.
+// through reports whether a binding applies to a user, and through which group; "" means by name.
 func through(subjects []rbacv1.Subject, user rbac.Subject, namespace string) (group string, applies bool) {
 	for _, s := range subjects {
 		switch s.Kind {
@@ -226,7 +226,7 @@ func through(subjects []rbacv1.Subject, user rbac.Subject, namespace string) (gr
 	return group, applies
 }
 
-// excess is what the bindings give beyond the needed rules, which are by scope.
+// excess returns what the bindings grant beyond the needed rules, which are given by scope.
 func excess(all []given, needed map[string][]rbacv1.PolicyRule) *Held {
 	out := &Held{}
 	var anywhere []rbacv1.PolicyRule
@@ -240,7 +240,7 @@ func excess(all []given, needed map[string][]rbacv1.PolicyRule) *Held {
 		}
 		uses := needed[g.namespace]
 		if g.namespace == rbac.ClusterScope {
-			uses = anywhere // what is held in the whole cluster serves each namespace
+			uses = anywhere // a cluster-wide grant applies in each namespace
 		}
 		e := Excess{Binding: g.binding, Role: g.role, Namespace: g.namespace}
 		e.Unused, e.Wider = split(g.rules, rbac.NewSet(needed[g.namespace]), rbac.Atoms(rbac.Compact(uses)))
@@ -251,13 +251,13 @@ func excess(all []given, needed map[string][]rbacv1.PolicyRule) *Held {
 	return out
 }
 
-// split sorts what is held beyond the needed rules into what nothing uses and what something uses in
-// part. Of rules that are too many to look at, each as a whole counts as used in part.
-func split(held []rbacv1.PolicyRule, needed rbac.Set, uses []rbacv1.PolicyRule) (unused, wider []rbacv1.PolicyRule) {
-	if rbac.TooLarge(held) {
-		return nil, held
+// split divides granted rules beyond the needed ones into those that nothing uses and those that are used in part. If
+// there are too many rules to evaluate, all of them count as used in part.
+func split(granted []rbacv1.PolicyRule, needed rbac.Set, uses []rbacv1.PolicyRule) (unused, wider []rbacv1.PolicyRule) {
+	if rbac.TooLarge(granted) {
+		return nil, granted
 	}
-	atoms := rbac.Atoms(rbac.Minimal(held))
+	atoms := rbac.Atoms(rbac.Minimal(granted))
 	used := rbac.NewSet(atoms).Using(uses)
 	for i, atom := range atoms {
 		switch {

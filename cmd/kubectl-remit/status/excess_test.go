@@ -17,29 +17,29 @@ func rule(resource string, names []string, verbs ...string) rbacv1.PolicyRule {
 
 func all(resource string, verbs ...string) rbacv1.PolicyRule { return rule(resource, nil, verbs...) }
 
-func TestWhatIsHeldBeyondWhatIsNeeded(t *testing.T) {
+func TestFindsPermissionsThatAreNotNeeded(t *testing.T) {
 	type rules = []rbacv1.PolicyRule
 	for name, c := range map[string]struct {
 		scope         string
-		held          rules
+		granted       rules
 		needed        map[string]rules
 		unused, wider rules
 	}{
-		"just what is needed":         {"ns", rules{all("pods", "get")}, map[string]rules{"ns": {all("pods", "get")}}, nil, nil},
-		"nothing is needed":           {"ns", rules{all("pods", "get")}, nil, rules{all("pods", "get")}, nil},
-		"a verb more":                 {"ns", rules{all("pods", "get", "list")}, map[string]rules{"ns": {all("pods", "get")}}, rules{all("pods", "list")}, nil},
-		"all names for one":           {"ns", rules{all("pods", "get")}, map[string]rules{"ns": {rule("pods", []string{"a"}, "get")}}, nil, rules{all("pods", "get")}},
-		"a name more":                 {"ns", rules{rule("pods", []string{"a", "b"}, "get")}, map[string]rules{"ns": {rule("pods", []string{"a"}, "get")}}, rules{rule("pods", []string{"b"}, "get")}, nil},
-		"everything for one":          {"ns", rules{{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"*"}}}, map[string]rules{"ns": {all("pods", "get")}}, nil, rules{{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"*"}}}},
-		"everything, needed as such":  {"ns", rules{all("pods", "*")}, map[string]rules{"ns": {all("pods", "*")}}, nil, nil},
-		"needed elsewhere":            {"ns", rules{all("pods", "get")}, map[string]rules{"other": {all("pods", "get")}}, rules{all("pods", "get")}, nil},
-		"everywhere for one":          {"", rules{all("pods", "get")}, map[string]rules{"ns": {all("pods", "get")}}, nil, rules{all("pods", "get")}},
-		"everywhere, needed so":       {"", rules{all("pods", "get")}, map[string]rules{"": {all("pods", "get")}}, nil, nil},
-		"everywhere, for nothing":     {"", rules{all("pods", "get")}, map[string]rules{"": {all("nodes", "get")}}, rules{all("pods", "get")}, nil},
-		"one namespace for the whole": {"ns", rules{all("pods", "get")}, map[string]rules{"": {all("pods", "get")}}, rules{all("pods", "get")}, nil},
+		"exactly what is needed":                {"ns", rules{all("pods", "get")}, map[string]rules{"ns": {all("pods", "get")}}, nil, nil},
+		"nothing is needed":                     {"ns", rules{all("pods", "get")}, nil, rules{all("pods", "get")}, nil},
+		"an additional verb":                    {"ns", rules{all("pods", "get", "list")}, map[string]rules{"ns": {all("pods", "get")}}, rules{all("pods", "list")}, nil},
+		"all names instead of one":              {"ns", rules{all("pods", "get")}, map[string]rules{"ns": {rule("pods", []string{"a"}, "get")}}, nil, rules{all("pods", "get")}},
+		"an additional name":                    {"ns", rules{rule("pods", []string{"a", "b"}, "get")}, map[string]rules{"ns": {rule("pods", []string{"a"}, "get")}}, rules{rule("pods", []string{"b"}, "get")}, nil},
+		"everything instead of one":             {"ns", rules{{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"*"}}}, map[string]rules{"ns": {all("pods", "get")}}, nil, rules{{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"*"}}}},
+		"everything, and all is needed":         {"ns", rules{all("pods", "*")}, map[string]rules{"ns": {all("pods", "*")}}, nil, nil},
+		"needed in another namespace":           {"ns", rules{all("pods", "get")}, map[string]rules{"other": {all("pods", "get")}}, rules{all("pods", "get")}, nil},
+		"cluster-wide instead of one namespace": {"", rules{all("pods", "get")}, map[string]rules{"ns": {all("pods", "get")}}, nil, rules{all("pods", "get")}},
+		"cluster-wide, and needed so":           {"", rules{all("pods", "get")}, map[string]rules{"": {all("pods", "get")}}, nil, nil},
+		"cluster-wide, and not needed":          {"", rules{all("pods", "get")}, map[string]rules{"": {all("nodes", "get")}}, rules{all("pods", "get")}, nil},
+		"one namespace instead of cluster-wide": {"ns", rules{all("pods", "get")}, map[string]rules{"": {all("pods", "get")}}, rules{all("pods", "get")}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := excess([]given{{binding: "RoleBinding b", role: "Role r", namespace: c.scope, rules: c.held}}, c.needed)
+			got := excess([]given{{binding: "RoleBinding b", role: "Role r", namespace: c.scope, rules: c.granted}}, c.needed)
 			if c.unused == nil && c.wider == nil {
 				require.Empty(t, got.Excess)
 				return
@@ -49,7 +49,7 @@ func TestWhatIsHeldBeyondWhatIsNeeded(t *testing.T) {
 	}
 }
 
-func TestRulesThatAreTooManyCountAsUsedInPart(t *testing.T) {
+func TestTooManyRulesCountAsUsedInPart(t *testing.T) {
 	var names []string
 	for range rbac.MaxAtoms + 1 {
 		names = append(names, "x")
@@ -59,29 +59,29 @@ func TestRulesThatAreTooManyCountAsUsedInPart(t *testing.T) {
 	require.Len(t, wider, 1)
 }
 
-func TestGroupsShare(t *testing.T) {
-	got := excess([]given{{binding: "ClusterRoleBinding everybody", role: "ClusterRole basic", group: "system:authenticated", rules: []rbacv1.PolicyRule{all("pods", "*")}}}, nil)
+func TestListsGroupBindingsAsShared(t *testing.T) {
+	got := excess([]given{{binding: "ClusterRoleBinding everyone", role: "ClusterRole basic", group: "system:authenticated", rules: []rbacv1.PolicyRule{all("pods", "*")}}}, nil)
 	require.Empty(t, got.Excess)
-	require.Equal(t, []Shared{{Binding: "ClusterRoleBinding everybody", Role: "ClusterRole basic", Group: "system:authenticated"}}, got.Shared)
+	require.Equal(t, []Shared{{Binding: "ClusterRoleBinding everyone", Role: "ClusterRole basic", Group: "system:authenticated"}}, got.Shared)
 }
 
-func TestAVerbThatStandsForRulesCountsWhereTheyAreNotHeld(t *testing.T) {
+func TestAnAlternativeReplacesRulesThatAreNotGranted(t *testing.T) {
 	bind := rule("roles", []string{"r"}, "bind")
 	need := []preflight.Need{{Namespace: "ns", Rules: []rbacv1.PolicyRule{all("pods", "get")}, Alternatives: []rbacv1.PolicyRule{bind}}}
-	for name, c := range map[string]struct{ held, want rbacv1.PolicyRule }{
+	for name, c := range map[string]struct{ granted, want rbacv1.PolicyRule }{
 		"the verb":  {bind, bind},
 		"the rules": {all("pods", "get"), all("pods", "get")},
 		"neither":   {all("nodes", "get"), all("pods", "get")},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := usedOf(need, func(string) ([]rbacv1.PolicyRule, error) { return []rbacv1.PolicyRule{c.held}, nil })
+			got, err := usedOf(need, func(string) ([]rbacv1.PolicyRule, error) { return []rbacv1.PolicyRule{c.granted}, nil })
 			require.NoError(t, err)
 			require.Equal(t, map[string][]rbacv1.PolicyRule{"ns": {c.want}}, got)
 		})
 	}
 }
 
-func TestBindingsOfAnAccount(t *testing.T) {
+func TestFindsTheBindingsOfAnAccount(t *testing.T) {
 	user := rbac.ServiceAccount("ns", "acct")
 	sa := func(namespace, name string) rbacv1.Subject {
 		return rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: name}
@@ -93,14 +93,14 @@ func TestBindingsOfAnAccount(t *testing.T) {
 		group    string
 		applies  bool
 	}{
-		"by name":                       {[]rbacv1.Subject{sa("ns", "acct")}, "other", "", true},
-		"by name alone, in its own":     {[]rbacv1.Subject{sa("", "acct")}, "ns", "", true},
-		"by name alone, elsewhere":      {[]rbacv1.Subject{sa("", "acct")}, "other", "", false},
-		"by name alone, in the cluster": {[]rbacv1.Subject{sa("", "acct")}, "", "", false},
-		"as a user":                     {[]rbacv1.Subject{{Kind: rbacv1.UserKind, Name: user.User}}, "", "", true},
-		"through a group":               {[]rbacv1.Subject{sa("ns", "x"), group}, "", group.Name, true},
-		"both":                          {[]rbacv1.Subject{group, sa("ns", "acct")}, "", "", true},
-		"not at all":                    {[]rbacv1.Subject{sa("ns", "x"), {Kind: rbacv1.GroupKind, Name: "y"}}, "", "", false},
+		"by name":                                   {[]rbacv1.Subject{sa("ns", "acct")}, "other", "", true},
+		"by name without namespace, in its own":     {[]rbacv1.Subject{sa("", "acct")}, "ns", "", true},
+		"by name without namespace, in another":     {[]rbacv1.Subject{sa("", "acct")}, "other", "", false},
+		"by name without namespace, in the cluster": {[]rbacv1.Subject{sa("", "acct")}, "", "", false},
+		"as a user":       {[]rbacv1.Subject{{Kind: rbacv1.UserKind, Name: user.User}}, "", "", true},
+		"through a group": {[]rbacv1.Subject{sa("ns", "x"), group}, "", group.Name, true},
+		"both":            {[]rbacv1.Subject{group, sa("ns", "acct")}, "", "", true},
+		"not at all":      {[]rbacv1.Subject{sa("ns", "x"), {Kind: rbacv1.GroupKind, Name: "y"}}, "", "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			group, applies := through(c.subjects, user, c.in)
@@ -110,7 +110,7 @@ func TestBindingsOfAnAccount(t *testing.T) {
 	}
 }
 
-// store is a lister's.
+// store returns an indexer with the objects.
 func store(t *testing.T, objs ...any) cache.Indexer {
 	t.Helper()
 	out := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})

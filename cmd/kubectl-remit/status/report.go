@@ -16,45 +16,45 @@ import (
 	"github.com/remit-olm/remit/pkg/preflight"
 )
 
-// Answer is to a question that a user may not be allowed to ask.
+// Answer is a yes or no that is unknown if the user is not allowed to read what it depends on.
 type Answer string
 
-// The answers.
+// Values of Answer.
 const (
 	Yes     Answer = "yes"
 	No      Answer = "no"
 	Unknown Answer = "unknown"
 )
 
-// Report is what the command prints, as YAML and JSON with these names.
+// Report is the output of the command. YAML and JSON use its json tags.
 type Report struct {
 	OperatorGroups []Group `json:"operatorGroups"`
-	// Notes say what could not be read.
+	// Notes list what could not be read.
 	Notes []string `json:"notes,omitempty"`
 }
 
-// Group is one OperatorGroup, or a namespace with installs that has none.
+// Group is an OperatorGroup, or a namespace with Subscriptions but without an OperatorGroup.
 type Group struct {
 	Namespace string `json:"namespace"`
-	// Name is "" where the namespace has no OperatorGroup.
+	// Name is "" if the namespace has no OperatorGroup.
 	Name    string  `json:"name,omitempty"`
 	Account Account `json:"account"`
-	// Targets are the target namespaces as Remit last saw them; one empty name stands for all.
+	// Targets are the target namespaces in the OperatorGroup's status; one empty name stands for all namespaces.
 	Targets   []string  `json:"targets,omitempty"`
 	Installed []Install `json:"installed,omitempty"`
 	Blocked   []Block   `json:"blocked,omitempty"`
-	// Held is nil where it is not known what is needed or what is held.
+	// Held is nil if the needs or the permissions are unknown.
 	Held  *Held    `json:"held,omitempty"`
 	Notes []string `json:"notes,omitempty"`
 }
 
-// Account is who bounds the installs.
+// Account is the account that bounds the installs.
 type Account struct {
-	// Name is <namespace>/<name>; "" for the installation's default account, or for none.
+	// Name is <namespace>/<name>; "" for the installation's default account or if there is none.
 	Name string `json:"name,omitempty"`
-	// Default says that the OperatorGroup names none and a default account stands in.
+	// Default is set if the OperatorGroup names no account and the default account is used.
 	Default bool `json:"default,omitempty"`
-	// Exists and Enrolled are this command's own look, Usable is what Remit last said.
+	// Exists and Enrolled are determined by this command, and Usable is from the OperatorGroup's status.
 	Exists   Answer `json:"exists,omitempty"`
 	Enrolled Answer `json:"enrolled,omitempty"`
 	Usable   Answer `json:"usable"`
@@ -67,12 +67,12 @@ type Install struct {
 	Version string `json:"version,omitempty"`
 	Phase   string `json:"phase,omitempty"`
 	Reason  string `json:"reason,omitempty"`
-	// Message and Unmet are there where something is to be said: it does not run, exceeds its account, or was edited.
+	// Message and Unmet are set if the operator does not run, exceeds its account, or was edited.
 	Message string   `json:"message,omitempty"`
 	Unmet   []string `json:"unmet,omitempty"`
 }
 
-// Block is something that does not get on.
+// Block is something that is blocked.
 type Block struct {
 	Kind      string `json:"kind"`
 	Name      string `json:"name"`
@@ -81,7 +81,7 @@ type Block struct {
 	Message   string `json:"message,omitempty"`
 }
 
-// newReport is pure.
+// newReport derives the report from what was read. It sends no requests.
 func newReport(w *world, remitNamespace string) *Report {
 	r := &Report{OperatorGroups: []Group{}, Notes: w.notes}
 	seen := map[string]bool{}
@@ -97,7 +97,7 @@ func newReport(w *world, remitNamespace string) *Report {
 		seen[g.Namespace] = true
 		r.OperatorGroups = append(r.OperatorGroups, g)
 	}
-	for _, namespace := range w.homeless(seen) {
+	for _, namespace := range w.namespacesWithoutGroup(seen) {
 		g := Group{Namespace: namespace, Account: Account{Usable: No, Message: "the namespace has no OperatorGroup"}}
 		w.fill(&g)
 		r.OperatorGroups = append(r.OperatorGroups, g)
@@ -108,8 +108,8 @@ func newReport(w *world, remitNamespace string) *Report {
 	return r
 }
 
-// homeless are the namespaces with something to install and no OperatorGroup.
-func (w *world) homeless(seen map[string]bool) []string {
+// namespacesWithoutGroup returns the namespaces with Subscriptions but without an OperatorGroup.
+func (w *world) namespacesWithoutGroup(seen map[string]bool) []string {
 	var out []string
 	for i := range w.subscriptions {
 		if namespace := w.subscriptions[i].Namespace; !seen[namespace] {
@@ -120,14 +120,14 @@ func (w *world) homeless(seen map[string]bool) []string {
 	return out
 }
 
-// fill adds what the namespace's installs are and what of them is blocked.
+// fill adds the namespace's installs and what is blocked.
 func (w *world) fill(g *Group) {
 	for i := range w.csvs {
 		if csv := &w.csvs[i]; csv.Namespace == g.Namespace {
 			g.Installed = append(g.Installed, install(csv))
 		}
 	}
-	told := map[string]bool{}
+	reported := map[string]bool{}
 	for i := range w.subscriptions {
 		sub := &w.subscriptions[i]
 		if sub.Namespace != g.Namespace {
@@ -135,7 +135,7 @@ func (w *world) fill(g *Group) {
 		}
 		blocks := subscriptionBlocks(sub)
 		if len(blocks) > 0 && sub.Status.InstallPlanRef != nil {
-			told[sub.Status.InstallPlanRef.Name] = true
+			reported[sub.Status.InstallPlanRef.Name] = true
 		}
 		g.Blocked = append(g.Blocked, blocks...)
 		if c := sub.Status.GetCondition(names.ConditionUpgradeHeldBack); c.Status == corev1.ConditionTrue {
@@ -143,18 +143,18 @@ func (w *world) fill(g *Group) {
 		}
 	}
 	for i := range w.plans {
-		if plan := &w.plans[i]; plan.Namespace == g.Namespace && !told[plan.Name] {
+		if plan := &w.plans[i]; plan.Namespace == g.Namespace && !reported[plan.Name] {
 			g.Blocked = append(g.Blocked, planBlocks(plan)...)
 		}
 	}
 }
 
-// well is the message of a ClusterServiceVersion that has succeeded where there is nothing to note.
-const well = "install strategy completed with no errors"
+// succeeded is the message of a ClusterServiceVersion that has succeeded without notes.
+const succeeded = "install strategy completed with no errors"
 
 func install(csv *operatorsv1alpha1.ClusterServiceVersion) Install {
 	out := Install{Name: csv.Name, Version: csv.Spec.Version.String(), Phase: string(csv.Status.Phase), Reason: string(csv.Status.Reason)}
-	if csv.Status.Phase != operatorsv1alpha1.CSVPhaseSucceeded || csv.Status.Message != well {
+	if csv.Status.Phase != operatorsv1alpha1.CSVPhaseSucceeded || csv.Status.Message != succeeded {
 		out.Message = csv.Status.Message
 	}
 	if csv.Status.Phase == operatorsv1alpha1.CSVPhaseSucceeded {
@@ -168,8 +168,8 @@ func install(csv *operatorsv1alpha1.ClusterServiceVersion) Install {
 	return out
 }
 
-// groupBlocks are the OperatorGroup's conditions that keep its namespace from installing; the account's
-// own is shown with the account.
+// groupBlocks returns the OperatorGroup's conditions that prevent installs in its namespace. The account's condition is shown
+// with the account.
 func groupBlocks(og *operatorsv1.OperatorGroup) []Block {
 	var out []Block
 	for _, c := range og.Status.Conditions {
@@ -181,8 +181,8 @@ func groupBlocks(og *operatorsv1.OperatorGroup) []Block {
 	return out
 }
 
-// subscriptionBlocks are the conditions that are True, as True is bad in all of them but the one that says why what is
-// installed stays. What two of them say is shown once.
+// subscriptionBlocks returns the conditions that are True. All of them report problems when True, except UpgradeHeldBack.
+// Conditions with the same content are shown once.
 func subscriptionBlocks(sub *operatorsv1alpha1.Subscription) []Block {
 	var out []Block
 	for _, c := range sub.Status.Conditions {
@@ -194,15 +194,15 @@ func subscriptionBlocks(sub *operatorsv1alpha1.Subscription) []Block {
 	return distinct(out)
 }
 
-// next is the command that prints what to grant, without what the text of the block leaves out.
+// next returns a hint on the command that prints the RBAC to grant, which the text of the block does not contain.
 func (b Block) next(namespace string) string {
 	if b.Condition != names.ConditionPermissionsMissing && b.Reason != names.ReasonAccountLacksPermissions {
 		return ""
 	}
-	return fmt.Sprintf("To see all of it, and what to grant: kubectl remit preflight %s/%s -n %s", strings.ToLower(b.Kind), b.Name, namespace)
+	return fmt.Sprintf("To see everything that is missing and the RBAC that grants it: kubectl remit preflight %s/%s -n %s", strings.ToLower(b.Kind), b.Name, namespace)
 }
 
-// approval says how a Subscription's plan is approved, if it waits for that: its condition has no message then.
+// approval describes how to approve a Subscription's plan that waits for approval, because its condition then has no message.
 func approval(sub *operatorsv1alpha1.Subscription, c operatorsv1alpha1.SubscriptionCondition) string {
 	ref := sub.Status.InstallPlanRef
 	if c.Type != operatorsv1alpha1.SubscriptionInstallPlanPending || c.Reason != string(operatorsv1alpha1.InstallPlanPhaseRequiresApproval) || ref == nil {
@@ -211,7 +211,7 @@ func approval(sub *operatorsv1alpha1.Subscription, c operatorsv1alpha1.Subscript
 	return preflight.HowToApprove(types.NamespacedName{Namespace: sub.Namespace, Name: ref.Name})
 }
 
-// distinct leaves out blocks whose message is a part of another's: a plan tells why it waits, or has failed, in more than one
+// distinct removes blocks whose message is part of another's: a plan reports why it waits or has failed in more than one
 // condition.
 func distinct(blocks []Block) []Block {
 	return slices.DeleteFunc(slices.Clone(blocks), func(b Block) bool {
@@ -230,7 +230,7 @@ func (b Block) includes(other Block) bool {
 	return other.Message != "" && !slices.ContainsFunc(strings.Split(other.Message, "\n"), func(line string) bool { return !lines[line] })
 }
 
-// precedence orders conditions with the same message by how much their names tell, the most first.
+// precedence orders conditions with the same message, the most specific type first.
 func precedence(b Block) int {
 	switch b.Condition {
 	case string(operatorsv1alpha1.SubscriptionInstallPlanPending):
@@ -241,10 +241,10 @@ func precedence(b Block) int {
 	return 0
 }
 
-// refusals leaves out the RBAC to paste, which "kubectl remit preflight" prints.
+// refusals removes the RBAC to apply, which "kubectl remit preflight" prints.
 func refusals(message string) string { return strings.TrimSpace(preflight.WithoutPaste(message)) }
 
-// planBlocks is for plans that no Subscription speaks of.
+// planBlocks returns the problems of a plan that no Subscription reports.
 func planBlocks(plan *operatorsv1alpha1.InstallPlan) []Block {
 	switch plan.Status.Phase {
 	case operatorsv1alpha1.InstallPlanPhaseComplete:
@@ -259,7 +259,7 @@ func planBlocks(plan *operatorsv1alpha1.InstallPlan) []Block {
 	return []Block{{"InstallPlan", plan.Name, string(plan.Status.Phase), string(c.Reason), refusals(cmp.Or(c.Message, plan.Status.Message))}}
 }
 
-// blocked says whether anything does not get on.
+// blocked reports whether anything is blocked.
 func (r *Report) blocked() bool {
 	return slices.ContainsFunc(r.OperatorGroups, func(g Group) bool {
 		return len(g.Blocked) > 0 || g.Account.Usable == No || slices.ContainsFunc(g.Installed, func(i Install) bool {

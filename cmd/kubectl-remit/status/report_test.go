@@ -40,7 +40,7 @@ func condition(kind string, status metav1.ConditionStatus, reason, message strin
 
 var usable = condition(conditionUsable, metav1.ConditionTrue, "Enrolled", "installs act as ServiceAccount ns/acct")
 
-// givenWorld is one in which acct exists, is enrolled and holds nothing.
+// givenWorld returns a world in which acct exists, is enrolled and has no permissions.
 func givenWorld(t *testing.T, edit ...func(*world)) *world {
 	t.Helper()
 	enrollment := scoped.Enrollment(types.NamespacedName{Namespace: "ns", Name: "acct"}, names.DefaultNamespace)
@@ -86,16 +86,16 @@ func shown(t *testing.T, w *world) (text string, r *Report) {
 	return out.String(), r
 }
 
-func TestAnAccountThatIsReady(t *testing.T) {
+func TestReportsAUsableAccount(t *testing.T) {
 	text, r := shown(t, givenWorld(t))
 	require.Equal(t, "OperatorGroup ns/team\n"+
 		"  Account: ServiceAccount ns/acct (exists: yes, enrolled: yes, usable: yes)\n"+
-		"  Targets: ns\n  Installed: nothing\n  Blocked: nothing\n  Held but not needed: nothing\n", text)
+		"  Targets: ns\n  Installed: nothing\n  Blocked: nothing\n  Permissions that no install needs: nothing\n", text)
 	require.False(t, r.blocked())
 }
 
-func TestAccountsThatAreNotUsable(t *testing.T) {
-	says := func(reason, message string) metav1.Condition {
+func TestReportsAccountsThatAreNotUsable(t *testing.T) {
+	unusable := func(reason, message string) metav1.Condition {
 		return condition(conditionUsable, metav1.ConditionFalse, reason, message)
 	}
 	for name, c := range map[string]struct {
@@ -103,27 +103,27 @@ func TestAccountsThatAreNotUsable(t *testing.T) {
 		want    Account
 		blocked bool
 	}{
-		"it is gone": {func(w *world) {
-			w.groups[0].Status.Conditions[0] = says("ServiceAccountNotFound", "ServiceAccount acct not found")
+		"deleted": {func(w *world) {
+			w.groups[0].Status.Conditions[0] = unusable("ServiceAccountNotFound", "ServiceAccount acct not found")
 			w.accounts[types.NamespacedName{Namespace: "ns", Name: "acct"}] = No
 		}, Account{Name: "ns/acct", Exists: No, Enrolled: Yes, Usable: No, Message: "ServiceAccount acct not found"}, true},
-		"it is not enrolled": {func(w *world) {
-			w.groups[0].Status.Conditions[0] = says("AccountNotEnrolled", "apply this")
+		"not enrolled": {func(w *world) {
+			w.groups[0].Status.Conditions[0] = unusable("AccountNotEnrolled", "apply this")
 			w.rbac = listers(t)
 		}, Account{Name: "ns/acct", Exists: Yes, Enrolled: No, Usable: No, Message: "apply this"}, true},
-		"nobody looked": {func(w *world) { w.groups[0].Status.Conditions = nil },
-			Account{Name: "ns/acct", Exists: Yes, Enrolled: Yes, Usable: Unknown, Message: "Remit has not looked at the OperatorGroup yet"}, false},
-		"it was changed since": {func(w *world) { w.groups[0].Generation = 2 },
-			Account{Name: "ns/acct", Exists: Yes, Enrolled: Yes, Usable: Unknown, Message: "Remit has not looked at the OperatorGroup yet"}, false},
-		"one may not look": {func(w *world) {
+		"not reconciled": {func(w *world) { w.groups[0].Status.Conditions = nil },
+			Account{Name: "ns/acct", Exists: Yes, Enrolled: Yes, Usable: Unknown, Message: "Remit has not reconciled the OperatorGroup yet"}, false},
+		"changed since the last reconcile": {func(w *world) { w.groups[0].Generation = 2 },
+			Account{Name: "ns/acct", Exists: Yes, Enrolled: Yes, Usable: Unknown, Message: "Remit has not reconciled the OperatorGroup yet"}, false},
+		"not allowed to read": {func(w *world) {
 			w.accounts[types.NamespacedName{Namespace: "ns", Name: "acct"}] = Unknown
 			w.rbac = nil
 		}, Account{Name: "ns/acct", Exists: Unknown, Enrolled: Unknown, Usable: Yes, Message: usable.Message}, false},
 		"a default account": {func(w *world) { w.groups[0].Spec.ServiceAccountName = "" },
 			Account{Default: true, Usable: Yes, Message: usable.Message}, false},
-		"no account": {func(w *world) { w.groups[0] = group("", says("NoAccount", "names none")) },
+		"no account": {func(w *world) { w.groups[0] = group("", unusable("NoAccount", "names none")) },
 			Account{Usable: No, Message: "names none"}, true},
-		"it was replaced": {func(w *world) {
+		"recreated": {func(w *world) {
 			w.groups[0].Status.Conditions = append(w.groups[0].Status.Conditions, condition(conditionChanged, metav1.ConditionTrue, "AccountRecreated", "it was deleted"))
 		}, Account{Name: "ns/acct", Exists: Yes, Enrolled: Yes, Usable: Yes, Message: usable.Message + ". it was deleted"}, false},
 	} {
@@ -154,12 +154,12 @@ func plan(name string, phase operatorsv1alpha1.InstallPlanPhase, reason, message
 	return ip
 }
 
-func saying(c operatorsv1alpha1.SubscriptionCondition, message string) operatorsv1alpha1.SubscriptionCondition {
+func withMessage(c operatorsv1alpha1.SubscriptionCondition, message string) operatorsv1alpha1.SubscriptionCondition {
 	c.Message = message
 	return c
 }
 
-func TestWhatIsBlocked(t *testing.T) {
+func TestReportsWhatIsBlocked(t *testing.T) {
 	missing := isTrue(names.ConditionPermissionsMissing, "AccountLacksPermissions", "is missing 2 permissions\n- a\n- b\nTo grant all of it, apply:\n---\nkind: Role\n")
 	pending := isTrue(operatorsv1alpha1.SubscriptionInstallPlanPending, "Installing", "is missing 2 permissions")
 	refused := isTrue(names.ConditionObjectsRefused, "RefusedByAPIServer", "2 object(s) are refused; nothing was written.\n- Service ns/a: x\n- Service ns/b: x")
@@ -170,11 +170,11 @@ func TestWhatIsBlocked(t *testing.T) {
 	}{
 		"permissions, once": {func(w *world) {
 			w.subscriptions = []operatorsv1alpha1.Subscription{subscription(healthy, missing, pending)}
-			w.plans = []operatorsv1alpha1.InstallPlan{plan("install-1", operatorsv1alpha1.InstallPlanPhaseInstalling, "AccountLacksPermissions", "lacks")}
+			w.plans = []operatorsv1alpha1.InstallPlan{plan("install-1", operatorsv1alpha1.InstallPlanPhaseInstalling, "AccountLacksPermissions", "missing")}
 		}, []Block{{"Subscription", "sub", "PermissionsMissing", "AccountLacksPermissions", "is missing 2 permissions\n- a\n- b"}}},
 		"something else": {func(w *world) { w.subscriptions = []operatorsv1alpha1.Subscription{subscription(pending)} },
 			[]Block{{"Subscription", "sub", "InstallPlanPending", "Installing", "is missing 2 permissions"}}},
-		"a plan of nobody": {func(w *world) {
+		"a plan without a Subscription": {func(w *world) {
 			w.plans = []operatorsv1alpha1.InstallPlan{plan("install-2", operatorsv1alpha1.InstallPlanPhaseInstalling, "InstallCheckFailed", "why")}
 		}, []Block{{"InstallPlan", "install-2", "Installing", "InstallCheckFailed", "why"}}},
 		"approval": {func(w *world) {
@@ -187,22 +187,22 @@ func TestWhatIsBlocked(t *testing.T) {
 			w.plans = []operatorsv1alpha1.InstallPlan{plan("install-1", operatorsv1alpha1.InstallPlanPhaseRequiresApproval, "", "")}
 		}, []Block{{"Subscription", "sub", "InstallPlanPending", "RequiresApproval", preflight.HowToApprove(types.NamespacedName{Namespace: "ns", Name: "install-1"})}}},
 		"refused objects, once": {func(w *world) {
-			w.subscriptions = []operatorsv1alpha1.Subscription{subscription(saying(pending, refused.Message), refused)}
+			w.subscriptions = []operatorsv1alpha1.Subscription{subscription(withMessage(pending, refused.Message), refused)}
 		}, []Block{{"Subscription", "sub", "ObjectsRefused", "RefusedByAPIServer", refused.Message}}},
-		"refused objects beside permissions": {func(w *world) {
+		"refused objects and permissions": {func(w *world) {
 			both := "is missing 1 permission\n- a\n" + refused.Message
-			w.subscriptions = []operatorsv1alpha1.Subscription{subscription(refused, saying(pending, both), saying(missing, both))}
+			w.subscriptions = []operatorsv1alpha1.Subscription{subscription(refused, withMessage(pending, both), withMessage(missing, both))}
 		}, []Block{{"Subscription", "sub", "PermissionsMissing", "AccountLacksPermissions", "is missing 1 permission\n- a\n" + refused.Message}}},
 		"refused objects of a plan that has failed": {func(w *world) {
 			w.subscriptions = []operatorsv1alpha1.Subscription{subscription(refused, isTrue(operatorsv1alpha1.SubscriptionInstallPlanFailed, "InstallComponentFailed", refused.Message))}
 		}, []Block{{"Subscription", "sub", "InstallPlanFailed", "InstallComponentFailed", refused.Message}}},
 		"another reason than refused objects": {func(w *world) {
-			w.subscriptions = []operatorsv1alpha1.Subscription{subscription(refused, saying(pending, "ServiceAccount ns/acct not found"))}
+			w.subscriptions = []operatorsv1alpha1.Subscription{subscription(refused, withMessage(pending, "ServiceAccount ns/acct not found"))}
 		}, []Block{
 			{"Subscription", "sub", "ObjectsRefused", "RefusedByAPIServer", refused.Message},
 			{"Subscription", "sub", "InstallPlanPending", "Installing", "ServiceAccount ns/acct not found"},
 		}},
-		"what is over": {func(w *world) {
+		"plans that are done": {func(w *world) {
 			w.plans = []operatorsv1alpha1.InstallPlan{
 				plan("install-2", operatorsv1alpha1.InstallPlanPhaseComplete, "", ""),
 				plan("install-3", operatorsv1alpha1.InstallPlanPhaseFailed, reasonSuperseded, "by install-2"),
@@ -212,7 +212,7 @@ func TestWhatIsBlocked(t *testing.T) {
 		"two groups": {func(w *world) {
 			w.groups[0].Status.Conditions = append(w.groups[0].Status.Conditions, condition(conditionMultiple, metav1.ConditionTrue, "MultipleOperatorGroupsFound", "Multiple"))
 		}, []Block{{"OperatorGroup", "team", "MultipleOperatorGroup", "MultipleOperatorGroupsFound", "Multiple"}}},
-		"of another namespace": {func(w *world) {
+		"in another namespace": {func(w *world) {
 			w.plans = []operatorsv1alpha1.InstallPlan{plan("install-2", operatorsv1alpha1.InstallPlanPhaseInstalling, "x", "y")}
 			w.plans[0].Namespace = "other"
 		}, nil},
@@ -226,7 +226,7 @@ func TestWhatIsBlocked(t *testing.T) {
 	}
 }
 
-func TestAnUpgradeThatIsHeldBackIsNotedAndBlocksNothing(t *testing.T) {
+func TestNotesAnUpgradeThatIsHeldBack(t *testing.T) {
 	text, r := shown(t, givenWorld(t, func(w *world) {
 		w.subscriptions = []operatorsv1alpha1.Subscription{subscription(isTrue(names.ConditionUpgradeHeldBack, "UpgradeClashes", "a.v2 cannot replace a.v1: why"))}
 	}))
@@ -235,7 +235,7 @@ func TestAnUpgradeThatIsHeldBackIsNotedAndBlocksNothing(t *testing.T) {
 	require.False(t, r.blocked())
 }
 
-func TestSubscriptionsOfANamespaceWithoutAGroupAreReported(t *testing.T) {
+func TestReportsSubscriptionsWithoutAnOperatorGroup(t *testing.T) {
 	text, r := shown(t, givenWorld(t, func(w *world) {
 		w.groups = nil
 		w.subscriptions = []operatorsv1alpha1.Subscription{subscription(isTrue(operatorsv1alpha1.SubscriptionResolutionFailed, "ErrorPreventedResolution", "no OperatorGroup"))}
@@ -251,7 +251,7 @@ func csv(phase operatorsv1alpha1.ClusterServiceVersionPhase, message string) ope
 	return c
 }
 
-func TestWhatIsInstalled(t *testing.T) {
+func TestReportsWhatIsInstalled(t *testing.T) {
 	pending := csv(operatorsv1alpha1.CSVPhasePending, "requirements not met")
 	pending.Status.RequirementStatus = []operatorsv1alpha1.RequirementStatus{
 		{Kind: "ServiceAccount", Name: "demo", Status: operatorsv1alpha1.RequirementStatusReasonPresent},
@@ -265,12 +265,12 @@ func TestWhatIsInstalled(t *testing.T) {
 	} {
 		text, r := shown(t, givenWorld(t, func(w *world) { w.csvs = []operatorsv1alpha1.ClusterServiceVersion{c} }))
 		require.Contains(t, text, "  Installed:\n"+want+"  Blocked: nothing\n")
-		require.Contains(t, text, "Note: what of the account's rules is not needed is not known: no InstallPlan carries the content that ClusterServiceVersion demo.v1")
+		require.Contains(t, text, "Note: cannot determine which permissions of the account are not needed: no InstallPlan carries the content that ClusterServiceVersion demo.v1")
 		require.Equal(t, c.Status.Phase != operatorsv1alpha1.CSVPhaseSucceeded, r.blocked())
 	}
 }
 
-func TestWhereNotAllIsKnownNothingIsCalledTooMuch(t *testing.T) {
+func TestReportsNoExcessIfSomethingIsUnknown(t *testing.T) {
 	for _, edit := range []func(*world){
 		func(w *world) { w.complete = false },
 		func(w *world) { w.rbac = nil },
@@ -284,7 +284,7 @@ func TestWhereNotAllIsKnownNothingIsCalledTooMuch(t *testing.T) {
 	}
 }
 
-func TestTextsAreCut(t *testing.T) {
+func TestTruncatesTexts(t *testing.T) {
 	var b bytes.Buffer
 	indent(&b, "  ", strings.Repeat("line\n", maxLines+5))
 	require.Equal(t, strings.Repeat("  line\n", maxLines)+"  and 5 more lines: see -o yaml\n", b.String())

@@ -17,7 +17,7 @@ const (
 	maxLines = 30
 )
 
-// text is the report for people.
+// text writes the report as text.
 func (r *Report) text(out io.Writer) error {
 	var b bytes.Buffer
 	for i, g := range r.OperatorGroups {
@@ -91,7 +91,7 @@ func none(n int) string {
 func (i Install) write(b *bytes.Buffer) {
 	phase := i.Phase
 	if phase == "" {
-		phase = "not looked at yet"
+		phase = "not reconciled yet"
 	}
 	fmt.Fprintf(b, "    %s: %s\n", i.Name, phase)
 	if i.Message != "" {
@@ -110,15 +110,15 @@ func joined(a, b string) string {
 }
 
 func (h *Held) write(b *bytes.Buffer) {
-	b.WriteString("  Held but not needed:" + none(len(h.Excess)))
+	b.WriteString("  Permissions that no install needs:" + none(len(h.Excess)))
 	for _, e := range h.Excess {
 		where := "in the whole cluster"
 		if e.Namespace != rbac.ClusterScope {
 			where = "in namespace " + e.Namespace
 		}
 		fmt.Fprintf(b, "    %s, by %s (%s)\n", where, e.Binding, e.Role)
-		rules(b, "needed by nothing:", e.Unused)
-		rules(b, "needed in part; something narrower would do:", e.Wider)
+		rules(b, "not needed:", e.Unused)
+		rules(b, "needed in part, narrower rules are sufficient:", e.Wider)
 	}
 	if len(h.Shared) > 0 {
 		shown := make([]string, 0, len(h.Shared))
@@ -143,7 +143,7 @@ func rules(b *bytes.Buffer, head string, list []rbacv1.PolicyRule) {
 	}
 }
 
-// indent writes the lines of a text.
+// indent writes text with each line indented.
 func indent(b *bytes.Buffer, by, text string) {
 	if text == "" {
 		return

@@ -17,23 +17,23 @@ import (
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
-// world is what was read. Lists that the user may not read are empty, and notes say so.
+// world is what was read. Lists that the user is not allowed to read are empty, with a note.
 type world struct {
 	groups        []operatorsv1.OperatorGroup
 	subscriptions []operatorsv1alpha1.Subscription
 	plans         []operatorsv1alpha1.InstallPlan
 	csvs          []operatorsv1alpha1.ClusterServiceVersion
-	// complete says that all three lists were read: only then is it known what installs need.
+	// complete is set if all three lists were read, which is required to determine what installs need.
 	complete bool
-	// accounts says of those that groups name whether they exist.
+	// accounts records for each account that a group names whether it exists.
 	accounts map[types.NamespacedName]Answer
-	// rbac is nil where it could not be read; somewhere says that only some namespaces could.
-	rbac      *rbac.Listers
-	somewhere bool
-	notes     []string
+	// rbac is nil if it could not be read; partial is set if it could only be read in some namespaces.
+	rbac    *rbac.Listers
+	partial bool
+	notes   []string
 }
 
-// gather reads a namespace, or all. OperatorGroups have to be readable; for the rest there are notes.
+// gather reads a namespace, or all namespaces. OperatorGroups must be readable; anything else that cannot be read is noted.
 func gather(ctx context.Context, c client.Client, namespace string) (*world, error) {
 	w := &world{complete: true, accounts: map[types.NamespacedName]Answer{}}
 	var groups operatorsv1.OperatorGroupList
@@ -96,29 +96,29 @@ func (w *world) gatherAccounts(ctx context.Context, c client.Client) error {
 	return nil
 }
 
-// gatherRBAC reads that of all namespaces, as an account may hold rules anywhere, or else that of those
-// which the groups are about.
+// gatherRBAC reads the RBAC of all namespaces, because an account can have permissions in any of them. If that is not
+// allowed, it reads the RBAC of the groups' namespaces and targets.
 func (w *world) gatherRBAC(ctx context.Context, c client.Client) error {
 	listers, err := grants.Read(ctx, c, nil)
 	if apierrors.IsForbidden(err) {
-		w.somewhere = true
+		w.partial = true
 		listers, err = grants.Read(ctx, c, w.namespaces())
 	}
 	switch {
 	case apierrors.IsForbidden(err):
-		w.note("what the accounts hold is not known: %v", err)
+		w.note("cannot determine the permissions of the accounts: %v", err)
 		return nil
 	case err != nil:
 		return err
 	}
 	w.rbac = &listers
-	if w.somewhere {
-		w.note("you may not read RBAC of all namespaces: what the accounts hold elsewhere is not known")
+	if w.partial {
+		w.note("you are not allowed to read RBAC in all namespaces: permissions of the accounts in other namespaces are unknown")
 	}
 	return nil
 }
 
-// namespaces are those of the groups and their targets.
+// namespaces returns the namespaces of the groups and their targets.
 func (w *world) namespaces() []string {
 	out := []string{}
 	for i := range w.groups {

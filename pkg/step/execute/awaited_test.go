@@ -80,7 +80,7 @@ func TestBindingsToAnUnfilledRoleAreCollisions(t *testing.T) {
 			"RoleBinding n/own is not as this install created it: its subjects were changed, and Role n/r would grant them the operator's permissions; it was not changed: delete it, and it will be recreated"},
 		{"its own with one more subject", role("Role", "n", rendered), nil, own(func(b *rbacv1.RoleBinding) { b.Subjects = append(someone, operators...) }), "its subjects were changed"},
 		{"its own, which this version does not render", role("Role", "n", rendered), nil, own(func(b *rbacv1.RoleBinding) { b.Name = "earlier" }), "RoleBinding n/earlier"},
-		{"another with its labels", role("Role", "n", rendered), nil, own(func(b *rbacv1.RoleBinding) { b.Annotations = nil }), "RoleBinding n/own exists"},
+		{"another with its labels", role("Role", "n", rendered), nil, own(func(b *rbacv1.RoleBinding) { b.Annotations = nil }), "RoleBinding n/own already exists"},
 		{"a Role of the bundle", role("Role", "n", nil), nil, binding("n", "Role"), ""},
 		{"a Role that is emptied", full, rules(role("Role", "n", rendered), "nothing"), binding("n", "Role"), "RoleBinding n/theirs already exists"},
 		{"a Role that is narrowed", full, rules(role("Role", "n", rendered), "pods", "mine"), binding("n", "Role"), "RoleBinding n/theirs already exists"},

@@ -24,21 +24,21 @@ func TestExitCodes(t *testing.T) {
 	} {
 		require.Equal(t, want, ExitCode(err))
 	}
-	require.Empty(t, Missing().Error(), "all is said already")
+	require.Empty(t, Missing().Error(), "the command has printed what is missing")
 	require.ErrorIs(t, &ExitError{Code: 7, Err: failed}, failed)
 }
 
-func TestTheOutputFlag(t *testing.T) {
+func TestParsesTheOutputFlag(t *testing.T) {
 	var f Format
 	cmd := &cobra.Command{Use: "x"}
 	f.AddFlag(cmd)
 	require.Equal(t, Text, f)
 	require.NoError(t, cmd.ParseFlags([]string{"-o", "json"}))
 	require.Equal(t, JSON, f)
-	require.ErrorContains(t, cmd.ParseFlags([]string{"-o", "wide"}), "want one of text, yaml, json")
+	require.ErrorContains(t, cmd.ParseFlags([]string{"-o", "wide"}), "must be one of text, yaml, json")
 }
 
-func TestObjectsAreEncodedAsKubectlDoes(t *testing.T) {
+func TestEncodesObjectsLikeKubectl(t *testing.T) {
 	objs := []client.Object{
 		&corev1.ServiceAccount{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ServiceAccount"}, ObjectMeta: metav1.ObjectMeta{Name: "a"}},
 		&corev1.ServiceAccount{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ServiceAccount"}, ObjectMeta: metav1.ObjectMeta{Name: "b"}},
@@ -55,7 +55,7 @@ func TestObjectsAreEncodedAsKubectlDoes(t *testing.T) {
 	require.Len(t, list.Items, 2)
 }
 
-func TestAKubeconfigThatIsNotThereIsSaid(t *testing.T) {
+func TestReportsAMissingKubeconfig(t *testing.T) {
 	c := NewCluster()
 	cmd := &cobra.Command{Use: "x"}
 	c.AddFlags(cmd)

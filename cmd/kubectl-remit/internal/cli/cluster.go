@@ -19,13 +19,13 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/version"
 )
 
-// Cluster is the API server and the user that kubectl's own flags choose: --kubeconfig, --context,
-// --namespace, --as and the rest. What a command sends, it sends as that user.
+// Cluster is the API server and the user that kubectl's flags select: --kubeconfig, --context,
+// --namespace, --as and so on. Commands send all requests as that user.
 type Cluster struct {
 	flags *genericclioptions.ConfigFlags
 }
 
-// NewCluster is to be made before a command's flags are parsed; it reads nothing.
+// NewCluster returns a Cluster for AddFlags. It reads nothing before the flags are parsed.
 func NewCluster() *Cluster {
 	return &Cluster{flags: genericclioptions.NewConfigFlags(true)}
 }
@@ -34,28 +34,28 @@ func NewCluster() *Cluster {
 func (c *Cluster) AddFlags(cmd *cobra.Command) {
 	c.flags.AddFlags(cmd.Flags())
 	namespaces := c.complete(func(string) (client.ObjectList, []client.ListOption) { return &corev1.NamespaceList{}, nil })
-	_ = cmd.RegisterFlagCompletionFunc("namespace", namespaces) // fails only for a flag that is not there
+	_ = cmd.RegisterFlagCompletionFunc("namespace", namespaces) // fails only for an undefined flag
 }
 
-// CompleteNames completes a command's one argument by the names of objects in the namespace. The user
-// who may not list them gets none.
+// CompleteNames completes a command's only argument with the names of objects in the namespace. It offers none
+// if the user is not allowed to list them.
 func (c *Cluster) CompleteNames(list func() client.ObjectList) cobra.CompletionFunc {
 	complete := c.complete(func(namespace string) (client.ObjectList, []client.ListOption) {
 		return list(), []client.ListOption{client.InNamespace(namespace)}
 	})
-	return func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+	return func(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
 		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		return complete(cmd, args, begun)
+		return complete(cmd, args, prefix)
 	}
 }
 
-// completeTimeout is how long a person waits for a completion.
+// completeTimeout bounds how long a user waits for completions.
 const completeTimeout = 5 * time.Second
 
-func (c *Cluster) complete(what func(namespace string) (client.ObjectList, []client.ListOption)) cobra.CompletionFunc {
-	return func(cmd *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
+func (c *Cluster) complete(newList func(namespace string) (client.ObjectList, []client.ListOption)) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
 		ctx, cancel := context.WithTimeout(context.Background(), completeTimeout)
 		defer cancel()
 		namespace, err := c.Namespace()
@@ -66,13 +66,13 @@ func (c *Cluster) complete(what func(namespace string) (client.ObjectList, []cli
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveError
 		}
-		list, options := what(namespace)
+		list, options := newList(namespace)
 		if err := api.List(ctx, list, options...); err != nil {
 			return nil, cobra.ShellCompDirectiveError
 		}
 		var found []string
-		_ = meta.EachListItem(list, func(obj runtime.Object) error { // our own function fails never
-			if o, ok := obj.(client.Object); ok && strings.HasPrefix(o.GetName(), begun) {
+		_ = meta.EachListItem(list, func(obj runtime.Object) error { // the function returns no errors
+			if o, ok := obj.(client.Object); ok && strings.HasPrefix(o.GetName(), prefix) {
 				found = append(found, o.GetName())
 			}
 			return nil
@@ -81,7 +81,7 @@ func (c *Cluster) complete(what func(namespace string) (client.ObjectList, []cli
 	}
 }
 
-// Namespace is that of --namespace, or else of the kubeconfig's context, or else "default".
+// Namespace returns the value of --namespace or, if unset, the namespace of the kubeconfig's context or "default".
 func (c *Cluster) Namespace() (string, error) {
 	namespace, _, err := c.flags.ToRawKubeConfigLoader().Namespace()
 	if err != nil {
@@ -90,7 +90,7 @@ func (c *Cluster) Namespace() (string, error) {
 	return namespace, nil
 }
 
-// Config reaches the API server as the user. Warnings of the API server go to errOut.
+// Config returns the client configuration of the user. Warnings of the API server go to errOut.
 func (c *Cluster) Config(errOut io.Writer) (*rest.Config, error) {
 	config, err := c.flags.ToRESTConfig()
 	if err != nil {
@@ -98,12 +98,12 @@ func (c *Cluster) Config(errOut io.Writer) (*rest.Config, error) {
 	}
 	config = rest.CopyConfig(config)
 	config.UserAgent = "kubectl-remit/" + version.String()
-	config.QPS = -1 // the API server's priority and fairness decides
+	config.QPS = -1 // API priority and fairness limits the requests
 	config.WarningHandler = rest.NewWarningWriter(errOut, rest.WarningWriterOptions{Deduplicate: true})
 	return config, nil
 }
 
-// Client is a client of Config that knows Remit's kinds. It reads live.
+// Client returns an uncached client for Config with all kinds that Remit uses.
 func (c *Cluster) Client(errOut io.Writer) (client.Client, error) {
 	config, err := c.Config(errOut)
 	if err != nil {

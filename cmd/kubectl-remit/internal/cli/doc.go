@@ -1,3 +1,3 @@
-// Package cli is what the subcommands of kubectl remit have in common: how they end, the flags that
-// every kubectl command has, and the form of what they print. It knows nothing of what they are for.
+// Package cli contains the common parts of the subcommands of kubectl remit: exit codes, kubectl's flags and
+// output formats. It is independent of what the commands do.
 package cli

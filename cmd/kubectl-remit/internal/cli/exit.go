@@ -2,21 +2,21 @@ package cli
 
 import "errors"
 
-// Exit codes of every subcommand but run. 0 also means that nothing is missing.
+// Exit codes of every subcommand except run. 0 also means that nothing is missing.
 const (
-	// CodeMissing: the question was answered, and something is missing.
+	// CodeMissing: the check is complete, and something is missing.
 	CodeMissing = 1
-	// CodeError: the question could not be asked or answered; wrong usage counts here.
+	// CodeError: the check could not be completed, or the usage is wrong.
 	CodeError = 2
 )
 
-// ExitError ends the program with a code of its own. Err may be nil where all is said already.
+// ExitError ends the program with the given code. Err may be nil if there is nothing more to print.
 type ExitError struct {
 	Code int
 	Err  error
 }
 
-// Error implements error; it is "" where Err is nil.
+// Error implements error. It returns "" if Err is nil.
 func (e *ExitError) Error() string {
 	if e.Err == nil {
 		return ""
@@ -27,11 +27,10 @@ func (e *ExitError) Error() string {
 // Unwrap implements errors.Unwrap.
 func (e *ExitError) Unwrap() error { return e.Err }
 
-// Missing ends a command that has printed what is missing.
+// Missing returns the error of a command that has printed what is missing.
 func Missing() error { return &ExitError{Code: CodeMissing} }
 
-// ExitCode is the status with which an error ends the program: CodeError unless an ExitError says
-// otherwise.
+// ExitCode returns the exit code for an error: that of an ExitError, or CodeError.
 func ExitCode(err error) int {
 	var exit *ExitError
 	switch {

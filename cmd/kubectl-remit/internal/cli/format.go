@@ -12,17 +12,17 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Format is a command's --output.
+// Format is the value of a command's --output flag.
 type Format string
 
-// Formats that commands may offer. Text is for people, the others for programs.
+// Output formats. Text is for humans, the others are for programs.
 const (
 	Text Format = "text"
 	YAML Format = "yaml"
 	JSON Format = "json"
 )
 
-// Formats are all of them, the default first.
+// Formats returns all formats, the default first.
 func Formats() []Format { return []Format{Text, YAML, JSON} }
 
 // AddFlag adds -o/--output to a command.
@@ -30,9 +30,9 @@ func (f *Format) AddFlag(cmd *cobra.Command) {
 	if *f == "" {
 		*f = Text
 	}
-	cmd.Flags().VarP(f, "output", "o", "form of the output: "+formatList())
+	cmd.Flags().VarP(f, "output", "o", "output format: "+formatList())
 	complete := cobra.FixedCompletions([]string{string(Text), string(YAML), string(JSON)}, cobra.ShellCompDirectiveNoFileComp)
-	_ = cmd.RegisterFlagCompletionFunc("output", complete) // fails only for a flag that is not there
+	_ = cmd.RegisterFlagCompletionFunc("output", complete) // fails only for an undefined flag
 }
 
 func formatList() string {
@@ -46,7 +46,7 @@ func formatList() string {
 // Set implements pflag.Value.
 func (f *Format) Set(s string) error {
 	if !slices.Contains(Formats(), Format(s)) {
-		return fmt.Errorf("want one of %s", formatList())
+		return fmt.Errorf("must be one of %s", formatList())
 	}
 	*f = Format(s)
 	return nil
@@ -58,7 +58,7 @@ func (f *Format) String() string { return string(*f) }
 // Type implements pflag.Value.
 func (f *Format) Type() string { return "format" }
 
-// Encode writes a value as YAML or JSON. Its fields are named by their json tags in both.
+// Encode writes a value as YAML or JSON. Both use the json tags as field names.
 func (f Format) Encode(out io.Writer, value any) error {
 	var text []byte
 	var err error
@@ -75,7 +75,7 @@ func (f Format) Encode(out io.Writer, value any) error {
 	return err
 }
 
-// EncodeObjects writes objects of the API as kubectl does: YAML documents, or a List in JSON.
+// EncodeObjects writes API objects like kubectl: as YAML documents, or as a List in JSON.
 func (f Format) EncodeObjects(out io.Writer, objs []client.Object) error {
 	if f == JSON {
 		return f.Encode(out, map[string]any{"apiVersion": "v1", "kind": "List", "items": objs})

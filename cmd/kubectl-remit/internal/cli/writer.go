@@ -9,37 +9,37 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/status"
 )
 
-// Writer passes text on without what a terminal would take for a command: control characters, and those that change the
-// direction of a text. Everything that a command prints goes through one, because names, statuses and messages of a cluster
-// are other people's.
+// Writer replaces characters that a terminal would interpret as commands: control characters, and characters that change the
+// direction of text. All output of a command goes through a Writer, because names, statuses and messages in a cluster are
+// untrusted.
 type Writer struct {
 	raw io.Writer
 
 	mu sync.Mutex
-	// begun is the beginning of a character whose end comes with the next Write.
-	begun []byte
+	// partial is the beginning of a character that the next Write completes.
+	partial []byte
 }
 
-// NewWriter writes to raw.
+// NewWriter returns a Writer to raw.
 func NewWriter(raw io.Writer) *Writer { return &Writer{raw: raw} }
 
-// Raw is for what a command itself tells the terminal.
+// Raw returns the underlying writer, for a command's own control sequences.
 func (w *Writer) Raw() io.Writer { return w.raw }
 
 // Write implements io.Writer.
 func (w *Writer) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	text := slices.Concat(w.begun, p)
+	text := slices.Concat(w.partial, p)
 	end := len(text) - unfinished(text)
-	w.begun = slices.Clone(text[end:])
+	w.partial = slices.Clone(text[end:])
 	if _, err := io.WriteString(w.raw, status.Clean(string(text[:end]))); err != nil {
 		return 0, err
 	}
 	return len(p), nil
 }
 
-// unfinished is how many bytes at the end of a text are the beginning of a character.
+// unfinished returns the number of bytes at the end of a text that begin an incomplete character.
 func unfinished(text []byte) int {
 	for n := 1; n < utf8.UTFMax && n <= len(text); n++ {
 		if tail := text[len(text)-n:]; utf8.RuneStart(tail[0]) {

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestNothingThatATerminalObeysIsPrinted(t *testing.T) {
+func TestReplacesTerminalControlCharacters(t *testing.T) {
 	for in, want := range map[string]string{
 		"Grüße, 世界\n\tend\n":              "Grüße, 世界\n\tend\n",
 		"\x1b]0;title\x07\x1b[2J":         "\uFFFD]0;title\uFFFD\uFFFD[2J",
@@ -28,6 +28,6 @@ func TestNothingThatATerminalObeysIsPrinted(t *testing.T) {
 			_, err := w.Write([]byte{in[i]})
 			require.NoError(t, err)
 		}
-		require.Equal(t, want, bytewise.String(), "a character may come in pieces")
+		require.Equal(t, want, bytewise.String(), "a character can be split between writes")
 	}
 }

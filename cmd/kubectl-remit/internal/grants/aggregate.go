@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// aggregate does what the cluster's controller does for ClusterRoles with an aggregationRule: their
-// rules become those of the ClusterRoles that they select, which may be aggregated themselves.
+// aggregate evaluates aggregationRules like Kubernetes' controller: the rules of such a ClusterRole become
+// those of the ClusterRoles that it selects, which can be aggregated themselves.
 func (s store) aggregate() error {
 	var all []*rbacv1.ClusterRole
 	for _, obj := range s.clusterRoles.List() {
@@ -21,7 +21,7 @@ func (s store) aggregate() error {
 		}
 	}
 	slices.SortFunc(all, func(a, b *rbacv1.ClusterRole) int { return cmp.Compare(a.Name, b.Name) })
-	// Each round settles one more level at least; a cycle of n roles settles within n rounds, too.
+	// Each round completes at least one more level, and a cycle of n roles is stable after at most n rounds.
 	for range all {
 		changed := false
 		for _, role := range all {

@@ -19,12 +19,12 @@ import (
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
-// pageSize is how many objects one request of a list returns.
+// pageSize is the number of objects per list request.
 const pageSize = 500
 
-// Cluster reads a cluster's RBAC as the user of the client: what counts in the whole cluster and in the
-// namespaces. Where the user may not read that, the API server is asked about each rule instead. It fails
-// where the user may do neither.
+// Cluster reads, as the user of the client, the RBAC that applies in the whole cluster and in the namespaces. If
+// the user is not allowed to read it, the API server is asked about each rule instead. If neither is allowed, it
+// returns an error.
 func Cluster(ctx context.Context, c client.Client, account types.NamespacedName, namespaces []string) (*Rights, error) {
 	s := newStore()
 	unread := s.fill(ctx, c, namespaces)
@@ -32,27 +32,27 @@ func Cluster(ctx context.Context, c client.Client, account types.NamespacedName,
 		return nil, unread
 	}
 	r := Listed(s.listers(), account)
-	var asking error
-	r.Ask, asking = reviewer(ctx, c, account)
+	var askErr error
+	r.Ask, askErr = reviewer(ctx, c, account)
 	switch {
-	case asking != nil && !errors.Is(asking, errMayNotAsk):
-		return nil, asking
-	case asking != nil && unread != nil:
-		return nil, fmt.Errorf("%w; and %w", unread, asking)
-	case asking != nil:
-		r.Notes = append(r.Notes, fmt.Sprintf("authorizers other than RBAC were not asked: %v", asking))
+	case askErr != nil && !errors.Is(askErr, errNotAllowedToAsk):
+		return nil, askErr
+	case askErr != nil && unread != nil:
+		return nil, fmt.Errorf("%w; and %w", unread, askErr)
+	case askErr != nil:
+		r.Notes = append(r.Notes, fmt.Sprintf("authorizers other than RBAC were not asked: %v", askErr))
 	case unread != nil:
-		r.Notes = append(r.Notes, fmt.Sprintf("the API server was asked about each rule, as RBAC could not be read: %v", unread))
-		r.Holding = func(namespace string) rbac.Permissions {
+		r.Notes = append(r.Notes, fmt.Sprintf("the API server was asked about each rule, because RBAC could not be read: %v", unread))
+		r.Permissions = func(namespace string) rbac.Permissions {
 			return rbac.Permissions{Namespace: namespace, ReadErrors: []error{unread}}
 		}
-		r.RulesOf = live(c)
+		r.RulesOf = rulesFrom(c)
 	}
 	return r, nil
 }
 
-// Read lists a cluster's RBAC as the user of the client: what counts in the whole cluster and in the
-// namespaces, or in all where these are nil.
+// Read reads, as the user of the client, the RBAC that applies in the whole cluster and in the namespaces, or in
+// all namespaces if these are nil.
 func Read(ctx context.Context, c client.Client, namespaces []string) (rbac.Listers, error) {
 	s := newStore()
 	err := s.fill(ctx, c, namespaces)
@@ -107,8 +107,8 @@ func (s store) list(ctx context.Context, c client.Client, list client.ObjectList
 	}
 }
 
-// live reads one role after the other.
-func live(c client.Client) rbac.RoleRules {
+// rulesFrom returns a function that reads a single role from the API server.
+func rulesFrom(c client.Client) rbac.RoleRules {
 	return func(ref rbacv1.RoleRef, namespace string) ([]rbacv1.PolicyRule, error) {
 		if ref.Kind == "ClusterRole" {
 			role := &rbacv1.ClusterRole{}
@@ -121,11 +121,11 @@ func live(c client.Client) rbac.RoleRules {
 	}
 }
 
-// errMayNotAsk says that the user may not ask what others may do.
-var errMayNotAsk = errors.New("the API server may not be asked about the account")
+// errNotAllowedToAsk means that the user is not allowed to create SubjectAccessReviews for the account.
+var errNotAllowedToAsk = errors.New("you are not allowed to ask the API server about the account")
 
-// reviewer asks the API server by SubjectAccessReviews, or, where the user is the account itself, by
-// SelfSubjectAccessReviews, which everybody may.
+// reviewer returns a Reviewer that sends SubjectAccessReviews or, if the user is the account itself,
+// SelfSubjectAccessReviews, which every user is allowed to send.
 func reviewer(ctx context.Context, c client.Client, account types.NamespacedName) (preflight.Reviewer, error) {
 	subject := rbac.ServiceAccount(account.Namespace, account.Name)
 	probe := rbacv1.PolicyRule{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"pods"}}
@@ -136,19 +136,19 @@ func reviewer(ctx context.Context, c client.Client, account types.NamespacedName
 	}
 	me := &authenticationv1.SelfSubjectReview{}
 	if err := c.Create(ctx, me); err != nil {
-		return nil, fmt.Errorf("ask who I am: %w", err)
+		return nil, fmt.Errorf("determine the current user: %w", err)
 	}
 	if me.Status.UserInfo.Username != subject.User {
-		return nil, fmt.Errorf("%w: %w (--as=%s asks as the account)", errMayNotAsk, err, subject.User)
+		return nil, fmt.Errorf("%w: %w (--as=%s asks as the account)", errNotAllowedToAsk, err, subject.User)
 	}
-	return preflight.Reviews(&selfAsking{Client: c}), nil
+	return preflight.Reviews(&selfReviewer{Client: c}), nil
 }
 
-// selfAsking sends the questions of SubjectAccessReviews as those about oneself.
-type selfAsking struct{ client.Client }
+// selfReviewer sends SubjectAccessReviews as SelfSubjectAccessReviews.
+type selfReviewer struct{ client.Client }
 
 // Create implements client.Writer.
-func (s *selfAsking) Create(ctx context.Context, obj client.Object, opts ...client.CreateOption) error {
+func (s *selfReviewer) Create(ctx context.Context, obj client.Object, opts ...client.CreateOption) error {
 	review, ok := obj.(*authorizationv1.SubjectAccessReview)
 	if !ok {
 		return s.Client.Create(ctx, obj, opts...)

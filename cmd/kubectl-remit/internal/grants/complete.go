@@ -14,7 +14,7 @@ import (
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
-// complete gives a manifest the defaults of the API server and refuses what it would refuse
+// complete sets the API server's defaults in a manifest and validates it like the API server
 // (k8s.io/kubernetes/pkg/apis/rbac, v1 and validation).
 func complete(obj client.Object) error {
 	switch o := obj.(type) {
@@ -29,7 +29,7 @@ func complete(obj client.Object) error {
 		o.Namespace = ""
 		return join(checkMeta(&o.ObjectMeta, false), completeRef(&o.RoleRef, "ClusterRole"), completeSubjects(o.Subjects, false))
 	}
-	return fmt.Errorf("%T is no RBAC object", obj)
+	return fmt.Errorf("%T is not an RBAC object", obj)
 }
 
 func join(lists ...field.ErrorList) error {
@@ -62,7 +62,7 @@ func checkAggregation(rule *rbacv1.AggregationRule) field.ErrorList {
 	}
 	path := field.NewPath("aggregationRule", "clusterRoleSelectors")
 	if len(rule.ClusterRoleSelectors) == 0 {
-		return field.ErrorList{field.Required(path, "at least one")}
+		return field.ErrorList{field.Required(path, "at least one is required")}
 	}
 	var out field.ErrorList
 	for i := range rule.ClusterRoleSelectors {

@@ -1,3 +1,3 @@
-// Package grants says what accounts hold: by the RBAC objects of a cluster, by the answers of its API
-// server where those may not be read, or by a folder of manifests where there is no cluster.
+// Package grants determines the permissions of accounts: from the RBAC objects of a cluster, from its API
+// server's answers if these cannot be read, or from a directory of manifests without a cluster.
 package grants

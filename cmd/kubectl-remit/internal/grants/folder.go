@@ -21,8 +21,8 @@ import (
 )
 
 // Folder reads the Roles, ClusterRoles and bindings of all manifests below a directory, or of one file.
-// Objects of other groups are passed over. One that the API server would refuse is an error that names
-// file and object; all of them are told at once.
+// It ignores objects of other groups. The error names the file and the object of everything that the API server
+// would reject.
 func Folder(name string) (rbac.Listers, error) {
 	f := folder{store: newStore(), decoder: strict(), from: map[string]string{}}
 	info, err := os.Stat(name)
@@ -40,7 +40,7 @@ func Folder(name string) (rbac.Listers, error) {
 	return f.store.listers(), f.store.aggregate()
 }
 
-// folder is what has been read so far.
+// folder is the state of reading a directory.
 type folder struct {
 	store    store
 	decoder  runtime.Decoder
@@ -57,11 +57,11 @@ func (f *folder) walk(fsys fs.FS) error {
 	})
 }
 
-// strict refuses unknown fields, as kubectl apply does.
+// strict returns a decoder that rejects unknown fields, like kubectl apply.
 func strict() runtime.Decoder {
 	scheme := runtime.NewScheme()
 	if err := rbacv1.AddToScheme(scheme); err != nil {
-		panic(err) // the API module's own types
+		panic(err) // only possible if the API module's types are invalid
 	}
 	return serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDeserializer()
 }
@@ -113,13 +113,13 @@ func (f *folder) document(file string, doc []byte) error {
 	return f.object(file, obj)
 }
 
-// object takes one object, or each of a list.
+// object adds one object, or each element of a list.
 func (f *folder) object(file string, obj *unstructured.Unstructured) error {
 	if obj.IsList() {
 		return obj.EachListItem(func(item runtime.Object) error {
 			one, ok := item.(*unstructured.Unstructured)
 			if !ok {
-				return fmt.Errorf("%s: an element is no object", obj.GetKind())
+				return fmt.Errorf("%s: an element is not an object", obj.GetKind())
 			}
 			return f.object(file, one)
 		})
@@ -134,7 +134,7 @@ func (f *folder) object(file string, obj *unstructured.Unstructured) error {
 	}
 	id := obj.GetKind() + " " + client.ObjectKeyFromObject(typed).String()
 	if other, ok := f.from[id]; ok {
-		f.problem(file, describe(obj), fmt.Errorf("is in %s too", other))
+		f.problem(file, describe(obj), fmt.Errorf("is also in %s", other))
 		return nil
 	}
 	f.from[id] = file
@@ -145,7 +145,7 @@ func (f *folder) object(file string, obj *unstructured.Unstructured) error {
 	return index.Add(typed)
 }
 
-// decode reads an object as the API server would, with its defaults.
+// decode decodes an object like the API server, with its defaults.
 func (f *folder) decode(obj *unstructured.Unstructured) (client.Object, error) {
 	data, err := obj.MarshalJSON()
 	if err != nil {
@@ -153,14 +153,14 @@ func (f *folder) decode(obj *unstructured.Unstructured) (client.Object, error) {
 	}
 	decoded, err := runtime.Decode(f.decoder, data)
 	if runtime.IsNotRegisteredError(err) {
-		return nil, fmt.Errorf("%s is not served: only %s is", obj.GroupVersionKind(), rbacv1.SchemeGroupVersion)
+		return nil, fmt.Errorf("%s is not supported: must be %s", obj.GroupVersionKind(), rbacv1.SchemeGroupVersion)
 	}
 	if err != nil {
 		return nil, err
 	}
 	typed, ok := decoded.(client.Object)
 	if !ok {
-		return nil, fmt.Errorf("%T is no object", decoded)
+		return nil, fmt.Errorf("%T is not an object", decoded)
 	}
 	return typed, complete(typed)
 }

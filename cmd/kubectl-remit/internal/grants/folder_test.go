@@ -25,13 +25,13 @@ func write(t *testing.T, files map[string]string) string {
 	return dir
 }
 
-func held(t *testing.T, dir, namespace string) []rbacv1.PolicyRule {
+func rulesIn(t *testing.T, dir, namespace string) []rbacv1.PolicyRule {
 	t.Helper()
 	listers, err := Folder(dir)
 	require.NoError(t, err)
-	holding := Listed(listers, account).Holding(namespace)
-	require.Empty(t, holding.ReadErrors)
-	return holding.Rules
+	permissions := Listed(listers, account).Permissions(namespace)
+	require.Empty(t, permissions.ReadErrors)
+	return permissions.Rules
 }
 
 const (
@@ -43,75 +43,75 @@ const (
 
 var pods = rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get"}}
 
-func TestAFolderIsReadWhateverItsForm(t *testing.T) {
+func TestReadsFoldersInEveryForm(t *testing.T) {
 	for name, files := range map[string]map[string]string{
-		"a file each":               {"role.yaml": role, "deep/er/binding.yml": bound},
-		"documents of one file":     {"all.yaml": "# comment\n---\n" + role + "\n---\n" + bound + "\n---\n"},
-		"a List":                    {"all.yaml": "{apiVersion: v1, kind: List, items: [" + role + ", " + bound + "]}"},
-		"a typed list":              {"r.yaml": "{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleList, items: [" + role + "]}", "b.yaml": bound},
-		"JSON":                      {"all.json": `{"apiVersion":"v1","kind":"List","items":[` + `{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"Role","metadata":{"namespace":"a","name":"r"},"rules":[{"apiGroups":[""],"resources":["pods"],"verbs":["get"]}]}` + `]}`, "b.yaml": bound},
-		"with objects of no rights": {"all.yaml": role + "\n---\n{apiVersion: v1, kind: Namespace, metadata: {name: a}}\n---\n" + bound, "README.md": "{"},
+		"one file each":         {"role.yaml": role, "deep/er/binding.yml": bound},
+		"documents of one file": {"all.yaml": "# comment\n---\n" + role + "\n---\n" + bound + "\n---\n"},
+		"a List":                {"all.yaml": "{apiVersion: v1, kind: List, items: [" + role + ", " + bound + "]}"},
+		"a typed list":          {"r.yaml": "{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleList, items: [" + role + "]}", "b.yaml": bound},
+		"JSON":                  {"all.json": `{"apiVersion":"v1","kind":"List","items":[` + `{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"Role","metadata":{"namespace":"a","name":"r"},"rules":[{"apiGroups":[""],"resources":["pods"],"verbs":["get"]}]}` + `]}`, "b.yaml": bound},
+		"with other objects":    {"all.yaml": role + "\n---\n{apiVersion: v1, kind: Namespace, metadata: {name: a}}\n---\n" + bound, "README.md": "{"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := write(t, files)
-			require.Equal(t, []rbacv1.PolicyRule{pods}, held(t, dir, "a"))
-			require.Empty(t, held(t, dir, "b"))
-			require.Empty(t, held(t, dir, rbac.ClusterScope))
+			require.Equal(t, []rbacv1.PolicyRule{pods}, rulesIn(t, dir, "a"))
+			require.Empty(t, rulesIn(t, dir, "b"))
+			require.Empty(t, rulesIn(t, dir, rbac.ClusterScope))
 		})
 	}
 }
 
-func TestOneFileIsEnough(t *testing.T) {
+func TestReadsASingleFile(t *testing.T) {
 	dir := write(t, map[string]string{"all": role + "\n---\n" + bound, "other.yaml": "{"})
-	require.Equal(t, []rbacv1.PolicyRule{pods}, held(t, filepath.Join(dir, "all"), "a"))
+	require.Equal(t, []rbacv1.PolicyRule{pods}, rulesIn(t, filepath.Join(dir, "all"), "a"))
 }
 
-func TestClusterRolesAreAggregated(t *testing.T) {
+func TestAggregatesClusterRoles(t *testing.T) {
 	const clusterRole = "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\n"
 	dir := write(t, map[string]string{"all.yaml": clusterRole +
 		"metadata: {name: top, namespace: ignored}\naggregationRule: {clusterRoleSelectors: [{matchLabels: {to: top}}]}\n" +
-		"rules: [{apiGroups: [''], resources: [nodes], verbs: [get]}]\n---\n" + // the controller would take it away
+		"rules: [{apiGroups: [''], resources: [nodes], verbs: [get]}]\n---\n" + // the controller would remove it
 		clusterRole + "metadata: {name: middle, labels: {to: top}}\naggregationRule: {clusterRoleSelectors: [{matchLabels: {to: middle}}]}\n---\n" +
 		clusterRole + "metadata: {name: zleaf, labels: {to: middle}}\n" + rules + "\n---\n" +
 		clusterRole + "metadata: {name: other}\nrules: [{nonResourceURLs: [/x], verbs: [get]}]\n---\n" +
 		"apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRoleBinding\nmetadata: {name: b}\nroleRef: {kind: ClusterRole, name: top}\n" +
 		"subjects: [{kind: Group, name: 'system:serviceaccounts:a'}]\n"})
-	require.Equal(t, []rbacv1.PolicyRule{pods}, held(t, dir, rbac.ClusterScope))
-	require.Equal(t, []rbacv1.PolicyRule{pods}, held(t, dir, "anywhere"))
+	require.Equal(t, []rbacv1.PolicyRule{pods}, rulesIn(t, dir, rbac.ClusterScope))
+	require.Equal(t, []rbacv1.PolicyRule{pods}, rulesIn(t, dir, "anywhere"))
 }
 
-func TestWhatTheServerWouldRefuseIsNamed(t *testing.T) {
+func TestNamesWhatTheServerWouldReject(t *testing.T) {
 	object := func(kind, rest string) string {
 		return "apiVersion: rbac.authorization.k8s.io/v1\nkind: " + kind + "\nmetadata: {namespace: a, name: x}\n" + rest
 	}
 	const ref = "roleRef: {kind: Role, name: r}\n"
 	for name, row := range map[string]struct{ text, want string }{
-		"no YAML":                       {"a: [", "f.yaml: "},
-		"no object":                     {"[1]", "f.yaml: not an object with a kind"},
-		"a key twice":                   {object("Role", "rules: []\nrules: []"), `f.yaml: `},
-		"another version":               {"apiVersion: rbac.authorization.k8s.io/v1beta1\nkind: Role\nmetadata: {name: x, namespace: a}", "f.yaml: Role a/x: rbac.authorization.k8s.io/v1beta1, Kind=Role is not served"},
-		"another kind":                  {object("Rule", ""), "f.yaml: Rule a/x: rbac.authorization.k8s.io/v1, Kind=Rule is not served"},
-		"an unknown field":              {object("Role", "rules: [{apiGroup: ['']}]"), `f.yaml: Role a/x: strict decoding error: unknown field "rules[0].apiGroup"`},
-		"no verbs":                      {object("Role", "rules: [{apiGroups: [''], resources: [pods]}]"), "f.yaml: Role a/x: rules[0]: Forbidden: rule"},
-		"URLs in a namespace":           {object("Role", "rules: [{nonResourceURLs: [/x], verbs: [get]}]"), "whole cluster only"},
-		"no namespace":                  {"apiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata: {name: x}", "f.yaml: Role x: metadata.namespace: Required value"},
-		"no name":                       {"apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole", "metadata.name: Required value"},
-		"a name that is a path":         {"apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: a/b}", "may not contain '/'"},
-		"an empty aggregation":          {object("ClusterRole", "aggregationRule: {}"), "aggregationRule.clusterRoleSelectors: Required value"},
-		"a malformed selector":          {object("ClusterRole", "aggregationRule: {clusterRoleSelectors: [{matchLabels: {'a b': c}}]}"), "clusterRoleSelectors[0].matchLabels"},
-		"a roleRef to something else":   {object("RoleBinding", "roleRef: {kind: Deployment, name: r}"), `roleRef.kind: Unsupported value: "Deployment"`},
-		"a cluster binding of a Role":   {object("ClusterRoleBinding", ref), `f.yaml: ClusterRoleBinding a/x: roleRef.kind: Unsupported value: "Role"`},
-		"a roleRef of no name":          {object("RoleBinding", "roleRef: {kind: Role}"), "roleRef.name: Required value"},
-		"a roleRef of another group":    {object("RoleBinding", "roleRef: {apiGroup: apps, kind: Role, name: r}"), `roleRef.apiGroup: Unsupported value: "apps"`},
-		"a subject of no kind":          {object("RoleBinding", ref+"subjects: [{name: x}]"), `subjects[0].kind: Unsupported value: ""`},
-		"a ServiceAccount of a group":   {object("RoleBinding", ref+"subjects: [{kind: ServiceAccount, name: x, apiGroup: apps}]"), `subjects[0].apiGroup: Unsupported value: "apps"`},
-		"a ServiceAccount of no name":   {object("RoleBinding", ref+"subjects: [{kind: ServiceAccount}]"), "subjects[0].name: Required value"},
-		"a ServiceAccount of bad name":  {object("RoleBinding", ref+"subjects: [{kind: ServiceAccount, name: X}]"), `subjects[0].name: Invalid value: "X"`},
-		"a ServiceAccount of nowhere":   {object("ClusterRoleBinding", "roleRef: {kind: ClusterRole, name: r}\nsubjects: [{kind: ServiceAccount, name: x}]"), "subjects[0].namespace: Required value"},
-		"one object in two documents":   {role + "\n---\n" + role, "f.yaml: Role a/r: is in f.yaml too"},
-		"an alias bomb":                 {bomb(), "f.yaml: "},
-		"an element that is no object":  {"{apiVersion: v1, kind: List, items: [1]}", "f.yaml: "},
-		"all of it, not just the first": {object("Role", "rules: 1") + "\n---\n" + object("Roll", ""), "Roll a/x: "},
+		"not YAML":                             {"a: [", "f.yaml: "},
+		"not an object":                        {"[1]", "f.yaml: not an object with a kind"},
+		"a key twice":                          {object("Role", "rules: []\nrules: []"), `f.yaml: `},
+		"another version":                      {"apiVersion: rbac.authorization.k8s.io/v1beta1\nkind: Role\nmetadata: {name: x, namespace: a}", "f.yaml: Role a/x: rbac.authorization.k8s.io/v1beta1, Kind=Role is not supported"},
+		"another kind":                         {object("Rule", ""), "f.yaml: Rule a/x: rbac.authorization.k8s.io/v1, Kind=Rule is not supported"},
+		"an unknown field":                     {object("Role", "rules: [{apiGroup: ['']}]"), `f.yaml: Role a/x: strict decoding error: unknown field "rules[0].apiGroup"`},
+		"no verbs":                             {object("Role", "rules: [{apiGroups: [''], resources: [pods]}]"), "f.yaml: Role a/x: rules[0]: Forbidden: rule"},
+		"URLs in a namespace":                  {object("Role", "rules: [{nonResourceURLs: [/x], verbs: [get]}]"), "whole cluster only"},
+		"no namespace":                         {"apiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata: {name: x}", "f.yaml: Role x: metadata.namespace: Required value"},
+		"no name":                              {"apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole", "metadata.name: Required value"},
+		"a name that is a path":                {"apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: a/b}", "may not contain '/'"},
+		"an empty aggregation":                 {object("ClusterRole", "aggregationRule: {}"), "aggregationRule.clusterRoleSelectors: Required value"},
+		"a malformed selector":                 {object("ClusterRole", "aggregationRule: {clusterRoleSelectors: [{matchLabels: {'a b': c}}]}"), "clusterRoleSelectors[0].matchLabels"},
+		"a roleRef to something else":          {object("RoleBinding", "roleRef: {kind: Deployment, name: r}"), `roleRef.kind: Unsupported value: "Deployment"`},
+		"a cluster binding of a Role":          {object("ClusterRoleBinding", ref), `f.yaml: ClusterRoleBinding a/x: roleRef.kind: Unsupported value: "Role"`},
+		"a roleRef without a name":             {object("RoleBinding", "roleRef: {kind: Role}"), "roleRef.name: Required value"},
+		"a roleRef to another group":           {object("RoleBinding", "roleRef: {apiGroup: apps, kind: Role, name: r}"), `roleRef.apiGroup: Unsupported value: "apps"`},
+		"a subject without a kind":             {object("RoleBinding", ref+"subjects: [{name: x}]"), `subjects[0].kind: Unsupported value: ""`},
+		"a ServiceAccount with a group":        {object("RoleBinding", ref+"subjects: [{kind: ServiceAccount, name: x, apiGroup: apps}]"), `subjects[0].apiGroup: Unsupported value: "apps"`},
+		"a ServiceAccount without a name":      {object("RoleBinding", ref+"subjects: [{kind: ServiceAccount}]"), "subjects[0].name: Required value"},
+		"an invalid ServiceAccount name":       {object("RoleBinding", ref+"subjects: [{kind: ServiceAccount, name: X}]"), `subjects[0].name: Invalid value: "X"`},
+		"a ServiceAccount without a namespace": {object("ClusterRoleBinding", "roleRef: {kind: ClusterRole, name: r}\nsubjects: [{kind: ServiceAccount, name: x}]"), "subjects[0].namespace: Required value"},
+		"one object in two documents":          {role + "\n---\n" + role, "f.yaml: Role a/r: is also in f.yaml"},
+		"an alias bomb":                        {bomb(), "f.yaml: "},
+		"an element that is not an object":     {"{apiVersion: v1, kind: List, items: [1]}", "f.yaml: "},
+		"all problems, not just the first":     {object("Role", "rules: 1") + "\n---\n" + object("Roll", ""), "Roll a/x: "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Folder(write(t, map[string]string{"f.yaml": row.text}))

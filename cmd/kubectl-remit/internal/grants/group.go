@@ -21,14 +21,14 @@ func Group(ctx context.Context, c client.Client, namespace string) (*operatorsv1
 	return group, targets, err
 }
 
-// NamespaceFilter tells which namespaces an account may get, by what the user may read or ask of its rights.
+// NamespaceFilter determines which namespaces an account is allowed to get, from the RBAC and the answers that the user can read.
 type NamespaceFilter struct{ Client client.Client }
 
 // Gettable implements scoped.NamespaceFilter.
-func (s NamespaceFilter) Gettable(ctx context.Context, account scoped.Account, namespaces []string) ([]string, error) {
-	rights, err := Cluster(ctx, s.Client, account.Key(), namespaces)
+func (f NamespaceFilter) Gettable(ctx context.Context, account scoped.Account, namespaces []string) ([]string, error) {
+	permissions, err := Cluster(ctx, f.Client, account.Key(), namespaces)
 	if err != nil {
 		return nil, err
 	}
-	return rights.Report(ctx, preflight.NamespaceNeeds(namespaces)).WithoutFindings(namespaces), nil
+	return permissions.Report(ctx, preflight.NamespaceNeeds(namespaces)).WithoutFindings(namespaces), nil
 }

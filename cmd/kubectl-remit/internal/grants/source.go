@@ -9,32 +9,32 @@ import (
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
-// Rights say what one account holds.
+// Rights gives access to the permissions of one account.
 type Rights struct {
 	account types.NamespacedName
 	// RulesOf resolves the roles that a bundle's bindings refer to.
 	RulesOf rbac.RoleRules
-	// Holding is what the account holds in a scope; what could not be read of it is in there, too.
-	Holding func(namespace string) rbac.Permissions
-	// Ask is the API server's own answer; nil where there is nobody to ask.
+	// Permissions returns the account's permissions in a scope, including errors for what could not be read.
+	Permissions func(namespace string) rbac.Permissions
+	// Ask returns the API server's answer; it is nil if there is no API server.
 	Ask preflight.Reviewer
-	// Notes are what a user has to know of how it was found out.
+	// Notes tell users how the permissions were determined.
 	Notes []string
 }
 
-// Listed are the Rights in RBAC objects that were read.
+// Listed returns the permissions that RBAC objects grant.
 func Listed(listers rbac.Listers, account types.NamespacedName) *Rights {
 	subject := rbac.ServiceAccount(account.Namespace, account.Name)
 	return &Rights{
-		account: account,
-		RulesOf: listers.RulesOf,
-		Holding: func(namespace string) rbac.Permissions { return listers.LowerBound(subject, namespace) },
+		account:     account,
+		RulesOf:     listers.RulesOf,
+		Permissions: func(namespace string) rbac.Permissions { return listers.LowerBound(subject, namespace) },
 	}
 }
 
-// Report holds needs against the rights. What they do not give, the API server is asked about.
+// Report compares needs with the permissions. The API server confirms each missing one.
 func (r *Rights) Report(ctx context.Context, needs []preflight.Need) preflight.Report {
-	report := preflight.Examine(r.account, needs, r.Holding)
+	report := preflight.Examine(r.account, needs, r.Permissions)
 	if r.Ask != nil {
 		report = (&preflight.Confirmer{Ask: r.Ask}).Confirm(ctx, "", report)
 	}

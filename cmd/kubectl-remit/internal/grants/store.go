@@ -11,7 +11,7 @@ import (
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
-// store holds RBAC objects as informers hold them, for the rule engine's listers.
+// store keeps RBAC objects in indexers, like informers do, for the rule engine's listers.
 type store struct {
 	roles, bindings, clusterRoles, clusterBindings cache.Indexer
 }
@@ -39,7 +39,7 @@ func (s store) listers() rbac.Listers {
 	}
 }
 
-// of is where objects of a kind belong.
+// of returns the indexer for the object's kind.
 func (s store) of(obj runtime.Object) (cache.Indexer, error) {
 	switch obj.(type) {
 	case *rbacv1.Role:
@@ -51,5 +51,5 @@ func (s store) of(obj runtime.Object) (cache.Indexer, error) {
 	case *rbacv1.ClusterRoleBinding:
 		return s.clusterBindings, nil
 	}
-	return nil, fmt.Errorf("%T is no RBAC object", obj)
+	return nil, fmt.Errorf("%T is not an RBAC object", obj)
 }

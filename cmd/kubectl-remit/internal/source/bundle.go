@@ -21,15 +21,15 @@ import (
 type Bundle struct {
 	*bundle.Bundle
 	Package string
-	// Content is what it was read from.
+	// Content is the content that the bundle was parsed from.
 	Content *catalog.Content
 }
 
-// parts of a bundle directory.
+// parts are the required parts of a bundle directory.
 var parts = []string{"manifests", "metadata/annotations.yaml"}
 
-// Load reads the bundle that an argument names: a directory as its author publishes it, with manifests/ and
-// metadata/, or an image.
+// Load reads the bundle that an argument names: a directory with manifests/ and metadata/, as its author publishes it, or
+// an image.
 func (f *Flags) Load(ctx context.Context, arg string) (*Bundle, error) {
 	b, err := f.load(ctx, arg)
 	if err != nil {
@@ -86,7 +86,7 @@ func read(ctx context.Context, fsys fs.FS) (*Bundle, error) {
 	return &Bundle{Bundle: b, Package: pkg, Content: content}, nil
 }
 
-// only is the one bundle of a directory.
+// only returns the only bundle of a directory.
 func only(s *catalog.Snapshot) (pkg, name string, err error) {
 	n := 0
 	for _, p := range s.PackageNames() {
@@ -96,7 +96,7 @@ func only(s *catalog.Snapshot) (pkg, name string, err error) {
 		}
 	}
 	if n != 1 {
-		return "", "", fmt.Errorf("there are %d bundles: name one", n)
+		return "", "", fmt.Errorf("must contain exactly one bundle, but has %d", n)
 	}
 	return pkg, name, nil
 }

@@ -1,3 +1,3 @@
-// Package source reads the bundle that a command is about, by the very code by which Remit reads it
-// out of a catalog, and says where, as whom and for which namespaces it is to be installed.
+// Package source reads the bundle that a command is about, with the code that Remit uses to read it from a
+// catalog, and determines the namespace, the account and the targets of its install.
 package source

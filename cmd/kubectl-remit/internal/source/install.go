@@ -15,7 +15,7 @@ import (
 	"github.com/remit-olm/remit/pkg/step/build"
 )
 
-// Flags are what a user says of an install.
+// Flags describe an install.
 type Flags struct {
 	// Account is NAMESPACE/NAME.
 	Account string
@@ -26,19 +26,19 @@ type Flags struct {
 	PlainHTTP bool
 }
 
-// AddFlags adds them to a command.
+// AddFlags adds the flags to a command.
 func (f *Flags) AddFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.Account, "account", "", "ServiceAccount that bounds the install, as NAMESPACE/NAME")
+	flags.StringVar(&f.Account, "account", "", "ServiceAccount whose permissions bound the install, as NAMESPACE/NAME")
 	flags.StringVar(&f.Mode, "install-mode", "", "install mode: "+strings.Join(modeNames(), ", ")+
-		"; without it the one that --target-namespaces come to, or else the narrowest that the bundle supports")
-	flags.StringSliceVar(&f.Targets, "target-namespaces", nil, "namespaces that the operator is to watch, for SingleNamespace and MultiNamespace")
-	flags.BoolVar(&f.PlainHTTP, "plain-http", false, "read an image from a registry without TLS; one on this machine needs no flag")
+		"; by default the one that matches --target-namespaces, or the narrowest that the bundle supports")
+	flags.StringSliceVar(&f.Targets, "target-namespaces", nil, "namespaces for the operator to watch, for SingleNamespace and MultiNamespace")
+	flags.BoolVar(&f.PlainHTTP, "plain-http", false, "allow a registry without TLS; not required for a registry on this machine")
 	complete := cobra.FixedCompletions(modeNames(), cobra.ShellCompDirectiveNoFileComp)
-	_ = cmd.RegisterFlagCompletionFunc("install-mode", complete) // fails only for a flag that is not there
+	_ = cmd.RegisterFlagCompletionFunc("install-mode", complete) // fails only for an undefined flag
 }
 
-// modes are those of a CSV, the narrowest first.
+// modes returns the install modes of a CSV, the narrowest first.
 func modes() []operatorsv1alpha1.InstallModeType {
 	return []operatorsv1alpha1.InstallModeType{
 		operatorsv1alpha1.InstallModeTypeOwnNamespace,
@@ -56,11 +56,11 @@ func modeNames() []string {
 	return out
 }
 
-// ParseAccount reads NAMESPACE/NAME.
+// ParseAccount parses NAMESPACE/NAME.
 func ParseAccount(text string) (types.NamespacedName, error) {
 	namespace, name, ok := strings.Cut(text, "/")
 	if !ok {
-		return types.NamespacedName{}, fmt.Errorf("account %q: want NAMESPACE/NAME", text)
+		return types.NamespacedName{}, fmt.Errorf("account %q: must have the form NAMESPACE/NAME", text)
 	}
 	if problems := apivalidation.ValidateNamespaceName(namespace, false); len(problems) > 0 {
 		return types.NamespacedName{}, fmt.Errorf("account %q: namespace: %s", text, problems[0])
@@ -71,14 +71,14 @@ func ParseAccount(text string) (types.NamespacedName, error) {
 	return types.NamespacedName{Namespace: namespace, Name: name}, nil
 }
 
-// Scope says where and for which namespaces a bundle is to be installed into a namespace. It fails
-// where the bundle does not support that.
+// Scope returns the scope of an install of the bundle into a namespace, or an error if the bundle does not support
+// it.
 func (f *Flags) Scope(b *Bundle, namespace string) (build.Scope, error) {
 	targets, err := f.TargetsOr(b, namespace, nil)
 	return build.Scope{Namespace: namespace, Package: b.Package, Targets: targets}, err
 }
 
-// TargetsOr are the targets of Scope, or these where there are any and the flags say nothing.
+// TargetsOr returns the targets of Scope, or the given ones if there are any and no flag selects others.
 func (f *Flags) TargetsOr(b *Bundle, namespace string, targets []string) ([]string, error) {
 	supported, err := operatorsv1alpha1.NewInstallModeSet(b.CSV.Spec.InstallModes)
 	if err != nil {
@@ -95,7 +95,7 @@ func (f *Flags) TargetsOr(b *Bundle, namespace string, targets []string) ([]stri
 	return targets, nil
 }
 
-// targets are those of an OperatorGroup for the mode that is asked for.
+// targets returns the target namespaces for the requested mode.
 func (f *Flags) targets(supported operatorsv1alpha1.InstallModeSet, namespace string) ([]string, error) {
 	targets, err := f.named()
 	if err != nil {
@@ -105,13 +105,13 @@ func (f *Flags) targets(supported operatorsv1alpha1.InstallModeSet, namespace st
 	case mode == "" && len(targets) == 0:
 		return narrowest(supported, namespace)
 	case mode != "" && !slices.Contains(modes(), mode):
-		return nil, fmt.Errorf("install mode %q is not known: want one of %s", f.Mode, strings.Join(modeNames(), ", "))
+		return nil, fmt.Errorf("unknown install mode %q: must be one of %s", f.Mode, strings.Join(modeNames(), ", "))
 	default:
 		return targetsOf(mode, targets, namespace)
 	}
 }
 
-// named are the namespaces that the flags name, in order and each once.
+// named returns the namespaces that the flags name, sorted and without duplicates.
 func (f *Flags) named() ([]string, error) {
 	targets := slices.Clone(f.Targets)
 	slices.Sort(targets)
@@ -123,32 +123,32 @@ func (f *Flags) named() ([]string, error) {
 	return slices.Compact(targets), nil
 }
 
-// targetsOf are the targets of a mode, for which these were named.
+// targetsOf returns the targets of a mode, given the named ones.
 func targetsOf(mode operatorsv1alpha1.InstallModeType, targets []string, namespace string) ([]string, error) {
 	switch mode {
 	case operatorsv1alpha1.InstallModeTypeOwnNamespace:
 		if len(targets) > 0 && !slices.Equal(targets, []string{namespace}) {
-			return nil, fmt.Errorf("install mode %s has the one target %q", mode, namespace)
+			return nil, fmt.Errorf("install mode %s has only the target %q", mode, namespace)
 		}
 		return []string{namespace}, nil
 	case operatorsv1alpha1.InstallModeTypeSingleNamespace:
 		if len(targets) != 1 || targets[0] == namespace {
-			return nil, fmt.Errorf("install mode %s: --target-namespaces wants one namespace other than %q", mode, namespace)
+			return nil, fmt.Errorf("install mode %s: --target-namespaces must be one namespace other than %q", mode, namespace)
 		}
 	case operatorsv1alpha1.InstallModeTypeMultiNamespace:
 		if len(targets) < 2 {
-			return nil, fmt.Errorf("install mode %s: --target-namespaces wants at least two namespaces", mode)
+			return nil, fmt.Errorf("install mode %s: --target-namespaces must name at least two namespaces", mode)
 		}
 	case operatorsv1alpha1.InstallModeTypeAllNamespaces:
 		if len(targets) > 0 {
-			return nil, fmt.Errorf("install mode %s has no --target-namespaces", mode)
+			return nil, fmt.Errorf("install mode %s does not allow --target-namespaces", mode)
 		}
 		return []string{scoped.AllNamespaces}, nil
 	}
 	return targets, nil
 }
 
-// narrowest is the choice that needs no further words: the install's own namespace, or all of them.
+// narrowest returns the targets that need no flags: the namespace of the install, or all namespaces.
 func narrowest(supported operatorsv1alpha1.InstallModeSet, namespace string) ([]string, error) {
 	switch {
 	case supported[operatorsv1alpha1.InstallModeTypeOwnNamespace]:
@@ -156,7 +156,7 @@ func narrowest(supported operatorsv1alpha1.InstallModeSet, namespace string) ([]
 	case supported[operatorsv1alpha1.InstallModeTypeAllNamespaces]:
 		return []string{scoped.AllNamespaces}, nil
 	}
-	return nil, errors.New("the bundle supports " + describe(supported) + ": say which, by --target-namespaces")
+	return nil, errors.New("the bundle supports " + describe(supported) + ": select one with --target-namespaces")
 }
 
 func describe(supported operatorsv1alpha1.InstallModeSet) string {

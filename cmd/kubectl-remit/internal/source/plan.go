@@ -14,18 +14,17 @@ import (
 	"github.com/remit-olm/remit/pkg/step"
 )
 
-// Target is what the steps of an InstallPlan depend on beside its content.
+// Target is what the steps of an InstallPlan depend on, in addition to its content.
 type Target struct {
 	// Group is the name of the namespace's OperatorGroup, and Targets are its target namespaces.
 	Group   string
 	Targets []string
-	// Unbounded says that the installation's default account stands in for one that the group would name.
+	// Unbounded is set if the group names no account and the installation's default account is used.
 	Unbounded bool
 }
 
-// PlanContent reads what an InstallPlan installs: its pins, and the content of each, which it carries or which one of the given
-// bundles has. It fails with resolver.ErrNotKept if there is no content, and returns no content but the one that the plan's name
-// commits to.
+// PlanContent returns the pins of an InstallPlan and the content of each, which the plan carries or one of the given bundles
+// has. The error is resolver.ErrNotKept if the content is missing. It only returns content that the plan's name commits to.
 func PlanContent(plan *operatorsv1alpha1.InstallPlan, given ...*Bundle) (resolver.Plan, []*catalog.Content, error) {
 	pins, err := resolver.Decode(plan.Namespace, plan.Name, plan.Annotations[names.AnnotationPlan])
 	if err != nil {
@@ -41,7 +40,7 @@ func PlanContent(plan *operatorsv1alpha1.InstallPlan, given ...*Bundle) (resolve
 	return pins, contents, nil
 }
 
-// choose takes each pin's content from the given bundles, or else from what is kept, if there is any.
+// choose returns each pin's content, from the given bundles or from the content that the plan keeps.
 func choose(pins resolver.Plan, kept []*catalog.Content, given []*Bundle) ([]*catalog.Content, error) {
 	byDigest := map[string]*catalog.Content{}
 	digests := map[string]string{}
@@ -59,7 +58,7 @@ func choose(pins resolver.Plan, kept []*catalog.Content, given []*Bundle) ([]*ca
 		case content != nil:
 			out = append(out, content)
 		case digests[pin.Bundle] != "":
-			return nil, fmt.Errorf("the given content of bundle %q is %s, and the plan's name commits to %s", pin.Bundle, digests[pin.Bundle], pin.Digest)
+			return nil, fmt.Errorf("the given content of bundle %q is %s, but the plan's name commits to %s", pin.Bundle, digests[pin.Bundle], pin.Digest)
 		default:
 			return nil, fmt.Errorf("%w, and bundle %q is not given", resolver.ErrNotKept, pin.Bundle)
 		}
@@ -67,14 +66,14 @@ func choose(pins resolver.Plan, kept []*catalog.Content, given []*Bundle) ([]*ca
 	return out, nil
 }
 
-// PlanSteps are the steps of an InstallPlan, made from its content as the controllers make them. Its status, which others can
-// write, is not read.
+// PlanSteps builds the steps of an InstallPlan from its content, like the controllers. It does not read the plan's status, which
+// others can write.
 func PlanSteps(plan *operatorsv1alpha1.InstallPlan, t Target, given ...*Bundle) ([]step.Step, error) {
 	pins, contents, err := PlanContent(plan, given...)
 	if err != nil {
 		return nil, err
 	}
-	none := rbac.Unreadable(errors.New("what the account holds is asked later"))
+	none := rbac.Unreadable(errors.New("the account's permissions are checked later"))
 	steps, err := resolver.StepsFrom(resolver.Input{
 		Namespace: plan.Namespace, Group: t.Group, Targets: t.Targets, Account: scoped.Account{Default: t.Unbounded},
 		Roles: none.Roles, RoleBindings: none.RoleBindings, ClusterRoles: none.ClusterRoles, ClusterRoleBindings: none.ClusterRoleBindings,

@@ -32,7 +32,7 @@ func sampleDir(t *testing.T) string {
 	return dir
 }
 
-func TestABundleDirectoryIsReadWithItsPackage(t *testing.T) {
+func TestReadsABundleDirectoryWithItsPackage(t *testing.T) {
 	b, err := (&Flags{}).Load(t.Context(), sampleDir(t))
 	require.NoError(t, err)
 	require.Equal(t, sample.Package, b.Package)
@@ -40,7 +40,7 @@ func TestABundleDirectoryIsReadWithItsPackage(t *testing.T) {
 	require.NotEmpty(t, b.Objects)
 }
 
-func TestABundleIsReadFromItsImage(t *testing.T) {
+func TestReadsABundleFromItsImage(t *testing.T) {
 	var archive bytes.Buffer
 	w := tar.NewWriter(&archive)
 	require.NoError(t, w.AddFS(sample.FS()))
@@ -59,7 +59,7 @@ func TestABundleIsReadFromItsImage(t *testing.T) {
 	require.Equal(t, sample.CSV, b.CSV.Name)
 }
 
-func TestWhatIsNoBundleIsSaidSo(t *testing.T) {
+func TestRejectsWhatIsNotABundle(t *testing.T) {
 	two := t.TempDir()
 	for _, version := range []string{"1", "2"} {
 		require.NoError(t, os.CopyFS(filepath.Join(two, version), sample.FS()))
@@ -70,7 +70,7 @@ func TestWhatIsNoBundleIsSaidSo(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(broken, "manifests", "x.yaml"), []byte("kind: ["), 0o600))
 	file := filepath.Join(broken, "manifests", "x.yaml")
 	for name, row := range map[string]struct{ arg, want string }{
-		"nothing there":       {filepath.Join(two, "none"), "no such directory, and not an image"},
+		"missing":             {filepath.Join(two, "none"), "no such directory, and not an image"},
 		"a file":              {file, "not a directory"},
 		"a folder of several": {two, "not a bundle: it has no manifests"},
 		"no metadata":         {noMetadata, "not a bundle: it has no metadata/annotations.yaml"},
@@ -84,7 +84,7 @@ func TestWhatIsNoBundleIsSaidSo(t *testing.T) {
 	}
 }
 
-func TestAnAccountIsNamespaceAndName(t *testing.T) {
+func TestParsesAccounts(t *testing.T) {
 	a, err := ParseAccount("team-a/installer.x")
 	require.NoError(t, err)
 	require.Equal(t, "team-a/installer.x", a.String())
@@ -94,7 +94,7 @@ func TestAnAccountIsNamespaceAndName(t *testing.T) {
 	}
 }
 
-func TestTheScopeOfEachInstallMode(t *testing.T) {
+func TestDeterminesTheScopeOfEachInstallMode(t *testing.T) {
 	const own, single, multi, all = operatorsv1alpha1.InstallModeTypeOwnNamespace, operatorsv1alpha1.InstallModeTypeSingleNamespace,
 		operatorsv1alpha1.InstallModeTypeMultiNamespace, operatorsv1alpha1.InstallModeTypeAllNamespaces
 	type modes = []operatorsv1alpha1.InstallModeType
@@ -108,26 +108,26 @@ func TestTheScopeOfEachInstallMode(t *testing.T) {
 	}{
 		"the narrowest":                 {everything, "", nil, []string{"ns"}, ""},
 		"the narrowest without an own":  {modes{single, all}, "", nil, []string{""}, ""},
-		"no choice without targets":     {modes{single, multi}, "", nil, nil, "the bundle supports SingleNamespace, MultiNamespace: say which"},
-		"none at all":                   {nil, "", nil, nil, "supports no install mode"},
+		"no choice without targets":     {modes{single, multi}, "", nil, nil, "the bundle supports SingleNamespace, MultiNamespace: select one"},
+		"no install mode":               {nil, "", nil, nil, "supports no install mode"},
 		"by one target":                 {everything, "", []string{"b"}, []string{"b"}, ""},
 		"by targets, sorted":            {everything, "", []string{"b", "a", "b"}, []string{"a", "b"}, ""},
 		"by the own as target":          {everything, "", []string{"ns"}, []string{"ns"}, ""},
 		"own":                           {everything, own, nil, []string{"ns"}, ""},
-		"own with another target":       {everything, own, []string{"b"}, nil, `has the one target "ns"`},
+		"own with another target":       {everything, own, []string{"b"}, nil, `has only the target "ns"`},
 		"single":                        {everything, single, []string{"b"}, []string{"b"}, ""},
-		"single without target":         {everything, single, nil, nil, "wants one namespace other than"},
-		"single of the own":             {everything, single, []string{"ns"}, nil, "wants one namespace other than"},
+		"single without target":         {everything, single, nil, nil, "must be one namespace other than"},
+		"single of the own":             {everything, single, []string{"ns"}, nil, "must be one namespace other than"},
 		"multi with the own":            {everything, multi, []string{"b", "ns"}, []string{"b", "ns"}, ""},
 		"multi of one":                  {everything, multi, []string{"b"}, nil, "at least two"},
 		"all":                           {everything, all, nil, []string{""}, ""},
-		"all with targets":              {everything, all, []string{"b"}, nil, "has no --target-namespaces"},
+		"all with targets":              {everything, all, []string{"b"}, nil, "does not allow --target-namespaces"},
 		"not supported":                 {modes{all}, own, nil, nil, "OwnNamespace InstallModeType not supported, cannot configure to watch own namespace; it supports AllNamespaces"},
 		"multi with an own unsupported": {modes{multi}, multi, []string{"b", "ns"}, nil, "OwnNamespace InstallModeType not supported"},
-		"a mode that is none":           {everything, "Some", nil, nil, `install mode "Some" is not known`},
-		"a target that is no namespace": {everything, "", []string{"B"}, nil, `target namespace "B"`},
+		"an unknown mode":               {everything, "Some", nil, nil, `unknown install mode "Some"`},
+		"an invalid target namespace":   {everything, "", []string{"B"}, nil, `target namespace "B"`},
 		"an empty target":               {everything, "", []string{""}, nil, `target namespace ""`},
-		"a CSV that says a mode twice":  {modes{own, own}, "", nil, nil, "install modes"},
+		"a CSV with a mode twice":       {modes{own, own}, "", nil, nil, "install modes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := &Bundle{Package: "p", Bundle: &bundle.Bundle{CSV: &operatorsv1alpha1.ClusterServiceVersion{}}}
