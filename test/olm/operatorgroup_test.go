@@ -78,7 +78,7 @@ func TestTheStateOfTheAccountIsShown(t *testing.T) {
 	tn.Create(&corev1.ServiceAccount{ObjectMeta: tn.Meta("later")})
 	requireCondition(tn, "group", "OperatorGroupServiceAccount", metav1.ConditionFalse, "ServiceAccountFound")
 	help := requireCondition(tn, "group", "AccountUsable", metav1.ConditionFalse, "AccountNotEnrolled")
-	require.Contains(t, help.Message, "remit/remit-catalog and remit/remit-olm is not allowed to request tokens")
+	require.Contains(t, help.Message, "remit/remit-catalog and remit/remit-olm cannot request tokens")
 
 	tn.Account.Name = "later"
 	tn.Enroll()

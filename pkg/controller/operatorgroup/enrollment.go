@@ -41,7 +41,7 @@ func serviceAccountKey(user string) (types.NamespacedName, bool) {
 	return types.NamespacedName{Namespace: namespace, Name: name}, isServiceAccount && ok
 }
 
-const enrollText = `ServiceAccount %[1]s is not enrolled: %[2]s is not allowed to request tokens for it. An administrator of the namespace can %[3]sapply:
+const enrollText = `ServiceAccount %[1]s is not enrolled: %[2]s cannot request tokens for it. An administrator of the namespace can %[3]sapply:
 apiVersion: rbac.authorization.k8s.io/v1
 kind: Role
 metadata: {name: remit-enrollment-%[4]s, namespace: %[5]s}

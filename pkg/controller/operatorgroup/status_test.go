@@ -90,7 +90,7 @@ func TestConditions(t *testing.T) {
 		{"usable", given(), AccountUsable, "True", ReasonUsable, "t1/acct"},
 		{"a missing account is not usable", given(gone), AccountUsable, "False", "ServiceAccountNotFound", "not found"},
 		{"half enrolled", given(func(f *Facts) { f.NotEnrolled = []string{"system:serviceaccount:remit:remit-olm"} }), AccountUsable, "False",
-			"AccountNotEnrolled", "remit/remit-olm is not allowed to request tokens"},
+			"AccountNotEnrolled", "remit/remit-olm cannot request tokens"},
 		{"manifest to apply", given(func(f *Facts) { f.NotEnrolled = []string{"system:serviceaccount:remit:remit-olm"} }), AccountUsable, "False",
 			"AccountNotEnrolled", `resources: [serviceaccounts/token], resourceNames: [acct], verbs: [create]`},
 		{"command to run", given(func(f *Facts) { f.NotEnrolled = []string{"system:serviceaccount:remit:remit-olm"} }), AccountUsable, "False",
@@ -100,7 +100,7 @@ func TestConditions(t *testing.T) {
 		{"the manifest binds both programs", given(func(f *Facts) { f.NotEnrolled = []string{"system:serviceaccount:remit:remit-olm"} }), AccountUsable, "False",
 			"AccountNotEnrolled", "subjects:\n- {kind: ServiceAccount, namespace: remit, name: remit-catalog}\n- {kind: ServiceAccount, namespace: remit, name: remit-olm}"},
 		{"a person", given(func(f *Facts) { f.NotEnrolled = []string{"oidc:admin"} }), AccountUsable, "False",
-			"AccountNotEnrolled", "oidc:admin is not allowed to request tokens for it. An administrator of the namespace can apply:\n"},
+			"AccountNotEnrolled", "oidc:admin cannot request tokens for it. An administrator of the namespace can apply:\n"},
 		{"default account", given(func(f *Facts) {
 			f.Group.Spec.ServiceAccountName = ""
 			f.Account = scoped.Account{Namespace: "remit", Name: "default", Default: true}
