@@ -27,13 +27,14 @@ func allowed(w write) bool {
 	resource, subresource, _ := strings.Cut(w.resource, "/")
 	switch w.group {
 	case operatorsGroup:
+		written := []string{"catalogsources", "clusterserviceversions", "installplans", "operatorgroups", "subscriptions"}
 		switch subresource {
 		case "status":
-			return w.verb == "patch" || w.verb == "update"
+			return slices.Contains(written, resource) && (w.verb == "patch" || w.verb == "update")
 		case "finalizers":
-			return w.verb == "update"
+			return slices.Contains(written, resource) && w.verb == "update"
 		case "":
-			inert := []string{"installplans", "subscriptions", "operatorconditions", "operators"}
+			inert := []string{"installplans", "subscriptions"}
 			return w.verb == "create" && slices.Contains(inert, resource) ||
 				w == write{operatorsGroup, "clusterserviceversions", "patch"} // finalizers: docs/adr/0006
 		}
@@ -88,6 +89,10 @@ func TestControllerIdentitiesHaveNoWritesThatGrantPower(t *testing.T) {
 		{"apiregistration.k8s.io", "apiservices", "delete"},
 		{operatorsGroup, "clusterserviceversions", "update"},
 		{operatorsGroup, "installplans", "patch"},
+		{operatorsGroup, "operators", "create"},
+		{operatorsGroup, "operatorconditions", "create"},
+		{operatorsGroup, "operators/status", "patch"},
+		{operatorsGroup, "operatorconditions/status", "patch"},
 		{operatorsGroup, "*/status", "*"},
 	} {
 		require.False(t, allowed(w), "%v", w)

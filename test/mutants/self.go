@@ -30,9 +30,9 @@ func self() []Mutant {
 		},
 		{
 			Name: "self-writes-any-status", Rule: 4, File: "manifests/base/olm-rbac.yaml",
-			Old: `  - operators/status
+			Old: `  - operatorgroups/status
 `,
-			New: `  - operators/status
+			New: `  - operatorgroups/status
   - "*"
 `,
 			Killer: unit("manifests", "TestControllerIdentitiesHaveOnlyTheClosedList"),

@@ -44,9 +44,8 @@ var closedList = []permit{
 	{group: "", resources: []string{"events"}, verbs: []string{"create", "patch"}},
 	{group: "events.k8s.io", resources: []string{"events"}, verbs: []string{"create", "patch"}},
 	{group: "coordination.k8s.io", resources: []string{"leases"}, verbs: []string{"update"}, in: own},
-	// 3. inert objects of its own API, including copied CSVs
-	{group: operators, resources: []string{"clusterserviceversions", "installplans", "operatorconditions", "operators", "subscriptions"},
-		verbs: []string{"create"}},
+	// 3. inert objects of its own API
+	{group: operators, resources: []string{"installplans", "subscriptions"}, verbs: []string{"create"}},
 	// reports of InstallPlans
 	{group: "", resources: []string{"configmaps"}, verbs: []string{"create", "patch"}, prefix: names.ReportPrefix},
 	// 4. tokens of enrolled accounts
