@@ -15,7 +15,7 @@ import (
 	"github.com/remit-olm/remit/test/env"
 )
 
-// deleteCSV deletes a ClusterServiceVersion alone, and returns it as it was.
+// deleteCSV deletes a ClusterServiceVersion but not its Subscription, and returns it.
 func deleteCSV(tn *env.Tenant, name string) *operatorsv1alpha1.ClusterServiceVersion {
 	tn.T.Helper()
 	csv := tn.CSV(tn.T, name)
@@ -23,7 +23,7 @@ func deleteCSV(tn *env.Tenant, name string) *operatorsv1alpha1.ClusterServiceVer
 	return csv
 }
 
-// comesBack waits until a ClusterServiceVersion that was deleted was made anew.
+// comesBack waits until a deleted ClusterServiceVersion has been recreated.
 func comesBack(tn *env.Tenant, old *operatorsv1alpha1.ClusterServiceVersion) {
 	tn.T.Helper()
 	tn.Eventually(func(c *assert.CollectT) {
@@ -35,7 +35,7 @@ func comesBack(tn *env.Tenant, old *operatorsv1alpha1.ClusterServiceVersion) {
 	tn.Installed(old.Name)
 }
 
-// statusText is what "kubectl remit status" prints of the namespace, whatever it ends with.
+// statusText returns the output of "kubectl remit status" for the namespace, regardless of its exit code.
 func statusSays(tn *env.Tenant, texts ...string) {
 	tn.T.Helper()
 	tn.Eventually(func(c *assert.CollectT) {
@@ -46,7 +46,7 @@ func statusSays(tn *env.Tenant, texts ...string) {
 	})
 }
 
-func TestAClusterServiceVersionThatIsDeletedAloneComesBack(t *testing.T) {
+func TestRecreatesAClusterServiceVersionThatIsDeletedWithoutItsSubscription(t *testing.T) {
 	t.Parallel()
 	tn := following(t)
 	tn.Publish("catalog", releasesV1)
@@ -59,7 +59,7 @@ func TestAClusterServiceVersionThatIsDeletedAloneComesBack(t *testing.T) {
 
 	tn.Publish("catalog", releasesV1, releasesV2)
 	tn.Installed("a.v2.0.0")
-	deleteCSV(tn, "a.v2.0.0") // the one that it starts with comes back, and the same upgrade follows
+	deleteCSV(tn, "a.v2.0.0") // the starting version is recreated, and the same upgrade follows
 	tn.Eventually(func(c *assert.CollectT) {
 		s := subscriptions(t, tn)["a"]
 		assert.NotEqual(c, "a.v2.0.0", s.Status.InstalledCSV)
@@ -68,7 +68,7 @@ func TestAClusterServiceVersionThatIsDeletedAloneComesBack(t *testing.T) {
 	inState(tn, "a", operatorsv1alpha1.SubscriptionStateAtLatest, "a.v2.0.0", "a.v2.0.0")
 }
 
-func TestTheStatusSaysWhatADeletedClusterServiceVersionWaitsFor(t *testing.T) {
+func TestStatusReportsWhatADeletedClusterServiceVersionWaitsFor(t *testing.T) {
 	t.Parallel()
 	tn := following(t)
 	tn.Publish("catalog", releasesV1)
@@ -90,8 +90,9 @@ func TestTheStatusSaysWhatADeletedClusterServiceVersionWaitsFor(t *testing.T) {
 	comesBack(tn, old)
 }
 
-// A plan that waits for permissions and has written nothing gives way to what the Subscription asks for now, back and forth.
-func TestAnotherStartingCSVTakesThePlaceOfAPlanThatIsNotWritten(t *testing.T) {
+// A plan that waits for permissions and has written nothing is superseded when the Subscription changes, and again when it changes
+// back.
+func TestAnotherStartingCSVSupersedesAPlanThatHasWrittenNothing(t *testing.T) {
 	t.Parallel()
 	tn := following(t)
 	tn.Publish("catalog", releasesV1, releasesV2+" reads=secrets", releasesV3+" reads=nodes")
@@ -122,8 +123,8 @@ func TestAnotherStartingCSVTakesThePlaceOfAPlanThatIsNotWritten(t *testing.T) {
 	tn.Installed("a.v1.0.0")
 }
 
-// Somebody deletes the Subscription and then, at once, the ClusterServiceVersion: of the two events either may come first.
-func TestWhatIsUninstalledStaysAway(t *testing.T) {
+// The user deletes the Subscription and, immediately afterwards, the ClusterServiceVersion: either event can arrive first.
+func TestAnUninstalledOperatorIsNotReinstalled(t *testing.T) {
 	t.Parallel()
 	tn := following(t)
 	tn.Publish("catalog", releasesV1)

@@ -15,7 +15,7 @@ import (
 	"github.com/remit-olm/remit/test/operators/sample/bundle"
 )
 
-// awaitingApproval is a tenant whose account may do all, and whose plan waits for approval.
+// awaitingApproval returns a tenant whose account has all permissions and whose plan waits for approval.
 func awaitingApproval(t *testing.T) (*env.Tenant, *operatorsv1alpha1.InstallPlan) {
 	t.Helper()
 	tn := cluster.Tenant(t)
@@ -61,7 +61,7 @@ func TestAManualPlanWaitsForApproval(t *testing.T) {
 	tn.Succeeded(bundle.CSV)
 }
 
-func TestAPlanWhosePinsWereEditedIsNotCarriedOut(t *testing.T) {
+func TestDoesNotExecuteAPlanWithEditedPins(t *testing.T) {
 	t.Parallel()
 	tn, ip := awaitingApproval(t)
 	before := ip.DeepCopy()
@@ -80,8 +80,8 @@ func TestAPlanWhosePinsWereEditedIsNotCarriedOut(t *testing.T) {
 	tn.NothingWritten()
 }
 
-// What a tenant writes into the status is neither installed nor left there for people to approve.
-func TestStepsThatATenantWroteIntoTheStatusAreComputedAgain(t *testing.T) {
+// Steps that a tenant writes into the status are not installed, and are replaced before a user approves them.
+func TestRecomputesStepsThatATenantWroteIntoTheStatus(t *testing.T) {
 	t.Parallel()
 	tn, ip := awaitingApproval(t)
 	before := ip.DeepCopy()

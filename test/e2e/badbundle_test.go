@@ -10,7 +10,7 @@ import (
 	"github.com/remit-olm/remit/test/env"
 )
 
-func TestABadBundleIsRefusedAsAWhole(t *testing.T) {
+func TestRefusesAnInvalidBundleAsAWhole(t *testing.T) {
 	t.Parallel()
 	for catalog, text := range map[string]string{
 		"no-deployments":          "the install strategy has no deployments",
@@ -31,7 +31,7 @@ func TestABadBundleIsRefusedAsAWhole(t *testing.T) {
 	}
 }
 
-func TestAnObjectThatIsNotOursIsNamedAndLeftAsItIs(t *testing.T) {
+func TestReportsACollisionAndDoesNotChangeTheObject(t *testing.T) {
 	t.Parallel()
 	tn := subscribed(t, catalogSample)
 	theirs := &corev1.ConfigMap{ObjectMeta: tn.Meta("sample-operator-defaults"), Data: map[string]string{"message": "mine"}}

@@ -9,7 +9,7 @@ import (
 	"github.com/remit-olm/remit/test/env"
 )
 
-func TestWhatTheCatalogDoesNotHaveIsNamed(t *testing.T) {
+func TestReportsWhatTheCatalogDoesNotContain(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		edit         func(*operatorsv1alpha1.SubscriptionSpec)
@@ -40,7 +40,7 @@ func TestWhatTheCatalogDoesNotHaveIsNamed(t *testing.T) {
 	}
 }
 
-func TestACatalogThatCannotBeReadSaysSo(t *testing.T) {
+func TestReportsACatalogThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		image, text string

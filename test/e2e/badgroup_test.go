@@ -67,7 +67,7 @@ func TestNothingIsInstalledWithoutAnAccount(t *testing.T) {
 	tn.NothingWritten()
 }
 
-func TestAMissingAccountIsNamed(t *testing.T) {
+func TestReportsAMissingAccount(t *testing.T) {
 	t.Parallel()
 	tn := subscribed(t, catalogSample)
 	tn.Group("nobody", tn.Namespace)
@@ -78,7 +78,7 @@ func TestAMissingAccountIsNamed(t *testing.T) {
 	tn.NothingWritten()
 }
 
-func TestAnAccountThatIsNotEnrolledIsNotUsed(t *testing.T) {
+func TestDoesNotUseAnAccountThatIsNotEnrolled(t *testing.T) {
 	t.Parallel()
 	tn := subscribed(t, catalogSample)
 	tn.Withdraw()
@@ -95,8 +95,8 @@ func TestAnAccountThatIsNotEnrolledIsNotUsed(t *testing.T) {
 	tn.GroupSays("group", "AccountUsable", metav1.ConditionTrue, "Enrolled", "")
 }
 
-// The plan stops at its ConfigMap; the account goes, and comes back as another one of the same name.
-func TestAnAccountThatIsRecreatedFinishesThePlanUnderItsNewUID(t *testing.T) {
+// The plan stops at its ConfigMap; the account is deleted and recreated with the same name.
+func TestCompletesThePlanUnderTheUIDOfARecreatedAccount(t *testing.T) {
 	t.Parallel()
 	tn := subscribed(t, catalogSample)
 	grantSample(tn, tn.Namespace)
@@ -126,8 +126,8 @@ func TestAnAccountThatIsRecreatedFinishesThePlanUnderItsNewUID(t *testing.T) {
 	assert.Equal(t, string(again.UID), madeBy["configmaps/sample-operator-defaults"])
 }
 
-// A tenant names an account of its namespace only; one that is stronger and elsewhere has no name.
-func TestTheAccountIsOneOfTheOwnNamespace(t *testing.T) {
+// A tenant can only name an account in its own namespace, and not a stronger one in another namespace.
+func TestTheAccountIsInTheGroupsNamespace(t *testing.T) {
 	t.Parallel()
 	tn := subscribed(t, catalogSample)
 	tn.Group("remit/remit-catalog", tn.Namespace)

@@ -11,24 +11,24 @@ import (
 	"github.com/remit-olm/remit/test/env/corpus"
 )
 
-// The catalogs of the run. Each is a directory that is known before Remit starts; image gives the name
-// by which a CatalogSource asks for it.
+// The catalogs of the tests. Each is a directory that exists before Remit starts; image returns the image name
+// that a CatalogSource uses.
 const (
 	catalogSample     = "sample"
 	catalogAbsent     = "absent"
 	catalogMalformed  = "malformed"
 	catalogPrometheus = "prometheus"
-	// catalogOwnGroup has a CustomResourceDefinition that no other catalog has.
+	// catalogOwnGroup has a CustomResourceDefinition that is in no other catalog.
 	catalogOwnGroup = "own-group"
-	// catalogRequiring requires a CustomResourceDefinition, wanted.requiring.remit.dev, that no catalog has.
+	// catalogRequiring requires the CustomResourceDefinition wanted.requiring.remit.dev, which is in no catalog.
 	catalogRequiring = "requiring"
-	// catalogLarge has more manifests than an InstallPlan shows.
+	// catalogLarge has more manifests than the status of an InstallPlan contains.
 	catalogLarge = "large"
 )
 
 func image(catalog string) string { return "catalogs.test/" + catalog }
 
-// variants are catalogs of one bundle each: the sample's, changed.
+// variants are catalogs with one variant of the sample bundle each.
 var variants = map[string]func(v env.Variant){
 	catalogSample: func(env.Variant) {},
 	catalogLarge: func(v env.Variant) {
@@ -65,7 +65,7 @@ var variants = map[string]func(v env.Variant){
 	"bad-port": func(v env.Variant) {
 		v[env.FileService].Object["spec"] = map[string]any{"ports": []any{map[string]any{"port": int64(99_999)}}}
 	},
-	// A version of its own: other stories need the kind to stay unserved while this one makes it served.
+	// A separate version, because other tests need the kind to stay unserved while this one serves it.
 	"unknown-version": func(v env.Variant) {
 		v.Add("vpa.yaml", strings.Replace(blockage.UnknownKindManifest, "/v1,", "/v2,", 1))
 	},
@@ -75,7 +75,7 @@ var variants = map[string]func(v env.Variant){
 	"ten-thousand-rules": func(v env.Variant) {
 		v.Set([]any{map[string]any{"serviceAccountName": "sample-operator", "rules": manyRules()}}, "spec", "install", "spec", "permissions")
 	},
-	// A ClusterRole that its own binding gives away, beside what the CSV asks for.
+	// A ClusterRole that the bundle's own binding grants, in addition to the CSV's permissions.
 	"own-cluster-role": func(v env.Variant) {
 		v.Add("role.yaml", `
 apiVersion: rbac.authorization.k8s.io/v1
@@ -108,7 +108,7 @@ type: kubernetes.io/service-account-token`)
 	},
 }
 
-// writeCatalogs makes all directories and returns them by image.
+// writeCatalogs creates all directories and returns them by image.
 func writeCatalogs(dir string) (map[string]string, error) {
 	out := map[string]string{image(catalogAbsent): filepath.Join(dir, catalogAbsent)}
 	for name, change := range variants {
@@ -133,7 +133,7 @@ func writeCatalogs(dir string) (map[string]string, error) {
 	return out, os.WriteFile(filepath.Join(malformed, "catalog.yaml"), []byte("schema: olm.package\nname: [\n"), 0o600)
 }
 
-// subscribed is a tenant that asks for the bundle of a catalog.
+// subscribed returns a tenant with a Subscription to the bundle of a catalog.
 func subscribed(t *testing.T, catalog string) *env.Tenant {
 	t.Helper()
 	tn := cluster.Tenant(t)

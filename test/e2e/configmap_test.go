@@ -14,9 +14,9 @@ import (
 	"github.com/remit-olm/remit/test/env/audit"
 )
 
-// Remit may list no tenant's ConfigMaps. It notices a change as the account of the namespace, where that may watch the
-// ConfigMap, and the grant of that permission shows what changed before.
-func TestAConfigMapThatChangesWakesItsCatalogAsTheAccount(t *testing.T) {
+// Remit is not allowed to list tenants' ConfigMaps. It watches the ConfigMap as the account of the namespace, if that is allowed to,
+// and when the permission is granted it reads earlier changes.
+func TestAChangedConfigMapWakesItsCatalogThroughTheAccount(t *testing.T) {
 	t.Parallel()
 	watch := rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{"content"}, Verbs: []string{"watch"}}
 	catalogOf := func() *env.Tenant {
@@ -36,7 +36,7 @@ func TestAConfigMapThatChangesWakesItsCatalogAsTheAccount(t *testing.T) {
 
 	changeContent(unnoticed)
 	require.NotEqual(t, old, contentVersion(unnoticed))
-	for range 3 { // more than the one time that the grant itself wakes it
+	for range 3 { // more often than the grant itself wakes it
 		changeContent(noticed)
 		readsVersion(noticed, contentVersion(noticed))
 	}
@@ -62,7 +62,7 @@ func contentVersion(tn *env.Tenant) string {
 	return cm.ResourceVersion
 }
 
-// changeContent changes the ConfigMap, and nothing of the catalog that it has.
+// changeContent changes the ConfigMap without changing the catalog in it.
 func changeContent(tn *env.Tenant) {
 	tn.T.Helper()
 	cm := &corev1.ConfigMap{}
@@ -72,7 +72,7 @@ func changeContent(tn *env.Tenant) {
 	require.NoError(tn.T, cluster.Client.Patch(tn.T.Context(), cm, client.MergeFrom(before)))
 }
 
-// readsVersion waits until the CatalogSource was read from that version of the ConfigMap.
+// readsVersion waits until the catalog has been read from that version of the ConfigMap.
 func readsVersion(tn *env.Tenant, version string) {
 	tn.T.Helper()
 	tn.Eventually(func(c *assert.CollectT) {

@@ -20,7 +20,7 @@ import (
 	"github.com/remit-olm/remit/test/env/audit"
 )
 
-// brings is a tenant whose account may write the gadgets of a group of its own, and no more of them.
+// brings returns a tenant whose account may only write the gadgets of its own API group.
 func brings(t *testing.T) (tn *env.Tenant, group string) {
 	t.Helper()
 	tn = following(t)
@@ -32,7 +32,7 @@ func brings(t *testing.T) (tn *env.Tenant, group string) {
 	return tn, group
 }
 
-// lists are the reads of all gadgets by the tenant's account.
+// lists returns the reads of all gadgets by the tenant's account.
 func lists(tn *env.Tenant, group string) []audit.Event {
 	tn.T.Helper()
 	events, err := cluster.Audited(tn.T.Context(), func(e audit.Event) bool {
@@ -42,7 +42,7 @@ func lists(tn *env.Tenant, group string) []audit.Event {
 	return events
 }
 
-func TestASchemaThatObjectsDoNotFitIsRefusedBeforeAnythingIsWritten(t *testing.T) {
+func TestRefusesASchemaThatRejectsExistingObjects(t *testing.T) {
 	t.Parallel()
 	tn, group := brings(t)
 	other := tn.Other(nil)
@@ -57,7 +57,7 @@ func TestASchemaThatObjectsDoNotFitIsRefusedBeforeAnythingIsWritten(t *testing.T
 	before := &apiextensionsv1.CustomResourceDefinition{}
 	require.NoError(t, cluster.Client.Get(t.Context(), client.ObjectKey{Name: "gadgets." + group}, before))
 
-	// Who may not read them is told what is missing, and what for.
+	// Without permission to read the objects, the missing permission and its purpose are reported.
 	tn.PublishWith("catalog", all, releasesV1, releasesV2)
 	lacks := fmt.Sprintf("cannot list resource %q in API group %q at the cluster scope", "gadgets", group)
 	says(tn, "a", names.ConditionPermissionsMissing, names.ReasonAccountLacksPermissions, lacks)
@@ -67,7 +67,7 @@ func TestASchemaThatObjectsDoNotFitIsRefusedBeforeAnythingIsWritten(t *testing.T
 	out, _ := preflightOf(t, missing, "subscription/a", "-n", tn.Namespace)
 	require.Contains(t, out, lacks)
 
-	// Who may is told which do not fit, and of others' only how many.
+	// With the permission, the invalid objects are named; those of other namespaces are only counted.
 	tn.Grant(rbac.ClusterScope, rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{"gadgets"}, Verbs: []string{"list"}})
 	says(tn, "a", names.ConditionObjectsRefused, names.ReasonRefusedByAPIServer, fmt.Sprintf("error validating existing CRs against new CRD's schema for %q: "+
 		"updated validation is too restrictive: 2 object(s) would be invalid in version v1: %s/mine (spec.size: Required value), 1 outside of the namespaces",
@@ -83,7 +83,7 @@ func TestASchemaThatObjectsDoNotFitIsRefusedBeforeAnythingIsWritten(t *testing.T
 	require.Equal(t, before.ResourceVersion, now.ResourceVersion, "nothing was written")
 	inState(tn, "a", operatorsv1alpha1.SubscriptionStateUpgradePending, "a.v2.0.0", "a.v1.0.0")
 
-	// One that is mended is no longer told of; with the last of them the plan goes on.
+	// A corrected object is no longer reported. When all are corrected, the plan resumes.
 	tn.SetSize(mine)
 	says(tn, "a", names.ConditionObjectsRefused, names.ReasonRefusedByAPIServer, "1 object(s) would be invalid in version v1: 1 outside of")
 	tn.SetSize(foreign)
@@ -91,7 +91,7 @@ func TestASchemaThatObjectsDoNotFitIsRefusedBeforeAnythingIsWritten(t *testing.T
 	require.NoError(t, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(before), now))
 	require.Greater(t, now.Generation, before.Generation)
 
-	// A schema that can refuse nothing that was taken, and one that is the same, need no look.
+	// A schema that accepts everything that the old one accepts, or is unchanged, requires no reads.
 	read := len(lists(tn, group))
 	require.NotZero(t, read)
 	tn.PublishWith("catalog", all, releasesV1, releasesV2, releasesV3)
@@ -101,9 +101,9 @@ func TestASchemaThatObjectsDoNotFitIsRefusedBeforeAnythingIsWritten(t *testing.T
 	require.Len(t, lists(tn, group), read)
 }
 
-// What Kubernetes allows is allowed: a version may be no longer served, as its objects are read in another. It may
-// not go while objects may be stored in it.
-func TestAVersionMayBeUnservedButNotGoWhileObjectsAreStoredInIt(t *testing.T) {
+// As in Kubernetes, a version may stop being served, because its objects can be read in another version. It must not be removed
+// while objects can be stored in it.
+func TestAVersionCanBeUnservedButNotRemovedWhileObjectsAreStoredInIt(t *testing.T) {
 	t.Parallel()
 	tn, group := brings(t)
 	versions := func(edit func(v1, v2 *apiextensionsv1.CustomResourceDefinitionVersion)) *apiextensionsv1.CustomResourceDefinition {
@@ -136,7 +136,7 @@ func TestAVersionMayBeUnservedButNotGoWhileObjectsAreStoredInIt(t *testing.T) {
 	tn.PublishWith("catalog", all, releasesV1, releasesV2)
 	tn.Installed("a.v2.0.0")
 	require.NoError(t, cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(obj), obj))
-	another.Eventually(func(c *assert.CollectT) { // who still needs it is told
+	another.Eventually(func(c *assert.CollectT) { // an install that still needs it reports it
 		csv := another.CSV(c, "a.v1.0.0")
 		assert.NotEqual(c, operatorsv1alpha1.CSVPhaseSucceeded, csv.Status.Phase)
 		assert.Contains(c, fmt.Sprintf("%+v", csv.Status.RequirementStatus), "CRD version not served")
@@ -145,7 +145,7 @@ func TestAVersionMayBeUnservedButNotGoWhileObjectsAreStoredInIt(t *testing.T) {
 	tn.PublishWith("catalog", all, releasesV1, releasesV2, releasesV3)
 	says(tn, "a", names.ConditionObjectsRefused, names.ReasonRefusedByAPIServer,
 		fmt.Sprintf("risk of data loss updating %q: new CRD removes version v1 that is listed as a stored version", "gadgets."+group))
-	tn.SetSize(obj) // which stores it anew
+	tn.SetSize(obj) // which stores it in the new version
 	crd := &apiextensionsv1.CustomResourceDefinition{}
 	require.NoError(t, cluster.Client.Get(t.Context(), client.ObjectKey{Name: "gadgets." + group}, crd))
 	before := crd.DeepCopy()
@@ -155,7 +155,7 @@ func TestAVersionMayBeUnservedButNotGoWhileObjectsAreStoredInIt(t *testing.T) {
 	require.Empty(t, lists(tn, group))
 }
 
-// reportsOf are the reports of the namespace's plans.
+// reportsOf returns the reports of the namespace's plans.
 func reportsOf(tn *env.Tenant) string {
 	tn.T.Helper()
 	list := &corev1.ConfigMapList{}
@@ -166,10 +166,10 @@ func reportsOf(tn *env.Tenant) string {
 			out.WriteString(cm.Data["report.yaml"])
 		}
 	}
-	return strings.Join(strings.Fields(out.String()), " ") // as if lines were not broken
+	return strings.Join(strings.Fields(out.String()), " ") // ignore line breaks
 }
 
-// conditionsOf are all that the namespace's plans and Subscriptions say.
+// conditionsOf returns the conditions of the namespace's plans and Subscriptions.
 func conditionsOf(tn *env.Tenant) string {
 	tn.T.Helper()
 	plans, subs := &operatorsv1alpha1.InstallPlanList{}, &operatorsv1alpha1.SubscriptionList{}

@@ -15,7 +15,7 @@ import (
 	"github.com/remit-olm/remit/test/operators/sample/bundle"
 )
 
-func TestAnOperatorThatExceedsItsAccountIsReportedUntilTheAccountGrowsAgain(t *testing.T) {
+func TestReportsAnOperatorThatExceedsItsAccount(t *testing.T) {
 	t.Parallel()
 	tn := subscribed(t, catalogSample)
 	b, err := env.ReadBundle(bundle.FS())

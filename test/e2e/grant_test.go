@@ -11,7 +11,7 @@ import (
 	"github.com/remit-olm/remit/test/operators/sample/bundle"
 )
 
-// figures are how long plans took from the grant to Complete.
+// figures are the durations from the grant to Complete.
 type figures []time.Duration
 
 func (f *figures) add(t *testing.T, d time.Duration) {
@@ -28,8 +28,8 @@ func (f figures) log(t *testing.T) {
 	}
 }
 
-// It runs alone, one plan after the other, so that the figures say something.
-func TestAGrantWakesWhatWaitsForIt(t *testing.T) {
+// The test does not run in parallel, and runs one plan after the other, so that the figures are meaningful.
+func TestAGrantWakesWaitingPlans(t *testing.T) {
 	var all figures
 	t.Run("all of it as the message says", func(t *testing.T) {
 		tn := subscribed(t, catalogSample)

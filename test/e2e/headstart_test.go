@@ -19,7 +19,7 @@ import (
 	"github.com/remit-olm/remit/test/operators/sample/bundle"
 )
 
-func TestAFreshInstallTakesOneToken(t *testing.T) {
+func TestANewInstallRequestsOneToken(t *testing.T) {
 	t.Parallel()
 	tn := subscribed(t, catalogSample)
 	grantSample(tn, tn.Namespace)
@@ -35,7 +35,7 @@ func TestAFreshInstallTakesOneToken(t *testing.T) {
 	}
 }
 
-func TestAKindThatNobodyOffersIsWaitedFor(t *testing.T) {
+func TestWaitsForAKindThatNoCatalogOffers(t *testing.T) {
 	t.Parallel()
 	tn := cluster.Tenant(t)
 	grantSample(tn, tn.Namespace)
@@ -45,7 +45,7 @@ func TestAKindThatNobodyOffersIsWaitedFor(t *testing.T) {
 	tn.SubscriptionSays(operatorsv1alpha1.SubscriptionResolutionFailed, resolver.ConstraintsNotSatisfiable,
 		"requires an operator providing an API with group: requiring.remit.dev, version: v1, kind: Wanted. No catalog")
 
-	// The Deployments wait too, where the kind is gone by the time that the plan is carried out.
+	// The Deployments also wait if the kind is deleted before the plan is executed.
 	crd := env.CRD("wanted", "requiring.remit.dev", "Wanted")
 	tn.Create(crd)
 	tn.Eventually(func(c *assert.CollectT) { assert.NotEmpty(c, tn.Plan(c).Status.Plan) })

@@ -28,7 +28,7 @@ func subscribe(tn *env.Tenant, edit ...func(*operatorsv1alpha1.SubscriptionSpec)
 	tn.Subscribe("catalog", bundle.Package, bundle.Channel, edit...)
 }
 
-// grantSample gives the account all that the sample needs for these targets.
+// grantSample grants the account everything that the sample needs for these targets.
 func grantSample(tn *env.Tenant, targets ...string) {
 	tn.T.Helper()
 	b, err := env.ReadBundle(bundle.FS())
@@ -36,7 +36,7 @@ func grantSample(tn *env.Tenant, targets ...string) {
 	tn.GrantAll(tn.Needs(b, bundle.Package, targets...))
 }
 
-func TestAnAccountWithJustEnoughInstallsAnOperatorThatWorks(t *testing.T) {
+func TestAnAccountWithExactlyThePermissionsInstallsAWorkingOperator(t *testing.T) {
 	t.Parallel()
 	tn := subscribed(t, catalogSample)
 	grantSample(tn, tn.Namespace)
@@ -82,8 +82,8 @@ func greets(t *testing.T, tn *env.Tenant, namespace string) {
 	})
 }
 
-// isBounded asserts that the ServiceAccount of the operator's Pod holds the CSV's permissions, in the
-// namespace, and nothing beside them.
+// isBounded asserts that the ServiceAccount of the operator's Pod has the CSV's permissions in the
+// namespace, and no others.
 func isBounded(t *testing.T, tn *env.Tenant) {
 	t.Helper()
 	pods := &corev1.PodList{}
@@ -124,7 +124,7 @@ func allowed(t *testing.T, tn *env.Tenant, serviceAccount, namespace string, rul
 	}
 }
 
-func TestAnAccountWithoutRightsIsToldAllThatItLacksAndWritesNothing(t *testing.T) {
+func TestReportsAllMissingPermissionsAndWritesNothing(t *testing.T) {
 	t.Parallel()
 	tn := subscribed(t, catalogSample)
 	tn.Group(env.AccountName, tn.Namespace)
@@ -147,8 +147,8 @@ func TestAnAccountWithoutRightsIsToldAllThatItLacksAndWritesNothing(t *testing.T
 	tn.NothingWritten()
 }
 
-// What was granted is no longer reported as missing while the plan writes.
-func TestAPlanThatResumesSaysSoBeforeItsFirstWrite(t *testing.T) {
+// Granted permissions are no longer reported as missing while the plan writes.
+func TestReportsAResumedPlanBeforeItsFirstWrite(t *testing.T) {
 	t.Parallel()
 	tn := subscribed(t, catalogSample)
 	tn.Group(env.AccountName, tn.Namespace)
@@ -171,7 +171,7 @@ func TestAPlanThatResumesSaysSoBeforeItsFirstWrite(t *testing.T) {
 	require.Less(t, said, first, "the API server numbers all writes")
 }
 
-// next is the resource version of the next object of a watch that matches.
+// next returns the resource version of the next matching object of a watch.
 func next[T client.Object](t *testing.T, w watch.Interface, matches func(T) bool) int {
 	t.Helper()
 	for event := range w.ResultChan() {

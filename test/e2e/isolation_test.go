@@ -16,9 +16,9 @@ import (
 	"github.com/remit-olm/remit/test/operators/sample/bundle"
 )
 
-// Three catalogs in one namespace: one whose registry does not answer, one whose registry lies, and a good one. Who
-// needs the good one gets it, and the others say what is wrong with theirs.
-func TestASickCatalogFailsOnlyWhatNeedsIt(t *testing.T) {
+// One namespace has three catalogs: one whose registry does not answer, one whose registry returns wrong content, and a healthy
+// one. Installs from the healthy one succeed, and the other Subscriptions report what is wrong with their catalogs.
+func TestAnUnhealthyCatalogOnlyFailsInstallsThatNeedIt(t *testing.T) {
 	tn := cluster.Tenant(t)
 	grantSample(tn, tn.Namespace)
 	tn.Group(env.AccountName, tn.Namespace)
@@ -69,7 +69,7 @@ func TestASickCatalogFailsOnlyWhatNeedsIt(t *testing.T) {
 	})
 }
 
-func TestABundleImageIsWaitedFor(t *testing.T) {
+func TestWaitsForABundleImage(t *testing.T) {
 	tn := cluster.Tenant(t)
 	grantSample(tn, tn.Namespace)
 	tn.Group(env.AccountName, tn.Namespace)

@@ -45,7 +45,7 @@ func targetsAre(t *testing.T, tn *env.Tenant, targets ...string) {
 	})
 }
 
-// grantAnywhere gives the account what the sample needs whatever the targets are.
+// grantAnywhere grants the account what the sample needs for any targets.
 func grantAnywhere(tn *env.Tenant) {
 	tn.T.Helper()
 	grantSample(tn, "")
@@ -54,7 +54,7 @@ func grantAnywhere(tn *env.Tenant) {
 	})
 }
 
-func TestAnAccountThatCoversOneOfTwoTargetsIsToldTheOther(t *testing.T) {
+func TestReportsThePermissionsMissingInOneOfTwoTargets(t *testing.T) {
 	t.Parallel()
 	tn := subscribed(t, catalogSample)
 	other := tn.Other(nil)
@@ -98,7 +98,7 @@ func TestASelectorFollowsTheNamespacesThatItMatches(t *testing.T) {
 	greets(t, tn, second)
 }
 
-func TestAGroupOfAllNamespacesTakesRightsInTheWholeCluster(t *testing.T) {
+func TestAGroupForAllNamespacesNeedsClusterWidePermissions(t *testing.T) {
 	t.Parallel()
 	tn := subscribed(t, catalogSample)
 	grantSample(tn, tn.Namespace)
@@ -133,7 +133,7 @@ func TestACSVThatDoesNotSupportTheGroupFailsUntilItDoes(t *testing.T) {
 	targetsAre(t, tn, tn.Namespace)
 }
 
-func TestADeploymentThatIsDeletedIsMadeAgain(t *testing.T) {
+func TestRecreatesADeletedDeployment(t *testing.T) {
 	t.Parallel()
 	tn := subscribed(t, catalogSample)
 	grantSample(tn, tn.Namespace)

@@ -17,7 +17,7 @@ import (
 	"github.com/remit-olm/remit/test/operators/sample/bundle"
 )
 
-// planShow runs "kubectl remit plan show" as a user, and returns what goes to standard output and to standard error.
+// planShow runs "kubectl remit plan show" as a user, and returns its standard output and standard error.
 func planShow(t *testing.T, code int, args ...string) (out, notes string) {
 	t.Helper()
 	out, notes, got := cluster.Remit(t, append([]string{"plan", "show"}, args...)...)
@@ -25,7 +25,7 @@ func planShow(t *testing.T, code int, args ...string) (out, notes string) {
 	return out, notes
 }
 
-// largePlan is a tenant whose plan for a bundle of more than 64 KiB waits for approval.
+// largePlan returns a tenant whose plan for a bundle of more than 64 KiB waits for approval.
 func largePlan(t *testing.T) (*env.Tenant, *operatorsv1alpha1.InstallPlan) {
 	t.Helper()
 	tn := cluster.Tenant(t)
@@ -42,7 +42,7 @@ func largePlan(t *testing.T) (*env.Tenant, *operatorsv1alpha1.InstallPlan) {
 	return tn, ip
 }
 
-func TestAPlanOfAnySizeIsShownToWhoeverApprovesIt(t *testing.T) {
+func TestShowsPlansOfAnySizeForApproval(t *testing.T) {
 	t.Parallel()
 	tn, ip := largePlan(t)
 	for _, step := range ip.Status.Plan {
@@ -73,7 +73,7 @@ func TestAPlanOfAnySizeIsShownToWhoeverApprovesIt(t *testing.T) {
 	require.NoError(t, tn.Get(list.Items[0].Name, written))
 	require.Equal(t, written.Rules, list.Items[0].Rules)
 
-	// Rules that the account does not need are known, too.
+	// Rules that the account does not need are reported as well.
 	surplus := rbacv1.PolicyRule{APIGroups: []string{"batch"}, Resources: []string{"jobs"}, Verbs: []string{"create"}}
 	tn.Grant(tn.Namespace, surplus)
 	status, _, err := statusOf(t, "-n", tn.Namespace)
@@ -82,8 +82,8 @@ func TestAPlanOfAnySizeIsShownToWhoeverApprovesIt(t *testing.T) {
 	require.NotContains(t, status, "needed in part")
 }
 
-// Whoever may change an InstallPlan can change what it carries: nobody is shown that, and nothing of it is written.
-func TestContentThatATenantForgedIsNeitherShownNorWritten(t *testing.T) {
+// A user who can change an InstallPlan can change the content that it carries. Such content is neither shown nor written.
+func TestForgedContentIsNeitherShownNorWritten(t *testing.T) {
 	t.Parallel()
 	tn, ip := largePlan(t)
 	other, another := awaitingApproval(t)
@@ -105,7 +105,7 @@ func TestContentThatATenantForgedIsNeitherShownNorWritten(t *testing.T) {
 	require.Error(t, err)
 	require.Contains(t, status, "cannot determine which permissions of the account are not needed: InstallPlan "+ip.Name+": the content that it carries")
 
-	// Its bundle shows it all the same, and only its bundle.
+	// Given its bundle, and only that one, the plan is shown.
 	out, _ = planShow(t, missing, ip.Name, "-n", tn.Namespace, "--bundle", bundleDir(t, variants[catalogLarge]))
 	require.Contains(t, out, "ConfigMap "+tn.Namespace+"/large\n")
 	_, notes = planShow(t, failed, ip.Name, "-n", tn.Namespace, "--bundle", bundleDir(t, unchanged))

@@ -25,7 +25,7 @@ const (
 	failed  = 2
 )
 
-// preflightOf runs it, and returns what goes to standard output and to standard error.
+// preflightOf runs it, and returns its standard output and standard error.
 func preflightOf(t *testing.T, code int, args ...string) (out, notes string) {
 	t.Helper()
 	out, notes, got := cluster.Remit(t, append([]string{"preflight"}, args...)...)
@@ -33,7 +33,7 @@ func preflightOf(t *testing.T, code int, args ...string) (out, notes string) {
 	return out, notes
 }
 
-// bundleDir writes the sample's bundle, changed.
+// bundleDir writes a variant of the sample bundle.
 func bundleDir(t *testing.T, change func(env.Variant)) string {
 	t.Helper()
 	v, err := env.NewVariant()
@@ -46,7 +46,7 @@ func bundleDir(t *testing.T, change func(env.Variant)) string {
 
 func unchanged(env.Variant) {}
 
-func TestPreflightSaysOfABundleWhatThePlanWouldSay(t *testing.T) {
+func TestPreflightOfABundleMatchesThePlan(t *testing.T) {
 	t.Parallel()
 	tn := subscribed(t, catalogSample)
 	dir := bundleDir(t, unchanged)
@@ -60,7 +60,7 @@ func TestPreflightSaysOfABundleWhatThePlanWouldSay(t *testing.T) {
 		out, notes := preflightOf(t, missing, arg, "-n", tn.Namespace)
 		require.Empty(t, notes)
 		for line := range strings.Lines(message) {
-			// Another story may have brought the sample's CustomResourceDefinition meanwhile.
+			// Another test may have installed the sample's CustomResourceDefinition in the meantime.
 			if strings.HasPrefix(line, "- User") && !strings.Contains(line, "customresourcedefinitions") {
 				require.Contains(t, out, line, arg)
 			}
@@ -74,11 +74,11 @@ func TestPreflightSaysOfABundleWhatThePlanWouldSay(t *testing.T) {
 		out, _ := preflightOf(t, held, arg, "-n", tn.Namespace)
 		require.Contains(t, out, "has all permissions that ")
 	}
-	// Another account holds nothing.
+	// Another account has no permissions.
 	preflightOf(t, missing, sub, "-n", tn.Namespace, "--account", tn.Namespace+"/default")
 }
 
-func TestPreflightListsKindsThatTheClusterDoesNotKnow(t *testing.T) {
+func TestPreflightListsKindsThatTheClusterDoesNotServe(t *testing.T) {
 	t.Parallel()
 	tn := cluster.Tenant(t)
 	tn.Group(env.AccountName, tn.Namespace)
@@ -132,7 +132,7 @@ func TestPreflightOfAPlanThatDoesNotCarryItsContent(t *testing.T) {
 	require.Contains(t, notes, "it does not carry its content")
 }
 
-func TestPreflightOfOneWhoMayNotReadRBAC(t *testing.T) {
+func TestPreflightWithoutPermissionToReadRBAC(t *testing.T) {
 	t.Parallel()
 	tn := cluster.Tenant(t)
 	dir := bundleDir(t, unchanged)
@@ -151,20 +151,20 @@ func TestPreflightOfOneWhoMayNotReadRBAC(t *testing.T) {
 	require.Equal(t, out, self)
 	require.Contains(t, notes, "the API server was asked about each rule, because RBAC could not be read")
 
-	// Somebody who may do neither is told so.
+	// A user who may do neither gets an error.
 	nobody := "nobody-" + tn.Namespace
 	_, notes = preflightOf(t, failed, append(args, "--as="+nobody)...)
 	require.Contains(t, notes, fmt.Sprintf(`User %q cannot list resource "clusterroles"`, nobody))
 	require.Contains(t, notes, `cannot create resource "subjectaccessreviews"`)
 	require.Contains(t, notes, "--as="+scoped.Username(tn.Account.Namespace, tn.Account.Name))
 
-	// Who may ask about others is answered for the account.
+	// A user who may create SubjectAccessReviews gets an answer about the account.
 	tn.Create(&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: nobody},
 		Subjects: []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: nobody}},
 		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "system:auth-delegator"}})
 	asked, _ := preflightOf(t, held, append(args, "--as="+nobody)...)
 	require.Equal(t, out, asked)
 
-	// What the account lacks is found by asking, too.
+	// SubjectAccessReviews also find what the account is missing.
 	preflightOf(t, missing, dir, "--account", tn.Namespace+"/default", "--as="+nobody)
 }

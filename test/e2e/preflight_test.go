@@ -24,7 +24,7 @@ import (
 	"github.com/remit-olm/remit/test/operators/sample/bundle"
 )
 
-// granted is a tenant whose account may do all that the sample needs.
+// granted returns a tenant whose account has all permissions that the sample needs.
 func granted(t *testing.T, catalog string) *env.Tenant {
 	t.Helper()
 	tn := cluster.Tenant(t)
@@ -56,7 +56,7 @@ func TestAQuotaRefusesBeforeTheFirstWrite(t *testing.T) {
 	tn.Complete()
 }
 
-func TestAllThatPoliciesRefuseIsSaidAtOnce(t *testing.T) {
+func TestReportsAllRefusalsByPoliciesAtOnce(t *testing.T) {
 	t.Parallel()
 	tn := granted(t, catalogSample)
 	labels := map[string]string{"name": "sample-operator"}
@@ -110,7 +110,7 @@ func TestAnObjectThatTheSchemaForbidsFailsThePlanBeforeTheFirstWrite(t *testing.
 	tn.NothingWritten()
 }
 
-func TestAKindThatTheClusterDoesNotKnowIsNamedBeforeAnybodyGrantsAnything(t *testing.T) {
+func TestReportsAnUnservedKindBeforeAnythingIsGranted(t *testing.T) {
 	t.Parallel()
 	tn := subscribed(t, "unknown-version")
 	tn.Group(env.AccountName, tn.Namespace)
@@ -142,8 +142,8 @@ func TestAKindThatTheClusterDoesNotKnowIsNamedBeforeAnybodyGrantsAnything(t *tes
 	tn.Complete()
 }
 
-// What the report says to apply is applied, and nothing else.
-func TestTheReportGrantsAllInOneRound(t *testing.T) {
+// The test only applies the manifests in the report.
+func TestTheReportGrantsEverythingAtOnce(t *testing.T) {
 	t.Parallel()
 	for catalog, targets := range map[string][]string{
 		catalogSample: {"own"}, "ten-thousand-rules": {"own"}, "own-cluster-role": {"own", "other"},
@@ -175,7 +175,7 @@ func TestTheReportGrantsAllInOneRound(t *testing.T) {
 	}
 }
 
-func TestAConfigMapThatIsNotOursIsNoReport(t *testing.T) {
+func TestDoesNotOverwriteAConfigMapWithTheNameOfAReport(t *testing.T) {
 	t.Parallel()
 	tn := subscribed(t, catalogSample)
 	tn.Group(env.AccountName, tn.Namespace)
@@ -194,13 +194,13 @@ func TestAConfigMapThatIsNotOursIsNoReport(t *testing.T) {
 	require.Equal(t, theirs.ResourceVersion, tn.Report().ResourceVersion)
 }
 
-// The policy that comes with Remit takes back what the right to write ConfigMaps would allow beside reports.
-func TestRemitItselfWritesNoConfigMapsButReports(t *testing.T) {
+// A policy of the manifests denies everything but reports that the permission to write ConfigMaps would allow.
+func TestControllerIdentitiesWriteNoConfigMapsExceptReports(t *testing.T) {
 	t.Parallel()
 	tn := cluster.Tenant(t)
 	self := cluster.As(t, "system:serviceaccount:remit:remit-catalog")
 	tn.Group(env.AccountName, tn.Namespace)
-	plan, another := ownPlan(tn, "plan"), ownPlan(tn, "another") // what is owned by nobody is collected
+	plan, another := ownPlan(tn, "plan"), ownPlan(tn, "another") // objects whose owner does not exist are garbage collected
 	report := func(edit func(*corev1.ConfigMap)) *corev1.ConfigMap {
 		cm := &corev1.ConfigMap{ObjectMeta: tn.Meta("remit-report-plan"), Data: map[string]string{"report.yaml": "x", "grant.yaml": "y"}}
 		cm.APIVersion, cm.Kind = "v1", "ConfigMap"
@@ -251,7 +251,7 @@ func TestRemitItselfWritesNoConfigMapsButReports(t *testing.T) {
 	require.NoError(t, apply(report(func(cm *corev1.ConfigMap) { cm.Data["report.yaml"] = "newer" })), "a report that somebody labelled")
 }
 
-// ownPlan is one that somebody has made by hand, and that is not carried out.
+// ownPlan returns a plan that a user created, which is not executed.
 func ownPlan(tn *env.Tenant, name string) *operatorsv1alpha1.InstallPlan {
 	plan := &operatorsv1alpha1.InstallPlan{ObjectMeta: tn.Meta(name)}
 	plan.Spec.Approval, plan.Spec.ClusterServiceVersionNames = operatorsv1alpha1.ApprovalManual, []string{"none"}
@@ -259,8 +259,8 @@ func ownPlan(tn *env.Tenant, name string) *operatorsv1alpha1.InstallPlan {
 	return plan
 }
 
-// manyRules are 10,000 rules that say 500 things. The API server's escalation check holds each of them
-// against all that the account holds: 10,000 different ones take it half a minute of CPU for each write.
+// manyRules are 10,000 rules of which 500 differ. The API server's escalation check compares each of them
+// with all rules of the account: with 10,000 different ones, each write would take half a minute of CPU time.
 func manyRules() []any {
 	verbs := []any{"get", "list", "watch", "create", "update"}
 	var out []any

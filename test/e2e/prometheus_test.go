@@ -16,7 +16,7 @@ const (
 	prometheusCSV     = "prometheusoperator.0.56.3"
 )
 
-func TestTheRealPrometheusOperatorInstallsWithJustWhatItNeeds(t *testing.T) {
+func TestInstallsThePrometheusOperatorWithMinimalPermissions(t *testing.T) {
 	t.Parallel()
 	dir := corpus.Dir(t, prometheusDir)
 	b, err := env.ReadBundle(os.DirFS(dir))

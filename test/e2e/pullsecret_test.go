@@ -23,9 +23,10 @@ import (
 	"github.com/remit-olm/remit/test/env/registry"
 )
 
-// A tenant's pull secret is read as the account, which has to hold that; one of Remit's own namespace as Remit. A grant
-// has a pull that failed for the lack of it tried again, and so has the Secret where the account may watch it.
-func TestPullSecretsAreReadAsWhoMayReadThem(t *testing.T) {
+// A tenant's pull secret is read as the account, which needs permission to get it; one in the global catalog namespace is read as
+// the controller identity. A failed pull is retried when the permission is granted and, if the account may watch the Secret, when
+// the Secret changes.
+func TestReadsPullSecretsAsTheAccount(t *testing.T) {
 	tn := cluster.Tenant(t)
 	tn.Group(env.AccountName, tn.Namespace)
 	content, err := env.SampleFBC()

@@ -15,7 +15,7 @@ import (
 	"github.com/remit-olm/remit/test/operators/sample/bundle"
 )
 
-// statusOf runs "kubectl remit status" and returns what goes to standard output and to standard error.
+// statusOf runs "kubectl remit status" and returns its standard output and standard error.
 func statusOf(t *testing.T, args ...string) (out, notes string, err error) {
 	t.Helper()
 	cmd := status.NewCommand()
@@ -28,7 +28,7 @@ func statusOf(t *testing.T, args ...string) (out, notes string, err error) {
 	return stdout.String(), stderr.String(), err
 }
 
-func TestStatusSaysWhatIsBlockedAndWhatIsNotNeeded(t *testing.T) {
+func TestStatusReportsWhatIsBlockedAndWhatIsNotNeeded(t *testing.T) {
 	t.Parallel()
 	tn := subscribed(t, catalogSample)
 	out, _, err := statusOf(t, "-n", tn.Namespace)
@@ -75,7 +75,7 @@ func TestStatusSaysWhatIsBlockedAndWhatIsNotNeeded(t *testing.T) {
 	require.Equal(t, []rbacv1.PolicyRule{wide}, r.OperatorGroups[0].Held.Excess[1].Wider)
 }
 
-func TestStatusSaysWhatItsUserMayNotRead(t *testing.T) {
+func TestStatusReportsWhatItsUserMayNotRead(t *testing.T) {
 	t.Parallel()
 	tn := cluster.Tenant(t)
 	tn.Group(env.AccountName, tn.Namespace)

@@ -19,7 +19,7 @@ import (
 	"github.com/remit-olm/remit/test/operators/sample/bundle"
 )
 
-// blockedAt is a tenant whose account may do all, and whose plan has stopped at an object.
+// blockedAt returns a tenant whose account has all permissions and whose plan has stopped at an object.
 func blockedAt(t *testing.T, catalog string, obj client.Object) (*env.Tenant, *env.Blocker) {
 	t.Helper()
 	tn := cluster.Tenant(t)
@@ -32,7 +32,7 @@ func blockedAt(t *testing.T, catalog string, obj client.Object) (*env.Tenant, *e
 	return tn, blocker
 }
 
-func TestAServiceAccountKeepsWhatOthersPutOnIt(t *testing.T) {
+func TestAServiceAccountKeepsFieldsOfOthers(t *testing.T) {
 	t.Parallel()
 	tn, blocker := blockedAt(t, catalogSample, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "sample-operator-defaults"}})
 	sa := &corev1.ServiceAccount{}
@@ -42,7 +42,7 @@ func TestAServiceAccountKeepsWhatOthersPutOnIt(t *testing.T) {
 	sa.Annotations["note"] = "ours"
 	sa.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "pull"}}
 	sa.Secrets = []corev1.ObjectReference{{Name: "token"}}
-	// Without one of its own labels, it is written again.
+	// If one of the owner labels is removed, the ServiceAccount is written again.
 	delete(sa.Labels, names.LabelManaged)
 	require.NoError(t, cluster.Client.Patch(t.Context(), sa, client.MergeFrom(before)))
 
@@ -59,7 +59,7 @@ func TestAServiceAccountKeepsWhatOthersPutOnIt(t *testing.T) {
 	require.Equal(t, sa.Secrets, after.Secrets)
 }
 
-func TestServiceAccountsComeBeforeTheSecretsThatNameThem(t *testing.T) {
+func TestWritesServiceAccountsBeforeSecretsThatNameThem(t *testing.T) {
 	t.Parallel()
 	const catalog = "serviceaccount-with-token"
 	tn := subscribed(t, catalog)
@@ -74,7 +74,7 @@ func TestServiceAccountsComeBeforeTheSecretsThatNameThem(t *testing.T) {
 	}
 	require.GreaterOrEqual(t, index("ServiceAccount", "sample-extra"), 0)
 	require.Less(t, index("ServiceAccount", "sample-extra"), index("BundleSecret", "sample-token"))
-	// Its token says that the ServiceAccount was there; else the API server would have removed the Secret.
+	// The Secret has a token, so the ServiceAccount existed; otherwise, the Secret would have been deleted.
 	tn.Eventually(func(c *assert.CollectT) {
 		secret := &corev1.Secret{}
 		assert.NoError(c, tn.Get("sample-token", secret))
@@ -82,7 +82,7 @@ func TestServiceAccountsComeBeforeTheSecretsThatNameThem(t *testing.T) {
 	})
 }
 
-func TestWhatIsDeletedBeforeThePlanIsCompleteIsMadeAgain(t *testing.T) {
+func TestRecreatesObjectsThatAreDeletedBeforeThePlanCompletes(t *testing.T) {
 	t.Parallel()
 	tn, blocker := blockedAt(t, catalogSample, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "sample-operator-health"},
 		Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 1}}}})
@@ -97,8 +97,8 @@ func TestWhatIsDeletedBeforeThePlanIsCompleteIsMadeAgain(t *testing.T) {
 	require.NotEqual(t, made.UID, again.UID)
 }
 
-// Each account may write the CustomResourceDefinition, and each plan sees at first that there is none.
-func TestTenantsThatInstallAtTheSameMomentDoNotOverwriteEachOther(t *testing.T) {
+// Each account may write the CustomResourceDefinition, and at first no plan finds an existing one.
+func TestConcurrentInstallsOfTenantsDoNotOverwriteEachOther(t *testing.T) {
 	t.Parallel()
 	const together = 4
 	var tenants []*env.Tenant

@@ -17,7 +17,7 @@ import (
 	"github.com/remit-olm/remit/test/env"
 )
 
-// releaseDir writes the last of the releases as the folder of a bundle.
+// releaseDir writes the last of the releases as a bundle directory.
 func releaseDir(t *testing.T, pkg string, lines ...string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -50,9 +50,9 @@ func releaseDir(t *testing.T, pkg string, lines ...string) string {
 	return dir
 }
 
-// An installed version belongs to objects that the next one has too, and leaves others: whoever reads the first report of an upgrade
-// learns of all that takes, and grants it in one round.
-func TestTheFirstReportOfAnUpgradeHasWhatItTakesFromTheOldVersion(t *testing.T) {
+// The next version takes over some objects of the installed version and removes others. The first report of an upgrade lists all
+// permissions for both, so that they can be granted at once.
+func TestTheFirstReportOfAnUpgradeIncludesTheSuccession(t *testing.T) {
 	t.Parallel()
 	tn := cluster.Tenant(t)
 	all := func(group string, verbs []string, resources ...string) rbacv1.PolicyRule {
@@ -69,7 +69,7 @@ func TestTheFirstReportOfAnUpgradeHasWhatItTakesFromTheOldVersion(t *testing.T) 
 	tn.Subscribe("catalog", "a", "stable")
 	tn.Installed("a.v1.0.0")
 
-	require.NoError(t, cluster.Client.Delete(t.Context(), installs)) // and with it the removal of the old version
+	require.NoError(t, cluster.Client.Delete(t.Context(), installs)) // which also permitted the removal of the old version
 	tn.Publish("catalog", releasesV1, releasesV2+" reads=secrets")
 	takes := []string{
 		`cannot delete resource "serviceaccounts" in API group "" in the namespace "` + tn.Namespace + `" (named "a")`,

@@ -24,7 +24,7 @@ const (
 	releasesV3 = "a.v3.0.0 stable replaces=a.v2.0.0"
 )
 
-// following is a tenant whose account may do what releases need.
+// following returns a tenant whose account has the permissions that releases need.
 func following(t *testing.T, edit ...func(*operatorsv1.OperatorGroup)) *env.Tenant {
 	t.Helper()
 	tn := cluster.Tenant(t)
@@ -76,7 +76,7 @@ func inState(tn *env.Tenant, sub string, state operatorsv1alpha1.SubscriptionSta
 	})
 }
 
-func TestAnOperatorFollowsItsChannelWithWhatItNeeds(t *testing.T) {
+func TestUpgradesAnOperatorAndItsDependencies(t *testing.T) {
 	t.Parallel()
 	tn := following(t)
 	tn.Publish("catalog", releasesV1)
@@ -84,7 +84,7 @@ func TestAnOperatorFollowsItsChannelWithWhatItNeeds(t *testing.T) {
 	tn.Installed("a.v1.0.0")
 	inState(tn, "a", operatorsv1alpha1.SubscriptionStateAtLatest, "a.v1.0.0", "a.v1.0.0")
 
-	// Two steps at once in the catalog; the second one needs another package, for which a policy wants no Subscription
+	// The catalog offers two upgrades at once. The second one needs another package, whose Subscription a policy denies
 	// at first.
 	refused := tn.Refuse(&operatorsv1alpha1.Subscription{ObjectMeta: tn.Meta("b-stable-catalog-" + tn.Namespace), Spec: &operatorsv1alpha1.SubscriptionSpec{
 		CatalogSource: "catalog", CatalogSourceNamespace: tn.Namespace, Package: "b"}})
@@ -98,7 +98,7 @@ func TestAnOperatorFollowsItsChannelWithWhatItNeeds(t *testing.T) {
 	require.Equal(t, "a", made.Annotations[names.AnnotationGeneratedBy])
 	require.Equal(t, "b.v1.0.0", made.Spec.StartingCSV)
 
-	// What is needed follows its own channel, as far as it is let: by what was installed, whatever the catalog says now.
+	// A dependency follows its own channel, as far as the constraints of the installed version allow, regardless of the catalog's current content.
 	tn.Publish("catalog", releasesV1, releasesV2, releasesV3, "b.v1.0.0 stable", "b.v1.1.0 stable replaces=b.v1.0.0",
 		"b.v2.0.0 stable replaces=b.v1.1.0")
 	tn.Installed("a.v3.0.0", "b.v1.1.0")
@@ -116,7 +116,7 @@ func TestAnOperatorFollowsItsChannelWithWhatItNeeds(t *testing.T) {
 	require.Empty(t, subscriptions(t, tn)[made.Name].Status.GetCondition(names.ConditionUpgradeHeldBack).Reason)
 }
 
-func TestAVersionThatNeedsMoreThanTheAccountLeavesTheOldOneRunning(t *testing.T) {
+func TestKeepsTheOldVersionIfTheNewOneExceedsTheAccount(t *testing.T) {
 	t.Parallel()
 	tn := following(t)
 	tn.Publish("catalog", releasesV1)
@@ -139,7 +139,7 @@ func TestAVersionThatNeedsMoreThanTheAccountLeavesTheOldOneRunning(t *testing.T)
 	tn.Installed("a.v2.0.0")
 }
 
-func TestAFailedVersionIsReplacedOnlyWhereTheGroupSaysSo(t *testing.T) {
+func TestReplacesAFailedVersionOnlyIfTheGroupAllowsIt(t *testing.T) {
 	t.Parallel()
 	for name, strategy := range map[string]operatorsv1.UpgradeStrategy{
 		"default": operatorsv1.UpgradeStrategyDefault, "fail forward": operatorsv1.UpgradeStrategyUnsafeFailForward,
@@ -165,7 +165,7 @@ func TestAFailedVersionIsReplacedOnlyWhereTheGroupSaysSo(t *testing.T) {
 	}
 }
 
-func TestEachManualStepIsApprovedByItself(t *testing.T) {
+func TestEachManualUpgradeNeedsApproval(t *testing.T) {
 	t.Parallel()
 	tn := following(t)
 	tn.Publish("catalog", releasesV1, releasesV2)
@@ -177,14 +177,14 @@ func TestEachManualStepIsApprovedByItself(t *testing.T) {
 	inState(tn, "a", operatorsv1alpha1.SubscriptionStateUpgradePending, "a.v2.0.0", "a.v1.0.0")
 	says(tn, "a", operatorsv1alpha1.SubscriptionInstallPlanPending, string(operatorsv1alpha1.InstallPlanPhaseRequiresApproval), "")
 
-	// What was to be approved is not what is there now: another plan takes its place.
+	// The plan to approve is outdated, and another plan supersedes it.
 	tn.Publish("catalog", releasesV1, "a.v2.0.1 stable replaces=a.v1.0.0 skips=a.v2.0.0", releasesV2)
 	inState(tn, "a", operatorsv1alpha1.SubscriptionStateUpgradePending, "a.v2.0.1", "a.v1.0.0")
 	tn.Approve("a.v2.0.1")
 	tn.Installed("a.v2.0.1")
 }
 
-func TestASickCatalogConcernsOnlyWhoNeedsIt(t *testing.T) {
+func TestAnUnhealthyCatalogOnlyAffectsUpgradesThatNeedIt(t *testing.T) {
 	t.Parallel()
 	tn := following(t)
 	tn.Publish("good", "a.v1.0.0 stable", "c.v1.0.0 stable needs=nowhere:>=1.0.0", "d.v1.0.0 stable needs=e:>=1.0.0", "e.v1.0.0 stable", "f.v1.0.0 stable")
@@ -205,7 +205,7 @@ func TestASickCatalogConcernsOnlyWhoNeedsIt(t *testing.T) {
 	}
 }
 
-func TestDeprecationsAndASwitchOfTheCatalog(t *testing.T) {
+func TestReportsDeprecationsAndFollowsAnotherCatalog(t *testing.T) {
 	t.Parallel()
 	tn := following(t)
 	tn.Publish("catalog", releasesV1+" deprecated=old")

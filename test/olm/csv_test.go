@@ -27,7 +27,7 @@ const (
 	pending = operatorsv1alpha1.CSVPhasePending
 )
 
-func TestACSVSucceedsWithJustWhatItNeeds(t *testing.T) {
+func TestACSVSucceedsWithMinimalPermissions(t *testing.T) {
 	t.Parallel()
 	tn := cluster.Tenant(t)
 	grant(tn)
@@ -83,7 +83,7 @@ func requireEvent(tn *env.Tenant, reason string) {
 	})
 }
 
-func TestADeletedDeploymentComesBack(t *testing.T) {
+func TestRecreatesADeletedDeployment(t *testing.T) {
 	t.Parallel()
 	tn := cluster.Tenant(t)
 	grant(tn)
@@ -107,7 +107,7 @@ func TestADeletedDeploymentComesBack(t *testing.T) {
 	require.Subset(t, reasons, []string{"Failed/ComponentUnhealthy", "Pending/NeedsReinstall"})
 }
 
-func TestADeletedRoleComesBack(t *testing.T) {
+func TestRecreatesADeletedRole(t *testing.T) {
 	t.Parallel()
 	tn := cluster.Tenant(t)
 	grant(tn)
@@ -132,7 +132,7 @@ func operatorRoles(tn *env.Tenant, namespace string) []rbacv1.Role {
 	return list.Items
 }
 
-func TestWhatIsForbiddenIsSaidAndGoesThroughOnceGranted(t *testing.T) {
+func TestReportsMissingPermissionsAndResumesAfterAGrant(t *testing.T) {
 	t.Parallel()
 	tn := cluster.Tenant(t)
 	tn.Group(env.AccountName, tn.Namespace)
@@ -156,7 +156,7 @@ func TestWhatIsForbiddenIsSaidAndGoesThroughOnceGranted(t *testing.T) {
 	t.Logf("from the grant to Succeeded: %v", time.Since(granted))
 }
 
-func TestGroupsThatDoNotSuit(t *testing.T) {
+func TestRejectsUnsupportedOperatorGroups(t *testing.T) {
 	t.Parallel()
 	tn := cluster.Tenant(t)
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: tn.Namespace}}
@@ -198,7 +198,7 @@ func retarget(tn *env.Tenant, group *operatorsv1.OperatorGroup, targets ...strin
 	require.NoError(tn.T, cluster.Client.Patch(tn.T.Context(), group, client.MergeFrom(before)))
 }
 
-func TestInvalidStrategiesAreRefusedBeforeAnyWrite(t *testing.T) {
+func TestRejectsInvalidStrategiesBeforeAnyWrite(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		edit edit
@@ -232,7 +232,7 @@ func TestInvalidStrategiesAreRefusedBeforeAnyWrite(t *testing.T) {
 	}
 }
 
-func TestIdentitiesThatAnOperatorMayNotHave(t *testing.T) {
+func TestRefusesIdentitiesThatAnOperatorMayNotHave(t *testing.T) {
 	t.Parallel()
 	t.Run("the account itself", func(t *testing.T) {
 		tn := cluster.Tenant(t)
@@ -263,7 +263,7 @@ func TestIdentitiesThatAnOperatorMayNotHave(t *testing.T) {
 	})
 }
 
-func TestDeploymentsOfOthersAreLeftAlone(t *testing.T) {
+func TestDoesNotChangeDeploymentsOfOthers(t *testing.T) {
 	t.Parallel()
 	tn := cluster.Tenant(t)
 	grant(tn)

@@ -48,7 +48,7 @@ func requireGone(tn *env.Tenant) {
 	tn.Eventually(func(c *assert.CollectT) { assert.True(c, apierrors.IsNotFound(tn.Get("demo.v1.0.0", &csv{}))) })
 }
 
-func TestADeletedCSVLeavesNothingInTheCluster(t *testing.T) {
+func TestADeletedCSVLeavesNothingBehind(t *testing.T) {
 	t.Parallel()
 	tn := cluster.Tenant(t)
 	got := installWithClusterPermission(tn)
@@ -57,8 +57,8 @@ func TestADeletedCSVLeavesNothingInTheCluster(t *testing.T) {
 	require.Empty(t, clusterRoles(tn, t))
 }
 
-// letSelfDropFinalizers gives cmd/olm what the manifests do not yet: a custom resource has no endpoint
-// for its finalizers, so removing one is a patch of the object.
+// letSelfDropFinalizers grants cmd/olm permission to patch CSVs: a custom resource has no endpoint for its
+// finalizers, so removing one requires a patch of the object.
 func letSelfDropFinalizers(tn *env.Tenant) {
 	tn.T.Helper()
 	tn.Create(&rbacv1.Role{ObjectMeta: tn.Meta("finalizers"), Rules: []rbacv1.PolicyRule{
@@ -67,7 +67,7 @@ func letSelfDropFinalizers(tn *env.Tenant) {
 		Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: names.DefaultNamespace, Name: names.ServiceAccountOLM}}})
 }
 
-func TestWithoutTheAccountWhatRemainsIsNamed(t *testing.T) {
+func TestReportsWhatRemainsIfTheAccountIsDeleted(t *testing.T) {
 	t.Parallel()
 	tn := cluster.Tenant(t)
 	got := installWithClusterPermission(tn)

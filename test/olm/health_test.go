@@ -17,7 +17,7 @@ import (
 	"github.com/remit-olm/remit/test/env"
 )
 
-// twoReplicas has two replicas of which one may be missing. A Pod takes a while to become ready.
+// twoReplicas sets two replicas, one of which may be unavailable, and Pods that take a while to become ready.
 func twoReplicas(c *csv) {
 	spec := &c.Spec.InstallStrategy.StrategySpec.DeploymentSpecs[0].Spec
 	spec.Replicas = ptr.To(int32(2))
@@ -26,7 +26,7 @@ func twoReplicas(c *csv) {
 	spec.Template.Annotations = map[string]string{"standin.test/start-after": "2s"}
 }
 
-// installed is a tenant whose CSV, edited, has succeeded.
+// installed returns a tenant whose edited CSV has succeeded.
 func installed(t *testing.T, edits ...edit) *env.Tenant {
 	t.Helper()
 	tn := cluster.Tenant(t)
@@ -37,7 +37,7 @@ func installed(t *testing.T, edits ...edit) *env.Tenant {
 	return tn
 }
 
-// phases are those of the CSV's history, oldest first.
+// phases returns the phases of the CSV's history, oldest first.
 func phases(tn *env.Tenant) []string {
 	tn.T.Helper()
 	got := &csv{}
@@ -112,10 +112,10 @@ func TestAnOperatorWithoutAnAvailablePodFailsUntilThereIsOne(t *testing.T) {
 	requireSucceeded(tn)
 }
 
-func TestAnOperatorThatIsScaledToNothingIsNotSucceeded(t *testing.T) {
+func TestAnOperatorThatIsScaledToZeroIsNotSucceeded(t *testing.T) {
 	t.Parallel()
 	tn := installed(t, func(c *csv) {
-		c.Spec.InstallStrategy.StrategySpec.DeploymentSpecs[0].Spec.Replicas = ptr.To(int32(1)) // a field that kubectl takes away
+		c.Spec.InstallStrategy.StrategySpec.DeploymentSpecs[0].Spec.Replicas = ptr.To(int32(1)) // a field that kubectl can remove
 	})
 	d := &appsv1.Deployment{ObjectMeta: tn.Meta("demo")}
 	scale := func(replicas string) {
@@ -129,7 +129,7 @@ func TestAnOperatorThatIsScaledToNothingIsNotSucceeded(t *testing.T) {
 	requireSucceeded(tn)
 }
 
-func TestAnImageThatSomebodyHasSetIsToldWithItsRemedy(t *testing.T) {
+func TestReportsAnEditedImageAndTheRemedy(t *testing.T) {
 	t.Parallel()
 	tn := installed(t)
 	d := &appsv1.Deployment{ObjectMeta: tn.Meta("demo")}

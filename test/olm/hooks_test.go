@@ -38,7 +38,7 @@ type (
 
 func named(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Name: name} }
 
-// withHook gives a CSV a validating webhook for ConfigMaps, which nobody serves.
+// withHook adds a validating webhook for ConfigMaps to a CSV. No process serves it.
 func withHook(edits ...hookEdit) edit {
 	return func(c *csv) {
 		d := hook{
@@ -57,7 +57,7 @@ func withHook(edits ...hookEdit) edit {
 	}
 }
 
-// hookNeeds are what the account needs for the webhooks and APIs of a CSV.
+// hookNeeds returns what the account needs for the webhooks and APIs of a CSV.
 func hookNeeds(tn *env.Tenant, c *csv, targets ...string) []hooks.Need {
 	tn.T.Helper()
 	owner := ownerutil.Owner{Lineage: ownerutil.Lineage{Package: "demo", Namespace: tn.Namespace}, CSV: "demo.v1.0.0", UID: "any"}
@@ -69,7 +69,7 @@ func hookNeeds(tn *env.Tenant, c *csv, targets ...string) []hooks.Need {
 	return needs
 }
 
-// grantHooks gives the account all that it needs for them.
+// grantHooks grants the account everything that they need.
 func grantHooks(tn *env.Tenant, needs []hooks.Need) {
 	tn.T.Helper()
 	for _, n := range needs {
@@ -86,7 +86,7 @@ func grantHooks(tn *env.Tenant, needs []hooks.Need) {
 	}
 }
 
-// rendered is a CSV as newCSV makes it, without making it.
+// rendered returns the CSV of newCSV without creating it.
 func rendered(edits ...edit) *csv {
 	c := &csv{}
 	c.Spec.InstallStrategy.StrategySpec.DeploymentSpecs = []operatorsv1alpha1.StrategyDeploymentSpec{{Name: "demo"}}
@@ -110,7 +110,7 @@ func targetsOf(config admissionregistrationv1.ValidatingWebhookConfiguration) []
 	return config.Webhooks[0].NamespaceSelector.MatchExpressions[0].Values
 }
 
-// hooked is an installed operator with a webhook.
+// hooked returns a tenant with an installed operator that has a webhook.
 func hooked(t *testing.T, edits ...edit) (*env.Tenant, *csv) {
 	t.Helper()
 	tn := cluster.Tenant(t)
@@ -122,7 +122,7 @@ func hooked(t *testing.T, edits ...edit) (*env.Tenant, *csv) {
 	return tn, requireSucceeded(tn)
 }
 
-func TestAnOperatorIsCalledOnceItIsReady(t *testing.T) {
+func TestCallsAnOperatorWhenItIsReady(t *testing.T) {
 	t.Parallel()
 	tn, got := hooked(t)
 	require.Equal(t, "install strategy completed with no errors", got.Status.Message)
@@ -148,7 +148,7 @@ func TestAnOperatorIsCalledOnceItIsReady(t *testing.T) {
 	require.Empty(t, configurations(tn, t))
 }
 
-func TestWithoutTheRightToWebhooksNothingIsMadeAndOnceGrantedAllIs(t *testing.T) {
+func TestCreatesWebhooksAfterAGrant(t *testing.T) {
 	t.Parallel()
 	tn := cluster.Tenant(t)
 	grant(tn)
@@ -189,7 +189,7 @@ func TestWithoutTheRightToWebhooksNothingIsMadeAndOnceGrantedAllIs(t *testing.T)
 	require.Len(t, configurations(tn, t), 1)
 }
 
-func TestBadDescriptionsAreRefused(t *testing.T) {
+func TestRejectsInvalidWebhookDescriptions(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {
 		edit    hookEdit
@@ -238,8 +238,8 @@ func TestWebhooksFollowTheTargets(t *testing.T) {
 	})
 }
 
-// Without a caBundle nobody could call the operator, and what it intercepts would be refused.
-func TestWhatCallsAnOperatorKeepsItsTrustWhereTheCertificateCannotBeHad(t *testing.T) {
+// Without a caBundle, the API server could not call the operator, and intercepted requests would be refused.
+func TestKeepsTheCABundleIfTheCertificateIsUnavailable(t *testing.T) {
 	t.Parallel()
 	tn, _ := hooked(t)
 	trusted := configurations(tn, t)[0].Webhooks[0].ClientConfig.CABundle
@@ -274,7 +274,7 @@ func TestWhatCallsAnOperatorKeepsItsTrustWhereTheCertificateCannotBeHad(t *testi
 	requireSucceeded(tn)
 }
 
-func TestAConfigurationThatIsDeletedOrEditedComesBack(t *testing.T) {
+func TestRestoresADeletedOrEditedWebhookConfiguration(t *testing.T) {
 	t.Parallel()
 	tn, _ := hooked(t)
 	config := configurations(tn, t)[0]
@@ -288,10 +288,10 @@ func TestAConfigurationThatIsDeletedOrEditedComesBack(t *testing.T) {
 	requireSucceeded(tn)
 }
 
-func TestANamespaceWithAWebhookThatNobodyAnswersCanGo(t *testing.T) {
+func TestDeletesANamespaceWhoseWebhookDoesNotAnswer(t *testing.T) {
 	t.Parallel()
 	tn, _ := hooked(t, func(c *csv) { c.Spec.WebhookDefinitions[0].FailurePolicy = ptr.To(admissionregistrationv1.Fail) })
-	// Nobody answers: the Pods do nothing.
+	// The Pods run no server, so the webhook does not answer.
 	tn.Create(&corev1.ConfigMap{ObjectMeta: tn.Meta("blocked")})
 	tn.Eventually(func(c *assert.CollectT) {
 		err := cluster.Client.Delete(context.WithoutCancel(t.Context()), &corev1.ConfigMap{ObjectMeta: tn.Meta("blocked")}, client.DryRunAll)
@@ -305,10 +305,10 @@ func TestANamespaceWithAWebhookThatNobodyAnswersCanGo(t *testing.T) {
 	})
 }
 
-// daysLeft is the metric of how long certificates last.
+// daysLeft is the metric for the remaining validity of certificates.
 var daysLeft = regexp.MustCompile(`^csv_serving_certificate_days_left\{deployment="demo",name="demo.v1.0.0",namespace="([^"]+)"\} (\S+)$`)
 
-func TestARotationThatIsNotPermittedIsToldLongBeforeItIsDue(t *testing.T) {
+func TestReportsAForbiddenRotationBeforeItIsDue(t *testing.T) {
 	t.Parallel()
 	tn, _ := hooked(t)
 	roles := &rbacv1.RoleList{}
@@ -347,7 +347,7 @@ func TestARotationThatIsNotPermittedIsToldLongBeforeItIsDue(t *testing.T) {
 	})
 }
 
-func TestAnAccountThatMayCreateAndNotUpdateInstallsNothing(t *testing.T) {
+func TestInstallsNothingWithPermissionToCreateButNotToUpdate(t *testing.T) {
 	t.Parallel()
 	tn := cluster.Tenant(t)
 	grant(tn)
@@ -373,7 +373,7 @@ func TestAnAccountThatMayCreateAndNotUpdateInstallsNothing(t *testing.T) {
 	requireSucceeded(tn)
 }
 
-// A second Deployment, which comes after the one that serves, is written once that is called.
+// The second Deployment is written after the webhook that the first one serves has been created.
 func TestDeploymentsAreWrittenInOrder(t *testing.T) {
 	t.Parallel()
 	tn, _ := hooked(t, func(c *csv) {

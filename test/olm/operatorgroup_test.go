@@ -58,7 +58,7 @@ func TestTargetsBySelectorFollowTheLabels(t *testing.T) {
 	requireCondition(tn, "group", "TargetsKnown", metav1.ConditionFalse, "InvalidSelector")
 }
 
-func TestTargetsByListAndAll(t *testing.T) {
+func TestTargetsAreListedOrAllNamespaces(t *testing.T) {
 	t.Parallel()
 	tn := cluster.Tenant(t)
 	og := tn.Group(env.AccountName, "b", "a")
@@ -67,7 +67,7 @@ func TestTargetsByListAndAll(t *testing.T) {
 	requireTargets(tn, "")
 }
 
-func TestTheStateOfTheAccountIsShown(t *testing.T) {
+func TestReportsTheStateOfTheAccount(t *testing.T) {
 	t.Parallel()
 	tn := cluster.Tenant(t)
 	tn.Group("later", tn.Namespace)
@@ -95,7 +95,7 @@ func TestTheStateOfTheAccountIsShown(t *testing.T) {
 	require.NotEqual(t, old, og.Status.ServiceAccountRef.UID)
 }
 
-func TestALostEnrollmentIsNoticed(t *testing.T) {
+func TestReportsALostEnrollment(t *testing.T) {
 	t.Parallel()
 	tn := cluster.Tenant(t)
 	tn.Group(env.AccountName, tn.Namespace)

@@ -14,7 +14,7 @@ import (
 	"github.com/remit-olm/remit/test/env"
 )
 
-// requirement finds the one of kind ServiceAccount with this name.
+// requirement returns the requirement of kind ServiceAccount with this name.
 func requirement(c assert.TestingT, got *csv, name string) operatorsv1alpha1.RequirementStatus {
 	for _, r := range got.Status.RequirementStatus {
 		if r.Kind == "ServiceAccount" && r.Name == name {
@@ -25,7 +25,7 @@ func requirement(c assert.TestingT, got *csv, name string) operatorsv1alpha1.Req
 	return operatorsv1alpha1.RequirementStatus{}
 }
 
-func TestAnAccountThatShrinksIsReportedAndNothingIsRemoved(t *testing.T) {
+func TestReportsLostPermissionsAndRemovesNothing(t *testing.T) {
 	t.Parallel()
 	tn := cluster.Tenant(t)
 	grant(tn)
@@ -72,7 +72,7 @@ func dependent(status operatorsv1alpha1.StatusReason, message string) operatorsv
 	return operatorsv1alpha1.DependentStatus{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "PolicyRule", Status: status, Message: message}
 }
 
-func TestRulesAreSaidWithTheTargetsInWhichTheyAreMissing(t *testing.T) {
+func TestReportsInWhichTargetsRulesAreMissing(t *testing.T) {
 	t.Parallel()
 	tn := cluster.Tenant(t)
 	grant(tn)
@@ -89,8 +89,8 @@ func TestRulesAreSaidWithTheTargetsInWhichTheyAreMissing(t *testing.T) {
 	requireSucceeded(tn)
 }
 
-// An account that may escalate and bind has no bound: the API server lets it give what it does not hold.
-func TestWhatIsGivenByEscalationIsReported(t *testing.T) {
+// An account that may escalate and bind is not bounded: the API server lets it grant permissions that it does not have.
+func TestReportsPermissionsGrantedByEscalation(t *testing.T) {
 	t.Parallel()
 	tn := cluster.Tenant(t)
 	tn.Grant(tn.Namespace, append(manageRBAC(), manageDeployments(),
@@ -105,7 +105,7 @@ func TestWhatIsGivenByEscalationIsReported(t *testing.T) {
 	require.EqualValues(t, "Satisfied", requirement(t, got, "demo").Dependents[0].Status)
 }
 
-// manyRules are as many as an escape row has.
+// manyRules is the number of rules in a row of test/escape.
 const manyRules = 10_000
 
 func TestAStatusOfTenThousandRulesFits(t *testing.T) {
@@ -115,7 +115,7 @@ func TestAStatusOfTenThousandRulesFits(t *testing.T) {
 	tn.Group(env.AccountName, tn.Namespace)
 	newCSV(tn, func(c *csv) {
 		rules := &c.Spec.InstallStrategy.StrategySpec.Permissions[0].Rules
-		for i := range manyRules - 1 { // one is there
+		for i := range manyRules - 1 { // one rule exists already
 			*rules = append(*rules, rule("many.test", fmt.Sprintf("r%04d", i), "get"))
 		}
 	})
@@ -138,7 +138,7 @@ func TestAStatusOfTenThousandRulesFits(t *testing.T) {
 	}
 }
 
-// rarely is requirePhase for an object of a megabyte, which is not to be read all the time.
+// rarely is like requirePhase for an object of a megabyte, which should not be read often.
 func rarely(tn *env.Tenant, phase operatorsv1alpha1.ClusterServiceVersionPhase, reason operatorsv1alpha1.ConditionReason) *csv {
 	tn.T.Helper()
 	got := &csv{}

@@ -18,26 +18,26 @@ import (
 
 const newer = "demo.v2.0.0"
 
-// replacing makes a CSV the one that replaces newCSV's, and gives up its permission in the whole cluster.
+// replacing makes a CSV replace that of newCSV, without its cluster permissions.
 func replacing(c *csv) {
 	c.Name = newer
 	c.Spec.Replaces = "demo.v1.0.0"
 	c.Spec.InstallStrategy.StrategySpec.ClusterPermissions = nil
 }
 
-// missingCRD keeps a CSV from being installed until that is there.
+// missingCRD prevents a CSV from being installed until the CRD exists.
 func missingCRD(c *csv) {
 	c.Spec.CustomResourceDefinitions.Required = []operatorsv1alpha1.CRDDescription{{Name: "things." + c.Namespace + ".test", Version: "v1", Kind: "Thing"}}
 }
 
-// upgrading is a tenant with the older version installed: it works in another namespace too, and in the
-// whole cluster. The account may delete what the rules say.
+// upgrading returns a tenant with the older version installed, which has permissions in another namespace and in
+// the whole cluster. The rules are additional permissions of the account.
 func upgrading(t *testing.T, mayDelete ...rbacv1.PolicyRule) (tn *env.Tenant, other string) {
 	t.Helper()
 	tn = cluster.Tenant(t)
 	other = tn.Other(nil)
 	grant(tn)
-	tn.Grant(tn.Namespace, rule("", "serviceaccounts", "delete")) // an object is given to another owner
+	tn.Grant(tn.Namespace, rule("", "serviceaccounts", "delete")) // an object changes its owner
 	tn.Grant(other, append(writeRBAC(), readConfigMaps())...)
 	tn.Grant(rbac.ClusterScope, append(writeRBAC(), rule("", "nodes", "get"))...)
 	if len(mayDelete) > 0 {
@@ -64,7 +64,7 @@ func deleteCSVs() rbacv1.PolicyRule {
 	return rule("operators.coreos.com", "clusterserviceversions", "delete")
 }
 
-// ofVersion names the roles and bindings that were made for a version.
+// ofVersion returns the names of the roles and bindings of a version.
 func ofVersion(tn *env.Tenant, version string) []string {
 	tn.T.Helper()
 	var out []string
@@ -100,7 +100,7 @@ func keys(list client.ObjectList) []string {
 	return out
 }
 
-// requireNewer waits until the newer version has succeeded, with this in its message.
+// requireNewer waits until the newer version has succeeded with the text in its message.
 func requireNewer(tn *env.Tenant, message string) *csv {
 	tn.T.Helper()
 	got := &csv{}
@@ -112,7 +112,7 @@ func requireNewer(tn *env.Tenant, message string) *csv {
 	return got
 }
 
-func TestTheOlderVersionGoesWithItsPermissionsOnceTheNewerHasSucceeded(t *testing.T) {
+func TestRemovesTheOlderVersionAndItsPermissionsAfterAnUpgrade(t *testing.T) {
 	t.Parallel()
 	tn, other := upgrading(t, deleteRBAC(), deleteCSVs())
 	before := ofVersion(tn, "demo.v1.0.0")
@@ -141,7 +141,7 @@ func TestTheOlderVersionGoesWithItsPermissionsOnceTheNewerHasSucceeded(t *testin
 	})
 }
 
-func TestWhatADeletedVersionLeftIsRemovedAfterTheSwitch(t *testing.T) {
+func TestRemovesWhatADeletedVersionLeftAfterTheUpgrade(t *testing.T) {
 	t.Parallel()
 	tn, other := upgrading(t, deleteRBAC())
 	theirs := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: tn.Namespace + "-theirs", Labels: map[string]string{
@@ -158,8 +158,8 @@ func TestWhatADeletedVersionLeftIsRemovedAfterTheSwitch(t *testing.T) {
 	require.Len(t, operatorRoles(tn, other), 1)
 }
 
-// orphan removes a CSV and leaves all that it owns, as one does with kubectl delete --cascade=orphan after
-// taking its finalizers away.
+// orphan removes a CSV but not the objects that it owns, like kubectl delete --cascade=orphan after removing
+// its finalizers.
 func orphan(tn *env.Tenant, name string) {
 	tn.T.Helper()
 	tn.Eventually(func(c *assert.CollectT) {
@@ -173,7 +173,7 @@ func orphan(tn *env.Tenant, name string) {
 	tn.Eventually(func(c *assert.CollectT) { assert.True(c, apierrors.IsNotFound(tn.Get(name, &csv{}))) })
 }
 
-func TestWhatTheAccountMayNotRemoveIsNotedWithTheCommand(t *testing.T) {
+func TestNotesTheCommandToRemoveWhatTheAccountMayNot(t *testing.T) {
 	t.Parallel()
 	tn, other := upgrading(t)
 	newCSV(tn, replacing)
@@ -201,7 +201,7 @@ func TestWhatTheAccountMayNotRemoveIsNotedWithTheCommand(t *testing.T) {
 	})
 }
 
-func TestOfThreeVersionsTheNewestStays(t *testing.T) {
+func TestKeepsTheNewestOfThreeVersions(t *testing.T) {
 	t.Parallel()
 	tn, _ := upgrading(t, deleteRBAC(), deleteCSVs())
 	newCSV(tn, replacing, missingCRD)

@@ -15,7 +15,7 @@ import (
 	"github.com/remit-olm/remit/test/env"
 )
 
-// Whatever change of RBAC it is by which the account comes to hold what it lacked.
+// The rows are all kinds of RBAC changes that can grant the account what it is missing.
 func TestEveryGrantWakesAPendingCSV(t *testing.T) {
 	t.Parallel()
 	for _, piece := range env.Pieces() {
@@ -40,14 +40,14 @@ func TestEveryGrantWakesAPendingCSV(t *testing.T) {
 	}
 }
 
-// Whatever change of RBAC it is by which Remit comes to be allowed to mint the account's tokens.
+// The rows are all kinds of RBAC changes that can allow Remit to request the account's tokens.
 func TestEveryEnrollmentWakesTheOperatorGroup(t *testing.T) {
 	t.Parallel()
 	for _, piece := range env.Pieces() {
 		t.Run(piece.Name, func(t *testing.T) {
 			t.Parallel()
 			tn := cluster.Tenant(t)
-			name := tn.Namespace // some pieces are of the whole cluster, where others' accounts have their name
+			name := tn.Namespace // some objects are cluster-scoped, so their names must be unique
 			tn.Create(&corev1.ServiceAccount{ObjectMeta: tn.Meta(name)})
 			mint := []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"serviceaccounts/token"},
 				ResourceNames: []string{name}, Verbs: []string{"create"}}}
@@ -67,7 +67,7 @@ func TestEveryEnrollmentWakesTheOperatorGroup(t *testing.T) {
 	}
 }
 
-func TestAnInstalledCSVFollowsWhatItsAccountHolds(t *testing.T) {
+func TestAnInstalledCSVFollowsThePermissionsOfItsAccount(t *testing.T) {
 	t.Parallel()
 	tn := cluster.Tenant(t)
 	grant(tn)
@@ -103,7 +103,7 @@ func TestAnInstalledCSVFollowsWhatItsAccountHolds(t *testing.T) {
 	says(func(c *assert.CollectT, message string) { assert.Equal(c, clean, message) })
 }
 
-// A deleted CSV waits for the rights to remove what lies outside of its namespace.
+// A deleted CSV waits for the permissions to remove its objects outside of its namespace.
 func TestAGrantWakesACSVThatIsBeingRemoved(t *testing.T) {
 	t.Parallel()
 	tn := cluster.Tenant(t)
