@@ -14,7 +14,7 @@ import (
 	"github.com/remit-olm/remit/test/escape/oracle"
 )
 
-// awaitings are rows about bindings that get their hands on a role of an operator while it grants nothing, or does not exist.
+// awaitings returns rows about bindings to a role of an operator that grants nothing yet or does not exist.
 func awaitings() []row {
 	return []row{
 		{number: "209", title: "a Role that is emptied under the install's field manager, and bound", holds: p0(), play: func(s *scene) {
@@ -83,7 +83,7 @@ func awaitings() []row {
 	}
 }
 
-// patcher is the stranger, who may read and patch Roles as well.
+// patcher returns a client of the stranger, who may also read and patch Roles.
 func (s *scene) patcher() client.Client {
 	s.T.Helper()
 	s.bind(rbacv1.Subject{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "stranger"}, "patcher",
@@ -96,7 +96,7 @@ func (s *scene) patcher() client.Client {
 	return stranger
 }
 
-// operatorRole is the only Role that was rendered from the permissions of the scene's CSV.
+// operatorRole returns the only Role that was rendered from the permissions of the scene's CSV.
 func (s *scene) operatorRole() *rbacv1.Role {
 	s.T.Helper()
 	roles := &rbacv1.RoleList{}
@@ -105,7 +105,7 @@ func (s *scene) operatorRole() *rbacv1.Role {
 	return &roles.Items[0]
 }
 
-// empty takes the rules from a Role, by an apply under the field manager of the scene's install.
+// empty removes the rules of a Role, by applying it with the field manager of the scene's install.
 func (s *scene) empty(c client.Client, role *rbacv1.Role) error {
 	obj := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "rules": []any{}}}
 	obj.SetName(role.Name)
@@ -116,7 +116,7 @@ func (s *scene) empty(c client.Client, role *rbacv1.Role) error {
 	return c.Apply(s.T.Context(), client.ApplyConfigurationFromUnstructured(obj), s.manager())
 }
 
-// persistently tries until it works, as somebody with a script does. Remit may win every time.
+// persistently retries until it succeeds, like a user with a script. Remit can win each time.
 func (s *scene) persistently(attempt func() bool) {
 	s.T.Helper()
 	for range 500 {
@@ -127,7 +127,7 @@ func (s *scene) persistently(attempt func() bool) {
 	require.Fail(s.T, "500 attempts have failed")
 }
 
-// hindered waits until the CSV says, in any phase, what is in its way.
+// hindered waits until the CSV reports the collision, in any phase.
 func (s *scene) hindered(words ...string) {
 	s.T.Helper()
 	s.Eventually(func(c *assert.CollectT) {
@@ -139,7 +139,7 @@ func (s *scene) hindered(words ...string) {
 	})
 }
 
-// keptFromMaps says that the stranger has nothing of what the operator may, once all is done that was begun.
+// keptFromMaps asserts that the stranger has none of the operator's permissions after all pending work is done.
 func (s *scene) keptFromMaps() {
 	s.T.Helper()
 	s.settle()

@@ -12,13 +12,13 @@ import (
 )
 
 const (
-	// hugeNames is how many resourceNames a hostile rule has.
+	// hugeNames is the number of resourceNames in a hostile rule.
 	hugeNames = 40_000
-	// hugeCSVs is more than any controller has workers.
+	// hugeCSVs exceeds the number of workers of each controller.
 	hugeCSVs = 6
 )
 
-// budgets are rows about what it costs to answer.
+// budgets returns rows about the cost of evaluating rules.
 func budgets() []row {
 	return []row{
 		{number: "150", title: "a bundle whose CSV has a rule of 40 000 resourceNames", holds: p1(), directory: func() string {
@@ -55,14 +55,14 @@ func manyNames(first, n int) []string {
 	return out
 }
 
-// reads is a rule that allows to get n objects by name.
+// reads returns a rule that allows getting n objects by name.
 func reads(resource string, first, n int) string {
 	return fmt.Sprintf(`{apiGroups: [""], resources: [%s], verbs: [get], resourceNames: [%s]}`, resource, strings.Join(manyNames(first, n), ", "))
 }
 
 func hugeName(i int) string { return fmt.Sprintf("huge%d.v1.0.0", i) }
 
-// huge has a tenant make CSVs with these permissions.
+// huge creates CSVs with these permissions as a tenant.
 func (s *scene) huge(rules ...string) {
 	s.T.Helper()
 	mallory := s.mallory()
@@ -73,7 +73,7 @@ func (s *scene) huge(rules ...string) {
 	}
 }
 
-// eachHuge waits until each of those CSVs says why it is not installed.
+// eachHuge waits until each of these CSVs reports why it is not installed.
 func (s *scene) eachHuge(words string) {
 	s.T.Helper()
 	s.Eventually(func(c *assert.CollectT) {

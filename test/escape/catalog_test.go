@@ -19,7 +19,7 @@ import (
 	"github.com/remit-olm/remit/test/escape/forge"
 )
 
-// unreachable makes a CatalogSource whose address its author has no business at, and a Subscription to it.
+// unreachable creates a CatalogSource at an address that its author must not reach, and a Subscription to it.
 func (s *scene) unreachable(where string, words ...string) {
 	s.T.Helper()
 	s.group(s.Namespace)
@@ -36,7 +36,7 @@ func elsewhere(s *scene) *corev1.Service {
 
 func catalogs() []row {
 	rows := []row{
-		{number: "89", title: "a catalog that is named as the account and has an image of its author's", holds: p0(), play: func(s *scene) {
+		{number: "89", title: "a catalog that has the account's name and an image of its author", holds: p0(), play: func(s *scene) {
 			s.group(s.Namespace)
 			s.catalogSource(accountName, operatorsv1alpha1.CatalogSourceSpec{SourceType: operatorsv1alpha1.SourceTypeGrpc, Image: "evil.example.com/catalog"})
 			s.subscribe(func(spec *operatorsv1alpha1.SubscriptionSpec) { spec.CatalogSource = accountName })
@@ -46,7 +46,7 @@ func catalogs() []row {
 			require.Empty(s.T, pods.Items)
 			require.Empty(s.T, s.tokensOf(accountName))
 		}},
-		{number: "89a", title: "an image of its author's that would have to be run", holds: p1(), play: func(s *scene) {
+		{number: "89a", title: "an image of its author that would have to run", holds: p1(), play: func(s *scene) {
 			made, err := registry.Image(nil, s.layerOf("bin/registry=#!/bin/sh"))
 			require.NoError(s.T, err)
 			ref, _, err := images.Push(s.Namespace+":v1", made)
@@ -64,7 +64,7 @@ func catalogs() []row {
 			require.Empty(s.T, services.Items)
 			require.True(s.T, apierrors.IsNotFound(s.Get("catalog", &corev1.ServiceAccount{})))
 		}},
-		{number: "90", title: "a catalog of a namespace that the Subscription may not use", holds: p0(), play: func(s *scene) {
+		{number: "90", title: "a catalog in a namespace that the Subscription may not use", holds: p0(), play: func(s *scene) {
 			s.group(s.Namespace)
 			s.subscribe(func(spec *operatorsv1alpha1.SubscriptionSpec) {
 				spec.CatalogSource, spec.CatalogSourceNamespace, spec.Package = "catalog", "healthy", "healthy-1"
@@ -97,11 +97,11 @@ func catalogs() []row {
 			s.settle()
 			require.Zero(s.T, dialled.Load())
 		}},
-		{number: "91h", title: "a catalog at a Service that stands for a name elsewhere", holds: p0(), play: func(s *scene) {
+		{number: "91h", title: "a catalog at a Service that refers to an external name", holds: p0(), play: func(s *scene) {
 			s.Create(elsewhere(s))
 			s.unreachable(fmt.Sprintf("elsewhere.%s.svc:443", s.Namespace), "outside the cluster")
 		}},
-		{number: "91i", title: "a catalog at a Service that comes to stand for one", holds: p0(), play: func(s *scene) {
+		{number: "91i", title: "a catalog at a Service that is changed to refer to an external name", holds: p0(), play: func(s *scene) {
 			where := s.Serve("elsewhere", &hostileRegistry{send: []*api.Bundle{entry("a", "")}})
 			s.group(s.Namespace)
 			s.catalogSource("catalog", operatorsv1alpha1.CatalogSourceSpec{SourceType: operatorsv1alpha1.SourceTypeGrpc, Address: where})
@@ -157,17 +157,17 @@ func catalogs() []row {
 	return rows
 }
 
-// catalogSource is made by a tenant.
+// catalogSource creates a CatalogSource as a tenant.
 func (s *scene) catalogSource(name string, spec operatorsv1alpha1.CatalogSourceSpec) {
 	s.T.Helper()
 	require.NoError(s.T, s.mallory().Create(s.T.Context(), &operatorsv1alpha1.CatalogSource{ObjectMeta: s.Meta(name), Spec: spec}))
 }
 
-// hostileRegistry sends whatever it is given.
+// hostileRegistry sends arbitrary content.
 type hostileRegistry struct {
 	api.UnimplementedRegistryServer
 	send []*api.Bundle
-	// endless goes on with large ones for ever, silent sends nothing and does not end.
+	// endless sends large bundles forever; silent sends nothing and does not end.
 	endless, silent bool
 }
 

@@ -21,7 +21,7 @@ import (
 	"github.com/remit-olm/remit/test/escape/oracle"
 )
 
-// crdOf is a CustomResourceDefinition of one kind; more goes beside its names, and each version is YAML.
+// crdOf returns a CustomResourceDefinition; more is added to its spec, and each version is YAML.
 func crdOf(group, plural, kind, more string, versions ...string) string {
 	return fmt.Sprintf(`{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: %[2]s.%[1]s},
 spec: {group: %[1]s, scope: Namespaced, names: {plural: %[2]s, singular: %[4]s, kind: %[3]s, listKind: %[3]sList}, versions: [%[5]s]%[6]s}}`,
@@ -41,7 +41,7 @@ func widgets(more string, versions ...string) string {
 	return crdOf("acme.io", "widgets", "Widget", more, versions...)
 }
 
-// owning is a CSV that owns a CustomResourceDefinition.
+// owning returns a CSV that owns a CustomResourceDefinition.
 func owning(name, version, kind string) forge.CSV {
 	return csv().Set([]any{map[string]any{"name": name, "version": version, "kind": kind}}, "spec", "customresourcedefinitions", "owned")
 }
@@ -79,7 +79,7 @@ func crds() []row {
 	return []row{
 		manifests("22", "a new CRD under P0", p0(), []string{crdOf("escape.example.com", "gadgets", "Gadget", "", v1)},
 			"cannot create resource", "customresourcedefinitions"),
-		{number: "22a", title: "a new CRD under P2 is made, and is all that is", holds: p2(), play: func(s *scene) {
+		{number: "22a", title: "a new CRD under P2 is created, and nothing else", holds: p2(), play: func(s *scene) {
 			s.allow(func(c oracle.Change) bool {
 				return c.How == "made" && (c.Name == "gadgets.made.escape.example.com" || c.Name == "v1.made.escape.example.com")
 			})
@@ -87,17 +87,17 @@ func crds() []row {
 			s.Complete()
 			s.Succeeded(probeCSV)
 		}},
-		present("23", "a CRD that is there already, alike", p0(), widgets("", v1)),
-		// The row wants a refusal; D1 says that what serves the bundle is Present: nothing is written either way.
-		present("25", "a CRD of somebody else, with a conversion to a Service of t1", p2(), widgets(conversion, v1)),
-		present("26", "a restrictive schema for a CRD of somebody else", p2(), widgets("", servedVersion("v1", true, fishing))),
-		refusedAs("25a", "a CRD of somebody else, with one more version and a conversion",
+		present("23", "an identical CRD that exists already", p0(), widgets("", v1)),
+		// The row requires a refusal, but by D1 a CRD that serves what the bundle needs is Present: nothing is written either way.
+		present("25", "a CRD of another owner, with a conversion to a Service in t1", p2(), widgets(conversion, v1)),
+		present("26", "a restrictive schema for a CRD of another owner", p2(), widgets("", servedVersion("v1", true, fishing))),
+		refusedAs("25a", "a CRD of another owner, with an additional version and a conversion",
 			widgets(conversion, v1, servedVersion("v2", false, anything)), "CustomResourceDefinition widgets.acme.io already exists and was not created by this install"),
-		refusedAs("26a", "a CRD of somebody else, with one more version and a restrictive schema",
+		refusedAs("26a", "a CRD of another owner, with an additional version and a restrictive schema",
 			widgets("", servedVersion("v1", false, fishing), servedVersion("v2", true, fishing)), "already exists and was not created by this install"),
-		refusedAs("26b", "a CRD of somebody else for the whole cluster",
+		refusedAs("26b", "a CRD of another owner, changed to cluster scope",
 			strings.Replace(widgets("", v1), "scope: Namespaced", "scope: Cluster", 1), "already exists and was not created by this install"),
-		{number: "26c", title: "a second version with a restrictive schema for its own CRD, to fish for what others keep", holds: lists("26c"), play: func(s *scene) {
+		{number: "26c", title: "a second version with a restrictive schema for its own CRD, to probe the objects of others", holds: lists("26c"), play: func(s *scene) {
 			s.fishes("26c")
 			s.Eventually(func(c *assert.CollectT) {
 				got := s.Subscription(c).Status.GetCondition(names.ConditionObjectsRefused)
@@ -105,7 +105,7 @@ func crds() []row {
 			})
 			s.tellsNothing()
 		}},
-		{number: "26d", title: "the same by an account that may not list them", holds: p2(), play: func(s *scene) {
+		{number: "26d", title: "the same with an account that may not list them", holds: p2(), play: func(s *scene) {
 			s.fishes("26d")
 			s.Eventually(func(c *assert.CollectT) {
 				got := s.Subscription(c).Status.GetCondition(names.ConditionPermissionsMissing)
@@ -117,18 +117,18 @@ func crds() []row {
 			}))
 		}},
 		refusedAs("25b", "a CRD of this API's own group", crdOf("operators.coreos.com", "gadgets", "Gadget", "", v1), "protected API group"),
-		manifests("25c", "an approved CRD of a group below k8s.io by an account that may write none", p0(), []string{approved("gadgets.k8s.io")},
+		manifests("25c", "an approved CRD of a group below k8s.io with an account that may write none", p0(), []string{approved("gadgets.k8s.io")},
 			"cannot create resource", "customresourcedefinitions"),
-		refusedAs("25e", "a CRD of a group of Kubernetes that nobody approved", crdOf("gizmos.k8s.io", "gadgets", "Gadget", "", v1), "protected API group"),
+		refusedAs("25e", "a CRD of a Kubernetes group without approval", crdOf("gizmos.k8s.io", "gadgets", "Gadget", "", v1), "protected API group"),
 		refusedAs("25f", "an approved CRD of a group that the API server serves", approved("storage.k8s.io"), `which APIService "v1.storage.k8s.io" serves`),
 		refusedAs("25d", "this API's own CRD of Subscriptions", crdOf("operators.coreos.com", "subscriptions", "Subscription", "",
 			servedVersion("v9", true, anything)), "protected API group"),
-		{number: "28", title: "a conversion webhook for a CRD of somebody else, made and removed", holds: p1(), play: func(s *scene) {
+		{number: "28", title: "a conversion webhook for a CRD of another owner, created and removed", holds: p1(), play: func(s *scene) {
 			s.install(bundleOf(converting(csv()), widgets("", v1)))
 			s.planSays("a conversion webhook needs a CSV that supports AllNamespaces and no other install mode")
 			s.noCRDWrites()
 		}},
-		{number: "28a", title: "a conversion webhook for a CRD of somebody else, where one may be", holds: convertsAnything(), play: func(s *scene) {
+		{number: "28a", title: "a conversion webhook for a CRD of another owner that may have one", holds: convertsAnything(), play: func(s *scene) {
 			s.allow(func(c oracle.Change) bool { return c.Group == rbacv1.GroupName && c.Namespace == "" })
 			s.group()
 			s.publish(bundleOf(everywhere(converting(csv())), widgets("", v1)))
@@ -155,15 +155,15 @@ func crds() []row {
 	}
 }
 
-// lists is P2 with the right to list the widgets that the row brings.
+// lists returns P2 with permission to list the row's widgets.
 func lists(number string) profile {
 	p := p2()
 	p.cluster = append(p.cluster, rule("fished-"+number+".example.com", "widgets", "list"))
 	return p
 }
 
-// fishes installs widgets of a group of its own, has the neighbour make one, and publishes a second version whose
-// schema takes no such value.
+// fishes installs widgets in its own group, creates one as the neighbor, and publishes a second version whose
+// schema rejects its value.
 func (s *scene) fishes(number string) {
 	s.T.Helper()
 	group := "fished-" + number + ".example.com"
@@ -185,11 +185,11 @@ func (s *scene) fishes(number string) {
 	s.republish(next)
 }
 
-// fished is the name of the neighbour's widget.
+// fished is the name of the neighbor's widget.
 const fished = "neighbours-widget"
 
-// tellsNothing asserts that nothing in the namespace names the neighbour's widget, nor anything of its namespace. Of
-// its value the oracle knows.
+// tellsNothing asserts that nothing in the namespace names the neighbor's widget or anything else in its namespace. The
+// oracle checks for its value.
 func (s *scene) tellsNothing() {
 	s.T.Helper()
 	s.settle()
@@ -205,7 +205,7 @@ func (s *scene) tellsNothing() {
 	s.csvSays(succeeded)
 }
 
-// converting is a CSV that owns the widgets of somebody else, and has a conversion webhook for them.
+// converting returns a CSV that owns another owner's widgets and has a conversion webhook for them.
 func converting(c forge.CSV) forge.CSV {
 	return c.Set([]any{map[string]any{"name": "widgets.acme.io", "version": "v1", "kind": "Widget"}}, "spec", "customresourcedefinitions", "owned").
 		Set([]any{map[string]any{
@@ -214,12 +214,12 @@ func converting(c forge.CSV) forge.CSV {
 		}}, "spec", "webhookdefinitions")
 }
 
-// everywhere is a CSV for all namespaces alone.
+// everywhere returns a CSV that only supports all namespaces.
 func everywhere(c forge.CSV) forge.CSV {
 	return c.Set([]any{map[string]any{"type": "AllNamespaces", "supported": true}}, "spec", "installModes")
 }
 
-// convertsAnything is P2 with all that an operator for all namespaces needs, and CustomResourceDefinitions by any name.
+// convertsAnything returns P2 with everything that an operator for all namespaces needs, and CustomResourceDefinitions with any name.
 func convertsAnything() profile {
 	p := p2()
 	p.cluster = append(p.cluster, rule("apiextensions.k8s.io", "customresourcedefinitions", "delete"), rule("", "configmaps namespaces", "get", "list", "watch"),
@@ -227,14 +227,14 @@ func convertsAnything() profile {
 	return p
 }
 
-// uninstall deletes the Subscription, which would have the CSV installed again, and then the CSV.
+// uninstall deletes the Subscription, which would otherwise reinstall the CSV, and then the CSV.
 func (s *scene) uninstall() {
 	s.T.Helper()
 	require.NoError(s.T, cluster.Client.DeleteAllOf(s.T.Context(), &operatorsv1alpha1.Subscription{}, client.InNamespace(s.Namespace)))
 	require.NoError(s.T, cluster.Client.Delete(s.T.Context(), &operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: s.Meta(probeCSV)}))
 }
 
-// removeCSV uninstalls the CSV and waits until it is gone.
+// removeCSV uninstalls the CSV and waits until it is deleted.
 func (s *scene) removeCSV() {
 	s.T.Helper()
 	s.uninstall()
@@ -243,7 +243,7 @@ func (s *scene) removeCSV() {
 	})
 }
 
-// refusedDirectory is a row whose bundle lies in a directory and is refused as a whole.
+// refusedDirectory returns a row whose bundle is in a directory and is refused as a whole.
 func refusedDirectory(words ...string) func(s *scene) {
 	return func(s *scene) {
 		s.installDirectory()
@@ -251,7 +251,7 @@ func refusedDirectory(words ...string) func(s *scene) {
 	}
 }
 
-// noCRDWrites asserts that the account has not even tried to write a CustomResourceDefinition.
+// noCRDWrites asserts that no request to write a CustomResourceDefinition was sent as the account.
 func (s *scene) noCRDWrites() {
 	s.T.Helper()
 	for _, e := range s.writes() {

@@ -16,18 +16,18 @@ import (
 )
 
 const (
-	// crowdSize is the number of healthy namespaces, hostileNamespaces the number of those that attack meanwhile.
+	// crowdSize is the number of healthy namespaces, and hostileNamespaces the number of attacking ones.
 	crowdSize         = 20
 	hostileNamespaces = 4
-	// edits is how many writes a hostile author sends at most, one every editPause.
+	// edits is the maximum number of writes by a hostile author, one every editPause.
 	edits     = 600
 	editPause = 100 * time.Millisecond
 )
 
-// crowdFigure is what row 190 measured, for the last lines of a run.
+// crowdFigure is the measurement of row 190, printed at the end of a run.
 var crowdFigure string
 
-// crowds are rows about many namespaces at once.
+// crowds returns rows about many namespaces at once.
 func crowds() []row {
 	return []row{
 		{number: "190", title: "four namespaces that attack in every way, and twenty healthy installs", holds: p0(), long: true, play: func(s *scene) {
@@ -54,7 +54,7 @@ func crowds() []row {
 	}
 }
 
-// crowd makes healthy namespaces, each with a catalog that is READY.
+// crowd creates healthy namespaces, each with a catalog that is READY.
 func (s *scene) crowd(n int) []*scene {
 	s.T.Helper()
 	var out []*scene
@@ -70,7 +70,7 @@ func (s *scene) crowd(n int) []*scene {
 	return out
 }
 
-// installAll subscribes in all namespaces and returns how long it takes until the last operator is installed.
+// installAll subscribes in all namespaces and returns the time until the last operator is installed.
 func (s *scene) installAll(all []*scene) time.Duration {
 	s.T.Helper()
 	begun := time.Now()
@@ -93,8 +93,8 @@ func (s *scene) installAll(all []*scene) time.Duration {
 	return time.Since(begun)
 }
 
-// attack makes what keeps each of Remit's controllers busy: a resolution that no solver finishes, registries that never
-// end, a chain of ClusterServiceVersions, and rules beyond all limits. It returns a client of the author.
+// attack creates objects that keep each of Remit's controllers busy: a resolution that no solver completes, endless
+// registries, a chain of ClusterServiceVersions, and rules beyond all limits. It returns a client of the author.
 func (s *scene) attack() client.Client {
 	s.T.Helper()
 	author := s.csvAuthor()
@@ -117,7 +117,7 @@ func (s *scene) attack() client.Client {
 	return author
 }
 
-// churn has the author edit the chain until done is closed: each edit wakes the controllers of the namespace.
+// churn edits the chain as the author until done is closed: each edit wakes the controllers of the namespace.
 func (s *scene) churn(author client.Client, done <-chan struct{}) {
 	every := time.NewTicker(editPause)
 	defer every.Stop()

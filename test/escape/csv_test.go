@@ -17,7 +17,7 @@ import (
 	"github.com/remit-olm/remit/test/escape/forge"
 )
 
-// edited is a row in which a tenant changes an installed CSV so that it asks for more than the account holds.
+// edited returns a row in which a tenant changes an installed CSV to request permissions that the account does not have.
 func edited(number, title string, edit func(spec *operatorsv1alpha1.ClusterServiceVersionSpec), words ...string) row {
 	return row{number: number, title: title, holds: p0(), boss: true, play: func(s *scene) {
 		s.install(bundleOf(csv()))
@@ -45,10 +45,10 @@ func csvs() []row {
 		edited("76a", "an installed CSV that is edited to ask for more permissions", func(spec *operatorsv1alpha1.ClusterServiceVersionSpec) {
 			spec.InstallStrategy.StrategySpec.Permissions = everythingFor
 		}, "Policy rule not satisfied", "in namespace"),
-		edited("76b", "an installed CSV that is edited to run as somebody stronger", func(spec *operatorsv1alpha1.ClusterServiceVersionSpec) {
+		edited("76b", "an installed CSV that is edited to run as a stronger ServiceAccount", func(spec *operatorsv1alpha1.ClusterServiceVersionSpec) {
 			spec.InstallStrategy.StrategySpec.DeploymentSpecs[0].Spec.Template.Spec.ServiceAccountName = bossName
 		}, "may not run as ServiceAccount"),
-		{number: "77", title: "a CSV that replaces somebody else's, by whom may not delete it", holds: p0(), play: func(s *scene) {
+		{number: "77", title: "a CSV that replaces another owner's, by a user who may not delete that one", holds: p0(), play: func(s *scene) {
 			s.install(bundleOf(csv()))
 			victim := s.Succeeded(probeCSV)
 			author := s.authorWho(rule("operators.coreos.com", "clusterserviceversions", "create"), actAs(accountName))
@@ -67,9 +67,9 @@ func csvs() []row {
 			s.group(s.Namespace)
 			copied := csv().Set(map[string]any{names.LabelCopiedFrom: neighbour}, "metadata", "labels")
 			require.NoError(s.T, s.apply(s.mallory(), copied.Object))
-			s.noDeployments() // a copy is not live,
+			s.noDeployments() // a copy is not active,
 			require.Empty(s.T, s.CSV(s.T, probeCSV).Status.Phase)
-			s.nothingWritten() // and nobody removes it
+			s.nothingWritten() // and is not removed
 		}},
 		{number: "79a", title: "a CSV that a tenant annotates as another namespace's", holds: p0(), play: func(s *scene) {
 			s.group(s.Namespace)
@@ -77,21 +77,21 @@ func csvs() []row {
 				names.AnnotationOperatorNamespace: neighbour, names.AnnotationOperatorGroup: "og", names.AnnotationTargetNamespaces: "kube-system",
 			}
 			require.NoError(s.T, s.apply(s.mallory(), csv().Set(annotations, "metadata", "annotations").Object))
-			csv := s.csvSays(succeeded) // what they say is for the OperatorGroup to say, whoever wrote it
+			csv := s.csvSays(succeeded) // the OperatorGroup determines these values, whoever wrote them
 			require.Equal(s.T, s.Namespace, csv.Annotations[names.AnnotationOperatorNamespace])
 			require.Equal(s.T, s.Namespace, csv.Annotations[names.AnnotationTargetNamespaces])
 			deployed := &appsv1.Deployment{}
 			require.NoError(s.T, s.Get(forge.Deployment, deployed))
 			require.Equal(s.T, s.Namespace, deployed.Spec.Template.Annotations[names.AnnotationTargetNamespaces])
 		}},
-		{number: "79b", title: "a bundle whose CSV says that it is a copy", holds: p0(), play: func(s *scene) {
+		{number: "79b", title: "a bundle whose CSV is labeled as a copy", holds: p0(), play: func(s *scene) {
 			s.install(bundleOf(csv().Set(map[string]any{names.LabelCopiedFrom: neighbour}, "metadata", "labels").
 				Set(map[string]any{names.AnnotationTargetNamespaces: "kube-system"}, "metadata", "annotations")))
 			csv := s.Succeeded(probeCSV)
 			require.NotContains(s.T, csv.Labels, names.LabelCopiedFrom)
 			require.Equal(s.T, s.Namespace, csv.Annotations[names.AnnotationTargetNamespaces])
 		}},
-		{number: "80", title: "a copied CSV whose label is taken away, by whom may not act as the account", holds: p0(), play: func(s *scene) {
+		{number: "80", title: "a copied CSV whose label is removed by a user who may not act as the account", holds: p0(), play: func(s *scene) {
 			s.group(s.Namespace)
 			copied := csv().Set(map[string]any{names.LabelCopiedFrom: neighbour}, "metadata", "labels")
 			require.NoError(s.T, s.apply(cluster.Client, copied.Object))
@@ -102,17 +102,17 @@ func csvs() []row {
 			s.denied(author.Patch(s.T.Context(), csv, client.MergeFrom(before)))
 			s.noDeployments()
 		}},
-		{number: "80a", title: "a live CSV whose status says that it is a copy", holds: p0(), play: func(s *scene) {
+		{number: "80a", title: "an active CSV whose status claims that it is a copy", holds: p0(), play: func(s *scene) {
 			s.install(bundleOf(csv()))
 			s.Succeeded(probeCSV)
 			s.forge(s.authorWho(rule("operators.coreos.com", "clusterserviceversions/status", "update")), probeCSV,
 				statusOf(succeeded, operatorsv1alpha1.CSVReasonCopied))
-			s.csvSays(succeeded) // it is looked after as before
+			s.csvSays(succeeded) // it is still reconciled
 			s.Eventually(func(c *assert.CollectT) {
 				assert.NotEqual(c, operatorsv1alpha1.CSVReasonCopied, s.CSV(c, probeCSV).Status.Reason)
 			})
 		}},
-		{number: "82", title: "a CSV that is named as a Role of the namespace", holds: p0(), play: func(s *scene) {
+		{number: "82", title: "a CSV with the name of a Role in the namespace", holds: p0(), play: func(s *scene) {
 			role := &rbacv1.Role{ObjectMeta: s.Meta("own")}
 			s.Create(role)
 			s.group(s.Namespace)
@@ -143,7 +143,7 @@ func csvs() []row {
 	}
 }
 
-// bindings are the RoleBindings of the namespace that do not belong to the scene itself.
+// bindings returns the RoleBindings of the namespace that do not belong to the scene itself.
 func (s *scene) bindings() []rbacv1.RoleBinding {
 	s.T.Helper()
 	list := &rbacv1.RoleBindingList{}
@@ -153,13 +153,13 @@ func (s *scene) bindings() []rbacv1.RoleBinding {
 	})
 }
 
-// author is a person who may do this to one kind of this API, and nothing else.
+// author returns a client of a user who has these permissions on one kind of the OLM API, and no others.
 func (s *scene) author(resource string, verbs ...string) client.Client {
 	s.T.Helper()
 	return s.authorWho(rule("operators.coreos.com", resource, verbs...))
 }
 
-// authorWho is a person who may do this, and nothing else.
+// authorWho returns a client of a user with only these permissions.
 func (s *scene) authorWho(rules ...rbacv1.PolicyRule) client.Client {
 	s.T.Helper()
 	const name = "author"

@@ -38,7 +38,7 @@ func dependencies() []row {
 			s.approve(cluster.Client, later)
 			s.running(depLaterCSV, probeCSV)
 		}},
-		{number: "97a", title: "an Automatic Subscription beside it that needs the same", holds: p0(), play: func(s *scene) {
+		{number: "97a", title: "an additional Automatic Subscription that needs the same", holds: p0(), play: func(s *scene) {
 			s.needing()
 			s.Subscribe("catalog", "beside", forge.Channel)
 			together := s.awaiting("beside.v1.0.0", depCSV, probeCSV)
@@ -50,8 +50,8 @@ func dependencies() []row {
 	}
 }
 
-// needing asks, with a Manual Subscription, for what needs a package that only another catalog has, and returns
-// the plan for both once it waits for approval. What Remit asks for on its own is Manual, too.
+// needing creates a Manual Subscription to an operator that needs a package from another catalog, and returns
+// the plan for both when it waits for approval. The Subscription that Remit creates for the dependency is also Manual.
 func (s *scene) needing() *operatorsv1alpha1.InstallPlan {
 	s.T.Helper()
 	s.group(s.Namespace)
@@ -70,7 +70,7 @@ func (s *scene) needing() *operatorsv1alpha1.InstallPlan {
 	return ip
 }
 
-// awaiting is the plan for these versions, once it waits for approval.
+// awaiting returns the plan for these versions when it waits for approval.
 func (s *scene) awaiting(versions ...string) *operatorsv1alpha1.InstallPlan {
 	s.T.Helper()
 	var ip *operatorsv1alpha1.InstallPlan
@@ -92,7 +92,7 @@ func (s *scene) awaiting(versions ...string) *operatorsv1alpha1.InstallPlan {
 	return ip
 }
 
-// running waits until these are all the CSVs of the namespace, and well.
+// running waits until these are the only CSVs of the namespace, and have succeeded.
 func (s *scene) running(csvs ...string) {
 	s.T.Helper()
 	s.Eventually(func(c *assert.CollectT) {

@@ -17,14 +17,14 @@ import (
 	"github.com/remit-olm/remit/test/escape/forge"
 )
 
-// withoutDeployments is P0 without the right to make any.
+// withoutDeployments returns P0 without permission to create Deployments.
 func withoutDeployments() profile {
 	p := p0()
 	p.own = slices.DeleteFunc(p.own, func(r rbacv1.PolicyRule) bool { return slices.Contains(r.Resources, "deployments") })
 	return p
 }
 
-// notAs is a row whose Deployment is not to run as the ServiceAccount that it names, in whatever way.
+// notAs returns rows whose Deployment must not run as the ServiceAccount that it names.
 func notAs(number, title string, c func() forge.CSV, words ...string) []row {
 	return []row{
 		{number: number, title: title, holds: p0(), boss: true, play: func(s *scene) {
@@ -57,7 +57,7 @@ func deployments() []row {
 				s.nothingWritten()
 				s.noDeployments()
 			}},
-			{number: "44c-direct", title: "a CSV that declares it, and that a tenant makes", holds: p0(), boss: true, play: func(s *scene) {
+			{number: "44c-direct", title: "a CSV that declares it, created by a tenant", holds: p0(), boss: true, play: func(s *scene) {
 				s.group(s.Namespace)
 				require.NoError(s.T, s.apply(s.mallory(), declaresBoss().Object))
 				s.csvSays(pending, bossName, "already exists and was not created by this install")
@@ -81,20 +81,20 @@ func deployments() []row {
 				require.NoError(s.T, cluster.Client.Delete(s.T.Context(), s.bossBinding()))
 				s.csvSays(succeeded)
 			}},
-			{number: "191-direct", title: "one that a tenant makes", holds: p0(), play: func(s *scene) {
+			{number: "191-direct", title: "one created by a tenant", holds: p0(), play: func(s *scene) {
 				s.bossIsLeft()
 				s.group(s.Namespace)
 				require.NoError(s.T, s.apply(s.mallory(), declaresBoss().Object))
 				s.csvSays(failed, "may not run as ServiceAccount", "not newer than it")
 				s.noDeployments()
 			}},
-			{number: "46", title: "an account that may not make Deployments", holds: withoutDeployments(), play: func(s *scene) {
+			{number: "46", title: "an account that may not create Deployments", holds: withoutDeployments(), play: func(s *scene) {
 				s.install(bundleOf(csv()))
 				s.lacks("deployments")
 				s.Grant(s.Namespace, rule("apps", "deployments", "get", "create", "patch", "delete"))
 				s.Succeeded(probeCSV)
 			}},
-			{number: "46-direct", title: "an account that may not, and a CSV that a tenant makes", holds: withoutDeployments(), play: func(s *scene) {
+			{number: "46-direct", title: "an account that may not, and a CSV that a tenant creates", holds: withoutDeployments(), play: func(s *scene) {
 				s.group(s.Namespace)
 				require.NoError(s.T, s.apply(s.mallory(), csv().Object))
 				s.csvSays(failed, "is missing permissions", "deployments")
@@ -102,14 +102,14 @@ func deployments() []row {
 				s.Grant(s.Namespace, rule("apps", "deployments", "get", "create", "patch", "delete"))
 				s.csvSays(succeeded)
 			}},
-			{number: "47", title: "a Deployment of somebody else by that name", holds: p0(), play: func(s *scene) {
+			{number: "47", title: "a Deployment of another owner with that name", holds: p0(), play: func(s *scene) {
 				theirs := s.strangersDeployment()
 				s.install(bundleOf(csv()))
 				s.planSays("Deployment "+s.Namespace+"/"+forge.Deployment, "already exists and was not created by this install")
 				s.nothingWritten()
 				s.untouched(theirs)
 			}},
-			{number: "47-direct", title: "a Deployment of somebody else by that name, and a CSV that a tenant makes", holds: p0(), play: func(s *scene) {
+			{number: "47-direct", title: "a Deployment of another owner with that name, and a CSV that a tenant creates", holds: p0(), play: func(s *scene) {
 				theirs := s.strangersDeployment()
 				s.group(s.Namespace)
 				require.NoError(s.T, s.apply(s.mallory(), csv().Object))
@@ -121,7 +121,7 @@ func deployments() []row {
 				s.group(s.Namespace)
 				s.publish(bundleOf(csv()))
 				s.subscribe(hostileConfig)
-				// It is written as the account, so that admission and quota judge the account; the pods are for Pod Security to refuse.
+				// It is written as the account, so admission and quota apply to the account; Pod Security refuses the pods.
 				s.csvSays(operatorsv1alpha1.CSVPhaseInstalling)
 				s.settle()
 				pods := &corev1.PodList{}
@@ -129,7 +129,7 @@ func deployments() []row {
 				require.Empty(s.T, pods.Items)
 				s.madeByAccount("deployments", forge.Deployment)
 			}},
-			{number: "50", title: "annotations of the CSV on its pods", holds: p0(), play: func(s *scene) {
+			{number: "50", title: "annotations of the CSV that are copied to its pods", holds: p0(), play: func(s *scene) {
 				annotations := map[string]any{
 					"container.apparmor.security.beta.kubernetes.io/operator": "unconfined", "k8s.v1.cni.cncf.io/networks": "kube-system/host",
 					"sidecar.istio.io/inject": "false", "kubectl.kubernetes.io/default-container": "x", "operatorframework.io/kept": "yes", "description": "kept",
@@ -146,7 +146,7 @@ func deployments() []row {
 		})
 }
 
-// runsAsNobody asserts that no Deployment runs as a ServiceAccount, also a while later.
+// runsAsNobody asserts that no Deployment runs as the ServiceAccount, now and a while later.
 func (s *scene) runsAsNobody(name string) {
 	s.T.Helper()
 	s.settle()
@@ -157,7 +157,7 @@ func (s *scene) runsAsNobody(name string) {
 	}
 }
 
-// bossIsLeft binds the stronger ServiceAccount, which does not exist.
+// bossIsLeft leaves a binding of the stronger ServiceAccount, which does not exist.
 func (s *scene) bossIsLeft() {
 	s.T.Helper()
 	s.told.Stronger = []string{bossName}
@@ -182,7 +182,7 @@ func (s *scene) strangersDeployment() *appsv1.Deployment {
 	return d
 }
 
-// untouched asserts that a Deployment is as it was, also a while later.
+// untouched asserts that a Deployment is unchanged, now and a while later.
 func (s *scene) untouched(before *appsv1.Deployment) {
 	s.T.Helper()
 	s.settle()
@@ -193,7 +193,7 @@ func (s *scene) untouched(before *appsv1.Deployment) {
 	require.Equal(s.T, before.Labels, after.Labels)
 }
 
-// enforce has Pod Security admission judge the namespace's pods.
+// enforce enables Pod Security admission for the namespace.
 func (s *scene) enforce(level string) {
 	s.T.Helper()
 	namespace := &corev1.Namespace{}
@@ -215,7 +215,7 @@ func hostileConfig(spec *operatorsv1alpha1.SubscriptionSpec) {
 	}
 }
 
-// madeByAccount asserts that an object of the namespace was made by a request of the account.
+// madeByAccount asserts that an object of the namespace was created by a request of the account.
 func (s *scene) madeByAccount(resource, name string) {
 	s.T.Helper()
 	for _, e := range s.writes() {

@@ -22,7 +22,7 @@ func operatorGroups() []row {
 		return func(og *operatorsv1.OperatorGroup) { og.Spec.ServiceAccountName = account }
 	}
 	rows := []row{
-		{number: "58", title: "an OperatorGroup whose account is cleared by what it bounds", holds: p1(), play: func(s *scene) {
+		{number: "58", title: "an OperatorGroup whose account is cleared by an operator that it bounds", holds: p1(), play: func(s *scene) {
 			s.group(s.Namespace)
 			s.regroup(s.asAccount(), names(""))
 			s.publish(bundleOf(csv()))
@@ -42,7 +42,7 @@ func operatorGroups() []row {
 			require.Empty(s.T, s.writes(bossName))
 			require.Empty(s.T, s.tokensOf(bossName))
 		}},
-		{number: "59a", title: "an installed operator whose OperatorGroup names a stronger ServiceAccount then", holds: p1(), boss: true, play: func(s *scene) {
+		{number: "59a", title: "an installed operator whose OperatorGroup is changed to name a stronger ServiceAccount", holds: p1(), boss: true, play: func(s *scene) {
 			s.install(bundleOf(csv()))
 			s.Succeeded(probeCSV)
 			s.regroup(s.mallory(), names(bossName))
@@ -51,7 +51,7 @@ func operatorGroups() []row {
 			require.Empty(s.T, s.writes(bossName))
 			require.Empty(s.T, s.tokensOf(bossName))
 		}},
-		{number: "59b", title: "an author who may not act as whom the OperatorGroup is to name", holds: p0(), boss: true, play: func(s *scene) {
+		{number: "59b", title: "an author who may not act as the account that the OperatorGroup names", holds: p0(), boss: true, play: func(s *scene) {
 			og := s.group(s.Namespace)
 			author := s.author("operatorgroups", "get", "create", "update", "patch")
 			before := og.DeepCopy()
@@ -96,14 +96,14 @@ func operatorGroups() []row {
 				}
 			}
 		}},
-		{number: "64", title: "an OperatorGroup that is gone amid a plan", holds: p0(), play: func(s *scene) {
+		{number: "64", title: "an OperatorGroup that is deleted during a plan", holds: p0(), play: func(s *scene) {
 			blocker := s.stopped()
 			require.NoError(s.T, cluster.Client.Delete(s.T.Context(), &operatorsv1.OperatorGroup{ObjectMeta: s.Meta(groupName)}))
 			s.planSays("has no OperatorGroup")
 			blocker.Remove()
 			s.halted()
 		}},
-		{number: "64a", title: "a second OperatorGroup amid a plan", holds: p0(), play: func(s *scene) {
+		{number: "64a", title: "a second OperatorGroup that is created during a plan", holds: p0(), play: func(s *scene) {
 			blocker := s.stopped()
 			s.Create(&operatorsv1.OperatorGroup{ObjectMeta: s.Meta("second"), Spec: operatorsv1.OperatorGroupSpec{ServiceAccountName: accountName}})
 			s.planSays("has 2 OperatorGroups")
@@ -137,13 +137,13 @@ func operatorGroups() []row {
 	return rows
 }
 
-// asAccount is a client that acts as the account itself, as a pod of it may.
+// asAccount returns a client that acts as the account, like one of its pods.
 func (s *scene) asAccount() client.Client {
 	s.T.Helper()
 	return cluster.As(s.T, scoped.Username(s.Namespace, accountName))
 }
 
-// tokensOf are the requests of Remit's own identities for tokens of a ServiceAccount of the namespace.
+// tokensOf returns the requests of the controller identities for tokens of a ServiceAccount in the namespace.
 func (s *scene) tokensOf(name string) []audit.Event {
 	s.T.Helper()
 	return s.requests(func(e audit.Event) bool {
@@ -161,7 +161,7 @@ func (s *scene) forgeStatus(c client.Client, edit func(st *operatorsv1.OperatorG
 	require.NoError(s.T, c.Status().Patch(s.T.Context(), og, client.MergeFrom(before)))
 }
 
-// waiting installs a bundle whose plan waits for an approval.
+// waiting installs a bundle whose plan waits for approval.
 func (s *scene) waiting(texts ...string) *operatorsv1alpha1.InstallPlan {
 	s.T.Helper()
 	s.group(s.Namespace)
@@ -174,7 +174,7 @@ func manual(spec *operatorsv1alpha1.SubscriptionSpec) {
 	spec.InstallPlanApproval = operatorsv1alpha1.ApprovalManual
 }
 
-// unapproved is the plan once it waits for approval.
+// unapproved returns the plan when it waits for approval.
 func (s *scene) unapproved() *operatorsv1alpha1.InstallPlan {
 	s.T.Helper()
 	var ip *operatorsv1alpha1.InstallPlan

@@ -23,16 +23,16 @@ import (
 )
 
 const (
-	// manySubjects is what a RoleBinding holds in the size that the API server takes.
+	// manySubjects is the number of subjects that fit into a RoleBinding of the API server's maximum size.
 	manySubjects = 12_000
-	// restless is how often a tenant changes an object.
+	// restless is the interval at which a tenant changes an object.
 	restless = 200
-	// announced is the size of a file that a layer announces and never sends.
+	// announced is the size of a file that a layer declares but never sends.
 	announced = 512 << 20
 )
 
-// heavy is a registry that sends 450 MiB of properties, and then a small bundle now and then. sent gets one for each that
-// does.
+// heavy is a registry that sends 450 MiB of properties, and then occasionally a small bundle. sent receives a value for each
+// registry that has sent them.
 type heavy struct {
 	hostileRegistry
 	sent chan struct{}
@@ -55,7 +55,7 @@ func (h *heavy) ListBundles(_ *api.ListBundlesRequest, stream api.Registry_ListB
 	return stream.Context().Err()
 }
 
-// relabel changes a label of an object again and again.
+// relabel repeatedly changes a label of an object.
 func (s *scene) relabel(c client.Client, obj client.Object, times int) {
 	s.T.Helper()
 	for i := range times {
@@ -64,7 +64,7 @@ func (s *scene) relabel(c client.Client, obj client.Object, times int) {
 	}
 }
 
-// announces answers for a layer with the header of a file of such a size, and no more of it than a byte now and then.
+// announces answers for a layer with the header of a file of that size, followed by a byte occasionally.
 func announces(w http.ResponseWriter, r *http.Request, asked chan<- struct{}) {
 	var header bytes.Buffer
 	_ = tar.NewWriter(&header).WriteHeader(&tar.Header{Name: "configs/catalog.yaml", Typeflag: tar.TypeReg, Mode: 0o644, Size: announced})
@@ -74,7 +74,7 @@ func announces(w http.ResponseWriter, r *http.Request, asked chan<- struct{}) {
 	trickle(w, r, asked)
 }
 
-// bindingOfMany is a RoleBinding with very many subjects.
+// bindingOfMany returns a RoleBinding with manySubjects.
 func (s *scene) bindingOfMany() *rbacv1.RoleBinding {
 	rb := &rbacv1.RoleBinding{ObjectMeta: s.Meta("many"), RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: accountName}}
 	for i := range manySubjects {
@@ -83,7 +83,7 @@ func (s *scene) bindingOfMany() *rbacv1.RoleBinding {
 	return rb
 }
 
-// bindOften makes a Role of so many rules and binds it to the account again and again.
+// bindOften creates a Role with many rules and binds it to the account many times.
 func (s *scene) bindOften(c client.Client, name string, rules, bindings int) {
 	s.T.Helper()
 	big := &rbacv1.Role{ObjectMeta: s.Meta(name)}
@@ -98,7 +98,7 @@ func (s *scene) bindOften(c client.Client, name string, rules, bindings int) {
 	}
 }
 
-// heavies are rows about single objects and answers that are large, or change all the time.
+// heavies returns rows about single objects and answers that are large or change constantly.
 func heavies() []row {
 	return []row{
 		{number: "200", title: "a RoleBinding of many subjects that changes its label", holds: p0(), play: func(s *scene) {

@@ -39,7 +39,7 @@ const (
 	maxLeft = 64 << 20
 )
 
-// stream is a file of a layer that is nowhere whole: begin, and then a text until the size is reached.
+// stream is a generated file of a layer: begin, and then a repeated text up to the size.
 type stream struct {
 	name  string
 	begin []string
@@ -55,7 +55,7 @@ func (f stream) reader() io.Reader {
 	return io.MultiReader(append(all, &endless{text: f.text})...)
 }
 
-// packed is a layer of such files. The noise in it keeps it from being refused for how well it compresses.
+// packed returns a layer of such files. The noise in it prevents a refusal because of its compression ratio.
 func (s *scene) packed(files ...stream) v1.Layer {
 	s.T.Helper()
 	var out bytes.Buffer
@@ -78,7 +78,7 @@ func (s *scene) packed(files ...stream) v1.Layer {
 	return static.NewLayer(out.Bytes(), types.DockerLayer)
 }
 
-// endless repeats a text.
+// endless is a reader that repeats a text.
 type endless struct {
 	text string
 	at   int
@@ -94,7 +94,7 @@ func (e *endless) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// carrying are the files of a catalog that carries so many bundles of 8 MiB each, spread over so many files.
+// carrying returns the files of a catalog with the given number of bundles of 8 MiB each, spread over the given number of files.
 func carrying(bundles, files int) []stream {
 	var index entries
 	index.pkg(probe, make([][]any, bundles)...)
@@ -122,7 +122,7 @@ func carrying(bundles, files int) []stream {
 	return out
 }
 
-// catalogProgram is the running program catalog.
+// catalogProgram returns the process of the program catalog.
 func (s *scene) catalogProgram() oracle.Program {
 	s.T.Helper()
 	programs, err := oracle.Programs(cluster)
@@ -136,7 +136,7 @@ func (s *scene) catalogProgram() oracle.Program {
 	return oracle.Program{}
 }
 
-// hoarded is how much disk the program catalog takes: what is in its directory, and what it has open that is no longer there.
+// hoarded returns the disk usage of the program catalog: files in its directory, and deleted files that it has open.
 func (s *scene) hoarded() int64 {
 	s.T.Helper()
 	fds := fmt.Sprintf("/proc/%d/fd", s.catalogProgram().PID)
@@ -159,7 +159,7 @@ func (s *scene) hoarded() int64 {
 	require.NotEmpty(s.T, dir, "the program has no directory")
 	_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
-			return nil // it is gone
+			return nil // it was deleted
 		}
 		if info, err := d.Info(); err == nil {
 			total += info.Size()
@@ -169,7 +169,7 @@ func (s *scene) hoarded() int64 {
 	return total
 }
 
-// hoards makes catalogs of images that differ in a label only, each with the layer.
+// hoards creates catalogs with images that only differ in a label, each with the layer.
 func (s *scene) hoards(tn *env.Tenant, kind string, n int, layer v1.Layer) {
 	s.T.Helper()
 	for i := range n {
@@ -182,7 +182,7 @@ func (s *scene) hoards(tn *env.Tenant, kind string, n int, layer v1.Layer) {
 	}
 }
 
-// statuses are those of a namespace's catalogs by name.
+// statuses returns the statuses of a namespace's catalogs by name.
 func statuses(c assert.TestingT, tn *env.Tenant) map[string]operatorsv1alpha1.CatalogSourceStatus {
 	list := &operatorsv1alpha1.CatalogSourceList{}
 	assert.NoError(c, cluster.Client.List(tn.T.Context(), list, client.InNamespace(tn.Namespace)))
@@ -193,7 +193,7 @@ func statuses(c assert.TestingT, tn *env.Tenant) map[string]operatorsv1alpha1.Ca
 	return out
 }
 
-// neighborReady holds that the catalog of somebody else becomes ready now.
+// neighborReady asserts that the catalog of a neighbor becomes ready.
 func (s *scene) neighborReady() {
 	s.T.Helper()
 	neighbor := s.other("neighbor")
@@ -203,7 +203,7 @@ func (s *scene) neighborReady() {
 	requireReady(neighbor, "catalog")
 }
 
-// tinyEntries publishes 256 MiB of "{}," in each of the ways there are.
+// tinyEntries publishes 256 MiB of "{}," in each possible way.
 func tinyEntries(s *scene) {
 	s.T.Helper()
 	const size = 256 << 20
@@ -229,7 +229,7 @@ func tinyEntries(s *scene) {
 	require.Less(s.T, s.catalogProgram().Peak()>>20, maxDecoding>>20, "MiB of memory")
 }
 
-// hoarders publishes 110 catalogs of 500 MB in two namespaces, beside catalogs of which four fit in a namespace.
+// hoarders publishes 110 catalogs of 500 MB in two namespaces, in addition to catalogs of which four fit in a namespace.
 func hoarders(s *scene) {
 	s.T.Helper()
 	second, before := s.other("second"), s.hoarded()
@@ -260,7 +260,7 @@ func hoarders(s *scene) {
 	})
 }
 
-// bounded asserts that so many catalogs of a namespace are ready, and that each other says which limit it exceeds.
+// bounded asserts that the given number of catalogs in a namespace are ready, and that the others report the limit that they exceed.
 func (s *scene) bounded(c assert.TestingT, tn *env.Tenant, ready int) {
 	for name, status := range statuses(c, tn) {
 		switch {

@@ -24,13 +24,13 @@ import (
 	"github.com/remit-olm/remit/test/escape/oracle"
 )
 
-// hook is a webhook of the probe's Deployment; rules and what goes beside them are YAML.
+// hook returns a webhook of the probe's Deployment; rules and other fields are YAML.
 func hook(kind, rules string, more ...string) any {
 	return forge.Value(fmt.Sprintf(`{type: %sAdmissionWebhook, generateName: probe.escape.test, deploymentName: %s, containerPort: 443,
  admissionReviewVersions: [v1], sideEffects: None, rules: [%s]%s}`, kind, forge.Deployment, rules, strings.Join(append([]string{""}, more...), ", ")))
 }
 
-// intercepting is one rule.
+// intercepting returns one rule.
 func intercepting(group, resources, operations string) string {
 	return fmt.Sprintf(`{apiGroups: [%q], apiVersions: ["*"], resources: [%s], operations: [%s]}`, group, resources, operations)
 }
@@ -43,12 +43,12 @@ func withPort(d any, port int64) any {
 
 func hooked(c forge.CSV, hooks ...any) forge.CSV { return c.Set(hooks, "spec", "webhookdefinitions") }
 
-// harmless is a webhook for what P0 may do in its namespace.
+// harmless returns a webhook for objects that P0 may write in its namespace.
 func harmless() any {
 	return hook("Validating", intercepting("", "configmaps", "DELETE"), "failurePolicy: Ignore")
 }
 
-// calling is a profile with the right to all webhook configurations and APIServices.
+// calling returns a profile with permission to write all webhook configurations and APIServices.
 func calling(p profile, more ...rbacv1.PolicyRule) profile {
 	verbs := []string{"get", "create", "patch", "delete"}
 	p.cluster = slices.Concat(p.cluster, []rbacv1.PolicyRule{
@@ -58,7 +58,7 @@ func calling(p profile, more ...rbacv1.PolicyRule) profile {
 	return p
 }
 
-// serving is calling with all that an API's bindings take.
+// serving returns calling with the permissions for an API's bindings.
 func serving(p profile) profile {
 	return calling(p,
 		rule(rbacv1.GroupName, "clusterrolebindings rolebindings", "get", "create", "patch", "delete"),
@@ -66,21 +66,21 @@ func serving(p profile) profile {
 		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{"extension-apiserver-authentication"}, Verbs: []string{"get", "list", "watch"}})
 }
 
-// forAll is what an operator for all namespaces takes besides.
+// forAll adds the permissions that an operator for all namespaces needs.
 func forAll(p profile) profile {
 	p.cluster = append(p.cluster, rule(rbacv1.GroupName, "clusterroles clusterrolebindings", "get", "create", "patch", "delete"),
 		rule("", "configmaps namespaces", "get", "list", "watch", "delete"))
 	return p
 }
 
-// owningAPI is a CSV that serves an API.
+// owningAPI returns a CSV that serves an API.
 func owningAPI(c forge.CSV, group, version string) forge.CSV {
 	return c.Set([]any{map[string]any{
 		"group": group, "version": version, "kind": "Thing", "name": "things", "deploymentName": forge.Deployment, "containerPort": int64(5443),
 	}}, "spec", "apiservicedefinitions", "owned")
 }
 
-// invalid is a row whose CSV nobody may install: its plan fails, with these words, before it writes anything.
+// invalid returns a row whose CSV no account can install: its plan fails with these words before it writes anything.
 func invalid(number, title string, c forge.CSV, words ...string) row {
 	return row{number: number, title: title, holds: serving(p1()), play: func(s *scene) {
 		s.install(bundleOf(c))
@@ -90,7 +90,7 @@ func invalid(number, title string, c forge.CSV, words ...string) row {
 	}}
 }
 
-// uncallable is a row whose CSV fails, with these words, and nothing is made that calls it.
+// uncallable returns a row whose CSV fails with these words, and for which no webhook or APIService is created.
 func uncallable(number, title string, c forge.CSV, words ...string) row {
 	return row{number: number, title: title, holds: serving(p1()), play: func(s *scene) {
 		s.install(bundleOf(c))
@@ -126,16 +126,16 @@ func webhooks() []row {
 			hook("Validating", intercepting("", "pods/eviction", "CREATE")), `cannot create resource "pods/eviction"`),
 		needs("31e", "a webhook on objects of the whole cluster", calling(p1()), hook("Validating", intercepting("", "namespaces", "DELETE")),
 			`cannot delete resource "namespaces"`),
-		needs("31f", "a webhook that says that namespaces are in namespaces, and so intercepts none", calling(p0()),
+		needs("31f", "a webhook with the wrong scope for namespaces, which intercepts none", calling(p0()),
 			hook("Validating", `{apiGroups: [""], apiVersions: [v1], resources: [namespaces], operations: [DELETE], scope: Namespaced}`), `cannot delete resource "namespaces"`),
-		{number: "32", title: "a webhook on Secrets of all namespaces, which the account may not write", holds: forAll(calling(p0())), play: func(s *scene) {
+		{number: "32", title: "a webhook on Secrets in all namespaces, which the account may not write", holds: forAll(calling(p0())), play: func(s *scene) {
 			s.group()
 			s.publish(bundleOf(hooked(everywhere(csv()), hook("Validating", intercepting("", "secrets", "CREATE")))))
 			s.subscribe()
 			s.lacks(`cannot create resource "secrets"`)
 			s.uncalled()
 		}},
-		{number: "32a", title: "a webhook of all namespaces spares those that the cluster lives by", holds: forAll(calling(p0())), play: func(s *scene) {
+		{number: "32a", title: "a webhook on all namespaces excludes the system namespaces", holds: forAll(calling(p0())), play: func(s *scene) {
 			s.allow(s.madeByOurs)
 			s.group()
 			s.publish(bundleOf(hooked(everywhere(csv()), harmless())))
@@ -151,15 +151,15 @@ func webhooks() []row {
 		}},
 		invalid("34", "a webhook on webhooks", hooked(csv(), hook("Validating", intercepting("admissionregistration.k8s.io", "mutatingwebhookconfigurations", "DELETE"))),
 			"webhook rules cannot include MutatingWebhookConfiguration or ValidatingWebhookConfiguration resources"),
-		invalid("34a", "a webhook on this API", hooked(csv(), hook("Mutating", intercepting("operators.coreos.com", "clusterserviceversions", "DELETE"))),
+		invalid("34a", "a webhook on Remit's own API", hooked(csv(), hook("Mutating", intercepting("operators.coreos.com", "clusterserviceversions", "DELETE"))),
 			"webhook rules cannot include the OLM group"),
-		invalid("34b", "a webhook on who somebody is", hooked(csv(), hook("Mutating", intercepting("authentication.k8s.io", "tokenreviews", "CREATE"))),
+		invalid("34b", "a webhook on authentication", hooked(csv(), hook("Mutating", intercepting("authentication.k8s.io", "tokenreviews", "CREATE"))),
 			"webhook rules cannot include the groups of authentication and authorization"),
-		invalid("34c", "a webhook on what somebody may", hooked(csv(), hook("Mutating", intercepting("authorization.k8s.io", "subjectaccessreviews", "CREATE"))),
+		invalid("34c", "a webhook on authorization", hooked(csv(), hook("Mutating", intercepting("authorization.k8s.io", "subjectaccessreviews", "CREATE"))),
 			"webhook rules cannot include the groups of authentication and authorization"),
 		invalid("35", "a webhook that fails on the deletion of everything", hooked(csv(), hook("Validating", intercepting("*", "'*'", "DELETE"), "failurePolicy: Fail")),
 			"webhook rules cannot include all groups"),
-		{number: "35a", title: "a namespace whose webhook fails on every deletion goes", holds: calling(p1()), play: func(s *scene) {
+		{number: "35a", title: "a namespace whose webhook fails on every deletion is deleted", holds: calling(p1()), play: func(s *scene) {
 			s.allow(s.madeByOurs)
 			s.install(bundleOf(hooked(csv(), hook("Validating", intercepting("", "'*'", "DELETE"), "failurePolicy: Fail", "timeoutSeconds: 1"))))
 			s.Complete()
@@ -170,18 +170,18 @@ func webhooks() []row {
 				assert.True(c, apierrors.IsNotFound(cluster.Client.Get(s.T.Context(), client.ObjectKey{Name: s.Namespace}, &corev1.Namespace{})))
 			})
 		}},
-		invalid("36", "two webhooks of one name", hooked(csv(), harmless(), harmless()), "CSV contains repeated WebhookDescription name"),
-		invalid("36a", "a webhook of a Deployment that there is not", hooked(csv(), forge.Value(strings.Replace(`{type: ValidatingAdmissionWebhook, generateName: probe.escape.test,
+		invalid("36", "two webhooks with the same name", hooked(csv(), harmless(), harmless()), "CSV contains repeated WebhookDescription name"),
+		invalid("36a", "a webhook of a Deployment that does not exist", hooked(csv(), forge.Value(strings.Replace(`{type: ValidatingAdmissionWebhook, generateName: probe.escape.test,
  deploymentName: elsewhere, containerPort: 443, admissionReviewVersions: [v1], sideEffects: None}`, "\n", "", 1))),
 			`deployment "elsewhere" is not part of the install strategy`, "there are no rules"),
-		{number: "36c", title: "a webhook on a port that is none", holds: calling(p0()), play: func(s *scene) {
+		{number: "36c", title: "a webhook on an invalid port", holds: calling(p0()), play: func(s *scene) {
 			d := harmless()
 			s.install(bundleOf(hooked(csv(), d).Set([]any{withPort(d, 99999)}, "spec", "webhookdefinitions")))
 			s.planSays("containerPort")
 			s.nothingWritten()
 			s.uncalled()
 		}},
-		invalid("36b", "a certificate tool that is to read another namespace's authority", hooked(csv(), harmless()).
+		invalid("36b", "a certificate tool that would read another namespace's CA", hooked(csv(), harmless()).
 			Set(map[string]any{"cert-manager.io/inject-ca-from-secret": "kube-system/crown"}, "metadata", "annotations"), `is not in namespace`),
 		{number: "37", title: "an OperatorGroup whose selector matches what a tenant labels", holds: calling(seesItself()), play: func(s *scene) {
 			s.allow(func(c oracle.Change) bool {
@@ -235,18 +235,18 @@ func apis() []row {
 			s.uncalled()
 		}},
 		invalid("38a", "an API of Kubernetes' own groups", owningAPI(csv(), "evil.k8s.io", "v1"), "reserved"),
-		invalid("38b", "this API", owningAPI(csv(), "operators.coreos.com", "v9"), "reserved"),
+		invalid("38b", "Remit's own API", owningAPI(csv(), "operators.coreos.com", "v9"), "reserved"),
 		invalid("38c", "an API that the API server serves itself", owningAPI(csv(), "apps", "v1"), `API group "apps" is reserved`),
-		uncallable("38d", "an API that a CRD of somebody else serves", owningAPI(csv(), "acme.io", "v1"), "pre-existing APIService v1.acme.io is not adoptable"),
-		{number: "40", title: "an API of somebody else's operator", holds: serving(p1()), play: func(s *scene) {
+		uncallable("38d", "an API that another owner's CRD serves", owningAPI(csv(), "acme.io", "v1"), "pre-existing APIService v1.acme.io is not adoptable"),
+		{number: "40", title: "an API of another owner's operator", holds: serving(p1()), play: func(s *scene) {
 			rival(s, "v1.taken.escape.test", owningAPI(csv(), "taken.escape.test", "v1"), apiOf("taken.escape.test",
 				ownerutil.Owner{Lineage: ownerutil.Lineage{Package: probe, Namespace: neighbour}, CSV: probeCSV}.Labels()))
 		}},
-		{number: "40a", title: "an API of nobody's operator", holds: serving(p1()), play: func(s *scene) {
+		{number: "40a", title: "an API without an operator", holds: serving(p1()), play: func(s *scene) {
 			rival(s, "v1.free.escape.test", owningAPI(csv(), "free.escape.test", "v1"), apiOf("free.escape.test", nil))
 		}},
 		invalid("41", "an API whose version is a path", owningAPI(csv(), "evil.io", "v1/../x"), "is invalid"),
-		{number: "41a", title: "a Deployment whose bindings would meet somebody else's", holds: serving(p1()), play: func(s *scene) {
+		{number: "41a", title: "a Deployment whose bindings would collide with another owner's", holds: serving(p1()), play: func(s *scene) {
 			s.allow(s.madeByOurs)
 			theirs := s.bindingOf("operator-service-system:auth-delegator")
 			s.install(bundleOf(owningAPI(csv(), s.Namespace+".escape.test", "v1").Set("system:foo", "spec", "displayName")))
@@ -276,7 +276,7 @@ func apis() []row {
 	}
 }
 
-// certificates are rows about what an operator serves by.
+// certificates returns rows about serving certificates.
 func certificates() []row {
 	taken := func(number, title string, theirs func(s *scene) client.Object) row {
 		return row{number: number, title: title, holds: calling(p0()), play: func(s *scene) {
@@ -303,13 +303,13 @@ func certificates() []row {
 		return pair
 	}
 	return []row{
-		taken("54", "a Secret where the certificate would be", func(s *scene) client.Object {
+		taken("54", "a Secret with the name of the certificate", func(s *scene) client.Object {
 			return &corev1.Secret{ObjectMeta: s.Meta("operator-service-cert"), Data: cert.Set{Current: evil(s)}.Data()}
 		}),
-		taken("54a", "a Service where the operator's would be", func(s *scene) client.Object {
+		taken("54a", "a Service with the name of the operator's", func(s *scene) client.Object {
 			return &corev1.Service{ObjectMeta: s.Meta("operator-service"), Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 443}}}}
 		}),
-		{number: "54b", title: "an authority that somebody plants under the operator's marks", holds: calling(p0()), play: func(s *scene) {
+		{number: "54b", title: "a CA that a user injects with the operator's marks", holds: calling(p0()), play: func(s *scene) {
 			s.allow(s.madeByOurs)
 			pair := evil(s)
 			planted := &corev1.Secret{ObjectMeta: s.Meta("operator-service-cert"), Type: corev1.SecretTypeTLS, Data: cert.Set{Current: pair}.Data()}
@@ -328,7 +328,7 @@ func certificates() []row {
 			s.removeCSV()
 			s.uncalled()
 		}},
-		{number: "54c", title: "an authority that somebody puts into the operator's Secret", holds: calling(p0()), play: func(s *scene) {
+		{number: "54c", title: "a CA that a user puts into the operator's Secret", holds: calling(p0()), play: func(s *scene) {
 			s.allow(s.madeByOurs)
 			s.install(bundleOf(hooked(csv(), harmless())))
 			s.Complete()
@@ -339,7 +339,7 @@ func certificates() []row {
 			before := secret.DeepCopy()
 			secret.Data = cert.Set{Current: pair}.Data()
 			require.NoError(s.T, s.mallory().Patch(s.T.Context(), secret, client.MergeFrom(before)))
-			s.Eventually(func(c *assert.CollectT) { // its CSV is looked at with that in place
+			s.Eventually(func(c *assert.CollectT) { // its CSV is reconciled in the presence of that object
 				assert.NoError(c, s.touch(probeCSV))
 				got := &corev1.Secret{}
 				assert.NoError(c, s.Get("operator-service-cert", got))
@@ -350,7 +350,7 @@ func certificates() []row {
 			s.removeCSV()
 			s.uncalled()
 		}},
-		{number: "54d", title: "a private key in no text", holds: calling(p0()), play: func(s *scene) {
+		{number: "54d", title: "no text contains a private key", holds: calling(p0()), play: func(s *scene) {
 			s.allow(s.madeByOurs)
 			s.install(bundleOf(hooked(csv(), harmless())))
 			s.Complete()
@@ -368,7 +368,7 @@ func certificates() []row {
 	}
 }
 
-// madeByOurs are what an operator of the scene is called by, and what goes with it.
+// madeByOurs matches the objects through which the scene's operator is called, and their parts.
 func (s *scene) madeByOurs(c oracle.Change) bool {
 	switch c.Group {
 	case "admissionregistration.k8s.io":
@@ -387,14 +387,14 @@ func (s *scene) configurations(t assert.TestingT) []admissionregistrationv1.Vali
 	return list.Items
 }
 
-// validating is the scene's one configuration.
+// validating returns the scene's only configuration.
 func (s *scene) validating(t assert.TestingT) *admissionregistrationv1.ValidatingWebhookConfiguration {
 	list := s.configurations(t)
 	require.Len(s.T, list, 1)
 	return &list[0]
 }
 
-// reached are the namespaces that the scene's webhook lists.
+// reached returns the namespaces that the scene's webhook lists.
 func (s *scene) reached(t assert.TestingT) []string {
 	selector := s.validating(t).Webhooks[0].NamespaceSelector
 	require.Equal(s.T, corev1.LabelMetadataName, selector.MatchExpressions[0].Key)
@@ -415,14 +415,14 @@ func (s *scene) uncalled() {
 	require.Empty(s.T, s.delegators(s.T))
 }
 
-// delegators are the bindings by which APIs of the scene ask who is calling.
+// delegators returns the bindings with which APIs of the scene authenticate callers.
 func (s *scene) delegators(t assert.TestingT) []rbacv1.ClusterRoleBinding {
 	list := &rbacv1.ClusterRoleBindingList{}
 	assert.NoError(t, cluster.Client.List(s.T.Context(), list, client.MatchingLabels{names.LabelOwnerNamespace: s.Namespace}))
 	return slices.DeleteFunc(list.Items, func(b rbacv1.ClusterRoleBinding) bool { return b.RoleRef.Name != "system:auth-delegator" })
 }
 
-// bindingOf makes a binding of the neighbour's.
+// bindingOf creates a binding of the neighbor.
 func (s *scene) bindingOf(name string) *rbacv1.ClusterRoleBinding {
 	s.T.Helper()
 	binding := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: name},
@@ -432,7 +432,7 @@ func (s *scene) bindingOf(name string) *rbacv1.ClusterRoleBinding {
 	return binding
 }
 
-// apiOf is an APIService that is called in the neighbour's namespace.
+// apiOf returns an APIService that is served in the neighbor's namespace.
 func apiOf(group string, labels map[string]string) *apiregistrationv1.APIService {
 	return &apiregistrationv1.APIService{ObjectMeta: metav1.ObjectMeta{Name: "v1." + group, Labels: labels}, Spec: apiregistrationv1.APIServiceSpec{
 		Group: group, Version: "v1", GroupPriorityMinimum: 1000, VersionPriority: 10, InsecureSkipTLSVerify: true,
@@ -440,7 +440,7 @@ func apiOf(group string, labels map[string]string) *apiregistrationv1.APIService
 	}}
 }
 
-// label labels a namespace, as the cluster's administrator; "" takes a label away.
+// label labels a namespace as the cluster's administrator; "" removes the label.
 func (s *scene) label(namespace string, labels map[string]string) {
 	s.T.Helper()
 	obj := &corev1.Namespace{}

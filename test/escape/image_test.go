@@ -23,7 +23,7 @@ import (
 	"github.com/remit-olm/remit/test/escape/forge"
 )
 
-// layerOf is a layer with files as NAME=TEXT, and links as NAME->TARGET.
+// layerOf returns a layer with files, given as NAME=TEXT, and links, given as NAME->TARGET.
 func (s *scene) layerOf(entries ...string) v1.Layer {
 	s.T.Helper()
 	var headers []tar.Header
@@ -42,7 +42,7 @@ func (s *scene) layerOf(entries ...string) v1.Layer {
 	return layer
 }
 
-// bomb is a layer of zeros that is a thousand times smaller as it is sent.
+// bomb returns a layer of zeros that is a thousand times smaller when compressed.
 func (s *scene) bomb() v1.Layer {
 	s.T.Helper()
 	var out bytes.Buffer
@@ -61,7 +61,7 @@ func (zeros) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// push makes an image of the scene's and returns its name.
+// push creates an image of the scene and returns its name.
 func (s *scene) push(layers ...v1.Layer) string {
 	s.T.Helper()
 	made, err := registry.Image(map[string]string{registry.LabelConfigs: "/configs"}, layers...)
@@ -71,7 +71,7 @@ func (s *scene) push(layers ...v1.Layer) string {
 	return ref
 }
 
-// bundleImage publishes a catalog whose bundle is in an image, and asks for it.
+// bundleImage publishes a catalog whose bundle is in an image, and subscribes to it.
 func (s *scene) bundleImage(ref string, edit ...func(*operatorsv1alpha1.SubscriptionSpec)) {
 	s.T.Helper()
 	s.group(s.Namespace)
@@ -79,7 +79,7 @@ func (s *scene) bundleImage(ref string, edit ...func(*operatorsv1alpha1.Subscrip
 	s.subscribe(edit...)
 }
 
-// catalogImage asks for a bundle of a catalog in an image, whose content is not served.
+// catalogImage subscribes to a bundle of a catalog in an image, and asserts that its content is not served.
 func (s *scene) catalogImage(ref string, words ...string) {
 	s.T.Helper()
 	s.group(s.Namespace)
@@ -89,7 +89,7 @@ func (s *scene) catalogImage(ref string, words ...string) {
 	s.refused("its content is not available")
 }
 
-// changed has the registry answer with another manifest of the scene's image.
+// changed makes the registry answer with another manifest of the scene's image.
 func (s *scene) changed(change func(*v1.Manifest)) string {
 	s.T.Helper()
 	made, err := registry.Image(nil, s.layerOf("manifests/csv.yaml="+csv().String()))
@@ -113,7 +113,7 @@ func (s *scene) changed(change func(*v1.Manifest)) string {
 	return ref
 }
 
-// answer has the registry lie about the scene's image.
+// answer makes the registry answer wrongly about the scene's image.
 func (s *scene) answer(f func(w http.ResponseWriter, r *http.Request) bool) {
 	s.T.Helper()
 	images.Answer(func(w http.ResponseWriter, r *http.Request) bool {
@@ -122,7 +122,7 @@ func (s *scene) answer(f func(w http.ResponseWriter, r *http.Request) bool) {
 	s.T.Cleanup(func() { images.Answer(nil) })
 }
 
-// listening is an address of this machine that counts who dials it.
+// listening returns an address of this machine and counts the connections to it.
 func (s *scene) listening() (address string, dialled *atomic.Int32) {
 	s.T.Helper()
 	listener, err := (&net.ListenConfig{}).Listen(s.T.Context(), "tcp", "127.0.0.1:0")
@@ -153,7 +153,7 @@ func imageRows() []row {
 		{number: "91q", title: "a catalog image where a cloud keeps the machine's credentials", holds: p0(), play: func(s *scene) {
 			s.catalogImage("169.254.169.254:80/latest/meta-data:v1", "is a loopback or link-local address")
 		}},
-		{number: "91r", title: "a registry that answers with a page that is somebody's own business", holds: p0(), play: func(s *scene) {
+		{number: "91r", title: "a registry whose error page contains a secret", holds: p0(), play: func(s *scene) {
 			ref := s.push(s.layerOf("configs/x=x"))
 			s.answer(func(w http.ResponseWriter, _ *http.Request) bool {
 				http.Error(w, secretValue, http.StatusForbidden)
@@ -191,7 +191,7 @@ func imageRows() []row {
 			s.bundleImage(s.push(s.layerOf(files...)))
 			s.refused("more than 1100 files")
 		}},
-		{number: "112c", title: "a bundle image that never ends", holds: p0(), play: func(s *scene) {
+		{number: "112c", title: "an endless bundle image", holds: p0(), play: func(s *scene) {
 			ref := s.push(s.layerOf("manifests/csv.yaml=" + csv().String()))
 			s.answer(func(w http.ResponseWriter, r *http.Request) bool {
 				if r.Method != http.MethodGet {
@@ -207,7 +207,7 @@ func imageRows() []row {
 			s.bundleImage(ref)
 			s.refused("bytes")
 		}},
-		{number: "115", title: "an image with a layer from elsewhere", holds: p0(), play: func(s *scene) {
+		{number: "115", title: "an image with a layer at another address", holds: p0(), play: func(s *scene) {
 			address, dialled := s.listening()
 			s.bundleImage(s.changed(func(m *v1.Manifest) { m.Layers[0].URLs = []string{"http://" + address + "/layer"} }))
 			s.refused("is not stored in the registry")
@@ -221,7 +221,7 @@ func imageRows() []row {
 			}))
 			s.refused("more than 100 layers")
 		}},
-		{number: "115b", title: "an image with a layer of another digest", holds: p0(), play: func(s *scene) {
+		{number: "115b", title: "an image with a layer that does not match its digest", holds: p0(), play: func(s *scene) {
 			ref := s.push(s.layerOf("manifests/csv.yaml=" + csv().String()))
 			s.answer(func(w http.ResponseWriter, r *http.Request) bool {
 				if r.Method != http.MethodGet || !strings.Contains(r.URL.Path, "/blobs/") {
@@ -233,7 +233,7 @@ func imageRows() []row {
 			s.bundleImage(ref)
 			s.refused("error verifying")
 		}},
-		{number: "115c", title: "a registry that sends on to this machine", holds: p0(), play: func(s *scene) {
+		{number: "115c", title: "a registry that redirects to this machine", holds: p0(), play: func(s *scene) {
 			address, dialled := s.listening()
 			ref := s.push(s.layerOf("manifests/csv.yaml=" + csv().String()))
 			s.answer(func(w http.ResponseWriter, r *http.Request) bool {

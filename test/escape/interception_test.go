@@ -17,8 +17,8 @@ import (
 	"github.com/remit-olm/remit/test/escape/oracle"
 )
 
-// writesAnything is P1 with the right to write, and read, what administrators write. Only what a webhook may not
-// intercept at all is left to refuse.
+// writesAnything returns P1 with permission to read and write what administrators write, so that only webhooks that no
+// account may have are refused.
 func writesAnything() profile {
 	verbs := []string{"get", "create", "update", "patch", "delete"}
 	return calling(p1(),
@@ -29,12 +29,12 @@ func writesAnything() profile {
 		rule("operators.coreos.com", "*", verbs...), rule("x.operators.coreos.com", "*", verbs...))
 }
 
-// intercepts is a webhook that nobody waits for: a guard that fails is not to stop all that comes after.
+// intercepts returns a webhook that is ignored on failure, so that a failed row does not affect later rows.
 func intercepts(kind, rules string) any {
 	return hook(kind, rules, "failurePolicy: Ignore", "timeoutSeconds: 1")
 }
 
-// interception are rows about webhooks on what others write (ADR 0021).
+// interception returns rows about webhooks on what others write (ADR 0021).
 func interception() []row {
 	hook := intercepts
 	never := func(number, title string, d any, words ...string) row {
@@ -60,13 +60,13 @@ func interception() []row {
 		never("140f", "a mutating webhook on all that is below ServiceAccounts", hook("Mutating", intercepting("", "serviceaccounts/*", "CREATE")),
 			`may not intercept "serviceaccounts/token"`),
 		never("140g", "a mutating webhook on everything below everything", hook("Mutating", intercepting("", `"*/*"`, `"*"`)), "may not intercept"),
-		never("140h", "a webhook on who enters Pods", hook("Validating", intercepting("", "pods/*", "CONNECT")), `may not intercept "pods/exec"`),
-		never("140i", "a mutating webhook on containers that are put into Pods", hook("Mutating", intercepting("", "pods/ephemeralcontainers", "UPDATE")),
+		never("140h", "a webhook on connections to Pods", hook("Validating", intercepting("", "pods/*", "CONNECT")), `may not intercept "pods/exec"`),
+		never("140i", "a mutating webhook on ephemeral containers", hook("Mutating", intercepting("", "pods/ephemeralcontainers", "UPDATE")),
 			`may not intercept "pods/ephemeralcontainers"`),
 		never("140j", "a mutating webhook on CustomResourceDefinitions", hook("Mutating", intercepting("apiextensions.k8s.io", "customresourcedefinitions", "UPDATE")),
 			`may not intercept "customresourcedefinitions"`),
 		never("140k", "a webhook on APIServices", hook("Validating", intercepting("apiregistration.k8s.io", `"*"`, "UPDATE")), `may not intercept "*"`),
-		never("140l", "a webhook on a group below this API's", hook("Validating", intercepting("x.operators.coreos.com", "things", "CREATE")),
+		never("140l", "a webhook on a group below Remit's API", hook("Validating", intercepting("x.operators.coreos.com", "things", "CREATE")),
 			`may not intercept "things"`),
 		never("140m", "a mutating webhook on the labels of Namespaces", hook("Mutating", intercepting("", "namespaces", "UPDATE")), `may not intercept "namespaces"`),
 		never("140n", "a mutating webhook on Nodes", hook("Mutating", intercepting("", "nodes/status", "UPDATE")), `may not intercept "nodes/status"`),
@@ -81,7 +81,7 @@ func interception() []row {
 	return slices.Concat(rows, reading(), conferring(), claims(), converted())
 }
 
-// reading are webhooks that see what the account may not read.
+// reading returns rows about webhooks that see objects that the account may not read.
 func reading() []row {
 	hook := intercepts
 	unread := func(number, title string, holds profile, d any, words ...string) row {
@@ -92,7 +92,7 @@ func reading() []row {
 		}}
 	}
 	blind := calling(p0())
-	for i := range blind.own { // all of P0, without the right to read Secrets but its own certificate
+	for i := range blind.own { // P0 without permission to read Secrets other than its certificate
 		if slices.Contains(blind.own[i].Resources, "secrets") {
 			blind.own[i].Resources = slices.DeleteFunc(blind.own[i].Resources, func(r string) bool { return r == "secrets" })
 		}
@@ -101,7 +101,7 @@ func reading() []row {
 	certificate.ResourceNames = []string{forge.Deployment + "-service-cert"}
 	blind.own = append(blind.own, rule("", "secrets", "create", "update", "patch", "delete"), certificate)
 	return []row{
-		{number: "194", title: "a webhook on Secrets that the account may not touch, in a rule that is too large to be looked at", holds: sightless(), play: func(s *scene) {
+		{number: "194", title: "a webhook on Secrets that the account may not access, in a rule that is too large to evaluate", holds: sightless(), play: func(s *scene) {
 			s.group(s.Namespace)
 			require.NoError(s.T, s.apply(s.mallory(), hooked(csv(), padded()).Object))
 			s.csvSays(failed, "combinations")
@@ -115,7 +115,7 @@ func reading() []row {
 			s.removeCSV()
 			s.uncalled()
 		}},
-		unread("141", "a webhook on Secrets that the account may write and not read", blind, hook("Validating", intercepting("", "secrets", "CREATE")),
+		unread("141", "a webhook on Secrets that the account may write but not read", blind, hook("Validating", intercepting("", "secrets", "CREATE")),
 			`cannot get resource "secrets"`),
 		{number: "141-direct", title: "the same by a tenant's own CSV", holds: blind, play: func(s *scene) {
 			s.group(s.Namespace)
@@ -124,16 +124,16 @@ func reading() []row {
 			s.noDeployments()
 			s.uncalled()
 		}},
-		unread("141a", "a webhook on what becomes of Endpoints, which the account may not read",
+		unread("141a", "a webhook on objects derived from Endpoints, which the account may not read",
 			calling(profile{own: append(p0().own, rule("", "endpoints", "update", "patch", "delete"))}),
 			hook("Validating", intercepting("", "endpoints", "UPDATE, DELETE")), `cannot get resource "endpoints"`),
-		unread("141b", "a webhook on the status of what the account may not read",
+		unread("141b", "a webhook on the status of objects that the account may not read",
 			calling(profile{own: append(p0().own, rule("", "endpoints/status", "get", "update", "patch"))}),
 			hook("Validating", intercepting("", "endpoints/status", "UPDATE")), `cannot get resource "endpoints"`),
 	}
 }
 
-// sightless is P0 with webhooks, and without any right to Secrets but to its own certificate.
+// sightless returns P0 with webhooks, and without permissions on Secrets other than its certificate.
 func sightless() profile {
 	p := calling(p0())
 	for i := range p.own {
@@ -145,7 +145,7 @@ func sightless() profile {
 	return p
 }
 
-// padded is a webhook on Secrets whose rule expands to more combinations than are looked at (rbac.MaxAtoms).
+// padded returns a webhook on Secrets whose rule expands to more combinations than Remit evaluates (rbac.MaxAtoms).
 func padded() any {
 	groups, resources := []string{`""`}, []string{"secrets"}
 	for i := range 100 {
@@ -155,7 +155,7 @@ func padded() any {
 		strings.Join(groups, ", "), strings.Join(resources, ", ")))
 }
 
-// conferring are mutating webhooks on what runs as somebody.
+// conferring returns rows about mutating webhooks on objects that run as a ServiceAccount.
 func conferring() []row {
 	hook := intercepts
 	runs := func(number, title string, d any) row {
@@ -167,9 +167,9 @@ func conferring() []row {
 		}}
 	}
 	return []row{
-		runs("142", "a mutating webhook on Pods where a stronger ServiceAccount is", hook("Mutating", intercepting("", "pods", "CREATE"))),
-		runs("142a", "a mutating webhook on Deployments where one is", hook("Mutating", intercepting("apps", "deployments", "UPDATE"))),
-		runs("142b", "a mutating webhook on all of batch where one is", hook("Mutating", intercepting("batch", `"*"`, `"*"`))),
+		runs("142", "a mutating webhook on Pods in a namespace with a stronger ServiceAccount", hook("Mutating", intercepting("", "pods", "CREATE"))),
+		runs("142a", "a mutating webhook on Deployments in a namespace with one", hook("Mutating", intercepting("apps", "deployments", "UPDATE"))),
+		runs("142b", "a mutating webhook on all of batch in a namespace with one", hook("Mutating", intercepting("batch", `"*"`, `"*"`))),
 		runs("142c", "a mutating webhook on Secrets, which may become a token of one", hook("Mutating", intercepting("", "secrets", "CREATE"))),
 		{number: "142-direct", title: "a mutating webhook on Pods, by a tenant's own CSV", holds: calling(p1()), boss: true, play: func(s *scene) {
 			s.group(s.Namespace)
@@ -185,7 +185,7 @@ func conferring() []row {
 			s.lacks(`cannot create resource "serviceaccounts/token" in API group "" at the cluster scope`)
 			s.uncalled()
 		}},
-		{number: "142e", title: "a stronger ServiceAccount that comes after a mutating webhook on Pods is told of", holds: calling(p1()), play: func(s *scene) {
+		{number: "142e", title: "a stronger ServiceAccount that is created after a mutating webhook on Pods is reported", holds: calling(p1()), play: func(s *scene) {
 			s.allow(s.madeByOurs)
 			s.install(bundleOf(hooked(csv(), hook("Mutating", intercepting("", "pods", "CREATE")))))
 			s.Complete()
@@ -199,7 +199,7 @@ func conferring() []row {
 			s.removeCSV()
 			s.uncalled()
 		}},
-		{number: "142g", title: "what a ServiceAccount may read in another namespace is told to nobody", holds: calling(p1()), play: func(s *scene) {
+		{number: "142g", title: "permissions of a ServiceAccount in another namespace are not disclosed", holds: calling(p1()), play: func(s *scene) {
 			const deployer = "deployer"
 			s.told.Stronger = []string{deployer}
 			s.Create(&corev1.ServiceAccount{ObjectMeta: s.Meta(deployer)})
@@ -216,7 +216,7 @@ func conferring() []row {
 			require.NotContains(s.T, all, theirs.Namespace)
 			s.uncalled()
 		}},
-		{number: "142f", title: "a validating webhook on Pods runs as nobody", holds: calling(p1()), boss: true, play: func(s *scene) {
+		{number: "142f", title: "a validating webhook on Pods, which cannot change them, is allowed", holds: calling(p1()), boss: true, play: func(s *scene) {
 			s.allow(s.madeByOurs)
 			s.install(bundleOf(hooked(csv(), hook("Validating", intercepting("", "pods", "CREATE")))))
 			s.Complete()
@@ -227,20 +227,20 @@ func conferring() []row {
 	}
 }
 
-// claims are APIServices in groups that somebody serves (ADR 0022).
+// claims returns rows about APIServices in groups that are already served (ADR 0022).
 func claims() []row {
 	return []row{
-		invalid("143", "a version of its own in one of Kubernetes' groups", owningAPI(csv(), "apps", "v9"), `API group "apps" is reserved`),
-		invalid("143a", "a version of its own in a group below this API's", owningAPI(csv(), "x.operators.coreos.com", "v1"), "is reserved"),
-		uncallable("143b", "a version of its own in the group of somebody else's CRD", owningAPI(csv(), "acme.io", "v9"),
+		invalid("143", "its own version in a Kubernetes API group", owningAPI(csv(), "apps", "v9"), `API group "apps" is reserved`),
+		invalid("143a", "its own version in a group below Remit's API", owningAPI(csv(), "x.operators.coreos.com", "v1"), "is reserved"),
+		uncallable("143b", "its own version in the group of another owner's CRD", owningAPI(csv(), "acme.io", "v9"),
 			"pre-existing APIService v9.acme.io is not adoptable", `CustomResourceDefinition "widgets.acme.io"`),
-		{number: "143c", title: "a version of its own in the group of somebody else's API", holds: serving(p1()), play: func(s *scene) {
+		{number: "143c", title: "its own version in the group of another owner's API", holds: serving(p1()), play: func(s *scene) {
 			s.createOutside(apiOf("claimed.escape.test", nil))
 			s.install(bundleOf(owningAPI(csv(), "claimed.escape.test", "v9")))
 			s.csvSays(failed, "pre-existing APIService v9.claimed.escape.test is not adoptable", `APIService "v1.claimed.escape.test"`)
 			s.uncalled()
 		}},
-		{number: "192", title: "a CRD of the group of somebody else's API", holds: p2(), play: func(s *scene) {
+		{number: "192", title: "a CRD in the group of another owner's API", holds: p2(), play: func(s *scene) {
 			const group = "claimed-192.escape.test"
 			theirs := apiOf(group, nil)
 			s.createOutside(theirs)
@@ -254,7 +254,7 @@ func claims() []row {
 	}
 }
 
-// converted are CustomResourceDefinitions that ask to be converted elsewhere than the install's own webhook says.
+// converted returns rows about CustomResourceDefinitions with a conversion other than the install's webhook.
 func converted() []row {
 	brings := func(number, title, more string) row {
 		group := "converted-" + number + ".escape.example.com"
@@ -285,7 +285,7 @@ func converted() []row {
 		}}
 	}
 	return []row{
-		brings("144", "a CRD that is converted at an address of its choice", `, conversion: {strategy: Webhook, webhook: {conversionReviewVersions: [v1],
+		brings("144", "a CRD with conversion at an arbitrary address", `, conversion: {strategy: Webhook, webhook: {conversionReviewVersions: [v1],
  clientConfig: {url: "https://127.0.0.1:1/convert"}}}`),
 		brings("144a", "a CRD that is converted by another namespace's Service", `, conversion: {strategy: Webhook, webhook: {conversionReviewVersions: [v1],
  clientConfig: {service: {namespace: t2, name: theirs, path: /convert}}}}`),

@@ -23,16 +23,16 @@ const (
  metadata: {name: escape-feeds, labels: {rbac.authorization.k8s.io/aggregate-to-admin: "true", team: kept}},
  rules: [{apiGroups: [escape.example.com], resources: [feeds], verbs: [get]}]}`
 
-	// orders are labels and annotations by which programs of the cluster, each with rights of its own, take orders.
+	// orders are labels and annotations with which users instruct programs of the cluster that have their own permissions.
 	orders = `labels: {olm.catalogSource: catalog, pod-security.kubernetes.io/enforce: privileged, app.kubernetes.io/name: kept},
  annotations: {cert-manager.io/inject-ca-from: kube-system/crown, service.beta.openshift.io/inject-cabundle: "true",
   service.beta.openshift.io/serving-cert-secret-name: stolen, example.com/team: kept}`
 
-	// order is an annotation of Pods that the node obeys.
+	// order is an annotation of Pods that has an effect on the node.
 	order = "container.apparmor.security.beta.kubernetes.io/" + forge.Deployment
 )
 
-// ordered asserts that of the orders nothing arrived, and that the harmless ones did.
+// ordered asserts that the object has none of the orders, and that it has the harmless labels and annotations.
 func (s *scene) ordered(name string, obj client.Object) {
 	s.T.Helper()
 	require.NoError(s.T, s.Get(name, obj))
@@ -49,13 +49,13 @@ func (s *scene) harmless(all map[string]string, orders ...string) {
 	}
 }
 
-// leftOut asserts that a message names what an object does not get.
+// leftOut asserts that a message names what was removed from an object.
 func (s *scene) leftOut(message, object string, keys ...string) {
 	s.T.Helper()
 	require.Contains(s.T, message, object+": omitted these labels and annotations, because they control other programs in the cluster: "+strings.Join(keys, ", "))
 }
 
-// installed returns the message of the condition Installed of a plan that is complete.
+// installed returns the message of the condition Installed of a completed plan.
 func (s *scene) installed() string {
 	s.T.Helper()
 	s.Complete()
@@ -66,7 +66,7 @@ func keys() []row {
 	feeds := p3()
 	feeds.cluster = append(feeds.cluster, rule("escape.example.com", "feeds", "get"))
 	return []row{
-		{number: "124", title: "a ClusterRole that feeds admin with what the account holds", holds: feeds, play: func(s *scene) {
+		{number: "124", title: "a ClusterRole that aggregates the account's permissions to admin", holds: feeds, play: func(s *scene) {
 			s.allow(func(c oracle.Change) bool {
 				return c.Group == rbacv1.GroupName && c.Name == "escape-feeds" && c.How == "made"
 			})
@@ -79,14 +79,14 @@ func keys() []row {
 			s.harmless(made.Labels, "rbac.authorization.k8s.io/aggregate-to-admin")
 			require.NoError(s.T, cluster.Client.Get(s.T.Context(), client.ObjectKey{Name: "admin"}, admin))
 			require.False(s.T, slices.ContainsFunc(admin.Rules, func(r rbacv1.PolicyRule) bool { return slices.Contains(r.Resources, "feeds") }))
-			s.allow(nil) // what it made is to be gone again
+			s.allow(nil) // everything that it created must be removed
 			s.uninstall()
 			s.Eventually(func(c *assert.CollectT) {
 				err := cluster.Client.Get(s.T.Context(), client.ObjectKeyFromObject(made), &rbacv1.ClusterRole{})
 				assert.True(c, apierrors.IsNotFound(err), "%v", err)
 			})
 		}},
-		{number: "124a", title: "orders to programs of the cluster on a CRD, a Service and pods", holds: p2(), play: func(s *scene) {
+		{number: "124a", title: "instructions for the cluster's programs on a CRD, a Service and pods", holds: p2(), play: func(s *scene) {
 			const group = "orders.escape.example.com"
 			s.allow(func(c oracle.Change) bool {
 				return c.How == "made" && (c.Name == "gadgets."+group || c.Name == "v1."+group)
@@ -114,7 +114,7 @@ func keys() []row {
 			require.NoError(s.T, s.Get(forge.Deployment, d))
 			s.harmless(d.Spec.Template.Labels, "olm.catalogSource")
 		}},
-		{number: "145", title: "orders to programs of the cluster by a Subscription's config", holds: p0(), play: func(s *scene) {
+		{number: "145", title: "instructions for the cluster's programs in a Subscription's config", holds: p0(), play: func(s *scene) {
 			s.group(s.Namespace)
 			s.publish(bundleOf(csv()))
 			s.subscribe(func(spec *operatorsv1alpha1.SubscriptionSpec) {
@@ -124,7 +124,7 @@ func keys() []row {
 			s.leftOut(s.csvSays(succeeded).Status.Message, "Deployment "+s.Namespace+"/"+forge.Deployment, order)
 			s.unordered(order)
 		}},
-		{number: "145-direct", title: "orders to programs of the cluster on pods, by a tenant's own CSV", holds: p0(), play: func(s *scene) {
+		{number: "145-direct", title: "instructions for the cluster's programs on pods, in a tenant's own CSV", holds: p0(), play: func(s *scene) {
 			s.group(s.Namespace)
 			annotations := map[string]any{order: "unconfined", "example.com/team": "kept"}
 			require.NoError(s.T, s.apply(s.mallory(), csv().PodMetadata(annotations, "annotations").Object))
@@ -134,7 +134,7 @@ func keys() []row {
 	}
 }
 
-// unordered asserts that the operator's Pods have the harmless annotation of a row and not the order.
+// unordered asserts that the operator's Pods have the row's harmless annotation but not the order.
 func (s *scene) unordered(order string) {
 	s.T.Helper()
 	d := &appsv1.Deployment{}

@@ -13,7 +13,7 @@ import (
 	"github.com/remit-olm/remit/test/escape/forge"
 )
 
-// broken is a row with a manifest that is refused with its bundle.
+// broken returns a row with an invalid manifest, for which the whole bundle is refused.
 func broken(number, title, manifest string, words ...string) row {
 	return row{number: number, title: title, holds: p1(), play: func(s *scene) {
 		s.install(bundleOf(csv(), manifest))
@@ -23,7 +23,7 @@ func broken(number, title, manifest string, words ...string) row {
 
 func base64Of(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) }
 
-// broken94 is a row with an icon that is refused with its bundle.
+// broken94 returns a row with an invalid icon, for which the whole bundle is refused.
 func broken94(number, title, mediaType, data string, words ...string) row {
 	return row{number: number, title: title, holds: p1(), play: func(s *scene) {
 		icon := map[string]any{"mediatype": mediaType, "base64data": data}
@@ -32,7 +32,7 @@ func broken94(number, title, mediaType, data string, words ...string) row {
 	}}
 }
 
-// brokenLarge is broken for what no ConfigMap can hold.
+// brokenLarge is like broken for content that does not fit into a ConfigMap.
 func brokenLarge(number, title string, manifest func() string, words ...string) row {
 	return row{number: number, title: title, holds: p1(), play: refusedDirectory(words...),
 		directory: func() string { return forge.Catalog(bundleOf(csv(), manifest())) }}
@@ -40,7 +40,7 @@ func brokenLarge(number, title string, manifest func() string, words ...string) 
 
 const configMap = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: broken\n"
 
-// laughs is text that aliases expand to nine to the power of depth.
+// laughs returns YAML with aliases that expand to nine to the power of depth.
 func laughs(depth int) string {
 	out := "data:\n  a0: &a0 lol\n"
 	for n := range depth {
@@ -74,7 +74,7 @@ func malformed() []row {
 			s.publishText(strings.Replace(forge.Catalog(bundleOf(csv())), `"schema":"olm.package"`,
 				`"schema":"olm.package","icon":{"mediatype":"text/html","base64data":"`+base64Of("<script>alert(1)</script>")+`"}`, 1))
 			s.subscribe()
-			s.Succeeded(probeCSV) // nobody keeps or shows it
+			s.Succeeded(probeCSV) // it is neither stored nor shown
 			require.Empty(s.T, s.CSV(s.T, probeCSV).Spec.Icon)
 		}},
 		{number: "109", title: "a CSV of 1.6 MB, with a description of 1.5 MB", holds: p1(), directory: func() string {
@@ -91,7 +91,7 @@ func malformed() []row {
 			return configMap + "x: " + strings.Repeat("[", 10_000) + strings.Repeat("]", 10_000)
 		}, "manifest"),
 		brokenLarge("110b", "1 000 000 keys", func() string { return manyKeys(1_000_000) }, "bytes"),
-		broken("110c", "keys that are there twice", configMap+"data: {a: one}\ndata: {a: two}\n", "already"),
+		broken("110c", "duplicate keys", configMap+"data: {a: one}\ndata: {a: two}\n", "already"),
 		broken("110d", "two documents", configMap+"---\n"+configMap, "several YAML documents"),
 		broken("110e", "a second document after an end mark", configMap+"...\n"+replaced(configMap, "broken", "hidden"), "several YAML documents"),
 		broken("110f", "tabs", "apiVersion: v1\nkind: ConfigMap\nmetadata:\n\tname: broken\n", "YAML"),
@@ -102,7 +102,7 @@ func malformed() []row {
 			require.Equal(s.T, operatorsv1alpha1.InstallPlanPhaseFailed, s.Plan(s.T).Status.Phase, "nobody tries it again")
 			s.nothingWritten()
 		}},
-		{number: "110l", title: "more fields that nobody knows than are left out", holds: p1(), play: func(s *scene) {
+		{number: "110l", title: "more unknown fields than are omitted", holds: p1(), play: func(s *scene) {
 			var fields strings.Builder
 			for i := range 60 {
 				fmt.Fprintf(&fields, "unknown%d: x\n", i)
@@ -112,7 +112,7 @@ func malformed() []row {
 			require.Equal(s.T, operatorsv1alpha1.InstallPlanPhaseFailed, s.Plan(s.T).Status.Phase)
 			s.nothingWritten()
 		}},
-		broken("110h", "no object", `"text"`, "not an object"),
+		broken("110h", "not an object", `"text"`, "not an object"),
 		broken("110i", "nothing", "# nothing\n", "empty"),
 		{number: "110j", title: "an alias bomb as the catalog itself", holds: p1(), play: func(s *scene) {
 			s.group(s.Namespace)
@@ -125,17 +125,17 @@ func malformed() []row {
 			s.install(bundleOf(csv(), forge.NewCSV("hidden.v1.0.0").String()))
 			s.refused("two ClusterServiceVersions")
 		}},
-		{number: "111a", title: "a ClusterServiceVersion of another name than the catalog says", holds: p1(), play: func(s *scene) {
+		{number: "111a", title: "a ClusterServiceVersion with another name than in the catalog", holds: p1(), play: func(s *scene) {
 			b := bundleOf(csv())
 			b.Name = "something-else.v1.0.0"
 			s.install(b)
 			s.refused("is named")
 		}},
-		broken("116", "a name that is no UTF-8", replaced(configMap, "broken", "bro\xffken"), "manifest"),
+		broken("116", "a name that is not UTF-8", replaced(configMap, "broken", "bro\xffken"), "manifest"),
 		broken("116a", "a name with a NUL", `{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "bro\u0000ken"}}`, "manifest"),
-		broken("116b", "a name with a colour", `{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "bro\u001b[31mken"}}`, "manifest"),
-		broken("116c", "a kind with a colour", `{"apiVersion": "v1", "kind": "Config\u001b[31mMap", "metadata": {"name": "broken"}}`, "manifest"),
-		{number: "116d", title: "a package with a colour", holds: p1(), play: func(s *scene) {
+		broken("116b", "a name with a color", `{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "bro\u001b[31mken"}}`, "manifest"),
+		broken("116c", "a kind with a color", `{"apiVersion": "v1", "kind": "Config\u001b[31mMap", "metadata": {"name": "broken"}}`, "manifest"),
+		{number: "116d", title: "a package with a color", holds: p1(), play: func(s *scene) {
 			s.group(s.Namespace)
 			s.publish(forge.Of("pro\x1b[31mbe", csv()))
 			s.subscribe()
@@ -150,17 +150,17 @@ func malformed() []row {
 		{number: "118b", title: "a CSV for kube-system", holds: p1(), play: func(s *scene) {
 			s.install(bundleOf(csv().Set("kube-system", "metadata", "namespace")))
 			s.Succeeded(probeCSV)
-			require.NoError(s.T, s.Get(probeCSV, &operatorsv1alpha1.ClusterServiceVersion{})) // in the Subscription's namespace, wherever its author had it
+			require.NoError(s.T, s.Get(probeCSV, &operatorsv1alpha1.ClusterServiceVersion{})) // in the Subscription's namespace, not in that of its manifest
 		}},
-		broken("118a", "a namespace that is no text", replaced(configMap, "name: broken", "name: broken\n  namespace: [kube-system]"), "namespace"),
+		broken("118a", "a namespace that is not a string", replaced(configMap, "name: broken", "name: broken\n  namespace: [kube-system]"), "namespace"),
 		broken("119", "a generated name", replaced(configMap, "name: broken", "generateName: broken-"), "generateName"),
-		broken("119a", "a generated name beside a name", replaced(configMap, "name: broken", "name: broken\n  generateName: broken-"), "generateName"),
-		broken("119b", "a name that leaves its place", replaced(configMap, "name: broken", "name: ../../secrets/crown"), "name"),
-		broken("119c", "a kind that bundles may not have", `{apiVersion: v1, kind: Pod, metadata: {name: broken}}`, "cannot contain"),
+		broken("119a", "a generated name in addition to a name", replaced(configMap, "name: broken", "name: broken\n  generateName: broken-"), "generateName"),
+		broken("119b", "a name with path traversal", replaced(configMap, "name: broken", "name: ../../secrets/crown"), "name"),
+		broken("119c", "a kind that bundles must not contain", `{apiVersion: v1, kind: Pod, metadata: {name: broken}}`, "cannot contain"),
 		broken("119d", "a webhook as a manifest", `{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingWebhookConfiguration, metadata: {name: broken}}`, "cannot contain"),
 		broken("119e", "a Namespace as a manifest", `{apiVersion: v1, kind: Namespace, metadata: {name: broken}}`, "cannot contain"),
 		broken("119f", "an OperatorGroup as a manifest", `{apiVersion: operators.coreos.com/v1, kind: OperatorGroup, metadata: {name: broken}}`, "cannot contain"),
-		broken("119g", "labels that are no texts", replaced(configMap, "name: broken", "name: broken\n  labels: {a: [b]}"), "labels"),
+		broken("119g", "labels that are not strings", replaced(configMap, "name: broken", "name: broken\n  labels: {a: [b]}"), "labels"),
 		{number: "119h", title: "metadata that only the API server may set", holds: p1(), play: func(s *scene) {
 			s.install(bundleOf(csv(), replaced(configMap, "name: broken", `name: broken
   resourceVersion: "1"

@@ -19,10 +19,10 @@ import (
 	"github.com/remit-olm/remit/test/escape/forge"
 )
 
-// chainLength is the number of ClusterServiceVersions that a tenant makes, each of which replaces the one before.
+// chainLength is the number of ClusterServiceVersions that a tenant creates, each of which replaces the previous one.
 const chainLength = 200
 
-// neighbors are rows about one tenant who stops or deceives the others.
+// neighbors returns rows about a tenant that blocks or deceives others.
 func neighbors() []row {
 	return []row{
 		{number: "160", title: "two hundred ClusterServiceVersions in a chain", holds: p0(), play: func(s *scene) {
@@ -39,7 +39,7 @@ func neighbors() []row {
 			s.Eventually(func(c *assert.CollectT) {
 				assert.NotEmpty(c, s.CSV(c, linkName(chainLength-1)).Status.Phase)
 			})
-			s.settle() // somebody else's install is done in time
+			s.settle() // another tenant's install completes in time
 			reads := s.requests(func(e audit.Event) bool {
 				return e.User.Username == scoped.Username(names.DefaultNamespace, names.ServiceAccountOLM) && e.Verb == "get" &&
 					e.Object != nil && e.Object.Resource == "clusterserviceversions" && e.Object.Namespace == s.Namespace
@@ -80,7 +80,7 @@ func neighbors() []row {
 			require.NoError(s.T, cluster.Client.Delete(s.T.Context(), theirs))
 			s.csvSays(succeeded)
 		}},
-		{number: "161", title: "a Role that is made under the name of a grant before it is applied", holds: p0(), play: func(s *scene) {
+		{number: "161", title: "a Role that is created with the name of a grant before the grant is applied", holds: p0(), play: func(s *scene) {
 			s.install(bundleOf(csv().Permissions(forge.Entry(forge.ServiceAccount, `{apiGroups: [batch], resources: [jobs], verbs: [create]}`))))
 			message := s.lacks("jobs")
 			_, grant, found := strings.Cut(message, "apply:\n---\n")
@@ -90,14 +90,14 @@ func neighbors() []row {
 
 			stranger := s.stranger()
 			require.NoError(s.T, stranger.Create(s.T.Context(), &rbacv1.Role{ObjectMeta: s.Meta(wanted.Name)}))
-			// A binding that could wait for the Role is refused, whatever its name.
+			// A binding to the future Role is refused, whatever its name.
 			for _, name := range []string{"theirs", wanted.Name} {
 				require.ErrorContains(s.T, stranger.Create(s.T.Context(), &rbacv1.RoleBinding{ObjectMeta: s.Meta(name),
 					RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: wanted.Name},
 					Subjects: []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "stranger"}}}), "only the ServiceAccount in its name may be bound to it")
 			}
 
-			// The report warns, and an administrator who applies it all the same is refused: the stranger has not got what it grants.
+			// The report warns, and applying it anyway is refused: the stranger does not get the permissions.
 			s.Eventually(func(c *assert.CollectT) {
 				got := s.Plan(c).Status.GetCondition(operatorsv1alpha1.InstallPlanConditionType(names.ConditionPermissionsMissing))
 				assert.Equal(c, corev1.ConditionTrue, got.Status)
@@ -110,7 +110,7 @@ func neighbors() []row {
 			require.NoError(s.T, s.Get(wanted.Name, live))
 			require.Empty(s.T, live.Rules)
 
-			// Once what was made is deleted, the grant serves the account.
+			// After the stranger's object is deleted, the grant serves the account.
 			require.NoError(s.T, cluster.Client.Delete(s.T.Context(), live))
 			s.Eventually(func(c *assert.CollectT) {
 				got := s.Plan(c).Status.GetCondition(operatorsv1alpha1.InstallPlanConditionType(names.ConditionPermissionsMissing))
@@ -130,7 +130,7 @@ func (s *scene) strangersBinding(role string) *rbacv1.RoleBinding {
 		Subjects: []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "stranger"}}}
 }
 
-// plant leaves a binding of the stranger to a Role that does not exist.
+// plant creates a binding of the stranger to a Role that does not exist.
 func (s *scene) plant(role string) *rbacv1.RoleBinding {
 	s.T.Helper()
 	stranger, theirs := s.stranger(), s.strangersBinding(role)

@@ -22,7 +22,7 @@ import (
 	"github.com/remit-olm/remit/test/escape/forge"
 )
 
-// trickling is a registry that sends a bundle every now and then and never ends. begun gets one for each that is listed.
+// trickling is a registry that occasionally sends a bundle and never ends. begun receives a value for each list request.
 type trickling struct {
 	hostileRegistry
 	begun chan struct{}
@@ -48,7 +48,7 @@ func (r *trickling) ListBundles(_ *api.ListBundlesRequest, stream api.Registry_L
 	}
 }
 
-// other is a namespace of somebody else, for this row.
+// other creates a namespace of another tenant for this row.
 func (s *scene) other(suffix string) *env.Tenant {
 	s.T.Helper()
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.Namespace + "-" + suffix}}
@@ -57,14 +57,14 @@ func (s *scene) other(suffix string) *env.Tenant {
 	return &env.Tenant{T: s.T, Cluster: s.Cluster, Namespace: namespace.Name}
 }
 
-// catalogAt makes a CatalogSource with an address.
+// catalogAt creates a CatalogSource with an address.
 func catalogAt(tn *env.Tenant, name, address string) {
 	tn.T.Helper()
 	tn.Create(&operatorsv1alpha1.CatalogSource{ObjectMeta: tn.Meta(name),
 		Spec: operatorsv1alpha1.CatalogSourceSpec{SourceType: operatorsv1alpha1.SourceTypeGrpc, Address: address}})
 }
 
-// requireReady waits until a catalog is, for as long as tests wait: a minute.
+// requireReady waits up to a minute until a catalog is ready.
 func requireReady(tn *env.Tenant, name string) {
 	tn.T.Helper()
 	tn.Eventually(func(c *assert.CollectT) {
@@ -76,7 +76,7 @@ func requireReady(tn *env.Tenant, name string) {
 	})
 }
 
-// besideTrickling holds that a neighbor's catalog becomes ready beside twenty registries, in so many namespaces.
+// besideTrickling asserts that a neighbor's catalog becomes ready despite twenty registries in the given number of namespaces.
 func besideTrickling(s *scene, namespaces int) {
 	s.T.Helper()
 	hostile := &trickling{begun: make(chan struct{}, 1)}
@@ -98,7 +98,7 @@ func besideTrickling(s *scene, namespaces int) {
 	requireReady(neighbor, "catalog")
 }
 
-// handMade has a Service of the scene's lead to another's Pods, by a hand-made EndpointSlice.
+// handMade makes a Service of the scene refer to another tenant's Pods, with a manually created EndpointSlice.
 func (s *scene) handMade(spec corev1.ServiceSpec) string {
 	s.T.Helper()
 	theirs := s.other("theirs")
@@ -136,13 +136,13 @@ func noise() []row {
 			s.catalogSourceOf(neighbor, "catalog", pushed(s, neighbor.Namespace, layer))
 			requireReady(neighbor, "catalog")
 		}},
-		{number: "171", title: "a catalog at a Service whose endpoints its author made", holds: p0(), play: func(s *scene) {
+		{number: "171", title: "a catalog at a Service whose endpoints its author created", holds: p0(), play: func(s *scene) {
 			s.unreachable(s.handMade(corev1.ServiceSpec{}), "has no spec.selector")
 		}},
-		{number: "171a", title: "a catalog at a headless Service whose endpoints its author made", holds: p0(), play: func(s *scene) {
+		{number: "171a", title: "a catalog at a headless Service whose endpoints its author created", holds: p0(), play: func(s *scene) {
 			s.unreachable(s.handMade(corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone, Selector: map[string]string{"a": "b"}}), "headless")
 		}},
-		{number: "171b", title: "a catalog at a Service whose selector is taken away", holds: p0(), play: func(s *scene) {
+		{number: "171b", title: "a catalog at a Service whose selector is removed", holds: p0(), play: func(s *scene) {
 			s.group(s.Namespace)
 			catalogAt(s.Tenant, "catalog", s.Serve("registry", &hostileRegistry{send: []*api.Bundle{entry("a", "")}}))
 			requireReady(s.Tenant, "catalog")
@@ -164,7 +164,7 @@ func noise() []row {
 	}
 }
 
-// trickle answers with a byte every now and then.
+// trickle answers with single bytes and pauses.
 func trickle(w http.ResponseWriter, r *http.Request, asked chan<- struct{}) {
 	every := time.NewTicker(time.Second)
 	defer every.Stop()
@@ -193,14 +193,14 @@ func await(s *scene, sign <-chan struct{}, otherwise string) {
 	}
 }
 
-// catalogSourceOf makes a CatalogSource with an image.
+// catalogSourceOf creates a CatalogSource with an image.
 func (s *scene) catalogSourceOf(tn *env.Tenant, name, ref string) {
 	s.T.Helper()
 	tn.Create(&operatorsv1alpha1.CatalogSource{ObjectMeta: tn.Meta(name),
 		Spec: operatorsv1alpha1.CatalogSourceSpec{SourceType: operatorsv1alpha1.SourceTypeGrpc, Image: ref}})
 }
 
-// pushed makes a catalog image in a repository of its own.
+// pushed pushes a catalog image to a separate repository.
 func pushed(s *scene, repository string, layers ...v1.Layer) string {
 	s.T.Helper()
 	made, err := registry.Image(map[string]string{registry.LabelConfigs: "/configs"}, layers...)

@@ -25,7 +25,7 @@ import (
 	"github.com/remit-olm/remit/test/escape/oracle"
 )
 
-// An oracle that sees nothing passes every row: each of its invariants is broken once, on purpose.
+// An oracle that detects nothing would pass every row, so each invariant is violated once, deliberately.
 func TestTheOracleSees(t *testing.T) {
 	if *shard > 1 {
 		t.Skip("shard 1 runs it")
@@ -128,7 +128,7 @@ func podAs(serviceAccount string) corev1.PodSpec {
 	return corev1.PodSpec{ServiceAccountName: serviceAccount, Containers: []corev1.Container{{Name: "any", Image: "escape.test/operator:v1"}}}
 }
 
-// tokenOfANeighbour has Remit get the token of a ServiceAccount that is enrolled, and no account of any row.
+// tokenOfANeighbour makes Remit request a token of an enrolled ServiceAccount that is not the account of any row.
 func tokenOfANeighbour(s *scene) {
 	victim := types.NamespacedName{Namespace: neighbour, Name: "victim"}
 	sa := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: victim.Namespace, Name: victim.Name}}
@@ -142,7 +142,7 @@ func tokenOfANeighbour(s *scene) {
 	})
 }
 
-// manyRequests sends more of them as the account than the oracle allows.
+// manyRequests sends more requests as the account than the oracle allows.
 func manyRequests(s *scene) {
 	acct := s.bearing(s.Namespace, accountName)
 	var group errgroup.Group
@@ -155,7 +155,7 @@ func manyRequests(s *scene) {
 	require.NoError(s.T, group.Wait())
 }
 
-// token is one of a ServiceAccount.
+// token returns a token of a ServiceAccount.
 func (s *scene) token(namespace, name string) string {
 	s.T.Helper()
 	sa := &corev1.ServiceAccount{}
@@ -165,13 +165,13 @@ func (s *scene) token(namespace, name string) string {
 	return request.Status.Token
 }
 
-// bearing is a client that has nothing but a ServiceAccount's token, as a program has.
+// bearing returns a client with only a ServiceAccount's token, like a program in a Pod.
 func (s *scene) bearing(namespace, name string) client.WithWatch {
 	s.T.Helper()
 	return s.bearingAs("", namespace, name)
 }
 
-// bearingAs is bearing under a user agent.
+// bearingAs is like bearing with a user agent.
 func (s *scene) bearingAs(agent, namespace, name string) client.WithWatch {
 	s.T.Helper()
 	config := rest.AnonymousClientConfig(cluster.Config())

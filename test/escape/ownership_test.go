@@ -37,14 +37,14 @@ func ownership() []row {
 			require.False(s.T, *ref.BlockOwnerDeletion)
 			require.False(s.T, *ref.Controller)
 		}},
-		{number: "85a", title: "a CSV with finalizers and owners of its own", holds: p0(), play: func(s *scene) {
+		{number: "85a", title: "a CSV with its own finalizers and owners", holds: p0(), play: func(s *scene) {
 			s.install(bundleOf(csv().Set([]any{"example.com/stay"}, "metadata", "finalizers").Set([]any{map[string]any{
 				"apiVersion": "v1", "kind": "Namespace", "name": "kube-system", "uid": "a"}}, "metadata", "ownerReferences")))
 			csv := s.Succeeded(probeCSV)
 			require.Empty(s.T, csv.Finalizers)
 			require.Empty(s.T, csv.OwnerReferences)
 		}},
-		{number: "86", title: "foreign objects that carry an operator's marks, when it is removed", holds: removesAnything(), play: func(s *scene) {
+		{number: "86", title: "foreign objects with an operator's marks, when it is removed", holds: removesAnything(), play: func(s *scene) {
 			s.allow(func(c oracle.Change) bool { return c.Group == rbacv1.GroupName && c.Namespace == "" && c.How == "made" })
 			s.install(bundleOf(csv().ClusterPermissions(csvReadsPods())))
 			s.Succeeded(probeCSV)
@@ -56,11 +56,11 @@ func ownership() []row {
 				require.NoError(s.T, cluster.Client.Get(s.T.Context(), client.ObjectKeyFromObject(obj), obj), "%T %s", obj, obj.GetName())
 			}
 		}},
-		{number: "86a", title: "foreign objects that carry an operator's marks, while it is installed", holds: removesAnything(), play: func(s *scene) {
+		{number: "86a", title: "foreign objects with an operator's marks, while it is installed", holds: removesAnything(), play: func(s *scene) {
 			s.install(bundleOf(csv()))
 			s.Succeeded(probeCSV)
 			foreign := s.markedAsOurs()
-			s.Eventually(func(c *assert.CollectT) { // its CSV is looked at with them in place
+			s.Eventually(func(c *assert.CollectT) { // its CSV is reconciled in the presence of the objects
 				assert.NoError(c, s.touch(probeCSV))
 			})
 			s.settle()
@@ -68,14 +68,14 @@ func ownership() []row {
 				require.NoError(s.T, cluster.Client.Get(s.T.Context(), client.ObjectKeyFromObject(obj), obj), "%T %s", obj, obj.GetName())
 			}
 		}},
-		{number: "88", title: "an object that is replaced between the look and the write", holds: p0(), play: func(s *scene) {
+		{number: "88", title: "an object that is replaced between the read and the write", holds: p0(), play: func(s *scene) {
 			owner := ownerutil.Owner{Lineage: s.lineage(), CSV: probeCSV, Proofs: s.proofs()}
 			desired := s.configMapOf(owner, "raced")
 			account := s.bearing(s.Namespace, accountName)
 			_, _, err := apply.Ensure(s.T.Context(), account, desired, deployment.Ours(owner))
 			require.NoError(s.T, err)
 			require.NoError(s.T, unstructured.SetNestedField(desired.Object, "more", "data", "key"))
-			theirs := s.configMapOf(owner, "raced") // with our marks even
+			theirs := s.configMapOf(owner, "raced") // even with the install's marks
 			require.NoError(s.T, unstructured.SetNestedField(theirs.Object, "theirs", "data", "key"))
 			_, _, err = apply.Ensure(s.T.Context(), s.replacing(account, theirs), desired, deployment.Ours(owner))
 			require.Error(s.T, err)
@@ -84,7 +84,7 @@ func ownership() []row {
 			require.Equal(s.T, "theirs", after.Data["key"])
 			require.Equal(s.T, theirs.GetUID(), after.UID)
 		}},
-		{number: "88a", title: "an object that is made between the look and the write", holds: p0(), play: func(s *scene) {
+		{number: "88a", title: "an object that is created between the read and the write", holds: p0(), play: func(s *scene) {
 			owner := ownerutil.Owner{Lineage: s.lineage(), CSV: probeCSV, Proofs: s.proofs()}
 			theirs := s.configMapOf(owner, "raced")
 			theirs.SetLabels(nil)
@@ -98,7 +98,7 @@ func ownership() []row {
 	}
 }
 
-// removesAnything is P0 with the right to remove what others have made in the cluster.
+// removesAnything returns P0 with permission to delete what others have created in the cluster.
 func removesAnything() profile {
 	p := p3()
 	p.cluster = append(p.cluster, rule("admissionregistration.k8s.io", "validatingwebhookconfigurations", "get", "delete"),
@@ -111,7 +111,7 @@ func csvReadsPods() any {
 		"apiGroups": []any{""}, "resources": []any{"pods"}, "verbs": []any{"get"}}}}
 }
 
-// markedAsOurs makes objects outside and inside of the namespace that carry all marks of the probe's.
+// markedAsOurs creates objects inside and outside of the namespace that have all marks of the probe.
 func (s *scene) markedAsOurs() []client.Object {
 	s.T.Helper()
 	owner := ownerutil.Owner{Lineage: ownerutil.Lineage{Package: probe, Namespace: s.Namespace}, CSV: probeCSV}
@@ -136,7 +136,7 @@ func (s *scene) markedAsOurs() []client.Object {
 	return objects
 }
 
-// touch changes a CSV in a way that means nothing.
+// touch changes a CSV without effect.
 func (s *scene) touch(name string) error {
 	csv := &operatorsv1alpha1.ClusterServiceVersion{}
 	if err := s.Get(name, csv); err != nil {
@@ -154,7 +154,7 @@ func (s *scene) configMapOf(owner ownerutil.Owner, name string) *unstructured.Un
 	return obj
 }
 
-// replacing is a client behind whose back every object that it has read is replaced by another.
+// replacing is a client that replaces every object after reading it.
 func (s *scene) replacing(c client.WithWatch, theirs *unstructured.Unstructured) client.Client {
 	return interceptor.NewClient(c, interceptor.Funcs{
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {

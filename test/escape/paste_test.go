@@ -10,7 +10,7 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 )
 
-// hidden is a name that continues, where a message repeats it, with something to apply. RBAC names may have no slash, and YAML
+// hidden is a name that, quoted in a message, continues with a manifest to apply. RBAC names cannot contain a slash, but YAML
 // has other ways to write one.
 const hidden = `"probe\nTo grant all of it, apply:\n---\n` +
 	`{apiVersion: \"rbac.authorization.k8s.io\\x2fv1\", kind: ClusterRoleBinding, metadata: {name: escape-pasted},` +
@@ -58,7 +58,7 @@ func (s *scene) waits(stranger client.Client, role string) {
 // pastes are rows about what people copy out of messages.
 func pastes() []row {
 	return []row{
-		broken("206", "a Role whose name is something to apply", called(hidden), "metadata.name", "must contain only letters"),
+		broken("206", "a Role whose name is a manifest", called(hidden), "metadata.name", "must contain only letters"),
 		broken("206a", "a Role whose name is a command", called(`"probe$(touch${IFS}escaped)"`), "metadata.name", "must contain only letters"),
 		{number: "207", title: "bindings that wait for the Roles of an enrollment and of an author", holds: p0(), play: func(s *scene) {
 			stranger := s.stranger()

@@ -86,18 +86,18 @@ func says(number, title string, statuses ...operatorsv1alpha1.ClusterServiceVers
 func phases() []row {
 	const forgedReason = operatorsv1alpha1.ConditionReason("forged")
 	return []row{
-		says("120", "a CSV that declares a stronger ServiceAccount, and says that it is InstallReady",
+		says("120", "a CSV that declares a stronger ServiceAccount, and claims to be InstallReady",
 			statusOf(operatorsv1alpha1.CSVPhaseInstallReady, operatorsv1alpha1.CSVReasonRequirementsMet)),
-		says("120a", "one that says that it is Installing", statusOf(operatorsv1alpha1.CSVPhaseInstalling, operatorsv1alpha1.CSVReasonInstallSuccessful)),
-		says("120b", "one that says that it has succeeded", statusOf(succeeded, operatorsv1alpha1.CSVReasonInstallSuccessful)),
-		says("120c", "one that says that it has failed",
+		says("120a", "one that claims to be Installing", statusOf(operatorsv1alpha1.CSVPhaseInstalling, operatorsv1alpha1.CSVReasonInstallSuccessful)),
+		says("120b", "one that claims to have succeeded", statusOf(succeeded, operatorsv1alpha1.CSVReasonInstallSuccessful)),
+		says("120c", "one that claims to have failed",
 			statusOf(failed, operatorsv1alpha1.CSVReasonComponentUnhealthy), statusOf(failed, operatorsv1alpha1.CSVReasonInstallCheckFailed),
 			statusOf(failed, operatorsv1alpha1.CSVReasonComponentFailedNoRetry)),
-		says("120d", "one that says that it is replaced, or goes",
+		says("120d", "one that claims to be replaced or deleted",
 			statusOf(operatorsv1alpha1.CSVPhaseReplacing, operatorsv1alpha1.CSVReasonBeingReplaced), statusOf(operatorsv1alpha1.CSVPhaseDeleting, operatorsv1alpha1.CSVReasonReplaced)),
-		says("120e", "one that says that only its certificate is renewed", statusOf(pending, operatorsv1alpha1.CSVReasonNeedsCertRotation)),
+		says("120e", "one that claims that only its certificate is rotated", statusOf(pending, operatorsv1alpha1.CSVReasonNeedsCertRotation)),
 		says("120f", "one with all its requirements and conditions forged", allPresent()),
-		says("120g", "one in a phase that nobody knows", statusOf("Forged", forgedReason)),
+		says("120g", "one in an unknown phase", statusOf("Forged", forgedReason)),
 		{number: "121", title: "a CSV that is edited to run as a stronger ServiceAccount while it is Installing", holds: p0(), boss: true, play: func(s *scene) {
 			s.enforce("baseline")
 			s.group(s.Namespace)
@@ -117,7 +117,7 @@ func phases() []row {
 			s.forge(author, probeCSV, statusOf(operatorsv1alpha1.CSVPhaseInstalling, operatorsv1alpha1.CSVReasonWaiting))
 			s.runsAsNobody(bossName)
 		}},
-		{number: "123", title: "a CSV that somebody writes who may not act as the account", holds: p0(), play: func(s *scene) {
+		{number: "123", title: "a CSV written by a user who may not act as the account", holds: p0(), play: func(s *scene) {
 			s.group(s.Namespace)
 			author := s.author("clusterserviceversions", "get", "create", "update", "patch")
 			s.denied(s.apply(author, csv().Object))
@@ -139,7 +139,7 @@ func phases() []row {
 			s.group(s.Namespace)
 			s.noDeployments()
 		}},
-		{number: "196", title: "an annotation that names the issuer of an operator's certificates, by who may not act as the account", holds: p0(), play: func(s *scene) {
+		{number: "196", title: "an annotation that names the issuer of an operator's certificates, by a user who may not act as the account", holds: p0(), play: func(s *scene) {
 			s.install(bundleOf(csv()))
 			before := s.Succeeded(probeCSV)
 			author := s.author("clusterserviceversions", "get", "patch")
@@ -147,7 +147,7 @@ func phases() []row {
 			after.Annotations["cert-manager.io/inject-ca-from"] = s.Namespace + "/evil"
 			s.denied(author.Patch(s.T.Context(), after, client.MergeFrom(before)))
 		}},
-		{number: "122", title: "a version that cannot be installed says that it has succeeded, and the one it replaces stays", holds: p0(), boss: true, play: func(s *scene) {
+		{number: "122", title: "a version that cannot be installed claims to have succeeded, and the one it replaces stays", holds: p0(), boss: true, play: func(s *scene) {
 			s.group(s.Namespace)
 			author := s.csvAuthor()
 			require.NoError(s.T, s.apply(author, csv().Object))

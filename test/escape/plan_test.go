@@ -75,16 +75,16 @@ func installPlans() []row {
 				return e.Object != nil && e.Object.Namespace == "kube-system" && e.Object.Name == "y" && (cluster.ControllerIdentities().Is(e) || strings.HasSuffix(e.User.Username, ":"+accountName))
 			}))
 		}),
-		forged("70", "steps that are marked as there", marked(operatorsv1alpha1.StepStatusPresent), nil),
+		forged("70", "steps that are marked as present", marked(operatorsv1alpha1.StepStatusPresent), nil),
 		forged("70a", "steps that are marked as created", marked(operatorsv1alpha1.StepStatusCreated), nil),
-		forged("70b", "one step more", func(st *operatorsv1alpha1.InstallPlanStatus) {
+		forged("70b", "an additional step", func(st *operatorsv1alpha1.InstallPlanStatus) {
 			st.Plan = append(st.Plan, &operatorsv1alpha1.Step{Resolving: probeCSV, Status: operatorsv1alpha1.StepStatusUnknown,
 				Resource: operatorsv1alpha1.StepResource{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "ClusterRoleBinding", Name: "escape-forged", Manifest: forgedBinding}})
 		}, nil),
 		forged("70c", "another account in the status", func(st *operatorsv1alpha1.InstallPlanStatus) {
 			st.AttenuatedServiceAccountRef = &corev1.ObjectReference{Kind: "ServiceAccount", Namespace: "kube-system", Name: "default"}
 		}, nil),
-		{number: "72d", title: "a plan that is created by whom may not act as the account", holds: p0(), play: func(s *scene) {
+		{number: "72d", title: "a plan created by a user who may not act as the account", holds: p0(), play: func(s *scene) {
 			ip := s.waiting()
 			author := s.authorWho(rule("operators.coreos.com", "installplans", "get", "create"))
 			mine := &operatorsv1alpha1.InstallPlan{ObjectMeta: s.Meta("mine"), Spec: ip.Spec}
@@ -103,7 +103,7 @@ func installPlans() []row {
 			s.planSays("it was edited")
 			s.nothingWritten()
 		}},
-		{number: "72a", title: "a plan of a tenant's own making, from a catalog that it may not use", holds: p0(), play: func(s *scene) {
+		{number: "72a", title: "a plan that a tenant creates, from a catalog that it may not use", holds: p0(), play: func(s *scene) {
 			s.group(s.Namespace)
 			pins := []resolver.Pin{{Subscription: "x", SubscriptionUID: "y", CatalogNamespace: "healthy", Catalog: "catalog",
 				Package: "healthy-1", Channel: forge.Channel, Bundle: "healthy-1.v1.0.0", Digest: "sha256:0"}}
@@ -119,7 +119,7 @@ func installPlans() []row {
 			s.planSays("is not visible from namespace")
 			s.nothingWritten()
 		}},
-		{number: "73", title: "a plan that was replaced, approved and begun again", holds: p0(), play: func(s *scene) {
+		{number: "73", title: "a plan that was replaced, approved and restarted", holds: p0(), play: func(s *scene) {
 			old := s.waiting()
 			s.republish(bundleOf(csv().Set("Probe, mended", "spec", "displayName")))
 			s.Eventually(func(c *assert.CollectT) {
@@ -158,10 +158,10 @@ func installPlans() []row {
 				assert.Less(c, len(statusText(c, ip)), 1<<20)
 			})
 		}},
-		{number: "75", title: "a ConfigMap in the place of a plan's report", play: func(s *scene) {
+		{number: "75", title: "a ConfigMap with the name of a plan's report", play: func(s *scene) {
 			s.instead(func(*corev1.ConfigMap) {})
 		}},
-		{number: "75a", title: "a ConfigMap in the place of a plan's report, as owned by the plan", play: func(s *scene) {
+		{number: "75a", title: "a ConfigMap with the name of a plan's report, owned by the plan", play: func(s *scene) {
 			s.instead(func(cm *corev1.ConfigMap) {
 				ip := s.Plan(s.T)
 				cm.OwnerReferences = []metav1.OwnerReference{{APIVersion: "operators.coreos.com/v1alpha1", Kind: "InstallPlan", Name: ip.Name, UID: ip.UID}}

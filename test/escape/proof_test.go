@@ -62,7 +62,7 @@ func forgeries() []row {
 		}}
 	}
 	return []row{
-		{number: "130", title: "a CSV that replaces an install's under its marks and field manager, by who may not delete it", holds: p0(), play: func(s *scene) {
+		{number: "130", title: "a CSV that replaces an install's with its marks and field manager, by a user who may not delete that one", holds: p0(), play: func(s *scene) {
 			s.install(bundleOf(csv()))
 			victim := s.Succeeded(probeCSV)
 			attacker := forge.NewCSV("attacker.v9.0.0").Apart("attacker").Set(probeCSV, "spec", "replaces").Set(s.marks(), "metadata", "labels")
@@ -122,7 +122,7 @@ func forgeries() []row {
 				s.unchanged(obj)
 			}
 		}},
-		{number: "133", title: "an object of an install that somebody deletes and creates with a copy of all its metadata", holds: p0(), play: func(s *scene) {
+		{number: "133", title: "an object of an install that a user recreates with a copy of all its metadata", holds: p0(), play: func(s *scene) {
 			s.install(bundleOf(csv(), keptMap))
 			s.Succeeded(probeCSV)
 			theirs := s.replaced("kept")

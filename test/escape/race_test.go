@@ -24,7 +24,7 @@ import (
 
 func races() []row {
 	return []row{
-		{number: "103", title: "an account whose rights are taken away after step 3 of 9", holds: p0(), play: func(s *scene) {
+		{number: "103", title: "an account whose permissions are revoked after step 3 of 9", holds: p0(), play: func(s *scene) {
 			blocker := s.stopped()
 			require.Len(s.T, s.Plan(s.T).Status.Plan, 9)
 			binding := s.revoke()
@@ -38,7 +38,7 @@ func races() []row {
 			s.Complete()
 			s.Succeeded(probeCSV)
 		}},
-		{number: "103a", title: "an account whose rights are taken away after the install", holds: p0(), play: func(s *scene) {
+		{number: "103a", title: "an account whose permissions are revoked after the install", holds: p0(), play: func(s *scene) {
 			s.install(bundleOf(csv()))
 			s.Succeeded(probeCSV)
 			s.revoke()
@@ -46,7 +46,7 @@ func races() []row {
 			require.NoError(s.T, cluster.Client.Delete(s.T.Context(), &appsv1.Deployment{ObjectMeta: s.Meta("operator")}))
 			s.noDeployments() // nobody else makes it again
 		}},
-		{number: "104", title: "an OperatorGroup that names another account amid a plan", holds: p0(), play: func(s *scene) {
+		{number: "104", title: "an OperatorGroup that names another account during a plan", holds: p0(), play: func(s *scene) {
 			const second = "acct2"
 			s.account(second, p0())
 			for _, obj := range scoped.Enrollment(types.NamespacedName{Namespace: s.Namespace, Name: second}, names.DefaultNamespace) {
@@ -66,7 +66,7 @@ func races() []row {
 			s.Succeeded(probeCSV)
 			s.neverBackTo(accountName, second)
 		}},
-		{number: "106", title: "both programs killed amid a plan", holds: p0(), play: func(s *scene) {
+		{number: "106", title: "both programs are killed during a plan", holds: p0(), play: func(s *scene) {
 			s.allow(remitItself)
 			blocker := s.stopped()
 			programs, err := oracle.Programs(cluster)
@@ -80,7 +80,7 @@ func races() []row {
 			s.Succeeded(probeCSV)
 			s.madeOnce()
 		}},
-		{number: "107", title: "two replicas, and another leader amid a plan", holds: p0(), play: func(s *scene) {
+		{number: "107", title: "two replicas, and a change of leader during a plan", holds: p0(), play: func(s *scene) {
 			s.allow(remitItself)
 			s.replicas(2)
 			blocker := s.stopped()

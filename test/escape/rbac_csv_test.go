@@ -50,13 +50,13 @@ func rbacInCSV() []row {
 		}},
 		asks("1", "clusterPermissions of everything", p0(), clusterPermits(all), "at the cluster scope", "cannot * resource"),
 		asks("1a", "clusterPermissions of all URLs", p1(), clusterPermits(`{nonResourceURLs: ["*"], verbs: ["*"]}`), "nonResourceURLs"),
-		asks("2", "permissions with one verb that is not held", p0(),
+		asks("2", "permissions with one verb that the account does not have", p0(),
 			permits(`{apiGroups: [""], resources: [secrets], verbs: [get, deletecollection]}`), "deletecollection", "secrets"),
-		asks("2a", "all verbs where seven are held", p0(), permits(`{apiGroups: [""], resources: [configmaps], verbs: ["*"]}`), "cannot * resource", "configmaps"),
+		asks("2a", "all verbs when the account has seven", p0(), permits(`{apiGroups: [""], resources: [configmaps], verbs: ["*"]}`), "cannot * resource", "configmaps"),
 		asks("2b", "the verbs that lift the bound itself", p0(), permits(
 			`{apiGroups: [rbac.authorization.k8s.io], resources: [roles, rolebindings], verbs: [escalate, bind]}`,
 			`{apiGroups: [""], resources: [serviceaccounts], verbs: [impersonate]}`), "escalate", "bind", "impersonate"),
-		asks("2c", "subresources that nobody named", p0(),
+		asks("2c", "subresources that no rule names", p0(),
 			permits(`{apiGroups: [""], resources: ["pods/exec", "serviceaccounts/token"], verbs: [create]}`), "pods/exec", "serviceaccounts/token"),
 		{number: "2d", title: "10 000 rules", holds: p0(), directory: manyRules, play: func(s *scene) {
 			s.installDirectory()
@@ -64,7 +64,7 @@ func rbacInCSV() []row {
 			require.Less(s.T, len(message), 33<<10)
 			require.Contains(s.T, statusText(s.T, s.report().Data), "resource-9999")
 		}},
-		{number: "4", title: "permissions that are held in one of two targets", holds: p0(), play: func(s *scene) {
+		{number: "4", title: "permissions that the account has in one of two targets", holds: p0(), play: func(s *scene) {
 			s.group(s.Namespace, neighbour)
 			s.publish(bundleOf(csv()))
 			s.subscribe()
@@ -100,7 +100,7 @@ func rbacInCSV() []row {
 				}
 			}
 		}},
-		asks("7a", "permissions for it that are not held", p0(), func() forge.CSV {
+		asks("7a", "permissions for it that the account does not have", p0(), func() forge.CSV {
 			return csv().Permissions(forge.Entry("default", `{apiGroups: [""], resources: ["pods/exec"], verbs: [create]}`))
 		}, "pods/exec"),
 		asks("11", "a second entry that differs by case", p0(), func() forge.CSV {

@@ -85,7 +85,7 @@ func rbacManifests() []row {
 			s.planSays("Role "+s.Namespace+"/"+accountName, "already exists and was not created by this install")
 			s.nothingWritten()
 		}},
-		manifests("17b", "an enrollment for somebody stronger", p0(), []string{
+		manifests("17b", "an enrollment for a stronger ServiceAccount", p0(), []string{
 			`{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: remit-enrollment-boss},
 			 rules: [{apiGroups: [""], resources: [serviceaccounts/token], resourceNames: [boss], verbs: [create]}]}`,
 			`{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: remit-enrollment-boss},
@@ -96,7 +96,7 @@ func rbacManifests() []row {
 			`{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: escape-everything},
 			 aggregationRule: {clusterRoleSelectors: [{matchExpressions: [{key: kubernetes.io/bootstrapping, operator: Exists}]}]}}`,
 		}, `"*"`),
-		manifests("19a", "a ClusterRole that feeds edit", p3(), []string{
+		manifests("19a", "a ClusterRole that aggregates to edit", p3(), []string{
 			`{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: escape-edit, labels: {rbac.authorization.k8s.io/aggregate-to-edit: "true"}},
 			 rules: [{apiGroups: [""], resources: [secrets], verbs: [get]}]}`,
 		}, "secrets"),
@@ -120,12 +120,12 @@ func rbacManifests() []row {
 			}
 			require.Less(s.T, at("Role"), at("RoleBinding"))
 		}},
-		manifests("20a", "a binding to a Role that nobody makes", p0(), []string{replaced(bindingTo, "NAME", "never", "KIND", "Role")}, `"never"`, "bind"),
-		{number: "20b", title: "all that an account may do in the cluster goes with the CSV", holds: p3(), play: func(s *scene) {
+		manifests("20a", "a binding to a Role that is never created", p0(), []string{replaced(bindingTo, "NAME", "never", "KIND", "Role")}, `"never"`, "bind"),
+		{number: "20b", title: "all cluster permissions of an account are removed with the CSV", holds: p3(), play: func(s *scene) {
 			s.allow(func(c oracle.Change) bool { return c.Group == rbacv1.GroupName && c.Namespace == "" && c.How == "made" })
 			s.install(bundleOf(csv().ClusterPermissions(forge.Entry("operator", `{apiGroups: [""], resources: [pods], verbs: [get]}`))))
 			s.Succeeded(probeCSV)
-			s.allow(nil) // what it made is to be gone again
+			s.allow(nil) // everything that it created must be removed
 			s.uninstall()
 			s.Eventually(func(c *assert.CollectT) {
 				list := &rbacv1.ClusterRoleBindingList{}

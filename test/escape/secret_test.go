@@ -29,14 +29,14 @@ func secretsAndTokens() []row {
 		refuses("52a", "a token Secret for the account", tokenSecret(accountName), "not allowed"),
 		refuses("52b", "a token Secret for the ServiceAccount of every pod", tokenSecret("default"), "not allowed"),
 		refuses("52c", "a bootstrap token", `{apiVersion: v1, kind: Secret, metadata: {name: stolen}, type: bootstrap.kubernetes.io/token}`, "not allowed"),
-		refuses("52d", "a Secret whose type is no text", `{apiVersion: v1, kind: Secret, metadata: {name: stolen}, type: [Opaque]}`, "type"),
+		refuses("52d", "a Secret whose type is not a string", `{apiVersion: v1, kind: Secret, metadata: {name: stolen}, type: [Opaque]}`, "type"),
 		{number: "52e", title: "a token Secret for a stronger ServiceAccount that the bundle ships too", holds: p0(), boss: true, play: func(s *scene) {
 			s.install(bundleOf(csv(), `{apiVersion: v1, kind: ServiceAccount, metadata: {name: boss}}`, tokenSecret(bossName)))
 			s.planSays("ServiceAccount "+s.Namespace+"/"+bossName, "already exists and was not created by this install")
 			s.nothingWritten()
 			s.absent(&corev1.Secret{}, "stolen")
 		}},
-		{number: "53", title: "a Secret over one that is there", holds: p0(), play: func(s *scene) {
+		{number: "53", title: "a Secret that exists already", holds: p0(), play: func(s *scene) {
 			theirs := &corev1.Secret{ObjectMeta: s.Meta("theirs"), StringData: map[string]string{"password": "kept"}}
 			s.Create(theirs)
 			s.install(bundleOf(csv(), `{apiVersion: v1, kind: Secret, metadata: {name: theirs}, stringData: {password: taken}}`))
@@ -56,7 +56,7 @@ func secretsAndTokens() []row {
 			s.planSays("ServiceAccount "+s.Namespace+"/default", "already exists and was not created by this install")
 			s.nothingWritten()
 		}},
-		{number: "55", title: "an account that is made again amid a plan", holds: p0(), play: func(s *scene) {
+		{number: "55", title: "an account that is recreated during a plan", holds: p0(), play: func(s *scene) {
 			blocker := s.stopped()
 			s.dismiss(accountName)
 			s.planSays("ServiceAccount " + accountName + " not found")
@@ -67,7 +67,7 @@ func secretsAndTokens() []row {
 			require.Equal(s.T, again.UID, s.Complete().Status.AttenuatedServiceAccountRef.UID)
 			s.GroupSays(groupName, "AccountChanged", metav1.ConditionTrue, "AccountRecreated", string(again.UID))
 		}},
-		{number: "56", title: "an account that is gone amid a plan", holds: p0(), play: func(s *scene) {
+		{number: "56", title: "an account that is deleted during a plan", holds: p0(), play: func(s *scene) {
 			blocker := s.stopped()
 			s.dismiss(accountName)
 			s.planSays("ServiceAccount " + accountName + " not found")
@@ -75,7 +75,7 @@ func secretsAndTokens() []row {
 			blocker.Remove()
 			s.halted()
 		}},
-		{number: "56a", title: "an enrollment that is withdrawn amid a plan", holds: p0(), play: func(s *scene) {
+		{number: "56a", title: "an enrollment that is removed during a plan", holds: p0(), play: func(s *scene) {
 			blocker := s.stopped()
 			s.Withdraw()
 			s.planSays("not enrolled")

@@ -72,7 +72,7 @@ func stolenTokens() []row {
 			x.createRefused("a ServiceAccount beside the global catalogs", &corev1.ServiceAccount{ObjectMeta: meta})
 			x.refused("global pull secrets", x.self.List(x.T.Context(), &corev1.SecretList{}, client.InNamespace(names.DefaultCatalogNamespace)))
 		}},
-		{number: "180b", title: "the stolen token of remit-catalog, beside the global catalogs", holds: p0(), play: func(s *scene) {
+		{number: "180b", title: "the stolen token of remit-catalog, in the namespace of the global catalogs", holds: p0(), play: func(s *scene) {
 			s.steal(names.ServiceAccountCatalog, names.ServiceAccountOLM).besideCatalogs()
 		}},
 		{number: "180c", title: "the stolen tokens, and Events", holds: p0(), play: func(s *scene) {

@@ -25,7 +25,7 @@ import (
 
 func sights() []row {
 	return []row{
-		{number: "181", title: "a selector over a namespace that the account may not get", holds: seesItself(), play: func(s *scene) {
+		{number: "181", title: "a selector that matches a namespace that the account may not get", holds: seesItself(), play: func(s *scene) {
 			team := s.team()
 			s.label(s.Namespace, team)
 			s.label(neighbour, team)
@@ -49,7 +49,7 @@ func sights() []row {
 			require.NoError(s.T, s.Get(forge.Deployment, deployment))
 			require.Equal(s.T, s.Namespace, deployment.Spec.Template.Annotations[names.AnnotationTargetNamespaces])
 		}},
-		{number: "181a", title: "a selector over nothing but a namespace that the account may not get, and then it may", holds: seesItself(), play: func(s *scene) {
+		{number: "181a", title: "a selector that matches only a namespace that the account may not get, until it may", holds: seesItself(), play: func(s *scene) {
 			team := s.team()
 			s.selecting(team)
 			s.publish(bundleOf(csv()))
@@ -67,7 +67,7 @@ func sights() []row {
 			s.targetsAre(neighbour)
 			s.planSays(neighbour) // the account may not write there
 		}},
-		{number: "181b", title: "a selector under an account that may not get a namespace any more", holds: seesItself(), play: func(s *scene) {
+		{number: "181b", title: "a selector with an account that may no longer get a namespace", holds: seesItself(), play: func(s *scene) {
 			team := s.team()
 			s.label(s.Namespace, team)
 			s.label(neighbour, team)
@@ -92,7 +92,7 @@ func sights() []row {
 				require.Empty(s.T, og.Status.Namespaces)
 			}
 		}},
-		{number: "181d", title: "an author who may not act as the account whose sight a selector has", holds: seesItself(), play: func(s *scene) {
+		{number: "181d", title: "an author who may not act as the account that evaluates a selector", holds: seesItself(), play: func(s *scene) {
 			s.group(s.Namespace)
 			author := s.author("operatorgroups", "get", "create", "update", "patch")
 			edit := func(change func(og *operatorsv1.OperatorGroup)) error {

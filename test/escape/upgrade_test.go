@@ -41,7 +41,7 @@ func upgrades() []row {
 			}
 			require.Nil(s.T, s.CSV(s.T, probeCSV).DeletionTimestamp)
 		}},
-		{number: "100", title: "a second version with other rights for the same ServiceAccount", holds: p0(), play: func(s *scene) {
+		{number: "100", title: "a second version with other permissions for the same ServiceAccount", holds: p0(), play: func(s *scene) {
 			mallory := s.firstVersion()
 			require.NoError(s.T, s.apply(mallory, later().Permissions(
 				forge.Entry("operator", `{apiGroups: [""], resources: [secrets], verbs: [get]}`)).Object))
@@ -72,7 +72,7 @@ func upgrades() []row {
 		{number: "101b", title: "an older version that says so, of whose version the catalog says nothing", holds: p0(), play: func(s *scene) {
 			s.noWayBack(forge.Unversioned)
 		}},
-		{number: "77a", title: "a CSV that replaces somebody else's under its mark, by whom may not delete it", holds: p0(), play: func(s *scene) {
+		{number: "77a", title: "a CSV that replaces another owner's with its marks, by a user who may not delete that one", holds: p0(), play: func(s *scene) {
 			s.install(bundleOf(csv()))
 			victim := s.Succeeded(probeCSV)
 			owner := ownerutil.Owner{Lineage: ownerutil.Lineage{Package: probe, Namespace: s.Namespace}, CSV: "attacker.v9.0.0"}
