@@ -187,7 +187,7 @@ func webhooks() []row {
 			s.allow(func(c oracle.Change) bool {
 				return s.madeByOurs(c) || c.Name == neighbour && c.Resource == "namespaces"
 			})
-			s.grantSight()
+			s.grantGet()
 			label := map[string]string{"escape.test/team": s.Namespace}
 			s.label(s.Namespace, label)
 			s.Create(&operatorsv1.OperatorGroup{ObjectMeta: s.Meta(groupName),

@@ -13,17 +13,17 @@ import (
 	"github.com/remit-olm/remit/test/escape/forge"
 )
 
-// declaresBoss is a CSV that declares the stronger ServiceAccount as its own, and runs as it.
+// declaresBoss returns a CSV that declares the stronger ServiceAccount and runs as it.
 func declaresBoss() forge.CSV {
 	return csv().Permissions(forge.Entry(bossName, readMaps)).PodSpec(bossName, "serviceAccountName")
 }
 
-// statusOf is a status as somebody forges it.
+// statusOf returns a forged status.
 func statusOf(phase operatorsv1alpha1.ClusterServiceVersionPhase, reason operatorsv1alpha1.ConditionReason) operatorsv1alpha1.ClusterServiceVersionStatus {
 	return operatorsv1alpha1.ClusterServiceVersionStatus{Phase: phase, Reason: reason, Message: "forged"}
 }
 
-// allPresent is the status of a CSV of which everything was looked at and found good.
+// allPresent returns the status of a CSV whose requirements were all checked and are met.
 func allPresent() operatorsv1alpha1.ClusterServiceVersionStatus {
 	out := statusOf(operatorsv1alpha1.CSVPhaseInstallReady, operatorsv1alpha1.CSVReasonRequirementsMet)
 	for _, name := range []string{bossName, accountName} {
@@ -37,27 +37,27 @@ func allPresent() operatorsv1alpha1.ClusterServiceVersionStatus {
 	return out
 }
 
-// csvAuthor is a person who may make and change CSVs and what they say of themselves, and act as the account.
+// csvAuthor returns a client of a user who may write CSVs and their status, and act as the account.
 func (s *scene) csvAuthor() client.Client {
 	s.T.Helper()
 	return s.authorWho(rule("operators.coreos.com", "clusterserviceversions clusterserviceversions/status", "get", "create", "update", "patch"),
 		actAs(accountName))
 }
 
-// actAs lets somebody impersonate a ServiceAccount.
+// actAs lets a user impersonate a ServiceAccount.
 func actAs(name string) rbacv1.PolicyRule {
 	out := rule("", "serviceaccounts", "impersonate")
 	out.ResourceNames = []string{name}
 	return out
 }
 
-// denied asserts that the check of a CSV's author refused a request.
+// denied asserts that the author check refused a request.
 func (s *scene) denied(err error) {
 	s.T.Helper()
 	require.ErrorContains(s.T, err, "may not impersonate ServiceAccount "+s.Namespace+"/"+accountName)
 }
 
-// forge puts a status on a CSV, whatever the controller has written meanwhile.
+// forge sets the status of a CSV, regardless of what the controller writes in the meantime.
 func (s *scene) forge(c client.Client, name string, status operatorsv1alpha1.ClusterServiceVersionStatus) {
 	s.T.Helper()
 	require.NoError(s.T, retry.RetryOnConflict(retry.DefaultBackoff, func() error {
@@ -67,7 +67,7 @@ func (s *scene) forge(c client.Client, name string, status operatorsv1alpha1.Clu
 	}))
 }
 
-// says is a row in which an author says, by the status of a CSV that may not be installed, that it may.
+// says returns a row in which an author forges the status of a CSV that must not be installed.
 func says(number, title string, statuses ...operatorsv1alpha1.ClusterServiceVersionStatus) row {
 	return row{number: number, title: title, holds: p0(), boss: true, play: func(s *scene) {
 		s.group(s.Namespace)

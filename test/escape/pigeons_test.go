@@ -20,14 +20,14 @@ import (
 )
 
 const (
-	// resolvers is as many as the subscription controller has workers.
+	// resolvers is the number of workers of the subscription controller.
 	resolvers = 4
-	// pigeons is how many packages find no place: so many that no solver shows it.
+	// pigeons is the number of packages without a solution, too many for a solver to prove it.
 	pigeons = 15
 	stopped = "the limit for one namespace"
 )
 
-// resolutions are rows about catalogs that no solver is done with.
+// resolutions returns rows about catalogs that no solver can complete.
 func resolutions() []row {
 	return []row{
 		{number: "151", title: "pigeonhole catalogs in as many namespaces as there are workers", holds: p0(), play: func(s *scene) {
@@ -35,7 +35,7 @@ func resolutions() []row {
 			for i := range resolvers - 1 {
 				s.beside(i).asksForPigeons()
 			}
-			s.settle() // somebody else resolves and installs meanwhile
+			s.settle() // another tenant resolves and installs in the meantime
 			s.refused(stopped, "package p")
 		}},
 		{number: "152", title: "1 000 CEL rules over 7 000 bundles", holds: p0(), directory: ruledCatalog, play: func(s *scene) {
@@ -53,7 +53,7 @@ func resolutions() []row {
 	}
 }
 
-// asksForPigeons subscribes to what needs more packages than there are kinds to own.
+// asksForPigeons subscribes to an operator that needs more packages than there are kinds to own.
 func (s *scene) asksForPigeons() {
 	s.T.Helper()
 	s.group(s.Namespace)
@@ -61,7 +61,7 @@ func (s *scene) asksForPigeons() {
 	s.subscribe()
 }
 
-// beside is another namespace of the row, with its account.
+// beside returns another namespace of the row, with its account.
 func (s *scene) beside(i int) *scene {
 	s.T.Helper()
 	namespace := fmt.Sprintf("%s-%d", s.Namespace, i)
@@ -75,7 +75,7 @@ func (s *scene) beside(i int) *scene {
 	return other
 }
 
-// entries writes a catalog, a version after the other.
+// entries writes a catalog, version by version.
 type entries struct{ out strings.Builder }
 
 func (e *entries) add(v map[string]any) {
@@ -135,7 +135,7 @@ func ruledCatalog() string {
 	return e.out.String()
 }
 
-// usage measures what share of one CPU the program catalog takes: each time over the last second at least.
+// usage measures the share of one CPU that the program catalog uses, over at least the last second.
 func (s *scene) usage() func() float64 {
 	s.T.Helper()
 	programs, err := oracle.Programs(cluster)
@@ -162,7 +162,7 @@ func (s *scene) usage() func() float64 {
 	}
 }
 
-// cpuTime is what a process has used so far, by the kernel's account.
+// cpuTime returns the processor time that a process has used so far, from the kernel.
 func (s *scene) cpuTime(pid int) time.Duration {
 	s.T.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))

@@ -23,7 +23,7 @@ const forgedBinding = `{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"Clus
 "subjects":[{"kind":"ServiceAccount","namespace":"t1","name":"operator"}],
 "roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"cluster-admin"}}`
 
-// forged is a row in which a tenant edits the status of a plan that waits for approval, and approves it.
+// forged returns a row in which a tenant edits the status of a plan that waits for approval, and approves it.
 func forged(number, title string, edit func(st *operatorsv1alpha1.InstallPlanStatus), after func(s *scene)) row {
 	return row{number: number, title: title, holds: p0(), play: func(s *scene) {
 		ip := s.waiting()
@@ -176,7 +176,7 @@ func installPlans() []row {
 	return rows
 }
 
-// foreignPlan has a tenant make a plan before Remit does.
+// foreignPlan creates a plan as a tenant before Remit does.
 func (s *scene) foreignPlan(generation int) {
 	s.T.Helper()
 	ip := &operatorsv1alpha1.InstallPlan{ObjectMeta: s.Meta("install-forged"), Spec: operatorsv1alpha1.InstallPlanSpec{
@@ -192,7 +192,7 @@ func (s *scene) foreignPlan(generation int) {
 	require.Equal(s.T, operatorsv1alpha1.InstallPlanPhaseFailed, ip.Status.Phase)
 }
 
-// instead has a tenant put a ConfigMap of its own into the place of a plan's report, which then changes.
+// instead creates, as a tenant, a ConfigMap with the name of a plan's report, which then changes.
 func (s *scene) instead(edit func(cm *corev1.ConfigMap)) {
 	s.T.Helper()
 	s.install(bundleOf(csv()))
@@ -221,7 +221,7 @@ func (s *scene) republish(bundles ...*forge.Bundle) {
 	require.NoError(s.T, cluster.Client.Update(s.T.Context(), cm))
 }
 
-// manyManifests is a catalog whose one bundle has this many ConfigMaps of this size beside the CSV.
+// manyManifests returns a catalog whose only bundle has n ConfigMaps of the given size in addition to the CSV.
 func manyManifests(count, size int) func() string {
 	return func() string {
 		var maps []string

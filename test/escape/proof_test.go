@@ -37,7 +37,7 @@ const (
 	keptMap         = `{apiVersion: v1, kind: ConfigMap, metadata: {name: kept}, data: {key: ours}}`
 )
 
-// forgeries are rows about what only looks as if Remit had created it: every label, the field manager and the owner
+// forgeries returns rows about objects that look as if Remit had created them: all labels, the field manager and the owner
 // references are as Remit sets them.
 func forgeries() []row {
 	planted := func(number, manifest string, more ...rbacv1.PolicyRule) row {
@@ -127,7 +127,7 @@ func forgeries() []row {
 			s.Succeeded(probeCSV)
 			theirs := s.replaced("kept")
 			s.republish(s.upgrade())
-			s.upgradeSays("already exists and was not created by this install", "was made for an object") // that was deleted, or created at another time
+			s.upgradeSays("already exists and was not created by this install", "was made for an object") // which was deleted, or created at another time
 			s.unchanged(theirs)
 		}},
 		{number: "193", title: "a CRD that an install of an earlier namespace of that name has left", holds: p2(), play: func(s *scene) {
@@ -158,7 +158,7 @@ func forgeries() []row {
 			require.Len(s.T, bindings.Items, 1)
 			left := &bindings.Items[0]
 			s.T.Cleanup(func() { _ = cluster.Client.Delete(context.Background(), left) })
-			// Nobody may remove it when the namespace goes.
+			// No account may remove it when the namespace is deleted.
 			granted := &rbacv1.ClusterRoleBinding{}
 			require.NoError(s.T, cluster.Client.Get(s.T.Context(), client.ObjectKey{Name: s.Namespace + "-" + accountName}, granted))
 			require.NoError(s.T, cluster.Client.Delete(s.T.Context(), granted))
@@ -168,7 +168,7 @@ func forgeries() []row {
 			s.install(bundleOf(csv()))
 			s.csvSays(failed, "may not run as ServiceAccount", "not newer than it", "permissions outside of namespace")
 			s.noDeployments()
-			granted.ResourceVersion, granted.UID = "", "" // the oracle holds the first install against the account, too
+			granted.ResourceVersion, granted.UID = "", "" // the oracle also checks the first install
 			s.Create(granted)
 		}},
 		{number: "134", title: "a Secret with the marks and the field manager of the certificate that an install creates", holds: calling(p0()), play: func(s *scene) {
@@ -238,12 +238,12 @@ func (s *scene) lineage() ownerutil.Lineage {
 	return ownerutil.Lineage{Package: probe, Namespace: s.Namespace}
 }
 
-// manager is the field manager of the scene's install.
+// manager returns the field manager of the scene's install.
 func (s *scene) manager() client.FieldOwner {
 	return client.FieldOwner(names.FieldManager + "-" + s.lineage().Mark())
 }
 
-// marks are all labels of the scene's install.
+// marks returns all labels of the scene's install.
 func (s *scene) marks() map[string]any {
 	out := map[string]any{}
 	for key, value := range (ownerutil.Owner{Lineage: s.lineage(), CSV: probeCSV}).Labels() {
@@ -266,7 +266,7 @@ func (s *scene) forged(obj *unstructured.Unstructured) {
 	require.NoError(s.T, cluster.Client.Apply(s.T.Context(), client.ApplyConfigurationFromUnstructured(obj), s.manager()))
 }
 
-// unchanged asserts that an object is as it was.
+// unchanged asserts that an object has not changed.
 func (s *scene) unchanged(obj *unstructured.Unstructured) {
 	s.T.Helper()
 	after := obj.DeepCopy()
@@ -291,14 +291,14 @@ func (s *scene) replaced(name string) *unstructured.Unstructured {
 	return obj
 }
 
-// upgrade is the next version, with the ConfigMap of the first.
+// upgrade returns the next version, with the ConfigMap of the first.
 func (s *scene) upgrade() *forge.Bundle {
 	b := forge.Of(probe, later().Set("2.0.0", "spec", "version"), keptMap)
 	b.Version, b.Edges = "2.0.0", map[string]any{"replaces": probeCSV}
 	return b
 }
 
-// upgradePlan is what the InstallPlan of the next version says of being installed.
+// upgradePlan returns the condition Installed of the next version's InstallPlan.
 func (s *scene) upgradePlan(c assert.TestingT) operatorsv1alpha1.InstallPlanCondition {
 	list := &operatorsv1alpha1.InstallPlanList{}
 	assert.NoError(c, cluster.Client.List(s.T.Context(), list, client.InNamespace(s.Namespace)))
@@ -310,7 +310,7 @@ func (s *scene) upgradePlan(c assert.TestingT) operatorsv1alpha1.InstallPlanCond
 	return operatorsv1alpha1.InstallPlanCondition{}
 }
 
-// upgradeSays is planSays of the next version.
+// upgradeSays is planSays for the next version.
 func (s *scene) upgradeSays(words ...string) {
 	s.T.Helper()
 	s.Eventually(func(c *assert.CollectT) {
@@ -322,7 +322,7 @@ func (s *scene) upgradeSays(words ...string) {
 	})
 }
 
-// proofs makes proofs as the programs do.
+// proofs returns proofs like those of the programs.
 func (s *scene) proofs() *proof.Keys {
 	s.T.Helper()
 	keys, err := proof.Load(s.T.Context(), cluster.Client, proof.Options{Scheme: cluster.Client.Scheme(),
@@ -362,8 +362,8 @@ func (s *scene) setKeys(data map[string][]byte) {
 	s.T.Cleanup(func() { assert.NoError(s.T, set(context.Background(), data, before)) })
 }
 
-// succeededBy gives the namespace's name to somebody else, some seconds after an object was created: the namespace is deleted
-// and created again, with an account that holds a profile there.
+// succeededBy gives the namespace's name to another tenant, some seconds after an object was created: the namespace is deleted
+// and recreated, with an account that has a profile there.
 func (s *scene) succeededBy(created time.Time, holds profile) {
 	s.T.Helper()
 	require.NoError(s.T, cluster.Client.Delete(s.T.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.Namespace}}))

@@ -44,7 +44,7 @@ func races() []row {
 			s.revoke()
 			s.csvSays(succeeded, "ExceedsAccount")
 			require.NoError(s.T, cluster.Client.Delete(s.T.Context(), &appsv1.Deployment{ObjectMeta: s.Meta("operator")}))
-			s.noDeployments() // nobody else makes it again
+			s.noDeployments() // no other program recreates it
 		}},
 		{number: "104", title: "an OperatorGroup that names another account during a plan", holds: p0(), play: func(s *scene) {
 			const second = "acct2"
@@ -94,7 +94,7 @@ func races() []row {
 	}
 }
 
-// revoke takes the account's rights in its namespace away.
+// revoke removes the account's permissions in its namespace.
 func (s *scene) revoke() *rbacv1.RoleBinding {
 	s.T.Helper()
 	require.NoError(s.T, judge.Remember(s.T.Context(), &s.told))
@@ -104,14 +104,14 @@ func (s *scene) revoke() *rbacv1.RoleBinding {
 	return binding
 }
 
-// sent is all that was sent as the account.
+// sent returns all requests that were sent as the account.
 func (s *scene) sent() []audit.Event {
 	s.T.Helper()
 	user := scoped.Username(s.Namespace, accountName)
 	return s.requests(func(e audit.Event) bool { return e.User.Username == user })
 }
 
-// neverBackTo asserts of each of Remit's programs that it sent nothing as the first account once it had
+// neverBackTo asserts that each of Remit's programs sent nothing as the first account after it had
 // sent something as the second.
 func (s *scene) neverBackTo(first, second string) {
 	s.T.Helper()
@@ -151,7 +151,7 @@ func remitItself(c oracle.Change) bool {
 		slices.Contains([]string{"pods", "replicasets", "deployments"}, c.Resource)
 }
 
-// replicas changes how many Pods the catalog program has, and waits for them.
+// replicas scales the catalog program and waits for the Pods.
 func (s *scene) replicas(n int32) {
 	s.T.Helper()
 	key := client.ObjectKey{Namespace: names.DefaultNamespace, Name: names.ServiceAccountCatalog}
@@ -175,7 +175,7 @@ func catalogPods(c assert.TestingT, s *scene) *corev1.PodList {
 	return pods
 }
 
-// dismissLeader deletes the Pod that leads, which is the elder one, and waits for another leader.
+// dismissLeader deletes the Pod of the leader, which is the older one, and waits for another leader.
 func (s *scene) dismissLeader() {
 	s.T.Helper()
 	holder := func(c assert.TestingT) string {

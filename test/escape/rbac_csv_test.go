@@ -24,7 +24,7 @@ const (
 	failed    = operatorsv1alpha1.CSVPhaseFailed
 )
 
-// asks is a row whose CSV asks for what the account does not hold.
+// asks returns a row whose CSV requests permissions that the account does not have.
 func asks(number, title string, holds profile, c func() forge.CSV, words ...string) row {
 	return row{number: number, title: title, holds: holds, play: func(s *scene) {
 		s.install(bundleOf(c()))
@@ -32,7 +32,7 @@ func asks(number, title string, holds profile, c func() forge.CSV, words ...stri
 	}}
 }
 
-// permits is a CSV whose ServiceAccount asks for rules in the targets.
+// permits returns a CSV whose ServiceAccount requests rules in the targets.
 func permits(rules ...string) func() forge.CSV {
 	return func() forge.CSV { return csv().Permissions(forge.Entry(forge.ServiceAccount, rules...)) }
 }
@@ -134,7 +134,7 @@ func rbacInCSV() []row {
 		}}, row{number: number + "-direct", title: "the rule " + rule + " in a CSV that a tenant makes", holds: p1(), play: func(s *scene) {
 			s.group(s.Namespace)
 			err := s.apply(s.mallory(), permits(rule)().Object)
-			if err != nil { // the API server itself refuses it: nothing to see for Remit
+			if err != nil { // the API server refuses it, so Remit never sees it
 				require.ErrorContains(s.T, err, "spec.install.spec.permissions")
 				return
 			}
@@ -144,7 +144,7 @@ func rbacInCSV() []row {
 	return rows
 }
 
-// letter numbers rows after one of the specification's, which is the first.
+// letter returns the suffix of additional rows after a numbered one.
 func letter(i int) string {
 	if i == 0 {
 		return ""
@@ -152,7 +152,7 @@ func letter(i int) string {
 	return string(rune('a' + i - 1))
 }
 
-// manyRules is a catalog with one CSV of 10 000 rules.
+// manyRules returns a catalog with one CSV of 10 000 rules.
 func manyRules() string {
 	var rules []string
 	for i := range 10_000 {
@@ -161,7 +161,7 @@ func manyRules() string {
 	return forge.Catalog(bundleOf(permits(rules...)()))
 }
 
-// invalidStrategy waits until the CSV has failed for good, with these words; nothing of it is there.
+// invalidStrategy waits until the CSV has failed permanently with these words, and asserts that nothing was created.
 func (s *scene) invalidStrategy(words ...string) {
 	s.T.Helper()
 	csv := s.csvSays(failed, words...)
@@ -169,7 +169,7 @@ func (s *scene) invalidStrategy(words ...string) {
 	s.nothingWritten()
 }
 
-// retarget changes the OperatorGroup's targets; none is all namespaces.
+// retarget changes the OperatorGroup's targets; none means all namespaces.
 func (s *scene) retarget(targets ...string) {
 	s.T.Helper()
 	s.regroup(cluster.Client, func(og *operatorsv1.OperatorGroup) { og.Spec.TargetNamespaces = targets })

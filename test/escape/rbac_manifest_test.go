@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// foreignMarks are what the marks of somebody else's object would be.
+	// foreignMarks are the marks of another owner's object.
 	foreignMarks = `labels: {olm.owner: ` + probeCSV + `, olm.owner.namespace: t1, olm.owner.kind: ClusterServiceVersion, olm.managed: "true",
   olm.copiedFrom: t2, remit.dev/lineage: aaaaaaaaaaaaaaaa}`
 
@@ -27,12 +27,12 @@ const (
  roleRef: {apiGroup: rbac.authorization.k8s.io, kind: KIND, name: NAME}}`
 )
 
-// withoutPermissions is a CSV whose operator asks for nothing, as the ServiceAccount that is always there.
+// withoutPermissions returns a CSV whose operator needs no permissions and runs as the default ServiceAccount.
 func withoutPermissions() forge.CSV {
 	return csv().Permissions().PodSpec("default", "serviceAccountName")
 }
 
-// manifests is a row whose bundle has these beside a harmless CSV, and asks too much by them.
+// manifests returns a row whose bundle has these manifests in addition to a harmless CSV, and requests too much with them.
 func manifests(number, title string, holds profile, texts []string, words ...string) row {
 	return row{number: number, title: title, holds: holds, play: func(s *scene) {
 		s.install(bundleOf(csv(), texts...))

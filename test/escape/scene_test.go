@@ -35,33 +35,33 @@ import (
 
 const (
 	tick = 20 * time.Millisecond
-	// accountName is the account of every scene, groupName its OperatorGroup.
+	// accountName is the account of every scene, and groupName its OperatorGroup.
 	accountName = "acct"
 	groupName   = "og"
-	// bossName is a ServiceAccount that may do everything, where a row has one.
+	// bossName is a ServiceAccount with all permissions, in rows that have one.
 	bossName = "boss"
-	// malloryName is a person who may do everything in the scene's namespace, and nothing elsewhere.
+	// malloryName is a user with all permissions in the scene's namespace, and none in others.
 	malloryName = "mallory"
 )
 
-// row is one hostile input and what has to come of it.
+// row is one hostile input and its required outcome.
 type row struct {
-	// number is the specification's; a letter after it is ours.
+	// number is from the specification; a letter marks additional rows.
 	number, title string
 	holds         profile
-	// boss gives the namespace a ServiceAccount that is bound to cluster-admin.
+	// boss adds a ServiceAccount that is bound to cluster-admin.
 	boss bool
-	// directory is the text of a file-based catalog that is too large for a ConfigMap.
+	// directory is the content of a file-based catalog that is too large for a ConfigMap.
 	directory func() string
-	// long rows are never in the sample.
+	// long excludes a row from the sample.
 	long bool
 	play func(s *scene)
 }
 
-// profile is what the account holds: rules in its namespace and in the whole cluster.
+// profile contains the account's rules in its namespace and in the whole cluster.
 type profile struct{ own, cluster []rbacv1.PolicyRule }
 
-// rule is one of the usual kind.
+// rule returns a rule for resources.
 func rule(group, resources string, verbs ...string) rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: strings.Fields(resources), Verbs: verbs}
 }
@@ -101,11 +101,11 @@ type scene struct {
 	*env.Tenant
 	number string
 	told   oracle.Scene
-	// audited is where the audit log was when the scene began.
+	// audited is the position in the audit log when the scene began.
 	audited int64
 }
 
-// newScene makes the namespace with its account, and looks at the world before anything hostile is done.
+// newScene creates the namespace with its account, and takes the oracle's snapshot before the attack.
 func newScene(t testing.TB, r row) *scene {
 	t.Helper()
 	namespace := oracle.DepartingPrefix + r.number + "-" + rand.String(4)
@@ -124,10 +124,10 @@ func newScene(t testing.TB, r row) *scene {
 	return s
 }
 
-// audited is how far newScene has read the audit log. A scene reads on from there: the whole log would take longer with each row.
+// audited is the position up to which newScene has read the audit log. A scene reads from there, because reading all of it would take longer with each row.
 var audited int64
 
-// auditedUntilNow returns the end of the audit log after all requests that were answered so far.
+// auditedUntilNow returns the end of the audit log after all requests that have been answered.
 func auditedUntilNow(t testing.TB) int64 {
 	t.Helper()
 	var err error
@@ -136,7 +136,7 @@ func auditedUntilNow(t testing.TB) int64 {
 	return audited
 }
 
-// account makes a ServiceAccount that holds a profile.
+// account creates a ServiceAccount with a profile.
 func (s *scene) account(name string, holds profile) {
 	s.T.Helper()
 	s.Create(&corev1.ServiceAccount{ObjectMeta: s.Meta(name)})
@@ -159,28 +159,28 @@ func (s *scene) bind(subject rbacv1.Subject, name string, holds profile) {
 	}
 }
 
-// createOutside creates what does not go with the namespace, and removes it after the row.
+// createOutside creates an object outside of the namespace, and removes it after the row.
 func (s *scene) createOutside(obj client.Object) {
 	s.T.Helper()
 	s.Create(obj)
 	s.T.Cleanup(func() { _ = cluster.Client.Delete(context.Background(), obj) })
 }
 
-// judged has the oracle look, and lets the namespace go.
+// judged runs the oracle's checks and deletes the namespace.
 func (s *scene) judged() {
 	s.T.Helper()
 	assert.NoError(s.T, judge.Check(context.WithoutCancel(s.T.Context()), &s.told))
 	if s.T.Failed() {
 		s.explain()
-		return // it stays, to be looked at
+		return // keep it for inspection
 	}
 	s.leave()
 }
 
-// left are the namespaces that scenes have left to be removed.
+// left are the namespaces that are being deleted.
 var left []string
 
-// leave begins the removal of the namespace.
+// leave starts the deletion of the namespace.
 func (s *scene) leave() {
 	s.T.Helper()
 	left = append(left, s.Namespace)
@@ -188,7 +188,7 @@ func (s *scene) leave() {
 	assert.NoError(s.T, client.IgnoreNotFound(err))
 }
 
-// explain logs what people look at first.
+// explain logs the most useful statuses.
 func (s *scene) explain() {
 	for _, list := range []client.ObjectList{
 		&operatorsv1.OperatorGroupList{}, &operatorsv1alpha1.CatalogSourceList{}, &operatorsv1alpha1.SubscriptionList{},
@@ -211,7 +211,7 @@ func (s *scene) explain() {
 	}
 }
 
-// group makes the OperatorGroup.
+// group creates the OperatorGroup.
 func (s *scene) group(targets ...string) *operatorsv1.OperatorGroup {
 	s.T.Helper()
 	og := &operatorsv1.OperatorGroup{ObjectMeta: s.Meta(groupName),
@@ -220,7 +220,7 @@ func (s *scene) group(targets ...string) *operatorsv1.OperatorGroup {
 	return og
 }
 
-// publish makes the content of the namespace's catalog.
+// publish sets the content of the namespace's catalog.
 func (s *scene) publish(bundles ...*forge.Bundle) {
 	s.T.Helper()
 	s.publishText(forge.Catalog(bundles...))
@@ -233,13 +233,13 @@ func (s *scene) publishText(text string) {
 		Spec: operatorsv1alpha1.CatalogSourceSpec{SourceType: operatorsv1alpha1.SourceTypeConfigmap, ConfigMap: "content"}})
 }
 
-// subscribe asks for the package that every row's bundle is of.
+// subscribe creates a Subscription to the package of every row's bundle.
 func (s *scene) subscribe(edit ...func(*operatorsv1alpha1.SubscriptionSpec)) {
 	s.T.Helper()
 	s.Subscribe("catalog", probe, forge.Channel, edit...)
 }
 
-// install publishes a bundle and asks for it, under an OperatorGroup of the own namespace.
+// install publishes a bundle and subscribes to it, with an OperatorGroup for its own namespace.
 func (s *scene) install(b *forge.Bundle) {
 	s.T.Helper()
 	s.group(s.Namespace)
@@ -247,7 +247,7 @@ func (s *scene) install(b *forge.Bundle) {
 	s.subscribe()
 }
 
-// installDirectory asks for the row's own catalog directory.
+// installDirectory subscribes to the row's catalog directory.
 func (s *scene) installDirectory() {
 	s.T.Helper()
 	s.group(s.Namespace)
@@ -261,29 +261,29 @@ const (
 	probeCSV = probe + ".v1.0.0"
 )
 
-// csv is the harmless CSV, to be changed.
+// csv returns the harmless CSV, which rows change.
 func csv() forge.CSV { return forge.NewCSV(probeCSV) }
 
-// bundleOf is a bundle with a CSV and other manifests.
+// bundleOf returns a bundle with a CSV and other manifests.
 func bundleOf(c forge.CSV, manifests ...string) *forge.Bundle {
 	return forge.Of(probe, c, manifests...)
 }
 
-// apply creates an object as somebody.
+// apply creates an object with a client.
 func (s *scene) apply(c client.Client, content map[string]any) error {
 	obj := &unstructured.Unstructured{Object: content}
 	obj.SetNamespace(s.Namespace)
 	return s.CreateAs(c, obj)
 }
 
-// mallory makes the person and a client that acts as it, once the API server knows of it.
+// mallory creates the user's permissions and returns a client when the API server has observed them.
 func (s *scene) mallory() client.Client {
 	s.T.Helper()
 	s.bind(rbacv1.Subject{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: malloryName}, malloryName, p1())
 	return s.knownAs(malloryName)
 }
 
-// knownAs is a client that acts as a user who may list pods, once the API server knows of that.
+// knownAs returns a client of a user who may list pods, when the API server has observed the permission.
 func (s *scene) knownAs(user string) client.Client {
 	s.T.Helper()
 	c := cluster.As(s.T, user)
@@ -293,7 +293,7 @@ func (s *scene) knownAs(user string) client.Client {
 	return c
 }
 
-// requests are those of the scene so far that match.
+// requests returns the matching requests of the scene so far.
 func (s *scene) requests(match func(audit.Event) bool) []audit.Event {
 	s.T.Helper()
 	out, _, err := cluster.AuditedFrom(s.T.Context(), s.audited, match)
@@ -301,7 +301,7 @@ func (s *scene) requests(match func(audit.Event) bool) []audit.Event {
 	return out
 }
 
-// writes are what was sent as the account, or an account of this name, and could have changed something.
+// writes returns the requests that were sent as the account, or an account with this name, and could have changed something.
 func (s *scene) writes(account ...string) []audit.Event {
 	s.T.Helper()
 	user := scoped.Username(s.Namespace, append(account, accountName)[0])
@@ -314,13 +314,13 @@ func isReview(e audit.Event) bool {
 	return e.Object != nil && e.Object.APIGroup == "authorization.k8s.io"
 }
 
-// nothingWritten asserts that the account was not made use of.
+// nothingWritten asserts that nothing was written as the account.
 func (s *scene) nothingWritten() {
 	s.T.Helper()
 	require.Empty(s.T, s.writes())
 }
 
-// refused waits until the Subscription says that the bundle is not installed, with these words.
+// refused waits until the Subscription reports with these words that the bundle is not installed.
 func (s *scene) refused(words ...string) {
 	s.T.Helper()
 	s.Eventually(func(c *assert.CollectT) {
@@ -334,10 +334,10 @@ func (s *scene) refused(words ...string) {
 	s.nothingWritten()
 }
 
-// maxMessage is more than any message about a hostile input needs.
+// maxMessage bounds messages about hostile input.
 const maxMessage = 2048
 
-// catalogSays waits until the CatalogSource is not healthy, with these words.
+// catalogSays waits until the CatalogSource is reported as unhealthy with these words.
 func (s *scene) catalogSays(words ...string) {
 	s.T.Helper()
 	s.Eventually(func(c *assert.CollectT) {
@@ -350,8 +350,8 @@ func (s *scene) catalogSays(words ...string) {
 	})
 }
 
-// lacks waits until the plan and the Subscription say that the account lacks something, with these words;
-// before that nothing is written.
+// lacks waits until the plan and the Subscription report missing permissions with these words;
+// nothing is written before.
 func (s *scene) lacks(words ...string) string {
 	s.T.Helper()
 	message := s.PermissionsMissing()
@@ -362,7 +362,7 @@ func (s *scene) lacks(words ...string) string {
 	return message
 }
 
-// report is the ConfigMap with the whole of what the plan's account lacks.
+// report returns the ConfigMap with all permissions that the plan's account is missing.
 func (s *scene) report() *corev1.ConfigMap {
 	s.T.Helper()
 	cm := &corev1.ConfigMap{}
@@ -396,14 +396,14 @@ func (s *scene) csvSays(phase operatorsv1alpha1.ClusterServiceVersionPhase, word
 	return csv
 }
 
-// settle returns when both programs have installed something for somebody else: what they had to do here
-// by now they have begun before.
+// settle returns when both programs have installed an operator for another tenant: pending work for this scene
+// has started before.
 func (s *scene) settle() {
 	s.T.Helper()
 	require.NoError(s.T, judge.Beat(s.T.Context()))
 }
 
-// noDeployments asserts that there is none, also a while later.
+// noDeployments asserts that there is none, now and a while later.
 func (s *scene) noDeployments() {
 	s.T.Helper()
 	s.settle()
@@ -418,7 +418,7 @@ func (s *scene) stop() *env.Blocker {
 	return s.Block(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "m2"}})
 }
 
-// stopper is a bundle whose plan has nine steps: the CSV, its ServiceAccount, five ConfigMaps, a Role and
+// stopper returns a bundle whose plan has nine steps: the CSV, its ServiceAccount, five ConfigMaps, a Role and
 // its binding. The fourth can be stopped.
 func stopper() *forge.Bundle {
 	var maps []string
@@ -438,7 +438,7 @@ func (s *scene) stopped() *env.Blocker {
 	return blocker
 }
 
-// halted asserts that the plan has not gone on after it was stopped.
+// halted asserts that the plan has not continued after it was stopped.
 func (s *scene) halted() {
 	s.T.Helper()
 	s.settle()
@@ -447,7 +447,7 @@ func (s *scene) halted() {
 	}
 }
 
-// absent asserts that an object of the namespace, or of the cluster where it has none, does not exist.
+// absent asserts that a namespaced or cluster-scoped object does not exist.
 func (s *scene) absent(obj client.Object, name string) {
 	s.T.Helper()
 	require.True(s.T, apierrors.IsNotFound(s.Get(name, obj)), "%T %s exists", obj, name)
@@ -459,10 +459,10 @@ func (s *scene) list(list client.ObjectList) {
 	require.NoError(s.T, cluster.Client.List(s.T.Context(), list, client.InNamespace(s.Namespace)))
 }
 
-// allow says what outside of the namespace the account may make, by right.
+// allow sets which objects outside of the namespace the account may legitimately create.
 func (s *scene) allow(match func(oracle.Change) bool) { s.told.Allowed = match }
 
-// groups are all rows by what they attack, in the order of their numbers.
+// groups returns all rows by what they attack, in the order of their numbers.
 func groups() [][]row {
 	return [][]row{rbacInCSV(), rbacManifests(), crds(), webhooks(), apis(), interception(), deployments(), secretsAndTokens(), certificates(),
 		operatorGroups(), sights(), installPlans(), csvs(), phases(), keys(), ownership(), catalogs(), imageRows(), dependencies(), upgrades(), races(), malformed(),

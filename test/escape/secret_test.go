@@ -87,7 +87,7 @@ func secretsAndTokens() []row {
 	}
 }
 
-// dismiss deletes a ServiceAccount. What it was bound to stays, and is what a new one of its name gets.
+// dismiss deletes a ServiceAccount. Its bindings stay and apply to a new one with the same name.
 func (s *scene) dismiss(name string) {
 	s.T.Helper()
 	require.NoError(s.T, judge.Remember(s.T.Context(), &s.told))

@@ -22,12 +22,12 @@ import (
 	"github.com/remit-olm/remit/test/escape/oracle"
 )
 
-// theft is a stolen token of one of Remit's programs. Whatever is tried with it is a dry run: the API server authorizes and
-// admits as always, and a row that fails leaves nothing behind.
+// theft is a stolen token of one of Remit's programs. All attempts with it are dry runs: the API server authorizes and
+// admits them as usual, and a row that fails leaves nothing behind.
 type theft struct {
 	*scene
 	self client.Client
-	// program is whose token it is, other the program beside it.
+	// program is the owner of the token, and other is the other program.
 	program, other string
 }
 
@@ -36,7 +36,7 @@ func (s *scene) steal(program, other string) *theft {
 	return &theft{scene: s, self: client.NewDryRunClient(s.bearingAs(oracle.Thief, names.DefaultNamespace, program)), program: program, other: other}
 }
 
-// refused asserts that the API server refuses, by RBAC or by one of the policies, whatever else is wrong.
+// refused asserts that RBAC or a policy refuses the request, and not another check.
 func (x *theft) refused(what string, err error) {
 	x.T.Helper()
 	denied := apierrors.IsForbidden(err) || apierrors.IsInvalid(err) && strings.Contains(err.Error(), "ValidatingAdmissionPolicy")
@@ -82,7 +82,7 @@ func stolenTokens() []row {
 	}
 }
 
-// atHome tries what was open in Remit's own namespace.
+// atHome tries attacks in Remit's own namespace.
 func (x *theft) atHome() {
 	x.T.Helper()
 	home := func(name string) metav1.ObjectMeta {
@@ -112,7 +112,7 @@ func (x *theft) atHome() {
 	x.refused("a token of the other program", x.self.SubResource("token").Create(x.T.Context(), &corev1.ServiceAccount{ObjectMeta: home(x.other)}, &authenticationv1.TokenRequest{}))
 }
 
-// events tries to write Events that are not the program's.
+// events tries to write Events of other reporters.
 func (x *theft) events() {
 	x.T.Helper()
 	now := metav1.NowMicro()
@@ -145,7 +145,7 @@ func (x *theft) events() {
 	x.patchRefused("another's Event", others, `{"metadata":{"labels":{"is":"mine"}}}`)
 }
 
-// besideCatalogs tries to make more of the right to run registries than registries.
+// besideCatalogs tries to misuse the permission to run registries.
 func (x *theft) besideCatalogs() {
 	x.T.Helper()
 	source := &operatorsv1alpha1.CatalogSource{ObjectMeta: metav1.ObjectMeta{Namespace: names.DefaultCatalogNamespace, Name: "my.catalog"},
@@ -202,7 +202,7 @@ func (x *theft) services(registry server.Registry) {
 		client.RawPatch("application/merge-patch+json", []byte(`{"status":{"loadBalancer":{"ingress":[{"ip":"192.0.2.1"}]}}}`))))
 }
 
-// gone waits until nothing is left of a Service, which the control plane writes Endpoints for.
+// gone waits until a Service and its Endpoints, which the control plane writes, are deleted.
 func (x *theft) gone(service *corev1.Service) {
 	x.T.Helper()
 	require.NoError(x.T, cluster.Client.Delete(x.T.Context(), service))
@@ -258,7 +258,7 @@ func (x *theft) pods(registry server.Registry) {
 		client.RawPatch("application/strategic-merge-patch+json", []byte(`{"spec":{"ephemeralContainers":[{"name":"x","image":"x"}]}}`))))
 }
 
-// hostilePods are Pods that Remit does not write.
+// hostilePods returns Pods that Remit does not write.
 func hostilePods() map[string]func(*corev1.Pod) {
 	container := func(edit func(*corev1.Container)) func(*corev1.Pod) {
 		return func(o *corev1.Pod) { edit(&o.Spec.Containers[0]) }
@@ -322,7 +322,7 @@ func hostilePods() map[string]func(*corev1.Pod) {
 	}
 }
 
-// tried has an object refused that is admitted without the edit.
+// tried asserts that an object is refused that would be admitted without the edit.
 func (x *theft) tried(what string, obj client.Object, edit func(client.Object)) {
 	x.T.Helper()
 	edit(obj)

@@ -63,7 +63,7 @@ func sights() []row {
 			s.GroupSays(groupName, "TargetsKnown", metav1.ConditionTrue, "NamespacesSelected", "spec.selector selects only namespaces that ServiceAccount")
 			require.Empty(s.T, s.aboutScene(), "what waits sends nothing")
 
-			s.grantSight()
+			s.grantGet()
 			s.targetsAre(neighbour)
 			s.planSays(neighbour) // the account may not write there
 		}},
@@ -71,7 +71,7 @@ func sights() []row {
 			team := s.team()
 			s.label(s.Namespace, team)
 			s.label(neighbour, team)
-			binding := s.grantSight()
+			binding := s.grantGet()
 			s.selecting(team)
 			s.targetsAre(s.Namespace, neighbour)
 			require.NoError(s.T, cluster.Client.Delete(s.T.Context(), binding))
@@ -82,7 +82,7 @@ func sights() []row {
 			team := s.team()
 			s.label(s.Namespace, team)
 			s.label(neighbour, team)
-			s.grantSight()
+			s.grantGet()
 			for name, account := range map[string]string{"nameless": "", "missing": "later"} {
 				s.Create(&operatorsv1.OperatorGroup{ObjectMeta: s.Meta(name), Spec: operatorsv1.OperatorGroupSpec{
 					ServiceAccountName: account, Selector: &metav1.LabelSelector{MatchLabels: team}}})
@@ -117,19 +117,19 @@ func sights() []row {
 	}
 }
 
-// teamLabel is what the selectors of these rows ask for.
+// teamLabel is the label that the selectors of these rows match.
 const teamLabel = "escape.test/team"
 
 func (s *scene) team() map[string]string { return map[string]string{teamLabel: s.Namespace} }
 
-// seesItself is P0 for an account that may get its own namespace.
+// seesItself returns P0 with permission to get the account's own namespace.
 func seesItself() profile {
 	p := p0()
 	p.own = append(p.own, rule("", "namespaces", "get"))
 	return p
 }
 
-// selecting makes an OperatorGroup with a selector. The labels of the neighbour's namespace are the test's to change.
+// selecting creates an OperatorGroup with a selector. The test changes the labels of the neighbor's namespace.
 func (s *scene) selecting(labels map[string]string) {
 	s.T.Helper()
 	s.allow(func(c oracle.Change) bool { return c.Name == neighbour && c.Resource == "namespaces" })
@@ -141,8 +141,8 @@ func (s *scene) selecting(labels map[string]string) {
 		Spec: operatorsv1.OperatorGroupSpec{ServiceAccountName: accountName, Selector: &metav1.LabelSelector{MatchLabels: labels}}})
 }
 
-// grantSight lets the account get the neighbour's namespace.
-func (s *scene) grantSight() *rbacv1.RoleBinding {
+// grantGet lets the account get the neighbor's namespace.
+func (s *scene) grantGet() *rbacv1.RoleBinding {
 	s.T.Helper()
 	meta := metav1.ObjectMeta{Namespace: neighbour, Name: "seen-by-" + s.Namespace}
 	s.createOutside(&rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{rule("", "namespaces", "get")}})
@@ -163,7 +163,7 @@ func (s *scene) targetsAre(want ...string) {
 	})
 }
 
-// shown are the lists of what a tenant reads.
+// shown returns the lists of objects that a tenant can read.
 func shown() []client.ObjectList {
 	return []client.ObjectList{
 		&operatorsv1.OperatorGroupList{}, &operatorsv1alpha1.SubscriptionList{}, &operatorsv1alpha1.InstallPlanList{},
@@ -171,7 +171,7 @@ func shown() []client.ObjectList {
 	}
 }
 
-// namesNoNeighbour asserts that nothing in the namespace names the neighbour's.
+// namesNoNeighbour asserts that nothing in the namespace names the neighbor's namespace.
 func (s *scene) namesNoNeighbour() {
 	s.T.Helper()
 	for _, list := range shown() {
@@ -184,7 +184,7 @@ func (s *scene) namesNoNeighbour() {
 	}
 }
 
-// traces are the statuses, with their times, and all else that Remit has written in the namespace.
+// traces returns the statuses with their times, and everything else that Remit has written in the namespace.
 func (s *scene) traces() string {
 	s.T.Helper()
 	var out []string
@@ -202,8 +202,8 @@ func (s *scene) traces() string {
 	return strings.Join(out, "\n")
 }
 
-// aboutScene are the requests of Remit's programs about the namespace, and of its account, that a heartbeat elsewhere
-// has not waited for.
+// aboutScene returns the requests of Remit's programs about the namespace, and of its account, after an install in another
+// namespace has completed.
 func (s *scene) aboutScene() []audit.Event {
 	s.T.Helper()
 	_, from, err := cluster.AuditedFrom(s.T.Context(), s.audited, func(audit.Event) bool { return false })

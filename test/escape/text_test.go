@@ -10,7 +10,7 @@ import (
 
 func newReplacer(pairs ...string) *strings.Replacer { return strings.NewReplacer(pairs...) }
 
-// statusText is the whole of an object as JSON.
+// statusText returns an object as JSON.
 func statusText(c assert.TestingT, obj any) string {
 	text, err := json.Marshal(obj)
 	assert.NoError(c, err)

@@ -19,10 +19,10 @@ const (
 	olderCSV = probe + ".v0.9.0"
 )
 
-// later is the next version, to be changed.
+// later returns the next version, which rows change.
 func later() forge.CSV { return forge.NewCSV(laterCSV).Set(probeCSV, "spec", "replaces") }
 
-// upgrades are those that a person makes, ClusterServiceVersions by hand, and those by a Subscription.
+// upgrades returns rows about upgrades with manually created ClusterServiceVersions and through Subscriptions.
 func upgrades() []row {
 	return []row{
 		{number: "98", title: "a second version that asks for more than the account holds", holds: p0(), play: func(s *scene) {
@@ -89,7 +89,7 @@ func upgrades() []row {
 	}
 }
 
-// noWayBack publishes, after an install, only an older version that says to skip its range, under this version.
+// noWayBack publishes, after an install, only an older version that skips its range, with this version.
 func (s *scene) noWayBack(version string) {
 	s.T.Helper()
 	s.install(bundleOf(csv()))
@@ -98,17 +98,17 @@ func (s *scene) noWayBack(version string) {
 	older := forge.Of(probe, forge.NewCSV(olderCSV).Set("0.9.0", "spec", "version"))
 	older.Version, older.Edges = version, map[string]any{"skipRange": "<2.0.0"}
 	s.republish(older)
-	s.Eventually(func(c *assert.CollectT) { // the channel's newest is not what is installed, and no way leads there
+	s.Eventually(func(c *assert.CollectT) { // the head of the channel is not installed, and cannot be reached
 		assert.Equal(c, operatorsv1alpha1.SubscriptionState(operatorsv1alpha1.SubscriptionStateUpgradeAvailable), s.Subscription(c).Status.State)
 	})
 	s.settle()
 	s.stays(victim)
 	s.absent(&operatorsv1alpha1.ClusterServiceVersion{}, olderCSV)
-	s.Complete() // there is no plan but the first
+	s.Complete() // there is no second plan
 	require.Len(s.T, s.writes(), written)
 }
 
-// stays asserts that a CSV is installed as it was.
+// stays asserts that a CSV stays installed.
 func (s *scene) stays(victim *operatorsv1alpha1.ClusterServiceVersion) {
 	s.T.Helper()
 	after := s.CSV(s.T, victim.Name)
@@ -118,7 +118,7 @@ func (s *scene) stays(victim *operatorsv1alpha1.ClusterServiceVersion) {
 	require.NoError(s.T, s.Get(forge.Deployment, &appsv1.Deployment{}))
 }
 
-// firstVersion has a tenant make the harmless CSV, and waits until it is installed.
+// firstVersion creates the harmless CSV as a tenant, and waits until it is installed.
 func (s *scene) firstVersion() client.Client {
 	s.T.Helper()
 	s.group(s.Namespace)

@@ -9,40 +9,40 @@ import (
 )
 
 const (
-	// Image is that of all Deployments; nothing is mapped to it, so their Pods are ready at once.
+	// Image is the image of all Deployments. No program is mapped to it, so their Pods are ready immediately.
 	Image = "escape.test/operator:v1"
-	// ServiceAccount is the one that a new CSV declares.
+	// ServiceAccount is the ServiceAccount that a new CSV declares.
 	ServiceAccount = "operator"
-	// Deployment is the name of a new CSV's only one.
+	// Deployment is the name of the only Deployment of a new CSV.
 	Deployment = "operator"
-	// Channel is that of every bundle.
+	// Channel is the channel of every bundle.
 	Channel = "stable"
-	// Unversioned is a bundle of whose version its catalog says nothing.
+	// Unversioned is the Version of a bundle for which the catalog has none.
 	Unversioned = "-"
 )
 
 // Bundle is one version of a package: its manifests as they are published.
 type Bundle struct {
 	Package string
-	// Name is what the catalog says that the ClusterServiceVersion is named.
+	// Name is the name of the ClusterServiceVersion in the catalog.
 	Name string
-	// Manifests are bytes: nobody says that they are YAML.
+	// Manifests are arbitrary bytes, not necessarily YAML.
 	Manifests []string
-	// Version is what the catalog says of it; empty: 1.0.0; Unversioned: nothing.
+	// Version is the version in the catalog; empty means 1.0.0, Unversioned means none.
 	Version string
-	// Edges are what its entry of the channel says of other versions: replaces, skips, skipRange.
+	// Edges are the upgrade edges of its channel entry: replaces, skips, skipRange.
 	Edges map[string]any
 }
 
-// Of is a bundle with this CSV.
+// Of returns a bundle with this CSV.
 func Of(pkg string, csv CSV, manifests ...string) *Bundle {
 	return &Bundle{Package: pkg, Name: csv.Name(), Manifests: append([]string{csv.String()}, manifests...)}
 }
 
-// CSV is a ClusterServiceVersion that may hold anything.
+// CSV is a ClusterServiceVersion with arbitrary content.
 type CSV struct{ Object map[string]any }
 
-// NewCSV is a harmless one.
+// NewCSV returns a harmless CSV.
 func NewCSV(name string) CSV {
 	c := CSV{}
 	if err := yaml.Unmarshal(fmt.Appendf(nil, csvText, name, ServiceAccount, Deployment, Image), &c.Object); err != nil {
@@ -83,13 +83,13 @@ spec:
               - {name: operator, image: %[4]s}
 `
 
-// Name of the CSV.
+// Name returns the name of the CSV.
 func (c CSV) Name() string {
 	name, _, _ := unstructured.NestedString(c.Object, "metadata", "name")
 	return name
 }
 
-// Set changes a field; a value of nil removes it. Values are what encoding/json gives.
+// Set changes a field; nil removes it. Values have the types of encoding/json.
 func (c CSV) Set(value any, fields ...string) CSV {
 	if value == nil {
 		unstructured.RemoveNestedField(c.Object, fields...)
@@ -101,12 +101,12 @@ func (c CSV) Set(value any, fields ...string) CSV {
 	return c
 }
 
-// Permissions replaces what the CSV asks for in its targets.
+// Permissions replaces the CSV's permissions in its targets.
 func (c CSV) Permissions(entries ...any) CSV {
 	return c.Set(entries, "spec", "install", "spec", "permissions")
 }
 
-// ClusterPermissions replaces what the CSV asks for in the whole cluster.
+// ClusterPermissions replaces the CSV's cluster-wide permissions.
 func (c CSV) ClusterPermissions(entries ...any) CSV {
 	return c.Set(entries, "spec", "install", "spec", "clusterPermissions")
 }
@@ -121,7 +121,7 @@ func (c CSV) PodMetadata(value any, fields ...string) CSV {
 	return c.deployment(value, append([]string{"spec", "template", "metadata"}, fields...)...)
 }
 
-// Apart names its Deployment and ServiceAccount otherwise, so that it fits into a namespace with others.
+// Apart renames its Deployment and ServiceAccount, so that it can share a namespace with others.
 func (c CSV) Apart(name string) CSV {
 	c.deployment(name, "name").PodSpec(name, "serviceAccountName")
 	return c.Permissions(Entry(name, `{apiGroups: [""], resources: [configmaps], verbs: [get, list, watch]}`))
@@ -137,7 +137,7 @@ func (c CSV) deployment(value any, fields ...string) CSV {
 
 func (c CSV) String() string { return text(c.Object) }
 
-// Entry is one entry of permissions; each rule is YAML.
+// Entry returns one entry of permissions; each rule is YAML.
 func Entry(serviceAccount string, rules ...string) any {
 	list := []any{}
 	for _, r := range rules {
@@ -146,7 +146,7 @@ func Entry(serviceAccount string, rules ...string) any {
 	return map[string]any{"serviceAccountName": serviceAccount, "rules": list}
 }
 
-// Value is what a YAML text says.
+// Value returns the value of a YAML text.
 func Value(text string) any {
 	var v any
 	if err := yaml.Unmarshal([]byte(text), &v); err != nil {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Catalog is a file-based catalog with the bundles' manifests inline, one version of each package.
+// Catalog returns a file-based catalog with the bundles' manifests inline, one version of each package.
 func Catalog(bundles ...*Bundle) string {
 	var out strings.Builder
 	for _, b := range bundles {

@@ -19,9 +19,9 @@ import (
 )
 
 const (
-	// ownNamespace is the oracle's: no account has permissions of its own in it.
+	// ownNamespace is the oracle's namespace, in which no account has permissions of its own.
 	ownNamespace = "remit-oracle"
-	// probe is the name of the roles that are never made, and whose dry run the group probers may ask for.
+	// probe is the name of roles that are only created as dry runs, which the group probers is allowed to send.
 	probe   = "remit-oracle-probe"
 	probers = "remit-oracle"
 	// clusterScope stands for the whole cluster where a scope is a namespace's name.
@@ -30,14 +30,14 @@ const (
 	refusal = "not currently held:"
 )
 
-// authority asks the API server what somebody holds, and whether somebody else holds it too: no code of the product has
-// a part in the answers.
+// authority asks the API server which permissions an identity has, and whether another one has them too. It uses no code of
+// the product.
 type authority struct {
 	rest   rest.Interface
 	client client.Client
 }
 
-// identity is somebody whom the administrator impersonates.
+// identity is a user whom the administrator impersonates.
 type identity struct {
 	user   string
 	groups []string
@@ -106,7 +106,7 @@ func (a *authority) rules(ctx context.Context, who identity, scope string) ([]rb
 	return out, nil
 }
 
-// beyond says what of the rules somebody does not hold in a scope: whether the API server would let it make a role of
+// beyond returns which of the rules an identity does not have in a scope: whether the API server would let it create a role with
 // them.
 func (a *authority) beyond(ctx context.Context, bound identity, scope string, rules []rbacv1.PolicyRule) ([]string, error) {
 	kind, path := "ClusterRole", []string{"apis", rbacv1.GroupName, "v1", "clusterroles", probe}

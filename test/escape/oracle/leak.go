@@ -19,15 +19,15 @@ import (
 // token is a JSON web token or the beginning of one: two parts that are the encoding of "{" and more.
 var token = regexp.MustCompile(`eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}`)
 
-// owners are how a token says whose it is, from its end to its beginning: what is cut short still has one.
+// owners match the claims that identify a token's owner, from its end to its beginning, so that a truncated token still matches one.
 var owners = []*regexp.Regexp{
 	regexp.MustCompile(`system:serviceaccount:[^"]+`),
 	regexp.MustCompile(`"serviceaccount":\{"name":"[^"]+`),
 	regexp.MustCompile(`https://kubernetes\.default\.svc`), // the issuer
 }
 
-// tokensIn names whose tokens a text holds. Nobody has to know the tokens: they say themselves whose they
-// are.
+// tokensIn returns the owners of the tokens in a text. The tokens need not be known, because they contain their
+// owners.
 func tokensIn(text []byte) []string {
 	var out []string
 	for _, found := range token.FindAll(text, -1) {
@@ -46,7 +46,7 @@ func tokensIn(text []byte) []string {
 
 var secrets = schema.GroupResource{Resource: "secrets"}
 
-// leaksIn is I4 for all objects.
+// leaksIn checks I4 for all objects.
 func leaksIn(s *Snapshot) ([]string, error) {
 	var out []string
 	for resource, body := range s.bodies {
@@ -60,7 +60,7 @@ func leaksIn(s *Snapshot) ([]string, error) {
 	list, err := items[corev1.Secret](s, secrets)
 	for i := range list {
 		if list[i].Type == corev1.SecretTypeServiceAccountToken {
-			continue // made by the control plane for whoever asked, and judged by I1
+			continue // created by the control plane on request, and checked by I1
 		}
 		for key, data := range list[i].Data {
 			for _, who := range tokensIn(data) {
@@ -72,8 +72,8 @@ func leaksIn(s *Snapshot) ([]string, error) {
 	return out, err
 }
 
-// strangers are the texts of a canary that stand where they do not belong: nobody outside of its own
-// namespaces may learn them.
+// strangers finds the texts of a canary in objects that must not contain them: they must not be disclosed outside of its own
+// namespaces.
 func strangers(s *Snapshot, canary string, homes []string) []string {
 	var out []string
 	for resource, body := range s.bodies {
@@ -109,7 +109,7 @@ func nameOf(item json.RawMessage) (namespace, name string) {
 	return object.Metadata.Namespace, object.Metadata.Name
 }
 
-// holder names the first object of a list that holds a token.
+// holder returns the name of the first object in a list that contains a token.
 func holder(body []byte) string {
 	for _, item := range split(body) {
 		if len(tokensIn(item)) > 0 {
@@ -120,14 +120,14 @@ func holder(body []byte) string {
 	return ""
 }
 
-// logs reads what Pods have logged since it last looked.
+// logs reads what Pods have logged since the last check.
 type logs struct {
 	dir  string
 	read map[string]int64
 }
 
-// leaks is I4 for the logs of all Pods, with a canary's text. A token across two looks is found too: each begins a little
-// before the end of the last.
+// leaks checks I4 for the logs of all Pods, including a canary's text. A token that spans two checks is found too, because each starts a little
+// before the end of the previous one.
 func (l *logs) leaks(canary string) ([]string, error) {
 	const overlap = 4096
 	files, err := filepath.Glob(filepath.Join(l.dir, "pods", "*", "*.log"))
@@ -143,7 +143,7 @@ func (l *logs) leaks(canary string) ([]string, error) {
 			return nil, err
 		}
 		if l.read[file] = from + int64(len(text)); l.read[file] == seen {
-			continue // nothing new: what is there was told
+			continue // nothing new
 		}
 		if canary != "" && bytes.Contains(text, []byte(canary)) {
 			out = append(out, fmt.Sprintf("the log %s holds %q", filepath.Base(filepath.Dir(file)), canary))

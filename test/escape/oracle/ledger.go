@@ -8,13 +8,13 @@ import (
 	"github.com/remit-olm/remit/test/env/audit"
 )
 
-// administrator is who the tests act as, also where they play somebody else.
+// administrator is the user that the tests run as, even when they impersonate others.
 const administrator = "remit-admin"
 
 // accountPrefix begins the user names of ServiceAccounts.
 const accountPrefix = "system:serviceaccount:"
 
-// ledger tells who wrote what between two looks, by the audit log.
+// ledger records who wrote what between two checks, from the audit log.
 type ledger struct {
 	self   audit.Identities
 	writes map[Key][]audit.Event
@@ -39,7 +39,7 @@ func keyOf(o *audit.Object) Key {
 	return key
 }
 
-// isComponent says whether a user is of the control plane: what it does follows from what others did.
+// isComponent reports whether a user is a component of the control plane, whose writes follow from those of others.
 func isComponent(user string) bool {
 	switch user {
 	case "system:apiserver", "system:kube-controller-manager", "system:kube-scheduler", "system:remit-node":
@@ -48,8 +48,8 @@ func isComponent(user string) bool {
 	return strings.HasPrefix(user, accountPrefix+"kube-system:")
 }
 
-// byTest says whether the test itself has done this to an object, and nobody else has written it, but for the control
-// plane and Remit's own identities, which I2 judges.
+// byTest reports whether the test itself has changed an object, and no one else has written it except the control
+// plane and the controller identities, which I2 checks.
 func (l *ledger) byTest(c Change) bool {
 	found := false
 	for _, e := range l.writes[c.Key] {
@@ -64,7 +64,7 @@ func (l *ledger) byTest(c Change) bool {
 	return found
 }
 
-// explains says whether a request can have had this effect.
+// explains reports whether a request can have had this effect.
 func explains(e audit.Event, how string) bool {
 	switch how {
 	case made, replaced:
@@ -76,7 +76,7 @@ func explains(e audit.Event, how string) bool {
 	}
 }
 
-// fromHome says whether nobody has written an object but ServiceAccounts of its own home, the test, the control plane and
+// fromHome reports whether an object was only written by ServiceAccounts of its own home, the test, the control plane and
 // Remit.
 func (l *ledger) fromHome(key Key, homeOf func(namespace string) string, home string) bool {
 	for _, e := range l.writes[key] {

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// maxCPU is how much processor time one of Remit's programs may use in a scene, and MaxRequests how many requests one
+	// maxCPU is the processor time that one of Remit's programs may use in a scene, and MaxRequests the number of requests that one
 	// identity may send in it. Both are several times what the most expensive scene needs: a program that does not stop
 	// exceeds any number.
 	maxCPU      = 60 * time.Second
@@ -21,7 +21,7 @@ const (
 	clockTick = 10 * time.Millisecond
 )
 
-// spent is the processor time of Remit's programs so far, by process.
+// spent returns the processor time of Remit's programs so far, by process.
 func (o *Oracle) spent() (map[Program]time.Duration, error) {
 	programs, err := Programs(o.cluster)
 	out := map[Program]time.Duration{}
@@ -31,7 +31,7 @@ func (o *Oracle) spent() (map[Program]time.Duration, error) {
 	return out, err
 }
 
-// spent is 0 for a process that is gone.
+// spent returns 0 for a process that has ended.
 func (p Program) spent() time.Duration {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.PID))
 	if err != nil {
@@ -48,7 +48,7 @@ func (p Program) spent() time.Duration {
 	return time.Duration(a+b) * clockTick
 }
 
-// overworked says which program has used more than its share of processor time since the last look.
+// overworked reports a program that has used more than its share of processor time since the last check.
 func (o *Oracle) overworked() ([]string, error) {
 	now, err := o.spent()
 	if err != nil {
@@ -66,7 +66,7 @@ func (o *Oracle) overworked() ([]string, error) {
 	return out, nil
 }
 
-// used is what each program has used since then; one that has begun since, all of it.
+// used returns what each program has used since then; for a program that has started since, all of it.
 func used(now, then map[Program]time.Duration) map[Program]time.Duration {
 	out := map[Program]time.Duration{}
 	for p, total := range now {
@@ -75,7 +75,7 @@ func used(now, then map[Program]time.Duration) map[Program]time.Duration {
 	return out
 }
 
-// talkative says which ServiceAccount has sent more requests than anybody needs.
+// talkative reports a ServiceAccount that has sent more requests than necessary.
 func (o *Oracle) talkative(requests []audit.Event) []string {
 	counts := map[string]int{}
 	for _, e := range requests {

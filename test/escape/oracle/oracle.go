@@ -16,24 +16,24 @@ import (
 	"github.com/remit-olm/remit/test/env/audit"
 )
 
-// Scene is what an oracle has to know of the namespace in which something hostile was done.
+// Scene describes the namespace of an attack to the oracle.
 type Scene struct {
 	Namespace string
 	// Accounts bound what is installed in the namespace: those that its OperatorGroup names or named.
 	Accounts []types.NamespacedName
-	// Beside are the accounts of the scene's other namespaces, one for each: it bounds what is installed there.
+	// Beside are the accounts that bound installs in the scene's other namespaces, one for each.
 	Beside []types.NamespacedName
-	// Stronger are ServiceAccounts of the namespace that are meant to hold more than the account.
+	// Stronger are ServiceAccounts of the namespace that intentionally have more permissions than the account.
 	Stronger []string
-	// Allowed says of objects outside of the namespace that the account may have made or changed them,
-	// because it holds the right to.
+	// Allowed reports whether the account may have created or changed an object outside of the namespace,
+	// because it has permission to.
 	Allowed func(Change) bool
 
-	// held is what the accounts were seen to hold in the namespace and in the whole cluster.
+	// held are the permissions that the accounts were observed to have in the namespace and in the whole cluster.
 	held Rules
 }
 
-// Oracle looks at one cluster.
+// Oracle checks the invariants of one cluster.
 type Oracle struct {
 	cluster   *env.Cluster
 	client    *discovery.DiscoveryClient
@@ -51,9 +51,9 @@ type Oracle struct {
 	// Canary is a text that only objects of the namespaces of its Homes may hold; "" for none.
 	Canary string
 	Homes  []string
-	// Checks counts how often each of the invariants was looked at.
+	// Checks counts how often each invariant was checked.
 	Checks int
-	// Largest is the greatest resident size of one of Remit's programs so far, in bytes.
+	// Largest is the largest resident size of one of Remit's programs so far, in bytes.
 	Largest int
 	// Busiest is the most processor time that one of them has used in a scene, Most the most requests of one identity, and
 	// Slowest the longest of the healthy installs.
@@ -91,9 +91,9 @@ func (s *Scene) boundIn(scope string) []types.NamespacedName {
 	return out
 }
 
-// Look takes the world as it is for what the next Check compares with, where there was none before: each
-// Check is a look for the one after it, so that nothing happens unseen in between. From here on the scene's accounts may
-// be at work in its namespace, whichever scene is checked.
+// Look takes the snapshot that the next Check compares with, if there is none yet. Each
+// Check takes the snapshot for the following one, so that nothing in between is missed. From now on the scene's accounts may
+// act in its namespace, whichever scene is checked.
 func (o *Oracle) Look(ctx context.Context, scene *Scene) error {
 	o.meet(scene)
 	if err := resetPeaks(o.cluster); err != nil || o.last != nil {
@@ -121,7 +121,7 @@ func (o *Oracle) see(ctx context.Context) error {
 	return err
 }
 
-// Remember notes what the scene's accounts hold, before the test takes some of it away: what was installed
+// Remember records the permissions of the scene's accounts before the test revokes some: what was installed
 // by then stays (security model, D4).
 func (o *Oracle) Remember(ctx context.Context, scene *Scene) error {
 	held := Rules{}
@@ -138,11 +138,11 @@ func (o *Oracle) Remember(ctx context.Context, scene *Scene) error {
 	return nil
 }
 
-// Beat installs something for others: a moment by which both programs have gone through what they had to
+// Beat installs an operator for others. When it returns, both programs have processed what they had to
 // do before.
 func (o *Oracle) Beat(ctx context.Context) error { return (<-o.pulse.start(ctx)).err }
 
-// Check compares the world with what it was at the last look. The error names every invariant that does
+// Check compares the cluster with the last snapshot. The error names every invariant that does
 // not hold.
 func (o *Oracle) Check(ctx context.Context, scene *Scene) error {
 	o.meet(scene)
@@ -187,7 +187,7 @@ func (o *Oracle) Check(ctx context.Context, scene *Scene) error {
 	)
 }
 
-// checkAuthority is I1 and I7.
+// checkAuthority checks I1 and I7.
 func (o *Oracle) checkAuthority(ctx context.Context, scene *Scene, before, after *Snapshot, log *ledger) (unbound, runs []string, err error) {
 	w, err := readRBAC(after)
 	if err != nil {
@@ -202,7 +202,7 @@ func (o *Oracle) checkAuthority(ctx context.Context, scene *Scene, before, after
 	return unbound, runs, err
 }
 
-// leaks is I4.
+// leaks checks I4.
 func (o *Oracle) leaks(s *Snapshot) ([]string, error) {
 	out, err := leaksIn(s)
 	if err != nil {
@@ -215,7 +215,7 @@ func (o *Oracle) leaks(s *Snapshot) ([]string, error) {
 	return append(out, logged...), err
 }
 
-// served is what of the healthy install went wrong.
+// served returns what failed in the healthy install.
 func (o *Oracle) served(beat <-chan beaten) []string {
 	b := <-beat
 	o.Slowest = max(o.Slowest, b.took)
@@ -229,7 +229,7 @@ func lines(err error) []string {
 	return []string{err.Error()}
 }
 
-// maxLines is how much of one invariant's violations is shown.
+// maxLines bounds the violations of one invariant that are shown.
 const maxLines = 20
 
 func violated(invariant string, what []string) error {
@@ -239,10 +239,10 @@ func violated(invariant string, what []string) error {
 	return fmt.Errorf("%s: %d violations:\n  %s", invariant, len(what), strings.Join(what[:min(maxLines, len(what))], "\n  "))
 }
 
-// Thief is the user agent of a row that has stolen a token of Remit's programs: what it sends is not theirs.
+// Thief is the user agent of rows with a stolen token of Remit's programs; its requests are not attributed to the programs.
 const Thief = "thief"
 
-// checkSelf is I2.
+// checkSelf checks I2.
 func (o *Oracle) checkSelf(requests []audit.Event) []string {
 	self := o.cluster.ControllerIdentities()
 	var out []string
@@ -258,7 +258,7 @@ func (o *Oracle) checkSelf(requests []audit.Event) []string {
 	return slices.Compact(out)
 }
 
-// mintsForOthers says whether self got a token of somebody who is no account of any scene, wherever it is.
+// mintsForOthers reports whether a controller identity got a token of a ServiceAccount that is not an account of any scene.
 func (o *Oracle) mintsForOthers(e audit.Event) bool {
 	if e.Object == nil || e.Object.Subresource != "token" || e.Response.Code != http.StatusCreated {
 		return false
@@ -266,8 +266,8 @@ func (o *Oracle) mintsForOthers(e audit.Event) bool {
 	return !o.accounts[types.NamespacedName{Namespace: e.Object.Namespace, Name: e.Object.Name}]
 }
 
-// DepartingPrefix begins the names of namespaces that tests make for one scene and leave to be removed.
+// DepartingPrefix is the prefix of namespaces that tests create for one scene and leave for deletion.
 const DepartingPrefix = "t1-"
 
-// Invariants is how many there are.
+// Invariants is the number of invariants.
 const Invariants = 7

@@ -4,8 +4,8 @@ import (
 	"strings"
 )
 
-// changesOutside is I3. In the namespaces of other scenes, which are being removed, and in that of the healthy installs,
-// their own accounts may still be at work; nobody else may.
+// changesOutside checks I3. In the namespaces of other scenes, which are being deleted, and in that of the healthy installs,
+// only their own accounts may still act.
 func (o *Oracle) changesOutside(scene *Scene, changes []Change, log *ledger) []string {
 	var out []string
 	for _, c := range changes {
@@ -25,8 +25,8 @@ func (o *Oracle) changesOutside(scene *Scene, changes []Change, log *ledger) []s
 	return out
 }
 
-// homeOf is the scene that a namespace is of: its own, or one whose name begins with its name. It is "" for a namespace
-// that is of none.
+// homeOf returns the scene of a namespace: its own, or one whose name is a prefix of the namespace's. It is "" for a namespace
+// outside of all scenes.
 func (o *Oracle) homeOf(namespace string) string {
 	for home := range o.scenes {
 		if namespace == home || strings.HasPrefix(namespace, home+"-") {

@@ -20,11 +20,11 @@ import (
 )
 
 const (
-	// pulseNamespace is where others install meanwhile.
+	// pulseNamespace is the namespace of the healthy installs.
 	pulseNamespace = "healthy"
-	// pulses is how many operators its catalog has, which are installed in turn.
+	// pulses is the number of operators in its catalog, which are installed in turn.
 	pulses = 300
-	// patience is the suite's own bound on an install of others.
+	// patience bounds the duration of a healthy install.
 	patience = 60 * time.Second
 	tick     = 20 * time.Millisecond
 )
@@ -68,13 +68,13 @@ func newPulse(ctx context.Context, cluster *env.Cluster) (*pulse, error) {
 	return p, (<-p.start(ctx)).err
 }
 
-// beaten is what came of an install.
+// beaten is the result of an install.
 type beaten struct {
 	took time.Duration
 	err  error
 }
 
-// start begins an install; what comes of it is told later.
+// start begins an install, whose result is reported later.
 func (p *pulse) start(ctx context.Context) <-chan beaten {
 	out := make(chan beaten, 1)
 	name := packageOf(p.next % pulses)
@@ -87,7 +87,7 @@ func (p *pulse) start(ctx context.Context) <-chan beaten {
 	return out
 }
 
-// beat installs an operator and takes it away again.
+// beat installs and removes an operator.
 func (p *pulse) beat(ctx context.Context, name string) error {
 	sub := &operatorsv1alpha1.Subscription{
 		ObjectMeta: metav1.ObjectMeta{Namespace: pulseNamespace, Name: name},

@@ -20,12 +20,12 @@ type binding struct {
 	subjects []rbacv1.Subject
 }
 
-// rbacWorld is the RBAC of a Snapshot, as it is written down.
+// rbacWorld is the RBAC of a Snapshot, as stored.
 type rbacWorld struct {
 	rules           map[Key][]rbacv1.PolicyRule
 	bindings        []binding
 	serviceAccounts []types.NamespacedName
-	// alive are the namespaces that are not being removed.
+	// alive are the namespaces that are not being deleted.
 	alive map[string]bool
 }
 
@@ -81,7 +81,7 @@ func (w *rbacWorld) readIdentities(s *Snapshot) error {
 	return err
 }
 
-// given are the rules of the role that a binding refers to; one that is not there gives nothing.
+// given returns the rules of the role that a binding refers to, or none if the role does not exist.
 func (w *rbacWorld) given(b binding) []rbacv1.PolicyRule {
 	if b.ref.Kind == "Role" {
 		return w.rules[Key{rbacResource("roles"), b.key.Namespace, b.ref.Name}]
@@ -89,7 +89,7 @@ func (w *rbacWorld) given(b binding) []rbacv1.PolicyRule {
 	return w.rules[Key{rbacResource("clusterroles"), "", b.ref.Name}]
 }
 
-// scopes are those in which a ServiceAccount may hold something: the whole cluster, and each namespace that is alive
+// scopes returns the scopes in which a ServiceAccount may have permissions: the whole cluster, and each live namespace
 // with a binding for it.
 func (w *rbacWorld) scopes(sa types.NamespacedName) []string {
 	who := serviceAccount(sa)

@@ -13,7 +13,7 @@ import (
 	"github.com/remit-olm/remit/test/env/audit"
 )
 
-// running are the resources whose objects are Pods or make some.
+// running are the resources whose objects are Pods or create Pods.
 var running = []schema.GroupResource{
 	{Resource: "pods"}, {Resource: "replicationcontrollers"},
 	{Group: "apps", Resource: "daemonsets"}, {Group: "apps", Resource: "deployments"},
@@ -21,7 +21,7 @@ var running = []schema.GroupResource{
 	{Group: "batch", Resource: "cronjobs"}, {Group: "batch", Resource: "jobs"},
 }
 
-// podSpec is what a Pod says of whom it runs as.
+// podSpec contains the fields of a Pod that determine its identity.
 type podSpec struct {
 	ServiceAccountName string `json:"serviceAccountName"`
 	ServiceAccount     string `json:"serviceAccount"`
@@ -31,7 +31,7 @@ type template struct {
 	Spec podSpec `json:"spec"`
 }
 
-// workload is a Pod, or what makes Pods.
+// workload is a Pod or an object that creates Pods.
 type workload struct {
 	Metadata struct {
 		Namespace       string `json:"namespace"`
@@ -54,7 +54,7 @@ type workload struct {
 	} `json:"spec"`
 }
 
-// runsAs is the ServiceAccount of its Pods.
+// runsAs returns the ServiceAccount of its Pods.
 func (w *workload) runsAs() types.NamespacedName {
 	spec := w.Spec.podSpec
 	switch {
@@ -79,7 +79,7 @@ type placed struct {
 	workload
 }
 
-// workloads are those of a Snapshot, by UID.
+// workloads returns the workloads of a Snapshot, by UID.
 func workloads(s *Snapshot) (map[string]placed, error) {
 	out := map[string]placed{}
 	for _, resource := range running {
@@ -94,7 +94,7 @@ func workloads(s *Snapshot) (map[string]placed, error) {
 	return out, nil
 }
 
-// root is the first of the chain of workloads that a workload is made by.
+// root returns the first in the chain of workloads that created a workload.
 func (p placed) root(now, then map[string]placed) placed {
 	for range len(running) {
 		parent := ""
@@ -115,8 +115,8 @@ func (p placed) root(now, then map[string]placed) placed {
 	return p
 }
 
-// checkRuns is I7. What the test itself has made, and what is as it was, is left out; what a ServiceAccount has written is
-// known from the audit log even where it is gone again.
+// checkRuns checks I7. It ignores unchanged objects and those that the test created. What a ServiceAccount has written is
+// known from the audit log even if it was deleted again.
 func (b *bound) checkRuns(ctx context.Context, w *rbacWorld, before, after *Snapshot, log *ledger) ([]string, error) {
 	then, err := workloads(before)
 	if err != nil {
@@ -153,7 +153,7 @@ func (b *bound) checkRuns(ctx context.Context, w *rbacWorld, before, after *Snap
 	return b.judge(ctx, claims)
 }
 
-// ran adds whom the Pods of what ServiceAccounts wrote run or ran as.
+// ran adds the identities of Pods that result from writes of ServiceAccounts.
 func (l *ledger) ran(who map[types.NamespacedName]string) error {
 	for key, events := range l.writes {
 		for _, e := range events {
@@ -170,7 +170,7 @@ func (l *ledger) ran(who map[types.NamespacedName]string) error {
 	return nil
 }
 
-// byAccount says whether a ServiceAccount sent the request, of a tenant or of Remit: not one of the control plane.
+// byAccount reports whether a ServiceAccount of a tenant or of Remit, and not of the control plane, sent the request.
 func byAccount(e audit.Event) bool {
 	return strings.HasPrefix(e.User.Username, accountPrefix) && !isComponent(e.User.Username)
 }

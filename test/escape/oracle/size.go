@@ -11,7 +11,7 @@ import (
 	"github.com/remit-olm/remit/test/env"
 )
 
-// maxSize is the greatest resident size, at any moment of a scene, of one of Remit's programs. What a
+// maxSize bounds the resident size of each of Remit's programs during a scene. What a
 // catalog may hold is bounded by more than that; what one bundle may, by less.
 const maxSize = 768 << 20
 
@@ -47,7 +47,7 @@ func Programs(cluster *env.Cluster) ([]Program, error) {
 	return out, nil
 }
 
-// parent is 0 for a process that is gone.
+// parent returns 0 for a process that has ended.
 func parent(pid int) int {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -62,17 +62,17 @@ func parent(pid int) int {
 	return out
 }
 
-// resetPeaks forgets how large the programs once were.
+// resetPeaks resets the peak sizes of the programs.
 func resetPeaks(cluster *env.Cluster) error {
 	programs, err := Programs(cluster)
 	for _, p := range programs {
-		// A process may be gone, or the kernel may not allow it: then the peak is that of an earlier scene.
+		// If a process has ended, or the kernel does not allow the reset, the peak is that of an earlier scene.
 		_ = os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", p.PID), []byte("5"), 0)
 	}
 	return err
 }
 
-// tooLarge is I6.
+// tooLarge checks I6.
 func (o *Oracle) tooLarge() ([]string, error) {
 	programs, err := Programs(o.cluster)
 	var out []string
@@ -86,7 +86,7 @@ func (o *Oracle) tooLarge() ([]string, error) {
 	return out, err
 }
 
-// Peak is the greatest resident size of the scene so far; 0 for a process that is gone.
+// Peak returns the largest resident size in the scene so far; 0 for a process that has ended.
 func (p Program) Peak() int {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.PID))
 	if err != nil {

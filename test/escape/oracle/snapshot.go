@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// noise are resources that the control plane itself writes whenever it likes, or as a consequence of
+// noise are resources that the control plane writes at any time, or as a consequence of
 // objects in any namespace.
 var noise = map[schema.GroupResource]bool{
 	{Resource: "events"}:                                  true,
@@ -25,7 +25,7 @@ var noise = map[schema.GroupResource]bool{
 	{Resource: "componentstatuses"}:                       true, // no objects
 }
 
-// schemas are known by their metadata only: they are large, and hold no text of Remit's.
+// schemas are resources of which only metadata is compared: they are large, and contain no text of Remit.
 var schemas = schema.GroupResource{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"}
 
 // Key names an object; the namespace is "" for one of the whole cluster.
@@ -38,7 +38,7 @@ func (k Key) String() string {
 	return strings.TrimPrefix(k.GroupResource.String()+" "+k.Namespace+"/"+k.Name, " ")
 }
 
-// version tells one state of an object from all others.
+// version identifies one state of an object.
 type version struct{ uid, resourceVersion string }
 
 // Snapshot is the state of a whole cluster at one moment.
@@ -73,7 +73,7 @@ func take(ctx context.Context, client *discovery.DiscoveryClient) (*Snapshot, er
 	return s, nil
 }
 
-// list takes one resource. One whose CustomResourceDefinition has gone meanwhile has no objects.
+// list lists one resource. A resource whose CustomResourceDefinition was deleted in the meantime has no objects.
 func (s *Snapshot) list(ctx context.Context, client rest.Interface, gvr schema.GroupVersionResource) error {
 	path := []string{"apis", gvr.Group, gvr.Version, gvr.Resource}
 	if gvr.Group == "" {
@@ -111,14 +111,14 @@ func (s *Snapshot) list(ctx context.Context, client rest.Interface, gvr schema.G
 	return nil
 }
 
-// Change is one object that is not as it was.
+// Change is one object that has changed.
 type Change struct {
 	Key
 	// How is made, changed, replaced or removed.
 	How string
 }
 
-// What may have come of an object.
+// Kinds of changes.
 const (
 	made     = "made"
 	changed  = "changed"
@@ -128,7 +128,7 @@ const (
 
 func (c Change) String() string { return c.Key.String() + " was " + c.How }
 
-// since lists what is not as it was, but for noise, sorted.
+// since returns the changes except noise, sorted.
 func (s *Snapshot) since(before *Snapshot) []Change {
 	var out []Change
 	for key, now := range s.objects {
