@@ -23,7 +23,7 @@ import (
 
 const namesBoss = "may not impersonate ServiceAccount <ns>/" + boss + ", which spec.serviceAccountName names"
 
-// everyProfile runs a test where there is a default account and where there is none.
+// everyProfile runs a test with and without a default account.
 func everyProfile(t *testing.T, test func(*site)) {
 	for _, profile := range manifests.Profiles() {
 		t.Run(profile, func(t *testing.T) {
@@ -33,7 +33,7 @@ func everyProfile(t *testing.T, test func(*site)) {
 	}
 }
 
-func TestAnAuthorNamesAnAccountThatItMayImpersonate(t *testing.T) {
+func TestAnAuthorCanNameAnAccountThatTheyMayImpersonate(t *testing.T) {
 	everyProfile(t, func(s *site) {
 		require.NoError(s, s.alice.Create(s.Context(), s.group("group", installer)))
 		s.denied(s.alice.Create(s.Context(), s.group("other", boss)), namesBoss)
@@ -42,15 +42,15 @@ func TestAnAuthorNamesAnAccountThatItMayImpersonate(t *testing.T) {
 	})
 }
 
-func TestTheAdministratorNamesAnyAccount(t *testing.T) {
+func TestTheAdministratorCanNameAnyAccount(t *testing.T) {
 	everyProfile(t, func(s *site) {
 		og := s.made("nobody")
 		require.NoError(s, rename(og, boss)(s, s.admin))
 	})
 }
 
-// Every way in which a request can change the field.
-func TestAnAuthorChangesTheNameToOneThatItMayImpersonate(t *testing.T) {
+// The rows are all ways in which a request can change the field.
+func TestChecksEveryChangeOfTheName(t *testing.T) {
 	for name, change := range map[string]func(s *site, c client.Client, account string) error{
 		"update": func(s *site, c client.Client, account string) error {
 			og := &operatorsv1.OperatorGroup{}
@@ -127,7 +127,7 @@ func TestASecondGroupIsChecked(t *testing.T) {
 	})
 }
 
-// What is not the name: carol may impersonate nothing.
+// carol may impersonate nothing, but changes of other fields are allowed.
 func TestOtherChangesAreNotChecked(t *testing.T) {
 	for _, account := range []string{boss, ""} {
 		t.Run("account "+account, func(t *testing.T) {
@@ -151,7 +151,7 @@ func TestOtherChangesAreNotChecked(t *testing.T) {
 }
 
 // A selector is evaluated with the account's permissions, and the status lists what it selects.
-func TestASelectorThatTakesEffectIsCheckedAsTheNameIs(t *testing.T) {
+func TestChecksASelectorThatTakesEffect(t *testing.T) {
 	everyProfile(t, func(s *site) {
 		og := s.made(boss)
 		edit := func(c client.Client, change func(*operatorsv1.OperatorGroupSpec)) error {
@@ -181,7 +181,7 @@ func TestASelectorThatTakesEffectIsCheckedAsTheNameIs(t *testing.T) {
 	})
 }
 
-func TestAnAccountOnceGivenUpIsCheckedWhenNamedAgain(t *testing.T) {
+func TestChecksAnAccountThatIsNamedAgain(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, manifests.ProfileBounded)
 	og := s.made(boss)
@@ -191,13 +191,13 @@ func TestAnAccountOnceGivenUpIsCheckedWhenNamedAgain(t *testing.T) {
 	require.NoError(t, rename(og, installer)(s, s.alice))
 }
 
-func TestWithoutADefaultAccountAGroupMayNameNobody(t *testing.T) {
+func TestAGroupMayOmitTheNameWithoutADefaultAccount(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, manifests.ProfileBounded)
 	require.NoError(t, s.carol.Create(t.Context(), s.group("group", "")))
 }
 
-func TestTheRightToImpersonateIsThatOfTheRequestsUser(t *testing.T) {
+func TestChecksThePermissionOfTheRequestsUser(t *testing.T) {
 	everyProfile(t, func(s *site) {
 		user := scoped.Username(s.namespace, "ci")
 		s.grant(user, rbacv1.PolicyRule{APIGroups: []string{"operators.coreos.com"}, Resources: []string{"operatorgroups"}, Verbs: []string{"*"}})
@@ -212,9 +212,9 @@ func TestTheRightToImpersonateIsThatOfTheRequestsUser(t *testing.T) {
 	})
 }
 
-// The default role admin lets people impersonate all of a namespace's ServiceAccounts, as it lets them run
-// Pods as these; what keeps them from OperatorGroups is that they may not write any.
-func TestANamespacesAdministratorWhoMayWriteGroupsNamesItsAccounts(t *testing.T) {
+// The default role admin lets users impersonate all ServiceAccounts of a namespace, just as it lets them run
+// Pods as these. They cannot use OperatorGroups only because they may not write any.
+func TestANamespaceAdministratorWhoMayWriteGroupsCanNameItsAccounts(t *testing.T) {
 	everyProfile(t, func(s *site) {
 		meta := s.meta("admin")
 		s.create(&rbacv1.RoleBinding{
@@ -230,7 +230,7 @@ func TestANamespacesAdministratorWhoMayWriteGroupsNamesItsAccounts(t *testing.T)
 	})
 }
 
-func TestNamesThatNoAccountCanHave(t *testing.T) {
+func TestRejectsInvalidAccountNames(t *testing.T) {
 	everyProfile(t, func(s *site) {
 		for _, name := range []string{"/", "..", "remit/remit-default", "Installer", "*", "installer ", "a\nb", strings.Repeat("a", 300)} {
 			err := s.alice.Create(s.Context(), s.group("group", name))
@@ -244,7 +244,7 @@ func TestNamesThatNoAccountCanHave(t *testing.T) {
 	})
 }
 
-func TestTheMessageSaysWhatToGrant(t *testing.T) {
+func TestTheMessageContainsTheCommandToGrant(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, manifests.ProfileBounded)
 	for _, user := range []string{"mallory/o'hara $(reboot)", "group:50%~1"} {
@@ -259,11 +259,11 @@ func TestTheMessageSaysWhatToGrant(t *testing.T) {
 	}
 }
 
-// quote is for a shell.
+// quote quotes a word for a shell.
 func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
-// A mistake in an expression shows only when a request meets it, and then every request is refused; the
-// controller manager checks the types before.
+// A type error in an expression only shows when a request evaluates it, and then every request is refused. The
+// controller manager checks the types earlier.
 func TestTheExpressionsOfThePoliciesHaveTheRightTypes(t *testing.T) {
 	for _, profile := range manifests.Profiles() {
 		list := &admissionregistrationv1.ValidatingAdmissionPolicyList{}

@@ -65,7 +65,7 @@ func (s *site) deniedCSV(err error, says string) {
 	require.Contains(s, strings.ReplaceAll(err.Error(), s.namespace+"/", "<ns>/"), says)
 }
 
-func TestWhoeverMayActAsTheAccountWritesCSVs(t *testing.T) {
+func TestUsersWhoMayActAsTheAccountCanWriteCSVs(t *testing.T) {
 	everyProfile(t, func(s *site) {
 		account := s.cluster.As(t, scoped.Username(s.namespace, installer))
 		s.made(installer)
@@ -83,7 +83,7 @@ func TestWhoeverMayActAsTheAccountWritesCSVs(t *testing.T) {
 }
 
 // Each case is another way to change the spec.
-func TestWhoeverMayNotActAsTheAccountChangesNoSpec(t *testing.T) {
+func TestUsersWhoMayNotActAsTheAccountCannotChangeASpec(t *testing.T) {
 	patch := func(kind types.PatchType, body string) func(*site, client.Client) error {
 		return func(s *site, c client.Client) error {
 			return c.Patch(s.Context(), s.csv("probe"), client.RawPatch(kind, []byte(body)))
@@ -149,7 +149,7 @@ func TestOtherChangesOfACSVAreNotChecked(t *testing.T) {
 	}
 }
 
-func TestBeforeThereIsAnOperatorGroupNoCSVIsCreated(t *testing.T) {
+func TestRefusesACSVWithoutAnOperatorGroup(t *testing.T) {
 	everyProfile(t, func(s *site) {
 		s.writesCSVs(false, s.alice)
 		for _, c := range []client.Client{s.alice, s.carol, s.admin} {
@@ -179,7 +179,7 @@ func TestEveryOperatorGroupOfTheNamespaceIsChecked(t *testing.T) {
 	})
 }
 
-// A group that names no account may name one later; with a default account it stands for that one now.
+// A group that names no account can name one later; with a default account, it uses that one now.
 func TestACSVUnderAGroupWithoutAnAccount(t *testing.T) {
 	for profile, says := range map[string]string{
 		manifests.ProfileBounded: "names no ServiceAccount, and user",

@@ -14,7 +14,7 @@ import (
 
 const standsForDefault = "may not impersonate ServiceAccount remit/remit-default, the default account that an empty spec.serviceAccountName stands for"
 
-// Row 58 of the escape suite where there is a default account.
+// Row 58 of the escape suite with a default account.
 func TestClearingTheNameIsNamingTheDefaultAccount(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, manifests.ProfileCompat)
@@ -39,8 +39,8 @@ func (s *site) read(name string) *operatorsv1.OperatorGroup {
 	return og
 }
 
-// Not in parallel: the permission is alice's in all tests.
-func TestWhoMayImpersonateTheDefaultAccountClearsTheName(t *testing.T) {
+// Not parallel, because alice has the permission in all tests.
+func TestUsersWhoMayImpersonateTheDefaultAccountCanClearTheName(t *testing.T) {
 	s := newSite(t, manifests.ProfileCompat)
 	og := s.made(installer)
 	take := s.grantIn("remit", alice, impersonate("remit-default"))
@@ -53,7 +53,7 @@ func TestWhoMayImpersonateTheDefaultAccountClearsTheName(t *testing.T) {
 	})
 }
 
-// As people know it from OLM, and what compat gives up (docs/adr/0008): to create an OperatorGroup is to
+// As in OLM, and the price of the profile compat (docs/adr/0008): creating an OperatorGroup means to
 // use the default account, where it applies.
 func TestAGroupIsCreatedWithoutANameAsInOLM(t *testing.T) {
 	t.Parallel()
@@ -62,8 +62,8 @@ func TestAGroupIsCreatedWithoutANameAsInOLM(t *testing.T) {
 	s.denied(rename(s.read("group"), boss)(s, s.carol), namesBoss)
 	require.NoError(t, s.admin.Delete(t.Context(), s.read("group")))
 
-	// So whoever may delete and create gets round the check on clearing. test/lockdown has the installation
-	// that shuts this, too.
+	// A user who may delete and create groups can therefore bypass the check on clearing. test/lockdown tests the installation
+	// that prevents this as well.
 	s.made(installer)
 	require.NoError(t, s.alice.Delete(t.Context(), s.read("group")))
 	require.NoError(t, s.alice.Create(t.Context(), s.group("group", "")))

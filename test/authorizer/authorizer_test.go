@@ -58,7 +58,7 @@ func fail(err error) int {
 
 func username(tn *env.Tenant) string { return scoped.Username(tn.Account.Namespace, tn.Account.Name) }
 
-// subscribed is a tenant, whose account holds nothing by RBAC, that asks for the sample.
+// subscribed returns a tenant with a Subscription to the sample, whose account has no permissions by RBAC.
 func subscribed(t *testing.T, o opinion) *env.Tenant {
 	t.Helper()
 	tn := cluster.Tenant(t)
@@ -69,8 +69,8 @@ func subscribed(t *testing.T, o opinion) *env.Tenant {
 	return tn
 }
 
-// reviews is how many questions Remit has asked about the tenant's account. They name it in their bodies, which
-// the audit log does not keep: a test that counts has the cluster to itself.
+// reviews returns the number of access reviews about the tenant's account. They name it in their bodies, which
+// the audit log does not contain, so a test that counts them must not run in parallel.
 func reviews(t *testing.T) int {
 	t.Helper()
 	asked, err := cluster.Audited(t.Context(), func(e audit.Event) bool {
@@ -80,7 +80,7 @@ func reviews(t *testing.T) int {
 	return len(asked)
 }
 
-// What is sent may be allowed by any authorizer; what roles hand on counts by RBAC alone, and the API server
+// Any authorizer can allow a request, but only RBAC determines which permissions a user can grant, and the API server
 // agrees (rule semantics, row 63).
 func TestAnotherAuthorizerAllowsRequestsAndGrantsNothing(t *testing.T) {
 	tn := subscribed(t, func(a *authorizationv1.ResourceAttributes) (bool, bool) {
@@ -115,7 +115,7 @@ func TestEscalateAndBindMayComeFromAnotherAuthorizer(t *testing.T) {
 	tn.Complete()
 }
 
-func TestWhatNobodyDecidesStopsNothing(t *testing.T) {
+func TestAnUndecidedReviewBlocksNothing(t *testing.T) {
 	tn := subscribed(t, breaks)
 	tn.Eventually(func(c *assert.CollectT) {
 		for _, message := range []string{
@@ -140,12 +140,12 @@ func TestABlockedPlanAsksOnce(t *testing.T) {
 	asked := reviews(t)
 	require.Positive(t, asked)
 
-	// An edit of the plan wakes it; what it lacks is the same.
+	// An edit wakes the plan, but the missing permissions are the same.
 	plan := tn.Plan(t)
 	before := plan.DeepCopy()
 	plan.Labels = map[string]string{"look": "again"}
 	require.NoError(t, cluster.Client.Patch(t.Context(), plan, client.MergeFrom(before)))
-	// A grant of one rule changes it: one more round, and that the message is shorter says that it was looked at.
+	// A grant of one rule causes one more round, after which the message is shorter.
 	tn.Grant(tn.Namespace, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"services"}, Verbs: []string{"get", "create", "patch"}})
 	tn.Eventually(func(c *assert.CollectT) {
 		assert.NotContains(c, conditionOf(c, tn, names.ConditionPermissionsMissing, corev1.ConditionTrue, names.ReasonAccountLacksPermissions), `"services"`)

@@ -12,7 +12,7 @@ import (
 	"github.com/remit-olm/remit/test/env"
 )
 
-// conditionOf asserts how a condition of the InstallPlan stands, and returns its message.
+// conditionOf asserts the status of an InstallPlan's condition, and returns its message.
 func conditionOf(c *assert.CollectT, tn *env.Tenant, condition string, status corev1.ConditionStatus, reason string) string {
 	got := tn.Plan(c).Status.GetCondition(operatorsv1alpha1.InstallPlanConditionType(condition))
 	assert.Equal(c, status, got.Status)

@@ -21,8 +21,8 @@ import (
 
 const tick = 50 * time.Millisecond
 
-// It changes the installation, and is the last of this package.
-func TestWithoutReadingRBACTheAPIServerIsAsked(t *testing.T) {
+// The test changes the installation, so it is the last of this package.
+func TestSendsAccessReviewsIfRBACCannotBeRead(t *testing.T) {
 	withoutRBAC(t)
 	tn := subscribed(t, nil)
 	message := tn.PermissionsMissing()
@@ -45,7 +45,7 @@ func TestWithoutReadingRBACTheAPIServerIsAsked(t *testing.T) {
 	tn.Succeeded(bundle.CSV)
 }
 
-// withoutRBAC starts bin/catalog again, not allowed to read RBAC any more.
+// withoutRBAC restarts bin/catalog without permission to read RBAC.
 func withoutRBAC(t *testing.T) {
 	t.Helper()
 	role := &rbacv1.ClusterRole{}
@@ -75,7 +75,7 @@ func withoutRBAC(t *testing.T) {
 	}, env.Patience, tick)
 }
 
-// pods are those of bin/catalog.
+// pods returns the Pods of bin/catalog.
 func pods(t require.TestingT) []corev1.Pod {
 	list := &corev1.PodList{}
 	require.NoError(t, cluster.Client.List(context.Background(), list, client.InNamespace(names.DefaultNamespace),

@@ -11,14 +11,14 @@ import (
 	"github.com/remit-olm/remit/test/env"
 )
 
-// opinion is what the webhook says of one user's request that RBAC does not allow.
+// opinion returns the webhook's decision on a user's request that RBAC does not allow.
 type opinion func(a *authorizationv1.ResourceAttributes) (allowed bool, broken bool)
 
 func allows(a *authorizationv1.ResourceAttributes) (bool, bool) { return a != nil, false }
 
 func breaks(*authorizationv1.ResourceAttributes) (bool, bool) { return false, true }
 
-// webhook is an authorizer that has opinions on some users, and none on others.
+// webhook is an authorizer that decides about some users, and has no opinion about others.
 type webhook struct {
 	*httptest.Server
 	mu       sync.Mutex
@@ -31,7 +31,7 @@ func newWebhook() *webhook {
 	return w
 }
 
-// about sets what is said of a tenant's account; nil is nothing.
+// about sets the decision for a tenant's account; nil means no opinion.
 func (w *webhook) about(tn *env.Tenant, o opinion) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -51,12 +51,12 @@ func (w *webhook) ServeHTTP(out http.ResponseWriter, in *http.Request) {
 	review.Status = authorizationv1.SubjectAccessReviewStatus{}
 	if about != nil {
 		allowed, broken := about(review.Spec.ResourceAttributes)
-		if broken { // other errors are tried again for a while
+		if broken { // other errors are retried for a while
 			http.Error(out, "broken by the test", http.StatusBadRequest)
 			return
 		}
 		review.Status.Allowed = allowed
 	}
 	out.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(out).Encode(review) // who asked may be gone
+	_ = json.NewEncoder(out).Encode(review) // the client may have disconnected
 }

@@ -35,11 +35,11 @@ import (
 	"github.com/remit-olm/remit/test/env"
 )
 
-// expiries are how often the first certificate could have expired.
+// expiries is the number of times that the first certificate could have expired.
 const expiries = 10
 
-// The program's clock is the test's, and so is the caller's, who calls as an API server does: by the
-// configuration's caBundle and the Service's name. Nobody else's clock has a part in this.
+// The program and the caller use the test's clock. The caller acts like an API server: it uses the
+// configuration's caBundle and the Service's name. No other clock matters.
 func TestTenExpiriesByTheClock(t *testing.T) {
 	t.Parallel()
 	c, err := env.Start(t.Context(), env.Options{Without: []string{names.ServiceAccountCatalog, names.ServiceAccountOLM}})
@@ -80,7 +80,7 @@ func TestTenExpiriesByTheClock(t *testing.T) {
 	succeeded(tn, op.Name)
 }
 
-// wake has the program look again: it sleeps by another clock.
+// wake makes the program reconcile, because its queue uses another clock.
 func wake(t assert.TestingT, tn *env.Tenant, name string) {
 	got := &csv{}
 	assert.NoError(t, tn.Get(name, got))
@@ -106,7 +106,7 @@ func runOLM(t *testing.T, c *env.Cluster, clock *testclock.FakePassiveClock) {
 	t.Cleanup(func() { stop(); done.Wait() })
 }
 
-// callers call the operator's webhook all the time.
+// callers call the operator's webhook continuously.
 type callers struct {
 	tn    *env.Tenant
 	clock *testclock.FakePassiveClock
@@ -144,7 +144,7 @@ func (c *callers) note(err error) {
 	}
 }
 
-// call asks once, at any of the Pods that are ready, on a connection of its own.
+// call sends one request to any ready Pod, on a new connection.
 func (c *callers) call(ctx context.Context) error {
 	list := &admissionregistrationv1.ValidatingWebhookConfigurationList{}
 	if err := c.tn.Cluster.Client.List(ctx, list, client.MatchingLabels{names.LabelOwnerNamespace: c.tn.Namespace}); err != nil {

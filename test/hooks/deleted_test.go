@@ -22,10 +22,10 @@ import (
 	"github.com/remit-olm/remit/test/operators/sample/bundlev2"
 )
 
-// atOnce is how long what comes back by itself may take before the status has to tell.
+// atOnce bounds how long automatic recreation may take before the status must report the deletion.
 const atOnce = 5 * time.Second
 
-// made are the kinds of objects that an install makes, in the order of deletion: without the plan, the status does not know of what
+// made are the kinds of objects that an install creates, in the order of deletion: without the plan, the status cannot report what
 // else is missing until the version is installed again.
 var made = []schema.GroupVersionKind{
 	{Group: "operators.coreos.com", Version: "v1alpha1", Kind: "InstallPlan"},
@@ -62,8 +62,8 @@ func existing(tn *env.Tenant) map[types.UID]metav1.PartialObjectMetadata {
 	return out
 }
 
-// TestWhatIsDeletedComesBackOrTheStatusSaysWhyNot deletes each object of an operator, one at a time.
-func TestWhatIsDeletedComesBackOrTheStatusSaysWhyNot(t *testing.T) {
+// TestRecreatesDeletedObjectsOrReportsThem deletes each object of an operator, one at a time.
+func TestRecreatesDeletedObjectsOrReportsThem(t *testing.T) {
 	c := ownCluster(t)
 	tn := c.Tenant(t)
 	needsOf(tn, bundlev2.FS(), rbac.ClusterScope)
@@ -85,12 +85,12 @@ func TestWhatIsDeletedComesBackOrTheStatusSaysWhyNot(t *testing.T) {
 	}
 }
 
-// byKind sorts as the kinds in made.
+// byKind sorts by the order of the kinds in made.
 func byKind(a, b metav1.PartialObjectMetadata) int {
 	return cmp.Or(cmp.Compare(slices.Index(made, a.GroupVersionKind()), slices.Index(made, b.GroupVersionKind())), strings.Compare(a.Name, b.Name))
 }
 
-// afterDeletion deletes an object and tells when it was back, or else what the status says. Then it does what that asks for.
+// afterDeletion deletes an object and returns when it was recreated or what the status reports, and then applies the reported remedy.
 func afterDeletion(tn *env.Tenant, obj metav1.PartialObjectMetadata) string {
 	tn.T.Helper()
 	begun := time.Now()
@@ -105,7 +105,7 @@ func afterDeletion(tn *env.Tenant, obj metav1.PartialObjectMetadata) string {
 	}
 	var lines []string
 	comesBack := false
-	tn.Eventually(func(c *assert.CollectT) { // on a busy machine, objects take longer to come back
+	tn.Eventually(func(c *assert.CollectT) { // on a busy machine, recreation takes longer
 		report := tn.RemitStatus()
 		lines = slices.DeleteFunc(strings.Split(report, "\n"), func(line string) bool {
 			return !strings.Contains(line, obj.Name) || !strings.Contains(line, "was deleted")

@@ -33,7 +33,7 @@ import (
 	samplehooks "github.com/remit-olm/remit/test/operators/sample/hooks"
 )
 
-// greeting is one in a version of the API, without a spec.
+// greeting returns a Greeting in a version of the API, without a spec.
 func greeting(version, namespace, name string) *unstructured.Unstructured {
 	obj := &unstructured.Unstructured{}
 	obj.SetAPIVersion("sample.remit.dev/" + version)
@@ -44,7 +44,7 @@ func greeting(version, namespace, name string) *unstructured.Unstructured {
 }
 
 func saying(obj *unstructured.Unstructured, field, text string) *unstructured.Unstructured {
-	_ = unstructured.SetNestedField(obj.Object, text, "spec", field) // the spec is made here
+	_ = unstructured.SetNestedField(obj.Object, text, "spec", field) // the spec is created here
 	return obj
 }
 
@@ -55,8 +55,8 @@ func said(t assert.TestingT, c client.Client, version, namespace, name, field st
 	return text
 }
 
-// ownCluster is one with the CustomResourceDefinition to itself. An API that nobody serves any more would
-// hold up others, too.
+// ownCluster starts a cluster for one test with the CustomResourceDefinition. An API that is no longer served would
+// block other tests.
 func ownCluster(t *testing.T, args ...manifests.Args) *env.Cluster {
 	t.Helper()
 	dir := t.TempDir() + "/" + catalogBoth
@@ -214,7 +214,7 @@ func whenDeployed(t *testing.T, c *env.Cluster, namespace string) <-chan apiexte
 	return out
 }
 
-// ofTenant lists what carries the owner labels of the tenant's CSVs outside its namespace.
+// ofTenant lists objects with the owner labels of the tenant's CSVs outside of its namespace.
 func ofTenant(t *testing.T, c *env.Cluster, namespace, kind string) []string {
 	t.Helper()
 	groups := map[string]string{"APIService": "apiregistration.k8s.io/v1", "ClusterRoleBinding": "rbac.authorization.k8s.io/v1",
@@ -235,7 +235,7 @@ func ofTenant(t *testing.T, c *env.Cluster, namespace, kind string) []string {
 	return out
 }
 
-// kubectlGet names what kubectl get shows of a resource, by the library that it is made of: found by discovery.
+// kubectlGet returns the names that kubectl get shows for a resource, using kubectl's library and discovery.
 func kubectlGet(t *testing.T, c *env.Cluster, namespace, resource string) []string {
 	t.Helper()
 	flags := genericclioptions.NewConfigFlags(false)
@@ -265,8 +265,8 @@ func echoes(t assert.TestingT, c client.Client, namespace string) []string {
 	return out
 }
 
-// An upgrade brings a version of the API with a conversion, and later changes where that is called.
-// Whoever goes on reading in the old version is never refused.
+// An upgrade adds a version of the API with a conversion, and later changes where the conversion is served.
+// Clients that continue to read the old version are never refused.
 func TestStoredObjectsStayReadableThroughAnUpgrade(t *testing.T) {
 	c := ownCluster(t)
 	tn := c.Tenant(t)
@@ -278,7 +278,7 @@ func TestStoredObjectsStayReadableThroughAnUpgrade(t *testing.T) {
 		s.StartingCSV, s.InstallPlanApproval = bundle.CSV, operatorsv1alpha1.ApprovalManual
 	})
 	for _, resource := range []string{"configmaps", "serviceaccounts", "services"} {
-		tn.Grant(tn.Namespace, rule("", resource, "delete")) // this cluster asks for it of who hands an object over
+		tn.Grant(tn.Namespace, rule("", resource, "delete")) // this cluster requires it to change the owner of an object
 	}
 	tn.Approve(bundle.CSV)
 	succeeded(tn, bundle.CSV)
@@ -304,7 +304,7 @@ func TestStoredObjectsStayReadableThroughAnUpgrade(t *testing.T) {
 	require.Greater(t, reader.calls, 10)
 }
 
-// reader reads all the time.
+// reader reads continuously.
 type reader struct {
 	client    client.Client
 	namespace string

@@ -16,7 +16,7 @@ import (
 	"github.com/remit-olm/remit/test/env/audit"
 )
 
-// load creates ConfigMaps in a namespace all the time, each with what its webhooks would take.
+// load continuously creates ConfigMaps in a namespace, each of which its webhooks accept.
 type load struct {
 	t         *testing.T
 	client    client.Client
@@ -67,7 +67,7 @@ func (l *load) call(ctx context.Context) {
 	}
 }
 
-// end stops the load and says how it fared.
+// end stops the load and reports the failures.
 func (l *load) end(what string) {
 	l.t.Helper()
 	l.stop()
@@ -77,10 +77,10 @@ func (l *load) end(what string) {
 	require.Greater(l.t, l.calls, 10)
 }
 
-// some are as many failures as people read.
+// some returns the first few failures.
 func some(failures []string) []string { return failures[:min(len(failures), 5)] }
 
-// admittedByFailure lists what was let through in a namespace because a webhook did not answer.
+// admittedByFailure lists what was admitted in a namespace because a webhook did not answer.
 func admittedByFailure(t *testing.T, c *env.Cluster, namespace string) []string {
 	t.Helper()
 	var out []string

@@ -35,7 +35,7 @@ const pkg = "hooker"
 
 func nameOf(version int) string { return fmt.Sprintf("%s.v%d.0.0", pkg, version) }
 
-// operator is a CSV whose one Deployment serves webhooks for ConfigMaps: at /validate and /mutate, and under
+// operator is a CSV whose only Deployment serves webhooks for ConfigMaps: at /validate and /mutate, and under
 // /v<version>.
 func operator(version int, hooks ...hook) *csv {
 	c := &csv{}
@@ -95,7 +95,7 @@ func toMap(c *csv) (map[string]any, error) {
 	return runtime.DefaultUnstructuredConverter.ToUnstructured(c)
 }
 
-// grant gives the account what the operator needs for these targets.
+// grant grants the account what the operator needs for these targets.
 func grant(tn *env.Tenant, c *csv, targets ...string) {
 	tn.T.Helper()
 	namespaced := []rbacv1.PolicyRule{
@@ -122,7 +122,7 @@ func grant(tn *env.Tenant, c *csv, targets ...string) {
 	}
 }
 
-// install makes the CSV and waits until it has succeeded.
+// install creates the CSV and waits until it has succeeded.
 func install(tn *env.Tenant, c *csv) {
 	tn.T.Helper()
 	c.Namespace = tn.Namespace
@@ -139,12 +139,12 @@ func succeeded(tn *env.Tenant, name string) {
 	})
 }
 
-// message is a ConfigMap that says something.
+// message returns a ConfigMap with a message.
 func message(namespace, text string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "message-" + rand.String(8)}, Data: map[string]string{"message": text}}
 }
 
-// calledIn says whether the webhooks are called for a namespace: one refuses, the other marks.
+// calledIn reports whether the webhooks are called for a namespace: one refuses, the other marks.
 func calledIn(t assert.TestingT, c client.Client, namespace string) bool {
 	ctx := contextOf(t)
 	refused := c.Create(ctx, message(namespace, samplehooks.Refused), client.DryRunAll)

@@ -19,8 +19,8 @@ import (
 	"github.com/remit-olm/remit/test/operators/sample/bundle"
 )
 
-// injector stands in for a certificate tool: it issues the Secret that a Service asks for by annotation, and
-// puts its authority into what is annotated for that.
+// injector simulates a certificate tool: it issues the Secret that a Service requests by annotation, and
+// injects its CA into annotated objects.
 type injector struct {
 	tn   *env.Tenant
 	pair cert.Pair
@@ -35,14 +35,14 @@ func newInjector(tn *env.Tenant) *injector {
 	return &injector{tn: tn, pair: pair}
 }
 
-// secret is what the tool keeps the certificate in.
+// secret returns the Secret of the tool's certificate.
 func (i *injector) secret() *corev1.Secret {
 	return &corev1.Secret{ObjectMeta: i.tn.Meta(cert.SecretName(pkg)), Type: corev1.SecretTypeTLS, Data: map[string][]byte{
 		corev1.TLSCertKey: i.pair.Certificate, corev1.TLSPrivateKeyKey: i.pair.Key.PEM(),
 	}}
 }
 
-// start lets the tool work until the test ends.
+// start runs the tool until the test ends.
 func (i *injector) start() {
 	go func() {
 		for i.tn.T.Context().Err() == nil {
@@ -92,7 +92,7 @@ func (i *injector) trust(obj client.Object, config *admissionregistrationv1.Webh
 	}
 }
 
-// leftAlone asserts that Remit has neither issued nor trusted anything.
+// leftAlone asserts that Remit has neither issued a certificate nor set a CA.
 func (i *injector) leftAlone() {
 	tn := i.tn
 	tn.T.Helper()
@@ -108,11 +108,11 @@ func (i *injector) leftAlone() {
 	require.Empty(tn.T, written, "the account does not even read the Secret")
 }
 
-func TestACertificateToolOfTheSubscriptionIsLeftToItsWork(t *testing.T) {
+func TestLeavesCertificatesToTheToolOfTheSubscription(t *testing.T) {
 	t.Parallel()
 	tn := cluster.Tenant(t)
 	i := newInjector(tn)
-	tn.Create(i.secret()) // a Certificate of the cluster's administrator says so
+	tn.Create(i.secret()) // as for a Certificate of the cluster's administrator
 	i.start()
 	tn.Catalog("catalog", image(catalogHooks))
 	tn.Group(env.AccountName, tn.Namespace)
@@ -128,7 +128,7 @@ func TestACertificateToolOfTheSubscriptionIsLeftToItsWork(t *testing.T) {
 	i.leftAlone()
 }
 
-func TestACertificateToolThatTheCSVNamesIsLeftToItsWork(t *testing.T) {
+func TestLeavesCertificatesToTheToolOfTheCSV(t *testing.T) {
 	t.Parallel()
 	tn := cluster.Tenant(t)
 	i := newInjector(tn)

@@ -25,7 +25,7 @@ func contextOf(t any) context.Context {
 	return context.Background()
 }
 
-func TestWebhooksAreCalledInTheTargetsOnly(t *testing.T) {
+func TestCallsWebhooksInTheTargetsOnly(t *testing.T) {
 	t.Parallel()
 	tn := cluster.Tenant(t)
 	other, stranger := tn.Other(nil), tn.Other(nil)
@@ -49,7 +49,7 @@ func TestWebhooksAreCalledInTheTargetsOnly(t *testing.T) {
 	require.False(t, calledIn(t, cluster.Client, stranger))
 }
 
-func TestANamespaceThatBeginsToMatchIsCovered(t *testing.T) {
+func TestCallsWebhooksInANamespaceThatStartsToMatch(t *testing.T) {
 	t.Parallel()
 	tn := cluster.Tenant(t)
 	team := map[string]string{"team": tn.Namespace}
@@ -73,8 +73,8 @@ func TestANamespaceThatBeginsToMatchIsCovered(t *testing.T) {
 	t.Logf("FIGURE a namespace was covered %s after it was labelled", time.Since(labelled).Round(10*time.Millisecond))
 }
 
-// A group without an account of its own reaches what it lists, and what its selector matches, as one with an account.
-func TestWithTheDefaultAccountWebhooksAreCalledInTheTargetsOnly(t *testing.T) {
+// A group without an account has the targets that it lists or that its selector matches, like one with an account.
+func TestCallsWebhooksInTheTargetsOnlyWithTheDefaultAccount(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, env.Options{Profile: manifests.ProfileCompat, Without: []string{names.ServiceAccountCatalog}})
 	for name, group := range map[string]func(tn *env.Tenant, targets []string) operatorsv1.OperatorGroupSpec{
@@ -96,7 +96,7 @@ func TestWithTheDefaultAccountWebhooksAreCalledInTheTargetsOnly(t *testing.T) {
 	}
 }
 
-func TestTwoInstallsOfOneOperatorStandSideBySide(t *testing.T) {
+func TestTwoInstallsOfOneOperatorCoexist(t *testing.T) {
 	t.Parallel()
 	var tenants []*env.Tenant
 	for range 2 {

@@ -19,15 +19,15 @@ import (
 )
 
 const (
-	// shortLife leaves a third of itself to a slow machine for rolling a Pod.
+	// shortLife leaves a slow machine a third of it to roll a Pod.
 	shortLife = time.Minute
-	// rotations are those of every run; the environment variable ROTATIONS may ask for more.
+	// rotations is the default number; the environment variable ROTATIONS can increase it.
 	rotations = 2
 )
 
-// Certificates live for a minute here, and the API server itself is the caller. Ten years and more are
-// passed in TestTenExpiriesByTheClock.
-func TestNobodyFailsToCallWhileCertificatesAreReplaced(t *testing.T) {
+// Certificates are valid for a minute here, and the API server itself is the caller. More than ten years are
+// covered by TestTenExpiriesByTheClock.
+func TestNoCallFailsWhileCertificatesAreRotated(t *testing.T) {
 	t.Parallel()
 	want := rotations
 	if given := os.Getenv("ROTATIONS"); given != "" {
@@ -58,7 +58,7 @@ func TestNobodyFailsToCallWhileCertificatesAreReplaced(t *testing.T) {
 	l.end(strconv.Itoa(want) + " rotations in " + time.Since(begun).Round(time.Second).String())
 }
 
-// authority is the hash of the one that the operator serves by.
+// authority returns the hash of the CA that issued the operator's certificate.
 func authority(t *testing.T, tn *env.Tenant) string {
 	t.Helper()
 	secret := &corev1.Secret{}

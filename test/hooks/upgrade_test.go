@@ -18,7 +18,7 @@ import (
 	samplehooks "github.com/remit-olm/remit/test/operators/sample/hooks"
 )
 
-// ignoring would let a create through where a webhook does not answer.
+// ignoring sets a failure policy that admits requests if the webhook does not answer.
 func ignoring(h hook) hook {
 	h.FailurePolicy = ptr.To(admissionregistrationv1.Ignore)
 	return h
@@ -55,7 +55,7 @@ func TestAnUpgradeUnderLoadAddsChangesAndRemovesWebhooks(t *testing.T) {
 	require.Less(t, l.longest, rollout, "none was blocked for longer than the rollout")
 	require.Empty(t, admittedByFailure(t, cluster, tn.Namespace))
 
-	// The certificate is the next version's now: it does not go with the first, and Pods are rolled once.
+	// The certificate belongs to the next version now: it is not deleted with the first, and Pods are rolled once.
 	after, d := &corev1.Secret{}, &appsv1.Deployment{}
 	require.NoError(t, tn.Get(cert.SecretName(pkg), after))
 	require.Equal(t, before.UID, after.UID)

@@ -13,8 +13,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// gate is a proxy between the program and the API server. It counts writes that the API server has done,
-// and at one of them kills the program instead of telling it.
+// gate is a proxy between the program and the API server. It counts completed writes,
+// and at one of them kills the program instead of returning the response.
 type gate struct {
 	*httptest.Server
 
@@ -22,13 +22,13 @@ type gate struct {
 	shot *shot
 }
 
-// shot is one kill to come.
+// shot is one pending kill.
 type shot struct {
-	// counts says which writes count, and left how many of them are still to pass, the fatal one included.
+	// counts selects the writes to count, and left is the number of remaining ones, including the fatal one.
 	counts func(*http.Request) bool
 	left   int
 	kill   func()
-	// fired is closed once the program is dead.
+	// fired is closed when the program has been killed.
 	fired chan struct{}
 }
 
@@ -52,12 +52,12 @@ func newGate(t *testing.T, config *rest.Config) *gate {
 	return g
 }
 
-// ca is the certificate that clients of the gate are to trust.
+// ca returns the certificate that clients of the gate must trust.
 func (g *gate) ca() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: g.Certificate().Raw})
 }
 
-// arm prepares the kill at the nth write that counts.
+// arm prepares the kill at the nth counted write.
 func (g *gate) arm(n int, counts func(*http.Request) bool, kill func()) *shot {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -71,7 +71,7 @@ func (g *gate) disarm() {
 	g.shot = nil
 }
 
-// answered sees each answer before the program does.
+// answered receives each response before the program.
 func (g *gate) answered(response *http.Response) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -23,15 +23,15 @@ import (
 )
 
 const (
-	// sampleSteps is how many objects the sample's plan makes, and sampleWrites how many the program: the
-	// operator's Deployment is no step.
+	// sampleSteps is the number of objects that the sample's plan creates, and sampleWrites the number that the program creates: the
+	// operator's Deployment is not a step.
 	sampleSteps  = 7
 	sampleWrites = sampleSteps + 1
-	// maxWrites ends a sweep that does not end by itself.
+	// maxWrites bounds a sweep.
 	maxWrites = 40
 )
 
-// world is a control plane without Remit's own Pods, and the program under test beside it.
+// world is a control plane without Remit's Pods, and the program under test.
 type world struct {
 	cluster *env.Cluster
 	gate    *gate
@@ -61,8 +61,8 @@ func newWorld(t *testing.T) *world {
 
 func image(n int) string { return fmt.Sprintf("catalogs.test/sample-%d", n) }
 
-// writeCatalogs makes a variant of the sample for each install, with a CustomResourceDefinition of its
-// own: to delete one and make it again at once is a race within the API server.
+// writeCatalogs creates a variant of the sample for each install, with its own CustomResourceDefinition,
+// because deleting and immediately recreating one is a race within the API server.
 func writeCatalogs(t *testing.T) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -76,7 +76,7 @@ func writeCatalogs(t *testing.T) map[string]string {
 	return out
 }
 
-// asAccount says whether a request was sent as an account: with another token than the program's own.
+// asAccount reports whether a request was sent as an account, with a token other than the program's.
 func (w *world) asAccount(r *http.Request) bool {
 	return r.Header.Get("Authorization") != "Bearer "+w.program.token
 }
@@ -96,8 +96,8 @@ func TestAPlanSurvivesAKillAfterAnyWriteOfTheProgram(t *testing.T) {
 	t.Logf("killed after each of %d writes", n)
 }
 
-// sweep installs the sample again and again, each time with a kill one write later, until an install
-// has no more writes; it returns how many kills there were.
+// sweep installs the sample repeatedly, each time with the kill one write later, until an install
+// has no more writes; it returns the number of kills.
 func (w *world) sweep(t *testing.T, counts func(*http.Request) bool) int {
 	t.Helper()
 	for n := 1; n <= maxWrites; n++ {
@@ -111,8 +111,8 @@ func (w *world) sweep(t *testing.T, counts func(*http.Request) bool) int {
 	return 0
 }
 
-// install installs the sample into a namespace of its own, with a kill after the nth write, and asserts
-// that nothing of it was made twice.
+// install installs the sample into its own namespace, with a kill after the nth write, and asserts
+// that nothing was created twice.
 func (w *world) install(t *testing.T, n int, counts func(*http.Request) bool) bool {
 	tn := w.cluster.Tenant(t)
 	b, err := env.ReadBundle(os.DirFS(w.catalogs[image(n)]))
@@ -159,7 +159,7 @@ func (w *world) firedOrComplete(tn *env.Tenant, s *shot) bool {
 	return fired()
 }
 
-// objects are the UIDs of the plan's objects that exist.
+// objects returns the UIDs of the plan's existing objects.
 func (w *world) objects(tn *env.Tenant) map[string]types.UID {
 	tn.T.Helper()
 	plans := &operatorsv1alpha1.InstallPlanList{}
@@ -185,7 +185,7 @@ func (w *world) objects(tn *env.Tenant) map[string]types.UID {
 	return out
 }
 
-// madeOnce asserts, from the audit log, that each object was created by one request, and that there is
+// madeOnce asserts, from the audit log, that each object was created by exactly one request, and that there is
 // one InstallPlan.
 func madeOnce(t *testing.T, tn *env.Tenant) {
 	t.Helper()

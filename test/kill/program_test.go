@@ -18,7 +18,7 @@ import (
 	"github.com/remit-olm/remit/test/env"
 )
 
-// program is bin/catalog as a process of the test's own, which reaches the API server through the gate
+// program is bin/catalog as a process of the test, which connects to the API server through the gate
 // as its own ServiceAccount.
 type program struct {
 	t     *testing.T
@@ -75,7 +75,7 @@ func (p *program) start() {
 	}(p.cmd, p.done)
 }
 
-// kill returns when the process is gone; a second kill does nothing.
+// kill returns when the process has ended; a second kill has no effect.
 func (p *program) kill() {
 	if p.cmd == nil {
 		return

@@ -29,8 +29,8 @@ const (
 	crdName = "greetings.sample.remit.dev"
 )
 
-// D1 of the security model: a tenant whose account holds no right on CustomResourceDefinitions installs an
-// operator that brings one, and the installation's CRD account writes it.
+// D1 of the security model: a tenant whose account has no permissions on CustomResourceDefinitions installs an
+// operator that contains one, and the installation's CRD account writes it.
 func TestTheCRDAccountWritesNewCRDsForAccountsThatMayNot(t *testing.T) {
 	c, err := bounded()
 	require.NoError(t, err)
@@ -45,7 +45,7 @@ func TestTheCRDAccountWritesNewCRDsForAccountsThatMayNot(t *testing.T) {
 	subscribed(tn)
 	tn.Group(env.AccountName, tn.Namespace)
 
-	// What is not there yet is waited for, not worked around.
+	// The install waits for a missing CRD account and does not write without it.
 	tn.PlanSays("InstallCheckFailed", "ServiceAccount remit/crd-writer (the installation's CRD account) not found")
 	writer.Create(&corev1.ServiceAccount{ObjectMeta: writer.Meta(crdWriter)})
 	tn.PlanSays("InstallCheckFailed", "ServiceAccount remit/crd-writer is not enrolled")
@@ -67,7 +67,7 @@ func TestTheCRDAccountWritesNewCRDsForAccountsThatMayNot(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, map[string]bool{scoped.Username(names.DefaultNamespace, crdWriter): true}, users)
 
-	// The next tenant finds it served and needs neither.
+	// The next tenant finds the CRD served and needs neither account.
 	version := crd.ResourceVersion
 	writer.Withdraw()
 	other := c.Tenant(t)
@@ -83,9 +83,9 @@ func TestTheCRDAccountWritesNewCRDsForAccountsThatMayNot(t *testing.T) {
 	require.Equal(t, version, crd.ResourceVersion)
 }
 
-// Who writes CustomResourceDefinitions reads the objects that exist, and sees more than the account. What it finds
-// is told as the account may know it.
-func TestWhatTheCRDAccountReadsIsToldAsFarAsTheAccountMayRead(t *testing.T) {
+// The CRD account reads existing objects, including some that the account may not read. Findings are only
+// reported as far as the account may read them.
+func TestReportsFindingsOfTheCRDAccountOnlyAsFarAsTheAccountMayRead(t *testing.T) {
 	c, writer := withWriter(t)
 	tn := c.Tenant(t)
 	tn.GrantReleases()
@@ -132,7 +132,7 @@ func TestWhatTheCRDAccountReadsIsToldAsFarAsTheAccountMayRead(t *testing.T) {
 	require.Equal(t, map[string]bool{scoped.Username(names.DefaultNamespace, crdWriter): true}, readers)
 }
 
-// withWriter is the cluster with a CRD account that may write CustomResourceDefinitions.
+// withWriter returns the cluster with a CRD account that may write CustomResourceDefinitions.
 func withWriter(t *testing.T) (*env.Cluster, *env.Tenant) {
 	t.Helper()
 	c, err := bounded()
@@ -150,9 +150,9 @@ func withWriter(t *testing.T) (*env.Cluster, *env.Tenant) {
 	return c, writer
 }
 
-// What a bundle says of its CustomResourceDefinition is written with more rights than its account has: neither whom the API server
-// asks to convert nor an order to another program is among it (ADR 0022, 0029).
-func TestTheCRDAccountWritesNoConversionOfABundlesChoice(t *testing.T) {
+// A bundle's CustomResourceDefinition is written with more permissions than its account has. It must contain neither the
+// address of a conversion webhook nor instructions for other programs (ADR 0022, 0029).
+func TestTheCRDAccountWritesNoConversionOfTheBundle(t *testing.T) {
 	c, _ := withWriter(t)
 	tn := c.Tenant(t)
 	tn.GrantReleases()

@@ -17,7 +17,7 @@ import (
 	"github.com/remit-olm/remit/test/operators/sample/bundle"
 )
 
-// The namespace that the default account is for installs as people know it from OLM.
+// Installs in the namespace of the default account work as in OLM.
 func TestTheDefaultAccountInstallsWhereItApplies(t *testing.T) {
 	c, err := limited()
 	require.NoError(t, err)
@@ -31,9 +31,9 @@ func TestTheDefaultAccountInstallsWhereItApplies(t *testing.T) {
 	require.NotEmpty(t, tn.Writes())
 }
 
-// Row 58 of the escape suite, and the way around the author check that ADR 0008 names: where the default
-// account does not apply, an empty name stands for nobody, however it came to be empty.
-func TestElsewhereAnEmptyNameInstallsNothing(t *testing.T) {
+// Row 58 of the escape suite, and the bypass of the author check that ADR 0008 names: where the default
+// account does not apply, an empty name means no account, however it became empty.
+func TestAnEmptyNameInstallsNothingInOtherNamespaces(t *testing.T) {
 	c, err := limited()
 	require.NoError(t, err)
 	tn := c.Tenant(t)
@@ -42,7 +42,7 @@ func TestElsewhereAnEmptyNameInstallsNothing(t *testing.T) {
 	grantTo(tn, pod, rule("*", "*", "*"))
 	operator := c.As(t, pod, scoped.Groups(tn.Namespace)...)
 
-	// As the operator that was installed in the namespace and may do anything there.
+	// Act as the installed operator, which has all permissions in the namespace.
 	tn.Eventually(func(ct *assert.CollectT) {
 		og := &operatorsv1.OperatorGroup{}
 		assert.NoError(ct, tn.Get("group", og))
@@ -63,7 +63,7 @@ func TestElsewhereAnEmptyNameInstallsNothing(t *testing.T) {
 	nothing()
 }
 
-// grantTo gives a user rules in the tenant's namespace.
+// grantTo grants a user rules in the tenant's namespace.
 func grantTo(tn *env.Tenant, user string, rules ...rbacv1.PolicyRule) {
 	tn.T.Helper()
 	tn.Create(&rbacv1.Role{ObjectMeta: tn.Meta("granted"), Rules: rules})

@@ -20,10 +20,10 @@ import (
 	"github.com/remit-olm/remit/test/operators/sample/bundle"
 )
 
-// These run alone, in this order, before the stories that run at once.
+// These tests do not run in parallel, and run in this order before the parallel ones.
 
-// As where the global catalog namespace is not Remit's own, and nobody made the Role there.
-func TestWithoutItsRoleItSaysSo(t *testing.T) {
+// This happens if the Role in the global catalog namespace was not created.
+func TestReportsAMissingRole(t *testing.T) {
 	binding := &rbacv1.RoleBinding{}
 	require.NoError(t, cluster.Client.Get(t.Context(), client.ObjectKey{Namespace: global, Name: "remit-catalog-registries"}, binding))
 	require.NoError(t, cluster.Client.Delete(t.Context(), binding))
@@ -39,8 +39,8 @@ func TestWithoutItsRoleItSaysSo(t *testing.T) {
 	s.ready()
 }
 
-// Remit starts while nobody can tell what the tag stands for: what runs is known to be its own.
-func TestARegistryServesOnWhileItsImageCannotBeAskedFor(t *testing.T) {
+// Remit starts while the tag cannot be resolved, and recognizes the running Pod as its own.
+func TestARegistryKeepsServingWhileItsImageCannotBeResolved(t *testing.T) {
 	ref, pinned := push(t, "stays", "v1", sample(t))
 	s := create(t, "stays", operatorsv1alpha1.CatalogSourceSpec{Image: ref})
 	pod := s.pod(pinned)
@@ -61,11 +61,11 @@ func TestARegistryServesOnWhileItsImageCannotBeAskedFor(t *testing.T) {
 	s.ready()
 	require.Equal(t, pod.UID, s.pod(pinned).UID)
 
-	// What runs for a while is not touched, nor asked about.
+	// A running registry is neither changed nor polled.
 	require.Empty(t, sentWithin(t, 10*time.Second))
 }
 
-// restart ends the catalog program; its Deployment starts it again.
+// restart ends the catalog program, which its Deployment restarts.
 func restart(t *testing.T) {
 	t.Helper()
 	list := &corev1.PodList{}
@@ -84,7 +84,7 @@ func restart(t *testing.T) {
 	})
 }
 
-// install has an operator installed from a CatalogSource of the global catalog namespace.
+// install installs an operator from a CatalogSource in the global catalog namespace.
 func install(tn *env.Tenant, catalog string) {
 	tn.T.Helper()
 	b, err := env.ReadBundle(bundle.FS())
@@ -95,7 +95,7 @@ func install(tn *env.Tenant, catalog string) {
 	tn.Succeeded(bundle.CSV)
 }
 
-// sentWithin waits until the catalog program sends nothing for a moment, and returns what it sends after that.
+// sentWithin waits until the catalog program stops sending requests, and returns what it sends afterwards.
 func sentWithin(t *testing.T, d time.Duration) []audit.Event {
 	t.Helper()
 	sent := func() []audit.Event {

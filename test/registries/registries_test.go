@@ -24,7 +24,7 @@ import (
 
 const global = names.DefaultCatalogNamespace
 
-// patience covers a poll, and a Pod that takes its probes' delays.
+// patience covers a poll, and the delays of a Pod's probes.
 const patience = 3 * time.Minute
 
 func eventually(t *testing.T, check func(c *assert.CollectT)) {
@@ -39,7 +39,7 @@ func sample(t *testing.T) string {
 	return content
 }
 
-// source is a CatalogSource of the global catalog namespace.
+// source is a CatalogSource in the global catalog namespace.
 type source struct {
 	*testing.T
 	name string
@@ -71,7 +71,7 @@ func (s source) edit(change func(spec *operatorsv1alpha1.CatalogSourceSpec)) {
 	require.NoError(s, cluster.Client.Patch(s.Context(), cs, client.MergeFrom(before)))
 }
 
-// ready waits until the registry is read, and nothing is wrong with it.
+// ready waits until the registry has been read without errors.
 func (s source) ready() *operatorsv1alpha1.CatalogSource {
 	s.Helper()
 	var cs *operatorsv1alpha1.CatalogSource
@@ -99,7 +99,7 @@ func (s source) says(texts ...string) *operatorsv1alpha1.CatalogSource {
 	return cs
 }
 
-// pods are those that are owned, but for those that are on their way out.
+// pods returns the owned Pods, except those that are being deleted.
 func (s source) pods(c assert.TestingT) []corev1.Pod {
 	list := &corev1.PodList{}
 	assert.NoError(c, cluster.Client.List(s.Context(), list, client.InNamespace(global)))
@@ -112,7 +112,7 @@ func (s source) pods(c assert.TestingT) []corev1.Pod {
 	return out
 }
 
-// pod waits until one Pod is all there is, and serves an image.
+// pod waits until there is exactly one Pod, which serves an image.
 func (s source) pod(image string) *corev1.Pod {
 	s.Helper()
 	var out *corev1.Pod
@@ -129,7 +129,7 @@ func (s source) pod(image string) *corev1.Pod {
 	return out
 }
 
-// nothing waits until there is nothing left that was made for it.
+// nothing waits until everything that was created for the CatalogSource is deleted.
 func (s source) nothing() {
 	s.Helper()
 	eventually(s.T, func(c *assert.CollectT) {
@@ -143,7 +143,7 @@ func polled() *operatorsv1alpha1.UpdateStrategy {
 	return &operatorsv1alpha1.UpdateStrategy{RegistryPoll: &operatorsv1alpha1.RegistryPoll{RawInterval: "1s"}}
 }
 
-func TestARegistryIsRunAndAnOperatorInstalledFromIt(t *testing.T) {
+func TestRunsARegistryAndInstallsFromIt(t *testing.T) {
 	t.Parallel()
 	ref, pinned := push(t, "serves", "v1", sample(t))
 	s := create(t, "serves", operatorsv1alpha1.CatalogSourceSpec{Image: ref, Secrets: []string{"pull"}})
@@ -171,7 +171,7 @@ func TestARegistryIsRunAndAnOperatorInstalledFromIt(t *testing.T) {
 	second := s.pod(pinned)
 	s.ready()
 
-	// As the kubelet does when it evicts; the node stand-in takes it back as soon as it sees it.
+	// Like the kubelet when it evicts; the simulated node reverts it as soon as it observes it.
 	eventually(t, func(c *assert.CollectT) {
 		now := &corev1.Pod{}
 		err := cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(second), now)
@@ -195,7 +195,7 @@ func TestARegistryIsRunAndAnOperatorInstalledFromIt(t *testing.T) {
 	s.nothing()
 }
 
-func TestANewImageTakesThePlaceOfTheOldOneOnceItIsReady(t *testing.T) {
+func TestReplacesTheImageWhenTheNewOneIsReady(t *testing.T) {
 	t.Parallel()
 	ref, v1 := push(t, "updates", "v1", sample(t))
 	s := create(t, "updates", operatorsv1alpha1.CatalogSourceSpec{Image: ref, UpdateStrategy: polled()})
@@ -214,7 +214,7 @@ func TestANewImageTakesThePlaceOfTheOldOneOnceItIsReady(t *testing.T) {
 	s.ready()
 }
 
-func TestWhatWasMadeGoesWithItsReason(t *testing.T) {
+func TestDeletesARegistryThatIsNoLongerNeeded(t *testing.T) {
 	t.Parallel()
 	ref, pinned := push(t, "turns", "v1", sample(t))
 	s := create(t, "turns", operatorsv1alpha1.CatalogSourceSpec{Image: ref})
@@ -241,7 +241,7 @@ func TestWhatWasMadeGoesWithItsReason(t *testing.T) {
 	s.nothing()
 }
 
-func TestATenantsRegistryIsNotRun(t *testing.T) {
+func TestDoesNotRunATenantsRegistry(t *testing.T) {
 	t.Parallel()
 	ref, _ := push(t, "tenants", "v1", sample(t))
 	tn := cluster.Tenant(t)
@@ -258,7 +258,7 @@ func TestATenantsRegistryIsNotRun(t *testing.T) {
 	require.Empty(t, list.Items)
 }
 
-func TestWhatIsSomebodyElsesIsLeftAlone(t *testing.T) {
+func TestDoesNotChangeObjectsOfOthers(t *testing.T) {
 	t.Parallel()
 	ref, pinned := push(t, "taken", "v1", sample(t))
 	key := metav1.ObjectMeta{Namespace: global, Name: "taken"}
@@ -266,7 +266,7 @@ func TestWhatIsSomebodyElsesIsLeftAlone(t *testing.T) {
 	require.NoError(t, cluster.Client.Create(t.Context(), account))
 	service := &corev1.Service{ObjectMeta: key, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 1}}}}
 	require.NoError(t, cluster.Client.Create(t.Context(), service))
-	// Somebody's Pod with the label is no registry of ours.
+	// Another owner's Pod with the label is not a registry.
 	strangers := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: global, Name: "stranger", Labels: map[string]string{names.LabelCatalogSource: "taken"}},
 		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "x"}}},
@@ -289,15 +289,15 @@ func TestWhatIsSomebodyElsesIsLeftAlone(t *testing.T) {
 	require.Nil(t, strangers.DeletionTimestamp)
 }
 
-// restrict makes a Pod one that the namespace admits.
+// restrict sets the fields that the namespace's Pod Security level requires.
 func restrict(pod *corev1.Pod) {
 	yes, no := true, false
 	pod.Spec.SecurityContext = &corev1.PodSecurityContext{RunAsNonRoot: &yes, SeccompProfile: &corev1.SeccompProfile{Type: "RuntimeDefault"}}
 	pod.Spec.Containers[0].SecurityContext = &corev1.SecurityContext{AllowPrivilegeEscalation: &no, Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}}
 }
 
-// What Remit's own account may do to Pods and the like of its namespace beyond registries is taken away by admission.
-func TestSelfMayNotTouchWhatNoCatalogSourceOwns(t *testing.T) {
+// Admission denies everything except registries that the controller identity may do with Pods, Services and ServiceAccounts.
+func TestControllerIdentityCannotWriteWhatNoCatalogSourceOwns(t *testing.T) {
 	t.Parallel()
 	self := cluster.As(t, "system:serviceaccount:remit:"+names.ServiceAccountCatalog)
 	ref, pinned := push(t, "own", "v1", sample(t))
@@ -323,7 +323,7 @@ func TestSelfMayNotTouchWhatNoCatalogSourceOwns(t *testing.T) {
 	}})
 	refused(dry.Create(t.Context(), projecting))
 	require.NoError(t, dry.Create(t.Context(), other.DeepCopy()))
-	// As OLM v0 writes it, which may have made the ServiceAccount and the Service.
+	// As written by OLM v0, which may have created the ServiceAccount and the Service.
 	other.OwnerReferences[0].Controller = nil
 	require.NoError(t, dry.Create(t.Context(), other.DeepCopy()))
 	other.OwnerReferences = nil
@@ -331,8 +331,8 @@ func TestSelfMayNotTouchWhatNoCatalogSourceOwns(t *testing.T) {
 	refused(dry.Patch(t.Context(), pod, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"ownerReferences":null}}`))))
 }
 
-// A webhook that changes what was asked for, as many clusters have, is let have its way: OLM v0 made Pods without end.
-func TestAWebhookThatChangesPodsIsNotFought(t *testing.T) {
+// Changes by a mutating webhook, which many clusters have, are accepted. OLM v0 created Pods endlessly in this case.
+func TestAcceptsChangesByAMutatingWebhook(t *testing.T) {
 	t.Parallel()
 	const name = "mutated"
 	rule := admissionregistrationv1.NamedRuleWithOperations{RuleWithOperations: admissionregistrationv1.RuleWithOperations{
@@ -356,7 +356,7 @@ func TestAWebhookThatChangesPodsIsNotFought(t *testing.T) {
 		Spec:       admissionregistrationv1.MutatingAdmissionPolicyBindingSpec{PolicyName: name},
 	}))
 	ref, pinned := push(t, name, "v1", sample(t))
-	// Policies are in force a moment after they were made.
+	// Policies take effect a moment after they were created.
 	eventually(t, func(c *assert.CollectT) {
 		probe := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: global, Name: "probe", Labels: map[string]string{names.LabelCatalogSource: name}},
 			Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "x"}}}}
@@ -373,8 +373,8 @@ func TestAWebhookThatChangesPodsIsNotFought(t *testing.T) {
 	require.Equal(t, pod.UID, s.pod(pinned).UID)
 }
 
-// Where OLM v0 was before: what it made for the same CatalogSource is carried on, its Pod replaced once another is ready.
-func TestWhatOLMv0MadeIsCarriedOn(t *testing.T) {
+// After a migration from OLM v0, its objects for the same CatalogSource are adopted, and its Pod is replaced when another is ready.
+func TestAdoptsRegistriesOfOLMv0(t *testing.T) {
 	t.Parallel()
 	s := create(t, "migrated", operatorsv1alpha1.CatalogSourceSpec{Image: images.Host + "/nowhere:v1"})
 	s.says("NAME_UNKNOWN")

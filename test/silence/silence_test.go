@@ -17,10 +17,10 @@ import (
 )
 
 const (
-	// settling is how long an install that is blocked may try again now and then, where no watch can tell that it
-	// is no longer.
+	// settling is how long a blocked install may retry occasionally, if no watch can report that it
+	// is unblocked.
 	settling = 130 * time.Second
-	// silence is how long nothing is sent after that.
+	// silence is how long nothing must be sent after that.
 	silence = 25 * time.Second
 )
 
@@ -71,7 +71,7 @@ func TestABlockedInstallIsSilent(t *testing.T) {
 	}
 }
 
-// withoutOneRound leaves out one retry of each of the installs that no watch can wake: pauses double up to five minutes, so that at
+// withoutOneRound ignores one retry of each install that no watch can wake: pauses double up to five minutes, so that at
 // most one falls into the silence. A retry writes nothing and reads each object once.
 func withoutOneRound(sent []string, retried ...string) []string {
 	seen := map[string]bool{}
@@ -95,7 +95,7 @@ func retried(all []blockage.Blockage) (out []string) {
 	return out
 }
 
-// wait listens for a while: that nothing happens cannot be waited for.
+// wait records requests for a while, because the absence of requests cannot be awaited.
 func wait(t *testing.T, d time.Duration) {
 	t.Helper()
 	select {

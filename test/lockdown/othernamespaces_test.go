@@ -25,17 +25,17 @@ import (
 	"github.com/remit-olm/remit/test/operators/sample/bundle"
 )
 
-// elsewhere is installed as docs/examples/other-namespaces says.
-var elsewhere = start(env.Options{
+// otherNamespaces is installed as described in docs/examples/other-namespaces.
+var otherNamespaces = start(env.Options{
 	Render: func() ([]*unstructured.Unstructured, error) {
 		return manifests.RenderDirectory("../../docs/examples/other-namespaces")
 	},
 	Namespace: "platform-operators", CatalogNamespace: "platform-catalogs",
 })
 
-// What Remit's identities send there is held to the closed list when the cluster stops.
-func TestAnInstallationInOtherNamespacesInstallsAnOperator(t *testing.T) {
-	c, err := elsewhere()
+// When the cluster stops, the requests of the controller identities are checked against the closed list.
+func TestInstallsAnOperatorWithRemitInOtherNamespaces(t *testing.T) {
+	c, err := otherNamespaces()
 	require.NoError(t, err)
 	tn := c.Tenant(t)
 	tn.Create(&operatorsv1alpha1.CatalogSource{ObjectMeta: metav1.ObjectMeta{Namespace: c.Catalogs, Name: "global"},
@@ -60,9 +60,9 @@ func TestAnInstallationInOtherNamespacesInstallsAnOperator(t *testing.T) {
 	}
 }
 
-// Row 180 of the escape suite shows what the policies are for.
+// Row 180 of the escape suite shows what the policies prevent.
 func TestAProgramDoesNotStartWithoutThePoliciesThatLimitIt(t *testing.T) {
-	c, err := elsewhere()
+	c, err := otherNamespaces()
 	require.NoError(t, err)
 	programs := []string{names.ServiceAccountCatalog, names.ServiceAccountOLM}
 	policy := func(name string) *admissionregistrationv1.ValidatingAdmissionPolicy {
@@ -104,7 +104,7 @@ func TestAProgramDoesNotStartWithoutThePoliciesThatLimitIt(t *testing.T) {
 	}
 }
 
-// change weakens an object, or deletes it, until the test is over.
+// change weakens or deletes an object until the test ends.
 func change(t *testing.T, c *env.Cluster, obj client.Object, weaken func(obj client.Object)) {
 	t.Helper()
 	require.NoError(t, c.Client.Get(t.Context(), client.ObjectKeyFromObject(obj), obj))
@@ -131,7 +131,7 @@ func change(t *testing.T, c *env.Cluster, obj client.Object, weaken func(obj cli
 	})
 }
 
-// refusesToStart runs a program as its own ServiceAccount, which must end with an error, and returns what it said.
+// refusesToStart runs a program as its own ServiceAccount, asserts that it ends with an error, and returns its output.
 func refusesToStart(t *testing.T, c *env.Cluster, program, namespace string) string {
 	t.Helper()
 	self := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: c.Home, Name: program}}
