@@ -96,7 +96,7 @@ func (d *demo) read(out io.Reader, up chan<- string) {
 	}
 }
 
-// stop sends Ctrl-C.
+// stop is Ctrl-C.
 func (d *demo) stop() error {
 	if err := d.cmd.Process.Signal(os.Interrupt); err != nil {
 		return err

@@ -128,7 +128,7 @@ func startCallers(tn *env.Tenant, clock *testclock.FakePassiveClock) *callers {
 				if ctx.Err() == nil {
 					c.note(err)
 				}
-				time.Sleep(10 * time.Millisecond)
+				time.Sleep(callPause)
 			}
 		})
 	}

@@ -33,6 +33,9 @@ type load struct {
 
 const workers = 2
 
+// callPause is between two calls of a worker. Calls are cheap enough then to leave the processors to the programs under test.
+const callPause = 40 * time.Millisecond
+
 func startLoad(t *testing.T, c *env.Cluster, namespace string) *load {
 	t.Helper()
 	config := rest.CopyConfig(c.Config())
@@ -45,7 +48,7 @@ func startLoad(t *testing.T, c *env.Cluster, namespace string) *load {
 		l.group.Go(func() {
 			for ctx.Err() == nil {
 				l.call(ctx)
-				time.Sleep(10 * time.Millisecond)
+				time.Sleep(callPause)
 			}
 		})
 	}

@@ -29,6 +29,9 @@ var owners = []*regexp.Regexp{
 // tokensIn returns the owners of the tokens in a text. The tokens need not be known, because they contain their
 // owners.
 func tokensIn(text []byte) []string {
+	if !bytes.Contains(text, []byte(".eyJ")) {
+		return nil // every token contains it, and this search is much cheaper
+	}
 	var out []string
 	for _, found := range token.FindAll(text, -1) {
 		_, payload, _ := strings.Cut(string(found), ".")

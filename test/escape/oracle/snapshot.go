@@ -17,13 +17,15 @@ import (
 // noise are resources that the control plane writes at any time, or as a consequence of
 // objects in any namespace.
 var noise = map[schema.GroupResource]bool{
-	{Resource: "events"}:                                  true,
-	{Group: "events.k8s.io", Resource: "events"}:          true,
-	{Group: "coordination.k8s.io", Resource: "leases"}:    true, // heartbeats, leaders
-	{Resource: "nodes"}:                                   true, // heartbeats
+	{Resource: "events"}: true,
+	{Group: "coordination.k8s.io", Resource: "leases"}: true, // heartbeats, leaders
+	{Resource: "nodes"}: true, // heartbeats
 	{Group: "networking.k8s.io", Resource: "ipaddresses"}: true, // one for each Service
 	{Resource: "componentstatuses"}:                       true, // no objects
 }
+
+// duplicates are the core group's events under another group: the same objects with the same text, thousands of them late in a run.
+var duplicates = schema.GroupResource{Group: "events.k8s.io", Resource: "events"}
 
 // schemas are resources of which only metadata is compared: they are large, and contain no text of Remit.
 var schemas = schema.GroupResource{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"}
@@ -62,7 +64,7 @@ func take(ctx context.Context, client *discovery.DiscoveryClient) (*Snapshot, er
 		}
 		for i := range group.APIResources {
 			r := &group.APIResources[i]
-			if !slices.Contains(r.Verbs, "list") || strings.Contains(r.Name, "/") {
+			if !slices.Contains(r.Verbs, "list") || strings.Contains(r.Name, "/") || gv.WithResource(r.Name).GroupResource() == duplicates {
 				continue
 			}
 			if err := s.list(ctx, client.RESTClient(), gv.WithResource(r.Name)); err != nil {
