@@ -222,9 +222,9 @@ func TestEscalateAndBindReplaceTheRules(t *testing.T) {
 	account := types.NamespacedName{Namespace: "ns", Name: "installer"}
 	need := Need{Namespace: "ns", Rules: []rbacv1.PolicyRule{may("get", "", "pods")}, Alternatives: []rbacv1.PolicyRule{may("escalate", rbacv1.GroupName, "roles", "x")}}
 	for _, row := range []struct {
-		name  string
-		held  rbacv1.PolicyRule
-		empty bool
+		name    string
+		granted rbacv1.PolicyRule
+		empty   bool
 	}{
 		{"an unrelated rule", may("get", "", "nodes"), false},
 		{"52 writing roles", may("*", rbacv1.GroupName, "rolebindings"), false},
@@ -235,7 +235,7 @@ func TestEscalateAndBindReplaceTheRules(t *testing.T) {
 		{"all verbs include escalate", may("*", rbacv1.GroupName, "roles"), true},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			report, err := Evaluate(account, []Need{need}, func(string) ([]rbacv1.PolicyRule, error) { return []rbacv1.PolicyRule{row.held}, nil })
+			report, err := Evaluate(account, []Need{need}, func(string) ([]rbacv1.PolicyRule, error) { return []rbacv1.PolicyRule{row.granted}, nil })
 			require.NoError(t, err)
 			require.Equal(t, row.empty, report.Empty())
 		})
@@ -244,14 +244,14 @@ func TestEscalateAndBindReplaceTheRules(t *testing.T) {
 
 func TestEvaluateReadsEachScopeOnce(t *testing.T) {
 	asked := map[string]int{}
-	held := func(namespace string) ([]rbacv1.PolicyRule, error) {
+	granted := func(namespace string) ([]rbacv1.PolicyRule, error) {
 		asked[namespace]++
 		return nil, nil
 	}
 	need := func(namespace string) Need {
 		return Need{Namespace: namespace, Rules: []rbacv1.PolicyRule{may("get", "", "pods")}, Cause: "c"}
 	}
-	report, err := Evaluate(types.NamespacedName{}, []Need{need("a"), need(rbac.ClusterScope), need("a")}, held)
+	report, err := Evaluate(types.NamespacedName{}, []Need{need("a"), need(rbac.ClusterScope), need("a")}, granted)
 	require.NoError(t, err)
 	require.Equal(t, map[string]int{"a": 1, "": 1}, asked)
 	require.Len(t, report.Findings, 3)

@@ -12,61 +12,61 @@ import (
 )
 
 // adversarial returns shapes of held and wanted rules with about n values that make nested scans quadratic.
-func adversarial() map[string]func(n int) (held, wanted []rbacv1.PolicyRule) {
-	return map[string]func(n int) (held, wanted []rbacv1.PolicyRule){
-		"many names": func(n int) (held, wanted []rbacv1.PolicyRule) {
+func adversarial() map[string]func(n int) (granted, wanted []rbacv1.PolicyRule) {
+	return map[string]func(n int) (granted, wanted []rbacv1.PolicyRule){
+		"many names": func(n int) (granted, wanted []rbacv1.PolicyRule) {
 			one := on("get", "", "secrets", values("n", n)...)
 			return []rbacv1.PolicyRule{one}, []rbacv1.PolicyRule{one}
 		},
-		"many names, none in common": func(n int) (held, wanted []rbacv1.PolicyRule) {
+		"many names, none in common": func(n int) (granted, wanted []rbacv1.PolicyRule) {
 			return []rbacv1.PolicyRule{on("get", "", "secrets", values("n", n)...)}, []rbacv1.PolicyRule{on("get", "", "secrets", values("m", n)...)}
 		},
-		"many verbs and many resources": func(n int) (held, wanted []rbacv1.PolicyRule) {
+		"many verbs and many resources": func(n int) (granted, wanted []rbacv1.PolicyRule) {
 			// Their product is n.
 			verbs, resources := values("v", n/100), values("r", 100)
 			wanted = []rbacv1.PolicyRule{{APIGroups: []string{"g"}, Verbs: verbs, Resources: resources}}
 			for _, verb := range verbs {
-				held = append(held, rbacv1.PolicyRule{APIGroups: []string{"g"}, Verbs: []string{verb}, Resources: resources})
+				granted = append(granted, rbacv1.PolicyRule{APIGroups: []string{"g"}, Verbs: []string{verb}, Resources: resources})
 			}
-			return held, wanted
+			return granted, wanted
 		},
-		"many rules": func(n int) (held, wanted []rbacv1.PolicyRule) {
+		"many rules": func(n int) (granted, wanted []rbacv1.PolicyRule) {
 			for i := range n {
-				held = append(held, on("get", "", "secrets", fmt.Sprint("n", i)))
+				granted = append(granted, on("get", "", "secrets", fmt.Sprint("n", i)))
 				wanted = append(wanted, on("get", "", "secrets", fmt.Sprint("n", n-i)))
 			}
-			return held, wanted
+			return granted, wanted
 		},
-		"near misses": func(n int) (held, wanted []rbacv1.PolicyRule) {
+		"near misses": func(n int) (granted, wanted []rbacv1.PolicyRule) {
 			// For each wanted atom, half of the rules have the verb and the other half everything else.
 			for i := range n / 2 {
-				held = append(held, on("get", "", fmt.Sprint("r", i)), on("list", "", "secrets", "a"))
+				granted = append(granted, on("get", "", fmt.Sprint("r", i)), on("list", "", "secrets", "a"))
 			}
-			return held, []rbacv1.PolicyRule{on("get", "", "secrets", values("n", n-1)...), on("get", "", "secrets", "a")}
+			return granted, []rbacv1.PolicyRule{on("get", "", "secrets", values("n", n-1)...), on("get", "", "secrets", "a")}
 		},
-		"URLs with a common prefix": func(n int) (held, wanted []rbacv1.PolicyRule) {
+		"URLs with a common prefix": func(n int) (granted, wanted []rbacv1.PolicyRule) {
 			for i := range n {
-				held = append(held, rbacv1.PolicyRule{Verbs: []string{"get"}, NonResourceURLs: []string{fmt.Sprintf("/%s/%d/*", strings.Repeat("a", 40), i)}})
+				granted = append(granted, rbacv1.PolicyRule{Verbs: []string{"get"}, NonResourceURLs: []string{fmt.Sprintf("/%s/%d/*", strings.Repeat("a", 40), i)}})
 			}
 			urls := values("/"+strings.Repeat("a", 40)+"/x", n)
-			return held, []rbacv1.PolicyRule{{Verbs: []string{"get"}, NonResourceURLs: urls}}
+			return granted, []rbacv1.PolicyRule{{Verbs: []string{"get"}, NonResourceURLs: urls}}
 		},
-		"URLs in one rule": func(n int) (held, wanted []rbacv1.PolicyRule) {
+		"URLs in one rule": func(n int) (granted, wanted []rbacv1.PolicyRule) {
 			var stars, urls []string
 			for i := range n {
 				stars, urls = append(stars, fmt.Sprint("/a", i, "*")), append(urls, fmt.Sprint("/b", i))
 			}
 			return []rbacv1.PolicyRule{{Verbs: []string{"get"}, NonResourceURLs: stars}}, []rbacv1.PolicyRule{{Verbs: []string{"get"}, NonResourceURLs: urls}}
 		},
-		"rules within rules": func(n int) (held, wanted []rbacv1.PolicyRule) {
+		"rules within rules": func(n int) (granted, wanted []rbacv1.PolicyRule) {
 			// Each wanted rule is covered by many held ones, which are covered by the last one.
 			for i := range n / 2 {
-				held = append(held, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get", fmt.Sprint("v", i)}})
+				granted = append(granted, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get", fmt.Sprint("v", i)}})
 				wanted = append(wanted, on("get", "", "pods", fmt.Sprint("n", i)))
 			}
-			return append(held, on("*", "", "pods")), wanted
+			return append(granted, on("*", "", "pods")), wanted
 		},
-		"subresources": func(n int) (held, wanted []rbacv1.PolicyRule) {
+		"subresources": func(n int) (granted, wanted []rbacv1.PolicyRule) {
 			var resources, stars []string
 			for i := range n {
 				resources, stars = append(resources, fmt.Sprint("r/s", i)), append(stars, fmt.Sprint("*/t", i))
@@ -93,10 +93,10 @@ func values(prefix string, n int) []string {
 func TestEachAtomVisitsFewRules(t *testing.T) {
 	for shape, of := range adversarial() {
 		t.Run(shape, func(t *testing.T) {
-			held, wanted := of(20_000)
-			c := coverageOf(held)
+			granted, wanted := of(20_000)
+			c := coverageOf(granted)
 			values, kept := 0, 0
-			for _, r := range held {
+			for _, r := range granted {
 				values += len(r.Verbs) + len(r.APIGroups) + len(r.Resources) + len(r.ResourceNames) + 2*len(r.NonResourceURLs) + 1
 			}
 			for _, postings := range []map[string]*posting{c.verbs, c.groups, c.resources, c.names, c.urls, c.byPrefix, {"": c.unnamed}} {
@@ -121,7 +121,7 @@ func TestEachAtomVisitsFewRules(t *testing.T) {
 func TestCoverageOfManyRulesMatchesTheAPIServer(t *testing.T) {
 	for seed := range int64(20) {
 		random := rand.New(rand.NewSource(seed))
-		var held, wanted []rbacv1.PolicyRule
+		var granted, wanted []rbacv1.PolicyRule
 		for range 20 + random.Intn(100) {
 			for _, r := range randomRules(random) {
 				// Near misses: most rules have the values of the wanted ones, except for one.
@@ -130,16 +130,16 @@ func TestCoverageOfManyRulesMatchesTheAPIServer(t *testing.T) {
 				} else if random.Intn(3) > 0 {
 					r.Verbs = []string{spare}
 				}
-				held = append(held, r)
+				granted = append(granted, r)
 			}
 			if len(wanted) < 50 {
 				wanted = append(wanted, randomRules(random)...)
 			}
 		}
-		set := NewSet(held)
+		set := NewSet(granted)
 		for _, atom := range explode(wanted) {
 			one := []rbacv1.PolicyRule{atom}
-			want, _ := validation.Covers(held, one)
+			want, _ := validation.Covers(granted, one)
 			require.Equal(t, want, set.Covers(one), "seed %d: %s", seed, Line(atom))
 		}
 	}

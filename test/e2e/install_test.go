@@ -162,13 +162,13 @@ func TestReportsAResumedPlanBeforeItsFirstWrite(t *testing.T) {
 	tn.Paste(message)
 	tn.Complete()
 
-	said := next(t, plans, func(ip *operatorsv1alpha1.InstallPlan) bool {
+	resumed := next(t, plans, func(ip *operatorsv1alpha1.InstallPlan) bool {
 		installed := ip.Status.GetCondition(operatorsv1alpha1.InstallPlanInstalled)
 		return !strings.Contains(ip.Status.Message+installed.Message, "is missing") &&
 			ip.Status.GetCondition(names.ConditionPermissionsMissing).Status == corev1.ConditionFalse
 	})
 	first := next(t, csvs, func(*operatorsv1alpha1.ClusterServiceVersion) bool { return true })
-	require.Less(t, said, first, "the API server numbers all writes")
+	require.Less(t, resumed, first, "the API server numbers all writes")
 }
 
 // next returns the resource version of the next matching object of a watch.

@@ -39,7 +39,7 @@ func TestStatusReportsWhatIsBlockedAndWhatIsNotNeeded(t *testing.T) {
 	message := tn.PermissionsMissing()
 	out, notes, err := statusOf(t, "-n", tn.Namespace)
 	require.Error(t, err)
-	require.Empty(t, err.Error(), "all is said")
+	require.Empty(t, err.Error(), "everything is printed")
 	require.Empty(t, notes)
 	require.Contains(t, out, "OperatorGroup "+tn.Namespace+"/group\n  Account: ServiceAccount "+tn.Account.String()+" (exists: yes, enrolled: yes, usable: yes)\n"+
 		"  Targets: "+tn.Namespace+"\n  Installed: nothing\n  Blocked:\n    Subscription "+bundle.Package+": PermissionsMissing: AccountLacksPermissions\n"+
@@ -52,27 +52,27 @@ func TestStatusReportsWhatIsBlockedAndWhatIsNotNeeded(t *testing.T) {
 	tn.Succeeded(bundle.CSV)
 	out, _, err = statusOf(t, "-n", tn.Namespace)
 	require.NoError(t, err)
-	require.Contains(t, out, "  Installed:\n    "+bundle.CSV+": Succeeded\n  Blocked: nothing\n  Permissions that no install needs: nothing\n", "what the report said to grant is needed, all of it")
+	require.Contains(t, out, "  Installed:\n    "+bundle.CSV+": Succeeded\n  Blocked: nothing\n  Permissions that no install needs: nothing\n", "all reported permissions are needed")
 
 	surplus := rbacv1.PolicyRule{APIGroups: []string{"batch"}, Resources: []string{"jobs"}, Verbs: []string{"create"}}
 	wide := rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"*"}}
-	elsewhere := tn.Other(nil)
+	otherNamespace := tn.Other(nil)
 	tn.Grant(tn.Namespace, surplus, wide)
-	tn.Grant(elsewhere, surplus)
+	tn.Grant(otherNamespace, surplus)
 	tn.Grant(rbac.ClusterScope, surplus)
 	out, _, err = statusOf(t, "-n", tn.Namespace, "-o", "json")
 	require.NoError(t, err)
 	var r status.Report
 	require.NoError(t, json.Unmarshal([]byte(out), &r))
 	require.Len(t, r.OperatorGroups, 1)
-	require.Len(t, r.OperatorGroups[0].Held.Excess, 3)
-	for i, scope := range []string{rbac.ClusterScope, tn.Namespace, elsewhere} {
-		e := r.OperatorGroups[0].Held.Excess[i]
+	require.Len(t, r.OperatorGroups[0].Unneeded.Excess, 3)
+	for i, scope := range []string{rbac.ClusterScope, tn.Namespace, otherNamespace} {
+		e := r.OperatorGroups[0].Unneeded.Excess[i]
 		require.Equal(t, scope, e.Namespace)
 		require.Equal(t, []rbacv1.PolicyRule{surplus}, e.Unused)
 		require.Equal(t, scope == tn.Namespace, len(e.Wider) == 1)
 	}
-	require.Equal(t, []rbacv1.PolicyRule{wide}, r.OperatorGroups[0].Held.Excess[1].Wider)
+	require.Equal(t, []rbacv1.PolicyRule{wide}, r.OperatorGroups[0].Unneeded.Excess[1].Wider)
 }
 
 func TestStatusReportsWhatItsUserMayNotRead(t *testing.T) {

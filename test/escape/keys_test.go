@@ -97,12 +97,12 @@ func keys() []row {
 			s.install(bundleOf(owning("gadgets."+group, "v1", "Gadget").PodMetadata(pods, "labels"), crd,
 				`{apiVersion: v1, kind: Service, metadata: {`+marked("ordering")+`}, spec: {ports: [{port: 443}]}}`,
 				`{apiVersion: v1, kind: ConfigMap, metadata: {`+marked("ordering")+`}}`))
-			said := s.installed()
+			message := s.installed()
 			for _, object := range []string{"Service " + s.Namespace + "/ordering", "ConfigMap " + s.Namespace + "/ordering", "CustomResourceDefinition gadgets." + group} {
-				s.leftOut(said, object, "cert-manager.io/inject-ca-from", "olm.catalogSource", "pod-security.kubernetes.io/enforce",
+				s.leftOut(message, object, "cert-manager.io/inject-ca-from", "olm.catalogSource", "pod-security.kubernetes.io/enforce",
 					"service.beta.openshift.io/inject-cabundle", "service.beta.openshift.io/serving-cert-secret-name")
 			}
-			s.leftOut(said, "Deployment "+s.Namespace+"/"+forge.Deployment, "olm.catalogSource")
+			s.leftOut(message, "Deployment "+s.Namespace+"/"+forge.Deployment, "olm.catalogSource")
 			s.Succeeded(probeCSV)
 			s.ordered("ordering", &corev1.Service{})
 			s.ordered("ordering", &corev1.ConfigMap{})

@@ -48,7 +48,7 @@ func saying(obj *unstructured.Unstructured, field, text string) *unstructured.Un
 	return obj
 }
 
-func said(t assert.TestingT, c client.Client, version, namespace, name, field string) string {
+func messageOf(t assert.TestingT, c client.Client, version, namespace, name, field string) string {
 	obj := greeting(version, namespace, name)
 	assert.NoError(t, c.Get(contextOf(t), client.ObjectKeyFromObject(obj), obj))
 	text, _, _ := unstructured.NestedString(obj.Object, "spec", field)
@@ -108,9 +108,9 @@ func TestAnOperatorWithEveryKindOfWebhookAndAnAPI(t *testing.T) {
 		require.Equal(t, "webhook", obj.GetLabels()[samplehooks.Label])
 	})
 	t.Run("a conversion webhook converts there and back", func(t *testing.T) {
-		require.Equal(t, "Hello", said(t, c.Client, "v2", tn.Namespace, "hello", "text"))
+		require.Equal(t, "Hello", messageOf(t, c.Client, "v2", tn.Namespace, "hello", "text"))
 		require.NoError(t, c.Client.Create(t.Context(), saying(greeting("v2", tn.Namespace, "second"), "text", "Good morning")))
-		require.Equal(t, "Good morning", said(t, c.Client, "v1", tn.Namespace, "second", "message"))
+		require.Equal(t, "Good morning", messageOf(t, c.Client, "v1", tn.Namespace, "second", "message"))
 	})
 	t.Run("the operator works through it", func(t *testing.T) {
 		tn.Eventually(func(ct *assert.CollectT) {
@@ -145,7 +145,7 @@ func TestAnOperatorWithEveryKindOfWebhookAndAnAPI(t *testing.T) {
 		require.NoError(t, c.Client.Get(t.Context(), client.ObjectKey{Name: "greetings.sample.remit.dev"}, crd))
 		require.Equal(t, apiextensionsv1.NoneConverter, crd.Spec.Conversion.Strategy)
 		require.Empty(t, <-running, "an operator that still runs loses the fields that are no longer converted")
-		require.Equal(t, "Hello", said(t, c.Client, "v2", tn.Namespace, "hello", "text"), "the stored version is readable")
+		require.Equal(t, "Hello", messageOf(t, c.Client, "v2", tn.Namespace, "hello", "text"), "the stored version is readable")
 		for _, kind := range []string{
 			"ValidatingWebhookConfiguration", "MutatingWebhookConfiguration", "APIService", "ClusterRoleBinding", "RoleBinding", "ClusterRole",
 		} {
@@ -161,7 +161,7 @@ func TestAnOperatorWithEveryKindOfWebhookAndAnAPI(t *testing.T) {
 		require.NoError(t, c.Client.Get(t.Context(), client.ObjectKey{Name: "greetings.sample.remit.dev"}, crd))
 		require.Equal(t, apiextensionsv1.WebhookConverter, crd.Spec.Conversion.Strategy)
 		tn.Eventually(func(ct *assert.CollectT) {
-			assert.Equal(ct, "Hello", said(ct, c.Client, "v2", tn.Namespace, "hello", "text"))
+			assert.Equal(ct, "Hello", messageOf(ct, c.Client, "v2", tn.Namespace, "hello", "text"))
 		})
 	})
 }
@@ -292,11 +292,11 @@ func TestStoredObjectsStayReadableThroughAnUpgrade(t *testing.T) {
 	tn.Approve(bundlev2.CSV)
 	succeeded(tn, bundlev2.CSV)
 	tn.Eventually(func(ct *assert.CollectT) {
-		assert.Equal(ct, "Hello", said(ct, c.Client, "v2", tn.Namespace, "old-1", "text"))
+		assert.Equal(ct, "Hello", messageOf(ct, c.Client, "v2", tn.Namespace, "old-1", "text"))
 		assert.True(ct, apierrors.IsNotFound(tn.Get(bundle.CSV, &csv{})), "the old version is gone")
 	})
 	require.NoError(t, c.Client.Create(t.Context(), saying(greeting("v1", tn.Namespace, "new"), "message", "Hello again")))
-	require.Equal(t, "Hello again", said(t, c.Client, "v2", tn.Namespace, "new", "text"))
+	require.Equal(t, "Hello again", messageOf(t, c.Client, "v2", tn.Namespace, "new", "text"))
 	stop()
 	reader.wait()
 	t.Logf("FIGURE %d reads in the old version through the upgrade, %d failed", reader.calls, len(reader.failures))

@@ -47,10 +47,10 @@ type about struct {
 	account   types.NamespacedName
 	namespace string
 	// group is the name of the OperatorGroup that the targets come from, if any.
-	group   string
-	targets []string
-	steps   []step.Step
-	rights  *grants.Rights
+	group       string
+	targets     []string
+	steps       []step.Step
+	permissions *grants.AccountPermissions
 	// client is nil if no cluster is used.
 	client client.Client
 	// crds caches the cluster's CustomResourceDefinitions that were read, by name.
@@ -96,7 +96,7 @@ func (o *Options) aboutBundle(ctx context.Context, arg string) (*about, error) {
 		return nil, fmt.Errorf("bundle %q: %w", arg, err)
 	}
 	a.setSteps(steps.Steps)
-	return a, o.findRights(ctx, a.client, a)
+	return a, o.findPermissions(ctx, a.client, a)
 }
 
 func (a *about) setSteps(steps []step.Step) {
@@ -157,17 +157,17 @@ func (o *Options) findAccount(ctx context.Context, c client.Client, a *about) er
 	return err
 }
 
-func (o *Options) findRights(ctx context.Context, c client.Client, a *about) error {
+func (o *Options) findPermissions(ctx context.Context, c client.Client, a *about) error {
 	if o.RBACDir != "" {
 		listers, err := grants.Folder(o.RBACDir)
 		if err != nil {
 			return err
 		}
-		a.rights = grants.Listed(listers, a.account)
+		a.permissions = grants.Listed(listers, a.account)
 		return nil
 	}
 	var err error
-	a.rights, err = grants.Cluster(ctx, c, a.account, a.namespaces())
+	a.permissions, err = grants.Cluster(ctx, c, a.account, a.namespaces())
 	return err
 }
 
@@ -187,7 +187,7 @@ func (a *about) evaluate(ctx context.Context) (*result, error) {
 	if a.report != nil {
 		return &result{about: a, report: *a.report}, nil
 	}
-	needs, err := preflight.NeedsOf(a.steps, a.rights.RulesOf, func(s step.Step) bool { return a.servedAlready(ctx, s) })
+	needs, err := preflight.NeedsOf(a.steps, a.permissions.RulesOf, func(s step.Step) bool { return a.servedAlready(ctx, s) })
 	if err != nil {
 		return nil, err
 	}
@@ -198,7 +198,7 @@ func (a *about) evaluate(ctx context.Context) (*result, error) {
 	if err != nil {
 		return nil, err
 	}
-	report := a.rights.Report(ctx, append(needs, more...))
+	report := a.permissions.Report(ctx, append(needs, more...))
 	report.Notes = append(report.Notes, notes...)
 	if err := report.NoteLeftOut(a.steps); err != nil {
 		return nil, err
@@ -208,7 +208,7 @@ func (a *about) evaluate(ctx context.Context) (*result, error) {
 	}
 	a.refuseReserved(ctx, &report)
 	report.DeferUntilServed()
-	report.WarnAboutExistingRoles(a.rights.RulesOf)
+	report.WarnAboutExistingRoles(a.permissions.RulesOf)
 	return &result{about: a, report: report}, nil
 }
 

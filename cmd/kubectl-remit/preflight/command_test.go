@@ -80,7 +80,7 @@ func TestListsWhatIsMissingAndTheGrant(t *testing.T) {
 	require.Equal(t, cli.CodeMissing, code)
 	var d document
 	require.NoError(t, yaml.UnmarshalStrict([]byte(out), &d))
-	require.False(t, d.Held)
+	require.False(t, d.Complete)
 	require.Equal(t, "---\n"+grant, d.Grant)
 	require.NotEmpty(t, d.Missing)
 	for _, m := range d.Missing {

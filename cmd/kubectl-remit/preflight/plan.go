@@ -60,7 +60,7 @@ func (o *Options) aboutObject(ctx context.Context, obj client.Object, name strin
 		return nil, err
 	}
 	a.setSteps(steps)
-	return a, o.findRights(ctx, c, a)
+	return a, o.findPermissions(ctx, c, a)
 }
 
 // planSteps builds the steps of a plan for the targets of its namespace's OperatorGroup, regardless of the account.

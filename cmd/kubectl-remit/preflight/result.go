@@ -9,7 +9,7 @@ import (
 	"github.com/remit-olm/remit/pkg/preflight"
 )
 
-// result is the answer.
+// result is the outcome of a check.
 type result struct {
 	*about
 	report preflight.Report
@@ -23,8 +23,8 @@ type document struct {
 	From      string   `json:"from"`
 	Namespace string   `json:"namespace"`
 	Targets   []string `json:"targets,omitempty"`
-	// Held is true if nothing is missing and nothing is unknown.
-	Held               bool `json:"held"`
+	// Complete is true if nothing is missing and nothing is unknown.
+	Complete           bool `json:"held"`
 	preflight.Document `json:",inline"`
 	// Grant is YAML that grants everything that is missing.
 	Grant string `json:"grant,omitempty"`
@@ -44,7 +44,7 @@ func (r *result) err() error {
 func (r *result) print(out, errOut io.Writer, format cli.Format) error {
 	if format != cli.Text {
 		return format.Encode(out, document{
-			About: r.what, From: r.from, Namespace: r.namespace, Targets: r.targets, Held: r.err() == nil,
+			About: r.what, From: r.from, Namespace: r.namespace, Targets: r.targets, Complete: r.err() == nil,
 			Document: r.report.Document(), Grant: string(r.report.Manifests()),
 		})
 	}

@@ -18,8 +18,8 @@ import (
 	"github.com/remit-olm/remit/pkg/step"
 )
 
-// Held lists permissions of an account that its installs do not need.
-type Held struct {
+// Unneeded lists permissions of an account that its installs do not need.
+type Unneeded struct {
 	// Excess lists the bindings that name the account and grant more than is needed.
 	Excess []Excess `json:"excess,omitempty"`
 	// Shared lists bindings of groups that the account is in. They grant permissions to all members of the group, so
@@ -47,9 +47,9 @@ type Shared struct {
 	Group     string `json:"group"`
 }
 
-// fillHeld compares the account's permissions with the needs of the namespace's plans. If one of the two is unknown,
+// fillUnneeded compares the account's permissions with the needs of the namespace's plans. If one of the two is unknown,
 // every permission would seem unneeded, so that only the reason is reported.
-func (w *world) fillHeld(g *Group, account string) {
+func (w *world) fillUnneeded(g *Group, account string) {
 	if w.rbac == nil || !w.complete {
 		return // the report's notes contain the reason
 	}
@@ -69,7 +69,7 @@ func (w *world) fillHeld(g *Group, account string) {
 		g.Notes = append(g.Notes, fmt.Sprintf("cannot determine the permissions of the account: %v", err))
 		return
 	}
-	g.Held = excess(given, needed)
+	g.Unneeded = excess(given, needed)
 }
 
 // needs returns the needs of what is installed and of pending plans.
@@ -227,8 +227,8 @@ func through(subjects []rbacv1.Subject, user rbac.Subject, namespace string) (gr
 }
 
 // excess returns what the bindings grant beyond the needed rules, which are given by scope.
-func excess(all []given, needed map[string][]rbacv1.PolicyRule) *Held {
-	out := &Held{}
+func excess(all []given, needed map[string][]rbacv1.PolicyRule) *Unneeded {
+	out := &Unneeded{}
 	var anywhere []rbacv1.PolicyRule
 	for _, rules := range needed {
 		anywhere = append(anywhere, rules...)

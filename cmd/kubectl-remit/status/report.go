@@ -43,9 +43,9 @@ type Group struct {
 	Targets   []string  `json:"targets,omitempty"`
 	Installed []Install `json:"installed,omitempty"`
 	Blocked   []Block   `json:"blocked,omitempty"`
-	// Held is nil if the needs or the permissions are unknown.
-	Held  *Held    `json:"held,omitempty"`
-	Notes []string `json:"notes,omitempty"`
+	// Unneeded is nil if the needs or the permissions are unknown.
+	Unneeded *Unneeded `json:"held,omitempty"`
+	Notes    []string  `json:"notes,omitempty"`
 }
 
 // Account is the account that bounds the installs.
@@ -92,7 +92,7 @@ func newReport(w *world, remitNamespace string) *Report {
 		g.Blocked = groupBlocks(og)
 		w.fill(&g)
 		if og.Spec.ServiceAccountName != "" {
-			w.fillHeld(&g, og.Spec.ServiceAccountName)
+			w.fillUnneeded(&g, og.Spec.ServiceAccountName)
 		}
 		seen[g.Namespace] = true
 		r.OperatorGroups = append(r.OperatorGroups, g)

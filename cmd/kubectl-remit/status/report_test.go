@@ -279,8 +279,8 @@ func TestReportsNoExcessIfSomethingIsUnknown(t *testing.T) {
 		},
 	} {
 		text, r := shown(t, givenWorld(t, edit))
-		require.Nil(t, r.OperatorGroups[0].Held)
-		require.NotContains(t, text, "Held")
+		require.Nil(t, r.OperatorGroups[0].Unneeded)
+		require.NotContains(t, text, "Permissions that no install needs")
 	}
 }
 

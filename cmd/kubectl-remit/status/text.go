@@ -48,8 +48,8 @@ func (g *Group) write(b *bytes.Buffer) {
 		indent(b, "      ", x.Message)
 		indent(b, "      ", x.next(g.Namespace))
 	}
-	if g.Held != nil {
-		g.Held.write(b)
+	if g.Unneeded != nil {
+		g.Unneeded.write(b)
 	}
 	for _, note := range g.Notes {
 		indent(b, "  ", "Note: "+note)
@@ -109,7 +109,7 @@ func joined(a, b string) string {
 	return a + ": " + b
 }
 
-func (h *Held) write(b *bytes.Buffer) {
+func (h *Unneeded) write(b *bytes.Buffer) {
 	b.WriteString("  Permissions that no install needs:" + none(len(h.Excess)))
 	for _, e := range h.Excess {
 		where := "in the whole cluster"

@@ -47,15 +47,15 @@ type coverage struct {
 func (s *scope) cover(sa *corev1.ServiceAccount, demands []demand) (coverage, error) {
 	var out coverage
 	for _, d := range demands {
-		held := make([]bool, len(d.rules))
-		for i := range held {
-			held[i] = true
+		granted := make([]bool, len(d.rules))
+		for i := range granted {
+			granted[i] = true
 		}
 		for _, namespace := range d.scopes {
 			missing, err := s.checker.MissingRules(sa, namespace, d.rules)
 			if limit := (*rbac.LimitError)(nil); errors.As(err, &limit) {
 				out.missing = append(out.missing, oneLine(limit))
-				clear(held)
+				clear(granted)
 				continue
 			}
 			if err != nil {
@@ -72,11 +72,11 @@ func (s *scope) cover(sa *corev1.ServiceAccount, demands []demand) (coverage, er
 				if err != nil {
 					return coverage{}, err
 				}
-				held[i] = held[i] && ok
+				granted[i] = granted[i] && ok
 			}
 		}
 		for i, rule := range d.rules {
-			dependent, err := policyRule(d.kind, rule, held[i])
+			dependent, err := policyRule(d.kind, rule, granted[i])
 			if err != nil {
 				return coverage{}, err
 			}
@@ -88,17 +88,17 @@ func (s *scope) cover(sa *corev1.ServiceAccount, demands []demand) (coverage, er
 	return out, nil
 }
 
-func policyRule(kind string, rule rbacv1.PolicyRule, held bool) (operatorsv1alpha1.DependentStatus, error) {
+func policyRule(kind string, rule rbacv1.PolicyRule, granted bool) (operatorsv1alpha1.DependentStatus, error) {
 	encoded, err := json.Marshal(rule)
 	if err != nil {
 		return operatorsv1alpha1.DependentStatus{}, fmt.Errorf("encode rule: %w", err)
 	}
-	return dependent(held, kind+" rule:"+string(encoded)), nil
+	return dependent(granted, kind+" rule:"+string(encoded)), nil
 }
 
-func dependent(held bool, message string) operatorsv1alpha1.DependentStatus {
+func dependent(granted bool, message string) operatorsv1alpha1.DependentStatus {
 	status := operatorsv1alpha1.DependentStatusReasonSatisfied
-	if !held {
+	if !granted {
 		status = operatorsv1alpha1.DependentStatusReasonNotSatisfied
 	}
 	return operatorsv1alpha1.DependentStatus{
@@ -161,7 +161,7 @@ func (s *scope) gatherCoverage(l rbac.Listers, want []*unstructured.Unstructured
 func mayGrant(l rbac.Listers, account scoped.Account, want []*unstructured.Unstructured) (bool, error) {
 	rules := map[string][]rbacv1.PolicyRule{} // by kind, namespace and name of a role
 	key := func(kind, namespace, name string) string { return kind + " " + namespace + "/" + name }
-	held := map[string]rbac.Permissions{} // by namespace: a plan has many objects in each
+	granted := map[string]rbac.Permissions{} // by namespace: a plan has many objects in each
 	for _, obj := range want {
 		grant, err := grantOf(obj, func(ref rbacv1.RoleRef, namespace string) ([]rbacv1.PolicyRule, error) {
 			return rules[key(ref.Kind, namespace, ref.Name)], nil
@@ -170,10 +170,10 @@ func mayGrant(l rbac.Listers, account scoped.Account, want []*unstructured.Unstr
 			return false, err
 		}
 		rules[key(obj.GetKind(), obj.GetNamespace(), obj.GetName())] = grant.Rules
-		if _, ok := held[grant.Namespace]; !ok {
-			held[grant.Namespace] = l.LowerBound(rbac.ServiceAccount(account.Namespace, account.Name), grant.Namespace)
+		if _, ok := granted[grant.Namespace]; !ok {
+			granted[grant.Namespace] = l.LowerBound(rbac.ServiceAccount(account.Namespace, account.Name), grant.Namespace)
 		}
-		if !grant.Check(held[grant.Namespace]).Covered() {
+		if !grant.Check(granted[grant.Namespace]).Covered() {
 			return false, nil
 		}
 	}

@@ -21,7 +21,7 @@ func TestDaysUntilExpiryAreCountedWithoutReadingTheCertificate(t *testing.T) {
 	clock := testclock.NewFakePassiveClock(start.Time)
 	m := newMetrics(clock)
 	s := &scope{csv: &operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: "t1", Name: "demo.v1"}}}
-	look := func(expires time.Time) {
+	observe := func(expires time.Time) {
 		s.certificates = []hooks.Certificate{{Deployment: "d", Times: cert.Times{Expires: expires}}, {Deployment: "new"}}
 		m.set(s)
 	}
@@ -42,23 +42,23 @@ func TestDaysUntilExpiryAreCountedWithoutReadingTheCertificate(t *testing.T) {
 		require.Equal(t, days, got)
 	}
 	shows()
-	look(start.Add(10 * day))
+	observe(start.Add(10 * day))
 	shows(10)
 	clock.SetTime(start.Add(3 * day))
 	shows(7)
-	look(time.Time{}) // it cannot be read
+	observe(time.Time{}) // it cannot be read
 	shows(7)
 	s.certificates = nil // nothing was read
 	m.set(s)
 	shows(7)
-	look(start.Add(13 * day))
+	observe(start.Add(13 * day))
 	shows(10)
 	s.facts.ReplacedBy = "demo.v2"
 	m.set(s)
 	shows()
 
 	s.facts.ReplacedBy = ""
-	look(start.Add(13 * day))
+	observe(start.Add(13 * day))
 	var err error
 	s.hooks, err = hooks.New(hooks.Input{CSV: s.csv})
 	require.NoError(t, err)
@@ -66,7 +66,7 @@ func TestDaysUntilExpiryAreCountedWithoutReadingTheCertificate(t *testing.T) {
 	shows() // the operator is no longer called
 
 	s.hooks = nil
-	look(start.Add(13 * day))
+	observe(start.Add(13 * day))
 	shows(10)
 	m.forget(client.ObjectKeyFromObject(s.csv))
 	shows()

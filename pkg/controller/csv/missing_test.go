@@ -29,7 +29,7 @@ import (
 // The API server does not check what a webhook intercepts, so a webhook is written only if the check is complete.
 func TestNoWebhookIsWrittenIfTheCheckIsIncomplete(t *testing.T) {
 	t.Parallel()
-	no := func(context.Context, rbac.Subject, string, rbacv1.PolicyRule) (bool, error) { return false, nil }
+	denied := func(context.Context, rbac.Subject, string, rbacv1.PolicyRule) (bool, error) { return false, nil }
 	down := func(context.Context, rbac.Subject, string, rbacv1.PolicyRule) (bool, error) {
 		return false, errors.New("the authorizer is down")
 	}
@@ -39,8 +39,8 @@ func TestNoWebhookIsWrittenIfTheCheckIsIncomplete(t *testing.T) {
 		says    string
 		lacks   bool
 	}{
-		"permissions that the account does not have": {0, no, "is missing permissions: in namespace t1", true},
-		"rules beyond the limits":                    {100, no, "refused: ", true},
+		"permissions that the account does not have": {0, denied, "is missing permissions: in namespace t1", true},
+		"rules beyond the limits":                    {100, denied, "refused: ", true},
 		"an authorizer that does not answer":         {0, down, ": the authorizer is down", false},
 	} {
 		t.Run(name, func(t *testing.T) {

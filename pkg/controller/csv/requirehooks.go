@@ -75,13 +75,13 @@ func (r *Reconciler) requireWebhook(s *scope, d *operatorsv1alpha1.WebhookDescri
 		{ruleCluster, demand.Cluster, []string{rbac.ClusterScope}},
 	} {
 		for _, rule := range demanded.rules {
-			held := r.holds(s, rule, demanded.scopes)
-			dependent, err := policyRule(demanded.kind, rule, held)
+			granted := r.holds(s, rule, demanded.scopes)
+			dependent, err := policyRule(demanded.kind, rule, granted)
 			if err != nil {
 				return status, err
 			}
 			status.Dependents = append(status.Dependents, dependent)
-			if !held {
+			if !granted {
 				status.Status, status.Message = requirement.NotSatisfied,
 					"An operator may intercept only what its account can write: ServiceAccount "+s.account.Key().String()+" is missing permissions"
 			}

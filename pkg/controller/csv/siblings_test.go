@@ -48,12 +48,12 @@ func TestALongChainIsExaminedUpToALimit(t *testing.T) {
 		}
 		return family(append(texts, fmt.Sprintf("last replaces v%d Succeeded", n+1))...)
 	}
-	looked := 0
-	looks := func(*operatorsv1alpha1.ClusterServiceVersion) bool { looked++; return true }
-	next, succeeded := chain(maxFollowers-1).replacing(csvOf("v1"), looks)
+	checked := 0
+	checks := func(*operatorsv1alpha1.ClusterServiceVersion) bool { checked++; return true }
+	next, succeeded := chain(maxFollowers-1).replacing(csvOf("v1"), checks)
 	require.Equal(t, "v2", next)
 	require.True(t, succeeded)
-	next, succeeded = chain(10*maxFollowers).replacing(csvOf("v1"), looks)
+	next, succeeded = chain(10*maxFollowers).replacing(csvOf("v1"), checks)
 	require.Equal(t, "v2", next)
 	require.False(t, succeeded, "later versions are not examined")
 
@@ -62,10 +62,10 @@ func TestALongChainIsExaminedUpToALimit(t *testing.T) {
 		c := csvOf(fmt.Sprintf("w%d replaces w%d Succeeded", i+1, i))
 		forged[c.Name] = c
 	}
-	looked = 0
-	_, succeeded = forged.replacing(csvOf("w0"), func(*operatorsv1alpha1.ClusterServiceVersion) bool { looked++; return false })
+	checked = 0
+	_, succeeded = forged.replacing(csvOf("w0"), func(*operatorsv1alpha1.ClusterServiceVersion) bool { checked++; return false })
 	require.False(t, succeeded)
-	require.LessOrEqual(t, looked, maxFollowers)
+	require.LessOrEqual(t, checked, maxFollowers)
 }
 
 func TestReplacing(t *testing.T) {

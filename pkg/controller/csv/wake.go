@@ -167,8 +167,8 @@ func (r *Reconciler) track(req ctrl.Request) (*Reconciler, func()) {
 // of other lookups: if the API server refused something, the answer did not come from listers.
 func (r *Reconciler) followRights(s *scope) error {
 	for _, namespace := range append(s.ruleScopes(), s.csv.Namespace) {
-		held := r.rbac.LowerBound(rbac.ServiceAccount(s.account.Namespace, s.account.Name), namespace)
-		if err := errors.Join(held.ReadErrors...); err != nil {
+		granted := r.rbac.LowerBound(rbac.ServiceAccount(s.account.Namespace, s.account.Name), namespace)
+		if err := errors.Join(granted.ReadErrors...); err != nil {
 			return preflight.AsAccountError(s.account, err)
 		}
 	}

@@ -147,9 +147,9 @@ func reportMap(namespace, plan string, uid types.UID, files map[string]string) *
 	obj.SetKind("ConfigMap")
 	obj.SetNamespace(namespace)
 	obj.SetName(names.ReportPrefix + plan)
-	no := false
+	controls := false
 	obj.SetOwnerReferences([]metav1.OwnerReference{{
-		APIVersion: "operators.coreos.com/v1alpha1", Kind: "InstallPlan", Name: plan, UID: uid, Controller: &no, BlockOwnerDeletion: &no,
+		APIVersion: "operators.coreos.com/v1alpha1", Kind: "InstallPlan", Name: plan, UID: uid, Controller: &controls, BlockOwnerDeletion: &controls,
 	}})
 	return obj
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/remit-olm/remit/pkg/install/cert"
 )
 
-// settled returns the state some time after an install.
-func settled(t *testing.T) (cert.Set, cert.Observed) {
+// upToDate returns the state some time after an install.
+func upToDate(t *testing.T) (cert.Set, cert.Observed) {
 	t.Helper()
 	set := cert.Set{Current: issue(t)}
 	return set, cert.Observed{
@@ -60,7 +60,7 @@ func TestDecide(t *testing.T) {
 		{"nothing calls it", func(o *cert.Observed) { o.Bundles = nil }, cert.Keep, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			_, o := settled(t)
+			_, o := upToDate(t)
 			tc.given(&o)
 			d := cert.Policy{}.Decide(o)
 			require.Equal(t, tc.action, d.Action)
@@ -92,7 +92,7 @@ func foreignPair(t *testing.T) cert.Pair {
 }
 
 func TestDecideReportsWhenToDecideAgain(t *testing.T) {
-	_, o := settled(t)
+	_, o := upToDate(t)
 	d := cert.Policy{}.Decide(o)
 	require.Equal(t, start.Add(cert.DefaultLife), d.Expires)
 	require.Equal(t, start.Add(cert.DefaultLife/3*2), d.RotateAt)
@@ -101,7 +101,7 @@ func TestDecideReportsWhenToDecideAgain(t *testing.T) {
 
 func TestARotationTakesItsStepsInOrder(t *testing.T) {
 	p := cert.Policy{}
-	old, o := settled(t)
+	old, o := upToDate(t)
 	o.Now = start.Add(cert.DefaultLife / 3 * 2)
 	staged := carry(t, p, o)
 	require.Equal(t, old.Hash(), staged.Hash(), "the pair in use is kept")
@@ -148,7 +148,7 @@ func carry(t *testing.T, p cert.Policy, o cert.Observed) cert.Set {
 }
 
 func TestAnEditedStagedPairIsReplaced(t *testing.T) {
-	old, o := settled(t)
+	old, o := upToDate(t)
 	next := issue(t)
 	staged := cert.Set{Current: old.Current, Next: &next}
 	for _, tc := range []struct {
@@ -184,7 +184,7 @@ func TestAnEditedStagedPairIsReplaced(t *testing.T) {
 }
 
 func TestAReplacedPairIsTrustedWhilePodsUseIt(t *testing.T) {
-	old, o := settled(t)
+	old, o := upToDate(t)
 	trusted := func() []byte { return carry(t, cert.Policy{}, o).Trust() }
 	o.Data = nil // deleted manually: Pods have it in memory
 	require.True(t, cert.Trusts(trusted(), old.Current.CA))
@@ -203,7 +203,7 @@ func TestAReplacedPairIsTrustedWhilePodsUseIt(t *testing.T) {
 }
 
 func TestManuallyAddedPreviousCAsAreIgnored(t *testing.T) {
-	_, o := settled(t)
+	_, o := upToDate(t)
 	evil := issue(t)
 	o.Data["previous.olmCAKey"] = evil.CA
 	o.Running = false
@@ -213,7 +213,7 @@ func TestManuallyAddedPreviousCAsAreIgnored(t *testing.T) {
 }
 
 func TestAnUnstoredPairIsIssuedNext(t *testing.T) {
-	old, o := settled(t)
+	old, o := upToDate(t)
 	o.Data = nil
 	first := carry(t, cert.Policy{}, o)
 	// The Service records it and callers trust it; the write of the Secret was rejected.

@@ -460,7 +460,7 @@ func TestWebhooksAreRenderedOnce(t *testing.T) {
 	require.NoError(t, err)
 	live, err := hooks.Gather(t.Context(), cluster.Client, p)
 	require.NoError(t, err)
-	look := func() {
+	observe := func() {
 		_, err := p.Needs()
 		require.NoError(t, err)
 		for i := range w.csv.Spec.WebhookDefinitions {
@@ -469,11 +469,11 @@ func TestWebhooksAreRenderedOnce(t *testing.T) {
 		_, err = live.Surplus(p)
 		require.NoError(t, err)
 	}
-	look()
+	observe()
 	require.Equal(t, 50, rendered)
 	_, err = w.installer().Certify(t.Context(), p, live, p.Served[0], permitted)
 	require.NoError(t, err)
-	look()
+	observe()
 	require.Equal(t, 100, rendered, "again, with the caBundle")
 	_, err = w.installer().Ensure(t.Context(), p, live, name)
 	require.NoError(t, err)

@@ -42,10 +42,10 @@ type World struct {
 func (w World) Of(ctx context.Context, csv *operatorsv1alpha1.ClusterServiceVersion) ([]operatorsv1alpha1.RequirementStatus, error) {
 	var out []operatorsv1alpha1.RequirementStatus
 	l := &lookups{World: w}
-	for _, look := range []func(context.Context, *operatorsv1alpha1.ClusterServiceVersion) ([]operatorsv1alpha1.RequirementStatus, error){
+	for _, check := range []func(context.Context, *operatorsv1alpha1.ClusterServiceVersion) ([]operatorsv1alpha1.RequirementStatus, error){
 		w.version, w.crds, l.nativeAPIs, l.apiServices,
 	} {
-		more, err := look(ctx, csv)
+		more, err := check(ctx, csv)
 		if err != nil {
 			return nil, err
 		}

@@ -79,7 +79,7 @@ func TestInventedKindsCostFewRequests(t *testing.T) {
 		csv.Spec.APIServiceDefinitions.Required = append(csv.Spec.APIServiceDefinitions.Required,
 			operatorsv1alpha1.APIServiceDescription{Group: fmt.Sprint("invented", i), Version: "v1", Kind: "Thing"})
 	}
-	look := func() int {
+	check := func() int {
 		before := mapper.asked
 		all, err := w.Of(t.Context(), csv)
 		require.NoError(t, err)
@@ -91,12 +91,12 @@ func TestInventedKindsCostFewRequests(t *testing.T) {
 		require.Equal(t, "Not checked until fewer than 20 other kinds are missing", all[1999].Message)
 		return mapper.asked - before
 	}
-	require.Equal(t, kinds.MaxUnserved, look())
-	require.Zero(t, look(), "another reconcile sends no requests")
+	require.Equal(t, kinds.MaxUnserved, check())
+	require.Zero(t, check(), "another reconcile sends no requests")
 
 	api.Labels = map[string]string{"changed": "yes"}
 	require.NoError(t, c.Update(t.Context(), api))
-	require.Equal(t, kinds.MaxUnserved, look(), "the APIService has changed")
+	require.Equal(t, kinds.MaxUnserved, check(), "the APIService has changed")
 
 	csv.Spec.NativeAPIs = nil
 	mapper.asked = 0

@@ -106,9 +106,9 @@ func (p part) demand() []rbacv1.PolicyRule {
 	subresources := false
 	for _, r := range p.rule.Resources {
 		subresources = subresources || strings.Contains(r, "/")
-		held := rbacResource(r)
-		base, _, _ := strings.Cut(held, "/")
-		write.Resources, read.Resources = append(write.Resources, held), append(read.Resources, base)
+		resource := rbacResource(r)
+		base, _, _ := strings.Cut(resource, "/")
+		write.Resources, read.Resources = append(write.Resources, resource), append(read.Resources, base)
 	}
 	for _, o := range p.rule.Operations {
 		write.Verbs = append(write.Verbs, verbs(o, subresources)...)

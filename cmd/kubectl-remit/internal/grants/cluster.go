@@ -25,7 +25,7 @@ const pageSize = 500
 // Cluster reads, as the user of the client, the RBAC that applies in the whole cluster and in the namespaces. If
 // the user is not allowed to read it, the API server is asked about each rule instead. If neither is allowed, it
 // returns an error.
-func Cluster(ctx context.Context, c client.Client, account types.NamespacedName, namespaces []string) (*Rights, error) {
+func Cluster(ctx context.Context, c client.Client, account types.NamespacedName, namespaces []string) (*AccountPermissions, error) {
 	s := newStore()
 	unread := s.fill(ctx, c, namespaces)
 	if unread != nil && !apierrors.IsForbidden(unread) {

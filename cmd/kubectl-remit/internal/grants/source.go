@@ -9,8 +9,8 @@ import (
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
-// Rights gives access to the permissions of one account.
-type Rights struct {
+// AccountPermissions gives access to the permissions of one account.
+type AccountPermissions struct {
 	account types.NamespacedName
 	// RulesOf resolves the roles that a bundle's bindings refer to.
 	RulesOf rbac.RoleRules
@@ -23,9 +23,9 @@ type Rights struct {
 }
 
 // Listed returns the permissions that RBAC objects grant.
-func Listed(listers rbac.Listers, account types.NamespacedName) *Rights {
+func Listed(listers rbac.Listers, account types.NamespacedName) *AccountPermissions {
 	subject := rbac.ServiceAccount(account.Namespace, account.Name)
-	return &Rights{
+	return &AccountPermissions{
 		account:     account,
 		RulesOf:     listers.RulesOf,
 		Permissions: func(namespace string) rbac.Permissions { return listers.LowerBound(subject, namespace) },
@@ -33,7 +33,7 @@ func Listed(listers rbac.Listers, account types.NamespacedName) *Rights {
 }
 
 // Report compares needs with the permissions. The API server confirms each missing one.
-func (r *Rights) Report(ctx context.Context, needs []preflight.Need) preflight.Report {
+func (r *AccountPermissions) Report(ctx context.Context, needs []preflight.Need) preflight.Report {
 	report := preflight.Examine(r.account, needs, r.Permissions)
 	if r.Ask != nil {
 		report = (&preflight.Confirmer{Ask: r.Ask}).Confirm(ctx, "", report)
