@@ -25,9 +25,9 @@ import (
 )
 
 const (
-	// churn is how many changes of RBAC that concern nobody are made while all are blocked.
+	// churn is the number of unrelated RBAC changes that are made while all are blocked.
 	churn = 500
-	// blockedFor is how long the cluster is listened to, in the benchmark and in the test; at least until
+	// blockedFor is how long requests are recorded, in the benchmark and in the test; at least until
 	// the changes are made.
 	blockedFor     = time.Minute
 	blockedForTest = 3 * time.Second
@@ -35,8 +35,8 @@ const (
 	betweenRetries = 135 * time.Second
 )
 
-// TestNobodyIsWokenForOthers is the one figure here that is a promise on any machine: 0.
-func TestNobodyIsWokenForOthers(t *testing.T) {
+// TestUnrelatedChangesWakeNothing checks the only figure that is guaranteed on any machine: 0.
+func TestUnrelatedChangesWakeNothing(t *testing.T) {
 	b := newBlocked(t)
 	woken, sent := b.listen(blockedForTest)
 	require.Empty(t, woken)
@@ -44,7 +44,7 @@ func TestNobodyIsWokenForOthers(t *testing.T) {
 	b.unblock()
 }
 
-// BenchmarkBlocked counts what is done while all wait for rights and others' RBAC is changed.
+// BenchmarkBlocked counts reconciles and requests while all wait for permissions and unrelated RBAC changes.
 func BenchmarkBlocked(b *testing.B) {
 	var woken map[string]int
 	var sent requests
@@ -63,8 +63,8 @@ func BenchmarkBlocked(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// BenchmarkBlockedBy counts what is sent in a minute for each install that waits, by what it waits for. Those that no watch can
-// wake are tried again after pauses that double up to five minutes: the minute lies between two of these.
+// BenchmarkBlockedBy counts the requests in a minute for each waiting install, by what it waits for. Those that no watch can
+// wake are retried after pauses that double up to five minutes: the minute is between two retries.
 func BenchmarkBlockedBy(b *testing.B) {
 	sent := map[string]requests{}
 	for range b.N {
@@ -80,7 +80,7 @@ func BenchmarkBlockedBy(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// blockedBy blocks an install for each finding, listens, and lets them go.
+// blockedBy blocks an install for each finding, records requests, and unblocks them.
 func blockedBy(tb testing.TB) map[string]requests {
 	tb.Helper()
 	all := blockage.Findings()
@@ -111,12 +111,12 @@ func blockedBy(tb testing.TB) map[string]requests {
 	return sent
 }
 
-// blocked are a plan and a CSV that wait for rights, an OperatorGroup that waits for its enrollment, and an
-// operator that is installed.
+// blocked contains a plan and a CSV that wait for permissions, an OperatorGroup that waits for its enrollment, and an
+// installed operator.
 type blocked struct {
 	tb                          testing.TB
 	plan, csv, group, installed *env.Tenant
-	// needs are what the account of plan lacks.
+	// needs are the permissions that the plan's account is missing.
 	needs []rbacv1.PolicyRule
 }
 
@@ -157,8 +157,8 @@ func csvOf(tb testing.TB, tn *env.Tenant) *operatorsv1alpha1.ClusterServiceVersi
 	return csv
 }
 
-// listen changes others' RBAC for as long as it takes, and returns what was looked at, by controller, and
-// what was sent within the window.
+// listen makes unrelated RBAC changes, and returns the reconciles, by controller, and the
+// requests within the window.
 func (b *blocked) listen(window time.Duration) (woken map[string]int, sent requests) {
 	b.tb.Helper()
 	before := b.asleep()
@@ -174,7 +174,7 @@ func (b *blocked) listen(window time.Duration) (woken map[string]int, sent reque
 	return after, between(b.tb, from, mark(b.tb))
 }
 
-// asleep waits until nobody looks at anything for a while, and returns how often each controller has.
+// asleep waits until nothing is reconciled for a while, and returns the number of reconciles of each controller.
 func (b *blocked) asleep() map[string]int {
 	b.tb.Helper()
 	for before := map[string]int(nil); ; {
@@ -188,9 +188,9 @@ func (b *blocked) asleep() map[string]int {
 	}
 }
 
-// changes neither give nor take anything of those who wait: they are of others' rights, or none of rights
-// at all, but of the very objects that give some. Their number and that of the tenants have no common
-// divisor, so that each comes to each.
+// changes do not affect what the waiting objects need: they change the permissions of others, or no permissions
+// at all, but other fields of the objects that grant some. Their number and that of the tenants have no common
+// divisor, so that every combination occurs.
 func (b *blocked) changes() []func(tn *env.Tenant, name string) {
 	others := func(tn *env.Tenant) []rbacv1.Subject {
 		return []rbacv1.Subject{
@@ -214,7 +214,7 @@ func (b *blocked) changes() []func(tn *env.Tenant, name string) {
 		func(tn *env.Tenant, name string) {
 			tn.Create(&rbacv1.ClusterRoleBinding{ObjectMeta: everywhere(name), Subjects: others(tn), RoleRef: to("ClusterRole")})
 		},
-		func(_ *env.Tenant, name string) { // the account of a tenant, in a namespace that is none of its targets
+		func(_ *env.Tenant, name string) { // the account of a tenant, in a namespace that is not one of its targets
 			b.plan.Create(&rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: name},
 				Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: b.plan.Namespace, Name: env.AccountName}}, RoleRef: to("Role")})
 		},
@@ -233,7 +233,7 @@ func (b *blocked) changes() []func(tn *env.Tenant, name string) {
 	}
 }
 
-// labelGrants labels what gives the tenant's account its rights, or Remit the right to its tokens.
+// labelGrants labels the objects that grant the tenant's account its permissions, or let Remit request its tokens.
 func (b *blocked) labelGrants(tn *env.Tenant, list client.ObjectList, value string) {
 	b.tb.Helper()
 	require.NoError(b.tb, tn.Cluster.Client.List(b.tb.Context(), list))
@@ -254,7 +254,7 @@ func (b *blocked) label(obj client.Object, value string) {
 	require.NoError(b.tb, cluster(b.tb).Client.Patch(b.tb.Context(), obj, client.RawPatch("application/merge-patch+json", patch)))
 }
 
-// unblock gives all of them what they wait for: they did not sleep for another reason.
+// unblock grants all of them what they wait for, which proves that they waited for nothing else.
 func (b *blocked) unblock() {
 	b.plan.Grant(b.plan.Namespace, b.needs...)
 	b.plan.Complete()

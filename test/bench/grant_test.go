@@ -17,7 +17,7 @@ import (
 	"github.com/remit-olm/remit/test/operators/sample/bundle"
 )
 
-// grants is how many plans are unblocked one after the other.
+// grants is the number of plans that are unblocked one after the other.
 const grants = 200
 
 // BenchmarkGrant measures from the API server's answer to a grant, of every kind in turn, to its receipt
@@ -57,7 +57,7 @@ func BenchmarkGrant(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// waiting is a plan that lacks one change of RBAC.
+// waiting is a plan that needs one more RBAC change.
 type waiting struct {
 	tn    *env.Tenant
 	piece env.Piece
@@ -75,7 +75,7 @@ func newWaiting(b *testing.B, piece env.Piece) *waiting {
 	return w
 }
 
-// written are all writes so far that were no dry runs, in the order of their receipt.
+// written returns all writes so far except dry runs, in the order of receipt.
 func written(b *testing.B) []audit.Event {
 	b.Helper()
 	events, err := cluster(b).Audited(context.Background(), func(e audit.Event) bool {
@@ -107,7 +107,7 @@ func (w *waiting) took(events []audit.Event) (took time.Duration, refused int) {
 	return 0, 0
 }
 
-// isGrant leaves out what the cluster itself writes for aggregation, and what Remit does.
+// isGrant excludes what the control plane writes for aggregation, and what Remit writes.
 func isGrant(e audit.Event) bool {
 	return e.Object != nil && e.Object.APIGroup == rbacv1.GroupName && !strings.HasPrefix(e.User.Username, "system:")
 }

@@ -16,28 +16,28 @@ import (
 )
 
 const (
-	// installs is how many operators are installed one after the other: a median of so few is steady
+	// installs is the number of operators that are installed one after the other: the median is stable
 	// enough to compare with, and they are done within half a minute.
 	installs = 15
-	// together is how many namespaces ask for an operator at the same moment.
+	// together is the number of namespaces that subscribe at the same time.
 	together = 50
-	// aftermath is how long the cluster is listened to when all is done.
+	// aftermath is how long requests are recorded after the installs.
 	aftermath = time.Minute
-	// patience bounds a single install; a slow machine is no fault.
+	// patience bounds a single install, with a margin for slow machines.
 	patience = 5 * time.Minute
 )
 
 func image(n int) string { return fmt.Sprintf("catalogs.test/small-%d", n) }
 
-// small makes the sample's bundle one that counts for itself: with a CustomResourceDefinition that no
-// other install has made, and an image that is not run as a process but is Ready as soon as it is there.
+// small makes an independent variant of the sample bundle: with a CustomResourceDefinition that no
+// other install has created, and an image that is not run as a process but is immediately Ready.
 func small(v env.Variant, n int) {
 	v.SetGroup(fmt.Sprintf("small-%d.remit.dev", n))
 	v.SetImage("images.test/small:1")
 }
 
-// tenant is a namespace that is ready for a Subscription to the nth catalog: an account with just what the
-// install needs, and a catalog whose content is known.
+// tenant returns a namespace that is ready for a Subscription to the nth catalog: an account with exactly what the
+// install needs, and a catalog that has been read.
 func tenant(b testing.TB, n int) *env.Tenant {
 	b.Helper()
 	tn := cluster(b).Tenant(b)
@@ -47,7 +47,7 @@ func tenant(b testing.TB, n int) *env.Tenant {
 	return tn
 }
 
-// ready waits until the tenant's catalog is.
+// ready waits until the tenant's catalog is ready.
 func ready(tn *env.Tenant) {
 	tn.T.Helper()
 	tn.Eventually(func(c *assert.CollectT) {
@@ -59,8 +59,8 @@ func ready(tn *env.Tenant) {
 	})
 }
 
-// succeeding returns how long it takes, as watches see it, until the CSVs of all tenants have Succeeded
-// after do has begun.
+// succeeding returns the time, as observed by watches, until the CSVs of all tenants have Succeeded
+// after do was called.
 func succeeding(b *testing.B, tenants []*env.Tenant, do func()) []time.Duration {
 	b.Helper()
 	ctx, cancel := context.WithTimeout(b.Context(), patience)

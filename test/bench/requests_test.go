@@ -14,11 +14,11 @@ import (
 	"github.com/remit-olm/remit/test/env/audit"
 )
 
-// requests are those that were sent as Remit's own identities or as an account of a tenant, leases and
-// watches aside.
+// requests are those sent as the controller identities or as an account of a tenant, except leases and
+// watches.
 type requests []audit.Event
 
-// stillness is how long nothing is sent until an install counts as over.
+// stillness is the time without requests after which an install counts as finished.
 const stillness = 1500 * time.Millisecond
 
 func ours(self audit.Identities, e audit.Event) bool {
@@ -28,7 +28,7 @@ func ours(self audit.Identities, e audit.Event) bool {
 	return self.Is(e) || strings.HasSuffix(e.User.Username, ":"+env.AccountName)
 }
 
-// mark is the number of requests so far.
+// mark returns the number of requests so far.
 func mark(b testing.TB) int {
 	b.Helper()
 	return len(sent(b))

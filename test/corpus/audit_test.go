@@ -13,18 +13,18 @@ import (
 	"github.com/remit-olm/remit/test/env/audit"
 )
 
-// traffic is what one account sent.
+// traffic summarizes what one account sent.
 type traffic struct {
 	requests int
 	refused  []string
-	// used are the atoms that a request of the account was allowed by.
+	// used are the atoms that allowed a request of the account.
 	used map[use]bool
 }
 
 // use is one authorized request.
 type use struct{ namespace, verb, group, resource, name string }
 
-// uses are what the API server asked its authorizer for a request.
+// uses returns what the API server asked its authorizer for a request.
 func uses(e audit.Event) []use {
 	o := e.Object
 	if o == nil {
@@ -43,7 +43,7 @@ func uses(e audit.Event) []use {
 	return []use{u}
 }
 
-// accounts sums up the audit log by account namespace.
+// accounts summarizes the audit log by account namespace.
 func accounts(events []audit.Event) map[string]*traffic {
 	out := map[string]*traffic{}
 	for _, e := range events {
@@ -75,10 +75,10 @@ func accountOf(user string) (namespace string, ok bool) {
 	return strings.CutPrefix(namespace, "system:serviceaccount:")
 }
 
-// ledger counts which of the rights that are asked for, by verb and resource, were used at all.
+// ledger counts which of the requested permissions, by verb and resource, were used at all.
 type ledger struct{ asked, used map[string]int }
 
-// book enters one case. What is asked for because the API server wants it held when it is granted is
+// book adds one case. Permissions that are only required because the account grants them to others are
 // never used by a request.
 func (l ledger) book(needs []preflight.Need, t *traffic) {
 	for _, n := range needs {
@@ -122,7 +122,7 @@ func usedBy(namespace string, atom rbacv1.PolicyRule, used map[use]bool) bool {
 	return false
 }
 
-// lines say how much of each right was used, those first that never were.
+// lines returns how much of each permission was used, the unused ones first.
 func (l ledger) lines() []string {
 	var out []string
 	for _, line := range slices.Sorted(maps.Keys(l.asked)) {

@@ -45,7 +45,7 @@ var sample = []string{
 	"vault-config-operator/0.8.52",                // 86 webhooks
 }
 
-// published is a bundle of the corpus.
+// published is a bundle in the corpus.
 type published struct {
 	dir, pkg, version string
 	*bundle.Bundle
@@ -57,16 +57,16 @@ func (p *published) name() string { return p.pkg + "/" + p.version }
 type testCase struct {
 	*published
 	mode operatorsv1alpha1.InstallModeType
-	// namespace is the case's own; targets are those of its OperatorGroup, where it names any.
+	// namespace is the case's own; targets are those of its OperatorGroup, if it lists any.
 	namespace string
 	targets   []string
-	// warnings are what its InstallPlan is to say when it is Complete.
+	// warnings are expected from its InstallPlan when it is Complete.
 	warnings []string
 }
 
 func (c *testCase) name() string { return c.published.name() + "/" + string(c.mode) }
 
-// args are what kubectl remit rbac is told of the case.
+// args returns the arguments of kubectl remit rbac for the case.
 func (c *testCase) args() []string {
 	args := []string{c.dir, "--account=" + c.namespace + "/" + accountName, "--install-mode=" + string(c.mode), "--with-account"}
 	if c.mode != operatorsv1alpha1.InstallModeTypeOwnNamespace && len(c.targets) > 0 {
@@ -75,7 +75,7 @@ func (c *testCase) args() []string {
 	return args
 }
 
-// cases are the bundles in those of their modes that a function picks.
+// cases returns the bundles in the modes that a function selects.
 func cases(t *testing.T, bundles []*published, modes func(*published) []operatorsv1alpha1.InstallModeType) []*testCase {
 	t.Helper()
 	pick, err := regexp.Compile(os.Getenv("CORPUS_RUN"))
@@ -100,7 +100,7 @@ func cases(t *testing.T, bundles []*published, modes func(*published) []operator
 	return out
 }
 
-// allModes are those that a bundle supports, as it lists them: the narrowest first, as all of them do.
+// allModes returns the modes that a bundle supports, in its order: in all bundles, the narrowest comes first.
 func allModes(p *published) []operatorsv1alpha1.InstallModeType {
 	var out []operatorsv1alpha1.InstallModeType
 	for _, m := range p.CSV.Spec.InstallModes {
@@ -111,13 +111,13 @@ func allModes(p *published) []operatorsv1alpha1.InstallModeType {
 	return out
 }
 
-// endModes are the narrowest of those and the widest.
+// endModes returns the narrowest and the widest of these.
 func endModes(p *published) []operatorsv1alpha1.InstallModeType {
 	all := allModes(p)
 	return slices.Compact([]operatorsv1alpha1.InstallModeType{all[0], all[len(all)-1]})
 }
 
-// installed are the cases to be installed: the sample's, or all where CORPUS=all.
+// installed returns the cases to install: the sample, or all with CORPUS=all.
 func installed(t *testing.T) []*testCase {
 	t.Helper()
 	if os.Getenv("CORPUS") == "all" {
@@ -138,7 +138,7 @@ func everything(t *testing.T) []*published {
 	return readAll(t, root, names)
 }
 
-// reading has what was read, by directory: the tests share it.
+// reading caches what was read, by directory, for all tests.
 var reading sync.Map
 
 func readAll(t *testing.T, root string, names []string) []*published {
@@ -164,7 +164,7 @@ func read(t *testing.T, dir string) *published {
 	return p
 }
 
-// open reads the one bundle of a directory.
+// open reads the only bundle of a directory.
 func open(dir string) (*published, error) {
 	snapshot, err := fbc.LoadDirectory(context.Background(), os.DirFS(dir))
 	if err != nil {

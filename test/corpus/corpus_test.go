@@ -20,8 +20,8 @@ import (
 	"github.com/remit-olm/remit/test/env/audit"
 )
 
-// workers is how many cases run at once. The API server is busy with each for a second or more: it
-// publishes its whole OpenAPI anew for every CustomResourceDefinition that comes or goes.
+// workers is the number of concurrent cases. Each keeps the API server busy for a second or more: it
+// publishes its whole OpenAPI again for every CustomResourceDefinition that is created or deleted.
 const workers = 3
 
 // outcome is a line of the table.
@@ -38,7 +38,7 @@ func (o outcome) String() string {
 		strings.ReplaceAll(o.reason, "\n", " "))
 }
 
-// What a case ends with.
+// Results of a case.
 const (
 	succeeded   = "Succeeded"
 	unsupported = "unsupported"
@@ -54,7 +54,7 @@ func TestEveryBundleInstallsInOneRoundWithExactlyWhatIsPrinted(t *testing.T) {
 	show(table, took)
 }
 
-// tryAll tries cases, several at a time, each in a subtest.
+// tryAll runs cases concurrently, each in a subtest.
 func (w *world) tryAll(t *testing.T, all []*testCase) (table []outcome, took time.Duration) {
 	t.Helper()
 	var mu sync.Mutex
@@ -78,7 +78,7 @@ func (w *world) tryAll(t *testing.T, all []*testCase) (table []outcome, took tim
 	return table, time.Since(start)
 }
 
-// try is one case from the printing of the RBAC to the removal of all.
+// try runs one case, from printing the RBAC to removing everything.
 func (w *world) try(ctx context.Context, c *testCase) outcome {
 	o := outcome{testCase: c, verdict: failed}
 	if reason := c.protected(); reason != "" {
@@ -101,7 +101,7 @@ func (w *world) try(ctx context.Context, c *testCase) outcome {
 		return o
 	}
 	if c.sampled() {
-		if err := w.mutateOnServer(ctx, c.elsewhere()); err != nil {
+		if err := w.mutateOnServer(ctx, c.relocated()); err != nil {
 			o.reason = "a verb less: " + err.Error()
 			return o
 		}
@@ -145,7 +145,7 @@ func (w *world) install(ctx context.Context, c *testCase, printed []*unstructure
 	return w.warned(ctx, c)
 }
 
-// checkAudit holds what the accounts sent against what they were asked to hold.
+// checkAudit compares the requests of the accounts with the permissions that they had.
 func (w *world) checkAudit(t *testing.T, table []outcome) {
 	t.Helper()
 	events, err := w.Audited(t.Context(), func(e audit.Event) bool {
@@ -161,7 +161,7 @@ func (w *world) checkAudit(t *testing.T, table []outcome) {
 		}
 		needs, err := o.needs()
 		require.NoError(t, err)
-		if tr := sent[o.elsewhere().namespace]; tr != nil {
+		if tr := sent[o.relocated().namespace]; tr != nil {
 			t.Errorf("%s: with a verb less, %d requests were sent", o.name(), tr.requests)
 		}
 		tr := sent[o.namespace]
@@ -181,7 +181,7 @@ func (w *world) checkAudit(t *testing.T, table []outcome) {
 	require.NoError(t, err)
 }
 
-// checkLeft looks for rights that stayed, or came back after their case was over.
+// checkLeft looks for permissions that remain, or were recreated, after their case.
 func (w *world) checkLeft(t *testing.T) {
 	t.Helper()
 	for _, list := range []client.ObjectList{

@@ -23,10 +23,10 @@ import (
 	"github.com/remit-olm/remit/pkg/resolver"
 )
 
-// graph is a catalog of packages whose upgrades are walked.
+// graph is a catalog of packages whose upgrades are tested.
 type graph struct {
 	name string
-	// dir has it as files.
+	// dir contains its files.
 	dir string
 	*catalog.Snapshot
 	in resolver.Input
@@ -45,7 +45,7 @@ func openGraph(t *testing.T, name, dir string) *graph {
 	}}
 }
 
-// asBundles is the graph that the bundles of packages make by themselves.
+// asBundles returns the graph that the bundles of packages define themselves.
 func asBundles(t *testing.T, root string, packages []string) *graph {
 	t.Helper()
 	dir := t.TempDir()
@@ -55,7 +55,7 @@ func asBundles(t *testing.T, root string, packages []string) *graph {
 	return openGraph(t, "bundles", dir)
 }
 
-// asPublished is the graph that a published catalog makes of a package's bundles.
+// asPublished returns the graph that a published catalog defines for a package's bundles.
 func asPublished(t *testing.T, root, version, pkg string) *graph {
 	t.Helper()
 	bundles, err := fbc.FromBundles(os.DirFS(filepath.Join(root, pkg)))
@@ -78,14 +78,14 @@ func asPublished(t *testing.T, root, version, pkg string) *graph {
 	return openGraph(t, version, dir)
 }
 
-// edge is a way from one version of a package to another that a channel has.
+// edge is an upgrade from one version of a package to another in a channel.
 type edge struct {
 	graph         *graph
 	pkg, from, to string
-	// channels have it. channel is one of them by which a Subscription follows it, "" where none does.
+	// channels contain it. channel is one through which a Subscription follows it, or "".
 	channels []string
 	channel  string
-	// why no cluster of today can; "" where some does.
+	// why explains why no current cluster can install it; "" if one can.
 	why string
 }
 
@@ -93,7 +93,7 @@ func (e *edge) String() string {
 	return fmt.Sprintf("%s -> %s (%s: %s)", e.from, e.to, e.graph.name, strings.Join(e.channels, ", "))
 }
 
-// edges are all that a package has: by replaces, skips and skipRange of the entries of all channels.
+// edges returns all edges of a package: from replaces, skips and skipRange of the entries of all channels.
 func (g *graph) edges(pkg string) []*edge {
 	p := g.Packages[pkg]
 	all := map[[2]string]*edge{}
@@ -137,7 +137,7 @@ func byVersion(p *catalog.Package, a, b string) int {
 	return semver.MustParse(p.Bundles[a].Version).Compare(semver.MustParse(p.Bundles[b].Version))
 }
 
-// classify says of an edge by which channel it is walked, or why it is not.
+// classify sets the channel in which an edge is tested, or why it is not.
 func (e *edge) classify(unserved map[string]string) {
 	for _, end := range []string{e.from, e.to} {
 		switch {
@@ -161,7 +161,7 @@ func (e *edge) classify(unserved map[string]string) {
 	e.why = "nobody takes it: " + strings.Join(instead, ", ")
 }
 
-// successor is what the resolver makes of one who has the older version and follows a channel.
+// successor returns the version that the resolver selects for the older version and a channel.
 func (e *edge) successor(channel string) string {
 	csv := &operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: e.graph.Key.Namespace, Name: e.from}}
 	answer, err := e.graph.in.Resolve(context.Background(), resolver.Full(), resolver.Namespace{Subjects: []resolver.Subject{{
@@ -184,16 +184,16 @@ func (e *edge) successor(channel string) string {
 	return ""
 }
 
-// path is a version to begin with and edges from there on, one after the other.
+// path is a starting version and a sequence of edges from it.
 type path struct {
 	graph *graph
 	pkg   string
-	// start is installed by the channel of that name.
+	// start is installed from the channel of that name.
 	start, channel string
 	edges          []*edge
 }
 
-// paths cover edges, each of which is walked once.
+// paths returns paths that cover each edge once.
 func paths(edges []*edge) []*path {
 	var out []*path
 	walked := map[*edge]bool{}
@@ -217,7 +217,7 @@ func paths(edges []*edge) []*path {
 	return out
 }
 
-// channelOf is one by which the tail of an edge is installed.
+// channelOf returns a channel from which the start of an edge can be installed.
 func channelOf(e *edge) string {
 	p := e.graph.Packages[e.pkg]
 	for _, channel := range p.ChannelNames() {
@@ -228,7 +228,7 @@ func channelOf(e *edge) string {
 	return ""
 }
 
-// next is what a walker at a place of the path is to reach, and by which channel: "" at the end.
+// next returns the next version on the path and its channel; "" at the end.
 func (p *path) next(installed string) (name, channel string) {
 	if installed == "" {
 		return p.start, p.channel

@@ -24,13 +24,13 @@ import (
 	"github.com/remit-olm/remit/pkg/preflight"
 )
 
-// onServer is one of how many cases that have a verb taken away on the real API server, too.
+// onServer selects one in this many cases to be tested on the real API server as well.
 const onServer = 6
 
-// tally counts what became of mutations.
+// tally counts the results of mutations.
 type tally struct {
 	rules, named, excused int
-	// wrong are those of which the preflight said something else than what was taken away.
+	// wrong are mutations for which preflight did not report exactly the removed verb.
 	wrong []string
 }
 
@@ -41,7 +41,7 @@ func (t *tally) add(more tally) {
 	t.wrong = append(t.wrong, more.wrong...)
 }
 
-func TestAVerbThatIsTakenAwayIsNamed(t *testing.T) {
+func TestReportsEveryRemovedVerb(t *testing.T) {
 	var mu sync.Mutex
 	var all tally
 	n := 0
@@ -70,7 +70,7 @@ func TestAVerbThatIsTakenAwayIsNamed(t *testing.T) {
 		n, all.rules, all.named, all.excused, len(all.wrong))
 }
 
-// printed is what the command prints for a case, in this process.
+// printed returns what the command prints for a case, in this process.
 func (c *testCase) printed(t *testing.T) []*unstructured.Unstructured {
 	t.Helper()
 	cmd := rbac.NewCommand()
@@ -83,7 +83,7 @@ func (c *testCase) printed(t *testing.T) []*unstructured.Unstructured {
 	return objs
 }
 
-// mutate takes one verb of each rule away and asks the preflight.
+// mutate removes one verb of each rule and runs the preflight.
 func (c *testCase) mutate(rules grants) (tally, []mutation, error) {
 	var out tally
 	var good []mutation
@@ -119,15 +119,15 @@ func (c *testCase) mutate(rules grants) (tally, []mutation, error) {
 	return out, good, nil
 }
 
-// sampled says whether a case is one of those for the real API server.
+// sampled reports whether a case is also tested on the real API server.
 func (c *testCase) sampled() bool {
 	h := fnv.New32a()
 	fmt.Fprint(h, c.name())
 	return h.Sum32()%onServer == 0
 }
 
-// elsewhere is the same case in namespaces of its own.
-func (c *testCase) elsewhere() *testCase {
+// relocated returns the same case in other namespaces.
+func (c *testCase) relocated() *testCase {
 	other := *c
 	other.namespace = c.namespace + "-m"
 	other.targets = nil
@@ -137,7 +137,7 @@ func (c *testCase) elsewhere() *testCase {
 	return &other
 }
 
-// mutateOnServer subscribes with one verb taken away: the InstallPlan must name just that, and not one
+// mutateOnServer subscribes with one verb removed: the InstallPlan must report exactly that verb, and no
 // request may be sent as the account.
 func (w *world) mutateOnServer(ctx context.Context, c *testCase) error {
 	printed, err := w.printed(ctx, c)
@@ -168,7 +168,7 @@ func (w *world) mutateOnServer(ctx context.Context, c *testCase) error {
 	return errors.Join(err, client.IgnoreNotFound(w.Client.Delete(ctx, sub)), w.clear(ctx, c, less))
 }
 
-// names is nil when the plan says that just the mutation is missing.
+// names returns nil if the plan reports exactly the mutation as missing.
 func (w *world) names(ctx context.Context, c *testCase, m mutation) error {
 	plans := &operatorsv1alpha1.InstallPlanList{}
 	if err := w.cache.List(ctx, plans, client.InNamespace(c.namespace)); err != nil {
@@ -198,7 +198,7 @@ func (w *world) names(ctx context.Context, c *testCase, m mutation) error {
 	return nil
 }
 
-// without returns what was printed without the mutation's verb.
+// without returns the printed manifests without the mutation's verb.
 func (m mutation) without(printed []*unstructured.Unstructured) ([]*unstructured.Unstructured, error) {
 	var out []*unstructured.Unstructured
 	rest := slices.Clone(m.rest[m.namespace])
@@ -208,7 +208,7 @@ func (m mutation) without(printed []*unstructured.Unstructured) ([]*unstructured
 		if !isGrant(obj) || obj.GetNamespace() != m.namespace {
 			continue
 		}
-		// All of a scope's rules go into its first role.
+		// All rules of a scope are in its first role.
 		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&rbacv1.ClusterRole{Rules: rest})
 		if err != nil {
 			return nil, err

@@ -48,7 +48,7 @@ func (unasked) MissingRules(*corev1.ServiceAccount, string, []rbacv1.PolicyRule)
 	return nil, nil
 }
 
-// outside are the objects of the case that no owner reference takes away, bar CustomResourceDefinitions.
+// outside returns the objects of the case that are not garbage collected, except CustomResourceDefinitions.
 func (c *testCase) outside() ([]client.Object, error) {
 	steps, err := c.steps()
 	var out []client.Object
@@ -75,7 +75,7 @@ func noRole(ref rbacv1.RoleRef, _ string) ([]rbacv1.PolicyRule, error) {
 // grants are rules by scope.
 type grants map[string][]rbacv1.PolicyRule
 
-// granted reads the roles that were printed; each is bound to the account in its scope. Those of the
+// granted reads the printed roles, each of which is bound to the account in its scope. Those of the
 // enrollment are for Remit itself.
 func granted(printed []*unstructured.Unstructured) (grants, error) {
 	out := grants{}
@@ -105,7 +105,7 @@ func (g grants) count() int {
 	return n
 }
 
-// held are the rules in a scope, with those of the whole cluster.
+// held returns the rules in a scope, including those of the whole cluster.
 func (g grants) held(namespace string) ([]rbacv1.PolicyRule, error) {
 	if namespace == rbac.ClusterScope {
 		return g[namespace], nil
@@ -113,12 +113,12 @@ func (g grants) held(namespace string) ([]rbacv1.PolicyRule, error) {
 	return slices.Concat(g[rbac.ClusterScope], g[namespace]), nil
 }
 
-// mutation is one verb of one rule, taken away.
+// mutation is the removal of one verb of one rule.
 type mutation struct {
 	namespace string
-	// rule is what is taken away: the rule with this one verb.
+	// rule is what is removed: the rule with this verb only.
 	rule rbacv1.PolicyRule
-	// rest is what is left.
+	// rest contains the remaining rules.
 	rest grants
 }
 
@@ -126,7 +126,7 @@ func (m mutation) String() string {
 	return fmt.Sprintf("%q %s", m.namespace, rbac.Line(m.rule))
 }
 
-// mutations are one for each rule, of a verb that the case's name decides on.
+// mutations returns one for each rule, with a verb that depends on the case's name.
 func (g grants) mutations(seed string) []mutation {
 	var out []mutation
 	for _, namespace := range slices.Sorted(maps.Keys(g)) {
@@ -149,21 +149,21 @@ func (g grants) mutations(seed string) []mutation {
 	return out
 }
 
-// verdict is what became of a mutation.
+// verdict is the result of a mutation.
 type verdict int
 
 const (
-	// named: the report names just what was taken away.
+	// named: the report names exactly the removed verb.
 	named verdict = iota
-	// excused: the account may escalate or bind what it does not hold, so that less than the rule is needed.
+	// excused: the account may escalate or bind, so that it needs less than the rule.
 	excused
-	// superfluous: the install does not need it, or another rule says the same.
+	// superfluous: the install does not need the verb, or another rule grants it.
 	superfluous
 	// wrong: the report names something else.
 	wrong
 )
 
-// judge evaluates the needs against what is left.
+// judge evaluates the needs with the remaining rules.
 func (m mutation) judge(account types.NamespacedName, needs []preflight.Need) (verdict, preflight.Report, error) {
 	report, err := preflight.Evaluate(account, needs, m.rest.held)
 	if err != nil {
@@ -206,7 +206,7 @@ func (m mutation) compare(missing grants, needs []preflight.Need) verdict {
 	return superfluous
 }
 
-// atoms are rules broken up, as text, with their scope.
+// atoms returns the atoms of rules as text, with their scope.
 func atoms(g grants) map[string]bool {
 	out := map[string]bool{}
 	for namespace, rules := range g {

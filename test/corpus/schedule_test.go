@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// schedule runs jobs, a number of them at a time, and never two together that claim the same name: of a
-// CustomResourceDefinition there is only one in a cluster.
+// schedule runs jobs concurrently, but never two that claim the same name: there is only one
+// CustomResourceDefinition with a name in a cluster.
 type schedule struct {
 	mu      sync.Mutex
 	free    *sync.Cond
@@ -34,7 +34,7 @@ func (s *schedule) run(workers int) {
 	all.Wait()
 }
 
-// spread puts those first whose names most others claim too: they can only run one after the other.
+// spread sorts jobs whose names most others also claim first, because these can only run sequentially.
 func (s *schedule) spread() {
 	wanted := map[string]int{}
 	for _, j := range s.waiting {
@@ -52,7 +52,7 @@ func (s *schedule) spread() {
 	slices.SortStableFunc(s.waiting, func(a, b *job) int { return weight(b) - weight(a) })
 }
 
-// next is the first job whose claims are free; it waits for one, and is nil where none is left.
+// next waits for a job whose claims are free and returns it, or nil if none is left.
 func (s *schedule) next() *job {
 	s.mu.Lock()
 	defer s.mu.Unlock()

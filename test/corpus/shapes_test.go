@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// shapePatience is how long a shape waits for one thing. All of them are small.
+// shapePatience is the timeout of each wait for a shape. All shapes are small.
 const shapePatience = 4 * time.Minute
 
 // shapes maps the bundles of testdata/shapes, each odd in one way that occurs among published operators and that OLM v0

@@ -39,7 +39,7 @@ func (p *published) protected() string {
 	return ""
 }
 
-// ownCRDs are the names of the CustomResourceDefinitions that the bundle brings.
+// ownCRDs returns the names of the bundle's CustomResourceDefinitions.
 func (p *published) ownCRDs() []string {
 	var out []string
 	for _, obj := range p.Objects {
@@ -50,7 +50,7 @@ func (p *published) ownCRDs() []string {
 	return out
 }
 
-// standIns are CustomResourceDefinitions for what the bundle needs and neither brings nor every cluster
+// standIns returns CustomResourceDefinitions for what the bundle needs and that neither it nor every cluster
 // has: APIs of other packages, and kinds of manifests.
 func (p *published) standIns() []*apiextensionsv1.CustomResourceDefinition {
 	var out []*apiextensionsv1.CustomResourceDefinition
@@ -80,7 +80,7 @@ func (p *published) standIns() []*apiextensionsv1.CustomResourceDefinition {
 	return out
 }
 
-// priorities are stand-ins for the PriorityClasses that the bundle's Deployments name and that neither it nor every
+// priorities returns replacements for the PriorityClasses that the bundle's Deployments name and that neither it nor every
 // cluster has.
 func (p *published) priorities() []*schedulingv1.PriorityClass {
 	var out []*schedulingv1.PriorityClass
@@ -99,7 +99,7 @@ func standIn(plural string, gvk schema.GroupVersionKind, scope apiextensionsv1.R
 	return &apiextensionsv1.CustomResourceDefinition{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: plural + "." + gvk.Group,
-			// Of a protected group (k8s.io, kubernetes.io) the API server wants to see that it was agreed on.
+			// The API server requires an approval annotation for protected groups (k8s.io, kubernetes.io).
 			Annotations: map[string]string{"api-approved.kubernetes.io": "unapproved, a stand-in of a test"},
 		},
 		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
@@ -118,7 +118,7 @@ func standIn(plural string, gvk schema.GroupVersionKind, scope apiextensionsv1.R
 	}
 }
 
-// claims are the names in the whole cluster that the case makes.
+// claims returns the cluster-scoped names that the case creates.
 func (c *testCase) claims() []string {
 	var out []string
 	for _, crd := range c.standIns() {

@@ -27,17 +27,17 @@ import (
 	"github.com/remit-olm/remit/test/env/corpus"
 )
 
-// walk is the upgrades of real operators that are walked in one namespace.
+// walk is a set of upgrades of real operators that are tested in one namespace.
 type walk struct {
 	name     string
 	packages []string
-	// published is the version of a catalog of the corpus that has these packages too, with channels of its own.
+	// published is the version of a catalog in the corpus that also has these packages, with its own channels.
 	published string
-	// sample says that its first round is walked where not all are asked for.
+	// sample includes its first round in the default tests.
 	sample bool
-	// brought are versions, by package, that what is walked needs, and that come with it.
+	// brought are the versions, by package, of dependencies that are installed with it.
 	brought map[string]string
-	// held says, by package, what its Subscription says in the end of why it goes no further.
+	// held is, by package, the reason that its Subscription reports at the end for not upgrading further.
 	held map[string]string
 }
 
@@ -55,12 +55,12 @@ var walks = []walk{
 	}},
 }
 
-// stepPatience is how long a walk may take for one step.
+// stepPatience bounds the duration of one step.
 const stepPatience = 100 * time.Second
 
-// TestEveryUpgradeOfRealOperatorsIsWalked walks the edges of the upgrade graphs of real operators as a user would see
-// them, and says of those that nobody can walk why that is.
-func TestEveryUpgradeOfRealOperatorsIsWalked(t *testing.T) {
+// TestUpgradesRealOperatorsAlongEveryEdge tests the edges of the upgrade graphs of real operators as a user would see
+// them, and reports for the others why they cannot be tested.
+func TestUpgradesRealOperatorsAlongEveryEdge(t *testing.T) {
 	root := corpus.Dir(t, "bundles")
 	pick := os.Getenv("CORPUS_WALK")
 	for _, w := range walks {
@@ -70,7 +70,7 @@ func TestEveryUpgradeOfRealOperatorsIsWalked(t *testing.T) {
 	}
 }
 
-// asked is how many rounds of a walk are asked for.
+// asked returns the number of requested rounds of a walk.
 func (w walk) asked(rounds int) int {
 	switch {
 	case os.Getenv("CORPUS_WALK") != "" || os.Getenv("CORPUS") == "all":
@@ -114,7 +114,7 @@ func (w walk) run(t *testing.T, root string) {
 		w.name, len(edges), counts["walked"], w.asked(len(rounds)), counts["not"], counts["not now"])
 }
 
-// graphs are what the bundles make by themselves, and what a published catalog makes of them.
+// graphs returns the graph that the bundles define, and the one that a published catalog defines.
 func (w walk) graphs(t *testing.T, root string) []*graph {
 	t.Helper()
 	out := []*graph{asBundles(t, root, w.all())}
@@ -126,7 +126,7 @@ func (w walk) graphs(t *testing.T, root string) []*graph {
 
 func (w walk) all() []string { return slices.Concat(w.packages, slices.Sorted(maps.Keys(w.brought))) }
 
-// edges are those of all graphs, classified. What is walked in one need not be walked in the next one too.
+// edges returns the classified edges of all graphs. An edge that is tested in one graph is not tested again in the next.
 func (w walk) edges(t *testing.T, root string, graphs []*graph) []*edge {
 	t.Helper()
 	unserved := map[string]string{}
@@ -149,7 +149,7 @@ func (w walk) edges(t *testing.T, root string, graphs []*graph) []*edge {
 	return out
 }
 
-// rounds are the paths that are walked at once: each package's first, then each one's second, and so on. A package
+// rounds returns the paths that are tested together: the first of each package, then the second of each, and so on. A package
 // without any edge is installed.
 func (w walk) rounds(t *testing.T, bundles *graph, edges []*edge) [][]*path {
 	t.Helper()
@@ -173,7 +173,7 @@ func (w walk) rounds(t *testing.T, bundles *graph, edges []*edge) [][]*path {
 	return out
 }
 
-// versions are those of a package that the corpus has.
+// versions returns the versions of a package in the corpus.
 func versions(t *testing.T, root, pkg string) []*published {
 	t.Helper()
 	dirs, err := filepath.Glob(filepath.Join(root, pkg, "*"))
@@ -185,14 +185,14 @@ func versions(t *testing.T, root, pkg string) []*published {
 	return out
 }
 
-// walker takes the paths of a round in one namespace. Each plan waits for it: so it takes the edges that it wants,
-// and by no other.
+// walker follows the paths of a round in one namespace. It approves each plan, so that it follows the intended edges
+// only.
 type walker struct {
 	t       *testing.T
 	cluster *env.Cluster
 	tn      *env.Tenant
 	paths   map[string]*path
-	// seen are the versions that were installed, by package, in their order.
+	// seen are the installed versions, by package, in order.
 	seen map[string][]string
 }
 
@@ -245,7 +245,7 @@ func (w *walker) walk(brought map[string]string) {
 				timeout.Reset(stepPatience)
 			}
 			if p := w.paths[sub.Spec.Package]; p != nil {
-				w.goOn(p, sub)
+				w.advance(p, sub)
 			}
 		case <-timeout.C:
 			t.Fatalf("walked %v, and not on for %s: %s", w.seen, stepPatience, stuck(t, w.cluster, w.tn.Namespace))
@@ -260,7 +260,7 @@ func (w *walker) walk(brought map[string]string) {
 	}
 }
 
-// holds waits until Subscriptions say why they go no further.
+// holds waits until Subscriptions report why they do not upgrade further.
 func (w *walker) holds(held map[string]string) {
 	w.t.Helper()
 	for pkg, want := range held {
@@ -275,8 +275,8 @@ func (w *walker) holds(held map[string]string) {
 	}
 }
 
-// goOn lets a Subscription follow the channel of the next edge, and approves the plan for that, and no other.
-func (w *walker) goOn(p *path, sub *operatorsv1alpha1.Subscription) {
+// advance lets a Subscription follow the channel of the next edge, and approves only the plan for it.
+func (w *walker) advance(p *path, sub *operatorsv1alpha1.Subscription) {
 	w.t.Helper()
 	name, channel := p.next(sub.Status.InstalledCSV)
 	if name == "" {
@@ -300,7 +300,7 @@ func (w *walker) goOn(p *path, sub *operatorsv1alpha1.Subscription) {
 	require.NoError(w.t, w.cluster.Client.Patch(w.t.Context(), plan, patch))
 }
 
-// arrived says whether all are at the ends of their paths, with what they need.
+// arrived reports whether all have reached the ends of their paths, with their dependencies.
 func (w *walker) arrived(brought map[string]string) bool {
 	ends := maps.Clone(brought)
 	if ends == nil {
@@ -327,8 +327,8 @@ func (w *walker) String() string {
 
 var storedVersion = regexp.MustCompile(`risk of data loss updating "([^"]+)": new CRD removes version (\S+) that`)
 
-// storeAnew does what an administrator is asked to do where a version drops one that objects may be stored in: there
-// are none, so that only the record of it goes.
+// storeAnew does what an administrator must do if a CRD drops a version in which objects may be stored. There
+// are no objects, so it only updates the CRD's status.
 func storeAnew(t *testing.T, cluster *env.Cluster, sub *operatorsv1alpha1.Subscription) {
 	t.Helper()
 	for _, c := range sub.Status.Conditions {
@@ -351,7 +351,7 @@ func storeAnew(t *testing.T, cluster *env.Cluster, sub *operatorsv1alpha1.Subscr
 	}
 }
 
-// targets are the operator's own namespace where all of the bundles support that, else all namespaces.
+// targets returns the operator's own namespace if all of the bundles support it, or all namespaces.
 func (w walk) targets(t *testing.T, root, namespace string) []string {
 	t.Helper()
 	for _, pkg := range w.all() {
@@ -364,7 +364,7 @@ func (w walk) targets(t *testing.T, root, namespace string) []string {
 	return []string{namespace}
 }
 
-// note says whether a Subscription has come a step further.
+// note reports whether a Subscription has advanced.
 func note(seen map[string][]string, sub *operatorsv1alpha1.Subscription) bool {
 	steps, installed := seen[sub.Spec.Package], sub.Status.InstalledCSV
 	if installed == "" || len(steps) > 0 && steps[len(steps)-1] == installed {
@@ -374,7 +374,7 @@ func note(seen map[string][]string, sub *operatorsv1alpha1.Subscription) bool {
 	return true
 }
 
-// stuck is what the namespace says of itself.
+// stuck describes the state of the namespace.
 func stuck(t *testing.T, cluster *env.Cluster, namespace string) string {
 	t.Helper()
 	var out []string

@@ -37,20 +37,20 @@ import (
 
 const (
 	accountName = "installer"
-	// patience is generous: a busy machine is no fault of Remit's.
+	// patience is generous, to allow for a busy machine.
 	patience = 15 * time.Minute
 	tick     = 100 * time.Millisecond
-	// nudge is how often a deletion is asked for again: the API server's own clean-up of a
-	// CustomResourceDefinition that was only just established forgets it at times.
+	// nudge is how often a deletion is requested again: the API server's cleanup of a
+	// CustomResourceDefinition that was just established sometimes gets lost.
 	nudge = 5 * time.Second
 )
 
 // world is the cluster that all cases share.
 type world struct {
 	*env.Cluster
-	// cache saves the API server the questions of those who wait.
+	// cache avoids requests to the API server while waiting.
 	cache cache.Cache
-	// patience is how long a case waits for one thing.
+	// patience is the timeout of each wait of a case.
 	patience time.Duration
 
 	mu sync.Mutex

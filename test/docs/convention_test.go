@@ -38,7 +38,7 @@ func TestExpectedOutputMatchesLineByLine(t *testing.T) {
 	}
 }
 
-func TestBlocksAreFound(t *testing.T) {
+func TestFindsBlocks(t *testing.T) {
 	t.Parallel()
 	p := parsePage("p.md", "# P\n\n```console\n$ a\nx\ny\n$ b\n```\n\n    diagram -> x\n")
 	require.Empty(t, p.problems)
@@ -62,7 +62,7 @@ func TestABlockThatDoesNotRunIsListedAndItsPageSaysSo(t *testing.T) {
 	}
 }
 
-func TestWhatWouldStayUnrunIsAProblem(t *testing.T) {
+func TestReportsBlocksThatWouldNotRun(t *testing.T) {
 	t.Parallel()
 	for name, text := range map[string]string{
 		"an indented command":           "    kubectl get pods\n",

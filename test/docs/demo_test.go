@@ -96,7 +96,7 @@ func (d *demo) read(out io.Reader, up chan<- string) {
 	}
 }
 
-// stop is Ctrl-C.
+// stop sends Ctrl-C.
 func (d *demo) stop() error {
 	if err := d.cmd.Process.Signal(os.Interrupt); err != nil {
 		return err

@@ -57,7 +57,7 @@ var notRun = []unrun{
 
 type unrun struct{ page, first, says string }
 
-// is says whether it is this block, and the page tells its reader.
+// is reports whether it is this block, and the page says that it does not run.
 func (n unrun) is(b block) bool {
 	first, _, _ := strings.Cut(b.text, "\n")
 	return n.page == b.path && n.first == first && strings.Contains(b.before, n.says)
@@ -96,7 +96,7 @@ func run(m *testing.M) (code int, err error) {
 	var elsewhere sync.WaitGroup
 	defer elsewhere.Wait()
 	for _, p := range pages {
-		p.startElsewhere(&elsewhere)
+		p.startIndependent(&elsewhere)
 	}
 	if err := flag.Set("test.parallel", parallel); err != nil {
 		return 1, err
@@ -104,11 +104,11 @@ func run(m *testing.M) (code int, err error) {
 	return m.Run(), nil
 }
 
-// startElsewhere starts the page's commands that touch no cluster of ours: some of them start their own, which takes longest.
-func (p page) startElsewhere(started *sync.WaitGroup) {
+// startIndependent starts the page's commands that do not use the shared cluster: some of them start their own, which takes longest.
+func (p page) startIndependent(started *sync.WaitGroup) {
 	for _, b := range p.blocks {
 		for _, c := range b.commands() {
-			if b.language == "console" && isElsewhere(c.line) {
+			if b.language == "console" && isIndependent(c.line) {
 				started.Go(func() { _, _ = output(context.Background(), c.line) })
 			}
 		}
@@ -156,11 +156,11 @@ func (b block) run(t *testing.T) {
 	}
 }
 
-// outputs remembers what the commands printed of which isElsewhere is true: several pages show the same.
+// outputs caches the output of commands for which isIndependent is true: several pages show the same.
 var outputs sync.Map
 
-// isElsewhere says whether a command touches no cluster of ours.
-func isElsewhere(line string) bool { return strings.HasPrefix(line, "bin/") }
+// isIndependent reports whether a command does not use the shared cluster.
+func isIndependent(line string) bool { return strings.HasPrefix(line, "bin/") }
 
 type result struct {
 	text string
@@ -168,7 +168,7 @@ type result struct {
 }
 
 func output(ctx context.Context, line string) (string, error) {
-	if !isElsewhere(line) {
+	if !isIndependent(line) {
 		return running.shell(ctx, line, "")
 	}
 	once, _ := outputs.LoadOrStore(line, sync.OnceValue(func() result {
@@ -192,7 +192,7 @@ func TestMakeRunIsTheCommandThatThePagesRun(t *testing.T) {
 	}
 }
 
-func TestWhatDoesNotRunIsOnItsPage(t *testing.T) {
+func TestPagesNameTheBlocksThatDoNotRun(t *testing.T) {
 	t.Parallel()
 	pages, err := readPages(root)
 	require.NoError(t, err)
@@ -213,7 +213,7 @@ func TestPagesSayWhereTheirExamplesRun(t *testing.T) {
 	}
 }
 
-func TestPagesMeetNowhere(t *testing.T) {
+func TestPagesUseDistinctNames(t *testing.T) {
 	t.Parallel()
 	pages, err := readPages(root)
 	require.NoError(t, err)
@@ -227,7 +227,7 @@ func TestPagesMeetNowhere(t *testing.T) {
 	}
 }
 
-func TestLinksLeadSomewhere(t *testing.T) {
+func TestLinkTargetsExist(t *testing.T) {
 	t.Parallel()
 	pages, err := readPages(root)
 	require.NoError(t, err)

@@ -90,7 +90,7 @@ var unfenced = regexp.MustCompile("^(\t|    +)(\\$ |make |kubectl |bin/|apiVersi
 
 var namespaceObject = regexp.MustCompile(`(?m)^kind: Namespace\nmetadata:(?: \{name: |\n  name: )([a-z0-9-]+)`)
 
-// namespaces are those that the page makes.
+// namespaces returns the namespaces that the page creates.
 func (p page) namespaces() []string {
 	var out []string
 	for _, b := range p.blocks {
@@ -137,7 +137,7 @@ const anything = "..."
 // logged is a line that a program logs as Kubernetes' do: kubectl sometimes does when the watch ends by which it waits.
 var logged = regexp.MustCompile(`(?m)^[IWEF]\d{4} \d{2}:\d{2}:\d{2}\.\d{6} +\d+ [^ ]+\.go:\d+\] .*\n`)
 
-// matches says whether an output is as expected; what was logged, and new lines at its end, do not count.
+// matches reports whether an output is as expected, ignoring log lines and trailing newlines.
 func matches(want, got string) bool {
 	return pattern(want).MatchString(logged.ReplaceAllString(strings.TrimRight(got, "\n")+"\n", ""))
 }
@@ -161,7 +161,7 @@ func pattern(want string) *regexp.Regexp {
 
 var makeTarget = regexp.MustCompile(`(?m)^([a-z0-9-]+)(?: [a-z0-9-]+)*:`)
 
-// checkNames holds the programs, make targets and files of a block against the repository.
+// checkNames verifies that the programs, make targets and files in a block exist in the repository.
 func (b block) checkNames(root string) []string {
 	var problems []string
 	for line := range strings.Lines(b.text) {
@@ -203,7 +203,7 @@ func makeTargets(root string) []string {
 	return out
 }
 
-// inRepository says whether a word is a path that begins in the repository's root.
+// inRepository reports whether a word is a path in the repository.
 func inRepository(root, word string) bool {
 	first, _, ok := strings.Cut(strings.TrimPrefix(word, "./"), "/")
 	return ok && first != "" && exists(root, first)

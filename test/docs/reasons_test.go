@@ -17,8 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// told says which constants of which package a page has to have.
-var told = []struct{ page, dir, names string }{
+// documented defines which constants of which package a page must contain.
+var documented = []struct{ page, dir, names string }{
 	{"catalogsource", apiDir, `^CatalogSource\w+Error$`},
 	{"operatorgroup", "pkg/controller/operatorgroup", `^(Reason|MultipleOperatorGroup|OperatorGroupServiceAccount|AccountUsable|AccountChanged|TargetsKnown|TargetNotAllowed)`},
 	{"operatorgroup", "pkg/lib/scoped", `^(NoAccount|AccountNameInvalid|AccountMissing|AccountNotEnrolled|AccountHoldsTooMuch)$`},
@@ -35,7 +35,7 @@ const apiDir = "operatorsv1alpha1"
 func TestEveryReasonOfTheCodeIsOnItsPage(t *testing.T) {
 	t.Parallel()
 	s := newSources(t)
-	for _, c := range told {
+	for _, c := range documented {
 		text, err := os.ReadFile(filepath.Join(root, "docs/kinds", c.page+".md"))
 		require.NoError(t, err)
 		found := 0

@@ -35,13 +35,13 @@ func (l layer) String() string {
 	}[l]
 }
 
-// place says where a path lies: the path itself, or with a trailing "/..." everything under it too.
+// place is a path or, with a trailing "/...", a path and everything below it.
 type place struct {
 	pattern string
 	layer   layer
 }
 
-// table is searched from the top; the first match counts.
+// table is searched from the top, and the first match applies.
 var table = []place{
 	{"pkg/lib/...", lib},
 
@@ -67,7 +67,7 @@ var table = []place{
 	{"test/...", tests},
 }
 
-// exceptions are the upward imports that are meant, each with its reason.
+// exceptions are the intended upward imports, each with its reason.
 var exceptions = []struct{ from, to, reason string }{
 	{"cmd/kubectl-remit/...", "test/env/controlplane", "the demonstration starts the embedded control plane"},
 	{"cmd/kubectl-remit/...", "test/env/registry", "the demonstration serves the documentation's catalog from a registry of images"},
@@ -108,7 +108,7 @@ func upward(from, to layer, inTest bool) bool {
 	return to > from
 }
 
-// checkSiblings refuses what the order of layers alone would allow.
+// checkSiblings rejects imports that the order of layers alone would allow.
 func checkSiblings(from, to string, inTest bool) error {
 	switch {
 	case tree(from) == tree(to):
@@ -130,7 +130,7 @@ var managers = []string{
 	"k8s.io/client-go/util/workqueue",
 }
 
-// libraries are all that layer 1 may use besides the standard library.
+// libraries are what layer 1 may use in addition to the standard library.
 var libraries = []string{
 	"k8s.io/...",
 	"sigs.k8s.io/...",
@@ -138,7 +138,7 @@ var libraries = []string{
 	"github.com/operator-framework/api/...",
 }
 
-// loggers are for pkg/lib/logging alone: everybody else logs through logr.
+// loggers may only be used by pkg/lib/logging: all others log through logr.
 var loggers = []string{
 	"github.com/sirupsen/logrus",
 	"github.com/bombsimon/logrusr/...",
@@ -175,7 +175,7 @@ func layerOf(path string) layer {
 	return none
 }
 
-// standsAlone names the libraries that others may take without the rest of Remit.
+// standsAlone names the libraries that can be used without the rest of Remit.
 func standsAlone(path string) bool {
 	return path == "pkg/lib/names" || under(path, "pkg/lib/scopedcache/...")
 }

@@ -40,11 +40,11 @@ type bundles struct {
 	touch    func(types.NamespacedName)
 	clock    clock.Clock
 
+	background
+	slots slots
+
 	mu      sync.Mutex
-	running context.Context // nil until Start
-	group   sync.WaitGroup
 	byImage map[bundleImage]*unpacking
-	slots   map[string]chan struct{}
 }
 
 // bundleImage identifies the image of a bundle in a catalog. A tag is resolved once for each content of the catalog.
@@ -60,27 +60,15 @@ type unpacking struct {
 	key     string
 	failure error
 	// asked means that the image was requested since the last attempt.
-	asked  bool
-	retry  retry
-	cancel context.CancelFunc
+	asked bool
+	retry retry
+	// end ends the goroutine of the last launch.
+	end func()
 }
 
 func newBundles(client *image.Client, store *disk.Store, decoding *catalog.Decoding, touch func(types.NamespacedName), clock clock.Clock) *bundles {
 	return &bundles{client: client, decoding: decoding, disk: store, touch: touch, clock: clock,
-		byImage: map[bundleImage]*unpacking{}, slots: map[string]chan struct{}{}}
-}
-
-// Start runs the goroutines until ctx ends.
-func (b *bundles) Start(ctx context.Context) error {
-	b.mu.Lock()
-	b.running = ctx
-	for of, u := range b.byImage {
-		b.launch(of, u)
-	}
-	b.mu.Unlock()
-	<-ctx.Done()
-	b.group.Wait()
-	return nil
+		byImage: map[bundleImage]*unpacking{}, slots: slots{max: maxUnpacks}}
 }
 
 // reader is a Snapshot's Reader that includes the contents of bundle images.
@@ -125,7 +113,7 @@ func (b *bundles) get(of bundleImage, secrets []string) (*catalog.Content, error
 	if !ok {
 		u = &unpacking{secrets: secrets, retry: newRetry()}
 		b.byImage[of] = u
-		b.launch(of, u)
+		b.unpack(of, u)
 	}
 	u.asked = true
 	key, failure := u.key, u.failure
@@ -139,7 +127,7 @@ func (b *bundles) get(of bundleImage, secrets []string) (*catalog.Content, error
 		b.mu.Lock()
 		if b.byImage[of] == u && u.key == key {
 			u.key = ""
-			b.launch(of, u)
+			b.unpack(of, u)
 		}
 		b.mu.Unlock()
 		return nil, &catalog.NotUnpacked{Image: of.image}
@@ -171,37 +159,24 @@ func (b *bundles) keep(key types.NamespacedName, content string) {
 
 // remove stops the goroutine of an image. The caller must hold the lock.
 func (b *bundles) remove(of bundleImage) {
-	if u := b.byImage[of]; u != nil && u.cancel != nil {
-		u.cancel()
+	if u := b.byImage[of]; u != nil {
+		u.end()
 	}
 	delete(b.byImage, of)
 }
 
-// launch starts the goroutine of an image if bundles has been started. The caller must hold the lock.
-func (b *bundles) launch(of bundleImage, u *unpacking) {
-	if b.running == nil || b.running.Err() != nil {
-		return
-	}
-	ctx, cancel := context.WithCancel(b.running)
-	u.cancel = cancel
-	slots, ok := b.slots[of.catalog.Namespace]
-	if !ok {
-		slots = make(chan struct{}, maxUnpacks)
-		b.slots[of.catalog.Namespace] = slots
-	}
-	b.group.Go(func() {
-		defer cancel()
-		b.follow(ctx, of, u, slots)
-	})
+// unpack starts the goroutine of an image. The caller must hold the lock.
+func (b *bundles) unpack(of bundleImage, u *unpacking) {
+	u.end = b.launch(func(ctx context.Context) { b.follow(ctx, of, u) })
 }
 
 // follow tries to read an image, with exponential backoff that relevant changes interrupt, as long as the image is
 // requested. If the image is referenced by digest and is not a bundle, it does not retry.
-func (b *bundles) follow(ctx context.Context, of bundleImage, u *unpacking, slots chan struct{}) {
+func (b *bundles) follow(ctx context.Context, of bundleImage, u *unpacking) {
 	defer b.done(u.retry)
 	for pause := firstReload; ; {
 		u.retry.begin()
-		key, err := b.try(ctx, of, u, slots)
+		key, err := b.try(ctx, of, u)
 		if ctx.Err() != nil {
 			return
 		}
@@ -231,13 +206,12 @@ func (b *bundles) follow(ctx context.Context, of bundleImage, u *unpacking, slot
 }
 
 // try reads an image, or finds its content on disk.
-func (b *bundles) try(ctx context.Context, of bundleImage, u *unpacking, slots chan struct{}) (key string, err error) {
-	select {
-	case slots <- struct{}{}:
-		defer func() { <-slots }()
-	case <-ctx.Done():
-		return "", ctx.Err()
+func (b *bundles) try(ctx context.Context, of bundleImage, u *unpacking) (key string, err error) {
+	free, err := b.slots.take(ctx, of.catalog.Namespace)
+	if err != nil {
+		return "", err
 	}
+	defer free()
 	ctx, cancel := context.WithTimeout(ctx, unpackTimeout)
 	defer cancel()
 	access, unread := b.access(ctx, of.catalog, u.secrets, u.retry)

@@ -29,12 +29,12 @@ type connections struct {
 	wake   func(types.NamespacedName)
 	lanes  *lanes
 
-	mu      sync.Mutex
-	running context.Context // nil until Start
-	group   sync.WaitGroup
-	byKey   map[types.NamespacedName]*connection
-	places  *places
-	serial  int
+	background
+
+	mu     sync.Mutex
+	byKey  map[types.NamespacedName]*connection
+	places *places
+	serial int
 }
 
 type connection struct {
@@ -42,8 +42,8 @@ type connection struct {
 	holder         holder
 	// conn is nil if there is no address to connect to.
 	conn *cataloggrpc.Conn
-	// cancel stops the goroutine; nil until it is launched.
-	cancel context.CancelFunc
+	// end ends the goroutine; nil if there is none.
+	end func()
 	// pause is the delay after the last failed load, and resume its end if the registry was too slow. Only the goroutine uses
 	// them.
 	pause  time.Duration
@@ -65,22 +65,15 @@ func newConnections(budget *budget, wake func(types.NamespacedName)) *connection
 	return c
 }
 
-// Start runs the goroutines until ctx ends.
+// Start runs the goroutines until ctx ends, and closes all connections then.
 func (c *connections) Start(ctx context.Context) error {
+	err := c.background.Start(ctx)
 	c.mu.Lock()
-	c.running = ctx
-	for key, e := range c.byKey {
-		c.launch(key, e)
-	}
-	c.mu.Unlock()
-	<-ctx.Done()
-	c.mu.Lock()
+	defer c.mu.Unlock()
 	for key := range c.byKey {
 		c.remove(key)
 	}
-	c.mu.Unlock()
-	c.group.Wait()
-	return nil
+	return err
 }
 
 // ensure returns the state and content of a CatalogSource's connection, and creates it if needed. Content is kept while
@@ -119,7 +112,9 @@ func (c *connections) replace(key types.NamespacedName, origin, target string) (
 		next.inherit(old)
 	}
 	c.byKey[key] = next
-	c.launch(key, next)
+	if next.conn != nil {
+		next.end = c.launch(func(ctx context.Context) { c.follow(ctx, key, next) })
+	}
 	return next, nil
 }
 
@@ -160,25 +155,12 @@ func (c *connections) remove(key types.NamespacedName) {
 	}
 	delete(c.byKey, key)
 	c.budget.release(e.holder)
-	if e.cancel != nil {
-		e.cancel()
+	if e.end != nil {
+		e.end()
 	}
 	if e.conn != nil {
 		_ = e.conn.Close()
 	}
-}
-
-// launch starts the goroutine of a connection if connections has been started. The caller must hold the lock.
-func (c *connections) launch(key types.NamespacedName, e *connection) {
-	if e.conn == nil || c.running == nil || c.running.Err() != nil {
-		return
-	}
-	ctx, cancel := context.WithCancel(c.running)
-	e.cancel = cancel
-	c.group.Go(func() {
-		defer cancel()
-		c.follow(ctx, key, e)
-	})
 }
 
 // follow handles each state of a connection until it is closed.

@@ -64,13 +64,13 @@ type images struct {
 	parses   *lanes
 	decoding *catalog.Decoding
 
-	mu      sync.Mutex
-	running context.Context // nil until Start
-	group   sync.WaitGroup
-	byKey   map[types.NamespacedName]*imageEntry
-	places  *places
-	serial  int
-	pulls   map[string]chan struct{}
+	background
+	pulls slots
+
+	mu     sync.Mutex
+	byKey  map[types.NamespacedName]*imageEntry
+	places *places
+	serial int
 }
 
 // imageView is the observed state of an image.
@@ -87,7 +87,7 @@ type imageView struct {
 type imageEntry struct {
 	spec   imageSpec
 	holder holder
-	cancel context.CancelFunc // nil until the goroutine is launched
+	end    func() // ends the goroutine
 	retry  retry
 
 	mu sync.Mutex
@@ -105,23 +105,10 @@ type imageEntry struct {
 func newImages(client *image.Client, store *disk.Store, budget *budget, wake func(types.NamespacedName), clock clock.Clock) *images {
 	i := &images{
 		client: client, disk: store, budget: budget, space: newDiskBudget(budget.exempt), work: newWorkBudget(budget.exempt), wake: wake, clock: clock, parses: newParseLanes(budget.exempt), decoding: budget.decoding,
-		byKey: map[types.NamespacedName]*imageEntry{}, pulls: map[string]chan struct{}{},
+		byKey: map[types.NamespacedName]*imageEntry{}, pulls: slots{max: maxPulls},
 	}
 	i.places = newImagePlaces(budget.exempt, func(key types.NamespacedName) { i.wake(key) })
 	return i
-}
-
-// Start runs the goroutines until ctx ends.
-func (i *images) Start(ctx context.Context) error {
-	i.mu.Lock()
-	i.running = ctx
-	for key, e := range i.byKey {
-		i.launch(key, e)
-	}
-	i.mu.Unlock()
-	<-ctx.Done()
-	i.group.Wait()
-	return nil
 }
 
 // ensure returns the observed state of a CatalogSource's image, and starts its goroutine if the limit allows it.
@@ -160,7 +147,7 @@ func (i *images) entry(key types.NamespacedName, spec imageSpec) (e, old *imageE
 		e.inherit(old)
 	}
 	i.byKey[key] = e
-	i.launch(key, e)
+	e.end = i.launch(func(ctx context.Context) { i.follow(ctx, key, e) })
 	return e, old, nil
 }
 
@@ -194,36 +181,16 @@ func (i *images) remove(key types.NamespacedName) {
 		return
 	}
 	delete(i.byKey, key)
-	if e.cancel != nil {
-		e.cancel()
-	}
-}
-
-// launch starts the goroutine of an entry if images has been started. The caller must hold the lock.
-func (i *images) launch(key types.NamespacedName, e *imageEntry) {
-	if i.running == nil || i.running.Err() != nil {
-		return
-	}
-	ctx, cancel := context.WithCancel(i.running)
-	e.cancel = cancel
-	slots, ok := i.pulls[key.Namespace]
-	if !ok {
-		slots = make(chan struct{}, maxPulls)
-		i.pulls[key.Namespace] = slots
-	}
-	i.group.Go(func() {
-		defer cancel()
-		i.follow(ctx, key, e, slots)
-	})
+	e.end()
 }
 
 // follow checks an image after each poll interval or, after failures, with exponential backoff that relevant changes interrupt.
-func (i *images) follow(ctx context.Context, key types.NamespacedName, e *imageEntry, slots chan struct{}) {
+func (i *images) follow(ctx context.Context, key types.NamespacedName, e *imageEntry) {
 	defer i.done(e.retry)
 	pause := firstReload
 	for ctx.Err() == nil {
 		e.retry.begin()
-		view, found, err := i.check(ctx, key, e, slots)
+		view, found, err := i.check(ctx, key, e)
 		if ctx.Err() != nil || !e.show(view) {
 			i.abandon(found.snapshot)
 			return
@@ -285,13 +252,12 @@ func (e *imageEntry) show(v imageView) bool {
 
 // check requests the digest, and pulls the image if it is new. It returns an error only if retrying may help; errors of
 // the image itself are in the view and remain until the image changes.
-func (i *images) check(ctx context.Context, key types.NamespacedName, e *imageEntry, slots chan struct{}) (imageView, finding, error) {
-	select {
-	case slots <- struct{}{}:
-		defer func() { <-slots }()
-	case <-ctx.Done():
-		return imageView{}, finding{}, ctx.Err()
+func (i *images) check(ctx context.Context, key types.NamespacedName, e *imageEntry) (imageView, finding, error) {
+	free, err := i.pulls.take(ctx, key.Namespace)
+	if err != nil {
+		return imageView{}, finding{}, err
 	}
+	defer free()
 	ctx, cancel := context.WithTimeout(ctx, pullTimeout)
 	defer cancel()
 	e.mu.Lock()

@@ -102,7 +102,7 @@ func (e *imageEntry) discard() {
 
 // abandon drops content that arrived too late. When the program ends, the content stays on disk for the next start.
 func (i *images) abandon(snap *catalog.Snapshot) {
-	if i.running.Err() == nil {
+	if !i.isOver() {
 		dropContents(snap)
 	}
 }

@@ -2,8 +2,8 @@
 // tests install from its bundle (./bundle). It watches Greetings in the namespaces that WATCH_NAMESPACE
 // lists, which its Deployment takes from the annotation olm.targetNamespaces; empty means all.
 //
-// The second version (./bundlev2) has webhooks, a conversion and an API besides: SERVE says which of
-// its Deployments this is.
+// The second version (./bundlev2) also has webhooks, a conversion and an API: SERVE selects which of
+// its Deployments this process is.
 package main
 
 import (
@@ -64,7 +64,7 @@ func greet(mgr ctrl.Manager, opts options) error {
 	return reconciler.SetupWithManager(mgr)
 }
 
-// serve adds what the API server calls. The Pod is ready once somebody listens.
+// serve adds the servers that the API server calls. The Pod is ready when they listen.
 func serve(mgr ctrl.Manager, opts options) error {
 	server := hooks.Server{
 		Address:     net.JoinHostPort(opts.listenIP, hooksPort),

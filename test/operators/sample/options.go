@@ -11,7 +11,7 @@ import (
 const (
 	envWatchNamespace = "WATCH_NAMESPACE"
 	envDefaultMessage = "DEFAULT_MESSAGE"
-	// envListenIP is set by the embedded control plane, where a Pod is a process on this machine and
+	// envListenIP is set by the embedded control plane, in which a Pod is a process on this machine that
 	// may only bind its own loopback address.
 	envListenIP = "REMIT_POD_LISTEN_IP"
 

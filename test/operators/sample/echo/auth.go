@@ -15,16 +15,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// authentication is the ConfigMap that tells extension API servers whom to believe.
+// authentication is the ConfigMap with the CA and header names that extension API servers trust.
 var authentication = types.NamespacedName{Namespace: "kube-system", Name: "extension-apiserver-authentication"}
 
-// user is who the front proxy says is calling.
+// user is the caller that the front proxy names.
 type user struct {
 	name   string
 	groups []string
 }
 
-// proxied finds the user of a request that came by way of the front proxy.
+// proxied returns the user of a request that came through the front proxy.
 func (s *Server) proxied(r *http.Request) (user, error) {
 	if r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
 		return user{}, errors.New("no client certificate")
@@ -63,7 +63,7 @@ func (s *Server) proxied(r *http.Request) (user, error) {
 	return u, nil
 }
 
-// may asks the API server what the user may do.
+// may asks the API server whether the user is allowed to do something.
 func (s *Server) may(ctx context.Context, u user, verb, namespace, name string) (bool, error) {
 	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 		User: u.name, Groups: u.groups,

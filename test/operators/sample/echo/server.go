@@ -24,7 +24,7 @@ const (
 	root         = "/apis/" + groupVersion
 )
 
-// Echo says what a Greeting says, louder.
+// Echo contains the message of a Greeting in upper case.
 type Echo struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
@@ -42,9 +42,9 @@ type List struct {
 
 // Server is the API server. All fields are required.
 type Server struct {
-	// Client asks who may do what.
+	// Client creates SubjectAccessReviews.
 	Client client.Client
-	// Reader reads past the cache: whom to believe, and Greetings.
+	// Reader reads the authentication configuration and Greetings without a cache.
 	Reader client.Reader
 }
 
@@ -77,7 +77,7 @@ func (s *Server) Handler() http.Handler {
 	return mux
 }
 
-// allow answers whoever may not.
+// allow writes the response to a user who is not allowed.
 func (s *Server) allow(w http.ResponseWriter, r *http.Request, verb string) bool {
 	u, err := s.proxied(r)
 	if err != nil {

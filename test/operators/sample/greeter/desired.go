@@ -64,7 +64,7 @@ func labels(greeting *samplev1.Greeting) map[string]string {
 	return map[string]string{labelGreeting: greeting.Name}
 }
 
-// owner leaves blockOwnerDeletion out: to set it would take a right on greetings/finalizers.
+// owner omits blockOwnerDeletion, which would require permission on greetings/finalizers.
 func owner(greeting *samplev1.Greeting) *metav1ac.OwnerReferenceApplyConfiguration {
 	return metav1ac.OwnerReference().
 		WithAPIVersion(samplev1.GroupVersion.String()).

@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	// Refused is what no Greeting may say.
+	// Refused is the message that is refused.
 	Refused = "goodbye"
-	// Label is what the mutating webhook puts on Greetings; its value is the version that did.
+	// Label is set on Greetings by the mutating webhook; its value is the version of the operator.
 	Label = "sample.remit.dev/seen-by"
 
 	pathValidate = "/validate"
@@ -75,7 +75,7 @@ func validate(obj *unstructured.Unstructured) *admissionv1.AdmissionResponse {
 	return &admissionv1.AdmissionResponse{Allowed: true}
 }
 
-// textOf reads what a Greeting says, in either version of the API, or a ConfigMap.
+// textOf returns the message of a Greeting, in either version of the API, or of a ConfigMap.
 func textOf(obj *unstructured.Unstructured) string {
 	data, _, _ := unstructured.NestedString(obj.Object, "data", "message")
 	v1, _, _ := unstructured.NestedString(obj.Object, "spec", "message")

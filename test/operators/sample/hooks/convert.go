@@ -44,7 +44,7 @@ func convert(w http.ResponseWriter, r *http.Request) {
 	reply(w, &apiextensionsv1.ConversionReview{TypeMeta: in.TypeMeta, Response: response})
 }
 
-// Convert makes a Greeting one of the other version. Nothing is lost either way.
+// Convert converts a Greeting to the other version without losing data.
 func Convert(obj *unstructured.Unstructured, version string) error {
 	from, to := 0, 1
 	switch {

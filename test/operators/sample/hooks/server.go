@@ -15,9 +15,9 @@ import (
 )
 
 const (
-	// Linger is how long a server goes on after it was told to stop: callers notice that late.
+	// Linger is how long a server continues after a request to stop, because callers notice it late.
 	Linger = 3 * time.Second
-	// reload is how often a certificate is looked at, at most.
+	// reload is the minimum interval between checks of a certificate.
 	reload = 200 * time.Millisecond
 	// readTimeout bounds a request.
 	readTimeout = 10 * time.Second
@@ -29,7 +29,7 @@ type Server struct {
 	// Certificate and Key are the files' paths.
 	Certificate, Key string
 	Handler          http.Handler
-	// ClientCertificates asks callers for theirs, and leaves it to the handler to judge them.
+	// ClientCertificates requests client certificates, which the handler verifies.
 	ClientCertificates bool
 }
 
@@ -64,7 +64,7 @@ func (s Server) Start(ctx context.Context) error {
 	return err
 }
 
-// Check is a healthz.Checker: it is ready once somebody listens.
+// Check is a healthz.Checker, which succeeds when the server listens.
 func (s Server) Check(r *http.Request) error {
 	conn, err := (&net.Dialer{}).DialContext(r.Context(), "tcp", s.Address)
 	if err != nil {
@@ -92,18 +92,18 @@ func (f *files) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	f.looked = time.Now()
 	info, err := os.Stat(filepath.Clean(f.certificate))
 	if err != nil || f.loaded != nil && info.ModTime().Equal(f.changed) {
-		return f.loaded, f.unless(err)
+		return f.loaded, f.ignoreIfLoaded(err)
 	}
 	pair, err := tls.LoadX509KeyPair(f.certificate, f.key)
 	if err != nil {
-		return f.loaded, f.unless(err)
+		return f.loaded, f.ignoreIfLoaded(err)
 	}
 	f.loaded, f.changed = &pair, info.ModTime()
 	return f.loaded, nil
 }
 
-// unless leaves out an error where there is a certificate to go on with.
-func (f *files) unless(err error) error {
+// ignoreIfLoaded drops an error if there is a certificate to continue with.
+func (f *files) ignoreIfLoaded(err error) error {
 	if f.loaded != nil {
 		return nil
 	}
