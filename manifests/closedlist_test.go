@@ -24,20 +24,9 @@ type write struct{ group, resource, verb string }
 // allowed is the closed list of the security model: every cluster-wide write that the controller identities may have. An
 // additional line requires a decision record in docs/adr.
 func allowed(w write) bool {
-	resource, subresource, _ := strings.Cut(w.resource, "/")
 	switch w.group {
 	case operatorsGroup:
-		written := []string{"catalogsources", "clusterserviceversions", "installplans", "operatorgroups", "subscriptions"}
-		switch subresource {
-		case "status":
-			return slices.Contains(written, resource) && (w.verb == "patch" || w.verb == "update")
-		case "finalizers":
-			return slices.Contains(written, resource) && w.verb == "update"
-		case "":
-			inert := []string{"installplans", "subscriptions"}
-			return w.verb == "create" && slices.Contains(inert, resource) ||
-				w == write{operatorsGroup, "clusterserviceversions", "patch"} // finalizers: docs/adr/0006
-		}
+		return allowedOfOLM(w)
 	case "", "events.k8s.io":
 		resources := []string{"events"}
 		if w.group == "" {
@@ -46,6 +35,23 @@ func allowed(w write) bool {
 		return slices.Contains(resources, w.resource) && slices.Contains([]string{"create", "patch"}, w.verb)
 	case "authorization.k8s.io":
 		return w.resource == "subjectaccessreviews" && w.verb == "create"
+	}
+	return false
+}
+
+// allowedOfOLM is allowed for the kinds of OLM.
+func allowedOfOLM(w write) bool {
+	resource, subresource, _ := strings.Cut(w.resource, "/")
+	written := []string{"catalogsources", "clusterserviceversions", "installplans", "operatorgroups", "subscriptions"}
+	switch subresource {
+	case "status":
+		return slices.Contains(written, resource) && (w.verb == "patch" || w.verb == "update")
+	case "finalizers":
+		return slices.Contains(written, resource) && w.verb == "update"
+	case "":
+		inert := []string{"installplans", "subscriptions"}
+		return w.verb == "create" && slices.Contains(inert, resource) ||
+			w == write{operatorsGroup, "clusterserviceversions", "patch"} // finalizers: docs/adr/0006
 	}
 	return false
 }

@@ -32,7 +32,7 @@ func main() {
 
 // execute runs the command line and returns the exit code.
 func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	cmd := printing(stdout, stderr)
+	cmd := printing(stdout, stderr) //nolint:contextcheck // cobra passes the context to each command
 	cmd.SetArgs(args)
 	err := cmd.ExecuteContext(ctx)
 	if err != nil && err.Error() != "" {

@@ -87,7 +87,7 @@ func onlyDocument(raw []byte) ([]byte, error) {
 	var only []byte
 	for {
 		doc, err := reader.Read()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {
@@ -136,7 +136,7 @@ func checkDepth(data []byte) error {
 	depth := 0
 	for {
 		token, err := decoder.Token()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err != nil {

@@ -74,7 +74,7 @@ func OLM(ctx context.Context, mgr ctrl.Manager, o OLMOptions) error {
 	}
 	return errors.Join(
 		inSetup("operatorgroup", groups.SetupWithManager(mgr, changes(mgr, listers, groups.Concerned))),
-		inSetup("csv", csvs.SetupWithManager(mgr, changes(mgr, listers, csvs.Concerned, authorizerLag))),
+		inSetup("csv", csvs.SetupWithManager(ctx, mgr, changes(mgr, listers, csvs.Concerned, authorizerLag))),
 	)
 }
 

@@ -179,7 +179,7 @@ func subjectsOf(obj any) []rbacv1.Subject {
 }
 
 // subjectKeys returns the keys of all subjects of a binding.
-func subjectKeys(obj any) ([]string, error) {
+func subjectKeys(obj any) ([]string, error) { //nolint:unparam // a cache.IndexFunc
 	namespace, subjects := ClusterScope, subjectsOf(obj)
 	if b, ok := obj.(*rbacv1.RoleBinding); ok {
 		namespace = b.Namespace

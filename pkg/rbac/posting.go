@@ -17,8 +17,8 @@ type posting struct {
 const slack = 8
 
 func (p *posting) add(rule int) {
-	if n := len(p.list); n == 0 || p.list[n-1] != int32(rule) {
-		p.list = append(p.list, int32(rule))
+	if n := len(p.list); n == 0 || p.list[n-1] != int32(rule) { //nolint:gosec // see append below
+		p.list = append(p.list, int32(rule)) //nolint:gosec // rules are counted in memory, far below 1<<31
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 
 // countingContext counts the calls of Err, and is canceled after that many calls; 0 means never.
 type countingContext struct {
-	context.Context
+	context.Context      //nolint:containedctx // it is a context
 	looks, canceledAfter int
 }
 

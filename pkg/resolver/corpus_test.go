@@ -22,7 +22,7 @@ func loadCorpus(t testing.TB, dir string) *catalog.Snapshot {
 	var snapshot *catalog.Snapshot
 	var err error
 	if dir == "bundles" {
-		cfg, failed := fbc.FromBundles(os.DirFS(corpus.Dir(t, dir)))
+		cfg, failed := fbc.FromBundles(t.Context(), os.DirFS(corpus.Dir(t, dir)))
 		require.NoError(t, failed)
 		snapshot, err = fbc.FromConfig(cfg)
 	} else {

@@ -161,10 +161,10 @@ func StepsFrom(in Input, plan Plan, contents []*catalog.Content) ([]step.Step, e
 	}
 	var steps []step.Step
 	for i, pin := range plan.Pins {
-		if contents[i].Digest() != pin.Digest {
+		if contents[i].Digest() != pin.Digest { //nolint:gosec // both have the same length
 			return nil, ErrForged
 		}
-		more, err := in.steps(pin, contents[i])
+		more, err := in.steps(pin, contents[i]) //nolint:gosec // both have the same length
 		if err != nil {
 			return nil, err
 		}

@@ -79,7 +79,7 @@ func (e *LimitError) Error() string {
 // meter counts the cost of one resolution. Its error is permanent: loops may check it at their convenience, but must
 // discard results found after it.
 type meter struct {
-	ctx       context.Context
+	ctx       context.Context //nolint:containedctx // a meter exists only for the call that has this context
 	programs  *programs
 	namespace string
 	// global is the namespace of the global catalogs.

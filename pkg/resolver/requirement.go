@@ -219,12 +219,12 @@ func compound(m *meter, word string, members []constraints.Constraint, depth int
 	if rules > maxRules {
 		return requirement{}, fmt.Errorf("it has more than %d CEL rules", maxRules)
 	}
-	out, err := compoundOf(word, parts, texts)
+	out := compoundOf(word, parts, texts)
 	out.rules, out.cost = rules, cost
-	return out, err
+	return out, nil
 }
 
-func compoundOf(word string, parts []requirement, texts []string) (requirement, error) {
+func compoundOf(word string, parts []requirement, texts []string) requirement {
 	matches := func(m *meter, f *facts) func(requirement) bool {
 		return func(r requirement) bool { return r.match(m, f) }
 	}
@@ -234,17 +234,17 @@ func compoundOf(word string, parts []requirement, texts []string) (requirement, 
 			return m.Spend(len(parts)) == nil && !slices.ContainsFunc(parts, func(r requirement) bool { return !r.match(m, f) })
 		}}
 		narrow(&out, parts)
-		return out, nil
+		return out
 	case "any":
 		out := requirement{text: "(" + strings.Join(texts, ", or ") + ")", match: func(m *meter, f *facts) bool {
 			return m.Spend(len(parts)) == nil && slices.ContainsFunc(parts, matches(m, f))
 		}}
 		widen(&out, parts)
-		return out, nil
+		return out
 	}
 	return requirement{text: "that is none of: " + strings.Join(texts, ", "), match: func(m *meter, f *facts) bool {
 		return m.Spend(len(parts)) == nil && !slices.ContainsFunc(parts, matches(m, f))
-	}}, nil
+	}}
 }
 
 // narrow restricts a conjunction to the operators that its first restricted member allows.

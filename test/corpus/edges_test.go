@@ -58,7 +58,7 @@ func asBundles(t *testing.T, root string, packages []string) *graph {
 // asPublished returns the graph that a published catalog defines for a package's bundles.
 func asPublished(t *testing.T, root, version, pkg string) *graph {
 	t.Helper()
-	bundles, err := fbc.FromBundles(os.DirFS(filepath.Join(root, pkg)))
+	bundles, err := fbc.FromBundles(t.Context(), os.DirFS(filepath.Join(root, pkg)))
 	require.NoError(t, err)
 	published, err := declcfg.LoadFS(t.Context(), os.DirFS(filepath.Join(root, "..", "catalogs", version, pkg)))
 	require.NoError(t, err)

@@ -27,7 +27,7 @@ func fromEnvironment(t *testing.T, name string, otherwise int) int {
 type dice struct{ *rand.Rand }
 
 func newDice(seed, stream int) dice {
-	return dice{rand.New(rand.NewPCG(uint64(seed), uint64(stream)))} //nolint:gosec // the numbers are to be repeatable
+	return dice{rand.New(rand.NewPCG(uint64(seed), uint64(stream)))}
 }
 
 func (d dice) oneIn(n int) bool { return d.IntN(n) == 0 }

@@ -224,6 +224,7 @@ var refusals = map[string][]int32{
 
 // agrees says where the API server does not do what the verdict says.
 func agrees(v rbac.Verdict, refused error) error {
+	//nolint:errorlint // the refusal is not why they differ
 	differs := fmt.Errorf("the engine says %s (%+v), the API server %v", outcome(v), v, refused)
 	codes := refusals[outcome(v)]
 	if refused == nil {

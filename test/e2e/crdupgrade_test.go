@@ -48,7 +48,7 @@ func TestRefusesASchemaThatRejectsExistingObjects(t *testing.T) {
 	other := tn.Other(nil)
 	all := env.Brings{
 		"a.v1.0.0": env.Gadgets(group), "a.v2.0.0": env.Gadgets(group, env.Requiring("size")),
-		"a.v3.0.0": env.Gadgets(group, env.Requiring("size"), env.Optional("colour")), "a.v4.0.0": env.Gadgets(group, env.Requiring("size"), env.Optional("colour")),
+		"a.v3.0.0": env.Gadgets(group, env.Requiring("size"), env.Optional("color")), "a.v4.0.0": env.Gadgets(group, env.Requiring("size"), env.Optional("color")),
 	}
 	tn.PublishWith("catalog", all, releasesV1)
 	tn.Subscribe("catalog", "a", "stable")

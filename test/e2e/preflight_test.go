@@ -248,7 +248,7 @@ func TestControllerIdentitiesWriteNoConfigMapsExceptReports(t *testing.T) {
 	}
 	live := report(func(cm *corev1.ConfigMap) { cm.Labels = map[string]string{"a": "b"} })
 	tn.Create(live)
-	require.NoError(t, apply(report(func(cm *corev1.ConfigMap) { cm.Data["report.yaml"] = "newer" })), "a report that somebody labelled")
+	require.NoError(t, apply(report(func(cm *corev1.ConfigMap) { cm.Data["report.yaml"] = "newer" })), "a report that somebody labeled")
 }
 
 // ownPlan returns a plan that a user created, which is not executed.

@@ -2,6 +2,7 @@ package env
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io/fs"
@@ -129,7 +130,7 @@ func SampleFBCByImage(image string) (string, error) {
 }
 
 func sampleFBC(change func(*declcfg.Bundle)) (string, error) {
-	cfg, err := fbc.FromBundles(bundle.FS())
+	cfg, err := fbc.FromBundles(context.Background(), bundle.FS())
 	if err != nil {
 		return "", err
 	}

@@ -82,20 +82,20 @@ func catalogs() []row {
 			listener, err := (&net.ListenConfig{}).Listen(s.T.Context(), "tcp", "127.0.0.1:0")
 			require.NoError(s.T, err)
 			defer func() { _ = listener.Close() }()
-			var dialled atomic.Int32
+			var dialed atomic.Int32
 			go func() {
 				for {
 					conn, err := listener.Accept()
 					if err != nil {
 						return
 					}
-					dialled.Add(1)
+					dialed.Add(1)
 					_ = conn.Close()
 				}
 			}()
 			s.unreachable(listener.Addr().String())
 			s.settle()
-			require.Zero(s.T, dialled.Load())
+			require.Zero(s.T, dialed.Load())
 		}},
 		{number: "91h", title: "a catalog at a Service that refers to an external name", holds: p0(), play: func(s *scene) {
 			s.Create(elsewhere(s))
@@ -118,7 +118,7 @@ func catalogs() []row {
 		}},
 	}
 	for i, where := range []string{"169.254.169.254:80", "kubernetes.default.svc:443", "10.96.0.1:443", "unix:///var/run/secrets/token",
-		"passthrough:///kubernetes.default.svc:443", "catalog." + neighbour + ".svc:50051", "localhost:50051"} {
+		"passthrough:///kubernetes.default.svc:443", "catalog." + neighbor + ".svc:50051", "localhost:50051"} {
 		rows = append(rows, row{number: "91" + letter(i), title: "a catalog at " + where, holds: p0(), play: func(s *scene) { s.unreachable(where) }})
 	}
 	for i, r := range []struct {

@@ -177,7 +177,7 @@ func (s *scene) fishes(number string) {
 	s.install(brings(csv(), strings.Replace(fishing, `, pattern: "^nothing$"`, "", 1)))
 	s.Succeeded(probeCSV)
 	widget := &unstructured.Unstructured{Object: map[string]any{"apiVersion": group + "/v1", "kind": "Widget", "spec": map[string]any{"value": secretValue}}}
-	widget.SetNamespace(neighbour)
+	widget.SetNamespace(neighbor)
 	widget.SetName(fished)
 	s.createOutside(widget)
 	next := brings(later(), fishing)
@@ -186,7 +186,7 @@ func (s *scene) fishes(number string) {
 }
 
 // fished is the name of the neighbor's widget.
-const fished = "neighbours-widget"
+const fished = "neighbors-widget"
 
 // tellsNothing asserts that nothing in the namespace names the neighbor's widget or anything else in its namespace. The
 // oracle checks for its value.
@@ -200,7 +200,7 @@ func (s *scene) tellsNothing() {
 		text, err := json.Marshal(list)
 		require.NoError(s.T, err)
 		require.NotContains(s.T, string(text), fished)
-		require.NotContains(s.T, string(text), neighbour+"/")
+		require.NotContains(s.T, string(text), neighbor+"/")
 	}
 	s.csvSays(succeeded)
 }

@@ -65,7 +65,7 @@ func csvs() []row {
 		}},
 		{number: "79", title: "a CSV that a tenant labels as a copy", holds: p0(), play: func(s *scene) {
 			s.group(s.Namespace)
-			copied := csv().Set(map[string]any{names.LabelCopiedFrom: neighbour}, "metadata", "labels")
+			copied := csv().Set(map[string]any{names.LabelCopiedFrom: neighbor}, "metadata", "labels")
 			require.NoError(s.T, s.apply(s.mallory(), copied.Object))
 			s.noDeployments() // a copy is not active,
 			require.Empty(s.T, s.CSV(s.T, probeCSV).Status.Phase)
@@ -74,7 +74,7 @@ func csvs() []row {
 		{number: "79a", title: "a CSV that a tenant annotates as another namespace's", holds: p0(), play: func(s *scene) {
 			s.group(s.Namespace)
 			annotations := map[string]any{
-				names.AnnotationOperatorNamespace: neighbour, names.AnnotationOperatorGroup: "og", names.AnnotationTargetNamespaces: "kube-system",
+				names.AnnotationOperatorNamespace: neighbor, names.AnnotationOperatorGroup: "og", names.AnnotationTargetNamespaces: "kube-system",
 			}
 			require.NoError(s.T, s.apply(s.mallory(), csv().Set(annotations, "metadata", "annotations").Object))
 			csv := s.csvSays(succeeded) // the OperatorGroup determines these values, whoever wrote them
@@ -85,7 +85,7 @@ func csvs() []row {
 			require.Equal(s.T, s.Namespace, deployed.Spec.Template.Annotations[names.AnnotationTargetNamespaces])
 		}},
 		{number: "79b", title: "a bundle whose CSV is labeled as a copy", holds: p0(), play: func(s *scene) {
-			s.install(bundleOf(csv().Set(map[string]any{names.LabelCopiedFrom: neighbour}, "metadata", "labels").
+			s.install(bundleOf(csv().Set(map[string]any{names.LabelCopiedFrom: neighbor}, "metadata", "labels").
 				Set(map[string]any{names.AnnotationTargetNamespaces: "kube-system"}, "metadata", "annotations")))
 			csv := s.Succeeded(probeCSV)
 			require.NotContains(s.T, csv.Labels, names.LabelCopiedFrom)
@@ -93,7 +93,7 @@ func csvs() []row {
 		}},
 		{number: "80", title: "a copied CSV whose label is removed by a user who may not act as the account", holds: p0(), play: func(s *scene) {
 			s.group(s.Namespace)
-			copied := csv().Set(map[string]any{names.LabelCopiedFrom: neighbour}, "metadata", "labels")
+			copied := csv().Set(map[string]any{names.LabelCopiedFrom: neighbor}, "metadata", "labels")
 			require.NoError(s.T, s.apply(cluster.Client, copied.Object))
 			author := s.authorWho(rule("operators.coreos.com", "clusterserviceversions", "get", "patch"))
 			csv := s.CSV(s.T, probeCSV)

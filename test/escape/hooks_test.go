@@ -185,7 +185,7 @@ func webhooks() []row {
 			Set(map[string]any{"cert-manager.io/inject-ca-from-secret": "kube-system/crown"}, "metadata", "annotations"), `is not in namespace`),
 		{number: "37", title: "an OperatorGroup whose selector matches what a tenant labels", holds: calling(seesItself()), play: func(s *scene) {
 			s.allow(func(c oracle.Change) bool {
-				return s.madeByOurs(c) || c.Name == neighbour && c.Resource == "namespaces"
+				return s.madeByOurs(c) || c.Name == neighbor && c.Resource == "namespaces"
 			})
 			s.grantGet()
 			label := map[string]string{"escape.test/team": s.Namespace}
@@ -197,13 +197,13 @@ func webhooks() []row {
 			s.Complete()
 			s.csvSays(succeeded)
 			require.Equal(s.T, []string{s.Namespace}, s.reached(s.T))
-			s.label(neighbour, label)
+			s.label(neighbor, label)
 			s.Eventually(func(c *assert.CollectT) {
 				assert.NotEqual(c, "install strategy completed with no errors", s.CSV(c, probeCSV).Status.Message)
 			})
 			s.settle()
 			require.Equal(s.T, []string{s.Namespace}, s.reached(s.T), "whoever labels a namespace does not put it under the webhook")
-			s.label(neighbour, map[string]string{"escape.test/team": ""})
+			s.label(neighbor, map[string]string{"escape.test/team": ""})
 			s.csvSays(succeeded)
 			s.removeCSV()
 			s.uncalled()
@@ -240,7 +240,7 @@ func apis() []row {
 		uncallable("38d", "an API that another owner's CRD serves", owningAPI(csv(), "acme.io", "v1"), "pre-existing APIService v1.acme.io is not adoptable"),
 		{number: "40", title: "an API of another owner's operator", holds: serving(p1()), play: func(s *scene) {
 			rival(s, "v1.taken.escape.test", owningAPI(csv(), "taken.escape.test", "v1"), apiOf("taken.escape.test",
-				ownerutil.Owner{Lineage: ownerutil.Lineage{Package: probe, Namespace: neighbour}, CSV: probeCSV}.Labels()))
+				ownerutil.Owner{Lineage: ownerutil.Lineage{Package: probe, Namespace: neighbor}, CSV: probeCSV}.Labels()))
 		}},
 		{number: "40a", title: "an API without an operator", holds: serving(p1()), play: func(s *scene) {
 			rival(s, "v1.free.escape.test", owningAPI(csv(), "free.escape.test", "v1"), apiOf("free.escape.test", nil))
@@ -260,7 +260,7 @@ func apis() []row {
 		}},
 		{number: "43", title: "a Deployment of the same name in two namespaces, each with an API", holds: serving(p1()), play: func(s *scene) {
 			s.allow(s.madeByOurs)
-			owner := ownerutil.Owner{Lineage: ownerutil.Lineage{Package: probe, Namespace: neighbour}, CSV: probeCSV}
+			owner := ownerutil.Owner{Lineage: ownerutil.Lineage{Package: probe, Namespace: neighbor}, CSV: probeCSV}
 			theirs := s.bindingOf("operator-service-system:auth-delegator-" + ownerutil.Hash(owner.Namespace, owner.Package, "operator-service"))
 			s.install(bundleOf(owningAPI(csv(), s.Namespace+".escape.test", "v1")))
 			s.Complete()
@@ -427,7 +427,7 @@ func (s *scene) bindingOf(name string) *rbacv1.ClusterRoleBinding {
 	s.T.Helper()
 	binding := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: name},
 		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "system:auth-delegator"},
-		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: neighbour, Name: "default"}}}
+		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: neighbor, Name: "default"}}}
 	s.createOutside(binding)
 	return binding
 }
@@ -436,7 +436,7 @@ func (s *scene) bindingOf(name string) *rbacv1.ClusterRoleBinding {
 func apiOf(group string, labels map[string]string) *apiregistrationv1.APIService {
 	return &apiregistrationv1.APIService{ObjectMeta: metav1.ObjectMeta{Name: "v1." + group, Labels: labels}, Spec: apiregistrationv1.APIServiceSpec{
 		Group: group, Version: "v1", GroupPriorityMinimum: 1000, VersionPriority: 10, InsecureSkipTLSVerify: true,
-		Service: &apiregistrationv1.ServiceReference{Namespace: neighbour, Name: "theirs"},
+		Service: &apiregistrationv1.ServiceReference{Namespace: neighbor, Name: "theirs"},
 	}}
 }
 

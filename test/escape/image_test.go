@@ -123,32 +123,32 @@ func (s *scene) answer(f func(w http.ResponseWriter, r *http.Request) bool) {
 }
 
 // listening returns an address of this machine and counts the connections to it.
-func (s *scene) listening() (address string, dialled *atomic.Int32) {
+func (s *scene) listening() (address string, dialed *atomic.Int32) {
 	s.T.Helper()
 	listener, err := (&net.ListenConfig{}).Listen(s.T.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(s.T, err)
 	s.T.Cleanup(func() { _ = listener.Close() })
-	dialled = &atomic.Int32{}
+	dialed = &atomic.Int32{}
 	go func() {
 		for {
 			conn, err := listener.Accept()
 			if err != nil {
 				return
 			}
-			dialled.Add(1)
+			dialed.Add(1)
 			_ = conn.Close()
 		}
 	}()
-	return listener.Addr().String(), dialled
+	return listener.Addr().String(), dialed
 }
 
 func imageRows() []row {
 	rows := []row{
 		{number: "91p", title: "a catalog image at the machine's own loopback", holds: p0(), play: func(s *scene) {
-			address, dialled := s.listening()
+			address, dialed := s.listening()
 			s.catalogImage(address+"/catalog:v1", "is a loopback or link-local address")
 			s.settle()
-			require.Zero(s.T, dialled.Load())
+			require.Zero(s.T, dialed.Load())
 		}},
 		{number: "91q", title: "a catalog image where a cloud keeps the machine's credentials", holds: p0(), play: func(s *scene) {
 			s.catalogImage("169.254.169.254:80/latest/meta-data:v1", "is a loopback or link-local address")
@@ -162,11 +162,11 @@ func imageRows() []row {
 			s.catalogImage(ref, "403")
 		}},
 		{number: "91s", title: "a bundle image at the machine's own loopback", holds: p0(), play: func(s *scene) {
-			address, dialled := s.listening()
+			address, dialed := s.listening()
 			s.bundleImage(address + "/bundle:v1")
 			s.refused("is a loopback or link-local address")
 			s.settle()
-			require.Zero(s.T, dialled.Load())
+			require.Zero(s.T, dialed.Load())
 		}},
 		{number: "95", title: "a tag that moves between resolution and approval", holds: p0(), play: func(s *scene) {
 			ref := s.push(s.layerOf("manifests/csv.yaml=" + csv().String()))
@@ -208,10 +208,10 @@ func imageRows() []row {
 			s.refused("bytes")
 		}},
 		{number: "115", title: "an image with a layer at another address", holds: p0(), play: func(s *scene) {
-			address, dialled := s.listening()
+			address, dialed := s.listening()
 			s.bundleImage(s.changed(func(m *v1.Manifest) { m.Layers[0].URLs = []string{"http://" + address + "/layer"} }))
 			s.refused("is not stored in the registry")
-			require.Zero(s.T, dialled.Load())
+			require.Zero(s.T, dialed.Load())
 		}},
 		{number: "115a", title: "an image of 500 layers", holds: p0(), play: func(s *scene) {
 			s.bundleImage(s.changed(func(m *v1.Manifest) {
@@ -234,7 +234,7 @@ func imageRows() []row {
 			s.refused("error verifying")
 		}},
 		{number: "115c", title: "a registry that redirects to this machine", holds: p0(), play: func(s *scene) {
-			address, dialled := s.listening()
+			address, dialed := s.listening()
 			ref := s.push(s.layerOf("manifests/csv.yaml=" + csv().String()))
 			s.answer(func(w http.ResponseWriter, r *http.Request) bool {
 				if r.Method == http.MethodGet && strings.Contains(r.URL.Path, "/blobs/") {
@@ -245,7 +245,7 @@ func imageRows() []row {
 			})
 			s.bundleImage(ref)
 			s.refused("is a loopback or link-local address")
-			require.Zero(s.T, dialled.Load())
+			require.Zero(s.T, dialed.Load())
 		}},
 	}
 	for i, r := range []struct{ title, entry, words string }{

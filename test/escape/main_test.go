@@ -29,10 +29,10 @@ import (
 const (
 	// blessed is the namespace whose catalogs everybody may use.
 	blessed = "cat"
-	// neighbour is a namespace of somebody else.
-	neighbour = "t2"
+	// neighbor is a namespace of somebody else.
+	neighbor = "t2"
 	// secretValue is what no text about t1 may show.
-	secretValue = "the-neighbours-own-business"
+	secretValue = "the-neighbors-own-business"
 )
 
 var (
@@ -78,7 +78,7 @@ func run(m *testing.M) int {
 		if judge, err = oracle.New(ctx, cluster); err != nil {
 			return fail(err)
 		}
-		judge.Canary, judge.Homes = secretValue, []string{neighbour, "kube-system"}
+		judge.Canary, judge.Homes = secretValue, []string{neighbor, "kube-system"}
 		return m.Run()
 	}()
 	if err := cluster.Stop(); err != nil {
@@ -148,10 +148,10 @@ func placeCanaries(ctx context.Context, c client.Client) error {
 	}
 	for _, obj := range []client.Object{
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: blessed}},
-		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: neighbour}},
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: neighbor}},
 		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "crown"}, StringData: map[string]string{"key": secretValue}},
 		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "y"}, Data: map[string]string{"key": secretValue}},
-		&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: neighbour, Name: "own"}},
+		&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: neighbor, Name: "own"}},
 		widgets,
 	} {
 		if err := c.Create(ctx, obj); err != nil {
@@ -160,7 +160,7 @@ func placeCanaries(ctx context.Context, c client.Client) error {
 	}
 	widget := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "acme.io/v1", "kind": "Widget",
-		"metadata": map[string]any{"namespace": neighbour, "name": secretValue + "-name"},
+		"metadata": map[string]any{"namespace": neighbor, "name": secretValue + "-name"},
 		"spec":     map[string]any{"value": secretValue},
 	}}
 	return wait.PollUntilContextTimeout(ctx, tick, env.Patience, true, func(ctx context.Context) (bool, error) {

@@ -56,21 +56,21 @@ func TestTheOracleSees(t *testing.T) {
 			self := s.bearing(names.DefaultNamespace, names.ServiceAccountCatalog)
 			require.Error(s.T, self.Create(s.T.Context(), &corev1.ConfigMap{ObjectMeta: s.Meta("by-self")}, client.DryRunAll))
 		}},
-		{"I2", "a token of somebody in another namespace", []string{"I2", neighbour, "serviceaccounts/victim/token"}, tokenOfANeighbour},
+		{"I2", "a token of somebody in another namespace", []string{"I2", neighbor, "serviceaccounts/victim/token"}, tokenOfANeighbor},
 		{"I2", "a patch of a CSV that is no finalizer's", []string{"I2", "clusterserviceversions/any"}, func(s *scene) {
 			self := s.bearing(names.DefaultNamespace, names.ServiceAccountOLM)
 			require.Error(s.T, self.Patch(s.T.Context(), &operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: s.Meta("any")},
 				client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"a":"b"}}}`))))
 		}},
-		{"I3", "a change in the neighbour's namespace", []string{"I3", neighbour, "was made"}, func(s *scene) {
+		{"I3", "a change in the neighbor's namespace", []string{"I3", neighbor, "was made"}, func(s *scene) {
 			cm := &corev1.ConfigMap{}
-			cm.Namespace, cm.Name = neighbour, "intruder"
+			cm.Namespace, cm.Name = neighbor, "intruder"
 			require.NoError(s.T, s.bearing(s.Namespace, bossName).Create(s.T.Context(), cm))
 			s.T.Cleanup(func() { _ = cluster.Client.Delete(context.Background(), cm) })
 		}},
-		{"I3", "a change of what the test has made", []string{"I3", "configmaps " + neighbour + "/shared was made"}, func(s *scene) {
+		{"I3", "a change of what the test has made", []string{"I3", "configmaps " + neighbor + "/shared was made"}, func(s *scene) {
 			cm := &corev1.ConfigMap{}
-			cm.Namespace, cm.Name = neighbour, "shared"
+			cm.Namespace, cm.Name = neighbor, "shared"
 			s.createOutside(cm.DeepCopy())
 			cm.Data = map[string]string{"by": "an intruder"}
 			require.NoError(s.T, s.bearing(s.Namespace, bossName).Update(s.T.Context(), cm))
@@ -108,7 +108,7 @@ func TestTheOracleSees(t *testing.T) {
 		{"I4", "the beginning of a token in a Secret", []string{"I4", "Secret", "holds"}, func(s *scene) {
 			s.createOutside(&corev1.Secret{ObjectMeta: s.Meta("leak"), StringData: map[string]string{"note": s.token(s.Namespace, accountName)[:200]}})
 		}},
-		{"I4", "what a neighbour keeps to itself", []string{"I4", "configmaps", neighbour}, func(s *scene) {
+		{"I4", "what a neighbor keeps to itself", []string{"I4", "configmaps", neighbor}, func(s *scene) {
 			s.createOutside(&corev1.ConfigMap{ObjectMeta: s.Meta("leak"), Data: map[string]string{"found": secretValue}})
 		}},
 	} {
@@ -128,9 +128,9 @@ func podAs(serviceAccount string) corev1.PodSpec {
 	return corev1.PodSpec{ServiceAccountName: serviceAccount, Containers: []corev1.Container{{Name: "any", Image: "escape.test/operator:v1"}}}
 }
 
-// tokenOfANeighbour makes Remit request a token of an enrolled ServiceAccount that is not the account of any row.
-func tokenOfANeighbour(s *scene) {
-	victim := types.NamespacedName{Namespace: neighbour, Name: "victim"}
+// tokenOfANeighbor makes Remit request a token of an enrolled ServiceAccount that is not the account of any row.
+func tokenOfANeighbor(s *scene) {
+	victim := types.NamespacedName{Namespace: neighbor, Name: "victim"}
 	sa := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: victim.Namespace, Name: victim.Name}}
 	s.createOutside(sa)
 	for _, obj := range scoped.Enrollment(victim, names.DefaultNamespace) {

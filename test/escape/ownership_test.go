@@ -125,8 +125,8 @@ func (s *scene) markedAsOurs() []client.Object {
 	objects := []client.Object{
 		&rbacv1.ClusterRole{ObjectMeta: meta("")},
 		&rbacv1.ClusterRoleBinding{ObjectMeta: meta(""), RoleRef: ref, Subjects: subjects},
-		&rbacv1.Role{ObjectMeta: meta(neighbour)},
-		&rbacv1.RoleBinding{ObjectMeta: meta(neighbour), RoleRef: ref, Subjects: subjects},
+		&rbacv1.Role{ObjectMeta: meta(neighbor)},
+		&rbacv1.RoleBinding{ObjectMeta: meta(neighbor), RoleRef: ref, Subjects: subjects},
 		&rbacv1.Role{ObjectMeta: meta(s.Namespace)},
 		&admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: meta("")},
 	}

@@ -121,7 +121,7 @@ func phases() []row {
 			s.group(s.Namespace)
 			author := s.author("clusterserviceversions", "get", "create", "update", "patch")
 			s.denied(s.apply(author, csv().Object))
-			copied := csv().Set(map[string]any{names.LabelCopiedFrom: neighbour}, "metadata", "labels")
+			copied := csv().Set(map[string]any{names.LabelCopiedFrom: neighbor}, "metadata", "labels")
 			s.denied(s.apply(author, copied.Object))
 			s.nothingWritten()
 

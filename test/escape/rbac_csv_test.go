@@ -65,17 +65,17 @@ func rbacInCSV() []row {
 			require.Contains(s.T, statusText(s.T, s.report().Data), "resource-9999")
 		}},
 		{number: "4", title: "permissions that the account has in one of two targets", holds: p0(), play: func(s *scene) {
-			s.group(s.Namespace, neighbour)
+			s.group(s.Namespace, neighbor)
 			s.publish(bundleOf(csv()))
 			s.subscribe()
-			s.lacks(fmt.Sprintf("in the namespace %q", neighbour))
+			s.lacks(fmt.Sprintf("in the namespace %q", neighbor))
 		}},
 		{number: "4a", title: "a second target after the install", holds: p0(), play: func(s *scene) {
 			s.install(bundleOf(csv()))
 			s.Succeeded(probeCSV)
-			s.retarget(s.Namespace, neighbour)
+			s.retarget(s.Namespace, neighbor)
 			s.csvSays(failed, "requirements no") // longer met, and then: not met
-			s.Eventually(func(c *assert.CollectT) { assert.Contains(c, statusText(c, s.CSV(c, probeCSV)), neighbour) })
+			s.Eventually(func(c *assert.CollectT) { assert.Contains(c, statusText(c, s.CSV(c, probeCSV)), neighbor) })
 		}},
 		{number: "5", title: "kube-system as the only target", holds: p0(), play: func(s *scene) {
 			s.group("kube-system")

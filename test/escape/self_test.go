@@ -129,7 +129,7 @@ func (x *theft) events() {
 	require.NoError(x.T, x.self.Create(x.T.Context(), event(x.Namespace, api, "InstallPlan")), "its own Event is written")
 	x.createRefused("an Event in kube-system", event("kube-system", api, "InstallPlan"))
 	x.createRefused("an Event about a Pod", event(x.Namespace, "v1", "Pod"))
-	x.createRefused("an Event about an object elsewhere", event(x.Namespace, api, "InstallPlan", func(e *eventsv1.Event) { e.Regarding.Namespace = neighbour }))
+	x.createRefused("an Event about an object elsewhere", event(x.Namespace, api, "InstallPlan", func(e *eventsv1.Event) { e.Regarding.Namespace = neighbor }))
 	x.createRefused("an Event of another program", event(x.Namespace, api, "InstallPlan", func(e *eventsv1.Event) { e.ReportingController = x.other }))
 	x.createRefused("an Event about the other program's Lease", event(names.DefaultNamespace, "coordination.k8s.io/v1", "Lease",
 		func(e *eventsv1.Event) { e.Regarding.Name = x.other }))

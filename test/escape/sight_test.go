@@ -28,23 +28,23 @@ func sights() []row {
 		{number: "181", title: "a selector that matches a namespace that the account may not get", holds: seesItself(), play: func(s *scene) {
 			team := s.team()
 			s.label(s.Namespace, team)
-			s.label(neighbour, team)
+			s.label(neighbor, team)
 			s.selecting(team)
 			s.publish(bundleOf(csv()))
 			s.subscribe()
 			s.Complete()
 			s.Succeeded(probeCSV)
 			s.targetsAre(s.Namespace)
-			s.namesNoNeighbour()
+			s.namesNoNeighbor()
 
 			before := s.traces()
-			s.label(neighbour, map[string]string{teamLabel: ""})
+			s.label(neighbor, map[string]string{teamLabel: ""})
 			s.settle()
 			require.Equal(s.T, before, s.traces(), "that a label is gone there changes nothing here")
-			s.label(neighbour, team)
+			s.label(neighbor, team)
 			s.settle()
 			require.Equal(s.T, before, s.traces(), "nor that it is back")
-			s.namesNoNeighbour()
+			s.namesNoNeighbor()
 			deployment := &appsv1.Deployment{}
 			require.NoError(s.T, s.Get(forge.Deployment, deployment))
 			require.Equal(s.T, s.Namespace, deployment.Spec.Template.Annotations[names.AnnotationTargetNamespaces])
@@ -57,31 +57,31 @@ func sights() []row {
 			s.refused("selects no namespaces")
 			s.targetsAre()
 			without := s.traces()
-			s.label(neighbour, team)
+			s.label(neighbor, team)
 			s.settle()
 			require.Equal(s.T, without, s.traces(), "one that is not shown leaves no trace")
 			s.GroupSays(groupName, "TargetsKnown", metav1.ConditionTrue, "NamespacesSelected", "spec.selector selects only namespaces that ServiceAccount")
 			require.Empty(s.T, s.aboutScene(), "what waits sends nothing")
 
 			s.grantGet()
-			s.targetsAre(neighbour)
-			s.planSays(neighbour) // the account may not write there
+			s.targetsAre(neighbor)
+			s.planSays(neighbor) // the account may not write there
 		}},
 		{number: "181b", title: "a selector with an account that may no longer get a namespace", holds: seesItself(), play: func(s *scene) {
 			team := s.team()
 			s.label(s.Namespace, team)
-			s.label(neighbour, team)
+			s.label(neighbor, team)
 			binding := s.grantGet()
 			s.selecting(team)
-			s.targetsAre(s.Namespace, neighbour)
+			s.targetsAre(s.Namespace, neighbor)
 			require.NoError(s.T, cluster.Client.Delete(s.T.Context(), binding))
 			s.targetsAre(s.Namespace)
-			s.namesNoNeighbour()
+			s.namesNoNeighbor()
 		}},
 		{number: "181c", title: "a selector without an account", holds: seesItself(), play: func(s *scene) {
 			team := s.team()
 			s.label(s.Namespace, team)
-			s.label(neighbour, team)
+			s.label(neighbor, team)
 			s.grantGet()
 			for name, account := range map[string]string{"nameless": "", "missing": "later"} {
 				s.Create(&operatorsv1.OperatorGroup{ObjectMeta: s.Meta(name), Spec: operatorsv1.OperatorGroupSpec{
@@ -132,10 +132,10 @@ func seesItself() profile {
 // selecting creates an OperatorGroup with a selector. The test changes the labels of the neighbor's namespace.
 func (s *scene) selecting(labels map[string]string) {
 	s.T.Helper()
-	s.allow(func(c oracle.Change) bool { return c.Name == neighbour && c.Resource == "namespaces" })
+	s.allow(func(c oracle.Change) bool { return c.Name == neighbor && c.Resource == "namespaces" })
 	s.T.Cleanup(func() {
 		patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"`+teamLabel+`":null}}}`))
-		assert.NoError(s.T, cluster.Client.Patch(context.Background(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: neighbour}}, patch))
+		assert.NoError(s.T, cluster.Client.Patch(context.Background(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: neighbor}}, patch))
 	})
 	s.Create(&operatorsv1.OperatorGroup{ObjectMeta: s.Meta(groupName),
 		Spec: operatorsv1.OperatorGroupSpec{ServiceAccountName: accountName, Selector: &metav1.LabelSelector{MatchLabels: labels}}})
@@ -144,7 +144,7 @@ func (s *scene) selecting(labels map[string]string) {
 // grantGet lets the account get the neighbor's namespace.
 func (s *scene) grantGet() *rbacv1.RoleBinding {
 	s.T.Helper()
-	meta := metav1.ObjectMeta{Namespace: neighbour, Name: "seen-by-" + s.Namespace}
+	meta := metav1.ObjectMeta{Namespace: neighbor, Name: "seen-by-" + s.Namespace}
 	s.createOutside(&rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{rule("", "namespaces", "get")}})
 	binding := &rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name},
 		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: s.Namespace, Name: accountName}}}
@@ -171,16 +171,16 @@ func shown() []client.ObjectList {
 	}
 }
 
-// namesNoNeighbour asserts that nothing in the namespace names the neighbor's namespace.
-func (s *scene) namesNoNeighbour() {
+// namesNoNeighbor asserts that nothing in the namespace names the neighbor's namespace.
+func (s *scene) namesNoNeighbor() {
 	s.T.Helper()
 	for _, list := range shown() {
 		s.list(list)
 		text, err := json.Marshal(list)
 		require.NoError(s.T, err)
-		require.NotContains(s.T, string(text), `"`+neighbour+`"`)
-		require.NotContains(s.T, string(text), neighbour+",")
-		require.NotContains(s.T, string(text), ","+neighbour)
+		require.NotContains(s.T, string(text), `"`+neighbor+`"`)
+		require.NotContains(s.T, string(text), neighbor+",")
+		require.NotContains(s.T, string(text), ","+neighbor)
 	}
 }
 

@@ -68,9 +68,9 @@ func TestCallsWebhooksInANamespaceThatStartsToMatch(t *testing.T) {
 	require.False(t, calledIn(t, cluster.Client, later))
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: later}}
 	require.NoError(t, cluster.Client.Patch(t.Context(), namespace, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"labels":{"team":"`+tn.Namespace+`"}}}`))))
-	labelled := time.Now()
+	labeled := time.Now()
 	tn.Eventually(func(ct *assert.CollectT) { assert.True(ct, calledIn(ct, cluster.Client, later)) })
-	t.Logf("FIGURE a namespace was covered %s after it was labelled", time.Since(labelled).Round(10*time.Millisecond))
+	t.Logf("FIGURE a namespace was covered %s after it was labeled", time.Since(labeled).Round(10*time.Millisecond))
 }
 
 // A group without an account has the targets that it lists or that its selector matches, like one with an account.

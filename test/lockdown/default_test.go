@@ -21,10 +21,10 @@ import (
 func TestTheDefaultAccountInstallsWhereItApplies(t *testing.T) {
 	c, err := limited()
 	require.NoError(t, err)
-	tn := &env.Tenant{T: t, Cluster: c, Namespace: favoured, Account: types.NamespacedName{Namespace: "remit", Name: "remit-default"}}
-	tn.Create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: favoured}})
+	tn := &env.Tenant{T: t, Cluster: c, Namespace: favored, Account: types.NamespacedName{Namespace: "remit", Name: "remit-default"}}
+	tn.Create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: favored}})
 	subscribed(tn)
-	tn.Group("", favoured)
+	tn.Group("", favored)
 
 	tn.Succeeded(bundle.CSV)
 	tn.GroupSays("group", "AccountUsable", metav1.ConditionTrue, "Enrolled", "remit/remit-default, the installation's default account")

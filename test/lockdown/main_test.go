@@ -23,8 +23,8 @@ import (
 
 const (
 	catalogImage = "catalogs.test/sample"
-	// favoured is the one namespace that may use the default account.
-	favoured = "lockdown-favoured"
+	// favored is the one namespace that may use the default account.
+	favored = "lockdown-favored"
 	// crdWriter is the ServiceAccount, in Remit's namespace, that writes CustomResourceDefinitions.
 	crdWriter = "crd-writer"
 )
@@ -47,8 +47,8 @@ var running []func() error
 
 // limited has a default account, as in compat, for one namespace.
 var limited = start(env.Options{Render: limitedCompat, Args: []manifests.Args{
-	{Deployment: names.ServiceAccountCatalog, Args: []string{"--default-account-namespaces=" + favoured}},
-	{Deployment: names.ServiceAccountOLM, Args: []string{"--default-account-namespaces=" + favoured}},
+	{Deployment: names.ServiceAccountCatalog, Args: []string{"--default-account-namespaces=" + favored}},
+	{Deployment: names.ServiceAccountOLM, Args: []string{"--default-account-namespaces=" + favored}},
 }})
 
 // bounded has no default account, and one that writes CustomResourceDefinitions.
@@ -72,7 +72,7 @@ func limitedCompat() ([]*unstructured.Unstructured, error) {
 			return nil, err
 		}
 		variables[1] = map[string]any{"name": "defaultAccount",
-			"expression": "request.namespace in ['" + favoured + "'] ? variables.installation + '/remit-default' : ''"}
+			"expression": "request.namespace in ['" + favored + "'] ? variables.installation + '/remit-default' : ''"}
 		if err := unstructured.SetNestedSlice(obj.Object, variables, "spec", "variables"); err != nil {
 			return nil, err
 		}

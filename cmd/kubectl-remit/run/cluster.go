@@ -46,7 +46,7 @@ type demo struct {
 // start starts the control plane and installs Remit. It serves the documentation's catalog and the bundles in a directory; "" means none.
 func (d *demo) start(ctx context.Context, bundles string) error {
 	var err error
-	if d.docs, err = newDocumentation(d.programs); err != nil {
+	if d.docs, err = newDocumentation(ctx, d.programs); err != nil {
 		return err
 	}
 	if err := d.launch(ctx); err != nil {

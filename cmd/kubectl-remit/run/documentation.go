@@ -2,6 +2,7 @@ package run
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -32,7 +33,7 @@ type documentation struct {
 	registry *registry.Server
 }
 
-func newDocumentation(programs programs) (_ *documentation, err error) {
+func newDocumentation(ctx context.Context, programs programs) (_ *documentation, err error) {
 	d := &documentation{}
 	defer func() {
 		if err != nil {
@@ -42,7 +43,7 @@ func newDocumentation(programs programs) (_ *documentation, err error) {
 	if d.dir, err = os.MkdirTemp("", "remit-docs-"); err != nil {
 		return nil, err
 	}
-	catalog, err := sampleCatalog()
+	catalog, err := sampleCatalog(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("render the sample catalog: %w", err)
 	}
@@ -65,8 +66,8 @@ func newDocumentation(programs programs) (_ *documentation, err error) {
 }
 
 // sampleCatalog returns a file-based catalog with the sample operator.
-func sampleCatalog() ([]byte, error) {
-	config, err := fbc.FromBundles(samplebundle.FS())
+func sampleCatalog(ctx context.Context) ([]byte, error) {
+	config, err := fbc.FromBundles(ctx, samplebundle.FS())
 	if err != nil {
 		return nil, err
 	}

@@ -30,14 +30,14 @@ func (d *demo) try(ctx context.Context, show func(context.Context) error) error 
 	case ctx.Err() != nil:
 		return fmt.Errorf("interrupted")
 	case d.cluster != nil:
-		d.showFailing()
+		d.showFailing(ctx)
 	}
 	return err
 }
 
 // showFailing has its own timeout. It ignores errors, because try already returns one.
-func (d *demo) showFailing() {
-	ctx, cancel := context.WithTimeout(context.Background(), showTimeout)
+func (d *demo) showFailing(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), showTimeout)
 	defer cancel()
 	c, err := kubernetes.NewForConfig(d.cluster.Config())
 	if err != nil {

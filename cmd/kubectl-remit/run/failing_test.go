@@ -20,7 +20,7 @@ func TestShowsTheLogOfAFailingPod(t *testing.T) {
 	for name, script := range map[string]string{
 		programCatalog: "echo 'watch catalog directories: too many open files'; exit 1", programOLM: "exec sleep 600", programSample: "exec sleep 600",
 	} {
-		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+script+"\n"), 0o700)) //nolint:gosec // it is to be run
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+script+"\n"), 0o700))
 	}
 	out := &bytes.Buffer{}
 	d := &demo{Options: Options{Timeout: 15 * time.Second, Out: out}, progress: newProgress(out), programs: programs(dir)}

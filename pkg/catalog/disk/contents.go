@@ -217,7 +217,7 @@ func decode(data []byte, digest string) (*catalog.Content, error) {
 // part reads length-prefixed bytes.
 func part(in *bytes.Reader) ([]byte, error) {
 	n, err := binary.ReadUvarint(in)
-	if err != nil || n > uint64(in.Len()) {
+	if err != nil || n > uint64(in.Len()) { //nolint:gosec // a length is not negative
 		return nil, errDamaged
 	}
 	out := make([]byte, n)

@@ -40,8 +40,8 @@ type authored struct {
 // metadata/annotations.yaml and manifests/. The usual layouts are <package>/<version>/ and the root itself. Upgrade edges
 // come from each ClusterServiceVersion. Edges to versions that are not in the folder are kept, so that a folder can contain
 // only the newest versions. It fails if any bundle is invalid.
-func FromBundles(fsys fs.FS) (*declcfg.DeclarativeConfig, error) {
-	bundles, broken, err := readBundles(fsys)
+func FromBundles(ctx context.Context, fsys fs.FS) (*declcfg.DeclarativeConfig, error) {
+	bundles, broken, err := readBundles(ctx, fsys)
 	if err != nil {
 		return nil, err
 	}
@@ -53,7 +53,7 @@ func FromBundles(fsys fs.FS) (*declcfg.DeclarativeConfig, error) {
 }
 
 // readBundles reads the bundle directories below a root. broken describes those that cannot be used.
-func readBundles(fsys fs.FS) (bundles []*authored, broken []error, err error) {
+func readBundles(ctx context.Context, fsys fs.FS) (bundles []*authored, broken []error, err error) {
 	limited := newLimitedFS(fsys)
 	dirs, err := bundleDirs(limited)
 	if err != nil {
@@ -63,7 +63,7 @@ func readBundles(fsys fs.FS) (bundles []*authored, broken []error, err error) {
 		return nil, nil, fmt.Errorf("no bundle found: no directory contains %s and %s/", fileAnnotations, dirManifests)
 	}
 	for _, dir := range dirs {
-		b, err := readBundle(limited, dir)
+		b, err := readBundle(ctx, limited, dir)
 		switch {
 		case errors.As(err, new(wholeError)):
 			return nil, nil, err
@@ -104,13 +104,13 @@ func isDir(fsys fs.FS, p string) bool {
 	return err == nil && info.IsDir()
 }
 
-func readBundle(fsys fs.FS, dir string) (*authored, error) {
+func readBundle(ctx context.Context, fsys fs.FS, dir string) (*authored, error) {
 	b := &authored{dir: dir}
 	if err := b.readAnnotations(fsys); err != nil {
 		return nil, fmt.Errorf("%s: %w", fileAnnotations, err)
 	}
 	var err error
-	if b.content, err = Manifests(context.Background(), fsys, dir, nil); err != nil {
+	if b.content, err = Manifests(ctx, fsys, dir, nil); err != nil {
 		return nil, err
 	}
 	d, err := manifest.Describe(b.pkg, b.content)

@@ -13,7 +13,7 @@ import (
 )
 
 func TestFromBundles(t *testing.T) {
-	cfg, err := FromBundles(os.DirFS("testdata/bundles"))
+	cfg, err := FromBundles(t.Context(), os.DirFS("testdata/bundles"))
 	require.NoError(t, err)
 
 	require.Len(t, cfg.Packages, 1)
@@ -53,7 +53,7 @@ func propertyTypes(b *catalog.Bundle) []string {
 }
 
 func TestFromBundlesReadsABundleAtTheRoot(t *testing.T) {
-	cfg, err := FromBundles(os.DirFS("testdata/bundles/hello/1.1.0"))
+	cfg, err := FromBundles(t.Context(), os.DirFS("testdata/bundles/hello/1.1.0"))
 	require.NoError(t, err)
 	snap, err := FromConfig(cfg)
 	require.NoError(t, err, "the replaced version may be missing")
@@ -63,7 +63,7 @@ func TestFromBundlesReadsABundleAtTheRoot(t *testing.T) {
 }
 
 func TestFromBundlesJoinsSeveralHeads(t *testing.T) {
-	cfg, err := FromBundles(fstest.MapFS{
+	cfg, err := FromBundles(t.Context(), fstest.MapFS{
 		"1/metadata/annotations.yaml": annotations("a", "stable"),
 		"1/manifests/csv.yaml":        csvFile("a.v1", "1.0.0"),
 		"2/metadata/annotations.yaml": annotations("a", "stable"),
@@ -122,7 +122,7 @@ func TestNamesMalformedBundleDirectories(t *testing.T) {
 		}, `package "a": directories "x" and "y" contain the same bundle "a.v1"`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			_, err := FromBundles(tt.files)
+			_, err := FromBundles(t.Context(), tt.files)
 			require.ErrorContains(t, err, tt.want)
 		})
 	}
@@ -169,7 +169,7 @@ func FuzzFromBundles(f *testing.F) {
 	f.Add(csvFile("a.v1", "1.0.0").Data, []byte("dependencies: [{type: olm.package, value: {packageName: b}}]"))
 	f.Add([]byte("kind: ClusterServiceVersion\n---\nkind: CustomResourceDefinition\nspec: {versions: [{name: v1}]}"), []byte("dependencies: ["))
 	f.Fuzz(func(t *testing.T, csv, dependencies []byte) {
-		cfg, err := FromBundles(fstest.MapFS{
+		cfg, err := FromBundles(t.Context(), fstest.MapFS{
 			"metadata/annotations.yaml":  annotations("a", "stable"),
 			"metadata/dependencies.yaml": {Data: dependencies},
 			"manifests/csv.yaml":         {Data: csv},

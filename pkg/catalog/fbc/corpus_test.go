@@ -35,7 +35,7 @@ func TestLoadsCorpusCatalogs(t *testing.T) {
 }
 
 func TestRendersCorpusBundles(t *testing.T) {
-	cfg, err := FromBundles(os.DirFS(corpus.Dir(t, "bundles")))
+	cfg, err := FromBundles(t.Context(), os.DirFS(corpus.Dir(t, "bundles")))
 	require.NoError(t, err)
 	require.Len(t, cfg.Packages, 49)
 	require.Len(t, cfg.Bundles, 132)
@@ -68,7 +68,7 @@ func BenchmarkLoad(b *testing.B) {
 		fsys := os.DirFS(corpus.Dir(b, "bundles"))
 		b.ReportAllocs()
 		for b.Loop() {
-			cfg, err := FromBundles(fsys)
+			cfg, err := FromBundles(b.Context(), fsys)
 			require.NoError(b, err)
 			_, err = FromConfig(cfg)
 			require.NoError(b, err)

@@ -17,7 +17,7 @@ func LoadDirectory(ctx context.Context, fsys fs.FS) (*catalog.Snapshot, error) {
 	if len(dirs) == 0 {
 		return Load(ctx, fsys)
 	}
-	bundles, broken, err := readBundles(fsys)
+	bundles, broken, err := readBundles(ctx, fsys)
 	if err != nil {
 		return nil, err
 	}

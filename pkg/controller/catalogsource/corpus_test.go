@@ -23,7 +23,7 @@ func TestServesTheCorpusFromImages(t *testing.T) {
 	require.NoError(t, err)
 	catalogs, _, err := s.Push("published:v1", published)
 	require.NoError(t, err)
-	cfg, err := fbc.FromBundles(os.DirFS(bundleDir))
+	cfg, err := fbc.FromBundles(t.Context(), os.DirFS(bundleDir))
 	require.NoError(t, err)
 	var text bytes.Buffer
 	require.NoError(t, declcfg.WriteJSON(*cfg, &text))

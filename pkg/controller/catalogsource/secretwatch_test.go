@@ -31,7 +31,7 @@ func TestWatchesPullSecretsAfterAFailedPull(t *testing.T) {
 	type watched struct {
 		name, version string
 		changed       func()
-		ctx           context.Context
+		ctx           context.Context //nolint:containedctx // the test waits for its end
 	}
 	watches := make(chan watched, 10)
 	w.watches.watch = func(ctx context.Context, key types.NamespacedName, version string, changed func()) {

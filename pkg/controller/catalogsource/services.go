@@ -91,7 +91,7 @@ func (r *Reconciler) watchServices(mgr ctrl.Manager) error {
 		defer cancel()
 		informer, err := cached.GetInformer(ctx, &corev1.Service{})
 		if err == nil {
-			_, err = informer.AddEventHandler(r.serviceHandler())
+			_, err = informer.AddEventHandler(r.serviceHandler()) //nolint:contextcheck // event handlers have no context
 		}
 		if err != nil {
 			return fmt.Errorf("watch Services: %w", err)

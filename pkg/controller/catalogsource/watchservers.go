@@ -70,7 +70,7 @@ func (r *Reconciler) watchOnce(cached cache.Cache) func(context.Context) error {
 			if err != nil {
 				return fmt.Errorf("watch %ss of namespace %s: %w", kindOf(missing[0]), r.GlobalNamespace, err)
 			}
-			if _, err := informer.AddEventHandler(r.ownedObjectHandler()); err != nil {
+			if _, err := informer.AddEventHandler(r.ownedObjectHandler()); err != nil { //nolint:contextcheck // event handlers have no context
 				return fmt.Errorf("watch %ss: %w", kindOf(missing[0]), err)
 			}
 			missing = missing[1:]

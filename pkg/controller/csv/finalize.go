@@ -53,12 +53,7 @@ func (r *Reconciler) finalize(ctx context.Context, s *scope) error {
 		return why
 	}
 	if why == nil {
-		running, err := r.running(ctx, s, left)
-		if err != nil {
-			return err
-		}
-		waiting, err := r.removeAll(ctx, s, account, append(running, left...))
-		if waiting || err != nil {
+		if waiting, err := r.stopAndRemove(ctx, s, account, left); waiting || err != nil {
 			return err
 		}
 	} else if len(left) > 0 {
@@ -66,6 +61,15 @@ func (r *Reconciler) finalize(ctx context.Context, s *scope) error {
 		r.leftBehind(s.csv, left, oneLine(why))
 	}
 	return r.dropFinalizer(ctx, s, account)
+}
+
+// stopAndRemove is removeAll for a CSV whose operator may have to be stopped before.
+func (r *Reconciler) stopAndRemove(ctx context.Context, s *scope, account client.Client, left []client.Object) (waiting bool, err error) {
+	running, err := r.running(ctx, s, left)
+	if err != nil {
+		return false, err
+	}
+	return r.removeAll(ctx, s, account, append(running, left...))
 }
 
 // isGone reports whether the cache is outdated: the objects of a CSV that no longer exists must not be removed

@@ -86,9 +86,7 @@ func TestAConversionIsResetAfterTheOperatorHasStopped(t *testing.T) {
 		s := &scope{csv: csv, owner: owner, account: scoped.Account{Namespace: "t1", Name: "acct"}}
 		left, err := r.callers(t.Context(), s)
 		require.NoError(t, err)
-		running, err := r.running(t.Context(), s, left)
-		require.NoError(t, err)
-		waiting, err = r.removeAll(t.Context(), s, c, append(running, left...))
+		waiting, err = r.stopAndRemove(t.Context(), s, c, left)
 		require.NoError(t, err)
 		return waiting
 	}

@@ -125,5 +125,6 @@ func (r *Reconciler) clientFor(ctx context.Context, account scoped.Account) (cli
 	if err := r.enrollment.Own(r.rbac, account); err != nil {
 		return nil, err
 	}
+	//nolint:errorlint // err is not wrapped: its reason would mean waiting for an enrollment, but this is to be retried
 	return nil, fmt.Errorf("the API server has not observed the account's enrollment yet: %s", err)
 }

@@ -22,8 +22,8 @@ const workers = 16
 
 // SetupWithManager registers watches of everything that a ClusterServiceVersion can wait for. changes wakes those
 // that Concerned returns.
-func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, changes source.Source) error {
-	if err := indexLineage(context.Background(), mgr.GetFieldIndexer()); err != nil {
+func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, changes source.Source) error {
+	if err := indexLineage(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
 	return ctrl.NewControllerManagedBy(mgr).Named("csv").

@@ -62,7 +62,7 @@ func openClients(ctx context.Context, s *run) (flow.Outcome, error) {
 // be written.
 func (s *run) crdClient(ctx context.Context, own client.Client) (client.Client, error) {
 	key := s.reconciler.CRDAccount
-	written := func(st step.Step) bool { return st.IsCRD() && !s.served(st) }
+	written := func(st step.Step) bool { return st.IsCRD() && !s.served(ctx, st) }
 	if key == (types.NamespacedName{}) || !slices.ContainsFunc(s.steps, written) {
 		return own, nil
 	}
@@ -217,8 +217,8 @@ func established(crd *apiextensionsv1.CustomResourceDefinition) bool {
 
 // needsNoWrite reports, from the cache, whether the account need not write a CustomResourceDefinition, so that it
 // needs no permission for that (security model, D1): the definition is up to date, or the CRD account writes it.
-func (s *run) needsNoWrite(st step.Step) bool {
-	return st.IsCRD() && (s.usesCRDAccount(st) || s.served(st))
+func (s *run) needsNoWrite(ctx context.Context, st step.Step) bool {
+	return st.IsCRD() && (s.usesCRDAccount(st) || s.served(ctx, st))
 }
 
 // usesCRDAccount reports whether the installation's CRD account writes a CustomResourceDefinition instead of the
@@ -227,9 +227,9 @@ func (s *run) usesCRDAccount(st step.Step) bool {
 	return s.reconciler.CRDAccount != (types.NamespacedName{}) && (s.account.Default || !execute.Approved(st))
 }
 
-func (s *run) served(st step.Step) bool {
+func (s *run) served(ctx context.Context, st step.Step) bool {
 	crd := &apiextensionsv1.CustomResourceDefinition{}
-	if err := s.reconciler.Client.Get(context.Background(), client.ObjectKey{Name: st.Object.GetName()}, crd); err != nil {
+	if err := s.reconciler.Client.Get(ctx, client.ObjectKey{Name: st.Object.GetName()}, crd); err != nil {
 		return false
 	}
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(crd)

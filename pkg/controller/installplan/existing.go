@@ -239,6 +239,7 @@ func (s *run) inspect(ctx context.Context, state execute.State) (inspection, err
 		}
 		result, err := check.Read(ctx, s.executor.Writer(state.Step), live)
 		if apierrors.IsForbidden(err) {
+			//nolint:errorlint // err is not wrapped: it is reported as a finding and must not count as a refused write
 			found.forbidden = fmt.Errorf("existing objects have to be validated against its new schema: %v", err)
 			return found, nil
 		}

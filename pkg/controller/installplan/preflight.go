@@ -89,7 +89,7 @@ func preflightPlan(ctx context.Context, s *run) (flow.Outcome, error) {
 
 // needs returns the needs of the steps, of reading existing objects, and of upgrades.
 func (s *run) needs(ctx context.Context) ([]preflight.Need, error) {
-	steps, err := preflight.NeedsOf(s.steps, s.reconciler.RBAC.RulesOf, s.needsNoWrite)
+	steps, err := preflight.NeedsOf(s.steps, s.reconciler.RBAC.RulesOf, func(st step.Step) bool { return s.needsNoWrite(ctx, st) })
 	if err != nil {
 		return nil, err
 	}

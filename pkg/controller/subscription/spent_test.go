@@ -33,7 +33,7 @@ func TestAPlanIsSpentWhenOnlyItsVersionsAreDeleted(t *testing.T) {
 		{"both are deleted", nil, nil, false, 2},
 		{"the version is deleted", nil, []client.Object{sub}, true, 2},
 		{"the cache has the version", []operatorsv1alpha1.ClusterServiceVersion{csv}, []client.Object{sub, &csv}, false, 0},
-		{"the cache has the version, labelled as a copy", []operatorsv1alpha1.ClusterServiceVersion{copied}, []client.Object{sub, &copied}, false, 0},
+		{"the cache has the version, labeled as a copy", []operatorsv1alpha1.ClusterServiceVersion{copied}, []client.Object{sub, &copied}, false, 0},
 		{"the cache does not have the version yet", nil, []client.Object{sub, &csv}, false, 1},
 		{"the cache has another owner's version of the same name", []operatorsv1alpha1.ClusterServiceVersion{foreign}, []client.Object{sub, &foreign}, true, 2},
 		{"the cache still has another owner's version of the same name", []operatorsv1alpha1.ClusterServiceVersion{foreign}, []client.Object{sub, &csv}, false, 1},

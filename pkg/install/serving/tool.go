@@ -13,7 +13,7 @@ import (
 // Annotations that ask certificate tools to inject their CA into a configuration.
 const (
 	InjectCAFrom       = "cert-manager.io/inject-ca-from"
-	InjectCAFromSecret = "cert-manager.io/inject-ca-from-secret"
+	InjectCAFromSecret = "cert-manager.io/inject-ca-from-secret" //nolint:gosec // the name of an annotation
 	InjectCABundle     = "service.beta.openshift.io/inject-cabundle"
 	// servingCert on a Service requests a certificate from the service-ca operator.
 	servingCert = "service.beta.openshift.io/serving-cert-secret-name"

@@ -165,7 +165,8 @@ func TestUsesAMessageCompletelyOrNotAtAll(t *testing.T) {
 		requireNone(t, notTyped(".a", path), parsed(t, text))
 		requireNone(t, notTyped(path, ".a"), parsed(t, text))
 	}
-	several := notTyped(".a", ".a.b.e").(*apierrors.StatusError)
+	var several *apierrors.StatusError
+	require.ErrorAs(t, notTyped(".a", ".a.b.e"), &several)
 	fields, named := apply.Undeclared(several, parsed(t, text))
 	require.Equal(t, "[.a .a.b.e]", fmt.Sprint(fields), fields)
 	require.Equal(t, 2, named)

@@ -290,7 +290,7 @@ func TestProcessesEverythingWithinTheLimits(t *testing.T) {
 		for range l.Workers {
 			workers.Go(func() { p.work(q) })
 		}
-		random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a test
+		random := rand.New(rand.NewPCG(1, 2))
 		want := map[string]bool{}
 		for range 2000 {
 			item := fmt.Sprintf("n%d/%d", random.IntN(9), random.IntN(30))

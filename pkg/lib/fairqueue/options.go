@@ -15,8 +15,10 @@ const (
 	shares = 8
 	// Slow is the duration beyond which an item makes its namespace slow: for SlowFor or slowTimes the item's duration,
 	// whichever is longer, but at most SlowForMost.
-	Slow        = time.Second
-	SlowFor     = 5 * time.Minute
+	Slow = time.Second
+	// SlowFor is the least duration for which a namespace is slow.
+	SlowFor = 5 * time.Minute
+	// SlowForMost is the longest.
 	SlowForMost = 2 * time.Hour
 	slowTimes   = 10
 	// QuickFor is how long a namespace counts as quick after a quick item.

@@ -53,7 +53,7 @@ const (
 	LabelPodSpecHash     = "olm.pod-spec-hash"
 	LabelServiceSpecHash = "olm.service-spec-hash"
 	// LabelPullSecretsHash does the same for the pull secrets of a registry's ServiceAccount.
-	LabelPullSecretsHash = "remit.dev/pull-secrets-hash"
+	LabelPullSecretsHash = "remit.dev/pull-secrets-hash" //nolint:gosec // the name of a label
 	// LabelComponentPrefix is followed by <package>.<namespace>, truncated to 63 characters.
 	LabelComponentPrefix = "operators.coreos.com/"
 )

@@ -12,10 +12,10 @@ import (
 )
 
 const (
-	// maxCPU is the processor time that one of Remit's programs may use in a scene, and MaxRequests the number of requests that one
-	// identity may send in it. Both are several times what the most expensive scene needs: a program that does not stop
-	// exceeds any number.
-	maxCPU      = 60 * time.Second
+	// maxCPU is the processor time that one of Remit's programs may use in a scene. It is several times what the most
+	// expensive scene needs: a program that does not stop exceeds any number.
+	maxCPU = 60 * time.Second
+	// MaxRequests is the number of requests that one identity may send in a scene, chosen in the same way.
 	MaxRequests = 2000
 	// clockTick is the unit of processor time in /proc on every Linux that Go runs on.
 	clockTick = 10 * time.Millisecond

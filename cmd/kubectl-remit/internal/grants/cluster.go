@@ -46,7 +46,7 @@ func Cluster(ctx context.Context, c client.Client, account types.NamespacedName,
 		r.Permissions = func(namespace string) rbac.Permissions {
 			return rbac.Permissions{Namespace: namespace, ReadErrors: []error{unread}}
 		}
-		r.RulesOf = rulesFrom(c)
+		r.RulesOf = rulesFrom(ctx, c)
 	}
 	return r, nil
 }
@@ -108,15 +108,15 @@ func (s store) list(ctx context.Context, c client.Client, list client.ObjectList
 }
 
 // rulesFrom returns a function that reads a single role from the API server.
-func rulesFrom(c client.Client) rbac.RoleRules {
+func rulesFrom(ctx context.Context, c client.Client) rbac.RoleRules {
 	return func(ref rbacv1.RoleRef, namespace string) ([]rbacv1.PolicyRule, error) {
 		if ref.Kind == "ClusterRole" {
 			role := &rbacv1.ClusterRole{}
-			err := c.Get(context.Background(), client.ObjectKey{Name: ref.Name}, role)
+			err := c.Get(ctx, client.ObjectKey{Name: ref.Name}, role)
 			return role.Rules, err
 		}
 		role := &rbacv1.Role{}
-		err := c.Get(context.Background(), client.ObjectKey{Namespace: namespace, Name: ref.Name}, role)
+		err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: ref.Name}, role)
 		return role.Rules, err
 	}
 }

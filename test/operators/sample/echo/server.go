@@ -140,7 +140,7 @@ func reply(w http.ResponseWriter, code int, body any) {
 
 func fail(w http.ResponseWriter, err error) {
 	status := apierrors.NewInternalError(err).Status()
-	if known, ok := err.(apierrors.APIStatus); ok { //nolint:errorlint // what the client returns is not wrapped
+	if known, ok := err.(apierrors.APIStatus); ok {
 		status = known.Status()
 	}
 	status.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}

@@ -50,9 +50,9 @@ func TestGreetingsDoNotSayGoodbye(t *testing.T) {
 func TestGreetingsAreMarked(t *testing.T) {
 	require.JSONEq(t, `[{"op":"add","path":"/metadata/labels","value":{"sample.remit.dev/seen-by":"webhook"}}]`,
 		string(admit(t, pathMutate, greeting(v1, nil)).Patch))
-	labelled := greeting(v1, nil)
-	labelled.SetLabels(map[string]string{"a": "b"})
-	require.JSONEq(t, `[{"op":"add","path":"/metadata/labels/sample.remit.dev~1seen-by","value":"webhook"}]`, string(admit(t, pathMutate, labelled).Patch))
+	labeled := greeting(v1, nil)
+	labeled.SetLabels(map[string]string{"a": "b"})
+	require.JSONEq(t, `[{"op":"add","path":"/metadata/labels/sample.remit.dev~1seen-by","value":"webhook"}]`, string(admit(t, pathMutate, labeled).Patch))
 }
 
 func TestAnotherVersionsPathsAreNotFound(t *testing.T) {
