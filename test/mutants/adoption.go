@@ -100,9 +100,15 @@ func adoption() []Mutant {
 		},
 		{
 			Name: "a-role-is-filled-by-a-cache-that-is-behind", Rule: 7, File: "pkg/step/execute/seal.go",
-			Old:    "	if r.Live == nil || role.GetKind()",
-			New:    "	if r.Live != nil || role.GetKind()",
+			Old:    "	if r.Live == nil || role.GetKind() != \"Role\" || live == nil",
+			New:    "	if r.Live != nil || role.GetKind() != \"Role\" || live == nil",
 			Killer: unit("pkg/step/execute", "TestARoleWithForeignBindingsIsNotFilled"),
+		},
+		{
+			Name: "a-role-is-created-by-a-cache-that-is-behind", Rule: 7, File: "pkg/step/execute/awaited.go",
+			Old:    "	if live == nil {",
+			New:    "	if false {",
+			Killer: unit("pkg/step/execute", "TestARoleIsNotCreatedForABindingThatTheCacheShowsTooOld"),
 		},
 		{
 			Name: "a-seal-is-used-twice", Rule: 7, File: "pkg/step/execute/seal.go",

@@ -74,6 +74,22 @@ func (r Roles) judgeLive(ctx context.Context, live, role *unstructured.Unstructu
 	return r.CheckBindings(ctx, live, role)
 }
 
+// judgeRemaining judges the live bindings of a Role that does not exist, if the cache has one, such as the install's own
+// after the Role was deleted: its subjects may have been replaced a moment ago. A new install has none, and sends no request.
+func (r Roles) judgeRemaining(ctx context.Context, role *unstructured.Unstructured) error {
+	if r.Live == nil || role.GetKind() != "Role" || !r.RBAC.Readable() {
+		return nil
+	}
+	bindings, err := r.RBAC.BindingsOf(rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: role.GetName()}, role.GetNamespace())
+	if err != nil {
+		return fmt.Errorf("bindings of %s: %w", apply.Describe(role), err)
+	}
+	if len(bindings) == 0 {
+		return nil
+	}
+	return r.judgeUnseen(ctx, role)
+}
+
 // judgeUnseen judges the bindings of a Role that the cache does not have in their current version.
 func (r Roles) judgeUnseen(ctx context.Context, role *unstructured.Unstructured) error {
 	unseen, err := r.unseen(ctx, role.GetNamespace())

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -194,9 +195,35 @@ func TestASealedRoleIsSealedAgainOnlyAfterAPause(t *testing.T) {
 	require.True(t, apply.IsFieldConflict(err), "a time that has not come is not Remit's: %v", err)
 }
 
-// The API server's conflict has no remedy. Both writers of an install's bindings report it.
-func TestAnOwnBindingChangedByOthersIsACollision(t *testing.T) {
+// The cache may show the install's own binding as it was before a stranger replaced its subjects.
+func TestARoleIsNotCreatedForABindingThatTheCacheShowsTooOld(t *testing.T) {
 	s := newSealing(t)
+	binding := s.own()
+	_, _, err := s.roles.Ensure(t.Context(), s.client, binding)
+	require.NoError(t, err)
+	cached := &rbacv1.RoleBinding{}
+	require.NoError(t, s.client.Get(t.Context(), client.ObjectKeyFromObject(binding), cached))
+	index := toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc})
+	require.NoError(t, index.Add(cached))
+	s.roles.RBAC.RoleBindings = rbacv1listers.NewRoleBindingLister(index)
+	s.roles.Rendered = []*unstructured.Unstructured{binding}
+
+	changed := cached.DeepCopy()
+	changed.Subjects = s.theirs.Subjects
+	require.NoError(t, s.client.Update(t.Context(), changed, client.FieldOwner("other")))
+	require.NoError(t, s.client.Delete(t.Context(), s.live()))
+	_, _, err = s.roles.Ensure(t.Context(), s.client, s.role)
+	require.True(t, apply.IsCollision(err), "%v", err)
+	require.ErrorContains(t, err, "its subjects were changed")
+	require.True(t, apierrors.IsNotFound(s.client.Get(t.Context(), client.ObjectKeyFromObject(s.role), &rbacv1.Role{})))
+
+	require.NoError(t, s.client.Delete(t.Context(), changed))
+	_, _, err = s.roles.Ensure(t.Context(), s.client, s.role)
+	require.NoError(t, err)
+}
+
+// own returns the install's own binding of the Role.
+func (s *sealing) own() *unstructured.Unstructured {
 	binding := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
 		"roleRef":  map[string]any{"apiGroup": rbacv1.GroupName, "kind": "Role", "name": "r"},
@@ -207,6 +234,13 @@ func TestAnOwnBindingChangedByOthersIsACollision(t *testing.T) {
 	labels := s.roles.Owner.Labels()
 	labels[names.LabelPermissionsHash] = "x"
 	binding.SetLabels(labels)
+	return binding
+}
+
+// The API server's conflict has no remedy. Both writers of an install's bindings report it.
+func TestAnOwnBindingChangedByOthersIsACollision(t *testing.T) {
+	s := newSealing(t)
+	binding := s.own()
 	_, _, err := s.roles.Ensure(t.Context(), s.client, binding)
 	require.NoError(t, err)
 
