@@ -17,7 +17,7 @@ func TestInformerEventsBecomeChangesBetweenTwoStates(t *testing.T) {
 	h := handlers(func(before, after client.Object) { got = append(got, seen{before, after}) })
 
 	h.OnAdd(is, true)
-	require.Empty(t, got, "objects that exist at the start notify nobody")
+	require.Empty(t, got, "objects that exist at the start wake no reconciler")
 	h.OnAdd(is, false)
 	h.OnUpdate(was, is)
 	h.OnDelete(was)

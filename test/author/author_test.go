@@ -186,7 +186,7 @@ func TestChecksAnAccountThatIsNamedAgain(t *testing.T) {
 	s := newSite(t, manifests.ProfileBounded)
 	og := s.made(boss)
 	og.Spec.ServiceAccountName = ""
-	require.NoError(t, s.alice.Update(t.Context(), og), "without a default account an empty name stands for nobody")
+	require.NoError(t, s.alice.Update(t.Context(), og), "without a default account an empty name refers to no account")
 	s.denied(rename(og, boss)(s, s.alice), namesBoss)
 	require.NoError(t, rename(og, installer)(s, s.alice))
 }

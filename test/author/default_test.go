@@ -49,7 +49,7 @@ func TestUsersWhoMayImpersonateTheDefaultAccountCanClearTheName(t *testing.T) {
 	require.NoError(t, rename(s.read("group"), installer)(s, s.admin))
 	s.eventually(func(c *assert.CollectT) {
 		empty := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"serviceAccountName":""}}`))
-		assert.Error(c, s.alice.Patch(t.Context(), s.group("group", ""), empty, client.DryRunAll), "the permission is gone for the other tests")
+		assert.Error(c, s.alice.Patch(t.Context(), s.group("group", ""), empty, client.DryRunAll), "the permission was removed for the other tests")
 	})
 }
 

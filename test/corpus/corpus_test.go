@@ -170,7 +170,7 @@ func (w *world) checkAudit(t *testing.T, table []outcome) {
 			t.Errorf("%s: %d requests were refused: %q", o.name(), len(tr.refused), tr.refused)
 		}
 	}
-	fmt.Println("corpus: rights asked for, and how often each was used (! never):")
+	fmt.Println("corpus: requested permissions, and how often each was used (! never):")
 	for _, line := range l.lines() {
 		fmt.Println("corpus:", line)
 	}

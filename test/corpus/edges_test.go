@@ -142,7 +142,7 @@ func (e *edge) classify(unserved map[string]string) {
 	for _, end := range []string{e.from, e.to} {
 		switch {
 		case e.graph.Packages[e.pkg].Bundles[end] == nil:
-			e.why = fmt.Sprintf("nobody has published %s", end)
+			e.why = fmt.Sprintf("%s is not published", end)
 			return
 		case unserved[end] != "":
 			e.why = fmt.Sprintf("%s cannot be installed: %s", end, unserved[end])
@@ -158,7 +158,7 @@ func (e *edge) classify(unserved map[string]string) {
 		}
 		instead = append(instead, fmt.Sprintf("by channel %s %q takes its place", channel, got))
 	}
-	e.why = "nobody takes it: " + strings.Join(instead, ", ")
+	e.why = "it was not selected: " + strings.Join(instead, ", ")
 }
 
 // successor returns the version that the resolver selects for the older version and a channel.

@@ -293,7 +293,7 @@ func (w *world) until(ctx context.Context, look func() error) error {
 }
 
 // uninstall does what the people of the namespace do, and waits until all that the bundle brought outside
-// of the namespace is gone, CustomResourceDefinitions excepted.
+// of the namespace was deleted, except CustomResourceDefinitions.
 func (w *world) uninstall(ctx context.Context, c *testCase, outside []client.Object) error {
 	csv := &operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: c.CSV.Name}}
 	for _, obj := range []client.Object{

@@ -210,15 +210,15 @@ func (a *account) settle() rbac.Listers {
 	a.markers++
 	name := fmt.Sprint("marker", a.markers)
 	rule := rbacv1.PolicyRule{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{a.id + name}}
-	somebody := rbacv1.Subject{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: a.id + name}
+	subject := rbacv1.Subject{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: a.id + name}
 	marker := a.newClusterRole(name, rule)
 	a.create(marker)
 	a.create(role(a.home, name, rule))
-	a.create(clusterRoleBinding(marker.Name, roleRef(kindClusterRole, marker.Name), somebody))
-	somebody.Name += "-home"
-	a.create(roleBinding(a.home, name, roleRef(kindRole, name), somebody))
+	a.create(clusterRoleBinding(marker.Name, roleRef(kindClusterRole, marker.Name), subject))
+	subject.Name += "-home"
+	a.create(roleBinding(a.home, name, roleRef(kindRole, name), subject))
 	a.awaitAllowed(a.id+name, rbac.ClusterScope, rule.Resources[0])
-	a.awaitAllowed(somebody.Name, a.home, rule.Resources[0])
+	a.awaitAllowed(subject.Name, a.home, rule.Resources[0])
 	var l rbac.Listers
 	require.EventuallyWithT(a.t, func(c *assert.CollectT) {
 		w := a.read()

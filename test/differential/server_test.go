@@ -117,7 +117,7 @@ func (a *account) newWrite(l rbac.Listers) write {
 		if w.over {
 			ref = roleRef(kindRole, "live") // it cannot be changed
 		}
-		w.object = roleBinding(namespace, name, ref, a.somebody()...)
+		w.object = roleBinding(namespace, name, ref, a.randomSubjects()...)
 	case 3:
 		ref := a.roleRef(kindClusterRole)
 		if w.over {
@@ -125,15 +125,15 @@ func (a *account) newWrite(l rbac.Listers) write {
 		} else if a.d.oneIn(10) {
 			ref = roleRef(kindRole, "r0")
 		}
-		w.object = clusterRoleBinding(a.id+"-"+name, ref, a.somebody()...)
+		w.object = clusterRoleBinding(a.id+"-"+name, ref, a.randomSubjects()...)
 	}
 	// What changes nothing is not checked.
 	w.object.SetLabels(map[string]string{"changed": "yes"})
 	return w
 }
 
-// somebody is nobody in particular, and now and then nobody who can be bound.
-func (a *account) somebody() []rbacv1.Subject {
+// randomSubjects returns random subjects, sometimes ones that cannot be bound.
+func (a *account) randomSubjects() []rbacv1.Subject {
 	if !a.d.oneIn(6) {
 		return []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: a.home, Name: "x"}}
 	}

@@ -45,7 +45,7 @@ func TestEveryReasonOfTheCodeIsOnItsPage(t *testing.T) {
 				continue
 			}
 			found++
-			assert.Truef(t, strings.Contains(string(text), "`"+value+"`"), "docs/kinds/%s.md lacks %q: %s.%s", c.page, value, c.dir, name)
+			assert.Truef(t, strings.Contains(string(text), "`"+value+"`"), "docs/kinds/%s.md does not mention %q: %s.%s", c.page, value, c.dir, name)
 		}
 		assert.NotZerof(t, found, "%s of %s", c.names, c.dir)
 	}

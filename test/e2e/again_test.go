@@ -102,7 +102,7 @@ func TestAnotherStartingCSVSupersedesAPlanThatHasWrittenNothing(t *testing.T) {
 		}
 	}
 	sub := tn.Subscribe("catalog", "a", "stable", startWith("a.v2.0.0"))
-	lacks := func(version, resource string) {
+	isMissing := func(version, resource string) {
 		tn.Approve(version)
 		says(tn, "a", names.ConditionPermissionsMissing, names.ReasonAccountLacksPermissions, resource)
 		inState(tn, "a", operatorsv1alpha1.SubscriptionStateUpgradePending, version, "")
@@ -113,11 +113,11 @@ func TestAnotherStartingCSVSupersedesAPlanThatHasWrittenNothing(t *testing.T) {
 		sub.Spec.StartingCSV = csv
 		require.NoError(t, cluster.Client.Patch(t.Context(), sub, client.MergeFrom(before)))
 	}
-	lacks("a.v2.0.0", "secrets")
+	isMissing("a.v2.0.0", "secrets")
 	change("a.v3.0.0")
-	lacks("a.v3.0.0", "nodes")
+	isMissing("a.v3.0.0", "nodes")
 	change("a.v2.0.0") // whose plan was superseded
-	lacks("a.v2.0.0", "secrets")
+	isMissing("a.v2.0.0", "secrets")
 	change("a.v1.0.0")
 	tn.Approve("a.v1.0.0")
 	tn.Installed("a.v1.0.0")

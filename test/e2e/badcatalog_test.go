@@ -45,10 +45,10 @@ func TestReportsACatalogThatCannotBeRead(t *testing.T) {
 	for name, c := range map[string]struct {
 		image, text string
 	}{
-		"an absent directory":       {image(catalogAbsent), "no such file or directory"},
-		"a malformed catalog":       {image(catalogMalformed), "catalog.yaml"},
-		"an image that nobody has":  {images.Host + "/nowhere:v1", "NAME_UNKNOWN"},
-		"an image without registry": {"nowhere", "must have the form REGISTRY/NAME:TAG"},
+		"an absent directory":          {image(catalogAbsent), "no such file or directory"},
+		"a malformed catalog":          {image(catalogMalformed), "catalog.yaml"},
+		"an image that does not exist": {images.Host + "/nowhere:v1", "NAME_UNKNOWN"},
+		"an image without registry":    {"nowhere", "must have the form REGISTRY/NAME:TAG"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -59,13 +59,13 @@ func TestRefusesASchemaThatRejectsExistingObjects(t *testing.T) {
 
 	// Without permission to read the objects, the missing permission and its purpose are reported.
 	tn.PublishWith("catalog", all, releasesV1, releasesV2)
-	lacks := fmt.Sprintf("cannot list resource %q in API group %q at the cluster scope", "gadgets", group)
-	says(tn, "a", names.ConditionPermissionsMissing, names.ReasonAccountLacksPermissions, lacks)
+	refusal := fmt.Sprintf("cannot list resource %q in API group %q at the cluster scope", "gadgets", group)
+	says(tn, "a", names.ConditionPermissionsMissing, names.ReasonAccountLacksPermissions, refusal)
 	report := reportsOf(tn)
 	require.Contains(t, report, "validate existing objects against the new schema of CustomResourceDefinition gadgets."+group+", in version v1")
 	require.Empty(t, lists(tn, group), "nothing is tried without the right to")
 	out, _ := preflightOf(t, missing, "subscription/a", "-n", tn.Namespace)
-	require.Contains(t, out, lacks)
+	require.Contains(t, out, refusal)
 
 	// With the permission, the invalid objects are named; those of other namespaces are only counted.
 	tn.Grant(rbac.ClusterScope, rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{"gadgets"}, Verbs: []string{"list"}})

@@ -65,7 +65,7 @@ func TestAnUnhealthyCatalogOnlyFailsInstallsThatNeedIt(t *testing.T) {
 		sub := &operatorsv1alpha1.Subscription{}
 		assert.NoError(c, tn.Get(bundle.Package, sub))
 		assert.Equal(c, bundle.CSV, sub.Status.InstalledCSV)
-		assert.Empty(c, sub.Status.GetCondition(resolutionFailed).Message, "nobody else's trouble")
+		assert.Empty(c, sub.Status.GetCondition(resolutionFailed).Message, "not affected by others' problems")
 	})
 }
 

@@ -88,7 +88,7 @@ func TestPreflightListsKindsThatTheClusterDoesNotServe(t *testing.T) {
 	out, _ := preflightOf(t, missing, dir, "-n", tn.Namespace)
 	require.Contains(t, out, "ServiceMonitor "+tn.Namespace+"/m: ")
 	require.Contains(t, out, "not found on the cluster")
-	require.NotContains(t, out, "cannot create resource", "nobody grants anything for what cannot be installed")
+	require.NotContains(t, out, "cannot create resource", "no permissions are reported for what cannot be installed")
 }
 
 func TestPreflightOfAPlanOfAnySize(t *testing.T) {

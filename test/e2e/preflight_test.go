@@ -235,7 +235,7 @@ func TestControllerIdentitiesWriteNoConfigMapsExceptReports(t *testing.T) {
 		require.ErrorContains(t, apply(report(edit)), "remit-self-reports", what)
 	}
 	for what, edit := range map[string]func(*corev1.ConfigMap){
-		"somebody else's":  func(cm *corev1.ConfigMap) { cm.OwnerReferences = nil },
+		"another owner's":  func(cm *corev1.ConfigMap) { cm.OwnerReferences = nil },
 		"with another key": func(cm *corev1.ConfigMap) { cm.Data["more"] = "x" },
 		"of another plan's": func(cm *corev1.ConfigMap) {
 			cm.OwnerReferences[0].Name, cm.OwnerReferences[0].UID = another.Name, another.UID
@@ -248,7 +248,7 @@ func TestControllerIdentitiesWriteNoConfigMapsExceptReports(t *testing.T) {
 	}
 	live := report(func(cm *corev1.ConfigMap) { cm.Labels = map[string]string{"a": "b"} })
 	tn.Create(live)
-	require.NoError(t, apply(report(func(cm *corev1.ConfigMap) { cm.Data["report.yaml"] = "newer" })), "a report that somebody labeled")
+	require.NoError(t, apply(report(func(cm *corev1.ConfigMap) { cm.Data["report.yaml"] = "newer" })), "a report that another user labeled")
 }
 
 // ownPlan returns a plan that a user created, which is not executed.

@@ -132,7 +132,7 @@ func TestKeepsTheOldVersionIfTheNewOneExceedsTheAccount(t *testing.T) {
 	after := &operatorsv1alpha1.ClusterServiceVersion{}
 	require.NoError(t, tn.Get("a.v1.0.0", after))
 	require.Equal(t, operatorsv1alpha1.CSVPhaseSucceeded, after.Status.Phase)
-	require.Equal(t, before.ResourceVersion, after.ResourceVersion, "nobody has touched it")
+	require.Equal(t, before.ResourceVersion, after.ResourceVersion, "it was not changed")
 	require.True(t, apierrors.IsNotFound(tn.Get("a.v2.0.0", after)))
 
 	tn.Grant(tn.Namespace, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get"}})

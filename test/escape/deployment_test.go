@@ -90,7 +90,7 @@ func deployments() []row {
 			}},
 			{number: "46", title: "an account that may not create Deployments", holds: withoutDeployments(), play: func(s *scene) {
 				s.install(bundleOf(csv()))
-				s.lacks("deployments")
+				s.isMissing("deployments")
 				s.Grant(s.Namespace, rule("apps", "deployments", "get", "create", "patch", "delete"))
 				s.Succeeded(probeCSV)
 			}},

@@ -130,7 +130,7 @@ func heavies() []row {
 					s.catalogSourceOf(tn, fmt.Sprintf("announcing-%d", i), ref)
 				}
 			}
-			await(s, asked, "nobody pulls the images")
+			await(s, asked, "the images are not pulled")
 			s.neighborReady()
 		}},
 		{number: "202", title: "a CatalogSource that changes its label, and the Subscriptions of others", holds: p0(), play: func(s *scene) {
@@ -184,7 +184,7 @@ func heavies() []row {
 				catalogAt(s.Tenant, fmt.Sprintf("c%d", i), where)
 			}
 			for range 3 {
-				await(s, registry.sent, "nobody lists the registries")
+				await(s, registry.sent, "the registries are not listed")
 			}
 			s.neighborReady()
 			require.Less(s.T, s.catalogProgram().Peak()>>20, maxDecoding>>20, "MiB of memory")

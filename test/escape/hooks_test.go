@@ -103,7 +103,7 @@ func webhooks() []row {
 	needs := func(number, title string, holds profile, d any, words ...string) row {
 		return row{number: number, title: title, holds: holds, play: func(s *scene) {
 			s.install(bundleOf(hooked(csv(), d)))
-			s.lacks(words...)
+			s.isMissing(words...)
 			s.uncalled()
 		}}
 	}
@@ -132,7 +132,7 @@ func webhooks() []row {
 			s.group()
 			s.publish(bundleOf(hooked(everywhere(csv()), hook("Validating", intercepting("", "secrets", "CREATE")))))
 			s.subscribe()
-			s.lacks(`cannot create resource "secrets"`)
+			s.isMissing(`cannot create resource "secrets"`)
 			s.uncalled()
 		}},
 		{number: "32a", title: "a webhook on all namespaces excludes the system namespaces", holds: forAll(calling(p0())), play: func(s *scene) {
@@ -224,7 +224,7 @@ func apis() []row {
 	return []row{
 		{number: "38", title: "an API under P0", holds: p0(), play: func(s *scene) {
 			s.install(bundleOf(owningAPI(csv(), "evil.io", "v1")))
-			s.lacks("apiservices", "v1.evil.io")
+			s.isMissing("apiservices", "v1.evil.io")
 			s.uncalled()
 		}},
 		{number: "38-direct", title: "an API, by a tenant's own CSV", holds: p0(), play: func(s *scene) {

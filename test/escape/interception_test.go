@@ -87,7 +87,7 @@ func reading() []row {
 	unread := func(number, title string, holds profile, d any, words ...string) row {
 		return row{number: number, title: title, holds: holds, play: func(s *scene) {
 			s.install(bundleOf(hooked(csv(), d)))
-			s.lacks(words...)
+			s.isMissing(words...)
 			s.uncalled()
 		}}
 	}
@@ -161,7 +161,7 @@ func conferring() []row {
 	runs := func(number, title string, d any) row {
 		return row{number: number, title: title, holds: calling(p1()), boss: true, play: func(s *scene) {
 			s.install(bundleOf(hooked(csv(), d)))
-			s.lacks("is missing permissions outside of namespace " + s.Namespace + " that ServiceAccount " + s.Namespace + "/" + bossName + " has")
+			s.isMissing("is missing permissions outside of namespace " + s.Namespace + " that ServiceAccount " + s.Namespace + "/" + bossName + " has")
 			require.Contains(s.T, s.report().Data["report.yaml"], "ServiceAccount "+s.Namespace+"/"+bossName)
 			s.uncalled()
 		}}
@@ -182,7 +182,7 @@ func conferring() []row {
 			s.group()
 			s.publish(bundleOf(hooked(everywhere(csv()), hook("Mutating", intercepting("", "pods", "CREATE")))))
 			s.subscribe()
-			s.lacks(`cannot create resource "serviceaccounts/token" in API group "" at the cluster scope`)
+			s.isMissing(`cannot create resource "serviceaccounts/token" in API group "" at the cluster scope`)
 			s.uncalled()
 		}},
 		{number: "142e", title: "a stronger ServiceAccount that is created after a mutating webhook on Pods is reported", holds: calling(p1()), play: func(s *scene) {
@@ -210,7 +210,7 @@ func conferring() []row {
 			s.Create(&rbacv1.RoleBinding{ObjectMeta: theirs.Meta("crown"), RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "crown"},
 				Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: s.Namespace, Name: deployer}}})
 			s.install(bundleOf(hooked(csv(), hook("Mutating", intercepting("", "pods", "CREATE")))))
-			message := s.lacks("permissions outside of namespace " + s.Namespace + " that ServiceAccount " + s.Namespace + "/" + deployer + " has")
+			message := s.isMissing("permissions outside of namespace " + s.Namespace + " that ServiceAccount " + s.Namespace + "/" + deployer + " has")
 			all := message + statusText(s.T, s.Plan(s.T)) + statusText(s.T, s.report().Data)
 			require.NotContains(s.T, all, "hidden-crown")
 			require.NotContains(s.T, all, theirs.Namespace)
@@ -274,7 +274,7 @@ func converted() []row {
 			gadget.SetName("one")
 			s.Create(gadget)
 			gadget.SetAPIVersion(group + "/v2")
-			require.NoError(s.T, s.Get("one", gadget), "nobody is asked, and the namespace can go")
+			require.NoError(s.T, s.Get("one", gadget), "no webhook is called, and the namespace can be deleted")
 		}}
 	}
 	below := func(number, group string) row {

@@ -29,7 +29,7 @@ import (
 const (
 	// blessed is the namespace whose catalogs everybody may use.
 	blessed = "cat"
-	// neighbor is a namespace of somebody else.
+	// neighbor is the namespace of another tenant.
 	neighbor = "t2"
 	// secretValue is what no text about t1 may show.
 	secretValue = "the-neighbors-own-business"

@@ -99,7 +99,7 @@ func malformed() []row {
 		{number: "110k", title: "a value that no ConfigMap can have", holds: p1(), play: func(s *scene) {
 			s.install(bundleOf(csv(), configMap+"data: [a]\n"))
 			s.planSays("failed to create typed patch object", ".data: expected map")
-			require.Equal(s.T, operatorsv1alpha1.InstallPlanPhaseFailed, s.Plan(s.T).Status.Phase, "nobody tries it again")
+			require.Equal(s.T, operatorsv1alpha1.InstallPlanPhaseFailed, s.Plan(s.T).Status.Phase, "it is not retried")
 			s.nothingWritten()
 		}},
 		{number: "110l", title: "more unknown fields than are omitted", holds: p1(), play: func(s *scene) {

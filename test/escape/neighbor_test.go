@@ -82,7 +82,7 @@ func neighbors() []row {
 		}},
 		{number: "161", title: "a Role that is created with the name of a grant before the grant is applied", holds: p0(), play: func(s *scene) {
 			s.install(bundleOf(csv().Permissions(forge.Entry(forge.ServiceAccount, `{apiGroups: [batch], resources: [jobs], verbs: [create]}`))))
-			message := s.lacks("jobs")
+			message := s.isMissing("jobs")
 			_, grant, found := strings.Cut(message, "apply:\n---\n")
 			require.True(s.T, found, message)
 			wanted := &rbacv1.Role{}

@@ -91,7 +91,7 @@ func besideTrickling(s *scene, namespaces int) {
 		}
 	}
 	for range 8 {
-		await(s, hostile.begun, "nobody lists the registries")
+		await(s, hostile.begun, "the registries are not listed")
 	}
 	neighbor := s.other("neighbor")
 	catalogAt(neighbor, "catalog", neighbor.Serve("registry", &hostileRegistry{send: []*api.Bundle{entry("a", "")}}))
@@ -129,7 +129,7 @@ func noise() []row {
 			for i := range 20 {
 				s.catalogSourceOf(s.Tenant, fmt.Sprintf("trickling-%d", i), ref)
 			}
-			await(s, asked, "nobody pulls the images")
+			await(s, asked, "the images are not pulled")
 			neighbor := s.other("neighbor")
 			layer, err := registry.Layer(fstest.MapFS{"catalog.yaml": {Data: []byte(forge.Catalog(bundleOf(csv())))}}, "configs")
 			require.NoError(s.T, err)

@@ -41,7 +41,7 @@ func TestTheOracleSees(t *testing.T) {
 		{"I1", "a ServiceAccount that holds more than the account", []string{"I1", "ServiceAccount", "stronger", "in \"\""}, func(s *scene) {
 			s.account("stronger", profile{cluster: []rbacv1.PolicyRule{rule("", "secrets", "list")}})
 		}},
-		{"I1", "a binding that gives somebody else more than the account", []string{"I1", "rolebindings", "pods/exec"}, func(s *scene) {
+		{"I1", "a binding that grants another subject more than the account has", []string{"I1", "rolebindings", "pods/exec"}, func(s *scene) {
 			boss := s.bearing(s.Namespace, bossName)
 			require.NoError(s.T, boss.Create(s.T.Context(), &rbacv1.Role{ObjectMeta: s.Meta("gift"), Rules: []rbacv1.PolicyRule{rule("", "pods/exec", "create")}}))
 			require.NoError(s.T, boss.Create(s.T.Context(), &rbacv1.RoleBinding{ObjectMeta: s.Meta("gift"),
@@ -56,7 +56,7 @@ func TestTheOracleSees(t *testing.T) {
 			self := s.bearing(names.DefaultNamespace, names.ServiceAccountCatalog)
 			require.Error(s.T, self.Create(s.T.Context(), &corev1.ConfigMap{ObjectMeta: s.Meta("by-self")}, client.DryRunAll))
 		}},
-		{"I2", "a token of somebody in another namespace", []string{"I2", neighbor, "serviceaccounts/victim/token"}, tokenOfANeighbor},
+		{"I2", "a token of a ServiceAccount in another namespace", []string{"I2", neighbor, "serviceaccounts/victim/token"}, tokenOfANeighbor},
 		{"I2", "a patch of a CSV that is no finalizer's", []string{"I2", "clusterserviceversions/any"}, func(s *scene) {
 			self := s.bearing(names.DefaultNamespace, names.ServiceAccountOLM)
 			require.Error(s.T, self.Patch(s.T.Context(), &operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: s.Meta("any")},

@@ -31,7 +31,7 @@ func (s *scene) stranger() client.Client {
 	return s.knownAs("stranger")
 }
 
-// waits has the stranger make a binding of their own for a Role that somebody is told to apply.
+// waits has the stranger make a binding of their own for a Role that a report tells users to apply.
 func (s *scene) waits(stranger client.Client, role string) {
 	s.T.Helper()
 	made := &rbacv1.Role{ObjectMeta: s.Meta(role)}

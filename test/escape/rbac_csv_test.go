@@ -28,7 +28,7 @@ const (
 func asks(number, title string, holds profile, c func() forge.CSV, words ...string) row {
 	return row{number: number, title: title, holds: holds, play: func(s *scene) {
 		s.install(bundleOf(c()))
-		s.lacks(words...)
+		s.isMissing(words...)
 	}}
 }
 
@@ -60,7 +60,7 @@ func rbacInCSV() []row {
 			permits(`{apiGroups: [""], resources: ["pods/exec", "serviceaccounts/token"], verbs: [create]}`), "pods/exec", "serviceaccounts/token"),
 		{number: "2d", title: "10 000 rules", holds: p0(), directory: manyRules, play: func(s *scene) {
 			s.installDirectory()
-			message := s.lacks("The whole report is in ConfigMap")
+			message := s.isMissing("The whole report is in ConfigMap")
 			require.Less(s.T, len(message), 33<<10)
 			require.Contains(s.T, statusText(s.T, s.report().Data), "resource-9999")
 		}},
@@ -68,7 +68,7 @@ func rbacInCSV() []row {
 			s.group(s.Namespace, neighbor)
 			s.publish(bundleOf(csv()))
 			s.subscribe()
-			s.lacks(fmt.Sprintf("in the namespace %q", neighbor))
+			s.isMissing(fmt.Sprintf("in the namespace %q", neighbor))
 		}},
 		{number: "4a", title: "a second target after the install", holds: p0(), play: func(s *scene) {
 			s.install(bundleOf(csv()))
@@ -81,7 +81,7 @@ func rbacInCSV() []row {
 			s.group("kube-system")
 			s.publish(bundleOf(csv()))
 			s.subscribe()
-			s.lacks(`in the namespace "kube-system"`)
+			s.isMissing(`in the namespace "kube-system"`)
 			s.GroupSays(groupName, "TargetNotAllowed", metav1.ConditionTrue, "AccountHoldsNothing", "kube-system")
 		}},
 		{number: "7", title: "permissions for the ServiceAccount of every pod", holds: p0(), play: func(s *scene) {

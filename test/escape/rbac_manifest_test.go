@@ -36,7 +36,7 @@ func withoutPermissions() forge.CSV {
 func manifests(number, title string, holds profile, texts []string, words ...string) row {
 	return row{number: number, title: title, holds: holds, play: func(s *scene) {
 		s.install(bundleOf(csv(), texts...))
-		s.lacks(words...)
+		s.isMissing(words...)
 	}}
 }
 

@@ -350,9 +350,9 @@ func (s *scene) catalogSays(words ...string) {
 	})
 }
 
-// lacks waits until the plan and the Subscription report missing permissions with these words;
+// isMissing waits until the plan and the Subscription report missing permissions with these words;
 // nothing is written before.
-func (s *scene) lacks(words ...string) string {
+func (s *scene) isMissing(words ...string) string {
 	s.T.Helper()
 	message := s.PermissionsMissing()
 	for _, w := range append(words, accountName) {

@@ -40,7 +40,7 @@ func sights() []row {
 			before := s.traces()
 			s.label(neighbor, map[string]string{teamLabel: ""})
 			s.settle()
-			require.Equal(s.T, before, s.traces(), "that a label is gone there changes nothing here")
+			require.Equal(s.T, before, s.traces(), "a label that was removed there changes nothing here")
 			s.label(neighbor, team)
 			s.settle()
 			require.Equal(s.T, before, s.traces(), "nor that it is back")

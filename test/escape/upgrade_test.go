@@ -51,7 +51,7 @@ func upgrades() []row {
 				roles := &rbacv1.RoleList{}
 				assert.NoError(c, cluster.Client.List(s.T.Context(), roles, client.InNamespace(s.Namespace)))
 				for _, role := range roles.Items {
-					assert.NotEqual(c, probeCSV, role.Labels[names.LabelOwner], "what the first version had is gone")
+					assert.NotEqual(c, probeCSV, role.Labels[names.LabelOwner], "the objects of the first version were deleted")
 				}
 			})
 		}},

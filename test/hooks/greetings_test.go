@@ -293,7 +293,7 @@ func TestStoredObjectsStayReadableThroughAnUpgrade(t *testing.T) {
 	succeeded(tn, bundlev2.CSV)
 	tn.Eventually(func(ct *assert.CollectT) {
 		assert.Equal(ct, "Hello", messageOf(ct, c.Client, "v2", tn.Namespace, "old-1", "text"))
-		assert.True(ct, apierrors.IsNotFound(tn.Get(bundle.CSV, &csv{})), "the old version is gone")
+		assert.True(ct, apierrors.IsNotFound(tn.Get(bundle.CSV, &csv{})), "the old version was deleted")
 	})
 	require.NoError(t, c.Client.Create(t.Context(), saying(greeting("v1", tn.Namespace, "new"), "message", "Hello again")))
 	require.Equal(t, "Hello again", messageOf(t, c.Client, "v2", tn.Namespace, "new", "text"))

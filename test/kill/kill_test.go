@@ -97,7 +97,7 @@ func TestAPlanSurvivesAKillAfterAnyWriteOfTheProgram(t *testing.T) {
 }
 
 // sweep installs the sample repeatedly, each time with the kill one write later, until an install
-// has no more writes; it returns the number of kills.
+// has no writes left; it returns the number of kills.
 func (w *world) sweep(t *testing.T, counts func(*http.Request) bool) int {
 	t.Helper()
 	for n := 1; n <= maxWrites; n++ {

@@ -1,6 +1,6 @@
 package mutants
 
-// tokens are those of rule 5: the identity of an account only where somebody gave it.
+// tokens are the mutants of rule 5: Remit uses the identity of an account only where a user enrolled it.
 func tokens() []Mutant {
 	return []Mutant{
 		{

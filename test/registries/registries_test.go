@@ -277,7 +277,7 @@ func TestDoesNotChangeObjectsOfOthers(t *testing.T) {
 	s := create(t, "taken", operatorsv1alpha1.CatalogSourceSpec{Image: ref})
 	got := s.says("ServiceAccount remit-catalogs/taken already exists and does not belong to this CatalogSource").Status
 	require.Equal(t, "TRANSIENT_FAILURE", got.GRPCConnectionState.LastObservedState)
-	require.Empty(t, got.RegistryServiceStatus.ServiceName, "it is somebody else's")
+	require.Empty(t, got.RegistryServiceStatus.ServiceName, "it belongs to another owner")
 	require.Empty(t, s.pods(t))
 	require.NoError(t, cluster.Client.Delete(t.Context(), account))
 	s.says("Service remit-catalogs/taken already exists and does not belong to this CatalogSource")

@@ -39,7 +39,7 @@ type permissions struct {
 
 type roleKey struct{ kind, namespace, name string }
 
-// permissionsOf returns what the plan's bindings grant to whom. Bound roles that are not in the plan are named.
+// permissionsOf returns the permissions that the plan's bindings grant, by subject. Bound roles that are not in the plan are named.
 func permissionsOf(steps []step.Step) (permissions, error) {
 	roles, bound := map[roleKey]*rbacv1.ClusterRole{}, map[roleKey]bool{}
 	var bindings []*rbacv1.ClusterRoleBinding // RoleBindings and Roles have the same fields

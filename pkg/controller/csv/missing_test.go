@@ -37,7 +37,7 @@ func TestNoWebhookIsWrittenIfTheCheckIsIncomplete(t *testing.T) {
 		padding int
 		ask     preflight.Reviewer
 		says    string
-		lacks   bool
+		missing bool
 	}{
 		"permissions that the account does not have": {0, denied, "is missing permissions: in namespace t1", true},
 		"rules beyond the limits":                    {100, denied, "refused: ", true},
@@ -66,7 +66,7 @@ func TestNoWebhookIsWrittenIfTheCheckIsIncomplete(t *testing.T) {
 			s := &scope{csv: csv, hooks: plan, account: scoped.Account{Namespace: "t1", Name: "acct"}}
 			err = r.missingNow(t.Context(), s, forHooks, plan.Demands())
 			require.ErrorContains(t, err, tc.says)
-			require.Equal(t, tc.lacks, isMissingPermissions(err))
+			require.Equal(t, tc.missing, isMissingPermissions(err))
 		})
 	}
 }

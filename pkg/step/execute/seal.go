@@ -134,13 +134,13 @@ func sealedFor(role *unstructured.Unstructured, now time.Time) (sealed *unstruct
 	sealed = role.DeepCopy()
 	rules, _, _ := unstructured.NestedSlice(sealed.Object, "rules")
 	var narrow []any
-	nobody := sealPrefix + strconv.FormatInt(now.Unix(), 10) + ":" + rand.Text()
+	absent := sealPrefix + strconv.FormatInt(now.Unix(), 10) + ":" + rand.Text()
 	for _, rule := range rules {
 		fields, isMap := rule.(map[string]any)
 		if !isMap || fields["resourceNames"] != nil || fields["nonResourceURLs"] != nil {
 			continue
 		}
-		fields["resourceNames"] = []any{nobody}
+		fields["resourceNames"] = []any{absent}
 		narrow = append(narrow, fields)
 	}
 	sealed.Object["rules"] = narrow

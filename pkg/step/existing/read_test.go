@@ -134,7 +134,7 @@ func TestReadEndsAtTheTimeoutWithAPartialResult(t *testing.T) {
 		require.ErrorContains(t, found.Err(func(string) bool { return false }), "at least 40 object(s) would be invalid")
 
 		found, err = check.Read(ctx, &endless{}, live)
-		require.NoError(t, err, "the next Read has no more time either")
+		require.NoError(t, err, "the next Read has no time left either")
 		require.True(t, found.Unread)
 		require.NoError(t, found.Err(nil))
 	})

@@ -218,7 +218,7 @@ func All() []Row {
 		{Number: 62, Held: in(t1, "get :pods"), Writes: writes(all, "get :pods"), Verdict: Missing},
 		{Number: 63, Writes: writes(t1, "get :pods"), Verdict: Missing},                                            // another authorizer's yes is not in RBAC
 		{Number: 64, Held: in(t1, "get :pods"), Writes: writes(t1, "get :pods"), Verdict: Covered},                 // the cache has the Role still
-		{Number: 64, Held: in(t1, "get :pods")[1:], Writes: writes(t1, "get :pods"), Verdict: Missing},             // and now no more
+		{Number: 64, Held: in(t1, "get :pods")[1:], Writes: writes(t1, "get :pods"), Verdict: Missing},             // and now no longer
 		{Number: 65, Held: ownedByAnother(in(t1, "get :pods")), Writes: writes(t1, "get :pods"), Verdict: Covered}, // whoever made it
 		{Number: 66, Held: in(t1, "* acme.io:*"), Writes: writes(t1, "update acme.io:widgets/status"), Verdict: Covered},
 		{Number: 67, Held: in(t1, "update apps:deployments"), Writes: writes(t1, "update apps:deployments/finalizers"), Verdict: Missing},

@@ -37,7 +37,7 @@ type authority struct {
 	client client.Client
 }
 
-// identity is a user whom the administrator impersonates.
+// identity is a user that the administrator impersonates.
 type identity struct {
 	user   string
 	groups []string
@@ -71,7 +71,7 @@ func (a *authority) request(r *rest.Request, who identity) *rest.Request {
 	return r.SetHeader("Impersonate-User", who.user).SetHeader("Impersonate-Group", who.groups...).SetHeader("Accept", "application/json")
 }
 
-// rules are what somebody holds in a scope, as the API server resolves it.
+// rules are the effective rules of a subject in a scope, as the API server resolves them.
 func (a *authority) rules(ctx context.Context, who identity, scope string) ([]rbacv1.PolicyRule, error) {
 	namespace := scope
 	if scope == clusterScope {

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Rules are what somebody holds, by scope: clusterScope, and namespaces.
+// Rules are the effective rules of a subject by scope: clusterScope and namespaces.
 type Rules map[string][]rbacv1.PolicyRule
 
 // claim is what must be held by the account too.

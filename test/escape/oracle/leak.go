@@ -161,7 +161,7 @@ func (l *logs) leaks(canary string) ([]string, error) {
 func readFrom(file string, offset int64) ([]byte, error) {
 	f, err := os.Open(file)
 	if os.IsNotExist(err) {
-		return nil, nil // its Pod is gone
+		return nil, nil // its Pod was deleted
 	}
 	if err != nil {
 		return nil, err

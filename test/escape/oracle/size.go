@@ -36,7 +36,7 @@ func Programs(cluster *env.Cluster) ([]Program, error) {
 		}
 		exe, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid))
 		if err != nil || filepath.Dir(exe) != cluster.Bin {
-			continue // it is gone
+			continue // it was deleted
 		}
 		for _, name := range []string{names.ServiceAccountCatalog, names.ServiceAccountOLM} {
 			if name == "remit-"+filepath.Base(exe) {

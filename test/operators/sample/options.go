@@ -16,7 +16,7 @@ const (
 	envListenIP = "REMIT_POD_LISTEN_IP"
 
 	// envServe is unset for the first version of the operator, which serves nothing; the second one runs
-	// once as serveHooks, besides what the first one does, and once as serveAPI. serveOnlyHooks is for tests
+	// once as serveHooks, in addition to what the first one does, and once as serveAPI. serveOnlyHooks is for tests
 	// of webhooks without Greetings.
 	envServe = "SERVE"
 	// envHooksPrefix is the path under which webhooks are served.

@@ -134,7 +134,7 @@ func echoOf(g *samplev1.Greeting) Echo {
 func reply(w http.ResponseWriter, code int, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
-	// Whom the answer does not reach asks again.
+	// Callers that do not receive the response retry.
 	_ = json.NewEncoder(w).Encode(body)
 }
 

@@ -62,7 +62,7 @@ func review(answer func(*unstructured.Unstructured) *admissionv1.AdmissionRespon
 
 func reply(w http.ResponseWriter, body any) {
 	w.Header().Set("Content-Type", "application/json")
-	// Whom the answer does not reach asks again.
+	// Callers that do not receive the response retry.
 	_ = json.NewEncoder(w).Encode(body)
 }
 
