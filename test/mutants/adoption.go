@@ -111,6 +111,12 @@ func adoption() []Mutant {
 			Killer: unit("pkg/step/execute", "TestARoleIsNotCreatedForABindingThatTheCacheShowsTooOld"),
 		},
 		{
+			Name: "a-role-is-created-before-the-cache-is-asked-again", Rule: 7, File: "pkg/step/execute/seal.go",
+			Old:    "	return r.judgeLive(ctx, nil, role)",
+			New:    "	return r.judgeUnseen(ctx, role)",
+			Killer: unit("pkg/step/execute", "TestARoleIsNotCreatedForABindingThatTheCacheShowsTooOld"),
+		},
+		{
 			Name: "a-seal-is-used-twice", Rule: 7, File: "pkg/step/execute/seal.go",
 			Old:    `":" + rand.Text()`,
 			New:    `":" + rand.Text()[:0]`,

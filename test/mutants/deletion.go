@@ -16,10 +16,22 @@ func deletion() []Mutant {
 			Killer: unit("pkg/controller/csv", "TestAConversionIsResetAfterTheOperatorHasStopped"),
 		},
 		{
-			Name: "deployments-of-others-are-stopped", Rule: 6, File: "pkg/controller/csv/finalize.go",
-			Old:    "if deployment.Of(&list.Items[i], s.owner) {",
-			New:    "if list.Items[i].Namespace == s.csv.Namespace {",
+			Name: "deployments-of-others-are-stopped", Rule: 6, File: "pkg/controller/csv/stop.go",
+			Old:    "if !s.owner.Owns(d) || s.belongsToSibling(d) {",
+			New:    "if s.belongsToSibling(d) {",
 			Killer: unit("pkg/controller/csv", "TestAConversionIsResetAfterTheOperatorHasStopped"),
+		},
+		{
+			Name: "a-conversion-waits-forever", Rule: 6, File: "pkg/controller/csv/stop.go",
+			Old:    "	if left <= 0 {",
+			New:    "	if false {",
+			Killer: unit("pkg/controller/csv", "TestAConversionIsResetEvenIfTheOperatorDoesNotStop"),
+		},
+		{
+			Name: "the-conversion-of-another-version-is-reset", Rule: 6, File: "pkg/controller/csv/finalize.go",
+			Old:    "	converted = slices.DeleteFunc(converted, s.convertedBySibling)\n",
+			New:    "",
+			Killer: unit("pkg/controller/csv", "TestAConversionOfAnotherVersionIsNotReset"),
 		},
 		{
 			Name: "another-lineage-s-versions-are-replaced", Rule: 6, File: "pkg/controller/csv/siblings.go",

@@ -148,7 +148,7 @@ func enforcer() []Mutant {
 		{
 			Name: "objects-behind-subresources-are-shown", Rule: 1, File: "pkg/install/webhook/bound.go",
 			Old:    "append(read.Resources, base)",
-			New:    "append(read.Resources, held+base[:0])",
+			New:    "append(read.Resources, resource+base[:0])",
 			Killer: unit("pkg/install/webhook", "TestInterceptingRequiresPermissionToReadAndWrite"),
 		},
 		{

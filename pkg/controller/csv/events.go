@@ -33,6 +33,9 @@ func (r *Reconciler) leftBehind(csv *operatorsv1alpha1.ClusterServiceVersion, ob
 	var commands []string
 	for _, obj := range objs {
 		command := r.command(obj)
+		if isDeployment(obj) {
+			command += " --cascade=foreground" // the conversion is reset when the Deployment, and so its last Pod, was deleted
+		}
 		commands = append(commands, command)
 		r.recorder.Eventf(obj, nil, corev1.EventTypeWarning, eventLeftBehind, "Finalize", "%s",
 			note("belonged to ClusterServiceVersion "+csv.Namespace+"/"+csv.Name+", which was deleted: "+command))

@@ -8,7 +8,6 @@ import (
 
 	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,11 +16,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/remit-olm/remit/pkg/install/deployment"
 	"github.com/remit-olm/remit/pkg/install/hooks"
 	"github.com/remit-olm/remit/pkg/install/warrant"
 	"github.com/remit-olm/remit/pkg/lib/names"
-	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 )
 
@@ -39,21 +36,16 @@ func (r *Reconciler) finalize(ctx context.Context, s *scope) error {
 	if err := r.gatherSiblings(ctx, s); err != nil {
 		return err
 	}
-	left, err := r.callers(ctx, s)
-	if err != nil {
-		return err
-	}
-	children, err := r.children(ctx, s.owner)
-	if err != nil {
-		return err
-	}
-	left = append(left, slices.DeleteFunc(children, func(o client.Object) bool { return o.GetNamespace() == s.csv.Namespace })...)
 	account, why := r.cleaner(ctx, s)
 	if why != nil && scoped.ReasonOf(why) == "" {
 		return why
 	}
+	left, err := r.toRemove(ctx, s, why == nil)
+	if err != nil {
+		return err
+	}
 	if why == nil {
-		if waiting, err := r.stopAndRemove(ctx, s, account, left); waiting || err != nil {
+		if waiting, err := r.removeAll(ctx, s, account, left); waiting || err != nil {
 			return err
 		}
 	} else if len(left) > 0 {
@@ -63,13 +55,30 @@ func (r *Reconciler) finalize(ctx context.Context, s *scope) error {
 	return r.dropFinalizer(ctx, s, account)
 }
 
-// stopAndRemove is removeAll for a CSV whose operator may have to be stopped before.
-func (r *Reconciler) stopAndRemove(ctx context.Context, s *scope, account client.Client, left []client.Object) (waiting bool, err error) {
-	running, err := r.running(ctx, s, left)
+// toRemove returns, in the order of removal, what garbage collection does not delete: what makes the API server call
+// the operator, the operator itself if it has to be stopped, roles and bindings, and conversions.
+func (r *Reconciler) toRemove(ctx context.Context, s *scope, stop bool) ([]client.Object, error) {
+	left, converted, err := r.callers(ctx, s)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
-	return r.removeAll(ctx, s, account, append(running, left...))
+	converted = slices.DeleteFunc(converted, s.convertedBySibling)
+	if stop && len(converted) > 0 {
+		running, err := r.running(ctx, s)
+		if err != nil {
+			return nil, err
+		}
+		left = append(left, running...)
+	}
+	children, err := r.children(ctx, s.owner)
+	if err != nil {
+		return nil, err
+	}
+	left = append(left, slices.DeleteFunc(children, func(o client.Object) bool { return o.GetNamespace() == s.csv.Namespace })...)
+	for _, crd := range converted {
+		left = append(left, crd)
+	}
+	return left, nil
 }
 
 // isGone reports whether the cache is outdated: the objects of a CSV that no longer exists must not be removed
@@ -83,27 +92,37 @@ func (r *Reconciler) isGone(ctx context.Context, s *scope) (bool, error) {
 	return live.GetUID() != s.csv.UID, nil
 }
 
-// callers returns, in the order of removal, what makes the API server call the operator: this CSV's webhooks and
-// APIs, and the CustomResourceDefinitions whose conversion it had set. A replacing version continues to convert them.
-func (r *Reconciler) callers(ctx context.Context, s *scope) ([]client.Object, error) {
-	out, converted, err := hooks.Remains(ctx, r.client, s.owner, client.MatchingFields{lineageIndex: s.owner.Mark()})
-	if s.facts.ReplacedBy == "" {
-		for _, crd := range converted {
-			out = append(out, crd)
-		}
+// callers returns what makes the API server call the operator: this CSV's webhooks and APIs, and the
+// CustomResourceDefinitions whose conversion is to be reset. A replacing version continues to convert them.
+func (r *Reconciler) callers(ctx context.Context, s *scope) (objs []client.Object, converted []*apiextensionsv1.CustomResourceDefinition, err error) {
+	objs, converted, err = hooks.Remains(ctx, r.client, s.owner, client.MatchingFields{lineageIndex: s.owner.Mark()})
+	if s.facts.ReplacedBy != "" || controllerutil.ContainsFinalizer(s.csv, metav1.FinalizerOrphanDependents) {
+		converted = nil
 	}
-	return out, err
+	return objs, converted, err
 }
 
 // leave removes what calls an operator whose namespace is terminating, so that the termination can complete. The
-// account is deleted seconds later as well. What cannot be removed is reported when the CSV itself is deleted.
+// account is deleted seconds later as well, so the operator is stopped, but its Pods are not awaited. What cannot be
+// removed is reported when the CSV itself is deleted.
 func (r *Reconciler) leave(ctx context.Context, s *scope) error {
 	if err := r.gatherSiblings(ctx, s); err != nil {
 		return err
 	}
-	left, err := r.callers(ctx, s)
-	if err != nil || len(left) == 0 {
+	left, converted, err := r.callers(ctx, s)
+	if err != nil || len(left)+len(converted) == 0 {
 		return err
+	}
+	if len(converted) > 0 {
+		running, err := r.running(ctx, s)
+		if err != nil {
+			return err
+		}
+		s.running = 0
+		left = append(left, running...)
+	}
+	for _, crd := range converted {
+		left = append(left, crd)
 	}
 	account, err := r.cleaner(ctx, s)
 	switch {
@@ -112,59 +131,13 @@ func (r *Reconciler) leave(ctx context.Context, s *scope) error {
 	case err != nil:
 		return client.IgnoreNotFound(err)
 	}
-	running, err := r.running(ctx, s, left)
-	if err != nil {
-		return err
-	}
-	for _, obj := range append(running, left...) {
-		if err := r.removeOrReset(ctx, s, account, obj); err != nil && !isDenied(err) && !isRunning(err) {
+	for _, obj := range left {
+		if err := r.removeOrReset(ctx, s, account, obj); err != nil && !isDenied(err) {
 			return err
 		}
 	}
 	return nil
 }
-
-// running returns the operator's Deployments if a conversion is to be reset, and records them in the scope. Without
-// the conversion, the API server drops the fields that the requested version does not have. An operator that still
-// runs would read objects without these fields and lose them with its next update. So the Deployments are deleted
-// first, and their Pods with them.
-func (r *Reconciler) running(ctx context.Context, s *scope, left []client.Object) ([]client.Object, error) {
-	resets := slices.ContainsFunc(left, func(obj client.Object) bool {
-		_, ok := obj.(*apiextensionsv1.CustomResourceDefinition)
-		return ok
-	})
-	if !resets {
-		return nil, nil
-	}
-	list := &appsv1.DeploymentList{}
-	labels := client.MatchingLabels{names.LabelOwner: ownerutil.LabelValue(s.csv.Name)}
-	if err := r.client.List(ctx, list, client.InNamespace(s.csv.Namespace), labels); err != nil {
-		return nil, fmt.Errorf("list Deployments of namespace %q: %w", s.csv.Namespace, err)
-	}
-	var out []client.Object
-	for i := range list.Items {
-		if deployment.Of(&list.Items[i], s.owner) {
-			out = append(out, &list.Items[i])
-		}
-	}
-	s.running = len(out)
-	return out, nil
-}
-
-// stop deletes a Deployment. The API server keeps the Deployment until the garbage collector has removed its Pods.
-func (r *Reconciler) stop(ctx context.Context, s *scope, account client.Client, d *appsv1.Deployment) error {
-	if d.DeletionTimestamp != nil {
-		return nil
-	}
-	r.recorder.Eventf(s.csv, d, corev1.EventTypeNormal, eventStopping, "Finalize", "%s",
-		note("deleting Deployment "+d.Namespace+"/"+d.Name+": conversions are reset when its Pods have terminated, so that the operator does not overwrite objects which are no longer converted"))
-	return r.remove(ctx, s, account, d, client.PropagationPolicy(metav1.DeletePropagationForeground))
-}
-
-// errRunning is returned instead of resetting a conversion while the operator may be running.
-var errRunning = errors.New("the operator's Pods have not terminated")
-
-func isRunning(err error) bool { return errors.Is(err, errRunning) }
 
 // removeOrReset deletes an object or, for a CustomResourceDefinition, removes its webhook once the operator is stopped.
 func (r *Reconciler) removeOrReset(ctx context.Context, s *scope, account client.Client, obj client.Object) error {
@@ -176,7 +149,7 @@ func (r *Reconciler) removeOrReset(ctx context.Context, s *scope, account client
 		return r.remove(ctx, s, account, obj)
 	}
 	if s.running > 0 {
-		return errRunning // the deletion of the last Deployment triggers another reconcile
+		return errRunning
 	}
 	if err := r.missingPermissions(ctx, s, forRemoval, []*unstructured.Unstructured{r.reference(crd)}, "patch"); err != nil {
 		return err
@@ -192,11 +165,14 @@ func (r *Reconciler) removeAll(ctx context.Context, s *scope, account client.Cli
 	var remain []client.Object
 	var why, again error
 	for _, obj := range left {
-		err := r.removeOrReset(ctx, s, account, obj)
+		err := errRunning
+		if !isDeployment(obj) || len(remain) == 0 { // an operator that is still called continues to run
+			err = r.removeOrReset(ctx, s, account, obj)
+		}
 		switch {
 		case err == nil:
 			continue
-		case isRunning(err):
+		case errors.Is(err, errRunning):
 			waiting = true
 			continue
 		case !isDenied(err):

@@ -3,6 +3,7 @@ package csv
 import (
 	"context"
 	"testing"
+	"time"
 
 	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
@@ -14,15 +15,18 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	rbacv1listers "k8s.io/client-go/listers/rbac/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+	testingclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/preflight"
 	"github.com/remit-olm/remit/pkg/rbac"
@@ -40,66 +44,165 @@ func indexed(t *testing.T, objects ...client.Object) client.Client {
 	}
 	mapper := meta.NewDefaultRESTMapper(nil)
 	mapper.Add(appsv1.SchemeGroupVersion.WithKind("Deployment"), meta.RESTScopeNamespace)
+	mapper.Add(admissionregistrationv1.SchemeGroupVersion.WithKind("ValidatingWebhookConfiguration"), meta.RESTScopeRoot)
 	mapper.Add(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"), meta.RESTScopeRoot)
 	builder := fake.NewClientBuilder().WithScheme(scheme).WithRESTMapper(mapper).WithObjects(objects...)
 	for _, kind := range []client.Object{
 		&admissionregistrationv1.ValidatingWebhookConfiguration{}, &admissionregistrationv1.MutatingWebhookConfiguration{},
 		&apiregistrationv1.APIService{}, &apiextensionsv1.CustomResourceDefinition{},
+		&rbacv1.ClusterRoleBinding{}, &rbacv1.RoleBinding{}, &rbacv1.ClusterRole{}, &rbacv1.Role{},
 	} {
 		builder = builder.WithIndex(kind, lineageIndex, func(obj client.Object) []string { return []string{obj.GetLabels()[names.LabelLineage]} })
 	}
 	return builder.Build()
 }
 
-// An operator that reads objects without the conversion would lose fields with its next update.
-func TestAConversionIsResetAfterTheOperatorHasStopped(t *testing.T) {
-	t.Parallel()
-	csv := &operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: "t1", Name: "demo.v1.0.0", UID: "u"}}
-	owner := (&Reconciler{proofs: proofs.Keys()}).ownerOf(csv, nil)
-	crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "things.example.com"}}
-	crd.Spec.Conversion = &apiextensionsv1.CustomResourceConversion{Strategy: apiextensionsv1.WebhookConverter, Webhook: &apiextensionsv1.WebhookConversion{
+// removal is a deleted CSV with a webhook, a Deployment and a CustomResourceDefinition that the operator converts.
+type removal struct {
+	t      *testing.T
+	client client.Client
+	r      *Reconciler
+	csv    *operatorsv1alpha1.ClusterServiceVersion
+	owner  ownerutil.Owner
+	crd    *apiextensionsv1.CustomResourceDefinition
+	// denied is the resource that the account may not delete.
+	denied string
+	clock  *testingclock.FakePassiveClock
+}
+
+func newRemoval(t *testing.T, more ...client.Object) *removal {
+	t.Helper()
+	now := time.Now().Truncate(time.Second)
+	csv := &operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: "t1", Name: "demo.v1.0.0", UID: "u",
+		DeletionTimestamp: &metav1.Time{Time: now}, Finalizers: []string{names.FinalizerCSV}}}
+	out := &removal{t: t, csv: csv, owner: (&Reconciler{proofs: proofs.Keys()}).ownerOf(csv, nil), clock: testingclock.NewFakePassiveClock(now),
+		crd: &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "things.example.com"}}}
+	out.crd.Spec.Conversion = &apiextensionsv1.CustomResourceConversion{Strategy: apiextensionsv1.WebhookConverter, Webhook: &apiextensionsv1.WebhookConversion{
 		ClientConfig: &apiextensionsv1.WebhookClientConfig{Service: &apiextensionsv1.ServiceReference{Namespace: "t1", Name: "d-service"}},
 	}}
-	own := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "t1", Name: "d", UID: "d", OwnerReferences: []metav1.OwnerReference{owner.Reference()}}}
-	foreign := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "t1", Name: "foreign", UID: "f", OwnerReferences: []metav1.OwnerReference{owner.Reference()},
+	proofs.Mark(out.crd, out.owner)
+	out.crd.Annotations[names.AnnotationConversion] = "t1/d-service"
+	config := &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "x"}}
+	proofs.Mark(config, out.owner)
+	config.Labels[names.LabelOwner], config.Labels[names.LabelOwnerNamespace] = csv.Name, csv.Namespace
+	foreign := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "t1", Name: "foreign", UID: "f", OwnerReferences: []metav1.OwnerReference{out.owner.Reference()},
 		Labels: map[string]string{names.LabelOwner: csv.Name}}}
-	proofs.Mark(crd, owner)
-	proofs.Mark(own, owner)
-	own.Labels[names.LabelOwner] = csv.Name
-	crd.Annotations[names.AnnotationConversion] = "t1/d-service"
-	c := indexed(t, csv, crd, own, foreign)
+	out.client = indexed(t, append(more, csv, out.crd, config, out.deployment("d", csv.Name), foreign)...)
 	none := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
-	r := &Reconciler{client: c, recorder: events.NewFakeRecorder(10), rbac: rbac.Listers{
+	out.r = &Reconciler{client: out.client, recorder: events.NewFakeRecorder(100), clock: out.clock, proofs: proofs.Keys(), rbac: rbac.Listers{
 		Roles: rbacv1listers.NewRoleLister(none), RoleBindings: rbacv1listers.NewRoleBindingLister(none),
 		ClusterRoles: rbacv1listers.NewClusterRoleLister(none), ClusterRoleBindings: rbacv1listers.NewClusterRoleBindingLister(none),
 	}}
-	allowed := false
-	r.confirmer = &preflight.Confirmer{Ask: func(_ context.Context, _ rbac.Subject, _ string, rule rbacv1.PolicyRule) (bool, error) {
-		return allowed || rule.Resources[0] != "deployments", nil
-	}}
-	strategy := func() apiextensionsv1.ConversionStrategyType {
-		live := &apiextensionsv1.CustomResourceDefinition{}
-		require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(crd), live))
-		return live.Spec.Conversion.Strategy
-	}
-	remove := func() (waiting bool) {
-		s := &scope{csv: csv, owner: owner, account: scoped.Account{Namespace: "t1", Name: "acct"}}
-		left, err := r.callers(t.Context(), s)
-		require.NoError(t, err)
-		waiting, err = r.stopAndRemove(t.Context(), s, c, left)
-		require.NoError(t, err)
-		return waiting
-	}
+	return out
+}
 
-	require.True(t, remove(), "the account may not delete the Deployment")
-	require.Equal(t, apiextensionsv1.WebhookConverter, strategy())
-	allowed = true
-	r.confirmer = &preflight.Confirmer{Ask: r.confirmer.Ask}
-	require.True(t, remove(), "the Deployment is being deleted")
-	require.Equal(t, apiextensionsv1.WebhookConverter, strategy())
-	require.False(t, remove())
-	require.Equal(t, apiextensionsv1.NoneConverter, strategy())
-	require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(foreign), foreign), "it was not created by this install")
+// deployment is one of the lineage, for a version.
+func (w *removal) deployment(name, csv string) *appsv1.Deployment {
+	out := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "t1", Name: name, UID: types.UID(name)}}
+	proofs.Mark(out, w.owner)
+	out.Labels[names.LabelOwner] = csv
+	return out
+}
+
+// remove is one reconcile. waiting means that the finalizer stays.
+func (w *removal) remove(siblings ...*operatorsv1alpha1.ClusterServiceVersion) (waiting bool, after time.Duration) {
+	w.t.Helper()
+	w.r.confirmer = &preflight.Confirmer{Ask: func(_ context.Context, _ rbac.Subject, _ string, rule rbacv1.PolicyRule) (bool, error) {
+		return rule.Resources[0] != w.denied, nil
+	}}
+	s := &scope{csv: w.csv, owner: w.owner, account: scoped.Account{Namespace: "t1", Name: "acct"}, siblings: map[string]*operatorsv1alpha1.ClusterServiceVersion{}}
+	for _, c := range siblings {
+		s.siblings[c.Name] = c
+	}
+	left, err := w.r.toRemove(w.t.Context(), s, true)
+	require.NoError(w.t, err)
+	waiting, err = w.r.removeAll(w.t.Context(), s, w.client, left)
+	require.NoError(w.t, err)
+	return waiting, s.after
+}
+
+func (w *removal) strategy() apiextensionsv1.ConversionStrategyType {
+	w.t.Helper()
+	live := &apiextensionsv1.CustomResourceDefinition{}
+	require.NoError(w.t, w.client.Get(w.t.Context(), client.ObjectKeyFromObject(w.crd), live))
+	return live.Spec.Conversion.Strategy
+}
+
+func (w *removal) exists(obj client.Object, name string) bool {
+	w.t.Helper()
+	err := w.client.Get(w.t.Context(), client.ObjectKey{Namespace: "t1", Name: name}, obj)
+	require.NoError(w.t, client.IgnoreNotFound(err))
+	return err == nil
+}
+
+// An operator that reads objects without the conversion would lose fields with its next update.
+func TestAConversionIsResetAfterTheOperatorHasStopped(t *testing.T) {
+	t.Parallel()
+	w := newRemoval(t)
+	w.denied = "validatingwebhookconfigurations"
+	waiting, _ := w.remove()
+	require.True(t, waiting)
+	require.True(t, w.exists(&appsv1.Deployment{}, "d"), "an operator that is still called continues to run")
+	w.denied = "deployments"
+	waiting, after := w.remove()
+	require.True(t, waiting)
+	require.Equal(t, maxStopping, after, "the wait is bounded")
+	require.Equal(t, apiextensionsv1.WebhookConverter, w.strategy())
+	w.denied = ""
+	waiting, _ = w.remove()
+	require.True(t, waiting, "the Deployment is being deleted")
+	require.Equal(t, apiextensionsv1.WebhookConverter, w.strategy())
+	require.False(t, w.exists(&appsv1.Deployment{}, "d"))
+	waiting, after = w.remove()
+	require.False(t, waiting)
+	require.Zero(t, after)
+	require.Equal(t, apiextensionsv1.NoneConverter, w.strategy())
+	require.True(t, w.exists(&appsv1.Deployment{}, "foreign"), "it was not created by this install")
+}
+
+func TestAConversionIsResetEvenIfTheOperatorDoesNotStop(t *testing.T) {
+	t.Parallel()
+	w := newRemoval(t)
+	w.denied = "deployments"
+	waiting, _ := w.remove()
+	require.True(t, waiting)
+	w.clock.SetTime(w.clock.Now().Add(maxStopping))
+	waiting, _ = w.remove()
+	require.False(t, waiting)
+	require.Equal(t, apiextensionsv1.NoneConverter, w.strategy())
+}
+
+func TestAConversionOfAnotherVersionIsNotReset(t *testing.T) {
+	t.Parallel()
+	w := newRemoval(t)
+	other := &operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: "t1", Name: "demo.v0.9.0", UID: "o"}}
+	other.Spec.WebhookDefinitions = []operatorsv1alpha1.WebhookDescription{{Type: operatorsv1alpha1.ConversionWebhook, ConversionCRDs: []string{w.crd.Name}}}
+	waiting, _ := w.remove(other)
+	require.False(t, waiting)
+	require.Equal(t, apiextensionsv1.WebhookConverter, w.strategy())
+	require.True(t, w.exists(&appsv1.Deployment{}, "d"), "garbage collection deletes it")
+
+	w = newRemoval(t, w.deployment("older", other.Name))
+	other.DeletionTimestamp = w.csv.DeletionTimestamp
+	waiting, _ = w.remove(other)
+	require.True(t, waiting)
+	waiting, _ = w.remove(other)
+	require.True(t, waiting, "the Pods of the other version run, although it is being deleted")
+	require.Equal(t, apiextensionsv1.WebhookConverter, w.strategy())
+	other.DeletionTimestamp, other.Spec.WebhookDefinitions = nil, nil
+	waiting, _ = w.remove(other)
+	require.False(t, waiting, "the other version has no conversion")
+}
+
+// kubectl delete --cascade=orphan keeps the operator running.
+func TestAnOrphanedOperatorIsNeitherStoppedNorIsItsConversionReset(t *testing.T) {
+	t.Parallel()
+	w := newRemoval(t)
+	w.csv.Finalizers = append(w.csv.Finalizers, metav1.FinalizerOrphanDependents)
+	waiting, _ := w.remove()
+	require.False(t, waiting)
+	require.Equal(t, apiextensionsv1.WebhookConverter, w.strategy())
+	require.True(t, w.exists(&appsv1.Deployment{}, "d"))
 }
 
 // An error would be retried repeatedly while the namespace is terminating.
@@ -111,7 +214,7 @@ func TestLeaveWithoutAnAccountIsNotAnError(t *testing.T) {
 	c := indexed(t, csv, config)
 	r := &Reconciler{client: c, proofs: proofs.Keys(), lookup: scoped.Lookup{Reader: c}, cached: scoped.Lookup{Reader: c}}
 	s := &scope{csv: csv, facts: Facts{CSV: csv}}
-	left, err := r.callers(t.Context(), &scope{csv: csv, owner: owner})
+	left, _, err := r.callers(t.Context(), &scope{csv: csv, owner: owner})
 	require.NoError(t, err)
 	require.Len(t, left, 1)
 	require.NoError(t, r.leave(t.Context(), s), "the OperatorGroup was deleted before")

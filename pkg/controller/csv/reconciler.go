@@ -134,7 +134,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	if csv.DeletionTimestamp != nil { // copies as well: any user can label a CSV as a copy
 		s.facts.Obsolete = true
-		return ctrl.Result{}, r.finalize(ctx, s)
+		if err := r.finalize(ctx, s); err != nil {
+			return ctrl.Result{}, err
+		}
+		return ctrl.Result{RequeueAfter: s.after}, nil
 	}
 	if s.namespace.DeletionTimestamp != nil {
 		s.facts.Obsolete = true

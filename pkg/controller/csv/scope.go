@@ -59,7 +59,7 @@ type scope struct {
 	requirements []operatorsv1alpha1.RequirementStatus
 	// evaluated is true if all facts were gathered.
 	evaluated bool
-	// running is the number of Deployments of a deleted CSV that must be deleted before conversions are reset.
+	// running is the number of Deployments that must be deleted before conversions are reset.
 	running int
 	// gone is true if the CSV itself was deleted in this reconcile.
 	gone bool

@@ -119,9 +119,10 @@ func TestAConversionTakenOverByAnotherOwnerIsNotReset(t *testing.T) {
 	t.Parallel()
 	w, crd := converted(t, false)
 	w.reconcile()
-	got := w.conversion(crd)
+	before := w.conversion(crd)
+	got := before.DeepCopy()
 	got.Spec.Conversion.Webhook.ClientConfig.Service.Name = "another"
-	require.NoError(t, cluster.Client.Update(t.Context(), got))
+	require.NoError(t, cluster.Client.Patch(t.Context(), got, client.MergeFrom(before))) // the API server changes the status at the same time
 	_, crds, err := hooks.Remains(t.Context(), cluster.Client, w.owner)
 	require.NoError(t, err)
 	require.Empty(t, crds)

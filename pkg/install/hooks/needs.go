@@ -117,7 +117,8 @@ func conversion(crd string) Need {
 	}
 }
 
-// stops returns the Needs for deleting the operator's Deployments before the conversions are reset.
+// stops returns the Needs for deleting the operator's Deployments before the conversions are reset, which later versions may
+// do as well.
 func (p *Plan) stops() []Need {
 	var needs []Need
 	for _, d := range p.in.CSV.Spec.InstallStrategy.StrategySpec.DeploymentSpecs {
@@ -125,7 +126,9 @@ func (p *Plan) stops() []Need {
 		obj.SetGroupVersionKind(appsv1.SchemeGroupVersion.WithKind("Deployment"))
 		obj.SetNamespace(p.in.Owner.Namespace)
 		obj.SetName(d.Name)
-		needs = append(needs, p.removal(obj))
+		n := p.removal(obj)
+		n.Later = true
+		needs = append(needs, n)
 	}
 	return needs
 }

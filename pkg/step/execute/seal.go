@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -11,6 +12,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/pkg/lib/apply"
@@ -80,14 +82,15 @@ func (r Roles) judgeRemaining(ctx context.Context, role *unstructured.Unstructur
 	if r.Live == nil || role.GetKind() != "Role" || !r.RBAC.Readable() {
 		return nil
 	}
-	bindings, err := r.RBAC.BindingsOf(rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: role.GetName()}, role.GetNamespace())
+	bindings, err := r.RBAC.Untracked().RoleBindings.RoleBindings(role.GetNamespace()).List(labels.Everything())
 	if err != nil {
-		return fmt.Errorf("bindings of %s: %w", apply.Describe(role), err)
+		return fmt.Errorf("list RoleBindings of namespace %q: %w", role.GetNamespace(), err)
 	}
-	if len(bindings) == 0 {
+	refers := func(b *rbacv1.RoleBinding) bool { return b.RoleRef.Kind == "Role" && b.RoleRef.Name == role.GetName() }
+	if !slices.ContainsFunc(bindings, refers) {
 		return nil
 	}
-	return r.judgeUnseen(ctx, role)
+	return r.judgeLive(ctx, nil, role)
 }
 
 // judgeUnseen judges the bindings of a Role that the cache does not have in their current version.

@@ -215,9 +215,20 @@ func TestARoleIsNotCreatedForABindingThatTheCacheShowsTooOld(t *testing.T) {
 	_, _, err = s.roles.Ensure(t.Context(), s.client, s.role)
 	require.True(t, apply.IsCollision(err), "%v", err)
 	require.ErrorContains(t, err, "its subjects were changed")
+	emptied := cached.DeepCopy()
+	emptied.Subjects = nil
+	require.NoError(t, index.Update(emptied))
+	_, _, err = s.roles.Ensure(t.Context(), s.client, s.role)
+	require.True(t, apply.IsCollision(err), "the cache shows a binding without subjects: %v", err)
+	require.NoError(t, index.Update(cached))
+	late := s.roles
+	late.Live = s.listing(nil, func() { require.NoError(t, index.Update(changed)) })
+	_, _, err = late.Ensure(t.Context(), s.client, s.role)
+	require.True(t, apply.IsCollision(err), "the event of the change arrives during the check: %v", err)
 	require.True(t, apierrors.IsNotFound(s.client.Get(t.Context(), client.ObjectKeyFromObject(s.role), &rbacv1.Role{})))
 
 	require.NoError(t, s.client.Delete(t.Context(), changed))
+	require.NoError(t, index.Delete(changed))
 	_, _, err = s.roles.Ensure(t.Context(), s.client, s.role)
 	require.NoError(t, err)
 }

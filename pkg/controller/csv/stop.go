@@ -1,0 +1,103 @@
+package csv
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/lib/ownerutil"
+)
+
+// maxStopping bounds how long the reset of a conversion waits for the operator to stop. A Pod of a lost node, or a
+// finalizer on it, must not keep objects of all namespaces unreadable.
+const maxStopping = 5 * time.Minute
+
+// errRunning is returned instead of resetting a conversion while the operator may be running. The deletion of its last
+// Deployment triggers another reconcile.
+var errRunning = errors.New("the operator's Pods have not terminated")
+
+// running returns the Deployments of a deleted CSV, which must be deleted before a conversion is reset, and counts in
+// the scope those that still exist. Without the conversion, the API server drops the fields that the requested version
+// does not have. An operator that still runs would read objects without these fields and lose them with its next
+// update (docs/adr/0041).
+func (r *Reconciler) running(ctx context.Context, s *scope) ([]client.Object, error) {
+	list := &appsv1.DeploymentList{}
+	if err := r.client.List(ctx, list, client.InNamespace(s.csv.Namespace)); err != nil {
+		return nil, fmt.Errorf("list Deployments of namespace %q: %w", s.csv.Namespace, err)
+	}
+	var out []client.Object
+	for i := range list.Items {
+		d := &list.Items[i]
+		if !s.owner.Owns(d) || s.belongsToSibling(d) {
+			continue
+		}
+		s.running++
+		if d.Labels[names.LabelOwner] == ownerutil.LabelValue(s.csv.Name) {
+			out = append(out, d)
+		}
+	}
+	if s.running == 0 || s.csv.DeletionTimestamp == nil {
+		return out, nil
+	}
+	left := s.csv.DeletionTimestamp.Add(maxStopping).Sub(r.clock.Now())
+	if left <= 0 {
+		s.running = 0
+		r.recorder.Eventf(s.csv, nil, corev1.EventTypeWarning, eventStopping, "Finalize",
+			"conversions are reset although the operator's Deployments still exist %s after the deletion", maxStopping)
+		return nil, nil
+	}
+	s.after = left
+	return out, nil
+}
+
+// stop deletes a Deployment. The API server keeps the Deployment until the garbage collector has removed its Pods.
+func (r *Reconciler) stop(ctx context.Context, s *scope, account client.Client, d *appsv1.Deployment) error {
+	if d.DeletionTimestamp != nil {
+		return nil
+	}
+	if err := r.remove(ctx, s, account, d, client.PropagationPolicy(metav1.DeletePropagationForeground)); err != nil {
+		return err
+	}
+	r.recorder.Eventf(s.csv, d, corev1.EventTypeNormal, eventStopping, "Finalize", "%s",
+		note("deleted Deployment "+d.Namespace+"/"+d.Name+": conversions are reset when its Pods have terminated, so that the operator does not overwrite objects that are no longer converted"))
+	return nil
+}
+
+func isDeployment(obj client.Object) bool {
+	_, ok := obj.(*appsv1.Deployment)
+	return ok
+}
+
+// convertedBySibling reports whether another version of the lineage, which is not being deleted, converts a
+// CustomResourceDefinition.
+func (s *scope) convertedBySibling(crd *apiextensionsv1.CustomResourceDefinition) bool {
+	for _, c := range s.siblings {
+		converts := func(d operatorsv1alpha1.WebhookDescription) bool {
+			return d.Type == operatorsv1alpha1.ConversionWebhook && slices.Contains(d.ConversionCRDs, crd.Name)
+		}
+		if c.DeletionTimestamp == nil && slices.ContainsFunc(c.Spec.WebhookDefinitions, converts) {
+			return true
+		}
+	}
+	return false
+}
+
+// belongsToSibling reports whether a Deployment belongs to another version that is not being deleted.
+func (s *scope) belongsToSibling(d *appsv1.Deployment) bool {
+	for _, c := range s.siblings {
+		if c.DeletionTimestamp == nil && d.Labels[names.LabelOwner] == ownerutil.LabelValue(c.Name) {
+			return true
+		}
+	}
+	return false
+}
