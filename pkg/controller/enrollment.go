@@ -8,7 +8,6 @@ import (
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/pkg/lib/names"
@@ -80,15 +79,12 @@ func (e *Enrollment) Own(l rbac.Listers, account scoped.Account) error {
 }
 
 func canRequestToken(l rbac.Listers, program rbac.Subject, account scoped.Account) (bool, error) {
-	rules, err := l.EffectiveRules(program, account.Namespace)
+	ok, err := l.CanRequestToken(program, account.Key())
 	if errors.Is(err, rbac.ErrUnreadable) {
 		return true, nil // the token request is authorized anyway
 	}
 	if err != nil {
 		return false, fmt.Errorf("rules of %s: %w", program.User, err)
 	}
-	return len(rbac.Missing(rules, []rbacv1.PolicyRule{{
-		APIGroups: []string{""}, Resources: []string{"serviceaccounts/token"},
-		ResourceNames: []string{account.Name}, Verbs: []string{"create"},
-	}})) == 0, nil
+	return ok, nil
 }

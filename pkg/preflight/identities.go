@@ -3,7 +3,6 @@ package preflight
 import (
 	"fmt"
 
-	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/remit-olm/remit/pkg/rbac"
@@ -99,7 +98,6 @@ func identityNeed(n Need, key types.NamespacedName, scope rbac.Scoped) Need {
 
 // anyIdentity returns the need to act as any ServiceAccount.
 func anyIdentity(n Need) Need {
-	n.Identities, n.Namespace = false, rbac.ClusterScope
-	n.Rules = []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"serviceaccounts/token"}, Verbs: []string{"create"}}}
+	n.Identities, n.Namespace, n.Rules = false, rbac.ClusterScope, rbac.RequestToken()
 	return n
 }

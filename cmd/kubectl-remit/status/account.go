@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -55,15 +54,12 @@ func (w *world) enrolled(account types.NamespacedName, remitNamespace string) An
 	if w.rbac == nil {
 		return Unknown
 	}
-	required := []rbacv1.PolicyRule{{
-		APIGroups: []string{""}, Resources: []string{"serviceaccounts/token"}, ResourceNames: []string{account.Name}, Verbs: []string{"create"},
-	}}
 	for _, program := range []string{names.ServiceAccountCatalog, names.ServiceAccountOLM} {
-		rules, err := w.rbac.EffectiveRules(rbac.ServiceAccount(remitNamespace, program), account.Namespace)
-		if err != nil {
+		ok, err := w.rbac.CanRequestToken(rbac.ServiceAccount(remitNamespace, program), account)
+		switch {
+		case err != nil:
 			return Unknown
-		}
-		if len(rbac.Missing(rules, required)) > 0 {
+		case !ok:
 			return No
 		}
 	}

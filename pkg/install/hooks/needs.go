@@ -204,7 +204,7 @@ func (p *Plan) demands(d *operatorsv1alpha1.WebhookDescription) []Need {
 			continue
 		}
 		if target == rbac.ClusterScope {
-			add(runs, target, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"serviceaccounts/token"}, Verbs: []string{"create"}})
+			add(runs, target, rbac.RequestToken()...)
 			continue
 		}
 		n := runs
