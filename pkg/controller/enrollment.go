@@ -4,18 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
+	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/rbac"
 )
-
-const serviceAccountPrefix = "system:serviceaccount:"
 
 // Enrollment determines for which of Remit's programs an account is not enrolled. Enrollment is RBAC (security
 // model, rule 5), so that it can be read from the cache, without a request and without a token.
@@ -44,8 +42,8 @@ func NewEnrollment(ctx context.Context, c client.Client) (*Enrollment, error) {
 }
 
 func programs(self authenticationv1.UserInfo) []rbac.Subject {
-	namespace, _, ok := strings.Cut(strings.TrimPrefix(self.Username, serviceAccountPrefix), ":")
-	if !ok || !strings.HasPrefix(self.Username, serviceAccountPrefix) {
+	namespace, _, err := serviceaccount.SplitUsername(self.Username)
+	if err != nil {
 		return []rbac.Subject{{User: self.Username, Groups: self.Groups}}
 	}
 	return []rbac.Subject{

@@ -1,19 +1,19 @@
 package rbac
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apiserver/pkg/authentication/serviceaccount"
+	authuser "k8s.io/apiserver/pkg/authentication/user"
 	rbacv1listers "k8s.io/client-go/listers/rbac/v1"
 )
 
 // ClusterScope is the namespace that stands for the whole cluster.
 const ClusterScope = ""
-
-const serviceAccountPrefix = "system:serviceaccount:"
 
 // Subject is a user as the API server's authenticators identify it.
 type Subject struct {
@@ -24,25 +24,9 @@ type Subject struct {
 // ServiceAccount returns the Subject of a ServiceAccount with all groups that the API server assigns to it.
 func ServiceAccount(namespace, name string) Subject {
 	return Subject{
-		User:   serviceAccountPrefix + namespace + ":" + name,
-		Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + namespace, "system:authenticated"},
+		User:   serviceaccount.MakeUsername(namespace, name),
+		Groups: append(serviceaccount.MakeGroupNames(namespace), authuser.AllAuthenticated),
 	}
-}
-
-// home returns the namespace of a subject that is a ServiceAccount.
-func (s Subject) home() (string, bool) {
-	rest, ok := strings.CutPrefix(s.User, serviceAccountPrefix)
-	namespace, _, separated := strings.Cut(rest, ":")
-	return namespace, ok && separated
-}
-
-// isServiceAccount compares without allocating, because it runs for every binding.
-func (s Subject) isServiceAccount(namespace, name string) bool {
-	rest, ok := strings.CutPrefix(s.User, serviceAccountPrefix)
-	if ok {
-		rest, ok = strings.CutPrefix(rest, namespace)
-	}
-	return ok && strings.HasPrefix(rest, ":") && rest[1:] == name
 }
 
 // Listers read the cluster's RBAC objects from informers.
@@ -103,7 +87,7 @@ func (l Listers) Permissions(s Subject, namespace string) Permissions {
 func (l Listers) LowerBound(s Subject, namespace string) Permissions {
 	h := l.Permissions(s, namespace)
 	var limit *LimitError
-	if home, _ := s.home(); namespace == home || !errors.As(errors.Join(h.ReadErrors...), &limit) {
+	if home, _, _ := serviceaccount.SplitUsername(s.User); namespace == home || !errors.As(errors.Join(h.ReadErrors...), &limit) {
 		return h
 	}
 	h = l.Permissions(s, ClusterScope)
@@ -149,11 +133,8 @@ func applies(subjects []rbacv1.Subject, s Subject, namespace string) bool {
 		case rbacv1.GroupKind:
 			return slices.Contains(s.Groups, b.Name)
 		case rbacv1.ServiceAccountKind:
-			in := b.Namespace
-			if in == "" {
-				in = namespace
-			}
-			return in != "" && s.isServiceAccount(in, b.Name)
+			in := cmp.Or(b.Namespace, namespace)
+			return in != "" && serviceaccount.MatchesUsername(in, b.Name, s.User)
 		}
 		return false
 	})

@@ -1,11 +1,13 @@
 package rbac
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	rbacv1listers "k8s.io/client-go/listers/rbac/v1"
 	toolscache "k8s.io/client-go/tools/cache"
 )
@@ -82,8 +84,8 @@ func roleBindingsAnywhere(l rbacv1listers.RoleBindingLister, s Subject) ([]*rbac
 			break
 		}
 		abroad, err := bySubject[rbacv1.RoleBinding](l.store, anywhere, s)
-		home, ok := s.home()
-		if err != nil || !ok {
+		home, _, foreign := serviceaccount.SplitUsername(s.User)
+		if err != nil || foreign != nil {
 			return abroad, err
 		}
 		atHome, err := bySubject[rbacv1.RoleBinding](l.store, home, s)
@@ -203,10 +205,7 @@ func keyOf(scope, namespace string, s rbacv1.Subject) string {
 	case rbacv1.UserKind, rbacv1.GroupKind:
 		return subjectKey(scope, s.Kind, s.Name)
 	case rbacv1.ServiceAccountKind:
-		if s.Namespace != "" {
-			namespace = s.Namespace
-		}
-		return scope + "\x00" + rbacv1.UserKind + "\x00" + serviceAccountPrefix + namespace + ":" + s.Name
+		return scope + "\x00" + rbacv1.UserKind + "\x00" + serviceaccount.ServiceAccountUsernamePrefix + cmp.Or(s.Namespace, namespace) + ":" + s.Name
 	}
 	return ""
 }

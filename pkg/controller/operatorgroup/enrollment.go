@@ -4,13 +4,11 @@ import (
 	"fmt"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 )
-
-const serviceAccountPrefix = "system:serviceaccount:"
 
 // enrollHelp describes what is missing, and the command or the manifest that adds it. The manifest names both
 // programs even if only one is missing: applying a RoleBinding removes the subjects that it does not list.
@@ -18,13 +16,13 @@ func enrollHelp(account scoped.Account, users []string) string {
 	shown := make([]string, 0, len(users))
 	namespace := ""
 	for _, user := range users {
-		key, ok := serviceAccountKey(user)
-		if !ok { // the program runs as a person, who is then the only user
+		home, name, err := serviceaccount.SplitUsername(user)
+		if err != nil { // the program runs as a person, who is then the only user
 			return fmt.Sprintf(enrollText, account.Key(), user, "", account.Name, account.Namespace) +
 				fmt.Sprintf("- {kind: User, apiGroup: rbac.authorization.k8s.io, name: %q}\n", user)
 		}
-		shown = append(shown, key.String())
-		namespace = key.Namespace
+		shown = append(shown, home+"/"+name)
+		namespace = home
 	}
 	command := fmt.Sprintf("kubectl remit enroll %s -n %s", account.Name, account.Namespace)
 	if namespace != names.DefaultNamespace {
@@ -33,12 +31,6 @@ func enrollHelp(account scoped.Account, users []string) string {
 	return fmt.Sprintf(enrollText, account.Key(), strings.Join(shown, " and "), "run "+command+", or ", account.Name, account.Namespace) +
 		fmt.Sprintf("- {kind: ServiceAccount, namespace: %[1]s, name: %[2]s}\n- {kind: ServiceAccount, namespace: %[1]s, name: %[3]s}\n",
 			namespace, names.ServiceAccountCatalog, names.ServiceAccountOLM)
-}
-
-func serviceAccountKey(user string) (types.NamespacedName, bool) {
-	rest, isServiceAccount := strings.CutPrefix(user, serviceAccountPrefix)
-	namespace, name, ok := strings.Cut(rest, ":")
-	return types.NamespacedName{Namespace: namespace, Name: name}, isServiceAccount && ok
 }
 
 const enrollText = `ServiceAccount %[1]s is not enrolled: %[2]s cannot request tokens for it. An administrator of the namespace can %[3]sapply:

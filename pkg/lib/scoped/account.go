@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/authentication/serviceaccount"
+	"k8s.io/apiserver/pkg/authentication/user"
 )
 
 // Account is the identity of an existing ServiceAccount, including its UID.
@@ -22,12 +24,12 @@ func (a Account) Key() types.NamespacedName {
 
 // Username returns the user name of a ServiceAccount.
 func Username(namespace, name string) string {
-	return fmt.Sprintf("system:serviceaccount:%s:%s", namespace, name)
+	return serviceaccount.MakeUsername(namespace, name)
 }
 
 // Groups returns the groups of every ServiceAccount in a namespace.
 func Groups(namespace string) []string {
-	return []string{"system:serviceaccounts", "system:serviceaccounts:" + namespace, "system:authenticated"}
+	return append(serviceaccount.MakeGroupNames(namespace), user.AllAuthenticated)
 }
 
 // Reason is why a namespace has no usable account or targets. The values are condition reasons.
