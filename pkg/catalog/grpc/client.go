@@ -36,7 +36,7 @@ const (
 	windowBytes = 1 << 20
 )
 
-//go:generate go run -modfile=../../../hack/tools/go.mod github.com/golang/mock/mockgen -source=client.go -destination=mock/registry_client.go -package=mock
+//go:generate go run -modfile=../../../hack/tools/go.mod github.com/golang/mock/mockgen -source=client.go -destination=mock_test.go -package=grpc
 
 // RegistryClient is the part of the Registry API that Remit uses.
 type RegistryClient interface {

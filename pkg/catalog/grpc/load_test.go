@@ -11,12 +11,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/remit-olm/remit/pkg/catalog"
-	"github.com/remit-olm/remit/pkg/catalog/grpc/mock"
 )
 
 // registry returns a mock that streams the bundles and has package "a" with default channel "stable".
-func registry(t *testing.T, bundles ...*api.Bundle) *mock.MockRegistryClient {
-	client := mock.NewMockRegistryClient(gomock.NewController(t))
+func registry(t *testing.T, bundles ...*api.Bundle) *MockRegistryClient {
+	client := NewMockRegistryClient(gomock.NewController(t))
 	client.EXPECT().ListBundles(gomock.Any(), gomock.Any()).DoAndReturn(
 		func(_ context.Context, each func(*api.Bundle) error) error {
 			for _, b := range bundles {
@@ -133,7 +132,7 @@ func TestContent(t *testing.T) {
 		{"too large manifests are refused", &api.Bundle{PackageName: "a", CsvName: "a.v1", CsvJson: strings.Repeat(" ", catalog.MaxContentBytes+1)}, 0, "larger than"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			client := mock.NewMockRegistryClient(gomock.NewController(t))
+			client := NewMockRegistryClient(gomock.NewController(t))
 			client.EXPECT().GetBundle(gomock.Any(), "a", "stable", "a.v1").Return(tt.bundle, nil)
 			content, err := (&Reader{Client: client}).Content(t.Context(), "a", "stable", "a.v1")
 			if tt.err != "" {
@@ -147,7 +146,7 @@ func TestContent(t *testing.T) {
 }
 
 func TestLoadReportsTheRegistrysError(t *testing.T) {
-	client := mock.NewMockRegistryClient(gomock.NewController(t))
+	client := NewMockRegistryClient(gomock.NewController(t))
 	broken := errors.New("broken pipe")
 	client.EXPECT().ListBundles(gomock.Any(), gomock.Any()).Return(broken)
 	_, err := Load(t.Context(), client, Room{})

@@ -10,8 +10,6 @@ import (
 	"github.com/golang/mock/gomock"
 	"github.com/operator-framework/operator-registry/pkg/api"
 	"github.com/stretchr/testify/require"
-
-	"github.com/remit-olm/remit/pkg/catalog/grpc/mock"
 )
 
 // large returns changes that make a bundle use 1 MiB of memory, each in a different way.
@@ -42,7 +40,7 @@ func large() map[string]func(*api.Bundle) {
 // endless sends large bundles until the load stops, and returns their number.
 func endless(t *testing.T, room Room, enlarge func(*api.Bundle)) (int, error) {
 	t.Helper()
-	client, sent := mock.NewMockRegistryClient(gomock.NewController(t)), 0
+	client, sent := NewMockRegistryClient(gomock.NewController(t)), 0
 	client.EXPECT().ListBundles(gomock.Any(), gomock.Any()).DoAndReturn(func(_ context.Context, each func(*api.Bundle) error) error {
 		for range 20 {
 			b := v1("stable")
@@ -96,7 +94,7 @@ func TestLimitsTheMemoryOfPackages(t *testing.T) {
 		"default channels":         {DefaultChannelName: text},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l, client := newLoader(Room{Max: 1 << 20}), mock.NewMockRegistryClient(gomock.NewController(t))
+			l, client := newLoader(Room{Max: 1 << 20}), NewMockRegistryClient(gomock.NewController(t))
 			require.NoError(t, l.add(v1("stable")))
 			client.EXPECT().GetPackage(gomock.Any(), "a").Return(in, nil)
 			require.ErrorContains(t, l.complete(t.Context(), client, "a"), "uses more than 1 MiB of memory")

@@ -21,7 +21,7 @@ import (
 // MaxSteps is the maximum number of steps of one bundle (escape suite 74).
 const MaxSteps = 1_000
 
-//go:generate go run -modfile=../../../hack/tools/go.mod github.com/golang/mock/mockgen -source=bundle.go -destination=mock/rule_checker.go -package=mock
+//go:generate go run -modfile=../../../hack/tools/go.mod github.com/golang/mock/mockgen -source=bundle.go -destination=mock_test.go -package=build_test
 
 // RuleChecker returns the rules that a ServiceAccount is missing in a namespace ("" for the whole cluster). Programs
 // use install.CSVRuleChecker.

@@ -18,7 +18,6 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/rbac"
 	"github.com/remit-olm/remit/pkg/step/build"
-	"github.com/remit-olm/remit/pkg/step/build/mock"
 )
 
 // csvText requests pods, and nodes in the whole cluster, for a ServiceAccount "op".
@@ -60,8 +59,8 @@ func parse(t *testing.T, manifests ...string) *bundle.Bundle {
 }
 
 // generous returns a checker whose account has all permissions.
-func generous(t *testing.T) *mock.MockRuleChecker {
-	c := mock.NewMockRuleChecker(gomock.NewController(t))
+func generous(t *testing.T) *MockRuleChecker {
+	c := NewMockRuleChecker(gomock.NewController(t))
 	c.EXPECT().MissingRules(gomock.Any(), gomock.Any(), gomock.Any()).Return(nil, nil).AnyTimes()
 	return c
 }
@@ -192,7 +191,7 @@ func TestExcessListsMissingRulesByScope(t *testing.T) {
 	pods := []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get"}}}
 	nodes := []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"get"}}}
 	s := scope("t1", "t2")
-	checker := mock.NewMockRuleChecker(gomock.NewController(t))
+	checker := NewMockRuleChecker(gomock.NewController(t))
 	checker.EXPECT().MissingRules(s.Account, "own", pods).Return(nil, nil)
 	checker.EXPECT().MissingRules(s.Account, "t1", pods).Return(nil, nil)
 	checker.EXPECT().MissingRules(s.Account, "t2", pods).Return(pods, nil)
@@ -208,7 +207,7 @@ func TestExcessListsMissingRulesByScope(t *testing.T) {
 }
 
 func TestAnErrorOfTheCheckerIsReturned(t *testing.T) {
-	checker := mock.NewMockRuleChecker(gomock.NewController(t))
+	checker := NewMockRuleChecker(gomock.NewController(t))
 	checker.EXPECT().MissingRules(gomock.Any(), gomock.Any(), gomock.Any()).Return(nil, errors.New("no cache"))
 	_, err := build.NewStepResourceFromBundle(parse(t, csvText), scope("own"), checker)
 	require.EqualError(t, err, "no cache")
@@ -218,7 +217,7 @@ func TestACSVHasItsBundlesProperties(t *testing.T) {
 	properties := func(text, stated string) string {
 		s := scope()
 		s.Properties = stated
-		checker := mock.NewMockRuleChecker(gomock.NewController(t))
+		checker := NewMockRuleChecker(gomock.NewController(t))
 		checker.EXPECT().MissingRules(gomock.Any(), gomock.Any(), gomock.Any()).AnyTimes()
 		steps, err := build.NewStepResourceFromBundle(parse(t, text), s, checker)
 		require.NoError(t, err)
