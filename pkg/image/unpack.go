@@ -1,6 +1,7 @@
 package image
 
 import (
+	"archive/tar"
 	"bufio"
 	"bytes"
 	"compress/gzip"
@@ -10,21 +11,43 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// Unpacked counts the uncompressed bytes of an image's layers.
+// Unpacked counts what the layers of an image contain.
 type Unpacked struct {
-	// Max bounds the total of all layers.
-	Max  int64
-	read int64
+	// Max bounds the uncompressed bytes of all layers, MaxEntries the entries of their archives.
+	Max        int64
+	MaxEntries int
+	read       int64
+	entries    int
 }
 
-// Layer decompresses a layer of size bytes, in the format that its first bytes indicate. It refuses layers that exceed MaxRatio
-// beyond FreeBytes, and layers that exceed Max in total.
-func (u *Unpacked) Layer(layer io.Reader, size int64) (io.ReadCloser, error) {
-	stream, err := decompress(layer)
+// Archive reads the archive in a layer of size bytes to its end, and calls entry for each entry. It refuses layers that
+// exceed MaxRatio beyond FreeBytes, or the limits of u in total. The first bytes of a layer indicate its compression.
+func (u *Unpacked) Archive(layer io.Reader, size int64, entry func(*tar.Header, io.Reader) error) error {
+	unpacked, err := decompress(layer)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return &counter{ReadCloser: stream, all: u, left: FreeBytes + MaxRatio*size}, nil
+	defer unpacked.Close()
+	stream := &counter{Reader: unpacked, all: u, left: FreeBytes + MaxRatio*size}
+	reader := tar.NewReader(stream)
+	for {
+		header, err := reader.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		if u.entries++; u.entries > u.MaxEntries {
+			return Refuse("more than %d entries", u.MaxEntries)
+		}
+		if err := entry(header, reader); err != nil {
+			return err
+		}
+	}
+	// Data after the end of the archive is ignored, but still subject to the limits.
+	_, err = io.Copy(io.Discard, stream)
+	return err
 }
 
 func decompress(layer io.Reader) (io.ReadCloser, error) {
@@ -47,14 +70,14 @@ func decompress(layer io.Reader) (io.ReadCloser, error) {
 
 // counter fails when the limits for unpacked bytes are exceeded.
 type counter struct {
-	io.ReadCloser
+	io.Reader
 	all  *Unpacked
 	left int64
 }
 
 // Read implements io.Reader.
 func (c *counter) Read(p []byte) (int, error) {
-	n, err := c.ReadCloser.Read(p)
+	n, err := c.Reader.Read(p)
 	c.left -= int64(n)
 	c.all.read += int64(n)
 	switch {

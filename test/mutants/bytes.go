@@ -58,9 +58,9 @@ func bytes() []Mutant {
 			Killer: unit("pkg/bundle/unpack", "TestRefusesUnexpectedEntries"),
 		},
 		{
-			Name: "any-number-of-entries", Rule: 8, File: "pkg/bundle/unpack/archive.go",
-			Old:    "if a.entries++; a.entries > MaxEntries {",
-			New:    "if a.entries++; false {",
+			Name: "any-number-of-entries", Rule: 8, File: "pkg/image/unpack.go",
+			Old:    "if u.entries++; u.entries > u.MaxEntries {",
+			New:    "if u.entries++; false {",
 			Killer: unit("pkg/bundle/unpack", "TestRefusesUnexpectedEntries"),
 		},
 		{

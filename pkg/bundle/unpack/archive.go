@@ -25,48 +25,23 @@ type archive struct {
 	// files is an in-memory file system. Despite its name, fstest is not limited to tests.
 	files    fstest.MapFS
 	unpacked image.Unpacked
-	entries  int
 	kept     int64
 }
 
 func newArchive() *archive {
-	return &archive{files: fstest.MapFS{}, unpacked: image.Unpacked{Max: MaxUnpackedBytes}}
+	return &archive{files: fstest.MapFS{}, unpacked: image.Unpacked{Max: MaxUnpackedBytes, MaxEntries: MaxEntries}}
 }
 
 // add reads one layer, whose files replace those of earlier layers.
 func (a *archive) add(layer []byte) error {
-	stream, err := a.unpacked.Layer(bytes.NewReader(layer), int64(len(layer)))
-	if err != nil {
-		return asRefusal(err)
-	}
-	defer stream.Close()
-	reader := tar.NewReader(stream)
 	seen := map[string]bool{}
-	for {
-		header, err := reader.Next()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return asRefusal(err)
-		}
-		if a.entries++; a.entries > MaxEntries {
-			return image.Refuse("more than %d entries", MaxEntries)
-		}
-		if err := a.entry(header, reader, seen); err != nil {
-			return asRefusal(err)
-		}
-	}
-	// Data after the end of the archive is ignored, but still subject to the limits.
-	_, err = io.Copy(io.Discard, stream)
-	return asRefusal(err)
-}
-
-// asRefusal marks format errors as permanent: the digest was verified, so that another read would return the same bytes.
-func asRefusal(err error) error {
+	err := a.unpacked.Archive(bytes.NewReader(layer), int64(len(layer)), func(header *tar.Header, content io.Reader) error {
+		return a.entry(header, content, seen)
+	})
 	if err == nil || errors.Is(err, image.ErrImage) {
 		return err
 	}
+	// A format error is permanent: the digest was verified, so that another read would return the same bytes.
 	return image.Refuse("%w", err)
 }
 

@@ -90,14 +90,17 @@ type extraction struct {
 	// hidden contains the paths that upper layers provide, or remove with everything below them.
 	hidden map[string]bool
 	// hides contains the paths that the current layer adds to hidden. They do not hide its own files.
-	hides          []string
-	unpacked       image.Unpacked
-	kept, max      int64
-	entries, files int
+	hides     []string
+	unpacked  image.Unpacked
+	kept, max int64
+	files     int
 }
 
 func newExtraction(root *os.Root, folder string) *extraction {
-	return &extraction{root: root, folder: folder, unpacked: image.Unpacked{Max: MaxUnpackedBytes}, max: catalog.MaxCatalogBytes, hidden: map[string]bool{}}
+	return &extraction{
+		root: root, folder: folder, unpacked: image.Unpacked{Max: MaxUnpackedBytes, MaxEntries: MaxEntries},
+		max: catalog.MaxCatalogBytes, hidden: map[string]bool{},
+	}
 }
 
 // layer reads one layer to its end, so that its digest is verified. A format error is permanent only if the digest matches,
@@ -108,7 +111,7 @@ func (e *extraction) layer(ctx context.Context, from *image.Image, d v1.Descript
 		return err
 	}
 	defer stream.Close()
-	problem := e.read(stream, d.Size)
+	problem := e.unpacked.Archive(stream, d.Size, e.entry)
 	if errors.Is(problem, errWrite) {
 		return problem
 	}
@@ -123,33 +126,6 @@ func (e *extraction) layer(ctx context.Context, from *image.Image, d v1.Descript
 		return problem
 	}
 	return image.Refuse("%w", problem)
-}
-
-func (e *extraction) read(layer io.Reader, size int64) error {
-	stream, err := e.unpacked.Layer(layer, size)
-	if err != nil {
-		return err
-	}
-	defer stream.Close()
-	reader := tar.NewReader(stream)
-	for {
-		header, err := reader.Next()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return err
-		}
-		if e.entries++; e.entries > MaxEntries {
-			return image.Refuse("more than %d entries", MaxEntries)
-		}
-		if err := e.entry(header, reader); err != nil {
-			return err
-		}
-	}
-	// Data after the end of the archive is ignored, but still subject to the limits.
-	_, err = io.Copy(io.Discard, stream)
-	return err
 }
 
 const (
