@@ -6,6 +6,13 @@ import (
 	"strings"
 )
 
+// Types of properties for which operator-registry has no constants: one operator provides a label, another requires it
+// (contract 1.3).
+const (
+	TypeLabel         = "olm.label"
+	TypeLabelRequired = "olm.label.required"
+)
+
 // MaxPropertiesText bounds the properties that a ClusterServiceVersion records: the API server accepts at most 256 KiB of
 // annotations.
 const MaxPropertiesText = 64 << 10

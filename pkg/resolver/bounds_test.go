@@ -45,7 +45,7 @@ func TestMessagesAreBounded(t *testing.T) {
 		p.Channels[name] = &catalog.Channel{Name: name, Entries: p.Channels["stable"].Entries}
 		split.Entries[name] = catalog.Entry{Name: name}
 	}
-	s.Packages["asks"].Bundles["asks.v1.0.0"].Properties = []catalog.Property{{Type: typeLabelRequired, Value: []byte(`{"label": "` + strings.Repeat("x", 1<<20) + `"}`)}}
+	s.Packages["asks"].Bundles["asks.v1.0.0"].Properties = []catalog.Property{{Type: catalog.TypeLabelRequired, Value: []byte(`{"label": "` + strings.Repeat("x", 1<<20) + `"}`)}}
 	got := world(s).resolve(subjects("a ns/cat/p/none", "b ns/cat/split/stable", "c ns/cat/asks/stable"))
 	require.Len(t, got.Problems, 3)
 	for uid, most := range map[string]int{"a": 2_000, "b": 2_000, "c": maxMessage + 100} {

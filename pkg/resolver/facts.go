@@ -15,12 +15,8 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/names"
 )
 
-// Property types for which operator-registry has no constants (contract 1.3).
-const (
-	typeDeprecated    = "olm.deprecated"
-	typeLabel         = "olm.label"
-	typeLabelRequired = "olm.label.required"
-)
+// typeDeprecated is a property type for which operator-registry has no constant (contract 1.3).
+const typeDeprecated = "olm.deprecated"
 
 // api is a kind that an operator owns.
 type api struct{ Group, Version, Kind string }

@@ -73,7 +73,7 @@ func requirementsIn(m *meter, p catalog.Property) ([]requirement, error) {
 			return nil, err
 		}
 		return single(apiRequired(v), nil)
-	case typeLabelRequired:
+	case catalog.TypeLabelRequired:
 		var v struct {
 			Label string `json:"label"`
 		}
@@ -122,7 +122,7 @@ func labelRequired(label string) requirement {
 				var v struct {
 					Label string `json:"label"`
 				}
-				return p.Type == typeLabel && json.Unmarshal(p.Value, &v) == nil && v.Label == label
+				return p.Type == catalog.TypeLabel && json.Unmarshal(p.Value, &v) == nil && v.Label == label
 			})
 		},
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/operator-framework/operator-registry/alpha/declcfg"
-	"github.com/operator-framework/operator-registry/alpha/property"
 
 	"github.com/remit-olm/remit/pkg/catalog"
 	"github.com/remit-olm/remit/pkg/catalog/fbc"
@@ -129,12 +128,7 @@ func (l *legacy) chain(pkg, head string, described map[string]*manifest.Descript
 			}
 			described[name] = d
 		}
-		entries = append(entries, declcfg.ChannelEntry{
-			Name:      d.Name,
-			Replaces:  d.Replaces,
-			Skips:     d.Skips,
-			SkipRange: d.SkipRange,
-		})
+		entries = append(entries, d.Entry())
 		name = d.Replaces
 	}
 	return entries, nil
@@ -156,15 +150,6 @@ func (l *legacy) addBundle(pkg, name string) (*manifest.Description, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%q: %w", name, err)
 	}
-	props := d.Properties
-	for _, m := range manifests {
-		props = append(props, property.MustBuildBundleObject(m))
-	}
-	l.cfg.Bundles = append(l.cfg.Bundles, declcfg.Bundle{
-		Schema:     declcfg.SchemaBundle,
-		Name:       d.Name,
-		Package:    pkg,
-		Properties: props,
-	})
+	l.cfg.Bundles = append(l.cfg.Bundles, d.Bundle(pkg, manifests))
 	return d, nil
 }

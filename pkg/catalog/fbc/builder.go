@@ -204,12 +204,9 @@ func (b *builder) addDeprecation(d *declcfg.Deprecation) error {
 }
 
 func sizeOfChannel(c *declcfg.Channel) int64 {
-	size := catalog.EntryOverhead + len(c.Name) + len(c.Package)
+	size := int64(catalog.EntryOverhead + len(c.Name) + len(c.Package))
 	for _, e := range c.Entries {
-		size += catalog.EntryOverhead + len(e.Name) + len(e.Replaces) + len(e.SkipRange)
-		for _, skipped := range e.Skips {
-			size += catalog.PropertyOverhead + len(skipped)
-		}
+		size += entryOf(e).Size()
 	}
-	return int64(size)
+	return size
 }

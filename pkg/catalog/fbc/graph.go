@@ -8,7 +8,6 @@ import (
 
 	"github.com/blang/semver/v4"
 	"github.com/operator-framework/operator-registry/alpha/declcfg"
-	"github.com/operator-framework/operator-registry/alpha/property"
 )
 
 // render builds a catalog from bundles. broken describes packages that cannot be used.
@@ -32,7 +31,7 @@ func render(bundles []*authored) (cfg *declcfg.DeclarativeConfig, broken []error
 		})
 		cfg.Channels = append(cfg.Channels, renderChannels(name, versions)...)
 		for _, b := range versions {
-			cfg.Bundles = append(cfg.Bundles, renderBundle(b))
+			cfg.Bundles = append(cfg.Bundles, b.Bundle(name, b.content.Manifests))
 		}
 	}
 	return cfg, broken
@@ -85,12 +84,7 @@ func renderChannels(pkg string, versions []*authored) []declcfg.Channel {
 	entries := map[string][]declcfg.ChannelEntry{}
 	for _, b := range versions {
 		for _, c := range b.channels {
-			entries[c] = append(entries[c], declcfg.ChannelEntry{
-				Name:      b.Name,
-				Replaces:  b.Replaces,
-				Skips:     b.Skips,
-				SkipRange: b.SkipRange,
-			})
+			entries[c] = append(entries[c], b.Entry())
 		}
 	}
 	out := make([]declcfg.Channel, 0, len(entries))
@@ -103,17 +97,4 @@ func renderChannels(pkg string, versions []*authored) []declcfg.Channel {
 		})
 	}
 	return out
-}
-
-func renderBundle(b *authored) declcfg.Bundle {
-	props := slices.Clone(b.Properties)
-	for _, m := range b.content.Manifests {
-		props = append(props, property.MustBuildBundleObject(m))
-	}
-	return declcfg.Bundle{
-		Schema:     declcfg.SchemaBundle,
-		Name:       b.Name,
-		Package:    b.pkg,
-		Properties: props,
-	}
 }

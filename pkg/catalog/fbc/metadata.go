@@ -16,10 +16,6 @@ const (
 	fileDependencies = "metadata/dependencies.yaml"
 	fileProperties   = "metadata/properties.yaml"
 
-	// typeLabel is provided by one operator and, as a dependency, required by another (contract 1.3).
-	typeLabel         = "olm.label"
-	typeLabelRequired = "olm.label.required"
-
 	// propertyMalformedDependencies marks a bundle whose dependencies file cannot be read. The file is otherwise treated as
 	// missing, as in the published catalogs of OLM v0: one author's mistake must not disable a folder of bundles.
 	propertyMalformedDependencies = "remit.dev/malformed-dependencies"
@@ -63,40 +59,13 @@ func readDependencies(fsys fs.FS, name string) ([]property.Property, error) {
 	}
 	var out []property.Property
 	for i, d := range file.Dependencies {
-		p, err := requirement(d)
+		p, err := manifest.Requirement(d)
 		if err != nil {
 			return nil, fmt.Errorf("dependency %d: %w", i+1, err)
 		}
 		out = append(out, p)
 	}
 	return out, nil
-}
-
-// requirement converts a dependency, as authors write it, to the property that a catalog contains.
-func requirement(d property.Property) (property.Property, error) {
-	if err := d.Validate(); err != nil {
-		return property.Property{}, err
-	}
-	switch d.Type {
-	case property.TypePackage:
-		var dep struct {
-			PackageName string `json:"packageName"`
-			Version     string `json:"version"`
-		}
-		if err := json.Unmarshal(d.Value, &dep); err != nil {
-			return property.Property{}, err
-		}
-		return property.MustBuildPackageRequired(dep.PackageName, dep.Version), nil
-	case property.TypeGVK:
-		var dep property.GVK
-		if err := json.Unmarshal(d.Value, &dep); err != nil {
-			return property.Property{}, err
-		}
-		return property.MustBuildGVKRequired(dep.Group, dep.Version, dep.Kind), nil
-	case typeLabel:
-		return property.Property{Type: typeLabelRequired, Value: d.Value}, nil
-	}
-	return d, nil
 }
 
 // readYAML does not change v if the file is missing.

@@ -89,9 +89,13 @@ func convertChannel(in *declcfg.Channel) (*catalog.Channel, error) {
 		if _, ok := out.Entries[e.Name]; ok {
 			return nil, fmt.Errorf("duplicate entry %q", e.Name)
 		}
-		out.Entries[e.Name] = catalog.Entry{Name: e.Name, Replaces: e.Replaces, Skips: e.Skips, SkipRange: e.SkipRange}
+		out.Entries[e.Name] = entryOf(e)
 	}
 	return out, nil
+}
+
+func entryOf(e declcfg.ChannelEntry) catalog.Entry {
+	return catalog.Entry{Name: e.Name, Replaces: e.Replaces, Skips: e.Skips, SkipRange: e.SkipRange}
 }
 
 func (b *builder) joinDeprecations() {

@@ -9,6 +9,7 @@ import (
 	"github.com/operator-framework/operator-registry/pkg/api"
 
 	"github.com/remit-olm/remit/pkg/catalog"
+	"github.com/remit-olm/remit/pkg/catalog/manifest"
 )
 
 // convertProperties returns a bundle's properties. Registries that predate properties use other fields instead: these
@@ -48,7 +49,7 @@ func olderProperties(in *api.Bundle) ([]catalog.Property, error) {
 		props = append(props, property.MustBuildGVKRequired(g.GetGroup(), g.GetVersion(), g.GetKind()))
 	}
 	for _, d := range in.GetDependencies() {
-		p, err := dependency(d)
+		p, err := manifest.Requirement(property.Property{Type: d.GetType(), Value: json.RawMessage(d.GetValue())})
 		if err != nil {
 			return nil, fmt.Errorf("dependency %q: %w", clip(d.GetType()), err)
 		}
@@ -59,25 +60,4 @@ func olderProperties(in *api.Bundle) ([]catalog.Property, error) {
 		out = append(out, catalog.Property{Type: p.Type, Value: p.Value})
 	}
 	return out, nil
-}
-
-func dependency(d *api.Dependency) (property.Property, error) {
-	var value struct {
-		PackageName string `json:"packageName"`
-		Version     string `json:"version"`
-		Group       string `json:"group"`
-		Kind        string `json:"kind"`
-	}
-	if err := json.Unmarshal([]byte(d.GetValue()), &value); err != nil {
-		return property.Property{}, err
-	}
-	switch d.GetType() {
-	case property.TypePackage:
-		return property.MustBuildPackageRequired(value.PackageName, value.Version), nil
-	case property.TypeGVK:
-		return property.MustBuildGVKRequired(value.Group, value.Version, value.Kind), nil
-	case "olm.label": // as a dependency, it requires the label of another operator
-		return property.Property{Type: "olm.label.required", Value: json.RawMessage(d.GetValue())}, nil
-	}
-	return property.Property{Type: d.GetType(), Value: json.RawMessage(d.GetValue())}, nil
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/operator-framework/operator-registry/alpha/declcfg"
 	"github.com/operator-framework/operator-registry/alpha/property"
 
 	"github.com/remit-olm/remit/pkg/catalog"
@@ -34,6 +35,20 @@ type Description struct {
 	OwnedCRDs []string
 	// Properties are derived from the manifests, without duplicates.
 	Properties []property.Property
+}
+
+// Entry returns the entry of a channel.
+func (d *Description) Entry() declcfg.ChannelEntry {
+	return declcfg.ChannelEntry{Name: d.Name, Replaces: d.Replaces, Skips: d.Skips, SkipRange: d.SkipRange}
+}
+
+// Bundle returns the bundle of a catalog, which contains the manifests.
+func (d *Description) Bundle(pkg string, manifests [][]byte) declcfg.Bundle {
+	out := declcfg.Bundle{Schema: declcfg.SchemaBundle, Name: d.Name, Package: pkg, Properties: slices.Clone(d.Properties)}
+	for _, m := range manifests {
+		out.Properties = append(out.Properties, property.MustBuildBundleObject(m))
+	}
+	return out
 }
 
 // Describe reads a bundle of the named package. Exactly one manifest must be a CSV, not counting identical copies.
