@@ -61,14 +61,11 @@ func (s *Store) Put(snap *Snapshot) bool {
 		s.snapshots = map[types.NamespacedName]*Snapshot{}
 	}
 	s.snapshots[snap.Key] = snap
-	watchers := s.watchers
 	s.mu.Unlock()
 	if old != nil && old.Digest == snap.Digest && old.Priority == snap.Priority {
 		return false
 	}
-	for _, notify := range watchers {
-		notify(snap.Key)
-	}
+	s.Touch(snap.Key)
 	return true
 }
 
@@ -77,17 +74,14 @@ func (s *Store) Delete(key types.NamespacedName) {
 	s.mu.Lock()
 	_, existed := s.snapshots[key]
 	delete(s.snapshots, key)
-	watchers := s.watchers
 	s.mu.Unlock()
-	if !existed {
-		return
-	}
-	for _, notify := range watchers {
-		notify(key)
+	if existed {
+		s.Touch(key)
 	}
 }
 
-// Touch notifies the watchers that the content of one of the CatalogSource's bundles arrived or failed to arrive.
+// Touch notifies the watchers of a change, such as the content of one of the CatalogSource's bundles, which arrived or
+// failed to arrive.
 func (s *Store) Touch(key types.NamespacedName) {
 	s.mu.RLock()
 	watchers := s.watchers

@@ -67,11 +67,7 @@ func (e *ReadError) Unwrap() error { return e.error }
 // pin reads the content of a choice and pins it for its Subscription. The error wraps ErrContent if the catalog does
 // not provide the content.
 func (in Input) pin(ctx context.Context, c Choice) (Pin, error) {
-	snapshot, ok := in.Catalogs.Get(c.Catalog)
-	if !ok {
-		return Pin{}, fmt.Errorf("%w: catalogsource %s is not available", ErrContent, c.Catalog)
-	}
-	content, err := read(ctx, snapshot, c.Package, c.Channel, c.Bundle)
+	content, err := in.read(ctx, c.Catalog, c.Package, c.Channel, c.Bundle)
 	if err != nil {
 		return Pin{}, err
 	}
@@ -138,11 +134,7 @@ func (in Input) content(ctx context.Context, pin Pin) (*catalog.Content, error) 
 	if !in.canUse(pin.CatalogKey()) {
 		return nil, fmt.Errorf("catalogsource %s is not visible from namespace %s", pin.CatalogKey(), in.Namespace)
 	}
-	snapshot, ok := in.Catalogs.Get(pin.CatalogKey())
-	if !ok {
-		return nil, fmt.Errorf("%w: catalogsource %s is not available", ErrContent, pin.CatalogKey())
-	}
-	content, err := read(ctx, snapshot, pin.Package, pin.Channel, pin.Bundle)
+	content, err := in.read(ctx, pin.CatalogKey(), pin.Package, pin.Channel, pin.Bundle)
 	if err != nil {
 		return nil, err
 	}
@@ -153,12 +145,16 @@ func (in Input) content(ctx context.Context, pin Pin) (*catalog.Content, error) 
 	return content, nil
 }
 
-func read(ctx context.Context, snapshot *catalog.Snapshot, pkg, channel, name string) (*catalog.Content, error) {
+func (in Input) read(ctx context.Context, key types.NamespacedName, pkg, channel, name string) (*catalog.Content, error) {
+	snapshot, ok := in.Catalogs.Get(key)
+	if !ok {
+		return nil, fmt.Errorf("%w: catalogsource %s is not available", ErrContent, key)
+	}
 	content, err := snapshot.Reader.Content(ctx, pkg, channel, name)
 	if err == nil {
 		return content, nil
 	}
-	wrapped := fmt.Errorf("%w: bundle %q of catalogsource %s: %w", ErrContent, name, snapshot.Key, err)
+	wrapped := fmt.Errorf("%w: bundle %q of catalogsource %s: %w", ErrContent, name, key, err)
 	if errors.Is(err, catalog.ErrNoContent) {
 		return nil, wrapped
 	}
