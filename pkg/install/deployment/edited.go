@@ -1,11 +1,12 @@
 package deployment
 
 import (
-	"encoding/json"
+	"bytes"
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/remit-olm/remit/pkg/lib/apply"
 )
@@ -53,25 +54,11 @@ func OtherImages(live, want *appsv1.Deployment) []Edit {
 
 // managesImage reports whether managed fields include the image of a container.
 func managesImage(fields []byte, container string) bool {
-	key, err := json.Marshal(map[string]string{"name": container})
-	if err != nil {
+	var set fieldpath.Set
+	if set.FromJSON(bytes.NewReader(fields)) != nil {
 		return false
 	}
-	for _, list := range []string{"f:containers", "f:initContainers"} {
-		if has(fields, "f:spec", "f:template", "f:spec", list, "k:"+string(key), "f:image") {
-			return true
-		}
-	}
-	return false
-}
-
-func has(fields []byte, path ...string) bool {
-	for _, name := range path {
-		var level map[string]json.RawMessage
-		if json.Unmarshal(fields, &level) != nil || level[name] == nil {
-			return false
-		}
-		fields = level[name]
-	}
-	return true
+	return slices.ContainsFunc([]string{"containers", "initContainers"}, func(list string) bool {
+		return set.Has(fieldpath.MakePathOrDie("spec", "template", "spec", list, fieldpath.KeyByFields("name", container), "image"))
+	})
 }
