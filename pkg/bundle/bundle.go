@@ -88,7 +88,7 @@ func ParseContent(content *catalog.Content) (*Bundle, error) {
 			return nil, p.named(i, err)
 		}
 	}
-	slices.SortStableFunc(b.Objects, func(x, y *unstructured.Unstructured) int { return cmp.Compare(rank(x), rank(y)) })
+	Sort(b.Objects)
 	return b, nil
 }
 
@@ -168,11 +168,6 @@ func (b *Bundle) add(obj *unstructured.Unstructured) error {
 	warnings, err := checkIcons(csv)
 	b.Warnings = append(b.Warnings, warnings...)
 	return errors.Join(err, checkPermissionFields(obj))
-}
-
-func rank(obj *unstructured.Unstructured) int {
-	kind, _ := KindOf(obj.GroupVersionKind().GroupKind())
-	return kind.Rank
 }
 
 // serviceAccounts returns the names of the ServiceAccounts that the bundle creates, by manifest or by permission, except

@@ -37,7 +37,7 @@ func ValidateCSV(csv *operatorsv1alpha1.ClusterServiceVersion) error {
 		}
 		seen[d.Name] = true
 		if sa := d.Spec.Template.Spec.ServiceAccountName; sa != "" {
-			errs = append(errs, checkServiceAccountName(fmt.Sprintf("deployment %q", d.Name), sa))
+			errs = append(errs, CheckServiceAccountName(fmt.Sprintf("deployment %q", d.Name), sa))
 		}
 	}
 	return errors.Join(append(errs, validatePermissions(strategy.StrategySpec))...)
@@ -63,7 +63,7 @@ func validatePermissions(spec operatorsv1alpha1.StrategyDetailsDeployment) error
 }
 
 func validatePermission(where string, p operatorsv1alpha1.StrategyDeploymentPermissions, namespaced bool) error {
-	errs := []error{checkServiceAccountName(where, p.ServiceAccountName)}
+	errs := []error{CheckServiceAccountName(where, p.ServiceAccountName)}
 	for _, rule := range p.Rules {
 		if err := rbac.Validate(rule, namespaced); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", where, err))
@@ -72,7 +72,8 @@ func validatePermission(where string, p operatorsv1alpha1.StrategyDeploymentPerm
 	return errors.Join(errs...)
 }
 
-func checkServiceAccountName(where, name string) error {
+// CheckServiceAccountName returns an error, which begins with where, about an invalid name.
+func CheckServiceAccountName(where, name string) error {
 	if problems := apivalidation.ValidateServiceAccountName(name, false); len(problems) > 0 {
 		return fmt.Errorf("%s: serviceAccountName %q: %s", where, name, problems[0])
 	}
@@ -115,10 +116,8 @@ func Permissions(csv *operatorsv1alpha1.ClusterServiceVersion) []Rules {
 // ServiceAccountNames returns the names of the ServiceAccounts with declared permissions, sorted.
 func ServiceAccountNames(csv *operatorsv1alpha1.ClusterServiceVersion) []string {
 	var out []string
-	for _, p := range csv.Spec.InstallStrategy.StrategySpec.Permissions {
-		out = append(out, p.ServiceAccountName)
-	}
-	for _, p := range csv.Spec.InstallStrategy.StrategySpec.ClusterPermissions {
+	spec := csv.Spec.InstallStrategy.StrategySpec
+	for _, p := range slices.Concat(spec.Permissions, spec.ClusterPermissions) {
 		out = append(out, p.ServiceAccountName)
 	}
 	slices.Sort(out)

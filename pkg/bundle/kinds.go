@@ -1,6 +1,11 @@
 package bundle
 
 import (
+	"cmp"
+	"slices"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
@@ -58,6 +63,24 @@ func kinds() []Kind {
 		cluster("console.openshift.io", "ConsoleLink", "consolelinks", rankOther),
 		cluster("console.openshift.io", "ConsolePlugin", "consoleplugins", rankOther),
 	}
+}
+
+// KindOfObject returns the supported kind of an object, or the zero Kind.
+func KindOfObject(obj *unstructured.Unstructured) Kind {
+	kind, _ := KindOf(obj.GroupVersionKind().GroupKind())
+	return kind
+}
+
+// Sort orders objects as a plan applies them. It keeps the order of objects with the same rank.
+func Sort(objs []*unstructured.Unstructured) {
+	slices.SortStableFunc(objs, func(a, b *unstructured.Unstructured) int {
+		return cmp.Compare(KindOfObject(a).Rank, KindOfObject(b).Rank)
+	})
+}
+
+// IsRBAC reports whether an object is a role or a binding.
+func IsRBAC(obj *unstructured.Unstructured) bool {
+	return obj.GroupVersionKind().Group == rbacv1.GroupName
 }
 
 // KindOf returns the supported kind for a group and kind.

@@ -196,7 +196,7 @@ func checkName(obj *unstructured.Unstructured) error {
 		return fmt.Errorf("%s %q: %w", obj.GetKind(), name, err)
 	}
 	problems := content.IsPathSegmentName(name)
-	if isRBAC(obj) { // these names can contain colons and capital letters
+	if IsRBAC(obj) { // these names can contain colons and capital letters
 		problems = append(problems, isPlain(name)...)
 	} else {
 		problems = append(problems, validation.IsDNS1123Subdomain(name)...)
@@ -217,10 +217,6 @@ func isPlain(name string) []string {
 		return []string{"it must contain only letters, digits and :._@-, and must not begin with -"}
 	}
 	return nil
-}
-
-func isRBAC(obj *unstructured.Unstructured) bool {
-	return obj.GroupVersionKind().Group == "rbac.authorization.k8s.io"
 }
 
 // secretTypes lists the Secret types that a bundle can contain, in addition to tokens of its own ServiceAccounts.

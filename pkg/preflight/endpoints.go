@@ -17,7 +17,7 @@ import (
 // endpoints describes the webhooks and aggregated APIs of a plan's ClusterServiceVersions: what they need, and which
 // of these needs are roles and bindings.
 type endpoints struct {
-	needs  []hooks.Need
+	needs  []Need
 	grants []step.Step
 	// parts are their Services and Secrets.
 	parts []*unstructured.Unstructured
@@ -35,12 +35,12 @@ func Serving(steps []step.Step) (access []step.Step, parts []*unstructured.Unstr
 // controller reports it.
 func endpointsOf(s step.Step, scopes webhook.Scopes) (endpoints, error) {
 	csv := &operatorsv1alpha1.ClusterServiceVersion{}
-	if err := decode(s.Object, csv); err != nil {
+	if err := apply.Decode(s.Object, csv); err != nil {
 		return endpoints{}, err
 	}
 	webhooks, apis := hooks.Validate(csv, nil)
 	if wrong := cmp.Or(webhooks, apis); wrong != nil {
-		return endpoints{needs: []hooks.Need{{Object: apply.Describe(s.Object), Refused: wrong}}}, nil
+		return endpoints{needs: []Need{{Object: apply.Describe(s.Object), Invalid: wrong}}}, nil
 	}
 	how := howInstalled(s)
 	if webhooks, apis := hooks.Validate(csv, how.Config); webhooks != nil || apis != nil {
@@ -95,14 +95,13 @@ func collectEndpoints(steps []step.Step, skip func(step.Step) bool) (endpoints, 
 	return out, nil
 }
 
-// add appends the needs, converted to those of this package; roles resolves role references.
+// add appends the needs, and those of what they grant; roles resolves role references.
 func (c endpoints) add(needs []Need, r roles) []Need {
 	for _, n := range c.needs {
-		need := Need{Namespace: n.Namespace, Rules: n.Rules, Object: n.Object, Cause: n.Cause, Identities: n.Identities, Invalid: n.Refused}
 		if n.Identities {
-			need.Notes = []string{n.Cause + " of namespace " + n.Namespace + ": the account must have all permissions of each of them"}
+			n.Notes = []string{n.Cause + " of namespace " + n.Namespace + ": the account must have all permissions of each of them"}
 		}
-		needs = append(needs, need)
+		needs = append(needs, n)
 		if n.Grants != nil {
 			needs = append(needs, r.needs(n.Grants)...)
 		}

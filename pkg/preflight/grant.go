@@ -125,16 +125,8 @@ func (r Report) grant(name, namespace string, rules []rbacv1.PolicyRule) []runti
 	}
 }
 
-// encode omits the empty creationTimestamp of typed objects.
 func encode(obj runtime.Object) []byte {
-	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
-	if err != nil {
-		return []byte("# " + err.Error() + "\n")
-	}
-	if metadata, ok := content["metadata"].(map[string]any); ok {
-		delete(metadata, "creationTimestamp")
-	}
-	text, err := yaml.Marshal(content)
+	text, err := yaml.Marshal(obj)
 	if err != nil {
 		return []byte("# " + err.Error() + "\n")
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/rbac"
 	"github.com/remit-olm/remit/pkg/step"
+	"github.com/remit-olm/remit/pkg/step/execute"
 )
 
 // roles resolves role references: to roles of the plan, as they will be, and to other roles, as they are.
@@ -22,24 +23,20 @@ type roleKey struct{ kind, namespace, name string }
 func rolesOf(steps []step.Step, live rbac.RoleRules) roles {
 	r := roles{planned: map[roleKey]*rbacv1.ClusterRole{}, live: live}
 	for _, s := range steps {
-		if !isRole(s.Object) {
+		if !execute.IsRole(s.Object) {
 			continue
 		}
 		role := &rbacv1.ClusterRole{} // a Role has the same fields
-		if decode(s.Object, role) == nil {
+		if apply.Decode(s.Object, role) == nil {
 			r.planned[roleKey{s.Object.GetKind(), s.Object.GetNamespace(), s.Object.GetName()}] = role
 		}
 	}
 	return r
 }
 
-func isRole(obj *unstructured.Unstructured) bool {
-	return obj.GetKind() == "Role" || obj.GetKind() == "ClusterRole"
-}
-
 // needs returns the needs that the API server's escalation checks impose on an RBAC object.
 func (r roles) needs(obj *unstructured.Unstructured) []Need {
-	if isRole(obj) {
+	if execute.IsRole(obj) {
 		return r.ofRole(obj)
 	}
 	return r.ofBinding(obj)
@@ -48,7 +45,7 @@ func (r roles) needs(obj *unstructured.Unstructured) []Need {
 // ofRole implements the escalation check: an account that writes a role must have its rules.
 func (r roles) ofRole(obj *unstructured.Unstructured) []Need {
 	role := &rbacv1.ClusterRole{}
-	if err := decode(obj, role); err != nil {
+	if err := apply.Decode(obj, role); err != nil {
 		return []Need{{Namespace: obj.GetNamespace(), Invalid: err, Object: apply.Describe(obj)}}
 	}
 	grant := rbac.RoleGrant(role, nil)
@@ -71,7 +68,7 @@ func (r roles) ofRole(obj *unstructured.Unstructured) []Need {
 // API server will know, require the verb bind.
 func (r roles) ofBinding(obj *unstructured.Unstructured) []Need {
 	binding := &rbacv1.ClusterRoleBinding{} // a RoleBinding has the same fields
-	if err := decode(obj, binding); err != nil {
+	if err := apply.Decode(obj, binding); err != nil {
 		return []Need{{Namespace: obj.GetNamespace(), Invalid: err, Object: apply.Describe(obj)}}
 	}
 	grant, err := rbac.BindingGrant(binding, r.rules)

@@ -51,7 +51,7 @@ func omissions(steps []step.Step) ([]string, error) {
 			continue
 		}
 		csv := &operatorsv1alpha1.ClusterServiceVersion{}
-		if err := decode(s.Object, csv); err != nil {
+		if err := apply.Decode(s.Object, csv); err != nil {
 			return nil, err
 		}
 		var config *operatorsv1alpha1.SubscriptionConfig

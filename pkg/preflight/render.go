@@ -202,16 +202,16 @@ func sentence(user, namespace string, rule rbacv1.PolicyRule) string {
 		others = ", nor " + alternatives(verbs[1:]) + " it"
 	}
 	if len(rule.NonResourceURLs) > 0 {
-		return fmt.Sprintf("- User %q cannot %s path %s%s", user, first, list(rule.NonResourceURLs), others)
+		return fmt.Sprintf("- User %q cannot %s path %s%s", user, first, rbac.Quoted(rule.NonResourceURLs), others)
 	}
 	scope := "at the cluster scope"
 	if namespace != rbac.ClusterScope {
 		scope = fmt.Sprintf("in the namespace %q", namespace)
 	}
 	if len(rule.ResourceNames) > 0 {
-		scope += " (named " + list(rule.ResourceNames) + ")"
+		scope += " (named " + rbac.Quoted(rule.ResourceNames) + ")"
 	}
-	return fmt.Sprintf("- User %q cannot %s resource %s in API group %s %s%s", user, first, list(rule.Resources), list(rule.APIGroups), scope, others)
+	return fmt.Sprintf("- User %q cannot %s resource %s in API group %s %s%s", user, first, rbac.Quoted(rule.Resources), rbac.Quoted(rule.APIGroups), scope, others)
 }
 
 // alternatives joins words as "a, b or c".
@@ -221,12 +221,4 @@ func alternatives(words []string) string {
 		return words[0]
 	}
 	return strings.Join(words[:last], ", ") + " or " + words[last]
-}
-
-func list(values []string) string {
-	quoted := make([]string, len(values))
-	for i, v := range values {
-		quoted[i] = fmt.Sprintf("%q", v)
-	}
-	return strings.Join(quoted, ", ")
 }

@@ -6,10 +6,10 @@ import (
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/remit-olm/remit/pkg/install/hooks"
+	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/step"
 	"github.com/remit-olm/remit/pkg/step/build"
 )
@@ -35,7 +35,7 @@ func (s Succession) Needs() ([]Need, error) {
 	if err != nil {
 		return nil, err
 	}
-	needs := []Need{request(older.Object, fmt.Sprintf("remove ClusterServiceVersion %s/%s, which %s replaces",
+	needs := []Need{hooks.Request(older.Object, fmt.Sprintf("remove ClusterServiceVersion %s/%s, which %s replaces",
 		older.Owner.Namespace, s.From.Name, s.To.Owner.CSV), "delete")}
 	objs, err := build.OperatorRBAC(s.From, older.Owner, s.Targets)
 	if err != nil {
@@ -43,7 +43,7 @@ func (s Succession) Needs() ([]Need, error) {
 	}
 	for _, obj := range objs {
 		if st := (step.Step{Object: obj, Owner: older.Owner}); removedByController(st) {
-			needs = append(needs, removal(st))
+			needs = append(needs, hooks.Removal(st.Object, st.Owner))
 		}
 	}
 	if needs, err = s.addServingRemovals(older, needs); err != nil {
@@ -60,11 +60,11 @@ func (s Succession) Needs() ([]Need, error) {
 
 // older returns the old version as a step of the new version's lineage.
 func (s Succession) older() (step.Step, error) {
-	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(s.From)
+	obj, err := apply.Object(s.From)
 	if err != nil {
-		return step.Step{}, fmt.Errorf("encode ClusterServiceVersion %q: %w", s.From.Name, err)
+		return step.Step{}, fmt.Errorf("ClusterServiceVersion %q: %w", s.From.Name, err)
 	}
-	out := step.Step{Object: &unstructured.Unstructured{Object: content}, Owner: s.To.Owner, Install: s.To.Install}
+	out := step.Step{Object: obj, Owner: s.To.Owner, Install: s.To.Install}
 	out.Owner.CSV, out.Owner.UID = s.From.Name, s.From.UID
 	out.Object.SetGroupVersionKind(operatorsv1alpha1.SchemeGroupVersion.WithKind(operatorsv1alpha1.ClusterServiceVersionKind))
 	return out, nil
@@ -78,7 +78,7 @@ func (s Succession) addServingRemovals(older step.Step, needs []Need) ([]Need, e
 	}
 	for _, n := range endpoints.needs {
 		if removes := len(n.Rules) == 1 && slices.Equal(n.Rules[0].Verbs, []string{"delete"}); removes && !n.Later {
-			needs = append(needs, Need{Namespace: n.Namespace, Rules: n.Rules, Object: n.Object, Cause: n.Cause})
+			needs = append(needs, n)
 		}
 	}
 	return needs, nil

@@ -236,7 +236,7 @@ func Line(r rbacv1.PolicyRule) string {
 	var parts []string
 	add := func(name string, values []string, always bool) {
 		if len(values) > 0 || always {
-			parts = append(parts, fmt.Sprintf("%s: [%s]", name, quoted(values)))
+			parts = append(parts, fmt.Sprintf("%s: [%s]", name, Quoted(values)))
 		}
 	}
 	resources := len(r.NonResourceURLs) == 0
@@ -248,7 +248,8 @@ func Line(r rbacv1.PolicyRule) string {
 	return "{" + strings.Join(parts, ", ") + "}"
 }
 
-func quoted(values []string) string {
+// Quoted returns the values in quotes, separated by commas.
+func Quoted(values []string) string {
 	out := make([]string, len(values))
 	for i, v := range values {
 		out[i] = fmt.Sprintf("%q", v)

@@ -8,6 +8,8 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/remit-olm/remit/pkg/lib/apply"
 )
 
 // Binding is a RoleBinding or a ClusterRoleBinding.
@@ -88,7 +90,7 @@ func (l Listers) UncoveredBindings(subject, by Subject, counts func(Binding) boo
 			return false
 		}
 		if looked++; looked <= maxBindings && exceeds(b) {
-			found[DescribeBinding(b)] = b
+			found[apply.Describe(b)] = b
 		}
 		return true
 	})
@@ -97,12 +99,4 @@ func (l Listers) UncoveredBindings(subject, by Subject, counts func(Binding) boo
 		out = append(out, found[name])
 	}
 	return out
-}
-
-// DescribeBinding returns "RoleBinding <namespace>/<name>" or "ClusterRoleBinding <name>".
-func DescribeBinding(b Binding) string {
-	if b.GetNamespace() == ClusterScope {
-		return "ClusterRoleBinding " + b.GetName()
-	}
-	return "RoleBinding " + b.GetNamespace() + "/" + b.GetName()
 }

@@ -11,13 +11,11 @@ import (
 	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/cmd/kubectl-remit/internal/grants"
 	"github.com/remit-olm/remit/cmd/kubectl-remit/internal/source"
+	"github.com/remit-olm/remit/pkg/bundle"
 	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
@@ -105,8 +103,8 @@ func (v *view) setSteps(steps []step.Step) error {
 			continue
 		}
 		csv := &operatorsv1alpha1.ClusterServiceVersion{}
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(s.Object.Object, csv); err != nil {
-			return fmt.Errorf("decode %s: %w", apply.Describe(s.Object), err)
+		if err := apply.Decode(s.Object, csv); err != nil {
+			return err
 		}
 		v.csvs = append(v.csvs, csv)
 	}
@@ -132,7 +130,7 @@ const (
 
 func sectionOf(s step.Step) int {
 	switch {
-	case isRBAC(s.Object):
+	case bundle.IsRBAC(s.Object):
 		return sectionPermissions
 	case s.IsCRD():
 		return sectionAPI
@@ -140,10 +138,6 @@ func sectionOf(s step.Step) int {
 		return sectionDeployments
 	}
 	return sectionOther
-}
-
-func isRBAC(obj *unstructured.Unstructured) bool {
-	return obj.GroupVersionKind().Group == rbacv1.GroupName
 }
 
 // missing returns what the plan's conditions report as missing, without the RBAC to apply.

@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/remit-olm/remit/pkg/bundle"
 	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/rbac"
 	"github.com/remit-olm/remit/pkg/step"
@@ -44,7 +44,7 @@ func permissionsOf(steps []step.Step) (permissions, error) {
 	roles, bound := map[roleKey]*rbacv1.ClusterRole{}, map[roleKey]bool{}
 	var bindings []*rbacv1.ClusterRoleBinding // RoleBindings and Roles have the same fields
 	for _, s := range steps {
-		if !isRBAC(s.Object) {
+		if !bundle.IsRBAC(s.Object) {
 			continue
 		}
 		role, binding := &rbacv1.ClusterRole{}, &rbacv1.ClusterRoleBinding{}
@@ -53,8 +53,8 @@ func permissionsOf(steps []step.Step) (permissions, error) {
 		if isBinding {
 			into = binding
 		}
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(s.Object.Object, into); err != nil {
-			return permissions{}, fmt.Errorf("decode %s: %w", apply.Describe(s.Object), err)
+		if err := apply.Decode(s.Object, into); err != nil {
+			return permissions{}, err
 		}
 		if isBinding {
 			bindings = append(bindings, binding)

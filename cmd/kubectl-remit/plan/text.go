@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/remit-olm/remit/pkg/bundle"
 	"github.com/remit-olm/remit/pkg/install/apiservice"
 	"github.com/remit-olm/remit/pkg/install/deployment"
 	"github.com/remit-olm/remit/pkg/lib/apply"
@@ -185,7 +186,7 @@ func writeContainers(b *bytes.Buffer, what string, containers []corev1.Container
 func (v *view) writeOther(b *bytes.Buffer) {
 	var list bytes.Buffer
 	for _, s := range v.steps {
-		if !isRBAC(s.Object) && !s.IsCRD() {
+		if !bundle.IsRBAC(s.Object) && !s.IsCRD() {
 			line(&list, 1, "%s", apply.Describe(s.Object))
 		}
 	}

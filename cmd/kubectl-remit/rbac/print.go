@@ -10,12 +10,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/preflight"
 )
@@ -31,14 +31,12 @@ func (o *Options) objects(account types.NamespacedName, report preflight.Report)
 	var out []*unstructured.Unstructured
 	if o.WithAccount {
 		for _, obj := range accountObjects(account, o.RemitNamespace) {
-			content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
+			u, err := apply.Object(obj)
 			if err != nil {
-				return nil, fmt.Errorf("encode %T: %w", obj, err)
+				return nil, err
 			}
-			unstructured.RemoveNestedField(content, "metadata", "creationTimestamp")
-			unstructured.RemoveNestedField(content, "spec") // the empty one of a Namespace
-			unstructured.RemoveNestedField(content, "status")
-			out = append(out, &unstructured.Unstructured{Object: content})
+			delete(u.Object, "spec") // the empty one of a Namespace
+			out = append(out, u)
 		}
 	}
 	decoder := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(report.Manifests()), 4096)

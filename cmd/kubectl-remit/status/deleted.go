@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -133,11 +134,7 @@ func (w *world) fillDeletedSecrets(ctx context.Context, c client.Reader, g *Grou
 		if r.Kind != "Secret" || r.Group != "" || r.Name == "" { // an entry without a name is a required native API
 			continue
 		}
-		secret := &unstructured.Unstructured{}
-		secret.SetAPIVersion("v1")
-		secret.SetKind("Secret")
-		secret.SetNamespace(csv.Namespace)
-		secret.SetName(r.Name)
+		secret := apply.Reference(corev1.SchemeGroupVersion.WithKind("Secret"), csv.Namespace, r.Name)
 		isDeleted, err := readDeleted(ctx, c, secret, budget)
 		if err != nil {
 			return err

@@ -120,7 +120,8 @@ func (r *Reconciler) missingNow(ctx context.Context, s *scope, purpose string, n
 	var now []preflight.Need
 	for _, n := range needs {
 		if !n.Later {
-			now = append(now, preflight.Need{Namespace: n.Namespace, Object: n.Object, Cause: n.Cause, Rules: n.Rules, Identities: n.Identities})
+			n.Invalid = nil // webhook.Refused reports it
+			now = append(now, n)
 		}
 	}
 	identities := preflight.Identities{Account: s.account.Key(), RBAC: r.rbac, In: func(namespace string) ([]string, error) {

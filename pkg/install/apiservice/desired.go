@@ -1,19 +1,17 @@
 package apiservice
 
 import (
-	"fmt"
-
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	"k8s.io/utils/ptr"
 
 	"github.com/remit-olm/remit/pkg/install/cert"
 	"github.com/remit-olm/remit/pkg/install/serving"
+	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 )
 
@@ -59,7 +57,7 @@ func (in Input) Desired(api API) (*unstructured.Unstructured, error) {
 	if in.Trust != nil {
 		obj.Spec.CABundle = in.Trust(api.Deployment)
 	}
-	return encode(obj)
+	return apply.Object(obj)
 }
 
 // Access returns the bindings that a Deployment needs to serve APIs. Their names contain a hash of the namespace and
@@ -81,15 +79,7 @@ func (in Input) Access(deployment string) ([]*unstructured.Unstructured, error) 
 		Subjects:   subjects,
 	}
 	toRead.Namespace = metav1.NamespaceSystem
-	var out []*unstructured.Unstructured
-	for _, obj := range []runtime.Object{toAsk, toRead} {
-		u, err := encode(obj)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, u)
-	}
-	return out, nil
+	return apply.Objects(toAsk, toRead)
 }
 
 func (in Input) meta(name string) metav1.ObjectMeta {
@@ -98,14 +88,4 @@ func (in Input) meta(name string) metav1.ObjectMeta {
 		meta.OwnerReferences = []metav1.OwnerReference{ownerutil.NamespaceReference(in.CSV.Namespace, in.NamespaceUID)}
 	}
 	return meta
-}
-
-func encode(obj runtime.Object) (*unstructured.Unstructured, error) {
-	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
-	if err != nil {
-		return nil, fmt.Errorf("encode %T: %w", obj, err)
-	}
-	unstructured.RemoveNestedField(content, "metadata", "creationTimestamp")
-	delete(content, "status")
-	return &unstructured.Unstructured{Object: content}, nil
 }

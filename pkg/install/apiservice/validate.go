@@ -9,6 +9,7 @@ import (
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/remit-olm/remit/pkg/install/deployment"
 	"github.com/remit-olm/remit/pkg/lib/group"
 )
 
@@ -80,9 +81,7 @@ func validate(csv *operatorsv1alpha1.ClusterServiceVersion, d operatorsv1alpha1.
 	if d.ContainerPort != 0 && len(validation.IsValidPortNum(int(d.ContainerPort))) > 0 {
 		errs = append(errs, fmt.Errorf("containerPort %d is not a valid port", d.ContainerPort))
 	}
-	known := slices.ContainsFunc(csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs,
-		func(s operatorsv1alpha1.StrategyDeploymentSpec) bool { return s.Name == d.DeploymentName })
-	if !known {
+	if deployment.SpecOf(csv, d.DeploymentName) == nil {
 		errs = append(errs, fmt.Errorf("deployment %q is not part of the install strategy", d.DeploymentName))
 	}
 	if d.DeploymentName != api.Deployment || cmp.Or(d.ContainerPort, defaultPort) != api.Port {

@@ -20,12 +20,10 @@ func configure(d *appsv1.Deployment, config *operatorsv1alpha1.SubscriptionConfi
 		configureContainer(c, config)
 	}
 	for _, v := range config.Volumes {
-		pod.Volumes = withVolume(pod.Volumes, v)
+		pod.Volumes = put(pod.Volumes, *v.DeepCopy(), func(have corev1.Volume) bool { return have.Name == v.Name })
 	}
 	for _, t := range config.Tolerations {
-		if !slices.ContainsFunc(pod.Tolerations, func(have corev1.Toleration) bool { return equality.Semantic.DeepEqual(have, t) }) {
-			pod.Tolerations = append(pod.Tolerations, t)
-		}
+		pod.Tolerations = put(pod.Tolerations, t, func(have corev1.Toleration) bool { return equality.Semantic.DeepEqual(have, t) })
 	}
 	if len(config.NodeSelector) > 0 {
 		pod.NodeSelector = maps.Clone(config.NodeSelector)
@@ -41,33 +39,23 @@ func configureContainer(c *corev1.Container, config *operatorsv1alpha1.Subscript
 		c.Env = withEnv(c.Env, *env.DeepCopy())
 	}
 	for _, from := range config.EnvFrom {
-		if !slices.ContainsFunc(c.EnvFrom, func(have corev1.EnvFromSource) bool { return equality.Semantic.DeepEqual(have, from) }) {
-			c.EnvFrom = append(c.EnvFrom, *from.DeepCopy())
-		}
+		c.EnvFrom = put(c.EnvFrom, *from.DeepCopy(), func(have corev1.EnvFromSource) bool { return equality.Semantic.DeepEqual(have, from) })
 	}
-	for _, m := range config.VolumeMounts {
-		c.VolumeMounts = withMount(c.VolumeMounts, m)
+	for _, m := range config.VolumeMounts { // a container cannot have two mounts with the same path
+		c.VolumeMounts = put(c.VolumeMounts, m, func(have corev1.VolumeMount) bool { return have.MountPath == m.MountPath })
 	}
 	if config.Resources != nil {
 		c.Resources = *config.Resources.DeepCopy()
 	}
 }
 
-func withVolume(list []corev1.Volume, v corev1.Volume) []corev1.Volume {
-	if i := slices.IndexFunc(list, func(have corev1.Volume) bool { return have.Name == v.Name }); i >= 0 {
-		list[i] = *v.DeepCopy()
+// put replaces the first element that is the same, or appends one.
+func put[T any](list []T, v T, same func(have T) bool) []T {
+	if i := slices.IndexFunc(list, same); i >= 0 {
+		list[i] = v
 		return list
 	}
-	return append(list, *v.DeepCopy())
-}
-
-// withMount replaces a mount with the same path, because a container cannot have two.
-func withMount(list []corev1.VolumeMount, m corev1.VolumeMount) []corev1.VolumeMount {
-	if i := slices.IndexFunc(list, func(have corev1.VolumeMount) bool { return have.MountPath == m.MountPath }); i >= 0 {
-		list[i] = m
-		return list
-	}
-	return append(list, m)
+	return append(list, v)
 }
 
 // withAffinity replaces each part that the config sets; an empty part removes it, and an empty affinity removes all
@@ -108,14 +96,10 @@ func nilIfEmpty[T any](value *T, empty T) *T {
 
 // withMissing adds missing keys and overrides nothing.
 func withMissing(have, more map[string]string) map[string]string {
-	for k, v := range more {
-		if _, taken := have[k]; taken {
-			continue
-		}
-		if have == nil {
-			have = map[string]string{}
-		}
-		have[k] = v
+	if len(more) == 0 {
+		return have
 	}
-	return have
+	out := maps.Clone(more)
+	maps.Copy(out, have)
+	return out
 }

@@ -12,10 +12,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
 
 	"github.com/remit-olm/remit/pkg/bundle"
+	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 )
@@ -82,8 +82,9 @@ func render(in Input, spec *operatorsv1alpha1.StrategyDeploymentSpec) (*appsv1.D
 	pod.Spec.DeprecatedServiceAccount = ""
 	configure(d, in.Config)
 	uniqueEnv(&pod.Spec)
-	setEnv(&pod.Spec, corev1.EnvVar{Name: names.EnvOperatorConditionName, Value: in.CSV.Name})
-
+	for _, c := range containers(&pod.Spec) {
+		c.Env = withEnv(c.Env, corev1.EnvVar{Name: names.EnvOperatorConditionName, Value: in.CSV.Name})
+	}
 	if in.Pods != nil {
 		in.Pods(spec.Name, pod)
 	}
@@ -95,6 +96,15 @@ func render(in Input, spec *operatorsv1alpha1.StrategyDeploymentSpec) (*appsv1.D
 	maps.Copy(d.Labels, in.Owner.Labels()) // last: a CSV must not override owner labels
 	d.Labels[names.LabelDeploymentSpecHash] = ownerutil.Hash(string(encoded))
 	return d, nil
+}
+
+// SpecOf returns a Deployment of the CSV's install strategy, or nil.
+func SpecOf(csv *operatorsv1alpha1.ClusterServiceVersion, name string) *operatorsv1alpha1.StrategyDeploymentSpec {
+	specs := csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs
+	if i := slices.IndexFunc(specs, func(s operatorsv1alpha1.StrategyDeploymentSpec) bool { return s.Name == name }); i >= 0 {
+		return &specs[i]
+	}
+	return nil
 }
 
 // ServiceAccountName returns the ServiceAccount that Pods with this spec run as. The API server uses the deprecated
@@ -149,38 +159,22 @@ func copied(key, value string) bool {
 	return (!prefixed || slices.Contains(copiedPrefixes(), prefix)) && len(value) <= maxAnnotation
 }
 
-func setEnv(pod *corev1.PodSpec, env corev1.EnvVar) {
-	for _, c := range containers(pod) {
-		c.Env = withEnv(c.Env, env)
-	}
-}
-
 // withEnv replaces a variable in place, or appends it.
 func withEnv(list []corev1.EnvVar, env corev1.EnvVar) []corev1.EnvVar {
-	for i := range list {
-		if list[i].Name == env.Name {
-			list[i] = env
-			return list
-		}
-	}
-	return append(list, env)
+	return put(list, env, func(have corev1.EnvVar) bool { return have.Name == env.Name })
 }
 
 // uniqueEnv keeps the last of several variables with the same name, which is the one that takes effect. Real bundles
 // have such lists, and server-side apply rejects them.
 func uniqueEnv(pod *corev1.PodSpec) {
-	unique := func(c *corev1.Container) {
-		var out []corev1.EnvVar
-		for _, env := range c.Env {
-			out = withEnv(out, env)
+	for _, list := range [][]corev1.Container{pod.InitContainers, pod.Containers} {
+		for i := range list {
+			var unique []corev1.EnvVar
+			for _, env := range list[i].Env {
+				unique = withEnv(unique, env)
+			}
+			list[i].Env = unique
 		}
-		c.Env = out
-	}
-	for i := range pod.InitContainers {
-		unique(&pod.InitContainers[i])
-	}
-	for i := range pod.Containers {
-		unique(&pod.Containers[i])
 	}
 }
 
@@ -195,12 +189,5 @@ func containers(pod *corev1.PodSpec) []*corev1.Container {
 
 // Object returns the Deployment in the form that is applied, without fields that only the typed encoding adds.
 func Object(d *appsv1.Deployment) (*unstructured.Unstructured, error) {
-	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(d)
-	if err != nil {
-		return nil, fmt.Errorf("encode deployment %q: %w", d.Name, err)
-	}
-	delete(content, "status")
-	unstructured.RemoveNestedField(content, "metadata", "creationTimestamp")
-	unstructured.RemoveNestedField(content, "spec", "template", "metadata", "creationTimestamp")
-	return &unstructured.Unstructured{Object: content}, nil
+	return apply.Object(d)
 }

@@ -8,10 +8,10 @@ import (
 
 	"github.com/go-logr/logr"
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
-	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/remit-olm/remit/pkg/bundle"
+	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 	"github.com/remit-olm/remit/pkg/lib/status"
 	"github.com/remit-olm/remit/pkg/rbac"
@@ -42,8 +42,8 @@ func CheckNames(csv *operatorsv1alpha1.ClusterServiceVersion) error {
 			if name == "" {
 				continue
 			}
-			if problems := apivalidation.ValidateServiceAccountName(name, false); len(problems) > 0 {
-				return fmt.Errorf("deployment %q: serviceAccountName %q: %s", specs[i].Name, name, problems[0])
+			if err := bundle.CheckServiceAccountName(fmt.Sprintf("deployment %q", specs[i].Name), name); err != nil {
+				return err
 			}
 		}
 	}
@@ -128,7 +128,7 @@ func (by Bound) outside(key types.NamespacedName, counts func(rbac.Binding) bool
 		func(b rbac.Binding) bool { return b.GetNamespace() != key.Namespace && counts(b) })
 	var out []string
 	for _, b := range bindings[:min(len(bindings), maxBindings)] {
-		out = append(out, rbac.DescribeBinding(b))
+		out = append(out, apply.Describe(b))
 	}
 	return out
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -38,7 +39,7 @@ func (i Installer) Install(ctx context.Context, owner ownerutil.Owner, want []*a
 			return changed, err
 		}
 		if result != apply.Unchanged {
-			changed = append(changed, string(result)+" Deployment "+d.Namespace+"/"+d.Name)
+			changed = append(changed, string(result)+" "+apply.Describe(d))
 		}
 		if i.Hold != nil && i.Hold(d) {
 			return changed, nil
@@ -49,10 +50,10 @@ func (i Installer) Install(ctx context.Context, owner ownerutil.Owner, want []*a
 		return changed, err
 	}
 	for _, o := range orphans {
-		if err := i.remove(ctx, o); err != nil {
+		if err := apply.Delete(ctx, i.Account, o, client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
 			return changed, err
 		}
-		changed = append(changed, "Deleted Deployment "+o.Namespace+"/"+o.Name)
+		changed = append(changed, "Deleted "+apply.Describe(o))
 	}
 	return changed, nil
 }
@@ -103,10 +104,7 @@ func asWritten(live *unstructured.Unstructured, want *appsv1.Deployment, owner o
 // isWritten reports whether a Deployment was written from exactly this spec, regardless of later changes by others.
 func isWritten(live *unstructured.Unstructured, want *appsv1.Deployment, owner ownerutil.Owner) bool {
 	d := &appsv1.Deployment{}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(live.Object, d); err != nil {
-		return false
-	}
-	return d.DeletionTimestamp == nil && installed(d, want, owner)
+	return apply.Decode(live, d) == nil && d.DeletionTimestamp == nil && installed(d, want, owner)
 }
 
 // Ours returns the owner for package apply.
@@ -138,27 +136,14 @@ func Orphans(ctx context.Context, r client.Reader, owner ownerutil.Owner, want [
 	for k := range list.Items {
 		d := &list.Items[k]
 		wanted := slices.ContainsFunc(want, func(w *appsv1.Deployment) bool { return w.Name == d.Name })
-		if !wanted && d.DeletionTimestamp == nil && ownedBy(d, owner.UID) && owner.Owns(d) {
+		if !wanted && d.DeletionTimestamp == nil && OwnedBy(d, owner.UID) && owner.Owns(d) {
 			out = append(out, d)
 		}
 	}
 	return out, nil
 }
 
-func ownedBy(d *appsv1.Deployment, uid types.UID) bool {
-	for _, ref := range d.OwnerReferences {
-		if ref.UID == uid {
-			return true
-		}
-	}
-	return false
-}
-
-// remove deletes exactly the object that was read.
-func (i Installer) remove(ctx context.Context, d *appsv1.Deployment) error {
-	err := i.Account.Delete(ctx, d, client.Preconditions{UID: &d.UID}, client.PropagationPolicy("Background"))
-	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("delete Deployment %s/%s: %w", d.Namespace, d.Name, err)
-	}
-	return nil
+// OwnedBy reports whether an object has an owner reference to a UID.
+func OwnedBy(obj metav1.Object, uid types.UID) bool {
+	return slices.ContainsFunc(obj.GetOwnerReferences(), func(ref metav1.OwnerReference) bool { return ref.UID == uid })
 }

@@ -5,9 +5,9 @@ import (
 	"fmt"
 
 	appsv1 "k8s.io/api/apps/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 )
@@ -50,12 +50,12 @@ func Check(ctx context.Context, r client.Reader, owner ownerutil.Owner, want []*
 // CheckOne is Check for one Deployment.
 func CheckOne(ctx context.Context, r client.Reader, owner ownerutil.Owner, d *appsv1.Deployment) (State, error) {
 	live := &appsv1.Deployment{}
-	err := r.Get(ctx, client.ObjectKeyFromObject(d), live)
-	switch {
-	case apierrors.IsNotFound(err):
+	exists, err := apply.Read(ctx, r, client.ObjectKeyFromObject(d), live)
+	if err != nil {
+		return State{}, err
+	}
+	if !exists {
 		return State{Problem: fmt.Sprintf("missing deployment with name=%s", d.Name)}, nil
-	case err != nil:
-		return State{}, fmt.Errorf("get Deployment %s/%s: %w", d.Namespace, d.Name, err)
 	}
 	if live.DeletionTimestamp != nil || !installed(live, d, owner) {
 		return State{Problem: fmt.Sprintf("deployment %q does not match the ClusterServiceVersion", d.Name)}, nil
@@ -73,7 +73,7 @@ func untouched(live *appsv1.Deployment) bool { return live.Generation == 1 }
 
 // Of reports whether a Deployment belongs to this version of the install.
 func Of(live *appsv1.Deployment, owner ownerutil.Owner) bool {
-	return owner.Owns(live) && ownedBy(live, owner.UID)
+	return owner.Owns(live) && OwnedBy(live, owner.UID)
 }
 
 // installed compares the hash of what was written, as OLM does. Later changes by others (a scale, a sidecar, a

@@ -12,7 +12,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -84,7 +83,7 @@ func (i Installer) Certify(ctx context.Context, p *Plan, live *Live, d serving.D
 		return c, err
 	}
 	// A Secret that is still owned by the previous version would be deleted with it.
-	if decision.Action != cert.Keep || c.Blocked == nil && !ownedBy(secret, p.in.Owner.UID) {
+	if decision.Action != cert.Keep || c.Blocked == nil && !deployment.OwnedBy(secret, p.in.Owner.UID) {
 		if err := i.store(ctx, p, d, secret, set); err != nil {
 			return c, err
 		}
@@ -112,10 +111,6 @@ func (i Installer) decide(ctx context.Context, p *Plan, live *Live, d serving.De
 	}
 	o = i.observe(p, live, d, secret)
 	return o, i.Policy.Decide(o), nil
-}
-
-func ownedBy(obj metav1.Object, uid types.UID) bool {
-	return slices.ContainsFunc(obj.GetOwnerReferences(), func(ref metav1.OwnerReference) bool { return ref.UID == uid })
 }
 
 // issued returns the pair that an action has issued, or nil.
@@ -198,10 +193,8 @@ func (i Installer) service(ctx context.Context, p *Plan, live *Live, d serving.D
 func (i Installer) secret(ctx context.Context, p *Plan, name string) (*corev1.Secret, error) {
 	key := types.NamespacedName{Namespace: p.in.Owner.Namespace, Name: cert.SecretName(name)}
 	secret := &corev1.Secret{}
-	if err := i.Account.Get(ctx, key, secret); client.IgnoreNotFound(err) != nil {
-		return nil, fmt.Errorf("get Secret %s: %w", key, err)
-	} else if err != nil {
-		return nil, nil
+	if exists, err := apply.Read(ctx, i.Account, key, secret); err != nil || !exists {
+		return nil, err
 	}
 	if why := p.in.Owner.Check(secret); why != nil {
 		return nil, &apply.CollisionError{Object: "Secret " + key.String(), Why: why.Error()}
@@ -235,14 +228,13 @@ func (i Installer) observe(p *Plan, live *Live, d serving.Deployment, secret *co
 // refresh reads the Service directly from the API server.
 func (i Installer) refresh(ctx context.Context, p *Plan, live *Live, name string) error {
 	service := &corev1.Service{}
-	err := i.Account.Get(ctx, p.service(name), service)
-	switch {
-	case err == nil:
+	exists, err := apply.Read(ctx, i.Account, p.service(name), service)
+	if err != nil {
+		return err
+	}
+	delete(live.services, name)
+	if exists {
 		live.services[name] = service
-	case client.IgnoreNotFound(err) == nil:
-		delete(live.services, name)
-	default:
-		return fmt.Errorf("get Service %s: %w", p.service(name), err)
 	}
 	return nil
 }
@@ -257,9 +249,9 @@ func (l *Live) Rolling(c Certificate) bool {
 func (l *Live) Running(deployment string) string { return running(l.deployments[deployment]) }
 
 // Current reports whether a Deployment belongs to the plan's version and not to an earlier one.
-func (l *Live) Current(p *Plan, deployment string) bool {
-	d := l.deployments[deployment]
-	return d != nil && ownedBy(d, p.in.Owner.UID)
+func (l *Live) Current(p *Plan, name string) bool {
+	d := l.deployments[name]
+	return d != nil && deployment.OwnedBy(d, p.in.Owner.UID)
 }
 
 // running returns the hash of the CA that a Deployment's Pods were created for; "" if none is recorded.
@@ -272,23 +264,18 @@ func running(d *appsv1.Deployment) string {
 
 // writes returns what the account needs for the steps of a rotation.
 func (p *Plan) writes(live *Live, d serving.Deployment) []Need {
-	named := func(apiVersion, kind, name string) *unstructured.Unstructured {
-		obj := &unstructured.Unstructured{}
-		obj.SetAPIVersion(apiVersion)
-		obj.SetKind(kind)
-		obj.SetNamespace(p.in.Owner.Namespace)
-		obj.SetName(name)
-		return obj
-	}
+	namespace := p.in.Owner.Namespace
 	objs := []*unstructured.Unstructured{
-		named("v1", "Service", cert.ServiceName(d.Name)), named("v1", "Secret", cert.SecretName(d.Name)), named("apps/v1", "Deployment", d.Name),
+		apply.Reference(corev1.SchemeGroupVersion.WithKind("Service"), namespace, cert.ServiceName(d.Name)),
+		apply.Reference(corev1.SchemeGroupVersion.WithKind("Secret"), namespace, cert.SecretName(d.Name)),
+		p.deployment(d.Name),
 	}
 	for _, obj := range live.callers(p, d.Name) {
 		objs = append(objs, reference(obj))
 	}
 	var needs []Need
 	for _, obj := range objs {
-		needs = append(needs, request(obj, "rotate the certificate of deployment "+d.Name, apply.Verbs()...))
+		needs = append(needs, Request(obj, "rotate the certificate of deployment "+d.Name, apply.Verbs()...))
 	}
 	for _, crd := range live.converted(p, d.Name) {
 		needs = append(needs, conversion(crd.Name))

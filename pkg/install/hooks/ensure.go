@@ -6,8 +6,10 @@ import (
 	"slices"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/pkg/install/apiservice"
@@ -31,7 +33,7 @@ func (i Installer) Ensure(ctx context.Context, p *Plan, live *Live, name string)
 				return changed, err
 			}
 		}
-		if have := live.object(h); have != nil && deployment.InPlace(have, h.Unstructured, p.in.Owner) {
+		if live.inPlace(p, h) {
 			continue
 		}
 		result, _, err := apply.Ensure(ctx, i.Account, h.Unstructured, deployment.Ours(p.in.Owner))
@@ -55,7 +57,7 @@ func note(changed []string, result apply.Result, h hook) []string {
 func (i Installer) convert(ctx context.Context, p *Plan, live *Live, name string) ([]string, error) {
 	var changed []string
 	for _, c := range p.conversions(name) {
-		crd := live.crd(c.CRD)
+		crd := byName(live.crds, c.CRD)
 		if err := convertible(p, c, crd); err != nil {
 			return changed, err
 		}
@@ -119,19 +121,19 @@ func (i Installer) Off(ctx context.Context, p *Plan, live *Live, name string) ([
 	}
 	var changed []string
 	for _, obj := range live.callers(p, name) {
-		k := slices.IndexFunc(hooks, func(h hook) bool { return h.GetName() == obj.GetName() && h.GetKind() == kindOf(obj) })
+		k := slices.IndexFunc(hooks, func(h hook) bool { return h.is(obj) })
 		switch {
 		case k < 0:
-			if err := i.remove(ctx, obj); err != nil {
+			if err := apply.Delete(ctx, i.Account, obj); err != nil {
 				return changed, err
 			}
-			changed = append(changed, "Deleted "+kindOf(obj)+" "+obj.GetName())
+			changed = append(changed, "Deleted "+apply.Describe(obj))
 		case hooks[k].api == nil && obj.GetLabels()[names.LabelWebhookHash] != hooks[k].hash:
 			off := webhook.Off(webhook.Configuration{Unstructured: hooks[k].Unstructured})
 			if _, _, err := apply.Ensure(ctx, i.Account, off.Unstructured, deployment.Ours(p.in.Owner)); err != nil {
 				return changed, err
 			}
-			changed = append(changed, "Switched off "+kindOf(obj)+" "+obj.GetName())
+			changed = append(changed, "Switched off "+apply.Describe(obj))
 		}
 	}
 	return changed, nil
@@ -145,10 +147,10 @@ func (i Installer) Prune(ctx context.Context, p *Plan, live *Live) ([]string, er
 	}
 	var changed []string
 	for _, obj := range objs {
-		if err := i.remove(ctx, obj); err != nil {
+		if err := apply.Delete(ctx, i.Account, obj); err != nil {
 			return changed, err
 		}
-		changed = append(changed, "Deleted "+kindOf(obj)+" "+obj.GetName())
+		changed = append(changed, "Deleted "+apply.Describe(obj))
 	}
 	more, err := i.Reset(ctx, crds)
 	return append(changed, more...), err
@@ -161,19 +163,9 @@ func (l *Live) surplus(p *Plan) ([]client.Object, []*apiextensionsv1.CustomResou
 		return nil, nil, err
 	}
 	wanted := func(obj client.Object) bool {
-		return slices.ContainsFunc(hooks, func(h hook) bool { return h.GetName() == obj.GetName() && h.GetKind() == kindOf(obj) })
+		return slices.ContainsFunc(hooks, func(h hook) bool { return h.is(obj) })
 	}
-	var objs []client.Object
-	for _, obj := range l.configurations {
-		if !wanted(obj) && obj.GetDeletionTimestamp() == nil {
-			objs = append(objs, obj)
-		}
-	}
-	for _, s := range l.apiservices {
-		if p.in.Owner.Owns(s) && !wanted(s) && s.DeletionTimestamp == nil {
-			objs = append(objs, s)
-		}
-	}
+	objs := slices.DeleteFunc(l.own(p), func(obj client.Object) bool { return wanted(obj) || obj.GetDeletionTimestamp() != nil })
 	return objs, l.converting(p), nil
 }
 
@@ -221,24 +213,11 @@ func (i Installer) Reset(ctx context.Context, crds []*apiextensionsv1.CustomReso
 	return changed, nil
 }
 
-// remove deletes exactly the object that was read.
-func (i Installer) remove(ctx context.Context, obj client.Object) error {
-	uid := obj.GetUID()
-	err := i.Account.Delete(ctx, obj, client.Preconditions{UID: &uid})
-	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("delete %s %q: %w", kindOf(obj), obj.GetName(), err)
-	}
-	return nil
-}
-
 // reference returns only the kind and name of a webhook configuration or APIService.
 func reference(obj client.Object) *unstructured.Unstructured {
-	out := &unstructured.Unstructured{}
-	out.SetAPIVersion("admissionregistration.k8s.io/v1")
-	if kindOf(obj) == "APIService" {
-		out.SetAPIVersion("apiregistration.k8s.io/v1")
+	group := admissionregistrationv1.SchemeGroupVersion
+	if _, ok := obj.(*apiregistrationv1.APIService); ok {
+		group = apiregistrationv1.SchemeGroupVersion
 	}
-	out.SetKind(kindOf(obj))
-	out.SetName(obj.GetName())
-	return out
+	return apply.Reference(group.WithKind(apply.KindOf(obj)), "", obj.GetName())
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/remit-olm/remit/pkg/install/apiservice"
 	"github.com/remit-olm/remit/pkg/install/cert"
 	"github.com/remit-olm/remit/pkg/install/webhook"
+	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/lib/group"
 	"github.com/remit-olm/remit/pkg/lib/names"
 )
@@ -54,17 +55,15 @@ func Gather(ctx context.Context, r client.Reader, p *Plan, by ...client.ListOpti
 func (l *Live) gatherServing(ctx context.Context, r client.Reader, p *Plan) error {
 	for _, d := range p.Served {
 		service, deployment := &corev1.Service{}, &appsv1.Deployment{}
-		name := types.NamespacedName{Namespace: p.in.Owner.Namespace, Name: cert.ServiceName(d.Name)}
-		if err := r.Get(ctx, name, service); err == nil {
+		if exists, err := apply.Read(ctx, r, p.service(d.Name), service); err != nil {
+			return err
+		} else if exists {
 			l.services[d.Name] = service
-		} else if client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("get Service %s: %w", name, err)
 		}
-		name.Name = d.Name
-		if err := r.Get(ctx, name, deployment); err == nil {
+		if exists, err := apply.Read(ctx, r, types.NamespacedName{Namespace: p.in.Owner.Namespace, Name: d.Name}, deployment); err != nil {
+			return err
+		} else if exists {
 			l.deployments[d.Name] = deployment
-		} else if client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("get Deployment %s: %w", name, err)
 		}
 	}
 	return nil
@@ -79,15 +78,12 @@ func (l *Live) gatherConfigurations(ctx context.Context, r client.Reader, p *Pla
 		}
 	}
 	for i := range validating.Items {
-		if p.in.Owner.Owns(&validating.Items[i]) {
-			l.configurations = append(l.configurations, &validating.Items[i])
-		}
+		l.configurations = append(l.configurations, &validating.Items[i])
 	}
 	for i := range mutating.Items {
-		if p.in.Owner.Owns(&mutating.Items[i]) {
-			l.configurations = append(l.configurations, &mutating.Items[i])
-		}
+		l.configurations = append(l.configurations, &mutating.Items[i])
 	}
+	l.configurations = slices.DeleteFunc(l.configurations, func(obj client.Object) bool { return !p.in.Owner.Owns(obj) })
 	return nil
 }
 
@@ -129,62 +125,47 @@ func (l *Live) gatherCRDs(ctx context.Context, r client.Reader, p *Plan) error {
 		}
 	}
 	for _, c := range p.conversions("") {
-		if l.crd(c.CRD) != nil {
+		if byName(l.crds, c.CRD) != nil {
 			continue
 		}
 		other := &apiextensionsv1.CustomResourceDefinition{}
-		if err := r.Get(ctx, types.NamespacedName{Name: c.CRD}, other); err == nil {
+		if exists, err := apply.Read(ctx, r, types.NamespacedName{Name: c.CRD}, other); err != nil {
+			return err
+		} else if exists {
 			l.crds = append(l.crds, other)
-		} else if client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("get CustomResourceDefinition %q: %w", c.CRD, err)
 		}
 	}
 	return nil
 }
 
-func (l *Live) apiservice(name string) *apiregistrationv1.APIService {
-	for _, s := range l.apiservices {
-		if s.Name == name {
-			return s
-		}
+// byName returns the object with a name, or nil.
+func byName[T client.Object](objs []T, name string) (found T) {
+	if i := slices.IndexFunc(objs, func(obj T) bool { return obj.GetName() == name }); i >= 0 {
+		return objs[i]
 	}
-	return nil
-}
-
-func (l *Live) crd(name string) *apiextensionsv1.CustomResourceDefinition {
-	for _, c := range l.crds {
-		if c.Name == name {
-			return c
-		}
-	}
-	return nil
+	return found
 }
 
 // object returns the live object of a hook, or nil.
 func (l *Live) object(h hook) client.Object {
-	switch h.GetKind() {
-	case "APIService":
-		if s := l.apiservice(h.GetName()); s != nil {
-			return s
-		}
-	default:
-		for _, c := range l.configurations {
-			if c.GetName() == h.GetName() && kindOf(c) == h.GetKind() {
-				return c
-			}
-		}
+	if i := slices.IndexFunc(l.configurations, h.is); i >= 0 {
+		return l.configurations[i]
+	}
+	if s := byName(l.apiservices, h.GetName()); s != nil && h.is(s) {
+		return s
 	}
 	return nil
 }
 
-func kindOf(obj client.Object) string {
-	switch obj.(type) {
-	case *admissionregistrationv1.ValidatingWebhookConfiguration:
-		return "ValidatingWebhookConfiguration"
-	case *admissionregistrationv1.MutatingWebhookConfiguration:
-		return "MutatingWebhookConfiguration"
+// own returns the lineage's webhook configurations and APIServices.
+func (l *Live) own(p *Plan) []client.Object {
+	out := slices.Clone(l.configurations)
+	for _, s := range l.apiservices {
+		if p.in.Owner.Owns(s) {
+			out = append(out, s)
+		}
 	}
-	return "APIService"
+	return out
 }
 
 // call is how an object makes the API server call a Service.
@@ -220,22 +201,10 @@ func calls(obj client.Object) []call {
 
 // callers returns the lineage's webhook configurations and APIServices that call a Deployment.
 func (l *Live) callers(p *Plan, deployment string) []client.Object {
-	var out []client.Object
-	for _, obj := range l.configurations {
-		if callsService(obj, p, deployment) {
-			out = append(out, obj)
-		}
-	}
-	for _, s := range l.apiservices {
-		if p.in.Owner.Owns(s) && callsService(s, p, deployment) {
-			out = append(out, s)
-		}
-	}
-	return out
-}
-
-func callsService(obj client.Object, p *Plan, deployment string) bool {
-	return slices.ContainsFunc(calls(obj), func(c call) bool { return c.service == p.service(deployment) })
+	service := p.service(deployment)
+	return slices.DeleteFunc(l.own(p), func(obj client.Object) bool {
+		return !slices.ContainsFunc(calls(obj), func(c call) bool { return c.service == service })
+	})
 }
 
 func (p *Plan) service(deployment string) types.NamespacedName {

@@ -1,6 +1,7 @@
 package hooks
 
 import (
+	"cmp"
 	"fmt"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -9,35 +10,21 @@ import (
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 
+	"github.com/remit-olm/remit/pkg/bundle"
 	"github.com/remit-olm/remit/pkg/install/cert"
 	"github.com/remit-olm/remit/pkg/install/serving"
 	"github.com/remit-olm/remit/pkg/install/webhook"
 	"github.com/remit-olm/remit/pkg/lib/apply"
+	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
 // Need is what one action of a plan requires of the account.
-type Need struct {
-	// Namespace is the scope in which the rules are required; rbac.ClusterScope for the whole cluster.
-	Namespace string
-	Rules     []rbacv1.PolicyRule
-	// Object is the affected object, as "Service t1/x"; Cause is the purpose.
-	Object, Cause string
-	// Grants is a role or binding; the API server requires its writer to have the rules that it grants.
-	Grants *unstructured.Unstructured
-	// Identities is true if the account also needs all permissions of every ServiceAccount in Namespace, which the
-	// caller determines ([rbac.Listers.Uncovered]).
-	Identities bool
-	// Refused is the reason that no bounded group may have this, regardless of its account's permissions.
-	Refused error
-	// Later is true if it is not needed while this version is installed.
-	Later bool
-}
+type Need = rbac.Need
 
-// resources are the resources of the kinds in a plan.
+// resources are the resources of the kinds in a plan that bundles cannot contain.
 var resources = map[string]string{
-	"Service": "services", "Secret": "secrets", "Deployment": "deployments", "Role": "roles", "RoleBinding": "rolebindings",
-	"ClusterRoleBinding": "clusterrolebindings", "APIService": "apiservices",
+	"Deployment": "deployments", "APIService": "apiservices",
 	"ValidatingWebhookConfiguration": "validatingwebhookconfigurations",
 	"MutatingWebhookConfiguration":   "mutatingwebhookconfigurations",
 }
@@ -51,14 +38,14 @@ func (p *Plan) Needs() ([]Need, error) {
 		return nil, err
 	}
 	for _, obj := range parts {
-		needs = append(needs, request(obj, "apply "+apply.Describe(obj), apply.Verbs()...), handover(obj))
+		needs = append(needs, Request(obj, "apply "+apply.Describe(obj), apply.Verbs()...), handover(obj))
 	}
 	access, err := p.Access()
 	if err != nil {
 		return nil, err
 	}
 	for _, obj := range access {
-		n := request(obj, "apply "+apply.Describe(obj), apply.Verbs()...)
+		n := Request(obj, "apply "+apply.Describe(obj), apply.Verbs()...)
 		n.Grants = obj
 		if obj.GetNamespace() == p.in.Owner.Namespace {
 			needs = append(needs, n, handover(obj))
@@ -71,7 +58,7 @@ func (p *Plan) Needs() ([]Need, error) {
 		return nil, err
 	}
 	for _, h := range hooks {
-		needs = append(needs, request(h.Unstructured, "apply "+apply.Describe(h.Unstructured), apply.Verbs()...), p.removal(h.Unstructured))
+		needs = append(needs, Request(h.Unstructured, "apply "+apply.Describe(h.Unstructured), apply.Verbs()...), p.removal(h.Unstructured))
 	}
 	conversions := p.conversions("")
 	for _, c := range conversions {
@@ -122,34 +109,38 @@ func conversion(crd string) Need {
 func (p *Plan) stops() []Need {
 	var needs []Need
 	for _, d := range p.in.CSV.Spec.InstallStrategy.StrategySpec.DeploymentSpecs {
-		obj := &unstructured.Unstructured{}
-		obj.SetGroupVersionKind(appsv1.SchemeGroupVersion.WithKind("Deployment"))
-		obj.SetNamespace(p.in.Owner.Namespace)
-		obj.SetName(d.Name)
-		n := p.removal(obj)
+		n := p.removal(p.deployment(d.Name))
 		n.Later = true
 		needs = append(needs, n)
 	}
 	return needs
 }
 
-func (p *Plan) removal(obj *unstructured.Unstructured) Need {
-	return request(obj, fmt.Sprintf("remove %s with ClusterServiceVersion %s/%s", apply.Describe(obj), p.in.Owner.Namespace, p.in.Owner.CSV), "delete")
+func (p *Plan) deployment(name string) *unstructured.Unstructured {
+	return apply.Reference(appsv1.SchemeGroupVersion.WithKind("Deployment"), p.in.Owner.Namespace, name)
+}
+
+func (p *Plan) removal(obj *unstructured.Unstructured) Need { return Removal(obj, p.in.Owner) }
+
+// Removal is the need to delete an object that is removed with its ClusterServiceVersion.
+func Removal(obj *unstructured.Unstructured, owner ownerutil.Owner) Need {
+	return Request(obj, fmt.Sprintf("remove %s with ClusterServiceVersion %s/%s", apply.Describe(obj), owner.Namespace, owner.CSV), "delete")
 }
 
 // handover returns the Need of the next version, whose owner reference replaces this one's: with
 // OwnerReferencesPermissionEnforcement, only users who may delete the object may change it.
 func handover(obj *unstructured.Unstructured) Need {
-	n := request(obj, "hand "+apply.Describe(obj)+" over to the next version", "delete")
+	n := Request(obj, "hand "+apply.Describe(obj)+" over to the next version", "delete")
 	n.Later = true
 	return n
 }
 
-func request(obj *unstructured.Unstructured, cause string, verbs ...string) Need {
+// Request is the need to send requests about an object.
+func Request(obj *unstructured.Unstructured, cause string, verbs ...string) Need {
 	return Need{
 		Namespace: obj.GetNamespace(), Object: apply.Describe(obj), Cause: cause,
 		Rules: []rbacv1.PolicyRule{{
-			APIGroups: []string{obj.GroupVersionKind().Group}, Resources: []string{resources[obj.GetKind()]},
+			APIGroups: []string{obj.GroupVersionKind().Group}, Resources: []string{cmp.Or(resources[obj.GetKind()], bundle.KindOfObject(obj).Resource)},
 			ResourceNames: []string{obj.GetName()}, Verbs: verbs,
 		}},
 	}
@@ -175,7 +166,7 @@ func (p *Plan) Demands() []Need {
 		needs = append(needs, p.demands(d)...)
 	}
 	if refused := webhook.Refused(p.in.CSV); refused != nil {
-		needs = append(needs, Need{Object: "ClusterServiceVersion " + p.in.Owner.Namespace + "/" + p.in.Owner.CSV, Refused: refused})
+		needs = append(needs, Need{Object: "ClusterServiceVersion " + p.in.Owner.Namespace + "/" + p.in.Owner.CSV, Invalid: refused})
 	}
 	return needs
 }

@@ -8,11 +8,13 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/pkg/install/apiservice"
 	"github.com/remit-olm/remit/pkg/install/cert"
 	"github.com/remit-olm/remit/pkg/install/serving"
 	"github.com/remit-olm/remit/pkg/install/webhook"
+	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 )
 
@@ -136,6 +138,9 @@ type hook struct {
 	hash string
 	api  *apiservice.API
 }
+
+// is reports whether a live object is that of the hook.
+func (h hook) is(obj client.Object) bool { return apply.Describe(h) == apply.Describe(obj) }
 
 // hooks returns the webhook configurations and APIServices of a Deployment, or of all for "". They must not be
 // modified.

@@ -30,20 +30,18 @@ func (l *Live) Check(p *Plan, name string) (State, error) {
 	}
 	state := State{}
 	for _, h := range hooks {
-		have := l.object(h)
-		if have == nil || !deployment.InPlace(have, h.Unstructured, p.in.Owner) {
+		if !l.inPlace(p, h) {
 			return State{Missing: true, Problem: fmt.Sprintf("%s %q does not match the ClusterServiceVersion", h.GetKind(), h.GetName())}, nil
 		}
 		if h.api == nil {
 			continue
 		}
-		if ok, why := apiservice.Status(l.apiservice(h.GetName())); !ok && !state.Unavailable {
+		if ok, why := apiservice.Status(byName(l.apiservices, h.GetName())); !ok && !state.Unavailable {
 			state.Unavailable, state.Problem = true, why
 		}
 	}
 	for _, c := range p.conversions(name) {
-		crd := l.crd(c.CRD)
-		if convertible(p, c, crd) != nil || !c.InPlace(crd) {
+		if !l.converts(p, c) {
 			return State{Missing: true, Problem: fmt.Sprintf("the conversion of CustomResourceDefinition %q does not match the ClusterServiceVersion", c.CRD)}, nil
 		}
 	}
@@ -54,7 +52,7 @@ func (l *Live) Check(p *Plan, name string) (State, error) {
 func (l *Live) Has(p *Plan, d *operatorsv1alpha1.WebhookDescription) bool {
 	if d.Type == operatorsv1alpha1.ConversionWebhook {
 		for _, c := range p.conversions(d.DeploymentName) {
-			if slices.Contains(d.ConversionCRDs, c.CRD) && (convertible(p, c, l.crd(c.CRD)) != nil || !c.InPlace(l.crd(c.CRD))) {
+			if slices.Contains(d.ConversionCRDs, c.CRD) && !l.converts(p, c) {
 				return false
 			}
 		}
@@ -65,13 +63,19 @@ func (l *Live) Has(p *Plan, d *operatorsv1alpha1.WebhookDescription) bool {
 		return false
 	}
 	name := webhook.Name(d, p.in.Owner.Lineage)
-	return slices.ContainsFunc(hooks, func(h hook) bool {
-		if h.GetName() != name {
-			return false
-		}
-		have := l.object(h)
-		return have != nil && deployment.InPlace(have, h.Unstructured, p.in.Owner)
-	})
+	return slices.ContainsFunc(hooks, func(h hook) bool { return h.GetName() == name && l.inPlace(p, h) })
+}
+
+// inPlace reports whether a hook exists in the desired state.
+func (l *Live) inPlace(p *Plan, h hook) bool {
+	have := l.object(h)
+	return have != nil && deployment.InPlace(have, h.Unstructured, p.in.Owner)
+}
+
+// converts reports whether a CustomResourceDefinition has a conversion of the plan.
+func (l *Live) converts(p *Plan, c webhook.Conversion) bool {
+	crd := byName(l.crds, c.CRD)
+	return convertible(p, c, crd) == nil && c.InPlace(crd)
 }
 
 // Surplus reports whether the lineage has something that the plan does not contain.

@@ -1,7 +1,6 @@
 package serving
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -10,10 +9,10 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/remit-olm/remit/pkg/install/cert"
 	"github.com/remit-olm/remit/pkg/install/deployment"
+	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 )
@@ -35,7 +34,7 @@ func (in Input) Service(d Deployment, recorded []string) (*unstructured.Unstruct
 	}
 	meta := in.meta(cert.ServiceName(d.Name))
 	meta.Annotations = annotations
-	return encode(&corev1.Service{
+	return apply.Object(&corev1.Service{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Service"},
 		ObjectMeta: meta,
 		Spec:       corev1.ServiceSpec{Selector: selectorOf(in.CSV, d.Name), Ports: servicePorts(d.Ports)},
@@ -51,7 +50,7 @@ func Recorded(service metav1.Object) []string {
 func (in Input) Secret(d Deployment, set cert.Set) (*unstructured.Unstructured, error) {
 	meta := in.meta(cert.SecretName(d.Name))
 	meta.Annotations = map[string]string{names.AnnotationCAHash: set.Hash()}
-	return encode(&corev1.Secret{
+	return apply.Object(&corev1.Secret{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
 		ObjectMeta: meta,
 		Type:       corev1.SecretTypeTLS,
@@ -74,17 +73,14 @@ func (in Input) Access(d Deployment) ([]*unstructured.Unstructured, error) {
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name},
 		Subjects:   []rbacv1.Subject{Subject(in.CSV, d.Name)},
 	}
-	return encodeAll(role, binding)
+	return apply.Objects(role, binding)
 }
 
 // Subject returns the ServiceAccount that a Deployment runs as.
 func Subject(csv *operatorsv1alpha1.ClusterServiceVersion, name string) rbacv1.Subject {
 	subject := rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: csv.Namespace}
-	specs := csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs
-	for i := range specs {
-		if specs[i].Name == name {
-			subject.Name = deployment.ServiceAccountName(&specs[i].Spec.Template.Spec)
-		}
+	if spec := deployment.SpecOf(csv, name); spec != nil {
+		subject.Name = deployment.ServiceAccountName(&spec.Spec.Template.Spec)
 	}
 	return subject
 }
@@ -93,27 +89,4 @@ func (in Input) meta(name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
 		Name: name, Namespace: in.Owner.Namespace, Labels: in.Owner.Labels(), OwnerReferences: []metav1.OwnerReference{in.Owner.Reference()},
 	}
-}
-
-func encodeAll(objects ...runtime.Object) ([]*unstructured.Unstructured, error) {
-	out := make([]*unstructured.Unstructured, 0, len(objects))
-	for _, obj := range objects {
-		u, err := encode(obj)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, u)
-	}
-	return out, nil
-}
-
-// encode quotes nothing from the object in its error, because it may contain a key.
-func encode(obj runtime.Object) (*unstructured.Unstructured, error) {
-	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
-	if err != nil {
-		return nil, fmt.Errorf("encode %T", obj)
-	}
-	unstructured.RemoveNestedField(content, "metadata", "creationTimestamp")
-	delete(content, "status")
-	return &unstructured.Unstructured{Object: content}, nil
 }

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/remit-olm/remit/pkg/install/cert"
+	"github.com/remit-olm/remit/pkg/install/deployment"
 	"github.com/remit-olm/remit/pkg/install/webhook"
 )
 
@@ -93,17 +94,15 @@ func Validate(csv *operatorsv1alpha1.ClusterServiceVersion) error {
 
 // selectorOf returns the labels that select a Deployment's Pods: those of its selector or, if that has only
 // expressions, all labels of its Pods.
-func selectorOf(csv *operatorsv1alpha1.ClusterServiceVersion, deployment string) map[string]string {
-	for _, spec := range csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs {
-		if spec.Name != deployment {
-			continue
-		}
-		if s := spec.Spec.Selector; s != nil && len(s.MatchLabels) > 0 {
-			return s.MatchLabels
-		}
-		return spec.Spec.Template.Labels
+func selectorOf(csv *operatorsv1alpha1.ClusterServiceVersion, name string) map[string]string {
+	spec := deployment.SpecOf(csv, name)
+	switch {
+	case spec == nil:
+		return nil
+	case spec.Spec.Selector != nil && len(spec.Spec.Selector.MatchLabels) > 0:
+		return spec.Spec.Selector.MatchLabels
 	}
-	return nil
+	return spec.Spec.Template.Labels
 }
 
 func servicePorts(ports []Port) []corev1.ServicePort {

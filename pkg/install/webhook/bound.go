@@ -7,6 +7,7 @@ import (
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/utils/ptr"
 )
 
 // Demand is what an account must be allowed to do so that its operator may intercept something: an operator
@@ -169,9 +170,9 @@ func bounded(d *operatorsv1alpha1.WebhookDescription, scopes Scopes, holds func(
 		for _, p := range split(rule, scopes) {
 			switch {
 			case p.scope == Cluster:
-				p.rule.Scope = scopePointer(admissionregistrationv1.ClusterScope)
+				p.rule.Scope = ptr.To(admissionregistrationv1.ClusterScope)
 			case p.scope == Namespaced || reachesAdministrators(p.rule) || !holds(p.demand()...):
-				p.rule.Scope = scopePointer(admissionregistrationv1.NamespacedScope)
+				p.rule.Scope = ptr.To(admissionregistrationv1.NamespacedScope)
 			}
 			out = append(out, p.rule)
 		}
@@ -183,5 +184,3 @@ func bounded(d *operatorsv1alpha1.WebhookDescription, scopes Scopes, holds func(
 func reachesAdministrators(rule admissionregistrationv1.RuleWithOperations) bool {
 	return slices.ContainsFunc(rule.APIGroups, func(name string) bool { return len(clusterScoped[strings.ToLower(name)]) > 0 })
 }
-
-func scopePointer(s admissionregistrationv1.ScopeType) *admissionregistrationv1.ScopeType { return &s }

@@ -16,6 +16,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/remit-olm/remit/pkg/install/cert"
+	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 )
@@ -91,15 +92,11 @@ func (in Input) render(d *operatorsv1alpha1.WebhookDescription) (Configuration, 
 	if in.NamespaceUID != "" {
 		meta.OwnerReferences = []metav1.OwnerReference{ownerutil.NamespaceReference(in.CSV.Namespace, in.NamespaceUID)}
 	}
-	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(in.configuration(d, meta))
-	if err != nil {
-		return Configuration{}, err
-	}
-	unstructured.RemoveNestedField(content, "metadata", "creationTimestamp")
-	return Configuration{Unstructured: &unstructured.Unstructured{Object: content}, Deployment: d.DeploymentName, Hash: hash}, nil
+	obj, err := apply.Object(in.configuration(d, meta))
+	return Configuration{Unstructured: obj, Deployment: d.DeploymentName, Hash: hash}, err
 }
 
-func (in Input) configuration(d *operatorsv1alpha1.WebhookDescription, meta metav1.ObjectMeta) any {
+func (in Input) configuration(d *operatorsv1alpha1.WebhookDescription, meta metav1.ObjectMeta) runtime.Object {
 	kind := metav1.TypeMeta{APIVersion: admissionregistrationv1.SchemeGroupVersion.String()}
 	rules := d.Rules
 	if in.Group.Bounded {

@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/remit-olm/remit/pkg/install/deployment"
 )
 
 // The contract's messages (OLM v0, 1.7 and 1.13). Details are appended after ": ".
@@ -66,9 +68,7 @@ func validate(csv *operatorsv1alpha1.ClusterServiceVersion, d *operatorsv1alpha1
 // validateServing validates where the webhook is called.
 func validateServing(csv *operatorsv1alpha1.ClusterServiceVersion, d *operatorsv1alpha1.WebhookDescription) []error {
 	var errs []error
-	known := slices.ContainsFunc(csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs,
-		func(s operatorsv1alpha1.StrategyDeploymentSpec) bool { return s.Name == d.DeploymentName })
-	if !known {
+	if deployment.SpecOf(csv, d.DeploymentName) == nil {
 		errs = append(errs, fmt.Errorf("deployment %q is not part of the install strategy", d.DeploymentName))
 	}
 	if d.ContainerPort != 0 && len(validation.IsValidPortNum(int(d.ContainerPort))) > 0 {

@@ -5,10 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/pkg/lib/names"
@@ -215,10 +217,7 @@ func otherManager(made *unstructured.Unstructured, manager string) string {
 
 // withdraw removes the fields that were applied to an object of another client.
 func withdraw(ctx context.Context, c client.Client, made, desired *unstructured.Unstructured) error {
-	nothing := &unstructured.Unstructured{}
-	nothing.SetGroupVersionKind(made.GroupVersionKind())
-	nothing.SetNamespace(made.GetNamespace())
-	nothing.SetName(made.GetName())
+	nothing := Reference(made.GroupVersionKind(), made.GetNamespace(), made.GetName())
 	nothing.SetUID(made.GetUID())
 	err := c.Apply(ctx, client.ApplyConfigurationFromUnstructured(nothing), client.FieldOwner(Manager(desired.GetLabels())))
 	if err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
@@ -236,9 +235,19 @@ func send(ctx context.Context, c client.Client, obj *unstructured.Unstructured) 
 }
 
 // Describe returns the name of an object for messages: "<Kind> <namespace>/<name>", or "<Kind> <name>".
-func Describe(obj *unstructured.Unstructured) string {
+func Describe(obj client.Object) string {
 	if obj.GetNamespace() == "" {
-		return obj.GetKind() + " " + obj.GetName()
+		return KindOf(obj) + " " + obj.GetName()
 	}
-	return obj.GetKind() + " " + obj.GetNamespace() + "/" + obj.GetName()
+	return KindOf(obj) + " " + obj.GetNamespace() + "/" + obj.GetName()
+}
+
+// KindOf returns the kind of an object. Typed objects that a client has read do not contain it, and have the name of their
+// type.
+func KindOf(obj client.Object) string {
+	kind := obj.GetObjectKind().GroupVersionKind().Kind
+	if _, ok := obj.(runtime.Unstructured); ok {
+		return kind
+	}
+	return cmp.Or(kind, reflect.TypeOf(obj).Elem().Name())
 }

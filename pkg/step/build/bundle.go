@@ -1,9 +1,9 @@
 package build
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
@@ -102,7 +102,7 @@ func NewStepResourceFromBundle(b *bundle.Bundle, scope Scope, checker RuleChecke
 	if err := convert(objects, b.CSV, owner); err != nil {
 		return nil, err
 	}
-	slices.SortStableFunc(objects, func(x, y *unstructured.Unstructured) int { return cmp.Compare(rankOf(x), rankOf(y)) })
+	bundle.Sort(objects)
 	out := &Steps{Excess: excess}
 	for _, obj := range objects {
 		mark(obj, owner)
@@ -152,8 +152,7 @@ func RBACForClusterServiceVersion(csv *operatorsv1alpha1.ClusterServiceVersion, 
 // moved (escape suite 118).
 func place(obj *unstructured.Unstructured, scope Scope) (*unstructured.Unstructured, error) {
 	own := obj.DeepCopy()
-	kind, _ := bundle.KindOf(obj.GroupVersionKind().GroupKind())
-	if !kind.Namespaced {
+	if !bundle.KindOfObject(obj).Namespaced {
 		own.SetNamespace("")
 		if _, aggregates := own.Object["aggregationRule"]; aggregates && own.GetKind() == "ClusterRole" {
 			delete(own.Object, "rules") // the control plane sets and manages them
@@ -181,11 +180,6 @@ func withManifest(objects []*unstructured.Unstructured, obj *unstructured.Unstru
 	return objects
 }
 
-func rankOf(obj *unstructured.Unstructured) int {
-	kind, _ := bundle.KindOf(obj.GroupVersionKind().GroupKind())
-	return kind.Rank
-}
-
 // mark sets the owner's labels on an object. A CustomResourceDefinition outlives the CSV and may serve several, so
 // annotations instead of a label name them (contract 1.5).
 func mark(obj *unstructured.Unstructured, owner ownerutil.Owner) {
@@ -193,9 +187,7 @@ func mark(obj *unstructured.Unstructured, owner ownerutil.Owner) {
 	if labels == nil {
 		labels = map[string]string{}
 	}
-	for k, v := range owner.Labels() {
-		labels[k] = v
-	}
+	maps.Copy(labels, owner.Labels())
 	switch obj.GetKind() {
 	case operatorsv1alpha1.ClusterServiceVersionKind:
 		dropOwnerLabels(labels)

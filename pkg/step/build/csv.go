@@ -57,8 +57,7 @@ func Outside(csv *operatorsv1alpha1.ClusterServiceVersion, namespace string, tar
 // leavesWithCSV reports whether a manifest is cluster-scoped, so that garbage collection does not delete it, and must
 // be deleted with its CSV. CustomResourceDefinitions are kept.
 func leavesWithCSV(obj *unstructured.Unstructured) bool {
-	kind, _ := bundle.KindOf(obj.GroupVersionKind().GroupKind())
-	return !kind.Namespaced && obj.GetKind() != "CustomResourceDefinition"
+	return !bundle.KindOfObject(obj).Namespaced && obj.GetKind() != "CustomResourceDefinition"
 }
 
 // encodeCSV encodes a ClusterServiceVersion by its Go type. Published CSVs omit fields that their

@@ -14,6 +14,7 @@ import (
 
 	"github.com/remit-olm/remit/pkg/bundle"
 	"github.com/remit-olm/remit/pkg/install/webhook"
+	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 	"github.com/remit-olm/remit/pkg/rbac"
@@ -110,7 +111,7 @@ func OperatorRBAC(csv *operatorsv1alpha1.ClusterServiceVersion, owner ownerutil.
 		roles = append(roles, role)
 		bindings = append(bindings, binding)
 	}
-	return toUnstructured(slices.Concat(accounts, roles, bindings))
+	return apply.Objects(slices.Concat(accounts, roles, bindings)...)
 }
 
 func renderGrant(g Grant, owner ownerutil.Owner) (role, binding runtime.Object, err error) {
@@ -149,18 +150,4 @@ func roleName(csv string, g Grant, hash string) string {
 		prefix = prefix[:limit]
 	}
 	return prefix + "-" + hash
-}
-
-func toUnstructured(objects []runtime.Object) ([]*unstructured.Unstructured, error) {
-	out := make([]*unstructured.Unstructured, 0, len(objects))
-	for _, obj := range objects {
-		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
-		if err != nil {
-			return nil, fmt.Errorf("encode %T: %w", obj, err)
-		}
-		u := &unstructured.Unstructured{Object: content}
-		unstructured.RemoveNestedField(u.Object, "metadata", "creationTimestamp")
-		out = append(out, u)
-	}
-	return out, nil
 }

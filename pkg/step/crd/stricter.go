@@ -1,12 +1,14 @@
 package crd
 
 import (
-	"fmt"
 	"slices"
 
+	"k8s.io/apiextensions-apiserver/pkg/apihelpers"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/remit-olm/remit/pkg/lib/apply"
 )
 
 type definition = apiextensionsv1.CustomResourceDefinition
@@ -14,10 +16,12 @@ type definition = apiextensionsv1.CustomResourceDefinition
 // Decode converts an object to a CustomResourceDefinition.
 func Decode(obj *unstructured.Unstructured) (*apiextensionsv1.CustomResourceDefinition, error) {
 	out := &definition{}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, out); err != nil {
-		return nil, fmt.Errorf("decode CustomResourceDefinition %s: %w", obj.GetName(), err)
-	}
-	return out, nil
+	return out, apply.Decode(obj, out)
+}
+
+// Defines reports whether a CustomResourceDefinition serves a kind.
+func Defines(d *apiextensionsv1.CustomResourceDefinition, gvk schema.GroupVersionKind) bool {
+	return d.Spec.Group == gvk.Group && d.Spec.Names.Kind == gvk.Kind && apihelpers.HasServedCRDVersion(d, gvk.Version)
 }
 
 // Stricter returns the versions, in the order of the wanted CustomResourceDefinition, that both the live and the

@@ -9,7 +9,7 @@ import (
 )
 
 // schema decodes a schema as written in a bundle.
-func schema(t *testing.T, text string) *props {
+func schemaOf(t *testing.T, text string) *props {
 	t.Helper()
 	out := &props{}
 	require.NoError(t, yaml.UnmarshalStrict([]byte(text), out), text)
@@ -25,7 +25,7 @@ func of(t *testing.T, spec string) *definition {
 func whole(t *testing.T, text string) *definition {
 	t.Helper()
 	return &definition{Spec: apiextensionsv1.CustomResourceDefinitionSpec{Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
-		Name: "v1", Served: true, Storage: true, Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: schema(t, text)},
+		Name: "v1", Served: true, Storage: true, Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: schemaOf(t, text)},
 	}}}}
 }
 

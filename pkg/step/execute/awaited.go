@@ -8,7 +8,6 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -99,7 +98,7 @@ func (r Roles) judge(ctx context.Context, b rbac.Binding, role *unstructured.Uns
 	if own && r.asRendered(b) {
 		return nil
 	}
-	log.FromContext(ctx).Info("Foreign binding refers to an operator's role", "binding", rbac.DescribeBinding(b), "role", apply.Describe(role))
+	log.FromContext(ctx).Info("Foreign binding refers to an operator's role", "binding", apply.Describe(b), "role", apply.Describe(role))
 	return r.collision(b, role, own)
 }
 
@@ -118,15 +117,13 @@ func RoleOf(obj *unstructured.Unstructured) string {
 	if !IsBinding(obj) {
 		return ""
 	}
-	role := &unstructured.Unstructured{}
 	kind, _, _ := unstructured.NestedString(obj.Object, "roleRef", "kind")
 	name, _, _ := unstructured.NestedString(obj.Object, "roleRef", "name")
-	role.SetKind(kind)
-	role.SetName(name)
-	if kind == "Role" {
-		role.SetNamespace(obj.GetNamespace())
+	namespace := obj.GetNamespace()
+	if kind == "ClusterRole" {
+		namespace = ""
 	}
-	return apply.Describe(role)
+	return apply.Describe(apply.Reference(rbacv1.SchemeGroupVersion.WithKind(kind), namespace, name))
 }
 
 // sameRules compares rules exactly: apply.Contains accepts a rule that is narrowed by resourceNames as the wanted
@@ -134,7 +131,7 @@ func RoleOf(obj *unstructured.Unstructured) string {
 func sameRules(live, role *unstructured.Unstructured) bool {
 	var have, want rbacv1.ClusterRole // a Role has the same fields
 	for obj, into := range map[*unstructured.Unstructured]*rbacv1.ClusterRole{live: &have, role: &want} {
-		if runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, into) != nil {
+		if apply.Decode(obj, into) != nil {
 			return false
 		}
 	}
@@ -152,19 +149,18 @@ func (r Roles) asRendered(b rbac.Binding) bool {
 		ref, subjects = b.RoleRef, b.Subjects
 	}
 	return slices.ContainsFunc(r.Rendered, func(obj *unstructured.Unstructured) bool {
-		if !IsBinding(obj) || apply.Describe(obj) != rbac.DescribeBinding(b) {
+		if !IsBinding(obj) || apply.Describe(obj) != apply.Describe(b) {
 			return false
 		}
 		want := &rbacv1.RoleBinding{} // a ClusterRoleBinding has the same fields
-		err := runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, want)
-		return err == nil && want.RoleRef == ref && equality.Semantic.DeepEqual(want.Subjects, subjects)
+		return apply.Decode(obj, want) == nil && want.RoleRef == ref && equality.Semantic.DeepEqual(want.Subjects, subjects)
 	})
 }
 
 // collision names the binding to readers of the install's namespace, unless it is in another namespace, about which
 // they may not know (docs/adr/0021). The log names it.
 func (r Roles) collision(b rbac.Binding, role *unstructured.Unstructured, own bool) error {
-	out := &apply.CollisionError{Object: rbac.DescribeBinding(b), Remedy: "delete it"}
+	out := &apply.CollisionError{Object: apply.Describe(b), Remedy: "delete it"}
 	if b.GetNamespace() != "" && b.GetNamespace() != r.Owner.Namespace {
 		out.Object = "a RoleBinding of another namespace"
 		if role.GetNamespace() != "" {

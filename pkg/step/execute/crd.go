@@ -3,9 +3,11 @@ package execute
 import (
 	"fmt"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/step"
 )
 
@@ -56,6 +58,21 @@ func Serves(live, want *unstructured.Unstructured) bool {
 		}
 	}
 	return true
+}
+
+// IsServed is Serves for a live CustomResourceDefinition as a typed client reads it, or nil if there is none.
+func IsServed(live *apiextensionsv1.CustomResourceDefinition, s step.Step) bool {
+	if live == nil {
+		return false
+	}
+	obj, err := apply.Object(live)
+	return err == nil && Serves(obj, s.Object)
+}
+
+// ServedByOther reports whether a CustomResourceDefinition of another owner already serves what the step's does, so
+// that nothing is written.
+func ServedByOther(live *apiextensionsv1.CustomResourceDefinition, s step.Step) bool {
+	return live != nil && !s.Owner.Owns(live) && IsServed(live, s)
 }
 
 // losesVersion returns an error, in the contract's words (1.5), if a CustomResourceDefinition has stored objects in a

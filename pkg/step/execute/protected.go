@@ -81,7 +81,7 @@ func groupOf(s step.Step) string {
 // the cluster serves: its group is, or is below, one of Kubernetes or this API (security model, D1), and it is not
 // Approved.
 func Reserved(s step.Step) error {
-	if s.IsCRD() && isProtected(groupOf(s)) && !Approved(s) {
+	if s.IsCRD() && group.Protected(groupOf(s)) && !Approved(s) {
 		return fmt.Errorf("%s is of a protected API group: only the installation's default account may write it", apply.Describe(s.Object))
 	}
 	return nil
@@ -110,8 +110,4 @@ func (served Served) Taken(s step.Step) error {
 		}
 	}
 	return nil
-}
-
-func isProtected(name string) bool {
-	return group.Protected(name)
 }

@@ -1,0 +1,50 @@
+package apply
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Object converts a typed object to the form in which it is applied, without its status. The error contains nothing of the
+// object, which can be a Secret.
+func Object(obj runtime.Object) (*unstructured.Unstructured, error) {
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
+	if err != nil {
+		return nil, fmt.Errorf("encode %T", obj)
+	}
+	delete(content, "status")
+	return &unstructured.Unstructured{Object: content}, nil
+}
+
+// Objects is Object for several objects.
+func Objects(objs ...runtime.Object) ([]*unstructured.Unstructured, error) {
+	out := make([]*unstructured.Unstructured, 0, len(objs))
+	for _, obj := range objs {
+		u, err := Object(obj)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, u)
+	}
+	return out, nil
+}
+
+// Reference returns an object with only its kind and name.
+func Reference(gvk schema.GroupVersionKind, namespace, name string) *unstructured.Unstructured {
+	out := &unstructured.Unstructured{}
+	out.SetGroupVersionKind(gvk)
+	out.SetNamespace(namespace)
+	out.SetName(name)
+	return out
+}
+
+// Decode converts an object to a type.
+func Decode(obj *unstructured.Unstructured, into any) error {
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, into); err != nil {
+		return fmt.Errorf("decode %s: %w", Describe(obj), err)
+	}
+	return nil
+}
