@@ -13,15 +13,16 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/cmd/kubectl-remit/internal/grants"
 	"github.com/remit-olm/remit/cmd/kubectl-remit/internal/source"
 	"github.com/remit-olm/remit/pkg/lib/apply"
+	"github.com/remit-olm/remit/pkg/lib/kinds"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/preflight"
 	"github.com/remit-olm/remit/pkg/step"
@@ -187,7 +188,7 @@ func (a *about) evaluate(ctx context.Context) (*result, error) {
 	if a.report != nil {
 		return &result{about: a, report: *a.report}, nil
 	}
-	needs, err := preflight.NeedsOf(a.steps, a.permissions.RulesOf, func(s step.Step) bool { return a.servedAlready(ctx, s) })
+	needs, err := preflight.NeedsOf(a.steps, a.permissions.RulesOf, func(s step.Step) bool { return execute.ServedByOther(a.live(ctx, s), s) })
 	if err != nil {
 		return nil, err
 	}
@@ -210,23 +211,6 @@ func (a *about) evaluate(ctx context.Context) (*result, error) {
 	report.DeferUntilServed()
 	report.WarnAboutExistingRoles(a.permissions.RulesOf)
 	return &result{about: a, report: report}, nil
-}
-
-// servedAlready reports whether a step is a CustomResourceDefinition that another install already provides, so that it
-// is not written.
-func (a *about) servedAlready(ctx context.Context, s step.Step) bool {
-	live := a.live(ctx, s)
-	return live != nil && !s.Owner.Owns(live) && a.isServed(ctx, s)
-}
-
-// isServed reports whether the cluster already serves everything that the step's CustomResourceDefinition serves.
-func (a *about) isServed(ctx context.Context, s step.Step) bool {
-	live := a.live(ctx, s)
-	if live == nil {
-		return false
-	}
-	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(live)
-	return err == nil && execute.Serves(&unstructured.Unstructured{Object: content}, s.Object)
 }
 
 // live returns the cluster's CustomResourceDefinition with the name of the step's; nil for other steps. One that
@@ -252,7 +236,7 @@ func (a *about) live(ctx context.Context, s step.Step) *apiextensionsv1.CustomRe
 
 // refuseReserved reports CustomResourceDefinitions that only the default account is allowed to write, like the controllers.
 func (a *about) refuseReserved(ctx context.Context, report *preflight.Report) {
-	written := slices.DeleteFunc(slices.Clone(a.steps), func(s step.Step) bool { return !s.IsCRD() || a.isServed(ctx, s) })
+	written := slices.DeleteFunc(slices.Clone(a.steps), func(s step.Step) bool { return !s.IsCRD() || execute.IsServed(a.live(ctx, s), s) })
 	if len(written) == 0 {
 		return
 	}
@@ -270,25 +254,16 @@ func (a *about) refuseReserved(ctx context.Context, report *preflight.Report) {
 	}
 }
 
-// refuseUnserved reports objects whose kind neither the cluster serves nor the bundle defines.
+// refuseUnserved refuses objects of unserved kinds, like the controllers.
 func (a *about) refuseUnserved(report *preflight.Report) error {
 	if a.client == nil {
 		return nil
 	}
-	planned := execute.PlannedKinds(a.steps)
-	for _, s := range a.steps {
-		gvk := s.Object.GroupVersionKind()
-		if planned[gvk.GroupKind()] || s.IsCSV() { // Remit's own CRD is not part of the bundle
-			continue
+	unserved := kinds.NewUnserved(clock.RealClock{})
+	return report.RefuseUnserved(a.steps, func(gvk schema.GroupVersionKind) (bool, error) {
+		if gvk == operatorsv1alpha1.SchemeGroupVersion.WithKind(operatorsv1alpha1.ClusterServiceVersionKind) {
+			return true, nil // the bundle does not contain Remit's own CRD
 		}
-		_, err := a.client.RESTMapper().RESTMapping(gvk.GroupKind(), gvk.Version)
-		if meta.IsNoMatchError(err) {
-			report.Refuse(apply.Describe(s.Object), &execute.UnservedError{GVK: gvk, Name: s.Object.GetName()})
-			continue
-		}
-		if err != nil {
-			return fmt.Errorf("discover %s: %w", gvk, err)
-		}
-	}
-	return nil
+		return unserved.Serves(a.client.RESTMapper(), gvk, "")
+	})
 }

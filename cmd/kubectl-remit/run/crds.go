@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apiextensions-apiserver/pkg/apihelpers"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -107,9 +108,7 @@ func (d *demo) established(ctx context.Context, crd *apiextensionsv1.CustomResou
 	if err := d.client.Get(ctx, client.ObjectKeyFromObject(crd), crd); err != nil {
 		return err
 	}
-	if !slices.ContainsFunc(crd.Status.Conditions, func(c apiextensionsv1.CustomResourceDefinitionCondition) bool {
-		return c.Type == apiextensionsv1.Established && c.Status == apiextensionsv1.ConditionTrue
-	}) {
+	if !apihelpers.IsCRDConditionTrue(crd, apiextensionsv1.Established) {
 		return fmt.Errorf("CustomResourceDefinition %s is not established", crd.Name)
 	}
 	return nil

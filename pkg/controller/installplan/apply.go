@@ -8,10 +8,9 @@ import (
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apiextensions-apiserver/pkg/apihelpers"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -187,7 +186,7 @@ func awaitCRDs(ctx context.Context, s *run) (flow.Outcome, error) {
 		if client.IgnoreNotFound(err) != nil {
 			return flow.Outcome{}, err
 		}
-		if err != nil || !established(crd) {
+		if err != nil || !apihelpers.IsCRDConditionTrue(crd, apiextensionsv1.Established) {
 			return flow.Wait(reasonWaitingForAPI, fmt.Sprintf("waiting for CustomResourceDefinition %s to be established", st.Object.GetName())), nil
 		}
 	}
@@ -204,15 +203,6 @@ func complete(ctx context.Context, s *run) (flow.Outcome, error) {
 	s.setComplete(left)
 	s.prune(ctx)
 	return flow.Done(), nil
-}
-
-func established(crd *apiextensionsv1.CustomResourceDefinition) bool {
-	for _, c := range crd.Status.Conditions {
-		if c.Type == apiextensionsv1.Established {
-			return c.Status == apiextensionsv1.ConditionTrue
-		}
-	}
-	return false
 }
 
 // needsNoWrite reports, from the cache, whether the account need not write a CustomResourceDefinition, so that it
@@ -232,10 +222,5 @@ func (s *run) served(ctx context.Context, st step.Step) bool {
 	if err := s.reconciler.Client.Get(ctx, client.ObjectKey{Name: st.Object.GetName()}, crd); err != nil {
 		return false
 	}
-	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(crd)
-	if err != nil {
-		return false
-	}
-	live := &unstructured.Unstructured{Object: content}
-	return !st.Owner.Owns(live) && execute.Serves(live, st.Object)
+	return execute.ServedByOther(crd, st)
 }

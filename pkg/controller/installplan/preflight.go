@@ -17,11 +17,11 @@ import (
 
 	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/lib/flow"
-	"github.com/remit-olm/remit/pkg/lib/kinds"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/preflight"
 	"github.com/remit-olm/remit/pkg/rbac"
 	"github.com/remit-olm/remit/pkg/step"
+	"github.com/remit-olm/remit/pkg/step/crd"
 	"github.com/remit-olm/remit/pkg/step/execute"
 )
 
@@ -184,33 +184,7 @@ func (s *run) enrollment() (string, error) {
 // whose answer is cached. The other objects are checked regardless.
 func (s *run) refuseUnserved(ctx context.Context) error {
 	var crds *apiextensionsv1.CustomResourceDefinitionList
-	planned, unserved, unseen := execute.PlannedKinds(s.steps), map[schema.GroupVersionKind]bool{}, 0
-	for _, st := range s.steps {
-		gvk := st.Object.GroupVersionKind()
-		switch {
-		case planned[gvk.GroupKind()]:
-			continue
-		case unserved[gvk]:
-		case len(unserved) >= kinds.MaxUnserved:
-			unseen++
-			continue
-		default:
-			isServed, err := s.isServed(ctx, gvk, &crds)
-			if err != nil {
-				return err
-			}
-			if isServed {
-				continue
-			}
-			unserved[gvk] = true
-		}
-		s.refuse(st, &execute.UnservedError{GVK: gvk, Name: st.Object.GetName()})
-	}
-	if unseen > 0 {
-		s.findings.Notes = append(s.findings.Notes, fmt.Sprintf("%d kinds are not served; the kinds of %d more objects were not checked",
-			kinds.MaxUnserved, unseen))
-	}
-	return nil
+	return s.findings.RefuseUnserved(s.steps, func(gvk schema.GroupVersionKind) (bool, error) { return s.isServed(ctx, gvk, &crds) })
 }
 
 // isServed lists the CustomResourceDefinitions once per reconcile.
@@ -225,12 +199,7 @@ func (s *run) isServed(ctx context.Context, gvk schema.GroupVersionKind, crds **
 		}
 		*crds = list
 	}
-	return slices.ContainsFunc((*crds).Items, func(crd apiextensionsv1.CustomResourceDefinition) bool { return serves(&crd, gvk) }), nil
-}
-
-func serves(crd *apiextensionsv1.CustomResourceDefinition, gvk schema.GroupVersionKind) bool {
-	return crd.Spec.Group == gvk.Group && crd.Spec.Names.Kind == gvk.Kind &&
-		slices.ContainsFunc(crd.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return v.Served && v.Name == gvk.Version })
+	return slices.ContainsFunc((*crds).Items, func(d apiextensionsv1.CustomResourceDefinition) bool { return crd.Defines(&d, gvk) }), nil
 }
 
 // tryPlan adds the obstacles to objects: collisions, the API server's answers to a dry run of each object (admission,

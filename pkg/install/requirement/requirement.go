@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"k8s.io/apiextensions-apiserver/pkg/apihelpers"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -117,7 +118,7 @@ func requireCRD(d operatorsv1alpha1.CRDDescription, crd *apiextensionsv1.CustomR
 		return status
 	case !serves(crd, d.Version):
 		status.Status, status.Message = NotPresent, "CRD version not served"
-	case !established(crd):
+	case !apihelpers.IsCRDConditionTrue(crd, apiextensionsv1.Established):
 		status.Status, status.Message = NotAvailable, "CRD is present but the Established condition is False (not available)"
 	default:
 		status.Status, status.Message = Present, "CRD is present and Established condition is true"
@@ -126,22 +127,11 @@ func requireCRD(d operatorsv1alpha1.CRDDescription, crd *apiextensionsv1.CustomR
 	return status
 }
 
+// serves reports whether a version is served, or any version for "".
 func serves(crd *apiextensionsv1.CustomResourceDefinition, name string) bool {
-	for _, v := range crd.Spec.Versions {
-		if v.Served && (name == "" || v.Name == name) {
-			return true
-		}
-	}
-	return false
-}
-
-func established(crd *apiextensionsv1.CustomResourceDefinition) bool {
-	for _, c := range crd.Status.Conditions {
-		if c.Type == apiextensionsv1.Established {
-			return c.Status == apiextensionsv1.ConditionTrue
-		}
-	}
-	return false
+	return slices.ContainsFunc(crd.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool {
+		return v.Served && (name == "" || v.Name == name)
+	})
 }
 
 func (l *lookups) nativeAPIs(ctx context.Context, csv *operatorsv1alpha1.ClusterServiceVersion) ([]operatorsv1alpha1.RequirementStatus, error) {

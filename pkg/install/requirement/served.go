@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"k8s.io/apiextensions-apiserver/pkg/apihelpers"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -13,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/pkg/lib/kinds"
+	"github.com/remit-olm/remit/pkg/step/crd"
 )
 
 // lookups are the lookups for one ClusterServiceVersion.
@@ -54,7 +56,9 @@ func (l *lookups) serves(ctx context.Context, gvk schema.GroupVersionKind) (bool
 		}
 		l.crds = list
 	}
-	if slices.ContainsFunc(l.crds.Items, func(crd apiextensionsv1.CustomResourceDefinition) bool { return brings(&crd, gvk) }) {
+	if slices.ContainsFunc(l.crds.Items, func(d apiextensionsv1.CustomResourceDefinition) bool {
+		return crd.Defines(&d, gvk) && apihelpers.IsCRDConditionTrue(&d, apiextensionsv1.Established)
+	}) {
 		return true, nil
 	}
 	api := &apiregistrationv1.APIService{}
@@ -66,8 +70,4 @@ func (l *lookups) serves(ctx context.Context, gvk schema.GroupVersionKind) (bool
 		return false, fmt.Errorf("get APIService of %s: %w", gvk.GroupVersion(), err)
 	}
 	return l.Unserved.Serves(l.Mapper, gvk, string(api.UID)+"/"+api.ResourceVersion)
-}
-
-func brings(crd *apiextensionsv1.CustomResourceDefinition, gvk schema.GroupVersionKind) bool {
-	return crd.Spec.Group == gvk.Group && crd.Spec.Names.Kind == gvk.Kind && gvk.Version != "" && serves(crd, gvk.Version) && established(crd)
 }
