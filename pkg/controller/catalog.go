@@ -19,6 +19,7 @@ import (
 	"github.com/remit-olm/remit/pkg/catalog/disk"
 	"github.com/remit-olm/remit/pkg/controller/catalogsource"
 	"github.com/remit-olm/remit/pkg/controller/installplan"
+	"github.com/remit-olm/remit/pkg/controller/kit"
 	"github.com/remit-olm/remit/pkg/controller/subscription"
 	"github.com/remit-olm/remit/pkg/image"
 	"github.com/remit-olm/remit/pkg/lib/names"
@@ -106,7 +107,7 @@ func Catalog(ctx context.Context, mgr ctrl.Manager, o CatalogOptions) error {
 		return err
 	}
 	return errors.Join(
-		inSetup("catalogsource", errors.Join(sources.SetupWithManager(mgr), onChange(ctx, mgr, append(boundKinds(listers), &operatorsv1.OperatorGroup{}),
+		inSetup("catalogsource", errors.Join(sources.SetupWithManager(mgr), kit.OnChange(ctx, mgr.GetCache(), append(boundKinds(listers), &operatorsv1.OperatorGroup{}),
 			func(before, after client.Object) { sources.Changed(ctx, before, after) }))),
 		inSetup("subscription", subscriptions.SetupWithManager(mgr, published(store, o.GlobalCatalogNamespace, subscriptions.Namespaces), changes(mgr, listers, subscriptions.Concerned))),
 		inSetup("installplan", plans.SetupWithManager(mgr, published(store, o.GlobalCatalogNamespace, plans.Unfinished), changes(mgr, listers, plans.Concerned))),

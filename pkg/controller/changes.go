@@ -2,18 +2,17 @@ package controller
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	"github.com/remit-olm/remit/pkg/controller/kit"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/rbac"
 )
@@ -36,7 +35,7 @@ func boundKinds(listers rbac.Listers) []client.Object {
 // program starts enqueue nothing, because the workers start after they were read.
 func changes(mgr ctrl.Manager, listers rbac.Listers, requests affected, delays ...time.Duration) source.Source {
 	return source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-		return onChange(ctx, mgr, boundKinds(listers), func(before, after client.Object) {
+		return kit.OnChange(ctx, mgr.GetCache(), boundKinds(listers), func(before, after client.Object) {
 			for _, req := range requests(ctx, before, after) {
 				queue.Add(req)
 				for _, delay := range delays {
@@ -47,60 +46,11 @@ func changes(mgr ctrl.Manager, listers rbac.Listers, requests affected, delays .
 	})
 }
 
-// onChange calls notify for each change of an object of these kinds.
-func onChange(ctx context.Context, mgr ctrl.Manager, kinds []client.Object, notify func(before, after client.Object)) error {
-	for _, obj := range kinds {
-		informer, err := mgr.GetCache().GetInformer(ctx, obj)
-		if err != nil {
-			return fmt.Errorf("informer of %T: %w", obj, err)
-		}
-		if _, err := informer.AddEventHandler(handlers(notify)); err != nil {
-			return fmt.Errorf("informer of %T: %w", obj, err)
-		}
-	}
-	return nil
-}
-
-func handlers(notify func(before, after client.Object)) toolscache.ResourceEventHandler {
-	return toolscache.ResourceEventHandlerDetailedFuncs{
-		AddFunc: func(obj any, initial bool) {
-			if after := object(obj); after != nil && !initial {
-				notify(nil, after)
-			}
-		},
-		UpdateFunc: func(was, is any) {
-			before, after := object(was), object(is)
-			if before != nil && after != nil {
-				notify(before, after)
-			}
-		},
-		DeleteFunc: func(obj any) {
-			if before := object(obj); before != nil {
-				notify(before, nil)
-			}
-		},
-	}
-}
-
-// object returns the object of an event, and unwraps the tombstone of a deletion that the informer's watch missed.
-func object(obj any) client.Object {
-	if tombstone, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
-		obj = tombstone.Obj
-	}
-	o, _ := obj.(client.Object)
-	return o
-}
-
 // forgetDeleted drops the tokens of ServiceAccounts that are deleted.
 func forgetDeleted(ctx context.Context, mgr ctrl.Manager, accounts *scoped.Clients) error {
-	informer, err := mgr.GetCache().GetInformer(ctx, &corev1.ServiceAccount{})
-	if err != nil {
-		return fmt.Errorf("informer of ServiceAccounts: %w", err)
-	}
-	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{DeleteFunc: func(obj any) {
-		if sa := object(obj); sa != nil {
-			accounts.Forget(client.ObjectKeyFromObject(sa))
+	return kit.OnChange(ctx, mgr.GetCache(), []client.Object{&corev1.ServiceAccount{}}, func(before, after client.Object) {
+		if after == nil {
+			accounts.Forget(client.ObjectKeyFromObject(before))
 		}
-	}})
-	return err
+	})
 }

@@ -27,7 +27,7 @@ func watchConfigMap(mgr ctrl.Manager, accounts *scoped.Clients, enrollment *Enro
 		if key.Namespace == o.GlobalCatalogNamespace {
 			return client.NewWithWatch(mgr.GetConfig(), client.Options{HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()})
 		}
-		account, _, err := scoped.Lookup{Reader: mgr.GetClient(), Default: o.Default}.Account(ctx, key.Namespace)
+		account, _, err := o.Default.Lookup(mgr.GetClient()).Account(ctx, key.Namespace)
 		if err == nil {
 			err = enrollment.Own(listers, account)
 		}

@@ -10,6 +10,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/remit-olm/remit/pkg/controller/kit"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/proof"
 )
@@ -26,7 +27,7 @@ func proofs(ctx context.Context, mgr ctrl.Manager, namespace string, ahead time.
 	if err != nil {
 		return nil, err
 	}
-	return keys, onChange(ctx, mgr, []client.Object{&corev1.Secret{}}, func(_, after client.Object) {
+	return keys, kit.OnChange(ctx, mgr.GetCache(), []client.Object{&corev1.Secret{}}, func(_, after client.Object) {
 		changed, ok := after.(*corev1.Secret)
 		if !ok || client.ObjectKeyFromObject(changed) != secret {
 			mgr.GetLogger().Info("The keys of proofs were deleted; restore them before a restart", "Secret", secret.String())

@@ -24,7 +24,7 @@ func pullSecrets(mgr ctrl.Manager, accounts *scoped.Clients, enrollment *Enrollm
 	return func(ctx context.Context, listers rbac.Listers, key types.NamespacedName) (*corev1.Secret, error) {
 		reader := mgr.GetAPIReader()
 		if key.Namespace != o.GlobalCatalogNamespace {
-			account, _, err := scoped.Lookup{Reader: mgr.GetClient(), Default: o.Default}.Account(ctx, key.Namespace)
+			account, _, err := o.Default.Lookup(mgr.GetClient()).Account(ctx, key.Namespace)
 			if err != nil {
 				return nil, err
 			}
@@ -49,7 +49,7 @@ func watchPullSecret(mgr ctrl.Manager, accounts *scoped.Clients, o CatalogOption
 		if key.Namespace == o.GlobalCatalogNamespace {
 			return
 		}
-		account, _, err := scoped.Lookup{Reader: mgr.GetClient(), Default: o.Default}.Account(ctx, key.Namespace)
+		account, _, err := o.Default.Lookup(mgr.GetClient()).Account(ctx, key.Namespace)
 		if err != nil {
 			return
 		}

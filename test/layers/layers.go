@@ -16,6 +16,7 @@ const (
 	lib
 	model
 	engine
+	kit
 	kind
 	lists
 	command
@@ -28,6 +29,7 @@ func (l layer) String() string {
 		"1 lib",
 		"2 model",
 		"3 engine",
+		"4 controller/kit",
 		"4 controller/<kind>",
 		"5 controller",
 		"5 cmd",
@@ -59,6 +61,7 @@ var table = []place{
 	{"pkg/install/...", engine},
 	{"pkg/preflight/...", engine},
 
+	{"pkg/controller/kit", kit},
 	{"pkg/controller", lists},
 	{"pkg/controller/...", kind},
 

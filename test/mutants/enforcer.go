@@ -5,8 +5,8 @@ func enforcer() []Mutant {
 	return []Mutant{
 		{
 			Name: "no-live-look-before-writes", Rule: 1, File: "pkg/controller/installplan/apply.go",
-			Old:    "account, _, err := s.lookup(r.Live).Account(ctx, s.plan.Namespace)",
-			New:    "account, _, err := s.lookup(r.Client).Account(ctx, s.plan.Namespace)",
+			Old:    "account, _, err := r.Default.Lookup(r.Live).Account(ctx, s.plan.Namespace)",
+			New:    "account, _, err := r.Default.Lookup(r.Client).Account(ctx, s.plan.Namespace)",
 			Killer: unit("pkg/controller/installplan", "TestSendsNothingAsAReplacedAccount"),
 		},
 		{

@@ -9,8 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"github.com/remit-olm/remit/pkg/lib/scoped"
 )
 
 // Changed immediately retries failed pulls that a change may fix: a change of the RBAC on which reading their pull
@@ -40,7 +38,7 @@ func (r *Reconciler) Changed(ctx context.Context, before, after client.Object) {
 		if !equality.Semantic.DeepEqual(pullSecretsOf(old), pullSecretsOf(current)) {
 			r.retryPulls(func(key types.NamespacedName) bool { return key == client.ObjectKeyFromObject(obj) })
 		}
-		groups, err := scoped.Lookup{Reader: r.Client, Default: r.Default}.Concerned(ctx, before, after)
+		groups, err := r.Default.Lookup(r.Client).Concerned(ctx, before, after)
 		if err != nil {
 			return // the cache is not synced yet, so that no pull has failed
 		}

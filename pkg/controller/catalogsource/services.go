@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	cataloggrpc "github.com/remit-olm/remit/pkg/catalog/grpc"
+	"github.com/remit-olm/remit/pkg/controller/kit"
 )
 
 // services resolves tenants' addresses. A Service can refer to an external name or to arbitrary addresses; such
@@ -137,14 +138,5 @@ func (r *Reconciler) serviceHandler() toolscache.ResourceEventHandler {
 
 // all returns the CatalogSources in a namespace.
 func (r *Reconciler) all(ctx context.Context, namespace string) []reconcile.Request {
-	list := newObjects()
-	if err := r.Cache.List(ctx, list, client.InNamespace(namespace)); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Listing CatalogSources of a namespace")
-		return nil
-	}
-	out := make([]reconcile.Request, 0, len(list.Items))
-	for i := range list.Items {
-		out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
-	}
-	return out
+	return kit.Matching(ctx, r.Cache, newObjects(), kit.Any[client.Object], client.InNamespace(namespace))
 }

@@ -55,7 +55,7 @@ func indexLineage(ctx context.Context, indexer client.FieldIndexer) error {
 func (r *Reconciler) ofLineage(ctx context.Context, owner ownerutil.Owner) ([]client.Object, error) {
 	var out []client.Object
 	for _, list := range rbacLists() {
-		err := r.client.List(ctx, list, client.MatchingFields{lineageIndex: owner.Mark()}, client.UnsafeDisableDeepCopy)
+		err := r.Client.List(ctx, list, client.MatchingFields{lineageIndex: owner.Mark()}, client.UnsafeDisableDeepCopy)
 		if err != nil {
 			return nil, fmt.Errorf("list %T: %w", list, err)
 		}
@@ -119,7 +119,7 @@ func (r *Reconciler) same(want *unstructured.Unstructured, obj client.Object) bo
 func (r *Reconciler) kind(obj client.Object) string { return r.gvk(obj).Kind }
 
 func (r *Reconciler) gvk(obj client.Object) schema.GroupVersionKind {
-	gvk, _ := apiutil.GVKForObject(obj, r.client.Scheme()) // all these kinds are in the scheme
+	gvk, _ := apiutil.GVKForObject(obj, r.Client.Scheme()) // all these kinds are in the scheme
 	return gvk
 }
 

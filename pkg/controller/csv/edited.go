@@ -21,7 +21,7 @@ func (r *Reconciler) noteEdits(ctx context.Context, s *scope) error {
 	answers := map[string]edited{}
 	for _, want := range s.deployments {
 		live := &appsv1.Deployment{}
-		err := r.client.Get(ctx, client.ObjectKeyFromObject(want), live)
+		err := r.Client.Get(ctx, client.ObjectKeyFromObject(want), live)
 		if err == nil && deployment.Of(live, s.owner) {
 			err = r.noteEdit(ctx, s, live, want, answers)
 		}
@@ -41,7 +41,7 @@ func (r *Reconciler) noteEdit(ctx context.Context, s *scope, cached, want *appsv
 	answer, known := r.edits.of(client.ObjectKeyFromObject(s.csv), cached, want)
 	if !known {
 		live := &appsv1.Deployment{}
-		if err := r.lookup.Reader.Get(ctx, client.ObjectKeyFromObject(want), live); err != nil {
+		if err := r.Live.Get(ctx, client.ObjectKeyFromObject(want), live); err != nil {
 			return err
 		}
 		answer = newEdited(live, want)

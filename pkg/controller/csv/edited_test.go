@@ -14,7 +14,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
-	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/test/env/proofs"
 )
 
@@ -39,7 +38,7 @@ func TestEditsAreReadOncePerVersionOfADeployment(t *testing.T) {
 			return c.Get(ctx, key, obj, o...)
 		},
 	})
-	r := &Reconciler{client: c, lookup: scoped.Lookup{Reader: counting}, edits: &edits{}}
+	r := &Reconciler{Options: Options{Client: c, Live: counting}, edits: &edits{}}
 	note := func(want string) []string {
 		s := &scope{csv: csv, owner: owner, deployments: []*appsv1.Deployment{image(want)}}
 		require.NoError(t, r.noteEdits(t.Context(), s))

@@ -24,7 +24,7 @@ func (r *Reconciler) transitioned(csv *operatorsv1alpha1.ClusterServiceVersion, 
 	if t.Phase == phaseFailed {
 		kind = corev1.EventTypeWarning
 	}
-	r.recorder.Eventf(csv, nil, kind, string(t.Reason), "Reconcile", "%s", note(t.Message))
+	r.Recorder.Eventf(csv, nil, kind, string(t.Reason), "Reconcile", "%s", note(t.Message))
 }
 
 // leftBehind reports the remaining objects of a deleted CSV and how to remove them: on the CSV, whose namespace may
@@ -37,16 +37,16 @@ func (r *Reconciler) leftBehind(csv *operatorsv1alpha1.ClusterServiceVersion, ob
 			command += " --cascade=foreground" // the conversion is reset when the Deployment, and so its last Pod, was deleted
 		}
 		commands = append(commands, command)
-		r.recorder.Eventf(obj, nil, corev1.EventTypeWarning, eventLeftBehind, "Finalize", "%s",
+		r.Recorder.Eventf(obj, nil, corev1.EventTypeWarning, eventLeftBehind, "Finalize", "%s",
 			note("belonged to ClusterServiceVersion "+csv.Namespace+"/"+csv.Name+", which was deleted: "+command))
 	}
-	r.recorder.Eventf(csv, nil, corev1.EventTypeWarning, eventLeftBehind, "Finalize", "%s",
+	r.Recorder.Eventf(csv, nil, corev1.EventTypeWarning, eventLeftBehind, "Finalize", "%s",
 		note("these objects remain ("+why+"): "+lines(commands)))
 }
 
 // stuck reports how a user can release a CSV whose finalizer neither the account nor the controller identity may remove.
 func (r *Reconciler) stuck(csv *operatorsv1alpha1.ClusterServiceVersion) {
-	r.recorder.Eventf(csv, nil, corev1.EventTypeWarning, eventFinalizerStuck, "Finalize",
+	r.Recorder.Eventf(csv, nil, corev1.EventTypeWarning, eventFinalizerStuck, "Finalize",
 		"cleanup is complete, but Remit may not remove the finalizer: kubectl patch clusterserviceversion %s -n %s --type=merge -p '%s'",
 		csv.Name, csv.Namespace, `{"metadata":{"finalizers":null}}`)
 }

@@ -85,7 +85,7 @@ func (r *Reconciler) toRemove(ctx context.Context, s *scope, stop bool) ([]clien
 // again. What is still converted is converted by the version that replaced it.
 func (r *Reconciler) isGone(ctx context.Context, s *scope) (bool, error) {
 	live := r.reference(s.csv)
-	err := r.lookup.Reader.Get(ctx, client.ObjectKeyFromObject(s.csv), live)
+	err := r.Live.Get(ctx, client.ObjectKeyFromObject(s.csv), live)
 	if err != nil {
 		return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
 	}
@@ -95,7 +95,7 @@ func (r *Reconciler) isGone(ctx context.Context, s *scope) (bool, error) {
 // callers returns what makes the API server call the operator: this CSV's webhooks and APIs, and the
 // CustomResourceDefinitions whose conversion is to be reset. A replacing version continues to convert them.
 func (r *Reconciler) callers(ctx context.Context, s *scope) (objs []client.Object, converted []*apiextensionsv1.CustomResourceDefinition, err error) {
-	objs, converted, err = hooks.Remains(ctx, r.client, s.owner, client.MatchingFields{lineageIndex: s.owner.Mark()})
+	objs, converted, err = hooks.Remains(ctx, r.Client, s.owner, client.MatchingFields{lineageIndex: s.owner.Mark()})
 	if s.facts.ReplacedBy != "" || controllerutil.ContainsFinalizer(s.csv, metav1.FinalizerOrphanDependents) {
 		converted = nil
 	}
@@ -193,14 +193,14 @@ func (r *Reconciler) removeAll(ctx context.Context, s *scope, account client.Cli
 
 // cleaner returns a client for the removal: the account's or else the default account's.
 func (r *Reconciler) cleaner(ctx context.Context, s *scope) (client.Client, error) {
-	account, _, err := r.lookup.Account(ctx, s.csv.Namespace)
+	account, _, err := r.Default.Lookup(r.Live).Account(ctx, s.csv.Namespace)
 	if err == nil {
 		err = r.actAs(ctx, s, account)
 	}
 	if scoped.ReasonOf(err) != "" {
 		fallback := &operatorsv1.OperatorGroup{}
 		fallback.Namespace = s.csv.Namespace
-		account, other := r.lookup.AccountOf(ctx, fallback)
+		account, other := r.Default.Lookup(r.Live).AccountOf(ctx, fallback)
 		if other != nil {
 			return nil, err
 		}
@@ -236,7 +236,7 @@ func (r *Reconciler) dropFinalizer(ctx context.Context, s *scope, account client
 			return fmt.Errorf("remove finalizer as %s: %w", s.account.Key(), err)
 		}
 	}
-	own := r.client.Patch(ctx, after, patch)
+	own := r.Client.Patch(ctx, after, patch)
 	if apierrors.IsForbidden(own) {
 		r.stuck(s.csv)
 	}

@@ -75,7 +75,7 @@ func newRemoval(t *testing.T, more ...client.Object) *removal {
 	now := time.Now().Truncate(time.Second)
 	csv := &operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: "t1", Name: "demo.v1.0.0", UID: "u",
 		DeletionTimestamp: &metav1.Time{Time: now}, Finalizers: []string{names.FinalizerCSV}}}
-	out := &removal{t: t, csv: csv, owner: (&Reconciler{proofs: proofs.Keys()}).ownerOf(csv, nil), clock: testingclock.NewFakePassiveClock(now),
+	out := &removal{t: t, csv: csv, owner: (&Reconciler{Options: Options{Proofs: proofs.Keys()}}).ownerOf(csv, nil), clock: testingclock.NewFakePassiveClock(now),
 		crd: &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "things.example.com"}}}
 	out.crd.Spec.Conversion = &apiextensionsv1.CustomResourceConversion{Strategy: apiextensionsv1.WebhookConverter, Webhook: &apiextensionsv1.WebhookConversion{
 		ClientConfig: &apiextensionsv1.WebhookClientConfig{Service: &apiextensionsv1.ServiceReference{Namespace: "t1", Name: "d-service"}},
@@ -89,10 +89,10 @@ func newRemoval(t *testing.T, more ...client.Object) *removal {
 		Labels: map[string]string{names.LabelOwner: csv.Name}}}
 	out.client = indexed(t, append(more, csv, out.crd, config, out.deployment("d", csv.Name), foreign)...)
 	none := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
-	out.r = &Reconciler{client: out.client, recorder: events.NewFakeRecorder(100), clock: out.clock, proofs: proofs.Keys(), rbac: rbac.Listers{
+	out.r = &Reconciler{Options: Options{Client: out.client, Recorder: events.NewFakeRecorder(100), Clock: out.clock, Proofs: proofs.Keys(), RBAC: rbac.Listers{
 		Roles: rbacv1listers.NewRoleLister(none), RoleBindings: rbacv1listers.NewRoleBindingLister(none),
 		ClusterRoles: rbacv1listers.NewClusterRoleLister(none), ClusterRoleBindings: rbacv1listers.NewClusterRoleBindingLister(none),
-	}}
+	}}}
 	return out
 }
 
@@ -208,11 +208,11 @@ func TestAnOrphanedOperatorIsNeitherStoppedNorIsItsConversionReset(t *testing.T)
 // An error would be retried repeatedly while the namespace is terminating.
 func TestLeaveWithoutAnAccountIsNotAnError(t *testing.T) {
 	csv := &operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: "t1", Name: "demo.v1.0.0", UID: "u"}}
-	owner := (&Reconciler{proofs: proofs.Keys()}).ownerOf(csv, nil)
+	owner := (&Reconciler{Options: Options{Proofs: proofs.Keys()}}).ownerOf(csv, nil)
 	config := &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "x"}}
 	proofs.Mark(config, owner)
 	c := indexed(t, csv, config)
-	r := &Reconciler{client: c, proofs: proofs.Keys(), lookup: scoped.Lookup{Reader: c}, cached: scoped.Lookup{Reader: c}}
+	r := &Reconciler{Options: Options{Client: c, Live: c, Proofs: proofs.Keys()}}
 	s := &scope{csv: csv, facts: Facts{CSV: csv}}
 	left, _, err := r.callers(t.Context(), &scope{csv: csv, owner: owner})
 	require.NoError(t, err)

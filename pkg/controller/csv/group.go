@@ -23,7 +23,7 @@ import (
 
 // gatherGroup finds the OperatorGroup in the cache; the guarded client verifies it before it writes.
 func (r *Reconciler) gatherGroup(ctx context.Context, s *scope) error {
-	group, err := r.cached.OperatorGroup(ctx, s.csv.Namespace)
+	group, err := r.Default.Lookup(r.Client).OperatorGroup(ctx, s.csv.Namespace)
 	switch reason := scoped.ReasonOf(err); {
 	case reason == scoped.NoOperatorGroup:
 		s.facts.Group = &Problem{reasonNoOperatorGroup, messageNoGroup}
@@ -40,7 +40,7 @@ func (r *Reconciler) gatherGroup(ctx context.Context, s *scope) error {
 		s.facts.Group = &Problem{reasonNoTargets, messageNoTargets + ": " + err.Error()}
 		return nil
 	}
-	s.targets, err = r.cached.Targets(ctx, group, preflight.NamespaceFilter{RBAC: r.rbac, Ask: r.confirmer.Ask})
+	s.targets, err = r.Default.Lookup(r.Client).Targets(ctx, group, preflight.NamespaceFilter{RBAC: r.RBAC, Ask: r.confirmer.Ask})
 	switch {
 	case scoped.ReasonOf(err) != "":
 		s.facts.Group = &Problem{reasonNoTargets, messageNoTargets + ": " + err.Error()}
@@ -87,7 +87,7 @@ func (s *scope) desired(pods func(string, *corev1.PodTemplateSpec)) ([]*appsv1.D
 
 // gatherAccount finds the account in the cache, and a client that acts as it and verifies it live before it writes.
 func (r *Reconciler) gatherAccount(ctx context.Context, s *scope) error {
-	account, err := r.cached.AccountOf(ctx, s.group)
+	account, err := r.Default.Lookup(r.Client).AccountOf(ctx, s.group)
 	if err == nil {
 		s.account = account
 		err = r.openClient(s)
@@ -103,14 +103,14 @@ func (r *Reconciler) openClient(s *scope) error {
 	if err := r.followRights(s); err != nil {
 		return err
 	}
-	if err := r.enrollment.Own(r.rbac, s.account); err != nil {
+	if err := r.Enrollment.Own(r.RBAC, s.account); err != nil {
 		return err
 	}
-	own, err := r.accounts.Open(s.account)
+	own, err := r.Accounts.Open(s.account)
 	if err != nil {
 		return err
 	}
-	s.acting = warrant.Of(&guarded{Client: own, mint: r.clientFor, lookup: r.lookup, namespace: s.csv.Namespace, account: s.account})
+	s.acting = warrant.Of(&guarded{Client: own, mint: r.clientFor, lookup: r.Default.Lookup(r.Live), namespace: s.csv.Namespace, account: s.account})
 	return nil
 }
 
@@ -118,11 +118,11 @@ func (r *Reconciler) openClient(s *scope) error {
 // the enrollment then wakes the CSV, and an enrollment that the API server has not observed yet is not a reason to
 // wait.
 func (r *Reconciler) clientFor(ctx context.Context, account scoped.Account) (client.Client, error) {
-	own, err := r.accounts.For(ctx, account)
+	own, err := r.Accounts.For(ctx, account)
 	if scoped.ReasonOf(err) != scoped.AccountNotEnrolled {
 		return own, err
 	}
-	if err := r.enrollment.Own(r.rbac, account); err != nil {
+	if err := r.Enrollment.Own(r.RBAC, account); err != nil {
 		return nil, err
 	}
 	//nolint:errorlint // err is not wrapped: its reason would mean waiting for an enrollment, but this is to be retried

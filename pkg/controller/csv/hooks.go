@@ -26,7 +26,7 @@ import (
 // gatherNamespace finds the CSV's namespace in the cache, or reads it live if the cache is outdated: without the
 // namespace, objects of an earlier namespace with the same name cannot be recognized.
 func (r *Reconciler) gatherNamespace(ctx context.Context, s *scope) error {
-	if err := r.client.Get(ctx, types.NamespacedName{Name: s.csv.Namespace}, &s.namespace); err != nil {
+	if err := r.Client.Get(ctx, types.NamespacedName{Name: s.csv.Namespace}, &s.namespace); err != nil {
 		return fmt.Errorf("get Namespace %q: %w", s.csv.Namespace, err)
 	}
 	return nil
@@ -47,7 +47,7 @@ func (r *Reconciler) gatherHooks(ctx context.Context, s *scope) error {
 	if err != nil {
 		return err
 	}
-	if s.live, err = hooks.Gather(ctx, r.client, s.hooks, client.MatchingFields{lineageIndex: s.owner.Mark()}); err != nil {
+	if s.live, err = hooks.Gather(ctx, r.Client, s.hooks, client.MatchingFields{lineageIndex: s.owner.Mark()}); err != nil {
 		return err
 	}
 	s.facts.Taken = s.live.Taken(s.hooks)
@@ -63,11 +63,11 @@ func (r *Reconciler) gatherHooks(ctx context.Context, s *scope) error {
 // reach returns which namespaces the operator's webhooks cover: the existing targets. A terminating target does not
 // wait for an operator's answer, and a new one is checked before it is covered.
 func (r *Reconciler) reach(ctx context.Context, s *scope) (webhook.Group, error) {
-	group := webhook.Group{Bounded: !s.account.Default, Spared: r.spared}
+	group := webhook.Group{Bounded: !s.account.Default, Spared: r.Spared}
 	for _, target := range s.targets {
 		if target != rbac.ClusterScope {
 			namespace := &corev1.Namespace{}
-			err := r.client.Get(ctx, types.NamespacedName{Name: target}, namespace)
+			err := r.Client.Get(ctx, types.NamespacedName{Name: target}, namespace)
 			if client.IgnoreNotFound(err) != nil {
 				return group, fmt.Errorf("get Namespace %q: %w", target, err)
 			}
@@ -85,7 +85,7 @@ func (r *Reconciler) scopeOf(group, resource string) webhook.Scope {
 	if group == corev1.GroupName { // a mapper treats "" as any group; cluster-scoped resources of the core group are built in
 		return webhook.Namespaced
 	}
-	mapper := r.client.RESTMapper()
+	mapper := r.Client.RESTMapper()
 	gvk, err := mapper.KindFor(schema.GroupVersionResource{Group: group, Resource: resource})
 	if err != nil {
 		return webhook.Either
@@ -124,8 +124,8 @@ func (r *Reconciler) missingNow(ctx context.Context, s *scope, purpose string, n
 			now = append(now, n)
 		}
 	}
-	identities := preflight.Identities{Account: s.account.Key(), RBAC: r.rbac, In: func(namespace string) ([]string, error) {
-		return scoped.ServiceAccounts(ctx, r.client, namespace)
+	identities := preflight.Identities{Account: s.account.Key(), RBAC: r.RBAC, In: func(namespace string) ([]string, error) {
+		return scoped.ServiceAccounts(ctx, r.Client, namespace)
 	}}
 	now, err := identities.Resolve(now)
 	if err != nil {
@@ -143,7 +143,7 @@ func (r *Reconciler) gatherCalls(ctx context.Context, s *scope) error {
 	}
 	s.facts.Due = false
 	for _, d := range s.deployments {
-		one, err := deployment.CheckOne(ctx, r.client, s.owner, d)
+		one, err := deployment.CheckOne(ctx, r.Client, s.owner, d)
 		if err != nil {
 			return err
 		}
@@ -228,5 +228,5 @@ func (r *Reconciler) pruneHooks(ctx context.Context, s *scope) error {
 }
 
 func (r *Reconciler) installer(s *scope, account client.Client) hooks.Installer {
-	return hooks.Installer{Account: account, Policy: r.certificates, Now: s.facts.Now, Memory: r.memory}
+	return hooks.Installer{Account: account, Policy: r.Certificates, Now: s.facts.Now, Memory: r.memory}
 }

@@ -20,7 +20,7 @@ func (r *Reconciler) gatherDeployments(ctx context.Context, s *scope) error {
 		return nil
 	}
 	var err error
-	if s.facts.Deployments, err = deployment.Check(ctx, r.client, s.owner, s.deployments); err != nil || !s.acting.Known() {
+	if s.facts.Deployments, err = deployment.Check(ctx, r.Client, s.owner, s.deployments); err != nil || !s.acting.Known() {
 		return err
 	}
 	if err := r.noteEdits(ctx, s); err != nil {
@@ -45,7 +45,7 @@ func joinMissing(a, b error) error {
 
 // probe sends the Deployments as a dry run, so that a refused CSV leaves Failed only if they would be accepted.
 func (r *Reconciler) probe(ctx context.Context, s *scope) error {
-	dry := deployment.Installer{Account: s.acting.Dry(), Facts: r.client}
+	dry := deployment.Installer{Account: s.acting.Dry(), Facts: r.Client}
 	_, err := dry.Install(ctx, s.owner, s.deployments)
 	return err
 }
@@ -61,7 +61,7 @@ func (r *Reconciler) install(ctx context.Context, s *scope) error {
 		return err
 	}
 	installer := deployment.Installer{
-		Account: account, Facts: r.client,
+		Account: account, Facts: r.Client,
 		Before: func(ctx context.Context, d *appsv1.Deployment) error { return r.switchOff(ctx, s, account, d.Name) },
 		Hold:   func(d *appsv1.Deployment) bool { return s.blockedBy == d.Name },
 	}

@@ -64,7 +64,7 @@ func (r *Reconciler) missingPermissions(ctx context.Context, s *scope, purpose s
 	needs := make([]preflight.Need, 0, len(objs))
 	for _, obj := range objs {
 		gvk := obj.GroupVersionKind()
-		mapping, err := r.client.RESTMapper().RESTMapping(gvk.GroupKind(), gvk.Version)
+		mapping, err := r.Client.RESTMapper().RESTMapping(gvk.GroupKind(), gvk.Version)
 		if err != nil {
 			return fmt.Errorf("resource of %s: %w", gvk.Kind, err)
 		}
@@ -79,7 +79,7 @@ func (r *Reconciler) missingPermissions(ctx context.Context, s *scope, purpose s
 // missingForNeeds is missingPermissions for needs.
 func (r *Reconciler) missingForNeeds(ctx context.Context, s *scope, purpose string, needs []preflight.Need) error {
 	subject := rbac.ServiceAccount(s.account.Namespace, s.account.Name)
-	report := preflight.Examine(s.account.Key(), needs, func(namespace string) rbac.Permissions { return r.rbac.LowerBound(subject, namespace) })
+	report := preflight.Examine(s.account.Key(), needs, func(namespace string) rbac.Permissions { return r.RBAC.LowerBound(subject, namespace) })
 	report = r.confirmer.Confirm(ctx, client.ObjectKeyFromObject(s.csv).String()+" "+purpose, report)
 	if purpose == forHooks && len(report.Unknown) > 0 {
 		return undecided(report)

@@ -60,9 +60,9 @@ func TestNoWebhookIsWrittenIfTheCheckIsIncomplete(t *testing.T) {
 				Group: webhook.Group{Bounded: true, Targets: []string{"t1"}}})
 			require.NoError(t, err)
 			none := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
-			r := &Reconciler{confirmer: &preflight.Confirmer{Ask: tc.ask}, rbac: rbac.Listers{
+			r := &Reconciler{confirmer: &preflight.Confirmer{Ask: tc.ask}, Options: Options{RBAC: rbac.Listers{
 				Roles: rbacv1listers.NewRoleLister(none), RoleBindings: rbacv1listers.NewRoleBindingLister(none),
-				ClusterRoles: rbacv1listers.NewClusterRoleLister(none), ClusterRoleBindings: rbacv1listers.NewClusterRoleBindingLister(none)}}
+				ClusterRoles: rbacv1listers.NewClusterRoleLister(none), ClusterRoleBindings: rbacv1listers.NewClusterRoleBindingLister(none)}}}
 			s := &scope{csv: csv, hooks: plan, account: scoped.Account{Namespace: "t1", Name: "acct"}}
 			err = r.missingNow(t.Context(), s, forHooks, plan.Demands())
 			require.ErrorContains(t, err, tc.says)
@@ -97,7 +97,7 @@ func TestATargetOverTheLimitGrantsNothing(t *testing.T) {
 			ClusterRoles: rbacv1listers.NewClusterRoleLister(index()), ClusterRoleBindings: rbacv1listers.NewClusterRoleBindingLister(index()),
 		}
 		csv := &operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: "t1", Name: "probe.v1"}}
-		return &Reconciler{rbac: l}, &scope{csv: csv, targets: []string{"fine", "victim"}, account: scoped.Account{Namespace: "t1", Name: "acct"},
+		return &Reconciler{Options: Options{RBAC: l}}, &scope{csv: csv, targets: []string{"fine", "victim"}, account: scoped.Account{Namespace: "t1", Name: "acct"},
 			checker: install.NewCSVRuleChecker(l.Roles, l.RoleBindings, l.ClusterRoles, l.ClusterRoleBindings, csv)}
 	}
 	r, s := given(role("t1", 0), role("fine", 0), role("victim", rbac.MaxValues))

@@ -209,7 +209,7 @@ func TestRepairsAreRetriedWithBackoff(t *testing.T) {
 }
 
 func TestTheLineageIsTheProvenOne(t *testing.T) {
-	r := &Reconciler{proofs: proofs.Keys()}
+	r := &Reconciler{Options: Options{Proofs: proofs.Keys()}}
 	csv := &operatorsv1alpha1.ClusterServiceVersion{}
 	csv.Name, csv.Namespace = "demo.v1.0.0", "t1"
 	direct := ownerutil.Lineage{Package: "demo", Namespace: "t1", Direct: true}

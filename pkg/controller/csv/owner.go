@@ -24,7 +24,7 @@ func isCopy(csv *operatorsv1alpha1.ClusterServiceVersion) bool {
 // names; candidates come from the Subscription, the component label and the bundle's properties. Any other CSV is a
 // direct one, whatever its labels say: it forms a lineage with CSVs that have the same name without the version.
 func (r *Reconciler) ownerOf(csv *operatorsv1alpha1.ClusterServiceVersion, sub *operatorsv1alpha1.Subscription) ownerutil.Owner {
-	owner := ownerutil.Owner{CSV: csv.Name, UID: csv.UID, Proofs: r.proofs}
+	owner := ownerutil.Owner{CSV: csv.Name, UID: csv.UID, Proofs: r.Proofs}
 	for _, pkg := range packages(csv, sub) {
 		owner.Lineage = ownerutil.Lineage{Package: pkg, Namespace: csv.Namespace}
 		if owner.Owns(csv) {
@@ -33,7 +33,7 @@ func (r *Reconciler) ownerOf(csv *operatorsv1alpha1.ClusterServiceVersion, sub *
 	}
 	owner.Lineage = directLineage(csv)
 	if mark := csv.Labels[names.LabelLineage]; mark != "" {
-		if why := r.proofs.Check(csv, mark); why != nil {
+		if why := r.Proofs.Check(csv, mark); why != nil {
 			owner.Doubt = fmt.Sprintf("no InstallPlan is known to have created ClusterServiceVersion %s: %v", csv.Name, why)
 		}
 	}

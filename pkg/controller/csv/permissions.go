@@ -20,7 +20,7 @@ import (
 func (r *Reconciler) requireServiceAccounts(ctx context.Context, s *scope) error {
 	for _, p := range bundle.Permissions(s.csv) {
 		sa := &corev1.ServiceAccount{}
-		err := r.client.Get(ctx, types.NamespacedName{Namespace: s.csv.Namespace, Name: p.ServiceAccount}, sa)
+		err := r.Client.Get(ctx, types.NamespacedName{Namespace: s.csv.Namespace, Name: p.ServiceAccount}, sa)
 		status := operatorsv1alpha1.RequirementStatus{Version: "v1", Kind: "ServiceAccount", Name: p.ServiceAccount, Status: requirement.Present}
 		switch {
 		case apierrors.IsNotFound(err):

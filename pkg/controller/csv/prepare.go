@@ -42,7 +42,7 @@ func (r *Reconciler) prepare(ctx context.Context, s *scope) error {
 		}
 		want = append(want, access...)
 	}
-	if err := s.gatherCoverage(r.rbac, want); err != nil {
+	if err := s.gatherCoverage(r.RBAC, want); err != nil {
 		return err
 	}
 	due, err := r.notInPlace(ctx, s, want)
@@ -95,13 +95,13 @@ func (r *Reconciler) notInPlace(ctx context.Context, s *scope, want []*unstructu
 func (r *Reconciler) follow(obj *unstructured.Unstructured) (err error) {
 	switch obj.GetKind() {
 	case "Role":
-		_, err = r.rbac.Roles.Roles(obj.GetNamespace()).Get(obj.GetName())
+		_, err = r.RBAC.Roles.Roles(obj.GetNamespace()).Get(obj.GetName())
 	case "RoleBinding":
-		_, err = r.rbac.RoleBindings.RoleBindings(obj.GetNamespace()).Get(obj.GetName())
+		_, err = r.RBAC.RoleBindings.RoleBindings(obj.GetNamespace()).Get(obj.GetName())
 	case "ClusterRole":
-		_, err = r.rbac.ClusterRoles.Get(obj.GetName())
+		_, err = r.RBAC.ClusterRoles.Get(obj.GetName())
 	case "ClusterRoleBinding":
-		_, err = r.rbac.ClusterRoleBindings.Get(obj.GetName())
+		_, err = r.RBAC.ClusterRoleBindings.Get(obj.GetName())
 	}
 	return err
 }
@@ -156,7 +156,7 @@ func (r *Reconciler) restorable(due []*unstructured.Unstructured) (bindings, res
 
 // ensure applies objects in order, and reports whether this changed any.
 func (r *Reconciler) ensure(ctx context.Context, s *scope, account client.Client, want, objs []*unstructured.Unstructured) (changed bool, err error) {
-	roles := execute.Roles{RBAC: r.rbac, Owner: s.owner, Rendered: want, Live: r.lookup.Reader}
+	roles := execute.Roles{RBAC: r.RBAC, Owner: s.owner, Rendered: want, Live: r.Live}
 	for _, obj := range objs {
 		result, live, err := roles.Ensure(ctx, account, obj)
 		if err != nil {
@@ -172,7 +172,7 @@ func (r *Reconciler) ensure(ctx context.Context, s *scope, account client.Client
 // inPlace returns the cached object, or nil if it is not in the desired state. A stale cache costs one live read, or
 // is corrected by its next event.
 func (r *Reconciler) inPlace(ctx context.Context, s *scope, want *unstructured.Unstructured) (client.Object, error) {
-	typed, err := r.client.Scheme().New(want.GroupVersionKind())
+	typed, err := r.Client.Scheme().New(want.GroupVersionKind())
 	if err != nil {
 		return nil, fmt.Errorf("kind of %s: %w", apply.Describe(want), err)
 	}
@@ -180,7 +180,7 @@ func (r *Reconciler) inPlace(ctx context.Context, s *scope, want *unstructured.U
 	if !ok {
 		return nil, fmt.Errorf("%s is not an API object", apply.Describe(want))
 	}
-	if err := r.client.Get(ctx, client.ObjectKeyFromObject(want), live); err != nil {
+	if err := r.Client.Get(ctx, client.ObjectKeyFromObject(want), live); err != nil {
 		return nil, client.IgnoreNotFound(err)
 	}
 	if !deployment.InPlace(live, want, s.owner) {

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/remit-olm/remit/pkg/controller/kit"
 	"github.com/remit-olm/remit/pkg/install"
 	"github.com/remit-olm/remit/pkg/install/cert"
 	"github.com/remit-olm/remit/pkg/install/hooks"
@@ -63,25 +64,13 @@ type Options struct {
 
 // Reconciler moves ClusterServiceVersions through their phases.
 type Reconciler struct {
-	client client.Client
-	// lookup reads live, cached reads from the cache.
-	lookup        scoped.Lookup
-	cached        scoped.Lookup
-	accounts      accounts
-	enrollment    enrollment
-	rbac          rbac.Listers
-	proofs        ownerutil.Proofs
-	confirmer     *preflight.Confirmer
-	interests     *rbac.Interests[ctrl.Request]
-	recorder      events.EventRecorder
-	serverVersion func() (string, error)
-	unserved      *kinds.Unserved
-	spared        []string
-	certificates  cert.Policy
-	memory        *hooks.Memory
-	edits         *edits
-	metrics       *metrics
-	clock         clock.PassiveClock
+	Options
+	confirmer *preflight.Confirmer
+	interests *kit.Interests
+	unserved  *kinds.Unserved
+	memory    *hooks.Memory
+	edits     *edits
+	metrics   *metrics
 }
 
 // New returns a Reconciler, or an error if required options are missing.
@@ -93,39 +82,24 @@ func New(o Options) (*Reconciler, error) {
 		o.Clock = clock.RealClock{}
 	}
 	return &Reconciler{
-		client:        o.Client,
-		lookup:        scoped.Lookup{Reader: o.Live, Default: o.Default},
-		cached:        scoped.Lookup{Reader: o.Client, Default: o.Default},
-		accounts:      o.Accounts,
-		enrollment:    o.Enrollment,
-		rbac:          o.RBAC,
-		proofs:        o.Proofs,
-		confirmer:     &preflight.Confirmer{Ask: preflight.Reviews(o.Client)},
-		interests:     &rbac.Interests[ctrl.Request]{},
-		recorder:      o.Recorder,
-		serverVersion: o.ServerVersion,
-		unserved:      kinds.NewUnserved(o.Clock),
-		spared:        o.Spared,
-		certificates:  o.Certificates,
-		memory:        &hooks.Memory{},
-		edits:         &edits{},
-		metrics:       newMetrics(o.Clock),
-		clock:         o.Clock,
+		Options: o, confirmer: &preflight.Confirmer{Ask: preflight.Reviews(o.Client)}, interests: &kit.Interests{},
+		unserved: kinds.NewUnserved(o.Clock), memory: &hooks.Memory{}, edits: &edits{}, metrics: newMetrics(o.Clock),
 	}, nil
 }
 
 // Reconcile implements reconcile.Reconciler. A conflict means that the cache is outdated: the pending event triggers
 // another reconcile.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	r, done := r.track(req)
-	defer done()
+	tracked := *r
+	r = &tracked
+	defer r.interests.Track(req, &r.RBAC)()
 	csv := &operatorsv1alpha1.ClusterServiceVersion{}
-	if err := r.client.Get(ctx, req.NamespacedName, csv); err != nil {
+	if err := r.Client.Get(ctx, req.NamespacedName, csv); err != nil {
 		r.metrics.forget(req.NamespacedName)
 		r.forget(req.NamespacedName)
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	s := &scope{csv: csv, facts: Facts{CSV: csv.DeepCopy(), Now: r.clock.Now()}}
+	s := &scope{csv: csv, facts: Facts{CSV: csv.DeepCopy(), Now: r.Clock.Now()}}
 	if isCopy(csv) && csv.DeletionTimestamp == nil {
 		return ctrl.Result{}, nil
 	}
@@ -181,7 +155,7 @@ func (r *Reconciler) gather(ctx context.Context, s *scope) error {
 		return nil
 	}
 	s.evaluated = true
-	s.checker = install.NewCSVRuleChecker(r.rbac.Roles, r.rbac.RoleBindings, r.rbac.ClusterRoles, r.rbac.ClusterRoleBindings, s.csv)
+	s.checker = install.NewCSVRuleChecker(r.RBAC.Roles, r.RBAC.RoleBindings, r.RBAC.ClusterRoles, r.RBAC.ClusterRoleBindings, s.csv)
 	for _, step := range []func(context.Context, *scope) error{
 		r.gatherAccount, r.gatherHooks, r.prepare, r.gatherRequirements, r.judge,
 		r.certify, r.gatherDeployments, r.gatherCalls, r.showBound, r.retire,
@@ -242,7 +216,7 @@ func (r *Reconciler) finish(ctx context.Context, s *scope) error {
 		after.SetRequirementStatus(s.shown())
 		s.certificateStatus(&after.Status)
 	}
-	if err := status.Patch(ctx, r.client, s.csv, after); err != nil {
+	if err := status.Patch(ctx, r.Client, s.csv, after); err != nil {
 		return err
 	}
 	for _, m := range s.moves {

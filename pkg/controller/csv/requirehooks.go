@@ -97,7 +97,7 @@ func (r *Reconciler) holds(s *scope, rule rbacv1.PolicyRule, scopes []string) bo
 			if s.holdings == nil {
 				s.holdings = map[string]rbac.Permissions{}
 			}
-			s.holdings[namespace] = r.rbac.LowerBound(rbac.ServiceAccount(s.account.Namespace, s.account.Name), namespace)
+			s.holdings[namespace] = r.RBAC.LowerBound(rbac.ServiceAccount(s.account.Namespace, s.account.Name), namespace)
 		}
 		if !s.holdings[namespace].Check([]rbacv1.PolicyRule{rule}).Covered() {
 			return false

@@ -10,7 +10,7 @@ import (
 
 // gatherRequirements sets the requirement statuses, in a fixed order, and whether one is unmet.
 func (r *Reconciler) gatherRequirements(ctx context.Context, s *scope) error {
-	world := requirement.World{Reader: r.client, Mapper: r.client.RESTMapper(), ServerVersion: r.serverVersion, Unserved: r.unserved}
+	world := requirement.World{Reader: r.Client, Mapper: r.Client.RESTMapper(), ServerVersion: r.ServerVersion, Unserved: r.unserved}
 	common, err := world.Of(ctx, s.csv)
 	if err != nil {
 		return err

@@ -89,7 +89,7 @@ func (r *Reconciler) earlier(ctx context.Context, s *scope) ([]client.Object, er
 // liveOwners returns the owner labels of the CSVs that exist in a namespace.
 func (r *Reconciler) liveOwners(ctx context.Context, namespace string) (map[string]bool, error) {
 	list := &operatorsv1alpha1.ClusterServiceVersionList{}
-	if err := r.lookup.Reader.List(ctx, list, client.InNamespace(namespace)); err != nil {
+	if err := r.Live.List(ctx, list, client.InNamespace(namespace)); err != nil {
 		return nil, fmt.Errorf("list ClusterServiceVersions of namespace %q: %w", namespace, err)
 	}
 	out := map[string]bool{}

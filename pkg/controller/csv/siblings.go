@@ -26,7 +26,7 @@ type siblings map[string]*operatorsv1alpha1.ClusterServiceVersion
 // gatherSiblings finds the Subscription that installed the CSV, and its position among the versions of its lineage.
 func (r *Reconciler) gatherSiblings(ctx context.Context, s *scope) error {
 	subs := &operatorsv1alpha1.SubscriptionList{}
-	if err := r.client.List(ctx, subs, client.InNamespace(s.csv.Namespace)); err != nil {
+	if err := r.Client.List(ctx, subs, client.InNamespace(s.csv.Namespace)); err != nil {
 		return fmt.Errorf("list Subscriptions of namespace %q: %w", s.csv.Namespace, err)
 	}
 	s.subscription = r.subscriptionOf(s.csv, subs.Items)
@@ -36,7 +36,7 @@ func (r *Reconciler) gatherSiblings(ctx context.Context, s *scope) error {
 		s.facts.Notes = append(s.facts.Notes, s.owner.Doubt)
 	}
 	list := &operatorsv1alpha1.ClusterServiceVersionList{}
-	if err := r.client.List(ctx, list, client.InNamespace(s.csv.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.Client.List(ctx, list, client.InNamespace(s.csv.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("list ClusterServiceVersions of namespace %q: %w", s.csv.Namespace, err)
 	}
 	s.siblings = siblings{}

@@ -106,7 +106,7 @@ func TestIsBeforeFollowsWhatWasReplaced(t *testing.T) {
 }
 
 func TestOnlyVersionsOfALineageReplaceEachOther(t *testing.T) {
-	r := &Reconciler{proofs: proofs.Keys()}
+	r := &Reconciler{Options: Options{Proofs: proofs.Keys()}}
 	of := func(pkg string) *operatorsv1alpha1.ClusterServiceVersion {
 		csv := csvOf("demo.v" + fmt.Sprint(len(pkg)))
 		if pkg != "" {

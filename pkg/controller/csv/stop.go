@@ -32,7 +32,7 @@ var errRunning = errors.New("the operator's Pods have not terminated")
 // update (docs/adr/0041).
 func (r *Reconciler) running(ctx context.Context, s *scope) ([]client.Object, error) {
 	list := &appsv1.DeploymentList{}
-	if err := r.client.List(ctx, list, client.InNamespace(s.csv.Namespace)); err != nil {
+	if err := r.Client.List(ctx, list, client.InNamespace(s.csv.Namespace)); err != nil {
 		return nil, fmt.Errorf("list Deployments of namespace %q: %w", s.csv.Namespace, err)
 	}
 	var out []client.Object
@@ -49,10 +49,10 @@ func (r *Reconciler) running(ctx context.Context, s *scope) ([]client.Object, er
 	if s.running == 0 || s.csv.DeletionTimestamp == nil {
 		return out, nil
 	}
-	left := s.csv.DeletionTimestamp.Add(maxStopping).Sub(r.clock.Now())
+	left := s.csv.DeletionTimestamp.Add(maxStopping).Sub(r.Clock.Now())
 	if left <= 0 {
 		s.running = 0
-		r.recorder.Eventf(s.csv, nil, corev1.EventTypeWarning, eventStopping, "Finalize",
+		r.Recorder.Eventf(s.csv, nil, corev1.EventTypeWarning, eventStopping, "Finalize",
 			"conversions are reset although the operator's Deployments still exist %s after the deletion", maxStopping)
 		return nil, nil
 	}
@@ -68,7 +68,7 @@ func (r *Reconciler) stop(ctx context.Context, s *scope, account client.Client, 
 	if err := r.remove(ctx, s, account, d, client.PropagationPolicy(metav1.DeletePropagationForeground)); err != nil {
 		return err
 	}
-	r.recorder.Eventf(s.csv, d, corev1.EventTypeNormal, eventStopping, "Finalize", "%s",
+	r.Recorder.Eventf(s.csv, d, corev1.EventTypeNormal, eventStopping, "Finalize", "%s",
 		note("deleted Deployment "+d.Namespace+"/"+d.Name+": conversions are reset when its Pods have terminated, so that the operator does not overwrite objects that are no longer converted"))
 	return nil
 }

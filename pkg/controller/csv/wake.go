@@ -10,12 +10,11 @@ import (
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/types"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/remit-olm/remit/pkg/bundle"
+	"github.com/remit-olm/remit/pkg/controller/kit"
 	"github.com/remit-olm/remit/pkg/install/cert"
 	"github.com/remit-olm/remit/pkg/install/serving"
 	"github.com/remit-olm/remit/pkg/lib/names"
@@ -24,21 +23,11 @@ import (
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
-type match func(csv *operatorsv1alpha1.ClusterServiceVersion) bool
-
 // matching lists the live ClusterServiceVersions that match.
-func (r *Reconciler) matching(ctx context.Context, m match, opts ...client.ListOption) []reconcile.Request {
-	list := &operatorsv1alpha1.ClusterServiceVersionList{}
-	if err := r.client.List(ctx, list, append(opts, client.UnsafeDisableDeepCopy)...); err != nil {
-		return nil // the cache is not synced yet: its first list enqueues all of them
-	}
-	var out []reconcile.Request
-	for i := range list.Items {
-		if csv := &list.Items[i]; !isCopy(csv) && m(csv) {
-			out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(csv)})
-		}
-	}
-	return out
+func (r *Reconciler) matching(ctx context.Context, match func(*operatorsv1alpha1.ClusterServiceVersion) bool, opts ...client.ListOption) []reconcile.Request {
+	return kit.Matching(ctx, r.Client, &operatorsv1alpha1.ClusterServiceVersionList{}, func(csv *operatorsv1alpha1.ClusterServiceVersion) bool {
+		return !isCopy(csv) && match(csv)
+	}, opts...)
 }
 
 // isComplete reports whether a CSV waits for nothing: it is installed, and there is nothing to note.
@@ -49,7 +38,7 @@ func isComplete(csv *operatorsv1alpha1.ClusterServiceVersion) bool {
 func isWaiting(csv *operatorsv1alpha1.ClusterServiceVersion) bool { return !isComplete(csv) }
 
 func (r *Reconciler) inNamespace(ctx context.Context, obj client.Object) []reconcile.Request {
-	return r.matching(ctx, func(*operatorsv1alpha1.ClusterServiceVersion) bool { return true }, client.InNamespace(obj.GetNamespace()))
+	return r.matching(ctx, kit.Any, client.InNamespace(obj.GetNamespace()))
 }
 
 // subscribed wakes the CSV of a Subscription, whose config is part of the Deployments.
@@ -139,7 +128,7 @@ func (r *Reconciler) owning(ctx context.Context, obj client.Object) []reconcile.
 // proven reports whether Remit created the object for the lineage in its label.
 func (r *Reconciler) proven(obj client.Object) bool {
 	mark := obj.GetLabels()[names.LabelLineage]
-	return mark != "" && r.proofs.Check(obj, mark) == nil
+	return mark != "" && r.Proofs.Check(obj, mark) == nil
 }
 
 // mayBe reports whether a ClusterServiceVersion may belong to a lineage; ownerOf decides.
@@ -151,23 +140,14 @@ func request(namespace, name string) []reconcile.Request {
 	if name == "" {
 		return nil
 	}
-	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}}}
-}
-
-// track returns the reconciler for one reconcile of a ClusterServiceVersion, whose RBAC lookups are tracked: their
-// changes wake it.
-func (r *Reconciler) track(req ctrl.Request) (*Reconciler, func()) {
-	tracked := *r
-	var done func()
-	tracked.rbac, done = r.interests.Track(req, r.rbac)
-	return &tracked, done
+	return []reconcile.Request{kit.Request(namespace, name)}
 }
 
 // followRights lets changes of the account's permissions, where the operator runs or works, wake the CSV, regardless
 // of other lookups: if the API server refused something, the answer did not come from listers.
 func (r *Reconciler) followRights(s *scope) error {
 	for _, namespace := range append(s.ruleScopes(), s.csv.Namespace) {
-		granted := r.rbac.LowerBound(rbac.ServiceAccount(s.account.Namespace, s.account.Name), namespace)
+		granted := r.RBAC.LowerBound(rbac.ServiceAccount(s.account.Namespace, s.account.Name), namespace)
 		if err := errors.Join(granted.ReadErrors...); err != nil {
 			return preflight.AsAccountError(s.account, err)
 		}
@@ -178,24 +158,13 @@ func (r *Reconciler) followRights(s *scope) error {
 // Concerned lists the ClusterServiceVersions that a change of RBAC, a ServiceAccount or a Namespace concerns. before
 // is nil for a new object, after for a deleted one.
 func (r *Reconciler) Concerned(ctx context.Context, before, after client.Object) []reconcile.Request {
-	groups, err := r.cached.Concerned(ctx, before, after)
-	if err != nil {
-		return nil // as in matching
-	}
-	out := append(r.interests.Concerned(before, after), r.marked(ctx, before, after)...)
-	for i := range groups {
-		out = append(out, r.inNamespace(ctx, &groups[i])...)
-	}
-	return out
+	return append(r.interests.Concerned(ctx, r.Default.Lookup(r.Client), before, after, r.inNamespace), r.marked(ctx, before, after)...)
 }
 
 // marked finds the CSVs that created the object and may have to do so again, and those that declare a ServiceAccount
 // and check its labels.
 func (r *Reconciler) marked(ctx context.Context, before, after client.Object) []reconcile.Request {
-	obj := after
-	if obj == nil {
-		obj = before
-	}
+	obj := kit.Latest(before, after)
 	update := before != nil && after != nil
 	switch obj.(type) {
 	case *corev1.Namespace:

@@ -14,10 +14,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
+	"github.com/remit-olm/remit/pkg/controller/kit"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
-	"github.com/remit-olm/remit/pkg/lib/scoped"
-	"github.com/remit-olm/remit/pkg/rbac"
 	"github.com/remit-olm/remit/test/env/proofs"
 )
 
@@ -33,7 +32,7 @@ func TestChangesWakeTheConcernedCSVs(t *testing.T) {
 			Spec: operatorsv1.OperatorGroupSpec{ServiceAccountName: "acct", TargetNamespaces: []string{"target-of-" + namespace}}})
 	}
 	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build()
-	r := &Reconciler{client: c, cached: scoped.Lookup{Reader: c}, interests: &rbac.Interests[ctrl.Request]{}, proofs: proofs.Keys()}
+	r := &Reconciler{Options: Options{Client: c, Proofs: proofs.Keys()}, interests: &kit.Interests{}}
 
 	account := func(name string, labels map[string]string) client.Object {
 		return &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: name, Labels: labels}}

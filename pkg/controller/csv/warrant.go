@@ -76,7 +76,7 @@ func (r *Reconciler) judge(ctx context.Context, s *scope) error {
 	if err != nil {
 		return err
 	}
-	running, err := deployment.Check(ctx, r.client, s.owner, asItRuns)
+	running, err := deployment.Check(ctx, r.Client, s.owner, asItRuns)
 	if err != nil {
 		return err
 	}
@@ -97,7 +97,7 @@ func (r *Reconciler) runs(ctx context.Context, csv *operatorsv1alpha1.ClusterSer
 	specs := csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs
 	for i := range specs {
 		d := &appsv1.Deployment{}
-		err := r.client.Get(ctx, client.ObjectKey{Namespace: csv.Namespace, Name: specs[i].Name}, d)
+		err := r.Client.Get(ctx, client.ObjectKey{Namespace: csv.Namespace, Name: specs[i].Name}, d)
 		if err != nil || !deployment.Of(d, owner) || !deployment.Status(d, specs[i].Spec.Replicas).Ready {
 			return false
 		}
@@ -120,7 +120,7 @@ func (r *Reconciler) refused(ctx context.Context, s *scope) error {
 		return at, ok
 	}
 	err := deployment.CheckIdentities(s.csv, deployment.Bound{
-		Account: s.account.Key(), Made: made, Owner: s.owner, RBAC: r.rbac, Log: log.FromContext(ctx),
+		Account: s.account.Key(), Made: made, Owner: s.owner, RBAC: r.RBAC, Log: log.FromContext(ctx),
 	})
 	if err == nil {
 		err = joinMissing(r.missingPermissions(ctx, s, forInstall, objs), s.uncalled)

@@ -32,7 +32,7 @@ func openClients(ctx context.Context, s *run) (flow.Outcome, error) {
 	if err := s.checkCurrent(ctx); err != nil {
 		return flow.Outcome{}, err
 	}
-	account, _, err := s.lookup(r.Live).Account(ctx, s.plan.Namespace)
+	account, _, err := r.Default.Lookup(r.Live).Account(ctx, s.plan.Namespace)
 	if err != nil {
 		return waitForAccount(err)
 	}
@@ -165,7 +165,7 @@ func (s *run) sameAccount(ctx context.Context) error {
 	if err := s.checkNotDeleted(ctx); err != nil {
 		return err
 	}
-	account, _, err := s.lookup(s.reconciler.Client).Account(ctx, s.plan.Namespace)
+	account, _, err := s.reconciler.Default.Lookup(s.reconciler.Client).Account(ctx, s.plan.Namespace)
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/remit-olm/remit/pkg/controller/kit"
 	"github.com/remit-olm/remit/pkg/lib/flow"
 	"github.com/remit-olm/remit/pkg/lib/kinds"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
@@ -70,7 +71,7 @@ type Reconciler struct {
 	waits     *waits
 	owners    *owners
 	unserved  *kinds.Unserved
-	interests *rbac.Interests[ctrl.Request]
+	interests *kit.Interests
 }
 
 // New returns a Reconciler. It returns an error if a required option is missing.
@@ -83,7 +84,7 @@ func New(o Options) (*Reconciler, error) {
 		o.Clock = clock.RealClock{}
 	}
 	return &Reconciler{
-		Options: o, interests: &rbac.Interests[ctrl.Request]{},
+		Options: o, interests: &kit.Interests{},
 		confirmer: &preflight.Confirmer{Ask: preflight.Reviews(o.Client)}, reports: &reports{}, schemas: &schemas{}, waits: &waits{},
 		owners: &owners{}, unserved: kinds.NewUnserved(o.Clock),
 	}, nil
@@ -91,8 +92,9 @@ func New(o Options) (*Reconciler, error) {
 
 // Reconcile advances one InstallPlan as far as possible.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	r, done := r.trackLookups(req)
-	defer done()
+	tracked := *r
+	r = &tracked
+	defer r.interests.Track(req, &r.RBAC)()
 	ip := &operatorsv1alpha1.InstallPlan{}
 	err := r.Client.Get(ctx, req.NamespacedName, ip)
 	if client.IgnoreNotFound(err) != nil {

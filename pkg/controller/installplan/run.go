@@ -136,13 +136,13 @@ func awaitApproval(_ context.Context, s *run) (flow.Outcome, error) {
 // findAccount looks up the account that bounds the plan. The cache is sufficient here: openClients looks again, live,
 // before anything is sent.
 func findAccount(ctx context.Context, s *run) (flow.Outcome, error) {
-	account, og, err := s.lookup(s.reconciler.Client).Account(ctx, s.plan.Namespace)
+	account, og, err := s.reconciler.Default.Lookup(s.reconciler.Client).Account(ctx, s.plan.Namespace)
 	if err != nil {
 		return waitForAccount(err)
 	}
 	s.account, s.group = account, og
 	filter := preflight.NamespaceFilter{RBAC: s.reconciler.RBAC, Ask: s.reconciler.confirmer.Ask}
-	if s.targets, err = s.lookup(s.reconciler.Client).Targets(ctx, og, filter); err != nil {
+	if s.targets, err = s.reconciler.Default.Lookup(s.reconciler.Client).Targets(ctx, og, filter); err != nil {
 		return waitForAccount(err)
 	}
 	if len(s.targets) > 0 {
@@ -153,10 +153,6 @@ func findAccount(ctx context.Context, s *run) (flow.Outcome, error) {
 		return flow.Outcome{}, &refused{operatorsv1alpha1.InstallPlanReasonInstallCheckFailed, none} // no watch announces a grant
 	}
 	return flow.Wait(reasonCheckFailed, none), nil
-}
-
-func (s *run) lookup(r client.Reader) scoped.Lookup {
-	return scoped.Lookup{Reader: r, Default: s.reconciler.Default}
 }
 
 // waitForAccount turns a problem of the account into a wait. Watches on OperatorGroups, ServiceAccounts and RBAC

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	"github.com/remit-olm/remit/pkg/controller/kit"
 	"github.com/remit-olm/remit/pkg/lib/fairqueue"
 )
 
@@ -53,20 +54,11 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, catalogs, changes source
 
 // Unfinished lists the plans of a namespace, or of all namespaces, that are neither complete nor failed.
 func (r *Reconciler) Unfinished(ctx context.Context, namespace string) []reconcile.Request {
-	return r.unfinished(ctx, func(*operatorsv1alpha1.InstallPlan) bool { return true }, client.InNamespace(namespace))
+	return r.unfinished(ctx, kit.Any, client.InNamespace(namespace))
 }
 
-// unfinished reads only the cache.
 func (r *Reconciler) unfinished(ctx context.Context, match func(*operatorsv1alpha1.InstallPlan) bool, opts ...client.ListOption) []reconcile.Request {
-	list := &operatorsv1alpha1.InstallPlanList{}
-	if err := r.Client.List(ctx, list, append(opts, client.UnsafeDisableDeepCopy)...); err != nil {
-		return nil // the cache is not ready: its first list enqueues every plan anyway
-	}
-	var out []reconcile.Request
-	for i := range list.Items {
-		if ip := &list.Items[i]; !finished(ip) && match(ip) {
-			out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(ip)})
-		}
-	}
-	return out
+	return kit.Matching(ctx, r.Client, &operatorsv1alpha1.InstallPlanList{}, func(ip *operatorsv1alpha1.InstallPlan) bool {
+		return !finished(ip) && match(ip)
+	}, opts...)
 }

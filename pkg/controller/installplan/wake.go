@@ -10,22 +10,12 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/remit-olm/remit/pkg/lib/group"
-	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/step/execute"
 )
-
-// trackLookups returns the reconciler for one reconcile of a plan: changes of the RBAC that it looks up wake the plan.
-func (r *Reconciler) trackLookups(req ctrl.Request) (*Reconciler, func()) {
-	tracked := *r
-	var done func()
-	tracked.RBAC, done = r.interests.Track(req, r.RBAC)
-	return &tracked, done
-}
 
 // Concerned lists the unfinished plans that a change of RBAC, of a ServiceAccount or of a Namespace affects. before is
 // nil for a new object, after for a deleted one.
@@ -33,16 +23,13 @@ func (r *Reconciler) Concerned(ctx context.Context, before, after client.Object)
 	if (before == nil || after == nil) && r.isCRDAccount(before, after) {
 		return r.Unfinished(ctx, metav1.NamespaceAll)
 	}
-	groups, err := scoped.Lookup{Reader: r.Client, Default: r.Default}.Concerned(ctx, before, after)
-	if err != nil {
-		return nil // see unfinished
-	}
-	out := r.interests.Concerned(before, after)
-	if sa, ok := before.(*corev1.ServiceAccount); ok && after == nil && len(groups) == 0 {
+	bounds := false // any namespace
+	out := r.interests.Concerned(ctx, r.Default.Lookup(r.Client), before, after, func(ctx context.Context, og client.Object) []reconcile.Request {
+		bounds = true
+		return r.inNamespace(ctx, og)
+	})
+	if sa, ok := before.(*corev1.ServiceAccount); ok && after == nil && !bounds {
 		out = append(out, r.inNamespace(ctx, sa)...) // a webhook of the plan could cause workloads to run as it
-	}
-	for i := range groups {
-		out = append(out, r.inNamespace(ctx, &groups[i])...)
 	}
 	return out
 }

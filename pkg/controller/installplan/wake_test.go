@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/remit-olm/remit/pkg/rbac"
+	"github.com/remit-olm/remit/pkg/controller/kit"
 )
 
 // waking returns a reconciler with unfinished plans in the namespaces a and b, each with an OperatorGroup, and a
@@ -51,7 +51,7 @@ func waking(t *testing.T) *Reconciler {
 	).Build()
 	return &Reconciler{
 		Options:   Options{Client: c, CRDAccount: types.NamespacedName{Namespace: "remit", Name: "crds"}},
-		interests: &rbac.Interests[ctrl.Request]{},
+		interests: &kit.Interests{},
 	}
 }
 
@@ -115,13 +115,13 @@ func TestLookedUpRBACWakesAPlan(t *testing.T) {
 	roles := toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{})
 	require.NoError(t, roles.Add(role))
 	r.RBAC.ClusterRoles = rbacv1listers.NewClusterRoleLister(roles)
-	tracked, done := r.trackLookups(req)
-	_, err := tracked.RBAC.ClusterRoles.Get("c")
+	tracked := r.RBAC
+	done := r.interests.Track(req, &tracked)
+	_, err := tracked.ClusterRoles.Get("c")
 	require.NoError(t, err)
 	done()
 	require.Equal(t, []string{"a/waits"}, keys(r.Concerned(t.Context(), role, nil)))
 
-	_, done = r.trackLookups(req)
-	done()
+	r.interests.Track(req, &tracked)()
 	require.Empty(t, r.Concerned(t.Context(), role, nil))
 }

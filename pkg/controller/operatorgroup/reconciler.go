@@ -13,6 +13,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/remit-olm/remit/pkg/controller/kit"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/lib/status"
 	"github.com/remit-olm/remit/pkg/preflight"
@@ -39,13 +40,9 @@ type Options struct {
 
 // Reconciler maintains the status of OperatorGroups.
 type Reconciler struct {
-	client     client.Client
-	rbac       rbac.Listers
-	interests  *rbac.Interests[ctrl.Request]
-	lookup     scoped.Lookup
-	enrollment enroller
-	ask        preflight.Reviewer
-	clock      clock.PassiveClock
+	Options
+	interests *kit.Interests
+	ask       preflight.Reviewer
 }
 
 // New returns a Reconciler, or an error if a required option is missing.
@@ -56,23 +53,16 @@ func New(o Options) (*Reconciler, error) {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
-	return &Reconciler{
-		client:     o.Client,
-		rbac:       o.RBAC,
-		interests:  &rbac.Interests[ctrl.Request]{},
-		lookup:     scoped.Lookup{Reader: o.Client, Default: o.Default},
-		enrollment: o.Enrollment,
-		ask:        preflight.Reviews(o.Client),
-		clock:      o.Clock,
-	}, nil
+	return &Reconciler{Options: o, interests: &kit.Interests{}, ask: preflight.Reviews(o.Client)}, nil
 }
 
 // Reconcile implements reconcile.Reconciler.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	r, done := r.trackLookups(req)
-	defer done()
+	tracked := *r
+	r = &tracked
+	defer r.interests.Track(req, &r.RBAC)()
 	group := &operatorsv1.OperatorGroup{}
-	if err := r.client.Get(ctx, req.NamespacedName, group); err != nil {
+	if err := r.Client.Get(ctx, req.NamespacedName, group); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if group.DeletionTimestamp != nil {
@@ -88,8 +78,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	after := group.DeepCopy()
 	after.Status = want
-	after.Status.LastUpdated = &metav1.Time{Time: r.clock.Now()}
-	err = status.Patch(ctx, r.client, group, after)
+	after.Status.LastUpdated = &metav1.Time{Time: r.Clock.Now()}
+	err = status.Patch(ctx, r.Client, group, after)
 	if apierrors.IsConflict(err) {
 		// The cache is outdated. The pending event may be a status written by this controller, which does not wake it.
 		return ctrl.Result{RequeueAfter: cacheLag}, nil
@@ -100,7 +90,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 func (r *Reconciler) gather(ctx context.Context, group *operatorsv1.OperatorGroup) (Facts, error) {
 	f := Facts{Group: group}
 	all := &operatorsv1.OperatorGroupList{}
-	if err := r.client.List(ctx, all, client.InNamespace(group.Namespace)); err != nil {
+	if err := r.Client.List(ctx, all, client.InNamespace(group.Namespace)); err != nil {
 		return f, fmt.Errorf("list OperatorGroups of namespace %q: %w", group.Namespace, err)
 	}
 	for i := range all.Items {
@@ -111,7 +101,7 @@ func (r *Reconciler) gather(ctx context.Context, group *operatorsv1.OperatorGrou
 	if err := r.gatherTargets(ctx, &f); err != nil {
 		return f, err
 	}
-	account, err := r.lookup.AccountOf(ctx, group)
+	account, err := r.Default.Lookup(r.Client).AccountOf(ctx, group)
 	if err != nil {
 		if !errors.As(err, &f.Problem) {
 			return f, err
@@ -119,7 +109,7 @@ func (r *Reconciler) gather(ctx context.Context, group *operatorsv1.OperatorGrou
 		return f, nil
 	}
 	f.Account = account
-	if f.NotEnrolled, err = r.enrollment.Missing(r.rbac, account); err != nil {
+	if f.NotEnrolled, err = r.Enrollment.Missing(r.RBAC, account); err != nil {
 		return f, err
 	}
 	if f.Siblings > 0 || f.TooMany != nil || f.TooMuch != nil {
@@ -137,7 +127,7 @@ func (r *Reconciler) gather(ctx context.Context, group *operatorsv1.OperatorGrou
 // ServiceAccount of its namespace, or in which it has more roles than Remit evaluates.
 func (r *Reconciler) namespacesWithoutGrants(own string, account scoped.Account, targets []string) ([]string, error) {
 	subject := rbac.ServiceAccount(account.Namespace, account.Name)
-	if _, err := r.rbac.EffectiveRules(subject, own); err != nil {
+	if _, err := r.RBAC.EffectiveRules(subject, own); err != nil {
 		return nil, fmt.Errorf("rules of %s: %w", subject.User, err)
 	}
 	var out []string
@@ -145,11 +135,11 @@ func (r *Reconciler) namespacesWithoutGrants(own string, account scoped.Account,
 		if namespace == own || namespace == scoped.AllNamespaces {
 			continue
 		}
-		granted := r.rbac.LowerBound(subject, namespace)
+		granted := r.RBAC.LowerBound(subject, namespace)
 		if err := errors.Join(granted.ReadErrors...); err != nil {
 			return nil, fmt.Errorf("rules of %s: %w", subject.User, err)
 		}
-		all := r.rbac.LowerBound(rbac.Subject{Groups: subject.Groups}, namespace)
+		all := r.RBAC.LowerBound(rbac.Subject{Groups: subject.Groups}, namespace)
 		if err := errors.Join(all.ReadErrors...); err != nil {
 			return nil, fmt.Errorf("rules of all ServiceAccounts: %w", err)
 		}
@@ -169,7 +159,7 @@ func (r *Reconciler) gatherTargets(ctx context.Context, f *Facts) error {
 		}
 	}
 	var err error
-	f.Targets, err = r.lookup.Targets(ctx, f.Group, preflight.NamespaceFilter{RBAC: r.rbac, Ask: r.ask})
+	f.Targets, err = r.Default.Lookup(r.Client).Targets(ctx, f.Group, preflight.NamespaceFilter{RBAC: r.RBAC, Ask: r.ask})
 	switch scoped.ReasonOf(err) {
 	case "":
 		return err

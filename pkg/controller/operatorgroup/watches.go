@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	"github.com/remit-olm/remit/pkg/controller/kit"
 	"github.com/remit-olm/remit/pkg/lib/fairqueue"
 )
 
@@ -49,43 +50,14 @@ func statusChanged() predicate.Predicate {
 
 // siblings lists the other OperatorGroups of a namespace, to wake them when one is created or deleted.
 func (r *Reconciler) siblings(ctx context.Context, obj client.Object) []reconcile.Request {
-	return r.matching(ctx, func(og *operatorsv1.OperatorGroup) bool { return og.Name != obj.GetName() },
-		client.InNamespace(obj.GetNamespace()))
-}
-
-func (r *Reconciler) matching(ctx context.Context, match func(*operatorsv1.OperatorGroup) bool, opts ...client.ListOption) []reconcile.Request {
-	list := &operatorsv1.OperatorGroupList{}
-	if err := r.client.List(ctx, list, append(opts, client.UnsafeDisableDeepCopy)...); err != nil {
-		return nil // the cache is not synced yet, and its first list enqueues every OperatorGroup
-	}
-	var out []reconcile.Request
-	for i := range list.Items {
-		if match(&list.Items[i]) {
-			out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
-		}
-	}
-	return out
-}
-
-// trackLookups returns the reconciler for one reconcile of an OperatorGroup: changes of the RBAC that it looks up wake the
-// OperatorGroup. The function ends the tracking.
-func (r *Reconciler) trackLookups(req ctrl.Request) (*Reconciler, func()) {
-	tracked := *r
-	var done func()
-	tracked.rbac, done = r.interests.Track(req, r.rbac)
-	return &tracked, done
+	return kit.Matching(ctx, r.Client, &operatorsv1.OperatorGroupList{},
+		func(og *operatorsv1.OperatorGroup) bool { return og.Name != obj.GetName() }, client.InNamespace(obj.GetNamespace()))
 }
 
 // Concerned lists the OperatorGroups that a change of RBAC, of a ServiceAccount or of a Namespace
 // affects. before is nil for a new object, after is nil for a deleted one.
 func (r *Reconciler) Concerned(ctx context.Context, before, after client.Object) []reconcile.Request {
-	groups, err := r.lookup.Concerned(ctx, before, after)
-	if err != nil {
-		return nil // as in matching
-	}
-	out := r.interests.Concerned(before, after)
-	for i := range groups {
-		out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&groups[i])})
-	}
-	return out
+	return r.interests.Concerned(ctx, r.Default.Lookup(r.Client), before, after, func(_ context.Context, og client.Object) []reconcile.Request {
+		return []reconcile.Request{kit.Request(og.GetNamespace(), og.GetName())}
+	})
 }

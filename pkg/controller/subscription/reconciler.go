@@ -13,6 +13,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/remit-olm/remit/pkg/controller/kit"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
@@ -49,7 +50,7 @@ type Reconciler struct {
 	kinds     *kinds
 	long      *longQueue
 	ask       preflight.Reviewer
-	interests *rbac.Interests[ctrl.Request]
+	interests *kit.Interests
 }
 
 // New returns a Reconciler. It fails if the options are invalid.
@@ -63,7 +64,7 @@ func New(o Options) (*Reconciler, error) {
 	known := &answers{}
 	r := &Reconciler{
 		Options: o, indexes: &resolver.Indexes{}, answers: known, kinds: &kinds{}, long: newLongQueue(o.Clock, known),
-		ask: preflight.Reviews(o.Client), interests: &rbac.Interests[ctrl.Request]{},
+		ask: preflight.Reviews(o.Client), interests: &kit.Interests{},
 	}
 	r.long.served = func(ctx context.Context) (served, error) { return r.kinds.served(ctx, o.Client) }
 	return r, nil

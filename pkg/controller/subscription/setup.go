@@ -3,6 +3,8 @@ package subscription
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
@@ -10,7 +12,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -21,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	"github.com/remit-olm/remit/pkg/controller/kit"
 	"github.com/remit-olm/remit/pkg/lib/fairqueue"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/preflight"
@@ -63,9 +65,7 @@ func catalogSource() client.Object {
 	return obj
 }
 
-func request(namespace string) reconcile.Request {
-	return reconcile.Request{NamespacedName: types.NamespacedName{Name: namespace}}
-}
+func request(namespace string) reconcile.Request { return kit.Request("", namespace) }
 
 func ownNamespace(_ context.Context, obj client.Object) []reconcile.Request {
 	return []reconcile.Request{request(obj.GetNamespace())}
@@ -97,13 +97,14 @@ func (r *Reconciler) namespacesInNeed(ctx context.Context, _ client.Object) []re
 
 // Namespaces returns requests for a namespace, or for all namespaces, if it has Subscriptions.
 func (r *Reconciler) Namespaces(ctx context.Context, namespace string) []reconcile.Request {
-	return r.namespaces(ctx, func(*operatorsv1alpha1.Subscription) bool { return true }, client.InNamespace(namespace))
+	return r.namespaces(ctx, kit.Any, client.InNamespace(namespace))
 }
 
 // trackNamespaceFilter returns a NamespaceFilter for the account of a namespace, and a function to call after using it. Changes of its
 // answers then wake the namespace. Other permissions are not tracked here, because the plan checks them.
 func (r *Reconciler) trackNamespaceFilter(namespace string) (scoped.NamespaceFilter, func()) {
-	listers, done := r.interests.Track(request(namespace), r.RBAC)
+	listers := r.RBAC
+	done := r.interests.Track(request(namespace), &listers)
 	return preflight.NamespaceFilter{RBAC: listers, Ask: r.ask}, done
 }
 
@@ -111,15 +112,9 @@ func (r *Reconciler) trackNamespaceFilter(namespace string) (scoped.NamespaceFil
 // targets: a ServiceAccount or Namespace is created or deleted, a selector starts or stops matching, or the account's
 // permission to get a target changes. before is nil for a new object, after for a deleted one.
 func (r *Reconciler) Concerned(ctx context.Context, before, after client.Object) []reconcile.Request {
-	groups, err := scoped.Lookup{Reader: r.Client, Default: r.Default}.Concerned(ctx, before, after)
-	if err != nil {
-		return nil // the cache is not synced yet, and its initial list triggers a reconcile of every namespace
-	}
+	concerned := r.interests.Concerned(ctx, r.Default.Lookup(r.Client), before, after, ownNamespace)
 	var out []reconcile.Request
-	for i := range groups {
-		out = append(out, r.namespaces(ctx, unresolved, client.InNamespace(groups[i].Namespace))...)
-	}
-	for _, req := range r.interests.Concerned(before, after) {
+	for _, req := range concerned {
 		out = append(out, r.namespaces(ctx, unresolved, client.InNamespace(req.Name))...)
 	}
 	return out
@@ -129,19 +124,11 @@ func unresolved(sub *operatorsv1alpha1.Subscription) bool {
 	return sub.Status.GetCondition(operatorsv1alpha1.SubscriptionResolutionFailed).Status == corev1.ConditionTrue
 }
 
-func (r *Reconciler) namespaces(ctx context.Context, include func(*operatorsv1alpha1.Subscription) bool, opts ...client.ListOption) []reconcile.Request {
-	list := &operatorsv1alpha1.SubscriptionList{}
-	if err := r.Client.List(ctx, list, append(opts, client.UnsafeDisableDeepCopy)...); err != nil {
-		return nil
+// namespaces returns each namespace that has a matching Subscription once.
+func (r *Reconciler) namespaces(ctx context.Context, match func(*operatorsv1alpha1.Subscription) bool, opts ...client.ListOption) []reconcile.Request {
+	seen := map[reconcile.Request]bool{}
+	for _, sub := range kit.Matching(ctx, r.Client, &operatorsv1alpha1.SubscriptionList{}, match, opts...) {
+		seen[request(sub.Namespace)] = true
 	}
-	seen := map[string]bool{}
-	var out []reconcile.Request
-	for i := range list.Items {
-		namespace := list.Items[i].Namespace
-		if !seen[namespace] && include(&list.Items[i]) {
-			seen[namespace] = true
-			out = append(out, request(namespace))
-		}
-	}
-	return out
+	return slices.Collect(maps.Keys(seen))
 }

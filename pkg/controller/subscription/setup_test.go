@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
-	"github.com/remit-olm/remit/pkg/rbac"
+	"github.com/remit-olm/remit/pkg/controller/kit"
 )
 
 func TestAccountsAndTargetsWakeUnresolvedNamespaces(t *testing.T) {
@@ -30,7 +30,7 @@ func TestAccountsAndTargetsWakeUnresolvedNamespaces(t *testing.T) {
 			Spec: operatorsv1.OperatorGroupSpec{ServiceAccountName: "acct", Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"x": "y"}}}})
 	}
 	r := &Reconciler{Options: Options{Client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build()},
-		interests: &rbac.Interests[ctrl.Request]{}}
+		interests: &kit.Interests{}}
 	account := func(namespace, name string) client.Object {
 		return &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	}

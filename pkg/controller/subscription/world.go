@@ -110,7 +110,7 @@ func (r *Reconciler) gatherInput(ctx context.Context, w *world) error {
 		ClusterRoles:           r.RBAC.ClusterRoles,
 		ClusterRoleBindings:    r.RBAC.ClusterRoleBindings,
 	}
-	lookup := scoped.Lookup{Reader: r.Client, Default: r.Default}
+	lookup := r.Default.Lookup(r.Client)
 	account, og, err := lookup.Account(ctx, w.namespace)
 	var problem *scoped.Error
 	switch {

@@ -59,6 +59,9 @@ type Lookup struct {
 	Default Default
 }
 
+// Lookup returns a Lookup with this default account.
+func (d Default) Lookup(from client.Reader) Lookup { return Lookup{Reader: from, Default: d} }
+
 // OperatorGroup returns the only OperatorGroup of the namespace, regardless of its state. The error is an *Error if
 // there is none or more than one.
 func (l Lookup) OperatorGroup(ctx context.Context, namespace string) (*operatorsv1.OperatorGroup, error) {

@@ -1,4 +1,4 @@
-package controller
+package kit
 
 import (
 	"testing"
@@ -14,8 +14,12 @@ func TestInformerEventsBecomeChangesBetweenTwoStates(t *testing.T) {
 	was, is := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: "was"}}, &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: "is"}}
 	type seen struct{ before, after client.Object }
 	var got []seen
-	h := handlers(func(before, after client.Object) { got = append(got, seen{before, after}) })
+	all := events(func(before, after client.Object) { got = append(got, seen{before, after}) })
+	all.OnAdd(is, true)
+	require.Equal(t, []seen{{nil, is}}, got)
 
+	h := changes{all}
+	got = nil
 	h.OnAdd(is, true)
 	require.Empty(t, got, "objects that exist at the start wake no reconciler")
 	h.OnAdd(is, false)

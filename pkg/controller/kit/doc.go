@@ -1,0 +1,3 @@
+// Package kit contains what the controllers share: the requests that an event concerns, and the RBAC that a reconcile
+// looks up. It knows no kind of its own. Only controllers and their list in package controller import it.
+package kit
