@@ -22,13 +22,13 @@ const (
 	maxBackoff = 5 * time.Minute
 )
 
-// Next decides the transition. Checks for all phases come first, in the order in which users see their reasons.
+// Next decides the transition. What holds in every phase comes first.
 func Next(f Facts) Transition {
 	if f.ReplacedBy != "" {
 		return replaced(f)
 	}
-	if t, wrong := cannotRun(f); wrong {
-		return t
+	if t := eligible.failing(f); t != nil {
+		return *t
 	}
 	if f.Account != nil && f.CSV.Status.Phase != phaseSucceeded {
 		return to(phasePending, operatorsv1alpha1.ConditionReason(f.Account.Reason), f.Account.Message)
@@ -50,23 +50,6 @@ func Next(f Facts) Transition {
 		return to(phasePending, reasonRequirementsUnknown, messageUnknown)
 	}
 	return stay(f)
-}
-
-// cannotRun returns what is wrong with the CSV itself or its namespace, regardless of who installs it.
-func cannotRun(f Facts) (Transition, bool) {
-	switch {
-	case f.Group != nil:
-		return to(phaseFailed, f.Group.Reason, f.Group.Message), true
-	case f.Strategy != nil:
-		return to(phaseFailed, reasonInvalidStrategy, fmt.Sprintf(messageInvalidStrategy, oneLine(f.Strategy))), true
-	case f.Webhooks != nil:
-		return to(phaseFailed, reasonInvalidWebhook, oneLine(f.Webhooks)), true
-	case f.APIs != nil:
-		return to(phaseFailed, reasonAPIServiceFailed, oneLine(f.APIs)), true
-	case f.Taken != nil:
-		return to(phaseFailed, reasonOwnerConflict, messageNoAdoption+": "+oneLine(f.Taken)), true
-	}
-	return Transition{}, false
 }
 
 // Failed returns the transition of a ClusterServiceVersion whose Deployments could not be written. ok is false for a

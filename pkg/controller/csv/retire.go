@@ -17,6 +17,7 @@ import (
 	"github.com/remit-olm/remit/pkg/install/warrant"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
+	"github.com/remit-olm/remit/pkg/lib/scoped"
 )
 
 // retire deletes, as the account, the roles and bindings of earlier versions once this one has succeeded: those of
@@ -49,6 +50,25 @@ func (r *Reconciler) retire(ctx context.Context, s *scope) error {
 		s.facts.Notes = append(s.facts.Notes, fmt.Sprintf("objects of an earlier version remain (%s): %s", why, lines(remain)))
 	}
 	return nil
+}
+
+// removeReplaced deletes, as the account, a CSV that was replaced; finalize and garbage collection follow. If this is
+// not permitted, the message has the command for users.
+func (r *Reconciler) removeReplaced(ctx context.Context, s *scope) (Transition, error) {
+	t := to(phaseDeleting, reasonReplaced, messageReplaced)
+	account, err := r.cleaner(ctx, s)
+	if err == nil {
+		err = r.remove(ctx, s, account, s.csv)
+	}
+	switch {
+	case err == nil:
+		s.gone = true
+	case isDenied(err) || scoped.ReasonOf(err) != "":
+		t.Message += " " + oneLine(err) + ": " + r.command(s.csv)
+	default:
+		return t, err
+	}
+	return t, nil
 }
 
 // earlier lists the lineage's RBAC objects that were created for versions before this one. An object may be observed

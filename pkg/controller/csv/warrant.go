@@ -31,7 +31,7 @@ func (f Facts) findings() warrant.Findings {
 
 // unfit returns the reason that the CSV may not run here, regardless of who installs it.
 func (f Facts) unfit() error {
-	if t, wrong := cannotRun(f); wrong {
+	if t := eligible.failing(f); t != nil {
 		return errors.New(t.Message)
 	}
 	if f.ReplacedBy != "" {

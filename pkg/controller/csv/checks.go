@@ -1,0 +1,135 @@
+package csv
+
+import (
+	"fmt"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+)
+
+// check is one thing that must be given. It returns the transition if it is not, or else nil.
+type check func(Facts) *Transition
+
+// checks are in the order of the reasons that a user sees: the first one that fails decides.
+type checks []check
+
+// eligible is what a CSV and its namespace must be in every phase, whoever installs it.
+var eligible = checks{
+	groupSuits,    // exactly one OperatorGroup, whose targets are known and which the CSV accepts
+	strategyValid, // the content, the Deployments and the scopes
+	webhooksValid,
+	apisValid,
+	apisUnclaimed, // no other owner serves one of its APIs
+}
+
+// installable is what must be given before Deployments are written.
+var installable = checks{
+	turnHasCome,         // the older version is being replaced, and the InstallPlan is complete
+	nothingToRoll,       // another certificate is rolled out even if the following is not given (security model, D4)
+	rolesPrepared,       // ServiceAccounts, roles and certificates were accepted
+	factsComplete,       // and none of them was just written
+	withinAccount,       // the account has the CSV's permissions, or may grant them
+	requirementsPresent, // CustomResourceDefinitions, APIServices, ServiceAccounts
+}
+
+// healthy is what an installed operator must be.
+var healthy = checks{
+	nothingWritten,
+	requirementsKept,
+	certificatesCurrent,
+	deploymentsReady,
+	callsAnswered,
+}
+
+// failing returns the transition of the first check that fails, or nil.
+func (c checks) failing(f Facts) *Transition {
+	for _, check := range c {
+		if t := check(f); t != nil {
+			return t
+		}
+	}
+	return nil
+}
+
+// unless returns the transition unless a condition holds.
+func unless(holds bool, t Transition) *Transition {
+	if holds {
+		return nil
+	}
+	return &t
+}
+
+func groupSuits(f Facts) *Transition {
+	if f.Group == nil {
+		return nil
+	}
+	return new(to(phaseFailed, f.Group.Reason, f.Group.Message))
+}
+
+func strategyValid(f Facts) *Transition {
+	return valid(f.Strategy, reasonInvalidStrategy, messageInvalidStrategy)
+}
+
+func webhooksValid(f Facts) *Transition { return valid(f.Webhooks, reasonInvalidWebhook, "%s") }
+
+func apisValid(f Facts) *Transition { return valid(f.APIs, reasonAPIServiceFailed, "%s") }
+
+func apisUnclaimed(f Facts) *Transition {
+	return valid(f.Taken, reasonOwnerConflict, messageNoAdoption+": %s")
+}
+
+func valid(err error, reason operatorsv1alpha1.ConditionReason, format string) *Transition {
+	if err == nil {
+		return nil
+	}
+	return new(to(phaseFailed, reason, fmt.Sprintf(format, oneLine(err))))
+}
+
+func turnHasCome(f Facts) *Transition { return unless(f.Waits == "", waiting(f)) }
+
+func nothingToRoll(f Facts) *Transition {
+	return unless(!f.renews(), to(phaseInstallReady, reasonRequirementsMet, messageMet))
+}
+
+func rolesPrepared(f Facts) *Transition {
+	if f.Prepared == nil {
+		return nil
+	}
+	t := notMet(oneLine(f.Prepared))
+	t.After = recheckAfter(f, f.Prepared)
+	return t
+}
+
+func factsComplete(f Facts) *Transition { return unless(f.Evaluated && !f.Unsynced, stay(f)) }
+
+func withinAccount(f Facts) *Transition {
+	if f.Excess == nil {
+		return nil
+	}
+	return notMet(f.Excess.Error())
+}
+
+func requirementsPresent(f Facts) *Transition {
+	return unless(!f.Unmet, to(phasePending, reasonRequirementsNotMet, messageNotMet))
+}
+
+func notMet(why string) *Transition {
+	return new(to(phasePending, reasonRequirementsNotMet, messageNotMet+": "+why))
+}
+
+func nothingWritten(f Facts) *Transition { return unless(!f.Unsynced, stay(f)) }
+
+func requirementsKept(f Facts) *Transition {
+	return unless(!f.Unmet, to(phaseFailed, reasonRequirementsNotMet, messageNoLongerMet))
+}
+
+func certificatesCurrent(f Facts) *Transition {
+	return unless(!f.Rolling || f.Refused != nil, to(phasePending, reasonNeedsCertRotation, messageCertRotation))
+}
+
+func deploymentsReady(f Facts) *Transition {
+	return unless(f.Deployments.Ready, to(phaseFailed, reasonComponentUnhealthy, fmt.Sprintf(messageInstalling, f.Deployments.Problem)))
+}
+
+func callsAnswered(f Facts) *Transition {
+	return unless(!f.Calls.Unavailable, to(phaseFailed, reasonAPIServiceIssue, f.Calls.Problem))
+}
