@@ -58,7 +58,7 @@ func TestCheck(t *testing.T) {
 			wantErr: "nothing imports controlplane"},
 		{name: "a new folder needs a layer", from: "pkg/util", to: "pkg/rbac", wantErr: "pkg/util is in no layer"},
 		{name: "a new folder needs a layer to be used", from: "cmd/olm", to: "pkg/util", wantErr: "pkg/util, which is in no layer"},
-		{name: "names imports nothing", from: "pkg/lib/names", to: "pkg/lib/flow", wantErr: "it stands alone"},
+		{name: "names imports nothing", from: "pkg/lib/names", to: "pkg/lib/apply", wantErr: "it stands alone"},
 		{name: "scopedcache stands alone", from: "pkg/lib/scopedcache", to: "pkg/lib/names", wantErr: "it stands alone"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -81,7 +81,7 @@ func TestCheckForeignImports(t *testing.T) {
 		{name: "engines may use its client", from: "pkg/step", to: "sigs.k8s.io/controller-runtime/pkg/client"},
 
 		{name: "names imports nothing", from: "pkg/lib/names", to: "k8s.io/api/core/v1", wantErr: "names imports nothing"},
-		{name: "lib uses no other library", from: "pkg/lib/flow", to: "github.com/sirupsen/logrus", wantErr: "API-type libraries only"},
+		{name: "lib uses no other library", from: "pkg/lib/apply", to: "github.com/sirupsen/logrus", wantErr: "API-type libraries only"},
 		{name: "engines know no manager", from: "pkg/step", to: "sigs.k8s.io/controller-runtime/pkg/manager", wantErr: "no manager"},
 		{name: "nothing uses k8s.io/kubernetes", from: "test/e2e", to: "k8s.io/kubernetes/pkg/apis/rbac", inTest: true,
 			wantErr: "only the controlplane module may"},

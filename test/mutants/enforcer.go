@@ -20,9 +20,9 @@ func enforcer() []Mutant {
 		{
 			Name: "account-may-change-while-it-is-opened", Rule: 1, File: "pkg/controller/installplan/apply.go",
 			Old: `	if account != s.account {
-		return flow.Outcome{},`,
+		return outcome{},`,
 			New: `	if false {
-		return flow.Outcome{},`,
+		return outcome{},`,
 			Killer: unit("pkg/controller/installplan", "TestSendsNothingAsAReplacedAccount"),
 		},
 		{

@@ -16,7 +16,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/remit-olm/remit/pkg/lib/apply"
-	"github.com/remit-olm/remit/pkg/lib/flow"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/preflight"
 	"github.com/remit-olm/remit/pkg/rbac"
@@ -27,21 +26,21 @@ import (
 // openClients looks the account up again, live, and creates its client. Requests as the account start here. A token
 // that is refused although the cache shows the enrollment is an ordinary failure, because the API server's own cache
 // may lag behind for moments.
-func openClients(ctx context.Context, s *run) (flow.Outcome, error) {
+func openClients(ctx context.Context, s *run) (outcome, error) {
 	r := s.reconciler
 	if err := s.checkCurrent(ctx); err != nil {
-		return flow.Outcome{}, err
+		return outcome{}, err
 	}
 	account, _, err := r.Default.Lookup(r.Live).Account(ctx, s.plan.Namespace)
 	if err != nil {
 		return waitForAccount(err)
 	}
 	if account != s.account {
-		return flow.Outcome{}, fmt.Errorf("the account of namespace %q changed from %s to %s", s.plan.Namespace, s.account.Key(), account.Key())
+		return outcome{}, fmt.Errorf("the account of namespace %q changed from %s to %s", s.plan.Namespace, s.account.Key(), account.Key())
 	}
 	own, err := r.Accounts.For(ctx, account)
 	if scoped.ReasonOf(err) == scoped.AccountNotEnrolled {
-		return flow.Outcome{}, err
+		return outcome{}, err
 	}
 	if err != nil {
 		return waitForAccount(err)
@@ -54,7 +53,7 @@ func openClients(ctx context.Context, s *run) (flow.Outcome, error) {
 	s.plan.Status.AttenuatedServiceAccountRef = &corev1.ObjectReference{
 		Kind: "ServiceAccount", APIVersion: "v1", Namespace: account.Namespace, Name: account.Name, UID: account.UID,
 	}
-	return flow.Next(), nil
+	return proceed(), nil
 }
 
 // crdClient returns the client of the installation's CRD account if there is one and a CustomResourceDefinition has to
@@ -85,13 +84,13 @@ func (s *run) crdClient(ctx context.Context, own client.Client) (client.Client, 
 }
 
 // gather reads every object that the plan writes, and the collisions with them.
-func gather(ctx context.Context, s *run) (flow.Outcome, error) {
+func gather(ctx context.Context, s *run) (outcome, error) {
 	states, err := s.executor.Gather(ctx, s.steps)
 	if err != nil {
-		return flow.Outcome{}, err
+		return outcome{}, err
 	}
 	s.states = states
-	return flow.Next(), nil
+	return proceed(), nil
 }
 
 // saveInterval limits how often the plan is saved while its steps are executed. A save costs as much as a step and is
@@ -119,23 +118,23 @@ func (s *run) hasWaited() bool {
 }
 
 // applySteps executes the steps in order and saves the plan at intervals, so that people see its progress.
-func applySteps(ctx context.Context, s *run) (flow.Outcome, error) {
+func applySteps(ctx context.Context, s *run) (outcome, error) {
 	if s.plan.Status.StartTime == nil {
 		now := s.now()
 		s.plan.Status.StartTime = &now
 	}
 	if err := s.resume(ctx); err != nil {
-		return flow.Outcome{}, err
+		return outcome{}, err
 	}
 	saved := s.reconciler.Clock.Now()
 	for i, state := range s.states {
 		if err := s.sameAccount(ctx); err != nil {
-			return flow.Outcome{}, err
+			return outcome{}, err
 		}
 		done, err := s.executor.Do(ctx, state)
 		if preflight.IsPermanent(err) {
 			s.setStep(i, operatorsv1alpha1.StepStatusNotCreated)
-			return flow.Outcome{}, &invalid{reasonFailed, err}
+			return outcome{}, &invalid{reasonFailed, err}
 		}
 		if err != nil {
 			return waitForAccount(err)
@@ -151,11 +150,11 @@ func applySteps(ctx context.Context, s *run) (flow.Outcome, error) {
 			continue
 		}
 		if err := s.save(ctx); err != nil {
-			return flow.Outcome{}, err
+			return outcome{}, err
 		}
 		saved = s.reconciler.Clock.Now()
 	}
-	return flow.Next(), nil
+	return proceed(), nil
 }
 
 // sameAccount stops a plan as soon as the cache shows that another account bounds its namespace: no further step is
@@ -176,7 +175,7 @@ func (s *run) sameAccount(ctx context.Context) error {
 }
 
 // awaitCRDs waits until the plan's CustomResourceDefinitions are established.
-func awaitCRDs(ctx context.Context, s *run) (flow.Outcome, error) {
+func awaitCRDs(ctx context.Context, s *run) (outcome, error) {
 	for _, st := range s.steps {
 		if !st.IsCRD() {
 			continue
@@ -184,25 +183,25 @@ func awaitCRDs(ctx context.Context, s *run) (flow.Outcome, error) {
 		crd := &apiextensionsv1.CustomResourceDefinition{}
 		err := s.reconciler.Client.Get(ctx, client.ObjectKey{Name: st.Object.GetName()}, crd)
 		if client.IgnoreNotFound(err) != nil {
-			return flow.Outcome{}, err
+			return outcome{}, err
 		}
 		if err != nil || !apihelpers.IsCRDConditionTrue(crd, apiextensionsv1.Established) {
-			return flow.Wait(reasonWaitingForAPI, fmt.Sprintf("waiting for CustomResourceDefinition %s to be established", st.Object.GetName())), nil
+			return wait(reasonWaitingForAPI, fmt.Sprintf("waiting for CustomResourceDefinition %s to be established", st.Object.GetName())), nil
 		}
 	}
-	return flow.Next(), nil
+	return proceed(), nil
 }
 
 // complete ends the plan. The message of the condition Installed lists what was omitted from its objects.
-func complete(ctx context.Context, s *run) (flow.Outcome, error) {
+func complete(ctx context.Context, s *run) (outcome, error) {
 	s.notePruned()
 	left, err := preflight.LeftOutText(s.steps)
 	if err != nil {
-		return flow.Outcome{}, err
+		return outcome{}, err
 	}
 	s.setComplete(left)
 	s.prune(ctx)
-	return flow.Done(), nil
+	return over(), nil
 }
 
 // needsNoWrite reports, from the cache, whether the account need not write a CustomResourceDefinition, so that it

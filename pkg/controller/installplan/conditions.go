@@ -14,7 +14,6 @@ import (
 
 	"github.com/remit-olm/remit/pkg/bundle"
 	"github.com/remit-olm/remit/pkg/lib/apply"
-	"github.com/remit-olm/remit/pkg/lib/flow"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/status"
 	"github.com/remit-olm/remit/pkg/preflight"
@@ -47,7 +46,7 @@ const (
 const maxShownManifests = 64 << 10
 
 // report derives the plan's status from the outcome of the run, and returns an error that is to be retried.
-func (s *run) report(out flow.Outcome, err error) error {
+func (s *run) report(out outcome, err error) error {
 	st := &s.plan.Status
 	var fatal *invalid
 	var no *refused
@@ -68,9 +67,9 @@ func (s *run) report(out flow.Outcome, err error) error {
 		st.Message = status.Text("retrying execution due to error: " + err.Error())
 		s.setInstalled(corev1.ConditionFalse, reasonFailed, st.Message)
 		return err
-	case out.Reason != "":
-		st.Message = status.Text(out.Message)
-		s.setInstalled(corev1.ConditionFalse, operatorsv1alpha1.InstallPlanConditionReason(out.Reason), st.Message)
+	case out.reason != "":
+		st.Message = status.Text(out.message)
+		s.setInstalled(corev1.ConditionFalse, operatorsv1alpha1.InstallPlanConditionReason(out.reason), st.Message)
 		return nil
 	}
 	if st.Phase == operatorsv1alpha1.InstallPlanPhaseRequiresApproval {

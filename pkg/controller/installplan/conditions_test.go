@@ -22,7 +22,6 @@ import (
 
 	"github.com/remit-olm/remit/pkg/bundle"
 	"github.com/remit-olm/remit/pkg/lib/apply"
-	"github.com/remit-olm/remit/pkg/lib/flow"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 	"github.com/remit-olm/remit/pkg/preflight"
 	"github.com/remit-olm/remit/pkg/resolver"
@@ -66,22 +65,22 @@ func TestReport(t *testing.T) {
 	for _, row := range []struct {
 		name            string
 		phase           operatorsv1alpha1.InstallPlanPhase
-		out             flow.Outcome
+		out             outcome
 		err             error
 		want            operatorsv1alpha1.InstallPlanPhase
 		reason, message string
 		retried, event  bool
 	}{
-		{"waits for something", installing, flow.Wait("Why", "what for"), nil, installing, "Why", "what for", false, false},
-		{"waits for approval", approval, flow.Done(), nil, approval, "", `InstallPlan ns/install-a waits for approval.
+		{"waits for something", installing, wait("Why", "what for"), nil, installing, "Why", "what for", false, false},
+		{"waits for approval", approval, over(), nil, approval, "", `InstallPlan ns/install-a waits for approval.
 To see what it writes: kubectl remit plan show install-a -n ns
 To approve it: kubectl patch installplan install-a -n ns --type merge --patch '{"spec":{"approved":true}}'`, false, false},
-		{"is done for now", installing, flow.Done(), nil, installing, "", "", false, false},
-		{"fails and is retried", installing, flow.Next(), errors.New("no route"), installing, "InstallComponentFailed", "retrying execution due to error: no route", true, false},
-		{"collides with an object", installing, flow.Next(), collision, installing, "InstallComponentFailed",
+		{"is done for now", installing, over(), nil, installing, "", "", false, false},
+		{"fails and is retried", installing, proceed(), errors.New("no route"), installing, "InstallComponentFailed", "retrying execution due to error: no route", true, false},
+		{"collides with an object", installing, proceed(), collision, installing, "InstallComponentFailed",
 			"retrying execution due to error: ConfigMap ns/x already exists and was not created by this install: it is theirs; it was not changed: delete it if nothing else needs it, or uninstall the operator that its labels olm.owner and olm.owner.namespace name", true, false},
-		{"meets a concurrent write, which is not reported", installing, flow.Next(), conflict, installing, "", "", true, false},
-		{"cannot be fixed", installing, flow.Next(), fmt.Errorf("decode: %w", fatal), failed, "PlanUnknown", "bad\uFFFDplan", false, true},
+		{"meets a concurrent write, which is not reported", installing, proceed(), conflict, installing, "", "", true, false},
+		{"cannot be fixed", installing, proceed(), fmt.Errorf("decode: %w", fatal), failed, "PlanUnknown", "bad\uFFFDplan", false, true},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			s, recorder, _ := newRun(row.phase)

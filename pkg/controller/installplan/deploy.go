@@ -15,7 +15,6 @@ import (
 	"github.com/remit-olm/remit/pkg/install/deployment"
 	"github.com/remit-olm/remit/pkg/install/requirement"
 	"github.com/remit-olm/remit/pkg/lib/apply"
-	"github.com/remit-olm/remit/pkg/lib/flow"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 )
 
@@ -25,7 +24,7 @@ var errDeferred = errors.New("deferred to the csv controller")
 // deploy speeds up an install: as its last action a plan writes the Deployments of its CSVs, rendered as by the csv
 // controller, if that controller would write them immediately. The csv controller then finds them up to date and needs
 // no token of the account. This is not a step of the plan: the csv controller detects and reports all obstacles.
-func deploy(ctx context.Context, s *run) (flow.Outcome, error) {
+func deploy(ctx context.Context, s *run) (outcome, error) {
 	for i, st := range s.steps {
 		if !st.IsCSV() {
 			continue
@@ -34,7 +33,7 @@ func deploy(ctx context.Context, s *run) (flow.Outcome, error) {
 			log.FromContext(ctx).Info("Deferring the Deployments to the csv controller", "ClusterServiceVersion", st.Owner.CSV, "why", err.Error())
 		}
 	}
-	return flow.Next(), nil
+	return proceed(), nil
 }
 
 func (s *run) deployOne(ctx context.Context, owner ownerutil.Owner, live *unstructured.Unstructured) error {

@@ -16,7 +16,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/pkg/lib/apply"
-	"github.com/remit-olm/remit/pkg/lib/flow"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/preflight"
 	"github.com/remit-olm/remit/pkg/rbac"
@@ -37,10 +36,10 @@ func (e *refused) Error() string { return e.text }
 // preflightPlan reports all missing permissions at once, before the first write and before a required approval. It
 // reads the cache and asks the API server only about missing permissions that it was not asked about before, so that a
 // waiting plan sends no requests.
-func preflightPlan(ctx context.Context, s *run) (flow.Outcome, error) {
+func preflightPlan(ctx context.Context, s *run) (outcome, error) {
 	needs, err := s.needs(ctx)
 	if err != nil {
-		return flow.Outcome{}, err
+		return outcome{}, err
 	}
 	s.findings = preflight.Examine(s.account.Key(), needs, s.permissionsIn)
 	if s.findings.TooMuch != nil {
@@ -49,42 +48,42 @@ func preflightPlan(ctx context.Context, s *run) (flow.Outcome, error) {
 	s.findings = s.reconciler.confirmer.Confirm(ctx, s.key().String(), s.findings)
 	s.findings.Begun = s.begun()
 	if err := s.findings.NoteLeftOut(s.steps); err != nil {
-		return flow.Outcome{}, err
+		return outcome{}, err
 	}
 	if s.findings.Changes, err = s.changes(ctx); err != nil {
-		return flow.Outcome{}, err
+		return outcome{}, err
 	}
 	if err := s.refuseUnserved(ctx); err != nil {
-		return flow.Outcome{}, err
+		return outcome{}, err
 	}
 	s.unserved = s.findings.DeferUntilServed()
 	if s.findings.Final() {
 		s.publish(ctx)
-		return flow.Outcome{}, &invalid{reasonFailed, errors.New(s.findings.Refusals())}
+		return outcome{}, &invalid{reasonFailed, errors.New(s.findings.Refusals())}
 	}
 	if s.plan.Status.Phase == operatorsv1alpha1.InstallPlanPhaseRequiresApproval {
 		s.publish(ctx)
-		return flow.Done(), nil
+		return over(), nil
 	}
 	enroll, err := s.enrollment()
 	switch {
 	case err != nil:
-		return flow.Outcome{}, err
+		return outcome{}, err
 	case s.unserved:
 		s.publish(ctx)
-		return flow.Wait(string(reasonFailed), s.findings.Refusals()), nil
+		return wait(string(reasonFailed), s.findings.Refusals()), nil
 	case !s.findings.Empty():
 		s.publish(ctx)
 		return s.awaitPermissions(enroll)
 	case enroll != "":
 		s.publish(ctx)
-		return flow.Wait(reasonCheckFailed, enroll), nil
+		return wait(reasonCheckFailed, enroll), nil
 	}
 	s.setFindings()
 	if len(s.findings.Unknown) > 0 {
 		s.publish(ctx)
 	}
-	return flow.Next(), nil
+	return proceed(), nil
 }
 
 // needs returns the needs of the steps, of reading existing objects, and of upgrades.
@@ -106,12 +105,12 @@ func (s *run) needs(ctx context.Context) ([]preflight.Need, error) {
 
 // awaitPermissions waits for the change of RBAC that wakes the plan; if RBAC cannot be read, it returns an error so
 // that the plan is retried.
-func (s *run) awaitPermissions(more string) (flow.Outcome, error) {
+func (s *run) awaitPermissions(more string) (outcome, error) {
 	text := strings.TrimSuffix(s.findings.Refusals()+"\n"+more, "\n")
 	if s.findings.Blind {
-		return flow.Outcome{}, &refused{reasonPermissions, text}
+		return outcome{}, &refused{reasonPermissions, text}
 	}
-	return flow.Wait(reasonPermissions, text), nil
+	return wait(reasonPermissions, text), nil
 }
 
 // eachUpgrade calls f for each installed version that the plan replaces, with the step of the version that replaces
@@ -205,7 +204,7 @@ func (s *run) isServed(ctx context.Context, gvk schema.GroupVersionKind, crds **
 // tryPlan adds the obstacles to objects: collisions, the API server's answers to a dry run of each object (admission,
 // quota, schema), and existing objects that a new schema would not accept. All of them are reported at once, before
 // the first write.
-func tryPlan(ctx context.Context, s *run) (flow.Outcome, error) {
+func tryPlan(ctx context.Context, s *run) (outcome, error) {
 	for _, state := range s.states {
 		if state.Problem != nil {
 			s.refuse(state.Step, state.Problem)
@@ -222,21 +221,21 @@ func tryPlan(ctx context.Context, s *run) (flow.Outcome, error) {
 	}
 	s.notePruned()
 	if err := s.findings.NoteLeftOut(s.steps); err != nil {
-		return flow.Outcome{}, err
+		return outcome{}, err
 	}
 	s.tried = true
 	s.publish(ctx)
 	switch {
 	case s.findings.Clear():
-		return flow.Next(), nil
+		return proceed(), nil
 	case s.findings.Final():
-		return flow.Outcome{}, &invalid{reasonFailed, errors.New(s.findings.Refusals())}
+		return outcome{}, &invalid{reasonFailed, errors.New(s.findings.Refusals())}
 	case !s.findings.Empty():
 		return s.awaitPermissions("")
 	case s.onlyUnserved():
-		return flow.Wait(string(reasonFailed), s.findings.Refusals()), nil
+		return wait(string(reasonFailed), s.findings.Refusals()), nil
 	}
-	return flow.Outcome{}, &refused{reasonFailed, s.findings.Refusals()}
+	return outcome{}, &refused{reasonFailed, s.findings.Refusals()}
 }
 
 // notePruned records in the steps which fields were removed from their objects.

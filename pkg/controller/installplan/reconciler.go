@@ -15,7 +15,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/pkg/controller/kit"
-	"github.com/remit-olm/remit/pkg/lib/flow"
 	"github.com/remit-olm/remit/pkg/lib/kinds"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
@@ -105,7 +104,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, nil
 	}
 	run := &run{reconciler: r, saved: ip, plan: ip.DeepCopy()}
-	out, err := flow.Run(ctx, run,
+	out, err := run.through(ctx,
 		decode,
 		awaitApproval,
 		findAccount,

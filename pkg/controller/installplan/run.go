@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/remit-olm/remit/pkg/lib/flow"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/preflight"
@@ -65,10 +64,10 @@ func (e *invalid) Error() string { return e.err.Error() }
 func (e *invalid) Unwrap() error { return e.err }
 
 // decode reads what the plan installs. A plan whose name does not commit to that content is not executed.
-func decode(ctx context.Context, s *run) (flow.Outcome, error) {
+func decode(ctx context.Context, s *run) (outcome, error) {
 	content, err := resolver.Decode(s.plan.Namespace, s.plan.Name, s.plan.Annotations[names.AnnotationPlan])
 	if err != nil {
-		return flow.Outcome{}, &invalid{operatorsv1alpha1.InstallPlanReasonPlanUnknown,
+		return outcome{}, &invalid{operatorsv1alpha1.InstallPlanReasonPlanUnknown,
 			fmt.Errorf("InstallPlan %q is not executed: %w", s.plan.Name, err)}
 	}
 	s.content = content
@@ -78,16 +77,16 @@ func decode(ctx context.Context, s *run) (flow.Outcome, error) {
 
 // failIfSuperseded ends a plan that a newer one supersedes, as long as nothing is written. It is called again right
 // before the first write.
-func failIfSuperseded(ctx context.Context, s *run) (flow.Outcome, error) {
+func failIfSuperseded(ctx context.Context, s *run) (outcome, error) {
 	newer, err := s.newerPlan(ctx)
 	if err != nil {
-		return flow.Outcome{}, err
+		return outcome{}, err
 	}
 	if newer != "" {
-		return flow.Outcome{}, &invalid{reasonSuperseded,
+		return outcome{}, &invalid{reasonSuperseded,
 			fmt.Errorf("InstallPlan %q superseded it before it was executed", newer)}
 	}
-	return flow.Next(), nil
+	return proceed(), nil
 }
 
 // newerPlan returns the name of a newer plan for the same Subscription. Only the newest is executed, so that an old
@@ -124,18 +123,18 @@ func catalogs(p resolver.Plan) []string {
 
 // awaitApproval sets the phase of a plan that requires approval. The approval covers this plan's name, and so its
 // content.
-func awaitApproval(_ context.Context, s *run) (flow.Outcome, error) {
+func awaitApproval(_ context.Context, s *run) (outcome, error) {
 	if s.plan.Spec.Approved || s.plan.Spec.Approval != operatorsv1alpha1.ApprovalManual {
 		s.plan.Status.Phase = operatorsv1alpha1.InstallPlanPhaseInstalling
-		return flow.Next(), nil
+		return proceed(), nil
 	}
 	s.plan.Status.Phase = operatorsv1alpha1.InstallPlanPhaseRequiresApproval
-	return flow.Next(), nil
+	return proceed(), nil
 }
 
 // findAccount looks up the account that bounds the plan. The cache is sufficient here: openClients looks again, live,
 // before anything is sent.
-func findAccount(ctx context.Context, s *run) (flow.Outcome, error) {
+func findAccount(ctx context.Context, s *run) (outcome, error) {
 	account, og, err := s.reconciler.Default.Lookup(s.reconciler.Client).Account(ctx, s.plan.Namespace)
 	if err != nil {
 		return waitForAccount(err)
@@ -146,26 +145,26 @@ func findAccount(ctx context.Context, s *run) (flow.Outcome, error) {
 		return waitForAccount(err)
 	}
 	if len(s.targets) > 0 {
-		return flow.Next(), nil
+		return proceed(), nil
 	}
 	none := scoped.NoTargets(og, account)
 	if !s.reconciler.RBAC.Readable() {
-		return flow.Outcome{}, &refused{operatorsv1alpha1.InstallPlanReasonInstallCheckFailed, none} // no watch announces a grant
+		return outcome{}, &refused{operatorsv1alpha1.InstallPlanReasonInstallCheckFailed, none} // no watch announces a grant
 	}
-	return flow.Wait(reasonCheckFailed, none), nil
+	return wait(reasonCheckFailed, none), nil
 }
 
 // waitForAccount turns a problem of the account into a wait. Watches on OperatorGroups, ServiceAccounts and RBAC
 // announce its resolution.
-func waitForAccount(err error) (flow.Outcome, error) {
+func waitForAccount(err error) (outcome, error) {
 	if scoped.ReasonOf(err) != "" {
-		return flow.Wait(reasonCheckFailed, err.Error()), nil
+		return wait(reasonCheckFailed, err.Error()), nil
 	}
-	return flow.Outcome{}, err
+	return outcome{}, err
 }
 
 // makeSteps recomputes the plan's steps from the pinned content and adds them to the status.
-func makeSteps(ctx context.Context, s *run) (flow.Outcome, error) {
+func makeSteps(ctx context.Context, s *run) (outcome, error) {
 	r := s.reconciler
 	steps, _, err := resolver.StepsOf(ctx, resolver.Input{
 		Namespace:              s.plan.Namespace,
@@ -183,26 +182,26 @@ func makeSteps(ctx context.Context, s *run) (flow.Outcome, error) {
 	var unread *resolver.ReadError
 	switch {
 	case errors.As(err, &unread):
-		return flow.Outcome{}, &refused{reasonContent, err.Error()}
+		return outcome{}, &refused{reasonContent, err.Error()}
 	case errors.Is(err, resolver.ErrContent):
-		return flow.Wait(reasonContent, err.Error()), nil
+		return wait(reasonContent, err.Error()), nil
 	case err != nil:
 		s.plan.Status.Phase = operatorsv1alpha1.InstallPlanPhaseInstalling
-		return flow.Outcome{}, &invalid{operatorsv1alpha1.InstallPlanReasonComponentFailed, describeInvalid(err)}
+		return outcome{}, &invalid{operatorsv1alpha1.InstallPlanReasonComponentFailed, describeInvalid(err)}
 	}
 	namespace := &corev1.Namespace{}
 	if err := r.Client.Get(ctx, client.ObjectKey{Name: s.plan.Namespace}, namespace); err != nil {
-		return flow.Outcome{}, fmt.Errorf("get Namespace %q: %w", s.plan.Namespace, err)
+		return outcome{}, fmt.Errorf("get Namespace %q: %w", s.plan.Namespace, err)
 	}
 	for i := range steps {
 		steps[i].Owner.Proofs, steps[i].Owner.Since = r.Proofs, namespace.CreationTimestamp.Time
 	}
 	s.steps = steps
 	if err := s.configure(ctx); err != nil {
-		return flow.Outcome{}, err
+		return outcome{}, err
 	}
 	if err := s.show(steps); err != nil {
-		return flow.Outcome{}, err
+		return outcome{}, err
 	}
-	return flow.Next(), nil
+	return proceed(), nil
 }

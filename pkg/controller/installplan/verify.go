@@ -10,7 +10,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/pkg/lib/apply"
-	"github.com/remit-olm/remit/pkg/lib/flow"
 	"github.com/remit-olm/remit/pkg/step"
 	"github.com/remit-olm/remit/pkg/step/execute"
 )
@@ -18,9 +17,9 @@ import (
 // verify checks every object again if this run wrote any, because other controllers may have removed what was just
 // created. The cache is trusted if it shows that very object; other objects are requested. A missing object fails this
 // run, and the next one creates it again, until all are present.
-func verify(ctx context.Context, s *run) (flow.Outcome, error) {
+func verify(ctx context.Context, s *run) (outcome, error) {
 	if !s.wrote {
-		return flow.Next(), nil
+		return proceed(), nil
 	}
 	var unseen []step.Step
 	for i, st := range s.steps {
@@ -30,17 +29,17 @@ func verify(ctx context.Context, s *run) (flow.Outcome, error) {
 	}
 	states, err := s.executor.Gather(ctx, unseen)
 	if err != nil {
-		return flow.Outcome{}, err
+		return outcome{}, err
 	}
 	for _, state := range states {
 		if state.Problem != nil {
-			return flow.Outcome{}, state.Problem
+			return outcome{}, state.Problem
 		}
 		if state.Live == nil {
-			return flow.Outcome{}, fmt.Errorf("%s was deleted after it was created", apply.Describe(state.Step.Object))
+			return outcome{}, fmt.Errorf("%s was deleted after it was created", apply.Describe(state.Step.Object))
 		}
 	}
-	return flow.Next(), nil
+	return proceed(), nil
 }
 
 // cached reports whether the cache contains the object that a step wrote. It covers the kinds that this program
