@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/remit-olm/remit/pkg/lib/status"
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
@@ -45,7 +46,7 @@ func (r Report) ClusterAdmin() string {
 func causesText(causes []string) string {
 	var out []string
 	for _, cause := range causes[:min(len(causes), maxPowerCauses)] {
-		cause = oneLine(cause)
+		cause = status.OneLine(cause)
 		if len(cause) > maxPowerCause {
 			cause = strings.ToValidUTF8(cause[:maxPowerCause], "") + "…"
 		}

@@ -7,6 +7,7 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 
+	"github.com/remit-olm/remit/pkg/lib/status"
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
@@ -123,7 +124,7 @@ func (r Report) Undecided() string {
 	var lines []string
 	for _, f := range r.Unknown {
 		if f.Source != SourceDryRun {
-			lines = append(lines, "- "+oneLine(f.Cause+": "+f.Why))
+			lines = append(lines, "- "+status.OneLine(f.Cause+": "+f.Why))
 		}
 	}
 	if len(lines) == 0 {
@@ -136,18 +137,14 @@ func (r Report) Undecided() string {
 func (r Report) refusedLines() []string {
 	lines := []string{fmt.Sprintf("%d object(s) are refused; %s", len(r.Refused), r.written())}
 	for _, f := range r.Refused {
-		text := oneLine(f.Message)
+		text := status.OneLine(f.Message)
 		if !strings.HasPrefix(text, f.Object) {
 			text = f.Object + ": " + text
 		}
-		lines = append(lines, "- "+oneLine(text))
+		lines = append(lines, "- "+status.OneLine(text))
 	}
 	return lines
 }
-
-// oneLine keeps each entry of a list on its own line, whatever a message contains: people paste the text after the
-// heading of the grant.
-func oneLine(message string) string { return strings.Join(strings.Fields(message), " ") }
 
 // join joins whole lines up to a limit in bytes and appends the number of lines that did not fit.
 func join(lines []string, limit int) string {

@@ -10,6 +10,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/remit-olm/remit/pkg/lib/status"
 	"github.com/remit-olm/remit/pkg/rbac"
 	"github.com/remit-olm/remit/pkg/step/execute"
 )
@@ -156,7 +157,7 @@ func (h *effectiveRules) notes() []string {
 		if inner := errors.Unwrap(err); errors.Is(inner, rbac.ErrUnreadable) {
 			err = inner // no kind of RBAC object can be read
 		}
-		out = append(out, "RBAC cannot be read, so the API server was asked instead: "+oneLine(err.Error()))
+		out = append(out, "RBAC cannot be read, so the API server was asked instead: "+status.OneLine(err.Error()))
 	}
 	for _, d := range h.Dangling {
 		out = append(out, d.String())
@@ -201,7 +202,7 @@ func (r *Report) add(n Need, h *effectiveRules) {
 		return
 	default:
 		if err := errors.Join(h.ReadErrors...); err != nil {
-			f.Why = oneLine(err.Error())
+			f.Why = status.OneLine(err.Error())
 		}
 	}
 	h.incomplete = true
@@ -278,7 +279,7 @@ func hiddenCauses(findings []Finding) []string {
 	var out []string
 	for _, f := range findings {
 		if f.Hidden {
-			out = append(out, oneLine(f.Cause))
+			out = append(out, status.OneLine(f.Cause))
 		}
 	}
 	slices.Sort(out)

@@ -175,7 +175,7 @@ func hints() []Mutant {
 		},
 		{
 			Name: "lines-of-a-report-break", Rule: 8, File: "pkg/preflight/render.go",
-			Old:    "		lines = append(lines, \"- \"+oneLine(text))",
+			Old:    "		lines = append(lines, \"- \"+status.OneLine(text))",
 			New:    "		lines = append(lines, \"- \"+text)",
 			Killer: unit("pkg/preflight", "TestQuotedMessagesCannotImitateAGrant"),
 		},

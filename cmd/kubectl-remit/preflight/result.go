@@ -3,9 +3,9 @@ package preflight
 import (
 	"fmt"
 	"io"
-	"strings"
 
 	"github.com/remit-olm/remit/cmd/kubectl-remit/internal/cli"
+	"github.com/remit-olm/remit/pkg/lib/status"
 	"github.com/remit-olm/remit/pkg/preflight"
 )
 
@@ -49,10 +49,10 @@ func (r *result) print(out, errOut io.Writer, format cli.Format) error {
 		})
 	}
 	for _, note := range r.report.Notes {
-		fmt.Fprintln(errOut, "note:", oneLine(note))
+		fmt.Fprintln(errOut, "note:", status.OneLine(note))
 	}
 	for _, f := range r.report.Unknown {
-		fmt.Fprintln(errOut, "unknown:", oneLine(f.Cause+": "+f.Why))
+		fmt.Fprintln(errOut, "unknown:", status.OneLine(f.Cause+": "+f.Why))
 	}
 	switch {
 	case !r.report.Clear():
@@ -64,6 +64,3 @@ func (r *result) print(out, errOut io.Writer, format cli.Format) error {
 	_, err := fmt.Fprintf(out, "ServiceAccount %s has all permissions that %s needs in namespace %q.\n", r.account, r.what, r.namespace)
 	return err
 }
-
-// oneLine removes line breaks from a note, so that quoted text of a bundle cannot look like a manifest.
-func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }

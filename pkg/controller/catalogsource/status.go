@@ -2,7 +2,6 @@ package catalogsource
 
 import (
 	"strconv"
-	"strings"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"google.golang.org/grpc/connectivity"
@@ -99,17 +98,7 @@ func configMapReference(old, seen *operatorsv1alpha1.ConfigMapResourceReference,
 	return &out
 }
 
-// oneLine makes a message suitable for a status: one line of valid UTF-8 without control characters, with a limited length.
+// oneLine makes a message suitable for a status: one line of a limited length.
 func oneLine(message string) string {
-	text := strings.Map(func(r rune) rune {
-		if r == '\n' || r == '\t' {
-			return ' '
-		}
-		return r
-	}, status.Text(message))
-	if len(text) <= maxMessage {
-		return text
-	}
-	const mark = " … (truncated)"
-	return strings.ToValidUTF8(text[:maxMessage-len(mark)], "") + mark
+	return status.Cut(status.OneLine(status.Clean(message)), maxMessage)
 }

@@ -42,7 +42,7 @@ func (r *Reconciler) certify(ctx context.Context, s *scope) error {
 		}
 		if c.Blocked != nil && !c.Expires.IsZero() {
 			s.facts.Notes = append(s.facts.Notes, fmt.Sprintf("%sthe certificate of deployment %q, which expires on %s, cannot be rotated: %s",
-				noteRotation, c.Deployment, c.Expires.UTC().Format(time.DateOnly), oneLine(c.Blocked)))
+				noteRotation, c.Deployment, c.Expires.UTC().Format(time.DateOnly), summary(c.Blocked)))
 		}
 	}
 	return s.render()
@@ -73,7 +73,7 @@ func (s *scope) notCertified(deployment string, first bool, err error) error {
 		return err
 	}
 	s.uncertified = err
-	s.facts.Notes = append(s.facts.Notes, oneLine(err))
+	s.facts.Notes = append(s.facts.Notes, summary(err))
 	if first || !s.live.Current(s.hooks, deployment) {
 		s.facts.Prepared = err
 	}

@@ -81,7 +81,7 @@ func valid(err error, reason operatorsv1alpha1.ConditionReason, format string) *
 	if err == nil {
 		return nil
 	}
-	return new(to(phaseFailed, reason, fmt.Sprintf(format, oneLine(err))))
+	return new(to(phaseFailed, reason, fmt.Sprintf(format, summary(err))))
 }
 
 func turnHasCome(f Facts) *Transition { return unless(f.Waits == "", waiting(f)) }
@@ -94,7 +94,7 @@ func rolesPrepared(f Facts) *Transition {
 	if f.Prepared == nil {
 		return nil
 	}
-	t := notMet(oneLine(f.Prepared))
+	t := notMet(summary(f.Prepared))
 	t.After = recheckAfter(f, f.Prepared)
 	return t
 }

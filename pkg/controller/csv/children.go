@@ -101,7 +101,7 @@ func (r *Reconciler) prune(ctx context.Context, s *scope, account client.Client,
 		}
 		err := r.remove(ctx, s, account, obj)
 		if err != nil && refusal(err) || isMissingPermissions(err) {
-			s.facts.Notes = append(s.facts.Notes, oneLine(err)+": "+r.command(obj))
+			s.facts.Notes = append(s.facts.Notes, summary(err)+": "+r.command(obj))
 			continue
 		}
 		if err != nil {

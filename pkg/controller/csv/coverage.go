@@ -54,7 +54,7 @@ func (s *scope) cover(sa *corev1.ServiceAccount, demands []demand) (coverage, er
 		for _, namespace := range d.scopes {
 			missing, err := s.checker.MissingRules(sa, namespace, d.rules)
 			if limit := (*rbac.LimitError)(nil); errors.As(err, &limit) {
-				out.missing = append(out.missing, oneLine(limit))
+				out.missing = append(out.missing, summary(limit))
 				clear(granted)
 				continue
 			}

@@ -1,11 +1,11 @@
 package csv
 
 import (
-	"unicode/utf8"
-
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/pkg/lib/status"
 )
 
 // Event reasons other than those of the CSV's transitions.
@@ -15,16 +15,13 @@ const (
 	eventFinalizerStuck = "FinalizerStuck"
 )
 
-// maxNote is the limit of the events API.
-const maxNote = 1000
-
 // transitioned emits one event for a transition of a CSV.
 func (r *Reconciler) transitioned(csv *operatorsv1alpha1.ClusterServiceVersion, t Transition) {
 	kind := corev1.EventTypeNormal
 	if t.Phase == phaseFailed {
 		kind = corev1.EventTypeWarning
 	}
-	r.Recorder.Eventf(csv, nil, kind, string(t.Reason), "Reconcile", "%s", note(t.Message))
+	r.Recorder.Eventf(csv, nil, kind, string(t.Reason), "Reconcile", "%s", status.Note(t.Message))
 }
 
 // leftBehind reports the remaining objects of a deleted CSV and how to remove them: on the CSV, whose namespace may
@@ -38,10 +35,10 @@ func (r *Reconciler) leftBehind(csv *operatorsv1alpha1.ClusterServiceVersion, ob
 		}
 		commands = append(commands, command)
 		r.Recorder.Eventf(obj, nil, corev1.EventTypeWarning, eventLeftBehind, "Finalize", "%s",
-			note("belonged to ClusterServiceVersion "+csv.Namespace+"/"+csv.Name+", which was deleted: "+command))
+			status.Note("belonged to ClusterServiceVersion "+csv.Namespace+"/"+csv.Name+", which was deleted: "+command))
 	}
 	r.Recorder.Eventf(csv, nil, corev1.EventTypeWarning, eventLeftBehind, "Finalize", "%s",
-		note("these objects remain ("+why+"): "+lines(commands)))
+		status.Note("these objects remain ("+why+"): "+lines(commands)))
 }
 
 // stuck reports how a user can release a CSV whose finalizer neither the account nor the controller identity may remove.
@@ -49,15 +46,4 @@ func (r *Reconciler) stuck(csv *operatorsv1alpha1.ClusterServiceVersion) {
 	r.Recorder.Eventf(csv, nil, corev1.EventTypeWarning, eventFinalizerStuck, "Finalize",
 		"cleanup is complete, but Remit may not remove the finalizer: kubectl patch clusterserviceversion %s -n %s --type=merge -p '%s'",
 		csv.Name, csv.Namespace, `{"metadata":{"finalizers":null}}`)
-}
-
-func note(text string) string {
-	if len(text) <= maxNote {
-		return text
-	}
-	text = text[:maxNote]
-	for !utf8.ValidString(text) {
-		text = text[:len(text)-1]
-	}
-	return text + "…"
 }

@@ -50,7 +50,7 @@ func (r *Reconciler) finalize(ctx context.Context, s *scope) error {
 		}
 	} else if len(left) > 0 {
 		log.FromContext(ctx).Info("Leaving objects behind", "why", why.Error(), "objects", len(left))
-		r.leftBehind(s.csv, left, oneLine(why))
+		r.leftBehind(s.csv, left, summary(why))
 	}
 	return r.dropFinalizer(ctx, s, account)
 }
@@ -187,7 +187,7 @@ func (r *Reconciler) removeAll(ctx context.Context, s *scope, account client.Cli
 		return waiting, nil
 	}
 	log.FromContext(ctx).Info("Waiting for permission to remove objects", "objects", len(remain), "why", why.Error())
-	r.leftBehind(s.csv, remain, oneLine(why))
+	r.leftBehind(s.csv, remain, summary(why))
 	return true, again
 }
 

@@ -93,7 +93,7 @@ func (r *Reconciler) gatherAccount(ctx context.Context, s *scope) error {
 		err = r.openClient(s)
 	}
 	if errors.As(err, &s.facts.Account) {
-		s.facts.Notes = append(s.facts.Notes, fmt.Sprintf("%s: %s", s.facts.Account.Reason, oneLine(s.facts.Account)))
+		s.facts.Notes = append(s.facts.Notes, fmt.Sprintf("%s: %s", s.facts.Account.Reason, summary(s.facts.Account)))
 		return nil
 	}
 	return err

@@ -200,8 +200,8 @@ func (s *scope) refusedCall(err error) (ok bool, failure error) {
 		return false, nil
 	case refusal(err) || isMissingPermissions(err) || asHook(err):
 		s.facts.CallRefused = err
-		s.facts.Calls.Problem = oneLine(err)
-		s.facts.Notes = append(s.facts.Notes, oneLine(err))
+		s.facts.Calls.Problem = summary(err)
+		s.facts.Notes = append(s.facts.Notes, summary(err))
 		return false, nil
 	}
 	return false, err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -44,6 +45,12 @@ const noteExceeds = names.ConditionExceedsAccount + ": "
 
 // lines joins as many entries as fit into a message.
 func lines(list []string) string { return status.Lines(list, maxLines) }
+
+// summary formats an error for a message, with as many of its lines as fit.
+func summary(err error) string {
+	parts := strings.Split(err.Error(), "\n")
+	return status.Lines(parts, max(maxLines, len(parts[0])))
+}
 
 // Purposes for which the account may be missing permissions; each has its own questions to the API server.
 const (

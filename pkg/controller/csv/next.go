@@ -3,7 +3,6 @@ package csv
 import (
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
@@ -11,7 +10,6 @@ import (
 
 	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
-	"github.com/remit-olm/remit/pkg/lib/status"
 )
 
 const (
@@ -111,10 +109,4 @@ func troubleSince(csv *operatorsv1alpha1.ClusterServiceVersion) time.Time {
 		}
 	}
 	return since
-}
-
-// oneLine formats an error for a message, with as many of its lines as fit.
-func oneLine(err error) string {
-	parts := strings.Split(err.Error(), "\n")
-	return status.Lines(parts, max(maxLines, len(parts[0])))
 }

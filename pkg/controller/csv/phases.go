@@ -136,7 +136,7 @@ func failedByRequirements(f Facts) Transition {
 	case f.Unmet:
 		message := messageStillNotMet
 		if f.Prepared != nil {
-			message += ": " + oneLine(f.Prepared)
+			message += ": " + summary(f.Prepared)
 		}
 		return to(phaseFailed, reasonRequirementsNotMet, message)
 	}

@@ -56,7 +56,7 @@ func (r *Reconciler) prepare(ctx context.Context, s *scope) error {
 	err = r.write(ctx, s, account, want, due)
 	if err != nil && refusal(err) || isMissingPermissions(err) {
 		s.facts.Prepared = err
-		s.facts.Notes = append(s.facts.Notes, oneLine(err))
+		s.facts.Notes = append(s.facts.Notes, summary(err))
 		return nil
 	}
 	return err

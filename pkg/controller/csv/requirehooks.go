@@ -57,7 +57,7 @@ func (r *Reconciler) requireWebhook(s *scope, d *operatorsv1alpha1.WebhookDescri
 	}
 	switch {
 	case s.facts.Webhooks != nil:
-		status.Status, status.Message = requirement.NotSatisfied, oneLine(s.facts.Webhooks)
+		status.Status, status.Message = requirement.NotSatisfied, summary(s.facts.Webhooks)
 		return status, nil
 	case s.live == nil || !s.live.Has(s.hooks, d):
 		status.Status, status.Message = requirement.NotPresent, fmt.Sprintf("Webhook is not present: it is created when deployment %q is ready", d.DeploymentName)
@@ -121,7 +121,7 @@ func (s *scope) requireCertificates() {
 		}
 		if c.Blocked != nil {
 			status.Status = requirement.NotSatisfied
-			status.Message += ", which is not permitted: " + oneLine(c.Blocked)
+			status.Message += ", which is not permitted: " + summary(c.Blocked)
 		}
 		s.requirements = append(s.requirements, status)
 	}

@@ -43,7 +43,7 @@ func (r *Reconciler) retire(ctx context.Context, s *scope) error {
 			return err
 		case !isGarbageCollected(obj, s.csv.Namespace):
 			remain = append(remain, r.command(obj))
-			why = oneLine(err)
+			why = summary(err)
 		}
 	}
 	if len(remain) > 0 {
@@ -64,7 +64,7 @@ func (r *Reconciler) removeReplaced(ctx context.Context, s *scope) (Transition, 
 	case err == nil:
 		s.gone = true
 	case isDenied(err) || scoped.ReasonOf(err) != "":
-		t.Message += " " + oneLine(err) + ": " + r.command(s.csv)
+		t.Message += " " + summary(err) + ": " + r.command(s.csv)
 	default:
 		return t, err
 	}

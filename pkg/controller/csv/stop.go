@@ -16,6 +16,7 @@ import (
 
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
+	"github.com/remit-olm/remit/pkg/lib/status"
 )
 
 // maxStopping bounds how long the reset of a conversion waits for the operator to stop. A Pod of a lost node, or a
@@ -69,7 +70,7 @@ func (r *Reconciler) stop(ctx context.Context, s *scope, account client.Client, 
 		return err
 	}
 	r.Recorder.Eventf(s.csv, d, corev1.EventTypeNormal, eventStopping, "Finalize", "%s",
-		note("deleted Deployment "+d.Namespace+"/"+d.Name+": conversions are reset when its Pods have terminated, so that the operator does not overwrite objects that are no longer converted"))
+		status.Note("deleted Deployment "+d.Namespace+"/"+d.Name+": conversions are reset when its Pods have terminated, so that the operator does not overwrite objects that are no longer converted"))
 	return nil
 }
 

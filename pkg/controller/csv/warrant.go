@@ -127,7 +127,7 @@ func (r *Reconciler) refused(ctx context.Context, s *scope) error {
 	}
 	if isMissingPermissions(err) || asIdentity(err) {
 		s.facts.Refused = err
-		s.facts.Notes = append(s.facts.Notes, noteExceeds+oneLine(err))
+		s.facts.Notes = append(s.facts.Notes, noteExceeds+summary(err))
 		return nil
 	}
 	return err

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
@@ -249,14 +248,5 @@ func (s *run) reference(st *operatorsv1alpha1.Step) string {
 func (s *run) now() metav1.Time { return metav1.NewTime(s.reconciler.Clock.Now()) }
 
 func (s *run) event(kind, reason, message string) {
-	s.reconciler.Recorder.Eventf(s.plan, nil, kind, reason, "Install", "%s", shorten(message))
-}
-
-// shorten keeps a message within the limit of an event's note.
-func shorten(message string) string {
-	const limit = 1000
-	if len(message) <= limit {
-		return message
-	}
-	return strings.ToValidUTF8(message[:limit], "") + "…"
+	s.reconciler.Recorder.Eventf(s.plan, nil, kind, reason, "Install", "%s", status.Note(message))
 }

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-	"unicode/utf8"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"github.com/stretchr/testify/require"
@@ -223,11 +222,4 @@ func TestACompletePlanHasNoMessage(t *testing.T) {
 	require.Empty(t, s.plan.Status.Message)
 	require.Equal(t, corev1.ConditionTrue, s.plan.Status.GetCondition(operatorsv1alpha1.InstallPlanInstalled).Status)
 	require.Contains(t, <-recorder.Events, "Normal InstallSucceeded")
-}
-
-func TestShortensEventNotesBetweenCharacters(t *testing.T) {
-	got := shorten(strings.Repeat("a", 999) + "üü")
-	require.True(t, utf8.ValidString(got))
-	require.Equal(t, strings.Repeat("a", 999)+"…", got)
-	require.Equal(t, "short", shorten("short"))
 }

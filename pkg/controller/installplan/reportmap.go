@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -92,7 +91,7 @@ func (s *run) writeReport(ctx context.Context) (where string, err error) {
 	where = fmt.Sprintf("The whole report is in %s (%s, %s).", apply.Describe(desired), preflight.FileReport, preflight.FileGrant)
 	err = s.applyReport(ctx, desired)
 	if apply.IsCollision(err) || apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
-		where = "The whole report could not be written: " + oneLine(err)
+		where = "The whole report could not be written: " + status.Text(status.OneLine(err.Error()))
 		err = nil
 	}
 	if err != nil {
@@ -153,5 +152,3 @@ func reportMap(namespace, plan string, uid types.UID, files map[string]string) *
 	}})
 	return obj
 }
-
-func oneLine(err error) string { return status.Text(strings.Join(strings.Fields(err.Error()), " ")) }

@@ -11,8 +11,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// MaxMessage bounds the length of a message in a status or an event, in bytes.
-const MaxMessage = 32 * 1024
+const (
+	// MaxMessage bounds the length of a message in a status, in bytes.
+	MaxMessage = 32 * 1024
+	// maxNote bounds the note of an event. The API server accepts 1024 bytes.
+	maxNote = 1000
+)
 
 // Patch sends the difference between before and after to the status subresource. It does nothing if they are equal. A concurrent
 // change causes a conflict error, which the caller should retry.
@@ -29,8 +33,15 @@ func Patch[T client.Object](ctx context.Context, c client.Client, before, after 
 
 // Text cleans a message and truncates it to MaxMessage at a line or word.
 func Text(message string) string {
-	return cut(Clean(message), MaxMessage)
+	return Cut(Clean(message), MaxMessage)
 }
+
+// Note truncates the note of an event to what the API server accepts.
+func Note(text string) string { return Cut(text, maxNote) }
+
+// OneLine replaces line breaks and other white space by single spaces. Whatever a quoted text contains, it cannot look
+// like another line of the message.
+func OneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 
 // Clean makes a text safe to display: it replaces invalid UTF-8, control characters except newlines and tabs, and characters that
 // are invisible, break lines or change the text direction.
@@ -43,7 +54,8 @@ func Clean(text string) string {
 	}, strings.ToValidUTF8(text, "\uFFFD"))
 }
 
-func cut(s string, limit int) string {
+// Cut truncates a text to a number of bytes, at a line or word.
+func Cut(s string, limit int) string {
 	const mark = " … (truncated)"
 	if len(s) <= limit {
 		return s

@@ -35,11 +35,22 @@ func TestCutTruncatesAtWords(t *testing.T) {
 		{"not within a character", strings.Repeat("ü", 20), 27, "üüüüü … (truncated)"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			got := cut(row.in, row.limit)
+			got := Cut(row.in, row.limit)
 			require.Equal(t, row.want, got)
 			require.LessOrEqual(t, len(got), row.limit)
 			require.True(t, utf8.ValidString(got))
 		})
 	}
 	require.LessOrEqual(t, len(Text(strings.Repeat("\xff ", MaxMessage))), MaxMessage)
+}
+
+func TestNotesOfEventsAreLimited(t *testing.T) {
+	require.Equal(t, "short", Note("short"))
+	got := Note(strings.Repeat("ü", 1000))
+	require.LessOrEqual(t, len(got), 1024, "the API server's limit")
+	require.True(t, utf8.ValidString(got))
+}
+
+func TestOneLine(t *testing.T) {
+	require.Equal(t, "a b c", OneLine(" a\n\tb \r\n c\n"))
 }
