@@ -153,8 +153,8 @@ func enforcer() []Mutant {
 		},
 		{
 			Name: "own-status-wakes-a-blocked-plan", Rule: 1, File: "pkg/controller/installplan/retry.go",
-			Old:    "		return !w.wrote(",
-			New:    "		return true || !w.wrote(",
+			Old:    "		return !m.wrote(",
+			New:    "		return true || !m.wrote(",
 			Killer: unit("pkg/controller/installplan", "TestOwnStatusDoesNotWakeAPlan"),
 		},
 		{

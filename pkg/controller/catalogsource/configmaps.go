@@ -2,21 +2,19 @@ package catalogsource
 
 import (
 	"context"
-	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/remit-olm/remit/pkg/catalog"
 	"github.com/remit-olm/remit/pkg/catalog/configmap"
+	"github.com/remit-olm/remit/pkg/lib/keyed"
 )
 
 // configMaps caches the content that was loaded from a version of a ConfigMap, by CatalogSource.
 type configMaps struct {
 	budget *budget
-
-	mu    sync.Mutex
-	loads map[types.NamespacedName]configMapLoad
+	loads  keyed.Map[types.NamespacedName, configMapLoad]
 }
 
 type configMapLoad struct {
@@ -28,9 +26,7 @@ type configMapLoad struct {
 
 // load reads a ConfigMap unless this version was already read.
 func (c *configMaps) load(ctx context.Context, key types.NamespacedName, cm *corev1.ConfigMap) content {
-	c.mu.Lock()
-	old := c.loads[key]
-	c.mu.Unlock()
+	old := c.loads.Get(key)
 	if old.uid == cm.UID && old.resourceVersion == cm.ResourceVersion && old.name == cm.Name {
 		return old.content
 	}
@@ -55,12 +51,7 @@ func (c *configMaps) load(ctx context.Context, key types.NamespacedName, cm *cor
 	if now.err = err; err == nil {
 		now.good = snap
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.loads == nil {
-		c.loads = map[types.NamespacedName]configMapLoad{}
-	}
-	c.loads[key] = now
+	c.loads.Set(key, now)
 	return now.content
 }
 
@@ -78,19 +69,14 @@ func sizeOf(cm *corev1.ConfigMap) int64 {
 
 // good returns the last good content of the ConfigMap with this name, if any.
 func (c *configMaps) good(key types.NamespacedName, name string) *catalog.Snapshot {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if load := c.loads[key]; load.name == name {
+	if load := c.loads.Get(key); load.name == name {
 		return load.good
 	}
 	return nil
 }
 
 func (c *configMaps) drop(key types.NamespacedName) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if _, ok := c.loads[key]; ok {
-		delete(c.loads, key)
+	if c.loads.Delete(key).name != "" {
 		c.budget.release(holder{by: fromConfigMap, key: key})
 	}
 }

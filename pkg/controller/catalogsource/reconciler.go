@@ -217,7 +217,7 @@ func (r *Reconciler) forget(ctx context.Context, key types.NamespacedName) {
 	r.follows.drop(key)
 	r.images.drop(key)
 	r.bundles.drop(key)
-	r.servers.forget(key)
+	r.servers.histories.Delete(key)
 	r.withdraw(ctx, key)
 }
 

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
@@ -20,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/pkg/catalog/server"
+	"github.com/remit-olm/remit/pkg/lib/keyed"
 	"github.com/remit-olm/remit/pkg/lib/names"
 )
 
@@ -47,9 +47,7 @@ type servers struct {
 	cached client.Reader
 	// watch makes Pods and Services wake their owners. It starts with the first call.
 	watch func(context.Context) error
-
-	mu    sync.Mutex
-	byKey map[types.NamespacedName]*history
+	histories keyed.Map[types.NamespacedName, *history]
 }
 
 // serving is the observed state of a registry.
@@ -72,7 +70,7 @@ type serving struct {
 func newServers(o Options) *servers {
 	return &servers{
 		client: o.Client, live: o.Live, namespace: o.GlobalNamespace, clock: o.Clock, cached: o.Client,
-		watch: func(context.Context) error { return nil }, byKey: map[types.NamespacedName]*history{},
+		watch: func(context.Context) error { return nil },
 	}
 }
 
@@ -290,7 +288,7 @@ func (s *servers) remove(ctx context.Context, cs *operatorsv1alpha1.CatalogSourc
 		return fmt.Errorf("get ServiceAccount %s: %w", cs.Name, err)
 	}
 	ours := err == nil && server.OwnedBy(account, cs.UID)
-	if !ours && !s.knows(client.ObjectKeyFromObject(cs)) {
+	if !ours && s.histories.Get(client.ObjectKeyFromObject(cs)) == nil {
 		return nil
 	}
 	ctrl.LoggerFrom(ctx).Info("Removing registry")
@@ -312,7 +310,7 @@ func (s *servers) remove(ctx context.Context, cs *operatorsv1alpha1.CatalogSourc
 			return err
 		}
 	}
-	s.forget(client.ObjectKeyFromObject(cs))
+	s.histories.Delete(client.ObjectKeyFromObject(cs))
 	return nil
 }
 
@@ -329,23 +327,12 @@ func (s *servers) removePods(ctx context.Context, cs *operatorsv1alpha1.CatalogS
 	return nil
 }
 
-func (s *servers) history(key types.NamespacedName) *history {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.byKey[key] == nil {
-		s.byKey[key] = &history{}
-	}
-	return s.byKey[key]
-}
-
-func (s *servers) knows(key types.NamespacedName) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.byKey[key] != nil
-}
-
-func (s *servers) forget(key types.NamespacedName) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.byKey, key)
+func (s *servers) history(key types.NamespacedName) (out *history) {
+	s.histories.Change(key, func(h **history) {
+		if *h == nil {
+			*h = &history{}
+		}
+		out = *h
+	})
+	return out
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sync"
 
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/remit-olm/remit/pkg/install/deployment"
 	"github.com/remit-olm/remit/pkg/lib/apply"
+	"github.com/remit-olm/remit/pkg/lib/keyed"
 )
 
 // noteEdits reports the images in the operator's Deployments that another field manager has set, with the command
@@ -83,15 +83,12 @@ func newEdited(live, want *appsv1.Deployment) edited {
 // fields, and without edits a webhook that replaces images would cause a live read of each Deployment in each
 // reconcile.
 type edits struct {
-	mu    sync.Mutex
-	known map[client.ObjectKey]map[string]edited
+	keyed.Map[client.ObjectKey, map[string]edited]
 }
 
 // of returns the answer for exactly this version of a Deployment and these wanted images.
 func (e *edits) of(csv client.ObjectKey, live, want *appsv1.Deployment) (edited, bool) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	answer, ok := e.known[csv][want.Name]
+	answer, ok := e.Get(csv)[want.Name]
 	ok = ok && answer.uid == live.UID && answer.version == live.ResourceVersion && answer.manager == apply.Manager(want.Labels) &&
 		slices.Equal(answer.others, deployment.OtherImages(live, want))
 	return answer, ok
@@ -99,14 +96,9 @@ func (e *edits) of(csv client.ObjectKey, live, want *appsv1.Deployment) (edited,
 
 // keep replaces the answers for a ClusterServiceVersion.
 func (e *edits) keep(csv client.ObjectKey, answers map[string]edited) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
 	if len(answers) == 0 || len(answers) > maxEdited {
-		delete(e.known, csv)
+		e.Delete(csv)
 		return
 	}
-	if e.known == nil {
-		e.known = map[client.ObjectKey]map[string]edited{}
-	}
-	e.known[csv] = answers
+	e.Set(csv, answers)
 }

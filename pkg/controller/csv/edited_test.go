@@ -59,9 +59,9 @@ func TestEditsAreReadOncePerVersionOfADeployment(t *testing.T) {
 	require.Equal(t, 3, reads, "the answer was for another version")
 
 	require.Empty(t, note("mirror/op:1"))
-	require.Empty(t, r.edits.known, "nothing is cached for an unedited Deployment")
+	require.Empty(t, r.edits.Get(client.ObjectKeyFromObject(csv)), "nothing is cached for an unedited Deployment")
 	note("op:1")
-	require.NotEmpty(t, r.edits.known)
+	require.NotEmpty(t, r.edits.Get(client.ObjectKeyFromObject(csv)))
 	r.edits.keep(client.ObjectKeyFromObject(csv), nil)
-	require.Empty(t, r.edits.known)
+	require.Empty(t, r.edits.Get(client.ObjectKeyFromObject(csv)))
 }

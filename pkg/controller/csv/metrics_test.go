@@ -68,6 +68,6 @@ func TestDaysUntilExpiryAreCountedWithoutReadingTheCertificate(t *testing.T) {
 	s.hooks = nil
 	observe(start.Add(13 * day))
 	shows(10)
-	m.forget(client.ObjectKeyFromObject(s.csv))
+	m.expires.Delete(client.ObjectKeyFromObject(s.csv))
 	shows()
 }

@@ -5,13 +5,11 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"sync"
 	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/pkg/lib/apply"
@@ -24,14 +22,6 @@ import (
 	"github.com/remit-olm/remit/pkg/step/execute"
 	"github.com/remit-olm/remit/pkg/step/existing"
 )
-
-// schemas caches, for each plan, the needs for a change of an existing CustomResourceDefinition and the result of
-// checking its objects. The informer cache contains neither schemas nor custom resources; with this cache a retried
-// plan does not request them again.
-type schemas struct {
-	mu    sync.Mutex
-	known map[types.NamespacedName]map[string]compared
-}
 
 // compared is the entry of one CustomResourceDefinition.
 type compared struct {
@@ -70,32 +60,6 @@ func (i *inspection) refuses() bool {
 	return i.forbidden != nil || slices.ContainsFunc(i.results, (*existing.Result).Refuses)
 }
 
-func (c *schemas) get(plan types.NamespacedName, crd string) compared {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.known[plan][crd]
-}
-
-func (c *schemas) change(plan types.NamespacedName, crd string, change func(*compared)) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.known == nil {
-		c.known = map[types.NamespacedName]map[string]compared{}
-	}
-	if c.known[plan] == nil {
-		c.known[plan] = map[string]compared{}
-	}
-	is := c.known[plan][crd]
-	change(&is)
-	c.known[plan][crd] = is
-}
-
-func (c *schemas) forget(plan types.NamespacedName) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.known, plan)
-}
-
 // schemaNeeds returns what the account needs for tryExisting. If the installation has a CRD account, that account
 // reads instead, and the API server reports what it is missing.
 func (s *run) schemaNeeds(ctx context.Context) ([]preflight.Need, error) {
@@ -119,7 +83,7 @@ func (s *run) schemaNeedsOf(ctx context.Context, st step.Step) ([]preflight.Need
 	live := &apiextensionsv1.CustomResourceDefinition{}
 	key := client.ObjectKey{Name: st.Object.GetName()}
 	err := s.reconciler.Client.Get(ctx, key, live)
-	known := s.reconciler.schemas.get(s.key(), key.Name)
+	known := s.reconciler.memory.Get(s.key()).schemas[key.Name]
 	switch {
 	case err == nil && (!st.Owner.Owns(live) || live.Annotations[build.AlongsideKey(st.Owner)] != ""):
 		return nil, nil
@@ -135,7 +99,7 @@ func (s *run) schemaNeedsOf(ctx context.Context, st step.Step) ([]preflight.Need
 		return nil, fmt.Errorf("get %s: %w", apply.Describe(st.Object), err)
 	}
 	needs := preflight.SchemaNeeds(st, live)
-	s.reconciler.schemas.change(s.key(), key.Name, func(is *compared) { is.resourceVersion, is.needs = live.ResourceVersion, needs })
+	s.reconciler.memory.changeSchema(s.key(), key.Name, func(is *compared) { is.resourceVersion, is.needs = live.ResourceVersion, needs })
 	return needs, nil
 }
 
@@ -210,7 +174,7 @@ func nextCheck(inspections []inspection) time.Time {
 
 // cachedInspection returns the cached result for the objects.
 func (s *run) cachedInspection(state execute.State, now time.Time) (inspection, bool) {
-	found := s.reconciler.schemas.get(s.key(), state.Live.GetName()).inspection
+	found := s.reconciler.memory.Get(s.key()).schemas[state.Live.GetName()].inspection
 	return found, found.resourceVersion == state.Live.GetResourceVersion() && found.account == s.account && (!found.refuses() || now.Before(found.until))
 }
 
@@ -252,7 +216,7 @@ func (s *run) inspect(ctx context.Context, state execute.State) (inspection, err
 		found.results = append(found.results, result)
 	}
 	ended := s.reconciler.Clock.Now()
-	s.reconciler.schemas.change(s.key(), live.Name, func(is *compared) {
+	s.reconciler.memory.changeSchema(s.key(), live.Name, func(is *compared) {
 		found.wait = minRecheck
 		if found.refuses() && reflect.DeepEqual(found.results, is.inspection.results) {
 			found.wait = min(2*is.inspection.wait, lastRetry)

@@ -84,7 +84,7 @@ func retries(t *testing.T) *retried {
 		reconciler: &Reconciler{Options: Options{Clock: clock, RBAC: rbac.Listers{
 			Roles: rbacv1listers.NewRoleLister(p.roles), RoleBindings: rbacv1listers.NewRoleBindingLister(bindings),
 			ClusterRoles: rbacv1listers.NewClusterRoleLister(index()), ClusterRoleBindings: rbacv1listers.NewClusterRoleBindingLister(index()),
-		}}, schemas: &schemas{}},
+		}}, memory: &memory{}},
 		plan:     &operatorsv1alpha1.InstallPlan{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}},
 		account:  scoped.Account{Namespace: "ns", Name: "acct", UID: "1"},
 		targets:  []string{"ns"},

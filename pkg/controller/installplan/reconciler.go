@@ -65,9 +65,7 @@ type Options struct {
 type Reconciler struct {
 	Options
 	confirmer *preflight.Confirmer
-	reports   *reports
-	schemas   *schemas
-	waits     *waits
+	memory    *memory
 	owners    *owners
 	unserved  *kinds.Unserved
 	interests *kit.Interests
@@ -84,7 +82,7 @@ func New(o Options) (*Reconciler, error) {
 	}
 	return &Reconciler{
 		Options: o, interests: &kit.Interests{},
-		confirmer: &preflight.Confirmer{Ask: preflight.Reviews(o.Client)}, reports: &reports{}, schemas: &schemas{}, waits: &waits{},
+		confirmer: &preflight.Confirmer{Ask: preflight.Reviews(o.Client)}, memory: &memory{},
 		owners: &owners{}, unserved: kinds.NewUnserved(o.Clock),
 	}, nil
 }
@@ -142,20 +140,18 @@ func (r *Reconciler) requeue(req ctrl.Request, run *run, err error) (ctrl.Result
 	var refusal *refused
 	switch {
 	case !errors.As(err, &refusal) || run.unpublished != nil:
-		r.waits.passed(req.NamespacedName)
+		r.memory.passed(req.NamespacedName)
 		return ctrl.Result{}, err
 	case !run.recheckAt.IsZero():
 		return ctrl.Result{RequeueAfter: max(run.recheckAt.Sub(r.Clock.Now()), firstRetry)}, nil
 	}
-	return ctrl.Result{RequeueAfter: r.waits.next(req.NamespacedName)}, nil
+	return ctrl.Result{RequeueAfter: r.memory.next(req.NamespacedName)}, nil
 }
 
 // forget drops cached data of a plan that is finished or deleted.
 func (r *Reconciler) forget(req ctrl.Request) {
 	r.confirmer.Forget(req.String())
-	r.reports.forget(req.NamespacedName)
-	r.schemas.forget(req.NamespacedName)
-	r.waits.forget(req.NamespacedName)
+	r.memory.Delete(req.NamespacedName)
 }
 
 func finished(ip *operatorsv1alpha1.InstallPlan) bool {
@@ -205,7 +201,7 @@ func (s *run) save(ctx context.Context) error {
 		s.plan.Status.CatalogSources = []string{}
 	}
 	s.keepTimes()
-	if err := s.reconciler.waits.writes(s.key(), s.plan); err != nil {
+	if err := s.reconciler.memory.writes(s.key(), s.plan); err != nil {
 		return err
 	}
 	err := status.Patch(ctx, s.reconciler.Client, s.saved, s.plan)

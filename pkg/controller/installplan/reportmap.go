@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -20,35 +19,8 @@ import (
 	"github.com/remit-olm/remit/pkg/preflight"
 )
 
-// reports caches the last written report of each plan, so that a retried plan with the same report sends nothing.
-type reports struct {
-	mu    sync.Mutex
-	known map[types.NamespacedName]published
-}
-
 // published is a report that was written, or that may not be; then where is the reason.
 type published struct{ hash, where string }
-
-func (r *reports) get(key types.NamespacedName) published {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.known[key]
-}
-
-func (r *reports) set(key types.NamespacedName, p published) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.known == nil {
-		r.known = map[types.NamespacedName]published{}
-	}
-	r.known[key] = p
-}
-
-func (r *reports) forget(key types.NamespacedName) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.known, key)
-}
 
 func (s *run) key() types.NamespacedName { return client.ObjectKeyFromObject(s.plan) }
 
@@ -65,7 +37,7 @@ func (s *run) publish(ctx context.Context) {
 }
 
 func (s *run) hasReported() bool {
-	if s.reconciler.reports.get(s.key()).hash != "" {
+	if s.reconciler.memory.Get(s.key()).report.hash != "" {
 		return true
 	}
 	for _, c := range s.saved.Status.Conditions {
@@ -84,7 +56,7 @@ func (s *run) writeReport(ctx context.Context) (where string, err error) {
 	}
 	desired := reportMap(s.plan.Namespace, s.plan.Name, s.plan.UID, files)
 	hash := ownerutil.Hash(files[preflight.FileReport], files[preflight.FileGrant])
-	known := s.reconciler.reports.get(s.key())
+	known := s.reconciler.memory.Get(s.key()).report
 	if known.hash == hash {
 		return known.where, nil
 	}
@@ -97,7 +69,7 @@ func (s *run) writeReport(ctx context.Context) (where string, err error) {
 	if err != nil {
 		return "", err
 	}
-	s.reconciler.reports.set(s.key(), published{hash, where})
+	s.reconciler.memory.Change(s.key(), func(is *remembered) { is.report = published{hash, where} })
 	return where, nil
 }
 

@@ -3,7 +3,6 @@ package installplan
 import (
 	"encoding/json"
 	"fmt"
-	"sync"
 	"time"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
@@ -12,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
+	"github.com/remit-olm/remit/pkg/lib/keyed"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 )
 
@@ -26,37 +26,35 @@ const (
 	cacheLag = 250 * time.Millisecond
 )
 
-// waits records, for each unfinished plan, the current retry delay and the last written status.
-type waits struct {
-	mu    sync.Mutex
-	known map[types.NamespacedName]waited
+// memory is what the controller remembers of each unfinished plan, so that a retried plan sends nothing twice.
+type memory struct {
+	keyed.Map[types.NamespacedName, remembered]
 }
 
-type waited struct {
+type remembered struct {
+	// delay is the current retry delay, and status the last written status.
 	delay  time.Duration
 	status string
+	report published
+	// schemas contains, for each changed CustomResourceDefinition that exists, what the account needs for the change, and
+	// the result of checking its objects. The informer cache contains neither schemas nor custom resources.
+	schemas map[string]compared
 }
 
-func (w *waits) change(plan types.NamespacedName, change func(*waited)) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.known == nil {
-		w.known = map[types.NamespacedName]waited{}
-	}
-	is := w.known[plan]
-	change(&is)
-	w.known[plan] = is
-}
-
-func (w *waits) forget(plan types.NamespacedName) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	delete(w.known, plan)
+func (m *memory) changeSchema(plan types.NamespacedName, crd string, change func(*compared)) {
+	m.Change(plan, func(is *remembered) {
+		if is.schemas == nil {
+			is.schemas = map[string]compared{}
+		}
+		schema := is.schemas[crd]
+		change(&schema)
+		is.schemas[crd] = schema
+	})
 }
 
 // next returns the delay until the next retry of a refused plan, longer each time.
-func (w *waits) next(plan types.NamespacedName) (delay time.Duration) {
-	w.change(plan, func(is *waited) {
+func (m *memory) next(plan types.NamespacedName) (delay time.Duration) {
+	m.Change(plan, func(is *remembered) {
 		is.delay = min(max(is.delay*retryFactor, minRetryDelay), maxRetryDelay)
 		delay = is.delay
 	})
@@ -64,24 +62,22 @@ func (w *waits) next(plan types.NamespacedName) (delay time.Duration) {
 }
 
 // passed resets the delay of a plan that was not refused.
-func (w *waits) passed(plan types.NamespacedName) {
-	w.change(plan, func(is *waited) { is.delay = 0 })
+func (m *memory) passed(plan types.NamespacedName) {
+	m.Change(plan, func(is *remembered) { is.delay = 0 })
 }
 
 // writes records a status before it is written, because its event may arrive before the response.
-func (w *waits) writes(plan types.NamespacedName, ip *operatorsv1alpha1.InstallPlan) error {
+func (m *memory) writes(plan types.NamespacedName, ip *operatorsv1alpha1.InstallPlan) error {
 	text, err := statusHash(ip)
 	if err == nil {
-		w.change(plan, func(is *waited) { is.status = text })
+		m.Change(plan, func(is *remembered) { is.status = text })
 	}
 	return err
 }
 
-func (w *waits) wrote(plan types.NamespacedName, ip *operatorsv1alpha1.InstallPlan) bool {
+func (m *memory) wrote(plan types.NamespacedName, ip *operatorsv1alpha1.InstallPlan) bool {
 	text, err := statusHash(ip)
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return err == nil && w.known[plan].status == text
+	return err == nil && m.Get(plan).status == text
 }
 
 // statusHash is the hash of the status as the API server stores it.
@@ -95,14 +91,14 @@ func statusHash(ip *operatorsv1alpha1.InstallPlan) (string, error) {
 
 // othersChanges drops the events of a status that this controller has just written. Otherwise a message that differs
 // each time, as those of webhooks may, would wake the plan forever. Statuses of other writers are reconciled.
-func (w *waits) othersChanges() predicate.Predicate {
+func (m *memory) othersChanges() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		before, ok := e.ObjectOld.(*operatorsv1alpha1.InstallPlan)
 		after, is := e.ObjectNew.(*operatorsv1alpha1.InstallPlan)
 		if !ok || !is || before.UID != after.UID || !sameButStatus(before, after) {
 			return true
 		}
-		return !w.wrote(types.NamespacedName{Namespace: after.Namespace, Name: after.Name}, after)
+		return !m.wrote(types.NamespacedName{Namespace: after.Namespace, Name: after.Name}, after)
 	}}
 }
 

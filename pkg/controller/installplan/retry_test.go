@@ -14,25 +14,23 @@ import (
 )
 
 func TestRetriesARefusalWithGrowingDelays(t *testing.T) {
-	w, key := &waits{}, types.NamespacedName{Namespace: "ns", Name: "p"}
+	m, key := &memory{}, types.NamespacedName{Namespace: "ns", Name: "p"}
 	delays := func(n int) (out []time.Duration) {
 		for range n {
-			out = append(out, w.next(key))
+			out = append(out, m.next(key))
 		}
 		return out
 	}
 	require.Equal(t, []time.Duration{500 * time.Millisecond, time.Second, 2 * time.Second}, delays(3))
 	require.Equal(t, maxRetryDelay, delays(10)[9])
-	w.passed(key)
+	m.passed(key)
 	require.Equal(t, []time.Duration{minRetryDelay}, delays(1), "after another outcome")
-	w.forget(key)
-	require.Empty(t, w.known)
 }
 
 // Regression test for a loop: a plan whose message differs each time, as those of webhooks may, would be reconciled
 // immediately, forever.
 func TestOwnStatusDoesNotWakeAPlan(t *testing.T) {
-	w, key := &waits{}, types.NamespacedName{Namespace: "ns", Name: "p"}
+	m, key := &memory{}, types.NamespacedName{Namespace: "ns", Name: "p"}
 	before := &operatorsv1alpha1.InstallPlan{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "u", Generation: 1, ResourceVersion: "1"}}
 	change := func(edit func(*operatorsv1alpha1.InstallPlan)) *operatorsv1alpha1.InstallPlan {
 		after := before.DeepCopy()
@@ -42,11 +40,11 @@ func TestOwnStatusDoesNotWakeAPlan(t *testing.T) {
 		return after
 	}
 	passes := func(after client.Object) bool {
-		return w.othersChanges().Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after})
+		return m.othersChanges().Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after})
 	}
 	own := change(func(*operatorsv1alpha1.InstallPlan) {})
 	require.True(t, passes(own), "its writer is unknown")
-	require.NoError(t, w.writes(key, own))
+	require.NoError(t, m.writes(key, own))
 	require.False(t, passes(own))
 	for name, edit := range map[string]func(*operatorsv1alpha1.InstallPlan){
 		"another status": func(ip *operatorsv1alpha1.InstallPlan) { ip.Status.Phase = operatorsv1alpha1.InstallPlanPhaseComplete },

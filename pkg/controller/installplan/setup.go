@@ -41,7 +41,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, catalogs, changes source
 	})
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("installplan").
-		For(&operatorsv1alpha1.InstallPlan{}, builder.WithPredicates(r.waits.othersChanges())).
+		For(&operatorsv1alpha1.InstallPlan{}, builder.WithPredicates(r.memory.othersChanges())).
 		Watches(&operatorsv1alpha1.InstallPlan{}, handler.EnqueueRequestsFromMapFunc(r.inNamespace), born). // which it may supersede
 		Watches(&operatorsv1.OperatorGroup{}, handler.EnqueueRequestsFromMapFunc(r.inNamespace)).
 		Watches(&apiextensionsv1.CustomResourceDefinition{}, handler.EnqueueRequestsFromMapFunc(r.using)).

@@ -25,7 +25,7 @@ func (r *Reconciler) advance(ctx context.Context, w *world) (map[types.UID]*view
 		return views, nil
 	}
 	ns := w.toResolve(views)
-	known := r.answers.get(w.namespace, key(w, ns), w.served)
+	known := r.answers.find(w.namespace, key(w, ns), w.served)
 	if known.Answer == nil {
 		if later, err := r.resolve(ctx, w, ns, known); later != nil || err != nil {
 			return later.views(views, w), err
@@ -41,7 +41,7 @@ func (r *Reconciler) advance(ctx context.Context, w *world) (map[types.UID]*view
 	if err := errors.Join(errs...); err != nil {
 		return views, err
 	}
-	r.answers.put(w.namespace, known)
+	r.answers.Set(w.namespace, known)
 	return views, nil
 }
 

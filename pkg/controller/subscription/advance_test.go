@@ -84,7 +84,7 @@ func TestReportsARefusedCreationOnTheSubscription(t *testing.T) {
 	views, err := r.advance(t.Context(), offering(subscription("a", "")))
 	require.ErrorContains(t, err, "exceeded quota")
 	require.Equal(t, &reasoned{"EnsureInstallPlanFailed", "create Subscription dep-stable-cat-ns: exceeded quota"}, views["a"].unpackFailed)
-	require.Empty(t, r.answers.byNamespace, "the creation is retried")
+	require.Nil(t, r.answers.Get("ns"), "the creation is retried")
 }
 
 func TestGeneratedNamesAreValid(t *testing.T) {
@@ -151,10 +151,10 @@ func TestReusesTheAnswer(t *testing.T) {
 	w := offering(sub)
 	_, err := r.advance(t.Context(), w)
 	require.NoError(t, err)
-	first := r.answers.byNamespace["ns"]
+	first := r.answers.Get("ns")
 	views, err := r.advance(t.Context(), offering(sub))
 	require.NoError(t, err)
-	require.Same(t, first, r.answers.byNamespace["ns"])
+	require.Same(t, first, r.answers.Get("ns"))
 	require.Same(t, first.Answer.Problems["a"], views["a"].problem)
 }
 

@@ -5,8 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
-	"sync"
 
+	"github.com/remit-olm/remit/pkg/lib/keyed"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/resolver"
 )
@@ -14,8 +14,7 @@ import (
 // answers caches the result of resolving a namespace as long as all inputs are unchanged, so that nothing is solved and
 // no content is read.
 type answers struct {
-	mu          sync.Mutex
-	byNamespace map[string]*known
+	keyed.Map[string, *known]
 }
 
 // known is an answer with the plans for its sets, by nameOf.
@@ -26,23 +25,12 @@ type known struct {
 	plans  map[string]resolver.Plan
 }
 
-// get returns the cached answer for the key, or an empty one if the key or the served kinds that it depends on have changed.
-func (a *answers) get(namespace string, key [sha256.Size]byte, now served) *known {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if k := a.byNamespace[namespace]; k != nil && k.key == key && k.used.isCurrent(now) {
+// find returns the cached answer for the key, or an empty one if the key or the served kinds that it depends on have changed.
+func (a *answers) find(namespace string, key [sha256.Size]byte, now served) *known {
+	if k := a.Get(namespace); k != nil && k.key == key && k.used.isCurrent(now) {
 		return k
 	}
 	return &known{key: key, plans: map[string]resolver.Plan{}}
-}
-
-func (a *answers) put(namespace string, k *known) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.byNamespace == nil {
-		a.byNamespace = map[string]*known{}
-	}
-	a.byNamespace[namespace] = k
 }
 
 // key returns a hash of all inputs of a resolution, except for the served kinds (usedKinds).

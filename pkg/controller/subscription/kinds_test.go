@@ -93,12 +93,12 @@ func TestAnAnswerIsValidWhileItsKindsAreUnchanged(t *testing.T) {
 	advance := func(now served) *known {
 		w := needing(t, now)
 		ns := w.toResolve(w.views())
-		k := r.answers.get("ns", key(w, ns), now)
+		k := r.answers.find("ns", key(w, ns), now)
 		if k.Answer == nil {
 			later, err := r.resolve(t.Context(), w, ns, k)
 			require.NoError(t, err)
 			require.Nil(t, later)
-			r.answers.put("ns", k)
+			r.answers.Set("ns", k)
 		}
 		return k
 	}
@@ -130,26 +130,26 @@ func TestChangesOfServedKindsDoNotCancelALongResolution(t *testing.T) {
 	l.served = func(context.Context) (served, error) { return now, nil }
 	w := needing(t, now)
 	ns := w.toResolve(w.views())
-	l.enqueue("ns", keyed(1), &job{input: w.input, ns: ns, asking: w.asking})
+	l.enqueue("ns", keyWith(1), &job{input: w.input, ns: ns, asking: w.asking})
 	for n := range 100 {
-		require.Equal(t, &parked{}, l.check("ns", keyed(1), serving(n, fmt.Sprint("Other", n))), "it continues to wait")
+		require.Equal(t, &parked{}, l.check("ns", keyWith(1), serving(n, fmt.Sprint("Other", n))), "it continues to wait")
 	}
 	now = serving(100, "K")
 	require.True(t, l.next(t.Context()))
 	require.Len(t, l.byNamespace["ns"].tries, 1)
 	require.Empty(t, l.byNamespace["ns"].canceled)
-	got := known.get("ns", keyed(1), serving(101, "K", "Other"))
+	got := known.find("ns", keyWith(1), serving(101, "K", "Other"))
 	require.NotNil(t, got.Answer)
 	require.Empty(t, got.Answer.Problems, "it uses the kinds served when it began")
-	require.Nil(t, known.get("ns", keyed(1), serving(102)).Answer, "the answer is no longer valid")
+	require.Nil(t, known.find("ns", keyWith(1), serving(102)).Answer, "the answer is no longer valid")
 }
 
 func TestRetriesADelayedNamespaceWhenItsKindsChange(t *testing.T) {
 	l := newLongQueue(clocktesting.NewFakePassiveClock(time.Unix(0, 0)), &answers{})
 	a := newKindRecorder(serving(1))
-	l.enqueue("ns", keyed(1), &job{asking: a})
+	l.enqueue("ns", keyWith(1), &job{asking: a})
 	require.False(t, a.serves(kind("K")))
-	l.finish("ns", keyed(1), l.byNamespace["ns"].job, resolver.Answer{}, &resolver.LimitError{Namespace: "ns"})
-	require.Equal(t, firstPause, l.check("ns", keyed(1), serving(2, "Other")).after)
-	require.Nil(t, l.check("ns", keyed(1), serving(3, "K")))
+	l.finish("ns", keyWith(1), l.byNamespace["ns"].job, resolver.Answer{}, &resolver.LimitError{Namespace: "ns"})
+	require.Equal(t, firstPause, l.check("ns", keyWith(1), serving(2, "Other")).after)
+	require.Nil(t, l.check("ns", keyWith(1), serving(3, "K")))
 }

@@ -296,7 +296,7 @@ func (l *longQueue) finish(namespace string, key digest, j *job, answer resolver
 		return // the program is ending
 	default:
 		r.stopped, r.failed = nil, 0
-		l.answers.put(namespace, &known{key: key, used: j.asking.usedKinds(), Answer: &answer, plans: map[string]resolver.Plan{}})
+		l.answers.Set(namespace, &known{key: key, used: j.asking.usedKinds(), Answer: &answer, plans: map[string]resolver.Plan{}})
 	}
 	if l.queue != nil {
 		l.queue.Add(request(namespace))

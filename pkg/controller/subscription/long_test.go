@@ -45,7 +45,7 @@ func pigeons() (resolver.Input, resolver.Namespace) {
 	return resolver.Input{Namespace: "ns", Catalogs: store, Indexes: &resolver.Indexes{}, Visible: []types.NamespacedName{s.Key}}, ns
 }
 
-func keyed(b byte) digest { return digest{b} }
+func keyWith(b byte) digest { return digest{b} }
 
 func TestDelaysANamespaceThatExceedsItsLimits(t *testing.T) {
 	clock := clocktesting.NewFakePassiveClock(time.Unix(0, 0))
@@ -56,50 +56,50 @@ func TestDelaysANamespaceThatExceedsItsLimits(t *testing.T) {
 		l.line = nil
 		l.finish("ns", key, j, resolver.Answer{}, &resolver.LimitError{Namespace: "ns"})
 	}
-	require.Nil(t, l.check("ns", keyed(1), served{}), "it has no state yet")
+	require.Nil(t, l.check("ns", keyWith(1), served{}), "it has no state yet")
 
-	stop(keyed(1))
-	got := l.check("ns", keyed(1), served{})
+	stop(keyWith(1))
+	got := l.check("ns", keyWith(1), served{})
 	require.Equal(t, firstPause, got.after)
 	require.Equal(t, reasonLimitExceeded, got.problem.Reason)
 	require.Contains(t, got.problem.Message, "resolution of namespace ns was stopped")
 
 	clock.SetTime(clock.Now().Add(firstPause))
-	require.Nil(t, l.check("ns", keyed(1), served{}), "the delay is over")
-	stop(keyed(1))
-	require.Equal(t, 2*firstPause, l.check("ns", keyed(1), served{}).after, "the next delay is longer")
+	require.Nil(t, l.check("ns", keyWith(1), served{}), "the delay is over")
+	stop(keyWith(1))
+	require.Equal(t, 2*firstPause, l.check("ns", keyWith(1), served{}).after, "the next delay is longer")
 
-	require.Nil(t, l.check("ns", keyed(2), served{}), "its inputs changed")
-	stop(keyed(2))
-	stop(keyed(3))
-	require.Equal(t, tryWindow, l.check("ns", keyed(4), served{}).after, "its inputs change too often")
+	require.Nil(t, l.check("ns", keyWith(2), served{}), "its inputs changed")
+	stop(keyWith(2))
+	stop(keyWith(3))
+	require.Equal(t, tryWindow, l.check("ns", keyWith(4), served{}).after, "its inputs change too often")
 	l.drop("ns")
-	require.Equal(t, tryWindow, l.check("ns", keyed(4), served{}).after, "deleting all Subscriptions does not help")
+	require.Equal(t, tryWindow, l.check("ns", keyWith(4), served{}).after, "deleting all Subscriptions does not help")
 	clock.SetTime(clock.Now().Add(tryWindow))
-	require.Nil(t, l.check("ns", keyed(4), served{}))
+	require.Nil(t, l.check("ns", keyWith(4), served{}))
 }
 
 func TestDelaysAreLimited(t *testing.T) {
 	clock := clocktesting.NewFakePassiveClock(time.Unix(0, 0))
 	l := newLongQueue(clock, &answers{})
 	for range 100 {
-		l.enqueue("ns", keyed(1), &job{})
-		l.finish("ns", keyed(1), l.byNamespace["ns"].job, resolver.Answer{}, &resolver.LimitError{})
+		l.enqueue("ns", keyWith(1), &job{})
+		l.finish("ns", keyWith(1), l.byNamespace["ns"].job, resolver.Answer{}, &resolver.LimitError{})
 	}
-	require.Equal(t, lastPause, l.check("ns", keyed(1), served{}).after)
+	require.Equal(t, lastPause, l.check("ns", keyWith(1), served{}).after)
 }
 
 // A running resolution is canceled when its inputs change or disappear.
 func TestCancelsOutdatedResolutions(t *testing.T) {
 	for name, change := range map[string]func(l *longQueue){
 		"all Subscriptions are deleted": func(l *longQueue) { l.drop("ns") },
-		"one Subscription is deleted":   func(l *longQueue) { require.Nil(t, l.check("ns", keyed(2), served{})) },
+		"one Subscription is deleted":   func(l *longQueue) { require.Nil(t, l.check("ns", keyWith(2), served{})) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			in, ns := pigeons()
 			l := newLongQueue(clocktesting.NewFakePassiveClock(time.Unix(0, 0)), &answers{})
-			l.enqueue("ns", keyed(1), &job{input: in, ns: ns})
-			require.Equal(t, &parked{}, l.check("ns", keyed(1), served{}), "it waits for its turn")
+			l.enqueue("ns", keyWith(1), &job{input: in, ns: ns})
+			require.Equal(t, &parked{}, l.check("ns", keyWith(1), served{}), "it waits for its turn")
 			done := make(chan struct{})
 			go func() {
 				defer close(done)
@@ -123,7 +123,7 @@ func TestTheNextNamespaceIsTheLeastRecentUser(t *testing.T) {
 	clock := clocktesting.NewFakePassiveClock(time.Unix(0, 0))
 	l := newLongQueue(clock, &answers{})
 	for _, namespace := range []string{"much", "little", "none"} {
-		l.enqueue(namespace, keyed(1), &job{})
+		l.enqueue(namespace, keyWith(1), &job{})
 	}
 	l.account("much", time.Minute)
 	l.account("little", time.Second)
@@ -143,10 +143,10 @@ func TestTheNextNamespaceIsTheLeastRecentUser(t *testing.T) {
 func TestFrequentCancellationsCountAsTries(t *testing.T) {
 	l := newLongQueue(clocktesting.NewFakePassiveClock(time.Unix(0, 0)), &answers{})
 	for i := range byte(maxTries + maxCanceled) {
-		require.Nil(t, l.check("ns", keyed(i), served{}))
-		l.enqueue("ns", keyed(i), &job{})
+		require.Nil(t, l.check("ns", keyWith(i), served{}))
+		l.enqueue("ns", keyWith(i), &job{})
 	}
-	got := l.check("ns", keyed(maxTries+maxCanceled), served{})
+	got := l.check("ns", keyWith(maxTries+maxCanceled), served{})
 	require.Equal(t, tryWindow, got.after)
 	require.Equal(t, resolver.ErrorPreventedResolution, got.problem.Reason, "no limit was exceeded")
 	require.Empty(t, l.line)
@@ -157,9 +157,9 @@ func TestCachesALongResolution(t *testing.T) {
 	ns.Subjects = ns.Subjects[:3]
 	known := &answers{}
 	l := newLongQueue(clocktesting.NewFakePassiveClock(time.Unix(0, 0)), known)
-	l.enqueue("ns", keyed(1), &job{input: in, ns: ns})
+	l.enqueue("ns", keyWith(1), &job{input: in, ns: ns})
 	require.True(t, l.next(context.Background()))
 	require.False(t, l.next(context.Background()))
-	require.NotNil(t, known.get("ns", keyed(1), served{}).Answer)
-	require.Nil(t, l.check("ns", keyed(1), served{}))
+	require.NotNil(t, known.find("ns", keyWith(1), served{}).Answer)
+	require.Nil(t, l.check("ns", keyWith(1), served{}))
 }
