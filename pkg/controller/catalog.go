@@ -79,12 +79,12 @@ func Catalog(ctx context.Context, mgr ctrl.Manager, o CatalogOptions) error {
 	if err != nil {
 		return err
 	}
-	store := &catalog.Store{}
+	store, tenants := &catalog.Store{}, &tenants{mgr: mgr, accounts: accounts, enrollment: enrollment, options: o}
 	sources, err := catalogsource.New(catalogsource.Options{
 		Client: mgr.GetClient(), Cache: mgr.GetCache(), Live: mgr.GetAPIReader(), Store: store,
 		GlobalNamespace: o.GlobalCatalogNamespace, ClusterDomain: o.ClusterDomain, Directories: o.Directories,
-		Images: images, Disk: cache, Secrets: pullSecrets(mgr, accounts, enrollment, o), ServerVersion: version,
-		WatchSecret: watchPullSecret(mgr, accounts, o), WatchConfigMap: watchConfigMap(mgr, accounts, enrollment, o), RBAC: listers, Default: o.Default,
+		Images: images, Disk: cache, Secrets: tenants.readSecret, ServerVersion: version,
+		WatchSecret: tenants.watchSecret, WatchConfigMap: own.watchConfigMap, RBAC: listers, Default: o.Default,
 	})
 	if err != nil {
 		return err

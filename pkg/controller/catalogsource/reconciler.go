@@ -20,6 +20,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
@@ -152,17 +153,10 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 			}
 		}
 	}
-	if err := mgr.Add(r.connections); err != nil {
-		return fmt.Errorf("add connections to registries: %w", err)
-	}
-	if err := mgr.Add(r.images); err != nil {
-		return fmt.Errorf("add images: %w", err)
-	}
-	if err := mgr.Add(r.bundles); err != nil {
-		return fmt.Errorf("add bundles: %w", err)
-	}
-	if err := mgr.Add(r.follows); err != nil {
-		return fmt.Errorf("add watches of ConfigMaps: %w", err)
+	for _, part := range []manager.Runnable{r.connections, r.images, r.bundles, r.follows} {
+		if err := mgr.Add(part); err != nil {
+			return fmt.Errorf("add %T: %w", part, err)
+		}
 	}
 	if err := r.watchServices(mgr); err != nil {
 		return err

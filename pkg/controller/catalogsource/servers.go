@@ -46,7 +46,7 @@ type servers struct {
 	// cached reads the Pods and Services of the namespace after watch has returned.
 	cached client.Reader
 	// watch makes Pods and Services wake their owners. It starts with the first call.
-	watch func(context.Context) error
+	watch     func(context.Context) error
 	histories keyed.Map[types.NamespacedName, *history]
 }
 

@@ -4,13 +4,11 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	toolscache "k8s.io/client-go/tools/cache"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -69,37 +67,12 @@ func targetProblem(service *corev1.Service) string {
 
 // watchServices prepares a cache of Services that contains only the fields that services needs.
 func (r *Reconciler) watchServices(mgr ctrl.Manager) error {
-	cached, err := cache.New(mgr.GetConfig(), cache.Options{
-		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
-		ByObject: map[client.Object]cache.ByObject{&corev1.Service{}: {Transform: stripService}},
-	})
+	lazy, err := newLazyCache(mgr, cache.Options{ByObject: map[client.Object]cache.ByObject{&corev1.Service{}: {Transform: stripService}}},
+		r.serviceChanged, &corev1.Service{})
 	if err != nil {
-		return fmt.Errorf("cache of Services: %w", err)
+		return err
 	}
-	if err := mgr.Add(cached); err != nil {
-		return fmt.Errorf("add cache of Services: %w", err)
-	}
-	r.services.reader = cached
-	var mu sync.Mutex
-	watched := false
-	r.services.watch = func(ctx context.Context) error {
-		mu.Lock()
-		defer mu.Unlock()
-		if watched {
-			return nil
-		}
-		ctx, cancel := context.WithTimeout(ctx, watchTimeout)
-		defer cancel()
-		informer, err := cached.GetInformer(ctx, &corev1.Service{})
-		if err == nil {
-			_, err = informer.AddEventHandler(r.serviceHandler()) //nolint:contextcheck // event handlers have no context
-		}
-		if err != nil {
-			return fmt.Errorf("watch Services: %w", err)
-		}
-		watched = true
-		return nil
-	}
+	r.services.reader, r.services.watch = lazy, lazy.watch
 	return nil
 }
 
@@ -115,25 +88,16 @@ func stripService(obj any) (any, error) {
 	return out, nil
 }
 
-// serviceHandler wakes the CatalogSources in a Service's namespace.
-func (r *Reconciler) serviceHandler() toolscache.ResourceEventHandler {
-	wake := func(obj any) {
-		if deleted, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
-			obj = deleted.Obj
-		}
-		if service, ok := obj.(*corev1.Service); ok {
-			for _, req := range r.all(context.Background(), service.Namespace) {
-				r.waker.wake(req.NamespacedName)
-			}
-		}
+// serviceChanged wakes the CatalogSources in a Service's namespace.
+func (r *Reconciler) serviceChanged(before, after client.Object) {
+	old, _ := before.(*corev1.Service)
+	current, _ := after.(*corev1.Service)
+	if old != nil && current != nil && targetProblem(old) == targetProblem(current) && old.Spec.ClusterIP == current.Spec.ClusterIP {
+		return
 	}
-	return toolscache.ResourceEventHandlerFuncs{AddFunc: wake, DeleteFunc: wake, UpdateFunc: func(old, now any) {
-		before, ok := old.(*corev1.Service)
-		after, isService := now.(*corev1.Service)
-		if !ok || !isService || targetProblem(before) != targetProblem(after) || before.Spec.ClusterIP != after.Spec.ClusterIP {
-			wake(now)
-		}
-	}}
+	for _, req := range r.all(context.Background(), kit.Latest(before, after).GetNamespace()) {
+		r.waker.wake(req.NamespacedName)
+	}
 }
 
 // all returns the CatalogSources in a namespace.
