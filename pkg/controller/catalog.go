@@ -48,19 +48,7 @@ type CatalogOptions struct {
 
 // Catalog registers the controllers of cmd/catalog: catalogsource, subscription and installplan.
 func Catalog(ctx context.Context, mgr ctrl.Manager, o CatalogOptions) error {
-	listers, err := RBACListers(ctx, mgr)
-	if err != nil {
-		return err
-	}
-	accounts, err := accountClients(ctx, mgr, names.UserAgentCatalog)
-	if err != nil {
-		return err
-	}
-	enrollment, err := NewEnrollment(ctx, mgr.GetClient())
-	if err != nil {
-		return err
-	}
-	version, err := serverVersion(mgr)
+	own, err := newShared(ctx, mgr, names.UserAgentCatalog, o.Namespace)
 	if err != nil {
 		return err
 	}
@@ -75,42 +63,37 @@ func Catalog(ctx context.Context, mgr ctrl.Manager, o CatalogOptions) error {
 	if err := mgr.Add(closeAtExit(cache)); err != nil {
 		return err
 	}
-	keys, err := proofs(ctx, mgr, o.Namespace, enrollment.ahead)
-	if err != nil {
-		return err
-	}
-	store, tenants := &catalog.Store{}, &tenants{mgr: mgr, accounts: accounts, enrollment: enrollment, options: o}
+	store, reads := &catalog.Store{}, &tenants{mgr: mgr, accounts: own.accounts, enrollment: own.enrollment, options: o}
 	sources, err := catalogsource.New(catalogsource.Options{
 		Client: mgr.GetClient(), Cache: mgr.GetCache(), Live: mgr.GetAPIReader(), Store: store,
 		GlobalNamespace: o.GlobalCatalogNamespace, ClusterDomain: o.ClusterDomain, Directories: o.Directories,
-		Images: images, Disk: cache, Secrets: tenants.readSecret, ServerVersion: version,
-		WatchSecret: tenants.watchSecret, WatchConfigMap: own.watchConfigMap, RBAC: listers, Default: o.Default,
+		Images: images, Disk: cache, Secrets: reads.readSecret, ServerVersion: own.version,
+		WatchSecret: reads.watchSecret, WatchConfigMap: reads.watchConfigMap, RBAC: own.rbac, Default: o.Default,
 	})
 	if err != nil {
 		return err
 	}
+	recorder := mgr.GetEventRecorder(names.UserAgentCatalog)
 	subscriptions, err := subscription.New(subscription.Options{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Catalogs: store, RBAC: listers, Proofs: keys,
-		Recorder:               mgr.GetEventRecorder(names.UserAgentCatalog),
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Catalogs: store, RBAC: own.rbac, Proofs: own.proofs, Recorder: recorder,
 		GlobalCatalogNamespace: o.GlobalCatalogNamespace, Default: o.Default,
 	})
 	if err != nil {
 		return err
 	}
 	plans, err := installplan.New(installplan.Options{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Accounts: accounts, Catalogs: store, RBAC: listers,
-		Enrollment: enrollment, ServerVersion: version, Proofs: keys, Home: o.Namespace,
-		Recorder:               mgr.GetEventRecorder(names.UserAgentCatalog),
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Accounts: own.accounts, Catalogs: store, RBAC: own.rbac,
+		Enrollment: own.enrollment, ServerVersion: own.version, Proofs: own.proofs, Home: o.Namespace, Recorder: recorder,
 		GlobalCatalogNamespace: o.GlobalCatalogNamespace, Default: o.Default, CRDAccount: o.CRDAccount,
 	})
 	if err != nil {
 		return err
 	}
 	return errors.Join(
-		inSetup("catalogsource", errors.Join(sources.SetupWithManager(mgr), kit.OnChange(ctx, mgr.GetCache(), append(boundKinds(listers), &operatorsv1.OperatorGroup{}),
+		inSetup("catalogsource", errors.Join(sources.SetupWithManager(mgr), kit.OnChange(ctx, mgr.GetCache(), append(boundKinds(own.rbac), &operatorsv1.OperatorGroup{}),
 			func(before, after client.Object) { sources.Changed(ctx, before, after) }))),
-		inSetup("subscription", subscriptions.SetupWithManager(mgr, published(store, o.GlobalCatalogNamespace, subscriptions.Namespaces), changes(mgr, listers, subscriptions.Concerned))),
-		inSetup("installplan", plans.SetupWithManager(mgr, published(store, o.GlobalCatalogNamespace, plans.Unfinished), changes(mgr, listers, plans.Concerned))),
+		inSetup("subscription", subscriptions.SetupWithManager(mgr, published(store, o.GlobalCatalogNamespace, subscriptions.Namespaces), changes(mgr, own.rbac, subscriptions.Concerned))),
+		inSetup("installplan", plans.SetupWithManager(mgr, published(store, o.GlobalCatalogNamespace, plans.Unfinished), changes(mgr, own.rbac, plans.Concerned))),
 	)
 }
 
@@ -127,16 +110,6 @@ func closeAtExit(cache *disk.Store) manager.RunnableFunc {
 		<-ctx.Done()
 		return cache.Close()
 	}
-}
-
-func accountClients(ctx context.Context, mgr ctrl.Manager, userAgent string) (*scoped.Clients, error) {
-	accounts, err := scoped.NewClients(scoped.Options{
-		Base: mgr.GetConfig(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), UserAgent: userAgent,
-	})
-	if err != nil {
-		return nil, err
-	}
-	return accounts, forgetDeleted(ctx, mgr, accounts)
 }
 
 // published returns a source that enqueues a controller's requests when a catalog's content changes: those of the

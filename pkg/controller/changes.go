@@ -13,7 +13,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/remit-olm/remit/pkg/controller/kit"
-	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
@@ -43,14 +42,5 @@ func changes(mgr ctrl.Manager, listers rbac.Listers, requests affected, delays .
 				}
 			}
 		})
-	})
-}
-
-// forgetDeleted drops the tokens of ServiceAccounts that are deleted.
-func forgetDeleted(ctx context.Context, mgr ctrl.Manager, accounts *scoped.Clients) error {
-	return kit.OnChange(ctx, mgr.GetCache(), []client.Object{&corev1.ServiceAccount{}}, func(before, after client.Object) {
-		if after == nil {
-			accounts.Forget(client.ObjectKeyFromObject(before))
-		}
 	})
 }
