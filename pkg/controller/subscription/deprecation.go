@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
-	corev1 "k8s.io/api/core/v1"
 )
 
 // deprecations contains the catalog author's deprecation messages for the package, channel and installed bundle of a
@@ -63,12 +62,8 @@ func (d deprecations) conditions() map[operatorsv1alpha1.SubscriptionConditionTy
 	}
 }
 
-func setDeprecations(set setter, st *operatorsv1alpha1.SubscriptionStatus, d deprecations) {
+func setDeprecations(set setter, d deprecations) {
 	for t, message := range d.conditions() {
-		if message == "" {
-			st.RemoveConditions(t)
-			continue
-		}
-		set(t, corev1.ConditionTrue, "", message)
+		set(t, reasonedIf(message != "", "", message))
 	}
 }

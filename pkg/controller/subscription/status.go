@@ -125,79 +125,73 @@ func (r *Reconciler) writeCatalog(st *operatorsv1alpha1.SubscriptionStatus, v vi
 	st.CatalogHealth = []operatorsv1alpha1.SubscriptionCatalogHealth{health}
 }
 
+// setter sets a condition to True or, without a reason, removes it.
+type setter func(t operatorsv1alpha1.SubscriptionConditionType, why *reasoned)
+
+type reasoned struct{ reason, message string }
+
 func (r *Reconciler) writeConditions(st *operatorsv1alpha1.SubscriptionStatus, v view, now metav1.Time) {
-	set := func(t operatorsv1alpha1.SubscriptionConditionType, value corev1.ConditionStatus, reason, message string) {
-		want := operatorsv1alpha1.SubscriptionCondition{
-			Type: t, Status: value, Reason: reason, Message: status.Text(message), LastTransitionTime: &now,
+	put := func(t operatorsv1alpha1.SubscriptionConditionType, value corev1.ConditionStatus, reason, message string) {
+		message = status.Text(message)
+		if got := st.GetCondition(t); got.Status != value || got.Reason != reason || got.Message != message {
+			st.SetCondition(operatorsv1alpha1.SubscriptionCondition{Type: t, Status: value, Reason: reason, Message: message, LastTransitionTime: &now})
 		}
-		got := st.GetCondition(t)
-		if got.Status == want.Status && got.Reason == want.Reason && got.Message == want.Message {
+	}
+	set := func(t operatorsv1alpha1.SubscriptionConditionType, why *reasoned) {
+		if why == nil {
+			st.RemoveConditions(t)
 			return
 		}
-		st.SetCondition(want)
+		put(t, corev1.ConditionTrue, why.reason, why.message)
 	}
-	setCatalogCondition(set, v)
-	if v.problem != nil {
-		set(operatorsv1alpha1.SubscriptionResolutionFailed, corev1.ConditionTrue, v.problem.Reason, v.problem.Message)
+	const unhealthy = operatorsv1alpha1.SubscriptionCatalogSourcesUnhealthy
+	if why := catalogProblem(v); why != nil {
+		set(unhealthy, why)
 	} else {
-		st.RemoveConditions(operatorsv1alpha1.SubscriptionResolutionFailed)
+		put(unhealthy, corev1.ConditionFalse, reasonCatalogsHealthy, "all available catalogsources are healthy")
 	}
-	setHeldBack(set, st, v)
-	setDeprecations(set, st, v.deprecated)
-	setUnpacking(set, st, v)
+	set(operatorsv1alpha1.SubscriptionResolutionFailed, asReason(v.problem))
+	set(typeUpgradeHeldBack, asReason(heldBack(v)))
+	setDeprecations(set, v.deprecated)
+	set(operatorsv1alpha1.SubscriptionBundleUnpacking, reasonedIf(v.unpacking != "", reasonUnpacking, v.unpacking))
+	set(operatorsv1alpha1.SubscriptionBundleUnpackFailed, v.unpackFailed)
 	pending, failed := planConditions(v)
-	for t, c := range map[operatorsv1alpha1.SubscriptionConditionType]*reasoned{
-		operatorsv1alpha1.SubscriptionInstallPlanPending: pending,
-		operatorsv1alpha1.SubscriptionInstallPlanFailed:  failed,
-	} {
-		if c == nil {
-			st.RemoveConditions(t)
-			continue
-		}
-		set(t, corev1.ConditionTrue, c.reason, c.message)
-	}
+	set(operatorsv1alpha1.SubscriptionInstallPlanPending, pending)
+	set(operatorsv1alpha1.SubscriptionInstallPlanFailed, failed)
 	for _, t := range []operatorsv1alpha1.SubscriptionConditionType{typePermissionsMissing, typeObjectsRefused} {
 		if c, ok := found(v, t); ok {
-			set(t, c.Status, string(c.Reason), c.Message)
+			put(t, c.Status, string(c.Reason), c.Message)
 		} else {
-			st.RemoveConditions(t)
+			set(t, nil)
 		}
 	}
-	if excess := exceeds(v); excess != "" && st.InstalledCSV == v.installed.Name {
-		set(typeExceedsAccount, corev1.ConditionTrue, names.ReasonAccountLacksPermissions, excess)
-	} else {
-		st.RemoveConditions(typeExceedsAccount)
-	}
+	excess := exceeds(v)
+	set(typeExceedsAccount, reasonedIf(excess != "" && st.InstalledCSV == v.installed.Name, names.ReasonAccountLacksPermissions, excess))
 }
 
-// setHeldBack sets the condition that an installed version is kept although its channel has another one. It is a
-// separate condition, because the installed version itself has no problem.
-func setHeldBack(set setter, st *operatorsv1alpha1.SubscriptionStatus, v view) {
-	heldBack := v.heldBack
+func reasonedIf(applies bool, reason, message string) *reasoned {
+	if !applies {
+		return nil
+	}
+	return &reasoned{reason, message}
+}
+
+func asReason(p *resolver.Problem) *reasoned {
+	if p == nil {
+		return nil
+	}
+	return &reasoned{p.Reason, p.Message}
+}
+
+// heldBack returns why an installed version is kept although its channel has another one, or nil. It is a separate
+// condition, because the installed version itself has no problem.
+func heldBack(v view) *resolver.Problem {
 	if failed := v.installed != nil && v.installed.Status.Phase == operatorsv1alpha1.CSVPhaseFailed; failed && !v.forward &&
 		v.resolved == v.installed.Name && v.head != "" && v.head != v.installed.Name {
-		heldBack = &resolver.Problem{Reason: reasonVersionFailed, Message: fmt.Sprintf("%s cannot replace %s, which has failed: "+
+		return &resolver.Problem{Reason: reasonVersionFailed, Message: fmt.Sprintf("%s cannot replace %s, which has failed: "+
 			"fix it, or set upgradeStrategy %s in the OperatorGroup", v.head, v.installed.Name, operatorsv1.UpgradeStrategyUnsafeFailForward)}
 	}
-	if heldBack == nil {
-		st.RemoveConditions(typeUpgradeHeldBack)
-		return
-	}
-	set(typeUpgradeHeldBack, corev1.ConditionTrue, heldBack.Reason, heldBack.Message)
-}
-
-// setUnpacking sets the conditions about the bundle's content, if it is not available.
-func setUnpacking(set setter, st *operatorsv1alpha1.SubscriptionStatus, v view) {
-	if v.unpacking != "" {
-		set(operatorsv1alpha1.SubscriptionBundleUnpacking, corev1.ConditionTrue, reasonUnpacking, v.unpacking)
-	} else {
-		st.RemoveConditions(operatorsv1alpha1.SubscriptionBundleUnpacking)
-	}
-	if v.unpackFailed != nil {
-		set(operatorsv1alpha1.SubscriptionBundleUnpackFailed, corev1.ConditionTrue, v.unpackFailed.reason, v.unpackFailed.message)
-	} else {
-		st.RemoveConditions(operatorsv1alpha1.SubscriptionBundleUnpackFailed)
-	}
+	return v.heldBack
 }
 
 // exceeds describes how the CSV exceeds the account, which has lost permissions since the installation.
@@ -212,23 +206,18 @@ func exceeds(v view) string {
 	return fmt.Sprintf("ClusterServiceVersion %s exceeds ServiceAccount %s, which does not have %s", v.installed.Name, v.account.Key(), excess)
 }
 
-type setter func(t operatorsv1alpha1.SubscriptionConditionType, value corev1.ConditionStatus, reason, message string)
-
-func setCatalogCondition(set setter, v view) {
-	const t = operatorsv1alpha1.SubscriptionCatalogSourcesUnhealthy
+// catalogProblem returns why a catalog cannot be used, or nil.
+func catalogProblem(v view) *reasoned {
 	switch {
 	case v.catalog.none:
-		set(t, corev1.ConditionTrue, reasonNoCatalogs, "dependency resolution requires at least one catalogsource")
+		return &reasoned{reasonNoCatalogs, "dependency resolution requires at least one catalogsource"}
 	case v.catalog.source == nil:
-		set(t, corev1.ConditionTrue, reasonCatalogUnhealthy, fmt.Sprintf("targeted catalogsource %s missing", v.catalog.key))
+		return &reasoned{reasonCatalogUnhealthy, fmt.Sprintf("targeted catalogsource %s missing", v.catalog.key)}
 	case !v.catalog.healthy:
-		set(t, corev1.ConditionTrue, reasonCatalogUnhealthy, fmt.Sprintf("targeted catalogsource %s unhealthy", v.catalog.key))
-	default:
-		set(t, corev1.ConditionFalse, reasonCatalogsHealthy, "all available catalogsources are healthy")
+		return &reasoned{reasonCatalogUnhealthy, fmt.Sprintf("targeted catalogsource %s unhealthy", v.catalog.key)}
 	}
+	return nil
 }
-
-type reasoned struct{ reason, message string }
 
 // planConditions returns the condition of the plan: it is pending, with its phase as the reason, or it has failed.
 func planConditions(v view) (pending, failed *reasoned) {
