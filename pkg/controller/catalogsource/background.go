@@ -3,6 +3,10 @@ package catalogsource
 import (
 	"context"
 	"sync"
+
+	"golang.org/x/sync/semaphore"
+
+	"github.com/remit-olm/remit/pkg/lib/keyed"
 )
 
 // background runs goroutines while the program is the leader: from Start until its context ends. The zero value is ready
@@ -81,28 +85,18 @@ func (b *background) isOver() bool {
 
 // slots limits how many goroutines of one namespace do the same kind of work at once.
 type slots struct {
-	max int
-
-	mu   sync.Mutex
-	used map[string]chan struct{}
+	max  int64
+	used keyed.Map[string, *semaphore.Weighted]
 }
 
 // take waits for a slot, and returns how to free it. The error is that of ctx.
 func (s *slots) take(ctx context.Context, namespace string) (free func(), err error) {
-	s.mu.Lock()
-	if s.used == nil {
-		s.used = map[string]chan struct{}{}
-	}
-	used, ok := s.used[namespace]
-	if !ok {
-		used = make(chan struct{}, s.max)
-		s.used[namespace] = used
-	}
-	s.mu.Unlock()
-	select {
-	case used <- struct{}{}:
-		return func() { <-used }, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
+	var used *semaphore.Weighted
+	s.used.Change(namespace, func(all **semaphore.Weighted) {
+		if *all == nil {
+			*all = semaphore.NewWeighted(s.max)
+		}
+		used = *all
+	})
+	return func() { used.Release(1) }, used.Acquire(ctx, 1)
 }

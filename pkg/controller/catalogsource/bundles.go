@@ -96,8 +96,7 @@ func (r *reader) Content(ctx context.Context, pkg, channel, bundle string) (*cat
 		of.content = r.digest
 	}
 	content, err = r.get(of, r.secrets)
-	var waiting *catalog.NotUnpacked
-	if errors.As(err, &waiting) {
+	if waiting, ok := errors.AsType[*catalog.NotUnpacked](err); ok {
 		waiting.Catalog, waiting.Bundle = r.key, bundle
 	}
 	return content, err

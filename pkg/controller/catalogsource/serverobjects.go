@@ -2,7 +2,6 @@ package catalogsource
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"net"
@@ -26,11 +25,6 @@ type takenError struct{ kind, namespace, name string }
 func (e *takenError) Error() string {
 	return fmt.Sprintf("%s %s/%s already exists and does not belong to this CatalogSource; it was not changed. Delete it, or rename the CatalogSource",
 		e.kind, e.namespace, e.name)
-}
-
-func isTaken(err error) bool {
-	var taken *takenError
-	return errors.As(err, &taken)
 }
 
 // ensureOthers creates or updates the ServiceAccount, which must exist before the Pod, and the Service.

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/pkg/catalog/server"
+	"github.com/remit-olm/remit/pkg/controller/kit"
 	"github.com/remit-olm/remit/pkg/lib/keyed"
 	"github.com/remit-olm/remit/pkg/lib/names"
 )
@@ -128,7 +129,7 @@ func (s *servers) ensure(ctx context.Context, cs *operatorsv1alpha1.CatalogSourc
 	}
 	if err := s.ensureOthers(ctx, want); err != nil {
 		out := s.observePods(ctx, cs, want.pod.Labels[names.LabelPodSpecHash])
-		out.err, out.retry = err, !isTaken(err)
+		out.err, out.retry = err, !kit.Is[*takenError](err)
 		return out.ignoreConflict()
 	}
 	return s.ensurePods(ctx, cs, want.pod, polled).ignoreConflict()
@@ -243,8 +244,8 @@ func (s *servers) create(ctx context.Context, pod *corev1.Pod) error {
 // unnamed removes the generated name of a refused Pod from an error. It differs for each attempt, so that the status
 // would change endlessly.
 func unnamed(err error) error {
-	var refused *apierrors.StatusError
-	if !errors.As(err, &refused) || refused.ErrStatus.Details == nil || refused.ErrStatus.Details.Name == "" {
+	refused, ok := errors.AsType[*apierrors.StatusError](err)
+	if !ok || refused.ErrStatus.Details == nil || refused.ErrStatus.Details.Name == "" {
 		return err
 	}
 	out := refused.ErrStatus.DeepCopy()

@@ -3,7 +3,6 @@ package csv
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -19,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
-	"github.com/remit-olm/remit/pkg/install/deployment"
+	"github.com/remit-olm/remit/pkg/controller/kit"
 	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
@@ -152,12 +151,4 @@ func (r *Reconciler) remove(ctx context.Context, s *scope, account client.Client
 	return nil
 }
 
-func isMissingPermissions(err error) bool {
-	var denied *MissingPermissionsError
-	return errors.As(err, &denied)
-}
-
-func asIdentity(err error) bool {
-	var identity *deployment.IdentityError
-	return errors.As(err, &identity)
-}
+func isMissingPermissions(err error) bool { return kit.Is[*MissingPermissionsError](err) }

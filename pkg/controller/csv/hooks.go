@@ -2,7 +2,6 @@ package csv
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/remit-olm/remit/pkg/controller/kit"
 	"github.com/remit-olm/remit/pkg/install/deployment"
 	"github.com/remit-olm/remit/pkg/install/hooks"
 	"github.com/remit-olm/remit/pkg/install/warrant"
@@ -198,18 +198,13 @@ func (s *scope) refusedCall(err error) (ok bool, failure error) {
 		return true, nil
 	case apierrors.IsConflict(err) && !refusal(err): // the cache is outdated; an event follows
 		return false, nil
-	case refusal(err) || isMissingPermissions(err) || asHook(err):
+	case refusal(err) || isMissingPermissions(err) || kit.Is[*hooks.PreservedError](err):
 		s.facts.CallRefused = err
 		s.facts.Calls.Problem = summary(err)
 		s.facts.Notes = append(s.facts.Notes, summary(err))
 		return false, nil
 	}
 	return false, err
-}
-
-func asHook(err error) bool {
-	var preserved *hooks.PreservedError
-	return errors.As(err, &preserved)
 }
 
 // pruneHooks deletes webhooks and APIs that only an earlier version had, once this version is installed.

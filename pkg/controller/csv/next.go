@@ -86,9 +86,8 @@ func backoff(f Facts) time.Duration {
 // recheckAfter returns the delay before checking again a refusal that no watch reports as resolved (a quota, a policy): as
 // long as the phase has lasted. It is 0 for what only a user can fix, which is not checked again.
 func recheckAfter(f Facts, err error) time.Duration {
-	var denied *MissingPermissionsError
 	last := f.CSV.Status.LastTransitionTime
-	if last == nil || errors.As(err, &denied) || !apierrors.IsForbidden(err) {
+	if last == nil || isMissingPermissions(err) || !apierrors.IsForbidden(err) {
 		return 0
 	}
 	return clamp(f.Now.Sub(last.Time))

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/remit-olm/remit/pkg/controller/kit"
 	"github.com/remit-olm/remit/pkg/install/deployment"
 	"github.com/remit-olm/remit/pkg/install/serving"
 	"github.com/remit-olm/remit/pkg/install/warrant"
@@ -125,7 +126,7 @@ func (r *Reconciler) refused(ctx context.Context, s *scope) error {
 	if err == nil {
 		err = joinMissing(r.missingPermissions(ctx, s, forInstall, objs), s.uncalled)
 	}
-	if isMissingPermissions(err) || asIdentity(err) {
+	if isMissingPermissions(err) || kit.Is[*deployment.IdentityError](err) {
 		s.facts.Refused = err
 		s.facts.Notes = append(s.facts.Notes, noteExceeds+summary(err))
 		return nil

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/remit-olm/remit/pkg/bundle"
+	"github.com/remit-olm/remit/pkg/controller/kit"
 	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/status"
@@ -79,8 +80,7 @@ func (s *run) report(out outcome, err error) error {
 
 // describeInvalid describes what is invalid in a bundle; for unsupported kinds in the words of the contract.
 func describeInvalid(err error) error {
-	var unsupported *bundle.UnsupportedKindError
-	if errors.As(err, &unsupported) {
+	if kit.Is[*bundle.UnsupportedKindError](err) {
 		return fmt.Errorf("the InstallPlan contains invalid data: %w", err)
 	}
 	return err
@@ -123,28 +123,14 @@ func (s *run) setInstalled(value corev1.ConditionStatus, reason operatorsv1alpha
 	s.setCondition(operatorsv1alpha1.InstallPlanInstalled, value, reason, message)
 }
 
-// setCondition changes a condition in place. Its times change only if another field does.
+// setCondition changes a condition in place. Before the plan is saved, keepTimes restores the times of one that is unchanged.
 func (s *run) setCondition(t operatorsv1alpha1.InstallPlanConditionType, value corev1.ConditionStatus,
 	reason operatorsv1alpha1.InstallPlanConditionReason, message string,
 ) {
 	now := s.now()
-	want := operatorsv1alpha1.InstallPlanCondition{
+	s.plan.Status.SetCondition(operatorsv1alpha1.InstallPlanCondition{
 		Type: t, Status: value, Reason: reason, Message: message, LastUpdateTime: &now, LastTransitionTime: &now,
-	}
-	for i, c := range s.plan.Status.Conditions {
-		if c.Type != t {
-			continue
-		}
-		if c.Status == value && c.Reason == reason && c.Message == message {
-			return
-		}
-		if c.Status == value {
-			want.LastTransitionTime = c.LastTransitionTime
-		}
-		s.plan.Status.Conditions[i] = want
-		return
-	}
-	s.plan.Status.Conditions = append(s.plan.Status.Conditions, want)
+	})
 }
 
 // keepTimes restores the times of conditions that equal the saved ones: a run may change a condition and then change

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/remit-olm/remit/pkg/controller/kit"
 	"github.com/remit-olm/remit/pkg/install/deployment"
 	"github.com/remit-olm/remit/pkg/install/serving"
 	"github.com/remit-olm/remit/pkg/lib/apply"
@@ -58,8 +59,7 @@ func (s *run) deploymentsOf(ctx context.Context, st step.Step) ([]*unstructured.
 		return nil, fmt.Errorf("decode %s: %w", apply.Describe(st.Object), err)
 	}
 	wanted, err := s.render(ctx, csv, st.Owner)
-	var invalid *unrenderable
-	if errors.As(err, &invalid) {
+	if kit.Is[*unrenderable](err) {
 		s.refuse(st, err)
 		return nil, nil
 	}

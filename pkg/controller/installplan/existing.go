@@ -229,8 +229,10 @@ func (s *run) inspect(ctx context.Context, state execute.State) (inspection, err
 
 // reportInspection reports a result, limited to what readers of the plan may know.
 func (s *run) reportInspection(state execute.State, found inspection) {
-	for _, why := range found.unchecked {
-		s.reportUnchecked(state, why)
+	for _, why := range found.unchecked { // which blocks nothing
+		s.findings.Unknown = append(s.findings.Unknown, preflight.Finding{
+			Cause: "validate existing objects against the new schema of " + apply.Describe(state.Step.Object), Source: preflight.SourceDryRun, Why: why,
+		})
 	}
 	tells := s.reportable(found.list)
 	for _, result := range found.results {
@@ -241,13 +243,6 @@ func (s *run) reportInspection(state execute.State, found inspection) {
 	if found.forbidden != nil {
 		s.refuse(state.Step, found.forbidden)
 	}
-}
-
-// reportUnchecked reports objects that could not be checked, which blocks nothing.
-func (s *run) reportUnchecked(state execute.State, why string) {
-	s.findings.Unknown = append(s.findings.Unknown, preflight.Finding{
-		Cause: "validate existing objects against the new schema of " + apply.Describe(state.Step.Object), Source: preflight.SourceDryRun, Why: why,
-	})
 }
 
 // reportable returns which objects the plan may mention: those in namespaces that its OperatorGroup selects and that

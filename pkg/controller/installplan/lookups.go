@@ -19,8 +19,8 @@ const (
 
 // lookups shows the bundle that the plan waits for; nothing once its content is available.
 func (s *run) lookups(err error) {
-	var waiting *catalog.NotUnpacked
-	if !errors.As(err, &waiting) {
+	waiting, ok := errors.AsType[*catalog.NotUnpacked](err)
+	if !ok {
 		s.plan.Status.BundleLookups = nil
 		return
 	}

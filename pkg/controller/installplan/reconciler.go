@@ -137,9 +137,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 
 // requeue schedules the next reconcile if no watch may announce a change.
 func (r *Reconciler) requeue(req ctrl.Request, run *run, err error) (ctrl.Result, error) {
-	var refusal *refused
 	switch {
-	case !errors.As(err, &refusal) || run.unpublished != nil:
+	case !kit.Is[*refused](err) || run.unpublished != nil:
 		r.memory.passed(req.NamespacedName)
 		return ctrl.Result{}, err
 	case !run.recheckAt.IsZero():

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/remit-olm/remit/pkg/controller/kit"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/preflight"
@@ -179,9 +180,8 @@ func makeSteps(ctx context.Context, s *run) (outcome, error) {
 		ClusterRoleBindings:    r.RBAC.ClusterRoleBindings,
 	}, s.content)
 	s.lookups(err)
-	var unread *resolver.ReadError
 	switch {
-	case errors.As(err, &unread):
+	case kit.Is[*resolver.ReadError](err):
 		return outcome{}, &refused{reasonContent, err.Error()}
 	case errors.Is(err, resolver.ErrContent):
 		return wait(reasonContent, err.Error()), nil

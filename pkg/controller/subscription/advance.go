@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/remit-olm/remit/pkg/catalog"
+	"github.com/remit-olm/remit/pkg/controller/kit"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/resolver"
 )
@@ -70,9 +71,8 @@ func (r *Reconciler) resolve(ctx context.Context, w *world, ns resolver.Namespac
 		return later, nil
 	}
 	answer, err := w.input.Resolve(ctx, resolver.Light(), ns)
-	var exceeded *resolver.LimitError
 	switch {
-	case errors.As(err, &exceeded):
+	case kit.Is[*resolver.LimitError](err):
 		r.long.enqueue(w.namespace, known.key, &job{input: w.input, ns: ns, asking: w.asking})
 		return &parked{}, nil
 	case err != nil:
@@ -199,8 +199,7 @@ func (r *Reconciler) install(ctx context.Context, w *world, known *known, set []
 // reportUnavailable records that the bundles of Subscriptions are not available. Failed reads are retried. If a catalog
 // has no content for a bundle, or the bundle is invalid, only a new catalog can fix it.
 func reportUnavailable(views map[types.UID]*view, concerned []*operatorsv1alpha1.Subscription, err error) error {
-	var waiting *catalog.NotUnpacked
-	if errors.As(err, &waiting) && waiting.Failure == nil {
+	if waiting, ok := errors.AsType[*catalog.NotUnpacked](err); ok && waiting.Failure == nil {
 		for _, sub := range concerned {
 			if v := views[sub.UID]; v != nil {
 				v.unpacking = waiting.Error()
@@ -216,8 +215,7 @@ func reportUnavailable(views map[types.UID]*view, concerned []*operatorsv1alpha1
 			}
 		}
 	}
-	var unread *resolver.ReadError
-	if errors.As(err, &unread) {
+	if kit.Is[*resolver.ReadError](err) {
 		return fmt.Errorf("resolve: %w", err)
 	}
 	return nil

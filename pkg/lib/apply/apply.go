@@ -52,8 +52,8 @@ func (e *CollisionError) Error() string {
 // IsCollision reports whether the error is a CollisionError or a field conflict of server-side apply. In both cases, another
 // client manages what would be written.
 func IsCollision(err error) bool {
-	var collision *CollisionError
-	return errors.As(err, &collision) || IsFieldConflict(err)
+	_, ok := errors.AsType[*CollisionError](err)
+	return ok || IsFieldConflict(err)
 }
 
 // IsFieldConflict reports whether server-side apply was refused because another field manager owns a field.

@@ -134,8 +134,7 @@ func problem(og *operatorsv1.OperatorGroup, reason Reason, message string) *Erro
 
 // ReasonOf returns the reason of an *Error in the chain, or "".
 func ReasonOf(err error) Reason {
-	var e *Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Reason
 	}
 	return ""
