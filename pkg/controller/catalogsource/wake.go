@@ -2,11 +2,25 @@ package catalogsource
 
 import (
 	"context"
+	"fmt"
 	"sync"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/remit-olm/remit/pkg/catalog/server"
+	"github.com/remit-olm/remit/pkg/controller/kit"
+	"github.com/remit-olm/remit/pkg/lib/names"
 )
 
 // waker adds CatalogSources to the controller's queue from outside of reconciles. It never blocks.
@@ -36,4 +50,118 @@ func (w *waker) wake(key types.NamespacedName) {
 		return
 	}
 	w.queue.Add(reconcile.Request{NamespacedName: key})
+}
+
+// watchTimeout bounds the wait for the first list of a kind.
+const watchTimeout = 20 * time.Second
+
+// lazyCache is a cache of kinds that are not watched until they are needed.
+type lazyCache struct {
+	cache.Cache
+	notify kit.Notify
+	// check reports whether the kinds can be listed, if that is not certain: a refused watch is not reported, and retried
+	// forever.
+	check func(context.Context) error
+
+	mu      sync.Mutex
+	missing []client.Object
+}
+
+func newLazyCache(mgr ctrl.Manager, o cache.Options, notify kit.Notify, kinds ...client.Object) (*lazyCache, error) {
+	o.HTTPClient, o.Scheme, o.Mapper = mgr.GetHTTPClient(), mgr.GetScheme(), mgr.GetRESTMapper()
+	cached, err := cache.New(mgr.GetConfig(), o)
+	if err == nil {
+		err = mgr.Add(cached)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cache of %T: %w", kinds[0], err)
+	}
+	return &lazyCache{Cache: cached, notify: notify, check: func(context.Context) error { return nil }, missing: kinds}, nil
+}
+
+// watch returns once all kinds are watched and have been listed.
+func (l *lazyCache) watch(ctx context.Context) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.missing) == 0 {
+		return nil
+	}
+	if err := l.check(ctx); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, watchTimeout)
+	defer cancel()
+	for len(l.missing) > 0 {
+		if err := kit.OnEvent(ctx, l.Cache, l.missing[0], l.notify); err != nil {
+			return fmt.Errorf("watch: %w", err)
+		}
+		l.missing = l.missing[1:]
+	}
+	return nil
+}
+
+// watchServers prepares a cache of the global catalog namespace's Services and registry Pods. Nothing is watched until
+// an image has to be run: most clusters have none, and the required Role may be missing.
+func (r *Reconciler) watchServers(mgr ctrl.Manager) error {
+	ours, err := labels.NewRequirement(names.LabelCatalogSource, selection.Exists, nil)
+	if err != nil {
+		return err
+	}
+	lazy, err := newLazyCache(mgr, cache.Options{
+		DefaultTransform:  cache.TransformStripManagedFields(),
+		DefaultNamespaces: map[string]cache.Config{r.GlobalNamespace: {}},
+		ByObject:          map[client.Object]cache.ByObject{&corev1.Pod{}: {Label: labels.NewSelector().Add(*ours)}},
+	}, r.ownedChanged, &corev1.Pod{}, &corev1.Service{})
+	if err != nil {
+		return err
+	}
+	lazy.check = func(ctx context.Context) error {
+		if err := r.Live.List(ctx, &corev1.PodList{}, client.InNamespace(r.GlobalNamespace), client.Limit(1)); err != nil {
+			return fmt.Errorf("list Pods of namespace %s: %w", r.GlobalNamespace, err)
+		}
+		return nil
+	}
+	r.servers.cached, r.servers.watch = lazy, lazy.watch
+	return nil
+}
+
+// ownedChanged wakes the CatalogSource that owns an object, and those whose Service has the same name.
+func (r *Reconciler) ownedChanged(before, after client.Object) {
+	obj := kit.Latest(before, after)
+	if owner := server.Owner(obj); owner != "" {
+		r.waker.wake(types.NamespacedName{Namespace: obj.GetNamespace(), Name: owner})
+	}
+	if _, ok := obj.(*corev1.Service); ok {
+		r.wakeNamed(obj)
+	}
+}
+
+// wakeNamed wakes the CatalogSources whose Service has, or had, a collision with this one.
+func (r *Reconciler) wakeNamed(service metav1.Object) {
+	for _, req := range r.all(context.Background(), service.GetNamespace()) {
+		if server.ServiceName(req.Name) == service.GetName() {
+			r.waker.wake(req.NamespacedName)
+		}
+	}
+}
+
+// enqueueForServiceAccount wakes the CatalogSource with the name of a ServiceAccount in the global catalog namespace.
+func (r *Reconciler) enqueueForServiceAccount() handler.EventHandler {
+	return handler.EnqueueRequestsFromMapFunc(func(_ context.Context, account client.Object) []reconcile.Request {
+		if account.GetNamespace() != r.GlobalNamespace {
+			return nil
+		}
+		return []reconcile.Request{{NamespacedName: client.ObjectKeyFromObject(account)}}
+	})
+}
+
+// enqueueForNamespace wakes the CatalogSources in the global catalog namespace when its labels change, which define
+// requirements for Pods.
+func (r *Reconciler) enqueueForNamespace() handler.EventHandler {
+	return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, namespace client.Object) []reconcile.Request {
+		if namespace.GetName() != r.GlobalNamespace {
+			return nil
+		}
+		return r.all(ctx, namespace.GetName())
+	})
 }

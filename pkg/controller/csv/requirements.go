@@ -2,9 +2,17 @@ package csv
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"slices"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/remit-olm/remit/pkg/bundle"
+	"github.com/remit-olm/remit/pkg/install"
 	"github.com/remit-olm/remit/pkg/install/requirement"
 )
 
@@ -31,4 +39,84 @@ func (r *Reconciler) showBound(_ context.Context, s *scope) error {
 func (s *scope) require(status operatorsv1alpha1.RequirementStatus) {
 	s.requirements = append(s.requirements, status)
 	s.facts.Unmet = s.facts.Unmet || status.Status != requirement.Present
+}
+
+// requireServiceAccounts checks the operator's own ServiceAccounts and their permissions.
+func (r *Reconciler) requireServiceAccounts(ctx context.Context, s *scope) error {
+	for _, p := range bundle.Permissions(s.csv) {
+		sa := &corev1.ServiceAccount{}
+		err := r.Client.Get(ctx, types.NamespacedName{Namespace: s.csv.Namespace, Name: p.ServiceAccount}, sa)
+		status := operatorsv1alpha1.RequirementStatus{Version: "v1", Kind: "ServiceAccount", Name: p.ServiceAccount, Status: requirement.Present}
+		switch {
+		case apierrors.IsNotFound(err):
+			status.Status, status.Message = requirement.NotPresent, "Service account does not exist"
+			s.require(status)
+			continue
+		case err != nil:
+			return fmt.Errorf("get ServiceAccount %s/%s: %w", s.csv.Namespace, p.ServiceAccount, err)
+		}
+		status.UUID = string(sa.UID)
+		covered, err := s.cover(sa, s.demandsOn(p))
+		if err != nil {
+			return err
+		}
+		status.Dependents = covered.dependents
+		switch {
+		case ownedByAnother(s, sa):
+			status.Status, status.Message = requirement.NotSatisfied, "Service account is owned by another ClusterServiceVersion"
+		case len(covered.missing) > 0:
+			status.Status, status.Message = requirement.NotSatisfied, install.AccountNotCovering+lines(covered.missing)
+		case p.ServiceAccount == bundle.DefaultServiceAccount:
+			status.Message = "all Pods in the namespace without a serviceAccountName get the permissions of this ServiceAccount"
+		}
+		s.require(status)
+	}
+	return nil
+}
+
+// ownedByAnother checks owner references to CSVs. A reference to this CSV, or the label of its lineage, makes the
+// ServiceAccount its own.
+func ownedByAnother(s *scope, sa *corev1.ServiceAccount) bool {
+	another := false
+	for _, ref := range sa.OwnerReferences {
+		if ref.Kind != operatorsv1alpha1.ClusterServiceVersionKind {
+			continue
+		}
+		if ref.UID == s.csv.UID {
+			return false
+		}
+		another = true
+	}
+	return another && !s.owner.Owns(sa)
+}
+
+// requireAccount reports how the account covers the CSV's permissions (seed 001). It is not a requirement of an
+// installed CSV, which is left alone (D4), and Next does not treat it as one.
+func (s *scope) requireAccount() {
+	if !s.acting.Known() {
+		return
+	}
+	status := operatorsv1alpha1.RequirementStatus{
+		Version: "v1", Kind: "ServiceAccount", Name: s.account.Name, UUID: string(s.account.UID), Status: requirement.Present,
+		Message:    "the operator is bounded by ServiceAccount " + s.account.Key().String() + ", which has all permissions that it requests",
+		Dependents: s.covered.dependents,
+	}
+	if over := s.exceeding(); len(over) > 0 {
+		status.Status, status.Message = requirement.NotSatisfied, install.AccountNotCovering+lines(over)
+	}
+	s.requirements = append(s.requirements, status)
+}
+
+// exceeding lists by what the operator exceeds the account: the CSV's permissions, and those for writing the
+// operator's Deployments.
+func (s *scope) exceeding() []string {
+	out := slices.Clone(s.covered.missing)
+	var denied *MissingPermissionsError
+	switch {
+	case errors.As(s.facts.Refused, &denied):
+		out = append(out, denied.Missing...)
+	case s.facts.Refused != nil:
+		out = append(out, s.facts.Refused.Error())
+	}
+	return out
 }

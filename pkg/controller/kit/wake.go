@@ -4,10 +4,67 @@ import (
 	"context"
 	"fmt"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+
+	"github.com/remit-olm/remit/pkg/lib/scoped"
+	"github.com/remit-olm/remit/pkg/rbac"
 )
+
+// Matching lists the cached objects that match, as requests. match must not modify an object.
+func Matching[T client.Object](ctx context.Context, cached client.Reader, list client.ObjectList, match func(T) bool, opts ...client.ListOption) []ctrl.Request {
+	if err := cached.List(ctx, list, append(opts, client.UnsafeDisableDeepCopy)...); err != nil {
+		return nil // the cache is not synced yet: its first list enqueues all objects
+	}
+	var out []ctrl.Request
+	_ = meta.EachListItem(list, func(item runtime.Object) error { // an error is that of the function
+		if obj, ok := item.(T); ok && match(obj) {
+			out = append(out, Request(obj.GetNamespace(), obj.GetName()))
+		}
+		return nil
+	})
+	return out
+}
+
+// Any matches all objects.
+func Any[T client.Object](T) bool { return true }
+
+// Request is the request for an object.
+func Request(namespace, name string) ctrl.Request {
+	return ctrl.Request{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}}
+}
+
+// Interests finds the requests of a controller that a change of RBAC, of a ServiceAccount or of a Namespace concerns.
+// The zero value is ready to use.
+type Interests struct{ lookups rbac.Interests[ctrl.Request] }
+
+// Track replaces listers by ones that track what one reconcile of a request looks up: changes of it wake the request.
+// The caller passes the listers of its own copy of the Reconciler, and calls the returned function when the reconcile
+// ends.
+func (i *Interests) Track(req ctrl.Request, listers *rbac.Listers) (done func()) {
+	*listers, done = i.lookups.Track(req, *listers)
+	return done
+}
+
+// Concerned lists the requests that looked up what a change affects, and those of each OperatorGroup whose account or
+// targets it affects. before is nil for a new object, after for a deleted one. of lists those of an OperatorGroup.
+func (i *Interests) Concerned(ctx context.Context, cached scoped.Lookup, before, after client.Object, of handler.MapFunc) []ctrl.Request {
+	groups, err := cached.Concerned(ctx, before, after)
+	if err != nil {
+		return nil // as in Matching
+	}
+	out := i.lookups.Concerned(before, after)
+	for g := range groups {
+		out = append(out, of(ctx, &groups[g])...)
+	}
+	return out
+}
 
 // Notify is called with an object before and after a change. before is nil for a new object, after for a deleted one.
 type Notify func(before, after client.Object)
