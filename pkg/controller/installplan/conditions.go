@@ -123,10 +123,13 @@ func (s *run) setInstalled(value corev1.ConditionStatus, reason operatorsv1alpha
 	s.setCondition(operatorsv1alpha1.InstallPlanInstalled, value, reason, message)
 }
 
-// setCondition changes a condition in place. Before the plan is saved, keepTimes restores the times of one that is unchanged.
+// setCondition changes a condition in place. Its times change only if another field does.
 func (s *run) setCondition(t operatorsv1alpha1.InstallPlanConditionType, value corev1.ConditionStatus,
 	reason operatorsv1alpha1.InstallPlanConditionReason, message string,
 ) {
+	if was := s.plan.Status.GetCondition(t); was.Status == value && was.Reason == reason && was.Message == message {
+		return
+	}
 	now := s.now()
 	s.plan.Status.SetCondition(operatorsv1alpha1.InstallPlanCondition{
 		Type: t, Status: value, Reason: reason, Message: message, LastUpdateTime: &now, LastTransitionTime: &now,
