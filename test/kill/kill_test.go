@@ -1,11 +1,9 @@
 package kill
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"os"
-	"path/filepath"
 	"testing"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
@@ -17,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/test/env"
 	"github.com/remit-olm/remit/test/operators/sample/bundle"
 )
@@ -31,49 +28,24 @@ const (
 	maxWrites = 40
 )
 
-// world is a control plane without Remit's Pods, and the program under test.
+// world is the program under test and its gate to the control plane.
 type world struct {
-	cluster *env.Cluster
 	gate    *gate
 	program *program
-	// catalogs are directories by image, one for each install of a sweep.
-	catalogs map[string]string
+	// name distinguishes the catalogs of the two sweeps.
+	name string
 }
 
-func newWorld(t *testing.T) *world {
+func newWorld(t *testing.T, name string) *world {
 	t.Helper()
-	cluster, err := env.Start(context.Background(), env.Options{Without: []string{names.ServiceAccountCatalog, names.ServiceAccountOLM}})
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		_, err := cluster.CheckIdentities(context.Background())
-		assert.NoError(t, err)
-		assert.NoError(t, cluster.Stop())
-	})
-	w := &world{cluster: cluster, gate: newGate(t, cluster.Config()), catalogs: writeCatalogs(t)}
+	w := &world{gate: newGate(t, cluster.Config()), name: name}
 	var args []string
-	for image, dir := range w.catalogs {
+	for image, dir := range catalogs {
 		args = append(args, "--catalog-directory="+image+"="+dir)
 	}
 	w.program = newProgram(t, cluster, w.gate, args...)
 	w.program.start()
 	return w
-}
-
-func image(n int) string { return fmt.Sprintf("catalogs.test/sample-%d", n) }
-
-// writeCatalogs creates a variant of the sample for each install, with its own CustomResourceDefinition,
-// because deleting and immediately recreating one is a race within the API server.
-func writeCatalogs(t *testing.T) map[string]string {
-	t.Helper()
-	out := map[string]string{}
-	for n := 1; n <= maxWrites; n++ {
-		v, err := env.NewVariant()
-		require.NoError(t, err)
-		v.SetGroup(fmt.Sprintf("sample-%d.remit.dev", n))
-		out[image(n)] = filepath.Join(t.TempDir(), "sample")
-		require.NoError(t, v.Write(out[image(n)]))
-	}
-	return out
 }
 
 // asAccount reports whether a request was sent as an account, with a token other than the program's.
@@ -84,13 +56,13 @@ func (w *world) asAccount(r *http.Request) bool {
 func anybody(*http.Request) bool { return true }
 
 func TestAPlanSurvivesAKillAfterEachOfItsSteps(t *testing.T) {
-	w := newWorld(t)
+	w := newWorld(t, sweeps[0])
 	n := w.sweep(t, w.asAccount)
 	require.Equal(t, sampleWrites, n, "writes as the account")
 }
 
 func TestAPlanSurvivesAKillAfterAnyWriteOfTheProgram(t *testing.T) {
-	w := newWorld(t)
+	w := newWorld(t, sweeps[1])
 	n := w.sweep(t, anybody)
 	require.Greater(t, n, sampleWrites)
 	t.Logf("killed after each of %d writes", n)
@@ -114,13 +86,13 @@ func (w *world) sweep(t *testing.T, counts func(*http.Request) bool) int {
 // install installs the sample into its own namespace, with a kill after the nth write, and asserts
 // that nothing was created twice.
 func (w *world) install(t *testing.T, n int, counts func(*http.Request) bool) bool {
-	tn := w.cluster.Tenant(t)
-	b, err := env.ReadBundle(os.DirFS(w.catalogs[image(n)]))
+	tn := cluster.Tenant(t)
+	b, err := env.ReadBundle(os.DirFS(catalogs[image(w.name, n)]))
 	require.NoError(t, err)
 	tn.GrantAll(tn.Needs(b, bundle.Package, tn.Namespace))
 	shot := w.gate.arm(n, counts, w.program.kill)
 	tn.Group(env.AccountName, tn.Namespace)
-	tn.Catalog("catalog", image(n))
+	tn.Catalog("catalog", image(w.name, n))
 	tn.Subscribe("catalog", bundle.Package, bundle.Channel)
 
 	killed := w.firedOrComplete(tn, shot)
@@ -163,7 +135,7 @@ func (w *world) firedOrComplete(tn *env.Tenant, s *shot) bool {
 func (w *world) objects(tn *env.Tenant) map[string]types.UID {
 	tn.T.Helper()
 	plans := &operatorsv1alpha1.InstallPlanList{}
-	require.NoError(tn.T, w.cluster.Client.List(tn.T.Context(), plans, client.InNamespace(tn.Namespace)))
+	require.NoError(tn.T, cluster.Client.List(tn.T.Context(), plans, client.InNamespace(tn.Namespace)))
 	out := map[string]types.UID{}
 	for _, ip := range plans.Items {
 		for _, step := range ip.Status.Plan {
@@ -174,7 +146,7 @@ func (w *world) objects(tn *env.Tenant) map[string]types.UID {
 			if gvk.Kind == "CustomResourceDefinition" {
 				key.Namespace = ""
 			}
-			err := w.cluster.Client.Get(tn.T.Context(), key, obj)
+			err := cluster.Client.Get(tn.T.Context(), key, obj)
 			if apierrors.IsNotFound(err) {
 				continue
 			}

@@ -1,0 +1,66 @@
+package kill
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/test/env"
+)
+
+var (
+	// cluster is a control plane without Remit's Pods. Both sweeps use it, one after the other.
+	cluster *env.Cluster
+	// catalogs are directories by image, one for each install of a sweep.
+	catalogs = map[string]string{}
+	// sweeps are the names of the tests' sweeps.
+	sweeps = []string{"steps", "writes"}
+)
+
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "remit-kill-")
+	if err != nil {
+		return fail(err)
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	for _, sweep := range sweeps {
+		if err := writeCatalogs(dir, sweep); err != nil {
+			return fail(err)
+		}
+	}
+	cluster, err = env.Start(context.Background(), env.Options{Without: []string{names.ServiceAccountCatalog, names.ServiceAccountOLM}})
+	if err != nil {
+		return fail(err)
+	}
+	return cluster.RunTests(m)
+}
+
+func fail(err error) int {
+	fmt.Fprintln(os.Stderr, "kill:", err)
+	return 1
+}
+
+func image(sweep string, n int) string { return fmt.Sprintf("catalogs.test/%s-%d", sweep, n) }
+
+// writeCatalogs creates a variant of the sample for each install of a sweep, with its own CustomResourceDefinition,
+// because deleting and immediately recreating one is a race within the API server.
+func writeCatalogs(dir, sweep string) error {
+	for n := 1; n <= maxWrites; n++ {
+		v, err := env.NewVariant()
+		if err != nil {
+			return err
+		}
+		v.SetGroup(fmt.Sprintf("%s-%d.remit.dev", sweep, n))
+		catalog := filepath.Join(dir, fmt.Sprintf("%s-%d", sweep, n))
+		if err := v.Write(catalog); err != nil {
+			return err
+		}
+		catalogs[image(sweep, n)] = catalog
+	}
+	return nil
+}
