@@ -106,12 +106,14 @@ func afterDeletion(tn *env.Tenant, obj metav1.PartialObjectMetadata) string {
 	var lines []string
 	comesBack := false
 	tn.Eventually(func(c *assert.CollectT) { // on a busy machine, recreation takes longer
+		if comesBack = back(); comesBack {
+			return
+		}
 		report := tn.RemitStatus()
 		lines = slices.DeleteFunc(strings.Split(report, "\n"), func(line string) bool {
 			return !strings.Contains(line, obj.Name) || !strings.Contains(line, "was deleted")
 		})
-		comesBack = back()
-		assert.True(c, comesBack || len(lines) > 0, "%s %s: %s", obj.Kind, obj.Name, report)
+		assert.NotEmpty(c, lines, "%s %s: %s", obj.Kind, obj.Name, report)
 	})
 	if comesBack {
 		return "comes back in " + time.Since(begun).Round(100*time.Millisecond).String()
@@ -124,7 +126,7 @@ func afterDeletion(tn *env.Tenant, obj metav1.PartialObjectMetadata) string {
 		require.NoError(tn.T, tn.Cluster.Client.Patch(tn.T.Context(), tn.CSV(tn.T, bundlev2.CSV), wake))
 	}
 	if obj.Kind != "InstallPlan" {
-		tn.Eventually(func(c *assert.CollectT) { assert.True(c, back(), tn.RemitStatus()) })
+		tn.Eventually(func(c *assert.CollectT) { assert.True(c, back(), "%s %s: %s", obj.Kind, obj.Name, lines[0]) })
 	}
 	return strings.TrimSpace(lines[0])
 }
