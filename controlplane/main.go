@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime/debug"
 	"syscall"
 
 	"github.com/spf13/pflag"
@@ -16,7 +17,12 @@ import (
 	"github.com/remit-olm/remit/controlplane/internal/lifetime"
 )
 
-const readyFile = "ready.json"
+const (
+	readyFile = "ready.json"
+	// gcPercent lets the heap grow to five times what is in use before it is collected. This takes 100 to 150 MB more than
+	// 200, and half the processor time for collecting.
+	gcPercent = 400
+)
 
 // readyLine is the only line on stdout, and the content of DIR/ready.json: what users of the control plane need to
 // know.
@@ -44,6 +50,7 @@ func main() {
 }
 
 func run(o options) error {
+	debug.SetGCPercent(gcPercent)
 	if err := os.MkdirAll(o.dir, 0o700); err != nil {
 		return err
 	}

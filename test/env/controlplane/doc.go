@@ -1,7 +1,7 @@
 // Package controlplane starts the embedded control plane (bin/controlplane, a separate module) and connects to it.
 //
 //	cp := controlplane.Shared(t)          // most tests: one for all test processes of this machine and user
-//	cp := controlplane.Start(t)           // a separate one: 3 s and 320 MB, for tests that affect others
+//	cp := controlplane.Start(t)           // a separate one: 3 s and 500 MB, for tests that affect others
 //	cp, err := controlplane.Launch(ctx, controlplane.Options{Dir: dir})   // outside tests; cp.Stop() ends it
 //
 //	cp.MapImage("example.com/op:v1", exe) // containers of this image run as a process from now on
