@@ -46,6 +46,7 @@ const (
 )
 
 func TestEveryBundleInstallsInOneRoundWithExactlyWhatIsPrinted(t *testing.T) {
+	t.Parallel()
 	all := installed(t)
 	w := newWorld(t, all)
 	table, took := w.tryAll(t, all)

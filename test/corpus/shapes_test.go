@@ -36,6 +36,7 @@ var shapes = map[string][]string{
 
 // TestOddBundlesInstallInOneRound needs no corpus: the bundles are in testdata.
 func TestOddBundlesInstallInOneRound(t *testing.T) {
+	t.Parallel()
 	all := shaped(t)
 	w := newWorld(t, all)
 	w.patience = shapePatience

@@ -56,11 +56,12 @@ var walks = []walk{
 }
 
 // stepPatience bounds the duration of one step.
-const stepPatience = 100 * time.Second
+const stepPatience = 4 * time.Minute
 
 // TestUpgradesRealOperatorsAlongEveryEdge tests the edges of the upgrade graphs of real operators as a user would see
 // them, and reports for the others why they cannot be tested.
 func TestUpgradesRealOperatorsAlongEveryEdge(t *testing.T) {
+	t.Parallel()
 	root := corpus.Dir(t, "bundles")
 	pick := os.Getenv("CORPUS_WALK")
 	for _, w := range walks {
