@@ -8,9 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/resolver"
@@ -49,10 +47,7 @@ func TestWaitsForAKindThatNoCatalogOffers(t *testing.T) {
 	crd := env.CRD("wanted", "requiring.remit.dev", "Wanted")
 	tn.Create(crd)
 	tn.Eventually(func(c *assert.CollectT) { assert.NotEmpty(c, tn.Plan(c).Status.Plan) })
-	require.NoError(t, cluster.Client.Delete(t.Context(), crd))
-	tn.Eventually(func(c *assert.CollectT) {
-		assert.True(c, apierrors.IsNotFound(cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(crd), &apiextensionsv1.CustomResourceDefinition{})))
-	})
+	tn.RemoveCRD(crd)
 	approve(t, tn)
 	tn.Complete()
 	tn.Eventually(func(c *assert.CollectT) {

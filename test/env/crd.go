@@ -1,13 +1,18 @@
 package env
 
 import (
+	"fmt"
 	"strings"
+	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -24,6 +29,27 @@ func CRD(plural, group, kind string) *apiextensionsv1.CustomResourceDefinition {
 					Type: "object", XPreserveUnknownFields: ptr.To(true)}}}},
 		},
 	}
+}
+
+// nudge is how often RemoveCRD changes the object that it waits for.
+const nudge = 3 * time.Second
+
+// RemoveCRD deletes a CustomResourceDefinition and waits until it no longer exists. The API server sometimes stops the
+// cleanup of one that was just established: its finalizer controller gives up on a conflict, and ignores the event of
+// the other write if only a condition differs. Any other change resumes the cleanup.
+func (tn *Tenant) RemoveCRD(crd *apiextensionsv1.CustomResourceDefinition) {
+	tn.T.Helper()
+	c, touched := tn.Cluster.Client, time.Now()
+	require.NoError(tn.T, c.Delete(tn.T.Context(), crd))
+	tn.Eventually(func(t *assert.CollectT) {
+		err := c.Get(tn.T.Context(), client.ObjectKeyFromObject(crd), &apiextensionsv1.CustomResourceDefinition{})
+		assert.True(t, apierrors.IsNotFound(err), "%v", err)
+		if err == nil && time.Since(touched) > nudge {
+			touched = time.Now()
+			patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"test.remit.dev/touched":%q}}}`, touched)
+			assert.NoError(t, client.IgnoreNotFound(c.Patch(tn.T.Context(), crd, client.RawPatch(types.MergePatchType, patch))))
+		}
+	})
 }
 
 // Gadgets returns a CustomResourceDefinition with one version, v1, the optional fields owner and size in .spec, and
