@@ -39,8 +39,13 @@ func (b *Bundle) omitSamples(samples []*UnsupportedKindError) error {
 // defines reports whether one of the bundle's CustomResourceDefinitions is of a kind.
 func (b *Bundle) defines(gk schema.GroupKind) bool {
 	return slices.ContainsFunc(b.Objects, func(obj *unstructured.Unstructured) bool {
-		group, _, _ := unstructured.NestedString(obj.Object, "spec", "group")
-		kind, _, _ := unstructured.NestedString(obj.Object, "spec", "names", "kind")
-		return obj.GetKind() == "CustomResourceDefinition" && gk == schema.GroupKind{Group: group, Kind: kind}
+		return obj.GetKind() == "CustomResourceDefinition" && gk == DefinedKind(obj)
 	})
+}
+
+// DefinedKind returns the kind that a CustomResourceDefinition defines.
+func DefinedKind(crd *unstructured.Unstructured) schema.GroupKind {
+	group, _, _ := unstructured.NestedString(crd.Object, "spec", "group")
+	kind, _, _ := unstructured.NestedString(crd.Object, "spec", "names", "kind")
+	return schema.GroupKind{Group: group, Kind: kind}
 }

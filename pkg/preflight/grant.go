@@ -39,7 +39,9 @@ func (r Report) manifests(scopes []Scope, limit int) (text []byte, left int) {
 	var out bytes.Buffer
 	for _, part := range r.parts(scopes) {
 		var text bytes.Buffer
-		for _, obj := range r.grant(part.name, part.namespace, part.rules) {
+		role, binding := rbac.RoleAndBinding(metav1.ObjectMeta{Name: part.name, Namespace: part.namespace}, part.rules,
+			rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: r.Account.Namespace, Name: r.Account.Name})
+		for _, obj := range []runtime.Object{role, binding} {
 			text.WriteString("---\n")
 			text.Write(encode(obj))
 		}
@@ -95,34 +97,8 @@ func splitLong(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 // takes back the first, and the rules of a role, which the policy remit-grants does not allow to change, stay the same
 // (docs/adr/0024).
 func (r Report) grantName(s Scope) string {
-	lines := make([]string, 0, len(s.Rules))
-	for _, rule := range s.Rules {
-		lines = append(lines, rbac.Line(rule))
-	}
+	lines := linesOf(s.Rules)
 	return "remit-grant-" + r.Account.Namespace + ":" + r.Account.Name + ":" + ownerutil.Hash(append(lines, s.Namespace, r.Account.String())...)[:8]
-}
-
-func (r Report) grant(name, namespace string, rules []rbacv1.PolicyRule) []runtime.Object {
-	meta := metav1.ObjectMeta{Name: name, Namespace: namespace}
-	subjects := []rbacv1.Subject{{
-		Kind: rbacv1.ServiceAccountKind, Namespace: r.Account.Namespace, Name: r.Account.Name,
-	}}
-	ref := func(kind string) rbacv1.RoleRef {
-		return rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: kind, Name: meta.Name}
-	}
-	typed := func(kind string) metav1.TypeMeta {
-		return metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: kind}
-	}
-	if namespace == rbac.ClusterScope {
-		return []runtime.Object{
-			&rbacv1.ClusterRole{TypeMeta: typed("ClusterRole"), ObjectMeta: meta, Rules: rules},
-			&rbacv1.ClusterRoleBinding{TypeMeta: typed("ClusterRoleBinding"), ObjectMeta: meta, RoleRef: ref("ClusterRole"), Subjects: subjects},
-		}
-	}
-	return []runtime.Object{
-		&rbacv1.Role{TypeMeta: typed("Role"), ObjectMeta: meta, Rules: rules},
-		&rbacv1.RoleBinding{TypeMeta: typed("RoleBinding"), ObjectMeta: meta, RoleRef: ref("Role"), Subjects: subjects},
-	}
 }
 
 func encode(obj runtime.Object) []byte {

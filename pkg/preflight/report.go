@@ -250,7 +250,7 @@ func scopesOf(findings []Finding) []Scope {
 		if namespace == rbac.ClusterScope {
 			rules = rbac.Minimal(rules)
 		} else {
-			key := linesOf(rules)
+			key := strings.Join(linesOf(rules), "\n")
 			if _, ok := known[key]; !ok {
 				known[key] = rbac.Minimal(everywhere.Uncovered(rules))
 			}
@@ -263,13 +263,12 @@ func scopesOf(findings []Finding) []Scope {
 	return out
 }
 
-// linesOf renders rules as one text, in their order.
-func linesOf(rules []rbacv1.PolicyRule) string {
-	var out strings.Builder
+func linesOf(rules []rbacv1.PolicyRule) []string {
+	out := make([]string, 0, len(rules))
 	for _, rule := range rules {
-		out.WriteString(rbac.Line(rule) + "\n")
+		out = append(out, rbac.Line(rule))
 	}
-	return out.String()
+	return out
 }
 
 // HiddenCauses describes the missing permissions whose rules are not shown.

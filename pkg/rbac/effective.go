@@ -35,6 +35,8 @@ type Listers struct {
 	RoleBindings        rbacv1listers.RoleBindingLister
 	ClusterRoles        rbacv1listers.ClusterRoleLister
 	ClusterRoleBindings rbacv1listers.ClusterRoleBindingLister
+	// untracked are the same listers if these record lookups.
+	untracked *Listers
 }
 
 // Permissions are the effective rules of a subject in one scope, and what could not be determined about them.
@@ -59,10 +61,11 @@ type Dangling struct {
 }
 
 func (d Dangling) String() string {
-	if d.Namespace == ClusterScope {
-		return fmt.Sprintf("ClusterRoleBinding %s refers to %s %q, which does not exist", d.Binding, d.Role.Kind, d.Role.Name)
+	binding := "ClusterRoleBinding " + d.Binding
+	if d.Namespace != ClusterScope {
+		binding = "RoleBinding " + d.Namespace + "/" + d.Binding
 	}
-	return fmt.Sprintf("RoleBinding %s/%s refers to %s %q, which does not exist", d.Namespace, d.Binding, d.Role.Kind, d.Role.Name)
+	return fmt.Sprintf("%s refers to %s %q, which does not exist", binding, d.Role.Kind, d.Role.Name)
 }
 
 // EffectiveRules returns all rules that apply to the subject in a namespace, including those of the whole cluster, or

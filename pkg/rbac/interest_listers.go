@@ -16,22 +16,14 @@ func (l Listers) noting(n note) Listers {
 		RoleBindings:        notingRoleBindings{l.RoleBindings, n},
 		ClusterRoles:        noting[rbacv1.ClusterRole]{l.ClusterRoles, n, kindClusterRole, ClusterScope},
 		ClusterRoleBindings: notingClusterRoleBindings{noting[rbacv1.ClusterRoleBinding]{l.ClusterRoleBindings, n, kindClusterRoleBinding, ClusterScope}, l.ClusterRoleBindings},
+		untracked:           &l,
 	}
 }
 
 // Untracked returns listers that record nothing, for queries whose result need not wake the key when it changes.
 func (l Listers) Untracked() Listers {
-	if roles, ok := l.Roles.(notingRoles); ok {
-		l.Roles = roles.in
-	}
-	if bindings, ok := l.RoleBindings.(notingRoleBindings); ok {
-		l.RoleBindings = bindings.in
-	}
-	if roles, ok := l.ClusterRoles.(noting[rbacv1.ClusterRole]); ok {
-		l.ClusterRoles = roles.in
-	}
-	if bindings, ok := l.ClusterRoleBindings.(notingClusterRoleBindings); ok {
-		l.ClusterRoleBindings = bindings.in
+	if l.untracked != nil {
+		return *l.untracked
 	}
 	return l
 }

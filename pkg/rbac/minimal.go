@@ -70,12 +70,12 @@ func widest(r rbacv1.PolicyRule) rbacv1.PolicyRule {
 			stars[prefix] = true
 		}
 	}
-	r.Resources = without(r.Resources, func(resource string) bool {
+	r.Resources = slices.DeleteFunc(slices.Clone(r.Resources), func(resource string) bool {
 		_, sub, ok := strings.Cut(resource, "/")
 		return ok && resource != "*/"+sub && suffixes["*/"+sub]
 	})
 	all := newPrefixes(stars)
-	r.NonResourceURLs = without(r.NonResourceURLs, func(url string) (included bool) {
+	r.NonResourceURLs = slices.DeleteFunc(slices.Clone(r.NonResourceURLs), func(url string) (included bool) {
 		all.including(url, func(prefix string) bool {
 			included = prefix+"*" != url
 			return !included
@@ -83,9 +83,4 @@ func widest(r rbacv1.PolicyRule) rbacv1.PolicyRule {
 		return included
 	})
 	return r
-}
-
-// without returns the values for which included is false.
-func without(values []string, included func(value string) bool) []string {
-	return slices.DeleteFunc(slices.Clone(values), included)
 }

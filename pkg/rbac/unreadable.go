@@ -25,10 +25,7 @@ func Unreadable(why error) Listers {
 
 // Readable reports whether RBAC may be read, so the listers are not Unreadable.
 func (l Listers) Readable() bool {
-	_, is := l.ClusterRoles.(unreadable[rbacv1.ClusterRole])
-	if noting, ok := l.ClusterRoles.(noting[rbacv1.ClusterRole]); ok {
-		_, is = noting.in.(unreadable[rbacv1.ClusterRole])
-	}
+	_, is := l.Untracked().ClusterRoles.(unreadable[rbacv1.ClusterRole])
 	return !is
 }
 

@@ -10,8 +10,6 @@ import (
 	"time"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
-	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -92,7 +90,7 @@ func (o *Options) aboutBundle(ctx context.Context, arg string) (*about, error) {
 		return nil, err
 	}
 	scope := build.Scope{Namespace: a.namespace, Package: b.Package, Targets: a.targets}
-	steps, err := build.NewStepResourceFromBundle(b.Bundle, scope, noRuleCheck{})
+	steps, err := build.NewStepResourceFromBundle(b.Bundle, scope, nil) // the permissions are checked later, all at once
 	if err != nil {
 		return nil, fmt.Errorf("bundle %q: %w", arg, err)
 	}
@@ -105,13 +103,6 @@ func (a *about) setSteps(steps []step.Step) {
 		steps[i].Owner.Proofs = unverified{}
 	}
 	a.steps = steps
-}
-
-// noRuleCheck is a rule checker that checks nothing: the permissions are checked later, all at once.
-type noRuleCheck struct{}
-
-func (noRuleCheck) MissingRules(*corev1.ServiceAccount, string, []rbacv1.PolicyRule) ([]rbacv1.PolicyRule, error) {
-	return nil, nil
 }
 
 // unverified accepts every proof: only Remit's programs have the keys, and this command only reports.

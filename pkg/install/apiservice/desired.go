@@ -2,7 +2,6 @@ package apiservice
 
 import (
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -13,6 +12,7 @@ import (
 	"github.com/remit-olm/remit/pkg/install/serving"
 	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
+	"github.com/remit-olm/remit/pkg/rbac"
 )
 
 // Priorities of the contract (1.12).
@@ -65,21 +65,10 @@ func (in Input) Desired(api API) (*unstructured.Unstructured, error) {
 func (in Input) Access(deployment string) ([]*unstructured.Unstructured, error) {
 	service := cert.ServiceName(deployment)
 	hash := ownerutil.Hash(in.Owner.Namespace, in.Owner.Package, service)
-	subjects := []rbacv1.Subject{serving.Subject(in.CSV, deployment)}
-	toAsk := &rbacv1.ClusterRoleBinding{
-		TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "ClusterRoleBinding"},
-		ObjectMeta: in.meta(service + "-" + delegator + "-" + hash),
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: delegator},
-		Subjects:   subjects,
-	}
-	toRead := &rbacv1.RoleBinding{
-		TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "RoleBinding"},
-		ObjectMeta: in.meta(service + "-auth-reader-" + hash),
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: authReader},
-		Subjects:   subjects,
-	}
+	subject := serving.Subject(in.CSV, deployment)
+	toAsk, toRead := in.meta(service+"-"+delegator+"-"+hash), in.meta(service+"-auth-reader-"+hash)
 	toRead.Namespace = metav1.NamespaceSystem
-	return apply.Objects(toAsk, toRead)
+	return apply.Objects(rbac.BindingTo("ClusterRole", delegator, toAsk, subject), rbac.BindingTo("Role", authReader, toRead, subject))
 }
 
 func (in Input) meta(name string) metav1.ObjectMeta {

@@ -15,6 +15,7 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
+	"github.com/remit-olm/remit/pkg/rbac"
 )
 
 // Input is what the objects of one install are derived from.
@@ -62,18 +63,8 @@ func (in Input) Secret(d Deployment, set cert.Set) (*unstructured.Unstructured, 
 // requires.
 func (in Input) Access(d Deployment) ([]*unstructured.Unstructured, error) {
 	name := cert.SecretName(d.Name)
-	role := &rbacv1.Role{
-		TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "Role"},
-		ObjectMeta: in.meta(name),
-		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{name}, Verbs: []string{"get"}}},
-	}
-	binding := &rbacv1.RoleBinding{
-		TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "RoleBinding"},
-		ObjectMeta: in.meta(name),
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name},
-		Subjects:   []rbacv1.Subject{Subject(in.CSV, d.Name)},
-	}
-	return apply.Objects(role, binding)
+	rules := []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{name}, Verbs: []string{"get"}}}
+	return apply.Objects(rbac.RoleAndBinding(in.meta(name), rules, Subject(in.CSV, d.Name)))
 }
 
 // Subject returns the ServiceAccount that a Deployment runs as.

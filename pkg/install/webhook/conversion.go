@@ -8,6 +8,7 @@ import (
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -84,15 +85,6 @@ func (c Conversion) InPlace(crd *apiextensionsv1.CustomResourceDefinition) bool 
 	return equality.Semantic.DeepEqual(*have, c.Stanza)
 }
 
-// SameCall reports whether the CustomResourceDefinition's webhook is already called in this way, regardless of its
-// caBundle.
-func (c Conversion) SameCall(crd *apiextensionsv1.CustomResourceDefinition) bool {
-	other := c
-	other.Stanza = *c.Stanza.DeepCopy()
-	other.Stanza.Webhook.ClientConfig.CABundle = nil
-	return other.InPlace(crd)
-}
-
 // CalledAt returns the Service that converts a CustomResourceDefinition; ok is false if there is none.
 func CalledAt(crd *apiextensionsv1.CustomResourceDefinition) (service types.NamespacedName, ok bool) {
 	c := crd.Spec.Conversion
@@ -132,23 +124,25 @@ func (c Conversion) Patch(crd *apiextensionsv1.CustomResourceDefinition) (client
 	for k, v := range c.Annotations {
 		annotations[k] = v
 	}
-	return conversionPatch(crd, stanza, annotations)
+	return ConversionPatch(crd, stanza, annotations)
 }
 
 // Retrust returns a patch of only the caBundle.
 func Retrust(crd *apiextensionsv1.CustomResourceDefinition, trust []byte) (client.Patch, error) {
-	return conversionPatch(crd, map[string]any{"webhook": map[string]any{"clientConfig": map[string]any{"caBundle": trust}}}, nil)
+	return ConversionPatch(crd, map[string]any{"webhook": map[string]any{"clientConfig": map[string]any{"caBundle": trust}}}, nil)
 }
 
 // Reset returns a patch that removes the webhook from a CustomResourceDefinition. It leaves a note for the next install:
 // the patch owns the strategy from then on, with which an apply of another one would conflict.
 func Reset(crd *apiextensionsv1.CustomResourceDefinition) (client.Patch, error) {
 	annotations := map[string]any{names.AnnotationConversion: names.ConversionReset}
-	return conversionPatch(crd, map[string]any{"strategy": apiextensionsv1.NoneConverter, "webhook": nil}, annotations)
+	return ConversionPatch(crd, map[string]any{"strategy": apiextensionsv1.NoneConverter, "webhook": nil}, annotations)
 }
 
-func conversionPatch(crd *apiextensionsv1.CustomResourceDefinition, stanza any, annotations map[string]any) (client.Patch, error) {
-	metadata := map[string]any{"uid": crd.UID, "resourceVersion": crd.ResourceVersion}
+// ConversionPatch returns a merge patch of the conversion and of annotations of exactly the CustomResourceDefinition that was
+// read.
+func ConversionPatch(crd metav1.Object, stanza any, annotations map[string]any) (client.Patch, error) {
+	metadata := map[string]any{"uid": crd.GetUID(), "resourceVersion": crd.GetResourceVersion()}
 	if len(annotations) > 0 {
 		metadata["annotations"] = annotations
 	}
@@ -157,7 +151,7 @@ func conversionPatch(crd *apiextensionsv1.CustomResourceDefinition, stanza any, 
 		"spec":     map[string]any{"conversion": stanza},
 	})
 	if err != nil {
-		return nil, fmt.Errorf("encode the conversion of CustomResourceDefinition %q: %w", crd.Name, err)
+		return nil, fmt.Errorf("encode the conversion of CustomResourceDefinition %q: %w", crd.GetName(), err)
 	}
 	return client.RawPatch(types.MergePatchType, raw), nil
 }

@@ -41,6 +41,16 @@ func Reference(gvk schema.GroupVersionKind, namespace, name string) *unstructure
 	return out
 }
 
+// Annotate sets an annotation.
+func Annotate(obj *unstructured.Unstructured, key, value string) {
+	annotations := obj.GetAnnotations()
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[key] = value
+	obj.SetAnnotations(annotations)
+}
+
 // Decode converts an object to a type.
 func Decode(obj *unstructured.Unstructured, into any) error {
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, into); err != nil {

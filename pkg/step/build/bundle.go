@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/remit-olm/remit/pkg/bundle"
+	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 	"github.com/remit-olm/remit/pkg/rbac"
@@ -130,8 +131,11 @@ func NewServiceAccountStepResources(csv *operatorsv1alpha1.ClusterServiceVersion
 }
 
 // RBACForClusterServiceVersion returns the CSV's permissions that the account is missing: namespaced ones in each
-// target, cluster permissions in the whole cluster.
+// target, cluster permissions in the whole cluster. Without a checker, it returns none.
 func RBACForClusterServiceVersion(csv *operatorsv1alpha1.ClusterServiceVersion, scope Scope, checker RuleChecker) ([]Excess, error) {
+	if checker == nil {
+		return nil, nil
+	}
 	var excess []Excess
 	for _, g := range Grants(csv, scope.Namespace, scope.Targets) {
 		missing, err := checker.MissingRules(scope.Account, g.Namespace, g.Rules)
@@ -193,12 +197,7 @@ func mark(obj *unstructured.Unstructured, owner ownerutil.Owner) {
 		dropOwnerLabels(labels)
 	case "CustomResourceDefinition":
 		dropOwnerLabels(labels)
-		annotations := obj.GetAnnotations()
-		if annotations == nil {
-			annotations = map[string]string{}
-		}
-		annotations[AlongsideKey(owner)] = owner.Namespace + "/" + owner.CSV
-		obj.SetAnnotations(annotations)
+		apply.Annotate(obj, AlongsideKey(owner), owner.Namespace+"/"+owner.CSV)
 	}
 	obj.SetLabels(labels)
 }

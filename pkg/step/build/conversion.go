@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/remit-olm/remit/pkg/install/webhook"
+	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 )
@@ -35,9 +36,9 @@ func convert(objects []*unstructured.Unstructured, csv *operatorsv1alpha1.Cluste
 		}
 		annotations := obj.GetAnnotations()
 		delete(annotations, names.AnnotationConversion) // it was not set by Remit
+		obj.SetAnnotations(annotations)
 		c, ok := declared[obj.GetName()]
 		if !ok {
-			obj.SetAnnotations(annotations)
 			dropWebhook(obj)
 			continue
 		}
@@ -48,11 +49,7 @@ func convert(objects []*unstructured.Unstructured, csv *operatorsv1alpha1.Cluste
 		if err != nil {
 			return fmt.Errorf("conversion of CustomResourceDefinition %q: %w", obj.GetName(), err)
 		}
-		if annotations == nil {
-			annotations = map[string]string{}
-		}
-		annotations[names.AnnotationConversion] = c.Annotations[names.AnnotationConversion]
-		obj.SetAnnotations(annotations)
+		apply.Annotate(obj, names.AnnotationConversion, c.Annotations[names.AnnotationConversion])
 	}
 	return nil
 }

@@ -3,7 +3,6 @@ package build
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/remit-olm/remit/pkg/bundle"
 	"github.com/remit-olm/remit/pkg/install/deployment"
+	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/lib/names"
 )
 
@@ -29,18 +29,13 @@ func csvObject(b *bundle.Bundle, scope Scope) (obj *unstructured.Unstructured, d
 			return nil, nil, fmt.Errorf("ClusterServiceVersion %q: %w", b.CSV.Name, err)
 		}
 	}
-	annotations := maps.Clone(obj.GetAnnotations())
-	if annotations == nil {
-		annotations = map[string]string{}
-	}
 	if scope.Group != "" {
-		maps.Copy(annotations, deployment.GroupAnnotations(scope.Group, scope.Namespace, scope.Targets))
+		for key, value := range deployment.GroupAnnotations(scope.Group, scope.Namespace, scope.Targets) {
+			apply.Annotate(obj, key, value)
+		}
 	}
-	if annotations[names.AnnotationProperties] == "" && scope.Properties != "" { // the author's annotation takes precedence
-		annotations[names.AnnotationProperties] = scope.Properties
-	}
-	if len(annotations) > 0 {
-		obj.SetAnnotations(annotations)
+	if obj.GetAnnotations()[names.AnnotationProperties] == "" && scope.Properties != "" { // the author's annotation takes precedence
+		apply.Annotate(obj, names.AnnotationProperties, scope.Properties)
 	}
 	if Outside(b.CSV, scope.Namespace, scope.Targets) || slices.ContainsFunc(b.Objects, leavesWithCSV) {
 		obj.SetFinalizers([]string{names.FinalizerCSV})

@@ -122,22 +122,8 @@ func renderGrant(g Grant, owner ownerutil.Owner) (role, binding runtime.Object, 
 	hash := ownerutil.Hash(owner.Namespace, owner.CSV, g.ServiceAccount, g.Namespace, string(rules))
 	meta := metav1.ObjectMeta{Name: roleName(owner.CSV, g, hash), Namespace: g.Namespace, Labels: owner.Labels()}
 	meta.Labels[names.LabelPermissionsHash] = hash
-	subjects := []rbacv1.Subject{{
-		Kind: rbacv1.ServiceAccountKind, Name: g.ServiceAccount, Namespace: owner.Namespace,
-	}}
-	ref := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Name: meta.Name}
-	if g.Namespace == rbac.ClusterScope {
-		ref.Kind = "ClusterRole"
-		return &rbacv1.ClusterRole{TypeMeta: rbacType("ClusterRole"), ObjectMeta: meta, Rules: g.Rules},
-			&rbacv1.ClusterRoleBinding{TypeMeta: rbacType("ClusterRoleBinding"), ObjectMeta: meta, RoleRef: ref, Subjects: subjects}, nil
-	}
-	ref.Kind = "Role"
-	return &rbacv1.Role{TypeMeta: rbacType("Role"), ObjectMeta: meta, Rules: g.Rules},
-		&rbacv1.RoleBinding{TypeMeta: rbacType("RoleBinding"), ObjectMeta: meta, RoleRef: ref, Subjects: subjects}, nil
-}
-
-func rbacType(kind string) metav1.TypeMeta {
-	return metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: kind}
+	role, binding = rbac.RoleAndBinding(meta, g.Rules, rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: g.ServiceAccount, Namespace: owner.Namespace})
+	return role, binding, nil
 }
 
 // roleName returns <csv>-<serviceaccount>-<hash>, or <csv>-<hash> for the whole cluster, shortened to fit.

@@ -2,15 +2,15 @@ package execute
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/remit-olm/remit/pkg/install/webhook"
+	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/lib/names"
 )
 
@@ -40,12 +40,7 @@ func keepConversion(desired, live *unstructured.Unstructured) {
 		conversion, _, _ := unstructured.NestedFieldNoCopy(live.Object, "spec", "conversion")
 		spec["conversion"] = runtime.DeepCopyJSONValue(conversion)
 	}
-	annotations := desired.GetAnnotations()
-	if annotations == nil {
-		annotations = map[string]string{}
-	}
-	annotations[names.AnnotationConversion] = mark
-	desired.SetAnnotations(annotations)
+	apply.Annotate(desired, names.AnnotationConversion, mark)
 }
 
 // restoreConversion sets the webhook that a plan declares on a live CustomResourceDefinition whose webhook Remit removed
@@ -59,17 +54,12 @@ func (e *Executor) restoreConversion(ctx context.Context, s State) (*unstructure
 		s.Live.GetAnnotations()[names.AnnotationConversion] != names.ConversionReset {
 		return s.Live, nil
 	}
-	patch, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{
-			"uid": s.Live.GetUID(), "resourceVersion": s.Live.GetResourceVersion(), "annotations": map[string]any{names.AnnotationConversion: mark},
-		},
-		"spec": map[string]any{"conversion": declared},
-	})
+	patch, err := webhook.ConversionPatch(s.Live, declared, map[string]any{names.AnnotationConversion: mark})
 	if err != nil {
-		return nil, fmt.Errorf("encode the conversion of CustomResourceDefinition %q: %w", s.Live.GetName(), err)
+		return nil, err
 	}
 	live := s.Live.DeepCopy()
-	if err := e.Writer(s.Step).Patch(ctx, live, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(names.FieldManager)); err != nil {
+	if err := e.Writer(s.Step).Patch(ctx, live, patch, client.FieldOwner(names.FieldManager)); err != nil {
 		return nil, fmt.Errorf("restore the conversion of CustomResourceDefinition %q: %w", s.Live.GetName(), err)
 	}
 	return live, nil

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/remit-olm/remit/pkg/bundle"
 	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/step"
 )
@@ -16,17 +17,10 @@ func PlannedKinds(steps []step.Step) map[schema.GroupKind]bool {
 	kinds := map[schema.GroupKind]bool{}
 	for _, s := range steps {
 		if s.IsCRD() {
-			kinds[kindOf(s.Object)] = true
+			kinds[bundle.DefinedKind(s.Object)] = true
 		}
 	}
 	return kinds
-}
-
-// kindOf returns the kind that a CustomResourceDefinition defines.
-func kindOf(crd *unstructured.Unstructured) schema.GroupKind {
-	group, _, _ := unstructured.NestedString(crd.Object, "spec", "group")
-	kind, _, _ := unstructured.NestedString(crd.Object, "spec", "names", "kind")
-	return schema.GroupKind{Group: group, Kind: kind}
 }
 
 // UnservedError reports, in the contract's words, that the cluster does not serve a step's kind.

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/remit-olm/remit/pkg/bundle"
 	"github.com/remit-olm/remit/pkg/lib/apply"
 )
 
@@ -49,7 +50,7 @@ func Tryable(states []State) []State {
 	for _, s := range states {
 		switch {
 		case s.Step.IsCRD() && (s.Live == nil || !Serves(s.Live, s.Step.Object)):
-			kinds[kindOf(s.Step.Object)] = true
+			kinds[bundle.DefinedKind(s.Step.Object)] = true
 		case s.Live == nil:
 			made[apply.Describe(s.Step.Object)] = true
 		}

@@ -7,11 +7,11 @@ import (
 	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/remit-olm/remit/pkg/bundle"
 	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/lib/group"
 	"github.com/remit-olm/remit/pkg/step"
@@ -72,10 +72,7 @@ func Approved(s step.Step) bool {
 	return s.IsCRD() && group.Community(groupOf(s)) && s.Object.GetAnnotations()[apiextensionsv1.KubeAPIApprovedAnnotation] != ""
 }
 
-func groupOf(s step.Step) string {
-	name, _, _ := unstructured.NestedString(s.Object.Object, "spec", "group")
-	return name
-}
+func groupOf(s step.Step) string { return bundle.DefinedKind(s.Object).Group }
 
 // Reserved returns the reason that only the default account may write a CustomResourceDefinition, regardless of what
 // the cluster serves: its group is, or is below, one of Kubernetes or this API (security model, D1), and it is not
