@@ -38,7 +38,7 @@ func CheckName(name string) error {
 	case name == "":
 		return errors.New("name is empty")
 	case len(name) > MaxNameBytes:
-		return fmt.Errorf("name %q... has %d bytes, more than %d", firstBytes(name, 32), len(name), MaxNameBytes)
+		return fmt.Errorf("name %q... has %d bytes, more than %d", name[:32], len(name), MaxNameBytes)
 	case !utf8.ValidString(name):
 		return fmt.Errorf("name %q is not valid UTF-8", name)
 	case name == "." || name == ".." || strings.ContainsAny(name, `/\`):
@@ -51,8 +51,4 @@ func CheckName(name string) error {
 
 func unprintable(r rune) bool {
 	return unicode.IsSpace(r) || !unicode.IsPrint(r)
-}
-
-func firstBytes(s string, n int) string {
-	return s[:min(n, len(s))]
 }

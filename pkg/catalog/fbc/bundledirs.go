@@ -167,6 +167,3 @@ func readFile(fsys fs.FS, name string) ([]byte, error) {
 	}
 	return data, err
 }
-
-// isMissing distinguishes a missing optional file from one that cannot be read.
-func isMissing(err error) bool { return errors.Is(err, fs.ErrNotExist) }

@@ -2,6 +2,7 @@ package fbc
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"path"
@@ -71,7 +72,7 @@ func readDependencies(fsys fs.FS, name string) ([]property.Property, error) {
 // readYAML does not change v if the file is missing.
 func readYAML(fsys fs.FS, name string, v any) error {
 	data, err := readFile(fsys, name)
-	if isMissing(err) {
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err != nil {

@@ -2,6 +2,7 @@ package cert
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"slices"
 	"time"
@@ -191,19 +192,15 @@ func (p Policy) replace(o Observed, s Set, reason Reason, message string) Decisi
 	}
 	var out Set
 	for _, ca := range kept {
-		if o.usable(ca) && !bytes.Equal(ca, again.CA) && !slices.Contains(out.previousHashes(), Hash(ca)) && len(out.Previous) < maxPrevious {
+		if o.usable(ca) && !bytes.Equal(ca, again.CA) && !out.previously(ca) && len(out.Previous) < maxPrevious {
 			out.Previous = append(out.Previous, ca)
 		}
 	}
 	return Decision{Action: Replace, Reason: reason, Message: message, Set: out}
 }
 
-func (s Set) previousHashes() []string {
-	out := make([]string, 0, len(s.Previous))
-	for _, ca := range s.Previous {
-		out = append(out, Hash(ca))
-	}
-	return out
+func (s Set) previously(ca []byte) bool {
+	return slices.ContainsFunc(s.Previous, func(have []byte) bool { return Hash(have) == Hash(ca) })
 }
 
 func (o Observed) issued(ca []byte) bool {
@@ -260,24 +257,9 @@ func (p Policy) unstored(o Observed) (Pair, bool) {
 	return *o.Unstored, true
 }
 
-func (p Policy) life() time.Duration {
-	if p.Life == 0 {
-		return DefaultLife
-	}
-	return p.Life
-}
+func (p Policy) life() time.Duration { return cmp.Or(p.Life, DefaultLife) }
 
-func (p Policy) backdate() time.Duration {
-	if p.Backdate == 0 {
-		return DefaultBackdate
-	}
-	return p.Backdate
-}
+func (p Policy) backdate() time.Duration { return cmp.Or(p.Backdate, DefaultBackdate) }
 
 // settle is shorter for certificates with a short lifetime, which only tests use.
-func (p Policy) settle() time.Duration {
-	if p.Settle == 0 {
-		return min(DefaultSettle, p.life()/10)
-	}
-	return p.Settle
-}
+func (p Policy) settle() time.Duration { return cmp.Or(p.Settle, min(DefaultSettle, p.life()/10)) }

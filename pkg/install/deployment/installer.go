@@ -69,7 +69,8 @@ func (i Installer) Ensure(ctx context.Context, owner ownerutil.Owner, d *appsv1.
 	if err != nil {
 		return "", err
 	}
-	if live != nil && asWritten(live, d, owner) {
+	// Comparing all fields would be unreliable, because of defaults and equivalent quantities.
+	if live != nil && isWritten(live, d, owner) && live.GetGeneration() == 1 {
 		return apply.Unchanged, nil
 	}
 	if live != nil && i.Before != nil && live.GetLabels()[names.LabelDeploymentSpecHash] != d.Labels[names.LabelDeploymentSpecHash] {
@@ -94,11 +95,6 @@ func WithRemedy(err error, obj *unstructured.Unstructured) error {
 		return err
 	}
 	return fmt.Errorf("%w; to recreate it without the edits: kubectl delete deployment %s -n %s", err, obj.GetName(), obj.GetNamespace())
-}
-
-// asWritten avoids comparing all fields, which defaults and equivalent quantities make unreliable.
-func asWritten(live *unstructured.Unstructured, want *appsv1.Deployment, owner ownerutil.Owner) bool {
-	return isWritten(live, want, owner) && live.GetGeneration() == 1
 }
 
 // isWritten reports whether a Deployment was written from exactly this spec, regardless of later changes by others.

@@ -60,16 +60,13 @@ func CheckOne(ctx context.Context, r client.Reader, owner ownerutil.Owner, d *ap
 	if live.DeletionTimestamp != nil || !installed(live, d, owner) {
 		return State{Problem: fmt.Sprintf("deployment %q does not match the ClusterServiceVersion", d.Name)}, nil
 	}
-	state := State{Installed: true, Untouched: untouched(live), Ready: true}
+	state := State{Installed: true, Untouched: live.Generation == 1, Ready: true}
 	if progress := Status(live, d.Spec.Replicas); !progress.Ready {
 		state.Ready, state.Stuck = false, progress.Stuck
 		state.Problem = fmt.Sprintf("waiting for deployment %s to become ready: %s", d.Name, progress.Text)
 	}
 	return state, nil
 }
-
-// untouched reports whether the spec is the one with which the Deployment was created.
-func untouched(live *appsv1.Deployment) bool { return live.Generation == 1 }
 
 // Of reports whether a Deployment belongs to this version of the install.
 func Of(live *appsv1.Deployment, owner ownerutil.Owner) bool {
