@@ -22,27 +22,27 @@ import (
 const (
 	accountName  = "acct"
 	fieldManager = "differential"
-	// patience is for a slow machine.
+	// patience is long enough for a slow machine.
 	patience = 2 * time.Minute
 )
 
-// account is a ServiceAccount, and a corner of the cluster that is its own: two namespaces, and most cluster-scoped
-// objects begin with its id.
+// account is a ServiceAccount with its own part of the cluster: two namespaces, and cluster-scoped objects whose
+// names mostly begin with its ID.
 type account struct {
 	t           *testing.T
 	d           dice
 	id          string
 	home, other string
 	admin, self client.Client
-	// rules are all that is granted to anybody here.
+	// rules are all permissions that are granted in this part of the cluster.
 	rules []rbacv1.PolicyRule
-	// label marks the ClusterRoles that an aggregated one gathers.
+	// label selects the ClusterRoles that an aggregated ClusterRole combines.
 	label   map[string]string
 	gathers bool
 	markers int
 }
 
-// newAccount makes the ServiceAccount, the right to write roles and bindings, and a client that has its token.
+// newAccount creates the ServiceAccount, lets it write roles and bindings, and returns it with a client for its token.
 func (s server) newAccount(t *testing.T, id, home, other string) *account {
 	t.Helper()
 	a := &account{t: t, id: id, home: home, other: other, admin: s.admin}
@@ -76,8 +76,8 @@ func (a *account) create(obj client.Object) {
 	require.NoError(a.t, a.admin.Create(a.t.Context(), obj))
 }
 
-// grant gives the account rules at random, by roles and bindings of all forms; and makes roles and bindings
-// for it to bind and to change.
+// grant gives the account random rules through roles and bindings of all forms. It also creates roles and bindings
+// that the account can bind and change.
 func (a *account) grant(d dice) {
 	a.t.Helper()
 	a.d, a.label, a.gathers = d, map[string]string{"gather": a.id}, d.oneIn(3)
@@ -107,14 +107,14 @@ func (a *account) grant(d dice) {
 	a.apply(clusterRoleBinding(live.Name, roleRef(kindClusterRole, live.Name)))
 }
 
-// apply makes an object that the account may change afterwards: as another field manager it would meet a
-// conflict before it is asked what it holds.
+// apply creates an object that the account can change afterwards. With another field manager, it would get a conflict
+// before its permissions are checked.
 func (a *account) apply(obj client.Object) {
 	a.t.Helper()
 	require.NoError(a.t, a.admin.Apply(a.t.Context(), applied(a.t, obj), client.FieldOwner(fieldManager)))
 }
 
-// newRules are for a role of the account. Some stand for other rules: escalate, bind, or everything.
+// newRules returns rules for a role of the account. Some imply others: escalate, bind, or everything.
 func (a *account) newRules(namespaced bool) []rbacv1.PolicyRule {
 	out := stored(namespaced, a.d.rules(anything, 2))
 	if a.d.oneIn(2) {
@@ -137,7 +137,7 @@ func (a *account) newRules(namespaced bool) []rbacv1.PolicyRule {
 	return out
 }
 
-// stored are the rules that the API server takes.
+// stored returns the rules that the API server accepts.
 func stored(namespaced bool, rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	return slices.DeleteFunc(rules, func(r rbacv1.PolicyRule) bool {
 		urls, resources := len(r.NonResourceURLs) > 0, len(r.APIGroups) > 0 && len(r.Resources) > 0
@@ -149,14 +149,14 @@ func (a *account) newClusterRole(name string, rules ...rbacv1.PolicyRule) *rbacv
 	return &rbacv1.ClusterRole{TypeMeta: typeMeta(kindClusterRole), ObjectMeta: metav1.ObjectMeta{Name: a.id + "-" + name}, Rules: rules}
 }
 
-// newGatherer is a ClusterRole of all that have the label.
+// newGatherer returns a ClusterRole that aggregates all ClusterRoles with the label.
 func (a *account) newGatherer(name string, label map[string]string) *rbacv1.ClusterRole {
 	r := a.newClusterRole(name)
 	r.AggregationRule = &rbacv1.AggregationRule{ClusterRoleSelectors: []metav1.LabelSelector{{MatchLabels: label}}}
 	return r
 }
 
-// newBinding is of a role that is there or not, in one of the namespaces or in the cluster.
+// newBinding returns a binding to a role that may not exist, in one of the namespaces or in the cluster.
 func (a *account) newBinding(name string) client.Object {
 	var bound []rbacv1.Subject
 	for range 1 + a.d.IntN(2) {
@@ -176,7 +176,7 @@ func (a *account) newBinding(name string) client.Object {
 	return roleBinding(a.namespaces()[a.d.IntN(2)], name, a.roleRef([]string{kindRole, kindClusterRole}[a.d.IntN(2)]), bound...)
 }
 
-// roleRef names one of the roles that may be there.
+// roleRef returns a reference to one of the roles that may exist.
 func (a *account) roleRef(kind string) rbacv1.RoleRef {
 	name := a.d.one([]string{"live", "r0", "r1", "r2", "r3", "gone"})
 	if kind == kindClusterRole {
@@ -185,8 +185,8 @@ func (a *account) roleRef(kind string) rbacv1.RoleRef {
 	return roleRef(kind, name)
 }
 
-// disturb changes what is held: a role goes, another changes, and the ClusterRole that gathers others gathers
-// others.
+// disturb changes the effective rules: it deletes a role, changes another, and changes which ClusterRoles the
+// aggregated one combines.
 func (a *account) disturb() {
 	a.t.Helper()
 	ctx := a.t.Context()
@@ -203,8 +203,8 @@ func (a *account) disturb() {
 	require.NoError(a.t, a.admin.Update(ctx, changed))
 }
 
-// settle waits until the API server's authorizer knows all that was written, and returns it. There is a watch
-// for each of the four kinds, so when it knows the last object of each it knows all.
+// settle waits until the API server's authorizer has seen all writes, and returns the RBAC objects. The authorizer has
+// one watch for each of the four kinds, so it has seen all of them when it has seen the last object of each.
 func (a *account) settle() rbac.Listers {
 	a.t.Helper()
 	a.markers++
@@ -239,7 +239,7 @@ func (a *account) awaitAllowed(user, namespace, resource string) {
 	}, patience, 5*time.Millisecond)
 }
 
-// read lists the whole cluster's RBAC.
+// read lists all RBAC objects of the cluster.
 func (a *account) read() world {
 	a.t.Helper()
 	var roles rbacv1.RoleList
@@ -263,7 +263,7 @@ func pointers[T any](items []T) []*T {
 	return out
 }
 
-// gathered says whether the controller has given every ClusterRole that gathers others just their rules.
+// gathered reports whether the controller has updated every aggregated ClusterRole to the rules of those it selects.
 func gathered(roles []*rbacv1.ClusterRole) bool {
 	for _, into := range roles {
 		if into.AggregationRule == nil {

@@ -16,21 +16,21 @@ import (
 )
 
 const (
-	// defaultPairs are those of every run of the tests; `make differential` asks for more.
+	// defaultPairs is the number of pairs of an ordinary test run; `make differential` uses more.
 	defaultPairs      = 200_000
 	questionsPerWorld = 50
-	// gcPercent is for both sides: little is kept, much is thrown away.
+	// gcPercent is for both processes: they keep little and allocate much.
 	gcPercent = 400
 )
 
-// answer is what Kubernetes says of a question: whether the rules may be granted, and as strings of 0 and
-// 1, which of the requests the rules allow and which are allowed to the user.
+// answer is Kubernetes' answer to a question: whether the rules may be granted and, as strings of 0 and 1, which of
+// the requests the rules allow and which the user may send.
 type answer struct {
 	Covered         bool
 	Wanted, Allowed string
 }
 
-// tally says that the random pairs were worth asking.
+// tally counts the answers of each kind, to show that the random pairs are useful.
 type tally struct{ Pairs, Covered, Requests, Wanted, Allowed int }
 
 func TestTheEngineSaysWhatKubernetesSays(t *testing.T) {
@@ -72,7 +72,7 @@ func TestTheEngineSaysWhatKubernetesSays(t *testing.T) {
 	require.Greater(t, sum.Requests-sum.Allowed, sum.Requests/10)
 }
 
-// compare holds the engine's answers against those of Kubernetes.
+// compare compares the engine's answers with those of Kubernetes.
 func (sum *tally) compare(q question, want answer) error {
 	sum.Pairs++
 	covered := q.verdict.Covered()
@@ -102,7 +102,7 @@ func (sum *tally) compare(q question, want answer) error {
 	return nil
 }
 
-// startKubernetes runs controlplane/differential for as long as the test.
+// startKubernetes runs controlplane/differential until the test ends.
 func startKubernetes(t *testing.T) (io.WriteCloser, io.Reader) {
 	t.Helper()
 	dir := os.Getenv("REMIT_BIN")

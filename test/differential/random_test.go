@@ -11,7 +11,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// fromEnvironment is a number that the environment may set.
+// fromEnvironment returns the number in an environment variable, or a default.
 func fromEnvironment(t *testing.T, name string, otherwise int) int {
 	t.Helper()
 	text := os.Getenv(name)
@@ -23,7 +23,7 @@ func fromEnvironment(t *testing.T, name string, otherwise int) int {
 	return n
 }
 
-// dice draws from small sets, so that what is held and what is wanted meet often.
+// dice draws from small sets, so that existing and requested permissions often match.
 type dice struct{ *rand.Rand }
 
 func newDice(seed, stream int) dice {
@@ -32,7 +32,7 @@ func newDice(seed, stream int) dice {
 
 func (d dice) oneIn(n int) bool { return d.IntN(n) == 0 }
 
-// some draws up to most of the values, one at least; an earlier value is likelier than a later one.
+// some draws one or more of the values; earlier values are more likely than later ones.
 func (d dice) some(most int, from []string) []string {
 	out := make([]string, 1+d.IntN(most))
 	for i := range out {
@@ -45,10 +45,10 @@ func (d dice) one(from []string) string {
 	return from[min(d.IntN(len(from)), d.IntN(len(from)))]
 }
 
-// vocabulary is what rules are made of. Usual values come first.
+// vocabulary is the set of values that rules consist of. Common values come first.
 type vocabulary struct{ verbs, groups, resources, names, urls []string }
 
-// anything has all values that compare in a way of their own, odd and empty ones included.
+// anything contains all values that are compared in a special way, including odd and empty ones.
 var anything = vocabulary{
 	verbs:  []string{"get", "*", "list", "create", "watch", "update", "deletecollection", "escalate", "bind", "GET", "", " get", "impersonate"},
 	groups: []string{"", "apps", "*", rbacv1.GroupName, "acme.io", "Apps", "apps/v1"},
@@ -60,7 +60,7 @@ var anything = vocabulary{
 	urls:  []string{"/metrics", "*", "/metrics/*", "/metrics*", "/metrics/a", "/healthz", "/healthz/*", "/*", "**", "/metrics**", "", "metrics", "/a*b", "/a"},
 }
 
-// rule is of resources or of URLs.
+// rule returns a rule about resources or about URLs.
 func (d dice) rule(v vocabulary) rbacv1.PolicyRule {
 	r := rbacv1.PolicyRule{Verbs: d.some(3, v.verbs)}
 	if d.oneIn(5) {
@@ -74,7 +74,7 @@ func (d dice) rule(v vocabulary) rbacv1.PolicyRule {
 	return r
 }
 
-// oddRule may lack what a rule must have, as no stored role can. It still grants nothing more.
+// oddRule may omit required fields, which no stored role can. Such a rule grants nothing more.
 func (d dice) oddRule(v vocabulary) rbacv1.PolicyRule {
 	r := d.rule(v)
 	switch d.IntN(30) {
@@ -96,8 +96,8 @@ func (d dice) rules(v vocabulary, most int) []rbacv1.PolicyRule {
 	return out
 }
 
-// partOf takes rules that are held, or less of them, and now and then something else: what is wanted at
-// random is hardly ever held.
+// partOf returns existing rules, parts of them, and sometimes other rules: independent random rules are hardly ever
+// covered.
 func (d dice) partOf(v vocabulary, held []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	var out []rbacv1.PolicyRule
 	for range 1 + d.IntN(3) {
@@ -122,7 +122,7 @@ func (d dice) partOf(v vocabulary, held []rbacv1.PolicyRule) []rbacv1.PolicyRule
 	return out
 }
 
-// subset is never empty where the values are not.
+// subset returns an empty slice only if values is empty.
 func (d dice) subset(all, values []string) []string {
 	var out []string
 	for _, value := range values {

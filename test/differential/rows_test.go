@@ -12,7 +12,7 @@ import (
 	"github.com/remit-olm/remit/test/differential/rows"
 )
 
-// outcomes are the table's words in those of this package.
+// outcomes translates the table's outcomes to those of this package.
 var outcomes = map[string]string{
 	rows.Covered: "covered", rows.ByEscalate: "covered by escalate", rows.ByBind: "covered by bind",
 	rows.Missing: "missing", rows.Unresolved: "unresolved", rows.Invalid: "invalid",
@@ -31,7 +31,7 @@ func sixtyNineRows(t *testing.T, s server) {
 	t.Logf("%d questions, no difference", asked)
 }
 
-// ask holds a row against the engine and against the API server.
+// ask checks a row with the engine and with the API server.
 func (a *account) ask(t *testing.T, row rows.Row) {
 	defer func(outer *testing.T) { a.t = outer }(a.t)
 	a.t = t
@@ -53,7 +53,7 @@ func (a *account) ask(t *testing.T, row rows.Row) {
 	require.Equal(t, outcomes[row.Verdict], outcome(verdict), "%+v", verdict)
 }
 
-// typed is the object with its kind, as it is applied.
+// typed returns the object with its kind set, as server-side apply needs it.
 func typed(obj any) client.Object {
 	switch o := obj.(type) {
 	case *rbacv1.Role:

@@ -20,13 +20,13 @@ import (
 )
 
 const (
-	// defaultWrites are those of every run of the tests; `make differential` asks for more.
+	// defaultWrites is the number of writes of an ordinary test run; `make differential` uses more.
 	defaultWrites = 300
-	// An account tries so many writes, and again when what it holds has changed.
+	// An account tries this many writes, and as many again after its permissions have changed.
 	writesPerRound, roundsPerAccount = 15, 2
 )
 
-// server is a cluster with its administrator.
+// server is a cluster and its administrator's client.
 type server struct {
 	config *rest.Config
 	admin  client.Client
@@ -69,13 +69,13 @@ func randomWrites(t *testing.T, s server) {
 	require.GreaterOrEqual(t, total, writes)
 }
 
-// write is the attempt of an account to make or to change a role or a binding.
+// write is an account's attempt to create or change a role or a binding.
 type write struct {
 	object client.Object
-	// over says that the object is there; live is the ClusterRole that is.
+	// over means that the object exists; live is the existing ClusterRole.
 	over bool
 	live *rbacv1.ClusterRole
-	// post makes it by POST, which has no name yet, and not by server-side apply.
+	// post means that the object is created with POST, without a name in the URL, and not with server-side apply.
 	post bool
 }
 
@@ -90,7 +90,7 @@ func (w write) String() string {
 	return how + w.object.GetObjectKind().GroupVersionKind().Kind
 }
 
-// wanted is what is held in the scope, or somewhere else, or a little else.
+// wanted returns rules that the account has in the scope, has in another one, or that differ a little.
 func (a *account) wanted(l rbac.Listers, namespace string) []rbacv1.PolicyRule {
 	if a.d.oneIn(3) {
 		return a.d.partOf(anything, a.rules)
@@ -127,7 +127,7 @@ func (a *account) newWrite(l rbac.Listers) write {
 		}
 		w.object = clusterRoleBinding(a.id+"-"+name, ref, a.randomSubjects()...)
 	}
-	// What changes nothing is not checked.
+	// A write that changes nothing is not checked.
 	w.object.SetLabels(map[string]string{"changed": "yes"})
 	return w
 }
@@ -145,7 +145,7 @@ func (a *account) randomSubjects() []rbacv1.Subject {
 	}}
 }
 
-// clusterRoleWrite may add an aggregationRule, or take one away.
+// clusterRoleWrite sometimes adds or removes an aggregationRule.
 func (a *account) clusterRoleWrite(name string, rules []rbacv1.PolicyRule, over bool) (object, live *rbacv1.ClusterRole) {
 	if over && a.d.oneIn(3) {
 		name = "livegatherer"
@@ -164,7 +164,7 @@ func (a *account) clusterRoleWrite(name string, rules []rbacv1.PolicyRule, over 
 	return object, live
 }
 
-// verdict is what the engine says.
+// verdict returns the engine's answer.
 func (w write) verdict(t *testing.T, l rbac.Listers, who rbac.Subject) rbac.Verdict {
 	t.Helper()
 	var grant rbac.Grant
@@ -191,7 +191,7 @@ func bindingGrant(t *testing.T, l rbac.Listers, binding rbacv1.ClusterRoleBindin
 	return grant
 }
 
-// send does it but for the last step.
+// send sends the write as a dry run.
 func (w write) send(t *testing.T, self client.Client) error {
 	t.Helper()
 	if w.post {
@@ -214,17 +214,17 @@ func outcome(v rbac.Verdict) string {
 	return "missing"
 }
 
-// refusals are the API server's answers to what the engine refuses. What is invalid may be refused for another
-// reason before it is looked at.
+// refusals are the API server's answers to writes that the engine refuses. An invalid object may be refused for another
+// reason before its permissions are checked.
 var refusals = map[string][]int32{
 	"invalid":    {http.StatusUnprocessableEntity, http.StatusForbidden, http.StatusNotFound, http.StatusBadRequest},
 	"missing":    {http.StatusForbidden},
 	"unresolved": {http.StatusNotFound},
 }
 
-// agrees says where the API server does not do what the verdict says.
+// agrees returns how the API server's behavior differs from the verdict.
 func agrees(v rbac.Verdict, refused error) error {
-	//nolint:errorlint // the refusal is not why they differ
+	//nolint:errorlint // the refusal does not cause the difference
 	differs := fmt.Errorf("the engine says %s (%+v), the API server %v", outcome(v), v, refused)
 	codes := refusals[outcome(v)]
 	if refused == nil {

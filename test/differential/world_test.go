@@ -16,7 +16,7 @@ import (
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
-// The protocol of controlplane/differential. What it does not send is ours.
+// The protocol of controlplane/differential. Unexported fields are not sent.
 type (
 	world struct {
 		Roles               []*rbacv1.Role
@@ -40,14 +40,14 @@ type (
 		Path                                                string
 		URL                                                 bool
 
-		// allowed is what the engine says of it.
+		// allowed is the engine's answer.
 		allowed bool
 	}
 )
 
 var namespaces = []string{"t1", "t2", rbac.ClusterScope}
 
-// users ask; subjects are bound. Most of both are about t1/acct.
+// Questions are about users; bindings have subjects. Most of both are t1/acct.
 var (
 	acct  = rbac.ServiceAccount("t1", "acct")
 	users = []rbac.Subject{
@@ -75,7 +75,7 @@ var (
 	}
 )
 
-// world has few names, so that bindings meet roles, and some meet none.
+// world uses few names, so that most bindings refer to an existing role and some do not.
 func (d dice) world(tb testing.TB) world {
 	var w world
 	named := func(namespace string) metav1.ObjectMeta {
@@ -110,7 +110,7 @@ func (d dice) world(tb testing.TB) world {
 	return w
 }
 
-// roleRef is of one of two kinds, and rarely of one that a binding cannot have.
+// roleRef returns a reference of one of two kinds, rarely of a kind that a binding cannot have.
 func (d dice) roleRef(kinds ...string) rbacv1.RoleRef {
 	kind := kinds[d.IntN(2)]
 	if d.oneIn(20) {
@@ -127,7 +127,7 @@ func (d dice) subjects() []rbacv1.Subject {
 	return out
 }
 
-// listers are those of the product, with the index of subjects, or plain ones.
+// listers returns the product's listers, with the index of subjects, or plain ones.
 func (w world) listers(tb testing.TB, indexed bool) rbac.Listers {
 	store := func(objects ...any) toolscache.Indexer {
 		s := toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc})
@@ -158,7 +158,7 @@ func anys[T any](in []T) []any {
 	return out
 }
 
-// question asks about rules, about requests that the rules stand for, and about others.
+// question returns a question about rules, about requests that the rules allow, and about other requests.
 func (d dice) question(l rbac.Listers) question {
 	who, namespace := users[d.IntN(len(users))], namespaces[d.IntN(len(namespaces))]
 	held := l.Permissions(who, namespace)
@@ -170,7 +170,7 @@ func (d dice) question(l rbac.Listers) question {
 		q.Rules = d.partOf(anything, rules)
 	}
 	q.verdict = held.Check(q.Rules)
-	// What is missing is missed by a request; where nothing is, each wanted one is held.
+	// If a rule is missing, a request for it is denied; if none is, every requested one is allowed.
 	atoms, allowed := q.verdict.Missing, false
 	if len(atoms) == 0 {
 		atoms, allowed = q.Rules, true
@@ -186,7 +186,7 @@ func (d dice) question(l rbac.Listers) question {
 		if d.oneIn(2) {
 			from = []rbacv1.PolicyRule{d.rule(anything)}
 		}
-		// Who holds it in the whole cluster holds it in any namespace.
+		// Permissions in the whole cluster apply in every namespace.
 		r, ok := d.requestFor(namespaces[d.IntN(len(namespaces))], from)
 		if ok {
 			r.allowed = l.Permissions(who, r.Namespace).Check([]rbacv1.PolicyRule{r.rule()}).Covered()
@@ -196,7 +196,7 @@ func (d dice) question(l rbac.Listers) question {
 	return q
 }
 
-// inOrder sorts what listers give in any order: the same seed is to ask the same again.
+// inOrder sorts the listers' results, so that the same seed asks the same questions.
 func inOrder(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	return slices.SortedFunc(slices.Values(rules), func(a, b rbacv1.PolicyRule) int {
 		return cmp.Or(
@@ -205,9 +205,9 @@ func inOrder(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	})
 }
 
-// requestFor makes a request that one of the rules allows, and that no rule allows which does not say the
-// same: a star becomes something that nobody has named. It is not ok where there is no such request: for
-// URLs in a namespace, and for resources that end in a slash.
+// requestFor returns a request that one of the rules allows and that only equivalent rules allow: a wildcard becomes a value
+// that occurs in no rule. It returns false if there is no such request: for URLs in a namespace, and for resources that
+// end in a slash.
 func (d dice) requestFor(namespace string, rules []rbacv1.PolicyRule) (request, bool) {
 	if len(rules) == 0 {
 		return request{}, false
@@ -243,7 +243,7 @@ func (d dice) requestFor(namespace string, rules []rbacv1.PolicyRule) (request, 
 	}, !isSub || subresource != ""
 }
 
-// rule allows the request and nothing else.
+// rule returns a rule that allows only the request.
 func (r request) rule() rbacv1.PolicyRule {
 	if r.URL {
 		return rbacv1.PolicyRule{Verbs: []string{r.Verb}, NonResourceURLs: []string{r.Path}}

@@ -1,10 +1,10 @@
 package mutants
 
-// adoption are those of rule 7: no adoption, no forced apply.
+// adoption returns the mutants of rule 7: no adoption, no forced apply.
 func adoption() []Mutant {
 	return []Mutant{
 		{
-			Name: "what-is-not-ours-is-written", Rule: 7, File: "pkg/lib/apply/apply.go",
+			Name: "objects-of-others-are-written", Rule: 7, File: "pkg/lib/apply/apply.go",
 			Old:    "if why := owner.Check(live); why != nil {",
 			New:    "if why := owner.Check(live); false {",
 			Killer: unit("pkg/lib/apply", "TestEnsureRefusesObjectsOfOthers"),
@@ -23,7 +23,7 @@ func adoption() []Mutant {
 			Killer: unit("pkg/lib/apply", "TestAConcurrentChangeIsAConflict"),
 		},
 		{
-			Name: "made-at-the-same-moment-is-taken", Rule: 7, File: "pkg/lib/apply/apply.go",
+			Name: "created-at-the-same-moment-is-adopted", Rule: 7, File: "pkg/lib/apply/apply.go",
 			Old:    "		if f.Manager != manager || f.Operation != metav1.ManagedFieldsOperationApply {",
 			New:    `		if f.Manager == "" && f.Operation != metav1.ManagedFieldsOperationApply {`,
 			Killer: unit("pkg/lib/apply", "TestAConcurrentCreationIsACollision"),
@@ -37,20 +37,20 @@ func adoption() []Mutant {
 			Killer: unit("pkg/lib/apply", "TestAConcurrentCreationByAnotherLineageIsACollision"),
 		},
 		{
-			Name: "any-mark-is-ours", Rule: 7, File: "pkg/lib/ownerutil/ownerutil.go",
+			Name: "any-proof-is-accepted", Rule: 7, File: "pkg/lib/ownerutil/ownerutil.go",
 			Old:    "	return obj.GetLabels()[names.LabelLineage] == l.Mark()",
 			New:    `	return obj.GetLabels()[names.LabelLineage] != ""`,
 			Killer: unit("pkg/lib/ownerutil", "TestMarksDistinguishLineages"),
 		},
 		{
-			Name: "names-of-two-owners-meet", Rule: 7, File: "pkg/lib/ownerutil/ownerutil.go",
+			Name: "names-of-two-owners-collide", Rule: 7, File: "pkg/lib/ownerutil/ownerutil.go",
 			Old: `		h.Write([]byte{0})
 `,
 			New:    "",
 			Killer: unit("pkg/lib/ownerutil", "TestHashDistinguishesParts"),
 		},
 		{
-			Name: "protected-groups-are-anybody-s", Rule: 7, File: "pkg/step/execute/protected.go",
+			Name: "protected-groups-are-open", Rule: 7, File: "pkg/step/execute/protected.go",
 			Old:    "s.IsCRD() && group.Protected(groupOf(s)) && !Approved(s)",
 			New:    "s.IsCRD() && group.Protected(groupOf(s)) && !Approved(s) && false",
 			Killer: unit("pkg/step/execute", "TestOnlyTheDefaultAccountWritesProtectedGroups"),
@@ -135,7 +135,7 @@ func adoption() []Mutant {
 			Killer: unit("pkg/step/execute", "TestBindingsToAnUnfilledRoleAreCollisions"),
 		},
 		{
-			Name: "a-certificates-role-is-not-looked-at", Rule: 7, File: "pkg/step/execute/awaited.go",
+			Name: "a-certificates-role-is-not-checked", Rule: 7, File: "pkg/step/execute/awaited.go",
 			Old:    "	if !IsRole(role) ||",
 			New:    `	if !IsRole(role) || role.GetLabels()["olm.permissions.hash"] == "" ||`,
 			Killer: row("211"),

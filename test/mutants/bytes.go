@@ -1,6 +1,6 @@
 package mutants
 
-// bytes are those of rule 8: everything in a bundle is hostile.
+// bytes returns the mutants of rule 8: everything in a bundle is hostile.
 func bytes() []Mutant {
 	return []Mutant{
 		{
@@ -10,7 +10,7 @@ func bytes() []Mutant {
 			Killer: unit("pkg/bundle", "TestParseRefuses"),
 		},
 		{
-			Name: "marks-are-left-out-as-unknown-fields", Rule: 8, File: "pkg/lib/apply/undeclared.go",
+			Name: "proofs-are-pruned-as-unknown-fields", Rule: 8, File: "pkg/lib/apply/undeclared.go",
 			Old:    "field == nil || field.isIdentity()",
 			New:    "field == nil",
 			Killer: unit("pkg/lib/apply", "TestUsesAMessageCompletelyOrNotAtAll"),
@@ -136,7 +136,7 @@ func bytes() []Mutant {
 			Killer: unit("pkg/lib/fairqueue", "TestTheLastQuarterIsForQuickNamespaces"),
 		},
 		{
-			Name: "slow-only-when-it-is-done", Rule: 8, File: "pkg/lib/fairqueue/turns.go",
+			Name: "slow-only-when-done", Rule: 8, File: "pkg/lib/fairqueue/turns.go",
 			Old:    "case took.class == slow || t.limits.Clock.Since(took.at) > Slow:",
 			New:    "case took.class == slow:",
 			Killer: unit("pkg/lib/fairqueue", "TestRunningItemsCountAsSlow"),
@@ -160,7 +160,7 @@ func bytes() []Mutant {
 			Killer: unit("pkg/controller/subscription", "TestACatalogSourceWakesOnlyNamespacesThatCanUseIt"),
 		},
 		{
-			Name: "all-that-is-served-counts", Rule: 8, File: "pkg/controller/subscription/kinds.go",
+			Name: "all-served-kinds-count", Rule: 8, File: "pkg/controller/subscription/kinds.go",
 			Old:    "	if t.more && t.version != now.version {",
 			New:    "	if t.version != now.version {",
 			Killer: unit("pkg/controller/subscription", "TestAnAnswerIsValidWhileItsKindsAreUnchanged"),
@@ -172,13 +172,13 @@ func bytes() []Mutant {
 			Killer: unit("pkg/controller/subscription", "TestChangesOfServedKindsDoNotCancelALongResolution"),
 		},
 		{
-			Name: "kinds-are-found-out-each-time", Rule: 8, File: "pkg/controller/subscription/kinds.go",
+			Name: "kinds-are-discovered-each-time", Rule: 8, File: "pkg/controller/subscription/kinds.go",
 			Old:    "	if !k.found {",
 			New:    "	if true {",
 			Killer: unit("pkg/controller/subscription", "TestListsServedKindsOnceForEachChange"),
 		},
 		{
-			Name: "time-is-rarely-looked-at", Rule: 8, File: "pkg/resolver/meter.go",
+			Name: "time-is-rarely-checked", Rule: 8, File: "pkg/resolver/meter.go",
 			Old:    "case m.spent >= m.next || m.calls%checkCalls == 0:",
 			New:    "case m.spent >= m.next:",
 			Killer: unit("pkg/resolver", "TestChecksTheTimeForEachSubscription"),
@@ -202,7 +202,7 @@ func bytes() []Mutant {
 			Killer: unit("pkg/resolver", "TestMessagesAreBounded"),
 		},
 		{
-			Name: "an-operator-for-each-hit", Rule: 8, File: "pkg/resolver/index.go",
+			Name: "an-operator-for-each-match", Rule: 8, File: "pkg/resolver/index.go",
 			Old:    "		x.operators[key] = o\n",
 			New:    "",
 			Killer: unit("pkg/resolver", "TestAnIndexHasOneOperatorPerEntry"),
@@ -214,7 +214,7 @@ func bytes() []Mutant {
 			Killer: unit("pkg/resolver", "TestLooksUpKindsOfLargeBundles"),
 		},
 		{
-			Name: "long-resolutions-in-the-order-they-came", Rule: 8, File: "pkg/controller/subscription/long.go",
+			Name: "long-resolutions-run-in-order-of-arrival", Rule: 8, File: "pkg/controller/subscription/long.go",
 			Old:    "least < 0 || used < least {",
 			New:    "least < 0 {",
 			Killer: unit("pkg/controller/subscription", "TestTheNextNamespaceIsTheLeastRecentUser"),
@@ -262,7 +262,7 @@ func bytes() []Mutant {
 			Killer: unit("pkg/catalog/layer", "TestLimitsFilesBeforeWritingThem"),
 		},
 		{
-			Name: "files-are-written-without-room", Rule: 8, File: "pkg/catalog/layer/extract.go",
+			Name: "files-are-written-to-a-full-disk", Rule: 8, File: "pkg/catalog/layer/extract.go",
 			Old:    "	if w.take != nil {",
 			New:    "	if false {",
 			Killer: unit("pkg/catalog/layer", "TestReservesBytesAsTheyArrive"),
@@ -298,7 +298,7 @@ func bytes() []Mutant {
 			Killer: unit("pkg/controller/catalogsource", "TestHalfParsedImagesShareTheBudgetOfTheirNamespace"),
 		},
 		{
-			Name: "no-room-is-the-images-fault", Rule: 8, File: "pkg/controller/catalogsource/pulls.go",
+			Name: "missing-space-is-the-images-fault", Rule: 8, File: "pkg/controller/catalogsource/pulls.go",
 			Old:    "	case errors.As(err, new(crowded)):",
 			New:    "	case false:",
 			Killer: unit("pkg/controller/catalogsource", "TestRetriesAnImageThatExceededTheBudget"),
@@ -310,7 +310,7 @@ func bytes() []Mutant {
 			Killer: unit("pkg/catalog/fbc", "TestReleasesTheMemoryOfALargeDocument"),
 		},
 		{
-			Name: "the-least-of-namespaces-without-end", Rule: 8, File: "pkg/controller/catalogsource/budget.go",
+			Name: "the-minimum-of-namespaces-without-limit", Rule: 8, File: "pkg/controller/catalogsource/budget.go",
 			Old:    "	if all+size > most {",
 			New:    "	if all+size > most && others+size > b.least {",
 			Killer: unit("pkg/controller/catalogsource", "TestTheMinimumsOfNamespacesAreLimitedInTotal"),

@@ -1,6 +1,6 @@
 package mutants
 
-// deletion are those of rule 6: deletion is authority too.
+// deletion returns the mutants of rule 6: deletion is authority too.
 func deletion() []Mutant {
 	return []Mutant{
 		{
@@ -34,7 +34,7 @@ func deletion() []Mutant {
 			Killer: unit("pkg/controller/csv", "TestAConversionOfAnotherVersionIsNotReset"),
 		},
 		{
-			Name: "another-lineage-s-versions-are-replaced", Rule: 6, File: "pkg/controller/csv/siblings.go",
+			Name: "versions-of-another-lineage-are-replaced", Rule: 6, File: "pkg/controller/csv/siblings.go",
 			Old:    "return other == s.owner.Lineage || other.Direct && s.owner.Direct",
 			New:    "return other.Direct || true",
 			Killer: unit("pkg/controller/csv", "TestOnlyVersionsOfALineageReplaceEachOther"),
@@ -46,7 +46,7 @@ func deletion() []Mutant {
 			Killer: unit("pkg/controller/csv", "TestReplacing"),
 		},
 		{
-			Name: "what-is-missing-is-retried-in-a-namespace-that-goes", Rule: 6, File: "pkg/controller/csv/finalize.go",
+			Name: "missing-objects-are-retried-in-a-terminating-namespace", Rule: 6, File: "pkg/controller/csv/finalize.go",
 			Old: `	case scoped.ReasonOf(err) != "":
 		return nil // there is no account left to remove it`,
 			New: `	case false:
@@ -62,19 +62,19 @@ func deletion() []Mutant {
 			Killer: unit("pkg/lib/apply", "TestSurplusFieldsAreThoseNoLongerDesired"),
 		},
 		{
-			Name: "marks-are-enough-to-remove", Rule: 6, File: "pkg/controller/csv/children.go",
+			Name: "proofs-are-enough-to-remove", Rule: 6, File: "pkg/controller/csv/children.go",
 			Old:    "== owner.Namespace && owner.Owns(obj) {",
 			New:    "== owner.Namespace && owner.Marks(obj) {",
 			Killer: row("86"),
 		},
 		{
-			Name: "what-stays-is-removed", Rule: 6, File: "pkg/install/warrant/warrant.go",
+			Name: "kept-objects-are-removed", Rule: 6, File: "pkg/install/warrant/warrant.go",
 			Old:    "		if f.Obsolete {",
 			New:    "		if true {",
 			Killer: unit("pkg/install/warrant", "TestFindingsDenyOperations"),
 		},
 		{
-			Name: "client-is-given-out-for-anything", Rule: 6, File: "pkg/install/warrant/warrant.go",
+			Name: "clients-without-a-check", Rule: 6, File: "pkg/install/warrant/warrant.go",
 			Old:    "	if err := f.Err(d); err != nil {",
 			New:    "	if err := f.Err(d); false {",
 			Killer: unit("pkg/install/warrant", "TestForReturnsTheClientOnlyIfAllowed"),

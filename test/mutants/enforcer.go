@@ -1,10 +1,10 @@
 package mutants
 
-// enforcer are those of rule 1: the API server enforces, and everything is known before the first write.
+// enforcer returns the mutants of rule 1: the API server enforces, and everything is known before the first write.
 func enforcer() []Mutant {
 	return []Mutant{
 		{
-			Name: "no-live-look-before-writes", Rule: 1, File: "pkg/controller/installplan/apply.go",
+			Name: "no-live-check-before-writes", Rule: 1, File: "pkg/controller/installplan/apply.go",
 			Old:    "account, _, err := r.Default.Lookup(r.Live).Account(ctx, s.plan.Namespace)",
 			New:    "account, _, err := r.Default.Lookup(r.Client).Account(ctx, s.plan.Namespace)",
 			Killer: unit("pkg/controller/installplan", "TestSendsNothingAsAReplacedAccount"),
@@ -18,7 +18,7 @@ func enforcer() []Mutant {
 			Killer: unit("pkg/controller/installplan", "TestSendsNothingAsAReplacedAccount"),
 		},
 		{
-			Name: "account-may-change-while-it-is-opened", Rule: 1, File: "pkg/controller/installplan/apply.go",
+			Name: "account-may-change-while-its-client-is-created", Rule: 1, File: "pkg/controller/installplan/apply.go",
 			Old: `	if account != s.account {
 		return outcome{},`,
 			New: `	if false {
@@ -45,7 +45,7 @@ func enforcer() []Mutant {
 			Killer: unit("pkg/rbac", "TestMissingMatchesTheEscalationCheckOfTheAPIServer"),
 		},
 		{
-			Name: "names-are-not-looked-at", Rule: 1, File: "pkg/rbac/missing.go",
+			Name: "names-are-not-checked", Rule: 1, File: "pkg/rbac/missing.go",
 			Old: `	if len(r.ResourceNames) > 0 {
 		names =`,
 			New: `	if false {
@@ -83,7 +83,7 @@ func enforcer() []Mutant {
 			Killer: unit("pkg/install/webhook", "TestInterceptingRequiresPermissionToReadAndWrite"),
 		},
 		{
-			Name: "webhooks-run-pods-as-anybody", Rule: 1, File: "pkg/install/webhook/bound.go",
+			Name: "webhooks-run-pods-as-any-account", Rule: 1, File: "pkg/install/webhook/bound.go",
 			Old:    "out := Demand{Identities: runsAsAnyServiceAccount(d)}",
 			New:    "out := Demand{Identities: runsAsAnyServiceAccount(d) && false}",
 			Killer: unit("pkg/install/webhook", "TestInterceptingPodTemplatesRequiresIdentities"),
@@ -103,7 +103,7 @@ func enforcer() []Mutant {
 			Killer: unit("pkg/install/deployment", "TestIdentitiesMustNotExceedTheAccount"),
 		},
 		{
-			Name: "deployments-run-as-anybody", Rule: 1, File: "pkg/install/deployment/identity.go",
+			Name: "deployments-run-as-any-account", Rule: 1, File: "pkg/install/deployment/identity.go",
 			Old:    `if why != "" {`,
 			New:    `if why != "" && false {`,
 			Killer: unit("pkg/install/deployment", "TestIdentitiesMustNotExceedTheAccount"),
@@ -115,13 +115,13 @@ func enforcer() []Mutant {
 			Killer: unit("pkg/install/deployment", "TestIdentitiesMustNotExceedTheAccount"),
 		},
 		{
-			Name: "excess-does-not-bar", Rule: 1, File: "pkg/install/warrant/warrant.go",
+			Name: "excess-does-not-block", Rule: 1, File: "pkg/install/warrant/warrant.go",
 			Old:    "return errors.Join(f.Ineligible, f.Excess)",
 			New:    "return errors.Join(f.Ineligible)",
 			Killer: unit("pkg/install/warrant", "TestFindingsDenyOperations"),
 		},
 		{
-			Name: "refused-identities-do-not-bar", Rule: 1, File: "pkg/install/warrant/warrant.go",
+			Name: "refused-identities-do-not-block", Rule: 1, File: "pkg/install/warrant/warrant.go",
 			Old:    "errors.Join(f.prepare(), f.Prepared, f.Refused)",
 			New:    "errors.Join(f.prepare(), f.Prepared)",
 			Killer: unit("pkg/install/warrant", "TestFindingsDenyOperations"),

@@ -1,6 +1,6 @@
 package mutants
 
-// hints are those of rule 3: what clients choose is never authority.
+// hints returns the mutants of rule 3: what clients choose is never authority.
 func hints() []Mutant {
 	return []Mutant{
 		{
@@ -30,13 +30,13 @@ func hints() []Mutant {
 			Killer: unit("pkg/bundle", "TestStripsTheCSVAndSetsItsVersion"),
 		},
 		{
-			Name: "orders-to-other-programs-kept", Rule: 3, File: "pkg/step/build/bundle.go",
+			Name: "instructions-to-other-programs-kept", Rule: 3, File: "pkg/step/build/bundle.go",
 			Old:    "		drops[own] = bundle.Confine(own)",
 			New:    "		drops[own] = nil",
 			Killer: unit("pkg/step/build", "TestAStepListsDroppedLabelsAndAnnotations"),
 		},
 		{
-			Name: "edited-plan-is-carried-out", Rule: 3, File: "pkg/resolver/plan.go",
+			Name: "an-edited-plan-is-executed", Rule: 3, File: "pkg/resolver/plan.go",
 			Old:    "	if name != want {",
 			New:    `	if name == "" && want != name {`,
 			Killer: unit("pkg/resolver", "TestDecodeAcceptsOnlyWhatEncodeWrote"),
@@ -48,7 +48,7 @@ func hints() []Mutant {
 			Killer: unit("pkg/resolver", "TestRefusesForgedContent"),
 		},
 		{
-			Name: "superseded-plan-is-carried-out", Rule: 3, File: "pkg/controller/installplan/run.go",
+			Name: "a-superseded-plan-is-executed", Rule: 3, File: "pkg/controller/installplan/run.go",
 			Old:    "if err == nil && content.SharesSubscription(s.content) {",
 			New:    "if err != nil && content.SharesSubscription(s.content) {",
 			Killer: row("73"),
@@ -60,7 +60,7 @@ func hints() []Mutant {
 			Killer: row("79"),
 		},
 		{
-			Name: "what-is-bound-before-counts-as-given", Rule: 3, File: "pkg/install/deployment/identity.go",
+			Name: "earlier-bindings-count-as-granted", Rule: 3, File: "pkg/install/deployment/identity.go",
 			Old:    "!b.GetCreationTimestamp().After(at) && !by.Owner.Owns(b)",
 			New:    "b == nil",
 			Killer: unit("pkg/install/deployment", "TestExistingBindingsOfANewServiceAccountCount"),
@@ -96,25 +96,25 @@ func hints() []Mutant {
 			Killer: unit("pkg/controller/csv", "TestNoWebhookIsWrittenIfTheCheckIsIncomplete"),
 		},
 		{
-			Name: "proof-of-another-object-is-taken", Rule: 3, File: "pkg/lib/proof/keys.go",
+			Name: "proof-of-another-object-is-accepted", Rule: 3, File: "pkg/lib/proof/keys.go",
 			Old:    "	case !has.isFor(of, key):",
 			New:    "	case key == nil:",
 			Killer: unit("pkg/lib/proof", "TestVerifiesEveryBoundField"),
 		},
 		{
-			Name: "written-before-it-was-looked-at", Rule: 3, File: "pkg/install/warrant/warrant.go",
+			Name: "written-before-it-was-checked", Rule: 3, File: "pkg/install/warrant/warrant.go",
 			Old:    "	case !f.Evaluated:",
 			New:    "	case false:",
 			Killer: unit("pkg/install/warrant", "TestFindingsDenyOperations"),
 		},
 		{
-			Name: "pods-carry-orders-to-other-programs", Rule: 3, File: "pkg/install/deployment/desired.go",
+			Name: "pods-carry-instructions-to-other-programs", Rule: 3, File: "pkg/install/deployment/desired.go",
 			Old:    `	kept, _ := bundle.Keep("Pod", all)`,
 			New:    "	kept, _ := all, bundle.Keep",
 			Killer: unit("pkg/install/deployment", "TestPodsHaveNoKeysThatClusterProgramsActOn"),
 		},
 		{
-			Name: "labels-are-left-out-in-silence", Rule: 3, File: "pkg/preflight/leftout.go",
+			Name: "labels-are-dropped-silently", Rule: 3, File: "pkg/preflight/leftout.go",
 			Old:    "		lines = append(lines, deployment.LeftOut(csv, config)...)",
 			New:    "		_ = deployment.LeftOut(csv, config)",
 			Killer: unit("pkg/preflight", "TestNotesOmittedLabelsAndAnnotations"),
@@ -138,13 +138,13 @@ func hints() []Mutant {
 			Killer: row("207"),
 		},
 		{
-			Name: "an-enrollment-binds-anybody", Rule: 5, File: "manifests/policy/grants.yaml",
+			Name: "an-enrollment-binds-any-subject", Rule: 5, File: "manifests/policy/grants.yaml",
 			Old:    "!object.roleRef.name.startsWith('remit-enrollment-') ||",
 			New:    "true ||",
 			Killer: row("207"),
 		},
 		{
-			Name: "an-authors-role-binds-anybody", Rule: 5, File: "manifests/policy/grants.yaml",
+			Name: "an-authors-role-binds-any-subject", Rule: 5, File: "manifests/policy/grants.yaml",
 			Old:    "!object.roleRef.name.startsWith('remit-author-') ||",
 			New:    "true ||",
 			Killer: row("207"),
@@ -168,7 +168,7 @@ func hints() []Mutant {
 			Killer: unit("pkg/bundle", "TestParseRefuses"),
 		},
 		{
-			Name: "permissions-elsewhere-are-shown", Rule: 8, File: "pkg/preflight/identities.go",
+			Name: "permissions-in-other-namespaces-are-shown", Rule: 8, File: "pkg/preflight/identities.go",
 			Old:    "		out.Hidden = true",
 			New:    "		out.Hidden = false",
 			Killer: row("142g"),

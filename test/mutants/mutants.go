@@ -8,33 +8,33 @@ import (
 	"strings"
 )
 
-// Mutant is one guard, broken.
+// Mutant is one broken guard.
 type Mutant struct {
-	// Name says what no longer holds, in words that make a pattern: a-b-c.
+	// Name describes the broken behavior, in words joined by hyphens: a-b-c.
 	Name string
-	// Rule is the number of the rule of the security model that the guard is for.
+	// Rule is the number of the security model's rule that the guard enforces.
 	Rule int
-	// File is relative to the repository. Old stands in it once, and New takes its place.
+	// File is relative to the repository. Old occurs in it exactly once and is replaced with New.
 	File, Old, New string
-	// Killer is what has to fail.
+	// Killer is the test that must fail.
 	Killer Killer
 }
 
-// Killer is a test of a package, or rows of the escape suite.
+// Killer is a test of a package, or a row of the escape suite.
 type Killer struct {
 	// Package is relative to the repository; "" for rows of the escape suite.
 	Package string
-	// Test is the name of a test function, or of the row.
+	// Test is the name of a test function or of a row.
 	Test string
 }
 
-// unit is a test function of a package; programs of Remit that it starts are without the mutant.
+// unit returns a killer that is a test function of a package. Programs of Remit that it starts do not contain the mutant.
 func unit(pkg, test string) Killer { return Killer{Package: pkg, Test: test} }
 
-// row is one of the escape suite; its programs have the mutant.
+// row returns a killer that is a row of the escape suite. Its programs contain the mutant.
 func row(number string) Killer { return Killer{Test: number} }
 
-// IsRow says whether it takes the escape suite.
+// IsRow reports whether the killer is a row of the escape suite.
 func (k Killer) IsRow() bool { return k.Package == "" }
 
 func (k Killer) String() string {
@@ -44,10 +44,10 @@ func (k Killer) String() string {
 	return k.Package + " " + k.Test
 }
 
-// Rules is how many the security model has.
+// Rules is the number of rules in the security model.
 const Rules = 8
 
-// All are all mutants, those first that unit tests kill.
+// All returns all mutants; those that unit tests kill come first.
 func All() []Mutant {
 	all := slices.Concat(enforcer(), noAccount(), hints(), self(), tokens(), deletion(), adoption(), bytes())
 	slices.SortStableFunc(all, func(a, b Mutant) int {
@@ -62,8 +62,8 @@ func All() []Mutant {
 	return all
 }
 
-// Apply is the file's text with the guard broken. The error says that the text to replace is not there once: whoever moved
-// it has to move the mutant, too.
+// Apply returns the file's text with the guard broken. It returns an error if Old does not occur exactly once: if you
+// move a guard, update its mutant.
 func (m Mutant) Apply(root string) ([]byte, error) {
 	text, err := os.ReadFile(filepath.Join(root, m.File))
 	if err != nil {

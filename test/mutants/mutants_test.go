@@ -39,7 +39,7 @@ func TestEveryKillerExists(t *testing.T) {
 	}
 }
 
-// stands says whether a test file of a package has the words.
+// stands reports whether a test file of the package contains the words.
 func stands(t *testing.T, dir string, words *regexp.Regexp) bool {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(root, dir, "*_test.go"))

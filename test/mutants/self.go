@@ -1,6 +1,6 @@
 package mutants
 
-// self are those of rule 4: what Remit itself may do.
+// self returns the mutants of rule 4: what Remit itself may do.
 func self() []Mutant {
 	return []Mutant{
 		{
@@ -18,7 +18,7 @@ func self() []Mutant {
 			Killer: unit("manifests", "TestControllerIdentitiesReadNoSecrets"),
 		},
 		{
-			Name: "self-mints-for-anybody", Rule: 4, File: "manifests/base/olm-rbac.yaml",
+			Name: "self-mints-for-any-account", Rule: 4, File: "manifests/base/olm-rbac.yaml",
 			Old: `- apiGroups: [authorization.k8s.io]
 `,
 			New: `- apiGroups: [""]

@@ -1,6 +1,6 @@
 package mutants
 
-// tokens are the mutants of rule 5: Remit uses the identity of an account only where a user enrolled it.
+// tokens returns the mutants of rule 5: Remit uses the identity of an account only where a user enrolled it.
 func tokens() []Mutant {
 	return []Mutant{
 		{
@@ -32,7 +32,7 @@ func tokens() []Mutant {
 			Killer: unit("pkg/lib/scoped", "TestForgetDropsTheToken"),
 		},
 		{
-			Name: "self-s-credentials-are-sent", Rule: 5, File: "pkg/lib/scoped/clients.go",
+			Name: "credentials-of-the-controller-are-sent", Rule: 5, File: "pkg/lib/scoped/clients.go",
 			Old:    "config := rest.AnonymousClientConfig(c.options.Base)",
 			New:    "config := rest.CopyConfig(c.options.Base)",
 			Killer: unit("pkg/lib/scoped", "TestDoesNotSendTheControllersCredentialsAsTheAccount"),
@@ -56,7 +56,7 @@ func tokens() []Mutant {
 			Killer: row("123"),
 		},
 		{
-			Name: "clusterserviceversions-before-there-is-a-group", Rule: 5, File: "manifests/policy/csv-author.yaml",
+			Name: "clusterserviceversions-before-a-group-exists", Rule: 5, File: "manifests/policy/csv-author.yaml",
 			Old:    "parameterNotFoundAction: Deny",
 			New:    "parameterNotFoundAction: Allow",
 			Killer: row("123a"),
