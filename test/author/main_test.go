@@ -24,7 +24,7 @@ import (
 	"github.com/remit-olm/remit/test/env"
 )
 
-// clusters are those of the two profiles. No program of Remit runs there: the check is the API server's.
+// clusters has a cluster for each of the two profiles. No program of Remit runs there: the API server performs the check.
 var clusters = map[string]*env.Cluster{}
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
@@ -58,7 +58,7 @@ func fail(err error) int {
 	return 1
 }
 
-// The accounts of every site. alice may impersonate the first, carol none; nobody here the others.
+// The accounts of every site. alice may impersonate the first, carol none, and no user here the others.
 const (
 	installer = "installer"
 	boss      = "boss"
@@ -66,7 +66,7 @@ const (
 	carol     = "carol"
 )
 
-// site is a namespace in which alice and carol may do with OperatorGroups whatever there is.
+// site is a namespace in which alice and carol have all permissions on OperatorGroups.
 type site struct {
 	*testing.T
 	cluster      *env.Cluster
@@ -96,10 +96,10 @@ func newSite(t *testing.T, profile string) *site {
 	return s
 }
 
-// policy is how the author check's refusals name it.
+// policy is the name of the author check in its refusals.
 const policy = "'remit-author-check'"
 
-// eventually waits until the API server has seen what was granted.
+// eventually waits until the API server has observed the grants.
 func (s *site) eventually(check func(*assert.CollectT)) {
 	s.Helper()
 	(&env.Tenant{T: s.T}).Eventually(check)
@@ -123,7 +123,7 @@ func (s *site) grant(user string, rules ...rbacv1.PolicyRule) {
 	s.grantIn(s.namespace, user, rules...)
 }
 
-// grantIn gives rules in a namespace and returns a function that takes them back.
+// grantIn grants rules in a namespace and returns a function that revokes them.
 func (s *site) grantIn(namespace, user string, rules ...rbacv1.PolicyRule) (take func()) {
 	s.Helper()
 	meta := metav1.ObjectMeta{Namespace: namespace, Name: "grant-" + rand.String(6)}
@@ -137,7 +137,7 @@ func (s *site) grantIn(namespace, user string, rules ...rbacv1.PolicyRule) (take
 	return func() { require.NoError(s, s.admin.Delete(s.Context(), binding)) }
 }
 
-// group is an OperatorGroup that is not created yet.
+// group returns an OperatorGroup that is not created yet.
 func (s *site) group(name, account string) *operatorsv1.OperatorGroup {
 	return &operatorsv1.OperatorGroup{
 		ObjectMeta: s.meta(name),
@@ -145,7 +145,7 @@ func (s *site) group(name, account string) *operatorsv1.OperatorGroup {
 	}
 }
 
-// made creates one as the administrator.
+// made creates an OperatorGroup as the administrator.
 func (s *site) made(account string) *operatorsv1.OperatorGroup {
 	s.Helper()
 	og := s.group("group", account)
@@ -153,7 +153,7 @@ func (s *site) made(account string) *operatorsv1.OperatorGroup {
 	return og
 }
 
-// named is the account that the group of this name names now.
+// named returns the account that the group names now.
 func (s *site) named(group string) string {
 	s.Helper()
 	og := &operatorsv1.OperatorGroup{}
@@ -161,7 +161,7 @@ func (s *site) named(group string) string {
 	return og.Spec.ServiceAccountName
 }
 
-// denied asserts that the author check refused a request, naming what is meant.
+// denied asserts that the author check refused a request with these words in its message.
 func (s *site) denied(err error, says string) {
 	s.Helper()
 	require.Error(s, err)
@@ -170,7 +170,7 @@ func (s *site) denied(err error, says string) {
 	require.Contains(s, strings.ReplaceAll(err.Error(), s.namespace+"/", "<ns>/"), says)
 }
 
-// rename changes the account that a group names, as read by whoever does it.
+// rename changes the account that a group names, in the object as the same user reads it.
 func rename(og *operatorsv1.OperatorGroup, account string) func(*site, client.Client) error {
 	return func(s *site, c client.Client) error {
 		next := og.DeepCopy()

@@ -54,14 +54,14 @@ type world struct {
 	patience time.Duration
 
 	mu sync.Mutex
-	// blocked are the namespaces in which a plan ever said that permissions are missing, with its words.
+	// blocked maps the namespaces in which a plan has ever reported missing permissions to the message.
 	blocked map[string]string
 }
 
 func image(p *published) string { return "catalogs.test/" + p.pkg + ":" + p.version }
 
-// alone is the folder of a bundle without the packages and kinds of others that it depends on: a case installs one
-// bundle with what the printed RBAC of that one allows. Kinds that its CSV requires are there as stand-ins.
+// alone returns the folder of a bundle without its dependencies on other packages and kinds: a case installs one
+// bundle with only the RBAC printed for it. Stand-ins replace the kinds that its CSV requires.
 func alone(t *testing.T, p *published) string {
 	t.Helper()
 	const dependencies = "metadata/dependencies.yaml"
@@ -100,7 +100,7 @@ func newWorld(t *testing.T, all []*testCase) *world {
 	return w
 }
 
-// enlist gives the nodes the role that some operators ask for, and that the one node of a small cluster has.
+// enlist labels the nodes with the role that some operators require and that the node of a small cluster has.
 func enlist(t *testing.T, c client.Client) {
 	t.Helper()
 	nodes := &corev1.NodeList{}
@@ -125,14 +125,14 @@ func (w *world) observe(obj any) {
 	}
 }
 
-// blockedIn is what a plan of the namespace ever said is missing.
+// blockedIn returns the missing permissions that a plan of the namespace has ever reported.
 func (w *world) blockedIn(namespace string) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.blocked[namespace]
 }
 
-// printed is what kubectl remit rbac prints for a case, with its account.
+// printed returns the output of kubectl remit rbac for a case, with its account.
 func (w *world) printed(ctx context.Context, c *testCase) ([]*unstructured.Unstructured, error) {
 	args := append([]string{"rbac"}, c.args()...)
 	cmd := exec.CommandContext(ctx, filepath.Join(w.Bin, "kubectl-remit"), args...)
@@ -161,8 +161,8 @@ func decode(text []byte) ([]*unstructured.Unstructured, error) {
 	}
 }
 
-// prepare makes, as the cluster's administrator, what has to be there before an install: the stand-ins,
-// the namespaces, and what was printed.
+// prepare creates, as the cluster's administrator, what an install needs: the stand-ins, the namespaces, and the
+// printed RBAC.
 func (w *world) prepare(ctx context.Context, c *testCase, printed []*unstructured.Unstructured) error {
 	for _, crd := range c.standIns() {
 		if err := w.Client.Create(ctx, crd); err != nil {
@@ -209,7 +209,7 @@ func (w *world) established(ctx context.Context, name string) error {
 	})
 }
 
-// subscribe makes what the people of the namespace make.
+// subscribe creates the objects that the namespace's users create.
 func (w *world) subscribe(ctx context.Context, c *testCase) error {
 	meta := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: c.namespace, Name: name} }
 	for _, obj := range []client.Object{
@@ -228,8 +228,8 @@ func (w *world) subscribe(ctx context.Context, c *testCase) error {
 	return nil
 }
 
-// succeeded is nil when the operator runs and the Subscription says so. The error is final where no time
-// will mend it.
+// succeeded returns nil if the operator runs and the Subscription reports it. The error is final if waiting cannot
+// resolve it.
 func (w *world) succeeded(ctx context.Context, c *testCase) error {
 	if text := w.blockedIn(c.namespace); text != "" {
 		return final{fmt.Errorf("what was printed is not enough: %s", text)}
@@ -272,10 +272,10 @@ func unmet(csv *operatorsv1alpha1.ClusterServiceVersion) string {
 	return out.String()
 }
 
-// final is an error that waiting does not mend.
+// final is an error that waiting cannot resolve.
 type final struct{ error }
 
-// until waits until look has nothing to say any more. On a time-out the error is what it said last.
+// until waits until look returns no error. On a timeout, it returns look's last error.
 func (w *world) until(ctx context.Context, look func() error) error {
 	var last error
 	err := wait.PollUntilContextTimeout(ctx, tick, w.patience, true, func(context.Context) (bool, error) {
@@ -292,8 +292,8 @@ func (w *world) until(ctx context.Context, look func() error) error {
 	return err
 }
 
-// uninstall does what the people of the namespace do, and waits until all that the bundle brought outside
-// of the namespace was deleted, except CustomResourceDefinitions.
+// uninstall deletes what the namespace's users delete, and waits until all objects of the bundle outside of the
+// namespace are deleted, except CustomResourceDefinitions.
 func (w *world) uninstall(ctx context.Context, c *testCase, outside []client.Object) error {
 	csv := &operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: c.CSV.Name}}
 	for _, obj := range []client.Object{
@@ -306,7 +306,7 @@ func (w *world) uninstall(ctx context.Context, c *testCase, outside []client.Obj
 	return w.gone(ctx, append([]client.Object{csv}, outside...)...)
 }
 
-// force takes away, as the administrator, what a failed case left.
+// force deletes, as the administrator, what a failed case left.
 func (w *world) force(ctx context.Context, c *testCase, outside []client.Object) {
 	_ = w.uninstall(ctx, c, nil)
 	for _, obj := range outside {
@@ -334,8 +334,8 @@ func (w *world) gone(ctx context.Context, objs ...client.Object) error {
 	})
 }
 
-// clear takes away what a case left for others to remove. Namespaces stay: to end them costs the API server
-// more than all the rest, and what is in them concerns no other case.
+// clear deletes what the case leaves to others. Namespaces stay: deleting them costs the API server more than
+// everything else, and their content does not affect other cases.
 func (w *world) clear(ctx context.Context, c *testCase, printed []*unstructured.Unstructured) error {
 	var errs []error
 	remove := func(obj client.Object) {
@@ -367,7 +367,7 @@ func (w *world) clear(ctx context.Context, c *testCase, printed []*unstructured.
 	return errors.Join(append(errs, w.nudged(ctx, left...))...)
 }
 
-// nudged waits until objects are gone, and deletes them again now and then.
+// nudged waits until the objects are deleted, and repeats the deletion from time to time.
 func (w *world) nudged(ctx context.Context, objs ...client.Object) error {
 	stop := make(chan struct{})
 	defer close(stop)

@@ -1,15 +1,14 @@
 package docs
 
-// Every fenced block of README.md and docs/**/*.md runs on the cluster that `kubectl remit run` starts, as a reader would run it. Its
-// language says how.
+// Every fenced block of README.md and docs/**/*.md runs on the cluster that `kubectl remit run` starts, as a reader would
+// run it. Its language determines how.
 //
 //	yaml     is given to `kubectl apply -f -` with nothing substituted.
-//	console  has lines of "$ command", each with the output that is expected below it, which has to
-//	         come whole and in order. "..." stands for anything: on a line of its own for any number of
-//	         lines, else for any text in the line. Lines that kubectl logs do not count. A command without
-//	         output below it only has to end with status 0.
-//	sh       does not run. notRun lists these blocks with the words by which their pages say so. Their make
-//	         targets, and the files that they name, have to be there.
+//	console  has lines of "$ command", each followed by its expected output, which must be complete and in order.
+//	         "..." matches any number of lines if it is alone on a line, and otherwise any text in the line. Lines
+//	         that kubectl logs are ignored. A command without output below it must only exit with status 0.
+//	sh       does not run. notRun lists these blocks with the words by which their pages tell the reader. Their
+//	         make targets, and the files that they name, must exist.
 //
 // Any other language, and an indented block that looks like one of these, fails the test, as does a block of "sh" that is not
 // listed.
@@ -17,8 +16,7 @@ package docs
 // A shell runs each command after the line that `kubectl remit run` prints for readers, which sets its folder, KUBECONFIG and PATH:
 // "kubectl" is bin/kubectl of `make kubectl`, or else the machine's own.
 //
-// The blocks of a page run in their order. Pages run at the same time, so each has namespaces of its own, and cluster-scoped names of
-// its own.
+// The blocks of a page run in order. Pages run at the same time, so each has its own namespaces and cluster-scoped names.
 
 import (
 	"context"
@@ -57,7 +55,7 @@ var notRun = []unrun{
 
 type unrun struct{ page, first, says string }
 
-// is reports whether it is this block, and the page says that it does not run.
+// is reports whether it is this block, and whether the page tells the reader that it does not run.
 func (n unrun) is(b block) bool {
 	first, _, _ := strings.Cut(b.text, "\n")
 	return n.page == b.path && n.first == first && strings.Contains(b.before, n.says)
@@ -156,7 +154,7 @@ func (b block) run(t *testing.T) {
 	}
 }
 
-// outputs caches the output of commands for which isIndependent is true: several pages show the same.
+// outputs caches the output of commands for which isIndependent is true: several pages show the same one.
 var outputs sync.Map
 
 // isIndependent reports whether a command does not use the shared cluster.

@@ -27,20 +27,20 @@ import (
 )
 
 const (
-	// blessed is the namespace whose catalogs everybody may use.
+	// blessed is the namespace whose catalogs all namespaces may use.
 	blessed = "cat"
 	// neighbor is the namespace of another tenant.
 	neighbor = "t2"
-	// secretValue is what no text about t1 may show.
+	// secretValue must not occur in any text about t1.
 	secretValue = "the-neighbors-own-business"
 )
 
 var (
 	cluster *env.Cluster
 	judge   *oracle.Oracle
-	// images is a registry that the cluster may ask without TLS.
+	// images is a registry that the cluster may use without TLS.
 	images *registry.Server
-	// ran counts what was run, passed what passed.
+	// ran counts the rows that ran, passed those that passed.
 	ran, passed atomic.Int32
 )
 
@@ -96,7 +96,7 @@ func run(m *testing.M) int {
 	return code
 }
 
-// verbose makes both programs log as much as they can, for I4 to look at.
+// verbose makes both programs log as much as they can, so that I4 checks it.
 func verbose() []installed.Args {
 	return []installed.Args{
 		{Deployment: names.ServiceAccountCatalog, Args: []string{"--debug"}},
@@ -111,7 +111,7 @@ func fail(err error) int {
 
 func image(catalog string) string { return "catalogs.test/" + catalog }
 
-// writeCatalogs makes the directories of those rows whose catalogs no ConfigMap can hold.
+// writeCatalogs creates the directories of rows whose catalogs are too large for a ConfigMap.
 func writeCatalogs(dir string) (map[string]string, error) {
 	out := map[string]string{}
 	for _, r := range chosen() {
@@ -130,7 +130,7 @@ func writeCatalogs(dir string) (map[string]string, error) {
 	return out, nil
 }
 
-// placeCanaries makes what no row may touch.
+// placeCanaries creates the objects that no row may touch.
 func placeCanaries(ctx context.Context, c client.Client) error {
 	preserve := apiextensionsv1.CustomResourceDefinitionVersion{
 		Name: "v1", Served: true, Storage: true,

@@ -20,11 +20,11 @@ const (
 	// settling is how long a blocked install may retry occasionally, if no watch can report that it
 	// is unblocked.
 	settling = 130 * time.Second
-	// silence is how long nothing must be sent after that.
+	// silence is the time after that in which no request must be sent.
 	silence = 25 * time.Second
 )
 
-// TestABlockedInstallIsSilent listens to the API server while installs wait, each for another reason.
+// TestABlockedInstallIsSilent observes the API server while installs wait, each for a different reason.
 func TestABlockedInstallIsSilent(t *testing.T) {
 	all := blockage.All()
 	tenants, releases := make([]*env.Tenant, len(all)), make([]func(), len(all))

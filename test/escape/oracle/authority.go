@@ -24,9 +24,9 @@ const (
 	// probe is the name of roles that are only created as dry runs, which the group probers is allowed to send.
 	probe   = "remit-oracle-probe"
 	probers = "remit-oracle"
-	// clusterScope stands for the whole cluster where a scope is a namespace's name.
+	// clusterScope is the scope of the whole cluster; all other scopes are names of namespaces.
 	clusterScope = ""
-	// refusal begins the part of the API server's message that lists rules.
+	// refusal is the text before the rules in the API server's message.
 	refusal = "not currently held:"
 )
 
@@ -50,7 +50,7 @@ func serviceAccount(key types.NamespacedName) identity {
 	}
 }
 
-// newAuthority makes what allows an account to ask for the dry run of a role, whatever else it may do.
+// newAuthority creates the objects that let every account send a dry run of a role, whatever its other permissions.
 func newAuthority(ctx context.Context, r rest.Interface, c client.Client) (*authority, error) {
 	meta := metav1.ObjectMeta{Name: probers}
 	for _, obj := range []client.Object{
@@ -71,7 +71,7 @@ func (a *authority) request(r *rest.Request, who identity) *rest.Request {
 	return r.SetHeader("Impersonate-User", who.user).SetHeader("Impersonate-Group", who.groups...).SetHeader("Accept", "application/json")
 }
 
-// rules are the effective rules of a subject in a scope, as the API server resolves them.
+// rules returns the effective rules of a subject in a scope, as the API server resolves them.
 func (a *authority) rules(ctx context.Context, who identity, scope string) ([]rbacv1.PolicyRule, error) {
 	namespace := scope
 	if scope == clusterScope {
@@ -137,8 +137,8 @@ func (a *authority) beyond(ctx context.Context, bound identity, scope string, ru
 	return strings.FieldsFunc(missing, func(r rune) bool { return r == '\n' }), nil
 }
 
-// stand makes a user who holds these rules in the oracle's own namespace, and waits until the API server knows of it. What
-// a rule covers does not depend on the namespace that it is in.
+// stand creates a user with these rules in the oracle's own namespace, and waits until the API server has observed it.
+// What a rule covers does not depend on its namespace.
 func (a *authority) stand(ctx context.Context, name string, cluster, own []rbacv1.PolicyRule) (identity, func(), error) {
 	subject := []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: name}}
 	wide, narrow := metav1.ObjectMeta{Name: name}, metav1.ObjectMeta{Namespace: ownNamespace, Name: name}

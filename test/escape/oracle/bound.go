@@ -12,19 +12,19 @@ import (
 // Rules are the effective rules of a subject by scope: clusterScope and namespaces.
 type Rules map[string][]rbacv1.PolicyRule
 
-// claim is what must be held by the account too.
+// claim is a set of rules that the account must have too.
 type claim struct {
 	what  string
 	scope string
 	rules []rbacv1.PolicyRule
 }
 
-// bound is what the accounts of a scene hold.
+// bound is the set of permissions of a scene's accounts.
 type bound struct {
 	authority *authority
 	scene     *Scene
-	// union stands for all accounts, and for what they once held, in the scene's namespace and in the whole cluster; made
-	// when it is needed.
+	// union is a user with the present and earlier permissions of all accounts, in the scene's namespace and in the whole
+	// cluster. It is created on demand.
 	union *identity
 	gone  func()
 }
@@ -35,7 +35,7 @@ func (b *bound) close() {
 	}
 }
 
-// exceeded says what of the rules none of the accounts holds, nor all of them together.
+// exceeded returns the rules that neither one of the accounts nor all of them together have.
 func (b *bound) exceeded(ctx context.Context, scope string, rules []rbacv1.PolicyRule) ([]string, error) {
 	var missing []string
 	for i, account := range b.scene.boundIn(scope) {
@@ -82,7 +82,7 @@ func (b *bound) unite(ctx context.Context) error {
 	return err
 }
 
-// judge holds claims against the bound, those of one scope in one question.
+// judge compares claims with the bound, with one question for each scope.
 func (b *bound) judge(ctx context.Context, claims []claim) ([]string, error) {
 	together := Rules{}
 	for _, c := range claims {
@@ -113,7 +113,7 @@ func (b *bound) judge(ctx context.Context, claims []claim) ([]string, error) {
 	return out, nil
 }
 
-// claims are all that a ServiceAccount holds.
+// claims returns all permissions of a ServiceAccount.
 func (b *bound) claims(ctx context.Context, w *rbacWorld, sa types.NamespacedName, what string) ([]claim, error) {
 	var out []claim
 	for _, scope := range w.scopes(sa) {
@@ -126,7 +126,7 @@ func (b *bound) claims(ctx context.Context, w *rbacWorld, sa types.NamespacedNam
 	return out, nil
 }
 
-// checkBound is I1.
+// checkBound checks I1.
 func (b *bound) checkBound(ctx context.Context, w *rbacWorld, before *Snapshot, log *ledger) ([]string, error) {
 	var claims []claim
 	for _, sa := range w.serviceAccounts {

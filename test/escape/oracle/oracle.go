@@ -40,15 +40,15 @@ type Oracle struct {
 	authority *authority
 	logs      *logs
 	pulse     *pulse
-	// scenes are the namespaces of all scenes so far, and of the healthy installs; accounts are theirs.
+	// scenes are the namespaces of all scenes so far and of the healthy installs; accounts are their accounts.
 	scenes   map[string]bool
 	accounts map[types.NamespacedName]bool
-	// last is the world at the last look; audited is how far the audit log was read then, and worked what the programs had
-	// used of the processors.
+	// last is the last snapshot; audited is the offset of the audit log at that time, and worked the processor time that the
+	// programs had used.
 	last    *Snapshot
 	audited int64
 	worked  map[Program]time.Duration
-	// Canary is a text that only objects of the namespaces of its Homes may hold; "" for none.
+	// Canary is a text that only objects in the namespaces of its Homes may contain; "" means none.
 	Canary string
 	Homes  []string
 	// Checks counts how often each invariant was checked.

@@ -29,7 +29,7 @@ const (
 	tick     = 20 * time.Millisecond
 )
 
-// pulse installs one harmless operator after the other, each of another package than the last.
+// pulse installs one harmless operator after the other, each from a different package than the one before.
 type pulse struct {
 	client  client.Client
 	account types.NamespacedName

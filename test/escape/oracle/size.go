@@ -11,13 +11,13 @@ import (
 	"github.com/remit-olm/remit/test/env"
 )
 
-// maxSize bounds the resident size of each of Remit's programs during a scene. What a
-// catalog may hold is bounded by more than that; what one bundle may, by less.
+// maxSize bounds the resident size of each of Remit's programs during a scene. The limit for a catalog is higher, the
+// limit for a bundle lower.
 const maxSize = 768 << 20
 
-// Program is a running program of Remit's.
+// Program is a running program of Remit.
 type Program struct {
-	// Name is names.ServiceAccountCatalog or -OLM without its prefix: that of the executable.
+	// Name is the name of the executable: names.ServiceAccountCatalog or names.ServiceAccountOLM without its prefix.
 	Name string
 	PID  int
 }

@@ -116,7 +116,7 @@ func (s *Snapshot) list(ctx context.Context, client rest.Interface, gvr schema.G
 // Change is one object that has changed.
 type Change struct {
 	Key
-	// How is made, changed, replaced or removed.
+	// How is one of the kinds of changes below.
 	How string
 }
 

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// Image is what the greeters run. On the embedded control plane it is mapped to no executable,
+	// Image is the greeters' image. On the embedded control plane it is mapped to no executable,
 	// so its Pods become Ready at once.
 	Image = "remit.dev/sample-greeter:v1"
 	// KeyMessage is the ConfigMap's key for the message.
@@ -23,7 +23,7 @@ func configMapName(greeting *samplev1.Greeting) string { return greeting.Name + 
 
 func deploymentName(greeting *samplev1.Greeting) string { return greeting.Name + "-greeter" }
 
-// desiredConfigMap holds the greeting's message, or the default where it has none.
+// desiredConfigMap returns a ConfigMap with the greeting's message, or with the default if it has none.
 func desiredConfigMap(greeting *samplev1.Greeting, defaultMessage string) *corev1ac.ConfigMapApplyConfiguration {
 	message := greeting.Spec.Message
 	if message == "" {
@@ -35,7 +35,7 @@ func desiredConfigMap(greeting *samplev1.Greeting, defaultMessage string) *corev
 		WithData(map[string]string{KeyMessage: message})
 }
 
-// desiredDeployment runs the greeters, which get the message by way of the ConfigMap.
+// desiredDeployment returns the Deployment of the greeters, which read the message from the ConfigMap.
 func desiredDeployment(greeting *samplev1.Greeting) *appsv1ac.DeploymentApplyConfiguration {
 	message := corev1ac.EnvVar().WithName("MESSAGE").WithValueFrom(corev1ac.EnvVarSource().WithConfigMapKeyRef(
 		corev1ac.ConfigMapKeySelector().WithName(configMapName(greeting)).WithKey(KeyMessage)))

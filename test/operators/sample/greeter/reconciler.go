@@ -17,18 +17,18 @@ import (
 	samplev1 "github.com/remit-olm/remit/test/operators/sample/api/v1"
 )
 
-// FieldManager is the one field manager of what the operator applies.
+// FieldManager is the field manager of everything that the operator applies.
 const FieldManager = client.FieldOwner("sample-operator")
 
 // Options of a Reconciler. All but DefaultMessage are required.
 type Options struct {
 	Client   client.Client
 	Recorder events.EventRecorder
-	// DefaultMessage is what a Greeting without a message says.
+	// DefaultMessage is the message of a Greeting that has none.
 	DefaultMessage string
 }
 
-// Reconciler makes a ConfigMap and a Deployment of each Greeting.
+// Reconciler creates a ConfigMap and a Deployment for each Greeting.
 type Reconciler struct {
 	Options
 }
@@ -50,7 +50,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Complete(r)
 }
 
-// Reconcile applies what the Greeting wants and reports how far it has come.
+// Reconcile applies the Greeting's desired objects and reports its progress.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	greeting := &samplev1.Greeting{}
 	if err := r.Client.Get(ctx, req.NamespacedName, greeting); err != nil {
@@ -68,8 +68,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{}, r.report(ctx, greeting)
 }
 
-// report patches the status if it changed. A Deployment that the cache does not show yet counts as
-// one with nothing available: the watch on it comes back.
+// report patches the status if it changed. A Deployment that is not in the cache yet counts as one without available
+// replicas: its watch triggers the next reconcile.
 func (r *Reconciler) report(ctx context.Context, greeting *samplev1.Greeting) error {
 	deployment := &appsv1.Deployment{}
 	key := types.NamespacedName{Namespace: greeting.Namespace, Name: deploymentName(greeting)}

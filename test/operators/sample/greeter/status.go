@@ -10,7 +10,7 @@ import (
 	samplev1 "github.com/remit-olm/remit/test/operators/sample/api/v1"
 )
 
-// setStatus writes onto the greeting what is true of it, given its Deployment as last seen.
+// setStatus sets the greeting's status from the last observed state of its Deployment.
 func setStatus(greeting *samplev1.Greeting, deployment *appsv1.Deployment) {
 	ready := metav1.Condition{
 		Type:               samplev1.ConditionReady,
