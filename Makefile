@@ -11,6 +11,7 @@ MODULES := . controlplane hack/tools
 TOOLS := $(CURDIR)/bin/tools-$(shell cat hack/tools/go.mod hack/tools/go.sum | git hash-object --stdin | cut -c1-12)
 LINT := $(TOOLS)/golangci-lint
 MOCKGEN := $(TOOLS)/mockgen
+VULNCHECK := $(TOOLS)/govulncheck
 
 .DEFAULT_GOAL := help
 
@@ -48,7 +49,7 @@ GO_TEST = $(GO) test -vet=off -ldflags='-s -w'
 PACKAGES ?= 4
 # The go command does not see that these depend on bin/ and on other packages' files: never cached.
 # Control planes and tests take a tenth less processor time when garbage is collected half as often as by default.
-GO_STORIES = GOGC=200 $(GO_TEST) -count=1 -timeout 40m -p $(PACKAGES)
+GO_STORIES = GOGC=200 $(GO_TEST) -count=1 -shuffle=on -timeout 40m -p $(PACKAGES)
 
 .PHONY: test
 test: unit stories ## Run what every change has to pass: unit tests, user stories, the documentation's examples, a sample of the escape suite.
@@ -70,6 +71,17 @@ stories: build controlplane kubectl ## Run the user stories on the embedded cont
 test-rest: build controlplane bin/differential ## Run what `make test` leaves out: all other escape rows, kills, registries, real operators, fuzzing.
 	ESCAPE_ROWS=rest $(GO_STORIES) ./test/escape ./test/corpus ./test/hooks ./test/silence ./test/registries ./test/olm $(REST)
 	$(MAKE) fuzz FUZZTIME=10s
+
+# Only the race detector needs cgo, and with it a C compiler. Programs of Pods write reports of races into their logs.
+RACE := CGO_ENABLED=1 $(GO)
+
+.PHONY: race
+race: build controlplane ## Run the tests of the packages, and the user stories, with the race detector. Needs a C compiler.
+	$(RACE) test -race -shuffle=on -timeout 40m $$($(GO) list ./cmd/... ./pkg/... ./manifests/...)
+	rm -rf bin/race && mkdir -p bin/race && cp bin/sample-operator bin/sample-registry bin/race/
+	$(RACE) build -race -o bin/race/ ./cmd/...
+	REMIT_BIN=$(CURDIR)/bin/race E2E_DIR=$(CURDIR)/bin/race/clusters $(RACE) test -race -count=1 -shuffle=on -timeout 40m ./test/e2e
+	! grep -r -A 40 'WARNING: DATA RACE' bin/race/clusters
 
 # Two processes share the rows; -v shows each row, with a count at the end of each process. ROWS names some, for one process.
 .PHONY: escape
@@ -122,8 +134,9 @@ fmt: $(LINT) ## Format all Go files.
 	$(LINT) fmt
 
 .PHONY: lint
-lint: $(LINT) ## Lint the product module, the layers included.
+lint: $(LINT) ## Lint the product, including its layers, and the control plane.
 	$(LINT) run
+	cd controlplane && GOWORK=off $(LINT) run --disable depguard
 
 .PHONY: verify
 verify: generate lint ## Check that generated files, go.mod files and formatting are as committed.
@@ -131,8 +144,13 @@ verify: generate lint ## Check that generated files, go.mod files and formatting
 	$(LINT) fmt --diff
 	git diff --exit-code
 
+.PHONY: vulncheck
+vulncheck: $(VULNCHECK) ## Look for known vulnerabilities in what the programs use. Says so if the database is unreachable.
+	for module in . controlplane; do (cd $$module && $(CURDIR)/hack/vulncheck.sh $(VULNCHECK)) || exit 1; done
+
 $(LINT): ; $(call tool,github.com/golangci/golangci-lint/v2/cmd/golangci-lint)
 $(MOCKGEN): ; $(call tool,github.com/golang/mock/mockgen)
+$(VULNCHECK): ; $(call tool,golang.org/x/vuln/cmd/govulncheck)
 
 define tool
 $(GO) -C hack/tools build -trimpath -ldflags '-s -w' -o $@ $(1)

@@ -13,14 +13,17 @@ import (
 )
 
 const (
-	// ServiceCIDR is the range of cluster IPs; ServiceAddr is the API server's own.
+	// ServiceCIDR is the range of cluster IPs.
 	ServiceCIDR = "10.96.0.0/16"
+	// ServiceAddr is the API server's cluster IP.
 	ServiceAddr = "10.96.0.1"
 
-	// APIPort, KubeletPort and ProxyPort are the fixed ports on the addresses that end in 255.254, 255.253 and 255.252.
-	APIPort     = 6443
+	// APIPort is the API server's port, on the address that ends in 255.254.
+	APIPort = 6443
+	// KubeletPort is the kubelet stand-in's port, on the address that ends in 255.253.
 	KubeletPort = 10250
-	ProxyPort   = 3128
+	// ProxyPort is the HTTP proxy's port, on the address that ends in 255.252.
+	ProxyPort = 3128
 
 	apiSuffix, kubeletSuffix, proxySuffix = 254, 253, 252
 
@@ -36,14 +39,14 @@ type PodNet struct{ n byte }
 // The choice is stored in dir, so that a restart gets the same addresses unless they were taken in the meantime.
 func Claim(dir string) (PodNet, net.Listener, error) {
 	file := filepath.Join(dir, netFile)
-	candidates := rand.Perm(lastPodNet)
+	candidates := rand.Perm(lastPodNet) //nolint:gosec // the choice only avoids collisions
 	if text, err := os.ReadFile(file); err == nil {
 		if n, err := strconv.Atoi(strings.TrimSpace(string(text))); err == nil {
 			candidates = append([]int{n - 1}, candidates...)
 		}
 	}
 	for _, c := range candidates {
-		p := PodNet{n: byte(c + 1)}
+		p := PodNet{n: byte(c + 1)} //nolint:gosec // the listener below fails for a stored number that is too large
 		if p.n == serviceNet || p.n == 0 {
 			continue
 		}
@@ -77,12 +80,20 @@ func (p PodNet) Local(a netip.Addr) netip.Addr {
 	return netip.AddrFrom4([4]byte{127, p.n, b[2], b[3]})
 }
 
-// APIAddr is the address on which the API server listens, APIPodAddr the address that it advertises.
-func (p PodNet) APIAddr() netip.AddrPort     { return p.local(apiSuffix, APIPort) }
-func (p PodNet) APIPodAddr() netip.Addr      { return p.Pod(255, apiSuffix) }
-func (p PodNet) NodeAddr() netip.Addr        { return p.Pod(255, kubeletSuffix) }
+// APIAddr is the address on which the API server listens.
+func (p PodNet) APIAddr() netip.AddrPort { return p.local(apiSuffix, APIPort) }
+
+// APIPodAddr is the address that the API server advertises.
+func (p PodNet) APIPodAddr() netip.Addr { return p.Pod(255, apiSuffix) }
+
+// NodeAddr is the address of the node.
+func (p PodNet) NodeAddr() netip.Addr { return p.Pod(255, kubeletSuffix) }
+
+// KubeletAddr is the address on which the kubelet stand-in listens.
 func (p PodNet) KubeletAddr() netip.AddrPort { return p.local(kubeletSuffix, KubeletPort) }
-func (p PodNet) ProxyAddr() netip.AddrPort   { return p.local(proxySuffix, ProxyPort) }
+
+// ProxyAddr is the address on which the HTTP proxy listens.
+func (p PodNet) ProxyAddr() netip.AddrPort { return p.local(proxySuffix, ProxyPort) }
 
 func (p PodNet) local(suffix byte, port uint16) netip.AddrPort {
 	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, p.n, 255, suffix}), port)

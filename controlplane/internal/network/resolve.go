@@ -3,6 +3,7 @@ package network
 import (
 	"context"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"net"
 	"net/netip"
@@ -114,13 +115,13 @@ func (r *Resolver) endpoint(listers *Services, service *corev1.Service, port str
 	if len(ready) == 0 {
 		return "", fmt.Errorf("no ready endpoint for Service %s/%s port %s", service.Namespace, service.Name, port)
 	}
-	return ready[rand.IntN(len(ready))], nil
+	return ready[rand.IntN(len(ready))], nil //nolint:gosec // only distributes load
 }
 
 func (r *Resolver) readyAddresses(slice *discoveryv1.EndpointSlice, portName string) []string {
 	var out []string
 	for _, p := range slice.Ports {
-		if p.Port == nil || (p.Name != nil && *p.Name != portName) {
+		if p.Port == nil || *p.Port < 0 || *p.Port > math.MaxUint16 || (p.Name != nil && *p.Name != portName) {
 			continue
 		}
 		for _, e := range slice.Endpoints {

@@ -41,7 +41,7 @@ func (a *addresses) assign(uid types.UID, claimed string) (netip.Addr, error) {
 	}
 	const size = (lastPodOctet + 1) * 254
 	for range size {
-		x, y := byte(a.next/254), byte(a.next%254+1)
+		x, y := byte(a.next/254), byte(a.next%254+1) //nolint:gosec // next is less than size
 		a.next = (a.next + 1) % size
 		if ip := a.net.Pod(x, y); !a.inUse[ip] {
 			return a.take(uid, ip), nil

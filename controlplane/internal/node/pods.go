@@ -29,7 +29,7 @@ type Pods struct {
 	lister    corelisters.PodLister
 
 	mu      sync.Mutex
-	ctx     context.Context // of all workers; nil before Start and after Stop
+	ctx     context.Context //nolint:containedctx // of all workers; nil before Start and after Stop
 	cancel  context.CancelFunc
 	running map[types.UID]*run
 	// finished prevents a late event, older than the last report, from starting a Pod again. An entry is removed with
@@ -60,8 +60,8 @@ func (p *Pods) Start(ctx context.Context) error {
 	pods := ours.Core().V1().Pods()
 	p.lister = pods.Lister()
 	if _, err := pods.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(obj any) { p.observe(obj) },
-		UpdateFunc: func(_, obj any) { p.observe(obj) },
+		AddFunc:    func(obj any) { p.observe(obj) },    //nolint:contextcheck // a worker outlives the event
+		UpdateFunc: func(_, obj any) { p.observe(obj) }, //nolint:contextcheck // a worker outlives the event
 		DeleteFunc: func(obj any) { p.forget(obj) },
 	}); err != nil {
 		return err

@@ -17,7 +17,7 @@ import (
 )
 
 // TokenMount is the path at which every Pod with a ServiceAccount token has it mounted.
-const TokenMount = "/var/run/secrets/kubernetes.io/serviceaccount"
+const TokenMount = "/var/run/secrets/kubernetes.io/serviceaccount" //nolint:gosec // a path, not a token
 
 // Host has what all Pods of the node share. All fields are required.
 type Host struct {

@@ -38,11 +38,11 @@ func (v view) status() corev1.PodStatus {
 	}
 	ready := v.containersReady(s.Phase)
 	s.Conditions = []corev1.PodCondition{
-		v.condition(corev1.PodReadyToStartContainers, "", ""),
+		v.condition(corev1.PodReadyToStartContainers, ""),
 		v.initialized(s.Phase),
 		v.readyToServe(ready),
 		ready,
-		v.condition(corev1.PodScheduled, "", ""),
+		v.condition(corev1.PodScheduled, ""),
 	}
 	return s
 }
@@ -90,9 +90,9 @@ func (v view) initialized(phase corev1.PodPhase) corev1.PodCondition {
 	}
 	switch {
 	case phase == corev1.PodSucceeded:
-		return v.condition(corev1.PodInitialized, "PodCompleted", "")
+		return v.condition(corev1.PodInitialized, "PodCompleted")
 	case len(waiting) == 0:
-		return v.condition(corev1.PodInitialized, "", "")
+		return v.condition(corev1.PodInitialized, "")
 	}
 	return v.failing(corev1.PodInitialized, "ContainersNotInitialized",
 		fmt.Sprintf("containers with incomplete status: [%s]", strings.Join(waiting, " ")))
@@ -112,7 +112,7 @@ func (v view) containersReady(phase corev1.PodPhase) corev1.PodCondition {
 		return v.failing(corev1.ContainersReady, "ContainersNotReady",
 			fmt.Sprintf("containers with unready status: [%s]", strings.Join(unready, " ")))
 	}
-	return v.condition(corev1.ContainersReady, "", "")
+	return v.condition(corev1.ContainersReady, "")
 }
 
 // readyToServe is the condition that Services and Deployments use: the containers and the readiness gates.
@@ -125,11 +125,11 @@ func (v view) readyToServe(containers corev1.PodCondition) corev1.PodCondition {
 			return v.failing(corev1.PodReady, "ReadinessGatesNotReady", fmt.Sprintf("condition %q is not True", gate.ConditionType))
 		}
 	}
-	return v.condition(corev1.PodReady, "", "")
+	return v.condition(corev1.PodReady, "")
 }
 
-func (v view) condition(kind corev1.PodConditionType, reason, message string) corev1.PodCondition {
-	return v.dated(corev1.PodCondition{Type: kind, Status: corev1.ConditionTrue, Reason: reason, Message: message})
+func (v view) condition(kind corev1.PodConditionType, reason string) corev1.PodCondition {
+	return v.dated(corev1.PodCondition{Type: kind, Status: corev1.ConditionTrue, Reason: reason})
 }
 
 func (v view) failing(kind corev1.PodConditionType, reason, message string) corev1.PodCondition {

@@ -135,9 +135,9 @@ func (p *Process) wait() {
 
 func exitOf(status syscall.WaitStatus) Exit {
 	if status.Signaled() {
-		return Exit{Code: 128 + int32(status.Signal()), Signal: int32(status.Signal())}
+		return Exit{Code: 128 + int32(status.Signal()), Signal: int32(status.Signal())} //nolint:gosec // at most 127
 	}
-	return Exit{Code: int32(status.ExitStatus())}
+	return Exit{Code: int32(status.ExitStatus())} //nolint:gosec // at most 255
 }
 
 // killGroup ignores a group that has already ended.

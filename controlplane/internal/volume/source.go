@@ -137,7 +137,7 @@ func downward(out payload, f podenv.Facts, items []corev1.DownwardAPIVolumeFile,
 func modeOf(modes ...*int32) fs.FileMode {
 	for _, m := range modes {
 		if m != nil {
-			return fs.FileMode(*m) & fs.ModePerm
+			return fs.FileMode(*m) & fs.ModePerm //nolint:gosec // the mask removes the sign
 		}
 	}
 	return defaultMode
