@@ -61,7 +61,12 @@ func (in Input) Keep(ctx context.Context, plan Plan, limit int) (string, error) 
 	if len(head) > maxLengths {
 		return "", nil
 	}
-	text, err := compress(limit, len(head)+1+total, slices.Concat([][]byte{head, []byte("\n")}, manifests))
+	parts := slices.Concat([][]byte{head, []byte("\n")}, manifests)
+	// Most contents fit easily. Better compression takes nine times as long and ten times as much memory.
+	text, err := compress(zstd.SpeedFastest, limit, len(head)+1+total, parts)
+	if errors.Is(err, errFull) {
+		text, err = compress(zstd.SpeedBetterCompression, limit, len(head)+1+total, parts)
+	}
 	if errors.Is(err, errFull) || len(text) > limit {
 		return "", nil
 	}
@@ -85,11 +90,11 @@ func (b *bounded) Write(p []byte) (int, error) {
 }
 
 // compress fails with errFull as soon as the text is longer than limit: content that cannot be compressed takes no memory of its
-// size. size is that of all parts.
-func compress(limit, size int, parts [][]byte) (string, error) {
+// size. size is the size of all parts.
+func compress(level zstd.EncoderLevel, limit, size int, parts [][]byte) (string, error) {
 	packed := &bounded{limit: base64.StdEncoding.DecodedLen(limit)}
 	window := min(max(1<<bits.Len(uint(size)), minWindow), maxWindow)
-	encoder, err := zstd.NewWriter(packed, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedBetterCompression),
+	encoder, err := zstd.NewWriter(packed, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(level),
 		zstd.WithWindowSize(window), zstd.WithLowerEncoderMem(true))
 	if err != nil {
 		return "", fmt.Errorf("compress content: %w", err)
