@@ -3,6 +3,7 @@ package proofs
 
 import (
 	"bytes"
+	"sync"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -33,9 +34,12 @@ func Scheme() *runtime.Scheme {
 	return scheme
 }
 
+// known is the scheme of Keys and Mark, which do not change it.
+var known = sync.OnceValue(Scheme)
+
 // Keys always returns the same keys, so a test can call it wherever it needs them.
 func Keys() *proof.Keys {
-	keys, err := proof.New(proof.Options{Scheme: Scheme(), Secret: types.NamespacedName{Namespace: "remit", Name: names.SecretProof}},
+	keys, err := proof.New(proof.Options{Scheme: known(), Secret: types.NamespacedName{Namespace: "remit", Name: names.SecretProof}},
 		map[string][]byte{"key-1": bytes.Repeat([]byte("k"), 32)})
 	if err != nil {
 		panic(err)
@@ -49,7 +53,7 @@ func Mark(obj client.Object, owner ownerutil.Owner) {
 	if created := obj.GetCreationTimestamp(); created.IsZero() {
 		obj.SetCreationTimestamp(metav1.Now())
 	}
-	gvk, err := apiutil.GVKForObject(obj, Scheme())
+	gvk, err := apiutil.GVKForObject(obj, known())
 	if err != nil {
 		panic(err)
 	}

@@ -1,0 +1,411 @@
+package installplan
+
+import (
+	"context"
+	"fmt"
+
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	testclock "k8s.io/utils/clock/testing"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/yaml"
+
+	"github.com/remit-olm/remit/pkg/catalog"
+	"github.com/remit-olm/remit/pkg/lib/names"
+	"github.com/remit-olm/remit/pkg/lib/ownerutil"
+	"github.com/remit-olm/remit/pkg/lib/scoped"
+	"github.com/remit-olm/remit/pkg/rbac"
+	"github.com/remit-olm/remit/pkg/resolver"
+	"github.com/remit-olm/remit/test/env/memory"
+	"github.com/remit-olm/remit/test/env/proofs"
+)
+
+// The bundle that the tables install, in namespace "ns" as ServiceAccount "acct".
+const (
+	demoCSV = `
+apiVersion: operators.coreos.com/v1alpha1
+kind: ClusterServiceVersion
+metadata: {name: demo.v1.0.0}
+spec:
+  version: 1.0.0
+  displayName: demo
+  installModes: [{type: OwnNamespace, supported: true}, {type: SingleNamespace, supported: true}]
+  customresourcedefinitions: {owned: [{name: things.example.com, version: v1, kind: Thing}]}
+  install:
+    strategy: deployment
+    spec:
+      permissions: [{serviceAccountName: demo, rules: [{apiGroups: [""], resources: [pods], verbs: [get]}]}]
+      deployments:
+      - name: demo
+        spec:
+          selector: {matchLabels: {app: demo}}
+          template:
+            metadata: {labels: {app: demo}}
+            spec: {serviceAccountName: demo, containers: [{name: manager, image: "images.test/demo:1"}]}
+`
+	demoCRD = `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: things.example.com}
+spec:
+  group: example.com
+  scope: Namespaced
+  names: {kind: Thing, plural: things, singular: thing, listKind: ThingList}
+  versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]
+`
+	stricterCRD = `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: things.example.com}
+spec:
+  group: example.com
+  scope: Namespaced
+  names: {kind: Thing, plural: things, singular: thing, listKind: ThingList}
+  versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, required: [spec]}}}]
+`
+	demoConfigMap = `{apiVersion: v1, kind: ConfigMap, metadata: {name: defaults}, data: {a: "1"}}`
+	demoMonitor   = `{apiVersion: monitoring.coreos.com/v1, kind: ServiceMonitor, metadata: {name: demo}, spec: {}}`
+)
+
+// world is a cluster in memory in which the demo's plan would complete in one reconcile, and its Reconciler.
+type world struct {
+	*memory.Server
+	t         *testing.T
+	r         *Reconciler
+	options   Options
+	manifests []string
+	// unread is the error of reading the bundle's content.
+	unread error
+	// unopened is the error of opening an account's client.
+	unopened error
+	pin      resolver.Pin
+	plan     *operatorsv1alpha1.InstallPlan
+	// missing are the programs that are not enrolled.
+	missing []string
+}
+
+// change prepares a world for a row.
+type change func(*world)
+
+func newWorld(t *testing.T, changes ...change) *world {
+	t.Helper()
+	w := &world{t: t, manifests: []string{demoCSV, demoCRD, demoConfigMap}, plan: &operatorsv1alpha1.InstallPlan{}}
+	w.Server = memory.New(t, nil,
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ns", CreationTimestamp: metav1.NewTime(time.Now().Add(-time.Hour))}},
+		operatorGroup("og", "acct"), account("ns", "acct"),
+		&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "all"}, Rules: []rbacv1.PolicyRule{{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"*"}}}},
+		binding("all"),
+		&operatorsv1alpha1.Subscription{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "demo", UID: "sub"}, Spec: &operatorsv1alpha1.SubscriptionSpec{Package: "demo"}},
+	)
+	w.pin = resolver.Pin{Subscription: "demo", SubscriptionUID: "sub", CatalogNamespace: "ns", Catalog: "cat", Package: "demo", Channel: "stable", Bundle: "demo.v1.0.0"}
+	w.plan.Spec = operatorsv1alpha1.InstallPlanSpec{Approval: operatorsv1alpha1.ApprovalAutomatic, Approved: true, Generation: 1}
+	w.options = Options{
+		Client: w.Cached("self"), Live: w.Client("self"), Accounts: around{w}, Enrollment: around{w}, Catalogs: around{w}, RBAC: w.RBAC(), Proofs: proofs.Keys(), Recorder: w.Recorder(),
+		ServerVersion: func() (string, error) { return "v1.36.0", nil }, Home: "remit", Clock: testclock.NewFakePassiveClock(time.Now()),
+	}
+	w.Before("acct: apply RoleBinding ns/demo.v1.0.0-demo-#", func() { w.establish("things.example.com") })
+	for _, c := range changes {
+		c(w)
+	}
+	w.putPlan()
+	var err error
+	w.r, err = New(w.options)
+	require.NoError(t, err)
+	return w
+}
+
+// putPlan stores the plan with the name that commits to its pins.
+func (w *world) putPlan() {
+	w.t.Helper()
+	if w.pin.Digest == "" {
+		w.pin.Digest = w.content().Digest()
+	}
+	plan := resolver.Plan{Namespace: "ns", Pins: []resolver.Pin{w.pin}}
+	name, err := plan.Name()
+	require.NoError(w.t, err)
+	text, err := plan.Encode()
+	require.NoError(w.t, err)
+	w.plan.Namespace = "ns"
+	if w.plan.Name == "" {
+		w.plan.Name = name
+	}
+	w.plan.Annotations = map[string]string{names.AnnotationPlan: text}
+	w.Put(w.plan)
+	w.Get(w.plan)
+}
+
+func (w *world) content() *catalog.Content {
+	out := &catalog.Content{}
+	for _, m := range w.manifests {
+		out.Manifests = append(out.Manifests, []byte(m))
+	}
+	return out
+}
+
+// establish lets the API server serve a CustomResourceDefinition.
+func (w *world) establish(name string) {
+	memory.Edit(w.Server, &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: name}}, func(crd *apiextensionsv1.CustomResourceDefinition) {
+		crd.Status.Conditions = []apiextensionsv1.CustomResourceDefinitionCondition{{Type: apiextensionsv1.Established, Status: apiextensionsv1.ConditionTrue}}
+	})
+}
+
+// around is what surrounds a world's Reconciler: its catalog, accounts and enrollment.
+type around struct{ *world }
+
+// Get implements resolver.Catalogs.
+func (a around) Get(key types.NamespacedName) (*catalog.Snapshot, bool) {
+	return &catalog.Snapshot{Key: key, Reader: a}, key.Name == "cat"
+}
+
+// Content implements catalog.ContentReader.
+func (a around) Content(context.Context, string, string, string) (*catalog.Content, error) {
+	return a.content(), a.unread
+}
+
+// For implements AccountClients.
+func (a around) For(_ context.Context, account scoped.Account) (client.Client, error) {
+	return a.Client(account.Name), a.unopened
+}
+
+// Missing implements the interface of Options.Enrollment.
+func (a around) Missing(rbac.Listers, scoped.Account) ([]string, error) { return a.missing, nil }
+
+// Own implements the interface of Options.Enrollment.
+func (a around) Own(rbac.Listers, scoped.Account) error { return nil }
+
+// outcome is what a reconcile of the plan shows, writes and asks for.
+type outcome struct {
+	phase operatorsv1alpha1.InstallPlanPhase
+	// installed, missing and refused are the reasons of the conditions: "<status> <reason>".
+	installed, missing, refused string
+	message                     string
+	// lookups is the type and reason of the bundle lookup.
+	lookups string
+	// steps is the status of each step, in the order of the writes: "?" Unknown, "=" Present, "+" Created, "!" NotCreated.
+	steps string
+	// writes are the writes and events, except of the status.
+	writes []string
+	// after is the time of the next reconcile, if no watch announces a change; failed is an error that is retried.
+	after  time.Duration
+	failed string
+	// asks reports that a further reconcile, without news, sends requests.
+	asks bool
+}
+
+const saves = "self: patch status of InstallPlan ns/install-#"
+
+// reconcile is one reconcile.
+func (w *world) reconcile() outcome {
+	w.t.Helper()
+	result, err := w.r.Reconcile(w.t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(w.plan)})
+	if !w.Has(w.plan) {
+		w.plan.Status = operatorsv1alpha1.InstallPlanStatus{}
+	}
+	st := w.plan.Status
+	out := outcome{phase: st.Phase, message: memory.Mask(st.Message), after: result.RequeueAfter}
+	if err != nil {
+		out.failed = memory.Mask(err.Error())
+	}
+	for of, into := range map[operatorsv1alpha1.InstallPlanConditionType]*string{
+		operatorsv1alpha1.InstallPlanInstalled: &out.installed, typePermissionsMissing: &out.missing, typeObjectsRefused: &out.refused,
+	} {
+		if c := st.GetCondition(of); c.LastUpdateTime != nil {
+			*into = strings.TrimSpace(string(c.Status) + " " + string(c.Reason))
+		}
+	}
+	for _, s := range st.Plan {
+		out.steps += map[stepStatus]string{unknown: "?", present: "=", created: "+", notCreated: "!"}[s.Status]
+	}
+	for _, l := range st.BundleLookups {
+		out.lookups = string(l.Conditions[0].Type) + " " + l.Conditions[0].Reason
+	}
+	out.writes = slices.DeleteFunc(w.Writes(), func(write string) bool { return write == saves })
+	return out
+}
+
+// row is a plan in a world, and the outcome of its next reconcile.
+type row struct {
+	name  string
+	given []change
+	want  outcome
+}
+
+// check runs the rows of a table. A further reconcile without news writes nothing, unless it is a retry.
+func check(t *testing.T, rows []row) {
+	t.Helper()
+	for _, row := range rows {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, row.given...)
+			got := w.reconcile()
+			w.Requests()
+			again := w.reconcile()
+			if got.after == minRetryDelay {
+				require.Equal(t, retryFactor*minRetryDelay, again.after, "the delays grow")
+			}
+			if got.failed == "" && got.after != cacheLag {
+				require.Empty(t, again.writes, "nothing has changed")
+			}
+			got.asks = len(w.Requests()) > 0
+			require.Empty(t, cmp.Diff(row.want, got, cmp.AllowUnexported(outcome{}), cmpopts.EquateEmpty()), "- expected, + actual")
+		})
+	}
+}
+
+// Objects of the tables.
+
+func operatorGroup(name, serviceAccount string) *operatorsv1.OperatorGroup {
+	return &operatorsv1.OperatorGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name},
+		Spec: operatorsv1.OperatorGroupSpec{ServiceAccountName: serviceAccount, TargetNamespaces: []string{"ns"}}}
+}
+
+func account(namespace, name string) *corev1.ServiceAccount {
+	return &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+}
+
+// binding grants a ClusterRole to the account.
+func binding(role string) *rbacv1.ClusterRoleBinding {
+	return &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: role}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
+		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: "ns", Name: "acct"}}}
+}
+
+func configMap(name string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}}
+}
+
+// lineage is the owner of what an install of a package in "ns" creates.
+func lineage(pkg string) ownerutil.Owner {
+	return ownerutil.Owner{Lineage: ownerutil.Lineage{Package: pkg, Namespace: "ns"}, CSV: pkg + ".v1.0.0", Proofs: proofs.Keys()}
+}
+
+// of marks an object as one that an install of a package has created.
+func of[T client.Object](pkg string, obj T) T {
+	proofs.Mark(obj, lineage(pkg))
+	return obj
+}
+
+// parsed returns a manifest as its type.
+func parsed[T client.Object](t *testing.T, manifest string, into T) T {
+	t.Helper()
+	require.NoError(t, yaml.Unmarshal([]byte(manifest), into))
+	return into
+}
+
+// Changes of the world.
+
+func with(objects ...client.Object) change { return func(w *world) { w.Put(objects...) } }
+
+func without(objects ...client.Object) change { return func(w *world) { w.Delete(objects...) } }
+
+// bundled replaces the manifests of the bundle.
+func bundled(manifests ...string) change { return func(w *world) { w.manifests = manifests } }
+
+// planned changes the plan.
+func planned(edit func(*operatorsv1alpha1.InstallPlan)) change {
+	return func(w *world) { edit(w.plan) }
+}
+
+// refusing makes the API server answer a request with an error.
+func refusing(request string, err error) change { return func(w *world) { w.Refuse(request, err) } }
+
+// lastStep is the last write of the demo's steps.
+const lastStep = "acct: apply RoleBinding ns/demo.v1.0.0-demo-#"
+
+// beforeRequest calls a function before a request is answered.
+func beforeRequest(request string, do func(*world)) change {
+	return func(w *world) {
+		if do == nil {
+			w.Before(request, nil)
+			return
+		}
+		w.Before(request, func() { do(w) })
+	}
+}
+
+func whichServes(name string) change { return func(w *world) { w.establish(name) } }
+
+// crdAccount configures an account of the installation that writes CustomResourceDefinitions.
+func crdAccount(w *world) {
+	w.options.CRDAccount = types.NamespacedName{Namespace: "remit", Name: "crds"}
+}
+
+func defaultAccount(namespace, name string) change {
+	return func(w *world) {
+		w.options.Default = scoped.Default{Account: types.NamespacedName{Namespace: namespace, Name: name}}
+	}
+}
+
+// asAdministrator grants everything to a ServiceAccount.
+func asAdministrator(namespace, name string) change {
+	b := binding("all")
+	b.Name, b.Subjects[0].Namespace, b.Subjects[0].Name = "administrator", namespace, name
+	return with(b)
+}
+
+// selecting makes the OperatorGroup select namespaces by a label.
+func selecting(label string) change {
+	og := operatorGroup("og", "acct")
+	og.Spec.TargetNamespaces, og.Spec.Selector = nil, &metav1.LabelSelector{MatchLabels: map[string]string{"of": label}}
+	return with(og)
+}
+
+// existingCRD returns the demo's CustomResourceDefinition, changed.
+func existingCRD(t *testing.T, edit func(*apiextensionsv1.CustomResourceDefinition)) *apiextensionsv1.CustomResourceDefinition {
+	t.Helper()
+	out := parsed(t, demoCRD, &apiextensionsv1.CustomResourceDefinition{})
+	edit(out)
+	return out
+}
+
+// forged has the labels of the demo's objects, and no proof.
+func forged(obj *corev1.ConfigMap) *corev1.ConfigMap {
+	obj.Labels = lineage("demo").Labels()
+	return obj
+}
+
+// bindingBeforeRole binds the demo's role, which does not exist yet, to another subject. Its name is predictable.
+func bindingBeforeRole(w *world) {
+	other := newWorld(w.t)
+	other.reconcile()
+	bindings, err := other.RBAC().RoleBindings.RoleBindings("ns").List(labels.Everything())
+	require.NoError(w.t, err)
+	require.Len(w.t, bindings, 1)
+	w.Put(&rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "theirs"}, RoleRef: bindings[0].RoleRef,
+		Subjects: []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "mallory"}}})
+}
+
+// thing is an object of the demo's kind.
+func thing() client.Object {
+	out := &unstructured.Unstructured{}
+	out.SetAPIVersion("example.com/v1")
+	out.SetKind("Thing")
+	out.SetNamespace("ns")
+	out.SetName("first")
+	return out
+}
+
+// oldPlans adds more complete plans than are kept.
+func oldPlans(w *world) {
+	for i := range keptPlans + 1 {
+		old := &operatorsv1alpha1.InstallPlan{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: fmt.Sprint("old-", i)}}
+		old.Spec.Generation, old.Status.Phase = -i, operatorsv1alpha1.InstallPlanPhaseComplete
+		w.Put(old)
+	}
+}

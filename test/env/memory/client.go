@@ -1,0 +1,228 @@
+package memory
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+)
+
+// Client returns a client whose requests are recorded as "<user>: <verb> <kind> <namespace>/<name>".
+func (s *Server) Client(user string) client.Client {
+	return interceptor.NewClient(s.store, s.funcs(user, true))
+}
+
+// Cached is Client for a program that reads from a cache: its reads are not recorded.
+func (s *Server) Cached(user string) client.Client {
+	return interceptor.NewClient(s.store, s.funcs(user, false))
+}
+
+func (s *Server) funcs(user string, reads bool) interceptor.Funcs {
+	u := &asUser{Server: s, user: user}
+	out := interceptor.Funcs{
+		Create: u.create, Apply: u.apply, SubResourcePatch: u.patchStatus,
+		Update: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.UpdateOption) error {
+			o := (&client.UpdateOptions{}).ApplyOptions(opts)
+			return u.write("update", obj, o.DryRun, func() error { return c.Update(ctx, obj, opts...) })
+		},
+		Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
+			o := (&client.PatchOptions{}).ApplyOptions(opts)
+			return u.write("patch"+forced(o.Force), obj, o.DryRun, func() error { return c.Patch(ctx, obj, patch, opts...) })
+		},
+		Delete: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.DeleteOption) error {
+			o := (&client.DeleteOptions{}).ApplyOptions(opts)
+			verb := "delete"
+			if o.Preconditions == nil || o.Preconditions.UID == nil {
+				verb += " any"
+			}
+			return u.write(verb, obj, o.DryRun, func() error { return c.Delete(ctx, obj, opts...) })
+		},
+	}
+	if reads {
+		out.Get = func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+			if err := u.ask("get " + s.kind(obj) + " " + name(key)); err != nil {
+				return err
+			}
+			return c.Get(ctx, key, obj, opts...)
+		}
+		out.List = func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+			if err := u.ask("list " + s.kind(list)); err != nil {
+				return err
+			}
+			return c.List(ctx, list, opts...)
+		}
+	}
+	return out
+}
+
+func forced(force *bool) string {
+	if ptr.Deref(force, false) {
+		return " by force"
+	}
+	return ""
+}
+
+// asUser records the requests of a user.
+type asUser struct {
+	*Server
+	user string
+}
+
+// request returns the answer to a request, whose text is recorded by the caller.
+func (u *asUser) request(request string) error {
+	u.mu.Lock()
+	do := u.before[request]
+	delete(u.before, request)
+	err := u.refusals[request]
+	u.mu.Unlock()
+	if do != nil {
+		do()
+	}
+	return err
+}
+
+// ask records a request that writes nothing.
+func (u *asUser) ask(what string) error {
+	text := Mask(u.user + ": " + what)
+	u.mu.Lock()
+	u.requests = append(u.requests, text)
+	u.mu.Unlock()
+	return u.request(text)
+}
+
+// write records and executes a write. A dry run is recorded as "try", like other requests.
+func (u *asUser) write(verb string, obj client.Object, dryRun []string, do func() error) error {
+	what := u.kind(obj) + " " + name(client.ObjectKeyFromObject(obj))
+	if slices.Contains(dryRun, metav1.DryRunAll) {
+		if err := u.ask("try " + what); err != nil {
+			return err
+		}
+		return do()
+	}
+	text := Mask(u.user + ": " + verb + " " + what)
+	err := u.request(text)
+	if err == nil {
+		err = do()
+	}
+	if err != nil {
+		text += " (refused)"
+	}
+	u.log(text)
+	u.index(obj)
+	return err
+}
+
+func (s *Server) log(text string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.writes = append(s.writes, Mask(text))
+}
+
+// create answers SubjectAccessReviews.
+func (u *asUser) create(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
+	review, ok := obj.(*authorizationv1.SubjectAccessReview)
+	if !ok {
+		o := (&client.CreateOptions{}).ApplyOptions(opts)
+		return u.write("create", obj, o.DryRun, func() error {
+			u.bear(obj)
+			return c.Create(ctx, obj, opts...)
+		})
+	}
+	what := "review"
+	if a := review.Spec.ResourceAttributes; a != nil {
+		review.Status.Allowed = u.allowed["*"] || u.allowed[a.Verb+" "+a.Resource]
+		what += " " + a.Verb + " " + a.Resource
+	}
+	return u.ask(what)
+}
+
+func (u *asUser) patchStatus(ctx context.Context, c client.Client, sub string, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
+	return u.write("patch "+sub+" of", obj, nil, func() error { return c.SubResource(sub).Patch(ctx, obj, patch, opts...) })
+}
+
+// apply merges the fields into the stored object. Lists are replaced.
+func (u *asUser) apply(ctx context.Context, c client.WithWatch, config runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
+	o := (&client.ApplyOptions{}).ApplyOptions(opts)
+	raw, err := json.Marshal(config)
+	if err != nil {
+		return err
+	}
+	want := &unstructured.Unstructured{}
+	if err := json.Unmarshal(raw, want); err != nil {
+		return err
+	}
+	isDryRun := slices.Contains(o.DryRun, metav1.DryRunAll)
+	return u.write("apply"+forced(o.Force), want, o.DryRun, func() error {
+		if want, err = u.merge(ctx, c, want, isDryRun); err != nil {
+			return err
+		}
+		if raw, err = json.Marshal(want); err != nil {
+			return err
+		}
+		return json.Unmarshal(raw, config)
+	})
+}
+
+func (u *asUser) merge(ctx context.Context, c client.WithWatch, want *unstructured.Unstructured, isDryRun bool) (*unstructured.Unstructured, error) {
+	live := &unstructured.Unstructured{}
+	live.SetGroupVersionKind(want.GroupVersionKind())
+	err := c.Get(ctx, client.ObjectKeyFromObject(want), live)
+	switch {
+	case apierrors.IsNotFound(err) && isDryRun:
+		return want, nil
+	case apierrors.IsNotFound(err):
+		u.bear(want)
+		return want, c.Create(ctx, want)
+	case err != nil:
+		return nil, err
+	}
+	if v := want.GetResourceVersion(); v != "" && v != live.GetResourceVersion() {
+		return nil, apierrors.NewConflict(resource(want), want.GetName(), fmt.Errorf("it is version %s", live.GetResourceVersion()))
+	}
+	merged := live.DeepCopy()
+	overlay(merged.Object, want.Object)
+	if isDryRun || equality.Semantic.DeepEqual(merged.Object, live.Object) {
+		return merged, nil
+	}
+	if !equality.Semantic.DeepEqual(merged.Object["spec"], live.Object["spec"]) {
+		merged.SetGeneration(live.GetGeneration() + 1)
+	}
+	return merged, c.Update(ctx, merged)
+}
+
+func overlay(into, from map[string]any) {
+	for key, value := range from {
+		below, isMap := value.(map[string]any)
+		has, hasMap := into[key].(map[string]any)
+		if isMap && hasMap {
+			overlay(has, below)
+			continue
+		}
+		into[key] = value
+	}
+}
+
+// Recorder returns a recorder whose events are recorded among the writes.
+func (s *Server) Recorder() events.EventRecorder { return recorder{s} }
+
+type recorder struct{ *Server }
+
+// Eventf implements events.EventRecorder.
+func (r recorder) Eventf(regarding, _ runtime.Object, kind, reason, _, note string, args ...any) {
+	obj, ok := regarding.(client.Object)
+	if !ok {
+		return
+	}
+	r.log(fmt.Sprintf("event: %s %s on %s %s: %s", kind, reason, r.kind(obj), name(client.ObjectKeyFromObject(obj)), fmt.Sprintf(note, args...)))
+}

@@ -1,0 +1,221 @@
+package memory
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+
+	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"github.com/stretchr/testify/require"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/types"
+	rbacv1listers "k8s.io/client-go/listers/rbac/v1"
+	clienttesting "k8s.io/client-go/testing"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/remit-olm/remit/pkg/rbac"
+	"github.com/remit-olm/remit/test/env/proofs"
+)
+
+// Server stores objects and records requests.
+type Server struct {
+	t      testing.TB
+	scheme *runtime.Scheme
+	store  client.WithWatch
+	rbac   map[string]toolscache.Indexer
+	// allowed decides about SubjectAccessReviews, by "<verb> <resource>".
+	allowed map[string]bool
+
+	mu       sync.Mutex
+	born     int
+	refusals map[string]error
+	before   map[string]func()
+	writes   []string
+	requests []string
+}
+
+// New returns a Server with the objects. index adds the indexes of the reconciler's cache; it may be nil.
+func New(t testing.TB, index func(context.Context, client.FieldIndexer) error, objects ...client.Object) *Server {
+	t.Helper()
+	s := &Server{
+		t: t, scheme: proofs.Scheme(), allowed: map[string]bool{},
+		refusals: map[string]error{}, before: map[string]func(){}, rbac: map[string]toolscache.Indexer{},
+	}
+	require.NoError(t, operatorsv1.AddToScheme(s.scheme))
+	builder := fake.NewClientBuilder().WithScheme(s.scheme).WithRESTMapper(mapper(s.scheme)).
+		WithObjectTracker(clienttesting.NewObjectTracker(s.scheme, serializer.NewCodecFactory(s.scheme).UniversalDecoder())). // without managed fields, which take most of the time
+		WithStatusSubresource(&operatorsv1alpha1.ClusterServiceVersion{}, &operatorsv1alpha1.InstallPlan{}, &operatorsv1alpha1.Subscription{})
+	if index != nil {
+		require.NoError(t, index(t.Context(), indexes{builder}))
+	}
+	s.store = builder.Build()
+	for _, kind := range []string{"Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"} {
+		s.rbac[kind] = toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc})
+	}
+	s.Put(objects...)
+	return s
+}
+
+// indexes adds the indexes of a reconciler to the fake client.
+type indexes struct{ builder *fake.ClientBuilder }
+
+// IndexField implements client.FieldIndexer.
+func (i indexes) IndexField(_ context.Context, obj client.Object, field string, extract client.IndexerFunc) error {
+	i.builder.WithIndex(obj, field, extract)
+	return nil
+}
+
+// mapper serves the kinds of the scheme.
+func mapper(scheme *runtime.Scheme) meta.RESTMapper {
+	root := map[string]bool{
+		"Namespace": true, "ClusterRole": true, "ClusterRoleBinding": true, "CustomResourceDefinition": true, "APIService": true,
+		"ValidatingWebhookConfiguration": true, "MutatingWebhookConfiguration": true, "PriorityClass": true,
+	}
+	out := meta.NewDefaultRESTMapper(nil)
+	for gvk := range scheme.AllKnownTypes() {
+		scope := meta.RESTScopeNamespace
+		if root[gvk.Kind] {
+			scope = meta.RESTScopeRoot
+		}
+		out.Add(gvk, scope)
+	}
+	return out
+}
+
+// RBAC returns listers of the stored objects.
+func (s *Server) RBAC() rbac.Listers {
+	return rbac.Listers{
+		Roles: rbacv1listers.NewRoleLister(s.rbac["Role"]), RoleBindings: rbacv1listers.NewRoleBindingLister(s.rbac["RoleBinding"]),
+		ClusterRoles: rbacv1listers.NewClusterRoleLister(s.rbac["ClusterRole"]), ClusterRoleBindings: rbacv1listers.NewClusterRoleBindingLister(s.rbac["ClusterRoleBinding"]),
+	}
+}
+
+// Put creates or replaces objects with their statuses, as another program.
+func (s *Server) Put(objects ...client.Object) {
+	s.t.Helper()
+	for _, obj := range objects {
+		obj, ok := obj.DeepCopyObject().(client.Object)
+		require.True(s.t, ok)
+		live, ok := obj.DeepCopyObject().(client.Object)
+		require.True(s.t, ok)
+		err := s.store.Get(s.t.Context(), client.ObjectKeyFromObject(obj), live)
+		require.NoError(s.t, client.IgnoreNotFound(err))
+		if err != nil {
+			s.bear(obj)
+			require.NoError(s.t, s.store.Create(s.t.Context(), obj.DeepCopyObject().(client.Object)))
+			require.NoError(s.t, s.store.Get(s.t.Context(), client.ObjectKeyFromObject(obj), live))
+		}
+		whole := obj.DeepCopyObject().(client.Object) // the answers omit what a request does not write
+		obj.SetResourceVersion(live.GetResourceVersion())
+		require.NoError(s.t, s.store.Update(s.t.Context(), obj))
+		whole.SetResourceVersion(obj.GetResourceVersion())
+		require.NoError(s.t, client.IgnoreNotFound(s.store.Status().Update(s.t.Context(), whole))) // NotFound: the kind has no such subresource
+		s.index(obj)
+	}
+}
+
+// bear sets what the API server sets on a new object.
+func (s *Server) bear(obj client.Object) {
+	if obj.GetUID() == "" {
+		s.born++
+		obj.SetUID(types.UID(fmt.Sprintf("uid-%d", s.born)))
+	}
+	if created := obj.GetCreationTimestamp(); created.IsZero() {
+		obj.SetCreationTimestamp(metav1.Now().Rfc3339Copy())
+	}
+	if obj.GetGeneration() == 0 {
+		obj.SetGeneration(1)
+	}
+}
+
+// Edit changes a stored object, as another program.
+func Edit[T client.Object](s *Server, obj T, edit func(T)) {
+	s.t.Helper()
+	s.Get(obj)
+	edit(obj)
+	s.Put(obj)
+}
+
+// Get reads a stored object.
+func (s *Server) Get(obj client.Object) {
+	s.t.Helper()
+	require.NoError(s.t, s.store.Get(s.t.Context(), client.ObjectKeyFromObject(obj), obj))
+}
+
+// Delete deletes stored objects, as another program. Those with finalizers stay.
+func (s *Server) Delete(objects ...client.Object) {
+	s.t.Helper()
+	for _, obj := range objects {
+		require.NoError(s.t, s.store.Delete(s.t.Context(), obj))
+		s.index(obj)
+	}
+}
+
+// index updates the listers of RBAC.
+func (s *Server) index(obj client.Object) {
+	gvk, err := apiutil.GVKForObject(obj, s.scheme)
+	if err != nil || gvk.Group != rbacv1.GroupName {
+		return
+	}
+	list, err := s.scheme.New(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
+	require.NoError(s.t, err)
+	require.NoError(s.t, s.store.List(context.Background(), list.(client.ObjectList)))
+	items, err := meta.ExtractList(list)
+	require.NoError(s.t, err)
+	all := make([]any, 0, len(items))
+	for _, item := range items {
+		all = append(all, item)
+	}
+	require.NoError(s.t, s.rbac[gvk.Kind].Replace(all, ""))
+}
+
+// Refuse makes the API server answer a request, as it is recorded, with an error.
+func (s *Server) Refuse(request string, err error) { s.refusals[request] = err }
+
+// Before calls a function before a request, as it is recorded, is answered for the first time.
+func (s *Server) Before(request string, do func()) { s.before[request] = do }
+
+// Allow makes the API server's other authorizers allow "<verb> <resource>".
+func (s *Server) Allow(what ...string) {
+	for _, w := range what {
+		s.allowed[w] = true
+	}
+}
+
+// Writes returns the recorded writes and events, in order, and forgets them.
+func (s *Server) Writes() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := s.writes
+	s.writes = nil
+	return out
+}
+
+// Requests returns the other recorded requests, sorted and without duplicates, and forgets them: reads that no cache
+// answers, dry runs and SubjectAccessReviews.
+func (s *Server) Requests() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := s.requests
+	s.requests = nil
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// Has reads a stored object and reports whether it exists.
+func (s *Server) Has(obj client.Object) bool {
+	s.t.Helper()
+	err := s.store.Get(s.t.Context(), client.ObjectKeyFromObject(obj), obj)
+	require.NoError(s.t, client.IgnoreNotFound(err))
+	return err == nil
+}
