@@ -144,7 +144,8 @@ func failedByRequirements(f Facts) Transition {
 }
 
 // failedByRefusal continues only after a dry run has shown that the Deployments would now be accepted. Errors that
-// the CSV's author must fix are never retried; those that no watch reports (a quota, a policy) are retried rarely.
+// the CSV's author must fix are never retried; those that no watch reports (a quota, a policy) are retried rarely. If
+// the write was refused although its dry run was accepted, the retries are delayed as after other failures.
 func failedByRefusal(f Facts) Transition {
 	why := f.Refused
 	if why == nil {
@@ -153,12 +154,28 @@ func failedByRefusal(f Facts) Transition {
 	if why == nil {
 		why = f.Probe
 	}
+	if left := backoff(f); why == nil && left > 0 && wasRetried(f) {
+		t := stay(f)
+		t.After = left
+		return t
+	}
 	if why == nil {
 		return to(phasePending, reasonClusterChange, messageClusterChange)
 	}
 	t := to(phaseFailed, reasonNoRetry, fmt.Sprintf(messageStrategyFailed, why))
 	t.After = recheckAfter(f, why)
 	return t
+}
+
+// wasRetried reports whether a refusal was retried since the last success.
+func wasRetried(f Facts) bool {
+	conditions := f.CSV.Status.Conditions
+	for i := len(conditions) - 1; i >= 0 && conditions[i].Phase != phaseSucceeded; i-- {
+		if conditions[i].Reason == reasonClusterChange {
+			return true
+		}
+	}
+	return false
 }
 
 func failedByFailure(f Facts) Transition {

@@ -33,8 +33,8 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/rbac"
 	"github.com/remit-olm/remit/pkg/resolver"
-	"github.com/remit-olm/remit/test/env/memory"
 	"github.com/remit-olm/remit/test/env/proofs"
+	"github.com/remit-olm/remit/test/env/recorded"
 )
 
 // The bundle that the tables install, in namespace "ns" as ServiceAccount "acct".
@@ -86,7 +86,7 @@ spec:
 
 // world is a cluster in memory in which the demo's plan would complete in one reconcile, and its Reconciler.
 type world struct {
-	*memory.Server
+	*recorded.Server
 	t         *testing.T
 	r         *Reconciler
 	options   Options
@@ -107,7 +107,7 @@ type change func(*world)
 func newWorld(t *testing.T, changes ...change) *world {
 	t.Helper()
 	w := &world{t: t, manifests: []string{demoCSV, demoCRD, demoConfigMap}, plan: &operatorsv1alpha1.InstallPlan{}}
-	w.Server = memory.New(t, nil,
+	w.Server = recorded.New(t, nil,
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ns", CreationTimestamp: metav1.NewTime(time.Now().Add(-time.Hour))}},
 		operatorGroup("og", "acct"), account("ns", "acct"),
 		&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "all"}, Rules: []rbacv1.PolicyRule{{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"*"}}}},
@@ -161,7 +161,7 @@ func (w *world) content() *catalog.Content {
 
 // establish lets the API server serve a CustomResourceDefinition.
 func (w *world) establish(name string) {
-	memory.Edit(w.Server, &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: name}}, func(crd *apiextensionsv1.CustomResourceDefinition) {
+	recorded.Edit(w.Server, &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: name}}, func(crd *apiextensionsv1.CustomResourceDefinition) {
 		crd.Status.Conditions = []apiextensionsv1.CustomResourceDefinitionCondition{{Type: apiextensionsv1.Established, Status: apiextensionsv1.ConditionTrue}}
 	})
 }
@@ -190,8 +190,8 @@ func (a around) Missing(rbac.Listers, scoped.Account) ([]string, error) { return
 // Own implements the interface of Options.Enrollment.
 func (a around) Own(rbac.Listers, scoped.Account) error { return nil }
 
-// outcome is what a reconcile of the plan shows, writes and asks for.
-type outcome struct {
+// effect is what a reconcile of the plan shows, writes and asks for.
+type effect struct {
 	phase operatorsv1alpha1.InstallPlanPhase
 	// installed, missing and refused are the reasons of the conditions: "<status> <reason>".
 	installed, missing, refused string
@@ -212,16 +212,16 @@ type outcome struct {
 const saves = "self: patch status of InstallPlan ns/install-#"
 
 // reconcile is one reconcile.
-func (w *world) reconcile() outcome {
+func (w *world) reconcile() effect {
 	w.t.Helper()
 	result, err := w.r.Reconcile(w.t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(w.plan)})
 	if !w.Has(w.plan) {
 		w.plan.Status = operatorsv1alpha1.InstallPlanStatus{}
 	}
 	st := w.plan.Status
-	out := outcome{phase: st.Phase, message: memory.Mask(st.Message), after: result.RequeueAfter}
+	out := effect{phase: st.Phase, message: recorded.Mask(st.Message), after: result.RequeueAfter}
 	if err != nil {
-		out.failed = memory.Mask(err.Error())
+		out.failed = recorded.Mask(err.Error())
 	}
 	for of, into := range map[operatorsv1alpha1.InstallPlanConditionType]*string{
 		operatorsv1alpha1.InstallPlanInstalled: &out.installed, typePermissionsMissing: &out.missing, typeObjectsRefused: &out.refused,
@@ -240,15 +240,15 @@ func (w *world) reconcile() outcome {
 	return out
 }
 
-// row is a plan in a world, and the outcome of its next reconcile.
+// row is a plan in a world, and the effect of its next reconcile.
 type row struct {
 	name  string
 	given []change
-	want  outcome
+	want  effect
 }
 
-// check runs the rows of a table. A further reconcile without news writes nothing, unless it is a retry.
-func check(t *testing.T, rows []row) {
+// checkRows runs the rows of a table. A further reconcile without news writes nothing, unless it is a retry.
+func checkRows(t *testing.T, rows []row) {
 	t.Helper()
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {
@@ -264,7 +264,7 @@ func check(t *testing.T, rows []row) {
 				require.Empty(t, again.writes, "nothing has changed")
 			}
 			got.asks = len(w.Requests()) > 0
-			require.Empty(t, cmp.Diff(row.want, got, cmp.AllowUnexported(outcome{}), cmpopts.EquateEmpty()), "- expected, + actual")
+			require.Empty(t, cmp.Diff(row.want, got, cmp.AllowUnexported(effect{}), cmpopts.EquateEmpty()), "- expected, + actual")
 		})
 	}
 }
@@ -327,6 +327,9 @@ func refusing(request string, err error) change { return func(w *world) { w.Refu
 
 // lastStep is the last write of the demo's steps.
 const lastStep = "acct: apply RoleBinding ns/demo.v1.0.0-demo-#"
+
+// lagging lets the cache show an object as it is now.
+func lagging(obj client.Object) change { return func(w *world) { w.Lag(obj) } }
 
 // beforeRequest calls a function before a request is answered.
 func beforeRequest(request string, do func(*world)) change {

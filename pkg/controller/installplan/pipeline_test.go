@@ -34,40 +34,40 @@ func steps() []string {
 	}
 }
 
-// paused is the outcome of a plan that waits for its account or for an approval, before its steps are known.
-func paused(reason, message string) outcome {
-	return outcome{phase: "Installing", installed: "False " + reason, message: message}
+// paused is the effect on a plan that waits for its account or for an approval, before its steps are known.
+func paused(reason, message string) effect {
+	return effect{phase: "Installing", installed: "False " + reason, message: message}
 }
 
-// fails is the outcome of a plan that fails before anything is written.
-func fails(reason, message string) outcome {
-	return outcome{phase: "Failed", installed: "False " + reason, message: message,
+// fails is the effect on a plan that fails before anything is written.
+func fails(reason, message string) effect {
+	return effect{phase: "Failed", installed: "False " + reason, message: message,
 		writes: []string{"event: Warning " + reason + " on InstallPlan ns/install-#: " + message}}
 }
 
-// blocked is the outcome of a plan that is refused by a dry run, or by what exists.
-func blocked(message string) outcome {
-	return outcome{phase: "Installing", installed: "False InstallComponentFailed", missing: "False PermissionsHeld", refused: "True RefusedByAPIServer",
+// blocked is the effect on a plan that is refused by a dry run, or by what exists.
+func blocked(message string) effect {
+	return effect{phase: "Installing", installed: "False InstallComponentFailed", missing: "False PermissionsHeld", refused: "True RefusedByAPIServer",
 		message: "1 object(s) are refused; nothing was written.\n" + message + "\n" + inReport, steps: "??????", writes: []string{writesReport}, after: minRetryDelay, asks: true}
 }
 
 const inReport = "The whole report is in ConfigMap ns/remit-report-install-# (report.yaml, grant.yaml)."
 
-// completes is the outcome of a plan whose steps have these statuses after the writes.
-func completes(steps string, writes ...string) outcome {
-	return outcome{phase: "Complete", installed: "True", missing: "False PermissionsHeld", refused: "False AcceptedByAPIServer", steps: steps, writes: append(writes, succeeds)}
+// completes is the effect on a plan whose steps have these statuses after the writes.
+func completes(steps string, writes ...string) effect {
+	return effect{phase: "Complete", installed: "True", missing: "False PermissionsHeld", refused: "False AcceptedByAPIServer", steps: steps, writes: append(writes, succeeds)}
 }
 
-// failsMidway is the outcome of a run that ends with an error after some writes.
-func failsMidway(steps, message string, writes ...string) outcome {
-	return outcome{phase: "Installing", installed: "False InstallComponentFailed", missing: "False PermissionsHeld", refused: "False AcceptedByAPIServer",
+// failsMidway is the effect of a run that ends with an error after some writes.
+func failsMidway(steps, message string, writes ...string) effect {
+	return effect{phase: "Installing", installed: "False InstallComponentFailed", missing: "False PermissionsHeld", refused: "False AcceptedByAPIServer",
 		message: "retrying execution due to error: " + message, failed: message, steps: steps, writes: writes, asks: true}
 }
 
-// asks marks the outcome of a plan whose next reconcile sends requests, because the cache does not show its obstacle.
-func asks(o *outcome) { o.asks = true }
+// asks marks the effect of a plan whose next reconcile sends requests, because the cache does not show its obstacle.
+func asks(o *effect) { o.asks = true }
 
-func (o outcome) with(edit func(*outcome)) outcome {
+func (o effect) with(edit func(*effect)) effect {
 	edit(&o)
 	return o
 }
@@ -93,16 +93,16 @@ func TestPlansThatAreNotExecuted(t *testing.T) {
 	t.Parallel()
 	const howTo = "InstallPlan ns/install-# waits for approval.\nTo see what it writes: kubectl remit plan show install-# -n ns\n" +
 		`To approve it: kubectl patch installplan install-# -n ns --type merge --patch '{"spec":{"approved":true}}'`
-	check(t, []row{
-		{"is complete already", []change{planned(func(ip *operatorsv1alpha1.InstallPlan) { ip.Status.Phase = "Complete" })}, outcome{phase: "Complete"}},
-		{"has failed already", []change{planned(func(ip *operatorsv1alpha1.InstallPlan) { ip.Status.Phase = "Failed" })}, outcome{phase: "Failed"}},
+	checkRows(t, []row{
+		{"is complete already", []change{planned(func(ip *operatorsv1alpha1.InstallPlan) { ip.Status.Phase = "Complete" })}, effect{phase: "Complete"}},
+		{"has failed already", []change{planned(func(ip *operatorsv1alpha1.InstallPlan) { ip.Status.Phase = "Failed" })}, effect{phase: "Failed"}},
 		{"has a name that does not commit to its pins", []change{planned(func(ip *operatorsv1alpha1.InstallPlan) { ip.Name = unrelated })},
 			fails("PlanUnknown", `InstallPlan "install-#" is not executed: its pins do not match its name: it was edited`)},
 		{"is superseded by a newer plan", []change{newer("sub")}, fails("Superseded", `InstallPlan "install-#" superseded it before it was executed`)},
 		{"is older than a plan of another Subscription", []change{newer("other")}, completes("++++++", append(steps(), deploys)...)},
-		{"is not approved", []change{manual(false)}, outcome{phase: "RequiresApproval", missing: "False PermissionsHeld", refused: "Unknown NotTried", message: howTo, steps: "??????"}},
+		{"is not approved", []change{manual(false)}, effect{phase: "RequiresApproval", missing: "False PermissionsHeld", refused: "Unknown NotTried", message: howTo, steps: "??????"}},
 		{"is not approved, and permissions are missing", []change{manual(false), without(binding("all"))},
-			outcome{phase: "RequiresApproval", missing: "True AccountLacksPermissions", refused: "Unknown NotTried", message: howTo, steps: "??????", writes: []string{writesReport}}},
+			effect{phase: "RequiresApproval", missing: "True AccountLacksPermissions", refused: "Unknown NotTried", message: howTo, steps: "??????", writes: []string{writesReport}}},
 		{"is approved", []change{manual(true)}, completes("++++++", append(steps(), deploys)...)},
 	})
 }
@@ -123,7 +123,7 @@ const unrelated = "install-aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
 func TestPlansWaitForTheirAccount(t *testing.T) {
 	t.Parallel()
 	acct := scoped.Account{Namespace: "ns", Name: "acct"}
-	check(t, []row{
+	checkRows(t, []row{
 		{"no OperatorGroup", []change{without(operatorGroup("og", ""))},
 			paused("InstallCheckFailed", `namespace "ns" has no OperatorGroup; create one with a ServiceAccount in spec.serviceAccountName`)},
 		{"two OperatorGroups", []change{with(operatorGroup("more", "acct"))}, paused("InstallCheckFailed", `namespace "ns" has 2 OperatorGroups (more, og); exactly one is required`)},
@@ -134,17 +134,17 @@ func TestPlansWaitForTheirAccount(t *testing.T) {
 			paused("InstallCheckFailed", "OperatorGroup ns/og selects no namespaces: spec.selector matches no namespace that ServiceAccount ns/acct is allowed to get")},
 		{"an account that is not enrolled", []change{func(w *world) { w.missing = []string{"remit-olm"} }},
 			paused("InstallCheckFailed", "ServiceAccount ns/acct is not enrolled: remit-olm may not request a token for it; see the condition AccountUsable of the namespace's OperatorGroup for the RBAC to apply").
-				with(func(o *outcome) {
+				with(func(o *effect) {
 					o.missing, o.refused, o.steps = "False PermissionsHeld", "Unknown NotTried", "??????"
 				})},
 		{"an account that is deleted when its client is opened", []change{func(w *world) { w.unopened = &scoped.Error{Reason: scoped.AccountMissing, Message: "gone"} }},
-			paused("InstallCheckFailed", "gone").with(func(o *outcome) {
+			paused("InstallCheckFailed", "gone").with(func(o *effect) {
 				o.missing, o.refused, o.steps = "False PermissionsHeld", "Unknown NotTried", "??????"
 			}).with(asks)},
 		{"a token that is refused although the cache shows the enrollment", []change{func(w *world) { w.unopened = scoped.NotEnrolled(acct) }},
-			failsMidway("??????", scoped.NotEnrolled(acct).Error()).with(func(o *outcome) { o.refused = "Unknown NotTried" })},
-		{"an account that the cache shows too old", []change{beforeRequest("self: get InstallPlan ns/install-#", func(w *world) { w.Put(operatorGroup("og", "boss"), account("ns", "boss")) })},
-			failsMidway("??????", `the account of namespace "ns" changed from ns/acct to ns/boss`).with(func(o *outcome) { o.refused = "Unknown NotTried" })},
+			failsMidway("??????", scoped.NotEnrolled(acct).Error()).with(func(o *effect) { o.refused = "Unknown NotTried" })},
+		{"an account that the cache shows too old", []change{lagging(operatorGroup("og", "")), with(operatorGroup("og", "boss"), account("ns", "boss"))},
+			failsMidway("??????", `the account of namespace "ns" changed from ns/acct to ns/boss`).with(func(o *effect) { o.refused = "Unknown NotTried" })},
 		{"the default account", []change{with(operatorGroup("og", ""), account("remit", "acct")), defaultAccount("remit", "acct"), asAdministrator("remit", "acct")},
 			completes("++++++", append(steps(), deploys)...)},
 	})
@@ -152,8 +152,8 @@ func TestPlansWaitForTheirAccount(t *testing.T) {
 
 func TestPlansWaitForPermissions(t *testing.T) {
 	t.Parallel()
-	check(t, []row{
-		{"of the account", []change{without(binding("all"))}, paused("AccountLacksPermissions", everythingMissing).with(func(o *outcome) {
+	checkRows(t, []row{
+		{"of the account", []change{without(binding("all"))}, paused("AccountLacksPermissions", everythingMissing).with(func(o *effect) {
 			o.missing, o.refused, o.steps, o.writes = "True AccountLacksPermissions", "Unknown NotTried", "??????", []string{writesReport}
 		})},
 		{"that another authorizer grants", []change{without(binding("all")), func(w *world) { w.Allow("*") }}, completes("++++++", append(steps(), deploys)...)},
@@ -166,13 +166,13 @@ func TestPlansWaitForTheirBundle(t *testing.T) {
 	image := catalog.NotUnpacked{Catalog: types.NamespacedName{Namespace: "ns", Name: "cat"}, Bundle: "demo.v1.0.0", Image: "images.test/demo"}
 	failing := image
 	failing.Failure = errors.New("no route")
-	check(t, []row{
+	checkRows(t, []row{
 		{"while it is unpacked", unread(&image), paused("BundleContentUnavailable", `bundle content: bundle "demo.v1.0.0" of catalogsource ns/cat: bundle image "images.test/demo" is being unpacked`).
-			with(func(o *outcome) { o.lookups = "BundleLookupPending BundleNotUnpacked" })},
+			with(func(o *effect) { o.lookups = "BundleLookupPending BundleNotUnpacked" })},
 		{"while it cannot be unpacked", unread(&failing), paused("BundleContentUnavailable", `bundle content: bundle "demo.v1.0.0" of catalogsource ns/cat: bundle image "images.test/demo" could not be unpacked: no route`).
-			with(func(o *outcome) { o.lookups = "BundleLookupFailed JobFailed" })},
+			with(func(o *effect) { o.lookups = "BundleLookupFailed JobFailed" })},
 		{"and read it again after an error", unread(errors.New("connection reset")),
-			paused("BundleContentUnavailable", `bundle content: bundle "demo.v1.0.0" of catalogsource ns/cat: connection reset`).with(func(o *outcome) { o.after = minRetryDelay })},
+			paused("BundleContentUnavailable", `bundle content: bundle "demo.v1.0.0" of catalogsource ns/cat: connection reset`).with(func(o *effect) { o.after = minRetryDelay })},
 		{"while the catalog has another content", []change{func(w *world) { w.pin.Digest = "sha256:0" }}, paused("BundleContentUnavailable",
 			`bundle content: catalogsource ns/cat now has digest sha256:7194466f7eeb9bb93cadaafaa966510b21867fc3d50e01314e4c93b57c65a840 for bundle "demo.v1.0.0", but this plan was made for sha256:0`)},
 		{"while the catalog does not exist", []change{func(w *world) { w.pin.Catalog = "other" }}, paused("BundleContentUnavailable", "bundle content: catalogsource ns/other is not available")},
@@ -191,7 +191,7 @@ func TestObstaclesAreReportedBeforeTheFirstWrite(t *testing.T) {
 	const remedy = "delete it if nothing else needs it, or uninstall the operator that its labels olm.owner and olm.owner.namespace name"
 	const theirs = "already exists and was not created by this install: it does not have the lineage label of package \"demo\" in namespace \"ns\"; " +
 		"it was not changed: " + remedy
-	check(t, []row{
+	checkRows(t, []row{
 		{"an object of a user", []change{with(configMap("defaults"))}, blocked("- ConfigMap ns/defaults " + theirs)},
 		{"an object of another install", []change{with(of("other", configMap("defaults")))}, blocked("- ConfigMap ns/defaults " + theirs)},
 		{"an object with forged labels", []change{with(forged(configMap("defaults")))}, blocked("- ConfigMap ns/defaults already exists and was not created by this install: it has the lineage label of package \"demo\" in namespace \"ns\", " +
@@ -209,23 +209,23 @@ func TestObstaclesAreReportedBeforeTheFirstWrite(t *testing.T) {
 			blocked("- CustomResourceDefinition things.apps.k8s.io is of a protected API group: only the installation's default account may write it")},
 		{"existing objects that a stricter schema does not accept", []change{with(of("demo", existingCRD(t, func(*apiextensionsv1.CustomResourceDefinition) {})), thing()), bundled(demoCSV, stricterCRD, demoConfigMap)},
 			blocked(`- CustomResourceDefinition things.example.com: error validating existing CRs against new CRD's schema for "things.example.com": updated validation is too restrictive: ` +
-				"1 object(s) would be invalid in version v1: ns/first (spec: Required value)").with(func(o *outcome) { o.after = minRecheck })},
+				"1 object(s) would be invalid in version v1: ns/first (spec: Required value)").with(func(o *effect) { o.after = minRecheck })},
 		{"a foreign binding of the operator's role", []change{bindingBeforeRole}, blocked("- Role ns/demo.v1.0.0-demo-#: RoleBinding ns/theirs already exists and was not created by this install: " +
 			"it refers to Role ns/demo.v1.0.0-demo-#, and would grant its subjects the operator's permissions; it was not changed: delete it")},
 		{"a quota", []change{refusing("acct: try ConfigMap ns/defaults", quota)}, blocked("- ConfigMap ns/defaults: " + quota.Error())},
 		{"a quota for the Deployment", []change{refusing("acct: try Deployment ns/demo", quota)}, blocked("- Deployment ns/demo: " + quota.Error())},
 		{"an invalid object", []change{refusing("acct: try ConfigMap ns/defaults", malformed)},
-			fails("InstallComponentFailed", "1 object(s) are refused; nothing was written.\n- ConfigMap ns/defaults: "+malformed.Error()+"\n"+inReport).with(func(o *outcome) {
+			fails("InstallComponentFailed", "1 object(s) are refused; nothing was written.\n- ConfigMap ns/defaults: "+malformed.Error()+"\n"+inReport).with(func(o *effect) {
 				o.missing, o.refused, o.steps, o.writes = "False PermissionsHeld", "True RefusedByAPIServer", "???!??", append([]string{writesReport}, o.writes...)
 			})},
 		{"a kind that is not served", []change{bundled(demoCSV, demoCRD, demoMonitor)},
 			blocked("- ServiceMonitor ns/demo: api-server resource not found installing ServiceMonitor demo: GroupVersionKind monitoring.coreos.com/v1, Kind=ServiceMonitor not found on the cluster. " +
 				"This API may have been deprecated and removed, see https://kubernetes.io/docs/reference/using-api/deprecation-guide/ for more information").
-				with(func(o *outcome) { o.missing, o.after, o.asks = "Unknown NotTried", 0, false })},
+				with(func(o *effect) { o.missing, o.after, o.asks = "Unknown NotTried", 0, false })},
 		{"a webhook that is down, which blocks nothing", []change{refusing("acct: try ConfigMap ns/defaults", apierrors.NewInternalError(errors.New("webhook down")))}, completes("++++++", append(append([]string{writesReport}, steps()...), deploys)...)},
-		{"a policy that is not ready, which is retried", []change{refusing("acct: try ConfigMap ns/defaults", notReady)}, failsMidway("??????", "apply ConfigMap ns/defaults: "+notReady.Error()).with(func(o *outcome) { o.refused = "Unknown NotTried" })},
+		{"a policy that is not ready, which is retried", []change{refusing("acct: try ConfigMap ns/defaults", notReady)}, failsMidway("??????", "apply ConfigMap ns/defaults: "+notReady.Error()).with(func(o *effect) { o.refused = "Unknown NotTried" })},
 		{"a CRD account that does not exist", []change{crdAccount}, paused("InstallCheckFailed", "ServiceAccount remit/crds (the installation's CRD account) not found").
-			with(func(o *outcome) {
+			with(func(o *effect) {
 				o.missing, o.refused, o.steps = "False PermissionsHeld", "Unknown NotTried", "??????"
 			}).with(asks)},
 	})
@@ -237,16 +237,16 @@ func TestStepsAreWrittenInOrder(t *testing.T) {
 	t.Parallel()
 	asCRDs := steps()
 	asCRDs[1] = "crds: apply CustomResourceDefinition things.example.com"
-	check(t, []row{
+	checkRows(t, []row{
 		{"as the account", nil, completes("++++++", append(steps(), deploys)...)},
 		{"as the CRD account, if the installation has one", []change{crdAccount, with(account("remit", "crds"))}, completes("++++++", append(asCRDs, deploys)...)},
 		{"except a CustomResourceDefinition that serves the version already", []change{with(existingCRD(t, func(*apiextensionsv1.CustomResourceDefinition) {})), whichServes("things.example.com")},
 			completes("+=++++", append(append(steps()[:1:1], steps()[2:]...), deploys)...)},
 		{"until a CustomResourceDefinition has to be established", []change{beforeRequest(lastStep, nil)},
-			paused("WaitingForApi", "waiting for CustomResourceDefinition things.example.com to be established").with(func(o *outcome) {
+			paused("WaitingForApi", "waiting for CustomResourceDefinition things.example.com to be established").with(func(o *effect) {
 				o.missing, o.refused, o.steps, o.writes = "False PermissionsHeld", "False AcceptedByAPIServer", "++++++", steps()
 			}).with(asks)},
-		{"and old plans are removed", []change{oldPlans}, completes("++++++", append(steps(), deploys)...).with(func(o *outcome) {
+		{"and old plans are removed", []change{oldPlans}, completes("++++++", append(steps(), deploys)...).with(func(o *effect) {
 			o.writes = append(o.writes, "acct: delete InstallPlan ns/old-5", "acct: delete InstallPlan ns/old-4")
 		})},
 		{"without the Deployment, if a requirement is missing", []change{bundled(strings.Replace(demoCSV, "name: things.example.com", "name: other.example.com", 1), demoCRD, demoConfigMap)},
@@ -260,23 +260,23 @@ func TestExecutionsThatFailAreRetried(t *testing.T) {
 	quota := apierrors.NewForbidden(configMaps, "defaults", errors.New("exceeded quota"))
 	const fourth = "acct: apply ConfigMap ns/defaults"
 	upTo := func(n int) []string { return steps()[:n] }
-	check(t, []row{
+	checkRows(t, []row{
 		{"a refused write", []change{refusing(fourth, quota)}, failsMidway("+++???", "apply ConfigMap ns/defaults: "+quota.Error(), append(upTo(3), fourth+" (refused)")...)},
 		{"a concurrent write, which is not reported", []change{refusing(fourth, apierrors.NewConflict(configMaps, "defaults", errors.New("edited")))},
 			failsMidway("+++???", `apply ConfigMap ns/defaults: Operation cannot be fulfilled on configmaps "defaults": edited`, append(upTo(3), fourth+" (refused)")...).
-				with(func(o *outcome) { o.installed, o.message = "", "" })},
+				with(func(o *effect) { o.installed, o.message = "", "" })},
 		{"a write that is never accepted fails the plan", []change{refusing(fourth, malformed)},
-			fails("InstallComponentFailed", "apply ConfigMap ns/defaults: "+malformed.Error()).with(func(o *outcome) {
+			fails("InstallComponentFailed", "apply ConfigMap ns/defaults: "+malformed.Error()).with(func(o *effect) {
 				o.missing, o.refused, o.steps, o.writes = "False PermissionsHeld", "False AcceptedByAPIServer", "+++!??", slices.Concat(upTo(3), []string{fourth + " (refused)"}, o.writes)
 			})},
 		{"another account stops it", []change{beforeRequest(fourth, func(w *world) { w.Put(operatorGroup("og", "boss"), account("ns", "boss")) })},
 			failsMidway("++++??", `the account of namespace "ns" changed to ns/boss while the plan was executed`, upTo(4)...)},
-		{"the deletion of the plan stops it", []change{beforeRequest(fourth, func(w *world) { w.plan.Finalizers = nil; w.Delete(w.plan) })}, outcome{writes: upTo(4), after: cacheLag}},
+		{"the deletion of the plan stops it", []change{beforeRequest(fourth, func(w *world) { w.plan.Finalizers = nil; w.Delete(w.plan) })}, effect{writes: upTo(4), after: cacheLag}},
 		{"a plan that the cache shows too old is not executed", []change{beforeRequest("self: get InstallPlan ns/install-#", func(w *world) {
 			w.Get(w.plan)
 			w.plan.Labels = map[string]string{names.LabelManaged: "x"}
 			w.Put(w.plan)
-		})}, outcome{after: cacheLag, asks: true}},
+		})}, effect{after: cacheLag, asks: true}},
 		{"an object that was deleted meanwhile", []change{beforeRequest(lastStep, func(w *world) {
 			w.establish("things.example.com")
 			w.Delete(configMap("defaults"))

@@ -1,14 +1,16 @@
-package memory
+package recorded
 
 import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"slices"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -48,6 +50,9 @@ func (s *Server) funcs(user string, reads bool) interceptor.Funcs {
 			}
 			return u.write(verb, obj, o.DryRun, func() error { return c.Delete(ctx, obj, opts...) })
 		},
+	}
+	if !reads {
+		out.Get, out.List = u.cachedGet, u.cachedList
 	}
 	if reads {
 		out.Get = func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
@@ -127,6 +132,32 @@ func (s *Server) log(text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.writes = append(s.writes, Mask(text))
+}
+
+// cachedGet shows objects as they were when they were passed to Lag.
+func (u *asUser) cachedGet(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+	if old := u.lagging[u.kind(obj)+" "+name(key)]; old != nil {
+		reflect.ValueOf(obj).Elem().Set(reflect.ValueOf(old.DeepCopyObject()).Elem())
+		return nil
+	}
+	return c.Get(ctx, key, obj, opts...)
+}
+
+func (u *asUser) cachedList(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+	if err := c.List(ctx, list, opts...); err != nil || len(u.lagging) == 0 {
+		return err
+	}
+	items, err := meta.ExtractList(list)
+	if err != nil {
+		return err
+	}
+	for i := range items {
+		obj, ok := items[i].(client.Object)
+		if old := u.lagging[u.kind(items[i])+" "+name(client.ObjectKeyFromObject(obj))]; ok && old != nil {
+			items[i] = old.DeepCopyObject()
+		}
+	}
+	return meta.SetList(list, items)
 }
 
 // create answers SubjectAccessReviews.

@@ -1,4 +1,4 @@
-package memory
+package recorded
 
 import (
 	"context"
@@ -35,6 +35,8 @@ type Server struct {
 	rbac   map[string]toolscache.Indexer
 	// allowed decides about SubjectAccessReviews, by "<verb> <resource>".
 	allowed map[string]bool
+	// lagging are the objects that caches show as they were.
+	lagging map[string]client.Object
 
 	mu       sync.Mutex
 	born     int
@@ -48,7 +50,7 @@ type Server struct {
 func New(t testing.TB, index func(context.Context, client.FieldIndexer) error, objects ...client.Object) *Server {
 	t.Helper()
 	s := &Server{
-		t: t, scheme: proofs.Scheme(), allowed: map[string]bool{},
+		t: t, scheme: proofs.Scheme(), allowed: map[string]bool{}, lagging: map[string]client.Object{},
 		refusals: map[string]error{}, before: map[string]func(){}, rbac: map[string]toolscache.Indexer{},
 	}
 	require.NoError(t, operatorsv1.AddToScheme(s.scheme))
@@ -144,6 +146,13 @@ func Edit[T client.Object](s *Server, obj T, edit func(T)) {
 	s.Get(obj)
 	edit(obj)
 	s.Put(obj)
+}
+
+// Lag lets caches show an object as it is now, whatever happens to it later.
+func (s *Server) Lag(obj client.Object) {
+	s.t.Helper()
+	s.Get(obj)
+	s.lagging[s.kind(obj)+" "+name(client.ObjectKeyFromObject(obj))] = obj
 }
 
 // Get reads a stored object.
