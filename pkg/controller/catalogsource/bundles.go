@@ -11,8 +11,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/utils/clock"
 
 	"github.com/remit-olm/remit/pkg/bundle/unpack"
 	"github.com/remit-olm/remit/pkg/catalog"
@@ -34,11 +32,8 @@ type bundles struct {
 	client   *image.Client
 	decoding *catalog.Decoding
 	disk     *disk.Store
-	access   accessFunc
-	done     func(retry)
-	watch    func(ctx context.Context, namespace string, pull retry) (end func())
+	secrets  *pullSecrets
 	touch    func(types.NamespacedName)
-	clock    clock.Clock
 
 	background
 	slots slots
@@ -66,8 +61,8 @@ type unpacking struct {
 	end func()
 }
 
-func newBundles(client *image.Client, store *disk.Store, decoding *catalog.Decoding, touch func(types.NamespacedName), clock clock.Clock) *bundles {
-	return &bundles{client: client, decoding: decoding, disk: store, touch: touch, clock: clock,
+func newBundles(client *image.Client, store *disk.Store, decoding *catalog.Decoding, touch func(types.NamespacedName)) *bundles {
+	return &bundles{client: client, decoding: decoding, disk: store, touch: touch,
 		byImage: map[bundleImage]*unpacking{}, slots: slots{max: maxUnpacks}}
 }
 
@@ -172,7 +167,7 @@ func (b *bundles) unpack(of bundleImage, u *unpacking) {
 // follow tries to read an image, with exponential backoff that relevant changes interrupt, as long as the image is
 // requested. If the image is referenced by digest and is not a bundle, it does not retry.
 func (b *bundles) follow(ctx context.Context, of bundleImage, u *unpacking) {
-	defer b.done(u.retry)
+	defer b.secrets.forget(u.retry)
 	for pause := firstReload; ; {
 		u.retry.begin()
 		key, err := b.try(ctx, of, u)
@@ -186,12 +181,10 @@ func (b *bundles) follow(ctx context.Context, of bundleImage, u *unpacking) {
 		if err == nil || isDigest(of.image) && errors.Is(err, image.ErrImage) {
 			return
 		}
-		end := b.watch(ctx, of.catalog.Namespace, u.retry)
-		asked, ok := u.retry.sleep(ctx, b.clock, wait.Jitter(pause, pollJitter))
-		if end(); !ok {
+		var ok bool
+		if pause, ok = b.secrets.wait(ctx, of.catalog.Namespace, u.retry, pause); !ok {
 			return
 		}
-		pause = nextPause(pause, asked)
 		b.mu.Lock()
 		wanted := u.asked
 		if !wanted && b.byImage[of] == u {
@@ -213,7 +206,7 @@ func (b *bundles) try(ctx context.Context, of bundleImage, u *unpacking) (key st
 	defer free()
 	ctx, cancel := context.WithTimeout(ctx, unpackTimeout)
 	defer cancel()
-	access, unread := b.access(ctx, of.catalog, u.secrets, u.retry)
+	access, unread := b.secrets.access(ctx, of.catalog, u.secrets, u.retry)
 	opened, err := b.client.Open(ctx, image.Tagged(of.image), access)
 	if err != nil {
 		if unread != nil {

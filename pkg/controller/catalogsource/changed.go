@@ -2,29 +2,27 @@ package catalogsource
 
 import (
 	"context"
-	"slices"
 
 	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/pkg/controller/kit"
 )
 
 // Changed immediately retries failed pulls that a change may fix: a change of the RBAC on which reading their pull
 // secrets depends, of the ServiceAccount that names pull secrets, of the namespace's OperatorGroup, or of its account.
 // before is nil for a new object, after for a deleted one. If nothing has failed, it costs nothing.
 func (r *Reconciler) Changed(ctx context.Context, before, after client.Object) {
-	for _, pull := range r.interests.Concerned(before, after) {
+	for _, pull := range r.pulls.interests.Concerned(before, after) {
 		pull.ask()
 	}
 	for _, key := range r.follows.interests.Concerned(before, after) {
 		r.follows.wakeUnwatched(func(other types.NamespacedName) bool { return other == key })
 	}
-	obj := after
-	if obj == nil {
-		obj = before
-	}
+	obj := kit.Latest(before, after)
 	switch obj.(type) {
 	case *operatorsv1.OperatorGroup:
 		old, _ := before.(*operatorsv1.OperatorGroup)
@@ -62,31 +60,5 @@ func pullSecretsOf(sa *corev1.ServiceAccount) []corev1.LocalObjectReference {
 // retryPulls retries the pulls of matching CatalogSources, and wakes those whose ConfigMaps are not watched.
 func (r *Reconciler) retryPulls(match func(types.NamespacedName) bool) {
 	r.follows.wakeUnwatched(match)
-	for _, pull := range slices.Concat(r.images.pullsOf(match), r.bundles.pullsOf(match)) {
-		pull.ask()
-	}
-}
-
-func (i *images) pullsOf(match func(types.NamespacedName) bool) []retry {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	var out []retry
-	for key, e := range i.byKey {
-		if match(key) {
-			out = append(out, e.retry)
-		}
-	}
-	return out
-}
-
-func (b *bundles) pullsOf(match func(types.NamespacedName) bool) []retry {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	var out []retry
-	for of, u := range b.byImage {
-		if match(of.catalog) {
-			out = append(out, u.retry)
-		}
-	}
-	return out
+	r.pulls.retry(match)
 }

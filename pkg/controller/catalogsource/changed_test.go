@@ -150,7 +150,7 @@ func (w *world) forgotten(t *testing.T) {
 	t.Helper()
 	binding := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "remit"},
 		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: "remit", Name: "acct"}}}
-	require.Eventually(t, func() bool { return len(w.interests.Concerned(nil, binding)) == 0 }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return len(w.pulls.interests.Concerned(nil, binding)) == 0 }, time.Minute, time.Millisecond)
 }
 
 func TestForgetsADeletedCatalog(t *testing.T) {

@@ -48,14 +48,10 @@ func (s imageSpec) equal(other imageSpec) bool {
 // images is a manager.Runnable that owns the catalogs in images. Each has a goroutine, which pulls the image, sleeps
 // until the next poll or retry, and wakes the CatalogSource when its status may change.
 type images struct {
-	client *image.Client
-	// access returns the credentials for a CatalogSource's image; done forgets their dependencies.
-	access accessFunc
-	done   func(retry)
-	// watch retries a failed pull when a Secret changes, until end is called.
-	watch  func(ctx context.Context, namespace string, pull retry) (end func())
-	disk   *disk.Store
-	budget *budget
+	client  *image.Client
+	secrets *pullSecrets
+	disk    *disk.Store
+	budget  *budget
 	// space counts the stored content of catalogs, and work their temporary files.
 	space, work *budget
 	wake        func(types.NamespacedName)
@@ -186,7 +182,7 @@ func (i *images) remove(key types.NamespacedName) {
 
 // follow checks an image after each poll interval or, after failures, with exponential backoff that relevant changes interrupt.
 func (i *images) follow(ctx context.Context, key types.NamespacedName, e *imageEntry) {
-	defer i.done(e.retry)
+	defer i.secrets.forget(e.retry)
 	pause := firstReload
 	for ctx.Err() == nil {
 		e.retry.begin()
@@ -197,19 +193,17 @@ func (i *images) follow(ctx context.Context, key types.NamespacedName, e *imageE
 		}
 		i.wake(key)
 		if err == nil {
-			i.done(e.retry)
+			i.secrets.forget(e.retry)
 			pause = firstReload
 			if !i.sleep(ctx, e.nextPoll()) {
 				return
 			}
 			continue
 		}
-		end := i.watch(ctx, key.Namespace, e.retry)
-		asked, ok := e.retry.sleep(ctx, i.clock, wait.Jitter(pause, pollJitter))
-		if end(); !ok {
+		var ok bool
+		if pause, ok = i.secrets.wait(ctx, key.Namespace, e.retry, pause); !ok {
 			return
 		}
-		pause = nextPause(pause, asked)
 	}
 }
 

@@ -32,7 +32,7 @@ type finding struct {
 
 // newer pulls an image unless its digest is already loaded. For an image that was refused, it returns the same error again.
 func (i *images) newer(ctx context.Context, key types.NamespacedName, e *imageEntry) (finding, error) {
-	access, unread := i.access(ctx, key, e.spec.secrets, e.retry)
+	access, unread := i.secrets.access(ctx, key, e.spec.secrets, e.retry)
 	found, err := i.newerAs(ctx, key, access, e)
 	if err != nil && unread != nil && !errors.Is(err, errRefused) {
 		return finding{}, fmt.Errorf("%w; its pull secrets: %w", err, unread)

@@ -95,10 +95,8 @@ type Reconciler struct {
 	images      *images
 	bundles     *bundles
 	servers     *servers
-	// interests tracks the RBAC that reading pull secrets depends on, for failed pulls.
-	interests *rbac.Interests[retry]
-	watches   *secretWatches
-	services  *services
+	pulls       *pullSecrets
+	services    *services
 }
 
 // New returns a Reconciler. It fails if the options are invalid.
@@ -126,16 +124,13 @@ func New(o Options) (*Reconciler, error) {
 		connections: newConnections(bound, wake.wake),
 		configMaps:  &configMaps{budget: bound},
 		follows:     &configMapWatches{open: o.WatchConfigMap, wake: wake.wake, interests: &rbac.Interests[types.NamespacedName]{}, rbac: o.RBAC},
-		interests:   &rbac.Interests[retry]{},
-		watches:     &secretWatches{watch: o.WatchSecret},
 		images:      newImages(o.Images, o.Disk, bound, wake.wake, o.Clock),
-		bundles:     newBundles(o.Images, o.Disk, bound.decoding, o.Store.Touch, o.Clock),
+		bundles:     newBundles(o.Images, o.Disk, bound.decoding, o.Store.Touch),
 		servers:     newServers(o),
 		services:    &services{reader: o.Live, watch: func(context.Context) error { return nil }},
 	}
-	r.images.access, r.bundles.access = r.access, r.access
-	r.images.done, r.bundles.done = r.forgetAccess, r.forgetAccess
-	r.images.watch, r.bundles.watch = r.watches.begin, r.watches.begin
+	r.pulls = &pullSecrets{Options: &r.Options}
+	r.images.secrets, r.bundles.secrets = r.pulls, r.pulls
 	wakeRefused := func(key types.NamespacedName) {
 		wake.wake(key)
 		r.retryPulls(func(other types.NamespacedName) bool { return other == key })

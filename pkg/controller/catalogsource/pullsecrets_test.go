@@ -34,7 +34,7 @@ func TestWatchesPullSecretsAfterAFailedPull(t *testing.T) {
 		ctx           context.Context //nolint:containedctx // the test waits for its end
 	}
 	watches := make(chan watched, 10)
-	w.watches.watch = func(ctx context.Context, key types.NamespacedName, version string, changed func()) {
+	w.pulls.WatchSecret = func(ctx context.Context, key types.NamespacedName, version string, changed func()) {
 		watches <- watched{key.Name, version, changed, ctx}
 		<-ctx.Done()
 	}
@@ -53,9 +53,9 @@ func TestWatchesPullSecretsAfterAFailedPull(t *testing.T) {
 	requireReady(t, w.statusNow(t, "cat"))
 	require.ErrorIs(t, seen["there"].ctx.Err(), context.Canceled)
 	require.Eventually(t, func() bool {
-		w.watches.mu.Lock()
-		defer w.watches.mu.Unlock()
-		return len(w.watches.reads)+len(w.watches.running) == 0
+		w.pulls.mu.Lock()
+		defer w.pulls.mu.Unlock()
+		return len(w.pulls.pulls)+len(w.pulls.running) == 0
 	}, time.Minute, time.Millisecond)
 	require.Empty(t, watches)
 }
@@ -69,27 +69,27 @@ func (w *world) statusNow(t *testing.T, name string) operatorsv1alpha1.CatalogSo
 
 func TestLimitsTheWatchesOfANamespace(t *testing.T) {
 	var running atomic.Int32
-	w := &secretWatches{watch: func(ctx context.Context, _ types.NamespacedName, _ string, _ func()) {
+	w := &pullSecrets{Options: &Options{WatchSecret: func(ctx context.Context, _ types.NamespacedName, _ string, _ func()) {
 		running.Add(1)
 		<-ctx.Done()
 		running.Add(-1)
-	}}
-	reads := secretReads{}
+	}}}
+	reads := map[string]string{}
 	for i := range maxWatches + 3 {
 		reads[fmt.Sprint(i)] = "1"
 	}
 	first, second := newRetry(), newRetry()
-	w.note(first, reads)
-	w.note(second, reads)
-	endFirst := w.begin(t.Context(), "a", first)
-	endSecond := w.begin(t.Context(), "b", second)
+	w.note(first, attempt{key("a"), reads})
+	w.note(second, attempt{key("b"), reads})
+	endFirst := w.watch(t.Context(), "a", first)
+	endSecond := w.watch(t.Context(), "b", second)
 	require.Eventually(t, func() bool { return running.Load() == 2*maxWatches }, time.Minute, time.Millisecond)
-	endThird := w.begin(t.Context(), "a", second)
+	endThird := w.watch(t.Context(), "a", second)
 	endFirst()
 	require.EqualValues(t, maxWatches, running.Load())
 	endSecond()
 	endThird()
 	require.Zero(t, running.Load())
 	require.Empty(t, w.running)
-	w.begin(t.Context(), "a", newRetry())()
+	w.watch(t.Context(), "a", newRetry())()
 }
