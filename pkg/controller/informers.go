@@ -73,31 +73,29 @@ func RBACListers(ctx context.Context, mgr ctrl.Manager) (rbac.Listers, error) {
 	if err != nil {
 		return rbac.Listers{}, err
 	}
-	indexers := map[string]toolscache.Indexer{}
-	bindings := map[string]bool{"*v1.RoleBinding": true, "*v1.ClusterRoleBinding": true}
-	for _, obj := range []client.Object{
-		&rbacv1.Role{}, &rbacv1.RoleBinding{}, &rbacv1.ClusterRole{}, &rbacv1.ClusterRoleBinding{},
+	var indexers []toolscache.Indexer
+	for _, kind := range []struct {
+		obj   client.Object
+		index toolscache.Indexers
+	}{
+		{&rbacv1.Role{}, nil}, {&rbacv1.RoleBinding{}, rbac.BindingIndexers()},
+		{&rbacv1.ClusterRole{}, nil}, {&rbacv1.ClusterRoleBinding{}, rbac.BindingIndexers()},
 	} {
-		kind := fmt.Sprintf("%T", obj)
-		informer, err := mgr.GetCache().GetInformer(ctx, obj)
+		informer, err := mgr.GetCache().GetInformer(ctx, kind.obj)
 		if err != nil {
-			return rbac.Listers{}, fmt.Errorf("informer of %s: %w", kind, err)
+			return rbac.Listers{}, fmt.Errorf("informer of %T: %w", kind.obj, err)
 		}
 		shared, ok := informer.(toolscache.SharedIndexInformer)
 		if !ok {
-			return rbac.Listers{}, fmt.Errorf("informer of %s is a %T without an index", kind, informer)
+			return rbac.Listers{}, fmt.Errorf("informer of %T is a %T without an index", kind.obj, informer)
 		}
-		if bindings[kind] {
-			if err := shared.AddIndexers(rbac.BindingIndexers()); err != nil {
-				return rbac.Listers{}, fmt.Errorf("index of %s: %w", kind, err)
-			}
+		if err := shared.AddIndexers(kind.index); err != nil {
+			return rbac.Listers{}, fmt.Errorf("index of %T: %w", kind.obj, err)
 		}
-		indexers[kind] = shared.GetIndexer()
+		indexers = append(indexers, shared.GetIndexer())
 	}
 	return rbac.Listers{
-		Roles:               rbacv1listers.NewRoleLister(indexers["*v1.Role"]),
-		RoleBindings:        rbac.NewRoleBindingLister(indexers["*v1.RoleBinding"]),
-		ClusterRoles:        rbacv1listers.NewClusterRoleLister(indexers["*v1.ClusterRole"]),
-		ClusterRoleBindings: rbac.NewClusterRoleBindingLister(indexers["*v1.ClusterRoleBinding"]),
+		Roles: rbacv1listers.NewRoleLister(indexers[0]), RoleBindings: rbac.NewRoleBindingLister(indexers[1]),
+		ClusterRoles: rbacv1listers.NewClusterRoleLister(indexers[2]), ClusterRoleBindings: rbac.NewClusterRoleBindingLister(indexers[3]),
 	}, nil
 }

@@ -3,6 +3,7 @@ package catalogsource
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -61,7 +62,10 @@ func newConnections(budget *budget, wake func(types.NamespacedName)) *connection
 		lanes:  newLoadLanes(budget.exempt),
 		byKey:  map[types.NamespacedName]*connection{},
 	}
-	c.places = newConnectionPlaces(budget.exempt, func(key types.NamespacedName) { c.wake(key) })
+	c.places = &places{
+		max: maxConnections, has: fmt.Sprintf("connections to %d registries", maxConnections), then: "connects",
+		exempt: budget.exempt, wake: func(key types.NamespacedName) { c.wake(key) }, of: map[string]*placesOf{},
+	}
 	return c
 }
 

@@ -3,6 +3,7 @@ package catalogsource
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -103,7 +104,10 @@ func newImages(client *image.Client, store *disk.Store, budget *budget, wake fun
 		client: client, disk: store, budget: budget, space: newDiskBudget(budget.exempt), work: newWorkBudget(budget.exempt), wake: wake, clock: clock, parses: newParseLanes(budget.exempt), decoding: budget.decoding,
 		byKey: map[types.NamespacedName]*imageEntry{}, pulls: slots{max: maxPulls},
 	}
-	i.places = newImagePlaces(budget.exempt, func(key types.NamespacedName) { i.wake(key) })
+	i.places = &places{
+		max: maxImages, has: fmt.Sprintf("%d catalogs in images", maxImages), then: "is pulled",
+		exempt: budget.exempt, wake: func(key types.NamespacedName) { i.wake(key) }, of: map[string]*placesOf{},
+	}
 	return i
 }
 

@@ -1,7 +1,6 @@
 package catalogsource
 
 import (
-	"encoding/json"
 	"fmt"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
@@ -37,12 +36,8 @@ func decode(u *unstructured.Unstructured) (*operatorsv1alpha1.CatalogSource, err
 
 // withStatus returns a copy of u with another status.
 func withStatus(u *unstructured.Unstructured, status *operatorsv1alpha1.CatalogSourceStatus) (*unstructured.Unstructured, error) {
-	data, err := json.Marshal(status)
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(status)
 	if err != nil {
-		return nil, fmt.Errorf("encode status of CatalogSource: %w", err)
-	}
-	var content map[string]any
-	if err := json.Unmarshal(data, &content); err != nil {
 		return nil, fmt.Errorf("encode status of CatalogSource: %w", err)
 	}
 	dropNulls(content)

@@ -22,24 +22,6 @@ type places struct {
 	of     map[string]*placesOf
 }
 
-func newPlaces(exempt string, wake func(types.NamespacedName)) *places {
-	return &places{exempt: exempt, wake: wake, of: map[string]*placesOf{}}
-}
-
-// newConnectionPlaces returns the places for connections to registries.
-func newConnectionPlaces(exempt string, wake func(types.NamespacedName)) *places {
-	p := newPlaces(exempt, wake)
-	p.max, p.has, p.then = maxConnections, fmt.Sprintf("connections to %d registries", maxConnections), "connects"
-	return p
-}
-
-// newImagePlaces returns the places for catalogs in images.
-func newImagePlaces(exempt string, wake func(types.NamespacedName)) *places {
-	p := newPlaces(exempt, wake)
-	p.max, p.has, p.then = maxImages, fmt.Sprintf("%d catalogs in images", maxImages), "is pulled"
-	return p
-}
-
 type placesOf struct{ taken, waiting map[types.NamespacedName]bool }
 
 // take takes a place for a CatalogSource, or makes it wait for one.

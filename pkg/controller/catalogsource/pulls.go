@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -14,6 +15,17 @@ import (
 	"github.com/remit-olm/remit/pkg/catalog/layer"
 	"github.com/remit-olm/remit/pkg/image"
 )
+
+const (
+	// parseSlice is how long a catalog is parsed while others wait, and parseGrace how long its current document may then take.
+	parseSlice, parseGrace = 2 * time.Second, time.Minute
+)
+
+// newParseLanes parses one tenant catalog and one global catalog at a time.
+func newParseLanes(global string) *lanes {
+	one := func() *turns { return &turns{slots: 1, share: 1, slice: parseSlice, grace: parseGrace} }
+	return &lanes{reserved: global, global: one(), tenants: one()}
+}
 
 // errRefused means that the image is invalid. It is not pulled again until it changes.
 var errRefused = errors.New("refused")

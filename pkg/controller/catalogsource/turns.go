@@ -197,3 +197,27 @@ func (t *turns) ask(h *turn) {
 		}
 	})
 }
+
+// yieldTogether is like yield for several goroutines that share a turn: all of them wait.
+func (w *turn) yieldTogether() func(context.Context) error {
+	var mu sync.Mutex
+	return func(ctx context.Context) error {
+		mu.Lock()
+		defer mu.Unlock()
+		return w.yield(ctx)
+	}
+}
+
+// lanes contains separate turns for tenants and for the global catalog namespace, so that neither waits for the other.
+type lanes struct {
+	// reserved is the global catalog namespace.
+	reserved        string
+	global, tenants *turns
+}
+
+func (l *lanes) of(namespace string) *turns {
+	if namespace == l.reserved {
+		return l.global
+	}
+	return l.tenants
+}

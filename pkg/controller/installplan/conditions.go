@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/remit-olm/remit/pkg/bundle"
+	"github.com/remit-olm/remit/pkg/catalog"
 	"github.com/remit-olm/remit/pkg/controller/kit"
 	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/lib/names"
@@ -238,4 +239,38 @@ func (s *run) now() metav1.Time { return metav1.NewTime(s.reconciler.Clock.Now()
 
 func (s *run) event(kind, reason, message string) {
 	s.reconciler.Recorder.Eventf(s.plan, nil, kind, reason, "Install", "%s", status.Note(message))
+}
+
+// Reasons of bundle lookups (contract 1.4).
+const (
+	reasonNotUnpacked = "BundleNotUnpacked"
+	reasonLookupFails = "JobFailed"
+)
+
+// lookups shows the bundle that the plan waits for; nothing once its content is available.
+func (s *run) lookups(err error) {
+	waiting, ok := errors.AsType[*catalog.NotUnpacked](err)
+	if !ok {
+		s.plan.Status.BundleLookups = nil
+		return
+	}
+	condition := operatorsv1alpha1.BundleLookupCondition{
+		Type: operatorsv1alpha1.BundleLookupPending, Status: corev1.ConditionTrue, Reason: reasonNotUnpacked, Message: status.Text(waiting.Error()),
+	}
+	if waiting.Failure != nil {
+		condition.Type, condition.Reason = operatorsv1alpha1.BundleLookupFailed, reasonLookupFails
+	}
+	now := metav1.NewTime(s.reconciler.Clock.Now())
+	condition.LastTransitionTime, condition.LastUpdateTime = &now, &now
+	if old := s.plan.Status.BundleLookups; len(old) == 1 && old[0].Path == waiting.Image && len(old[0].Conditions) == 1 {
+		was := old[0].Conditions[0]
+		if was.Type == condition.Type && was.Message == condition.Message {
+			return
+		}
+	}
+	s.plan.Status.BundleLookups = []operatorsv1alpha1.BundleLookup{{
+		Path: waiting.Image, Identifier: waiting.Bundle,
+		CatalogSourceRef: &corev1.ObjectReference{Namespace: waiting.Catalog.Namespace, Name: waiting.Catalog.Name},
+		Conditions:       []operatorsv1alpha1.BundleLookupCondition{condition},
+	}}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -118,9 +119,6 @@ func reportMap(namespace, plan string, uid types.UID, files map[string]string) *
 	obj.SetKind("ConfigMap")
 	obj.SetNamespace(namespace)
 	obj.SetName(names.ReportPrefix + plan)
-	controls := false
-	obj.SetOwnerReferences([]metav1.OwnerReference{{
-		APIVersion: "operators.coreos.com/v1alpha1", Kind: "InstallPlan", Name: plan, UID: uid, Controller: &controls, BlockOwnerDeletion: &controls,
-	}})
+	obj.SetOwnerReferences([]metav1.OwnerReference{ownerutil.Reference(operatorsv1alpha1.InstallPlanAPIVersion, operatorsv1alpha1.InstallPlanKind, plan, uid)})
 	return obj
 }

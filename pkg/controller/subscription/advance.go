@@ -177,11 +177,7 @@ func (r *Reconciler) install(ctx context.Context, w *world, known *known, set []
 		known.plans[name] = plan
 	}
 	if pending := w.deletionPending(plan); pending != "" {
-		for _, sub := range concerned {
-			if v := views[sub.UID]; v != nil {
-				v.deleting = pending
-			}
-		}
+		each(views, concerned, func(v *view) { v.deleting = pending })
 		return nil
 	}
 	ip, err := r.ensurePlan(ctx, w, concerned, plan)
@@ -200,21 +196,15 @@ func (r *Reconciler) install(ctx context.Context, w *world, known *known, set []
 // has no content for a bundle, or the bundle is invalid, only a new catalog can fix it.
 func reportUnavailable(views map[types.UID]*view, concerned []*operatorsv1alpha1.Subscription, err error) error {
 	if waiting, ok := errors.AsType[*catalog.NotUnpacked](err); ok && waiting.Failure == nil {
-		for _, sub := range concerned {
-			if v := views[sub.UID]; v != nil {
-				v.unpacking = waiting.Error()
-			}
-		}
+		each(views, concerned, func(v *view) { v.unpacking = waiting.Error() })
 		return nil // the catalog's Store announces when it is available
 	}
-	for _, sub := range concerned {
-		if v := views[sub.UID]; v != nil {
-			v.problem = &resolver.Problem{Reason: resolver.ErrorPreventedResolution, Message: err.Error()}
-			if errors.Is(err, resolver.ErrContent) {
-				v.unpackFailed = &reasoned{reasonUnpackFailed, err.Error()}
-			}
+	each(views, concerned, func(v *view) {
+		v.problem = &resolver.Problem{Reason: resolver.ErrorPreventedResolution, Message: err.Error()}
+		if errors.Is(err, resolver.ErrContent) {
+			v.unpackFailed = &reasoned{reasonUnpackFailed, err.Error()}
 		}
-	}
+	})
 	if kit.Is[*resolver.ReadError](err) {
 		return fmt.Errorf("resolve: %w", err)
 	}
@@ -230,12 +220,17 @@ func reportNotCreated(ctx context.Context, views map[types.UID]*view, concerned 
 	if ctx.Err() != nil {
 		return err
 	}
-	for _, sub := range concerned {
+	each(views, concerned, func(v *view) { v.unpackFailed = &reasoned{reasonEnsureFailed, err.Error()} })
+	return err
+}
+
+// each calls a function for the views of the Subscriptions that have one.
+func each(views map[types.UID]*view, subs []*operatorsv1alpha1.Subscription, change func(*view)) {
+	for _, sub := range subs {
 		if v := views[sub.UID]; v != nil {
-			v.unpackFailed = &reasoned{reasonEnsureFailed, err.Error()}
+			change(v)
 		}
 	}
-	return err
 }
 
 // subscriptionsOf returns the Subscriptions that need a set of changes, without duplicates.

@@ -7,7 +7,6 @@ import (
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -123,14 +122,7 @@ func desiredPlan(w *world, subs []*operatorsv1alpha1.Subscription, plan resolver
 func owners(subs []*operatorsv1alpha1.Subscription) []metav1.OwnerReference {
 	var out []metav1.OwnerReference
 	for _, sub := range subs {
-		out = append(out, metav1.OwnerReference{
-			APIVersion:         operatorsv1alpha1.SubscriptionCRDAPIVersion,
-			Kind:               operatorsv1alpha1.SubscriptionKind,
-			Name:               sub.Name,
-			UID:                sub.UID,
-			Controller:         ptr.To(false),
-			BlockOwnerDeletion: ptr.To(false),
-		})
+		out = append(out, ownerutil.Reference(operatorsv1alpha1.SubscriptionCRDAPIVersion, operatorsv1alpha1.SubscriptionKind, sub.Name, sub.UID))
 	}
 	return out
 }

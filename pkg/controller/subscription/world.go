@@ -45,22 +45,14 @@ type world struct {
 
 func (r *Reconciler) gather(ctx context.Context, namespace string) (*world, error) {
 	w := &world{namespace: namespace, proofs: r.Proofs}
-	subs := &operatorsv1alpha1.SubscriptionList{}
-	if err := r.Client.List(ctx, subs, client.InNamespace(namespace)); err != nil {
-		return nil, fmt.Errorf("list Subscriptions: %w", err)
+	subs, csvs, plans := &operatorsv1alpha1.SubscriptionList{}, &operatorsv1alpha1.ClusterServiceVersionList{}, &operatorsv1alpha1.InstallPlanList{}
+	for _, list := range []client.ObjectList{subs, csvs, plans} {
+		if err := r.Client.List(ctx, list, client.InNamespace(namespace)); err != nil {
+			return nil, fmt.Errorf("list %T: %w", list, err)
+		}
 	}
-	w.subscriptions = subs.Items
+	w.subscriptions, w.csvs, w.plans = subs.Items, csvs.Items, plans.Items
 	slices.SortFunc(w.subscriptions, func(a, b operatorsv1alpha1.Subscription) int { return strings.Compare(a.Name, b.Name) })
-	csvs := &operatorsv1alpha1.ClusterServiceVersionList{}
-	if err := r.Client.List(ctx, csvs, client.InNamespace(namespace)); err != nil {
-		return nil, fmt.Errorf("list ClusterServiceVersions: %w", err)
-	}
-	w.csvs = csvs.Items
-	plans := &operatorsv1alpha1.InstallPlanList{}
-	if err := r.Client.List(ctx, plans, client.InNamespace(namespace)); err != nil {
-		return nil, fmt.Errorf("list InstallPlans: %w", err)
-	}
-	w.plans = plans.Items
 	for _, gather := range []func(context.Context, *world) error{r.gatherSources, r.gatherServed, r.gatherInput} {
 		if err := gather(ctx, w); err != nil {
 			return nil, err

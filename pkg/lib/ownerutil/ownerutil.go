@@ -130,22 +130,18 @@ func (o Owner) Labels() map[string]string {
 
 // Reference returns a non-blocking owner reference to the CSV. It is valid only on objects in the CSV's namespace.
 func (o Owner) Reference() metav1.OwnerReference {
-	blocks := false
-	return metav1.OwnerReference{
-		APIVersion:         "operators.coreos.com/v1alpha1",
-		Kind:               "ClusterServiceVersion",
-		Name:               o.CSV,
-		UID:                o.UID,
-		Controller:         &blocks,
-		BlockOwnerDeletion: &blocks,
-	}
+	return Reference("operators.coreos.com/v1alpha1", "ClusterServiceVersion", o.CSV, o.UID)
 }
 
 // NamespaceReference returns a non-blocking owner reference to a Namespace. On a cluster-scoped object, which a CSV
 // cannot own, it makes garbage collection delete the object after the namespace of its install, if it still exists.
 func NamespaceReference(name string, uid types.UID) metav1.OwnerReference {
-	blocks := false
-	return metav1.OwnerReference{APIVersion: "v1", Kind: "Namespace", Name: name, UID: uid, Controller: &blocks, BlockOwnerDeletion: &blocks}
+	return Reference("v1", "Namespace", name, uid)
+}
+
+// Reference returns an owner reference that does not block the deletion of its owner.
+func Reference(apiVersion, kind, name string, uid types.UID) metav1.OwnerReference {
+	return metav1.OwnerReference{APIVersion: apiVersion, Kind: kind, Name: name, UID: uid, Controller: new(false), BlockOwnerDeletion: new(false)}
 }
 
 // LabelValue turns a name into a valid label value: names longer than 63 characters are truncated and end with a hash.
