@@ -19,7 +19,7 @@ func reservedDomains() []string {
 	}
 }
 
-// onAny, onCSV and onCRD are the keys of reserved domains that a bundle can set; a final "/" matches all keys with that
+// onAny and onKind are the keys of reserved domains that a bundle can set; a final "/" matches all keys with that
 // prefix. None of them grants anything:
 //
 //	app.kubernetes.io/                    recommended labels, for display and selectors
@@ -39,42 +39,33 @@ func onAny() []string {
 	}
 }
 
-func onCSV() []string {
-	return []string{
-		"olm.skipRange", "olm.properties", "olm.maxOpenShiftVersion", "olm.substitutesFor",
-		"cert-manager.io/inject-ca-from", "cert-manager.io/inject-ca-from-secret", "service.beta.openshift.io/inject-cabundle",
+func onKind(kind string) []string {
+	switch kind {
+	case operatorsv1alpha1.ClusterServiceVersionKind:
+		return []string{
+			"olm.skipRange", "olm.properties", "olm.maxOpenShiftVersion", "olm.substitutesFor",
+			"cert-manager.io/inject-ca-from", "cert-manager.io/inject-ca-from-secret", "service.beta.openshift.io/inject-cabundle",
+		}
+	case "CustomResourceDefinition":
+		return []string{"api-approved.kubernetes.io"}
+	case "Secret":
+		return []string{"kubernetes.io/service-account.name"}
 	}
+	return nil
 }
-
-func onCRD() []string { return []string{"api-approved.kubernetes.io"} }
-
-func onSecret() []string { return []string{"kubernetes.io/service-account.name"} }
 
 // Harmless reports whether a bundle can set a label or annotation on an object of a kind: any key outside reserved domains, and
 // the listed ones. For the Pod templates of a Deployment, kind is "Pod".
 func Harmless(kind, key string) bool {
-	if !reserved(key) || listed(onAny(), key) {
-		return true
-	}
-	switch kind {
-	case operatorsv1alpha1.ClusterServiceVersionKind:
-		return listed(onCSV(), key)
-	case "CustomResourceDefinition":
-		return listed(onCRD(), key)
-	case "Secret":
-		return listed(onSecret(), key)
-	}
-	return false
+	return !reserved(key) || listed(onAny(), key) || listed(onKind(kind), key)
 }
 
 func reserved(key string) bool {
 	domain, _, prefixed := strings.Cut(strings.ToLower(key), "/")
-	if !prefixed {
-		// The API server's own keys do not always have a prefix: api-approved.kubernetes.io.
-		if strings.HasPrefix(domain, "olm.") {
-			return true
-		}
+	if !prefixed && strings.HasPrefix(domain, "olm.") {
+		return true
 	}
+	// The API server's own keys do not always have a prefix: api-approved.kubernetes.io.
 	return slices.ContainsFunc(reservedDomains(), func(d string) bool { return domain == d || strings.HasSuffix(domain, "."+d) })
 }
 

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -116,11 +118,7 @@ func (c *Confirmer) Forget(asker string) {
 func (c *Confirmer) ForgetAll(prefix string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for asker := range c.known {
-		if strings.HasPrefix(asker, prefix) {
-			delete(c.known, asker)
-		}
-	}
+	maps.DeleteFunc(c.known, func(asker string, _ remembered) bool { return strings.HasPrefix(asker, prefix) })
 }
 
 func (c *Confirmer) recall(asker, questions string) map[string]answer {
@@ -128,9 +126,7 @@ func (c *Confirmer) recall(asker, questions string) map[string]answer {
 	defer c.mu.Unlock()
 	answers := map[string]answer{}
 	if known := c.known[asker]; known.questions == questions {
-		for key, a := range known.answers {
-			answers[key] = a
-		}
+		maps.Copy(answers, known.answers)
 	}
 	return answers
 }
@@ -138,12 +134,8 @@ func (c *Confirmer) recall(asker, questions string) map[string]answer {
 func (c *Confirmer) remember(asker, questions string, answers map[string]answer) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	decided := map[string]answer{}
-	for key, a := range answers {
-		if a.err == nil {
-			decided[key] = a
-		}
-	}
+	decided := maps.Clone(answers)
+	maps.DeleteFunc(decided, func(_ string, a answer) bool { return a.err != nil })
 	if c.known == nil {
 		c.known = map[string]remembered{}
 	}
@@ -205,12 +197,10 @@ func questionsOf(r Report) (out []question, all string) {
 			}
 		}
 	}
-	for _, list := range [][]Finding{r.Findings, r.Unknown} {
-		for _, f := range list {
-			add(questionsAbout(f.Namespace, f.Alternatives))
-			if !f.Granted {
-				add(questionsAbout(f.Namespace, f.Missing))
-			}
+	for _, f := range slices.Concat(r.Findings, r.Unknown) {
+		add(questionsAbout(f.Namespace, f.Alternatives))
+		if !f.Granted {
+			add(questionsAbout(f.Namespace, f.Missing))
 		}
 	}
 	for _, f := range r.Unknown {
@@ -230,10 +220,7 @@ func (r Report) confirmed(answers map[string]answer) Report {
 	}
 	before := r
 	r.Findings, r.Unknown = nil, nil
-	for _, f := range before.Findings {
-		r.sort(f, answers, other)
-	}
-	for _, f := range before.Unknown {
+	for _, f := range slices.Concat(before.Findings, before.Unknown) {
 		r.sort(f, answers, other)
 	}
 	return r

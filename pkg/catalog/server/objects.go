@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/utils/ptr"
 
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
@@ -30,8 +31,6 @@ const (
 	portName = "grpc"
 	// reserved is the name of the API server's Service.
 	reserved = "kubernetes"
-	// lastApplied is kubectl's copy of the CatalogSource, which does not apply to the Pod.
-	lastApplied = corev1.LastAppliedConfigAnnotation
 )
 
 // Registry is a catalog image to run.
@@ -83,12 +82,11 @@ func Owner(obj metav1.Object) string {
 // meta sets the CatalogSource as the controller: `kubectl drain` does not evict Pods without one. It does not block the
 // CatalogSource's deletion, which would require permissions on its finalizers.
 func (r Registry) meta(name string) metav1.ObjectMeta {
-	enabled, disabled := true, false
 	return metav1.ObjectMeta{
 		Namespace: r.Source.Namespace, Name: name, Labels: map[string]string{names.LabelManaged: "true"},
 		OwnerReferences: []metav1.OwnerReference{{
 			APIVersion: operatorsv1alpha1.SchemeGroupVersion.String(), Kind: operatorsv1alpha1.CatalogSourceKind,
-			Name: r.Source.Name, UID: r.Source.UID, Controller: &enabled, BlockOwnerDeletion: &disabled,
+			Name: r.Source.Name, UID: r.Source.UID, Controller: ptr.To(true), BlockOwnerDeletion: ptr.To(false),
 		}},
 	}
 }
@@ -96,8 +94,7 @@ func (r Registry) meta(name string) metav1.ObjectMeta {
 // ServiceAccount returns the ServiceAccount with the pull secrets for the kubelet. It has no permissions, and its token is
 // not mounted.
 func (r Registry) ServiceAccount() (*corev1.ServiceAccount, error) {
-	disabled := false
-	out := &corev1.ServiceAccount{ObjectMeta: r.meta(r.Source.Name), AutomountServiceAccountToken: &disabled}
+	out := &corev1.ServiceAccount{ObjectMeta: r.meta(r.Source.Name), AutomountServiceAccountToken: ptr.To(false)}
 	for _, name := range r.Source.Spec.Secrets {
 		out.ImagePullSecrets = append(out.ImagePullSecrets, corev1.LocalObjectReference{Name: name})
 	}
@@ -133,7 +130,7 @@ func (r Registry) Pod() (*corev1.Pod, error) {
 	if out.Annotations == nil {
 		out.Annotations = map[string]string{}
 	}
-	delete(out.Annotations, lastApplied)
+	delete(out.Annotations, corev1.LastAppliedConfigAnnotation) // kubectl's copy of the CatalogSource
 	out.Annotations[names.AnnotationSafeToEvict] = "true"
 	out.Labels[names.LabelCatalogSource] = r.Source.Name
 	var err error

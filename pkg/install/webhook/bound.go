@@ -124,9 +124,7 @@ func (p part) demand() []rbacv1.PolicyRule {
 
 func sorted(rule rbacv1.PolicyRule) rbacv1.PolicyRule {
 	for _, list := range []*[]string{&rule.APIGroups, &rule.Resources, &rule.Verbs} {
-		*list = slices.Clone(*list)
-		slices.Sort(*list)
-		*list = slices.Compact(*list)
+		*list = slices.Compact(slices.Sorted(slices.Values(*list)))
 	}
 	return rule
 }

@@ -37,9 +37,7 @@ func (g Group) namespaces() *metav1.LabelSelector {
 }
 
 func byName(op metav1.LabelSelectorOperator, values []string) *metav1.LabelSelector {
-	values = slices.Clone(values)
-	slices.Sort(values)
 	return &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{
-		Key: corev1.LabelMetadataName, Operator: op, Values: slices.Compact(values),
+		Key: corev1.LabelMetadataName, Operator: op, Values: slices.Compact(slices.Sorted(slices.Values(values))),
 	}}}
 }

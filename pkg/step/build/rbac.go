@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/remit-olm/remit/pkg/bundle"
 	"github.com/remit-olm/remit/pkg/install/webhook"
@@ -42,7 +43,7 @@ func Grants(csv *operatorsv1alpha1.ClusterServiceVersion, operatorNamespace stri
 			cluster = append(cluster, p.Namespaced...)
 			cluster = append(cluster, ReadNamespaces())
 		} else if len(p.Namespaced) > 0 {
-			for _, namespace := range withOwn(operatorNamespace, targets) {
+			for _, namespace := range sets.List(sets.New(targets...).Insert(operatorNamespace)) {
 				grants = append(grants, Grant{Namespace: namespace, ServiceAccount: p.ServiceAccount, Rules: p.Namespaced})
 			}
 		}
@@ -81,12 +82,6 @@ func CheckScopes(csv *operatorsv1alpha1.ClusterServiceVersion, operatorNamespace
 // ReadNamespaces returns the rule that an operator for all namespaces gets in addition to its own.
 func ReadNamespaces() rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"namespaces"}, Verbs: []string{"get", "list", "watch"}}
-}
-
-func withOwn(own string, targets []string) []string {
-	out := append([]string{own}, targets...)
-	slices.Sort(out)
-	return slices.Compact(out)
 }
 
 // OperatorRBAC renders the ServiceAccounts that the CSV declares, and a role with its binding for each of its Grants,

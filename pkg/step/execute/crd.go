@@ -6,6 +6,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/remit-olm/remit/pkg/bundle"
 	"github.com/remit-olm/remit/pkg/lib/apply"
@@ -45,13 +46,8 @@ func Serves(live, want *unstructured.Unstructured) bool {
 			return false
 		}
 	}
-	has := servedVersions(live)
-	for version := range servedVersions(want) {
-		if !has[version] {
-			return false
-		}
-	}
-	return true
+	served := func(version map[string]any) bool { return version["served"] == true }
+	return versionsOf(live, served).IsSuperset(versionsOf(want, served))
 }
 
 // IsServed is Serves for a live CustomResourceDefinition as a typed client reads it, or nil if there is none.
@@ -73,17 +69,10 @@ func ServedByOther(live *apiextensionsv1.CustomResourceDefinition, s step.Step) 
 // version that the new one does not have. When a user has migrated the objects and removed the version from
 // status.storedVersions, the plan resumes.
 func losesVersion(live, want *unstructured.Unstructured) error {
-	known := map[string]bool{}
-	versions, _, _ := unstructured.NestedSlice(want.Object, "spec", "versions")
-	for _, v := range versions {
-		if version, ok := v.(map[string]any); ok {
-			name, _, _ := unstructured.NestedString(version, "name")
-			known[name] = true
-		}
-	}
+	known := versionsOf(want, func(map[string]any) bool { return true })
 	stored, _, _ := unstructured.NestedStringSlice(live.Object, "status", "storedVersions")
 	for _, version := range stored {
-		if !known[version] {
+		if !known.Has(version) {
 			return fmt.Errorf("risk of data loss updating %q: new CRD removes version %s that is listed as a stored version on the existing CRD",
 				live.GetName(), version)
 		}
@@ -91,18 +80,16 @@ func losesVersion(live, want *unstructured.Unstructured) error {
 	return nil
 }
 
-func servedVersions(crd *unstructured.Unstructured) map[string]bool {
-	served := map[string]bool{}
-	versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
-	for _, v := range versions {
-		version, ok := v.(map[string]any)
-		if !ok {
-			continue
-		}
-		name, _, _ := unstructured.NestedString(version, "name")
-		if yes, _, _ := unstructured.NestedBool(version, "served"); yes {
-			served[name] = true
+// versionsOf returns the names of a CustomResourceDefinition's versions for which counts is true.
+func versionsOf(crd *unstructured.Unstructured, counts func(version map[string]any) bool) sets.Set[string] {
+	out := sets.Set[string]{}
+	versions, _, _ := unstructured.NestedFieldNoCopy(crd.Object, "spec", "versions")
+	list, _ := versions.([]any)
+	for _, v := range list {
+		if version, ok := v.(map[string]any); ok && counts(version) {
+			name, _ := version["name"].(string)
+			out.Insert(name)
 		}
 	}
-	return served
+	return out
 }
