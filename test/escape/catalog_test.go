@@ -123,23 +123,27 @@ func catalogs() []row {
 	}
 	for i, r := range []struct {
 		title string
-		send  []*api.Bundle
+		send  func() []*api.Bundle // some are too large to be made for every run
 		words []string
 	}{
-		{"a bundle whose name has a slash", []*api.Bundle{entry("../../etc", "")}, []string{"slash"}},
-		{"bundles that replace each other", []*api.Bundle{entry("a", "b"), entry("b", "a")}, nil},
-		{"a name that is too long", []*api.Bundle{entry(strings.Repeat("n", 300), "")}, []string{"more than 253"}},
-		{"a name with control characters", []*api.Bundle{entry("a\x1b[31m", "")}, []string{"control character"}},
-		{"one message that is too large", []*api.Bundle{large()}, []string{"larger than max"}},
-		{"more skips than anybody has", manySkips(), []string{"more than 100000 fields"}},
-		{"1 000 000 bundles", millionBundles(), []string{"64 MiB of memory"}},
-		{"text that is no UTF-8", []*api.Bundle{entry("a\xff\xfe", "")}, []string{"UTF-8"}},
+		{"a bundle whose name has a slash", sends(entry("../../etc", "")), []string{"slash"}},
+		{"bundles that replace each other", sends(entry("a", "b"), entry("b", "a")), nil},
+		{"a name that is too long", sends(entry(strings.Repeat("n", 300), "")), []string{"more than 253"}},
+		{"a name with control characters", sends(entry("a\x1b[31m", "")), []string{"control character"}},
+		{"one message that is too large", large, []string{"larger than max"}},
+		{"more skips than anybody has", manySkips, []string{"more than 100000 fields"}},
+		{"1 000 000 bundles", millionBundles, []string{"64 MiB of memory"}},
+		{"text that is no UTF-8", sends(entry("a\xff\xfe", "")), []string{"UTF-8"}},
 		{"4 GB", nil, []string{"bytes"}},
 		{"nothing, and never ends", nil, nil},
 	} {
 		rows = append(rows, row{number: "92" + letter(i), title: "a registry that sends " + r.title, holds: p0(), play: func(s *scene) {
 			s.group(s.Namespace)
-			where := s.Serve("registry", &hostileRegistry{send: r.send, endless: r.title == "4 GB", silent: r.title == "nothing, and never ends"})
+			registry := &hostileRegistry{endless: r.title == "4 GB", silent: r.title == "nothing, and never ends"}
+			if r.send != nil {
+				registry.send = r.send()
+			}
+			where := s.Serve("registry", registry)
 			s.catalogSource("catalog", operatorsv1alpha1.CatalogSourceSpec{SourceType: operatorsv1alpha1.SourceTypeGrpc, Address: where})
 			s.subscribe()
 			if r.send == nil && r.words == nil {
@@ -176,10 +180,14 @@ func entry(name, replaces string) *api.Bundle {
 		Properties: []*api.Property{{Type: "olm.package", Value: fmt.Sprintf(`{"packageName":%q,"version":"1.0.0"}`, probe)}}}
 }
 
-func large() *api.Bundle {
+func sends(bundles ...*api.Bundle) func() []*api.Bundle {
+	return func() []*api.Bundle { return bundles }
+}
+
+func large() []*api.Bundle {
 	b := entry("large", "")
 	b.CsvJson = strings.Repeat("x", 100<<20)
-	return b
+	return []*api.Bundle{b}
 }
 
 func manySkips() []*api.Bundle {

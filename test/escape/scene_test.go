@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -463,11 +464,11 @@ func (s *scene) list(list client.ObjectList) {
 func (s *scene) allow(match func(oracle.Change) bool) { s.told.Allowed = match }
 
 // groups returns all rows by what they attack, in the order of their numbers.
-func groups() [][]row {
+var groups = sync.OnceValue(func() [][]row {
 	return [][]row{rbacInCSV(), rbacManifests(), crds(), webhooks(), apis(), interception(), deployments(), secretsAndTokens(), certificates(),
 		operatorGroups(), sights(), installPlans(), csvs(), phases(), keys(), ownership(), catalogs(), imageRows(), dependencies(), upgrades(), races(), malformed(),
 		forgeries(), neighbors(), pastes(), heavies(), noise(), hoards(), budgets(), resolutions(), crowds(), stolenTokens(), awaitings()}
-}
+})
 
 func TestEscape(t *testing.T) {
 	numbers := map[string]bool{}
