@@ -34,6 +34,7 @@ type answer struct {
 type tally struct{ Pairs, Covered, Requests, Wanted, Allowed int }
 
 func TestTheEngineSaysWhatKubernetesSays(t *testing.T) {
+	t.Parallel()
 	pairs, seed := fromEnvironment(t, "DIFFERENTIAL_PAIRS", defaultPairs), fromEnvironment(t, "DIFFERENTIAL_SEED", 1)
 	defer debug.SetGCPercent(debug.SetGCPercent(gcPercent))
 	in, out := startKubernetes(t)

@@ -33,6 +33,7 @@ type server struct {
 }
 
 func TestTheEngineSaysWhatTheAPIServerSays(t *testing.T) {
+	t.Parallel()
 	s := server{config: controlplane.Start(t).Config()}
 	var err error
 	s.admin, err = client.New(s.config, client.Options{})
