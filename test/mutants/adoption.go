@@ -71,14 +71,14 @@ func adoption() []Mutant {
 			Name: "plans-inherit-by-the-namespaces-name", Rule: 7, File: "pkg/controller/installplan/run.go",
 			Old:    "steps[i].Owner.Proofs, steps[i].Owner.Since = r.Proofs, namespace.CreationTimestamp.Time",
 			New:    "steps[i].Owner.Proofs = r.Proofs",
-			Killer: row("193"),
+			Killer: unit("pkg/controller/installplan", "TestObstaclesAreReportedBeforeTheFirstWrite"),
 		},
 		{
 			Name: "bindings-are-inherited-by-the-namespaces-name", Rule: 7, File: "pkg/controller/csv/siblings.go",
 			Old: `	s.owner.Since = s.namespace.CreationTimestamp.Time
 `,
 			New:    "",
-			Killer: row("193a"),
+			Killer: unit("pkg/controller/csv", "TestRemovals"),
 		},
 		{
 			Name: "bindings-wait-for-operators-roles", Rule: 7, File: "pkg/step/execute/awaited.go",

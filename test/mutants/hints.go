@@ -57,7 +57,7 @@ func hints() []Mutant {
 			Name: "copies-are-live", Rule: 3, File: "pkg/controller/csv/owner.go",
 			Old:    "	return copied\n",
 			New:    "	return false && copied\n",
-			Killer: row("79"),
+			Killer: unit("pkg/controller/csv", "TestTheGroupAndTheContentAreCheckedFirst"),
 		},
 		{
 			Name: "earlier-bindings-count-as-granted", Rule: 3, File: "pkg/install/deployment/identity.go",
@@ -81,7 +81,7 @@ func hints() []Mutant {
 			Name: "status-makes-a-copy", Rule: 3, File: "pkg/controller/csv/owner.go",
 			Old:    "	return copied\n",
 			New:    "	return copied || csv.Status.Reason == operatorsv1alpha1.CSVReasonCopied\n",
-			Killer: row("80a"),
+			Killer: unit("pkg/controller/csv", "TestTheGroupAndTheContentAreCheckedFirst"),
 		},
 		{
 			Name: "webhooks-beyond-the-limits-are-unchecked", Rule: 1, File: "pkg/controller/csv/missing.go",

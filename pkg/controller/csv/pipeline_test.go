@@ -42,7 +42,7 @@ func fails(reason operatorsv1alpha1.ConditionReason, message string, unmet ...st
 
 // installs is the effect of an install whose Deployment was just written.
 func installs(moves string, writes ...string) effect {
-	return effect{phase: phaseInstalling, reason: reasonWaiting, message: observes, moves: moves, writes: writes, after: installTimeout}
+	return effect{phase: phaseInstalling, reason: reasonWaiting, message: observes, moves: moves, writes: writes, after: 5 * time.Minute}
 }
 
 // runs is the effect of an operator that is installed.
@@ -230,8 +230,8 @@ func TestInstallsThatFail(t *testing.T) {
 			unmet:   []string{`ServiceAccount demo: PresentNotSatisfied Policy rule not satisfied for service account: in namespace t1 {apiGroups: [""], resources: ["pods"], verbs: ["get"]}`},
 			writes:  append(prepares()[:2], slices.Repeat([]string{"acct: apply Role t1/demo.v1.0.0-demo-# (refused)"}, 3)...),
 		}},
-		{"a Deployment that is not ready in time", []change{settled, passing(installTimeout)}, fails("InstallCheckFailed", "install timeout: "+strings.TrimPrefix(observes, "installing: "))},
-		{"one that is ready after all", []change{settled, passing(installTimeout), settled, available("demo")}, runs("InstallSucceeded", completed)},
+		{"a Deployment that is not ready in time", []change{settled, passing(5 * time.Minute)}, fails("InstallCheckFailed", "install timeout: "+strings.TrimPrefix(observes, "installing: "))},
+		{"one that is ready after all", []change{settled, passing(5 * time.Minute), settled, available("demo")}, runs("InstallSucceeded", completed)},
 		{"a Deployment that is stuck", []change{settled, stuckAt("demo")}, fails("InstallCheckFailed", `install failed: waiting for deployment demo to become ready: deployment "demo" exceeded its progress deadline`)},
 	})
 }
@@ -291,6 +291,8 @@ func TestUpgrades(t *testing.T) {
 				"but it has no proof that Remit created it (annotation remit.dev/proof); it was not changed: delete it if nothing else needs it, "+
 				"or uninstall the operator that its labels olm.owner and olm.owner.namespace name")},
 		{"the old version is deleted", second(installed, as("demo.v1.0.0")), effect{moves: "Replaced", writes: []string{"acct: delete ClusterServiceVersion t1/demo.v1.0.0"}}},
+		{"the old version stays until the new one has succeeded", second(settled, available("demo"), as("demo.v1.0.0")),
+			effect{phase: phaseReplacing, reason: reasonBeingReplaced, message: "being replaced by csv: demo.v2.0.0"}},
 		{"the old version stays while the new one only claims to have succeeded", []change{installed, next, as("demo.v2.0.0"), phase(phaseSucceeded, reasonInstallSuccessful), as("demo.v1.0.0")},
 			effect{phase: phaseReplacing, reason: reasonBeingReplaced, message: "being replaced by csv: demo.v2.0.0", moves: "BeingReplaced"}},
 	})
@@ -326,9 +328,9 @@ func TestRemovals(t *testing.T) {
 			o.failed = `delete *v1.Role t2/demo.v1.0.0-demo-#: roles.rbac.authorization.k8s.io "x" is forbidden: no`
 			o.writes = []string{binding, role + " (refused)", left("Role", deleteRole), "event: Warning LeftBehind on ClusterServiceVersion t1/demo.v1.0.0: these objects remain (" + o.failed + "): " + deleteRole}
 		})},
-		{"of a copy that was an operator", slices.Concat(removed(editing(func(c *operatorsv1alpha1.ClusterServiceVersion) {
+		{"of a copy that was an operator", removed(editing(func(c *operatorsv1alpha1.ClusterServiceVersion) {
 			c.Labels = map[string]string{names.LabelCopiedFrom: "x"}
-		}))),
+		})),
 			effect{writes: []string{binding, role, annotates}}},
 	})
 }
@@ -376,7 +378,7 @@ func TestCallers(t *testing.T) {
 				"event: Warning LeftBehind on ClusterServiceVersion t1/demo.v1.0.0: these objects remain ("+notDeleted+"): "+stop).with(func(o *effect) { o.failed = notDeleted })},
 		{"an API is registered when the Deployment is ready", []change{serves, settled, available("demo")},
 			effect{phase: phaseInstalling, reason: reasonWaiting, message: "installing: APIService v1.widgets.example.com is not available: missing condition",
-				writes: []string{"acct: apply APIService v1.widgets.example.com"}, after: installTimeout}},
+				writes: []string{"acct: apply APIService v1.widgets.example.com"}, after: 5 * time.Minute}},
 		{"an API's bindings come before the Deployment", []change{serves}, installs("RequirementsUnknown "+toInstall, slices.Concat(prepares(serving...),
 			[]string{"acct: apply ClusterRoleBinding demo-service-system:auth-delegator-#", "acct: apply RoleBinding kube-system/demo-service-auth-reader-#"}, certified)...)},
 		{"an API of another owner", []change{serves, served}, fails("OwnerConflict",

@@ -118,6 +118,7 @@ const everythingMissing = `ServiceAccount ns/acct is missing 7 permissions; noth
 - User "system:serviceaccount:ns:acct" cannot create resource "rolebindings", "roles" in API group "rbac.authorization.k8s.io" in the namespace "ns" (named "demo.v1.0.0-demo-#"), nor get or patch it
 ` + inReport
 
+// unrelated is the name of a plan with other pins.
 const unrelated = "install-aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
 
 func TestPlansWaitForTheirAccount(t *testing.T) {
