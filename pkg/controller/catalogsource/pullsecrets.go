@@ -47,6 +47,7 @@ type attempt struct {
 func (p *pullSecrets) access(ctx context.Context, key types.NamespacedName, secrets []string, pull retry) (image.Access, error) {
 	listers, done := p.interests.Track(pull, p.RBAC)
 	defer done()
+	p.note(pull, attempt{by: key}) // so that changes during this attempt trigger a retry
 	credentials := &image.Credentials{}
 	out := image.Access{Keychain: credentials, Anywhere: key.Namespace == p.GlobalNamespace}
 	var problems []error

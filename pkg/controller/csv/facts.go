@@ -54,6 +54,9 @@ type Facts struct {
 	Refused error
 	// Probe is the result of a dry run of Deployments that were refused before.
 	Probe error
+	// WasRefused is true if a check has found since the failure that the Deployments would be refused. An accepted dry
+	// run is then a change.
+	WasRefused bool
 	// Deployments is their state. Due is true if one may be written now.
 	Deployments deployment.State
 	Due         bool

@@ -32,6 +32,18 @@ func (r *Reconciler) gatherDeployments(ctx context.Context, s *scope) error {
 	return nil
 }
 
+// noteRefusal remembers whether a failed CSV's writes would have been refused since it failed.
+func (r *Reconciler) noteRefusal(s *scope) {
+	key := client.ObjectKeyFromObject(s.csv)
+	switch {
+	case s.csv.Status.Phase != phaseFailed || s.csv.Status.Reason != reasonNoRetry:
+		r.refusals.Delete(key)
+	case s.facts.Refused != nil || s.facts.CallRefused != nil || s.facts.Probe != nil:
+		r.refusals.Set(key, true)
+	}
+	s.facts.WasRefused = r.refusals.Get(key)
+}
+
 // joinMissing merges the missing permissions of two actions into one error.
 func joinMissing(a, b error) error {
 	var one, other *MissingPermissionsError

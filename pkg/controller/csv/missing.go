@@ -122,6 +122,7 @@ func (r *Reconciler) forget(key client.ObjectKey) {
 	r.confirmer.ForgetAll(key.String() + " ")
 	r.memory.Forget(key)
 	r.edits.keep(key, nil)
+	r.refusals.Delete(key)
 }
 
 // describeMissing describes a missing rule and its scope. A rule with many resources is split into several equivalent ones.

@@ -145,7 +145,7 @@ func failedByRequirements(f Facts) Transition {
 
 // failedByRefusal continues only after a dry run has shown that the Deployments would now be accepted. Errors that
 // the CSV's author must fix are never retried; those that no watch reports (a quota, a policy) are retried rarely. If
-// the write was refused although its dry run was accepted, the retries are delayed as after other failures.
+// the write was refused although its dry run was accepted all the time, the retries are delayed as after other failures.
 func failedByRefusal(f Facts) Transition {
 	why := f.Refused
 	if why == nil {
@@ -154,7 +154,7 @@ func failedByRefusal(f Facts) Transition {
 	if why == nil {
 		why = f.Probe
 	}
-	if left := backoff(f); why == nil && left > 0 && wasRetried(f) {
+	if left := backoff(f); why == nil && left > 0 && !f.WasRefused && wasRetried(f) {
 		t := stay(f)
 		t.After = left
 		return t

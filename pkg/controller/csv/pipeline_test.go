@@ -218,6 +218,8 @@ func TestInstallsThatFail(t *testing.T) {
 			refuses(quotaMessage, prepares(refusedWrite, refusedWrite)...).with(late(time.Second)).with(func(o *effect) {
 				o.moves += " DetectedClusterChange AllRequirementsMet InstallComponentFailedNoRetry!"
 			})},
+		{"a later refusal that ends takes effect at once", []change{refusing(deploys, quota), settled, limited(quota), settled, limited(nil)},
+			installs("DetectedClusterChange "+toInstall, deploys)},
 		{"an API server that is down", []change{refusing(deploys, down)}, failed},
 		{"an API server that is down again", []change{refusing(deploys, down), settled, passing(time.Minute)},
 			failed.with(func(o *effect) {

@@ -17,6 +17,7 @@ import (
 	"github.com/remit-olm/remit/pkg/install"
 	"github.com/remit-olm/remit/pkg/install/cert"
 	"github.com/remit-olm/remit/pkg/install/hooks"
+	"github.com/remit-olm/remit/pkg/lib/keyed"
 	"github.com/remit-olm/remit/pkg/lib/kinds"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
@@ -70,7 +71,9 @@ type Reconciler struct {
 	unserved  *kinds.Unserved
 	memory    *hooks.Memory
 	edits     *edits
-	metrics   *metrics
+	// refusals contains the CSVs that have failed and whose writes have been found to be refused since.
+	refusals *keyed.Map[client.ObjectKey, bool]
+	metrics  *metrics
 }
 
 // New returns a Reconciler, or an error if required options are missing.
@@ -84,6 +87,7 @@ func New(o Options) (*Reconciler, error) {
 	return &Reconciler{
 		Options: o, confirmer: &preflight.Confirmer{Ask: preflight.Reviews(o.Client)}, interests: &kit.Interests{},
 		unserved: kinds.NewUnserved(o.Clock), memory: &hooks.Memory{}, edits: &edits{}, metrics: newMetrics(o.Clock),
+		refusals: &keyed.Map[client.ObjectKey, bool]{},
 	}, nil
 }
 
@@ -121,6 +125,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, err
 	}
 	r.metrics.set(s)
+	r.noteRefusal(s)
 	last, err := r.move(ctx, s)
 	if err != nil || s.gone {
 		return ctrl.Result{}, err

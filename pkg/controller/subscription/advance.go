@@ -18,11 +18,12 @@ import (
 // are valid even if it returns an error, which is retried.
 func (r *Reconciler) advance(ctx context.Context, w *world) (map[types.UID]*view, error) {
 	views := w.views()
-	if w.blocked != nil {
-		return views, nil
-	}
 	if len(views) == 0 {
 		r.long.drop(w.namespace)
+		r.answers.Delete(w.namespace)
+		return views, nil
+	}
+	if w.blocked != nil {
 		return views, nil
 	}
 	ns := w.toResolve(views)

@@ -158,6 +158,20 @@ func TestReusesTheAnswer(t *testing.T) {
 	require.Same(t, first.Answer.Problems["a"], views["a"].problem)
 }
 
+func TestForgetsANamespaceWithoutSubscriptions(t *testing.T) {
+	r := &Reconciler{Options: Options{Client: &creating{}}, indexes: &resolver.Indexes{}, answers: &answers{}, long: newLongQueue(clock.RealClock{}, &answers{})}
+	sub := subscription("a", "")
+	sub.Spec.Package = "nothing"
+	_, err := r.advance(t.Context(), offering(sub))
+	require.NoError(t, err)
+	require.NotNil(t, r.answers.Get("ns"))
+	w := offering()
+	w.blocked = &resolver.Problem{Reason: resolver.ErrorPreventedResolution}
+	_, err = r.advance(t.Context(), w)
+	require.NoError(t, err)
+	require.Nil(t, r.answers.Get("ns"))
+}
+
 func TestUserSubscriptionsTakePrecedenceOverDependencies(t *testing.T) {
 	made, person := subscription("a", ""), subscription("b", "")
 	made.Annotations = map[string]string{names.AnnotationGeneratedBy: "x"}
