@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	rbacv1 "k8s.io/api/rbac/v1"
 
@@ -37,6 +38,11 @@ func TestStatusReportsWhatIsBlockedAndWhatIsNotNeeded(t *testing.T) {
 
 	tn.Group(env.AccountName, tn.Namespace)
 	message := tn.PermissionsMissing()
+	tn.Eventually(func(c *assert.CollectT) {
+		og := &operatorsv1.OperatorGroup{}
+		assert.NoError(c, tn.Get("group", og))
+		assert.NotEmpty(c, og.Status.Namespaces)
+	})
 	out, notes, err := statusOf(t, "-n", tn.Namespace)
 	require.Error(t, err)
 	require.Empty(t, err.Error(), "everything is printed")
