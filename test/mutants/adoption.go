@@ -100,20 +100,20 @@ func adoption() []Mutant {
 		},
 		{
 			Name: "a-role-is-filled-by-a-cache-that-is-behind", Rule: 7, File: "pkg/step/execute/seal.go",
-			Old:    "	if r.Live == nil || role.GetKind() != \"Role\" || live == nil",
-			New:    "	if r.Live != nil || role.GetKind() != \"Role\" || live == nil",
+			Old:    "	if r.Live == nil || role.GetKind() != \"Role\" || !r.RBAC.Readable()",
+			New:    "	if r.Live != nil || role.GetKind() != \"Role\" || !r.RBAC.Readable()",
 			Killer: unit("pkg/step/execute", "TestARoleWithForeignBindingsIsNotFilled"),
 		},
 		{
-			Name: "a-role-is-created-by-a-cache-that-is-behind", Rule: 7, File: "pkg/step/execute/awaited.go",
-			Old:    "	if live == nil {",
-			New:    "	if false {",
+			Name: "a-role-is-created-by-a-cache-that-is-behind", Rule: 7, File: "pkg/step/execute/seal.go",
+			Old:    "err != nil || !exposed {",
+			New:    "err != nil || !exposed || live == nil {",
 			Killer: unit("pkg/step/execute", "TestARoleIsNotCreatedForABindingThatTheCacheShowsTooOld"),
 		},
 		{
 			Name: "a-role-is-created-before-the-cache-is-asked-again", Rule: 7, File: "pkg/step/execute/seal.go",
-			Old:    "	return r.judgeLive(ctx, nil, role)",
-			New:    "	return r.judgeUnseen(ctx, role)",
+			Old:    "	return r.CheckBindings(ctx, live, role)\n}\n\n// isExposed",
+			New:    "	return nil\n}\n\n// isExposed",
 			Killer: unit("pkg/step/execute", "TestARoleIsNotCreatedForABindingThatTheCacheShowsTooOld"),
 		},
 		{

@@ -55,11 +55,6 @@ func (r Roles) guard(ctx context.Context, c client.Client, live, obj *unstructur
 	if err := r.CheckBindings(ctx, live, obj); err != nil {
 		return err
 	}
-	if live == nil {
-		if err := r.judgeRemaining(ctx, obj); err != nil {
-			return err
-		}
-	}
 	live, err := r.refill(ctx, c, live, obj)
 	if err != nil {
 		return err

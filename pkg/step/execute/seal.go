@@ -33,12 +33,16 @@ const sealPrefix = "remit:sealed:"
 // reconcile, so without a pause each failure would cause the next attempt.
 const resealAfter = 10 * time.Second
 
-// refill restores the rules of a Role from which they were removed. While it had no rules, any user could bind it. So
+// refill restores the rules of a Role from which they were removed, or which was deleted and still has a binding, such as
+// the install's own. While it had no rules, any user could bind it, or replace the subjects of its bindings. So
 // it first gets rules for an object that does not exist, which no other user may bind either; then all bindings are
 // known and the check is final. Nothing is written unless the same checks and a dry run of the rules have succeeded.
 func (r Roles) refill(ctx context.Context, c client.Client, live, role *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-	if r.Live == nil || role.GetKind() != "Role" || live == nil || !r.RBAC.Readable() || sameRules(live, role) {
+	if r.Live == nil || role.GetKind() != "Role" || !r.RBAC.Readable() {
 		return live, nil
+	}
+	if exposed, err := r.isExposed(live, role); err != nil || !exposed {
+		return live, err
 	}
 	now := r.now()
 	if age := now.Sub(sealedAt(live)); age >= 0 && age < resealAfter {
@@ -76,21 +80,19 @@ func (r Roles) judgeLive(ctx context.Context, live, role *unstructured.Unstructu
 	return r.CheckBindings(ctx, live, role)
 }
 
-// judgeRemaining judges the live bindings of a Role that does not exist, if the cache has one, such as the install's own
-// after the Role was deleted: its subjects may have been replaced a moment ago. A new install has none, and sends no request.
-func (r Roles) judgeRemaining(ctx context.Context, role *unstructured.Unstructured) error {
-	if r.Live == nil || role.GetKind() != "Role" || !r.RBAC.Readable() {
-		return nil
+// isExposed reports whether other users may have been able to bind a Role that grants them nothing yet. A Role that does
+// not exist is exposed if the cache has a binding of it: a new install has none, and sends no additional request.
+func (r Roles) isExposed(live, role *unstructured.Unstructured) (bool, error) {
+	if live != nil {
+		return !sameRules(live, role), nil
 	}
 	bindings, err := r.RBAC.Untracked().RoleBindings.RoleBindings(role.GetNamespace()).List(labels.Everything())
 	if err != nil {
-		return fmt.Errorf("list RoleBindings of namespace %q: %w", role.GetNamespace(), err)
+		return false, fmt.Errorf("list RoleBindings of namespace %q: %w", role.GetNamespace(), err)
 	}
-	refers := func(b *rbacv1.RoleBinding) bool { return b.RoleRef.Kind == "Role" && b.RoleRef.Name == role.GetName() }
-	if !slices.ContainsFunc(bindings, refers) {
-		return nil
-	}
-	return r.judgeLive(ctx, nil, role)
+	return slices.ContainsFunc(bindings, func(b *rbacv1.RoleBinding) bool {
+		return b.RoleRef.Kind == "Role" && b.RoleRef.Name == role.GetName()
+	}), nil
 }
 
 // judgeUnseen judges the bindings of a Role that the cache does not have in their current version.
@@ -113,6 +115,9 @@ func (r Roles) judgeUnseen(ctx context.Context, role *unstructured.Unstructured)
 // sealedAt returns when a Role was sealed; the zero time if it is not. Users who may write the Role can also set any
 // time.
 func sealedAt(live *unstructured.Unstructured) time.Time {
+	if live == nil {
+		return time.Time{}
+	}
 	rules, _, _ := unstructured.NestedSlice(live.Object, "rules")
 	if len(rules) == 0 {
 		return time.Time{}

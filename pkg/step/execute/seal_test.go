@@ -233,6 +233,43 @@ func TestARoleIsNotCreatedForABindingThatTheCacheShowsTooOld(t *testing.T) {
 	require.NoError(t, err)
 }
 
+// A stranger creates the Role, replaces the subjects of its binding and deletes the Role after it has been checked.
+func TestADeletedRoleIsSealedBeforeItIsFilled(t *testing.T) {
+	s := newSealing(t)
+	binding := s.own()
+	_, _, err := s.roles.Ensure(t.Context(), s.client, binding)
+	require.NoError(t, err)
+	cached := &rbacv1.RoleBinding{}
+	require.NoError(t, s.client.Get(t.Context(), client.ObjectKeyFromObject(binding), cached))
+	index := toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc})
+	require.NoError(t, index.Add(cached))
+	s.roles.RBAC.RoleBindings = rbacv1listers.NewRoleBindingLister(index)
+	s.roles.Rendered = []*unstructured.Unstructured{binding}
+	require.NoError(t, s.client.Delete(t.Context(), s.live()))
+
+	late, lists := s.roles, 0
+	late.Live = s.listing(nil, func() {
+		if lists++; lists == 1 {
+			changed := cached.DeepCopy()
+			changed.Subjects = s.theirs.Subjects
+			require.NoError(t, s.client.Update(t.Context(), changed, client.FieldOwner("other")))
+		}
+	})
+	_, _, err = late.Ensure(t.Context(), s.client, s.role)
+	require.True(t, apply.IsCollision(err), "%v", err)
+	live := s.live()
+	require.Len(t, live.Rules, 1)
+	require.Len(t, live.Rules[0].ResourceNames, 1)
+	require.Contains(t, live.Rules[0].ResourceNames[0], "remit:sealed:")
+
+	require.NoError(t, s.client.Delete(t.Context(), cached))
+	require.NoError(t, index.Delete(cached))
+	s.clock.Step(time.Minute)
+	_, _, err = s.roles.Ensure(t.Context(), s.client, s.role)
+	require.NoError(t, err)
+	require.Len(t, s.live().Rules, 2)
+}
+
 // own returns the install's own binding of the Role.
 func (s *sealing) own() *unstructured.Unstructured {
 	binding := &unstructured.Unstructured{Object: map[string]any{
