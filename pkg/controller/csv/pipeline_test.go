@@ -254,7 +254,9 @@ func TestInstalls(t *testing.T) {
 		{"nothing while its InstallPlan is in progress", []change{planInProgress},
 			effect{phase: phasePending, reason: reasonRequirementsUnknown, message: "requirements not yet checked: InstallPlan install-x is in progress", moves: "RequirementsUnknown"}},
 		{"a Deployment that was deleted", []change{installed, without(deploymentOf("demo"))}, installs("ComponentUnhealthy! NeedsReinstall "+toInstall, deploys)},
-		{"a role that was deleted", []change{installed, withoutRoles}, runs("", completed, "acct: apply Role t1/demo.v1.0.0-demo-#")},
+		// Its binding is still there, so it is made without a rule first.
+		{"a role that was deleted", []change{installed, withoutRoles},
+			runs("", completed, "acct: apply Role t1/demo.v1.0.0-demo-#", "acct: apply Role t1/demo.v1.0.0-demo-#")},
 		{"nothing after its CustomResourceDefinition was deleted", []change{installed, without(things())},
 			fails("RequirementsNotMet", "requirements not met", "CustomResourceDefinition things.example.com: NotPresent CRD is not present")},
 		{"nothing after the CustomResourceDefinition is back", []change{installed, without(things()), settled, with(things())},

@@ -33,13 +33,15 @@ import (
 
 // nothingCached returns listers of an empty cache.
 func nothingCached() rbac.Listers {
-	index := func() toolscache.Indexer {
-		return toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc})
-	}
 	return rbac.Listers{
-		Roles: rbacv1listers.NewRoleLister(index()), ClusterRoles: rbacv1listers.NewClusterRoleLister(index()),
-		RoleBindings: rbacv1listers.NewRoleBindingLister(index()), ClusterRoleBindings: rbacv1listers.NewClusterRoleBindingLister(index()),
+		Roles: rbacv1listers.NewRoleLister(newIndex()), ClusterRoles: rbacv1listers.NewClusterRoleLister(newIndex()),
+		RoleBindings: rbacv1listers.NewRoleBindingLister(newIndex()), ClusterRoleBindings: rbacv1listers.NewClusterRoleBindingLister(newIndex()),
 	}
+}
+
+// newIndex returns an empty cache of one kind.
+func newIndex() toolscache.Indexer {
+	return toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc})
 }
 
 // sealing is a namespace with an empty Role of an install, and the objects to fill it.
@@ -198,21 +200,13 @@ func TestASealedRoleIsSealedAgainOnlyAfterAPause(t *testing.T) {
 // The cache may show the install's own binding as it was before a stranger replaced its subjects.
 func TestARoleIsNotCreatedForABindingThatTheCacheShowsTooOld(t *testing.T) {
 	s := newSealing(t)
-	binding := s.own()
-	_, _, err := s.roles.Ensure(t.Context(), s.client, binding)
-	require.NoError(t, err)
-	cached := &rbacv1.RoleBinding{}
-	require.NoError(t, s.client.Get(t.Context(), client.ObjectKeyFromObject(binding), cached))
-	index := toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc})
-	require.NoError(t, index.Add(cached))
-	s.roles.RBAC.RoleBindings = rbacv1listers.NewRoleBindingLister(index)
-	s.roles.Rendered = []*unstructured.Unstructured{binding}
+	cached, index := s.bound()
 
 	changed := cached.DeepCopy()
 	changed.Subjects = s.theirs.Subjects
 	require.NoError(t, s.client.Update(t.Context(), changed, client.FieldOwner("other")))
 	require.NoError(t, s.client.Delete(t.Context(), s.live()))
-	_, _, err = s.roles.Ensure(t.Context(), s.client, s.role)
+	_, _, err := s.roles.Ensure(t.Context(), s.client, s.role)
 	require.True(t, apply.IsCollision(err), "%v", err)
 	require.ErrorContains(t, err, "its subjects were changed")
 	emptied := cached.DeepCopy()
@@ -236,15 +230,7 @@ func TestARoleIsNotCreatedForABindingThatTheCacheShowsTooOld(t *testing.T) {
 // A stranger creates the Role, replaces the subjects of its binding and deletes the Role after it has been checked.
 func TestADeletedRoleIsSealedBeforeItIsFilled(t *testing.T) {
 	s := newSealing(t)
-	binding := s.own()
-	_, _, err := s.roles.Ensure(t.Context(), s.client, binding)
-	require.NoError(t, err)
-	cached := &rbacv1.RoleBinding{}
-	require.NoError(t, s.client.Get(t.Context(), client.ObjectKeyFromObject(binding), cached))
-	index := toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc})
-	require.NoError(t, index.Add(cached))
-	s.roles.RBAC.RoleBindings = rbacv1listers.NewRoleBindingLister(index)
-	s.roles.Rendered = []*unstructured.Unstructured{binding}
+	cached, index := s.bound()
 	require.NoError(t, s.client.Delete(t.Context(), s.live()))
 
 	late, lists := s.roles, 0
@@ -255,7 +241,7 @@ func TestADeletedRoleIsSealedBeforeItIsFilled(t *testing.T) {
 			require.NoError(t, s.client.Update(t.Context(), changed, client.FieldOwner("other")))
 		}
 	})
-	_, _, err = late.Ensure(t.Context(), s.client, s.role)
+	_, _, err := late.Ensure(t.Context(), s.client, s.role)
 	require.True(t, apply.IsCollision(err), "%v", err)
 	live := s.live()
 	require.Len(t, live.Rules, 1)
@@ -268,6 +254,21 @@ func TestADeletedRoleIsSealedBeforeItIsFilled(t *testing.T) {
 	_, _, err = s.roles.Ensure(t.Context(), s.client, s.role)
 	require.NoError(t, err)
 	require.Len(t, s.live().Rules, 2)
+}
+
+// bound creates the install's own binding of the Role, and returns it with the cache that shows it.
+func (s *sealing) bound() (*rbacv1.RoleBinding, toolscache.Indexer) {
+	s.t.Helper()
+	binding := s.own()
+	_, _, err := s.roles.Ensure(s.t.Context(), s.client, binding)
+	require.NoError(s.t, err)
+	cached := &rbacv1.RoleBinding{}
+	require.NoError(s.t, s.client.Get(s.t.Context(), client.ObjectKeyFromObject(binding), cached))
+	index := newIndex()
+	require.NoError(s.t, index.Add(cached))
+	s.roles.RBAC.RoleBindings = rbacv1listers.NewRoleBindingLister(index)
+	s.roles.Rendered = []*unstructured.Unstructured{binding}
+	return cached, index
 }
 
 // own returns the install's own binding of the Role.
