@@ -38,7 +38,7 @@ func hundredObjects(b *testing.B) []step.Step {
 		obj.SetName(fmt.Sprintf("object-%d", i))
 		bundle.Objects = append(bundle.Objects, obj)
 	}
-	steps, err := build.NewStepResourceFromBundle(bundle, scope("team-a"), generous{})
+	steps, err := build.NewStepResourceFromBundle(bundle, scope("team-a"), build.Unchecked{})
 	require.NoError(b, err)
 	require.GreaterOrEqual(b, len(steps.Steps), 97)
 	return steps.Steps

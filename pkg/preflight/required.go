@@ -16,7 +16,7 @@ import (
 // Required reports what the installation of a bundle requires of an account without permissions: the least that has to
 // be granted.
 func Required(account types.NamespacedName, b *bundle.Bundle, scope build.Scope) (Report, error) {
-	steps, err := build.NewStepResourceFromBundle(b, scope, nil)
+	steps, err := build.NewStepResourceFromBundle(b, scope, build.Unchecked{})
 	if err != nil {
 		return Report{}, err
 	}

@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -35,17 +34,11 @@ func (c *testCase) scope() build.Scope {
 }
 
 func (c *testCase) steps() ([]step.Step, error) {
-	steps, err := build.NewStepResourceFromBundle(c.Bundle, c.scope(), unasked{})
+	steps, err := build.NewStepResourceFromBundle(c.Bundle, c.scope(), build.Unchecked{})
 	if err != nil {
 		return nil, err
 	}
 	return steps.Steps, nil
-}
-
-type unasked struct{}
-
-func (unasked) MissingRules(*corev1.ServiceAccount, string, []rbacv1.PolicyRule) ([]rbacv1.PolicyRule, error) {
-	return nil, nil
 }
 
 // outside returns the objects of the case that are not garbage collected, except CustomResourceDefinitions.

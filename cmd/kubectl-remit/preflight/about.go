@@ -90,7 +90,7 @@ func (o *Options) aboutBundle(ctx context.Context, arg string) (*about, error) {
 		return nil, err
 	}
 	scope := build.Scope{Namespace: a.namespace, Package: b.Package, Targets: a.targets}
-	steps, err := build.NewStepResourceFromBundle(b.Bundle, scope, nil) // the permissions are checked later, all at once
+	steps, err := build.NewStepResourceFromBundle(b.Bundle, scope, build.Unchecked{})
 	if err != nil {
 		return nil, fmt.Errorf("bundle %q: %w", arg, err)
 	}

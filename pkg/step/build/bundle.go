@@ -30,6 +30,15 @@ type RuleChecker interface {
 	MissingRules(sa *corev1.ServiceAccount, namespace string, rules []rbacv1.PolicyRule) ([]rbacv1.PolicyRule, error)
 }
 
+// Unchecked is a RuleChecker that finds nothing missing, for callers that determine the missing permissions of all steps
+// themselves.
+type Unchecked struct{}
+
+// MissingRules returns no rules.
+func (Unchecked) MissingRules(*corev1.ServiceAccount, string, []rbacv1.PolicyRule) ([]rbacv1.PolicyRule, error) {
+	return nil, nil
+}
+
 // Scope defines the namespace, the account and the targets of an installed bundle.
 type Scope struct {
 	// Namespace is the namespace of the Subscription.
@@ -131,11 +140,8 @@ func NewServiceAccountStepResources(csv *operatorsv1alpha1.ClusterServiceVersion
 }
 
 // RBACForClusterServiceVersion returns the CSV's permissions that the account is missing: namespaced ones in each
-// target, cluster permissions in the whole cluster. Without a checker, it returns none.
+// target, cluster permissions in the whole cluster.
 func RBACForClusterServiceVersion(csv *operatorsv1alpha1.ClusterServiceVersion, scope Scope, checker RuleChecker) ([]Excess, error) {
-	if checker == nil {
-		return nil, nil
-	}
 	var excess []Excess
 	for _, g := range Grants(csv, scope.Namespace, scope.Targets) {
 		missing, err := checker.MissingRules(scope.Account, g.Namespace, g.Rules)

@@ -58,16 +58,9 @@ func parse(t *testing.T, manifests ...string) *bundle.Bundle {
 	return b
 }
 
-// generous returns a checker whose account has all permissions.
-func generous(t *testing.T) *MockRuleChecker {
-	c := NewMockRuleChecker(gomock.NewController(t))
-	c.EXPECT().MissingRules(gomock.Any(), gomock.Any(), gomock.Any()).Return(nil, nil).AnyTimes()
-	return c
-}
-
 func steps(t *testing.T, s build.Scope, manifests ...string) []*unstructured.Unstructured {
 	t.Helper()
-	out, err := build.NewStepResourceFromBundle(parse(t, manifests...), s, generous(t))
+	out, err := build.NewStepResourceFromBundle(parse(t, manifests...), s, build.Unchecked{})
 	require.NoError(t, err)
 	var objects []*unstructured.Unstructured
 	for _, st := range out.Steps {
@@ -105,13 +98,13 @@ func TestRulesOfAnAggregatingClusterRoleAreOmitted(t *testing.T) {
 
 func TestAManifestWithAnotherNamespaceIsRejected(t *testing.T) {
 	b := parse(t, csvText, "kind: ConfigMap\nmetadata: {name: cm, namespace: kube-system}")
-	_, err := build.NewStepResourceFromBundle(b, scope("own"), generous(t))
+	_, err := build.NewStepResourceFromBundle(b, scope("own"), build.Unchecked{})
 	require.EqualError(t, err, `ConfigMap "cm" has namespace "kube-system": objects of a bundle are created in the Subscription's namespace "own"`)
 }
 
 func TestABundleWithAnInvalidCSVIsRejected(t *testing.T) {
 	b := parse(t, "kind: ClusterServiceVersion\nmetadata: {name: op.v1}\nspec: {install: {strategy: deployment}}")
-	_, err := build.NewStepResourceFromBundle(b, scope("own"), generous(t))
+	_, err := build.NewStepResourceFromBundle(b, scope("own"), build.Unchecked{})
 	require.EqualError(t, err, `ClusterServiceVersion "op.v1": the install strategy has no deployments`)
 }
 
@@ -120,7 +113,7 @@ func TestABundleWithTooManyStepsIsRejected(t *testing.T) {
 	for i := range build.MaxSteps - 1 {
 		manifests = append(manifests, fmt.Sprintf("kind: ConfigMap\nmetadata: {name: c%d}", i))
 	}
-	_, err := build.NewStepResourceFromBundle(parse(t, manifests...), scope("own"), generous(t))
+	_, err := build.NewStepResourceFromBundle(parse(t, manifests...), scope("own"), build.Unchecked{})
 	require.EqualError(t, err, `bundle "op.v1" has 1003 steps: at most 1000 are allowed`)
 }
 
@@ -181,7 +174,7 @@ func TestBuildingStepsDoesNotModifyTheBundle(t *testing.T) {
 	b := parse(t, csvText, crd)
 	before := b.CSV.DeepCopy()
 	crdBefore := b.Objects[0].DeepCopy()
-	_, err := build.NewStepResourceFromBundle(b, scope("own", "other"), generous(t))
+	_, err := build.NewStepResourceFromBundle(b, scope("own", "other"), build.Unchecked{})
 	require.NoError(t, err)
 	require.Equal(t, before, b.CSV)
 	require.Equal(t, crdBefore, b.Objects[0])
@@ -217,9 +210,7 @@ func TestACSVHasItsBundlesProperties(t *testing.T) {
 	properties := func(text, stated string) string {
 		s := scope()
 		s.Properties = stated
-		checker := NewMockRuleChecker(gomock.NewController(t))
-		checker.EXPECT().MissingRules(gomock.Any(), gomock.Any(), gomock.Any()).AnyTimes()
-		steps, err := build.NewStepResourceFromBundle(parse(t, text), s, checker)
+		steps, err := build.NewStepResourceFromBundle(parse(t, text), s, build.Unchecked{})
 		require.NoError(t, err)
 		return steps.Steps[0].Object.GetAnnotations()[names.AnnotationProperties]
 	}
@@ -234,7 +225,7 @@ func TestACSVHasItsBundlesProperties(t *testing.T) {
 func TestAStepListsDroppedLabelsAndAnnotations(t *testing.T) {
 	const role = "kind: ClusterRole\napiVersion: rbac.authorization.k8s.io/v1\nmetadata: {name: r, labels: {rbac.authorization.k8s.io/aggregate-to-admin: \"true\", team: a}}"
 	csv := strings.Replace(csvText, "metadata: {", `metadata: {annotations: {olm.anything: x, olm.skipRange: "<1.0.0"}, `, 1)
-	out, err := build.NewStepResourceFromBundle(parse(t, csv, role), scope("own"), generous(t))
+	out, err := build.NewStepResourceFromBundle(parse(t, csv, role), scope("own"), build.Unchecked{})
 	require.NoError(t, err)
 	dropped := map[string][]string{}
 	for _, s := range out.Steps {

@@ -13,7 +13,6 @@ import (
 
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
-	"github.com/remit-olm/remit/pkg/rbac"
 )
 
 func may(verb, resource string) rbacv1.PolicyRule {
@@ -139,8 +138,12 @@ func TestRoleNamesAreStableShortAndDifferent(t *testing.T) {
 	require.True(t, strings.HasPrefix(names(small, "own", "own")[0], "op.v1-op-"), "<csv>-<serviceaccount>-<hash>")
 }
 
-func TestRBACForClusterServiceVersionWithoutPermissions(t *testing.T) {
-	excess, err := RBACForClusterServiceVersion(csvOf("op", nil, nil), Scope{Namespace: "own", Targets: []string{rbac.ClusterScope}}, nil)
+// A forgotten RuleChecker must not read as "nothing is missing".
+func TestPermissionsAreNotSkippedWithoutARuleChecker(t *testing.T) {
+	csv := csvOf("op", []rbacv1.PolicyRule{may("get", "pods")}, nil)
+	scope := Scope{Namespace: "own", Targets: []string{"own"}}
+	require.Panics(t, func() { _, _ = RBACForClusterServiceVersion(csv, scope, nil) })
+	excess, err := RBACForClusterServiceVersion(csv, scope, Unchecked{})
 	require.NoError(t, err)
 	require.Empty(t, excess)
 }
