@@ -49,6 +49,10 @@ func (b *background) Start(ctx context.Context) error {
 	b.pending = nil
 	b.mu.Unlock()
 	<-ctx.Done()
+	// A goroutine that begins holds the lock: after this, none is added while Wait runs.
+	b.mu.Lock()
+	b.begin = func(*task) {}
+	b.mu.Unlock()
 	b.group.Wait()
 	return nil
 }
