@@ -140,7 +140,8 @@ func TestAGrantRetriesAFailedPull(t *testing.T) {
 	w.Changed(t.Context(), nil, grant())
 	require.Eventually(t, func() bool {
 		w.clock.Step(shortestRetry / 10)
-		return w.reconcile(t, "cat").Message == ""
+		_, err := w.Reconcile(t.Context(), ctrl.Request{NamespacedName: key("cat")})
+		return err == nil && w.status(t, "cat").Message == ""
 	}, time.Minute, 10*time.Millisecond)
 	w.forgotten(t)
 }

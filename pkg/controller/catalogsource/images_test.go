@@ -52,7 +52,7 @@ func (w *world) afterCheck(t *testing.T, name string) operatorsv1alpha1.CatalogS
 	select {
 	case got := <-w.woken:
 		require.Equal(t, key(name), got)
-	case <-time.After(time.Minute):
+	case <-time.After(5 * time.Minute):
 		require.FailNow(t, "the image was not checked")
 	}
 	return w.reconcile(t, name)

@@ -125,6 +125,11 @@ func (w *world) reconcile(t *testing.T, name string) operatorsv1alpha1.CatalogSo
 	_, err = w.Reconcile(t.Context(), ctrl.Request{NamespacedName: key(name)})
 	require.NoError(t, err)
 	require.Equal(t, writes, w.writes, "nothing is written when nothing changed")
+	return w.status(t, name)
+}
+
+func (w *world) status(t *testing.T, name string) operatorsv1alpha1.CatalogSourceStatus {
+	t.Helper()
 	cs := &operatorsv1alpha1.CatalogSource{}
 	require.NoError(t, w.Get(t.Context(), key(name), cs))
 	return cs.Status
