@@ -69,7 +69,7 @@ func (r *Reconciler) certifyOne(ctx context.Context, s *scope, d serving.Deploym
 
 // notCertified records a refusal as a fact. Running Deployments are kept, and their replacements wait.
 func (s *scope) notCertified(deployment string, first bool, err error) error {
-	if !refusal(err) && !isMissingPermissions(err) {
+	if !isReported(err) {
 		return err
 	}
 	s.uncertified = err

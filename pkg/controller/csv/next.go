@@ -8,6 +8,7 @@ import (
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/remit-olm/remit/pkg/controller/kit"
 	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 )
@@ -72,6 +73,12 @@ func refusal(err error) bool {
 		apierrors.IsNotFound(err) || apply.IsCollision(err)
 }
 
+// isReported reports whether an error of a preparation belongs into the status, while everything else goes on: other
+// users may cause it in a target namespace, and must not stop the operator in the others.
+func isReported(err error) bool {
+	return refusal(err) || isMissingPermissions(err) || kit.Is[*apply.DelayedError](err)
+}
+
 // backoff returns the delay before the next round of install, failure and repair: as long as the problem had lasted
 // at the last failure, so that rounds become rarer without a counter.
 func backoff(f Facts) time.Duration {
@@ -83,11 +90,11 @@ func backoff(f Facts) time.Duration {
 	return max(0, last.Add(delay).Sub(f.Now))
 }
 
-// recheckAfter returns the delay before checking again a refusal that no watch reports as resolved (a quota, a policy): as
-// long as the phase has lasted. It is 0 for what only a user can fix, which is not checked again.
+// recheckAfter returns the delay before checking again a refusal that no watch reports as resolved (a quota, a policy, a
+// Role that is sealed): as long as the phase has lasted. It is 0 for what only a user can fix, which is not checked again.
 func recheckAfter(f Facts, err error) time.Duration {
 	last := f.CSV.Status.LastTransitionTime
-	if last == nil || isMissingPermissions(err) || !apierrors.IsForbidden(err) {
+	if last == nil || isMissingPermissions(err) || !apierrors.IsForbidden(err) && !kit.Is[*apply.DelayedError](err) {
 		return 0
 	}
 	return clamp(f.Now.Sub(last.Time))

@@ -257,6 +257,11 @@ func TestInstalls(t *testing.T) {
 		// Its binding is still there, so it is made without a rule first.
 		{"a role that was deleted", []change{installed, withoutRoles},
 			runs("", completed, "acct: apply Role t1/demo.v1.0.0-demo-#", "acct: apply Role t1/demo.v1.0.0-demo-#")},
+		{"a role that a neighbor keeps in deletion stops nothing else", []change{targets("t1", "t2"), installed, keptInDeletion("t2")},
+			runs("", completed+"; Role t2/demo.v1.0.0-demo-# is being deleted").with(func(o *effect) { o.after = time.Second })},
+		{"a role that a neighbor keeps in deletion is reported", []change{targets("t1", "t2"), installed, keptInDeletion("t2"), without(deploymentOf("demo"))},
+			effect{phase: phasePending, reason: reasonRequirementsNotMet, message: messageNotMet + ": Role t2/demo.v1.0.0-demo-# is being deleted",
+				moves: "ComponentUnhealthy! NeedsReinstall RequirementsNotMet", after: time.Second}},
 		{"nothing after its CustomResourceDefinition was deleted", []change{installed, without(things())},
 			fails("RequirementsNotMet", "requirements not met", "CustomResourceDefinition things.example.com: NotPresent CRD is not present")},
 		{"nothing after the CustomResourceDefinition is back", []change{installed, without(things()), settled, with(things())},

@@ -54,7 +54,7 @@ func (r *Reconciler) prepare(ctx context.Context, s *scope) error {
 		return nil // the API server would refuse these roles
 	}
 	err = r.write(ctx, s, account, want, due)
-	if err != nil && refusal(err) || isMissingPermissions(err) {
+	if err != nil && isReported(err) {
 		s.facts.Prepared = err
 		s.facts.Notes = append(s.facts.Notes, summary(err))
 		return nil

@@ -353,6 +353,18 @@ func withoutRoles(w *world) {
 	}
 }
 
+// keptInDeletion deletes the roles of a namespace, where a user keeps them with a finalizer.
+func keptInDeletion(namespace string) change {
+	return func(w *world) {
+		for _, role := range w.roles(namespace) {
+			role = role.DeepCopy()
+			role.Finalizers = append(role.Finalizers, "example.com/kept")
+			w.Put(role)
+			w.Delete(role)
+		}
+	}
+}
+
 // unproven removes the proofs from the roles and bindings of a namespace, as if another user had copied their labels.
 func unproven(namespace string) change {
 	return func(w *world) {

@@ -49,6 +49,14 @@ func (e *CollisionError) Error() string {
 		cmp.Or(e.Remedy, "delete it if nothing else needs it, or uninstall the operator that its labels olm.owner and olm.owner.namespace name"))
 }
 
+// DelayedError reports that an object cannot be written for now, although the owner may: it is being deleted, or its
+// namespace has to come to rest first.
+type DelayedError struct {
+	Why string
+}
+
+func (e *DelayedError) Error() string { return e.Why }
+
 // IsCollision reports whether the error is a CollisionError or a field conflict of server-side apply. In both cases, another
 // client manages what would be written.
 func IsCollision(err error) bool {
@@ -125,7 +133,7 @@ func From(ctx context.Context, c client.Client, live, desired *unstructured.Unst
 		return "", nil, err
 	}
 	if live.GetDeletionTimestamp() != nil {
-		return "", nil, fmt.Errorf("%s is being deleted", Describe(desired))
+		return "", nil, &DelayedError{Why: Describe(desired) + " is being deleted"}
 	}
 	want := desired.DeepCopy()
 	if err := owner.Prove(want, live); err != nil {

@@ -26,8 +26,9 @@ const (
 	pageSize    = 100
 )
 
-// sealPrefix is the prefix of names that no object has. The time of the seal and a random text follow.
-const sealPrefix = "remit:sealed:"
+// sealPrefix is the prefix of names that no object can have, and no request can name, because of the slash. The time of
+// the seal and a random text follow.
+const sealPrefix = "remit/sealed:"
 
 // resealAfter is how long a sealed Role is left alone after filling it has failed. Writing the seal triggers another
 // reconcile, so without a pause each failure would cause the next attempt.
@@ -46,7 +47,7 @@ func (r Roles) refill(ctx context.Context, c client.Client, live, role *unstruct
 	}
 	now := r.now()
 	if age := now.Sub(sealedAt(live)); age >= 0 && age < resealAfter {
-		return nil, fmt.Errorf("%s could not be filled: its rules will be restored after %s at the earliest", apply.Describe(role), resealAfter)
+		return nil, &apply.DelayedError{Why: fmt.Sprintf("%s could not be filled: its rules will be restored after %s at the earliest", apply.Describe(role), resealAfter)}
 	}
 	if err := r.judgeLive(ctx, live, role); err != nil {
 		return nil, err
@@ -136,7 +137,8 @@ func sealedAt(live *unstructured.Unstructured) time.Time {
 	return time.Unix(seconds, 0)
 }
 
-// sealedFor restricts all rules of a role to a name for which no user has permissions. ok is false if nothing is
+// sealedFor restricts all rules of a role to a name that nothing can have: with "escalate" or "bind" on the name of a
+// possible role, the seal itself would let its subjects make that role and grant it everything. ok is false if nothing is
 // left: rules with resource names cannot be restricted.
 func sealedFor(role *unstructured.Unstructured, now time.Time) (sealed *unstructured.Unstructured, ok bool) {
 	sealed = role.DeepCopy()
@@ -177,7 +179,7 @@ func (r Roles) unseen(ctx context.Context, namespace string) ([]*rbacv1.RoleBind
 			out = append(out, b)
 		}
 		if len(out) > maxUnseen || n > maxBindings {
-			return nil, fmt.Errorf("namespace %q has too many RoleBindings, or they change too fast, to check all of them", namespace)
+			return nil, &apply.DelayedError{Why: fmt.Sprintf("namespace %q has too many RoleBindings, or they change too fast, to check all of them", namespace)}
 		}
 	}
 	return out, nil

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -108,7 +109,7 @@ func (s *sealing) refusing(dryRuns bool) client.Client {
 			raw, err := json.Marshal(obj)
 			require.NoError(s.t, err)
 			o := (&client.ApplyOptions{}).ApplyOptions(opts)
-			if !strings.Contains(string(raw), "remit:sealed:") && (dryRuns || len(o.DryRun) == 0) {
+			if !strings.Contains(string(raw), "remit/sealed:") && (dryRuns || len(o.DryRun) == 0) {
 				return errors.New("refused by a policy")
 			}
 			return c.Apply(ctx, obj, opts...)
@@ -191,7 +192,7 @@ func TestASealedRoleIsSealedAgainOnlyAfterAPause(t *testing.T) {
 	require.Len(t, s.live().Rules, 2)
 
 	other := s.live()
-	other.Rules = []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get"}, ResourceNames: []string{"remit:sealed:99999999999:x"}}}
+	other.Rules = []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get"}, ResourceNames: []string{"remit/sealed:99999999999:x"}}}
 	require.NoError(t, s.client.Update(t.Context(), other, client.FieldOwner(apply.Manager(s.role.GetLabels()))))
 	_, _, err = s.roles.Ensure(t.Context(), s.client, s.role)
 	require.True(t, apply.IsFieldConflict(err), "a time that has not come is not Remit's: %v", err)
@@ -246,7 +247,8 @@ func TestADeletedRoleIsSealedBeforeItIsFilled(t *testing.T) {
 	live := s.live()
 	require.Len(t, live.Rules, 1)
 	require.Len(t, live.Rules[0].ResourceNames, 1)
-	require.Contains(t, live.Rules[0].ResourceNames[0], "remit:sealed:")
+	require.Contains(t, live.Rules[0].ResourceNames[0], "remit/sealed:")
+	require.NotEmpty(t, content.IsPathSegmentName(live.Rules[0].ResourceNames[0]), "no role can have the name, so that escalate and bind on it grant nothing")
 
 	require.NoError(t, s.client.Delete(t.Context(), cached))
 	require.NoError(t, index.Delete(cached))
