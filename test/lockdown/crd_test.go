@@ -138,15 +138,15 @@ func withWriter(t *testing.T) (*env.Cluster, *env.Tenant) {
 	c, err := bounded()
 	require.NoError(t, err)
 	writer := &env.Tenant{T: t, Cluster: c, Namespace: names.DefaultNamespace, Account: types.NamespacedName{Namespace: names.DefaultNamespace, Name: crdWriter}}
-	err = c.Client.Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: writer.Meta(crdWriter)})
-	require.NoError(t, client.IgnoreAlreadyExists(err))
+	account := &corev1.ServiceAccount{ObjectMeta: writer.Meta(crdWriter)}
+	require.NoError(t, client.IgnoreAlreadyExists(c.Client.Create(t.Context(), account)))
 	writer.Enroll()
-	t.Cleanup(func() {
-		for _, obj := range scoped.Enrollment(writer.Account, c.Home) {
+	granted := writer.Grant(rbac.ClusterScope, rbacv1.PolicyRule{APIGroups: []string{apiextensionsv1.GroupName}, Resources: []string{crds}, Verbs: []string{"create", "patch"}})
+	t.Cleanup(func() { // other tests begin without the account
+		for _, obj := range append(scoped.Enrollment(writer.Account, c.Home), account, granted) {
 			require.NoError(t, client.IgnoreNotFound(c.Client.Delete(context.Background(), obj)))
 		}
 	})
-	writer.Grant(rbac.ClusterScope, rbacv1.PolicyRule{APIGroups: []string{apiextensionsv1.GroupName}, Resources: []string{crds}, Verbs: []string{"create", "patch"}})
 	return c, writer
 }
 
