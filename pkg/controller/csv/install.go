@@ -44,6 +44,13 @@ func (r *Reconciler) noteRefusal(s *scope) {
 	s.facts.WasRefused = r.refusals.Get(key)
 }
 
+// forgetRefusal drops what noteRefusal remembers if the CSV is no longer failed, or failed again.
+func (r *Reconciler) forgetRefusal(s *scope) {
+	if len(s.moves) > 0 {
+		r.refusals.Delete(client.ObjectKeyFromObject(s.csv))
+	}
+}
+
 // joinMissing merges the missing permissions of two actions into one error.
 func joinMissing(a, b error) error {
 	var one, other *MissingPermissionsError

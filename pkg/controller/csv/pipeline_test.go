@@ -220,6 +220,10 @@ func TestInstallsThatFail(t *testing.T) {
 			})},
 		{"a later refusal that ends takes effect at once", []change{refusing(deploys, quota), settled, limited(quota), settled, limited(nil)},
 			installs("DetectedClusterChange "+toInstall, deploys)},
+		{"a refusal after an accepted dry run is delayed again", []change{refusing(deploys, quota), settled, limited(quota), settled, limited(nil), refusing(deploys, quota)},
+			refuses(quotaMessage, refusedWrite).with(late(time.Second)).with(func(o *effect) {
+				o.moves = "DetectedClusterChange AllRequirementsMet InstallComponentFailedNoRetry!"
+			})},
 		{"an API server that is down", []change{refusing(deploys, down)}, failed},
 		{"an API server that is down again", []change{refusing(deploys, down), settled, passing(time.Minute)},
 			failed.with(func(o *effect) {

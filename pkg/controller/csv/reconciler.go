@@ -130,6 +130,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err != nil || s.gone {
 		return ctrl.Result{}, err
 	}
+	r.forgetRefusal(s)
 	if err := r.finish(ctx, s); err != nil {
 		if apierrors.IsConflict(err) {
 			return ctrl.Result{}, nil
