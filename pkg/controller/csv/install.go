@@ -51,7 +51,7 @@ func (r *Reconciler) forgetRefusal(s *scope) {
 	}
 }
 
-// joinMissing merges the missing permissions of two actions into one error.
+// joinMissing merges the missing permissions of two actions, and what cannot be checked, into one error.
 func joinMissing(a, b error) error {
 	var one, other *MissingPermissionsError
 	if !errors.As(a, &one) || !errors.As(b, &other) {
@@ -59,7 +59,7 @@ func joinMissing(a, b error) error {
 	}
 	missing := slices.Concat(one.Missing, other.Missing)
 	slices.Sort(missing)
-	return &MissingPermissionsError{Account: one.Account, Missing: slices.Compact(missing)}
+	return &MissingPermissionsError{Account: one.Account, Missing: slices.Compact(missing), Refused: slices.Concat(one.Refused, other.Refused)}
 }
 
 // probe sends the Deployments as a dry run, so that a refused CSV leaves Failed only if they would be accepted.

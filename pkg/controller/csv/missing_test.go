@@ -112,3 +112,11 @@ func TestATargetOverTheLimitGrantsNothing(t *testing.T) {
 	r, s = given(role("t1", rbac.MaxValues))
 	require.Equal(t, scoped.AccountHoldsTooMuch, scoped.ReasonOf(r.followRights(s)), "in its own namespace")
 }
+
+func TestWhatCannotBeCheckedIsReportedOfBothActions(t *testing.T) {
+	t.Parallel()
+	account := scoped.Account{Namespace: "t1", Name: "acct"}
+	err := joinMissing(&MissingPermissionsError{Account: account, Refused: []string{"a"}}, &MissingPermissionsError{Account: account, Missing: []string{"m"}, Refused: []string{"b"}})
+	require.EqualError(t, err, "refused: a; b")
+	require.Equal(t, []string{"m", "a", "b"}, (&scope{facts: Facts{Refused: err}}).exceeding())
+}

@@ -114,7 +114,7 @@ func (s *scope) exceeding() []string {
 	var denied *MissingPermissionsError
 	switch {
 	case errors.As(s.facts.Refused, &denied):
-		out = append(out, denied.Missing...)
+		out = append(out, slices.Concat(denied.Missing, denied.Refused)...)
 	case s.facts.Refused != nil:
 		out = append(out, s.facts.Refused.Error())
 	}
