@@ -40,12 +40,16 @@ func (m *metrics) Describe(to chan<- *prometheus.Desc) { to <- m.daysLeft }
 // Collect implements prometheus.Collector.
 func (m *metrics) Collect(to chan<- prometheus.Metric) {
 	now := m.clock.Now()
+	var all []prometheus.Metric
 	m.expires.Each(func(csv types.NamespacedName, deployments map[string]time.Time) {
 		for name, expires := range deployments {
 			days := expires.Sub(now).Hours() / 24
-			to <- prometheus.MustNewConstMetric(m.daysLeft, prometheus.GaugeValue, days, csv.Namespace, csv.Name, name)
+			all = append(all, prometheus.MustNewConstMetric(m.daysLeft, prometheus.GaugeValue, days, csv.Namespace, csv.Name, name))
 		}
 	})
+	for _, metric := range all { // after Each, whose function must not block
+		to <- metric
+	}
 }
 
 // set records when the certificates expire. A certificate that could not be read keeps its value; a

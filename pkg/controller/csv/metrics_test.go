@@ -19,14 +19,18 @@ const day = 24 * time.Hour
 
 func TestDaysUntilExpiryAreCountedWithoutReadingTheCertificate(t *testing.T) {
 	clock := testclock.NewFakePassiveClock(start.Time)
-	m := newMetrics(clock)
+	w := newWorld(t)
+	w.options.Clock = clock
+	r, err := New(w.options)
+	require.NoError(t, err)
+	m := r.metrics
 	s := &scope{csv: &operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: "t1", Name: "demo.v1"}}}
 	observe := func(expires time.Time) {
 		s.certificates = []hooks.Certificate{{Deployment: "d", Times: cert.Times{Expires: expires}}, {Deployment: "new"}}
 		m.set(s)
 	}
 	registry := prometheus.NewPedanticRegistry()
-	require.NoError(t, (&Reconciler{metrics: m}).RegisterMetrics(registry))
+	require.NoError(t, r.RegisterMetrics(registry))
 	shows := func(days ...float64) {
 		t.Helper()
 		families, err := registry.Gather()
@@ -59,7 +63,6 @@ func TestDaysUntilExpiryAreCountedWithoutReadingTheCertificate(t *testing.T) {
 
 	s.facts.ReplacedBy = ""
 	observe(start.Add(13 * day))
-	var err error
 	s.hooks, err = hooks.New(hooks.Input{CSV: s.csv})
 	require.NoError(t, err)
 	m.set(s)
@@ -68,6 +71,17 @@ func TestDaysUntilExpiryAreCountedWithoutReadingTheCertificate(t *testing.T) {
 	s.hooks = nil
 	observe(start.Add(13 * day))
 	shows(10)
-	m.expires.Delete(client.ObjectKeyFromObject(s.csv))
+	r.forget(client.ObjectKeyFromObject(s.csv))
 	shows()
+}
+
+func TestCollectingDoesNotBlockReconciles(t *testing.T) {
+	m := newMetrics(testclock.NewFakePassiveClock(start.Time))
+	key := client.ObjectKey{Namespace: "t1", Name: "demo.v1"}
+	m.expires.Set(key, map[string]time.Time{"a": start.Time, "b": start.Time})
+	collected := make(chan prometheus.Metric)
+	go m.Collect(collected)
+	<-collected
+	require.Len(t, m.expires.Get(key), 2) // while the other one is waiting
+	<-collected
 }

@@ -117,8 +117,9 @@ func undecided(report preflight.Report) error {
 	return fmt.Errorf("cannot determine whether ServiceAccount %s may %s: %s", report.Account, f.Cause, f.Why)
 }
 
-// forget drops the answers that were kept for a deleted CSV.
+// forget drops what was kept for a deleted CSV.
 func (r *Reconciler) forget(key client.ObjectKey) {
+	r.metrics.expires.Delete(key)
 	r.confirmer.ForgetAll(key.String() + " ")
 	r.memory.Forget(key)
 	r.edits.keep(key, nil)

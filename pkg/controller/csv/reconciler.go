@@ -99,7 +99,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	defer r.interests.Track(req, &r.RBAC)()
 	csv := &operatorsv1alpha1.ClusterServiceVersion{}
 	if err := r.Client.Get(ctx, req.NamespacedName, csv); err != nil {
-		r.metrics.expires.Delete(req.NamespacedName)
 		r.forget(req.NamespacedName)
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
