@@ -10,6 +10,7 @@ import (
 	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
@@ -173,7 +174,11 @@ func (r Roles) unseen(ctx context.Context, namespace string) ([]*rbacv1.RoleBind
 				continue
 			}
 			b := &rbacv1.RoleBinding{}
-			if err := r.Live.Get(ctx, client.ObjectKeyFromObject(item), b); client.IgnoreNotFound(err) != nil {
+			err := r.Live.Get(ctx, client.ObjectKeyFromObject(item), b)
+			if apierrors.IsNotFound(err) {
+				continue // it was deleted after the list
+			}
+			if err != nil {
 				return nil, fmt.Errorf("get RoleBinding %s: %w", client.ObjectKeyFromObject(item), err)
 			}
 			out = append(out, b)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -154,6 +155,22 @@ func TestARoleWithForeignBindingsIsNotFilled(t *testing.T) {
 		require.Len(t, s.live().Rules, 2)
 		require.Empty(t, s.live().Rules[0].ResourceNames)
 	}
+}
+
+func TestBindingsThatAreDeletedDuringTheCheckAreIgnored(t *testing.T) {
+	s := newSealing(t)
+	s.roles.Live = interceptor.NewClient(s.client, interceptor.Funcs{
+		List: func(_ context.Context, _ client.WithWatch, list client.ObjectList, _ ...client.ListOption) error {
+			for i := range 101 {
+				deleted := metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: s.role.GetNamespace(), Name: fmt.Sprint("deleted-", i)}}
+				list.(*metav1.PartialObjectMetadataList).Items = append(list.(*metav1.PartialObjectMetadataList).Items, deleted)
+			}
+			return nil
+		},
+	})
+	_, _, err := s.roles.Ensure(t.Context(), s.client, s.role)
+	require.NoError(t, err)
+	require.Len(t, s.live().Rules, 2)
 }
 
 // Writing a seal triggers another reconcile.
