@@ -3,7 +3,6 @@ package installplan
 import (
 	"context"
 	"fmt"
-
 	"slices"
 	"strings"
 	"testing"
@@ -22,7 +21,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	testclock "k8s.io/utils/clock/testing"
-
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/yaml"
@@ -118,7 +116,7 @@ func newWorld(t *testing.T, changes ...change) *world {
 	w.plan.Spec = operatorsv1alpha1.InstallPlanSpec{Approval: operatorsv1alpha1.ApprovalAutomatic, Approved: true, Generation: 1}
 	w.options = Options{
 		Client: w.Cached("self"), Live: w.Client("self"), Accounts: around{w}, Enrollment: around{w}, Catalogs: around{w}, RBAC: w.RBAC(), Proofs: proofs.Keys(), Recorder: w.Recorder(),
-		ServerVersion: func() (string, error) { return "v1.36.0", nil }, Home: "remit", Clock: testclock.NewFakePassiveClock(time.Now()),
+		ServerVersion: func() (string, error) { return "v1.36.0", nil }, Home: "remit", GlobalCatalogNamespace: "global", Clock: testclock.NewFakePassiveClock(time.Now()),
 	}
 	w.Before("acct: apply RoleBinding ns/demo.v1.0.0-demo-#", func() { w.establish("things.example.com") })
 	for _, c := range changes {
@@ -247,7 +245,8 @@ type row struct {
 	want  effect
 }
 
-// checkRows runs the rows of a table. A further reconcile without news writes nothing, unless it is a retry.
+// checkRows runs the rows of a table. A further reconcile without news writes nothing, unless it is a retry or the
+// cache is outdated.
 func checkRows(t *testing.T, rows []row) {
 	t.Helper()
 	for _, row := range rows {
@@ -264,6 +263,9 @@ func checkRows(t *testing.T, rows []row) {
 				require.Empty(t, again.writes, "nothing has changed")
 			}
 			got.asks = len(w.Requests()) > 0
+			if got.phase == operatorsv1alpha1.InstallPlanPhaseComplete || got.phase == operatorsv1alpha1.InstallPlanPhaseFailed {
+				require.Zero(t, w.r.memory.Get(client.ObjectKeyFromObject(w.plan)))
+			}
 			require.Empty(t, cmp.Diff(row.want, got, cmp.AllowUnexported(effect{}), cmpopts.EquateEmpty()), "- expected, + actual")
 		})
 	}
@@ -410,5 +412,15 @@ func oldPlans(w *world) {
 		old := &operatorsv1alpha1.InstallPlan{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: fmt.Sprint("old-", i)}}
 		old.Spec.Generation, old.Status.Phase = -i, operatorsv1alpha1.InstallPlanPhaseComplete
 		w.Put(old)
+	}
+}
+
+func TestAReconcilerRequiresItsNamespaces(t *testing.T) {
+	t.Parallel()
+	for _, drop := range []func(*Options){func(o *Options) { o.Home = "" }, func(o *Options) { o.GlobalCatalogNamespace = "" }} {
+		options := newWorld(t).options
+		drop(&options)
+		_, err := New(options)
+		require.ErrorContains(t, err, "are required")
 	}
 }

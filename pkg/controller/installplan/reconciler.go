@@ -74,8 +74,8 @@ type Reconciler struct {
 // New returns a Reconciler. It returns an error if a required option is missing.
 func New(o Options) (*Reconciler, error) {
 	if o.Client == nil || o.Live == nil || o.Accounts == nil || o.Enrollment == nil || o.Catalogs == nil || o.ServerVersion == nil ||
-		o.RBAC.Roles == nil || o.Proofs == nil || o.Recorder == nil {
-		return nil, errors.New("installplan: Client, Live, Accounts, Enrollment, Catalogs, ServerVersion, RBAC, Proofs and Recorder are required")
+		o.RBAC.Roles == nil || o.Proofs == nil || o.Recorder == nil || o.Home == "" || o.GlobalCatalogNamespace == "" {
+		return nil, errors.New("installplan: Client, Live, Accounts, Enrollment, Catalogs, ServerVersion, RBAC, Proofs, Recorder, Home and GlobalCatalogNamespace are required")
 	}
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
