@@ -31,6 +31,7 @@ import (
 	"github.com/remit-olm/remit/pkg/preflight"
 	"github.com/remit-olm/remit/pkg/rbac"
 	"github.com/remit-olm/remit/test/env/proofs"
+	"github.com/remit-olm/remit/test/env/recorded"
 )
 
 // indexed returns a client with the lineage index of the cache.
@@ -47,13 +48,7 @@ func indexed(t *testing.T, objects ...client.Object) client.Client {
 	mapper.Add(admissionregistrationv1.SchemeGroupVersion.WithKind("ValidatingWebhookConfiguration"), meta.RESTScopeRoot)
 	mapper.Add(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"), meta.RESTScopeRoot)
 	builder := fake.NewClientBuilder().WithScheme(scheme).WithRESTMapper(mapper).WithObjects(objects...)
-	for _, kind := range []client.Object{
-		&admissionregistrationv1.ValidatingWebhookConfiguration{}, &admissionregistrationv1.MutatingWebhookConfiguration{},
-		&apiregistrationv1.APIService{}, &apiextensionsv1.CustomResourceDefinition{},
-		&rbacv1.ClusterRoleBinding{}, &rbacv1.RoleBinding{}, &rbacv1.ClusterRole{}, &rbacv1.Role{},
-	} {
-		builder = builder.WithIndex(kind, lineageIndex, func(obj client.Object) []string { return []string{obj.GetLabels()[names.LabelLineage]} })
-	}
+	require.NoError(t, indexLineage(t.Context(), recorded.Indexes{Builder: builder}))
 	return builder.Build()
 }
 

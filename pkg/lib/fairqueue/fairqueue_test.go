@@ -265,7 +265,7 @@ func TestShutdownDrainsTheQueue(t *testing.T) {
 					if down {
 						return
 					}
-					time.Sleep(time.Second) //nolint:forbidigo // in a synctest bubble
+					time.Sleep(time.Second)
 					mu.Lock()
 					done = append(done, item)
 					mu.Unlock()
@@ -296,9 +296,9 @@ func TestProcessesEverythingWithinTheLimits(t *testing.T) {
 			item := fmt.Sprintf("n%d/%d", random.IntN(9), random.IntN(30))
 			want[item] = true
 			q.Add(item)
-			time.Sleep(time.Duration(random.IntN(300)) * time.Millisecond) //nolint:forbidigo // in a synctest bubble
+			time.Sleep(time.Duration(random.IntN(300)) * time.Millisecond)
 		}
-		time.Sleep(time.Hour) //nolint:forbidigo // in a synctest bubble
+		time.Sleep(time.Hour)
 		require.Zero(t, q.Len())
 		q.ShutDown()
 		workers.Wait()
@@ -326,7 +326,7 @@ func (p *pool) work(q workqueue.TypedInterface[string]) {
 		p.seen[item]++
 		took := time.Duration(len(item)*p.seen[item]%7) * 300 * time.Millisecond // some are slow
 		p.mu.Unlock()
-		time.Sleep(took) //nolint:forbidigo // in a synctest bubble
+		time.Sleep(took)
 		p.mu.Lock()
 		p.working[groupOf(item)]--
 		p.mu.Unlock()

@@ -1,7 +1,6 @@
 package keyed
 
 import (
-	"maps"
 	"sync"
 	"testing"
 
@@ -21,7 +20,7 @@ func TestMap(t *testing.T) {
 	m.Set("a", 1)
 	m.Change("b", func(value *int) { *value += 2 })
 	m.Change("b", func(value *int) { *value += 2 })
-	require.Equal(t, map[string]int{"a": 1, "b": 4}, maps.Clone(all()))
+	require.Equal(t, map[string]int{"a": 1, "b": 4}, all())
 	require.Equal(t, 4, m.Delete("b"))
 	require.Equal(t, map[string]int{"a": 1}, all())
 }

@@ -58,7 +58,7 @@ func New(t testing.TB, index func(context.Context, client.FieldIndexer) error, o
 		WithObjectTracker(clienttesting.NewObjectTracker(s.scheme, serializer.NewCodecFactory(s.scheme).UniversalDecoder())). // without managed fields, which take most of the time
 		WithStatusSubresource(&operatorsv1alpha1.ClusterServiceVersion{}, &operatorsv1alpha1.InstallPlan{}, &operatorsv1alpha1.Subscription{})
 	if index != nil {
-		require.NoError(t, index(t.Context(), indexes{builder}))
+		require.NoError(t, index(t.Context(), Indexes{builder}))
 	}
 	s.store = builder.Build()
 	for _, kind := range []string{"Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"} {
@@ -68,12 +68,12 @@ func New(t testing.TB, index func(context.Context, client.FieldIndexer) error, o
 	return s
 }
 
-// indexes adds the indexes of a reconciler to the fake client.
-type indexes struct{ builder *fake.ClientBuilder }
+// Indexes adds the indexes of a reconciler to a fake client.
+type Indexes struct{ Builder *fake.ClientBuilder }
 
 // IndexField implements client.FieldIndexer.
-func (i indexes) IndexField(_ context.Context, obj client.Object, field string, extract client.IndexerFunc) error {
-	i.builder.WithIndex(obj, field, extract)
+func (i Indexes) IndexField(_ context.Context, obj client.Object, field string, extract client.IndexerFunc) error {
+	i.Builder.WithIndex(obj, field, extract)
 	return nil
 }
 
