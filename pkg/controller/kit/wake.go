@@ -71,14 +71,14 @@ type Notify func(before, after client.Object)
 
 // OnEvent calls notify for each object of a kind, and for each change of one.
 func OnEvent(ctx context.Context, informers cache.Informers, kind client.Object, notify Notify) error {
-	return handle(ctx, informers, kind, events(notify))
+	return handle(ctx, informers, kind, events(notify, true))
 }
 
 // OnChange calls notify for each change of an object of these kinds. Objects that exist when the program starts are no
 // changes: the workers start after they were read.
 func OnChange(ctx context.Context, informers cache.Informers, kinds []client.Object, notify Notify) error {
 	for _, kind := range kinds {
-		if err := handle(ctx, informers, kind, changes{events(notify)}); err != nil {
+		if err := handle(ctx, informers, kind, events(notify, false)); err != nil {
 			return err
 		}
 	}
@@ -96,22 +96,11 @@ func handle(ctx context.Context, informers cache.Informers, kind client.Object, 
 	return nil
 }
 
-// changes is events without the objects of the first list.
-type changes struct {
-	toolscache.ResourceEventHandler
-}
-
-// OnAdd implements toolscache.ResourceEventHandler.
-func (c changes) OnAdd(obj any, initial bool) {
-	if !initial {
-		c.ResourceEventHandler.OnAdd(obj, initial)
-	}
-}
-
-func events(notify Notify) toolscache.ResourceEventHandler {
-	return toolscache.ResourceEventHandlerFuncs{
-		AddFunc: func(obj any) {
-			if after := object(obj); after != nil {
+// events calls notify for the objects of the first list only if withFirst is set.
+func events(notify Notify, withFirst bool) toolscache.ResourceEventHandler {
+	return toolscache.ResourceEventHandlerDetailedFuncs{
+		AddFunc: func(obj any, isFirst bool) {
+			if after := object(obj); after != nil && (withFirst || !isFirst) {
 				notify(nil, after)
 			}
 		},

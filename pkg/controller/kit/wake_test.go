@@ -14,11 +14,11 @@ func TestInformerEventsBecomeChangesBetweenTwoStates(t *testing.T) {
 	was, is := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: "was"}}, &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: "is"}}
 	type seen struct{ before, after client.Object }
 	var got []seen
-	all := events(func(before, after client.Object) { got = append(got, seen{before, after}) })
-	all.OnAdd(is, true)
+	notify := func(before, after client.Object) { got = append(got, seen{before, after}) }
+	events(notify, true).OnAdd(is, true)
 	require.Equal(t, []seen{{nil, is}}, got)
 
-	h := changes{all}
+	h := events(notify, false)
 	got = nil
 	h.OnAdd(is, true)
 	require.Empty(t, got, "objects that exist at the start wake no reconciler")

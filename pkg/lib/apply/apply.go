@@ -66,27 +66,7 @@ func IsCollision(err error) bool {
 
 // IsFieldConflict reports whether server-side apply was refused because another field manager owns a field.
 func IsFieldConflict(err error) bool {
-	if !apierrors.IsConflict(err) {
-		return false
-	}
-	for _, cause := range causes(err) {
-		if cause == "FieldManagerConflict" {
-			return true
-		}
-	}
-	return false
-}
-
-func causes(err error) []string {
-	var status apierrors.APIStatus
-	if !errors.As(err, &status) || status.Status().Details == nil {
-		return nil
-	}
-	var types []string
-	for _, c := range status.Status().Details.Causes {
-		types = append(types, string(c.Type))
-	}
-	return types
+	return apierrors.IsConflict(err) && apierrors.HasStatusCause(err, metav1.CauseTypeFieldManagerConflict)
 }
 
 // Owner decides whether existing objects can be changed, and proves ownership of created ones. ownerutil.Owner implements it

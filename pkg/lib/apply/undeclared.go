@@ -123,10 +123,8 @@ func (f Field) isIdentity() bool {
 }
 
 // Remove removes the field from an object and reports whether it existed.
-func (f Field) Remove(obj map[string]any) bool { return f.remove(obj) }
-
-func (f Field) remove(value any) bool {
-	switch v := value.(type) {
+func (f Field) Remove(obj any) bool {
+	switch v := obj.(type) {
 	case map[string]any:
 		name, ok := strings.CutPrefix(f[0], ".")
 		below, exists := v[name]
@@ -134,14 +132,14 @@ func (f Field) remove(value any) bool {
 			return false
 		}
 		if len(f) > 1 {
-			return f[1:].remove(below)
+			return f[1:].Remove(below)
 		}
 		delete(v, name)
 		return true
 	case []any:
 		removed := false
 		for _, element := range v {
-			removed = len(f) > 1 && f[0] == eachElement && f[1:].remove(element) || removed
+			removed = len(f) > 1 && f[0] == eachElement && f[1:].Remove(element) || removed
 		}
 		return removed
 	}

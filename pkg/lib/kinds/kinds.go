@@ -2,11 +2,11 @@ package kinds
 
 import (
 	"fmt"
-	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/utils/clock"
 )
@@ -23,12 +23,7 @@ const (
 )
 
 // Unserved caches the kinds that the cluster does not serve; the mapper caches the others. It is safe for concurrent use.
-type Unserved struct {
-	clock clock.PassiveClock
-
-	mu    sync.Mutex
-	until map[question]time.Time
-}
+type Unserved struct{ known *cache.LRUExpireCache }
 
 // question is a kind and the state that the answer depends on.
 type question struct {
@@ -38,7 +33,7 @@ type question struct {
 
 // NewUnserved returns an empty cache.
 func NewUnserved(c clock.PassiveClock) *Unserved {
-	return &Unserved{clock: c, until: map[question]time.Time{}}
+	return &Unserved{known: cache.NewLRUExpireCacheWithClock(maxRemembered, c)}
 }
 
 // Serves reports whether the cluster serves a kind. An unserved kind is requested again after ten minutes, or
@@ -47,7 +42,10 @@ func NewUnserved(c clock.PassiveClock) *Unserved {
 // callers do not wait for each other.
 func (u *Unserved) Serves(mapper meta.RESTMapper, gvk schema.GroupVersionKind, since string) (bool, error) {
 	q := question{gvk, since}
-	if len(gvk.Group) > maxName || len(gvk.Kind) > maxName || len(validation.IsDNS1035Label(gvk.Version)) > 0 || u.isKnown(q) {
+	if len(gvk.Group) > maxName || len(gvk.Kind) > maxName || len(validation.IsDNS1035Label(gvk.Version)) > 0 {
+		return false, nil
+	}
+	if _, isKnown := u.known.Get(q); isKnown {
 		return false, nil
 	}
 	_, err := mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
@@ -57,29 +55,6 @@ func (u *Unserved) Serves(mapper meta.RESTMapper, gvk schema.GroupVersionKind, s
 	case !meta.IsNoMatchError(err):
 		return false, fmt.Errorf("discover %s: %w", gvk, err)
 	}
-	u.remember(q)
+	u.known.Add(q, nil, unservedFor)
 	return false, nil
-}
-
-func (u *Unserved) isKnown(q question) bool {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	until, ok := u.until[q]
-	return ok && u.clock.Now().Before(until)
-}
-
-// remember adds a question, and removes the oldest one if there are too many.
-func (u *Unserved) remember(q question) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if _, ok := u.until[q]; !ok && len(u.until) >= maxRemembered {
-		var oldest question
-		for known, until := range u.until {
-			if oldest == (question{}) || until.Before(u.until[oldest]) {
-				oldest = known
-			}
-		}
-		delete(u.until, oldest)
-	}
-	u.until[q] = u.clock.Now().Add(unservedFor)
 }

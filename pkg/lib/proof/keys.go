@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
+	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/lib/names"
 )
 
@@ -72,22 +73,13 @@ func (k *Keys) Sign(desired *unstructured.Unstructured, holder string, live *uns
 		text := live.GetAnnotations()[names.AnnotationProof]
 		has, ok := parse(text)
 		if ok && has.key == r.current && has.isFor(of, r.keys[r.current]) && has.fits(at) {
-			annotate(desired, text)
+			apply.Annotate(desired, names.AnnotationProof, text)
 			k.isFirst(text, live.GetUID()) // so that a copy of the proof on another object is refused
 			return nil
 		}
 	}
-	annotate(desired, sign(r.current, r.keys[r.current], of, at).String())
+	apply.Annotate(desired, names.AnnotationProof, sign(r.current, r.keys[r.current], of, at).String())
 	return nil
-}
-
-func annotate(obj *unstructured.Unstructured, proof string) {
-	annotations := obj.GetAnnotations()
-	if annotations == nil {
-		annotations = map[string]string{}
-	}
-	annotations[names.AnnotationProof] = proof
-	obj.SetAnnotations(annotations)
 }
 
 // Check returns nil if Remit created the object for the holder, or the reason why this is not proven. Objects older than

@@ -8,9 +8,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/lib/names"
 )
 
@@ -35,10 +35,8 @@ func create(ctx context.Context, c client.Client, o Options) error {
 	key, process := make([]byte, keySize), make([]byte, 4)
 	_, _ = rand.Read(key) // never fails
 	_, _ = rand.Read(process)
-	obj := &unstructured.Unstructured{Object: map[string]any{"data": map[string]any{firstKey: key}}}
-	obj.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
-	obj.SetNamespace(o.Secret.Namespace)
-	obj.SetName(o.Secret.Name)
+	obj := apply.Reference(corev1.SchemeGroupVersion.WithKind("Secret"), o.Secret.Namespace, o.Secret.Name)
+	obj.Object["data"] = map[string]any{firstKey: key}
 	err := c.Apply(ctx, client.ApplyConfigurationFromUnstructured(obj), client.FieldOwner(names.FieldManager+"-"+hex.EncodeToString(process)))
 	if apierrors.IsConflict(err) {
 		return nil

@@ -31,7 +31,7 @@ func (l Lookup) Concerned(ctx context.Context, before, after client.Object) ([]o
 	case *corev1.Namespace:
 		old, _ := before.(*corev1.Namespace)
 		current, _ := after.(*corev1.Namespace)
-		return l.targeting(ctx, old, current)
+		return l.targeting(ctx, obj.GetName(), old, current)
 	}
 	return nil, nil
 }
@@ -48,17 +48,12 @@ func (l Lookup) boundedBy(ctx context.Context, account types.NamespacedName) ([]
 	return l.groups(ctx, named, client.InNamespace(account.Namespace))
 }
 
-func (l Lookup) targeting(ctx context.Context, before, after *corev1.Namespace) ([]operatorsv1.OperatorGroup, error) {
+func (l Lookup) targeting(ctx context.Context, name string, before, after *corev1.Namespace) ([]operatorsv1.OperatorGroup, error) {
 	return l.groups(ctx, func(og *operatorsv1.OperatorGroup) bool {
-		if came, went := alive(after) && !alive(before), alive(before) && !alive(after); came || went {
-			if name := nameOf(before, after); name == og.Namespace || slices.Contains(og.Spec.TargetNamespaces, name) {
-				return true
-			}
+		if alive(before) != alive(after) && (name == og.Namespace || slices.Contains(og.Spec.TargetNamespaces, name)) {
+			return true
 		}
-		if len(og.Spec.TargetNamespaces) > 0 {
-			return false
-		}
-		return selects(og, before) != selects(og, after)
+		return len(og.Spec.TargetNamespaces) == 0 && selects(og, before) != selects(og, after)
 	})
 }
 
@@ -67,16 +62,9 @@ func alive(namespace *corev1.Namespace) bool {
 	return namespace != nil && namespace.DeletionTimestamp == nil
 }
 
-func nameOf(before, after *corev1.Namespace) string {
-	if after != nil {
-		return after.Name
-	}
-	return before.Name
-}
-
 // selects reports whether the OperatorGroup has a selector that matches the Namespace.
 func selects(og *operatorsv1.OperatorGroup, namespace *corev1.Namespace) bool {
-	if namespace == nil || namespace.DeletionTimestamp != nil || og.Spec.Selector == nil || isEmptySelector(og.Spec.Selector) {
+	if !alive(namespace) || og.Spec.Selector == nil || isEmptySelector(og.Spec.Selector) {
 		return false
 	}
 	selector, err := metav1.LabelSelectorAsSelector(og.Spec.Selector)
