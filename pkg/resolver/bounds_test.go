@@ -155,15 +155,7 @@ func TestAnIndexHasOneOperatorPerEntry(t *testing.T) {
 	}
 }
 
-func TestLooksUpKindsOfLargeBundles(t *testing.T) {
-	var set apiSet
-	for range 2 {
-		for i := range 1_000 {
-			set.add(api{Kind: fmt.Sprint(i)})
-		}
-	}
-	require.Len(t, set.all, 1_000)
-	require.Len(t, set.many, 1_000, "a map replaces the linear search")
+func TestReadsEachOwnedKindOnce(t *testing.T) {
 	f := factsOf(&catalog.Bundle{Properties: []catalog.Property{propertyOf("owns", "K"), propertyOf("owns", "K"), propertyOf("owns", "L")}})
 	require.Len(t, f.apis, 2)
 }

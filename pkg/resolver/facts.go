@@ -61,61 +61,21 @@ func (f *facts) setVersion(text string) {
 
 // readProperties extracts what the index contains. Values that cannot be parsed are ignored.
 func (f *facts) readProperties() {
-	var owned apiSet
+	var owned []api
+	seen := map[api]bool{}
 	for _, p := range f.properties {
 		switch p.Type {
 		case property.TypeGVK:
 			var a api
-			if json.Unmarshal(p.Value, &a) == nil {
-				if owned.all == nil {
-					owned.all = make([]api, 0, min(maxSearched, f.count(property.TypeGVK)))
-				}
-				owned.add(a)
+			if json.Unmarshal(p.Value, &a) == nil && !seen[a] {
+				seen[a] = true
+				owned = append(owned, a)
 			}
 		case typeDeprecated:
 			f.deprecated = true
 		}
 	}
-	f.apis = owned.all
-}
-
-// count returns the number of properties of a type.
-func (f *facts) count(t string) int {
-	n := 0
-	for i := range f.properties {
-		if f.properties[i].Type == t {
-			n++
-		}
-	}
-	return n
-}
-
-// apiSet is an ordered set of kinds. The zero value is empty. Small sets are searched linearly and use no map.
-type apiSet struct {
-	all  []api
-	many map[api]bool
-}
-
-// maxSearched is the largest set that is searched linearly.
-const maxSearched = 8
-
-func (s *apiSet) add(a api) {
-	if len(s.all) < maxSearched {
-		if !slices.Contains(s.all, a) {
-			s.all = append(s.all, a)
-		}
-		return
-	}
-	if s.many == nil {
-		s.many = map[api]bool{}
-		for _, known := range s.all {
-			s.many[known] = true
-		}
-	}
-	if !s.many[a] {
-		s.many[a] = true
-		s.all = append(s.all, a)
-	}
+	f.apis = slices.Clone(owned) // without spare capacity, because the index keeps it
 }
 
 // maxKept bounds the requirements that are cached for one operator. More than that, from a hostile author, are parsed

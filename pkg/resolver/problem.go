@@ -299,7 +299,7 @@ func (p *problem) atMostOne(ids []sat.ID, n *note) {
 	}
 	n.ids = ids
 	if len(counted) > 1 {
-		p.sat.Global = append(p.sat.Global, sat.Constraint{Kind: sat.AtMost, N: 1, IDs: counted, Note: n})
+		p.sat.Global = append(p.sat.Global, sat.Constraint{Kind: sat.AtMostOne, IDs: counted, Note: n})
 	}
 	for _, one := range coexisting {
 		if p.meter.Spend(costOfCandidate*len(counted)) != nil {
@@ -307,7 +307,7 @@ func (p *problem) atMostOne(ids []sat.ID, n *note) {
 		}
 		for _, id := range counted {
 			if !p.operators[id].inPlace() {
-				p.sat.Global = append(p.sat.Global, sat.Constraint{Kind: sat.AtMost, N: 1, IDs: []sat.ID{one, id}, Note: n})
+				p.sat.Global = append(p.sat.Global, sat.Constraint{Kind: sat.AtMostOne, IDs: []sat.ID{one, id}, Note: n})
 			}
 		}
 	}

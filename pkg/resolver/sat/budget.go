@@ -1,9 +1,5 @@
 package sat
 
-import (
-	"github.com/go-air/gini/inter"
-)
-
 // Budget bounds the cost of a Problem. Spend returns an error if the budget is exhausted or the caller has canceled;
 // the search then ends with that error, which every later Spend returns as well.
 type Budget interface {
@@ -35,13 +31,8 @@ func (e *encoding) solve() (int, error) {
 		err := e.budget.Spend(costOfTick)
 		running.Unpause()
 		if err != nil {
-			return stop(running, err)
+			running.Stop() // a result that it has found in the meantime is discarded
+			return 0, err
 		}
 	}
-}
-
-// stop stops a solver and discards any result that it found in the meantime.
-func stop(running inter.Solve, why error) (int, error) {
-	running.Stop()
-	return 0, why
 }

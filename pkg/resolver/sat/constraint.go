@@ -6,8 +6,8 @@ type ID string
 // Kind is the kind of a Constraint.
 type Kind int
 
-// The kinds of constraints. The first four concern the variable that has them, and apply while it is in the solution;
-// AtMost always applies.
+// The kinds of constraints. The first three concern the variable that has them, and apply while it is in the solution;
+// AtMostOne always applies.
 const (
 	// Mandatory requires the variable to be in the solution.
 	Mandatory Kind = iota
@@ -15,17 +15,14 @@ const (
 	Prohibited
 	// Dependency requires at least one of IDs to be in the solution. Earlier ones are preferred.
 	Dependency
-	// Conflict requires none of IDs to be in the solution.
-	Conflict
-	// AtMost allows at most N of IDs in the solution.
-	AtMost
+	// AtMostOne allows at most one of IDs in the solution.
+	AtMostOne
 )
 
 // Constraint is one rule. Note belongs to the caller, who finds it in Unsatisfiable.
 type Constraint struct {
 	Kind Kind
 	IDs  []ID
-	N    int
 	Note any
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/go-air/gini/z"
 )
 
-// Problem is a set of variables and of constraints on all of them (Kind AtMost).
+// Problem is a set of variables and of constraints on all of them (Kind AtMostOne).
 type Problem struct {
 	Variables []Variable
 	Global    []Constraint
@@ -74,8 +74,8 @@ func (p Problem) encode(budget Budget, guarded bool) (*encoding, error) {
 		}
 	}
 	for _, c := range p.Global {
-		if c.Kind != AtMost {
-			return nil, errors.New("sat: only AtMost can constrain the whole problem")
+		if c.Kind != AtMostOne {
+			return nil, errors.New("sat: only AtMostOne can constrain the whole problem")
 		}
 		if err := e.add("", c, guarded); err != nil {
 			return nil, err
@@ -111,12 +111,8 @@ func (e *encoding) add(id ID, c Constraint, guarded bool) error {
 		e.clause(negatedGuard, lit.Not())
 	case Dependency:
 		e.clause(negatedGuard, append([]z.Lit{lit.Not()}, others...)...)
-	case Conflict:
-		for _, m := range others {
-			e.clause(negatedGuard, lit.Not(), m.Not())
-		}
-	case AtMost:
-		e.atMost(negatedGuard, others, c.N)
+	case AtMostOne:
+		e.atMostOne(negatedGuard, others)
 	}
 	return nil
 }
@@ -131,40 +127,23 @@ func (e *encoding) clause(negatedGuard []z.Lit, lits ...z.Lit) {
 	e.g.Add(z.LitNull)
 }
 
-// atMost uses a sequential counter (Sinz 2005): row i has n new variables, of which variable j is true if more than j
-// of the literals up to i are true.
-func (e *encoding) atMost(negatedGuard, lits []z.Lit, n int) {
-	if n <= 0 {
-		for _, m := range lits {
-			e.clause(negatedGuard, m.Not())
-		}
-		return
-	}
-	if len(lits) <= n {
-		return
-	}
-	before := []z.Lit(nil)
+// atMostOne uses a sequential counter (Sinz 2005): for each literal but the last, a new variable is true if that literal
+// or an earlier one is true.
+func (e *encoding) atMostOne(negatedGuard, lits []z.Lit) {
+	before := z.LitNull
 	for i, m := range lits {
-		if before != nil {
-			e.clause(negatedGuard, m.Not(), before[n-1].Not())
+		if i > 0 {
+			e.clause(negatedGuard, m.Not(), before.Not())
 		}
 		if i == len(lits)-1 {
 			return
 		}
-		row := make([]z.Lit, n)
-		for j := range row {
-			row[j] = e.g.Lit()
-			if before != nil {
-				e.clause(nil, before[j].Not(), row[j])
-			}
-			switch {
-			case j == 0:
-				e.clause(nil, m.Not(), row[0])
-			case before != nil:
-				e.clause(nil, m.Not(), before[j-1].Not(), row[j])
-			}
+		reached := e.g.Lit()
+		if i > 0 {
+			e.clause(nil, before.Not(), reached)
 		}
-		before = row
+		e.clause(nil, m.Not(), reached)
+		before = reached
 	}
 }
 

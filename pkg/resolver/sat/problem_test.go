@@ -12,9 +12,8 @@ func v(id ID, cs ...Constraint) Variable { return Variable{ID: id, Constraints: 
 func must() Constraint                   { return Constraint{Kind: Mandatory, Note: "must"} }
 func never() Constraint                  { return Constraint{Kind: Prohibited, Note: "never"} }
 func needs(ids ...ID) Constraint         { return Constraint{Kind: Dependency, IDs: ids, Note: "needs"} }
-func conflicts(ids ...ID) Constraint     { return Constraint{Kind: Conflict, IDs: ids, Note: "conflicts"} }
-func atMost(n int, ids ...ID) Constraint {
-	return Constraint{Kind: AtMost, N: n, IDs: ids, Note: "at most"}
+func atMostOne(ids ...ID) Constraint {
+	return Constraint{Kind: AtMostOne, IDs: ids, Note: "at most one"}
 }
 
 func TestPreferredSolution(t *testing.T) {
@@ -28,18 +27,18 @@ func TestPreferredSolution(t *testing.T) {
 		{"the first candidate", Problem{Variables: []Variable{v("a", must(), needs("c", "b")), v("b"), v("c")}}, []ID{"a", "c"}},
 		{"the next candidate if the first is prohibited", Problem{Variables: []Variable{v("a", must(), needs("c", "b")), v("b"), v("c", never())}}, []ID{"a", "b"}},
 		{"the next candidate if an indirect dependency of the first clashes", Problem{Variables: []Variable{
-			v("a", must(), needs("b", "c")), v("b", needs("d")), v("c"), v("d", needs("e")), v("e", conflicts("a")),
-		}}, []ID{"a", "c"}},
+			v("a", must(), needs("b", "c")), v("b", needs("d")), v("c"), v("d", needs("e")), v("e"),
+		}, Global: []Constraint{atMostOne("a", "e")}}, []ID{"a", "c"}},
 		{"a taken candidate rather than the preferred one", Problem{Variables: []Variable{v("a", must(), needs("b")), v("b", needs("c", "a")), v("c")}}, []ID{"a", "b"}},
 		{"a cycle", Problem{Variables: []Variable{v("a", must(), needs("b")), v("b", needs("a"))}}, []ID{"a", "b"}},
 		{"preferences of the first variable over those of the second", Problem{
 			Variables: []Variable{v("a", must(), needs("x", "y")), v("b", must(), needs("y", "x")), v("x"), v("y")},
-			Global:    []Constraint{atMost(1, "x", "y")},
+			Global:    []Constraint{atMostOne("x", "y")},
 		}, []ID{"a", "b", "x"}},
-		{"two of three", Problem{
-			Variables: []Variable{v("a", must(), needs("x")), v("b", must(), needs("y")), v("c", must(), needs("z", "x")), v("x"), v("y"), v("z")},
-			Global:    []Constraint{atMost(2, "x", "y", "z")},
-		}, []ID{"a", "b", "c", "x", "y"}},
+		{"one of three", Problem{
+			Variables: []Variable{v("a", must(), needs("x", "y", "z")), v("b", must(), needs("z", "y")), v("x"), v("y"), v("z")},
+			Global:    []Constraint{atMostOne("x", "y", "z")},
+		}, []ID{"a", "b", "y"}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			got, err := row.p.Solve(unlimited{})
@@ -60,12 +59,11 @@ func TestExplainsAClashWithMinimalConstraints(t *testing.T) {
 		{"a dependency without candidates", Problem{Variables: []Variable{v("a", must(), needs())}}, []string{"a must", "a needs"}},
 		{"two dependencies on a limited set", Problem{
 			Variables: []Variable{v("a", must(), needs("x")), v("b", must(), needs("y")), v("x"), v("y")},
-			Global:    []Constraint{atMost(1, "x", "y")},
-		}, []string{"a must", "a needs", "b must", "b needs", " at most"}},
-		{"at most zero", Problem{
-			Variables: []Variable{v("a", must(), needs("x")), v("x")}, Global: []Constraint{atMost(0, "x")},
-		}, []string{"a must", "a needs", " at most"}},
-		{"a conflict", Problem{Variables: []Variable{v("a", must(), conflicts("b")), v("b", must())}}, []string{"a must", "a conflicts", "b must"}},
+			Global:    []Constraint{atMostOne("x", "y")},
+		}, []string{"a must", "a needs", "b must", "b needs", " at most one"}},
+		{"two mandatory variables of a limited set", Problem{
+			Variables: []Variable{v("a", must()), v("b", must())}, Global: []Constraint{atMostOne("a", "b")},
+		}, []string{"a must", "b must", " at most one"}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			row.p.Variables = append(innocent, row.p.Variables...)
@@ -86,7 +84,7 @@ func TestRejectsInvalidProblems(t *testing.T) {
 		{Variables: []Variable{v("a"), v("a")}},
 		{Variables: []Variable{v("a", needs("b"))}},
 		{Variables: []Variable{v("a")}, Global: []Constraint{must()}},
-		{Variables: []Variable{v("a")}, Global: []Constraint{atMost(1, "b")}},
+		{Variables: []Variable{v("a")}, Global: []Constraint{atMostOne("b")}},
 	} {
 		_, err := p.Solve(unlimited{})
 		require.ErrorContains(t, err, "sat: ")
@@ -124,7 +122,7 @@ func pigeonhole(n int) Problem {
 		p.Variables = append(p.Variables, v(ID(fmt.Sprint("p", pigeon)), must(), needs(in...)))
 	}
 	for _, ids := range holes {
-		p.Global = append(p.Global, atMost(1, ids...))
+		p.Global = append(p.Global, atMostOne(ids...))
 	}
 	return p
 }
