@@ -47,16 +47,18 @@ type facts struct {
 }
 
 func factsOf(b *catalog.Bundle) *facts {
-	f := &facts{name: b.Name, pkg: b.Package, properties: b.Properties}
-	f.setVersion(b.Version)
+	f := newFacts(b.Name, b.Package, b.Version)
+	f.properties = b.Properties
 	f.readProperties()
 	return f
 }
 
-func (f *facts) setVersion(text string) {
-	if v, err := semver.Parse(text); err == nil {
+func newFacts(name, pkg, version string) *facts {
+	f := &facts{name: name, pkg: pkg}
+	if v, err := semver.Parse(version); err == nil {
 		f.version = &v
 	}
+	return f
 }
 
 // readProperties extracts what the index contains. Values that cannot be parsed are ignored.
@@ -124,10 +126,7 @@ func notedFacts(csv *operatorsv1alpha1.ClusterServiceVersion, pkg string) *facts
 	if text := csv.Annotations[names.AnnotationProperties]; text == "" || json.Unmarshal([]byte(text), &stated) != nil {
 		return nil
 	}
-	f := &facts{name: csv.Name, pkg: pkg, properties: stated.Properties}
-	f.setVersion(csv.Spec.Version.String())
-	f.readProperties()
-	return f
+	return factsOf(&catalog.Bundle{Name: csv.Name, Package: pkg, Version: csv.Spec.Version.String(), Properties: stated.Properties})
 }
 
 // costOfReading returns the cost of installedFacts.
@@ -141,8 +140,7 @@ func installedFacts(csv *operatorsv1alpha1.ClusterServiceVersion, pkg string) *f
 	if f := notedFacts(csv, pkg); f != nil {
 		return f
 	}
-	f := &facts{name: csv.Name, pkg: pkg}
-	f.setVersion(csv.Spec.Version.String())
+	f := newFacts(csv.Name, pkg, csv.Spec.Version.String())
 	crds, services := csv.Spec.CustomResourceDefinitions, csv.Spec.APIServiceDefinitions
 	for _, crd := range crds.Owned {
 		f.apis = append(f.apis, crdAPI(crd))

@@ -150,9 +150,7 @@ func newIndex(m *meter, s *catalog.Snapshot) *index {
 			return nil
 		}
 		all, ordered := make(map[string]*facts, len(p.Bundles)), make([]*facts, 0, len(p.Bundles))
-		bundles := slices.AppendSeq(make([]string, 0, len(p.Bundles)), maps.Keys(p.Bundles))
-		slices.Sort(bundles)
-		for _, bundle := range bundles {
+		for _, bundle := range slices.Sorted(maps.Keys(p.Bundles)) {
 			b := p.Bundles[bundle]
 			if x.pay(m, costOfFacts(b)) != nil {
 				return nil
@@ -381,14 +379,9 @@ func (x *index) channels(m *meter, pkg string) []string {
 	if names, ok := x.sorted[pkg]; ok {
 		return names
 	}
-	out := make([]string, 0, len(p.Channels))
-	if p.Channels[p.DefaultChannel] != nil {
-		out = append(out, p.DefaultChannel)
-	}
-	for _, name := range p.ChannelNames() {
-		if name != p.DefaultChannel {
-			out = append(out, name)
-		}
+	out := p.ChannelNames()
+	if i := slices.Index(out, p.DefaultChannel); i > 0 {
+		out = slices.Insert(slices.Delete(out, i, i+1), 0, p.DefaultChannel)
 	}
 	x.sorted[pkg] = out
 	return out

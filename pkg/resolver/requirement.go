@@ -62,25 +62,13 @@ func requirementsOf(m *meter, properties []catalog.Property) ([]requirement, err
 func requirementsIn(m *meter, p catalog.Property) ([]requirement, error) {
 	switch p.Type {
 	case property.TypePackageRequired:
-		var v property.PackageRequired
-		if err := json.Unmarshal(p.Value, &v); err != nil {
-			return nil, err
-		}
-		return single(packageRequired(v.PackageName, v.VersionRange))
+		return parsed(p, func(v property.PackageRequired) (requirement, error) {
+			return packageRequired(v.PackageName, v.VersionRange)
+		})
 	case property.TypeGVKRequired:
-		var v api
-		if err := json.Unmarshal(p.Value, &v); err != nil {
-			return nil, err
-		}
-		return single(apiRequired(v), nil)
+		return parsed(p, func(v api) (requirement, error) { return apiRequired(v), nil })
 	case catalog.TypeLabelRequired:
-		var v struct {
-			Label string `json:"label"`
-		}
-		if err := json.Unmarshal(p.Value, &v); err != nil {
-			return nil, err
-		}
-		return single(labelRequired(v.Label), nil)
+		return parsed(p, func(v label) (requirement, error) { return labelRequired(v.Label), nil })
 	case property.TypeConstraint:
 		c, err := constraints.Parse(p.Value)
 		if err != nil {
@@ -91,7 +79,19 @@ func requirementsIn(m *meter, p catalog.Property) ([]requirement, error) {
 	return nil, nil
 }
 
-func single(r requirement, err error) ([]requirement, error) { return []requirement{r}, err }
+func parsed[T any](p catalog.Property, required func(T) (requirement, error)) ([]requirement, error) {
+	var v T
+	if err := json.Unmarshal(p.Value, &v); err != nil {
+		return nil, err
+	}
+	r, err := required(v)
+	return []requirement{r}, err
+}
+
+// label is the value of olm.label and olm.label.required.
+type label struct {
+	Label string `json:"label"`
+}
 
 func packageRequired(pkg, versions string) (requirement, error) {
 	inRange, err := semver.ParseRange(versions)
@@ -114,15 +114,13 @@ func apiRequired(a api) requirement {
 	}
 }
 
-func labelRequired(label string) requirement {
+func labelRequired(name string) requirement {
 	return requirement{
-		text: fmt.Sprintf("with label: %s", label),
+		text: fmt.Sprintf("with label: %s", name),
 		match: func(m *meter, f *facts) bool {
 			return m.Spend(f.size()*costOfByte/10) == nil && slices.ContainsFunc(f.properties, func(p catalog.Property) bool {
-				var v struct {
-					Label string `json:"label"`
-				}
-				return p.Type == catalog.TypeLabel && json.Unmarshal(p.Value, &v) == nil && v.Label == label
+				var v label
+				return p.Type == catalog.TypeLabel && json.Unmarshal(p.Value, &v) == nil && v.Label == name
 			})
 		},
 	}

@@ -11,12 +11,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	rbacv1listers "k8s.io/client-go/listers/rbac/v1"
 
 	"github.com/remit-olm/remit/pkg/bundle"
 	"github.com/remit-olm/remit/pkg/catalog"
 	"github.com/remit-olm/remit/pkg/install"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
+	"github.com/remit-olm/remit/pkg/rbac"
 	"github.com/remit-olm/remit/pkg/step"
 	"github.com/remit-olm/remit/pkg/step/build"
 )
@@ -48,10 +48,7 @@ type Input struct {
 	Group   string
 	Targets []string
 
-	Roles               rbacv1listers.RoleLister
-	RoleBindings        rbacv1listers.RoleBindingLister
-	ClusterRoles        rbacv1listers.ClusterRoleLister
-	ClusterRoleBindings rbacv1listers.ClusterRoleBindingLister
+	RBAC rbac.Listers
 }
 
 // ErrContent means that a catalog cannot provide a bundle's content now, or provides different content than the plan
@@ -169,7 +166,7 @@ func (in Input) steps(pin Pin, content *catalog.Content) (*build.Steps, error) {
 	if b.CSV.Name != pin.Bundle {
 		return nil, fmt.Errorf("bundle %q: its ClusterServiceVersion is named %q", pin.Bundle, b.CSV.Name)
 	}
-	checker := install.NewCSVRuleChecker(in.Roles, in.RoleBindings, in.ClusterRoles, in.ClusterRoleBindings, b.CSV)
+	checker := install.NewCSVRuleChecker(in.RBAC.Roles, in.RBAC.RoleBindings, in.RBAC.ClusterRoles, in.RBAC.ClusterRoleBindings, b.CSV)
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{
 		Namespace: in.Account.Namespace, Name: in.Account.Name, UID: in.Account.UID,
 	}}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/remit-olm/remit/pkg/catalog"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
+	"github.com/remit-olm/remit/pkg/rbac"
 )
 
 // anyContent returns a ClusterServiceVersion for every name.
@@ -88,12 +89,14 @@ func input() Input {
 	}
 	return Input{
 		Namespace: "ns", GlobalCatalogNamespace: "global", Catalogs: store, Targets: []string{"ns"}, Indexes: &Indexes{},
-		Visible:             []types.NamespacedName{{Namespace: "ns", Name: "cat"}, {Namespace: "global", Name: "cat"}, {Namespace: "foreign", Name: "cat"}},
-		Account:             scoped.Account{Namespace: "ns", Name: "installer"},
-		Roles:               rbacv1listers.NewRoleLister(indexer()),
-		RoleBindings:        rbacv1listers.NewRoleBindingLister(indexer()),
-		ClusterRoles:        rbacv1listers.NewClusterRoleLister(indexer()),
-		ClusterRoleBindings: rbacv1listers.NewClusterRoleBindingLister(indexer()),
+		Visible: []types.NamespacedName{{Namespace: "ns", Name: "cat"}, {Namespace: "global", Name: "cat"}, {Namespace: "foreign", Name: "cat"}},
+		Account: scoped.Account{Namespace: "ns", Name: "installer"},
+		RBAC: rbac.Listers{
+			Roles:               rbacv1listers.NewRoleLister(indexer()),
+			RoleBindings:        rbacv1listers.NewRoleBindingLister(indexer()),
+			ClusterRoles:        rbacv1listers.NewClusterRoleLister(indexer()),
+			ClusterRoleBindings: rbacv1listers.NewClusterRoleBindingLister(indexer()),
+		},
 	}
 }
 

@@ -168,7 +168,7 @@ func bytes() []Mutant {
 		{
 			Name: "what-is-served-cancels-resolutions", Rule: 8, File: "pkg/controller/subscription/long.go",
 			Old:    "		if r.key == key {\n			return &parked{}",
-			New:    "		if r.key == key && r.job.asking.usedKinds().version == now.version {\n			return &parked{}",
+			New:    "		if r.key == key && r.job.asking.used.version == now.version {\n			return &parked{}",
 			Killer: unit("pkg/controller/subscription", "TestChangesOfServedKindsDoNotCancelALongResolution"),
 		},
 		{

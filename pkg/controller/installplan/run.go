@@ -174,10 +174,7 @@ func makeSteps(ctx context.Context, s *run) (outcome, error) {
 		Account:                s.account,
 		Group:                  s.group.Name,
 		Targets:                s.targets,
-		Roles:                  r.RBAC.Roles,
-		RoleBindings:           r.RBAC.RoleBindings,
-		ClusterRoles:           r.RBAC.ClusterRoles,
-		ClusterRoleBindings:    r.RBAC.ClusterRoleBindings,
+		RBAC:                   r.RBAC,
 	}, s.content)
 	s.lookups(err)
 	switch {

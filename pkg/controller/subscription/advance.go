@@ -79,7 +79,7 @@ func (r *Reconciler) resolve(ctx context.Context, w *world, ns resolver.Namespac
 	case err != nil:
 		return nil, err
 	}
-	known.Answer, known.used = &answer, w.asking.usedKinds()
+	known.Answer, known.used = &answer, w.asking.used
 	return nil, nil
 }
 

@@ -41,7 +41,7 @@ func offering(subs ...*operatorsv1alpha1.Subscription) *world {
 			bundle("op.v2", "op", "2.0.0", catalog.Property{Type: "olm.package.required", Value: []byte(`{"packageName": "dep", "versionRange": ">=1.0.0"}`)})),
 		"dep": pkg("dep", map[string]catalog.Entry{"dep.v1": {Name: "dep.v1"}}, bundle("dep.v1", "dep", "1.0.0")),
 	}})
-	w := &world{namespace: "ns", proofs: proofs.Keys(), input: resolver.Input{
+	w := &world{namespace: "ns", proofs: proofs.Keys(), asking: newKindRecorder(served{}), input: resolver.Input{
 		Namespace: "ns", GlobalCatalogNamespace: "global", Catalogs: store, Indexes: &resolver.Indexes{}, Visible: []types.NamespacedName{catalogKey},
 	}, sources: map[types.NamespacedName]*metav1.PartialObjectMetadata{catalogKey: {}}}
 	for _, sub := range subs {

@@ -3,6 +3,7 @@ package subscription
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
@@ -54,10 +55,7 @@ func desiredSubscription(w *world, c resolver.Choice) *operatorsv1alpha1.Subscri
 // Subscription has it, a hash that includes the version is appended.
 func generatedName(w *world, c resolver.Choice) string {
 	name := strings.Join([]string{c.Package, c.Channel, c.Catalog.Name, c.Catalog.Namespace}, "-")
-	taken := false
-	for i := range w.subscriptions {
-		taken = taken || w.subscriptions[i].Name == name
-	}
+	taken := slices.ContainsFunc(w.subscriptions, func(sub operatorsv1alpha1.Subscription) bool { return sub.Name == name })
 	if !taken && len(validation.IsDNS1123Subdomain(name)) == 0 {
 		return name
 	}

@@ -21,10 +21,9 @@ type served struct {
 
 // kinds determines the served kinds once after each change. The zero value is ready to use.
 type kinds struct {
-	mu      sync.Mutex
-	found   bool
-	version int
-	kinds   map[schema.GroupVersionKind]bool
+	mu    sync.Mutex
+	found bool
+	now   served
 }
 
 // changed records that a CustomResourceDefinition was created, changed or deleted.
@@ -42,10 +41,9 @@ func (k *kinds) served(ctx context.Context, c client.Reader) (served, error) {
 		if err != nil {
 			return served{}, err
 		}
-		k.kinds, k.found = now, true
-		k.version++
+		k.now, k.found = served{now, k.now.version + 1}, true
 	}
-	return served{k.kinds, k.version}, nil
+	return k.now, nil
 }
 
 func servedKinds(ctx context.Context, c client.Reader) (map[schema.GroupVersionKind]bool, error) {
@@ -108,12 +106,4 @@ func (a *kindRecorder) serves(gvk schema.GroupVersionKind) bool {
 		a.used.more = true
 	}
 	return isServed
-}
-
-// usedKinds returns the recorded kinds.
-func (a *kindRecorder) usedKinds() usedKinds {
-	if a == nil {
-		return usedKinds{}
-	}
-	return a.used
 }

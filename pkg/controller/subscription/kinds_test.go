@@ -117,9 +117,9 @@ func TestAnAnswerWithManyKindsDependsOnAll(t *testing.T) {
 		require.False(t, a.serves(kind(fmt.Sprint(n))))
 	}
 	require.True(t, a.serves(kind("K")))
-	require.Len(t, a.usedKinds().kinds, maxUsedKinds)
-	require.True(t, a.usedKinds().isCurrent(serving(1, "K")))
-	require.False(t, a.usedKinds().isCurrent(serving(2, "K")))
+	require.Len(t, a.used.kinds, maxUsedKinds)
+	require.True(t, a.used.isCurrent(serving(1, "K")))
+	require.False(t, a.used.isCurrent(serving(2, "K")))
 }
 
 // Any user of the cluster can change the served kinds.

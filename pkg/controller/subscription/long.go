@@ -289,14 +289,14 @@ func (l *longQueue) finish(namespace string, key digest, j *job, answer resolver
 	var exceeded *resolver.LimitError
 	switch {
 	case errors.As(err, &exceeded):
-		r.used = j.asking.usedKinds()
+		r.used = j.asking.used
 		r.stopped, r.heads, r.until = exceeded, answer.Heads, l.clock.Now().Add(min(firstPause<<min(r.failed, 8), lastPause))
 		r.failed++
 	case err != nil:
 		return // the program is ending
 	default:
 		r.stopped, r.failed = nil, 0
-		l.answers.Set(namespace, &known{key: key, used: j.asking.usedKinds(), Answer: &answer, plans: map[string]resolver.Plan{}})
+		l.answers.Set(namespace, &known{key: key, used: j.asking.used, Answer: &answer, plans: map[string]resolver.Plan{}})
 	}
 	if l.queue != nil {
 		l.queue.Add(request(namespace))

@@ -51,7 +51,7 @@ func TestDelaysANamespaceThatExceedsItsLimits(t *testing.T) {
 	clock := clocktesting.NewFakePassiveClock(time.Unix(0, 0))
 	l := newLongQueue(clock, &answers{})
 	stop := func(key digest) {
-		l.enqueue("ns", key, &job{})
+		l.enqueue("ns", key, &job{asking: newKindRecorder(served{})})
 		j := l.byNamespace["ns"].job
 		l.line = nil
 		l.finish("ns", key, j, resolver.Answer{}, &resolver.LimitError{Namespace: "ns"})
@@ -83,7 +83,7 @@ func TestDelaysAreLimited(t *testing.T) {
 	clock := clocktesting.NewFakePassiveClock(time.Unix(0, 0))
 	l := newLongQueue(clock, &answers{})
 	for range 100 {
-		l.enqueue("ns", keyWith(1), &job{})
+		l.enqueue("ns", keyWith(1), &job{asking: newKindRecorder(served{})})
 		l.finish("ns", keyWith(1), l.byNamespace["ns"].job, resolver.Answer{}, &resolver.LimitError{})
 	}
 	require.Equal(t, lastPause, l.check("ns", keyWith(1), served{}).after)
@@ -98,7 +98,7 @@ func TestCancelsOutdatedResolutions(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			in, ns := pigeons()
 			l := newLongQueue(clocktesting.NewFakePassiveClock(time.Unix(0, 0)), &answers{})
-			l.enqueue("ns", keyWith(1), &job{input: in, ns: ns})
+			l.enqueue("ns", keyWith(1), &job{input: in, ns: ns, asking: newKindRecorder(served{})})
 			require.Equal(t, &parked{}, l.check("ns", keyWith(1), served{}), "it waits for its turn")
 			done := make(chan struct{})
 			go func() {
@@ -123,7 +123,7 @@ func TestTheNextNamespaceIsTheLeastRecentUser(t *testing.T) {
 	clock := clocktesting.NewFakePassiveClock(time.Unix(0, 0))
 	l := newLongQueue(clock, &answers{})
 	for _, namespace := range []string{"much", "little", "none"} {
-		l.enqueue(namespace, keyWith(1), &job{})
+		l.enqueue(namespace, keyWith(1), &job{asking: newKindRecorder(served{})})
 	}
 	l.account("much", time.Minute)
 	l.account("little", time.Second)
@@ -144,7 +144,7 @@ func TestFrequentCancellationsCountAsTries(t *testing.T) {
 	l := newLongQueue(clocktesting.NewFakePassiveClock(time.Unix(0, 0)), &answers{})
 	for i := range byte(maxTries + maxCanceled) {
 		require.Nil(t, l.check("ns", keyWith(i), served{}))
-		l.enqueue("ns", keyWith(i), &job{})
+		l.enqueue("ns", keyWith(i), &job{asking: newKindRecorder(served{})})
 	}
 	got := l.check("ns", keyWith(maxTries+maxCanceled), served{})
 	require.Equal(t, tryWindow, got.after)
@@ -157,7 +157,7 @@ func TestCachesALongResolution(t *testing.T) {
 	ns.Subjects = ns.Subjects[:3]
 	known := &answers{}
 	l := newLongQueue(clocktesting.NewFakePassiveClock(time.Unix(0, 0)), known)
-	l.enqueue("ns", keyWith(1), &job{input: in, ns: ns})
+	l.enqueue("ns", keyWith(1), &job{input: in, ns: ns, asking: newKindRecorder(served{})})
 	require.True(t, l.next(context.Background()))
 	require.False(t, l.next(context.Background()))
 	require.NotNil(t, known.find("ns", keyWith(1), served{}).Answer)

@@ -50,19 +50,13 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, catalogs, changes source
 		Watches(&operatorsv1alpha1.ClusterServiceVersion{}, own).
 		Watches(&operatorsv1alpha1.InstallPlan{}, own).
 		Watches(&operatorsv1.OperatorGroup{}, own).
-		Watches(catalogSource(), handler.EnqueueRequestsFromMapFunc(r.catalogUsers), builder.WithPredicates(ignoreUpdates())).
+		Watches(metadata(operatorsv1alpha1.CatalogSourceKind), handler.EnqueueRequestsFromMapFunc(r.catalogUsers), builder.WithPredicates(ignoreUpdates())).
 		Watches(&apiextensionsv1.CustomResourceDefinition{}, handler.EnqueueRequestsFromMapFunc(r.namespacesInNeed)).
 		WatchesRawSource(catalogs).
 		WatchesRawSource(changes).
 		WatchesRawSource(source.Func(r.long.wakes)).
 		WithOptions(fairqueue.Options(workers, workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry))).
 		Complete(r)
-}
-
-func catalogSource() client.Object {
-	obj := &metav1.PartialObjectMetadata{}
-	obj.SetGroupVersionKind(operatorsv1alpha1.SchemeGroupVersion.WithKind(operatorsv1alpha1.CatalogSourceKind))
-	return obj
 }
 
 func request(namespace string) reconcile.Request { return kit.Request("", namespace) }

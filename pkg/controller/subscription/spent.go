@@ -6,11 +6,11 @@ import (
 	"slices"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 	"github.com/remit-olm/remit/pkg/resolver"
@@ -61,28 +61,22 @@ func (w *world) isCached(pin resolver.Pin) bool {
 
 // hasSubscription reads, bypassing the cache, whether a pin's Subscription still exists.
 func (r *Reconciler) hasSubscription(ctx context.Context, w *world, pin resolver.Pin) (bool, error) {
-	live := &metav1.PartialObjectMetadata{}
-	live.SetGroupVersionKind(operatorsv1alpha1.SchemeGroupVersion.WithKind(operatorsv1alpha1.SubscriptionKind))
-	err := r.Live.Get(ctx, types.NamespacedName{Namespace: w.namespace, Name: pin.Subscription}, live)
-	if client.IgnoreNotFound(err) != nil {
-		return false, fmt.Errorf("get Subscription %q: %w", pin.Subscription, err)
-	}
-	return err == nil && live.UID == pin.SubscriptionUID && live.DeletionTimestamp == nil, nil
+	live := metadata(operatorsv1alpha1.SubscriptionKind)
+	found, err := apply.Read(ctx, r.Live, types.NamespacedName{Namespace: w.namespace, Name: pin.Subscription}, live)
+	return found && live.UID == pin.SubscriptionUID && live.DeletionTimestamp == nil, err
 }
 
 // exists reads, bypassing the cache, whether a pin's ClusterServiceVersion exists and belongs to the lineage. Other
 // ones are collisions, which the plan reports.
 func (r *Reconciler) exists(ctx context.Context, w *world, pin resolver.Pin) (bool, error) {
-	live := &metav1.PartialObjectMetadata{}
-	live.SetGroupVersionKind(operatorsv1alpha1.SchemeGroupVersion.WithKind(operatorsv1alpha1.ClusterServiceVersionKind))
-	err := r.Live.Get(ctx, types.NamespacedName{Namespace: w.namespace, Name: pin.Bundle}, live)
-	switch {
-	case apierrors.IsNotFound(err):
-		return false, nil
-	case err != nil:
-		return false, fmt.Errorf("get ClusterServiceVersion %q: %w", pin.Bundle, err)
-	}
-	return w.owner(pin.Package).Owns(live), nil
+	live := metadata(operatorsv1alpha1.ClusterServiceVersionKind)
+	found, err := apply.Read(ctx, r.Live, types.NamespacedName{Namespace: w.namespace, Name: pin.Bundle}, live)
+	return found && w.owner(pin.Package).Owns(live), err
+}
+
+// metadata returns an empty object of a kind, to read only its metadata.
+func metadata(kind string) *metav1.PartialObjectMetadata {
+	return &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: operatorsv1alpha1.SchemeGroupVersion.String(), Kind: kind}}
 }
 
 func (w *world) owner(pkg string) ownerutil.Owner {

@@ -97,10 +97,7 @@ func (r *Reconciler) gatherInput(ctx context.Context, w *world) error {
 		Visible:                slices.SortedFunc(maps.Keys(w.sources), compareKeys),
 		Indexes:                r.indexes,
 		Serves:                 w.asking.serves, // does not reference the world, so that queued jobs do not keep it in memory
-		Roles:                  r.RBAC.Roles,
-		RoleBindings:           r.RBAC.RoleBindings,
-		ClusterRoles:           r.RBAC.ClusterRoles,
-		ClusterRoleBindings:    r.RBAC.ClusterRoleBindings,
+		RBAC:                   r.RBAC,
 	}
 	lookup := r.Default.Lookup(r.Client)
 	account, og, err := lookup.Account(ctx, w.namespace)
