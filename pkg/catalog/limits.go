@@ -43,12 +43,8 @@ func CheckName(name string) error {
 		return fmt.Errorf("name %q is not valid UTF-8", name)
 	case name == "." || name == ".." || strings.ContainsAny(name, `/\`):
 		return fmt.Errorf("name %q must not contain a slash or be a relative path", name)
-	case strings.ContainsFunc(name, unprintable):
+	case strings.ContainsFunc(name, func(r rune) bool { return r == ' ' || !unicode.IsPrint(r) }):
 		return fmt.Errorf("name %q contains a space or control character", name)
 	}
 	return nil
-}
-
-func unprintable(r rune) bool {
-	return unicode.IsSpace(r) || !unicode.IsPrint(r)
 }

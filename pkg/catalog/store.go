@@ -69,8 +69,8 @@ func (s *Store) Put(snap *Snapshot) bool {
 	return true
 }
 
-// Delete removes a CatalogSource's content and notifies the watchers if there was any.
-func (s *Store) Delete(key types.NamespacedName) {
+// Delete removes a CatalogSource's content. It notifies the watchers and returns true if there was any.
+func (s *Store) Delete(key types.NamespacedName) bool {
 	s.mu.Lock()
 	_, existed := s.snapshots[key]
 	delete(s.snapshots, key)
@@ -78,6 +78,7 @@ func (s *Store) Delete(key types.NamespacedName) {
 	if existed {
 		s.Touch(key)
 	}
+	return existed
 }
 
 // Touch notifies the watchers of a change, such as the content of one of the CatalogSource's bundles, which arrived or

@@ -208,10 +208,10 @@ func bytes() []Mutant {
 			Killer: unit("pkg/resolver", "TestAnIndexHasOneOperatorPerEntry"),
 		},
 		{
-			Name: "kinds-are-compared-with-each-other", Rule: 8, File: "pkg/resolver/facts.go",
-			Old:    "	if len(s.all) < maxSearched {",
-			New:    "	if true {",
-			Killer: unit("pkg/resolver", "TestLooksUpKindsOfLargeBundles"),
+			Name: "owned-kinds-are-kept-as-often-as-named", Rule: 8, File: "pkg/resolver/facts.go",
+			Old:    "if json.Unmarshal(p.Value, &a) == nil && !seen[a] {",
+			New:    "if json.Unmarshal(p.Value, &a) == nil {",
+			Killer: unit("pkg/resolver", "TestReadsEachOwnedKindOnce"),
 		},
 		{
 			Name: "long-resolutions-run-in-order-of-arrival", Rule: 8, File: "pkg/controller/subscription/long.go",

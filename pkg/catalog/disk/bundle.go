@@ -3,29 +3,20 @@ package disk
 import (
 	"bytes"
 	"errors"
+	"io"
 	"io/fs"
 	"os"
+	"strings"
 
 	"github.com/remit-olm/remit/pkg/catalog"
 )
 
 // PutBundle stores the manifests of a bundle image.
 func (s *Store) PutBundle(key string, content *catalog.Content) error {
-	file, err := s.temp()
-	if err != nil {
+	return s.put(func(file *os.File) error {
+		_, err := io.Copy(file, io.MultiReader(strings.NewReader(content.Digest()+"\n"), bytes.NewReader(encode(content))))
 		return err
-	}
-	defer os.Remove(file.Name()) //nolint:errcheck // fails if the file was moved into place
-	for _, part := range [][]byte{[]byte(content.Digest()), {'\n'}, encode(content)} {
-		if _, err := file.Write(part); err != nil {
-			_ = file.Close()
-			return wrapWriteError(err)
-		}
-	}
-	if err := replace(file, s.path(dirBundles, key)); err != nil {
-		return wrapWriteError(err)
-	}
-	return s.Sweep()
+	}, func(file *os.File) error { return replace(file, s.path(dirBundles, key)) })
 }
 
 // Bundle reads the manifests of a bundle image. The error is fs.ErrNotExist if they are missing or damaged.

@@ -113,7 +113,7 @@ func (c *Contents) Put(pkg, bundle string, content *catalog.Content) error {
 		_, err = c.file.WriteAt(data, at.offset)
 	}
 	if err != nil {
-		err = wrapWriteError(err)
+		err = WriteError(err)
 		c.mu.Lock()
 		c.err = err
 		c.mu.Unlock()
@@ -124,8 +124,8 @@ func (c *Contents) Put(pkg, bundle string, content *catalog.Content) error {
 // ErrWrite means that the disk failed, not the content.
 var ErrWrite = errors.New("cannot be written to disk")
 
-// wrapWriteError wraps an error in ErrWrite and removes the path from it.
-func wrapWriteError(err error) error {
+// WriteError wraps an error in ErrWrite and removes the path from it.
+func WriteError(err error) error {
 	var file *fs.PathError
 	var link *os.LinkError
 	switch {

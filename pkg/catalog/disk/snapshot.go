@@ -50,19 +50,8 @@ type place struct {
 
 // PutSnapshot stores a catalog that was loaded into contents, which remain its Reader.
 func (s *Store) PutSnapshot(key string, snap *catalog.Snapshot, contents *Contents) error {
-	file, err := s.temp()
-	if err != nil {
-		return err
-	}
-	defer os.Remove(file.Name()) //nolint:errcheck // fails if the file was moved into place
-	if err = writeIndex(file, snap, contents); err == nil {
-		err = s.placeSnapshot(key, file, contents)
-	}
-	if err != nil {
-		_ = file.Close()
-		return wrapWriteError(err)
-	}
-	return s.Sweep()
+	return s.put(func(file *os.File) error { return writeIndex(file, snap, contents) },
+		func(file *os.File) error { return s.placeSnapshot(key, file, contents) })
 }
 
 // placeSnapshot moves both files into place atomically for readers. The contents are moved first, because an index is

@@ -139,7 +139,7 @@ func Key(repository, digest string, more ...string) string {
 func (s *Store) Work() (dir string, remove func(), err error) {
 	dir, err = os.MkdirTemp(filepath.Join(s.dir, dirWork), "")
 	if err != nil {
-		return "", nil, wrapWriteError(err)
+		return "", nil, WriteError(err)
 	}
 	return dir, func() { _ = os.RemoveAll(dir) }, nil
 }
@@ -219,6 +219,23 @@ func (s *Store) Sweep() error {
 	return nil
 }
 
+// put writes a temporary file and moves it into place. It may delete other files to make space.
+func (s *Store) put(write, place func(*os.File) error) error {
+	file, err := s.temp()
+	if err != nil {
+		return err
+	}
+	defer os.Remove(file.Name()) //nolint:errcheck // fails if the file was moved into place
+	if err = write(file); err == nil {
+		err = place(file)
+	}
+	if err != nil {
+		_ = file.Close()
+		return WriteError(err)
+	}
+	return s.Sweep()
+}
+
 // replace moves a completely written file into place atomically.
 func replace(from *os.File, to string) error {
 	if err := from.Close(); err != nil {
@@ -230,7 +247,7 @@ func replace(from *os.File, to string) error {
 func (s *Store) temp() (*os.File, error) {
 	file, err := os.CreateTemp(filepath.Join(s.dir, dirWork), "")
 	if err != nil {
-		return nil, wrapWriteError(err)
+		return nil, WriteError(err)
 	}
 	return file, nil
 }

@@ -14,7 +14,6 @@ import (
 	"golang.org/x/net/http/httpproxy"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
-	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/remit-olm/remit/pkg/catalog"
@@ -50,8 +49,8 @@ type RegistryClient interface {
 
 // Conn is a connection to a registry. After Connect, gRPC reconnects automatically.
 type Conn struct {
-	conn *grpc.ClientConn
-	api  api.RegistryClient
+	*grpc.ClientConn
+	api api.RegistryClient
 }
 
 var _ RegistryClient = &Conn{}
@@ -77,7 +76,7 @@ func NewConn(target string) (*Conn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to registry %q: %w", target, err)
 	}
-	return &Conn{conn: conn, api: api.NewRegistryClient(conn)}, nil
+	return &Conn{ClientConn: conn, api: api.NewRegistryClient(conn)}, nil
 }
 
 // proxied reports whether the environment defines a proxy for a target. It ignores a final dot, which NO_PROXY does not
@@ -97,20 +96,6 @@ func reconnect() backoff.Config {
 	cfg.MaxDelay = MaxReconnectDelay
 	return cfg
 }
-
-// Connect leaves the idle state. It does not wait for the connection.
-func (c *Conn) Connect() { c.conn.Connect() }
-
-// State returns the current state of the connection.
-func (c *Conn) State() connectivity.State { return c.conn.GetState() }
-
-// WaitForStateChange waits until the state differs from the given one. It returns false if ctx ends first.
-func (c *Conn) WaitForStateChange(ctx context.Context, state connectivity.State) bool {
-	return c.conn.WaitForStateChange(ctx, state)
-}
-
-// Close closes the connection and cancels all calls.
-func (c *Conn) Close() error { return c.conn.Close() }
 
 // ListBundles implements RegistryClient.
 func (c *Conn) ListBundles(ctx context.Context, each func(*api.Bundle) error) error {

@@ -60,7 +60,7 @@ func await(t *testing.T, c *Conn, want connectivity.State) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	for s := c.State(); s != want; s = c.State() {
+	for s := c.GetState(); s != want; s = c.GetState() {
 		require.True(t, c.WaitForStateChange(ctx, s), "still %s, not %s", s, want)
 	}
 }
@@ -70,11 +70,11 @@ func TestConnLoadsFromAServer(t *testing.T) {
 	conn, err := NewConn(target)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
-	require.Equal(t, connectivity.Idle, conn.State())
+	require.Equal(t, connectivity.Idle, conn.GetState())
 	conn.Connect()
 	await(t, conn, connectivity.Ready)
 
-	snap, err := Load(t.Context(), conn, Room{})
+	snap, err := Load(t.Context(), conn, catalog.Kept{})
 	require.NoError(t, err)
 	content, err := snap.Reader.Content(t.Context(), "a", "stable", "a.v2")
 	require.NoError(t, err)

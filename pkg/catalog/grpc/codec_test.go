@@ -9,6 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/remit-olm/remit/pkg/catalog"
 )
 
 // The messages of this registry would use a hundred times their size when decoded.
@@ -25,7 +27,7 @@ func TestRefusesMessagesWithManyFields(t *testing.T) {
 			conn, err := NewConn(target)
 			require.NoError(t, err)
 			t.Cleanup(func() { _ = conn.Close() })
-			_, err = Load(t.Context(), conn, Room{})
+			_, err = Load(t.Context(), conn, catalog.Kept{})
 			require.ErrorContains(t, err, "more than 100000 fields")
 		})
 	}

@@ -15,21 +15,12 @@ import (
 	"github.com/remit-olm/remit/pkg/catalog"
 )
 
-// Room bounds the memory that a loaded catalog retains.
-type Room struct {
-	// Max is the maximum, estimated; zero means that of catalog.GlobalDecoding.
-	Max int64
-	// Take reserves memory for everything retained so far, whenever that grows; nil means that no reservation is
-	// needed.
-	Take func(kept int64) error
-}
-
-// Load lists a registry's bundles. The caller sets Key and Priority of the Snapshot before publishing it. The Snapshot's
+// Load lists a registry's bundles. kept bounds the memory that they use; a Max of zero means that of catalog.GlobalDecoding. The caller sets Key and Priority of the Snapshot before publishing it. The Snapshot's
 // Reader continues to use the client.
-func Load(ctx context.Context, client RegistryClient, room Room) (*catalog.Snapshot, error) {
+func Load(ctx context.Context, client RegistryClient, kept catalog.Kept) (*catalog.Snapshot, error) {
 	ctx, cancel := context.WithTimeout(ctx, StreamTimeout)
 	defer cancel()
-	l := newLoader(room)
+	l := newLoader(kept)
 	if err := client.ListBundles(ctx, l.add); err != nil {
 		return nil, fmt.Errorf("list bundles: %w", err)
 	}
@@ -61,14 +52,11 @@ type loader struct {
 	kept catalog.Kept
 }
 
-func newLoader(room Room) *loader {
-	if room.Max == 0 {
-		room.Max = catalog.GlobalDecoding().Kept
+func newLoader(kept catalog.Kept) *loader {
+	if kept.Max == 0 {
+		kept.Max = catalog.GlobalDecoding().Kept
 	}
-	return &loader{
-		packages: map[string]*catalog.Package{}, contents: map[bundleKey]string{},
-		kept: catalog.Kept{Max: room.Max, Take: room.Take},
-	}
+	return &loader{packages: map[string]*catalog.Package{}, contents: map[bundleKey]string{}, kept: kept}
 }
 
 func (l *loader) digest(pkg, bundle string) string { return l.contents[bundleKey{pkg, bundle}] }

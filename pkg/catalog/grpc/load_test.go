@@ -51,7 +51,7 @@ func v2() *api.Bundle {
 }
 
 func TestLoad(t *testing.T) {
-	snap, err := Load(t.Context(), registry(t, v1("stable"), v1("old"), v2()), Room{})
+	snap, err := Load(t.Context(), registry(t, v1("stable"), v1("old"), v2()), catalog.Kept{})
 	require.NoError(t, err)
 
 	pkg := snap.Packages["a"]
@@ -69,7 +69,7 @@ func TestLoad(t *testing.T) {
 	}
 	require.Equal(t, []string{"olm.package", "olm.gvk", "olm.package.required"}, types, "from the older fields")
 
-	again, err := Load(t.Context(), registry(t, v2(), v1("old"), v1("stable")), Room{})
+	again, err := Load(t.Context(), registry(t, v2(), v1("old"), v1("stable")), catalog.Kept{})
 	require.NoError(t, err)
 	require.Equal(t, snap.Digest, again.Digest, "the order of the stream does not matter")
 }
@@ -94,24 +94,24 @@ func TestLoadRefusesMalformedBundles(t *testing.T) {
 		{"a malformed dependency", with(func(b *api.Bundle) { b.Dependencies = []*api.Dependency{{Type: "olm.gvk", Value: "["}} }), `dependency "olm.gvk"`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			_, err := Load(t.Context(), registry(t, tt.bundle), Room{})
+			_, err := Load(t.Context(), registry(t, tt.bundle), catalog.Kept{})
 			require.ErrorContains(t, err, tt.want)
 		})
 	}
-	_, err := Load(t.Context(), registry(t, v1("stable"), v1("stable")), Room{})
+	_, err := Load(t.Context(), registry(t, v1("stable"), v1("stable")), catalog.Kept{})
 	require.ErrorContains(t, err, `duplicate entry "a.v1"`)
-	_, err = Load(t.Context(), registry(t), Room{})
+	_, err = Load(t.Context(), registry(t), catalog.Kept{})
 	require.ErrorContains(t, err, "has no bundles")
 }
 
 func TestLoadLimitsTheStream(t *testing.T) {
-	l := newLoader(Room{})
+	l := newLoader(catalog.Kept{})
 	l.bytes = catalog.MaxCatalogBytes
 	require.ErrorContains(t, l.add(v1("stable")), "more than 536870912 bytes")
-	l = newLoader(Room{})
+	l = newLoader(catalog.Kept{})
 	l.bundles = catalog.MaxBundles
 	require.ErrorContains(t, l.add(v1("stable")), "more than 100000 bundles")
-	l = newLoader(Room{})
+	l = newLoader(catalog.Kept{})
 	l.entries = catalog.MaxEntries
 	require.ErrorContains(t, l.add(v1("stable")), "more than 1000000 channel entries")
 }
@@ -149,6 +149,6 @@ func TestLoadReportsTheRegistrysError(t *testing.T) {
 	client := NewMockRegistryClient(gomock.NewController(t))
 	broken := errors.New("broken pipe")
 	client.EXPECT().ListBundles(gomock.Any(), gomock.Any()).Return(broken)
-	_, err := Load(t.Context(), client, Room{})
+	_, err := Load(t.Context(), client, catalog.Kept{})
 	require.ErrorIs(t, err, broken)
 }

@@ -10,6 +10,8 @@ import (
 	"github.com/golang/mock/gomock"
 	"github.com/operator-framework/operator-registry/pkg/api"
 	"github.com/stretchr/testify/require"
+
+	"github.com/remit-olm/remit/pkg/catalog"
 )
 
 // large returns changes that make a bundle use 1 MiB of memory, each in a different way.
@@ -38,7 +40,7 @@ func large() map[string]func(*api.Bundle) {
 }
 
 // endless sends large bundles until the load stops, and returns their number.
-func endless(t *testing.T, room Room, enlarge func(*api.Bundle)) (int, error) {
+func endless(t *testing.T, room catalog.Kept, enlarge func(*api.Bundle)) (int, error) {
 	t.Helper()
 	client, sent := NewMockRegistryClient(gomock.NewController(t)), 0
 	client.EXPECT().ListBundles(gomock.Any(), gomock.Any()).DoAndReturn(func(_ context.Context, each func(*api.Bundle) error) error {
@@ -61,7 +63,7 @@ func endless(t *testing.T, room Room, enlarge func(*api.Bundle)) (int, error) {
 func TestLimitsTheMemoryOfBundles(t *testing.T) {
 	for name, enlarge := range large() {
 		t.Run(name, func(t *testing.T) {
-			sent, err := endless(t, Room{Max: 8 << 20}, enlarge)
+			sent, err := endless(t, catalog.Kept{Max: 8 << 20}, enlarge)
 			require.ErrorContains(t, err, "uses more than 8 MiB of memory")
 			require.LessOrEqual(t, sent, 8)
 		})
@@ -78,7 +80,7 @@ func TestReservesMemoryBeforeUsingIt(t *testing.T) {
 	}
 	for name, enlarge := range large() {
 		t.Run(name, func(t *testing.T) {
-			sent, err := endless(t, Room{Take: take}, enlarge)
+			sent, err := endless(t, catalog.Kept{Take: take}, enlarge)
 			require.ErrorIs(t, err, full)
 			require.LessOrEqual(t, sent, 4)
 			require.Less(t, most, int64(6<<20))
@@ -94,7 +96,7 @@ func TestLimitsTheMemoryOfPackages(t *testing.T) {
 		"default channels":         {DefaultChannelName: text},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l, client := newLoader(Room{Max: 1 << 20}), NewMockRegistryClient(gomock.NewController(t))
+			l, client := newLoader(catalog.Kept{Max: 1 << 20}), NewMockRegistryClient(gomock.NewController(t))
 			require.NoError(t, l.add(v1("stable")))
 			client.EXPECT().GetPackage(gomock.Any(), "a").Return(in, nil)
 			require.ErrorContains(t, l.complete(t.Context(), client, "a"), "uses more than 1 MiB of memory")
@@ -104,7 +106,7 @@ func TestLimitsTheMemoryOfPackages(t *testing.T) {
 
 func TestCountedMemoryMatchesTheSize(t *testing.T) {
 	taken := int64(0)
-	snap, err := Load(t.Context(), registry(t, v1("stable"), v1("old"), v2()), Room{Take: func(kept int64) error { taken = kept; return nil }})
+	snap, err := Load(t.Context(), registry(t, v1("stable"), v1("old"), v2()), catalog.Kept{Take: func(kept int64) error { taken = kept; return nil }})
 	require.NoError(t, err)
 	require.GreaterOrEqual(t, taken, snap.Size())
 	require.Less(t, taken, snap.Size()+64<<10)

@@ -11,11 +11,13 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"syscall"
 	"unicode"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
 	"github.com/remit-olm/remit/pkg/catalog"
+	"github.com/remit-olm/remit/pkg/catalog/disk"
 	"github.com/remit-olm/remit/pkg/image"
 )
 
@@ -112,7 +114,7 @@ func (e *extraction) layer(ctx context.Context, from *image.Image, d v1.Descript
 	}
 	defer stream.Close()
 	problem := e.unpacked.Archive(stream, d.Size, e.entry)
-	if errors.Is(problem, errWrite) {
+	if errors.Is(problem, disk.ErrWrite) {
 		return problem
 	}
 	if _, err := io.Copy(io.Discard, stream); err != nil {
@@ -185,9 +187,6 @@ func (e *extraction) isHidden(name string) bool {
 	return e.hidden["/"]
 }
 
-// errWrite distinguishes local disk errors from errors in the image.
-var errWrite = errors.New("cannot be written to disk")
-
 func (e *extraction) keep(rel string, header *tar.Header, content io.Reader) error {
 	if e.files++; e.files > MaxFiles {
 		return image.Refuse("more than %d files", MaxFiles)
@@ -207,11 +206,8 @@ func (e *extraction) keep(rel string, header *tar.Header, content io.Reader) err
 		return describeWriteError(header.Name, err)
 	}
 	defer file.Close()
-	to := &writer{Writer: file, take: e.take}
-	if _, err := io.Copy(to, content); err != nil {
-		return err
-	}
-	return nil
+	_, err = io.Copy(&writer{Writer: file, take: e.take}, content)
+	return err
 }
 
 // describeWriteError removes the path of the directory from the error. An invalid file name is a problem of the image.
@@ -223,16 +219,14 @@ func describeWriteError(name string, err error) error {
 		}
 		return image.Refuse("entry %q: %w", name, err)
 	}
-	return wrapWriteError(err)
+	return disk.WriteError(err)
 }
 
-// wrapWriteError wraps an error in errWrite and removes the path of the directory from it.
-func wrapWriteError(err error) error {
-	var at *os.PathError
-	if errors.As(err, &at) {
-		err = at.Err
-	}
-	return fmt.Errorf("%w: %w", errWrite, err)
+// isNameError reports whether the file system refused a name rather than the write.
+func isNameError(err error) bool {
+	var is syscall.Errno
+	return errors.As(err, &is) &&
+		slices.Contains([]syscall.Errno{syscall.ENAMETOOLONG, syscall.ENOTDIR, syscall.EISDIR, syscall.EEXIST, syscall.EINVAL, syscall.ELOOP}, is)
 }
 
 // writer reserves the bytes that it writes, and marks disk errors.
@@ -245,12 +239,12 @@ type writer struct {
 func (w *writer) Write(p []byte) (int, error) {
 	if w.take != nil {
 		if err := w.take(int64(len(p))); err != nil {
-			return 0, fmt.Errorf("%w: %w", errWrite, err)
+			return 0, fmt.Errorf("%w: %w", disk.ErrWrite, err)
 		}
 	}
 	n, err := w.Writer.Write(p)
 	if err != nil {
-		err = wrapWriteError(err)
+		err = disk.WriteError(err)
 	}
 	return n, err
 }

@@ -110,11 +110,11 @@ func describe(pkg string, c *csv, crds []crd) (*Description, error) {
 	if d.Version != "" {
 		d.Properties = append(d.Properties, property.MustBuildPackage(pkg, d.Version))
 	}
-	provided := append(c.provided(), versionsOf(crds, d.OwnedCRDs)...)
-	for _, api := range dedupe(provided) {
+	provided := concat(c.Spec.CRDs.Owned, c.Spec.APIServices.Owned)
+	for _, api := range dedupe(append(provided, versionsOf(crds, d.OwnedCRDs)...)) {
 		d.Properties = append(d.Properties, property.MustBuildGVK(api.Group, api.Version, api.Kind))
 	}
-	for _, api := range dedupe(c.required()) {
+	for _, api := range dedupe(concat(c.Spec.CRDs.Required, c.Spec.APIServices.Required)) {
 		d.Properties = append(d.Properties, property.MustBuildGVKRequired(api.Group, api.Version, api.Kind))
 	}
 	extra, err := c.extraProperties()
@@ -145,8 +145,8 @@ type csv struct {
 			Required []crdReference `json:"required"`
 		} `json:"customresourcedefinitions"`
 		APIServices struct {
-			Owned    []api `json:"owned"`
-			Required []api `json:"required"`
+			Owned    []property.GVK `json:"owned"`
+			Required []property.GVK `json:"required"`
 		} `json:"apiservicedefinitions"`
 	} `json:"spec"`
 }
@@ -154,12 +154,6 @@ type csv struct {
 type crdReference struct {
 	// Name is <plural>.<group>.
 	Name    string `json:"name"`
-	Version string `json:"version"`
-	Kind    string `json:"kind"`
-}
-
-type api struct {
-	Group   string `json:"group"`
 	Version string `json:"version"`
 	Kind    string `json:"kind"`
 }
@@ -180,37 +174,25 @@ type crd struct {
 	} `json:"spec"`
 }
 
-func (r crdReference) api() api {
-	_, group, _ := strings.Cut(r.Name, ".")
-	return api{Group: group, Version: r.Version, Kind: r.Kind}
-}
-
-func (c *csv) provided() []api {
-	return concat(c.Spec.CRDs.Owned, c.Spec.APIServices.Owned)
-}
-
-func (c *csv) required() []api {
-	return concat(c.Spec.CRDs.Required, c.Spec.APIServices.Required)
-}
-
-func concat(crds []crdReference, services []api) []api {
-	var out []api
+func concat(crds []crdReference, services []property.GVK) []property.GVK {
+	var out []property.GVK
 	for _, r := range crds {
-		out = append(out, r.api())
+		_, group, _ := strings.Cut(r.Name, ".")
+		out = append(out, property.GVK{Group: group, Version: r.Version, Kind: r.Kind})
 	}
 	return append(out, services...)
 }
 
 // versionsOf lists every served version of the owned CRDs, because CSVs often name only the newest.
-func versionsOf(crds []crd, owned []string) []api {
-	var out []api
+func versionsOf(crds []crd, owned []string) []property.GVK {
+	var out []property.GVK
 	for i := range crds {
 		if !slices.Contains(owned, crds[i].Metadata.Name) {
 			continue
 		}
 		for _, v := range crds[i].Spec.Versions {
 			if v.Served {
-				out = append(out, api{Group: crds[i].Spec.Group, Version: v.Name, Kind: crds[i].Spec.Names.Kind})
+				out = append(out, property.GVK{Group: crds[i].Spec.Group, Version: v.Name, Kind: crds[i].Spec.Names.Kind})
 			}
 		}
 	}
@@ -218,8 +200,8 @@ func versionsOf(crds []crd, owned []string) []api {
 }
 
 // dedupe removes duplicates and incomplete APIs.
-func dedupe(apis []api) []api {
-	var out []api
+func dedupe(apis []property.GVK) []property.GVK {
+	var out []property.GVK
 	for _, a := range apis {
 		if a.Version != "" && a.Kind != "" && !slices.Contains(out, a) {
 			out = append(out, a)

@@ -12,6 +12,11 @@ import (
 	"github.com/remit-olm/remit/pkg/catalog"
 )
 
+// CheckAliases refuses YAML whose aliases expand too much. It must be called before the text is converted to JSON.
+func CheckAliases(data []byte) error {
+	return catalog.CheckAliases(data, catalog.MaxContentBytes/4)
+}
+
 // Split splits a YAML or JSON file into documents, each converted to JSON. It drops empty documents.
 func Split(data []byte) ([][]byte, error) {
 	if err := CheckAliases(data); err != nil {

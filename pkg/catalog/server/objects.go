@@ -93,18 +93,17 @@ func (r Registry) meta(name string) metav1.ObjectMeta {
 
 // ServiceAccount returns the ServiceAccount with the pull secrets for the kubelet. It has no permissions, and its token is
 // not mounted.
-func (r Registry) ServiceAccount() (*corev1.ServiceAccount, error) {
+func (r Registry) ServiceAccount() *corev1.ServiceAccount {
 	out := &corev1.ServiceAccount{ObjectMeta: r.meta(r.Source.Name), AutomountServiceAccountToken: ptr.To(false)}
 	for _, name := range r.Source.Spec.Secrets {
 		out.ImagePullSecrets = append(out.ImagePullSecrets, corev1.LocalObjectReference{Name: name})
 	}
-	var err error
-	out.Labels[names.LabelPullSecretsHash], err = hash(out.ImagePullSecrets)
-	return out, err
+	out.Labels[names.LabelPullSecretsHash] = hash(out.ImagePullSecrets)
+	return out
 }
 
 // Service returns the Service for other clients of the registry.
-func (r Registry) Service() (*corev1.Service, error) {
+func (r Registry) Service() *corev1.Service {
 	out := &corev1.Service{
 		ObjectMeta: r.meta(ServiceName(r.Source.Name)),
 		Spec: corev1.ServiceSpec{
@@ -113,9 +112,8 @@ func (r Registry) Service() (*corev1.Service, error) {
 			Ports:    []corev1.ServicePort{{Name: portName, Protocol: corev1.ProtocolTCP, Port: Port, TargetPort: intstr.FromInt32(Port)}},
 		},
 	}
-	var err error
-	out.Labels[names.LabelServiceSpecHash], err = hash(out.Spec)
-	return out, err
+	out.Labels[names.LabelServiceSpecHash] = hash(out.Spec)
+	return out
 }
 
 // Pod returns the Pod that serves the registry. Its hash includes the pull secrets, because a Pod uses those that its
@@ -133,12 +131,11 @@ func (r Registry) Pod() (*corev1.Pod, error) {
 	delete(out.Annotations, corev1.LastAppliedConfigAnnotation) // kubectl's copy of the CatalogSource
 	out.Annotations[names.AnnotationSafeToEvict] = "true"
 	out.Labels[names.LabelCatalogSource] = r.Source.Name
-	var err error
-	out.Labels[names.LabelPodSpecHash], err = hash(struct {
+	out.Labels[names.LabelPodSpecHash] = hash(struct {
 		Spec    corev1.PodSpec
 		Secrets []string
 	}{out.Spec, r.Source.Spec.Secrets})
-	return out, err
+	return out, nil
 }
 
 // AsUpdate returns the Pod as an update, which no Service selects. It replaces the serving Pod when it is ready.
@@ -157,10 +154,7 @@ func Promoted(pod *corev1.Pod) *corev1.Pod {
 	return out
 }
 
-func hash(of any) (string, error) {
-	encoded, err := json.Marshal(of)
-	if err != nil {
-		return "", fmt.Errorf("hash of %T: %w", of, err)
-	}
-	return ownerutil.Hash(string(encoded)), nil
+func hash(of any) string {
+	encoded, _ := json.Marshal(of) // cannot fail for types of the API
+	return ownerutil.Hash(string(encoded))
 }

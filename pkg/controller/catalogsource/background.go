@@ -95,12 +95,10 @@ type slots struct {
 
 // take waits for a slot, and returns how to free it. The error is that of ctx.
 func (s *slots) take(ctx context.Context, namespace string) (free func(), err error) {
-	var used *semaphore.Weighted
-	s.used.Change(namespace, func(all **semaphore.Weighted) {
+	used := s.used.Change(namespace, func(all **semaphore.Weighted) {
 		if *all == nil {
 			*all = semaphore.NewWeighted(s.max)
 		}
-		used = *all
 	})
 	return func() { used.Release(1) }, used.Acquire(ctx, 1)
 }

@@ -170,7 +170,7 @@ func (c *connections) remove(key types.NamespacedName) {
 // follow handles each state of a connection until it is closed.
 func (c *connections) follow(ctx context.Context, key types.NamespacedName, e *connection) {
 	for ctx.Err() == nil {
-		state := e.conn.State()
+		state := e.conn.GetState()
 		switch state {
 		case connectivity.Shutdown:
 			return
@@ -246,7 +246,7 @@ func (e *connection) pauseAfter(err error) bool {
 // replaces, even while the load waits for its turn.
 func (c *connections) list(ctx context.Context, key types.NamespacedName, e *connection, client cataloggrpc.RegistryClient) (*catalog.Snapshot, error) {
 	before := c.budget.holds(e.holder)
-	snap, err := c.lanes.load(ctx, key.Namespace, client, cataloggrpc.Room{
+	snap, err := c.lanes.load(ctx, key.Namespace, client, catalog.Kept{
 		Max:  c.budget.limits(key.Namespace).Kept,
 		Take: func(kept int64) error { return c.budget.take(e.holder, max(kept, before)) },
 	})

@@ -15,6 +15,7 @@ import (
 
 	"github.com/remit-olm/remit/pkg/catalog"
 	"github.com/remit-olm/remit/pkg/catalog/fbc"
+	"github.com/remit-olm/remit/pkg/lib/keyed"
 )
 
 // directories are the catalogs in directories that the installation configures.
@@ -42,9 +43,8 @@ type directory struct {
 	seen      mark
 	compareAt time.Time
 
-	usersMu sync.Mutex
 	// users contains the CatalogSources that use the directory, and the state of each at its last comparison of unwatched files.
-	users map[types.NamespacedName]string
+	users keyed.Map[types.NamespacedName, string]
 }
 
 func newDirectories(paths map[string]string) *directories {
@@ -52,7 +52,7 @@ func newDirectories(paths map[string]string) *directories {
 	byPath := map[string]*directory{}
 	for image, path := range paths {
 		if byPath[path] == nil {
-			byPath[path] = &directory{path: path, users: map[types.NamespacedName]string{}}
+			byPath[path] = &directory{path: path}
 			d.all = append(d.all, byPath[path])
 		}
 		d.byImage[image] = byPath[path]
@@ -65,59 +65,25 @@ func (d *directories) use(key types.NamespacedName, image string) (*directory, b
 	dir, ok := d.byImage[image]
 	for _, other := range d.all {
 		if other != dir {
-			other.drop(key)
+			other.users.Delete(key)
 		}
 	}
 	if ok {
-		dir.usersMu.Lock()
-		defer dir.usersMu.Unlock()
-		if _, uses := dir.users[key]; !uses {
-			dir.users[key] = ""
-		}
+		dir.users.Change(key, func(*string) {}) // keeps the state of an earlier comparison
 	}
 	return dir, ok
 }
 
 func (d *directories) drop(key types.NamespacedName) {
 	for _, dir := range d.all {
-		dir.drop(key)
+		dir.users.Delete(key)
 	}
-}
-
-func (d *directory) drop(key types.NamespacedName) {
-	d.usersMu.Lock()
-	defer d.usersMu.Unlock()
-	delete(d.users, key)
-}
-
-func (d *directory) isCompared(user types.NamespacedName, state string) bool {
-	d.usersMu.Lock()
-	defer d.usersMu.Unlock()
-	return d.users[user] == state
-}
-
-func (d *directory) setCompared(user types.NamespacedName, state string) {
-	d.usersMu.Lock()
-	defer d.usersMu.Unlock()
-	if _, uses := d.users[user]; uses {
-		d.users[user] = state
-	}
-}
-
-func (d *directory) userKeys() []types.NamespacedName {
-	d.usersMu.Lock()
-	defer d.usersMu.Unlock()
-	keys := make([]types.NamespacedName, 0, len(d.users))
-	for key := range d.users {
-		keys = append(keys, key)
-	}
-	return keys
 }
 
 // comparing limits the time for comparing the files of a directory to one twentieth, because its users wait for each other.
 const comparing = 20
 
-// load reads the files unless they are unchanged. If a directory is malformed or missing, its last good content is kept
+// load reads the files unless they are unchanged, for a CatalogSource that uses the directory. If a directory is malformed or missing, its last good content is kept
 // as long as the program runs. Unwatched files are compared once for each state of a CatalogSource. again is the delay
 // after which to call load again if it is too early to compare them.
 func (d *directory) load(ctx context.Context, user types.NamespacedName, state string) (seen content, again time.Duration) {
@@ -145,7 +111,7 @@ func (d *directory) load(ctx context.Context, user types.NamespacedName, state s
 		d.content = d.with(snap)
 	}
 	d.loaded, d.seen = version, now
-	d.setCompared(user, state)
+	d.users.Set(user, state)
 	return d.content, 0
 }
 
@@ -164,13 +130,13 @@ func (d *directory) follow(ctx context.Context) {
 
 // isChanged reports whether unwatched files have changed since they were read, or after which delay they can be compared again.
 func (d *directory) isChanged(user types.NamespacedName, state string) (changed bool, again time.Duration) {
-	if !d.unwatched.Load() || d.isCompared(user, state) {
+	if !d.unwatched.Load() || d.users.Get(user) == state {
 		return false, 0
 	}
 	if wait := time.Until(d.compareAt); wait > 0 {
 		return false, wait
 	}
-	d.setCompared(user, state)
+	d.users.Set(user, state)
 	return d.compare() != d.seen, 0
 }
 

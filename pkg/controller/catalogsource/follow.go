@@ -48,9 +48,9 @@ type followed struct {
 // prepare opens the watch of a CatalogSource's ConfigMap before it is read. It returns the delay after which to read it
 // again, or zero if it is watched. It must not be called concurrently for the same CatalogSource.
 func (f *configMapWatches) prepare(ctx context.Context, key types.NamespacedName, name string) time.Duration {
-	open := f.start(key, name)
+	open, pause := f.start(key, name)
 	if open == nil {
-		return f.pause(key)
+		return pause
 	}
 	listers, done := f.interests.Track(key, f.rbac)
 	defer done()
@@ -70,12 +70,13 @@ func (f *configMapWatches) prepare(ctx context.Context, key types.NamespacedName
 	return 0
 }
 
-// start records the name, and returns the function that opens the watch, or nil if no watch should be opened.
-func (f *configMapWatches) start(key types.NamespacedName, name string) openFunc {
+// start records the name, and returns the function that opens the watch. If no watch should be opened, it returns the delay
+// after which to read the ConfigMap again, or zero if it is watched already.
+func (f *configMapWatches) start(key types.NamespacedName, name string) (openFunc, time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if old := f.byKey[key]; old != nil && old.name == name && old.events != nil {
-		return nil
+		return nil, 0
 	}
 	f.remove(key)
 	if f.byKey == nil {
@@ -83,19 +84,9 @@ func (f *configMapWatches) start(key types.NamespacedName, name string) openFunc
 	}
 	f.byKey[key] = &followed{name: name, cancel: func() {}}
 	if f.watched(key.Namespace) >= maxFollowed {
-		return nil
+		return nil, lastReload
 	}
-	return f.open
-}
-
-// pause returns the delay for a CatalogSource for which no watch is opened.
-func (f *configMapWatches) pause(key types.NamespacedName) time.Duration {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.byKey[key].events != nil {
-		return 0
-	}
-	return lastReload
+	return f.open, lastReload
 }
 
 // watched returns the number of watches in a namespace.

@@ -2,7 +2,6 @@ package catalogsource
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -14,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/clock"
 
-	"github.com/remit-olm/remit/pkg/catalog"
 	"github.com/remit-olm/remit/pkg/catalog/disk"
+	"github.com/remit-olm/remit/pkg/controller/kit"
 	"github.com/remit-olm/remit/pkg/image"
 )
 
@@ -58,8 +57,7 @@ type images struct {
 	wake        func(types.NamespacedName)
 	clock       clock.Clock
 	// parses limits the concurrent parsing of catalogs.
-	parses   *lanes
-	decoding *catalog.Decoding
+	parses *lanes
 
 	background
 	pulls slots
@@ -101,7 +99,7 @@ type imageEntry struct {
 
 func newImages(client *image.Client, store *disk.Store, budget *budget, wake func(types.NamespacedName), clock clock.Clock) *images {
 	i := &images{
-		client: client, disk: store, budget: budget, space: newDiskBudget(budget.exempt), work: newWorkBudget(budget.exempt), wake: wake, clock: clock, parses: newParseLanes(budget.exempt), decoding: budget.decoding,
+		client: client, disk: store, budget: budget, space: newDiskBudget(budget.exempt), work: newWorkBudget(budget.exempt), wake: wake, clock: clock, parses: newParseLanes(budget.exempt),
 		byKey: map[types.NamespacedName]*imageEntry{}, pulls: slots{max: maxPulls},
 	}
 	i.places = &places{
@@ -224,14 +222,8 @@ func (i *images) sleep(ctx context.Context, d time.Duration) bool {
 		<-ctx.Done()
 		return false
 	}
-	timer := i.clock.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C():
-		return true
-	case <-ctx.Done():
-		return false
-	}
+	_, ok := retry(nil).until(ctx, i.clock, d)
+	return ok
 }
 
 // show updates the view. It returns false if the entry no longer belongs to the CatalogSource.
@@ -264,7 +256,7 @@ func (i *images) check(ctx context.Context, key types.NamespacedName, e *imageEn
 	found, err := i.newer(ctx, key, e)
 	asked := metav1.NewTime(i.clock.Now()).Rfc3339Copy()
 	switch {
-	case errors.Is(err, errRefused):
+	case kit.Is[refused](err):
 		view.err, view.state, view.polled = err, connectivity.TransientFailure, &asked
 		return view, found, nil
 	case err != nil:

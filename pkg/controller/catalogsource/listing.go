@@ -42,13 +42,13 @@ type listing struct {
 }
 
 // load lists a registry when it is its turn.
-func (l *lanes) load(ctx context.Context, namespace string, client cataloggrpc.RegistryClient, room cataloggrpc.Room) (*catalog.Snapshot, error) {
+func (l *lanes) load(ctx context.Context, namespace string, client cataloggrpc.RegistryClient, kept catalog.Kept) (*catalog.Snapshot, error) {
 	turn, ctx, err := l.of(namespace).join(ctx, namespace)
 	if err != nil {
 		return nil, err
 	}
 	defer turn.leave()
-	snap, err := cataloggrpc.Load(ctx, &listing{client, turn}, room)
+	snap, err := cataloggrpc.Load(ctx, &listing{client, turn}, kept)
 	if err != nil {
 		return nil, asSlow(ctx, err)
 	}

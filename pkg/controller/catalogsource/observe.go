@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	cataloggrpc "github.com/remit-olm/remit/pkg/catalog/grpc"
+	"github.com/remit-olm/remit/pkg/controller/kit"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 )
 
@@ -128,8 +129,7 @@ func (r *Reconciler) observeAddress(ctx context.Context, key types.NamespacedNam
 	if err != nil {
 		r.connections.drop(key)
 		seen := observation{problem: problemf(reason, "couldn't connect to registry - %v", err)}
-		var failed unread
-		if errors.As(err, &failed) {
+		if kit.Is[unread](err) {
 			seen.retry = err
 		}
 		return seen

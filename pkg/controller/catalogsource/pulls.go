@@ -13,6 +13,7 @@ import (
 	"github.com/remit-olm/remit/pkg/catalog"
 	"github.com/remit-olm/remit/pkg/catalog/disk"
 	"github.com/remit-olm/remit/pkg/catalog/layer"
+	"github.com/remit-olm/remit/pkg/controller/kit"
 	"github.com/remit-olm/remit/pkg/image"
 )
 
@@ -27,13 +28,10 @@ func newParseLanes(global string) *lanes {
 	return &lanes{reserved: global, global: one(), tenants: one()}
 }
 
-// errRefused means that the image is invalid. It is not pulled again until it changes.
-var errRefused = errors.New("refused")
-
+// refused means that the image is invalid. It is not pulled again until it changes.
 type refused struct{ error }
 
-func (r refused) Is(target error) bool { return target == errRefused }
-func (r refused) Unwrap() error        { return r.error }
+func (r refused) Unwrap() error { return r.error }
 
 // finding is the content of a new image: a catalog, or the reference by digest of a registry to run. The zero value
 // means that the image is not new.
@@ -46,7 +44,7 @@ type finding struct {
 func (i *images) newer(ctx context.Context, key types.NamespacedName, e *imageEntry) (finding, error) {
 	access, unread := i.secrets.access(ctx, key, e.spec.secrets, e.retry)
 	found, err := i.newerAs(ctx, key, access, e)
-	if err != nil && unread != nil && !errors.Is(err, errRefused) {
+	if err != nil && unread != nil && !kit.Is[refused](err) {
 		return finding{}, fmt.Errorf("%w; its pull secrets: %w", err, unread)
 	}
 	return found, err
@@ -79,7 +77,7 @@ func (i *images) newerAs(ctx context.Context, key types.NamespacedName, access i
 	defer e.mu.Unlock()
 	e.over = over
 	switch {
-	case errors.Is(err, errRefused):
+	case kit.Is[refused](err):
 		e.refused, e.refusal = opened.Named.String(), err
 	case err == nil:
 		e.loaded, e.refused, e.refusal = opened.Named.String(), "", nil

@@ -211,9 +211,8 @@ func (r *Reconciler) forget(ctx context.Context, key types.NamespacedName) {
 }
 
 func (r *Reconciler) withdraw(ctx context.Context, key types.NamespacedName) {
-	if _, ok := r.Store.Get(key); ok {
-		ctrl.LoggerFrom(ctx).Info("Withdrawing catalog")
-		r.Store.Delete(key)
+	if r.Store.Delete(key) {
+		ctrl.LoggerFrom(ctx).Info("Withdrew catalog")
 	}
 }
 

@@ -15,16 +15,16 @@ import (
 
 	"github.com/remit-olm/remit/pkg/catalog/server"
 	"github.com/remit-olm/remit/pkg/image"
+	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/lib/names"
 )
 
 // takenError reports a collision: an object with the wanted name belongs to another owner. Its deletion triggers
 // another reconcile.
-type takenError struct{ kind, namespace, name string }
+type takenError struct{ object string }
 
 func (e *takenError) Error() string {
-	return fmt.Sprintf("%s %s/%s already exists and does not belong to this CatalogSource; it was not changed. Delete it, or rename the CatalogSource",
-		e.kind, e.namespace, e.name)
+	return e.object + " already exists and does not belong to this CatalogSource; it was not changed. Delete it, or rename the CatalogSource"
 }
 
 // ensureOthers creates or updates the ServiceAccount, which must exist before the Pod, and the Service.
@@ -69,26 +69,15 @@ func (s *servers) find(ctx context.Context, from client.Reader, want, found clie
 			err = s.live.Get(ctx, key, found)
 		}
 	}
-	kind := kindOf(want)
 	switch {
 	case err != nil:
-		return false, fmt.Errorf("%s %s: %w", kind, key.Name, err)
+		return false, fmt.Errorf("%s: %w", apply.Describe(want), err)
 	case !server.OwnedBy(found, owner):
-		return false, &takenError{kind: kind, namespace: key.Namespace, name: key.Name}
+		return false, &takenError{apply.Describe(want)}
 	case found.GetDeletionTimestamp() != nil:
-		return false, fmt.Errorf("%s %s is being deleted", kind, key.Name)
+		return false, fmt.Errorf("%s is being deleted", apply.Describe(want))
 	}
 	return true, nil
-}
-
-func kindOf(obj client.Object) string {
-	switch obj.(type) {
-	case *corev1.Pod:
-		return "Pod"
-	case *corev1.Service:
-		return "Service"
-	}
-	return "ServiceAccount"
 }
 
 // change patches an owned object whose desired state has changed.
@@ -105,7 +94,7 @@ func (s *servers) change(ctx context.Context, live, want client.Object, edit fun
 	live.SetLabels(labels)
 	edit()
 	if err := s.client.Patch(ctx, live, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
-		return fmt.Errorf("change %s %s: %w", kindOf(live), live.GetName(), err)
+		return fmt.Errorf("change %s: %w", apply.Describe(live), err)
 	}
 	return nil
 }

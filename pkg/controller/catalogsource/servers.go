@@ -20,6 +20,7 @@ import (
 
 	"github.com/remit-olm/remit/pkg/catalog/server"
 	"github.com/remit-olm/remit/pkg/controller/kit"
+	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/lib/keyed"
 	"github.com/remit-olm/remit/pkg/lib/names"
 )
@@ -78,8 +79,8 @@ func newServers(o Options) *servers {
 // running returns the state of the existing Pods, regardless of the current image. It changes nothing.
 func (s *servers) running(ctx context.Context, cs *operatorsv1alpha1.CatalogSource) serving {
 	account := &corev1.ServiceAccount{}
-	err := s.client.Get(ctx, client.ObjectKeyFromObject(cs), account)
-	if apierrors.IsNotFound(err) || err == nil && !server.OwnedBy(account, cs.UID) {
+	_, err := apply.Read(ctx, s.client, client.ObjectKeyFromObject(cs), account)
+	if err == nil && !server.OwnedBy(account, cs.UID) {
 		return serving{}
 	}
 	if err == nil {
@@ -157,16 +158,8 @@ func (s *servers) wanted(ctx context.Context, cs *operatorsv1alpha1.CatalogSourc
 		return objects{}, fmt.Errorf("get Namespace %s: %w", cs.Namespace, err)
 	}
 	registry := server.Registry{Source: cs, Image: image, Restricted: namespace.Labels[labelEnforce] == restricted}
-	out := objects{owner: cs.UID}
-	var err error
-	if out.account, err = registry.ServiceAccount(); err != nil {
-		return out, err
-	}
-	if out.service, err = registry.Service(); err != nil {
-		return out, err
-	}
-	out.pod, err = registry.Pod()
-	return out, err
+	pod, err := registry.Pod()
+	return objects{owner: cs.UID, account: registry.ServiceAccount(), service: registry.Service(), pod: pod}, err
 }
 
 // ensurePods performs the next step for the Pods. It uses the cache to decide whether a step is needed, and the API
@@ -254,12 +247,11 @@ func unnamed(err error) error {
 }
 
 func (s *servers) delete(ctx context.Context, obj client.Object) error {
-	uid := obj.GetUID()
-	err := s.client.Delete(ctx, obj, client.Preconditions{UID: &uid})
-	if err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		return nil
+	err := apply.Delete(ctx, s.client, obj)
+	if apierrors.IsConflict(err) {
+		return nil // it was replaced
 	}
-	return fmt.Errorf("delete %s %s: %w", kindOf(obj), obj.GetName(), err)
+	return err
 }
 
 // list lists the Pods that a CatalogSource owns.
@@ -284,11 +276,11 @@ func (s *servers) remove(ctx context.Context, cs *operatorsv1alpha1.CatalogSourc
 		return nil
 	}
 	account := &corev1.ServiceAccount{}
-	err := s.client.Get(ctx, client.ObjectKeyFromObject(cs), account)
-	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("get ServiceAccount %s: %w", cs.Name, err)
+	_, err := apply.Read(ctx, s.client, client.ObjectKeyFromObject(cs), account)
+	if err != nil {
+		return err
 	}
-	ours := err == nil && server.OwnedBy(account, cs.UID)
+	ours := server.OwnedBy(account, cs.UID)
 	if !ours && s.histories.Get(client.ObjectKeyFromObject(cs)) == nil {
 		return nil
 	}
@@ -297,11 +289,11 @@ func (s *servers) remove(ctx context.Context, cs *operatorsv1alpha1.CatalogSourc
 		return err
 	}
 	service := &corev1.Service{}
-	err = s.live.Get(ctx, types.NamespacedName{Namespace: s.namespace, Name: server.ServiceName(cs.Name)}, service)
-	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("get Service: %w", err)
+	_, err = apply.Read(ctx, s.live, types.NamespacedName{Namespace: s.namespace, Name: server.ServiceName(cs.Name)}, service)
+	if err != nil {
+		return err
 	}
-	if err == nil && server.OwnedBy(service, cs.UID) {
+	if server.OwnedBy(service, cs.UID) {
 		if err := s.delete(ctx, service); err != nil {
 			return err
 		}
@@ -328,12 +320,10 @@ func (s *servers) removePods(ctx context.Context, cs *operatorsv1alpha1.CatalogS
 	return nil
 }
 
-func (s *servers) history(key types.NamespacedName) (out *history) {
-	s.histories.Change(key, func(h **history) {
+func (s *servers) history(key types.NamespacedName) *history {
+	return s.histories.Change(key, func(h **history) {
 		if *h == nil {
 			*h = &history{}
 		}
-		out = *h
 	})
-	return out
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/operator-framework/operator-registry/pkg/api"
 	"github.com/stretchr/testify/require"
 
-	cataloggrpc "github.com/remit-olm/remit/pkg/catalog/grpc"
+	"github.com/remit-olm/remit/pkg/catalog"
 )
 
 // paced is a registry with a delay before each bundle. If bundles is zero, it never ends.
@@ -54,13 +54,13 @@ func listAlongside(t *testing.T, namespace string, p *paced, namespaces []string
 		for _, other := range namespaces {
 			go func() {
 				for ctx.Err() == nil {
-					_, _ = lanes.load(ctx, other, others, cataloggrpc.Room{})
+					_, _ = lanes.load(ctx, other, others, catalog.Kept{})
 				}
 			}()
 		}
 		synctest.Wait()
 		start := time.Now()
-		_, err = lanes.load(ctx, namespace, p, cataloggrpc.Room{})
+		_, err = lanes.load(ctx, namespace, p, catalog.Kept{})
 		took = time.Since(start)
 		cancel()
 		synctest.Wait()

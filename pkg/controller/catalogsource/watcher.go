@@ -95,9 +95,7 @@ func (w *watcher) flush(ctx context.Context) {
 	for dir := range w.dirty {
 		dir.follow(ctx)
 		dir.version.Add(1)
-		for _, key := range dir.userKeys() {
-			w.wake(key)
-		}
+		dir.users.Each(func(key types.NamespacedName, _ string) { w.wake(key) })
 	}
 	clear(w.dirty)
 }

@@ -18,8 +18,8 @@ func (m *Map[K, V]) Get(key K) V {
 	return m.values[key]
 }
 
-// Change changes a value, which is the zero value at first. The function must not block.
-func (m *Map[K, V]) Change(key K, change func(*V)) {
+// Change changes a value, which is the zero value at first, and returns it. The function must not block.
+func (m *Map[K, V]) Change(key K, change func(*V)) V {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.values == nil {
@@ -28,6 +28,7 @@ func (m *Map[K, V]) Change(key K, change func(*V)) {
 	value := m.values[key]
 	change(&value)
 	m.values[key] = value
+	return value
 }
 
 // Set replaces a value.
