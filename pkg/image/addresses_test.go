@@ -38,8 +38,8 @@ func TestTenantsCannotReachPrivateAddressesUnlessAllowed(t *testing.T) {
 func TestChecksPrivateAddressesWhenDialing(t *testing.T) {
 	never := func(string) bool { return false }
 	check := guard(never, Private{})
-	require.ErrorContains(t, check(t.Context(), "registry.example.com:443", "10.0.0.1:443"), "--private-registry")
-	require.NoError(t, check(t.Context(), "registry.example.com:443", "8.8.8.8:443"))
+	require.ErrorContains(t, check("registry.example.com:443", "10.0.0.1:443"), "--private-registry")
+	require.NoError(t, check("registry.example.com:443", "8.8.8.8:443"))
 	c, err := New(Options{Mirrors: []Mirror{{Source: "quay.io", Target: "mirror.local:5000/quay"}}})
 	require.NoError(t, err)
 	require.True(t, c.guarded.allowed.names("mirror.local:5000"), "mirrors are always allowed")

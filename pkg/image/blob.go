@@ -3,7 +3,6 @@ package image
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 
@@ -70,24 +69,5 @@ func (i *Image) Stream(ctx context.Context, d v1.Descriptor) (io.ReadCloser, err
 	if err != nil {
 		return nil, withoutURL(err)
 	}
-	return &sized{ReadCloser: stream, left: d.Size, size: d.Size}, nil
-}
-
-// sized refuses a blob whose size differs from the manifest's.
-type sized struct {
-	io.ReadCloser
-	left, size int64
-}
-
-// Read implements io.Reader.
-func (s *sized) Read(p []byte) (int, error) {
-	if int64(len(p)) > s.left+1 {
-		p = p[:s.left+1]
-	}
-	n, err := s.ReadCloser.Read(p)
-	s.left -= int64(n)
-	if s.left < 0 || errors.Is(err, io.EOF) && s.left > 0 {
-		return 0, Refuse("its size differs from the %d bytes in the manifest", s.size)
-	}
-	return n, err
+	return &limited{ReadCloser: stream, left: d.Size, isExact: true, refusal: Refuse("its size differs from the %d bytes in the manifest", d.Size)}, nil
 }

@@ -7,6 +7,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -41,7 +42,7 @@ func (t *transport) to(registry string) *transport {
 }
 
 // control checks an address before it is dialed.
-type control func(ctx context.Context, asked, address string) error
+type control func(asked, address string) error
 
 func newTransport(authorities *x509.CertPool, plain func(string) bool, check control) *transport {
 	base := &http.Transport{
@@ -59,9 +60,7 @@ func newTransport(authorities *x509.CertPool, plain func(string) bool, check con
 	base.DialContext = func(ctx context.Context, network, asked string) (net.Conn, error) {
 		dialer := net.Dialer{Timeout: DialTimeout}
 		if check != nil {
-			dialer.ControlContext = func(ctx context.Context, _, address string, _ syscall.RawConn) error {
-				return check(ctx, asked, address)
-			}
+			dialer.Control = func(_, address string, _ syscall.RawConn) error { return check(asked, address) }
 		}
 		return dialer.DialContext(ctx, network, asked)
 	}
@@ -73,7 +72,7 @@ func newTransport(authorities *x509.CertPool, plain func(string) bool, check con
 func guard(plain func(registry string) bool, allowed Private) control {
 	from := httpproxy.FromEnvironment()
 	proxies := []string{hostPort(from.HTTPSProxy), hostPort(from.HTTPProxy)}
-	return func(_ context.Context, asked, address string) error {
+	return func(asked, address string) error {
 		host, _, _ := net.SplitHostPort(asked)
 		if plain(asked) || plain(host) || allowed.names(asked) || slices.Contains(proxies, asked) {
 			return nil
@@ -138,7 +137,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		return resp, nil
 	}
 	if !isBlob(req) {
-		resp.Body = &limited{ReadCloser: resp.Body, left: MaxManifestBytes}
+		resp.Body = &limited{ReadCloser: resp.Body, left: MaxManifestBytes, refusal: Refuse("its manifest is larger than %d bytes", MaxManifestBytes)}
 	}
 	return resp, nil
 }
@@ -195,10 +194,12 @@ func isLocalhost(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// limited fails after a number of bytes.
+// limited fails after a number of bytes or, if that is the exact number, if there are fewer.
 type limited struct {
 	io.ReadCloser
-	left int64
+	left    int64
+	isExact bool
+	refusal error
 }
 
 // Read implements io.Reader.
@@ -207,8 +208,8 @@ func (l *limited) Read(p []byte) (int, error) {
 		p = p[:l.left+1]
 	}
 	n, err := l.ReadCloser.Read(p)
-	if l.left -= int64(n); l.left < 0 {
-		return 0, Refuse("its manifest is larger than %d bytes", MaxManifestBytes)
+	if l.left -= int64(n); l.left < 0 || l.isExact && l.left > 0 && errors.Is(err, io.EOF) {
+		return 0, l.refusal
 	}
 	return n, err
 }

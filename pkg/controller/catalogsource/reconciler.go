@@ -20,6 +20,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -27,6 +28,7 @@ import (
 
 	"github.com/remit-olm/remit/pkg/catalog"
 	"github.com/remit-olm/remit/pkg/catalog/disk"
+	"github.com/remit-olm/remit/pkg/controller/kit"
 	"github.com/remit-olm/remit/pkg/image"
 	"github.com/remit-olm/remit/pkg/lib/fairqueue"
 	"github.com/remit-olm/remit/pkg/lib/names"
@@ -86,7 +88,7 @@ type Options struct {
 // Reconciler publishes the content of CatalogSources and writes their status.
 type Reconciler struct {
 	Options
-	waker       *waker
+	waker       *kit.Waker
 	directories *directories
 	watcher     *watcher
 	connections *connections
@@ -115,16 +117,16 @@ func New(o Options) (*Reconciler, error) {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
-	wake := &waker{}
+	waker := &kit.Waker{}
 	bound := newBudget(o.GlobalNamespace)
 	r := &Reconciler{
 		Options:     o,
-		waker:       wake,
+		waker:       waker,
 		directories: newDirectories(o.Directories),
-		connections: newConnections(bound, wake.wake),
+		connections: newConnections(bound, waker.Wake),
 		configMaps:  &configMaps{budget: bound},
-		follows:     &configMapWatches{open: o.WatchConfigMap, wake: wake.wake, interests: &rbac.Interests[types.NamespacedName]{}, rbac: o.RBAC},
-		images:      newImages(o.Images, o.Disk, bound, wake.wake, o.Clock),
+		follows:     &configMapWatches{open: o.WatchConfigMap, wake: waker.Wake, interests: &rbac.Interests[types.NamespacedName]{}, rbac: o.RBAC},
+		images:      newImages(o.Images, o.Disk, bound, waker.Wake, o.Clock),
 		bundles:     newBundles(o.Images, o.Disk, bound.decoding, o.Store.Touch),
 		servers:     newServers(o),
 		services:    &services{reader: o.Live, watch: func(context.Context) error { return nil }},
@@ -132,7 +134,7 @@ func New(o Options) (*Reconciler, error) {
 	r.pulls = &pullSecrets{Options: &r.Options}
 	r.images.secrets, r.bundles.secrets = r.pulls, r.pulls
 	wakeRefused := func(key types.NamespacedName) {
-		wake.wake(key)
+		waker.Wake(key)
 		r.retryPulls(func(other types.NamespacedName) bool { return other == key })
 	}
 	bound.wake, r.images.space.wake = wakeRefused, wakeRefused
@@ -142,7 +144,7 @@ func New(o Options) (*Reconciler, error) {
 // SetupWithManager registers the controller, its index and its runnables.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	if len(r.directories.all) > 0 {
-		if r.watcher = newWatcher(r.directories, r.waker.wake, fsnotify.NewWatcher); r.watcher != nil {
+		if r.watcher = newWatcher(r.directories, r.waker.Wake, fsnotify.NewWatcher); r.watcher != nil {
 			if err := mgr.Add(r.watcher); err != nil {
 				return fmt.Errorf("add watcher of catalog directories: %w", err)
 			}
@@ -162,9 +164,9 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named(controllerName).
 		For(newObject()).
-		Watches(&corev1.ServiceAccount{}, r.enqueueForServiceAccount()).
-		Watches(&corev1.Namespace{}, r.enqueueForNamespace(), builder.WithPredicates(predicate.LabelChangedPredicate{})).
-		WatchesRawSource(source.Func(r.waker.start)).
+		Watches(&corev1.ServiceAccount{}, handler.EnqueueRequestsFromMapFunc(r.ofServiceAccount)).
+		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.ofNamespace), builder.WithPredicates(predicate.LabelChangedPredicate{})).
+		WatchesRawSource(source.Func(r.waker.Start)).
 		WithOptions(fairqueue.Options(workers, workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastReload))).
 		Complete(r)
 }

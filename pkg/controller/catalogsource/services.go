@@ -96,7 +96,7 @@ func (r *Reconciler) serviceChanged(before, after client.Object) {
 		return
 	}
 	for _, req := range r.all(context.Background(), kit.Latest(before, after).GetNamespace()) {
-		r.waker.wake(req.NamespacedName)
+		r.waker.Wake(req.NamespacedName)
 	}
 }
 

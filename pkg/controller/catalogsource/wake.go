@@ -11,46 +11,15 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/remit-olm/remit/pkg/catalog/server"
 	"github.com/remit-olm/remit/pkg/controller/kit"
 	"github.com/remit-olm/remit/pkg/lib/names"
 )
-
-// waker adds CatalogSources to the controller's queue from outside of reconciles. It never blocks.
-type waker struct {
-	mu      sync.Mutex
-	queue   workqueue.TypedRateLimitingInterface[reconcile.Request]
-	waiting []types.NamespacedName
-}
-
-// start is a source.Func: the controller passes its queue.
-func (w *waker) start(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.queue = queue
-	for _, key := range w.waiting {
-		queue.Add(reconcile.Request{NamespacedName: key})
-	}
-	w.waiting = nil
-	return nil
-}
-
-func (w *waker) wake(key types.NamespacedName) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.queue == nil {
-		w.waiting = append(w.waiting, key)
-		return
-	}
-	w.queue.Add(reconcile.Request{NamespacedName: key})
-}
 
 // watchTimeout bounds the wait for the first list of a kind.
 const watchTimeout = 20 * time.Second
@@ -129,7 +98,7 @@ func (r *Reconciler) watchServers(mgr ctrl.Manager) error {
 func (r *Reconciler) ownedChanged(before, after client.Object) {
 	obj := kit.Latest(before, after)
 	if owner := server.Owner(obj); owner != "" {
-		r.waker.wake(types.NamespacedName{Namespace: obj.GetNamespace(), Name: owner})
+		r.waker.Wake(types.NamespacedName{Namespace: obj.GetNamespace(), Name: owner})
 	}
 	if _, ok := obj.(*corev1.Service); ok {
 		r.wakeNamed(obj)
@@ -140,28 +109,23 @@ func (r *Reconciler) ownedChanged(before, after client.Object) {
 func (r *Reconciler) wakeNamed(service metav1.Object) {
 	for _, req := range r.all(context.Background(), service.GetNamespace()) {
 		if server.ServiceName(req.Name) == service.GetName() {
-			r.waker.wake(req.NamespacedName)
+			r.waker.Wake(req.NamespacedName)
 		}
 	}
 }
 
-// enqueueForServiceAccount wakes the CatalogSource with the name of a ServiceAccount in the global catalog namespace.
-func (r *Reconciler) enqueueForServiceAccount() handler.EventHandler {
-	return handler.EnqueueRequestsFromMapFunc(func(_ context.Context, account client.Object) []reconcile.Request {
-		if account.GetNamespace() != r.GlobalNamespace {
-			return nil
-		}
-		return []reconcile.Request{{NamespacedName: client.ObjectKeyFromObject(account)}}
-	})
+// ofServiceAccount returns the CatalogSource with the name of a ServiceAccount in the global catalog namespace.
+func (r *Reconciler) ofServiceAccount(_ context.Context, account client.Object) []reconcile.Request {
+	if account.GetNamespace() != r.GlobalNamespace {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: client.ObjectKeyFromObject(account)}}
 }
 
-// enqueueForNamespace wakes the CatalogSources in the global catalog namespace when its labels change, which define
-// requirements for Pods.
-func (r *Reconciler) enqueueForNamespace() handler.EventHandler {
-	return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, namespace client.Object) []reconcile.Request {
-		if namespace.GetName() != r.GlobalNamespace {
-			return nil
-		}
-		return r.all(ctx, namespace.GetName())
-	})
+// ofNamespace returns the CatalogSources in the global catalog namespace, whose labels define requirements for Pods.
+func (r *Reconciler) ofNamespace(ctx context.Context, namespace client.Object) []reconcile.Request {
+	if namespace.GetName() != r.GlobalNamespace {
+		return nil
+	}
+	return r.all(ctx, namespace.GetName())
 }

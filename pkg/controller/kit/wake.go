@@ -3,11 +3,13 @@ package kit
 import (
 	"context"
 	"fmt"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -38,6 +40,36 @@ func Any[T client.Object](T) bool { return true }
 // Request is the request for an object.
 func Request(namespace, name string) ctrl.Request {
 	return ctrl.Request{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}}
+}
+
+// Waker adds requests to a controller's queue from outside of reconciles. It never blocks. The zero value is ready to use.
+type Waker struct {
+	mu      sync.Mutex
+	queue   workqueue.TypedRateLimitingInterface[ctrl.Request]
+	waiting []ctrl.Request
+}
+
+// Start is a source.Func: the controller passes its queue.
+func (w *Waker) Start(_ context.Context, queue workqueue.TypedRateLimitingInterface[ctrl.Request]) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.queue = queue
+	for _, req := range w.waiting {
+		queue.Add(req)
+	}
+	w.waiting = nil
+	return nil
+}
+
+// Wake adds the request for an object. Before Start, it remembers the request.
+func (w *Waker) Wake(key types.NamespacedName) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.queue == nil {
+		w.waiting = append(w.waiting, ctrl.Request{NamespacedName: key})
+		return
+	}
+	w.queue.Add(ctrl.Request{NamespacedName: key})
 }
 
 // Interests finds the requests of a controller that a change of RBAC, of a ServiceAccount or of a Namespace concerns.

@@ -1,6 +1,7 @@
 package operatorgroup
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -40,7 +41,6 @@ const (
 	ReasonNotNamed         = "NoServiceAccountNamed"
 	ReasonUsable           = "Enrolled"
 	ReasonNotEnrolled      = string(scoped.AccountNotEnrolled)
-	ReasonTooMuch          = string(scoped.AccountHoldsTooMuch)
 	ReasonSame             = "Unchanged"
 	ReasonGone             = "AccountGone"
 	ReasonRecreated        = "AccountRecreated"
@@ -115,11 +115,9 @@ func serviceAccount(f Facts) metav1.Condition {
 }
 
 func usable(f Facts) metav1.Condition {
-	switch {
-	case f.Problem != nil:
-		return conditionFalse(AccountUsable, string(f.Problem.Reason), f.Problem.Message)
-	case f.TooMuch != nil:
-		return conditionFalse(AccountUsable, ReasonTooMuch, f.TooMuch.Message)
+	switch problem := cmp.Or(f.Problem, f.TooMuch); {
+	case problem != nil:
+		return conditionFalse(AccountUsable, string(problem.Reason), problem.Message)
 	case len(f.NotEnrolled) > 0:
 		return conditionFalse(AccountUsable, ReasonNotEnrolled, enrollHelp(f.Account, f.NotEnrolled))
 	case f.Account.Default:

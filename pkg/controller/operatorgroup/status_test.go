@@ -198,7 +198,7 @@ func TestWritesNothingIfNothingChanged(t *testing.T) {
 		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: "t1", Name: "acct"}}}
 	require.NoError(t, bindings.Add(binding))
 	usable := condition(t, read().Status, AccountUsable)
-	require.Equal(t, ReasonTooMuch, usable.Reason)
+	require.Equal(t, string(scoped.AccountHoldsTooMuch), usable.Reason)
 	require.Contains(t, usable.Message, "the roles that are bound to ServiceAccount t1/acct have more than 200000 verbs")
 	require.NoError(t, bindings.Delete(binding))
 	require.Equal(t, metav1.ConditionTrue, condition(t, read().Status, AccountUsable).Status)

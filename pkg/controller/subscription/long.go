@@ -10,11 +10,10 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/log"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/remit-olm/remit/pkg/controller/kit"
 	"github.com/remit-olm/remit/pkg/resolver"
 )
 
@@ -42,9 +41,10 @@ type longQueue struct {
 	// served returns the served kinds when a resolution begins; if it is nil, those at the time of queuing are used.
 	served func(context.Context) (served, error)
 	begin  chan struct{}
+	// waker wakes a namespace when its long resolution has ended.
+	waker kit.Waker
 
 	mu          sync.Mutex
-	queue       workqueue.TypedRateLimitingInterface[reconcile.Request]
 	byNamespace map[string]*longState
 	line        []string
 }
@@ -298,15 +298,5 @@ func (l *longQueue) finish(namespace string, key digest, j *job, answer resolver
 		r.stopped, r.failed = nil, 0
 		l.answers.Set(namespace, &known{key: key, used: j.asking.used, Answer: &answer, plans: map[string]resolver.Plan{}})
 	}
-	if l.queue != nil {
-		l.queue.Add(request(namespace))
-	}
-}
-
-// wakes is a source.Func: it wakes a namespace when its long resolution has ended.
-func (l *longQueue) wakes(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.queue = queue
-	return nil
+	l.waker.Wake(request(namespace).NamespacedName)
 }

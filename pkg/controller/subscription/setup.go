@@ -54,7 +54,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, catalogs, changes source
 		Watches(&apiextensionsv1.CustomResourceDefinition{}, handler.EnqueueRequestsFromMapFunc(r.namespacesInNeed)).
 		WatchesRawSource(catalogs).
 		WatchesRawSource(changes).
-		WatchesRawSource(source.Func(r.long.wakes)).
+		WatchesRawSource(source.Func(r.long.waker.Start)).
 		WithOptions(fairqueue.Options(workers, workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry))).
 		Complete(r)
 }
