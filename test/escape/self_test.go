@@ -166,8 +166,7 @@ func (x *theft) besideCatalogs() {
 
 func (x *theft) services(registry server.Registry) {
 	x.T.Helper()
-	made, err := registry.Service()
-	require.NoError(x.T, err)
+	made := registry.Service()
 	require.NoError(x.T, x.self.Create(x.T.Context(), made.DeepCopy()), "what Remit writes is admitted")
 	for what, edit := range map[string]func(*corev1.Service){
 		"externalIPs":       func(o *corev1.Service) { o.Spec.ExternalIPs = []string{"192.0.2.1"} },
@@ -218,8 +217,7 @@ func (x *theft) gone(service *corev1.Service) {
 
 func (x *theft) accounts(registry server.Registry) {
 	x.T.Helper()
-	made, err := registry.ServiceAccount()
-	require.NoError(x.T, err)
+	made := registry.ServiceAccount()
 	require.NoError(x.T, x.self.Create(x.T.Context(), made.DeepCopy()), "what Remit writes is admitted")
 	for what, edit := range map[string]func(*corev1.ServiceAccount){
 		"a mounted token":           func(o *corev1.ServiceAccount) { o.AutomountServiceAccountToken = nil },

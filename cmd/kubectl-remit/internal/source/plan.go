@@ -73,10 +73,9 @@ func PlanSteps(plan *operatorsv1alpha1.InstallPlan, t Target, given ...*Bundle) 
 	if err != nil {
 		return nil, err
 	}
-	none := rbac.Unreadable(errors.New("the account's permissions are checked later"))
 	steps, err := resolver.StepsFrom(resolver.Input{
 		Namespace: plan.Namespace, Group: t.Group, Targets: t.Targets, Account: scoped.Account{Default: t.Unbounded},
-		Roles: none.Roles, RoleBindings: none.RoleBindings, ClusterRoles: none.ClusterRoles, ClusterRoleBindings: none.ClusterRoleBindings,
+		RBAC: rbac.Unreadable(errors.New("the account's permissions are checked later")),
 	}, pins, contents)
 	if err != nil {
 		return nil, fmt.Errorf("InstallPlan %s: %w", plan.Name, err)
