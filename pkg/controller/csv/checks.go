@@ -94,9 +94,7 @@ func rolesPrepared(f Facts) *Transition {
 	if f.Prepared == nil {
 		return nil
 	}
-	t := notMet(summary(f.Prepared))
-	t.After = recheckAfter(f, f.Prepared)
-	return t
+	return new(notMet(summary(f.Prepared)).again(recheckAfter(f, f.Prepared)))
 }
 
 func factsComplete(f Facts) *Transition { return unless(f.Evaluated && !f.Unsynced, stay(f)) }

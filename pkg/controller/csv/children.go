@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
@@ -95,7 +94,7 @@ func (r *Reconciler) prune(ctx context.Context, s *scope, account client.Client,
 	}
 	for _, obj := range have {
 		_, rendered := obj.GetLabels()[names.LabelPermissionsHash]
-		if !rendered || slices.ContainsFunc(want, func(w *unstructured.Unstructured) bool { return r.same(w, obj) }) {
+		if !rendered || slices.ContainsFunc(want, func(w *unstructured.Unstructured) bool { return apply.Describe(w) == apply.Describe(obj) }) {
 			continue
 		}
 		err := r.remove(ctx, s, account, obj)
@@ -111,27 +110,10 @@ func (r *Reconciler) prune(ctx context.Context, s *scope, account client.Client,
 	return nil
 }
 
-func (r *Reconciler) same(want *unstructured.Unstructured, obj client.Object) bool {
-	return want.GetName() == obj.GetName() && want.GetNamespace() == obj.GetNamespace() && want.GetKind() == r.kind(obj)
-}
-
-func (r *Reconciler) kind(obj client.Object) string { return r.gvk(obj).Kind }
-
-func (r *Reconciler) gvk(obj client.Object) schema.GroupVersionKind {
-	gvk, _ := apiutil.GVKForObject(obj, r.Client.Scheme()) // all these kinds are in the scheme
-	return gvk
-}
-
-// describe returns an object's kind and name for users.
-func (r *Reconciler) describe(obj client.Object) string { return apply.Describe(r.reference(obj)) }
-
 // reference returns an object's kind and name.
 func (r *Reconciler) reference(obj client.Object) *unstructured.Unstructured {
-	u := &unstructured.Unstructured{}
-	u.SetGroupVersionKind(r.gvk(obj))
-	u.SetNamespace(obj.GetNamespace())
-	u.SetName(obj.GetName())
-	return u
+	gvk, _ := apiutil.GVKForObject(obj, r.Client.Scheme()) // all these kinds are in the scheme
+	return apply.Reference(gvk, obj.GetNamespace(), obj.GetName())
 }
 
 // isDenied reports whether an error is due to missing permissions of the account.
@@ -143,12 +125,7 @@ func (r *Reconciler) remove(ctx context.Context, s *scope, account client.Client
 	if err := r.missingPermissions(ctx, s, forRemoval, []*unstructured.Unstructured{r.reference(obj)}, "delete"); err != nil {
 		return err
 	}
-	uid := obj.GetUID()
-	err := account.Delete(ctx, obj, append(opts, client.Preconditions{UID: &uid})...)
-	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("delete %T %s: %w", obj, client.ObjectKeyFromObject(obj), err)
-	}
-	return nil
+	return apply.Delete(ctx, account, obj, opts...)
 }
 
 func isMissingPermissions(err error) bool { return kit.Is[*MissingPermissionsError](err) }

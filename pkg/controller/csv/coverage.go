@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/remit-olm/remit/pkg/bundle"
 	"github.com/remit-olm/remit/pkg/lib/apply"
@@ -47,10 +48,7 @@ type coverage struct {
 func (s *scope) cover(sa *corev1.ServiceAccount, demands []demand) (coverage, error) {
 	var out coverage
 	for _, d := range demands {
-		granted := make([]bool, len(d.rules))
-		for i := range granted {
-			granted[i] = true
-		}
+		granted := slices.Repeat([]bool{true}, len(d.rules))
 		for _, namespace := range d.scopes {
 			missing, err := s.checker.MissingRules(sa, namespace, d.rules)
 			if limit := (*rbac.LimitError)(nil); errors.As(err, &limit) {
@@ -106,11 +104,11 @@ func dependent(granted bool, message string) operatorsv1alpha1.DependentStatus {
 	}
 }
 
-// demandsOn returns what a ServiceAccount of the operator must have.
-func (s *scope) demandsOn(p bundle.Rules) []demand {
+// demandsOf returns rules for each target and for the whole cluster as demands.
+func (s *scope) demandsOf(namespaced, cluster []rbacv1.PolicyRule) []demand {
 	return []demand{
-		{kind: ruleNamespaced, scopes: s.ruleScopes(), rules: p.Namespaced},
-		{kind: ruleCluster, scopes: []string{rbac.ClusterScope}, rules: p.Cluster},
+		{kind: ruleNamespaced, scopes: s.ruleScopes(), rules: namespaced},
+		{kind: ruleCluster, scopes: []string{rbac.ClusterScope}, rules: cluster},
 	}
 }
 
@@ -120,7 +118,7 @@ func (s *scope) demandsOnAccount() []demand {
 	var out []demand
 	everywhere := false
 	for _, p := range bundle.Permissions(s.csv) {
-		out = append(out, s.demandsOn(p)...)
+		out = append(out, s.demandsOf(p.Namespaced, p.Cluster)...)
 		everywhere = everywhere || len(p.Namespaced) > 0 && slices.Contains(s.targets, rbac.ClusterScope)
 	}
 	if everywhere {
@@ -134,9 +132,7 @@ func (s *scope) ruleScopes() []string {
 	if slices.Contains(s.targets, rbac.ClusterScope) {
 		return []string{rbac.ClusterScope}
 	}
-	scopes := append([]string{s.csv.Namespace}, s.targets...)
-	slices.Sort(scopes)
-	return slices.Compact(scopes)
+	return sets.List(sets.New(s.targets...).Insert(s.csv.Namespace))
 }
 
 // gatherCoverage compares the CSV's permissions with the account's. If the account neither has them nor may grant

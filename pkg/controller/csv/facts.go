@@ -39,7 +39,7 @@ type Facts struct {
 	// Account is the reason that there is no account to act as.
 	Account *scoped.Error
 	// Excess lists the CSV's permissions that the account neither has nor may grant.
-	Excess *MissingPermissionsError
+	Excess error
 	// Prepared is the reason that the operator's ServiceAccounts, roles or certificates could not be created.
 	Prepared error
 	// Unsynced is true if some of them were just written: their watches trigger another reconcile.
@@ -91,6 +91,12 @@ type Transition struct {
 
 func to(phase operatorsv1alpha1.ClusterServiceVersionPhase, reason operatorsv1alpha1.ConditionReason, message string) Transition {
 	return Transition{Phase: phase, Reason: reason, Message: message}
+}
+
+// again requests another reconcile after a delay.
+func (t Transition) again(after time.Duration) Transition {
+	t.After = after
+	return t
 }
 
 func stay(f Facts) Transition {

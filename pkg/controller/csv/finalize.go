@@ -58,27 +58,13 @@ func (r *Reconciler) finalize(ctx context.Context, s *scope) error {
 // toRemove returns, in the order of removal, what garbage collection does not delete: what makes the API server call
 // the operator, the operator itself if it has to be stopped, roles and bindings, and conversions.
 func (r *Reconciler) toRemove(ctx context.Context, s *scope, stop bool) ([]client.Object, error) {
-	left, converted, err := r.callers(ctx, s)
+	left, converted, err := r.callers(ctx, s, stop)
 	if err != nil {
 		return nil, err
-	}
-	converted = slices.DeleteFunc(converted, s.convertedBySibling)
-	if stop && len(converted) > 0 {
-		running, err := r.running(ctx, s)
-		if err != nil {
-			return nil, err
-		}
-		left = append(left, running...)
 	}
 	children, err := r.children(ctx, s.owner)
-	if err != nil {
-		return nil, err
-	}
-	left = append(left, slices.DeleteFunc(children, func(o client.Object) bool { return o.GetNamespace() == s.csv.Namespace })...)
-	for _, crd := range converted {
-		left = append(left, crd)
-	}
-	return left, nil
+	outside := slices.DeleteFunc(children, func(o client.Object) bool { return o.GetNamespace() == s.csv.Namespace })
+	return slices.Concat(left, outside, converted), err
 }
 
 // isGone reports whether the cache is outdated: the objects of a CSV that no longer exists must not be removed
@@ -93,13 +79,23 @@ func (r *Reconciler) isGone(ctx context.Context, s *scope) (bool, error) {
 }
 
 // callers returns what makes the API server call the operator: this CSV's webhooks and APIs, and the
-// CustomResourceDefinitions whose conversion is to be reset. A replacing version continues to convert them.
-func (r *Reconciler) callers(ctx context.Context, s *scope) (objs []client.Object, converted []*apiextensionsv1.CustomResourceDefinition, err error) {
-	objs, converted, err = hooks.Remains(ctx, r.Client, s.owner, client.MatchingFields{lineageIndex: s.owner.Mark()})
-	if s.facts.ReplacedBy != "" || controllerutil.ContainsFinalizer(s.csv, metav1.FinalizerOrphanDependents) {
-		converted = nil
+// CustomResourceDefinitions whose conversion is to be reset. A replacing version continues to convert them, and so does
+// another version of a deleted CSV. If the operator has to be stopped before the reset, objs end with its Deployments.
+func (r *Reconciler) callers(ctx context.Context, s *scope, stop bool) (objs, converted []client.Object, err error) {
+	objs, crds, err := hooks.Remains(ctx, r.Client, s.owner, client.MatchingFields{lineageIndex: s.owner.Mark()})
+	if err != nil || s.facts.ReplacedBy != "" || controllerutil.ContainsFinalizer(s.csv, metav1.FinalizerOrphanDependents) {
+		return objs, nil, err
 	}
-	return objs, converted, err
+	for _, crd := range crds {
+		if s.csv.DeletionTimestamp == nil || !s.convertedBySibling(crd) {
+			converted = append(converted, crd)
+		}
+	}
+	if !stop || len(converted) == 0 {
+		return objs, converted, nil
+	}
+	running, err := r.running(ctx, s)
+	return append(objs, running...), converted, err
 }
 
 // leave removes what calls an operator whose namespace is terminating, so that the termination can complete. The
@@ -109,21 +105,11 @@ func (r *Reconciler) leave(ctx context.Context, s *scope) error {
 	if err := r.gatherSiblings(ctx, s); err != nil {
 		return err
 	}
-	left, converted, err := r.callers(ctx, s)
+	left, converted, err := r.callers(ctx, s, true)
 	if err != nil || len(left)+len(converted) == 0 {
 		return err
 	}
-	if len(converted) > 0 {
-		running, err := r.running(ctx, s)
-		if err != nil {
-			return err
-		}
-		s.running = 0
-		left = append(left, running...)
-	}
-	for _, crd := range converted {
-		left = append(left, crd)
-	}
+	s.running = 0
 	account, err := r.cleaner(ctx, s)
 	switch {
 	case scoped.ReasonOf(err) != "":
@@ -131,7 +117,7 @@ func (r *Reconciler) leave(ctx context.Context, s *scope) error {
 	case err != nil:
 		return client.IgnoreNotFound(err)
 	}
-	for _, obj := range left {
+	for _, obj := range slices.Concat(left, converted) {
 		if err := r.removeOrReset(ctx, s, account, obj); err != nil && !isDenied(err) {
 			return err
 		}

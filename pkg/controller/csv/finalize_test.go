@@ -209,7 +209,7 @@ func TestLeaveWithoutAnAccountIsNotAnError(t *testing.T) {
 	c := indexed(t, csv, config)
 	r := &Reconciler{Options: Options{Client: c, Live: c, Proofs: proofs.Keys()}}
 	s := &scope{csv: csv, facts: Facts{CSV: csv}}
-	left, _, err := r.callers(t.Context(), &scope{csv: csv, owner: owner})
+	left, _, err := r.callers(t.Context(), &scope{csv: csv, owner: owner}, false)
 	require.NoError(t, err)
 	require.Len(t, left, 1)
 	require.NoError(t, r.leave(t.Context(), s), "the OperatorGroup was deleted before")

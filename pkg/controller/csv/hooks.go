@@ -1,6 +1,7 @@
 package csv
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -23,8 +24,8 @@ import (
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
-// gatherNamespace finds the CSV's namespace in the cache, or reads it live if the cache is outdated: without the
-// namespace, objects of an earlier namespace with the same name cannot be recognized.
+// gatherNamespace finds the CSV's namespace in the cache: without it, objects of an earlier namespace with the same name
+// cannot be recognized.
 func (r *Reconciler) gatherNamespace(ctx context.Context, s *scope) error {
 	if err := r.Client.Get(ctx, types.NamespacedName{Name: s.csv.Namespace}, &s.namespace); err != nil {
 		return fmt.Errorf("get Namespace %q: %w", s.csv.Namespace, err)
@@ -184,9 +185,7 @@ func (r *Reconciler) call(ctx context.Context, s *scope, name string) (bool, err
 	if state.Missing && !s.hooks.Certified(name) {
 		s.facts.CallRefused = s.uncertified
 	}
-	if state.Problem != "" && s.facts.Calls.Problem == "" {
-		s.facts.Calls.Problem = state.Problem
-	}
+	s.facts.Calls.Problem = cmp.Or(s.facts.Calls.Problem, state.Problem)
 	s.facts.Calls.Unavailable = s.facts.Calls.Unavailable || state.Unavailable
 	return !state.Missing, err
 }

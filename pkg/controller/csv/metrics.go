@@ -1,6 +1,7 @@
 package csv
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -62,11 +63,7 @@ func (m *metrics) set(s *scope) {
 	}
 	before, expires := m.expires.Get(key), map[string]time.Time{}
 	for _, c := range s.certificates {
-		when, known := before[c.Deployment]
-		if !c.Expires.IsZero() {
-			when, known = c.Expires, true
-		}
-		if known {
+		if when := cmp.Or(c.Expires, before[c.Deployment]); !when.IsZero() {
 			expires[c.Deployment] = when
 		}
 	}

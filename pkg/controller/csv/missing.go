@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/remit-olm/remit/pkg/install/hooks"
 	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
@@ -70,15 +71,7 @@ func (r *Reconciler) missingPermissions(ctx context.Context, s *scope, purpose s
 	}
 	needs := make([]preflight.Need, 0, len(objs))
 	for _, obj := range objs {
-		gvk := obj.GroupVersionKind()
-		mapping, err := r.Client.RESTMapper().RESTMapping(gvk.GroupKind(), gvk.Version)
-		if err != nil {
-			return fmt.Errorf("resource of %s: %w", gvk.Kind, err)
-		}
-		needs = append(needs, preflight.Need{Namespace: obj.GetNamespace(), Rules: []rbacv1.PolicyRule{{
-			APIGroups: []string{gvk.Group}, Resources: []string{mapping.Resource.Resource},
-			ResourceNames: []string{obj.GetName()}, Verbs: verbs,
-		}}})
+		needs = append(needs, hooks.Request(obj, "write "+apply.Describe(obj), verbs...))
 	}
 	return r.missingForNeeds(ctx, s, purpose, needs)
 }

@@ -1,6 +1,7 @@
 package csv
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -73,10 +74,7 @@ func installing(f Facts) Transition {
 	if last := f.CSV.Status.LastTransitionTime; last != nil {
 		left = last.Add(installTimeout).Sub(f.Now)
 	}
-	problem := d.Problem
-	if f.Calls.Problem != "" {
-		problem = f.Calls.Problem
-	}
+	problem := cmp.Or(f.Calls.Problem, d.Problem)
 	switch {
 	case left <= 0:
 		return to(phaseFailed, reasonInstallCheckFailed, messageTimeout+": "+problem)
@@ -130,8 +128,6 @@ func failed(f Facts) Transition {
 		return failedByRefusal(f)
 	case reasonComponentFailed:
 		return failedByFailure(f)
-	case reasonInstallCheckFailed:
-		return failedByWaiting(f)
 	}
 	return failedByHealth(f)
 }
@@ -154,24 +150,13 @@ func failedByRequirements(f Facts) Transition {
 // the CSV's author must fix are never retried; those that no watch reports (a quota, a policy) are retried rarely. If
 // the write was refused although its dry run was accepted all the time, the retries are delayed as after other failures.
 func failedByRefusal(f Facts) Transition {
-	why := f.Refused
-	if why == nil {
-		why = f.CallRefused
+	if why := cmp.Or(f.Refused, f.CallRefused, f.Probe); why != nil {
+		return to(phaseFailed, reasonNoRetry, fmt.Sprintf(messageStrategyFailed, why)).again(recheckAfter(f, why))
 	}
-	if why == nil {
-		why = f.Probe
+	if left := backoff(f); left > 0 && !f.WasRefused && wasRetried(f) {
+		return stay(f).again(left)
 	}
-	if left := backoff(f); why == nil && left > 0 && !f.WasRefused && wasRetried(f) {
-		t := stay(f)
-		t.After = left
-		return t
-	}
-	if why == nil {
-		return to(phasePending, reasonClusterChange, messageClusterChange)
-	}
-	t := to(phaseFailed, reasonNoRetry, fmt.Sprintf(messageStrategyFailed, why))
-	t.After = recheckAfter(f, why)
-	return t
+	return to(phasePending, reasonClusterChange, messageClusterChange)
 }
 
 // wasRetried reports whether a refusal was retried since the last success.
@@ -187,22 +172,9 @@ func wasRetried(f Facts) bool {
 
 func failedByFailure(f Facts) Transition {
 	if left := backoff(f); left > 0 {
-		t := stay(f)
-		t.After = left
-		return t
+		return stay(f).again(left)
 	}
 	return to(phasePending, reasonNeedsReinstall, messageReinstall)
-}
-
-// failedByWaiting does not retry automatically, because what was written is correct.
-func failedByWaiting(f Facts) Transition {
-	switch {
-	case running(f):
-		return success(f)
-	case !f.Deployments.Installed:
-		return to(phasePending, reasonNeedsReinstall, messageReinstall)
-	}
-	return stay(f)
 }
 
 func failedByHealth(f Facts) Transition {
@@ -211,6 +183,8 @@ func failedByHealth(f Facts) Transition {
 		return success(f)
 	case !f.Deployments.Installed:
 		return to(phasePending, reasonNeedsReinstall, messageReinstall)
+	case f.CSV.Status.Reason == reasonInstallCheckFailed: // what was written is correct: a retry would change nothing
+		return stay(f)
 	}
 	return to(phasePending, reasonNeedsReinstall, fmt.Sprintf(messageInstalling, f.Deployments.Problem))
 }

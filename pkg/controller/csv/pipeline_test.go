@@ -338,7 +338,7 @@ func TestRemovals(t *testing.T) {
 				`ServiceAccount t1/acct is missing permissions: in namespace t2 {apiGroups: ["rbac.authorization.k8s.io"], resources: ["roles"], resourceNames: ["demo.v1.0.0-demo-#"], verbs: ["delete"]}`)
 		})},
 		{"are retried after a refusal", removed(refusing(role, forbiddenRole)), stays.with(func(o *effect) {
-			o.failed = `delete *v1.Role t2/demo.v1.0.0-demo-#: roles.rbac.authorization.k8s.io "x" is forbidden: no`
+			o.failed = `delete Role t2/demo.v1.0.0-demo-#: roles.rbac.authorization.k8s.io "x" is forbidden: no`
 			o.writes = []string{binding, role + " (refused)", left("Role", deleteRole), "event: Warning LeftBehind on ClusterServiceVersion t1/demo.v1.0.0: these objects remain (" + o.failed + "): " + deleteRole}
 		})},
 		{"of a copy that was an operator", removed(editing(func(c *operatorsv1alpha1.ClusterServiceVersion) {
@@ -352,7 +352,7 @@ func TestCallers(t *testing.T) {
 	t.Parallel()
 	const configuration = "ValidatingWebhookConfiguration a.example.com-#"
 	const stop = "kubectl delete deployment demo -n t1 --cascade=foreground"
-	notDeleted := "delete *v1.Deployment t1/demo: " + quota.Error()
+	notDeleted := "delete Deployment t1/demo: " + quota.Error()
 	const conversion = "acct: patch CustomResourceDefinition things.example.com"
 	serving := []string{"acct: apply Role t1/demo-service-cert", "acct: apply RoleBinding t1/demo-service-cert"}
 	certified := []string{"acct: apply Service t1/demo-service", "acct: apply Secret t1/demo-service-cert", deploys}

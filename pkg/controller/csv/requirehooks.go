@@ -65,15 +65,8 @@ func (r *Reconciler) requireWebhook(s *scope, d *operatorsv1alpha1.WebhookDescri
 	if !s.acting.Known() || s.account.Default || d.Type == operatorsv1alpha1.ConversionWebhook {
 		return status, nil
 	}
-	demand := s.hooks.Intercepts(d)
-	for _, demanded := range []struct {
-		kind   string
-		rules  []rbacv1.PolicyRule
-		scopes []string
-	}{
-		{ruleNamespaced, demand.Namespaced, s.ruleScopes()},
-		{ruleCluster, demand.Cluster, []string{rbac.ClusterScope}},
-	} {
+	intercepts := s.hooks.Intercepts(d)
+	for _, demanded := range s.demandsOf(intercepts.Namespaced, intercepts.Cluster) {
 		for _, rule := range demanded.rules {
 			granted := r.holds(s, rule, demanded.scopes)
 			dependent, err := policyRule(demanded.kind, rule, granted)
@@ -99,7 +92,7 @@ func (r *Reconciler) holds(s *scope, rule rbacv1.PolicyRule, scopes []string) bo
 			}
 			s.holdings[namespace] = r.RBAC.LowerBound(rbac.ServiceAccount(s.account.Namespace, s.account.Name), namespace)
 		}
-		if !s.holdings[namespace].Check([]rbacv1.PolicyRule{rule}).Covered() {
+		if !s.holdings[namespace].Set().Covers([]rbacv1.PolicyRule{rule}) {
 			return false
 		}
 	}

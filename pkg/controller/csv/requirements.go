@@ -56,7 +56,7 @@ func (r *Reconciler) requireServiceAccounts(ctx context.Context, s *scope) error
 			return fmt.Errorf("get ServiceAccount %s/%s: %w", s.csv.Namespace, p.ServiceAccount, err)
 		}
 		status.UUID = string(sa.UID)
-		covered, err := s.cover(sa, s.demandsOn(p))
+		covered, err := s.cover(sa, s.demandsOf(p.Namespaced, p.Cluster))
 		if err != nil {
 			return err
 		}

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/remit-olm/remit/pkg/install/warrant"
+	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
@@ -38,7 +39,7 @@ func (r *Reconciler) retire(ctx context.Context, s *scope) error {
 		err := r.remove(ctx, s, account, obj)
 		switch {
 		case err == nil:
-			log.FromContext(ctx).Info("Removed an object of an earlier version", "object", r.describe(obj))
+			log.FromContext(ctx).Info("Removed an object of an earlier version", "object", apply.Describe(obj))
 		case !isDenied(err):
 			return err
 		case !isGarbageCollected(obj, s.csv.Namespace):
@@ -132,7 +133,7 @@ func (r *Reconciler) command(obj client.Object) string {
 	if _, ok := obj.(*apiextensionsv1.CustomResourceDefinition); ok { // it is kept; only its webhook is removed
 		return "kubectl patch customresourcedefinition " + shellWord(obj.GetName()) + ` --type=merge -p '{"spec":{"conversion":{"strategy":"None","webhook":null}}}'`
 	}
-	out := "kubectl delete " + strings.ToLower(r.kind(obj)) + " " + shellWord(obj.GetName())
+	out := "kubectl delete " + strings.ToLower(apply.KindOf(obj)) + " " + shellWord(obj.GetName())
 	if obj.GetNamespace() != "" {
 		out += " -n " + obj.GetNamespace()
 	}

@@ -95,10 +95,6 @@ func (s *scope) convertedBySibling(crd *apiextensionsv1.CustomResourceDefinition
 
 // belongsToSibling reports whether a Deployment belongs to another version that is not being deleted.
 func (s *scope) belongsToSibling(d *appsv1.Deployment) bool {
-	for _, c := range s.siblings {
-		if c.DeletionTimestamp == nil && d.Labels[names.LabelOwner] == ownerutil.LabelValue(c.Name) {
-			return true
-		}
-	}
-	return false
+	c := s.siblings.byOwner(d.Labels[names.LabelOwner])
+	return c != nil && c.DeletionTimestamp == nil
 }

@@ -64,12 +64,10 @@ func (r *Reconciler) matching(ctx context.Context, match func(*operatorsv1alpha1
 	}, opts...)
 }
 
-// isComplete reports whether a CSV waits for nothing: it is installed, and there is nothing to note.
-func isComplete(csv *operatorsv1alpha1.ClusterServiceVersion) bool {
-	return csv.DeletionTimestamp == nil && csv.Status.Phase == phaseSucceeded && csv.Status.Message == messageSucceeded
+// isWaiting reports whether a CSV may wait for something, unless it is installed and there is nothing to note.
+func isWaiting(csv *operatorsv1alpha1.ClusterServiceVersion) bool {
+	return csv.DeletionTimestamp != nil || csv.Status.Phase != phaseSucceeded || csv.Status.Message != messageSucceeded
 }
-
-func isWaiting(csv *operatorsv1alpha1.ClusterServiceVersion) bool { return !isComplete(csv) }
 
 func (r *Reconciler) inNamespace(ctx context.Context, obj client.Object) []reconcile.Request {
 	return r.matching(ctx, kit.Any, client.InNamespace(obj.GetNamespace()))
@@ -81,11 +79,7 @@ func (r *Reconciler) subscribed(_ context.Context, obj client.Object) []reconcil
 	if !ok {
 		return nil
 	}
-	out := request(sub.Namespace, sub.Status.InstalledCSV)
-	if sub.Status.CurrentCSV != sub.Status.InstalledCSV {
-		out = append(out, request(sub.Namespace, sub.Status.CurrentCSV)...)
-	}
-	return out
+	return append(request(sub.Namespace, sub.Status.InstalledCSV), request(sub.Namespace, sub.Status.CurrentCSV)...)
 }
 
 // deployed wakes the owner of a Deployment, and CSVs that wait for the deletion of another owner's Deployment with

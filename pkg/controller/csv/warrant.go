@@ -16,6 +16,7 @@ import (
 	"github.com/remit-olm/remit/pkg/install/deployment"
 	"github.com/remit-olm/remit/pkg/install/serving"
 	"github.com/remit-olm/remit/pkg/install/warrant"
+	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 )
 
@@ -23,7 +24,7 @@ import (
 // or annotations.
 func (f Facts) findings() warrant.Findings {
 	return warrant.Findings{
-		Ineligible: f.unfit(), Excess: asError(f.Excess), Prepared: f.Prepared, Unsynced: f.Unsynced,
+		Ineligible: f.unfit(), Excess: f.Excess, Prepared: f.Prepared, Unsynced: f.Unsynced,
 		Evaluated: f.Evaluated, Unmet: f.Unmet, Refused: f.Refused,
 		Same: f.Same, Ready: f.Deployments.Ready && !f.Calls.Missing,
 		Obsolete: f.Obsolete || f.ReplacedBy != "" && f.Replaced,
@@ -39,14 +40,6 @@ func (f Facts) unfit() error {
 		return errors.New(beingReplaced(f))
 	}
 	return nil
-}
-
-// asError prevents a nil pointer from becoming a non-nil error.
-func asError(e *MissingPermissionsError) error {
-	if e == nil {
-		return nil
-	}
-	return e
 }
 
 // installs reports whether the CSV's Deployments may be written as desired.
@@ -110,7 +103,7 @@ func (r *Reconciler) runs(ctx context.Context, csv *operatorsv1alpha1.ClusterSer
 func (r *Reconciler) refused(ctx context.Context, s *scope) error {
 	var objs []*unstructured.Unstructured
 	for _, d := range s.deployments {
-		obj, err := deployment.Object(d)
+		obj, err := apply.Object(d)
 		if err != nil {
 			return err
 		}
