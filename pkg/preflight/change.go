@@ -91,9 +91,6 @@ func (r Report) ChangedText() string {
 			lines = append(lines, fmt.Sprintf("- %s %s", rbac.Line(rule), where))
 		}
 	}
-	if len(lines) == 0 {
-		return ""
-	}
 	return join(lines, MaxChanges)
 }
 

@@ -69,27 +69,9 @@ func portions(rules []rbacv1.PolicyRule) [][]rbacv1.PolicyRule {
 	return out
 }
 
-// splitLong splits rules that are too long for one Role: each half has half of the longest list.
+// splitLong splits rules that are too long for one Role.
 func splitLong(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
-	var out []rbacv1.PolicyRule
-	for _, rule := range rules {
-		longest := &rule.Resources
-		for _, list := range []*[]string{&rule.ResourceNames, &rule.APIGroups, &rule.NonResourceURLs, &rule.Verbs} {
-			if len(*list) > len(*longest) {
-				longest = list
-			}
-		}
-		if len(*longest) < 2 || len(rbac.Line(rule)) <= MaxGrantObject/2 {
-			out = append(out, rule)
-			continue
-		}
-		all := *longest
-		for _, half := range [][]string{all[:len(all)/2], all[len(all)/2:]} {
-			*longest = half
-			out = append(out, splitLong([]rbacv1.PolicyRule{rule})...)
-		}
-	}
-	return out
+	return rbac.Split(rules, MaxGrantObject/2)
 }
 
 // grantName returns the name of the roles and bindings of a grant. It contains the account, because the policy

@@ -2,7 +2,6 @@ package preflight
 
 import (
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -82,25 +81,8 @@ type Report struct {
 	Details string
 }
 
-// RulesIn returns the account's effective rules in a namespace ("" for the whole cluster only).
-type RulesIn func(namespace string) ([]rbacv1.PolicyRule, error)
-
-// Evaluate compares the needs with the account's effective rules. It returns an error of RulesIn.
-func Evaluate(account types.NamespacedName, needs []Need, rulesIn RulesIn) (Report, error) {
-	var failed error
-	report := Examine(account, needs, func(namespace string) rbac.Permissions {
-		rules, err := rulesIn(namespace)
-		failed = errors.Join(failed, err)
-		return rbac.Permissions{Namespace: namespace, Rules: rules}
-	})
-	if failed != nil {
-		return Report{}, fmt.Errorf("read permissions of ServiceAccount %s: %w", account, failed)
-	}
-	return report, nil
-}
-
-// Examine is Evaluate for permissions that may be known only in part: if not all permissions of the account could be
-// read, apparently missing ones are Unknown.
+// Examine compares the needs with the account's permissions in each namespace ("" for the whole cluster). If not all
+// permissions of the account could be read, apparently missing ones are Unknown.
 func Examine(account types.NamespacedName, needs []Need, permissionsIn func(namespace string) rbac.Permissions) Report {
 	report := Report{Account: account}
 	scopes := map[string]*effectiveRules{}
@@ -284,9 +266,6 @@ func hiddenCauses(findings []Finding) []string {
 	slices.Sort(out)
 	return slices.Compact(out)
 }
-
-// Count returns the number of missing rules after compaction.
-func (r Report) Count() int { return count(r.Scopes()) }
 
 func count(scopes []Scope) int {
 	n := 0

@@ -88,22 +88,19 @@ func named(resource, name, verb string) rbacv1.PolicyRule {
 	}
 }
 
-// Wanted returns the rules to request: those of the grant, or the verb bind if only that is sufficient.
-func (g Grant) Wanted() []rbacv1.PolicyRule {
-	if g.Unresolved {
-		return []rbacv1.PolicyRule{g.Alternative}
-	}
-	return g.Rules
-}
-
 // Check reports whether a subject with these permissions in the grant's scope may write the object.
 func (g Grant) Check(held Permissions) Verdict {
 	if g.Invalid != nil {
 		return Verdict{Invalid: g.Invalid}
 	}
-	v := held.Check(g.Wanted())
+	alternative := []rbacv1.PolicyRule{g.Alternative}
+	wanted := g.Rules
+	if g.Unresolved {
+		wanted = alternative
+	}
+	v := held.Check(wanted)
 	v.Unresolved = g.Unresolved
-	if (v.Invalid != nil || g.Unresolved || len(v.Missing) > 0) && held.Check([]rbacv1.PolicyRule{g.Alternative}).Covered() {
+	if (v.Invalid != nil || g.Unresolved || len(v.Missing) > 0) && held.Set().Covers(alternative) {
 		v.Invalid, v.Via = nil, g.Alternative.Verbs[0]
 	}
 	return v

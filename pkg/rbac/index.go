@@ -77,7 +77,7 @@ func clusterRoleBindingsFor(l rbacv1listers.ClusterRoleBindingLister, s Subject)
 func roleBindingsAnywhere(l rbacv1listers.RoleBindingLister, s Subject) ([]*rbacv1.RoleBinding, error) {
 	switch l := l.(type) {
 	case notingRoleBindings:
-		l.note(subjectLookups(anywhere, s)...)
+		l.note(userKeys(anywhere, s)...)
 		return roleBindingsAnywhere(l.in, s)
 	case roleBindings:
 		if !hasIndex(l.store) {
@@ -120,6 +120,8 @@ func bySubject[T any](store toolscache.Indexer, namespace string, s Subject) ([]
 	return out, nil
 }
 
+// userKeys returns the keys of the user and its groups in a namespace, in any namespace, or in the cluster. They are also
+// the lookups of the bindings that name them.
 func userKeys(namespace string, s Subject) []string {
 	keys := append(make([]string, 0, len(s.Groups)+2), subjectKey(namespace, rbacv1.UserKind, s.User)) // with room for largeKey
 	for _, g := range s.Groups {

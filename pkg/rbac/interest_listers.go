@@ -83,7 +83,7 @@ func (l notingRoleBindings) RoleBindings(namespace string) rbacv1listers.RoleBin
 }
 
 func (l notingRoleBindings) bySubject(namespace string, s Subject) ([]*rbacv1.RoleBinding, error) {
-	l.note(subjectLookups(namespace, s)...)
+	l.note(userKeys(namespace, s)...)
 	return roleBindingsFor(l.in, namespace, s)
 }
 
@@ -93,6 +93,6 @@ type notingClusterRoleBindings struct {
 }
 
 func (l notingClusterRoleBindings) bySubject(s Subject) ([]*rbacv1.ClusterRoleBinding, error) {
-	l.note(subjectLookups(ClusterScope, s)...)
+	l.note(userKeys(ClusterScope, s)...)
 	return clusterRoleBindingsFor(l.in, s)
 }

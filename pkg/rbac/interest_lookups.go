@@ -25,10 +25,6 @@ func objectLookup(kind, namespace, name string) string {
 	return kind + "\x00" + namespace + "\x00" + name
 }
 
-// subjectLookups are the lookups of the bindings that name the user or one of its groups, in a namespace, in any
-// namespace, or in the cluster.
-func subjectLookups(namespace string, s Subject) []string { return userKeys(namespace, s) }
-
 // wider returns a coarser lookup, shared by all namespaces or objects: every change that touches the given lookup
 // touches it too.
 func wider(lookup string) string {

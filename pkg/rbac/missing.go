@@ -90,7 +90,7 @@ func Compact(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	if TooLarge(rules) {
 		return rules
 	}
-	out := explode(rules)
+	out := Atoms(rules)
 	for _, field := range fields() {
 		out = merge(out, field)
 	}
@@ -132,10 +132,8 @@ func Atoms(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	if TooLarge(rules) {
 		return nil
 	}
-	return explode(rules)
+	return slices.Collect(atomsOf(rules))
 }
-
-func explode(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule { return slices.Collect(atomsOf(rules)) }
 
 // atomsOf yields the result of BreakdownRule of component-helpers for each rule.
 func atomsOf(rules []rbacv1.PolicyRule) iter.Seq[rbacv1.PolicyRule] {
@@ -229,6 +227,29 @@ func appendKey(to []byte, r rbacv1.PolicyRule) []byte {
 // key quotes values, so that no names (all objects) and one empty name (requests without a name) differ.
 func key(r rbacv1.PolicyRule) string {
 	return fmt.Sprintf("%q", [][]string{r.APIGroups, r.Resources, r.ResourceNames, r.Verbs, r.NonResourceURLs})
+}
+
+// Split halves the longest list of each rule until its Line has at most limit bytes, or no list can be halved.
+func Split(rules []rbacv1.PolicyRule, limit int) []rbacv1.PolicyRule {
+	var out []rbacv1.PolicyRule
+	for _, rule := range rules {
+		longest := &rule.Resources
+		for _, list := range []*[]string{&rule.ResourceNames, &rule.APIGroups, &rule.NonResourceURLs, &rule.Verbs} {
+			if len(*list) > len(*longest) {
+				longest = list
+			}
+		}
+		if len(*longest) < 2 || len(Line(rule)) <= limit {
+			out = append(out, rule)
+			continue
+		}
+		all := *longest
+		for _, half := range [][]string{all[:len(all)/2], all[len(all)/2:]} {
+			*longest = half
+			out = append(out, Split([]rbacv1.PolicyRule{rule}, limit)...)
+		}
+	}
+	return out
 }
 
 // Line formats a rule on one line, as flow-style YAML that can be pasted into a Role.

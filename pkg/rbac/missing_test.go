@@ -177,7 +177,7 @@ func TestCoverageIsReflexiveAndMonotone(t *testing.T) {
 func distinct(in []rbacv1.PolicyRule) []string {
 	seen := map[string]bool{}
 	var out []string
-	for _, r := range explode(in) {
+	for _, r := range Atoms(in) {
 		if k := key(r); !seen[k] {
 			seen[k] = true
 			out = append(out, k)

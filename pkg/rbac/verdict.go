@@ -1,7 +1,6 @@
 package rbac
 
 import (
-	"errors"
 	"fmt"
 
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -20,12 +19,8 @@ type Verdict struct {
 	// Via is the verb, escalate or bind, that replaces the missing rules, or "". A subject with such a verb is
 	// unbounded in its scope.
 	Via string
-	// Unknown is true if rules are missing but a lookup failed, so the subject may have them.
-	Unknown bool
 	// Unresolved is true for a binding whose role does not exist.
 	Unresolved bool
-	// Notes are explanations for users, such as bindings to missing roles.
-	Notes []string
 }
 
 // Covered reports whether the API server's check would pass.
@@ -39,13 +34,5 @@ func (h Permissions) Check(wanted []rbacv1.PolicyRule) Verdict {
 	if TooLarge(wanted) {
 		return Verdict{Invalid: ErrTooLarge}
 	}
-	v := Verdict{Missing: h.Set().Missing(wanted)}
-	if len(v.Missing) == 0 {
-		return v
-	}
-	v.Unknown = errors.Join(h.ReadErrors...) != nil
-	for _, d := range h.Dangling {
-		v.Notes = append(v.Notes, d.String())
-	}
-	return v
+	return Verdict{Missing: h.Set().Missing(wanted)}
 }

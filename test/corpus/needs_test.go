@@ -99,11 +99,12 @@ func (g grants) count() int {
 }
 
 // held returns the rules in a scope, including those of the whole cluster.
-func (g grants) held(namespace string) ([]rbacv1.PolicyRule, error) {
-	if namespace == rbac.ClusterScope {
-		return g[namespace], nil
+func (g grants) permissions(namespace string) rbac.Permissions {
+	out := rbac.Permissions{Namespace: namespace, Rules: g[rbac.ClusterScope]}
+	if namespace != rbac.ClusterScope {
+		out.Rules = slices.Concat(out.Rules, g[namespace])
 	}
-	return slices.Concat(g[rbac.ClusterScope], g[namespace]), nil
+	return out
 }
 
 // mutation is the removal of one verb of one rule.
@@ -157,12 +158,9 @@ const (
 )
 
 // judge evaluates the needs with the remaining rules.
-func (m mutation) judge(account types.NamespacedName, needs []preflight.Need) (verdict, preflight.Report, error) {
-	report, err := preflight.Evaluate(account, needs, m.rest.held)
-	if err != nil {
-		return wrong, report, err
-	}
-	return m.compare(scopesOf(report), needs), report, nil
+func (m mutation) judge(account types.NamespacedName, needs []preflight.Need) (verdict, preflight.Report) {
+	report := preflight.Examine(account, needs, m.rest.permissions)
+	return m.compare(scopesOf(report), needs), report
 }
 
 func scopesOf(report preflight.Report) grants {
@@ -189,7 +187,7 @@ func (m mutation) compare(missing grants, needs []preflight.Need) verdict {
 		}
 	}
 	for _, n := range needs {
-		held, _ := m.rest.held(n.Namespace)
+		held := m.rest.permissions(n.Namespace).Rules
 		if len(rbac.Missing(held, n.Rules)) > 0 && slices.ContainsFunc(n.Alternatives, func(u rbacv1.PolicyRule) bool {
 			return len(rbac.Missing(held, []rbacv1.PolicyRule{u})) == 0
 		}) {

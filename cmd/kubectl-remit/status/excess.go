@@ -134,7 +134,7 @@ func handovers(steps []step.Step, namespace string) (needs []preflight.Need) {
 
 // usedOf returns the rules that the needs require, by scope. An alternative, such as the verb escalate or bind, replaces
 // the rules of a need if the account has the alternative but not the rules.
-func usedOf(needs []preflight.Need, rulesIn preflight.RulesIn) (map[string][]rbacv1.PolicyRule, error) {
+func usedOf(needs []preflight.Need, rulesIn func(namespace string) ([]rbacv1.PolicyRule, error)) (map[string][]rbacv1.PolicyRule, error) {
 	out := map[string][]rbacv1.PolicyRule{}
 	for _, n := range needs {
 		rules := n.Rules

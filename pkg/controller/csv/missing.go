@@ -126,34 +126,8 @@ func describeMissing(namespace string, rule rbacv1.PolicyRule) []string {
 		where = "in namespace " + namespace + " "
 	}
 	var out []string
-	for _, piece := range splitRule(rule) {
+	for _, piece := range rbac.Split([]rbacv1.PolicyRule{rule}, maxLines/2) {
 		out = append(out, where+rbac.Line(piece))
 	}
 	return out
-}
-
-// splitRule halves the longest list of a rule until each piece can be displayed completely.
-func splitRule(rule rbacv1.PolicyRule) []rbacv1.PolicyRule {
-	const fits = maxLines / 2
-	if len(rbac.Line(rule)) <= fits {
-		return []rbacv1.PolicyRule{rule}
-	}
-	left, right := rule, rule
-	longest, l, r := rule.Resources, &left.Resources, &right.Resources
-	for _, other := range []struct {
-		list []string
-		l, r *[]string
-	}{
-		{rule.ResourceNames, &left.ResourceNames, &right.ResourceNames}, {rule.NonResourceURLs, &left.NonResourceURLs, &right.NonResourceURLs},
-		{rule.APIGroups, &left.APIGroups, &right.APIGroups}, {rule.Verbs, &left.Verbs, &right.Verbs},
-	} {
-		if len(other.list) > len(longest) {
-			longest, l, r = other.list, other.l, other.r
-		}
-	}
-	if len(longest) < 2 {
-		return []rbacv1.PolicyRule{rule}
-	}
-	*l, *r = longest[:len(longest)/2], longest[len(longest)/2:]
-	return append(splitRule(left), splitRule(right)...)
 }

@@ -63,11 +63,11 @@ func TestARuleWithManyResourcesIsSplit(t *testing.T) {
 		wide.Resources = append(wide.Resources, fmt.Sprint("r", i))
 	}
 	var all []rbacv1.PolicyRule
-	for _, p := range splitRule(wide) {
+	for _, p := range rbac.Split([]rbacv1.PolicyRule{wide}, maxLines/2) {
 		require.LessOrEqual(t, len(rbac.Line(p)), maxLines/2)
 		all = append(all, p)
 	}
 	require.Equal(t, rbac.Compact([]rbacv1.PolicyRule{wide}), rbac.Compact(all))
 	huge := rbacv1.PolicyRule{APIGroups: []string{strings.Repeat("g", maxLines)}, Resources: []string{"r"}, Verbs: []string{"get"}}
-	require.Equal(t, []rbacv1.PolicyRule{huge}, splitRule(huge))
+	require.Equal(t, []rbacv1.PolicyRule{huge}, rbac.Split([]rbacv1.PolicyRule{huge}, maxLines/2))
 }
