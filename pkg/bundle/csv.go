@@ -36,8 +36,10 @@ func ValidateCSV(csv *operatorsv1alpha1.ClusterServiceVersion) error {
 			errs = append(errs, fmt.Errorf("two deployments are named %q", d.Name))
 		}
 		seen[d.Name] = true
-		if sa := d.Spec.Template.Spec.ServiceAccountName; sa != "" {
-			errs = append(errs, CheckServiceAccountName(fmt.Sprintf("deployment %q", d.Name), sa))
+		for _, name := range []string{d.Spec.Template.Spec.ServiceAccountName, d.Spec.Template.Spec.DeprecatedServiceAccount} {
+			if name != "" {
+				errs = append(errs, checkServiceAccountName(fmt.Sprintf("deployment %q", d.Name), name))
+			}
 		}
 	}
 	return errors.Join(append(errs, validatePermissions(strategy.StrategySpec))...)
@@ -63,7 +65,7 @@ func validatePermissions(spec operatorsv1alpha1.StrategyDetailsDeployment) error
 }
 
 func validatePermission(where string, p operatorsv1alpha1.StrategyDeploymentPermissions, namespaced bool) error {
-	errs := []error{CheckServiceAccountName(where, p.ServiceAccountName)}
+	errs := []error{checkServiceAccountName(where, p.ServiceAccountName)}
 	for _, rule := range p.Rules {
 		if err := rbac.Validate(rule, namespaced); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", where, err))
@@ -72,8 +74,8 @@ func validatePermission(where string, p operatorsv1alpha1.StrategyDeploymentPerm
 	return errors.Join(errs...)
 }
 
-// CheckServiceAccountName returns an error, which begins with where, about an invalid name.
-func CheckServiceAccountName(where, name string) error {
+// checkServiceAccountName returns an error, which begins with where, about an invalid name.
+func checkServiceAccountName(where, name string) error {
 	if problems := apivalidation.ValidateServiceAccountName(name, false); len(problems) > 0 {
 		return fmt.Errorf("%s: serviceAccountName %q: %s", where, name, problems[0])
 	}

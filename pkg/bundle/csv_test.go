@@ -34,6 +34,13 @@ func deployment(name, account string) edit {
 	}
 }
 
+// deprecated sets the deprecated field of a deployment's ServiceAccount.
+func deprecated(account string) edit {
+	return func(s *operatorsv1alpha1.NamedInstallStrategy) {
+		s.StrategySpec.DeploymentSpecs[0].Spec.Template.Spec.DeprecatedServiceAccount = account
+	}
+}
+
 func permission(account string, rules ...rbacv1.PolicyRule) edit {
 	return func(s *operatorsv1alpha1.NamedInstallStrategy) {
 		s.StrategySpec.Permissions = append(s.StrategySpec.Permissions,
@@ -77,6 +84,9 @@ func TestValidateCSV(t *testing.T) {
 		{"a deployment without a name", csv(deployment("", "")), []string{`deployment name ""`}},
 		{"two deployments with the same name", csv(deployment("op", "")), []string{`two deployments are named "op"`}},
 		{"an invalid ServiceAccount of a deployment", csv(deployment("b", "A/B")), []string{`deployment "b": serviceAccountName "A/B"`}},
+		{"a path in the deprecated field", csv(deprecated("../x")), []string{`deployment "op": serviceAccountName "../x"`}},
+		{"a long name in the deprecated field", csv(deprecated(strings.Repeat("a", 300))), []string{`deployment "op": serviceAccountName "aaa`}},
+		{"a valid deprecated field", csv(deprecated("op")), nil},
 		{"a permission without a ServiceAccount", csv(permission("")), []string{`permissions[0]: serviceAccountName ""`}},
 		{"URLs in namespaced permissions", csv(permission("op", url)), []string{"permissions[0]: rule", "for the whole cluster only"}},
 		{"the maximum number of combinations", csv(permission("op", huge), clusterPermission("op", huge)), nil},

@@ -18,6 +18,21 @@ type Binding interface {
 	runtime.Object
 }
 
+// Object returns a role or a binding, or a NotFound API error; nil for other kinds.
+func (l Listers) Object(kind, namespace, name string) (Binding, error) {
+	switch kind {
+	case kindRole:
+		return l.Roles.Roles(namespace).Get(name)
+	case kindRoleBinding:
+		return l.RoleBindings.RoleBindings(namespace).Get(name)
+	case kindClusterRole:
+		return l.ClusterRoles.Get(name)
+	case kindClusterRoleBinding:
+		return l.ClusterRoleBindings.Get(name)
+	}
+	return nil, nil
+}
+
 // Scoped are rules in one scope.
 type Scoped struct {
 	// Namespace is the scope; ClusterScope for the whole cluster.

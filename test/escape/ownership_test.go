@@ -14,7 +14,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
-	"github.com/remit-olm/remit/pkg/install/deployment"
 	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
@@ -72,12 +71,12 @@ func ownership() []row {
 			owner := ownerutil.Owner{Lineage: s.lineage(), CSV: probeCSV, Proofs: s.proofs()}
 			desired := s.configMapOf(owner, "raced")
 			account := s.bearing(s.Namespace, accountName)
-			_, _, err := apply.Ensure(s.T.Context(), account, desired, deployment.Ours(owner))
+			_, _, err := apply.Ensure(s.T.Context(), account, desired, owner)
 			require.NoError(s.T, err)
 			require.NoError(s.T, unstructured.SetNestedField(desired.Object, "more", "data", "key"))
 			theirs := s.configMapOf(owner, "raced") // even with the install's marks
 			require.NoError(s.T, unstructured.SetNestedField(theirs.Object, "theirs", "data", "key"))
-			_, _, err = apply.Ensure(s.T.Context(), s.replacing(account, theirs), desired, deployment.Ours(owner))
+			_, _, err = apply.Ensure(s.T.Context(), s.replacing(account, theirs), desired, owner)
 			require.Error(s.T, err)
 			after := &corev1.ConfigMap{}
 			require.NoError(s.T, s.Get("raced", after))
@@ -89,7 +88,7 @@ func ownership() []row {
 			theirs := s.configMapOf(owner, "raced")
 			theirs.SetLabels(nil)
 			require.NoError(s.T, unstructured.SetNestedField(theirs.Object, "theirs", "data", "key"))
-			_, _, err := apply.Ensure(s.T.Context(), s.replacing(s.bearing(s.Namespace, accountName), theirs), s.configMapOf(owner, "raced"), deployment.Ours(owner))
+			_, _, err := apply.Ensure(s.T.Context(), s.replacing(s.bearing(s.Namespace, accountName), theirs), s.configMapOf(owner, "raced"), owner)
 			require.True(s.T, apply.IsCollision(err), "%v", err)
 			after := &corev1.ConfigMap{}
 			require.NoError(s.T, s.Get("raced", after))

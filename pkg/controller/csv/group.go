@@ -68,8 +68,7 @@ func supported(csv *operatorsv1alpha1.ClusterServiceVersion, targets []string) *
 
 // gatherStrategy validates the CSV's content and renders its Deployments.
 func (r *Reconciler) gatherStrategy(s *scope) {
-	s.facts.Strategy = errors.Join(bundle.ValidateCSV(s.csv), deployment.CheckNames(s.csv),
-		build.CheckScopes(s.csv, s.csv.Namespace, s.targets))
+	s.facts.Strategy = errors.Join(bundle.ValidateCSV(s.csv), build.CheckScopes(s.csv, s.csv.Namespace, s.targets))
 	if !s.runnable() {
 		return
 	}

@@ -92,17 +92,8 @@ func (r *Reconciler) notInPlace(ctx context.Context, s *scope, want []*unstructu
 
 // follow tracks a role or a binding, so that its next change or deletion wakes the CSV: it may be a collision with
 // another owner's. It returns a NotFound error if there is none.
-func (r *Reconciler) follow(obj *unstructured.Unstructured) (err error) {
-	switch obj.GetKind() {
-	case "Role":
-		_, err = r.RBAC.Roles.Roles(obj.GetNamespace()).Get(obj.GetName())
-	case "RoleBinding":
-		_, err = r.RBAC.RoleBindings.RoleBindings(obj.GetNamespace()).Get(obj.GetName())
-	case "ClusterRole":
-		_, err = r.RBAC.ClusterRoles.Get(obj.GetName())
-	case "ClusterRoleBinding":
-		_, err = r.RBAC.ClusterRoleBindings.Get(obj.GetName())
-	}
+func (r *Reconciler) follow(obj *unstructured.Unstructured) error {
+	_, err := r.RBAC.Object(obj.GetKind(), obj.GetNamespace(), obj.GetName())
 	return err
 }
 

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/remit-olm/remit/pkg/lib/apply"
+	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/preflight"
 	"github.com/remit-olm/remit/pkg/rbac"
@@ -110,8 +111,8 @@ func (s *run) resume(ctx context.Context) error {
 // hasWaited reports whether the saved status asks for a grant, a change or an approval.
 func (s *run) hasWaited() bool {
 	was := &s.saved.Status
-	switch string(was.GetCondition(operatorsv1alpha1.InstallPlanInstalled).Reason) {
-	case reasonPermissions, reasonCheckFailed, reasonContent:
+	switch was.GetCondition(operatorsv1alpha1.InstallPlanInstalled).Reason {
+	case names.ReasonAccountLacksPermissions, reasonCheckFailed, names.ReasonBundleContentUnavailable:
 		return true
 	}
 	return was.GetCondition(typeObjectsRefused).Status == corev1.ConditionTrue || was.Phase == operatorsv1alpha1.InstallPlanPhaseRequiresApproval

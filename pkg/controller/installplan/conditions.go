@@ -1,6 +1,7 @@
 package installplan
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -28,17 +29,9 @@ const (
 	typePermissionsMissing = operatorsv1alpha1.InstallPlanConditionType(names.ConditionPermissionsMissing)
 	typeObjectsRefused     = operatorsv1alpha1.InstallPlanConditionType(names.ConditionObjectsRefused)
 
-	reasonCheckFailed   = string(operatorsv1alpha1.InstallPlanReasonInstallCheckFailed)
+	reasonCheckFailed   = operatorsv1alpha1.InstallPlanReasonInstallCheckFailed
 	reasonFailed        = operatorsv1alpha1.InstallPlanReasonComponentFailed
 	reasonInstalling    = operatorsv1alpha1.InstallPlanConditionReason(operatorsv1alpha1.InstallPlanPhaseInstalling)
-	reasonContent       = names.ReasonBundleContentUnavailable
-	reasonSuperseded    = names.ReasonSuperseded
-	reasonPermissions   = names.ReasonAccountLacksPermissions
-	reasonHeld          = names.ReasonPermissionsHeld
-	reasonUndecided     = names.ReasonPermissionsUndecided
-	reasonRefused       = names.ReasonRefusedByAPIServer
-	reasonAccepted      = names.ReasonAcceptedByAPIServer
-	reasonNotTried      = names.ReasonNotTried
 	reasonWaitingForAPI = "WaitingForApi"
 )
 
@@ -70,7 +63,7 @@ func (s *run) report(out outcome, err error) error {
 		return err
 	case out.reason != "":
 		st.Message = status.Text(out.message)
-		s.setInstalled(corev1.ConditionFalse, operatorsv1alpha1.InstallPlanConditionReason(out.reason), st.Message)
+		s.setInstalled(corev1.ConditionFalse, out.reason, st.Message)
 		return nil
 	}
 	if st.Phase == operatorsv1alpha1.InstallPlanPhaseRequiresApproval {
@@ -100,23 +93,23 @@ func (s *run) setFindings() {
 	f := s.findings
 	switch undecided := f.Undecided(); {
 	case s.unserved && s.plan.Status.Phase == operatorsv1alpha1.InstallPlanPhaseRequiresApproval:
-		s.setCondition(typePermissionsMissing, corev1.ConditionUnknown, reasonNotTried, status.Text(f.LaterText()))
+		s.setCondition(typePermissionsMissing, corev1.ConditionUnknown, names.ReasonNotTried, status.Text(f.LaterText()))
 	case s.unserved:
-		s.setCondition(typePermissionsMissing, corev1.ConditionUnknown, reasonNotTried, "")
+		s.setCondition(typePermissionsMissing, corev1.ConditionUnknown, names.ReasonNotTried, "")
 	case !f.Empty():
-		s.setCondition(typePermissionsMissing, corev1.ConditionTrue, reasonPermissions, status.Text(f.Summary()))
+		s.setCondition(typePermissionsMissing, corev1.ConditionTrue, names.ReasonAccountLacksPermissions, status.Text(f.Summary()))
 	case undecided != "":
-		s.setCondition(typePermissionsMissing, corev1.ConditionUnknown, reasonUndecided, status.Text(undecided))
+		s.setCondition(typePermissionsMissing, corev1.ConditionUnknown, names.ReasonPermissionsUndecided, status.Text(undecided))
 	default:
-		s.setCondition(typePermissionsMissing, corev1.ConditionFalse, reasonHeld, status.Text(f.ChangedText()))
+		s.setCondition(typePermissionsMissing, corev1.ConditionFalse, names.ReasonPermissionsHeld, status.Text(f.ChangedText()))
 	}
 	switch {
 	case len(f.Refused) > 0:
-		s.setCondition(typeObjectsRefused, corev1.ConditionTrue, reasonRefused, status.Text(f.RefusedText()))
+		s.setCondition(typeObjectsRefused, corev1.ConditionTrue, names.ReasonRefusedByAPIServer, status.Text(f.RefusedText()))
 	case s.tried:
-		s.setCondition(typeObjectsRefused, corev1.ConditionFalse, reasonAccepted, "")
+		s.setCondition(typeObjectsRefused, corev1.ConditionFalse, names.ReasonAcceptedByAPIServer, "")
 	default:
-		s.setCondition(typeObjectsRefused, corev1.ConditionUnknown, reasonNotTried, "")
+		s.setCondition(typeObjectsRefused, corev1.ConditionUnknown, names.ReasonNotTried, "")
 	}
 }
 
@@ -176,9 +169,7 @@ func (s *run) show(steps []step.Step) error {
 			return err
 		}
 		total += len(shown.Resource.Manifest)
-		if before, ok := known[stepID(shown)]; ok && before != "" {
-			shown.Status = before
-		}
+		shown.Status = cmp.Or(known[stepID(shown)], shown.Status)
 		plan = append(plan, shown)
 	}
 	if total > maxShownManifests {
@@ -260,7 +251,7 @@ func (s *run) lookups(err error) {
 	if waiting.Failure != nil {
 		condition.Type, condition.Reason = operatorsv1alpha1.BundleLookupFailed, reasonLookupFails
 	}
-	now := metav1.NewTime(s.reconciler.Clock.Now())
+	now := s.now()
 	condition.LastTransitionTime, condition.LastUpdateTime = &now, &now
 	if old := s.plan.Status.BundleLookups; len(old) == 1 && old[0].Path == waiting.Image && len(old[0].Conditions) == 1 {
 		was := old[0].Conditions[0]

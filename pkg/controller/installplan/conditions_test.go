@@ -21,6 +21,7 @@ import (
 
 	"github.com/remit-olm/remit/pkg/bundle"
 	"github.com/remit-olm/remit/pkg/lib/apply"
+	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 	"github.com/remit-olm/remit/pkg/preflight"
 	"github.com/remit-olm/remit/pkg/resolver"
@@ -122,7 +123,7 @@ a.v2 requests more permissions than a.v1:
 		s.setFindings()
 		c := s.plan.Status.GetCondition(typePermissionsMissing)
 		require.Equal(t, corev1.ConditionUnknown, c.Status)
-		require.Equal(t, reasonNotTried, string(c.Reason))
+		require.Equal(t, names.ReasonNotTried, string(c.Reason))
 		require.Equal(t, want, c.Message)
 		files, err := s.findings.Files()
 		require.NoError(t, err)

@@ -8,10 +8,10 @@ import (
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/remit-olm/remit/pkg/bundle"
 	"github.com/remit-olm/remit/pkg/install/deployment"
 	"github.com/remit-olm/remit/pkg/install/requirement"
 	"github.com/remit-olm/remit/pkg/lib/apply"
@@ -38,8 +38,8 @@ func deploy(ctx context.Context, s *run) (outcome, error) {
 
 func (s *run) deployOne(ctx context.Context, owner ownerutil.Owner, live *unstructured.Unstructured) error {
 	csv := &operatorsv1alpha1.ClusterServiceVersion{}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(live.Object, csv); err != nil {
-		return fmt.Errorf("decode ClusterServiceVersion %q: %w", owner.CSV, err)
+	if err := apply.Decode(live, csv); err != nil {
+		return err
 	}
 	if err := s.checkDeployable(ctx, csv, owner); err != nil {
 		return err
@@ -53,7 +53,7 @@ func (s *run) deployOne(ctx context.Context, owner ownerutil.Owner, live *unstru
 		if err := s.sameAccount(ctx); err != nil {
 			return err
 		}
-		obj, err := deployment.Object(d)
+		obj, err := apply.Object(d)
 		if err != nil {
 			return err
 		}
@@ -61,7 +61,7 @@ func (s *run) deployOne(ctx context.Context, owner ownerutil.Owner, live *unstru
 		if !known {
 			return fmt.Errorf("%w: it now contains %s", errDeferred, apply.Describe(obj))
 		}
-		result, _, err := apply.From(ctx, s.executor.Account, live, obj, deployment.Ours(owner))
+		result, _, err := apply.From(ctx, s.executor.Account, live, obj, owner)
 		if err != nil {
 			return err
 		}
@@ -100,7 +100,7 @@ func (s *run) checkDeployable(ctx context.Context, csv *operatorsv1alpha1.Cluste
 	if !requirement.Met(all) {
 		return fmt.Errorf("%w: it has requirements that are not met", errDeferred)
 	}
-	if err := deployment.CheckNames(csv); err != nil {
+	if err := bundle.ValidateCSV(csv); err != nil {
 		return err
 	}
 	return deployment.CheckIdentities(csv, deployment.Bound{

@@ -3,14 +3,12 @@ package installplan
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/pkg/controller/kit"
@@ -38,7 +36,7 @@ func (s *run) tryDeployments(ctx context.Context) error {
 			live, answer := apply.Live(ctx, s.executor.Account, d)
 			if answer == nil {
 				s.deployments[apply.Describe(d)] = live
-				_, _, answer = apply.From(ctx, dry, live, d, deployment.Ours(st.Owner))
+				_, _, answer = apply.From(ctx, dry, live, d, st.Owner)
 			}
 			if apply.IsFieldConflict(answer) {
 				s.findings.Refuse(apply.Describe(d), errors.New(deployment.WithRemedy(answer, d).Error()))
@@ -55,8 +53,8 @@ func (s *run) tryDeployments(ctx context.Context) error {
 // deploymentsOf renders the Deployments of one ClusterServiceVersion. As it has no UID yet, they have no owner.
 func (s *run) deploymentsOf(ctx context.Context, st step.Step) ([]*unstructured.Unstructured, error) {
 	csv := &operatorsv1alpha1.ClusterServiceVersion{}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(st.Object.Object, csv); err != nil {
-		return nil, fmt.Errorf("decode %s: %w", apply.Describe(st.Object), err)
+	if err := apply.Decode(st.Object, csv); err != nil {
+		return nil, err
 	}
 	wanted, err := s.render(ctx, csv, st.Owner)
 	if kit.Is[*unrenderable](err) {
@@ -68,7 +66,7 @@ func (s *run) deploymentsOf(ctx context.Context, st step.Step) ([]*unstructured.
 	}
 	var out []*unstructured.Unstructured
 	for _, d := range wanted {
-		obj, err := deployment.Object(d)
+		obj, err := apply.Object(d)
 		if err != nil {
 			return nil, err
 		}
@@ -84,12 +82,9 @@ type unrenderable struct{ error }
 // render renders the Deployments of a ClusterServiceVersion as the csv controller does.
 func (s *run) render(ctx context.Context, csv *operatorsv1alpha1.ClusterServiceVersion, owner ownerutil.Owner) ([]*appsv1.Deployment, error) {
 	in := deployment.Input{CSV: csv, Owner: owner, Group: deployment.GroupAnnotations(s.group.Name, csv.Namespace, s.targets)}
-	sub, err := s.subscriptionOf(ctx, csv.Name)
-	if err != nil {
+	var err error
+	if in.Config, err = s.configOf(ctx, csv.Name); err != nil {
 		return nil, err
-	}
-	if sub != nil && sub.Spec != nil {
-		in.Config = sub.Spec.Config
 	}
 	in.Pods = certificates(csv, in.Config)
 	wanted, err := deployment.Desired(in)
@@ -124,30 +119,28 @@ func (s *run) configure(ctx context.Context) error {
 		if st.Install == nil {
 			continue
 		}
-		sub, err := s.subscriptionOf(ctx, st.Object.GetName())
-		if err != nil {
+		var err error
+		if st.Install.Config, err = s.configOf(ctx, st.Object.GetName()); err != nil {
 			return err
-		}
-		if sub != nil && sub.Spec != nil {
-			st.Install.Config = sub.Spec.Config
 		}
 	}
 	return nil
 }
 
-// subscriptionOf returns the Subscription of a ClusterServiceVersion of the plan; nil if it was deleted.
-func (s *run) subscriptionOf(ctx context.Context, csv string) (*operatorsv1alpha1.Subscription, error) {
+// configOf returns the config of the Subscription of a ClusterServiceVersion of the plan; nil if it has none or was
+// deleted.
+func (s *run) configOf(ctx context.Context, csv string) (*operatorsv1alpha1.SubscriptionConfig, error) {
 	for _, p := range s.content.Pins {
 		if p.Bundle != csv {
 			continue
 		}
 		sub := &operatorsv1alpha1.Subscription{}
-		err := s.reconciler.Client.Get(ctx, client.ObjectKey{Namespace: s.plan.Namespace, Name: p.Subscription}, sub)
-		if err == nil {
-			return sub, nil
+		exists, err := apply.Read(ctx, s.reconciler.Client, client.ObjectKey{Namespace: s.plan.Namespace, Name: p.Subscription}, sub)
+		if err != nil {
+			return nil, err
 		}
-		if client.IgnoreNotFound(err) != nil {
-			return nil, fmt.Errorf("get Subscription %s: %w", p.Subscription, err)
+		if exists && sub.Spec != nil {
+			return sub.Spec.Config, nil
 		}
 	}
 	return nil, nil

@@ -1,6 +1,10 @@
 package installplan
 
-import "context"
+import (
+	"context"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+)
 
 // phase is one part of a run. It ends in one of three ways: the next phase follows, the run waits (no error; a watch
 // wakes the plan), or it fails.
@@ -10,7 +14,7 @@ type phase func(ctx context.Context, s *run) (outcome, error)
 type outcome struct {
 	stopped bool
 	// reason is a CamelCase reason for waiting; "" if the run is over.
-	reason string
+	reason operatorsv1alpha1.InstallPlanConditionReason
 	// message describes for users what the run waits for.
 	message string
 }
@@ -20,7 +24,7 @@ func proceed() outcome { return outcome{} }
 // over ends the run: there is nothing left to do for now.
 func over() outcome { return outcome{stopped: true} }
 
-func wait(reason, message string) outcome {
+func wait(reason operatorsv1alpha1.InstallPlanConditionReason, message string) outcome {
 	return outcome{stopped: true, reason: reason, message: message}
 }
 

@@ -11,11 +11,11 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/pkg/lib/apply"
+	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/preflight"
 	"github.com/remit-olm/remit/pkg/rbac"
@@ -71,7 +71,7 @@ func preflightPlan(ctx context.Context, s *run) (outcome, error) {
 		return outcome{}, err
 	case s.unserved:
 		s.publish(ctx)
-		return wait(string(reasonFailed), s.findings.Refusals()), nil
+		return wait(reasonFailed, s.findings.Refusals()), nil
 	case !s.findings.Empty():
 		s.publish(ctx)
 		return s.awaitPermissions(enroll)
@@ -108,9 +108,9 @@ func (s *run) needs(ctx context.Context) ([]preflight.Need, error) {
 func (s *run) awaitPermissions(more string) (outcome, error) {
 	text := strings.TrimSuffix(s.findings.Refusals()+"\n"+more, "\n")
 	if s.findings.Blind {
-		return outcome{}, &refused{reasonPermissions, text}
+		return outcome{}, &refused{names.ReasonAccountLacksPermissions, text}
 	}
-	return wait(reasonPermissions, text), nil
+	return wait(names.ReasonAccountLacksPermissions, text), nil
 }
 
 // eachUpgrade calls f for each installed version that the plan replaces, with the step of the version that replaces
@@ -140,7 +140,7 @@ func (s *run) eachUpgrade(ctx context.Context, f func(from *operatorsv1alpha1.Cl
 func (s *run) changes(ctx context.Context) (out []preflight.Change, err error) {
 	err = s.eachUpgrade(ctx, func(from *operatorsv1alpha1.ClusterServiceVersion, st step.Step) error {
 		to := &operatorsv1alpha1.ClusterServiceVersion{}
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(st.Object.Object, to); err != nil {
+		if err := apply.Decode(st.Object, to); err != nil {
 			return err
 		}
 		out = append(out, preflight.ChangesOf(from, to, s.plan.Namespace, s.targets)...)
@@ -233,7 +233,7 @@ func tryPlan(ctx context.Context, s *run) (outcome, error) {
 	case !s.findings.Empty():
 		return s.awaitPermissions("")
 	case s.onlyUnserved():
-		return wait(string(reasonFailed), s.findings.Refusals()), nil
+		return wait(reasonFailed, s.findings.Refusals()), nil
 	}
 	return outcome{}, &refused{reasonFailed, s.findings.Refusals()}
 }

@@ -11,7 +11,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/remit-olm/remit/pkg/lib/names"
-	"github.com/remit-olm/remit/pkg/rbac"
 	"github.com/remit-olm/remit/pkg/resolver"
 )
 
@@ -45,7 +44,7 @@ func (s *run) prune(ctx context.Context) {
 
 func (s *run) mayPrune() bool {
 	rule := rbacv1.PolicyRule{APIGroups: []string{operatorsv1alpha1.GroupName}, Resources: []string{"installplans"}, Verbs: []string{"delete"}}
-	return len(rbac.NewSet(s.permissionsIn(s.plan.Namespace).Rules).Missing([]rbacv1.PolicyRule{rule})) == 0
+	return s.permissionsIn(s.plan.Namespace).Set().Covers([]rbacv1.PolicyRule{rule})
 }
 
 // surplus returns the oldest finished plans beyond keptPlans, except the one that is just completing and the newest of

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/pkg/controller/kit"
+	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/lib/kinds"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
@@ -167,31 +168,25 @@ var errStale = errors.New("the InstallPlan was changed since it was read")
 func (s *run) checkCurrent(ctx context.Context) error {
 	live := &metav1.PartialObjectMetadata{}
 	live.SetGroupVersionKind(operatorsv1alpha1.SchemeGroupVersion.WithKind(operatorsv1alpha1.InstallPlanKind))
-	err := s.reconciler.Live.Get(ctx, client.ObjectKeyFromObject(s.saved), live)
-	switch {
-	case apierrors.IsNotFound(err):
-		return errStale
-	case err != nil:
-		return fmt.Errorf("get InstallPlan %s: %w", s.saved.Name, err)
-	case live.UID != s.saved.UID || live.ResourceVersion != s.saved.ResourceVersion || live.DeletionTimestamp != nil:
+	err := s.checkExists(ctx, s.reconciler.Live, live)
+	if err == nil && live.ResourceVersion != s.saved.ResourceVersion {
 		return errStale
 	}
-	return nil
+	return err
 }
 
 // checkNotDeleted checks, in the cache, that the plan was not deleted while it is executed.
 func (s *run) checkNotDeleted(ctx context.Context) error {
-	now := &operatorsv1alpha1.InstallPlan{}
-	err := s.reconciler.Client.Get(ctx, client.ObjectKeyFromObject(s.saved), now)
-	switch {
-	case apierrors.IsNotFound(err):
-		return errStale
-	case err != nil:
-		return fmt.Errorf("get InstallPlan %s: %w", s.saved.Name, err)
-	case now.UID != s.saved.UID || now.DeletionTimestamp != nil:
+	return s.checkExists(ctx, s.reconciler.Client, &operatorsv1alpha1.InstallPlan{})
+}
+
+// checkExists reads the plan into an object. It returns errStale if the plan was deleted.
+func (s *run) checkExists(ctx context.Context, from client.Reader, plan client.Object) error {
+	exists, err := apply.Read(ctx, from, s.key(), plan)
+	if err == nil && (!exists || plan.GetUID() != s.saved.UID || plan.GetDeletionTimestamp() != nil) {
 		return errStale
 	}
-	return nil
+	return err
 }
 
 // save patches what has changed since the last save. It returns errStale after a concurrent write.

@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	"github.com/remit-olm/remit/pkg/lib/names"
 )
 
 func TestRetriesARefusalWithGrowingDelays(t *testing.T) {
@@ -61,17 +63,17 @@ func TestOwnStatusDoesNotWakeAPlan(t *testing.T) {
 // Regression test for a loop: the preflight resets a finding of the last dry run until the dry run reports it again.
 func TestARestoredConditionKeepsItsTimes(t *testing.T) {
 	s, _, clock := newRun("")
-	s.setCondition(typeObjectsRefused, corev1.ConditionTrue, reasonRefused, "quota")
-	s.setCondition(typePermissionsMissing, corev1.ConditionTrue, reasonPermissions, "one")
+	s.setCondition(typeObjectsRefused, corev1.ConditionTrue, names.ReasonRefusedByAPIServer, "quota")
+	s.setCondition(typePermissionsMissing, corev1.ConditionTrue, names.ReasonAccountLacksPermissions, "one")
 	s.saved = s.plan.DeepCopy()
 	clock.SetTime(clock.Now().Add(time.Hour))
-	s.setCondition(typeObjectsRefused, corev1.ConditionUnknown, reasonNotTried, "")
-	s.setCondition(typeObjectsRefused, corev1.ConditionTrue, reasonRefused, "quota")
+	s.setCondition(typeObjectsRefused, corev1.ConditionUnknown, names.ReasonNotTried, "")
+	s.setCondition(typeObjectsRefused, corev1.ConditionTrue, names.ReasonRefusedByAPIServer, "quota")
 	s.keepTimes()
 	require.Equal(t, s.saved.Status, s.plan.Status)
 
-	s.setCondition(typePermissionsMissing, corev1.ConditionFalse, reasonHeld, "")
-	s.setCondition(typePermissionsMissing, corev1.ConditionTrue, reasonPermissions, "another")
+	s.setCondition(typePermissionsMissing, corev1.ConditionFalse, names.ReasonPermissionsHeld, "")
+	s.setCondition(typePermissionsMissing, corev1.ConditionTrue, names.ReasonAccountLacksPermissions, "another")
 	s.keepTimes()
 	was, is := s.saved.Status.GetCondition(typePermissionsMissing), s.plan.Status.GetCondition(typePermissionsMissing)
 	require.Equal(t, was.LastTransitionTime, is.LastTransitionTime, "it did not change")

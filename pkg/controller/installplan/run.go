@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
@@ -84,7 +85,7 @@ func failIfSuperseded(ctx context.Context, s *run) (outcome, error) {
 		return outcome{}, err
 	}
 	if newer != "" {
-		return outcome{}, &invalid{reasonSuperseded,
+		return outcome{}, &invalid{names.ReasonSuperseded,
 			fmt.Errorf("InstallPlan %q superseded it before it was executed", newer)}
 	}
 	return proceed(), nil
@@ -111,11 +112,9 @@ func (s *run) newerPlan(ctx context.Context) (string, error) {
 }
 
 func catalogs(p resolver.Plan) []string {
-	seen := map[string]bool{}
 	var out []string
 	for _, pin := range p.Pins {
-		if !seen[pin.Catalog] {
-			seen[pin.Catalog] = true
+		if !slices.Contains(out, pin.Catalog) {
 			out = append(out, pin.Catalog)
 		}
 	}
@@ -125,11 +124,10 @@ func catalogs(p resolver.Plan) []string {
 // awaitApproval sets the phase of a plan that requires approval. The approval covers this plan's name, and so its
 // content.
 func awaitApproval(_ context.Context, s *run) (outcome, error) {
-	if s.plan.Spec.Approved || s.plan.Spec.Approval != operatorsv1alpha1.ApprovalManual {
-		s.plan.Status.Phase = operatorsv1alpha1.InstallPlanPhaseInstalling
-		return proceed(), nil
+	s.plan.Status.Phase = operatorsv1alpha1.InstallPlanPhaseInstalling
+	if !s.plan.Spec.Approved && s.plan.Spec.Approval == operatorsv1alpha1.ApprovalManual {
+		s.plan.Status.Phase = operatorsv1alpha1.InstallPlanPhaseRequiresApproval
 	}
-	s.plan.Status.Phase = operatorsv1alpha1.InstallPlanPhaseRequiresApproval
 	return proceed(), nil
 }
 
@@ -150,7 +148,7 @@ func findAccount(ctx context.Context, s *run) (outcome, error) {
 	}
 	none := scoped.NoTargets(og, account)
 	if !s.reconciler.RBAC.Readable() {
-		return outcome{}, &refused{operatorsv1alpha1.InstallPlanReasonInstallCheckFailed, none} // no watch announces a grant
+		return outcome{}, &refused{reasonCheckFailed, none} // no watch announces a grant
 	}
 	return wait(reasonCheckFailed, none), nil
 }
@@ -179,12 +177,12 @@ func makeSteps(ctx context.Context, s *run) (outcome, error) {
 	s.lookups(err)
 	switch {
 	case kit.Is[*resolver.ReadError](err):
-		return outcome{}, &refused{reasonContent, err.Error()}
+		return outcome{}, &refused{names.ReasonBundleContentUnavailable, err.Error()}
 	case errors.Is(err, resolver.ErrContent):
-		return wait(reasonContent, err.Error()), nil
+		return wait(names.ReasonBundleContentUnavailable, err.Error()), nil
 	case err != nil:
 		s.plan.Status.Phase = operatorsv1alpha1.InstallPlanPhaseInstalling
-		return outcome{}, &invalid{operatorsv1alpha1.InstallPlanReasonComponentFailed, describeInvalid(err)}
+		return outcome{}, &invalid{reasonFailed, describeInvalid(err)}
 	}
 	namespace := &corev1.Namespace{}
 	if err := r.Client.Get(ctx, client.ObjectKey{Name: s.plan.Namespace}, namespace); err != nil {

@@ -38,7 +38,7 @@ func TestDoesNotExecuteAnOutdatedPlan(t *testing.T) {
 				builder = builder.WithObjects(row.live)
 			}
 			c := builder.Build()
-			s := &run{reconciler: &Reconciler{Options: Options{Live: c, Client: c}}, saved: plan("a", "1")}
+			s := &run{reconciler: &Reconciler{Options: Options{Live: c, Client: c}}, saved: plan("a", "1"), plan: plan("a", "1")}
 			require.ErrorIs(t, s.checkCurrent(t.Context()), row.started)
 			require.ErrorIs(t, s.checkNotDeleted(t.Context()), row.goneOver)
 		})

@@ -7,8 +7,6 @@ import (
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	coordinationv1 "k8s.io/api/coordination/v1"
-	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -32,20 +30,10 @@ func (s *run) successions(ctx context.Context) (out []preflight.Need, err error)
 // belongsTo reports whether a step's object exists and belongs to the replaced version: according to the cache or, for
 // kinds that it does not contain, to the status of that version's plan. It only decides what is reported early.
 func (s *run) belongsTo(ctx context.Context, st step.Step, version string) bool {
-	var live client.Object
-	switch st.Object.GetKind() {
-	case "ServiceAccount":
-		live = &corev1.ServiceAccount{}
-	case "Service":
-		live = &corev1.Service{}
-	case "Role":
-		live = &rbacv1.Role{}
-	case "RoleBinding":
-		live = &rbacv1.RoleBinding{}
-	default:
+	live, err := s.seen(ctx, st)
+	if err == nil && live == nil {
 		return s.wasShown(ctx, st, version)
 	}
-	err := s.reconciler.Client.Get(ctx, client.ObjectKeyFromObject(st.Object), live)
 	return err == nil && st.Owner.Owns(live) && preflight.BelongsToOther(live, st.Owner.CSV)
 }
 

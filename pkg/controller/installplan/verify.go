@@ -64,16 +64,8 @@ func (s *run) seen(ctx context.Context, st step.Step) (client.Object, error) {
 		obj = &apiextensionsv1.CustomResourceDefinition{}
 	case "ServiceAccount":
 		obj = &corev1.ServiceAccount{}
-	case "Role":
-		return s.reconciler.RBAC.Roles.Roles(key.Namespace).Get(key.Name)
-	case "RoleBinding":
-		return s.reconciler.RBAC.RoleBindings.RoleBindings(key.Namespace).Get(key.Name)
-	case "ClusterRole":
-		return s.reconciler.RBAC.ClusterRoles.Get(key.Name)
-	case "ClusterRoleBinding":
-		return s.reconciler.RBAC.ClusterRoleBindings.Get(key.Name)
 	default:
-		return nil, nil
+		return s.reconciler.RBAC.Object(st.Object.GetKind(), key.Namespace, key.Name)
 	}
 	return obj, s.reconciler.Client.Get(ctx, key, obj)
 }

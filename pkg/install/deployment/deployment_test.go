@@ -79,7 +79,7 @@ func golden(t *testing.T, name string, in deployment.Input) {
 	t.Helper()
 	got, err := deployment.Desired(in)
 	require.NoError(t, err)
-	obj, err := deployment.Object(got[0])
+	obj, err := apply.Object(got[0])
 	require.NoError(t, err)
 	raw, err := yaml.Marshal(obj.Object)
 	require.NoError(t, err)
@@ -194,16 +194,6 @@ func TestEditsAreImagesSetByOtherManagers(t *testing.T) {
 	require.Empty(t, deployment.Edits(live, want))
 	live.ManagedFields = append(live.ManagedFields, manages("kubectl-set", "manager"))
 	require.Equal(t, []deployment.Edit{{Container: "manager", Image: "other:1", Wanted: "demo:1", Manager: "kubectl-set"}}, deployment.Edits(live, want))
-}
-
-func TestInvalidServiceAccountNamesAreRejected(t *testing.T) {
-	for _, name := range []string{"../x", "ünicode", string(make([]byte, 300)), "a b", "a/b"} {
-		c := csv(func(c *operatorsv1alpha1.ClusterServiceVersion) {
-			c.Spec.InstallStrategy.StrategySpec.DeploymentSpecs[0].Spec.Template.Spec.DeprecatedServiceAccount = name
-		})
-		require.ErrorContains(t, deployment.CheckNames(c), "serviceAccountName", name)
-	}
-	require.NoError(t, deployment.CheckNames(csv()))
 }
 
 // listers returns listers with one RoleBinding per entry of held: the ServiceAccount of t1 gets the rule in the

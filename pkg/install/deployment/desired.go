@@ -1,6 +1,7 @@
 package deployment
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -11,11 +12,9 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
 
 	"github.com/remit-olm/remit/pkg/bundle"
-	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 )
@@ -60,18 +59,14 @@ func Desired(in Input) ([]*appsv1.Deployment, error) {
 }
 
 func render(in Input, spec *operatorsv1alpha1.StrategyDeploymentSpec) (*appsv1.Deployment, error) {
+	labels, _ := bundle.Keep("Deployment", spec.Label)
 	d := &appsv1.Deployment{
 		TypeMeta: metav1.TypeMeta{APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "Deployment"},
 		ObjectMeta: metav1.ObjectMeta{
-			Name:            spec.Name,
-			Namespace:       in.Owner.Namespace,
-			Labels:          map[string]string{},
-			OwnerReferences: []metav1.OwnerReference{in.Owner.Reference()},
+			Name: spec.Name, Namespace: in.Owner.Namespace, OwnerReferences: []metav1.OwnerReference{in.Owner.Reference()},
 		},
 		Spec: *spec.Spec.DeepCopy(),
 	}
-	labels, _ := bundle.Keep("Deployment", spec.Label)
-	maps.Copy(d.Labels, labels)
 	d.Spec.RevisionHistoryLimit = ptr.To(int32(1))
 	pod := &d.Spec.Template
 	pod.ObjectMeta = metav1.ObjectMeta{Annotations: podAnnotations(in, pod.Annotations), Labels: ofPods(pod.Labels)}
@@ -93,7 +88,7 @@ func render(in Input, spec *operatorsv1alpha1.StrategyDeploymentSpec) (*appsv1.D
 	if err != nil {
 		return nil, fmt.Errorf("deployment %q: %w", spec.Name, err)
 	}
-	maps.Copy(d.Labels, in.Owner.Labels()) // last: a CSV must not override owner labels
+	d.Labels = withMissing(in.Owner.Labels(), labels) // a CSV must not override owner labels
 	d.Labels[names.LabelDeploymentSpecHash] = ownerutil.Hash(string(encoded))
 	return d, nil
 }
@@ -110,13 +105,7 @@ func SpecOf(csv *operatorsv1alpha1.ClusterServiceVersion, name string) *operator
 // ServiceAccountName returns the ServiceAccount that Pods with this spec run as. The API server uses the deprecated
 // field if the other is empty, so both count.
 func ServiceAccountName(pod *corev1.PodSpec) string {
-	switch {
-	case pod.ServiceAccountName != "":
-		return pod.ServiceAccountName
-	case pod.DeprecatedServiceAccount != "":
-		return pod.DeprecatedServiceAccount
-	}
-	return bundle.DefaultServiceAccount
+	return cmp.Or(pod.ServiceAccountName, pod.DeprecatedServiceAccount, bundle.DefaultServiceAccount)
 }
 
 // podAnnotations merges the annotations of the template, the CSV and the OperatorGroup; later ones override earlier
@@ -185,9 +174,4 @@ func containers(pod *corev1.PodSpec) []*corev1.Container {
 		out = append(out, &pod.Containers[i])
 	}
 	return out
-}
-
-// Object returns the Deployment in the form that is applied, without fields that only the typed encoding adds.
-func Object(d *appsv1.Deployment) (*unstructured.Unstructured, error) {
-	return apply.Object(d)
 }

@@ -32,24 +32,6 @@ func (e *IdentityError) Error() string {
 	return fmt.Sprintf("deployment %q may not run as ServiceAccount %q: %s", e.Deployment, e.ServiceAccount, e.Why)
 }
 
-// CheckNames rejects invalid ServiceAccount names in the CSV's Deployments, in both fields, before anything is
-// written or looked up by them.
-func CheckNames(csv *operatorsv1alpha1.ClusterServiceVersion) error {
-	specs := csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs
-	for i := range specs {
-		pod := &specs[i].Spec.Template.Spec
-		for _, name := range []string{pod.ServiceAccountName, pod.DeprecatedServiceAccount} {
-			if name == "" {
-				continue
-			}
-			if err := bundle.CheckServiceAccountName(fmt.Sprintf("deployment %q", specs[i].Name), name); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
 // Bound is what CheckIdentities compares ServiceAccounts with.
 type Bound struct {
 	Account types.NamespacedName

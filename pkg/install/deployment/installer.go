@@ -61,7 +61,7 @@ func (i Installer) Install(ctx context.Context, owner ownerutil.Owner, want []*a
 // Ensure applies one Deployment. If it was written from the same spec and another manager has changed a field since,
 // such as an image or the number of replicas, it is left alone and reported instead.
 func (i Installer) Ensure(ctx context.Context, owner ownerutil.Owner, d *appsv1.Deployment) (apply.Result, error) {
-	obj, err := Object(d)
+	obj, err := apply.Object(d)
 	if err != nil {
 		return "", err
 	}
@@ -74,14 +74,14 @@ func (i Installer) Ensure(ctx context.Context, owner ownerutil.Owner, d *appsv1.
 		return apply.Unchanged, nil
 	}
 	if live != nil && i.Before != nil && live.GetLabels()[names.LabelDeploymentSpecHash] != d.Labels[names.LabelDeploymentSpecHash] {
-		if err := apply.Check(live, obj, Ours(owner)); err != nil {
+		if err := apply.Check(live, obj, owner); err != nil {
 			return "", err
 		}
 		if err := i.Before(ctx, d); err != nil {
 			return "", err
 		}
 	}
-	result, _, err := apply.From(ctx, i.Account, live, obj, Ours(owner))
+	result, _, err := apply.From(ctx, i.Account, live, obj, owner)
 	if apply.IsFieldConflict(err) && isWritten(live, d, owner) {
 		return apply.Unchanged, nil
 	}
@@ -102,9 +102,6 @@ func isWritten(live *unstructured.Unstructured, want *appsv1.Deployment, owner o
 	d := &appsv1.Deployment{}
 	return apply.Decode(live, d) == nil && d.DeletionTimestamp == nil && installed(d, want, owner)
 }
-
-// Ours returns the owner for package apply.
-func Ours(owner ownerutil.Owner) apply.Owner { return owner }
 
 // InPlace reports whether a live, cached object belongs to this lineage and has every wanted field.
 func InPlace(live client.Object, want *unstructured.Unstructured, owner ownerutil.Owner) bool {

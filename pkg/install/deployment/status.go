@@ -26,10 +26,10 @@ type Progress struct {
 func Status(d *appsv1.Deployment, wanted *int32) Progress {
 	s := d.Status
 	if d.Generation > s.ObservedGeneration {
-		return waiting("waiting for spec update of deployment %q to be observed...", d.Name)
+		return Progress{Text: fmt.Sprintf("waiting for spec update of deployment %q to be observed...", d.Name)}
 	}
 	if want := ptr.Deref(wanted, 1); ptr.Deref(d.Spec.Replicas, 1) == 0 && want > 0 {
-		return waiting("deployment %q is scaled to 0 replicas: kubectl scale deployment %s -n %s --replicas=%d", d.Name, d.Name, d.Namespace, want)
+		return Progress{Text: fmt.Sprintf("deployment %q is scaled to 0 replicas: kubectl scale deployment %s -n %s --replicas=%d", d.Name, d.Name, d.Namespace, want)}
 	}
 	problem := unavailable(d)
 	if problem == "" {
@@ -57,10 +57,6 @@ func unavailable(d *appsv1.Deployment) string {
 		return fmt.Sprintf("deployment %q not available: no replica is available", d.Name) // maxUnavailable may allow this
 	}
 	return ""
-}
-
-func waiting(format string, args ...any) Progress {
-	return Progress{Text: fmt.Sprintf(format, args...)}
 }
 
 func condition(d *appsv1.Deployment, kind appsv1.DeploymentConditionType) *appsv1.DeploymentCondition {

@@ -151,7 +151,7 @@ func (i Installer) store(ctx context.Context, p *Plan, d serving.Deployment, hav
 		return err
 	}
 	if have == nil {
-		_, _, err := apply.Ensure(ctx, i.Account, want, deployment.Ours(p.in.Owner))
+		_, _, err := apply.Ensure(ctx, i.Account, want, p.in.Owner)
 		return err
 	}
 	data, _, err := unstructured.NestedMap(want.Object, "data")
@@ -185,7 +185,7 @@ func (i Installer) service(ctx context.Context, p *Plan, live *Live, d serving.D
 	if have := live.services[d.Name]; have != nil && deployment.InPlace(have, want, p.in.Owner) {
 		return nil
 	}
-	_, _, err = apply.Ensure(ctx, i.Account, want, deployment.Ours(p.in.Owner))
+	_, _, err = apply.Ensure(ctx, i.Account, want, p.in.Owner)
 	return err
 }
 

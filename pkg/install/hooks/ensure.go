@@ -13,7 +13,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/remit-olm/remit/pkg/install/apiservice"
-	"github.com/remit-olm/remit/pkg/install/deployment"
 	"github.com/remit-olm/remit/pkg/install/webhook"
 	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/lib/names"
@@ -36,7 +35,7 @@ func (i Installer) Ensure(ctx context.Context, p *Plan, live *Live, name string)
 		if live.inPlace(p, h) {
 			continue
 		}
-		result, _, err := apply.Ensure(ctx, i.Account, h.Unstructured, deployment.Ours(p.in.Owner))
+		result, _, err := apply.Ensure(ctx, i.Account, h.Unstructured, p.in.Owner)
 		if err != nil {
 			return changed, err
 		}
@@ -130,7 +129,7 @@ func (i Installer) Off(ctx context.Context, p *Plan, live *Live, name string) ([
 			changed = append(changed, "Deleted "+apply.Describe(obj))
 		case hooks[k].api == nil && obj.GetLabels()[names.LabelWebhookHash] != hooks[k].hash:
 			off := webhook.Off(webhook.Configuration{Unstructured: hooks[k].Unstructured})
-			if _, _, err := apply.Ensure(ctx, i.Account, off.Unstructured, deployment.Ours(p.in.Owner)); err != nil {
+			if _, _, err := apply.Ensure(ctx, i.Account, off.Unstructured, p.in.Owner); err != nil {
 				return changed, err
 			}
 			changed = append(changed, "Switched off "+apply.Describe(obj))

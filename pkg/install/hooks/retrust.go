@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/remit-olm/remit/pkg/install/deployment"
 	"github.com/remit-olm/remit/pkg/lib/apply"
 )
 
@@ -46,6 +45,6 @@ func (i Installer) retrust(ctx context.Context, p *Plan, obj client.Object, name
 			w.(map[string]any)["clientConfig"] = config
 		}
 	}
-	_, _, err = apply.From(ctx, i.Account, live, desired, deployment.Ours(p.in.Owner))
+	_, _, err = apply.From(ctx, i.Account, live, desired, p.in.Owner)
 	return err
 }
