@@ -80,7 +80,6 @@ func (x *Indexes) prune(catalogs Catalogs) {
 // index contains a catalog's bundles by what they provide.
 type index struct {
 	key      types.NamespacedName
-	digest   string
 	packages map[string]*catalog.Package
 	names    []string
 	bundles  map[string]map[string]*facts
@@ -140,7 +139,7 @@ func costOfFacts(b *catalog.Bundle) int {
 // newIndex builds the index of a Snapshot. It returns nil if the meter has an error.
 func newIndex(m *meter, s *catalog.Snapshot) *index {
 	x := &index{
-		key: s.Key, digest: s.Digest, packages: s.Packages, names: s.PackageNames(),
+		key: s.Key, packages: s.Packages, names: s.PackageNames(),
 		bundles: make(map[string]map[string]*facts, len(s.Packages)), owners: map[api][]string{}, ordered: make(map[string][]*facts, len(s.Packages)),
 		chains: map[[2]string]*chain{}, sorted: map[string][]string{}, operators: map[place]*operator{}, hits: map[string]hits{},
 	}

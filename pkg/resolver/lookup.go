@@ -1,6 +1,7 @@
 package resolver
 
 import (
+	"cmp"
 	"fmt"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
@@ -81,10 +82,7 @@ func (d *decision) findChannel(s Subject) (*found, *Problem) {
 	if !ok {
 		return nil, unsatisfiable(sub, "no operators found in package %s in the catalog referenced by subscription %s", spec.Package, sub.Name)
 	}
-	name := spec.Channel
-	if name == "" {
-		name = pkg.DefaultChannel
-	}
+	name := cmp.Or(spec.Channel, pkg.DefaultChannel)
 	switch _, ok := pkg.Channels[name]; {
 	case name == "" && !ok:
 		return nil, unsatisfiable(sub, "package %s in the catalog referenced by subscription %s has no default channel: set "+

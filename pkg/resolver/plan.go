@@ -49,21 +49,12 @@ type Plan struct {
 
 // Name returns the name of the plan's InstallPlan: a hash of the namespace and the pins. Users approve a plan
 // by its name, so it must be infeasible to create another plan with the same name.
-func (p Plan) Name() (string, error) {
-	text, err := p.Encode()
-	if err != nil {
-		return "", err
-	}
-	return NamePrefix + ownerutil.Commitment(p.Namespace, text), nil
-}
+func (p Plan) Name() string { return NamePrefix + ownerutil.Commitment(p.Namespace, p.Encode()) }
 
 // Encode returns the canonical encoding of the pins.
-func (p Plan) Encode() (string, error) {
-	text, err := json.Marshal(p.Pins)
-	if err != nil {
-		return "", fmt.Errorf("encode plan: %w", err)
-	}
-	return string(text), nil
+func (p Plan) Encode() string {
+	text, _ := json.Marshal(p.Pins) // cannot fail, because pins contain only strings
+	return string(text)
 }
 
 // Decode parses the pins of an InstallPlan and verifies that its name commits to them.
@@ -78,10 +69,7 @@ func Decode(namespace, name, text string) (Plan, error) {
 	if len(plan.Pins) == 0 {
 		return plan, fmt.Errorf("it installs nothing")
 	}
-	want, err := plan.Name()
-	if err != nil {
-		return plan, err
-	}
+	want := plan.Name()
 	if name != want {
 		return plan, fmt.Errorf("its pins do not match its name: it was edited")
 	}
@@ -100,12 +88,7 @@ func (p Plan) CSVNames() []string {
 
 // SharesSubscription reports whether both plans contain a pin for the same Subscription.
 func (p Plan) SharesSubscription(other Plan) bool {
-	for _, a := range p.Pins {
-		for _, b := range other.Pins {
-			if a.SubscriptionUID == b.SubscriptionUID {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(p.Pins, func(a Pin) bool {
+		return slices.ContainsFunc(other.Pins, func(b Pin) bool { return a.SubscriptionUID == b.SubscriptionUID })
+	})
 }

@@ -61,10 +61,8 @@ func waiting(t *testing.T, b *source.Bundle) *operatorsv1alpha1.InstallPlan {
 		Subscription: "sub", SubscriptionUID: "uid", CatalogNamespace: "team-a", Catalog: "sample", Package: sample.Package, Channel: "stable",
 		Bundle: b.CSV.Name, Digest: b.Content.Digest(),
 	}}}
-	name, err := pins.Name()
-	require.NoError(t, err)
-	text, err := pins.Encode()
-	require.NoError(t, err)
+	name := pins.Name()
+	text := pins.Encode()
 	kept, err := resolver.Input{Namespace: "team-a", Catalogs: store}.Keep(t.Context(), pins, 200<<10)
 	require.NoError(t, err)
 	return &operatorsv1alpha1.InstallPlan{

@@ -55,10 +55,7 @@ func OpenDefault() (*Store, error) {
 // Open creates the directory if needed and deletes its temporary files. With an empty dir, it creates a new directory,
 // which Close removes. A limit of zero means DefaultLimit.
 func Open(dir string, limit int64) (*Store, error) {
-	s := &Store{dir: dir, limit: limit, inUse: map[string]int{}}
-	if limit == 0 {
-		s.limit = DefaultLimit
-	}
+	s := &Store{dir: dir, limit: cmp.Or(limit, DefaultLimit), inUse: map[string]int{}}
 	if dir == "" {
 		made, err := os.MkdirTemp("", "remit-catalog-")
 		if err != nil {

@@ -2,6 +2,7 @@ package fbc
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"io"
 	"io/fs"
@@ -75,9 +76,7 @@ func (l *Loader) builder() *builder {
 	if l.Contents == nil {
 		l.Contents = memory{}
 	}
-	if l.Limits == (catalog.DecodingLimits{}) {
-		l.Limits = catalog.GlobalDecoding()
-	}
+	l.Limits = cmp.Or(l.Limits, catalog.GlobalDecoding())
 	b := newBuilder(l.Contents)
 	b.kept = catalog.Kept{Max: l.Limits.Kept, Take: l.Take}
 	return b

@@ -1,6 +1,7 @@
 package grpc
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -53,9 +54,7 @@ type loader struct {
 }
 
 func newLoader(kept catalog.Kept) *loader {
-	if kept.Max == 0 {
-		kept.Max = catalog.GlobalDecoding().Kept
-	}
+	kept.Max = cmp.Or(kept.Max, catalog.GlobalDecoding().Kept)
 	return &loader{packages: map[string]*catalog.Package{}, contents: map[bundleKey]string{}, kept: kept}
 }
 

@@ -2,6 +2,7 @@ package layer
 
 import (
 	"archive/tar"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -34,10 +35,7 @@ func Folder(ctx context.Context, from *image.Image, extract string) (string, err
 	if err != nil {
 		return "", err
 	}
-	named := config.Config.Labels[LabelConfigs]
-	if named == "" {
-		named = extract
-	}
+	named := cmp.Or(config.Config.Labels[LabelConfigs], extract)
 	if named == "" {
 		return "", ErrNoCatalog
 	}

@@ -16,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation"
-	"k8s.io/utils/ptr"
 
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
@@ -86,7 +85,7 @@ func (r Registry) meta(name string) metav1.ObjectMeta {
 		Namespace: r.Source.Namespace, Name: name, Labels: map[string]string{names.LabelManaged: "true"},
 		OwnerReferences: []metav1.OwnerReference{{
 			APIVersion: operatorsv1alpha1.SchemeGroupVersion.String(), Kind: operatorsv1alpha1.CatalogSourceKind,
-			Name: r.Source.Name, UID: r.Source.UID, Controller: ptr.To(true), BlockOwnerDeletion: ptr.To(false),
+			Name: r.Source.Name, UID: r.Source.UID, Controller: new(true), BlockOwnerDeletion: new(false),
 		}},
 	}
 }
@@ -94,7 +93,7 @@ func (r Registry) meta(name string) metav1.ObjectMeta {
 // ServiceAccount returns the ServiceAccount with the pull secrets for the kubelet. It has no permissions, and its token is
 // not mounted.
 func (r Registry) ServiceAccount() *corev1.ServiceAccount {
-	out := &corev1.ServiceAccount{ObjectMeta: r.meta(r.Source.Name), AutomountServiceAccountToken: ptr.To(false)}
+	out := &corev1.ServiceAccount{ObjectMeta: r.meta(r.Source.Name), AutomountServiceAccountToken: new(false)}
 	for _, name := range r.Source.Spec.Secrets {
 		out.ImagePullSecrets = append(out.ImagePullSecrets, corev1.LocalObjectReference{Name: name})
 	}

@@ -7,7 +7,6 @@ import (
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	"k8s.io/utils/ptr"
 
 	"github.com/remit-olm/remit/pkg/lib/names"
 )
@@ -27,8 +26,8 @@ const (
 func (r Registry) podSpec() corev1.PodSpec {
 	spec := corev1.PodSpec{
 		ServiceAccountName:           r.Source.Name,
-		AutomountServiceAccountToken: ptr.To(false),
-		EnableServiceLinks:           ptr.To(false),
+		AutomountServiceAccountToken: new(false),
+		EnableServiceLinks:           new(false),
 		NodeSelector:                 map[string]string{corev1.LabelOSStable: string(corev1.Linux)},
 		Containers:                   []corev1.Container{container(r.Image)},
 		PriorityClassName:            r.priorityClass(),
@@ -97,11 +96,11 @@ func (r Registry) isRestricted(configured operatorsv1alpha1.SecurityConfig) bool
 // restrict applies the requirements of the restricted Pod Security Standard.
 func restrict(spec *corev1.PodSpec) {
 	spec.SecurityContext = &corev1.PodSecurityContext{
-		RunAsNonRoot:   ptr.To(true),
+		RunAsNonRoot:   new(true),
 		SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 	}
 	spec.Containers[0].SecurityContext = &corev1.SecurityContext{
-		AllowPrivilegeEscalation: ptr.To(false),
+		AllowPrivilegeEscalation: new(false),
 		Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
 	}
 }

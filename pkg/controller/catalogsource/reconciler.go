@@ -1,6 +1,7 @@
 package catalogsource
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -90,7 +91,6 @@ type Reconciler struct {
 	Options
 	waker       *kit.Waker
 	directories *directories
-	watcher     *watcher
 	connections *connections
 	configMaps  *configMaps
 	follows     *configMapWatches
@@ -111,9 +111,7 @@ func New(o Options) (*Reconciler, error) {
 			return nil, fmt.Errorf("catalogsource: directory mapping %q=%q: both sides are required", image, dir)
 		}
 	}
-	if o.GlobalNamespace == "" {
-		o.GlobalNamespace = names.DefaultCatalogNamespace
-	}
+	o.GlobalNamespace = cmp.Or(o.GlobalNamespace, names.DefaultCatalogNamespace)
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
@@ -143,14 +141,13 @@ func New(o Options) (*Reconciler, error) {
 
 // SetupWithManager registers the controller, its index and its runnables.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
+	parts := []manager.Runnable{r.connections, r.images, r.bundles, r.follows}
 	if len(r.directories.all) > 0 {
-		if r.watcher = newWatcher(r.directories, r.waker.Wake, fsnotify.NewWatcher); r.watcher != nil {
-			if err := mgr.Add(r.watcher); err != nil {
-				return fmt.Errorf("add watcher of catalog directories: %w", err)
-			}
+		if watcher := newWatcher(r.directories, r.waker.Wake, fsnotify.NewWatcher); watcher != nil {
+			parts = append(parts, watcher)
 		}
 	}
-	for _, part := range []manager.Runnable{r.connections, r.images, r.bundles, r.follows} {
+	for _, part := range parts {
 		if err := mgr.Add(part); err != nil {
 			return fmt.Errorf("add %T: %w", part, err)
 		}

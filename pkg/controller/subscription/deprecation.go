@@ -1,7 +1,9 @@
 package subscription
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
@@ -30,11 +32,7 @@ func (w *world) deprecationsOf(sub *operatorsv1alpha1.Subscription) (d deprecati
 		return fmt.Sprintf("olm.%s/%s: %s", kind, name, message)
 	}
 	d.pkg = note("package", pkg.Name, pkg.Deprecation)
-	channel := sub.Spec.Channel
-	if channel == "" {
-		channel = pkg.DefaultChannel
-	}
-	if c := pkg.Channels[channel]; c != nil {
+	if c := pkg.Channels[cmp.Or(sub.Spec.Channel, pkg.DefaultChannel)]; c != nil {
 		d.channel = note("channel", c.Name, c.Deprecation)
 	}
 	if csv := w.installedFor(sub); csv != nil {
@@ -48,22 +46,11 @@ func (w *world) deprecationsOf(sub *operatorsv1alpha1.Subscription) (d deprecati
 // conditions returns the messages of the contract's conditions (1.2), which have no reasons and are True or absent.
 // Deprecated summarizes the others.
 func (d deprecations) conditions() map[operatorsv1alpha1.SubscriptionConditionType]string {
-	var all []string
-	for _, text := range []string{d.pkg, d.channel, d.bundle} {
-		if text != "" {
-			all = append(all, text)
-		}
-	}
+	all := slices.DeleteFunc([]string{d.pkg, d.channel, d.bundle}, func(text string) bool { return text == "" })
 	return map[operatorsv1alpha1.SubscriptionConditionType]string{
 		operatorsv1alpha1.SubscriptionPackageDeprecated: d.pkg,
 		operatorsv1alpha1.SubscriptionChannelDeprecated: d.channel,
 		operatorsv1alpha1.SubscriptionBundleDeprecated:  d.bundle,
 		operatorsv1alpha1.SubscriptionDeprecated:        strings.Join(all, "; "),
-	}
-}
-
-func setDeprecations(set setter, d deprecations) {
-	for t, message := range d.conditions() {
-		set(t, reasonedIf(message != "", "", message))
 	}
 }

@@ -45,8 +45,8 @@ func crowd(subs, csvs, plans int, proofs ownerutil.Proofs) *world {
 		for k := range 20 {
 			plan.Pins = append(plan.Pins, resolver.Pin{SubscriptionUID: types.UID(fmt.Sprint(i, "-", k)), Bundle: "b"})
 		}
-		name, _ := plan.Name()
-		text, _ := plan.Encode()
+		name := plan.Name()
+		text := plan.Encode()
 		w.plans = append(w.plans, operatorsv1alpha1.InstallPlan{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name,
 			Annotations: map[string]string{names.AnnotationPlan: text}}})
 	}

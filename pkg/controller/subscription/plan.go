@@ -23,10 +23,7 @@ const maxAnnotations = 240 << 10
 // replica, or this one before a crash, created it, that is not a conflict: its name identifies what it installs.
 func (r *Reconciler) ensurePlan(ctx context.Context, w *world, subs []*operatorsv1alpha1.Subscription, plan resolver.Plan) (*operatorsv1alpha1.InstallPlan, error) {
 	for {
-		ip, err := desiredPlan(w, subs, plan)
-		if err != nil {
-			return nil, err
-		}
+		ip := desiredPlan(w, subs, plan)
 		existing := w.planNamed(ip.Name)
 		if existing == nil {
 			if err := keep(ctx, w, ip, plan); err != nil {
@@ -35,7 +32,7 @@ func (r *Reconciler) ensurePlan(ctx context.Context, w *world, subs []*operators
 			return r.createPlan(ctx, w, ip)
 		}
 		next := followUp(plan, existing)
-		if !w.hasPlan(next) {
+		if w.planNamed(next.Name()) == nil {
 			if isSpent, err := r.isSpent(ctx, w, existing, plan); err != nil || !isSpent {
 				return existing, err
 			}
@@ -53,11 +50,6 @@ func keep(ctx context.Context, w *world, ip *operatorsv1alpha1.InstallPlan, plan
 	}
 	ip.Annotations[names.AnnotationContent] = text
 	return nil
-}
-
-func (w *world) hasPlan(plan resolver.Plan) bool {
-	name, err := plan.Name()
-	return err == nil && w.planNamed(name) != nil
 }
 
 func (w *world) planNamed(name string) *operatorsv1alpha1.InstallPlan {
@@ -86,15 +78,7 @@ func (r *Reconciler) createPlan(ctx context.Context, w *world, ip *operatorsv1al
 }
 
 // desiredPlan returns the plan. All of its Subscriptions own it, and it requires approval if one of them does.
-func desiredPlan(w *world, subs []*operatorsv1alpha1.Subscription, plan resolver.Plan) (*operatorsv1alpha1.InstallPlan, error) {
-	name, err := plan.Name()
-	if err != nil {
-		return nil, err
-	}
-	text, err := plan.Encode()
-	if err != nil {
-		return nil, err
-	}
+func desiredPlan(w *world, subs []*operatorsv1alpha1.Subscription, plan resolver.Plan) *operatorsv1alpha1.InstallPlan {
 	labels := map[string]string{}
 	for _, pin := range plan.Pins {
 		labels[ownerutil.Lineage{Package: pin.Package, Namespace: w.namespace}.ComponentLabel()] = ""
@@ -102,10 +86,10 @@ func desiredPlan(w *world, subs []*operatorsv1alpha1.Subscription, plan resolver
 	approval := strictest(subs)
 	return &operatorsv1alpha1.InstallPlan{
 		ObjectMeta: metav1.ObjectMeta{
-			Name:            name,
+			Name:            plan.Name(),
 			Namespace:       w.namespace,
 			Labels:          labels,
-			Annotations:     map[string]string{names.AnnotationPlan: text},
+			Annotations:     map[string]string{names.AnnotationPlan: plan.Encode()},
 			OwnerReferences: owners(subs),
 		},
 		Spec: operatorsv1alpha1.InstallPlanSpec{
@@ -116,7 +100,7 @@ func desiredPlan(w *world, subs []*operatorsv1alpha1.Subscription, plan resolver
 			Approved:                   approval == operatorsv1alpha1.ApprovalAutomatic,
 			Generation:                 w.nextGeneration(),
 		},
-	}, nil
+	}
 }
 
 func owners(subs []*operatorsv1alpha1.Subscription) []metav1.OwnerReference {

@@ -24,8 +24,6 @@ import (
 
 	"github.com/remit-olm/remit/pkg/controller/kit"
 	"github.com/remit-olm/remit/pkg/lib/fairqueue"
-	"github.com/remit-olm/remit/pkg/lib/scoped"
-	"github.com/remit-olm/remit/pkg/preflight"
 )
 
 const (
@@ -92,14 +90,6 @@ func (r *Reconciler) namespacesInNeed(ctx context.Context, _ client.Object) []re
 // Namespaces returns requests for a namespace, or for all namespaces, if it has Subscriptions.
 func (r *Reconciler) Namespaces(ctx context.Context, namespace string) []reconcile.Request {
 	return r.namespaces(ctx, kit.Any, client.InNamespace(namespace))
-}
-
-// trackNamespaceFilter returns a NamespaceFilter for the account of a namespace, and a function to call after using it. Changes of its
-// answers then wake the namespace. Other permissions are not tracked here, because the plan checks them.
-func (r *Reconciler) trackNamespaceFilter(namespace string) (scoped.NamespaceFilter, func()) {
-	listers := r.RBAC
-	done := r.interests.Track(request(namespace), &listers)
-	return preflight.NamespaceFilter{RBAC: listers, Ask: r.ask}, done
 }
 
 // Concerned returns the namespaces with a Subscription that could not be resolved, if a change affects their account or

@@ -1,6 +1,7 @@
 package subscription
 
 import (
+	"cmp"
 	"fmt"
 
 	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
@@ -125,9 +126,6 @@ func (r *Reconciler) writeCatalog(st *operatorsv1alpha1.SubscriptionStatus, v vi
 	st.CatalogHealth = []operatorsv1alpha1.SubscriptionCatalogHealth{health}
 }
 
-// setter sets a condition to True or, without a reason, removes it.
-type setter func(t operatorsv1alpha1.SubscriptionConditionType, why *reasoned)
-
 type reasoned struct{ reason, message string }
 
 func (r *Reconciler) writeConditions(st *operatorsv1alpha1.SubscriptionStatus, v view, now metav1.Time) {
@@ -137,6 +135,7 @@ func (r *Reconciler) writeConditions(st *operatorsv1alpha1.SubscriptionStatus, v
 			st.SetCondition(operatorsv1alpha1.SubscriptionCondition{Type: t, Status: value, Reason: reason, Message: message, LastTransitionTime: &now})
 		}
 	}
+	// set sets a condition to True or, without a reason, removes it.
 	set := func(t operatorsv1alpha1.SubscriptionConditionType, why *reasoned) {
 		if why == nil {
 			st.RemoveConditions(t)
@@ -152,7 +151,9 @@ func (r *Reconciler) writeConditions(st *operatorsv1alpha1.SubscriptionStatus, v
 	}
 	set(operatorsv1alpha1.SubscriptionResolutionFailed, asReason(v.problem))
 	set(typeUpgradeHeldBack, asReason(heldBack(v)))
-	setDeprecations(set, v.deprecated)
+	for t, message := range v.deprecated.conditions() {
+		set(t, reasonedIf(message != "", "", message))
+	}
 	set(operatorsv1alpha1.SubscriptionBundleUnpacking, reasonedIf(v.unpacking != "", reasonUnpacking, v.unpacking))
 	set(operatorsv1alpha1.SubscriptionBundleUnpackFailed, v.unpackFailed)
 	pending, failed := planConditions(v)
@@ -232,11 +233,7 @@ func planConditions(v view) (pending, failed *reasoned) {
 	case operatorsv1alpha1.InstallPlanPhaseComplete:
 		return nil, nil
 	case operatorsv1alpha1.InstallPlanPhaseFailed:
-		reason := string(installed.Reason)
-		if reason == "" {
-			reason = reasonPlanFailed
-		}
-		return nil, &reasoned{reason, installed.Message}
+		return nil, &reasoned{cmp.Or(string(installed.Reason), reasonPlanFailed), installed.Message}
 	case operatorsv1alpha1.InstallPlanPhaseNone:
 		return &reasoned{reason: reasonNotYetReconciled}, nil
 	default:

@@ -18,6 +18,7 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
+	"github.com/remit-olm/remit/pkg/preflight"
 	"github.com/remit-olm/remit/pkg/resolver"
 )
 
@@ -88,8 +89,10 @@ func (r *Reconciler) gatherSources(ctx context.Context, w *world) error {
 }
 
 func (r *Reconciler) gatherInput(ctx context.Context, w *world) error {
-	filter, done := r.trackNamespaceFilter(w.namespace)
-	defer done()
+	// Changes of the namespaces that the account can get wake the namespace. Other permissions are not tracked here, because
+	// the plan checks them.
+	tracked := r.RBAC
+	defer r.interests.Track(request(w.namespace), &tracked)()
 	w.input = resolver.Input{
 		Namespace:              w.namespace,
 		GlobalCatalogNamespace: r.GlobalCatalogNamespace,
@@ -112,7 +115,7 @@ func (r *Reconciler) gatherInput(ctx context.Context, w *world) error {
 	w.input.Account, w.input.Group = account, og.Name
 	w.input.ExcludeGlobal = og.Annotations[names.AnnotationExcludeGlobal] == "true"
 	w.forward = og.UpgradeStrategy() == operatorsv1.UpgradeStrategyUnsafeFailForward
-	switch w.input.Targets, err = lookup.Targets(ctx, og, filter); {
+	switch w.input.Targets, err = lookup.Targets(ctx, og, preflight.NamespaceFilter{RBAC: tracked, Ask: r.ask}); {
 	case err != nil:
 		w.blocked = &resolver.Problem{Reason: resolver.ErrorPreventedResolution, Message: err.Error()}
 	case len(w.input.Targets) == 0:

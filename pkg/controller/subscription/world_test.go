@@ -29,8 +29,7 @@ func pins(uid, bundle string) resolver.Plan {
 // made returns the InstallPlan of the pins with a generation.
 func made(t *testing.T, p resolver.Plan, generation int) operatorsv1alpha1.InstallPlan {
 	t.Helper()
-	ip, err := desiredPlan(&world{namespace: "ns"}, []*operatorsv1alpha1.Subscription{subscription("a", operatorsv1alpha1.ApprovalAutomatic)}, p)
-	require.NoError(t, err)
+	ip := desiredPlan(&world{namespace: "ns"}, []*operatorsv1alpha1.Subscription{subscription("a", operatorsv1alpha1.ApprovalAutomatic)}, p)
 	ip.Spec.Generation = generation
 	return *ip
 }
@@ -41,15 +40,14 @@ func TestDesiredPlan(t *testing.T) {
 		approved bool
 	}{{operatorsv1alpha1.ApprovalAutomatic, true}, {operatorsv1alpha1.ApprovalManual, false}, {"", true}} {
 		w := &world{namespace: "ns", plans: []operatorsv1alpha1.InstallPlan{made(t, pins("x", "x"), 7), made(t, pins("y", "y"), 2)}}
-		ip, err := desiredPlan(w, []*operatorsv1alpha1.Subscription{subscription("a", row.approval)}, pins("a", "op.v1"))
-		require.NoError(t, err)
+		ip := desiredPlan(w, []*operatorsv1alpha1.Subscription{subscription("a", row.approval)}, pins("a", "op.v1"))
 		require.Equal(t, row.approved, ip.Spec.Approved)
 		require.Equal(t, 8, ip.Spec.Generation)
 		require.Equal(t, []string{"op.v1"}, ip.Spec.ClusterServiceVersionNames)
 		require.Contains(t, ip.Labels, "operators.coreos.com/op.ns")
 		require.Equal(t, types.UID("a"), ip.OwnerReferences[0].UID)
 		require.False(t, *ip.OwnerReferences[0].BlockOwnerDeletion)
-		_, err = resolver.Decode("ns", ip.Name, ip.Annotations[names.AnnotationPlan])
+		_, err := resolver.Decode("ns", ip.Name, ip.Annotations[names.AnnotationPlan])
 		require.NoError(t, err, "its name commits to its content")
 	}
 }

@@ -12,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/utils/clock"
-	"k8s.io/utils/ptr"
 )
 
 const (
@@ -45,7 +44,7 @@ func (s *tokenSource) get(ctx context.Context) (string, error) {
 	answer, err := s.mint.ServiceAccounts(s.account.Namespace).CreateToken(ctx, s.account.Name,
 		&authenticationv1.TokenRequest{
 			ObjectMeta: metav1.ObjectMeta{UID: s.account.UID},
-			Spec:       authenticationv1.TokenRequestSpec{ExpirationSeconds: ptr.To(int64(tokenLifetime / time.Second))},
+			Spec:       authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(tokenLifetime / time.Second))},
 		}, metav1.CreateOptions{})
 	if err != nil {
 		s.token = ""
