@@ -16,6 +16,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/remit-olm/remit/pkg/lib/keyed"
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
@@ -73,8 +74,7 @@ func specOf(subject rbac.Subject, namespace string, atom rbacv1.PolicyRule) auth
 type Confirmer struct {
 	Ask Reviewer
 
-	mu    sync.Mutex
-	known map[string]remembered
+	known keyed.Map[string, remembered]
 }
 
 type remembered struct {
@@ -99,47 +99,22 @@ func (c *Confirmer) Confirm(ctx context.Context, asker string, r Report) Report 
 		return r
 	}
 	answers := map[string]answer{}
-	if !r.Blind {
-		answers = c.recall(asker, all)
+	if known := c.known.Get(asker); !r.Blind && known.questions == all {
+		maps.Copy(answers, known.answers)
 	}
 	c.ask(ctx, subject, questions, answers)
-	c.remember(asker, all, answers)
+	decided := maps.Clone(answers)
+	maps.DeleteFunc(decided, func(_ string, a answer) bool { return a.err != nil })
+	c.known.Set(asker, remembered{questions: all, answers: decided})
 	return r.confirmed(answers)
 }
 
 // Forget drops the cached answers of an asker that no longer exists.
-func (c *Confirmer) Forget(asker string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.known, asker)
-}
+func (c *Confirmer) Forget(asker string) { c.known.Delete(asker) }
 
 // ForgetAll drops the cached answers of all askers with a prefix.
 func (c *Confirmer) ForgetAll(prefix string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	maps.DeleteFunc(c.known, func(asker string, _ remembered) bool { return strings.HasPrefix(asker, prefix) })
-}
-
-func (c *Confirmer) recall(asker, questions string) map[string]answer {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	answers := map[string]answer{}
-	if known := c.known[asker]; known.questions == questions {
-		maps.Copy(answers, known.answers)
-	}
-	return answers
-}
-
-func (c *Confirmer) remember(asker, questions string, answers map[string]answer) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	decided := maps.Clone(answers)
-	maps.DeleteFunc(decided, func(_ string, a answer) bool { return a.err != nil })
-	if c.known == nil {
-		c.known = map[string]remembered{}
-	}
-	c.known[asker] = remembered{questions: questions, answers: decided}
+	c.known.DeleteFunc(func(asker string) bool { return strings.HasPrefix(asker, prefix) })
 }
 
 // ask adds the answers that are not cached.

@@ -10,19 +10,10 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 )
 
-// messageNotAdoptable is the message of the contract (1.12).
-const messageNotAdoptable = "pre-existing APIService %s is not adoptable"
+// messageNotAdoptable is the message of the contract (1.12), followed by who serves the API.
+const messageNotAdoptable = "pre-existing APIService %s is not adoptable: %s"
 
-// TakenError reports that another owner serves an API.
-type TakenError struct {
-	Name string
-	// Why describes the other owner.
-	Why string
-}
-
-func (e *TakenError) Error() string { return fmt.Sprintf(messageNotAdoptable, e.Name) + ": " + e.Why }
-
-// Taken returns a *TakenError if another owner serves the API's group in any version: with an APIService of another
+// Taken returns an error if another owner serves the API's group in any version: with an APIService of another
 // lineage, or with a CustomResourceDefinition. Every version counts, because the priorities of one APIService
 // determine the preferred version of the whole group. all are the cluster's APIServices.
 func Taken(api API, owner ownerutil.Owner, all []*apiregistrationv1.APIService, crds []apiextensionsv1.CustomResourceDefinition) error {
@@ -30,10 +21,10 @@ func Taken(api API, owner ownerutil.Owner, all []*apiregistrationv1.APIService, 
 		if !group.Same(live.Spec.Group, api.Group) && live.Name != api.Name() || owner.Owns(live) {
 			continue
 		}
-		return &TakenError{Name: api.Name(), Why: by(api, owner, live, crds)}
+		return fmt.Errorf(messageNotAdoptable, api.Name(), by(api, owner, live, crds))
 	}
 	if crd := definitionOf(api, crds); crd != "" {
-		return &TakenError{Name: api.Name(), Why: fmt.Sprintf("CustomResourceDefinition %q serves its group", crd)}
+		return fmt.Errorf(messageNotAdoptable, api.Name(), fmt.Sprintf("CustomResourceDefinition %q serves its group", crd))
 	}
 	return nil
 }

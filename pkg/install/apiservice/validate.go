@@ -19,13 +19,6 @@ const (
 	defaultPort     = 443
 )
 
-// ReservedError reports an API group that operators may not serve.
-type ReservedError struct{ Group string }
-
-func (e *ReservedError) Error() string {
-	return fmt.Sprintf("API group %q is reserved: operators may not serve it", e.Group)
-}
-
 // API is a group and version that the CSV owns, with all its kinds.
 type API struct {
 	Group, Version string
@@ -76,7 +69,7 @@ func validate(csv *operatorsv1alpha1.ClusterServiceVersion, d operatorsv1alpha1.
 		errs = append(errs, fmt.Errorf("group %q is invalid", d.Group))
 	}
 	if group.Protected(d.Group) {
-		errs = append(errs, &ReservedError{d.Group})
+		errs = append(errs, fmt.Errorf("API group %q is reserved: operators may not serve it", d.Group))
 	}
 	if d.ContainerPort != 0 && len(validation.IsValidPortNum(int(d.ContainerPort))) > 0 {
 		errs = append(errs, fmt.Errorf("containerPort %d is not a valid port", d.ContainerPort))

@@ -4,12 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
-	"sync"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -21,6 +18,7 @@ import (
 	"github.com/remit-olm/remit/pkg/install/serving"
 	"github.com/remit-olm/remit/pkg/install/webhook"
 	"github.com/remit-olm/remit/pkg/lib/apply"
+	"github.com/remit-olm/remit/pkg/lib/keyed"
 	"github.com/remit-olm/remit/pkg/lib/names"
 )
 
@@ -47,10 +45,8 @@ type Certificate struct {
 	// Done is the executed action, and Reason why; Keep if there was none.
 	Done   cert.Action
 	Reason cert.Reason
-	// Blocked is the reason that a rotation would not be permitted now. Due is an action that is due and was not
-	// executed because of this.
+	// Blocked is the reason that a rotation would not be permitted now. An action that is due is then not executed.
 	Blocked error
-	Due     cert.Action
 }
 
 // Certify applies a Deployment's Service and certificate, and executes the next step of a rotation if one is due.
@@ -62,15 +58,15 @@ func (i Installer) Certify(ctx context.Context, p *Plan, live *Live, d serving.D
 	}
 	secret, err := i.secret(ctx, p, d.Name)
 	if err != nil {
-		return Certificate{Deployment: d.Name, Hash: running(live.deployments[d.Name])}, err
+		return Certificate{Deployment: d.Name, Hash: live.Running(d.Name)}, err
 	}
 	o, decision, err := i.decide(ctx, p, live, d, secret)
 	if err != nil {
-		return Certificate{Deployment: d.Name, Hash: running(live.deployments[d.Name])}, err
+		return Certificate{Deployment: d.Name, Hash: live.Running(d.Name)}, err
 	}
 	c := Certificate{Deployment: d.Name, Done: decision.Action, Reason: decision.Reason, Times: decision.Times, After: decision.After}
 	if c.Blocked = permit(p.writes(live, d)...); c.Blocked != nil && decision.Action != cert.Keep {
-		c.Done, c.Due, c.After = cert.Keep, decision.Action, 0
+		c.Done, c.After = cert.Keep, 0
 		return i.unchanged(c, p, live, decision)
 	}
 	set, err := i.Policy.Carry(decision, o)
@@ -127,7 +123,7 @@ func issued(action cert.Action, set cert.Set) *cert.Pair {
 // unchanged continues with the existing set. Without a usable certificate the Pods are left alone.
 func (i Installer) unchanged(c Certificate, p *Plan, live *Live, d cert.Decision) (Certificate, error) {
 	if d.Set.IsZero() {
-		c.Hash = running(live.deployments[c.Deployment])
+		c.Hash = live.Running(c.Deployment)
 		return c, nil
 	}
 	c.Hash = d.Set.Hash()
@@ -204,13 +200,13 @@ func (i Installer) secret(ctx context.Context, p *Plan, name string) (*corev1.Se
 
 func (i Installer) observe(p *Plan, live *Live, d serving.Deployment, secret *corev1.Secret) cert.Observed {
 	o := cert.Observed{
-		Now: i.Now, Hosts: cert.Hosts(d.Name, p.in.Owner.Namespace), Bundles: live.bundles(p, d.Name), Unstored: i.Memory.kept(p.served(d.Name)),
+		Now: i.Now, Hosts: cert.Hosts(d.Name, p.in.Owner.Namespace), Bundles: live.bundles(p, d.Name), Unstored: i.Memory.unstored.Get(p.served(d.Name)),
 	}
 	if service := live.services[d.Name]; service != nil && p.in.Owner.Owns(service) {
 		o.Recorded = serving.Recorded(service)
 	}
-	pods := live.deployments[d.Name]
-	if hash := running(pods); hash != "" && p.in.Owner.Owns(pods) {
+	pods, hash := live.deployments[d.Name], live.Running(d.Name)
+	if hash != "" && p.in.Owner.Owns(pods) {
 		o.Recorded = append(o.Recorded, hash)
 	}
 	if secret == nil {
@@ -220,7 +216,7 @@ func (i Installer) observe(p *Plan, live *Live, d serving.Deployment, secret *co
 	if o.Data == nil {
 		o.Data = map[string][]byte{}
 	}
-	o.Running = pods != nil && running(pods) == cert.Hash(o.Data[cert.KeyCA]) && deployment.Status(pods, pods.Spec.Replicas).Ready
+	o.Running = pods != nil && hash == cert.Hash(o.Data[cert.KeyCA]) && deployment.Status(pods, pods.Spec.Replicas).Ready
 	o.TrustedFor = i.Memory.trustedFor(secret.UID, cert.NextHash(o.Data), o.Bundles, i.Now)
 	return o
 }
@@ -241,25 +237,22 @@ func (i Installer) refresh(ctx context.Context, p *Plan, live *Live, name string
 
 // Rolling reports whether the Pods of a Deployment were created for another CA than that of its certificate.
 func (l *Live) Rolling(c Certificate) bool {
-	hash := running(l.deployments[c.Deployment])
+	hash := l.Running(c.Deployment)
 	return hash != "" && c.Hash != "" && hash != c.Hash
 }
 
 // Running returns the hash of the CA that a Deployment's Pods were created for; "" if none is recorded.
-func (l *Live) Running(deployment string) string { return running(l.deployments[deployment]) }
+func (l *Live) Running(deployment string) string {
+	if d := l.deployments[deployment]; d != nil {
+		return d.Spec.Template.Annotations[names.AnnotationCAHash]
+	}
+	return ""
+}
 
 // Current reports whether a Deployment belongs to the plan's version and not to an earlier one.
 func (l *Live) Current(p *Plan, name string) bool {
 	d := l.deployments[name]
 	return d != nil && deployment.OwnedBy(d, p.in.Owner.UID)
-}
-
-// running returns the hash of the CA that a Deployment's Pods were created for; "" if none is recorded.
-func running(d *appsv1.Deployment) string {
-	if d == nil {
-		return ""
-	}
-	return d.Spec.Template.Annotations[names.AnnotationCAHash]
 }
 
 // writes returns what the account needs for the steps of a rotation.
@@ -329,9 +322,8 @@ func distrusts(obj client.Object, service types.NamespacedName, bundle []byte) b
 // Memory records since when a staged pair has been trusted everywhere, and pairs that were issued but could not be
 // stored. If it is lost, these pairs are waited for or issued again.
 type Memory struct {
-	mu       sync.Mutex
-	since    map[types.UID]noted
-	unstored map[served]cert.Pair
+	since    keyed.Map[types.UID, noted]
+	unstored keyed.Map[served, *cert.Pair]
 }
 
 // served identifies a Deployment of a ClusterServiceVersion.
@@ -346,32 +338,16 @@ func (p *Plan) served(deployment string) served {
 
 // keep records a pair to be stored, or nil if there is none any longer.
 func (m *Memory) keep(of served, pair *cert.Pair) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
 	if pair == nil {
-		delete(m.unstored, of)
+		m.unstored.Delete(of)
 		return
 	}
-	if m.unstored == nil {
-		m.unstored = map[served]cert.Pair{}
-	}
-	m.unstored[of] = *pair
-}
-
-func (m *Memory) kept(of served) *cert.Pair {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if pair, ok := m.unstored[of]; ok {
-		return &pair
-	}
-	return nil
+	m.unstored.Set(of, pair)
 }
 
 // Forget drops what is recorded for a deleted ClusterServiceVersion.
 func (m *Memory) Forget(csv types.NamespacedName) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	maps.DeleteFunc(m.unstored, func(of served, _ cert.Pair) bool { return of.csv == csv })
+	m.unstored.DeleteFunc(func(of served) bool { return of.csv == csv })
 }
 
 type noted struct {
@@ -380,17 +356,13 @@ type noted struct {
 }
 
 func (m *Memory) trustedFor(secret types.UID, next string, bundles [][]byte, now time.Time) time.Duration {
-	m.mu.Lock()
-	defer m.mu.Unlock()
 	if next == "" || slices.ContainsFunc(bundles, func(b []byte) bool { return !cert.TrustsHash(b, next) }) {
-		delete(m.since, secret)
+		m.since.Delete(secret)
 		return 0
 	}
-	if m.since == nil {
-		m.since = map[types.UID]noted{}
-	}
-	if m.since[secret].hash != next {
-		m.since[secret] = noted{next, now}
-	}
-	return now.Sub(m.since[secret].at)
+	return now.Sub(m.since.Change(secret, func(is *noted) {
+		if is.hash != next {
+			*is = noted{next, now}
+		}
+	}).at)
 }

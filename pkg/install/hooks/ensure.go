@@ -39,17 +39,12 @@ func (i Installer) Ensure(ctx context.Context, p *Plan, live *Live, name string)
 		if err != nil {
 			return changed, err
 		}
-		changed = note(changed, result, h)
+		if result != apply.Unchanged {
+			changed = append(changed, string(result)+" "+apply.Describe(h.Unstructured))
+		}
 	}
 	more, err := i.convert(ctx, p, live, name)
 	return append(changed, more...), err
-}
-
-func note(changed []string, result apply.Result, h hook) []string {
-	if result == apply.Unchanged {
-		return changed
-	}
-	return append(changed, string(result)+" "+apply.Describe(h.Unstructured))
 }
 
 // convert sets the conversion of the lineage's CustomResourceDefinitions to the Deployment.
@@ -100,7 +95,7 @@ func (l *Live) taken(p *Plan, api apiservice.API) error {
 	return apiservice.Taken(api, p.in.Owner, l.apiservices, l.served)
 }
 
-// Taken returns an error if another owner serves one of the CSV's APIs. The error wraps an *apiservice.TakenError.
+// Taken returns an error if another owner serves one of the CSV's APIs.
 func (l *Live) Taken(p *Plan) error {
 	for _, api := range p.apis {
 		if err := l.taken(p, api); err != nil {

@@ -12,7 +12,6 @@ import (
 
 	"github.com/remit-olm/remit/pkg/bundle"
 	"github.com/remit-olm/remit/pkg/install/cert"
-	"github.com/remit-olm/remit/pkg/install/serving"
 	"github.com/remit-olm/remit/pkg/install/webhook"
 	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
@@ -70,27 +69,26 @@ func (p *Plan) Needs() ([]Need, error) {
 	return append(needs, p.Demands()...), nil
 }
 
-// Parts returns the Services and Secrets of all Deployments that are called. No Secret has a certificate yet.
+// Parts returns the Services and, if Remit issues the certificates, the Secrets of all Deployments that are called. No
+// Secret has a certificate yet.
 func (p *Plan) Parts() ([]*unstructured.Unstructured, error) {
 	var out []*unstructured.Unstructured
 	for _, d := range p.Served {
-		objs, err := p.parts(d)
+		service, err := p.serving().Service(d, nil)
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, objs...)
+		out = append(out, service)
+		if p.tool != nil {
+			continue
+		}
+		secret, err := p.serving().Secret(d, cert.Set{})
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, secret)
 	}
 	return out, nil
-}
-
-// parts returns the Service and, if Remit issues the certificate, the Secret of a Deployment.
-func (p *Plan) parts(d serving.Deployment) ([]*unstructured.Unstructured, error) {
-	service, err := p.serving().Service(d, nil)
-	if err != nil || p.tool != nil {
-		return []*unstructured.Unstructured{service}, err
-	}
-	secret, err := p.serving().Secret(d, cert.Set{})
-	return []*unstructured.Unstructured{service, secret}, err
 }
 
 // conversion returns the Need for changing the conversion of one CustomResourceDefinition, which is a patch and not

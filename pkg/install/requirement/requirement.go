@@ -8,13 +8,13 @@ import (
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"k8s.io/apiextensions-apiserver/pkg/apihelpers"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/version"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/lib/kinds"
 )
 
@@ -44,7 +44,7 @@ func (w World) Of(ctx context.Context, csv *operatorsv1alpha1.ClusterServiceVers
 	var out []operatorsv1alpha1.RequirementStatus
 	l := &lookups{World: w}
 	for _, check := range []func(context.Context, *operatorsv1alpha1.ClusterServiceVersion) ([]operatorsv1alpha1.RequirementStatus, error){
-		w.version, w.crds, l.nativeAPIs, l.apiServices,
+		w.version, w.crds, l.apis,
 	} {
 		more, err := check(ctx, csv)
 		if err != nil {
@@ -94,13 +94,13 @@ func compareVersions(want, server string) (operatorsv1alpha1.StatusReason, strin
 func (w World) crds(ctx context.Context, csv *operatorsv1alpha1.ClusterServiceVersion) ([]operatorsv1alpha1.RequirementStatus, error) {
 	var out []operatorsv1alpha1.RequirementStatus
 	defs := csv.Spec.CustomResourceDefinitions
-	for _, d := range append(append([]operatorsv1alpha1.CRDDescription{}, defs.Owned...), defs.Required...) {
+	for _, d := range slices.Concat(defs.Owned, defs.Required) {
 		crd := &apiextensionsv1.CustomResourceDefinition{}
-		err := w.Reader.Get(ctx, types.NamespacedName{Name: d.Name}, crd)
-		if err != nil && !apierrors.IsNotFound(err) {
-			return nil, fmt.Errorf("get CustomResourceDefinition %q: %w", d.Name, err)
-		}
+		exists, err := apply.Read(ctx, w.Reader, types.NamespacedName{Name: d.Name}, crd)
 		if err != nil {
+			return nil, err
+		}
+		if !exists {
 			crd = nil
 		}
 		out = append(out, requireCRD(d, crd))
@@ -134,28 +134,20 @@ func serves(crd *apiextensionsv1.CustomResourceDefinition, name string) bool {
 	})
 }
 
-func (l *lookups) nativeAPIs(ctx context.Context, csv *operatorsv1alpha1.ClusterServiceVersion) ([]operatorsv1alpha1.RequirementStatus, error) {
+// apis checks native APIs, and the APIServices that the CSV requires from others.
+func (l *lookups) apis(ctx context.Context, csv *operatorsv1alpha1.ClusterServiceVersion) ([]operatorsv1alpha1.RequirementStatus, error) {
 	var out []operatorsv1alpha1.RequirementStatus
 	for _, api := range csv.Spec.NativeAPIs {
 		status := operatorsv1alpha1.RequirementStatus{Group: api.Group, Version: api.Version, Kind: api.Kind}
-		err := l.require(ctx, &status, schema.GroupVersionKind{Group: api.Group, Version: api.Version, Kind: api.Kind},
-			"Native API exists", "Native API does not exist")
-		if err != nil {
+		if err := l.require(ctx, &status, schema.GroupVersionKind(api), "Native API exists", "Native API does not exist"); err != nil {
 			return nil, err
 		}
 		out = append(out, status)
 	}
-	return out, nil
-}
-
-// apiServices checks only those that the CSV requires from others.
-func (l *lookups) apiServices(ctx context.Context, csv *operatorsv1alpha1.ClusterServiceVersion) ([]operatorsv1alpha1.RequirementStatus, error) {
-	var out []operatorsv1alpha1.RequirementStatus
 	for _, api := range csv.Spec.APIServiceDefinitions.Required {
 		status := APIService(api)
-		err := l.require(ctx, &status, schema.GroupVersionKind{Group: api.Group, Version: api.Version, Kind: api.Kind},
-			"APIService is present and serves the kind", "APIService does not serve the kind")
-		if err != nil {
+		gvk := schema.GroupVersionKind{Group: api.Group, Version: api.Version, Kind: api.Kind}
+		if err := l.require(ctx, &status, gvk, "APIService is present and serves the kind", "APIService does not serve the kind"); err != nil {
 			return nil, err
 		}
 		out = append(out, status)

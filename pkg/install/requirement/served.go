@@ -8,11 +8,11 @@ import (
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"k8s.io/apiextensions-apiserver/pkg/apihelpers"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/remit-olm/remit/pkg/lib/apply"
 	"github.com/remit-olm/remit/pkg/lib/kinds"
 	"github.com/remit-olm/remit/pkg/step/crd"
 )
@@ -62,12 +62,9 @@ func (l *lookups) serves(ctx context.Context, gvk schema.GroupVersionKind) (bool
 		return true, nil
 	}
 	api := &apiregistrationv1.APIService{}
-	err := l.Reader.Get(ctx, client.ObjectKey{Name: apiServiceName(gvk.Group, gvk.Version)}, api)
-	if apierrors.IsNotFound(err) {
-		return false, nil
-	}
-	if err != nil {
-		return false, fmt.Errorf("get APIService of %s: %w", gvk.GroupVersion(), err)
+	exists, err := apply.Read(ctx, l.Reader, client.ObjectKey{Name: apiServiceName(gvk.Group, gvk.Version)}, api)
+	if err != nil || !exists {
+		return false, err
 	}
 	return l.Unserved.Serves(l.Mapper, gvk, string(api.UID)+"/"+api.ResourceVersion)
 }

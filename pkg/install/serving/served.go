@@ -9,6 +9,7 @@ import (
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
 
 	"github.com/remit-olm/remit/pkg/install/cert"
 	"github.com/remit-olm/remit/pkg/install/deployment"
@@ -36,14 +37,12 @@ type Port struct {
 // Served returns the Deployments that serve webhooks or APIs, in the order of the CSV.
 func Served(csv *operatorsv1alpha1.ClusterServiceVersion) []Deployment {
 	by := map[string]*Deployment{}
-	add := func(name string, port, target int32, named *intstr.IntOrString) *Deployment {
+	add := func(name string, port int32, target *intstr.IntOrString) *Deployment {
 		if by[name] == nil {
 			by[name] = &Deployment{Name: name}
 		}
-		p := Port{Port: cmp.Or(port, defaultPort), Target: intstr.FromInt32(cmp.Or(target, port, defaultPort))}
-		if named != nil {
-			p.Target = *named
-		}
+		port = cmp.Or(port, defaultPort)
+		p := Port{Port: port, Target: ptr.Deref(target, intstr.FromInt32(port))}
 		if !slices.Contains(by[name].Ports, p) {
 			by[name].Ports = append(by[name].Ports, p)
 		}
@@ -51,11 +50,11 @@ func Served(csv *operatorsv1alpha1.ClusterServiceVersion) []Deployment {
 	}
 	for i := range csv.Spec.WebhookDefinitions {
 		d := &csv.Spec.WebhookDefinitions[i]
-		add(d.DeploymentName, d.ContainerPort, d.ContainerPort, webhook.Target(d))
+		add(d.DeploymentName, d.ContainerPort, webhook.Target(d))
 	}
 	for i := range csv.Spec.APIServiceDefinitions.Owned {
 		d := &csv.Spec.APIServiceDefinitions.Owned[i]
-		add(d.DeploymentName, d.ContainerPort, d.ContainerPort, nil).APIs = true
+		add(d.DeploymentName, d.ContainerPort, nil).APIs = true
 	}
 	var out []Deployment
 	for _, spec := range csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs {

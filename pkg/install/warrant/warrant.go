@@ -91,17 +91,6 @@ func (f Findings) install() error {
 	return nil
 }
 
-// DeniedError reports an operation that the findings do not allow.
-type DeniedError struct {
-	Operation Operation
-	Why       error
-}
-
-func (e *DeniedError) Error() string { return fmt.Sprintf("may not %s: %v", e.Operation, e.Why) }
-
-// Unwrap returns the reason.
-func (e *DeniedError) Unwrap() error { return e.Why }
-
 // Account is an account to act as. The zero value is no account.
 type Account struct{ client client.Client }
 
@@ -111,13 +100,13 @@ func Of(c client.Client) Account { return Account{client: c} }
 // Known reports whether there is an account.
 func (a Account) Known() bool { return a.client != nil }
 
-// For returns the client for an operation, or a *DeniedError.
+// For returns the client for an operation, or an error if the findings do not allow it.
 func (a Account) For(d Operation, f Findings) (client.Client, error) {
 	if a.client == nil {
-		return nil, &DeniedError{Operation: d, Why: errors.New("there is no account to act as")}
+		return nil, fmt.Errorf("may not %s: there is no account to act as", d)
 	}
 	if err := f.Err(d); err != nil {
-		return nil, &DeniedError{Operation: d, Why: err}
+		return nil, fmt.Errorf("may not %s: %w", d, err)
 	}
 	return a.client, nil
 }

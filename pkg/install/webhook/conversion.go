@@ -58,7 +58,7 @@ func (in Input) stanza(d *operatorsv1alpha1.WebhookDescription) apiextensionsv1.
 		Webhook: &apiextensionsv1.WebhookConversion{
 			ClientConfig: &apiextensionsv1.WebhookClientConfig{
 				Service: &apiextensionsv1.ServiceReference{
-					Namespace: in.CSV.Namespace, Name: cert.ServiceName(d.DeploymentName), Path: ptr.To(path(d)), Port: ptr.To(Port(d)),
+					Namespace: in.CSV.Namespace, Name: cert.ServiceName(d.DeploymentName), Path: ptr.To(path(d)), Port: ptr.To(port(d)),
 				},
 				CABundle: in.trust(d.DeploymentName),
 			},
@@ -120,11 +120,7 @@ func (c Conversion) Patch(crd *apiextensionsv1.CustomResourceDefinition) (client
 	if err != nil {
 		return nil, fmt.Errorf("encode the conversion of CustomResourceDefinition %q: %w", crd.Name, err)
 	}
-	annotations := map[string]any{}
-	for k, v := range c.Annotations {
-		annotations[k] = v
-	}
-	return ConversionPatch(crd, stanza, annotations)
+	return ConversionPatch(crd, stanza, c.Annotations)
 }
 
 // Retrust returns a patch of only the caBundle.
@@ -135,13 +131,13 @@ func Retrust(crd *apiextensionsv1.CustomResourceDefinition, trust []byte) (clien
 // Reset returns a patch that removes the webhook from a CustomResourceDefinition. It leaves a note for the next install:
 // the patch owns the strategy from then on, with which an apply of another one would conflict.
 func Reset(crd *apiextensionsv1.CustomResourceDefinition) (client.Patch, error) {
-	annotations := map[string]any{names.AnnotationConversion: names.ConversionReset}
+	annotations := map[string]string{names.AnnotationConversion: names.ConversionReset}
 	return ConversionPatch(crd, map[string]any{"strategy": apiextensionsv1.NoneConverter, "webhook": nil}, annotations)
 }
 
 // ConversionPatch returns a merge patch of the conversion and of annotations of exactly the CustomResourceDefinition that was
 // read.
-func ConversionPatch(crd metav1.Object, stanza any, annotations map[string]any) (client.Patch, error) {
+func ConversionPatch(crd metav1.Object, stanza any, annotations map[string]string) (client.Patch, error) {
 	metadata := map[string]any{"uid": crd.GetUID(), "resourceVersion": crd.GetResourceVersion()}
 	if len(annotations) > 0 {
 		metadata["annotations"] = annotations

@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -122,26 +123,18 @@ func (in Input) configuration(d *operatorsv1alpha1.WebhookDescription, meta meta
 func (in Input) clientConfig(d *operatorsv1alpha1.WebhookDescription) admissionregistrationv1.WebhookClientConfig {
 	return admissionregistrationv1.WebhookClientConfig{
 		Service: &admissionregistrationv1.ServiceReference{
-			Namespace: in.CSV.Namespace, Name: cert.ServiceName(d.DeploymentName), Path: ptr.To(path(d)), Port: ptr.To(Port(d)),
+			Namespace: in.CSV.Namespace, Name: cert.ServiceName(d.DeploymentName), Path: ptr.To(path(d)), Port: ptr.To(port(d)),
 		},
 		CABundle: in.trust(d.DeploymentName),
 	}
 }
 
 func path(d *operatorsv1alpha1.WebhookDescription) string {
-	if d.WebhookPath == nil || *d.WebhookPath == "" {
-		return defaultPath
-	}
-	return *d.WebhookPath
+	return cmp.Or(ptr.Deref(d.WebhookPath, ""), defaultPath)
 }
 
-// Port returns the Service port on which a webhook is called.
-func Port(d *operatorsv1alpha1.WebhookDescription) int32 {
-	if d.ContainerPort == 0 {
-		return defaultPort
-	}
-	return d.ContainerPort
-}
+// port returns the Service port on which a webhook is called.
+func port(d *operatorsv1alpha1.WebhookDescription) int32 { return cmp.Or(d.ContainerPort, defaultPort) }
 
 // Target returns the port of the Pods that a webhook specifies, or nil if the Service forwards to the port on which
 // it is called. The API server treats 0 and "" as unset (contract 1.13).

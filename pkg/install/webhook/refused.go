@@ -12,20 +12,6 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/group"
 )
 
-// RefusedError reports that no webhook of a bounded group may intercept something, regardless of the account's
-// permissions: intercepting another user's write would grant more than the API server allows the account (ADR 0021).
-type RefusedError struct {
-	// Webhook is the name of its description.
-	Webhook         string
-	Group, Resource string
-	Why             string
-}
-
-func (e *RefusedError) Error() string {
-	return fmt.Sprintf("webhook %q may not intercept %q in API group %q: %s; remove the rule, or install with the installation's default account",
-		e.Webhook, e.Resource, e.Group, e.Why)
-}
-
 // Reasons for not intercepting something.
 const (
 	whyGrants    = "the API server checks the permissions of its writer, not of the operator"
@@ -80,15 +66,13 @@ func writes() []admissionregistrationv1.OperationType {
 	return []admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update}
 }
 
-// Refused returns an error for the CSV's admission webhooks that no bounded group may have. It joins a *RefusedError
-// for each.
+// Refused returns an error for the CSV's admission webhooks that no bounded group may have, regardless of the account's
+// permissions: intercepting another user's write would grant more than the API server allows the account (ADR 0021).
 func Refused(csv *operatorsv1alpha1.ClusterServiceVersion) error {
 	var errs []error
 	all := table()
 	for i := range csv.Spec.WebhookDefinitions {
-		if err := refused(&csv.Spec.WebhookDefinitions[i], all); err != nil {
-			errs = append(errs, err)
-		}
+		errs = append(errs, refused(&csv.Spec.WebhookDefinitions[i], all))
 	}
 	return errors.Join(errs...)
 }
@@ -107,7 +91,8 @@ func refused(d *operatorsv1alpha1.WebhookDescription, all []exclusion) error {
 					what, why = resource, whyCluster
 				}
 				if why != "" {
-					return &RefusedError{Webhook: d.GenerateName, Group: name, Resource: what, Why: why}
+					return fmt.Errorf("webhook %q may not intercept %q in API group %q: %s; remove the rule, or install with the installation's default account",
+						d.GenerateName, what, name, why)
 				}
 			}
 		}

@@ -1,6 +1,7 @@
 package webhook_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -228,9 +229,7 @@ func TestABoundedGroupDoesNotInterceptKeptResources(t *testing.T) {
 				require.NoError(t, err, "%s %v", kind, tc.rule)
 				continue
 			}
-			var refused *webhook.RefusedError
-			require.ErrorAs(t, err, &refused, "%s %v", kind, tc.rule)
-			require.Equal(t, want, refused.Resource, "%s %v", kind, tc.rule)
+			require.ErrorContains(t, err, fmt.Sprintf("may not intercept %q in API group", want), "%s %v", kind, tc.rule)
 		}
 	}
 	require.NoError(t, webhook.Refused(csvWith(hook(conversion, "a"))))

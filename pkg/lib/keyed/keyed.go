@@ -2,7 +2,10 @@
 // reconciles.
 package keyed
 
-import "sync"
+import (
+	"maps"
+	"sync"
+)
 
 // Map is safe for concurrent use. The zero value is empty. A value that contains pointers or maps must only be changed
 // by Change, or by the one goroutine that reconciles its key.
@@ -43,6 +46,13 @@ func (m *Map[K, V]) Delete(key K) V {
 	value := m.values[key]
 	delete(m.values, key)
 	return value
+}
+
+// DeleteFunc removes the values of all keys for which a function returns true. The function must not block.
+func (m *Map[K, V]) DeleteFunc(of func(K) bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	maps.DeleteFunc(m.values, func(key K, _ V) bool { return of(key) })
 }
 
 // Each calls a function for all values. The function must not block.

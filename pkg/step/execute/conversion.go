@@ -54,7 +54,7 @@ func (e *Executor) restoreConversion(ctx context.Context, s State) (*unstructure
 		s.Live.GetAnnotations()[names.AnnotationConversion] != names.ConversionReset {
 		return s.Live, nil
 	}
-	patch, err := webhook.ConversionPatch(s.Live, declared, map[string]any{names.AnnotationConversion: mark})
+	patch, err := webhook.ConversionPatch(s.Live, declared, map[string]string{names.AnnotationConversion: mark})
 	if err != nil {
 		return nil, err
 	}
