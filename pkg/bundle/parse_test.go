@@ -142,11 +142,11 @@ func TestUnknownFieldsInPermissionsAreRefused(t *testing.T) {
 	misspelled := strings.Replace(csvText, rules, `rules: [{apiGroups: [""], resources: [pods], verbs: [get]}, {apiGroups: [""], resources: [secrets], verbs: [get], resourceName: [mine]}]`, 1)
 	cluster := strings.Replace(csvText, "permissions:", "clusterPermissions:", 1)
 	for _, row := range []struct{ csv, manifest, want string }{
-		{misspelled, "", `ClusterServiceVersion "op.v1": unknown fields, which may be misspelled ones that narrow the permissions: spec.install.spec.permissions[0].rules[1].resourceName`},
+		{misspelled, "", `ClusterServiceVersion "op.v1": unknown fields, possibly misspellings of fields that narrow the permissions: spec.install.spec.permissions[0].rules[1].resourceName`},
 		{strings.Replace(cluster, rules, `rules: [{apiGroups: [""], resources: [pods], verbs: [get], ResourceNames: [mine]}]`, 1), "", "spec.install.spec.clusterPermissions[0].rules[0].ResourceNames"},
 		{strings.Replace(csvText, "serviceAccountName: op\n        rules", "serviceAccountName: op\n        namespace: one\n        rules", 1), "", "spec.install.spec.permissions[0].namespace"},
 		{csvText, "apiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata: {name: r}\n" + strings.Replace(rules, "verbs", "resourceName: [mine], verbs", 1),
-			`Role "r": unknown fields, which may be misspelled ones that narrow the permissions: rules[0].resourceName`},
+			`Role "r": unknown fields, possibly misspellings of fields that narrow the permissions: rules[0].resourceName`},
 		{csvText, "apiVersion: rbac.authorization.k8s.io/v1\nkind: RoleBinding\nmetadata: {name: b}\nroleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: r}\n" +
 			"subjects: [{kind: ServiceAccount, name: op, nameSpace: mine}]", "subjects[0].nameSpace"},
 	} {

@@ -48,5 +48,5 @@ func decodeStrictly(prefix string, from map[string]any, into any) error {
 		text := strings.TrimSuffix(strings.TrimPrefix(problem.Error(), `unknown field "`), `"`)
 		paths = append(paths, prefix+text)
 	}
-	return errors.New("unknown fields, which may be misspelled ones that narrow the permissions: " + Named(paths))
+	return errors.New("unknown fields, possibly misspellings of fields that narrow the permissions: " + Named(paths))
 }

@@ -119,7 +119,7 @@ func TestRejectsAMisspelledFieldInPermissions(t *testing.T) {
 	require.NoError(t, err)
 	changed := strings.Replace(string(text), "verbs:", "resourceName: [mine]\n          verbs:", 1)
 	require.NoError(t, os.WriteFile(files[0], []byte(changed), 0o600))
-	const want = "unknown fields, which may be misspelled ones that narrow the permissions: spec.install.spec.permissions[0].rules[0].resourceName"
+	const want = "unknown fields, possibly misspellings of fields that narrow the permissions: spec.install.spec.permissions[0].rules[0].resourceName"
 	_, code, err := remit(t, dir, "--account=team-a/installer", "--rbac-dir", t.TempDir())
 	require.ErrorContains(t, err, want)
 	require.Equal(t, cli.CodeError, code)

@@ -36,9 +36,9 @@ func (w *world) fillDeleted(ctx context.Context, c client.Reader, r *Report) err
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case err != nil:
-			g.Notes = append(g.Notes, fmt.Sprintf("whether objects were deleted is not known: %v", err))
+			g.Notes = append(g.Notes, fmt.Sprintf("it is not known whether objects were deleted: %v", err))
 		case budget < 0:
-			g.Notes = append(g.Notes, fmt.Sprintf("only the first %d objects were read: whether others were deleted is not known; name the namespace with -n", part))
+			g.Notes = append(g.Notes, fmt.Sprintf("only the first %d objects were read: it is not known whether others were deleted; name the namespace with -n", part))
 		}
 		left -= part - max(budget, 0)
 	}
@@ -98,7 +98,7 @@ func (w *world) noteUnreadable(g *Group, installed map[string]bool, steps []step
 		delete(unread, s.Owner.CSV)
 	}
 	if len(unread) > 0 {
-		g.Notes = append(g.Notes, fmt.Sprintf("whether objects of %s were deleted is not known: the InstallPlan does not carry its content",
+		g.Notes = append(g.Notes, fmt.Sprintf("it is not known whether objects of %s were deleted: the InstallPlan does not carry its content",
 			listed(slices.Sorted(maps.Keys(unread)))))
 	}
 }

@@ -35,7 +35,7 @@ func TestATenantCannotHideDeletedObjectsOfAnother(t *testing.T) {
 		secrets []string
 		note    string
 	}{
-		"an invalid name": {[]string{"a/b"}, "whether objects were deleted is not known: get Secret ns/a/b: invalid resource name"},
+		"an invalid name": {[]string{"a/b"}, "it is not known whether objects were deleted: get Secret ns/a/b: invalid resource name"},
 		"too many names":  {many, "only the first 1000 objects were read"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -70,7 +70,7 @@ func TestNotesAVersionWhosePlanDoesNotCarryItsContent(t *testing.T) {
 	installed := map[string]bool{"unread.v1": true, "read.v1": true, "waits.v1": true, "other.v1": true}
 	g := &Group{Namespace: "ns"}
 	w.noteUnreadable(g, installed, []step.Step{{Owner: ownerutil.Owner{CSV: "read.v1"}}})
-	require.Equal(t, []string{"whether objects of unread.v1 were deleted is not known: the InstallPlan does not carry its content"}, g.Notes)
+	require.Equal(t, []string{"it is not known whether objects of unread.v1 were deleted: the InstallPlan does not carry its content"}, g.Notes)
 }
 
 func TestShowsTheCommandThatPrintsTheGrant(t *testing.T) {
