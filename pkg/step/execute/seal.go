@@ -35,10 +35,10 @@ const sealPrefix = "remit/sealed:"
 // reconcile, so without a pause each failure would cause the next attempt.
 const resealAfter = 10 * time.Second
 
-// refill restores the rules of a Role from which they were removed, or which was deleted and still has a binding, such as
-// the install's own. While it had no rules, any user could bind it, or replace the subjects of its bindings. So
-// it first gets rules for an object that does not exist, which no other user may bind either; then all bindings are
-// known and the check is final. Nothing is written unless the same checks and a dry run of the rules have succeeded.
+// refill restores the rules of a Role from which they were removed, or of a deleted Role that still has a binding.
+// While the Role had no rules, other users could bind it or replace the subjects of its bindings. So it first gets
+// rules for an object that does not exist, which no other user may bind either; then all bindings are known and the
+// check is final. Nothing is written unless the same checks and a dry run of the rules have succeeded.
 func (r Roles) refill(ctx context.Context, c client.Client, live, role *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	if r.Live == nil || role.GetKind() != "Role" || !r.RBAC.Readable() {
 		return live, nil
@@ -48,7 +48,7 @@ func (r Roles) refill(ctx context.Context, c client.Client, live, role *unstruct
 	}
 	now := r.now()
 	if age := now.Sub(sealedAt(live)); age >= 0 && age < resealAfter {
-		return nil, &apply.DelayedError{Why: fmt.Sprintf("%s could not be filled: its rules will be restored after %s at the earliest", apply.Describe(role), resealAfter)}
+		return nil, &apply.DelayedError{Why: fmt.Sprintf("%s could not be filled; its rules are restored in %s at the earliest", apply.Describe(role), resealAfter)}
 	}
 	if err := r.judgeLive(ctx, live, role); err != nil {
 		return nil, err
@@ -82,8 +82,9 @@ func (r Roles) judgeLive(ctx context.Context, live, role *unstructured.Unstructu
 	return r.CheckBindings(ctx, live, role)
 }
 
-// isExposed reports whether other users may have been able to bind a Role that grants them nothing yet. A Role that does
-// not exist is exposed if the cache has a binding of it: a new install has none, and sends no additional request.
+// isExposed reports whether another user may have bound the Role while it did not have its rules. A Role that does not
+// exist is exposed if the cache has a binding to it, even one without subjects; a new install has none and sends no
+// additional request.
 func (r Roles) isExposed(live, role *unstructured.Unstructured) (bool, error) {
 	if live != nil {
 		return !sameRules(live, role), nil
