@@ -48,7 +48,7 @@ func (c *cluster) apiServerOptions() (component.APIServerOptions, error) {
 	}, nil
 }
 
-// waitReady waits until the API server reports that it is ready, or ends.
+// waitReady waits until the API server is ready or has exited.
 func waitReady(ctx context.Context, client kubernetes.Interface, server *component.Running) error {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()

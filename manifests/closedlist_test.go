@@ -179,7 +179,7 @@ func TestControllerIdentitiesWriteOneSecret(t *testing.T) {
 func clusterRules(t *testing.T, objs []*unstructured.Unstructured) []rbacv1.PolicyRule {
 	t.Helper()
 	var rules []rbacv1.PolicyRule
-	bound := boundToSelf(t, objs)
+	bound := boundToPrograms(t, objs)
 	for _, obj := range ofKind(objs, "ClusterRole") {
 		if !slices.Contains(bound, obj.GetName()) {
 			continue
@@ -187,18 +187,18 @@ func clusterRules(t *testing.T, objs []*unstructured.Unstructured) []rbacv1.Poli
 		bound = slices.DeleteFunc(bound, func(name string) bool { return name == obj.GetName() })
 		rules = append(rules, convert[rbacv1.ClusterRole](t, obj).Rules...)
 	}
-	require.Empty(t, bound, "self is bound to ClusterRoles that are not of this installation")
+	require.Empty(t, bound, "Remit's programs are bound to ClusterRoles that are not of this installation")
 	return rules
 }
 
-func boundToSelf(t *testing.T, objs []*unstructured.Unstructured) []string {
+func boundToPrograms(t *testing.T, objs []*unstructured.Unstructured) []string {
 	t.Helper()
-	self := []string{names.ServiceAccountCatalog, names.ServiceAccountOLM}
+	programs := []string{names.ServiceAccountCatalog, names.ServiceAccountOLM}
 	var roles []string
 	for _, obj := range ofKind(objs, "ClusterRoleBinding") {
 		binding := convert[rbacv1.ClusterRoleBinding](t, obj)
 		if slices.ContainsFunc(binding.Subjects, func(s rbacv1.Subject) bool {
-			return s.Kind != rbacv1.ServiceAccountKind || slices.Contains(self, s.Name)
+			return s.Kind != rbacv1.ServiceAccountKind || slices.Contains(programs, s.Name)
 		}) {
 			roles = append(roles, binding.RoleRef.Name)
 		}

@@ -33,18 +33,18 @@ func NewEnrollment(ctx context.Context, c client.Client) (*Enrollment, error) {
 	if err := c.Create(ctx, review); err != nil {
 		return nil, fmt.Errorf("determine the user that this program runs as: %w", err)
 	}
-	self := review.Status.UserInfo
-	out := &Enrollment{own: rbac.Subject{User: self.Username, Groups: self.Groups}, programs: programs(self)}
+	user := review.Status.UserInfo
+	out := &Enrollment{own: rbac.Subject{User: user.Username, Groups: user.Groups}, programs: programs(user)}
 	if !review.CreationTimestamp.IsZero() {
 		out.ahead = time.Until(review.CreationTimestamp.Time)
 	}
 	return out, nil
 }
 
-func programs(self authenticationv1.UserInfo) []rbac.Subject {
-	namespace, _, err := serviceaccount.SplitUsername(self.Username)
+func programs(user authenticationv1.UserInfo) []rbac.Subject {
+	namespace, _, err := serviceaccount.SplitUsername(user.Username)
 	if err != nil {
-		return []rbac.Subject{{User: self.Username, Groups: self.Groups}}
+		return []rbac.Subject{{User: user.Username, Groups: user.Groups}}
 	}
 	return []rbac.Subject{
 		rbac.ServiceAccount(namespace, names.ServiceAccountCatalog),

@@ -49,18 +49,18 @@ func NewCSVRuleChecker(
 // namespace is "". It returns an error for a rule that the API server would reject.
 func (c *CSVRuleChecker) RuleSatisfied(sa *corev1.ServiceAccount, namespace string, rule rbacv1.PolicyRule) (bool, error) {
 	rules := []rbacv1.PolicyRule{rule}
-	held, err := c.effectiveRules(sa, namespace, rules)
-	return err == nil && held.Covers(rules), err
+	effective, err := c.effectiveRules(sa, namespace, rules)
+	return err == nil && effective.Covers(rules), err
 }
 
 // MissingRules returns the rules that the ServiceAccount is missing. It returns an error if the API server would
 // reject a rule, or if the rules expand to more than rbac.MaxAtoms.
 func (c *CSVRuleChecker) MissingRules(sa *corev1.ServiceAccount, namespace string, rules []rbacv1.PolicyRule) ([]rbacv1.PolicyRule, error) {
-	held, err := c.effectiveRules(sa, namespace, rules)
+	effective, err := c.effectiveRules(sa, namespace, rules)
 	if err != nil {
 		return nil, err
 	}
-	return held.Missing(rules), nil
+	return effective.Missing(rules), nil
 }
 
 // effectiveRules returns the effective rules of the ServiceAccount after validating the queried rules.
@@ -69,8 +69,8 @@ func (c *CSVRuleChecker) effectiveRules(sa *corev1.ServiceAccount, namespace str
 		return rbac.Set{}, fmt.Errorf("ClusterServiceVersion %q: %w", c.csv.Name, err)
 	}
 	key := rulesKey{accountNamespace: sa.Namespace, account: sa.Name, namespace: namespace}
-	if held, ok := c.known[key]; ok {
-		return held, nil
+	if effective, ok := c.known[key]; ok {
+		return effective, nil
 	}
 	gathered := c.listers.LowerBound(rbac.ServiceAccount(sa.Namespace, sa.Name), namespace)
 	if err := errors.Join(gathered.ReadErrors...); err != nil {

@@ -59,7 +59,8 @@ type Report struct {
 	Findings []Finding
 	// Allowed are permissions that another authorizer allows although RBAC does not.
 	Allowed []Finding
-	// Unknown are permissions that could not be decided. They never block a plan: the writes decide.
+	// Unknown lists the permissions that could not be determined. They never block a plan: the API server decides at
+	// each write.
 	Unknown []Finding
 	// Later are missing permissions that need not be granted while the cluster does not serve a kind.
 	Later []Finding

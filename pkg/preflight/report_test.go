@@ -199,9 +199,9 @@ func TestGrantsOfDifferentReportsHaveDifferentNames(t *testing.T) {
 	two := preflight.Report{Account: account(), Findings: []preflight.Finding{{Namespace: "ns", Missing: []rbacv1.PolicyRule{
 		{Verbs: []string{"list"}, APIGroups: []string{""}, Resources: []string{"pods"}}}}}}
 	both := granted(t, append(one.Manifests(), two.Manifests()...))
-	held, err := both.EffectiveRules(rbac.ServiceAccount("team-a", "installer"), "ns")
+	effective, err := both.EffectiveRules(rbac.ServiceAccount("team-a", "installer"), "ns")
 	require.NoError(t, err)
-	require.Len(t, held, 2)
+	require.Len(t, effective, 2)
 	other := one
 	other.Account.Namespace = "team-b"
 	require.NotContains(t, string(other.Manifests()), grantNameOf(t, one), "an account of the same name in another namespace")

@@ -21,15 +21,17 @@ const n, times, most = 20_000, 100, 10
 // TestWorkIsLinearInTheRules compares the CPU time of one large query with that of many small ones.
 func TestWorkIsLinearInTheRules(t *testing.T) {
 	for shape, of := range adversarial() {
-		for name, work := range map[string]func(held, wanted []rbacv1.PolicyRule){
-			"Missing":   func(held, wanted []rbacv1.PolicyRule) { Missing(held, wanted) },
-			"Covers":    func(held, wanted []rbacv1.PolicyRule) { NewSet(held).Covers(wanted) },
-			"Minimal":   func(held, wanted []rbacv1.PolicyRule) { Minimal(slices.Concat(held, wanted)) },
-			"folded":    func(held, wanted []rbacv1.PolicyRule) { folded(oneStar(slices.Concat(held, wanted))) },
-			"Uncovered": func(held, wanted []rbacv1.PolicyRule) { NewSet(held).Uncovered(slices.Concat(wanted, tooLarge())) },
+		for name, work := range map[string]func(granted, wanted []rbacv1.PolicyRule){
+			"Missing": func(granted, wanted []rbacv1.PolicyRule) { Missing(granted, wanted) },
+			"Covers":  func(granted, wanted []rbacv1.PolicyRule) { NewSet(granted).Covers(wanted) },
+			"Minimal": func(granted, wanted []rbacv1.PolicyRule) { Minimal(slices.Concat(granted, wanted)) },
+			"folded":  func(granted, wanted []rbacv1.PolicyRule) { folded(oneStar(slices.Concat(granted, wanted))) },
+			"Uncovered": func(granted, wanted []rbacv1.PolicyRule) {
+				NewSet(granted).Uncovered(slices.Concat(wanted, tooLarge()))
+			},
 		} {
 			t.Run(name+"/"+shape, func(t *testing.T) {
-				small, large := func() { held, wanted := of(n / times); work(held, wanted) }, func() { held, wanted := of(n); work(held, wanted) }
+				small, large := func() { granted, wanted := of(n / times); work(granted, wanted) }, func() { granted, wanted := of(n); work(granted, wanted) }
 				often := cpu(func() {
 					for range times {
 						small()

@@ -12,7 +12,7 @@ import (
 	"k8s.io/component-helpers/auth/rbac/validation"
 )
 
-// adversarial returns shapes of held and wanted rules with about n values that make nested scans quadratic.
+// adversarial returns shapes of granted and wanted rules with about n values that make nested scans quadratic.
 func adversarial() map[string]func(n int) (granted, wanted []rbacv1.PolicyRule) {
 	return map[string]func(n int) (granted, wanted []rbacv1.PolicyRule){
 		"many names": func(n int) (granted, wanted []rbacv1.PolicyRule) {
@@ -60,7 +60,7 @@ func adversarial() map[string]func(n int) (granted, wanted []rbacv1.PolicyRule) 
 			return []rbacv1.PolicyRule{{Verbs: []string{"get"}, NonResourceURLs: stars}}, []rbacv1.PolicyRule{{Verbs: []string{"get"}, NonResourceURLs: urls}}
 		},
 		"rules within rules": func(n int) (granted, wanted []rbacv1.PolicyRule) {
-			// Each wanted rule is covered by many held ones, which are covered by the last one.
+			// Each wanted rule is covered by many granted ones, which are covered by the last one.
 			for i := range n / 2 {
 				granted = append(granted, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get", fmt.Sprint("v", i)}})
 				wanted = append(wanted, on("get", "", "pods", fmt.Sprint("n", i)))

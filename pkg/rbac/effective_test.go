@@ -115,9 +115,9 @@ func TestEffectiveRulesFollowBindings(t *testing.T) {
 		{"a Role of the same name in another namespace", []any{binding("t2", "b", ref("Role", "pods"), acct)}, "t2", nil},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			held, err := given(t, append(row.objects, pods...)...).EffectiveRules(ServiceAccount("t1", "acct"), row.namespace)
+			granted, err := given(t, append(row.objects, pods...)...).EffectiveRules(ServiceAccount("t1", "acct"), row.namespace)
 			require.NoError(t, err)
-			require.Equal(t, row.want, Compact(held))
+			require.Equal(t, row.want, Compact(granted))
 		})
 	}
 }

@@ -89,7 +89,7 @@ func named(resource, name, verb string) rbacv1.PolicyRule {
 }
 
 // Check reports whether a subject with these permissions in the grant's scope may write the object.
-func (g Grant) Check(held Permissions) Verdict {
+func (g Grant) Check(granted Permissions) Verdict {
 	if g.Invalid != nil {
 		return Verdict{Invalid: g.Invalid}
 	}
@@ -98,9 +98,9 @@ func (g Grant) Check(held Permissions) Verdict {
 	if g.Unresolved {
 		wanted = alternative
 	}
-	v := held.Check(wanted)
+	v := granted.Check(wanted)
 	v.Unresolved = g.Unresolved
-	if (v.Invalid != nil || g.Unresolved || len(v.Missing) > 0) && held.Set().Covers(alternative) {
+	if (v.Invalid != nil || g.Unresolved || len(v.Missing) > 0) && granted.Set().Covers(alternative) {
 		v.Invalid, v.Via = nil, g.Alternative.Verbs[0]
 	}
 	return v

@@ -171,8 +171,8 @@ func BenchmarkEffectiveRules(b *testing.B) {
 		b.Run(fmt.Sprint(n, "-bindings-of-each-kind"), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if held, err := l.EffectiveRules(ServiceAccount("ns7", "acct7"), "ns7"); err != nil || len(held) != 1 {
-					b.Fatal(held, err)
+				if granted, err := l.EffectiveRules(ServiceAccount("ns7", "acct7"), "ns7"); err != nil || len(granted) != 1 {
+					b.Fatal(granted, err)
 				}
 			}
 		})

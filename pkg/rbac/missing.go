@@ -13,17 +13,17 @@ import (
 // MaxAtoms bounds the (group, resource, name, verb) combinations that one query may expand to.
 const MaxAtoms = 50_000
 
-// Missing returns the parts of the wanted rules that the held rules do not cover, compacted and sorted. If the wanted
-// rules expand to more than MaxAtoms, it returns them unchanged.
-func Missing(held, wanted []rbacv1.PolicyRule) []rbacv1.PolicyRule {
-	return NewSet(held).Missing(wanted)
+// Missing returns the parts of the wanted rules that the granted rules do not cover, compacted and sorted. If the
+// wanted rules expand to more than MaxAtoms, it returns them unchanged.
+func Missing(granted, wanted []rbacv1.PolicyRule) []rbacv1.PolicyRule {
+	return NewSet(granted).Missing(wanted)
 }
 
 // Set is a list of rules prepared for many queries. The zero value has no rules.
 type Set struct{ coverage coverage }
 
 // NewSet returns a Set. The rules must not be changed afterwards.
-func NewSet(held []rbacv1.PolicyRule) Set { return Set{coverageOf(held)} }
+func NewSet(granted []rbacv1.PolicyRule) Set { return Set{coverageOf(granted)} }
 
 // Missing is the function Missing for the rules of the set.
 func (s Set) Missing(wanted []rbacv1.PolicyRule) []rbacv1.PolicyRule {

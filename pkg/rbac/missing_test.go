@@ -20,9 +20,9 @@ func rules(texts ...string) []rbacv1.PolicyRule { return rows.Rules(texts...) }
 // The numbers are those of the table in the design page "Rule-check semantics".
 func TestMissingMatchesTheEscalationCheckOfTheAPIServer(t *testing.T) {
 	for _, row := range []struct {
-		name         string
-		held, wanted []rbacv1.PolicyRule
-		missing      []rbacv1.PolicyRule
+		name            string
+		granted, wanted []rbacv1.PolicyRule
+		missing         []rbacv1.PolicyRule
 	}{
 		{"1 all verbs cover each verb", rules("* :pods"), rules("get,list :pods"), nil},
 		{"2 a list of verbs is not all verbs", rules("get,list,watch,create,update,patch,delete,deletecollection :pods"), rules("* :pods"), rules("* :pods")},
@@ -64,8 +64,8 @@ func TestMissingMatchesTheEscalationCheckOfTheAPIServer(t *testing.T) {
 		{"missing rules are returned once", nil, rules("get :pods", "get,list :pods"), rules("get,list :pods")},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			require.Equal(t, row.missing, Missing(row.held, row.wanted))
-			covered, _ := validation.Covers(row.held, row.wanted)
+			require.Equal(t, row.missing, Missing(row.granted, row.wanted))
+			covered, _ := validation.Covers(row.granted, row.wanted)
 			require.Equal(t, covered, len(row.missing) == 0, "the API server's own function")
 		})
 	}
@@ -163,12 +163,12 @@ func TestCompactIsEquivalent(t *testing.T) {
 func TestCoverageIsReflexiveAndMonotone(t *testing.T) {
 	for seed := range int64(300) {
 		random := rand.New(rand.NewSource(seed))
-		wanted, held, more := randomRules(random), randomRules(random), randomRules(random)
+		wanted, granted, more := randomRules(random), randomRules(random), randomRules(random)
 		require.Empty(t, Missing(wanted, wanted), "seed %d", seed)
-		missing := Missing(held, wanted)
-		require.Empty(t, Missing(append(held, missing...), wanted), "seed %d: granting the missing rules is sufficient", seed)
-		require.Empty(t, Missing(missing, Missing(append(held, more...), wanted)), "seed %d: more permissions, fewer missing rules", seed)
-		covered, _ := validation.Covers(held, wanted)
+		missing := Missing(granted, wanted)
+		require.Empty(t, Missing(append(granted, missing...), wanted), "seed %d: granting the missing rules is sufficient", seed)
+		require.Empty(t, Missing(missing, Missing(append(granted, more...), wanted)), "seed %d: more permissions, fewer missing rules", seed)
+		covered, _ := validation.Covers(granted, wanted)
 		require.Equal(t, covered, len(missing) == 0, "seed %d: the API server's own function", seed)
 	}
 }
@@ -229,14 +229,14 @@ func TestLineRoundTripsThroughYAML(t *testing.T) {
 }
 
 func BenchmarkMissing(b *testing.B) {
-	var held, wanted []rbacv1.PolicyRule
+	var granted, wanted []rbacv1.PolicyRule
 	for i := range 5_000 {
-		held = append(held, rule(fmt.Sprintf("get group%d:things [n%d]", i%100, i)))
+		granted = append(granted, rule(fmt.Sprintf("get group%d:things [n%d]", i%100, i)))
 		wanted = append(wanted, rule(fmt.Sprintf("get group%d:things [n%d]", i%100, i)))
 	}
 	b.Run("5000-rules", func(b *testing.B) {
 		for b.Loop() {
-			require.Empty(b, Missing(held, wanted))
+			require.Empty(b, Missing(granted, wanted))
 		}
 	})
 }

@@ -85,17 +85,17 @@ const maxBindings = 10_000
 
 // UncoveredBindings returns, sorted, the bindings for which counts is true and by which subject has permissions that by does not have.
 func (l Listers) UncoveredBindings(subject, by Subject, counts func(Binding) bool) []Binding {
-	known, held := map[placedRole]bool{}, map[string]Set{}
+	known, granted := map[placedRole]bool{}, map[string]Set{}
 	exceeds := func(b Binding) bool {
 		role := placedRole{roleRefOf(b), b.GetNamespace()}
 		if is, ok := known[role]; ok {
 			return is
 		}
-		if _, ok := held[role.namespace]; !ok {
-			held[role.namespace] = l.LowerBound(by, role.namespace).Set()
+		if _, ok := granted[role.namespace]; !ok {
+			granted[role.namespace] = l.LowerBound(by, role.namespace).Set()
 		}
 		rules, err := l.RulesOf(role.RoleRef, role.namespace)
-		known[role] = err == nil && (TooLarge(rules) || len(held[role.namespace].Missing(rules)) > 0)
+		known[role] = err == nil && (TooLarge(rules) || len(granted[role.namespace].Missing(rules)) > 0)
 		return known[role]
 	}
 	found := map[string]Binding{}

@@ -38,15 +38,15 @@ func TestWritingAnAggregatingRoleRequiresEverything(t *testing.T) {
 	aggregating := clusterRole("r")
 	aggregating.AggregationRule = &rbacv1.AggregationRule{ClusterRoleSelectors: []metav1.LabelSelector{{}}}
 	plain := clusterRole("r", "get :pods")
-	held := Permissions{Rules: rules("get :pods")}
-	require.True(t, RoleGrant(plain, nil).Check(held).Covered())
-	require.True(t, RoleGrant(plain, clusterRole("r", "* *:*")).Check(held).Covered(), "previous rules do not matter")
+	granted := Permissions{Rules: rules("get :pods")}
+	require.True(t, RoleGrant(plain, nil).Check(granted).Covered())
+	require.True(t, RoleGrant(plain, clusterRole("r", "* *:*")).Check(granted).Covered(), "previous rules do not matter")
 	for name, g := range map[string]Grant{
 		"create":             RoleGrant(aggregating, nil),
 		"update":             RoleGrant(aggregating, aggregating),
 		"remove aggregation": RoleGrant(plain, aggregating),
 	} {
-		v := g.Check(held)
+		v := g.Check(granted)
 		require.Equal(t, rules("* *:*", "* *"), v.Missing, name)
 		v = g.Check(Permissions{Rules: rules("escalate rbac.authorization.k8s.io:clusterroles [r]")})
 		require.True(t, v.Covered(), name)

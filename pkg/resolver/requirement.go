@@ -237,7 +237,7 @@ func compoundOf(word string, parts []requirement, texts []string) requirement {
 		out := requirement{text: "(" + strings.Join(texts, ", or ") + ")", match: func(m *meter, f *facts) bool {
 			return m.Spend(len(parts)) == nil && slices.ContainsFunc(parts, matches(m, f))
 		}}
-		widen(&out, parts)
+		restrictDisjunction(&out, parts)
 		return out
 	}
 	return requirement{text: "that is none of: " + strings.Join(texts, ", "), match: func(m *meter, f *facts) bool {
@@ -255,8 +255,8 @@ func narrow(out *requirement, parts []requirement) {
 	}
 }
 
-// widen restricts a disjunction if all of its members are restricted.
-func widen(out *requirement, parts []requirement) {
+// restrictDisjunction restricts a disjunction if all of its members are restricted.
+func restrictDisjunction(out *requirement, parts []requirement) {
 	var pkgs []string
 	var apis []api
 	for _, r := range parts {

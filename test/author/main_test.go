@@ -58,7 +58,8 @@ func fail(err error) int {
 	return 1
 }
 
-// The accounts of every site. alice may impersonate the first, carol none, and no user here the others.
+// The accounts of every site. alice may impersonate the first one and carol none; no user here may impersonate the
+// second.
 const (
 	installer = "installer"
 	boss      = "boss"

@@ -26,7 +26,7 @@ import (
 // graph is a catalog of packages whose upgrades are tested.
 type graph struct {
 	name string
-	// dir contains its files.
+	// dir is the directory with the catalog's files.
 	dir string
 	*catalog.Snapshot
 	in resolver.Input

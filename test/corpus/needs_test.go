@@ -98,7 +98,7 @@ func (g grants) count() int {
 	return n
 }
 
-// held returns the rules in a scope, including those of the whole cluster.
+// effective returns the rules in a scope, including those of the whole cluster.
 func (g grants) permissions(namespace string) rbac.Permissions {
 	out := rbac.Permissions{Namespace: namespace, Rules: g[rbac.ClusterScope]}
 	if namespace != rbac.ClusterScope {
@@ -187,9 +187,9 @@ func (m mutation) compare(missing grants, needs []preflight.Need) verdict {
 		}
 	}
 	for _, n := range needs {
-		held := m.rest.permissions(n.Namespace).Rules
-		if len(rbac.Missing(held, n.Rules)) > 0 && slices.ContainsFunc(n.Alternatives, func(u rbacv1.PolicyRule) bool {
-			return len(rbac.Missing(held, []rbacv1.PolicyRule{u})) == 0
+		effective := m.rest.permissions(n.Namespace).Rules
+		if len(rbac.Missing(effective, n.Rules)) > 0 && slices.ContainsFunc(n.Alternatives, func(u rbacv1.PolicyRule) bool {
+			return len(rbac.Missing(effective, []rbacv1.PolicyRule{u})) == 0
 		}) {
 			return excused
 		}

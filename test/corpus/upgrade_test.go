@@ -37,8 +37,8 @@ type walk struct {
 	sample bool
 	// brought are the versions, by package, of dependencies that are installed with it.
 	brought map[string]string
-	// held is, by package, the reason that its Subscription reports at the end for not upgrading further.
-	held map[string]string
+	// heldBack is, by package, the reason that its Subscription reports at the end for not upgrading further.
+	heldBack map[string]string
 }
 
 var walks = []walk{
@@ -49,7 +49,7 @@ var walks = []walk{
 	// It needs one version of each, beyond which they are not upgraded.
 	{name: "kuadrant", packages: []string{"kuadrant-operator"}, brought: map[string]string{
 		"authorino-operator": "authorino-operator.v0.13.0", "limitador-operator": "limitador-operator.v0.11.0", "dns-operator": "dns-operator.v0.6.0",
-	}, held: map[string]string{
+	}, heldBack: map[string]string{
 		"authorino-operator": "authorino-operator.v0.13.1 of channel stable cannot replace authorino-operator.v0.13.0: bundle kuadrant-operator.v0.11.1 requires " +
 			"an operator with package: authorino-operator and with version in range: 0.13.0",
 	}},
@@ -217,7 +217,7 @@ func (w walk) walkRound(t *testing.T, root string, number int, round []*path) {
 	walker := &walker{t: t, cluster: cluster, tn: tn, paths: paths, seen: map[string][]string{}}
 	begun := time.Now()
 	walker.walk(w.brought)
-	walker.holds(w.held)
+	walker.holds(w.heldBack)
 	t.Logf("%s, round %d: %s in %s", w.name, number+1, walker, time.Since(begun).Round(time.Second))
 }
 
@@ -262,9 +262,9 @@ func (w *walker) walk(brought map[string]string) {
 }
 
 // holds waits until Subscriptions report why they do not upgrade further.
-func (w *walker) holds(held map[string]string) {
+func (w *walker) holds(heldBack map[string]string) {
 	w.t.Helper()
-	for pkg, want := range held {
+	for pkg, want := range heldBack {
 		w.tn.Eventually(func(c *assert.CollectT) {
 			list := &operatorsv1alpha1.SubscriptionList{}
 			assert.NoError(c, w.cluster.Client.List(w.t.Context(), list, client.InNamespace(w.tn.Namespace)))

@@ -19,7 +19,7 @@ const (
 	// defaultPairs is the number of pairs of an ordinary test run; `make differential` uses more.
 	defaultPairs      = 200_000
 	questionsPerWorld = 50
-	// gcPercent is for both processes: they keep little and allocate much.
+	// gcPercent applies to both processes, which allocate much and retain little.
 	gcPercent = 400
 )
 
@@ -61,7 +61,7 @@ func TestTheEngineSaysWhatKubernetesSays(t *testing.T) {
 			if err := sum.compare(q, answers[i]); err != nil {
 				asJSON, _ := json.Marshal(q)
 				all, _ := json.Marshal(w)
-				require.NoError(t, err, "seed %d\nquestion %s\nheld %+v\nverdict %+v\nworld %s", seed, asJSON, q.held, q.verdict, all)
+				require.NoError(t, err, "seed %d\nquestion %s\ngranted %+v\nverdict %+v\nworld %s", seed, asJSON, q.granted, q.verdict, all)
 			}
 		}
 	}

@@ -98,10 +98,10 @@ func (d dice) rules(v vocabulary, most int) []rbacv1.PolicyRule {
 
 // partOf returns existing rules, parts of them, and sometimes other rules: independent random rules are hardly ever
 // covered.
-func (d dice) partOf(v vocabulary, held []rbacv1.PolicyRule) []rbacv1.PolicyRule {
+func (d dice) partOf(v vocabulary, granted []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	var out []rbacv1.PolicyRule
 	for range 1 + d.IntN(3) {
-		if len(held) == 0 || d.oneIn(12) {
+		if len(granted) == 0 || d.oneIn(12) {
 			r := d.oddRule(v)
 			if d.oneIn(3) { // of resources and of URLs, which is checked for escalation before it is refused
 				r.NonResourceURLs = d.some(2, v.urls)
@@ -109,7 +109,7 @@ func (d dice) partOf(v vocabulary, held []rbacv1.PolicyRule) []rbacv1.PolicyRule
 			out = append(out, r)
 			continue
 		}
-		r := held[d.IntN(len(held))]
+		r := granted[d.IntN(len(granted))]
 		r = rbacv1.PolicyRule{
 			Verbs: d.subset(v.verbs, r.Verbs), APIGroups: d.subset(v.groups, r.APIGroups), Resources: d.subset(v.resources, r.Resources),
 			ResourceNames: d.subset(v.names, r.ResourceNames), NonResourceURLs: d.subset(v.urls, r.NonResourceURLs),

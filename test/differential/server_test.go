@@ -55,7 +55,7 @@ func randomWrites(t *testing.T, s server) {
 				w := a.newWrite(l)
 				verdict := w.verdict(t, l, a.subject())
 				err := agrees(verdict, w.send(t, a.self))
-				require.NoError(t, err, "seed %d, account %d, %s\n%+v\nheld %+v", seed, i, w, w.object, l.Permissions(a.subject(), w.object.GetNamespace()).Rules)
+				require.NoError(t, err, "seed %d, account %d, %s\n%+v\ngranted %+v", seed, i, w, w.object, l.Permissions(a.subject(), w.object.GetNamespace()).Rules)
 				sum[fmt.Sprint(w, ": ", outcome(verdict))]++
 			}
 			a.disturb()

@@ -33,7 +33,7 @@ type (
 		Requests  []request
 
 		verdict rbac.Verdict
-		held    []rbacv1.PolicyRule
+		granted []rbacv1.PolicyRule
 	}
 	request struct {
 		Verb, Group, Resource, Subresource, Name, Namespace string
@@ -161,15 +161,15 @@ func anys[T any](in []T) []any {
 // question returns a question about rules, about requests that the rules allow, and about other requests.
 func (d dice) question(l rbac.Listers) question {
 	who, namespace := users[d.IntN(len(users))], namespaces[d.IntN(len(namespaces))]
-	held := l.Permissions(who, namespace)
-	rules := inOrder(held.Rules)
-	q := question{User: who.User, Groups: who.Groups, Namespace: namespace, held: rules}
+	permissions := l.Permissions(who, namespace)
+	rules := inOrder(permissions.Rules)
+	q := question{User: who.User, Groups: who.Groups, Namespace: namespace, granted: rules}
 	if d.oneIn(4) {
 		q.Rules = d.rules(anything, 3)
 	} else {
 		q.Rules = d.partOf(anything, rules)
 	}
-	q.verdict = held.Check(q.Rules)
+	q.verdict = permissions.Check(q.Rules)
 	// If a rule is missing, a request for it is denied; if none is, every requested one is allowed.
 	atoms, allowed := q.verdict.Missing, false
 	if len(atoms) == 0 {

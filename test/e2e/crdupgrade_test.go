@@ -63,7 +63,7 @@ func TestRefusesASchemaThatRejectsExistingObjects(t *testing.T) {
 	says(tn, "a", names.ConditionPermissionsMissing, names.ReasonAccountLacksPermissions, refusal)
 	report := reportsOf(tn)
 	require.Contains(t, report, "validate existing objects against the new schema of CustomResourceDefinition gadgets."+group+", in version v1")
-	require.Empty(t, lists(tn, group), "nothing is tried without the right to")
+	require.Empty(t, lists(tn, group), "nothing is tried without permission")
 	out, _ := preflightOf(t, missing, "subscription/a", "-n", tn.Namespace)
 	require.Contains(t, out, refusal)
 

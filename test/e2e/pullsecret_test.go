@@ -56,11 +56,11 @@ func TestReadsPullSecretsAsTheAccount(t *testing.T) {
 		tn.Create(cs)
 		t.Cleanup(func() { _ = cluster.Client.Delete(context.WithoutCancel(t.Context()), cs) })
 	}
-	tn.Grant(tn.Namespace, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{"held"}, Verbs: []string{"get"}})
+	tn.Grant(tn.Namespace, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{"granted"}, Verbs: []string{"get"}})
 	tn.Grant(tn.Namespace, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{"late", "wrong"}, Verbs: []string{"get", "watch"}})
 	wrong := secret(tn.Namespace, "wrong")
 	wrong.Data[corev1.DockerConfigJsonKey] = []byte(`{"auths":{}}`)
-	for _, s := range []*corev1.Secret{secret(tn.Namespace, "held"), secret(tn.Namespace, "lacked"), secret(names.DefaultCatalogNamespace, tn.Namespace), wrong} {
+	for _, s := range []*corev1.Secret{secret(tn.Namespace, "granted"), secret(tn.Namespace, "denied"), secret(names.DefaultCatalogNamespace, tn.Namespace), wrong} {
 		tn.Create(s)
 		asks(s.Namespace, s.Name)
 	}
@@ -76,17 +76,17 @@ func TestReadsPullSecretsAsTheAccount(t *testing.T) {
 		}
 	}
 	tn.Eventually(func(c *assert.CollectT) {
-		says(c, tn.Namespace, "held", "READY")
+		says(c, tn.Namespace, "granted", "READY")
 		says(c, names.DefaultCatalogNamespace, tn.Namespace, "READY")
-		says(c, tn.Namespace, "lacked", "TRANSIENT_FAILURE", "401", `"lacked" is forbidden`, "serviceaccount:"+tn.Namespace+":"+env.AccountName)
+		says(c, tn.Namespace, "denied", "TRANSIENT_FAILURE", "401", `"denied" is forbidden`, "serviceaccount:"+tn.Namespace+":"+env.AccountName)
 	})
 	tn.Eventually(func(c *assert.CollectT) {
 		says(c, tn.Namespace, "late", "TRANSIENT_FAILURE", `"late" not found`)
 		says(c, tn.Namespace, "wrong", "TRANSIENT_FAILURE", "401")
 	})
 	begun := time.Now()
-	tn.Grant(tn.Namespace, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{"lacked"}, Verbs: []string{"get"}})
-	tn.Eventually(func(c *assert.CollectT) { says(c, tn.Namespace, "lacked", "READY") })
+	tn.Grant(tn.Namespace, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{"denied"}, Verbs: []string{"get"}})
+	tn.Eventually(func(c *assert.CollectT) { says(c, tn.Namespace, "denied", "READY") })
 	t.Logf("from the grant to the content: %s", time.Since(begun))
 	begun = time.Now()
 	tn.Create(secret(tn.Namespace, "late"))

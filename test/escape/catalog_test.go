@@ -133,7 +133,7 @@ func catalogs() []row {
 		{"one message that is too large", large, []string{"larger than max"}},
 		{"more skips than anybody has", manySkips, []string{"more than 100000 fields"}},
 		{"1 000 000 bundles", millionBundles, []string{"64 MiB of memory"}},
-		{"text that is no UTF-8", sends(entry("a\xff\xfe", "")), []string{"UTF-8"}},
+		{"text that is not UTF-8", sends(entry("a\xff\xfe", "")), []string{"UTF-8"}},
 		{"4 GB", nil, []string{"bytes"}},
 		{"nothing, and never ends", nil, nil},
 	} {

@@ -26,14 +26,14 @@ import (
 // admits them as usual, and a row that fails leaves nothing behind.
 type theft struct {
 	*scene
-	self client.Client
+	identity client.Client
 	// program is the owner of the token, and other is the other program.
 	program, other string
 }
 
 func (s *scene) steal(program, other string) *theft {
 	s.T.Helper()
-	return &theft{scene: s, self: client.NewDryRunClient(s.bearingAs(oracle.Thief, names.DefaultNamespace, program)), program: program, other: other}
+	return &theft{scene: s, identity: client.NewDryRunClient(s.bearingAs(oracle.Thief, names.DefaultNamespace, program)), program: program, other: other}
 }
 
 // refused asserts that RBAC or a policy refuses the request, and not another check.
@@ -45,17 +45,17 @@ func (x *theft) refused(what string, err error) {
 
 func (x *theft) createRefused(what string, obj client.Object) {
 	x.T.Helper()
-	x.refused(what, x.self.Create(x.T.Context(), obj))
+	x.refused(what, x.identity.Create(x.T.Context(), obj))
 }
 
 func (x *theft) patchRefused(what string, obj client.Object, patch string) {
 	x.T.Helper()
-	x.refused(what, x.self.Patch(x.T.Context(), obj, client.RawPatch("application/merge-patch+json", []byte(patch))))
+	x.refused(what, x.identity.Patch(x.T.Context(), obj, client.RawPatch("application/merge-patch+json", []byte(patch))))
 }
 
 func (x *theft) readRefused(what, namespace, name string, obj client.Object) {
 	x.T.Helper()
-	x.refused(what, x.self.Get(x.T.Context(), client.ObjectKey{Namespace: namespace, Name: name}, obj))
+	x.refused(what, x.identity.Get(x.T.Context(), client.ObjectKey{Namespace: namespace, Name: name}, obj))
 }
 
 func stolenTokens() []row {
@@ -70,7 +70,7 @@ func stolenTokens() []row {
 			x.createRefused("a Service beside the global catalogs", &corev1.Service{ObjectMeta: meta})
 			x.createRefused("a Pod beside the global catalogs", &corev1.Pod{ObjectMeta: meta})
 			x.createRefused("a ServiceAccount beside the global catalogs", &corev1.ServiceAccount{ObjectMeta: meta})
-			x.refused("global pull secrets", x.self.List(x.T.Context(), &corev1.SecretList{}, client.InNamespace(names.DefaultCatalogNamespace)))
+			x.refused("global pull secrets", x.identity.List(x.T.Context(), &corev1.SecretList{}, client.InNamespace(names.DefaultCatalogNamespace)))
 		}},
 		{number: "180b", title: "the stolen token of remit-catalog, in the namespace of the global catalogs", holds: p0(), play: func(s *scene) {
 			s.steal(names.ServiceAccountCatalog, names.ServiceAccountOLM).besideCatalogs()
@@ -101,15 +101,15 @@ func (x *theft) atHome() {
 	x.readRefused("the other program's token", names.DefaultNamespace, x.other+"-token", &corev1.Secret{})
 	x.readRefused("the other program's Lease", names.DefaultNamespace, x.other, &coordinationv1.Lease{})
 	for _, namespace := range []string{names.DefaultNamespace, "kube-system", ""} {
-		x.refused("Secrets of "+namespace, x.self.List(x.T.Context(), &corev1.SecretList{}, client.InNamespace(namespace)))
-		x.refused("ConfigMaps of "+namespace, x.self.List(x.T.Context(), &corev1.ConfigMapList{}, client.InNamespace(namespace)))
-		x.refused("Leases of "+namespace, x.self.List(x.T.Context(), &coordinationv1.LeaseList{}, client.InNamespace(namespace)))
+		x.refused("Secrets of "+namespace, x.identity.List(x.T.Context(), &corev1.SecretList{}, client.InNamespace(namespace)))
+		x.refused("ConfigMaps of "+namespace, x.identity.List(x.T.Context(), &corev1.ConfigMapList{}, client.InNamespace(namespace)))
+		x.refused("Leases of "+namespace, x.identity.List(x.T.Context(), &coordinationv1.LeaseList{}, client.InNamespace(namespace)))
 	}
 	x.patchRefused("the other program's Lease", &coordinationv1.Lease{ObjectMeta: home(x.other)}, `{"spec":{"holderIdentity":"me"}}`)
 	x.patchRefused("the root certificates", &corev1.ConfigMap{ObjectMeta: home("kube-root-ca.crt")}, `{"data":{"ca.crt":"mine"}}`)
 	x.patchRefused("the root certificates of a tenant", &corev1.ConfigMap{ObjectMeta: x.Meta("kube-root-ca.crt")}, `{"data":{"ca.crt":"mine"}}`)
 	x.patchRefused("the other program's ServiceAccount", &corev1.ServiceAccount{ObjectMeta: home(x.other)}, `{"imagePullSecrets":[{"name":"x"}]}`)
-	x.refused("a token of the other program", x.self.SubResource("token").Create(x.T.Context(), &corev1.ServiceAccount{ObjectMeta: home(x.other)}, &authenticationv1.TokenRequest{}))
+	x.refused("a token of the other program", x.identity.SubResource("token").Create(x.T.Context(), &corev1.ServiceAccount{ObjectMeta: home(x.other)}, &authenticationv1.TokenRequest{}))
 }
 
 // events tries to write Events of other reporters.
@@ -126,7 +126,7 @@ func (x *theft) events() {
 		return out
 	}
 	const api = operatorsv1alpha1.GroupName + "/" + operatorsv1alpha1.GroupVersion
-	require.NoError(x.T, x.self.Create(x.T.Context(), event(x.Namespace, api, "InstallPlan")), "its own Event is written")
+	require.NoError(x.T, x.identity.Create(x.T.Context(), event(x.Namespace, api, "InstallPlan")), "its own Event is written")
 	x.createRefused("an Event in kube-system", event("kube-system", api, "InstallPlan"))
 	x.createRefused("an Event about a Pod", event(x.Namespace, "v1", "Pod"))
 	x.createRefused("an Event about an object elsewhere", event(x.Namespace, api, "InstallPlan", func(e *eventsv1.Event) { e.Regarding.Namespace = neighbor }))
@@ -156,7 +156,7 @@ func (x *theft) besideCatalogs() {
 	x.accounts(registry)
 	x.pods(registry)
 	for what, list := range map[string]client.ObjectList{"all pull secrets": &corev1.SecretList{}, "all ConfigMaps": &corev1.ConfigMapList{}} {
-		x.refused(what, x.self.List(x.T.Context(), list, client.InNamespace(names.DefaultCatalogNamespace)))
+		x.refused(what, x.identity.List(x.T.Context(), list, client.InNamespace(names.DefaultCatalogNamespace)))
 	}
 	x.patchRefused("the root certificates", &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: names.DefaultCatalogNamespace, Name: "kube-root-ca.crt"}},
 		`{"data":{"ca.crt":"mine"}}`)
@@ -167,7 +167,7 @@ func (x *theft) besideCatalogs() {
 func (x *theft) services(registry server.Registry) {
 	x.T.Helper()
 	made := registry.Service()
-	require.NoError(x.T, x.self.Create(x.T.Context(), made.DeepCopy()), "what Remit writes is admitted")
+	require.NoError(x.T, x.identity.Create(x.T.Context(), made.DeepCopy()), "what Remit writes is admitted")
 	for what, edit := range map[string]func(*corev1.Service){
 		"externalIPs":       func(o *corev1.Service) { o.Spec.ExternalIPs = []string{"192.0.2.1"} },
 		"type LoadBalancer": func(o *corev1.Service) { o.Spec.Type = corev1.ServiceTypeLoadBalancer },
@@ -197,7 +197,7 @@ func (x *theft) services(registry server.Registry) {
 	x.patchRefused("another type later", live, `{"spec":{"type":"LoadBalancer"}}`)
 	x.patchRefused("the status", live, `{"metadata":{"ownerReferences":null}}`)
 	defer x.gone(live)
-	x.refused("the status of a Service", x.self.Status().Patch(x.T.Context(), live,
+	x.refused("the status of a Service", x.identity.Status().Patch(x.T.Context(), live,
 		client.RawPatch("application/merge-patch+json", []byte(`{"status":{"loadBalancer":{"ingress":[{"ip":"192.0.2.1"}]}}}`))))
 }
 
@@ -218,7 +218,7 @@ func (x *theft) gone(service *corev1.Service) {
 func (x *theft) accounts(registry server.Registry) {
 	x.T.Helper()
 	made := registry.ServiceAccount()
-	require.NoError(x.T, x.self.Create(x.T.Context(), made.DeepCopy()), "what Remit writes is admitted")
+	require.NoError(x.T, x.identity.Create(x.T.Context(), made.DeepCopy()), "what Remit writes is admitted")
 	for what, edit := range map[string]func(*corev1.ServiceAccount){
 		"a mounted token":           func(o *corev1.ServiceAccount) { o.AutomountServiceAccountToken = nil },
 		"a Secret":                  func(o *corev1.ServiceAccount) { o.Secrets = []corev1.ObjectReference{{Name: "x"}} },
@@ -232,15 +232,15 @@ func (x *theft) accounts(registry server.Registry) {
 	}
 	live := made.DeepCopy()
 	x.createOutside(live)
-	x.refused("a token of a registry", x.self.SubResource("token").Create(x.T.Context(), live, &authenticationv1.TokenRequest{}))
+	x.refused("a token of a registry", x.identity.SubResource("token").Create(x.T.Context(), live, &authenticationv1.TokenRequest{}))
 }
 
 func (x *theft) pods(registry server.Registry) {
 	x.T.Helper()
 	made, err := registry.Pod()
 	require.NoError(x.T, err)
-	require.NoError(x.T, x.self.Create(x.T.Context(), made.DeepCopy()), "what Remit writes is admitted")
-	require.NoError(x.T, x.self.Create(x.T.Context(), server.AsUpdate(made)), "an update Pod is admitted")
+	require.NoError(x.T, x.identity.Create(x.T.Context(), made.DeepCopy()), "what Remit writes is admitted")
+	require.NoError(x.T, x.identity.Create(x.T.Context(), server.AsUpdate(made)), "an update Pod is admitted")
 	for what, edit := range hostilePods() {
 		x.tried("a Pod with "+what, made.DeepCopy(), func(o client.Object) { edit(o.(*corev1.Pod)) })
 	}
@@ -248,11 +248,11 @@ func (x *theft) pods(registry server.Registry) {
 	live.Name, live.GenerateName = "my.catalog-live", "" // as the audit log names it
 	live.Spec.NodeSelector = map[string]string{"none": "of-the-nodes"}
 	x.createOutside(live)
-	x.refused("another image", x.self.Patch(x.T.Context(), live, client.RawPatch("application/json-patch+json",
+	x.refused("another image", x.identity.Patch(x.T.Context(), live, client.RawPatch("application/json-patch+json",
 		[]byte(`[{"op":"replace","path":"/spec/containers/0/image","value":"evil.example.com/x"}]`))))
 	x.patchRefused("another owner", live, `{"metadata":{"ownerReferences":null}}`)
 	x.patchRefused("another's label", live, `{"metadata":{"labels":{"olm.catalogSource":"other"}}}`)
-	x.refused("to get into the Pod", x.self.SubResource("ephemeralcontainers").Patch(x.T.Context(), live,
+	x.refused("to get into the Pod", x.identity.SubResource("ephemeralcontainers").Patch(x.T.Context(), live,
 		client.RawPatch("application/strategic-merge-patch+json", []byte(`{"spec":{"ephemeralContainers":[{"name":"x","image":"x"}]}}`))))
 }
 

@@ -13,7 +13,7 @@ import (
 )
 
 var (
-	shards = flag.Int("shards", 2, "processes that share the rows, each with a cluster of its own; one when -run names rows")
+	shards = flag.Int("shards", 2, "number of processes that share the rows, each with its own cluster; 1 if -run selects rows")
 	shard  = flag.Int("shard", 0, "the shard that this process runs, from 1 to -shards; 0 starts all of them")
 )
 

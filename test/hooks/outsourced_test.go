@@ -120,7 +120,7 @@ func TestLeavesCertificatesToTheToolOfTheSubscription(t *testing.T) {
 		s.Config = &operatorsv1alpha1.SubscriptionConfig{Annotations: map[string]string{serving.InjectCAFrom: tn.Namespace + "/" + pkg}}
 	})
 	report := tn.PermissionsMissing()
-	require.NotContains(t, report, cert.SecretName(pkg), "what a tool does takes no right of the account")
+	require.NotContains(t, report, cert.SecretName(pkg), "what a tool does requires no permission of the account")
 	tn.Paste(report)
 	tn.Complete()
 	got := tn.Succeeded(bundle.CSV)

@@ -172,7 +172,7 @@ func enforcer() []Mutant {
 		{
 			Name: "refusals-name-other-namespaces", Rule: 1, File: "pkg/install/deployment/identity.go",
 			Old: `		if scope.Namespace != key.Namespace {
-			elsewhere = true
+			outside = true
 			continue
 		}`,
 			New:    "",

@@ -254,7 +254,7 @@ func TestRefusesIdentitiesThatAnOperatorMayNotHave(t *testing.T) {
 		got := requirePhase(tn, failed, operatorsv1alpha1.CSVReasonComponentFailedNoRetry)
 		require.Contains(t, got.Status.Message, `may not run as ServiceAccount "boss"`)
 	})
-	t.Run("default without rights", func(t *testing.T) {
+	t.Run("default without permissions", func(t *testing.T) {
 		tn := cluster.Tenant(t)
 		grant(tn)
 		tn.Group(env.AccountName, tn.Namespace)

@@ -102,7 +102,8 @@ func install(tn *env.Tenant, catalog string) {
 	tn.Succeeded(bundle.CSV)
 }
 
-// sentWithin waits until the catalog program stops sending requests, and returns what it sends afterwards.
+// sentWithin waits until the catalog program stops sending requests, and returns the requests that it sends in the
+// following d.
 func sentWithin(t *testing.T, d time.Duration) []audit.Event {
 	t.Helper()
 	sent := func() []audit.Event {

@@ -73,7 +73,7 @@ func waiting(t *testing.T, b *source.Bundle) *operatorsv1alpha1.InstallPlan {
 	}
 }
 
-// shown returns the text about a plan, for an OperatorGroup with the targets.
+// shown returns the output about a plan whose OperatorGroup has these targets.
 func shown(t *testing.T, plan *operatorsv1alpha1.InstallPlan, given []*source.Bundle, targets ...string) (string, error) {
 	t.Helper()
 	scheme, err := controller.NewScheme()

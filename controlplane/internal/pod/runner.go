@@ -184,8 +184,8 @@ func (r *runner) pretend(ctx context.Context) *corev1.ContainerStateTerminated {
 	}
 }
 
-// completes reports whether simulated containers of the Pod should end: those of a Job, which waits for their
-// success.
+// completes reports whether the Pod's simulated containers should exit: those of a Job, which waits for them to
+// succeed.
 func completes(pod *corev1.Pod) bool {
 	owner := metav1.GetControllerOf(pod)
 	return owner != nil && owner.Kind == "Job" && pod.Spec.RestartPolicy != corev1.RestartPolicyAlways

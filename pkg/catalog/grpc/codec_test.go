@@ -13,7 +13,7 @@ import (
 	"github.com/remit-olm/remit/pkg/catalog"
 )
 
-// The messages of this registry would use a hundred times their size when decoded.
+// Decoding the messages of this registry would take a hundred times their size in memory.
 func TestRefusesMessagesWithManyFields(t *testing.T) {
 	for name, enlarge := range map[string]func(*api.Bundle){
 		"APIs":       func(b *api.Bundle) { b.ProvidedApis = empty[api.GroupVersionKind](MaxMessageFields) },

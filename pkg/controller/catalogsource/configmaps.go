@@ -41,7 +41,7 @@ func (c *configMaps) load(ctx context.Context, key types.NamespacedName, cm *cor
 		return content{good: now.good, err: ctx.Err()}
 	}
 	if err == nil && snap.IsMissingPackagesOf(now.good) {
-		err = now.with(snap).err
+		err = now.updatedWith(snap).err
 	}
 	if err == nil {
 		if err = c.budget.take(holder{by: fromConfigMap, key: key}, snap.Size()+sizeOf(cm)); err != nil {

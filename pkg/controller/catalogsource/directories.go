@@ -108,7 +108,7 @@ func (d *directory) load(ctx context.Context, user types.NamespacedName, state s
 		return content{good: d.good, err: ctx.Err()}, 0
 	}
 	if d.err = err; err == nil {
-		d.content = d.with(snap)
+		d.content = d.updatedWith(snap)
 	}
 	d.loaded, d.seen = version, now
 	d.users.Set(user, state)

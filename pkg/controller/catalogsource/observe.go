@@ -69,7 +69,7 @@ func (r *Reconciler) observeImage(ctx context.Context, cs *operatorsv1alpha1.Cat
 		where := fmt.Sprintf("couldn't ensure registry server - image %q, directory %q", cs.Spec.Image, dir.path)
 		loaded, again := dir.load(ctx, key, stateOf(cs))
 		seen := inProcess(loaded, reason, where)
-		seen.again = again
+		seen.recheckAfter = again
 		return r.withoutServer(ctx, cs, seen)
 	}
 	version, err := r.version(cs)
@@ -170,7 +170,7 @@ func (r *Reconciler) observeConfigMap(ctx context.Context, key types.NamespacedN
 	again := r.follows.prepare(ctx, key, name)
 	cm := &corev1.ConfigMap{}
 	if err := r.Live.Get(ctx, types.NamespacedName{Namespace: key.Namespace, Name: name}, cm); err != nil {
-		seen := observation{problem: problemf(reason, "failed to get catalog config map %s: %v", name, err), again: again}
+		seen := observation{problem: problemf(reason, "failed to get catalog config map %s: %v", name, err), recheckAfter: again}
 		if apierrors.IsNotFound(err) {
 			r.configMaps.drop(key)
 			r.follows.begin(key, "")
@@ -182,7 +182,7 @@ func (r *Reconciler) observeConfigMap(ctx context.Context, key types.NamespacedN
 	}
 	r.follows.begin(key, cm.ResourceVersion)
 	seen := inProcess(r.configMaps.load(ctx, key, cm), reason, fmt.Sprintf("config map %s", name))
-	seen.again = again
+	seen.recheckAfter = again
 	seen.configMap = &operatorsv1alpha1.ConfigMapResourceReference{
 		Name:            cm.Name,
 		Namespace:       cm.Namespace,

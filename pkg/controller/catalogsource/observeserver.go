@@ -37,7 +37,7 @@ func (r *Reconciler) observeServer(ctx context.Context, cs *operatorsv1alpha1.Ca
 	default:
 		run = r.servers.ensure(ctx, cs, view.registry, view.polled)
 	}
-	seen.again = run.again
+	seen.recheckAfter = run.recheckAfter
 	if run.retry {
 		seen.retry = run.err
 	}

@@ -195,7 +195,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if seen.retry != nil {
 		return ctrl.Result{}, seen.retry
 	}
-	return ctrl.Result{RequeueAfter: seen.again}, nil
+	return ctrl.Result{RequeueAfter: seen.recheckAfter}, nil
 }
 
 func (r *Reconciler) forget(ctx context.Context, key types.NamespacedName) {

@@ -65,8 +65,8 @@ type serving struct {
 	// err is the error of the last change; retry means that no event announces when it can succeed.
 	err   error
 	retry bool
-	// again is when to check again without an event; zero means never.
-	again time.Duration
+	// recheckAfter is the delay before the next check without an event; 0 means none.
+	recheckAfter time.Duration
 }
 
 func newServers(o Options) *servers {
@@ -139,7 +139,7 @@ func (s *servers) ensure(ctx context.Context, cs *operatorsv1alpha1.CatalogSourc
 // ignoreConflict drops errors caused by concurrent changes: the CatalogSource is checked again.
 func (s serving) ignoreConflict() serving {
 	if apierrors.IsConflict(s.err) {
-		s.err, s.retry, s.again = nil, false, conflictPause
+		s.err, s.retry, s.recheckAfter = nil, false, conflictPause
 	}
 	return s
 }
@@ -184,7 +184,7 @@ func (s *servers) ensurePods(ctx context.Context, cs *operatorsv1alpha1.CatalogS
 			_, again = h.hold(hash, polled, s.clock.Now())
 		}
 	}
-	out := serving{any: true, err: err, retry: err != nil, again: again, update: h.update(hash)}
+	out := serving{any: true, err: err, retry: err != nil, recheckAfter: again, update: h.update(hash)}
 	if p := server.Waiting(hash, pods); p != nil {
 		out.update = fmt.Sprintf("catalog polling: %s not ready for update: update pod %s has not yet reported ready: %s", cs.Name, p.Name, server.Trouble(p))
 	}

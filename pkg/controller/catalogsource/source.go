@@ -71,8 +71,8 @@ type observation struct {
 	service types.NamespacedName
 	// retry is an error for which no watch event occurs.
 	retry error
-	// again is when to check again without an event; zero means never.
-	again time.Duration
+	// recheckAfter is the delay before the next check without an event; 0 means none.
+	recheckAfter time.Duration
 }
 
 // content is the result of a load: the last good snapshot, if any, and the error of a newer one.
@@ -81,10 +81,10 @@ type content struct {
 	err  error
 }
 
-// with returns the content after another load of the same catalog. If the newer one has unreadable files and therefore
-// does not contain all packages, the previous content is kept as a whole, so that a broken file removes no packages.
-// Without previous content, the readable part is used.
-func (c content) with(newer *catalog.Snapshot) content {
+// updatedWith returns the content after another load of the same catalog. If the newer one has unreadable files and
+// therefore does not contain all packages, the previous content is kept as a whole, so that a broken file removes no
+// packages. Without previous content, the readable part is used.
+func (c content) updatedWith(newer *catalog.Snapshot) content {
 	if newer.IsMissingPackagesOf(c.good) {
 		return content{good: c.good, err: errors.New(warnings(newer))}
 	}

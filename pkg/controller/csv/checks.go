@@ -6,13 +6,13 @@ import (
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 )
 
-// check is one thing that must be given. It returns the transition if it is not, or else nil.
+// check returns nil if its condition holds, or else the transition that reports why not.
 type check func(Facts) *Transition
 
 // checks are in the order of the reasons that a user sees: the first one that fails decides.
 type checks []check
 
-// eligible is what a CSV and its namespace must be in every phase, whoever installs it.
+// eligible must hold in every phase, regardless of the account.
 var eligible = checks{
 	groupSuits,    // exactly one OperatorGroup, whose targets are known and which the CSV accepts
 	strategyValid, // the content, the Deployments and the scopes
@@ -21,17 +21,17 @@ var eligible = checks{
 	apisUnclaimed, // no other owner serves one of its APIs
 }
 
-// installable is what must be given before Deployments are written.
+// installable must hold before Deployments are written.
 var installable = checks{
 	turnHasCome,         // the older version is being replaced, and the InstallPlan is complete
-	nothingToRoll,       // another certificate is rolled out even if the following is not given (security model, D4)
+	nothingToRoll,       // a certificate rotation continues even if the checks below fail (security model, D4)
 	rolesPrepared,       // ServiceAccounts, roles and certificates were accepted
-	factsComplete,       // and none of them was just written
+	factsComplete,       // all facts were gathered, and nothing was just written
 	withinAccount,       // the account has the CSV's permissions, or may grant them
 	requirementsPresent, // CustomResourceDefinitions, APIServices, ServiceAccounts
 }
 
-// healthy is what an installed operator must be.
+// healthy must hold for an installed operator.
 var healthy = checks{
 	nothingWritten,
 	requirementsKept,

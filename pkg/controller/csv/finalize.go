@@ -94,7 +94,7 @@ func (r *Reconciler) callers(ctx context.Context, s *scope, stop bool) (objs, co
 	if !stop || len(converted) == 0 {
 		return objs, converted, nil
 	}
-	running, err := r.running(ctx, s)
+	running, err := r.deploymentsToStop(ctx, s)
 	return append(objs, running...), converted, err
 }
 

@@ -99,7 +99,7 @@ func (r *Reconciler) gatherAccount(ctx context.Context, s *scope) error {
 }
 
 func (r *Reconciler) openClient(s *scope) error {
-	if err := r.followRights(s); err != nil {
+	if err := r.trackPermissions(s); err != nil {
 		return err
 	}
 	if err := r.Enrollment.Own(r.RBAC, s.account); err != nil {

@@ -24,8 +24,8 @@ import (
 	"github.com/remit-olm/remit/pkg/rbac"
 )
 
-// gatherNamespace finds the CSV's namespace in the cache: without it, objects of an earlier namespace with the same name
-// cannot be recognized.
+// gatherNamespace reads the CSV's namespace from the cache: without it, objects of an earlier namespace with the same
+// name cannot be recognized.
 func (r *Reconciler) gatherNamespace(ctx context.Context, s *scope) error {
 	if err := r.Client.Get(ctx, types.NamespacedName{Name: s.csv.Namespace}, &s.namespace); err != nil {
 		return fmt.Errorf("get Namespace %q: %w", s.csv.Namespace, err)
@@ -101,8 +101,8 @@ func (r *Reconciler) scopeOf(group, resource string) webhook.Scope {
 	return webhook.Namespaced
 }
 
-// hooksRefused returns what the account is missing for the CSV's webhooks and APIs: permissions to write them, and to
-// write what its operator intercepts.
+// hooksRefused records in the scope what the account is missing for the CSV's webhooks and APIs: permissions to write
+// them, and to write what its operator intercepts.
 func (r *Reconciler) hooksRefused(ctx context.Context, s *scope) error {
 	needs, err := s.hooks.Needs()
 	if err != nil {

@@ -101,7 +101,7 @@ func TestATargetOverTheLimitGrantsNothing(t *testing.T) {
 			checker: install.NewCSVRuleChecker(l.Roles, l.RoleBindings, l.ClusterRoles, l.ClusterRoleBindings, csv)}
 	}
 	r, s := given(role("t1", 0), role("fine", 0), role("victim", rbac.MaxValues))
-	require.NoError(t, r.followRights(s))
+	require.NoError(t, r.trackPermissions(s))
 	require.True(t, r.holds(s, pods, []string{"t1", "fine"}))
 	require.False(t, r.holds(s, pods, []string{"victim"}))
 	covered, err := s.cover(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "t1", Name: "acct"}},
@@ -110,7 +110,7 @@ func TestATargetOverTheLimitGrantsNothing(t *testing.T) {
 	require.Equal(t, describeMissing("victim", pods), covered.missing)
 
 	r, s = given(role("t1", rbac.MaxValues))
-	require.Equal(t, scoped.AccountHoldsTooMuch, scoped.ReasonOf(r.followRights(s)), "in its own namespace")
+	require.Equal(t, scoped.AccountHoldsTooMuch, scoped.ReasonOf(r.trackPermissions(s)), "in its own namespace")
 }
 
 func TestWhatCannotBeCheckedIsReportedOfBothActions(t *testing.T) {

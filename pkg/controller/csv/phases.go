@@ -146,9 +146,9 @@ func failedByRequirements(f Facts) Transition {
 	return to(phasePending, reasonRequirementsUnknown, messageUnknown)
 }
 
-// failedByRefusal continues only after a dry run has shown that the Deployments would now be accepted. Errors that
-// the CSV's author must fix are never retried; those that no watch reports (a quota, a policy) are retried rarely. If
-// the write was refused although its dry run was accepted all the time, the retries are delayed as after other failures.
+// failedByRefusal continues only after a dry run has shown that the Deployments would now be accepted. Errors that the
+// CSV's author must fix are never retried; those that no watch reports (a quota, a policy) are retried rarely. If the
+// write is refused although every dry run was accepted, retries are delayed as after other failures.
 func failedByRefusal(f Facts) Transition {
 	if why := cmp.Or(f.Refused, f.CallRefused, f.Probe); why != nil {
 		return to(phaseFailed, reasonNoRetry, fmt.Sprintf(messageStrategyFailed, why)).again(recheckAfter(f, why))

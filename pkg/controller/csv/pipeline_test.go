@@ -178,12 +178,12 @@ func TestPermissionsBoundTheInstall(t *testing.T) {
 	const deployment = `in namespace t1 {apiGroups: ["apps"], resources: ["deployments"], resourceNames: ["demo"], verbs: ["create", "get", "patch"]}`
 	const uncovered = "ServiceAccount acct: PresentNotSatisfied Policy rule not satisfied for service account: "
 	const ownAccount = `deployment "demo" may not run as ServiceAccount "acct": it is the account that bounds this install`
-	lacking := refuses("ServiceAccount t1/acct is missing permissions: "+deployment, prepares()...).with(func(o *effect) { o.unmet = []string{uncovered + deployment} })
+	unpermitted := refuses("ServiceAccount t1/acct is missing permissions: "+deployment, prepares()...).with(func(o *effect) { o.unmet = []string{uncovered + deployment} })
 	checkRows(t, []row{
 		{"an account without the operator's permissions", []change{may(rule("", "serviceaccounts", "get", "create", "patch"))},
 			effect{phase: phasePending, reason: reasonRequirementsNotMet, message: "one or more requirements couldn't be found: ServiceAccount t1/acct is missing permissions: " + pods,
 				moves: "RequirementsUnknown RequirementsNotMet", unmet: []string{"ServiceAccount demo: NotPresent Service account does not exist", uncovered + pods + "; " + deployment}}},
-		{"an account that may not write Deployments", []change{may(withoutDeployments()...)}, lacking},
+		{"an account that may not write Deployments", []change{may(withoutDeployments()...)}, unpermitted},
 		{"which is granted later", []change{may(withoutDeployments()...), settled, may(append(withoutDeployments(), rule("apps", "deployments", "*"))...)},
 			installs("DetectedClusterChange "+toInstall, deploys)},
 		{"an account that loses permissions after the install", []change{installed, may(rule("", "serviceaccounts", "get"))},
@@ -193,9 +193,9 @@ func TestPermissionsBoundTheInstall(t *testing.T) {
 			s.InstallStrategy.StrategySpec.DeploymentSpecs[0].Spec.Template.Spec.ServiceAccountName = "acct"
 		})}, refuses(ownAccount, prepares()...).with(func(o *effect) { o.unmet = []string{uncovered + ownAccount} })},
 		{"a status that claims to be ready for the install", []change{may(withoutDeployments()...), phase(phaseInstallReady, reasonRequirementsMet)},
-			lacking.with(func(o *effect) { o.moves = "InstallComponentFailedNoRetry!" })},
+			unpermitted.with(func(o *effect) { o.moves = "InstallComponentFailedNoRetry!" })},
 		{"a status that claims to be installed", []change{may(withoutDeployments()...), phase(phaseSucceeded, reasonInstallSuccessful)},
-			lacking.with(func(o *effect) {
+			unpermitted.with(func(o *effect) {
 				o.moves = "ComponentUnhealthy! NeedsReinstall AllRequirementsMet InstallComponentFailedNoRetry!"
 			})},
 	})
@@ -258,7 +258,7 @@ func TestInstalls(t *testing.T) {
 		{"nothing while its InstallPlan is in progress", []change{planInProgress},
 			effect{phase: phasePending, reason: reasonRequirementsUnknown, message: "requirements not yet checked: InstallPlan install-x is in progress", moves: "RequirementsUnknown"}},
 		{"a Deployment that was deleted", []change{installed, without(deploymentOf("demo"))}, installs("ComponentUnhealthy! NeedsReinstall "+toInstall, deploys)},
-		// Its binding is still there, so it is made without a rule first.
+		// Its binding still exists, so the Role is sealed before it is filled.
 		{"a role that was deleted", []change{installed, withoutRoles},
 			runs("", completed, "acct: apply Role t1/demo.v1.0.0-demo-#", "acct: apply Role t1/demo.v1.0.0-demo-#")},
 		{"a role that a neighbor keeps in deletion stops nothing else", []change{targets("t1", "t2"), installed, keptInDeletion("t2")},

@@ -85,7 +85,7 @@ func (r *Reconciler) notInPlace(ctx context.Context, s *scope, want []*unstructu
 			due = append(due, obj)
 			continue
 		}
-		s.hasMade(obj, live)
+		s.recordMade(obj, live)
 	}
 	return due, nil
 }
@@ -97,8 +97,8 @@ func (r *Reconciler) follow(obj *unstructured.Unstructured) error {
 	return err
 }
 
-// hasMade records that this install owns an existing object. live need not have its kind set.
-func (s *scope) hasMade(obj *unstructured.Unstructured, live metav1.Object) {
+// recordMade records that this install owns an existing object. live need not have its kind set.
+func (s *scope) recordMade(obj *unstructured.Unstructured, live metav1.Object) {
 	if obj.GetKind() != "ServiceAccount" {
 		return
 	}
@@ -153,7 +153,7 @@ func (r *Reconciler) ensure(ctx context.Context, s *scope, account client.Client
 		if err != nil {
 			return changed, err
 		}
-		s.hasMade(obj, live)
+		s.recordMade(obj, live)
 		changed = changed || result != apply.Unchanged
 		s.facts.Unsynced = s.facts.Unsynced || changed
 	}

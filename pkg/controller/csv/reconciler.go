@@ -37,15 +37,15 @@ type enrollment interface {
 	Own(l rbac.Listers, account scoped.Account) error
 }
 
-// Options for New. All but Default and Clock are required.
+// Options for New. All but Spared, Default, Certificates and Clock are required.
 type Options struct {
 	// Client reads from the cache and writes the status, as the controller identity.
 	Client client.Client
-	// Live reads OperatorGroups and accounts directly from the API server.
+	// Live reads directly from the API server: OperatorGroups, accounts, ClusterServiceVersions, Deployments and RBAC.
 	Live client.Reader
 	// Accounts performs all other writes.
 	Accounts accounts
-	// Enrollment reports whether they may be opened.
+	// Enrollment reports whether Accounts may open an account's client.
 	Enrollment enrollment
 	RBAC       rbac.Listers
 	Recorder   events.EventRecorder

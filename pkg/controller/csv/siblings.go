@@ -120,7 +120,7 @@ func (all siblings) replacing(csv *operatorsv1alpha1.ClusterServiceVersion, runs
 	return next, succeeded
 }
 
-// followers returns the versions that replace another, by the name of that one, ordered by name.
+// followers maps the name of each replaced version to the versions that replace it, ordered by name.
 func (all siblings) followers() map[string][]*operatorsv1alpha1.ClusterServiceVersion {
 	out := map[string][]*operatorsv1alpha1.ClusterServiceVersion{}
 	for _, name := range slices.Sorted(maps.Keys(all)) {

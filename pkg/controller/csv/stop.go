@@ -27,11 +27,11 @@ const maxStopping = 5 * time.Minute
 // Deployment triggers another reconcile.
 var errRunning = errors.New("the operator's Pods have not terminated")
 
-// running returns the Deployments of a deleted CSV, which must be deleted before a conversion is reset, and counts in
-// the scope those that still exist. Without the conversion, the API server drops the fields that the requested version
-// does not have. An operator that still runs would read objects without these fields and lose them with its next
-// update (docs/adr/0041).
-func (r *Reconciler) running(ctx context.Context, s *scope) ([]client.Object, error) {
+// deploymentsToStop returns the Deployments of a deleted CSV, which must be deleted before a conversion is reset, and
+// counts in the scope those that still exist. Without the conversion, the API server drops the fields that the
+// requested version does not have. An operator that still runs would read objects without these fields and lose them
+// with its next update (docs/adr/0041).
+func (r *Reconciler) deploymentsToStop(ctx context.Context, s *scope) ([]client.Object, error) {
 	list := &appsv1.DeploymentList{}
 	if err := r.Client.List(ctx, list, client.InNamespace(s.csv.Namespace)); err != nil {
 		return nil, fmt.Errorf("list Deployments of namespace %q: %w", s.csv.Namespace, err)

@@ -171,9 +171,9 @@ func request(namespace, name string) []reconcile.Request {
 	return []reconcile.Request{kit.Request(namespace, name)}
 }
 
-// followRights lets changes of the account's permissions, where the operator runs or works, wake the CSV, regardless
-// of other lookups: if the API server refused something, the answer did not come from listers.
-func (r *Reconciler) followRights(s *scope) error {
+// trackPermissions lets changes of the account's permissions, where the operator runs or works, wake the CSV,
+// regardless of other lookups: if the API server refused something, the answer did not come from listers.
+func (r *Reconciler) trackPermissions(s *scope) error {
 	for _, namespace := range append(s.ruleScopes(), s.csv.Namespace) {
 		granted := r.RBAC.LowerBound(rbac.ServiceAccount(s.account.Namespace, s.account.Name), namespace)
 		if err := errors.Join(granted.ReadErrors...); err != nil {

@@ -99,7 +99,7 @@ func (r *Reconciler) runs(ctx context.Context, csv *operatorsv1alpha1.ClusterSer
 	return true
 }
 
-// refused returns the reason that the Deployments may not run as their ServiceAccounts, or may not be written.
+// refused records the reason that the Deployments may not run as their ServiceAccounts, or may not be written.
 func (r *Reconciler) refused(ctx context.Context, s *scope) error {
 	var objs []*unstructured.Unstructured
 	for _, d := range s.deployments {

@@ -66,7 +66,7 @@ type world struct {
 	r       *Reconciler
 	clock   *testclock.FakePassiveClock
 	csv     *operatorsv1alpha1.ClusterServiceVersion
-	// unopened is the error of opening the account's client, and own the one of its enrollment.
+	// unopened is returned when the account's client is opened, own when its enrollment is checked.
 	unopened, own error
 }
 
@@ -128,7 +128,8 @@ type effect struct {
 // maxReconciles is how many reconciles a row may take until nothing changes.
 const maxReconciles = 10
 
-// settle reconciles until nothing changes, or only the same is tried again, or until an error.
+// settle reconciles until a reconcile writes nothing, or the same as the one before, or returns an error. A loop shows
+// as after == 0.
 func (w *world) settle() effect {
 	w.t.Helper()
 	if w.r == nil {
@@ -292,7 +293,7 @@ func passing(d time.Duration) change {
 // may limits what the account may do to some verbs of resources.
 func may(rules ...rbacv1.PolicyRule) change { return func(w *world) { w.put(rules...) } }
 
-// phase forges a status.
+// phase sets the status, as a user could.
 func phase(p operatorsv1alpha1.ClusterServiceVersionPhase, reason operatorsv1alpha1.ConditionReason) change {
 	return editing(func(c *operatorsv1alpha1.ClusterServiceVersion) { c.Status.Phase, c.Status.Reason = p, reason })
 }

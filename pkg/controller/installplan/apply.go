@@ -26,7 +26,7 @@ import (
 
 // openClients looks the account up again, live, and creates its client. Requests as the account start here. A token
 // that is refused although the cache shows the enrollment is an ordinary failure, because the API server's own cache
-// may lag behind for moments.
+// may briefly lag behind.
 func openClients(ctx context.Context, s *run) (outcome, error) {
 	r := s.reconciler
 	if err := s.checkCurrent(ctx); err != nil {
@@ -202,7 +202,7 @@ func complete(ctx context.Context, s *run) (outcome, error) {
 	}
 	s.setComplete(left)
 	s.prune(ctx)
-	return over(), nil
+	return stop(), nil
 }
 
 // needsNoWrite reports, from the cache, whether the account need not write a CustomResourceDefinition, so that it

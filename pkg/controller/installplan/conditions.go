@@ -43,7 +43,7 @@ const maxShownManifests = 64 << 10
 func (s *run) report(out outcome, err error) error {
 	st := &s.plan.Status
 	var fatal *invalid
-	var no *refused
+	var denied *refused
 	switch {
 	case errors.As(err, &fatal):
 		st.Phase = operatorsv1alpha1.InstallPlanPhaseFailed
@@ -51,9 +51,9 @@ func (s *run) report(out outcome, err error) error {
 		s.setInstalled(corev1.ConditionFalse, fatal.reason, st.Message)
 		s.event(corev1.EventTypeWarning, string(fatal.reason), st.Message)
 		return nil
-	case errors.As(err, &no):
-		st.Message = status.Text(no.Error())
-		s.setInstalled(corev1.ConditionFalse, no.reason, st.Message)
+	case errors.As(err, &denied):
+		st.Message = status.Text(denied.Error())
+		s.setInstalled(corev1.ConditionFalse, denied.reason, st.Message)
 		return err
 	case apierrors.IsConflict(err) && !apply.IsCollision(err):
 		return err // a concurrent write; not for the status
@@ -238,8 +238,8 @@ const (
 	reasonLookupFails = "JobFailed"
 )
 
-// lookups shows the bundle that the plan waits for; nothing once its content is available.
-func (s *run) lookups(err error) {
+// showLookups shows the bundle that the plan waits for; nothing once its content is available.
+func (s *run) showLookups(err error) {
 	waiting, ok := errors.AsType[*catalog.NotUnpacked](err)
 	if !ok {
 		s.plan.Status.BundleLookups = nil

@@ -37,7 +37,7 @@ const (
 	notCreated = operatorsv1alpha1.StepStatusNotCreated
 )
 
-// newRun returns a run of a plan in a phase, for the bundles "a.v1" and "b.v1".
+// newRun returns a run of a plan in the given phase, for the bundles "a.v1" and "b.v1".
 func newRun(phase operatorsv1alpha1.InstallPlanPhase) (*run, *events.FakeRecorder, *testclock.FakePassiveClock) {
 	recorder := events.NewFakeRecorder(10)
 	clock := testclock.NewFakePassiveClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
@@ -72,10 +72,10 @@ func TestReport(t *testing.T) {
 		retried, event  bool
 	}{
 		{"waits for something", installing, wait("Why", "what for"), nil, installing, "Why", "what for", false, false},
-		{"waits for approval", approval, over(), nil, approval, "", `InstallPlan ns/install-a waits for approval.
+		{"waits for approval", approval, stop(), nil, approval, "", `InstallPlan ns/install-a waits for approval.
 To see what it writes: kubectl remit plan show install-a -n ns
 To approve it: kubectl patch installplan install-a -n ns --type merge --patch '{"spec":{"approved":true}}'`, false, false},
-		{"is done for now", installing, over(), nil, installing, "", "", false, false},
+		{"is done for now", installing, stop(), nil, installing, "", "", false, false},
 		{"fails and is retried", installing, proceed(), errors.New("no route"), installing, "InstallComponentFailed", "retrying execution due to error: no route", true, false},
 		{"collides with an object", installing, proceed(), collision, installing, "InstallComponentFailed",
 			"retrying execution due to error: ConfigMap ns/x already exists and was not created by this install: it is theirs; it was not changed: delete it if nothing else needs it, or uninstall the operator that its labels olm.owner and olm.owner.namespace name", true, false},

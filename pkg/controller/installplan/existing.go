@@ -112,15 +112,15 @@ func (s *run) tryExisting(ctx context.Context) error {
 	states := slices.DeleteFunc(slices.Clone(s.states), func(state execute.State) bool {
 		return !state.Step.IsCRD() || state.Live == nil || !state.Step.Owner.Owns(state.Live) || s.isRefused(state)
 	})
-	only := s.findings.Clear()
-	inspections, err := s.inspectAll(ctx, states, !only)
+	unobstructed := s.findings.Clear()
+	inspections, err := s.inspectAll(ctx, states, !unobstructed)
 	if err != nil {
 		return err
 	}
 	for i, state := range states {
 		s.reportInspection(state, inspections[i])
 	}
-	if only {
+	if unobstructed {
 		s.recheckAt = nextCheck(inspections)
 	}
 	return nil

@@ -154,7 +154,7 @@ func TestDoesNotReadInvalidObjectsAtEachRetry(t *testing.T) {
 	p.retry(1, 2)
 	p.says("ns/broken (spec: Required value), 1 outside of")
 
-	t.Log("checks soon after a change, and then ever more rarely")
+	t.Log("checks soon after a change, then at growing intervals")
 	p.stored.namespaces["B"] = []string{"ns"}
 	p.passes(minRecheck)
 	p.retry(1, 3)

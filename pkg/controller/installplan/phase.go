@@ -21,15 +21,15 @@ type outcome struct {
 
 func proceed() outcome { return outcome{} }
 
-// over ends the run: there is nothing left to do for now.
-func over() outcome { return outcome{stopped: true} }
+// stop ends the run: there is nothing left to do for now.
+func stop() outcome { return outcome{stopped: true} }
 
 func wait(reason operatorsv1alpha1.InstallPlanConditionReason, message string) outcome {
 	return outcome{stopped: true, reason: reason, message: message}
 }
 
-// through runs the phases in order, until one waits, ends the run or fails.
-func (s *run) through(ctx context.Context, phases ...phase) (out outcome, err error) {
+// runPhases runs the phases in order, until one waits, ends the run or fails.
+func (s *run) runPhases(ctx context.Context, phases ...phase) (out outcome, err error) {
 	for i := 0; i < len(phases) && err == nil && !out.stopped; i++ {
 		out, err = phases[i](ctx, s)
 	}

@@ -27,13 +27,13 @@ func TestARunEndsAtTheFirstPhaseThatDoesNotContinue(t *testing.T) {
 	}{
 		{"no phases", nil, proceed(), nil, 0},
 		{"all continue", []phase{continues, continues}, proceed(), nil, 2},
-		{"one ends the run", []phase{continues, ends(over(), nil), continues}, over(), nil, 2},
+		{"one ends the run", []phase{continues, ends(stop(), nil), continues}, stop(), nil, 2},
 		{"one waits", []phase{ends(wait("R", "m"), nil), continues}, wait("R", "m"), nil, 1},
 		{"one fails", []phase{continues, ends(proceed(), failure), continues}, proceed(), failure, 2},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			ran = 0
-			out, err := (&run{}).through(t.Context(), row.phases...)
+			out, err := (&run{}).runPhases(t.Context(), row.phases...)
 			require.Equal(t, row.want, out)
 			require.Equal(t, row.err, err)
 			require.Equal(t, row.ran, ran)

@@ -63,7 +63,7 @@ func preflightPlan(ctx context.Context, s *run) (outcome, error) {
 	}
 	if s.plan.Status.Phase == operatorsv1alpha1.InstallPlanPhaseRequiresApproval {
 		s.publish(ctx)
-		return over(), nil
+		return stop(), nil
 	}
 	enroll, err := s.enrollment()
 	switch {

@@ -103,7 +103,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, nil
 	}
 	run := &run{reconciler: r, saved: ip, plan: ip.DeepCopy()}
-	out, err := run.through(ctx,
+	out, err := run.runPhases(ctx,
 		decode,
 		awaitApproval,
 		findAccount,

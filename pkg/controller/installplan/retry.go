@@ -16,9 +16,9 @@ import (
 )
 
 const (
-	// minRetryDelay and retryFactor define the delays between retries if no watch announces a change (a quota, a
-	// policy, another owner's webhook, a registry): half a second, and twice as long each time, up to maxRetryDelay. A
-	// plan therefore resumes, after its cause was removed, at most as much later as it was blocked before.
+	// minRetryDelay and retryFactor define the delays between retries if no watch announces a change (a quota, a policy,
+	// another owner's webhook, a registry): half a second, and twice as long each time, up to maxRetryDelay. A plan
+	// therefore resumes, after its cause is removed, within the time for which it was blocked.
 	minRetryDelay = 500 * time.Millisecond
 	retryFactor   = 2
 	maxRetryDelay = 5 * time.Minute

@@ -174,7 +174,7 @@ func makeSteps(ctx context.Context, s *run) (outcome, error) {
 		Targets:                s.targets,
 		RBAC:                   r.RBAC,
 	}, s.content)
-	s.lookups(err)
+	s.showLookups(err)
 	switch {
 	case kit.Is[*resolver.ReadError](err):
 		return outcome{}, &refused{names.ReasonBundleContentUnavailable, err.Error()}

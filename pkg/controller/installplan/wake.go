@@ -40,7 +40,7 @@ const (
 // SetupWithManager registers the controller. catalogs enqueues plans when published content changes; changes enqueues
 // the plans that Concerned returns.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, catalogs, changes source.Source) error {
-	born := builder.WithPredicates(predicate.Funcs{
+	created := builder.WithPredicates(predicate.Funcs{
 		CreateFunc: func(e event.CreateEvent) bool { return !e.IsInInitialList },
 		UpdateFunc: func(event.UpdateEvent) bool { return false },
 		DeleteFunc: func(event.DeleteEvent) bool { return false },
@@ -48,7 +48,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, catalogs, changes source
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("installplan").
 		For(&operatorsv1alpha1.InstallPlan{}, builder.WithPredicates(r.memory.othersChanges())).
-		Watches(&operatorsv1alpha1.InstallPlan{}, handler.EnqueueRequestsFromMapFunc(r.inNamespace), born). // which it may supersede
+		Watches(&operatorsv1alpha1.InstallPlan{}, handler.EnqueueRequestsFromMapFunc(r.inNamespace), created). // which it may supersede
 		Watches(&operatorsv1.OperatorGroup{}, handler.EnqueueRequestsFromMapFunc(r.inNamespace)).
 		Watches(&apiextensionsv1.CustomResourceDefinition{}, handler.EnqueueRequestsFromMapFunc(r.using)).
 		Watches(&apiregistrationv1.APIService{}, handler.EnqueueRequestsFromMapFunc(r.claiming)).
@@ -75,12 +75,12 @@ func (r *Reconciler) Concerned(ctx context.Context, before, after client.Object)
 	if (before == nil || after == nil) && r.isCRDAccount(before, after) {
 		return r.Unfinished(ctx, metav1.NamespaceAll)
 	}
-	bounds := false // any namespace
+	isAccount := false // of any OperatorGroup
 	out := r.interests.Concerned(ctx, r.Default.Lookup(r.Client), before, after, func(ctx context.Context, og client.Object) []reconcile.Request {
-		bounds = true
+		isAccount = true
 		return r.inNamespace(ctx, og)
 	})
-	if sa, ok := before.(*corev1.ServiceAccount); ok && after == nil && !bounds {
+	if sa, ok := before.(*corev1.ServiceAccount); ok && after == nil && !isAccount {
 		out = append(out, r.inNamespace(ctx, sa)...) // a webhook of the plan could cause workloads to run as it
 	}
 	return out

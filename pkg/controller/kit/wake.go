@@ -25,7 +25,7 @@ func Matching[T client.Object](ctx context.Context, cached client.Reader, list c
 		return nil // the cache is not synced yet: its first list enqueues all objects
 	}
 	var out []ctrl.Request
-	_ = meta.EachListItem(list, func(item runtime.Object) error { // an error is that of the function
+	_ = meta.EachListItem(list, func(item runtime.Object) error { // only the function returns errors, and it returns none
 		if obj, ok := item.(T); ok && match(obj) {
 			out = append(out, Request(obj.GetNamespace(), obj.GetName()))
 		}
@@ -106,7 +106,7 @@ func OnEvent(ctx context.Context, informers cache.Informers, kind client.Object,
 	return handle(ctx, informers, kind, events(notify, true))
 }
 
-// OnChange calls notify for each change of an object of these kinds. Objects that exist when the program starts are no
+// OnChange calls notify for each change of an object of these kinds. Objects that exist when the program starts are not
 // changes: the workers start after they were read.
 func OnChange(ctx context.Context, informers cache.Informers, kinds []client.Object, notify Notify) error {
 	for _, kind := range kinds {

@@ -32,7 +32,7 @@ const (
 	TargetNotAllowed = "TargetNotAllowed"
 )
 
-// Condition reasons, in addition to those of scoped.Reason, which AccountUsable has if it is False.
+// Condition reasons. If AccountUsable is False, its reason is a scoped.Reason.
 const (
 	ReasonMultiple         = "MultipleOperatorGroupsFound"
 	ReasonOnly             = "OnlyOperatorGroup"

@@ -141,7 +141,7 @@ func TestReportsARecreatedAccountUntilTheSpecChanges(t *testing.T) {
 	deleted := Desired(then(first, gone))
 	require.Nil(t, deleted.ServiceAccountRef)
 	require.Equal(t, metav1.ConditionUnknown, condition(t, deleted, AccountChanged).Status)
-	require.Equal(t, condition(t, deleted, AccountChanged), condition(t, Desired(then(deleted, gone)), AccountChanged), "stable while it is missing")
+	require.Equal(t, condition(t, deleted, AccountChanged), condition(t, Desired(then(deleted, gone)), AccountChanged), "the condition is stable while the account is missing")
 
 	back := Desired(then(deleted, uid("two")))
 	changed := condition(t, back, AccountChanged)

@@ -28,16 +28,16 @@ func (r *Reconciler) advance(ctx context.Context, w *world) (map[types.UID]*view
 	}
 	ns := w.toResolve(views)
 	known := r.answers.find(w.namespace, key(w, ns), w.served)
-	if known.Answer == nil {
+	if known.answer == nil {
 		if later, err := r.resolve(ctx, w, ns, known); later != nil || err != nil {
 			return later.views(views, w), err
 		}
 	}
 	for uid, v := range views {
-		v.head, v.problem, v.heldBack = known.Answer.Heads[uid], known.Answer.Problems[uid], known.Answer.HeldBack[uid]
+		v.head, v.problem, v.heldBack = known.answer.Heads[uid], known.answer.Problems[uid], known.answer.HeldBack[uid]
 	}
 	var errs []error
-	for _, set := range known.Answer.Sets {
+	for _, set := range known.answer.Sets {
 		errs = append(errs, r.install(ctx, w, known, set, views))
 	}
 	if err := errors.Join(errs...); err != nil {
@@ -79,7 +79,7 @@ func (r *Reconciler) resolve(ctx context.Context, w *world, ns resolver.Namespac
 	case err != nil:
 		return nil, err
 	}
-	known.Answer, known.used = &answer, w.asking.used
+	known.answer, known.used = &answer, w.asking.used
 	return nil, nil
 }
 

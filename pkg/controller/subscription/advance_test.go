@@ -155,7 +155,7 @@ func TestReusesTheAnswer(t *testing.T) {
 	views, err := r.advance(t.Context(), offering(sub))
 	require.NoError(t, err)
 	require.Same(t, first, r.answers.Get("ns"))
-	require.Same(t, first.Answer.Problems["a"], views["a"].problem)
+	require.Same(t, first.answer.Problems["a"], views["a"].problem)
 }
 
 func TestForgetsANamespaceWithoutSubscriptions(t *testing.T) {

@@ -21,7 +21,7 @@ type answers struct {
 type known struct {
 	key    [sha256.Size]byte
 	used   usedKinds
-	Answer *resolver.Answer
+	answer *resolver.Answer
 	plans  map[string]resolver.Plan
 }
 

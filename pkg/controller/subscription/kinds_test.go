@@ -94,7 +94,7 @@ func TestAnAnswerIsValidWhileItsKindsAreUnchanged(t *testing.T) {
 		w := needing(t, now)
 		ns := w.toResolve(w.views())
 		k := r.answers.find("ns", key(w, ns), now)
-		if k.Answer == nil {
+		if k.answer == nil {
 			later, err := r.resolve(t.Context(), w, ns, k)
 			require.NoError(t, err)
 			require.Nil(t, later)
@@ -103,12 +103,12 @@ func TestAnAnswerIsValidWhileItsKindsAreUnchanged(t *testing.T) {
 		return k
 	}
 	first := advance(serving(1))
-	require.Len(t, first.Answer.Problems, 1)
+	require.Len(t, first.answer.Problems, 1)
 	require.Same(t, first, advance(serving(2, "Other")), "this kind was not requested")
 	second := advance(serving(3, "Other", "K"))
-	require.Empty(t, second.Answer.Problems)
+	require.Empty(t, second.answer.Problems)
 	require.Same(t, second, advance(serving(4, "K")))
-	require.Len(t, advance(serving(5)).Answer.Problems, 1, "it is no longer served")
+	require.Len(t, advance(serving(5)).answer.Problems, 1, "it is no longer served")
 }
 
 func TestAnAnswerWithManyKindsDependsOnAll(t *testing.T) {
@@ -139,9 +139,9 @@ func TestChangesOfServedKindsDoNotCancelALongResolution(t *testing.T) {
 	require.Len(t, l.byNamespace["ns"].tries, 1)
 	require.Empty(t, l.byNamespace["ns"].canceled)
 	got := known.find("ns", keyWith(1), serving(101, "K", "Other"))
-	require.NotNil(t, got.Answer)
-	require.Empty(t, got.Answer.Problems, "it uses the kinds served when it began")
-	require.Nil(t, known.find("ns", keyWith(1), serving(102)).Answer, "the answer is no longer valid")
+	require.NotNil(t, got.answer)
+	require.Empty(t, got.answer.Problems, "it uses the kinds served when it began")
+	require.Nil(t, known.find("ns", keyWith(1), serving(102)).answer, "the answer is no longer valid")
 }
 
 func TestRetriesADelayedNamespaceWhenItsKindsChange(t *testing.T) {

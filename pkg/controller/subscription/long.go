@@ -296,7 +296,7 @@ func (l *longQueue) finish(namespace string, key digest, j *job, answer resolver
 		return // the program is ending
 	default:
 		r.stopped, r.failed = nil, 0
-		l.answers.Set(namespace, &known{key: key, used: j.asking.used, Answer: &answer, plans: map[string]resolver.Plan{}})
+		l.answers.Set(namespace, &known{key: key, used: j.asking.used, answer: &answer, plans: map[string]resolver.Plan{}})
 	}
 	l.waker.Wake(request(namespace).NamespacedName)
 }

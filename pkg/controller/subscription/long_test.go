@@ -160,6 +160,6 @@ func TestCachesALongResolution(t *testing.T) {
 	l.enqueue("ns", keyWith(1), &job{input: in, ns: ns, asking: newKindRecorder(served{})})
 	require.True(t, l.next(context.Background()))
 	require.False(t, l.next(context.Background()))
-	require.NotNil(t, known.find("ns", keyWith(1), served{}).Answer)
+	require.NotNil(t, known.find("ns", keyWith(1), served{}).answer)
 	require.Nil(t, l.check("ns", keyWith(1), served{}))
 }

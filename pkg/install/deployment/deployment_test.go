@@ -196,15 +196,15 @@ func TestEditsAreImagesSetByOtherManagers(t *testing.T) {
 	require.Equal(t, []deployment.Edit{{Container: "manager", Image: "other:1", Wanted: "demo:1", Manager: "kubectl-set"}}, deployment.Edits(live, want))
 }
 
-// listers returns listers with one RoleBinding per entry of held: the ServiceAccount of t1 gets the rule in the
+// listers returns listers with one RoleBinding per entry of granted: the ServiceAccount of t1 gets the rule in the
 // namespace.
-func listers(t *testing.T, held map[string]map[string]rbacv1.PolicyRule) rbac.Listers {
+func listers(t *testing.T, granted map[string]map[string]rbacv1.PolicyRule) rbac.Listers {
 	t.Helper()
 	index := func() toolscache.Indexer {
 		return toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc})
 	}
 	roles, bindings := index(), index()
-	for sa, in := range held {
+	for sa, in := range granted {
 		for namespace, rule := range in {
 			meta := metav1.ObjectMeta{Name: sa, Namespace: namespace}
 			require.NoError(t, roles.Add(&rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{rule}}))
@@ -236,10 +236,10 @@ func TestIdentitiesMustNotExceedTheAccount(t *testing.T) {
 	}
 	type given map[string]map[string]rbacv1.PolicyRule
 	for _, tc := range []struct {
-		name  string
-		csv   *operatorsv1alpha1.ClusterServiceVersion
-		held  given
-		wrong string
+		name    string
+		csv     *operatorsv1alpha1.ClusterServiceVersion
+		granted given
+		wrong   string
 	}{
 		{"declared and created", csv(runAs("made"), declare("made")), nil, ""},
 		{"created for another version, not declared", csv(runAs("made")), given{"made": {"t1": read}}, "does not declare it"},
@@ -255,7 +255,7 @@ func TestIdentitiesMustNotExceedTheAccount(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			err := deployment.CheckIdentities(tc.csv, deployment.Bound{Account: types.NamespacedName{Namespace: "t1", Name: "acct"},
-				Made: func(name string) (time.Time, bool) { return time.Now(), name == "made" }, RBAC: listers(t, tc.held)})
+				Made: func(name string) (time.Time, bool) { return time.Now(), name == "made" }, RBAC: listers(t, tc.granted)})
 			if tc.wrong == "" {
 				require.NoError(t, err)
 				return

@@ -138,19 +138,19 @@ func (by Bound) excessOf(key types.NamespacedName, listers rbac.Listers, counts 
 		return nil, err
 	}
 	var out []string
-	elsewhere := false
+	outside := false
 	for _, scope := range uncovered {
 		if scope.Namespace != key.Namespace {
-			elsewhere = true
+			outside = true
 			continue
 		}
 		own := rbac.Missing(everywhere, scope.Rules)
-		elsewhere = elsewhere || len(own) < len(scope.Rules)
+		outside = outside || len(own) < len(scope.Rules)
 		for _, rule := range own {
 			out = append(out, "in namespace "+scope.Namespace+" "+rbac.Line(rule))
 		}
 	}
-	if elsewhere {
+	if outside {
 		out = append([]string{"permissions outside of namespace " + key.Namespace}, out...)
 	}
 	return out, nil

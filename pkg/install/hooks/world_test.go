@@ -185,7 +185,7 @@ func (w *world) apply(obj *unstructured.Unstructured) {
 	require.NoError(w.t, w.account.Apply(w.t.Context(), client.ApplyConfigurationFromUnstructured(obj), client.FieldOwner("test")))
 }
 
-// has reports whether the Pods are those of a CA.
+// has reports whether the Deployment's Pods use the CA with the hash.
 func (w *world) has(hash string) bool {
 	d := &appsv1.Deployment{}
 	return w.Get(name, d) == nil && d.Spec.Template.Annotations["olmcahash"] == hash

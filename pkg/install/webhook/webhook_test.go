@@ -133,7 +133,7 @@ func scopes(group, resource string) webhook.Scope {
 	return webhook.Either
 }
 
-func held(group, resource string, verbs ...string) rbacv1.PolicyRule {
+func may(group, resource string, verbs ...string) rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{resource}, Verbs: verbs}
 }
 
@@ -148,29 +148,29 @@ func TestInterceptingRequiresPermissionToReadAndWrite(t *testing.T) {
 		namespaced demands
 		cluster    demands
 	}{
-		{"create", on("acme.io", "things", create), demands{held("acme.io", "things", "create", "get")}, nil},
-		{"update", on("acme.io", "things", update), demands{held("acme.io", "things", "get", "patch", "update")}, nil},
-		{"delete", on("acme.io", "things", remove), demands{held("acme.io", "things", "delete", "get")}, nil},
-		{"connect", on("", "pods/exec", connect), demands{held("", "pods/exec", "create", "get"), held("", "pods", "get")}, nil},
-		{"all operations", on("acme.io", "things", all), demands{held("acme.io", "things", "create", "delete", "get", "patch", "update")}, nil},
-		{"all operations on subresources", on("acme.io", "things/status", all), demands{held("acme.io", "things/status", "create", "delete", "get", "patch", "update"), held("acme.io", "things", "get")}, nil},
-		{"operations twice", on("acme.io", "things", create, all), demands{held("acme.io", "things", "create", "delete", "get", "patch", "update")}, nil},
-		{"all resources", on("acme.io", "*", create), demands{held("acme.io", "*", "create", "get")}, nil},
-		{"all resources and subresources", on("acme.io", "*/*", create), demands{held("acme.io", "*", "create", "get")}, nil},
-		{"all subresources of one, which RBAC cannot express", on("acme.io", "things/*", create), demands{held("acme.io", "*", "create", "get")}, nil},
-		{"one subresource of all", on("acme.io", "*/scale", create), demands{held("acme.io", "*/scale", "create"), held("acme.io", "*", "get")}, nil},
-		{"cluster-scoped", on("acme.io", "planets", create), nil, demands{held("acme.io", "planets", "create", "get")}},
-		{"cluster-scoped, subresource", on("acme.io", "planets/status", update), nil, demands{held("acme.io", "planets/status", "patch", "update"), held("acme.io", "planets", "get")}},
-		{"cluster-scoped, with scope Namespaced", scoped(on("acme.io", "planets", create), "Namespaced"), demands{held("acme.io", "planets", "create", "get")}, nil},
-		{"all resources of the cluster", scoped(on("acme.io", "*", create), "Cluster"), nil, demands{held("acme.io", "*", "create", "get")}},
-		{"any scope", scoped(on("acme.io", "things", create), "*"), demands{held("acme.io", "things", "create", "get")}, nil},
-		{"namespaces", on("", "namespaces", remove), nil, demands{held("", "namespaces", "delete", "get")}},
-		{"another group's namespaces", on("acme.io", "namespaces", remove), demands{held("acme.io", "namespaces", "delete", "get")}, nil},
-		{"unknown", on("other.io", "things", create), demands{held("other.io", "things", "create", "get")}, nil},
+		{"create", on("acme.io", "things", create), demands{may("acme.io", "things", "create", "get")}, nil},
+		{"update", on("acme.io", "things", update), demands{may("acme.io", "things", "get", "patch", "update")}, nil},
+		{"delete", on("acme.io", "things", remove), demands{may("acme.io", "things", "delete", "get")}, nil},
+		{"connect", on("", "pods/exec", connect), demands{may("", "pods/exec", "create", "get"), may("", "pods", "get")}, nil},
+		{"all operations", on("acme.io", "things", all), demands{may("acme.io", "things", "create", "delete", "get", "patch", "update")}, nil},
+		{"all operations on subresources", on("acme.io", "things/status", all), demands{may("acme.io", "things/status", "create", "delete", "get", "patch", "update"), may("acme.io", "things", "get")}, nil},
+		{"operations twice", on("acme.io", "things", create, all), demands{may("acme.io", "things", "create", "delete", "get", "patch", "update")}, nil},
+		{"all resources", on("acme.io", "*", create), demands{may("acme.io", "*", "create", "get")}, nil},
+		{"all resources and subresources", on("acme.io", "*/*", create), demands{may("acme.io", "*", "create", "get")}, nil},
+		{"all subresources of one, which RBAC cannot express", on("acme.io", "things/*", create), demands{may("acme.io", "*", "create", "get")}, nil},
+		{"one subresource of all", on("acme.io", "*/scale", create), demands{may("acme.io", "*/scale", "create"), may("acme.io", "*", "get")}, nil},
+		{"cluster-scoped", on("acme.io", "planets", create), nil, demands{may("acme.io", "planets", "create", "get")}},
+		{"cluster-scoped, subresource", on("acme.io", "planets/status", update), nil, demands{may("acme.io", "planets/status", "patch", "update"), may("acme.io", "planets", "get")}},
+		{"cluster-scoped, with scope Namespaced", scoped(on("acme.io", "planets", create), "Namespaced"), demands{may("acme.io", "planets", "create", "get")}, nil},
+		{"all resources of the cluster", scoped(on("acme.io", "*", create), "Cluster"), nil, demands{may("acme.io", "*", "create", "get")}},
+		{"any scope", scoped(on("acme.io", "things", create), "*"), demands{may("acme.io", "things", "create", "get")}, nil},
+		{"namespaces", on("", "namespaces", remove), nil, demands{may("", "namespaces", "delete", "get")}},
+		{"another group's namespaces", on("acme.io", "namespaces", remove), demands{may("acme.io", "namespaces", "delete", "get")}, nil},
+		{"unknown", on("other.io", "things", create), demands{may("other.io", "things", "create", "get")}, nil},
 		{"some of each", rule{Operations: []operation{create}, Rule: admissionregistrationv1.Rule{
 			APIGroups: []string{"acme.io", "other.io"}, APIVersions: []string{"*"}, Resources: []string{"planets", "things"},
-		}}, demands{held("acme.io", "things", "create", "get"), {APIGroups: []string{"other.io"}, Resources: []string{"planets", "things"}, Verbs: []string{"create", "get"}}},
-			demands{held("acme.io", "planets", "create", "get")}},
+		}}, demands{may("acme.io", "things", "create", "get"), {APIGroups: []string{"other.io"}, Resources: []string{"planets", "things"}, Verbs: []string{"create", "get"}}},
+			demands{may("acme.io", "planets", "create", "get")}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			d := hook(validating, "a.b.c", rules(tc.rule))

@@ -110,7 +110,7 @@ func From(path string, offset int64, do func(Event) error) (int64, error) {
 	}
 }
 
-// End returns the offset behind the last complete line of an audit log: From it returns what is logged later.
+// End returns the offset after the last complete line of an audit log; From(offset) returns what is logged later.
 func End(path string) (int64, error) {
 	f, err := os.Open(path)
 	if err != nil {

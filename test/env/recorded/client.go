@@ -21,18 +21,26 @@ import (
 )
 
 // Client returns a client whose requests are recorded as "<user>: <verb> <kind> <namespace>/<name>".
+// A deletion without a UID precondition is "delete any", a forced write ends with "by force", a dry run is "try", and a
+// failed write ends with "(refused)".
 func (s *Server) Client(user string) client.Client {
-	return interceptor.NewClient(s.store, s.funcs(user, true))
+	u := &asUser{Server: s, user: user}
+	funcs := u.writeFuncs()
+	funcs.Get, funcs.List = u.get, u.list
+	return interceptor.NewClient(s.store, funcs)
 }
 
 // Cached is Client for a program that reads from a cache: its reads are not recorded.
 func (s *Server) Cached(user string) client.Client {
-	return interceptor.NewClient(s.store, s.funcs(user, false))
+	u := &asUser{Server: s, user: user}
+	funcs := u.writeFuncs()
+	funcs.Get, funcs.List = u.cachedGet, u.cachedList
+	return interceptor.NewClient(s.store, funcs)
 }
 
-func (s *Server) funcs(user string, reads bool) interceptor.Funcs {
-	u := &asUser{Server: s, user: user}
-	out := interceptor.Funcs{
+// writeFuncs returns the functions that record and execute writes.
+func (u *asUser) writeFuncs() interceptor.Funcs {
+	return interceptor.Funcs{
 		Create: u.create, Apply: u.apply, SubResourcePatch: u.patchStatus,
 		Update: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.UpdateOption) error {
 			o := (&client.UpdateOptions{}).ApplyOptions(opts)
@@ -51,24 +59,22 @@ func (s *Server) funcs(user string, reads bool) interceptor.Funcs {
 			return u.write(verb, obj, o.DryRun, func() error { return c.Delete(ctx, obj, opts...) })
 		},
 	}
-	if !reads {
-		out.Get, out.List = u.cachedGet, u.cachedList
+}
+
+// get records a read.
+func (u *asUser) get(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+	if err := u.ask("get " + u.kind(obj) + " " + name(key)); err != nil {
+		return err
 	}
-	if reads {
-		out.Get = func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
-			if err := u.ask("get " + s.kind(obj) + " " + name(key)); err != nil {
-				return err
-			}
-			return c.Get(ctx, key, obj, opts...)
-		}
-		out.List = func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
-			if err := u.ask("list " + s.kind(list)); err != nil {
-				return err
-			}
-			return c.List(ctx, list, opts...)
-		}
+	return c.Get(ctx, key, obj, opts...)
+}
+
+// list records a read.
+func (u *asUser) list(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+	if err := u.ask("list " + u.kind(list)); err != nil {
+		return err
 	}
-	return out
+	return c.List(ctx, list, opts...)
 }
 
 func forced(force *bool) string {
@@ -166,7 +172,7 @@ func (u *asUser) create(ctx context.Context, c client.WithWatch, obj client.Obje
 	if !ok {
 		o := (&client.CreateOptions{}).ApplyOptions(opts)
 		return u.write("create", obj, o.DryRun, func() error {
-			u.bear(obj)
+			u.initialize(obj)
 			return c.Create(ctx, obj, opts...)
 		})
 	}
@@ -213,7 +219,7 @@ func (u *asUser) merge(ctx context.Context, c client.WithWatch, want *unstructur
 	case apierrors.IsNotFound(err) && isDryRun:
 		return want, nil
 	case apierrors.IsNotFound(err):
-		u.bear(want)
+		u.initialize(want)
 		return want, c.Create(ctx, want)
 	case err != nil:
 		return nil, err

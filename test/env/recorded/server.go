@@ -39,7 +39,7 @@ type Server struct {
 	lagging map[string]client.Object
 
 	mu       sync.Mutex
-	born     int
+	lastUID  int
 	refusals map[string]error
 	before   map[string]func()
 	writes   []string
@@ -113,7 +113,7 @@ func (s *Server) Put(objects ...client.Object) {
 		err := s.store.Get(s.t.Context(), client.ObjectKeyFromObject(obj), live)
 		require.NoError(s.t, client.IgnoreNotFound(err))
 		if err != nil {
-			s.bear(obj)
+			s.initialize(obj)
 			require.NoError(s.t, s.store.Create(s.t.Context(), obj.DeepCopyObject().(client.Object)))
 			require.NoError(s.t, s.store.Get(s.t.Context(), client.ObjectKeyFromObject(obj), live))
 		}
@@ -126,11 +126,11 @@ func (s *Server) Put(objects ...client.Object) {
 	}
 }
 
-// bear sets what the API server sets on a new object.
-func (s *Server) bear(obj client.Object) {
+// initialize sets what the API server sets on a new object.
+func (s *Server) initialize(obj client.Object) {
 	if obj.GetUID() == "" {
-		s.born++
-		obj.SetUID(types.UID(fmt.Sprintf("uid-%d", s.born)))
+		s.lastUID++
+		obj.SetUID(types.UID(fmt.Sprintf("uid-%d", s.lastUID)))
 	}
 	if created := obj.GetCreationTimestamp(); created.IsZero() {
 		obj.SetCreationTimestamp(metav1.Now().Rfc3339Copy())
@@ -188,7 +188,7 @@ func (s *Server) index(obj client.Object) {
 	require.NoError(s.t, s.rbac[gvk.Kind].Replace(all, ""))
 }
 
-// Refuse makes the API server answer a request, as it is recorded, with an error.
+// Refuse makes a request fail, given as it is recorded.
 func (s *Server) Refuse(request string, err error) { s.refusals[request] = err }
 
 // Before calls a function before a request, as it is recorded, is answered for the first time.

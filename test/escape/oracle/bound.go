@@ -47,7 +47,7 @@ func (b *bound) exceeded(ctx context.Context, scope string, rules []rbacv1.Polic
 			missing = lines
 		}
 	}
-	if len(b.scene.Accounts) == 1 && b.scene.held == nil || scope != clusterScope && scope != b.scene.Namespace {
+	if len(b.scene.Accounts) == 1 && b.scene.granted == nil || scope != clusterScope && scope != b.scene.Namespace {
 		return missing, nil
 	}
 	if err := b.unite(ctx); err != nil {
@@ -64,7 +64,7 @@ func (b *bound) unite(ctx context.Context) error {
 		return nil
 	}
 	all := Rules{}
-	for scope, rules := range b.scene.held {
+	for scope, rules := range b.scene.granted {
 		all[scope] = rules
 	}
 	for _, scope := range []string{clusterScope, b.scene.Namespace} {

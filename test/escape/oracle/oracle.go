@@ -29,8 +29,8 @@ type Scene struct {
 	// because it has permission to.
 	Allowed func(Change) bool
 
-	// held are the permissions that the accounts were observed to have in the namespace and in the whole cluster.
-	held Rules
+	// granted are the permissions that the accounts were observed to have in the namespace and in the whole cluster.
+	granted Rules
 }
 
 // Oracle checks the invariants of one cluster.
@@ -124,17 +124,17 @@ func (o *Oracle) see(ctx context.Context) error {
 // Remember records the permissions of the scene's accounts before the test revokes some: what was installed
 // by then stays (security model, D4).
 func (o *Oracle) Remember(ctx context.Context, scene *Scene) error {
-	held := Rules{}
+	granted := Rules{}
 	for _, scope := range []string{clusterScope, scene.Namespace} {
 		for _, account := range scene.Accounts {
 			rules, err := o.authority.rules(ctx, serviceAccount(account), scope)
 			if err != nil {
 				return err
 			}
-			held[scope] = append(held[scope], rules...)
+			granted[scope] = append(granted[scope], rules...)
 		}
 	}
-	scene.held = held
+	scene.granted = granted
 	return nil
 }
 

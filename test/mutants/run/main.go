@@ -56,12 +56,12 @@ func run(ctx context.Context, pattern string) error {
 	failed := 0
 	for _, m := range all {
 		begun := time.Now()
-		said := fmt.Sprintf("killed by %s", m.Killer)
+		result := fmt.Sprintf("killed by %s", m.Killer)
 		if err := b.try(ctx, m); err != nil {
 			failed++
-			said = err.Error()
+			result = err.Error()
 		}
-		fmt.Printf("%5.1fs  rule %d  %-55s %s\n", time.Since(begun).Seconds(), m.Rule, m.Name, said)
+		fmt.Printf("%5.1fs  rule %d  %-55s %s\n", time.Since(begun).Seconds(), m.Rule, m.Name, result)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}

@@ -63,5 +63,5 @@ func applied[T any](t *testing.T, configuration any) *T {
 func requireOwnedBy(t *testing.T, greeting *samplev1.Greeting, obj metav1.Object) {
 	t.Helper()
 	require.True(t, metav1.IsControlledBy(obj, greeting))
-	require.Nil(t, obj.GetOwnerReferences()[0].BlockOwnerDeletion, "needs a right that the operator does not have")
+	require.Nil(t, obj.GetOwnerReferences()[0].BlockOwnerDeletion, "needs a permission that the operator does not have")
 }
