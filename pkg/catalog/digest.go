@@ -9,12 +9,9 @@ import (
 	"slices"
 )
 
-// ContentDigests returns the digest of a bundle's manifests, or "" if the catalog does not contain them.
-type ContentDigests func(pkg, bundle string) string
-
 // Digest returns "sha256:<hex>" over the packages. It depends neither on how a catalog is split into files nor on the
-// order within them. A nil content means that the catalog contains no manifests.
-func Digest(packages map[string]*Package, content ContentDigests) string {
+// order within them. content returns the digest of a bundle's manifests, or "" if the catalog does not contain them.
+func Digest(packages map[string]*Package, content func(pkg, bundle string) string) string {
 	d := digester{sha256.New()}
 	for _, name := range slices.Sorted(maps.Keys(packages)) {
 		d.pkg(packages[name], content)
@@ -33,17 +30,13 @@ func (d digester) words(words ...string) {
 	}
 }
 
-func (d digester) pkg(p *Package, content ContentDigests) {
+func (d digester) pkg(p *Package, content func(pkg, bundle string) string) {
 	d.words("package", p.Name, p.DefaultChannel, p.Deprecation)
 	for _, name := range p.ChannelNames() {
 		d.channel(p.Channels[name])
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.Bundles)) {
-		sum := ""
-		if content != nil {
-			sum = content(p.Name, name)
-		}
-		d.bundle(p.Bundles[name], sum)
+		d.bundle(p.Bundles[name], content(p.Name, name))
 	}
 }
 

@@ -130,7 +130,7 @@ func (d *decision) advice(p *problem, core []sat.Applied, r *root, involved map[
 			"choose another channel, or use another namespace for the operator that needs the other version", r.name(), unique.pkg)
 	case unique.pkg != "":
 		return ConstraintsNotSatisfiable, fmt.Sprintf("%s require different versions of package %s, but a namespace can have only one: make them "+
-			"agree on a version, or move one of them to another namespace", subject(r.name(), others), unique.pkg)
+			"agree on a version, or move one of them to another namespace", "Subscriptions "+join(append([]string{r.name()}, others...)), unique.pkg)
 	}
 	owners := p.rivals(unique, involved)
 	return ConstraintsNotSatisfiable, fmt.Sprintf("%s would each own %s, but only one operator in a namespace can own it: delete %s, or the one that "+
@@ -158,10 +158,6 @@ func otherNames(core []sat.Applied, r *root) []string {
 		}
 	}
 	return out
-}
-
-func subject(name string, others []string) string {
-	return "Subscriptions " + join(append([]string{name}, others...))
 }
 
 func texts(ids []sat.ID) []string {

@@ -1,6 +1,7 @@
 package resolver
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -88,7 +89,7 @@ func (d *decision) build() (*problem, error) {
 		if r.only != nil {
 			ids = []sat.ID{r.only.id}
 		}
-		p.sat.Variables = append(p.sat.Variables, sat.Variable{ID: rootID(r), Constraints: []sat.Constraint{
+		p.sat.Variables = append(p.sat.Variables, sat.Variable{ID: sat.ID("subscription:" + r.name()), Constraints: []sat.Constraint{
 			{Kind: sat.Mandatory, Note: &note{root: r}},
 			{Kind: sat.Dependency, IDs: ids, Note: &note{root: r, ids: ids}},
 		}})
@@ -110,8 +111,6 @@ func (d *decision) build() (*problem, error) {
 	return p, d.meter.err
 }
 
-func rootID(r *root) sat.ID { return sat.ID("subscription:" + r.name()) }
-
 // readOthers reads the ClusterServiceVersions that do not belong to a Subscription.
 func (d *decision) readOthers(csvs []*operatorsv1alpha1.ClusterServiceVersion) {
 	csvs = slices.Clone(csvs)
@@ -129,7 +128,8 @@ func (d *decision) readOthers(csvs []*operatorsv1alpha1.ClusterServiceVersion) {
 // statedPackage returns the package that an installed version's properties name, or "".
 func (f *facts) statedPackage() string {
 	for _, p := range f.properties {
-		if v, err := packageProperty(p); err == nil && p.Type == property.TypePackage {
+		var v property.Package
+		if p.Type == property.TypePackage && json.Unmarshal(p.Value, &v) == nil {
 			return v.PackageName
 		}
 	}

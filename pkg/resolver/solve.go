@@ -1,21 +1,14 @@
 package resolver
 
 import (
-	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
-	"github.com/operator-framework/operator-registry/alpha/property"
 
-	"github.com/remit-olm/remit/pkg/catalog"
 	"github.com/remit-olm/remit/pkg/resolver/sat"
 )
-
-func packageProperty(p catalog.Property) (v property.Package, err error) {
-	return v, json.Unmarshal(p.Value, &v)
-}
 
 // solve finds versions for the roots. Roots that clash get a problem and are removed until the rest can be satisfied.
 func (d *decision) solve() {
@@ -115,11 +108,11 @@ func (d *decision) choose(p *problem, taken []sat.ID) {
 		if d.meter.Spend(len(r.candidates)) != nil {
 			return
 		}
-		if id, ok := c.firstOf(r.candidates); ok && c.set[id] != "" {
-			choice := choices[id]
+		if o := c.changeIn(r.candidates); o != nil {
+			choice := choices[o.id]
 			choice.Subscription = r.Subscription
-			choices[id] = choice
-			c.recordNeed(id, r.Subscription)
+			choices[o.id] = choice
+			c.recordNeed(o.id, r.Subscription)
 		}
 	}
 	d.explainHeldBack(c.taken)
@@ -161,11 +154,12 @@ type changes struct {
 	set map[sat.ID]sat.ID
 }
 
-func (c *changes) firstOf(all []*operator) (sat.ID, bool) {
-	if o := firstTaken(all, c.taken); o != nil {
-		return o.id, true
+// changeIn returns the candidate that is taken, if it is a change, or nil.
+func (c *changes) changeIn(candidates []*operator) *operator {
+	if o := firstTaken(candidates, c.taken); o != nil && c.set[o.id] != "" {
+		return o
 	}
-	return "", false
+	return nil
 }
 
 // recordNeed records that a Subscription needs a change and, transitively, what the change needs.
@@ -178,8 +172,8 @@ func (c *changes) recordNeed(id sat.ID, sub *operatorsv1alpha1.Subscription) {
 		if c.meter.Spend(len(n.candidates)) != nil {
 			return
 		}
-		if other, ok := c.firstOf(n.candidates); ok && c.set[other] != "" {
-			c.recordNeed(other, sub)
+		if other := c.changeIn(n.candidates); other != nil {
+			c.recordNeed(other.id, sub)
 		}
 	}
 }
@@ -192,8 +186,8 @@ func (c *changes) join() {
 			return
 		}
 		for _, n := range c.needs[id] {
-			if other, ok := c.firstOf(n.candidates); ok && c.set[other] != "" {
-				c.union(id, other)
+			if other := c.changeIn(n.candidates); other != nil {
+				c.union(id, other.id)
 			}
 		}
 		old := c.replaced(id)

@@ -82,7 +82,7 @@ func bundleDirs(fsys fs.FS) ([]string, error) {
 		if err != nil {
 			return err
 		}
-		if !d.IsDir() || !isFile(fsys, path.Join(p, fileAnnotations)) || !isDir(fsys, path.Join(p, dirManifests)) {
+		if !d.IsDir() || !modeOf(fsys, path.Join(p, fileAnnotations)).IsRegular() || !modeOf(fsys, path.Join(p, dirManifests)).IsDir() {
 			return nil
 		}
 		if len(dirs) == catalog.MaxBundles {
@@ -94,14 +94,13 @@ func bundleDirs(fsys fs.FS) ([]string, error) {
 	return dirs, err
 }
 
-func isFile(fsys fs.FS, p string) bool {
+// modeOf returns the mode of a file, which is neither regular nor a directory if it cannot be read.
+func modeOf(fsys fs.FS, p string) fs.FileMode {
 	info, err := fs.Stat(fsys, p)
-	return err == nil && info.Mode().IsRegular()
-}
-
-func isDir(fsys fs.FS, p string) bool {
-	info, err := fs.Stat(fsys, p)
-	return err == nil && info.IsDir()
+	if err != nil {
+		return fs.ModeIrregular
+	}
+	return info.Mode()
 }
 
 func readBundle(ctx context.Context, fsys fs.FS, dir string) (*authored, error) {

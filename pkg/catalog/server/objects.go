@@ -123,10 +123,8 @@ func (r Registry) Pod() (*corev1.Pod, error) {
 	}
 	out := &corev1.Pod{ObjectMeta: r.meta(""), Spec: r.podSpec()}
 	out.GenerateName = r.Source.Name + "-"
-	out.Annotations = maps.Clone(r.Source.Annotations)
-	if out.Annotations == nil {
-		out.Annotations = map[string]string{}
-	}
+	out.Annotations = map[string]string{}
+	maps.Copy(out.Annotations, r.Source.Annotations)
 	delete(out.Annotations, corev1.LastAppliedConfigAnnotation) // kubectl's copy of the CatalogSource
 	out.Annotations[names.AnnotationSafeToEvict] = "true"
 	out.Labels[names.LabelCatalogSource] = r.Source.Name

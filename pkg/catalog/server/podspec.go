@@ -1,12 +1,14 @@
 package server
 
 import (
+	"cmp"
 	"maps"
 	"strconv"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/utils/ptr"
 
 	"github.com/remit-olm/remit/pkg/lib/names"
 )
@@ -24,22 +26,23 @@ const (
 )
 
 func (r Registry) podSpec() corev1.PodSpec {
+	config := r.Source.Spec.GrpcPodConfig
+	if config == nil {
+		config = &operatorsv1alpha1.GrpcPodConfig{}
+	}
 	spec := corev1.PodSpec{
 		ServiceAccountName:           r.Source.Name,
 		AutomountServiceAccountToken: new(false),
 		EnableServiceLinks:           new(false),
 		NodeSelector:                 map[string]string{corev1.LabelOSStable: string(corev1.Linux)},
 		Containers:                   []corev1.Container{container(r.Image)},
-		PriorityClassName:            r.priorityClass(),
-	}
-	config := r.Source.Spec.GrpcPodConfig
-	if config == nil {
-		config = &operatorsv1alpha1.GrpcPodConfig{}
+		PriorityClassName:            cmp.Or(r.Source.Annotations[names.AnnotationPriorityClass], ptr.Deref(config.PriorityClassName, "")),
 	}
 	maps.Copy(spec.NodeSelector, config.NodeSelector)
 	spec.Tolerations = append(spec.Tolerations, config.Tolerations...)
 	spec.Affinity = config.Affinity.DeepCopy()
-	if r.isRestricted(config.SecurityContextConfig) {
+	configured := config.SecurityContextConfig
+	if configured == operatorsv1alpha1.Restricted || r.Restricted && configured != operatorsv1alpha1.Legacy {
 		restrict(&spec)
 	}
 	if config.MemoryTarget != nil {
@@ -70,27 +73,6 @@ func probe(times corev1.Probe) *corev1.Probe {
 	times.GRPC = &corev1.GRPCAction{Port: Port}
 	times.TimeoutSeconds = probeTimeout
 	return &times
-}
-
-// priorityClass returns the value of the annotation, or else that of the spec.
-func (r Registry) priorityClass() string {
-	if class := r.Source.Annotations[names.AnnotationPriorityClass]; class != "" {
-		return class
-	}
-	if config := r.Source.Spec.GrpcPodConfig; config != nil && config.PriorityClassName != nil {
-		return *config.PriorityClassName
-	}
-	return ""
-}
-
-func (r Registry) isRestricted(configured operatorsv1alpha1.SecurityConfig) bool {
-	switch configured {
-	case operatorsv1alpha1.Restricted:
-		return true
-	case operatorsv1alpha1.Legacy:
-		return false
-	}
-	return r.Restricted
 }
 
 // restrict applies the requirements of the restricted Pod Security Standard.

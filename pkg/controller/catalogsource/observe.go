@@ -82,11 +82,8 @@ func (r *Reconciler) observeImage(ctx context.Context, cs *operatorsv1alpha1.Cat
 		view.err, view.state = registryNotRun(view.registry, r.GlobalNamespace), connectivity.TransientFailure
 	}
 	seen := observation{state: view.state.String(), address: addressInProcess, snapshot: view.good, polled: view.polled, conditions: conditions}
-	if view.registry == "" {
-		seen.problem = view.warned(reason, ensureServer)
-	}
-	if view.err != nil {
-		seen.problem = &problem{reason: reason, message: view.message(ensureServer)}
+	if view.registry == "" || view.err != nil {
+		seen.problem = view.problem(reason, ensureServer)
 	}
 	switch {
 	case view.registry == "" && view.good != nil:
@@ -115,10 +112,9 @@ func (r *Reconciler) version(cs *operatorsv1alpha1.CatalogSource) (string, error
 
 // inProcess returns the observation of content that was loaded in process.
 func inProcess(c content, reason operatorsv1alpha1.ConditionReason, where string) observation {
-	seen := observation{state: connectivity.Ready.String(), address: addressInProcess, snapshot: c.good, problem: c.warned(reason, where)}
+	seen := observation{state: connectivity.Ready.String(), address: addressInProcess, snapshot: c.good, problem: c.problem(reason, where)}
 	if c.err != nil {
 		seen.state = connectivity.TransientFailure.String()
-		seen.problem = &problem{reason: reason, message: c.message(where)}
 	}
 	return seen
 }
@@ -141,7 +137,7 @@ func (r *Reconciler) observeAddress(ctx context.Context, key types.NamespacedNam
 	seen := observation{state: state.String(), address: address, snapshot: c.good}
 	switch {
 	case c.err != nil:
-		seen.problem = &problem{reason: reason, message: c.message(fmt.Sprintf("couldn't list registry %q", address))}
+		seen.problem = c.problem(reason, fmt.Sprintf("couldn't list registry %q", address))
 	case state == connectivity.TransientFailure:
 		seen.problem = problemf(reason, "couldn't connect to registry - %q does not answer", address)
 	}

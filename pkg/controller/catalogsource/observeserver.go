@@ -100,5 +100,5 @@ func (s serving) problem(state connectivity.State, c content) *problem {
 	default:
 		return nil
 	}
-	return &problem{reason: reason, message: c.message(where)}
+	return c.problem(reason, where)
 }

@@ -3,13 +3,13 @@ package catalogsource
 import (
 	"context"
 	"fmt"
-	"maps"
 	"net"
 	"net/netip"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -82,16 +82,8 @@ func (s *servers) find(ctx context.Context, from client.Reader, want, found clie
 
 // change patches an owned object whose desired state has changed.
 func (s *servers) change(ctx context.Context, live, want client.Object, edit func()) error {
-	before, ok := live.DeepCopyObject().(client.Object)
-	if !ok {
-		return fmt.Errorf("%T is not an object", live)
-	}
-	labels := live.GetLabels()
-	if labels == nil {
-		labels = map[string]string{}
-	}
-	maps.Copy(labels, want.GetLabels())
-	live.SetLabels(labels)
+	before := live.DeepCopyObject().(client.Object)
+	live.SetLabels(labels.Merge(live.GetLabels(), want.GetLabels()))
 	edit()
 	if err := s.client.Patch(ctx, live, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return fmt.Errorf("change %s: %w", apply.Describe(live), err)

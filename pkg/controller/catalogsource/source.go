@@ -93,12 +93,15 @@ func (c content) updatedWith(newer *catalog.Snapshot) content {
 
 func warnings(s *catalog.Snapshot) string { return strings.Join(s.Warnings, "; ") }
 
-// warned returns the problem of content that is served although some files cannot be read.
-func (c content) warned(reason operatorsv1alpha1.ConditionReason, where string) *problem {
-	if c.err != nil || c.good == nil || len(c.good.Warnings) == 0 {
-		return nil
+// problem returns the problem of the content, or nil: its error, or that it is served although some files cannot be read.
+func (c content) problem(reason operatorsv1alpha1.ConditionReason, where string) *problem {
+	switch {
+	case c.err != nil:
+		return &problem{reason: reason, message: c.message(where)}
+	case c.good != nil && len(c.good.Warnings) > 0:
+		return problemf(reason, "%s: %s; the rest of the catalog is served", where, warnings(c.good))
 	}
-	return problemf(reason, "%s: %s; the rest of the catalog is served", where, warnings(c.good))
+	return nil
 }
 
 // message describes the error and whether content is still served.

@@ -142,12 +142,8 @@ func change(ctx context.Context, c client.Client, live, want *unstructured.Unstr
 func Live(ctx context.Context, c client.Reader, desired *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	live := &unstructured.Unstructured{}
 	live.SetGroupVersionKind(desired.GroupVersionKind())
-	err := c.Get(ctx, client.ObjectKeyFromObject(desired), live)
-	switch {
-	case apierrors.IsNotFound(err):
-		return nil, nil
-	case err != nil:
-		return nil, fmt.Errorf("get %s: %w", Describe(desired), err)
+	if found, err := Read(ctx, c, client.ObjectKeyFromObject(desired), live); err != nil || !found {
+		return nil, err
 	}
 	return live, nil
 }

@@ -63,7 +63,6 @@ const (
 	AnnotationOperatorGroup     = "olm.operatorGroup"
 	AnnotationOperatorNamespace = "olm.operatorNamespace"
 	AnnotationTargetNamespaces  = "olm.targetNamespaces"
-	AnnotationProvidedAPIs      = "olm.providedAPIs"
 	AnnotationSkipRange         = "olm.skipRange"
 	AnnotationProperties        = "operatorframework.io/properties"
 	// AnnotationInstalledAlongsidePrefix is followed by a hash of the CSV; the value is <ns>/<csv>.

@@ -33,9 +33,7 @@ func (l Lookup) Targets(ctx context.Context, og *operatorsv1.OperatorGroup, filt
 		return nil, tooManyTargets(og, "lists", n)
 	}
 	if len(og.Spec.TargetNamespaces) > 0 {
-		targets := slices.Clone(og.Spec.TargetNamespaces)
-		slices.Sort(targets)
-		targets = slices.Compact(targets)
+		targets := slices.Compact(slices.Sorted(slices.Values(og.Spec.TargetNamespaces)))
 		if slices.Contains(targets, AllNamespaces) {
 			return []string{AllNamespaces}, nil
 		}
