@@ -228,16 +228,20 @@ func (c *chain) unskipped() []string {
 	return out
 }
 
-// successors returns the versions that can replace an installed one by replaces, skips or skipRange, the newest first.
-// None is a downgrade.
-func (c *chain) successors(current string, version *semver.Version, versionOf func(string) *semver.Version) []string {
-	var out []string
+// successors returns the bundles that can replace an installed one by replaces, skips or skipRange and are not deprecated,
+// the newest first. None is a downgrade.
+func (c *chain) successors(current *facts, bundles map[string]*facts) []*facts {
+	var out []*facts
 	for _, e := range c.entries {
-		if e.Name == current {
+		if e.Name == current.name {
 			break
 		}
-		if e.Replaces == current || slices.Contains(e.Skips, current) || inSkipRange(e, version, versionOf(e.Name)) {
-			out = append(out, e.Name)
+		f := bundles[e.Name]
+		if f == nil || f.deprecated {
+			continue
+		}
+		if e.Replaces == current.name || slices.Contains(e.Skips, current.name) || inSkipRange(e, current.version, f.version) {
+			out = append(out, f)
 		}
 	}
 	return out

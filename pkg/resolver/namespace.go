@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/blang/semver/v4"
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -257,23 +256,14 @@ func (d *decision) successors(s Subject, found *found, problem *Problem) []*oper
 	if s.Keep || problem != nil || found.chain.err != nil {
 		return []*operator{current}
 	}
-	bundles := found.index.bundles[s.Subscription.Spec.Package]
-	versionOf := func(name string) (v *semver.Version) {
-		if f := bundles[name]; f != nil {
-			v = f.version
-		}
-		return v
-	}
 	if d.meter.Spend(found.chain.cost) != nil {
 		return []*operator{current}
 	}
 	var out []*operator
-	for _, name := range found.chain.successors(s.Installed.Name, current.version, versionOf) {
-		if f := bundles[name]; f != nil && !f.deprecated {
-			o := found.index.newOperator(found.channel, f)
-			o.replaces = s.Installed.Name
-			out = append(out, o)
-		}
+	for _, f := range found.chain.successors(current.facts, found.index.bundles[s.Subscription.Spec.Package]) {
+		o := found.index.newOperator(found.channel, f)
+		o.replaces = s.Installed.Name
+		out = append(out, o)
 	}
 	return append(out, current)
 }

@@ -70,7 +70,7 @@ func (b *builder) addDocument(document []byte) (pkg string, err error) {
 	default:
 		return "", nil
 	}
-	if err != nil && !isNamed(err) {
+	if errors.As(err, new(unreadable)) {
 		err = fmt.Errorf("%s %q of package %q: %w", head.Schema, clip(head.Name), clip(head.Package), err)
 	}
 	return clip(head.Package), err
@@ -78,11 +78,6 @@ func (b *builder) addDocument(document []byte) (pkg string, err error) {
 
 // unreadable is a decoding error, which does not name the object.
 type unreadable struct{ error }
-
-func isNamed(err error) bool {
-	var bare unreadable
-	return !errors.As(err, &bare)
-}
 
 func clip(s string) string { return s[:min(len(s), catalog.MaxNameBytes)] }
 

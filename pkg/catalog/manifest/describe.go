@@ -58,7 +58,7 @@ func Describe(pkg string, content *catalog.Content) (*Description, error) {
 	var crds []crd
 	var first []byte
 	for i, data := range content.Manifests {
-		var kind header
+		var kind struct{ Kind string }
 		if err := json.Unmarshal(data, &kind); err != nil {
 			return nil, fmt.Errorf("%s is not an object: %w", nameOf(content, i), err)
 		}
@@ -127,10 +127,6 @@ func describe(pkg string, c *csv, crds []crd) (*Description, error) {
 
 // These types contain only the fields that are needed here, so that mistakes in other parts of a CSV are reported when it
 // is installed, not when the catalog is loaded.
-type header struct {
-	Kind string `json:"kind"`
-}
-
 type csv struct {
 	Metadata struct {
 		Name        string            `json:"name"`
