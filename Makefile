@@ -1,4 +1,4 @@
-# Remit. `make help` lists the targets; all of them work offline after one fetch.
+# Remit. `make help` lists the targets; all but vulncheck work offline after one fetch.
 
 GO ?= go
 # One setting for every build: what is compiled for a program serves its tests and the linter too.
@@ -52,7 +52,7 @@ PACKAGES ?= 4
 GO_STORIES = GOGC=200 $(GO_TEST) -count=1 -shuffle=on -timeout 40m -p $(PACKAGES)
 
 .PHONY: test
-test: unit stories ## Run what every change has to pass: unit tests, user stories, the documentation's examples, a sample of the escape suite.
+test: unit stories ## Run the tests that every change must pass: unit tests, user stories, the documentation's examples, a sample of the escape suite.
 
 .PHONY: test-all
 test-all: test test-rest ## Run all tests.
@@ -81,22 +81,22 @@ race: build controlplane ## Run the tests of the packages, and the user stories,
 	rm -rf bin/race && mkdir -p bin/race && cp bin/sample-operator bin/sample-registry bin/race/
 	$(RACE) build -race -o bin/race/ ./cmd/...
 	REMIT_BIN=$(CURDIR)/bin/race E2E_DIR=$(CURDIR)/bin/race/clusters $(RACE) test -race -count=1 -shuffle=on -timeout 40m ./test/e2e
-	! grep -r -A 40 'WARNING: DATA RACE' bin/race/clusters
+	test -d bin/race/clusters && ! grep -r -A 40 'WARNING: DATA RACE' bin/race/clusters
 
 # Two processes share the rows; -v shows each row, with a count at the end of each process. ROWS names some, for one process.
 .PHONY: escape
-escape: build controlplane ## Run the escape suite: hostile inputs, each judged by what it did to the whole cluster. ROWS=44 runs one.
+escape: build controlplane ## Run the escape suite: hostile inputs, each judged by its effect on the whole cluster. ROWS=44 runs one.
 	$(GO) test -count=1 -timeout 45m -v $(if $(ROWS),-run 'TestEscape/^($(ROWS))_') ./test/escape
 
 .PHONY: mutants
-mutants: build controlplane ## Break the product on purpose, one guard after the other: a named test has to notice. MUTANTS='name|name' tries some.
+mutants: build controlplane ## Break one guard of the product at a time: the named test must fail. MUTANTS='name|name' selects some.
 	$(GO) run ./test/mutants/run -run '$(MUTANTS)'
 
 .PHONY: differential
 differential: PAIRS ?= 1000000
 differential: WRITES ?= 2000
 differential: SEED ?= 1
-differential: controlplane bin/differential ## Hold the rule engine against Kubernetes' own code: PAIRS=1000000 WRITES=2000 SEED=1.
+differential: controlplane bin/differential ## Compare the rule engine with Kubernetes' own code: PAIRS=1000000 WRITES=2000 SEED=1.
 	DIFFERENTIAL_PAIRS=$(PAIRS) DIFFERENTIAL_WRITES=$(WRITES) DIFFERENTIAL_SEED=$(SEED) $(GO) test -count=1 -timeout 60m -v ./test/differential
 
 .PHONY: corpus
@@ -104,14 +104,14 @@ corpus: build controlplane ## Install every bundle of CORPUS_DIR (../shared/corp
 	$(GO) test -c -o bin/corpus.test ./test/corpus
 	cd test/corpus && CORPUS=all ../../bin/corpus.test -test.timeout 3h
 
-# <package>:<target>, each by itself, as the go command wants it.
+# One <package>:<target> per run, as the go command requires.
 FUZZ := ./pkg/catalog/fbc:FuzzFromFiles ./pkg/catalog/fbc:FuzzFromBundles ./pkg/catalog/configmap:FuzzLoadLegacy ./pkg/bundle:FuzzParse \
 	./pkg/bundle/unpack:FuzzArchive ./pkg/catalog/layer:FuzzRead
 
-# Making what is new smaller is left out nearly: by default it takes most of the time.
+# Minimizing new inputs takes most of the time by default, so it is limited.
 .PHONY: fuzz
 fuzz: FUZZTIME ?= 60s
-fuzz: ## Fuzz what reads strangers' bytes (catalogs, ClusterServiceVersions, archives), two targets at a time: FUZZTIME=60s for each.
+fuzz: ## Fuzz the parsers of untrusted input (catalogs, ClusterServiceVersions, archives), two targets at a time: FUZZTIME=60s for each.
 	printf '%s\n' $(FUZZ) | xargs -P 2 -I '{}' sh -c 'f={}; $(GO) test -run "^$$" -fuzz "^$${f#*:}$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x -parallel 1 "$${f%:*}"'
 
 .PHONY: bench
@@ -139,13 +139,13 @@ lint: $(LINT) ## Lint the product, including its layers, and the control plane.
 	cd controlplane && GOWORK=off $(LINT) run --disable depguard
 
 .PHONY: verify
-verify: generate lint ## Check that generated files, go.mod files and formatting are as committed.
+verify: generate lint ## Lint, and check that generated files, go.mod files and formatting are as committed.
 	for module in $(MODULES); do $(GO) -C $$module mod tidy -diff || exit 1; done
 	$(LINT) fmt --diff
 	git diff --exit-code
 
 .PHONY: vulncheck
-vulncheck: $(VULNCHECK) ## Look for known vulnerabilities in what the programs use. Says so if the database is unreachable.
+vulncheck: $(VULNCHECK) ## Look for known vulnerabilities in what the programs use. Succeeds with a note if the database is unreachable.
 	for module in . controlplane; do (cd $$module && $(CURDIR)/hack/vulncheck.sh $(VULNCHECK)) || exit 1; done
 
 $(LINT): ; $(call tool,github.com/golangci/golangci-lint/v2/cmd/golangci-lint)

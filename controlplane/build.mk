@@ -2,14 +2,14 @@
 
 .PHONY: controlplane controlplane-verify kubectl bin/differential
 
-controlplane: ## Build bin/controlplane (skipped when its sources and Go have not changed)
+controlplane: ## Build bin/controlplane (skipped when its sources and Go have not changed).
 	@controlplane/build.sh
 
-kubectl: ## Build bin/kubectl, of the control plane's version, for machines without one
+kubectl: ## Build bin/kubectl, of the control plane's version, for machines without one.
 	cd controlplane && GOWORK=off CGO_ENABLED=0 go build -ldflags "$$(./build.sh ldflags)" -o ../bin/kubectl k8s.io/kubernetes/cmd/kubectl
 
 bin/differential: # Kubernetes' own RBAC code as a program, for test/differential.
 	cd controlplane && GOWORK=off CGO_ENABLED=0 go build -o ../bin/differential ./differential
 
-controlplane-verify: controlplane ## Vet and test the control plane's own module
+controlplane-verify: controlplane ## Vet and test the control plane's own module.
 	cd controlplane && GOWORK=off CGO_ENABLED=0 go vet ./... && GOWORK=off CGO_ENABLED=0 go test ./...
