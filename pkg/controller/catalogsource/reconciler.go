@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/fsnotify/fsnotify"
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
@@ -16,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -42,8 +40,6 @@ const (
 	controllerName = "catalogsource"
 	// workers bounds concurrent reconciles, so that slow catalogs do not delay others.
 	workers = 4
-	// firstRetry is the delay after a failure without a wake-up event. It doubles up to lastReload.
-	firstRetry = 50 * time.Millisecond
 )
 
 // Options for New. Client, Cache, Live, Store, Images and Disk are required.
@@ -164,7 +160,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&corev1.ServiceAccount{}, handler.EnqueueRequestsFromMapFunc(r.ofServiceAccount)).
 		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.ofNamespace), builder.WithPredicates(predicate.LabelChangedPredicate{})).
 		WatchesRawSource(source.Func(r.waker.Start)).
-		WithOptions(fairqueue.Options(workers, workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastReload))).
+		WithOptions(fairqueue.Options(workers, fairqueue.RetryLimiter(lastReload))).
 		Complete(r)
 }
 

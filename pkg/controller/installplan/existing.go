@@ -48,11 +48,12 @@ type inspection struct {
 	wait  time.Duration
 }
 
-// A refusal is cached for minRecheck at first, twice as long each time that the same is found, at most for lastRetry, and at
-// least for readShare times the duration of the check. With few objects a plan resumes soon after a fix, and many objects
-// are not read all the time.
+// A refusal is cached for minRecheck at first, twice as long each time that the same is found, at most for maxRecheck,
+// and at least for readShare times the duration of the check. With few objects a plan resumes soon after a fix, and
+// many objects are not read all the time.
 const (
 	minRecheck = time.Second
+	maxRecheck = 2 * time.Minute
 	readShare  = 20
 )
 
@@ -219,7 +220,7 @@ func (s *run) inspect(ctx context.Context, state execute.State) (inspection, err
 	s.reconciler.memory.changeSchema(s.key(), live.Name, func(is *compared) {
 		found.wait = minRecheck
 		if found.refuses() && reflect.DeepEqual(found.results, is.inspection.results) {
-			found.wait = min(2*is.inspection.wait, lastRetry)
+			found.wait = min(2*is.inspection.wait, maxRecheck)
 		}
 		found.until = ended.Add(max(found.wait, readShare*ended.Sub(begun)))
 		is.inspection = found

@@ -161,14 +161,14 @@ func TestDoesNotReadInvalidObjectsAtEachRetry(t *testing.T) {
 	p.says("ns/broken (spec: Required value)")
 	p.waits(minRecheck)
 	for n := range 9 {
-		p.passes(lastRetry)
+		p.passes(maxRecheck)
 		p.retry(1, 4+n)
 	}
-	p.waits(lastRetry)
+	p.waits(maxRecheck)
 
 	t.Log("what takes long is rarely read")
 	p.stored.takes = 10 * time.Second
-	p.passes(lastRetry)
+	p.passes(maxRecheck)
 	p.retry(1, 13)
 	p.waits(readShare * p.stored.takes)
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/remit-olm/remit/pkg/controller/kit"
 	"github.com/remit-olm/remit/pkg/lib/apply"
+	"github.com/remit-olm/remit/pkg/lib/fairqueue"
 	"github.com/remit-olm/remit/pkg/lib/kinds"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
@@ -143,7 +144,7 @@ func (r *Reconciler) requeue(req ctrl.Request, run *run, err error) (ctrl.Result
 		r.memory.passed(req.NamespacedName)
 		return ctrl.Result{}, err
 	case !run.recheckAt.IsZero():
-		return ctrl.Result{RequeueAfter: max(run.recheckAt.Sub(r.Clock.Now()), firstRetry)}, nil
+		return ctrl.Result{RequeueAfter: max(run.recheckAt.Sub(r.Clock.Now()), fairqueue.FirstRetry)}, nil
 	}
 	return ctrl.Result{RequeueAfter: r.memory.next(req.NamespacedName)}, nil
 }

@@ -4,14 +4,12 @@ import (
 	"context"
 	"slices"
 	"strings"
-	"time"
 
 	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/util/workqueue"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -28,14 +26,8 @@ import (
 	"github.com/remit-olm/remit/pkg/step/execute"
 )
 
-// Delays between retries of failures: short at first, because the API server's authorizer may see a new grant moments later
-// than this program, then longer.
-const (
-	firstRetry = 50 * time.Millisecond
-	lastRetry  = 2 * time.Minute
-	// workers is the number of plans that are executed concurrently.
-	workers = 12
-)
+// workers is the number of plans that are executed concurrently.
+const workers = 12
 
 // SetupWithManager registers the controller. catalogs enqueues plans when published content changes; changes enqueues
 // the plans that Concerned returns.
@@ -54,7 +46,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, catalogs, changes source
 		Watches(&apiregistrationv1.APIService{}, handler.EnqueueRequestsFromMapFunc(r.claiming)).
 		WatchesRawSource(catalogs).
 		WatchesRawSource(changes).
-		WithOptions(fairqueue.Options(workers, workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry))).
+		WithOptions(fairqueue.Options(workers, fairqueue.RetryLimiter(fairqueue.LastRetry))).
 		Complete(r)
 }
 

@@ -25,7 +25,18 @@ const (
 	QuickFor = time.Hour
 	// ReconcileTimeout bounds a reconcile. A reconcile that times out is retried like a failed one.
 	ReconcileTimeout = 10 * time.Minute
+	// FirstRetry is the delay before the first retry with RetryLimiter. It is short, because the API server's authorizer
+	// may observe a new grant moments later than this program.
+	FirstRetry = 50 * time.Millisecond
+	// LastRetry is the usual maximum of that delay.
+	LastRetry = 2 * time.Minute
 )
+
+// RetryLimiter returns a limiter for Options that delays each retry of a failed item twice as long as the previous one,
+// from FirstRetry up to last.
+func RetryLimiter(last time.Duration) workqueue.TypedRateLimiter[reconcile.Request] {
+	return workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](FirstRetry, last)
+}
 
 // Options returns the options of a controller with a fair queue. One namespace can use an eighth of the workers, and at least
 // one. limiter delays failed items; nil means controller-runtime's default.
