@@ -54,11 +54,6 @@ func (e *UnsupportedKindError) Error() string {
 	return fmt.Sprintf("manifest %s %q: bundles cannot contain objects of this kind", e.GVK, e.Name)
 }
 
-// Parse calls ParseContent with manifests whose file names are unknown.
-func Parse(manifests [][]byte) (*Bundle, error) {
-	return ParseContent(&catalog.Content{Manifests: manifests})
-}
-
 // ParseContent parses the manifests of one bundle. Each must be one object of a supported kind, and exactly one must be a
 // ClusterServiceVersion. Identical duplicates of an object are ignored.
 func ParseContent(content *catalog.Content) (*Bundle, error) {

@@ -29,7 +29,7 @@ func reservedDomains() []string {
 //	openshift.io/required-scc             only restricts the Pod's ServiceAccount
 //	olm.*, on a CSV                       the upgrade graph, which the catalog determines, and display
 //	cert-manager.io/, service.*, on a CSV read and validated by Remit (pkg/install/serving)
-//	kubernetes.io/service-account.name    on a Secret: Parse allows it only for a ServiceAccount of the bundle
+//	kubernetes.io/service-account.name    on a Secret: ParseContent allows it only for a ServiceAccount of the bundle
 //	api-approved.kubernetes.io, on a CRD  required by the API server for a group that only the default account can write
 func onAny() []string {
 	return []string{

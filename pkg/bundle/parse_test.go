@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/remit-olm/remit/pkg/bundle"
+	"github.com/remit-olm/remit/pkg/catalog"
 	"github.com/remit-olm/remit/pkg/lib/names"
 )
 
@@ -37,7 +38,12 @@ func parse(manifests ...string) (*bundle.Bundle, error) {
 	for _, m := range manifests {
 		raw = append(raw, []byte(m))
 	}
-	return bundle.Parse(raw)
+	return parseAll(raw)
+}
+
+// parseAll parses manifests whose file names are unknown.
+func parseAll(manifests [][]byte) (*bundle.Bundle, error) {
+	return bundle.ParseContent(&catalog.Content{Manifests: manifests})
 }
 
 func object(kind, rest string) string {
@@ -116,12 +122,12 @@ func laughs(n int) string {
 
 func TestParseRefusesWholeBundles(t *testing.T) {
 	many := make([][]byte, bundle.MaxManifests+1)
-	_, err := bundle.Parse(many)
+	_, err := parseAll(many)
 	require.ErrorContains(t, err, "bundle has 1001 manifests")
 
-	_, err = bundle.Parse(nil)
+	_, err = parseAll(nil)
 	require.ErrorContains(t, err, "bundle has no ClusterServiceVersion")
-	_, err = bundle.Parse([][]byte{[]byte(object("ConfigMap", "metadata: {name: a}"))})
+	_, err = parseAll([][]byte{[]byte(object("ConfigMap", "metadata: {name: a}"))})
 	require.ErrorContains(t, err, "bundle has no ClusterServiceVersion")
 
 	var large [][]byte
@@ -129,10 +135,10 @@ func TestParseRefusesWholeBundles(t *testing.T) {
 		comment := "#" + strings.Repeat(" x", 2<<20-100) + "\n"
 		large = append(large, []byte(comment+object("ConfigMap", fmt.Sprintf("metadata: {name: a%d}", i))))
 	}
-	_, err = bundle.Parse(large)
+	_, err = parseAll(large)
 	require.ErrorContains(t, err, "bundle has more than 33554432 bytes")
 
-	_, err = bundle.Parse([][]byte{[]byte("kind: ClusterServiceVersion\nmetadata: {name: a}\nspec: {install: 1}")})
+	_, err = parseAll([][]byte{[]byte("kind: ClusterServiceVersion\nmetadata: {name: a}\nspec: {install: 1}")})
 	require.ErrorContains(t, err, `ClusterServiceVersion "a": `)
 }
 
@@ -154,11 +160,11 @@ func TestUnknownFieldsInPermissionsAreRefused(t *testing.T) {
 		if row.manifest != "" {
 			manifests = append(manifests, []byte(row.manifest))
 		}
-		_, err := bundle.Parse(manifests)
+		_, err := parseAll(manifests)
 		require.ErrorContains(t, err, row.want)
 	}
 	elsewhere := strings.Replace(csvText, "strategy: deployment", "strategy: deployment\n    unknown: x", 1)
-	_, err := bundle.Parse([][]byte{[]byte(elsewhere)})
+	_, err := parseAll([][]byte{[]byte(elsewhere)})
 	require.NoError(t, err)
 }
 
@@ -174,7 +180,7 @@ func TestRefusesIconsThatAreNotImages(t *testing.T) {
 		{`mediatype: 'image/png" onload="x()', base64data: PHA+`, "is not an image media type"},
 		{`mediatype: "image/png\n", base64data: PHA+`, "is not an image media type"},
 	} {
-		_, err := bundle.Parse([][]byte{[]byte(csvText + "  icon: [{" + row.icon + "}]\n")})
+		_, err := parseAll([][]byte{[]byte(csvText + "  icon: [{" + row.icon + "}]\n")})
 		if row.want == "" {
 			require.NoError(t, err, row.icon)
 		} else {
@@ -184,7 +190,7 @@ func TestRefusesIconsThatAreNotImages(t *testing.T) {
 }
 
 func TestOmitsIconsThatAreNotBase64(t *testing.T) {
-	b, err := bundle.Parse([][]byte{[]byte(csvText + `  icon: [{mediatype: image/png, base64data: '"><script>'}, {mediatype: image/png, base64data: iVBORw0KGgo=}]` + "\n")})
+	b, err := parseAll([][]byte{[]byte(csvText + `  icon: [{mediatype: image/png, base64data: '"><script>'}, {mediatype: image/png, base64data: iVBORw0KGgo=}]` + "\n")})
 	require.NoError(t, err)
 	require.Equal(t, []operatorsv1alpha1.Icon{{MediaType: "image/png", Data: "iVBORw0KGgo="}}, b.CSV.Spec.Icon)
 	require.Equal(t, []string{"omitted spec.icon[0] of ClusterServiceVersion " + b.CSV.Name + ": its base64data is not valid base64"}, b.Warnings)
@@ -206,7 +212,7 @@ func TestOmitsSamplesOfTheBundlesOwnKinds(t *testing.T) {
 		{"a kind whose name is not a Kubernetes kind's", "Thing", sample("own.example.com/v1", "Thing"), "bundles cannot contain objects of this kind"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			b, err := bundle.Parse([][]byte{[]byte(row.sample), []byte(csvText), []byte(crd(row.kind))})
+			b, err := parseAll([][]byte{[]byte(row.sample), []byte(csvText), []byte(crd(row.kind))})
 			if row.wrong != "" {
 				require.ErrorContains(t, err, row.wrong)
 				return
@@ -249,7 +255,7 @@ func TestParsesManifestsOfAnyLength(t *testing.T) {
 		text := `{"apiVersion":"operators.coreos.com/v1alpha1","kind":"ClusterServiceVersion","metadata":{"name":"x","annotations":{"a":""}}}`
 		text = strings.Replace(text, `"a":""`, `"a":"`+strings.Repeat("x", length-len(text))+`"`, 1)
 		require.Len(t, text, length)
-		_, err := bundle.Parse([][]byte{[]byte(text)})
+		_, err := parseAll([][]byte{[]byte(text)})
 		require.NoError(t, err, length)
 	}
 }
@@ -302,7 +308,7 @@ status: {phase: Done}
 }
 
 func TestStripsTheCSVAndSetsItsVersion(t *testing.T) {
-	b, err := bundle.Parse([][]byte{[]byte("apiVersion: invented/v7\nstatus: {phase: Succeeded}" +
+	b, err := parseAll([][]byte{[]byte("apiVersion: invented/v7\nstatus: {phase: Succeeded}" +
 		strings.Replace(csvText, "{name: op.v1}", "{name: op.v1, uid: u, labels: {olm.copiedFrom: x}}", 1))})
 	require.NoError(t, err)
 	require.Equal(t, "operators.coreos.com/v1alpha1", b.CSV.APIVersion)
@@ -379,7 +385,7 @@ func FuzzParse(f *testing.F) {
 		f.Add(raw)
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		b, err := bundle.Parse([][]byte{raw, []byte(csvText)})
+		b, err := parseAll([][]byte{raw, []byte(csvText)})
 		if err != nil {
 			return
 		}
@@ -398,7 +404,7 @@ func FuzzParse(f *testing.F) {
 		for _, obj := range b.Objects {
 			again = append(again, encode(t, obj.Object))
 		}
-		second, err := bundle.Parse(again)
+		second, err := parseAll(again)
 		require.NoError(t, err)
 		require.Equal(t, b, second)
 	})

@@ -10,12 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// permissions are the parts of an install strategy that become RBAC.
-type permissions struct {
-	Permissions        []operatorsv1alpha1.StrategyDeploymentPermissions `json:"permissions,omitempty"`
-	ClusterPermissions []operatorsv1alpha1.StrategyDeploymentPermissions `json:"clusterPermissions,omitempty"`
-}
-
 // checkPermissionFields refuses unknown fields in the permissions of a ClusterServiceVersion. Elsewhere they are left out. Here a
 // misspelled field, such as resourceName, would make a rule wider than its author wrote it.
 func checkPermissionFields(csv *unstructured.Unstructured) error {
@@ -30,7 +24,7 @@ func checkPermissionFields(csv *unstructured.Unstructured) error {
 			parts[name] = value
 		}
 	}
-	if err := decodeStrictly("spec.install.spec.", parts, &permissions{}); err != nil {
+	if err := decodeStrictly("spec.install.spec.", parts, &operatorsv1alpha1.StrategyDetailsDeployment{}); err != nil {
 		return fmt.Errorf("ClusterServiceVersion %q: %w", csv.GetName(), err)
 	}
 	return nil

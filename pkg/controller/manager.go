@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"strings"
@@ -50,8 +51,8 @@ func NewManager(config *rest.Config, o ManagerOptions) (ctrl.Manager, error) {
 	config.QPS = -1 // API priority and fairness limits the requests
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme:                        scheme,
-		Metrics:                       metricsserver.Options{BindAddress: off(o.MetricsAddress)},
-		HealthProbeBindAddress:        off(o.HealthAddress),
+		Metrics:                       metricsserver.Options{BindAddress: cmp.Or(o.MetricsAddress, "0")},
+		HealthProbeBindAddress:        cmp.Or(o.HealthAddress, "0"),
 		LeaderElection:                o.LeaderElection,
 		LeaderElectionID:              o.UserAgent,
 		LeaderElectionNamespace:       o.Namespace,
@@ -91,13 +92,6 @@ func NewScheme() (*runtime.Scheme, error) {
 		}
 	}
 	return scheme, nil
-}
-
-func off(address string) string {
-	if address == "" {
-		return "0"
-	}
-	return address
 }
 
 func withoutSchemas(obj any) (any, error) {

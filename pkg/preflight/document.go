@@ -22,28 +22,22 @@ const (
 	maxCauses = 20
 )
 
-// Document is the machine-readable form of a Report.
+// Document is the machine-readable form of a Report, whose fields of the same names are explained there.
 type Document struct {
 	Account string `json:"account"`
 	// ClusterAdmin explains why Missing amounts to cluster-admin; it is omitted if it does not.
 	ClusterAdmin string `json:"clusterAdmin,omitempty"`
-	// Missing are the rules that the account is missing, by scope.
+	// Missing are the Findings.
 	Missing []ScopeDocument `json:"missing,omitempty"`
 	// Hidden describes missing permissions whose rules must not be shown to every reader.
-	Hidden []string `json:"elsewhere,omitempty"`
-	// Later are missing rules that need not be granted before the cluster serves all kinds of the plan.
-	Later []ScopeDocument `json:"later,omitempty"`
-	// Unknown are rules for which neither RBAC nor the API server could decide whether the account has them.
+	Hidden  []string        `json:"elsewhere,omitempty"`
+	Later   []ScopeDocument `json:"later,omitempty"`
 	Unknown []ScopeDocument `json:"unknown,omitempty"`
-	// Allowed are requests that another authorizer allows although RBAC does not.
 	Allowed []ScopeDocument `json:"allowed,omitempty"`
-	// InUse warns of existing roles that have the name of a role of the grant and other rules.
-	InUse []string `json:"inUse,omitempty"`
-	// Refused are objects that the API server does not accept.
-	Refused []Refusal `json:"refused,omitempty"`
-	Notes   []string  `json:"notes,omitempty"`
-	// Changes are the differences between the versions of the plan and those that they replace.
-	Changes []Change `json:"changes,omitempty"`
+	InUse   []string        `json:"inUse,omitempty"`
+	Refused []Refusal       `json:"refused,omitempty"`
+	Notes   []string        `json:"notes,omitempty"`
+	Changes []Change        `json:"changes,omitempty"`
 	// LeftOut counts the entries that did not fit.
 	LeftOut int `json:"leftOut,omitempty"`
 }

@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/remit-olm/remit/pkg/bundle"
+	"github.com/remit-olm/remit/pkg/catalog"
 	"github.com/remit-olm/remit/pkg/preflight"
 	"github.com/remit-olm/remit/pkg/rbac"
 	"github.com/remit-olm/remit/pkg/step"
@@ -49,7 +50,7 @@ func read(t testing.TB, fsys fs.FS) *bundle.Bundle {
 		require.NoError(t, err)
 		manifests = append(manifests, raw)
 	}
-	b, err := bundle.Parse(manifests)
+	b, err := bundle.ParseContent(&catalog.Content{Manifests: manifests})
 	require.NoError(t, err)
 	return b
 }

@@ -143,7 +143,7 @@ func largeKey(namespace string) string { return namespace + "\x00" }
 // bindings have no other subjects, and these are found by their namespace.
 func indexKeys(obj any) ([]string, error) {
 	b, ok := obj.(*rbacv1.RoleBinding)
-	if subjects := subjectsOf(obj); len(subjects) > maxIndexed {
+	if subjects := SubjectsOf(obj); len(subjects) > maxIndexed {
 		switch {
 		case !ok:
 			return []string{largeKey(ClusterScope)}, nil
@@ -172,7 +172,8 @@ func isAtHome(s rbacv1.Subject, namespace string) bool {
 	return s.Kind == rbacv1.ServiceAccountKind && (s.Namespace == "" || s.Namespace == namespace)
 }
 
-func subjectsOf(obj any) []rbacv1.Subject {
+// SubjectsOf returns the subjects of a binding.
+func SubjectsOf(obj any) []rbacv1.Subject {
 	switch b := obj.(type) {
 	case *rbacv1.RoleBinding:
 		return b.Subjects
@@ -184,7 +185,7 @@ func subjectsOf(obj any) []rbacv1.Subject {
 
 // subjectKeys returns the keys of all subjects of a binding.
 func subjectKeys(obj any) ([]string, error) { //nolint:unparam // a cache.IndexFunc
-	namespace, subjects := ClusterScope, subjectsOf(obj)
+	namespace, subjects := ClusterScope, SubjectsOf(obj)
 	if b, ok := obj.(*rbacv1.RoleBinding); ok {
 		namespace = b.Namespace
 	}

@@ -103,7 +103,7 @@ func bindingLookups(kind, namespace, name string, before, after any) []string {
 func changedSubjects(before, after any) []string {
 	was, _ := subjectKeys(before) // the error is always nil: index functions must return one
 	is, _ := subjectKeys(after)
-	if roleRefOf(before) != roleRefOf(after) {
+	if RoleRefOf(before) != RoleRefOf(after) {
 		all := slices.Concat(was, is)
 		slices.Sort(all)
 		return slices.Compact(all)
@@ -114,7 +114,8 @@ func changedSubjects(before, after any) []string {
 	return sets.New(was...).SymmetricDifference(sets.New(is...)).UnsortedList()
 }
 
-func roleRefOf(obj any) rbacv1.RoleRef {
+// RoleRefOf returns the role that a binding refers to.
+func RoleRefOf(obj any) rbacv1.RoleRef {
 	switch o := obj.(type) {
 	case *rbacv1.RoleBinding:
 		return o.RoleRef

@@ -87,7 +87,7 @@ const maxBindings = 10_000
 func (l Listers) UncoveredBindings(subject, by Subject, counts func(Binding) bool) []Binding {
 	known, granted := map[placedRole]bool{}, map[string]Set{}
 	exceeds := func(b Binding) bool {
-		role := placedRole{roleRefOf(b), b.GetNamespace()}
+		role := placedRole{RoleRefOf(b), b.GetNamespace()}
 		if is, ok := known[role]; ok {
 			return is
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/remit-olm/remit/pkg/bundle"
+	"github.com/remit-olm/remit/pkg/catalog"
 	"github.com/remit-olm/remit/pkg/catalog/fbc"
 	"github.com/remit-olm/remit/test/env/corpus"
 )
@@ -176,7 +177,7 @@ func open(dir string) (*published, error) {
 			if err != nil {
 				return nil, err
 			}
-			b, err := bundle.Parse(content.Manifests)
+			b, err := bundle.ParseContent(&catalog.Content{Manifests: content.Manifests})
 			if err != nil {
 				return nil, err
 			}

@@ -88,8 +88,8 @@ func adoption() []Mutant {
 		},
 		{
 			Name: "a-proven-binding-passes-with-any-subjects", Rule: 7, File: "pkg/step/execute/awaited.go",
-			Old:    "want.RoleRef == ref && equality.Semantic.DeepEqual(want.Subjects, subjects)",
-			New:    "want.RoleRef == ref && subjects != nil",
+			Old:    "want.RoleRef == rbac.RoleRefOf(b) && equality.Semantic.DeepEqual(want.Subjects, rbac.SubjectsOf(b))",
+			New:    "want.RoleRef == rbac.RoleRefOf(b) && rbac.SubjectsOf(b) != nil",
 			Killer: unit("pkg/step/execute", "TestBindingsToAnUnfilledRoleAreCollisions"),
 		},
 		{

@@ -10,14 +10,6 @@ import (
 	"github.com/remit-olm/remit/pkg/image"
 )
 
-// Image is the content of a bundle image.
-type Image struct {
-	// Digest is the digest of the image's manifest.
-	Digest string
-	// Files contains the files below manifests/ and metadata/.
-	Files fs.FS
-}
-
 // Puller reads bundles from registries for the command line. The zero value has no credentials.
 type Puller struct {
 	// Keychain finds the credentials for a registry; nil means none.
@@ -26,8 +18,8 @@ type Puller struct {
 	PlainHTTP bool
 }
 
-// Pull reads the bundle in an image.
-func (p Puller) Pull(ctx context.Context, text string) (*Image, error) {
+// Pull reads the bundle in an image: the files below manifests/ and metadata/.
+func (p Puller) Pull(ctx context.Context, text string) (fs.FS, error) {
 	client, err := image.New(image.Options{Local: true, AllPlain: p.PlainHTTP})
 	if err != nil {
 		return nil, err
@@ -40,7 +32,7 @@ func (p Puller) Pull(ctx context.Context, text string) (*Image, error) {
 	if err != nil {
 		return nil, fmt.Errorf("image %q: %w", text, err)
 	}
-	return &Image{Digest: opened.Digest.String(), Files: files}, nil
+	return files, nil
 }
 
 // Files reads the files below manifests/ and metadata/ of an image.

@@ -6,6 +6,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
@@ -94,12 +95,8 @@ func (p *Plan) Parts() ([]*unstructured.Unstructured, error) {
 // conversion returns the Need for changing the conversion of one CustomResourceDefinition, which is a patch and not
 // an apply.
 func conversion(crd string) Need {
-	return Need{
-		Object: "CustomResourceDefinition " + crd, Cause: "convert CustomResourceDefinition " + crd,
-		Rules: []rbacv1.PolicyRule{{
-			APIGroups: []string{"apiextensions.k8s.io"}, Resources: []string{"customresourcedefinitions"}, ResourceNames: []string{crd}, Verbs: []string{"patch"},
-		}},
-	}
+	obj := apply.Reference(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"), "", crd)
+	return Request(obj, "convert "+apply.Describe(obj), "patch")
 }
 
 // stops returns the Needs for deleting the operator's Deployments before the conversions are reset, which later versions may

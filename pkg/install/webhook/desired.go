@@ -40,7 +40,8 @@ type Input struct {
 	Trust func(deployment string) []byte
 	// Annotations ask another certificate tool to inject the caBundle.
 	Annotations map[string]string
-	// Scopes returns the scope of resources, in addition to Builtin.
+	// Scopes returns the scope of resources, as Builtin and others do. It is required for admission webhooks of a bounded
+	// group.
 	Scopes Scopes
 	// Holds reports whether the account has a rule in the whole cluster; nil means that it does not.
 	Holds func(rbacv1.PolicyRule) bool
@@ -101,7 +102,7 @@ func (in Input) configuration(d *operatorsv1alpha1.WebhookDescription, meta meta
 	kind := metav1.TypeMeta{APIVersion: admissionregistrationv1.SchemeGroupVersion.String()}
 	rules := d.Rules
 	if in.Group.Bounded {
-		rules = bounded(d, in.scopes(), in.holds)
+		rules = bounded(d, in.Scopes, in.holds)
 	}
 	if d.Type == operatorsv1alpha1.MutatingAdmissionWebhook {
 		kind.Kind = "MutatingWebhookConfiguration"
@@ -150,13 +151,6 @@ func (in Input) trust(deployment string) []byte {
 		return nil
 	}
 	return in.Trust(deployment)
-}
-
-func (in Input) scopes() Scopes {
-	if in.Scopes == nil {
-		return Builtin
-	}
-	return First(Builtin, in.Scopes)
 }
 
 func (in Input) holds(rules ...rbacv1.PolicyRule) bool {

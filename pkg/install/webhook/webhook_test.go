@@ -262,7 +262,7 @@ func TestInterceptingPodTemplatesRequiresIdentities(t *testing.T) {
 
 func input(c *csv, edits ...func(*webhook.Input)) webhook.Input {
 	in := webhook.Input{
-		CSV: c, Owner: owner(), NamespaceUID: "ns-uid", Scopes: scopes,
+		CSV: c, Owner: owner(), NamespaceUID: "ns-uid", Scopes: webhook.First(webhook.Builtin, scopes),
 		Group: webhook.Group{Bounded: true, Targets: []string{"t2", "t1"}},
 		Trust: func(string) []byte { return []byte("trust") },
 	}

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/remit-olm/remit/pkg/bundle"
+	"github.com/remit-olm/remit/pkg/catalog"
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/rbac"
 	"github.com/remit-olm/remit/pkg/step/build"
@@ -53,7 +54,7 @@ func parse(t *testing.T, manifests ...string) *bundle.Bundle {
 	for _, m := range manifests {
 		raw = append(raw, []byte(m))
 	}
-	b, err := bundle.Parse(raw)
+	b, err := bundle.ParseContent(&catalog.Content{Manifests: raw})
 	require.NoError(t, err)
 	return b
 }

@@ -135,20 +135,12 @@ func sameRules(live, role *unstructured.Unstructured) bool {
 
 // asRendered reports whether a binding has the role and the subjects of the rendered binding with its name.
 func (r Roles) asRendered(b rbac.Binding) bool {
-	var ref rbacv1.RoleRef
-	var subjects []rbacv1.Subject
-	switch b := b.(type) {
-	case *rbacv1.RoleBinding:
-		ref, subjects = b.RoleRef, b.Subjects
-	case *rbacv1.ClusterRoleBinding:
-		ref, subjects = b.RoleRef, b.Subjects
-	}
 	return slices.ContainsFunc(r.Rendered, func(obj *unstructured.Unstructured) bool {
 		if !IsBinding(obj) || apply.Describe(obj) != apply.Describe(b) {
 			return false
 		}
 		want := &rbacv1.RoleBinding{} // a ClusterRoleBinding has the same fields
-		return apply.Decode(obj, want) == nil && want.RoleRef == ref && equality.Semantic.DeepEqual(want.Subjects, subjects)
+		return apply.Decode(obj, want) == nil && want.RoleRef == rbac.RoleRefOf(b) && equality.Semantic.DeepEqual(want.Subjects, rbac.SubjectsOf(b))
 	})
 }
 

@@ -115,17 +115,14 @@ func (e *Executor) check(ctx context.Context, s State) error {
 	if err := apply.Check(s.Live, s.Step.Object, s.Step.Owner); err != nil {
 		return err
 	}
-	return e.checkBindings(ctx, s)
-}
-
-// checkBindings checks roles that are rendered from a CSV's permissions. Roles in a bundle are meant to be bound by users.
-func (e *Executor) checkBindings(ctx context.Context, s State) error {
 	if !rendered(s) {
 		return nil
 	}
 	return e.roles(s).CheckBindings(ctx, s.Live, s.Step.Object)
 }
 
+// rendered reports whether an object is rendered from a CSV's permissions. Roles in a bundle are meant to be bound by
+// users.
 func rendered(s State) bool { return s.Step.Object.GetLabels()[names.LabelPermissionsHash] != "" }
 
 func (e *Executor) roles(s State) Roles {

@@ -118,19 +118,11 @@ func (r Roles) judgeUnseen(ctx context.Context, role *unstructured.Unstructured)
 // sealedAt returns when a Role was sealed; the zero time if it is not. Users who may write the Role can also set any
 // time.
 func sealedAt(live *unstructured.Unstructured) time.Time {
-	if live == nil {
+	role := &rbacv1.Role{}
+	if live == nil || apply.Decode(live, role) != nil || len(role.Rules) == 0 || len(role.Rules[0].ResourceNames) != 1 {
 		return time.Time{}
 	}
-	rules, _, _ := unstructured.NestedSlice(live.Object, "rules")
-	if len(rules) == 0 {
-		return time.Time{}
-	}
-	first, _ := rules[0].(map[string]any)
-	objects, _, _ := unstructured.NestedStringSlice(first, "resourceNames")
-	if len(objects) != 1 {
-		return time.Time{}
-	}
-	rest, isSeal := strings.CutPrefix(objects[0], sealPrefix)
+	rest, isSeal := strings.CutPrefix(role.Rules[0].ResourceNames[0], sealPrefix)
 	text, _, _ := strings.Cut(rest, ":")
 	seconds, err := strconv.ParseInt(text, 10, 64)
 	if !isSeal || err != nil {

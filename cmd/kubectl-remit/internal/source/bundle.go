@@ -51,11 +51,11 @@ func (f *Flags) load(ctx context.Context, arg string) (*Bundle, error) {
 	if _, err := image.Reference(arg); err != nil {
 		return nil, errors.New("no such directory, and not an image: must have the form REGISTRY/NAME:TAG or REGISTRY/NAME@DIGEST")
 	}
-	pulled, err := unpack.Puller{Keychain: authn.DefaultKeychain, PlainHTTP: f.PlainHTTP}.Pull(ctx, arg)
+	files, err := unpack.Puller{Keychain: authn.DefaultKeychain, PlainHTTP: f.PlainHTTP}.Pull(ctx, arg)
 	if err != nil {
 		return nil, err
 	}
-	return read(ctx, pulled.Files)
+	return read(ctx, files)
 }
 
 func read(ctx context.Context, fsys fs.FS) (*Bundle, error) {
