@@ -25,6 +25,6 @@
 // An installed operator is left alone if the account loses permissions or is deleted: this is reported in the message
 // and the requirement status, and nothing is removed (security model, D4).
 //
-// Nothing polls. The watches are in watches.go. A delay is requested only for what no watch reports: the install
+// Nothing polls. The watches are in wake.go. A delay is requested only for what no watch reports: the install
 // timeout, and retries after failures, each after as long as the problem has lasted.
 package csv

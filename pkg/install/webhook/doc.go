@@ -2,8 +2,7 @@
 // conversions of CustomResourceDefinitions, and determines what an account must be allowed to do for them.
 //
 // [Validate] rejects descriptions that no operator may have. [Intercepts] returns what an account must be able to
-// write itself, so that its operator may intercept it. [Desired] and [Conversions] are pure. [Installer] writes with
-// a client that is authenticated as the account.
+// write itself, so that its operator may intercept it. [Desired] and [Conversions] are pure; package hooks writes.
 //
 // # Which requests a webhook receives
 //
