@@ -83,9 +83,10 @@ func (d *directories) drop(key types.NamespacedName) {
 // comparing limits the time for comparing the files of a directory to one twentieth, because its users wait for each other.
 const comparing = 20
 
-// load reads the files unless they are unchanged, for a CatalogSource that uses the directory. If a directory is malformed or missing, its last good content is kept
-// as long as the program runs. Unwatched files are compared once for each state of a CatalogSource. again is the delay
-// after which to call load again if it is too early to compare them.
+// load reads the files unless they are unchanged, for a CatalogSource that uses the directory. If a directory is
+// malformed or missing, its last good content is kept as long as the program runs. Unwatched files are compared once
+// for each state of a CatalogSource. again is the delay after which to call load again if it is too early to compare
+// them.
 func (d *directory) load(ctx context.Context, user types.NamespacedName, state string) (seen content, again time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
