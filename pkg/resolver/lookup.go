@@ -16,8 +16,6 @@ type Problem struct {
 	Message string
 }
 
-func (p *Problem) Error() string { return p.Message }
-
 // Reasons of a Problem (contract 1.2).
 const (
 	ConstraintsNotSatisfiable = "ConstraintsNotSatisfiable"

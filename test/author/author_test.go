@@ -18,6 +18,7 @@ import (
 
 	"github.com/remit-olm/remit/manifests"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
+	"github.com/remit-olm/remit/pkg/rbac"
 	"github.com/remit-olm/remit/test/env"
 )
 
@@ -201,7 +202,7 @@ func TestChecksThePermissionOfTheRequestsUser(t *testing.T) {
 	everyProfile(t, func(s *site) {
 		user := scoped.Username(s.namespace, "ci")
 		s.grant(user, rbacv1.PolicyRule{APIGroups: []string{"operators.coreos.com"}, Resources: []string{"operatorgroups"}, Verbs: []string{"*"}})
-		c := s.cluster.As(s.T, user, scoped.Groups(s.namespace)...)
+		c := s.cluster.As(s.T, user, rbac.ServiceAccount(s.namespace, "").Groups...)
 		s.denied(c.Create(s.Context(), s.group("group", installer)), "user '"+user+"' may not impersonate")
 
 		s.grantIn("default", user, impersonate(installer))

@@ -18,6 +18,7 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
 	"github.com/remit-olm/remit/pkg/preflight"
+	"github.com/remit-olm/remit/pkg/rbac"
 	"github.com/remit-olm/remit/test/env"
 	"github.com/remit-olm/remit/test/env/audit"
 	"github.com/remit-olm/remit/test/operators/sample/bundle"
@@ -100,7 +101,7 @@ func TestAnotherAuthorizerAllowsRequestsAndGrantsNothing(t *testing.T) {
 	}
 	tn.NothingWritten()
 
-	c := cluster.As(t, username(tn), scoped.Groups(tn.Namespace)...)
+	c := cluster.As(t, username(tn), rbac.ServiceAccount(tn.Namespace, "").Groups...)
 	role := &rbacv1.Role{ObjectMeta: tn.Meta("r"), Rules: []rbacv1.PolicyRule{{
 		APIGroups: []string{"sample.remit.dev"}, Resources: []string{"greetings"}, Verbs: []string{"get"}}}}
 	require.ErrorContains(t, c.Create(t.Context(), role, client.DryRunAll), "is attempting to grant RBAC permissions not currently held")

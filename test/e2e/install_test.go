@@ -18,6 +18,7 @@ import (
 
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
+	"github.com/remit-olm/remit/pkg/rbac"
 	"github.com/remit-olm/remit/test/env"
 	samplev1 "github.com/remit-olm/remit/test/operators/sample/api/v1"
 	"github.com/remit-olm/remit/test/operators/sample/bundle"
@@ -114,7 +115,7 @@ func allowed(t *testing.T, tn *env.Tenant, serviceAccount, namespace string, rul
 		for _, resource := range rule.Resources {
 			for _, verb := range rule.Verbs {
 				review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-					User: scoped.Username(tn.Namespace, serviceAccount), Groups: scoped.Groups(tn.Namespace),
+					User: scoped.Username(tn.Namespace, serviceAccount), Groups: rbac.ServiceAccount(tn.Namespace, serviceAccount).Groups,
 					ResourceAttributes: attributes(namespace, verb, group, resource),
 				}}
 				require.NoError(t, cluster.Client.Create(t.Context(), review))

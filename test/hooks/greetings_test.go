@@ -125,7 +125,7 @@ func TestAnOperatorWithEveryKindOfWebhookAndAnAPI(t *testing.T) {
 			assert.Equal(ct, []string{"HELLO", "GOOD MORNING"}, echoes(ct, c.Client, tn.Namespace))
 		})
 		config := rest.CopyConfig(c.Config())
-		config.Impersonate = rest.ImpersonationConfig{UserName: scoped.Username("default", "nobody"), Groups: scoped.Groups("default")}
+		config.Impersonate = rest.ImpersonationConfig{UserName: scoped.Username("default", "nobody"), Groups: rbac.ServiceAccount("default", "nobody").Groups}
 		nobody, err := client.New(config, client.Options{})
 		require.NoError(t, err)
 		list := &unstructured.UnstructuredList{}

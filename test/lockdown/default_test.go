@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/remit-olm/remit/pkg/lib/scoped"
+	"github.com/remit-olm/remit/pkg/rbac"
 	"github.com/remit-olm/remit/test/env"
 	"github.com/remit-olm/remit/test/operators/sample/bundle"
 )
@@ -40,7 +41,7 @@ func TestAnEmptyNameInstallsNothingInOtherNamespaces(t *testing.T) {
 	tn.Group(env.AccountName, tn.Namespace)
 	pod := "system:serviceaccount:" + tn.Namespace + ":operator"
 	grantTo(tn, pod, rule("*", "*", "*"))
-	operator := c.As(t, pod, scoped.Groups(tn.Namespace)...)
+	operator := c.As(t, pod, rbac.ServiceAccount(tn.Namespace, "").Groups...)
 
 	// Act as the installed operator, which has all permissions in the namespace.
 	tn.Eventually(func(ct *assert.CollectT) {

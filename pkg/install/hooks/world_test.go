@@ -27,6 +27,7 @@ import (
 	"github.com/remit-olm/remit/pkg/lib/names"
 	"github.com/remit-olm/remit/pkg/lib/ownerutil"
 	"github.com/remit-olm/remit/pkg/lib/scoped"
+	"github.com/remit-olm/remit/pkg/rbac"
 	"github.com/remit-olm/remit/test/env"
 	"github.com/remit-olm/remit/test/env/proofs"
 )
@@ -234,7 +235,7 @@ func (w *world) asAccount() client.Client {
 	w.t.Helper()
 	config := rest.CopyConfig(cluster.Config())
 	config.Impersonate = rest.ImpersonationConfig{
-		UserName: scoped.Username(w.Account.Namespace, w.Account.Name), Groups: scoped.Groups(w.Account.Namespace),
+		UserName: scoped.Username(w.Account.Namespace, w.Account.Name), Groups: rbac.ServiceAccount(w.Account.Namespace, w.Account.Name).Groups,
 	}
 	c, err := client.New(config, client.Options{Scheme: cluster.Client.Scheme()})
 	require.NoError(w.t, err)

@@ -5,7 +5,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/authentication/serviceaccount"
-	"k8s.io/apiserver/pkg/authentication/user"
 )
 
 // Account is the identity of an existing ServiceAccount, including its UID.
@@ -25,11 +24,6 @@ func (a Account) Key() types.NamespacedName {
 // Username returns the user name of a ServiceAccount.
 func Username(namespace, name string) string {
 	return serviceaccount.MakeUsername(namespace, name)
-}
-
-// Groups returns the groups of every ServiceAccount in a namespace.
-func Groups(namespace string) []string {
-	return append(serviceaccount.MakeGroupNames(namespace), user.AllAuthenticated)
 }
 
 // Reason is why a namespace has no usable account or targets. The values are condition reasons.

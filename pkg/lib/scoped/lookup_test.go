@@ -83,10 +83,9 @@ func TestAccount(t *testing.T) {
 	}
 }
 
-func TestUserNameAndGroupsOfAnAccount(t *testing.T) {
+func TestUserNameOfAnAccount(t *testing.T) {
 	a := Account{Namespace: "ns", Name: "acct"}
 	require.Equal(t, "system:serviceaccount:ns:acct", Username(a.Namespace, a.Name))
-	require.Equal(t, []string{"system:serviceaccounts", "system:serviceaccounts:ns", "system:authenticated"}, Groups(a.Namespace))
 	require.Equal(t, "ns/acct", a.Key().String())
 }
 
