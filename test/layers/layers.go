@@ -161,6 +161,8 @@ func checkForeign(from string, i Import) error {
 		return nil
 	case from == "pkg/lib/fairqueue": // the queue of every controller
 		return nil
+	case from == "pkg/lib/scopedcache": // a library for controllers, with their metrics and limits
+		return nil
 	case l == lib && !underAny(i.To, libraries):
 		return fmt.Errorf("%s (%s) imports %s: lib uses Kubernetes and API-type libraries only", from, l, i.To)
 	case l >= lib && l <= engine && underAny(i.To, managers):

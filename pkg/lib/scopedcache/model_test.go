@@ -1,0 +1,391 @@
+package scopedcache_test
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/remit-olm/remit/pkg/lib/scopedcache"
+)
+
+var (
+	modelSteps = flag.Int("model.steps", 300, "steps of the model test")
+	modelSeed  = flag.Uint64("model.seed", 0, "seed of the model test; 0 for a new one")
+)
+
+// model does at random what owners, administrators and other users do, and compares the cache with what it should know.
+type model struct {
+	*world
+	random     *rand.Rand
+	kinds      []*modelKind
+	namespaces []string
+	owners     []scopedcache.OwnerRef
+	claims     map[scopedcache.OwnerRef]map[modelClaim]bool
+	steps      []string
+}
+
+type modelKind struct {
+	group, resource string
+	empty           client.Object
+	crd             *apiextensionsv1.CustomResourceDefinition // nil for a built-in kind
+	custom          custom
+	installed       bool
+	grants          map[scopedcache.Scope]func() // revokes
+
+	mu sync.Mutex
+	// heard are the resource versions of the objects that the handler has heard of.
+	heard map[types.NamespacedName]string
+}
+
+type modelClaim struct {
+	kind  *modelKind
+	scope scopedcache.Scope
+}
+
+// The model runs alone: it counts goroutines.
+func TestModel(t *testing.T) {
+	seed := *modelSeed
+	if seed == 0 {
+		seed = uint64(time.Now().UnixNano())
+	}
+	t.Logf("repeat with -model.seed=%d", seed)
+	before := goroutines()
+	w := prepare(t, func(o *scopedcache.Options) {
+		o.RecheckPeriod = time.Second
+		o.Retry = scopedcache.Retry{Initial: 20 * time.Millisecond, Max: 200 * time.Millisecond}
+		o.ReadTimeout = 100 * time.Millisecond
+		o.CoalesceObjects = 0
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- w.Start(ctx) }()
+	m := newModel(w, seed)
+	for n := 0; n < *modelSteps; {
+		m.steps = nil
+		for range 1 + m.random.IntN(30) {
+			m.step()
+			n++
+		}
+		m.check()
+	}
+	for _, o := range m.owners {
+		m.Release(o)
+	}
+	for _, k := range m.kinds {
+		w.eventually(func(ct *assert.CollectT) { assert.Empty(ct, w.log.open(k.resource)) })
+	}
+	cancel()
+	require.NoError(t, <-ended)
+	w.eventually(func(ct *assert.CollectT) { assert.Equal(ct, before, goroutines()) })
+}
+
+// goroutines returns the goroutines of the cache and of the reflectors.
+func goroutines() int {
+	buffer := make([]byte, 1<<24)
+	stacks := strings.Split(string(buffer[:runtime.Stack(buffer, true)]), "\n\n")
+	return len(slices.DeleteFunc(stacks, func(s string) bool {
+		return !strings.Contains(s, "lib/scopedcache.") && !strings.Contains(s, "client-go/tools/cache")
+	}))
+}
+
+func newModel(w *world, seed uint64) *model {
+	m := &model{world: w, random: rand.New(rand.NewPCG(seed, 1)), claims: map[scopedcache.OwnerRef]map[modelClaim]bool{}}
+	c := newCustom()
+	m.kinds = []*modelKind{
+		{resource: "secrets", empty: &corev1.Secret{}, installed: true},
+		{resource: "configmaps", empty: &corev1.ConfigMap{}, installed: true},
+		{group: c.group, resource: "things", empty: c.object("", ""), custom: c},
+	}
+	for range 3 {
+		m.namespaces = append(m.namespaces, w.namespace())
+	}
+	for i := range 4 {
+		m.owners = append(m.owners, owner(fmt.Sprint("owner", i)))
+		m.claims[m.owners[i]] = map[modelClaim]bool{}
+	}
+	for _, k := range m.kinds {
+		k.grants, k.heard = map[scopedcache.Scope]func(){}, map[types.NamespacedName]string{}
+		if k.custom.group != "" {
+			m.toggle(k)
+		}
+		m.listen(k)
+	}
+	return m
+}
+
+// listen follows a kind with a handler.
+func (m *model) listen(k *modelKind) {
+	informer, err := m.GetInformer(m.Context(), k.empty)
+	require.NoError(m, err)
+	hear := func(obj any, exists bool) {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		o := obj.(client.Object)
+		if exists {
+			k.heard[client.ObjectKeyFromObject(o)] = o.GetResourceVersion()
+		} else {
+			delete(k.heard, client.ObjectKeyFromObject(o))
+		}
+	}
+	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+		AddFunc:    func(obj any) { hear(obj, true) },
+		UpdateFunc: func(_, obj any) { hear(obj, true) },
+		DeleteFunc: func(obj any) { hear(obj, false) },
+	})
+	require.NoError(m, err)
+}
+
+var objectNames = []string{"a", "b", "c"}
+
+func (m *model) scope() scopedcache.Scope {
+	ns, name := m.namespaces[m.random.IntN(len(m.namespaces))], objectNames[m.random.IntN(len(objectNames))]
+	switch m.random.IntN(5) {
+	case 0:
+		return scopedcache.Cluster()
+	case 1, 2:
+		return scopedcache.Namespace(ns)
+	}
+	return scopedcache.Object(ns, name)
+}
+
+func (m *model) step() {
+	k, o, s := m.kinds[m.random.IntN(len(m.kinds))], m.owners[m.random.IntN(len(m.owners))], m.scope()
+	what := ""
+	switch n := m.random.IntN(100); {
+	case n < 30:
+		what = "ensure"
+		m.Ensure(m.Context(), o, scopedcache.Claim{Kind: k.empty, Scope: s})
+		m.claims[o][modelClaim{k, s}] = true
+	case n < 38:
+		what = "release"
+		m.Release(o)
+		m.claims[o] = map[modelClaim]bool{}
+	case n < 45:
+		what = "session"
+		session := m.Begin(o)
+		session.Ensure(m.Context(), scopedcache.Claim{Kind: k.empty, Scope: s})
+		session.Commit()
+		m.claims[o] = map[modelClaim]bool{{k, s}: true}
+	case n < 65:
+		what = m.permit(k, s)
+	case n < 98:
+		what = m.change(k)
+	default:
+		if k.custom.group != "" {
+			what = "toggle"
+			m.toggle(k)
+		}
+	}
+	m.steps = append(m.steps, fmt.Sprintf("%s %s %s %s", what, k.resource, o.Key.Name, s))
+}
+
+// permit grants a scope, or revokes it.
+func (m *model) permit(k *modelKind, s scopedcache.Scope) string {
+	if revoke := k.grants[s]; revoke != nil {
+		revoke()
+		delete(k.grants, s)
+		return "revoke"
+	}
+	namespace, name := split(s)
+	var names []string
+	if name != "" {
+		names = []string{name}
+	}
+	k.grants[s] = m.grantOn(k.group, k.resource, namespace, all, names...)
+	return "grant"
+}
+
+// split returns the parts of a scope.
+func split(s scopedcache.Scope) (namespace, name string) {
+	text := s.String()
+	if rest, ok := strings.CutPrefix(text, "namespace "); ok {
+		return rest, ""
+	}
+	if rest, ok := strings.CutPrefix(text, "object "); ok {
+		namespace, name, _ = strings.Cut(rest, "/")
+	}
+	return namespace, name
+}
+
+// change creates, changes or deletes an object.
+func (m *model) change(k *modelKind) string {
+	obj := k.empty.DeepCopyObject().(client.Object)
+	obj.SetNamespace(m.namespaces[m.random.IntN(len(m.namespaces))])
+	obj.SetName(objectNames[m.random.IntN(len(objectNames))])
+	if !k.installed {
+		return "nothing"
+	}
+	switch m.random.IntN(3) {
+	case 0:
+		m.tolerate(m.admin.Delete(m.Context(), obj))
+		return "delete"
+	case 1:
+		patch := fmt.Sprintf(`{"metadata":{"labels":{"n":"%d"}}}`, m.random.IntN(1e9))
+		m.tolerate(m.admin.Patch(m.Context(), obj, client.RawPatch(types.MergePatchType, []byte(patch))))
+		return "patch"
+	}
+	m.tolerate(m.admin.Create(m.Context(), obj))
+	return "create"
+}
+
+func (m *model) tolerate(err error) {
+	m.Helper()
+	if !apierrors.IsNotFound(err) && !apierrors.IsAlreadyExists(err) && !apierrors.IsConflict(err) && !apierrors.IsMethodNotSupported(err) {
+		require.NoError(m, err)
+	}
+}
+
+// toggle installs or uninstalls a kind.
+func (m *model) toggle(k *modelKind) {
+	if k.installed {
+		m.uninstall(k.crd)
+	} else {
+		k.crd = m.install(k.custom, apiextensionsv1.NamespaceScoped)
+		m.eventually(func(ct *assert.CollectT) {
+			err := m.admin.Get(m.Context(), client.ObjectKey{Namespace: m.namespaces[0], Name: "x"}, k.custom.object("", ""))
+			assert.True(ct, apierrors.IsNotFound(err) && !meta.IsNoMatchError(err) && strings.Contains(err.Error(), `"x" not found`), "%v", err)
+		})
+	}
+	k.installed = !k.installed
+}
+
+// allowed returns true if the user may list and watch a scope.
+func (k *modelKind) allowed(s scopedcache.Scope) bool {
+	return slices.ContainsFunc(slices.Collect(maps.Keys(k.grants)), func(g scopedcache.Scope) bool { return g.Covers(s) })
+}
+
+// claimed returns the claimed scopes of a kind.
+func (m *model) claimed(k *modelKind) map[scopedcache.Scope]bool {
+	out := map[scopedcache.Scope]bool{}
+	for _, claims := range m.claims {
+		for c := range claims {
+			if c.kind == k {
+				out[c.scope] = true
+			}
+		}
+	}
+	return out
+}
+
+// expected returns the possible states of the claims that cover a scope; none if there are no claims.
+func (m *model) expected(k *modelKind, s scopedcache.Scope) (states []scopedcache.State) {
+	for c := range m.claimed(k) {
+		allowed := k.allowed(c)
+		switch {
+		case !c.Covers(s):
+		case allowed && k.installed:
+			return []scopedcache.State{scopedcache.Live}
+		case !k.installed && states == nil:
+			// The API server checks permissions before it finds that it does not serve the kind.
+			states = []scopedcache.State{scopedcache.Absent, scopedcache.Denied}
+		case k.installed:
+			states = []scopedcache.State{scopedcache.Denied}
+		}
+	}
+	return states
+}
+
+// check waits until the cache knows what it should.
+func (m *model) check() {
+	m.Helper()
+	ok := assert.EventuallyWithT(m, func(ct *assert.CollectT) {
+		for _, k := range m.kinds {
+			m.checkKind(ct, k)
+		}
+	}, patience, 20*time.Millisecond)
+	require.True(m, ok, "after:\n%s", strings.Join(m.steps, "\n"))
+}
+
+func (m *model) checkKind(ct *assert.CollectT, k *modelKind) {
+	for o, claims := range m.claims {
+		assert.Len(ct, m.Status(o), len(claims))
+		for _, status := range m.Status(o) {
+			if fmt.Sprintf("%T", k.empty) == fmt.Sprintf("%T", status.Claim.Kind) {
+				assert.Contains(ct, claims, modelClaim{k, status.Claim.Scope})
+				assert.Contains(ct, m.expected(k, status.Claim.Scope), status.State, "%s in %s: %s", k.resource, status.Claim.Scope, status.Reason)
+			}
+		}
+	}
+	assert.ElementsMatch(ct, m.expectedWatches(k), m.log.open(k.resource), "watches of %s", k.resource)
+	for _, ns := range m.namespaces {
+		for _, name := range objectNames {
+			m.checkObject(ct, k, types.NamespacedName{Namespace: ns, Name: name})
+		}
+	}
+}
+
+// expectedWatches are the claimed scopes that are allowed and that no wider claim serves.
+func (m *model) expectedWatches(k *modelKind) []string {
+	want := []string{}
+	claimed := m.claimed(k)
+	for s := range claimed {
+		wider := slices.ContainsFunc(slices.Collect(maps.Keys(claimed)), func(c scopedcache.Scope) bool { return c != s && c.Covers(s) && k.allowed(c) })
+		if k.installed && k.allowed(s) && !wider {
+			namespace, name := split(s)
+			if name != "" {
+				namespace += "/" + name
+			}
+			want = append(want, namespace)
+		}
+	}
+	return want
+}
+
+func (m *model) checkObject(ct *assert.CollectT, k *modelKind, key types.NamespacedName) {
+	got := k.empty.DeepCopyObject().(client.Object)
+	err := m.Get(m.Context(), key, got)
+	what := fmt.Sprintf("%s %s: %v", k.resource, key, err)
+	var not *scopedcache.NotCoveredError
+	states := m.expected(k, scopedcache.Object(key.Namespace, key.Name))
+	switch {
+	case len(states) == 0:
+		assert.ErrorAs(ct, err, &not, what)
+	case !slices.Contains(states, scopedcache.Live):
+		assert.Contains(ct, states, refusedState(err), what)
+	default:
+		want := k.empty.DeepCopyObject().(client.Object)
+		wantErr := m.admin.Get(m.Context(), key, want)
+		assert.Equal(ct, apierrors.IsNotFound(wantErr), apierrors.IsNotFound(err), what)
+		if wantErr == nil {
+			assert.NoError(ct, err, what)
+			assert.Equal(ct, want.GetResourceVersion(), got.GetResourceVersion(), what)
+		}
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		if wantErr == nil {
+			assert.Equal(ct, want.GetResourceVersion(), k.heard[key], "handler: "+what)
+		}
+	}
+}
+
+// refusedState returns the state that an error reports.
+func refusedState(err error) scopedcache.State {
+	var denied *scopedcache.DeniedError
+	var absent *scopedcache.AbsentError
+	switch {
+	case errors.As(err, &denied):
+		return scopedcache.Denied
+	case errors.As(err, &absent):
+		return scopedcache.Absent
+	}
+	return ""
+}

@@ -1,0 +1,289 @@
+package scopedcache_test
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/remit-olm/remit/pkg/lib/scopedcache"
+)
+
+// told returns a queue of the owners whose claims changed.
+func (w *world) told() workqueue.TypedRateLimitingInterface[reconcile.Request] {
+	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
+	require.NoError(w, w.Changes(nil).Start(w.Context(), queue))
+	w.Cleanup(queue.ShutDown)
+	return queue
+}
+
+func rechecking(o *scopedcache.Options) { o.RecheckPeriod = time.Second }
+
+func TestT28ARevocationIsNoticed(t *testing.T) {
+	t.Parallel()
+	w := given(t, rechecking)
+	queue := w.told()
+	x := w.namespace()
+	revoke := w.grant(x, all)
+	w.secret(x, "a")
+	e := w.handle(&corev1.Secret{})
+	o := owner("o")
+	w.claim(o, scopedcache.Live, secrets(scopedcache.Namespace(x)))
+	w.eventually(func(ct *assert.CollectT) { assert.Equal(ct, 1, queue.Len()) })
+	item, _ := queue.Get()
+	queue.Done(item)
+	revoke()
+	require.Equal(t, all, w.becomes(o, scopedcache.Namespace(x), scopedcache.Denied).Missing)
+	_, err := w.read(x, "a")
+	require.True(t, apierrors.IsForbidden(err), "%v", err)
+	_, err = w.names(client.InNamespace(x))
+	require.True(t, apierrors.IsForbidden(err), "%v", err)
+	informer, err := w.GetInformer(t.Context(), &corev1.Secret{})
+	require.NoError(t, err)
+	require.Empty(t, informer.(toolscache.SharedIndexInformer).GetStore().ListKeys(), "the objects are forgotten")
+	require.Equal(t, []string{"add a"}, peek(e), "the object was not deleted")
+	w.eventually(func(ct *assert.CollectT) { assert.Equal(ct, 1, queue.Len()) })
+	item, _ = queue.Get()
+	require.Equal(t, types.NamespacedName{Namespace: "owners", Name: "o"}, item.NamespacedName)
+}
+
+func TestT29ARefusedWriteIsAHint(t *testing.T) {
+	t.Parallel()
+	w := given(t)
+	x := w.namespace()
+	revoke := w.grant(x, all)
+	w.secret(x, "a")
+	o := owner("o")
+	w.claim(o, scopedcache.Live, secrets(scopedcache.Namespace(x)))
+	revoke()
+	w.ReportForbidden(errors.New("something else"), &corev1.Secret{}, x)
+	writer, err := client.New(w.config, client.Options{})
+	require.NoError(t, err)
+	w.eventually(func(ct *assert.CollectT) {
+		err := writer.Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: x, Name: "b"}})
+		assert.True(ct, apierrors.IsForbidden(err))
+		w.ReportForbidden(err, &corev1.Secret{}, x)
+		assert.Equal(ct, scopedcache.Denied, w.Status(o)[0].State)
+	})
+}
+
+func TestT30AGrantIsNoticed(t *testing.T) {
+	t.Parallel()
+	w := given(t)
+	queue := w.told()
+	x := w.namespace()
+	w.secret(x, "a")
+	o := owner("o")
+	w.claim(o, scopedcache.Denied, secrets(scopedcache.Namespace(x)))
+	w.eventually(func(ct *assert.CollectT) { assert.Equal(ct, 1, queue.Len()) })
+	item, _ := queue.Get()
+	queue.Done(item)
+	w.grant(x, all)
+	w.becomes(o, scopedcache.Namespace(x), scopedcache.Live)
+	_, err := w.read(x, "a")
+	require.NoError(t, err)
+	w.eventually(func(ct *assert.CollectT) { assert.Equal(ct, 1, queue.Len()) })
+}
+
+func watchingRBAC(o *scopedcache.Options) {
+	o.WatchRBAC = true
+	o.RecheckPeriod = -1
+	o.Retry = scopedcache.Retry{Initial: time.Hour, Max: time.Hour}
+}
+
+// Neither the retries nor the renewals of watches would notice within the test.
+func TestRBACIsWatched(t *testing.T) {
+	t.Parallel()
+	w := given(t, watchingRBAC)
+	w.grantOn("rbac.authorization.k8s.io", "*", "", all)
+	x, y := w.namespace(), w.namespace()
+	w.secret(x, "a")
+	o := owner("o")
+	// The watches of RBAC itself were refused at first.
+	w.Ensure(t.Context(), o, secrets(scopedcache.Namespace(x)), secrets(scopedcache.Namespace(y)))
+	w.becomes(o, scopedcache.Namespace(x), scopedcache.Denied)
+	w.becomes(o, scopedcache.Namespace(y), scopedcache.Denied)
+	revoke := w.grant(x, all)
+	w.becomes(o, scopedcache.Namespace(x), scopedcache.Live)
+	w.becomes(o, scopedcache.Namespace(y), scopedcache.Denied)
+	revoke()
+	w.becomes(o, scopedcache.Namespace(x), scopedcache.Denied)
+	w.grant("", all)
+	w.becomes(o, scopedcache.Namespace(x), scopedcache.Live)
+	w.becomes(o, scopedcache.Namespace(y), scopedcache.Live)
+}
+
+func TestT31ADeniedNamespaceBlocksNobody(t *testing.T) {
+	t.Parallel()
+	w := given(t)
+	x, y := w.namespace(), w.namespace()
+	w.grant(y, all)
+	w.secret(y, "a")
+	w.claim(owner("denied"), scopedcache.Denied, secrets(scopedcache.Namespace(x)))
+	e := w.handle(&corev1.Secret{})
+	w.claim(owner("allowed"), scopedcache.Live, secrets(scopedcache.Namespace(y)))
+	_, err := w.read(y, "a")
+	require.NoError(t, err)
+	require.True(t, w.WaitForCacheSync(t.Context()))
+	w.eventually(func(ct *assert.CollectT) { assert.Equal(ct, []string{"add a"}, peek(e)) })
+}
+
+func TestT32ListAndWatchAreBothNeeded(t *testing.T) {
+	t.Parallel()
+	w := given(t)
+	x, y := w.namespace(), w.namespace()
+	w.grant(x, []string{"list"})
+	w.grant(y, []string{"watch"})
+	for _, ns := range []string{x, y} {
+		w.secret(ns, "a")
+	}
+	o := owner("o")
+	w.Ensure(t.Context(), o, secrets(scopedcache.Namespace(x)), secrets(scopedcache.Namespace(y)))
+	got := w.becomes(o, scopedcache.Namespace(x), scopedcache.Denied)
+	require.Equal(t, []string{"watch"}, got.Missing)
+	_, err := w.read(x, "a")
+	require.ErrorContains(t, err, "cannot watch secrets in namespace "+x)
+	w.becomes(o, scopedcache.Namespace(y), scopedcache.Live) // the watch lists
+	_, err = w.read(y, "a")
+	require.NoError(t, err)
+}
+
+func TestT33ManyDeniedScopesShareABudget(t *testing.T) {
+	t.Parallel()
+	const scopes, qps = 200, 20
+	w := given(t, func(o *scopedcache.Options) {
+		o.ProbeQPS, o.Retry = qps, scopedcache.Retry{Initial: time.Millisecond, Max: 2 * time.Millisecond}
+	})
+	x := w.namespace()
+	o := owner("o")
+	for i := range scopes {
+		w.Ensure(t.Context(), o, secrets(scopedcache.Object(x, "s"+string(rune('a'+i%26))+strings.Repeat("x", i/26))))
+	}
+	w.eventually(func(ct *assert.CollectT) {
+		for _, s := range w.Status(o) {
+			assert.Equal(ct, scopedcache.Denied, s.State)
+		}
+	})
+	w.log.take("secrets")
+	started := time.Now()
+	<-time.After(2 * time.Second)
+	requests := len(w.log.take("secrets"))
+	// Each attempt is a watch, and a list of one object that finds the other missing verbs.
+	require.LessOrEqual(t, float64(requests), 2*(qps*time.Since(started).Seconds()+2))
+	require.Positive(t, requests)
+}
+
+func TestT34OtherFailuresAreNoDenials(t *testing.T) {
+	t.Parallel()
+	response := func(code int, reason metav1.StatusReason) func(*http.Request) (*http.Response, error) {
+		return func(r *http.Request) (*http.Response, error) {
+			text := `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"` + string(reason) + `","code":` + http.StatusText(code) + `}`
+			text = strings.Replace(text, http.StatusText(code), map[int]string{401: "401", 410: "410", 429: "429", 500: "500"}[code], 1)
+			return &http.Response{StatusCode: code, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(text)), Request: r}, nil
+		}
+	}
+	for name, answer := range map[string]func(*http.Request) (*http.Response, error){
+		"an expired token":     response(401, metav1.StatusReasonUnauthorized),
+		"too many requests":    response(429, metav1.StatusReasonTooManyRequests),
+		"an internal error":    response(500, metav1.StatusReasonInternalError),
+		"an expired version":   response(410, metav1.StatusReasonExpired),
+		"a refused connection": func(*http.Request) (*http.Response, error) { return nil, errors.New("connect: connection refused") },
+		"the end of the file":  func(*http.Request) (*http.Response, error) { return nil, io.EOF },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := given(t)
+			x := w.namespace()
+			w.grant(x, all)
+			w.secret(x, "a")
+			e := w.handle(&corev1.Secret{})
+			o := owner("o")
+			w.claim(o, scopedcache.Live, secrets(scopedcache.Namespace(x)))
+			var asked atomic.Int32
+			w.log.intercept(func(r *http.Request) (*http.Response, error) {
+				if !strings.Contains(r.URL.Path, "secrets") {
+					return nil, nil
+				}
+				asked.Add(1)
+				return answer(r)
+			})
+			w.Recheck(x)
+			w.eventually(func(ct *assert.CollectT) { assert.Positive(ct, asked.Load()) })
+			w.becomes(o, scopedcache.Namespace(x), scopedcache.Backoff)
+			_, err := w.read(x, "a")
+			require.NoError(t, err, "what is known stays readable")
+			_, err = w.read(x, "b")
+			var not *scopedcache.NotSyncedError
+			require.ErrorAs(t, err, &not, "nobody knows whether it exists")
+			w.secret(x, "b")
+			w.log.intercept(nil)
+			w.becomes(o, scopedcache.Namespace(x), scopedcache.Live)
+			w.eventually(func(ct *assert.CollectT) {
+				_, err := w.read(x, "b")
+				assert.NoError(ct, err)
+			})
+			w.eventually(func(ct *assert.CollectT) { assert.Equal(ct, []string{"add a", "add b"}, peek(e)) })
+		})
+	}
+}
+
+// The request is the test: no review is asked, which an authorizer might answer incompletely.
+func TestT35NoReviewsAreAsked(t *testing.T) {
+	t.Parallel()
+	w := given(t)
+	x := w.namespace()
+	o := owner("o")
+	w.claim(o, scopedcache.Denied, secrets(scopedcache.Namespace(x)))
+	w.grant(x, all)
+	w.becomes(o, scopedcache.Namespace(x), scopedcache.Live)
+	for _, review := range []string{"selfsubjectaccessreviews", "selfsubjectrulesreviews"} {
+		require.Empty(t, w.log.take(review))
+	}
+}
+
+func TestT36PermissionsThatComeAndGo(t *testing.T) {
+	t.Parallel()
+	w := given(t, rechecking)
+	queue := w.told()
+	x := w.namespace()
+	w.secret(x, "a")
+	o := owner("o")
+	w.claim(o, scopedcache.Denied, secrets(scopedcache.Namespace(x)))
+	for range 20 {
+		w.grant(x, all)()
+		w.Recheck(x)
+	}
+	w.becomes(o, scopedcache.Namespace(x), scopedcache.Denied)
+	w.grant(x, all)
+	w.becomes(o, scopedcache.Namespace(x), scopedcache.Live)
+	w.watches(x)
+	w.eventually(func(ct *assert.CollectT) { assert.Equal(ct, 1, queue.Len()) })
+}
+
+func TestT37APrimaryKindMayBeDenied(t *testing.T) {
+	t.Parallel()
+	w := given(t, primary(&corev1.Secret{}))
+	w.handle(&corev1.Secret{})
+	require.True(t, w.WaitForCacheSync(t.Context()))
+	healthy := w.Healthz(&corev1.Secret{})
+	w.eventually(func(ct *assert.CollectT) {
+		err := healthy(nil)
+		assert.ErrorContains(ct, err, "Secret in the cluster: Denied")
+	})
+	w.grant("", all)
+	w.eventually(func(ct *assert.CollectT) { assert.NoError(ct, healthy(nil)) })
+}

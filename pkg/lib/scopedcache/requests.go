@@ -1,0 +1,151 @@
+package scopedcache
+
+import (
+	"context"
+	"net/http"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+)
+
+// representation is how the objects of a kind are stored.
+type representation int
+
+const (
+	typed representation = iota
+	dynamicObjects
+	metadataOnly
+)
+
+func representationOf(obj runtime.Object) representation {
+	switch obj.(type) {
+	case runtime.Unstructured:
+		return dynamicObjects
+	case *metav1.PartialObjectMetadata, *metav1.PartialObjectMetadataList:
+		return metadataOnly
+	}
+	return typed
+}
+
+// kindKey identifies a kind in one representation.
+type kindKey struct {
+	gvk schema.GroupVersionKind
+	as  representation
+}
+
+// example returns an empty object of the kind.
+func (k kindKey) example(scheme *runtime.Scheme) (client.Object, error) {
+	var obj client.Object
+	switch k.as {
+	case dynamicObjects:
+		obj = &unstructured.Unstructured{}
+	case metadataOnly:
+		obj = &metav1.PartialObjectMetadata{}
+	case typed:
+		made, err := scheme.New(k.gvk)
+		if err != nil {
+			return nil, err
+		}
+		obj = made.(client.Object)
+	}
+	obj.GetObjectKind().SetGroupVersionKind(k.gvk)
+	return obj, nil
+}
+
+// requests lists and watches a kind in a scope.
+type requests struct {
+	list  func(ctx context.Context, namespace string, options metav1.ListOptions) (runtime.Object, error)
+	watch func(ctx context.Context, namespace string, options metav1.ListOptions) (watch.Interface, error)
+}
+
+// connection makes the requests of all kinds.
+type connection struct {
+	config *rest.Config
+	http   *http.Client
+	scheme *runtime.Scheme
+	codecs serializer.CodecFactory
+	params runtime.ParameterCodec
+}
+
+func newConnection(config *rest.Config, httpClient *http.Client, scheme *runtime.Scheme) connection {
+	return connection{config: config, http: httpClient, scheme: scheme, codecs: serializer.NewCodecFactory(scheme), params: runtime.NewParameterCodec(scheme)}
+}
+
+// requests returns the requests of a kind that is served as the mapping says.
+func (c connection) requests(key kindKey, mapping *meta.RESTMapping) (requests, error) {
+	switch key.as {
+	case dynamicObjects:
+		made, err := dynamic.NewForConfigAndClient(c.config, c.http)
+		if err != nil {
+			return requests{}, err
+		}
+		resource := made.Resource(mapping.Resource)
+		return requests{
+			list: func(ctx context.Context, namespace string, options metav1.ListOptions) (runtime.Object, error) {
+				return resource.Namespace(namespace).List(ctx, options)
+			},
+			watch: func(ctx context.Context, namespace string, options metav1.ListOptions) (watch.Interface, error) {
+				return resource.Namespace(namespace).Watch(ctx, options)
+			},
+		}, nil
+	case metadataOnly:
+		made, err := metadata.NewForConfigAndClient(metadata.ConfigFor(c.config), c.http)
+		if err != nil {
+			return requests{}, err
+		}
+		resource := made.Resource(mapping.Resource)
+		return requests{
+			list: func(ctx context.Context, namespace string, options metav1.ListOptions) (runtime.Object, error) {
+				return resource.Namespace(namespace).List(ctx, options)
+			},
+			watch: func(ctx context.Context, namespace string, options metav1.ListOptions) (watch.Interface, error) {
+				return resource.Namespace(namespace).Watch(ctx, options)
+			},
+		}, nil
+	case typed:
+	}
+	return c.typedRequests(key.gvk, mapping.Resource.Resource)
+}
+
+func (c connection) typedRequests(gvk schema.GroupVersionKind, resource string) (requests, error) {
+	made, err := apiutil.RESTClientForGVK(gvk, false, false, c.config, c.codecs, c.http)
+	if err != nil {
+		return requests{}, err
+	}
+	listKind := gvk.GroupVersion().WithKind(gvk.Kind + "List")
+	return requests{
+		list: func(ctx context.Context, namespace string, options metav1.ListOptions) (runtime.Object, error) {
+			list, err := c.scheme.New(listKind)
+			if err != nil {
+				return nil, err
+			}
+			return list, made.Get().NamespaceIfScoped(namespace, namespace != "").Resource(resource).VersionedParams(&options, c.params).Do(ctx).Into(list)
+		},
+		watch: func(ctx context.Context, namespace string, options metav1.ListOptions) (watch.Interface, error) {
+			return made.Get().NamespaceIfScoped(namespace, namespace != "").Resource(resource).VersionedParams(&options, c.params).Watch(ctx)
+		},
+	}, nil
+}
+
+// narrow restricts a request to a scope and to the kind's label selector.
+func narrow(options *metav1.ListOptions, scope Scope, selector labels.Selector) {
+	if scope.object {
+		// The API server authorizes a request with this selector also for rules with resourceNames.
+		options.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, scope.name).String()
+	}
+	if selector != nil {
+		options.LabelSelector = selector.String()
+	}
+}

@@ -1,0 +1,104 @@
+package scopedcache
+
+import (
+	"errors"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+)
+
+// Scope is the part of the cluster in which a kind is watched: the whole cluster, a namespace, or one object. Use
+// Cluster, Namespace or Object to make one. Scopes are comparable.
+type Scope struct {
+	namespace string
+	name      string
+	object    bool
+}
+
+// Cluster is the scope of all objects of a kind.
+func Cluster() Scope { return Scope{} }
+
+// Namespace is the scope of all objects of a kind in a namespace.
+func Namespace(namespace string) Scope { return Scope{namespace: namespace} }
+
+// Object is the scope of one object. The namespace of a cluster-scoped object is "".
+func Object(namespace, name string) Scope {
+	return Scope{namespace: namespace, name: name, object: true}
+}
+
+// Covers returns true if every object of the other scope is also in this one.
+func (s Scope) Covers(other Scope) bool {
+	switch {
+	case s.object:
+		return s == other
+	case s.namespace != "":
+		return s.namespace == other.namespace
+	}
+	return true
+}
+
+// String returns "the cluster", "namespace x", or "object x/y".
+func (s Scope) String() string {
+	switch {
+	case s.object && s.namespace == "":
+		return "object " + s.name
+	case s.object:
+		return "object " + s.namespace + "/" + s.name
+	case s.namespace != "":
+		return "namespace " + s.namespace
+	}
+	return "the cluster"
+}
+
+// level is the scope's level, as the metrics name it.
+func (s Scope) level() string {
+	switch {
+	case s.object:
+		return "object"
+	case s.namespace != "":
+		return "namespace"
+	}
+	return "cluster"
+}
+
+// key is the object's key in the index. Only for the scope of an object.
+func (s Scope) key() string {
+	if s.namespace == "" {
+		return s.name
+	}
+	return s.namespace + "/" + s.name
+}
+
+// A Claim states that somebody needs the objects of a kind in a scope.
+type Claim struct {
+	// Kind is an object of the kind. Its Go type decides how the objects are stored: typed, as
+	// *unstructured.Unstructured, or as *metav1.PartialObjectMetadata. Each has watches of its own.
+	Kind client.Object
+	// Scope is where the objects are.
+	Scope Scope
+}
+
+// OwnerRef identifies the object on whose behalf a claim is made, usually the custom resource that is reconciled.
+type OwnerRef struct {
+	GVK schema.GroupVersionKind
+	Key types.NamespacedName
+	// UID distinguishes the object from an earlier or later one of the same name.
+	UID types.UID
+}
+
+// OwnerOf returns the reference of an object. It returns an error if the object has no UID, or if its kind is not in
+// the scheme.
+func OwnerOf(obj client.Object, scheme *runtime.Scheme) (OwnerRef, error) {
+	gvk, err := apiutil.GVKForObject(obj, scheme)
+	if err != nil {
+		return OwnerRef{}, fmt.Errorf("find the owner's kind: %w", err)
+	}
+	if obj.GetUID() == "" {
+		return OwnerRef{}, errors.New("the owner has no UID: only an object that was read from the cluster can own claims")
+	}
+	return OwnerRef{GVK: gvk, Key: client.ObjectKeyFromObject(obj), UID: obj.GetUID()}, nil
+}
