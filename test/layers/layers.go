@@ -2,6 +2,7 @@ package layers
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -147,6 +148,9 @@ var loggers = []string{
 	"github.com/bombsimon/logrusr/...",
 }
 
+// controllerLibraries are the libraries of layer 1 that are written for controllers: their queue, and a cache.
+var controllerLibraries = []string{"pkg/lib/fairqueue", "pkg/lib/scopedcache"}
+
 func checkForeign(from string, i Import) error {
 	l := layerOf(from)
 	standard := !strings.Contains(strings.Split(i.To, "/")[0], ".")
@@ -159,9 +163,7 @@ func checkForeign(from string, i Import) error {
 		return fmt.Errorf("%s imports %s: names imports nothing", from, i.To)
 	case from == "pkg/lib/logging" && underAny(i.To, loggers):
 		return nil
-	case from == "pkg/lib/fairqueue": // the queue of every controller
-		return nil
-	case from == "pkg/lib/scopedcache": // a library for controllers, with their metrics and limits
+	case slices.Contains(controllerLibraries, from):
 		return nil
 	case l == lib && !underAny(i.To, libraries):
 		return fmt.Errorf("%s (%s) imports %s: lib uses Kubernetes and API-type libraries only", from, l, i.To)
