@@ -19,10 +19,21 @@ const (
 	// Bounds of the delay before a retry.
 	minBackoff = time.Second
 	maxBackoff = 5 * time.Minute
+	// minDelay is the first delay after an apply.DelayedError.
+	minDelay = 10 * time.Second
 )
 
-// Next decides the transition. What holds in every phase comes first.
+// Next decides the transition.
 func Next(f Facts) Transition {
+	t := decide(f)
+	if t.After == 0 && kit.Is[*apply.DelayedError](f.Prepared) {
+		t.After = recheckAfter(f, f.Prepared) // in every phase: no watch reports that the delay is over
+	}
+	return t
+}
+
+// decide is Next without the delays of preparations. What holds in every phase comes first.
+func decide(f Facts) Transition {
 	if f.ReplacedBy != "" {
 		return replaced(f)
 	}
@@ -94,7 +105,13 @@ func backoff(f Facts) time.Duration {
 // Role that is sealed): as long as the phase has lasted. It is 0 for what only a user can fix, which is not checked again.
 func recheckAfter(f Facts, err error) time.Duration {
 	last := f.CSV.Status.LastTransitionTime
-	if last == nil || isMissingPermissions(err) || !apierrors.IsForbidden(err) && !kit.Is[*apply.DelayedError](err) {
+	delayed := kit.Is[*apply.DelayedError](err)
+	switch {
+	case last == nil || isMissingPermissions(err):
+		return 0
+	case delayed:
+		return max(minDelay, clamp(f.Now.Sub(last.Time)))
+	case !apierrors.IsForbidden(err):
 		return 0
 	}
 	return clamp(f.Now.Sub(last.Time))

@@ -48,6 +48,7 @@ var (
 	forbidden = apierrors.NewForbidden(schema.GroupResource{Group: "apps", Resource: "deployments"}, "d", errors.New("no"))
 	invalid   = apierrors.NewInvalid(schema.GroupKind{Group: "apps", Kind: "Deployment"}, "d", nil)
 	denied    = &MissingPermissionsError{Account: scoped.Account{Namespace: "t1", Name: "acct"}, Missing: []string{"in namespace t1 {…}"}}
+	delayed   = &apply.DelayedError{Why: "later"}
 )
 
 func TestNextInEveryPhase(t *testing.T) {
@@ -143,6 +144,10 @@ func TestNextOutOfFailed(t *testing.T) {
 		{"still not met", given(phaseFailed, reasonRequirementsNotMet, func(f *Facts) { f.Unmet = true }), to(phaseFailed, reasonRequirementsNotMet, "requirements not met")},
 		{"not met while a role cannot be created", given(phaseFailed, reasonRequirementsNotMet, func(f *Facts) { f.Unmet, f.Prepared = true, denied }),
 			to(phaseFailed, reasonRequirementsNotMet, "requirements not met: ServiceAccount t1/acct is missing permissions: in namespace t1 {…}")},
+		{"not met while a role is sealed", given(phaseFailed, reasonRequirementsNotMet, func(f *Facts) { f.Unmet, f.Prepared = true, delayed }, after(time.Second)),
+			Transition{Phase: phaseFailed, Reason: reasonRequirementsNotMet, Message: "requirements not met: later", After: 10 * time.Second}},
+		{"not met while a role was sealed for long", given(phaseFailed, reasonRequirementsNotMet, func(f *Facts) { f.Unmet, f.Prepared = true, delayed }, after(time.Minute)),
+			Transition{Phase: phaseFailed, Reason: reasonRequirementsNotMet, Message: "requirements not met: later", After: time.Minute}},
 		{"met again", given(phaseFailed, reasonRequirementsNotMet), to(phasePending, reasonRequirementsUnknown, "requirements not yet checked")},
 		{"still not allowed", given(phaseFailed, reasonNoRetry, func(f *Facts) { f.Refused = denied }),
 			to(phaseFailed, reasonNoRetry, "install strategy failed: ServiceAccount t1/acct is missing permissions: in namespace t1 {…}")},

@@ -4,9 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"strings"
-
-	"github.com/remit-olm/remit/pkg/controller/kit"
-	"github.com/remit-olm/remit/pkg/lib/apply"
 )
 
 // replaced stops managing the operator in favor of the replacing CSV, and removes this CSV once a later version has
@@ -107,11 +104,7 @@ func success(f Facts) Transition {
 	if len(f.Notes) > 0 {
 		message += "; " + strings.Join(f.Notes, "; ")
 	}
-	t := to(phaseSucceeded, reasonInstallSuccessful, message)
-	if kit.Is[*apply.DelayedError](f.Prepared) {
-		t.After = recheckAfter(f, f.Prepared)
-	}
-	return t
+	return to(phaseSucceeded, reasonInstallSuccessful, message)
 }
 
 // failed checks whether the reason of the failure no longer applies.
