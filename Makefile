@@ -75,13 +75,30 @@ test-rest: build controlplane bin/differential ## Run what `make test` leaves ou
 # Only the race detector needs cgo, and with it a C compiler. Programs of Pods write reports of races into their logs.
 RACE := CGO_ENABLED=1 $(GO)
 
+# These start no goroutines, and take much of the time.
+SEQUENTIAL := /pkg/(resolver|rbac|bundle)(/|$$)
+
 .PHONY: race
-race: build controlplane ## Run the tests of the packages, and the user stories, with the race detector. Needs a C compiler.
-	$(RACE) test -race -shuffle=on -timeout 40m $$($(GO) list ./cmd/... ./pkg/... ./manifests/...)
+race: build controlplane race-stories ## Run the tests of all packages, and the user stories, with the race detector. Needs a C compiler.
+	$(RACE) test -race -shuffle=on -timeout 40m $$($(GO) list ./cmd/... ./pkg/...)
+
+.PHONY: race-concurrent
+race-concurrent: build controlplane race-stories ## The same for the packages that start goroutines.
+	$(RACE) test -race -shuffle=on -timeout 40m $$($(GO) list ./cmd/... ./pkg/... | grep -vE '$(SEQUENTIAL)')
+
+.PHONY: race-stories
+race-stories: build controlplane ## Run the user stories with the race detector.
 	rm -rf bin/race && mkdir -p bin/race && cp bin/sample-operator bin/sample-registry bin/race/
 	$(RACE) build -race -o bin/race/ ./cmd/...
 	REMIT_BIN=$(CURDIR)/bin/race E2E_DIR=$(CURDIR)/bin/race/clusters $(RACE) test -race -count=1 -shuffle=on -timeout 40m ./test/e2e
 	test -d bin/race/clusters && ! grep -r -A 40 'WARNING: DATA RACE' bin/race/clusters
+
+# The example operator of pkg/lib/scopedcache.
+.PHONY: example-memcached
+example-memcached: controlplane ## Run the example operator of scopedcache, and check each step of its demonstration.
+	$(GO) build -o bin/example-memcached ./examples/memcached
+	$(GO) build -o bin/example-memcached-standin ./examples/memcached/standin
+	$(GO) run ./examples/memcached/walk
 
 # Two processes share the rows; -v shows each row, with a count at the end of each process. ROWS names some, for one process.
 .PHONY: escape

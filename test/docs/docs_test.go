@@ -149,6 +149,8 @@ func (b block) run(t *testing.T) {
 		for _, problem := range b.checkNames(root) {
 			t.Error(problem)
 		}
+	case "go":
+		assert.Truef(t, b.isPartOf(compiled(t)), "%s:%d: not a part of a Go file of examples/, or of a test of scopedcache", b.path, b.number)
 	default:
 		t.Errorf("%s:%d: a block of language %q is not run by anything", b.path, b.number, b.language)
 	}
@@ -205,10 +207,41 @@ func TestPagesSayWhereTheirExamplesRun(t *testing.T) {
 	pages, err := readPages(root)
 	require.NoError(t, err)
 	for _, p := range pages {
-		if slices.ContainsFunc(p.blocks, func(b block) bool { return b.language != "sh" }) {
+		if slices.ContainsFunc(p.blocks, func(b block) bool { return b.language != "sh" && b.language != "go" }) {
 			assert.Containsf(t, p.text, "README.md#the-examples)", "%s does not link to how its examples run", p.path)
 		}
 	}
+}
+
+// compiled returns the Go files whose parts the documentation may show: they are compiled, and run by tests of their own.
+// Indentation and empty lines do not count.
+func compiled(t *testing.T) []string {
+	t.Helper()
+	var out []string
+	for _, pattern := range []string{"examples/*/*.go", "pkg/lib/scopedcache/*_test.go"} {
+		paths, err := filepath.Glob(filepath.Join(root, pattern))
+		require.NoError(t, err)
+		for _, path := range paths {
+			text, err := os.ReadFile(path)
+			require.NoError(t, err)
+			out = append(out, flat(string(text)))
+		}
+	}
+	return out
+}
+
+func (b block) isPartOf(files []string) bool {
+	return slices.ContainsFunc(files, func(text string) bool { return strings.Contains(text, flat(b.text)) })
+}
+
+func flat(code string) string {
+	var out strings.Builder
+	for line := range strings.Lines(code) {
+		if trimmed := strings.TrimSpace(line); trimmed != "" {
+			out.WriteString(trimmed + "\n")
+		}
+	}
+	return out.String()
 }
 
 func TestPagesUseDistinctNames(t *testing.T) {

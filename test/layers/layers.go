@@ -68,6 +68,7 @@ var table = []place{
 
 	{"manifests/...", lists}, // data that commands and tests render
 	{"cmd/...", command},
+	{"examples/...", tests},
 	{"test/...", tests},
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -29,7 +30,8 @@ type kind struct {
 	namespaces map[string]*namespaceNode
 	mapping    *meta.RESTMapping
 	// running is true between the start and the end of the cache.
-	running bool
+	running   bool
+	wasSynced atomic.Bool
 }
 
 // node is a scope that is claimed, was claimed lately, or has a feed.

@@ -450,8 +450,11 @@ func (c *Cache) settled(owner OwnerRef) (changed <-chan struct{}, settled bool) 
 	return nil, true
 }
 
-// synced returns false while the first list of one of the cache's own claims runs.
+// synced returns false until the first lists of the cache's own claims have ended. Each read asks, so it remembers.
 func (k *kind) synced() bool {
+	if k.wasSynced.Load() {
+		return true
+	}
 	k.mu.RLock()
 	defer k.mu.RUnlock()
 	synced := true
@@ -462,5 +465,8 @@ func (k *kind) synced() bool {
 			}
 		}
 	})
+	if synced && k.running {
+		k.wasSynced.Store(true)
+	}
 	return synced
 }

@@ -1,0 +1,56 @@
+// Command memcached is an example operator on pkg/lib/scopedcache. It reconciles Memcached resources in all namespaces, but
+// may manage Deployments and see Pods only in some. A resource in another namespace reports what is missing, and is
+// reconciled when the permission is granted. `make example-memcached` runs it and shows this step by step.
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/remit-olm/remit/examples/memcached/api"
+	"github.com/remit-olm/remit/pkg/lib/scopedcache"
+)
+
+func main() {
+	ctrl.SetLogger(zap.New())
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func run() error {
+	config, err := ctrl.GetConfig()
+	if err != nil {
+		return err
+	}
+	scheme := runtime.NewScheme()
+	if err := clientgoscheme.AddToScheme(scheme); err != nil {
+		return err
+	}
+	if err := api.AddToScheme(scheme); err != nil {
+		return err
+	}
+	var scoped *scopedcache.Cache
+	mgr, err := ctrl.NewManager(config, ctrl.Options{
+		Scheme:  scheme,
+		Metrics: server.Options{BindAddress: "0"},
+		// Memcached resources are watched in the whole cluster. Everything else is watched where a reconcile reads it.
+		NewCache: scopedcache.Builder(scopedcache.Options{Primary: []client.Object{&api.Memcached{}}}, &scoped),
+	})
+	if err != nil {
+		return err
+	}
+	r := &reconciler{Client: mgr.GetClient(), cache: scoped}
+	if err := r.setUp(mgr); err != nil {
+		return err
+	}
+	return mgr.Start(ctrl.SetupSignalHandler())
+}

@@ -1,0 +1,14 @@
+// Command standin takes the place of memcached where containers run as processes: it waits until it is stopped.
+package main
+
+import (
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+func main() {
+	stop := make(chan os.Signal, 1)
+	signal.Notify(stop, os.Interrupt, syscall.SIGTERM)
+	<-stop
+}
