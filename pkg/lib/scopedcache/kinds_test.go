@@ -35,7 +35,6 @@ func (c custom) object(namespace, name string) *unstructured.Unstructured {
 
 func (w *world) install(c custom, scope apiextensionsv1.ResourceScope) *apiextensionsv1.CustomResourceDefinition {
 	w.Helper()
-	require.NoError(w, apiextensionsv1.AddToScheme(w.admin.Scheme()))
 	crd := &apiextensionsv1.CustomResourceDefinition{
 		ObjectMeta: metav1.ObjectMeta{Name: "things." + c.group},
 		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
