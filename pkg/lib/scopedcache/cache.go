@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"reflect"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -159,6 +160,11 @@ type Cache struct {
 	primary map[kindKey]bool
 	rbac    *rbacWatcher // nil without Options.WatchRBAC
 
+	// keys are the kinds of Go types, so that a read need not ask the scheme.
+	keys sync.Map
+	// current is a copy of kinds that is never changed, for reads.
+	current atomic.Pointer[map[kindKey]*kind]
+
 	mu     sync.Mutex
 	kinds  map[kindKey]*kind
 	owners map[OwnerRef]map[ownedScope]struct{}
@@ -295,11 +301,21 @@ func (c *Cache) keyOf(obj client.Object) (kindKey, error) {
 	if obj == nil {
 		return kindKey{}, errors.New("the claim has no kind")
 	}
+	as, goType := representationOf(obj), reflect.TypeOf(obj)
+	if as == typed {
+		if known, ok := c.keys.Load(goType); ok {
+			return known.(kindKey), nil
+		}
+	}
 	gvk, err := apiutil.GVKForObject(obj, c.options.Scheme)
 	if err != nil {
 		return kindKey{}, err
 	}
-	return kindKey{gvk: gvk, as: representationOf(obj)}, nil
+	key := kindKey{gvk: gvk, as: as}
+	if as == typed {
+		c.keys.Store(goType, key)
+	}
+	return key, nil
 }
 
 // kind returns what the cache holds of a kind.
@@ -315,8 +331,15 @@ func (c *Cache) kindLocked(key kindKey) *kind {
 		k = newKind(c, key, c.kindOptions(key), c.primary[key])
 		k.running = c.launch.Load() != nil
 		c.kinds[key] = k
+		c.publish()
 	}
 	return k
+}
+
+// publish makes a change of the kinds visible to reads. The caller holds the mutex.
+func (c *Cache) publish() {
+	kinds := maps.Clone(c.kinds)
+	c.current.Store(&kinds)
 }
 
 func (c *Cache) kindOptions(key kindKey) KindOptions {
@@ -330,9 +353,10 @@ func (c *Cache) kindOptions(key kindKey) KindOptions {
 
 // known returns what the cache holds of a kind, or nil.
 func (c *Cache) known(key kindKey) *kind {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.kinds[key]
+	if kinds := c.current.Load(); kinds != nil {
+		return (*kinds)[key]
+	}
+	return nil
 }
 
 func (c *Cache) allKinds() []*kind {
@@ -490,6 +514,7 @@ func (c *Cache) RemoveInformer(ctx context.Context, obj client.Object) error {
 	c.mu.Lock()
 	k := c.kinds[key]
 	delete(c.kinds, key)
+	c.publish()
 	for owner, owned := range c.owners {
 		maps.DeleteFunc(owned, func(o ownedScope, _ struct{}) bool { return o.kind == key })
 		if len(owned) == 0 {

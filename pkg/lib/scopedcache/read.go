@@ -32,6 +32,12 @@ func (c *Cache) Get(ctx context.Context, key client.ObjectKey, obj client.Object
 		return err
 	}
 	scope := Object(key.Namespace, key.Name)
+	if k := c.known(kindKey); k != nil && ctx.Value(ownerKey{}) == nil && k.isLive(scope) {
+		// The usual case. An object that is missing may have been forgotten meanwhile.
+		if err := c.Cache.Get(ctx, key, obj, opts...); !apierrors.IsNotFound(err) {
+			return err
+		}
+	}
 	k, err := c.covered(ctx, kindKey, scope)
 	if k == nil {
 		if c.options.Uncovered == ReadUncovered {
@@ -191,6 +197,25 @@ func (k *kind) covers(scope Scope, partial bool) bool {
 		return n != nil && n.claimed()
 	}
 	return partial && len(ns.objects) > 0
+}
+
+// isLive returns true if a claim covers an object, and a watch shows its state.
+func (k *kind) isLive(object Scope) bool {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	if !k.running {
+		return false
+	}
+	claimed := k.cluster.claimed()
+	if ns := k.namespaces[object.namespace]; !claimed && ns != nil {
+		n := ns.objects[object.name]
+		claimed = ns.claimed() || n != nil && n.claimed()
+	}
+	if !claimed {
+		return false
+	}
+	f := k.server(object)
+	return f != nil && f.state == Live
 }
 
 // await waits until a feed serves a scope. connected is false if its watch is interrupted. The error is the reason why
