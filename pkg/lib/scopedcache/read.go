@@ -38,6 +38,12 @@ func (c *Cache) Get(ctx context.Context, key client.ObjectKey, obj client.Object
 			return err
 		}
 	}
+	return c.get(ctx, kindKey, key, obj, opts)
+}
+
+// get is Get of what is not live, or not found.
+func (c *Cache) get(ctx context.Context, kindKey kindKey, key client.ObjectKey, obj client.Object, opts []client.GetOption) error {
+	scope := Object(key.Namespace, key.Name)
 	k, err := c.covered(ctx, kindKey, scope)
 	if k == nil {
 		if c.options.Uncovered == ReadUncovered {
