@@ -28,7 +28,7 @@ func TestT47TheSeedsDemonstration(t *testing.T) {
 	for _, ns := range []string{one, two} {
 		w.grantOn("apps", "deployments", ns, verbs)
 	}
-	w.managed(scopedcache.Options{
+	_, made := w.managed(scopedcache.Options{
 		Linger: -1, Primary: []client.Object{&corev1.ConfigMap{}}, RecheckPeriod: time.Second,
 		Retry: scopedcache.Retry{Initial: 100 * time.Millisecond, Max: 500 * time.Millisecond},
 	}, cache.Options{})
@@ -64,9 +64,15 @@ func TestT47TheSeedsDemonstration(t *testing.T) {
 	watched(one, two, denied)
 	revoke()
 	watched(one, two)
+	of, err := scopedcache.OwnerOf(cm, w.admin.Scheme())
+	require.NoError(t, err)
+	require.NotEmpty(t, made.Status(of))
 	require.NoError(t, w.admin.Delete(t.Context(), cm))
+	w.eventually(func(ct *assert.CollectT) { assert.Empty(ct, made.Status(of)) })
+	w.log.take("deployments")
 	w.grantOn("apps", "deployments", denied, verbs)
-	require.Never(t, func() bool { return len(w.log.open("deployments")) != 2 }, 2*time.Second, 50*time.Millisecond, "nobody claims it any longer")
+	<-time.After(2 * time.Second)
+	require.NotContains(t, w.log.take("deployments"), "watch deployments "+denied+"/sample", "it has no claim any longer")
 }
 
 // Ten thousand single objects in one namespace are claimed at once: first lists run at most Concurrency at a time, and
