@@ -24,6 +24,7 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/utils/lru"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
@@ -100,6 +101,9 @@ type Options struct {
 	Metrics prometheus.Registerer
 }
 
+// rememberedOwners is how many deleted owners are remembered.
+const rememberedOwners = 10_000
+
 // Budget of the watches: at most so many are requested again in a second because of Options.RecheckPeriod.
 const recheckRate = 33
 
@@ -168,8 +172,10 @@ type Cache struct {
 	mu     sync.Mutex
 	kinds  map[kindKey]*kind
 	owners map[OwnerRef]map[ownedScope]struct{}
-	// sessions are the open sessions with what was asked again in each.
-	sessions map[OwnerRef]map[ownedScope]struct{}
+	// gone are owners that were deleted: a reconcile that began before must not claim for them.
+	gone *lru.Cache
+	// sessions are the open sessions.
+	sessions map[OwnerRef]*Session
 }
 
 // ownedScope is a claim as an owner has it.
@@ -192,7 +198,7 @@ func New(config *rest.Config, options Options) (*Cache, error) {
 		options: options, connection: newConnection(config, options.HTTPClient, options.Scheme), log: log.Log.WithName("scopedcache"),
 		counts: newCounts(), slots: semaphore.NewWeighted(int64(options.Concurrency)),
 		probes:  rate.NewLimiter(rate.Limit(options.ProbeQPS), 1),
-		primary: map[kindKey]bool{}, kinds: map[kindKey]*kind{}, owners: map[OwnerRef]map[ownedScope]struct{}{}, sessions: map[OwnerRef]map[ownedScope]struct{}{},
+		primary: map[kindKey]bool{}, kinds: map[kindKey]*kind{}, owners: map[OwnerRef]map[ownedScope]struct{}{}, sessions: map[OwnerRef]*Session{}, gone: lru.New(rememberedOwners),
 	}
 	c.events = newEvents(c)
 	for _, obj := range options.Primary {
@@ -373,10 +379,13 @@ func (c *Cache) claim(owner OwnerRef, claim Claim) (*kind, error) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if _, deleted := c.gone.Get(owner.UID); deleted {
+		return nil, fmt.Errorf("the owner %s %s was deleted", owner.GVK.Kind, owner.Key)
+	}
 	k := c.kindLocked(key)
 	owned := ownedScope{kind: key, scope: claim.Scope}
 	if session := c.sessions[owner]; session != nil {
-		session[owned] = struct{}{}
+		session.again[owned] = struct{}{}
 	}
 	if c.owners[owner] == nil {
 		c.owners[owner] = map[ownedScope]struct{}{}
@@ -422,7 +431,11 @@ func (c *Cache) ReleaseAndWait(ctx context.Context, owner OwnerRef) error {
 	c.mu.Unlock()
 	c.Release(owner)
 	for _, o := range owned {
-		if err := c.known(o.kind).waitEnded(ctx, o.scope); err != nil {
+		k := c.known(o.kind)
+		if k == nil {
+			continue // RemoveInformer has ended it
+		}
+		if err := k.waitEnded(ctx, o.scope); err != nil {
 			return err
 		}
 	}
@@ -462,6 +475,7 @@ func (c *Cache) ReportForbidden(err error, obj client.Object, namespace string) 
 	if key, keyErr := c.keyOf(obj); keyErr == nil {
 		if k := c.known(key); k != nil {
 			k.recheck(namespace)
+			k.recheckServer(Namespace(namespace))
 		}
 	}
 }

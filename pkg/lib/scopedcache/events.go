@@ -106,9 +106,14 @@ func (e *events) flush() {
 
 func (c *Cache) releaseDeleted(deleted map[types.UID]struct{}) {
 	c.mu.Lock()
+	for uid := range deleted {
+		if uid != "" {
+			c.gone.Add(uid, nil)
+		}
+	}
 	var gone []OwnerRef
 	for owner := range c.owners {
-		if _, ok := deleted[owner.UID]; ok {
+		if _, ok := deleted[owner.UID]; ok && owner.UID != "" {
 			gone = append(gone, owner)
 		}
 	}

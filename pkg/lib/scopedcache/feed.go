@@ -1,6 +1,7 @@
 package scopedcache
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -93,9 +94,9 @@ func (f *feed) run(ctx context.Context) {
 		}
 		pause, refused := f.kind.ended(f, err, time.Since(started))
 		if !f.sleep(ctx, pause) && refused {
-			// Refused feeds share a budget, unless somebody has a reason to believe that the answer has changed.
-			if f.kind.cache.probes.Wait(ctx) != nil {
-				return
+			// Refused feeds share a budget, unless there is a hint that the answer has changed.
+			if turn := f.kind.cache.probes.Reserve(); f.sleep(ctx, turn.Delay()) {
+				turn.Cancel()
 			}
 		}
 	}
@@ -168,6 +169,9 @@ func (f *feed) listWatch(made requests) *toolscache.ListWatch {
 			if rejected != nil {
 				return nil, rejected // without the watch, the list would be of no use
 			}
+			if options.ResourceVersion == "0" {
+				options.ResourceVersion = cmp.Or(f.kind.versionOf(f), "0") // a lagging server must not take the feed back in time
+			}
 			out, err := made.list(ctx, f.scope.namespace, options)
 			f.kind.answered(f, "list", err)
 			return out, err
@@ -175,7 +179,7 @@ func (f *feed) listWatch(made requests) *toolscache.ListWatch {
 		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 			narrow(&options, f.scope, f.kind.options.Label)
 			options.Watch = true
-			if period := f.kind.cache.recheckPeriod(); period > 0 {
+			if period := f.kind.cache.recheckPeriod(); period > 0 && options.SendInitialEvents == nil {
 				options.TimeoutSeconds = ptr.To(int64(max(1, period.Seconds()*(0.75+rand.Float64()/4)))) //nolint:gosec // G404: this spreads load
 			}
 			opened, err := made.watch(ctx, f.scope.namespace, options)
@@ -193,7 +197,7 @@ func (f *feed) listWatch(made requests) *toolscache.ListWatch {
 			if err != nil {
 				return nil, err
 			}
-			return f.kind.opened(f, opened, options.TimeoutSeconds), nil
+			return f.kind.opened(f, opened, options), nil
 		},
 	}
 }
@@ -229,6 +233,18 @@ func (f *feed) floor(namespace, name string) string {
 		return v
 	}
 	return f.floors[Cluster()]
+}
+
+// reported returns the version up to which the events of the feed's scope have been reported, by this feed or by those
+// before it.
+func (f *feed) reported() string {
+	out := f.version
+	for _, floor := range f.floors {
+		if older(out, floor) {
+			out = floor
+		}
+	}
+	return out
 }
 
 // saw records a resource version.
@@ -279,6 +295,14 @@ var (
 type stream struct {
 	watch.Interface
 	guard *time.Timer
+}
+
+// endAfter ends the watch after a time.
+func (s *stream) endAfter(period time.Duration) {
+	if s.guard != nil {
+		s.guard.Stop()
+	}
+	s.guard = time.AfterFunc(period, s.Interface.Stop)
 }
 
 // Stop ends the watch.

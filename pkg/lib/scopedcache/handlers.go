@@ -40,12 +40,14 @@ type registration struct {
 	mu      sync.Mutex
 	wake    *sync.Cond
 	pending []notification
-	// replay is the number of events that are left of the first ones.
-	replay int
-	closed bool
-	done   chan struct{}
-	resync *time.Ticker
-	stop   chan struct{}
+	// replay is the number of events that are left of the first ones, and initial that of objects which existed before their
+	// watch.
+	replay, initial int
+	wasSynced       bool
+	closed          bool
+	done            chan struct{}
+	resync          *time.Ticker
+	stop            chan struct{}
 }
 
 // add registers a handler. It first receives all stored objects. The caller holds the kind's mutex, so that no
@@ -125,6 +127,9 @@ func (h *handlers) close() {
 func (r *registration) add(n notification) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if n.initial {
+		r.initial++
+	}
 	r.pending = append(r.pending, n)
 	r.wake.Signal()
 }
@@ -187,6 +192,8 @@ func (r *registration) deliver(n notification) {
 		if r.replay--; r.replay == 0 {
 			close(r.done)
 		}
+	} else if n.initial {
+		r.initial--
 	}
 }
 
@@ -207,12 +214,11 @@ func (r *registration) resyncAll(index toolscache.Indexer) {
 // HasSynced returns true when the handler has heard of all objects that were stored when it was added, and the kind has
 // synced.
 func (r *registration) HasSynced() bool {
-	select {
-	case <-r.done:
-		return r.synced()
-	default:
-		return false
-	}
+	synced := r.synced()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.wasSynced = r.wasSynced || synced && r.replay == 0 && r.initial == 0
+	return r.wasSynced
 }
 
 // HasSyncedChecker returns a checker that is done when the handler has heard of all objects that were stored when it

@@ -9,6 +9,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -110,7 +111,7 @@ func (k *kind) ensure(owner OwnerRef, scope Scope) bool {
 	}
 	n.owners[owner] = Syncing
 	k.plan(scope)
-	k.cache.events.dirty(k)
+	k.wake()
 	return true
 }
 
@@ -211,6 +212,9 @@ func (k *kind) began(ctx context.Context, f *feed, mapping *meta.RESTMapping) er
 
 // answered is called with the server's answer to a request.
 func (k *kind) answered(f *feed, verb string, err error) {
+	if err != nil {
+		f.endSync() // the reflector may retry for long: others need the slot
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if f.stopped {
@@ -219,7 +223,7 @@ func (k *kind) answered(f *feed, verb string, err error) {
 	switch {
 	case apierrors.IsForbidden(err):
 		f.missing[verb] = true
-	case err != nil && f.state == Live:
+	case err != nil && (f.state == Live || f.state == Syncing):
 		// The reflector itself retries if the server is overloaded or unreachable.
 		k.setState(f, Backoff, err)
 		k.wake()
@@ -227,17 +231,26 @@ func (k *kind) answered(f *feed, verb string, err error) {
 }
 
 // opened is called with each watch that the server has accepted.
-func (k *kind) opened(f *feed, opened watch.Interface, seconds *int64) watch.Interface {
+func (k *kind) opened(f *feed, opened watch.Interface, options metav1.ListOptions) watch.Interface {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	f.stream = newStream(opened, seconds)
+	f.stream = newStream(opened, options.TimeoutSeconds)
+	// A watch that begins with a list is current only after that.
+	resumed := options.SendInitialEvents == nil
 	if f.stopped {
 		f.stream.Stop()
-	} else if f.ready && f.state != Live {
+	} else if f.ready && resumed && f.state != Live {
 		k.setState(f, Live, nil)
 		k.wake()
 	}
 	return f.stream
+}
+
+// versionOf returns the last resource version that a feed has seen; "" if it begins anew.
+func (k *kind) versionOf(f *feed) string {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	return f.version
 }
 
 // progressed is called with each resource version that the feed's watch has reached.
@@ -294,6 +307,9 @@ func (k *kind) listed(f *feed, list []any, version string) error {
 	}
 	f.ready = true
 	k.setState(f, Live, nil)
+	if period := k.cache.recheckPeriod(); f.stream != nil && period > 0 {
+		f.stream.endAfter(period) // the server does not end a watch that began with a list so soon
+	}
 	if f.serving {
 		k.replace(f, collected, version)
 		f.saw(version)
@@ -310,6 +326,8 @@ const (
 	again   = 50 * time.Millisecond
 	settled = 5 * time.Second
 )
+
+var errEnded = errors.New("the watch has ended")
 
 // ended is called when a feed has stopped watching. It returns the delay before the next attempt, and whether the
 // server refused.
@@ -332,7 +350,9 @@ func (k *kind) ended(f *feed, err error, lasted time.Duration) (time.Duration, b
 	before := f.state
 	switch {
 	case err == nil:
-		// The watch has ended, and the next one begins with a list.
+		// The watch has ended, and the next one begins with a list. Until then, it is not known what has changed.
+		k.setState(f, Backoff, errEnded)
+		k.wake()
 	case apierrors.IsForbidden(err):
 		k.refused(f, Denied, err, false)
 	case noMatch:
@@ -383,16 +403,17 @@ func (k *kind) refused(f *feed, state State, err error, deleted bool) {
 
 // abandon forgets the objects of a scope that no feed serves any longer.
 func (k *kind) abandon(scope Scope, deleted bool) {
-	k.generation++
 	for _, key := range k.objects.keysIn(scope) {
 		obj, ok := k.objects.get(key)
 		switch {
 		case !ok || k.server(Object(obj.GetNamespace(), obj.GetName())) != nil:
+			continue
 		case deleted:
 			k.objects.remove(obj)
 		default:
 			k.objects.forget(key)
 		}
+		k.generation++
 	}
 }
 
@@ -485,6 +506,15 @@ func (k *kind) recheck(namespace string) {
 		default:
 		}
 	})
+}
+
+// recheckServer lets the server answer again for the watch that serves a scope, if that is a wider one.
+func (k *kind) recheckServer(scope Scope) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if f := k.server(scope); f != nil && f.scope != scope && f.stream != nil {
+		f.stream.Stop()
+	}
 }
 
 // remove ends the kind for good: its claims, feeds, objects and handlers.

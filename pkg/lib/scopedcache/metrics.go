@@ -86,10 +86,10 @@ func (k *kind) collect(out chan<- prometheus.Metric, claims map[string]int) {
 func (k kindKey) resource() string {
 	switch k.as {
 	case dynamicObjects:
-		return k.gvk.Kind + "/unstructured"
+		return k.gvk.Version + "/" + k.gvk.Kind + "/unstructured"
 	case metadataOnly:
-		return k.gvk.Kind + "/metadata"
+		return k.gvk.Version + "/" + k.gvk.Kind + "/metadata"
 	case typed:
 	}
-	return k.gvk.Kind
+	return k.gvk.Version + "/" + k.gvk.Kind
 }

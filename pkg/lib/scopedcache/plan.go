@@ -94,7 +94,7 @@ func (k *kind) planObject(ns *namespaceNode, n *node, covered bool) {
 func (k *kind) coalesce(ns *namespaceNode) {
 	limit := k.cache.options.CoalesceObjects
 	if ns.coalesced {
-		limit /= 2 // so that a namespace at the limit does not change back and forth
+		limit = max(1, limit/2) // so that a namespace at the limit does not change back and forth
 	}
 	ns.coalesced = k.cache.options.CoalesceObjects > 0 && len(ns.objects) > limit && ns.scope != Cluster()
 }
@@ -109,13 +109,14 @@ func (k *kind) retireNamespace(ns *namespaceNode) {
 			}
 		}
 	}
-	from := k.retire(ns.node)
+	served, from := k.retire(ns.node)
+	if !served {
+		return // another feed serves the objects, or they take over themselves
+	}
 	for _, n := range ns.objects {
 		k.succeed(n, from)
 	}
-	if from != "" {
-		k.abandon(ns.scope, false)
-	}
+	k.abandon(ns.scope, false)
 }
 
 // retireCluster does the same for the whole cluster.
@@ -128,7 +129,10 @@ func (k *kind) retireCluster() {
 			}
 		}
 	}
-	from := k.retire(n)
+	served, from := k.retire(n)
+	if !served {
+		return
+	}
 	for _, ns := range k.namespaces {
 		k.succeed(ns.node, from)
 		for _, n := range ns.objects {
@@ -138,9 +142,7 @@ func (k *kind) retireCluster() {
 		}
 		k.planNamespace(ns)
 	}
-	if from != "" {
-		k.abandon(Cluster(), false)
-	}
+	k.abandon(Cluster(), false)
 }
 
 func (k *kind) settledWithoutCluster(ns *namespaceNode) bool {
@@ -158,14 +160,13 @@ func (k *kind) settledWithoutCluster(ns *namespaceNode) bool {
 	return true
 }
 
-// retire ends a node's feed and returns the version up to which it has reported events; "" if it did not serve.
-func (k *kind) retire(n *node) string {
-	from := ""
-	if n.serving() {
-		from = n.feed.version
+// retire ends a node's feed. It returns whether it served, and the version up to which it has reported events.
+func (k *kind) retire(n *node) (served bool, from string) {
+	if served = n.serving(); served {
+		from = n.feed.reported()
 	}
 	k.stop(n)
-	return from
+	return served, from
 }
 
 // succeed lets a feed serve its scope, which a wider one has served up to a version.
@@ -184,7 +185,7 @@ func (k *kind) takeOver(n *node) {
 	floors := map[Scope]string{}
 	end := func(narrower *node) {
 		if narrower.serving() {
-			floors[narrower.scope] = narrower.feed.version
+			floors[narrower.scope] = narrower.feed.reported()
 		}
 		k.stop(narrower)
 	}

@@ -102,10 +102,21 @@ func (c *Cache) List(ctx context.Context, list client.ObjectList, opts ...client
 		if err != nil {
 			return err
 		}
-		if k.isCurrent(generation) {
-			return nil
+		if done, err := k.settledRead(ctx, scope, generation); done {
+			return err
 		}
 	}
+}
+
+// settledRead returns true if a read is complete: no objects were forgotten since a generation, or the context has ended.
+func (k *kind) settledRead(ctx context.Context, scope Scope, generation uint64) (done bool, err error) {
+	if k.isCurrent(generation) {
+		return true, nil
+	}
+	if ctx.Err() != nil {
+		return true, k.notSynced(scope, ctx.Err())
+	}
+	return false, nil
 }
 
 // listEach lists namespaces one after the other.
@@ -163,18 +174,25 @@ func (c *Cache) owns(owner OwnerRef, key kindKey, scope Scope) bool {
 	}
 	for _, s := range wider {
 		owned := ownedScope{kind: key, scope: s}
-		if _, ok := c.owners[owner][owned]; !ok {
+		if _, ok := c.owners[owner][owned]; !ok || s != scope && c.kinds[key].isRefused(s) {
 			continue
 		}
 		if session := c.sessions[owner]; session != nil {
-			if _, again := session[owned]; !again && s != scope {
+			if _, again := session.again[owned]; !again && s != scope {
 				continue // the wider claim may end with the session
 			}
-			session[owned] = struct{}{}
+			session.again[owned] = struct{}{}
 		}
 		return true
 	}
 	return false
+}
+
+// isRefused returns true if the watch of a claimed scope is refused, so that a narrower claim may be of use.
+func (k *kind) isRefused(scope Scope) bool {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	return k.state(scope).refused()
 }
 
 // covers returns true if a claim covers the scope: the whole of it or, for a List of the cluster, namespaces in it.

@@ -2,6 +2,7 @@ package scopedcache
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -58,7 +59,10 @@ func (k kindKey) example(scheme *runtime.Scheme) (client.Object, error) {
 		if err != nil {
 			return nil, err
 		}
-		obj = made.(client.Object)
+		var ok bool
+		if obj, ok = made.(client.Object); !ok {
+			return nil, fmt.Errorf("%s is not a kind of single objects", k.gvk)
+		}
 	}
 	obj.GetObjectKind().SetGroupVersionKind(k.gvk)
 	return obj, nil

@@ -7,14 +7,17 @@ import "context"
 type Session struct {
 	cache *Cache
 	owner OwnerRef
+	// again are the claims that were made in the session; the cache's mutex guards them.
+	again map[ownedScope]struct{}
 }
 
 // Begin begins a session. A session of the same owner that is still open is aborted.
 func (c *Cache) Begin(owner OwnerRef) *Session {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.sessions[owner] = map[ownedScope]struct{}{}
-	return &Session{cache: c, owner: owner}
+	s := &Session{cache: c, owner: owner, again: map[ownedScope]struct{}{}}
+	c.sessions[owner] = s
+	return s
 }
 
 // Ensure is Cache.Ensure for the session's owner.
@@ -30,13 +33,12 @@ func (s *Session) Commit() {
 	c := s.cache
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	again, open := c.sessions[s.owner]
-	if !open {
-		return
+	if c.sessions[s.owner] != s {
+		return // it has ended, or another one has begun
 	}
 	delete(c.sessions, s.owner)
 	for owned := range c.owners[s.owner] {
-		if _, ok := again[owned]; !ok {
+		if _, ok := s.again[owned]; !ok {
 			c.kinds[owned.kind].release(s.owner, owned.scope)
 			delete(c.owners[s.owner], owned)
 		}
@@ -50,5 +52,7 @@ func (s *Session) Commit() {
 func (s *Session) Abort() {
 	s.cache.mu.Lock()
 	defer s.cache.mu.Unlock()
-	delete(s.cache.sessions, s.owner)
+	if s.cache.sessions[s.owner] == s {
+		delete(s.cache.sessions, s.owner)
+	}
 }

@@ -62,8 +62,18 @@ func newRBACWatcher(config *rest.Config, recheck func(string)) (*rbacWatcher, er
 // run watches until the context ends. Kinds that the identity may not watch are retried like any others.
 func (w *rbacWatcher) run(ctx context.Context) error {
 	review := &authenticationv1.SelfSubjectReview{}
-	if err := w.inner.live.Create(ctx, review); err != nil {
-		return fmt.Errorf("ask the API server for the cache's own user: %w", err)
+	for tries := 0; ; tries++ {
+		err := w.inner.live.Create(ctx, review)
+		if err == nil {
+			break
+		}
+		w.inner.log.V(1).Info("The API server did not answer who the cache's user is", "reason", err.Error())
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("ask the API server for the cache's own user: %w", err)
+		case <-time.After(w.inner.options.Retry.after(tries)):
+		}
+		review = &authenticationv1.SelfSubjectReview{}
 	}
 	w.user, w.groups = review.Status.UserInfo.Username, review.Status.UserInfo.Groups
 	for _, obj := range []client.Object{&rbacv1.RoleBinding{}, &rbacv1.ClusterRoleBinding{}, &rbacv1.Role{}, &rbacv1.ClusterRole{}} {
