@@ -78,9 +78,6 @@ func TestT47TheSeedsDemonstration(t *testing.T) {
 // Ten thousand single objects in one namespace are claimed at once: first lists run at most Concurrency at a time, and
 // nothing is left of them.
 func TestThousandsOfObjectsInOneNamespace(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes a minute")
-	}
 	t.Parallel()
 	const objects = 10_000
 	w := given(t, func(o *scopedcache.Options) { o.CoalesceObjects = 100 })

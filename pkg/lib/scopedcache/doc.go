@@ -1,7 +1,7 @@
 // Package scopedcache is a cache.Cache of controller-runtime for operators that may see only a part of the cluster, and
 // whose permissions change while they run.
 //
-// A Cache watches a kind only where and while somebody claims it: in the whole cluster, in a namespace, or a single
+// A Cache watches a kind only where a claim asks for it, and only as long: in the whole cluster, in a namespace, or a single
 // object, all three for one kind at once. A claim belongs to an owner, usually the custom resource that is being
 // reconciled, and ends with Release, with the next session of the owner (Begin), or with the deletion of the owner. Reads
 // with WithOwner claim what they read. The watches follow: each object is watched once, by the widest claim that is

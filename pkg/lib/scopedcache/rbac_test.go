@@ -228,7 +228,7 @@ func TestT34OtherFailuresAreNoDenials(t *testing.T) {
 			require.NoError(t, err, "what is known stays readable")
 			_, err = w.read(x, "b")
 			var not *scopedcache.NotSyncedError
-			require.ErrorAs(t, err, &not, "nobody knows whether it exists")
+			require.ErrorAs(t, err, &not, "it is not known whether it exists")
 			w.secret(x, "b")
 			w.log.intercept(nil)
 			w.becomes(o, scopedcache.Namespace(x), scopedcache.Live)

@@ -95,32 +95,37 @@ func (c connection) requests(key kindKey, mapping *meta.RESTMapping) (requests, 
 		if err != nil {
 			return requests{}, err
 		}
-		resource := made.Resource(mapping.Resource)
-		return requests{
-			list: func(ctx context.Context, namespace string, options metav1.ListOptions) (runtime.Object, error) {
-				return resource.Namespace(namespace).List(ctx, options)
-			},
-			watch: func(ctx context.Context, namespace string, options metav1.ListOptions) (watch.Interface, error) {
-				return resource.Namespace(namespace).Watch(ctx, options)
-			},
-		}, nil
+		return requestsOf(func(namespace string) listWatcher[*unstructured.UnstructuredList] {
+			return made.Resource(mapping.Resource).Namespace(namespace)
+		}), nil
 	case metadataOnly:
 		made, err := metadata.NewForConfigAndClient(metadata.ConfigFor(c.config), c.http)
 		if err != nil {
 			return requests{}, err
 		}
-		resource := made.Resource(mapping.Resource)
-		return requests{
-			list: func(ctx context.Context, namespace string, options metav1.ListOptions) (runtime.Object, error) {
-				return resource.Namespace(namespace).List(ctx, options)
-			},
-			watch: func(ctx context.Context, namespace string, options metav1.ListOptions) (watch.Interface, error) {
-				return resource.Namespace(namespace).Watch(ctx, options)
-			},
-		}, nil
+		return requestsOf(func(namespace string) listWatcher[*metav1.PartialObjectMetadataList] {
+			return made.Resource(mapping.Resource).Namespace(namespace)
+		}), nil
 	case typed:
 	}
 	return c.typedRequests(key.gvk, mapping.Resource.Resource)
+}
+
+// listWatcher is the client of a resource in a namespace, as client-go has one for each representation.
+type listWatcher[list runtime.Object] interface {
+	List(ctx context.Context, options metav1.ListOptions) (list, error)
+	Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error)
+}
+
+func requestsOf[list runtime.Object](in func(namespace string) listWatcher[list]) requests {
+	return requests{
+		list: func(ctx context.Context, namespace string, options metav1.ListOptions) (runtime.Object, error) {
+			return in(namespace).List(ctx, options)
+		},
+		watch: func(ctx context.Context, namespace string, options metav1.ListOptions) (watch.Interface, error) {
+			return in(namespace).Watch(ctx, options)
+		},
+	}
 }
 
 func (c connection) typedRequests(gvk schema.GroupVersionKind, resource string) (requests, error) {

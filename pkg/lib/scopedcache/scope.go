@@ -73,7 +73,7 @@ func (s Scope) key() string {
 	return s.namespace + "/" + s.name
 }
 
-// A Claim states that somebody needs the objects of a kind in a scope.
+// A Claim asks the cache to watch the objects of a kind in a scope.
 type Claim struct {
 	// Kind is an object of the kind. Its Go type decides how the objects are stored: typed, as
 	// *unstructured.Unstructured, or as *metav1.PartialObjectMetadata. Each has watches of its own.

@@ -1,0 +1,34 @@
+package scopedcache
+
+import (
+	"time"
+)
+
+// node is a scope that is claimed, was claimed lately, or has a feed.
+type node struct {
+	scope Scope
+	// owners have a claim; the value is the state that they were told last.
+	owners map[OwnerRef]State
+	// lingers is set while the feed of a scope without claims is kept.
+	lingers *time.Timer
+	// coalesced is true if the scope is watched instead of many objects in it.
+	coalesced bool
+	feed      *feed
+}
+
+type namespaceNode struct {
+	*node
+	objects map[string]*node
+}
+
+func newNode(scope Scope) *node { return &node{scope: scope, owners: map[OwnerRef]State{}} }
+
+func (n *node) claimed() bool { return len(n.owners) > 0 }
+func (n *node) wanted() bool  { return n.claimed() || n.lingers != nil || n.coalesced }
+func (n *node) serving() bool { return n.feed != nil && n.feed.serving }
+func (n *node) ready() bool   { return n.feed != nil && n.feed.ready }
+
+// settled returns true if nothing is gained by waiting for the node's feed.
+func (n *node) settled() bool {
+	return !n.claimed() || n.ready() || n.feed != nil && n.feed.state.refused()
+}
